@@ -1,0 +1,20 @@
+/* What this process may use of the machine: the smaller of its affinity mask and its cgroup's CPU
+ * quota (v2 cpu.max, v1 cfs quota, rounded up, at least 1). */
+#ifndef BASE_CPUS_H
+#define BASE_CPUS_H
+
+#include "base/status.h"
+
+#include <stdint.h>
+
+/* Never 0. */
+uint32_t base_cpus_allowed(void);
+
+/* Pins the calling thread to the index-th CPU of the process's affinity mask as it was at the first
+ * call of any function here. UNAVAILABLE when the kernel refuses; the thread then runs unpinned. */
+enum base_status base_cpus_pin_self(uint32_t index);
+
+/* Name shown by ps and strace, at most 15 bytes. */
+void base_thread_name(const char *name);
+
+#endif
