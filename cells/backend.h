@@ -1,0 +1,90 @@
+/* A backend: how one kind of device loads cell types, keeps rows and runs batches.
+ *
+ * The scheduler and the worker see devices only through this table. A *device* is one memory (a
+ * host's, a GPU's); it has one or more in-order *queues* (CPU team, CUDA stream, GPU lane), each
+ * with a monotonic counter of completed batches. After the ggml backend interface: one struct of
+ * function pointers, capabilities asked and not guessed.
+ *
+ * Threads: open, close, type_load, type_unload and rows_open are called while no batch is
+ * outstanding on the memory they touch; submit by the pool thread; pump by the one thread that
+ * drives the queue; completed() may be read by any thread. */
+#ifndef CELLS_BACKEND_H
+#define CELLS_BACKEND_H
+
+#include "cells/batch.h"
+
+#include <stddef.h>
+
+struct cell_device;
+
+/* Threads that compute together. Given to a CPU device by the worker, one per queue. */
+struct cell_team {
+    void *context;
+    uint32_t members; /* >= 1 */
+    /* Calls work(argument, team, member) once for each member 0..members-1 at the same time; the
+     * caller is member 0; returns when all are done. Never nested. */
+    void (*run)(struct cell_team *team,
+                void (*work)(void *argument, struct cell_team *team, uint32_t member),
+                void *argument);
+    /* Inside run() only, by every member the same number of times: nobody returns before all have
+     * called; what was written before is visible to all after. */
+    void (*barrier)(struct cell_team *team, uint32_t member);
+};
+
+struct cell_device_options {
+    uint32_t n_queues;           /* CPU: teams */
+    struct cell_team **teams;    /* n_queues of them; NULL for devices that need none */
+    const char *isa;             /* CPU: "auto", "scalar", "avx2", "avx512" */
+    uint32_t batches_queued_max; /* outstanding batches per queue, >= 1 */
+};
+
+struct cell_device_caps {
+    bool pumped;             /* true: batches run inside pump() on the caller's thread */
+    bool invariant_bits;     /* results do not depend on batch composition, threads or ISA */
+    const char *description; /* such as "cpu avx512, 2 threads"; lives as long as the device */
+};
+
+struct cell_backend {
+    const char *name; /* "cpu", "blas", "reference", "cuda" */
+
+    enum base_status (*open)(const struct cell_device_options *options, struct cell_device **out,
+                             struct base_error *error);
+    void (*close)(struct cell_device *device);
+    void (*caps)(const struct cell_device *device, struct cell_device_caps *out);
+
+    /* Packs the weights and chooses kernels. UNIMPLEMENTED names the op that the backend lacks. */
+    enum base_status (*type_load)(struct cell_device *device, const struct cell_type *type,
+                                  struct base_error *error);
+    void (*type_unload)(struct cell_device *device, const struct cell_type *type);
+
+    /* Bytes of one row; and memory for rows 0..count-1 of a layout (once per layout). */
+    size_t (*row_bytes)(const struct cell_device *device, const struct cell_layout *layout);
+    enum base_status (*rows_open)(struct cell_device *device, uint32_t layout_id,
+                                  const struct cell_layout *layout, uint32_t count,
+                                  struct base_error *error);
+
+    /* Appends a batch to a queue; it belongs to the device until completed() passes it. Never
+     * blocks; the caller keeps at most batches_queued_max outstanding. */
+    void (*submit)(struct cell_device *device, uint32_t queue, struct cell_batch *batch);
+
+    /* The queue's counter: batches completed since open, each release-stored after the batch's
+     * results, status and steps_done. */
+    const _Atomic uint64_t *(*completed)(struct cell_device *device, uint32_t queue);
+
+    /* Pumped devices: runs the oldest submitted batch of the queue to its end; false when there
+     * was none. NULL for others. */
+    bool (*pump)(struct cell_device *device, uint32_t queue);
+
+    /* Tests and state moves, nothing outstanding: copies part `part` of a row to or from host
+     * memory, parts as in the layout; state part as after `step` steps (parity). */
+    void (*row_read)(struct cell_device *device, uint32_t layout_id, uint32_t row, uint32_t part,
+                     uint32_t step, void *out);
+    void (*row_write)(struct cell_device *device, uint32_t layout_id, uint32_t row, uint32_t part,
+                      uint32_t step, const void *in);
+};
+
+/* By name, or NULL. Names are listed by cell_backend_at(0..) until NULL. */
+const struct cell_backend *cell_backend_find(const char *name);
+const struct cell_backend *cell_backend_at(uint32_t index);
+
+#endif

@@ -1,0 +1,96 @@
+/* The batch, and where its rows read and write: the one thing the scheduler and the worker share.
+ *
+ * A *node* is one cell of a request's graph, or a chain of `steps` equal cells over one state slot
+ * (a run-length coding of the cell graph: a sentence is one node, whatever its length). Its
+ * *wiring* says once where inputs come from and outputs go; a batch then only names nodes and
+ * steps. Batches with the same rows need no gathering: kernels read rows through these references.
+ *
+ * Memory: a batch is a slot of a fixed pool owned by the scheduler; wirings live in the request's
+ * arena. Both belong to the device from submit until the scheduler sees the batch completed.
+ * BatchMaker (EuroSys'18) section 4.3 calls a batch a batched task. */
+#ifndef CELLS_BATCH_H
+#define CELLS_BATCH_H
+
+#include "base/status.h"
+#include "cells/type.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define CELL_ROW_NONE UINT32_MAX
+
+/* Largest batch any policy may form. */
+#define CELL_BATCH_ROWS_MAX 1024u
+
+/* A place for one row per step. */
+enum cell_ref_kind {
+    CELL_REF_ZERO,  /* reads as zeros; not a place to write */
+    CELL_REF_HOST,  /* request memory: host + step * stride_bytes, aligned to the element */
+    CELL_REF_VALUE, /* value row `row` of the device, the same at every step */
+};
+
+struct cell_ref {
+    enum cell_ref_kind kind;
+    uint32_t row;
+    uint8_t *host;
+    int64_t stride_bytes; /* may be negative: a chain that runs backwards in time */
+};
+
+/* What to write where after a step. */
+enum cell_emit_what { CELL_EMIT_OUTPUT, CELL_EMIT_STATE };
+enum cell_emit_when { CELL_EMIT_EACH, CELL_EMIT_LAST };
+
+struct cell_emit {
+    enum cell_emit_what what;
+    enum cell_emit_when when;
+    uint32_t index; /* of the cell's output or state; a state is emitted as it is after the step */
+    struct cell_ref to;
+};
+
+/* Wiring of one node. */
+struct cell_wiring {
+    uint32_t steps; /* cells in the chain, >= 1 */
+    uint32_t state; /* state slot, CELL_ROW_NONE for a stateless cell */
+    uint32_t n_emits;
+    struct cell_ref inputs[CELL_INPUTS_MAX]; /* read at every step */
+    struct cell_ref init[CELL_STATES_MAX];   /* read at step 0, with step = 0 */
+    struct cell_emit *emits;
+};
+
+/* One row: steps first_step .. first_step + steps - 1 of a node. */
+struct cell_batch_row {
+    const struct cell_wiring *wiring;
+    uint32_t first_step;
+    uint32_t steps;      /* >= 1, at most batch.steps: rows may leave before the batch ends */
+    uint32_t steps_done; /* written by the device: min(steps, batch.steps_done) */
+    void *tag;           /* the scheduler's; untouched by the device */
+};
+
+struct cell_batch {
+    const struct cell_type *type;
+    uint32_t queue; /* in-order queue it was formed for */
+    uint32_t n_rows;
+    uint32_t steps; /* up to this many steps, a barrier between them; >= 1 */
+    /* true: after each step but the first the device looks at *attention and, when it is not zero,
+     * ends the batch with steps_done < steps. false: it runs all steps, so that later batches with
+     * the same rows may be submitted behind it. */
+    bool interruptible;
+    const _Atomic uint32_t *attention;
+    uint32_t steps_done;     /* written by the device, >= 1 unless status is an error */
+    enum base_status status; /* written by the device: BASE_OK, or why all rows failed */
+    uint64_t submitted_ns;
+    struct cell_batch_row *rows;
+};
+
+/* What a worker pulls batches from; implemented by the scheduler, called by the pool thread only.
+ */
+struct cell_batch_source {
+    void *context;
+    /* The next batch for this queue, or NULL. */
+    struct cell_batch *(*next)(void *context, uint32_t queue, uint64_t now_ns);
+    /* Hands back a completed batch of this queue; in the order of next(). */
+    void (*retire)(void *context, struct cell_batch *batch, uint64_t now_ns);
+};
+
+#endif

@@ -1,0 +1,109 @@
+/* A cell's definition: a small op graph over rows, with its weights.
+ *
+ * A *row* is a vector of `width` elements of one dtype: what one request contributes to one batch.
+ * There is no batch and no time axis here; they are what the scheduler adds. Values are numbered:
+ * first the inputs, then the states as they come in, then one result (two for LSTM) per op, in
+ * the order of the ops, which is topological. Plain data; built by cells/import or by hand in
+ * tests, checked by cell_def_check(), owned by whoever built it. */
+#ifndef CELLS_DEF_H
+#define CELLS_DEF_H
+
+#include "base/status.h"
+
+#include <stdint.h>
+
+enum cell_dtype { CELL_F32, CELL_I64, CELL_I32 };
+
+/* 4 or 8. */
+uint32_t cell_dtype_bytes(enum cell_dtype dtype);
+
+/* Limits that keep every size below far from overflow; a definition beyond them is refused. */
+#define CELL_VALUES_MAX   256u
+#define CELL_OPS_MAX      128u
+#define CELL_INPUTS_MAX   8u
+#define CELL_STATES_MAX   4u
+#define CELL_OUTPUTS_MAX  8u
+#define CELL_OPERANDS_MAX 8u
+#define CELL_WIDTH_MAX    (1u << 20)
+
+/* A row-shaped value. */
+struct cell_value {
+    enum cell_dtype dtype;
+    uint32_t width; /* elements, 1..CELL_WIDTH_MAX */
+};
+
+/* A constant matrix [rows, cols], row-major, dense. A vector has rows = 1. */
+struct cell_weight {
+    enum cell_dtype dtype;
+    uint32_t rows, cols;
+    const void *data; /* rows * cols elements; finite floats */
+};
+
+/* X(NAME, operands, weights): how many of each an op takes; CONCAT takes 1..CELL_OPERANDS_MAX.
+ * LINEAR, LSTM: a bias weight is optional (n_weights one less).
+ *
+ * GATHER       row[id] of table [n, width]; id is an I64 or I32 row of width 1; an id outside
+ * 0..n-1 is refused by the server before it gets here LINEAR       x W + b, W [in, out], b [1, out]
+ * ADD..DIV     element by element; an operand of width 1 is broadcast
+ * SOFTMAX      over groups of `group` consecutive elements (group divides width), max subtracted
+ * CONCAT       rows behind each other
+ * SLICE        elements start .. start + width(result) - 1
+ * COPY         the same row
+ * CAST         to the result's dtype
+ * CONST        the weight [1, width] itself
+ * LSTM         operands x, h, c; weights W [4H, in], R [4H, H], B [1, 8H] (input biases, then
+ *              recurrent ones), gate order i, o, f, c and equations as ONNX LSTM (opset 14) with
+ *              default activations:  i = s(xWi' + hRi' + b), o, f likewise, g = tanh(...),
+ *              c' = f * c + i * g,  h' = o * tanh(c').  Results: h' then c'. */
+#define CELL_OP_MAP(X)                                                                             \
+    X(GATHER, 1, 1)                                                                                \
+    X(LINEAR, 1, 2)                                                                                \
+    X(ADD, 2, 0)                                                                                   \
+    X(SUB, 2, 0)                                                                                   \
+    X(MUL, 2, 0)                                                                                   \
+    X(DIV, 2, 0)                                                                                   \
+    X(SIGMOID, 1, 0)                                                                               \
+    X(TANH, 1, 0)                                                                                  \
+    X(RELU, 1, 0)                                                                                  \
+    X(SOFTMAX, 1, 0)                                                                               \
+    X(CONCAT, CELL_OPERANDS_MAX, 0)                                                                \
+    X(SLICE, 1, 0)                                                                                 \
+    X(COPY, 1, 0)                                                                                  \
+    X(CAST, 1, 0)                                                                                  \
+    X(CONST, 0, 1)                                                                                 \
+    X(LSTM, 3, 3)
+
+enum cell_op_kind {
+#define CELL_OP_ENUM(name, operands, weights) CELL_OP_##name,
+    CELL_OP_MAP(CELL_OP_ENUM)
+#undef CELL_OP_ENUM
+        CELL_OP_COUNT
+};
+
+/* "GATHER" and so on; never NULL. */
+const char *cell_op_name(enum cell_op_kind kind);
+
+struct cell_op {
+    enum cell_op_kind kind;
+    uint32_t n_operands;
+    uint32_t operands[CELL_OPERANDS_MAX]; /* value numbers, each smaller than result */
+    uint32_t n_weights;
+    struct cell_weight weights[3];
+    uint32_t result; /* number of the (first) result value */
+    uint32_t start;  /* SLICE */
+    uint32_t group;  /* SOFTMAX */
+};
+
+struct cell_def {
+    uint32_t n_inputs, n_states, n_values, n_ops, n_outputs;
+    struct cell_value values[CELL_VALUES_MAX]; /* inputs, states, results */
+    struct cell_op ops[CELL_OPS_MAX];
+    uint32_t state_next[CELL_STATES_MAX]; /* value that becomes state s of the next step */
+    uint32_t outputs[CELL_OUTPUTS_MAX];   /* values that may be emitted */
+};
+
+/* Checks every number, shape, dtype and weight (finite) above. INVALID_ARGUMENT names the op and
+ * what is wrong; an unused op or value is allowed. */
+enum base_status cell_def_check(const struct cell_def *def, struct base_error *error);
+
+#endif

@@ -1,0 +1,81 @@
+/* A model: named tensors outside, cells inside, and how they are wired for a sequence.
+ *
+ * An imported model is a short program of *stages*. A stage is one cell type used once per request
+ * (ONCE), once per time step with no memory (EACH), or once per time step with state (CHAIN). The
+ * unfold program `chain` (scheduler/unfold.h) turns stages and a request's tensors into a cell
+ * graph; each row of the batch axis is a chain of its own. Immutable after load. */
+#ifndef CELLS_MODEL_H
+#define CELLS_MODEL_H
+
+#include "cells/type.h"
+
+#define CELL_RANK_MAX    8u
+#define CELL_TENSORS_MAX 32u
+#define CELL_STAGES_MAX  32u
+#define CELL_NAME_BYTES  128u
+
+/* A dimension that each request chooses. */
+#define CELL_DIM_ANY (-1)
+
+/* An input or output tensor. Its rows lie at [batch b, step t]; the other axes, flattened, are the
+ * row. The row's elements are contiguous: batch and time stand before all axes longer than 1. */
+struct cell_tensor {
+    char name[CELL_NAME_BYTES];
+    enum cell_dtype dtype;
+    uint32_t rank;
+    int64_t dims[CELL_RANK_MAX]; /* CELL_DIM_ANY on the batch and time axes */
+    int32_t batch_axis;          /* -1: none, every request is one row */
+    int32_t time_axis;           /* -1: one row per chain */
+    uint32_t width;              /* elements in a row */
+    int64_t id_bound; /* > 0: values must be 0..id_bound-1 (they index an embedding table) */
+    bool optional;    /* may be left out: reads as zeros */
+};
+
+enum cell_source_kind {
+    CELL_SOURCE_ZERO,
+    CELL_SOURCE_INPUT,      /* model input `index`: its row at this step, or its only row */
+    CELL_SOURCE_EACH,       /* output `index` of stage `stage` at the same step */
+    CELL_SOURCE_LAST,       /* output `index` of stage `stage` after its last step */
+    CELL_SOURCE_LAST_STATE, /* state `index` of stage `stage` after its last step */
+};
+
+struct cell_source {
+    enum cell_source_kind kind;
+    uint32_t stage, index;
+};
+
+enum cell_stage_kind { CELL_STAGE_ONCE, CELL_STAGE_EACH, CELL_STAGE_CHAIN };
+
+struct cell_stage {
+    const struct cell_type *type;
+    enum cell_stage_kind kind;
+    struct cell_source inputs[CELL_INPUTS_MAX]; /* earlier stages only */
+    struct cell_source init[CELL_STATES_MAX];   /* CHAIN: the state before step 0 */
+};
+
+struct cell_model {
+    uint32_t n_inputs, n_outputs, n_stages;
+    struct cell_tensor inputs[CELL_TENSORS_MAX];
+    struct cell_tensor outputs[CELL_TENSORS_MAX];
+    struct cell_source output_sources[CELL_TENSORS_MAX]; /* EACH where the output has a time axis */
+    int32_t lengths_input; /* input [batch] that holds each row's steps (sequence_lens), or -1;
+                              steps past a row's length emit zeros */
+    struct cell_stage stages[CELL_STAGES_MAX];
+    char producer[64]; /* as the file states it, such as "pytorch 2.1.0" */
+    uint64_t file_bytes;
+};
+
+/* The whole model file is read; nothing in it is trusted (docs/model-files.md). On success *out is
+ * freed with cell_model_free(), which gives back its types. label names its cells in metrics.
+ * NOT_FOUND, INVALID_ARGUMENT (what and where), UNIMPLEMENTED (operator, node, opset),
+ * RESOURCE_EXHAUSTED (file over the budget). Loop thread. */
+enum base_status cell_model_load(struct cell_registry *registry, const char *path,
+                                 const char *label, struct cell_model **out,
+                                 struct base_error *error);
+/* The same from memory: bytes are only read during the call. */
+enum base_status cell_model_parse(struct cell_registry *registry, const void *bytes, size_t length,
+                                  const char *label, struct cell_model **out,
+                                  struct base_error *error);
+void cell_model_free(struct cell_registry *registry, struct cell_model *model);
+
+#endif

@@ -1,0 +1,66 @@
+/* Cell types: the unit of batching.
+ *
+ * Two definitions with the same ops, shapes and weights are one type, whichever models they come
+ * from: identity is a 128-bit hash, then compared byte by byte. The registry owns its types and
+ * copies of their weights; it belongs to the loop thread, which loads models. A type is immutable
+ * once made, so any thread may read it. */
+#ifndef CELLS_TYPE_H
+#define CELLS_TYPE_H
+
+#include "base/hash.h"
+#include "cells/def.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Small dense number of a type within its registry; indexes tables of the scheduler and backends.
+ */
+typedef uint32_t cell_type_id;
+
+#define CELL_TYPES_MAX   256u
+#define CELL_LAYOUTS_MAX 256u
+#define CELL_LAYOUT_NONE UINT32_MAX
+
+/* Rows of one layout are interchangeable memory. A state slot holds each state twice where a step
+ * reads the old while it writes the new (LSTM's h), a value row holds one row. */
+enum cell_layout_kind { CELL_LAYOUT_STATE, CELL_LAYOUT_VALUE };
+
+struct cell_layout {
+    enum cell_layout_kind kind;
+    uint32_t n_parts; /* VALUE: 1 */
+    struct cell_value parts[CELL_STATES_MAX];
+};
+
+struct cell_type {
+    cell_type_id id;
+    struct base_hash hash;
+    struct cell_def def;   /* weights point into the type's own memory */
+    uint32_t state_layout; /* index into the registry's layouts; CELL_LAYOUT_NONE when stateless */
+    uint32_t input_layouts[CELL_INPUTS_MAX];   /* of a value row that feeds input i */
+    uint32_t output_layouts[CELL_OUTPUTS_MAX]; /* of a value row that keeps output o */
+    uint32_t state_layouts[CELL_STATES_MAX];   /* of a value row that keeps state s */
+    uint64_t flops;                            /* per row and step: 2 per multiply-add */
+    uint64_t weight_bytes;
+    uint32_t refs; /* models that use it; loop thread only */
+    char name[64]; /* label for metrics: first model that brought it, such as "langid/lstm" */
+};
+
+struct cell_registry;
+
+enum base_status cell_registry_create(struct cell_registry **out);
+void cell_registry_free(struct cell_registry *registry);
+
+/* Checks def, then finds the equal type or makes one from copies (then *is_new = true and name is
+ * kept). The type gains a reference, given back with cell_type_unref(). */
+enum base_status cell_registry_intern(struct cell_registry *registry, const struct cell_def *def,
+                                      const char *name, const struct cell_type **out, bool *is_new,
+                                      struct base_error *error);
+void cell_type_unref(struct cell_registry *registry, const struct cell_type *type);
+
+uint32_t cell_registry_types(const struct cell_registry *registry); /* ids are 0..n-1 */
+const struct cell_type *cell_registry_type(const struct cell_registry *registry, cell_type_id id);
+uint32_t cell_registry_layouts(const struct cell_registry *registry);
+const struct cell_layout *cell_registry_layout(const struct cell_registry *registry,
+                                               uint32_t layout);
+
+#endif
