@@ -1,0 +1,74 @@
+/* The server without its front ends: models, request processor, drain. Loop thread only.
+ *
+ * The processor validates, unfolds and admits: it keeps the count of reserved rows and gets the
+ * credit back with the finished request. Front ends ask here for models, readiness and statistics.
+ */
+#ifndef SERVER_CORE_H
+#define SERVER_CORE_H
+
+#include "base/buf.h"
+#include "base/hist.h"
+#include "server/request.h"
+
+enum srv_model_state { SRV_MODEL_LOADING, SRV_MODEL_READY, SRV_MODEL_UNAVAILABLE };
+
+/* One number of the statistics extension: how often, and nanoseconds in all. */
+struct srv_stat {
+    uint64_t count, ns;
+};
+
+/* Updated together in one place (core), so that a reader on the loop thread always finds
+ * success.count == queue.count == compute_*.count. */
+struct srv_model_stats {
+    uint64_t inference_count; /* rows of the batch axis answered */
+    uint64_t execution_count; /* cell batches in which the model's requests took part, estimated as
+                                 the requests answered until cells count it exactly */
+    uint64_t last_inference_ms; /* wall clock, Unix epoch */
+    struct srv_stat success, fail, queue, compute_input, compute_infer, compute_output;
+};
+
+/* One loaded version of a model. Lives as long as core. */
+struct srv_model {
+    char name[CELL_NAME_BYTES];
+    char version[24]; /* a plain integer, such as "1" */
+    enum srv_model_state state;
+    char reason[BASE_ERROR_BYTES];  /* why it is unavailable */
+    const struct cell_model *cells; /* NULL unless READY */
+    struct srv_model_stats stats;
+    struct base_hist duration_ns; /* arrival to answer, of answered requests */
+    struct base_hist queue_ns;    /* arrival to first cell */
+};
+
+/* Live: the loop turns (asking is proof). Ready: all wanted models warm, not draining. */
+bool srv_core_is_ready(const struct srv_core *core);
+bool srv_core_is_draining(const struct srv_core *core);
+
+/* All versions of all models, in the order name, then version number. */
+uint32_t srv_core_models(const struct srv_core *core);
+const struct srv_model *srv_core_model_at(const struct srv_core *core, uint32_t index);
+
+/* version "" = the highest. NOT_FOUND names what is missing; a model that is not ready is found. */
+enum base_status srv_core_find_model(const struct srv_core *core, const char *name,
+                                     const char *version, const struct srv_model **out,
+                                     struct base_error *error);
+
+/* Server-wide counts, for /metrics. */
+struct srv_counters {
+    uint64_t requests_total[SRV_PROTOCOL_COUNT][BASE_STATUS_COUNT];
+    uint64_t rejected_queue_full, rejected_deadline, rejected_too_large, rejected_draining;
+    uint64_t cancelled_waiting, cancelled_running;
+    uint32_t requests_waiting; /* for rows */
+    uint32_t requests_running; /* admitted, not yet done */
+};
+const struct srv_counters *srv_core_counters(const struct srv_core *core);
+
+/* Counts of a front end's own refusals (message too large, undecodable), so that totals are true.
+ */
+void srv_core_count_refused(struct srv_core *core, enum srv_protocol protocol,
+                            enum base_status status);
+
+/* Appends all metrics of core, scheduler and devices in Prometheus text format 0.0.4; names as in
+ * docs/metrics.md. */
+void srv_core_write_metrics(const struct srv_core *core, struct base_buf *out);
+
+#endif

@@ -1,0 +1,84 @@
+/* A request's life, as every front end sees it.
+ *
+ * A front end (gRPC, HTTP, a test) fills a struct srv_request from the wire, starts it, and is
+ * answered exactly once through `done`. In between it may cancel. All calls here and `done` happen
+ * on the loop thread; a front end that decodes on another thread posts to the loop's inbox
+ * (server/loop.h). Request life is therefore tested without gRPC.
+ *
+ *   start -> validate -> [wait for rows, at most queue_max requests] -> admitted -> running -> done
+ *   any phase: cancel, deadline, drain time-out -> rows released at the next step border -> done
+ *
+ * Memory: the request and everything it points to live in its arena, owned by the front end, and
+ * must stay until `done`. Outputs are written by the device straight into the arena. */
+#ifndef SERVER_REQUEST_H
+#define SERVER_REQUEST_H
+
+#include "base/arena.h"
+#include "base/inbox.h"
+#include "base/status.h"
+#include "cells/model.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct srv_core;
+struct srv_model;
+
+enum srv_protocol { SRV_PROTOCOL_GRPC, SRV_PROTOCOL_HTTP, SRV_PROTOCOL_TEST, SRV_PROTOCOL_COUNT };
+
+/* A tensor as it came, or as it goes. Row-major, dense. */
+struct srv_tensor {
+    const char *name;     /* NUL-terminated */
+    const char *datatype; /* "FP32", "INT64", "INT32"; what else a client sent is refused by core */
+    uint32_t rank;
+    int64_t shape[CELL_RANK_MAX];
+    const uint8_t *data; /* little-endian elements; input data may be unaligned */
+    size_t bytes;
+};
+
+/* Where a request's time went, for statistics; monotonic ns, 0 = not reached. */
+struct srv_times {
+    uint64_t arrived_ns;  /* set by the front end when the message is complete */
+    uint64_t admitted_ns; /* rows reserved, handed to the pool */
+    uint64_t started_ns;  /* first cell submitted */
+    uint64_t computed_ns; /* last cell retired */
+};
+
+struct srv_request {
+    /* Set by the front end before start. */
+    struct base_arena arena;
+    enum srv_protocol protocol;
+    const char *model_name;
+    const char *model_version; /* "" = the newest */
+    const char *id;            /* "" = none; echoed in the answer and named in errors */
+    uint32_t n_inputs;
+    struct srv_tensor *inputs;
+    uint32_t n_wanted;         /* outputs asked for; 0 = all */
+    const char *const *wanted; /* their names */
+    uint64_t deadline_ns;      /* monotonic; BASE_NEVER = none */
+    uint64_t timeout_ns;       /* the `timeout` parameter, 0 = none; core takes the smaller */
+    struct srv_times times;
+    /* Called once; the request is the front end's again. error.status BASE_OK: outputs are valid.
+     */
+    void (*done)(struct srv_request *request);
+
+    /* Set by core before done. */
+    struct base_error error;       /* message already names the request's id when it has one */
+    const struct srv_model *model; /* NULL when not found; name and version for the answer */
+    uint32_t n_outputs;
+    struct srv_tensor *outputs; /* in the order asked for, or the model's */
+
+    struct srv_flight *flight; /* core's own */
+};
+
+/* Loop thread. Takes the request until done, which may be called before this returns (bad input).
+ */
+void srv_request_start(struct srv_core *core, struct srv_request *request);
+
+/* Loop thread; only between start and done. done follows with why (CANCELLED, DEADLINE_EXCEEDED or
+ * UNAVAILABLE), possibly before this returns, at the latest one cell step later. A request whose
+ * last cell has retired already may still answer OK. Calling it again changes nothing. */
+void srv_request_cancel(struct srv_core *core, struct srv_request *request, enum base_status why);
+
+#endif
