@@ -1,0 +1,170 @@
+/* Growable bytes with a sticky failure. Capacity doubles, so appending n bytes one by one costs
+ * O(n) and log n allocations; one byte more than the capacity is always there for the NUL. One
+ * thread at a time. */
+#include "base/buf.h"
+
+#include "base/assert.h"
+#include "base/checked.h"
+#include "base/mem.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define CAPACITY_MIN 64u
+
+void base_buf_init(struct base_buf *buf, size_t limit)
+{
+    base_assert(limit < SIZE_MAX);
+    *buf = (struct base_buf){.limit = limit};
+}
+
+void base_buf_clear(struct base_buf *buf)
+{
+    buf->length = 0;
+    buf->failed = false;
+    if (buf->data != NULL) {
+        buf->data[0] = '\0';
+    }
+}
+
+void base_buf_release(struct base_buf *buf)
+{
+    base_free(buf->data);
+    *buf = (struct base_buf){.limit = buf->limit};
+}
+
+/* Makes room for length more bytes and a NUL; false, and failed set, when that cannot be. */
+static bool reserve(struct base_buf *buf, size_t length)
+{
+    size_t wanted;
+    if (buf->failed || !base_size_add(buf->length, length, &wanted) || wanted > buf->limit) {
+        buf->failed = true;
+        return false;
+    }
+    if (buf->data != NULL && wanted <= buf->capacity) {
+        return true;
+    }
+    size_t capacity = buf->capacity < CAPACITY_MIN ? CAPACITY_MIN : buf->capacity;
+    while (capacity < wanted && base_size_mul(capacity, 2, &capacity)) {
+    }
+    capacity = capacity < wanted || capacity > buf->limit ? buf->limit : capacity;
+    char *data = base_realloc(buf->data, capacity + 1);
+    if (data == NULL) {
+        buf->failed = true;
+        return false;
+    }
+    buf->data = data;
+    buf->capacity = capacity;
+    return true;
+}
+
+void *base_buf_grow(struct base_buf *buf, size_t length)
+{
+    if (!reserve(buf, length)) {
+        return NULL;
+    }
+    char *start = buf->data + buf->length;
+    buf->length += length;
+    buf->data[buf->length] = '\0';
+    return start;
+}
+
+void base_buf_add(struct base_buf *buf, const void *bytes, size_t length)
+{
+    void *start = base_buf_grow(buf, length);
+    if (start != NULL && length > 0) {
+        memcpy(start, bytes, length);
+    }
+}
+
+void base_buf_text(struct base_buf *buf, const char *text)
+{
+    base_buf_add(buf, text, strlen(text));
+}
+
+void base_buf_printf(struct base_buf *buf, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(NULL, 0, format, arguments);
+    va_end(arguments);
+    if (length < 0) {
+        buf->failed = true;
+        return;
+    }
+    char *start = base_buf_grow(buf, (size_t)length);
+    if (start != NULL) {
+        va_start(arguments, format);
+        (void)vsnprintf(start, (size_t)length + 1, format, arguments);
+        va_end(arguments);
+    }
+}
+
+/* Length of the valid UTF-8 sequence at text, 0 when it is not one (RFC 3629: no overlong forms,
+ * no surrogates, nothing above U+10FFFF). */
+static size_t utf8_length(const unsigned char *text, size_t left)
+{
+    unsigned lead = text[0];
+    if (lead < 0x80) {
+        return 1;
+    }
+    size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
+    if (lead < 0xC2 || lead > 0xF4 || length > left) {
+        return 0;
+    }
+    // Only the second byte has a range that depends on the first.
+    unsigned low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
+    unsigned high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
+    if (text[1] < low || text[1] > high) {
+        return 0;
+    }
+    for (size_t i = 2; i < length; i++) {
+        if ((text[i] & 0xC0u) != 0x80) {
+            return 0;
+        }
+    }
+    return length;
+}
+
+static void add_json_ascii(struct base_buf *buf, unsigned char byte)
+{
+    static const char *const escapes[0x20] = {
+        ['\b'] = "\\b", ['\f'] = "\\f", ['\n'] = "\\n", ['\r'] = "\\r", ['\t'] = "\\t"};
+    if (byte == '"' || byte == '\\') {
+        base_buf_add(buf, "\\", 1);
+        base_buf_add(buf, &byte, 1);
+    } else if (byte >= 0x20) {
+        base_buf_add(buf, &byte, 1);
+    } else if (escapes[byte] != NULL) {
+        base_buf_text(buf, escapes[byte]);
+    } else {
+        base_buf_printf(buf, "\\u%04x", byte);
+    }
+}
+
+void base_buf_json_string(struct base_buf *buf, const char *text, size_t length)
+{
+    const unsigned char *bytes = (const unsigned char *)text;
+    size_t start = buf->length;
+    base_buf_add(buf, "\"", 1);
+    size_t i = 0;
+    while (i < length && !buf->failed) {
+        size_t sequence = utf8_length(bytes + i, length - i);
+        if (sequence == 0) {
+            base_buf_text(buf, "\xEF\xBF\xBD"); // U+FFFD, one for each bad byte
+            i++;
+        } else if (sequence == 1) {
+            add_json_ascii(buf, bytes[i]);
+            i++;
+        } else {
+            base_buf_add(buf, bytes + i, sequence);
+            i += sequence;
+        }
+    }
+    base_buf_add(buf, "\"", 1);
+    if (buf->failed && buf->data != NULL) {
+        buf->length = start; // all or nothing
+        buf->data[start] = '\0';
+    }
+}

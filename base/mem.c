@@ -1,0 +1,97 @@
+/* Counted allocation over the C library, with a failure knob for tests.
+ *
+ * Two process-wide atomics: the number of successful allocations, and how many calls are left until
+ * one fails (0 = off). Any thread. Cost over malloc: one relaxed load and one relaxed add. */
+#include "base/mem.h"
+
+#include "base/assert.h"
+#include "base/checked.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+static _Atomic uint64_t allocations;
+static _Atomic uint64_t calls_until_failure;
+
+/* Counts the failure knob down; false when this very call has to fail. */
+static bool may_allocate(void)
+{
+    uint64_t left = atomic_load_explicit(&calls_until_failure, memory_order_relaxed);
+    while (left != 0) {
+        if (atomic_compare_exchange_weak_explicit(&calls_until_failure, &left, left - 1,
+                                                  memory_order_relaxed, memory_order_relaxed)) {
+            return left != 1;
+        }
+    }
+    return true;
+}
+
+static void *counted(void *memory)
+{
+    if (memory != NULL) {
+        atomic_fetch_add_explicit(&allocations, 1, memory_order_relaxed);
+    }
+    return memory;
+}
+
+void *base_alloc(size_t bytes)
+{
+    base_assert(bytes > 0);
+    return may_allocate() ? counted(calloc(1, bytes)) : NULL;
+}
+
+void *base_alloc_array(size_t count, size_t size)
+{
+    size_t bytes;
+    if (!base_size_mul(count, size, &bytes)) {
+        return NULL;
+    }
+    return base_alloc(bytes);
+}
+
+void *base_alloc_aligned(size_t bytes, size_t alignment)
+{
+    base_assert(bytes > 0);
+    base_assert(alignment > 0 && (alignment & (alignment - 1)) == 0);
+    // posix_memalign() wants at least the alignment of a pointer.
+    size_t at_least = alignment < sizeof(void *) ? sizeof(void *) : alignment;
+    void *memory = NULL;
+    if (!may_allocate() || posix_memalign(&memory, at_least, bytes) != 0) {
+        return NULL;
+    }
+    memset(memory, 0, bytes);
+    return counted(memory);
+}
+
+void *base_realloc(void *memory, size_t bytes)
+{
+    base_assert(bytes > 0);
+    return may_allocate() ? counted(realloc(memory, bytes)) : NULL;
+}
+
+char *base_strdup(const char *text)
+{
+    size_t bytes = strlen(text) + 1;
+    char *copy = base_alloc(bytes);
+    if (copy != NULL) {
+        memcpy(copy, text, bytes);
+    }
+    return copy;
+}
+
+void base_free(void *memory)
+{
+    free(memory);
+}
+
+uint64_t base_alloc_count(void)
+{
+    return atomic_load_explicit(&allocations, memory_order_relaxed);
+}
+
+void base_alloc_fail_at(uint64_t n)
+{
+    atomic_store_explicit(&calls_until_failure, n, memory_order_relaxed);
+}
