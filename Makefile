@@ -1,0 +1,277 @@
+# cellbatch: build, tests and checks. `make help` lists the targets.
+#
+#   make [BUILD=release|debug|asan|ubsan|tsan|cov] [CC=gcc|clang] [CUDA=0|1] [V=1] [target]
+#
+# To add a file: put it into its folder's list below. To add a suite: write
+# tests/<folder>/test_<module>.c and put it into TEST_SUITES. Nothing here looks at the machine:
+# what a build needs is an input, and packages are installed only by `deps`, which test, demo and
+# lint call. pkg-config runs only inside recipes, so reading this file needs nothing but make.
+
+BUILD ?= release
+CUDA  ?= 0
+V     ?= 0
+SUITE ?=
+
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+IS_CLANG := $(findstring clang,$(notdir $(firstword $(CC))))
+
+# ---- Sources: one file a line ---------------------------------------------------------------
+
+BASE_SRCS = \
+  base/arena.c \
+  base/assert.c \
+  base/buf.c \
+  base/clock.c \
+  base/cpus.c \
+  base/event.c \
+  base/hash.c \
+  base/hist.c \
+  base/inbox.c \
+  base/log.c \
+  base/mem.c \
+  base/random.c \
+  base/ring.c \
+  base/status.c \
+
+CONFIG_SRCS = \
+
+CELLS_SRCS = \
+
+SCHEDULER_SRCS = \
+
+WORKER_SRCS = \
+
+# Without server/main.c, which is SERVER_MAIN.
+SERVER_SRCS = \
+
+SERVER_MAIN =
+
+# Without loadgen/main.c, which is LOADGEN_MAIN.
+LOADGEN_SRCS = \
+
+LOADGEN_MAIN =
+
+# Without bench/main.c, which is BENCH_MAIN.
+BENCH_SRCS = \
+
+BENCH_MAIN =
+
+# protoc-c turns proto/x.proto into "proto/x.pb-c.h" and its code.
+PROTO_SRCS = \
+  proto/health.proto \
+  proto/inference.proto \
+
+# ---- Tests ----------------------------------------------------------------------------------
+
+# Linked into every suite.
+TEST_UTIL_SRCS = \
+  tests/util.c \
+
+# Each is one `check` program with a main().
+TEST_SUITES = \
+  tests/base/test_ring.c \
+
+# Exit status 0 passes, 77 skips (last line: the reason), else fails. .sh runs under bash, .py under
+# the python of build/venv.
+TEST_SCRIPTS = \
+
+# Suites left out of BUILD=tsan, each with its reason beside it.
+TSAN_EXCLUDED = \
+
+# ---- Third-party libraries (pkg-config names) -----------------------------------------------
+
+SERVER_PACKAGES  = libuv grpc gpr libprotobuf-c libmicrohttpd jansson yaml-0.1 openblas libxxhash hwloc
+LOADGEN_PACKAGES = libuv grpc gpr libprotobuf-c libxxhash
+BENCH_PACKAGES   = libuv libprotobuf-c jansson yaml-0.1 openblas libxxhash hwloc
+TEST_PACKAGES    = $(SERVER_PACKAGES) check
+
+# Each asks pkg-config at its first use in a recipe and remembers the answer.
+PKG_CFLAGS   = $(eval PKG_CFLAGS := $$(patsubst -I%,-isystem %,$$(shell pkg-config --cflags $(TEST_PACKAGES))))$(PKG_CFLAGS)
+SERVER_LIBS  = $(eval SERVER_LIBS := $$(shell pkg-config --libs $(SERVER_PACKAGES)))$(SERVER_LIBS)
+LOADGEN_LIBS = $(eval LOADGEN_LIBS := $$(shell pkg-config --libs $(LOADGEN_PACKAGES)))$(LOADGEN_LIBS)
+BENCH_LIBS   = $(eval BENCH_LIBS := $$(shell pkg-config --libs $(BENCH_PACKAGES)))$(BENCH_LIBS)
+TEST_LIBS    = $(eval TEST_LIBS := $$(shell pkg-config --libs $(TEST_PACKAGES)))$(TEST_LIBS)
+
+# ---- Flags ----------------------------------------------------------------------------------
+
+OUT := build/$(BUILD)$(if $(IS_CLANG),-clang)
+
+STD      := -std=c11 -D_GNU_SOURCE -I. -isystem $(OUT)/proto
+WARNINGS := -Werror -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion \
+  -Wdouble-promotion -Wcast-qual -Wcast-align -Wpointer-arith -Wwrite-strings -Wundef -Wvla \
+  -Wformat=2 -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition -Wredundant-decls \
+  -Wswitch-enum -Wimplicit-fallthrough -Wnull-dereference
+ifeq ($(IS_CLANG),)
+WARNINGS += -Wlogical-op -Wduplicated-cond -Wduplicated-branches -Walloc-zero -Wstrict-aliasing=2
+else
+WARNINGS += -Wcomma
+endif
+
+# In every build: no contraction, so that results keep their bits; FMA only where it is written.
+COMMON := -g -fno-common -fno-math-errno -ffp-contract=off -pthread
+DEBUG  := -DCELLBATCH_DEBUG -fno-omit-frame-pointer
+LINK   := -Wl,--as-needed
+
+ifeq ($(BUILD),release)
+MODE := -O2 -fstack-protector-strong -D_FORTIFY_SOURCE=3 -fstack-clash-protection
+LINK += -Wl,-z,relro,-z,now
+else ifeq ($(BUILD),debug)
+MODE := -O0 $(DEBUG)
+else ifeq ($(BUILD),asan)
+SANITIZE := -fsanitize=address,undefined,leak -fno-sanitize-recover=all
+MODE := -O1 $(DEBUG)
+else ifeq ($(BUILD),ubsan)
+SANITIZE := -fsanitize=undefined -fno-sanitize-recover=all
+MODE := -O1 $(DEBUG)
+else ifeq ($(BUILD),tsan)
+SANITIZE := -fsanitize=thread
+MODE := -O1 $(DEBUG)
+else ifeq ($(BUILD),cov)
+SANITIZE := --coverage
+MODE := -O0
+else
+$(error BUILD=$(BUILD): must be release, debug, asan, ubsan, tsan or cov)
+endif
+
+CFLAGS_ALL := $(STD) $(COMMON) $(MODE) $(SANITIZE)
+LDFLAGS    := $(COMMON) $(MODE) $(SANITIZE) $(LINK)
+
+# Kernels of one instruction set stand in files of their own; everything else is baseline.
+isa_flags = $(if $(filter cells/cpu/%__avx2.c,$(1)),-mavx2 -mfma) \
+  $(if $(filter cells/cpu/%__avx512.c,$(1)),-mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma \
+    -mprefer-vector-width=512)
+
+# ---- Quiet output: $(call say,CC,file) ------------------------------------------------------
+
+ifeq ($(V),1)
+Q   :=
+say := @:
+else
+Q   := @
+say = @printf '  %-7s %s\n' $(1) $(2)
+endif
+
+# ---- Rules ----------------------------------------------------------------------------------
+
+.DELETE_ON_ERROR:
+.SECONDARY:
+.SUFFIXES:
+MAKEFLAGS += --no-builtin-rules
+
+all: programs ## build the programs (default)
+
+objects = $(patsubst %.c,$(OUT)/%.o,$(1))
+
+PROTO_CODE    := $(PROTO_SRCS:%.proto=$(OUT)/proto/%.pb-c.c)
+PROTO_HEADERS := $(PROTO_CODE:.c=.h)
+PROTO_OBJECTS := $(PROTO_CODE:.c=.o)
+
+# A static library a folder, in layer order: users before what they use.
+CORE_LIBS    := $(if $(SERVER_SRCS),$(OUT)/libserver.a) \
+  $(if $(WORKER_SRCS),$(OUT)/libworker.a) \
+  $(if $(SCHEDULER_SRCS),$(OUT)/libscheduler.a) \
+  $(if $(CELLS_SRCS),$(OUT)/libcells.a) \
+  $(if $(CONFIG_SRCS),$(OUT)/libconfig.a) \
+  $(OUT)/libbase.a $(if $(PROTO_SRCS),$(OUT)/libproto.a)
+LIBLOADGEN   := $(if $(LOADGEN_SRCS),$(OUT)/libloadgen.a)
+LIBBENCH     := $(if $(BENCH_SRCS),$(OUT)/libbench.a)
+
+PROGRAMS := $(if $(SERVER_MAIN),$(OUT)/cellbatchd) \
+  $(if $(LOADGEN_MAIN),$(OUT)/cellbatch-load) \
+  $(if $(BENCH_MAIN),$(OUT)/cellbatch-bench)
+
+programs: $(PROGRAMS) $(CORE_LIBS)
+
+$(OUT)/libbase.a:      $(call objects,$(BASE_SRCS))
+$(OUT)/libconfig.a:    $(call objects,$(CONFIG_SRCS))
+$(OUT)/libcells.a:     $(call objects,$(CELLS_SRCS))
+$(OUT)/libscheduler.a: $(call objects,$(SCHEDULER_SRCS))
+$(OUT)/libworker.a:    $(call objects,$(WORKER_SRCS))
+$(OUT)/libserver.a:    $(call objects,$(SERVER_SRCS))
+$(OUT)/libloadgen.a:   $(call objects,$(LOADGEN_SRCS))
+$(OUT)/libbench.a:     $(call objects,$(BENCH_SRCS))
+$(OUT)/libproto.a:     $(PROTO_OBJECTS)
+$(OUT)/libtestutil.a:  $(call objects,$(TEST_UTIL_SRCS))
+
+$(OUT)/%.a:
+	$(call say,AR,$@)
+	$(Q)rm -f $@
+	$(Q)$(AR) rcs $@ $^
+
+$(OUT)/cellbatchd: $(call objects,$(SERVER_MAIN)) $(CORE_LIBS)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) $^ $(SERVER_LIBS) -ldl -lm -o $@
+
+$(OUT)/cellbatch-load: $(call objects,$(LOADGEN_MAIN)) $(LIBLOADGEN) $(CORE_LIBS)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) $^ $(LOADGEN_LIBS) -lm -o $@
+
+$(OUT)/cellbatch-bench: $(call objects,$(BENCH_MAIN)) $(LIBBENCH) $(CORE_LIBS)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) $^ $(BENCH_LIBS) -ldl -lm -o $@
+
+$(OUT)/%.o: %.c $(OUT)/flags | $(PROTO_HEADERS)
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CFLAGS_ALL) $(WARNINGS) $(call isa_flags,$<) $(FILE_CFLAGS) $(PKG_CFLAGS) \
+	  -MMD -MP -c $< -o $@
+
+$(OUT)/proto/%.pb-c.c $(OUT)/proto/%.pb-c.h: %.proto
+	@mkdir -p $(@D)
+	$(call say,PROTOC,$<)
+	$(Q)protoc-c --proto_path=. --c_out=$(OUT)/proto $<
+
+$(PROTO_OBJECTS): %.o: %.c $(OUT)/flags | $(PROTO_HEADERS)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CFLAGS_ALL) -w $(PKG_CFLAGS) -c $< -o $@
+
+# Where the tests find their golden files.
+$(OUT)/tests/util.o: FILE_CFLAGS = -DCELLBATCH_SOURCE_DIR='"$(CURDIR)"'
+
+# Changes only when the compiler or its flags change, so that objects of two kinds never mix.
+$(OUT)/flags: FORCE
+	@mkdir -p $(@D)
+	@printf '%s\n' "$(CC) $(subst ",,$(CFLAGS_ALL) $(WARNINGS))" | cmp -s - $@ || \
+	  printf '%s\n' "$(CC) $(subst ",,$(CFLAGS_ALL) $(WARNINGS))" > $@
+
+-include $(patsubst %.o,%.d,$(call objects,$(BASE_SRCS) $(CONFIG_SRCS) $(CELLS_SRCS) \
+  $(SCHEDULER_SRCS) $(WORKER_SRCS) $(SERVER_SRCS) $(SERVER_MAIN) $(LOADGEN_SRCS) $(LOADGEN_MAIN) \
+  $(BENCH_SRCS) $(BENCH_MAIN) $(TEST_UTIL_SRCS) $(TEST_SUITES)))
+
+# ---- Tests: `make test SUITE=test_ring` runs one --------------------------------------------
+
+chosen = $(if $(SUITE),$(filter $(foreach s,$(SUITE),%/$(s).c %/$(s).sh %/$(s).py),$(1)),$(1))
+
+CHOSEN_SUITES  := $(call chosen,$(if $(filter tsan,$(BUILD)),\
+  $(filter-out $(TSAN_EXCLUDED),$(TEST_SUITES)),$(TEST_SUITES)))
+CHOSEN_SCRIPTS := $(call chosen,$(TEST_SCRIPTS))
+TEST_PROGRAMS  := $(CHOSEN_SUITES:%.c=$(OUT)/%)
+
+$(TEST_PROGRAMS): %: %.o $(OUT)/libtestutil.a $(LIBLOADGEN) $(LIBBENCH) $(CORE_LIBS)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) $^ $(TEST_LIBS) -ldl -lm -o $@
+
+test: deps ## build and run all suites; SUITE=test_ring for one
+	+$(Q)$(MAKE) --no-print-directory run-tests
+
+run-tests: programs $(TEST_PROGRAMS)
+	$(Q)BUILD=$(BUILD) OUT=$(OUT) bash tests/run.sh $(TEST_PROGRAMS) $(CHOSEN_SCRIPTS)
+
+# ---- Packages -------------------------------------------------------------------------------
+
+deps: ## install the Debian packages of build and tests that are missing
+	$(Q)sh scripts/deps.sh build
+
+# ---- The rest -------------------------------------------------------------------------------
+
+clean: ## remove build/
+	$(Q)rm -rf build
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile
+
+FORCE:
+
+.PHONY: all programs test run-tests deps clean help FORCE

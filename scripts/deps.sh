@@ -1,0 +1,30 @@
+#!/bin/sh
+# Installs the Debian packages of the given uses (see packages.txt) that are missing. Silent, and
+# needs no root, when nothing is missing. Usage: deps.sh USE...
+set -eu
+
+list=$(dirname "$0")/packages.txt
+missing=
+for use in "$@"; do
+    for package in $(awk -v use="$use" '$1 == use { print $2 }' "$list"); do
+        # The status is "installed" or, for an unknown package, an error without text.
+        if [ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null)" != installed ]; then
+            missing="$missing $package"
+        fi
+    done
+done
+
+[ -n "$missing" ] || exit 0
+
+install="apt-get install -y --no-install-recommends$missing"
+if [ "$(id -u)" -ne 0 ]; then
+    echo "Packages are missing. Install them and run make again:" >&2
+    echo "  sudo apt-get update && sudo $install" >&2
+    exit 1
+fi
+
+echo "installing:$missing"
+export DEBIAN_FRONTEND=noninteractive
+apt-get update -qq
+# shellcheck disable=SC2086 # the words of the command are meant to be split
+$install -qq

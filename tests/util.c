@@ -1,0 +1,162 @@
+/* Shared by the test programs; see util.h. One thread. */
+#include "tests/util.h"
+
+#include "base/mem.h"
+
+#include <ftw.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+int util_run(Suite *suite)
+{
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    if (failed > 0) {
+        (void)fprintf(stderr, "CELLBATCH_SEED=%llu\n", (unsigned long long)util_seed());
+    }
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+void util_skip(const char *reason)
+{
+    (void)fprintf(stderr, "SKIP: %s\n", reason);
+}
+
+uint64_t util_seed(void)
+{
+    const char *text = getenv("CELLBATCH_SEED");
+    return text == NULL ? 1 : strtoull(text, NULL, 0);
+}
+
+struct base_random util_random(uint64_t salt)
+{
+    struct base_random random;
+    base_random_init(&random, util_seed() * 0x100000001B3u ^ salt);
+    return random;
+}
+
+const char *util_data_path(void)
+{
+    const char *path = getenv("CELLBATCH_DATA");
+    return path == NULL || *path == '\0' ? NULL : path;
+}
+
+void util_repo_path(char path[UTIL_PATH_BYTES], const char *relative)
+{
+#ifdef CELLBATCH_SOURCE_DIR
+    const char *root = CELLBATCH_SOURCE_DIR;
+#else
+    const char *root = ".";
+#endif
+    int length = snprintf(path, UTIL_PATH_BYTES, "%s/%s", root, relative);
+    ck_assert_int_gt(length, 0);
+    ck_assert_int_lt(length, UTIL_PATH_BYTES);
+}
+
+void util_temp_dir(char path[UTIL_PATH_BYTES])
+{
+    const char *parent = getenv("TMPDIR");
+    (void)snprintf(path, UTIL_PATH_BYTES, "%s/cellbatch-test-XXXXXX",
+                   parent == NULL ? "/tmp" : parent);
+    ck_assert_ptr_nonnull(mkdtemp(path));
+}
+
+static int remove_entry(const char *path, const struct stat *info, int type, struct FTW *place)
+{
+    (void)info;
+    (void)type;
+    (void)place;
+    return remove(path);
+}
+
+void util_remove_tree(const char *path)
+{
+    ck_assert_int_eq(nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS), 0);
+}
+
+void util_write_file(const char *path, const char *text)
+{
+    char parent[UTIL_PATH_BYTES];
+    (void)snprintf(parent, sizeof(parent), "%s", path);
+    for (char *slash = strchr(parent + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        (void)mkdir(parent, 0700); // most of them exist
+        *slash = '/';
+    }
+    FILE *file = fopen(path, "we");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_int_ge(fputs(text, file), 0);
+    ck_assert_int_eq(fclose(file), 0);
+}
+
+/* Reads the rest of the file in steps, since a pipe or /proc file does not tell its size. */
+static char *read_all(FILE *file, size_t *length)
+{
+    char *text = NULL;
+    size_t used = 0;
+    size_t capacity = 4096;
+    for (;;) {
+        char *larger = base_realloc(text, capacity + 1);
+        if (larger == NULL) {
+            break;
+        }
+        text = larger;
+        used += fread(text + used, 1, capacity - used, file);
+        if (used < capacity) {
+            text[used] = '\0';
+            *length = used;
+            return text;
+        }
+        capacity *= 2;
+    }
+    base_free(text);
+    return NULL;
+}
+
+char *util_read_file(const char *path, size_t *length)
+{
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        return NULL;
+    }
+    size_t used = 0;
+    char *text = read_all(file, &used);
+    bool is_bad = ferror(file) != 0;
+    (void)fclose(file);
+    if (is_bad) {
+        base_free(text);
+        return NULL;
+    }
+    if (length != NULL) {
+        *length = used;
+    }
+    return text;
+}
+
+json_t *util_load_json(const char *relative)
+{
+    char path[UTIL_PATH_BYTES];
+    util_repo_path(path, relative);
+    json_error_t error;
+    json_t *root = json_load_file(path, 0, &error);
+    ck_assert_msg(root != NULL, "%s:%d: %s", path, error.line, error.text);
+    return root;
+}
+
+bool util_is_close(double got, double want, double absolute, double relative)
+{
+    if (isnan(got) || isnan(want)) {
+        return isnan(got) && isnan(want);
+    }
+    if (isinf(got) || isinf(want)) {
+        return got == want;
+    }
+    return fabs(got - want) <= absolute + relative * fabs(want);
+}
