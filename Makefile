@@ -76,6 +76,8 @@ TEST_SUITES = \
 # Exit status 0 passes, 77 skips (last line: the reason), else fails. .sh runs under bash, .py under
 # the python of build/venv.
 TEST_SCRIPTS = \
+  tests/test_check_text.sh \
+  tests/test_layers.sh \
 
 # Suites left out of BUILD=tsan, each with its reason beside it.
 TSAN_EXCLUDED = \
@@ -264,6 +266,77 @@ run-tests: programs $(TEST_PROGRAMS)
 deps: ## install the Debian packages of build and tests that are missing
 	$(Q)sh scripts/deps.sh build
 
+deps-py: ## build/venv with the packages of the client tests
+	+$(Q)$(if $(wildcard tests/clients/requirements.txt),$(MAKE) --no-print-directory build/venv/stamp,\
+	  echo 'no tests/clients/requirements.txt')
+
+build/venv/stamp: tests/clients/requirements.txt
+	$(Q)python3 -m venv build/venv
+	$(Q)build/venv/bin/pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@
+
+# ---- Checks without running: quiet when clean, remembered per file under build/lint ---------------
+
+C_FOLDERS := base config cells scheduler worker server loadgen bench sim include examples tests
+C_FILES   := $(sort $(wildcard $(foreach f,$(C_FOLDERS),$(foreach x,c h,\
+  $(f)/*.$(x) $(f)/*/*.$(x) $(f)/*/*/*.$(x)))))
+ifneq ($(CUDA),1)
+LINT_SKIP := cells/cuda/%
+endif
+LINT_SOURCES := $(filter-out $(LINT_SKIP),$(filter %.c,$(C_FILES)))
+LINT_HEADERS := $(filter-out $(LINT_SKIP),$(filter %.h,$(C_FILES)))
+SHELL_FILES  := $(wildcard scripts/*.sh tests/*.sh tests/*/*.sh .ci/run)
+
+lint: ## all static checks; installs their tools
+	$(Q)sh scripts/deps.sh build lint
+	+$(Q)$(MAKE) --no-print-directory -k -O $(if $(filter -j%,$(MAKEFLAGS)),,-j2) lint-all
+	@echo lint clean
+
+lint-all: layers headers format-check text shellcheck tidy cppcheck
+
+layers: ## includes against tests/layers.txt
+	$(Q)awk -f tests/layers.awk tests/layers.txt $(filter-out tests/% examples/%,$(C_FILES))
+
+headers: $(LINT_HEADERS:%=build/lint/%.alone) ## each header compiles alone, gcc and clang
+
+tidy: $(LINT_SOURCES:%=build/lint/%.tidy) ## clang-tidy
+
+format: ## clang-format on every C file, in place
+	$(Q)clang-format -i $(C_FILES)
+
+format-check:
+	$(Q)clang-format --dry-run -Werror $(C_FILES)
+
+text:
+	$(Q)bash scripts/check-text.sh $(C_FILES)
+
+shellcheck:
+	$(Q)shellcheck $(SHELL_FILES)
+
+cppcheck:
+	@mkdir -p build/lint/cppcheck
+	$(Q)cppcheck --quiet --std=c11 --enable=warning,performance,portability --inline-suppr \
+	  --error-exitcode=1 --cppcheck-build-dir=build/lint/cppcheck -I. -D_GNU_SOURCE \
+	  $(filter-out tests/% examples/%,$(LINT_SOURCES))
+
+# Each stamp brings a .d beside it that names the headers it depends on.
+build/lint/%.alone: % $(OUT)/flags | $(PROTO_HEADERS)
+	@mkdir -p $(@D)
+	$(Q)for cc in gcc clang; do \
+	  echo '#include "$<"' | $$cc $(STD) -Werror -Wall -Wextra -Wpedantic $(call isa_flags,$(<:.h=.c)) \
+	    $(PKG_CFLAGS) -fsyntax-only -MMD -MP -MT $@ -MF $@.d -x c - || exit 1; \
+	done
+	@touch $@
+
+build/lint/%.tidy: % .clang-tidy tests/.clang-tidy | $(PROTO_HEADERS)
+	@mkdir -p $(@D)
+	$(Q)clang-tidy --quiet $< -- $(STD) $(call isa_flags,$<) $(PKG_CFLAGS) > $@.log 2>&1 || \
+	  { cat $@.log; exit 1; }
+	$(Q)clang $(STD) $(call isa_flags,$<) $(PKG_CFLAGS) -MM -MP -MT $@ -MF $@.d $<
+	@touch $@
+
+-include $(LINT_SOURCES:%=build/lint/%.tidy.d) $(LINT_HEADERS:%=build/lint/%.alone.d)
+
 # ---- The rest -------------------------------------------------------------------------------
 
 clean: ## remove build/
@@ -274,4 +347,5 @@ help: ## list the targets
 
 FORCE:
 
-.PHONY: all programs test run-tests deps clean help FORCE
+.PHONY: all programs test run-tests deps deps-py lint lint-all layers headers tidy format \
+  format-check text shellcheck cppcheck clean help FORCE

@@ -26,11 +26,11 @@
 
 #ifdef HAS_ASAN
 #    include <sanitizer/asan_interface.h>
-#    define RED_ZONE_BYTES 16u
+#    define RED_ZONE_BYTES          16u
 #    define poison(memory, bytes)   ASAN_POISON_MEMORY_REGION(memory, bytes)
 #    define unpoison(memory, bytes) ASAN_UNPOISON_MEMORY_REGION(memory, bytes)
 #else
-#    define RED_ZONE_BYTES 0u
+#    define RED_ZONE_BYTES          0u
 #    define poison(memory, bytes)   ((void)(memory), (void)(bytes))
 #    define unpoison(memory, bytes) ((void)(memory), (void)(bytes))
 #endif

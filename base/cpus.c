@@ -1,8 +1,8 @@
 /* Affinity and quota of this process, read once at the first call; any thread.
  *
  * Version 2: /proc/self/cgroup has the line `0::/path`, and every directory from there up to the
- * root may hold a cpu.max (`quota period` or `max period`). Version 1: a line `n:...,cpu,...:/path`,
- * and cpu.cfs_quota_us and cpu.cfs_period_us below a mount called cpu or cpu,cpuacct. The smallest
+ * root may hold a cpu.max (`quota period` or `max period`). Version 1: `n:...,cpu,...:/path`, and
+ * cpu.cfs_quota_us and cpu.cfs_period_us below a mount called cpu or cpu,cpuacct. The smallest
  * quota on the way up counts. In a container the path may be the host's and not exist below our
  * mount; then only the directories that do exist are seen, the mount's own root among them. */
 #include "base/cpus.h"
@@ -23,8 +23,7 @@
 #define NO_QUOTA UINT32_MAX
 
 /* The kernel's own limit (CONFIG_NR_CPUS) is 8192; a cpu_set_t holds 1024. */
-#define MASK_SETS 8
-#define MASK_CPUS (MASK_SETS * CPU_SETSIZE)
+#define MASK_SETS 8u
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static cpu_set_t process_mask[MASK_SETS];
@@ -183,8 +182,8 @@ enum base_status base_cpus_pin_self(uint32_t index)
     if (index >= mask_count) {
         return BASE_UNAVAILABLE;
     }
-    size_t cpu = 0;
-    for (uint32_t seen = 0; cpu < MASK_CPUS; cpu++) {
+    size_t cpu = 0; // ends: the mask has more than index CPUs
+    for (uint32_t seen = 0;; cpu++) {
         if (CPU_ISSET_S(cpu, sizeof(process_mask), process_mask) && seen++ == index) {
             break;
         }

@@ -67,8 +67,7 @@ static void add_time(struct base_buf *line, uint64_t wall_ns)
     if (gmtime_r(&seconds, &utc) != NULL) {
         (void)strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S", &utc);
     }
-    base_buf_printf(line, "%s.%06uZ", text,
-                    (unsigned)(wall_ns % BASE_NS_PER_S / BASE_NS_PER_US));
+    base_buf_printf(line, "%s.%06uZ", text, (unsigned)(wall_ns % BASE_NS_PER_S / BASE_NS_PER_US));
 }
 
 /* Text, with control characters written out: what a client sent can never forge a line. */

@@ -6,8 +6,9 @@ set -eu
 list=$(dirname "$0")/packages.txt
 missing=
 for use in "$@"; do
-    for package in $(awk -v use="$use" '$1 == use { print $2 }' "$list"); do
-        # The status is "installed" or, for an unknown package, an error without text.
+    packages=$(awk -v use="$use" '$1 == use { print $2 }' "$list")
+    for package in $packages; do
+        # Nothing is printed for a package that dpkg does not know.
         if [ "$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null)" != installed ]; then
             missing="$missing $package"
         fi
