@@ -45,6 +45,8 @@ WORKER_SRCS = \
 
 # Without server/main.c, which is SERVER_MAIN.
 SERVER_SRCS = \
+  server/loop.c \
+  server/status.c \
 
 SERVER_MAIN =
 
@@ -72,6 +74,8 @@ TEST_UTIL_SRCS = \
 # Each is one `check` program with a main().
 TEST_SUITES = \
   tests/base/test_ring.c \
+  tests/server/test_loop.c \
+  tests/server/test_status.c \
 
 # Exit status 0 passes, 77 skips (last line: the reason), else fails. .sh runs under bash, .py under
 # the python of build/venv.
