@@ -45,6 +45,7 @@ WORKER_SRCS = \
 
 # Without server/main.c, which is SERVER_MAIN.
 SERVER_SRCS = \
+  server/about.c \
   server/loop.c \
   server/status.c \
 
@@ -74,6 +75,7 @@ TEST_UTIL_SRCS = \
 # Each is one `check` program with a main().
 TEST_SUITES = \
   tests/base/test_ring.c \
+  tests/server/test_about.c \
   tests/server/test_loop.c \
   tests/server/test_status.c \
 

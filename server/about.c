@@ -1,0 +1,46 @@
+/* Names and numbers that both protocols report. Kept in one place so that a client sees the same
+ * server through either; an extension enters the list with the change that makes it work. */
+#include "server/about.h"
+
+#include "base/assert.h"
+
+/* The largest batch a client is told of. It stands for "many": rows decide, and a request that
+ * needs more of them than there are is answered RESOURCE_EXHAUSTED. */
+#define BATCH_MAX 128u
+
+static const char *const extensions[] = {"binary_tensor_data", "model_configuration", "statistics"};
+
+const char *const *srv_about_extensions(uint32_t *count)
+{
+    *count = sizeof extensions / sizeof extensions[0];
+    return extensions;
+}
+
+const char *srv_about_datatype(enum cell_dtype dtype)
+{
+    switch (dtype) {
+    case CELL_F32:
+        return "FP32";
+    case CELL_I64:
+        return "INT64";
+    case CELL_I32:
+        return "INT32";
+    }
+    base_assert(!"a dtype without a name");
+    return NULL;
+}
+
+uint32_t srv_about_max_batch_size(const struct cell_model *model)
+{
+    for (uint32_t i = 0; i < model->n_inputs; i++) {
+        if (model->inputs[i].batch_axis != 0) {
+            return 0;
+        }
+    }
+    for (uint32_t i = 0; i < model->n_outputs; i++) {
+        if (model->outputs[i].batch_axis != 0) {
+            return 0;
+        }
+    }
+    return BATCH_MAX;
+}

@@ -1,0 +1,28 @@
+/* What the server says of itself and of its models, the same over gRPC and HTTP: the answers of
+ * ServerMetadata, ModelMetadata and ModelConfig are made of these. No state, any thread. */
+#ifndef SERVER_ABOUT_H
+#define SERVER_ABOUT_H
+
+#include "cells/model.h"
+
+#include <stdint.h>
+
+#define SRV_ABOUT_NAME    "cellbatch"
+#define SRV_ABOUT_VERSION "0.1.0"
+
+/* `platform` of a model (server_format, as Triton's), and `backend` of its configuration. */
+#define SRV_ABOUT_PLATFORM "cellbatch_onnx"
+#define SRV_ABOUT_BACKEND  "cellbatch"
+
+/* Names of protocol extensions that work here; *count gets their number. Static. */
+const char *const *srv_about_extensions(uint32_t *count);
+
+/* "FP32", "INT64", "INT32"; static. */
+const char *srv_about_datatype(enum cell_dtype dtype);
+
+/* `max_batch_size` of the configuration. Greater than 0 tells clients that the first dimension of
+ * every tensor is the batch, so it is 0 when some tensor of the model has its batch elsewhere or
+ * none. The number itself bounds only what clients try; the server admits by rows. */
+uint32_t srv_about_max_batch_size(const struct cell_model *model);
+
+#endif

@@ -1,0 +1,48 @@
+/* What both protocols say of the server and of a model. */
+#include "server/about.h"
+
+#include "tests/util.h"
+
+#include <check.h>
+
+START_TEST(test_about_extensions_are_those_that_work)
+{
+    uint32_t count = 0;
+    const char *const *names = srv_about_extensions(&count);
+    ck_assert_uint_eq(count, 3);
+    ck_assert_str_eq(names[0], "binary_tensor_data");
+    ck_assert_str_eq(names[1], "model_configuration");
+    ck_assert_str_eq(names[2], "statistics");
+}
+END_TEST
+
+START_TEST(test_about_datatype_names)
+{
+    ck_assert_str_eq(srv_about_datatype(CELL_F32), "FP32");
+    ck_assert_str_eq(srv_about_datatype(CELL_I64), "INT64");
+    ck_assert_str_eq(srv_about_datatype(CELL_I32), "INT32");
+}
+END_TEST
+
+START_TEST(test_about_max_batch_size_needs_the_batch_first_everywhere)
+{
+    static struct cell_model model = {.n_inputs = 2, .n_outputs = 1};
+    ck_assert_uint_gt(srv_about_max_batch_size(&model), 0);
+    model.inputs[1].batch_axis = 1;
+    ck_assert_uint_eq(srv_about_max_batch_size(&model), 0);
+    model.inputs[1].batch_axis = 0;
+    model.outputs[0].batch_axis = -1;
+    ck_assert_uint_eq(srv_about_max_batch_size(&model), 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("about");
+    TCase *tcase = tcase_create("about");
+    tcase_add_test(tcase, test_about_extensions_are_those_that_work);
+    tcase_add_test(tcase, test_about_datatype_names);
+    tcase_add_test(tcase, test_about_max_batch_size_needs_the_batch_first_everywhere);
+    suite_add_tcase(suite, tcase);
+    return util_run(suite);
+}
