@@ -3,7 +3,7 @@
 #   make [BUILD=release|debug|asan|ubsan|tsan|cov] [CC=gcc|clang] [CUDA=0|1] [V=1] [target]
 #
 # To add a file: put it into its folder's list below. To add a suite: write
-# tests/<folder>/test_<module>.c and put it into TEST_SUITES. Nothing here looks at the machine:
+# tests/<folder>/test_<module>.c and put it into <FOLDER>_SUITES. Nothing here looks at the machine:
 # what a build needs is an input, and packages are installed only by `deps`, which test, demo and
 # lint call. pkg-config runs only inside recipes, so reading this file needs nothing but make.
 
@@ -73,11 +73,42 @@ TEST_UTIL_SRCS = \
   tests/util.c \
 
 # Each is one `check` program with a main().
-TEST_SUITES = \
+BASE_SUITES = \
+  tests/base/test_arena.c \
+  tests/base/test_assert.c \
+  tests/base/test_buf.c \
+  tests/base/test_checked.c \
+  tests/base/test_clock.c \
+  tests/base/test_cpus.c \
+  tests/base/test_event.c \
+  tests/base/test_hash.c \
+  tests/base/test_hist.c \
+  tests/base/test_inbox.c \
+  tests/base/test_log.c \
+  tests/base/test_mem.c \
+  tests/base/test_random.c \
   tests/base/test_ring.c \
+  tests/base/test_status.c \
+
+CONFIG_SUITES = \
+
+CELLS_SUITES = \
+
+SCHEDULER_SUITES = \
+
+WORKER_SUITES = \
+
+SERVER_SUITES = \
   tests/server/test_about.c \
   tests/server/test_loop.c \
   tests/server/test_status.c \
+
+LOADGEN_SUITES = \
+
+BENCH_SUITES = \
+
+TEST_SUITES = $(BASE_SUITES) $(CONFIG_SUITES) $(CELLS_SUITES) $(SCHEDULER_SUITES) $(WORKER_SUITES) \
+  $(SERVER_SUITES) $(LOADGEN_SUITES) $(BENCH_SUITES)
 
 # Exit status 0 passes, 77 skips (last line: the reason), else fails. .sh runs under bash, .py under
 # the python of build/venv.

@@ -45,10 +45,10 @@ static bool reserve(struct base_buf *buf, size_t length)
     if (buf->data != NULL && wanted <= buf->capacity) {
         return true;
     }
-    size_t capacity = buf->capacity < CAPACITY_MIN ? CAPACITY_MIN : buf->capacity;
-    while (capacity < wanted && base_size_mul(capacity, 2, &capacity)) {
-    }
-    capacity = capacity < wanted || capacity > buf->limit ? buf->limit : capacity;
+    size_t capacity = buf->capacity > SIZE_MAX / 2 ? SIZE_MAX : 2 * buf->capacity;
+    capacity = capacity < CAPACITY_MIN ? CAPACITY_MIN : capacity;
+    capacity = capacity < wanted ? wanted : capacity;
+    capacity = capacity > buf->limit ? buf->limit : capacity;
     char *data = base_realloc(buf->data, capacity + 1);
     if (data == NULL) {
         buf->failed = true;

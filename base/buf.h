@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 struct base_buf {
-    char *data; /* length bytes and a NUL; NULL while empty */
+    char *data; /* length bytes and a NUL; NULL before the first append */
     size_t length;
     size_t capacity;
     size_t limit; /* appends that would pass it fail */

@@ -16,10 +16,10 @@ export CK_DEFAULT_TIMEOUT=${CK_DEFAULT_TIMEOUT:-60}
 case $BUILD in
 asan | ubsan | tsan) export CK_FORK=no ;; # reports come from the process itself
 esac
-export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_stack_use_after_return=1:strict_string_checks=1}
+export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_stack_use_after_return=1:strict_string_checks=1:allocator_may_return_null=1}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 export LSAN_OPTIONS=${LSAN_OPTIONS:-print_suppressions=0:suppressions=tests/lsan.supp}
-export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1:suppressions=tests/tsan.supp}
+export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1:allocator_may_return_null=1:suppressions=tests/tsan.supp}
 
 passed=0
 failed=0

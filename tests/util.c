@@ -3,13 +3,17 @@
 
 #include "base/mem.h"
 
+#include <fcntl.h>
 #include <ftw.h>
 #include <limits.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 int util_run(Suite *suite)
@@ -46,6 +50,23 @@ const char *util_data_path(void)
 {
     const char *path = getenv("CELLBATCH_DATA");
     return path == NULL || *path == '\0' ? NULL : path;
+}
+
+bool util_aborts(void (*function)(void *argument), void *argument)
+{
+    pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        // Keep the report of the assertion out of the test's own output, and leave no core file.
+        (void)dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), STDERR_FILENO);
+        struct rlimit none = {0, 0};
+        (void)setrlimit(RLIMIT_CORE, &none);
+        function(argument);
+        _exit(0);
+    }
+    int status = 0;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    return WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT;
 }
 
 void util_repo_path(char path[UTIL_PATH_BYTES], const char *relative)

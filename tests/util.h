@@ -29,6 +29,9 @@ struct base_random util_random(uint64_t salt);
 /* Folder of large test data (CELLBATCH_DATA), NULL when not given. */
 const char *util_data_path(void);
 
+/* true when function(argument), called in a process of its own, ends by abort(). */
+bool util_aborts(void (*function)(void *argument), void *argument);
+
 #define UTIL_PATH_BYTES 4096
 
 /* path := the root of the source tree and relative, such as "tests/golden/x.json". */
