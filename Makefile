@@ -47,6 +47,7 @@ WORKER_SRCS = \
 SERVER_SRCS = \
   server/about.c \
   server/loop.c \
+  server/metrics.c \
   server/status.c \
 
 SERVER_MAIN =
@@ -71,6 +72,7 @@ PROTO_SRCS = \
 # Linked into every suite.
 TEST_UTIL_SRCS = \
   tests/util.c \
+  tests/server/exposition.c \
 
 # Each is one `check` program with a main().
 BASE_SUITES = \
@@ -101,6 +103,7 @@ WORKER_SUITES = \
 SERVER_SUITES = \
   tests/server/test_about.c \
   tests/server/test_loop.c \
+  tests/server/test_metrics.c \
   tests/server/test_status.c \
 
 LOADGEN_SUITES = \
