@@ -1,0 +1,321 @@
+#!/usr/bin/env python3
+"""Writes tests/data/onnx: tiny random LSTM models just as PyTorch's exporters emit them.
+
+The importer's tests run over these folders. Each holds model.onnx and golden.json (the
+inputs of two or three cases of different batch and time, and PyTorch's outputs). Models
+of one name have the same weights and cases whatever exported them, so their outputs agree.
+
+    exports.py             one run under each installed PyTorch; every run adds its variants
+    exports_readme.py      afterwards: README.md, with the operators found in the files
+
+Every file is run in onnxruntime before it is kept. What cannot be exported, or computes
+something else than the module it came from, is left out and listed in left_out.json.
+
+One thing is removed from the files: the stack traces that the newer exporter attaches to
+each node, since they name folders of the machine that wrote them.
+"""
+
+import argparse
+import inspect
+import json
+import logging
+import pathlib
+import re
+import warnings
+import zlib
+
+import numpy
+import onnx
+import torch
+
+from lstm_modules import HIDDEN, INPUT, INPUTS, MODULES, WORDS
+from onnx_nodes import all_nodes
+
+WEIGHT_MAX = 0.5
+CASES = [(1, 1), (2, 4), (3, 7)]  # (batch, time)
+SAMPLE = (2, 4)  # what the exporter sees; every export must work for the others too
+TOLERANCE = 1e-5  # against onnxruntime
+EXPORTERS = {"ts": "TorchScript", "dynamo": "dynamo"}
+
+# Exported with every opset and with constant folding off as well.
+CORE = [
+    "last_slice",
+    "last_hn",
+    "last_index_time_major",
+    "bare_batch_first",
+    "zero_state",
+    "state_in",
+    "embedding",
+    "tagger",
+    "tagger_view",
+    "two_layer",
+    "cat_hc",
+    "packed_hn",
+    "packed_zero_state",
+]
+
+
+# ---- weights and cases --------------------------------------------------------------------
+
+
+def make_module(name):
+    """The same weights in every PyTorch: seeded by the name, drawn in order of the names."""
+    generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
+    module = MODULES[name]().eval()
+    for _, parameter in sorted(module.named_parameters()):
+        values = torch.rand(parameter.shape, generator=generator) * 2 - 1
+        parameter.data.copy_(values * WEIGHT_MAX)
+    return module
+
+
+def make_input(module, name, batch, time, generator):
+    layers = getattr(module.lstm, "num_layers", 1)
+    shapes = {
+        "x": (batch, time, INPUT),
+        "x_time_major": (time, batch, INPUT),
+        "x_alone": (time, INPUT),
+        "series": (batch, time),
+        "h0": (layers, batch, HIDDEN),
+        "c0": (layers, batch, HIDDEN),
+    }
+    if name in shapes:  # multiples of 1/8: short and exact in the file
+        return torch.randint(-8, 9, shapes[name], generator=generator) / 8
+    if name.startswith("lengths"):  # the first row is never padded, see PackedTagger
+        lengths = torch.clamp(time - 2 * torch.arange(batch), min=1)
+        return lengths if name == "lengths_sorted" else lengths.roll(1)
+    dtype = torch.int32 if name == "tokens_int32" else torch.int64
+    return torch.randint(0, WORDS, (batch, time), generator=generator).to(dtype)
+
+
+def make_inputs(module, batch, time, generator):
+    batch = module.batch_fixed or batch
+    return [make_input(module, name, batch, time, generator) for name in module.inputs]
+
+
+def public_name(name):
+    return name.split("_")[0]
+
+
+def tensor(name, value):
+    dtype = str(value.dtype).replace("torch.", "")
+    flat = value.numpy().flatten()
+    data = flat.tolist() if dtype.startswith("int") else [float(str(v)) for v in flat]
+    return {"name": name, "dtype": dtype, "shape": list(value.shape), "data": data}
+
+
+def as_tuple(value):
+    return value if isinstance(value, tuple) else (value,)
+
+
+def make_cases(module, generator):
+    cases = []
+    for batch, time in CASES:
+        inputs = make_inputs(module, batch, time, generator)
+        with torch.no_grad():
+            outputs = as_tuple(module(*inputs))
+        names = [public_name(name) for name in module.inputs]
+        cases.append(
+            {
+                "inputs": [tensor(name, value) for name, value in zip(names, inputs)],
+                "outputs": [tensor(n, v) for n, v in zip(module.outputs, outputs)],
+            }
+        )
+    return cases
+
+
+# ---- exporting ----------------------------------------------------------------------------
+
+
+def torch_version():
+    """Major and minor: 1.13, 2.15."""
+    return ".".join(torch.__version__.split(".")[:2])
+
+
+def has_dynamo():
+    return "dynamo" in inspect.signature(torch.onnx.export).parameters
+
+
+def export_torchscript(module, sample, path, opset, fold):
+    names = [public_name(name) for name in module.inputs]
+    axes = {public_name(name): INPUTS[name] for name in module.inputs}
+    axes.update(module.outputs)
+    extra = {"dynamo": False} if has_dynamo() else {}
+    torch.onnx.export(
+        module,
+        tuple(sample),
+        str(path),
+        input_names=names,
+        output_names=list(module.outputs),
+        dynamic_axes={name: dims for name, dims in axes.items() if dims},
+        opset_version=opset,
+        do_constant_folding=fold,
+        **extra,
+    )
+
+
+def export_dynamo(module, sample, path, opset, fold):
+    shapes = []
+    for name in module.inputs:
+        shapes.append({axis: torch.export.Dim(label) for axis, label in INPUTS[name].items()})
+    extra = {"opset_version": opset} if opset else {}
+    torch.onnx.export(
+        module,
+        tuple(sample),
+        str(path),
+        input_names=[public_name(name) for name in module.inputs],
+        output_names=list(module.outputs),
+        dynamic_shapes=tuple(shapes),
+        dynamo=True,
+        external_data=False,
+        optimize=fold,
+        verbose=False,
+        **extra,
+    )
+
+
+def strip_stack_traces(path):
+    model = onnx.load(str(path))
+    stripped = False
+    holders = list(all_nodes(model.graph)) + list(model.graph.value_info)
+    holders += list(model.graph.input) + list(model.graph.output) + [model.graph]
+    for holder in holders:
+        props = getattr(holder, "metadata_props", [])
+        for i in reversed(range(len(props))):
+            if "stack_trace" in props[i].key:
+                del props[i]
+                stripped = True
+    if stripped:
+        onnx.save(model, str(path))
+    here = str(pathlib.Path(__file__).resolve().parent)
+    raw = path.read_bytes()
+    assert here.encode() not in raw and b"site-packages" not in raw, "a path of this machine"
+    assert b"dist-packages" not in raw, "a path of this machine"
+
+
+def difference(path, cases):
+    """The largest difference of the file's outputs in onnxruntime, and that one's version."""
+    import onnxruntime
+
+    onnxruntime.set_default_logger_severity(3)
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    worst = 0.0
+    for case in cases:
+        feed = {}
+        for given in case["inputs"]:
+            feed[given["name"]] = numpy.array(given["data"], given["dtype"]).reshape(given["shape"])
+        wanted_names = [wanted["name"] for wanted in case["outputs"]]
+        for got, wanted in zip(session.run(wanted_names, feed), case["outputs"]):
+            if list(got.shape) != wanted["shape"]:
+                raise ValueError(f"{wanted['name']} is {list(got.shape)}, not {wanted['shape']}")
+            flat = numpy.array(wanted["data"], wanted["dtype"]).reshape(wanted["shape"])
+            worst = max(worst, float(numpy.abs(got - flat).max()))
+    return worst, onnxruntime.__version__
+
+
+def first_line(error):
+    """The first line of what went wrong first: dynamo wraps errors several times."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    text = str(error).strip() or type(error).__name__
+    text = re.sub(r"\x1b\[\d*m", "", text.split("\n")[0])
+    return " ".join(text.split())[:160]
+
+
+def generate_one(out, name, tool, opset, fold):
+    """Writes one folder. Returns None, or why it was left out."""
+    module = make_module(name)
+    generator = torch.Generator().manual_seed(zlib.crc32(b"cases of " + name.encode()))
+    folder = out / "new"  # becomes target when everything has gone well
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / "model.onnx"
+    try:
+        cases = make_cases(module, generator)
+        sample = make_inputs(module, *SAMPLE, generator)
+        {"ts": export_torchscript, "dynamo": export_dynamo}[tool](module, sample, path, opset, fold)
+        strip_stack_traces(path)
+        worst, runtime = difference(path, cases)
+        if worst > TOLERANCE:
+            raise ValueError(f"outputs differ from PyTorch's by {worst:.2g}")
+    except Exception as error:  # any failure of the exporter is a finding, not ours to sort
+        path.unlink(missing_ok=True)
+        return first_line(error)
+    opset = onnx.load(str(path)).opset_import[0].version
+    golden = {
+        "module": name,
+        "what": MODULES[name].__doc__.strip(),
+        "torch": torch.__version__.split("+")[0],
+        "exporter": EXPORTERS[tool],
+        "opset": opset,
+        "constant_folding": fold,
+        "onnxruntime": runtime,
+        "onnxruntime_difference": float(f"{worst:.2g}"),
+    }
+    lines = ",\n".join(json.dumps(case, separators=(",", ":")) for case in cases)
+    text = json.dumps(golden)[:-1] + f', "cases": [\n{lines}\n]}}\n'
+    (folder / "golden.json").write_text(text)
+    target = out / variant_name(name, tool, opset, fold)
+    target.mkdir(exist_ok=True)
+    for file in ("model.onnx", "golden.json"):
+        (folder / file).replace(target / file)
+    return None
+
+
+def variant_name(name, tool, opset, fold):
+    opset_part = f"-op{opset}" if opset else ""
+    return f"{name}-{tool}{torch_version()}{opset_part}" + ("" if fold else "-nofold")
+
+
+def plan():
+    """(module, exporter, opset, folding) of what the installed PyTorch can be asked for."""
+    version = tuple(int(part) for part in torch_version().split("."))
+    if version < (2, 0):  # the exporter most existing files come from: everything
+        for name in MODULES:
+            yield name, "ts", 14, True
+        for name in CORE:
+            for opset in (11, 13, 17):
+                yield name, "ts", opset, True
+            yield name, "ts", 14, False
+        return
+    for name in CORE:
+        yield name, "ts", 17, True
+    if not has_dynamo():
+        return
+    for name in MODULES if version >= (2, 9) else CORE:  # the default exporter from 2.9 on
+        yield name, "dynamo", None, True
+    for name in ("last_slice", "last_hn", "tagger"):
+        yield name, "dynamo", 18, True
+    yield "last_hn", "dynamo", 18, False  # one is enough: half of its 46 KB is metadata
+
+
+def generate(out, only):
+    warnings.simplefilter("ignore")
+    logging.disable(logging.WARNING)
+    torch.set_num_threads(1)
+    out.mkdir(parents=True, exist_ok=True)
+    left_out_path = out / "left_out.json"
+    left_out = json.loads(left_out_path.read_text()) if left_out_path.exists() else {}
+    for name, tool, opset, fold in plan():
+        if only and name != only:
+            continue
+        label = variant_name(name, tool, opset, fold)
+        reason = generate_one(out, name, tool, opset, fold)
+        print(f"{label}: {reason or 'ok'}", flush=True)
+        left_out.pop(label, None)
+        if reason:
+            left_out[label] = reason
+    if (out / "new").exists():
+        (out / "new").rmdir()
+    left_out_path.write_text(json.dumps(left_out, indent=1, sort_keys=True) + "\n")
+
+
+def main():
+    root = pathlib.Path(__file__).resolve().parents[2]
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--out", type=pathlib.Path, default=root / "tests/data/onnx")
+    parser.add_argument("--only", help="generate this module alone")
+    options = parser.parse_args()
+    generate(options.out, options.only)
+
+
+if __name__ == "__main__":
+    main()

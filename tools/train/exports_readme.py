@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""Writes tests/data/onnx/README.md: the variants, and the operators found in the files."""
+
+import collections
+import json
+import pathlib
+
+import onnx
+from onnx import numpy_helper
+
+from onnx_nodes import all_nodes
+
+README_HEAD = """# PyTorch exports
+
+Tiny LSTM models with random weights, as PyTorch's exporters write them, for the importer's tests. Made by
+`tools/train/exports.py`; this file by `tools/train/exports_readme.py`. Do not edit either by hand.
+
+A folder is named `MODULE-EXPORTERtorch-opOPSET[-nofold]`: `ts` is the TorchScript exporter, `dynamo` the
+newer one (the default of `torch.onnx.export` since 2.9), `nofold` means
+`do_constant_folding=False` (`ts`) or `optimize=False` (`dynamo`). Models of
+one module have the same weights whatever exported them. Sizes: input 6, hidden 8, 3 classes, 20 words.
+
+`golden.json`: `cases`, each with `inputs` and `outputs` as a list of {`name`, `dtype`, `shape`, `data`}, data
+flat and row-major, float32 values in the fewest digits that give the same float32 back. Cases differ in batch
+and time: (1, 1), (2, 4), (3, 7); the exporter saw (2, 4). `packed_hn` alone has batch 1 throughout, since the
+exporter writes its zero state's batch into the file. Every model was run in onnxruntime on all cases and
+agrees within 1e-5 (`onnxruntime_difference`). Stack traces, which name folders of the machine that exported,
+were removed from the node metadata of the dynamo files; nothing else was changed.
+
+What an importer meets here, beyond the operator list below:
+- Constants are `Constant` nodes (`ts`) or initializers (`dynamo`, both with `nofold`); all weights are initializers
+  in `raw_data`. With `nofold` W, R and B are computed from them by Slice, Concat and Unsqueeze.
+- LSTM: activations, clip and peepholes are never written; inputs 4 (B) and 5 (lengths) may be empty names; zero
+  states are ConstantOfShape, Expand or Slice chains over `Shape(x)`, or an initializer (`unbatched`). An unused Y is an empty name, unused Y_h and
+  Y_c are dropped. `layout` is absent or 0, so batch_first shows as Transpose around the operator.
+- The last step is `Gather` on the time axis with index -1, or Slice, or Y_h.
+- Y [time, directions, batch, hidden] becomes [time, batch, hidden] by Squeeze (`ts`), by Transpose and
+  Reshape (bidirectional), or (`dynamo`) by Transpose [0 2 1 3] and a Reshape whose shape is computed from `Shape`, `Slice`,
+  `Mul` and `Concat` of the same tensor.
+- Squeeze, Unsqueeze and ReduceMean have `axes` as attribute or as input, by opset; `Squeeze` may sit in an `If`
+  that asks whether the dimension is 1 (`last_range_squeeze-ts1.13-op14`).
+- Linear is Gemm (`transB` 1) on two axes, MatMul and Add (operands in either order) on three.
+
+To make them again, once under each PyTorch (Debian 12 has 1.13.1, Debian 13 has 2.6, PyPI the newest), each
+with `onnx`, `onnxruntime` and, for dynamo, `onnxscript`:
+```
+python3 tools/train/exports.py
+python3 tools/train/exports_readme.py
+```
+"""
+
+LEFT_OUT_HEAD = """## Left out
+Tried, and not kept: the exporter failed, or its file did not compute what the module computes for another
+batch or time than the one it was exported with.
+
+| variant | reason |
+|---|---|
+"""
+
+
+def attribute_text(attribute):
+    value = onnx.helper.get_attribute_value(attribute)
+    if attribute.type == onnx.AttributeProto.TENSOR:
+        array = numpy_helper.to_array(value)
+        return f"{array.dtype}{list(array.shape)}" if attribute.name == "value" else "tensor"
+    if attribute.type == onnx.AttributeProto.GRAPH:
+        return "graph"
+    if isinstance(value, bytes):
+        return value.decode()
+    if attribute.type == onnx.AttributeProto.STRINGS:
+        return "[" + " ".join(v.decode() for v in value) + "]"
+    if attribute.type == onnx.AttributeProto.FLOAT:
+        return f"{value:g}"
+    return str(value).replace(", ", " ")
+
+
+def collect_operators(models):
+    """{operator: ({attribute: {values}}, variants that have it)}"""
+    found = collections.defaultdict(lambda: (collections.defaultdict(set), set()))
+    for label, model in models.items():
+        for node in all_nodes(model.graph):
+            attributes, labels = found[node.op_type]
+            labels.add(label)
+            for attribute in node.attribute:
+                attributes[attribute.name].add(attribute_text(attribute))
+        for function in model.functions:
+            found[f"function {function.name}"][1].add(label)
+    return found
+
+
+def operators_of(model):
+    counts = collections.Counter(node.op_type for node in all_nodes(model.graph))
+    return ", ".join(f"{op} {n}" if n > 1 else op for op, n in sorted(counts.items()))
+
+
+def modules_table(goldens):
+    text = "## Modules\n| name | what the module does |\n|---|---|\n"
+    whats = {golden["module"]: golden["what"] for golden in goldens.values()}
+    return text + "".join(f"| `{name}` | {what} |\n" for name, what in sorted(whats.items()))
+
+
+def variants_table(out, models, goldens):
+    text = "## Variants\nNodes counted in the file, constants included.\n\n"
+    text += "| folder | torch | exporter | opset | folding | IR | bytes | operators |\n"
+    text += "|---|---|---|---|---|---|---|---|\n"
+    for label, golden in goldens.items():
+        size = (out / label / "model.onnx").stat().st_size
+        folding = "on" if golden["constant_folding"] else "off"
+        text += f"| `{label}` | {golden['torch']} | {golden['exporter']} | {golden['opset']} "
+        text += f"| {folding} | {models[label].ir_version} | {size} "
+        text += f"| {operators_of(models[label])} |\n"
+    return text
+
+
+def operators_table(models):
+    text = "## Operators\nOver all variants, `models/langid` and `tests/data/models/order`.\n\n"
+    text += "| operator | files | attributes as written, with their values |\n|---|---|---|\n"
+    for op, (attributes, labels) in sorted(collect_operators(models).items()):
+        shown = "; ".join(f"`{k}`: {', '.join(sorted(v))}" for k, v in sorted(attributes.items()))
+        text += f"| {op} | {len(labels)} | {shown or '-'} |\n"
+    return text
+
+
+def left_out_table(left_out):
+    text = LEFT_OUT_HEAD
+    for label, reason in sorted(left_out.items()):
+        text += f"| `{label}` | {reason.replace('|', '/')} |\n"
+    return text
+
+
+def main():
+    root = pathlib.Path(__file__).resolve().parents[2]
+    out = root / "tests/data/onnx"
+    models, goldens = {}, {}
+    for path in sorted(out.glob("*/model.onnx")):
+        models[path.parent.name] = onnx.load(str(path))
+        goldens[path.parent.name] = json.loads((path.parent / "golden.json").read_text())
+    others = {
+        "langid": onnx.load(str(root / "models/langid/1/model.onnx")),
+        "order": onnx.load(str(root / "tests/data/models/order/1/model.onnx")),
+    }
+    left_out = json.loads((out / "left_out.json").read_text())
+    parts = [
+        README_HEAD,
+        modules_table(goldens),
+        variants_table(out, models, goldens),
+        operators_table({**models, **others}),
+        left_out_table(left_out),
+    ]
+    (out / "README.md").write_text("\n".join(parts))
+    print(f"{len(models)} variants, {len(left_out)} left out")
+
+
+if __name__ == "__main__":
+    main()
