@@ -30,9 +30,9 @@ were removed from the node metadata of the dynamo files; nothing else was change
 What an importer meets here, beyond the operator list below:
 - Constants are `Constant` nodes (`ts`) or initializers (`dynamo`, both with `nofold`); all weights are initializers
   in `raw_data`. With `nofold` W, R and B are computed from them by Slice, Concat and Unsqueeze.
-- LSTM: activations, clip and peepholes are never written; inputs 4 (B) and 5 (lengths) may be empty names; zero
-  states are ConstantOfShape, Expand or Slice chains over `Shape(x)`, or an initializer (`unbatched`). An unused Y is an empty name, unused Y_h and
-  Y_c are dropped. `layout` is absent or 0, so batch_first shows as Transpose around the operator.
+- LSTM: activations, clip and peepholes are never written; B and sequence_lens may be empty names; zero states
+  are ConstantOfShape, Expand or Slice chains over `Shape(x)`, or an initializer (`unbatched`). An unused Y is an
+  empty name, unused Y_h and Y_c are dropped. `layout` is absent or 0, so batch_first shows as Transpose around the operator.
 - The last step is `Gather` on the time axis with index -1, or Slice, or Y_h.
 - Y [time, directions, batch, hidden] becomes [time, batch, hidden] by Squeeze (`ts`), by Transpose and
   Reshape (bidirectional), or (`dynamo`) by Transpose [0 2 1 3] and a Reshape whose shape is computed from `Shape`, `Slice`,
