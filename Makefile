@@ -298,6 +298,13 @@ $(TEST_PROGRAMS): %: %.o $(OUT)/libtestutil.a $(LIBLOADGEN) $(LIBBENCH) $(CORE_L
 test: deps ## build and run all suites; SUITE=test_ring for one
 	+$(Q)$(MAKE) --no-print-directory run-tests
 
+check-long: lint ## tests under every build and both compilers, and gcc -fanalyzer
+	+$(Q)$(MAKE) --no-print-directory analyze
+	+$(Q)for cc in gcc clang; do for build in release debug asan ubsan tsan; do \
+	  echo "== $$cc, $$build"; \
+	  $(MAKE) --no-print-directory CC=$$cc BUILD=$$build test || exit 1; \
+	done; done
+
 run-tests: programs $(TEST_PROGRAMS)
 	$(Q)BUILD=$(BUILD) OUT=$(OUT) bash tests/run.sh $(TEST_PROGRAMS) $(CHOSEN_SCRIPTS)
 
@@ -359,6 +366,9 @@ cppcheck:
 	  --error-exitcode=1 --cppcheck-build-dir=build/lint/cppcheck -I. -D_GNU_SOURCE \
 	  $(filter-out tests/% examples/%,$(LINT_SOURCES))
 
+# gcc's path analysis: slow, so only in check-long.
+analyze: $(patsubst %,build/lint/%.analyzed,$(filter-out tests/%,$(LINT_SOURCES)))
+
 # Each stamp brings a .d beside it that names the headers it depends on.
 build/lint/%.alone: % $(OUT)/flags | $(PROTO_HEADERS)
 	@mkdir -p $(@D)
@@ -375,6 +385,13 @@ build/lint/%.tidy: % .clang-tidy tests/.clang-tidy | $(PROTO_HEADERS)
 	$(Q)clang $(STD) $(call isa_flags,$<) $(PKG_CFLAGS) -MM -MP -MT $@ -MF $@.d $<
 	@touch $@
 
+build/lint/%.analyzed: % | $(PROTO_HEADERS)
+	@mkdir -p $(@D)
+	$(Q)gcc $(STD) -Werror -fanalyzer -O1 $(call isa_flags,$<) $(PKG_CFLAGS) -MMD -MP -MT $@ \
+	  -MF $@.d -c $< -o /dev/null
+	@touch $@
+
+-include $(LINT_SOURCES:%=build/lint/%.analyzed.d)
 -include $(LINT_SOURCES:%=build/lint/%.tidy.d) $(LINT_HEADERS:%=build/lint/%.alone.d)
 
 # ---- The rest -------------------------------------------------------------------------------
@@ -387,5 +404,5 @@ help: ## list the targets
 
 FORCE:
 
-.PHONY: all programs test run-tests deps deps-py lint lint-all layers headers tidy format \
-  format-check text shellcheck cppcheck clean help FORCE
+.PHONY: all programs test check-long run-tests deps deps-py lint lint-all layers headers tidy format \
+  format-check text shellcheck cppcheck analyze clean help FORCE

@@ -225,6 +225,7 @@ START_TEST(test_lines_of_threads_do_not_mix)
         const char *says = strstr(line, " says ");
         ck_assert_ptr_nonnull(says);
         const char *end = strchr(line, '\n');
+        ck_assert_ptr_nonnull(end);
         ck_assert_int_eq(end[-1], says[-1]);
         ck_assert_int_eq(line[28], 'I');
     }
