@@ -36,6 +36,13 @@ BASE_SRCS = \
   base/status.c \
 
 CONFIG_SRCS = \
+  config/config.c \
+  config/model_config.c \
+  config/option.c \
+  config/sources.c \
+  config/value.c \
+  config/write.c \
+  config/yaml.c \
 
 CELLS_SRCS = \
 
@@ -93,6 +100,7 @@ BASE_SUITES = \
   tests/base/test_status.c \
 
 CONFIG_SUITES = \
+  tests/config/test_config.c \
 
 CELLS_SUITES = \
 

@@ -1,0 +1,91 @@
+/* The server's configuration: one immutable result from defaults < file < environment < flags.
+ *
+ * The options stand in config/options.h, one row each; here they become the fields of struct
+ * cfg_config. Read once at start, then only read, so any thread may look. Nothing here prints or
+ * exits: an error is a value that names where it came from (`FILE:LINE:COLUMN: key`, `--flag`,
+ * `CELLBATCH_NAME`). */
+#ifndef CONFIG_CONFIG_H
+#define CONFIG_CONFIG_H
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "config/options.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Longest configuration file. */
+#define CFG_FILE_BYTES_MAX ((size_t)1 << 20)
+
+struct cfg_names {
+    uint32_t count;
+    const char *const *names; /* count texts; NULL when count is 0 */
+};
+
+/* C type of each option type: TIME is in ns, SIZE in bytes, TEXT is never NULL ("" = not given). */
+#define CFG_FIELD_BOOL(field)   bool field;
+#define CFG_FIELD_SWITCH(field) bool field;
+#define CFG_FIELD_COUNT(field)  uint32_t field;
+#define CFG_FIELD_SIZE(field)   uint64_t field;
+#define CFG_FIELD_TIME(field)   uint64_t field;
+#define CFG_FIELD_TEXT(field)   const char *field;
+#define CFG_FIELD_WORD(field)   const char *field;
+#define CFG_FIELD_NAMES(field)  struct cfg_names field;
+#define CFG_FIELD(type, field, def, least, most, values, section, ways, help)                      \
+    CFG_FIELD_##type(field)
+
+/* CFG_ID_grpc_port and so on: indexes the table and struct cfg_config.sources. */
+enum cfg_option_id {
+#define CFG_OPTION_ENUM(type, field, def, least, most, values, section, ways, help) CFG_ID_##field,
+    CFG_OPTIONS(CFG_OPTION_ENUM)
+#undef CFG_OPTION_ENUM
+        CFG_OPTION_COUNT
+};
+
+enum cfg_source { CFG_SOURCE_DEFAULT, CFG_SOURCE_FILE, CFG_SOURCE_ENVIRONMENT, CFG_SOURCE_FLAG };
+
+// The fields stand in the order of the table.
+// NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding)
+struct cfg_config {
+    CFG_OPTIONS(CFG_FIELD)
+    enum cfg_source sources[CFG_OPTION_COUNT]; /* where each value came from */
+    struct base_arena arena;                   /* memory of the texts */
+};
+
+/* What the configuration is read from; nothing is kept after the call. */
+struct cfg_input {
+    int argc; /* argv[0] is the program's name and is not read */
+    const char *const *argv;
+    const char *const *environment; /* `NAME=value`, NULL at the end; NULL = none, as environ */
+};
+
+/* Life cycle. On BASE_OK *out is owned by the caller: end it with cfg_free(). With help or version
+ * on the command line neither the environment nor a file is read, and nothing else is checked.
+ * INVALID_ARGUMENT, NOT_FOUND (the file), RESOURCE_EXHAUSTED (memory, file too long). Blocks while
+ * it reads the file. */
+enum base_status cfg_load(const struct cfg_input *input, struct cfg_config **out,
+                          struct base_error *error);
+void cfg_free(struct cfg_config *config); /* NULL is allowed */
+
+/* Use: fields that other layers want in their own words. */
+
+/* Threads that compute, resolved: never 0 and never fewer than teams. Asks the machine when
+ * `threads` is 0. */
+uint32_t cfg_threads(const struct cfg_config *config);
+enum base_log_level cfg_log_level(const struct cfg_config *config);
+enum base_log_format cfg_log_format(const struct cfg_config *config);
+/* What a request gets that finds the queue full. */
+enum base_status cfg_queue_full_status(const struct cfg_config *config);
+
+/* Inspect. */
+
+/* Appends the whole configuration as a file that cfg_load() reads, each line with its source. */
+void cfg_write_effective(const struct cfg_config *config, struct base_buf *out);
+/* Appends the text of --help, 80 columns wide. */
+void cfg_write_help(struct base_buf *out);
+/* Appends the tables of docs/configuration.md. */
+void cfg_write_reference(struct base_buf *out);
+
+#endif

@@ -1,0 +1,31 @@
+/* A model's own settings: NAME/config.yaml in the repository, beside the version folders.
+ *
+ * The same YAML, value grammar and error messages as the server's file. Every key is optional, and
+ * so is the file. */
+#ifndef CONFIG_MODEL_CONFIG_H
+#define CONFIG_MODEL_CONFIG_H
+
+#include "base/buf.h"
+#include "base/status.h"
+
+#include <stdint.h>
+
+/* X as in config/options.h. */
+#define CFG_MODEL_OPTIONS(X)                                                                       \
+    X(COUNT, max_sequence_length, "0", 0, 1 << 24, "N", LIMITS, ALL,                               \
+      "Steps of the longest sequence; 0 = as the server's option of this name.")
+
+struct cfg_model_config {
+    uint32_t max_sequence_length;
+};
+
+/* path: the file, which may be missing: then the defaults. INVALID_ARGUMENT as cfg_load();
+ * RESOURCE_EXHAUSTED. Blocks. Nothing to release. */
+enum base_status cfg_model_config_load(const char *path, struct cfg_model_config *out,
+                                       struct base_error *error);
+
+/* The same from memory; file names it in messages. */
+enum base_status cfg_model_config_parse(const char *file, const void *bytes, size_t length,
+                                        struct cfg_model_config *out, struct base_error *error);
+
+#endif
