@@ -18,16 +18,13 @@ const char *const *srv_about_extensions(uint32_t *count)
 
 const char *srv_about_datatype(enum cell_dtype dtype)
 {
-    switch (dtype) {
-    case CELL_F32:
-        return "FP32";
-    case CELL_I64:
-        return "INT64";
-    case CELL_I32:
-        return "INT32";
-    }
-    base_assert(!"a dtype without a name");
-    return NULL;
+    static const char *const names[] = {
+        [CELL_F32] = "FP32",
+        [CELL_I64] = "INT64",
+        [CELL_I32] = "INT32",
+    };
+    base_assert((unsigned)dtype < sizeof names / sizeof names[0]);
+    return names[dtype];
 }
 
 uint32_t srv_about_max_batch_size(const struct cell_model *model)
