@@ -53,6 +53,7 @@ WORKER_SRCS = \
 # Without server/main.c, which is SERVER_MAIN.
 SERVER_SRCS = \
   server/about.c \
+  server/grpc/wire.c \
   server/loop.c \
   server/metrics.c \
   server/status.c \
@@ -110,6 +111,7 @@ WORKER_SUITES = \
 
 SERVER_SUITES = \
   tests/server/test_about.c \
+  tests/server/test_grpc_wire.c \
   tests/server/test_loop.c \
   tests/server/test_metrics.c \
   tests/server/test_status.c \
