@@ -53,6 +53,11 @@ WORKER_SRCS = \
 # Without server/main.c, which is SERVER_MAIN.
 SERVER_SRCS = \
   server/about.c \
+  server/grpc/codec.c \
+  server/grpc/contents.c \
+  server/grpc/input.c \
+  server/grpc/parameters.c \
+  server/grpc/reply.c \
   server/grpc/wire.c \
   server/loop.c \
   server/metrics.c \
@@ -111,6 +116,7 @@ WORKER_SUITES = \
 
 SERVER_SUITES = \
   tests/server/test_about.c \
+  tests/server/test_grpc_codec.c \
   tests/server/test_grpc_wire.c \
   tests/server/test_loop.c \
   tests/server/test_metrics.c \

@@ -1,0 +1,43 @@
+/* Between the bytes of ModelInfer's messages and a struct srv_request. Pure: no gRPC in here. */
+#ifndef SERVER_GRPC_CODEC_H
+#define SERVER_GRPC_CODEC_H
+
+#include "server/grpc/wire.h"
+#include "server/request.h"
+
+/* Longest id of a request, which every log line and error message about it repeats. */
+#define SRV_GRPC_ID_BYTES_MAX 256u
+
+/* Decodes a ModelInferRequest. Tensors that came in raw_input_contents, and fp32_contents packed in
+ * one piece, stay where they are: `message` must outlive the request. All else goes into the
+ * request's arena, which must be empty or hold nothing that matters.
+ *
+ * Sets model_name, model_version, id, inputs, wanted and timeout_ns; nothing else. What the model
+ * has to say (unknown names, shapes, missing tensors) is core's to check.
+ *
+ * INVALID_ARGUMENT: malformed, a limit passed, data that does not fit its shape, or a parameter
+ * that cannot be honoured. RESOURCE_EXHAUSTED: the arena's budget is spent. The message names the
+ * request's id when it has one. */
+enum base_status srv_grpc_decode_infer(struct srv_grpc_bytes message, struct srv_request *request,
+                                       struct base_error *error)
+    __attribute__((warn_unused_result));
+
+/* The ModelInferResponse of a request answered with OK: its exact size, and its bytes. Tensors go
+ * into raw_output_contents, one copy from the arena to the message. srv_grpc_encode_infer() fills
+ * exactly that many bytes. */
+size_t srv_grpc_infer_bytes(const struct srv_request *request);
+void srv_grpc_encode_infer(const struct srv_request *request, uint8_t *out, size_t bytes);
+
+/* The messages of the small methods: {string 1, string 2 or bool 2}. */
+struct srv_grpc_query {
+    char first[CELL_NAME_BYTES];
+    char second[CELL_NAME_BYTES];
+    bool flag; /* field 2 as a bool */
+};
+
+/* INVALID_ARGUMENT: malformed, not UTF-8, or longer than any name here can be. */
+enum base_status srv_grpc_decode_query(struct srv_grpc_bytes message, struct srv_grpc_query *query,
+                                       struct base_error *error)
+    __attribute__((warn_unused_result));
+
+#endif
