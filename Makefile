@@ -47,6 +47,15 @@ CONFIG_SRCS = \
 CELLS_SRCS = \
 
 SCHEDULER_SRCS = \
+  scheduler/admission.c \
+  scheduler/form.c \
+  scheduler/graph.c \
+  scheduler/policy.c \
+  scheduler/ready.c \
+  scheduler/retire.c \
+  scheduler/rows.c \
+  scheduler/scheduler.c \
+  scheduler/unfold.c \
 
 WORKER_SRCS = \
 

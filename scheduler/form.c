@@ -1,0 +1,240 @@
+/* Forming batches: Algorithm 1 of BatchMaker with runs.
+ *
+ * A queue takes from two sorted lists of a type, its own pinned subgraphs and the unpinned ones,
+ * oldest first. Thread: pool thread. Cost: O(rows of the batch), plus one look at each known type
+ * when a burst ends. */
+#include "base/assert.h"
+#include "scheduler/state.h"
+
+/* Rows of the type that the queue may take. */
+static uint32_t ready_rows(const struct sched__type *type, uint32_t queue)
+{
+    return type->ready[queue].n_rows + type->unpinned.n_rows;
+}
+
+/* The oldest subgraph that the queue may take from, and the list it stands in; NULL when none. */
+static struct sched_subgraph *oldest_ready(struct sched__type *type, uint32_t queue,
+                                           struct sched__ready **list)
+{
+    struct sched_subgraph *pinned = type->ready[queue].first;
+    struct sched_subgraph *unpinned = type->unpinned.first;
+    bool take_pinned = unpinned == NULL || (pinned != NULL && pinned->order < unpinned->order);
+    *list = take_pinned ? &type->ready[queue] : &type->unpinned;
+    return take_pinned ? pinned : unpinned;
+}
+
+/* Chooses a type by the policy (lines 5-10); NULL when nothing is ready for this queue. */
+static struct sched__type *choose_type(struct sched *sched, uint32_t queue)
+{
+    struct sched_candidate candidates[CELL_TYPES_MAX];
+    uint32_t n = 0;
+    for (uint32_t t = 0; t < sched->n_types; t++) {
+        struct sched__type *type = sched->types[t];
+        if (type == NULL) {
+            continue;
+        }
+        struct sched__ready *list = NULL;
+        const struct sched_subgraph *oldest = oldest_ready(type, queue, &list);
+        if (oldest != NULL) {
+            candidates[n++] = (struct sched_candidate){.type = t,
+                                                       .ready = ready_rows(type, queue),
+                                                       .running = type->running,
+                                                       .rows_max = type->rows_max,
+                                                       .priority = type->priority,
+                                                       .oldest = oldest->order};
+        }
+    }
+    if (n == 0) {
+        return NULL;
+    }
+    return sched->types[candidates[sched->options.policy->choose(candidates, n)].type];
+}
+
+/* First submission of a node: its state slot and value rows are taken, and its reads learn theirs.
+ */
+static void node_start(struct sched *sched, struct sched_graph *graph, struct sched_node *node)
+{
+    if (node->type->state_layout != CELL_LAYOUT_NONE) {
+        node->wiring.state = sched_rows_take(sched->rows, node->type->state_layout);
+    }
+    for (uint32_t i = 0; i < node->n_writes; i++) {
+        struct sched_value *value = &graph->values[node->writes[i].value];
+        value->row = sched_rows_take(sched->rows, value->layout);
+        node->writes[i].ref->row = value->row;
+    }
+    for (uint32_t i = 0; i < node->n_reads; i++) {
+        uint32_t row = graph->values[node->reads[i].value].row;
+        base_assert(row != CELL_ROW_NONE);
+        node->reads[i].ref->row = row;
+    }
+}
+
+static void row_add(struct cell_batch *batch, struct sched_node *node, uint32_t first_step)
+{
+    struct cell_batch_row *row = &batch->rows[batch->n_rows++];
+    row->wiring = &node->wiring;
+    row->first_step = first_step;
+    row->steps = 1;
+    row->steps_done = 0;
+    row->tag = node;
+}
+
+/* Moves ready nodes of a subgraph into the batch, as many as fit. */
+static void take_nodes(struct sched *sched, struct cell_batch *batch,
+                       struct sched_subgraph *subgraph, uint32_t rows_max)
+{
+    struct sched_graph *graph = subgraph->graph;
+    uint32_t before = batch->n_rows;
+    while (subgraph->ready_first != NULL && batch->n_rows < rows_max) {
+        struct sched_node *node = sched__subgraph_pop(subgraph);
+        if (node->steps_submitted == 0) {
+            node_start(sched, graph, node);
+        }
+        if (node->type->state_layout != CELL_LAYOUT_NONE) {
+            row_add(batch, node, node->steps_submitted); // its steps are set with the run's length
+            continue;
+        }
+        while (node->steps_submitted < node->wiring.steps && batch->n_rows < rows_max) {
+            row_add(batch, node, node->steps_submitted++);
+        }
+        if (node->steps_submitted < node->wiring.steps) {
+            sched__subgraph_push(subgraph, node, true);
+        }
+    }
+    graph->rows_running += batch->n_rows - before;
+}
+
+/* Lines 24-32. The subgraphs taken from are unlisted; sched_next() lists them anew. */
+static void take_subgraphs(struct sched *sched, struct sched__type *type, struct cell_batch *batch)
+{
+    while (batch->n_rows < type->rows_max) {
+        struct sched__ready *list = NULL;
+        struct sched_subgraph *subgraph = oldest_ready(type, batch->queue, &list);
+        if (subgraph == NULL) {
+            break;
+        }
+        sched__ready_remove(list, subgraph);
+        take_nodes(sched, batch, subgraph, type->rows_max);
+        subgraph->running++;
+        subgraph->pinned = batch->queue;
+    }
+}
+
+/* How many steps the batch may run: 1 for a type without state. */
+static uint32_t run_length(const struct sched *sched, const struct cell_batch *batch)
+{
+    if (batch->type->state_layout == CELL_LAYOUT_NONE) {
+        return 1;
+    }
+    uint32_t steps = sched->options.run_steps_max;
+    for (uint32_t t = 0; t < sched->n_types; t++) {
+        const struct sched__type *other = sched->types[t];
+        if (other != NULL && other->type != batch->type && ready_rows(other, batch->queue) > 0) {
+            uint32_t shared = sched->options.run_steps_shared;
+            steps = steps < shared ? steps : shared;
+            break;
+        }
+    }
+    for (uint32_t i = 0; i < batch->n_rows; i++) {
+        const struct sched_node *node = batch->rows[i].tag;
+        uint32_t left = node->wiring.steps - node->steps_submitted;
+        steps = steps < left ? steps : left;
+    }
+    return steps;
+}
+
+/* Line 18: what is submitted and cannot be interrupted counts as done for what follows on the same
+ * queue. */
+static void advance_rows(struct cell_batch *batch)
+{
+    bool has_state = batch->type->state_layout != CELL_LAYOUT_NONE;
+    for (uint32_t i = 0; i < batch->n_rows; i++) {
+        struct cell_batch_row *row = &batch->rows[i];
+        struct sched_node *node = row->tag;
+        if (has_state) {
+            row->steps = batch->steps;
+            node->steps_submitted += batch->steps;
+        }
+        if (batch->interruptible) {
+            continue; // its rows are held until it retires
+        }
+        if (row->first_step + row->steps == node->wiring.steps) {
+            sched__advance(node->graph, node);
+        } else if (has_state) {
+            sched__subgraph_push(&node->graph->subgraphs[node->subgraph], node, false);
+        }
+    }
+}
+
+/* Lines 20-21: subgraphs that still have something ready stand in the lists again, now pinned. */
+static void list_again(struct sched__type *type, struct cell_batch *batch, uint64_t now_ns)
+{
+    struct sched_subgraph *hint = NULL;
+    for (uint32_t i = 0; i < batch->n_rows; i++) {
+        const struct sched_node *node = batch->rows[i].tag;
+        struct sched_graph *graph = node->graph;
+        struct sched_subgraph *subgraph = &graph->subgraphs[node->subgraph];
+        if (graph->started_ns == 0) {
+            graph->started_ns = now_ns;
+        }
+        if (!subgraph->listed && subgraph->n_ready > 0) {
+            sched__ready_insert(&type->ready[batch->queue], subgraph, hint);
+            hint = subgraph;
+        }
+    }
+}
+
+static struct sched__batch *slot_take(struct sched__queue *queue)
+{
+    struct sched__batch *slot = queue->free;
+    base_assert(slot != NULL);
+    queue->free = slot->next_free;
+    queue->in_flight++;
+    return slot;
+}
+
+/* The type to form from: the burst's while it lasts and the queue is busy, else the policy's. */
+static struct sched__type *next_type(struct sched *sched, struct sched__queue *queue,
+                                     uint32_t index)
+{
+    if (queue->in_flight > 0 && queue->burst_left > 0) {
+        struct sched__type *type = sched->types[queue->burst_type];
+        if (ready_rows(type, index) >= sched->options.rows_min) {
+            return type;
+        }
+    }
+    struct sched__type *type = choose_type(sched, index);
+    if (type != NULL) {
+        queue->burst_type = type->type->id;
+        queue->burst_left = sched->options.tasks_max;
+    }
+    return type;
+}
+
+struct cell_batch *sched_next(struct sched *sched, uint32_t index, uint64_t now_ns)
+{
+    base_assert(index < sched->options.n_queues);
+    struct sched__queue *queue = &sched->queues[index];
+    if (queue->in_flight == sched->options.tasks_max) {
+        return NULL;
+    }
+    struct sched__type *type = next_type(sched, queue, index);
+    if (type == NULL) {
+        return NULL;
+    }
+    struct cell_batch *batch = &slot_take(queue)->batch;
+    batch->type = type->type;
+    batch->n_rows = 0;
+    batch->steps_done = 0;
+    batch->status = BASE_OK;
+    batch->submitted_ns = now_ns;
+    take_subgraphs(sched, type, batch);
+    batch->steps = run_length(sched, batch);
+    batch->interruptible = sched->options.interruptible && batch->steps > 1;
+    advance_rows(batch);
+    list_again(type, batch, now_ns);
+    type->running++;
+    queue->burst_left--;
+    base_assert(batch->n_rows > 0 && batch->n_rows <= type->rows_max);
+    return batch;
+}

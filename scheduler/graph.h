@@ -1,0 +1,138 @@
+/* The cell graph of one request, and how an unfold program builds it.
+ *
+ * Nodes are flat arrays in the request's arena, linked by 32-bit indices. A node is one cell or a
+ * chain of equal cells over one state slot (cells/batch.h). Connected nodes of one type whose
+ * outside inputs come ready together form a *subgraph*, the unit of queueing and pinning
+ * (BatchMaker, section 4.3). Built on the loop thread, then owned by the pool thread until the
+ * scheduler reports it finished; needs[] may be read by the loop thread at any time. */
+#ifndef SCHEDULER_GRAPH_H
+#define SCHEDULER_GRAPH_H
+
+#include "base/arena.h"
+#include "base/status.h"
+#include "cells/batch.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define SCHED_NONE UINT32_MAX
+
+/* A value row that some node writes after its last step and others read. */
+struct sched_value {
+    uint32_t layout;
+    uint32_t row;          /* CELL_ROW_NONE until its writer is first submitted */
+    uint32_t readers_left; /* nodes that still read it */
+};
+
+/* A reference to fill with the row of a value when the node is first submitted. */
+struct sched_patch {
+    uint32_t value;
+    struct cell_ref *ref;
+};
+
+struct sched_node {
+    struct cell_wiring wiring;
+    const struct cell_type *type;
+    struct sched_graph *graph;
+    struct sched_node *next_ready; /* within its subgraph */
+    uint32_t subgraph;
+    uint32_t steps_submitted, steps_done;
+    uint32_t waits;               /* producers in its own subgraph not yet wholly submitted */
+    uint32_t first_edge, n_edges; /* its consumers: graph.edges */
+    uint32_t n_reads, n_writes;
+    struct sched_patch *reads, *writes;
+};
+
+struct sched_subgraph {
+    struct sched_graph *graph;
+    const struct cell_type *type;
+    struct sched_subgraph *next, *previous; /* in a ready list of its type */
+    struct sched_node *ready_first, *ready_last;
+    uint64_t order;   /* of release: FIFO within a type */
+    uint32_t n_ready; /* nodes in its ready list */
+    uint32_t waits;   /* edges from outside whose producers are not yet done */
+    uint32_t running; /* batches in flight that contain its nodes */
+    uint32_t pinned;  /* queue, or SCHED_NONE; unset when running falls to 0 */
+    uint64_t mark;    /* last batch seen with it, to count each batch once */
+    bool listed;      /* stands in a ready list */
+    bool released;    /* its outside inputs are ready */
+};
+
+struct sched_need {
+    uint32_t layout, rows;
+};
+
+struct sched_graph {
+    struct sched_node *nodes;
+    struct sched_subgraph *subgraphs;
+    struct sched_value *values;
+    uint32_t *edges;
+    uint32_t n_nodes, n_subgraphs, n_values, n_edges;
+    uint32_t n_needs;
+    struct sched_need *needs; /* peak of live rows, per layout */
+
+    uint32_t nodes_left;     /* not yet done */
+    uint32_t rows_running;   /* rows of it in batches in flight */
+    bool stopping;           /* cancelled or failed: nothing more is submitted */
+    bool inside;             /* between add and finish */
+    enum base_status status; /* why it stopped; BASE_OK when it ran to its end */
+    uint64_t started_ns;     /* first batch formed; 0 = none yet */
+    uint64_t finished_ns;
+    struct sched_graph *next_finished;
+    struct sched_graph *next_inside, *previous_inside;
+    void *user;
+};
+
+/* ---- Building. Every call after a failed one does nothing; finish reports the first failure. ----
+ */
+
+/* What refers to a node or a value while building. */
+typedef uint32_t sched_node_id;
+typedef uint32_t sched_value_id;
+
+struct sched_builder {
+    struct base_arena *arena;
+    struct sched_graph *graph;
+    uint32_t nodes_max, values_max, edges_max;
+    uint32_t *edge_from, *edge_to;
+    enum base_status status;
+    const char *why;
+};
+
+/* The limits are the unfold program's own count (or a bound) of what it will add. */
+void sched_builder_init(struct sched_builder *builder, struct base_arena *arena, uint32_t nodes_max,
+                        uint32_t values_max, uint32_t edges_max);
+
+/* A chain of steps >= 1 cells; at most emits_max emits. Inputs and initial states read zeros until
+ * bound. Producers must be added before their consumers: a graph has no cycle by construction. */
+sched_node_id sched_builder_node(struct sched_builder *builder, const struct cell_type *type,
+                                 uint32_t steps, uint32_t emits_max);
+
+/* Input or initial state from request memory: host + step * stride_bytes. */
+void sched_builder_input_host(struct sched_builder *builder, sched_node_id node, uint32_t input,
+                              const void *host, int64_t stride_bytes);
+void sched_builder_init_host(struct sched_builder *builder, sched_node_id node, uint32_t state,
+                             const void *host);
+
+/* Emit to request memory. */
+void sched_builder_emit_host(struct sched_builder *builder, sched_node_id node,
+                             enum cell_emit_what what, enum cell_emit_when when, uint32_t index,
+                             void *host, int64_t stride_bytes);
+
+/* A value row with output or state `index` of the node after its last step. */
+sched_value_id sched_builder_value(struct sched_builder *builder, sched_node_id node,
+                                   enum cell_emit_what what, uint32_t index);
+void sched_builder_input_value(struct sched_builder *builder, sched_node_id node, uint32_t input,
+                               sched_value_id value);
+void sched_builder_init_value(struct sched_builder *builder, sched_node_id node, uint32_t state,
+                              sched_value_id value);
+
+/* The node reads what producer emits to request memory: it waits for all of it. */
+void sched_builder_after(struct sched_builder *builder, sched_node_id node, sched_node_id producer);
+
+/* Partitions into subgraphs and counts the needs. RESOURCE_EXHAUSTED (arena), INVALID_ARGUMENT
+ * (limits, a bad index, a layout that does not fit) in *error. */
+enum base_status sched_builder_finish(struct sched_builder *builder, struct sched_graph **out,
+                                      struct base_error *error);
+
+#endif

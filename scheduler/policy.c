@@ -1,0 +1,44 @@
+/* BatchMaker's choice: (a) types with a full batch ready, else (b) types with something ready and
+ * nothing running, else (c) types with something ready; among equals the highest priority, then
+ * the one whose oldest row has waited longest. One pass over a handful of candidates. */
+#include "scheduler/policy.h"
+
+#include "base/assert.h"
+
+#include <stdbool.h>
+
+/* 2, 1, 0 for criteria (a), (b), (c). */
+static uint32_t criterion(const struct sched_candidate *candidate)
+{
+    if (candidate->ready >= candidate->rows_max) {
+        return 2;
+    }
+    return candidate->running == 0 ? 1 : 0;
+}
+
+static bool is_better(const struct sched_candidate *a, const struct sched_candidate *b)
+{
+    uint32_t class_a = criterion(a);
+    uint32_t class_b = criterion(b);
+    if (class_a != class_b) {
+        return class_a > class_b;
+    }
+    if (a->priority != b->priority) {
+        return a->priority > b->priority;
+    }
+    return a->oldest < b->oldest;
+}
+
+static uint32_t choose_cellular(const struct sched_candidate *candidates, uint32_t n)
+{
+    base_assert(n > 0);
+    uint32_t best = 0;
+    for (uint32_t i = 1; i < n; i++) {
+        if (is_better(&candidates[i], &candidates[best])) {
+            best = i;
+        }
+    }
+    return best;
+}
+
+const struct sched_policy sched_policy_cellular = {.name = "cellular", .choose = choose_cellular};

@@ -1,0 +1,30 @@
+/* The choice of the next cell type: the seam behind which policies stand.
+ *
+ * `cellular` is BatchMaker's order (Algorithm 1, lines 5-10). Rival policies (padding by buckets,
+ * merging by depth) plug in here, so that they are compared on the same kernels. Pure functions. */
+#ifndef SCHEDULER_POLICY_H
+#define SCHEDULER_POLICY_H
+
+#include "cells/type.h"
+
+#include <stdint.h>
+
+/* A cell type with at least one ready row for the queue that asks. */
+struct sched_candidate {
+    cell_type_id type;
+    uint32_t ready;    /* rows this queue may take now */
+    uint32_t running;  /* batches of the type in flight, on any queue */
+    uint32_t rows_max; /* Bsizes.Max() of the type */
+    uint32_t priority; /* larger = later in the graph = first */
+    uint64_t oldest;   /* release order of its oldest ready subgraph */
+};
+
+struct sched_policy {
+    const char *name;
+    /* Index of the chosen candidate; n >= 1. */
+    uint32_t (*choose)(const struct sched_candidate *candidates, uint32_t n);
+};
+
+extern const struct sched_policy sched_policy_cellular;
+
+#endif

@@ -1,0 +1,77 @@
+/* Sorted lists of ready subgraphs. Insertions come nearly in order, so that a scan from the end
+ * (new releases) or from the last inserted (a retiring batch) takes a step or two. */
+#include "scheduler/ready.h"
+
+#include "base/assert.h"
+
+void sched__subgraph_push(struct sched_subgraph *subgraph, struct sched_node *node, bool in_front)
+{
+    if (subgraph->ready_first == NULL) {
+        node->next_ready = NULL;
+        subgraph->ready_first = subgraph->ready_last = node;
+    } else if (in_front) {
+        node->next_ready = subgraph->ready_first;
+        subgraph->ready_first = node;
+    } else {
+        node->next_ready = NULL;
+        subgraph->ready_last->next_ready = node;
+        subgraph->ready_last = node;
+    }
+    subgraph->n_ready += sched__node_rows(node);
+}
+
+struct sched_node *sched__subgraph_pop(struct sched_subgraph *subgraph)
+{
+    struct sched_node *node = subgraph->ready_first;
+    base_assert(node != NULL);
+    subgraph->ready_first = node->next_ready;
+    node->next_ready = NULL;
+    uint32_t rows = sched__node_rows(node);
+    base_assert(subgraph->n_ready >= rows);
+    subgraph->n_ready -= rows;
+    return node;
+}
+
+/* The last listed subgraph older than `order`, or NULL when all are newer. */
+static struct sched_subgraph *place_before(const struct sched__ready *list, uint64_t order,
+                                           struct sched_subgraph *hint)
+{
+    if (hint != NULL && hint->listed && hint->order < order) {
+        while (hint->next != NULL && hint->next->order < order) {
+            hint = hint->next;
+        }
+        return hint;
+    }
+    if (list->first == NULL || list->first->order > order) {
+        return NULL;
+    }
+    struct sched_subgraph *at = list->last;
+    while (at != NULL && at->order > order) {
+        at = at->previous;
+    }
+    return at;
+}
+
+void sched__ready_insert(struct sched__ready *list, struct sched_subgraph *subgraph,
+                         struct sched_subgraph *hint)
+{
+    base_assert(!subgraph->listed && subgraph->n_ready > 0);
+    struct sched_subgraph *before = place_before(list, subgraph->order, hint);
+    struct sched_subgraph *after = before == NULL ? list->first : before->next;
+    subgraph->previous = before;
+    subgraph->next = after;
+    *(before == NULL ? &list->first : &before->next) = subgraph;
+    *(after == NULL ? &list->last : &after->previous) = subgraph;
+    subgraph->listed = true;
+    list->n_rows += subgraph->n_ready;
+}
+
+void sched__ready_remove(struct sched__ready *list, struct sched_subgraph *subgraph)
+{
+    base_assert(subgraph->listed && list->n_rows >= subgraph->n_ready);
+    *(subgraph->previous == NULL ? &list->first : &subgraph->previous->next) = subgraph->next;
+    *(subgraph->next == NULL ? &list->last : &subgraph->next->previous) = subgraph->previous;
+    subgraph->next = subgraph->previous = NULL;
+    subgraph->listed = false;
+    list->n_rows -= subgraph->n_ready;
+}

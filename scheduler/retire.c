@@ -1,0 +1,153 @@
+/* Taking completed batches back: rows advance, finished nodes free their rows and release what
+ * waited for them, finished graphs leave.
+ *
+ * Thread: pool thread. Cost: O(rows of the batch + edges of the nodes that ended). */
+#include "base/assert.h"
+#include "scheduler/state.h"
+
+/* The first row of a subgraph seen in this batch: one batch less in flight, and the subgraph comes
+ * out of its list while its ready nodes change. */
+static void subgraph_back(struct sched *sched, struct sched_subgraph *subgraph, uint64_t mark)
+{
+    if (subgraph->mark == mark) {
+        return;
+    }
+    subgraph->mark = mark;
+    if (subgraph->listed) {
+        sched__ready_remove(sched__list_of(sched, subgraph), subgraph);
+    }
+    base_assert(subgraph->running > 0);
+    if (--subgraph->running == 0) {
+        subgraph->pinned = SCHED_NONE;
+    }
+}
+
+static void value_give(struct sched *sched, struct sched_value *value)
+{
+    sched_rows_give(sched->rows, value->layout, value->row);
+    value->row = CELL_ROW_NONE;
+}
+
+/* The node's last cell retired: its rows go back, and what waited outside for it may start. */
+static void node_done(struct sched *sched, struct sched_node *node)
+{
+    struct sched_graph *graph = node->graph;
+    if (node->wiring.state != CELL_ROW_NONE) {
+        sched_rows_give(sched->rows, node->type->state_layout, node->wiring.state);
+        node->wiring.state = CELL_ROW_NONE;
+    }
+    for (uint32_t i = 0; i < node->n_reads; i++) {
+        struct sched_value *value = &graph->values[node->reads[i].value];
+        base_assert(value->readers_left > 0);
+        if (--value->readers_left == 0) {
+            value_give(sched, value);
+        }
+    }
+    for (uint32_t i = 0; i < node->n_writes; i++) {
+        struct sched_value *value = &graph->values[node->writes[i].value];
+        if (value->readers_left == 0 && value->row != CELL_ROW_NONE) {
+            value_give(sched, value);
+        }
+    }
+    for (uint32_t e = 0; e < node->n_edges; e++) {
+        uint32_t to = graph->nodes[graph->edges[node->first_edge + e]].subgraph;
+        struct sched_subgraph *subgraph = &graph->subgraphs[to];
+        if (to != node->subgraph) {
+            base_assert(subgraph->waits > 0);
+            if (--subgraph->waits == 0) {
+                sched__release(sched, subgraph);
+            }
+        }
+    }
+    base_assert(graph->nodes_left > 0);
+    graph->nodes_left--;
+}
+
+static void row_back(struct sched *sched, struct cell_batch *batch,
+                     const struct cell_batch_row *row, uint64_t now_ns)
+{
+    struct sched_node *node = row->tag;
+    struct sched_graph *graph = node->graph;
+    base_assert(row->steps_done <= row->steps && graph->rows_running > 0);
+    graph->rows_running--;
+    node->steps_done += row->steps_done;
+    if (batch->status != BASE_OK || graph->stopping) {
+        sched__stop(sched, graph, batch->status, now_ns);
+        return;
+    }
+    if (batch->interruptible) {
+        node->steps_submitted = node->steps_done;
+    } else {
+        base_assert(row->steps_done == row->steps);
+    }
+    if (node->steps_done < node->wiring.steps) {
+        if (batch->interruptible) {
+            sched__subgraph_push(&graph->subgraphs[node->subgraph], node, false);
+        }
+        return;
+    }
+    if (batch->interruptible) {
+        sched__advance(graph, node);
+    }
+    node_done(sched, node);
+    if (graph->nodes_left == 0) {
+        sched__finish(sched, graph, now_ns);
+    }
+}
+
+/* Puts the subgraphs that have something ready back into the lists, in their order. */
+static void list_again(struct sched *sched, struct cell_batch *batch)
+{
+    struct sched_subgraph *hint = NULL;
+    struct sched__ready *hint_list = NULL;
+    for (uint32_t i = 0; i < batch->n_rows; i++) {
+        const struct sched_node *node = batch->rows[i].tag;
+        struct sched_subgraph *subgraph = &node->graph->subgraphs[node->subgraph];
+        if (node->graph->stopping || subgraph->listed || subgraph->n_ready == 0) {
+            continue;
+        }
+        struct sched__ready *list = sched__list_of(sched, subgraph);
+        sched__ready_insert(list, subgraph, list == hint_list ? hint : NULL);
+        hint = subgraph;
+        hint_list = list;
+    }
+}
+
+static void count_batch(struct sched__type *type, const struct cell_batch *batch, uint64_t now_ns)
+{
+    struct sched_type_stats *stats = &type->stats;
+    uint64_t cells = 0;
+    for (uint32_t i = 0; i < batch->n_rows; i++) {
+        cells += batch->rows[i].steps_done;
+    }
+    uint32_t bucket = 0;
+    while (bucket < SCHED_ROW_BUCKETS && batch->n_rows > 1u << bucket) {
+        bucket++;
+    }
+    sched__stat_add(&stats->batches, 1);
+    sched__stat_add(&stats->steps, batch->steps_done);
+    sched__stat_add(&stats->cells, cells);
+    sched__stat_add(&stats->exec_ns, now_ns - batch->submitted_ns);
+    sched__stat_add(&stats->rows_buckets[bucket], 1);
+    sched__stat_add(&stats->rows_sum, batch->n_rows);
+}
+
+void sched_retire(struct sched *sched, struct cell_batch *batch, uint64_t now_ns)
+{
+    struct sched__type *type = sched__type_of(sched, batch->type);
+    struct sched__queue *queue = &sched->queues[batch->queue];
+    base_assert(type->running > 0 && queue->in_flight > 0);
+    uint64_t mark = ++sched->next_mark;
+    for (uint32_t i = 0; i < batch->n_rows; i++) {
+        struct sched_node *node = batch->rows[i].tag;
+        subgraph_back(sched, &node->graph->subgraphs[node->subgraph], mark);
+        row_back(sched, batch, &batch->rows[i], now_ns);
+    }
+    list_again(sched, batch);
+    count_batch(type, batch, now_ns);
+    type->running--;
+    queue->in_flight--;
+    struct sched__batch *slot = (struct sched__batch *)(void *)batch;
+    slot->next_free = queue->free;
+    queue->free = slot;
+}

@@ -1,0 +1,92 @@
+/* The scheduler: cellular batching over cell graphs (BatchMaker, EuroSys'18, Algorithm 1).
+ *
+ * Pure: no I/O, clock, thread or allocation after creation; time comes in as an argument. So the
+ * tests and a simulator drive it step by step. Owner: the pool thread; only the counters of struct
+ * sched_type_stats may be read by other threads.
+ *
+ * Runs. A batch advances its rows up to k steps. k is bounded by the smallest number of steps left
+ * among its rows, so that a request leaves the moment its last cell retires; by run_steps_max; and
+ * by run_steps_shared while other types have ready rows. An interruptible run keeps its rows until
+ * it retires; otherwise dependencies advance at submit (line 18) and the next batch may follow with
+ * the same rows at once. */
+#ifndef SCHEDULER_SCHEDULER_H
+#define SCHEDULER_SCHEDULER_H
+
+#include "cells/batch.h"
+#include "scheduler/graph.h"
+#include "scheduler/policy.h"
+#include "scheduler/rows.h"
+
+#define SCHED_QUEUES_MAX  64u
+#define SCHED_ROW_BUCKETS 11u /* le 1, 2, 4, ... 1024 */
+
+struct sched_options {
+    uint32_t n_queues;
+    uint32_t rows_max;         /* Bsizes.Max() unless a type has its own; <= CELL_BATCH_ROWS_MAX */
+    uint32_t rows_min;         /* Bsizes.Min() */
+    uint32_t tasks_max;        /* MaxTasksToSubmit: batches in flight per queue, and in a burst */
+    uint32_t run_steps_max;    /* bound of a run */
+    uint32_t run_steps_shared; /* the same while another type has ready rows */
+    bool interruptible;        /* the devices look at their attention words */
+    const struct sched_policy *policy;
+    const _Atomic uint32_t *attention[SCHED_QUEUES_MAX]; /* one per queue; outlive the scheduler */
+};
+
+/* Written by the pool thread with relaxed stores; any thread may read a moment's view. */
+struct sched_type_stats {
+    _Atomic uint64_t batches, steps; /* steps: of batches, that is rounds of the kernel */
+    _Atomic uint64_t cells;          /* rows x steps */
+    _Atomic uint64_t exec_ns;        /* submit to retire, summed over batches */
+    _Atomic uint64_t rows_buckets[SCHED_ROW_BUCKETS + 1]; /* batches by rows, the last = larger */
+    _Atomic uint64_t rows_sum;
+};
+
+struct sched;
+
+/* Defaults: 1 queue, 64 rows, min 1, 5 tasks, runs of 256 steps (8 shared), interruptible. */
+void sched_options_init(struct sched_options *options);
+
+enum base_status sched_create(const struct sched_options *options, struct sched **out);
+/* Nothing may be inside any more. */
+void sched_free(struct sched *sched);
+
+/* Makes a type known, or changes its numbers; while nothing of it is inside, or from the pool
+ * thread. rows_max 0 = the option's. Priorities of a type shared by models: the caller's maximum.
+ * RESOURCE_EXHAUSTED when out of memory. */
+enum base_status sched_type_set(struct sched *sched, const struct cell_type *type,
+                                uint32_t priority, uint32_t rows_max);
+/* Ids for a layout's rows; as sched_rows_open(). */
+enum base_status sched_layout_open(struct sched *sched, uint32_t layout, uint32_t capacity);
+
+/* Takes a graph whose needs were reserved. It leaves through sched_take_finished(). */
+void sched_add(struct sched *sched, struct sched_graph *graph, uint64_t now_ns);
+
+/* Stops a graph that is inside (else nothing happens): what has not been submitted never will be;
+ * what is in flight ends at its device's next look at the attention word. The first stop's status
+ * stays. */
+void sched_cancel(struct sched *sched, struct sched_graph *graph, enum base_status status,
+                  uint64_t now_ns);
+
+/* Stops all graphs inside. */
+void sched_cancel_all(struct sched *sched, enum base_status status, uint64_t now_ns);
+
+/* Forms the next batch for a queue, or returns NULL: nothing ready for it, or tasks_max in flight.
+ * The batch is the device's until sched_retire(). */
+struct cell_batch *sched_next(struct sched *sched, uint32_t queue, uint64_t now_ns);
+
+/* Takes a completed batch back, in the queue's order; batch.steps_done, rows and status as the
+ * device left them. */
+void sched_retire(struct sched *sched, struct cell_batch *batch, uint64_t now_ns);
+
+/* Graphs finished since the last call, oldest first, linked by next_finished; NULL when none. Their
+ * rows are free; status says how they ended. */
+struct sched_graph *sched_take_finished(struct sched *sched);
+
+/* Inspect. */
+uint32_t sched_graphs_inside(const struct sched *sched);
+const struct sched_rows *sched_rows_of(const struct sched *sched);
+const struct sched_type_stats *sched_type_stats(const struct sched *sched, cell_type_id type);
+/* Recounts everything that is counted and asserts that it agrees: for tests, O(everything). */
+void sched_check(const struct sched *sched);
+
+#endif

@@ -1,0 +1,78 @@
+/* The scheduler's inside, shared by its three files: scheduler.c (life, adding, stopping), form.c
+ * (forming batches) and retire.c (taking them back). Private to scheduler/. Owner: pool thread. */
+#ifndef SCHEDULER_STATE_H
+#define SCHEDULER_STATE_H
+
+#include "scheduler/ready.h"
+#include "scheduler/scheduler.h"
+
+struct sched__type {
+    const struct cell_type *type; /* NULL: unknown */
+    uint32_t priority, rows_max;
+    uint32_t running;                            /* batches in flight */
+    struct sched__ready ready[SCHED_QUEUES_MAX]; /* subgraphs pinned to a queue */
+    struct sched__ready unpinned;                /* subgraphs any queue may take */
+    struct sched_type_stats stats;
+};
+
+struct sched__batch {
+    struct cell_batch batch; /* first: retire gets back the outer from the inner */
+    struct cell_batch_row rows[CELL_BATCH_ROWS_MAX];
+    struct sched__batch *next_free;
+};
+
+struct sched__queue {
+    uint32_t in_flight;
+    cell_type_id burst_type; /* batches of one type are formed up to tasks_max in a row */
+    uint32_t burst_left;
+    struct sched__batch *slots; /* tasks_max of them */
+    struct sched__batch *free;
+};
+
+struct sched {
+    struct sched_options options;
+    struct sched_rows *rows;
+    struct sched__type *types[CELL_TYPES_MAX];
+    uint32_t n_types; /* highest known id + 1 */
+    struct sched__queue queues[SCHED_QUEUES_MAX];
+    uint64_t next_order, next_mark;
+    struct sched_graph *inside; /* all graphs between add and finish */
+    uint32_t n_inside;
+    struct sched_graph *finished_first, *finished_last;
+};
+
+static inline struct sched__type *sched__type_of(const struct sched *sched,
+                                                 const struct cell_type *type)
+{
+    return sched->types[type->id];
+}
+
+/* The list a ready subgraph belongs in. */
+static inline struct sched__ready *sched__list_of(const struct sched *sched,
+                                                  const struct sched_subgraph *subgraph)
+{
+    struct sched__type *type = sched__type_of(sched, subgraph->type);
+    return subgraph->pinned == SCHED_NONE ? &type->unpinned : &type->ready[subgraph->pinned];
+}
+
+static inline void sched__stat_add(_Atomic uint64_t *stat, uint64_t amount)
+{
+    // One writer: a plain relaxed load and store is enough, and costs no locked instruction.
+    uint64_t value = atomic_load_explicit(stat, memory_order_relaxed);
+    atomic_store_explicit(stat, value + amount, memory_order_relaxed);
+}
+
+/* The subgraph's outside inputs are ready: it gets its place in the order and is listed. */
+void sched__release(struct sched *sched, struct sched_subgraph *subgraph);
+
+/* All steps of the node are submitted (or done): consumers within its subgraph may follow. */
+void sched__advance(struct sched_graph *graph, struct sched_node *node);
+
+/* Frees all rows the graph still holds and puts it on the finished list; nothing is in flight. */
+void sched__finish(struct sched *sched, struct sched_graph *graph, uint64_t now_ns);
+
+/* Stops a graph: nothing more of it is submitted; finishes it when nothing is in flight. */
+void sched__stop(struct sched *sched, struct sched_graph *graph, enum base_status status,
+                 uint64_t now_ns);
+
+#endif

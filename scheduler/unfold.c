@@ -1,0 +1,207 @@
+/* The unfold program `chain`: one node per stage and row of the batch axis.
+ *
+ * A value that a later stage reads at every step is spilled to request memory, [steps, width], and
+ * the reader waits for all of it; a value read once (last step, or of a ONCE stage) goes through a
+ * value row. Thread: loop thread. Cost: O(rows x stages x inputs). */
+#include "scheduler/unfold.h"
+
+#include "base/assert.h"
+#include "base/checked.h"
+
+#include <string.h>
+
+/* What one row of the batch has built so far. */
+struct row_state {
+    uint32_t row, steps;
+    sched_node_id nodes[CELL_STAGES_MAX]; /* SCHED_NONE: a stage of no steps */
+    uint8_t *spills[CELL_STAGES_MAX][CELL_OUTPUTS_MAX];
+    sched_value_id outputs[CELL_STAGES_MAX][CELL_OUTPUTS_MAX]; /* SCHED_NONE: none yet */
+    sched_value_id states[CELL_STAGES_MAX][CELL_STATES_MAX];
+};
+
+struct unfolding {
+    const struct sched_sequences *sequences;
+    struct base_arena *arena;
+    struct sched_builder builder;
+    uint32_t emits_max[CELL_STAGES_MAX];
+    enum base_status status;
+};
+
+static bool is_of_stage(const struct cell_source *source)
+{
+    return source->kind != CELL_SOURCE_ZERO && source->kind != CELL_SOURCE_INPUT;
+}
+
+/* Counts how often each stage is read: a bound of its emits, and in sum of values and edges. */
+static uint32_t count_reads(struct unfolding *u)
+{
+    const struct cell_model *model = u->sequences->model;
+    uint32_t reads = 0;
+    memset(u->emits_max, 0, sizeof(u->emits_max));
+    for (uint32_t s = 0; s < model->n_stages; s++) {
+        const struct cell_stage *stage = &model->stages[s];
+        for (uint32_t i = 0; i < stage->type->def.n_inputs; i++) {
+            if (is_of_stage(&stage->inputs[i])) {
+                u->emits_max[stage->inputs[i].stage]++;
+                reads++;
+            }
+        }
+        for (uint32_t i = 0; i < stage->type->def.n_states; i++) {
+            if (is_of_stage(&stage->init[i])) {
+                u->emits_max[stage->init[i].stage]++;
+                reads++;
+            }
+        }
+    }
+    for (uint32_t o = 0; o < model->n_outputs; o++) {
+        if (is_of_stage(&model->output_sources[o])) {
+            u->emits_max[model->output_sources[o].stage]++;
+        }
+    }
+    return reads;
+}
+
+/* The rows of the row's steps of a stage's output, spilled on first use. */
+static uint8_t *spill_of(struct unfolding *u, struct row_state *row, uint32_t stage,
+                         uint32_t output, size_t *stride)
+{
+    const struct cell_type *type = u->sequences->model->stages[stage].type;
+    const struct cell_value *value = &type->def.values[type->def.outputs[output]];
+    *stride = (size_t)value->width * cell_dtype_bytes(value->dtype);
+    uint8_t **spill = &row->spills[stage][output];
+    if (*spill == NULL) {
+        *spill = base_arena_array(u->arena, row->steps, *stride);
+        if (*spill == NULL) {
+            u->status = BASE_RESOURCE_EXHAUSTED;
+            return NULL;
+        }
+        sched_builder_emit_host(&u->builder, row->nodes[stage], CELL_EMIT_OUTPUT, CELL_EMIT_EACH,
+                                output, *spill, (int64_t)*stride);
+    }
+    return *spill;
+}
+
+/* The value row that keeps a stage's output or state after its last step, made on first use. */
+static sched_value_id value_of(struct unfolding *u, struct row_state *row,
+                               const struct cell_source *source)
+{
+    bool is_state = source->kind == CELL_SOURCE_LAST_STATE;
+    sched_value_id *value = is_state ? &row->states[source->stage][source->index]
+                                     : &row->outputs[source->stage][source->index];
+    if (*value == SCHED_NONE) {
+        *value = sched_builder_value(&u->builder, row->nodes[source->stage],
+                                     is_state ? CELL_EMIT_STATE : CELL_EMIT_OUTPUT, source->index);
+    }
+    return *value;
+}
+
+static void bind_input(struct unfolding *u, struct row_state *row, uint32_t s, uint32_t input)
+{
+    const struct cell_model *model = u->sequences->model;
+    const struct cell_source *source = &model->stages[s].inputs[input];
+    sched_node_id node = row->nodes[s];
+    if (source->kind == CELL_SOURCE_INPUT) {
+        const struct sched_tensor *tensor = &u->sequences->inputs[source->index];
+        if (tensor->data != NULL) {
+            sched_builder_input_host(&u->builder, node, input,
+                                     tensor->data + row->row * tensor->batch_bytes,
+                                     tensor->step_bytes);
+        }
+        return;
+    }
+    if (!is_of_stage(source) || row->nodes[source->stage] == SCHED_NONE) {
+        return; // reads zeros
+    }
+    bool each =
+        source->kind == CELL_SOURCE_EACH && model->stages[source->stage].kind != CELL_STAGE_ONCE;
+    if (each) {
+        size_t stride = 0;
+        const uint8_t *spill = spill_of(u, row, source->stage, source->index, &stride);
+        sched_builder_input_host(&u->builder, node, input, spill, (int64_t)stride);
+        sched_builder_after(&u->builder, node, row->nodes[source->stage]);
+    } else {
+        sched_builder_input_value(&u->builder, node, input, value_of(u, row, source));
+    }
+}
+
+static void bind_init(struct unfolding *u, struct row_state *row, uint32_t s, uint32_t state)
+{
+    const struct cell_source *source = &u->sequences->model->stages[s].init[state];
+    if (source->kind == CELL_SOURCE_INPUT) {
+        const struct sched_tensor *tensor = &u->sequences->inputs[source->index];
+        if (tensor->data != NULL) {
+            sched_builder_init_host(&u->builder, row->nodes[s], state,
+                                    tensor->data + row->row * tensor->batch_bytes);
+        }
+    } else if (is_of_stage(source) && row->nodes[source->stage] != SCHED_NONE) {
+        sched_builder_init_value(&u->builder, row->nodes[s], state, value_of(u, row, source));
+    }
+}
+
+static void emit_output(struct unfolding *u, const struct row_state *row, uint32_t o)
+{
+    const struct cell_model *model = u->sequences->model;
+    const struct cell_source *source = &model->output_sources[o];
+    const struct sched_tensor *tensor = &u->sequences->outputs[o];
+    if (tensor->data == NULL || !is_of_stage(source) || row->nodes[source->stage] == SCHED_NONE) {
+        return;
+    }
+    bool each = source->kind == CELL_SOURCE_EACH;
+    sched_builder_emit_host(
+        &u->builder, row->nodes[source->stage],
+        source->kind == CELL_SOURCE_LAST_STATE ? CELL_EMIT_STATE : CELL_EMIT_OUTPUT,
+        each ? CELL_EMIT_EACH : CELL_EMIT_LAST, source->index,
+        tensor->data + row->row * tensor->batch_bytes, each ? tensor->step_bytes : 0);
+}
+
+static void unfold_row(struct unfolding *u, struct row_state *row)
+{
+    const struct cell_model *model = u->sequences->model;
+    memset(row->nodes, 0xff, sizeof(row->nodes));
+    memset(row->outputs, 0xff, sizeof(row->outputs));
+    memset(row->states, 0xff, sizeof(row->states));
+    memset(row->spills, 0, sizeof(row->spills));
+    for (uint32_t s = 0; s < model->n_stages; s++) {
+        const struct cell_stage *stage = &model->stages[s];
+        uint32_t steps = stage->kind == CELL_STAGE_ONCE ? 1 : row->steps;
+        if (steps == 0) {
+            continue;
+        }
+        row->nodes[s] = sched_builder_node(&u->builder, stage->type, steps, u->emits_max[s]);
+        for (uint32_t i = 0; i < stage->type->def.n_inputs; i++) {
+            bind_input(u, row, s, i);
+        }
+        for (uint32_t i = 0; i < stage->type->def.n_states; i++) {
+            bind_init(u, row, s, i);
+        }
+    }
+    for (uint32_t o = 0; o < model->n_outputs; o++) {
+        emit_output(u, row, o);
+    }
+}
+
+enum base_status sched_unfold_chain(const struct sched_sequences *sequences,
+                                    struct base_arena *arena, struct sched_graph **out,
+                                    struct base_error *error)
+{
+    struct unfolding u = {.sequences = sequences, .arena = arena};
+    size_t reads = count_reads(&u);
+    size_t nodes = 0;
+    if (!base_size_mul(sequences->model->n_stages, sequences->n_rows, &nodes) ||
+        !base_size_mul(reads, sequences->n_rows, &reads) || nodes >= SCHED_NONE ||
+        reads >= SCHED_NONE) {
+        return base_fail(error, BASE_INVALID_ARGUMENT, "batch of %u rows is too large",
+                         sequences->n_rows);
+    }
+    sched_builder_init(&u.builder, arena, (uint32_t)nodes, (uint32_t)reads, (uint32_t)reads);
+    struct row_state row;
+    for (uint32_t b = 0; b < sequences->n_rows && u.builder.status == BASE_OK; b++) {
+        row.row = b;
+        row.steps = sequences->steps[b];
+        unfold_row(&u, &row);
+        if (u.status != BASE_OK) {
+            return base_fail(error, u.status, "cell graph: request memory spent");
+        }
+    }
+    return sched_builder_finish(&u.builder, out, error);
+}

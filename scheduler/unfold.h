@@ -1,0 +1,32 @@
+/* Unfold programs: from a model and a request's tensors to a cell graph.
+ *
+ * `chain`: every row of the batch axis becomes one chain per CHAIN stage, with the model's EACH and
+ * ONCE stages around it (cells/model.h). Values that are read at every step of a chain pass through
+ * request memory, values read once through a value row. Pure; loop thread. */
+#ifndef SCHEDULER_UNFOLD_H
+#define SCHEDULER_UNFOLD_H
+
+#include "cells/model.h"
+#include "scheduler/graph.h"
+
+/* Where a tensor's rows lie in request memory: row of batch b at step t is at
+ * data + b * batch_bytes + t * step_bytes. */
+struct sched_tensor {
+    uint8_t *data; /* NULL: an optional input left out (zeros), or an output not asked for */
+    int64_t batch_bytes, step_bytes;
+};
+
+struct sched_sequences {
+    const struct cell_model *model;
+    uint32_t n_rows;       /* of the batch axis, >= 1 */
+    const uint32_t *steps; /* [n_rows]: length of each row, 0 allowed only where no stage runs */
+    const struct sched_tensor *inputs;  /* [model->n_inputs] */
+    const struct sched_tensor *outputs; /* [model->n_outputs] */
+};
+
+/* Takes all memory from the arena. INVALID_ARGUMENT, RESOURCE_EXHAUSTED (arena spent). */
+enum base_status sched_unfold_chain(const struct sched_sequences *sequences,
+                                    struct base_arena *arena, struct sched_graph **out,
+                                    struct base_error *error);
+
+#endif
