@@ -58,6 +58,8 @@ SCHEDULER_SRCS = \
   scheduler/unfold.c \
 
 WORKER_SRCS = \
+  worker/pool.c \
+  worker/team.c \
 
 # Without server/main.c, which is SERVER_MAIN.
 SERVER_SRCS = \

@@ -36,10 +36,15 @@ struct cell_device_options {
     struct cell_team **teams;    /* n_queues of them; NULL for devices that need none */
     const char *isa;             /* CPU: "auto", "scalar", "avx2", "avx512" */
     uint32_t batches_queued_max; /* outstanding batches per queue, >= 1 */
+    /* Devices with threads of their own call it after a completion counter moved, so that whoever
+     * waits may sleep; from any thread. NULL: the counters are polled. */
+    void (*wake)(void *context);
+    void *wake_context;
 };
 
 struct cell_device_caps {
     bool pumped;             /* true: batches run inside pump() on the caller's thread */
+    bool wakes;              /* calls options.wake after completions; else they must be polled */
     bool invariant_bits;     /* results do not depend on batch composition, threads or ISA */
     const char *description; /* such as "cpu avx512, 2 threads"; lives as long as the device */
 };

@@ -1,0 +1,57 @@
+/* The pool thread: the only owner of a pool's scheduler, and the driver of its device's queues.
+ *
+ *   for (;;) { deliver messages; poll completion counters, retire; form batches, submit; pump }
+ *
+ * It pulls batches from a batch source (cells/batch.h) and knows nothing of requests. Whoever wants
+ * something of the scheduler posts a message, whose deliver() runs here. A post raises the
+ * attention words of all queues, so a long run ends after its current step and the newcomer joins.
+ *
+ * With one CPU team the pool thread is itself its member 0 and computes inside pump(). With several
+ * teams each has a driver thread of its own and the pool thread only schedules. */
+#ifndef WORKER_POOL_H
+#define WORKER_POOL_H
+
+#include "base/inbox.h"
+#include "cells/backend.h"
+
+#define WRK_QUEUES_MAX 64u
+
+struct wrk_pool_options {
+    const struct cell_backend *backend;
+    const char *isa;       /* passed to the backend */
+    uint32_t teams;        /* queues of a CPU device, >= 1 */
+    uint32_t team_threads; /* per team, >= 1 */
+    uint32_t batches_queued_max;
+    uint64_t spin_ns; /* waiting for work before sleeping */
+    bool pin;         /* pin threads to CPUs */
+};
+
+struct wrk_pool;
+
+/* Opens the device with its teams; no thread of the pool's own yet. */
+enum base_status wrk_pool_create(const struct wrk_pool_options *options, struct wrk_pool **out,
+                                 struct base_error *error);
+
+/* For loading types and opening rows before start. */
+struct cell_device *wrk_pool_device(struct wrk_pool *pool);
+uint32_t wrk_pool_queues(const struct wrk_pool *pool);
+const _Atomic uint32_t *wrk_pool_attention(const struct wrk_pool *pool, uint32_t queue);
+
+/* Starts the threads. after_turn (may be NULL) is called on the pool thread after each turn that
+ * retired or delivered something: the place to send off what has finished, coalesced. */
+enum base_status wrk_pool_start(struct wrk_pool *pool, struct cell_batch_source source,
+                                void (*after_turn)(void *context, uint64_t now_ns));
+
+/* Any thread. The message is delivered on the pool thread, between two batches. */
+void wrk_pool_post(struct wrk_pool *pool, struct base_message *message);
+
+/* Not from the pool thread. Batches in flight end first (their runs are interrupted); then the
+ * threads are joined. Messages already posted are delivered. The source must have nothing more to
+ * run, or what it has is left inside it. */
+void wrk_pool_stop(struct wrk_pool *pool);
+void wrk_pool_free(struct wrk_pool *pool); /* after stop, or before start; NULL allowed */
+
+/* Any thread: nanoseconds the device's queues were busy with batches, summed. */
+uint64_t wrk_pool_busy_ns(const struct wrk_pool *pool);
+
+#endif
