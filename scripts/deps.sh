@@ -25,7 +25,11 @@ if [ "$(id -u)" -ne 0 ]; then
 fi
 
 echo "installing:$missing"
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
 export DEBIAN_FRONTEND=noninteractive
-apt-get update -qq
 # shellcheck disable=SC2086 # the words of the command are meant to be split
-$install -qq
+if ! { apt-get update && $install; } >"$log" 2>&1; then
+    cat "$log" >&2
+    exit 1
+fi
