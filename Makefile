@@ -175,7 +175,7 @@ WARNINGS := -Werror -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conver
 ifeq ($(IS_CLANG),)
 WARNINGS += -Wlogical-op -Wduplicated-cond -Wduplicated-branches -Walloc-zero -Wstrict-aliasing=2
 else
-WARNINGS += -Wcomma
+WARNINGS += -Wcomma -Wno-string-conversion # base_assert(!"reason") is meant
 endif
 
 # In every build: no contraction, so that results keep their bits; FMA only where it is written.
