@@ -145,6 +145,7 @@ TEST_SUITES = $(BASE_SUITES) $(CONFIG_SUITES) $(CELLS_SUITES) $(SCHEDULER_SUITES
 TEST_SCRIPTS = \
   tests/test_check_text.sh \
   tests/test_layers.sh \
+  tests/test_run.sh \
 
 # Suites left out of BUILD=tsan, each with its reason beside it.
 TSAN_EXCLUDED = \

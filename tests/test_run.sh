@@ -1,0 +1,65 @@
+#!/bin/bash
+# The runner counts what programs and scripts say, and lets no crash, hang or silence pass.
+set -u
+
+failed=0
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+run=$PWD/tests/run.sh
+cd "$folder" || exit 1
+
+# program NAME: an executable whose text comes from stdin.
+program() {
+    { echo '#!/bin/bash' && cat; } >"$1"
+    chmod +x "$1"
+}
+
+program good <<<'echo "100%: Checks: 3, Failures: 0, Errors: 0"'
+program skips <<<'echo "SKIP: no device"; echo "100%: Checks: 3, Failures: 0, Errors: 0"'
+program bad <<<'echo why; echo "33%: Checks: 3, Failures: 1, Errors: 1"; exit 1'
+program crash <<<'echo "last words"; kill -SEGV $$'
+program leak <<<'echo "100%: Checks: 2, Failures: 0, Errors: 0"; exit 1'
+program silent <<<'exit 0'
+program hang <<<'sleep 30'
+program script.sh <<<'exit 0'
+program skip.sh <<<'echo "not here"; exit 77'
+program fail.sh <<<'exit 3'
+program sums.sh <<<'echo "5 passed, 0 failed, 2 skipped"'
+
+# try EXIT-STATUS LAST-LINE TEST...
+try() {
+    local want_status=$1 want_line=$2
+    shift 2
+    TEST_LIMIT_S=1 OUT=none bash "$run" "$@" >out 2>&1
+    local status=$?
+    if [ "$status" -ne "$want_status" ] || [ "$(tail -n 1 out)" != "$want_line" ]; then
+        echo "$*: exit status $status, wanted $want_status and '$want_line':"
+        cat out
+        failed=1
+    fi
+}
+
+# says TEXT: the last try printed it.
+says() {
+    grep -q "$1" out || { echo "nothing says '$1'"; failed=1; }
+}
+
+try 0 '3 passed, 0 failed' ./good
+try 0 '2 passed, 0 failed, 1 skipped' ./skips
+says '^SKIP: no device'
+try 1 '1 passed, 2 failed' ./bad
+says '^why'
+try 1 '3 passed, 1 failed' ./good ./crash
+says '^last words'
+try 1 '2 passed, 1 failed' ./leak
+try 1 '0 passed, 1 failed' ./silent
+try 1 '0 passed, 1 failed' ./hang
+try 1 '0 passed, 1 failed' ./missing
+try 0 '1 passed, 0 failed' ./script.sh
+try 0 '0 passed, 0 failed, 1 skipped' ./skip.sh
+says '^SKIP: ./skip.sh: not here'
+try 1 '0 passed, 1 failed' ./fail.sh
+try 0 '9 passed, 0 failed, 2 skipped' ./good ./script.sh ./sums.sh
+try 1 '0 passed, 0 failed'
+
+exit $failed
