@@ -45,6 +45,8 @@ CONFIG_SRCS = \
   config/yaml.c \
 
 CELLS_SRCS = \
+  cells/def.c \
+  cells/type.c \
 
 SCHEDULER_SRCS = \
   scheduler/admission.c \
@@ -97,6 +99,7 @@ PROTO_SRCS = \
 TEST_UTIL_SRCS = \
   tests/util.c \
   tests/server/exposition.c \
+  tests/cells/build.c \
 
 # Each is one `check` program with a main().
 BASE_SUITES = \
@@ -120,6 +123,8 @@ CONFIG_SUITES = \
   tests/config/test_config.c \
 
 CELLS_SUITES = \
+  tests/cells/test_def.c \
+  tests/cells/test_type.c \
 
 SCHEDULER_SUITES = \
 

@@ -29,6 +29,9 @@ struct cell_layout {
     enum cell_layout_kind kind;
     uint32_t n_parts; /* VALUE: 1 */
     struct cell_value parts[CELL_STATES_MAX];
+    /* STATE: the slot holds the part twice, by parity of the step, and a step reads one while it
+     * writes the other; else the part is advanced in place (an LSTM's c). */
+    bool twice[CELL_STATES_MAX];
 };
 
 struct cell_type {
@@ -39,11 +42,17 @@ struct cell_type {
     uint32_t input_layouts[CELL_INPUTS_MAX];   /* of a value row that feeds input i */
     uint32_t output_layouts[CELL_OUTPUTS_MAX]; /* of a value row that keeps output o */
     uint32_t state_layouts[CELL_STATES_MAX];   /* of a value row that keeps state s */
-    uint64_t flops;                            /* per row and step: 2 per multiply-add */
+    uint64_t flops;                            /* per row and step: 2 per multiply-add of LINEAR
+                                                  and LSTM */
     uint64_t weight_bytes;
     uint32_t refs; /* models that use it; loop thread only */
     char name[64]; /* label for metrics: first model that brought it, such as "langid/lstm" */
 };
+
+/* True when the slot holds the state once: an LSTM reads element j of c only to write element j of
+ * c', so a state read as c and by nothing else, that becomes this op's c', needs no second copy.
+ * def is checked; its state layout's twice[] says the same. */
+bool cell_state_in_place(const struct cell_def *def, uint32_t state);
 
 struct cell_registry;
 
@@ -57,7 +66,8 @@ enum base_status cell_registry_intern(struct cell_registry *registry, const stru
                                       struct base_error *error);
 void cell_type_unref(struct cell_registry *registry, const struct cell_type *type);
 
-uint32_t cell_registry_types(const struct cell_registry *registry); /* ids are 0..n-1 */
+/* Ids are 0..n-1. The id of a type whose last reference is gone is NULL until it is given anew. */
+uint32_t cell_registry_types(const struct cell_registry *registry);
 const struct cell_type *cell_registry_type(const struct cell_registry *registry, cell_type_id id);
 uint32_t cell_registry_layouts(const struct cell_registry *registry);
 const struct cell_layout *cell_registry_layout(const struct cell_registry *registry,

@@ -1,0 +1,366 @@
+/* Checks a definition before anything else looks at it: every later part of the program may then
+ * index, multiply sizes and cast without asking again. Pure functions over the caller's data; the
+ * cost is one look at every weight (is it finite?). */
+#include "cells/def.h"
+
+#include "base/checked.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+uint32_t cell_dtype_bytes(enum cell_dtype dtype)
+{
+    return dtype == CELL_I64 ? 8 : 4;
+}
+
+const char *cell_op_name(enum cell_op_kind kind)
+{
+    static const char *const names[] = {
+#define CELL_OP_TEXT(name, operands, weights) #name,
+        CELL_OP_MAP(CELL_OP_TEXT)
+#undef CELL_OP_TEXT
+    };
+    return (uint32_t)kind < CELL_OP_COUNT ? names[kind] : "unknown";
+}
+
+/* What a check looks at: op `index` of the definition. */
+struct look {
+    const struct cell_def *def;
+    const struct cell_op *op;
+    uint32_t index;
+    struct base_error *error;
+};
+
+/* `return bad(look, "...")`: INVALID_ARGUMENT with the op's number and kind. */
+static enum base_status bad(const struct look *look, const char *what)
+{
+    return base_fail(look->error, BASE_INVALID_ARGUMENT, "op %u (%s): %s", look->index,
+                     cell_op_name(look->op->kind), what);
+}
+
+static struct cell_value operand(const struct look *look, uint32_t i)
+{
+    return look->def->values[look->op->operands[i]];
+}
+
+static struct cell_value result(const struct look *look, uint32_t i)
+{
+    return look->def->values[look->op->result + i];
+}
+
+static bool is_same(struct cell_value a, struct cell_value b)
+{
+    return a.dtype == b.dtype && a.width == b.width;
+}
+
+static bool is_f32(struct cell_value value, uint32_t width)
+{
+    return value.dtype == CELL_F32 && value.width == width;
+}
+
+static bool is_weight_f32(const struct cell_weight *weight, uint64_t rows, uint64_t cols)
+{
+    return weight->dtype == CELL_F32 && weight->rows == rows && weight->cols == cols;
+}
+
+static bool is_finite(const struct cell_weight *weight, size_t elements)
+{
+    if (weight->dtype != CELL_F32) {
+        return true;
+    }
+    const float *data = weight->data;
+    for (size_t i = 0; i < elements; i++) {
+        if (!isfinite(data[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static enum base_status check_weights(const struct look *look)
+{
+    for (uint32_t w = 0; w < look->op->n_weights; w++) {
+        const struct cell_weight *weight = &look->op->weights[w];
+        size_t elements = 0;
+        size_t bytes = 0;
+        if ((uint32_t)weight->dtype > CELL_I32) {
+            return bad(look, "a weight has an unknown dtype");
+        }
+        if (weight->data == NULL || weight->rows == 0 || weight->cols == 0) {
+            return bad(look, "a weight is empty");
+        }
+        if (weight->cols > CELL_WIDTH_MAX ||
+            !base_size_mul(weight->rows, weight->cols, &elements) ||
+            !base_size_mul(elements, cell_dtype_bytes(weight->dtype), &bytes) ||
+            bytes > PTRDIFF_MAX) {
+            return bad(look, "a weight is too large");
+        }
+        if (!is_finite(weight, elements)) {
+            return bad(look, "a weight is not finite");
+        }
+    }
+    return BASE_OK;
+}
+
+/* GATHER, LINEAR, LSTM, CONST: the weights' shapes against the rows'. */
+static enum base_status check_gather(const struct look *look)
+{
+    const struct cell_weight *table = &look->op->weights[0];
+    struct cell_value id = operand(look, 0);
+    if (id.dtype == CELL_F32 || id.width != 1) {
+        return bad(look, "the id is not one integer");
+    }
+    if (table->dtype != result(look, 0).dtype || table->cols != result(look, 0).width) {
+        return bad(look, "the result is not a row of the table");
+    }
+    return BASE_OK;
+}
+
+static enum base_status check_linear(const struct look *look)
+{
+    const struct cell_op *op = look->op;
+    uint32_t in = operand(look, 0).width;
+    uint32_t out = result(look, 0).width;
+    if (!is_f32(operand(look, 0), in) || !is_f32(result(look, 0), out)) {
+        return bad(look, "operand and result must be f32");
+    }
+    if (!is_weight_f32(&op->weights[0], in, out)) {
+        return bad(look, "W is not f32 [in, out]");
+    }
+    if (op->n_weights > 1 && !is_weight_f32(&op->weights[1], 1, out)) {
+        return bad(look, "b is not f32 [1, out]");
+    }
+    return BASE_OK;
+}
+
+static enum base_status check_lstm(const struct look *look)
+{
+    const struct cell_op *op = look->op;
+    uint32_t in = operand(look, 0).width;
+    uint64_t hidden = result(look, 0).width;
+    if (!is_f32(operand(look, 0), in)) {
+        return bad(look, "x must be f32");
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        if (!is_f32(operand(look, 1 + i), (uint32_t)hidden) ||
+            !is_f32(result(look, i), (uint32_t)hidden)) {
+            return bad(look, "h, c and the results must be f32 of one width");
+        }
+    }
+    if (!is_weight_f32(&op->weights[0], 4 * hidden, in)) {
+        return bad(look, "W is not f32 [4H, in]");
+    }
+    if (!is_weight_f32(&op->weights[1], 4 * hidden, hidden)) {
+        return bad(look, "R is not f32 [4H, H]");
+    }
+    if (op->n_weights > 2 && !is_weight_f32(&op->weights[2], 1, 8 * hidden)) {
+        return bad(look, "B is not f32 [1, 8H]");
+    }
+    return BASE_OK;
+}
+
+static enum base_status check_const(const struct look *look)
+{
+    const struct cell_weight *weight = &look->op->weights[0];
+    struct cell_value value = result(look, 0);
+    if (weight->dtype != value.dtype || weight->rows != 1 || weight->cols != value.width) {
+        return bad(look, "the weight is not [1, width] of the result's dtype");
+    }
+    return BASE_OK;
+}
+
+static enum base_status check_arithmetic(const struct look *look)
+{
+    uint32_t width = result(look, 0).width;
+    uint32_t widest = 1;
+    for (uint32_t i = 0; i < 2; i++) {
+        struct cell_value value = operand(look, i);
+        if (value.dtype != CELL_F32 || (value.width != width && value.width != 1)) {
+            return bad(look, "an operand is not f32 of the result's width or of width 1");
+        }
+        widest = value.width > widest ? value.width : widest;
+    }
+    if (!is_f32(result(look, 0), widest)) {
+        return bad(look, "the result is not f32 as wide as the widest operand");
+    }
+    return BASE_OK;
+}
+
+static enum base_status check_function(const struct look *look)
+{
+    if (operand(look, 0).dtype != CELL_F32 || !is_same(operand(look, 0), result(look, 0))) {
+        return bad(look, "operand and result must be f32 of one width");
+    }
+    uint32_t group = look->op->group;
+    if (look->op->kind == CELL_OP_SOFTMAX && (group == 0 || result(look, 0).width % group != 0)) {
+        return bad(look, "the group does not divide the width");
+    }
+    return BASE_OK;
+}
+
+static enum base_status check_concat(const struct look *look)
+{
+    uint64_t width = 0;
+    for (uint32_t i = 0; i < look->op->n_operands; i++) {
+        if (operand(look, i).dtype != result(look, 0).dtype) {
+            return bad(look, "operands and result differ in dtype");
+        }
+        width += operand(look, i).width;
+    }
+    if (width != result(look, 0).width) {
+        return bad(look, "the result is not as wide as the operands together");
+    }
+    return BASE_OK;
+}
+
+static enum base_status check_slice(const struct look *look)
+{
+    struct cell_value from = operand(look, 0);
+    struct cell_value to = result(look, 0);
+    if (from.dtype != to.dtype || (uint64_t)look->op->start + to.width > from.width) {
+        return bad(look, "the slice is not inside its operand");
+    }
+    return BASE_OK;
+}
+
+static enum base_status check_shapes(const struct look *look)
+{
+    switch (look->op->kind) {
+    case CELL_OP_GATHER:
+        return check_gather(look);
+    case CELL_OP_LINEAR:
+        return check_linear(look);
+    case CELL_OP_ADD:
+    case CELL_OP_SUB:
+    case CELL_OP_MUL:
+    case CELL_OP_DIV:
+        return check_arithmetic(look);
+    case CELL_OP_SIGMOID:
+    case CELL_OP_TANH:
+    case CELL_OP_RELU:
+    case CELL_OP_SOFTMAX:
+        return check_function(look);
+    case CELL_OP_CONCAT:
+        return check_concat(look);
+    case CELL_OP_SLICE:
+        return check_slice(look);
+    case CELL_OP_COPY:
+        return is_same(operand(look, 0), result(look, 0))
+                   ? BASE_OK
+                   : bad(look, "operand and result differ in dtype or width");
+    case CELL_OP_CAST:
+        return operand(look, 0).width == result(look, 0).width
+                   ? BASE_OK
+                   : bad(look, "operand and result differ in width");
+    case CELL_OP_CONST:
+        return check_const(look);
+    case CELL_OP_LSTM:
+        return check_lstm(look);
+    case CELL_OP_COUNT:
+        break;
+    }
+    return bad(look, "unknown op");
+}
+
+/* Counts, value numbers, weights, then shapes. next = the number the op's result must have. */
+static enum base_status check_op(const struct look *look, uint32_t next)
+{
+    static const uint8_t operands[] = {
+#define CELL_OP_OPERANDS(name, operands, weights) operands,
+        CELL_OP_MAP(CELL_OP_OPERANDS)
+#undef CELL_OP_OPERANDS
+    };
+    static const uint8_t weights[] = {
+#define CELL_OP_WEIGHTS(name, operands, weights) weights,
+        CELL_OP_MAP(CELL_OP_WEIGHTS)
+#undef CELL_OP_WEIGHTS
+    };
+    const struct cell_op *op = look->op;
+    if ((uint32_t)op->kind >= CELL_OP_COUNT) {
+        return bad(look, "unknown op");
+    }
+    bool is_concat = op->kind == CELL_OP_CONCAT;
+    if (op->n_operands > operands[op->kind] ||
+        op->n_operands < (is_concat ? 1 : operands[op->kind])) {
+        return bad(look, "wrong number of operands");
+    }
+    bool may_lack_bias = op->kind == CELL_OP_LINEAR || op->kind == CELL_OP_LSTM;
+    if (op->n_weights != weights[op->kind] &&
+        !(may_lack_bias && op->n_weights + 1 == weights[op->kind])) {
+        return bad(look, "wrong number of weights");
+    }
+    if (op->result != next) {
+        return bad(look, "the result does not have the next value number");
+    }
+    for (uint32_t i = 0; i < op->n_operands; i++) {
+        if (op->operands[i] >= op->result) {
+            return bad(look, "an operand is not an earlier value");
+        }
+    }
+    BASE_TRY(check_weights(look));
+    return check_shapes(look);
+}
+
+/* Counts and values: everything an index may later be compared with. */
+static enum base_status check_frame(const struct cell_def *def, struct base_error *error)
+{
+    if (def->n_inputs > CELL_INPUTS_MAX || def->n_states > CELL_STATES_MAX ||
+        def->n_outputs > CELL_OUTPUTS_MAX || def->n_ops > CELL_OPS_MAX ||
+        def->n_values > CELL_VALUES_MAX) {
+        return base_fail(error, BASE_INVALID_ARGUMENT,
+                         "too many inputs, states, outputs, ops or values");
+    }
+    uint32_t values = def->n_inputs + def->n_states;
+    for (uint32_t o = 0; o < def->n_ops; o++) {
+        values += def->ops[o].kind == CELL_OP_LSTM ? 2 : 1;
+    }
+    if (values != def->n_values) {
+        return base_fail(error, BASE_INVALID_ARGUMENT,
+                         "%u values, but inputs, states and results make %u", def->n_values,
+                         values);
+    }
+    for (uint32_t v = 0; v < def->n_values; v++) {
+        if ((uint32_t)def->values[v].dtype > CELL_I32) {
+            return base_fail(error, BASE_INVALID_ARGUMENT, "value %u: unknown dtype", v);
+        }
+        if (def->values[v].width == 0 || def->values[v].width > CELL_WIDTH_MAX) {
+            return base_fail(error, BASE_INVALID_ARGUMENT, "value %u: width %u is not in 1..%u", v,
+                             def->values[v].width, CELL_WIDTH_MAX);
+        }
+    }
+    return BASE_OK;
+}
+
+static enum base_status check_ends(const struct cell_def *def, struct base_error *error)
+{
+    for (uint32_t s = 0; s < def->n_states; s++) {
+        if (def->state_next[s] >= def->n_values) {
+            return base_fail(error, BASE_INVALID_ARGUMENT,
+                             "state %u: its next value does not exist", s);
+        }
+        if (!is_same(def->values[def->n_inputs + s], def->values[def->state_next[s]])) {
+            return base_fail(error, BASE_INVALID_ARGUMENT,
+                             "state %u: its next value differs in dtype or width", s);
+        }
+    }
+    for (uint32_t o = 0; o < def->n_outputs; o++) {
+        if (def->outputs[o] >= def->n_values) {
+            return base_fail(error, BASE_INVALID_ARGUMENT, "output %u: its value does not exist",
+                             o);
+        }
+    }
+    return BASE_OK;
+}
+
+enum base_status cell_def_check(const struct cell_def *def, struct base_error *error)
+{
+    BASE_TRY(check_frame(def, error));
+    uint32_t next = def->n_inputs + def->n_states;
+    for (uint32_t o = 0; o < def->n_ops; o++) {
+        struct look look = {def, &def->ops[o], o, error};
+        BASE_TRY(check_op(&look, next));
+        next += def->ops[o].kind == CELL_OP_LSTM ? 2 : 1;
+    }
+    return check_ends(def, error);
+}

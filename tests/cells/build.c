@@ -1,0 +1,176 @@
+/* See build.h. One thread. */
+#include "tests/cells/build.h"
+
+#include "base/assert.h"
+#include "tests/util.h"
+
+#include <math.h>
+#include <string.h>
+
+void build_init(struct build *build, uint64_t salt)
+{
+    memset(&build->def, 0, sizeof(build->def));
+    base_arena_init(&build->arena, 1u << 16, 1u << 30);
+    build->random = util_random(salt);
+}
+
+void build_release(struct build *build)
+{
+    base_arena_release(&build->arena);
+}
+
+static uint32_t add_value(struct build *build, enum cell_dtype dtype, uint32_t width)
+{
+    base_assert(build->def.n_values < CELL_VALUES_MAX);
+    build->def.values[build->def.n_values] = (struct cell_value){dtype, width};
+    return build->def.n_values++;
+}
+
+uint32_t build_input(struct build *build, enum cell_dtype dtype, uint32_t width)
+{
+    base_assert(build->def.n_states == 0 && build->def.n_ops == 0);
+    build->def.n_inputs++;
+    return add_value(build, dtype, width);
+}
+
+uint32_t build_state(struct build *build, enum cell_dtype dtype, uint32_t width)
+{
+    base_assert(build->def.n_ops == 0);
+    build->def.state_next[build->def.n_states] = build->def.n_values; // itself, until told
+    build->def.n_states++;
+    return add_value(build, dtype, width);
+}
+
+struct cell_op *build_last(struct build *build)
+{
+    return &build->def.ops[build->def.n_ops - 1];
+}
+
+static struct cell_op *add_op(struct build *build, enum cell_op_kind kind)
+{
+    base_assert(build->def.n_ops < CELL_OPS_MAX);
+    struct cell_op *op = &build->def.ops[build->def.n_ops++];
+    op->kind = kind;
+    op->result = build->def.n_values;
+    return op;
+}
+
+uint32_t build_op(struct build *build, enum cell_op_kind kind, uint32_t a, uint32_t b,
+                  uint32_t width)
+{
+    struct cell_op *op = add_op(build, kind);
+    op->n_operands = b == UINT32_MAX ? 1 : 2;
+    op->operands[0] = a;
+    op->operands[1] = b == UINT32_MAX ? 0 : b;
+    op->group = width;
+    return add_value(build, build->def.values[a].dtype, width);
+}
+
+uint32_t build_cast(struct build *build, uint32_t a, enum cell_dtype dtype)
+{
+    uint32_t value = build_op(build, CELL_OP_CAST, a, UINT32_MAX, build->def.values[a].width);
+    build->def.values[value].dtype = dtype;
+    return value;
+}
+
+uint32_t build_concat(struct build *build, uint32_t n, const uint32_t *operands)
+{
+    struct cell_op *op = add_op(build, CELL_OP_CONCAT);
+    uint32_t width = 0;
+    op->n_operands = n;
+    for (uint32_t i = 0; i < n; i++) {
+        op->operands[i] = operands[i];
+        width += build->def.values[operands[i]].width;
+    }
+    return add_value(build, build->def.values[operands[0]].dtype, width);
+}
+
+float *build_floats(struct build *build, uint32_t rows, uint32_t cols, float scale)
+{
+    size_t n = (size_t)rows * cols;
+    float *floats = base_arena_array(&build->arena, n, sizeof(float));
+    base_assert(floats != NULL);
+    for (size_t i = 0; i < n; i++) {
+        floats[i] = base_random_f32(&build->random, -scale, scale);
+    }
+    return floats;
+}
+
+static void add_weight(struct build *build, struct cell_op *op, uint32_t rows, uint32_t cols,
+                       float scale)
+{
+    op->weights[op->n_weights++] =
+        (struct cell_weight){CELL_F32, rows, cols, build_floats(build, rows, cols, scale)};
+}
+
+uint32_t build_linear(struct build *build, uint32_t x, uint32_t width, bool has_bias)
+{
+    uint32_t inputs = build->def.values[x].width;
+    struct cell_op *op = add_op(build, CELL_OP_LINEAR);
+    op->n_operands = 1;
+    op->operands[0] = x;
+    add_weight(build, op, inputs, width, 2.0f / sqrtf((float)inputs));
+    if (has_bias) {
+        add_weight(build, op, 1, width, 1.0f);
+    }
+    return add_value(build, CELL_F32, width);
+}
+
+uint32_t build_gather(struct build *build, uint32_t id, uint32_t rows, uint32_t width)
+{
+    struct cell_op *op = add_op(build, CELL_OP_GATHER);
+    op->n_operands = 1;
+    op->operands[0] = id;
+    add_weight(build, op, rows, width, 1.0f);
+    return add_value(build, CELL_F32, width);
+}
+
+uint32_t build_const(struct build *build, uint32_t width)
+{
+    struct cell_op *op = add_op(build, CELL_OP_CONST);
+    add_weight(build, op, 1, width, 1.0f);
+    return add_value(build, CELL_F32, width);
+}
+
+uint32_t build_lstm(struct build *build, uint32_t x, uint32_t h, uint32_t c, bool has_bias)
+{
+    uint32_t inputs = build->def.values[x].width;
+    uint32_t hidden = build->def.values[h].width;
+    float scale = 2.0f / sqrtf((float)(inputs + hidden));
+    struct cell_op *op = add_op(build, CELL_OP_LSTM);
+    op->n_operands = 3;
+    op->operands[0] = x;
+    op->operands[1] = h;
+    op->operands[2] = c;
+    add_weight(build, op, 4 * hidden, inputs, scale);
+    add_weight(build, op, 4 * hidden, hidden, scale);
+    if (has_bias) {
+        add_weight(build, op, 1, 8 * hidden, 1.0f);
+    }
+    uint32_t h_out = add_value(build, CELL_F32, hidden);
+    (void)add_value(build, CELL_F32, hidden);
+    return h_out;
+}
+
+void build_next(struct build *build, uint32_t state, uint32_t value)
+{
+    build->def.state_next[state] = value;
+}
+
+void build_output(struct build *build, uint32_t value)
+{
+    base_assert(build->def.n_outputs < CELL_OUTPUTS_MAX);
+    build->def.outputs[build->def.n_outputs++] = value;
+}
+
+void build_lstm_cell(struct build *build, uint32_t inputs, uint32_t hidden, uint64_t salt)
+{
+    build_init(build, salt);
+    uint32_t x = build_input(build, CELL_F32, inputs);
+    uint32_t h = build_state(build, CELL_F32, hidden);
+    uint32_t c = build_state(build, CELL_F32, hidden);
+    uint32_t h_out = build_lstm(build, x, h, c, true);
+    build_next(build, 0, h_out);
+    build_next(build, 1, h_out + 1);
+    build_output(build, h_out);
+}

@@ -1,0 +1,47 @@
+/* Builds cell definitions with random weights for the tests. Numbers of inputs, states and results
+ * follow the order of the calls, so inputs come first, then states, then ops. */
+#ifndef TESTS_CELLS_BUILD_H
+#define TESTS_CELLS_BUILD_H
+
+#include "base/arena.h"
+#include "base/random.h"
+#include "cells/def.h"
+
+#include <stdbool.h>
+
+struct build {
+    struct cell_def def;
+    struct base_arena arena; /* the weights' */
+    struct base_random random;
+};
+
+void build_init(struct build *build, uint64_t salt);
+void build_release(struct build *build);
+
+/* Each returns the number of the new value. */
+uint32_t build_input(struct build *build, enum cell_dtype dtype, uint32_t width);
+uint32_t build_state(struct build *build, enum cell_dtype dtype, uint32_t width);
+
+/* An op without weights over up to two operands (b may be UINT32_MAX). */
+uint32_t build_op(struct build *build, enum cell_op_kind kind, uint32_t a, uint32_t b,
+                  uint32_t width);
+uint32_t build_cast(struct build *build, uint32_t a, enum cell_dtype dtype);
+uint32_t build_concat(struct build *build, uint32_t n, const uint32_t *operands);
+uint32_t build_linear(struct build *build, uint32_t x, uint32_t width, bool has_bias);
+uint32_t build_gather(struct build *build, uint32_t id, uint32_t rows, uint32_t width);
+uint32_t build_const(struct build *build, uint32_t width);
+/* Returns the number of h'; c' is the next. */
+uint32_t build_lstm(struct build *build, uint32_t x, uint32_t h, uint32_t c, bool has_bias);
+
+/* The last op added, for the tests to change. */
+struct cell_op *build_last(struct build *build);
+void build_next(struct build *build, uint32_t state, uint32_t value);
+void build_output(struct build *build, uint32_t value);
+
+/* rows * cols floats in -scale..scale. */
+float *build_floats(struct build *build, uint32_t rows, uint32_t cols, float scale);
+
+/* input x [inputs], states h and c [hidden], one LSTM, output 0 = h'. */
+void build_lstm_cell(struct build *build, uint32_t inputs, uint32_t hidden, uint64_t salt);
+
+#endif

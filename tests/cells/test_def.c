@@ -1,0 +1,255 @@
+/* cell_def_check(): one definition with every op passes; each test then breaks one thing. */
+#include "cells/def.h"
+
+#include "tests/cells/build.h"
+#include "tests/util.h"
+
+#include <math.h>
+#include <string.h>
+
+static struct build build;
+
+/* Values by name of the definition below. */
+static uint32_t x, id, h, c, wide, embedded, linear, lstm, soft, joined, slice;
+
+static void setup(void)
+{
+    build_init(&build, 1);
+    x = build_input(&build, CELL_F32, 6);
+    id = build_input(&build, CELL_I64, 1);
+    h = build_state(&build, CELL_F32, 5);
+    c = build_state(&build, CELL_F32, 5);
+    embedded = build_gather(&build, id, 10, 6);
+    wide = build_op(&build, CELL_OP_ADD, x, embedded, 6);
+    lstm = build_lstm(&build, wide, h, c, true);
+    linear = build_linear(&build, lstm, 4, true);
+    soft = build_op(&build, CELL_OP_SOFTMAX, linear, UINT32_MAX, 4);
+    joined = build_concat(&build, 2, (const uint32_t[]){soft, lstm});
+    slice = build_op(&build, CELL_OP_SLICE, joined, UINT32_MAX, 3);
+    build_last(&build)->start = 6;
+    (void)build_cast(&build, slice, CELL_I32);
+    (void)build_op(&build, CELL_OP_COPY, slice, UINT32_MAX, 3);
+    (void)build_const(&build, 7);
+    (void)build_op(&build, CELL_OP_TANH, slice, UINT32_MAX, 3);
+    build_next(&build, 0, lstm);
+    build_next(&build, 1, lstm + 1);
+    build_output(&build, soft);
+}
+
+static void teardown(void)
+{
+    build_release(&build);
+}
+
+/* The definition must be refused with a message that holds `words`. */
+static void assert_refused(const char *words)
+{
+    struct base_error error = {BASE_OK, ""};
+    ck_assert_int_eq(cell_def_check(&build.def, &error), BASE_INVALID_ARGUMENT);
+    ck_assert_msg(strstr(error.message, words) != NULL, "\"%s\" lacks \"%s\"", error.message,
+                  words);
+}
+
+static struct cell_op *op_of(enum cell_op_kind kind)
+{
+    for (uint32_t o = 0; o < build.def.n_ops; o++) {
+        if (build.def.ops[o].kind == kind) {
+            return &build.def.ops[o];
+        }
+    }
+    ck_abort_msg("no such op");
+}
+
+START_TEST(test_def_with_every_kind_of_op_passes)
+{
+    struct base_error error = {BASE_OK, ""};
+    ck_assert_msg(cell_def_check(&build.def, &error) == BASE_OK, "%s", error.message);
+}
+END_TEST
+
+START_TEST(test_def_with_too_many_of_something_is_refused)
+{
+    struct cell_def def = build.def;
+    build.def.n_inputs = CELL_INPUTS_MAX + 1;
+    assert_refused("too many");
+    build.def = def;
+    build.def.n_values = CELL_VALUES_MAX + 1;
+    assert_refused("too many");
+    build.def = def;
+    build.def.n_ops = CELL_OPS_MAX + 1;
+    assert_refused("too many");
+    build.def = def;
+    build.def.n_values++;
+    assert_refused("values, but");
+}
+END_TEST
+
+START_TEST(test_def_value_width_and_dtype)
+{
+    build.def.values[0].width = 0;
+    assert_refused("width 0");
+    build.def.values[0].width = CELL_WIDTH_MAX + 1;
+    assert_refused("width");
+    build.def.values[0].width = 6;
+    build.def.values[0].dtype = (enum cell_dtype)9;
+    assert_refused("unknown dtype");
+}
+END_TEST
+
+START_TEST(test_def_op_frame)
+{
+    struct cell_def def = build.def;
+    build.def.ops[0].kind = CELL_OP_COUNT;
+    assert_refused("unknown op");
+    build.def = def;
+    op_of(CELL_OP_ADD)->n_operands = 1;
+    assert_refused("number of operands");
+    build.def = def;
+    op_of(CELL_OP_CONCAT)->n_operands = 0;
+    assert_refused("number of operands");
+    build.def = def;
+    op_of(CELL_OP_LSTM)->n_weights = 1;
+    assert_refused("number of weights");
+    build.def = def;
+    op_of(CELL_OP_ADD)->result++;
+    assert_refused("next value number");
+    build.def = def;
+    op_of(CELL_OP_ADD)->operands[1] = op_of(CELL_OP_ADD)->result;
+    assert_refused("not an earlier value");
+}
+END_TEST
+
+START_TEST(test_def_weights)
+{
+    struct cell_weight *weight = &op_of(CELL_OP_LINEAR)->weights[0];
+    struct cell_weight good = *weight;
+    weight->data = NULL;
+    assert_refused("empty");
+    *weight = good;
+    weight->rows = 0;
+    assert_refused("empty");
+    *weight = good;
+    weight->dtype = (enum cell_dtype)7;
+    assert_refused("unknown dtype");
+    *weight = good;
+    weight->cols = CELL_WIDTH_MAX + 1;
+    assert_refused("too large");
+    *weight = good;
+    float *data = build_floats(&build, good.rows, good.cols, 1.0f);
+    weight->data = data;
+    data[good.rows * good.cols - 1] = NAN;
+    assert_refused("not finite");
+    data[good.rows * good.cols - 1] = -INFINITY;
+    assert_refused("not finite");
+}
+END_TEST
+
+START_TEST(test_def_gather_shapes)
+{
+    struct cell_def def = build.def;
+    build.def.values[id].width = 2;
+    assert_refused("one integer");
+    build.def = def;
+    op_of(CELL_OP_GATHER)->operands[0] = x;
+    assert_refused("one integer");
+    build.def = def;
+    op_of(CELL_OP_GATHER)->weights[0].cols = 5;
+    assert_refused("row of the table");
+}
+END_TEST
+
+START_TEST(test_def_linear_and_lstm_shapes)
+{
+    struct cell_def def = build.def;
+    op_of(CELL_OP_LINEAR)->weights[0].rows--;
+    assert_refused("[in, out]");
+    build.def = def;
+    op_of(CELL_OP_LINEAR)->weights[1].cols--;
+    assert_refused("[1, out]");
+    build.def = def;
+    op_of(CELL_OP_LSTM)->weights[0].cols--;
+    assert_refused("[4H, in]");
+    build.def = def;
+    op_of(CELL_OP_LSTM)->weights[1].rows--;
+    assert_refused("[4H, H]");
+    build.def = def;
+    op_of(CELL_OP_LSTM)->weights[2].cols--;
+    assert_refused("[1, 8H]");
+    build.def = def;
+    build.def.values[c].width = 4;
+    assert_refused("h, c and the results");
+}
+END_TEST
+
+START_TEST(test_def_rowwise_shapes)
+{
+    struct cell_def def = build.def;
+    build.def.values[x].width = 3;
+    assert_refused("of width 1");
+    build.def = def;
+    op_of(CELL_OP_SOFTMAX)->group = 3;
+    assert_refused("divide");
+    build.def = def;
+    op_of(CELL_OP_SOFTMAX)->group = 0;
+    assert_refused("divide");
+    build.def = def;
+    op_of(CELL_OP_CONCAT)->n_operands = 1;
+    assert_refused("together");
+    build.def = def;
+    op_of(CELL_OP_SLICE)->start = UINT32_MAX;
+    assert_refused("inside");
+    build.def = def;
+    build.def.values[op_of(CELL_OP_CAST)->result].width = 2;
+    assert_refused("differ in width");
+    build.def = def;
+    build.def.values[op_of(CELL_OP_COPY)->result].width = 2;
+    assert_refused("differ in dtype or width");
+    build.def = def;
+    op_of(CELL_OP_CONST)->weights[0].cols = 6;
+    assert_refused("[1, width]");
+    build.def = def;
+    build.def.values[op_of(CELL_OP_TANH)->result].dtype = CELL_I32;
+    assert_refused("f32 of one width");
+}
+END_TEST
+
+START_TEST(test_def_states_and_outputs)
+{
+    build.def.outputs[0] = build.def.n_values;
+    assert_refused("output 0");
+    build.def.outputs[0] = soft;
+    build.def.state_next[1] = build.def.n_values;
+    assert_refused("state 1");
+    build.def.state_next[1] = soft;
+    assert_refused("differs in dtype or width");
+}
+END_TEST
+
+START_TEST(test_def_names_ops)
+{
+    ck_assert_str_eq(cell_op_name(CELL_OP_GATHER), "GATHER");
+    ck_assert_str_eq(cell_op_name(CELL_OP_LSTM), "LSTM");
+    ck_assert_str_eq(cell_op_name(CELL_OP_COUNT), "unknown");
+    ck_assert_uint_eq(cell_dtype_bytes(CELL_I64), 8);
+    ck_assert_uint_eq(cell_dtype_bytes(CELL_F32), 4);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("def");
+    TCase *tcase = tcase_create("check");
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, test_def_with_every_kind_of_op_passes);
+    tcase_add_test(tcase, test_def_with_too_many_of_something_is_refused);
+    tcase_add_test(tcase, test_def_value_width_and_dtype);
+    tcase_add_test(tcase, test_def_op_frame);
+    tcase_add_test(tcase, test_def_weights);
+    tcase_add_test(tcase, test_def_gather_shapes);
+    tcase_add_test(tcase, test_def_linear_and_lstm_shapes);
+    tcase_add_test(tcase, test_def_rowwise_shapes);
+    tcase_add_test(tcase, test_def_states_and_outputs);
+    tcase_add_test(tcase, test_def_names_ops);
+    suite_add_tcase(suite, tcase);
+    return util_run(suite);
+}
