@@ -46,6 +46,10 @@ CONFIG_SRCS = \
 
 CELLS_SRCS = \
   cells/def.c \
+  cells/kernels.c \
+  cells/pack.c \
+  cells/ref/math.c \
+  cells/ref/ref.c \
   cells/type.c \
 
 SCHEDULER_SRCS = \
@@ -100,6 +104,7 @@ TEST_UTIL_SRCS = \
   tests/util.c \
   tests/server/exposition.c \
   tests/cells/build.c \
+  tests/cells/isa.c \
 
 # Each is one `check` program with a main().
 BASE_SUITES = \
@@ -124,6 +129,7 @@ CONFIG_SUITES = \
 
 CELLS_SUITES = \
   tests/cells/test_def.c \
+  tests/cells/test_math.c \
   tests/cells/test_type.c \
 
 SCHEDULER_SUITES = \

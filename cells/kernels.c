@@ -1,0 +1,39 @@
+/* Chooses a kernel table, once, when a device is opened. */
+#include "cells/kernels.h"
+
+#include <string.h>
+
+struct choice {
+    const struct cell_kernels *kernels;
+    bool is_here;
+};
+
+/* Best first. */
+static uint32_t list_choices(struct choice choices[3])
+{
+    uint32_t n = 0;
+    choices[n++] = (struct choice){&cell_kernels__scalar, true};
+    return n;
+}
+
+enum base_status cell_kernels_choose(const char *isa, const struct cell_kernels **out,
+                                     struct base_error *error)
+{
+    struct choice choices[3];
+    uint32_t n = list_choices(choices);
+    bool is_auto = isa == NULL || strcmp(isa, "auto") == 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!is_auto && strcmp(choices[i].kernels->name, isa) != 0) {
+            continue;
+        }
+        if (choices[i].is_here) {
+            *out = choices[i].kernels;
+            return BASE_OK;
+        }
+        if (!is_auto) {
+            return base_fail(error, BASE_UNAVAILABLE, "isa %s: this machine does not have it", isa);
+        }
+    }
+    return base_fail(error, BASE_INVALID_ARGUMENT, "isa %s: must be auto, scalar, avx2 or avx512",
+                     isa);
+}

@@ -1,0 +1,38 @@
+/* Constants of the activations, shared by the scalar reference and the vector kernels.
+ *
+ * exp(x) = 2^n * exp(r) with n = round(x / ln 2), |r| <= ln 2 / 2. With q = exp(r) - 1:
+ *   q = r + r^2 * (Q0 + Q1 r + Q2 r^2 + Q3 r^3 + Q4 r^4)
+ * Q is a minimax fit by Remez exchange, weighted so that the relative error of exp(r) is below
+ * 3.1e-9, far under a float's 6e-8; that leaves only rounding. */
+#ifndef CELLS_MATH_CONSTANTS_H
+#define CELLS_MATH_CONSTANTS_H
+
+#define CELL_EXP_Q0 0x1.fffffcp-2f
+#define CELL_EXP_Q1 0x1.555492p-3f
+#define CELL_EXP_Q2 0x1.5558f2p-5f
+#define CELL_EXP_Q3 0x1.123a20p-7f
+#define CELL_EXP_Q4 0x1.6a23cap-10f
+
+#define CELL_LOG2E 0x1.715476p+0f /* 1 / ln 2 */
+#define CELL_LN2   0x1.62e430p-1f /* ln 2 in one float, 1.9e-9 too large */
+
+/* ln 2 in two floats, for where n is large and the result is not small. */
+#define CELL_LN2_HIGH 0x1.62e400p-1f
+#define CELL_LN2_LOW  0x1.7f7d1cp-20f
+
+/* 1.5 * 2^23: a float of size < 2^22 added to it is rounded to an integer (nearest, ties to even),
+ * and the low bits of the sum are that integer. */
+#define CELL_ROUND_MAGIC 0x1.8p+23f
+
+/* Past these sigmoid and tanh are constant: 1.6e-38, or 1 to the last bit. */
+#define CELL_SIGMOID_LIMIT 87.0f
+#define CELL_TANH_LIMIT    20.0f /* of 2 |x| */
+
+/* Past these exp is +Inf, or is given as 0 (no denormal results). */
+#define CELL_EXP_HIGH 0x1.62e42ep+6f    /* 88.722835 */
+#define CELL_EXP_LOW  (-0x1.5d589ep+6f) /* -87.336540 */
+
+/* Partial sums of a softmax: element i goes to sum i mod 16, whatever the vector width. */
+enum { CELL_SOFTMAX_LANES = 16 };
+
+#endif

@@ -1,0 +1,130 @@
+/* Scalar activations: see math.h. Each is a straight line of IEEE operations with explicit fused
+ * multiply-adds; -ffp-contract=off keeps the compiler from making others. Pure functions; about
+ * 20 operations and one division a value (more where fmaf() is a library call). */
+#include "cells/ref/math.h"
+
+#include "cells/kernels.h"
+#include "cells/math_constants.h"
+
+#include <math.h>
+#include <string.h>
+
+static uint32_t bits_of(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof(bits));
+    return bits;
+}
+
+static float float_of(uint32_t bits)
+{
+    float x;
+    memcpy(&x, &bits, sizeof(x));
+    return x;
+}
+
+/* As the vector minimum and maximum: the second when either is NaN. */
+static float min_f32(float a, float b)
+{
+    return a < b ? a : b;
+}
+
+static float max_f32(float a, float b)
+{
+    return a > b ? a : b;
+}
+
+/* exp(r) - 1 for |r| <= ln 2 / 2. */
+static float expm1_small(float r)
+{
+    float q = CELL_EXP_Q4;
+    q = fmaf(q, r, CELL_EXP_Q3);
+    q = fmaf(q, r, CELL_EXP_Q2);
+    q = fmaf(q, r, CELL_EXP_Q1);
+    q = fmaf(q, r, CELL_EXP_Q0);
+    return fmaf(q, r * r, r);
+}
+
+/* 2^n for -127 < n < 128, 0 for n = -127; rounded = n + CELL_ROUND_MAGIC. */
+static float power_of_two(float rounded)
+{
+    return float_of((bits_of(rounded) << 23) + 0x3F800000u);
+}
+
+float cell_nan_f32__scalar(float x)
+{
+    return isnan(x) ? float_of(CELL_NAN_BITS) : x;
+}
+
+float cell_exp_f32__scalar(float x)
+{
+    float y = min_f32(CELL_EXP_HIGH, max_f32(CELL_EXP_LOW, x));
+    float rounded = fmaf(y, CELL_LOG2E, CELL_ROUND_MAGIC);
+    float n = rounded - CELL_ROUND_MAGIC;
+    float r = fmaf(-n, CELL_LN2_HIGH, y);
+    r = fmaf(-n, CELL_LN2_LOW, r);
+    // n may be 128, whose power is not a float: half of it, doubled at the end.
+    float half = float_of((bits_of(rounded) << 23) + 0x3F000000u);
+    float result = fmaf(half, expm1_small(r), half);
+    result = result + result;
+    result = x > CELL_EXP_HIGH ? INFINITY : result;
+    result = x < CELL_EXP_LOW ? 0.0f : result;
+    return cell_nan_f32__scalar(result);
+}
+
+/* 1 / (1 + exp(-x)). The product with 2^n, not an addition to the exponent, so that NaN stays. */
+float cell_sigmoid_f32__scalar(float x)
+{
+    float y = min_f32(CELL_SIGMOID_LIMIT, max_f32(-CELL_SIGMOID_LIMIT, x));
+    float rounded = fmaf(y, -CELL_LOG2E, CELL_ROUND_MAGIC);
+    float n = rounded - CELL_ROUND_MAGIC;
+    float r = fmaf(-n, CELL_LN2, -y);
+    float s = power_of_two(rounded);
+    float e = fmaf(s, expm1_small(r), s);
+    return cell_nan_f32__scalar(1.0f / (1.0f + e));
+}
+
+/* With y = exp(2 |x|) - 1: y / (y + 2), and the sign of x. */
+float cell_tanh_f32__scalar(float x)
+{
+    float a = float_of(bits_of(x) & 0x7FFFFFFFu);
+    a = min_f32(CELL_TANH_LIMIT, a + a);
+    float rounded = fmaf(a, CELL_LOG2E, CELL_ROUND_MAGIC);
+    float n = rounded - CELL_ROUND_MAGIC;
+    float r = fmaf(-n, CELL_LN2, a);
+    float s = power_of_two(rounded);
+    float y = fmaf(s, expm1_small(r), s - 1.0f);
+    float t = y / (y + 2.0f);
+    t = float_of(bits_of(t) | (bits_of(x) & 0x80000000u));
+    return cell_nan_f32__scalar(t);
+}
+
+/* Halves are added to halves: 16 sums to 8, 4, 2, 1. */
+static float fold(float lanes[CELL_SOFTMAX_LANES])
+{
+    for (uint32_t half = CELL_SOFTMAX_LANES / 2; half > 0; half /= 2) {
+        for (uint32_t i = 0; i < half; i++) {
+            lanes[i] = lanes[i] + lanes[i + half];
+        }
+    }
+    return lanes[0];
+}
+
+/* exp(x - max) over the sum of them. Which of two equal maxima is taken, and whether a NaN is seen
+ * by the maximum, does not matter: a NaN anywhere makes the sum and so every result NaN. */
+void cell_softmax_f32__scalar(uint32_t n, const float *in, float *out)
+{
+    float high = -INFINITY;
+    for (uint32_t i = 0; i < n; i++) {
+        high = max_f32(in[i], high);
+    }
+    float lanes[CELL_SOFTMAX_LANES] = {0};
+    for (uint32_t i = 0; i < n; i++) {
+        out[i] = cell_exp_f32__scalar(in[i] - high);
+        lanes[i % CELL_SOFTMAX_LANES] += out[i];
+    }
+    float sum = fold(lanes);
+    for (uint32_t i = 0; i < n; i++) {
+        out[i] = cell_nan_f32__scalar(out[i] / sum);
+    }
+}

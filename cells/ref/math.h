@@ -1,0 +1,20 @@
+/* The activations, one float at a time: the definition of their bits. The vector forms in
+ * cells/cpu/math_body.h do the same operations in the same order. */
+#ifndef CELLS_REF_MATH_H
+#define CELLS_REF_MATH_H
+
+#include <stdint.h>
+
+/* Over all floats within 2e-7 relative or 1e-7 absolute of the true value; a NaN gives a NaN. */
+float cell_exp_f32__scalar(float x);
+float cell_sigmoid_f32__scalar(float x);
+float cell_tanh_f32__scalar(float x);
+
+/* Any NaN becomes the one of CELL_NAN_BITS: which payload survives an operation with two NaN is
+ * up to the compiler's choice of operands, and must not show. */
+float cell_nan_f32__scalar(float x);
+
+/* Softmax over n elements; see math.c for the order of the sum. in == out is allowed. */
+void cell_softmax_f32__scalar(uint32_t n, const float *in, float *out);
+
+#endif

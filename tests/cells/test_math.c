@@ -1,0 +1,176 @@
+/* Activations: the scalar ones against double precision over the whole range of floats, and each
+ * kernel table's against the scalar ones, bit by bit.
+ *
+ * CELLBATCH_LONG=1 (make check-long) takes every float, else every 257th. */
+#include "cells/ref/math.h"
+
+#include "cells/kernels.h"
+#include "tests/cells/isa.h"
+#include "tests/util.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BLOCK 4096u
+
+static uint32_t stride(void)
+{
+    return getenv("CELLBATCH_LONG") == NULL ? 257 : 1;
+}
+
+static float float_of(uint32_t bits)
+{
+    float x;
+    memcpy(&x, &bits, sizeof(x));
+    return x;
+}
+
+static uint32_t bits_of(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof(bits));
+    return bits;
+}
+
+static double sigmoid(double x)
+{
+    return 1.0 / (1.0 + exp(-x));
+}
+
+/* 2e-7 relative or 1e-7 absolute; an infinity or NaN where the true value, as a float, is one. */
+static bool is_accurate(float x, float got, double want)
+{
+    if (isnan(x)) {
+        return bits_of(got) == CELL_NAN_BITS;
+    }
+    if (want > 3.4028234e38) {
+        return got > 3.4028e38f;
+    }
+    double error = fabs((double)got - want);
+    return error <= 1e-7 || error <= 2e-7 * want;
+}
+
+static void assert_accurate(const char *name, float (*function)(float), double (*truth)(double))
+{
+    for (uint64_t bits = 0; bits <= UINT32_MAX; bits += stride()) {
+        float x = float_of((uint32_t)bits);
+        float got = function(x);
+        // An assertion of `check` costs a microsecond, even when it holds.
+        if (!is_accurate(x, got, truth((double)x))) {
+            ck_abort_msg("%s(%a) = %a, not %a", name, (double)x, (double)got, truth((double)x));
+        }
+    }
+}
+
+START_TEST(test_math_exp_is_accurate)
+{
+    assert_accurate("exp", cell_exp_f32__scalar, exp);
+}
+END_TEST
+
+START_TEST(test_math_sigmoid_is_accurate)
+{
+    assert_accurate("sigmoid", cell_sigmoid_f32__scalar, sigmoid);
+}
+END_TEST
+
+START_TEST(test_math_tanh_is_accurate)
+{
+    assert_accurate("tanh", cell_tanh_f32__scalar, tanh);
+}
+END_TEST
+
+START_TEST(test_math_special_values)
+{
+    ck_assert_uint_eq(bits_of(cell_tanh_f32__scalar(-0.0f)), 0x80000000u);
+    ck_assert_uint_eq(bits_of(cell_tanh_f32__scalar(0.0f)), 0);
+    ck_assert(cell_tanh_f32__scalar(INFINITY) == 1.0f);
+    ck_assert(cell_tanh_f32__scalar(-INFINITY) == -1.0f);
+    ck_assert(cell_sigmoid_f32__scalar(0.0f) == 0.5f);
+    ck_assert(cell_sigmoid_f32__scalar(INFINITY) == 1.0f);
+    ck_assert(cell_sigmoid_f32__scalar(-INFINITY) < 2e-38f);
+    ck_assert(cell_exp_f32__scalar(0.0f) == 1.0f);
+    ck_assert(cell_exp_f32__scalar(-INFINITY) == 0.0f);
+    ck_assert(isinf(cell_exp_f32__scalar(INFINITY)));
+    ck_assert_uint_eq(bits_of(cell_nan_f32__scalar(float_of(0xFFC01234u))), CELL_NAN_BITS);
+    ck_assert_uint_eq(bits_of(cell_nan_f32__scalar(-0.0f)), 0x80000000u);
+}
+END_TEST
+
+/* Blocks of odd length, so that the vector kernels' tails are met too. */
+static void assert_same_bits(const struct cell_kernels *kernels)
+{
+    static float in[BLOCK];
+    static float got[BLOCK];
+    static float want[BLOCK];
+    uint64_t bits = 0;
+    for (uint32_t round = 0; bits <= UINT32_MAX; round++) {
+        uint32_t n = BLOCK - round % 37;
+        for (uint32_t i = 0; i < n; i++, bits += stride()) {
+            in[i] = float_of((uint32_t)bits);
+        }
+        for (uint32_t i = 0; i < n; i++) {
+            want[i] = cell_sigmoid_f32__scalar(in[i]);
+        }
+        kernels->sigmoid(n, in, got);
+        ck_assert_mem_eq(got, want, n * sizeof(float));
+        for (uint32_t i = 0; i < n; i++) {
+            want[i] = cell_tanh_f32__scalar(in[i]);
+        }
+        kernels->tanh(n, in, got);
+        ck_assert_mem_eq(got, want, n * sizeof(float));
+    }
+}
+
+START_TEST(test_math_kernels_have_the_scalar_bits)
+{
+    const struct cell_kernels *kernels = isa_at(_i);
+    if (kernels != NULL) {
+        assert_same_bits(kernels);
+    }
+}
+END_TEST
+
+START_TEST(test_math_softmax)
+{
+    const struct cell_kernels *kernels = isa_at(_i);
+    struct base_random random = util_random(5);
+    float in[100];
+    float got[100];
+    float want[100];
+    for (uint32_t n = 1; n <= 100 && kernels != NULL; n++) {
+        double sum = 0.0;
+        for (uint32_t i = 0; i < n; i++) {
+            in[i] = base_random_f32(&random, -20.0f, 20.0f);
+            sum += exp((double)in[i]);
+        }
+        cell_softmax_f32__scalar(n, in, want);
+        kernels->softmax(n, in, got);
+        ck_assert_mem_eq(got, want, n * sizeof(float));
+        for (uint32_t i = 0; i < n; i++) {
+            util_assert_close(got[i], exp((double)in[i]) / sum, 1e-7, 1e-6);
+        }
+        in[n / 2] = n % 2 == 0 ? NAN : INFINITY;
+        cell_softmax_f32__scalar(n, in, want);
+        kernels->softmax(n, in, in); // in place
+        ck_assert_mem_eq(in, want, n * sizeof(float));
+        ck_assert_uint_eq(bits_of(want[n - 1]), CELL_NAN_BITS);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("math");
+    TCase *tcase = tcase_create("activations");
+    tcase_set_timeout(tcase, 1200);
+    tcase_add_test(tcase, test_math_exp_is_accurate);
+    tcase_add_test(tcase, test_math_sigmoid_is_accurate);
+    tcase_add_test(tcase, test_math_tanh_is_accurate);
+    tcase_add_test(tcase, test_math_special_values);
+    tcase_add_loop_test(tcase, test_math_kernels_have_the_scalar_bits, 0, ISA_COUNT);
+    tcase_add_loop_test(tcase, test_math_softmax, 0, ISA_COUNT);
+    suite_add_tcase(suite, tcase);
+    return util_run(suite);
+}
