@@ -45,6 +45,13 @@ CONFIG_SRCS = \
   config/yaml.c \
 
 CELLS_SRCS = \
+  cells/backend.c \
+  cells/blas/blas.c \
+  cells/cpu/device.c \
+  cells/cpu/program.c \
+  cells/cpu/rows.c \
+  cells/cpu/rowwise.c \
+  cells/cpu/run.c \
   cells/def.c \
   cells/kernels.c \
   cells/pack.c \
@@ -105,6 +112,9 @@ TEST_UTIL_SRCS = \
   tests/server/exposition.c \
   tests/cells/build.c \
   tests/cells/isa.c \
+  tests/cells/oracle.c \
+  tests/cells/rig.c \
+  tests/cells/team.c \
 
 # Each is one `check` program with a main().
 BASE_SUITES = \
@@ -129,7 +139,9 @@ CONFIG_SUITES = \
 
 CELLS_SUITES = \
   tests/cells/test_def.c \
+  tests/cells/test_device.c \
   tests/cells/test_math.c \
+  tests/cells/test_ops.c \
   tests/cells/test_type.c \
 
 SCHEDULER_SUITES = \

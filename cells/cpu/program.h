@@ -1,0 +1,86 @@
+/* A cell type made ready for a CPU device: its ops in order, where each value stands, which ops
+ * are shared out by panels and which by rows, and where a barrier must stand between them.
+ *
+ * Values are reached through arrays of row pointers, one a value: into request memory, row stores
+ * and weight tables where they stand (nothing is gathered or copied), or into scratch. A value
+ * that becomes a state is written straight into the state slot. Built once at load; read-only
+ * afterwards, but for the spaces, which belong to one team member each while a batch runs. */
+#ifndef CELLS_CPU_PROGRAM_H
+#define CELLS_CPU_PROGRAM_H
+
+#include "base/arena.h"
+#include "cells/kernels.h"
+#include "cells/type.h"
+
+/* Values of the definition, then those the program adds (copies). */
+#define CELL_PROGRAM_VALUES_MAX (CELL_VALUES_MAX + CELL_OPS_MAX + CELL_STATES_MAX)
+#define CELL_PROGRAM_OPS_MAX    (2u * CELL_OPS_MAX + CELL_STATES_MAX)
+
+/* Who computes an op. */
+enum cell_share {
+    CELL_SHARE_EACH,   /* every member for itself: pointers only (GATHER) */
+    CELL_SHARE_ROWS,   /* each member a range of the rows */
+    CELL_SHARE_PANELS, /* each member a range of the panels, all rows (LINEAR, LSTM) */
+};
+
+struct cell_program_op {
+    const struct cell_op *op; /* NULL: a copy that the program added */
+    enum cell_op_kind kind;
+    enum cell_share share;
+    bool barrier_before; /* an operand was written by other members since the last barrier */
+    uint32_t in[CELL_OPERANDS_MAX];
+    uint32_t out; /* LSTM: h'; c' is lstm_c */
+    uint32_t lstm_c;
+    struct cell_lstm lstm;
+    struct cell_linear linear;
+};
+
+enum cell_place {
+    CELL_PLACE_NONE,    /* not read by anything */
+    CELL_PLACE_INPUT,   /* input number `index` */
+    CELL_PLACE_STATE,   /* state `index` as it comes in */
+    CELL_PLACE_NEXT,    /* state `index` as it goes out */
+    CELL_PLACE_TABLE,   /* a row of a GATHER's table */
+    CELL_PLACE_CONST,   /* a CONST's weight */
+    CELL_PLACE_SCRATCH, /* written by an op, read by others of the same step */
+};
+
+struct cell_program_value {
+    struct cell_value shape;
+    enum cell_place place;
+    uint32_t index;
+};
+
+/* What one member of one queue's team works with. */
+struct cell_space {
+    uint8_t **rows[CELL_PROGRAM_VALUES_MAX]; /* [value] -> [block_rows] row pointers */
+    uint32_t *active;                        /* [CELL_BATCH_ROWS_MAX] rows still running */
+    float *scratch;                          /* the kernels' */
+};
+
+struct cell_program {
+    const struct cell_type *type;
+    const struct cell_kernels *kernels;
+    uint32_t n_ops, n_values;
+    struct cell_program_op ops[CELL_PROGRAM_OPS_MAX];
+    struct cell_program_value values[CELL_PROGRAM_VALUES_MAX];
+    uint32_t next_value[CELL_STATES_MAX]; /* value with place NEXT of state s */
+    bool ends_on_panels; /* values shared by panels are still without a barrier at the end */
+    bool settles;        /* what is emitted may be overwritten by the next step: barrier after it */
+    uint32_t block_rows; /* rows that run through the ops together */
+    uint8_t *zeros;      /* as wide as the widest input or state; only read */
+    struct base_arena arena; /* everything the program points to, but packed weights */
+    uint32_t n_queues;
+    uint32_t *n_members;        /* [n_queues] */
+    struct cell_space **spaces; /* [n_queues] -> [n_members] */
+};
+
+/* Loads the weights into the kernels' order and makes room for every member of every queue.
+ * RESOURCE_EXHAUSTED. *out is ended with cell_program_free(). type outlives it. */
+enum base_status cell_program_create(const struct cell_type *type,
+                                     const struct cell_kernels *kernels, uint32_t n_queues,
+                                     const uint32_t *n_members, struct cell_program **out,
+                                     struct base_error *error);
+void cell_program_free(struct cell_program *program); /* NULL allowed */
+
+#endif

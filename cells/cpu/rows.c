@@ -1,0 +1,52 @@
+/* Row stores: see rows.h. Opened once per layout by the thread that loads; afterwards only read
+ * and written through row pointers. */
+#include "cells/cpu/rows.h"
+
+#include "base/checked.h"
+#include "base/mem.h"
+
+static size_t part_bytes(struct cell_value part)
+{
+    size_t bytes = (size_t)part.width * cell_dtype_bytes(part.dtype);
+    return (bytes + BASE_CACHE_LINE - 1) / BASE_CACHE_LINE * BASE_CACHE_LINE;
+}
+
+size_t cell_rows_bytes(const struct cell_layout *layout)
+{
+    size_t bytes = 0;
+    for (uint32_t p = 0; p < layout->n_parts; p++) {
+        bytes += part_bytes(layout->parts[p]) * (layout->twice[p] ? 2 : 1);
+    }
+    return bytes;
+}
+
+enum base_status cell_rows_open(struct cell_rows *rows, const struct cell_layout *layout,
+                                uint32_t count)
+{
+    base_assert(rows->count == 0 && count > 0);
+    size_t bytes = 0;
+    if (!base_size_mul(cell_rows_bytes(layout), count, &bytes)) {
+        return BASE_RESOURCE_EXHAUSTED;
+    }
+    rows->data = base_alloc_aligned(bytes, BASE_CACHE_LINE);
+    if (rows->data == NULL) {
+        return BASE_RESOURCE_EXHAUSTED;
+    }
+    rows->layout = *layout;
+    rows->count = count;
+    rows->row_bytes = cell_rows_bytes(layout);
+    size_t at = 0;
+    for (uint32_t p = 0; p < layout->n_parts; p++) {
+        rows->part_at[p] = at;
+        rows->part_bytes[p] = part_bytes(layout->parts[p]);
+        at += rows->part_bytes[p] * (layout->twice[p] ? 2 : 1);
+    }
+    return BASE_OK;
+}
+
+void cell_rows_close(struct cell_rows *rows)
+{
+    base_free(rows->data);
+    rows->data = NULL;
+    rows->count = 0;
+}

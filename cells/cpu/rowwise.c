@@ -1,0 +1,153 @@
+/* Row-wise ops; see rowwise.h. Portable C, the same bits on every machine: single IEEE operations
+ * in element order, activations from the kernel table, NaN made one (kernels.h). Any thread. These
+ * are a few operations an element beside the products' hundreds. */
+#include "cells/cpu/rowwise.h"
+
+#include "base/assert.h"
+#include "cells/ref/math.h"
+
+#include <math.h>
+#include <string.h>
+
+static const float *f32(const uint8_t *row)
+{
+    return (const float *)(const void *)row;
+}
+
+static float apply(enum cell_op_kind kind, float a, float b)
+{
+    float result = kind == CELL_OP_ADD   ? a + b
+                   : kind == CELL_OP_SUB ? a - b
+                   : kind == CELL_OP_MUL ? a * b
+                                         : a / b;
+    return cell_nan_f32__scalar(result);
+}
+
+/* An operand of width 1 is read again for every element. */
+static void arithmetic(const struct cell_program *program, const struct cell_program_op *op,
+                       const float *a, const float *b, float *out)
+{
+    uint32_t n = program->values[op->out].shape.width;
+    size_t a_step = program->values[op->in[0]].shape.width == 1 ? 0 : 1;
+    size_t b_step = program->values[op->in[1]].shape.width == 1 ? 0 : 1;
+    for (uint32_t i = 0; i < n; i++) {
+        out[i] = apply(op->kind, a[i * a_step], b[i * b_step]);
+    }
+}
+
+static void relu(uint32_t n, const float *in, float *out)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        float x = cell_nan_f32__scalar(in[i]);
+        out[i] = x <= 0.0f ? 0.0f : x;
+    }
+}
+
+/* Toward zero; outside the range its end; NaN is 0. */
+static int64_t integer_of(float x, int64_t low, int64_t high)
+{
+    if (isnan(x)) {
+        return 0;
+    }
+    // 2^63 and 2^31 are floats, the ends below them are not: compare before the conversion.
+    double wide = (double)x;
+    if (wide >= -(double)low) {
+        return high;
+    }
+    return wide <= (double)low ? low : (int64_t)x;
+}
+
+static int64_t load_integer(enum cell_dtype dtype, const uint8_t *row, uint32_t i)
+{
+    if (dtype == CELL_I64) {
+        int64_t value;
+        memcpy(&value, row + i * sizeof(value), sizeof(value));
+        return value;
+    }
+    int32_t value;
+    memcpy(&value, row + i * sizeof(value), sizeof(value));
+    return value;
+}
+
+static void cast_one(struct cell_value from, const uint8_t *in, struct cell_value to, uint8_t *out,
+                     uint32_t i)
+{
+    if (to.dtype == CELL_F32) {
+        float value = from.dtype == CELL_F32 ? cell_nan_f32__scalar(f32(in)[i])
+                                             : (float)load_integer(from.dtype, in, i);
+        memcpy(out + i * sizeof(value), &value, sizeof(value));
+        return;
+    }
+    bool is_long = to.dtype == CELL_I64;
+    int64_t value = from.dtype == CELL_F32 ? integer_of(f32(in)[i], is_long ? INT64_MIN : INT32_MIN,
+                                                        is_long ? INT64_MAX : INT32_MAX)
+                                           : load_integer(from.dtype, in, i);
+    if (is_long) {
+        memcpy(out + i * sizeof(value), &value, sizeof(value));
+    } else {
+        uint32_t low = (uint32_t)value; // I64 to I32 keeps the low bits, as ONNX runtimes do
+        memcpy(out + i * sizeof(low), &low, sizeof(low));
+    }
+}
+
+static void concat(const struct cell_program *program, const struct cell_program_op *op,
+                   const uint8_t *const *in, uint8_t *out)
+{
+    for (uint32_t i = 0; i < op->op->n_operands; i++) {
+        struct cell_value part = program->values[op->in[i]].shape;
+        size_t bytes = (size_t)part.width * cell_dtype_bytes(part.dtype);
+        memcpy(out, in[i], bytes);
+        out += bytes;
+    }
+}
+
+void cell_rowwise(const struct cell_program *program, const struct cell_program_op *op,
+                  const uint8_t *const *in, uint8_t *out)
+{
+    struct cell_value to = program->values[op->out].shape;
+    struct cell_value from = program->values[op->in[0]].shape;
+    size_t element = cell_dtype_bytes(to.dtype);
+    float *out_f32 = (float *)(void *)out;
+    switch (op->kind) {
+    case CELL_OP_ADD:
+    case CELL_OP_SUB:
+    case CELL_OP_MUL:
+    case CELL_OP_DIV:
+        arithmetic(program, op, f32(in[0]), f32(in[1]), out_f32);
+        break;
+    case CELL_OP_SIGMOID:
+        program->kernels->sigmoid(to.width, f32(in[0]), out_f32);
+        break;
+    case CELL_OP_TANH:
+        program->kernels->tanh(to.width, f32(in[0]), out_f32);
+        break;
+    case CELL_OP_RELU:
+        relu(to.width, f32(in[0]), out_f32);
+        break;
+    case CELL_OP_SOFTMAX:
+        for (uint32_t at = 0; at < to.width; at += op->op->group) {
+            program->kernels->softmax(op->op->group, f32(in[0]) + at, out_f32 + at);
+        }
+        break;
+    case CELL_OP_CONCAT:
+        concat(program, op, in, out);
+        break;
+    case CELL_OP_SLICE:
+        memcpy(out, in[0] + op->op->start * element, to.width * element);
+        break;
+    case CELL_OP_COPY:
+        memcpy(out, in[0], to.width * element);
+        break;
+    case CELL_OP_CAST:
+        for (uint32_t i = 0; i < to.width; i++) {
+            cast_one(from, in[0], to, out, i);
+        }
+        break;
+    case CELL_OP_GATHER:
+    case CELL_OP_LINEAR:
+    case CELL_OP_LSTM:
+    case CELL_OP_CONST:
+    case CELL_OP_COUNT:
+        base_assert(false);
+    }
+}

@@ -1,0 +1,402 @@
+/* A batch runs in one parallel region: every member goes through the same steps and blocks of rows
+ * on its own, computes its share of each op, and meets the others at barriers only where one reads
+ * what another wrote (program.c places them).
+ *
+ *   step:  input, state pointers | ops ... | barrier | emits | barrier if they might be overwritten
+ *
+ * What all members must agree on (which rows still run, when to stop) each works out from the same
+ * data, but for the attention word, which member 0 alone reads and shares before a barrier.
+ * Cost of a step beside the ops: some ten nanoseconds a row and member, one or two barriers. */
+#include "cells/cpu/run.h"
+
+#include "base/assert.h"
+#include "cells/cpu/rowwise.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+/* Below this many operations a step, about one microsecond of one core, a second member costs more
+ * at the barriers than it saves. */
+#define SOLO_FLOPS 300000u
+
+struct run {
+    struct cell_program *program;
+    const struct cell_rows *stores;
+    struct cell_batch *batch;
+    struct cell_space *spaces;
+    uint32_t members;
+    uint32_t stop[2]; /* by parity of the step; member 0 writes, all read behind a barrier */
+};
+
+/* One member's view of the block of rows it works on. */
+struct view {
+    struct run *run;
+    struct cell_program *program;
+    struct cell_team *team;
+    struct cell_space *space;
+    uint32_t member;
+    uint32_t step;        /* of the batch */
+    const uint32_t *rows; /* [n_rows] indices into the batch */
+    uint32_t n_rows;
+    bool settles;
+};
+
+static void barrier(const struct view *view)
+{
+    if (view->run->members > 1) {
+        view->team->barrier(view->team, view->member);
+    }
+}
+
+/* This member's part of 0..n-1. */
+static void share(const struct view *view, uint32_t n, uint32_t *first, uint32_t *end)
+{
+    uint32_t members = view->run->members;
+    *first = (uint32_t)((uint64_t)n * view->member / members);
+    *end = (uint32_t)((uint64_t)n * (view->member + 1) / members);
+}
+
+static const struct cell_batch_row *row_at(const struct view *view, uint32_t r)
+{
+    return &view->run->batch->rows[view->rows[r]];
+}
+
+/* ---- References ----------------------------------------------------------------------------- */
+
+static uint8_t *place_of(const struct cell_rows *stores, const struct cell_ref *ref,
+                         uint32_t layout, uint32_t step)
+{
+    if (ref->kind == CELL_REF_HOST) {
+        return ref->host + (int64_t)step * ref->stride_bytes;
+    }
+    base_assert(ref->kind == CELL_REF_VALUE);
+    return cell_rows_part(&stores[layout], ref->row, 0, 0);
+}
+
+static void resolve_input(const struct view *view, uint32_t input, uint8_t **pointers)
+{
+    uint32_t layout = view->program->type->input_layouts[input];
+    for (uint32_t r = 0; r < view->n_rows; r++) {
+        const struct cell_batch_row *row = row_at(view, r);
+        const struct cell_ref *ref = &row->wiring->inputs[input];
+        pointers[r] = ref->kind == CELL_REF_ZERO
+                          ? view->program->zeros
+                          : place_of(view->run->stores, ref, layout, row->first_step + view->step);
+    }
+}
+
+/* State `state` as after `later` more steps than were done before this one. */
+static void resolve_state(const struct view *view, uint32_t state, uint32_t later,
+                          uint8_t **pointers)
+{
+    const struct cell_rows *slots = &view->run->stores[view->program->type->state_layout];
+    for (uint32_t r = 0; r < view->n_rows; r++) {
+        const struct cell_batch_row *row = row_at(view, r);
+        pointers[r] =
+            cell_rows_part(slots, row->wiring->state, state, row->first_step + view->step + later);
+    }
+}
+
+static void resolve(const struct view *view)
+{
+    const struct cell_program *program = view->program;
+    const struct cell_def *def = &program->type->def;
+    for (uint32_t i = 0; i < def->n_inputs; i++) {
+        if (program->values[i].place == CELL_PLACE_INPUT) {
+            resolve_input(view, i, view->space->rows[i]);
+        }
+    }
+    for (uint32_t s = 0; s < def->n_states; s++) {
+        resolve_state(view, s, 0, view->space->rows[def->n_inputs + s]);
+        resolve_state(view, s, 1, view->space->rows[program->next_value[s]]);
+    }
+}
+
+/* ---- Ops ------------------------------------------------------------------------------------ */
+
+static const float *const *f32_in(const struct view *view, uint32_t value)
+{
+    return (const float *const *)(void *)view->space->rows[value];
+}
+
+static float *const *f32_out(const struct view *view, uint32_t value)
+{
+    return (float *const *)(void *)view->space->rows[value];
+}
+
+/* The server refuses ids outside the table; one that a cell computed itself is held inside. */
+static void gather(const struct view *view, const struct cell_program_op *op)
+{
+    const struct cell_weight *table = &op->op->weights[0];
+    size_t row_bytes = (size_t)table->cols * cell_dtype_bytes(table->dtype);
+    uint8_t *data = NULL; // only read through: rows are pointers to what may also be written
+    memcpy(&data, &table->data, sizeof(data));
+    bool is_long = view->program->values[op->in[0]].shape.dtype == CELL_I64;
+    for (uint32_t r = 0; r < view->n_rows; r++) {
+        const uint8_t *from = view->space->rows[op->in[0]][r];
+        int64_t id = 0;
+        if (is_long) {
+            memcpy(&id, from, sizeof(id));
+        } else {
+            int32_t narrow;
+            memcpy(&narrow, from, sizeof(narrow));
+            id = narrow;
+        }
+        id = id < 0 ? 0 : id;
+        id = id >= (int64_t)table->rows ? (int64_t)table->rows - 1 : id;
+        view->space->rows[op->out][r] = data + (size_t)id * row_bytes;
+    }
+}
+
+static void lstm(const struct view *view, const struct cell_program_op *op)
+{
+    struct cell_lstm_step step = {
+        .lstm = &op->lstm,
+        .n_rows = view->n_rows,
+        .x = f32_in(view, op->in[0]),
+        .h = f32_in(view, op->in[1]),
+        .c = f32_in(view, op->in[2]),
+        .h_out = f32_out(view, op->out),
+        .c_out = f32_out(view, op->lstm_c),
+        .scratch = view->space->scratch,
+    };
+    share(view, op->lstm.panels, &step.panel_first, &step.panel_end);
+    view->program->kernels->lstm_step(&step);
+}
+
+static void linear(const struct view *view, const struct cell_program_op *op)
+{
+    struct cell_linear_rows rows = {
+        .linear = &op->linear,
+        .n_rows = view->n_rows,
+        .x = f32_in(view, op->in[0]),
+        .out = f32_out(view, op->out),
+        .scratch = view->space->scratch,
+    };
+    share(view, op->linear.panels, &rows.panel_first, &rows.panel_end);
+    view->program->kernels->linear_rows(&rows);
+}
+
+static void rowwise(const struct view *view, const struct cell_program_op *op)
+{
+    uint32_t n_operands = op->op == NULL ? 1 : op->op->n_operands;
+    uint32_t first;
+    uint32_t end;
+    share(view, view->n_rows, &first, &end);
+    for (uint32_t r = first; r < end; r++) {
+        const uint8_t *in[CELL_OPERANDS_MAX];
+        for (uint32_t i = 0; i < n_operands; i++) {
+            in[i] = view->space->rows[op->in[i]][r];
+        }
+        cell_rowwise(view->program, op, in, view->space->rows[op->out][r]);
+    }
+}
+
+static void run_ops(const struct view *view)
+{
+    for (uint32_t o = 0; o < view->program->n_ops; o++) {
+        const struct cell_program_op *op = &view->program->ops[o];
+        if (op->barrier_before) {
+            barrier(view);
+        }
+        if (op->kind == CELL_OP_LSTM) {
+            lstm(view, op);
+        } else if (op->kind == CELL_OP_LINEAR) {
+            linear(view, op);
+        } else if (op->kind == CELL_OP_GATHER) {
+            gather(view, op);
+        } else {
+            rowwise(view, op);
+        }
+    }
+}
+
+/* ---- Emits and first states ----------------------------------------------------------------- */
+
+static void emit(const struct view *view, uint32_t r, const struct cell_emit *emit)
+{
+    const struct cell_program *program = view->program;
+    const struct cell_type *type = program->type;
+    bool is_state = emit->what == CELL_EMIT_STATE;
+    base_assert(emit->index < (is_state ? type->def.n_states : type->def.n_outputs));
+    uint32_t value = is_state ? program->next_value[emit->index] : type->def.outputs[emit->index];
+    uint32_t layout =
+        is_state ? type->state_layouts[emit->index] : type->output_layouts[emit->index];
+    struct cell_value shape = program->values[value].shape;
+    uint8_t *to =
+        place_of(view->run->stores, &emit->to, layout, row_at(view, r)->first_step + view->step);
+    memcpy(to, view->space->rows[value][r], (size_t)shape.width * cell_dtype_bytes(shape.dtype));
+}
+
+/* The emits of this member's share of the rows. */
+static void run_emits(const struct view *view)
+{
+    uint32_t first;
+    uint32_t end;
+    share(view, view->n_rows, &first, &end);
+    for (uint32_t r = first; r < end; r++) {
+        const struct cell_batch_row *row = row_at(view, r);
+        bool is_last = row->first_step + view->step + 1 == row->wiring->steps;
+        for (uint32_t e = 0; e < row->wiring->n_emits; e++) {
+            if (is_last || row->wiring->emits[e].when == CELL_EMIT_EACH) {
+                emit(view, r, &row->wiring->emits[e]);
+            }
+        }
+    }
+}
+
+/* Slots are never trusted: a chain's first step sets every part it will read, to its full width. */
+static void init_states(const struct view *view)
+{
+    const struct cell_type *type = view->program->type;
+    const struct cell_batch *batch = view->run->batch;
+    const struct cell_rows *slots = &view->run->stores[type->state_layout];
+    uint32_t first;
+    uint32_t end;
+    share(view, batch->n_rows, &first, &end);
+    for (uint32_t r = first; r < end; r++) {
+        const struct cell_wiring *wiring = batch->rows[r].wiring;
+        for (uint32_t s = 0; s < type->def.n_states && batch->rows[r].first_step == 0; s++) {
+            uint8_t *to = cell_rows_part(slots, wiring->state, s, 0);
+            memset(to, 0, slots->part_bytes[s] * (slots->layout.twice[s] ? 2 : 1));
+            if (wiring->init[s].kind != CELL_REF_ZERO) {
+                memcpy(to, place_of(view->run->stores, &wiring->init[s], type->state_layouts[s], 0),
+                       cell_rows_value_bytes(slots, s));
+            }
+        }
+    }
+}
+
+/* ---- Steps ---------------------------------------------------------------------------------- */
+
+/* Each step a state that is held once is emitted: the next step must wait for the emits. */
+static bool emits_in_place(const struct cell_def *def, const struct cell_wiring *wiring)
+{
+    for (uint32_t e = 0; e < wiring->n_emits; e++) {
+        const struct cell_emit *emit = &wiring->emits[e];
+        if (emit->what == CELL_EMIT_STATE && emit->when == CELL_EMIT_EACH &&
+            cell_state_in_place(def, emit->index)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What every member must know before the first step, from one look at each row. */
+static void start(struct view *view)
+{
+    const struct cell_batch *batch = view->run->batch;
+    const struct cell_def *def = &view->program->type->def;
+    bool is_fresh = false;
+    view->settles = view->program->settles;
+    for (uint32_t r = 0; r < batch->n_rows; r++) {
+        is_fresh |= batch->rows[r].first_step == 0;
+        view->settles |= emits_in_place(def, batch->rows[r].wiring);
+    }
+    if (is_fresh && def->n_states > 0) {
+        init_states(view);
+        barrier(view);
+    }
+}
+
+/* Drops the rows that have no step left. Returns the number that have; *until is the first step
+ * at which that may change again. */
+static uint32_t select_active(const struct view *view, uint32_t *until)
+{
+    const struct cell_batch *batch = view->run->batch;
+    uint32_t n = 0;
+    *until = UINT32_MAX;
+    for (uint32_t r = 0; r < batch->n_rows; r++) {
+        uint32_t steps = batch->rows[r].steps;
+        if (steps > view->step) {
+            view->space->active[n++] = r;
+            *until = steps < *until ? steps : *until;
+        }
+    }
+    return n;
+}
+
+static void share_attention(const struct view *view)
+{
+    const struct cell_batch *batch = view->run->batch;
+    if (view->member == 0) {
+        // Relaxed: the word only says "come back soon"; what it is about crosses by message.
+        view->run->stop[view->step & 1] =
+            batch->interruptible &&
+            atomic_load_explicit(batch->attention, memory_order_relaxed) != 0;
+    }
+}
+
+static void run_step(struct view *view, uint32_t n_active)
+{
+    uint32_t block = view->program->block_rows;
+    for (uint32_t first = 0; first < n_active; first += block) {
+        uint32_t left = n_active - first;
+        view->rows = view->space->active + first;
+        view->n_rows = left < block ? left : block;
+        resolve(view);
+        run_ops(view);
+        if (left <= block) {
+            share_attention(view);
+        }
+        if (view->program->ends_on_panels) {
+            barrier(view);
+        }
+        run_emits(view);
+        if (view->settles) {
+            barrier(view);
+        }
+    }
+}
+
+static void run_member(void *argument, struct cell_team *team, uint32_t member)
+{
+    struct run *run = argument;
+    struct view view = {.run = run,
+                        .program = run->program,
+                        .team = team,
+                        .space = &run->spaces[member],
+                        .member = member};
+    start(&view);
+    uint32_t n_active = 0;
+    uint32_t until = 0;
+    bool is_stopped = false;
+    while (view.step < run->batch->steps && !is_stopped) {
+        if (view.step >= until) {
+            n_active = select_active(&view, &until);
+        }
+        if (n_active == 0) {
+            break;
+        }
+        run_step(&view, n_active);
+        is_stopped = run->stop[view.step & 1] != 0;
+        view.step++;
+    }
+    if (member == 0) {
+        run->batch->steps_done = view.step;
+    }
+}
+
+void cell_run_batch(struct cell_program *program, const struct cell_rows *stores, uint32_t queue,
+                    struct cell_team *team, struct cell_batch *batch)
+{
+    base_assert(batch->n_rows > 0 && batch->n_rows <= CELL_BATCH_ROWS_MAX && batch->steps > 0);
+    struct run run = {.program = program,
+                      .stores = stores,
+                      .batch = batch,
+                      .spaces = program->spaces[queue],
+                      .members = program->n_members[queue]};
+    if (program->type->flops * batch->n_rows < SOLO_FLOPS) {
+        run.members = 1;
+    }
+    if (run.members == 1) {
+        run_member(&run, team, 0);
+    } else {
+        team->run(team, run_member, &run);
+    }
+    for (uint32_t r = 0; r < batch->n_rows; r++) {
+        struct cell_batch_row *row = &batch->rows[r];
+        row->steps_done = row->steps < batch->steps_done ? row->steps : batch->steps_done;
+    }
+    batch->status = BASE_OK;
+}

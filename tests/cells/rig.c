@@ -1,0 +1,145 @@
+/* See rig.h. One thread, beside the team's. */
+#include "tests/cells/rig.h"
+
+#include "base/assert.h"
+#include "base/mem.h"
+#include "tests/cells/team.h"
+#include "tests/util.h"
+
+#include <string.h>
+
+void rig_init(struct rig *rig, const char *backend, const char *isa, uint32_t members,
+              const struct cell_def *def)
+{
+    struct base_error error = {BASE_OK, ""};
+    bool is_new = false;
+    memset(rig, 0, sizeof(*rig));
+    rig->backend = cell_backend_find(backend);
+    rig->team = members == 0 ? NULL : team_create(members);
+    struct cell_device_options options = {.n_queues = 1,
+                                          .teams = rig->team == NULL ? NULL : &rig->team,
+                                          .isa = isa,
+                                          .batches_queued_max = 4};
+    ck_assert_msg(rig->backend->open(&options, &rig->device, &error) == BASE_OK, "%s",
+                  error.message);
+    ck_assert_int_eq(cell_registry_create(&rig->registry), BASE_OK);
+    ck_assert_msg(cell_registry_intern(rig->registry, def, "test/cell", &rig->type, &is_new,
+                                       &error) == BASE_OK,
+                  "%s", error.message);
+    ck_assert_int_eq(rig->backend->type_load(rig->device, rig->type, &error), BASE_OK);
+    for (uint32_t l = 0; l < cell_registry_layouts(rig->registry); l++) {
+        ck_assert_int_eq(rig->backend->rows_open(rig->device, l,
+                                                 cell_registry_layout(rig->registry, l), RIG_ROWS,
+                                                 &error),
+                         BASE_OK);
+    }
+}
+
+void rig_release(struct rig *rig)
+{
+    rig->backend->type_unload(rig->device, rig->type);
+    rig->backend->close(rig->device);
+    cell_registry_free(rig->registry);
+    if (rig->team != NULL) {
+        team_free(rig->team);
+    }
+}
+
+void rig_run(struct rig *rig, struct cell_batch *batch)
+{
+    batch->type = rig->type;
+    batch->status = BASE_INTERNAL;
+    rig->backend->submit(rig->device, 0, batch);
+    ck_assert(rig->backend->pump(rig->device, 0));
+    rig->submitted++;
+    ck_assert_uint_eq(atomic_load(rig->backend->completed(rig->device, 0)), rig->submitted);
+    ck_assert_int_eq(batch->status, BASE_OK);
+}
+
+static size_t row_bytes(struct cell_value value)
+{
+    return (size_t)value.width * cell_dtype_bytes(value.dtype);
+}
+
+static uint8_t *random_rows(struct cell_value value, uint32_t rows, struct base_random *random)
+{
+    uint8_t *data = base_alloc_array(rows, row_bytes(value));
+    base_assert(data != NULL);
+    for (size_t i = 0; i < (size_t)rows * value.width; i++) {
+        if (value.dtype == CELL_F32) {
+            float x = base_random_f32(random, -2.0f, 2.0f);
+            memcpy(data + i * sizeof(x), &x, sizeof(x));
+        } else {
+            data[i * cell_dtype_bytes(value.dtype)] = (uint8_t)base_random_below(random, 10);
+        }
+    }
+    return data;
+}
+
+static struct cell_ref host(uint8_t *data, size_t stride_bytes)
+{
+    return (struct cell_ref){
+        .kind = CELL_REF_HOST, .host = data, .stride_bytes = (int64_t)stride_bytes};
+}
+
+void rig_chain_init(struct rig_chain *chain, const struct cell_type *type, uint32_t slot,
+                    uint32_t steps, struct base_random *random)
+{
+    const struct cell_def *def = &type->def;
+    memset(chain, 0, sizeof(*chain));
+    chain->wiring.steps = steps;
+    chain->wiring.state = def->n_states > 0 ? slot : CELL_ROW_NONE;
+    chain->wiring.emits = chain->emits;
+    for (uint32_t i = 0; i < def->n_inputs; i++) {
+        chain->inputs[i] = random_rows(def->values[i], steps, random);
+        chain->wiring.inputs[i] = host(chain->inputs[i], row_bytes(def->values[i]));
+    }
+    for (uint32_t s = 0; s < def->n_states; s++) {
+        struct cell_value value = def->values[def->n_inputs + s];
+        chain->init[s] = random_rows(value, 1, random);
+        chain->final[s] = random_rows(value, 1, random);
+        chain->wiring.init[s] = host(chain->init[s], 0);
+        chain->emits[chain->wiring.n_emits++] =
+            (struct cell_emit){CELL_EMIT_STATE, CELL_EMIT_LAST, s, host(chain->final[s], 0)};
+    }
+    for (uint32_t o = 0; o < def->n_outputs; o++) {
+        struct cell_value value = def->values[def->outputs[o]];
+        chain->outputs[o] = random_rows(value, steps, random);
+        chain->emits[chain->wiring.n_emits++] = (struct cell_emit){
+            CELL_EMIT_OUTPUT, CELL_EMIT_EACH, o, host(chain->outputs[o], row_bytes(value))};
+    }
+}
+
+void rig_chain_release(struct rig_chain *chain)
+{
+    for (uint32_t i = 0; i < CELL_INPUTS_MAX; i++) {
+        base_free(chain->inputs[i]);
+    }
+    for (uint32_t o = 0; o < CELL_OUTPUTS_MAX; o++) {
+        base_free(chain->outputs[o]);
+    }
+    for (uint32_t s = 0; s < CELL_STATES_MAX; s++) {
+        base_free(chain->init[s]);
+        base_free(chain->final[s]);
+    }
+}
+
+void rig_chain_reset(struct rig_chain *chain, const struct cell_type *type)
+{
+    const struct cell_def *def = &type->def;
+    chain->done = 0;
+    for (uint32_t s = 0; s < def->n_states; s++) {
+        memset(chain->final[s], 0xA5, row_bytes(def->values[def->n_inputs + s]));
+    }
+    for (uint32_t o = 0; o < def->n_outputs; o++) {
+        memset(chain->outputs[o], 0xA5,
+               chain->wiring.steps * row_bytes(def->values[def->outputs[o]]));
+    }
+}
+
+struct cell_batch_row rig_chain_row(struct rig_chain *chain, uint32_t steps)
+{
+    uint32_t left = chain->wiring.steps - chain->done;
+    return (struct cell_batch_row){
+        .wiring = &chain->wiring, .first_step = chain->done, .steps = steps < left ? steps : left};
+}

@@ -1,0 +1,50 @@
+/* One cell type on one device, and chains that run on it: what the device tests share. */
+#ifndef TESTS_CELLS_RIG_H
+#define TESTS_CELLS_RIG_H
+
+#include "cells/backend.h"
+#include "tests/cells/build.h"
+
+#define RIG_ROWS 64u
+
+struct rig {
+    const struct cell_backend *backend;
+    struct cell_device *device;
+    struct cell_team *team; /* NULL: one thread */
+    struct cell_registry *registry;
+    const struct cell_type *type;
+    uint64_t submitted;
+};
+
+/* Opens the backend (isa may be NULL), loads def's type and opens RIG_ROWS rows of every layout.
+ * members 0: no team. Fails the case when anything does. */
+void rig_init(struct rig *rig, const char *backend, const char *isa, uint32_t members,
+              const struct cell_def *def);
+void rig_release(struct rig *rig);
+
+/* Submits, pumps, and checks the counter and the status. */
+void rig_run(struct rig *rig, struct cell_batch *batch);
+
+/* A chain with its own memory. Inputs, per-step outputs and final states are all HOST references;
+ * inputs and initial states are random (bytes 0 of ids in 0..9). */
+struct rig_chain {
+    struct cell_wiring wiring;
+    struct cell_emit emits[CELL_OUTPUTS_MAX + CELL_STATES_MAX];
+    uint8_t *inputs[CELL_INPUTS_MAX];   /* [steps][width] */
+    uint8_t *outputs[CELL_OUTPUTS_MAX]; /* [steps][width] */
+    uint8_t *init[CELL_STATES_MAX];
+    uint8_t *final[CELL_STATES_MAX];
+    uint32_t done;
+};
+
+void rig_chain_init(struct rig_chain *chain, const struct cell_type *type, uint32_t slot,
+                    uint32_t steps, struct base_random *random);
+void rig_chain_release(struct rig_chain *chain);
+
+/* Puts the chain back to its start and wipes what it wrote. */
+void rig_chain_reset(struct rig_chain *chain, const struct cell_type *type);
+
+/* The chain as a row of the next batch, with up to steps steps. */
+struct cell_batch_row rig_chain_row(struct rig_chain *chain, uint32_t steps);
+
+#endif

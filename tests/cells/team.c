@@ -1,0 +1,84 @@
+/* See team.h. Two barriers a run, one to start and one to end it; what crosses is written before
+ * one and read behind it. */
+#include "tests/cells/team.h"
+
+#include "base/assert.h"
+#include "base/mem.h"
+
+#include <pthread.h>
+
+#define MEMBERS_MAX 8u
+
+struct team {
+    struct cell_team team;
+    pthread_barrier_t gate; /* of run: start and end */
+    pthread_barrier_t meet; /* of the members inside run */
+    pthread_t threads[MEMBERS_MAX];
+    struct helper {
+        struct team *team;
+        uint32_t member;
+    } helpers[MEMBERS_MAX];
+    void (*work)(void *argument, struct cell_team *team, uint32_t member); /* NULL: end */
+    void *argument;
+};
+
+static void *help(void *pointer)
+{
+    struct helper *self = pointer;
+    struct team *team = self->team;
+    for (;;) {
+        (void)pthread_barrier_wait(&team->gate);
+        if (team->work == NULL) {
+            return NULL;
+        }
+        team->work(team->argument, &team->team, self->member);
+        (void)pthread_barrier_wait(&team->gate);
+    }
+}
+
+static void run(struct cell_team *self,
+                void (*work)(void *argument, struct cell_team *team, uint32_t member),
+                void *argument)
+{
+    struct team *team = self->context;
+    team->work = work;
+    team->argument = argument;
+    (void)pthread_barrier_wait(&team->gate);
+    work(argument, self, 0);
+    (void)pthread_barrier_wait(&team->gate);
+}
+
+static void meet(struct cell_team *self, uint32_t member)
+{
+    struct team *team = self->context;
+    base_assert(member < self->members);
+    (void)pthread_barrier_wait(&team->meet);
+}
+
+struct cell_team *team_create(uint32_t members)
+{
+    base_assert(members >= 1 && members <= MEMBERS_MAX);
+    struct team *team = base_alloc(sizeof(*team));
+    base_assert(team != NULL);
+    team->team = (struct cell_team){team, members, run, meet};
+    base_assert(pthread_barrier_init(&team->gate, NULL, members) == 0);
+    base_assert(pthread_barrier_init(&team->meet, NULL, members) == 0);
+    for (uint32_t m = 1; m < members; m++) {
+        team->helpers[m] = (struct helper){team, m};
+        base_assert(pthread_create(&team->threads[m], NULL, help, &team->helpers[m]) == 0);
+    }
+    return &team->team;
+}
+
+void team_free(struct cell_team *self)
+{
+    struct team *team = self->context;
+    team->work = NULL;
+    (void)pthread_barrier_wait(&team->gate);
+    for (uint32_t m = 1; m < self->members; m++) {
+        (void)pthread_join(team->threads[m], NULL);
+    }
+    (void)pthread_barrier_destroy(&team->gate);
+    (void)pthread_barrier_destroy(&team->meet);
+    base_free(team);
+}

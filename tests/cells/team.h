@@ -1,0 +1,12 @@
+/* A team of threads for the device tests: as little as the seam asks for. Members sleep in a
+ * pthread barrier; the real team (worker/) spins. */
+#ifndef TESTS_CELLS_TEAM_H
+#define TESTS_CELLS_TEAM_H
+
+#include "cells/backend.h"
+
+/* members >= 1, the caller of run() included. Ended with team_free(). */
+struct cell_team *team_create(uint32_t members);
+void team_free(struct cell_team *self);
+
+#endif

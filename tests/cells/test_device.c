@@ -1,0 +1,457 @@
+/* The CPU device: batches, rows, emits, attention; on every instruction set, with teams of one and
+ * two. Chains split over batches in any way must give the bits of one run. */
+#include "cells/backend.h"
+
+#include "base/mem.h"
+#include "tests/cells/isa.h"
+#include "tests/cells/rig.h"
+#include "tests/util.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+enum { CHAINS = 12, STEPS_MAX = 9 };
+
+static struct rig_chain chains[CHAINS];
+static uint8_t *wanted_outputs[CHAINS];
+static uint8_t *wanted_finals[CHAINS][CELL_STATES_MAX];
+
+static size_t width_bytes(const struct rig *rig, uint32_t value)
+{
+    struct cell_value shape = rig->type->def.values[value];
+    return (size_t)shape.width * cell_dtype_bytes(shape.dtype);
+}
+
+static uint8_t *copy_of(const uint8_t *data, size_t bytes)
+{
+    uint8_t *copy = base_alloc(bytes);
+    ck_assert_ptr_nonnull(copy);
+    memcpy(copy, data, bytes);
+    return copy;
+}
+
+/* Runs each chain alone to its end in one batch and keeps what it gave. */
+static void make_wanted(struct rig *rig)
+{
+    struct base_random random = util_random(11);
+    const struct cell_def *def = &rig->type->def;
+    for (uint32_t i = 0; i < CHAINS; i++) {
+        uint32_t steps = 1 + base_random_below(&random, STEPS_MAX);
+        rig_chain_init(&chains[i], rig->type, i, steps, &random);
+        struct cell_batch_row row = rig_chain_row(&chains[i], steps);
+        struct cell_batch batch = {.n_rows = 1, .steps = steps, .rows = &row};
+        rig_run(rig, &batch);
+        ck_assert_uint_eq(batch.steps_done, steps);
+        ck_assert_uint_eq(row.steps_done, steps);
+        wanted_outputs[i] =
+            copy_of(chains[i].outputs[0], steps * width_bytes(rig, def->outputs[0]));
+        for (uint32_t s = 0; s < def->n_states; s++) {
+            wanted_finals[i][s] = copy_of(chains[i].final[s], width_bytes(rig, def->n_inputs + s));
+        }
+    }
+}
+
+/* Random batches of random unfinished chains and random lengths until all are done. */
+static void run_split(struct rig *rig, struct base_random *random)
+{
+    uint32_t left = CHAINS;
+    for (uint32_t i = 0; i < CHAINS; i++) {
+        rig_chain_reset(&chains[i], rig->type);
+        chains[i].wiring.state = (i + 17) % RIG_ROWS; // a slot with other contents
+    }
+    while (left > 0) {
+        struct cell_batch_row rows[CHAINS];
+        uint32_t members[CHAINS];
+        struct cell_batch batch = {.steps = 1 + base_random_below(random, STEPS_MAX), .rows = rows};
+        for (uint32_t i = 0; i < CHAINS; i++) {
+            if (chains[i].done < chains[i].wiring.steps && base_random_below(random, 2) == 0) {
+                members[batch.n_rows] = i;
+                rows[batch.n_rows++] = rig_chain_row(&chains[i], batch.steps);
+            }
+        }
+        if (batch.n_rows == 0) {
+            continue;
+        }
+        rig_run(rig, &batch);
+        for (uint32_t r = 0; r < batch.n_rows; r++) {
+            struct rig_chain *chain = &chains[members[r]];
+            ck_assert_uint_eq(rows[r].steps_done, rows[r].steps);
+            chain->done += rows[r].steps_done;
+            left -= chain->done == chain->wiring.steps;
+        }
+    }
+}
+
+static void assert_wanted_finals(const struct rig *rig, uint32_t chain)
+{
+    const struct cell_def *def = &rig->type->def;
+    for (uint32_t s = 0; s < def->n_states; s++) {
+        ck_assert_mem_eq(chains[chain].final[s], wanted_finals[chain][s],
+                         width_bytes(rig, def->n_inputs + s));
+    }
+}
+
+static void assert_wanted(const struct rig *rig)
+{
+    for (uint32_t i = 0; i < CHAINS; i++) {
+        ck_assert_mem_eq(chains[i].outputs[0], wanted_outputs[i],
+                         chains[i].wiring.steps * width_bytes(rig, rig->type->def.outputs[0]));
+        assert_wanted_finals(rig, i);
+    }
+}
+
+static void release_chains(void)
+{
+    for (uint32_t i = 0; i < CHAINS; i++) {
+        rig_chain_release(&chains[i]);
+        base_free(wanted_outputs[i]);
+        for (uint32_t s = 0; s < CELL_STATES_MAX; s++) {
+            base_free(wanted_finals[i][s]);
+            wanted_finals[i][s] = NULL;
+        }
+    }
+}
+
+/* Wanted: the scalar kernels, alone, one thread. Got: this isa, split, with a team. */
+static void assert_split_equals_one_run(const struct cell_def *def, const char *isa,
+                                        uint32_t members)
+{
+    struct rig alone;
+    struct rig split;
+    struct base_random random = util_random(13);
+    rig_init(&alone, "cpu", "scalar", 0, def);
+    make_wanted(&alone);
+    rig_init(&split, "cpu", isa, members, def);
+    uint64_t allocations = base_alloc_count();
+    for (uint32_t round = 0; round < 3; round++) {
+        run_split(&split, &random);
+        assert_wanted(&split);
+    }
+    ck_assert_uint_eq(base_alloc_count(), allocations);
+    release_chains();
+    rig_release(&split);
+    rig_release(&alone);
+}
+
+START_TEST(test_device_lstm_split_has_the_bits_of_one_run)
+{
+    struct build build;
+    build_lstm_cell(&build, 70, 130, 21); // enough work that a team of two shares it
+    if (isa_at(_i) != NULL) {
+        assert_split_equals_one_run(&build.def, isa_name(_i), 1);
+        assert_split_equals_one_run(&build.def, isa_name(_i), 2);
+    }
+    build_release(&build);
+}
+END_TEST
+
+/* An embedding, an LSTM with what surrounds it, and a third state that counts in integers. */
+static void build_reader(struct build *build)
+{
+    build_init(build, 31);
+    uint32_t id = build_input(build, CELL_I64, 1);
+    uint32_t x = build_input(build, CELL_F32, 20);
+    uint32_t h = build_state(build, CELL_F32, 66);
+    uint32_t c = build_state(build, CELL_F32, 66);
+    uint32_t last = build_state(build, CELL_I64, 1);
+    uint32_t embedded = build_gather(build, id, 10, 20);
+    uint32_t seen = build_gather(build, last, 10, 20);
+    uint32_t sum = build_op(build, CELL_OP_ADD, embedded, seen, 20);
+    uint32_t both = build_concat(build, 2, (const uint32_t[]){sum, x});
+    uint32_t wide = build_linear(build, both, 300, true);
+    uint32_t rectified = build_op(build, CELL_OP_RELU, wide, UINT32_MAX, 300);
+    uint32_t lstm = build_lstm(build, rectified, h, c, true);
+    uint32_t logits = build_linear(build, lstm, 200, false);
+    uint32_t soft = build_op(build, CELL_OP_SOFTMAX, logits, UINT32_MAX, 200);
+    build_next(build, 0, lstm);
+    build_next(build, 1, lstm + 1);
+    build_next(build, 2, id);
+    (void)last;
+    build_output(build, soft);
+}
+
+START_TEST(test_device_program_split_has_the_bits_of_one_run)
+{
+    struct build build;
+    build_reader(&build);
+    if (isa_at(_i) != NULL) {
+        assert_split_equals_one_run(&build.def, isa_name(_i), 1);
+        assert_split_equals_one_run(&build.def, isa_name(_i), 2);
+    }
+    build_release(&build);
+}
+END_TEST
+
+START_TEST(test_device_attention_ends_a_batch_after_one_step)
+{
+    struct build build;
+    build_lstm_cell(&build, 7, 5, 41);
+    struct rig rig;
+    rig_init(&rig, "cpu", NULL, 1, &build.def);
+    struct base_random random = util_random(42);
+    rig_chain_init(&chains[0], rig.type, 3, 8, &random);
+    rig_chain_init(&chains[1], rig.type, 4, 8, &random);
+    struct cell_batch_row rows[2] = {rig_chain_row(&chains[0], 8), rig_chain_row(&chains[1], 1)};
+    _Atomic uint32_t attention;
+    atomic_init(&attention, 1);
+    struct cell_batch batch = {
+        .n_rows = 2, .steps = 8, .interruptible = true, .attention = &attention, .rows = rows};
+    rig_run(&rig, &batch);
+    ck_assert_uint_eq(batch.steps_done, 1);
+    ck_assert_uint_eq(rows[0].steps_done, 1);
+    ck_assert_uint_eq(rows[1].steps_done, 1);
+    batch.interruptible = false; // then it is not looked at
+    rig_run(&rig, &batch);
+    ck_assert_uint_eq(batch.steps_done, 8);
+    ck_assert_uint_eq(rows[1].steps_done, 1);
+    atomic_store(&attention, 0);
+    batch.interruptible = true;
+    rig_run(&rig, &batch);
+    ck_assert_uint_eq(batch.steps_done, 8);
+    rig_chain_release(&chains[0]);
+    rig_chain_release(&chains[1]);
+    rig_release(&rig);
+    build_release(&build);
+}
+END_TEST
+
+START_TEST(test_device_batch_ends_when_no_row_is_left)
+{
+    struct build build;
+    build_lstm_cell(&build, 7, 5, 41);
+    struct rig rig;
+    rig_init(&rig, "cpu", NULL, 1, &build.def);
+    struct base_random random = util_random(42);
+    rig_chain_init(&chains[0], rig.type, 3, 2, &random);
+    struct cell_batch_row row = rig_chain_row(&chains[0], 2);
+    struct cell_batch batch = {.n_rows = 1, .steps = 8, .rows = &row};
+    rig_run(&rig, &batch);
+    ck_assert_uint_eq(batch.steps_done, 2);
+    ck_assert_uint_eq(row.steps_done, 2);
+    rig_chain_release(&chains[0]);
+    rig_release(&rig);
+    build_release(&build);
+}
+END_TEST
+
+/* Two chains in a row, wired through a value row: the second starts from the first's last state
+ * and reads the first's last output at every step. */
+START_TEST(test_device_value_rows_carry_values_between_chains)
+{
+    struct build build;
+    build_lstm_cell(&build, 5, 5, 51);
+    struct rig rig;
+    rig_init(&rig, "cpu", NULL, 1, &build.def);
+    struct base_random random = util_random(52);
+    struct rig_chain *first = &chains[0];
+    struct rig_chain *second = &chains[1];
+    rig_chain_init(first, rig.type, 0, 4, &random);
+    rig_chain_init(second, rig.type, 1, 3, &random);
+    struct cell_ref output = {.kind = CELL_REF_VALUE, .row = 9};
+    struct cell_ref state = {.kind = CELL_REF_VALUE, .row = 10};
+    first->emits[first->wiring.n_emits++] =
+        (struct cell_emit){CELL_EMIT_OUTPUT, CELL_EMIT_LAST, 0, output};
+    first->emits[first->wiring.n_emits++] =
+        (struct cell_emit){CELL_EMIT_STATE, CELL_EMIT_LAST, 1, state};
+    second->wiring.inputs[0] = output;
+    second->wiring.init[0].kind = CELL_REF_ZERO;
+    second->wiring.init[1] = state;
+    struct cell_batch_row row = rig_chain_row(first, 4);
+    struct cell_batch batch = {.n_rows = 1, .steps = 4, .rows = &row};
+    rig_run(&rig, &batch);
+    float kept[5];
+    rig.backend->row_read(rig.device, rig.type->output_layouts[0], 9, 0, 0, kept);
+    ck_assert_mem_eq(kept, first->final[0], sizeof(kept));
+    rig.backend->row_read(rig.device, rig.type->state_layouts[1], 10, 0, 0, kept);
+    ck_assert_mem_eq(kept, first->final[1], sizeof(kept));
+    row = rig_chain_row(second, 3);
+    batch.steps = 3;
+    rig_run(&rig, &batch);
+    uint8_t *wanted = copy_of(second->outputs[0], 3 * sizeof(kept));
+    // The same from host memory.
+    second->wiring.inputs[0] = (struct cell_ref){.kind = CELL_REF_HOST, .host = first->final[0]};
+    second->wiring.init[1].kind = CELL_REF_HOST;
+    second->wiring.init[1].host = first->final[1];
+    rig_chain_reset(second, rig.type);
+    rig_run(&rig, &batch);
+    ck_assert_mem_eq(second->outputs[0], wanted, 3 * sizeof(kept));
+    base_free(wanted);
+    rig_chain_release(first);
+    rig_chain_release(second);
+    rig_release(&rig);
+    build_release(&build);
+}
+END_TEST
+
+START_TEST(test_device_backward_chain_reads_and_writes_with_negative_strides)
+{
+    struct build build;
+    build_lstm_cell(&build, 5, 5, 51);
+    struct rig rig;
+    rig_init(&rig, "cpu", NULL, 1, &build.def);
+    struct base_random random = util_random(53);
+    rig_chain_init(&chains[0], rig.type, 0, 6, &random);
+    struct cell_batch_row row = rig_chain_row(&chains[0], 6);
+    struct cell_batch batch = {.n_rows = 1, .steps = 6, .rows = &row};
+    rig_run(&rig, &batch);
+    uint8_t *wanted = copy_of(chains[0].outputs[0], 6 * 20);
+    // Turn the input around, and read and write it from the end.
+    uint8_t turned[6 * 20];
+    for (size_t t = 0; t < 6; t++) {
+        memcpy(turned + t * 20, chains[0].inputs[0] + (5 - t) * 20, 20);
+    }
+    chains[0].wiring.inputs[0].host = turned + 5 * 20;
+    chains[0].wiring.inputs[0].stride_bytes = -20;
+    chains[0].emits[2].to.host = chains[0].outputs[0] + 5 * 20;
+    chains[0].emits[2].to.stride_bytes = -20;
+    rig_run(&rig, &batch);
+    for (size_t t = 0; t < 6; t++) {
+        ck_assert_mem_eq(chains[0].outputs[0] + (5 - t) * 20, wanted + t * 20, 20);
+    }
+    base_free(wanted);
+    rig_chain_release(&chains[0]);
+    rig_release(&rig);
+    build_release(&build);
+}
+END_TEST
+
+START_TEST(test_device_state_can_be_moved_between_slots)
+{
+    struct build build;
+    build_lstm_cell(&build, 5, 5, 61);
+    struct rig rig;
+    rig_init(&rig, "cpu", NULL, 1, &build.def);
+    struct base_random random = util_random(62);
+    rig_chain_init(&chains[0], rig.type, 0, 6, &random);
+    struct cell_batch_row row = rig_chain_row(&chains[0], 6);
+    struct cell_batch batch = {.n_rows = 1, .steps = 6, .rows = &row};
+    rig_run(&rig, &batch);
+    uint8_t *wanted = copy_of(chains[0].outputs[0], 6 * 20);
+    for (uint32_t half = 1; half < 6; half++) {
+        rig_chain_reset(&chains[0], rig.type);
+        chains[0].wiring.state = 0;
+        row = rig_chain_row(&chains[0], half);
+        rig_run(&rig, &batch);
+        for (uint32_t part = 0; part < 2; part++) {
+            float state[5];
+            rig.backend->row_read(rig.device, rig.type->state_layout, 0, part, half, state);
+            rig.backend->row_write(rig.device, rig.type->state_layout, 7, part, half, state);
+        }
+        chains[0].wiring.state = 7;
+        chains[0].done = half;
+        row = rig_chain_row(&chains[0], 6 - half);
+        rig_run(&rig, &batch);
+        ck_assert_mem_eq(chains[0].outputs[0], wanted, 6 * 20);
+    }
+    base_free(wanted);
+    rig_chain_release(&chains[0]);
+    rig_release(&rig);
+    build_release(&build);
+}
+END_TEST
+
+START_TEST(test_device_emits_a_state_at_each_step)
+{
+    struct build build;
+    build_lstm_cell(&build, 140, 130, 71);
+    struct rig rig;
+    rig_init(&rig, "cpu", NULL, 2, &build.def);
+    struct base_random random = util_random(72);
+    struct cell_batch_row rows[4];
+    float cells[4][5][130];
+    for (uint32_t i = 0; i < 4; i++) {
+        rig_chain_init(&chains[i], rig.type, i, 5, &random);
+        struct cell_ref to = {.kind = CELL_REF_HOST,
+                              .host = (uint8_t *)cells[i],
+                              .stride_bytes = sizeof(cells[i][0])};
+        chains[i].emits[chains[i].wiring.n_emits++] =
+            (struct cell_emit){CELL_EMIT_STATE, CELL_EMIT_EACH, 1, to};
+        rows[i] = rig_chain_row(&chains[i], 5);
+    }
+    struct cell_batch batch = {.n_rows = 4, .steps = 5, .rows = rows};
+    rig_run(&rig, &batch);
+    for (uint32_t t = 0; t < 5; t++) {
+        for (uint32_t i = 0; i < 4; i++) {
+            rig_chain_reset(&chains[i], rig.type);
+            chains[i].wiring.n_emits--;
+            struct cell_batch_row row = rig_chain_row(&chains[i], t + 1);
+            struct cell_batch alone = {.n_rows = 1, .steps = t + 1, .rows = &row};
+            rig_run(&rig, &alone);
+            chains[i].wiring.n_emits++;
+            float state[130];
+            rig.backend->row_read(rig.device, rig.type->state_layout, i, 1, t + 1, state);
+            ck_assert_mem_eq(state, cells[i][t], sizeof(state));
+        }
+    }
+    for (uint32_t i = 0; i < 4; i++) {
+        rig_chain_release(&chains[i]);
+    }
+    rig_release(&rig);
+    build_release(&build);
+}
+END_TEST
+
+START_TEST(test_device_options_are_checked)
+{
+    const struct cell_backend *cpu = cell_backend_find("cpu");
+    struct cell_device *device = NULL;
+    struct base_error error = {BASE_OK, ""};
+    struct cell_device_options options = {.n_queues = 1, .isa = "mmx", .batches_queued_max = 1};
+    ck_assert_int_eq(cpu->open(&options, &device, &error), BASE_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(error.message, "mmx"));
+    options.isa = "scalar";
+    options.n_queues = 0;
+    ck_assert_int_eq(cpu->open(&options, &device, &error), BASE_INVALID_ARGUMENT);
+    options.n_queues = 2;
+    ck_assert_int_eq(cpu->open(&options, &device, &error), BASE_OK);
+    struct cell_device_caps caps;
+    cpu->caps(device, &caps);
+    ck_assert(caps.pumped && caps.invariant_bits);
+    ck_assert_str_eq(caps.description, "cpu scalar, 2 threads");
+    ck_assert(!cpu->pump(device, 1));
+    cpu->close(device);
+    ck_assert_ptr_null(cell_backend_find("abacus"));
+    ck_assert_ptr_eq(cell_backend_at(0), cpu);
+}
+END_TEST
+
+START_TEST(test_device_every_failed_allocation_is_reported)
+{
+    struct build build;
+    build_reader(&build);
+    struct rig rig;
+    rig_init(&rig, "cpu", NULL, 0, &build.def);
+    rig.backend->type_unload(rig.device, rig.type);
+    struct base_error error = {BASE_OK, ""};
+    enum base_status status = BASE_RESOURCE_EXHAUSTED;
+    uint64_t n = 1;
+    for (; status != BASE_OK; n++) {
+        base_alloc_fail_at(n);
+        status = rig.backend->type_load(rig.device, rig.type, &error);
+        ck_assert(status == BASE_OK || status == BASE_RESOURCE_EXHAUSTED);
+    }
+    base_alloc_fail_at(0);
+    ck_assert_uint_gt(n, 5);
+    rig_release(&rig);
+    build_release(&build);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("device");
+    TCase *tcase = tcase_create("cpu");
+    tcase_set_timeout(tcase, 300);
+    tcase_add_loop_test(tcase, test_device_lstm_split_has_the_bits_of_one_run, 0, ISA_COUNT);
+    tcase_add_loop_test(tcase, test_device_program_split_has_the_bits_of_one_run, 0, ISA_COUNT);
+    tcase_add_test(tcase, test_device_attention_ends_a_batch_after_one_step);
+    tcase_add_test(tcase, test_device_batch_ends_when_no_row_is_left);
+    tcase_add_test(tcase, test_device_value_rows_carry_values_between_chains);
+    tcase_add_test(tcase, test_device_backward_chain_reads_and_writes_with_negative_strides);
+    tcase_add_test(tcase, test_device_state_can_be_moved_between_slots);
+    tcase_add_test(tcase, test_device_emits_a_state_at_each_step);
+    tcase_add_test(tcase, test_device_options_are_checked);
+    tcase_add_test(tcase, test_device_every_failed_allocation_is_reported);
+    suite_add_tcase(suite, tcase);
+    return util_run(suite);
+}

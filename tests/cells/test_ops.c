@@ -1,0 +1,272 @@
+/* Every op, alone in a cell, against the double-precision oracle: both backends, every instruction
+ * set, all rows of a batch. */
+#include "cells/backend.h"
+
+#include "tests/cells/isa.h"
+#include "tests/cells/oracle.h"
+#include "tests/cells/rig.h"
+#include "tests/util.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { ROWS = 5, STEPS = 3 };
+
+static double element(struct cell_value value, const uint8_t *row, uint32_t i)
+{
+    if (value.dtype == CELL_F32) {
+        float x;
+        memcpy(&x, row + i * sizeof(x), sizeof(x));
+        return (double)x;
+    }
+    if (value.dtype == CELL_I32) {
+        int32_t x;
+        memcpy(&x, row + i * sizeof(x), sizeof(x));
+        return (double)x;
+    }
+    int64_t x;
+    memcpy(&x, row + i * sizeof(x), sizeof(x));
+    return (double)x;
+}
+
+static void load_row(double *out, struct cell_value value, const uint8_t *rows, uint32_t row)
+{
+    rows += (size_t)row * value.width * cell_dtype_bytes(value.dtype);
+    for (uint32_t i = 0; i < value.width; i++) {
+        out[i] = element(value, rows, i);
+    }
+}
+
+static void assert_row(const double *want, struct cell_value value, const uint8_t *rows,
+                       uint32_t row)
+{
+    rows += (size_t)row * value.width * cell_dtype_bytes(value.dtype);
+    for (uint32_t i = 0; i < value.width; i++) {
+        util_assert_close(element(value, rows, i), want[i], 2e-6, 2e-6);
+    }
+}
+
+static void assert_chain(const struct cell_def *def, const struct rig_chain *chain)
+{
+    struct oracle oracle;
+    oracle_init(&oracle, def);
+    for (uint32_t s = 0; s < def->n_states; s++) {
+        load_row(oracle.values[def->n_inputs + s], def->values[def->n_inputs + s], chain->init[s],
+                 0);
+    }
+    for (uint32_t t = 0; t < STEPS; t++) {
+        for (uint32_t i = 0; i < def->n_inputs; i++) {
+            load_row(oracle.values[i], def->values[i], chain->inputs[i], t);
+        }
+        oracle_step(&oracle);
+        for (uint32_t o = 0; o < def->n_outputs; o++) {
+            uint32_t value = def->outputs[o];
+            assert_row(oracle.values[value], def->values[value], chain->outputs[o], t);
+        }
+        oracle_advance(&oracle);
+    }
+    for (uint32_t s = 0; s < def->n_states; s++) {
+        uint32_t value = def->n_inputs + s;
+        assert_row(oracle.values[value], def->values[value], chain->final[s], 0);
+    }
+    oracle_release(&oracle);
+}
+
+static void assert_cell(const struct cell_def *def, const char *backend, const char *isa)
+{
+    struct rig rig;
+    struct rig_chain chains[ROWS];
+    struct cell_batch_row rows[ROWS];
+    struct base_random random = util_random(3);
+    rig_init(&rig, backend, isa, 0, def);
+    for (uint32_t r = 0; r < ROWS; r++) {
+        rig_chain_init(&chains[r], rig.type, r, STEPS, &random);
+        rows[r] = rig_chain_row(&chains[r], STEPS);
+    }
+    struct cell_batch batch = {.n_rows = ROWS, .steps = STEPS, .rows = rows};
+    rig_run(&rig, &batch);
+    for (uint32_t r = 0; r < ROWS; r++) {
+        assert_chain(def, &chains[r]);
+        rig_chain_release(&chains[r]);
+    }
+    rig_release(&rig);
+}
+
+/* On each instruction set and over OpenBLAS; releases build. */
+static void assert_everywhere(struct build *build)
+{
+    for (int i = 0; i < ISA_COUNT; i++) {
+        const struct cell_kernels *kernels = NULL;
+        if (cell_kernels_choose(isa_name(i), &kernels, NULL) == BASE_OK) {
+            assert_cell(&build->def, "cpu", isa_name(i));
+        }
+    }
+    assert_cell(&build->def, "blas", NULL);
+    build_release(build);
+}
+
+static const uint32_t widths[] = {1, 15, 16, 17, 33, 64, 65, 130};
+enum { WIDTHS = sizeof(widths) / sizeof(widths[0]) };
+
+START_TEST(test_op_linear)
+{
+    for (uint32_t w = 0; w < WIDTHS; w++) {
+        struct build build;
+        build_init(&build, w);
+        uint32_t x = build_input(&build, CELL_F32, widths[_i]);
+        build_output(&build, build_linear(&build, x, widths[w], w % 2 == 0));
+        assert_everywhere(&build);
+    }
+}
+END_TEST
+
+START_TEST(test_op_lstm)
+{
+    for (uint32_t w = 0; w < WIDTHS; w++) {
+        struct build build;
+        build_lstm_cell(&build, widths[_i], widths[w], w);
+        assert_everywhere(&build);
+    }
+}
+END_TEST
+
+START_TEST(test_op_lstm_without_bias_over_other_values)
+{
+    // x, h and c are an input, a constant and an input: none of them a state.
+    struct build build;
+    build_init(&build, 1);
+    uint32_t x = build_input(&build, CELL_F32, 7);
+    uint32_t c = build_input(&build, CELL_F32, 19);
+    uint32_t h = build_const(&build, 19);
+    uint32_t out = build_lstm(&build, x, h, c, false);
+    build_output(&build, out);
+    build_output(&build, out + 1);
+    build_output(&build, x);
+    build_output(&build, h);
+    assert_everywhere(&build);
+}
+END_TEST
+
+START_TEST(test_op_arithmetic)
+{
+    struct build build;
+    build_init(&build, 1);
+    uint32_t a = build_input(&build, CELL_F32, widths[_i]);
+    uint32_t one = build_input(&build, CELL_F32, 1);
+    uint32_t b = build_const(&build, widths[_i]);
+    build_output(&build, build_op(&build, CELL_OP_ADD, a, b, widths[_i]));
+    build_output(&build, build_op(&build, CELL_OP_SUB, a, b, widths[_i]));
+    build_output(&build, build_op(&build, CELL_OP_MUL, a, one, widths[_i]));
+    build_output(&build, build_op(&build, CELL_OP_DIV, one, a, widths[_i]));
+    assert_everywhere(&build);
+}
+END_TEST
+
+START_TEST(test_op_functions)
+{
+    struct build build;
+    build_init(&build, 1);
+    uint32_t a = build_input(&build, CELL_F32, widths[_i] * 3);
+    uint32_t soft = 0;
+    build_output(&build, build_op(&build, CELL_OP_SIGMOID, a, UINT32_MAX, widths[_i] * 3));
+    build_output(&build, build_op(&build, CELL_OP_TANH, a, UINT32_MAX, widths[_i] * 3));
+    build_output(&build, build_op(&build, CELL_OP_RELU, a, UINT32_MAX, widths[_i] * 3));
+    soft = build_op(&build, CELL_OP_SOFTMAX, a, UINT32_MAX, widths[_i] * 3);
+    build_last(&build)->group = widths[_i];
+    build_output(&build, soft);
+    assert_everywhere(&build);
+}
+END_TEST
+
+START_TEST(test_op_moves)
+{
+    struct build build;
+    build_init(&build, 1);
+    uint32_t a = build_input(&build, CELL_F32, widths[_i] + 2);
+    uint32_t id = build_input(&build, CELL_I32, 1);
+    uint32_t slice = build_op(&build, CELL_OP_SLICE, a, UINT32_MAX, widths[_i]);
+    build_last(&build)->start = 1;
+    uint32_t row = build_gather(&build, id, 10, widths[_i]);
+    uint32_t copy = build_op(&build, CELL_OP_COPY, row, UINT32_MAX, widths[_i]);
+    build_output(&build, build_concat(&build, 3, (const uint32_t[]){slice, row, a}));
+    build_output(&build, copy);
+    assert_everywhere(&build);
+}
+END_TEST
+
+START_TEST(test_op_casts)
+{
+    struct build build;
+    build_init(&build, 1);
+    uint32_t a = build_input(&build, CELL_F32, 9);
+    uint32_t b = build_input(&build, CELL_I32, 9);
+    uint32_t c = build_input(&build, CELL_I64, 9);
+    build_output(&build, build_cast(&build, a, CELL_I64));
+    build_output(&build, build_cast(&build, a, CELL_I32));
+    build_output(&build, build_cast(&build, a, CELL_F32));
+    build_output(&build, build_cast(&build, b, CELL_F32));
+    build_output(&build, build_cast(&build, b, CELL_I64));
+    build_output(&build, build_cast(&build, c, CELL_F32));
+    build_output(&build, build_cast(&build, c, CELL_I32));
+    assert_everywhere(&build);
+}
+END_TEST
+
+/* States that swap, stand still, count and are fed from an input, next to one another. */
+START_TEST(test_op_states_move_together)
+{
+    struct build build;
+    build_init(&build, 1);
+    uint32_t x = build_input(&build, CELL_F32, 6);
+    uint32_t a = build_state(&build, CELL_F32, 6);
+    uint32_t b = build_state(&build, CELL_F32, 6);
+    uint32_t still = build_state(&build, CELL_F32, 6);
+    uint32_t sum = build_state(&build, CELL_F32, 6);
+    uint32_t next = build_op(&build, CELL_OP_ADD, sum, x, 6);
+    build_next(&build, 0, b);
+    build_next(&build, 1, a);
+    build_next(&build, 3, next);
+    build_output(&build, a);
+    build_output(&build, still);
+    build_output(&build, sum);
+    build_output(&build, next);
+    assert_everywhere(&build);
+}
+END_TEST
+
+/* One result becomes two states, and c is read by more than the LSTM. */
+START_TEST(test_op_lstm_states_shared)
+{
+    struct build build;
+    build_init(&build, 1);
+    uint32_t x = build_input(&build, CELL_F32, 6);
+    uint32_t h = build_state(&build, CELL_F32, 18);
+    uint32_t c = build_state(&build, CELL_F32, 18);
+    (void)build_state(&build, CELL_F32, 18);
+    uint32_t lstm = build_lstm(&build, x, h, c, true);
+    uint32_t gain = build_op(&build, CELL_OP_SUB, lstm + 1, c, 18);
+    build_next(&build, 0, lstm);
+    build_next(&build, 1, lstm + 1);
+    build_next(&build, 2, lstm + 1);
+    build_output(&build, gain);
+    assert_everywhere(&build);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("ops");
+    TCase *tcase = tcase_create("ops");
+    tcase_set_timeout(tcase, 300);
+    tcase_add_loop_test(tcase, test_op_linear, 0, WIDTHS);
+    tcase_add_loop_test(tcase, test_op_lstm, 0, WIDTHS);
+    tcase_add_test(tcase, test_op_lstm_without_bias_over_other_values);
+    tcase_add_loop_test(tcase, test_op_arithmetic, 0, WIDTHS);
+    tcase_add_loop_test(tcase, test_op_functions, 0, WIDTHS);
+    tcase_add_loop_test(tcase, test_op_moves, 0, WIDTHS);
+    tcase_add_test(tcase, test_op_casts);
+    tcase_add_test(tcase, test_op_states_move_together);
+    tcase_add_test(tcase, test_op_lstm_states_shared);
+    suite_add_tcase(suite, tcase);
+    return util_run(suite);
+}
