@@ -136,6 +136,8 @@ BASE_SUITES = \
 
 CONFIG_SUITES = \
   tests/config/test_config.c \
+  tests/config/test_config_docs.c \
+  tests/config/test_config_errors.c \
 
 CELLS_SUITES = \
   tests/cells/test_def.c \

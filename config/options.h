@@ -82,9 +82,9 @@
       "Steps of the longest sequence; a model may set its own.")                                   \
     X(SIZE, request_memory_max, "256MiB", CFG_MIB, 64 * CFG_GIB, "SIZE", LIMITS, ALL,              \
       "Memory that one request may take, inputs and outputs included.")                            \
-    X(SIZE, grpc_max_message_size, "64MiB", CFG_KIB, 2 * CFG_GIB - 1, "SIZE", LIMITS, ALL,         \
+    X(SIZE, grpc_max_message_size, "64MiB", CFG_KIB, CFG_GIB, "SIZE", LIMITS, ALL,                 \
       "Largest gRPC message accepted.")                                                            \
-    X(SIZE, http_max_input_size, "64MiB", CFG_KIB, 2 * CFG_GIB - 1, "SIZE", LIMITS, ALL,           \
+    X(SIZE, http_max_input_size, "64MiB", CFG_KIB, CFG_GIB, "SIZE", LIMITS, ALL,                   \
       "Largest HTTP body accepted.")                                                               \
     X(SIZE, http_max_json_size, "8MiB", CFG_KIB, 256 * CFG_MIB, "SIZE", LIMITS, ALL,               \
       "Largest JSON text accepted, alone or before binary tensors, within the HTTP body's limit.") \

@@ -152,6 +152,18 @@ static enum base_status set_bool(bool *field, const struct cfg_given *given,
     return BASE_OK;
 }
 
+/* Also C1 controls, the line ends U+2028 and U+2029, byte order marks and their like: none is meant
+ * in a path or an address, and not all would come back through a file. */
+static bool is_control(const char *text)
+{
+    const unsigned char *at = (const unsigned char *)text; // a NUL stops each comparison
+    if (at[0] == 0xEF) {
+        return (at[1] == 0xBB && at[2] == 0xBF) || (at[1] == 0xBF && at[2] >= 0xBE);
+    }
+    return at[0] < 0x20 || at[0] == 0x7F || (at[0] == 0xC2 && at[1] >= 0x80 && at[1] < 0xA0) ||
+           (at[0] == 0xE2 && at[1] == 0x80 && (at[2] == 0xA8 || at[2] == 0xA9));
+}
+
 static enum base_status set_text(const char **field, struct base_arena *arena,
                                  const struct cfg_given *given, struct base_error *error)
 {
@@ -160,7 +172,7 @@ static enum base_status set_text(const char **field, struct base_arena *arena,
                          TEXT_BYTES_MAX);
     }
     for (size_t i = 0; i < given->length; i++) {
-        if ((unsigned char)given->text[i] < 0x20 || given->text[i] == 0x7f) {
+        if (is_control(given->text + i)) {
             return base_fail(error, BASE_INVALID_ARGUMENT, "%s: holds a control character",
                              given->where);
         }

@@ -155,9 +155,9 @@ static void write_reference_value(const struct cfg_option *option, struct base_b
         write_cell(out, option->values);
         break;
     }
-    base_buf_printf(out, " | %s%s%s | ", option->default_text[0] != '\0' ? "`" : "",
-                    option->type == CFG_TYPE_SWITCH ? "" : option->default_text,
-                    option->default_text[0] != '\0' ? "`" : "");
+    bool has_default = option->type != CFG_TYPE_SWITCH && option->default_text[0] != '\0';
+    base_buf_printf(out, has_default ? " | `%s` | " : " | %s | ",
+                    has_default ? option->default_text : "");
 }
 
 static void write_reference_row(const struct cfg_option *option, struct base_buf *out)

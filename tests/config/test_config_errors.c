@@ -1,0 +1,376 @@
+/* Every refusal of the configuration with its exact message: values, keys, flags, variables, YAML
+ * that is not read. */
+#include "base/mem.h"
+#include "config/internal.h"
+#include "config/model_config.h"
+#include "config/yaml.h"
+#include "tests/util.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct refusal {
+    const char *given; /* argument, variable or file */
+    const char *message;
+};
+
+/* Where the text is given. */
+enum way { BY_FLAG, BY_ENVIRONMENT, BY_FILE };
+
+static enum base_status try_one(enum way way, const char *given, size_t length,
+                                struct base_error *error)
+{
+    const char *argv[] = {"cellbatchd", "--model-repository=m", given};
+    const char *environment[] = {"CELLBATCH_HTTP_ADDRESS=", given, NULL};
+    const struct cfg_input input = {
+        .argc = way == BY_FLAG ? 3 : 2,
+        .argv = argv,
+        .environment = way == BY_ENVIRONMENT ? environment : NULL,
+    };
+    struct cfg_config *config = NULL;
+    *error = (struct base_error){0};
+    enum base_status status =
+        cfg__load_text(&input, "c.yaml", way == BY_FILE ? given : NULL, length, &config, error);
+    ck_assert((status == BASE_OK) == (config != NULL));
+    cfg_free(config);
+    return status;
+}
+
+static void assert_refusals(enum way way, const struct refusal *cases, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct base_error error;
+        enum base_status status = try_one(way, cases[i].given, strlen(cases[i].given), &error);
+        ck_assert_msg(status == BASE_INVALID_ARGUMENT, "accepted: %s", cases[i].given);
+        ck_assert_str_eq(error.message, cases[i].message);
+    }
+}
+
+#define ASSERT_REFUSALS(way, cases) assert_refusals(way, cases, sizeof(cases) / sizeof((cases)[0]))
+
+/* prefix, then pattern over and over. */
+static void fill(char *file, size_t bytes, const char *prefix, const char *pattern)
+{
+    size_t start = strlen(prefix);
+    for (size_t i = 0; i < bytes; i++) {
+        const char *from = i < start ? prefix + i : pattern + (i - start) % strlen(pattern);
+        file[i] = *from;
+    }
+}
+
+START_TEST(test_values_that_are_refused)
+{
+    static const struct refusal cases[] = {
+        {"--grpc-port=80x", "--grpc-port: \"80x\" is not a whole number"},
+        {"--grpc-port=x80", "--grpc-port: \"x80\" is not a whole number"},
+        {"--grpc-port=-1", "--grpc-port: \"-1\" is not a whole number"},
+        {"--grpc-port=+1", "--grpc-port: \"+1\" is not a whole number"},
+        {"--grpc-port=8001 ", "--grpc-port: \"8001 \" is not a whole number"},
+        {"--grpc-port=1.0", "--grpc-port: \"1.0\" is not a whole number"},
+        {"--grpc-port=0x1F", "--grpc-port: \"0x1F\" is not a whole number"},
+        {"--grpc-port=08001", "--grpc-port: \"08001\" starts with a zero"},
+        {"--grpc-port=00", "--grpc-port: \"00\" starts with a zero"},
+        {"--grpc-port=65536", "--grpc-port: \"65536\" is not in 0 to 65535"},
+        {"--grpc-port=18446744073709551616",
+         "--grpc-port: \"18446744073709551616\" is not in 0 to 65535"},
+        {"--rows=0", "--rows: \"0\" is not in 1 to 1048576"},
+        {"--grpc-port=", "--grpc-port: has no value"},
+        {"--http-max-input-size=64mib",
+         "--http-max-input-size: \"64mib\" is not a size such as 4096, 512KiB or 64MiB"},
+        {"--http-max-input-size=64 MiB",
+         "--http-max-input-size: \"64 MiB\" is not a size such as 4096, 512KiB or 64MiB"},
+        {"--http-max-input-size=MiB",
+         "--http-max-input-size: \"MiB\" is not a size such as 4096, 512KiB or 64MiB"},
+        {"--http-max-input-size=1.5MiB",
+         "--http-max-input-size: \"1.5MiB\" is not a size such as 4096, 512KiB or 64MiB"},
+        {"--http-max-input-size=1kB", "--http-max-input-size: \"1kB\" is not in 1KiB to 1GiB"},
+        {"--http-max-input-size=1B", "--http-max-input-size: \"1B\" is not in 1KiB to 1GiB"},
+        {"--http-max-input-size=99999999999GiB",
+         "--http-max-input-size: \"99999999999GiB\" is not in 1KiB to 1GiB"},
+        {"--drain-delay=1h", "--drain-delay: \"1h\" is not a time such as 30, 30s, 500ms or 2min"},
+        {"--drain-delay=61min", "--drain-delay: \"61min\" is not in 0 to 60min"},
+        {"--exit-on-error=yes", "--exit-on-error: \"yes\" is neither true nor false"},
+        {"--exit-on-error=True", "--exit-on-error: \"True\" is neither true nor false"},
+        {"--exit-on-error=1", "--exit-on-error: \"1\" is neither true nor false"},
+        {"--backend=gpu", "--backend: \"gpu\" is not one of cpu, blas"},
+        {"--backend=cp", "--backend: \"cp\" is not one of cpu, blas"},
+        {"--isa=avx", "--isa: \"avx\" is not one of auto, scalar, avx2, avx512"},
+        {"--grpc-address=a\nb", "--grpc-address: holds a control character"},
+        {"--grpc-address=a\x7f", "--grpc-address: holds a control character"},
+        {"--grpc-address=a\xC2\x85", "--grpc-address: holds a control character"},
+        {"--grpc-address=a\xE2\x80\xA8", "--grpc-address: holds a control character"},
+        {"--grpc-address=\xEF\xBB\xBFx", "--grpc-address: holds a control character"},
+        {"--grpc-address=\xEF\xBF\xBE", "--grpc-address: holds a control character"},
+        {"--load-model=../x",
+         "--load-model: \"../x\" is not a model name (letters, digits, _, - and ., not starting "
+         "with . or -)"},
+        {"--load-model=a,,b",
+         "--load-model: \"\" is not a model name (letters, digits, _, - and ., not starting "
+         "with . or -)"},
+        {"--load-model=a,b,a", "--load-model: \"a\" is named twice"},
+        {"--log-level=\x01\xff", "--log-level: \"??\" is not one of error, warn, info, debug"},
+    };
+    ASSERT_REFUSALS(BY_FLAG, cases);
+}
+END_TEST
+
+START_TEST(test_values_at_the_border_are_accepted)
+{
+    static const char *const accepted[] = {
+        "--grpc-port=0",           "--grpc-port=65535",
+        "--rows=1048576",          "--http-max-input-size=1KiB",
+        "--drain-delay=60min",     "--drain-delay=3600000ms",
+        "--exit-timeout-secs=30s", "--http-max-input-size=1073741824",
+        "--grpc-address=::1",      "--grpc-address=\xC2\xA0\xE2\x80\xA7\xEF\xBB\xBE",
+        "--load-model=A.b-c_9",
+    };
+    for (size_t i = 0; i < sizeof(accepted) / sizeof(accepted[0]); i++) {
+        struct base_error error;
+        enum base_status status = try_one(BY_FLAG, accepted[i], 0, &error);
+        ck_assert_msg(status == BASE_OK, "%s: %s", accepted[i], error.message);
+    }
+}
+END_TEST
+
+START_TEST(test_long_values)
+{
+    char flag[5000];
+    struct base_error error;
+    static const char address[] = "--grpc-address=";
+    fill(flag, sizeof(flag), address, "a");
+    flag[strlen(address) + 4095] = '\0';
+    ck_assert_int_eq(try_one(BY_FLAG, flag, 0, &error), BASE_OK);
+    flag[strlen(address) + 4095] = 'a';
+    flag[strlen(address) + 4096] = '\0';
+    ck_assert_int_eq(try_one(BY_FLAG, flag, 0, &error), BASE_INVALID_ARGUMENT);
+    ck_assert_str_eq(error.message, "--grpc-address: longer than 4095 bytes");
+    fill(flag, 200, "--isa=", "0123456789");
+    flag[200] = '\0';
+    ck_assert_int_eq(try_one(BY_FLAG, flag, 0, &error), BASE_INVALID_ARGUMENT);
+    ck_assert_str_eq(
+        error.message,
+        "--isa: "
+        "\"01234567890123456789012345678901234567890123456789012345678901234567890123..."
+        "\" is not one of auto, scalar, avx2, avx512");
+}
+END_TEST
+
+START_TEST(test_flags_that_are_refused)
+{
+    static const struct refusal cases[] = {
+        {"--grpc-prot=1", "unknown flag \"--grpc-prot\"; did you mean --grpc-port?"},
+        {"--GRPC_PORT=1", "unknown flag \"--GRPC_PORT\"; did you mean --grpc-port?"},
+        {"--grpc_port=1", "unknown flag \"--grpc_port\"; did you mean --grpc-port?"},
+        {"--verison", "unknown flag \"--verison\"; did you mean --version?"},
+        {"--rowss=1", "unknown flag \"--rowss\"; did you mean --rows?"},
+        {"--r=1", "unknown flag \"--r\"; --help lists them"},
+        {"--banana", "unknown flag \"--banana\"; --help lists them"},
+        {"--", "unknown flag \"--\"; --help lists them"},
+        {"-p", "\"-p\" is not a flag; flags start with --, and --help lists them"},
+        {"models", "\"models\" is not a flag; flags start with --, and --help lists them"},
+        {"", "\"\" is not a flag; flags start with --, and --help lists them"},
+        {"--grpc-port", "--grpc-port: has no value"},
+        {"--check-config=true", "--check-config: takes no value"},
+        {"--model-repository=again", "--model-repository: given twice"},
+    };
+    ASSERT_REFUSALS(BY_FLAG, cases);
+    const char *argv[] = {"cellbatchd", "--grpc-port", "--http-port"};
+    const struct cfg_input input = {3, argv, NULL};
+    struct cfg_config *config = NULL;
+    struct base_error error;
+    ck_assert_int_eq(cfg_load(&input, &config, &error), BASE_INVALID_ARGUMENT);
+    ck_assert_str_eq(error.message, "--grpc-port: has no value, a flag follows: \"--http-port\" (a "
+                                    "value with dashes is written --grpc-port=VALUE)");
+}
+END_TEST
+
+START_TEST(test_variables_that_are_refused)
+{
+    static const struct refusal cases[] = {
+        {"CELLBATCH_GRPC_PORT=80x", "CELLBATCH_GRPC_PORT: \"80x\" is not a whole number"},
+        {"CELLBATCH_GRPC_PROT=1",
+         "unknown variable \"CELLBATCH_GRPC_PROT\"; did you mean CELLBATCH_GRPC_PORT?"},
+        {"CELLBATCH_GRPC-PORT=1",
+         "unknown variable \"CELLBATCH_GRPC-PORT\"; did you mean CELLBATCH_GRPC_PORT?"},
+        {"CELLBATCH_CONFGI=x",
+         "unknown variable \"CELLBATCH_CONFGI\"; did you mean CELLBATCH_CONFIG?"},
+    };
+    ASSERT_REFUSALS(BY_ENVIRONMENT, cases);
+}
+END_TEST
+
+START_TEST(test_variables_that_are_passed_over)
+{
+    // Of the tests, of an orchestrator that links services, empty, without `=`, of tasks.
+    static const char *const others[] = {
+        "CELLBATCH_DATA=/x",
+        "CELLBATCH_SEED=3",
+        "CELLBATCH_PORT=tcp://10.0.0.1:8000",
+        "CELLBATCH_GRPC_PORT=",
+        "CELLBATCH_GRPC_PORT",
+        "CELLBATCH_SERVICE_HOST=10.0.0.1",
+        "CELLBATCH_=1",
+        "CELLBATCH",
+        "CELLBATCH_PORT_8001_TCP_PORT=8001",
+        "CELLBATCH_VERSION=1",
+        "CELLBATCH_CHECK_CONFIG=true",
+        "CELLBATCH_SERVICE_PORT_GRPC=8001",
+    };
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        struct base_error error;
+        enum base_status status = try_one(BY_ENVIRONMENT, others[i], 0, &error);
+        ck_assert_msg(status == BASE_OK, "%s: %s", others[i], error.message);
+    }
+}
+END_TEST
+
+START_TEST(test_keys_and_values_of_files_that_are_refused)
+{
+    static const struct refusal cases[] = {
+        {"rows: 1\ngrpc-port: 80x\n", "c.yaml:2:12: grpc-port: \"80x\" is not a whole number"},
+        {"rows: 1\n\n# x\ngrpc-prot: 1\n",
+         "c.yaml:4:1: unknown key \"grpc-prot\"; did you mean grpc-port?"},
+        {"banana: 1\n", "c.yaml:1:1: unknown key \"banana\""},
+        {"config: other.yaml\n", "c.yaml:1:1: unknown key \"config\""},
+        {"check-config: true\n", "c.yaml:1:1: unknown key \"check-config\""},
+        {"versoin: 1\n", "c.yaml:1:1: unknown key \"versoin\""},
+        {"rows: 1\ngrpc-port: 1\nrows: 2\n", "c.yaml:3:1: rows: given twice, first on line 1"},
+        {"grpc-port: 1\ngrpc_port: 1\n", "c.yaml:2:1: grpc-port: given twice, first on line 1"},
+        {"load-model: a\nload-model: b\n", "c.yaml:2:1: load-model: given twice, first on line 1"},
+        {"load-model: [a]\nload-model: [b]\n",
+         "c.yaml:2:1: load-model: given twice, first on line 1"},
+        {"load-model:\n  - a\n  - ../b\n",
+         "c.yaml:3:5: load-model: \"../b\" is not a model name (letters, digits, _, - and ., not "
+         "starting with . or -)"},
+        {"load-model: []\n", "c.yaml:1:14: an empty list"},
+        {"rows: [1]\n", "c.yaml:1:8: rows: takes one value, not a list"},
+        {"rows:\n", "c.yaml:1:6: rows: has no value"},
+        {"rows: ~\n", "c.yaml:1:7: rows: has no value"},
+        {"rows: null\n", "c.yaml:1:7: rows: has no value"},
+        {"rows: ''\n", "c.yaml:1:7: rows: has no value"},
+        {"rows: 010\n", "c.yaml:1:7: rows: \"010\" starts with a zero"},
+        {"allow-http: no\n", "c.yaml:1:13: allow-http: \"no\" is neither true nor false"},
+        {"backend: \"cpu\\0\"\n", "c.yaml:1:10: backend: \"cpu?\" is not one of cpu, blas"},
+        {"rows: \"1\\0\"\n", "c.yaml:1:7: rows: \"1?\" is not a whole number"},
+        {"grpc-address: |\n  a\n", "c.yaml:1:15: grpc-address: holds a control character"},
+    };
+    ASSERT_REFUSALS(BY_FILE, cases);
+}
+END_TEST
+
+START_TEST(test_yaml_that_is_refused)
+{
+    static const struct refusal cases[] = {
+        {"- rows\n", "c.yaml:1:1: expected lines of `key: value`"},
+        {"rows\n", "c.yaml:1:1: expected lines of `key: value`"},
+        {"rows: &a 1\n", "c.yaml:1:7: anchors (&) are not known here"},
+        {"&a rows: 1\n", "c.yaml:1:1: anchors (&) are not known here"},
+        {"rows: *a\n", "c.yaml:1:7: aliases (*) are not known here"},
+        {"rows: !!int 1\n", "c.yaml:1:7: tags (!) are not known here"},
+        {"rows: ! 1\n", "c.yaml:1:7: tags (!) are not known here"},
+        {"!!map\nrows: 1\n", "c.yaml:1:1: tags (!) are not known here"},
+        {"load-model: !!seq [a]\n", "c.yaml:1:13: tags (!) are not known here"},
+        {"load-model: &a [a]\n", "c.yaml:1:13: anchors (&) are not known here"},
+        {"rows: 1\n---\nrows: 2\n", "c.yaml:2:1: a second document is not known here"},
+        {"%YAML 1.1\n---\nrows: 1\n", "c.yaml:1:1: directives (%) are not known here"},
+        {"%TAG ! tag:x,1:\n---\nrows: 1\n", "c.yaml:1:1: directives (%) are not known here"},
+        {"rows: {a: 1}\n", "c.yaml:1:7: keys inside a value are not known here"},
+        {"server:\n  rows: 1\n", "c.yaml:2:3: keys inside a value are not known here"},
+        {"load-model: [[a]]\n", "c.yaml:1:14: a list inside a list is not known here"},
+        {"load-model: [{a: b}]\n", "c.yaml:1:14: keys inside a value are not known here"},
+        {"? [a]\n: 1\n", "c.yaml:1:3: a key must be a word"},
+        {"? {a: b}\n: 1\n", "c.yaml:1:3: a key must be a word"},
+        {"rows: 1\n  x: 2\n", "c.yaml:2:4: mapping values are not allowed in this context"},
+        {"rows: [1\n", "c.yaml:2:1: did not find expected ',' or ']'"},
+        {"rows: \"1\n", "c.yaml:2:1: found unexpected end of stream"},
+        {"\trows: 1\n", "c.yaml:1:1: found character that cannot start any token"},
+        {"rows: \xff\n", "c.yaml: at byte 6: invalid leading UTF-8 octet"},
+        {"rows: \x01\n", "c.yaml: at byte 6: control characters are not allowed"},
+    };
+    ASSERT_REFUSALS(BY_FILE, cases);
+}
+END_TEST
+
+START_TEST(test_files_that_say_nothing_are_accepted)
+{
+    static const char *const files[] = {"", "# only this\n", "---\n", "---\n# x\n...\n", "{}\n"};
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        struct base_error error;
+        enum base_status status = try_one(BY_FILE, files[i], strlen(files[i]), &error);
+        ck_assert_msg(status == BASE_OK, "%s: %s", files[i], error.message);
+    }
+}
+END_TEST
+
+START_TEST(test_deep_and_long_files_end_early)
+{
+    enum { BYTES = 1 << 20 };
+    char *file = base_alloc(BYTES);
+    ck_assert_ptr_nonnull(file);
+    struct base_error error;
+    fill(file, BYTES, "rows: ", "[");
+    ck_assert_int_eq(try_one(BY_FILE, file, BYTES, &error), BASE_INVALID_ARGUMENT);
+    ck_assert_str_eq(error.message, "c.yaml:1:8: a list inside a list is not known here");
+    fill(file, BYTES, "load-model: [", "a,");
+    ck_assert_int_eq(try_one(BY_FILE, file, BYTES, &error), BASE_INVALID_ARGUMENT);
+    ck_assert_str_eq(error.message, "c.yaml:1:8206: more than 4096 values");
+    base_free(file);
+}
+END_TEST
+
+START_TEST(test_model_config)
+{
+    struct cfg_model_config config;
+    struct base_error error;
+    const char good[] = "max_sequence_length: 12\n";
+    ck_assert_int_eq(cfg_model_config_parse("m", good, strlen(good), &config, &error), BASE_OK);
+    ck_assert_uint_eq(config.max_sequence_length, 12);
+    const char bad[] = "\nmax-sequence-lenght: 1\n";
+    ck_assert_int_eq(cfg_model_config_parse("m/config.yaml", bad, strlen(bad), &config, &error),
+                     BASE_INVALID_ARGUMENT);
+    ck_assert_str_eq(error.message, "m/config.yaml:2:1: unknown key \"max-sequence-lenght\"; did "
+                                    "you mean max-sequence-length?");
+    ck_assert_int_eq(cfg_model_config_load("/nonexistent/config.yaml", &config, &error), BASE_OK);
+    ck_assert_uint_eq(config.max_sequence_length, 0);
+    ck_assert_int_eq(cfg_model_config_load("/", &config, &error), BASE_INVALID_ARGUMENT);
+    ck_assert_str_eq(error.message, "/: Is a directory");
+}
+END_TEST
+
+START_TEST(test_model_config_when_allocations_fail)
+{
+    struct cfg_model_config config;
+    struct base_error error;
+    enum base_status status = BASE_INTERNAL;
+    for (uint64_t n = 1; status != BASE_OK; n++) {
+        ck_assert_uint_lt(n, 100);
+        base_alloc_fail_at(n);
+        status = cfg_model_config_parse("m", "max-sequence-length: 3", 22, &config, &error);
+        base_alloc_fail_at(0);
+        ck_assert(status == BASE_OK || status == BASE_RESOURCE_EXHAUSTED);
+    }
+    ck_assert_uint_eq(config.max_sequence_length, 3);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("config_errors");
+    TCase *values = tcase_create("values");
+    tcase_add_test(values, test_values_that_are_refused);
+    tcase_add_test(values, test_values_at_the_border_are_accepted);
+    tcase_add_test(values, test_long_values);
+    tcase_add_test(values, test_flags_that_are_refused);
+    tcase_add_test(values, test_variables_that_are_refused);
+    tcase_add_test(values, test_variables_that_are_passed_over);
+    suite_add_tcase(suite, values);
+    TCase *files = tcase_create("files");
+    tcase_add_test(files, test_keys_and_values_of_files_that_are_refused);
+    tcase_add_test(files, test_yaml_that_is_refused);
+    tcase_add_test(files, test_files_that_say_nothing_are_accepted);
+    tcase_add_test(files, test_deep_and_long_files_end_early);
+    tcase_add_test(files, test_model_config);
+    tcase_add_test(files, test_model_config_when_allocations_fail);
+    suite_add_tcase(suite, files);
+    return util_run(suite);
+}
