@@ -76,6 +76,14 @@ WORKER_SRCS = \
 
 # Without server/main.c, which is SERVER_MAIN.
 SERVER_SRCS = \
+  server/core.c \
+  server/core_metrics.c \
+  server/deadline.c \
+  server/engine.c \
+  server/process.c \
+  server/repository.c \
+  server/validate.c \
+  server/warm.c \
   server/about.c \
   server/grpc/codec.c \
   server/grpc/contents.c \

@@ -211,14 +211,14 @@ static struct sched__type *next_type(struct sched *sched, struct sched__queue *q
     return type;
 }
 
-struct cell_batch *sched_next(struct sched *sched, uint32_t index, uint64_t now_ns)
+struct cell_batch *sched_next(struct sched *sched, uint32_t queue_index, uint64_t now_ns)
 {
-    base_assert(index < sched->options.n_queues);
-    struct sched__queue *queue = &sched->queues[index];
+    base_assert(queue_index < sched->options.n_queues);
+    struct sched__queue *queue = &sched->queues[queue_index];
     if (queue->in_flight == sched->options.tasks_max) {
         return NULL;
     }
-    struct sched__type *type = next_type(sched, queue, index);
+    struct sched__type *type = next_type(sched, queue, queue_index);
     if (type == NULL) {
         return NULL;
     }

@@ -90,7 +90,7 @@ static struct sched_node *node_at(struct sched_builder *builder, sched_node_id i
     return &builder->graph->nodes[id];
 }
 
-static struct cell_ref host_ref(const void *host, int64_t stride_bytes)
+struct cell_ref sched_host_ref(const void *host, int64_t stride_bytes)
 {
     // Inputs are only read; one type of reference serves both directions.
     union {
@@ -101,21 +101,21 @@ static struct cell_ref host_ref(const void *host, int64_t stride_bytes)
         .kind = CELL_REF_HOST, .host = address.out, .stride_bytes = stride_bytes};
 }
 
-void sched_builder_input_host(struct sched_builder *builder, sched_node_id id, uint32_t input,
+void sched_builder_input_host(struct sched_builder *builder, sched_node_id node_id, uint32_t input,
                               const void *host, int64_t stride_bytes)
 {
-    struct sched_node *node = node_at(builder, id);
+    struct sched_node *node = node_at(builder, node_id);
     if (node != NULL && builder_need(builder, input < node->type->def.n_inputs, "no such input")) {
-        node->wiring.inputs[input] = host_ref(host, stride_bytes);
+        node->wiring.inputs[input] = sched_host_ref(host, stride_bytes);
     }
 }
 
-void sched_builder_init_host(struct sched_builder *builder, sched_node_id id, uint32_t state,
+void sched_builder_init_host(struct sched_builder *builder, sched_node_id node_id, uint32_t state,
                              const void *host)
 {
-    struct sched_node *node = node_at(builder, id);
+    struct sched_node *node = node_at(builder, node_id);
     if (node != NULL && builder_need(builder, state < node->type->def.n_states, "no such state")) {
-        node->wiring.init[state] = host_ref(host, 0);
+        node->wiring.init[state] = sched_host_ref(host, 0);
     }
 }
 
@@ -137,22 +137,21 @@ static struct cell_emit *emit_add(struct sched_builder *builder, struct sched_no
     return emit;
 }
 
-void sched_builder_emit_host(struct sched_builder *builder, sched_node_id id,
-                             enum cell_emit_what what, enum cell_emit_when when, uint32_t index,
-                             void *host, int64_t stride_bytes)
+void sched_builder_emit(struct sched_builder *builder, sched_node_id node_id, struct cell_emit emit)
 {
-    struct sched_node *node = node_at(builder, id);
-    struct cell_emit *emit = node == NULL ? NULL : emit_add(builder, node, what, when, index);
-    if (emit != NULL) {
-        emit->to = host_ref(host, stride_bytes);
+    struct sched_node *node = node_at(builder, node_id);
+    struct cell_emit *added =
+        node == NULL ? NULL : emit_add(builder, node, emit.what, emit.when, emit.index);
+    if (added != NULL) {
+        added->to = emit.to;
     }
 }
 
-sched_value_id sched_builder_value(struct sched_builder *builder, sched_node_id id,
+sched_value_id sched_builder_value(struct sched_builder *builder, sched_node_id node_id,
                                    enum cell_emit_what what, uint32_t index)
 {
     struct sched_graph *graph = builder->graph;
-    struct sched_node *node = node_at(builder, id);
+    struct sched_node *node = node_at(builder, node_id);
     if (node == NULL || !builder_need(builder, graph->n_values < builder->values_max,
                                       "more values than announced")) {
         return 0;
@@ -166,7 +165,7 @@ sched_value_id sched_builder_value(struct sched_builder *builder, sched_node_id 
     value->layout = what == CELL_EMIT_OUTPUT ? node->type->output_layouts[index]
                                              : node->type->state_layouts[index];
     // Until it is allocated a value's row field remembers its writer, for the edges.
-    value->row = id;
+    value->row = node_id;
     node->writes[node->n_writes++] =
         (struct sched_patch){.value = graph->n_values, .ref = &emit->to};
     return graph->n_values++;
@@ -184,7 +183,7 @@ static void edge_add(struct sched_builder *builder, sched_node_id from, sched_no
     graph->n_edges++;
 }
 
-static void read_value(struct sched_builder *builder, sched_node_id id, struct cell_ref *ref,
+static void read_value(struct sched_builder *builder, sched_node_id node_id, struct cell_ref *ref,
                        uint32_t layout, sched_value_id value_id)
 {
     struct sched_graph *graph = builder->graph;
@@ -195,43 +194,44 @@ static void read_value(struct sched_builder *builder, sched_node_id id, struct c
     if (!builder_need(builder, value->layout == layout, "a value of another shape")) {
         return;
     }
-    struct sched_node *node = &graph->nodes[id];
+    struct sched_node *node = &graph->nodes[node_id];
     *ref = (struct cell_ref){.kind = CELL_REF_VALUE, .row = CELL_ROW_NONE};
     node->reads[node->n_reads++] = (struct sched_patch){.value = value_id, .ref = ref};
     value->readers_left++;
-    edge_add(builder, value->row, id);
+    edge_add(builder, value->row, node_id);
 }
 
-void sched_builder_input_value(struct sched_builder *builder, sched_node_id id, uint32_t input,
-                               sched_value_id value)
+void sched_builder_input_value(struct sched_builder *builder, sched_node_id node_id, uint32_t input,
+                               sched_value_id value_id)
 {
-    struct sched_node *node = node_at(builder, id);
+    struct sched_node *node = node_at(builder, node_id);
     if (node != NULL && builder_need(builder, input < node->type->def.n_inputs, "no such input")) {
         if (builder_need(builder, node->wiring.inputs[input].kind == CELL_REF_ZERO,
                          "an input bound twice")) {
-            read_value(builder, id, &node->wiring.inputs[input], node->type->input_layouts[input],
-                       value);
+            read_value(builder, node_id, &node->wiring.inputs[input],
+                       node->type->input_layouts[input], value_id);
         }
     }
 }
 
-void sched_builder_init_value(struct sched_builder *builder, sched_node_id id, uint32_t state,
-                              sched_value_id value)
+void sched_builder_init_value(struct sched_builder *builder, sched_node_id node_id, uint32_t state,
+                              sched_value_id value_id)
 {
-    struct sched_node *node = node_at(builder, id);
+    struct sched_node *node = node_at(builder, node_id);
     if (node != NULL && builder_need(builder, state < node->type->def.n_states, "no such state")) {
         if (builder_need(builder, node->wiring.init[state].kind == CELL_REF_ZERO,
                          "a state bound twice")) {
-            read_value(builder, id, &node->wiring.init[state], node->type->state_layouts[state],
-                       value);
+            read_value(builder, node_id, &node->wiring.init[state],
+                       node->type->state_layouts[state], value_id);
         }
     }
 }
 
-void sched_builder_after(struct sched_builder *builder, sched_node_id node, sched_node_id producer)
+void sched_builder_after(struct sched_builder *builder, sched_node_id node_id,
+                         sched_node_id producer)
 {
-    if (builder_need(builder, node < builder->graph->n_nodes, "no such node")) {
-        edge_add(builder, producer, node);
+    if (builder_need(builder, node_id < builder->graph->n_nodes, "no such node")) {
+        edge_add(builder, producer, node_id);
     }
 }
 

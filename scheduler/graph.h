@@ -109,26 +109,29 @@ sched_node_id sched_builder_node(struct sched_builder *builder, const struct cel
                                  uint32_t steps, uint32_t emits_max);
 
 /* Input or initial state from request memory: host + step * stride_bytes. */
-void sched_builder_input_host(struct sched_builder *builder, sched_node_id node, uint32_t input,
+void sched_builder_input_host(struct sched_builder *builder, sched_node_id node_id, uint32_t input,
                               const void *host, int64_t stride_bytes);
-void sched_builder_init_host(struct sched_builder *builder, sched_node_id node, uint32_t state,
+void sched_builder_init_host(struct sched_builder *builder, sched_node_id node_id, uint32_t state,
                              const void *host);
 
-/* Emit to request memory. */
-void sched_builder_emit_host(struct sched_builder *builder, sched_node_id node,
-                             enum cell_emit_what what, enum cell_emit_when when, uint32_t index,
-                             void *host, int64_t stride_bytes);
+/* A place in request memory: host + step * stride_bytes. */
+struct cell_ref sched_host_ref(const void *host, int64_t stride_bytes);
+
+/* Emit to request memory: emit.to is a sched_host_ref(). */
+void sched_builder_emit(struct sched_builder *builder, sched_node_id node_id,
+                        struct cell_emit emit);
 
 /* A value row with output or state `index` of the node after its last step. */
-sched_value_id sched_builder_value(struct sched_builder *builder, sched_node_id node,
+sched_value_id sched_builder_value(struct sched_builder *builder, sched_node_id node_id,
                                    enum cell_emit_what what, uint32_t index);
-void sched_builder_input_value(struct sched_builder *builder, sched_node_id node, uint32_t input,
-                               sched_value_id value);
-void sched_builder_init_value(struct sched_builder *builder, sched_node_id node, uint32_t state,
-                              sched_value_id value);
+void sched_builder_input_value(struct sched_builder *builder, sched_node_id node_id, uint32_t input,
+                               sched_value_id value_id);
+void sched_builder_init_value(struct sched_builder *builder, sched_node_id node_id, uint32_t state,
+                              sched_value_id value_id);
 
 /* The node reads what producer emits to request memory: it waits for all of it. */
-void sched_builder_after(struct sched_builder *builder, sched_node_id node, sched_node_id producer);
+void sched_builder_after(struct sched_builder *builder, sched_node_id node_id,
+                         sched_node_id producer);
 
 /* Partitions into subgraphs and counts the needs. RESOURCE_EXHAUSTED (arena), INVALID_ARGUMENT
  * (limits, a bad index, a layout that does not fit) in *error. */

@@ -72,7 +72,7 @@ void sched_cancel_all(struct sched *sched, enum base_status status, uint64_t now
 
 /* Forms the next batch for a queue, or returns NULL: nothing ready for it, or tasks_max in flight.
  * The batch is the device's until sched_retire(). */
-struct cell_batch *sched_next(struct sched *sched, uint32_t queue, uint64_t now_ns);
+struct cell_batch *sched_next(struct sched *sched, uint32_t queue_index, uint64_t now_ns);
 
 /* Takes a completed batch back, in the queue's order; batch.steps_done, rows and status as the
  * device left them. */

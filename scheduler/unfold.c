@@ -75,8 +75,11 @@ static uint8_t *spill_of(struct unfolding *u, struct row_state *row, uint32_t st
             u->status = BASE_RESOURCE_EXHAUSTED;
             return NULL;
         }
-        sched_builder_emit_host(&u->builder, row->nodes[stage], CELL_EMIT_OUTPUT, CELL_EMIT_EACH,
-                                output, *spill, (int64_t)*stride);
+        sched_builder_emit(&u->builder, row->nodes[stage],
+                           (struct cell_emit){.what = CELL_EMIT_OUTPUT,
+                                              .when = CELL_EMIT_EACH,
+                                              .index = output,
+                                              .to = sched_host_ref(*spill, (int64_t)*stride)});
     }
     return *spill;
 }
@@ -147,11 +150,14 @@ static void emit_output(struct unfolding *u, const struct row_state *row, uint32
         return;
     }
     bool each = source->kind == CELL_SOURCE_EACH;
-    sched_builder_emit_host(
+    bool is_state = source->kind == CELL_SOURCE_LAST_STATE;
+    sched_builder_emit(
         &u->builder, row->nodes[source->stage],
-        source->kind == CELL_SOURCE_LAST_STATE ? CELL_EMIT_STATE : CELL_EMIT_OUTPUT,
-        each ? CELL_EMIT_EACH : CELL_EMIT_LAST, source->index,
-        tensor->data + row->row * tensor->batch_bytes, each ? tensor->step_bytes : 0);
+        (struct cell_emit){.what = is_state ? CELL_EMIT_STATE : CELL_EMIT_OUTPUT,
+                           .when = each ? CELL_EMIT_EACH : CELL_EMIT_LAST,
+                           .index = source->index,
+                           .to = sched_host_ref(tensor->data + row->row * tensor->batch_bytes,
+                                                each ? tensor->step_bytes : 0)});
 }
 
 static void unfold_row(struct unfolding *u, struct row_state *row)

@@ -10,6 +10,52 @@
 #include "base/hist.h"
 #include "server/request.h"
 
+struct srv_engine;
+struct srv_loop;
+
+/* ---- Life cycle: create, models, start, [stopping, refuse, cancel], close, free ---- */
+
+struct srv_core_options {
+    uint32_t queue_max;                 /* requests that may wait for rows */
+    enum base_status queue_full_status; /* RESOURCE_EXHAUSTED or UNAVAILABLE */
+    uint32_t sequence_length_max;
+    bool strict_readiness; /* ready only when every model is */
+};
+
+/* Engine and loop outlive core. RESOURCE_EXHAUSTED. */
+enum base_status srv_core_create(struct srv_loop *loop, struct srv_engine *engine,
+                                 const struct srv_core_options *options, struct srv_core **out)
+    __attribute__((warn_unused_result));
+/* After srv_core_close() and one more turn of the loop; nothing waiting or running. */
+void srv_core_free(struct srv_core *core);
+void srv_core_close(struct srv_core *core); /* closes the timer's handle */
+
+struct srv_model_source {
+    const char *name, *version;
+    struct cell_model *cells; /* core's from now on; NULL: the model is unavailable for `reason` */
+    const char *reason;
+    uint32_t sequence_length_max; /* 0 = the server's */
+};
+
+/* Adds a version before srv_core_warm(). ALREADY_EXISTS, RESOURCE_EXHAUSTED: cells stay the
+ * caller's. */
+enum base_status srv_core_add_model(struct srv_core *core, const struct srv_model_source *source,
+                                    struct base_error *error);
+
+/* Once, the engine running: sends one short sequence of zeros through each model and makes it READY
+ * when it comes back; warmed is called on the loop thread when all have. */
+void srv_core_warm(struct srv_core *core, void (*warmed)(void *context), void *context);
+
+/* Drain, in this order: not ready any more, but requests are served; new ones are refused with
+ * UNAVAILABLE; what is left is cancelled with UNAVAILABLE. */
+void srv_core_set_stopping(struct srv_core *core);
+void srv_core_refuse_new(struct srv_core *core);
+void srv_core_cancel_all(struct srv_core *core);
+/* Calls idle once, as soon as nothing waits or runs: perhaps before this returns. */
+void srv_core_when_idle(struct srv_core *core, void (*idle)(void *context), void *context);
+
+/* ---- Models ---- */
+
 enum srv_model_state { SRV_MODEL_LOADING, SRV_MODEL_READY, SRV_MODEL_UNAVAILABLE };
 
 /* One number of the statistics extension: how often, and nanoseconds in all. */

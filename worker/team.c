@@ -162,12 +162,12 @@ enum base_status wrk_team_create(const struct wrk_team_options *options, struct 
     return BASE_OK;
 }
 
-void wrk_team_free(struct cell_team *face)
+void wrk_team_free(struct cell_team *cell_team)
 {
-    if (face == NULL) {
+    if (cell_team == NULL) {
         return;
     }
-    struct team *team = (struct team *)face->context;
+    struct team *team = (struct team *)cell_team->context;
     atomic_store_explicit(&team->stop, true, memory_order_release);
     for (uint32_t i = 1; i <= team->n_threads; i++) {
         base_event_signal(&team->members[i].wake);

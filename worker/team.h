@@ -21,6 +21,6 @@ struct wrk_team_options {
 enum base_status wrk_team_create(const struct wrk_team_options *options, struct cell_team **out);
 
 /* Not during run(). Joins the threads. */
-void wrk_team_free(struct cell_team *team);
+void wrk_team_free(struct cell_team *cell_team);
 
 #endif

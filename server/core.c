@@ -1,0 +1,227 @@
+/* The server without its front ends: models, readiness, drain.
+ *
+ * Data: the table of models sorted by name and version, counters, and the flights (process.c).
+ * Thread: the loop thread. */
+#include "server/core.h"
+
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "server/core_state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum base_status srv_core_create(struct srv_loop *loop, struct srv_engine *engine,
+                                 const struct srv_core_options *options, struct srv_core **out)
+{
+    struct srv_core *core = base_alloc(sizeof(*core));
+    if (core == NULL) {
+        return BASE_RESOURCE_EXHAUSTED;
+    }
+    core->options = *options;
+    core->loop = loop;
+    core->engine = engine;
+    core->timer_at_ns = BASE_NEVER;
+    srv_deadlines_init(&core->deadlines);
+    int failed = uv_timer_init(&loop->uv, &core->timer);
+    base_assert(failed == 0); // it cannot fail
+    core->timer.data = core;
+    *out = core;
+    return BASE_OK;
+}
+
+void srv_core_close(struct srv_core *core)
+{
+    uv_close(srv_uv_handle(&core->timer), NULL);
+}
+
+void srv_core_free(struct srv_core *core)
+{
+    base_assert(core->waiting.first == NULL && core->running.first == NULL);
+    for (uint32_t i = 0; i < core->n_models; i++) {
+        if (core->models[i]->cells != NULL) {
+            cell_model_free(srv_engine_registry(core->engine), core->models[i]->cells);
+        }
+        base_free(core->models[i]);
+    }
+    base_free((void *)core->models);
+    srv_deadlines_release(&core->deadlines);
+    base_free(core);
+}
+
+/* ---- Models ---- */
+
+/* By name, then by version number. */
+static int compare_models(const char *name_a, const char *version_a, const struct srv_model *b)
+{
+    int by_name = strcmp(name_a, b->name);
+    if (by_name != 0) {
+        return by_name;
+    }
+    unsigned long long a = strtoull(version_a, NULL, 10);
+    unsigned long long other = strtoull(b->version, NULL, 10);
+    return a < other ? -1 : a > other ? 1 : 0;
+}
+
+static struct srv_model_entry *entry_create(const struct srv_model_source *source)
+{
+    struct srv_model_entry *entry = base_alloc(sizeof(*entry));
+    if (entry == NULL) {
+        return NULL;
+    }
+    struct srv_model *face = &entry->face;
+    bool broken = source->cells == NULL;
+    snprintf(face->name, sizeof(face->name), "%s", source->name);
+    snprintf(face->version, sizeof(face->version), "%s", source->version);
+    snprintf(face->reason, sizeof(face->reason), "%s", broken ? source->reason : "");
+    face->state = broken ? SRV_MODEL_UNAVAILABLE : SRV_MODEL_LOADING;
+    base_hist_init(&face->duration_ns);
+    base_hist_init(&face->queue_ns);
+    entry->cells = source->cells;
+    return entry;
+}
+
+/* Where the version belongs in the sorted table; *is_there: it stands there already. */
+static uint32_t place_of(const struct srv_core *core, const struct srv_model_source *source,
+                         bool *is_there)
+{
+    uint32_t place = 0;
+    int order = 1;
+    while (place < core->n_models) {
+        order = compare_models(source->name, source->version, &core->models[place]->face);
+        if (order <= 0) {
+            break;
+        }
+        place++;
+    }
+    *is_there = order == 0;
+    return place;
+}
+
+enum base_status srv_core_add_model(struct srv_core *core, const struct srv_model_source *source,
+                                    struct base_error *error)
+{
+    bool is_there = false;
+    uint32_t place = place_of(core, source, &is_there);
+    if (is_there) {
+        return base_fail(error, BASE_ALREADY_EXISTS, "model '%s' has version %s twice",
+                         source->name, source->version);
+    }
+    struct srv_model_entry *entry = entry_create(source);
+    struct srv_model_entry **models =
+        base_realloc((void *)core->models, (core->n_models + 1) * sizeof(struct srv_model_entry *));
+    if (models != NULL) {
+        core->models = models;
+    }
+    if (entry == NULL || models == NULL) {
+        base_free(entry);
+        return base_fail(error, BASE_RESOURCE_EXHAUSTED, "out of memory");
+    }
+    entry->limits.sequence_length_max = source->sequence_length_max > 0
+                                            ? source->sequence_length_max
+                                            : core->options.sequence_length_max;
+    memmove((void *)&models[place + 1], (void *)&models[place],
+            (core->n_models - place) * sizeof(struct srv_model_entry *));
+    models[place] = entry;
+    core->n_models++;
+    return BASE_OK;
+}
+
+uint32_t srv_core_models(const struct srv_core *core)
+{
+    return core->n_models;
+}
+
+const struct srv_model *srv_core_model_at(const struct srv_core *core, uint32_t index)
+{
+    base_assert(index < core->n_models);
+    return &core->models[index]->face;
+}
+
+enum base_status srv_core_find_model(const struct srv_core *core, const char *name,
+                                     const char *version, const struct srv_model **out,
+                                     struct base_error *error)
+{
+    bool any_version = version == NULL || version[0] == '\0';
+    bool name_known = false;
+    *out = NULL;
+    for (uint32_t i = 0; i < core->n_models; i++) {
+        const struct srv_model *model = &core->models[i]->face;
+        if (strcmp(model->name, name) == 0) {
+            name_known = true;
+            if (any_version || strcmp(model->version, version) == 0) {
+                *out = model; // sorted, so the last is the highest
+            }
+        }
+    }
+    if (*out != NULL) {
+        return BASE_OK;
+    }
+    if (name_known) {
+        return base_fail(error, BASE_NOT_FOUND, "model '%.100s' has no version '%.20s'", name,
+                         version);
+    }
+    return base_fail(error, BASE_NOT_FOUND, "no model '%.100s' here", name);
+}
+
+bool srv_core_is_ready(const struct srv_core *core)
+{
+    if (core->stopping || core->warming != NULL) {
+        return false;
+    }
+    uint32_t ready = 0;
+    for (uint32_t i = 0; i < core->n_models; i++) {
+        ready += core->models[i]->face.state == SRV_MODEL_READY ? 1 : 0;
+    }
+    return core->options.strict_readiness ? ready == core->n_models : true;
+}
+
+bool srv_core_is_draining(const struct srv_core *core)
+{
+    return core->stopping;
+}
+
+/* ---- Drain ---- */
+
+void srv_core_set_stopping(struct srv_core *core)
+{
+    core->stopping = true;
+}
+
+void srv_core_refuse_new(struct srv_core *core)
+{
+    core->stopping = true;
+    core->refusing = true;
+}
+
+void srv_core__check_idle(struct srv_core *core)
+{
+    if (core->idle != NULL && core->waiting.first == NULL && core->running.first == NULL) {
+        void (*idle)(void *context) = core->idle;
+        core->idle = NULL;
+        idle(core->idle_context);
+    }
+}
+
+void srv_core_when_idle(struct srv_core *core, void (*idle)(void *context), void *context)
+{
+    base_assert(core->idle == NULL);
+    core->idle = idle;
+    core->idle_context = context;
+    srv_core__check_idle(core);
+}
+
+/* ---- Counters ---- */
+
+const struct srv_counters *srv_core_counters(const struct srv_core *core)
+{
+    return &core->counters;
+}
+
+void srv_core_count_refused(struct srv_core *core, enum srv_protocol protocol,
+                            enum base_status status)
+{
+    core->counters.requests_total[protocol][status]++;
+}

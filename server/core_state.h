@@ -1,0 +1,76 @@
+/* The core's inside, shared by core.c (models, drain), process.c (request life), warm.c and
+ * core_metrics.c. Private to these. Loop thread, but for the two messages that jobs post. */
+#ifndef SERVER_CORE_STATE_H
+#define SERVER_CORE_STATE_H
+
+#include "server/core.h"
+#include "server/deadline.h"
+#include "server/engine.h"
+#include "server/loop.h"
+#include "server/validate.h"
+
+struct srv_model_entry {
+    struct srv_model face; /* first: found models are faces of entries */
+    struct cell_model *cells;
+    struct srv_limits limits;
+};
+
+enum srv_phase { SRV_PHASE_WAITING, SRV_PHASE_RUNNING };
+
+/* A request between start and done; in the request's arena. */
+struct srv_flight {
+    struct srv_core *core;
+    struct srv_request *request;
+    struct srv_model_entry *model;
+    struct srv_flight *next, *previous; /* in core's waiting or running list */
+    enum srv_phase phase;
+    bool cancel_posted;         /* the pool has been or is being told */
+    bool finished, cancel_seen; /* what has come back from the pool */
+    uint32_t n_rows;            /* of the batch axis */
+    uint64_t validated_ns;      /* how long checking and unfolding took */
+    struct srv_deadline deadline;
+    struct srv_job job;
+    struct base_message finished_message, cancelled_message;
+};
+
+struct srv_flights {
+    struct srv_flight *first, *last;
+};
+
+struct srv_core {
+    struct srv_core_options options;
+    struct srv_loop *loop;
+    struct srv_engine *engine;
+    struct srv_model_entry **models;
+    uint32_t n_models;
+    struct srv_counters counters;
+    struct srv_flights waiting, running;
+    struct srv_deadlines deadlines;
+    uv_timer_t timer;
+    uint64_t timer_at_ns; /* what the timer is armed for; BASE_NEVER = not armed */
+    bool stopping, refusing;
+    void (*idle)(void *context);
+    void *idle_context;
+    struct srv_warming *warming;
+};
+
+/* The entry whose face it is. */
+static inline struct srv_model_entry *srv_model_entry_of(const struct srv_model *model)
+{
+    union {
+        const struct srv_model *in;
+        struct srv_model_entry *out;
+    } face = {.in = model};
+    return face.out;
+}
+
+/* As srv_request_start(), the model given: warm-up uses it before the model is ready. */
+void srv_core__start(struct srv_core *core, struct srv_request *request,
+                     struct srv_model_entry *model);
+
+/* Calls the idle callback if it is due. */
+void srv_core__check_idle(struct srv_core *core);
+
+void srv_core__timer_fired(uv_timer_t *timer);
+
+#endif

@@ -1,0 +1,300 @@
+/* Wiring of scheduler, worker and backend.
+ *
+ * Data: the pool and the scheduler, which of the registry's types and layouts are loaded, and what
+ * each layout needs per chain. Threads: models and admission on the loop thread; the scheduler is
+ * touched by the pool thread alone, through messages embedded in the jobs. */
+#include "server/engine.h"
+
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "scheduler/unfold.h"
+#include "worker/pool.h"
+
+#include <string.h>
+
+/* Memory that unfolding one short sequence may take when a model is added. */
+#define PROBE_BYTES ((size_t)1 << 20)
+
+struct srv_engine {
+    struct srv_engine_options options;
+    struct cell_registry *registry;
+    struct wrk_pool *pool;
+    struct sched *sched;
+    struct sched_admission admission;
+    struct cell_device_caps caps;
+    bool type_loaded[CELL_TYPES_MAX];
+    uint32_t priority[CELL_TYPES_MAX];         /* the highest place in any model */
+    uint32_t rows_per_chain[CELL_LAYOUTS_MAX]; /* the most that one chain of any model needs */
+    bool running;
+};
+
+void srv_engine_options_init(struct srv_engine_options *options)
+{
+    *options = (struct srv_engine_options){.backend = cell_backend_find("cpu"),
+                                           .isa = "auto",
+                                           .teams = 1,
+                                           .team_threads = 1,
+                                           .spin_ns = 20 * BASE_NS_PER_US,
+                                           .rows = 4096,
+                                           .batch_rows_max = 64,
+                                           .tasks_max = 5};
+}
+
+/* ---- Batch source: what the pool pulls from ---- */
+
+static struct cell_batch *source_next(void *context, uint32_t queue, uint64_t now_ns)
+{
+    struct srv_engine *engine = context;
+    return sched_next(engine->sched, queue, now_ns);
+}
+
+static void source_retire(void *context, struct cell_batch *batch, uint64_t now_ns)
+{
+    struct srv_engine *engine = context;
+    sched_retire(engine->sched, batch, now_ns);
+}
+
+static void after_turn(void *context, uint64_t now_ns)
+{
+    struct srv_engine *engine = context;
+    struct sched_graph *next = NULL;
+    for (struct sched_graph *graph = sched_take_finished(engine->sched); graph != NULL;
+         graph = next) {
+        // finished() gives the graph's memory to another thread, so its link is read before.
+        next = graph->next_finished;
+        struct srv_job *job = graph->user;
+        job->finished(job);
+    }
+    (void)now_ns;
+}
+
+/* ---- Life cycle ---- */
+
+static enum base_status sched_open(struct srv_engine *engine)
+{
+    const struct srv_engine_options *options = &engine->options;
+    struct sched_options sched;
+    sched_options_init(&sched);
+    sched.n_queues = wrk_pool_queues(engine->pool);
+    sched.rows_max = options->batch_rows_max;
+    sched.tasks_max = options->tasks_max;
+    // A queue that computes inside pump() has one batch at a time and can be interrupted. One that
+    // runs behind our back is kept busy by several short batches instead.
+    sched.interruptible = engine->caps.pumped;
+    uint32_t bound = engine->caps.pumped ? UINT32_MAX : sched.run_steps_shared;
+    sched.run_steps_max = options->run_steps_max > 0 && options->run_steps_max < bound
+                              ? options->run_steps_max
+                              : bound;
+    for (uint32_t q = 0; q < sched.n_queues; q++) {
+        sched.attention[q] = wrk_pool_attention(engine->pool, q);
+    }
+    return sched_create(&sched, &engine->sched);
+}
+
+enum base_status srv_engine_create(const struct srv_engine_options *options,
+                                   struct srv_engine **out, struct base_error *error)
+{
+    struct srv_engine *engine = base_alloc(sizeof(*engine));
+    if (engine == NULL) {
+        return base_fail(error, BASE_RESOURCE_EXHAUSTED, "out of memory");
+    }
+    engine->options = *options;
+    enum base_status status = cell_registry_create(&engine->registry);
+    if (status == BASE_OK) {
+        struct wrk_pool_options pool = {.backend = options->backend,
+                                        .isa = options->isa,
+                                        .teams = options->teams,
+                                        .team_threads = options->team_threads,
+                                        .batches_queued_max = options->tasks_max,
+                                        .spin_ns = options->spin_ns,
+                                        .pin = options->pin};
+        status = wrk_pool_create(&pool, &engine->pool, error);
+    } else {
+        base_fail(error, status, "out of memory");
+    }
+    if (status == BASE_OK) {
+        options->backend->caps(wrk_pool_device(engine->pool), &engine->caps);
+        status = sched_open(engine);
+        if (status != BASE_OK) {
+            base_fail(error, status, "out of memory");
+        }
+    }
+    if (status != BASE_OK) {
+        srv_engine_free(engine);
+        return status;
+    }
+    *out = engine;
+    return BASE_OK;
+}
+
+void srv_engine_free(struct srv_engine *engine)
+{
+    if (engine == NULL) {
+        return;
+    }
+    base_assert(!engine->running);
+    for (uint32_t t = 0; t < CELL_TYPES_MAX; t++) {
+        if (engine->type_loaded[t]) {
+            engine->options.backend->type_unload(wrk_pool_device(engine->pool),
+                                                 cell_registry_type(engine->registry, t));
+        }
+    }
+    sched_free(engine->sched);
+    wrk_pool_free(engine->pool);
+    cell_registry_free(engine->registry);
+    base_free(engine);
+}
+
+struct cell_registry *srv_engine_registry(struct srv_engine *engine)
+{
+    return engine->registry;
+}
+
+/* ---- Models ---- */
+
+/* Unfolds one chain of two steps and notes which rows it needs. */
+static enum base_status probe_needs(struct srv_engine *engine, const struct cell_model *model,
+                                    struct base_error *error)
+{
+    const uint32_t steps = 2;
+    struct sched_tensor inputs[CELL_TENSORS_MAX] = {{0}};
+    struct sched_tensor outputs[CELL_TENSORS_MAX] = {{0}};
+    struct sched_sequences sequences = {
+        .model = model, .n_rows = 1, .steps = &steps, .inputs = inputs, .outputs = outputs};
+    struct base_arena arena;
+    base_arena_init(&arena, PROBE_BYTES / 16, PROBE_BYTES);
+    struct sched_graph *graph = NULL;
+    enum base_status status = sched_unfold_chain(&sequences, &arena, &graph, error);
+    if (status == BASE_OK) {
+        for (uint32_t i = 0; i < graph->n_needs; i++) {
+            uint32_t *rows = &engine->rows_per_chain[graph->needs[i].layout];
+            *rows = graph->needs[i].rows > *rows ? graph->needs[i].rows : *rows;
+        }
+    }
+    base_arena_release(&arena);
+    return status;
+}
+
+static enum base_status add_type(struct srv_engine *engine, const struct cell_type *type,
+                                 uint32_t place, struct base_error *error)
+{
+    if (!engine->type_loaded[type->id]) {
+        BASE_TRY(engine->options.backend->type_load(wrk_pool_device(engine->pool), type, error));
+        engine->type_loaded[type->id] = true;
+    }
+    // Later in the graph first.
+    uint32_t *priority = &engine->priority[type->id];
+    *priority = place > *priority ? place : *priority;
+    if (sched_type_set(engine->sched, type, *priority, 0) != BASE_OK) {
+        return base_fail(error, BASE_RESOURCE_EXHAUSTED, "out of memory");
+    }
+    return BASE_OK;
+}
+
+enum base_status srv_engine_add_model(struct srv_engine *engine, const struct cell_model *model,
+                                      struct base_error *error)
+{
+    base_assert(!engine->running);
+    for (uint32_t s = 0; s < model->n_stages; s++) {
+        BASE_TRY(add_type(engine, model->stages[s].type, s, error));
+    }
+    return probe_needs(engine, model, error);
+}
+
+static enum base_status rows_open(struct srv_engine *engine, struct base_error *error)
+{
+    struct cell_device *device = wrk_pool_device(engine->pool);
+    for (uint32_t l = 0; l < cell_registry_layouts(engine->registry); l++) {
+        if (engine->rows_per_chain[l] == 0) {
+            continue;
+        }
+        uint64_t rows = (uint64_t)engine->options.rows * engine->rows_per_chain[l];
+        uint32_t capacity = rows < UINT32_MAX / 2 ? (uint32_t)rows : UINT32_MAX / 2;
+        BASE_TRY(engine->options.backend->rows_open(
+            device, l, cell_registry_layout(engine->registry, l), capacity, error));
+        enum base_status status = sched_layout_open(engine->sched, l, capacity);
+        if (status != BASE_OK) {
+            return base_fail(error, status, "no memory for %u rows", capacity);
+        }
+        engine->admission.capacity[l] = capacity;
+    }
+    return BASE_OK;
+}
+
+enum base_status srv_engine_start(struct srv_engine *engine, struct base_error *error)
+{
+    base_assert(!engine->running);
+    BASE_TRY(rows_open(engine, error));
+    struct cell_batch_source source = {
+        .context = engine, .next = source_next, .retire = source_retire};
+    enum base_status status = wrk_pool_start(engine->pool, source, after_turn);
+    if (status != BASE_OK) {
+        return base_fail(error, status, "cannot start the pool's threads");
+    }
+    engine->running = true;
+    return BASE_OK;
+}
+
+void srv_engine_stop(struct srv_engine *engine)
+{
+    base_assert(engine->running);
+    wrk_pool_stop(engine->pool);
+    base_assert(sched_graphs_inside(engine->sched) == 0);
+    engine->running = false;
+}
+
+/* ---- Jobs ---- */
+
+static void deliver_add(struct base_message *message)
+{
+    struct srv_job *job =
+        (struct srv_job *)(void *)((char *)message - offsetof(struct srv_job, add));
+    sched_add(job->engine->sched, job->graph, base_now_ns());
+}
+
+static void deliver_cancel(struct base_message *message)
+{
+    struct srv_job *job =
+        (struct srv_job *)(void *)((char *)message - offsetof(struct srv_job, cancel));
+    // After it has finished the graph is no longer inside, and this does nothing.
+    sched_cancel(job->engine->sched, job->graph, job->cancel_status, base_now_ns());
+    job->cancelled(job);
+}
+
+struct sched_admission *srv_engine_admission(struct srv_engine *engine)
+{
+    return &engine->admission;
+}
+
+void srv_engine_submit(struct srv_engine *engine, struct srv_job *job)
+{
+    job->engine = engine;
+    job->graph->user = job;
+    job->add.deliver = deliver_add;
+    wrk_pool_post(engine->pool, &job->add);
+}
+
+void srv_engine_cancel(struct srv_engine *engine, struct srv_job *job, enum base_status status)
+{
+    job->cancel_status = status;
+    job->cancel.deliver = deliver_cancel;
+    wrk_pool_post(engine->pool, &job->cancel);
+}
+
+/* ---- Inspect ---- */
+
+const char *srv_engine_description(const struct srv_engine *engine)
+{
+    return engine->caps.description;
+}
+
+const struct sched *srv_engine_scheduler(const struct srv_engine *engine)
+{
+    return engine->sched;
+}
+
+uint64_t srv_engine_busy_ns(const struct srv_engine *engine)
+{
+    return wrk_pool_busy_ns(engine->pool);
+}

@@ -1,0 +1,75 @@
+/* The engine: a device, its pool thread and a scheduler, wired together; cell types and row stores.
+ *
+ * It runs cell graphs and knows nothing of requests or protocols: the benchmark drives it without a
+ * network. Jobs come in from one thread (the loop thread, or a benchmark's own) and leave on the
+ * pool thread. */
+#ifndef SERVER_ENGINE_H
+#define SERVER_ENGINE_H
+
+#include "base/inbox.h"
+#include "cells/backend.h"
+#include "cells/model.h"
+#include "scheduler/admission.h"
+#include "scheduler/scheduler.h"
+
+struct srv_engine;
+
+struct srv_engine_options {
+    const struct cell_backend *backend;
+    const char *isa;
+    uint32_t teams, team_threads;
+    uint64_t spin_ns;
+    bool pin;
+    uint32_t rows; /* chains that can be under way at once, per state layout */
+    uint32_t batch_rows_max;
+    uint32_t tasks_max;     /* batches in flight per queue */
+    uint32_t run_steps_max; /* 0 = no bound of its own */
+};
+
+/* One graph to run. Embedded in what its owner keeps of the request; must stay until `finished`
+ * and, when it was cancelled, until `cancelled` has been called too. */
+struct srv_job {
+    struct sched_graph *graph;
+    /* Pool thread, once: the graph left; its status says how. */
+    void (*finished)(struct srv_job *job);
+    /* Pool thread, once per srv_engine_cancel(): the cancel message was seen. */
+    void (*cancelled)(struct srv_job *job);
+    enum base_status cancel_status;
+    struct srv_engine *engine; /* set by submit */
+    struct base_message add, cancel;
+};
+
+void srv_engine_options_init(struct srv_engine_options *options);
+
+/* Opens the device; UNAVAILABLE, UNIMPLEMENTED (ISA), RESOURCE_EXHAUSTED with the reason. */
+enum base_status srv_engine_create(const struct srv_engine_options *options,
+                                   struct srv_engine **out, struct base_error *error);
+void srv_engine_free(struct srv_engine *engine); /* not running */
+
+/* Where models are loaded from and to; loop thread. */
+struct cell_registry *srv_engine_registry(struct srv_engine *engine);
+
+/* Loads the model's types into the device and reserves room in the row stores; before start. The
+ * model must outlive the engine. */
+enum base_status srv_engine_add_model(struct srv_engine *engine, const struct cell_model *model,
+                                      struct base_error *error);
+
+/* Opens the row stores and starts the threads. */
+enum base_status srv_engine_start(struct srv_engine *engine, struct base_error *error);
+/* No job may be inside. */
+void srv_engine_stop(struct srv_engine *engine);
+
+/* Reserve before submit, credit after finished: loop thread. */
+struct sched_admission *srv_engine_admission(struct srv_engine *engine);
+
+void srv_engine_submit(struct srv_engine *engine, struct srv_job *job);
+
+/* At most once per job, after submit, before its owner has seen `finished`. */
+void srv_engine_cancel(struct srv_engine *engine, struct srv_job *job, enum base_status status);
+
+/* Inspect: any thread, moment's views. */
+const char *srv_engine_description(const struct srv_engine *engine);
+const struct sched *srv_engine_scheduler(const struct srv_engine *engine);
+uint64_t srv_engine_busy_ns(const struct srv_engine *engine);
+
+#endif

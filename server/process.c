@@ -1,0 +1,385 @@
+/* The request processor: a request's life from start to done.
+ *
+ * Data: two lists of flights (waiting for rows, running) and the heap of deadlines. Everything runs
+ * on the loop thread; a job's two callbacks run on the pool thread and only post a message. A
+ * flight ends when its job has finished and, if a cancel was posted, when that has been seen too:
+ * only then does nothing on the pool thread point into the request any more. */
+#include "base/assert.h"
+#include "base/clock.h"
+#include "server/core_state.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void list_add(struct srv_flights *list, struct srv_flight *flight)
+{
+    flight->next = NULL;
+    flight->previous = list->last;
+    *(list->last == NULL ? &list->first : &list->last->next) = flight;
+    list->last = flight;
+}
+
+static void list_remove(struct srv_flights *list, struct srv_flight *flight)
+{
+    *(flight->previous == NULL ? &list->first : &flight->previous->next) = flight->next;
+    *(flight->next == NULL ? &list->last : &flight->next->previous) = flight->previous;
+    flight->next = flight->previous = NULL;
+}
+
+/* ---- Ending ---- */
+
+/* Names the request in its error message, so that a client's log line can be found. */
+static void name_error(struct srv_request *request)
+{
+    if (request->error.status == BASE_OK || request->id == NULL || request->id[0] == '\0') {
+        return;
+    }
+    char message[BASE_ERROR_BYTES];
+    snprintf(message, sizeof(message), "%s", request->error.message);
+    snprintf(request->error.message, sizeof(request->error.message), "request '%.64s': %.300s",
+             request->id, message);
+}
+
+static void count_rejection(struct srv_counters *counters, const struct srv_request *request)
+{
+    if (request->error.status == BASE_DEADLINE_EXCEEDED) {
+        counters->rejected_deadline++;
+    }
+}
+
+/* All numbers of one answered request change together: clients divide one by another. */
+static void count_answer(struct srv_model_entry *model, const struct srv_request *request,
+                         const struct srv_flight *flight, uint64_t now_ns)
+{
+    struct srv_model_stats *stats = &model->face.stats;
+    const struct srv_times *times = &request->times;
+    uint64_t all_ns = now_ns - times->arrived_ns;
+    if (request->error.status != BASE_OK) {
+        stats->fail.count++;
+        stats->fail.ns += all_ns;
+        return;
+    }
+    stats->inference_count += flight->n_rows;
+    stats->execution_count++;
+    stats->last_inference_ms = base_wall_ns() / BASE_NS_PER_MS;
+    stats->success.count++;
+    stats->success.ns += all_ns;
+    uint64_t waited_ns = times->started_ns - times->arrived_ns;
+    uint64_t input_ns = flight->validated_ns < waited_ns ? flight->validated_ns : waited_ns;
+    stats->queue.count++;
+    stats->queue.ns += waited_ns - input_ns;
+    stats->compute_input.count++;
+    stats->compute_input.ns += input_ns;
+    stats->compute_infer.count++;
+    stats->compute_infer.ns += times->computed_ns - times->started_ns;
+    stats->compute_output.count++;
+    stats->compute_output.ns += now_ns - times->computed_ns;
+    base_hist_add(&model->face.duration_ns, all_ns);
+    base_hist_add(&model->face.queue_ns, waited_ns);
+}
+
+/* Answers a request that never became a flight, or whose flight is over. */
+static void answer(struct srv_core *core, struct srv_request *request)
+{
+    base_assert(request->protocol < SRV_PROTOCOL_COUNT);
+    core->counters.requests_total[request->protocol][request->error.status]++;
+    count_rejection(&core->counters, request);
+    name_error(request);
+    request->flight = NULL;
+    request->done(request);
+}
+
+static void fail_flight(struct srv_flight *flight, enum base_status status, const char *phase)
+{
+    struct base_error *error = &flight->request->error;
+    const char *text = status == BASE_DEADLINE_EXCEEDED ? "the deadline passed while it was"
+                       : status == BASE_CANCELLED       ? "cancelled by the client while"
+                       : status == BASE_UNAVAILABLE     ? "the server is stopping; it was"
+                                                        : "the device failed while it was";
+    base_fail(error, status, "%s %s", text, phase);
+}
+
+static void admit_waiting(struct srv_core *core);
+
+/* The flight's rows are free and nothing points to it any more. */
+static void end_flight(struct srv_flight *flight)
+{
+    struct srv_core *core = flight->core;
+    struct srv_request *request = flight->request;
+    bool was_running = flight->phase == SRV_PHASE_RUNNING;
+    srv_deadlines_remove(&core->deadlines, &flight->deadline);
+    if (was_running) {
+        list_remove(&core->running, flight);
+        core->counters.requests_running--;
+        sched_admission_credit(srv_engine_admission(core->engine), flight->job.graph);
+        request->times.started_ns = flight->job.graph->started_ns;
+        request->times.computed_ns = flight->job.graph->finished_ns;
+    } else {
+        list_remove(&core->waiting, flight);
+        core->counters.requests_waiting--;
+    }
+    if (request->error.status == BASE_CANCELLED) {
+        *(was_running ? &core->counters.cancelled_running : &core->counters.cancelled_waiting) += 1;
+    }
+    count_answer(flight->model, request, flight, base_now_ns());
+    answer(core, request);
+    if (was_running) {
+        admit_waiting(core);
+    }
+    srv_core__check_idle(core);
+}
+
+/* The pool is done with the flight when both answers that were asked for are back. */
+static void flight_back(struct srv_flight *flight)
+{
+    if (!flight->finished || (flight->cancel_posted && !flight->cancel_seen)) {
+        return;
+    }
+    enum base_status status = flight->job.graph->status;
+    if (status != BASE_OK) {
+        fail_flight(flight, status, "running");
+    }
+    end_flight(flight);
+}
+
+static void deliver_finished(struct base_message *message)
+{
+    struct srv_flight *flight =
+        (struct srv_flight *)(void *)((char *)message -
+                                      offsetof(struct srv_flight, finished_message));
+    flight->finished = true;
+    flight_back(flight);
+}
+
+static void deliver_cancelled(struct base_message *message)
+{
+    struct srv_flight *flight =
+        (struct srv_flight *)(void *)((char *)message -
+                                      offsetof(struct srv_flight, cancelled_message));
+    flight->cancel_seen = true;
+    flight_back(flight);
+}
+
+/* ---- The pool thread's side ---- */
+
+static struct srv_flight *flight_of(struct srv_job *job)
+{
+    return (struct srv_flight *)(void *)((char *)job - offsetof(struct srv_flight, job));
+}
+
+static void job_finished(struct srv_job *job)
+{
+    struct srv_flight *flight = flight_of(job);
+    srv_loop_post(flight->core->loop, &flight->finished_message);
+}
+
+static void job_cancelled(struct srv_job *job)
+{
+    struct srv_flight *flight = flight_of(job);
+    srv_loop_post(flight->core->loop, &flight->cancelled_message);
+}
+
+/* ---- Starting ---- */
+
+static void submit(struct srv_flight *flight)
+{
+    struct srv_core *core = flight->core;
+    flight->phase = SRV_PHASE_RUNNING;
+    flight->request->times.admitted_ns = base_now_ns();
+    list_add(&core->running, flight);
+    core->counters.requests_running++;
+    flight->job.finished = job_finished;
+    flight->job.cancelled = job_cancelled;
+    flight->finished_message.deliver = deliver_finished;
+    flight->cancelled_message.deliver = deliver_cancelled;
+    srv_engine_submit(core->engine, &flight->job);
+}
+
+/* First come, first served: a request that does not fit yet holds back those behind it, or a large
+ * one would wait for ever. */
+static void admit_waiting(struct srv_core *core)
+{
+    struct sched_admission *admission = srv_engine_admission(core->engine);
+    while (core->waiting.first != NULL) {
+        struct srv_flight *flight = core->waiting.first;
+        if (!sched_admission_reserve(admission, flight->job.graph)) {
+            return;
+        }
+        list_remove(&core->waiting, flight);
+        core->counters.requests_waiting--;
+        submit(flight);
+    }
+}
+
+static enum base_status arm_deadline(struct srv_flight *flight, uint64_t now_ns)
+{
+    struct srv_core *core = flight->core;
+    struct srv_request *request = flight->request;
+    uint64_t at_ns = request->deadline_ns;
+    if (request->timeout_ns > 0) {
+        uint64_t by_ns = base_deadline_after(request->times.arrived_ns, request->timeout_ns);
+        at_ns = by_ns < at_ns ? by_ns : at_ns;
+    }
+    flight->deadline = (struct srv_deadline){.at_ns = at_ns, .index = SRV_DEADLINE_OUT};
+    if (at_ns == BASE_NEVER) {
+        return BASE_OK;
+    }
+    if (at_ns <= now_ns) {
+        return base_fail(&request->error, BASE_DEADLINE_EXCEEDED,
+                         "the deadline had passed before the request could start");
+    }
+    if (srv_deadlines_add(&core->deadlines, &flight->deadline) != BASE_OK) {
+        return base_fail(&request->error, BASE_RESOURCE_EXHAUSTED, "out of memory");
+    }
+    if (at_ns < core->timer_at_ns) {
+        // One millisecond more than the difference, cut: never before the deadline.
+        core->timer_at_ns = at_ns;
+        uv_timer_start(&core->timer, srv_core__timer_fired, (at_ns - now_ns) / BASE_NS_PER_MS + 1,
+                       0);
+    }
+    return BASE_OK;
+}
+
+/* Reserves rows and goes on to the pool, or waits, or is refused. */
+static enum base_status admit(struct srv_flight *flight)
+{
+    struct srv_core *core = flight->core;
+    struct srv_request *request = flight->request;
+    struct sched_admission *admission = srv_engine_admission(core->engine);
+    if (!sched_admission_fits(admission, flight->job.graph)) {
+        core->counters.rejected_too_large++;
+        return base_fail(&request->error, BASE_RESOURCE_EXHAUSTED,
+                         "a batch of %u rows needs more state rows than the server has (--rows)",
+                         flight->n_rows);
+    }
+    if (core->waiting.first == NULL && sched_admission_reserve(admission, flight->job.graph)) {
+        submit(flight);
+        return BASE_OK;
+    }
+    if (core->counters.requests_waiting >= core->options.queue_max) {
+        core->counters.rejected_queue_full++;
+        return base_fail(&request->error, core->options.queue_full_status,
+                         "the queue is full: %u requests wait (--queue-max)",
+                         core->counters.requests_waiting);
+    }
+    flight->phase = SRV_PHASE_WAITING;
+    list_add(&core->waiting, flight);
+    core->counters.requests_waiting++;
+    return BASE_OK;
+}
+
+/* Checks, unfolds, admits. */
+static enum base_status start_flight(struct srv_flight *flight)
+{
+    struct srv_request *request = flight->request;
+    struct sched_sequences sequences;
+    uint64_t begun_ns = base_now_ns();
+    BASE_TRY(srv_validate(request, flight->model->cells, &flight->model->limits, &sequences,
+                          &request->error));
+    flight->n_rows = sequences.n_rows;
+    BASE_TRY(sched_unfold_chain(&sequences, &request->arena, &flight->job.graph, &request->error));
+    uint64_t now_ns = base_now_ns();
+    flight->validated_ns = now_ns - begun_ns;
+    BASE_TRY(arm_deadline(flight, now_ns));
+    request->flight = flight;
+    enum base_status status = admit(flight);
+    if (status != BASE_OK) {
+        srv_deadlines_remove(&flight->core->deadlines, &flight->deadline);
+    }
+    return status;
+}
+
+void srv_core__start(struct srv_core *core, struct srv_request *request,
+                     struct srv_model_entry *model)
+{
+    struct srv_flight *flight = base_arena_alloc(&request->arena, sizeof(*flight));
+    enum base_status status = BASE_OK;
+    if (flight == NULL) {
+        status = base_fail(&request->error, BASE_RESOURCE_EXHAUSTED, "request memory spent");
+    } else {
+        flight->core = core;
+        flight->request = request;
+        flight->model = model;
+        flight->deadline.index = SRV_DEADLINE_OUT;
+        status = start_flight(flight);
+    }
+    if (status != BASE_OK) {
+        model->face.stats.fail.count++;
+        model->face.stats.fail.ns += base_now_ns() - request->times.arrived_ns;
+        answer(core, request);
+    }
+}
+
+void srv_request_start(struct srv_core *core, struct srv_request *request)
+{
+    base_assert(srv_loop_is_owner(core->loop) && request->done != NULL);
+    request->error = (struct base_error){.status = BASE_OK};
+    request->flight = NULL;
+    request->n_outputs = 0;
+    enum base_status status = srv_core_find_model(core, request->model_name, request->model_version,
+                                                  &request->model, &request->error);
+    if (core->refusing) {
+        core->counters.rejected_draining++;
+        status = base_fail(&request->error, BASE_UNAVAILABLE, "the server is stopping");
+    } else if (status == BASE_OK && request->model->state != SRV_MODEL_READY) {
+        status = base_fail(&request->error, BASE_UNAVAILABLE, "model '%s' version %s is %s%s",
+                           request->model->name, request->model->version,
+                           request->model->state == SRV_MODEL_LOADING ? "loading" : "unavailable: ",
+                           request->model->reason);
+    }
+    if (status != BASE_OK) {
+        answer(core, request);
+        return;
+    }
+    srv_core__start(core, request, srv_model_entry_of(request->model));
+}
+
+/* ---- Stopping early ---- */
+
+static void stop_flight(struct srv_flight *flight, enum base_status why)
+{
+    if (flight->phase == SRV_PHASE_WAITING) {
+        fail_flight(flight, why, "waiting");
+        end_flight(flight);
+    } else if (!flight->cancel_posted && !flight->finished) {
+        flight->cancel_posted = true;
+        srv_engine_cancel(flight->core->engine, &flight->job, why);
+    }
+}
+
+void srv_request_cancel(struct srv_core *core, struct srv_request *request, enum base_status why)
+{
+    base_assert(srv_loop_is_owner(core->loop) && why != BASE_OK);
+    if (request->flight != NULL) {
+        stop_flight(request->flight, why);
+    }
+}
+
+void srv_core_cancel_all(struct srv_core *core)
+{
+    while (core->waiting.first != NULL) {
+        stop_flight(core->waiting.first, BASE_UNAVAILABLE);
+    }
+    for (struct srv_flight *flight = core->running.first; flight != NULL; flight = flight->next) {
+        stop_flight(flight, BASE_UNAVAILABLE);
+    }
+}
+
+void srv_core__timer_fired(uv_timer_t *timer)
+{
+    struct srv_core *core = timer->data;
+    uint64_t now_ns = base_now_ns();
+    core->timer_at_ns = BASE_NEVER;
+    struct srv_deadline *first = NULL;
+    while ((first = srv_deadlines_first(&core->deadlines)) != NULL && first->at_ns <= now_ns) {
+        struct srv_flight *flight =
+            (struct srv_flight *)(void *)((char *)first - offsetof(struct srv_flight, deadline));
+        srv_deadlines_remove(&core->deadlines, first);
+        stop_flight(flight, BASE_DEADLINE_EXCEEDED);
+    }
+    if (first != NULL) {
+        core->timer_at_ns = first->at_ns;
+        uv_timer_start(timer, srv_core__timer_fired, (first->at_ns - now_ns) / BASE_NS_PER_MS + 1,
+                       0);
+    }
+}

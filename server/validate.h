@@ -1,0 +1,21 @@
+/* From a request's tensors to sequences: every name, type, shape, byte count and id is checked
+ * here, before anything else looks at them, and the output tensors are laid out. Pure but for the
+ * request's arena; loop thread. */
+#ifndef SERVER_VALIDATE_H
+#define SERVER_VALIDATE_H
+
+#include "scheduler/unfold.h"
+#include "server/request.h"
+
+struct srv_limits {
+    uint32_t sequence_length_max;
+};
+
+/* On BASE_OK: request->outputs are laid out (zeros), and *sequences, whose memory is the request's
+ * arena, is ready to unfold. INVALID_ARGUMENT names the tensor, what came and what was expected;
+ * RESOURCE_EXHAUSTED when the request's memory is spent. */
+enum base_status srv_validate(struct srv_request *request, const struct cell_model *model,
+                              const struct srv_limits *limits, struct sched_sequences *sequences,
+                              struct base_error *error);
+
+#endif

@@ -1,0 +1,154 @@
+/* Warm-up: a model is ready only when a sequence has gone through it.
+ *
+ * One request of two steps of zeros per model, of batch 1, through the same path as a client's.
+ * It touches every weight and every kernel once. Loop thread. */
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "server/about.h"
+#include "server/core_state.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define WARM_STEPS 2
+#define WARM_BYTES ((size_t)64 << 20)
+
+struct srv_warming {
+    struct srv_core *core;
+    uint32_t next; /* model to warm */
+    struct srv_request request;
+    struct base_message again; /* posted when the request is back */
+    void (*warmed)(void *context);
+    void *context;
+};
+
+static void judge(struct srv_warming *warming)
+{
+    const struct srv_request *request = &warming->request;
+    struct srv_core *core = warming->core;
+    struct srv_model_entry *entry = core->models[warming->next++];
+    if (request->error.status == BASE_OK) {
+        entry->face.state = SRV_MODEL_READY;
+        entry->face.cells = entry->cells;
+    } else {
+        entry->face.state = SRV_MODEL_UNAVAILABLE;
+        snprintf(entry->face.reason, sizeof(entry->face.reason), "%s", request->error.message);
+        log_error("models", "warm-up of model %s failed: %s", entry->face.name, entry->face.reason);
+    }
+    // What warm-up counted is no client's.
+    memset(&entry->face.stats, 0, sizeof(entry->face.stats));
+    base_hist_init(&entry->face.duration_ns);
+    base_hist_init(&entry->face.queue_ns);
+    core->counters.requests_total[SRV_PROTOCOL_TEST][request->error.status]--;
+}
+
+/* The next model goes from a fresh turn of the loop, so that this one's answer has wholly left. */
+static void warm_done(struct srv_request *request)
+{
+    struct srv_warming *warming =
+        (struct srv_warming *)(void *)((char *)request - offsetof(struct srv_warming, request));
+    judge(warming);
+    srv_loop_post(warming->core->loop, &warming->again);
+}
+
+/* Fills the request with zeros of the model's shapes; false when memory is short. */
+static bool fill(struct srv_request *request, const struct cell_model *model)
+{
+    request->inputs = base_arena_array(&request->arena, model->n_inputs, sizeof(struct srv_tensor));
+    if (request->inputs == NULL) {
+        return false;
+    }
+    for (uint32_t i = 0; i < model->n_inputs; i++) {
+        const struct cell_tensor *tensor = &model->inputs[i];
+        struct srv_tensor *input = &request->inputs[i];
+        input->name = tensor->name;
+        input->datatype = srv_about_datatype(tensor->dtype);
+        input->rank = tensor->rank;
+        size_t bytes = cell_dtype_bytes(tensor->dtype);
+        for (uint32_t d = 0; d < tensor->rank; d++) {
+            bool is_time = tensor->time_axis == (int32_t)d;
+            input->shape[d] = tensor->dims[d] != CELL_DIM_ANY ? tensor->dims[d]
+                              : is_time                       ? WARM_STEPS
+                                                              : 1;
+            bytes *= (size_t)input->shape[d];
+        }
+        input->bytes = bytes;
+        input->data = base_arena_alloc(&request->arena, bytes);
+        if (input->data == NULL) {
+            return false;
+        }
+    }
+    request->n_inputs = model->n_inputs;
+    return true;
+}
+
+static void warm_end(struct srv_warming *warming)
+{
+    void (*warmed)(void *context) = warming->warmed;
+    void *context = warming->context;
+    warming->core->warming = NULL;
+    base_arena_release(&warming->request.arena);
+    base_free(warming);
+    warmed(context);
+}
+
+/* Starts the next model's request; true when the answer comes by warm_done(). */
+static bool warm_start(struct srv_warming *warming, struct srv_model_entry *entry)
+{
+    struct srv_request *request = &warming->request;
+    base_arena_reset(&request->arena);
+    struct base_arena arena = request->arena;
+    *request = (struct srv_request){.arena = arena,
+                                    .protocol = SRV_PROTOCOL_TEST,
+                                    .model_name = entry->face.name,
+                                    .model_version = entry->face.version,
+                                    .id = "",
+                                    .deadline_ns = BASE_NEVER,
+                                    .model = &entry->face,
+                                    .done = warm_done};
+    request->times.arrived_ns = base_now_ns();
+    if (!fill(request, entry->cells)) {
+        base_fail(&request->error, BASE_RESOURCE_EXHAUSTED, "no memory for the warm-up's inputs");
+        warming->core->counters.requests_total[SRV_PROTOCOL_TEST][BASE_RESOURCE_EXHAUSTED]++;
+        judge(warming);
+        return false;
+    }
+    srv_core__start(warming->core, request, entry);
+    return true;
+}
+
+static void warm_next(struct base_message *message)
+{
+    struct srv_warming *warming =
+        (struct srv_warming *)(void *)((char *)message - offsetof(struct srv_warming, again));
+    struct srv_core *core = warming->core;
+    while (warming->next < core->n_models) {
+        struct srv_model_entry *entry = core->models[warming->next];
+        if (entry->face.state != SRV_MODEL_LOADING) {
+            warming->next++;
+        } else if (warm_start(warming, entry)) {
+            return;
+        }
+    }
+    warm_end(warming);
+}
+
+void srv_core_warm(struct srv_core *core, void (*warmed)(void *context), void *context)
+{
+    base_assert(core->warming == NULL);
+    struct srv_warming *warming = base_alloc(sizeof(*warming));
+    if (warming == NULL) {
+        log_error("models", "no memory for the warm-up");
+        warmed(context);
+        return;
+    }
+    warming->core = core;
+    warming->warmed = warmed;
+    warming->context = context;
+    base_arena_init(&warming->request.arena, 64 << 10, WARM_BYTES);
+    warming->again.deliver = warm_next;
+    core->warming = warming;
+    srv_loop_post(core->loop, &warming->again);
+}
