@@ -91,6 +91,11 @@ SERVER_SRCS = \
   server/grpc/parameters.c \
   server/grpc/reply.c \
   server/grpc/wire.c \
+  server/http/json.c \
+  server/http/json_cut.c \
+  server/http/json_data.c \
+  server/http/json_write.c \
+  server/http/number.c \
   server/loop.c \
   server/metrics.c \
   server/status.c \
@@ -162,6 +167,8 @@ SERVER_SUITES = \
   tests/server/test_about.c \
   tests/server/test_grpc_codec.c \
   tests/server/test_grpc_wire.c \
+  tests/server/test_http_json.c \
+  tests/server/test_http_number.c \
   tests/server/test_loop.c \
   tests/server/test_metrics.c \
   tests/server/test_status.c \

@@ -1,0 +1,395 @@
+/* Infer bodies: decoding.
+ *
+ * The numbers of JSON tensors never meet jansson: json_cut.h cuts them out, json_data.h reads them
+ * into the request's arena. jansson parses the envelope that is left, at most a few KB in a sane
+ * request, with its memory taken from a budgeted scratch arena that is dropped as a whole. jansson
+ * knows only global allocation functions, so ours are set for the time of one parse and the old
+ * ones put back; that is sound because all users of jansson in the server run on the loop thread.
+ * Trees are never handed out and never freed node by node.
+ *
+ * Unknown members and parameters are ignored, since clients attach their own; refused are those
+ * that would change the answer and are not there (sequences, shared memory, classification). */
+#include "server/http/json.h"
+
+#include "base/assert.h"
+#include "base/clock.h"
+#include "server/http/json_cut.h"
+#include "server/http/json_data.h"
+
+#include <jansson.h>
+#include <string.h>
+
+/* Of the envelope's copy and its tree, beside one text of the greatest length. */
+#define TREE_BYTES          (4u << 20)
+#define SCRATCH_CHUNK_BYTES (32u << 10)
+#define ID_BYTES_MAX        256u
+#define DATATYPE_BYTES_MAX  16u
+
+/* Where jansson takes its memory from during a parse, and whether it was refused any: jansson does
+ * not always say so. */
+static _Thread_local struct base_arena *tree_arena;
+static _Thread_local bool tree_is_too_large;
+
+struct decoder {
+    struct srv_http_codec *codec;
+    const struct srv_http_body *body;
+    size_t binary_at; /* first byte of the next binary tensor */
+    struct srv_http_cut cut;
+    struct srv_request *request;
+    struct srv_http_form *form;
+    struct base_error *error;
+};
+
+static void *tree_alloc(size_t bytes)
+{
+    void *memory = base_arena_alloc(tree_arena, bytes);
+    tree_is_too_large = tree_is_too_large || memory == NULL;
+    return memory;
+}
+
+static void tree_free(void *memory)
+{
+    (void)memory; // goes with the arena
+}
+
+void srv_http_codec_init(struct srv_http_codec *codec, size_t json_bytes_max)
+{
+    base_assert(json_bytes_max > 0 && json_bytes_max < SIZE_MAX - TREE_BYTES);
+    codec->json_bytes_max = json_bytes_max;
+    base_arena_init(&codec->scratch, SCRATCH_CHUNK_BYTES, json_bytes_max + TREE_BYTES);
+}
+
+void srv_http_codec_release(struct srv_http_codec *codec)
+{
+    base_arena_release(&codec->scratch);
+}
+
+#define FAIL(decoder, ...) base_fail((decoder)->error, BASE_INVALID_ARGUMENT, __VA_ARGS__)
+
+static enum base_status out_of_memory(struct decoder *decoder)
+{
+    return base_fail(decoder->error, BASE_RESOURCE_EXHAUSTED, "the request is out of memory");
+}
+
+/* Parses the envelope; *out lives in the scratch arena. */
+static enum base_status parse(struct decoder *decoder, const char *text, json_t **out)
+{
+    json_malloc_t old_malloc;
+    json_free_t old_free;
+    json_error_t error;
+    const struct srv_http_span *envelope = &decoder->cut.envelope;
+    json_get_alloc_funcs(&old_malloc, &old_free);
+    tree_arena = &decoder->codec->scratch;
+    tree_is_too_large = false;
+    json_set_alloc_funcs(tree_alloc, tree_free);
+    *out = json_loadb(envelope->text, envelope->length, JSON_REJECT_DUPLICATES, &error);
+    json_set_alloc_funcs(old_malloc, old_free);
+    tree_arena = NULL;
+    if (*out != NULL) {
+        return BASE_OK;
+    }
+    if (tree_is_too_large) {
+        return base_fail(decoder->error, BASE_RESOURCE_EXHAUSTED,
+                         "JSON around the data is too large");
+    }
+    size_t position = error.position < 0 ? 0 : (size_t)error.position;
+    return FAIL(decoder, "JSON: %s at byte %zu", error.text,
+                srv_http_cut_origin(&decoder->cut, text, position));
+}
+
+/* A member that has to be a string of at most bytes_max, copied into the request's arena. */
+static enum base_status take_text(struct decoder *decoder, const json_t *value, const char *what,
+                                  size_t bytes_max, const char **out)
+{
+    if (!json_is_string(value)) {
+        return FAIL(decoder, "%s has to be a string", what);
+    }
+    size_t length = json_string_length(value);
+    if (length > bytes_max) {
+        return FAIL(decoder, "%s is longer than %zu bytes", what, bytes_max);
+    }
+    *out = base_arena_text(&decoder->request->arena, json_string_value(value), length);
+    return *out == NULL ? out_of_memory(decoder) : BASE_OK;
+}
+
+/* A parameter that is a whole number not below 0; *out keeps its value when there is none. */
+static enum base_status take_count(struct decoder *decoder, const json_t *parameters,
+                                   const char *key, uint64_t *out)
+{
+    const json_t *value = json_object_get(parameters, key);
+    if (value == NULL) {
+        return BASE_OK;
+    }
+    if (!json_is_integer(value) || json_integer_value(value) < 0) {
+        return FAIL(decoder, "parameter '%s' has to be an integer not below 0", key);
+    }
+    *out = (uint64_t)json_integer_value(value);
+    return BASE_OK;
+}
+
+static enum base_status take_flag(struct decoder *decoder, const json_t *parameters,
+                                  const char *key, bool *out)
+{
+    const json_t *value = json_object_get(parameters, key);
+    if (value == NULL) {
+        return BASE_OK;
+    }
+    if (!json_is_boolean(value)) {
+        return FAIL(decoder, "parameter '%s' has to be true or false", key);
+    }
+    *out = json_is_true(value);
+    return BASE_OK;
+}
+
+/* The member `parameters`, NULL when there is none. */
+static enum base_status take_parameters(struct decoder *decoder, const json_t *object,
+                                        const char *what, const json_t **out)
+{
+    *out = json_object_get(object, "parameters");
+    if (*out != NULL && !json_is_object(*out)) {
+        return FAIL(decoder, "parameters of %s have to be an object", what);
+    }
+    return BASE_OK;
+}
+
+/* A parameter that is given and neither 0, "" nor false. */
+static bool is_used(const json_t *value)
+{
+    return value != NULL && !json_is_false(value) &&
+           !(json_is_integer(value) && json_integer_value(value) == 0) &&
+           !(json_is_string(value) && json_string_length(value) == 0);
+}
+
+/* Refuses a tensor's parameter that asks for what is not there. */
+static enum base_status check_tensor_parameters(struct decoder *decoder, const json_t *parameters,
+                                                const char *what)
+{
+    static const char *const refused[] = {"shared_memory_region", "classification"};
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
+        if (is_used(json_object_get(parameters, refused[i]))) {
+            return FAIL(decoder, "%s parameter '%s' is not implemented", what, refused[i]);
+        }
+    }
+    return BASE_OK;
+}
+
+static enum base_status take_request_parameters(struct decoder *decoder, const json_t *root)
+{
+    const json_t *parameters;
+    BASE_TRY(take_parameters(decoder, root, "the request", &parameters));
+    uint64_t timeout_us = 0;
+    BASE_TRY(take_count(decoder, parameters, "timeout", &timeout_us));
+    // Beyond 584 years there is no deadline.
+    decoder->request->timeout_ns =
+        timeout_us > UINT64_MAX / BASE_NS_PER_US ? 0 : timeout_us * BASE_NS_PER_US;
+    BASE_TRY(take_flag(decoder, parameters, "binary_data_output", &decoder->form->binary_all));
+    if (is_used(json_object_get(parameters, "sequence_id"))) {
+        return FAIL(decoder,
+                    "parameter 'sequence_id': sequences kept by the server are not implemented;"
+                    " send the whole sequence in one request, or carry its state as tensors");
+    }
+    return BASE_OK;
+}
+
+static enum base_status take_shape(struct decoder *decoder, const json_t *value,
+                                   struct srv_tensor *tensor)
+{
+    size_t rank = json_array_size(value);
+    if (!json_is_array(value) || rank > CELL_RANK_MAX) {
+        return FAIL(decoder, "input '%s': shape has to be an array of at most %u integers",
+                    tensor->name, CELL_RANK_MAX);
+    }
+    tensor->rank = (uint32_t)rank;
+    for (size_t i = 0; i < rank; i++) {
+        const json_t *dim = json_array_get(value, i);
+        if (!json_is_integer(dim) || json_integer_value(dim) < 0) {
+            return FAIL(decoder, "input '%s': shape has to hold integers not below 0",
+                        tensor->name);
+        }
+        tensor->shape[i] = json_integer_value(dim);
+    }
+    return BASE_OK;
+}
+
+/* The next bytes_wanted bytes behind the JSON. */
+static enum base_status take_binary(struct decoder *decoder, uint64_t bytes_wanted,
+                                    struct srv_tensor *tensor)
+{
+    size_t left = decoder->body->bytes - decoder->binary_at;
+    if (bytes_wanted > left) {
+        return FAIL(decoder, "input '%s': binary_data_size %llu, but the body has %zu bytes left",
+                    tensor->name, (unsigned long long)bytes_wanted, left);
+    }
+    tensor->data = decoder->body->data + decoder->binary_at;
+    tensor->bytes = (size_t)bytes_wanted;
+    decoder->binary_at += tensor->bytes;
+    return BASE_OK;
+}
+
+static enum base_status take_data(struct decoder *decoder, const json_t *value,
+                                  struct srv_tensor *tensor)
+{
+    enum cell_dtype dtype;
+    if (!srv_http_datatype(tensor->datatype, &dtype)) {
+        return FAIL(decoder, "input '%s': datatype %s is not supported; use FP32, INT64 or INT32",
+                    tensor->name, tensor->datatype);
+    }
+    // Anything but the number of a span is a key spelled in a way that the cut did not see.
+    if (!json_is_integer(value) || json_integer_value(value) < 0 ||
+        json_integer_value(value) >= (json_int_t)decoder->cut.n_spans) {
+        return FAIL(decoder, "input '%s': data is not a plain array", tensor->name);
+    }
+    return srv_http_data_read(&decoder->cut.spans[json_integer_value(value)], dtype,
+                              &decoder->request->arena, tensor, decoder->error);
+}
+
+static enum base_status take_input(struct decoder *decoder, const json_t *object,
+                                   struct srv_tensor *tensor)
+{
+    if (!json_is_object(object)) {
+        return FAIL(decoder, "inputs have to be objects");
+    }
+    const json_t *parameters;
+    BASE_TRY(take_text(decoder, json_object_get(object, "name"), "name of an input",
+                       CELL_NAME_BYTES - 1, &tensor->name));
+    BASE_TRY(take_text(decoder, json_object_get(object, "datatype"), "datatype of an input",
+                       DATATYPE_BYTES_MAX, &tensor->datatype));
+    BASE_TRY(take_shape(decoder, json_object_get(object, "shape"), tensor));
+    BASE_TRY(take_parameters(decoder, object, "an input", &parameters));
+    BASE_TRY(check_tensor_parameters(decoder, parameters, "input"));
+    uint64_t bytes = UINT64_MAX;
+    BASE_TRY(take_count(decoder, parameters, "binary_data_size", &bytes));
+    const json_t *data = json_object_get(object, "data");
+    if ((data != NULL) == (bytes != UINT64_MAX)) {
+        return FAIL(decoder, "input '%s' needs either data or binary_data_size", tensor->name);
+    }
+    return data != NULL ? take_data(decoder, data, tensor) : take_binary(decoder, bytes, tensor);
+}
+
+static enum base_status take_inputs(struct decoder *decoder, const json_t *array)
+{
+    size_t n = json_array_size(array);
+    if (!json_is_array(array) || n == 0 || n > CELL_TENSORS_MAX) {
+        return FAIL(decoder, "inputs has to be an array of 1 to %u tensors", CELL_TENSORS_MAX);
+    }
+    struct srv_tensor *inputs = base_arena_array(&decoder->request->arena, n, sizeof *inputs);
+    if (inputs == NULL) {
+        return out_of_memory(decoder);
+    }
+    for (size_t i = 0; i < n; i++) {
+        BASE_TRY(take_input(decoder, json_array_get(array, i), &inputs[i]));
+        for (size_t j = 0; j < i; j++) {
+            if (strcmp(inputs[j].name, inputs[i].name) == 0) {
+                return FAIL(decoder, "input '%s' is given twice", inputs[i].name);
+            }
+        }
+    }
+    if (decoder->binary_at != decoder->body->bytes) {
+        return FAIL(decoder, "%zu bytes of the body belong to no input",
+                    decoder->body->bytes - decoder->binary_at);
+    }
+    decoder->request->inputs = inputs;
+    decoder->request->n_inputs = (uint32_t)n;
+    return BASE_OK;
+}
+
+static enum base_status take_output(struct decoder *decoder, const json_t *object,
+                                    const char **name, bool *binary)
+{
+    if (!json_is_object(object)) {
+        return FAIL(decoder, "outputs have to be objects");
+    }
+    const json_t *parameters;
+    BASE_TRY(take_text(decoder, json_object_get(object, "name"), "name of an output",
+                       CELL_NAME_BYTES - 1, name));
+    BASE_TRY(take_parameters(decoder, object, "an output", &parameters));
+    *binary = decoder->form->binary_all;
+    BASE_TRY(take_flag(decoder, parameters, "binary_data", binary));
+    return check_tensor_parameters(decoder, parameters, "output");
+}
+
+static enum base_status take_outputs(struct decoder *decoder, const json_t *array)
+{
+    size_t n = json_array_size(array);
+    if (array == NULL) {
+        return BASE_OK;
+    }
+    if (!json_is_array(array) || n > CELL_TENSORS_MAX) {
+        return FAIL(decoder, "outputs has to be an array of at most %u objects", CELL_TENSORS_MAX);
+    }
+    const char **wanted = base_arena_array(&decoder->request->arena, n, sizeof *wanted);
+    if (wanted == NULL) {
+        return out_of_memory(decoder);
+    }
+    for (size_t i = 0; i < n; i++) {
+        BASE_TRY(
+            take_output(decoder, json_array_get(array, i), &wanted[i], &decoder->form->binary[i]));
+        for (size_t j = 0; j < i; j++) {
+            if (strcmp(wanted[j], wanted[i]) == 0) {
+                return FAIL(decoder, "output '%s' is requested twice", wanted[i]);
+            }
+        }
+    }
+    decoder->request->wanted = wanted;
+    decoder->request->n_wanted = (uint32_t)n;
+    return BASE_OK;
+}
+
+static enum base_status take_root(struct decoder *decoder, const json_t *root)
+{
+    if (!json_is_object(root)) {
+        return FAIL(decoder, "the body has to be a JSON object");
+    }
+    const json_t *id = json_object_get(root, "id");
+    if (id != NULL) {
+        BASE_TRY(take_text(decoder, id, "id", ID_BYTES_MAX, &decoder->request->id));
+    }
+    BASE_TRY(take_request_parameters(decoder, root));
+    BASE_TRY(take_inputs(decoder, json_object_get(root, "inputs")));
+    return take_outputs(decoder, json_object_get(root, "outputs"));
+}
+
+static enum base_status decode(struct decoder *decoder)
+{
+    size_t json_bytes = decoder->body->json_bytes;
+    struct srv_http_codec *codec = decoder->codec;
+    if (json_bytes > codec->json_bytes_max) {
+        return base_fail(decoder->error, BASE_RESOURCE_EXHAUSTED,
+                         "JSON of %zu bytes, the limit is %zu; binary tensors have another",
+                         json_bytes, codec->json_bytes_max);
+    }
+    base_arena_reset(&codec->scratch);
+    const char *text = (const char *)decoder->body->data;
+    json_t *root = NULL;
+    BASE_TRY(srv_http_json_cut(text, json_bytes, &codec->scratch, &decoder->cut, decoder->error));
+    BASE_TRY(parse(decoder, text, &root));
+    return take_root(decoder, root);
+}
+
+enum base_status srv_http_decode(struct srv_http_codec *codec, const struct srv_http_body *body,
+                                 struct srv_request *request, struct srv_http_form *form,
+                                 struct base_error *error)
+{
+    base_assert(body->json_bytes <= body->bytes);
+    struct base_error why;
+    struct decoder decoder = {.codec = codec,
+                              .body = body,
+                              .binary_at = body->json_bytes,
+                              .request = request,
+                              .form = form,
+                              .error = &why};
+    request->id = "";
+    request->n_inputs = 0;
+    request->n_wanted = 0;
+    request->timeout_ns = 0;
+    *form = (struct srv_http_form){0};
+    enum base_status status = decode(&decoder);
+    if (status == BASE_OK) {
+        return BASE_OK;
+    }
+    if (request->id == NULL || request->id[0] == '\0') {
+        request->id = "";
+        return base_fail(error, status, "%s", why.message);
+    }
+    return base_fail(error, status, "[request id: %s] %s", request->id, why.message);
+}

@@ -1,0 +1,77 @@
+/* Infer bodies: encoding.
+ *
+ *   {"model_name":"m","model_version":"1","id":"a","outputs":[
+ *     {"name":"y","datatype":"FP32","shape":[2],"data":[0.5,1.0]},
+ *     {"name":"z","datatype":"INT64","shape":[1],"parameters":{"binary_data_size":8}}]}
+ *
+ * Written straight into the buffer, without a tree. Binary outputs are not copied: the answer lists
+ * where they lie. No state. */
+#include "server/http/json.h"
+
+#include "base/assert.h"
+#include "server/core.h"
+#include "server/http/json_data.h"
+
+#include <string.h>
+
+static void add_text(struct base_buf *json, const char *text)
+{
+    base_buf_json_string(json, text, strlen(text));
+}
+
+static void add_output(const struct srv_tensor *tensor, bool binary, struct base_buf *json)
+{
+    base_buf_text(json, "{\"name\":");
+    add_text(json, tensor->name);
+    base_buf_printf(json, ",\"datatype\":\"%s\",\"shape\":[", tensor->datatype);
+    for (uint32_t i = 0; i < tensor->rank; i++) {
+        base_buf_printf(json, "%s%lld", i == 0 ? "" : ",", (long long)tensor->shape[i]);
+    }
+    base_buf_text(json, "],");
+    if (binary) {
+        base_buf_printf(json, "\"parameters\":{\"binary_data_size\":%zu}", tensor->bytes);
+    } else {
+        enum cell_dtype dtype = CELL_F32;
+        bool known = srv_http_datatype(tensor->datatype, &dtype);
+        base_assert(known);
+        base_buf_text(json, "\"data\":");
+        srv_http_data_write(json, dtype, tensor->data, tensor->bytes);
+    }
+    base_buf_text(json, "}");
+}
+
+void srv_http_encode(const struct srv_request *request, const struct srv_http_form *form,
+                     struct base_buf *json, struct srv_http_answer *answer)
+{
+    base_assert(request->error.status == BASE_OK && request->model != NULL);
+    base_assert(request->n_outputs <= CELL_TENSORS_MAX);
+    *answer = (struct srv_http_answer){0};
+    base_buf_text(json, "{\"model_name\":");
+    add_text(json, request->model->name);
+    base_buf_text(json, ",\"model_version\":");
+    add_text(json, request->model->version);
+    if (request->id[0] != '\0') {
+        base_buf_text(json, ",\"id\":");
+        add_text(json, request->id);
+    }
+    base_buf_text(json, ",\"outputs\":[");
+    for (uint32_t i = 0; i < request->n_outputs; i++) {
+        const struct srv_tensor *tensor = &request->outputs[i];
+        bool binary = request->n_wanted > 0 ? form->binary[i] : form->binary_all;
+        base_buf_text(json, i == 0 ? "" : ",");
+        add_output(tensor, binary, json);
+        if (binary) {
+            struct srv_http_part part = {tensor->data, tensor->bytes};
+            answer->parts[answer->n_parts++] = part;
+            answer->binary = true;
+        }
+    }
+    base_buf_text(json, "]}");
+}
+
+void srv_http_encode_error(struct base_buf *json, const char *message)
+{
+    base_buf_text(json, "{\"error\":");
+    add_text(json, message);
+    base_buf_text(json, "}");
+}
