@@ -183,7 +183,10 @@ TEST_SUITES = $(BASE_SUITES) $(CONFIG_SUITES) $(CELLS_SUITES) $(SCHEDULER_SUITES
 # Exit status 0 passes, 77 skips (last line: the reason), else fails. .sh runs under bash, .py under
 # the python of build/venv.
 TEST_SCRIPTS = \
+  tests/docs/test_links.sh \
+  tests/docs/test_quickstart.sh \
   tests/test_check_text.sh \
+  tests/test_install.sh \
   tests/test_layers.sh \
   tests/test_run.sh \
 
@@ -366,6 +369,10 @@ $(TEST_PROGRAMS): %: %.o $(OUT)/libtestutil.a $(LIBLOADGEN) $(LIBBENCH) $(CORE_L
 test: deps ## build and run all suites; SUITE=test_ring for one
 	+$(Q)$(MAKE) --no-print-directory run-tests
 
+demo: deps ## build, serve models/, ask, draw latency against load
+	+$(Q)$(MAKE) --no-print-directory programs
+	$(Q)OUT=$(OUT) bash scripts/demo.sh
+
 check-long: lint ## tests under every build and both compilers, and gcc -fanalyzer
 	+$(Q)$(MAKE) --no-print-directory analyze
 	+$(Q)for cc in gcc clang; do for build in release debug asan ubsan tsan; do \
@@ -462,15 +469,45 @@ build/lint/%.analyzed: % | $(PROTO_HEADERS)
 -include $(LINT_SOURCES:%=build/lint/%.analyzed.d)
 -include $(LINT_SOURCES:%=build/lint/%.tidy.d) $(LINT_HEADERS:%=build/lint/%.alone.d)
 
+# ---- Installation: PREFIX for the programs, DESTDIR for packages ---------------------------------
+
+PREFIX  ?= /usr/local
+DESTDIR ?=
+
+BIN_DIR    = $(DESTDIR)$(PREFIX)/bin
+DOC_DIR    = $(DESTDIR)$(PREFIX)/share/doc/cellbatch
+UNIT_DIR   = $(DESTDIR)$(PREFIX)/lib/systemd/system
+CONFIG_DIR = $(DESTDIR)/etc/cellbatch
+STATE_DIR  = $(DESTDIR)/var/lib/cellbatch
+
+install: programs ## programs, documents, systemd unit; PREFIX=/usr/local DESTDIR=
+	$(Q)install -d $(BIN_DIR) $(DOC_DIR)/docs $(UNIT_DIR) $(CONFIG_DIR)
+	$(Q)for program in $(PROGRAMS); do install -m 755 $$program $(BIN_DIR) || exit 1; done
+	$(Q)install -m 644 LICENSE README.md $(DOC_DIR)
+	$(Q)install -m 644 docs/*.md $(DOC_DIR)/docs
+	$(Q)sed 's|@PREFIX@|$(PREFIX)|g' packaging/systemd/cellbatch.service > $(UNIT_DIR)/cellbatch.service
+	$(Q)chmod 644 $(UNIT_DIR)/cellbatch.service
+	$(Q)[ -e $(CONFIG_DIR)/cellbatch.yaml ] || \
+	  install -m 644 packaging/cellbatch.yaml $(CONFIG_DIR)/cellbatch.yaml
+
+install-models: ## the demo models into /var/lib/cellbatch
+	$(Q)install -d $(STATE_DIR)
+	$(Q)cp -r models $(STATE_DIR)/
+
+uninstall: ## what install put there, but not configuration and models
+	$(Q)rm -f $(addprefix $(BIN_DIR)/,$(notdir $(PROGRAMS))) $(UNIT_DIR)/cellbatch.service
+	$(Q)rm -rf $(DOC_DIR)
+
 # ---- The rest -------------------------------------------------------------------------------
 
 clean: ## remove build/
 	$(Q)rm -rf build
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
 
 FORCE:
 
-.PHONY: all programs test check-long run-tests deps deps-py lint lint-all layers headers tidy format \
-  format-check text shellcheck cppcheck analyze clean help FORCE
+.PHONY: all programs test demo check-long run-tests deps deps-py lint lint-all layers headers tidy \
+  format format-check text shellcheck cppcheck analyze install install-models uninstall clean help \
+  FORCE
