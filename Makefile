@@ -31,6 +31,7 @@ BASE_SRCS = \
   base/inbox.c \
   base/log.c \
   base/mem.c \
+  base/process.c \
   base/random.c \
   base/ring.c \
   base/status.c \
@@ -143,6 +144,7 @@ BASE_SUITES = \
   tests/base/test_inbox.c \
   tests/base/test_log.c \
   tests/base/test_mem.c \
+  tests/base/test_process.c \
   tests/base/test_random.c \
   tests/base/test_ring.c \
   tests/base/test_status.c \

@@ -1,6 +1,7 @@
 /* What /metrics says of core, scheduler and devices. Names: docs/metrics.md. Loop thread; the
  * scheduler's counters are read while its thread writes them (a moment's view of each). */
 #include "base/clock.h"
+#include "base/process.h"
 #include "server/about.h"
 #include "server/core_state.h"
 #include "server/metrics.h"
@@ -211,6 +212,21 @@ static void write_cells(const struct srv_core *core, struct base_buf *out)
     }
 }
 
+static void write_process(struct base_buf *out)
+{
+    srv_metrics_family(out, "process_cpu_seconds_total", SRV_METRICS_COUNTER,
+                       "CPU time of the process.");
+    srv_metrics_value(out, "process_cpu_seconds_total", NULL, (double)base_process_cpu_ns() * 1e-9);
+    srv_metrics_family(out, "process_resident_memory_bytes", SRV_METRICS_GAUGE,
+                       "Memory of the process that is in RAM.");
+    srv_metrics_count(out, "process_resident_memory_bytes", NULL, base_process_resident_bytes());
+    srv_metrics_family(out, "process_open_fds", SRV_METRICS_GAUGE, "Open file descriptors.");
+    srv_metrics_count(out, "process_open_fds", NULL, base_process_open_fds());
+    srv_metrics_family(out, "process_start_time_seconds", SRV_METRICS_GAUGE,
+                       "Unix time when the process started.");
+    srv_metrics_value(out, "process_start_time_seconds", NULL, base_process_start_s());
+}
+
 void srv_core_write_metrics(const struct srv_core *core, struct base_buf *out)
 {
     write_requests(core, out);
@@ -229,7 +245,5 @@ void srv_core_write_metrics(const struct srv_core *core, struct base_buf *out)
     srv_metrics_label(&build, "version", SRV_ABOUT_VERSION);
     srv_metrics_label(&build, "device", srv_engine_description(core->engine));
     srv_metrics_count(out, "cellbatch_build_info", &build, 1);
-    srv_metrics_family(out, "process_cpu_seconds_total", SRV_METRICS_COUNTER,
-                       "CPU time of the process.");
-    srv_metrics_value(out, "process_cpu_seconds_total", NULL, (double)base_process_cpu_ns() * 1e-9);
+    write_process(out);
 }
