@@ -124,7 +124,7 @@ static void warm_next(struct base_message *message)
     struct srv_warming *warming =
         (struct srv_warming *)(void *)((char *)message - offsetof(struct srv_warming, again));
     struct srv_core *core = warming->core;
-    while (warming->next < core->n_models) {
+    while (warming->next < core->n_models && !core->refusing) {
         struct srv_model_entry *entry = core->models[warming->next];
         if (entry->face.state != SRV_MODEL_LOADING) {
             warming->next++;
