@@ -49,6 +49,8 @@ CELLS_SRCS = \
   cells/backend.c \
   cells/blas/blas.c \
   cells/cpu/device.c \
+  cells/cpu/kernels__avx2.c \
+  cells/cpu/kernels__avx512.c \
   cells/cpu/program.c \
   cells/cpu/rows.c \
   cells/cpu/rowwise.c \
@@ -157,6 +159,7 @@ CONFIG_SUITES = \
 CELLS_SUITES = \
   tests/cells/test_def.c \
   tests/cells/test_device.c \
+  tests/cells/test_kernels.c \
   tests/cells/test_math.c \
   tests/cells/test_ops.c \
   tests/cells/test_type.c \

@@ -8,10 +8,20 @@ struct choice {
     bool is_here;
 };
 
-/* Best first. */
+/* Best first. __builtin_cpu_supports() also asks whether the operating system saves the vector
+ * registers. */
 static uint32_t list_choices(struct choice choices[3])
 {
     uint32_t n = 0;
+#ifdef __x86_64__
+    __builtin_cpu_init();
+    bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    bool has_avx512 = has_avx2 && __builtin_cpu_supports("avx512f") &&
+                      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+                      __builtin_cpu_supports("avx512vl");
+    choices[n++] = (struct choice){&cell_kernels__avx512, has_avx512};
+    choices[n++] = (struct choice){&cell_kernels__avx2, has_avx2};
+#endif
     choices[n++] = (struct choice){&cell_kernels__scalar, true};
     return n;
 }

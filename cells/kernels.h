@@ -51,6 +51,8 @@ struct cell_lstm_step {
     float *const *h_out;   /* [n_rows] -> [CELL_ROW_FLOATS(hidden)] */
     float *const *c_out;
     float *scratch; /* scratch_floats() of it, this thread's, on a cache line */
+    /* For measurements: leaves out what follows the products; then no row is written. */
+    bool products_only;
 };
 
 /* A loaded LINEAR, likewise. */
@@ -104,6 +106,10 @@ enum base_status cell_lstm_pack(struct cell_lstm *lstm, uint32_t units);
 enum base_status cell_linear_pack(struct cell_linear *linear, uint32_t columns);
 
 extern const struct cell_kernels cell_kernels__scalar;
+#ifdef __x86_64__
+extern const struct cell_kernels cell_kernels__avx2;
+extern const struct cell_kernels cell_kernels__avx512;
+#endif
 
 /* isa: "auto" (or NULL) the best this machine has, "scalar", "avx2", "avx512". INVALID_ARGUMENT for
  * another word, UNAVAILABLE when the machine lacks it. */

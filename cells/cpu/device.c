@@ -112,9 +112,9 @@ void cell_cpu_close(struct cell_device *device)
 
 void cell_cpu_caps(const struct cell_device *device, struct cell_device_caps *out)
 {
-    out->pumped = true;
-    out->invariant_bits = device->kernels->invariant;
-    out->description = device->description;
+    *out = (struct cell_device_caps){.pumped = true,
+                                     .invariant_bits = device->kernels->invariant,
+                                     .description = device->description};
 }
 
 enum base_status cell_cpu_type_load(struct cell_device *device, const struct cell_type *type,

@@ -1,0 +1,172 @@
+/* The activations in vectors: the operations of cells/ref/math.c in the same order, a lane each.
+ * Included once by each instruction set's kernels. Pure functions. */
+#ifndef CELLS_CPU_MATH_BODY_H
+#define CELLS_CPU_MATH_BODY_H
+
+#include "cells/cpu/simd.h"
+
+#include <math.h>
+
+#ifdef CELL_SIMD_LANES
+
+/* exp(r) - 1 for |r| <= ln 2 / 2. */
+CELL_INLINE simd_vec expm1_small(simd_vec r)
+{
+    simd_vec q = simd_set1(CELL_EXP_Q4);
+    q = simd_fma(q, r, simd_set1(CELL_EXP_Q3));
+    q = simd_fma(q, r, simd_set1(CELL_EXP_Q2));
+    q = simd_fma(q, r, simd_set1(CELL_EXP_Q1));
+    q = simd_fma(q, r, simd_set1(CELL_EXP_Q0));
+    return simd_fma(q, simd_mul(r, r), r);
+}
+
+CELL_INLINE simd_vec one_nan(simd_vec v)
+{
+    return simd_one_nan(v, CELL_NAN_BITS);
+}
+
+CELL_INLINE simd_vec exponential(simd_vec x)
+{
+    simd_vec magic = simd_set1(CELL_ROUND_MAGIC);
+    simd_vec y = simd_min(simd_set1(CELL_EXP_HIGH), simd_max(simd_set1(CELL_EXP_LOW), x));
+    simd_vec rounded = simd_fma(y, simd_set1(CELL_LOG2E), magic);
+    simd_vec n = simd_sub(rounded, magic);
+    simd_vec r = simd_fnma(n, simd_set1(CELL_LN2_HIGH), y);
+    r = simd_fnma(n, simd_set1(CELL_LN2_LOW), r);
+    simd_vec half = simd_exponent(rounded, 0x3F000000u);
+    simd_vec result = simd_fma(half, expm1_small(r), half);
+    result = simd_add(result, result);
+    result = simd_if_greater(x, simd_set1(CELL_EXP_HIGH), simd_set1(INFINITY), result);
+    result = simd_if_greater(simd_set1(CELL_EXP_LOW), x, simd_set1(0.0f), result);
+    return one_nan(result);
+}
+
+/* A NaN gives some NaN: the caller makes it the one where it leaves. */
+CELL_INLINE simd_vec sigmoid_any_nan(simd_vec x)
+{
+    simd_vec magic = simd_set1(CELL_ROUND_MAGIC);
+    simd_vec one = simd_set1(1.0f);
+    simd_vec y =
+        simd_min(simd_set1(CELL_SIGMOID_LIMIT), simd_max(simd_set1(-CELL_SIGMOID_LIMIT), x));
+    simd_vec rounded = simd_fma(y, simd_set1(-CELL_LOG2E), magic);
+    simd_vec n = simd_sub(rounded, magic);
+    simd_vec r = simd_fnms(n, simd_set1(CELL_LN2), y);
+    simd_vec s = simd_exponent(rounded, 0x3F800000u);
+    simd_vec e = simd_fma(s, expm1_small(r), s);
+    return simd_div(one, simd_add(one, e));
+}
+
+CELL_INLINE simd_vec tanh_any_nan(simd_vec x)
+{
+    simd_vec magic = simd_set1(CELL_ROUND_MAGIC);
+    simd_vec a = simd_abs(x);
+    a = simd_min(simd_set1(CELL_TANH_LIMIT), simd_add(a, a));
+    simd_vec rounded = simd_fma(a, simd_set1(CELL_LOG2E), magic);
+    simd_vec n = simd_sub(rounded, magic);
+    simd_vec r = simd_fnma(n, simd_set1(CELL_LN2), a);
+    simd_vec s = simd_exponent(rounded, 0x3F800000u);
+    simd_vec y = simd_fma(s, expm1_small(r), simd_sub(s, simd_set1(1.0f)));
+    return simd_or_sign(simd_div(y, simd_add(y, simd_set1(2.0f))), x);
+}
+
+static void sigmoid_all(uint32_t n, const float *in, float *out)
+{
+    size_t i = 0;
+    for (; i + CELL_SIMD_LANES <= n; i += CELL_SIMD_LANES) {
+        simd_store(out + i, one_nan(sigmoid_any_nan(simd_load(in + i))));
+    }
+    if (i < n) {
+        simd_vec x = simd_load_part(in + i, n - i);
+        simd_store_part(out + i, n - i, one_nan(sigmoid_any_nan(x)));
+    }
+}
+
+static void tanh_all(uint32_t n, const float *in, float *out)
+{
+    size_t i = 0;
+    for (; i + CELL_SIMD_LANES <= n; i += CELL_SIMD_LANES) {
+        simd_store(out + i, one_nan(tanh_any_nan(simd_load(in + i))));
+    }
+    if (i < n) {
+        simd_vec x = simd_load_part(in + i, n - i);
+        simd_store_part(out + i, n - i, one_nan(tanh_any_nan(x)));
+    }
+}
+
+/* Without the NaN; which of +0 and -0 is the larger does not show in exp(x - largest). */
+static float largest(uint32_t n, const float *in)
+{
+    simd_vec high = simd_set1(-INFINITY);
+    float lanes[CELL_SIMD_LANES];
+    size_t i = 0;
+    for (; i + CELL_SIMD_LANES <= n; i += CELL_SIMD_LANES) {
+        high = simd_max(simd_load(in + i), high);
+    }
+    simd_store(lanes, high);
+    float result = lanes[0];
+    for (size_t l = 1; l < CELL_SIMD_LANES; l++) {
+        result = lanes[l] > result ? lanes[l] : result;
+    }
+    for (; i < n; i++) {
+        result = in[i] > result ? in[i] : result;
+    }
+    return result;
+}
+
+/* Halves are added to halves: 16 sums to 8, 4, 2, 1, as in the reference. */
+static float fold(float lanes[CELL_SOFTMAX_LANES])
+{
+    for (uint32_t half = CELL_SOFTMAX_LANES / 2; half > 0; half /= 2) {
+        for (uint32_t i = 0; i < half; i++) {
+            lanes[i] = lanes[i] + lanes[i + half];
+        }
+    }
+    return lanes[0];
+}
+
+/* exp(in - high) to out; returns the sum. Vector number v of a row adds to lanes of number
+ * v mod (16 / lanes). */
+static float softmax_exponentials(uint32_t n, const float *in, float *out)
+{
+    enum { VECTORS = CELL_SOFTMAX_LANES / CELL_SIMD_LANES };
+    simd_vec high = simd_set1(largest(n, in));
+    simd_vec sums[VECTORS];
+    float lanes[CELL_SOFTMAX_LANES];
+    CELL_UNROLL
+    for (size_t v = 0; v < VECTORS; v++) {
+        sums[v] = simd_set1(0.0f);
+    }
+    size_t i = 0;
+    size_t v = 0;
+    for (; i + CELL_SIMD_LANES <= n; i += CELL_SIMD_LANES) {
+        simd_vec e = exponential(simd_sub(simd_load(in + i), high));
+        simd_store(out + i, e);
+        sums[v] = simd_add(sums[v], e);
+        v = (v + 1) % VECTORS;
+    }
+    if (i < n) {
+        simd_vec e = exponential(simd_sub(simd_load_part(in + i, n - i), high));
+        simd_store_part(out + i, n - i, e);
+        sums[v] = simd_add(sums[v], simd_first(e, n - i));
+    }
+    for (v = 0; v < VECTORS; v++) {
+        simd_store(lanes + v * CELL_SIMD_LANES, sums[v]);
+    }
+    return fold(lanes);
+}
+
+static void softmax_group(uint32_t n, const float *in, float *out)
+{
+    simd_vec sum = simd_set1(softmax_exponentials(n, in, out));
+    size_t i = 0;
+    for (; i + CELL_SIMD_LANES <= n; i += CELL_SIMD_LANES) {
+        simd_store(out + i, one_nan(simd_div(simd_load(out + i), sum)));
+    }
+    if (i < n) {
+        simd_vec x = simd_load_part(out + i, n - i);
+        simd_store_part(out + i, n - i, one_nan(simd_div(x, sum)));
+    }
+}
+
+#endif
+#endif

@@ -1,0 +1,131 @@
+/* AVX2 with FMA: 8 lanes, 16 registers. See simd.h. */
+#ifndef CELLS_CPU_SIMD_AVX2_H
+#define CELLS_CPU_SIMD_AVX2_H
+
+#include <immintrin.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define CELL_SIMD_LANES ((size_t)8)
+
+/* Rows of a tile: 3 x 4 accumulators, a broadcast for each row and one vector of weights make 16
+ * registers. */
+#define CELL_TILE_ROWS 3u
+
+typedef __m256 simd_vec;
+
+static inline simd_vec simd_load(const float *from)
+{
+    return _mm256_loadu_ps(from);
+}
+
+static inline void simd_store(float *to, simd_vec v)
+{
+    _mm256_storeu_ps(to, v);
+}
+
+static inline __m256i simd_mask__avx2(size_t n)
+{
+    __m256i lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int32_t)n), lanes);
+}
+
+/* The first n lanes, n < CELL_SIMD_LANES; the others are zero, and are not touched in memory. */
+static inline simd_vec simd_load_part(const float *from, size_t n)
+{
+    return _mm256_maskload_ps(from, simd_mask__avx2(n));
+}
+
+static inline void simd_store_part(float *to, size_t n, simd_vec v)
+{
+    _mm256_maskstore_ps(to, simd_mask__avx2(n), v);
+}
+
+static inline simd_vec simd_first(simd_vec v, size_t n)
+{
+    return _mm256_and_ps(v, _mm256_castsi256_ps(simd_mask__avx2(n)));
+}
+
+static inline simd_vec simd_set1(float x)
+{
+    return _mm256_set1_ps(x);
+}
+
+static inline simd_vec simd_add(simd_vec a, simd_vec b)
+{
+    return _mm256_add_ps(a, b);
+}
+
+static inline simd_vec simd_sub(simd_vec a, simd_vec b)
+{
+    return _mm256_sub_ps(a, b);
+}
+
+static inline simd_vec simd_mul(simd_vec a, simd_vec b)
+{
+    return _mm256_mul_ps(a, b);
+}
+
+static inline simd_vec simd_div(simd_vec a, simd_vec b)
+{
+    return _mm256_div_ps(a, b);
+}
+
+static inline simd_vec simd_min(simd_vec a, simd_vec b)
+{
+    return _mm256_min_ps(a, b);
+}
+
+static inline simd_vec simd_max(simd_vec a, simd_vec b)
+{
+    return _mm256_max_ps(a, b);
+}
+
+/* a * b + c, -(a * b) + c, -(a * b) - c, rounded once. */
+static inline simd_vec simd_fma(simd_vec a, simd_vec b, simd_vec c)
+{
+    return _mm256_fmadd_ps(a, b, c);
+}
+
+static inline simd_vec simd_fnma(simd_vec a, simd_vec b, simd_vec c)
+{
+    return _mm256_fnmadd_ps(a, b, c);
+}
+
+static inline simd_vec simd_fnms(simd_vec a, simd_vec b, simd_vec c)
+{
+    return _mm256_fnmsub_ps(a, b, c);
+}
+
+static inline simd_vec simd_abs(simd_vec v)
+{
+    return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), v);
+}
+
+/* size with the sign bit of `sign` set where it is set there. */
+static inline simd_vec simd_or_sign(simd_vec size, simd_vec sign)
+{
+    return _mm256_or_ps(size, _mm256_and_ps(sign, _mm256_set1_ps(-0.0f)));
+}
+
+/* The bits of v shifted left by 23, plus `bits`: a power of two from a rounded float. */
+static inline simd_vec simd_exponent(simd_vec v, uint32_t bits)
+{
+    __m256i shifted = _mm256_slli_epi32(_mm256_castps_si256(v), 23);
+    return _mm256_castsi256_ps(_mm256_add_epi32(shifted, _mm256_set1_epi32((int32_t)bits)));
+}
+
+/* chosen where a > b, else otherwise. */
+static inline simd_vec simd_if_greater(simd_vec a, simd_vec b, simd_vec chosen, simd_vec otherwise)
+{
+    return _mm256_blendv_ps(otherwise, chosen, _mm256_cmp_ps(a, b, _CMP_GT_OQ));
+}
+
+/* Any NaN becomes the one whose bits are given. */
+static inline simd_vec simd_one_nan(simd_vec v, uint32_t bits)
+{
+    __m256 nan = _mm256_castsi256_ps(_mm256_set1_epi32((int32_t)bits));
+    return _mm256_blendv_ps(v, nan, _mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+}
+
+#endif
