@@ -119,6 +119,7 @@ BENCH_MAIN =
 PROTO_SRCS = \
   proto/health.proto \
   proto/inference.proto \
+  proto/onnx.proto \
 
 # ---- Tests ----------------------------------------------------------------------------------
 
