@@ -56,6 +56,7 @@ CELLS_SRCS = \
   cells/cpu/rowwise.c \
   cells/cpu/run.c \
   cells/def.c \
+  cells/import/wire.c \
   cells/kernels.c \
   cells/pack.c \
   cells/ref/math.c \
