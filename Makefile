@@ -56,6 +56,13 @@ CELLS_SRCS = \
   cells/cpu/rowwise.c \
   cells/cpu/run.c \
   cells/def.c \
+  cells/import/attr.c \
+  cells/import/fold.c \
+  cells/import/fold_math.c \
+  cells/import/graph.c \
+  cells/import/shape.c \
+  cells/import/sym.c \
+  cells/import/tensor.c \
   cells/import/wire.c \
   cells/kernels.c \
   cells/pack.c \

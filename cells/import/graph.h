@@ -1,0 +1,301 @@
+/* The graph while it is imported: values with symbolic shapes, nodes, and the row expressions they
+ * become. Private to cells/import.
+ *
+ * The way of a model:
+ *   infer   every node, in file order: constants are folded; of everything else the shape is known
+ *           as axes, each a product of *atoms*. An atom is a dimension nothing splits any further;
+ *           atoms found to be equal are merged (union-find), so an axis can be followed through
+ *           transposes and reshapes in both directions.
+ *   roles   the LSTM nodes say which atoms are batch and which are time.
+ *   lower   every node an output needs: what it does to one row, as a row expression (rows.h).
+ *   stages  row expressions become cell definitions and the model's program (stages.h).
+ * All memory is one arena with a budget; nothing is freed before the import ends. */
+#ifndef CELLS_IMPORT_GRAPH_H
+#define CELLS_IMPORT_GRAPH_H
+
+#include "base/arena.h"
+#include "cells/model.h"
+
+#include "proto/onnx.pb-c.h"
+
+#define CELL__NONE UINT32_MAX
+
+/* Versions of the standard operator set whose meaning the op_*.c files follow. */
+#define CELL__OPSET_MIN 7
+#define CELL__OPSET_MAX 21
+
+#define CELL__NODES_MAX      16384u
+#define CELL__VALUES_MAX     65536u
+#define CELL__ATOMS_MAX      65536u
+#define CELL__AXIS_ATOMS_MAX 4u
+#define CELL__OPERANDS_MAX   64u /* inputs or outputs of one node */
+
+/* ---- Shapes ------------------------------------------------------------------------------- */
+
+enum cell__role { CELL__ROLE_FEATURE, CELL__ROLE_BATCH, CELL__ROLE_TIME };
+
+struct cell__atom {
+    uint32_t parent; /* union-find; a root is its own parent and holds the rest */
+    enum cell__role role;
+    int64_t size; /* -1: each request chooses */
+};
+
+/* Product of atoms, outermost first. None: an axis of size 1. */
+struct cell__axis {
+    uint32_t n;
+    uint32_t atoms[CELL__AXIS_ATOMS_MAX];
+};
+
+/* An integer that may depend on the request's shape: add + factor * product of the axis. A plain
+ * number has factor 0 and no atoms. */
+struct cell__sym {
+    int64_t add, factor;
+    struct cell__axis axis;
+};
+
+struct cell__shape {
+    uint32_t rank;
+    struct cell__axis axes[CELL_RANK_MAX];
+};
+
+/* ---- Values ------------------------------------------------------------------------------- */
+
+enum cell__dtype { CELL__F32, CELL__I64, CELL__I32, CELL__BOOL };
+
+/* A constant. data is dense and row-major; a bool takes a byte. syms: one per element of an I64
+ * tensor that may depend on the request (then data is not looked at), or NULL. */
+struct cell__tensor {
+    enum cell__dtype dtype;
+    uint32_t rank;
+    int64_t dims[CELL_RANK_MAX];
+    size_t count; /* product of dims */
+    const void *data;
+    const struct cell__sym *syms;
+};
+
+/* POISON: nothing is known, because its node cannot be imported; a fault only when it is needed. */
+enum cell__value_kind { CELL__UNSET, CELL__CONST, CELL__ROWS, CELL__POISON };
+
+struct cell__value {
+    const char *name;
+    enum cell__value_kind kind;
+    enum cell__dtype dtype;
+    struct cell__tensor tensor;      /* CONST */
+    struct cell__shape shape;        /* ROWS */
+    uint32_t row;                    /* ROWS, once lowered: its row expression */
+    uint32_t node;                   /* that makes it, or NONE */
+    const struct base_error *poison; /* POISON: why */
+};
+
+/* A short list of integers from an attribute or a constant. */
+struct cell__list {
+    bool is_given;
+    uint32_t n;
+    int64_t at[CELL__OPERANDS_MAX];
+};
+
+/* ---- Nodes -------------------------------------------------------------------------------- */
+
+struct cell__operator;
+
+struct cell__node {
+    const Onnx__NodeProto *proto;
+    const struct cell__operator *op;
+    uint32_t n_inputs, n_outputs;
+    uint32_t *inputs, *outputs; /* value numbers; NONE where not given */
+    uint32_t lstm;              /* LSTM: its number */
+    bool is_folded;             /* all outputs are constants or poison: nothing to lower */
+    bool is_needed;
+};
+
+/* A recurrent node; what it reads is filled in when it is lowered. */
+struct cell__lstm {
+    uint32_t node;
+    uint32_t hidden, width; /* of h and c; of x */
+    struct cell__axis time, batch;
+    uint32_t x_value, lengths_value;
+    uint32_t init_values[2];    /* h, c; NONE: zeros */
+    struct cell_weight w, r, b; /* b.data NULL: none */
+    uint32_t x_row, init_rows[2];
+};
+
+struct cell__import {
+    struct base_arena *arena;
+    struct base_error *error;
+    const char *label;
+    const Onnx__ModelProto *model;
+    int64_t opset;
+
+    struct cell__value *values;
+    uint32_t n_values, values_room;
+    uint32_t *names; /* hash table: value number or NONE */
+    uint32_t names_room;
+    struct cell__node *nodes;
+    uint32_t n_nodes, nodes_room;
+    struct cell__atom *atoms;
+    uint32_t n_atoms, atoms_room;
+    struct cell__lstm *lstms;
+    uint32_t n_lstms, lstms_room;
+    struct cell__row *rows;
+    uint32_t n_rows, rows_room;
+
+    uint32_t n_inputs; /* graph inputs that are no initialisers */
+    uint32_t inputs[CELL_TENSORS_MAX];
+    bool has_batch;        /* an axis has the role */
+    bool has_lengths;      /* an LSTM has been lowered, so the next field holds */
+    int32_t lengths_input; /* graph input, -1: none */
+    uint32_t current;      /* node at work, for errors; NONE outside */
+};
+
+/* ---- Errors ------------------------------------------------------------------------------- */
+
+#define CELL__TEXT_BYTES 64
+
+/* A name from the file, fit for an error: printable ASCII, cut to fit. Returns out. */
+const char *cell__quote(char out[CELL__TEXT_BYTES], const char *name);
+
+/* The current node's fault: `LSTM (node "/lstm", opset 17): ...`. */
+void cell__fail(struct cell__import *im, enum base_status status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* `return cell__refuse(im, "...")`: UNIMPLEMENTED; cell__invalid: INVALID_ARGUMENT, for what ONNX
+ * itself forbids. Macros, so that compilers and analysers see that neither is ever BASE_OK. */
+#define cell__refuse(im, ...)                                                                      \
+    ((void)cell__fail(im, BASE_UNIMPLEMENTED, __VA_ARGS__), BASE_UNIMPLEMENTED)
+#define cell__invalid(im, ...)                                                                     \
+    ((void)cell__fail(im, BASE_INVALID_ARGUMENT, __VA_ARGS__), BASE_INVALID_ARGUMENT)
+
+/* RESOURCE_EXHAUSTED: the arena's budget is spent. */
+static inline enum base_status cell__no_memory(struct cell__import *im)
+{
+    (void)base_fail(im->error, BASE_RESOURCE_EXHAUSTED,
+                    "importing the model takes more memory than its size allows");
+    return BASE_RESOURCE_EXHAUSTED;
+}
+
+/* ---- Memory and tables (graph.c) ---------------------------------------------------------- */
+
+/* Makes room for one more in an array of the import; limit is what the error names. */
+enum base_status cell__grow(struct cell__import *im, void **array, uint32_t *room, uint32_t used,
+                            size_t size, uint32_t limit, const char *what);
+
+/* The value of this name, made when it is new. */
+enum base_status cell__value_named(struct cell__import *im, const char *name, uint32_t *out);
+
+/* CONST or ROWS value number i of the current node; i must be given. */
+struct cell__value *cell__input(struct cell__import *im, const struct cell__node *node, uint32_t i);
+bool cell__has_input(const struct cell__node *node, uint32_t i);
+struct cell__value *cell__output(struct cell__import *im, const struct cell__node *node,
+                                 uint32_t i);
+bool cell__has_output(const struct cell__node *node, uint32_t i);
+
+/* Sets output i (when it is wanted). */
+void cell__set_const(struct cell__import *im, const struct cell__node *node, uint32_t i,
+                     const struct cell__tensor *tensor);
+void cell__set_rows(struct cell__import *im, const struct cell__node *node, uint32_t i,
+                    enum cell__dtype dtype, const struct cell__shape *shape);
+
+/* ---- Atoms and axes (shape.c) ------------------------------------------------------------- */
+
+enum base_status cell__atom_new(struct cell__import *im, int64_t size, uint32_t *out);
+uint32_t cell__atom_root(const struct cell__import *im, uint32_t atom);
+
+/* An axis of one fresh atom; of none when size is 1. */
+enum base_status cell__axis_new(struct cell__import *im, int64_t size, struct cell__axis *out);
+/* Elements, or -1 when the request chooses. */
+int64_t cell__axis_size(const struct cell__import *im, const struct cell__axis *axis);
+bool cell__axis_is_same(const struct cell__import *im, const struct cell__axis *a,
+                        const struct cell__axis *b);
+/* Makes two axes equal: sizes must agree, unknown ones take the other's. */
+enum base_status cell__axis_unite(struct cell__import *im, const struct cell__axis *a,
+                                  const struct cell__axis *b, const char *what);
+bool cell__axis_has(const struct cell__import *im, const struct cell__axis *axis,
+                    enum cell__role role);
+bool cell__shape_has(const struct cell__import *im, const struct cell__shape *shape,
+                     enum cell__role role);
+/* Elements of the feature atoms: a row's width. Refused beyond CELL_WIDTH_MAX. */
+enum base_status cell__shape_width(struct cell__import *im, const struct cell__shape *shape,
+                                   uint32_t *out);
+/* Shape of a constant, with fresh atoms. */
+enum base_status cell__shape_of_tensor(struct cell__import *im, const struct cell__tensor *tensor,
+                                       struct cell__shape *out);
+/* axis in -rank..rank-1 -> 0..rank-1. */
+enum base_status cell__axis_index(struct cell__import *im, int64_t axis, uint32_t rank,
+                                  uint32_t *out);
+
+/* What Reshape makes of an axis sequence; targets as ONNX Reshape says (0 and -1 included). */
+enum base_status cell__reshape(struct cell__import *im, const struct cell__shape *in,
+                               const struct cell__sym *targets, uint32_t n, bool allow_zero,
+                               struct cell__shape *out);
+
+/* ---- Symbolic integers (sym.c) ------------------------------------------------------------ */
+
+struct cell__sym cell__sym_number(int64_t value);
+struct cell__sym cell__sym_of_axis(const struct cell__import *im, const struct cell__axis *axis);
+bool cell__sym_is_number(const struct cell__sym *sym);
+/* Element i of an integer constant. */
+struct cell__sym cell__tensor_sym(const struct cell__tensor *tensor, size_t i);
+/* false: not representable, or an overflow. op: one of + - * /. */
+bool cell__sym_compute(const struct cell__import *im, char op, const struct cell__sym *a,
+                       const struct cell__sym *b, struct cell__sym *out);
+/* 1 equal, 0 different whatever the request (a dimension is at least 1), -1 it depends. */
+int cell__sym_equal(const struct cell__import *im, const struct cell__sym *a,
+                    const struct cell__sym *b);
+/* The axis whose size it is; refused when it is no positive size. */
+enum base_status cell__sym_axis(struct cell__import *im, const struct cell__sym *sym,
+                                struct cell__axis *out);
+
+/* ---- Constants (tensor.c) ----------------------------------------------------------------- */
+
+uint32_t cell__dtype_bytes(enum cell__dtype dtype);
+const char *cell__dtype_name(enum cell__dtype dtype);
+/* Ours for ONNX's number; UNIMPLEMENTED names what. */
+enum base_status cell__dtype_of(struct cell__import *im, int64_t onnx, const char *what,
+                                enum cell__dtype *out);
+enum base_status cell__tensor_read(struct cell__import *im, const Onnx__TensorProto *proto,
+                                   struct cell__tensor *out);
+/* Sets dims and count; RESOURCE_EXHAUSTED when the product overflows. */
+enum base_status cell__tensor_shape(struct cell__import *im, struct cell__tensor *tensor,
+                                    uint32_t rank, const int64_t *dims);
+/* Room for count elements (and syms when asked for); *data is where to write. */
+enum base_status cell__tensor_alloc(struct cell__import *im, struct cell__tensor *tensor,
+                                    bool with_syms, void **data, struct cell__sym **syms);
+/* Replaces syms that are all plain numbers by data. */
+enum base_status cell__tensor_settle(struct cell__import *im, struct cell__tensor *tensor);
+/* Integers of rank 0 or 1 without symbols, as axes and the like must be; what is for errors. */
+enum base_status cell__tensor_ints(struct cell__import *im, const struct cell__value *value,
+                                   const char *what, struct cell__list *out);
+
+/* ---- Attributes (attr.c) ------------------------------------------------------------------ */
+
+const Onnx__AttributeProto *cell__attr(const struct cell__node *node, const char *name);
+/* The default when absent; INVALID_ARGUMENT when it has another type. */
+enum base_status cell__attr_int(struct cell__import *im, const struct cell__node *node,
+                                const char *name, int64_t otherwise, int64_t *out);
+enum base_status cell__attr_float(struct cell__import *im, const struct cell__node *node,
+                                  const char *name, float otherwise, float *out);
+enum base_status cell__attr_ints(struct cell__import *im, const struct cell__node *node,
+                                 const char *name, struct cell__list *out);
+/* Input i (opset >= since) or attribute `name` (before): axes of Squeeze and the like. */
+enum base_status cell__ints_or_attr(struct cell__import *im, const struct cell__node *node,
+                                    uint32_t i, int64_t since, const char *name,
+                                    struct cell__list *out);
+
+/* ---- Operators (operators.c) -------------------------------------------------------------- */
+
+struct cell__operator {
+    const char *name;
+    uint32_t inputs_min, inputs_max, outputs_max;
+    const char *attributes; /* known ones, with a blank before and behind each */
+    /* Folds, or sets the shapes of the outputs. */
+    enum base_status (*infer)(struct cell__import *im, struct cell__node *node);
+    /* Sets the outputs' row expressions; NULL where nothing is left after folding. */
+    enum base_status (*lower)(struct cell__import *im, struct cell__node *node);
+    const char *notes; /* limits, for the documentation */
+};
+
+const struct cell__operator *cell__operator_find(const char *name);
+/* By number, NULL behind the last. */
+const struct cell__operator *cell__operator_at(uint32_t index);
+
+#endif

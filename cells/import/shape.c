@@ -1,0 +1,348 @@
+/* Atoms and axes: which dimension of which value is which. Union-find with path halving, so a
+ * question costs a few steps; no recursion. Sizes are kept at the root: a request's choice (-1)
+ * united with a number becomes the number. */
+#include "cells/import/graph.h"
+
+#include "base/assert.h"
+#include "base/checked.h"
+
+#include <string.h>
+
+/* ---- Atoms -------------------------------------------------------------------------------- */
+
+enum base_status cell__atom_new(struct cell__import *im, int64_t size, uint32_t *out)
+{
+    void *array = im->atoms;
+    BASE_TRY(cell__grow(im, &array, &im->atoms_room, im->n_atoms, sizeof(*im->atoms),
+                        CELL__ATOMS_MAX, "dimensions"));
+    im->atoms = array;
+    *out = im->n_atoms++;
+    im->atoms[*out] = (struct cell__atom){.parent = *out, .size = size};
+    return BASE_OK;
+}
+
+uint32_t cell__atom_root(const struct cell__import *im, uint32_t atom)
+{
+    base_assert(atom < im->n_atoms);
+    struct cell__atom *atoms = im->atoms;
+    while (atoms[atom].parent != atom) {
+        atoms[atom].parent = atoms[atoms[atom].parent].parent;
+        atom = atoms[atom].parent;
+    }
+    return atom;
+}
+
+static int64_t atom_size(const struct cell__import *im, uint32_t atom)
+{
+    return im->atoms[cell__atom_root(im, atom)].size;
+}
+
+static enum cell__role atom_role(const struct cell__import *im, uint32_t atom)
+{
+    return im->atoms[cell__atom_root(im, atom)].role;
+}
+
+static enum base_status atoms_unite(struct cell__import *im, uint32_t a, uint32_t b,
+                                    const char *what)
+{
+    struct cell__atom *one = &im->atoms[cell__atom_root(im, a)];
+    struct cell__atom *two = &im->atoms[cell__atom_root(im, b)];
+    if (one == two) {
+        return BASE_OK;
+    }
+    if (one->size != two->size && one->size >= 0 && two->size >= 0) {
+        return cell__invalid(im, "%s: sizes %lld and %lld do not fit", what, (long long)one->size,
+                             (long long)two->size);
+    }
+    two->size = two->size < 0 ? one->size : two->size;
+    one->parent = two->parent;
+    return BASE_OK;
+}
+
+/* ---- Axes --------------------------------------------------------------------------------- */
+
+enum base_status cell__axis_new(struct cell__import *im, int64_t size, struct cell__axis *out)
+{
+    *out = (struct cell__axis){.n = 0};
+    if (size != 1) {
+        out->n = 1;
+        BASE_TRY(cell__atom_new(im, size, &out->atoms[0]));
+    }
+    return BASE_OK;
+}
+
+int64_t cell__axis_size(const struct cell__import *im, const struct cell__axis *axis)
+{
+    int64_t size = 1;
+    for (uint32_t i = 0; i < axis->n; i++) {
+        int64_t atom = atom_size(im, axis->atoms[i]);
+        if (atom < 0 || !base_i64_mul(size, atom, &size)) {
+            return -1;
+        }
+    }
+    return size;
+}
+
+bool cell__axis_is_same(const struct cell__import *im, const struct cell__axis *a,
+                        const struct cell__axis *b)
+{
+    if (a->n != b->n) {
+        return false;
+    }
+    for (uint32_t i = 0; i < a->n; i++) {
+        if (cell__atom_root(im, a->atoms[i]) != cell__atom_root(im, b->atoms[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+enum base_status cell__axis_unite(struct cell__import *im, const struct cell__axis *a,
+                                  const struct cell__axis *b, const char *what)
+{
+    if (a->n == b->n) {
+        for (uint32_t i = 0; i < a->n; i++) {
+            BASE_TRY(atoms_unite(im, a->atoms[i], b->atoms[i], what));
+        }
+        return BASE_OK;
+    }
+    // A lone atom of a graph input may have any size, 1 included; a product of two may not.
+    const struct cell__axis *lone = a->n == 1 ? a : b;
+    const struct cell__axis *other = a->n == 1 ? b : a;
+    int64_t size = cell__axis_size(im, other);
+    int64_t lone_size = cell__axis_size(im, lone);
+    if (lone->n == 1 && size >= 0 && lone_size == size) {
+        return BASE_OK;
+    }
+    if (size >= 0 && lone_size >= 0 && size != lone_size) {
+        return cell__invalid(im, "%s: sizes %lld and %lld do not fit", what, (long long)lone_size,
+                             (long long)size);
+    }
+    return cell__refuse(im, "%s: cannot tell that two dimensions are equal", what);
+}
+
+bool cell__axis_has(const struct cell__import *im, const struct cell__axis *axis,
+                    enum cell__role role)
+{
+    for (uint32_t i = 0; i < axis->n; i++) {
+        if (atom_role(im, axis->atoms[i]) == role) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- Shapes ------------------------------------------------------------------------------- */
+
+bool cell__shape_has(const struct cell__import *im, const struct cell__shape *shape,
+                     enum cell__role role)
+{
+    for (uint32_t k = 0; k < shape->rank; k++) {
+        if (cell__axis_has(im, &shape->axes[k], role)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+enum base_status cell__shape_width(struct cell__import *im, const struct cell__shape *shape,
+                                   uint32_t *out)
+{
+    int64_t width = 1;
+    for (uint32_t k = 0; k < shape->rank; k++) {
+        for (uint32_t i = 0; i < shape->axes[k].n; i++) {
+            uint32_t atom = shape->axes[k].atoms[i];
+            if (atom_role(im, atom) != CELL__ROLE_FEATURE) {
+                continue;
+            }
+            int64_t size = atom_size(im, atom);
+            if (size < 0) {
+                return cell__refuse(im,
+                                    "axis %u is neither the batch nor the time of an LSTM, "
+                                    "and of unknown size",
+                                    k);
+            }
+            if (size == 0 || !base_i64_mul(width, size, &width) || width > CELL_WIDTH_MAX) {
+                return cell__refuse(im, "a row of 0, or of more than %u elements", CELL_WIDTH_MAX);
+            }
+        }
+    }
+    *out = (uint32_t)width;
+    return BASE_OK;
+}
+
+enum base_status cell__shape_of_tensor(struct cell__import *im, const struct cell__tensor *tensor,
+                                       struct cell__shape *out)
+{
+    *out = (struct cell__shape){.rank = tensor->rank};
+    for (uint32_t k = 0; k < tensor->rank; k++) {
+        BASE_TRY(cell__axis_new(im, tensor->dims[k], &out->axes[k]));
+    }
+    return BASE_OK;
+}
+
+enum base_status cell__axis_index(struct cell__import *im, int64_t axis, uint32_t rank,
+                                  uint32_t *out)
+{
+    if (axis < -(int64_t)rank || axis >= (int64_t)rank) {
+        return cell__invalid(im, "axis %lld of a tensor of rank %u", (long long)axis, rank);
+    }
+    *out = (uint32_t)(axis < 0 ? axis + rank : axis);
+    return BASE_OK;
+}
+
+/* ---- Reshape ------------------------------------------------------------------------------ */
+
+#define FLAT_MAX (CELL_RANK_MAX * CELL__AXIS_ATOMS_MAX)
+
+/* The atoms of the input, outermost first; [first, last) are not used yet. */
+struct flat {
+    uint32_t first, last;
+    uint32_t atoms[FLAT_MAX];
+};
+
+static void flatten(const struct cell__import *im, const struct cell__shape *in, struct flat *flat)
+{
+    *flat = (struct flat){.first = 0};
+    for (uint32_t k = 0; k < in->rank; k++) {
+        for (uint32_t i = 0; i < in->axes[k].n; i++) {
+            if (atom_size(im, in->axes[k].atoms[i]) != 1) {
+                flat->atoms[flat->last++] = in->axes[k].atoms[i];
+            }
+        }
+    }
+}
+
+static bool axis_push(struct cell__axis *axis, uint32_t atom, bool at_front)
+{
+    if (axis->n == CELL__AXIS_ATOMS_MAX) {
+        return false;
+    }
+    if (at_front) {
+        memmove(&axis->atoms[1], &axis->atoms[0], axis->n * sizeof(axis->atoms[0]));
+    }
+    axis->atoms[at_front ? 0 : axis->n] = atom;
+    axis->n++;
+    return true;
+}
+
+/* Splits the number `size` into part (the one at hand) and rest, which stays in flat. */
+static enum base_status split_atom(struct cell__import *im, struct flat *flat, bool from_back,
+                                   int64_t part, int64_t rest, uint32_t *out)
+{
+    uint32_t left = 0;
+    BASE_TRY(cell__atom_new(im, part, out));
+    BASE_TRY(cell__atom_new(im, rest, &left));
+    flat->atoms[from_back ? flat->last - 1 : flat->first] = left;
+    return BASE_OK;
+}
+
+/* Takes atoms of `size` elements in all from one end of flat. */
+static enum base_status take_number(struct cell__import *im, struct flat *flat, bool from_back,
+                                    int64_t size, struct cell__axis *out)
+{
+    int64_t left = size;
+    while (left > 1) {
+        if (flat->first == flat->last) {
+            return cell__invalid(im, "the new shape has more elements than the old");
+        }
+        uint32_t atom = flat->atoms[from_back ? flat->last - 1 : flat->first];
+        int64_t have = atom_size(im, atom);
+        if (have > 0 && left % have == 0) {
+            left /= have;
+            flat->first += from_back ? 0 : 1;
+            flat->last -= from_back ? 1 : 0;
+        } else if (have > left && have % left == 0) {
+            BASE_TRY(split_atom(im, flat, from_back, left, have / left, &atom));
+            left = 1;
+        } else {
+            return cell__refuse(im, "cannot follow which axis becomes the one of %lld elements",
+                                (long long)size);
+        }
+        if (!axis_push(out, atom, from_back)) {
+            return cell__refuse(im, "merges more than %u dimensions", CELL__AXIS_ATOMS_MAX);
+        }
+    }
+    return BASE_OK;
+}
+
+/* Takes exactly the atoms of `axis` from one end of flat. */
+static enum base_status take_axis(struct cell__import *im, struct flat *flat, bool from_back,
+                                  const struct cell__axis *axis, struct cell__axis *out)
+{
+    uint32_t n = axis->n;
+    bool fits = n <= flat->last - flat->first;
+    uint32_t start = !fits ? 0 : from_back ? flat->last - n : flat->first;
+    for (uint32_t i = 0; fits && i < n; i++) {
+        fits = cell__atom_root(im, flat->atoms[start + i]) == cell__atom_root(im, axis->atoms[i]);
+    }
+    if (!fits) {
+        return cell__refuse(im, "moves the batch or the time axis inside the tensor");
+    }
+    out->n = n;
+    memcpy(out->atoms, &flat->atoms[start], n * sizeof(out->atoms[0]));
+    flat->first += from_back ? 0 : n;
+    flat->last -= from_back ? n : 0;
+    return BASE_OK;
+}
+
+static enum base_status take(struct cell__import *im, struct flat *flat, bool from_back,
+                             const struct cell__sym *target, struct cell__axis *out)
+{
+    *out = (struct cell__axis){.n = 0};
+    if (cell__sym_is_number(target)) {
+        if (target->add < 1) {
+            return cell__invalid(im, "a new dimension of %lld", (long long)target->add);
+        }
+        return take_number(im, flat, from_back, target->add, out);
+    }
+    struct cell__axis axis;
+    BASE_TRY(cell__sym_axis(im, target, &axis));
+    return take_axis(im, flat, from_back, &axis, out);
+}
+
+static bool is_number(const struct cell__sym *sym, int64_t value)
+{
+    return cell__sym_is_number(sym) && sym->add == value;
+}
+
+enum base_status cell__reshape(struct cell__import *im, const struct cell__shape *in,
+                               const struct cell__sym *targets, uint32_t n, bool allow_zero,
+                               struct cell__shape *out)
+{
+    struct cell__sym wanted[CELL_RANK_MAX];
+    uint32_t open = n; // place of the -1
+    if (n > CELL_RANK_MAX) {
+        return cell__refuse(im, "rank %u; at most %u", n, CELL_RANK_MAX);
+    }
+    for (uint32_t k = 0; k < n; k++) {
+        wanted[k] = targets[k];
+        if (!allow_zero && is_number(&targets[k], 0) && k < in->rank) {
+            wanted[k] = cell__sym_of_axis(im, &in->axes[k]);
+        }
+        if (is_number(&targets[k], -1)) {
+            if (open < n) {
+                return cell__invalid(im, "two dimensions of -1");
+            }
+            open = k;
+        }
+    }
+    struct flat flat;
+    flatten(im, in, &flat);
+    *out = (struct cell__shape){.rank = n};
+    for (uint32_t k = 0; k < open; k++) {
+        BASE_TRY(take(im, &flat, false, &wanted[k], &out->axes[k]));
+    }
+    for (uint32_t k = n; k > open + 1; k--) {
+        BASE_TRY(take(im, &flat, true, &wanted[k - 1], &out->axes[k - 1]));
+    }
+    if (open == n && flat.first < flat.last) {
+        return cell__invalid(im, "the new shape has fewer elements than the old");
+    }
+    while (flat.first < flat.last) {
+        if (!axis_push(&out->axes[open], flat.atoms[flat.first++], false)) {
+            return cell__refuse(im, "merges more than %u dimensions", CELL__AXIS_ATOMS_MAX);
+        }
+    }
+    return BASE_OK;
+}

@@ -1,0 +1,152 @@
+/* Integers that may depend on the shape of a request: what Shape gives and exporters compute with
+ * before they hand it to Expand, Reshape, ConstantOfShape or Slice. Enough arithmetic to follow
+ * that, and no more: products of dimensions, a factor, a number added. */
+#include "cells/import/graph.h"
+
+#include "base/assert.h"
+#include "base/checked.h"
+
+struct cell__sym cell__sym_number(int64_t value)
+{
+    return (struct cell__sym){.add = value};
+}
+
+bool cell__sym_is_number(const struct cell__sym *sym)
+{
+    return sym->factor == 0;
+}
+
+struct cell__sym cell__sym_of_axis(const struct cell__import *im, const struct cell__axis *axis)
+{
+    int64_t size = cell__axis_size(im, axis);
+    if (size >= 0) {
+        return cell__sym_number(size);
+    }
+    return (struct cell__sym){.factor = 1, .axis = *axis};
+}
+
+struct cell__sym cell__tensor_sym(const struct cell__tensor *tensor, size_t i)
+{
+    base_assert(i < tensor->count);
+    if (tensor->syms != NULL) {
+        return tensor->syms[i];
+    }
+    switch (tensor->dtype) {
+    case CELL__I64:
+        return cell__sym_number(((const int64_t *)tensor->data)[i]);
+    case CELL__I32:
+        return cell__sym_number(((const int32_t *)tensor->data)[i]);
+    case CELL__BOOL:
+        return cell__sym_number(((const uint8_t *)tensor->data)[i]);
+    case CELL__F32:
+        break;
+    }
+    base_assert(false);
+    return cell__sym_number(0);
+}
+
+static bool add(const struct cell__import *im, const struct cell__sym *a, const struct cell__sym *b,
+                int64_t sign, struct cell__sym *out)
+{
+    int64_t b_add = 0;
+    int64_t b_factor = 0;
+    if (!base_i64_mul(b->add, sign, &b_add) || !base_i64_mul(b->factor, sign, &b_factor)) {
+        return false;
+    }
+    *out = (struct cell__sym){.axis = a->factor != 0 ? a->axis : b->axis};
+    bool is_one_axis =
+        a->factor == 0 || b->factor == 0 || cell__axis_is_same(im, &a->axis, &b->axis);
+    return is_one_axis && base_i64_add(a->add, b_add, &out->add) &&
+           base_i64_add(a->factor, b_factor, &out->factor);
+}
+
+static bool multiply(const struct cell__sym *a, const struct cell__sym *b, struct cell__sym *out)
+{
+    *out = (struct cell__sym){.axis = a->axis};
+    if (cell__sym_is_number(a) || cell__sym_is_number(b)) {
+        int64_t number = cell__sym_is_number(a) ? a->add : b->add;
+        const struct cell__sym *other = cell__sym_is_number(a) ? b : a;
+        out->axis = other->axis;
+        return base_i64_mul(number, other->add, &out->add) &&
+               base_i64_mul(number, other->factor, &out->factor);
+    }
+    if (a->add != 0 || b->add != 0 || a->axis.n + b->axis.n > CELL__AXIS_ATOMS_MAX) {
+        return false;
+    }
+    for (uint32_t i = 0; i < b->axis.n; i++) {
+        out->axis.atoms[out->axis.n++] = b->axis.atoms[i];
+    }
+    return base_i64_mul(a->factor, b->factor, &out->factor);
+}
+
+/* ONNX divides integers towards zero; of symbols only what is certain. */
+static bool divide(const struct cell__sym *a, const struct cell__sym *b, struct cell__sym *out)
+{
+    if (!cell__sym_is_number(b) || b->add == 0 || (b->add == -1 && a->add == INT64_MIN)) {
+        return false;
+    }
+    if (cell__sym_is_number(a)) {
+        *out = cell__sym_number(a->add / b->add);
+        return true;
+    }
+    *out = *a;
+    if (b->add < 1 || a->add % b->add != 0 || a->factor % b->add != 0) {
+        return false;
+    }
+    out->add /= b->add;
+    out->factor /= b->add;
+    return true;
+}
+
+bool cell__sym_compute(const struct cell__import *im, char op, const struct cell__sym *a,
+                       const struct cell__sym *b, struct cell__sym *out)
+{
+    switch (op) {
+    case '+':
+        return add(im, a, b, 1, out);
+    case '-':
+        return add(im, a, b, -1, out);
+    case '*':
+        return multiply(a, b, out);
+    case '/':
+        return divide(a, b, out);
+    default:
+        base_assert(false);
+        return false;
+    }
+}
+
+int cell__sym_equal(const struct cell__import *im, const struct cell__sym *a,
+                    const struct cell__sym *b)
+{
+    struct cell__sym difference;
+    if (!add(im, a, b, -1, &difference)) {
+        return -1;
+    }
+    if (cell__sym_is_number(&difference)) {
+        return difference.add == 0 ? 1 : 0;
+    }
+    // The product of dimensions is at least 1: add + factor * product stays on one side of 0.
+    int64_t nearest = 0;
+    if (!base_i64_add(difference.add, difference.factor, &nearest)) {
+        return -1;
+    }
+    bool is_away = (difference.factor > 0 && nearest > 0) || (difference.factor < 0 && nearest < 0);
+    return is_away ? 0 : -1;
+}
+
+enum base_status cell__sym_axis(struct cell__import *im, const struct cell__sym *sym,
+                                struct cell__axis *out)
+{
+    if (cell__sym_is_number(sym)) {
+        if (sym->add < 0) {
+            return cell__invalid(im, "a dimension of %lld", (long long)sym->add);
+        }
+        return cell__axis_new(im, sym->add, out);
+    }
+    if (sym->add != 0 || sym->factor != 1) {
+        return cell__refuse(im, "a dimension computed from the batch or time axis");
+    }
+    *out = sym->axis;
+    return BASE_OK;
+}

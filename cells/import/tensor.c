@@ -1,0 +1,215 @@
+/* Constants: read from the file's TensorProto in any of its encodings, or made by folding.
+ *
+ * raw_data is used where it lies (little-endian, as every machine we build for; protobuf-c copied
+ * it into the arena, so it is aligned). Every size is a checked product. */
+#include "cells/import/graph.h"
+
+#include "base/assert.h"
+#include "base/checked.h"
+
+#include <string.h>
+
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "raw_data is used in place");
+
+uint32_t cell__dtype_bytes(enum cell__dtype dtype)
+{
+    switch (dtype) {
+    case CELL__I64:
+        return 8;
+    case CELL__F32:
+    case CELL__I32:
+        return 4;
+    case CELL__BOOL:
+        return 1;
+    }
+    base_assert(false);
+    return 1;
+}
+
+const char *cell__dtype_name(enum cell__dtype dtype)
+{
+    static const char *const names[] = {"float32", "int64", "int32", "bool"};
+    return names[dtype];
+}
+
+enum base_status cell__dtype_of(struct cell__import *im, int64_t onnx, const char *what,
+                                enum cell__dtype *out)
+{
+    static const char *const names[] = {"undefined",  "float",   "uint8",  "int8",   "uint16",
+                                        "int16",      "int32",   "int64",  "string", "bool",
+                                        "float16",    "double",  "uint32", "uint64", "complex64",
+                                        "complex128", "bfloat16"};
+    switch (onnx) {
+    case ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT:
+        *out = CELL__F32;
+        return BASE_OK;
+    case ONNX__TENSOR_PROTO__DATA_TYPE__INT64:
+        *out = CELL__I64;
+        return BASE_OK;
+    case ONNX__TENSOR_PROTO__DATA_TYPE__INT32:
+        *out = CELL__I32;
+        return BASE_OK;
+    case ONNX__TENSOR_PROTO__DATA_TYPE__BOOL:
+        *out = CELL__BOOL;
+        return BASE_OK;
+    default: {
+        char text[CELL__TEXT_BYTES];
+        bool is_known = onnx >= 0 && onnx < (int64_t)(sizeof(names) / sizeof(names[0]));
+        return cell__refuse(im, "%s is of type %s (%lld)", cell__quote(text, what),
+                            is_known ? names[onnx] : "unknown", (long long)onnx);
+    }
+    }
+}
+
+enum base_status cell__tensor_shape(struct cell__import *im, struct cell__tensor *tensor,
+                                    uint32_t rank, const int64_t *dims)
+{
+    base_assert(rank <= CELL_RANK_MAX);
+    // A 0 among the dimensions must not hide an overflow of the others, which strides multiply.
+    size_t bytes = sizeof(struct cell__sym);
+    tensor->rank = rank;
+    tensor->count = 1;
+    for (uint32_t k = 0; k < rank; k++) {
+        base_assert(dims[k] >= 0);
+        tensor->dims[k] = dims[k];
+        if (!base_size_mul(bytes, dims[k] == 0 ? 1 : (size_t)dims[k], &bytes) ||
+            bytes > PTRDIFF_MAX) {
+            return cell__no_memory(im);
+        }
+        tensor->count *= (size_t)dims[k];
+    }
+    return BASE_OK;
+}
+
+enum base_status cell__tensor_alloc(struct cell__import *im, struct cell__tensor *tensor,
+                                    bool with_syms, void **data, struct cell__sym **syms)
+{
+    *syms = NULL;
+    *data = base_arena_array(im->arena, tensor->count, cell__dtype_bytes(tensor->dtype));
+    if (with_syms) {
+        *syms = base_arena_array(im->arena, tensor->count, sizeof(**syms));
+    }
+    if (*data == NULL || (with_syms && *syms == NULL)) {
+        return cell__no_memory(im);
+    }
+    tensor->data = *data;
+    tensor->syms = *syms;
+    return BASE_OK;
+}
+
+enum base_status cell__tensor_settle(struct cell__import *im, struct cell__tensor *tensor)
+{
+    for (size_t i = 0; i < tensor->count && tensor->syms != NULL; i++) {
+        if (!cell__sym_is_number(&tensor->syms[i])) {
+            return BASE_OK;
+        }
+    }
+    if (tensor->syms == NULL) {
+        return BASE_OK;
+    }
+    int64_t *data = base_arena_array(im->arena, tensor->count, sizeof(*data));
+    if (data == NULL) {
+        return cell__no_memory(im);
+    }
+    for (size_t i = 0; i < tensor->count; i++) {
+        data[i] = tensor->syms[i].add;
+    }
+    tensor->dtype = CELL__I64;
+    tensor->data = data;
+    tensor->syms = NULL;
+    return BASE_OK;
+}
+
+/* Elements of the typed field that this dtype uses, and their wide type. */
+static enum base_status read_typed(struct cell__import *im, const Onnx__TensorProto *proto,
+                                   struct cell__tensor *out)
+{
+    void *data = NULL;
+    struct cell__sym *none = NULL;
+    size_t given = out->dtype == CELL__F32   ? proto->n_float_data
+                   : out->dtype == CELL__I64 ? proto->n_int64_data
+                                             : proto->n_int32_data;
+    if (given != out->count) {
+        return cell__invalid(im, "a constant has %zu elements, its shape %zu", given, out->count);
+    }
+    BASE_TRY(cell__tensor_alloc(im, out, false, &data, &none));
+    for (size_t i = 0; i < given; i++) {
+        switch (out->dtype) {
+        case CELL__F32:
+            ((float *)data)[i] = proto->float_data[i];
+            break;
+        case CELL__I64:
+            ((int64_t *)data)[i] = proto->int64_data[i];
+            break;
+        case CELL__I32:
+            ((int32_t *)data)[i] = proto->int32_data[i];
+            break;
+        case CELL__BOOL:
+            ((uint8_t *)data)[i] = proto->int32_data[i] != 0;
+            break;
+        }
+    }
+    return BASE_OK;
+}
+
+enum base_status cell__tensor_read(struct cell__import *im, const Onnx__TensorProto *proto,
+                                   struct cell__tensor *out)
+{
+    char text[CELL__TEXT_BYTES];
+    const char *name = cell__quote(text, proto->name);
+    *out = (struct cell__tensor){.rank = 0};
+    if (proto->n_external_data > 0 ||
+        (proto->has_data_location &&
+         proto->data_location != ONNX__TENSOR_PROTO__DATA_LOCATION__DEFAULT)) {
+        return cell__refuse(im, "constant \"%s\" lies in another file (external data)", name);
+    }
+    if (proto->segment != NULL) {
+        return cell__refuse(im, "constant \"%s\" is a segment of a tensor", name);
+    }
+    if (proto->n_dims > CELL_RANK_MAX) {
+        return cell__refuse(im, "constant \"%s\" has rank %zu; at most %u", name, proto->n_dims,
+                            CELL_RANK_MAX);
+    }
+    for (size_t k = 0; k < proto->n_dims; k++) {
+        if (proto->dims[k] < 0) {
+            return cell__invalid(im, "constant \"%s\" has a dimension of %lld", name,
+                                 (long long)proto->dims[k]);
+        }
+    }
+    BASE_TRY(cell__dtype_of(im, proto->data_type, proto->name, &out->dtype));
+    BASE_TRY(cell__tensor_shape(im, out, (uint32_t)proto->n_dims, proto->dims));
+    if (!proto->has_raw_data) {
+        return read_typed(im, proto, out);
+    }
+    size_t bytes = 0;
+    if (!base_size_mul(out->count, cell__dtype_bytes(out->dtype), &bytes) ||
+        bytes != proto->raw_data.len) {
+        return cell__invalid(im, "constant \"%s\" has %zu bytes of data, its shape %zu", name,
+                             proto->raw_data.len, bytes);
+    }
+    out->data = proto->raw_data.data;
+    return BASE_OK;
+}
+
+enum base_status cell__tensor_ints(struct cell__import *im, const struct cell__value *value,
+                                   const char *what, struct cell__list *out)
+{
+    const struct cell__tensor *tensor = &value->tensor;
+    if (value->kind != CELL__CONST) {
+        return cell__refuse(im, "%s is not a constant", what);
+    }
+    if (tensor->dtype == CELL__F32 || tensor->rank > 1 || tensor->count > CELL__OPERANDS_MAX) {
+        return cell__invalid(im, "%s is not a list of at most %u integers", what,
+                             CELL__OPERANDS_MAX);
+    }
+    for (size_t i = 0; i < tensor->count; i++) {
+        struct cell__sym sym = cell__tensor_sym(tensor, i);
+        if (!cell__sym_is_number(&sym)) {
+            return cell__refuse(im, "%s depends on the batch or time axis", what);
+        }
+        out->at[i] = sym.add;
+    }
+    out->is_given = true;
+    out->n = (uint32_t)tensor->count;
+    return BASE_OK;
+}
