@@ -60,6 +60,15 @@ CELLS_SRCS = \
   cells/import/fold.c \
   cells/import/fold_math.c \
   cells/import/graph.c \
+  cells/import/op_join.c \
+  cells/import/op_layout.c \
+  cells/import/op_linear.c \
+  cells/import/op_lstm.c \
+  cells/import/op_math.c \
+  cells/import/op_select.c \
+  cells/import/op_shape.c \
+  cells/import/operators.c \
+  cells/import/rows.c \
   cells/import/shape.c \
   cells/import/sym.c \
   cells/import/tensor.c \

@@ -1,0 +1,292 @@
+/* Operators that put rows together or take them apart along a feature axis, and Expand. */
+#include "cells/import/fold.h"
+#include "cells/import/ops.h"
+#include "cells/import/rows.h"
+
+#include "base/assert.h"
+#include "base/checked.h"
+
+#include <string.h>
+
+/* ---- Concat ------------------------------------------------------------------------------- */
+
+static enum base_status fold_concat(struct cell__import *im, const struct cell__node *node,
+                                    int64_t axis)
+{
+    const struct cell__tensor *parts[CELL__OPERANDS_MAX];
+    struct cell__tensor out;
+    uint32_t k = 0;
+    base_assert(node->n_inputs > 0);
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        parts[i] = &cell__input(im, node, i)->tensor;
+    }
+    BASE_TRY(cell__axis_index(im, axis, parts[0]->rank, &k));
+    BASE_TRY(cell__fold_concat(im, parts, node->n_inputs, k, &out));
+    cell__set_const(im, node, 0, &out);
+    return BASE_OK;
+}
+
+/* Joins the shape of input i to what stands in out; *size grows by its axis. */
+static enum base_status concat_shape(struct cell__import *im, const struct cell__node *node,
+                                     uint32_t i, uint32_t axis, struct cell__shape *out,
+                                     int64_t *size)
+{
+    const struct cell__value *in = cell__input(im, node, i);
+    struct cell__shape shape;
+    BASE_TRY(cell__shape_of(im, in, &shape));
+    if (in->dtype != cell__input(im, node, 0)->dtype || shape.rank != out->rank) {
+        return cell__invalid(im, "input %u does not fit input 0", i);
+    }
+    int64_t add = cell__axis_size(im, &shape.axes[axis]);
+    if (add < 0 || !base_i64_add(*size, add, size)) {
+        return cell__refuse(im, "joins along an axis of unknown size");
+    }
+    for (uint32_t k = 0; k < out->rank; k++) {
+        if (k != axis) {
+            BASE_TRY(cell__axis_unite(im, &shape.axes[k], &out->axes[k], "input dimensions"));
+        }
+    }
+    return BASE_OK;
+}
+
+enum base_status cell__infer_concat(struct cell__import *im, struct cell__node *node)
+{
+    int64_t attribute = 0;
+    int64_t size = 0;
+    uint32_t axis = 0;
+    struct cell__shape out;
+    if (cell__attr(node, "axis") == NULL) {
+        return cell__invalid(im, "axis is missing");
+    }
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        if (!cell__has_input(node, i)) {
+            return cell__invalid(im, "input %u is missing", i);
+        }
+    }
+    BASE_TRY(cell__attr_int(im, node, "axis", 0, &attribute));
+    if (cell__is_all_const(im, node)) {
+        return fold_concat(im, node, attribute);
+    }
+    BASE_TRY(cell__shape_of(im, cell__input(im, node, 0), &out));
+    BASE_TRY(cell__axis_index(im, attribute, out.rank, &axis));
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        BASE_TRY(concat_shape(im, node, i, axis, &out, &size));
+    }
+    if (node->n_inputs > 1) {
+        BASE_TRY(cell__axis_new(im, size, &out.axes[axis]));
+    }
+    cell__set_rows(im, node, 0, cell__input(im, node, 0)->dtype, &out);
+    return BASE_OK;
+}
+
+/* One row of all operands behind each other; more than an op takes are joined in rounds. */
+static enum base_status row_concat(struct cell__import *im, const uint32_t *rows, uint32_t n,
+                                   uint32_t *out)
+{
+    *out = rows[0];
+    for (uint32_t i = 1; i < n;) {
+        struct cell_op op = {.kind = CELL_OP_CONCAT, .n_operands = 1, .operands = {*out}};
+        struct cell_value value = im->rows[*out].value;
+        while (i < n && op.n_operands < CELL_OPERANDS_MAX) {
+            value.width += im->rows[rows[i]].value.width;
+            op.operands[op.n_operands++] = rows[i++];
+        }
+        if (value.width > CELL_WIDTH_MAX) {
+            return cell__refuse(im, "a row of more than %u elements", CELL_WIDTH_MAX);
+        }
+        BASE_TRY(cell__row_op(im, &op, value, out));
+    }
+    return BASE_OK;
+}
+
+enum base_status cell__lower_concat(struct cell__import *im, struct cell__node *node)
+{
+    int64_t attribute = 0;
+    uint32_t axis = 0;
+    uint32_t inner = 0;
+    uint32_t rows[CELL__OPERANDS_MAX];
+    uint32_t row = CELL__NONE;
+    const struct cell__shape *out = &cell__output(im, node, 0)->shape;
+    BASE_TRY(cell__attr_int(im, node, "axis", 0, &attribute));
+    BASE_TRY(cell__axis_index(im, attribute, out->rank, &axis));
+    BASE_TRY(cell__axis_in_row(im, out, axis, "joins", &inner));
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        const struct cell__value *value = cell__input(im, node, i);
+        struct cell__shape own;
+        BASE_TRY(cell__shape_of(im, value, &own));
+        BASE_TRY(cell__axis_in_row(im, &own, axis, "joins", &inner));
+        struct cell__shape shape = *out; // batch and time stand only in the result's axes
+        shape.axes[axis] = own.axes[axis];
+        BASE_TRY(cell__row_of(im, value, &shape, false, &rows[i]));
+    }
+    BASE_TRY(row_concat(im, rows, node->n_inputs, &row));
+    cell__set_row(im, node, 0, row);
+    return BASE_OK;
+}
+
+/* ---- Split -------------------------------------------------------------------------------- */
+
+/* The sizes of the parts, one per output. */
+static enum base_status split_sizes(struct cell__import *im, const struct cell__node *node,
+                                    int64_t size, struct cell__list *sizes)
+{
+    BASE_TRY(cell__ints_or_attr(im, node, 1, 13, "split", sizes));
+    if (size < 0) {
+        return cell__refuse(im, "splits an axis of unknown size");
+    }
+    if (!sizes->is_given) {
+        sizes->n = node->n_outputs;
+        int64_t part = (size + sizes->n - 1) / sizes->n;
+        for (uint32_t i = 0; i < sizes->n; i++) {
+            int64_t left = size - part * i;
+            sizes->at[i] = left < part ? left : part;
+        }
+    }
+    int64_t sum = 0;
+    for (uint32_t i = 0; i < sizes->n; i++) {
+        if (sizes->at[i] < 1 || !base_i64_add(sum, sizes->at[i], &sum)) {
+            return cell__invalid(im, "part %u has %lld elements", i, (long long)sizes->at[i]);
+        }
+    }
+    if (sizes->n != node->n_outputs || sum != size) {
+        return cell__invalid(im, "%u parts of %lld elements for %u outputs and an axis of %lld",
+                             sizes->n, (long long)sum, node->n_outputs, (long long)size);
+    }
+    return BASE_OK;
+}
+
+enum base_status cell__infer_split(struct cell__import *im, struct cell__node *node)
+{
+    const struct cell__value *in = cell__input(im, node, 0);
+    struct cell__shape shape;
+    int64_t attribute = 0;
+    uint32_t axis = 0;
+    struct cell__list sizes;
+    int64_t before = 0;
+    BASE_TRY(cell__shape_of(im, in, &shape));
+    BASE_TRY(cell__attr_int(im, node, "axis", 0, &attribute));
+    BASE_TRY(cell__axis_index(im, attribute, shape.rank, &axis));
+    BASE_TRY(split_sizes(im, node, cell__axis_size(im, &shape.axes[axis]), &sizes));
+    for (uint32_t i = 0; i < node->n_outputs; i++) {
+        if (in->kind == CELL__CONST) {
+            struct cell__view view = cell__view_of(&in->tensor);
+            struct cell__tensor out;
+            view.dims[axis] = sizes.at[i];
+            view.start = before * view.strides[axis];
+            BASE_TRY(cell__fold_view(im, &in->tensor, &view, &out));
+            cell__set_const(im, node, i, &out);
+        } else {
+            BASE_TRY(cell__axis_new(im, sizes.at[i], &shape.axes[axis]));
+            cell__set_rows(im, node, i, in->dtype, &shape);
+        }
+        before += sizes.at[i];
+    }
+    return BASE_OK;
+}
+
+enum base_status cell__lower_split(struct cell__import *im, struct cell__node *node)
+{
+    const struct cell__value *in = cell__input(im, node, 0);
+    int64_t attribute = 0;
+    uint32_t axis = 0;
+    uint32_t inner = 0;
+    struct cell__list sizes;
+    uint32_t start = 0;
+    BASE_TRY(cell__attr_int(im, node, "axis", 0, &attribute));
+    BASE_TRY(cell__axis_index(im, attribute, in->shape.rank, &axis));
+    BASE_TRY(cell__axis_in_row(im, &in->shape, axis, "splits", &inner));
+    BASE_TRY(split_sizes(im, node, cell__axis_size(im, &in->shape.axes[axis]), &sizes));
+    for (uint32_t i = 0; i < node->n_outputs; i++) {
+        uint32_t row = CELL__NONE;
+        uint32_t width = (uint32_t)sizes.at[i] * inner;
+        BASE_TRY(cell__row_slice(im, in->row, start, width, &row));
+        cell__set_row(im, node, i, row);
+        start += width;
+    }
+    return BASE_OK;
+}
+
+/* ---- Expand ------------------------------------------------------------------------------- */
+
+/* The axis that `in` (from behind) becomes under target. */
+static enum base_status expand_axis(struct cell__import *im, const struct cell__axis *in,
+                                    const struct cell__sym *target, struct cell__axis *out)
+{
+    int64_t size = cell__axis_size(im, in);
+    *out = *in;
+    if (cell__sym_is_number(target) && target->add == 1) {
+        return BASE_OK;
+    }
+    if (size == 1) {
+        return cell__sym_axis(im, target, out);
+    }
+    struct cell__sym own = cell__sym_of_axis(im, in);
+    if (cell__sym_equal(im, &own, target) != 1) {
+        return cell__refuse(im, "an axis of %lld elements to another size", (long long)size);
+    }
+    return BASE_OK;
+}
+
+static enum base_status expand_shape(struct cell__import *im, const struct cell__node *node,
+                                     const struct cell__tensor *target, struct cell__shape *out)
+{
+    struct cell__shape in;
+    struct cell__sym one = cell__sym_number(1);
+    BASE_TRY(cell__shape_of(im, cell__input(im, node, 0), &in));
+    uint32_t n = (uint32_t)target->count;
+    *out = (struct cell__shape){.rank = in.rank > n ? in.rank : n};
+    for (uint32_t behind = 1; behind <= out->rank; behind++) {
+        struct cell__axis none = {.n = 0};
+        const struct cell__axis *from = behind <= in.rank ? &in.axes[in.rank - behind] : &none;
+        struct cell__sym to = behind <= n ? cell__tensor_sym(target, n - behind) : one;
+        BASE_TRY(expand_axis(im, from, &to, &out->axes[out->rank - behind]));
+    }
+    return BASE_OK;
+}
+
+enum base_status cell__infer_expand(struct cell__import *im, struct cell__node *node)
+{
+    const struct cell__value *in = cell__input(im, node, 0);
+    const struct cell__value *target = cell__input(im, node, 1);
+    struct cell__shape shape;
+    if (target->kind != CELL__CONST) {
+        return cell__refuse(im, "to a shape that is not a constant");
+    }
+    if (target->tensor.dtype != CELL__I64 || target->tensor.rank != 1 ||
+        target->tensor.count > CELL_RANK_MAX) {
+        return cell__invalid(im, "the shape is no list of at most %u int64", CELL_RANK_MAX);
+    }
+    BASE_TRY(expand_shape(im, node, &target->tensor, &shape));
+    int64_t dims[CELL_RANK_MAX];
+    bool is_known = in->kind == CELL__CONST;
+    for (uint32_t k = 0; k < shape.rank; k++) {
+        dims[k] = cell__axis_size(im, &shape.axes[k]);
+        is_known = is_known && dims[k] >= 0;
+    }
+    if (is_known) {
+        struct cell__view view = cell__view_of(&in->tensor);
+        struct cell__tensor out;
+        view = cell__view_broadcast(&view, shape.rank, dims);
+        BASE_TRY(cell__fold_view(im, &in->tensor, &view, &out));
+        cell__set_const(im, node, 0, &out);
+        return BASE_OK;
+    }
+    cell__set_rows(im, node, 0, in->dtype, &shape);
+    return BASE_OK;
+}
+
+enum base_status cell__lower_expand(struct cell__import *im, struct cell__node *node)
+{
+    const struct cell__value *in = cell__input(im, node, 0);
+    const struct cell__shape *out = &cell__output(im, node, 0)->shape;
+    uint32_t before = 0;
+    uint32_t after = 0;
+    if (in->kind == CELL__ROWS) {
+        BASE_TRY(cell__shape_width(im, &in->shape, &before));
+        BASE_TRY(cell__shape_width(im, out, &after));
+        if (before != after) {
+            return cell__refuse(im, "repeats elements of a row");
+        }
+    }
+    return cell__lower_reshaped(im, node);
+}

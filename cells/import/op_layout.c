@@ -1,0 +1,384 @@
+/* Operators that only move or rename axes: nothing is left of them in a row, as long as the
+ * elements of a row keep their order. */
+#include "cells/import/fold.h"
+#include "cells/import/ops.h"
+#include "cells/import/rows.h"
+
+#include "base/assert.h"
+#include "base/checked.h"
+
+#include <string.h>
+
+bool cell__is_all_const(struct cell__import *im, const struct cell__node *node)
+{
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        if (cell__has_input(node, i) && cell__input(im, node, i)->kind != CELL__CONST) {
+            return false;
+        }
+    }
+    return true;
+}
+
+enum base_status cell__shape_of(struct cell__import *im, const struct cell__value *value,
+                                struct cell__shape *out)
+{
+    if (value->kind == CELL__CONST) {
+        return cell__shape_of_tensor(im, &value->tensor, out);
+    }
+    *out = value->shape;
+    return BASE_OK;
+}
+
+enum base_status cell__row_under(struct cell__import *im, const struct cell__node *node, uint32_t i,
+                                 uint32_t *out)
+{
+    const struct cell__value *value = cell__input(im, node, i);
+    const struct cell__shape *shape = &cell__output(im, node, 0)->shape;
+    BASE_TRY(cell__row_of(im, value, shape, false, out));
+    // A time axis of size 1 may have been dropped.
+    if (im->rows[*out].is_timed && !cell__shape_has(im, shape, CELL__ROLE_TIME)) {
+        return cell__row_last(im, *out, out);
+    }
+    return BASE_OK;
+}
+
+enum base_status cell__axis_in_row(struct cell__import *im, const struct cell__shape *shape,
+                                   uint32_t axis, const char *verb, uint32_t *inner)
+{
+    const struct cell__axis *at = &shape->axes[axis];
+    if (cell__axis_has(im, at, CELL__ROLE_BATCH) || cell__axis_has(im, at, CELL__ROLE_TIME)) {
+        return cell__refuse(im, "%s along the %s axis", verb,
+                            cell__axis_has(im, at, CELL__ROLE_BATCH) ? "batch" : "time");
+    }
+    struct cell__shape before = {.rank = axis};
+    struct cell__shape behind = {.rank = shape->rank - axis - 1};
+    memcpy(before.axes, shape->axes, axis * sizeof(before.axes[0]));
+    memcpy(behind.axes, &shape->axes[axis + 1], behind.rank * sizeof(behind.axes[0]));
+    uint32_t outer = 1;
+    BASE_TRY(cell__shape_width(im, &before, &outer));
+    BASE_TRY(cell__shape_width(im, &behind, inner));
+    if (outer != 1) {
+        return cell__refuse(im, "%s along an axis that is not the outermost of a row", verb);
+    }
+    return BASE_OK;
+}
+
+/* ---- Identity, Dropout, Cast -------------------------------------------------------------- */
+
+enum base_status cell__infer_identity(struct cell__import *im, struct cell__node *node)
+{
+    const struct cell__value *in = cell__input(im, node, 0);
+    if (in->kind == CELL__CONST) {
+        cell__set_const(im, node, 0, &in->tensor);
+    } else {
+        cell__set_rows(im, node, 0, in->dtype, &in->shape);
+    }
+    return BASE_OK;
+}
+
+enum base_status cell__lower_identity(struct cell__import *im, struct cell__node *node)
+{
+    cell__set_row(im, node, 0, cell__input(im, node, 0)->row);
+    return BASE_OK;
+}
+
+enum base_status cell__infer_dropout(struct cell__import *im, struct cell__node *node)
+{
+    if (cell__has_output(node, 1)) {
+        return cell__refuse(im, "output mask");
+    }
+    if (cell__has_input(node, 2)) {
+        struct cell__list training;
+        BASE_TRY(cell__tensor_ints(im, cell__input(im, node, 2), "training_mode", &training));
+        if (training.n > 0 && training.at[0] != 0) {
+            return cell__refuse(im, "training_mode");
+        }
+    }
+    return cell__infer_identity(im, node);
+}
+
+enum base_status cell__infer_cast(struct cell__import *im, struct cell__node *node)
+{
+    const struct cell__value *in = cell__input(im, node, 0);
+    int64_t to = 0;
+    enum cell__dtype dtype;
+    BASE_TRY(cell__attr_int(im, node, "to", 0, &to));
+    BASE_TRY(cell__dtype_of(im, to, "the result", &dtype));
+    if (in->kind == CELL__CONST) {
+        struct cell__tensor out;
+        BASE_TRY(cell__fold_cast(im, &in->tensor, dtype, &out));
+        cell__set_const(im, node, 0, &out);
+    } else {
+        cell__set_rows(im, node, 0, dtype, &in->shape);
+    }
+    return BASE_OK;
+}
+
+enum base_status cell__lower_cast(struct cell__import *im, struct cell__node *node)
+{
+    uint32_t row = cell__input(im, node, 0)->row;
+    struct cell_value value = im->rows[row].value;
+    enum cell_dtype from = value.dtype;
+    BASE_TRY(cell__row_dtype(im, cell__output(im, node, 0)->dtype, &value.dtype));
+    if (from != value.dtype) {
+        struct cell_op op = {.kind = CELL_OP_CAST, .n_operands = 1, .operands = {row}};
+        BASE_TRY(cell__row_op(im, &op, value, &row));
+    }
+    cell__set_row(im, node, 0, row);
+    return BASE_OK;
+}
+
+/* ---- Transpose ---------------------------------------------------------------------------- */
+
+static enum base_status read_perm(struct cell__import *im, const struct cell__node *node,
+                                  uint32_t rank, int64_t *perm)
+{
+    struct cell__list given;
+    uint32_t seen = 0;
+    BASE_TRY(cell__attr_ints(im, node, "perm", &given));
+    if (given.is_given && given.n != rank) {
+        return cell__invalid(im, "perm of %u axes for a tensor of rank %u", given.n, rank);
+    }
+    for (uint32_t k = 0; k < rank; k++) {
+        perm[k] = given.is_given ? given.at[k] : rank - 1 - k;
+        if (perm[k] < 0 || perm[k] >= rank || (seen >> perm[k] & 1) != 0) {
+            return cell__invalid(im, "perm is no permutation");
+        }
+        seen |= 1u << perm[k];
+    }
+    return BASE_OK;
+}
+
+enum base_status cell__infer_transpose(struct cell__import *im, struct cell__node *node)
+{
+    const struct cell__value *in = cell__input(im, node, 0);
+    bool is_const = in->kind == CELL__CONST;
+    uint32_t rank = is_const ? in->tensor.rank : in->shape.rank;
+    int64_t perm[CELL_RANK_MAX] = {0};
+    BASE_TRY(read_perm(im, node, rank, perm));
+    if (is_const) {
+        struct cell__view from = cell__view_of(&in->tensor);
+        struct cell__view view = from;
+        struct cell__tensor out;
+        for (uint32_t k = 0; k < rank; k++) {
+            view.dims[k] = from.dims[perm[k]];
+            view.strides[k] = from.strides[perm[k]];
+        }
+        BASE_TRY(cell__fold_view(im, &in->tensor, &view, &out));
+        cell__set_const(im, node, 0, &out);
+        return BASE_OK;
+    }
+    struct cell__shape shape = {.rank = rank};
+    for (uint32_t k = 0; k < rank; k++) {
+        shape.axes[k] = in->shape.axes[perm[k]];
+    }
+    cell__set_rows(im, node, 0, in->dtype, &shape);
+    return BASE_OK;
+}
+
+/* The feature atoms longer than 1 in their order. */
+static uint32_t feature_atoms(const struct cell__import *im, const struct cell__shape *shape,
+                              uint32_t *out)
+{
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < shape->rank; k++) {
+        for (uint32_t i = 0; i < shape->axes[k].n; i++) {
+            uint32_t root = cell__atom_root(im, shape->axes[k].atoms[i]);
+            if (im->atoms[root].role == CELL__ROLE_FEATURE && im->atoms[root].size != 1) {
+                out[n++] = root;
+            }
+        }
+    }
+    return n;
+}
+
+enum base_status cell__lower_transpose(struct cell__import *im, struct cell__node *node)
+{
+    uint32_t before[CELL_RANK_MAX * CELL__AXIS_ATOMS_MAX];
+    uint32_t after[CELL_RANK_MAX * CELL__AXIS_ATOMS_MAX];
+    uint32_t n = feature_atoms(im, &cell__input(im, node, 0)->shape, before);
+    uint32_t m = feature_atoms(im, &cell__output(im, node, 0)->shape, after);
+    base_assert(n == m);
+    if (memcmp(before, after, n * sizeof(before[0])) != 0) {
+        return cell__refuse(im, "changes the order of the elements of a row");
+    }
+    return cell__lower_identity(im, node);
+}
+
+/* ---- Squeeze, Unsqueeze, Flatten, Reshape -------------------------------------------------- */
+
+/* Sets output 0: the input's elements under `shape`, of known numbers for a constant. */
+static enum base_status set_reshaped(struct cell__import *im, const struct cell__node *node,
+                                     const struct cell__shape *shape)
+{
+    const struct cell__value *in = cell__input(im, node, 0);
+    int64_t dims[CELL_RANK_MAX];
+    if (in->kind == CELL__ROWS) {
+        cell__set_rows(im, node, 0, in->dtype, shape);
+        return BASE_OK;
+    }
+    for (uint32_t k = 0; k < shape->rank; k++) {
+        dims[k] = cell__axis_size(im, &shape->axes[k]);
+        if (dims[k] < 0) {
+            return cell__refuse(im, "a constant under a shape that depends on the request");
+        }
+    }
+    struct cell__tensor out;
+    BASE_TRY(cell__fold_reshape(im, &in->tensor, shape->rank, dims, &out));
+    cell__set_const(im, node, 0, &out);
+    return BASE_OK;
+}
+
+enum base_status cell__lower_reshaped(struct cell__import *im, struct cell__node *node)
+{
+    uint32_t row = CELL__NONE;
+    BASE_TRY(cell__row_under(im, node, 0, &row));
+    cell__set_row(im, node, 0, row);
+    return BASE_OK;
+}
+
+/* Bit per axis of a tensor of this rank. */
+static enum base_status axes_mask(struct cell__import *im, const struct cell__node *node,
+                                  uint32_t rank, uint32_t *mask, bool *given)
+{
+    struct cell__list axes;
+    *mask = 0;
+    BASE_TRY(cell__ints_or_attr(im, node, 1, 13, "axes", &axes));
+    *given = axes.is_given;
+    for (uint32_t i = 0; i < axes.n; i++) {
+        uint32_t k = 0;
+        BASE_TRY(cell__axis_index(im, axes.at[i], rank, &k));
+        if ((*mask >> k & 1) != 0) {
+            return cell__invalid(im, "axis %u given twice", k);
+        }
+        *mask |= 1u << k;
+    }
+    return BASE_OK;
+}
+
+enum base_status cell__infer_squeeze(struct cell__import *im, struct cell__node *node)
+{
+    struct cell__shape in;
+    struct cell__shape out = {.rank = 0};
+    uint32_t mask = 0;
+    bool given = false;
+    BASE_TRY(cell__shape_of(im, cell__input(im, node, 0), &in));
+    BASE_TRY(axes_mask(im, node, in.rank, &mask, &given));
+    for (uint32_t k = 0; k < in.rank; k++) {
+        int64_t size = cell__axis_size(im, &in.axes[k]);
+        bool is_named = (mask >> k & 1) != 0;
+        if (size < 0 && (is_named || !given)) {
+            return cell__refuse(im, "drops axis %u only when a request has size 1 there", k);
+        }
+        if (is_named && size != 1) {
+            return cell__invalid(im, "axis %u has %lld elements", k, (long long)size);
+        }
+        if (given ? !is_named : size != 1) {
+            out.axes[out.rank++] = in.axes[k];
+        }
+    }
+    return set_reshaped(im, node, &out);
+}
+
+enum base_status cell__infer_unsqueeze(struct cell__import *im, struct cell__node *node)
+{
+    struct cell__shape in;
+    struct cell__list axes;
+    uint32_t mask = 0;
+    bool given = false;
+    BASE_TRY(cell__shape_of(im, cell__input(im, node, 0), &in));
+    BASE_TRY(cell__ints_or_attr(im, node, 1, 13, "axes", &axes));
+    struct cell__shape out = {.rank = in.rank + axes.n};
+    if (!axes.is_given || out.rank > CELL_RANK_MAX) {
+        return cell__refuse(im, "needs axes, and a result of rank %u at most", CELL_RANK_MAX);
+    }
+    BASE_TRY(axes_mask(im, node, out.rank, &mask, &given));
+    uint32_t from = 0;
+    for (uint32_t k = 0; k < out.rank; k++) {
+        if ((mask >> k & 1) == 0) {
+            out.axes[k] = in.axes[from++];
+        }
+    }
+    return set_reshaped(im, node, &out);
+}
+
+enum base_status cell__infer_flatten(struct cell__import *im, struct cell__node *node)
+{
+    struct cell__shape in;
+    int64_t axis = 1;
+    BASE_TRY(cell__shape_of(im, cell__input(im, node, 0), &in));
+    BASE_TRY(cell__attr_int(im, node, "axis", 1, &axis));
+    if (axis < -(int64_t)in.rank || axis > (int64_t)in.rank) {
+        return cell__invalid(im, "axis %lld of a tensor of rank %u", (long long)axis, in.rank);
+    }
+    uint32_t middle = (uint32_t)(axis < 0 ? axis + in.rank : axis);
+    struct cell__shape out = {.rank = 2};
+    for (uint32_t k = 0; k < in.rank; k++) {
+        struct cell__axis *to = &out.axes[k < middle ? 0 : 1];
+        for (uint32_t i = 0; i < in.axes[k].n; i++) {
+            if (to->n == CELL__AXIS_ATOMS_MAX) {
+                return cell__refuse(im, "merges more than %u dimensions", CELL__AXIS_ATOMS_MAX);
+            }
+            to->atoms[to->n++] = in.axes[k].atoms[i];
+        }
+    }
+    return set_reshaped(im, node, &out);
+}
+
+/* Of a constant the new shape is plain arithmetic. */
+static enum base_status reshape_const(struct cell__import *im, const struct cell__node *node,
+                                      const struct cell__sym *wanted, uint32_t n, bool allow_zero)
+{
+    const struct cell__tensor *in = &cell__input(im, node, 0)->tensor;
+    int64_t dims[CELL_RANK_MAX];
+    struct cell__tensor out;
+    uint32_t open = n;
+    size_t known = 1;
+    for (uint32_t k = 0; k < n; k++) {
+        dims[k] = wanted[k].add;
+        if (!cell__sym_is_number(&wanted[k])) {
+            return cell__refuse(im, "a constant under a shape that depends on the request");
+        }
+        if (dims[k] == 0 && !allow_zero) {
+            dims[k] = k < in->rank ? in->dims[k] : -2;
+        }
+        if (dims[k] < -1 || (dims[k] == -1 && open < n) ||
+            (dims[k] >= 0 && !base_size_mul(known, (size_t)dims[k], &known))) {
+            return cell__invalid(im, "new dimension %u", k);
+        }
+        open = dims[k] == -1 ? k : open;
+    }
+    if (open < n) {
+        dims[open] = known == 0 ? 0 : (int64_t)(in->count / known);
+    }
+    BASE_TRY(cell__fold_reshape(im, in, n, dims, &out));
+    cell__set_const(im, node, 0, &out);
+    return BASE_OK;
+}
+
+enum base_status cell__infer_reshape(struct cell__import *im, struct cell__node *node)
+{
+    const struct cell__value *target = cell__input(im, node, 1);
+    int64_t allow_zero = 0;
+    BASE_TRY(cell__attr_int(im, node, "allowzero", 0, &allow_zero));
+    if (target->kind != CELL__CONST) {
+        return cell__refuse(im, "to a shape that is not a constant");
+    }
+    if (target->tensor.dtype != CELL__I64 || target->tensor.rank != 1 ||
+        target->tensor.count > CELL_RANK_MAX) {
+        return cell__invalid(im, "the new shape is no list of at most %u int64", CELL_RANK_MAX);
+    }
+    struct cell__sym wanted[CELL_RANK_MAX];
+    for (size_t k = 0; k < target->tensor.count; k++) {
+        wanted[k] = cell__tensor_sym(&target->tensor, k);
+    }
+    uint32_t n = (uint32_t)target->tensor.count;
+    const struct cell__value *in = cell__input(im, node, 0);
+    if (in->kind == CELL__CONST) {
+        return reshape_const(im, node, wanted, n, allow_zero != 0);
+    }
+    struct cell__shape out;
+    BASE_TRY(cell__reshape(im, &in->shape, wanted, n, allow_zero != 0, &out));
+    cell__set_rows(im, node, 0, in->dtype, &out);
+    return BASE_OK;
+}

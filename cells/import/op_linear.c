@@ -1,0 +1,146 @@
+/* MatMul and Gemm with constant weights. */
+#include "cells/import/fold.h"
+#include "cells/import/ops.h"
+#include "cells/import/rows.h"
+
+#include "base/assert.h"
+
+#include <string.h>
+
+/* The weights of a product: operand 1, a constant matrix. */
+static enum base_status check_product(struct cell__import *im, const struct cell__node *node,
+                                      uint32_t in_axis)
+{
+    const struct cell__value *x = cell__input(im, node, 0);
+    const struct cell__value *w = cell__input(im, node, 1);
+    if (x->kind != CELL__ROWS || w->kind != CELL__CONST) {
+        return cell__refuse(im, "only x times constant weights is supported");
+    }
+    if (x->dtype != CELL__F32 || w->dtype != CELL__F32) {
+        return cell__refuse(im, "operands of type %s and %s", cell__dtype_name(x->dtype),
+                            cell__dtype_name(w->dtype));
+    }
+    if (x->shape.rank == 0 || w->tensor.rank != 2) {
+        return cell__refuse(im, "operands of rank %u and %u", x->shape.rank, w->tensor.rank);
+    }
+    int64_t in = cell__axis_size(im, &x->shape.axes[x->shape.rank - 1]);
+    if (in != w->tensor.dims[in_axis]) {
+        return cell__invalid(im, "x has %lld elements on its last axis, the weights %lld",
+                             (long long)in, (long long)w->tensor.dims[in_axis]);
+    }
+    return BASE_OK;
+}
+
+static enum base_status set_product(struct cell__import *im, struct cell__node *node, int64_t width)
+{
+    struct cell__shape out = cell__input(im, node, 0)->shape;
+    BASE_TRY(cell__axis_new(im, width, &out.axes[out.rank - 1]));
+    cell__set_rows(im, node, 0, CELL__F32, &out);
+    return BASE_OK;
+}
+
+/* W is [in, out]; bias may be NULL. */
+static enum base_status lower_product(struct cell__import *im, struct cell__node *node,
+                                      const struct cell__tensor *w, const float *bias)
+{
+    const struct cell__value *x = cell__input(im, node, 0);
+    uint32_t inner = 0;
+    uint32_t row = CELL__NONE;
+    // The last axis must be all of the row.
+    BASE_TRY(cell__axis_in_row(im, &x->shape, x->shape.rank - 1, "multiplies", &inner));
+    base_assert(im->rows[x->row].value.width == w->dims[0]);
+    if (w->dims[1] < 1 || w->dims[1] > CELL_WIDTH_MAX) {
+        return cell__refuse(im, "a result of %lld elements", (long long)w->dims[1]);
+    }
+    struct cell_value value = {CELL_F32, (uint32_t)w->dims[1]};
+    struct cell_op op = {
+        .kind = CELL_OP_LINEAR, .n_operands = 1, .operands = {x->row}, .n_weights = 1};
+    op.weights[0] = (struct cell_weight){CELL_F32, (uint32_t)w->dims[0], value.width, w->data};
+    if (bias != NULL) {
+        op.weights[op.n_weights++] = (struct cell_weight){CELL_F32, 1, value.width, bias};
+    }
+    BASE_TRY(cell__row_op(im, &op, value, &row));
+    cell__set_row(im, node, 0, row);
+    return BASE_OK;
+}
+
+enum base_status cell__infer_matmul(struct cell__import *im, struct cell__node *node)
+{
+    BASE_TRY(check_product(im, node, 0));
+    return set_product(im, node, cell__input(im, node, 1)->tensor.dims[1]);
+}
+
+enum base_status cell__lower_matmul(struct cell__import *im, struct cell__node *node)
+{
+    return lower_product(im, node, &cell__input(im, node, 1)->tensor, NULL);
+}
+
+/* ---- Gemm --------------------------------------------------------------------------------- */
+
+enum base_status cell__infer_gemm(struct cell__import *im, struct cell__node *node)
+{
+    int64_t trans_a = 0;
+    int64_t trans_b = 0;
+    BASE_TRY(cell__attr_int(im, node, "transA", 0, &trans_a));
+    BASE_TRY(cell__attr_int(im, node, "transB", 0, &trans_b));
+    BASE_TRY(check_product(im, node, trans_b != 0 ? 1 : 0));
+    if (trans_a != 0 || cell__input(im, node, 0)->shape.rank != 2) {
+        return cell__refuse(im, "transA, or an input of rank %u",
+                            cell__input(im, node, 0)->shape.rank);
+    }
+    if (cell__has_input(node, 2) && (cell__input(im, node, 2)->kind != CELL__CONST ||
+                                     cell__input(im, node, 2)->dtype != CELL__F32)) {
+        return cell__refuse(im, "C is not a constant of floats");
+    }
+    return set_product(im, node, cell__input(im, node, 1)->tensor.dims[trans_b != 0 ? 0 : 1]);
+}
+
+/* factor * the tensor, broadcast to rank and dims. */
+static enum base_status scaled(struct cell__import *im, const struct cell__tensor *in,
+                               const struct cell__view *view, float factor,
+                               struct cell__tensor *out)
+{
+    struct cell__tensor scale = {.dtype = CELL__F32, .count = 1, .data = &factor};
+    struct cell__tensor copy;
+    BASE_TRY(cell__fold_view(im, in, view, &copy));
+    if (factor >= 1.0f && factor <= 1.0f) {
+        *out = copy;
+        return BASE_OK;
+    }
+    return cell__fold_binary(im, '*', &copy, &scale, out);
+}
+
+enum base_status cell__lower_gemm(struct cell__import *im, struct cell__node *node)
+{
+    const struct cell__tensor *b = &cell__input(im, node, 1)->tensor;
+    struct cell__tensor w;
+    struct cell__tensor bias = {.data = NULL};
+    int64_t trans_b = 0;
+    float alpha = 1.0f;
+    float beta = 1.0f;
+    BASE_TRY(cell__attr_int(im, node, "transB", 0, &trans_b));
+    BASE_TRY(cell__attr_float(im, node, "alpha", 1.0f, &alpha));
+    BASE_TRY(cell__attr_float(im, node, "beta", 1.0f, &beta));
+    struct cell__view view = cell__view_of(b);
+    if (trans_b != 0) {
+        view.dims[0] = b->dims[1];
+        view.dims[1] = b->dims[0];
+        view.strides[0] = 1;
+        view.strides[1] = b->dims[1];
+    }
+    BASE_TRY(scaled(im, b, &view, alpha, &w));
+    if (cell__has_input(node, 2)) {
+        const struct cell__tensor *c = &cell__input(im, node, 2)->tensor;
+        struct cell__view from = cell__view_of(c);
+        struct cell__view row = {.rank = 1, .dims = {w.dims[1]}};
+        uint32_t rank = 0;
+        int64_t dims[CELL_RANK_MAX];
+        BASE_TRY(cell__broadcast(im, &from, &row, &rank, dims));
+        if (rank > 2 || (rank == 2 && dims[0] != 1) || dims[rank - 1] != w.dims[1]) {
+            return cell__refuse(im, "C differs along the batch or time axis");
+        }
+        from = cell__view_broadcast(&from, rank, dims);
+        BASE_TRY(scaled(im, c, &from, beta, &bias));
+    }
+    return lower_product(im, node, &w, bias.data);
+}

@@ -1,0 +1,387 @@
+/* Gather and Slice: embeddings, the last step, and parts of a row. */
+#include "cells/import/fold.h"
+#include "cells/import/ops.h"
+#include "cells/import/rows.h"
+
+#include "base/assert.h"
+
+#include <string.h>
+
+/* ---- Gather ------------------------------------------------------------------------------- */
+
+static enum base_status gather_axis(struct cell__import *im, const struct cell__node *node,
+                                    uint32_t rank, uint32_t *axis)
+{
+    int64_t attribute = 0;
+    BASE_TRY(cell__attr_int(im, node, "axis", 0, &attribute));
+    return cell__axis_index(im, attribute, rank, axis);
+}
+
+/* rows[indices] of a constant table: an embedding. */
+static enum base_status infer_lookup(struct cell__import *im, struct cell__node *node)
+{
+    const struct cell__tensor *table = &cell__input(im, node, 0)->tensor;
+    const struct cell__value *index = cell__input(im, node, 1);
+    uint32_t axis = 0;
+    BASE_TRY(gather_axis(im, node, table->rank, &axis));
+    if (axis != 0 || table->syms != NULL) {
+        return cell__refuse(im, "looks up a constant on axis %u; only 0 is supported", axis);
+    }
+    if (index->dtype != CELL__I64 && index->dtype != CELL__I32) {
+        return cell__invalid(im, "indices of type %s", cell__dtype_name(index->dtype));
+    }
+    struct cell__shape out = index->shape;
+    if (out.rank + table->rank - 1 > CELL_RANK_MAX) {
+        return cell__refuse(im, "a result of rank %u", out.rank + table->rank - 1);
+    }
+    for (uint32_t k = 1; k < table->rank; k++) {
+        BASE_TRY(cell__axis_new(im, table->dims[k], &out.axes[out.rank++]));
+    }
+    cell__set_rows(im, node, 0, table->dtype, &out);
+    return BASE_OK;
+}
+
+/* The constant indices of a Gather on an axis: first, count of consecutive ones, and whether they
+ * are the last of the axis. */
+struct pick {
+    uint32_t axis;
+    bool keeps_axis; /* a list: the axis stays */
+    int64_t first;   /* -1: the last of an axis of unknown size */
+    int64_t count;
+    bool is_last;
+};
+
+static enum base_status pick_read(struct cell__import *im, const struct cell__node *node,
+                                  struct pick *pick)
+{
+    const struct cell__shape *shape = &cell__input(im, node, 0)->shape;
+    const struct cell__value *index = cell__input(im, node, 1);
+    *pick = (struct pick){.axis = 0};
+    BASE_TRY(gather_axis(im, node, shape->rank, &pick->axis));
+    if (index->kind != CELL__CONST) {
+        return cell__refuse(im, "indices that are not constant");
+    }
+    const struct cell__tensor *tensor = &index->tensor;
+    if (tensor->dtype == CELL__F32 || tensor->rank > 1 || tensor->count == 0) {
+        return cell__refuse(im, "indices that are no integer or list of integers");
+    }
+    struct cell__sym size = cell__sym_of_axis(im, &shape->axes[pick->axis]);
+    struct cell__sym one = cell__sym_number(1);
+    struct cell__sym end;
+    bool has_end = cell__sym_compute(im, '-', &size, &one, &end);
+    pick->keeps_axis = tensor->rank == 1;
+    pick->count = (int64_t)tensor->count;
+    for (size_t i = 0; i < tensor->count; i++) {
+        struct cell__sym at = cell__tensor_sym(tensor, i);
+        bool is_last = (cell__sym_is_number(&at) && at.add == -1) ||
+                       (has_end && cell__sym_equal(im, &at, &end) == 1);
+        int64_t place = is_last ? -1 : at.add;
+        if (cell__sym_is_number(&size)) {
+            place += place < 0 ? size.add : 0;
+            if (place < 0 || place >= size.add || !cell__sym_is_number(&at)) {
+                return cell__invalid(im, "index %lld on an axis of %lld", (long long)at.add,
+                                     (long long)size.add);
+            }
+        } else if (!is_last || tensor->count > 1) {
+            return cell__refuse(im, "takes an element of an axis of unknown size that is not the "
+                                    "last");
+        }
+        if (i > 0 && place != pick->first + (int64_t)i) {
+            return cell__refuse(im, "indices that are not consecutive");
+        }
+        pick->first = i == 0 ? place : pick->first;
+        pick->is_last = is_last || place == size.add - 1;
+    }
+    return BASE_OK;
+}
+
+enum base_status cell__infer_gather(struct cell__import *im, struct cell__node *node)
+{
+    const struct cell__value *data = cell__input(im, node, 0);
+    const struct cell__value *index = cell__input(im, node, 1);
+    struct pick pick;
+    if (data->kind == CELL__CONST && index->kind == CELL__CONST) {
+        struct cell__tensor out;
+        BASE_TRY(gather_axis(im, node, data->tensor.rank, &pick.axis));
+        if (index->dtype != CELL__I64 && index->dtype != CELL__I32) {
+            return cell__invalid(im, "indices of type %s", cell__dtype_name(index->dtype));
+        }
+        BASE_TRY(cell__fold_gather(im, &data->tensor, &index->tensor, pick.axis, &out));
+        cell__set_const(im, node, 0, &out);
+        return BASE_OK;
+    }
+    if (data->kind == CELL__CONST) {
+        return infer_lookup(im, node);
+    }
+    BASE_TRY(pick_read(im, node, &pick));
+    struct cell__shape out = data->shape;
+    if (pick.keeps_axis) {
+        BASE_TRY(cell__axis_new(im, pick.count, &out.axes[pick.axis]));
+    } else {
+        out.rank--;
+        memmove(&out.axes[pick.axis], &out.axes[pick.axis + 1],
+                (out.rank - pick.axis) * sizeof(out.axes[0]));
+    }
+    cell__set_rows(im, node, 0, data->dtype, &out);
+    return BASE_OK;
+}
+
+static enum base_status lower_lookup(struct cell__import *im, struct cell__node *node)
+{
+    const struct cell__tensor *table = &cell__input(im, node, 0)->tensor;
+    uint32_t index = cell__input(im, node, 1)->row;
+    // Integers of another width select the same row.
+    while (im->rows[index].kind == CELL__ROW_OP && im->rows[index].op.kind == CELL_OP_CAST &&
+           im->rows[im->rows[index].op.operands[0]].value.dtype != CELL_F32) {
+        index = im->rows[index].op.operands[0];
+    }
+    if (im->rows[index].kind != CELL__ROW_INPUT) {
+        return cell__refuse(im, "looks up what is not an input of the model");
+    }
+    if (im->rows[index].value.width != 1) {
+        return cell__refuse(im, "looks up %u indices a row; only 1 is supported",
+                            im->rows[index].value.width);
+    }
+    size_t width = table->dims[0] > 0 ? table->count / (size_t)table->dims[0] : 0;
+    struct cell_value value = {.width = (uint32_t)width};
+    BASE_TRY(cell__row_dtype(im, table->dtype, &value.dtype));
+    if (width == 0 || width > CELL_WIDTH_MAX || table->dims[0] > INT32_MAX) {
+        return cell__refuse(im, "a table of %lld rows of %zu", (long long)table->dims[0], width);
+    }
+    struct cell_op op = {
+        .kind = CELL_OP_GATHER, .n_operands = 1, .operands = {index}, .n_weights = 1};
+    op.weights[0] =
+        (struct cell_weight){value.dtype, (uint32_t)table->dims[0], value.width, table->data};
+    uint32_t row = CELL__NONE;
+    BASE_TRY(cell__row_op(im, &op, value, &row));
+    cell__set_row(im, node, 0, row);
+    return BASE_OK;
+}
+
+enum base_status cell__lower_gather(struct cell__import *im, struct cell__node *node)
+{
+    const struct cell__value *data = cell__input(im, node, 0);
+    struct pick pick;
+    uint32_t inner = 0;
+    uint32_t row = CELL__NONE;
+    if (data->kind == CELL__CONST) {
+        return lower_lookup(im, node);
+    }
+    BASE_TRY(pick_read(im, node, &pick));
+    if (cell__axis_has(im, &data->shape.axes[pick.axis], CELL__ROLE_TIME)) {
+        if (!pick.is_last || pick.count != 1 || data->shape.axes[pick.axis].n != 1) {
+            return cell__refuse(im, "takes a step that is not the last");
+        }
+        BASE_TRY(cell__row_last(im, data->row, &row));
+    } else {
+        BASE_TRY(cell__axis_in_row(im, &data->shape, pick.axis, "takes elements", &inner));
+        base_assert(pick.first >= 0); // a row's axes have known sizes
+        BASE_TRY(cell__row_slice(im, data->row, (uint32_t)pick.first * inner,
+                                 (uint32_t)pick.count * inner, &row));
+    }
+    cell__set_row(im, node, 0, row);
+    return BASE_OK;
+}
+
+/* ---- Slice -------------------------------------------------------------------------------- */
+
+/* What happens to one axis: elements start.. of which there are `size`. */
+struct cut {
+    bool is_whole; /* nothing happens */
+    bool is_last;  /* the last element alone; start is not set when the size is unknown */
+    int64_t start, size;
+};
+
+struct cuts {
+    uint32_t rank;
+    struct cut axes[CELL_RANK_MAX];
+};
+
+/* The inputs or attributes of a Slice; up to opset 9 they are attributes. */
+struct bounds {
+    uint32_t n;
+    struct cell__sym starts[CELL_RANK_MAX], ends[CELL_RANK_MAX];
+    struct cell__list axes, steps;
+};
+
+static enum base_status read_syms(struct cell__import *im, const struct cell__node *node,
+                                  uint32_t i, const char *name, struct cell__sym *out, uint32_t *n)
+{
+    struct cell__list list;
+    if (im->opset < 10) {
+        BASE_TRY(cell__attr_ints(im, node, name, &list));
+        for (*n = 0; *n < list.n && *n < CELL_RANK_MAX; ++*n) {
+            out[*n] = cell__sym_number(list.at[*n]);
+        }
+        return list.is_given ? BASE_OK : cell__invalid(im, "%s is missing", name);
+    }
+    if (!cell__has_input(node, i)) {
+        return cell__invalid(im, "%s is missing", name);
+    }
+    const struct cell__value *value = cell__input(im, node, i);
+    if (value->kind != CELL__CONST) {
+        return cell__refuse(im, "%s is not a constant", name);
+    }
+    if (value->dtype == CELL__F32 || value->tensor.rank > 1 ||
+        value->tensor.count > CELL_RANK_MAX) {
+        return cell__invalid(im, "%s is no list of integers", name);
+    }
+    *n = (uint32_t)value->tensor.count;
+    for (uint32_t k = 0; k < *n; k++) {
+        out[k] = cell__tensor_sym(&value->tensor, k);
+    }
+    return BASE_OK;
+}
+
+static enum base_status read_bounds(struct cell__import *im, const struct cell__node *node,
+                                    struct bounds *bounds)
+{
+    uint32_t n_ends = 0;
+    BASE_TRY(read_syms(im, node, 1, "starts", bounds->starts, &bounds->n));
+    BASE_TRY(read_syms(im, node, 2, "ends", bounds->ends, &n_ends));
+    BASE_TRY(cell__ints_or_attr(im, node, 3, 10, "axes", &bounds->axes));
+    BASE_TRY(cell__ints_or_attr(im, node, 4, 10, "steps", &bounds->steps));
+    for (uint32_t k = 0; k < bounds->n; k++) {
+        bounds->axes.at[k] = bounds->axes.is_given ? bounds->axes.at[k] : k;
+        bounds->steps.at[k] = bounds->steps.is_given ? bounds->steps.at[k] : 1;
+    }
+    if (n_ends != bounds->n || (bounds->axes.is_given && bounds->axes.n != bounds->n) ||
+        (bounds->steps.is_given && bounds->steps.n != bounds->n)) {
+        return cell__invalid(im, "starts, ends, axes and steps differ in length");
+    }
+    return BASE_OK;
+}
+
+static int64_t clamp(int64_t value, int64_t size)
+{
+    value += value < 0 ? size : 0;
+    return value < 0 ? 0 : value > size ? size : value;
+}
+
+/* One axis of known size. */
+static struct cut cut_known(int64_t start, int64_t end, int64_t size)
+{
+    start = clamp(start, size);
+    end = clamp(end, size);
+    struct cut cut = {.start = start, .size = end > start ? end - start : 0};
+    cut.is_whole = cut.size == size;
+    cut.is_last = cut.size == 1 && end == size;
+    return cut;
+}
+
+/* One axis whose size the request chooses: all of it, or the last element. */
+static enum base_status cut_symbolic(struct cell__import *im, const struct cell__sym *start,
+                                     const struct cell__sym *end, const struct cell__sym *size,
+                                     struct cut *cut)
+{
+    struct cell__sym one = cell__sym_number(1);
+    struct cell__sym last;
+    bool has_last = cell__sym_compute(im, '-', size, &one, &last);
+    bool to_end =
+        (cell__sym_is_number(end) && end->add >= INT32_MAX) || cell__sym_equal(im, end, size) == 1;
+    bool from_last = (cell__sym_is_number(start) && start->add == -1) ||
+                     (has_last && cell__sym_equal(im, start, &last) == 1);
+    bool from_first = cell__sym_is_number(start) && start->add == 0;
+    if (!to_end || (!from_first && !from_last)) {
+        return cell__refuse(im, "takes a part of an axis of unknown size that is not its last "
+                                "element");
+    }
+    *cut = (struct cut){.is_whole = from_first, .is_last = from_last, .size = 1};
+    return BASE_OK;
+}
+
+static enum base_status read_cuts(struct cell__import *im, const struct cell__node *node,
+                                  const struct cell__shape *shape, struct cuts *cuts)
+{
+    struct bounds bounds;
+    uint32_t seen = 0;
+    BASE_TRY(read_bounds(im, node, &bounds));
+    *cuts = (struct cuts){.rank = shape->rank};
+    for (uint32_t k = 0; k < shape->rank; k++) {
+        cuts->axes[k].is_whole = true;
+    }
+    for (uint32_t i = 0; i < bounds.n; i++) {
+        uint32_t k = 0;
+        BASE_TRY(cell__axis_index(im, bounds.axes.at[i], shape->rank, &k));
+        if ((seen >> k & 1) != 0) {
+            return cell__invalid(im, "axis %u given twice", k);
+        }
+        seen |= 1u << k;
+        if (bounds.steps.at[i] != 1) {
+            return cell__refuse(im, "steps of %lld; only 1 is supported",
+                                (long long)bounds.steps.at[i]);
+        }
+        struct cell__sym size = cell__sym_of_axis(im, &shape->axes[k]);
+        const struct cell__sym *start = &bounds.starts[i];
+        const struct cell__sym *end = &bounds.ends[i];
+        if (!cell__sym_is_number(&size)) {
+            BASE_TRY(cut_symbolic(im, start, end, &size, &cuts->axes[k]));
+        } else if (cell__sym_is_number(start) && cell__sym_is_number(end)) {
+            cuts->axes[k] = cut_known(start->add, end->add, size.add);
+        } else {
+            return cell__refuse(im, "a range that depends on the request");
+        }
+    }
+    return BASE_OK;
+}
+
+enum base_status cell__infer_slice(struct cell__import *im, struct cell__node *node)
+{
+    const struct cell__value *in = cell__input(im, node, 0);
+    bool is_const = in->kind == CELL__CONST;
+    struct cell__shape shape;
+    struct cuts cuts;
+    BASE_TRY(cell__shape_of(im, in, &shape));
+    BASE_TRY(read_cuts(im, node, &shape, &cuts));
+    struct cell__view view = {.rank = 0};
+    view = is_const ? cell__view_of(&in->tensor) : view;
+    for (uint32_t k = 0; k < shape.rank; k++) {
+        const struct cut *cut = &cuts.axes[k];
+        if (cut->is_whole) {
+            continue;
+        }
+        view.dims[k] = cut->size;
+        view.start += cut->start * view.strides[k];
+        BASE_TRY(cell__axis_new(im, cut->size, &shape.axes[k]));
+    }
+    if (is_const) {
+        struct cell__tensor out;
+        BASE_TRY(cell__fold_view(im, &in->tensor, &view, &out));
+        cell__set_const(im, node, 0, &out);
+    } else {
+        cell__set_rows(im, node, 0, in->dtype, &shape);
+    }
+    return BASE_OK;
+}
+
+enum base_status cell__lower_slice(struct cell__import *im, struct cell__node *node)
+{
+    const struct cell__value *in = cell__input(im, node, 0);
+    struct cell__shape shape = in->shape;
+    struct cuts cuts;
+    uint32_t row = in->row;
+    BASE_TRY(read_cuts(im, node, &shape, &cuts));
+    for (uint32_t k = 0; k < shape.rank; k++) {
+        const struct cut *cut = &cuts.axes[k];
+        uint32_t inner = 0;
+        if (cut->is_whole) {
+            continue;
+        }
+        if (cell__axis_has(im, &shape.axes[k], CELL__ROLE_TIME)) {
+            if (!cut->is_last || shape.axes[k].n != 1) {
+                return cell__refuse(im, "takes steps that are not the last one");
+            }
+            BASE_TRY(cell__row_last(im, row, &row));
+        } else {
+            BASE_TRY(cell__axis_in_row(im, &shape, k, "takes elements", &inner));
+            if (cut->size == 0) {
+                return cell__refuse(im, "an empty slice");
+            }
+            BASE_TRY(cell__row_slice(im, row, (uint32_t)cut->start * inner,
+                                     (uint32_t)cut->size * inner, &row));
+        }
+        shape.axes[k] = cell__output(im, node, 0)->shape.axes[k];
+    }
+    cell__set_row(im, node, 0, row);
+    return BASE_OK;
+}

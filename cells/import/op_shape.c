@@ -1,0 +1,215 @@
+/* Operators that make constants, or compute shapes: after folding nothing is left of them, except
+ * of a tensor filled with one value in the shape of the request. */
+#include "cells/import/fold.h"
+#include "cells/import/ops.h"
+#include "cells/import/rows.h"
+
+#include "base/assert.h"
+#include "base/checked.h"
+
+#include <string.h>
+
+/* ---- Constant ----------------------------------------------------------------------------- */
+
+/* A constant of `count` elements of this dtype, copied. */
+static enum base_status set_list(struct cell__import *im, const struct cell__node *node,
+                                 enum cell__dtype dtype, uint32_t rank, size_t count,
+                                 const void *elements)
+{
+    struct cell__tensor out = {.dtype = dtype};
+    void *data = NULL;
+    struct cell__sym *none = NULL;
+    int64_t dims[1] = {(int64_t)count};
+    BASE_TRY(cell__tensor_shape(im, &out, rank, dims));
+    BASE_TRY(cell__tensor_alloc(im, &out, false, &data, &none));
+    if (count > 0) {
+        memcpy(data, elements, count * cell__dtype_bytes(dtype));
+    }
+    cell__set_const(im, node, 0, &out);
+    return BASE_OK;
+}
+
+enum base_status cell__infer_constant(struct cell__import *im, struct cell__node *node)
+{
+    const Onnx__AttributeProto *tensor = cell__attr(node, "value");
+    const Onnx__AttributeProto *number = cell__attr(node, "value_int");
+    const Onnx__AttributeProto *real = cell__attr(node, "value_float");
+    const Onnx__AttributeProto *numbers = cell__attr(node, "value_ints");
+    const Onnx__AttributeProto *reals = cell__attr(node, "value_floats");
+    if (tensor != NULL && tensor->t != NULL) {
+        struct cell__tensor out;
+        BASE_TRY(cell__tensor_read(im, tensor->t, &out));
+        cell__set_const(im, node, 0, &out);
+        return BASE_OK;
+    }
+    if (number != NULL) {
+        return set_list(im, node, CELL__I64, 0, 1, &number->i);
+    }
+    if (real != NULL) {
+        return set_list(im, node, CELL__F32, 0, 1, &real->f);
+    }
+    if (numbers != NULL) {
+        return set_list(im, node, CELL__I64, 1, numbers->n_ints, numbers->ints);
+    }
+    if (reals != NULL) {
+        return set_list(im, node, CELL__F32, 1, reals->n_floats, reals->floats);
+    }
+    return cell__refuse(im, "has no value of a known kind");
+}
+
+/* ---- Shape -------------------------------------------------------------------------------- */
+
+enum base_status cell__infer_shape(struct cell__import *im, struct cell__node *node)
+{
+    struct cell__shape shape;
+    BASE_TRY(cell__shape_of(im, cell__input(im, node, 0), &shape));
+    int64_t start = 0;
+    int64_t end = shape.rank;
+    BASE_TRY(cell__attr_int(im, node, "start", 0, &start));
+    BASE_TRY(cell__attr_int(im, node, "end", shape.rank, &end));
+    int64_t rank = shape.rank;
+    start = start < -rank ? 0 : start < 0 ? start + rank : start > rank ? rank : start;
+    end = end < -rank ? 0 : end < 0 ? end + rank : end > rank ? rank : end;
+    int64_t dims[1] = {end > start ? end - start : 0};
+    struct cell__tensor out = {.dtype = CELL__I64};
+    void *data = NULL;
+    struct cell__sym *syms = NULL;
+    BASE_TRY(cell__tensor_shape(im, &out, 1, dims));
+    BASE_TRY(cell__tensor_alloc(im, &out, true, &data, &syms));
+    for (size_t i = 0; i < out.count; i++) {
+        syms[i] = cell__sym_of_axis(im, &shape.axes[(size_t)start + i]);
+    }
+    BASE_TRY(cell__tensor_settle(im, &out));
+    cell__set_const(im, node, 0, &out);
+    return BASE_OK;
+}
+
+/* ---- ConstantOfShape ---------------------------------------------------------------------- */
+
+/* The one element to fill with: float 0 by default. */
+static enum base_status fill_value(struct cell__import *im, const struct cell__node *node,
+                                   struct cell__tensor *out)
+{
+    static const float zero = 0.0f;
+    const Onnx__AttributeProto *attribute = cell__attr(node, "value");
+    *out = (struct cell__tensor){.dtype = CELL__F32, .count = 1, .data = &zero};
+    if (attribute == NULL) {
+        return BASE_OK;
+    }
+    if (attribute->t == NULL) {
+        return cell__invalid(im, "attribute value is not a tensor");
+    }
+    BASE_TRY(cell__tensor_read(im, attribute->t, out));
+    if (out->count != 1) {
+        return cell__invalid(im, "attribute value has %zu elements", out->count);
+    }
+    out->rank = 0;
+    return BASE_OK;
+}
+
+enum base_status cell__infer_constant_of_shape(struct cell__import *im, struct cell__node *node)
+{
+    const struct cell__value *target = cell__input(im, node, 0);
+    struct cell__tensor fill;
+    if (target->kind != CELL__CONST) {
+        return cell__refuse(im, "the shape is not a constant");
+    }
+    if (target->dtype != CELL__I64 || target->tensor.rank != 1 ||
+        target->tensor.count > CELL_RANK_MAX) {
+        return cell__invalid(im, "the shape is no list of at most %u int64", CELL_RANK_MAX);
+    }
+    BASE_TRY(fill_value(im, node, &fill));
+    struct cell__shape shape = {.rank = (uint32_t)target->tensor.count};
+    int64_t dims[CELL_RANK_MAX];
+    bool is_known = true;
+    for (uint32_t k = 0; k < shape.rank; k++) {
+        struct cell__sym size = cell__tensor_sym(&target->tensor, k);
+        BASE_TRY(cell__sym_axis(im, &size, &shape.axes[k]));
+        dims[k] = cell__axis_size(im, &shape.axes[k]);
+        is_known = is_known && dims[k] >= 0;
+    }
+    if (!is_known) {
+        cell__set_rows(im, node, 0, fill.dtype, &shape);
+        return BASE_OK;
+    }
+    struct cell__view view = cell__view_of(&fill);
+    struct cell__tensor out;
+    view = cell__view_broadcast(&view, shape.rank, dims);
+    BASE_TRY(cell__fold_view(im, &fill, &view, &out));
+    cell__set_const(im, node, 0, &out);
+    return BASE_OK;
+}
+
+enum base_status cell__lower_constant_of_shape(struct cell__import *im, struct cell__node *node)
+{
+    const struct cell__shape *shape = &cell__output(im, node, 0)->shape;
+    struct cell__value fill = {.kind = CELL__CONST};
+    uint32_t row = CELL__NONE;
+    BASE_TRY(fill_value(im, node, &fill.tensor));
+    BASE_TRY(cell__row_of(im, &fill, shape, false, &row));
+    cell__set_row(im, node, 0, row);
+    return BASE_OK;
+}
+
+/* ---- Equal, Where, Range ------------------------------------------------------------------ */
+
+static enum base_status all_const(struct cell__import *im, const struct cell__node *node)
+{
+    return cell__is_all_const(im, node)
+               ? BASE_OK
+               : cell__refuse(im, "only of constants and shapes; an operand depends on the data");
+}
+
+enum base_status cell__infer_equal(struct cell__import *im, struct cell__node *node)
+{
+    struct cell__tensor out;
+    BASE_TRY(all_const(im, node));
+    BASE_TRY(cell__fold_binary(im, '=', &cell__input(im, node, 0)->tensor,
+                               &cell__input(im, node, 1)->tensor, &out));
+    cell__set_const(im, node, 0, &out);
+    return BASE_OK;
+}
+
+enum base_status cell__infer_where(struct cell__import *im, struct cell__node *node)
+{
+    struct cell__tensor out;
+    BASE_TRY(all_const(im, node));
+    BASE_TRY(cell__fold_where(im, &cell__input(im, node, 0)->tensor,
+                              &cell__input(im, node, 1)->tensor, &cell__input(im, node, 2)->tensor,
+                              &out));
+    cell__set_const(im, node, 0, &out);
+    return BASE_OK;
+}
+
+enum base_status cell__infer_range(struct cell__import *im, struct cell__node *node)
+{
+    int64_t bounds[3] = {0, 0, 0}; // start, limit, step
+    BASE_TRY(all_const(im, node));
+    for (uint32_t i = 0; i < 3; i++) {
+        struct cell__list operand;
+        BASE_TRY(cell__tensor_ints(im, cell__input(im, node, i), "an operand", &operand));
+        bounds[i] = operand.n > 0 ? operand.at[0] : 0;
+        if (operand.n != 1 || cell__input(im, node, i)->dtype != CELL__I64) {
+            return cell__refuse(im, "only of int64");
+        }
+    }
+    int64_t length = 0;
+    if (bounds[2] == 0 || __builtin_sub_overflow(bounds[1], bounds[0], &length)) {
+        return cell__invalid(im, "a step of 0, or too long a range");
+    }
+    bool is_empty = length == 0 || (length > 0) != (bounds[2] > 0);
+    int64_t steps =
+        bounds[2] == -1 ? (length == INT64_MIN ? INT64_MAX : -length) : length / bounds[2];
+    steps += bounds[2] != -1 && length % bounds[2] != 0 ? 1 : 0;
+    int64_t dims[1] = {is_empty ? 0 : steps};
+    struct cell__tensor out = {.dtype = CELL__I64};
+    void *data = NULL;
+    struct cell__sym *none = NULL;
+    BASE_TRY(cell__tensor_shape(im, &out, 1, dims));
+    BASE_TRY(cell__tensor_alloc(im, &out, false, &data, &none));
+    for (size_t i = 0; i < out.count; i++) {
+        ((int64_t *)data)[i] = bounds[0] + (int64_t)i * bounds[2];
+    }
+    cell__set_const(im, node, 0, &out);
+    return BASE_OK;
+}

@@ -1,0 +1,54 @@
+/* The operators' infer and lower functions, named in operators.c. Private to cells/import. */
+#ifndef CELLS_IMPORT_OPS_H
+#define CELLS_IMPORT_OPS_H
+
+#include "cells/import/graph.h"
+
+typedef enum base_status cell__op_fn(struct cell__import *im, struct cell__node *node);
+
+/* op_layout.c */
+cell__op_fn cell__infer_identity, cell__lower_identity;
+cell__op_fn cell__infer_dropout, cell__infer_cast, cell__lower_cast;
+cell__op_fn cell__infer_transpose, cell__lower_transpose;
+cell__op_fn cell__infer_squeeze, cell__infer_unsqueeze, cell__infer_flatten;
+cell__op_fn cell__infer_reshape, cell__lower_reshaped;
+/* op_join.c */
+cell__op_fn cell__infer_concat, cell__lower_concat;
+cell__op_fn cell__infer_split, cell__lower_split;
+cell__op_fn cell__infer_expand, cell__lower_expand;
+/* op_select.c */
+cell__op_fn cell__infer_gather, cell__lower_gather;
+cell__op_fn cell__infer_slice, cell__lower_slice;
+/* op_math.c */
+cell__op_fn cell__infer_binary, cell__lower_binary;
+cell__op_fn cell__infer_unary, cell__lower_unary;
+cell__op_fn cell__infer_softmax, cell__lower_softmax;
+/* op_linear.c */
+cell__op_fn cell__infer_matmul, cell__lower_matmul;
+cell__op_fn cell__infer_gemm, cell__lower_gemm;
+/* op_shape.c */
+cell__op_fn cell__infer_constant, cell__infer_shape, cell__infer_range;
+cell__op_fn cell__infer_equal, cell__infer_where;
+cell__op_fn cell__infer_constant_of_shape, cell__lower_constant_of_shape;
+/* op_lstm.c */
+cell__op_fn cell__infer_lstm, cell__lower_lstm;
+/* import.c: what is left of an If once its branch stands in its place */
+cell__op_fn cell__infer_branch, cell__lower_branch;
+
+/* ---- Shared by them (op_layout.c) --------------------------------------------------------- */
+
+/* true: every given input is a constant. */
+bool cell__is_all_const(struct cell__import *im, const struct cell__node *node);
+/* Shape of a constant or of rows. */
+enum base_status cell__shape_of(struct cell__import *im, const struct cell__value *value,
+                                struct cell__shape *out);
+/* Input i as a row for output 0, which has the same elements under another shape. */
+enum base_status cell__row_under(struct cell__import *im, const struct cell__node *node, uint32_t i,
+                                 uint32_t *out);
+/* Where axis `axis` lies in a row: elements of one step along it. Refused when batch or time run
+ * along the axis, or when feature axes longer than 1 stand before it (then its parts do not lie
+ * together); the words are the operator's. */
+enum base_status cell__axis_in_row(struct cell__import *im, const struct cell__shape *shape,
+                                   uint32_t axis, const char *verb, uint32_t *inner);
+
+#endif

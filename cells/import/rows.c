@@ -1,0 +1,318 @@
+/* Building row expressions. Only what is cheap to see is simplified here: slices of concatenations
+ * (how exporters take one layer's state out of all layers'), slices of constants, and the last step
+ * of step-wise ops. What is not needed in the end is never looked at again. */
+#include "cells/import/rows.h"
+
+#include "base/assert.h"
+#include "base/checked.h"
+
+#include <string.h>
+
+enum base_status cell__row_dtype(struct cell__import *im, enum cell__dtype dtype,
+                                 enum cell_dtype *out)
+{
+    switch (dtype) {
+    case CELL__F32:
+        *out = CELL_F32;
+        return BASE_OK;
+    case CELL__I64:
+        *out = CELL_I64;
+        return BASE_OK;
+    case CELL__I32:
+        *out = CELL_I32;
+        return BASE_OK;
+    case CELL__BOOL:
+        break;
+    }
+    return cell__refuse(im, "computes with bool values that depend on the request");
+}
+
+static enum base_status row_new(struct cell__import *im, const struct cell__row *row, uint32_t *out)
+{
+    void *array = im->rows;
+    BASE_TRY(cell__grow(im, &array, &im->rows_room, im->n_rows, sizeof(*im->rows), CELL__ROWS_MAX,
+                        "row operations"));
+    im->rows = array;
+    *out = im->n_rows++;
+    im->rows[*out] = *row;
+    return BASE_OK;
+}
+
+enum base_status cell__row_input(struct cell__import *im, uint32_t input, struct cell_value value,
+                                 bool is_timed, uint32_t *out)
+{
+    struct cell__row row = {
+        .kind = CELL__ROW_INPUT, .index = input, .value = value, .is_timed = is_timed};
+    return row_new(im, &row, out);
+}
+
+enum base_status cell__row_lstm(struct cell__import *im, enum cell__row_kind kind, uint32_t lstm,
+                                uint32_t part, uint32_t *out)
+{
+    base_assert(kind == CELL__ROW_STEP || kind == CELL__ROW_STATE);
+    struct cell__row row = {.kind = kind,
+                            .index = lstm,
+                            .part = part,
+                            .is_timed = kind == CELL__ROW_STEP,
+                            .value = {CELL_F32, im->lstms[lstm].hidden}};
+    return row_new(im, &row, out);
+}
+
+enum base_status cell__row_const(struct cell__import *im, struct cell_value value, const void *data,
+                                 uint32_t *out)
+{
+    struct cell__row row = {.kind = CELL__ROW_CONST, .value = value};
+    row.op.kind = CELL_OP_CONST;
+    row.op.n_weights = 1;
+    row.op.weights[0] = (struct cell_weight){value.dtype, 1, value.width, data};
+    return row_new(im, &row, out);
+}
+
+enum base_status cell__row_op(struct cell__import *im, const struct cell_op *op,
+                              struct cell_value value, uint32_t *out)
+{
+    struct cell__row row = {.kind = CELL__ROW_OP, .value = value, .op = *op};
+    for (uint32_t i = 0; i < op->n_operands; i++) {
+        base_assert(op->operands[i] < im->n_rows);
+        row.is_timed = row.is_timed || im->rows[op->operands[i]].is_timed;
+    }
+    return row_new(im, &row, out);
+}
+
+/* Looks through SLICE and CONCAT as far as [start, start + width) lies in one part. */
+static uint32_t slice_origin(const struct cell__import *im, uint32_t row, uint32_t *start,
+                             uint32_t width)
+{
+    for (;;) {
+        const struct cell__row *at = &im->rows[row];
+        if (at->kind != CELL__ROW_OP) {
+            return row;
+        }
+        if (at->op.kind == CELL_OP_SLICE) {
+            *start += at->op.start;
+            row = at->op.operands[0];
+            continue;
+        }
+        uint32_t i = 0;
+        uint32_t before = 0;
+        if (at->op.kind != CELL_OP_CONCAT) {
+            return row;
+        }
+        while (before + im->rows[at->op.operands[i]].value.width <= *start) {
+            before += im->rows[at->op.operands[i++]].value.width;
+        }
+        if (*start + width > before + im->rows[at->op.operands[i]].value.width) {
+            return row;
+        }
+        *start -= before;
+        row = at->op.operands[i];
+    }
+}
+
+enum base_status cell__row_slice(struct cell__import *im, uint32_t row, uint32_t start,
+                                 uint32_t width, uint32_t *out)
+{
+    base_assert(width > 0 && start + width <= im->rows[row].value.width);
+    row = slice_origin(im, row, &start, width);
+    const struct cell__row *from = &im->rows[row];
+    struct cell_value value = {from->value.dtype, width};
+    if (from->value.width == width) {
+        *out = row;
+        return BASE_OK;
+    }
+    if (from->kind == CELL__ROW_CONST) {
+        const char *data = from->op.weights[0].data;
+        size_t offset = (size_t)start * cell_dtype_bytes(value.dtype);
+        return cell__row_const(im, value, data + offset, out);
+    }
+    struct cell_op op = {.kind = CELL_OP_SLICE, .n_operands = 1, .operands = {row}, .start = start};
+    return cell__row_op(im, &op, value, out);
+}
+
+/* ---- The last step ------------------------------------------------------------------------ */
+
+static enum base_status last_of_leaf(struct cell__import *im, uint32_t row, uint32_t *out)
+{
+    if (im->rows[row].kind == CELL__ROW_STEP && im->lengths_input >= 0) {
+        return cell__refuse(im, "the last step of an LSTM's Y under sequence_lens, where shorter "
+                                "sequences have zeros; use Y_h");
+    }
+    if (im->rows[row].kind == CELL__ROW_INPUT) { // only a stage has a last step
+        struct cell_op copy = {.kind = CELL_OP_COPY, .n_operands = 1, .operands = {row}};
+        BASE_TRY(cell__row_op(im, &copy, im->rows[row].value, &row));
+    }
+    struct cell__row last = {.kind = CELL__ROW_LAST, .index = row, .value = im->rows[row].value};
+    return row_new(im, &last, out);
+}
+
+/* The op of `row` over its operands' last rows, which stand in map. */
+static enum base_status last_of_op(struct cell__import *im, uint32_t row, const uint32_t *map,
+                                   uint32_t *out)
+{
+    struct cell_op op = im->rows[row].op;
+    for (uint32_t i = 0; i < op.n_operands; i++) {
+        uint32_t operand = op.operands[i];
+        op.operands[i] = im->rows[operand].is_timed ? map[operand] : operand;
+    }
+    return cell__row_op(im, &op, im->rows[row].value, out);
+}
+
+enum base_status cell__row_last(struct cell__import *im, uint32_t row, uint32_t *out)
+{
+    *out = row;
+    if (!im->rows[row].is_timed) {
+        return BASE_OK;
+    }
+    // map[r]: NONE, or (marked) 0, later the row that is r at the last step.
+    uint32_t *map = base_arena_array(im->arena, (size_t)row + 1, sizeof(*map));
+    if (map == NULL) {
+        return cell__no_memory(im);
+    }
+    memset(map, 0xff, ((size_t)row + 1) * sizeof(*map));
+    map[row] = 0;
+    for (uint32_t r = row + 1; r-- > 0;) {
+        const struct cell__row *at = &im->rows[r];
+        for (uint32_t i = 0; map[r] == 0 && at->kind == CELL__ROW_OP && i < at->op.n_operands;
+             i++) {
+            if (im->rows[at->op.operands[i]].is_timed) {
+                map[at->op.operands[i]] = 0;
+            }
+        }
+    }
+    for (uint32_t r = 0; r <= row; r++) {
+        if (map[r] == 0) {
+            bool is_op = im->rows[r].kind == CELL__ROW_OP;
+            BASE_TRY(is_op ? last_of_op(im, r, map, &map[r]) : last_of_leaf(im, r, &map[r]));
+        }
+    }
+    *out = map[row];
+    return BASE_OK;
+}
+
+/* ---- Constants as rows -------------------------------------------------------------------- */
+
+enum base_status cell__row_as_source(struct cell__import *im, uint32_t row, uint32_t *out)
+{
+    const struct cell__row *at = &im->rows[row];
+    *out = row;
+    return at->kind == CELL__ROW_CONST ? cell__row_op(im, &at->op, at->value, out) : BASE_OK;
+}
+
+bool cell__row_is_zero(const struct cell__import *im, uint32_t row)
+{
+    const struct cell__row *at = &im->rows[row];
+    if (at->kind != CELL__ROW_CONST) {
+        return false;
+    }
+    const unsigned char *bytes = at->op.weights[0].data;
+    size_t n = (size_t)at->value.width * cell_dtype_bytes(at->value.dtype);
+    for (size_t i = 0; i < n; i++) {
+        if (bytes[i] != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A walk over the feature positions of `shape`, giving the element of a constant that is broadcast
+ * to it: per axis the size of its features and the constant's stride there. */
+struct spread {
+    uint32_t rank;
+    size_t sizes[CELL_RANK_MAX], strides[CELL_RANK_MAX];
+};
+
+static enum base_status spread_init(struct cell__import *im, const struct cell__tensor *tensor,
+                                    const struct cell__shape *shape, struct spread *spread)
+{
+    *spread = (struct spread){.rank = shape->rank};
+    size_t stride = 1;
+    for (uint32_t k = shape->rank; k-- > 0;) {
+        int64_t size = cell__axis_size(im, &shape->axes[k]);
+        uint32_t behind = shape->rank - k;
+        int64_t dim = behind <= tensor->rank ? tensor->dims[tensor->rank - behind] : 1;
+        bool is_mixed = cell__axis_has(im, &shape->axes[k], CELL__ROLE_BATCH) ||
+                        cell__axis_has(im, &shape->axes[k], CELL__ROLE_TIME);
+        if (dim != 1 && is_mixed) {
+            return cell__refuse(im, "a constant that differs along the batch or time axis");
+        }
+        if (dim != 1 && dim != size) {
+            return cell__invalid(im, "a constant of %lld elements on an axis of %lld",
+                                 (long long)dim, (long long)size);
+        }
+        spread->sizes[k] = 1;
+        if (is_mixed) {
+            struct cell__shape one = {.rank = 1, .axes = {shape->axes[k]}};
+            uint32_t width = 1;
+            BASE_TRY(cell__shape_width(im, &one, &width));
+            spread->sizes[k] = width;
+        } else {
+            spread->sizes[k] = (size_t)size;
+        }
+        spread->strides[k] = dim == 1 ? 0 : stride;
+        stride *= (size_t)dim;
+    }
+    return tensor->rank <= shape->rank
+               ? BASE_OK
+               : cell__refuse(im, "a constant of higher rank than what it is combined with");
+}
+
+/* Writes the width elements of the spread constant to out. */
+static void spread_copy(const struct spread *spread, const char *data, size_t element, size_t width,
+                        char *out)
+{
+    size_t place[CELL_RANK_MAX] = {0};
+    size_t from = 0;
+    for (size_t i = 0; i < width; i++) {
+        memcpy(out + i * element, data + from * element, element);
+        for (uint32_t k = spread->rank; k-- > 0;) {
+            from += spread->strides[k];
+            if (++place[k] < spread->sizes[k]) {
+                break;
+            }
+            from -= place[k] * spread->strides[k];
+            place[k] = 0;
+        }
+    }
+}
+
+static enum base_status row_of_const(struct cell__import *im, const struct cell__tensor *tensor,
+                                     const struct cell__shape *shape, bool may_be_scalar,
+                                     uint32_t *out)
+{
+    struct cell_value value = {.width = 1};
+    BASE_TRY(cell__row_dtype(im, tensor->dtype, &value.dtype));
+    if (tensor->syms != NULL) {
+        return cell__refuse(im, "computes with the size of the batch or time axis");
+    }
+    if (tensor->count == 1 && may_be_scalar) {
+        return cell__row_const(im, value, tensor->data, out);
+    }
+    struct spread spread;
+    BASE_TRY(spread_init(im, tensor, shape, &spread));
+    BASE_TRY(cell__shape_width(im, shape, &value.width));
+    size_t element = cell_dtype_bytes(value.dtype);
+    char *data = base_arena_array(im->arena, value.width, element);
+    if (data == NULL) {
+        return cell__no_memory(im);
+    }
+    spread_copy(&spread, tensor->data, element, value.width, data);
+    return cell__row_const(im, value, data, out);
+}
+
+enum base_status cell__row_of(struct cell__import *im, const struct cell__value *value,
+                              const struct cell__shape *shape, bool may_be_scalar, uint32_t *out)
+{
+    if (value->kind == CELL__CONST) {
+        return row_of_const(im, &value->tensor, shape, may_be_scalar, out);
+    }
+    base_assert(value->kind == CELL__ROWS && value->row != CELL__NONE);
+    *out = value->row;
+    return BASE_OK;
+}
+
+void cell__set_row(struct cell__import *im, const struct cell__node *node, uint32_t i, uint32_t row)
+{
+    if (cell__has_output(node, i)) {
+        cell__output(im, node, i)->row = row;
+    }
+}

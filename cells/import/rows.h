@@ -1,0 +1,71 @@
+/* Row expressions: what a graph does to one row, with batch and time taken away.
+ *
+ * An expression is *timed* when it has a row at every step. LAST turns a timed one into the row of
+ * the last step. Numbers are topological: an expression's operands come before it. */
+#ifndef CELLS_IMPORT_ROWS_H
+#define CELLS_IMPORT_ROWS_H
+
+#include "cells/import/graph.h"
+
+#define CELL__ROWS_MAX 65536u
+
+enum cell__row_kind {
+    CELL__ROW_INPUT, /* model input `index` */
+    CELL__ROW_CONST, /* op.weights[0], the same for every request */
+    CELL__ROW_OP,    /* op, whose operands are row numbers */
+    CELL__ROW_STEP,  /* h of LSTM `index` after each step */
+    CELL__ROW_STATE, /* state `part` (h, c) of LSTM `index` after its last step */
+    CELL__ROW_LAST,  /* row `index` at the last step */
+};
+
+struct cell__row {
+    enum cell__row_kind kind;
+    bool is_timed;
+    struct cell_value value;
+    uint32_t index, part;
+    struct cell_op op;
+    // Set by stages.c.
+    bool is_needed;
+    uint32_t rank;   /* stage order, see there */
+    uint32_t stage;  /* NONE: no stage of its own */
+    uint32_t number; /* value number in its stage's definition, when it is an OP */
+    uint32_t output; /* output number of its stage, NONE while nobody outside reads it */
+};
+
+/* The only types a row may have; UNIMPLEMENTED for bool. */
+enum base_status cell__row_dtype(struct cell__import *im, enum cell__dtype dtype,
+                                 enum cell_dtype *out);
+
+/* The row expression of a ROWS value, or of a constant broadcast to `shape`'s features (it must be
+ * the same for all of batch and time). may_be_scalar: one element may stay a row of width 1. */
+enum base_status cell__row_of(struct cell__import *im, const struct cell__value *value,
+                              const struct cell__shape *shape, bool may_be_scalar, uint32_t *out);
+
+enum base_status cell__row_input(struct cell__import *im, uint32_t input, struct cell_value value,
+                                 bool is_timed, uint32_t *out);
+enum base_status cell__row_lstm(struct cell__import *im, enum cell__row_kind kind, uint32_t lstm,
+                                uint32_t part, uint32_t *out);
+/* data: value.width elements that live as long as the arena. */
+enum base_status cell__row_const(struct cell__import *im, struct cell_value value, const void *data,
+                                 uint32_t *out);
+/* An op over op->operands (row numbers) with a result of this type. */
+enum base_status cell__row_op(struct cell__import *im, const struct cell_op *op,
+                              struct cell_value value, uint32_t *out);
+/* Elements start.. of a row; looks through CONCAT, SLICE and constants. */
+enum base_status cell__row_slice(struct cell__import *im, uint32_t row, uint32_t start,
+                                 uint32_t width, uint32_t *out);
+/* The row of the last step. Stateless ops are repeated for it, so that they need not run at every
+ * step. The row itself when it is not timed. */
+enum base_status cell__row_last(struct cell__import *im, uint32_t row, uint32_t *out);
+
+/* The row as something that a stage can hand on: a constant becomes an op. */
+enum base_status cell__row_as_source(struct cell__import *im, uint32_t row, uint32_t *out);
+
+/* true: a constant of zeros only. */
+bool cell__row_is_zero(const struct cell__import *im, uint32_t row);
+
+/* Sets the row expression of output i, when it is wanted. */
+void cell__set_row(struct cell__import *im, const struct cell__node *node, uint32_t i,
+                   uint32_t row);
+
+#endif
