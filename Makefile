@@ -60,6 +60,7 @@ CELLS_SRCS = \
   cells/import/fold.c \
   cells/import/fold_math.c \
   cells/import/graph.c \
+  cells/import/import.c \
   cells/import/op_join.c \
   cells/import/op_layout.c \
   cells/import/op_linear.c \
@@ -70,10 +71,13 @@ CELLS_SRCS = \
   cells/import/operators.c \
   cells/import/rows.c \
   cells/import/shape.c \
+  cells/import/stages.c \
   cells/import/sym.c \
   cells/import/tensor.c \
+  cells/import/tensors.c \
   cells/import/wire.c \
   cells/kernels.c \
+  cells/model.c \
   cells/pack.c \
   cells/ref/math.c \
   cells/ref/ref.c \

@@ -1,0 +1,531 @@
+/* Partition into stages. Every LSTM is a CHAIN stage, with the embedding that feeds it inside. All
+ * other ops are grouped by (timed or not, rank) into EACH and ONCE stages, where
+ *
+ *   rank(op)   = the largest of: rank of an operand in a group of the same kind; rank + 1 of an
+ *                operand of the other kind; rank + 1 of an LSTM it reads
+ *   rank(LSTM) = the largest rank + 1 of what it reads
+ *
+ * so every edge between two stages climbs, and the order by rank is a schedule. Constants have no
+ * stage: they are repeated where they are used. One definition is at work at a time; the whole
+ * costs a few passes over the row expressions. */
+#include "cells/import/stages.h"
+
+#include "base/assert.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* A stage while it is planned. */
+struct plan {
+    enum cell_stage_kind kind;
+    uint32_t rank;
+    uint32_t lstm;   /* CHAIN */
+    uint32_t gather; /* CHAIN: row of the embedding inside, or NONE */
+    uint32_t n_inputs;
+    struct cell_source inputs[CELL_INPUTS_MAX];
+    struct cell_source init[CELL_STATES_MAX];
+    uint32_t n_outputs;
+    uint32_t output_rows[CELL_OUTPUTS_MAX];
+};
+
+struct plans {
+    struct cell__import *im;
+    uint32_t n;
+    struct plan stages[CELL_STAGES_MAX];
+    uint32_t lstm_stages[CELL_STAGES_MAX];
+    uint32_t lstm_ranks[CELL_STAGES_MAX];
+    struct cell_def def; /* the one at work */
+};
+
+static enum base_status too_many(struct cell__import *im, uint32_t max, const char *what)
+{
+    return base_fail(im->error, BASE_UNIMPLEMENTED, "the model needs more than %u %s", max, what);
+}
+
+/* ---- What is needed ----------------------------------------------------------------------- */
+
+/* The embedding that is taken into the LSTM's own definition, or NONE. */
+static uint32_t fused_gather(const struct cell__import *im, const struct cell__lstm *lstm)
+{
+    const struct cell__row *x = &im->rows[lstm->x_row];
+    return x->kind == CELL__ROW_OP && x->op.kind == CELL_OP_GATHER ? lstm->x_row : CELL__NONE;
+}
+
+static void need_lstm(struct cell__import *im, const struct cell__lstm *lstm)
+{
+    uint32_t gather = fused_gather(im, lstm);
+    uint32_t x = gather == CELL__NONE ? lstm->x_row : im->rows[gather].op.operands[0];
+    im->rows[x].is_needed = true;
+    for (uint32_t s = 0; s < 2; s++) {
+        if (lstm->init_rows[s] != CELL__NONE) {
+            im->rows[lstm->init_rows[s]].is_needed = true;
+        }
+    }
+}
+
+static void mark_needed(struct cell__import *im, const uint32_t *output_rows, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        im->rows[output_rows[i]].is_needed = true;
+    }
+    for (uint32_t r = im->n_rows; r-- > 0;) {
+        const struct cell__row *row = &im->rows[r];
+        if (!row->is_needed) {
+            continue;
+        }
+        switch (row->kind) {
+        case CELL__ROW_OP:
+            for (uint32_t i = 0; i < row->op.n_operands; i++) {
+                im->rows[row->op.operands[i]].is_needed = true;
+            }
+            break;
+        case CELL__ROW_LAST:
+            im->rows[row->index].is_needed = true;
+            break;
+        case CELL__ROW_STEP:
+        case CELL__ROW_STATE:
+            need_lstm(im, &im->lstms[row->index]);
+            break;
+        case CELL__ROW_INPUT:
+        case CELL__ROW_CONST:
+            break;
+        }
+    }
+}
+
+/* ---- Ranks and stages --------------------------------------------------------------------- */
+
+/* The least rank of a stage that reads this row from outside. */
+static uint32_t rank_behind(const struct plans *plans, uint32_t r)
+{
+    const struct cell__row *row = &plans->im->rows[r];
+    switch (row->kind) {
+    case CELL__ROW_OP:
+        return row->rank + 1;
+    case CELL__ROW_STEP:
+    case CELL__ROW_STATE:
+        return plans->lstm_ranks[row->index] + 1;
+    case CELL__ROW_LAST:
+        return row->rank;
+    case CELL__ROW_INPUT:
+    case CELL__ROW_CONST:
+        break;
+    }
+    return 0;
+}
+
+static uint32_t max_u32(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+static void rank_lstm(struct plans *plans, uint32_t number)
+{
+    struct cell__import *im = plans->im;
+    const struct cell__lstm *lstm = &im->lstms[number];
+    uint32_t gather = fused_gather(im, lstm);
+    uint32_t x = gather == CELL__NONE ? lstm->x_row : im->rows[gather].op.operands[0];
+    uint32_t rank = rank_behind(plans, x);
+    for (uint32_t s = 0; s < 2; s++) {
+        if (lstm->init_rows[s] != CELL__NONE) {
+            rank = max_u32(rank, rank_behind(plans, lstm->init_rows[s]));
+        }
+    }
+    plans->lstm_ranks[number] = rank;
+}
+
+static void rank_row(struct plans *plans, uint32_t r)
+{
+    struct cell__import *im = plans->im;
+    struct cell__row *row = &im->rows[r];
+    row->rank = 0;
+    if (row->kind == CELL__ROW_STEP || row->kind == CELL__ROW_STATE) {
+        rank_lstm(plans, row->index);
+    } else if (row->kind == CELL__ROW_LAST) {
+        row->rank = rank_behind(plans, row->index);
+    } else if (row->kind == CELL__ROW_OP) {
+        for (uint32_t i = 0; i < row->op.n_operands; i++) {
+            const struct cell__row *operand = &im->rows[row->op.operands[i]];
+            bool is_same = operand->kind == CELL__ROW_OP && operand->is_timed == row->is_timed;
+            uint32_t rank = is_same ? operand->rank : rank_behind(plans, row->op.operands[i]);
+            row->rank = max_u32(row->rank, rank);
+        }
+    }
+}
+
+/* The stage of this kind, rank and (for a chain) LSTM; made when it is new. */
+static enum base_status find_stage(struct plans *plans, enum cell_stage_kind kind, uint32_t rank,
+                                   uint32_t lstm, uint32_t *out)
+{
+    for (*out = 0; *out < plans->n; ++*out) {
+        const struct plan *at = &plans->stages[*out];
+        if (at->kind == kind && at->rank == rank && at->lstm == lstm) {
+            return BASE_OK;
+        }
+    }
+    if (plans->n == CELL_STAGES_MAX) {
+        return too_many(plans->im, CELL_STAGES_MAX, "stages");
+    }
+    plans->stages[plans->n++] =
+        (struct plan){.kind = kind, .rank = rank, .lstm = lstm, .gather = CELL__NONE};
+    return BASE_OK;
+}
+
+/* Insertion sort by rank; equal ranks keep their order. */
+static void sort_stages(struct plans *plans)
+{
+    for (uint32_t i = 1; i < plans->n; i++) {
+        struct plan moving = plans->stages[i];
+        uint32_t to = i;
+        while (to > 0 && plans->stages[to - 1].rank > moving.rank) {
+            plans->stages[to] = plans->stages[to - 1];
+            to--;
+        }
+        plans->stages[to] = moving;
+    }
+}
+
+static enum base_status make_stages(struct plans *plans)
+{
+    struct cell__import *im = plans->im;
+    uint32_t stage = 0;
+    for (uint32_t r = 0; r < im->n_rows; r++) {
+        struct cell__row *row = &im->rows[r];
+        row->stage = CELL__NONE;
+        row->output = CELL__NONE;
+        if (!row->is_needed) {
+            continue;
+        }
+        rank_row(plans, r);
+        if (row->kind == CELL__ROW_OP) {
+            enum cell_stage_kind kind = row->is_timed ? CELL_STAGE_EACH : CELL_STAGE_ONCE;
+            BASE_TRY(find_stage(plans, kind, row->rank, CELL__NONE, &stage));
+        } else if (row->kind == CELL__ROW_STEP || row->kind == CELL__ROW_STATE) {
+            uint32_t rank = plans->lstm_ranks[row->index];
+            BASE_TRY(find_stage(plans, CELL_STAGE_CHAIN, rank, row->index, &stage));
+        }
+    }
+    sort_stages(plans);
+    for (uint32_t s = 0; s < plans->n; s++) {
+        if (plans->stages[s].kind == CELL_STAGE_CHAIN) {
+            plans->lstm_stages[plans->stages[s].lstm] = s;
+            plans->stages[s].gather = fused_gather(im, &im->lstms[plans->stages[s].lstm]);
+        }
+    }
+    for (uint32_t r = 0; r < im->n_rows; r++) {
+        struct cell__row *row = &im->rows[r];
+        if (row->is_needed && row->kind == CELL__ROW_OP) {
+            enum cell_stage_kind kind = row->is_timed ? CELL_STAGE_EACH : CELL_STAGE_ONCE;
+            BASE_TRY(find_stage(plans, kind, row->rank, CELL__NONE, &row->stage));
+        }
+    }
+    return BASE_OK;
+}
+
+/* ---- Sources ------------------------------------------------------------------------------ */
+
+/* Output of a stage that holds this op's result. */
+static enum base_status publish(struct plans *plans, uint32_t r)
+{
+    struct cell__row *row = &plans->im->rows[r];
+    struct plan *stage = &plans->stages[row->stage];
+    if (row->output != CELL__NONE) {
+        return BASE_OK;
+    }
+    if (stage->n_outputs == CELL_OUTPUTS_MAX) {
+        return too_many(plans->im, CELL_OUTPUTS_MAX, "values handed on by one stage");
+    }
+    row->output = stage->n_outputs;
+    stage->output_rows[stage->n_outputs++] = r;
+    return BASE_OK;
+}
+
+/* Where a stage or an output of the model finds this row. */
+static enum base_status source_of(struct plans *plans, uint32_t r, struct cell_source *out)
+{
+    const struct cell__row *row = &plans->im->rows[r];
+    const struct cell__row *of = row;
+    *out = (struct cell_source){.kind = CELL_SOURCE_ZERO};
+    switch (row->kind) {
+    case CELL__ROW_CONST:
+        base_assert(cell__row_is_zero(plans->im, r)); // others are made ops before
+        return BASE_OK;
+    case CELL__ROW_INPUT:
+        *out = (struct cell_source){.kind = CELL_SOURCE_INPUT, .index = row->index};
+        return BASE_OK;
+    case CELL__ROW_STEP:
+        *out = (struct cell_source){CELL_SOURCE_EACH, plans->lstm_stages[row->index], 0};
+        return BASE_OK;
+    case CELL__ROW_STATE:
+        *out =
+            (struct cell_source){CELL_SOURCE_LAST_STATE, plans->lstm_stages[row->index], row->part};
+        return BASE_OK;
+    case CELL__ROW_LAST:
+        of = &plans->im->rows[row->index];
+        if (of->kind == CELL__ROW_STEP) {
+            *out = (struct cell_source){CELL_SOURCE_LAST, plans->lstm_stages[of->index], 0};
+            return BASE_OK;
+        }
+        BASE_TRY(publish(plans, row->index));
+        break;
+    case CELL__ROW_OP:
+        BASE_TRY(publish(plans, r));
+        break;
+    }
+    out->kind = row->is_timed ? CELL_SOURCE_EACH : CELL_SOURCE_LAST;
+    out->stage = of->stage;
+    out->index = of->output;
+    return BASE_OK;
+}
+
+static bool is_same_source(struct cell_source a, struct cell_source b)
+{
+    return a.kind == b.kind && a.stage == b.stage && a.index == b.index;
+}
+
+/* Number of the stage's input that is this source. */
+static enum base_status add_input(struct plans *plans, struct plan *stage,
+                                  struct cell_source source, uint32_t *out)
+{
+    for (*out = 0; *out < stage->n_inputs; ++*out) {
+        if (is_same_source(stage->inputs[*out], source)) {
+            return BASE_OK;
+        }
+    }
+    if (stage->n_inputs == CELL_INPUTS_MAX) {
+        return too_many(plans->im, CELL_INPUTS_MAX, "values read by one stage");
+    }
+    stage->inputs[stage->n_inputs++] = source;
+    return BASE_OK;
+}
+
+static bool is_outside(const struct cell__import *im, uint32_t operand, uint32_t stage)
+{
+    const struct cell__row *row = &im->rows[operand];
+    return row->kind != CELL__ROW_CONST && (row->kind != CELL__ROW_OP || row->stage != stage);
+}
+
+static enum base_status connect_chain(struct plans *plans, struct plan *stage)
+{
+    struct cell__import *im = plans->im;
+    const struct cell__lstm *lstm = &im->lstms[stage->lstm];
+    bool is_fused = stage->gather != CELL__NONE;
+    uint32_t x = is_fused ? im->rows[stage->gather].op.operands[0] : lstm->x_row;
+    stage->n_inputs = 1;
+    BASE_TRY(source_of(plans, x, &stage->inputs[0]));
+    for (uint32_t s = 0; s < 2; s++) {
+        if (lstm->init_rows[s] != CELL__NONE) {
+            BASE_TRY(source_of(plans, lstm->init_rows[s], &stage->init[s]));
+        }
+    }
+    return BASE_OK;
+}
+
+/* Every edge between stages becomes an input here and an output there. */
+static enum base_status connect(struct plans *plans)
+{
+    struct cell__import *im = plans->im;
+    for (uint32_t s = 0; s < plans->n; s++) {
+        if (plans->stages[s].kind == CELL_STAGE_CHAIN) {
+            BASE_TRY(connect_chain(plans, &plans->stages[s]));
+        }
+    }
+    for (uint32_t r = 0; r < im->n_rows; r++) {
+        const struct cell__row *row = &im->rows[r];
+        for (uint32_t i = 0; row->stage != CELL__NONE && i < row->op.n_operands; i++) {
+            struct cell_source source;
+            uint32_t input = 0;
+            if (is_outside(im, row->op.operands[i], row->stage)) {
+                BASE_TRY(source_of(plans, row->op.operands[i], &source));
+                BASE_TRY(add_input(plans, &plans->stages[row->stage], source, &input));
+            }
+        }
+    }
+    return BASE_OK;
+}
+
+/* ---- Definitions -------------------------------------------------------------------------- */
+
+static enum base_status def_value(struct plans *plans, struct cell_value value, uint32_t *out)
+{
+    struct cell_def *def = &plans->def;
+    if (def->n_values == CELL_VALUES_MAX) {
+        return too_many(plans->im, CELL_VALUES_MAX, "values in one stage");
+    }
+    *out = def->n_values;
+    def->values[def->n_values++] = value;
+    return BASE_OK;
+}
+
+/* Appends an op whose operands are value numbers already. */
+static enum base_status def_op(struct plans *plans, const struct cell_op *op,
+                               struct cell_value value, uint32_t *out)
+{
+    struct cell_def *def = &plans->def;
+    if (def->n_ops == CELL_OPS_MAX) {
+        return too_many(plans->im, CELL_OPS_MAX, "operations in one stage");
+    }
+    BASE_TRY(def_value(plans, value, out));
+    def->ops[def->n_ops] = *op;
+    def->ops[def->n_ops++].result = *out;
+    return BASE_OK;
+}
+
+static struct cell_value source_value(const struct plans *plans, const struct cell_model *model,
+                                      struct cell_source source)
+{
+    const struct cell__import *im = plans->im;
+    const struct plan *stage = &plans->stages[source.stage];
+    switch (source.kind) {
+    case CELL_SOURCE_INPUT:
+        return (struct cell_value){model->inputs[source.index].dtype,
+                                   model->inputs[source.index].width};
+    case CELL_SOURCE_EACH:
+    case CELL_SOURCE_LAST:
+    case CELL_SOURCE_LAST_STATE:
+        if (stage->kind == CELL_STAGE_CHAIN) {
+            return (struct cell_value){CELL_F32, im->lstms[stage->lstm].hidden};
+        }
+        return im->rows[stage->output_rows[source.index]].value;
+    case CELL_SOURCE_ZERO:
+        break;
+    }
+    base_assert(false);
+    return (struct cell_value){CELL_F32, 1};
+}
+
+static enum base_status def_begin(struct plans *plans, const struct cell_model *model,
+                                  const struct plan *stage)
+{
+    uint32_t ignored = 0;
+    plans->def = (struct cell_def){.n_inputs = stage->n_inputs};
+    for (uint32_t i = 0; i < stage->n_inputs; i++) {
+        BASE_TRY(def_value(plans, source_value(plans, model, stage->inputs[i]), &ignored));
+    }
+    return BASE_OK;
+}
+
+static enum base_status define_chain(struct plans *plans, const struct cell_model *model,
+                                     const struct plan *stage)
+{
+    const struct cell__lstm *lstm = &plans->im->lstms[stage->lstm];
+    struct cell_def *def = &plans->def;
+    struct cell_value state = {CELL_F32, lstm->hidden};
+    uint32_t x = 0;
+    uint32_t h = 0;
+    uint32_t c = 0;
+    BASE_TRY(def_begin(plans, model, stage));
+    def->n_states = 2;
+    BASE_TRY(def_value(plans, state, &h));
+    BASE_TRY(def_value(plans, state, &c));
+    if (stage->gather != CELL__NONE) {
+        const struct cell__row *row = &plans->im->rows[stage->gather];
+        struct cell_op gather = row->op;
+        gather.operands[0] = 0;
+        BASE_TRY(def_op(plans, &gather, row->value, &x));
+    }
+    struct cell_op op = {.kind = CELL_OP_LSTM, .n_operands = 3, .operands = {x, h, c}};
+    op.n_weights = lstm->b.data == NULL ? 2 : 3;
+    op.weights[0] = lstm->w;
+    op.weights[1] = lstm->r;
+    op.weights[2] = lstm->b;
+    BASE_TRY(def_op(plans, &op, state, &def->state_next[0]));
+    BASE_TRY(def_value(plans, state, &def->state_next[1]));
+    def->n_outputs = 1;
+    def->outputs[0] = def->state_next[0];
+    return BASE_OK;
+}
+
+/* Value number of an operand in the definition at work. */
+static enum base_status define_operand(struct plans *plans, uint32_t s, uint32_t operand,
+                                       uint32_t *out)
+{
+    struct cell__import *im = plans->im;
+    struct cell__row *row = &im->rows[operand];
+    if (is_outside(im, operand, s)) {
+        struct cell_source source;
+        BASE_TRY(source_of(plans, operand, &source));
+        return add_input(plans, &plans->stages[s], source, out);
+    }
+    if (row->kind == CELL__ROW_CONST && row->stage != s) {
+        row->stage = s; // constants belong to the stage that used them last
+        BASE_TRY(def_op(plans, &row->op, row->value, &row->number));
+    }
+    *out = row->number;
+    return BASE_OK;
+}
+
+static enum base_status define_rows(struct plans *plans, const struct cell_model *model, uint32_t s)
+{
+    struct cell__import *im = plans->im;
+    const struct plan *stage = &plans->stages[s];
+    BASE_TRY(def_begin(plans, model, stage));
+    for (uint32_t r = 0; r < im->n_rows; r++) {
+        struct cell__row *row = &im->rows[r];
+        if (row->kind != CELL__ROW_OP || row->stage != s) {
+            continue;
+        }
+        struct cell_op op = row->op;
+        for (uint32_t i = 0; i < op.n_operands; i++) {
+            BASE_TRY(define_operand(plans, s, op.operands[i], &op.operands[i]));
+        }
+        BASE_TRY(def_op(plans, &op, row->value, &row->number));
+    }
+    plans->def.n_outputs = stage->n_outputs;
+    for (uint32_t i = 0; i < stage->n_outputs; i++) {
+        plans->def.outputs[i] = im->rows[stage->output_rows[i]].number;
+    }
+    return BASE_OK;
+}
+
+static enum base_status intern_stage(struct plans *plans, struct cell_registry *registry,
+                                     struct cell_model *model, uint32_t s)
+{
+    static const char *const words[] = {"once", "each", "lstm"};
+    const struct plan *plan = &plans->stages[s];
+    struct cell_stage *stage = &model->stages[s];
+    bool is_new = false;
+    char name[64];
+    BASE_TRY(plan->kind == CELL_STAGE_CHAIN ? define_chain(plans, model, plan)
+                                            : define_rows(plans, model, s));
+    uint32_t same = 0;
+    for (uint32_t i = 0; i < s; i++) {
+        same += plans->stages[i].kind == plan->kind ? 1 : 0;
+    }
+    if (same == 0) {
+        snprintf(name, sizeof(name), "%.48s/%s", plans->im->label, words[plan->kind]);
+    } else {
+        snprintf(name, sizeof(name), "%.48s/%s%u", plans->im->label, words[plan->kind], same + 1);
+    }
+    BASE_TRY(
+        cell_registry_intern(registry, &plans->def, name, &stage->type, &is_new, plans->im->error));
+    model->n_stages = s + 1;
+    stage->kind = plan->kind;
+    memcpy(stage->inputs, plan->inputs, sizeof(stage->inputs));
+    memcpy(stage->init, plan->init, sizeof(stage->init));
+    return BASE_OK;
+}
+
+enum base_status cell__stages_build(struct cell__import *im, struct cell_registry *registry,
+                                    const uint32_t *output_rows, struct cell_model *model)
+{
+    struct plans *plans = base_arena_alloc(im->arena, sizeof(*plans));
+    if (plans == NULL) {
+        return cell__no_memory(im);
+    }
+    plans->im = im;
+    mark_needed(im, output_rows, model->n_outputs);
+    BASE_TRY(make_stages(plans));
+    BASE_TRY(connect(plans));
+    for (uint32_t i = 0; i < model->n_outputs; i++) {
+        BASE_TRY(source_of(plans, output_rows[i], &model->output_sources[i]));
+    }
+    enum base_status status = BASE_OK;
+    for (uint32_t s = 0; s < plans->n && status == BASE_OK; s++) {
+        status = intern_stage(plans, registry, model, s);
+    }
+    for (uint32_t s = 0; s < model->n_stages && status != BASE_OK; s++) {
+        cell_type_unref(registry, model->stages[s].type);
+    }
+    return status;
+}

@@ -1,0 +1,255 @@
+/* Inputs and outputs: names, types and shapes as the file states them, with the batch and time axes
+ * that tracing found. A row must lie in one piece: batch and time stand before every axis longer
+ * than 1. */
+#include "cells/import/tensors.h"
+
+#include "cells/import/rows.h"
+
+#include "base/assert.h"
+
+#include <string.h>
+
+/* ---- Declaring ---------------------------------------------------------------------------- */
+
+/* A dimension of 0, negative or missing is taken as chosen by the request: exporters write all. */
+static int64_t stated_size(const Onnx__TensorShapeProto__Dimension *dim)
+{
+    bool is_number = dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
+    return is_number && dim->dim_value > 0 ? dim->dim_value : -1;
+}
+
+static const Onnx__TypeProto__Tensor *stated_type(const Onnx__ValueInfoProto *info)
+{
+    return info->type != NULL && info->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE
+               ? info->type->tensor_type
+               : NULL;
+}
+
+static enum base_status declare(struct cell__import *im, const Onnx__ValueInfoProto *info,
+                                uint32_t v)
+{
+    char text[CELL__TEXT_BYTES];
+    const char *name = cell__quote(text, info->name);
+    const Onnx__TypeProto__Tensor *type = stated_type(info);
+    if (im->n_inputs == CELL_TENSORS_MAX || strlen(info->name) >= CELL_NAME_BYTES) {
+        return cell__refuse(im,
+                            "input \"%s\": more than %u inputs, or a name of more than %u "
+                            "bytes",
+                            name, CELL_TENSORS_MAX, CELL_NAME_BYTES - 1);
+    }
+    if (type == NULL || type->shape == NULL) {
+        return cell__refuse(im, "input \"%s\" is no tensor, or its rank is not stated", name);
+    }
+    if (type->shape->n_dim > CELL_RANK_MAX) {
+        return cell__refuse(im, "input \"%s\" has rank %zu; at most %u", name, type->shape->n_dim,
+                            CELL_RANK_MAX);
+    }
+    struct cell__value *value = &im->values[v];
+    BASE_TRY(cell__dtype_of(im, type->elem_type, info->name, &value->dtype));
+    value->kind = CELL__ROWS;
+    value->shape = (struct cell__shape){.rank = (uint32_t)type->shape->n_dim};
+    for (uint32_t k = 0; k < value->shape.rank; k++) {
+        // An atom even for size 1: it may turn out to be the time axis.
+        struct cell__axis *axis = &value->shape.axes[k];
+        axis->n = 1;
+        BASE_TRY(cell__atom_new(im, stated_size(type->shape->dim[k]), &axis->atoms[0]));
+    }
+    im->inputs[im->n_inputs++] = v;
+    return BASE_OK;
+}
+
+enum base_status cell__tensors_declare(struct cell__import *im)
+{
+    const Onnx__GraphProto *graph = im->model->graph;
+    char text[CELL__TEXT_BYTES];
+    for (size_t i = 0; i < graph->n_input; i++) {
+        const char *name = graph->input[i]->name;
+        uint32_t v = 0;
+        if (name == NULL || name[0] == '\0') {
+            return cell__invalid(im, "an input without a name");
+        }
+        BASE_TRY(cell__value_named(im, name, &v));
+        if (im->values[v].kind == CELL__ROWS) {
+            return cell__invalid(im, "input \"%s\" is given twice", cell__quote(text, name));
+        }
+        if (im->values[v].kind == CELL__UNSET) { // else a constant, whose default we keep
+            BASE_TRY(declare(im, graph->input[i], v));
+        }
+    }
+    return BASE_OK;
+}
+
+/* ---- Describing --------------------------------------------------------------------------- */
+
+/* The first axis with this role, or -1; *is_alone: it holds nothing else and is the only one. */
+static int32_t role_axis(const struct cell__import *im, const struct cell__shape *shape,
+                         enum cell__role role, bool *is_alone)
+{
+    int32_t found = -1;
+    *is_alone = true;
+    for (uint32_t k = 0; k < shape->rank; k++) {
+        if (cell__axis_has(im, &shape->axes[k], role)) {
+            *is_alone = *is_alone && found < 0 && shape->axes[k].n == 1;
+            found = found < 0 ? (int32_t)k : found;
+        }
+    }
+    return found;
+}
+
+static enum base_status describe(struct cell__import *im, const char *what,
+                                 const struct cell__value *value, struct cell_tensor *out)
+{
+    char text[CELL__TEXT_BYTES];
+    const char *name = cell__quote(text, value->name);
+    const struct cell__shape *shape = &value->shape;
+    bool is_batch_alone = true;
+    bool is_time_alone = true;
+    memcpy(out->name, value->name, strlen(value->name) + 1);
+    for (uint32_t k = 0; k < shape->rank; k++) {
+        if (cell__axis_size(im, &shape->axes[k]) < 0 &&
+            !cell__axis_has(im, &shape->axes[k], CELL__ROLE_BATCH) &&
+            !cell__axis_has(im, &shape->axes[k], CELL__ROLE_TIME)) {
+            return cell__refuse(im,
+                                "%s \"%s\": axis %u is of unknown size, and neither the batch "
+                                "nor the time of an LSTM",
+                                what, name, k);
+        }
+    }
+    BASE_TRY(cell__row_dtype(im, value->dtype, &out->dtype));
+    BASE_TRY(cell__shape_width(im, shape, &out->width));
+    out->rank = shape->rank;
+    out->batch_axis = role_axis(im, shape, CELL__ROLE_BATCH, &is_batch_alone);
+    out->time_axis = role_axis(im, shape, CELL__ROLE_TIME, &is_time_alone);
+    if (!is_batch_alone || !is_time_alone) {
+        return cell__refuse(im, "%s \"%s\" merges its batch or time axis with others", what, name);
+    }
+    if (im->has_batch && out->batch_axis < 0) {
+        return cell__refuse(im, "%s \"%s\" has no batch axis", what, name);
+    }
+    int32_t last = out->batch_axis > out->time_axis ? out->batch_axis : out->time_axis;
+    for (uint32_t k = 0; k < shape->rank; k++) {
+        bool is_feature = (int32_t)k != out->batch_axis && (int32_t)k != out->time_axis;
+        int64_t size = cell__axis_size(im, &shape->axes[k]);
+        out->dims[k] = size < 0 ? CELL_DIM_ANY : size;
+        if (is_feature && (int32_t)k < last && size != 1) {
+            return cell__refuse(im,
+                                "%s \"%s\": axis %u of %lld elements stands before batch or "
+                                "time, so a row is not in one piece",
+                                what, name, k, (long long)size);
+        }
+    }
+    return BASE_OK;
+}
+
+enum base_status cell__tensors_inputs(struct cell__import *im, struct cell_model *model)
+{
+    model->n_inputs = im->n_inputs;
+    for (uint32_t i = 0; i < im->n_inputs; i++) {
+        struct cell__value *value = &im->values[im->inputs[i]];
+        struct cell_tensor *tensor = &model->inputs[i];
+        BASE_TRY(describe(im, "input", value, tensor));
+        struct cell_value row = {tensor->dtype, tensor->width};
+        BASE_TRY(cell__row_input(im, i, row, tensor->time_axis >= 0, &value->row));
+    }
+    return BASE_OK;
+}
+
+/* ---- Outputs ------------------------------------------------------------------------------ */
+
+/* The file's statement must not contradict what the graph computes. */
+static enum base_status check_stated(struct cell__import *im, const Onnx__ValueInfoProto *info,
+                                     const struct cell__value *value)
+{
+    char text[CELL__TEXT_BYTES];
+    const Onnx__TypeProto__Tensor *type = stated_type(info);
+    enum cell__dtype dtype;
+    if (type == NULL) {
+        return BASE_OK;
+    }
+    BASE_TRY(cell__dtype_of(im, type->elem_type, value->name, &dtype));
+    bool fits = dtype == value->dtype;
+    if (fits && type->shape != NULL) {
+        fits = type->shape->n_dim == value->shape.rank;
+        for (uint32_t k = 0; fits && k < value->shape.rank; k++) {
+            int64_t stated = stated_size(type->shape->dim[k]);
+            int64_t size = cell__axis_size(im, &value->shape.axes[k]);
+            fits = stated < 0 || size < 0 || stated == size;
+        }
+    }
+    return fits ? BASE_OK
+                : cell__invalid(im,
+                                "output \"%s\" is not of the type and shape that the file "
+                                "states",
+                                cell__quote(text, value->name));
+}
+
+static enum base_status output_row(struct cell__import *im, const struct cell__value *value,
+                                   const struct cell_tensor *tensor, uint32_t *out)
+{
+    char text[CELL__TEXT_BYTES];
+    uint32_t row = value->row;
+    BASE_TRY(cell__row_as_source(im, row, &row));
+    if (im->rows[row].is_timed && tensor->time_axis < 0) {
+        BASE_TRY(cell__row_last(im, row, &row)); // a time axis of size 1 was dropped
+    }
+    if (!im->rows[row].is_timed && tensor->time_axis >= 0) {
+        return cell__refuse(im, "output \"%s\" repeats one row at every step",
+                            cell__quote(text, value->name));
+    }
+    if (im->rows[row].kind == CELL__ROW_INPUT) {
+        struct cell_op copy = {.kind = CELL_OP_COPY, .n_operands = 1, .operands = {row}};
+        BASE_TRY(cell__row_op(im, &copy, im->rows[row].value, &row));
+    }
+    *out = row;
+    return BASE_OK;
+}
+
+/* Embeddings bound the ids that an input may hold. */
+static void set_id_bounds(const struct cell__import *im, struct cell_model *model)
+{
+    for (uint32_t r = 0; r < im->n_rows; r++) {
+        const struct cell__row *row = &im->rows[r];
+        if (row->kind != CELL__ROW_OP || row->op.kind != CELL_OP_GATHER) {
+            continue;
+        }
+        const struct cell__row *index = &im->rows[row->op.operands[0]];
+        base_assert(index->kind == CELL__ROW_INPUT);
+        int64_t *bound = &model->inputs[index->index].id_bound;
+        int64_t n = row->op.weights[0].rows;
+        *bound = *bound == 0 || n < *bound ? n : *bound;
+    }
+}
+
+enum base_status cell__tensors_outputs(struct cell__import *im, struct cell_model *model,
+                                       uint32_t *rows)
+{
+    const Onnx__GraphProto *graph = im->model->graph;
+    char text[CELL__TEXT_BYTES];
+    if (graph->n_output == 0 || graph->n_output > CELL_TENSORS_MAX) {
+        return cell__refuse(im, "%zu outputs; supported: 1 to %u", graph->n_output,
+                            CELL_TENSORS_MAX);
+    }
+    model->n_outputs = (uint32_t)graph->n_output;
+    for (uint32_t i = 0; i < model->n_outputs; i++) {
+        uint32_t v = 0;
+        BASE_TRY(cell__value_named(im, graph->output[i]->name, &v));
+        const struct cell__value *value = &im->values[v];
+        const char *name = cell__quote(text, value->name);
+        if (value->kind != CELL__ROWS || strlen(value->name) >= CELL_NAME_BYTES) {
+            return cell__refuse(im,
+                                "output \"%s\" is the same for every request, or its name too "
+                                "long",
+                                name);
+        }
+        for (uint32_t k = 0; k < i; k++) {
+            if (strcmp(model->outputs[k].name, value->name) == 0) {
+                return cell__invalid(im, "output \"%s\" is given twice", name);
+            }
+        }
+        BASE_TRY(check_stated(im, graph->output[i], value));
+        BASE_TRY(describe(im, "output", value, &model->outputs[i]));
+        BASE_TRY(output_row(im, value, &model->outputs[i], &rows[i]));
+    }
+    set_id_bounds(im, model);
+    return BASE_OK;
+}

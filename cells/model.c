@@ -1,0 +1,118 @@
+/* Loading a model file: read it whole, hand it to the importer, keep the result. Loop thread. The
+ * file may be anything; what it may make us do is bounded by its size (docs/model-files.md). */
+#include "cells/model.h"
+
+#include "base/assert.h"
+#include "base/mem.h"
+#include "cells/import/import.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* protobuf's own limit for a message. */
+#define FILE_BYTES_MAX ((size_t)INT32_MAX)
+
+/* Reads all of an open regular file of `length` bytes. */
+static bool read_all(int fd, unsigned char *bytes, size_t length)
+{
+    size_t done = 0;
+    while (done < length) {
+        ssize_t n = read(fd, bytes + done, length - done);
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n <= 0) {
+            return false;
+        }
+        done += (size_t)n;
+    }
+    return true;
+}
+
+/* The open file as memory, to be ended with base_free(). */
+static enum base_status read_file(int fd, unsigned char **out, size_t *length,
+                                  struct base_error *error)
+{
+    struct stat info;
+    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+        return base_fail(error, BASE_INVALID_ARGUMENT, "the model file is not a regular file");
+    }
+    if (info.st_size <= 0) {
+        return base_fail(error, BASE_INVALID_ARGUMENT, "the model file is empty");
+    }
+    if ((uintmax_t)info.st_size > FILE_BYTES_MAX) {
+        return base_fail(error, BASE_RESOURCE_EXHAUSTED,
+                         "the model file has %jd bytes; at most %zu", (intmax_t)info.st_size,
+                         FILE_BYTES_MAX);
+    }
+    *length = (size_t)info.st_size;
+    *out = base_alloc(*length);
+    if (*out == NULL) {
+        return base_fail(error, BASE_RESOURCE_EXHAUSTED, "no memory for a model file of %zu bytes",
+                         *length);
+    }
+    if (!read_all(fd, *out, *length)) {
+        base_free(*out);
+        *out = NULL;
+        return base_fail(error, BASE_UNAVAILABLE, "the model file cannot be read to its end");
+    }
+    return BASE_OK;
+}
+
+enum base_status cell_model_load(struct cell_registry *registry, const char *path,
+                                 const char *label, struct cell_model **out,
+                                 struct base_error *error)
+{
+    unsigned char *bytes = NULL;
+    size_t length = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0) {
+        return base_fail(error, errno == ENOENT ? BASE_NOT_FOUND : BASE_UNAVAILABLE,
+                         "the model file cannot be opened (errno %d)", errno);
+    }
+    enum base_status status = read_file(fd, &bytes, &length, error);
+    (void)close(fd);
+    if (status == BASE_OK) {
+        status = cell_model_parse(registry, bytes, length, label, out, error);
+    }
+    base_free(bytes);
+    return status;
+}
+
+enum base_status cell_model_parse(struct cell_registry *registry, const void *bytes, size_t length,
+                                  const char *label, struct cell_model **out,
+                                  struct base_error *error)
+{
+    base_assert(registry != NULL && label != NULL && out != NULL);
+    *out = NULL;
+    if (length > FILE_BYTES_MAX) {
+        return base_fail(error, BASE_RESOURCE_EXHAUSTED, "the model has %zu bytes; at most %zu",
+                         length, FILE_BYTES_MAX);
+    }
+    struct cell_model *model = base_alloc(sizeof(*model));
+    if (model == NULL) {
+        return base_fail(error, BASE_RESOURCE_EXHAUSTED, "no memory for a model");
+    }
+    enum base_status status = cell__import_onnx(registry, bytes, length, label, model, error);
+    if (status != BASE_OK) {
+        base_free(model);
+        return status;
+    }
+    model->file_bytes = length;
+    *out = model;
+    return BASE_OK;
+}
+
+void cell_model_free(struct cell_registry *registry, struct cell_model *model)
+{
+    if (model == NULL) {
+        return;
+    }
+    for (uint32_t s = 0; s < model->n_stages; s++) {
+        cell_type_unref(registry, model->stages[s].type);
+    }
+    base_free(model);
+}
