@@ -151,6 +151,7 @@ TEST_UTIL_SRCS = \
   tests/cells/build.c \
   tests/cells/isa.c \
   tests/cells/oracle.c \
+  tests/cells/replay.c \
   tests/cells/rig.c \
   tests/cells/team.c \
 
@@ -181,6 +182,7 @@ CONFIG_SUITES = \
 CELLS_SUITES = \
   tests/cells/test_def.c \
   tests/cells/test_device.c \
+  tests/cells/test_import_exports.c \
   tests/cells/test_kernels.c \
   tests/cells/test_math.c \
   tests/cells/test_ops.c \

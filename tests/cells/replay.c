@@ -1,0 +1,285 @@
+/* See replay.h. Every stage keeps all its outputs of all steps; nothing is clever here. */
+#include "tests/cells/replay.h"
+
+#include "base/mem.h"
+#include "tests/cells/oracle.h"
+#include "tests/util.h"
+
+#include <string.h>
+
+/* What a stage has made for one row of the batch. */
+struct made {
+    uint32_t steps;
+    double *outputs[CELL_OUTPUTS_MAX]; /* [time, width], zeros behind the last step */
+    double *states[CELL_STATES_MAX];   /* after the last step */
+};
+
+struct replay {
+    const struct cell_model *model;
+    const struct replay_tensor *inputs;
+    int64_t batch, time;
+    struct made made[CELL_STAGES_MAX];
+};
+
+static double *numbers(size_t count)
+{
+    double *data = base_alloc_array(count > 0 ? count : 1, sizeof(*data));
+    ck_assert_ptr_nonnull(data);
+    return data;
+}
+
+/* ---- Places in tensors -------------------------------------------------------------------- */
+
+/* First element of the row at (b, t). */
+static size_t row_offset(const struct cell_tensor *shape, const int64_t *dims, int64_t b, int64_t t)
+{
+    size_t offset = 0;
+    for (uint32_t k = 0; k < shape->rank; k++) {
+        int64_t at = (int32_t)k == shape->batch_axis ? b : (int32_t)k == shape->time_axis ? t : 0;
+        offset = offset * (size_t)dims[k] + (size_t)at;
+    }
+    return offset;
+}
+
+static void read_sizes(struct replay *replay)
+{
+    replay->batch = 1;
+    replay->time = 1;
+    for (uint32_t i = 0; i < replay->model->n_inputs; i++) {
+        const struct cell_tensor *shape = &replay->model->inputs[i];
+        const struct replay_tensor *tensor = &replay->inputs[i];
+        ck_assert_uint_eq(tensor->rank, shape->rank);
+        for (uint32_t k = 0; k < shape->rank; k++) {
+            ck_assert(shape->dims[k] == CELL_DIM_ANY || shape->dims[k] == tensor->dims[k]);
+        }
+        replay->batch = shape->batch_axis >= 0 ? tensor->dims[shape->batch_axis] : replay->batch;
+        replay->time = shape->time_axis >= 0 ? tensor->dims[shape->time_axis] : replay->time;
+    }
+}
+
+static uint32_t length_of(const struct cell_model *model, const struct replay_tensor *inputs,
+                          int64_t b, int64_t time)
+{
+    if (model->lengths_input < 0) {
+        return (uint32_t)time;
+    }
+    double length = inputs[model->lengths_input].data[b];
+    ck_assert(length >= 0 && length <= (double)time);
+    return (uint32_t)length;
+}
+
+/* ---- Stages ------------------------------------------------------------------------------- */
+
+/* The row a source has at step t of row b; NULL: zeros. */
+static const double *read_source(const struct replay *replay, const struct cell_source *source,
+                                 int64_t b, int64_t t)
+{
+    const struct made *made = &replay->made[source->stage];
+    const struct cell_stage *stage = &replay->model->stages[source->stage];
+    int64_t at = t;
+    switch (source->kind) {
+    case CELL_SOURCE_ZERO:
+        return NULL;
+    case CELL_SOURCE_INPUT: {
+        const struct replay_tensor *tensor = &replay->inputs[source->index];
+        const struct cell_tensor *shape = &replay->model->inputs[source->index];
+        return tensor->data + row_offset(shape, tensor->dims, b, t);
+    }
+    case CELL_SOURCE_LAST_STATE:
+        return made->states[source->index];
+    case CELL_SOURCE_LAST:
+        at = made->steps == 0 ? 0 : (int64_t)made->steps - 1;
+        break;
+    case CELL_SOURCE_EACH:
+        break;
+    }
+    uint32_t width = stage->type->def.values[stage->type->def.outputs[source->index]].width;
+    return made->outputs[source->index] + at * width;
+}
+
+static void set_value(struct oracle *oracle, uint32_t v, const double *row)
+{
+    if (row == NULL) {
+        memset(oracle->values[v], 0, oracle->def->values[v].width * sizeof(*row));
+    } else {
+        memcpy(oracle->values[v], row, oracle->def->values[v].width * sizeof(*row));
+    }
+}
+
+static void run_stage(struct replay *replay, uint32_t s, int64_t b)
+{
+    const struct cell_stage *stage = &replay->model->stages[s];
+    const struct cell_def *def = &stage->type->def;
+    struct made *made = &replay->made[s];
+    struct oracle oracle;
+    oracle_init(&oracle, def);
+    made->steps = stage->kind == CELL_STAGE_ONCE
+                      ? 1
+                      : length_of(replay->model, replay->inputs, b, replay->time);
+    for (uint32_t i = 0; i < def->n_states; i++) {
+        set_value(&oracle, def->n_inputs + i, read_source(replay, &stage->init[i], b, 0));
+    }
+    for (uint32_t o = 0; o < def->n_outputs; o++) {
+        made->outputs[o] = numbers((size_t)replay->time * def->values[def->outputs[o]].width);
+    }
+    for (uint32_t t = 0; t < made->steps; t++) {
+        for (uint32_t i = 0; i < def->n_inputs; i++) {
+            set_value(&oracle, i, read_source(replay, &stage->inputs[i], b, t));
+        }
+        oracle_step(&oracle);
+        for (uint32_t o = 0; o < def->n_outputs; o++) {
+            uint32_t v = def->outputs[o];
+            uint32_t width = def->values[v].width;
+            memcpy(made->outputs[o] + (size_t)t * width, oracle.values[v], width * sizeof(double));
+        }
+        oracle_advance(&oracle);
+    }
+    for (uint32_t i = 0; i < def->n_states; i++) {
+        uint32_t width = def->values[def->n_inputs + i].width;
+        made->states[i] = numbers(width);
+        memcpy(made->states[i], oracle.values[def->n_inputs + i], width * sizeof(double));
+    }
+    oracle_release(&oracle);
+}
+
+static void free_made(struct replay *replay)
+{
+    for (uint32_t s = 0; s < replay->model->n_stages; s++) {
+        for (uint32_t i = 0; i < CELL_OUTPUTS_MAX; i++) {
+            base_free(replay->made[s].outputs[i]);
+        }
+        for (uint32_t i = 0; i < CELL_STATES_MAX; i++) {
+            base_free(replay->made[s].states[i]);
+        }
+        replay->made[s] = (struct made){.steps = 0};
+    }
+}
+
+/* ---- Outputs ------------------------------------------------------------------------------ */
+
+static void make_outputs(const struct replay *replay, struct replay_tensor *outputs)
+{
+    for (uint32_t o = 0; o < replay->model->n_outputs; o++) {
+        const struct cell_tensor *shape = &replay->model->outputs[o];
+        outputs[o] = (struct replay_tensor){.rank = shape->rank, .count = 1};
+        for (uint32_t k = 0; k < shape->rank; k++) {
+            int64_t size = (int32_t)k == shape->batch_axis  ? replay->batch
+                           : (int32_t)k == shape->time_axis ? replay->time
+                                                            : shape->dims[k];
+            ck_assert(shape->dims[k] == CELL_DIM_ANY || shape->dims[k] == size);
+            outputs[o].dims[k] = size;
+            outputs[o].count *= (size_t)size;
+        }
+        outputs[o].data = numbers(outputs[o].count);
+    }
+}
+
+static void copy_outputs(const struct replay *replay, struct replay_tensor *outputs, int64_t b)
+{
+    for (uint32_t o = 0; o < replay->model->n_outputs; o++) {
+        const struct cell_tensor *shape = &replay->model->outputs[o];
+        int64_t steps = shape->time_axis >= 0 ? replay->time : 1;
+        for (int64_t t = 0; t < steps; t++) {
+            const double *row = read_source(replay, &replay->model->output_sources[o], b, t);
+            ck_assert_ptr_nonnull(row);
+            memcpy(outputs[o].data + row_offset(shape, outputs[o].dims, b, t), row,
+                   shape->width * sizeof(double));
+        }
+    }
+}
+
+void replay_run(const struct cell_model *model, const struct replay_tensor *inputs,
+                struct replay_tensor *outputs)
+{
+    struct replay replay = {.model = model, .inputs = inputs};
+    read_sizes(&replay);
+    make_outputs(&replay, outputs);
+    for (int64_t b = 0; b < replay.batch; b++) {
+        for (uint32_t s = 0; s < model->n_stages; s++) {
+            run_stage(&replay, s, b);
+        }
+        copy_outputs(&replay, outputs, b);
+        free_made(&replay);
+    }
+}
+
+/* ---- Golden files ------------------------------------------------------------------------- */
+
+static struct replay_tensor read_tensor(const json_t *tensors, const char *name)
+{
+    const json_t *found = json_is_object(tensors) ? json_object_get(tensors, name) : NULL;
+    for (size_t i = 0; json_is_array(tensors) && i < json_array_size(tensors); i++) {
+        const json_t *entry = json_array_get(tensors, i);
+        if (strcmp(json_string_value(json_object_get(entry, "name")), name) == 0) {
+            found = entry;
+        }
+    }
+    ck_assert_msg(found != NULL, "no golden tensor %s", name);
+    const json_t *shape = json_object_get(found, "shape");
+    const json_t *data = json_object_get(found, "data");
+    struct replay_tensor tensor = {.rank = (uint32_t)json_array_size(shape)};
+    for (uint32_t k = 0; k < tensor.rank; k++) {
+        tensor.dims[k] = json_integer_value(json_array_get(shape, k));
+    }
+    tensor.count = json_array_size(data);
+    tensor.data = numbers(tensor.count);
+    for (size_t i = 0; i < tensor.count; i++) {
+        tensor.data[i] = json_number_value(json_array_get(data, i));
+    }
+    return tensor;
+}
+
+/* Are the elements from `offset` on behind the end of their row's sequence? */
+static bool is_padding(const struct cell_model *model, const struct replay_tensor *inputs,
+                       const struct cell_tensor *shape, const int64_t *dims, size_t offset)
+{
+    int64_t place[CELL_RANK_MAX] = {0};
+    for (uint32_t k = shape->rank; k-- > 0;) {
+        place[k] = (int64_t)(offset % (size_t)dims[k]);
+        offset /= (size_t)dims[k];
+    }
+    if (shape->time_axis < 0 || shape->batch_axis < 0) {
+        return false;
+    }
+    int64_t time = dims[shape->time_axis];
+    return place[shape->time_axis] >=
+           (int64_t)length_of(model, inputs, place[shape->batch_axis], time);
+}
+
+static void compare(const struct cell_model *model, const struct replay_tensor *inputs, uint32_t o,
+                    const struct replay_tensor *got, const struct replay_tensor *wanted,
+                    const char *what)
+{
+    const struct cell_tensor *shape = &model->outputs[o];
+    ck_assert_msg(got->rank == wanted->rank && got->count == wanted->count, "%s: %s: shape", what,
+                  shape->name);
+    for (uint32_t k = 0; k < got->rank; k++) {
+        ck_assert_msg(got->dims[k] == wanted->dims[k], "%s: %s: axis %u", what, shape->name, k);
+    }
+    for (size_t i = 0; i < got->count; i++) {
+        ck_assert_msg(is_padding(model, inputs, shape, got->dims, i) ||
+                          util_is_close(got->data[i], wanted->data[i], 1e-5, 0),
+                      "%s: %s[%zu] is %.9g, wanted %.9g", what, shape->name, i, got->data[i],
+                      wanted->data[i]);
+    }
+}
+
+void replay_golden(const struct cell_model *model, const json_t *golden_case, const char *what)
+{
+    struct replay_tensor inputs[CELL_TENSORS_MAX];
+    struct replay_tensor outputs[CELL_TENSORS_MAX];
+    for (uint32_t i = 0; i < model->n_inputs; i++) {
+        inputs[i] = read_tensor(json_object_get(golden_case, "inputs"), model->inputs[i].name);
+    }
+    replay_run(model, inputs, outputs);
+    for (uint32_t o = 0; o < model->n_outputs; o++) {
+        struct replay_tensor wanted =
+            read_tensor(json_object_get(golden_case, "outputs"), model->outputs[o].name);
+        compare(model, inputs, o, &outputs[o], &wanted, what);
+        base_free(wanted.data);
+        base_free(outputs[o].data);
+    }
+    for (uint32_t i = 0; i < model->n_inputs; i++) {
+        base_free(inputs[i].data);
+    }
+}

@@ -1,0 +1,232 @@
+/* Files that people export: langid, order, and every PyTorch export under tests/data/onnx. Each
+ * imports, has the stages one would draw by hand, and computes what PyTorch computed; those we
+ * cannot serve are refused with the operator's name. */
+#include "base/mem.h"
+#include "cells/model.h"
+#include "tests/cells/replay.h"
+#include "tests/util.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct cell_model *load(struct cell_registry *registry, const char *relative)
+{
+    char path[UTIL_PATH_BYTES];
+    struct cell_model *model = NULL;
+    struct base_error error = {.status = BASE_OK};
+    util_repo_path(path, relative);
+    enum base_status status = cell_model_load(registry, path, "test", &model, &error);
+    ck_assert_msg(status == BASE_OK, "%s: %s", relative, error.message);
+    return model;
+}
+
+START_TEST(test_langid_is_one_chain_with_its_embedding_and_a_head)
+{
+    struct cell_registry *registry = NULL;
+    ck_assert_int_eq(cell_registry_create(&registry), BASE_OK);
+    struct cell_model *model = load(registry, "models/langid/1/model.onnx");
+
+    ck_assert_uint_eq(model->n_inputs, 1);
+    const struct cell_tensor *tokens = &model->inputs[0];
+    ck_assert_str_eq(tokens->name, "tokens");
+    ck_assert_int_eq(tokens->dtype, CELL_I64);
+    ck_assert_uint_eq(tokens->rank, 2);
+    ck_assert_int_eq(tokens->dims[0], CELL_DIM_ANY);
+    ck_assert_int_eq(tokens->dims[1], CELL_DIM_ANY);
+    ck_assert_int_eq(tokens->batch_axis, 0);
+    ck_assert_int_eq(tokens->time_axis, 1);
+    ck_assert_uint_eq(tokens->width, 1);
+    ck_assert_int_eq(tokens->id_bound, 256);
+    ck_assert_uint_eq(model->n_outputs, 1);
+    ck_assert_str_eq(model->outputs[0].name, "probabilities");
+    ck_assert_int_eq(model->outputs[0].batch_axis, 0);
+    ck_assert_int_eq(model->outputs[0].time_axis, -1);
+    ck_assert_int_eq(model->outputs[0].dims[1], 2);
+    ck_assert_int_eq(model->lengths_input, -1);
+    ck_assert_str_eq(model->producer, "pytorch 1.13.0");
+
+    ck_assert_uint_eq(model->n_stages, 2);
+    const struct cell_stage *chain = &model->stages[0];
+    ck_assert_int_eq(chain->kind, CELL_STAGE_CHAIN);
+    ck_assert_uint_eq(chain->type->def.n_ops, 2);
+    ck_assert_int_eq(chain->type->def.ops[0].kind, CELL_OP_GATHER);
+    ck_assert_int_eq(chain->type->def.ops[1].kind, CELL_OP_LSTM);
+    ck_assert_int_eq(chain->inputs[0].kind, CELL_SOURCE_INPUT);
+    ck_assert_int_eq(chain->init[0].kind, CELL_SOURCE_ZERO);
+    ck_assert_str_eq(chain->type->name, "test/lstm");
+    const struct cell_stage *head = &model->stages[1];
+    ck_assert_int_eq(head->kind, CELL_STAGE_ONCE);
+    ck_assert_int_eq(head->inputs[0].kind, CELL_SOURCE_LAST);
+    ck_assert_uint_eq(head->type->def.n_ops, 2);
+    ck_assert_int_eq(head->type->def.ops[0].kind, CELL_OP_LINEAR);
+    ck_assert_int_eq(head->type->def.ops[1].kind, CELL_OP_SOFTMAX);
+    ck_assert_int_eq(model->output_sources[0].kind, CELL_SOURCE_LAST);
+    ck_assert_uint_eq(model->output_sources[0].stage, 1);
+
+    cell_model_free(registry, model);
+    cell_registry_free(registry);
+}
+END_TEST
+
+START_TEST(test_langid_answers_as_pytorch_did)
+{
+    struct cell_registry *registry = NULL;
+    ck_assert_int_eq(cell_registry_create(&registry), BASE_OK);
+    struct cell_model *model = load(registry, "models/langid/1/model.onnx");
+    char path[UTIL_PATH_BYTES];
+    util_repo_path(path, "models/langid/sentences.jsonl");
+    FILE *file = fopen(path, "r");
+    ck_assert_ptr_nonnull(file);
+    json_t *line = NULL;
+    int lines = 0;
+    while ((line = json_loadf(file, JSON_DISABLE_EOF_CHECK, NULL)) != NULL) {
+        const char *text = json_string_value(json_object_get(line, "text"));
+        struct replay_tensor tokens = {.rank = 2, .dims = {1, (int64_t)strlen(text)}};
+        struct replay_tensor answer;
+        tokens.count = strlen(text);
+        tokens.data = base_alloc_array(tokens.count, sizeof(double));
+        for (size_t i = 0; i < tokens.count; i++) {
+            tokens.data[i] = (unsigned char)text[i];
+        }
+        replay_run(model, &tokens, &answer);
+        for (size_t i = 0; i < 2; i++) {
+            double wanted =
+                json_number_value(json_array_get(json_object_get(line, "probabilities"), i));
+            util_assert_close(answer.data[i], wanted, 1e-5, 0);
+        }
+        base_free(answer.data);
+        base_free(tokens.data);
+        json_decref(line);
+        lines++;
+    }
+    ck_assert_int_ge(lines, 40);
+    fclose(file);
+    cell_model_free(registry, model);
+    cell_registry_free(registry);
+}
+END_TEST
+
+START_TEST(test_order_is_one_chain_that_hands_its_state_out)
+{
+    struct cell_registry *registry = NULL;
+    ck_assert_int_eq(cell_registry_create(&registry), BASE_OK);
+    struct cell_model *model = load(registry, "tests/data/models/order/1/model.onnx");
+    ck_assert_uint_eq(model->n_stages, 1);
+    ck_assert_int_eq(model->stages[0].kind, CELL_STAGE_CHAIN);
+    ck_assert_int_eq(model->stages[0].init[0].kind, CELL_SOURCE_INPUT);
+    ck_assert_uint_eq(model->stages[0].init[0].index, 1);
+    ck_assert_int_eq(model->stages[0].init[1].kind, CELL_SOURCE_INPUT);
+    ck_assert_uint_eq(model->stages[0].init[1].index, 2);
+    ck_assert_int_eq(model->inputs[1].batch_axis, 1);
+    ck_assert_int_eq(model->inputs[1].time_axis, -1);
+    ck_assert_int_eq(model->output_sources[0].kind, CELL_SOURCE_EACH);
+    for (uint32_t s = 0; s < 2; s++) {
+        ck_assert_int_eq(model->output_sources[1 + s].kind, CELL_SOURCE_LAST_STATE);
+        ck_assert_uint_eq(model->output_sources[1 + s].index, s);
+    }
+    json_t *golden = util_load_json("tests/data/models/order/golden.json");
+    const json_t *cases = json_object_get(golden, "cases");
+    ck_assert_uint_gt(json_array_size(cases), 0);
+    for (size_t i = 0; i < json_array_size(cases); i++) {
+        replay_golden(model, json_array_get(cases, i), "order");
+    }
+    json_decref(golden);
+    cell_model_free(registry, model);
+    cell_registry_free(registry);
+}
+END_TEST
+
+/* ---- tests/data/onnx ---------------------------------------------------------------------- */
+
+/* Modules that we cannot serve, and what their refusal must say. */
+static const struct {
+    const char *module, *operator, * reason;
+} refused[] = {
+    {"bidirectional_hn", "LSTM (node \"", "direction \"bidirectional\""},
+    {"bidirectional_tagger", "LSTM (node \"", "direction \"bidirectional\""},
+    {"packed_unsorted", "TopK (node \"", "not supported"},
+    {"pool_mean", "ReduceMean (node \"", "not supported"},
+    {"two_layer_state_in", "input \"h0\"", "not in one piece"},
+};
+
+/* Index into refused, or -1. */
+static int refusal_of(const char *folder)
+{
+    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+        size_t n = strlen(refused[i].module);
+        if (strncmp(folder, refused[i].module, n) == 0 && folder[n] == '-') {
+            return (int)i;
+        }
+    }
+    return -1;
+}
+
+static void compute_golden(const struct cell_model *model, const char *folder)
+{
+    char relative[UTIL_PATH_BYTES];
+    snprintf(relative, sizeof(relative), "tests/data/onnx/%s/golden.json", folder);
+    json_t *golden = util_load_json(relative);
+    const json_t *cases = json_object_get(golden, "cases");
+    ck_assert_uint_gt(json_array_size(cases), 0);
+    for (size_t i = 0; i < json_array_size(cases); i++) {
+        replay_golden(model, json_array_get(cases, i), folder);
+    }
+    json_decref(golden);
+}
+
+static void try_export(struct cell_registry *registry, const char *folder)
+{
+    char relative[UTIL_PATH_BYTES];
+    char path[UTIL_PATH_BYTES];
+    struct cell_model *model = NULL;
+    struct base_error error = {.message = ""};
+    int refusal = refusal_of(folder);
+    snprintf(relative, sizeof(relative), "tests/data/onnx/%s/model.onnx", folder);
+    util_repo_path(path, relative);
+    enum base_status status = cell_model_load(registry, path, "test", &model, &error);
+    if (refusal < 0) {
+        ck_assert_msg(status == BASE_OK, "%s: %s", folder, error.message);
+        compute_golden(model, folder);
+        cell_model_free(registry, model);
+        return;
+    }
+    ck_assert_msg(status == BASE_UNIMPLEMENTED, "%s: %s", folder, base_status_name(status));
+    ck_assert_msg(strstr(error.message, refused[refusal].operator) != NULL &&
+                      strstr(error.message, refused[refusal].reason) != NULL,
+                  "%s: %s", folder, error.message);
+}
+
+START_TEST(test_every_export_computes_what_pytorch_did_or_is_refused_by_name)
+{
+    struct cell_registry *registry = NULL;
+    char path[UTIL_PATH_BYTES];
+    int tried = 0;
+    ck_assert_int_eq(cell_registry_create(&registry), BASE_OK);
+    util_repo_path(path, "tests/data/onnx");
+    DIR *dir = opendir(path);
+    ck_assert_ptr_nonnull(dir);
+    for (struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
+        if (strchr(entry->d_name, '.') == entry->d_name || strchr(entry->d_name, '-') == NULL) {
+            continue;
+        }
+        try_export(registry, entry->d_name);
+        tried++;
+    }
+    closedir(dir);
+    ck_assert_int_ge(tried, 160);
+    cell_registry_free(registry);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("import_exports");
+    TCase *tests = tcase_create("exports");
+    tcase_add_test(tests, test_langid_is_one_chain_with_its_embedding_and_a_head);
+    tcase_add_test(tests, test_langid_answers_as_pytorch_did);
+    tcase_add_test(tests, test_order_is_one_chain_that_hands_its_state_out);
+    tcase_add_test(tests, test_every_export_computes_what_pytorch_did_or_is_refused_by_name);
+    suite_add_tcase(suite, tests);
+    return util_run(suite);
+}
