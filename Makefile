@@ -154,6 +154,9 @@ TEST_UTIL_SRCS = \
   tests/cells/replay.c \
   tests/cells/rig.c \
   tests/cells/team.c \
+  tests/scheduler/graphs.c \
+  tests/scheduler/sim.c \
+  tests/scheduler/sim_model.c \
 
 # Each is one `check` program with a main().
 BASE_SUITES = \

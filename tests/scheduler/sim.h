@@ -1,0 +1,111 @@
+/* A simulation of what stands around the scheduler: requests that come, are admitted and cancelled,
+ * and devices that run batches, all on one thread with a clock of its own.
+ *
+ * The devices execute cells of tokens in memory of their own, row ids and all, so whatever is wired
+ * wrongly, runs too early, twice or on a row that was given away is noticed by value. Beside that a
+ * model of Algorithm 1 predicts every batch: its type, its rows, its length. After each call
+ * sched_check() recounts the scheduler. What is wrong ends the program, with the seed printed. */
+#ifndef TESTS_SCHEDULER_SIM_H
+#define TESTS_SCHEDULER_SIM_H
+
+#include "scheduler/admission.h"
+#include "scheduler/scheduler.h"
+#include "tests/scheduler/graphs.h"
+
+#define SIM_GRAPHS_MAX 64u
+#define SIM_QUEUES_MAX 4u
+#define SIM_TASKS_MAX  8u
+
+struct sim_graph {
+    struct recipe recipe;
+    bool inside;
+    bool failed;                    /* a batch with it failed: its memory says nothing any more */
+    enum base_status stopped;       /* by whom it was stopped first; BASE_OK = nobody */
+    uint32_t *submitted, *executed; /* [node] steps */
+    bool *held;                     /* [node] in an interruptible batch in flight */
+    uint8_t **cells;                /* [node][step] executed */
+    uint32_t *running;              /* [subgraph] batches in flight, all on one queue */
+    uint32_t *queue;
+    uint32_t *ready, *taken; /* [subgraph] rows before a batch, and rows it took */
+};
+
+struct sim_queue {
+    struct cell_batch *batches[SIM_TASKS_MAX + 1]; /* in flight, oldest first */
+    uint32_t n, n_executed;
+    uint32_t burst_type, burst_left;
+    _Atomic uint32_t attention;
+};
+
+struct sim {
+    uint64_t seed;
+    struct base_random random;
+    const struct graphs_types *types;
+    struct sched_options options;
+    uint32_t priorities[GRAPHS_TYPES_MAX], rows_max[GRAPHS_TYPES_MAX];
+    uint32_t running[GRAPHS_TYPES_MAX]; /* batches of the type in flight */
+    struct sched *sched;
+    struct sched_admission admission;
+    uint64_t now_ns;
+    uint8_t *rows[GRAPHS_LAYOUTS_MAX]; /* [capacity][row] */
+    size_t row_bytes[GRAPHS_LAYOUTS_MAX];
+    struct sim_queue queues[SIM_QUEUES_MAX];
+    struct sim_graph *graphs[SIM_GRAPHS_MAX];
+    uint32_t n_finished, n_ok;
+    uint64_t n_batches;
+};
+
+/* Prints the seed, the condition and its place, and aborts. */
+_Noreturn void sim_fail(const struct sim *sim, const char *condition, const char *file, int line);
+#define sim_require(sim, cond) ((cond) ? (void)0 : sim_fail(sim, #cond, __FILE__, __LINE__))
+
+/* ---- Life ---- */
+
+/* Empty, with capacity[layout] rows; attention words are the simulation's. priorities and rows_max
+ * of the types: as in the struct, filled by the caller before (0 = the option's). */
+void sim_init(struct sim *sim, const struct graphs_types *types,
+              const struct sched_options *options, const uint32_t *capacity, uint64_t seed);
+/* Nothing may be inside. */
+void sim_release(struct sim *sim);
+
+/* ---- Verbs ---- */
+
+/* Reserves the needs of a built and evaluated recipe and adds it. Returns its graph, whose memory
+ * it takes; NULL, and nothing has happened, when it is not admitted now or SIM_GRAPHS_MAX are in.
+ */
+struct sim_graph *sim_add(struct sim *sim, const struct recipe *recipe);
+
+/* Pulls a batch for a queue and checks it against the model. NULL when there is none. */
+struct cell_batch *sim_next(struct sim *sim, uint32_t queue);
+
+/* Executes the oldest batch of the queue that waits for it: an interruptible one up to steps_max
+ * steps. With a status other than BASE_OK it fails instead. false when none waits. */
+bool sim_execute(struct sim *sim, uint32_t queue, uint32_t steps_max, enum base_status status);
+
+/* Retires the oldest executed batch of the queue; false when there is none. Finished graphs are
+ * checked and released. */
+bool sim_retire(struct sim *sim, uint32_t queue);
+
+void sim_cancel(struct sim *sim, struct sim_graph *graph, enum base_status status);
+void sim_cancel_all(struct sim *sim, enum base_status status);
+
+/* Pulls, executes and retires on all queues until nothing is inside. */
+void sim_drain(struct sim *sim);
+
+/* ---- For sim.c and sim_model.c ---- */
+
+/* Notes what is ready for the queue; then compares a formed batch with what was to be formed. */
+void sim_model_before(struct sim *sim, uint32_t queue);
+void sim_model_after(struct sim *sim, uint32_t queue, const struct cell_batch *batch);
+void sim_model_retire(struct sim *sim, const struct cell_batch *batch);
+
+static inline struct sim_graph *sim_graph_of(const struct cell_batch_row *row)
+{
+    return ((const struct sched_node *)row->tag)->graph->user;
+}
+static inline uint32_t sim_node_of(const struct cell_batch_row *row)
+{
+    const struct sched_node *node = row->tag;
+    return (uint32_t)(node - node->graph->nodes);
+}
+
+#endif

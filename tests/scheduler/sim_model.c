@@ -1,0 +1,216 @@
+/* The simulation's model of Algorithm 1 with runs: written from the paper and scheduler.h, it looks
+ * at the ready subgraphs and says what the next batch must be. O(everything). */
+#include "base/assert.h"
+#include "scheduler/policy.h"
+#include "tests/scheduler/sim.h"
+
+#include <string.h>
+
+/* Rows the queue may take of a type, and the order of the oldest. */
+struct offer {
+    uint32_t ready;
+    uint64_t oldest;
+};
+
+static struct sched_subgraph *subgraph_of(const struct cell_batch_row *row)
+{
+    const struct sched_node *node = row->tag;
+    return &node->graph->subgraphs[node->subgraph];
+}
+
+/* Fills offers[type] with what is ready for the queue, graph after graph. */
+static void offers_count(struct sim *sim, uint32_t q, struct offer *offers)
+{
+    memset(offers, 0, GRAPHS_TYPES_MAX * sizeof(*offers));
+    for (uint32_t i = 0; i < SIM_GRAPHS_MAX; i++) {
+        struct sim_graph *graph = sim->graphs[i];
+        if (graph == NULL) {
+            continue;
+        }
+        const struct sched_graph *inside = graph->recipe.graph;
+        for (uint32_t s = 0; s < inside->n_subgraphs; s++) {
+            const struct sched_subgraph *subgraph = &inside->subgraphs[s];
+            bool mine = subgraph->pinned == SCHED_NONE || subgraph->pinned == q;
+            bool open = subgraph->released && !inside->stopping && mine;
+            graph->ready[s] = open ? subgraph->n_ready : 0;
+            graph->taken[s] = 0;
+            if (graph->ready[s] > 0) {
+                struct offer *offer = &offers[subgraph->type->id];
+                bool older = offer->ready == 0 || subgraph->order < offer->oldest;
+                offer->oldest = older ? subgraph->order : offer->oldest;
+                offer->ready += graph->ready[s];
+            }
+        }
+    }
+}
+
+/* (a) a full batch, (b) nothing of the type running, (c) anything. */
+static uint32_t class_of(const struct sim *sim, const struct offer *offers, uint32_t t)
+{
+    if (offers[t].ready == 0) {
+        return 0;
+    }
+    return offers[t].ready >= sim->rows_max[t] ? 3 : sim->running[t] == 0 ? 2 : 1;
+}
+
+static bool goes_first(const struct sim *sim, const struct offer *offers, uint32_t a, uint32_t b)
+{
+    uint32_t class_a = class_of(sim, offers, a);
+    uint32_t class_b = class_of(sim, offers, b);
+    if (class_a != class_b) {
+        return class_a > class_b;
+    }
+    if (sim->priorities[a] != sim->priorities[b]) {
+        return sim->priorities[a] > sim->priorities[b];
+    }
+    return offers[a].oldest < offers[b].oldest;
+}
+
+/* The type of the next batch, and the queue's burst; GRAPHS_TYPES_MAX: none. */
+static uint32_t type_predict(struct sim *sim, uint32_t q, const struct offer *offers)
+{
+    struct sim_queue *queue = &sim->queues[q];
+    if (queue->n > 0 && queue->burst_left > 0 &&
+        offers[queue->burst_type].ready >= sim->options.rows_min) {
+        queue->burst_left--;
+        return queue->burst_type;
+    }
+    uint32_t best = 0;
+    for (uint32_t t = 1; t < sim->types->n; t++) {
+        best = goes_first(sim, offers, t, best) ? t : best;
+    }
+    if (class_of(sim, offers, best) == 0) {
+        return GRAPHS_TYPES_MAX;
+    }
+    queue->burst_type = best;
+    queue->burst_left = sim->options.tasks_max - 1;
+    return best;
+}
+
+static struct offer offers_before[GRAPHS_TYPES_MAX];
+
+void sim_model_before(struct sim *sim, uint32_t q)
+{
+    offers_count(sim, q, offers_before);
+}
+
+/* Rows come from the oldest subgraphs, each emptied before the next is touched. */
+static void check_fifo(struct sim *sim, const struct cell_batch *batch)
+{
+    uint64_t newest = 0;
+    for (uint32_t i = 0; i < batch->n_rows; i++) {
+        const struct sched_subgraph *subgraph = subgraph_of(&batch->rows[i]);
+        sim_require(sim, subgraph->order >= newest);
+        newest = subgraph->order;
+        sim_graph_of(&batch->rows[i])->taken[subgraph - subgraph->graph->subgraphs]++;
+    }
+    for (uint32_t i = 0; i < SIM_GRAPHS_MAX; i++) {
+        const struct sim_graph *graph = sim->graphs[i];
+        for (uint32_t s = 0; graph != NULL && s < graph->recipe.graph->n_subgraphs; s++) {
+            const struct sched_subgraph *subgraph = &graph->recipe.graph->subgraphs[s];
+            bool older =
+                subgraph->type == batch->type && graph->ready[s] > 0 && subgraph->order < newest;
+            sim_require(sim, graph->taken[s] <= graph->ready[s]);
+            sim_require(sim, !older || graph->taken[s] == graph->ready[s]);
+        }
+    }
+}
+
+/* Each row continues where its node stood; none is in another batch that may be interrupted. */
+static void check_rows(struct sim *sim, const struct cell_batch *batch)
+{
+    bool has_state = batch->type->def.n_states > 0;
+    for (uint32_t i = 0; i < batch->n_rows; i++) {
+        const struct cell_batch_row *row = &batch->rows[i];
+        struct sim_graph *graph = sim_graph_of(row);
+        uint32_t n = sim_node_of(row);
+        sim_require(sim, row->steps == (has_state ? batch->steps : 1));
+        sim_require(sim, graph->recipe.nodes[n].type == batch->type && !graph->held[n]);
+        sim_require(sim, row->first_step == graph->submitted[n]);
+        graph->submitted[n] += row->steps;
+        sim_require(sim, graph->submitted[n] <= graph->recipe.nodes[n].steps);
+        graph->held[n] = batch->interruptible;
+    }
+}
+
+/* The longest run that no row ends before, within the bounds. */
+static void check_length(struct sim *sim, uint32_t q, const struct cell_batch *batch)
+{
+    bool has_state = batch->type->def.n_states > 0;
+    bool others = false;
+    for (uint32_t t = 0; t < sim->types->n; t++) {
+        others |= t != batch->type->id && offers_before[t].ready > 0;
+    }
+    uint32_t shared = sim->options.run_steps_shared;
+    uint32_t want = sim->options.run_steps_max;
+    want = others && shared < want ? shared : want;
+    for (uint32_t i = 0; i < batch->n_rows; i++) {
+        const struct cell_batch_row *row = &batch->rows[i];
+        uint32_t left = row->wiring->steps - row->first_step;
+        want = left < want ? left : want;
+    }
+    want = has_state ? want : 1;
+    sim_require(sim, batch->steps == want && batch->queue == q);
+    sim_require(sim, batch->interruptible == (sim->options.interruptible && want > 1));
+}
+
+/* A subgraph in flight stands on one queue only. */
+static void check_pins(struct sim *sim, uint32_t q, const struct cell_batch *batch)
+{
+    for (uint32_t i = 0; i < batch->n_rows; i++) {
+        struct sim_graph *graph = sim_graph_of(&batch->rows[i]);
+        const struct sched_subgraph *subgraph = subgraph_of(&batch->rows[i]);
+        uint32_t s = (uint32_t)(subgraph - subgraph->graph->subgraphs);
+        sim_require(sim, subgraph->pinned == q);
+        sim_require(sim, graph->running[s] == 0 || graph->queue[s] == q);
+        if (graph->taken[s] > 0) {
+            graph->taken[s] = 0; // counted once a batch
+            graph->running[s]++;
+            graph->queue[s] = q;
+        }
+        sim_require(sim, graph->running[s] == subgraph->running);
+    }
+}
+
+void sim_model_after(struct sim *sim, uint32_t q, const struct cell_batch *batch)
+{
+    if (sim->queues[q].n == sim->options.tasks_max) {
+        sim_require(sim, batch == NULL);
+        return;
+    }
+    uint32_t type = type_predict(sim, q, offers_before);
+    sim_require(sim, (batch == NULL) == (type == GRAPHS_TYPES_MAX));
+    if (batch == NULL) {
+        return;
+    }
+    sim_require(sim, batch->type->id == type);
+    uint32_t ready = offers_before[type].ready;
+    sim_require(sim, batch->n_rows == (ready < sim->rows_max[type] ? ready : sim->rows_max[type]));
+    check_fifo(sim, batch);
+    check_rows(sim, batch);
+    check_length(sim, q, batch);
+    check_pins(sim, q, batch);
+    sim->running[type]++;
+}
+
+void sim_model_retire(struct sim *sim, const struct cell_batch *batch)
+{
+    sim->running[batch->type->id]--;
+    for (uint32_t i = 0; i < batch->n_rows; i++) {
+        const struct sched_subgraph *subgraph = subgraph_of(&batch->rows[i]);
+        struct sim_graph *graph = sim_graph_of(&batch->rows[i]);
+        graph->taken[subgraph - subgraph->graph->subgraphs] = 1;
+    }
+    for (uint32_t i = 0; i < batch->n_rows; i++) {
+        const struct cell_batch_row *row = &batch->rows[i];
+        const struct sched_subgraph *subgraph = subgraph_of(row);
+        struct sim_graph *graph = sim_graph_of(row);
+        uint32_t s = (uint32_t)(subgraph - subgraph->graph->subgraphs);
+        graph->running[s] -= graph->taken[s];
+        graph->taken[s] = 0;
+        if (batch->interruptible) {
+            graph->held[sim_node_of(row)] = false;
+            graph->submitted[sim_node_of(row)] = row->first_step + row->steps_done;
+        }
+    }
+}
