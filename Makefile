@@ -192,6 +192,8 @@ CELLS_SUITES = \
   tests/cells/test_type.c \
 
 SCHEDULER_SUITES = \
+  tests/scheduler/test_builder.c \
+  tests/scheduler/test_graph.c \
 
 WORKER_SUITES = \
 

@@ -10,6 +10,7 @@
 
 #include "base/assert.h"
 #include "base/checked.h"
+#include "scheduler/ready.h"
 
 #include <string.h>
 
@@ -84,7 +85,9 @@ sched_node_id sched_builder_node(struct sched_builder *builder, const struct cel
 /* The node, or NULL after recording why not. */
 static struct sched_node *node_at(struct sched_builder *builder, sched_node_id id)
 {
-    if (!builder_need(builder, id < builder->graph->n_nodes, "no such node")) {
+    // After a failure there may be no graph to look into.
+    if (builder->status != BASE_OK ||
+        !builder_need(builder, id < builder->graph->n_nodes, "no such node")) {
         return NULL;
     }
     return &builder->graph->nodes[id];
@@ -101,21 +104,44 @@ struct cell_ref sched_host_ref(const void *host, int64_t stride_bytes)
         .kind = CELL_REF_HOST, .host = address.out, .stride_bytes = stride_bytes};
 }
 
+/* The node's input, or initial state, not bound yet; NULL after recording why not. */
+static struct cell_ref *unbound_input(struct sched_builder *builder, sched_node_id node_id,
+                                      uint32_t input)
+{
+    struct sched_node *node = node_at(builder, node_id);
+    if (node == NULL || !builder_need(builder, input < node->type->def.n_inputs, "no such input")) {
+        return NULL;
+    }
+    struct cell_ref *ref = &node->wiring.inputs[input];
+    return builder_need(builder, ref->kind == CELL_REF_ZERO, "an input bound twice") ? ref : NULL;
+}
+
+static struct cell_ref *unbound_init(struct sched_builder *builder, sched_node_id node_id,
+                                     uint32_t state)
+{
+    struct sched_node *node = node_at(builder, node_id);
+    if (node == NULL || !builder_need(builder, state < node->type->def.n_states, "no such state")) {
+        return NULL;
+    }
+    struct cell_ref *ref = &node->wiring.init[state];
+    return builder_need(builder, ref->kind == CELL_REF_ZERO, "a state bound twice") ? ref : NULL;
+}
+
 void sched_builder_input_host(struct sched_builder *builder, sched_node_id node_id, uint32_t input,
                               const void *host, int64_t stride_bytes)
 {
-    struct sched_node *node = node_at(builder, node_id);
-    if (node != NULL && builder_need(builder, input < node->type->def.n_inputs, "no such input")) {
-        node->wiring.inputs[input] = sched_host_ref(host, stride_bytes);
+    struct cell_ref *ref = unbound_input(builder, node_id, input);
+    if (ref != NULL) {
+        *ref = sched_host_ref(host, stride_bytes);
     }
 }
 
 void sched_builder_init_host(struct sched_builder *builder, sched_node_id node_id, uint32_t state,
                              const void *host)
 {
-    struct sched_node *node = node_at(builder, node_id);
-    if (node != NULL && builder_need(builder, state < node->type->def.n_states, "no such state")) {
-        node->wiring.init[state] = sched_host_ref(host, 0);
+    struct cell_ref *ref = unbound_init(builder, node_id, state);
+    if (ref != NULL) {
+        *ref = sched_host_ref(host, 0);
     }
 }
 
@@ -204,33 +230,27 @@ static void read_value(struct sched_builder *builder, sched_node_id node_id, str
 void sched_builder_input_value(struct sched_builder *builder, sched_node_id node_id, uint32_t input,
                                sched_value_id value_id)
 {
-    struct sched_node *node = node_at(builder, node_id);
-    if (node != NULL && builder_need(builder, input < node->type->def.n_inputs, "no such input")) {
-        if (builder_need(builder, node->wiring.inputs[input].kind == CELL_REF_ZERO,
-                         "an input bound twice")) {
-            read_value(builder, node_id, &node->wiring.inputs[input],
-                       node->type->input_layouts[input], value_id);
-        }
+    struct cell_ref *ref = unbound_input(builder, node_id, input);
+    if (ref != NULL) {
+        const struct cell_type *type = builder->graph->nodes[node_id].type;
+        read_value(builder, node_id, ref, type->input_layouts[input], value_id);
     }
 }
 
 void sched_builder_init_value(struct sched_builder *builder, sched_node_id node_id, uint32_t state,
                               sched_value_id value_id)
 {
-    struct sched_node *node = node_at(builder, node_id);
-    if (node != NULL && builder_need(builder, state < node->type->def.n_states, "no such state")) {
-        if (builder_need(builder, node->wiring.init[state].kind == CELL_REF_ZERO,
-                         "a state bound twice")) {
-            read_value(builder, node_id, &node->wiring.init[state],
-                       node->type->state_layouts[state], value_id);
-        }
+    struct cell_ref *ref = unbound_init(builder, node_id, state);
+    if (ref != NULL) {
+        const struct cell_type *type = builder->graph->nodes[node_id].type;
+        read_value(builder, node_id, ref, type->state_layouts[state], value_id);
     }
 }
 
 void sched_builder_after(struct sched_builder *builder, sched_node_id node_id,
                          sched_node_id producer)
 {
-    if (builder_need(builder, node_id < builder->graph->n_nodes, "no such node")) {
+    if (node_at(builder, node_id) != NULL) {
         edge_add(builder, producer, node_id);
     }
 }
@@ -295,18 +315,6 @@ static void group_nodes(const struct sched_graph *graph, uint32_t *depth, uint32
     }
 }
 
-static void ready_append(struct sched_subgraph *subgraph, struct sched_node *node)
-{
-    node->next_ready = NULL;
-    if (subgraph->ready_first == NULL) {
-        subgraph->ready_first = node;
-    } else {
-        subgraph->ready_last->next_ready = node;
-    }
-    subgraph->ready_last = node;
-    subgraph->n_ready++;
-}
-
 /* Numbers the groups, counts what each waits for, and lists the nodes ready at once within each. */
 static void cut_subgraphs(struct sched_graph *graph, uint32_t *parent)
 {
@@ -337,7 +345,8 @@ static void cut_subgraphs(struct sched_graph *graph, uint32_t *parent)
     }
     for (uint32_t i = 0; i < graph->n_nodes; i++) {
         if (graph->nodes[i].waits == 0) {
-            ready_append(&graph->subgraphs[graph->nodes[i].subgraph], &graph->nodes[i]);
+            sched__subgraph_push(&graph->subgraphs[graph->nodes[i].subgraph], &graph->nodes[i],
+                                 false);
         }
     }
 }
