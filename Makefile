@@ -194,6 +194,7 @@ CELLS_SUITES = \
 SCHEDULER_SUITES = \
   tests/scheduler/test_builder.c \
   tests/scheduler/test_graph.c \
+  tests/scheduler/test_ready.c \
 
 WORKER_SUITES = \
 

@@ -1,5 +1,6 @@
-/* Sorted lists of ready subgraphs. Insertions come nearly in order, so that a scan from the end
- * (new releases) or from the last inserted (a retiring batch) takes a step or two. */
+/* Sorted lists of ready subgraphs. Insertions come nearly in order, so that a scan from the nearer
+ * end (new releases, the first of a retiring batch) or from the last inserted (the rest of the
+ * batch) takes a few steps. */
 #include "scheduler/ready.h"
 
 #include "base/assert.h"
@@ -42,14 +43,21 @@ static struct sched_subgraph *place_before(const struct sched__ready *list, uint
         }
         return hint;
     }
-    if (list->first == NULL || list->first->order > order) {
-        return NULL;
+    // From both ends at once: a retiring batch goes near the front, a release to the end, and a
+    // crowd that waits between them costs neither.
+    struct sched_subgraph *front = list->first;
+    struct sched_subgraph *back = list->last;
+    while (front != NULL && back != NULL) {
+        if (front->order > order) {
+            return front->previous;
+        }
+        if (back->order < order) {
+            return back;
+        }
+        front = front->next;
+        back = back->previous;
     }
-    struct sched_subgraph *at = list->last;
-    while (at != NULL && at->order > order) {
-        at = at->previous;
-    }
-    return at;
+    return NULL;
 }
 
 void sched__ready_insert(struct sched__ready *list, struct sched_subgraph *subgraph,

@@ -22,8 +22,9 @@ static inline uint32_t sched__node_rows(const struct sched_node *node)
 void sched__subgraph_push(struct sched_subgraph *subgraph, struct sched_node *node, bool in_front);
 struct sched_node *sched__subgraph_pop(struct sched_subgraph *subgraph);
 
-/* Inserts by order. hint: a listed subgraph near the place, or NULL; scanning starts there when it
- * is older than the new one, so inserting a batch's subgraphs in order costs O(1) each. */
+/* Inserts by order. hint: a subgraph of this list, near the place, or NULL; scanning starts there
+ * when it is listed and older than the new one, else from both ends, so inserting a batch's
+ * subgraphs in order costs O(1) each. */
 void sched__ready_insert(struct sched__ready *list, struct sched_subgraph *subgraph,
                          struct sched_subgraph *hint);
 void sched__ready_remove(struct sched__ready *list, struct sched_subgraph *subgraph);
