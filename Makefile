@@ -192,9 +192,16 @@ CELLS_SUITES = \
   tests/cells/test_type.c \
 
 SCHEDULER_SUITES = \
+  tests/scheduler/test_admission.c \
   tests/scheduler/test_builder.c \
   tests/scheduler/test_graph.c \
+  tests/scheduler/test_policy.c \
   tests/scheduler/test_ready.c \
+  tests/scheduler/test_rows.c \
+  tests/scheduler/test_scheduler.c \
+  tests/scheduler/test_simulation.c \
+  tests/scheduler/test_stop.c \
+  tests/scheduler/test_unfold.c \
 
 WORKER_SUITES = \
 

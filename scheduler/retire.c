@@ -137,6 +137,8 @@ void sched_retire(struct sched *sched, struct cell_batch *batch, uint64_t now_ns
     struct sched__type *type = sched__type_of(sched, batch->type);
     struct sched__queue *queue = &sched->queues[batch->queue];
     base_assert(type->running > 0 && queue->in_flight > 0);
+    // A run of no steps could be submitted again for ever.
+    base_assert(batch->status != BASE_OK || batch->steps_done > 0);
     uint64_t mark = ++sched->next_mark;
     for (uint32_t i = 0; i < batch->n_rows; i++) {
         struct sched_node *node = batch->rows[i].tag;

@@ -1,0 +1,574 @@
+/* The scheduler, one behaviour at a time, by the batches it forms. Random worlds:
+ * test_simulation.c. All runs go through the simulation, which checks values and the model beside
+ * what is asked here. */
+#include "base/mem.h"
+#include "tests/scheduler/sim.h"
+#include "tests/util.h"
+
+#include <string.h>
+
+static struct graphs_types types;
+static const struct cell_type *lstm;  /* one input, two states, one output */
+static const struct cell_type *gru;   /* one input, one state, one output */
+static const struct cell_type *leaf;  /* one input, two outputs, no state */
+static const struct cell_type *inner; /* four inputs, two outputs, no state */
+static struct sched_options options;
+static struct sim *sim;
+
+#define ROWS 64u
+
+static void setup(void)
+{
+    memset(&types, 0, sizeof(types));
+    lstm = graphs_type_token(&types, 1, 2, 1, 1);
+    gru = graphs_type_token(&types, 1, 1, 1, 1);
+    leaf = graphs_type_token(&types, 1, 0, 2, 1);
+    inner = graphs_type_token(&types, 4, 0, 2, 1);
+    sched_options_init(&options);
+    sim = base_alloc(sizeof(*sim));
+    ck_assert_ptr_nonnull(sim);
+}
+
+/* After the options are as the case wants them. */
+static void start(void)
+{
+    uint32_t capacity[GRAPHS_LAYOUTS_MAX];
+    for (uint32_t l = 0; l < GRAPHS_LAYOUTS_MAX; l++) {
+        capacity[l] = ROWS;
+    }
+    sim_init(sim, &types, &options, capacity, util_seed());
+}
+
+static void teardown(void)
+{
+    if (sim->sched != NULL) {
+        sim_drain(sim);
+        sim_release(sim);
+    }
+    base_free(sim);
+}
+
+/* Adds a built recipe. */
+static struct sim_graph *add(struct recipe *recipe)
+{
+    recipe_fill(recipe, &sim->random);
+    recipe_build(recipe);
+    recipe_evaluate(recipe, graphs_cell_token);
+    struct sim_graph *graph = sim_add(sim, recipe);
+    ck_assert_ptr_nonnull(graph);
+    return graph;
+}
+
+/* A request of one node. */
+static struct sim_graph *add_node(const struct cell_type *type, uint32_t steps)
+{
+    struct recipe recipe;
+    recipe_init(&recipe, &types, 1);
+    recipe_node(&recipe, type, steps);
+    return add(&recipe);
+}
+
+/* Executes and retires the oldest batch of a queue, an interruptible one after some steps. */
+static void finish(uint32_t q, uint32_t steps_max)
+{
+    if (sim->queues[q].n_executed == 0) {
+        ck_assert(sim_execute(sim, q, steps_max, BASE_OK));
+    }
+    ck_assert(sim_retire(sim, q));
+}
+
+/* The next batch of a queue is of this type, rows and steps. */
+static const struct cell_batch *expect(uint32_t q, const struct cell_type *type, uint32_t n_rows,
+                                       uint32_t steps)
+{
+    const struct cell_batch *batch = sim_next(sim, q);
+    ck_assert_ptr_nonnull(batch);
+    ck_assert_uint_eq(batch->type->id, type->id);
+    ck_assert_uint_eq(batch->n_rows, n_rows);
+    ck_assert_uint_eq(batch->steps, steps);
+    return batch;
+}
+
+static void expect_none(uint32_t q)
+{
+    ck_assert_ptr_null(sim_next(sim, q));
+}
+
+static uint32_t rows_in_use(const struct cell_type *type)
+{
+    return sched_rows_in_use(sched_rows_of(sim->sched), type->state_layout);
+}
+
+/* ---- Runs ---- */
+
+START_TEST(test_chain_alone_runs_to_its_end_in_one_batch)
+{
+    start();
+    add_node(lstm, 100);
+    const struct cell_batch *batch = expect(0, lstm, 1, 100);
+    ck_assert(batch->interruptible);
+    ck_assert_uint_eq(rows_in_use(lstm), 1);
+    expect_none(0);
+    finish(0, UINT32_MAX);
+    ck_assert_uint_eq(sim->n_ok, 1);
+    ck_assert_uint_eq(rows_in_use(lstm), 0);
+    expect_none(0);
+}
+END_TEST
+
+START_TEST(test_newcomer_joins_where_a_run_was_interrupted)
+{
+    start();
+    add_node(lstm, 10);
+    expect(0, lstm, 1, 10);
+    add_node(lstm, 20);
+    finish(0, 3);
+    const struct cell_batch *batch = expect(0, lstm, 2, 7);
+    ck_assert_uint_eq(batch->rows[0].first_step, 3);
+    ck_assert_uint_eq(batch->rows[1].first_step, 0);
+}
+END_TEST
+
+START_TEST(test_short_request_leaves_a_long_one_behind)
+{
+    start();
+    add_node(lstm, 9);
+    add_node(lstm, 2);
+    expect(0, lstm, 2, 2);
+    finish(0, UINT32_MAX);
+    ck_assert_uint_eq(sim->n_ok, 1);
+    ck_assert_uint_eq(rows_in_use(lstm), 1);
+    expect(0, lstm, 1, 7);
+}
+END_TEST
+
+START_TEST(test_run_is_bounded_by_its_options)
+{
+    options.run_steps_max = 6;
+    options.run_steps_shared = 2;
+    start();
+    add_node(lstm, 20);
+    expect(0, lstm, 1, 6);
+    add_node(gru, 20);
+    expect(0, gru, 1, 6); // nothing else waits for this queue: the lstm's row is in flight
+    finish(0, UINT32_MAX);
+    finish(0, UINT32_MAX);
+    expect(0, lstm, 1, 2);
+    expect(0, gru, 1, 6);
+}
+END_TEST
+
+START_TEST(test_run_that_cannot_be_interrupted_is_followed_at_once_by_the_next)
+{
+    options.interruptible = false;
+    options.run_steps_max = 4;
+    options.tasks_max = 2;
+    start();
+    add_node(lstm, 10);
+    ck_assert(!expect(0, lstm, 1, 4)->interruptible);
+    ck_assert_uint_eq(expect(0, lstm, 1, 4)->rows[0].first_step, 4);
+    expect_none(0); // tasks_max in flight
+    finish(0, UINT32_MAX);
+    expect(0, lstm, 1, 2);
+    finish(0, UINT32_MAX);
+    expect_none(0); // all is submitted
+    finish(0, UINT32_MAX);
+    ck_assert_uint_eq(sim->n_ok, 1);
+}
+END_TEST
+
+START_TEST(test_steps_of_a_node_without_state_are_rows)
+{
+    options.rows_max = 4;
+    start();
+    add_node(leaf, 6);
+    add_node(leaf, 3);
+    const struct cell_batch *batch = expect(0, leaf, 4, 1);
+    ck_assert(!batch->interruptible);
+    ck_assert_uint_eq(batch->rows[3].first_step, 3);
+    batch = expect(0, leaf, 4, 1);
+    ck_assert_uint_eq(batch->rows[1].first_step, 5);
+    ck_assert_uint_eq(batch->rows[2].first_step, 0);
+    expect(0, leaf, 1, 1);
+    finish(0, 1);
+    ck_assert_uint_eq(sim->n_ok, 0);
+    finish(0, 1);
+    ck_assert_uint_eq(sim->n_ok, 1);
+}
+END_TEST
+
+START_TEST(test_node_taken_in_part_goes_on_before_the_next)
+{
+    options.rows_max = 2;
+    start();
+    struct recipe recipe;
+    recipe_init(&recipe, &types, 3);
+    for (uint32_t n = 0; n < 3; n++) {
+        recipe_node(&recipe, inner, 3);
+    }
+    recipe_input(&recipe, 2, 0, 0, CELL_EMIT_OUTPUT, 0);
+    recipe_input(&recipe, 2, 1, 1, CELL_EMIT_OUTPUT, 0);
+    add(&recipe);
+    for (uint32_t i = 0; i < 9; i += 2) {
+        const struct cell_batch *batch = expect(0, inner, i < 8 ? 2 : 1, 1);
+        ck_assert_uint_eq(sim_node_of(&batch->rows[0]), i / 3);
+        ck_assert_uint_eq(batch->rows[0].first_step, i % 3);
+    }
+}
+END_TEST
+
+/* ---- Order: types ---- */
+
+START_TEST(test_burst_lasts_for_tasks_max_batches)
+{
+    options.rows_max = 2;
+    options.tasks_max = 3;
+    sim->priorities[inner->id] = 1;
+    start();
+    add_node(leaf, 20);
+    expect(0, leaf, 2, 1);
+    add_node(inner, 20);
+    expect(0, leaf, 2, 1);
+    expect(0, leaf, 2, 1);
+    expect_none(0);
+    finish(0, 1);
+    expect(0, inner, 2, 1);
+    finish(0, 1);
+    expect(0, inner, 2, 1);
+}
+END_TEST
+
+START_TEST(test_burst_ends_when_the_queue_has_run_empty)
+{
+    options.rows_max = 2;
+    options.tasks_max = 3;
+    sim->priorities[inner->id] = 1;
+    start();
+    add_node(leaf, 20);
+    expect(0, leaf, 2, 1);
+    add_node(inner, 20);
+    finish(0, 1);
+    expect(0, inner, 2, 1);
+}
+END_TEST
+
+START_TEST(test_burst_ends_below_rows_min)
+{
+    options.rows_max = 4;
+    options.rows_min = 3;
+    start();
+    add_node(leaf, 6);
+    expect(0, leaf, 4, 1);
+    add_node(inner, 1);
+    expect(0, inner, 1, 1); // two leaves are less than rows_min, and no inner cell is running
+    expect(0, leaf, 2, 1);  // a first batch may be small
+}
+END_TEST
+
+START_TEST(test_full_batch_goes_before_higher_priority)
+{
+    sim->rows_max[leaf->id] = 3;
+    sim->priorities[inner->id] = 7;
+    start();
+    add_node(inner, 9);
+    add_node(leaf, 4);
+    expect(0, leaf, 3, 1);
+}
+END_TEST
+
+START_TEST(test_type_that_does_not_run_goes_before_higher_priority)
+{
+    options.tasks_max = 1;
+    options.n_queues = 2;
+    sim->priorities[inner->id] = 7;
+    start();
+    add_node(inner, 1);
+    expect(0, inner, 1, 1);
+    add_node(inner, 1);
+    add_node(leaf, 1);
+    expect(1, leaf, 1, 1);
+    finish(1, 1);
+    expect(1, inner, 1, 1); // the only one left, though inner cells are running
+}
+END_TEST
+
+START_TEST(test_higher_priority_first_among_equals)
+{
+    sim->priorities[inner->id] = 7;
+    start();
+    add_node(leaf, 1);
+    add_node(inner, 1);
+    expect(0, inner, 1, 1);
+    expect(0, leaf, 1, 1);
+}
+END_TEST
+
+START_TEST(test_longest_wait_first_among_equal_priorities)
+{
+    start();
+    add_node(inner, 1);
+    add_node(leaf, 1);
+    expect(0, inner, 1, 1);
+    expect(0, leaf, 1, 1);
+}
+END_TEST
+
+/* ---- Order: requests ---- */
+
+START_TEST(test_oldest_requests_keep_their_place_until_they_are_done)
+{
+    options.rows_max = 2;
+    options.run_steps_max = 3;
+    start();
+    struct sim_graph *graphs[3];
+    for (uint32_t i = 0; i < 3; i++) {
+        graphs[i] = add_node(lstm, i == 0 ? 3 : 6);
+    }
+    const struct cell_batch *batch = expect(0, lstm, 2, 3);
+    ck_assert_ptr_eq(sim_graph_of(&batch->rows[0]), graphs[0]);
+    ck_assert_ptr_eq(sim_graph_of(&batch->rows[1]), graphs[1]);
+    finish(0, UINT32_MAX);
+    batch = expect(0, lstm, 2, 3);
+    ck_assert_ptr_eq(sim_graph_of(&batch->rows[0]), graphs[1]);
+    ck_assert_ptr_eq(sim_graph_of(&batch->rows[1]), graphs[2]);
+}
+END_TEST
+
+/* BatchMaker, section 4.4: leaves at once; inner nodes when all leaves have retired, level after
+ * level, each submitted behind the one it needs. */
+START_TEST(test_tree_runs_level_by_level)
+{
+    start();
+    struct recipe recipe;
+    recipe_init(&recipe, &types, 31);
+    for (uint32_t n = 0; n < 31; n++) {
+        recipe_node(&recipe, n < 16 ? leaf : inner, 1);
+        for (uint32_t i = 0; n >= 16 && i < 4; i++) {
+            recipe_input(&recipe, n, i, 2 * (n - 16) + i / 2, CELL_EMIT_OUTPUT, i % 2);
+        }
+    }
+    add(&recipe);
+    expect(0, leaf, 16, 1);
+    expect_none(0);
+    finish(0, 1);
+    for (uint32_t rows = 8; rows > 0; rows /= 2) {
+        expect(0, inner, rows, 1);
+    }
+    expect_none(0);
+    uint32_t layout = inner->input_layouts[0];
+    ck_assert_uint_eq(sched_rows_in_use(sched_rows_of(sim->sched), layout), 32 + 16 + 8 + 4);
+    for (uint32_t in_use = 16 + 8 + 4; in_use > 4; in_use -= in_use == 28 ? 16 : 8) {
+        finish(0, 1);
+        ck_assert_uint_eq(sched_rows_in_use(sched_rows_of(sim->sched), layout), in_use);
+    }
+}
+END_TEST
+
+START_TEST(test_finished_graphs_come_out_in_their_order_with_their_times)
+{
+    struct sched *sched = NULL;
+    struct recipe recipes[3];
+    ck_assert_int_eq(sched_create(&options, &sched), BASE_OK);
+    ck_assert_int_eq(sched_type_set(sched, leaf, 0, 2), BASE_OK);
+    for (uint32_t i = 0; i < 3; i++) {
+        recipe_init(&recipes[i], &types, 1);
+        recipe_node(&recipes[i], leaf, 1);
+        recipe_build(&recipes[i]);
+        sched_add(sched, recipes[i].graph, 10 + i);
+    }
+    ck_assert_uint_eq(sched_graphs_inside(sched), 3);
+    ck_assert_ptr_null(sched_take_finished(sched));
+    struct cell_batch *first = sched_next(sched, 0, 20);
+    struct cell_batch *second = sched_next(sched, 0, 21);
+    for (uint32_t i = 0; i < 3; i++) {
+        struct cell_batch_row *row = i < 2 ? &first->rows[i] : &second->rows[0];
+        row->steps_done = 1;
+    }
+    first->steps_done = second->steps_done = 1;
+    sched_retire(sched, first, 30);
+    sched_retire(sched, second, 31);
+    const struct sched_graph *graph = sched_take_finished(sched);
+    for (uint32_t i = 0; i < 3; i++) {
+        ck_assert_ptr_eq(graph, recipes[i].graph);
+        ck_assert_int_eq(graph->status, BASE_OK);
+        ck_assert_uint_eq(graph->started_ns, i < 2 ? 20 : 21);
+        ck_assert_uint_eq(graph->finished_ns, i < 2 ? 30 : 31);
+        graph = graph->next_finished;
+    }
+    ck_assert_ptr_null(graph);
+    ck_assert_ptr_null(sched_take_finished(sched));
+    sched_free(sched);
+    for (uint32_t i = 0; i < 3; i++) {
+        recipe_release(&recipes[i]);
+    }
+}
+END_TEST
+
+/* ---- Queues ---- */
+
+START_TEST(test_subgraph_stays_on_its_queue_while_anything_of_it_is_in_flight)
+{
+    options.n_queues = 2;
+    options.rows_max = 2;
+    start();
+    add_node(leaf, 8);
+    expect(0, leaf, 2, 1);
+    expect_none(1);
+    expect(0, leaf, 2, 1);
+    finish(0, 1);
+    expect_none(1); // one of two is still in flight
+    finish(0, 1);
+    expect(1, leaf, 2, 1);
+    expect_none(0);
+}
+END_TEST
+
+START_TEST(test_two_queues_share_the_requests)
+{
+    options.n_queues = 2;
+    options.rows_max = 2;
+    start();
+    for (uint32_t i = 0; i < 4; i++) {
+        add_node(lstm, 5);
+    }
+    expect(0, lstm, 2, 5);
+    expect(1, lstm, 2, 5);
+    finish(1, UINT32_MAX);
+    ck_assert_uint_eq(sim->n_ok, 2);
+}
+END_TEST
+
+START_TEST(test_other_queue_continues_what_was_interrupted)
+{
+    options.n_queues = 2;
+    start();
+    add_node(lstm, 10);
+    expect(0, lstm, 1, 10);
+    finish(0, 4);
+    ck_assert_uint_eq(expect(1, lstm, 1, 6)->rows[0].first_step, 4);
+}
+END_TEST
+
+/* ---- Statistics ---- */
+
+START_TEST(test_statistics_add_up)
+{
+    options.rows_max = 3;
+    start();
+    for (uint32_t i = 0; i < 4; i++) {
+        add_node(lstm, 5);
+    }
+    sim->now_ns = 100;
+    expect(0, lstm, 3, 5);
+    sim->now_ns = 150;
+    finish(0, UINT32_MAX);
+    expect(0, lstm, 1, 5);
+    sim->now_ns = 157;
+    finish(0, 2);
+    const struct sched_type_stats *stats = sched_type_stats(sim->sched, lstm->id);
+    ck_assert_uint_eq(stats->batches, 2);
+    ck_assert_uint_eq(stats->steps, 7);
+    ck_assert_uint_eq(stats->cells, 17);
+    ck_assert_uint_eq(stats->exec_ns, 57);
+    ck_assert_uint_eq(stats->rows_sum, 4);
+    ck_assert_uint_eq(stats->rows_buckets[0], 1); // one row
+    ck_assert_uint_eq(stats->rows_buckets[2], 1); // up to four
+}
+END_TEST
+
+/* ---- Life ---- */
+
+START_TEST(test_out_of_memory_is_a_status)
+{
+    struct sched *sched = NULL;
+    options.n_queues = 3;
+    for (uint64_t n = 1; n <= 5; n++) {
+        base_alloc_fail_at(n);
+        ck_assert_int_eq(sched_create(&options, &sched), BASE_RESOURCE_EXHAUSTED);
+    }
+    base_alloc_fail_at(0);
+    ck_assert_int_eq(sched_create(&options, &sched), BASE_OK);
+    base_alloc_fail_at(1);
+    ck_assert_int_eq(sched_type_set(sched, lstm, 0, 0), BASE_RESOURCE_EXHAUSTED);
+    ck_assert_int_eq(sched_type_set(sched, lstm, 0, 0), BASE_OK);
+    sched_free(sched);
+    sched_free(NULL);
+}
+END_TEST
+
+START_TEST(test_numbers_of_a_type_can_change)
+{
+    start();
+    add_node(lstm, 9);
+    add_node(lstm, 9);
+    ck_assert_int_eq(sched_type_set(sim->sched, lstm, 0, 1), BASE_OK);
+    sim->rows_max[lstm->id] = 1;
+    expect(0, lstm, 1, 9);
+}
+END_TEST
+
+static void add_twice(void *graph)
+{
+    sched_add(sim->sched, ((struct sim_graph *)graph)->recipe.graph, 0);
+}
+
+static void free_while_inside(void *unused)
+{
+    (void)unused;
+    sched_free(sim->sched);
+}
+
+static void retire_without_a_step(void *batch)
+{
+    ((struct cell_batch *)batch)->steps_done = 0;
+    sched_retire(sim->sched, batch, 0);
+}
+
+START_TEST(test_misuse_is_asserted)
+{
+    start();
+    struct sim_graph *graph = add_node(lstm, 9);
+    ck_assert(util_aborts(add_twice, graph));
+    ck_assert(util_aborts(free_while_inside, NULL));
+    struct cell_batch *batch = sim_next(sim, 0);
+    ck_assert(util_aborts(retire_without_a_step, batch));
+}
+END_TEST
+
+static void add_all(TCase *tcase)
+{
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, test_chain_alone_runs_to_its_end_in_one_batch);
+    tcase_add_test(tcase, test_newcomer_joins_where_a_run_was_interrupted);
+    tcase_add_test(tcase, test_short_request_leaves_a_long_one_behind);
+    tcase_add_test(tcase, test_run_is_bounded_by_its_options);
+    tcase_add_test(tcase, test_run_that_cannot_be_interrupted_is_followed_at_once_by_the_next);
+    tcase_add_test(tcase, test_steps_of_a_node_without_state_are_rows);
+    tcase_add_test(tcase, test_node_taken_in_part_goes_on_before_the_next);
+    tcase_add_test(tcase, test_burst_lasts_for_tasks_max_batches);
+    tcase_add_test(tcase, test_burst_ends_when_the_queue_has_run_empty);
+    tcase_add_test(tcase, test_burst_ends_below_rows_min);
+    tcase_add_test(tcase, test_full_batch_goes_before_higher_priority);
+    tcase_add_test(tcase, test_type_that_does_not_run_goes_before_higher_priority);
+    tcase_add_test(tcase, test_higher_priority_first_among_equals);
+    tcase_add_test(tcase, test_longest_wait_first_among_equal_priorities);
+    tcase_add_test(tcase, test_oldest_requests_keep_their_place_until_they_are_done);
+    tcase_add_test(tcase, test_tree_runs_level_by_level);
+    tcase_add_test(tcase, test_finished_graphs_come_out_in_their_order_with_their_times);
+    tcase_add_test(tcase, test_subgraph_stays_on_its_queue_while_anything_of_it_is_in_flight);
+    tcase_add_test(tcase, test_two_queues_share_the_requests);
+    tcase_add_test(tcase, test_other_queue_continues_what_was_interrupted);
+    tcase_add_test(tcase, test_statistics_add_up);
+    tcase_add_test(tcase, test_out_of_memory_is_a_status);
+    tcase_add_test(tcase, test_numbers_of_a_type_can_change);
+    tcase_add_test(tcase, test_misuse_is_asserted);
+}
+
+int main(void)
+{
+    Suite *suite = suite_create("scheduler");
+    TCase *tcase = tcase_create("scheduler");
+    add_all(tcase);
+    suite_add_tcase(suite, tcase);
+    return util_run(suite);
+}

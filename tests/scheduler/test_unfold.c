@@ -1,0 +1,493 @@
+/* The unfold program `chain`: models made by hand and at random are unfolded, the graph's wirings
+ * are followed node by node, and what comes out is compared with the model evaluated directly. */
+#include "base/assert.h"
+#include "base/mem.h"
+#include "scheduler/unfold.h"
+#include "tests/scheduler/graphs.h"
+#include "tests/util.h"
+
+#include <string.h>
+
+#define ROWS_MAX  5u
+#define STEPS_MAX 7u
+#define WIDTH     1u /* of every value: one token */
+#define TENSORS   6u
+#define BLANK     0xA5A5A5A5A5A5A5A5u
+
+/* A tensor of tokens [rows, steps], with room for both orders of the axes. */
+struct tensor {
+    uint64_t data[ROWS_MAX * STEPS_MAX];
+};
+
+static struct graphs_types types;
+static const struct cell_type *chain; /* one input, two states, one output */
+static const struct cell_type *each;  /* two inputs, two outputs */
+static struct cell_model model;
+static struct base_arena arena;
+static struct tensor inputs[TENSORS], outputs[TENSORS];
+static struct sched_tensor in[TENSORS], out[TENSORS];
+static uint32_t steps[ROWS_MAX];
+static struct sched_sequences sequences;
+
+static void setup(void)
+{
+    memset(&types, 0, sizeof(types));
+    memset(&model, 0, sizeof(model));
+    chain = graphs_type_token(&types, 1, 2, 1, WIDTH);
+    each = graphs_type_token(&types, 2, 0, 2, WIDTH);
+    model.lengths_input = -1;
+    base_arena_init(&arena, 4096, 1 << 20);
+    struct base_random random = util_random(4);
+    for (uint32_t t = 0; t < TENSORS; t++) {
+        for (uint32_t i = 0; i < ROWS_MAX * STEPS_MAX; i++) {
+            inputs[t].data[i] = base_random_u64(&random);
+            outputs[t].data[i] = BLANK;
+        }
+        in[t] = (struct sched_tensor){
+            .data = (uint8_t *)inputs[t].data, .batch_bytes = STEPS_MAX * 8, .step_bytes = 8};
+        out[t] = in[t];
+        out[t].data = (uint8_t *)outputs[t].data;
+    }
+    for (uint32_t r = 0; r < ROWS_MAX; r++) {
+        steps[r] = STEPS_MAX;
+    }
+    sequences = (struct sched_sequences){
+        .model = &model, .n_rows = 1, .steps = steps, .inputs = in, .outputs = out};
+}
+
+static void teardown(void)
+{
+    base_arena_release(&arena);
+}
+
+static struct cell_stage *stage_add(const struct cell_type *type, enum cell_stage_kind kind)
+{
+    struct cell_stage *stage = &model.stages[model.n_stages++];
+    stage->type = type;
+    stage->kind = kind;
+    return stage;
+}
+
+static struct cell_source source(enum cell_source_kind kind, uint32_t stage, uint32_t index)
+{
+    return (struct cell_source){.kind = kind, .stage = stage, .index = index};
+}
+
+static void output_add(enum cell_source_kind kind, uint32_t stage, uint32_t index)
+{
+    model.output_sources[model.n_outputs++] = source(kind, stage, index);
+}
+
+static void to_time_first(struct sched_tensor *tensor)
+{
+    tensor->batch_bytes = 8;
+    tensor->step_bytes = ROWS_MAX * 8;
+}
+
+/* ---- The model, evaluated directly ---- */
+
+/* Of one row: every stage's outputs and states after every step. */
+struct trace {
+    bool ran[CELL_STAGES_MAX];
+    uint32_t steps[CELL_STAGES_MAX];
+    uint64_t outputs[CELL_STAGES_MAX][CELL_OUTPUTS_MAX][STEPS_MAX];
+    uint64_t states[CELL_STAGES_MAX][CELL_STATES_MAX];
+};
+
+static uint64_t source_token(const struct trace *trace, const struct cell_source *from,
+                             uint32_t row, uint32_t step)
+{
+    if (from->kind == CELL_SOURCE_INPUT) {
+        const struct sched_tensor *tensor = &in[from->index];
+        uint64_t token = 0;
+        if (tensor->data != NULL) {
+            memcpy(&token, tensor->data + row * tensor->batch_bytes + step * tensor->step_bytes, 8);
+        }
+        return token;
+    }
+    if (from->kind == CELL_SOURCE_ZERO || !trace->ran[from->stage]) {
+        return 0;
+    }
+    if (from->kind == CELL_SOURCE_LAST_STATE) {
+        return trace->states[from->stage][from->index];
+    }
+    uint32_t last = trace->steps[from->stage] - 1;
+    bool follows = from->kind == CELL_SOURCE_EACH && step <= last;
+    return trace->outputs[from->stage][from->index][follows ? step : last];
+}
+
+static void evaluate_row(struct trace *trace, uint32_t row)
+{
+    memset(trace, 0, sizeof(*trace));
+    for (uint32_t s = 0; s < model.n_stages; s++) {
+        const struct cell_stage *stage = &model.stages[s];
+        const struct cell_def *def = &stage->type->def;
+        trace->steps[s] = stage->kind == CELL_STAGE_ONCE ? 1 : steps[row];
+        for (uint32_t i = 0; i < def->n_states; i++) {
+            trace->states[s][i] = source_token(trace, &stage->init[i], row, 0);
+        }
+        for (uint32_t t = 0; t < trace->steps[s]; t++) {
+            uint64_t tokens[CELL_INPUTS_MAX] = {0};
+            const void *from[CELL_INPUTS_MAX];
+            void *states[CELL_STATES_MAX];
+            void *to[CELL_OUTPUTS_MAX];
+            for (uint32_t i = 0; i < CELL_INPUTS_MAX; i++) {
+                from[i] = &tokens[i];
+                tokens[i] = i < def->n_inputs ? source_token(trace, &stage->inputs[i], row, t) : 0;
+            }
+            for (uint32_t i = 0; i < CELL_STATES_MAX; i++) {
+                states[i] = &trace->states[s][i];
+            }
+            for (uint32_t i = 0; i < CELL_OUTPUTS_MAX; i++) {
+                to[i] = &trace->outputs[s][i][t];
+            }
+            graphs_cell_token(stage->type, from, states, to);
+        }
+        trace->ran[s] = trace->steps[s] > 0;
+    }
+}
+
+/* Rows of the output tensors that are not as the model says, untouched ones included. */
+static uint32_t wrong_tokens(void)
+{
+    static struct trace trace;
+    static struct tensor want[TENSORS];
+    memset(want, 0xA5, sizeof(want));
+    for (uint32_t row = 0; row < sequences.n_rows; row++) {
+        evaluate_row(&trace, row);
+        for (uint32_t o = 0; o < model.n_outputs; o++) {
+            const struct cell_source *from = &model.output_sources[o];
+            uint32_t n = from->kind == CELL_SOURCE_EACH ? trace.steps[from->stage] : 1;
+            for (uint32_t t = 0; trace.ran[from->stage] && out[o].data != NULL && t < n; t++) {
+                int64_t at = row * out[o].batch_bytes + t * out[o].step_bytes;
+                want[o].data[at / 8] = source_token(&trace, from, row, t);
+            }
+        }
+    }
+    uint32_t wrong = 0;
+    for (uint32_t o = 0; o < TENSORS; o++) {
+        for (uint32_t i = 0; i < ROWS_MAX * STEPS_MAX; i++) {
+            wrong += outputs[o].data[i] == want[o].data[i] ? 0 : 1;
+        }
+    }
+    return wrong;
+}
+
+/* ---- The graph, followed node by node ---- */
+
+static uint64_t *values; /* [value], in the place of value rows */
+
+static uint8_t *place_of(const struct cell_ref *ref, uint32_t step)
+{
+    static uint64_t zero;
+    base_assert(zero == 0);
+    if (ref->kind == CELL_REF_ZERO) {
+        return (uint8_t *)&zero;
+    }
+    return ref->kind == CELL_REF_HOST ? ref->host + (int64_t)step * ref->stride_bytes
+                                      : (uint8_t *)&values[ref->row];
+}
+
+static void follow_node(const struct sched_node *node)
+{
+    const struct cell_def *def = &node->type->def;
+    uint64_t state_rows[CELL_STATES_MAX] = {0};
+    uint64_t output_rows[CELL_OUTPUTS_MAX] = {0};
+    const void *from[CELL_INPUTS_MAX];
+    void *states[CELL_STATES_MAX];
+    void *to[CELL_OUTPUTS_MAX];
+    for (uint32_t i = 0; i < CELL_STATES_MAX; i++) {
+        states[i] = &state_rows[i];
+    }
+    for (uint32_t i = 0; i < CELL_OUTPUTS_MAX; i++) {
+        to[i] = &output_rows[i];
+    }
+    for (uint32_t i = 0; i < def->n_states; i++) {
+        memcpy(&state_rows[i], place_of(&node->wiring.init[i], 0), 8);
+    }
+    for (uint32_t t = 0; t < node->wiring.steps; t++) {
+        for (uint32_t i = 0; i < def->n_inputs; i++) {
+            from[i] = place_of(&node->wiring.inputs[i], t);
+        }
+        graphs_cell_token(node->type, from, states, to);
+        for (uint32_t e = 0; e < node->wiring.n_emits; e++) {
+            const struct cell_emit *emit = &node->wiring.emits[e];
+            if (emit->when == CELL_EMIT_EACH || t + 1 == node->wiring.steps) {
+                memcpy(place_of(&emit->to, t),
+                       emit->what == CELL_EMIT_STATE ? &state_rows[emit->index]
+                                                     : &output_rows[emit->index],
+                       8);
+            }
+        }
+    }
+}
+
+/* Unfolds and follows; the graph, whose nodes stand in an order that respects its edges. */
+static struct sched_graph *unfold(void)
+{
+    struct sched_graph *graph = NULL;
+    struct base_error error = {.message = ""};
+    enum base_status status = sched_unfold_chain(&sequences, &arena, &graph, &error);
+    ck_assert_msg(status == BASE_OK, "%s", error.message);
+    values = base_arena_array(&arena, graph->n_values, sizeof(*values));
+    for (uint32_t n = 0; n < graph->n_nodes; n++) {
+        const struct sched_node *node = &graph->nodes[n];
+        for (uint32_t i = 0; i < node->n_reads; i++) {
+            node->reads[i].ref->row = node->reads[i].value;
+        }
+        for (uint32_t i = 0; i < node->n_writes; i++) {
+            node->writes[i].ref->row = node->writes[i].value;
+        }
+        follow_node(node);
+    }
+    return graph;
+}
+
+/* ---- Cases ---- */
+
+/* Embedding, two LSTM layers, a head on every step; final states of both layers. */
+static void stacked_model(void)
+{
+    struct cell_stage *first = stage_add(each, CELL_STAGE_EACH);
+    first->inputs[0] = source(CELL_SOURCE_INPUT, 0, 0);
+    first->inputs[1] = source(CELL_SOURCE_INPUT, 0, 1);
+    for (uint32_t layer = 1; layer <= 2; layer++) {
+        struct cell_stage *stage = stage_add(chain, CELL_STAGE_CHAIN);
+        stage->inputs[0] = source(CELL_SOURCE_EACH, layer - 1, 0);
+        stage->init[1] = source(CELL_SOURCE_INPUT, 0, 1 + layer);
+        output_add(CELL_SOURCE_LAST_STATE, layer, 1);
+    }
+    struct cell_stage *head = stage_add(each, CELL_STAGE_EACH);
+    head->inputs[0] = source(CELL_SOURCE_EACH, 2, 0);
+    head->inputs[1] = source(CELL_SOURCE_EACH, 1, 0);
+    output_add(CELL_SOURCE_EACH, 3, 1);
+    model.n_inputs = 4;
+}
+
+START_TEST(test_stack_of_layers_with_carried_states)
+{
+    stacked_model();
+    const struct sched_graph *graph = unfold();
+    ck_assert_uint_eq(graph->n_nodes, 4);
+    ck_assert_uint_eq(graph->n_values, 0);
+    ck_assert_uint_eq(graph->n_needs, 1); // two slots: all values pass through request memory
+    ck_assert_uint_eq(graph->needs[0].rows, 2);
+    ck_assert_uint_eq(wrong_tokens(), 0);
+}
+END_TEST
+
+START_TEST(test_rows_of_a_batch_in_both_orders_of_axes)
+{
+    stacked_model();
+    sequences.n_rows = ROWS_MAX;
+    to_time_first(&in[0]);
+    to_time_first(&out[2]);
+    const struct sched_graph *graph = unfold();
+    ck_assert_uint_eq(graph->n_nodes, 4 * ROWS_MAX);
+    ck_assert_uint_eq(wrong_tokens(), 0);
+    int64_t step = graph->nodes[0].wiring.inputs[0].stride_bytes;
+    ck_assert_int_eq(step, ROWS_MAX * 8);
+    ck_assert_ptr_eq(graph->nodes[4].wiring.inputs[0].host, (uint8_t *)inputs[0].data + 8);
+    ck_assert_ptr_eq(graph->nodes[4].wiring.inputs[1].host,
+                     (uint8_t *)inputs[1].data + STEPS_MAX * 8);
+}
+END_TEST
+
+START_TEST(test_rows_of_their_own_lengths)
+{
+    stacked_model();
+    sequences.n_rows = ROWS_MAX;
+    for (uint32_t r = 0; r < ROWS_MAX; r++) {
+        steps[r] = 1 + r;
+    }
+    (void)unfold();
+    ck_assert_uint_eq(wrong_tokens(), 0);
+}
+END_TEST
+
+/* The classifier: only the last output goes on, by a value row, to a stage that runs once. */
+static void classifier_model(void)
+{
+    struct cell_stage *stage = stage_add(chain, CELL_STAGE_CHAIN);
+    stage->inputs[0] = source(CELL_SOURCE_INPUT, 0, 0);
+    struct cell_stage *head = stage_add(each, CELL_STAGE_ONCE);
+    head->inputs[0] = source(CELL_SOURCE_LAST, 0, 0);
+    head->inputs[1] = source(CELL_SOURCE_LAST_STATE, 0, 1);
+    output_add(CELL_SOURCE_LAST, 1, 0);
+    model.n_inputs = 1;
+}
+
+START_TEST(test_values_read_once_go_through_value_rows)
+{
+    classifier_model();
+    sequences.n_rows = 2;
+    const struct sched_graph *graph = unfold();
+    ck_assert_uint_eq(graph->n_nodes, 4);
+    ck_assert_uint_eq(graph->n_values, 4);
+    ck_assert_uint_eq(wrong_tokens(), 0);
+}
+END_TEST
+
+START_TEST(test_value_read_twice_is_kept_once)
+{
+    classifier_model();
+    model.stages[1].inputs[1] = source(CELL_SOURCE_LAST, 0, 0);
+    const struct sched_graph *graph = unfold();
+    ck_assert_uint_eq(graph->n_values, 1);
+    ck_assert_uint_eq(graph->values[0].readers_left, 2);
+    ck_assert_uint_eq(wrong_tokens(), 0);
+}
+END_TEST
+
+START_TEST(test_row_of_no_steps_runs_only_what_runs_once_and_reads_zeros)
+{
+    classifier_model();
+    sequences.n_rows = 3;
+    steps[1] = 0;
+    const struct sched_graph *graph = unfold();
+    ck_assert_uint_eq(graph->n_nodes, 5);
+    ck_assert_uint_eq(wrong_tokens(), 0);
+}
+END_TEST
+
+START_TEST(test_request_of_no_steps_at_all_has_no_graph)
+{
+    stacked_model();
+    steps[0] = 0;
+    struct sched_graph *graph = NULL;
+    struct base_error error;
+    ck_assert_int_eq(sched_unfold_chain(&sequences, &arena, &graph, &error), BASE_INVALID_ARGUMENT);
+    ck_assert_str_eq(error.message, "cell graph: a graph of no nodes");
+}
+END_TEST
+
+START_TEST(test_what_is_left_out_reads_zeros_and_writes_nothing)
+{
+    stacked_model();
+    in[1].data = NULL;
+    in[2].data = NULL;
+    out[0].data = NULL;
+    const struct sched_graph *graph = unfold();
+    ck_assert_int_eq(graph->nodes[0].wiring.inputs[1].kind, CELL_REF_ZERO);
+    ck_assert_int_eq(graph->nodes[1].wiring.init[1].kind, CELL_REF_ZERO);
+    ck_assert_uint_eq(wrong_tokens(), 0);
+}
+END_TEST
+
+/* A source a stage may read: anything before it. */
+static struct cell_source draw_source(struct base_random *random, uint32_t n_stages, bool is_init)
+{
+    if (n_stages == 0 || base_random_below(random, 3) == 0) {
+        enum cell_source_kind kind =
+            base_random_below(random, 4) == 0 ? CELL_SOURCE_ZERO : CELL_SOURCE_INPUT;
+        return source(kind, 0, base_random_below(random, TENSORS));
+    }
+    uint32_t stage = base_random_below(random, n_stages);
+    const struct cell_def *def = &model.stages[stage].type->def;
+    if (def->n_states > 0 && base_random_below(random, 3) == 0) {
+        return source(CELL_SOURCE_LAST_STATE, stage, base_random_below(random, def->n_states));
+    }
+    bool follows = !is_init && base_random_below(random, 2) == 0;
+    return source(follows ? CELL_SOURCE_EACH : CELL_SOURCE_LAST, stage,
+                  base_random_below(random, def->n_outputs));
+}
+
+static void draw_model(struct base_random *random)
+{
+    uint32_t n = 1 + base_random_below(random, 6);
+    for (uint32_t s = 0; s < n; s++) {
+        bool is_chain = base_random_below(random, 2) == 0;
+        struct cell_stage stage = {.type = is_chain ? chain : each};
+        stage.kind = is_chain                            ? CELL_STAGE_CHAIN
+                     : base_random_below(random, 2) == 0 ? CELL_STAGE_EACH
+                                                         : CELL_STAGE_ONCE;
+        for (uint32_t i = 0; i < 2; i++) {
+            stage.inputs[i] = draw_source(random, s, false);
+            stage.init[i] = draw_source(random, s, true);
+        }
+        model.stages[model.n_stages++] = stage;
+    }
+    for (uint32_t o = 0; o < TENSORS; o++) {
+        struct cell_source from = draw_source(random, n, false);
+        if (from.kind == CELL_SOURCE_EACH && model.stages[from.stage].kind == CELL_STAGE_ONCE) {
+            from.kind = CELL_SOURCE_LAST;
+        }
+        if (from.kind > CELL_SOURCE_INPUT) {
+            model.output_sources[model.n_outputs++] = from;
+        }
+    }
+}
+
+START_TEST(test_random_models_compute_what_they_say)
+{
+    struct base_random random = util_random(5);
+    for (uint32_t i = 0; i < 3000; i++) {
+        teardown();
+        setup();
+        draw_model(&random);
+        sequences.n_rows = 1 + base_random_below(&random, ROWS_MAX);
+        for (uint32_t r = 0; r < ROWS_MAX; r++) {
+            steps[r] = 1 + base_random_below(&random, STEPS_MAX);
+        }
+        for (uint32_t t = 0; t < TENSORS; t++) {
+            if (base_random_below(&random, 2) == 0) {
+                to_time_first(&in[t]);
+                to_time_first(&out[t]);
+            }
+        }
+        (void)unfold();
+        ck_assert_msg(wrong_tokens() == 0, "model %u", i);
+    }
+}
+END_TEST
+
+START_TEST(test_spent_arena_is_reported_wherever_it_ends)
+{
+    stacked_model();
+    sequences.n_rows = 2;
+    enum base_status status = BASE_RESOURCE_EXHAUSTED;
+    uint32_t refused = 0;
+    for (size_t budget = 256; status != BASE_OK; budget += 64) {
+        struct base_arena memory;
+        struct sched_graph *graph = NULL;
+        struct base_error error;
+        base_arena_init(&memory, 256, budget);
+        status = sched_unfold_chain(&sequences, &memory, &graph, &error);
+        base_arena_release(&memory);
+        ck_assert(status == BASE_OK || status == BASE_RESOURCE_EXHAUSTED);
+        refused += status == BASE_OK ? 0 : 1;
+    }
+    ck_assert_uint_gt(refused, 10);
+}
+END_TEST
+
+START_TEST(test_batch_whose_nodes_cannot_be_counted_is_refused)
+{
+    stacked_model();
+    sequences.n_rows = UINT32_MAX / 3;
+    struct sched_graph *graph = NULL;
+    struct base_error error;
+    ck_assert_int_eq(sched_unfold_chain(&sequences, &arena, &graph, &error), BASE_INVALID_ARGUMENT);
+    ck_assert_str_eq(error.message, "batch of 1431655765 rows is too large");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("unfold");
+    TCase *tcase = tcase_create("unfold");
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, test_stack_of_layers_with_carried_states);
+    tcase_add_test(tcase, test_rows_of_a_batch_in_both_orders_of_axes);
+    tcase_add_test(tcase, test_rows_of_their_own_lengths);
+    tcase_add_test(tcase, test_values_read_once_go_through_value_rows);
+    tcase_add_test(tcase, test_value_read_twice_is_kept_once);
+    tcase_add_test(tcase, test_row_of_no_steps_runs_only_what_runs_once_and_reads_zeros);
+    tcase_add_test(tcase, test_request_of_no_steps_at_all_has_no_graph);
+    tcase_add_test(tcase, test_what_is_left_out_reads_zeros_and_writes_nothing);
+    tcase_add_test(tcase, test_random_models_compute_what_they_say);
+    tcase_add_test(tcase, test_spent_arena_is_reported_wherever_it_ends);
+    tcase_add_test(tcase, test_batch_whose_nodes_cannot_be_counted_is_refused);
+    suite_add_tcase(suite, tcase);
+    return util_run(suite);
+}
