@@ -206,6 +206,15 @@ START_TEST(test_resolved_values)
     ck_assert_int_eq(cfg_log_format(config), BASE_LOG_JSON);
     ck_assert_int_eq(cfg_queue_full_status(config), BASE_UNAVAILABLE);
     cfg_free(config);
+    static const enum base_log_level levels[] = {BASE_LOG_ERROR, BASE_LOG_WARN, BASE_LOG_INFO,
+                                                 BASE_LOG_DEBUG};
+    static const char *const words[] = {"error", "warn", "info", "debug"};
+    for (size_t i = 0; i < 4; i++) {
+        config =
+            load_ok(&(struct given){.flags = {"--model-repository=m", "--log-level", words[i]}});
+        ck_assert_int_eq(cfg_log_level(config), levels[i]);
+        cfg_free(config);
+    }
     config = load_ok(&(struct given){.flags = {"--model-repository=m", "--teams=64"}});
     ck_assert_uint_ge(cfg_threads(config), 64);
     cfg_free(config);
@@ -358,20 +367,18 @@ START_TEST(test_effective_configuration_reads_back_the_same)
 }
 END_TEST
 
-START_TEST(test_every_allocation_may_fail)
+/* Loads again and again, the n-th allocation failing, until none does. Returns how often. */
+static uint64_t walk_failures(const struct given *given)
 {
-    struct given given = {
-        .file = "model-repository: m\nload-model: [a, b, c]\n",
-        .environment = {"CELLBATCH_BACKEND=blas"},
-        .flags = {"--load-model=a,b", "--grpc-address=0.0.0.0"},
-    };
     bool succeeded = false;
-    for (uint64_t n = 1; !succeeded; n++) {
+    uint64_t n = 0;
+    while (!succeeded) {
+        n++;
         ck_assert_uint_lt(n, 1000);
         struct cfg_config *config = NULL;
         struct base_error error;
         base_alloc_fail_at(n);
-        enum base_status status = load(&given, &config, &error);
+        enum base_status status = load(given, &config, &error);
         base_alloc_fail_at(0);
         succeeded = status == BASE_OK;
         ck_assert(succeeded || status == BASE_RESOURCE_EXHAUSTED);
@@ -379,6 +386,43 @@ START_TEST(test_every_allocation_may_fail)
         ck_assert(succeeded || strstr(error.message, "out of memory") != NULL);
         cfg_free(config);
     }
+    return n - 1;
+}
+
+START_TEST(test_every_allocation_may_fail)
+{
+    ck_assert_uint_ge(walk_failures(&(struct given){
+                          .file = "model-repository: m\nload-model: [a, b, c]\n",
+                          .environment = {"CELLBATCH_BACKEND=blas"},
+                          .flags = {"--load-model=a,b", "--grpc-address=0.0.0.0"},
+                      }),
+                      2);
+}
+END_TEST
+
+/* Texts of all kinds that need many chunks of the arena. */
+START_TEST(test_every_allocation_of_a_large_file_may_fail)
+{
+    struct base_buf file;
+    base_buf_init(&file, 1 << 20);
+    static const char *const keys[] = {"model-repository", "grpc-address", "http-address"};
+    for (size_t i = 0; i < 3; i++) {
+        base_buf_printf(&file, "%s: \"%04000d\"\n", keys[i], 0);
+    }
+    base_buf_text(&file, "load-model:\n");
+    for (int i = 0; i < 300; i++) {
+        base_buf_printf(&file, "  - model_%0100d\n", i);
+    }
+    char path[UTIL_PATH_BYTES];
+    util_temp_dir(path);
+    size_t end = strlen(path);
+    (void)snprintf(path + end, sizeof(path) - end, "/c.yaml");
+    util_write_file(path, file.data);
+    ck_assert_uint_ge(walk_failures(&(struct given){.file = file.data}), 10);
+    ck_assert_uint_ge(walk_failures(&(struct given){.flags = {"--config", path}}), 10);
+    base_buf_release(&file);
+    path[end] = '\0';
+    util_remove_tree(path);
 }
 END_TEST
 
@@ -422,6 +466,7 @@ int main(void)
     tcase_add_test(whole, test_help_and_version_need_nothing_else);
     tcase_add_test(whole, test_effective_configuration_reads_back_the_same);
     tcase_add_test(whole, test_every_allocation_may_fail);
+    tcase_add_test(whole, test_every_allocation_of_a_large_file_may_fail);
     tcase_add_test(whole, test_help_is_80_columns_wide_and_names_every_option);
     suite_add_tcase(suite, whole);
     return util_run(suite);

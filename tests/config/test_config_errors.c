@@ -104,6 +104,9 @@ START_TEST(test_values_that_are_refused)
         {"--load-model=../x",
          "--load-model: \"../x\" is not a model name (letters, digits, _, - and ., not starting "
          "with . or -)"},
+        {"--load-model=a b",
+         "--load-model: \"a b\" is not a model name (letters, digits, _, - and ., not starting "
+         "with . or -)"},
         {"--load-model=a,,b",
          "--load-model: \"\" is not a model name (letters, digits, _, - and ., not starting "
          "with . or -)"},
@@ -152,6 +155,23 @@ START_TEST(test_long_values)
         "--isa: "
         "\"01234567890123456789012345678901234567890123456789012345678901234567890123..."
         "\" is not one of auto, scalar, avx2, avx512");
+}
+END_TEST
+
+START_TEST(test_too_many_names)
+{
+    struct base_buf flag;
+    base_buf_init(&flag, 1 << 16);
+    base_buf_text(&flag, "--load-model=m");
+    for (int i = 1; i < 1024; i++) {
+        base_buf_printf(&flag, ",m%d", i);
+    }
+    struct base_error error;
+    ck_assert_int_eq(try_one(BY_FLAG, flag.data, 0, &error), BASE_OK);
+    base_buf_text(&flag, ",last");
+    ck_assert_int_eq(try_one(BY_FLAG, flag.data, 0, &error), BASE_INVALID_ARGUMENT);
+    ck_assert_str_eq(error.message, "--load-model: more than 1024 names");
+    base_buf_release(&flag);
 }
 END_TEST
 
@@ -360,6 +380,7 @@ int main(void)
     tcase_add_test(values, test_values_that_are_refused);
     tcase_add_test(values, test_values_at_the_border_are_accepted);
     tcase_add_test(values, test_long_values);
+    tcase_add_test(values, test_too_many_names);
     tcase_add_test(values, test_flags_that_are_refused);
     tcase_add_test(values, test_variables_that_are_refused);
     tcase_add_test(values, test_variables_that_are_passed_over);
