@@ -32,7 +32,16 @@ fi
 if [ -z "${FRESH_CHECK_INSIDE:-}" ]; then
     export FRESH_CHECK_INSIDE=1
     unshare --mount --pid --fork true || die "cannot make namespaces (unshare --mount --pid)"
-    exec unshare --mount --pid --fork --kill-child "$script" "$@"
+    set -m # a process group of its own, so that a signal reaches the inner script too
+    unshare --mount --pid --fork --kill-child "$script" "$@" </dev/null &
+    inner=$!
+    trap 'kill -TERM -- "-$inner" 2>/dev/null' INT TERM
+    status=0
+    wait "$inner" || status=$?
+    while kill -0 "$inner" 2>/dev/null; do # a signal ended the first wait, not the script
+        wait "$inner" || status=$?
+    done
+    exit "$status"
 fi
 
 copy_tree=0
@@ -53,27 +62,34 @@ sh "$root/scripts/deps.sh" long
 fresh=$(mktemp -d "${TMPDIR:-/var/tmp}/cellbatch-fresh.XXXXXX")
 chmod 755 "$fresh"
 
+running=
 finish() {
     local status=$?
     set +e
+    [ -z "$running" ] || kill -TERM "$running" 2>/dev/null && wait "$running"
     # Deepest first; nothing of the machine's own may be below when the tree is removed.
     mount | awk -v at="$fresh/" 'index($3, at) == 1 { print $3 }' | sort -r | xargs -r -n 1 umount
     if [ "$keep" -eq 1 ]; then
         echo "fresh-check: kept $fresh"
     else
-        rm -rf --one-file-system "$fresh"
+        rm -rf --one-file-system "$fresh" "$fresh.log"
     fi
     exit "$status"
 }
 trap finish EXIT
 trap 'exit 130' INT TERM
 
-# Says what it does and how long it took; the output only when it fails, or live with LIVE=1.
+# step NAME LIMIT_S COMMAND...: says what it does and how long it took; the whole end of the output
+# only when it fails, else its last SHOW_LINES lines. In the background, since a shell does not
+# handle a signal before its command in the foreground has ended.
 step() {
     local name=$1 limit=$2 start=$SECONDS status=0
     shift 2
     echo "fresh-check: $name"
-    timeout --kill-after=10 "$limit" "$@" >"$fresh.log" 2>&1 </dev/null || status=$?
+    timeout --kill-after=10 "$limit" "$@" >"$fresh.log" 2>&1 </dev/null &
+    running=$!
+    wait "$running" || status=$?
+    running=
     if [ "$status" -ne 0 ]; then
         tail -n 60 "$fresh.log" >&2
         rm -f "$fresh.log"
