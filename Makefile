@@ -120,6 +120,12 @@ SERVER_SRCS = \
   server/http/json_data.c \
   server/http/json_write.c \
   server/http/number.c \
+  server/http/connection.c \
+  server/http/exchange.c \
+  server/http/listener.c \
+  server/http/pages.c \
+  server/http/route.c \
+  server/http/server.c \
   server/loop.c \
   server/metrics.c \
   server/status.c \
@@ -211,6 +217,7 @@ SERVER_SUITES = \
   tests/server/test_grpc_wire.c \
   tests/server/test_http_json.c \
   tests/server/test_http_number.c \
+  tests/server/test_http_route.c \
   tests/server/test_loop.c \
   tests/server/test_metrics.c \
   tests/server/test_status.c \

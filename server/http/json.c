@@ -358,9 +358,12 @@ static enum base_status decode(struct decoder *decoder)
                          "JSON of %zu bytes, the limit is %zu; binary tensors have another",
                          json_bytes, codec->json_bytes_max);
     }
-    base_arena_reset(&codec->scratch);
+    if (json_bytes == 0) {
+        return FAIL(decoder, "the body has no JSON");
+    }
     const char *text = (const char *)decoder->body->data;
     json_t *root = NULL;
+    base_arena_reset(&codec->scratch);
     BASE_TRY(srv_http_json_cut(text, json_bytes, &codec->scratch, &decoder->cut, decoder->error));
     BASE_TRY(parse(decoder, text, &root));
     return take_root(decoder, root);
@@ -392,4 +395,23 @@ enum base_status srv_http_decode(struct srv_http_codec *codec, const struct srv_
         return base_fail(error, status, "%s", why.message);
     }
     return base_fail(error, status, "[request id: %s] %s", request->id, why.message);
+}
+
+enum base_status srv_http_decode_index(struct srv_http_codec *codec, const uint8_t *body,
+                                       size_t bytes, bool *ready_only, struct base_error *error)
+{
+    *ready_only = false;
+    if (bytes == 0) {
+        return BASE_OK;
+    }
+    struct decoder decoder = {.codec = codec, .error = error};
+    const char *text = (const char *)body;
+    json_t *root = NULL;
+    base_arena_reset(&codec->scratch);
+    BASE_TRY(srv_http_json_cut(text, bytes, &codec->scratch, &decoder.cut, error));
+    BASE_TRY(parse(&decoder, text, &root));
+    if (!json_is_object(root)) {
+        return FAIL(&decoder, "the body has to be a JSON object");
+    }
+    return take_flag(&decoder, root, "ready", ready_only);
 }

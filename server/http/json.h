@@ -59,6 +59,11 @@ struct srv_http_answer {
     struct srv_http_part parts[CELL_TENSORS_MAX];
 };
 
+/* The body of a repository index: empty, or a JSON object with `ready`: only models that are. */
+enum base_status srv_http_decode_index(struct srv_http_codec *codec, const uint8_t *body,
+                                       size_t bytes, bool *ready_only, struct base_error *error)
+    __attribute__((warn_unused_result));
+
 /* Appends the JSON of a request that was answered BASE_OK. json->failed when it passes the buffer's
  * limit. The parts point to the request's outputs. */
 void srv_http_encode(const struct srv_request *request, const struct srv_http_form *form,

@@ -1,0 +1,158 @@
+/* A connection from accept to close.
+ *
+ * libmicrohttpd tells of its begin and end; in between we keep what it does not: how long each
+ * phase of a request may last as a whole (its own time-out is reset by every byte, so a client that
+ * sends one byte a second would never meet it), and whether the client has left while its request
+ * runs (libmicrohttpd does not look at a suspended connection). For the latter the socket is
+ * watched for its peer's end for as long as the connection lives, which costs no system call per
+ * request. A client that shuts down only its sending half looks the same and is treated the same.
+ *
+ * A connection is ended from outside by shutting its socket down: libmicrohttpd reads the end and
+ * cleans up in its own order. Time limits are looked at by one timer for all; a limit is kept to
+ * within a quarter of the shortest. */
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "server/http/internal.h"
+
+#include <string.h>
+#include <sys/socket.h>
+
+static const char *const phase_names[] = {
+    [SRV_HTTP__HEAD] = "head",       [SRV_HTTP__BODY] = "body", [SRV_HTTP__RUNNING] = "running",
+    [SRV_HTTP__SENDING] = "sending", [SRV_HTTP__CUT] = "cut",
+};
+
+static void freed_cb(uv_handle_t *handle)
+{
+    struct srv_http__connection *connection = handle->data;
+    struct srv_http *http = connection->listener->http;
+    srv_http__exchange_release(&connection->exchange);
+    base_free(connection);
+    srv_http__handle_closed(http);
+}
+
+/* The peer will send no more. */
+static void watch_cb(uv_poll_t *watch, int status, int events)
+{
+    (void)status; // an error of the socket is an end too
+    (void)events;
+    struct srv_http__connection *connection = watch->data;
+    uv_poll_stop(watch);
+    connection->gone = true;
+    if (connection->phase == SRV_HTTP__RUNNING) {
+        srv_loop_update(connection->listener->http->loop);
+        srv_http__exchange_cancel(connection, BASE_CANCELLED);
+    }
+}
+
+static void link_connection(struct srv_http__connection *connection)
+{
+    struct srv_http__listener *listener = connection->listener;
+    connection->next = listener->first;
+    if (listener->first != NULL) {
+        listener->first->previous = connection;
+    }
+    listener->first = connection;
+    listener->n_connections++;
+}
+
+static void unlink_connection(struct srv_http__connection *connection)
+{
+    struct srv_http__listener *listener = connection->listener;
+    if (connection->previous != NULL) {
+        connection->previous->next = connection->next;
+    } else {
+        listener->first = connection->next;
+    }
+    if (connection->next != NULL) {
+        connection->next->previous = connection->previous;
+    }
+    listener->n_connections--;
+}
+
+void srv_http__connection_opened(struct srv_http__listener *listener, struct MHD_Connection *mhd,
+                                 void **context)
+{
+    struct srv_http *http = listener->http;
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
+    struct srv_http__connection *connection = base_alloc(sizeof *connection);
+    base_assert(info != NULL);
+    *context = NULL;
+    if (connection == NULL ||
+        uv_poll_init(&http->loop->uv, &connection->watch, info->connect_fd) != 0) {
+        base_free(connection);
+        (void)shutdown(info->connect_fd, SHUT_RDWR);
+        return;
+    }
+    connection->listener = listener;
+    connection->mhd = mhd;
+    connection->fd = info->connect_fd;
+    connection->watch.data = connection;
+    http->handles++;
+    int started = uv_poll_start(&connection->watch, UV_DISCONNECT, watch_cb);
+    base_assert(started == 0);
+    link_connection(connection);
+    if (!listener->is_metrics) {
+        http->counts.connections++;
+    }
+    srv_http__connection_enter(connection, SRV_HTTP__HEAD);
+    connection->deadline_ns =
+        base_deadline_after(http->loop->now_ns, (uint64_t)http->options.head_ms * BASE_NS_PER_MS);
+    *context = connection;
+}
+
+void srv_http__connection_closed(void **context)
+{
+    struct srv_http__connection *connection = *context;
+    if (connection == NULL) {
+        return;
+    }
+    base_assert(!connection->exchange.open);
+    *context = NULL;
+    unlink_connection(connection);
+    uv_close(srv_uv_handle(&connection->watch), freed_cb);
+    // At its limit of connections the library listens again only when it is run once more; and
+    // somebody may wait for the last connection to close.
+    srv_http__listener_wake(connection->listener);
+}
+
+void srv_http__connection_enter(struct srv_http__connection *connection, enum srv_http__phase phase)
+{
+    const struct srv_http *http = connection->listener->http;
+    const uint32_t limits_ms[] = {
+        [SRV_HTTP__HEAD] = http->options.idle_ms,
+        [SRV_HTTP__BODY] = http->options.body_ms,
+        [SRV_HTTP__SENDING] = http->options.send_ms,
+    };
+    connection->phase = phase;
+    connection->deadline_ns = BASE_NEVER;
+    if (phase != SRV_HTTP__RUNNING && phase != SRV_HTTP__CUT) {
+        connection->deadline_ns =
+            base_deadline_after(http->loop->now_ns, (uint64_t)limits_ms[phase] * BASE_NS_PER_MS);
+    }
+}
+
+void srv_http__connection_cut(struct srv_http__connection *connection)
+{
+    base_assert(connection->phase != SRV_HTTP__RUNNING);
+    srv_http__connection_enter(connection, SRV_HTTP__CUT);
+    (void)shutdown(connection->fd, SHUT_RDWR);
+}
+
+void srv_http__connections_sweep(struct srv_http__listener *listener, uint64_t now_ns)
+{
+    struct srv_http *http = listener->http;
+    for (struct srv_http__connection *c = listener->first; c != NULL; c = c->next) {
+        if (c->deadline_ns > now_ns) {
+            continue;
+        }
+        log_debug("http", "connection closed for its time limit phase=%s", phase_names[c->phase]);
+        if (!listener->is_metrics) {
+            http->counts.timed_out++;
+        }
+        srv_http__connection_cut(c);
+    }
+}

@@ -1,0 +1,486 @@
+/* One request from its head to its answer.
+ *
+ *   begin (head) -> take_body ... -> finish: page or refusal -> answer
+ *                                    infer: decode, start -> [suspended] -> done -> answer
+ *
+ * libmicrohttpd calls the handler once with the head, once for each piece of the body, and once at
+ * the end; an answer queued before the end would cost the connection, so refusals wait until the
+ * body has been read and thrown away. Only a client that asks first (Expect: 100-continue), and one
+ * whose body's length cannot be trusted, are refused at once. core may answer inside the start;
+ * else the connection is suspended, and resumed by done. Everything the answer is made of lies in
+ * the exchange and stays until it is sent, so nothing is copied. */
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "server/http/internal.h"
+#include "server/metrics.h"
+#include "server/status.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#define ARENA_CHUNK_BYTES    ((size_t)16 << 10)
+#define INDEX_BODY_BYTES_MAX 4096u
+#define BODY_RESERVE_BYTES   (256u << 10) /* for a body whose length was announced */
+
+#define JSON_LENGTH_HEADER "Inference-Header-Content-Length"
+
+/* What matters of a head. */
+struct head {
+    const char *encoding, *json_length, *length, *transfer, *expect;
+    uint32_t n_lengths, n_transfers, n_json_lengths;
+};
+
+static enum MHD_Result head_cb(void *context, enum MHD_ValueKind kind, const char *key,
+                               const char *value)
+{
+    (void)kind;
+    struct head *head = context;
+    value = value == NULL ? "" : value;
+    if (strcasecmp(key, MHD_HTTP_HEADER_CONTENT_LENGTH) == 0) {
+        head->length = value;
+        head->n_lengths++;
+    } else if (strcasecmp(key, MHD_HTTP_HEADER_TRANSFER_ENCODING) == 0) {
+        head->transfer = value;
+        head->n_transfers++;
+    } else if (strcasecmp(key, JSON_LENGTH_HEADER) == 0) {
+        head->json_length = value;
+        head->n_json_lengths++;
+    } else if (strcasecmp(key, MHD_HTTP_HEADER_CONTENT_ENCODING) == 0) {
+        head->encoding = value;
+    } else if (strcasecmp(key, MHD_HTTP_HEADER_EXPECT) == 0) {
+        head->expect = value;
+    }
+    return MHD_YES;
+}
+
+/* Digits only, at most 18 of them. */
+static bool read_length(const char *text, uint64_t *out)
+{
+    size_t n = strspn(text, "0123456789");
+    if (n == 0 || n > 18 || text[n] != '\0') {
+        return false;
+    }
+    *out = 0;
+    for (; *text != '\0'; text++) {
+        *out = *out * 10 + (uint64_t)(*text - '0');
+    }
+    return true;
+}
+
+/* Where the body ends must be beyond doubt, or a proxy before us might see another end. */
+static bool is_framing_sound(const struct head *head)
+{
+    uint64_t length;
+    return head->n_lengths <= 1 && head->n_transfers <= 1 &&
+           (head->length == NULL ||
+            (head->transfer == NULL && read_length(head->length, &length))) &&
+           (head->transfer == NULL || strcasecmp(head->transfer, "chunked") == 0);
+}
+
+static void refuse(struct srv_http__exchange *exchange, int code, enum base_status status,
+                   const char *message)
+{
+    exchange->code = code;
+    (void)base_fail(&exchange->error, status, "%s", message);
+}
+
+static void refuse_too_large(struct srv_http__connection *connection, uint64_t limit)
+{
+    struct srv_http__exchange *exchange = &connection->exchange;
+    exchange->code = 413;
+    (void)base_fail(&exchange->error, BASE_RESOURCE_EXHAUSTED,
+                    "the body is larger than the limit of %llu bytes", (unsigned long long)limit);
+}
+
+static uint64_t body_limit(const struct srv_http__connection *connection)
+{
+    return connection->exchange.route.page == SRV_HTTP_INFER
+               ? connection->listener->http->options.body_bytes_max
+               : INDEX_BODY_BYTES_MAX;
+}
+
+/* Looks at the head of a POST. */
+static void check_head(struct srv_http__connection *connection, const struct head *head)
+{
+    struct srv_http__exchange *exchange = &connection->exchange;
+    uint64_t length = 0;
+    exchange->json_bytes = UINT64_MAX;
+    if (head->length != NULL && read_length(head->length, &length) &&
+        length > body_limit(connection)) {
+        refuse_too_large(connection, body_limit(connection));
+    } else if (head->encoding != NULL && strcasecmp(head->encoding, "identity") != 0) {
+        refuse(exchange, 415, BASE_INVALID_ARGUMENT, "compressed bodies are not accepted");
+    } else if (head->n_json_lengths > 1 ||
+               (head->json_length != NULL &&
+                !read_length(head->json_length, &exchange->json_bytes))) {
+        refuse(exchange, 400, BASE_INVALID_ARGUMENT,
+               JSON_LENGTH_HEADER " has to be one whole number");
+    } else if (length > 0) {
+        // Only address space: pages come with the bytes.
+        (void)base_buf_grow(&exchange->body,
+                            (size_t)(length < BODY_RESERVE_BYTES ? length : BODY_RESERVE_BYTES));
+        base_buf_clear(&exchange->body);
+    }
+}
+
+static enum MHD_Result answer_error(struct srv_http__connection *connection);
+
+static enum MHD_Result begin(struct srv_http__connection *connection, const char *url,
+                             const char *method)
+{
+    struct srv_http *http = connection->listener->http;
+    struct srv_http__exchange *exchange = &connection->exchange;
+    base_assert(!exchange->open);
+    exchange->open = true;
+    http->counts.begun += connection->listener->is_metrics ? 0 : 1;
+    exchange->running = false;
+    exchange->suspended = false;
+    base_buf_clear(&exchange->json);
+    base_buf_clear(&exchange->body);
+    exchange->json.limit = (size_t)http->options.response_bytes_max;
+    exchange->body.limit = (size_t)http->options.body_bytes_max;
+    srv_http__connection_enter(connection, SRV_HTTP__BODY);
+
+    struct head head = {0};
+    (void)MHD_get_connection_values(connection->mhd, MHD_HEADER_KIND, head_cb, &head);
+    int code = srv_http_route_read(method, url, connection->listener->is_metrics, &exchange->route,
+                                   &exchange->allow, &exchange->error);
+    exchange->code = code == 200 ? 0 : code;
+    if (!is_framing_sound(&head)) {
+        refuse(exchange, 400, BASE_INVALID_ARGUMENT,
+               "Content-Length and Transfer-Encoding do not say where the body ends");
+        return answer_error(connection);
+    }
+    if (exchange->code == 0 &&
+        (exchange->route.page == SRV_HTTP_INFER || exchange->route.page == SRV_HTTP_INDEX)) {
+        check_head(connection, &head);
+    }
+    return exchange->code != 0 && head.expect != NULL ? answer_error(connection) : MHD_YES;
+}
+
+static void take_body(struct srv_http__connection *connection, const char *data, size_t bytes)
+{
+    struct srv_http *http = connection->listener->http;
+    struct srv_http__exchange *exchange = &connection->exchange;
+    if (exchange->code != 0 ||
+        (exchange->route.page != SRV_HTTP_INFER && exchange->route.page != SRV_HTTP_INDEX)) {
+        return; // thrown away
+    }
+    if (bytes > body_limit(connection) - exchange->body.length) {
+        refuse_too_large(connection, body_limit(connection));
+    } else if (bytes > http->options.bodies_bytes_max - http->counts.bodies_bytes) {
+        refuse(exchange, srv_status_http(http->options.busy), http->options.busy,
+               "the server holds too many request bodies; try again later");
+    } else {
+        base_buf_add(&exchange->body, data, bytes);
+        http->counts.bodies_bytes += exchange->body.failed ? 0 : bytes;
+        if (exchange->body.failed) {
+            refuse(exchange, srv_status_http(http->options.busy), http->options.busy,
+                   "the server is out of memory; try again later");
+        }
+    }
+    if (exchange->code != 0) {
+        http->counts.bodies_bytes -= exchange->body.length;
+        base_buf_release(&exchange->body);
+    }
+}
+
+/* ---- Answers ---- */
+
+static void add_header(struct MHD_Response *response, const char *key, const char *value)
+{
+    enum MHD_Result added = MHD_add_response_header(response, key, value);
+    base_assert(added == MHD_YES);
+}
+
+/* Queues what is in exchange->json, and the parts behind it. */
+static enum MHD_Result send_answer(struct srv_http__connection *connection,
+                                   const char *content_type, const struct srv_http_answer *answer)
+{
+    struct srv_http *http = connection->listener->http;
+    struct srv_http__exchange *exchange = &connection->exchange;
+    struct MHD_IoVec pieces[CELL_TENSORS_MAX + 1];
+    unsigned n = 0;
+    pieces[n++] = (struct MHD_IoVec){exchange->json.data, exchange->json.length};
+    for (uint32_t i = 0; answer != NULL && i < answer->n_parts; i++) {
+        pieces[n++] = (struct MHD_IoVec){answer->parts[i].data, answer->parts[i].bytes};
+    }
+    struct MHD_Response *response =
+        n == 1 ? MHD_create_response_from_buffer(exchange->json.length, exchange->json.data,
+                                                 MHD_RESPMEM_PERSISTENT)
+               : MHD_create_response_from_iovec(pieces, n, NULL, NULL);
+    if (response == NULL) {
+        return MHD_NO;
+    }
+    add_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
+    if (answer != NULL && answer->binary) {
+        char length[24];
+        (void)snprintf(length, sizeof length, "%zu", exchange->json.length);
+        add_header(response, JSON_LENGTH_HEADER, length);
+    }
+    if (exchange->code == 405) {
+        add_header(response, MHD_HTTP_HEADER_ALLOW, exchange->allow);
+    }
+    if (exchange->code == 429 || exchange->code == 503) {
+        add_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");
+    }
+    if (http->draining || srv_core_is_draining(http->core)) {
+        add_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+    }
+    srv_http__connection_enter(connection, SRV_HTTP__SENDING);
+    if (!connection->listener->is_metrics) {
+        http->responses[exchange->code / 100]++;
+    }
+    enum MHD_Result queued =
+        MHD_queue_response(connection->mhd, (unsigned)exchange->code, response);
+    MHD_destroy_response(response);
+    return queued;
+}
+
+/* exchange->code and ->error are set. */
+static enum MHD_Result answer_error(struct srv_http__connection *connection)
+{
+    struct srv_http__exchange *exchange = &connection->exchange;
+    base_buf_clear(&exchange->json);
+    exchange->json.limit = SRV_HTTP__KEEP_BYTES; // room for any message
+    srv_http_encode_error(&exchange->json, exchange->error.message);
+    return exchange->json.failed ? MHD_NO : send_answer(connection, "application/json", NULL);
+}
+
+static enum MHD_Result answer_page(struct srv_http__connection *connection)
+{
+    struct srv_http *http = connection->listener->http;
+    struct srv_http__exchange *exchange = &connection->exchange;
+    bool ready_only = false;
+    if (exchange->route.page == SRV_HTTP_INDEX &&
+        srv_http_decode_index(&http->codec, (const uint8_t *)exchange->body.data,
+                              exchange->body.length, &ready_only, &exchange->error) != BASE_OK) {
+        exchange->code = 400;
+        return answer_error(connection);
+    }
+    exchange->code =
+        srv_http__page(http, &exchange->route, ready_only, &exchange->json, &exchange->error);
+    if (exchange->json.failed) {
+        refuse(exchange, 500, BASE_INTERNAL, "the answer does not fit its memory");
+    }
+    if (exchange->error.status != BASE_OK) {
+        return answer_error(connection);
+    }
+    return send_answer(connection,
+                       exchange->route.page == SRV_HTTP_METRICS ? SRV_METRICS_CONTENT_TYPE
+                                                                : "application/json",
+                       NULL);
+}
+
+/* core is done with the request. */
+static enum MHD_Result answer_infer(struct srv_http__connection *connection)
+{
+    struct srv_http__exchange *exchange = &connection->exchange;
+    const struct srv_request *request = &exchange->request;
+    if (connection->gone) {
+        return MHD_NO; // nobody reads it
+    }
+    exchange->code = srv_status_http(request->error.status);
+    if (request->error.status != BASE_OK) {
+        exchange->error = request->error;
+        return answer_error(connection);
+    }
+    struct srv_http_answer answer;
+    srv_http_encode(request, &exchange->form, &exchange->json, &answer);
+    if (exchange->json.failed) {
+        exchange->code = 400;
+        (void)base_fail(&exchange->error, BASE_FAILED_PRECONDITION,
+                        "the answer's JSON finds no room, its limit is %zu bytes;"
+                        " ask for binary outputs",
+                        exchange->json.limit);
+        return answer_error(connection);
+    }
+    return send_answer(connection, answer.binary ? "application/octet-stream" : "application/json",
+                       &answer);
+}
+
+/* ---- Inference ---- */
+
+static struct srv_http__connection *connection_of(struct srv_request *request)
+{
+    char *at = (char *)request;
+    return (void *)(at - offsetof(struct srv_http__connection, exchange.request));
+}
+
+static void done_cb(struct srv_request *request)
+{
+    struct srv_http__connection *connection = connection_of(request);
+    struct srv_http__exchange *exchange = &connection->exchange;
+    base_assert(exchange->running);
+    exchange->running = false;
+    if (exchange->suspended) {
+        exchange->suspended = false;
+        MHD_resume_connection(connection->mhd);
+        // A resume takes effect in the library's next run.
+        srv_http__listener_wake(connection->listener);
+    }
+}
+
+/* The body as a request; false with code and error set. */
+static bool decode(struct srv_http__connection *connection)
+{
+    struct srv_http *http = connection->listener->http;
+    struct srv_http__exchange *exchange = &connection->exchange;
+    struct srv_request *request = &exchange->request;
+    struct srv_http_body body = {(const uint8_t *)exchange->body.data, exchange->body.length,
+                                 exchange->body.length};
+    if (exchange->json_bytes != UINT64_MAX) {
+        if (exchange->json_bytes > body.bytes) {
+            exchange->code = 400;
+            (void)base_fail(&exchange->error, BASE_INVALID_ARGUMENT,
+                            JSON_LENGTH_HEADER " is %llu, but the body has %zu bytes",
+                            (unsigned long long)exchange->json_bytes, body.bytes);
+            return false;
+        }
+        body.json_bytes = (size_t)exchange->json_bytes;
+    }
+    enum base_status status =
+        srv_http_decode(&http->codec, &body, request, &exchange->form, &exchange->error);
+    if (status != BASE_OK) {
+        exchange->code = status == BASE_RESOURCE_EXHAUSTED ? 413 : srv_status_http(status);
+    }
+    return status == BASE_OK;
+}
+
+static void prepare_request(struct srv_http__connection *connection)
+{
+    const struct srv_http *http = connection->listener->http;
+    struct srv_http__exchange *exchange = &connection->exchange;
+    struct srv_request *request = &exchange->request;
+    struct base_arena arena = request->arena;
+    if (arena.chunk_bytes == 0) {
+        base_arena_init(&arena, ARENA_CHUNK_BYTES, (size_t)http->options.request_bytes_max);
+    }
+    *request = (struct srv_request){.arena = arena,
+                                    .protocol = SRV_PROTOCOL_HTTP,
+                                    .model_name = exchange->route.model,
+                                    .model_version = exchange->route.version,
+                                    .id = "",
+                                    .deadline_ns = BASE_NEVER,
+                                    .done = done_cb};
+    request->times.arrived_ns = srv_loop_update(http->loop);
+}
+
+static enum MHD_Result run(struct srv_http__connection *connection)
+{
+    struct srv_http *http = connection->listener->http;
+    struct srv_http__exchange *exchange = &connection->exchange;
+    if (connection->gone) {
+        return MHD_NO;
+    }
+    prepare_request(connection);
+    if (!decode(connection)) {
+        srv_core_count_refused(http->core, SRV_PROTOCOL_HTTP, exchange->error.status);
+        return answer_error(connection);
+    }
+    srv_http__connection_enter(connection, SRV_HTTP__RUNNING);
+    exchange->running = true;
+    srv_request_start(http->core, &exchange->request);
+    if (!exchange->running) {
+        return answer_infer(connection);
+    }
+    exchange->suspended = true;
+    MHD_suspend_connection(connection->mhd);
+    return MHD_YES;
+}
+
+/* The request is complete, or core has answered it. */
+static enum MHD_Result finish(struct srv_http__connection *connection)
+{
+    struct srv_http__exchange *exchange = &connection->exchange;
+    if (connection->phase == SRV_HTTP__RUNNING) {
+        base_assert(!exchange->running);
+        return answer_infer(connection);
+    }
+    if (exchange->code != 0) {
+        if (exchange->route.page == SRV_HTTP_INFER && exchange->allow == NULL) {
+            srv_core_count_refused(connection->listener->http->core, SRV_PROTOCOL_HTTP,
+                                   exchange->error.status);
+        }
+        return answer_error(connection);
+    }
+    exchange->error.status = BASE_OK;
+    return exchange->route.page == SRV_HTTP_INFER ? run(connection) : answer_page(connection);
+}
+
+// NOLINTNEXTLINE(readability-function-size): libmicrohttpd wants these parameters
+enum MHD_Result srv_http__handle(void *cls, struct MHD_Connection *mhd, const char *url,
+                                 const char *method, const char *version, const char *data,
+                                 size_t *data_bytes, void **context)
+{
+    (void)cls;
+    (void)version;
+    struct srv_http__connection *connection = *context;
+    if (connection == NULL) {
+        const union MHD_ConnectionInfo *info =
+            MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+        connection = info == NULL ? NULL : info->socket_context;
+        if (connection == NULL || connection->phase == SRV_HTTP__CUT) {
+            return MHD_NO;
+        }
+        *context = connection;
+        return begin(connection, url, method);
+    }
+    if (connection->phase == SRV_HTTP__CUT) {
+        return MHD_NO;
+    }
+    if (*data_bytes > 0) {
+        take_body(connection, data, *data_bytes);
+        *data_bytes = 0;
+        return MHD_YES;
+    }
+    return finish(connection);
+}
+
+/* ---- The end ---- */
+
+void srv_http__exchange_end(struct srv_http__connection *connection, bool sent)
+{
+    struct srv_http *http = connection->listener->http;
+    struct srv_http__exchange *exchange = &connection->exchange;
+    base_assert(exchange->open && !exchange->running);
+    exchange->open = false;
+    if (!connection->listener->is_metrics) {
+        http->counts.answered += sent ? 1 : 0;
+        http->counts.lost += sent ? 0 : 1;
+    }
+    http->counts.bodies_bytes -= exchange->body.length;
+    base_buf_clear(&exchange->body);
+    if (exchange->body.capacity > SRV_HTTP__KEEP_BYTES) {
+        base_buf_release(&exchange->body);
+    }
+    if (exchange->json.capacity > SRV_HTTP__KEEP_BYTES) {
+        base_buf_release(&exchange->json);
+    }
+    if (exchange->request.arena.chunk_bytes > 0) {
+        base_arena_reset(&exchange->request.arena);
+    }
+    if (connection->phase != SRV_HTTP__CUT) {
+        srv_http__connection_enter(connection, SRV_HTTP__HEAD);
+        if (http->draining && !connection->listener->is_metrics) {
+            srv_http__connection_cut(connection);
+        }
+    }
+}
+
+void srv_http__exchange_cancel(struct srv_http__connection *connection, enum base_status why)
+{
+    struct srv_http__exchange *exchange = &connection->exchange;
+    if (exchange->running) {
+        srv_request_cancel(connection->listener->http->core, &exchange->request, why);
+    }
+}
+
+void srv_http__exchange_release(struct srv_http__exchange *exchange)
+{
+    base_buf_release(&exchange->body);
+    base_buf_release(&exchange->json);
+    base_arena_release(&exchange->request.arena);
+}

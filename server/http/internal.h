@@ -1,0 +1,150 @@
+/* What the files of this folder share: the server's state and the steps of a connection's life.
+ *
+ *   listener.c    libmicrohttpd's daemon on the libuv loop; sockets
+ *   connection.c  accept to close: time limits, a client that leaves
+ *   exchange.c    one request: head, body, core, answer
+ *   pages.c       the JSON of everything but inference
+ *   server.c      start, drain, stop
+ *
+ * Everything belongs to the loop thread. */
+#ifndef SERVER_HTTP_INTERNAL_H
+#define SERVER_HTTP_INTERNAL_H
+
+#include "server/core.h"
+#include "server/http/json.h"
+#include "server/http/route.h"
+#include "server/http/server.h"
+
+#include <microhttpd.h>
+#include <stdbool.h>
+
+/* Memory that a connection keeps from one request to the next. */
+#define SRV_HTTP__KEEP_BYTES (64u << 10)
+
+enum srv_http__phase {
+    SRV_HTTP__HEAD,    /* waits for a whole head */
+    SRV_HTTP__BODY,    /* for the body */
+    SRV_HTTP__RUNNING, /* core has the request */
+    SRV_HTTP__SENDING, /* the answer goes out */
+    SRV_HTTP__CUT,     /* the socket is shut down; libmicrohttpd is about to notice */
+};
+
+/* One request of a connection; the memory is used again for the next. */
+struct srv_http__exchange {
+    bool open; /* between begin and end */
+    struct srv_http_route route;
+    int code;          /* of the answer; 0 while it is not known */
+    const char *allow; /* header of a 405 */
+    struct base_error error;
+    uint64_t json_bytes; /* Inference-Header-Content-Length; UINT64_MAX = none */
+    struct base_buf body;
+    bool running; /* core has the request */
+    bool suspended;
+    struct srv_request request;
+    struct srv_http_form form;
+    struct base_buf json; /* of the answer */
+};
+
+struct srv_http__connection {
+    struct srv_http__listener *listener;
+    struct MHD_Connection *mhd;
+    struct srv_http__connection *next, *previous;
+    int fd;
+    uv_poll_t watch; /* for the client's end of the connection */
+    bool gone;       /* seen by it */
+    enum srv_http__phase phase;
+    uint64_t deadline_ns; /* of the phase */
+    struct srv_http__exchange exchange;
+};
+
+struct srv_http__listener {
+    struct srv_http *http;
+    struct MHD_Daemon *daemon; /* NULL: not wanted, or closed */
+    bool is_metrics;
+    bool run_wanted; /* libmicrohttpd has something to do before the loop sleeps */
+    int fd;          /* -1 once libmicrohttpd has it */
+    uint16_t port;
+    uv_poll_t poll;                     /* on the daemon's epoll descriptor */
+    struct srv_http__connection *first; /* newest first */
+    uint32_t n_connections;
+};
+
+enum { SRV_HTTP__INFER, SRV_HTTP__METRICS, SRV_HTTP__LISTENERS };
+
+struct srv_http {
+    struct srv_http_options options;
+    struct srv_loop *loop;
+    struct srv_core *core;
+    struct srv_http_codec codec;
+    struct srv_http__listener listeners[SRV_HTTP__LISTENERS];
+    uv_prepare_t prepare; /* runs libmicrohttpd before the loop sleeps */
+    uv_idle_t idle;       /* active while it must not sleep */
+    uv_timer_t sweep;     /* looks for connections past their deadline */
+    uint32_t handles;     /* not yet closed, of all kinds */
+    struct srv_http_counts counts;
+    uint64_t responses[6]; /* by the code's first digit */
+    bool draining, stopping;
+    void (*drained)(void *context); /* NULL once called */
+    void *drained_context;
+};
+
+/* ---- listener.c ---- */
+
+/* Opens the socket; the port in fact is then in listener->port. */
+enum base_status srv_http__listener_open(struct srv_http__listener *listener, const char *address,
+                                         uint16_t port, struct base_error *error);
+/* Starts the daemon on an open socket. */
+enum base_status srv_http__listener_start(struct srv_http__listener *listener,
+                                          struct base_error *error);
+/* Accepts no more. */
+void srv_http__listener_quiesce(struct srv_http__listener *listener);
+/* Closes everything; its connections end within the call. */
+void srv_http__listener_close(struct srv_http__listener *listener);
+/* Has libmicrohttpd run before the loop sleeps. */
+void srv_http__listener_wake(struct srv_http__listener *listener);
+void srv_http__listener_run(struct srv_http__listener *listener);
+
+/* ---- connection.c ---- */
+
+void srv_http__connection_opened(struct srv_http__listener *listener, struct MHD_Connection *mhd,
+                                 void **context);
+void srv_http__connection_closed(void **context);
+/* Enters a phase and starts its time. */
+void srv_http__connection_enter(struct srv_http__connection *connection,
+                                enum srv_http__phase phase);
+/* Shuts the socket down; libmicrohttpd then closes the connection. */
+void srv_http__connection_cut(struct srv_http__connection *connection);
+/* Cuts connections whose phase has lasted too long. */
+void srv_http__connections_sweep(struct srv_http__listener *listener, uint64_t now_ns);
+
+/* ---- exchange.c ---- */
+
+/* libmicrohttpd's MHD_AccessHandlerCallback; cls is the listener. */
+enum MHD_Result srv_http__handle(void *cls, struct MHD_Connection *mhd, const char *url,
+                                 const char *method, const char *version, const char *data,
+                                 size_t *data_bytes, void **context);
+/* The answer was sent whole, or the connection ended before. */
+void srv_http__exchange_end(struct srv_http__connection *connection, bool sent);
+/* The client left, or the server stops: cancels the request if core has it. */
+void srv_http__exchange_cancel(struct srv_http__connection *connection, enum base_status why);
+/* Frees what exchanges keep between requests. */
+void srv_http__exchange_release(struct srv_http__exchange *exchange);
+
+/* ---- pages.c ---- */
+
+/* Appends the body of a GET route, or of the index; returns the HTTP code. An error's message goes
+ * to error. */
+int srv_http__page(struct srv_http *http, const struct srv_http_route *route, bool ready_only,
+                   struct base_buf *out, struct base_error *error);
+
+/* What the front end adds to /metrics. */
+void srv_http__write_metrics(const struct srv_http *http, struct base_buf *out);
+
+/* ---- server.c ---- */
+
+/* Keeps the loop from sleeping before the prepare handle has run. */
+void srv_http__stay_awake(struct srv_http *http);
+/* One of the handles counted in `handles` is closed. */
+void srv_http__handle_closed(struct srv_http *http);
+
+#endif
