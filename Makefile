@@ -234,6 +234,7 @@ TEST_SUITES = $(BASE_SUITES) $(CONFIG_SUITES) $(CELLS_SUITES) $(SCHEDULER_SUITES
 TEST_SCRIPTS = \
   tests/docs/test_links.sh \
   tests/docs/test_quickstart.sh \
+  tests/docs/test_readme.sh \
   tests/test_check_text.sh \
   tests/test_install.sh \
   tests/test_layers.sh \

@@ -41,11 +41,6 @@ for variable in "${!CELLBATCH_@}"; do
     unset "$variable"
 done
 
-read -r grpc_port http_port metrics_port < <(python3 -c '
-import socket
-sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
-print(*(s.getsockname()[1] for s in sockets))') || fail "no free ports"
-
 load() {
     "$OUT/cellbatch-load" --target "127.0.0.1:$grpc_port" --model langid "$@"
 }
@@ -55,12 +50,21 @@ number() {
     sed -n "s/.*\"$1\":\([0-9.eE+-]*\).*/\1/p"
 }
 
-echo "== Serving models/ on 127.0.0.1:$grpc_port (gRPC) and :$http_port (HTTP)"
-"$OUT/cellbatchd" --model-repository models --grpc-port "$grpc_port" --http-port "$http_port" \
-    --metrics-port "$metrics_port" >$demo/server.log 2>&1 </dev/null &
+"$OUT/cellbatchd" --model-repository models --grpc-port 0 --http-port 0 --metrics-port 0 \
+    >$demo/server.log 2>&1 </dev/null &
 server=$!
+until grep -q ' daemon: ready' $demo/server.log; do
+    kill -0 "$server" 2>/dev/null || fail "cellbatchd ended at once"
+    [ $SECONDS -lt 30 ] || fail "cellbatchd was not ready after 30 s"
+    sleep 0.05
+done
+grpc_port=$(sed -n 's/^  grpc .*:\([0-9]*\)$/\1/p' $demo/server.log)
+[ -n "$grpc_port" ] || fail "cellbatchd did not name its gRPC port"
 
-ask=(--wait-ready 20)
+echo "== Serving models/"
+grep '^  ' $demo/server.log
+echo
+ask=()
 for sentence in "Where is the station?" "Wo ist der Bahnhof?" "Two dogs run through the snow." \
     "Zwei Hunde laufen durch den Schnee." "The weather is nice, and nobody is in a hurry." \
     "Das Wetter ist schön, und niemand hat es eilig."; do
@@ -82,18 +86,20 @@ capacity=$(number rate_achieved <$demo/capacity.json)
 [ "$(number failed <$demo/capacity.json)" = 0 ] || fail "requests failed: $(cat $demo/capacity.json)"
 rates=$(awk -v capacity="$capacity" -v shares="$shares" 'BEGIN {
     n = split(shares, share)
-    for (i = 1; i <= n; i++) printf "%s%d", i > 1 ? "," : "", capacity * share[i] / 100 + 1
+    for (i = 1; i <= n; i++) printf "%s%d", (i > 1 ? "," : ""), capacity * share[i] / 100 + 1
 }')
 printf '%.0f requests/s\n' "$capacity"
 
 echo
 echo "== Latency under an open-loop Poisson load, from the planned time of each request"
 load --text $demo/sentences.txt --rates "$rates" --duration "$seconds" --warmup 0.5 --cooldown 0.2 \
-    --csv $demo/latency.csv --png $demo/latency.png >$demo/load.log || {
-    status=$?
+    --csv $demo/latency.csv --png $demo/latency.png >$demo/load.log
+status=$?
+# 4: a run missed its schedule, which a busy machine may do; the table says which.
+if [ "$status" -ne 0 ] && [ "$status" -ne 4 ]; then
     tail -n 20 $demo/load.log >&2
     fail "the load failed with exit status $status"
-}
+fi
 
 # Columns by name, so that the table may gain some.
 awk -F, '
@@ -105,7 +111,7 @@ NR == 1 {
 {
     printf "%10.0f %10.0f %9.3f %9.3f %9.3f %9.3f %8d%s\n", $at["rate_asked"], $at["rate_achieved"],
         $at["latency_p50_ms"], $at["latency_p90_ms"], $at["latency_p99_ms"], $at["latency_p99.9_ms"],
-        $at["failed"], $at["valid"] ~ /^(1|true)$/ ? "" : "  INVALID: sends missed their time"
+        $at["failed"], ($at["valid"] == "yes" ? "" : "  INVALID: the machine was too busy to send on time")
     failed += $at["failed"]
 }
 END { exit failed > 0 }' $demo/latency.csv || fail "requests failed"

@@ -1,0 +1,87 @@
+# Shared by the tests that run the documents' examples; sourced from the root of the tree.
+# shellcheck shell=bash
+#
+# A block is marked in the document by <!-- run: NAME --> above it. Examples run as they stand, in an
+# empty folder, except that free ports stand in for 8000, 8001 and 8002.
+set -u
+: "${OUT:=build/release}"
+root=$PWD
+work=$(mktemp -d)
+server=
+
+finish() {
+    [ -z "$server" ] || kill -KILL "$server" 2>/dev/null
+    rm -rf "$work"
+}
+trap finish EXIT
+
+fail() {
+    echo "$*"
+    tail -n 40 "$work"/*.log 2>/dev/null
+    exit 1
+}
+
+skip() {
+    echo "$*"
+    exit 77
+}
+
+for program in cellbatchd cellbatch-load; do
+    [ -x "$OUT/$program" ] || skip "no $OUT/$program"
+done
+[ "${BUILD:-release}" != tsan ] || skip "gRPC is not built for ThreadSanitizer"
+
+read -r http_port grpc_port metrics_port < <(python3 -c '
+import socket
+sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
+print(*(s.getsockname()[1] for s in sockets))')
+
+# write_block DOCUMENT NAME: the block into the file NAME of the work folder.
+write_block() {
+    awk -v mark="<!-- run: $2 -->" '
+        $0 == mark { wanted = 1; next }
+        wanted && /^```/ { if (inside) exit; inside = 1; next }
+        inside { print }' "$root/$1" |
+        sed -e "s/:8000/:$http_port/" -e "s/:8001/:$grpc_port/" -e "s/:8002/:$metrics_port/" >"$work/$2"
+    [ -s "$work/$2" ] || fail "$1 has no block $2"
+}
+
+# python_with MODULE...: the first Python that has all of them, or nothing.
+python_with() {
+    local python module
+    for python in "$root/build/venv/bin/python" python3 /usr/bin/python3; do
+        local has=1
+        for module in "$@"; do
+            "$python" -c "import $module" 2>/dev/null || has=0
+        done
+        if [ "$has" -eq 1 ]; then
+            echo "$python"
+            return
+        fi
+    done
+}
+
+# start_server COMMAND...: in the background with our ports, until it is ready.
+start_server() {
+    CELLBATCH_HTTP_PORT=$http_port CELLBATCH_GRPC_PORT=$grpc_port \
+        CELLBATCH_METRICS_PORT=$metrics_port "$@" >"$work/server.log" 2>&1 </dev/null &
+    server=$!
+    local i
+    for ((i = 0; i < 300; i++)); do
+        kill -0 "$server" 2>/dev/null || fail "the server ended"
+        if python3 -c "import urllib.request as r; r.urlopen('http://127.0.0.1:$http_port/v2/health/ready')" \
+            2>/dev/null; then
+            return
+        fi
+        sleep 0.1
+    done
+    fail "the server was not ready after 30 s"
+}
+
+stop_server() {
+    kill -TERM "$server"
+    local status=0
+    wait "$server" || status=$?
+    server=
+    [ "$status" -eq 0 ] || fail "the server's exit status was $status"
+}
