@@ -51,6 +51,9 @@ struct cell_lstm_step {
     float *const *h_out;   /* [n_rows] -> [CELL_ROW_FLOATS(hidden)] */
     float *const *c_out;
     float *scratch; /* scratch_floats() of it, this thread's, on a cache line */
+    /* Takes the panels from the last to the first. A caller that alternates finds the weights used
+     * last still in the core's cache; the bits do not change. */
+    bool backwards;
     /* For measurements: leaves out what follows the products; then no row is written. */
     bool products_only;
 };

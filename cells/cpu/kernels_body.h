@@ -31,22 +31,36 @@ static void lstm_spans(const struct cell_lstm_step *step, uint32_t row, struct s
     spans[1] = (struct span){step->h + row, step->lstm->hidden};
 }
 
-static const float *lstm_panel(const struct cell_lstm *lstm, uint32_t panel)
+/* Panel number i of a step in the order it asks for; past the last one, the last one. */
+static uint32_t lstm_turn(const struct cell_lstm_step *step, uint32_t i)
 {
-    return lstm->packed + (size_t)panel * ((size_t)lstm->inputs + lstm->hidden) * PANEL_COLUMNS;
+    uint32_t last = step->panel_end - step->panel_first - 1;
+    i = i < last ? i : last;
+    return step->backwards ? step->panel_end - 1 - i : step->panel_first + i;
 }
 
-static void lstm_panel_rows(const struct cell_lstm_step *step, uint32_t panel)
+/* The weights of a panel, and of the one whose turn is next. */
+static struct weights lstm_weights(const struct cell_lstm *lstm, uint32_t panel, uint32_t next)
 {
+    uint64_t terms = (uint64_t)lstm->inputs + lstm->hidden;
+    return (struct weights){.panel = lstm->packed + terms * panel * PANEL_COLUMNS,
+                            .next = lstm->packed + terms * next * PANEL_COLUMNS,
+                            .bias = lstm->bias + panel * PANEL_COLUMNS,
+                            .is_streamed = is_streamed(terms, lstm->panels)};
+}
+
+/* All rows, for turn number i. */
+static void lstm_rows(const struct cell_lstm_step *step, uint32_t i)
+{
+    uint32_t panel = lstm_turn(step, i);
     size_t unit = panel * CELL_SIMD_LANES;
-    const float *weights = lstm_panel(step->lstm, panel);
-    const float *bias = step->lstm->bias + panel * PANEL_COLUMNS;
+    struct weights weights = lstm_weights(step->lstm, panel, lstm_turn(step, i + 1));
     for (uint32_t row = 0; row < step->n_rows; row += GROUP_ROWS) {
         struct span spans[2];
         uint32_t left = step->n_rows - row;
         uint32_t rows = left < GROUP_ROWS ? left : GROUP_ROWS;
         lstm_spans(step, row, spans);
-        product(weights, bias, spans, rows, step->scratch);
+        product(&weights, spans, rows, step->scratch);
         for (uint32_t r = 0; r < rows && !step->products_only; r++) {
             lstm_update(step->scratch + r * PANEL_COLUMNS, step->c[row + r] + unit,
                         step->h_out[row + r] + unit, step->c_out[row + r] + unit);
@@ -54,22 +68,25 @@ static void lstm_panel_rows(const struct cell_lstm_step *step, uint32_t panel)
     }
 }
 
+/* Panels in pairs; the one left over as any other. */
 static void lstm_one_row(const struct cell_lstm_step *step)
 {
     struct span spans[2];
-    uint32_t panel = step->panel_first;
+    uint32_t panels = step->panel_end - step->panel_first;
+    uint32_t i = 0;
     lstm_spans(step, 0, spans);
-    for (; panel + 2 <= step->panel_end; panel += 2) {
+    for (; i + 2 <= panels; i += 2) {
+        uint32_t panel = lstm_turn(step, step->backwards ? i + 1 : i);
         size_t unit = panel * CELL_SIMD_LANES;
-        product_pair(lstm_panel(step->lstm, panel), step->lstm->bias + panel * PANEL_COLUMNS, spans,
-                     step->scratch);
+        struct weights weights = lstm_weights(step->lstm, panel, panel);
+        product_pair(&weights, spans, step->scratch);
         for (uint32_t p = 0; p < 2 && !step->products_only; p++, unit += CELL_SIMD_LANES) {
             lstm_update(step->scratch + p * PANEL_COLUMNS, step->c[0] + unit, step->h_out[0] + unit,
                         step->c_out[0] + unit);
         }
     }
-    if (panel < step->panel_end) {
-        lstm_panel_rows(step, panel);
+    if (i < panels) {
+        lstm_rows(step, i);
     }
 }
 
@@ -79,8 +96,8 @@ static void lstm_step(const struct cell_lstm_step *step)
         lstm_one_row(step);
         return;
     }
-    for (uint32_t panel = step->panel_first; panel < step->panel_end; panel++) {
-        lstm_panel_rows(step, panel);
+    for (uint32_t i = 0; i < step->panel_end - step->panel_first; i++) {
+        lstm_rows(step, i);
     }
 }
 
@@ -106,16 +123,20 @@ static void linear_store(const struct cell_linear *linear, size_t column, const 
 static void linear_rows(const struct cell_linear_rows *step)
 {
     const struct cell_linear *linear = step->linear;
+    size_t panel_floats = linear->inputs * PANEL_COLUMNS;
+    struct weights weights = {.is_streamed = is_streamed(linear->inputs, linear->panels)};
     for (uint32_t panel = step->panel_first; panel < step->panel_end; panel++) {
-        size_t column = panel * PANEL_COLUMNS;
-        const float *weights = linear->packed + column * linear->inputs;
+        weights.panel = linear->packed + panel * panel_floats;
+        weights.next = weights.panel + (panel + 1 < step->panel_end ? panel_floats : 0);
+        weights.bias = linear->bias + panel * PANEL_COLUMNS;
         for (uint32_t row = 0; row < step->n_rows; row += GROUP_ROWS) {
             const struct span spans[2] = {{step->x + row, linear->inputs}, {NULL, 0}};
             uint32_t left = step->n_rows - row;
             uint32_t rows = left < GROUP_ROWS ? left : GROUP_ROWS;
-            product(weights, linear->bias + column, spans, rows, step->scratch);
+            product(&weights, spans, rows, step->scratch);
             for (uint32_t r = 0; r < rows; r++) {
-                linear_store(linear, column, step->scratch + r * PANEL_COLUMNS, step->out[row + r]);
+                linear_store(linear, panel * PANEL_COLUMNS, step->scratch + r * PANEL_COLUMNS,
+                             step->out[row + r]);
             }
         }
     }

@@ -56,6 +56,7 @@ struct cell_space {
     uint8_t **rows[CELL_PROGRAM_VALUES_MAX]; /* [value] -> [block_rows] row pointers */
     uint32_t *active;                        /* [CELL_BATCH_ROWS_MAX] rows still running */
     float *scratch;                          /* the kernels' */
+    uint32_t turn; /* of member 0: steps run so far; odd ones take the panels backwards */
 };
 
 struct cell_program {

@@ -25,6 +25,7 @@ struct run {
     struct cell_batch *batch;
     struct cell_space *spaces;
     uint32_t members;
+    uint32_t turn;    /* of the first step */
     uint32_t stop[2]; /* by parity of the step; member 0 writes, all read behind a barrier */
 };
 
@@ -159,6 +160,7 @@ static void lstm(const struct view *view, const struct cell_program_op *op)
         .h_out = f32_out(view, op->out),
         .c_out = f32_out(view, op->lstm_c),
         .scratch = view->space->scratch,
+        .backwards = ((view->run->turn + view->step) & 1) != 0,
     };
     share(view, op->lstm.panels, &step.panel_first, &step.panel_end);
     view->program->kernels->lstm_step(&step);
@@ -385,7 +387,8 @@ void cell_run_batch(struct cell_program *program, const struct cell_rows *stores
                       .stores = stores,
                       .batch = batch,
                       .spaces = program->spaces[queue],
-                      .members = program->n_members[queue]};
+                      .members = program->n_members[queue],
+                      .turn = program->spaces[queue][0].turn};
     if (program->type->flops * batch->n_rows < SOLO_FLOPS) {
         run.members = 1;
     }
@@ -398,5 +401,6 @@ void cell_run_batch(struct cell_program *program, const struct cell_rows *stores
         struct cell_batch_row *row = &batch->rows[r];
         row->steps_done = row->steps < batch->steps_done ? row->steps : batch->steps_done;
     }
+    program->spaces[queue][0].turn += batch->steps_done;
     batch->status = BASE_OK;
 }
