@@ -139,8 +139,11 @@ LOADGEN_MAIN =
 
 # Without bench/main.c, which is BENCH_MAIN.
 BENCH_SRCS = \
+  bench/host.c \
+  bench/kernels.c \
+  bench/peak.c \
 
-BENCH_MAIN =
+BENCH_MAIN = bench/main.c
 
 # protoc-c turns proto/x.proto into "proto/x.pb-c.h" and its code.
 PROTO_SRCS = \

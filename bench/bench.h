@@ -1,0 +1,44 @@
+/* cellbatch-bench: what its subcommands share. One thread, beside the teams it starts. */
+#ifndef BENCH_BENCH_H
+#define BENCH_BENCH_H
+
+#include "base/buf.h"
+#include "base/status.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A subcommand: gets its own name as argv[0]; returns main()'s result. A row of the table in
+ * bench/main.c. */
+struct bench_command {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *help; /* one line */
+};
+
+int bench_kernels(int argc, char **argv);
+int bench_peak(int argc, char **argv);
+
+/* Processor, allowed CPUs, commit of the source tree ("unknown" outside of one), as one line of
+ * text or as the members of a JSON object, without braces. */
+void bench_host_text(struct base_buf *out);
+void bench_host_json(struct base_buf *out);
+
+/* One word of a comma-separated list, copied to out (cut at its end); returns where the rest
+ * begins, or NULL when text is at its end. */
+const char *bench_list_next(const char *text, char *out, size_t out_bytes);
+
+/* The value at `quantile` (0..1) of n numbers, which are sorted by it; n > 0. */
+double bench_quantile(double *numbers, uint32_t n, double quantile);
+
+/* ---- Peaks (bench/peak.c): fixed loops of instructions, of the calling core ------------------ */
+
+/* 10^9 multiply-add operations (2 each) a second of the instruction set, over about `ns` of time;
+ * 0 when this machine lacks it. */
+double bench_fma_gflops(const char *isa, uint64_t ns);
+
+/* 10^9 bytes a second read from `bytes` of memory, again and again, for about `ns`; 0 when out of
+ * memory. */
+double bench_read_gbytes(size_t bytes, uint64_t ns);
+
+#endif

@@ -1,0 +1,86 @@
+/* What a measurement must be kept with: the machine and the commit (of the tree it is run in); and
+ * small helpers. */
+#include "base/cpus.h"
+#include "bench/bench.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* First line of a command's output that starts with `start`, behind it, without its end of line. */
+static void read_line(FILE *from, const char *start, char *out, size_t out_bytes)
+{
+    char line[512];
+    (void)snprintf(out, out_bytes, "unknown");
+    while (from != NULL && fgets(line, sizeof(line), from) != NULL) {
+        if (strncmp(line, start, strlen(start)) == 0) {
+            const char *text = line + strlen(start);
+            text += strspn(text, " \t:");
+            (void)snprintf(out, out_bytes, "%.*s", (int)strcspn(text, "\n"), text);
+            return;
+        }
+    }
+}
+
+static void read_cpu(char *out, size_t out_bytes)
+{
+    FILE *file = fopen("/proc/cpuinfo", "re");
+    read_line(file, "model name", out, out_bytes);
+    if (file != NULL) {
+        (void)fclose(file);
+    }
+}
+
+static void read_commit(char *out, size_t out_bytes)
+{
+    // NOLINTNEXTLINE(cert-env33-c): a constant command of a tool for developers
+    FILE *git = popen("git rev-parse --short HEAD 2>/dev/null", "re");
+    read_line(git, "", out, out_bytes);
+    if (git != NULL) {
+        (void)pclose(git);
+    }
+}
+
+void bench_host_text(struct base_buf *out)
+{
+    char cpu[256];
+    char commit[64];
+    read_cpu(cpu, sizeof(cpu));
+    read_commit(commit, sizeof(commit));
+    base_buf_printf(out, "# %s, %u cpus allowed, commit %s\n", cpu, base_cpus_allowed(), commit);
+}
+
+void bench_host_json(struct base_buf *out)
+{
+    char cpu[256];
+    char commit[64];
+    read_cpu(cpu, sizeof(cpu));
+    read_commit(commit, sizeof(commit));
+    base_buf_text(out, "\"cpu\":");
+    base_buf_json_string(out, cpu, strlen(cpu));
+    base_buf_printf(out, ",\"cpus_allowed\":%u,\"commit\":", base_cpus_allowed());
+    base_buf_json_string(out, commit, strlen(commit));
+}
+
+const char *bench_list_next(const char *text, char *out, size_t out_bytes)
+{
+    if (text == NULL || *text == '\0') {
+        return NULL;
+    }
+    size_t length = strcspn(text, ",");
+    (void)snprintf(out, out_bytes, "%.*s", (int)length, text);
+    return text + length + (text[length] == ',');
+}
+
+static int compare(const void *a, const void *b)
+{
+    const double *x = a;
+    const double *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+double bench_quantile(double *numbers, uint32_t n, double quantile)
+{
+    qsort(numbers, n, sizeof(numbers[0]), compare);
+    return numbers[(uint32_t)((double)(n - 1) * quantile)];
+}

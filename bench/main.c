@@ -1,0 +1,35 @@
+/* cellbatch-bench: finds the subcommand and runs it. */
+#include "bench/bench.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct bench_command commands[] = {
+    {"kernels", bench_kernels, "speed of the cell kernels, beside the core's peak"},
+    {"peak", bench_peak, "multiply-add peak of a core, read bandwidth of caches and memory"},
+};
+enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
+
+static void print_help(FILE *to)
+{
+    (void)fputs("usage: cellbatch-bench COMMAND [--help | options]\n\ncommands:\n", to);
+    for (int i = 0; i < COMMANDS; i++) {
+        (void)fprintf(to, "  %-10s %s\n", commands[i].name, commands[i].help);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    if (argc >= 2 && strcmp(argv[1], "--help") == 0) {
+        print_help(stdout);
+        return EXIT_SUCCESS;
+    }
+    for (int i = 0; i < COMMANDS && argc >= 2; i++) {
+        if (strcmp(argv[1], commands[i].name) == 0) {
+            return commands[i].run(argc - 1, argv + 1);
+        }
+    }
+    print_help(stderr);
+    return 2;
+}

@@ -1,0 +1,225 @@
+/* Peaks of one core, from fixed loops of instructions: what a kernel can be measured against.
+ *
+ * The loops are written in assembly, so that no compiler changes them and no build flag is needed:
+ * 12 independent multiply-adds (enough to cover 4 to 5 cycles of latency on two units), or 8 loads
+ * a round. Each is repeated for a given time and the best piece counts: others only disturb. */
+#include "base/clock.h"
+#include "base/mem.h"
+#include "bench/bench.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef __x86_64__
+
+/* One multiply-add to each of 12 registers `r`0..11. */
+#    define FMA_ONE(op, r, i) op " %%" r "12, %%" r "13, %%" r #    i "\n\t"
+#    define FMA_12(op, r)                                                                          \
+        FMA_ONE(op, r, 0)                                                                          \
+        FMA_ONE(op, r, 1)                                                                          \
+        FMA_ONE(op, r, 2)                                                                          \
+        FMA_ONE(op, r, 3)                                                                          \
+        FMA_ONE(op, r, 4)                                                                          \
+        FMA_ONE(op, r, 5)                                                                          \
+        FMA_ONE(op, r, 6)                                                                          \
+        FMA_ONE(op, r, 7)                                                                          \
+        FMA_ONE(op, r, 8)                                                                          \
+        FMA_ONE(op, r, 9) FMA_ONE(op, r, 10) FMA_ONE(op, r, 11)
+
+#    define VECTORS_USED                                                                           \
+        "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10",   \
+            "xmm11", "xmm12", "xmm13"
+
+/* rounds x 24 multiply-adds over zeros. */
+#    define FMA_LOOP(op, r)                                                                        \
+        __asm__ volatile("vzeroall\n\t"                                                            \
+                         "1:\n\t" FMA_12(op, r) FMA_12(op, r) "dec %0\n\t"                         \
+                                                              "jnz 1b\n\t"                         \
+                                                              "vzeroupper"                         \
+                         : "+r"(rounds)                                                            \
+                         :                                                                         \
+                         : "cc", VECTORS_USED)
+
+/* 8 loads of `bytes` each from at on, until end. */
+#    define LOAD_ONE(r, bytes, i) "vmovaps " #    i "*" bytes "(%0), %%" r #    i "\n\t"
+#    define LOAD_LOOP(r, bytes)                                                                    \
+        __asm__ volatile("1:\n\t" LOAD_ONE(r, bytes, 0) LOAD_ONE(r, bytes, 1)                      \
+                             LOAD_ONE(r, bytes, 2) LOAD_ONE(r, bytes, 3) LOAD_ONE(r, bytes, 4)     \
+                                 LOAD_ONE(r, bytes, 5) LOAD_ONE(r, bytes, 6)                       \
+                                     LOAD_ONE(r, bytes, 7) "add $8*" bytes ", %0\n\t"              \
+                                                           "cmp %1, %0\n\t"                        \
+                                                           "jb 1b\n\t"                             \
+                                                           "vzeroupper"                            \
+                         : "+r"(at)                                                                \
+                         : "r"(end)                                                                \
+                         : "cc", "memory", VECTORS_USED)
+
+static void fma_zmm(uint64_t rounds)
+{
+    FMA_LOOP("vfmadd231ps", "zmm");
+}
+
+static void fma_ymm(uint64_t rounds)
+{
+    FMA_LOOP("vfmadd231ps", "ymm");
+}
+
+static void fma_one(uint64_t rounds)
+{
+    FMA_LOOP("vfmadd231ss", "xmm");
+}
+
+static void read_zmm(const uint8_t *at, const uint8_t *end)
+{
+    LOAD_LOOP("zmm", "64");
+}
+
+static void read_ymm(const uint8_t *at, const uint8_t *end)
+{
+    LOAD_LOOP("ymm", "32");
+}
+
+struct isa {
+    const char *name;
+    double lanes;
+    void (*fma)(uint64_t rounds);
+};
+
+static const struct isa isas[] = {
+    {"avx512", 16.0, fma_zmm},
+    {"avx2", 8.0, fma_ymm},
+    {"scalar", 1.0, fma_one},
+};
+enum { ISAS = sizeof(isas) / sizeof(isas[0]) };
+
+static bool has_avx512(void)
+{
+    return __builtin_cpu_supports("avx512f");
+}
+
+static bool has_isa(const struct isa *isa)
+{
+    bool has_fma = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    return has_fma && (isa->fma != fma_zmm || has_avx512());
+}
+
+double bench_fma_gflops(const char *isa, uint64_t ns)
+{
+    for (int i = 0; i < ISAS; i++) {
+        if (strcmp(isas[i].name, isa) != 0 || !has_isa(&isas[i])) {
+            continue;
+        }
+        const uint64_t rounds = 2000; // about 6 us, so that some pieces are undisturbed
+        double best = 0.0;
+        for (uint64_t start = base_now_ns(), now = start; now - start < ns;) {
+            isas[i].fma(rounds);
+            uint64_t end = base_now_ns();
+            double gflops = (double)rounds * 24 * 2 * isas[i].lanes / (double)(end - now);
+            best = gflops > best ? gflops : best;
+            now = end;
+        }
+        return best;
+    }
+    return 0.0;
+}
+
+double bench_read_gbytes(size_t bytes, uint64_t ns)
+{
+    if (!__builtin_cpu_supports("avx2")) {
+        return 0.0;
+    }
+    bytes = (bytes + 511) / 512 * 512;
+    uint8_t *memory = base_alloc_aligned(bytes, 4096);
+    if (memory == NULL) {
+        return 0.0;
+    }
+    memset(memory, 1, bytes); // or every page would be the same page of zeros
+    double best = 0.0;
+    const size_t repeats = bytes >= (1u << 20) ? 1 : (1u << 20) / bytes;
+    for (uint64_t start = base_now_ns(), now = start; now - start < ns;) {
+        for (size_t r = 0; r < repeats; r++) {
+            (has_avx512() ? read_zmm : read_ymm)(memory, memory + bytes);
+        }
+        uint64_t end = base_now_ns();
+        double gbytes = (double)(bytes * repeats) / (double)(end - now);
+        best = gbytes > best ? gbytes : best;
+        now = end;
+    }
+    base_free(memory);
+    return best;
+}
+
+#else
+
+double bench_fma_gflops(const char *isa, uint64_t ns)
+{
+    (void)isa;
+    (void)ns;
+    return 0.0;
+}
+
+double bench_read_gbytes(size_t bytes, uint64_t ns)
+{
+    (void)bytes;
+    (void)ns;
+    return 0.0;
+}
+
+#endif
+
+static const size_t sizes_kib[] = {16, 512, 2048, 8192, 262144};
+enum { SIZES = sizeof(sizes_kib) / sizeof(sizes_kib[0]) };
+static const char *const isa_names[] = {"avx512", "avx2", "scalar"};
+
+static void measure(struct base_buf *out, bool is_json, uint64_t ns)
+{
+    base_buf_text(out, is_json ? ",\"fma_gflops\":{" : "multiply-add, GFLOP/s of one core:");
+    for (int i = 0; i < 3; i++) {
+        base_buf_printf(out, is_json ? "%s\"%s\":%.1f" : "%s %s %.1f", is_json && i > 0 ? "," : "",
+                        isa_names[i], bench_fma_gflops(isa_names[i], ns));
+    }
+    base_buf_text(out, is_json ? "},\"read_gbytes\":{" : "\nread, GB/s of one core:");
+    for (int i = 0; i < SIZES; i++) {
+        base_buf_printf(out, is_json ? "%s\"%zu_kib\":%.1f" : "%s %zu_KiB %.1f",
+                        is_json && i > 0 ? "," : "", sizes_kib[i],
+                        bench_read_gbytes(sizes_kib[i] << 10, ns));
+    }
+    base_buf_text(out, is_json ? "}" : "\n");
+}
+
+int bench_peak(int argc, char **argv)
+{
+    static const struct option options[] = {{"json", no_argument, NULL, 'j'},
+                                            {"ms", required_argument, NULL, 'm'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {NULL, 0, NULL, 0}};
+    bool is_json = false;
+    uint64_t ms = 200;
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): one thread
+    for (int o = 0; (o = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        if (o == 'j') {
+            is_json = true;
+        } else if (o == 'm') {
+            ms = strtoull(optarg, NULL, 10);
+        } else {
+            (void)puts("usage: cellbatch-bench peak [--ms N] [--json]\n"
+                       "  --ms N   time of each measurement (default 200)");
+            return o == 'h' ? EXIT_SUCCESS : 2;
+        }
+    }
+    struct base_buf out;
+    base_buf_init(&out, 1u << 16);
+    if (is_json) {
+        base_buf_text(&out, "{");
+        bench_host_json(&out);
+    } else {
+        bench_host_text(&out);
+    }
+    measure(&out, is_json, ms * BASE_NS_PER_MS);
+    base_buf_text(&out, is_json ? "}\n" : "");
+    (void)fwrite(out.data, 1, out.length, stdout);
+    base_buf_release(&out);
+    return EXIT_SUCCESS;
+}
