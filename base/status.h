@@ -50,9 +50,8 @@ enum base_status base_fail(struct base_error *error, enum base_status status, co
 #define BASE_TRY(expr)                                                                             \
     do {                                                                                           \
         enum base_status base_try_status_ = (expr);                                                \
-        if (base_try_status_ != BASE_OK) {                                                         \
+        if (base_try_status_ != BASE_OK)                                                           \
             return base_try_status_;                                                               \
-        }                                                                                          \
     } while (0)
 
 #endif
