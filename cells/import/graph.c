@@ -55,18 +55,18 @@ void cell__fail(struct cell__import *im, enum base_status status, const char *fo
 /* ---- Arrays ------------------------------------------------------------------------------- */
 
 enum base_status cell__grow(struct cell__import *im, void **array, uint32_t *room, uint32_t used,
-                            size_t size, uint32_t limit, const char *what)
+                            size_t size, struct cell__limit limit)
 {
     base_assert(used <= *room);
     if (used < *room) {
         return BASE_OK;
     }
-    if (used >= limit) {
-        return base_fail(im->error, BASE_RESOURCE_EXHAUSTED, "the graph has more than %u %s", limit,
-                         what);
+    if (used >= limit.max) {
+        return base_fail(im->error, BASE_RESOURCE_EXHAUSTED, "the graph has more than %u %s",
+                         limit.max, limit.what);
     }
     uint32_t grown = *room == 0 ? 64 : *room * 2;
-    grown = grown < limit ? grown : limit;
+    grown = grown < limit.max ? grown : limit.max;
     void *larger = base_arena_array(im->arena, grown, size);
     if (larger == NULL) {
         return cell__no_memory(im);
@@ -115,7 +115,7 @@ enum base_status cell__value_named(struct cell__import *im, const char *name, ui
 {
     void *array = im->values;
     BASE_TRY(cell__grow(im, &array, &im->values_room, im->n_values, sizeof(*im->values),
-                        CELL__VALUES_MAX, "values"));
+                        (struct cell__limit){CELL__VALUES_MAX, "values"}));
     im->values = array;
     BASE_TRY(names_grow(im));
     uint32_t slot = name_slot(im, name);

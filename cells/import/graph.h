@@ -175,9 +175,15 @@ static inline enum base_status cell__no_memory(struct cell__import *im)
 
 /* ---- Memory and tables (graph.c) ---------------------------------------------------------- */
 
-/* Makes room for one more in an array of the import; limit is what the error names. */
+/* How many of what, at most. */
+struct cell__limit {
+    uint32_t max;
+    const char *what;
+};
+
+/* Makes room behind the `used` items of `size` bytes of an array of the import. */
 enum base_status cell__grow(struct cell__import *im, void **array, uint32_t *room, uint32_t used,
-                            size_t size, uint32_t limit, const char *what);
+                            size_t size, struct cell__limit limit);
 
 /* The value of this name, made when it is new. */
 enum base_status cell__value_named(struct cell__import *im, const char *name, uint32_t *out);

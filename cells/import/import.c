@@ -128,7 +128,7 @@ static enum base_status add_node(struct cell__import *im, const Onnx__NodeProto 
 {
     void *array = im->nodes;
     BASE_TRY(cell__grow(im, &array, &im->nodes_room, im->n_nodes, sizeof(*im->nodes),
-                        CELL__NODES_MAX, "nodes"));
+                        (struct cell__limit){CELL__NODES_MAX, "nodes"}));
     im->nodes = array;
     im->current = im->n_nodes++;
     struct cell__node *node = &im->nodes[im->current];
@@ -210,7 +210,9 @@ static enum base_status infer_node(struct cell__import *im, struct cell__node *n
     if (before == NULL) {
         im->error = &why;
         enum base_status status = check_node(im, node);
-        status = status == BASE_OK ? node->op->infer(im, node) : status;
+        if (status == BASE_OK && node->op != NULL) {
+            status = node->op->infer(im, node);
+        }
         im->error = outer;
         base_assert(status == BASE_OK || status == why.status);
         before = status == BASE_OK ? NULL : &why;
@@ -319,26 +321,32 @@ static enum base_status walk_node(struct cell__import *im, const Onnx__NodeProto
     return status;
 }
 
+/* The next node of the innermost graph: added, or, an If on a constant, entered. */
+static enum base_status walk_next(struct cell__import *im, struct frame *frames, uint32_t *depth)
+{
+    struct frame *frame = &frames[*depth - 1];
+    const Onnx__NodeProto *proto = frame->graph->node[frame->next++];
+    const Onnx__GraphProto *branch = is_if(proto) ? choose_branch(im, proto) : NULL;
+    if (branch == NULL || *depth == BRANCH_DEPTH_MAX) {
+        return walk_node(im, proto, NULL);
+    }
+    frames[(*depth)++] = (struct frame){.graph = branch, .branch_of = proto};
+    return read_constants(im, branch);
+}
+
 static enum base_status walk_graph(struct cell__import *im)
 {
     struct frame frames[BRANCH_DEPTH_MAX] = {{.graph = im->model->graph}};
     uint32_t depth = 1;
     while (depth > 0) {
-        struct frame *frame = &frames[depth - 1];
-        if (frame->next == frame->graph->n_node) {
-            depth--;
-            if (frame->branch_of != NULL) {
-                BASE_TRY(walk_node(im, frame->branch_of, frame->graph));
-            }
+        const struct frame *frame = &frames[depth - 1];
+        if (frame->next < frame->graph->n_node) {
+            BASE_TRY(walk_next(im, frames, &depth));
             continue;
         }
-        const Onnx__NodeProto *proto = frame->graph->node[frame->next++];
-        const Onnx__GraphProto *branch = is_if(proto) ? choose_branch(im, proto) : NULL;
-        if (branch != NULL && depth < BRANCH_DEPTH_MAX) {
-            BASE_TRY(read_constants(im, branch));
-            frames[depth++] = (struct frame){.graph = branch, .branch_of = proto};
-        } else {
-            BASE_TRY(walk_node(im, proto, NULL));
+        depth--;
+        if (frame->branch_of != NULL) {
+            BASE_TRY(walk_node(im, frame->branch_of, frame->graph));
         }
     }
     return BASE_OK;
@@ -359,6 +367,16 @@ static enum base_status need_value(struct cell__import *im, uint32_t v)
     return BASE_OK;
 }
 
+static enum base_status need_inputs(struct cell__import *im, const struct cell__node *node)
+{
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        if (cell__has_input(node, i)) {
+            BASE_TRY(need_value(im, node->inputs[i]));
+        }
+    }
+    return BASE_OK;
+}
+
 static enum base_status mark_needed_nodes(struct cell__import *im)
 {
     const Onnx__GraphProto *graph = im->model->graph;
@@ -373,11 +391,8 @@ static enum base_status mark_needed_nodes(struct cell__import *im)
         BASE_TRY(need_value(im, v));
     }
     for (uint32_t n = im->n_nodes; n-- > 0;) {
-        const struct cell__node *node = &im->nodes[n];
-        for (uint32_t i = 0; node->is_needed && i < node->n_inputs; i++) {
-            if (cell__has_input(node, i)) {
-                BASE_TRY(need_value(im, node->inputs[i]));
-            }
+        if (im->nodes[n].is_needed) {
+            BASE_TRY(need_inputs(im, &im->nodes[n]));
         }
     }
     return BASE_OK;

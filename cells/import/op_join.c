@@ -13,7 +13,7 @@
 static enum base_status fold_concat(struct cell__import *im, const struct cell__node *node,
                                     int64_t axis)
 {
-    const struct cell__tensor *parts[CELL__OPERANDS_MAX];
+    const struct cell__tensor *parts[CELL__OPERANDS_MAX] = {NULL};
     struct cell__tensor out;
     uint32_t k = 0;
     base_assert(node->n_inputs > 0);
@@ -83,6 +83,7 @@ enum base_status cell__infer_concat(struct cell__import *im, struct cell__node *
 static enum base_status row_concat(struct cell__import *im, const uint32_t *rows, uint32_t n,
                                    uint32_t *out)
 {
+    base_assert(n > 0);
     *out = rows[0];
     for (uint32_t i = 1; i < n;) {
         struct cell_op op = {.kind = CELL_OP_CONCAT, .n_operands = 1, .operands = {*out}};
@@ -104,7 +105,7 @@ enum base_status cell__lower_concat(struct cell__import *im, struct cell__node *
     int64_t attribute = 0;
     uint32_t axis = 0;
     uint32_t inner = 0;
-    uint32_t rows[CELL__OPERANDS_MAX];
+    uint32_t rows[CELL__OPERANDS_MAX] = {0};
     uint32_t row = CELL__NONE;
     const struct cell__shape *out = &cell__output(im, node, 0)->shape;
     BASE_TRY(cell__attr_int(im, node, "axis", 0, &attribute));

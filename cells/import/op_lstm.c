@@ -74,30 +74,35 @@ static enum base_status check_attributes(struct cell__import *im, const struct c
 
 /* ---- Weights ------------------------------------------------------------------------------ */
 
-/* Input i must be a constant float [1, rows, cols], or [1, cols] when rows is 0. */
+/* An input that must be a constant float [1, rows, cols], or [1, cols] when rows is 0. */
+struct weight_input {
+    uint32_t i;
+    const char *name;
+    int64_t rows, cols;
+};
+
 static enum base_status read_weight(struct cell__import *im, const struct cell__node *node,
-                                    uint32_t i, const char *name, int64_t rows, int64_t cols,
-                                    struct cell_weight *out)
+                                    struct weight_input wanted, struct cell_weight *out)
 {
-    uint32_t rank = rows == 0 ? 2 : 3;
-    if (!cell__has_input(node, i)) {
-        return cell__invalid(im, "input %s is missing", name);
+    uint32_t rank = wanted.rows == 0 ? 2 : 3;
+    if (!cell__has_input(node, wanted.i)) {
+        return cell__invalid(im, "input %s is missing", wanted.name);
     }
-    const struct cell__value *value = cell__input(im, node, i);
+    const struct cell__value *value = cell__input(im, node, wanted.i);
     if (value->kind != CELL__CONST) {
         return cell__refuse(im, "the weights %s depend on the request; they must be constants",
-                            name);
+                            wanted.name);
     }
     const struct cell__tensor *tensor = &value->tensor;
     if (tensor->dtype != CELL__F32 || tensor->rank != rank || tensor->dims[0] != 1 ||
-        tensor->dims[rank - 1] != cols || (rows != 0 && tensor->dims[1] != rows)) {
+        tensor->dims[rank - 1] != wanted.cols || (rank == 3 && tensor->dims[1] != wanted.rows)) {
         return cell__invalid(im,
                              "%s is not a float tensor of the shape that input and hidden size "
                              "ask for",
-                             name);
+                             wanted.name);
     }
-    *out = (struct cell_weight){CELL_F32, rows == 0 ? 1 : (uint32_t)rows, (uint32_t)cols,
-                                tensor->data};
+    uint32_t rows = rank == 3 ? (uint32_t)wanted.rows : 1;
+    *out = (struct cell_weight){CELL_F32, rows, (uint32_t)wanted.cols, tensor->data};
     return BASE_OK;
 }
 
@@ -119,10 +124,13 @@ static enum base_status read_weights(struct cell__import *im, const struct cell_
     }
     lstm->width = (uint32_t)width;
     lstm->hidden = (uint32_t)hidden;
-    BASE_TRY(read_weight(im, node, IN_W, "W", 4 * hidden, width, &lstm->w));
-    BASE_TRY(read_weight(im, node, IN_R, "R", 4 * hidden, hidden, &lstm->r));
+    struct weight_input w = {IN_W, "W", 4 * hidden, width};
+    struct weight_input r_input = {IN_R, "R", 4 * hidden, hidden};
+    struct weight_input b = {IN_B, "B", 0, 8 * hidden};
+    BASE_TRY(read_weight(im, node, w, &lstm->w));
+    BASE_TRY(read_weight(im, node, r_input, &lstm->r));
     if (cell__has_input(node, IN_B)) {
-        BASE_TRY(read_weight(im, node, IN_B, "B", 0, 8 * hidden, &lstm->b));
+        BASE_TRY(read_weight(im, node, b, &lstm->b));
     }
     return BASE_OK;
 }
@@ -238,7 +246,7 @@ enum base_status cell__infer_lstm(struct cell__import *im, struct cell__node *no
     BASE_TRY(set_outputs(im, node, &places, &lstm, &x->shape));
     void *array = im->lstms;
     BASE_TRY(cell__grow(im, &array, &im->lstms_room, im->n_lstms, sizeof(*im->lstms),
-                        CELL_STAGES_MAX, "LSTM nodes"));
+                        (struct cell__limit){CELL_STAGES_MAX, "LSTM nodes"}));
     im->lstms = array;
     node->lstm = im->n_lstms;
     im->lstms[im->n_lstms++] = lstm;
@@ -247,8 +255,19 @@ enum base_status cell__infer_lstm(struct cell__import *im, struct cell__node *no
 
 /* ---- Lowering ----------------------------------------------------------------------------- */
 
-/* The row of an initial state; NONE for zeros. A constant given for several rows of a batch must be
- * the same for all. */
+/* A constant state given for several rows of a batch must be the same for all. */
+static bool is_one_row(const struct cell__tensor *tensor, size_t width)
+{
+    const char *rows = tensor->data;
+    size_t bytes = width * sizeof(float);
+    bool is_one = true;
+    for (size_t i = 1; i < tensor->count / width; i++) {
+        is_one = is_one && memcmp(rows, rows + i * bytes, bytes) == 0;
+    }
+    return is_one;
+}
+
+/* The row of an initial state; NONE for zeros. */
 static enum base_status lower_state(struct cell__import *im, struct cell__lstm *lstm, uint32_t s)
 {
     lstm->init_rows[s] = CELL__NONE;
@@ -258,14 +277,11 @@ static enum base_status lower_state(struct cell__import *im, struct cell__lstm *
     const struct cell__value *value = &im->values[lstm->init_values[s]];
     uint32_t row = value->row;
     if (value->kind == CELL__CONST) {
-        const float *data = value->tensor.data;
-        for (size_t i = lstm->hidden; i < value->tensor.count; i++) {
-            if (memcmp(&data[i], &data[i % lstm->hidden], sizeof(*data)) != 0) {
-                return cell__refuse(im, "a constant initial state that differs along the batch");
-            }
+        struct cell_value state = {CELL_F32, lstm->hidden};
+        if (!is_one_row(&value->tensor, lstm->hidden)) {
+            return cell__refuse(im, "a constant initial state that differs along the batch");
         }
-        struct cell_value shape = {CELL_F32, lstm->hidden};
-        BASE_TRY(cell__row_const(im, shape, data, &row));
+        BASE_TRY(cell__row_const(im, state, value->tensor.data, &row));
     }
     if (cell__row_is_zero(im, row)) {
         return BASE_OK;

@@ -30,8 +30,8 @@ enum base_status cell__row_dtype(struct cell__import *im, enum cell__dtype dtype
 static enum base_status row_new(struct cell__import *im, const struct cell__row *row, uint32_t *out)
 {
     void *array = im->rows;
-    BASE_TRY(cell__grow(im, &array, &im->rows_room, im->n_rows, sizeof(*im->rows), CELL__ROWS_MAX,
-                        "row operations"));
+    BASE_TRY(cell__grow(im, &array, &im->rows_room, im->n_rows, sizeof(*im->rows),
+                        (struct cell__limit){CELL__ROWS_MAX, "row operations"}));
     im->rows = array;
     *out = im->n_rows++;
     im->rows[*out] = *row;

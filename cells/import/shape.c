@@ -14,7 +14,7 @@ enum base_status cell__atom_new(struct cell__import *im, int64_t size, uint32_t 
 {
     void *array = im->atoms;
     BASE_TRY(cell__grow(im, &array, &im->atoms_room, im->n_atoms, sizeof(*im->atoms),
-                        CELL__ATOMS_MAX, "dimensions"));
+                        (struct cell__limit){CELL__ATOMS_MAX, "dimensions"}));
     im->atoms = array;
     *out = im->n_atoms++;
     im->atoms[*out] = (struct cell__atom){.parent = *out, .size = size};

@@ -321,6 +321,19 @@ static enum base_status connect_chain(struct plans *plans, struct plan *stage)
     return BASE_OK;
 }
 
+static enum base_status connect_row(struct plans *plans, const struct cell__row *row)
+{
+    for (uint32_t i = 0; i < row->op.n_operands; i++) {
+        struct cell_source source;
+        uint32_t input = 0;
+        if (is_outside(plans->im, row->op.operands[i], row->stage)) {
+            BASE_TRY(source_of(plans, row->op.operands[i], &source));
+            BASE_TRY(add_input(plans, &plans->stages[row->stage], source, &input));
+        }
+    }
+    return BASE_OK;
+}
+
 /* Every edge between stages becomes an input here and an output there. */
 static enum base_status connect(struct plans *plans)
 {
@@ -331,14 +344,8 @@ static enum base_status connect(struct plans *plans)
         }
     }
     for (uint32_t r = 0; r < im->n_rows; r++) {
-        const struct cell__row *row = &im->rows[r];
-        for (uint32_t i = 0; row->stage != CELL__NONE && i < row->op.n_operands; i++) {
-            struct cell_source source;
-            uint32_t input = 0;
-            if (is_outside(im, row->op.operands[i], row->stage)) {
-                BASE_TRY(source_of(plans, row->op.operands[i], &source));
-                BASE_TRY(add_input(plans, &plans->stages[row->stage], source, &input));
-            }
+        if (im->rows[r].stage != CELL__NONE) {
+            BASE_TRY(connect_row(plans, &im->rows[r]));
         }
     }
     return BASE_OK;

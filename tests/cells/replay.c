@@ -63,6 +63,7 @@ static uint32_t length_of(const struct cell_model *model, const struct replay_te
     if (model->lengths_input < 0) {
         return (uint32_t)time;
     }
+    ck_assert_ptr_nonnull(inputs[model->lengths_input].data);
     double length = inputs[model->lengths_input].data[b];
     ck_assert(length >= 0 && length <= (double)time);
     return (uint32_t)length;
@@ -182,6 +183,7 @@ static void copy_outputs(const struct replay *replay, struct replay_tensor *outp
         for (int64_t t = 0; t < steps; t++) {
             const double *row = read_source(replay, &replay->model->output_sources[o], b, t);
             ck_assert_ptr_nonnull(row);
+            ck_assert_ptr_nonnull(outputs[o].data);
             memcpy(outputs[o].data + row_offset(shape, outputs[o].dims, b, t), row,
                    shape->width * sizeof(double));
         }
@@ -266,8 +268,8 @@ static void compare(const struct cell_model *model, const struct replay_tensor *
 
 void replay_golden(const struct cell_model *model, const json_t *golden_case, const char *what)
 {
-    struct replay_tensor inputs[CELL_TENSORS_MAX];
-    struct replay_tensor outputs[CELL_TENSORS_MAX];
+    struct replay_tensor inputs[CELL_TENSORS_MAX] = {{.rank = 0}};
+    struct replay_tensor outputs[CELL_TENSORS_MAX] = {{.rank = 0}};
     for (uint32_t i = 0; i < model->n_inputs; i++) {
         inputs[i] = read_tensor(json_object_get(golden_case, "inputs"), model->inputs[i].name);
     }
