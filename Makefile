@@ -112,6 +112,8 @@ SERVER_SRCS = \
   server/grpc/codec.c \
   server/grpc/contents.c \
   server/grpc/input.c \
+  server/grpc/methods.c \
+  server/grpc/models.c \
   server/grpc/parameters.c \
   server/grpc/reply.c \
   server/grpc/wire.c \

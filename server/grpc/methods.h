@@ -1,0 +1,67 @@
+/* The methods other than ModelInfer: each answers from core at once. Pure but for core; no gRPC in
+ * here. Loop thread. */
+#ifndef SERVER_GRPC_METHODS_H
+#define SERVER_GRPC_METHODS_H
+
+#include "server/core.h"
+#include "server/grpc/codec.h"
+
+#include <protobuf-c/protobuf-c.h>
+
+/* One call of a method: what it may read, and where its answer goes. */
+struct srv_grpc__ask {
+    const struct srv_core *core;
+    struct srv_grpc_query query;
+    struct base_arena *arena; /* holds the answer */
+    ProtobufCMessage *answer; /* set on BASE_OK */
+    struct base_error error;
+};
+
+struct srv_grpc__method {
+    const char *path;
+    enum base_status (*answer)(struct srv_grpc__ask *ask); /* NULL: ModelInfer */
+    uint32_t accepts; /* how many calls gRPC may hand over before the loop comes to ask for more */
+};
+
+#define SRV_GRPC__METHODS 10u
+
+extern const struct srv_grpc__method srv_grpc__methods[SRV_GRPC__METHODS];
+
+/* ---- Building answers ---- */
+
+enum base_status srv_grpc__no_memory(struct srv_grpc__ask *ask);
+
+/* variable := a new initialised message of its type in the arena; returns from the calling function
+ * when there is no memory. init is protobuf-c's function for the type. */
+#define SRV_GRPC__NEW(ask, variable, init)                                                         \
+    do {                                                                                           \
+        (variable) = base_arena_alloc((ask)->arena, sizeof *(variable));                           \
+        if ((variable) == NULL) {                                                                  \
+            return srv_grpc__no_memory(ask);                                                       \
+        }                                                                                          \
+        init(variable);                                                                            \
+    } while (0)
+
+/* variable := a new array of count zeroed elements, often pointers. */
+#define SRV_GRPC__NEW_ARRAY(ask, variable, count)                                                  \
+    do {                                                                                           \
+        size_t element_bytes_ = sizeof *(variable); /* NOLINT(bugprone-sizeof-expression) */       \
+        (variable) = base_arena_array((ask)->arena, (count), element_bytes_);                      \
+        if ((variable) == NULL) {                                                                  \
+            return srv_grpc__no_memory(ask);                                                       \
+        }                                                                                          \
+    } while (0)
+
+/* protobuf-c's strings are not const, so each is a copy. */
+enum base_status srv_grpc__copy_text(struct srv_grpc__ask *ask, const char *text, char **out);
+
+/* The model that query.first and query.second name; NOT_FOUND and the message otherwise. */
+enum base_status srv_grpc__find_model(struct srv_grpc__ask *ask, const struct srv_model **out);
+
+/* ---- Methods about one model, in models.c ---- */
+
+enum base_status srv_grpc__model_metadata(struct srv_grpc__ask *ask);
+enum base_status srv_grpc__model_config(struct srv_grpc__ask *ask);
+enum base_status srv_grpc__model_statistics(struct srv_grpc__ask *ask);
+
+#endif
