@@ -1,0 +1,125 @@
+/* Calls and the server they belong to, private to this folder.
+ *
+ * A call object goes round: free -> posted (gRPC may fill it) -> open -> free. All steps happen on
+ * the loop thread, except that the completion thread begins posted -> open: it owns the object from
+ * gRPC's event until its message to the loop. */
+#ifndef SERVER_GRPC_CALL_H
+#define SERVER_GRPC_CALL_H
+
+#include "base/event.h"
+#include "server/grpc/codec.h"
+#include "server/grpc/methods.h"
+#include "server/grpc/server.h"
+
+#include <grpc/grpc.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
+
+/* The object that holds a member. */
+#define SRV_GRPC__CONTAINER(pointer, type, member)                                                 \
+    ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
+
+/* What gRPC hands back. From the queue of accepts a completion thread takes it and calls
+ * happened(); for the batches of a call gRPC calls it itself, wherever they complete: most often on
+ * the loop thread, inside the call that started them. */
+struct srv_grpc__event {
+    grpc_completion_queue_functor functor; /* first: gRPC hands back a pointer to it */
+    void (*happened)(struct srv_grpc__event *event, bool ok);
+};
+
+void srv_grpc__event_init(struct srv_grpc__event *event,
+                          void (*happened)(struct srv_grpc__event *event, bool ok));
+
+struct srv_grpc__call {
+    struct srv_grpc *server;
+    const struct srv_grpc__method *method; /* what it is posted for; NULL: unknown methods */
+    struct srv_grpc__call *next;           /* in the free list */
+    struct base_message message;           /* to the loop: arrived, cancelled, finished; in turn */
+
+    /* Written by gRPC. */
+    grpc_call *call;
+    gpr_timespec deadline;
+    grpc_call_details details; /* unknown methods only */
+    grpc_metadata_array metadata;
+    grpc_byte_buffer *payload;
+    int cancelled;
+
+    struct srv_grpc__event arrived, closed, sent;
+    _Atomic uint32_t holds; /* what keeps it open: its batches, a message about a cancel */
+
+    grpc_slice body; /* the request message in one piece */
+    bool has_body;
+    bool running; /* between srv_request_start() and done */
+    enum base_status decoded;
+    struct base_error error;    /* of decoding */
+    grpc_byte_buffer *reply;    /* NULL until the first answer; then kept */
+    grpc_slice status_text;     /* until sent */
+    struct srv_request request; /* its arena serves the other methods too */
+};
+
+/* Accepts of one method. */
+struct srv_grpc__accepts {
+    void *registered; /* gRPC's handle of the method; NULL: unknown methods */
+    uint32_t missing; /* that are to be posted and found no free object */
+};
+
+struct srv_grpc {
+    struct srv_loop *loop;
+    struct srv_core *core;
+    struct srv_grpc_options options;
+    uint16_t port;
+    grpc_server *server;
+    grpc_completion_queue *accepts; /* polled by the completion threads */
+    grpc_completion_queue *batches; /* calls back, see struct srv_grpc__event */
+    struct srv_grpc__event batches_closed;
+    struct base_event closed; /* of batches */
+    pthread_t *threads;
+    uint32_t n_threads;
+
+    /* Loop thread. */
+    struct srv_grpc__call *calls; /* all objects */
+    struct srv_grpc__call *free;  /* last in, first out: the warmest first */
+    struct srv_grpc__accepts methods[SRV_GRPC__METHODS + 1]; /* the last: unknown methods */
+    uint32_t missing;                                        /* sum over methods */
+    struct srv_grpc_counts counts;
+
+    bool draining;
+    bool shut_down; /* gRPC has reported the end of its shutdown */
+    bool drained;
+    struct srv_grpc__event shutdown;
+    struct base_event abandoned; /* a failed start waits here for gRPC's report */
+    struct base_message drain_message;
+    void (*drain_done)(void *context);
+    void *drain_context;
+};
+
+/* ---- pool.c; loop thread ---- */
+
+/* Makes the objects; false when out of memory. */
+bool srv_grpc__pool_init(struct srv_grpc *server);
+
+/* After drain, or when nothing was posted. */
+void srv_grpc__pool_release(struct srv_grpc *server);
+
+/* Posts the first accepts of every method. */
+void srv_grpc__pool_start(struct srv_grpc *server);
+
+/* Posts another accept of the method that this call used up. */
+void srv_grpc__pool_replace(struct srv_grpc__call *call);
+
+/* Takes back an object that gRPC no longer knows, and looks whether it was the last. */
+void srv_grpc__pool_put(struct srv_grpc__call *call);
+
+/* ---- call.c ---- */
+
+/* The object's events and what it keeps for life. */
+void srv_grpc__call_init(struct srv_grpc__call *call, struct srv_grpc *server);
+void srv_grpc__call_release(struct srv_grpc__call *call);
+
+/* ---- server.c; loop thread ---- */
+
+/* Reports the end of the drain when nothing is left. */
+void srv_grpc__check_drained(struct srv_grpc *server);
+
+#endif

@@ -1,0 +1,66 @@
+/* The gRPC front end: GRPCInferenceService and grpc.health.v1.Health over the gRPC C core.
+ *
+ * Life: start, [serve], drain, [cancel_all], stop; all on the loop thread. docs/protocol.md says
+ * what clients may send and what they get. */
+#ifndef SERVER_GRPC_SERVER_H
+#define SERVER_GRPC_SERVER_H
+
+#include "base/status.h"
+#include "server/loop.h"
+#include "server/request.h"
+
+#include <stdint.h>
+
+struct srv_grpc;
+
+struct srv_grpc_options {
+    const char *address;        /* an IPv4 or IPv6 address */
+    uint16_t port;              /* 0: any free one */
+    uint32_t threads;           /* that read and decode requests */
+    uint32_t calls_max;         /* ModelInfer calls at a time; more are refused */
+    uint64_t calls_bytes_max;   /* bytes of their messages at a time; more are refused */
+    enum base_status busy;      /* the status of such refusals */
+    uint64_t message_bytes_max; /* a larger one is refused before it is read */
+    uint64_t request_bytes_max; /* budget of one request's arena: decoding, cells, outputs */
+    uint32_t
+        connection_streams_max;    /* calls at a time on one connection; more wait at the client */
+    uint32_t keepalive_ms;         /* how often a silent peer is pinged */
+    uint32_t keepalive_timeout_ms; /* and how long its answer may take */
+};
+
+/* The defaults: 127.0.0.1, any port, 1 thread, and limits as docs/protocol.md lists them. */
+void srv_grpc_options_init(struct srv_grpc_options *options);
+
+/* Listens and serves. loop and core outlive the server; strings are only read during the call.
+ * UNAVAILABLE: the address cannot be had, and why. RESOURCE_EXHAUSTED: no memory or threads. */
+enum base_status srv_grpc_start(const struct srv_grpc_options *options, struct srv_loop *loop,
+                                struct srv_core *core, struct srv_grpc **out,
+                                struct base_error *error) __attribute__((warn_unused_result));
+
+uint16_t srv_grpc_port(const struct srv_grpc *server);
+
+/* Stops listening and tells every peer to go away; calls that are here finish. done(context) comes
+ * on the loop thread, never from inside this call, when the last one has and every connection is
+ * closed. Once. */
+void srv_grpc_drain(struct srv_grpc *server, void (*done)(void *context), void *context);
+
+/* After drain: closes all connections, so that unfinished calls end as cancelled. */
+void srv_grpc_cancel_all(struct srv_grpc *server);
+
+/* After drain's done: joins the threads and frees all. */
+void srv_grpc_stop(struct srv_grpc *server);
+
+/* Exact counts: arrived = finished + open at any time on the loop thread. */
+struct srv_grpc_counts {
+    uint64_t arrived;                     /* calls handed to us by gRPC */
+    uint64_t finished;                    /* of these, those whose last batch is done */
+    uint64_t answered[BASE_STATUS_COUNT]; /* terminal statuses sent, one a call */
+    uint64_t cancelled;   /* closed by peer, deadline or cancel_all before the end */
+    uint32_t open;        /* calls that hold an object */
+    uint32_t infer_open;  /* ModelInfer calls among them */
+    uint64_t infer_bytes; /* bytes of their messages */
+    uint32_t objects, objects_free, objects_posted; /* = open + free + posted */
+};
+void srv_grpc_counts(const struct srv_grpc *server, struct srv_grpc_counts *counts);
+
+#endif

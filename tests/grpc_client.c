@@ -1,0 +1,169 @@
+/* A blocking gRPC client: each call has a completion queue of its own, which its waiter polls. */
+#include "tests/grpc_client.h"
+
+#include "base/assert.h"
+
+#include <grpc/byte_buffer.h>
+#include <grpc/byte_buffer_reader.h>
+#include <grpc/compression.h>
+#include <grpc/grpc.h>
+#include <grpc/grpc_security.h>
+#include <grpc/slice.h>
+#include <grpc/support/alloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct grpc_client {
+    grpc_channel *channel;
+};
+
+struct grpc_client_call {
+    grpc_completion_queue *queue;
+    grpc_call *call;
+    grpc_metadata_array initial, trailing;
+    grpc_byte_buffer *request, *response;
+    grpc_status_code status;
+    grpc_slice details;
+};
+
+static grpc_arg int_arg(const char *name, int value)
+{
+    grpc_arg arg = {.type = GRPC_ARG_INTEGER};
+    memcpy(&arg.key, &name, sizeof name);
+    arg.value.integer = value;
+    return arg;
+}
+
+static struct grpc_client *create(uint16_t port, grpc_compression_algorithm algorithm)
+{
+    grpc_init();
+    struct grpc_client *client = calloc(1, sizeof *client);
+    base_assert(client != NULL);
+    char target[64];
+    snprintf(target, sizeof target, "127.0.0.1:%u", port);
+    grpc_arg list[] = {
+        int_arg(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, -1),
+        int_arg(GRPC_ARG_MAX_SEND_MESSAGE_LENGTH, -1),
+        int_arg(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1),
+        int_arg(GRPC_ARG_ENABLE_RETRIES, 0),
+        int_arg(GRPC_ARG_ENABLE_HTTP_PROXY, 0),
+        int_arg(GRPC_COMPRESSION_CHANNEL_DEFAULT_ALGORITHM, (int)algorithm),
+    };
+    grpc_channel_args args = {sizeof list / sizeof list[0], list};
+    grpc_channel_credentials *open = grpc_insecure_credentials_create();
+    client->channel = grpc_channel_create(target, open, &args);
+    grpc_channel_credentials_release(open);
+    base_assert(client->channel != NULL);
+    return client;
+}
+
+struct grpc_client *grpc_client_create(uint16_t port)
+{
+    return create(port, GRPC_COMPRESS_NONE);
+}
+
+struct grpc_client *grpc_client_create_compressing(uint16_t port)
+{
+    return create(port, GRPC_COMPRESS_GZIP);
+}
+
+void grpc_client_free(struct grpc_client *client)
+{
+    grpc_channel_destroy(client->channel);
+    free(client);
+    grpc_shutdown();
+}
+
+struct grpc_client_call *grpc_client_start(struct grpc_client *client, const char *path,
+                                           const void *bytes, size_t length, uint32_t timeout_ms)
+{
+    struct grpc_client_call *call = calloc(1, sizeof *call);
+    base_assert(call != NULL);
+    call->queue = grpc_completion_queue_create_for_pluck(NULL);
+    gpr_timespec deadline = timeout_ms == 0
+                                ? gpr_inf_future(GPR_CLOCK_MONOTONIC)
+                                : gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                                               gpr_time_from_millis(timeout_ms, GPR_TIMESPAN));
+    grpc_slice method = grpc_slice_from_copied_string(path);
+    call->call = grpc_channel_create_call(client->channel, NULL, GRPC_PROPAGATE_DEFAULTS,
+                                          call->queue, method, NULL, deadline, NULL);
+    grpc_slice_unref(method);
+    base_assert(call->call != NULL);
+    grpc_metadata_array_init(&call->initial);
+    grpc_metadata_array_init(&call->trailing);
+    grpc_slice slice = grpc_slice_from_copied_buffer(bytes, length);
+    call->request = grpc_raw_byte_buffer_create(&slice, 1);
+    grpc_slice_unref(slice);
+    grpc_op ops[6] = {
+        {.op = GRPC_OP_SEND_INITIAL_METADATA},  {.op = GRPC_OP_SEND_MESSAGE},
+        {.op = GRPC_OP_SEND_CLOSE_FROM_CLIENT}, {.op = GRPC_OP_RECV_INITIAL_METADATA},
+        {.op = GRPC_OP_RECV_MESSAGE},           {.op = GRPC_OP_RECV_STATUS_ON_CLIENT},
+    };
+    ops[1].data.send_message.send_message = call->request;
+    ops[3].data.recv_initial_metadata.recv_initial_metadata = &call->initial;
+    ops[4].data.recv_message.recv_message = &call->response;
+    ops[5].data.recv_status_on_client.trailing_metadata = &call->trailing;
+    ops[5].data.recv_status_on_client.status = &call->status;
+    ops[5].data.recv_status_on_client.status_details = &call->details;
+    grpc_call_error error = grpc_call_start_batch(call->call, ops, 6, call, NULL);
+    base_assert(error == GRPC_CALL_OK);
+    return call;
+}
+
+void grpc_client_cancel(struct grpc_client_call *call)
+{
+    grpc_call_cancel(call->call, NULL);
+}
+
+static void take_response(struct grpc_client_call *call, struct grpc_client_reply *reply)
+{
+    grpc_byte_buffer_reader reader;
+    int readable = grpc_byte_buffer_reader_init(&reader, call->response);
+    base_assert(readable != 0);
+    grpc_slice slice = grpc_byte_buffer_reader_readall(&reader);
+    reply->length = GRPC_SLICE_LENGTH(slice);
+    reply->bytes = malloc(reply->length + 1);
+    base_assert(reply->bytes != NULL);
+    memcpy(reply->bytes, GRPC_SLICE_START_PTR(slice), reply->length);
+    grpc_slice_unref(slice);
+    grpc_byte_buffer_reader_destroy(&reader);
+    grpc_byte_buffer_destroy(call->response);
+}
+
+void grpc_client_wait(struct grpc_client_call *call, struct grpc_client_reply *reply)
+{
+    grpc_event event =
+        grpc_completion_queue_pluck(call->queue, call, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
+    base_assert(event.type == GRPC_OP_COMPLETE);
+    *reply = (struct grpc_client_reply){.status = (int)call->status};
+    size_t length = GRPC_SLICE_LENGTH(call->details);
+    length = length < sizeof reply->message ? length : sizeof reply->message - 1;
+    if (length > 0) {
+        memcpy(reply->message, GRPC_SLICE_START_PTR(call->details), length);
+    }
+    if (call->response != NULL) {
+        take_response(call, reply);
+    }
+    grpc_slice_unref(call->details);
+    grpc_byte_buffer_destroy(call->request);
+    grpc_metadata_array_destroy(&call->initial);
+    grpc_metadata_array_destroy(&call->trailing);
+    grpc_call_unref(call->call);
+    grpc_completion_queue_shutdown(call->queue);
+    grpc_completion_queue_destroy(call->queue);
+    free(call);
+}
+
+int grpc_client_unary(struct grpc_client *client, const char *path, const void *bytes,
+                      size_t length, struct grpc_client_reply *reply)
+{
+    grpc_client_wait(grpc_client_start(client, path, bytes, length, 0), reply);
+    return reply->status;
+}
+
+void grpc_client_reply_release(struct grpc_client_reply *reply)
+{
+    free(reply->bytes);
+    reply->bytes = NULL;
+}

@@ -1,0 +1,254 @@
+/* A core without cells. Each running request has a timer for its pace and its deadline. */
+#include "tests/server/fake_core.h"
+
+#include "base/assert.h"
+#include "base/clock.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct srv_flight {
+    struct srv_core *core;
+    struct srv_request *request;
+    struct srv_flight *next, *previous;
+    uv_timer_t timer;
+    bool late; /* the timer is the deadline's */
+};
+
+static const struct cell_model sum_cells = {
+    .n_inputs = 1,
+    .n_outputs = 1,
+    .inputs = {{.name = "tokens",
+                .dtype = CELL_I64,
+                .rank = 2,
+                .dims = {CELL_DIM_ANY, CELL_DIM_ANY},
+                .time_axis = 1,
+                .width = 1}},
+    .outputs = {{.name = "sums",
+                 .dtype = CELL_F32,
+                 .rank = 2,
+                 .dims = {CELL_DIM_ANY, 2},
+                 .time_axis = -1,
+                 .width = 2}},
+    .lengths_input = -1,
+};
+
+void fake_core_init(struct srv_core *core, struct srv_loop *loop)
+{
+    memset(core, 0, sizeof *core);
+    core->loop = loop;
+    core->ready = true;
+    static const char *const versions[] = {"1", "1", "2"};
+    for (uint32_t i = 0; i < 3; i++) {
+        struct srv_model *model = &core->models[i];
+        strncpy(model->name, i == 0 ? "broken" : "sum", sizeof model->name - 1);
+        strncpy(model->version, versions[i], sizeof model->version - 1);
+        model->state = i == 0 ? SRV_MODEL_UNAVAILABLE : SRV_MODEL_READY;
+        model->cells = i == 0 ? NULL : &sum_cells;
+    }
+    strncpy(core->models[0].reason, "no such operator", sizeof core->models[0].reason - 1);
+}
+
+bool srv_core_is_ready(const struct srv_core *core)
+{
+    return core->ready && !core->draining;
+}
+
+bool srv_core_is_draining(const struct srv_core *core)
+{
+    return core->draining;
+}
+
+uint32_t srv_core_models(const struct srv_core *core)
+{
+    (void)core;
+    return 3;
+}
+
+const struct srv_model *srv_core_model_at(const struct srv_core *core, uint32_t index)
+{
+    base_assert(index < 3);
+    return &core->models[index];
+}
+
+enum base_status srv_core_find_model(const struct srv_core *core, const char *name,
+                                     const char *version, const struct srv_model **out,
+                                     struct base_error *error)
+{
+    *out = NULL;
+    for (uint32_t i = 0; i < 3; i++) {
+        const struct srv_model *model = &core->models[i];
+        if (strcmp(model->name, name) == 0 &&
+            (version[0] == 0 || strcmp(model->version, version) == 0)) {
+            *out = model;
+        }
+    }
+    return *out != NULL ? BASE_OK
+                        : base_fail(error, BASE_NOT_FOUND, "model '%s' version '%s' is not here",
+                                    name, version);
+}
+
+const struct srv_counters *srv_core_counters(const struct srv_core *core)
+{
+    return &core->counters;
+}
+
+void srv_core_count_refused(struct srv_core *core, enum srv_protocol protocol,
+                            enum base_status status)
+{
+    core->counters.requests_total[protocol][status]++;
+}
+
+void srv_core_write_metrics(const struct srv_core *core, struct base_buf *out)
+{
+    (void)core;
+    base_buf_text(out, "# fake\n");
+}
+
+/* ---- Requests ---- */
+
+static void answer(struct srv_core *core, struct srv_request *request, enum base_status status)
+{
+    const char *id = request->id;
+    if (status != BASE_OK) {
+        base_fail(&request->error, status, "%s%s%sfake %s", id[0] != 0 ? "[request id: " : "", id,
+                  id[0] != 0 ? "] " : "", base_status_text(status));
+    }
+    core->counters.requests_total[request->protocol][status]++;
+    request->done(request);
+}
+
+/* sums [rows, 2] from tokens [batch, time]. */
+static enum base_status compute(struct srv_core *core, struct srv_request *request)
+{
+    const struct srv_tensor *tokens = &request->inputs[0];
+    uint32_t batch = (uint32_t)tokens->shape[0];
+    uint32_t time = (uint32_t)tokens->shape[1];
+    uint32_t rows = core->answer_rows > 0 ? core->answer_rows : batch;
+    float *sums = base_arena_array(&request->arena, rows, 2 * sizeof sums[0]);
+    request->outputs = base_arena_array(&request->arena, 1, sizeof request->outputs[0]);
+    if (sums == NULL || request->outputs == NULL) {
+        return BASE_RESOURCE_EXHAUSTED;
+    }
+    for (uint32_t row = 0; row < rows && row < batch; row++) {
+        for (uint32_t step = 0; step < time; step++) {
+            int64_t token;
+            memcpy(&token, tokens->data + ((size_t)row * time + step) * sizeof token, sizeof token);
+            sums[2 * row] += (float)token;
+        }
+        sums[2 * row + 1] = (float)time;
+    }
+    request->outputs[0] = (struct srv_tensor){.name = "sums",
+                                              .datatype = "FP32",
+                                              .rank = 2,
+                                              .shape = {rows, 2},
+                                              .data = (const uint8_t *)sums,
+                                              .bytes = rows * 2 * sizeof sums[0]};
+    request->n_outputs = 1;
+    return BASE_OK;
+}
+
+static void timer_closed_cb(uv_handle_t *handle)
+{
+    free(handle->data);
+}
+
+/* Takes the flight from the list and answers its request. */
+static void land(struct srv_flight *flight, enum base_status status)
+{
+    struct srv_core *core = flight->core;
+    struct srv_request *request = flight->request;
+    if (flight->previous != NULL) {
+        flight->previous->next = flight->next;
+    } else {
+        core->first = flight->next;
+    }
+    if (flight->next != NULL) {
+        flight->next->previous = flight->previous;
+    }
+    core->running--;
+    uv_close(srv_uv_handle(&flight->timer), timer_closed_cb);
+    if (status == BASE_OK) {
+        status = core->fail != BASE_OK ? core->fail : compute(core, request);
+    }
+    answer(core, request, status);
+}
+
+static void timer_cb(uv_timer_t *timer)
+{
+    struct srv_flight *flight = timer->data;
+    land(flight, flight->late ? BASE_DEADLINE_EXCEEDED : BASE_OK);
+}
+
+static void take_off(struct srv_core *core, struct srv_request *request, uint64_t deadline_ns)
+{
+    struct srv_flight *flight = calloc(1, sizeof *flight);
+    base_assert(flight != NULL);
+    flight->core = core;
+    flight->request = request;
+    flight->next = core->first;
+    if (core->first != NULL) {
+        core->first->previous = flight;
+    }
+    core->first = flight;
+    core->running++;
+    request->flight = flight;
+    uv_timer_init(&core->loop->uv, &flight->timer);
+    flight->timer.data = flight;
+    uint64_t now_ns = srv_loop_update(core->loop);
+    uint64_t left_ns = deadline_ns > now_ns ? deadline_ns - now_ns : 0;
+    uint64_t left_ms = deadline_ns == BASE_NEVER ? UINT64_MAX : left_ns / BASE_NS_PER_MS + 1;
+    uint64_t pace_ms = core->pace == FAKE_HOLD ? UINT64_MAX : core->delay_ms;
+    flight->late = left_ms < pace_ms;
+    uint64_t wait_ms = flight->late ? left_ms : pace_ms;
+    uv_update_time(&core->loop->uv);
+    if (wait_ms != UINT64_MAX) {
+        uv_timer_start(&flight->timer, timer_cb, wait_ms, 0);
+    }
+}
+
+void srv_request_start(struct srv_core *core, struct srv_request *request)
+{
+    base_assert(srv_loop_is_owner(core->loop));
+    core->started++;
+    uint64_t deadline_ns = request->deadline_ns;
+    if (request->timeout_ns > 0) {
+        uint64_t end_ns = base_deadline_after(request->times.arrived_ns, request->timeout_ns);
+        deadline_ns = end_ns < deadline_ns ? end_ns : deadline_ns;
+    }
+    core->last_deadline_ns = request->deadline_ns;
+    core->last_timeout_ns = request->timeout_ns;
+    struct base_error error;
+    enum base_status status = srv_core_find_model(core, request->model_name, request->model_version,
+                                                  &request->model, &error);
+    if (status == BASE_OK && core->draining) {
+        status = BASE_UNAVAILABLE;
+    } else if (status == BASE_OK &&
+               (request->n_inputs != 1 || strcmp(request->inputs[0].name, "tokens") != 0 ||
+                request->inputs[0].rank != 2)) {
+        status = BASE_INVALID_ARGUMENT;
+    }
+    if (status != BASE_OK) {
+        answer(core, request, status);
+    } else if (core->pace != FAKE_AT_ONCE) {
+        take_off(core, request, core->ignore_deadlines ? BASE_NEVER : deadline_ns);
+    } else {
+        answer(core, request, core->fail != BASE_OK ? core->fail : compute(core, request));
+    }
+}
+
+void srv_request_cancel(struct srv_core *core, struct srv_request *request, enum base_status why)
+{
+    base_assert(srv_loop_is_owner(core->loop));
+    base_assert(request->flight != NULL);
+    core->cancels++;
+    core->last_cancel = why;
+    land(request->flight, why);
+}
+
+void fake_core_release(struct srv_core *core)
+{
+    while (core->first != NULL) {
+        land(core->first, BASE_OK);
+    }
+}
