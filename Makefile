@@ -249,6 +249,10 @@ FAKE_CORE_SUITES = \
   tests/server/test_grpc_life.c \
   tests/server/test_grpc_server.c \
 
+# Programs to be run by hand: make build/release/tests/server/grpc_rate
+FAKE_CORE_TOOLS = \
+  tests/server/grpc_rate.c \
+
 # Exit status 0 passes, 77 skips (last line: the reason), else fails. .sh runs under bash, .py under
 # the python of build/venv.
 TEST_SCRIPTS = \
@@ -425,7 +429,7 @@ $(OUT)/flags: FORCE
 -include $(patsubst %.o,%.d,$(call objects,$(BASE_SRCS) $(CONFIG_SRCS) $(CELLS_SRCS) \
   $(SCHEDULER_SRCS) $(WORKER_SRCS) $(SERVER_SRCS) $(SERVER_MAIN) $(LOADGEN_SRCS) $(LOADGEN_MAIN) \
   $(BENCH_SRCS) $(BENCH_MAIN) $(TEST_UTIL_SRCS) $(TEST_SUITES) \
-  $(FAKE_CORE_SRCS)))
+  $(FAKE_CORE_SRCS) $(FAKE_CORE_TOOLS)))
 
 # ---- Tests: `make test SUITE=test_ring` runs one --------------------------------------------
 
@@ -435,13 +439,14 @@ CHOSEN_SUITES  := $(call chosen,$(if $(filter tsan,$(BUILD)),\
   $(filter-out $(TSAN_EXCLUDED),$(TEST_SUITES)),$(TEST_SUITES)))
 CHOSEN_SCRIPTS := $(call chosen,$(TEST_SCRIPTS))
 TEST_PROGRAMS  := $(CHOSEN_SUITES:%.c=$(OUT)/%)
+TEST_TOOLS     := $(FAKE_CORE_TOOLS:%.c=$(OUT)/%)
 
 # Objects before archives, so that what a suite brings stands in for what the libraries have.
-$(TEST_PROGRAMS): %: %.o $(OUT)/libtestutil.a $(LIBLOADGEN) $(LIBBENCH) $(CORE_LIBS)
+$(TEST_PROGRAMS) $(TEST_TOOLS): %: %.o $(OUT)/libtestutil.a $(LIBLOADGEN) $(LIBBENCH) $(CORE_LIBS)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) $(filter %.o,$^) $(filter %.a,$^) $(TEST_LIBS) -ldl -lm -o $@
 
-$(FAKE_CORE_SUITES:%.c=$(OUT)/%): $(call objects,$(FAKE_CORE_SRCS))
+$(patsubst %.c,$(OUT)/%,$(FAKE_CORE_SUITES) $(FAKE_CORE_TOOLS)): $(call objects,$(FAKE_CORE_SRCS))
 
 test: deps ## build and run all suites; SUITE=test_ring for one
 	+$(Q)$(MAKE) --no-print-directory run-tests
