@@ -100,15 +100,13 @@ WORKER_SRCS = \
 
 # Without server/main.c, which is SERVER_MAIN.
 SERVER_SRCS = \
+  server/about.c \
+  server/check_model.c \
   server/core.c \
   server/core_metrics.c \
+  server/daemon.c \
   server/deadline.c \
   server/engine.c \
-  server/process.c \
-  server/repository.c \
-  server/validate.c \
-  server/warm.c \
-  server/about.c \
   server/grpc/call.c \
   server/grpc/codec.c \
   server/grpc/contents.c \
@@ -120,22 +118,26 @@ SERVER_SRCS = \
   server/grpc/reply.c \
   server/grpc/server.c \
   server/grpc/wire.c \
+  server/http/connection.c \
+  server/http/exchange.c \
   server/http/json.c \
   server/http/json_cut.c \
   server/http/json_data.c \
   server/http/json_write.c \
-  server/http/number.c \
-  server/http/connection.c \
-  server/http/exchange.c \
   server/http/listener.c \
+  server/http/number.c \
   server/http/pages.c \
   server/http/route.c \
   server/http/server.c \
   server/loop.c \
   server/metrics.c \
+  server/process.c \
+  server/repository.c \
   server/status.c \
+  server/validate.c \
+  server/warm.c \
 
-SERVER_MAIN =
+SERVER_MAIN = server/main.c
 
 # Without loadgen/main.c, which is LOADGEN_MAIN.
 LOADGEN_SRCS = \

@@ -152,14 +152,11 @@ static enum base_status load_version(struct loading *loading, const char *folder
     }
     enum base_status status = load_cells(loading, file, name, &cells, &why);
     if (status != BASE_OK) {
-        // The importer names the file where it read one; make sure that every error does.
-        const char *prefix = strstr(why.message, file) == NULL ? file : "";
         if (loading->options->exit_on_error) {
-            return base_fail(error, status, "%s%s%s", prefix, prefix[0] != '\0' ? ": " : "",
-                             why.message);
+            return base_fail(error, status, "%.150s: %s", file, why.message);
         }
-        log_error("models", "model %s version %s is unavailable: %s%s%s", name, version, prefix,
-                  prefix[0] != '\0' ? ": " : "", why.message);
+        log_error("models", "model %s version %s is unavailable: %s: %s", name, version, file,
+                  why.message);
     }
     struct srv_model_source source = {.name = name,
                                       .version = version,

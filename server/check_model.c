@@ -1,0 +1,152 @@
+/* Describing models without serving them: they are loaded as the server would and their tensors
+ * and stages written out. Any thread; nothing stays. */
+#include "server/check_model.h"
+
+#include "base/mem.h"
+#include "cells/model.h"
+#include "server/about.h"
+
+#include <dirent.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define PATH_BYTES  4096
+#define DEPTH_MAX   3u /* repository / model / version */
+#define FOLDERS_MAX 4096u
+
+static void write_tensor(struct base_buf *out, const char *what, const struct cell_tensor *tensor)
+{
+    base_buf_printf(out, "  %-7s %s %s [", what, tensor->name, srv_about_datatype(tensor->dtype));
+    for (uint32_t d = 0; d < tensor->rank; d++) {
+        base_buf_text(out, d > 0 ? ", " : "");
+        if (tensor->dims[d] != CELL_DIM_ANY) {
+            base_buf_printf(out, "%" PRId64, tensor->dims[d]);
+        } else {
+            base_buf_text(out, tensor->batch_axis == (int32_t)d ? "batch" : "time");
+        }
+    }
+    base_buf_text(out, "]");
+    if (tensor->id_bound > 0) {
+        base_buf_printf(out, ", ids 0..%" PRId64, tensor->id_bound - 1);
+    }
+    base_buf_text(out, tensor->optional ? ", optional\n" : "\n");
+}
+
+static void write_stage(struct base_buf *out, uint32_t index, const struct cell_stage *stage)
+{
+    static const char *const kinds[] = {"once", "at each step", "chain"};
+    const struct cell_type *type = stage->type;
+    base_buf_printf(out, "  stage %u %s (%s):", index, type->name, kinds[stage->kind]);
+    for (uint32_t i = 0; i < type->def.n_ops; i++) {
+        base_buf_printf(out, " %s", cell_op_name(type->def.ops[i].kind));
+    }
+    base_buf_printf(out, "; %" PRIu64 " weight bytes, %" PRIu64 " flops a row and step\n",
+                    type->weight_bytes, type->flops);
+}
+
+static enum base_status check_file(const char *path, struct base_buf *out, struct base_error *error)
+{
+    struct cell_registry *registry = NULL;
+    struct cell_model *model = NULL;
+    if (cell_registry_create(&registry) != BASE_OK) {
+        return base_fail(error, BASE_RESOURCE_EXHAUSTED, "out of memory");
+    }
+    struct base_error why = {.status = BASE_OK};
+    enum base_status status = cell_model_load(registry, path, "model", &model, &why);
+    if (status == BASE_OK) {
+        base_buf_printf(out, "%s: ok, %s, %" PRIu64 " bytes\n", path,
+                        model->producer[0] != '\0' ? model->producer : "producer not stated",
+                        model->file_bytes);
+        for (uint32_t i = 0; i < model->n_inputs; i++) {
+            write_tensor(out, "input", &model->inputs[i]);
+        }
+        for (uint32_t i = 0; i < model->n_outputs; i++) {
+            write_tensor(out, "output", &model->outputs[i]);
+        }
+        for (uint32_t i = 0; i < model->n_stages; i++) {
+            write_stage(out, i, &model->stages[i]);
+        }
+        cell_model_free(registry, model);
+    } else {
+        base_fail(error, status, "%.150s: %s", path, why.message);
+    }
+    cell_registry_free(registry);
+    return status;
+}
+
+/* Folders still to look at, breadth first. */
+struct walk {
+    char (*paths)[PATH_BYTES];
+    uint32_t depths[FOLDERS_MAX];
+    uint32_t next, count, files;
+};
+
+/* One entry of a folder: a model file is checked, a folder is looked at later. */
+static enum base_status visit(struct walk *walk, const char *path, uint32_t depth,
+                              struct base_buf *out, struct base_error *error)
+{
+    struct stat info;
+    if (stat(path, &info) != 0) {
+        return base_fail(error, BASE_NOT_FOUND, "%s: no such file or folder", path);
+    }
+    size_t length = strlen(path);
+    if (S_ISREG(info.st_mode)) {
+        if (depth > 0 && (length < 5 || strcmp(path + length - 5, ".onnx") != 0)) {
+            return BASE_OK;
+        }
+        walk->files++;
+        return check_file(path, out, error);
+    }
+    if (S_ISDIR(info.st_mode) && depth <= DEPTH_MAX && walk->count < FOLDERS_MAX) {
+        snprintf(walk->paths[walk->count], PATH_BYTES, "%s", path);
+        walk->depths[walk->count++] = depth;
+    }
+    return BASE_OK;
+}
+
+static enum base_status visit_folder(struct walk *walk, const char *path, uint32_t depth,
+                                     struct base_buf *out, struct base_error *error)
+{
+    struct dirent **entries = NULL;
+    int n = scandir(path, &entries, NULL, alphasort);
+    enum base_status status = BASE_OK;
+    if (n < 0) {
+        return base_fail(error, BASE_NOT_FOUND, "%s: cannot be read", path);
+    }
+    for (int i = 0; i < n; i++) {
+        char full[PATH_BYTES];
+        int length = snprintf(full, sizeof(full), "%s/%s", path, entries[i]->d_name);
+        if (status == BASE_OK && entries[i]->d_name[0] != '.' && length < PATH_BYTES) {
+            status = visit(walk, full, depth + 1, out, error);
+        }
+        free(entries[i]); // scandir's own
+    }
+    free((void *)entries);
+    return status;
+}
+
+enum base_status srv_check_model(const char *path, struct base_buf *out, struct base_error *error)
+{
+    struct walk *walk = base_alloc(sizeof(*walk));
+    char(*paths)[PATH_BYTES] = base_alloc_array(FOLDERS_MAX, PATH_BYTES);
+    enum base_status status = BASE_OK;
+    if (walk == NULL || paths == NULL) {
+        status = base_fail(error, BASE_RESOURCE_EXHAUSTED, "out of memory");
+    } else {
+        walk->paths = paths;
+        status = visit(walk, path, 0, out, error);
+        while (status == BASE_OK && walk->next < walk->count) {
+            uint32_t at = walk->next++;
+            status = visit_folder(walk, paths[at], walk->depths[at], out, error);
+        }
+        if (status == BASE_OK && walk->files == 0) {
+            status = base_fail(error, BASE_NOT_FOUND, "%s: no model file in it", path);
+        }
+    }
+    base_free(paths);
+    base_free(walk);
+    return status;
+}

@@ -1,0 +1,343 @@
+/* Wiring and shutdown order. All on the loop thread; each step of the drain is one callback. */
+#include "server/daemon.h"
+
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/cpus.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/process.h"
+#include "server/about.h"
+#include "server/core.h"
+#include "server/engine.h"
+#include "server/grpc/server.h"
+#include "server/http/server.h"
+#include "server/loop.h"
+#include "server/repository.h"
+
+#include <signal.h>
+#include <stdio.h>
+
+/* How long clients may take to read their last answers once all are given. */
+#define CLOSE_GRACE_MS 2000
+
+enum daemon_phase { SERVING, DELAYING, DRAINING, CLOSING };
+
+struct daemon {
+    const struct cfg_config *config;
+    struct srv_loop loop;
+    struct srv_engine *engine;
+    struct srv_core *core;
+    struct srv_grpc *grpc; /* NULL when not allowed */
+    struct srv_http *http;
+    uv_signal_t sigterm, sigint;
+    uv_timer_t timer; /* drain_delay, then exit_timeout */
+    enum daemon_phase phase;
+    uint32_t front_ends_open;
+    bool engine_running;
+};
+
+/* ---- The start block ---- */
+
+static void print_models(const struct daemon *daemon)
+{
+    for (uint32_t i = 0; i < srv_core_models(daemon->core); i++) {
+        const struct srv_model *model = srv_core_model_at(daemon->core, i);
+        fprintf(stderr, "  model     %s version %s: %s%s%s\n", model->name, model->version,
+                model->state == SRV_MODEL_READY ? "ready" : "unavailable",
+                model->reason[0] != '\0' ? ": " : "", model->reason);
+    }
+}
+
+static void print_block(const struct daemon *daemon)
+{
+    const struct cfg_config *config = daemon->config;
+    fprintf(stderr, "%s %s\n", SRV_ABOUT_NAME, SRV_ABOUT_VERSION);
+    fprintf(stderr, "  cpus      %u allowed\n", base_cpus_allowed());
+    fprintf(stderr, "  device    %s\n", srv_engine_description(daemon->engine));
+    fprintf(stderr, "  threads   %u computing in %u team%s, 1 loop, %u gRPC\n", cfg_threads(config),
+            config->teams, config->teams > 1 ? "s" : "", config->grpc_threads);
+    print_models(daemon);
+    if (daemon->grpc != NULL) {
+        fprintf(stderr, "  grpc      %s:%u\n", config->grpc_address, srv_grpc_port(daemon->grpc));
+    }
+    if (daemon->http != NULL && config->allow_http) {
+        fprintf(stderr, "  http      http://%s:%u\n", config->http_address,
+                srv_http_port(daemon->http));
+    }
+    if (daemon->http != NULL && config->allow_metrics) {
+        fprintf(stderr, "  metrics   http://%s:%u/metrics\n", config->metrics_address,
+                srv_http_metrics_port(daemon->http));
+    }
+}
+
+static void warmed(void *context)
+{
+    struct daemon *daemon = context;
+    if (daemon->phase != SERVING) {
+        return; // a signal came first
+    }
+    print_block(daemon);
+    log_info("daemon", "%s", srv_core_is_ready(daemon->core) ? "ready" : "serving, not ready");
+}
+
+/* ---- Stopping ---- */
+
+static void closed_all(struct daemon *daemon)
+{
+    if (daemon->http != NULL) {
+        srv_http_stop(daemon->http); // ends once its handles are closed, so before the loop's end
+    }
+    if (daemon->core != NULL) {
+        srv_core_close(daemon->core);
+    }
+    uv_close(srv_uv_handle(&daemon->sigterm), NULL);
+    uv_close(srv_uv_handle(&daemon->sigint), NULL);
+    uv_close(srv_uv_handle(&daemon->timer), NULL);
+    srv_loop_stop(&daemon->loop);
+}
+
+static void front_end_closed(void *context)
+{
+    struct daemon *daemon = context;
+    base_assert(daemon->front_ends_open > 0);
+    if (--daemon->front_ends_open == 0) {
+        closed_all(daemon);
+    }
+}
+
+static void grace_over(uv_timer_t *timer)
+{
+    struct daemon *daemon = timer->data;
+    log_warn("daemon", "closing connections that are still open");
+    if (daemon->http != NULL) {
+        srv_http_cancel_all(daemon->http);
+    }
+    if (daemon->grpc != NULL) {
+        srv_grpc_cancel_all(daemon->grpc);
+    }
+}
+
+/* Nothing is inside any more: only connections are left. */
+static void core_idle(void *context)
+{
+    struct daemon *daemon = context;
+    daemon->phase = CLOSING;
+    log_info("daemon", "closing connections");
+    uv_timer_start(&daemon->timer, grace_over, CLOSE_GRACE_MS, CLOSE_GRACE_MS);
+    daemon->front_ends_open = (daemon->grpc != NULL ? 1u : 0u) + (daemon->http != NULL ? 1u : 0u);
+    if (daemon->front_ends_open == 0) {
+        closed_all(daemon);
+        return;
+    }
+    if (daemon->http != NULL) {
+        srv_http_drain(daemon->http, front_end_closed, daemon);
+    }
+    if (daemon->grpc != NULL) {
+        srv_grpc_drain(daemon->grpc, front_end_closed, daemon);
+    }
+}
+
+static void exit_timeout(uv_timer_t *timer)
+{
+    struct daemon *daemon = timer->data;
+    const struct srv_counters *counters = srv_core_counters(daemon->core);
+    log_warn("daemon", "time is up: failing %u running and %u waiting requests",
+             counters->requests_running, counters->requests_waiting);
+    srv_core_cancel_all(daemon->core);
+}
+
+static uint64_t ms_of(uint64_t ns)
+{
+    return (ns + BASE_NS_PER_MS - 1) / BASE_NS_PER_MS;
+}
+
+static void start_draining(struct daemon *daemon)
+{
+    daemon->phase = DRAINING;
+    srv_core_refuse_new(daemon->core);
+    const struct srv_counters *counters = srv_core_counters(daemon->core);
+    log_info("daemon", "draining running=%u waiting=%u", counters->requests_running,
+             counters->requests_waiting);
+    uv_timer_start(&daemon->timer, exit_timeout, ms_of(daemon->config->exit_timeout_secs), 0);
+    srv_core_when_idle(daemon->core, core_idle, daemon);
+}
+
+static void delay_over(uv_timer_t *timer)
+{
+    start_draining(timer->data);
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+    struct daemon *daemon = handle->data;
+    log_info("daemon", "signal %s", number == SIGTERM ? "SIGTERM" : "SIGINT");
+    switch (daemon->phase) {
+    case SERVING:
+        srv_core_set_stopping(daemon->core);
+        daemon->phase = DELAYING;
+        if (number == SIGTERM && daemon->config->drain_delay > 0) {
+            uv_timer_start(&daemon->timer, delay_over, ms_of(daemon->config->drain_delay), 0);
+        } else {
+            start_draining(daemon);
+        }
+        break;
+    case DELAYING:
+        start_draining(daemon);
+        srv_core_cancel_all(daemon->core);
+        break;
+    case DRAINING:
+        srv_core_cancel_all(daemon->core);
+        break;
+    case CLOSING:
+        grace_over(&daemon->timer);
+        break;
+    }
+}
+
+/* ---- Starting ---- */
+
+static void handles_init(struct daemon *daemon)
+{
+    uv_timer_init(&daemon->loop.uv, &daemon->timer);
+    uv_signal_init(&daemon->loop.uv, &daemon->sigterm);
+    uv_signal_init(&daemon->loop.uv, &daemon->sigint);
+    daemon->timer.data = daemon;
+    daemon->sigterm.data = daemon;
+    daemon->sigint.data = daemon;
+    uv_signal_start(&daemon->sigterm, on_signal, SIGTERM);
+    uv_signal_start(&daemon->sigint, on_signal, SIGINT);
+}
+
+static enum base_status engine_open(struct daemon *daemon, struct base_error *error)
+{
+    const struct cfg_config *config = daemon->config;
+    struct srv_engine_options options;
+    srv_engine_options_init(&options);
+    options.backend = cell_backend_find(config->backend);
+    if (options.backend == NULL) {
+        return base_fail(error, BASE_INVALID_ARGUMENT, "no backend '%s' in this program",
+                         config->backend);
+    }
+    options.isa = config->isa;
+    options.teams = config->teams;
+    options.team_threads = cfg_threads(config) / config->teams;
+    options.spin_ns = config->spin_us * BASE_NS_PER_US;
+    options.pin = config->pin_threads;
+    options.rows = config->rows;
+    options.batch_rows_max = config->max_batch_rows;
+    options.tasks_max = config->max_tasks_to_submit;
+    options.run_steps_max = config->max_run_steps;
+    return srv_engine_create(&options, &daemon->engine, error);
+}
+
+static enum base_status core_open(struct daemon *daemon, struct base_error *error)
+{
+    const struct cfg_config *config = daemon->config;
+    struct srv_core_options options = {.queue_max = config->queue_max,
+                                       .queue_full_status = cfg_queue_full_status(config),
+                                       .sequence_length_max = config->max_sequence_length,
+                                       .strict_readiness = config->strict_readiness};
+    if (srv_core_create(&daemon->loop, daemon->engine, &options, &daemon->core) != BASE_OK) {
+        return base_fail(error, BASE_RESOURCE_EXHAUSTED, "out of memory");
+    }
+    struct srv_repository_options repository = {.path = config->model_repository,
+                                                .n_names = config->load_model.count,
+                                                .names = config->load_model.names,
+                                                .exit_on_error = config->exit_on_error};
+    return srv_repository_load(&repository, daemon->core, daemon->engine, error);
+}
+
+static enum base_status grpc_open(struct daemon *daemon, struct base_error *error)
+{
+    const struct cfg_config *config = daemon->config;
+    if (!config->allow_grpc) {
+        return BASE_OK;
+    }
+    struct srv_grpc_options options;
+    srv_grpc_options_init(&options);
+    options.address = config->grpc_address;
+    options.port = (uint16_t)config->grpc_port;
+    options.threads = config->grpc_threads;
+    options.message_bytes_max = config->grpc_max_message_size;
+    options.request_bytes_max = config->request_memory_max;
+    options.busy = cfg_queue_full_status(config);
+    return srv_grpc_start(&options, &daemon->loop, daemon->core, &daemon->grpc, error);
+}
+
+static enum base_status http_open(struct daemon *daemon, struct base_error *error)
+{
+    const struct cfg_config *config = daemon->config;
+    if (!config->allow_http && !config->allow_metrics) {
+        return BASE_OK;
+    }
+    struct srv_http_options options;
+    srv_http_options_init(&options);
+    options.address = config->allow_http ? config->http_address : NULL;
+    options.port = (uint16_t)config->http_port;
+    options.metrics_address = config->allow_metrics ? config->metrics_address : NULL;
+    options.metrics_port = (uint16_t)config->metrics_port;
+    options.body_bytes_max = config->http_max_input_size;
+    options.json_bytes_max = config->http_max_json_size;
+    options.request_bytes_max = config->request_memory_max;
+    return srv_http_start(&options, &daemon->loop, daemon->core, &daemon->http, error);
+}
+
+/* A start that failed half-way: the front ends that are open are closed as in a drain. */
+static void close_early(struct daemon *daemon)
+{
+    if (daemon->core != NULL) {
+        srv_core_refuse_new(daemon->core);
+    }
+    core_idle(daemon);
+    srv_loop_run(&daemon->loop);
+}
+
+static void release(struct daemon *daemon)
+{
+    if (daemon->grpc != NULL) {
+        srv_grpc_stop(daemon->grpc);
+    }
+    srv_loop_release(&daemon->loop);
+    if (daemon->engine_running) {
+        srv_engine_stop(daemon->engine);
+    }
+    if (daemon->core != NULL) {
+        srv_core_free(daemon->core);
+    }
+    srv_engine_free(daemon->engine);
+}
+
+/* In order; what is open is closed by the caller, whatever the outcome. */
+static enum base_status start(struct daemon *daemon, struct base_error *error)
+{
+    BASE_TRY(engine_open(daemon, error));
+    BASE_TRY(core_open(daemon, error));
+    BASE_TRY(srv_engine_start(daemon->engine, error));
+    daemon->engine_running = true;
+    BASE_TRY(grpc_open(daemon, error));
+    return http_open(daemon, error);
+}
+
+enum base_status srv_daemon_run(const struct cfg_config *config, struct base_error *error)
+{
+    struct daemon *daemon = base_alloc(sizeof(*daemon));
+    if (daemon == NULL || srv_loop_init(&daemon->loop) != BASE_OK) {
+        base_free(daemon);
+        return base_fail(error, BASE_RESOURCE_EXHAUSTED, "no memory or descriptors to start");
+    }
+    daemon->config = config;
+    (void)base_process_start_s(); // remembered for the metrics
+    signal(SIGPIPE, SIG_IGN);     // a client that leaves is an error of its connection only
+    handles_init(daemon); // before models are loaded: a signal meanwhile is seen right after
+    enum base_status status = start(daemon, error);
+    if (status == BASE_OK) {
+        srv_core_warm(daemon->core, warmed, daemon);
+        srv_loop_run(&daemon->loop);
+    } else {
+        close_early(daemon);
+    }
+    release(daemon);
+    base_free(daemon);
+    return status;
+}

@@ -1,0 +1,94 @@
+/* cellbatchd: reads the configuration, answers the questions that need no server (--help,
+ * --version, --check-config, --check-model), else runs the daemon. The only file that exits. */
+#include "base/buf.h"
+#include "base/log.h"
+#include "config/config.h"
+#include "server/about.h"
+#include "server/check_model.h"
+#include "server/daemon.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define TEXT_BYTES_MAX ((size_t)4 << 20)
+
+static int print_text(void (*write_text)(struct base_buf *out))
+{
+    struct base_buf text;
+    base_buf_init(&text, TEXT_BYTES_MAX);
+    write_text(&text);
+    fputs(text.data != NULL ? text.data : "", stdout);
+    base_buf_release(&text);
+    return EXIT_SUCCESS;
+}
+
+static int print_config(const struct cfg_config *config)
+{
+    struct base_buf text;
+    base_buf_init(&text, TEXT_BYTES_MAX);
+    cfg_write_effective(config, &text);
+    fputs(text.data != NULL ? text.data : "", stdout);
+    base_buf_release(&text);
+    return EXIT_SUCCESS;
+}
+
+static int check_model(const struct cfg_config *config)
+{
+    struct base_buf text;
+    struct base_error error = {.status = BASE_OK};
+    base_buf_init(&text, TEXT_BYTES_MAX);
+    enum base_status status = srv_check_model(config->check_model, &text, &error);
+    if (status == BASE_OK) {
+        fputs(text.data != NULL ? text.data : "", stdout);
+    } else {
+        fprintf(stderr, "cellbatchd: %s\n", error.message);
+    }
+    base_buf_release(&text);
+    return status == BASE_OK ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+static int run(const struct cfg_config *config)
+{
+    struct base_error error = {.status = BASE_OK};
+    if (config->help) {
+        return print_text(cfg_write_help);
+    }
+    if (config->version) {
+        printf("%s %s\n", SRV_ABOUT_NAME, SRV_ABOUT_VERSION);
+        return EXIT_SUCCESS;
+    }
+    if (config->check_config) {
+        return print_config(config);
+    }
+    base_log_configure(cfg_log_level(config), cfg_log_format(config));
+    if (config->check_model[0] != '\0') {
+        return check_model(config);
+    }
+    if (config->model_repository[0] == '\0') {
+        fprintf(stderr,
+                "cellbatchd: --model-repository DIR is needed (--help lists the options)\n");
+        return EXIT_FAILURE;
+    }
+    if (srv_daemon_run(config, &error) != BASE_OK) {
+        fprintf(stderr, "cellbatchd: %s\n", error.message);
+        return EXIT_FAILURE;
+    }
+    return EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+    struct cfg_input input = {.argc = argc,
+                              .argv = (const char *const *)argv,
+                              .environment = (const char *const *)environ};
+    struct cfg_config *config = NULL;
+    struct base_error error = {.status = BASE_OK};
+    if (cfg_load(&input, &config, &error) != BASE_OK) {
+        fprintf(stderr, "cellbatchd: %s\n", error.message);
+        return EXIT_FAILURE;
+    }
+    int exit_status = run(config);
+    cfg_free(config);
+    return exit_status;
+}
