@@ -258,6 +258,7 @@ FAKE_CORE_TOOLS = \
 # Exit status 0 passes, 77 skips (last line: the reason), else fails. .sh runs under bash, .py under
 # the python of build/venv.
 TEST_SCRIPTS = \
+  tests/proto/test_numbers.sh \
   tests/docs/test_links.sh \
   tests/docs/test_quickstart.sh \
   tests/docs/test_readme.sh \

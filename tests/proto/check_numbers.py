@@ -2,8 +2,9 @@
 """Compares our .proto files with the descriptors of installed clients.
 
 Usage: check_numbers.py DESCRIPTOR_SET
-DESCRIPTOR_SET comes from `protoc-c --descriptor_set_out=FILE -I proto proto/*.proto`. The other side
-are the Python packages tritonclient[grpc] and grpcio-health-checking.
+DESCRIPTOR_SET comes from `protoc-c --descriptor_set_out=FILE` for inference.proto and health.proto;
+test_numbers.sh makes it. The other side are the Python packages tritonclient[grpc] and
+grpcio-health-checking.
 
 Each message, enum and service of ours must be known to them under the same full name; each field
 must agree in name, number, type, label and oneof, each method in its types and streaming. What we
