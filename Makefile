@@ -141,6 +141,12 @@ SERVER_MAIN = server/main.c
 
 # Without loadgen/main.c, which is LOADGEN_MAIN.
 LOADGEN_SRCS = \
+  loadgen/file.c \
+  loadgen/lengths.c \
+  loadgen/number.c \
+  loadgen/options.c \
+  loadgen/plan.c \
+  loadgen/timers.c \
 
 LOADGEN_MAIN =
 
@@ -236,6 +242,9 @@ SERVER_SUITES = \
   tests/server/test_status.c \
 
 LOADGEN_SUITES = \
+  tests/loadgen/test_lengths.c \
+  tests/loadgen/test_options.c \
+  tests/loadgen/test_plan.c \
 
 BENCH_SUITES = \
 
