@@ -141,12 +141,18 @@ SERVER_MAIN = server/main.c
 
 # Without loadgen/main.c, which is LOADGEN_MAIN.
 LOADGEN_SRCS = \
+  loadgen/client.c \
+  loadgen/envelope.c \
   loadgen/file.c \
   loadgen/lengths.c \
+  loadgen/metadata.c \
+  loadgen/model.c \
   loadgen/number.c \
   loadgen/options.c \
+  loadgen/payload.c \
   loadgen/plan.c \
   loadgen/timers.c \
+  loadgen/values.c \
 
 LOADGEN_MAIN =
 
@@ -244,6 +250,7 @@ SERVER_SUITES = \
 LOADGEN_SUITES = \
   tests/loadgen/test_lengths.c \
   tests/loadgen/test_options.c \
+  tests/loadgen/test_payload.c \
   tests/loadgen/test_plan.c \
 
 BENCH_SUITES = \

@@ -1,0 +1,82 @@
+/* What the server says about the model, and the shapes that requests to it take. */
+#ifndef LOADGEN_MODEL_H
+#define LOADGEN_MODEL_H
+
+#include "base/buf.h"
+#include "base/status.h"
+#include "loadgen/client.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define LG_TENSORS_MAX 32u
+#define LG_RANK_MAX    8u
+#define LG_NAME_BYTES  256u
+
+/* How the elements of a datatype are drawn. */
+enum lg_fill { LG_FILL_INTEGER, LG_FILL_FLOAT, LG_FILL_HALF, LG_FILL_BRAIN, LG_FILL_BOOL };
+
+struct lg_datatype {
+    const char *name; /* as on the wire, such as "FP32" */
+    uint32_t element_bytes;
+    enum lg_fill fill;
+};
+
+/* A dimension of a tensor: a number > 0, or one of these. */
+#define LG_DIM_BATCH  (-1)
+#define LG_DIM_LENGTH (-2)
+
+struct lg_tensor {
+    char name[LG_NAME_BYTES];
+    const struct lg_datatype *datatype; /* NULL for one we cannot fill (BYTES) */
+    uint32_t rank;
+    int64_t dims[LG_RANK_MAX];
+};
+
+struct lg_model {
+    char name[LG_NAME_BYTES];
+    char version[LG_NAME_BYTES]; /* "" = the server's choice */
+    struct lg_tensor inputs[LG_TENSORS_MAX];
+    uint32_t input_count;
+};
+
+/* Which model, and what the user says of its inputs. */
+struct lg_model_wish {
+    const char *name;
+    const char *version;
+    const char *const *shapes; /* [shape_count], each "INPUT:D,D,..." with B, L or a number for D */
+    uint32_t shape_count;
+};
+
+/* Asks ModelMetadata and decides which -1 of an input's shape means what: where any input has two
+ * or more, the first is the batch and the others the length; a single one is then the batch when
+ * it comes first, else the length. Where no input has two, a single one is the length. A
+ * shape of the wish replaces all that for its input. */
+enum base_status lg_model_fetch(struct lg_client *client, const struct lg_model_wish *wish,
+                                struct lg_model *out, struct base_error *error)
+    __attribute__((warn_unused_result));
+
+/* Asks ServerReady and ModelReady every 50 ms until both say yes; UNAVAILABLE with the last reason
+ * after timeout_ns. *stop (may become true at any time) ends the wait with CANCELLED. */
+enum base_status lg_model_wait_ready(struct lg_client *client, const struct lg_model_wish *wish,
+                                     uint64_t timeout_ns, const _Atomic bool *stop,
+                                     struct base_error *error) __attribute__((warn_unused_result));
+
+/* The dimensions of a tensor in a request: dims[rank]. Returns its bytes, 0 when that is no valid
+ * size (overflow). */
+uint64_t lg_tensor_dims(const struct lg_tensor *tensor, uint32_t batch, uint32_t length,
+                        int64_t *dims);
+
+/* A model like the decoded metadata, for lg_model_fetch() and tests. */
+struct lg_metadata_input {
+    const char *name;
+    const char *datatype;
+    const int64_t *shape;
+    size_t rank;
+};
+enum base_status lg_model_init(const struct lg_model_wish *wish,
+                               const struct lg_metadata_input *inputs, size_t input_count,
+                               struct lg_model *out, struct base_error *error)
+    __attribute__((warn_unused_result));
+
+#endif

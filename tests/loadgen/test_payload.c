@@ -1,0 +1,324 @@
+/* Shapes from metadata, and the bytes of requests: decoded again by protobuf-c. */
+#include "loadgen/payload.h"
+
+#include "base/mem.h"
+#include "loadgen/values.h"
+#include "tests/util.h"
+
+#include <check.h>
+#include <grpc/grpc.h>
+#include <grpc/slice.h>
+#include <math.h>
+#include <proto/inference.pb-c.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct lg_model model;
+static struct base_error error;
+static struct lg_payload *payload;
+static char folder[UTIL_PATH_BYTES];
+
+static const int64_t batch_time[] = {-1, -1};
+static const int64_t batch_time_4[] = {-1, -1, 4};
+static const int64_t batch_3[] = {-1, 3};
+static const int64_t too_deep[LG_RANK_MAX + 1] = {-1};
+static const int64_t one_time_4[] = {1, -1, 4};
+
+static void begin(void)
+{
+    grpc_init();
+    payload = NULL;
+    util_temp_dir(folder);
+}
+
+static void end(void)
+{
+    lg_payload_free(payload);
+    util_remove_tree(folder);
+    grpc_shutdown();
+}
+
+static enum base_status init_model(const struct lg_metadata_input *inputs, size_t count,
+                                   const char *shape)
+{
+    struct lg_model_wish wish = {
+        .name = "m", .version = "2", .shapes = &shape, .shape_count = shape == NULL ? 0 : 1};
+    return lg_model_init(&wish, inputs, count, &model, &error);
+}
+
+static void init_ids(void)
+{
+    struct lg_metadata_input input = {"tokens", "INT64", batch_time, 2};
+    ck_assert_int_eq(init_model(&input, 1, NULL), BASE_OK);
+}
+
+static void init_floats(void)
+{
+    struct lg_metadata_input inputs[] = {{"x", "FP32", batch_time_4, 3},
+                                         {"h0", "FP32", batch_3, 2}};
+    ck_assert_int_eq(init_model(inputs, 2, NULL), BASE_OK);
+}
+
+static Inference__ModelInferRequest *decode(uint64_t index)
+{
+    grpc_slice_buffer slices;
+    grpc_slice_buffer_init(&slices);
+    lg_payload_fill(payload, index, &slices);
+    ck_assert_uint_eq(slices.length, lg_payload_bytes(payload, index));
+    struct base_buf all;
+    base_buf_init(&all, 1u << 24);
+    for (size_t i = 0; i < slices.count; i++) {
+        base_buf_add(&all, GRPC_SLICE_START_PTR(slices.slices[i]),
+                     GRPC_SLICE_LENGTH(slices.slices[i]));
+    }
+    grpc_slice_buffer_destroy(&slices);
+    Inference__ModelInferRequest *request =
+        inference__model_infer_request__unpack(NULL, all.length, (const uint8_t *)all.data);
+    base_buf_release(&all);
+    ck_assert_ptr_nonnull(request);
+    return request;
+}
+
+static enum base_status create(const char *lengths, const char *text, uint32_t batch,
+                               uint64_t vocab)
+{
+    struct lg_payload_spec spec = {.model = &model,
+                                   .lengths = lengths,
+                                   .text = text,
+                                   .batch = batch,
+                                   .vocab = vocab,
+                                   .seed = util_seed()};
+    return lg_payload_create(&spec, &payload, &error);
+}
+
+/* ---- Shapes -----------------------------------------------------------------------------------
+ */
+
+START_TEST(test_model_first_open_dim_is_the_batch)
+{
+    init_floats();
+    ck_assert_int_eq(model.inputs[0].dims[0], LG_DIM_BATCH);
+    ck_assert_int_eq(model.inputs[0].dims[1], LG_DIM_LENGTH);
+    ck_assert_int_eq(model.inputs[0].dims[2], 4);
+    ck_assert_int_eq(model.inputs[1].dims[0], LG_DIM_BATCH);
+    ck_assert_int_eq(model.inputs[1].dims[1], 3);
+}
+END_TEST
+
+START_TEST(test_model_lone_open_dim_is_the_length)
+{
+    struct lg_metadata_input input = {"x", "FP32", one_time_4, 3};
+    ck_assert_int_eq(init_model(&input, 1, NULL), BASE_OK);
+    ck_assert_int_eq(model.inputs[0].dims[0], 1);
+    ck_assert_int_eq(model.inputs[0].dims[1], LG_DIM_LENGTH);
+    input = (struct lg_metadata_input){"x", "FP32", batch_3, 2};
+    ck_assert_int_eq(init_model(&input, 1, NULL), BASE_OK);
+    ck_assert_int_eq(model.inputs[0].dims[0], LG_DIM_LENGTH);
+}
+END_TEST
+
+START_TEST(test_model_shape_of_the_user_wins)
+{
+    struct lg_metadata_input input = {"a:b", "FP32", batch_time_4, 3};
+    ck_assert_int_eq(init_model(&input, 1, "a:b:L,B,4"), BASE_OK);
+    ck_assert_int_eq(model.inputs[0].dims[0], LG_DIM_LENGTH);
+    ck_assert_int_eq(model.inputs[0].dims[1], LG_DIM_BATCH);
+    int64_t dims[LG_RANK_MAX];
+    ck_assert_uint_eq(lg_tensor_dims(&model.inputs[0], 2, 5, dims), 160);
+    ck_assert_int_eq(dims[0], 5);
+    ck_assert_int_eq(dims[1], 2);
+    static const char *const wrong[] = {"x:1",   "a:b",      "a:b:",  "a:b:0",
+                                        "a:b:C", "a:b:1,,2", "noise", "a:b:1,1,1,1,1,1,1,1,1"};
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        ck_assert_msg(init_model(&input, 1, wrong[i]) == BASE_INVALID_ARGUMENT,
+                      "%s was not refused", wrong[i]);
+    }
+}
+END_TEST
+
+START_TEST(test_model_that_cannot_be_filled_is_refused)
+{
+    struct lg_metadata_input bytes = {"s", "BYTES", batch_time, 2};
+    ck_assert_int_eq(init_model(&bytes, 1, NULL), BASE_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(error.message, "BYTES"));
+    ck_assert_int_eq(init_model(&bytes, 0, NULL), BASE_INVALID_ARGUMENT);
+    struct lg_metadata_input deep = {"d", "FP32", too_deep, LG_RANK_MAX + 1};
+    ck_assert_int_eq(init_model(&deep, 1, NULL), BASE_INVALID_ARGUMENT);
+}
+END_TEST
+
+/* ---- Requests ---------------------------------------------------------------------------------
+ */
+
+START_TEST(test_payload_decodes_to_what_was_asked)
+{
+    init_floats();
+    ck_assert_int_eq(create("uniform:1:9", NULL, 2, 0), BASE_OK);
+    for (uint64_t index = 0; index < 300; index++) {
+        Inference__ModelInferRequest *request = decode(index);
+        uint32_t length = lg_payload_length(payload, index);
+        ck_assert_str_eq(request->model_name, "m");
+        ck_assert_str_eq(request->model_version, "2");
+        ck_assert_uint_eq(request->n_inputs, 2);
+        ck_assert_uint_eq(request->n_raw_input_contents, 2);
+        ck_assert_str_eq(request->inputs[0]->name, "x");
+        ck_assert_str_eq(request->inputs[1]->name, "h0");
+        ck_assert_uint_eq(request->inputs[0]->n_shape, 3);
+        ck_assert_int_eq(request->inputs[0]->shape[0], 2);
+        ck_assert_int_eq(request->inputs[0]->shape[1], length);
+        ck_assert_uint_eq(request->raw_input_contents[0].len, 2u * length * 4 * sizeof(float));
+        ck_assert_uint_eq(request->raw_input_contents[1].len, 2 * 3 * sizeof(float));
+        inference__model_infer_request__free_unpacked(request, NULL);
+    }
+}
+END_TEST
+
+START_TEST(test_payload_ids_stay_within_the_vocabulary)
+{
+    init_ids();
+    ck_assert_int_eq(create("fixed:1000", NULL, 1, 9), BASE_OK);
+    uint32_t seen[10] = {0};
+    Inference__ModelInferRequest *request = decode(3);
+    for (size_t i = 0; i < 1000; i++) {
+        int64_t id = 0;
+        memcpy(&id, request->raw_input_contents[0].data + i * sizeof(id), sizeof(id));
+        ck_assert_int_ge(id, 0);
+        ck_assert_int_le(id, 9);
+        seen[id]++;
+    }
+    for (size_t v = 0; v < 10; v++) {
+        ck_assert_uint_gt(seen[v], 50);
+    }
+    inference__model_infer_request__free_unpacked(request, NULL);
+}
+END_TEST
+
+START_TEST(test_payload_requests_differ_and_repeat_by_seed)
+{
+    init_ids();
+    ck_assert_int_eq(create("fixed:8", NULL, 1, 255), BASE_OK);
+    Inference__ModelInferRequest *a = decode(1);
+    Inference__ModelInferRequest *b = decode(2);
+    ck_assert_mem_ne(a->raw_input_contents[0].data, b->raw_input_contents[0].data, 64);
+    lg_payload_free(payload);
+    ck_assert_int_eq(create("fixed:8", NULL, 1, 255), BASE_OK);
+    Inference__ModelInferRequest *again = decode(1);
+    ck_assert_mem_eq(a->raw_input_contents[0].data, again->raw_input_contents[0].data, 64);
+    inference__model_infer_request__free_unpacked(a, NULL);
+    inference__model_infer_request__free_unpacked(b, NULL);
+    inference__model_infer_request__free_unpacked(again, NULL);
+}
+END_TEST
+
+START_TEST(test_payload_text_lines_become_byte_ids)
+{
+    init_ids();
+    char path[UTIL_PATH_BYTES + 16];
+    (void)snprintf(path, sizeof(path), "%s/t.txt", folder);
+    util_write_file(path, "ab\n\n\xc3\xbc\r\nxyz");
+    ck_assert_int_eq(create(NULL, path, 1, 255), BASE_OK);
+    static const char *const lines[] = {"ab", "\xc3\xbc", "xyz"};
+    for (uint64_t index = 0; index < 9; index++) {
+        const char *line = lines[index % 3];
+        Inference__ModelInferRequest *request = decode(index);
+        ck_assert_int_eq(request->inputs[0]->shape[0], 1);
+        ck_assert_int_eq(request->inputs[0]->shape[1], (int64_t)strlen(line));
+        for (size_t i = 0; i < strlen(line); i++) {
+            int64_t id = 0;
+            memcpy(&id, request->raw_input_contents[0].data + i * sizeof(id), sizeof(id));
+            ck_assert_int_eq(id, (uint8_t)line[i]);
+        }
+        inference__model_infer_request__free_unpacked(request, NULL);
+    }
+}
+END_TEST
+
+START_TEST(test_payload_text_errors_name_the_file)
+{
+    init_ids();
+    char path[UTIL_PATH_BYTES + 16];
+    (void)snprintf(path, sizeof(path), "%s/t.txt", folder);
+    ck_assert_int_eq(create(NULL, path, 1, 255), BASE_NOT_FOUND);
+    ck_assert_ptr_nonnull(strstr(error.message, path));
+    util_write_file(path, "\n\n");
+    ck_assert_int_eq(create(NULL, path, 1, 255), BASE_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(error.message, path));
+    util_write_file(path, "a\n");
+    init_floats();
+    ck_assert_int_eq(create(NULL, path, 1, 255), BASE_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(error.message, "does not take text"));
+}
+END_TEST
+
+START_TEST(test_payload_too_large_is_refused)
+{
+    struct lg_metadata_input input = {"x", "FP32", batch_time_4, 3};
+    ck_assert_int_eq(init_model(&input, 1, NULL), BASE_OK);
+    ck_assert_int_eq(create("fixed:1000000", NULL, 1000, 0), BASE_INVALID_ARGUMENT);
+    model.inputs[0].dims[2] = INT64_MAX;
+    ck_assert_int_eq(create("fixed:2", NULL, 1, 0), BASE_INVALID_ARGUMENT);
+}
+END_TEST
+
+START_TEST(test_payload_when_memory_fails_returns_exhausted)
+{
+    init_floats();
+    bool succeeded = false;
+    for (uint64_t n = 1; n < 50 && !succeeded; n++) {
+        base_alloc_fail_at(n);
+        enum base_status status = create("fixed:3", NULL, 1, 255);
+        base_alloc_fail_at(0);
+        succeeded = status == BASE_OK;
+        ck_assert(succeeded || status == BASE_RESOURCE_EXHAUSTED);
+    }
+    ck_assert(succeeded);
+}
+END_TEST
+
+START_TEST(test_values_halves_and_floats_are_finite)
+{
+    struct base_random random = util_random(2);
+    struct lg_metadata_input input = {"x", "FP16", batch_time, 2};
+    uint16_t halves[256];
+    ck_assert_int_eq(init_model(&input, 1, NULL), BASE_OK);
+    lg_values_fill(model.inputs[0].datatype, 0, &random, (uint8_t *)halves, sizeof(halves));
+    for (size_t i = 0; i < 256; i++) {
+        ck_assert_uint_eq(halves[i] & 0x7c00, 0x3800); // exponent of [0.5, 1)
+    }
+    input.datatype = "FP64";
+    double doubles[256];
+    ck_assert_int_eq(init_model(&input, 1, NULL), BASE_OK);
+    lg_values_fill(model.inputs[0].datatype, 0, &random, (uint8_t *)doubles, sizeof(doubles));
+    for (size_t i = 0; i < 256; i++) {
+        ck_assert(fabs(doubles[i]) <= 1);
+    }
+    input.datatype = "BOOL";
+    uint8_t bools[256];
+    ck_assert_int_eq(init_model(&input, 1, NULL), BASE_OK);
+    lg_values_fill(model.inputs[0].datatype, 0, &random, bools, sizeof(bools));
+    for (size_t i = 0; i < 256; i++) {
+        ck_assert_uint_le(bools[i], 1);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("payload");
+    TCase *tcase = tcase_create("requests");
+    tcase_add_checked_fixture(tcase, begin, end);
+    tcase_add_test(tcase, test_model_first_open_dim_is_the_batch);
+    tcase_add_test(tcase, test_model_lone_open_dim_is_the_length);
+    tcase_add_test(tcase, test_model_shape_of_the_user_wins);
+    tcase_add_test(tcase, test_model_that_cannot_be_filled_is_refused);
+    tcase_add_test(tcase, test_payload_decodes_to_what_was_asked);
+    tcase_add_test(tcase, test_payload_ids_stay_within_the_vocabulary);
+    tcase_add_test(tcase, test_payload_requests_differ_and_repeat_by_seed);
+    tcase_add_test(tcase, test_payload_text_lines_become_byte_ids);
+    tcase_add_test(tcase, test_payload_text_errors_name_the_file);
+    tcase_add_test(tcase, test_payload_too_large_is_refused);
+    tcase_add_test(tcase, test_payload_when_memory_fails_returns_exhausted);
+    tcase_add_test(tcase, test_values_halves_and_floats_are_finite);
+    suite_add_tcase(suite, tcase);
+    return util_run(suite);
+}
