@@ -141,18 +141,27 @@ SERVER_MAIN = server/main.c
 
 # Without loadgen/main.c, which is LOADGEN_MAIN.
 LOADGEN_SRCS = \
+  loadgen/call.c \
   loadgen/client.c \
+  loadgen/closed.c \
   loadgen/envelope.c \
   loadgen/file.c \
   loadgen/lengths.c \
   loadgen/metadata.c \
   loadgen/model.c \
   loadgen/number.c \
+  loadgen/open.c \
   loadgen/options.c \
+  loadgen/pacer.c \
   loadgen/payload.c \
   loadgen/plan.c \
+  loadgen/progress.c \
+  loadgen/report.c \
+  loadgen/result.c \
+  loadgen/run.c \
   loadgen/timers.c \
   loadgen/values.c \
+  loadgen/worker.c \
 
 LOADGEN_MAIN =
 
@@ -252,6 +261,7 @@ LOADGEN_SUITES = \
   tests/loadgen/test_options.c \
   tests/loadgen/test_payload.c \
   tests/loadgen/test_plan.c \
+  tests/loadgen/test_result.c \
 
 BENCH_SUITES = \
 

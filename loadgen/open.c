@@ -1,0 +1,67 @@
+/* The open loop: requests leave by the plan, whatever has become of those before. A request that
+ * finds no free call waits for one, and is then late. */
+#include "loadgen/engine.h"
+
+#include "base/assert.h"
+
+/* Between two looks at the completions, whose times are taken when they are looked at. */
+#define SENDS_IN_A_ROW 4u
+
+/* Requests that should have left before the sending ended and did not. */
+static void count_unsent(struct lg_engine *engine, uint64_t end_ns)
+{
+    const struct lg_plan *plan = engine->spec->plan;
+    for (size_t i = engine->plan_at; i < plan->count; i++) {
+        if (engine->start_ns + plan->planned_ns[i] > end_ns) {
+            break;
+        }
+        bool measured = i >= plan->measured_first && i < plan->measured_end;
+        lg_sends_add_unsent(&engine->sends, measured ? 1 : 0);
+    }
+}
+
+static bool watch_end(struct lg_engine *engine, uint64_t now_ns)
+{
+    uint64_t ending_ns = atomic_load_explicit(&engine->ending_ns, memory_order_relaxed);
+    bool over = engine->plan_at == engine->spec->plan->count;
+    if (over || ending_ns != 0 || now_ns > engine->send_end_ns) {
+        count_unsent(engine, ending_ns != 0 ? ending_ns : now_ns);
+        engine->sending_done = true;
+    }
+    return engine->sending_done;
+}
+
+static uint64_t next_ns(const struct lg_engine *engine)
+{
+    uint64_t planned_ns = lg_plan_time(engine->spec->plan, engine->plan_at);
+    return base_deadline_after(engine->start_ns, planned_ns);
+}
+
+/* As lg_open_send(), without next_send_ns. */
+static bool send_due(struct lg_engine *engine)
+{
+    for (uint32_t sent = 0;; sent++) {
+        uint64_t now_ns = base_now_ns();
+        uint64_t planned_ns = next_ns(engine);
+        if (watch_end(engine, now_ns) || planned_ns > now_ns || engine->free_count == 0) {
+            return false;
+        }
+        if (sent == SENDS_IN_A_ROW) {
+            return true;
+        }
+        struct lg_call *call = engine->free_calls[--engine->free_count];
+        lg_call_start(engine, call, engine->plan_at++, planned_ns, now_ns);
+    }
+}
+
+bool lg_open_send(struct lg_engine *engine)
+{
+    base_assert(lg_is_open_loop(engine));
+    if (engine->sending_done) {
+        return false;
+    }
+    bool more = send_due(engine);
+    uint64_t planned_ns = engine->sending_done ? BASE_NEVER : next_ns(engine);
+    atomic_store_explicit(&engine->next_send_ns, planned_ns, memory_order_relaxed);
+    return more;
+}
