@@ -141,6 +141,7 @@ SERVER_MAIN = server/main.c
 
 # Without loadgen/main.c, which is LOADGEN_MAIN.
 LOADGEN_SRCS = \
+  loadgen/ask.c \
   loadgen/call.c \
   loadgen/client.c \
   loadgen/closed.c \
@@ -155,15 +156,18 @@ LOADGEN_SRCS = \
   loadgen/pacer.c \
   loadgen/payload.c \
   loadgen/plan.c \
+  loadgen/plot.c \
+  loadgen/program.c \
   loadgen/progress.c \
   loadgen/report.c \
   loadgen/result.c \
   loadgen/run.c \
+  loadgen/sweep.c \
   loadgen/timers.c \
   loadgen/values.c \
   loadgen/worker.c \
 
-LOADGEN_MAIN =
+LOADGEN_MAIN = loadgen/main.c
 
 # Without bench/main.c, which is BENCH_MAIN.
 BENCH_SRCS = \
@@ -183,6 +187,7 @@ PROTO_SRCS = \
 
 # Linked into every suite.
 TEST_UTIL_SRCS = \
+  tests/loadgen/echo_server.c \
   tests/util.c \
   tests/grpc_client.c \
   tests/server/exposition.c \
@@ -257,7 +262,9 @@ SERVER_SUITES = \
   tests/server/test_status.c \
 
 LOADGEN_SUITES = \
+  tests/loadgen/test_ask.c \
   tests/loadgen/test_lengths.c \
+  tests/loadgen/test_load.c \
   tests/loadgen/test_options.c \
   tests/loadgen/test_payload.c \
   tests/loadgen/test_plan.c \
@@ -280,6 +287,10 @@ FAKE_CORE_SUITES = \
 # Programs to be run by hand: make build/release/tests/server/grpc_rate
 FAKE_CORE_TOOLS = \
   tests/server/grpc_rate.c \
+
+# Likewise, without a fake core: make build/release/tests/loadgen/echo_main
+LOADGEN_TOOLS = \
+  tests/loadgen/echo_main.c \
 
 # Exit status 0 passes, 77 skips (last line: the reason), else fails. .sh runs under bash, .py under
 # the python of build/venv.
@@ -458,7 +469,7 @@ $(OUT)/flags: FORCE
 -include $(patsubst %.o,%.d,$(call objects,$(BASE_SRCS) $(CONFIG_SRCS) $(CELLS_SRCS) \
   $(SCHEDULER_SRCS) $(WORKER_SRCS) $(SERVER_SRCS) $(SERVER_MAIN) $(LOADGEN_SRCS) $(LOADGEN_MAIN) \
   $(BENCH_SRCS) $(BENCH_MAIN) $(TEST_UTIL_SRCS) $(TEST_SUITES) \
-  $(FAKE_CORE_SRCS) $(FAKE_CORE_TOOLS)))
+  $(FAKE_CORE_SRCS) $(FAKE_CORE_TOOLS) $(LOADGEN_TOOLS)))
 
 # ---- Tests: `make test SUITE=test_ring` runs one --------------------------------------------
 
@@ -468,7 +479,7 @@ CHOSEN_SUITES  := $(call chosen,$(if $(filter tsan,$(BUILD)),\
   $(filter-out $(TSAN_EXCLUDED),$(TEST_SUITES)),$(TEST_SUITES)))
 CHOSEN_SCRIPTS := $(call chosen,$(TEST_SCRIPTS))
 TEST_PROGRAMS  := $(CHOSEN_SUITES:%.c=$(OUT)/%)
-TEST_TOOLS     := $(FAKE_CORE_TOOLS:%.c=$(OUT)/%)
+TEST_TOOLS     := $(patsubst %.c,$(OUT)/%,$(FAKE_CORE_TOOLS) $(LOADGEN_TOOLS))
 
 # Objects before archives, so that what a suite brings stands in for what the libraries have.
 $(TEST_PROGRAMS) $(TEST_TOOLS): %: %.o $(OUT)/libtestutil.a $(LIBLOADGEN) $(LIBBENCH) $(CORE_LIBS)

@@ -1,0 +1,119 @@
+#include "loadgen/program.h"
+
+#include "base/mem.h"
+#include "loadgen/ask.h"
+#include "loadgen/file.h"
+#include "loadgen/model.h"
+#include "loadgen/options.h"
+#include "loadgen/sweep.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#define PATH_BYTES 4096u
+
+static int complain(FILE *err, enum lg_exit exit, const struct base_error *error)
+{
+    fprintf(err, "cellbatch-load: %s\n", error->message);
+    return (int)exit;
+}
+
+static enum base_status read_labels(const struct lg_options *options, struct base_buf *out,
+                                    struct base_error *error)
+{
+    if (options->labels != NULL) {
+        return lg_file_read(options->labels, out, error);
+    }
+    char path[PATH_BYTES];
+    int length = snprintf(path, sizeof(path), "models/%s/labels.txt", options->model);
+    if (length < 0 || (size_t)length >= sizeof(path)) {
+        return base_fail(error, BASE_INVALID_ARGUMENT, "model name too long");
+    }
+    return lg_file_read(path, out, error);
+}
+
+static int ask_all(struct lg_client *client, const struct lg_model *model,
+                   const struct lg_options *options, FILE *out, FILE *err)
+{
+    struct base_error error;
+    struct base_buf labels;
+    struct base_buf answer;
+    base_buf_init(&labels, LG_FILE_MAX);
+    base_buf_init(&answer, LG_FILE_MAX);
+    enum base_status status = read_labels(options, &labels, &error);
+    for (uint32_t i = 0; i < options->ask_count && status == BASE_OK; i++) {
+        base_buf_clear(&answer);
+        status = lg_ask(client, model, options->asks[i], &labels, &answer, &error);
+        if (status == BASE_OK) {
+            const char *gap = i > 0 ? "\n" : "";
+            if (options->ask_count > 1) {
+                fprintf(out, "%s%s\n", gap, options->asks[i]);
+            }
+            (void)fwrite(answer.data, 1, answer.length, out);
+            (void)fflush(out);
+        }
+    }
+    base_buf_release(&labels);
+    base_buf_release(&answer);
+    return status == BASE_OK ? LG_EXIT_OK : complain(err, LG_EXIT_START, &error);
+}
+
+/* Everything that needs the server. */
+static int work(struct lg_client *client, const struct lg_options *options, FILE *out, FILE *err,
+                const _Atomic bool *stop)
+{
+    struct base_error error;
+    const struct lg_model_wish wish = {.name = options->model,
+                                       .version = options->model_version,
+                                       .shapes = options->shapes,
+                                       .shape_count = options->shape_count};
+    if (options->wait_ready_s > 0) {
+        uint64_t timeout_ns = (uint64_t)(options->wait_ready_s * (double)BASE_NS_PER_S);
+        if (lg_model_wait_ready(client, &wish, timeout_ns, stop, &error) != BASE_OK) {
+            return complain(err, LG_EXIT_START, &error);
+        }
+    }
+    if (options->mode == LG_MODE_NONE) {
+        return LG_EXIT_OK;
+    }
+    struct lg_model *model = base_alloc(sizeof(*model));
+    if (model == NULL) {
+        (void)base_fail(&error, BASE_RESOURCE_EXHAUSTED, "out of memory");
+        return complain(err, LG_EXIT_START, &error);
+    }
+    int exit = LG_EXIT_OK;
+    if (lg_model_fetch(client, &wish, model, &error) != BASE_OK) {
+        exit = complain(err, LG_EXIT_START, &error);
+    } else if (options->mode == LG_MODE_ASK) {
+        exit = ask_all(client, model, options, out, err);
+    } else {
+        exit = lg_sweep(client, model, options, out, err, stop);
+    }
+    base_free(model);
+    return exit;
+}
+
+int lg_program(int argc, char **argv, FILE *out, FILE *err, const _Atomic bool *stop)
+{
+    struct base_error error;
+    struct lg_options options;
+    if (lg_options_parse(argc, argv, &options, &error) != BASE_OK) {
+        return complain(err, LG_EXIT_USAGE, &error);
+    }
+    if (options.help) {
+        lg_options_usage(out);
+        return LG_EXIT_OK;
+    }
+    if (options.version) {
+        fprintf(out, "cellbatch-load %s\n", LG_VERSION);
+        return LG_EXIT_OK;
+    }
+    struct lg_client *client = NULL;
+    if (lg_client_create(options.target, (uint32_t)options.connections, &client, &error) !=
+        BASE_OK) {
+        return complain(err, LG_EXIT_START, &error);
+    }
+    int exit = work(client, &options, out, err, stop);
+    lg_client_free(client);
+    return exit;
+}
