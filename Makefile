@@ -190,6 +190,7 @@ TEST_UTIL_SRCS = \
   tests/loadgen/echo_server.c \
   tests/util.c \
   tests/grpc_client.c \
+  tests/http_client.c \
   tests/server/exposition.c \
   tests/cells/build.c \
   tests/cells/isa.c \
@@ -255,8 +256,11 @@ SERVER_SUITES = \
   tests/server/test_grpc_server.c \
   tests/server/test_grpc_wire.c \
   tests/server/test_http_json.c \
+  tests/server/test_http_life.c \
+  tests/server/test_http_limits.c \
   tests/server/test_http_number.c \
   tests/server/test_http_route.c \
+  tests/server/test_http_server.c \
   tests/server/test_loop.c \
   tests/server/test_metrics.c \
   tests/server/test_status.c \
@@ -279,14 +283,19 @@ TEST_SUITES = $(BASE_SUITES) $(CONFIG_SUITES) $(CELLS_SUITES) $(SCHEDULER_SUITES
 FAKE_CORE_SRCS = \
   tests/server/fake_core.c \
   tests/server/grpc_fixture.c \
+  tests/server/http_fixture.c \
 
 FAKE_CORE_SUITES = \
   tests/server/test_grpc_life.c \
   tests/server/test_grpc_server.c \
+  tests/server/test_http_life.c \
+  tests/server/test_http_limits.c \
+  tests/server/test_http_server.c \
 
 # Programs to be run by hand: make build/release/tests/server/grpc_rate
 FAKE_CORE_TOOLS = \
   tests/server/grpc_rate.c \
+  tests/server/http_rate.c \
 
 # Likewise, without a fake core: make build/release/tests/loadgen/echo_main
 LOADGEN_TOOLS = \
