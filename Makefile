@@ -191,6 +191,8 @@ TEST_UTIL_SRCS = \
   tests/util.c \
   tests/grpc_client.c \
   tests/http_client.c \
+  tests/onnx_builder.c \
+  tests/onnx_lstm.c \
   tests/server/exposition.c \
   tests/cells/build.c \
   tests/cells/isa.c \
@@ -300,6 +302,12 @@ FAKE_CORE_TOOLS = \
 # Likewise, without a fake core: make build/release/tests/loadgen/echo_main
 LOADGEN_TOOLS = \
   tests/loadgen/echo_main.c \
+
+# Writes models for load tests; built with the programs, needs none of the tests' packages.
+MAKE_MODEL_SRCS = \
+  tests/onnx_builder.c \
+  tests/onnx_lstm.c \
+  tests/tools/make_model.c \
 
 # Exit status 0 passes, 77 skips (last line: the reason), else fails. .sh runs under bash, .py under
 # the python of build/venv.
@@ -421,7 +429,7 @@ PROGRAMS := $(if $(SERVER_MAIN),$(OUT)/cellbatchd) \
   $(if $(LOADGEN_MAIN),$(OUT)/cellbatch-load) \
   $(if $(BENCH_MAIN),$(OUT)/cellbatch-bench)
 
-programs: $(PROGRAMS) $(CORE_LIBS)
+programs: $(PROGRAMS) $(CORE_LIBS) $(OUT)/tests/tools/make_model
 
 $(OUT)/libbase.a:      $(call objects,$(BASE_SRCS))
 $(OUT)/libconfig.a:    $(call objects,$(CONFIG_SRCS))
@@ -451,6 +459,10 @@ $(OUT)/cellbatch-bench: $(call objects,$(BENCH_MAIN)) $(LIBBENCH) $(CORE_LIBS)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) $^ $(BENCH_LIBS) -ldl -lm -o $@
 
+$(OUT)/tests/tools/make_model: $(call objects,$(MAKE_MODEL_SRCS)) $(OUT)/libbase.a $(OUT)/libproto.a
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) $^ $(LOADGEN_LIBS) -lm -o $@
+
 $(OUT)/%.o: %.c $(OUT)/flags | $(PROTO_HEADERS)
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
@@ -478,7 +490,7 @@ $(OUT)/flags: FORCE
 -include $(patsubst %.o,%.d,$(call objects,$(BASE_SRCS) $(CONFIG_SRCS) $(CELLS_SRCS) \
   $(SCHEDULER_SRCS) $(WORKER_SRCS) $(SERVER_SRCS) $(SERVER_MAIN) $(LOADGEN_SRCS) $(LOADGEN_MAIN) \
   $(BENCH_SRCS) $(BENCH_MAIN) $(TEST_UTIL_SRCS) $(TEST_SUITES) \
-  $(FAKE_CORE_SRCS) $(FAKE_CORE_TOOLS) $(LOADGEN_TOOLS)))
+  $(FAKE_CORE_SRCS) $(FAKE_CORE_TOOLS) $(LOADGEN_TOOLS) $(MAKE_MODEL_SRCS)))
 
 # ---- Tests: `make test SUITE=test_ring` runs one --------------------------------------------
 
