@@ -312,6 +312,7 @@ MAKE_MODEL_SRCS = \
 # Exit status 0 passes, 77 skips (last line: the reason), else fails. .sh runs under bash, .py under
 # the python of build/venv.
 TEST_SCRIPTS = \
+  tests/daemon/test_daemon.sh \
   tests/proto/test_numbers.sh \
   tests/docs/test_links.sh \
   tests/docs/test_quickstart.sh \

@@ -28,7 +28,7 @@ done
 unit=$tree/usr/lib/systemd/system/cellbatch.service
 grep -q '^ExecStart=/usr/bin/cellbatchd --config /etc/cellbatch/cellbatch.yaml$' "$unit" ||
     fail "the unit starts something else"
-! grep -q '@' "$unit" || fail "the unit has a placeholder left"
+! grep -q '@PREFIX@' "$unit" || fail "the unit has a placeholder left"
 [ -s "$tree/usr/share/doc/cellbatch/README.md" ] || fail "no documents"
 
 "$tree/usr/bin/cellbatchd" --config "$tree/etc/cellbatch/cellbatch.yaml" --check-config >/dev/null ||
