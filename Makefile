@@ -193,7 +193,9 @@ TEST_UTIL_SRCS = \
   tests/http_client.c \
   tests/onnx_builder.c \
   tests/onnx_lstm.c \
+  tests/server/ask.c \
   tests/server/exposition.c \
+  tests/server/models.c \
   tests/cells/build.c \
   tests/cells/isa.c \
   tests/cells/oracle.c \
@@ -253,6 +255,7 @@ WORKER_SUITES = \
 
 SERVER_SUITES = \
   tests/server/test_about.c \
+  tests/server/test_deadline.c \
   tests/server/test_grpc_codec.c \
   tests/server/test_grpc_life.c \
   tests/server/test_grpc_server.c \
@@ -266,6 +269,7 @@ SERVER_SUITES = \
   tests/server/test_loop.c \
   tests/server/test_metrics.c \
   tests/server/test_status.c \
+  tests/server/test_validate.c \
 
 LOADGEN_SUITES = \
   tests/loadgen/test_ask.c \

@@ -88,6 +88,7 @@ static enum base_status check_dim(const struct cell_tensor *want, const struct s
 static enum base_status check_shape(const struct cell_tensor *want, const struct srv_tensor *got,
                                     struct extents *extents, struct base_error *error)
 {
+    base_assert(got->rank <= CELL_RANK_MAX);
     if (got->rank != want->rank) {
         return fail_shape(want, got, "", error);
     }
@@ -291,9 +292,9 @@ static enum base_status take_lengths(struct srv_request *request, struct sched_s
     const struct sched_tensor *given = &sequences->inputs[input];
     for (uint32_t b = 0; b < sequences->n_rows; b++) {
         int64_t length = integer_at(tensor, given->data + b * given->batch_bytes, 0);
-        if (length < 0 || length > (int64_t)steps) {
+        if (length < 1 || length > (int64_t)steps) {
             return base_fail(error, BASE_INVALID_ARGUMENT,
-                             "input '%s': length %" PRId64 " of row %u, expected 0..%u",
+                             "input '%s': length %" PRId64 " of row %u, expected 1..%u",
                              tensor->name, length, b, steps);
         }
         lengths[b] = (uint32_t)length;
