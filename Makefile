@@ -256,6 +256,7 @@ WORKER_SUITES = \
 SERVER_SUITES = \
   tests/server/test_about.c \
   tests/server/test_deadline.c \
+  tests/server/test_engine.c \
   tests/server/test_grpc_codec.c \
   tests/server/test_grpc_life.c \
   tests/server/test_grpc_server.c \

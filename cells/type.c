@@ -335,11 +335,22 @@ enum base_status cell_registry_intern(struct cell_registry *registry, const stru
     return BASE_OK;
 }
 
-void cell_type_unref(struct cell_registry *registry, const struct cell_type *type)
+/* The registry's own, writable view of a type it gave out. */
+static struct cell_type *own_type(struct cell_registry *registry, const struct cell_type *type)
 {
     base_assert(type->id < registry->n_types && registry->types[type->id] == type);
-    struct cell_type *own = registry->types[type->id];
-    base_assert(own->refs > 0);
+    base_assert(type->refs > 0);
+    return registry->types[type->id];
+}
+
+void cell_type_ref(struct cell_registry *registry, const struct cell_type *type)
+{
+    own_type(registry, type)->refs++;
+}
+
+void cell_type_unref(struct cell_registry *registry, const struct cell_type *type)
+{
+    struct cell_type *own = own_type(registry, type);
     own->refs--;
     if (own->refs == 0) {
         registry->types[own->id] = NULL;

@@ -64,6 +64,8 @@ void cell_registry_free(struct cell_registry *registry);
 enum base_status cell_registry_intern(struct cell_registry *registry, const struct cell_def *def,
                                       const char *name, const struct cell_type **out, bool *is_new,
                                       struct base_error *error);
+/* One more reference to a type that has one. */
+void cell_type_ref(struct cell_registry *registry, const struct cell_type *type);
 void cell_type_unref(struct cell_registry *registry, const struct cell_type *type);
 
 /* Ids are 0..n-1. The id of a type whose last reference is gone is NULL until it is given anew. */

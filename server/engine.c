@@ -136,8 +136,9 @@ void srv_engine_free(struct srv_engine *engine)
     base_assert(!engine->running);
     for (uint32_t t = 0; t < CELL_TYPES_MAX; t++) {
         if (engine->type_loaded[t]) {
-            engine->options.backend->type_unload(wrk_pool_device(engine->pool),
-                                                 cell_registry_type(engine->registry, t));
+            const struct cell_type *type = cell_registry_type(engine->registry, t);
+            engine->options.backend->type_unload(wrk_pool_device(engine->pool), type);
+            cell_type_unref(engine->registry, type);
         }
     }
     sched_free(engine->sched);
@@ -181,6 +182,8 @@ static enum base_status add_type(struct srv_engine *engine, const struct cell_ty
 {
     if (!engine->type_loaded[type->id]) {
         BASE_TRY(engine->options.backend->type_load(wrk_pool_device(engine->pool), type, error));
+        // The device holds it until the engine ends, whatever becomes of the model.
+        cell_type_ref(engine->registry, type);
         engine->type_loaded[type->id] = true;
     }
     // Later in the graph first.

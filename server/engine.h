@@ -50,7 +50,8 @@ void srv_engine_free(struct srv_engine *engine); /* not running */
 struct cell_registry *srv_engine_registry(struct srv_engine *engine);
 
 /* Loads the model's types into the device and reserves room in the row stores; before start. The
- * model must outlive the engine. */
+ * engine keeps what it has loaded, also of a model that failed; the model itself may be freed when
+ * nothing of it is inside. */
 enum base_status srv_engine_add_model(struct srv_engine *engine, const struct cell_model *model,
                                       struct base_error *error);
 

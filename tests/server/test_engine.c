@@ -1,0 +1,446 @@
+/* The engine without requests: jobs in, jobs out, on the real pool thread and CPU device. */
+#include "server/engine.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "server/validate.h"
+#include "tests/cells/build.h"
+#include "tests/server/ask.h"
+#include "tests/server/models.h"
+#include "tests/util.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#define JOBS 40u
+
+static struct srv_engine *engine;
+static struct base_error error;
+
+static struct srv_engine_options options_of(uint32_t teams, uint32_t threads)
+{
+    struct srv_engine_options options;
+    srv_engine_options_init(&options);
+    options.teams = teams;
+    options.team_threads = threads;
+    options.rows = 64;
+    options.spin_ns = 0;
+    return options;
+}
+
+static void create(const struct srv_engine_options *options)
+{
+    ck_assert_msg(srv_engine_create(options, &engine, &error) == BASE_OK, "%s", error.message);
+}
+
+static void add(const struct cell_model *model)
+{
+    ck_assert_msg(srv_engine_add_model(engine, model, &error) == BASE_OK, "%s", error.message);
+}
+
+static void start(void)
+{
+    ck_assert_msg(srv_engine_start(engine, &error) == BASE_OK, "%s", error.message);
+}
+
+static void model_free(struct cell_model *model)
+{
+    cell_model_free(srv_engine_registry(engine), model);
+}
+
+static uint32_t rows_in_use(void)
+{
+    uint32_t rows = 0;
+    for (uint32_t l = 0; l < cell_registry_layouts(srv_engine_registry(engine)); l++) {
+        rows += sched_rows_in_use(sched_rows_of(srv_engine_scheduler(engine)), l);
+    }
+    return rows;
+}
+
+/* ---- Jobs with the requests they come from ---- */
+
+struct work {
+    struct srv_job job; /* first */
+    struct ask ask;
+    struct sched_sequences sequences;
+    _Atomic uint32_t finished, cancelled;
+    uint32_t again; /* how often finished() sends it anew */
+};
+
+static void work_finished(struct srv_job *job)
+{
+    struct work *work = (struct work *)job;
+    atomic_fetch_add(&work->finished, 1);
+}
+
+static void work_cancelled(struct srv_job *job)
+{
+    struct work *work = (struct work *)job;
+    atomic_fetch_add(&work->cancelled, 1);
+}
+
+static void work_init(struct work *work, const struct cell_model *model, uint32_t n_rows,
+                      uint32_t steps, struct base_random *random)
+{
+    const struct srv_limits limits = {.sequence_length_max = 1u << 20};
+    memset(work, 0, sizeof(*work));
+    ask_init(&work->ask, model, n_rows, steps, random, ASK_OPTIONAL);
+    ck_assert_msg(srv_validate(&work->ask.request, model, &limits, &work->sequences, &error) ==
+                      BASE_OK,
+                  "%s", error.message);
+    ck_assert_int_eq(
+        sched_unfold_chain(&work->sequences, &work->ask.request.arena, &work->job.graph, &error),
+        BASE_OK);
+    ck_assert(sched_admission_reserve(srv_engine_admission(engine), work->job.graph));
+    work->job.finished = work_finished;
+    work->job.cancelled = work_cancelled;
+}
+
+static void work_release(struct work *work)
+{
+    sched_admission_credit(srv_engine_admission(engine), work->job.graph);
+    ask_release(&work->ask);
+}
+
+static void wait_for(_Atomic uint32_t *count, uint32_t at_least)
+{
+    uint64_t end_ns = base_now_ns() + 30 * BASE_NS_PER_S;
+    while (atomic_load(count) < at_least) {
+        ck_assert_msg(base_now_ns() < end_ns, "nothing came back");
+        sched_yield();
+    }
+}
+
+/* ---- Cases ---- */
+
+START_TEST(test_engine_runs_jobs_to_the_right_result)
+{
+    const uint32_t shapes[][2] = {{1, 1}, {1, 2}, {2, 1}};
+    struct srv_engine_options options = options_of(shapes[_i][0], shapes[_i][1]);
+    create(&options);
+    struct cell_registry *registry = srv_engine_registry(engine);
+    // The second is wide enough for both threads to compute (a small batch stays with one).
+    struct cell_model *models[2] = {models_tokens(registry, 12, 1),
+                                    models_chain(registry, 24, 160, 2)};
+    add(models[0]);
+    add(models[1]);
+    start();
+    static struct work works[JOBS];
+    struct base_random random = util_random(3);
+    for (uint32_t i = 0; i < JOBS; i++) {
+        work_init(&works[i], models[i % 2], 1 + i % 2, 1 + base_random_below(&random, 12), &random);
+    }
+    for (uint32_t i = 0; i < JOBS; i++) {
+        srv_engine_submit(engine, &works[i].job);
+    }
+    for (uint32_t i = 0; i < JOBS; i++) {
+        wait_for(&works[i].finished, 1);
+        ck_assert_int_eq(works[i].job.graph->status, BASE_OK);
+        ck_assert_double_le(ask_error(&works[i].ask), 1e-5);
+        work_release(&works[i]);
+    }
+    ck_assert_uint_eq(rows_in_use(), 0);
+    ck_assert_uint_gt(srv_engine_busy_ns(engine), 0);
+    srv_engine_stop(engine);
+    model_free(models[0]);
+    model_free(models[1]);
+    srv_engine_free(engine);
+}
+END_TEST
+
+START_TEST(test_engine_description_tells_device_and_threads)
+{
+    struct srv_engine_options options = options_of(1, 2);
+    options.isa = "scalar";
+    create(&options);
+    ck_assert_str_eq(srv_engine_description(engine), "cpu scalar, 2 threads");
+    srv_engine_free(engine);
+}
+END_TEST
+
+START_TEST(test_engine_with_an_unknown_isa_says_so)
+{
+    struct srv_engine_options options = options_of(1, 1);
+    options.isa = "mmx";
+    engine = NULL;
+    ck_assert_int_eq(srv_engine_create(&options, &engine, &error), BASE_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(error.message, "mmx"));
+    ck_assert_ptr_null(engine);
+}
+END_TEST
+
+START_TEST(test_engine_starts_and_stops_without_models)
+{
+    struct srv_engine_options options = options_of(2, 1);
+    create(&options);
+    start();
+    srv_engine_stop(engine);
+    srv_engine_free(engine);
+}
+END_TEST
+
+START_TEST(test_cancel_calls_both_callbacks_once_before_and_after_the_end)
+{
+    struct srv_engine_options options = options_of(1, 1);
+    create(&options);
+    struct cell_model *model = models_chain(srv_engine_registry(engine), 4, 64, 4);
+    add(model);
+    start();
+    static struct work works[2];
+    struct base_random random = util_random(5);
+    work_init(&works[0], model, 1, 20000, &random);
+    work_init(&works[1], model, 1, 1, &random);
+    srv_engine_submit(engine, &works[0].job);
+    srv_engine_submit(engine, &works[1].job);
+    wait_for(&works[1].finished, 1); // it joined the long one and left
+    srv_engine_cancel(engine, &works[0].job, BASE_DEADLINE_EXCEEDED);
+    srv_engine_cancel(engine, &works[1].job, BASE_CANCELLED);
+    for (int i = 0; i < 2; i++) {
+        wait_for(&works[i].finished, 1);
+        wait_for(&works[i].cancelled, 1);
+    }
+    ck_assert_int_eq(works[0].job.graph->status, BASE_DEADLINE_EXCEEDED);
+    ck_assert_int_eq(works[1].job.graph->status, BASE_OK);
+    ck_assert_uint_eq(rows_in_use(), 0);
+    srv_engine_stop(engine);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_uint_eq(atomic_load(&works[i].finished), 1);
+        ck_assert_uint_eq(atomic_load(&works[i].cancelled), 1);
+        work_release(&works[i]);
+    }
+    model_free(model);
+    srv_engine_free(engine);
+}
+END_TEST
+
+/* Pool thread: the same job again, from the same memory. */
+static void work_again(struct srv_job *job)
+{
+    struct work *work = (struct work *)job;
+    atomic_fetch_add(&work->finished, 1);
+    if (work->again == 0) {
+        return;
+    }
+    work->again--;
+    base_arena_reset(&work->ask.request.arena);
+    if (sched_unfold_chain(&work->sequences, &work->ask.request.arena, &job->graph, NULL) ==
+        BASE_OK) {
+        srv_engine_submit(engine, job);
+    }
+}
+
+START_TEST(test_jobs_replaced_on_the_pool_thread_allocate_nothing)
+{
+    enum { AGAIN = 200, N = 8 };
+    struct srv_engine_options options = options_of(1, 1);
+    create(&options);
+    struct cell_model *model = models_chain(srv_engine_registry(engine), 4, 8, 6);
+    add(model);
+    start();
+    static struct work works[N];
+    struct ask asks[N];
+    struct base_random random = util_random(7);
+    for (uint32_t i = 0; i < N; i++) {
+        work_init(&works[i], model, 1, 1 + 3 * i, &random);
+        // Inputs and outputs stay where they are; the graph gets an arena that is reset.
+        asks[i] = works[i].ask;
+        base_arena_init(&works[i].ask.request.arena, 16384, 16384);
+        ck_assert_int_eq(sched_unfold_chain(&works[i].sequences, &works[i].ask.request.arena,
+                                            &works[i].job.graph, &error),
+                         BASE_OK);
+        works[i].job.finished = work_again;
+        works[i].again = AGAIN;
+    }
+    uint64_t allocations = base_alloc_count();
+    for (uint32_t i = 0; i < N; i++) {
+        srv_engine_submit(engine, &works[i].job);
+    }
+    for (uint32_t i = 0; i < N; i++) {
+        wait_for(&works[i].finished, AGAIN + 1);
+    }
+    ck_assert_uint_eq(base_alloc_count(), allocations);
+    ck_assert_uint_eq(rows_in_use(), 0);
+    srv_engine_stop(engine);
+    for (uint32_t i = 0; i < N; i++) {
+        ck_assert_double_le(ask_error(&asks[i]), 1e-5);
+        work_release(&works[i]);
+        ask_release(&asks[i]);
+    }
+    model_free(model);
+    srv_engine_free(engine);
+}
+END_TEST
+
+/* ---- Types ---- */
+
+START_TEST(test_models_may_go_before_the_engine)
+{
+    struct srv_engine_options options = options_of(1, 1);
+    create(&options);
+    struct cell_model *model = models_tokens(srv_engine_registry(engine), 4, 8);
+    cell_type_id id = model->stages[1].type->id;
+    add(model);
+    model_free(model);
+    const struct cell_type *kept = cell_registry_type(srv_engine_registry(engine), id);
+    ck_assert_ptr_nonnull(kept);
+    ck_assert_uint_eq(kept->refs, 1);
+    srv_engine_free(engine);
+}
+END_TEST
+
+START_TEST(test_equal_types_of_two_models_are_loaded_once)
+{
+    struct srv_engine_options options = options_of(1, 1);
+    create(&options);
+    struct cell_registry *registry = srv_engine_registry(engine);
+    struct cell_model *a = models_tokens(registry, 4, 9);
+    struct cell_model *b = models_tokens(registry, 4, 9);
+    ck_assert_ptr_eq(a->stages[1].type, b->stages[1].type);
+    add(a);
+    add(b);
+    model_free(b);
+    start();
+    static struct work work;
+    struct base_random random = util_random(10);
+    work_init(&work, a, 2, 3, &random);
+    srv_engine_submit(engine, &work.job);
+    wait_for(&work.finished, 1);
+    ck_assert_double_le(ask_error(&work.ask), 1e-5);
+    work_release(&work);
+    srv_engine_stop(engine);
+    model_free(a);
+    srv_engine_free(engine);
+}
+END_TEST
+
+static enum base_status (*real_type_load)(struct cell_device *device, const struct cell_type *type,
+                                          struct base_error *error);
+
+/* Lacks LINEAR. */
+static enum base_status picky_type_load(struct cell_device *device, const struct cell_type *type,
+                                        struct base_error *why)
+{
+    for (uint32_t o = 0; o < type->def.n_ops; o++) {
+        if (type->def.ops[o].kind == CELL_OP_LINEAR) {
+            return base_fail(why, BASE_UNIMPLEMENTED, "no LINEAR here");
+        }
+    }
+    return real_type_load(device, type, why);
+}
+
+START_TEST(test_a_model_that_fails_half_way_leaves_a_usable_engine)
+{
+    struct cell_backend picky = *cell_backend_find("cpu");
+    real_type_load = picky.type_load;
+    picky.type_load = picky_type_load;
+    struct srv_engine_options options = options_of(1, 1);
+    options.backend = &picky;
+    create(&options);
+    struct cell_registry *registry = srv_engine_registry(engine);
+    struct cell_model *bad = models_tokens(registry, 4, 11);
+    ck_assert_int_eq(srv_engine_add_model(engine, bad, &error), BASE_UNIMPLEMENTED);
+    ck_assert_str_eq(error.message, "no LINEAR here");
+    model_free(bad);
+    // Its types' numbers are given anew to what comes next.
+    struct cell_model *good = models_lone(registry, 12);
+    add(good);
+    start();
+    static struct work work;
+    struct base_random random = util_random(13);
+    work_init(&work, good, 1, 5, &random);
+    srv_engine_submit(engine, &work.job);
+    wait_for(&work.finished, 1);
+    ck_assert_double_le(ask_error(&work.ask), 1e-5);
+    work_release(&work);
+    srv_engine_stop(engine);
+    model_free(good);
+    srv_engine_free(engine);
+}
+END_TEST
+
+/* ---- Out of memory ---- */
+
+START_TEST(test_every_allocation_of_create_may_fail)
+{
+    struct srv_engine_options options = options_of(2, 2);
+    enum base_status status = BASE_RESOURCE_EXHAUSTED;
+    for (uint64_t n = 1; status != BASE_OK; n++) {
+        ck_assert_uint_lt(n, 1000);
+        base_alloc_fail_at(n);
+        error.message[0] = '\0';
+        status = srv_engine_create(&options, &engine, &error);
+        base_alloc_fail_at(0);
+        if (status != BASE_OK) {
+            ck_assert_int_eq(status, BASE_RESOURCE_EXHAUSTED);
+            ck_assert_str_ne(error.message, "");
+        }
+    }
+    srv_engine_free(engine);
+}
+END_TEST
+
+START_TEST(test_every_allocation_of_add_model_may_fail)
+{
+    struct srv_engine_options options = options_of(1, 1);
+    create(&options);
+    struct cell_model *model = models_tokens(srv_engine_registry(engine), 4, 14);
+    enum base_status status = BASE_RESOURCE_EXHAUSTED;
+    for (uint64_t n = 1; status != BASE_OK; n++) {
+        ck_assert_uint_lt(n, 1000);
+        base_alloc_fail_at(n);
+        status = srv_engine_add_model(engine, model, &error); // again, until it comes through
+        base_alloc_fail_at(0);
+        ck_assert(status == BASE_OK || status == BASE_RESOURCE_EXHAUSTED);
+    }
+    start();
+    srv_engine_stop(engine);
+    model_free(model);
+    srv_engine_free(engine);
+}
+END_TEST
+
+START_TEST(test_every_allocation_of_start_may_fail)
+{
+    enum base_status status = BASE_RESOURCE_EXHAUSTED;
+    for (uint64_t n = 1; status != BASE_OK; n++) {
+        ck_assert_uint_lt(n, 1000);
+        struct srv_engine_options options = options_of(2, 1);
+        create(&options);
+        struct cell_model *model = models_tokens(srv_engine_registry(engine), 4, 15);
+        add(model);
+        base_alloc_fail_at(n);
+        status = srv_engine_start(engine, &error);
+        base_alloc_fail_at(0);
+        if (status == BASE_OK) {
+            srv_engine_stop(engine);
+        } else {
+            ck_assert_int_eq(status, BASE_RESOURCE_EXHAUSTED);
+        }
+        model_free(model);
+        srv_engine_free(engine);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    base_log_configure(BASE_LOG_ERROR, BASE_LOG_TEXT);
+    Suite *suite = suite_create("engine");
+    TCase *tcase = tcase_create("engine");
+    tcase_add_loop_test(tcase, test_engine_runs_jobs_to_the_right_result, 0, 3);
+    tcase_add_test(tcase, test_engine_description_tells_device_and_threads);
+    tcase_add_test(tcase, test_engine_with_an_unknown_isa_says_so);
+    tcase_add_test(tcase, test_engine_starts_and_stops_without_models);
+    tcase_add_test(tcase, test_cancel_calls_both_callbacks_once_before_and_after_the_end);
+    tcase_add_test(tcase, test_jobs_replaced_on_the_pool_thread_allocate_nothing);
+    tcase_add_test(tcase, test_models_may_go_before_the_engine);
+    tcase_add_test(tcase, test_equal_types_of_two_models_are_loaded_once);
+    tcase_add_test(tcase, test_a_model_that_fails_half_way_leaves_a_usable_engine);
+    tcase_add_test(tcase, test_every_allocation_of_create_may_fail);
+    tcase_add_test(tcase, test_every_allocation_of_add_model_may_fail);
+    tcase_add_test(tcase, test_every_allocation_of_start_may_fail);
+    suite_add_tcase(suite, tcase);
+    return util_run(suite);
+}
