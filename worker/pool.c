@@ -264,13 +264,19 @@ static bool has_in_flight(const struct wrk_pool *pool)
 /* One turn. true when anything happened, so that another turn follows at once. */
 static bool turn(struct wrk_pool *pool)
 {
-    uint64_t now_ns = base_now_ns();
+    // The clock after the messages: no batch starts before the requests in it have come.
     bool news = deliver(pool);
+    uint64_t now_ns = base_now_ns();
     for (uint32_t q = 0; q < pool->n_queues; q++) {
         news |= retire(pool, q, now_ns);
     }
     if (news && pool->after_turn != NULL) {
         pool->after_turn(pool->source.context, now_ns);
+        // What it made its listeners post at once joins the batches that are formed now.
+        if (deliver(pool)) {
+            now_ns = base_now_ns();
+            pool->after_turn(pool->source.context, now_ns);
+        }
     }
     bool moved = news;
     if (!atomic_load_explicit(&pool->stop, memory_order_acquire)) {
