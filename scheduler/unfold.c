@@ -209,5 +209,9 @@ enum base_status sched_unfold_chain(const struct sched_sequences *sequences,
             return base_fail(error, u.status, "cell graph: request memory spent");
         }
     }
+    if (u.builder.status == BASE_OK && u.builder.graph->n_nodes == 0) {
+        *out = NULL;
+        return BASE_OK;
+    }
     return sched_builder_finish(&u.builder, out, error);
 }

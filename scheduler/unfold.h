@@ -19,12 +19,14 @@ struct sched_tensor {
 struct sched_sequences {
     const struct cell_model *model;
     uint32_t n_rows;       /* of the batch axis, >= 1 */
-    const uint32_t *steps; /* [n_rows]: length of each row, 0 allowed only where no stage runs */
+    const uint32_t *steps; /* [n_rows]: length of each row; 0: no step runs, what reads its results
+                              reads zeros */
     const struct sched_tensor *inputs;  /* [model->n_inputs] */
     const struct sched_tensor *outputs; /* [model->n_outputs] */
 };
 
-/* Takes all memory from the arena. INVALID_ARGUMENT, RESOURCE_EXHAUSTED (arena spent). */
+/* Takes all memory from the arena. *out is NULL when nothing is to run: every row has no step and the
+ * model no ONCE stage. INVALID_ARGUMENT, RESOURCE_EXHAUSTED (arena spent). */
 enum base_status sched_unfold_chain(const struct sched_sequences *sequences,
                                     struct base_arena *arena, struct sched_graph **out,
                                     struct base_error *error);

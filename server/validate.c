@@ -292,9 +292,9 @@ static enum base_status take_lengths(struct srv_request *request, struct sched_s
     const struct sched_tensor *given = &sequences->inputs[input];
     for (uint32_t b = 0; b < sequences->n_rows; b++) {
         int64_t length = integer_at(tensor, given->data + b * given->batch_bytes, 0);
-        if (length < 1 || length > (int64_t)steps) {
+        if (length < 0 || length > (int64_t)steps) {
             return base_fail(error, BASE_INVALID_ARGUMENT,
-                             "input '%s': length %" PRId64 " of row %u, expected 1..%u",
+                             "input '%s': length %" PRId64 " of row %u, expected 0..%u",
                              tensor->name, length, b, steps);
         }
         lengths[b] = (uint32_t)length;
