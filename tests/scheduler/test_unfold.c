@@ -354,10 +354,11 @@ START_TEST(test_request_of_no_steps_at_all_has_no_graph)
 {
     stacked_model();
     steps[0] = 0;
-    struct sched_graph *graph = NULL;
+    struct sched_graph unset;
+    struct sched_graph *graph = &unset;
     struct base_error error;
-    ck_assert_int_eq(sched_unfold_chain(&sequences, &arena, &graph, &error), BASE_INVALID_ARGUMENT);
-    ck_assert_str_eq(error.message, "cell graph: a graph of no nodes");
+    ck_assert_int_eq(sched_unfold_chain(&sequences, &arena, &graph, &error), BASE_OK);
+    ck_assert_ptr_null(graph);
 }
 END_TEST
 
