@@ -14,6 +14,11 @@ mkdir -p "$work/build"
 ln -s "$root/$OUT" "$work/build/release"
 cd "$work" || exit 1
 
+# What the text below the block says of newer versions.
+if "$torch" -c 'import inspect, torch; inspect.signature(torch.onnx.export).parameters["external_data"]' \
+    2>/dev/null; then
+    sed -i 's/^ *dynamic_axes=/external_data=False, &/' export.py
+fi
 "$torch" export.py >export.log 2>&1 || fail "the export failed"
 [ -s my-models/tagger/1/model.onnx ] || fail "no model file after the export"
 sed 's/^build/exec build/' serve.sh >serve-exec.sh
