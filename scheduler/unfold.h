@@ -25,8 +25,8 @@ struct sched_sequences {
     const struct sched_tensor *outputs; /* [model->n_outputs] */
 };
 
-/* Takes all memory from the arena. *out is NULL when nothing is to run: every row has no step and the
- * model no ONCE stage. INVALID_ARGUMENT, RESOURCE_EXHAUSTED (arena spent). */
+/* Takes all memory from the arena. *out is NULL when nothing is to run: every row has no step and
+ * the model no ONCE stage. INVALID_ARGUMENT, RESOURCE_EXHAUSTED (arena spent). */
 enum base_status sched_unfold_chain(const struct sched_sequences *sequences,
                                     struct base_arena *arena, struct sched_graph **out,
                                     struct base_error *error);
