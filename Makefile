@@ -322,6 +322,7 @@ TEST_SCRIPTS = \
   tests/docs/test_links.sh \
   tests/docs/test_quickstart.sh \
   tests/docs/test_readme.sh \
+  tests/server/test_curl_examples.sh \
   tests/test_check_text.sh \
   tests/test_install.sh \
   tests/test_layers.sh \
