@@ -121,8 +121,9 @@ void lg_report_text(const struct lg_options *options, const struct lg_result *re
     if (result->mode == LG_MODE_OPEN) {
         text_hist("service", &result->service, out);
     }
-    base_buf_printf(out, "  client        %.2f cores, %.1f us of CPU a request\n",
-                    lg_result_cpu_share(result), lg_result_cpu_us_each(result));
+    base_buf_printf(out, "  client        %.2f cores, %.2f s of CPU, %.1f us a request\n",
+                    lg_result_cpu_share(result), (double)result->cpu_ns / (double)BASE_NS_PER_S,
+                    lg_result_cpu_us_each(result));
     text_verdict(result, out);
 }
 
