@@ -19,8 +19,7 @@
 /* How far probabilities may be from adding up to 1. */
 #define SUM_TOLERANCE 1e-3
 
-/* ---- The answer -------------------------------------------------------------------------------
- */
+/* ---- The answer ------------------------------------------------------------------------------ */
 
 /* Output i as count floats, from the raw bytes or from the typed list; false when it has another
  * type or another number of values. */
@@ -106,8 +105,7 @@ enum base_status lg_ask_decode(const uint8_t *reply, size_t length, size_t count
     return BASE_OK;
 }
 
-/* ---- The question -----------------------------------------------------------------------------
- */
+/* ---- The question ---------------------------------------------------------------------------- */
 
 static enum base_status infer(struct lg_client *client, const struct lg_model *model,
                               const char *text, struct base_buf *reply, struct base_error *error)

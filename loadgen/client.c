@@ -133,8 +133,7 @@ void lg_client_free(struct lg_client *client)
     base_free(client);
 }
 
-/* ---- One call that waits ----------------------------------------------------------------------
- */
+/* ---- One call that waits --------------------------------------------------------------------- */
 
 struct waiting_call {
     grpc_call *call;

@@ -46,6 +46,7 @@ void lg_closed_again(struct lg_engine *engine, struct lg_call *call, grpc_status
 
 void lg_closed_tick(struct lg_engine *engine, uint64_t now_ns)
 {
+    lg_cancels_fire(engine, now_ns);
     watch_end(engine, now_ns);
     for (;;) {
         struct lg_call *call = lg_timers_pop(&engine->resends, now_ns);

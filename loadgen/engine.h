@@ -64,7 +64,7 @@ struct lg_engine {
     bool expired;      /* the drain time is over: all calls are being cancelled */
 
     pthread_mutex_t lock;
-    _Atomic uint64_t next_send_ns; /* open loop; for the pacer, set by the holder of the lock */
+    _Atomic uint64_t pacer_wake_ns; /* open loop: next send or cancel; set by the lock's holder */
 
     /* Anyone's. */
     _Atomic uint64_t finished;  /* = ended, for the progress bar */
@@ -72,8 +72,7 @@ struct lg_engine {
     _Atomic bool done;          /* the worker has left */
 };
 
-/* ---- call.c -----------------------------------------------------------------------------------
- */
+/* ---- call.c ---------------------------------------------------------------------------------- */
 
 /* Starts request index on a free call. planned_ns <= now_ns. */
 void lg_call_start(struct lg_engine *engine, struct lg_call *call, uint64_t index,
@@ -85,15 +84,13 @@ grpc_status_code lg_call_finish(struct lg_engine *engine, struct lg_call *call, 
 /* Cancels the calls whose time has come. */
 void lg_cancels_fire(struct lg_engine *engine, uint64_t now_ns);
 
-/* ---- open.c -----------------------------------------------------------------------------------
- */
+/* ---- open.c ---------------------------------------------------------------------------------- */
 
-/* Starts a few of the calls that are due, sets sending_done behind the last, and next_send_ns. true
- * when more are due and can be sent. */
-bool lg_open_send(struct lg_engine *engine);
+/* Cancels, and a few of the sends, that are due; sets sending_done behind the last, and
+ * pacer_wake_ns. true when more sends are due and can be made. */
+bool lg_open_tick(struct lg_engine *engine, uint64_t now_ns);
 
-/* ---- closed.c ---------------------------------------------------------------------------------
- */
+/* ---- closed.c -------------------------------------------------------------------------------- */
 
 /* Starts the first calls. */
 void lg_closed_begin(struct lg_engine *engine);
@@ -102,11 +99,10 @@ void lg_closed_begin(struct lg_engine *engine);
 void lg_closed_again(struct lg_engine *engine, struct lg_call *call, grpc_status_code code,
                      uint64_t now_ns);
 
-/* Resends that are due; sets sending_done when the run is over. */
+/* Cancels and resends that are due; sets sending_done when the run is over. */
 void lg_closed_tick(struct lg_engine *engine, uint64_t now_ns);
 
-/* ---- worker.c, pacer.c: thread bodies; arg is the engine --------------------------------------
- */
+/* ---- worker.c, pacer.c: thread bodies; arg is the engine ------------------------------------- */
 
 void *lg_worker_main(void *arg);
 void *lg_pacer_main(void *arg);

@@ -47,8 +47,7 @@ static enum base_status undecodable(const char *method, struct base_error *error
     return base_fail(error, BASE_INTERNAL, "%s: the answer cannot be decoded", method);
 }
 
-/* ---- Readiness --------------------------------------------------------------------------------
- */
+/* ---- Readiness ------------------------------------------------------------------------------- */
 
 static enum base_status ask_server_ready(struct lg_client *client, struct base_error *error)
 {
@@ -116,8 +115,7 @@ enum base_status lg_model_wait_ready(struct lg_client *client, const struct lg_m
     }
 }
 
-/* ---- Metadata ---------------------------------------------------------------------------------
- */
+/* ---- Metadata -------------------------------------------------------------------------------- */
 
 static enum base_status take_metadata(const Inference__ModelMetadataResponse *answer,
                                       const struct lg_model_wish *wish, struct lg_model *out,

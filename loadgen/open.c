@@ -37,7 +37,7 @@ static uint64_t next_ns(const struct lg_engine *engine)
     return base_deadline_after(engine->start_ns, planned_ns);
 }
 
-/* As lg_open_send(), without next_send_ns. */
+/* Starts what is due, SENDS_IN_A_ROW at most. true when that left some. */
 static bool send_due(struct lg_engine *engine)
 {
     for (uint32_t sent = 0;; sent++) {
@@ -54,14 +54,15 @@ static bool send_due(struct lg_engine *engine)
     }
 }
 
-bool lg_open_send(struct lg_engine *engine)
+bool lg_open_tick(struct lg_engine *engine, uint64_t now_ns)
 {
     base_assert(lg_is_open_loop(engine));
-    if (engine->sending_done) {
-        return false;
+    lg_cancels_fire(engine, now_ns);
+    bool more = !engine->sending_done && send_due(engine);
+    uint64_t wake_ns = lg_timers_next(&engine->cancels);
+    if (!engine->sending_done) {
+        wake_ns = lg_earlier(wake_ns, next_ns(engine));
     }
-    bool more = send_due(engine);
-    uint64_t planned_ns = engine->sending_done ? BASE_NEVER : next_ns(engine);
-    atomic_store_explicit(&engine->next_send_ns, planned_ns, memory_order_relaxed);
+    atomic_store_explicit(&engine->pacer_wake_ns, wake_ns, memory_order_relaxed);
     return more;
 }

@@ -1,5 +1,4 @@
-/* The open loop's clock: sleeps until the next planned send and sends it, when the worker does not.
- */
+/* The open loop's clock: sleeps until the next send or cancel, and does it if the worker sleeps. */
 #include "loadgen/engine.h"
 
 #include "base/cpus.h"
@@ -19,18 +18,18 @@ static void sleep_until(uint64_t time_ns)
     }
 }
 
-/* Sends what is due, unless the worker is awake and so does it. Returns when to look again. */
+/* Does what is due, unless the worker is awake and so does it. Returns when to look again. */
 static uint64_t pace(struct lg_engine *engine, uint64_t now_ns)
 {
-    if (now_ns < atomic_load_explicit(&engine->next_send_ns, memory_order_relaxed)) {
-        return atomic_load_explicit(&engine->next_send_ns, memory_order_relaxed);
+    if (now_ns < atomic_load_explicit(&engine->pacer_wake_ns, memory_order_relaxed)) {
+        return atomic_load_explicit(&engine->pacer_wake_ns, memory_order_relaxed);
     }
     if (pthread_mutex_trylock(&engine->lock) == 0) {
-        (void)lg_open_send(engine);
+        (void)lg_open_tick(engine, now_ns);
         (void)pthread_mutex_unlock(&engine->lock);
         now_ns = base_now_ns();
     }
-    uint64_t next_ns = atomic_load_explicit(&engine->next_send_ns, memory_order_relaxed);
+    uint64_t next_ns = atomic_load_explicit(&engine->pacer_wake_ns, memory_order_relaxed);
     return next_ns > now_ns ? next_ns : now_ns + LOOK_AGAIN_NS;
 }
 

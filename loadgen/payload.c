@@ -80,8 +80,7 @@ static enum base_status make_blocks(struct lg_payload *payload, const struct lg_
     return BASE_OK;
 }
 
-/* ---- Text -------------------------------------------------------------------------------------
- */
+/* ---- Text ------------------------------------------------------------------------------------ */
 
 static enum base_status check_text_model(const struct lg_model *model, struct base_error *error)
 {
@@ -169,8 +168,7 @@ static enum base_status take_file(struct lg_payload *payload, const char *path,
     return status;
 }
 
-/* ---- Life cycle -------------------------------------------------------------------------------
- */
+/* ---- Life cycle ------------------------------------------------------------------------------ */
 
 static struct lg_payload *allocate(void)
 {
@@ -251,8 +249,7 @@ void lg_payload_free(struct lg_payload *payload)
     base_free(payload);
 }
 
-/* ---- Use --------------------------------------------------------------------------------------
- */
+/* ---- Use ------------------------------------------------------------------------------------- */
 
 /* Spreads consecutive indices over the windows (golden ratio, Knuth). */
 static uint64_t window_offset(uint64_t index, uint32_t input)

@@ -41,8 +41,7 @@ static const char *lengths_of(const struct lg_options *options)
     return options->text != NULL ? "text" : options->lengths;
 }
 
-/* ---- Text -------------------------------------------------------------------------------------
- */
+/* ---- Text ------------------------------------------------------------------------------------ */
 
 static void text_hist(const char *name, const struct base_hist *hist, struct base_buf *out)
 {
@@ -127,8 +126,7 @@ void lg_report_text(const struct lg_options *options, const struct lg_result *re
     text_verdict(result, out);
 }
 
-/* ---- JSON -------------------------------------------------------------------------------------
- */
+/* ---- JSON ------------------------------------------------------------------------------------ */
 
 static void json_text(const char *name, const char *value, struct base_buf *out)
 {
@@ -224,8 +222,7 @@ void lg_report_json(const struct lg_options *options, const struct lg_result *re
     base_buf_printf(out, "\"cpu_us_each\":%.6g}\n", lg_result_cpu_us_each(result));
 }
 
-/* ---- CSV --------------------------------------------------------------------------------------
- */
+/* ---- CSV ------------------------------------------------------------------------------------- */
 
 void lg_report_csv_head(struct base_buf *out)
 {

@@ -96,8 +96,7 @@ static void take_down(struct lg_engine *engine)
     base_free(engine);
 }
 
-/* ---- While it runs ----------------------------------------------------------------------------
- */
+/* ---- While it runs --------------------------------------------------------------------------- */
 
 static double share_done(const struct lg_engine *engine, uint64_t now_ns, uint64_t finished)
 {

@@ -62,8 +62,7 @@ static struct lg_run_spec spec_of(const struct sweep *sweep)
     return spec;
 }
 
-/* ---- What a run leaves behind -----------------------------------------------------------------
- */
+/* ---- What a run leaves behind ---------------------------------------------------------------- */
 
 static double ms_at(const struct base_hist *hist, double quantile)
 {
@@ -110,8 +109,7 @@ static void report(struct sweep *sweep)
     sweep->invalid = sweep->invalid || !lg_result_is_valid(result);
 }
 
-/* ---- The runs ---------------------------------------------------------------------------------
- */
+/* ---- The runs -------------------------------------------------------------------------------- */
 
 static enum base_status run_closed(struct sweep *sweep, struct base_error *error)
 {

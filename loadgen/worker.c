@@ -5,8 +5,7 @@
 #include "base/assert.h"
 #include "base/cpus.h"
 
-/* After an interrupt, or when the server is gone, nobody wants to wait long for the last answers.
- */
+/* After an interrupt, or when the server is gone, nobody wants to wait long for last answers. */
 #define SHORT_DRAIN_NS BASE_NS_PER_S
 
 /* ---- The window ------------------------------------------------------------------------------ */
@@ -84,8 +83,7 @@ static bool watch_end(struct lg_engine *engine, uint64_t now_ns)
     return false;
 }
 
-/* ---- The loop ---------------------------------------------------------------------------------
- */
+/* ---- The loop -------------------------------------------------------------------------------- */
 
 /* The next completion, or none when something else is due: sends, timers, the window's ends. Lets
  * go of the engine meanwhile. *now_ns becomes the time of the completion. */
@@ -129,9 +127,8 @@ void *lg_worker_main(void *arg)
         if (event.type == GRPC_OP_COMPLETE) {
             end_call(engine, event.tag, now_ns);
         }
-        lg_cancels_fire(engine, now_ns);
         if (lg_is_open_loop(engine)) {
-            busy = lg_open_send(engine);
+            busy = lg_open_tick(engine, now_ns);
         } else {
             lg_closed_tick(engine, now_ns);
         }

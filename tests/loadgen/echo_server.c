@@ -72,8 +72,7 @@ struct echo_server {
     char peers[PEERS_MAX][64];
 };
 
-/* ---- Messages ---------------------------------------------------------------------------------
- */
+/* ---- Messages -------------------------------------------------------------------------------- */
 
 static grpc_byte_buffer *pack(const ProtobufCMessage *message)
 {
@@ -190,8 +189,7 @@ static bool look(const struct echo_server *server, grpc_byte_buffer *message, bo
     return right;
 }
 
-/* ---- Calls ------------------------------------------------------------------------------------
- */
+/* ---- Calls ----------------------------------------------------------------------------------- */
 
 static void wait_for_request(struct echo_call *call)
 {
@@ -362,8 +360,7 @@ static void begin_other(struct echo_call *call)
     }
 }
 
-/* ---- The thread -------------------------------------------------------------------------------
- */
+/* ---- The thread ------------------------------------------------------------------------------ */
 
 static void on_request(struct echo_call *call, bool success)
 {

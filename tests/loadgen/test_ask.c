@@ -86,8 +86,7 @@ START_TEST(test_ask_without_a_fitting_output_is_refused)
 }
 END_TEST
 
-/* ---- Pictures ---------------------------------------------------------------------------------
- */
+/* ---- Pictures -------------------------------------------------------------------------------- */
 
 static struct base_buf script;
 

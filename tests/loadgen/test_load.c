@@ -145,8 +145,7 @@ static void assert_adds_up(const json_t *json)
     ck_assert_int_ge(whole(json, "planned"), whole(json, "sent"));
 }
 
-/* ---- Runs that go well ------------------------------------------------------------------------
- */
+/* ---- Runs that go well ----------------------------------------------------------------------- */
 
 START_TEST(test_closed_loop_counts_every_answer)
 {
@@ -287,8 +286,7 @@ START_TEST(test_ask_prints_labels_by_probability)
 }
 END_TEST
 
-/* ---- Slow and failing servers -----------------------------------------------------------------
- */
+/* ---- Slow and failing servers ---------------------------------------------------------------- */
 
 START_TEST(test_stall_of_the_server_shows_in_p99)
 {
@@ -445,8 +443,7 @@ START_TEST(test_signal_ends_a_run_with_its_results)
 }
 END_TEST
 
-/* ---- Runs that cannot start -------------------------------------------------------------------
- */
+/* ---- Runs that cannot start ------------------------------------------------------------------ */
 
 START_TEST(test_without_a_server_says_whom_it_asked)
 {

@@ -91,8 +91,7 @@ static enum base_status create(const char *lengths, const char *text, uint32_t b
     return lg_payload_create(&spec, &payload, &error);
 }
 
-/* ---- Shapes -----------------------------------------------------------------------------------
- */
+/* ---- Shapes ---------------------------------------------------------------------------------- */
 
 START_TEST(test_model_first_open_dim_is_the_batch)
 {
@@ -147,8 +146,7 @@ START_TEST(test_model_that_cannot_be_filled_is_refused)
 }
 END_TEST
 
-/* ---- Requests ---------------------------------------------------------------------------------
- */
+/* ---- Requests -------------------------------------------------------------------------------- */
 
 START_TEST(test_payload_decodes_to_what_was_asked)
 {
