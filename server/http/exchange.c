@@ -195,6 +195,29 @@ static void add_header(struct MHD_Response *response, const char *key, const cha
     base_assert(added == MHD_YES);
 }
 
+/* Copies small parts behind the JSON: one piece costs libmicrohttpd half as much as several. false
+ * when they are large, or find no room; json is then as it was. */
+static bool join_parts(struct base_buf *json, const struct srv_http_answer *answer)
+{
+    size_t json_bytes = json->length;
+    size_t bytes = json_bytes;
+    for (uint32_t i = 0; i < answer->n_parts && bytes <= SRV_HTTP__KEEP_BYTES; i++) {
+        bytes += answer->parts[i].bytes;
+    }
+    if (bytes > SRV_HTTP__KEEP_BYTES) {
+        return answer->n_parts == 0;
+    }
+    for (uint32_t i = 0; i < answer->n_parts; i++) {
+        base_buf_add(json, answer->parts[i].data, answer->parts[i].bytes);
+    }
+    if (json->failed) {
+        json->failed = false;
+        json->length = json_bytes;
+        return false;
+    }
+    return true;
+}
+
 /* Queues what is in exchange->json, and the parts behind it. */
 static enum MHD_Result send_answer(struct srv_http__connection *connection,
                                    const char *content_type, const struct srv_http_answer *answer)
@@ -202,11 +225,13 @@ static enum MHD_Result send_answer(struct srv_http__connection *connection,
     struct srv_http *http = connection->listener->http;
     struct srv_http__exchange *exchange = &connection->exchange;
     struct MHD_IoVec pieces[CELL_TENSORS_MAX + 1];
-    unsigned n = 0;
-    pieces[n++] = (struct MHD_IoVec){exchange->json.data, exchange->json.length};
-    for (uint32_t i = 0; answer != NULL && i < answer->n_parts; i++) {
-        pieces[n++] = (struct MHD_IoVec){answer->parts[i].data, answer->parts[i].bytes};
+    size_t json_bytes = exchange->json.length;
+    unsigned n = answer == NULL || join_parts(&exchange->json, answer) ? 0 : answer->n_parts;
+    for (uint32_t i = 0; i < n; i++) {
+        pieces[i + 1] = (struct MHD_IoVec){answer->parts[i].data, answer->parts[i].bytes};
     }
+    pieces[0] = (struct MHD_IoVec){exchange->json.data, exchange->json.length};
+    n++;
     struct MHD_Response *response =
         n == 1 ? MHD_create_response_from_buffer(exchange->json.length, exchange->json.data,
                                                  MHD_RESPMEM_PERSISTENT)
@@ -217,7 +242,7 @@ static enum MHD_Result send_answer(struct srv_http__connection *connection,
     add_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
     if (answer != NULL && answer->binary) {
         char length[24];
-        (void)snprintf(length, sizeof length, "%zu", exchange->json.length);
+        (void)snprintf(length, sizeof length, "%zu", json_bytes);
         add_header(response, JSON_LENGTH_HEADER, length);
     }
     if (exchange->code == 405) {

@@ -49,7 +49,9 @@ static void check_round_trip(struct srv_http_codec *codec, struct srv_request *r
     srv_http_encode(request, &form, &json, &answer);
     char *inputs = strstr(json.data, "\"outputs\":[{\"name\"");
     base_assert(!json.failed && inputs != NULL);
-    memcpy(inputs, " \"inputs\"", 9);
+    for (size_t i = 0; i < 9; i++) {
+        inputs[i] = " \"inputs\""[i];
+    }
     struct srv_http_body body = {(const uint8_t *)json.data, json.length, json.length};
     struct srv_request again = {.id = ""};
     base_arena_init(&again.arena, 4096, 1u << 20);

@@ -5,6 +5,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static struct http_fixture fixture;
@@ -305,6 +306,28 @@ START_TEST(test_http_binary_tensors)
 }
 END_TEST
 
+START_TEST(test_http_large_binary_answer)
+{
+    // Sent in pieces, from where the outputs lie.
+    fixture.core.answer_rows = 100000;
+    char length[32];
+    (void)snprintf(length, sizeof length, "%zu", strlen(BINARY_JSON));
+    for (int i = 0; i < 3; i++) {
+        struct http_answer answer = send_binary(length, 0);
+        char json_bytes[32] = "";
+        ck_assert_int_eq(answer.code, 200);
+        ck_assert(
+            http_header(&answer, "Inference-Header-Content-Length", json_bytes, sizeof json_bytes));
+        size_t json = strtoul(json_bytes, NULL, 10);
+        ck_assert_uint_eq(answer.body_bytes, json + 800000);
+        ck_assert_ptr_nonnull(strstr(answer.body, "\"binary_data_size\":800000}}]}"));
+        float sums[2];
+        memcpy(sums, answer.body + json, sizeof sums);
+        ck_assert(sums[0] == 6.0f && sums[1] == 3.0f);
+    }
+}
+END_TEST
+
 START_TEST(test_http_binary_header_is_checked)
 {
     static const char *const bad[] = {"100000", "-1", "1x",  "", "99999999999999999999999",
@@ -508,6 +531,7 @@ int main(void)
     tcase_add_loop_test(tc, test_http_statuses, 0, (int)(sizeof codes / sizeof codes[0]));
     tcase_add_test(tc, test_http_timeout_parameter);
     tcase_add_test(tc, test_http_binary_tensors);
+    tcase_add_test(tc, test_http_large_binary_answer);
     tcase_add_test(tc, test_http_binary_header_is_checked);
     tcase_add_test(tc, test_http_chunked_bodies);
     tcase_add_loop_test(tc, test_http_malformed_requests_close, 0, 9);
