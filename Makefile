@@ -518,11 +518,14 @@ $(TEST_PROGRAMS) $(TEST_TOOLS): %: %.o $(OUT)/libtestutil.a $(LIBLOADGEN) $(LIBB
 
 $(patsubst %.c,$(OUT)/%,$(FAKE_CORE_SUITES) $(FAKE_CORE_TOOLS)): $(call objects,$(FAKE_CORE_SRCS))
 
+# For a recipe: all cores, unless make was told how many.
+all_cores = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$$(nproc))
+
 test: deps ## build and run all suites; SUITE=test_ring for one
-	+$(Q)$(MAKE) --no-print-directory run-tests
+	+$(Q)$(MAKE) --no-print-directory $(all_cores) run-tests
 
 demo: deps ## build, serve models/, ask, draw latency against load
-	+$(Q)$(MAKE) --no-print-directory programs
+	+$(Q)$(MAKE) --no-print-directory $(all_cores) programs
 	$(Q)OUT=$(OUT) bash scripts/demo.sh
 
 check-long: lint ## tests under every build and both compilers, and gcc -fanalyzer
