@@ -66,7 +66,10 @@ running=
 finish() {
     local status=$?
     set +e
-    [ -z "$running" ] || kill -TERM "$running" 2>/dev/null && wait "$running"
+    if [ -n "$running" ]; then
+        kill -TERM "$running" 2>/dev/null
+        wait "$running"
+    fi
     # Deepest first; nothing of the machine's own may be below when the tree is removed.
     mount | awk -v at="$fresh/" 'index($3, at) == 1 { print $3 }' | sort -r | xargs -r -n 1 umount
     if [ "$keep" -eq 1 ]; then
