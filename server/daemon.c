@@ -280,6 +280,7 @@ static enum base_status http_open(struct daemon *daemon, struct base_error *erro
     options.body_bytes_max = config->http_max_input_size;
     options.json_bytes_max = config->http_max_json_size;
     options.request_bytes_max = config->request_memory_max;
+    options.busy = cfg_queue_full_status(config);
     return srv_http_start(&options, &daemon->loop, daemon->core, &daemon->http, error);
 }
 

@@ -166,6 +166,10 @@ enum base_status srv_http_start(const struct srv_http_options *options, struct s
     http->options = *options;
     http->options.address = NULL; // the caller's
     http->options.metrics_address = NULL;
+    // One body of the greatest size has to fit.
+    if (options->bodies_bytes_max < options->body_bytes_max) {
+        http->options.bodies_bytes_max = options->body_bytes_max;
+    }
     http->loop = loop;
     http->core = core;
     srv_http_codec_init(&http->codec, (size_t)options->json_bytes_max);

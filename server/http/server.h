@@ -22,11 +22,12 @@ struct srv_http_options {
     const char *metrics_address; /* the same for /metrics; NULL: none */
     uint16_t metrics_port;
 
-    uint32_t connections_max;    /* of the inference port; more wait in the kernel's queue */
-    uint64_t body_bytes_max;     /* a larger body is refused (413) */
-    uint64_t json_bytes_max;     /* the same for its JSON */
-    uint64_t bodies_bytes_max;   /* bytes of all bodies held at a time; more are refused */
-    uint64_t request_bytes_max;  /* budget of one request's arena: numbers, cells, outputs */
+    uint32_t connections_max;   /* of the inference port; more wait in the kernel's queue */
+    uint64_t body_bytes_max;    /* a larger body is refused (413) */
+    uint64_t json_bytes_max;    /* the same for its JSON */
+    uint64_t bodies_bytes_max;  /* bytes of all bodies held at a time, at least body_bytes_max; more
+                                   are refused */
+    uint64_t request_bytes_max; /* budget of one request's arena: numbers, cells, outputs */
     uint64_t response_bytes_max; /* an answer whose JSON is longer is refused */
     enum base_status busy;       /* status of refusals for bodies_bytes_max */
 

@@ -269,6 +269,7 @@ START_TEST(test_http_all_bodies_are_bounded)
 {
     struct srv_http_options options;
     srv_http_options_init(&options);
+    options.body_bytes_max = 1u << 20;
     options.bodies_bytes_max = 1u << 20;
     options.busy = BASE_UNAVAILABLE;
     start(&options);
@@ -276,7 +277,7 @@ START_TEST(test_http_all_bodies_are_bounded)
     struct http_client holder = connect_client();
     char *bytes = base_alloc(900u << 10);
     ck_assert(http_send_text(&holder, "POST /v2/models/sum/infer HTTP/1.1\r\nHost: t\r\n"
-                                      "Content-Length: 2000000\r\n\r\n"));
+                                      "Content-Length: 1000000\r\n\r\n"));
     ck_assert(http_send(&holder, bytes, 900u << 10));
     while (http_fixture_state(&fixture).counts.bodies_bytes < 900u << 10) {
         (void)usleep(1000);
