@@ -16,10 +16,7 @@ run_make() {
     rm -f "$tree.log"
 }
 
-[ -x "$OUT/cellbatchd" ] || {
-    echo "no $OUT/cellbatchd"
-    exit 77
-}
+[ -x "$OUT/cellbatchd" ] || fail "no $OUT/cellbatchd; run make first"
 run_make install
 for program in "$OUT"/cellbatchd "$OUT"/cellbatch-load "$OUT"/cellbatch-bench; do
     [ ! -x "$program" ] || cmp -s "$program" "$tree/usr/bin/$(basename "$program")" ||

@@ -27,7 +27,7 @@ skip() {
 }
 
 for program in cellbatchd cellbatch-load; do
-    [ -x "$OUT/$program" ] || skip "no $OUT/$program"
+    [ -x "$OUT/$program" ] || fail "no $OUT/$program; run make first"
 done
 [ "${BUILD:-release}" != tsan ] || skip "gRPC is not built for ThreadSanitizer"
 
