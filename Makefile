@@ -202,6 +202,8 @@ TEST_UTIL_SRCS = \
   tests/cells/replay.c \
   tests/cells/rig.c \
   tests/cells/team.c \
+  tests/reference_cells.c \
+  tests/reference_device.c \
   tests/scheduler/graphs.c \
   tests/scheduler/sim.c \
   tests/scheduler/sim_model.c \

@@ -82,6 +82,19 @@ const struct cell_type *graphs_type_token(struct graphs_types *types, uint32_t n
     return graphs_type_add(types, &def);
 }
 
+void graphs_types_copy(struct graphs_types *types, const struct cell_registry *registry)
+{
+    types->n = cell_registry_types(registry);
+    types->n_layouts = cell_registry_layouts(registry);
+    base_assert(types->n <= GRAPHS_TYPES_MAX && types->n_layouts <= GRAPHS_LAYOUTS_MAX);
+    for (uint32_t t = 0; t < types->n; t++) {
+        types->types[t] = *cell_registry_type(registry, t);
+    }
+    for (uint32_t l = 0; l < types->n_layouts; l++) {
+        types->layouts[l] = *cell_registry_layout(registry, l);
+    }
+}
+
 static uint64_t mix(uint64_t hash, uint64_t value)
 {
     hash = (hash ^ value) * 0x9E3779B97F4A7C15u;

@@ -28,6 +28,9 @@ const struct cell_type *graphs_type_add(struct graphs_types *types, const struct
 const struct cell_type *graphs_type_token(struct graphs_types *types, uint32_t n_inputs,
                                           uint32_t n_states, uint32_t n_outputs, uint32_t width);
 
+/* Copies of all types and layouts of a registry, into an empty one. */
+void graphs_types_copy(struct graphs_types *types, const struct cell_registry *registry);
+
 size_t graphs_row_bytes(const struct cell_value *value);
 
 /* One cell of one row: outputs, and in place the states, from inputs and states. */
