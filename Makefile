@@ -207,6 +207,7 @@ TEST_UTIL_SRCS = \
   tests/scheduler/graphs.c \
   tests/scheduler/sim.c \
   tests/scheduler/sim_model.c \
+  tests/worker/pool_rig.c \
 
 # Each is one `check` program with a main().
 BASE_SUITES = \
@@ -254,6 +255,9 @@ SCHEDULER_SUITES = \
   tests/scheduler/test_unfold.c \
 
 WORKER_SUITES = \
+  tests/worker/test_pool.c \
+  tests/worker/test_pool_life.c \
+  tests/worker/test_team.c \
 
 SERVER_SUITES = \
   tests/server/test_about.c \

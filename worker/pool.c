@@ -35,6 +35,7 @@ struct driver {
 struct queue {
     const _Atomic uint64_t *completed; /* the device's counter */
     uint64_t submitted, retired;       /* batches, ever */
+    uint64_t attended;                 /* attention stays up until so many are retired */
     uint64_t busy_from_ns;             /* start of the time not yet counted as busy */
     struct cell_batch **in_flight;     /* ring of batches_queued_max, by submitted % max */
 };
@@ -153,7 +154,6 @@ void wrk_pool_free(struct wrk_pool *pool)
         base_free((void *)pool->queues[t].in_flight);
     }
     base_free(pool->attention);
-    base_free(pool->drivers);
     base_free(pool);
 }
 
@@ -191,17 +191,41 @@ void wrk_pool_post(struct wrk_pool *pool, struct base_message *message)
     base_event_signal(&pool->wake);
 }
 
-/* Attention is lowered before the inbox is emptied: a post in between raises it again, and the next
- * run ends one step early for nothing, which is cheap; the other order could lose a call. */
+/* Takes the attention of a queue back, unless a run that stands in somebody's way may still look. A
+ * post that raised it before the exchange is seen by who looks into the inbox after it (acquire);
+ * one that raises it after leaves it up, and at worst the next run ends early for nothing. */
+static void attention_lower(struct wrk_pool *pool, uint32_t q)
+{
+    _Atomic uint32_t *word = &pool->attention[q].word;
+    if (pool->queues[q].retired < pool->queues[q].attended ||
+        atomic_load_explicit(word, memory_order_relaxed) == 0) {
+        return;
+    }
+    (void)atomic_exchange_explicit(word, 0, memory_order_acquire);
+    if (atomic_load_explicit(&pool->stop, memory_order_relaxed)) {
+        atomic_store_explicit(word, 1, memory_order_relaxed); // it was the stop's: that stays up
+    }
+}
+
+/* Delivers what was posted. The runs that are on the device now began, or were formed, without it:
+ * each ends after its next step. */
 static bool deliver(struct wrk_pool *pool)
 {
+    for (uint32_t q = 0; q < pool->n_queues; q++) {
+        attention_lower(pool, q);
+    }
     if (base_inbox_is_empty(&pool->inbox)) {
         return false;
     }
+    (void)base_inbox_deliver(&pool->inbox);
     for (uint32_t q = 0; q < pool->n_queues; q++) {
-        atomic_store_explicit(&pool->attention[q].word, 0, memory_order_relaxed);
+        struct queue *queue = &pool->queues[q];
+        if (queue->submitted != queue->retired) {
+            queue->attended = queue->submitted;
+            atomic_store_explicit(&pool->attention[q].word, 1, memory_order_relaxed);
+        }
     }
-    return base_inbox_deliver(&pool->inbox) > 0;
+    return true;
 }
 
 /* ---- The pool thread ---- */
@@ -261,21 +285,31 @@ static bool has_in_flight(const struct wrk_pool *pool)
     return false;
 }
 
-/* One turn. true when anything happened, so that another turn follows at once. */
+static void send_off(struct wrk_pool *pool, uint64_t now_ns)
+{
+    if (pool->after_turn != NULL) {
+        pool->after_turn(pool->source.context, now_ns);
+    }
+}
+
+/* One turn. true when anything happened, so that another turn follows at once. Retiring comes
+ * first, so that what has ended is not asked for attention. */
 static bool turn(struct wrk_pool *pool)
 {
-    // The clock after the messages: no batch starts before the requests in it have come.
-    bool news = deliver(pool);
     uint64_t now_ns = base_now_ns();
+    bool news = false;
     for (uint32_t q = 0; q < pool->n_queues; q++) {
         news |= retire(pool, q, now_ns);
     }
-    if (news && pool->after_turn != NULL) {
-        pool->after_turn(pool->source.context, now_ns);
+    news |= deliver(pool);
+    if (news) {
+        // The clock behind the messages: no batch starts before the requests in it have come.
+        now_ns = base_now_ns();
+        send_off(pool, now_ns);
         // What it made its listeners post at once joins the batches that are formed now.
         if (deliver(pool)) {
             now_ns = base_now_ns();
-            pool->after_turn(pool->source.context, now_ns);
+            send_off(pool, now_ns);
         }
     }
     bool moved = news;
@@ -294,7 +328,8 @@ static void *pool_main(void *argument)
 {
     struct wrk_pool *pool = argument;
     base_thread_name("cb-pool");
-    if (pool->options.pin && base_cpus_pin_self(0) != BASE_OK) {
+    // With drivers CPU 0 is the first one's, and the pool thread goes where there is room.
+    if (pool->options.pin && pool->drivers == NULL && base_cpus_pin_self(0) != BASE_OK) {
         log_warn("pool", "the kernel refused to pin the pool thread");
     }
     for (;;) {
@@ -360,12 +395,15 @@ static void drivers_stop(struct wrk_pool *pool)
         pthread_join(pool->drivers[q].thread, NULL);
     }
     pool->n_drivers = 0;
+    base_free(pool->drivers);
+    pool->drivers = NULL;
 }
 
 enum base_status wrk_pool_start(struct wrk_pool *pool, struct cell_batch_source source,
                                 void (*after_turn)(void *context, uint64_t now_ns))
 {
     base_assert(!pool->started);
+    atomic_store_explicit(&pool->stop, false, memory_order_relaxed);
     pool->source = source;
     pool->after_turn = after_turn;
     if (pool->caps.pumped && pool->n_queues > 1) {

@@ -4,7 +4,8 @@
  *
  * It pulls batches from a batch source (cells/batch.h) and knows nothing of requests. Whoever wants
  * something of the scheduler posts a message, whose deliver() runs here. A post raises the
- * attention words of all queues, so a long run ends after its current step and the newcomer joins.
+ * attention words of all queues: runs on the device end after their current step, and a newcomer
+ * joins. They come down again when the batches that were on the device at delivery have retired.
  *
  * With one CPU team the pool thread is itself its member 0 and computes inside pump(). With several
  * teams each has a driver thread of its own and the pool thread only schedules. */
@@ -37,17 +38,18 @@ struct cell_device *wrk_pool_device(struct wrk_pool *pool);
 uint32_t wrk_pool_queues(const struct wrk_pool *pool);
 const _Atomic uint32_t *wrk_pool_attention(const struct wrk_pool *pool, uint32_t queue);
 
-/* Starts the threads. after_turn (may be NULL) is called on the pool thread after each turn that
- * retired or delivered something: the place to send off what has finished, coalesced. */
+/* Starts the threads; again after a stop, too. after_turn (may be NULL) is called on the pool
+ * thread in each turn that retired or delivered something: the place to send off what has finished,
+ * coalesced. UNAVAILABLE when a thread cannot be started, RESOURCE_EXHAUSTED out of memory. */
 enum base_status wrk_pool_start(struct wrk_pool *pool, struct cell_batch_source source,
                                 void (*after_turn)(void *context, uint64_t now_ns));
 
 /* Any thread. The message is delivered on the pool thread, between two batches. */
 void wrk_pool_post(struct wrk_pool *pool, struct base_message *message);
 
-/* Not from the pool thread. Batches in flight end first (their runs are interrupted); then the
- * threads are joined. Messages already posted are delivered. The source must have nothing more to
- * run, or what it has is left inside it. */
+/* Not from the pool thread. Batches in flight end first (their runs are interrupted), so a dead
+ * device makes it wait for ever; then the threads are joined. Messages already posted are
+ * delivered. What the source still has to run is left inside it. */
 void wrk_pool_stop(struct wrk_pool *pool);
 void wrk_pool_free(struct wrk_pool *pool); /* after stop, or before start; NULL allowed */
 
