@@ -126,6 +126,14 @@ static void tile_of(uint32_t rows, const struct terms *terms, const float *start
     }
 }
 
+CELL_INLINE void prefetch_term(const float *weights)
+{
+    CELL_UNROLL
+    for (size_t l = 0; l < LINES_PER_TERM; l++) {
+        __builtin_prefetch(weights + l * LINE_FLOATS);
+    }
+}
+
 /* One row alone, two panels at once: 8 sums keep both FMA units busy, 4 would wait for themselves.
  * weights of the second panel stand `next` floats behind the first's. sums [2][PANEL_COLUMNS]. */
 CELL_INLINE void tile_pair(const bool is_streamed, const struct terms *terms, size_t next,
@@ -140,10 +148,9 @@ CELL_INLINE void tile_pair(const bool is_streamed, const struct terms *terms, si
     }
     for (uint32_t k = 0; k < terms->k; k++, weights += PANEL_COLUMNS) {
         simd_vec x = simd_set1(in[k]);
-        CELL_UNROLL
-        for (size_t l = 0; l < LINES_PER_TERM && is_streamed; l++) {
-            __builtin_prefetch(weights + AHEAD_FLOATS + l * LINE_FLOATS);
-            __builtin_prefetch(weights + next + AHEAD_FLOATS + l * LINE_FLOATS);
+        if (is_streamed) {
+            prefetch_term(weights + AHEAD_FLOATS);
+            prefetch_term(weights + next + AHEAD_FLOATS);
         }
         CELL_UNROLL
         for (uint32_t v = 0; v < PANEL_VECTORS; v++) {
