@@ -130,6 +130,7 @@ SERVER_SRCS = \
   server/http/route.c \
   server/http/server.c \
   server/loop.c \
+  server/request.c \
   server/metrics.c \
   server/process.c \
   server/repository.c \

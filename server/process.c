@@ -8,7 +8,6 @@
 #include "base/clock.h"
 #include "server/core_state.h"
 
-#include <stdio.h>
 #include <string.h>
 
 static void list_add(struct srv_flights *list, struct srv_flight *flight)
@@ -27,18 +26,6 @@ static void list_remove(struct srv_flights *list, struct srv_flight *flight)
 }
 
 /* ---- Ending ---- */
-
-/* Names the request in its error message, so that a client's log line can be found. */
-static void name_error(struct srv_request *request)
-{
-    if (request->error.status == BASE_OK || request->id == NULL || request->id[0] == '\0') {
-        return;
-    }
-    char message[BASE_ERROR_BYTES];
-    snprintf(message, sizeof(message), "%s", request->error.message);
-    snprintf(request->error.message, sizeof(request->error.message), "request '%.64s': %.300s",
-             request->id, message);
-}
 
 static void count_rejection(struct srv_counters *counters, const struct srv_request *request)
 {
@@ -84,7 +71,7 @@ static void answer(struct srv_core *core, struct srv_request *request)
     base_assert(request->protocol < SRV_PROTOCOL_COUNT);
     core->counters.requests_total[request->protocol][request->error.status]++;
     count_rejection(&core->counters, request);
-    name_error(request);
+    srv_request_name_error(request->id, &request->error);
     request->flight = NULL;
     request->done(request);
 }

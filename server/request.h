@@ -81,4 +81,8 @@ void srv_request_start(struct srv_core *core, struct srv_request *request);
  * last cell has retired already may still answer OK. Calling it again changes nothing. */
 void srv_request_cancel(struct srv_core *core, struct srv_request *request, enum base_status why);
 
+/* Any thread. Puts the request's id, where it has one, before the message of its error, so that a
+ * line of a client's log can be found in the server's. */
+void srv_request_name_error(const char *id, struct base_error *error);
+
 #endif

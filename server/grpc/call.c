@@ -216,10 +216,9 @@ static void on_closed(struct srv_grpc__event *event, bool ok)
 
 static enum base_status refuse(struct srv_grpc__call *call, const char *why)
 {
-    const char *id = call->request.id;
-    bool named = id[0] != 0;
-    return base_fail(&call->error, call->server->options.busy, "%s%s%sthe server is busy: %s",
-                     named ? "[request id: " : "", id, named ? "] " : "", why);
+    base_fail(&call->error, call->server->options.busy, "the server is busy: %s", why);
+    srv_request_name_error(call->request.id, &call->error);
+    return call->error.status;
 }
 
 /* BASE_OK when the loop may start the request. The call is counted already. */

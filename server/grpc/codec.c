@@ -231,10 +231,11 @@ enum base_status srv_grpc_decode_infer(struct srv_grpc_bytes message, struct srv
     if (status == BASE_OK) {
         return BASE_OK;
     }
-    if (request->id == NULL || request->id[0] == 0) {
-        return base_fail(error, status, "%s", why.message);
+    if (request->id == NULL) {
+        request->id = "";
     }
-    return base_fail(error, status, "[request id: %s] %s", request->id, why.message);
+    srv_request_name_error(request->id, &why);
+    return base_fail(error, status, "%s", why.message);
 }
 
 enum base_status srv_grpc_decode_query(struct srv_grpc_bytes message, struct srv_grpc_query *query,

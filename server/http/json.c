@@ -390,11 +390,11 @@ enum base_status srv_http_decode(struct srv_http_codec *codec, const struct srv_
     if (status == BASE_OK) {
         return BASE_OK;
     }
-    if (request->id == NULL || request->id[0] == '\0') {
+    if (request->id == NULL) {
         request->id = "";
-        return base_fail(error, status, "%s", why.message);
     }
-    return base_fail(error, status, "[request id: %s] %s", request->id, why.message);
+    srv_request_name_error(request->id, &why);
+    return base_fail(error, status, "%s", why.message);
 }
 
 enum base_status srv_http_decode_index(struct srv_http_codec *codec, const uint8_t *body,

@@ -109,10 +109,9 @@ void srv_core_write_metrics(const struct srv_core *core, struct base_buf *out)
 
 static void answer(struct srv_core *core, struct srv_request *request, enum base_status status)
 {
-    const char *id = request->id;
     if (status != BASE_OK) {
-        base_fail(&request->error, status, "%s%s%sfake %s", id[0] != 0 ? "[request id: " : "", id,
-                  id[0] != 0 ? "] " : "", base_status_text(status));
+        base_fail(&request->error, status, "fake %s", base_status_text(status));
+        srv_request_name_error(request->id, &request->error);
     }
     core->counters.requests_total[request->protocol][status]++;
     request->done(request);

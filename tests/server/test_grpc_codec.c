@@ -437,6 +437,14 @@ START_TEST(test_codec_limits_on_repeated_fields_and_id)
     ck_assert_int_eq(decoded.status, BASE_OK);
     ck_assert_str_eq(decoded.request.id, id);
     decoded_release(&decoded);
+
+    // In a message it is cut, so that the reason stays.
+    draft.raw[0].len = 16;
+    decode_draft(&draft, &decoded);
+    ck_assert_ptr_nonnull(
+        strstr(decoded.error.message, "iiii] input 'tokens': raw_input_contents"));
+    ck_assert_ptr_nonnull(strstr(decoded.error.message, "takes 24"));
+    decoded_release(&decoded);
     id[SRV_GRPC_ID_BYTES_MAX] = 'i';
     decode_draft(&draft, &decoded);
     ck_assert_int_eq(decoded.status, BASE_INVALID_ARGUMENT);
