@@ -554,6 +554,9 @@ deps-py: ## build/venv with the packages of the client tests
 	+$(Q)$(if $(wildcard tests/clients/requirements.txt),$(MAKE) --no-print-directory build/venv/stamp,\
 	  echo 'no tests/clients/requirements.txt')
 
+clients: programs deps-py ## real clients (tritonclient, perf_analyzer) against the daemon
+	$(Q)OUT=$(OUT) bash tests/clients/run.sh
+
 build/venv/stamp: tests/clients/requirements.txt
 	$(Q)python3 -m venv build/venv
 	$(Q)build/venv/bin/pip install --quiet --disable-pip-version-check --requirement $<
@@ -670,6 +673,6 @@ help: ## list the targets
 
 FORCE:
 
-.PHONY: all programs test demo check-long run-tests deps deps-py lint lint-all layers headers tidy \
+.PHONY: all programs test demo check-long run-tests deps deps-py clients lint lint-all layers headers tidy \
   format format-check text shellcheck cppcheck analyze install install-models uninstall clean help \
   FORCE

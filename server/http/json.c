@@ -374,7 +374,7 @@ enum base_status srv_http_decode(struct srv_http_codec *codec, const struct srv_
                                  struct base_error *error)
 {
     base_assert(body->json_bytes <= body->bytes);
-    struct base_error why;
+    struct base_error why = {.status = BASE_OK};
     struct decoder decoder = {.codec = codec,
                               .body = body,
                               .binary_at = body->json_bytes,

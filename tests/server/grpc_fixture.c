@@ -185,9 +185,10 @@ uint8_t *grpc_fixture_request(const char *id, uint32_t batch, uint32_t time, siz
     for (size_t i = 0; i < count; i++) {
         tokens[i] = (int64_t)(i % time) + 1;
     }
-    Inference__ModelInferRequest request = INFERENCE__MODEL_INFER_REQUEST__INIT;
-    Inference__ModelInferRequest__InferInputTensor input =
-        INFERENCE__MODEL_INFER_REQUEST__INFER_INPUT_TENSOR__INIT;
+    Inference__ModelInferRequest request;
+    inference__model_infer_request__init(&request);
+    Inference__ModelInferRequest__InferInputTensor input;
+    inference__model_infer_request__infer_input_tensor__init(&input);
     Inference__ModelInferRequest__InferInputTensor *inputs[] = {&input};
     ProtobufCBinaryData raw = {count * sizeof tokens[0], (uint8_t *)tokens};
     request.model_name = model;

@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+"""The unmodified tritonclient against cellbatchd, over gRPC and over HTTP.
+
+Usage: test_tritonclient.py GRPC_HOST:PORT HTTP_HOST:PORT; the daemon serves models/, run from the
+root of the tree. Ends with `N passed, N failed`; exit code 1 when one failed.
+"""
+
+import json
+import sys
+import traceback
+
+import numpy
+import tritonclient.grpc
+import tritonclient.http
+from tritonclient.utils import InferenceServerException
+
+MODEL = "langid"
+TOLERANCE = 1e-5
+
+
+def sentences():
+    with open("models/langid/sentences.jsonl", encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+class Clients:
+    """One protocol: its module, a client, and answers as plain Python."""
+
+    def __init__(self, name, module, address):
+        self.name = name
+        self.module = module
+        self.client = module.InferenceServerClient(address)
+
+    def as_json(self):
+        return {"as_json": True} if self.name == "grpc" else {}
+
+    def infer(self, tokens, model=MODEL, wanted=("probabilities",), **options):
+        tensor = self.module.InferInput("tokens", list(tokens.shape), "INT64")
+        tensor.set_data_from_numpy(tokens)
+        outputs = [self.module.InferRequestedOutput(name) for name in wanted] or None
+        return self.client.infer(model, [tensor], outputs=outputs, **options)
+
+
+def tokens_of(text):
+    return numpy.frombuffer(text.encode(), dtype=numpy.uint8).astype(numpy.int64)[None, :]
+
+
+def refused(call, words):
+    """The call must fail, with all the words in its message."""
+    try:
+        call()
+    except InferenceServerException as error:
+        missing = [word for word in words if word not in str(error)]
+        assert not missing, f"{error} lacks {missing}"
+        return
+    raise AssertionError("was not refused")
+
+
+def test_health(c):
+    assert c.client.is_server_live()
+    assert c.client.is_server_ready()
+    assert c.client.is_model_ready(MODEL)
+    assert c.client.is_model_ready(MODEL, "1")
+    assert not c.client.is_model_ready("none")
+
+
+def test_server_metadata(c):
+    metadata = c.client.get_server_metadata(**c.as_json())
+    assert metadata["name"] == "cellbatch", metadata
+    assert "statistics" in metadata["extensions"], metadata
+
+
+def test_model_metadata(c):
+    metadata = c.client.get_model_metadata(MODEL, **c.as_json())
+    assert metadata["name"] == MODEL
+    assert metadata["versions"] == ["1"]
+    tensor = metadata["inputs"][0]
+    assert tensor["name"] == "tokens" and tensor["datatype"] == "INT64"
+    assert [int(dim) for dim in tensor["shape"]] == [-1, -1]
+    tensor = metadata["outputs"][0]
+    assert tensor["name"] == "probabilities" and tensor["datatype"] == "FP32"
+    assert [int(dim) for dim in tensor["shape"]] == [-1, 2]
+
+
+def test_model_config(c):
+    config = c.client.get_model_config(MODEL, **c.as_json())
+    config = config.get("config", config)
+    assert config["name"] == MODEL
+    assert int(config["max_batch_size"]) > 0
+    assert config["input"][0]["data_type"] == "TYPE_INT64"
+    assert [int(dim) for dim in config["input"][0]["dims"]] == [-1]
+
+
+def test_repository_index(c):
+    index = c.client.get_model_repository_index(**c.as_json())
+    models = index["models"] if isinstance(index, dict) else index
+    assert any(m["name"] == MODEL and m["state"] == "READY" for m in models), models
+
+
+def test_infer_matches_pytorch(c):
+    worst = 0.0
+    for sentence in sentences():
+        result = c.infer(tokens_of(sentence["text"]))
+        got = result.as_numpy("probabilities")
+        assert got.shape == (1, 2) and got.dtype == numpy.float32
+        worst = max(worst, float(numpy.abs(got[0] - sentence["probabilities"]).max()))
+    assert worst <= TOLERANCE, worst
+
+
+def test_infer_batch(c):
+    chosen = [s for s in sentences() if len(s["text"].encode()) >= 10][:5]
+    tokens = numpy.concatenate([tokens_of(s["text"])[:, :10] for s in chosen])
+    together = c.infer(tokens).as_numpy("probabilities")
+    alone = [c.infer(tokens[i : i + 1]).as_numpy("probabilities")[0] for i in range(len(chosen))]
+    # Not close but equal: a row's bits do not depend on its neighbours.
+    assert together.tobytes() == numpy.stack(alone).tobytes()
+
+
+def test_infer_all_outputs_and_id(c):
+    result = c.infer(tokens_of("Hello"), wanted=(), request_id="job-1")
+    assert result.as_numpy("probabilities").shape == (1, 2)
+    response = result.get_response(**c.as_json())
+    assert response["id"] == "job-1" and response["model_name"] == MODEL, response
+
+
+def test_statistics(c):
+    def successes():
+        statistics = c.client.get_inference_statistics(MODEL, **c.as_json())
+        entry = statistics["model_stats"][0]["inference_stats"]
+        counts = {int(entry[key].get("count", 0)) for key in
+                  ("success", "queue", "compute_input", "compute_infer", "compute_output")}
+        assert len(counts) == 1, entry
+        assert "cache_hit" in entry and "cache_miss" in entry
+        return counts.pop()
+
+    before = successes()
+    c.infer(tokens_of("one more"))
+    assert successes() == before + 1
+
+
+def test_errors(c):
+    tokens = tokens_of("Hello")
+    refused(lambda: c.infer(tokens, model="none"), ["none"])
+    refused(lambda: c.infer(tokens, model_version="9"), ["9"])
+    refused(lambda: c.infer(tokens, wanted=("nothing",)), ["nothing"])
+    refused(lambda: c.infer(tokens - 1000, request_id="job-2"), ["job-2", "tokens"])
+    refused(lambda: c.infer(tokens, sequence_id=7, sequence_start=True), ["sequence"])
+    refused(lambda: c.client.get_model_metadata("none"), ["none"])
+    refused(lambda: c.client.get_model_config("none"), ["none"])
+
+
+def main():
+    clients = [
+        Clients("grpc", tritonclient.grpc, sys.argv[1]),
+        Clients("http", tritonclient.http, sys.argv[2]),
+    ]
+    tests = [value for name, value in globals().items() if name.startswith("test_")]
+    passed = failed = 0
+    for c in clients:
+        for test in tests:
+            try:
+                test(c)
+                passed += 1
+            except Exception:  # each test stands for itself
+                failed += 1
+                print(f"FAIL {c.name} {test.__name__}")
+                traceback.print_exc()
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
