@@ -315,6 +315,12 @@ FAKE_CORE_TOOLS = \
 LOADGEN_TOOLS = \
   tests/loadgen/echo_main.c \
 
+# libFuzzer targets, tests/fuzz/fuzz_x.c with its corpus in tests/fuzz/corpus/x: fuzzed by `make
+# fuzz`; the corpora are replayed by `make test`.
+FUZZ_TARGETS = \
+  tests/fuzz/fuzz_config.c \
+  tests/fuzz/fuzz_model.c \
+
 # Writes models for load tests; built with the programs, needs none of the tests' packages.
 MAKE_MODEL_SRCS = \
   tests/onnx_builder.c \
@@ -394,8 +400,11 @@ MODE := -O1 $(DEBUG)
 else ifeq ($(BUILD),cov)
 SANITIZE := --coverage
 MODE := -O0
+else ifeq ($(BUILD),fuzz)
+SANITIZE := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
+MODE := -O1 $(DEBUG)
 else
-$(error BUILD=$(BUILD): must be release, debug, asan, ubsan, tsan or cov)
+$(error BUILD=$(BUILD): must be release, debug, asan, ubsan, tsan, cov or fuzz)
 endif
 
 CFLAGS_ALL := $(STD) $(COMMON) $(MODE) $(SANITIZE)
@@ -505,7 +514,8 @@ $(OUT)/flags: FORCE
 
 -include $(patsubst %.o,%.d,$(call objects,$(BASE_SRCS) $(CONFIG_SRCS) $(CELLS_SRCS) \
   $(SCHEDULER_SRCS) $(WORKER_SRCS) $(SERVER_SRCS) $(SERVER_MAIN) $(LOADGEN_SRCS) $(LOADGEN_MAIN) \
-  $(BENCH_SRCS) $(BENCH_MAIN) $(TEST_UTIL_SRCS) $(TEST_SUITES) \
+  $(BENCH_SRCS) $(BENCH_MAIN) $(TEST_UTIL_SRCS) $(TEST_SUITES) $(FUZZ_TARGETS) \
+  tests/fuzz/driver.c \
   $(FAKE_CORE_SRCS) $(FAKE_CORE_TOOLS) $(LOADGEN_TOOLS) $(MAKE_MODEL_SRCS)))
 
 # ---- Tests: `make test SUITE=test_ring` runs one --------------------------------------------
@@ -515,13 +525,21 @@ chosen = $(if $(SUITE),$(filter $(foreach s,$(SUITE),%/$(s).c %/$(s).sh %/$(s).p
 CHOSEN_SUITES  := $(call chosen,$(if $(filter tsan,$(BUILD)),\
   $(filter-out $(TSAN_EXCLUDED),$(TEST_SUITES)),$(TEST_SUITES)))
 CHOSEN_SCRIPTS := $(call chosen,$(TEST_SCRIPTS))
-TEST_PROGRAMS  := $(CHOSEN_SUITES:%.c=$(OUT)/%)
+CHOSEN_FUZZ    := $(call chosen,$(FUZZ_TARGETS))
+FUZZ_PROGRAMS  := $(CHOSEN_FUZZ:%.c=$(OUT)/%)
+TEST_PROGRAMS  := $(CHOSEN_SUITES:%.c=$(OUT)/%) $(FUZZ_PROGRAMS)
 TEST_TOOLS     := $(patsubst %.c,$(OUT)/%,$(FAKE_CORE_TOOLS) $(LOADGEN_TOOLS))
 
 # Objects before archives, so that what a suite brings stands in for what the libraries have.
 $(TEST_PROGRAMS) $(TEST_TOOLS): %: %.o $(OUT)/libtestutil.a $(LIBLOADGEN) $(LIBBENCH) $(CORE_LIBS)
 	$(call say,LD,$@)
-	$(Q)$(CC) $(LDFLAGS) $(filter %.o,$^) $(filter %.a,$^) $(TEST_LIBS) -ldl -lm -o $@
+	$(Q)$(CC) $(LDFLAGS) $(FUZZ_MAIN) $(filter %.o,$^) $(filter %.a,$^) $(TEST_LIBS) -ldl -lm -o $@
+
+ifeq ($(BUILD),fuzz)
+$(FUZZ_PROGRAMS): FUZZ_MAIN := -fsanitize=fuzzer
+else
+$(FUZZ_PROGRAMS): $(call objects,tests/fuzz/driver.c)
+endif
 
 $(patsubst %.c,$(OUT)/%,$(FAKE_CORE_SUITES) $(FAKE_CORE_TOOLS)): $(call objects,$(FAKE_CORE_SRCS))
 
@@ -530,6 +548,14 @@ all_cores = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$$(nproc))
 
 test: deps ## build and run all suites; SUITE=test_ring for one
 	+$(Q)$(MAKE) --no-print-directory $(all_cores) run-tests
+
+FUZZ_SECONDS ?= 60
+fuzz: deps ## fuzz each target for FUZZ_SECONDS=60 with clang; SUITE=fuzz_model for one
+	+$(Q)$(MAKE) --no-print-directory BUILD=fuzz CC=clang run-fuzz
+
+# What is found stays in build/fuzz-clang/found/; the corpora in the tree are not changed.
+run-fuzz: $(FUZZ_PROGRAMS)
+	$(Q)OUT=$(OUT) bash tests/fuzz/run.sh $(FUZZ_SECONDS) $(FUZZ_PROGRAMS)
 
 demo: deps ## build, serve models/, ask, draw latency against load
 	+$(Q)$(MAKE) --no-print-directory $(all_cores) programs
@@ -673,6 +699,6 @@ help: ## list the targets
 
 FORCE:
 
-.PHONY: all programs test demo check-long run-tests deps deps-py clients lint lint-all layers headers tidy \
-  format format-check text shellcheck cppcheck analyze install install-models uninstall clean help \
-  FORCE
+.PHONY: all programs test fuzz run-fuzz demo check-long run-tests deps deps-py clients lint lint-all \
+  layers headers tidy format format-check text shellcheck cppcheck analyze install install-models \
+  uninstall clean help FORCE

@@ -1,0 +1,61 @@
+/* Model files: arbitrary bytes through cell_model_parse().
+ *
+ * Beside not crashing: a refusal says why; an accepted model is consistent, and parsing it again
+ * finds the same types. */
+#include "base/assert.h"
+#include "cells/model.h"
+
+// NOLINTNEXTLINE(readability-identifier-naming): libFuzzer's name
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check_source(const struct cell_model *model, struct cell_source source, uint32_t before)
+{
+    if (source.kind == CELL_SOURCE_INPUT) {
+        base_assert(source.index < model->n_inputs);
+    } else if (source.kind != CELL_SOURCE_ZERO) {
+        base_assert(source.stage < before);
+        const struct cell_def *def = &model->stages[source.stage].type->def;
+        base_assert(source.index <
+                    (source.kind == CELL_SOURCE_LAST_STATE ? def->n_states : def->n_outputs));
+    }
+}
+
+static void check_model(const struct cell_model *model)
+{
+    for (uint32_t s = 0; s < model->n_stages; s++) {
+        const struct cell_def *def = &model->stages[s].type->def;
+        base_assert(cell_def_check(def, NULL) == BASE_OK);
+        for (uint32_t i = 0; i < def->n_inputs; i++) {
+            check_source(model, model->stages[s].inputs[i], s);
+        }
+        for (uint32_t i = 0; i < def->n_states; i++) {
+            check_source(model, model->stages[s].init[i], s);
+        }
+    }
+    for (uint32_t o = 0; o < model->n_outputs; o++) {
+        base_assert(model->output_sources[o].kind != CELL_SOURCE_INPUT);
+        check_source(model, model->output_sources[o], model->n_stages);
+    }
+}
+
+// NOLINTNEXTLINE(readability-identifier-naming): libFuzzer's name
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct cell_registry *registry = NULL;
+    struct cell_model *model = NULL;
+    struct cell_model *again = NULL;
+    struct base_error error = {.message = ""};
+    base_assert(cell_registry_create(&registry) == BASE_OK);
+    enum base_status status = cell_model_parse(registry, data, size, "fuzz", &model, &error);
+    base_assert(status == BASE_OK || error.message[0] != '\0');
+    if (status == BASE_OK) {
+        check_model(model);
+        uint32_t types = cell_registry_types(registry);
+        base_assert(cell_model_parse(registry, data, size, "fuzz", &again, &error) == BASE_OK);
+        base_assert(cell_registry_types(registry) == types);
+        cell_model_free(registry, again);
+    }
+    cell_model_free(registry, model);
+    cell_registry_free(registry);
+    return 0;
+}
