@@ -196,6 +196,7 @@ TEST_UTIL_SRCS = \
   tests/onnx_lstm.c \
   tests/server/ask.c \
   tests/server/exposition.c \
+  tests/server/gate.c \
   tests/server/models.c \
   tests/cells/build.c \
   tests/cells/isa.c \

@@ -7,6 +7,7 @@
 #include "server/validate.h"
 #include "tests/cells/build.h"
 #include "tests/server/ask.h"
+#include "tests/server/gate.h"
 #include "tests/server/models.h"
 #include "tests/util.h"
 
@@ -184,19 +185,24 @@ END_TEST
 START_TEST(test_cancel_calls_both_callbacks_once_before_and_after_the_end)
 {
     struct srv_engine_options options = options_of(1, 1);
+    options.backend = &gate_backend;
+    options.run_steps_max = 1;
     create(&options);
-    struct cell_model *model = models_chain(srv_engine_registry(engine), 4, 64, 4);
+    struct cell_model *model = models_chain(srv_engine_registry(engine), 4, 8, 4);
     add(model);
     start();
+    gate_close();
     static struct work works[2];
     struct base_random random = util_random(5);
-    work_init(&works[0], model, 1, 20000, &random);
+    work_init(&works[0], model, 1, 100, &random);
     work_init(&works[1], model, 1, 1, &random);
     srv_engine_submit(engine, &works[0].job);
     srv_engine_submit(engine, &works[1].job);
-    wait_for(&works[1].finished, 1); // it joined the long one and left
+    gate_let(8); // up to five steps of the long one may stand before the only one of the other
+    wait_for(&works[1].finished, 1);
     srv_engine_cancel(engine, &works[0].job, BASE_DEADLINE_EXCEEDED);
     srv_engine_cancel(engine, &works[1].job, BASE_CANCELLED);
+    gate_open();
     for (int i = 0; i < 2; i++) {
         wait_for(&works[i].finished, 1);
         wait_for(&works[i].cancelled, 1);
