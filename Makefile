@@ -198,6 +198,7 @@ TEST_UTIL_SRCS = \
   tests/server/exposition.c \
   tests/server/gate.c \
   tests/server/models.c \
+  tests/server/site.c \
   tests/cells/build.c \
   tests/cells/isa.c \
   tests/cells/oracle.c \
@@ -263,6 +264,7 @@ WORKER_SUITES = \
 
 SERVER_SUITES = \
   tests/server/test_about.c \
+  tests/server/test_core.c \
   tests/server/test_deadline.c \
   tests/server/test_engine.c \
   tests/server/test_grpc_codec.c \

@@ -40,6 +40,7 @@ void srv_core_close(struct srv_core *core)
 void srv_core_free(struct srv_core *core)
 {
     base_assert(core->waiting.first == NULL && core->running.first == NULL);
+    base_assert(core->warming == NULL);
     for (uint32_t i = 0; i < core->n_models; i++) {
         if (core->models[i]->cells != NULL) {
             cell_model_free(srv_engine_registry(core->engine), core->models[i]->cells);
@@ -198,7 +199,9 @@ void srv_core_refuse_new(struct srv_core *core)
 
 void srv_core__check_idle(struct srv_core *core)
 {
-    if (core->idle != NULL && core->waiting.first == NULL && core->running.first == NULL) {
+    // A warm-up between two of its requests holds on to the core too.
+    if (core->idle != NULL && core->warming == NULL && core->waiting.first == NULL &&
+        core->running.first == NULL) {
         void (*idle)(void *context) = core->idle;
         core->idle = NULL;
         idle(core->idle_context);

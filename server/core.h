@@ -47,11 +47,11 @@ enum base_status srv_core_add_model(struct srv_core *core, const struct srv_mode
 void srv_core_warm(struct srv_core *core, void (*warmed)(void *context), void *context);
 
 /* Drain, in this order: not ready any more, but requests are served; new ones are refused with
- * UNAVAILABLE; what is left is cancelled with UNAVAILABLE. */
+ * UNAVAILABLE, and a warm-up ends; what is left is cancelled with UNAVAILABLE. */
 void srv_core_set_stopping(struct srv_core *core);
 void srv_core_refuse_new(struct srv_core *core);
 void srv_core_cancel_all(struct srv_core *core);
-/* Calls idle once, as soon as nothing waits or runs: perhaps before this returns. */
+/* Calls idle once, as soon as nothing waits, runs or warms up: perhaps before this returns. */
 void srv_core_when_idle(struct srv_core *core, void (*idle)(void *context), void *context);
 
 /* ---- Models ---- */

@@ -76,14 +76,16 @@ static void answer(struct srv_core *core, struct srv_request *request)
     request->done(request);
 }
 
-static void fail_flight(struct srv_flight *flight, enum base_status status, const char *phase)
+/* Who stopped it is said by status; by_device: not one of us, but the device. */
+static void fail_flight(struct srv_flight *flight, enum base_status status, bool by_device)
 {
     struct base_error *error = &flight->request->error;
-    const char *text = status == BASE_DEADLINE_EXCEEDED ? "the deadline passed while it was"
-                       : status == BASE_CANCELLED       ? "cancelled by the client while"
-                       : status == BASE_UNAVAILABLE     ? "the server is stopping; it was"
-                                                        : "the device failed while it was";
-    base_fail(error, status, "%s %s", text, phase);
+    const char *text = by_device                          ? "the device failed while it was"
+                       : status == BASE_DEADLINE_EXCEEDED ? "the deadline passed while it was"
+                       : status == BASE_CANCELLED         ? "cancelled by the client while"
+                                                          : "the server is stopping; it was";
+    base_fail(error, status, "%s %s", text,
+              flight->phase == SRV_PHASE_WAITING ? "waiting" : "running");
 }
 
 static void admit_waiting(struct srv_core *core);
@@ -124,7 +126,8 @@ static void flight_back(struct srv_flight *flight)
     }
     enum base_status status = flight->job.graph->status;
     if (status != BASE_OK) {
-        fail_flight(flight, status, "running");
+        bool stopped = flight->cancel_posted && status == flight->job.cancel_status;
+        fail_flight(flight, status, !stopped);
     }
     end_flight(flight);
 }
@@ -342,7 +345,7 @@ void srv_request_start(struct srv_core *core, struct srv_request *request)
 static void stop_flight(struct srv_flight *flight, enum base_status why)
 {
     if (flight->phase == SRV_PHASE_WAITING) {
-        fail_flight(flight, why, "waiting");
+        fail_flight(flight, why, false);
         end_flight(flight);
     } else if (!flight->cancel_posted && !flight->finished) {
         flight->cancel_posted = true;
@@ -355,11 +358,13 @@ void srv_request_cancel(struct srv_core *core, struct srv_request *request, enum
     base_assert(srv_loop_is_owner(core->loop) && why != BASE_OK);
     if (request->flight != NULL) {
         stop_flight(request->flight, why);
+        admit_waiting(core); // those behind it may fit where it did not
     }
 }
 
 void srv_core_cancel_all(struct srv_core *core)
 {
+    base_assert(core->refusing); // or answers could bring new requests without end
     while (core->waiting.first != NULL) {
         stop_flight(core->waiting.first, BASE_UNAVAILABLE);
     }
@@ -380,6 +385,7 @@ void srv_core__timer_fired(uv_timer_t *timer)
         srv_deadlines_remove(&core->deadlines, first);
         stop_flight(flight, BASE_DEADLINE_EXCEEDED);
     }
+    admit_waiting(core); // those behind one that went may fit where it did not
     if (first != NULL) {
         core->timer_at_ns = first->at_ns;
         uv_timer_start(timer, srv_core__timer_fired, (first->at_ns - now_ns) / BASE_NS_PER_MS + 1,

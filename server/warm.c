@@ -24,6 +24,13 @@ struct srv_warming {
     void *context;
 };
 
+static void give_up(struct srv_model_entry *entry, const char *why)
+{
+    entry->face.state = SRV_MODEL_UNAVAILABLE;
+    snprintf(entry->face.reason, sizeof(entry->face.reason), "%s", why);
+    log_error("models", "warm-up of model %s failed: %s", entry->face.name, entry->face.reason);
+}
+
 static void judge(struct srv_warming *warming)
 {
     const struct srv_request *request = &warming->request;
@@ -33,9 +40,7 @@ static void judge(struct srv_warming *warming)
         entry->face.state = SRV_MODEL_READY;
         entry->face.cells = entry->cells;
     } else {
-        entry->face.state = SRV_MODEL_UNAVAILABLE;
-        snprintf(entry->face.reason, sizeof(entry->face.reason), "%s", request->error.message);
-        log_error("models", "warm-up of model %s failed: %s", entry->face.name, entry->face.reason);
+        give_up(entry, request->error.message);
     }
     // What warm-up counted is no client's.
     memset(&entry->face.stats, 0, sizeof(entry->face.stats));
@@ -53,9 +58,33 @@ static void warm_done(struct srv_request *request)
     srv_loop_post(warming->core->loop, &warming->again);
 }
 
-/* Fills the request with zeros of the model's shapes; false when memory is short. */
-static bool fill(struct srv_request *request, const struct cell_model *model)
+/* Elements on an axis of an input: the model's own number, or a short sequence of batch 1. */
+static int64_t extent(const struct srv_model_entry *entry, const struct cell_tensor *tensor,
+                      uint32_t axis)
 {
+    if (tensor->dims[axis] != CELL_DIM_ANY) {
+        return tensor->dims[axis];
+    }
+    if (tensor->time_axis != (int32_t)axis) {
+        return 1;
+    }
+    return entry->limits.sequence_length_max < WARM_STEPS ? entry->limits.sequence_length_max
+                                                          : WARM_STEPS;
+}
+
+/* The input with every row's length: the shortest, so that each runs. */
+static void fill_lengths(struct srv_tensor *input, enum cell_dtype dtype, uint8_t *data)
+{
+    const int64_t length = 1;
+    for (size_t at = 0; at < input->bytes; at += cell_dtype_bytes(dtype)) {
+        memcpy(data + at, &length, cell_dtype_bytes(dtype)); // little-endian
+    }
+}
+
+/* Fills the request with zeros of the model's shapes; false when memory is short. */
+static bool fill(struct srv_request *request, const struct srv_model_entry *entry)
+{
+    const struct cell_model *model = entry->cells;
     request->inputs = base_arena_array(&request->arena, model->n_inputs, sizeof(struct srv_tensor));
     if (request->inputs == NULL) {
         return false;
@@ -68,17 +97,18 @@ static bool fill(struct srv_request *request, const struct cell_model *model)
         input->rank = tensor->rank;
         size_t bytes = cell_dtype_bytes(tensor->dtype);
         for (uint32_t d = 0; d < tensor->rank; d++) {
-            bool is_time = tensor->time_axis == (int32_t)d;
-            input->shape[d] = tensor->dims[d] != CELL_DIM_ANY ? tensor->dims[d]
-                              : is_time                       ? WARM_STEPS
-                                                              : 1;
+            input->shape[d] = extent(entry, tensor, d);
             bytes *= (size_t)input->shape[d];
         }
         input->bytes = bytes;
-        input->data = base_arena_alloc(&request->arena, bytes);
-        if (input->data == NULL) {
+        uint8_t *data = base_arena_alloc(&request->arena, bytes);
+        if (data == NULL) {
             return false;
         }
+        if (model->lengths_input == (int32_t)i) {
+            fill_lengths(input, tensor->dtype, data);
+        }
+        input->data = data;
     }
     request->n_inputs = model->n_inputs;
     return true;
@@ -88,10 +118,12 @@ static void warm_end(struct srv_warming *warming)
 {
     void (*warmed)(void *context) = warming->warmed;
     void *context = warming->context;
-    warming->core->warming = NULL;
+    struct srv_core *core = warming->core;
+    core->warming = NULL;
     base_arena_release(&warming->request.arena);
     base_free(warming);
     warmed(context);
+    srv_core__check_idle(core);
 }
 
 /* Starts the next model's request; true when the answer comes by warm_done(). */
@@ -109,7 +141,7 @@ static bool warm_start(struct srv_warming *warming, struct srv_model_entry *entr
                                     .model = &entry->face,
                                     .done = warm_done};
     request->times.arrived_ns = base_now_ns();
-    if (!fill(request, entry->cells)) {
+    if (!fill(request, entry)) {
         base_fail(&request->error, BASE_RESOURCE_EXHAUSTED, "no memory for the warm-up's inputs");
         warming->core->counters.requests_total[SRV_PROTOCOL_TEST][BASE_RESOURCE_EXHAUSTED]++;
         judge(warming);
@@ -140,7 +172,11 @@ void srv_core_warm(struct srv_core *core, void (*warmed)(void *context), void *c
     base_assert(core->warming == NULL);
     struct srv_warming *warming = base_alloc(sizeof(*warming));
     if (warming == NULL) {
-        log_error("models", "no memory for the warm-up");
+        for (uint32_t i = 0; i < core->n_models; i++) {
+            if (core->models[i]->face.state == SRV_MODEL_LOADING) {
+                give_up(core->models[i], "no memory for the warm-up");
+            }
+        }
         warmed(context);
         return;
     }

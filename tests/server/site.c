@@ -1,0 +1,370 @@
+/* See site.h. */
+#include "tests/server/site.h"
+
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/mem.h"
+#include "tests/server/gate.h"
+#include "tests/server/models.h"
+#include "tests/util.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define PATIENCE_NS (30 * BASE_NS_PER_S)
+
+static void nap(void)
+{
+    const struct timespec time = {.tv_nsec = 200000};
+    nanosleep(&time, NULL);
+}
+
+bool site_until(bool (*is_true)(void *argument), void *argument)
+{
+    uint64_t end_ns = base_now_ns() + PATIENCE_NS;
+    while (!is_true(argument)) {
+        if (base_now_ns() > end_ns) {
+            return false;
+        }
+        nap();
+    }
+    return true;
+}
+
+/* ---- Calls onto the loop thread ---- */
+
+struct call {
+    struct base_message message; /* first */
+    struct site *site;
+    void (*function)(struct site *site, void *argument);
+    void *argument;
+    _Atomic bool done;
+};
+
+static void call_deliver(struct base_message *message)
+{
+    struct call *call = (struct call *)message;
+    base_assert(srv_loop_is_owner(&call->site->loop));
+    call->function(call->site, call->argument);
+    atomic_store(&call->done, true);
+}
+
+static bool call_is_done(void *argument)
+{
+    const struct call *call = argument;
+    return atomic_load(&call->done);
+}
+
+void site_call(struct site *site, void (*function)(struct site *site, void *argument),
+               void *argument)
+{
+    struct call call = {.site = site, .function = function, .argument = argument};
+    call.message.deliver = call_deliver;
+    srv_loop_post(&site->loop, &call.message);
+    base_assert(site_until(call_is_done, &call));
+}
+
+/* ---- Life ---- */
+
+void site_options_init(struct site_options *options)
+{
+    memset(options, 0, sizeof(*options));
+    srv_engine_options_init(&options->engine);
+    options->engine.backend = &gate_backend;
+    options->engine.rows = 64;
+    options->engine.spin_ns = 0;
+    options->core = (struct srv_core_options){.queue_max = 100,
+                                              .queue_full_status = BASE_RESOURCE_EXHAUSTED,
+                                              .sequence_length_max = 64,
+                                              .strict_readiness = true};
+}
+
+static struct cell_model *add(struct site *site, struct cell_model *cells, const char *version)
+{
+    struct base_error error = {BASE_OK, ""};
+    ck_assert_msg(srv_engine_add_model(site->engine, cells, &error) == BASE_OK, "%s",
+                  error.message);
+    struct srv_model_source source = {
+        .name = cells->producer, .version = version, .cells = cells, .reason = ""};
+    ck_assert_msg(srv_core_add_model(site->core, &source, &error) == BASE_OK, "%s", error.message);
+    return cells;
+}
+
+static void *loop_main(void *argument)
+{
+    struct site *site = argument;
+    srv_loop_run(&site->loop);
+    return NULL;
+}
+
+static bool is_warmed(void *argument)
+{
+    const struct site *site = argument;
+    return atomic_load(&site->warmed);
+}
+
+void site_open(struct site *site, const struct site_options *options)
+{
+    struct base_error error = {BASE_OK, ""};
+    memset(site, 0, sizeof(*site));
+    ck_assert_int_eq(srv_loop_init(&site->loop), BASE_OK);
+    ck_assert_msg(srv_engine_create(&options->engine, &site->engine, &error) == BASE_OK, "%s",
+                  error.message);
+    ck_assert_int_eq(srv_core_create(&site->loop, site->engine, &options->core, &site->core),
+                     BASE_OK);
+    struct cell_registry *registry = srv_engine_registry(site->engine);
+    site->chain = add(site, models_chain(registry, 3, 8, 1), "1");
+    site->tokens2 = add(site, models_tokens(registry, 8, 3), "2");
+    site->tokens = add(site, models_tokens(registry, 8, 2), "1");
+    site->lone = add(site, models_lone(registry, 4), "1");
+    struct srv_model_source broken = {
+        .name = "broken", .version = "1", .reason = "its file is torn"};
+    ck_assert_int_eq(srv_core_add_model(site->core, &broken, &error), BASE_OK);
+    ck_assert_int_eq(srv_engine_start(site->engine, &error), BASE_OK);
+    ck_assert_int_eq(pthread_create(&site->thread, NULL, loop_main, site), 0);
+    if (!options->cold) {
+        site_warm(site);
+        ck_assert(site_until(is_warmed, site));
+    }
+}
+
+static void close_on_loop(struct site *site, void *argument)
+{
+    (void)argument;
+    srv_core_close(site->core);
+    srv_loop_stop(&site->loop);
+}
+
+static bool is_idle(void *argument)
+{
+    return atomic_load((_Atomic uint32_t *)argument) > 0;
+}
+
+void site_close(struct site *site)
+{
+    static _Atomic uint32_t idle;
+    atomic_store(&idle, 0);
+    gate_open();
+    site_refuse_new(site);
+    site_when_idle(site, &idle);
+    ck_assert(site_until(is_idle, &idle));
+    struct srv_counters counters = site_counters(site);
+    ck_assert_uint_eq(counters.requests_running, 0);
+    ck_assert_uint_eq(counters.requests_waiting, 0);
+    ck_assert_uint_eq(site_reserved(site), 0);
+    ck_assert_uint_eq(site_rows(site), 0);
+    site_call(site, close_on_loop, NULL);
+    ck_assert_int_eq(pthread_join(site->thread, NULL), 0);
+    srv_engine_stop(site->engine);
+    srv_loop_release(&site->loop);
+    srv_core_free(site->core);
+    srv_engine_free(site->engine);
+}
+
+/* ---- The core's functions ---- */
+
+static void warmed(void *context)
+{
+    struct site *site = context;
+    atomic_store(&site->warmed, true);
+}
+
+static void warm(struct site *site, void *argument)
+{
+    (void)argument;
+    srv_core_warm(site->core, warmed, site);
+}
+
+void site_warm(struct site *site)
+{
+    site_call(site, warm, NULL);
+}
+
+static void read_ready(struct site *site, void *argument)
+{
+    *(bool *)argument = srv_core_is_ready(site->core);
+}
+
+bool site_is_ready(struct site *site)
+{
+    bool ready = false;
+    site_call(site, read_ready, &ready);
+    return ready;
+}
+
+static void read_counters(struct site *site, void *argument)
+{
+    *(struct srv_counters *)argument = *srv_core_counters(site->core);
+}
+
+struct srv_counters site_counters(struct site *site)
+{
+    struct srv_counters counters;
+    site_call(site, read_counters, &counters);
+    return counters;
+}
+
+struct stats_of {
+    const char *model, *version;
+    struct srv_model_stats stats;
+};
+
+static void read_stats(struct site *site, void *argument)
+{
+    struct stats_of *of = argument;
+    const struct srv_model *model = NULL;
+    enum base_status status = srv_core_find_model(site->core, of->model, of->version, &model, NULL);
+    base_assert(status == BASE_OK);
+    of->stats = model->stats;
+}
+
+struct srv_model_stats site_stats(struct site *site, const char *model, const char *version)
+{
+    struct stats_of of = {.model = model, .version = version};
+    site_call(site, read_stats, &of);
+    return of.stats;
+}
+
+static void set_stopping(struct site *site, void *argument)
+{
+    (void)argument;
+    srv_core_set_stopping(site->core);
+}
+
+void site_set_stopping(struct site *site)
+{
+    site_call(site, set_stopping, NULL);
+}
+
+static void refuse_new(struct site *site, void *argument)
+{
+    (void)argument;
+    srv_core_refuse_new(site->core);
+}
+
+void site_refuse_new(struct site *site)
+{
+    site_call(site, refuse_new, NULL);
+}
+
+static void cancel_all(struct site *site, void *argument)
+{
+    (void)argument;
+    srv_core_cancel_all(site->core);
+}
+
+void site_cancel_all(struct site *site)
+{
+    site_call(site, cancel_all, NULL);
+}
+
+static void count_idle(void *context)
+{
+    atomic_fetch_add((_Atomic uint32_t *)context, 1);
+}
+
+static void when_idle(struct site *site, void *argument)
+{
+    srv_core_when_idle(site->core, count_idle, argument);
+}
+
+void site_when_idle(struct site *site, _Atomic uint32_t *idle)
+{
+    site_call(site, when_idle, idle);
+}
+
+uint32_t site_rows(struct site *site)
+{
+    uint32_t rows = 0;
+    for (uint32_t l = 0; l < cell_registry_layouts(srv_engine_registry(site->engine)); l++) {
+        rows += sched_rows_in_use(sched_rows_of(srv_engine_scheduler(site->engine)), l);
+    }
+    return rows;
+}
+
+static void read_reserved(struct site *site, void *argument)
+{
+    uint32_t *reserved = argument;
+    *reserved = 0;
+    for (uint32_t l = 0; l < CELL_LAYOUTS_MAX; l++) {
+        *reserved += srv_engine_admission(site->engine)->reserved[l];
+    }
+}
+
+uint32_t site_reserved(struct site *site)
+{
+    uint32_t reserved = 0;
+    site_call(site, read_reserved, &reserved);
+    return reserved;
+}
+
+/* ---- Visits ---- */
+
+static void visit_answered(struct srv_request *request)
+{
+    struct visit *visit = (struct visit *)request;
+    visit->wrong += !srv_loop_is_owner(&visit->site->loop);
+    visit->wrong += request->flight != NULL;
+    atomic_fetch_add(&visit->site->done, 1);
+    void (*then)(struct visit * visit) = visit->then;
+    atomic_fetch_add(&visit->done, 1);
+    if (then != NULL) {
+        then(visit);
+    }
+}
+
+static void deliver_start(struct base_message *message)
+{
+    struct visit *visit = (struct visit *)(void *)((char *)message - offsetof(struct visit, start));
+    srv_request_start(visit->site->core, &visit->ask.request);
+}
+
+static void deliver_cancel(struct base_message *message)
+{
+    struct visit *visit =
+        (struct visit *)(void *)((char *)message - offsetof(struct visit, cancel));
+    if (!visit_is_done(visit)) {
+        srv_request_cancel(visit->site->core, &visit->ask.request, visit->cancel_why);
+    }
+    atomic_store(&visit->cancel_seen, true);
+}
+
+void visit_start(struct site *site, struct visit *visit)
+{
+    visit->site = site;
+    visit->start.deliver = deliver_start;
+    visit->cancel.deliver = deliver_cancel;
+    visit->wrong = 0;
+    visit->cancel_posted = false;
+    atomic_store(&visit->cancel_seen, false);
+    atomic_store(&visit->done, 0);
+    visit->ask.request.done = visit_answered;
+    visit->ask.request.times.arrived_ns = base_now_ns();
+    srv_loop_post(&site->loop, &visit->start);
+}
+
+void visit_cancel(struct visit *visit, enum base_status why)
+{
+    visit->cancel_why = why;
+    visit->cancel_posted = true;
+    srv_loop_post(&visit->site->loop, &visit->cancel);
+}
+
+bool visit_is_done(const struct visit *visit)
+{
+    return atomic_load(&visit->done) > 0;
+}
+
+static bool is_over(void *argument)
+{
+    const struct visit *visit = argument;
+    return visit_is_done(visit) && (!visit->cancel_posted || atomic_load(&visit->cancel_seen));
+}
+
+void visit_wait(struct visit *visit)
+{
+    ck_assert_msg(site_until(is_over, visit), "not answered");
+    ck_assert_uint_eq(atomic_load(&visit->done), 1);
+    ck_assert_uint_eq(visit->wrong, 0);
+}

@@ -1,0 +1,85 @@
+/* A whole server without front ends: loop thread, engine, core, hand-built models; and a fake front
+ * end whose requests are posted to the loop's inbox from any thread.
+ *
+ * Models: "chain" 1, "tokens" 1 and 2, "lone" 1 (tests/server/models.h), and "broken" 1, which is
+ * unavailable. */
+#ifndef TESTS_SERVER_SITE_H
+#define TESTS_SERVER_SITE_H
+
+#include "server/core.h"
+#include "server/engine.h"
+#include "server/loop.h"
+#include "tests/server/ask.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct site_options {
+    struct srv_engine_options engine;
+    struct srv_core_options core;
+    bool cold; /* not warmed: site_warm() does it */
+};
+
+struct site {
+    struct srv_loop loop;
+    struct srv_engine *engine;
+    struct srv_core *core;
+    pthread_t thread;
+    struct cell_model *chain, *tokens, *tokens2, *lone;
+    _Atomic bool warmed;
+    _Atomic uint32_t done; /* requests answered, ever */
+};
+
+/* Defaults: the gate's device (tests/server/gate.h), 64 rows, a queue of 100, 64 steps at most,
+ * ready only when every model is. */
+void site_options_init(struct site_options *options);
+void site_open(struct site *site, const struct site_options *options);
+
+/* Drains and ends everything; fails the case when a row, a reservation or a request is left. */
+void site_close(struct site *site);
+
+/* Runs function(site, argument) on the loop thread and waits for it. */
+void site_call(struct site *site, void (*function)(struct site *site, void *argument),
+               void *argument);
+
+/* As the functions of server/core.h, called on the loop thread. */
+void site_warm(struct site *site); /* returns before it is done */
+bool site_is_ready(struct site *site);
+struct srv_counters site_counters(struct site *site);
+struct srv_model_stats site_stats(struct site *site, const char *model, const char *version);
+void site_set_stopping(struct site *site);
+void site_refuse_new(struct site *site);
+void site_cancel_all(struct site *site);
+/* *idle counts the calls. */
+void site_when_idle(struct site *site, _Atomic uint32_t *idle);
+
+/* Rows in use in the device, and reserved by admission. */
+uint32_t site_rows(struct site *site);
+uint32_t site_reserved(struct site *site);
+
+/* ---- A client's request ---- */
+
+struct visit {
+    struct ask ask; /* first: done() finds the visit by it */
+    struct site *site;
+    struct base_message start, cancel;
+    enum base_status cancel_why;
+    bool cancel_posted;
+    _Atomic bool cancel_seen;          /* the cancel message was delivered */
+    _Atomic uint32_t done;             /* how often it was answered: must be once */
+    uint32_t wrong;                    /* what done() found amiss */
+    void (*then)(struct visit *visit); /* NULL, or called by done() on the loop thread */
+};
+
+/* ask is initialised by the caller. */
+void visit_start(struct site *site, struct visit *visit);
+/* At most once a visit; nothing happens when it is answered already. */
+void visit_cancel(struct visit *visit, enum base_status why);
+/* Until it is answered and its cancel delivered; fails the case after 30 s. */
+void visit_wait(struct visit *visit);
+bool visit_is_done(const struct visit *visit);
+
+/* Waits until it is true, 30 s at most; returns whether it became so. */
+bool site_until(bool (*is_true)(void *argument), void *argument);
+
+#endif
