@@ -265,6 +265,7 @@ WORKER_SUITES = \
 SERVER_SUITES = \
   tests/server/test_about.c \
   tests/server/test_core.c \
+  tests/server/test_core_drain.c \
   tests/server/test_deadline.c \
   tests/server/test_engine.c \
   tests/server/test_grpc_codec.c \

@@ -139,9 +139,13 @@ static const struct sched_type_stats *stats_of(const struct srv_core *core, uint
 
 static void cell_label(const struct srv_core *core, uint32_t t, struct srv_metrics_labels *labels)
 {
+    char number[16];
+    snprintf(number, sizeof(number), "%u", t);
     memset(labels, 0, sizeof(*labels));
     srv_metrics_label(labels, "cell",
                       cell_registry_type(srv_engine_registry(core->engine), t)->name);
+    // Two versions of a model bring cells of one name.
+    srv_metrics_label(labels, "type", number);
 }
 
 static uint64_t read_stat(const _Atomic uint64_t *stat)

@@ -170,10 +170,15 @@ static void warmed(void *context)
     atomic_store(&site->warmed, true);
 }
 
+void site_warm_here(struct site *site)
+{
+    srv_core_warm(site->core, warmed, site);
+}
+
 static void warm(struct site *site, void *argument)
 {
     (void)argument;
-    srv_core_warm(site->core, warmed, site);
+    site_warm_here(site);
 }
 
 void site_warm(struct site *site)

@@ -43,7 +43,8 @@ void site_call(struct site *site, void (*function)(struct site *site, void *argu
                void *argument);
 
 /* As the functions of server/core.h, called on the loop thread. */
-void site_warm(struct site *site); /* returns before it is done */
+void site_warm(struct site *site);      /* returns before it is done */
+void site_warm_here(struct site *site); /* by a caller on the loop thread */
 bool site_is_ready(struct site *site);
 struct srv_counters site_counters(struct site *site);
 struct srv_model_stats site_stats(struct site *site, const char *model, const char *version);
