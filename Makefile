@@ -239,7 +239,9 @@ CONFIG_SUITES = \
 CELLS_SUITES = \
   tests/cells/test_def.c \
   tests/cells/test_device.c \
+  tests/cells/test_import_docs.c \
   tests/cells/test_import_exports.c \
+  tests/cells/test_import_refusals.c \
   tests/cells/test_kernels.c \
   tests/cells/test_math.c \
   tests/cells/test_ops.c \

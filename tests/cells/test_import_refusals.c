@@ -1,0 +1,441 @@
+/* What the importer refuses, and how: every refusal names the operator and the node, or the tensor,
+ * and the reason. Each case changes one thing in a model that is accepted. */
+#include "base/mem.h"
+#include "cells/model.h"
+#include "tests/onnx_builder.h"
+#include "tests/util.h"
+
+#include <string.h>
+
+enum {
+    FLOAT = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT,
+    INT64 = ONNX__TENSOR_PROTO__DATA_TYPE__INT64,
+    BOOL = ONNX__TENSOR_PROTO__DATA_TYPE__BOOL,
+};
+
+static struct onnx_builder builder;
+static struct base_error last_error;
+
+static void begin(uint32_t classes)
+{
+    struct onnx_lstm lstm = {.input = 2, .hidden = 2, .classes = classes, .layers = 1, .seed = 1};
+    onnx_init(&builder, 17);
+    onnx_add_lstm(&builder, &lstm);
+}
+
+/* Parses and frees; the error is left in last_error. */
+static enum base_status parse(void)
+{
+    struct cell_registry *registry = NULL;
+    struct cell_model *model = NULL;
+    size_t length = 0;
+    const uint8_t *bytes = onnx_pack(&builder, &length);
+    ck_assert_int_eq(cell_registry_create(&registry), BASE_OK);
+    last_error = (struct base_error){.message = ""};
+    enum base_status status =
+        cell_model_parse(registry, bytes, length, "test", &model, &last_error);
+    cell_model_free(registry, model);
+    cell_registry_free(registry);
+    onnx_release(&builder);
+    return status;
+}
+
+/* The end of a case: refused with this status, where and why. */
+static void expect(enum base_status wanted, const char *where, const char *why)
+{
+    enum base_status status = parse();
+    ck_assert_msg(status == wanted, "%s, wanted %s: %s", base_status_name(status),
+                  base_status_name(wanted), last_error.message);
+    ck_assert_msg(strstr(last_error.message, where) != NULL, "no '%s' in: %s", where,
+                  last_error.message);
+    ck_assert_msg(strstr(last_error.message, why) != NULL, "no '%s' in: %s", why,
+                  last_error.message);
+}
+
+static void expect_ok(void)
+{
+    enum base_status status = parse();
+    ck_assert_msg(status == BASE_OK, "%s", last_error.message);
+}
+
+static Onnx__NodeProto *node_of(const char *op)
+{
+    for (size_t i = 0; i < builder.graph.n_node; i++) {
+        if (strcmp(builder.graph.node[i]->op_type, op) == 0) {
+            return builder.graph.node[i];
+        }
+    }
+    ck_abort_msg("no %s", op);
+    return NULL;
+}
+
+static Onnx__TensorProto *constant_of(const char *name)
+{
+    for (size_t i = 0; i < builder.graph.n_initializer; i++) {
+        if (strcmp(builder.graph.initializer[i]->name, name) == 0) {
+            return builder.graph.initializer[i];
+        }
+    }
+    ck_abort_msg("no %s", name);
+    return NULL;
+}
+
+/* A node behind the sequence s0 [time, batch, 2] whose result is the model's only output. */
+static Onnx__NodeProto *behind(const char *op, const char *inputs)
+{
+    const int64_t any[1] = {-1};
+    builder.graph.n_output = 0;
+    onnx_output(&builder, "out", FLOAT, 0, any);
+    builder.graph.output[0]->type = NULL; // says nothing about the shape
+    return onnx_node(&builder, op, inputs, "out");
+}
+
+/* ---- LSTM --------------------------------------------------------------------------------- */
+
+START_TEST(test_lstm_directions_other_than_forward_are_refused)
+{
+    begin(0);
+    onnx_set_string(&builder, node_of("LSTM"), "direction", "reverse");
+    expect(BASE_UNIMPLEMENTED, "LSTM (node \"y0\", opset 17)", "direction \"reverse\"");
+    begin(0);
+    onnx_set_string(&builder, node_of("LSTM"), "direction", "bidirectional");
+    expect(BASE_UNIMPLEMENTED, "LSTM (node \"y0\"", "direction \"bidirectional\"");
+    begin(0);
+    onnx_set_string(&builder, node_of("LSTM"), "direction", "forward");
+    expect_ok();
+}
+END_TEST
+
+START_TEST(test_lstm_activations_may_only_be_the_default)
+{
+    begin(0);
+    onnx_set_strings(&builder, node_of("LSTM"), "activations", "sigmoid TANH tanh");
+    expect_ok();
+    begin(0);
+    onnx_set_strings(&builder, node_of("LSTM"), "activations", "Sigmoid");
+    expect_ok();
+    begin(0);
+    onnx_set_strings(&builder, node_of("LSTM"), "activations", "Sigmoid Relu Tanh");
+    expect(BASE_UNIMPLEMENTED, "LSTM (node \"y0\"", "activations");
+    begin(0);
+    onnx_set_strings(&builder, node_of("LSTM"), "activations", "Sigmoid Tanh Tanh Sigmoid");
+    expect(BASE_UNIMPLEMENTED, "LSTM (node \"y0\"", "activations");
+}
+END_TEST
+
+START_TEST(test_lstm_variations_are_refused_by_name)
+{
+    begin(0);
+    onnx_set_float(&builder, node_of("LSTM"), "clip", 3.0f);
+    expect(BASE_UNIMPLEMENTED, "LSTM (node \"y0\"", "clip");
+    begin(0);
+    onnx_set_int(&builder, node_of("LSTM"), "input_forget", 1);
+    expect(BASE_UNIMPLEMENTED, "LSTM (node \"y0\"", "input_forget");
+    begin(0);
+    onnx_set_int(&builder, node_of("LSTM"), "layout", 2);
+    expect(BASE_INVALID_ARGUMENT, "LSTM (node \"y0\"", "layout 2");
+    begin(0);
+    onnx_set_int(&builder, node_of("LSTM"), "colour", 2);
+    expect(BASE_UNIMPLEMENTED, "LSTM (node \"y0\"", "attribute \"colour\"");
+    begin(0);
+    onnx_set_string(&builder, node_of("LSTM"), "input_forget", "no");
+    expect(BASE_INVALID_ARGUMENT, "LSTM (node \"y0\"", "input_forget is not an integer");
+}
+END_TEST
+
+START_TEST(test_lstm_inputs_are_checked)
+{
+    static char peepholes[] = "b0";
+    static char none[] = "";
+    char *with_p[8] = {NULL};
+    begin(0);
+    Onnx__NodeProto *node = node_of("LSTM");
+    memcpy(with_p, node->input, 4 * sizeof(with_p[0]));
+    with_p[4] = with_p[5] = with_p[6] = none;
+    with_p[7] = peepholes;
+    node->input = with_p;
+    node->n_input = 8;
+    expect(BASE_UNIMPLEMENTED, "LSTM (node \"y0\"", "peephole");
+    begin(0);
+    constant_of("r0")->dims[1] = 4;
+    constant_of("r0")->dims[2] = 4;
+    expect(BASE_INVALID_ARGUMENT, "LSTM (node \"y0\"", "is not a float tensor of the shape");
+    begin(0);
+    node_of("LSTM")->n_input = 2;
+    expect(BASE_INVALID_ARGUMENT, "LSTM (node \"y0\"", "2 inputs");
+}
+END_TEST
+
+START_TEST(test_weights_that_come_with_the_request_are_refused)
+{
+    const int64_t w[] = {1, 8, 2};
+    begin(0);
+    constant_of("w0")->name[0] = 'v'; // no constant of this name any more
+    onnx_input(&builder, "w0", FLOAT, 3, w);
+    expect(BASE_UNIMPLEMENTED, "LSTM (node \"y0\"", "the weights W depend on the request");
+}
+END_TEST
+
+START_TEST(test_constant_sequence_lengths_are_refused)
+{
+    const int64_t lengths[] = {3};
+    struct onnx_lstm lstm = {.input = 2, .hidden = 2, .layers = 1, .has_states = true, .seed = 1};
+    onnx_init(&builder, 17);
+    onnx_add_lstm(&builder, &lstm);
+    onnx_constant(&builder, "lengths", onnx_ints(&builder, 1, 1, lengths));
+    static char name[] = "lengths";
+    node_of("LSTM")->input[4] = name;
+    expect(BASE_UNIMPLEMENTED, "LSTM (node \"y0\"", "sequence_lens is a constant");
+}
+END_TEST
+
+START_TEST(test_two_time_axes_are_refused)
+{
+    const int64_t z[] = {-1, -1, 2};
+    begin(0);
+    onnx_input(&builder, "z", FLOAT, 3, z);
+    onnx_node(&builder, "LSTM", "z w0 r0", "other");
+    onnx_output(&builder, "other", FLOAT, 3, z);
+    builder.graph.output[1]->type = NULL;
+    expect(BASE_UNIMPLEMENTED, "LSTM (node \"other\"", "time axis is another one");
+}
+END_TEST
+
+/* ---- Around it ---------------------------------------------------------------------------- */
+
+START_TEST(test_unknown_operators_matter_only_when_they_are_needed)
+{
+    begin(0);
+    behind("Erf", "s0");
+    expect(BASE_UNIMPLEMENTED, "Erf (node \"out\", opset 17)", "not supported");
+    begin(0);
+    onnx_node(&builder, "Erf", "s0", "unused");
+    onnx_node(&builder, "Relu", "unused", "unused_too");
+    expect_ok();
+    begin(0);
+    static char domain[] = "com.microsoft";
+    behind("Relu", "s0")->domain = domain;
+    expect(BASE_UNIMPLEMENTED, "Relu (node \"out\"", "another domain, \"com.microsoft\"");
+}
+END_TEST
+
+START_TEST(test_time_and_batch_may_not_be_mixed_into_rows)
+{
+    const int64_t zero = 0;
+    const int64_t perm[] = {0, 2, 1};
+    begin(0);
+    onnx_constant(&builder, "zero", onnx_ints(&builder, 0, 1, &zero));
+    behind("Gather", "s0 zero");
+    expect(BASE_UNIMPLEMENTED, "Gather (node \"out\"", "not the last");
+    begin(0);
+    onnx_set_int(&builder, behind("Softmax", "s0"), "axis", 0);
+    expect(BASE_UNIMPLEMENTED, "Softmax (node \"out\"", "over the batch or time axis");
+    begin(0);
+    onnx_set_int(&builder, behind("Concat", "s0 s0"), "axis", 0);
+    expect(BASE_UNIMPLEMENTED, "Concat (node \"out\"", "unknown size");
+    begin(0);
+    onnx_set_ints(&builder, behind("Transpose", "s0"), "perm", 3, perm);
+    expect(BASE_UNIMPLEMENTED, "output \"out\"", "not in one piece");
+}
+END_TEST
+
+START_TEST(test_rows_may_not_be_permuted)
+{
+    const int64_t shape[] = {0, 0, 2, 1, 1};
+    const int64_t split[] = {0, 0, 2, 2};
+    const int64_t perm[] = {0, 1, 3, 2};
+    begin(0);
+    onnx_set_int(&builder, onnx_node(&builder, "Concat", "s0 s0", "wide"), "axis", -1);
+    onnx_constant(&builder, "shape", onnx_ints(&builder, 1, 4, split));
+    onnx_node(&builder, "Reshape", "wide shape", "halves");
+    onnx_set_ints(&builder, behind("Transpose", "halves"), "perm", 4, perm);
+    expect(BASE_UNIMPLEMENTED, "Transpose (node \"out\"", "order of the elements of a row");
+    begin(0);
+    onnx_constant(&builder, "shape", onnx_ints(&builder, 1, 5, shape));
+    behind("Reshape", "s0 shape");
+    expect_ok();
+}
+END_TEST
+
+START_TEST(test_products_need_constant_weights)
+{
+    begin(0);
+    behind("MatMul", "s0 s0");
+    expect(BASE_UNIMPLEMENTED, "MatMul (node \"out\"", "constant weights");
+    begin(3);
+    onnx_set_int(&builder, node_of("Gemm"), "transA", 1);
+    expect(BASE_UNIMPLEMENTED, "Gemm (node \"scores\"", "transA");
+    begin(3);
+    constant_of("head_w")->dims[1] = 1;
+    constant_of("head_w")->dims[0] = 6;
+    expect(BASE_INVALID_ARGUMENT, "Gemm (node \"scores\"", "2 elements on its last axis");
+}
+END_TEST
+
+START_TEST(test_reshapes_that_cannot_be_followed_are_refused)
+{
+    const int64_t seven[] = {7, -1};
+    const int64_t twice[] = {-1, -1};
+    begin(0);
+    onnx_constant(&builder, "shape", onnx_ints(&builder, 1, 2, seven));
+    behind("Reshape", "s0 shape");
+    expect(BASE_UNIMPLEMENTED, "Reshape (node \"out\"", "cannot follow");
+    begin(0);
+    onnx_constant(&builder, "shape", onnx_ints(&builder, 1, 2, twice));
+    behind("Reshape", "s0 shape");
+    expect(BASE_INVALID_ARGUMENT, "Reshape (node \"out\"", "two dimensions of -1");
+    begin(0);
+    const int64_t merged[] = {-1, 2};
+    onnx_constant(&builder, "shape", onnx_ints(&builder, 1, 2, merged));
+    behind("Reshape", "s0 shape");
+    expect(BASE_UNIMPLEMENTED, "output \"out\"", "merges its batch or time axis");
+}
+END_TEST
+
+START_TEST(test_if_needs_a_constant_condition)
+{
+    const int64_t any[1] = {1};
+    begin(0);
+    onnx_input(&builder, "flag", BOOL, 1, any);
+    Onnx__GraphProto *then_graph = onnx_graph(&builder, "a");
+    Onnx__GraphProto *else_graph = onnx_graph(&builder, "b");
+    onnx_node_in(&builder, then_graph, "Relu", "s0", "a");
+    onnx_node_in(&builder, else_graph, "Tanh", "s0", "b");
+    Onnx__NodeProto *node = behind("If", "flag");
+    onnx_set_graph(&builder, node, "then_branch", then_graph);
+    onnx_set_graph(&builder, node, "else_branch", else_graph);
+    expect(BASE_UNIMPLEMENTED, "If (node \"out\"", "depends on the request");
+}
+END_TEST
+
+/* ---- The file ----------------------------------------------------------------------------- */
+
+START_TEST(test_opsets_outside_of_what_is_known_are_refused)
+{
+    begin(0);
+    builder.opset.version = 6;
+    expect(BASE_UNIMPLEMENTED, "opset 6", "7 to 21");
+    begin(0);
+    builder.opset.version = 22;
+    expect(BASE_UNIMPLEMENTED, "opset 22", "7 to 21");
+    begin(0);
+    builder.model.n_opset_import = 0;
+    expect(BASE_UNIMPLEMENTED, "opset 0", "7 to 21");
+    begin(0);
+    builder.model.graph = NULL;
+    expect(BASE_INVALID_ARGUMENT, "not an ONNX model", "no graph");
+}
+END_TEST
+
+START_TEST(test_constants_that_lie_elsewhere_or_do_not_fit_are_refused)
+{
+    begin(0);
+    constant_of("w0")->has_data_location = true;
+    constant_of("w0")->data_location = ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
+    expect(BASE_UNIMPLEMENTED, "constant \"w0\"", "external data");
+    begin(0);
+    constant_of("w0")->raw_data.len -= 1;
+    expect(BASE_INVALID_ARGUMENT, "constant \"w0\"", "bytes of data");
+    begin(0);
+    constant_of("w0")->dims[0] = INT64_MAX;
+    expect(BASE_RESOURCE_EXHAUSTED, "more memory", "");
+    begin(0);
+    constant_of("w0")->dims[0] = -1;
+    expect(BASE_INVALID_ARGUMENT, "constant \"w0\"", "dimension of -1");
+    begin(0);
+    constant_of("w0")->data_type = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16;
+    expect(BASE_UNIMPLEMENTED, "w0", "float16");
+    begin(0);
+    ((float *)(void *)constant_of("w0")->raw_data.data)[1] = (float)(1e30 * 1e30);
+    expect(BASE_INVALID_ARGUMENT, "LSTM", "not finite");
+}
+END_TEST
+
+START_TEST(test_graphs_that_are_no_graphs_are_refused)
+{
+    static char later[] = "s0";
+    begin(0);
+    node_of("LSTM")->input[0] = later;
+    expect(BASE_INVALID_ARGUMENT, "LSTM (node \"y0\"", "\"s0\" is not computed by any node before");
+    begin(0);
+    onnx_node(&builder, "Relu", "s0", "y0");
+    expect(BASE_INVALID_ARGUMENT, "Relu (node \"y0\"", "computed twice");
+    begin(0);
+    onnx_output(&builder, "nothing", FLOAT, 0, NULL);
+    expect(BASE_INVALID_ARGUMENT, "output \"nothing\"", "not computed");
+    begin(0);
+    builder.graph.n_output = 0;
+    expect(BASE_UNIMPLEMENTED, "LSTM", "");
+    begin(0);
+    onnx_output(&builder, "y", FLOAT, 0, NULL);
+    expect(BASE_INVALID_ARGUMENT, "output \"y\"", "given twice");
+}
+END_TEST
+
+START_TEST(test_models_without_an_lstm_are_refused)
+{
+    const int64_t x[] = {-1, 4};
+    onnx_init(&builder, 17);
+    onnx_input(&builder, "x", FLOAT, 2, x);
+    onnx_node(&builder, "Relu", "x", "y");
+    onnx_output(&builder, "y", FLOAT, 2, x);
+    expect(BASE_UNIMPLEMENTED, "do not come from an LSTM", "");
+}
+END_TEST
+
+START_TEST(test_inputs_of_other_types_are_refused)
+{
+    begin(0);
+    builder.graph.input[0]->type->tensor_type->elem_type = ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE;
+    expect(BASE_UNIMPLEMENTED, "x", "double");
+    begin(0);
+    builder.graph.input[0]->type->tensor_type->shape = NULL;
+    expect(BASE_UNIMPLEMENTED, "input \"x\"", "rank is not stated");
+    begin(0);
+    builder.graph.output[0]->type->tensor_type->shape->dim[2]->dim_value = 3;
+    expect(BASE_INVALID_ARGUMENT, "output \"y\"", "the file states");
+}
+END_TEST
+
+START_TEST(test_names_are_cut_and_cleaned_in_errors)
+{
+    static char name[] = "a\nb\"c\\d\x7f"
+                         "0123456789012345678901234567890123456789012345678901234567890123456789";
+    begin(0);
+    Onnx__NodeProto *node = node_of("LSTM");
+    node->name = name;
+    onnx_set_float(&builder, node, "clip", 1.0f);
+    expect(BASE_UNIMPLEMENTED, "LSTM (node \"a?b?c?d?0123456789", "...\", opset 17): clip");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("import_refusals");
+    TCase *lstm = tcase_create("lstm");
+    TCase *around = tcase_create("around");
+    TCase *file = tcase_create("file");
+    tcase_add_test(lstm, test_lstm_directions_other_than_forward_are_refused);
+    tcase_add_test(lstm, test_lstm_activations_may_only_be_the_default);
+    tcase_add_test(lstm, test_lstm_variations_are_refused_by_name);
+    tcase_add_test(lstm, test_lstm_inputs_are_checked);
+    tcase_add_test(lstm, test_weights_that_come_with_the_request_are_refused);
+    tcase_add_test(lstm, test_constant_sequence_lengths_are_refused);
+    tcase_add_test(lstm, test_two_time_axes_are_refused);
+    suite_add_tcase(suite, lstm);
+    tcase_add_test(around, test_unknown_operators_matter_only_when_they_are_needed);
+    tcase_add_test(around, test_time_and_batch_may_not_be_mixed_into_rows);
+    tcase_add_test(around, test_rows_may_not_be_permuted);
+    tcase_add_test(around, test_products_need_constant_weights);
+    tcase_add_test(around, test_reshapes_that_cannot_be_followed_are_refused);
+    tcase_add_test(around, test_if_needs_a_constant_condition);
+    suite_add_tcase(suite, around);
+    tcase_add_test(file, test_opsets_outside_of_what_is_known_are_refused);
+    tcase_add_test(file, test_constants_that_lie_elsewhere_or_do_not_fit_are_refused);
+    tcase_add_test(file, test_graphs_that_are_no_graphs_are_refused);
+    tcase_add_test(file, test_models_without_an_lstm_are_refused);
+    tcase_add_test(file, test_inputs_of_other_types_are_refused);
+    tcase_add_test(file, test_names_are_cut_and_cleaned_in_errors);
+    suite_add_tcase(suite, file);
+    return util_run(suite);
+}
