@@ -207,7 +207,7 @@ START_TEST(test_an_unknown_model_is_not_found)
     visit.ask.request.model_name = "chains";
     visit.ask.request.id = "7";
     visit_start(&site, &visit);
-    expect(&visit, BASE_NOT_FOUND, "request '7': no model 'chains' here");
+    expect(&visit, BASE_NOT_FOUND, "[request id: 7] no model 'chains' here");
     ck_assert_ptr_null(visit.ask.request.model);
 }
 END_TEST
@@ -256,7 +256,7 @@ START_TEST(test_bad_input_is_answered_and_counted)
     visit.ask.request.id = "nr. 5";
     visit_start(&site, &visit);
     expect(&visit, BASE_INVALID_ARGUMENT,
-           "request 'nr. 5': input 'x': datatype 'BYTES', expected FP32");
+           "[request id: nr. 5] input 'x': datatype 'BYTES', expected FP32");
     struct srv_model_stats stats = site_stats(&site, "chain", "1");
     ck_assert_uint_eq(stats.fail.count, 1);
     ck_assert_uint_gt(stats.fail.ns, 0);
@@ -500,7 +500,7 @@ START_TEST(test_a_failing_batch_fails_its_requests_and_no_other)
     visit_start(&site, &visit);
     gate_fail(1, BASE_INTERNAL);
     gate_open(); // what was submitted behind it ends first
-    expect(&visit, BASE_INTERNAL, "request 'a': the device failed while it was running");
+    expect(&visit, BASE_INTERNAL, "[request id: a] the device failed while it was running");
     chain_init(&after, 2, 9);
     visit_start(&site, &after);
     expect_ok(&after);
