@@ -241,6 +241,7 @@ CELLS_SUITES = \
   tests/cells/test_device.c \
   tests/cells/test_import_docs.c \
   tests/cells/test_import_exports.c \
+  tests/cells/test_import_hostile.c \
   tests/cells/test_import_refusals.c \
   tests/cells/test_kernels.c \
   tests/cells/test_math.c \
