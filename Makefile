@@ -239,6 +239,7 @@ CONFIG_SUITES = \
 CELLS_SUITES = \
   tests/cells/test_def.c \
   tests/cells/test_device.c \
+  tests/cells/test_import.c \
   tests/cells/test_import_docs.c \
   tests/cells/test_import_exports.c \
   tests/cells/test_import_hostile.c \
