@@ -122,9 +122,9 @@ static enum base_status visit_folder(struct walk *walk, const char *path, uint32
         if (status == BASE_OK && entries[i]->d_name[0] != '.' && length < PATH_BYTES) {
             status = visit(walk, full, depth + 1, out, error);
         }
-        free(entries[i]); // scandir's own
+        base_free(entries[i]);
     }
-    free((void *)entries);
+    base_free((void *)entries);
     return status;
 }
 
