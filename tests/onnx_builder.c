@@ -276,6 +276,7 @@ void onnx_set_strings(struct onnx_builder *builder, Onnx__NodeProto *node, const
         attribute(builder, node, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRINGS);
     char **words = NULL;
     split(builder, values, &words, &made->n_strings);
+    base_assert(words != NULL);
     made->strings = take(builder, made->n_strings, sizeof(*made->strings));
     for (size_t i = 0; i < made->n_strings; i++) {
         made->strings[i].data = (uint8_t *)words[i];

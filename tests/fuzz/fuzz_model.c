@@ -42,8 +42,7 @@ static void check_model(const struct cell_model *model)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct cell_registry *registry = NULL;
-    struct cell_model *model = NULL;
-    struct cell_model *again = NULL;
+    struct cell_model *model = NULL, *again = NULL;
     struct base_error error = {.message = ""};
     base_assert(cell_registry_create(&registry) == BASE_OK);
     enum base_status status = cell_model_parse(registry, data, size, "fuzz", &model, &error);
