@@ -78,10 +78,11 @@ static enum base_status sched_open(struct srv_engine *engine)
     sched_options_init(&sched);
     sched.n_queues = wrk_pool_queues(engine->pool);
     sched.rows_max = options->batch_rows_max;
-    sched.tasks_max = options->tasks_max;
-    // A queue that computes inside pump() has one batch at a time and can be interrupted. One that
-    // runs behind our back is kept busy by several short batches instead.
+    // A queue that computes inside pump() has one batch at a time and can be interrupted: a second
+    // one, formed from newcomers while the first runs, would never meet it again. One that runs
+    // behind our back is kept busy by several short batches instead.
     sched.interruptible = engine->caps.pumped;
+    sched.tasks_max = engine->caps.pumped ? 1 : options->tasks_max;
     uint32_t bound = engine->caps.pumped ? UINT32_MAX : sched.run_steps_shared;
     sched.run_steps_max = options->run_steps_max > 0 && options->run_steps_max < bound
                               ? options->run_steps_max
