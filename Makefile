@@ -172,8 +172,12 @@ LOADGEN_MAIN = loadgen/main.c
 
 # Without bench/main.c, which is BENCH_MAIN.
 BENCH_SRCS = \
+  bench/closed_loop.c \
+  bench/engine.c \
   bench/host.c \
+  bench/ideal.c \
   bench/kernels.c \
+  bench/lstm_model.c \
   bench/peak.c \
 
 BENCH_MAIN = bench/main.c
@@ -297,6 +301,7 @@ LOADGEN_SUITES = \
   tests/loadgen/test_result.c \
 
 BENCH_SUITES = \
+  tests/bench/test_bench_engine.c \
 
 TEST_SUITES = $(BASE_SUITES) $(CONFIG_SUITES) $(CELLS_SUITES) $(SCHEDULER_SUITES) $(WORKER_SUITES) \
   $(SERVER_SUITES) $(LOADGEN_SUITES) $(BENCH_SUITES)
@@ -488,7 +493,7 @@ $(OUT)/cellbatch-load: $(call objects,$(LOADGEN_MAIN)) $(LIBLOADGEN) $(CORE_LIBS
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) $^ $(LOADGEN_LIBS) -lm -o $@
 
-$(OUT)/cellbatch-bench: $(call objects,$(BENCH_MAIN)) $(LIBBENCH) $(CORE_LIBS)
+$(OUT)/cellbatch-bench: $(call objects,$(BENCH_MAIN)) $(LIBBENCH) $(LIBLOADGEN) $(CORE_LIBS)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) $^ $(BENCH_LIBS) -ldl -lm -o $@
 
@@ -539,7 +544,7 @@ TEST_PROGRAMS  := $(CHOSEN_SUITES:%.c=$(OUT)/%) $(FUZZ_PROGRAMS)
 TEST_TOOLS     := $(patsubst %.c,$(OUT)/%,$(FAKE_CORE_TOOLS) $(LOADGEN_TOOLS))
 
 # Objects before archives, so that what a suite brings stands in for what the libraries have.
-$(TEST_PROGRAMS) $(TEST_TOOLS): %: %.o $(OUT)/libtestutil.a $(LIBLOADGEN) $(LIBBENCH) $(CORE_LIBS)
+$(TEST_PROGRAMS) $(TEST_TOOLS): %: %.o $(OUT)/libtestutil.a $(LIBBENCH) $(LIBLOADGEN) $(CORE_LIBS)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) $(FUZZ_MAIN) $(filter %.o,$^) $(filter %.a,$^) $(TEST_LIBS) -ldl -lm -o $@
 

@@ -16,6 +16,7 @@ struct bench_command {
     const char *help; /* one line */
 };
 
+int bench_engine(int argc, char **argv);
 int bench_kernels(int argc, char **argv);
 int bench_peak(int argc, char **argv);
 

@@ -1,0 +1,403 @@
+/* cellbatch-bench engine: how much of the kernels' own speed is left when requests come and go.
+ *
+ * A round is a closed loop through the engine (bench/closed_loop.h), then the same kernels in a
+ * bare loop (bench/ideal.h) at the row counts that the engine reached. ideal_requests_per_s is what
+ * the bare loop would do of the run's cells; the ratio compares the two. Rounds alternate so that a
+ * busy machine slows both; medians are reported. */
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "bench/bench.h"
+#include "bench/closed_loop.h"
+#include "bench/ideal.h"
+#include "bench/lstm_model.h"
+
+#include <getopt.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ROUNDS_MAX 100u
+#define SEED       1u
+
+struct settings {
+    const char *model, *lstm, *lengths, *backend;
+    struct srv_engine_options engine;
+    uint32_t present, rounds;
+    double seconds;
+    bool is_json;
+};
+
+/* One round; and, in a result, the median of each number over the rounds. */
+struct round {
+    double requests_per_s, cells_per_s, ideal_requests_per_s, ideal_ratio;
+    double mean_rows;       /* of the type that had most cells */
+    double steps_per_batch; /* likewise */
+    uint64_t allocations;
+};
+
+struct bench {
+    struct settings settings;
+    struct lg_lengths lengths;
+    struct srv_engine *engine;
+    struct cell_model *cells;
+    struct bench_loop *loop;
+    struct bench_ideal *ideal;
+    struct round rounds[ROUNDS_MAX];
+};
+
+/* ---- A round ---- */
+
+static double seconds_of(uint64_t ns)
+{
+    return (double)ns * 1e-9;
+}
+
+/* Seconds that the bare loop needs for the cells that one request has of the type. */
+static double ideal_seconds(struct bench *bench, const struct cell_type *type,
+                            const struct bench_tally *tally, uint64_t ns)
+{
+    const struct bench_type_tally *own = &tally->types[type->id];
+    double per_request = (double)own->cells / (double)tally->requests;
+    double rows = (double)own->cells / (double)own->steps;
+    // A chain's run is as long as a request's own; a stateless type has rows only.
+    double steps = type->state_layout == CELL_LAYOUT_NONE ? 1 : per_request;
+    double cells_per_s = bench_ideal_cells_per_s(bench->ideal, type, (uint32_t)(rows + 0.5),
+                                                 steps < 1 ? 1 : (uint32_t)(steps + 0.5), ns);
+    return per_request / cells_per_s;
+}
+
+/* Each type of the model once, though several stages may use it. */
+static bool is_first_use(const struct cell_model *cells, uint32_t stage)
+{
+    for (uint32_t s = 0; s < stage; s++) {
+        if (cells->stages[s].type == cells->stages[stage].type) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void run_round(struct bench *bench, uint64_t ns, struct round *out)
+{
+    struct bench_tally tally;
+    bench_loop_run(bench->loop, ns, &tally);
+    const struct bench_type_tally *most = NULL;
+    double cells = 0;
+    double ideal_s = 0;
+    uint32_t n_types = 0;
+    for (uint32_t s = 0; s < bench->cells->n_stages; s++) {
+        n_types += is_first_use(bench->cells, s) ? 1 : 0;
+    }
+    for (uint32_t s = 0; s < bench->cells->n_stages; s++) {
+        const struct cell_type *type = bench->cells->stages[s].type;
+        const struct bench_type_tally *own = &tally.types[type->id];
+        if (is_first_use(bench->cells, s)) {
+            most = most == NULL || own->cells > most->cells ? own : most;
+            cells += (double)own->cells;
+            ideal_s += ideal_seconds(bench, type, &tally, ns / n_types);
+        }
+    }
+    base_assert(most != NULL && most->steps > 0);
+    out->requests_per_s = (double)tally.requests / seconds_of(tally.ns);
+    out->cells_per_s = cells / seconds_of(tally.ns);
+    out->ideal_requests_per_s = 1 / ideal_s;
+    out->ideal_ratio = out->requests_per_s / out->ideal_requests_per_s;
+    out->mean_rows = (double)most->cells / (double)most->steps;
+    out->steps_per_batch = (double)most->steps / (double)most->batches;
+    out->allocations = tally.allocations;
+}
+
+/* ---- Result ---- */
+
+static double median_of(const struct bench *bench, size_t offset)
+{
+    double values[ROUNDS_MAX];
+    for (uint32_t i = 0; i < bench->settings.rounds; i++) {
+        memcpy(&values[i], (const char *)&bench->rounds[i] + offset, sizeof(values[i]));
+    }
+    return bench_quantile(values, bench->settings.rounds, 0.5);
+}
+
+static void summarise(const struct bench *bench, struct round *out)
+{
+    out->requests_per_s = median_of(bench, offsetof(struct round, requests_per_s));
+    out->cells_per_s = median_of(bench, offsetof(struct round, cells_per_s));
+    out->ideal_requests_per_s = median_of(bench, offsetof(struct round, ideal_requests_per_s));
+    out->ideal_ratio = median_of(bench, offsetof(struct round, ideal_ratio));
+    out->mean_rows = median_of(bench, offsetof(struct round, mean_rows));
+    out->steps_per_batch = median_of(bench, offsetof(struct round, steps_per_batch));
+    out->allocations = 0;
+    for (uint32_t i = 0; i < bench->settings.rounds; i++) {
+        out->allocations += bench->rounds[i].allocations;
+    }
+}
+
+static void write_json(const struct bench *bench, const struct round *all, struct base_buf *out)
+{
+    const struct settings *set = &bench->settings;
+    base_buf_text(out, "{");
+    bench_host_json(out);
+    const char *model = set->model != NULL ? set->model : set->lstm;
+    base_buf_text(out, ",\"model\":");
+    base_buf_json_string(out, model, strlen(model));
+    base_buf_text(out, ",\"lengths\":");
+    base_buf_json_string(out, set->lengths, strlen(set->lengths));
+    base_buf_printf(out,
+                    ",\"device\":\"%s\",\"teams\":%u,\"threads\":%u,\"batch_rows\":%u,"
+                    "\"requests_present\":%u,\"seed\":%u,\"rounds\":%u,\"seconds\":%.3f,",
+                    srv_engine_description(bench->engine), set->engine.teams,
+                    set->engine.team_threads, set->engine.batch_rows_max, set->present, SEED,
+                    set->rounds, set->seconds);
+    base_buf_printf(out,
+                    "\"requests_per_s\":%.1f,\"cells_per_s\":%.0f,\"mean_rows\":%.2f,"
+                    "\"steps_per_batch\":%.2f,\"ideal_requests_per_s\":%.1f,"
+                    "\"ideal_ratio\":%.4f,\"allocations\":%llu,\"ratios\":[",
+                    all->requests_per_s, all->cells_per_s, all->mean_rows, all->steps_per_batch,
+                    all->ideal_requests_per_s, all->ideal_ratio,
+                    (unsigned long long)all->allocations);
+    for (uint32_t i = 0; i < set->rounds; i++) {
+        base_buf_printf(out, "%s%.4f", i > 0 ? "," : "", bench->rounds[i].ideal_ratio);
+    }
+    base_buf_text(out, "]}\n");
+}
+
+static void write_text(const struct bench *bench, const struct round *all, struct base_buf *out)
+{
+    const struct settings *set = &bench->settings;
+    bench_host_text(out);
+    base_buf_printf(out, "model            %s\n", set->model != NULL ? set->model : set->lstm);
+    base_buf_printf(out, "device           %s, %u team%s\n", srv_engine_description(bench->engine),
+                    set->engine.teams, set->engine.teams > 1 ? "s" : "");
+    base_buf_printf(out, "load             %u present, %s\n", set->present, set->lengths);
+    base_buf_printf(out, "requests_per_s   %.1f\n", all->requests_per_s);
+    base_buf_printf(out, "cells_per_s      %.0f\n", all->cells_per_s);
+    base_buf_printf(out, "mean_rows        %.2f\n", all->mean_rows);
+    base_buf_printf(out, "steps_per_batch  %.2f\n", all->steps_per_batch);
+    base_buf_printf(out, "ideal            %.1f requests/s\n", all->ideal_requests_per_s);
+    base_buf_printf(out, "ideal_ratio      %.4f (", all->ideal_ratio);
+    for (uint32_t i = 0; i < set->rounds; i++) {
+        base_buf_printf(out, "%s%.4f", i > 0 ? " " : "", bench->rounds[i].ideal_ratio);
+    }
+    base_buf_printf(out, ")\nallocations      %llu while measuring\n",
+                    (unsigned long long)all->allocations);
+}
+
+static int report(const struct bench *bench)
+{
+    struct round all = {0};
+    struct base_buf out;
+    summarise(bench, &all);
+    base_buf_init(&out, 1u << 16);
+    if (bench->settings.is_json) {
+        write_json(bench, &all, &out);
+    } else {
+        write_text(bench, &all, &out);
+    }
+    bool printed = !out.failed && fwrite(out.data, 1, out.length, stdout) == out.length;
+    base_buf_release(&out);
+    return printed ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+/* ---- Life ---- */
+
+static enum base_status load_cells(struct bench *bench, struct base_error *error)
+{
+    struct cell_registry *registry = srv_engine_registry(bench->engine);
+    const struct settings *set = &bench->settings;
+    if (set->model != NULL) {
+        return cell_model_load(registry, set->model, "bench", &bench->cells, error);
+    }
+    uint32_t inputs = 0;
+    uint32_t hidden = 0;
+    char rest = 0;
+    // NOLINTNEXTLINE(cert-err34-c): ranges are checked below
+    if (sscanf(set->lstm, "%ux%u%c", &inputs, &hidden, &rest) != 2 || inputs == 0 || hidden == 0 ||
+        inputs > CELL_WIDTH_MAX || hidden > CELL_WIDTH_MAX / 8) {
+        return base_fail(error, BASE_INVALID_ARGUMENT, "--lstm %s: want INPUTSxUNITS", set->lstm);
+    }
+    return bench_lstm_model(registry, inputs, hidden, &bench->cells, error);
+}
+
+static enum base_status open_all(struct bench *bench, struct base_error *error)
+{
+    struct settings *set = &bench->settings;
+    BASE_TRY(lg_lengths_create(set->lengths, SEED, &bench->lengths, error));
+    set->engine.backend = cell_backend_find(set->backend);
+    if (set->engine.backend == NULL || set->engine.backend->pump == NULL) {
+        return base_fail(error, BASE_INVALID_ARGUMENT, "no backend '%s' that computes here",
+                         set->backend);
+    }
+    set->engine.rows = set->present;
+    BASE_TRY(srv_engine_create(&set->engine, &bench->engine, error));
+    BASE_TRY(load_cells(bench, error));
+    BASE_TRY(srv_engine_add_model(bench->engine, bench->cells, error));
+    BASE_TRY(bench_ideal_create(&set->engine, srv_engine_registry(bench->engine), bench->cells,
+                                &bench->ideal, error));
+    BASE_TRY(bench_loop_create(bench->engine, bench->cells, &bench->lengths, set->present,
+                               &bench->loop, error));
+    return srv_engine_start(bench->engine, error);
+}
+
+static void close_all(struct bench *bench)
+{
+    if (bench->loop != NULL) {
+        bench_loop_free(bench->loop);
+    }
+    if (bench->ideal != NULL) {
+        bench_ideal_free(bench->ideal);
+    }
+    if (bench->cells != NULL) {
+        cell_model_free(srv_engine_registry(bench->engine), bench->cells);
+    }
+    srv_engine_free(bench->engine);
+    lg_lengths_release(&bench->lengths);
+}
+
+static int run_all(struct bench *bench)
+{
+    struct base_error error = {.status = BASE_OK};
+    if (open_all(bench, &error) != BASE_OK) {
+        (void)fprintf(stderr, "%s\n", error.message);
+        close_all(bench);
+        return EXIT_FAILURE;
+    }
+    uint32_t rounds = bench->settings.rounds;
+    uint64_t ns = (uint64_t)(bench->settings.seconds * 1e9 / rounds);
+    for (uint32_t i = 0; i < rounds; i++) {
+        run_round(bench, ns, &bench->rounds[i]);
+    }
+    srv_engine_stop(bench->engine);
+    int result = report(bench);
+    close_all(bench);
+    return result;
+}
+
+/* ---- Arguments ---- */
+
+static const char help[] =
+    "usage: cellbatch-bench engine [options]\n"
+    "  --model FILE           an ONNX model, or\n"
+    "  --lstm INPUTSxUNITS    one LSTM of random weights (default 256x256)\n"
+    "  --lengths SPEC         fixed:N, uniform:A:B or trace:FILE[:COLUMN] (default fixed:24)\n"
+    "  --requests-present N   how many requests are always inside (default 64)\n"
+    "  --threads N            of each team (default 1)\n"
+    "  --teams N              (default 1)\n"
+    "  --isa NAME             auto, scalar, avx2, avx512 (default auto)\n"
+    "  --backend NAME         cpu or blas (default cpu)\n"
+    "  --batch-rows N         the most rows of a batch (default 64)\n"
+    "  --pin                  pin threads to CPUs\n"
+    "  --seconds S            of the engine's rounds together (default 5)\n"
+    "  --rounds N             engine and bare loop by turns (default 5)\n"
+    "  --json                 one JSON object";
+
+/* A number of an option; false: not one in low..high. */
+static bool parse_count(const char *text, uint32_t low, uint32_t high, uint32_t *out)
+{
+    char *end = NULL;
+    unsigned long value = strtoul(text, &end, 10);
+    *out = (uint32_t)value;
+    return end != text && *end == '\0' && value >= low && value <= high;
+}
+
+/* false: the value is not one for this option. */
+static bool take_option(struct settings *set, int option, const char *value)
+{
+    char *end = NULL;
+    switch (option) {
+    case 'm':
+        set->model = value;
+        return true;
+    case 's':
+        set->lstm = value;
+        return true;
+    case 'l':
+        set->lengths = value;
+        return true;
+    case 'i':
+        set->engine.isa = value;
+        return true;
+    case 'b':
+        set->backend = value;
+        return true;
+    case 'P':
+        set->engine.pin = true;
+        return true;
+    case 'j':
+        set->is_json = true;
+        return true;
+    case 'p':
+        return parse_count(value, 1, 1u << 20, &set->present);
+    case 't':
+        return parse_count(value, 1, 1024, &set->engine.team_threads);
+    case 'T':
+        return parse_count(value, 1, 64, &set->engine.teams);
+    case 'r':
+        return parse_count(value, 1, CELL_BATCH_ROWS_MAX, &set->engine.batch_rows_max);
+    case 'R':
+        return parse_count(value, 1, ROUNDS_MAX, &set->rounds);
+    case 'S':
+        set->seconds = strtod(value, &end);
+        return *end == '\0' && set->seconds > 0 && set->seconds < 1e5;
+    default:
+        return false;
+    }
+}
+
+/* false: *status is main()'s result. */
+static bool parse_arguments(int argc, char **argv, struct settings *set, int *status)
+{
+    static const struct option options[] = {{"model", required_argument, NULL, 'm'},
+                                            {"lstm", required_argument, NULL, 's'},
+                                            {"lengths", required_argument, NULL, 'l'},
+                                            {"requests-present", required_argument, NULL, 'p'},
+                                            {"threads", required_argument, NULL, 't'},
+                                            {"teams", required_argument, NULL, 'T'},
+                                            {"isa", required_argument, NULL, 'i'},
+                                            {"backend", required_argument, NULL, 'b'},
+                                            {"pin", no_argument, NULL, 'P'},
+                                            {"batch-rows", required_argument, NULL, 'r'},
+                                            {"rounds", required_argument, NULL, 'R'},
+                                            {"seconds", required_argument, NULL, 'S'},
+                                            {"json", no_argument, NULL, 'j'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {NULL, 0, NULL, 0}};
+    *set = (struct settings){.lstm = "256x256",
+                             .lengths = "fixed:24",
+                             .backend = "cpu",
+                             .present = 64,
+                             .rounds = 5,
+                             .seconds = 5};
+    srv_engine_options_init(&set->engine);
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread runs yet
+    for (int o = 0; (o = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        if (o == 'h') {
+            (void)puts(help);
+            *status = EXIT_SUCCESS;
+            return false;
+        }
+        if (o == '?' || !take_option(set, o, optarg)) {
+            (void)fprintf(stderr, "%s\n", help);
+            *status = 2;
+            return false;
+        }
+    }
+    return true;
+}
+
+int bench_engine(int argc, char **argv)
+{
+    int status = EXIT_SUCCESS;
+    base_log_configure(BASE_LOG_WARN, BASE_LOG_TEXT);
+    struct bench *bench = base_alloc(sizeof(*bench));
+    if (bench == NULL) {
+        return EXIT_FAILURE;
+    }
+    if (parse_arguments(argc, argv, &bench->settings, &status)) {
+        status = run_all(bench);
+    }
+    base_free(bench);
+    return status;
+}

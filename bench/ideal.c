@@ -1,0 +1,276 @@
+/* The bare loop over a device.
+ *
+ * Data: one set of rows and wirings a team, made anew for each measurement. Threads: team q's loop
+ * runs on a thread of its own, the first on the caller's. */
+#include "bench/ideal.h"
+
+#include "base/assert.h"
+#include "base/clock.h"
+#include "base/cpus.h"
+#include "base/mem.h"
+#include "base/random.h"
+#include "worker/team.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#define SEED 2u
+
+/* Chains are in mid-course: no initial state is read, no step is the last. */
+#define FIRST_STEP 2u
+
+struct bench_ideal {
+    struct srv_engine_options options;
+    const struct cell_registry *registry;
+    const struct cell_model *cells;
+    struct cell_team **teams;
+    struct cell_device *device;
+    bool loaded[CELL_TYPES_MAX];
+};
+
+/* One team's loop. */
+struct course {
+    struct bench_ideal *ideal;
+    uint32_t queue;
+    const struct cell_type *type;
+    uint32_t rows, steps;
+    uint64_t window_ns;
+    uint8_t *inputs[CELL_INPUTS_MAX]; /* [rows][FIRST_STEP + steps][width] */
+    struct cell_wiring *wirings;
+    struct cell_batch_row *batch_rows;
+    double cells_per_s;
+    pthread_t thread;
+};
+
+static void *must(void *memory)
+{
+    base_assert(memory != NULL); // a benchmark without memory has nothing to say
+    return memory;
+}
+
+/* ---- Batches ---- */
+
+/* Ids that the type's tables hold, when the input is one: below this. */
+static uint32_t id_bound(const struct cell_type *type, uint32_t input)
+{
+    uint32_t bound = UINT32_MAX;
+    for (uint32_t o = 0; o < type->def.n_ops; o++) {
+        const struct cell_op *op = &type->def.ops[o];
+        if (op->kind == CELL_OP_GATHER && op->operands[0] == input) {
+            bound = op->weights[0].rows < bound ? op->weights[0].rows : bound;
+        }
+    }
+    return bound == UINT32_MAX ? 1 : bound;
+}
+
+static void fill_input(const struct course *course, uint32_t input, struct base_random *random)
+{
+    struct cell_value shape = course->type->def.values[input];
+    size_t count = (size_t)course->rows * (FIRST_STEP + course->steps) * shape.width;
+    uint32_t bound = id_bound(course->type, input);
+    for (size_t i = 0; i < count; i++) {
+        uint8_t *to = course->inputs[input] + i * cell_dtype_bytes(shape.dtype);
+        float real = base_random_f32(random, -1.0f, 1.0f);
+        int64_t id = base_random_below(random, bound); // little-endian: its low half is the I32
+        memcpy(to, shape.dtype == CELL_F32 ? (const void *)&real : (const void *)&id,
+               cell_dtype_bytes(shape.dtype));
+    }
+}
+
+static void course_init(struct course *course)
+{
+    const struct cell_def *def = &course->type->def;
+    struct base_random random;
+    base_random_init(&random, SEED + course->queue);
+    course->wirings = must(base_alloc_array(course->rows, sizeof(*course->wirings)));
+    course->batch_rows = must(base_alloc_array(course->rows, sizeof(*course->batch_rows)));
+    for (uint32_t i = 0; i < def->n_inputs; i++) {
+        size_t row = (size_t)def->values[i].width * cell_dtype_bytes(def->values[i].dtype);
+        size_t rows = (size_t)course->rows * (FIRST_STEP + course->steps);
+        course->inputs[i] = must(base_alloc_aligned(rows * row, BASE_CACHE_LINE));
+        fill_input(course, i, &random);
+        for (uint32_t r = 0; r < course->rows; r++) {
+            course->wirings[r].inputs[i] = (struct cell_ref){
+                .kind = CELL_REF_HOST,
+                .host = course->inputs[i] + (size_t)r * (FIRST_STEP + course->steps) * row,
+                .stride_bytes = (int64_t)row};
+        }
+    }
+    for (uint32_t r = 0; r < course->rows; r++) {
+        struct cell_wiring *wiring = &course->wirings[r];
+        wiring->steps = FIRST_STEP + course->steps + 1;
+        wiring->state = def->n_states > 0 ? course->queue * course->rows + r : CELL_ROW_NONE;
+        course->batch_rows[r] = (struct cell_batch_row){
+            .wiring = wiring, .first_step = FIRST_STEP, .steps = course->steps};
+    }
+}
+
+static void course_release(struct course *course)
+{
+    for (uint32_t i = 0; i < CELL_INPUTS_MAX; i++) {
+        base_free(course->inputs[i]);
+    }
+    base_free(course->wirings);
+    base_free(course->batch_rows);
+}
+
+/* ---- The loop ---- */
+
+static void run_batch(struct course *course)
+{
+    const struct cell_backend *backend = course->ideal->options.backend;
+    struct cell_batch batch = {.type = course->type,
+                               .queue = course->queue,
+                               .n_rows = course->rows,
+                               .steps = course->steps,
+                               .rows = course->batch_rows};
+    backend->submit(course->ideal->device, course->queue, &batch);
+    bool ran = backend->pump(course->ideal->device, course->queue);
+    base_assert(ran && batch.status == BASE_OK);
+}
+
+static void *course_main(void *argument)
+{
+    struct course *course = argument;
+    const struct srv_engine_options *options = &course->ideal->options;
+    if (options->pin) {
+        (void)base_cpus_pin_self(course->queue * options->team_threads);
+    }
+    run_batch(course); // warm
+    uint64_t start_ns = base_now_ns();
+    uint64_t now_ns = start_ns;
+    uint64_t batches = 0;
+    while (now_ns - start_ns < course->window_ns) {
+        run_batch(course);
+        batches++;
+        now_ns = base_now_ns();
+    }
+    course->cells_per_s =
+        (double)(batches * course->rows * course->steps) / ((double)(now_ns - start_ns) * 1e-9);
+    return NULL;
+}
+
+double bench_ideal_cells_per_s(struct bench_ideal *ideal, const struct cell_type *type,
+                               uint32_t rows, uint32_t steps, uint64_t ns)
+{
+    uint32_t n = ideal->options.teams;
+    struct course *courses = must(base_alloc_array(n, sizeof(*courses)));
+    double cells_per_s = 0;
+    for (uint32_t q = 0; q < n; q++) {
+        courses[q] = (struct course){.ideal = ideal,
+                                     .queue = q,
+                                     .type = type,
+                                     .rows = rows,
+                                     .steps = steps,
+                                     .window_ns = ns};
+        course_init(&courses[q]);
+    }
+    for (uint32_t q = 1; q < n; q++) {
+        int failed = pthread_create(&courses[q].thread, NULL, course_main, &courses[q]);
+        base_assert(failed == 0);
+    }
+    course_main(&courses[0]);
+    for (uint32_t q = 0; q < n; q++) {
+        if (q > 0) {
+            pthread_join(courses[q].thread, NULL);
+        }
+        cells_per_s += courses[q].cells_per_s;
+        course_release(&courses[q]);
+    }
+    base_free(courses);
+    return cells_per_s;
+}
+
+/* ---- Life cycle ---- */
+
+static enum base_status teams_create(struct bench_ideal *ideal, struct base_error *error)
+{
+    const struct srv_engine_options *options = &ideal->options;
+    ideal->teams = must(base_alloc_array(options->teams, sizeof(struct cell_team *)));
+    for (uint32_t t = 0; t < options->teams; t++) {
+        struct wrk_team_options team = {.members = options->team_threads,
+                                        .spin_ns = options->spin_ns,
+                                        .first_cpu = t * options->team_threads,
+                                        .pin = options->pin,
+                                        .name = "ideal"};
+        enum base_status status = wrk_team_create(&team, &ideal->teams[t]);
+        if (status != BASE_OK) {
+            return base_fail(error, status, "cannot start %u threads", options->team_threads);
+        }
+    }
+    return BASE_OK;
+}
+
+static enum base_status load_type(struct bench_ideal *ideal, const struct cell_type *type,
+                                  struct base_error *error)
+{
+    const struct cell_backend *backend = ideal->options.backend;
+    if (ideal->loaded[type->id]) {
+        return BASE_OK;
+    }
+    BASE_TRY(backend->type_load(ideal->device, type, error));
+    ideal->loaded[type->id] = true;
+    return BASE_OK;
+}
+
+static enum base_status open_rows(struct bench_ideal *ideal, struct base_error *error)
+{
+    bool opened[CELL_LAYOUTS_MAX] = {false};
+    for (uint32_t s = 0; s < ideal->cells->n_stages; s++) {
+        uint32_t layout = ideal->cells->stages[s].type->state_layout;
+        if (layout == CELL_LAYOUT_NONE || opened[layout]) {
+            continue;
+        }
+        opened[layout] = true;
+        BASE_TRY(ideal->options.backend->rows_open(
+            ideal->device, layout, cell_registry_layout(ideal->registry, layout),
+            ideal->options.teams * ideal->options.batch_rows_max, error));
+    }
+    return BASE_OK;
+}
+
+static enum base_status device_open(struct bench_ideal *ideal, struct base_error *error)
+{
+    struct cell_device_options options = {.n_queues = ideal->options.teams,
+                                          .teams = ideal->teams,
+                                          .isa = ideal->options.isa,
+                                          .batches_queued_max = 1};
+    BASE_TRY(ideal->options.backend->open(&options, &ideal->device, error));
+    for (uint32_t s = 0; s < ideal->cells->n_stages; s++) {
+        BASE_TRY(load_type(ideal, ideal->cells->stages[s].type, error));
+    }
+    return open_rows(ideal, error);
+}
+
+enum base_status bench_ideal_create(const struct srv_engine_options *options,
+                                    const struct cell_registry *registry,
+                                    const struct cell_model *cells, struct bench_ideal **out,
+                                    struct base_error *error)
+{
+    struct bench_ideal *ideal = must(base_alloc(sizeof(*ideal)));
+    ideal->options = *options;
+    ideal->registry = registry;
+    ideal->cells = cells;
+    enum base_status status = teams_create(ideal, error);
+    if (status == BASE_OK) {
+        status = device_open(ideal, error);
+    }
+    if (status == BASE_OK) {
+        *out = ideal;
+    } else {
+        bench_ideal_free(ideal);
+    }
+    return status;
+}
+
+void bench_ideal_free(struct bench_ideal *ideal)
+{
+    if (ideal->device != NULL) {
+        ideal->options.backend->close(ideal->device); // with its types
+    }
+    for (uint32_t t = 0; t < ideal->options.teams; t++) {
+        wrk_team_free(ideal->teams[t]);
+    }
+    base_free((void *)ideal->teams);
+    base_free(ideal);
+}
