@@ -3,7 +3,8 @@
  *
  * A shape is INPUTxHIDDENxROWSxSTEPS. A round is one run of all steps, then a burst of the peak
  * loop; rounds repeat for --ms. Reported are the best and the median round: on a busy machine the
- * best round against the best peak is what the code can do, the median what it got. One thread is
+ * best round against the best peak is what the code can do, the median what it got; last comes the
+ * median of each round against its own burst. One thread is
  * timed by its own CPU time, which other processes only disturb through the caches; a team by the
  * clock. */
 #include "cells/kernels.h"
@@ -245,6 +246,7 @@ struct result {
     double best_ms, median_ms; /* a round */
     double gflops;             /* of the best round, all threads */
     double peak;               /* of one core, best burst */
+    double median_of_peak;     /* of the rounds, each against the burst behind it */
     uint32_t rounds;
 };
 
@@ -256,7 +258,9 @@ static uint64_t time_ns(const struct job *job)
 static void measure(struct job *job, struct result *out)
 {
     static double ms[ROUNDS_MAX];
+    static double of_peak[ROUNDS_MAX];
     struct shape s = job->shape;
+    double flops = 2.0 * 4 * s.hidden * ((double)s.inputs + s.hidden) * s.rows * s.steps;
     *out = (struct result){0};
     run_once(job);
     uint64_t start = base_now_ns();
@@ -264,13 +268,16 @@ static void measure(struct job *job, struct result *out)
            (out->rounds < 3 || base_now_ns() - start < job->settings->ms * BASE_NS_PER_MS)) {
         uint64_t before = time_ns(job);
         run_once(job);
-        ms[out->rounds++] = (double)(time_ns(job) - before) / 1e6;
+        double round_ms = (double)(time_ns(job) - before) / 1e6;
         double peak = bench_fma_gflops(job->kernels->name, PEAK_NS);
+        double all = peak * job->settings->threads;
         out->peak = peak > out->peak ? peak : out->peak;
+        of_peak[out->rounds] = all > 0.0 ? flops / (round_ms * 1e6) / all : 0.0;
+        ms[out->rounds++] = round_ms;
     }
+    out->median_of_peak = bench_quantile(of_peak, out->rounds, 0.5);
     out->median_ms = bench_quantile(ms, out->rounds, 0.5);
     out->best_ms = ms[0]; // sorted
-    double flops = 2.0 * 4 * s.hidden * ((double)s.inputs + s.hidden) * s.rows * s.steps;
     out->gflops = flops / (out->best_ms * 1e6);
 }
 
@@ -284,20 +291,21 @@ static void print_result(const struct job *job, const struct result *result, boo
         (void)printf("%s{\"cell\":\"lstm\",\"input\":%u,\"hidden\":%u,\"rows\":%u,\"steps\":%u,"
                      "\"path\":\"%s\",\"isa\":\"%s\",\"threads\":%u,\"products_only\":%s,"
                      "\"rounds\":%u,\"best_ms\":%.5f,\"median_ms\":%.5f,\"gflops\":%.1f,"
-                     "\"peak_gflops_per_core\":%.1f,\"of_peak\":%.3f}",
+                     "\"peak_gflops_per_core\":%.1f,\"of_peak\":%.3f,\"median_of_peak\":%.3f}",
                      is_first ? "" : ",\n", s.inputs, s.hidden, s.rows, s.steps, path,
                      job->kernels->name, set->threads, set->products_only ? "true" : "false",
                      result->rounds, result->best_ms, result->median_ms, result->gflops,
-                     result->peak, part);
+                     result->peak, part, result->median_of_peak);
         return;
     }
     if (is_first) {
-        (void)printf("%-22s %-8s %-7s %7s %10s %10s %9s %8s\n", "INPUTxHIDDENxROWSxSTEPS", "path",
-                     "isa", "threads", "best_ms", "median_ms", "GFLOP/s", "of_peak");
+        (void)printf("%-22s %-8s %-7s %7s %10s %10s %9s %8s %7s\n", "INPUTxHIDDENxROWSxSTEPS",
+                     "path", "isa", "threads", "best_ms", "median_ms", "GFLOP/s", "of_peak",
+                     "median");
     }
-    (void)printf("%5ux%4ux%4ux%4u     %-8s %-7s %7u %10.4f %10.4f %9.1f %8.3f\n", s.inputs,
+    (void)printf("%5ux%4ux%4ux%4u     %-8s %-7s %7u %10.4f %10.4f %9.1f %8.3f %7.3f\n", s.inputs,
                  s.hidden, s.rows, s.steps, path, job->kernels->name, set->threads, result->best_ms,
-                 result->median_ms, result->gflops, part);
+                 result->median_ms, result->gflops, part, result->median_of_peak);
 }
 
 static bool parse_shape(const char *text, struct shape *out)
