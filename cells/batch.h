@@ -72,7 +72,7 @@ struct cell_batch {
     uint32_t queue; /* in-order queue it was formed for */
     uint32_t n_rows;
     uint32_t steps; /* up to this many steps, a barrier between them; >= 1 */
-    /* true: after each step but the first the device looks at *attention and, when it is not zero,
+    /* true: before each step but the first the device looks at *attention and, when it is not zero,
      * ends the batch with steps_done < steps. false: it runs all steps, so that later batches with
      * the same rows may be submitted behind it. */
     bool interruptible;

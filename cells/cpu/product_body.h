@@ -5,9 +5,9 @@
  *   row r   x x x x x | h h h h        a tile: up to CELL_TILE_ROWS rows x 4 vectors in registers,
  *   row r+1 x x x x x | h h h h                one fused multiply-add a term, k ascending
  *
- * With more rows than one tile, k goes in blocks: a block of weights is read from L2 or L3 by the
- * first tile and from L1 by the others, and the sums wait in scratch meanwhile. Storing and
- * reloading a float changes no bit, so neither does the shape of tiles and blocks. */
+ * With more rows than one tile, k goes in blocks: a block of weights is read from L3 or memory by
+ * the first tile and from a nearer cache by the others, and the sums wait in scratch meanwhile.
+ * Storing and reloading a float changes no bit, so neither does the shape of tiles and blocks. */
 #ifndef CELLS_CPU_PRODUCT_BODY_H
 #define CELLS_CPU_PRODUCT_BODY_H
 
@@ -17,16 +17,19 @@
 
 #ifdef CELL_SIMD_LANES
 
-#    define PANEL_VECTORS 4u
+#    define PANEL_VECTORS ((size_t)4)
 #    define PANEL_COLUMNS (PANEL_VECTORS * CELL_SIMD_LANES)
 
 /* Rows that go through a panel together: their sums, 64 columns wide, take 8 KiB of L1. */
 #    define GROUP_ROWS 32u
 
-/* A block of weights takes a third of a 48 KiB L1; the next one is on its way meanwhile. */
-#    define BLOCK_K (16384u / (PANEL_COLUMNS * (uint32_t)sizeof(float)))
+/* Terms in a block of k, when the rows need more than one tile. A block is read by the first tile
+ * and found in L2 by the others; with prefetches, in L1, most of which it takes. */
+#    define BLOCK_TERMS(bytes)   ((uint32_t)((bytes) / (PANEL_COLUMNS * sizeof(float))))
+#    define BLOCK_TERMS_CACHED   BLOCK_TERMS(64u << 10)
+#    define BLOCK_TERMS_STREAMED BLOCK_TERMS(32u << 10)
 
-#    define LINE_FLOATS    16u
+#    define LINE_FLOATS    ((size_t)16)
 #    define LINES_PER_TERM ((uint32_t)(PANEL_COLUMNS / LINE_FLOATS))
 
 /* Weights of a cell beyond this do not stay in a shared L3 between two steps: they are prefetched,
@@ -43,19 +46,29 @@ struct span {
     uint32_t k;
 };
 
-/* What a tile adds: terms at..at+k-1 of its rows; and the weights it asks for meanwhile, `lines`
- * cache lines a term from `ahead` on. */
+/* Cache lines of weights that a tile asks for with every term. */
+enum lines { LINES_NONE = 0, LINES_HALF = LINES_PER_TERM / 2, LINES_ALL = LINES_PER_TERM };
+
+/* What a tile adds: terms at..at+k-1 of its rows; and the weights it asks for meanwhile. */
 struct terms {
     const float *weights; /* [k][PANEL_COLUMNS] */
     const float *const *rows;
     uint32_t at, k;
-    const float *ahead;
-    uint32_t lines;
+    enum lines lines;
+    const float *ahead; /* `lines` cache lines a term from here on */
 };
 
+CELL_INLINE void prefetch_lines(const uint32_t lines, const float *from)
+{
+    CELL_UNROLL
+    for (uint32_t l = 0; l < lines; l++) {
+        __builtin_prefetch(from + l * LINE_FLOATS);
+    }
+}
+
 /* sums [rows][PANEL_COLUMNS] = start + terms; start_stride 0: the bias, the same for each row. */
-CELL_INLINE void tile(const uint32_t rows, const struct terms *terms, const float *start,
-                      size_t start_stride, float *sums)
+CELL_INLINE void tile(const uint32_t rows, const enum lines lines, const struct terms *terms,
+                      const float *start, size_t start_stride, float *sums)
 {
     simd_vec sum[CELL_TILE_ROWS][PANEL_VECTORS];
     const float *in[CELL_TILE_ROWS];
@@ -69,12 +82,10 @@ CELL_INLINE void tile(const uint32_t rows, const struct terms *terms, const floa
     }
     const float *weights = terms->weights;
     const float *ahead = terms->ahead;
-    const uint32_t lines = terms->lines;
     for (uint32_t k = 0; k < terms->k; k++, weights += PANEL_COLUMNS) {
         simd_vec x[CELL_TILE_ROWS];
-        for (uint32_t l = 0; l < lines; l++, ahead += LINE_FLOATS) {
-            __builtin_prefetch(ahead);
-        }
+        prefetch_lines(lines, ahead);
+        ahead += lines * LINE_FLOATS;
         CELL_UNROLL
         for (uint32_t r = 0; r < rows; r++) {
             x[r] = simd_set1(in[r][k]);
@@ -97,40 +108,30 @@ CELL_INLINE void tile(const uint32_t rows, const struct terms *terms, const floa
     }
 }
 
+/* A tile of `rows` rows that asks for `lines` lines: one function each, all loops unrolled. */
+#    define TILE_CASE(rows, lines)                                                                 \
+    case (rows)*8 + (lines):                                                                       \
+        tile(rows, lines, terms, start, start_stride, sums);                                       \
+        break;
+#    define TILE_CASES(rows)                                                                       \
+        TILE_CASE(rows, LINES_NONE)                                                                \
+        TILE_CASE(rows, LINES_HALF)                                                                \
+        TILE_CASE(rows, LINES_ALL)
+
 static void tile_of(uint32_t rows, const struct terms *terms, const float *start,
                     size_t start_stride, float *sums)
 {
-    switch (rows) {
-    case 1:
-        tile(1, terms, start, start_stride, sums);
-        break;
-    case 2:
-        tile(2, terms, start, start_stride, sums);
-        break;
-    case 3:
-        tile(3, terms, start, start_stride, sums);
-        break;
+    switch (rows * 8 + terms->lines) {
+        TILE_CASES(1)
+        TILE_CASES(2)
+        TILE_CASES(3)
 #    if CELL_TILE_ROWS > 3
-    case 4:
-        tile(4, terms, start, start_stride, sums);
-        break;
-    case 5:
-        tile(5, terms, start, start_stride, sums);
-        break;
-    case 6:
-        tile(6, terms, start, start_stride, sums);
-        break;
+        TILE_CASES(4)
+        TILE_CASES(5)
+        TILE_CASES(6)
 #    endif
     default:
         break;
-    }
-}
-
-CELL_INLINE void prefetch_term(const float *weights)
-{
-    CELL_UNROLL
-    for (size_t l = 0; l < LINES_PER_TERM; l++) {
-        __builtin_prefetch(weights + l * LINE_FLOATS);
     }
 }
 
@@ -149,8 +150,8 @@ CELL_INLINE void tile_pair(const bool is_streamed, const struct terms *terms, si
     for (uint32_t k = 0; k < terms->k; k++, weights += PANEL_COLUMNS) {
         simd_vec x = simd_set1(in[k]);
         if (is_streamed) {
-            prefetch_term(weights + AHEAD_FLOATS);
-            prefetch_term(weights + next + AHEAD_FLOATS);
+            prefetch_lines(LINES_ALL, weights + AHEAD_FLOATS);
+            prefetch_lines(LINES_ALL, weights + next + AHEAD_FLOATS);
         }
         CELL_UNROLL
         for (uint32_t v = 0; v < PANEL_VECTORS; v++) {
@@ -183,8 +184,8 @@ static void product_pair(const struct weights *weights, const struct span spans[
 {
     size_t next = ((size_t)spans[0].k + spans[1].k) * PANEL_COLUMNS;
     const float *middle = weights->panel + spans[0].k * PANEL_COLUMNS;
-    struct terms x = {weights->panel, spans[0].rows, 0, spans[0].k, NULL, 0};
-    struct terms h = {middle, spans[1].rows, 0, spans[1].k, NULL, 0};
+    struct terms x = {weights->panel, spans[0].rows, 0, spans[0].k, LINES_NONE, NULL};
+    struct terms h = {middle, spans[1].rows, 0, spans[1].k, LINES_NONE, NULL};
     if (weights->is_streamed) {
         tile_pair(true, &x, next, weights->bias, sums);
         tile_pair(true, &h, next, sums, sums);
@@ -195,21 +196,20 @@ static void product_pair(const struct weights *weights, const struct span spans[
 }
 
 /* One block of k over all rows, tile by tile. bias NULL: the sums go on. ahead: the weights to ask
- * for meanwhile, shared out among the tiles; NULL: none. */
+ * for meanwhile, all of them by the only tile or half each by the first two; NULL: none. */
 static void add_block(const struct terms *block, const float *bias, uint32_t n_rows, float *sums,
                       const float *ahead)
 {
     uint32_t tiles = (n_rows + CELL_TILE_ROWS - 1) / CELL_TILE_ROWS;
-    uint32_t lines = LINES_PER_TERM > tiles ? LINES_PER_TERM / tiles : 1;
     uint32_t first = 0;
     for (uint32_t t = 0; t < tiles; t++) {
         uint32_t end = n_rows * (t + 1) / tiles; // balanced: 10 rows are 5 + 5, not 6 + 4
         struct terms terms = *block;
         float *own = sums + first * PANEL_COLUMNS;
         terms.rows += first;
-        if (ahead != NULL) {
-            terms.ahead = ahead + (size_t)t * lines * block->k * LINE_FLOATS;
-            terms.lines = lines;
+        if (ahead != NULL && t < 2) {
+            terms.lines = tiles == 1 ? LINES_ALL : LINES_HALF;
+            terms.ahead = ahead + t * (size_t)LINES_HALF * block->k * LINE_FLOATS;
         }
         tile_of(end - first, &terms, bias == NULL ? own : bias, bias == NULL ? PANEL_COLUMNS : 0,
                 own);
@@ -222,6 +222,9 @@ static void product(const struct weights *weights, const struct span spans[2], u
                     float *sums)
 {
     bool is_one_tile = n_rows <= CELL_TILE_ROWS;
+    uint32_t most = is_one_tile            ? UINT32_MAX
+                    : weights->is_streamed ? BLOCK_TERMS_STREAMED
+                                           : BLOCK_TERMS_CACHED;
     const float *bias = weights->bias;
     const float *at = weights->panel;
     const float *end = at + ((size_t)spans[0].k + spans[1].k) * PANEL_COLUMNS;
@@ -229,7 +232,7 @@ static void product(const struct weights *weights, const struct span spans[2], u
         struct terms block = {.rows = spans[s].rows};
         for (; block.at < spans[s].k; block.at += block.k) {
             uint32_t left = spans[s].k - block.at;
-            block.k = is_one_tile || left < BLOCK_K ? left : BLOCK_K;
+            block.k = left < most ? left : most;
             block.weights = at;
             at += block.k * PANEL_COLUMNS;
             const float *ahead = is_one_tile ? block.weights + AHEAD_FLOATS
