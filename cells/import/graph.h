@@ -142,6 +142,7 @@ struct cell__import {
     uint32_t n_inputs; /* graph inputs that are no initialisers */
     uint32_t inputs[CELL_TENSORS_MAX];
     bool has_batch;        /* an axis has the role */
+    bool uses_lengths;     /* a needed LSTM has sequence_lens */
     bool has_lengths;      /* an LSTM has been lowered, so the next field holds */
     int32_t lengths_input; /* graph input, -1: none */
     uint32_t current;      /* node at work, for errors; NONE outside */

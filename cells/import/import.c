@@ -435,6 +435,7 @@ static enum base_status set_roles(struct cell__import *im)
             continue;
         }
         has_lstm = true;
+        im->uses_lengths = im->uses_lengths || lstm->lengths_value != CELL__NONE;
         im->current = lstm->node;
         BASE_TRY(set_role(im, &lstm->time, CELL__ROLE_TIME, &time));
         BASE_TRY(set_role(im, &lstm->batch, CELL__ROLE_BATCH, &batch));
@@ -446,6 +447,27 @@ static enum base_status set_roles(struct cell__import *im)
                                        "not supported");
 }
 
+/* What all later steps rely on: a row is as wide as its value's shape says, and has steps only
+ * where the shape has a time axis. A reshape that splits batch or time into what looks like
+ * features breaks this. */
+static enum base_status check_rows(struct cell__import *im, const struct cell__node *node)
+{
+    for (uint32_t i = 0; i < node->n_outputs; i++) {
+        uint32_t width = 0;
+        if (!cell__has_output(node, i) || cell__output(im, node, i)->row == CELL__NONE) {
+            continue;
+        }
+        const struct cell__value *value = cell__output(im, node, i);
+        const struct cell__row *row = &im->rows[value->row];
+        BASE_TRY(cell__shape_width(im, &value->shape, &width));
+        if (row->value.width != width ||
+            (row->is_timed && !cell__shape_has(im, &value->shape, CELL__ROLE_TIME))) {
+            return cell__refuse(im, "splits the batch or time axis");
+        }
+    }
+    return BASE_OK;
+}
+
 static enum base_status lower_nodes(struct cell__import *im)
 {
     for (uint32_t n = 0; n < im->n_nodes; n++) {
@@ -454,6 +476,7 @@ static enum base_status lower_nodes(struct cell__import *im)
             base_assert(node->op->lower != NULL);
             im->current = n;
             BASE_TRY(node->op->lower(im, node));
+            BASE_TRY(check_rows(im, node));
             im->current = CELL__NONE;
         }
     }

@@ -133,9 +133,9 @@ enum base_status cell__row_slice(struct cell__import *im, uint32_t row, uint32_t
 
 static enum base_status last_of_leaf(struct cell__import *im, uint32_t row, uint32_t *out)
 {
-    if (im->rows[row].kind == CELL__ROW_STEP && im->lengths_input >= 0) {
-        return cell__refuse(im, "the last step of an LSTM's Y under sequence_lens, where shorter "
-                                "sequences have zeros; use Y_h");
+    if (im->uses_lengths) {
+        return cell__refuse(im, "takes the last step beside sequence_lens, where shorter sequences "
+                                "have nothing; use Y_h");
     }
     if (im->rows[row].kind == CELL__ROW_INPUT) { // only a stage has a last step
         struct cell_op copy = {.kind = CELL_OP_COPY, .n_operands = 1, .operands = {row}};

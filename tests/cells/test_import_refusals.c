@@ -189,6 +189,32 @@ START_TEST(test_constant_sequence_lengths_are_refused)
 }
 END_TEST
 
+START_TEST(test_the_last_step_beside_sequence_lengths_is_refused)
+{
+    const int64_t lengths[] = {-1};
+    const int64_t last = -1;
+    begin(3);
+    onnx_input(&builder, "lengths", INT64, 1, lengths);
+    static char name[] = "lengths";
+    Onnx__NodeProto *node = node_of("LSTM");
+    char *inputs[5] = {node->input[0], node->input[1], node->input[2], node->input[3], name};
+    node->input = inputs;
+    node->n_input = 5;
+    expect(BASE_UNIMPLEMENTED, "Gather (node \"last_step\"", "beside sequence_lens");
+    begin(0);
+    onnx_input(&builder, "lengths", INT64, 1, lengths);
+    node = node_of("LSTM");
+    memcpy(inputs, node->input, 4 * sizeof(inputs[0]));
+    node->input = inputs;
+    node->n_input = 5;
+    onnx_constant(&builder, "last", onnx_ints(&builder, 0, 1, &last));
+    onnx_node(&builder, "Gather", "time_major last", "x_last");
+    onnx_output(&builder, "x_last", FLOAT, 0, NULL);
+    builder.graph.output[1]->type = NULL;
+    expect(BASE_UNIMPLEMENTED, "Gather (node \"x_last\"", "beside sequence_lens");
+}
+END_TEST
+
 START_TEST(test_two_time_axes_are_refused)
 {
     const int64_t z[] = {-1, -1, 2};
@@ -289,6 +315,22 @@ START_TEST(test_reshapes_that_cannot_be_followed_are_refused)
     onnx_constant(&builder, "shape", onnx_ints(&builder, 1, 2, merged));
     behind("Reshape", "s0 shape");
     expect(BASE_UNIMPLEMENTED, "output \"out\"", "merges its batch or time axis");
+}
+END_TEST
+
+START_TEST(test_splitting_the_time_axis_is_refused)
+{
+    const int64_t halves[] = {2, 2, 3, 2};
+    begin(0);
+    builder.graph.input[0]->type->tensor_type->shape->dim[0]->value_case =
+        ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
+    builder.graph.input[0]->type->tensor_type->shape->dim[0]->dim_value = 3;
+    builder.graph.input[0]->type->tensor_type->shape->dim[1]->value_case =
+        ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
+    builder.graph.input[0]->type->tensor_type->shape->dim[1]->dim_value = 4;
+    onnx_constant(&builder, "halves", onnx_ints(&builder, 1, 4, halves));
+    behind("Reshape", "s0 halves"); // [time 4, batch 3, 2]
+    expect(BASE_UNIMPLEMENTED, "Reshape (node \"out\"", "splits the batch or time axis");
 }
 END_TEST
 
@@ -421,6 +463,7 @@ int main(void)
     tcase_add_test(lstm, test_lstm_inputs_are_checked);
     tcase_add_test(lstm, test_weights_that_come_with_the_request_are_refused);
     tcase_add_test(lstm, test_constant_sequence_lengths_are_refused);
+    tcase_add_test(lstm, test_the_last_step_beside_sequence_lengths_is_refused);
     tcase_add_test(lstm, test_two_time_axes_are_refused);
     suite_add_tcase(suite, lstm);
     tcase_add_test(around, test_unknown_operators_matter_only_when_they_are_needed);
@@ -428,6 +471,7 @@ int main(void)
     tcase_add_test(around, test_rows_may_not_be_permuted);
     tcase_add_test(around, test_products_need_constant_weights);
     tcase_add_test(around, test_reshapes_that_cannot_be_followed_are_refused);
+    tcase_add_test(around, test_splitting_the_time_axis_is_refused);
     tcase_add_test(around, test_if_needs_a_constant_condition);
     suite_add_tcase(suite, around);
     tcase_add_test(file, test_opsets_outside_of_what_is_known_are_refused);
