@@ -24,10 +24,15 @@ static void on_abort(int signal_number)
     (void)!write(STDERR_FILENO, seed_text, strlen(seed_text));
 }
 
+void sim_report_aborts(void)
+{
+    (void)signal(SIGABRT, on_abort);
+}
+
 _Noreturn void sim_fail(const struct sim *sim, const char *condition, const char *file, int line)
 {
-    (void)fprintf(stderr, "%s:%d: not so at %llu ns: %s\n", file, line,
-                  (unsigned long long)sim->now_ns, condition);
+    (void)fprintf(stderr, "%s:%d: not so at %llu ns: %s\n%s", file, line,
+                  (unsigned long long)sim->now_ns, condition, seed_text);
     abort();
 }
 
@@ -45,7 +50,6 @@ void sim_init(struct sim *sim, const struct graphs_types *types,
 {
     (void)snprintf(seed_text, sizeof(seed_text), "simulation seed %llu\n",
                    (unsigned long long)seed);
-    (void)signal(SIGABRT, on_abort);
     sim->seed = seed;
     base_random_init(&sim->random, seed);
     sim->types = types;
@@ -61,16 +65,17 @@ void sim_init(struct sim *sim, const struct graphs_types *types,
         sim->rows_max[t] = sim->rows_max[t] > 0 ? sim->rows_max[t] : options->rows_max;
     }
     for (uint32_t l = 0; l < types->n_layouts; l++) {
-        if (capacity[l] == 0) {
+        uint32_t rows = capacity == NULL ? 64 : capacity[l];
+        if (rows == 0) {
             continue;
         }
         for (uint32_t p = 0; p < types->layouts[l].n_parts; p++) {
             sim->row_bytes[l] += graphs_row_bytes(&types->layouts[l].parts[p]);
         }
-        sim->admission.capacity[l] = capacity[l];
-        sim->rows[l] = alloc(capacity[l], sim->row_bytes[l]);
-        memset(sim->rows[l], POISON, capacity[l] * sim->row_bytes[l]);
-        sim_require(sim, sched_layout_open(sim->sched, l, capacity[l]) == BASE_OK);
+        sim->admission.capacity[l] = rows;
+        sim->rows[l] = alloc(rows, sim->row_bytes[l]);
+        memset(sim->rows[l], POISON, rows * sim->row_bytes[l]);
+        sim_require(sim, sched_layout_open(sim->sched, l, rows) == BASE_OK);
     }
 }
 
@@ -82,7 +87,6 @@ void sim_release(struct sim *sim)
         base_free(sim->rows[l]);
     }
     sched_free(sim->sched);
-    (void)signal(SIGABRT, SIG_DFL);
 }
 
 /* ---- Graphs ---- */
@@ -359,4 +363,29 @@ void sim_drain(struct sim *sim)
         }
         sim_require(sim, moved);
     }
+}
+
+/* ---- Random worlds ---- */
+
+void sim_draw_types(struct graphs_types *types, struct base_random *random)
+{
+    uint32_t n = 1 + base_random_below(random, 5);
+    for (uint32_t t = 0; t < n; t++) {
+        uint32_t n_states = base_random_below(random, 4);
+        graphs_type_token(types, base_random_below(random, 4), n_states == 3 ? 0 : n_states,
+                          1 + base_random_below(random, 2), 1 + base_random_below(random, 2));
+    }
+}
+
+void sim_draw_options(struct sched_options *options, struct base_random *random)
+{
+    sched_options_init(options);
+    options->n_queues = 1 + base_random_below(random, SIM_QUEUES_MAX);
+    options->rows_max = 1 + base_random_below(random, 12);
+    options->rows_min = 1 + base_random_below(random, options->rows_max);
+    options->tasks_max = 1 + base_random_below(random, 5);
+    options->run_steps_max =
+        base_random_below(random, 2) == 0 ? 256 : 1 + base_random_below(random, 6);
+    options->run_steps_shared = 1 + base_random_below(random, 6);
+    options->interruptible = base_random_below(random, 3) != 0;
 }

@@ -60,8 +60,12 @@ _Noreturn void sim_fail(const struct sim *sim, const char *condition, const char
 
 /* ---- Life ---- */
 
-/* Empty, with capacity[layout] rows; attention words are the simulation's. priorities and rows_max
- * of the types: as in the struct, filled by the caller before (0 = the option's). */
+/* From now on the seed is printed, too, when an assertion of the scheduler's own fails. */
+void sim_report_aborts(void);
+
+/* Empty, with capacity[layout] rows (NULL: 64 of each); attention words are the simulation's.
+ * priorities and rows_max of the types: as in the struct, filled by the caller before (0 = the
+ * option's). */
 void sim_init(struct sim *sim, const struct graphs_types *types,
               const struct sched_options *options, const uint32_t *capacity, uint64_t seed);
 /* Nothing may be inside. */
@@ -90,6 +94,12 @@ void sim_cancel_all(struct sim *sim, enum base_status status);
 
 /* Pulls, executes and retires on all queues until nothing is inside. */
 void sim_drain(struct sim *sim);
+
+/* ---- Random worlds ---- */
+
+/* One to five types of tokens, into an empty one; every knob of the scheduler. */
+void sim_draw_types(struct graphs_types *types, struct base_random *random);
+void sim_draw_options(struct sched_options *options, struct base_random *random);
 
 /* ---- For sim.c and sim_model.c ---- */
 

@@ -15,8 +15,6 @@ static const struct cell_type *inner; /* four inputs, two outputs, no state */
 static struct sched_options options;
 static struct sim *sim;
 
-#define ROWS 64u
-
 static void setup(void)
 {
     memset(&types, 0, sizeof(types));
@@ -32,11 +30,7 @@ static void setup(void)
 /* After the options are as the case wants them. */
 static void start(void)
 {
-    uint32_t capacity[GRAPHS_LAYOUTS_MAX];
-    for (uint32_t l = 0; l < GRAPHS_LAYOUTS_MAX; l++) {
-        capacity[l] = ROWS;
-    }
-    sim_init(sim, &types, &options, capacity, util_seed());
+    sim_init(sim, &types, &options, NULL, util_seed());
 }
 
 static void teardown(void)

@@ -16,29 +16,6 @@ struct climate {
     uint32_t cancel, cancel_all, fail;
 };
 
-static void draw_types(struct graphs_types *types, struct base_random *random)
-{
-    uint32_t n = 1 + base_random_below(random, 5);
-    for (uint32_t t = 0; t < n; t++) {
-        uint32_t n_states = base_random_below(random, 4);
-        graphs_type_token(types, base_random_below(random, 4), n_states == 3 ? 0 : n_states,
-                          1 + base_random_below(random, 2), 1 + base_random_below(random, 2));
-    }
-}
-
-static void draw_options(struct sched_options *options, struct base_random *random)
-{
-    sched_options_init(options);
-    options->n_queues = 1 + base_random_below(random, SIM_QUEUES_MAX);
-    options->rows_max = 1 + base_random_below(random, 12);
-    options->rows_min = 1 + base_random_below(random, options->rows_max);
-    options->tasks_max = 1 + base_random_below(random, 5);
-    options->run_steps_max =
-        base_random_below(random, 2) == 0 ? 256 : 1 + base_random_below(random, 6);
-    options->run_steps_shared = 1 + base_random_below(random, 6);
-    options->interruptible = base_random_below(random, 3) != 0;
-}
-
 static void draw_event(struct sim *sim, const struct climate *climate)
 {
     struct base_random *random = &sim->random;
@@ -82,9 +59,9 @@ static uint32_t run_world(uint64_t seed, const struct climate *climate)
     struct graphs_types *types = base_alloc(sizeof(*types));
     struct sim *sim = base_alloc(sizeof(*sim));
     ck_assert(types != NULL && sim != NULL);
-    draw_types(types, &random);
+    sim_draw_types(types, &random);
     struct sched_options options;
-    draw_options(&options, &random);
+    sim_draw_options(&options, &random);
     for (uint32_t t = 0; t < types->n; t++) {
         sim->priorities[t] = base_random_below(&random, 3);
         sim->rows_max[t] = base_random_below(&random, 2) * base_random_below(&random, 20);
@@ -153,6 +130,7 @@ END_TEST
 
 int main(void)
 {
+    sim_report_aborts();
     Suite *suite = suite_create("simulation");
     TCase *tcase = tcase_create("simulation");
     tcase_add_test(tcase, test_random_graphs_in_fair_weather_all_finish);

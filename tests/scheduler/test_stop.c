@@ -23,11 +23,7 @@ static void setup(void)
 
 static void start(void)
 {
-    uint32_t capacity[GRAPHS_LAYOUTS_MAX];
-    for (uint32_t l = 0; l < GRAPHS_LAYOUTS_MAX; l++) {
-        capacity[l] = 64;
-    }
-    sim_init(sim, &types, &options, capacity, util_seed());
+    sim_init(sim, &types, &options, NULL, util_seed());
 }
 
 static void teardown(void)
