@@ -274,6 +274,7 @@ SERVER_SUITES = \
   tests/server/test_about.c \
   tests/server/test_core.c \
   tests/server/test_core_drain.c \
+  tests/server/test_core_load.c \
   tests/server/test_deadline.c \
   tests/server/test_engine.c \
   tests/server/test_grpc_codec.c \

@@ -78,6 +78,7 @@ void visit_start(struct site *site, struct visit *visit);
 void visit_cancel(struct visit *visit, enum base_status why);
 /* Until it is answered and its cancel delivered; fails the case after 30 s. */
 void visit_wait(struct visit *visit);
+bool visit_try_wait(struct visit *visit); /* any thread: the same, false after 30 s */
 bool visit_is_done(const struct visit *visit);
 
 /* Waits until it is true, 30 s at most; returns whether it became so. */
