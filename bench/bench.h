@@ -34,9 +34,14 @@ double bench_quantile(double *numbers, uint32_t n, double quantile);
 
 /* ---- Peaks (bench/peak.c): fixed loops of instructions, of the calling core ------------------ */
 
-/* 10^9 multiply-add operations (2 each) a second of the instruction set, over about `ns` of time;
- * 0 when this machine lacks it. */
-double bench_fma_gflops(const char *isa, uint64_t ns);
+/* 10^9 floating-point operations (a multiply-add is 2) a second. */
+struct bench_burst {
+    double best_gflops; /* of the best piece of about 10 us */
+    double mean_gflops; /* of all of it, by the thread's CPU time */
+};
+
+/* Multiply-adds of the instruction set for about `ns` of time; zeros when this machine lacks it. */
+struct bench_burst bench_fma_burst(const char *isa, uint64_t ns);
 
 /* 10^9 bytes a second read from `bytes` of memory, again and again, for about `ns`; 0 when out of
  * memory. */

@@ -1,12 +1,12 @@
 /* cellbatch-bench kernels: an LSTM's steps, straight through a kernel table or through a backend's
  * device, beside the multiply-add peak of a core measured in the same breath.
  *
- * A shape is INPUTxHIDDENxROWSxSTEPS. A round is one run of all steps, then a burst of the peak
- * loop; rounds repeat for --ms. Reported are the best and the median round: on a busy machine the
- * best round against the best peak is what the code can do, the median what it got; last comes the
- * median of each round against its own burst. One thread is
- * timed by its own CPU time, which other processes only disturb through the caches; a team by the
- * clock. */
+ * A shape is INPUTxHIDDENxROWSxSTEPS. A round is one run of all steps (a short one several times,
+ * so that clocks and caches have settled), between two bursts of the peak loop; rounds repeat for
+ * --ms. Reported are the best round against the best piece of any burst, which is what the code can
+ * do, and the median of each round against its own two bursts, all by the same clock: neighbours on
+ * the same core or chip slow both. One thread is timed by its own CPU time, which other processes
+ * only disturb through the caches; a team by the clock. */
 #include "cells/kernels.h"
 #include "base/assert.h"
 #include "base/clock.h"
@@ -23,7 +23,8 @@
 #include <string.h>
 
 #define ROUNDS_MAX 4096u
-#define PEAK_NS    (100 * BASE_NS_PER_US)
+#define ROUND_NS   BASE_NS_PER_MS         /* a round takes at least this */
+#define BURST_NS   (300 * BASE_NS_PER_US) /* on either side of it */
 #define SEED       1u
 
 struct settings {
@@ -243,16 +244,25 @@ static void run_once(struct job *job)
 }
 
 struct result {
-    double best_ms, median_ms; /* a round */
+    double best_ms, median_ms; /* all steps once */
     double gflops;             /* of the best round, all threads */
-    double peak;               /* of one core, best burst */
-    double median_of_peak;     /* of the rounds, each against the burst behind it */
+    double peak;               /* of one core, best piece of a burst */
+    double median_of_peak;     /* of the rounds, each against the bursts before and behind it */
     uint32_t rounds;
 };
 
 static uint64_t time_ns(const struct job *job)
 {
     return job->settings->threads == 1 ? base_thread_cpu_ns() : base_now_ns();
+}
+
+/* How often the steps are run in a round. */
+static uint32_t repeats_of(struct job *job)
+{
+    uint64_t start = base_now_ns();
+    run_once(job);
+    uint64_t once_ns = base_now_ns() - start + 1;
+    return once_ns >= ROUND_NS ? 1 : (uint32_t)(ROUND_NS / once_ns) + 1;
 }
 
 static void measure(struct job *job, struct result *out)
@@ -263,17 +273,22 @@ static void measure(struct job *job, struct result *out)
     double flops = 2.0 * 4 * s.hidden * ((double)s.inputs + s.hidden) * s.rows * s.steps;
     *out = (struct result){0};
     run_once(job);
+    uint32_t repeats = repeats_of(job);
     uint64_t start = base_now_ns();
+    struct bench_burst before = bench_fma_burst(job->kernels->name, BURST_NS);
     while (out->rounds < ROUNDS_MAX &&
            (out->rounds < 3 || base_now_ns() - start < job->settings->ms * BASE_NS_PER_MS)) {
-        uint64_t before = time_ns(job);
-        run_once(job);
-        double round_ms = (double)(time_ns(job) - before) / 1e6;
-        double peak = bench_fma_gflops(job->kernels->name, PEAK_NS);
-        double all = peak * job->settings->threads;
-        out->peak = peak > out->peak ? peak : out->peak;
-        of_peak[out->rounds] = all > 0.0 ? flops / (round_ms * 1e6) / all : 0.0;
+        uint64_t begun_ns = time_ns(job);
+        for (uint32_t i = 0; i < repeats; i++) {
+            run_once(job);
+        }
+        double round_ms = (double)(time_ns(job) - begun_ns) / 1e6 / repeats;
+        struct bench_burst behind = bench_fma_burst(job->kernels->name, BURST_NS);
+        double all = (before.mean_gflops + behind.mean_gflops) / 2.0 * job->settings->threads;
+        out->peak = before.best_gflops > out->peak ? before.best_gflops : out->peak;
+        of_peak[out->rounds] = all > 0.0 && round_ms > 0.0 ? flops / (round_ms * 1e6) / all : 0.0;
         ms[out->rounds++] = round_ms;
+        before = behind;
     }
     out->median_of_peak = bench_quantile(of_peak, out->rounds, 0.5);
     out->median_ms = bench_quantile(ms, out->rounds, 0.5);

@@ -40,13 +40,14 @@ static uint32_t lstm_turn(const struct cell_lstm_step *step, uint32_t i)
 }
 
 /* The weights of a panel, and of the one whose turn is next. */
-static struct weights lstm_weights(const struct cell_lstm *lstm, uint32_t panel, uint32_t next)
+static struct weights lstm_weights(const struct cell_lstm *lstm, uint32_t rows, uint32_t panel,
+                                   uint32_t next)
 {
     uint64_t terms = (uint64_t)lstm->inputs + lstm->hidden;
     return (struct weights){.panel = lstm->packed + terms * panel * PANEL_COLUMNS,
                             .next = lstm->packed + terms * next * PANEL_COLUMNS,
                             .bias = lstm->bias + panel * PANEL_COLUMNS,
-                            .is_streamed = is_streamed(terms, lstm->panels)};
+                            .is_streamed = is_streamed(terms, lstm->panels, rows)};
 }
 
 /* All rows, for turn number i. */
@@ -54,7 +55,7 @@ static void lstm_rows(const struct cell_lstm_step *step, uint32_t i)
 {
     uint32_t panel = lstm_turn(step, i);
     size_t unit = panel * CELL_SIMD_LANES;
-    struct weights weights = lstm_weights(step->lstm, panel, lstm_turn(step, i + 1));
+    struct weights weights = lstm_weights(step->lstm, step->n_rows, panel, lstm_turn(step, i + 1));
     for (uint32_t row = 0; row < step->n_rows; row += GROUP_ROWS) {
         struct span spans[2];
         uint32_t left = step->n_rows - row;
@@ -78,7 +79,7 @@ static void lstm_one_row(const struct cell_lstm_step *step)
     for (; i + 2 <= panels; i += 2) {
         uint32_t panel = lstm_turn(step, step->backwards ? i + 1 : i);
         size_t unit = panel * CELL_SIMD_LANES;
-        struct weights weights = lstm_weights(step->lstm, panel, panel);
+        struct weights weights = lstm_weights(step->lstm, 1, panel, panel);
         product_pair(&weights, spans, step->scratch);
         for (uint32_t p = 0; p < 2 && !step->products_only; p++, unit += CELL_SIMD_LANES) {
             lstm_update(step->scratch + p * PANEL_COLUMNS, step->c[0] + unit, step->h_out[0] + unit,
@@ -124,7 +125,8 @@ static void linear_rows(const struct cell_linear_rows *step)
 {
     const struct cell_linear *linear = step->linear;
     size_t panel_floats = linear->inputs * PANEL_COLUMNS;
-    struct weights weights = {.is_streamed = is_streamed(linear->inputs, linear->panels)};
+    struct weights weights = {.is_streamed =
+                                  is_streamed(linear->inputs, linear->panels, step->n_rows)};
     for (uint32_t panel = step->panel_first; panel < step->panel_end; panel++) {
         weights.panel = linear->packed + panel * panel_floats;
         weights.next = weights.panel + (panel + 1 < step->panel_end ? panel_floats : 0);
