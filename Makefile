@@ -209,6 +209,7 @@ TEST_UTIL_SRCS = \
   tests/cells/replay.c \
   tests/cells/rig.c \
   tests/cells/team.c \
+  tests/fuzz/serve.c \
   tests/reference_cells.c \
   tests/reference_device.c \
   tests/scheduler/graphs.c \
@@ -333,7 +334,10 @@ LOADGEN_TOOLS = \
 # fuzz`; the corpora are replayed by `make test`.
 FUZZ_TARGETS = \
   tests/fuzz/fuzz_config.c \
+  tests/fuzz/fuzz_json.c \
   tests/fuzz/fuzz_model.c \
+  tests/fuzz/fuzz_request.c \
+  tests/fuzz/fuzz_sched.c \
 
 # Writes models for load tests; built with the programs, needs none of the tests' packages.
 MAKE_MODEL_SRCS = \

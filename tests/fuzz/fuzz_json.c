@@ -1,11 +1,13 @@
 /* Infer bodies: two bytes of JSON length (big-endian, 65535 = all), then the body.
  *
  * Beside not crashing: what was decoded, written as an answer in JSON, is decoded again to the same
- * elements (a NaN to a NaN). */
+ * elements (a NaN to a NaN). Then it is served by each of three small models, and what they answer
+ * is written. */
 #include "base/assert.h"
 #include "server/core.h"
 #include "server/http/json.h"
 #include "server/http/json_data.h"
+#include "tests/fuzz/serve.h"
 
 #include <string.h>
 
@@ -28,8 +30,10 @@ static void check_same(const struct srv_tensor *got, const struct srv_tensor *wa
 }
 
 /* Writes the request's inputs as outputs, and reads them back as inputs. */
-static void check_round_trip(struct srv_http_codec *codec, struct srv_request *request)
+static void check_round_trip(struct srv_http_codec *codec, const struct srv_request *decoded)
 {
+    struct srv_request written = *decoded;
+    struct srv_request *request = &written;
     struct srv_http_form form = {.binary_all = false};
     struct srv_http_answer answer;
     struct base_buf json;
@@ -69,6 +73,22 @@ static void check_round_trip(struct srv_http_codec *codec, struct srv_request *r
     base_buf_release(&json);
 }
 
+/* Each model's answer, if it takes the request. */
+static void check_served(struct srv_request *request, const struct srv_http_form *form)
+{
+    struct base_error error;
+    struct srv_http_answer answer;
+    struct base_buf json;
+    for (uint32_t m = 0; m < SERVE_MODELS; m++) {
+        if (serve(request, m, &error) == BASE_OK) {
+            base_buf_init(&json, 1u << 20);
+            srv_http_encode(request, form, &json, &answer);
+            base_assert(!json.failed && answer.n_parts <= request->n_outputs);
+            base_buf_release(&json);
+        }
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < 2) {
@@ -85,6 +105,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     base_arena_init(&request.arena, 4096, 1u << 20);
     if (srv_http_decode(&codec, &body, &request, &form, &error) == BASE_OK) {
         check_round_trip(&codec, &request);
+        check_served(&request, &form);
     } else {
         base_assert(error.status != BASE_OK && error.message[0] != '\0');
     }

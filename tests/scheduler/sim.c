@@ -389,3 +389,15 @@ void sim_draw_options(struct sched_options *options, struct base_random *random)
     options->run_steps_shared = 1 + base_random_below(random, 6);
     options->interruptible = base_random_below(random, 3) != 0;
 }
+
+void sim_capacity(uint32_t *capacity, const struct recipe *recipes, uint32_t n, uint32_t factor)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const struct sched_graph *graph = recipes[i].graph;
+        for (uint32_t k = 0; k < graph->n_needs; k++) {
+            uint32_t rows = factor * graph->needs[k].rows;
+            uint32_t *of = &capacity[graph->needs[k].layout];
+            *of = *of < rows ? rows : *of;
+        }
+    }
+}

@@ -101,6 +101,10 @@ void sim_drain(struct sim *sim);
 void sim_draw_types(struct graphs_types *types, struct base_random *random);
 void sim_draw_options(struct sched_options *options, struct base_random *random);
 
+/* capacity[layout], zeros before: rows for factor times the neediest of these recipes, so that with
+ * 1 it has hardly room for a second beside it. */
+void sim_capacity(uint32_t *capacity, const struct recipe *recipes, uint32_t n, uint32_t factor);
+
 /* ---- For sim.c and sim_model.c ---- */
 
 /* Notes what is ready for the queue; then compares a formed batch with what was to be formed. */

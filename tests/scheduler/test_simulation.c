@@ -36,21 +36,6 @@ static void draw_event(struct sim *sim, const struct climate *climate)
     }
 }
 
-/* Capacity for the largest of the requests to come, and a little more in some worlds. */
-static void draw_capacity(uint32_t *capacity, struct recipe *recipes, uint32_t n,
-                          struct base_random *random)
-{
-    uint32_t factor = 1 + base_random_below(random, 3);
-    for (uint32_t i = 0; i < n; i++) {
-        const struct sched_graph *graph = recipes[i].graph;
-        for (uint32_t k = 0; k < graph->n_needs; k++) {
-            uint32_t rows = factor * graph->needs[k].rows;
-            uint32_t *of = &capacity[graph->needs[k].layout];
-            *of = *of < rows ? rows : *of;
-        }
-    }
-}
-
 /* One world from its first request to its last; the number of requests that ran to their end. */
 static uint32_t run_world(uint64_t seed, const struct climate *climate)
 {
@@ -76,7 +61,7 @@ static uint32_t run_world(uint64_t seed, const struct climate *climate)
         recipe_evaluate(&recipes[i], graphs_cell_token);
     }
     uint32_t capacity[GRAPHS_LAYOUTS_MAX] = {0};
-    draw_capacity(capacity, recipes, n, &random);
+    sim_capacity(capacity, recipes, n, 1 + base_random_below(&random, 3));
     sim_init(sim, types, &options, capacity, seed);
     uint32_t added = 0;
     while (added < n || sched_graphs_inside(sim->sched) > 0) {

@@ -1,5 +1,5 @@
 /* Models built by hand, with random weights, for the tests of the server. Each is ended with
- * cell_model_free(). A failure to build one fails the case. */
+ * cell_model_free(). A failure to build one ends the program. */
 #ifndef TESTS_SERVER_MODELS_H
 #define TESTS_SERVER_MODELS_H
 

@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""Writes seeds for fuzz_request, fuzz_json and fuzz_sched into tests/fuzz/corpus; from the root of
+the tree. The models they ask are those of tests/server/models.h, as tests/fuzz/serve.c makes them:
+lone (x), tokens (tokens) and chain (x, h0, c0, lengths). What fuzzing found is beside them, and not
+made here."""
+import json
+import pathlib
+import random
+import struct
+
+
+def write(name, data):
+    path = pathlib.Path("tests/fuzz/corpus", name)
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(data)
+
+
+# ---- Protobuf: a field is a number and an int (varint) or bytes ----
+
+
+def varint(value):
+    out = b""
+    value &= (1 << 64) - 1
+    while value > 127:
+        out += bytes([value & 127 | 128])
+        value >>= 7
+    return out + bytes([value])
+
+
+def message(*fields):
+    out = b""
+    for number, value in fields:
+        if isinstance(value, int):
+            out += varint(number << 3) + varint(value)
+        else:
+            value = value.encode() if isinstance(value, str) else value
+            out += varint(number << 3 | 2) + varint(len(value)) + value
+    return out
+
+
+def packed(values):
+    return b"".join(varint(v) for v in values)
+
+
+def floats(values):
+    return struct.pack(f"<{len(values)}f", *values)
+
+
+def longs(values):
+    return struct.pack(f"<{len(values)}q", *values)
+
+
+def tensor(name, datatype, shape, contents=None):
+    fields = [(1, name), (2, datatype), (3, packed(shape))]
+    return message(*fields, *([(5, contents)] if contents is not None else []))
+
+
+def infer(model, inputs, raw=(), outputs=(), parameters=(), name=""):
+    return message(
+        (1, model), (3, name), *((4, p) for p in parameters), *((5, i) for i in inputs),
+        *((6, message((1, o))) for o in outputs), *((7, r) for r in raw))
+
+
+def parameter(name, number, value):
+    return message((1, name), (2, message((number, value))))
+
+
+def requests():
+    x = [0.5, -1.0, 2.0, 0.0, 1e30, -3.5]
+    xs = tensor("x", "FP32", [1, 2, 3])
+    h, c = tensor("h0", "FP32", [2, 4]), tensor("c0", "FP32", [2, 4])
+    lengths, two = tensor("lengths", "INT64", [2]), tensor("x", "FP32", [2, 1, 3])
+    tokens = tensor("tokens", "INT64", [1, 3])
+    yield "chain", infer("chain", [xs], [floats(x)], name="a")
+    yield "chain_contents", infer(
+        "chain", [tensor("x", "FP32", [1, 2, 3], message((6, floats(x))))])
+    states = [floats([0.1 * i for i in range(8)])] * 2
+    yield "chain_all", infer("chain", [two, h, c, lengths],
+                             [floats(x), *states, longs([1, 0])], ["c", "y"],
+                             [parameter("timeout", 2, 5000)], name="all")
+    yield "chain_empty", infer("chain", [two, lengths], [floats(x), longs([0, 0])])
+    yield "chain_length_bad", infer("chain", [two, lengths], [floats(x), longs([1, 2])])
+    yield "chain_rows", infer("chain", [tensor("x", "FP32", [41, 1, 3])], [bytes(41 * 12)])
+    yield "chain_twice", infer("chain", [xs, xs], [floats(x)] * 2)
+    yield "chain_nan", infer("chain", [xs], [b"\0\0\xc0\x7f" * 6])
+    yield "tokens", infer("tokens", [tokens], [longs([1, 2, 31])], ["scores"])
+    yield "tokens_contents", infer(
+        "tokens", [tensor("tokens", "INT64", [1, 3], message((3, packed([0, 1, 2]))))])
+    yield "tokens_id_bad", infer("tokens", [tokens], [longs([1, -1, 32])])
+    yield "tokens_short", infer("tokens", [tokens], [longs([1, 2])])
+    yield "tokens_long", infer("tokens", [tensor("tokens", "INT64", [1, 65])], [bytes(65 * 8)])
+    yield "lone", infer("lone", [tensor("x", "INT32", [1, 3], message((2, packed([3, 4, 5]))))])
+    yield "lone_negative", infer(
+        "lone", [tensor("x", "INT32", [1, -1], message((2, packed([-3]))))])
+    yield "output_unknown", infer("lone", [tensor("x", "INT32", [1, 1])], [bytes(4)], ["nothing"])
+    yield "parameters", infer("lone", [tensor("x", "INT32", [1, 1])], [bytes(4)], [], [
+        parameter("binary_data_output", 1, 1), parameter("sequence_id", 3, "s"),
+        parameter("priority", 5, 0)])
+
+
+# ---- HTTP: JSON's length in two bytes (ffff: all of it), JSON, binary tensors ----
+
+
+def body(inputs, binary=b"", **root):
+    text = json.dumps({"inputs": inputs, **root}, separators=(",", ":")).encode()
+    return struct.pack(">H", len(text) if binary else 65535) + text + binary
+
+
+def given(name, datatype, shape, data):
+    kind = "parameters" if isinstance(data, dict) else "data"
+    return {"name": name, "datatype": datatype, "shape": shape, kind: data}
+
+
+def bodies():
+    x = given("x", "FP32", [1, 2, 3], [[[0.5, -1, 2], [0, 1e30, -3.5]]])
+    yield "serve_chain", body([x], id="a", outputs=[{"name": "h"}, {"name": "y"}])
+    yield "serve_chain_binary", body(
+        [given("x", "FP32", [2, 1, 3], {"binary_data_size": 24}),
+         given("lengths", "INT64", [2], [1, 0])], floats([1, 2, 3, 4, 5, 6]),
+        outputs=[{"name": "y", "parameters": {"binary_data": True}}, {"name": "c"}])
+    yield "serve_tokens", body([given("tokens", "INT64", [2, 2], [1, 2, 3, 31])])
+    yield "serve_lone", body([given("x", "INT32", [1, 3], [[7, 8, 9]])],
+                             parameters={"binary_data_output": True})
+
+
+# ---- The scheduler: see fuzz_sched.c ----
+
+NEXT, EXECUTE, RETIRE, COME, RARE = range(5)
+
+
+def events(text, numbers):
+    kinds = {"n": NEXT, "x": EXECUTE, "r": RETIRE, "a": COME, "!": RARE}
+    return bytes(kinds[c] + 5 * numbers.randrange(51) for c in text)
+
+
+def worlds():
+    numbers = random.Random(1)
+    graphs = lambda n: bytes(numbers.randrange(256) for _ in range(3 * n))
+    chain = bytes([0, 7, 0, 2, 0, 1, 0, 0, 1 + 4 * 1, 0, 3]) + bytes([0xF0, 0, 1] * 4)
+    yield "chain", chain + events("anananaxrnxrnxr", numbers)
+    two = bytes([0, 3, 1, 4, 9, 0, 1, 1, 13, 4, 26, 2, 5]) + graphs(6)
+    yield "two_types", two + events("aannxxrrnananxxrr" * 3, numbers)
+    four = bytes([3, 11, 2, 4, 0, 2, 0, 4, 1, 0, 5, 1, 14, 2, 33, 0, 7, 7, 11]) + graphs(12)
+    yield "four_queues", four + events("aaaannnnxxxxrrrrnnxxrr" * 4, numbers)
+    yield "cancels", four + events("aannx!rn!xr!" * 6, numbers)
+    yield "failures", two + events("aan", numbers) + bytes([RARE + 5 * 45]) + events(
+        "rnx", numbers) + bytes([RARE + 5 * 50]) + events("xrxranxr", numbers)
+
+
+for corpus, seeds in (("request", requests()), ("json", bodies()), ("sched", worlds())):
+    for name, data in seeds:
+        write(f"{corpus}/{name}", data)
