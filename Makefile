@@ -202,6 +202,7 @@ TEST_UTIL_SRCS = \
   tests/server/exposition.c \
   tests/server/gate.c \
   tests/server/models.c \
+  tests/server/shelf.c \
   tests/server/site.c \
   tests/cells/build.c \
   tests/cells/isa.c \
@@ -290,6 +291,8 @@ SERVER_SUITES = \
   tests/server/test_http_server.c \
   tests/server/test_loop.c \
   tests/server/test_metrics.c \
+  tests/server/test_repository.c \
+  tests/server/test_repository_errors.c \
   tests/server/test_status.c \
   tests/server/test_validate.c \
 

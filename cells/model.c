@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -70,8 +71,11 @@ enum base_status cell_model_load(struct cell_registry *registry, const char *pat
     size_t length = 0;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) {
-        return base_fail(error, errno == ENOENT ? BASE_NOT_FOUND : BASE_UNAVAILABLE,
-                         "the model file cannot be opened (errno %d)", errno);
+        char reason[128];
+        int number = errno;
+        return base_fail(error, number == ENOENT ? BASE_NOT_FOUND : BASE_UNAVAILABLE,
+                         "the model file cannot be opened: %s",
+                         strerror_r(number, reason, sizeof(reason)));
     }
     enum base_status status = read_file(fd, &bytes, &length, error);
     (void)close(fd);

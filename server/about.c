@@ -3,6 +3,7 @@
 #include "server/about.h"
 
 #include "base/assert.h"
+#include "server/core.h"
 
 /* The largest batch a client is told of. It stands for "many": rows decide, and a request that
  * needs more of them than there are is answered RESOURCE_EXHAUSTED. */
@@ -40,4 +41,14 @@ uint32_t srv_about_max_batch_size(const struct cell_model *model)
         }
     }
     return BATCH_MAX;
+}
+
+enum base_status srv_about_not_ready(const struct srv_model *model, struct base_error *error)
+{
+    base_assert(model->state != SRV_MODEL_READY);
+    bool is_loading = model->state == SRV_MODEL_LOADING;
+    bool has_version = model->version[0] != '\0';
+    return base_fail(error, BASE_UNAVAILABLE, "model '%s'%s%s is %s%s", model->name,
+                     has_version ? " version " : "", model->version,
+                     is_loading ? "loading" : "unavailable: ", is_loading ? "" : model->reason);
 }

@@ -3,9 +3,12 @@
 #ifndef SERVER_ABOUT_H
 #define SERVER_ABOUT_H
 
+#include "base/status.h"
 #include "cells/model.h"
 
 #include <stdint.h>
+
+struct srv_model;
 
 #define SRV_ABOUT_NAME    "cellbatch"
 #define SRV_ABOUT_VERSION "0.1.0"
@@ -24,5 +27,8 @@ const char *srv_about_datatype(enum cell_dtype dtype);
  * every tensor is the batch, so it is 0 when some tensor of the model has its batch elsewhere or
  * none. The number itself bounds only what clients try; the server admits by rows. */
 uint32_t srv_about_max_batch_size(const struct cell_model *model);
+
+/* UNAVAILABLE with why a model that is not READY does not answer. */
+enum base_status srv_about_not_ready(const struct srv_model *model, struct base_error *error);
 
 #endif

@@ -76,7 +76,7 @@ struct srv_model_stats {
 /* One loaded version of a model. Lives as long as core. */
 struct srv_model {
     char name[CELL_NAME_BYTES];
-    char version[24]; /* a plain integer, such as "1" */
+    char version[24]; /* a plain integer, such as "1"; "": unavailable, and no version is known */
     enum srv_model_state state;
     char reason[BASE_ERROR_BYTES];  /* why it is unavailable */
     const struct cell_model *cells; /* NULL unless READY */

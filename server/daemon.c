@@ -43,7 +43,8 @@ static void print_models(const struct daemon *daemon)
 {
     for (uint32_t i = 0; i < srv_core_models(daemon->core); i++) {
         const struct srv_model *model = srv_core_model_at(daemon->core, i);
-        fprintf(stderr, "  model     %s version %s: %s%s%s\n", model->name, model->version,
+        fprintf(stderr, "  model     %s%s%s: %s%s%s\n", model->name,
+                model->version[0] != '\0' ? " version " : "", model->version,
                 model->state == SRV_MODEL_READY ? "ready" : "unavailable",
                 model->reason[0] != '\0' ? ": " : "", model->reason);
     }

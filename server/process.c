@@ -6,6 +6,7 @@
  * only then does nothing on the pool thread point into the request any more. */
 #include "base/assert.h"
 #include "base/clock.h"
+#include "server/about.h"
 #include "server/core_state.h"
 
 #include <string.h>
@@ -328,10 +329,7 @@ void srv_request_start(struct srv_core *core, struct srv_request *request)
         core->counters.rejected_draining++;
         status = base_fail(&request->error, BASE_UNAVAILABLE, "the server is stopping");
     } else if (status == BASE_OK && request->model->state != SRV_MODEL_READY) {
-        status = base_fail(&request->error, BASE_UNAVAILABLE, "model '%s' version %s is %s%s",
-                           request->model->name, request->model->version,
-                           request->model->state == SRV_MODEL_LOADING ? "loading" : "unavailable: ",
-                           request->model->reason);
+        status = srv_about_not_ready(request->model, &request->error);
     }
     if (status != BASE_OK) {
         answer(core, request);

@@ -55,17 +55,12 @@ static void listing_release(struct listing *listing)
         base_free(listing->names[i]);
     }
     base_free((void *)listing->names);
+    *listing = (struct listing){0};
 }
 
 static int compare_names(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
-static bool is_folder(const char *path)
-{
-    struct stat info;
-    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
 static bool join(char out[PATH_BYTES], const char *folder, const char *name)
@@ -74,23 +69,63 @@ static bool join(char out[PATH_BYTES], const char *folder, const char *name)
     return length > 0 && length < PATH_BYTES;
 }
 
-/* Adds the entry when it is a folder whose name passes; false: out of memory. */
-static bool listing_add(struct listing *out, const char *path, const char *name,
-                        bool (*passes)(const char *name))
+/* Whether the entry of a folder is a folder, or leads to one, whose name passes. What only looks
+ * like a model is mentioned in the log. */
+static bool is_wanted(const char *path, const char *name, bool (*passes)(const char *name))
 {
     char full[PATH_BYTES];
-    if (name[0] == '.' || !join(full, path, name) || !is_folder(full)) {
-        return true;
+    struct stat info;
+    if (name[0] == '.' || !join(full, path, name)) {
+        return false;
+    }
+    if (stat(full, &info) != 0) { // such as a link to nowhere
+        // NOLINTNEXTLINE(concurrency-mt-unsafe): before any other thread is started
+        log_warn("models", "%s passed over: %s", full, strerror(errno));
+        return false;
+    }
+    if (!S_ISDIR(info.st_mode)) {
+        return false;
     }
     if (!passes(name)) {
         log_warn("models", "%s passed over: not a name or version we take", full);
-        return true;
+        return false;
     }
-    out->names[out->count] = base_strdup(name);
-    return out->names[out->count] != NULL && ++out->count > 0;
+    return true;
 }
 
-/* Sub-folders of path whose names pass; the caller releases the listing also after an error. */
+static enum base_status listing_fill(struct listing *out, DIR *folder, const char *path,
+                                     bool (*passes)(const char *name), struct base_error *error)
+{
+    out->names = base_alloc_array(ENTRIES_MAX, sizeof(*out->names));
+    if (out->names == NULL) {
+        return base_fail(error, BASE_RESOURCE_EXHAUSTED, "%s: out of memory", path);
+    }
+    for (;;) {
+        errno = 0;
+        const struct dirent *entry = readdir(folder); // NOLINT(concurrency-mt-unsafe): our own DIR
+        if (entry == NULL && errno != 0) {
+            // NOLINTNEXTLINE(concurrency-mt-unsafe): as above
+            return base_fail(error, BASE_UNAVAILABLE, "%s: %s", path, strerror(errno));
+        }
+        if (entry == NULL) {
+            return BASE_OK;
+        }
+        if (!is_wanted(path, entry->d_name, passes)) {
+            continue;
+        }
+        if (out->count == ENTRIES_MAX) {
+            return base_fail(error, BASE_RESOURCE_EXHAUSTED, "%s: more than %u folders in it", path,
+                             ENTRIES_MAX);
+        }
+        out->names[out->count] = base_strdup(entry->d_name);
+        if (out->names[out->count] == NULL) {
+            return base_fail(error, BASE_RESOURCE_EXHAUSTED, "%s: out of memory", path);
+        }
+        out->count++;
+    }
+}
+
+/* Sub-folders of path whose names pass, for listing_release(); none after an error. */
 static enum base_status list_folders(const char *path, bool (*passes)(const char *name),
                                      struct listing *out, struct base_error *error)
 {
@@ -99,18 +134,11 @@ static enum base_status list_folders(const char *path, bool (*passes)(const char
         // NOLINTNEXTLINE(concurrency-mt-unsafe): before any other thread is started
         return base_fail(error, BASE_NOT_FOUND, "%s: %s", path, strerror(errno));
     }
-    out->names = base_alloc_array(ENTRIES_MAX, sizeof(*out->names));
-    bool ok = out->names != NULL;
-    while (ok && out->count < ENTRIES_MAX) {
-        const struct dirent *entry = readdir(folder); // NOLINT(concurrency-mt-unsafe): our own DIR
-        if (entry == NULL) {
-            break;
-        }
-        ok = listing_add(out, path, entry->d_name, passes);
-    }
+    enum base_status status = listing_fill(out, folder, path, passes, error);
     closedir(folder);
-    if (!ok) {
-        return base_fail(error, BASE_RESOURCE_EXHAUSTED, "%s: out of memory", path);
+    if (status != BASE_OK) {
+        listing_release(out);
+        return status;
     }
     qsort((void *)out->names, out->count, sizeof(*out->names), compare_names);
     return BASE_OK;
@@ -139,6 +167,23 @@ static enum base_status load_cells(struct loading *loading, const char *file, co
     return BASE_OK;
 }
 
+/* What cannot be loaded ends the loading, or stands in core as unavailable. version "": the model
+ * as a whole; why: what the log says; reason: what clients are told. */
+static enum base_status give_up(struct loading *loading, const char *name, const char *version,
+                                const struct base_error *why, const char *reason,
+                                struct base_error *error)
+{
+    if (loading->options->exit_on_error) {
+        *error = *why;
+        return why->status;
+    }
+    log_error("models", "model %s%s%s is unavailable: %s", name,
+              version[0] != '\0' ? " version " : "", version, why->message);
+    const struct srv_model_source source = {.name = name, .version = version, .reason = reason};
+    loading->loaded++;
+    return srv_core_add_model(loading->core, &source, error);
+}
+
 static enum base_status load_version(struct loading *loading, const char *folder, const char *name,
                                      const char *version, const struct cfg_model_config *config,
                                      struct base_error *error)
@@ -146,50 +191,77 @@ static enum base_status load_version(struct loading *loading, const char *folder
     char file[PATH_BYTES];
     char version_folder[PATH_BYTES];
     struct cell_model *cells = NULL;
-    struct base_error why = {.status = BASE_OK};
+    struct base_error reason = {.status = BASE_OK};
     if (!join(version_folder, folder, version) || !join(file, version_folder, "model.onnx")) {
         return base_fail(error, BASE_INVALID_ARGUMENT, "%.200s: path too long", folder);
     }
-    enum base_status status = load_cells(loading, file, name, &cells, &why);
+    enum base_status status = load_cells(loading, file, name, &cells, &reason);
     if (status != BASE_OK) {
-        if (loading->options->exit_on_error) {
-            return base_fail(error, status, "%.150s: %s", file, why.message);
-        }
-        log_error("models", "model %s version %s is unavailable: %s: %s", name, version, file,
-                  why.message);
+        struct base_error why;
+        base_fail(&why, status, "%.150s: %s", file, reason.message);
+        return give_up(loading, name, version, &why, reason.message, error);
     }
     struct srv_model_source source = {.name = name,
                                       .version = version,
                                       .cells = cells,
-                                      .reason = why.message,
+                                      .reason = "",
                                       .sequence_length_max = config->max_sequence_length};
     status = srv_core_add_model(loading->core, &source, error);
-    if (status != BASE_OK && cells != NULL) {
+    if (status != BASE_OK) {
         cell_model_free(srv_engine_registry(loading->engine), cells);
     }
     loading->loaded++;
     return status;
 }
 
+/* NAME/config.yaml, which may be missing, but nothing that reading could wait for. */
+static enum base_status load_config(const char *folder, struct cfg_model_config *config,
+                                    struct base_error *error)
+{
+    char file[PATH_BYTES];
+    struct stat info;
+    if (!join(file, folder, "config.yaml")) {
+        return base_fail(error, BASE_INVALID_ARGUMENT, "%.200s: path too long", folder);
+    }
+    if (stat(file, &info) == 0 && !S_ISREG(info.st_mode)) {
+        return base_fail(error, BASE_INVALID_ARGUMENT, "%.200s: not a regular file", file);
+    }
+    return cfg_model_config_load(file, config, error);
+}
+
+/* What all versions of a model share: its folder, their names, its configuration. */
+static enum base_status open_model(const struct loading *loading, const char *name,
+                                   char folder[PATH_BYTES], struct listing *versions,
+                                   struct cfg_model_config *config, struct base_error *error)
+{
+    if (!join(folder, loading->options->path, name)) {
+        return base_fail(error, BASE_INVALID_ARGUMENT, "%.200s: path too long", name);
+    }
+    BASE_TRY(list_folders(folder, is_version, versions, error));
+    if (versions->count == 0) {
+        return base_fail(error, BASE_NOT_FOUND,
+                         "%.150s: no version folder with a model.onnx (such as %s/1/model.onnx)",
+                         folder, name);
+    }
+    return load_config(folder, config, error);
+}
+
 static enum base_status load_model(struct loading *loading, const char *name,
                                    struct base_error *error)
 {
     char folder[PATH_BYTES];
-    char config_file[PATH_BYTES];
-    if (!join(folder, loading->options->path, name) || !join(config_file, folder, "config.yaml")) {
-        return base_fail(error, BASE_INVALID_ARGUMENT, "%.200s: path too long", name);
-    }
     struct cfg_model_config config;
-    BASE_TRY(cfg_model_config_load(config_file, &config, error));
     struct listing versions = {0};
-    enum base_status status = list_folders(folder, is_version, &versions, error);
-    if (status == BASE_OK && versions.count == 0) {
-        status = base_fail(error, BASE_NOT_FOUND,
-                           "%s: no version folder with a model.onnx (such as %s/1/model.onnx)",
-                           folder, folder);
+    struct base_error why = {.status = BASE_OK};
+    bool opened = open_model(loading, name, folder, &versions, &config, &why) == BASE_OK;
+    enum base_status status = BASE_OK;
+    if (!opened && versions.count == 0) {
+        status = give_up(loading, name, "", &why, why.message, error);
     }
     for (uint32_t i = 0; i < versions.count && status == BASE_OK; i++) {
-        status = load_version(loading, folder, name, versions.names[i], &config, error);
+        const char *version = versions.names[i];
+        status = opened ? load_version(loading, folder, name, version, &config, error)
+                        : give_up(loading, name, version, &why, why.message, error);
     }
     listing_release(&versions);
     return status;

@@ -13,11 +13,14 @@ struct srv_repository_options {
     const char *path;
     uint32_t n_names; /* load only these models; 0 = all */
     const char *const *names;
-    bool exit_on_error; /* false: a broken version is added as unavailable */
+    bool exit_on_error; /* false: what cannot be loaded is added as unavailable */
 };
 
-/* Loads all versions of all models into core and engine; blocks. NOT_FOUND (folder, wanted name, no
- * model at all), or the first broken model's error with its file named. */
+/* Loads all versions of all models into core and engine; blocks. NOT_FOUND (folder, no model at
+ * all), INVALID_ARGUMENT (what cannot be a name), RESOURCE_EXHAUSTED (more than 4,096 folders in
+ * one), or the first error of a model, its file or folder named: no such folder, no version,
+ * config.yaml, model.onnx. Unless exit_on_error, such a model stands in core as unavailable, each
+ * version with the reason; one without versions as version "". */
 enum base_status srv_repository_load(const struct srv_repository_options *options,
                                      struct srv_core *core, struct srv_engine *engine,
                                      struct base_error *error);

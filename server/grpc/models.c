@@ -17,13 +17,7 @@ typedef Inference__StatisticDuration statistic;
 static enum base_status find_loaded(struct srv_grpc__ask *ask, const struct srv_model **out)
 {
     BASE_TRY(srv_grpc__find_model(ask, out));
-    const struct srv_model *model = *out;
-    if (model->cells == NULL) {
-        return base_fail(&ask->error, BASE_UNAVAILABLE, "model '%s' version %s is not ready%s%s",
-                         model->name, model->version, model->reason[0] != 0 ? ": " : "",
-                         model->reason);
-    }
-    return BASE_OK;
+    return (*out)->cells != NULL ? BASE_OK : srv_about_not_ready(*out, &ask->error);
 }
 
 static enum base_status copy_dims(struct srv_grpc__ask *ask, const struct cell_tensor *tensor,

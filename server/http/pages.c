@@ -227,9 +227,7 @@ static int add_model_page(const struct srv_http *http, const struct srv_http_rou
         return ready ? 200 : 503;
     }
     if (model->cells == NULL) {
-        (void)base_fail(error, BASE_UNAVAILABLE, "model '%s' version %s is not ready%s%s",
-                        model->name, model->version, model->reason[0] != '\0' ? ": " : "",
-                        model->reason);
+        (void)srv_about_not_ready(model, error);
         return fail(error);
     }
     return route->page == SRV_HTTP_MODEL ? add_model(http, model, out) : add_config(model, out);

@@ -23,6 +23,14 @@ mkdir -p "$daemon_dir/broken/bad/1"
 head -c 1000 models/langid/1/model.onnx >"$daemon_dir/broken/bad/1/model.onnx"
 check 'broken model names its file' fails_with 'bad/1/model.onnx' \
     --model-repository "$daemon_dir/broken" --grpc-port 0 --http-port 0 --metrics-port 0
+mkdir -p "$daemon_dir/typo/typo/1" "$daemon_dir/none/none/one"
+cp models/langid/1/model.onnx "$daemon_dir/typo/typo/1/"
+echo 'max-sequence-lenght: 9' >"$daemon_dir/typo/typo/config.yaml"
+check 'a typo in config.yaml: file, line and key' \
+    fails_with 'typo/config.yaml:1:1: unknown key "max-sequence-lenght"' \
+    --model-repository "$daemon_dir/typo" --grpc-port 0 --http-port 0 --metrics-port 0
+check 'a model without versions names its folder' fails_with 'none/none: no version folder' \
+    --model-repository "$daemon_dir/none" --grpc-port 0 --http-port 0 --metrics-port 0
 check 'check-model names its file' fails_with 'bad/1/model.onnx' \
     --check-model "$daemon_dir/broken/bad/1/model.onnx"
 
@@ -54,9 +62,28 @@ wait "$client"
 check 'drained exit status' [ "$daemon_exit" -eq 0 ]
 check 'in-flight requests were answered' grep -q '"ok": *8' "$daemon_dir/load.json"
 
-check 'a broken model beside a good one' daemon_start --exit-on-error=false \
-    --strict-readiness=false --model-repository "$daemon_dir/broken"
-check 'is unavailable' daemon_says 'unavailable'
+# Without exit_on_error what cannot be loaded is unavailable, each for its reason; the rest serves.
+all=$daemon_dir/all
+mkdir "$all"
+cp -r models/langid "$daemon_dir/broken/bad" "$daemon_dir/typo/typo" "$daemon_dir/none/none" "$all"
+index_says() { curl -s -d '{}' "http://$http/v2/repository/index" | grep -q -- "$1"; }
+ready_is() { [ "$(curl -s -o /dev/null -w '%{http_code}' "http://$http/v2/$1/ready")" = "$2" ]; }
+unavailable='"state":"UNAVAILABLE","reason":'
+check 'broken models beside a good one' daemon_start --exit-on-error=false \
+    --strict-readiness=false --model-repository "$all"
+check 'the good one answers' asks 'Where is the station?' English
+check 'ready with them' ready_is health 200
+check 'the good one is ready' ready_is models/langid 200
+for model in bad typo none; do
+    check "$model is not ready" ready_is "models/$model" 503
+    check "$model is in the log" daemon_says "$model.* is unavailable: "
+done
+check 'a torn file in the index' index_says \
+    "{\"name\":\"bad\",\"version\":\"1\",${unavailable}\"not a valid ONNX file"
+check 'a bad config.yaml in the index' index_says \
+    "{\"name\":\"typo\",\"version\":\"1\",${unavailable}\".*typo/config.yaml:1:1: unknown key"
+check 'no version in the index' index_says \
+    "{\"name\":\"none\",\"version\":\"\",${unavailable}\".*no version folder"
 kill -INT "$daemon_pid"
 daemon_wait
 check 'SIGINT exits cleanly' [ "$daemon_exit" -eq 0 ]

@@ -1,9 +1,11 @@
 /* What both protocols say of the server and of a model. */
 #include "server/about.h"
 
+#include "server/core.h"
 #include "tests/util.h"
 
 #include <check.h>
+#include <stdio.h>
 
 START_TEST(test_about_extensions_are_those_that_work)
 {
@@ -36,6 +38,22 @@ START_TEST(test_about_max_batch_size_needs_the_batch_first_everywhere)
 }
 END_TEST
 
+START_TEST(test_about_says_why_a_model_does_not_answer)
+{
+    static struct srv_model model = {.name = "m", .version = "2", .state = SRV_MODEL_LOADING};
+    struct base_error error;
+    ck_assert_int_eq(srv_about_not_ready(&model, &error), BASE_UNAVAILABLE);
+    ck_assert_str_eq(error.message, "model 'm' version 2 is loading");
+    model.state = SRV_MODEL_UNAVAILABLE;
+    snprintf(model.reason, sizeof(model.reason), "its file is torn");
+    ck_assert_int_eq(srv_about_not_ready(&model, &error), BASE_UNAVAILABLE);
+    ck_assert_str_eq(error.message, "model 'm' version 2 is unavailable: its file is torn");
+    model.version[0] = '\0';
+    ck_assert_int_eq(srv_about_not_ready(&model, &error), BASE_UNAVAILABLE);
+    ck_assert_str_eq(error.message, "model 'm' is unavailable: its file is torn");
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("about");
@@ -43,6 +61,7 @@ int main(void)
     tcase_add_test(tcase, test_about_extensions_are_those_that_work);
     tcase_add_test(tcase, test_about_datatype_names);
     tcase_add_test(tcase, test_about_max_batch_size_needs_the_batch_first_everywhere);
+    tcase_add_test(tcase, test_about_says_why_a_model_does_not_answer);
     suite_add_tcase(suite, tcase);
     return util_run(suite);
 }

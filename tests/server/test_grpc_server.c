@@ -298,7 +298,7 @@ START_TEST(test_server_unknown_model_is_named)
     }
     struct grpc_client_reply reply;
     ck_assert_int_eq(ASK("ModelMetadata", "broken", "", &reply), GRPC_STATUS_UNAVAILABLE);
-    ck_assert_str_eq(reply.message, "model 'broken' version 1 is not ready: no such operator");
+    ck_assert_str_eq(reply.message, "model 'broken' version 1 is unavailable: no such operator");
     grpc_client_reply_release(&reply);
 }
 END_TEST

@@ -93,7 +93,7 @@ START_TEST(test_http_model_metadata)
     ck_assert_int_eq(get("/v2/models/sum/versions/1").code, 200);
     assert_error(get("/v2/models/none"), 404, "none");
     assert_error(get("/v2/models/sum/versions/9"), 404, "9");
-    assert_error(get("/v2/models/broken"), 503, "model 'broken' version 1 is not ready: no such");
+    assert_error(get("/v2/models/broken"), 503, "model 'broken' version 1 is unavailable: no such");
 }
 END_TEST
 
@@ -106,7 +106,7 @@ START_TEST(test_http_model_config)
                   "\"output\":[{\"name\":\"sums\",\"data_type\":\"TYPE_FP32\",\"dims\":[2]}]}");
     ck_assert_int_eq(get("/v2/models/sum/versions/2/config").code, 200);
     assert_error(get("/v2/models/none/config"), 404, "none");
-    assert_error(get("/v2/models/broken/config"), 503, "not ready");
+    assert_error(get("/v2/models/broken/config"), 503, "unavailable: no such operator");
 }
 END_TEST
 
