@@ -291,6 +291,7 @@ SERVER_SUITES = \
   tests/server/test_http_server.c \
   tests/server/test_loop.c \
   tests/server/test_metrics.c \
+  tests/server/test_real_models.c \
   tests/server/test_repository.c \
   tests/server/test_repository_errors.c \
   tests/server/test_status.c \

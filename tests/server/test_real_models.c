@@ -1,0 +1,369 @@
+/* Models that PyTorch exported, through core and engine: langid (models/langid) and order (a random
+ * LSTM whose answer depends on the order of its steps, tests/data/models). On every kind of engine
+ * each answer is PyTorch's; where the backend promises it, its bits are the same on all of them,
+ * alone and in company that grows at every step. */
+#include "base/log.h"
+#include "tests/cells/isa.h"
+#include "tests/server/gate.h"
+#include "tests/server/site.h"
+#include "tests/util.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ERROR_MAX 1e-5
+
+enum { CASES_MAX = 64, OUTPUTS_MAX = 3 };
+
+/* A stored answer: the request it answers, and what came back. */
+struct golden {
+    const char *model;
+    json_t *stored;
+    uint32_t n_rows, steps;
+    struct visit visit;
+    uint8_t *bits[OUTPUTS_MAX]; /* of its first answer; in arena */
+};
+
+static struct site site;
+static struct base_arena arena;
+static struct golden goldens[CASES_MAX]; /* the longest first */
+static uint32_t n_goldens;
+static json_t *order_file;
+
+/* ---- What is stored ---- */
+
+static int longer_first(const void *a, const void *b)
+{
+    return (int)((const struct golden *)b)->steps - (int)((const struct golden *)a)->steps;
+}
+
+static struct golden *golden_add(const char *model, json_t *stored)
+{
+    ck_assert_uint_lt(n_goldens, CASES_MAX);
+    struct golden *golden = &goldens[n_goldens++];
+    golden->model = model;
+    golden->stored = stored;
+    return golden;
+}
+
+static void read_langid(void)
+{
+    char path[UTIL_PATH_BYTES];
+    util_repo_path(path, "models/langid/sentences.jsonl");
+    FILE *file = fopen(path, "re");
+    ck_assert_ptr_nonnull(file);
+    json_t *line = NULL;
+    while ((line = json_loadf(file, JSON_DISABLE_EOF_CHECK, NULL)) != NULL) {
+        struct golden *golden = golden_add("langid", line);
+        golden->n_rows = 1;
+        golden->steps = (uint32_t)strlen(json_string_value(json_object_get(line, "text")));
+    }
+    ck_assert_int_eq(fclose(file), 0);
+    ck_assert_uint_ge(n_goldens, 40);
+}
+
+static void read_order(void)
+{
+    order_file = util_load_json("tests/data/models/order/golden.json");
+    size_t i = 0;
+    json_t *stored = NULL;
+    json_array_foreach(json_object_get(order_file, "cases"), i, stored)
+    {
+        struct golden *golden = golden_add("order", json_incref(stored));
+        const json_t *shape =
+            json_object_get(json_object_get(json_object_get(stored, "inputs"), "x"), "shape");
+        golden->n_rows = (uint32_t)json_integer_value(json_array_get(shape, 0));
+        golden->steps = (uint32_t)json_integer_value(json_array_get(shape, 1));
+    }
+}
+
+static void setup(void)
+{
+    n_goldens = 0;
+    memset(goldens, 0, sizeof(goldens));
+    base_arena_init(&arena, 1 << 16, 1 << 24);
+    read_langid();
+    read_order();
+    qsort(goldens, n_goldens, sizeof(goldens[0]), longer_first);
+}
+
+static void teardown(void)
+{
+    for (uint32_t i = 0; i < n_goldens; i++) {
+        json_decref(goldens[i].stored);
+    }
+    json_decref(order_file);
+    base_arena_release(&arena);
+}
+
+/* ---- Asking ---- */
+
+static float *floats(struct ask *ask, size_t n)
+{
+    float *made = base_arena_array(&ask->request.arena, n, sizeof(*made));
+    ck_assert_ptr_nonnull(made);
+    return made;
+}
+
+static void fill_text(struct golden *golden)
+{
+    const char *text = json_string_value(json_object_get(golden->stored, "text"));
+    int64_t *tokens =
+        base_arena_array(&golden->visit.ask.request.arena, golden->steps, sizeof(*tokens));
+    ck_assert_ptr_nonnull(tokens);
+    for (uint32_t i = 0; i < golden->steps; i++) {
+        tokens[i] = (unsigned char)text[i];
+    }
+    ask_input(&golden->visit.ask, "tokens")->data = (const uint8_t *)tokens;
+}
+
+static void fill_floats(struct golden *golden)
+{
+    struct ask *ask = &golden->visit.ask;
+    for (uint32_t i = 0; i < ask->request.n_inputs; i++) {
+        struct srv_tensor *input = &ask->request.inputs[i];
+        const json_t *stored =
+            json_object_get(json_object_get(golden->stored, "inputs"), input->name);
+        const json_t *data = json_object_get(stored, "data");
+        float *made = floats(ask, json_array_size(data));
+        ck_assert_uint_eq(input->bytes, json_array_size(data) * sizeof(float));
+        for (size_t e = 0; e < json_array_size(data); e++) {
+            made[e] = (float)json_number_value(json_array_get(data, e));
+        }
+        input->data = (const uint8_t *)made;
+    }
+}
+
+/* The stored request, not yet started. */
+static void golden_ask(struct golden *golden)
+{
+    const struct srv_model *model = NULL;
+    struct base_error error;
+    struct base_random random = util_random(1);
+    ck_assert_int_eq(srv_core_find_model(site.core, golden->model, "", &model, &error), BASE_OK);
+    memset(&golden->visit, 0, sizeof(golden->visit));
+    ask_init(&golden->visit.ask, model->cells, golden->n_rows, golden->steps, &random,
+             ASK_OPTIONAL);
+    golden->visit.ask.request.model_name = golden->model;
+    if (strcmp(golden->model, "langid") == 0) {
+        fill_text(golden);
+    } else {
+        fill_floats(golden);
+    }
+}
+
+/* Largest difference of an output from what PyTorch computed. */
+static double output_error(const struct golden *golden, const struct srv_tensor *output)
+{
+    const json_t *data =
+        strcmp(golden->model, "langid") == 0
+            ? json_object_get(golden->stored, output->name)
+            : json_object_get(
+                  json_object_get(json_object_get(golden->stored, "outputs"), output->name),
+                  "data");
+    double worst = 0;
+    ck_assert_uint_eq(output->bytes, json_array_size(data) * sizeof(float));
+    for (size_t e = 0; e < json_array_size(data); e++) {
+        float got = 0;
+        memcpy(&got, output->data + e * sizeof(got), sizeof(got));
+        double off = fabs((double)got - json_number_value(json_array_get(data, e)));
+        worst = off <= worst ? worst : off; // a NaN is the worst
+    }
+    return worst;
+}
+
+/* Checks the answer against PyTorch's, and its bits against the first answer's when same_bits. */
+static void golden_check(struct golden *golden, bool same_bits)
+{
+    visit_wait(&golden->visit);
+    const struct srv_request *request = &golden->visit.ask.request;
+    ck_assert_msg(request->error.status == BASE_OK, "%s", request->error.message);
+    ck_assert_uint_le(request->n_outputs, OUTPUTS_MAX);
+    for (uint32_t o = 0; o < request->n_outputs; o++) {
+        const struct srv_tensor *output = &request->outputs[o];
+        ck_assert_double_le(output_error(golden, output), ERROR_MAX);
+        if (golden->bits[o] == NULL) {
+            golden->bits[o] = base_arena_alloc(&arena, output->bytes);
+            ck_assert_ptr_nonnull(golden->bits[o]);
+            memcpy(golden->bits[o], output->data, output->bytes);
+        }
+        ck_assert(!same_bits || memcmp(golden->bits[o], output->data, output->bytes) == 0);
+    }
+    ask_release(&golden->visit.ask);
+}
+
+/* ---- Engines ---- */
+
+struct kind {
+    const char *backend, *isa; /* gate: cpu, held still at will */
+    uint32_t threads;
+    bool same_bits;
+};
+
+static const struct kind kinds[] = {
+    {"gate", "scalar", 1, true}, {"gate", "auto", 1, true}, {"gate", "auto", 2, true},
+    {"gate", "avx2", 1, true},   {"cpu", "auto", 2, true},  {"blas", "auto", 1, false},
+};
+
+enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
+
+static bool is_here(const struct kind *kind)
+{
+    return strcmp(kind->isa, "avx2") != 0 || isa_at(1) != NULL;
+}
+
+static void open_site(const struct kind *kind)
+{
+    struct site_options options;
+    site_options_init(&options);
+    options.repositories[0] = "models";
+    options.repositories[1] = "tests/data/models";
+    bool is_gate = strcmp(kind->backend, "gate") == 0;
+    options.engine.backend = is_gate ? &gate_backend : cell_backend_find(kind->backend);
+    options.engine.isa = kind->isa;
+    options.engine.team_threads = kind->threads;
+    options.engine.run_steps_max = is_gate ? 1 : 0;
+    options.core.sequence_length_max = 512;
+    site_open(&site, &options);
+}
+
+static bool has_passed(void *argument)
+{
+    return gate_passed() >= *(const uint64_t *)argument;
+}
+
+/* Every request comes one step after the one before; the first is longer than there are others. */
+static void start_one_a_step(void)
+{
+    gate_close();
+    uint64_t passed = gate_passed();
+    for (uint32_t i = 0; i < n_goldens; i++) {
+        golden_ask(&goldens[i]);
+        visit_start(&site, &goldens[i].visit);
+        (void)site_counters(&site); // it has been admitted
+        gate_let(1);
+        passed++;
+        ck_assert(site_until(has_passed, &passed));
+    }
+    gate_open();
+}
+
+static void start_all(void)
+{
+    for (uint32_t i = 0; i < n_goldens; i++) {
+        golden_ask(&goldens[i]);
+        visit_start(&site, &goldens[i].visit);
+    }
+}
+
+/* Rows in a batch, on average over all that ran. */
+static double company(void)
+{
+    uint64_t batches = 0;
+    uint64_t rows = 0;
+    for (uint32_t t = 0; t < cell_registry_types(srv_engine_registry(site.engine)); t++) {
+        const struct sched_type_stats *stats =
+            sched_type_stats(srv_engine_scheduler(site.engine), t);
+        batches += atomic_load(&stats->batches);
+        rows += atomic_load(&stats->rows_sum);
+    }
+    return (double)rows / (double)batches;
+}
+
+static void ask_alone(const struct kind *kind)
+{
+    for (uint32_t i = 0; i < n_goldens; i++) {
+        golden_ask(&goldens[i]);
+        visit_start(&site, &goldens[i].visit);
+        golden_check(&goldens[i], kind->same_bits);
+    }
+}
+
+static void ask_together(const struct kind *kind)
+{
+    bool is_gate = strcmp(kind->backend, "gate") == 0;
+    if (is_gate) {
+        start_one_a_step();
+    } else {
+        start_all();
+    }
+    for (uint32_t i = 0; i < n_goldens; i++) {
+        golden_check(&goldens[i], kind->same_bits);
+    }
+    if (is_gate) {
+        ck_assert_double_gt(company(), 1.5); // half of the batches were of requests alone
+    }
+}
+
+/* ---- Cases ---- */
+
+START_TEST(test_answers_are_pytorchs_alone_and_in_company)
+{
+    if (!is_here(&kinds[_i])) {
+        return; // marked as skipped
+    }
+    open_site(&kinds[_i]);
+    ask_alone(&kinds[_i]);
+    ask_together(&kinds[_i]);
+    site_close(&site);
+}
+END_TEST
+
+START_TEST(test_answers_have_the_same_bits_on_every_engine)
+{
+    for (uint32_t k = 0; k < KINDS; k++) {
+        // One instruction set by name may not be here, and "auto" is the best that is.
+        if (kinds[k].same_bits && strcmp(kinds[k].isa, "avx2") != 0) {
+            open_site(&kinds[k]);
+            ask_together(&kinds[k]); // bits: against the first engine's
+            site_close(&site);
+        }
+    }
+}
+END_TEST
+
+START_TEST(test_another_order_of_the_steps_is_another_answer)
+{
+    if (!is_here(&kinds[_i])) {
+        return;
+    }
+    open_site(&kinds[_i]);
+    uint32_t tried = 0;
+    for (uint32_t i = 0; i < n_goldens; i++) {
+        struct golden *golden = &goldens[i];
+        if (strcmp(golden->model, "order") != 0 || golden->steps < 2) {
+            continue;
+        }
+        golden_ask(golden);
+        struct srv_tensor *x = ask_input(&golden->visit.ask, "x");
+        float *turned = floats(&golden->visit.ask, x->bytes / sizeof(float));
+        const size_t step_bytes = (size_t)x->shape[2] * sizeof(float);
+        memcpy(turned, x->data, x->bytes);
+        memcpy(turned, x->data + step_bytes, step_bytes); // the first two steps change places
+        memcpy((uint8_t *)turned + step_bytes, x->data, step_bytes);
+        x->data = (const uint8_t *)turned;
+        visit_start(&site, &golden->visit);
+        visit_wait(&golden->visit);
+        ck_assert_double_gt(output_error(golden, ask_output(&golden->visit.ask, "y")), 0.05);
+        ask_release(&golden->visit.ask);
+        tried++;
+    }
+    ck_assert_uint_ge(tried, 4);
+    site_close(&site);
+}
+END_TEST
+
+int main(void)
+{
+    base_log_configure(BASE_LOG_ERROR, BASE_LOG_TEXT);
+    Suite *suite = suite_create("real_models");
+    TCase *tcase = tcase_create("real_models");
+    tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_loop_test(tcase, test_answers_are_pytorchs_alone_and_in_company, 0, KINDS);
+    tcase_add_test(tcase, test_answers_have_the_same_bits_on_every_engine);
+    tcase_add_loop_test(tcase, test_another_order_of_the_steps_is_another_answer, 0, KINDS);
+    suite_add_tcase(suite, tcase);
+    return util_run(suite);
+}
