@@ -275,6 +275,7 @@ WORKER_SUITES = \
 SERVER_SUITES = \
   tests/server/test_about.c \
   tests/server/test_core.c \
+  tests/server/test_core_device.c \
   tests/server/test_core_drain.c \
   tests/server/test_core_load.c \
   tests/server/test_deadline.c \

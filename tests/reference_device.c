@@ -31,6 +31,8 @@ struct store {
 
 struct queue {
     _Alignas(BASE_CACHE_LINE) _Atomic uint64_t completed;
+    _Atomic uint64_t submitted;
+    _Atomic uint64_t lost_until; /* batches before this one were submitted before a reset */
     _Alignas(BASE_CACHE_LINE) struct base_event wake; /* work, reset or the end */
     struct cell_device *device;
     uint32_t index;
@@ -58,6 +60,7 @@ struct cell_device {
 };
 
 static struct reference_options options_next;
+static struct cell_device *last_opened;
 
 void reference_configure(const struct reference_options *options)
 {
@@ -274,18 +277,20 @@ static void pause_before_completion(struct queue *queue)
     }
 }
 
-/* Waits while the device is dead; false when it was reset (or closes) and the batch is lost. */
-static bool wait_while_dead(struct queue *queue)
+/* Waits while the device is dead. */
+static void wait_while_dead(struct queue *queue)
 {
-    bool was_dead = false;
-    while (atomic_load_explicit(&queue->device->dead, memory_order_acquire)) {
-        was_dead = true;
-        if (is_ending(queue->device)) {
-            break;
-        }
+    while (atomic_load_explicit(&queue->device->dead, memory_order_acquire) &&
+           !is_ending(queue->device)) {
         (void)base_event_wait(&queue->wake, 0, BASE_WAIT_FOREVER);
     }
-    return !was_dead;
+}
+
+/* Whether the n-th batch of the queue was there when the device was reset, or closed dead. */
+static bool is_lost(struct queue *queue, uint64_t n)
+{
+    return n < atomic_load_explicit(&queue->lost_until, memory_order_acquire) ||
+           atomic_load_explicit(&queue->device->dead, memory_order_acquire);
 }
 
 static void *queue_main(void *argument)
@@ -297,15 +302,16 @@ static void *queue_main(void *argument)
             (void)base_event_wait(&queue->wake, 0, BASE_WAIT_FOREVER);
             continue;
         }
-        if (wait_while_dead(queue)) {
+        uint64_t n = atomic_load_explicit(&queue->completed, memory_order_relaxed);
+        wait_while_dead(queue);
+        if (!is_lost(queue, n)) {
             run_batch(queue, batch);
-        } else {
+            pause_before_completion(queue);
+            wait_while_dead(queue);
+        }
+        if (is_lost(queue, n)) {
             batch->status = BASE_UNAVAILABLE;
             batch->steps_done = 0;
-        }
-        pause_before_completion(queue);
-        if (!wait_while_dead(queue)) {
-            batch->status = BASE_UNAVAILABLE;
         }
         complete(queue);
     }
@@ -396,6 +402,7 @@ static enum base_status device_open(const struct cell_device_options *options,
             return base_fail(error, status, "reference device: cannot open queue %u", q);
         }
     }
+    last_opened = device;
     *out = device;
     return BASE_OK;
 }
@@ -456,6 +463,7 @@ static enum base_status rows_open(struct cell_device *device, uint32_t layout_id
 static void submit(struct cell_device *device, uint32_t queue, struct cell_batch *batch)
 {
     base_assert(queue < device->n_queues);
+    atomic_fetch_add_explicit(&device->queues[queue].submitted, 1, memory_order_relaxed);
     bool pushed = base_spsc_push(device->queues[queue].ring, batch);
     base_assert(pushed);
     if (!device->options.pumped) {
@@ -534,8 +542,27 @@ void reference_die(struct cell_device *device)
 
 void reference_reset(struct cell_device *device)
 {
+    for (uint32_t q = 0; q < device->n_queues; q++) {
+        struct queue *queue = &device->queues[q];
+        atomic_store_explicit(&queue->lost_until, atomic_load(&queue->submitted),
+                              memory_order_release);
+    }
     atomic_store_explicit(&device->dead, false, memory_order_release);
     signal_all(device);
+}
+
+struct cell_device *reference_last(void)
+{
+    return last_opened;
+}
+
+uint64_t reference_submitted(const struct cell_device *device)
+{
+    uint64_t submitted = 0;
+    for (uint32_t q = 0; q < device->n_queues; q++) {
+        submitted += atomic_load(&device->queues[q].submitted);
+    }
+    return submitted;
 }
 
 struct reference_counts reference_counts(const struct cell_device *device)

@@ -24,15 +24,21 @@ const struct cell_backend *reference_backend(void);
 /* For devices opened from now on. Not while another thread opens one. */
 void reference_configure(const struct reference_options *options);
 
+/* The device opened last, for tests whose engine opens it. */
+struct cell_device *reference_last(void);
+
 /* ---- Of an open device; any thread ---- */
 
 /* The n-th batch from now (1 = the next to run) fails with status, without a step. */
 void reference_fail(struct cell_device *device, uint64_t n, enum base_status status);
 
-/* Dead: nothing completes until reset, when what was submitted fails with UNAVAILABLE. Not for a
- * pumped device. */
+/* Dead: nothing completes until reset, when all that was submitted fails with UNAVAILABLE. Not for
+ * a pumped device. */
 void reference_die(struct cell_device *device);
 void reference_reset(struct cell_device *device);
+
+/* Batches it was given, ever. */
+uint64_t reference_submitted(const struct cell_device *device);
 
 struct reference_counts {
     uint64_t batches, steps, cells;

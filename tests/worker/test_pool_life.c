@@ -192,6 +192,61 @@ START_TEST(test_messages_posted_before_the_stop_are_delivered)
 }
 END_TEST
 
+enum { LATE = 200 };
+
+static void *post_late(void *argument)
+{
+    struct note *notes = argument;
+    for (uint32_t i = 0; i < LATE; i++) {
+        wrk_pool_post(rig.pool, &notes[i].message);
+    }
+    return NULL;
+}
+
+static bool all_delivered(const struct note *notes, uint32_t times)
+{
+    for (uint32_t i = 0; i < LATE; i++) {
+        if (atomic_load(&notes[i].delivered) != times) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* What comes too late for the thread that stops is the next one's, once. */
+START_TEST(test_messages_posted_during_the_stop_are_delivered_then_or_at_the_next_start)
+{
+    static struct note notes[LATE];
+    choose_kind(_i);
+    pool_rig_init(&rig, &options);
+    for (uint32_t round = 0; round < 20; round++) {
+        pthread_t poster;
+        for (uint32_t i = 0; i < LATE; i++) {
+            note_init(&notes[i]);
+        }
+        ck_assert_int_eq(pthread_create(&poster, NULL, post_late, notes), 0);
+        while (round % 2 == 0 && atomic_load(&notes[0].delivered) == 0) {
+            base_cpu_relax(); // stop in the middle of it; else perhaps before the first
+        }
+        pool_rig_stop(&rig);
+        ck_assert_int_eq(pthread_join(poster, NULL), 0);
+        pool_rig_start(&rig);
+        uint64_t end_ns = base_now_ns() + 20 * BASE_NS_PER_S;
+        while (!all_delivered(notes, 1) && base_now_ns() < end_ns) {
+            (void)usleep(100);
+        }
+        ck_assert(all_delivered(notes, 1));
+    }
+    struct pool_job job; // and it still works
+    pool_job_chain(&job, &rig, 0, 20, &random_numbers);
+    pool_job_post(&job);
+    pool_job_wait(&job);
+    ck_assert_int_eq(job.status, BASE_OK);
+    pool_job_release(&job);
+    pool_rig_release(&rig);
+}
+END_TEST
+
 START_TEST(test_stopped_pool_starts_again_and_goes_on_where_it_was)
 {
     choose_kind(_i);
@@ -359,6 +414,8 @@ int main(void)
     tcase_add_loop_test(tcase, test_stop_with_work_inside_ends_soon_and_leaves_it_to_the_source, 0,
                         3);
     tcase_add_loop_test(tcase, test_messages_posted_before_the_stop_are_delivered, 0, 3);
+    tcase_add_loop_test(
+        tcase, test_messages_posted_during_the_stop_are_delivered_then_or_at_the_next_start, 0, 3);
     tcase_add_loop_test(tcase, test_stopped_pool_starts_again_and_goes_on_where_it_was, 0, 3);
     tcase_add_loop_test(tcase, test_pinned_pool_computes, 0, 3);
     tcase_add_loop_test(tcase, test_failed_batch_fails_its_requests_and_no_other, 0, 3);
