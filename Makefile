@@ -584,11 +584,12 @@ demo: deps ## build, serve models/, ask, draw latency against load
 	+$(Q)$(MAKE) --no-print-directory $(all_cores) programs
 	$(Q)OUT=$(OUT) bash scripts/demo.sh
 
-check-long: lint ## tests under every build and both compilers, and gcc -fanalyzer
+check-long: lint ## tests under every build and both compilers, long ones too, and gcc -fanalyzer
 	+$(Q)$(MAKE) --no-print-directory analyze
 	+$(Q)for cc in gcc clang; do for build in release debug asan ubsan tsan; do \
 	  echo "== $$cc, $$build"; \
-	  $(MAKE) --no-print-directory CC=$$cc BUILD=$$build test || exit 1; \
+	  long=; [ $$build != release ] || long='CELLBATCH_LONG=1 TEST_LIMIT_S=7200'; \
+	  env $$long $(MAKE) --no-print-directory CC=$$cc BUILD=$$build test || exit 1; \
 	done; done
 
 run-tests: programs $(TEST_PROGRAMS)

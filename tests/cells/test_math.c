@@ -1,7 +1,8 @@
 /* Activations: the scalar ones against double precision over the whole range of floats, and each
  * kernel table's against the scalar ones, bit by bit.
  *
- * CELLBATCH_LONG=1 (make check-long) takes every float, else every 257th. */
+ * CELLBATCH_LONG=1 takes every float, half an hour of it, else every 257th: make check-long sets it
+ * for its release builds. */
 #include "cells/ref/math.h"
 
 #include "cells/kernels.h"
