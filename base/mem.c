@@ -7,6 +7,7 @@
 #include "base/assert.h"
 #include "base/checked.h"
 
+#include <malloc.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -94,4 +95,13 @@ uint64_t base_alloc_count(void)
 void base_alloc_fail_at(uint64_t n)
 {
     atomic_store_explicit(&calls_until_failure, n, memory_order_relaxed);
+}
+
+void base_mem_one_heap(void)
+{
+    // NOLINTBEGIN(concurrency-mt-unsafe): no other thread runs yet
+    if (getenv("MALLOC_ARENA_MAX") == NULL) {
+        (void)mallopt(M_ARENA_MAX, 1);
+    }
+    // NOLINTEND(concurrency-mt-unsafe)
 }

@@ -2,6 +2,7 @@
  * --version, --check-config, --check-model), else runs the daemon. The only file that exits. */
 #include "base/buf.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "config/config.h"
 #include "server/about.h"
 #include "server/check_model.h"
@@ -84,6 +85,7 @@ int main(int argc, char **argv)
                               .environment = (const char *const *)environ};
     struct cfg_config *config = NULL;
     struct base_error error = {.status = BASE_OK};
+    base_mem_one_heap();
     if (cfg_load(&input, &config, &error) != BASE_OK) {
         fprintf(stderr, "cellbatchd: %s\n", error.message);
         return EXIT_FAILURE;

@@ -35,17 +35,13 @@
  * cells and outputs. */
 #define ARENA_CHUNK_BYTES 8192u
 
+/* A body up to this is copied, so that gRPC gets the buffer back into which it read it, and which
+ * may be a hundred times as large. */
+#define BODY_COPY_BYTES_MAX 4096u
+
 static bool is_infer(const struct srv_grpc__call *call)
 {
     return call->method != NULL && call->method->answer == NULL;
-}
-
-static struct srv_grpc_bytes body_of(const struct srv_grpc__call *call)
-{
-    if (!call->has_body) {
-        return (struct srv_grpc_bytes){NULL, 0};
-    }
-    return (struct srv_grpc_bytes){GRPC_SLICE_START_PTR(call->body), GRPC_SLICE_LENGTH(call->body)};
 }
 
 static void run_event(grpc_completion_queue_functor *functor, int ok)
@@ -71,16 +67,15 @@ static void finish(struct srv_grpc__call *call)
     base_assert(!call->running);
     if (is_infer(call)) {
         counts->infer_open--;
-        counts->infer_bytes -= body_of(call).length;
+        counts->infer_bytes -= call->body.length;
     }
     counts->open--;
     counts->finished++;
     grpc_call_unref(call->call);
     call->call = NULL;
-    if (call->has_body) {
-        grpc_slice_unref(call->body);
-        call->has_body = false;
-    }
+    call->body = (struct srv_grpc_bytes){NULL, 0};
+    grpc_slice_unref(call->body_slice);
+    call->body_slice = grpc_empty_slice();
     if (call->reply != NULL) {
         grpc_slice_buffer_reset_and_unref(&call->reply->data.raw.slice_buffer);
     }
@@ -241,7 +236,7 @@ static void start_infer(struct srv_grpc__call *call)
 {
     struct srv_grpc *server = call->server;
     server->counts.infer_open++;
-    server->counts.infer_bytes += body_of(call).length;
+    server->counts.infer_bytes += call->body.length;
     atomic_store_explicit(&call->holds, 2, memory_order_relaxed);
     grpc_op op;
     memset(&op, 0, sizeof op);
@@ -263,7 +258,7 @@ static void start_infer(struct srv_grpc__call *call)
 static void answer_now(struct srv_grpc__call *call)
 {
     struct srv_grpc__ask ask = {.core = call->server->core, .arena = &call->request.arena};
-    if (srv_grpc_decode_query(body_of(call), &ask.query, &ask.error) != BASE_OK ||
+    if (srv_grpc_decode_query(call->body, &ask.query, &ask.error) != BASE_OK ||
         call->method->answer(&ask) != BASE_OK) {
         send_error(call, &ask.error);
         return;
@@ -307,23 +302,38 @@ static void deliver_returned(struct base_message *message)
     srv_grpc__pool_put(call);
 }
 
-/* The message in one piece: as gRPC holds it when it is one slice, else copied once. */
+/* The pieces one behind the other in the request's own memory. */
+static bool copy_body(struct srv_grpc__call *call, const grpc_slice_buffer *slices)
+{
+    uint8_t *copy = base_arena_alloc(&call->request.arena, slices->length);
+    if (copy == NULL) {
+        return false;
+    }
+    call->body = (struct srv_grpc_bytes){copy, slices->length};
+    for (size_t i = 0; i < slices->count; i++) {
+        memcpy(copy, GRPC_SLICE_START_PTR(slices->slices[i]), GRPC_SLICE_LENGTH(slices->slices[i]));
+        copy += GRPC_SLICE_LENGTH(slices->slices[i]);
+    }
+    return true;
+}
+
+/* The message in one piece: a copy when it is small or in several pieces, else as gRPC holds it. */
 static void take_body(struct srv_grpc__call *call)
 {
     if (call->payload == NULL) {
         return;
     }
-    grpc_slice_buffer *slices = &call->payload->data.raw.slice_buffer;
-    if (slices->count == 1) {
-        call->body = grpc_slice_ref(slices->slices[0]);
-        call->has_body = true;
-    } else if (slices->count > 1) {
+    const grpc_slice_buffer *slices = &call->payload->data.raw.slice_buffer;
+    bool is_small = slices->length > 0 && slices->length <= BODY_COPY_BYTES_MAX;
+    if (!(is_small && copy_body(call, slices)) && slices->count > 0) {
         grpc_byte_buffer_reader reader;
         int readable = grpc_byte_buffer_reader_init(&reader, call->payload);
         base_assert(readable != 0);
-        call->body = grpc_byte_buffer_reader_readall(&reader);
+        call->body_slice = slices->count == 1 ? grpc_slice_ref(slices->slices[0])
+                                              : grpc_byte_buffer_reader_readall(&reader);
+        call->body = (struct srv_grpc_bytes){GRPC_SLICE_START_PTR(call->body_slice),
+                                             GRPC_SLICE_LENGTH(call->body_slice)};
         grpc_byte_buffer_reader_destroy(&reader);
-        call->has_body = true;
     }
     grpc_byte_buffer_destroy(call->payload);
     call->payload = NULL;
@@ -353,7 +363,7 @@ static void decode(struct srv_grpc__call *call)
         .times = {.arrived_ns = base_now_ns()},
         .done = on_done,
     };
-    call->decoded = srv_grpc_decode_infer(body_of(call), request, &call->error);
+    call->decoded = srv_grpc_decode_infer(call->body, request, &call->error);
 }
 
 static void on_arrived(struct srv_grpc__event *event, bool ok)
@@ -378,6 +388,7 @@ void srv_grpc__call_init(struct srv_grpc__call *call, struct srv_grpc *server)
     srv_grpc__event_init(&call->arrived, on_arrived);
     srv_grpc__event_init(&call->closed, on_closed);
     srv_grpc__event_init(&call->sent, on_sent);
+    call->body_slice = grpc_empty_slice();
     call->status_text = grpc_empty_slice();
     grpc_metadata_array_init(&call->metadata);
     grpc_call_details_init(&call->details);

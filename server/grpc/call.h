@@ -48,9 +48,9 @@ struct srv_grpc__call {
     struct srv_grpc__event arrived, closed, sent;
     _Atomic uint32_t holds; /* what keeps it open: its batches, a message about a cancel */
 
-    grpc_slice body; /* the request message in one piece */
-    bool has_body;
-    bool running; /* between srv_request_start() and done */
+    struct srv_grpc_bytes body; /* the request message in one piece: in the arena, or */
+    grpc_slice body_slice;      /* in this; else empty */
+    bool running;               /* between srv_request_start() and done */
     enum base_status decoded;
     struct base_error error;    /* of decoding */
     grpc_byte_buffer *reply;    /* NULL until the first answer; then kept */

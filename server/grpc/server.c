@@ -105,6 +105,8 @@ static grpc_server *create_server(const struct srv_grpc_options *options)
         int_arg(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0),
         int_arg(GRPC_ARG_ENABLE_CHANNELZ, 0),
         int_arg(GRPC_ARG_ENABLE_CENSUS, 0),
+        // Up to 4 MiB by default, and then a whole buffer hangs on each message read into it.
+        int_arg(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, 65536),
     };
     grpc_channel_args args = {sizeof list / sizeof list[0], list};
     return grpc_server_create(&args, NULL);
