@@ -213,6 +213,7 @@ TEST_UTIL_SRCS = \
   tests/fuzz/serve.c \
   tests/reference_cells.c \
   tests/reference_device.c \
+  tests/reference_run.c \
   tests/scheduler/graphs.c \
   tests/scheduler/sim.c \
   tests/scheduler/sim_model.c \

@@ -1,63 +1,15 @@
 /* The reference device; see reference_device.h.
  *
- * Data: rows by layout, written by whichever queue runs the batch that owns them; a queue's ring,
- * its random numbers and an evaluator of each type for each member of its team are its thread's.
- * Threads: one a queue; submit on the pool thread meets it in the ring; script and counts are
- * atomics. Nothing is allocated after type_load and rows_open. */
+ * Data: reference_state.h. Threads: one a queue; submit on the pool thread meets it in the ring;
+ * script and counts are atomics. Nothing is allocated after type_load and rows_open. */
 #include "tests/reference_device.h"
 
 #include "base/assert.h"
 #include "base/clock.h"
-#include "base/event.h"
-#include "base/mem.h"
-#include "base/random.h"
-#include "base/ring.h"
-#include "tests/reference_cells.h"
+#include "tests/reference_state.h"
 #include "tests/scheduler/graphs.h"
 
-#include <pthread.h>
 #include <string.h>
-
-#define QUEUES_MAX  8u
-#define MEMBERS_MAX 4u
-
-/* Rows of one layout. */
-struct store {
-    const struct cell_layout *layout;
-    size_t row_bytes;
-    uint32_t count;
-    uint8_t *rows;
-};
-
-struct queue {
-    _Alignas(BASE_CACHE_LINE) _Atomic uint64_t completed;
-    _Atomic uint64_t submitted;
-    _Atomic uint64_t lost_until; /* batches before this one were submitted before a reset */
-    _Alignas(BASE_CACHE_LINE) struct base_event wake; /* work, reset or the end */
-    struct cell_device *device;
-    uint32_t index;
-    struct cell_team *team; /* NULL: the queue's thread alone */
-    struct base_spsc *ring;
-    struct base_random random;
-    pthread_t thread;
-    bool has_thread;
-    bool stop_run; /* member 0 writes, all read, a barrier between */
-    uint32_t steps_done;
-};
-
-struct cell_device {
-    struct reference_options options;
-    void (*wake)(void *context);
-    void *wake_context;
-    uint32_t n_queues;
-    struct queue queues[QUEUES_MAX];
-    struct store stores[CELL_LAYOUTS_MAX];
-    struct reference_cells *cells_of[CELL_TYPES_MAX]; /* [queue * MEMBERS_MAX + member] */
-    _Atomic bool end, dead;
-    _Atomic uint64_t fail_in; /* batches until one fails; 0 = none will */
-    _Atomic uint32_t fail_status;
-    _Atomic uint64_t batches, steps, cells, interrupted;
-};
 
 static struct reference_options options_next;
 static struct cell_device *last_opened;
@@ -67,187 +19,10 @@ void reference_configure(const struct reference_options *options)
     options_next = *options;
 }
 
-static uint32_t members_of(const struct queue *queue)
-{
-    return queue->team == NULL ? 1 : queue->team->members;
-}
-
-/* Reads as zeros: as wide as any row of a test. */
-static const uint8_t zeros[4096];
-
-/* ---- Rows ---- */
-
-/* NaN in every float, and no valid id in every integer. */
-static void poison(const struct store *store, uint8_t *row)
-{
-    memset(row, 0xFF, store->row_bytes);
-}
-
-static uint8_t *row_at(const struct cell_device *device, uint32_t layout, uint32_t row)
-{
-    const struct store *store = &device->stores[layout];
-    base_assert(row < store->count);
-    return store->rows + row * store->row_bytes;
-}
-
-static uint8_t *part_at(const struct cell_device *device, uint32_t layout, uint32_t row,
-                        uint32_t part)
-{
-    uint8_t *at = row_at(device, layout, row);
-    for (uint32_t p = 0; p < part; p++) {
-        at += graphs_row_bytes(&device->stores[layout].layout->parts[p]);
-    }
-    return at;
-}
-
-static uint8_t *place_of(const struct cell_device *device, const struct cell_ref *ref,
-                         uint32_t layout, uint32_t step)
-{
-    return ref->kind == CELL_REF_HOST ? ref->host + (int64_t)step * ref->stride_bytes
-                                      : row_at(device, layout, ref->row);
-}
-
-static const uint8_t *source_of(const struct cell_device *device, const struct cell_ref *ref,
-                                uint32_t layout, uint32_t step)
-{
-    return ref->kind == CELL_REF_ZERO ? zeros : place_of(device, ref, layout, step);
-}
-
-/* ---- Batches ---- */
-
-static void emit(const struct cell_device *device, const struct cell_type *type,
-                 const struct cell_emit *emit, uint32_t step, const void *row)
-{
-    bool is_state = emit->what == CELL_EMIT_STATE;
-    uint32_t layout =
-        is_state ? type->state_layouts[emit->index] : type->output_layouts[emit->index];
-    const struct cell_def *def = &type->def;
-    uint32_t value = is_state ? def->n_inputs + emit->index : def->outputs[emit->index];
-    memcpy(place_of(device, &emit->to, layout, step), row, graphs_row_bytes(&def->values[value]));
-}
-
-/* Step `step` of a node. */
-static void run_cell(struct cell_device *device, struct reference_cells *cells,
-                     const struct cell_wiring *wiring, uint32_t step)
-{
-    const struct cell_type *type = cells->type;
-    const struct cell_def *def = &type->def;
-    const void *inputs[CELL_INPUTS_MAX] = {NULL};
-    void *states[CELL_STATES_MAX] = {NULL};
-    void *outputs[CELL_OUTPUTS_MAX] = {NULL};
-    for (uint32_t s = 0; s < def->n_states; s++) {
-        states[s] = part_at(device, type->state_layout, wiring->state, s);
-        if (step == 0) {
-            memcpy(states[s], source_of(device, &wiring->init[s], type->state_layouts[s], 0),
-                   graphs_row_bytes(&def->values[def->n_inputs + s]));
-        }
-    }
-    for (uint32_t i = 0; i < def->n_inputs; i++) {
-        inputs[i] = source_of(device, &wiring->inputs[i], type->input_layouts[i], step);
-    }
-    for (uint32_t o = 0; o < def->n_outputs; o++) {
-        outputs[o] = cells->outputs[o];
-    }
-    reference_cells_run(cells, inputs, states, outputs);
-    bool is_last = step + 1 == wiring->steps;
-    for (uint32_t e = 0; e < wiring->n_emits; e++) {
-        const struct cell_emit *at = &wiring->emits[e];
-        if (is_last || at->when == CELL_EMIT_EACH) {
-            emit(device, type, at, step,
-                 at->what == CELL_EMIT_STATE ? states[at->index] : outputs[at->index]);
-        }
-    }
-    if (is_last && def->n_states > 0) {
-        poison(&device->stores[type->state_layout],
-               row_at(device, type->state_layout, wiring->state));
-    }
-}
-
-struct run {
-    struct queue *queue;
-    struct cell_batch *batch;
-};
-
-/* One member's share of a batch, step after step; attention is member 0's to look at. */
-static void run_member(void *argument, struct cell_team *team, uint32_t member)
-{
-    const struct run *run = argument;
-    struct queue *queue = run->queue;
-    struct cell_device *device = queue->device;
-    const struct cell_batch *batch = run->batch;
-    uint32_t members = members_of(queue);
-    struct reference_cells *cells =
-        &device->cells_of[batch->type->id][queue->index * MEMBERS_MAX + member];
-    for (uint32_t step = 0; step < batch->steps; step++) {
-        uint64_t until_ns = base_now_ns() + device->options.step_ns;
-        for (uint32_t r = member; r < batch->n_rows; r += members) {
-            const struct cell_batch_row *row = &batch->rows[r];
-            if (step < row->steps) {
-                run_cell(device, cells, row->wiring, row->first_step + step);
-            }
-        }
-        while (device->options.step_ns > 0 && base_now_ns() < until_ns) {
-            base_cpu_relax();
-        }
-        if (member == 0) {
-            queue->steps_done = step + 1;
-            queue->stop_run = batch->interruptible &&
-                              atomic_load_explicit(batch->attention, memory_order_relaxed) != 0;
-        }
-        if (members > 1) {
-            team->barrier(team, member);
-        }
-        bool stop = queue->stop_run;
-        if (members > 1) {
-            team->barrier(team, member); // before the next step writes it anew
-        }
-        if (stop) {
-            return;
-        }
-    }
-}
-
-/* Whether the script says that this batch fails. */
-static bool is_failing(struct cell_device *device)
-{
-    uint64_t left = atomic_load_explicit(&device->fail_in, memory_order_acquire);
-    while (left > 0 && !atomic_compare_exchange_weak(&device->fail_in, &left, left - 1)) {
-    }
-    return left == 1;
-}
-
-static void run_batch(struct queue *queue, struct cell_batch *batch)
-{
-    struct cell_device *device = queue->device;
-    uint64_t cells = 0;
-    atomic_fetch_add_explicit(&device->batches, 1, memory_order_relaxed);
-    if (is_failing(device)) {
-        batch->status = (enum base_status)atomic_load(&device->fail_status);
-        batch->steps_done = 0;
-        return;
-    }
-    struct run run = {.queue = queue, .batch = batch};
-    if (queue->team == NULL) {
-        run_member(&run, NULL, 0);
-    } else {
-        queue->team->run(queue->team, run_member, &run);
-    }
-    batch->status = BASE_OK;
-    batch->steps_done = queue->steps_done;
-    for (uint32_t r = 0; r < batch->n_rows; r++) {
-        struct cell_batch_row *row = &batch->rows[r];
-        row->steps_done = row->steps < batch->steps_done ? row->steps : batch->steps_done;
-        cells += row->steps_done;
-    }
-    atomic_fetch_add_explicit(&device->steps, batch->steps_done, memory_order_relaxed);
-    atomic_fetch_add_explicit(&device->cells, cells, memory_order_relaxed);
-    if (batch->steps_done < batch->steps) {
-        atomic_fetch_add_explicit(&device->interrupted, 1, memory_order_relaxed);
-    }
-}
+/* ---- The queue's thread ---- */
 
 /* Release: results, status and steps_done are visible to whoever sees the count. */
-static void complete(struct queue *queue)
+static void complete(struct reference__queue *queue)
 {
     atomic_fetch_add_explicit(&queue->completed, 1, memory_order_release);
     struct cell_device *device = queue->device;
@@ -256,15 +31,13 @@ static void complete(struct queue *queue)
     }
 }
 
-/* ---- The queue's thread ---- */
-
 static bool is_ending(const struct cell_device *device)
 {
     return atomic_load_explicit(&device->end, memory_order_acquire);
 }
 
 /* Pauses for a random time, most of them short. */
-static void pause_before_completion(struct queue *queue)
+static void pause_before_completion(struct reference__queue *queue)
 {
     uint64_t max_ns = queue->device->options.pause_ns_max;
     if (max_ns == 0) {
@@ -278,7 +51,7 @@ static void pause_before_completion(struct queue *queue)
 }
 
 /* Waits while the device is dead. */
-static void wait_while_dead(struct queue *queue)
+static void wait_while_dead(struct reference__queue *queue)
 {
     while (atomic_load_explicit(&queue->device->dead, memory_order_acquire) &&
            !is_ending(queue->device)) {
@@ -287,7 +60,7 @@ static void wait_while_dead(struct queue *queue)
 }
 
 /* Whether the n-th batch of the queue was there when the device was reset, or closed dead. */
-static bool is_lost(struct queue *queue, uint64_t n)
+static bool is_lost(struct reference__queue *queue, uint64_t n)
 {
     return n < atomic_load_explicit(&queue->lost_until, memory_order_acquire) ||
            atomic_load_explicit(&queue->device->dead, memory_order_acquire);
@@ -295,7 +68,7 @@ static bool is_lost(struct queue *queue, uint64_t n)
 
 static void *queue_main(void *argument)
 {
-    struct queue *queue = argument;
+    struct reference__queue *queue = argument;
     while (!is_ending(queue->device)) {
         struct cell_batch *batch = base_spsc_pop(queue->ring);
         if (batch == NULL) {
@@ -305,7 +78,7 @@ static void *queue_main(void *argument)
         uint64_t n = atomic_load_explicit(&queue->completed, memory_order_relaxed);
         wait_while_dead(queue);
         if (!is_lost(queue, n)) {
-            run_batch(queue, batch);
+            reference__run(queue, batch);
             pause_before_completion(queue);
             wait_while_dead(queue);
         }
@@ -330,7 +103,7 @@ static void signal_all(struct cell_device *device)
 static void type_unload(struct cell_device *device, const struct cell_type *type)
 {
     struct reference_cells *all = device->cells_of[type->id];
-    for (uint32_t i = 0; all != NULL && i < QUEUES_MAX * MEMBERS_MAX; i++) {
+    for (uint32_t i = 0; all != NULL && i < REFERENCE__QUEUES_MAX * REFERENCE__MEMBERS_MAX; i++) {
         reference_cells_release(&all[i]);
     }
     base_free(all);
@@ -359,7 +132,7 @@ static void device_close(struct cell_device *device)
 static enum base_status queue_open(struct cell_device *device,
                                    const struct cell_device_options *options, uint32_t q)
 {
-    struct queue *queue = &device->queues[q];
+    struct reference__queue *queue = &device->queues[q];
     uint32_t capacity = 2;
     while (capacity < options->batches_queued_max) {
         capacity *= 2;
@@ -367,7 +140,7 @@ static enum base_status queue_open(struct cell_device *device,
     queue->device = device;
     queue->index = q;
     queue->team = device->options.pumped && options->teams != NULL ? options->teams[q] : NULL;
-    base_assert(members_of(queue) <= MEMBERS_MAX);
+    base_assert(reference__members(queue) <= REFERENCE__MEMBERS_MAX);
     base_random_init(&queue->random, device->options.seed + q);
     base_event_init(&queue->wake);
     BASE_TRY(base_spsc_create(capacity, &queue->ring));
@@ -383,7 +156,7 @@ static enum base_status queue_open(struct cell_device *device,
 static enum base_status device_open(const struct cell_device_options *options,
                                     struct cell_device **out, struct base_error *error)
 {
-    base_assert(options->n_queues >= 1 && options->n_queues <= QUEUES_MAX);
+    base_assert(options->n_queues >= 1 && options->n_queues <= REFERENCE__QUEUES_MAX);
     if (options_next.open_status != BASE_OK) {
         return base_fail(error, options_next.open_status, "reference device: told not to open");
     }
@@ -419,11 +192,13 @@ static enum base_status type_load(struct cell_device *device, const struct cell_
                                   struct base_error *error)
 {
     base_assert(type->id < CELL_TYPES_MAX && device->cells_of[type->id] == NULL);
-    struct reference_cells *all = base_alloc_array((size_t)QUEUES_MAX * MEMBERS_MAX, sizeof(*all));
+    struct reference_cells *all =
+        base_alloc_array((size_t)REFERENCE__QUEUES_MAX * REFERENCE__MEMBERS_MAX, sizeof(*all));
     device->cells_of[type->id] = all;
     bool ok = all != NULL;
-    for (uint32_t i = 0; ok && i < device->n_queues * MEMBERS_MAX; i++) {
-        if (i % MEMBERS_MAX < members_of(&device->queues[i / MEMBERS_MAX])) {
+    for (uint32_t i = 0; ok && i < device->n_queues * REFERENCE__MEMBERS_MAX; i++) {
+        if (i % REFERENCE__MEMBERS_MAX <
+            reference__members(&device->queues[i / REFERENCE__MEMBERS_MAX])) {
             ok = reference_cells_init(&all[i], type);
         }
     }
@@ -446,7 +221,7 @@ static enum base_status rows_open(struct cell_device *device, uint32_t layout_id
                                   struct base_error *error)
 {
     base_assert(layout_id < CELL_LAYOUTS_MAX && device->stores[layout_id].rows == NULL);
-    struct store *store = &device->stores[layout_id];
+    struct reference__store *store = &device->stores[layout_id];
     store->layout = layout;
     store->row_bytes = row_bytes(device, layout);
     store->rows = base_alloc_array(count, store->row_bytes);
@@ -455,7 +230,7 @@ static enum base_status rows_open(struct cell_device *device, uint32_t layout_id
     }
     store->count = count;
     for (uint32_t r = 0; r < count; r++) {
-        poison(store, store->rows + r * store->row_bytes);
+        reference__poison(store, store->rows + r * store->row_bytes);
     }
     return BASE_OK;
 }
@@ -484,7 +259,7 @@ static bool pump(struct cell_device *device, uint32_t queue)
     if (batch == NULL) {
         return false;
     }
-    run_batch(&device->queues[queue], batch);
+    reference__run(&device->queues[queue], batch);
     complete(&device->queues[queue]);
     return true;
 }
@@ -494,7 +269,7 @@ static void row_read(struct cell_device *device, uint32_t layout_id, uint32_t ro
                      uint32_t step, void *out)
 {
     (void)step;
-    memcpy(out, part_at(device, layout_id, row, part),
+    memcpy(out, reference__part_at(device, layout_id, row, part),
            graphs_row_bytes(&device->stores[layout_id].layout->parts[part]));
 }
 
@@ -502,7 +277,7 @@ static void row_write(struct cell_device *device, uint32_t layout_id, uint32_t r
                       uint32_t step, const void *in)
 {
     (void)step;
-    memcpy(part_at(device, layout_id, row, part), in,
+    memcpy(reference__part_at(device, layout_id, row, part), in,
            graphs_row_bytes(&device->stores[layout_id].layout->parts[part]));
 }
 
@@ -543,7 +318,7 @@ void reference_die(struct cell_device *device)
 void reference_reset(struct cell_device *device)
 {
     for (uint32_t q = 0; q < device->n_queues; q++) {
-        struct queue *queue = &device->queues[q];
+        struct reference__queue *queue = &device->queues[q];
         atomic_store_explicit(&queue->lost_until, atomic_load(&queue->submitted),
                               memory_order_release);
     }
