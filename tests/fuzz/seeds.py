@@ -145,6 +145,8 @@ def worlds():
     yield "cancels", four + events("aannx!rn!xr!" * 6, numbers)
     yield "failures", two + events("aan", numbers) + bytes([RARE + 5 * 45]) + events(
         "rnx", numbers) + bytes([RARE + 5 * 50]) + events("xrxranxr", numbers)
+    all_graphs = four[:-37] + bytes([23]) + graphs(24)
+    yield "long", all_graphs + events("anxarnx!rannxxrr" * 30, numbers)
 
 
 for corpus, seeds in (("request", requests()), ("json", bodies()), ("sched", worlds())):
