@@ -117,6 +117,7 @@ SERVER_SRCS = \
   server/grpc/pool.c \
   server/grpc/reply.c \
   server/grpc/server.c \
+  server/grpc/watch.c \
   server/grpc/wire.c \
   server/http/connection.c \
   server/http/exchange.c \
@@ -491,10 +492,11 @@ $(OUT)/libbench.a:     $(call objects,$(BENCH_SRCS))
 $(OUT)/libproto.a:     $(PROTO_OBJECTS)
 $(OUT)/libtestutil.a:  $(call objects,$(TEST_UTIL_SRCS))
 
-$(OUT)/%.a:
+# Made anew when the list of its sources has changed.
+$(OUT)/%.a: Makefile
 	$(call say,AR,$@)
 	$(Q)rm -f $@
-	$(Q)$(AR) rcs $@ $^
+	$(Q)$(AR) rcs $@ $(filter %.o,$^)
 
 $(OUT)/cellbatchd: $(call objects,$(SERVER_MAIN)) $(CORE_LIBS)
 	$(call say,LD,$@)

@@ -7,12 +7,13 @@
  *   on_closed, cancelled ------> deliver_cancelled: srv_request_cancel
  *   the last hold gone --------> finish: unref, reset, back to the pool
  *
- * A ModelInfer call has two batches: RECV_CLOSE_ON_SERVER, which tells when the client is gone, and
- * the one that sends the answer. It is sent even when the client is gone (gRPC drops it), so that
- * each call ends in one way with one status. Both start on the loop thread, where the bytes are
- * then written, and mostly complete there, inside the call that started them: of 17 us that a call
- * cost the server, 2 were saved by taking completions there and not through the completion thread.
- * Calls of other methods are answered when they arrive and need no RECV_CLOSE.
+ * RECV_CLOSE_ON_SERVER tells when the client is gone. A ModelInfer call that has been running for a
+ * while starts it as a batch of its own (watch.c); a shorter one sends it along with the answer.
+ * The answer is sent even when the client is gone (gRPC drops it), so that each call ends in one
+ * way with one status. Batches start on the loop thread, where the bytes are then written, and
+ * mostly complete there, inside the call that started them: of 17 us that a call cost the server, 2
+ * were saved by taking completions there and not through the completion thread. Calls of other
+ * methods are answered when they arrive and need no RECV_CLOSE.
  *
  * Methods are registered, so that gRPC reads the message before it reports the call: a batch and a
  * hand-over less than with generic calls, 30 % of the server's CPU time.
@@ -64,7 +65,8 @@ static void finish(struct srv_grpc__call *call)
 {
     struct srv_grpc_counts *counts = &call->server->counts;
     base_assert(srv_loop_is_owner(call->server->loop));
-    base_assert(!call->running);
+    base_assert(!call->running && call->watch != SRV_GRPC__WATCH_SOON);
+    counts->cancelled += call->cancelled != 0 ? 1 : 0;
     if (is_infer(call)) {
         counts->infer_open--;
         counts->infer_bytes -= call->body.length;
@@ -126,7 +128,7 @@ static void send_answer(struct srv_grpc__call *call, enum base_status status, co
     base_assert(srv_loop_is_owner(server->loop));
     base_assert((status == BASE_OK) == (answer != NULL));
     server->counts.answered[status]++;
-    grpc_op ops[3] = {{.op = GRPC_OP_SEND_INITIAL_METADATA}};
+    grpc_op ops[4] = {{.op = GRPC_OP_SEND_INITIAL_METADATA}};
     size_t count = 1;
     if (answer != NULL) {
         if (call->reply == NULL) {
@@ -142,6 +144,10 @@ static void send_answer(struct srv_grpc__call *call, enum base_status status, co
     ops[count].data.send_status_from_server.status = (grpc_status_code)srv_status_grpc(status);
     ops[count++].data.send_status_from_server.status_details =
         answer == NULL ? &call->status_text : NULL;
+    if (is_infer(call) && srv_grpc__watch_end(call)) {
+        ops[count].op = GRPC_OP_RECV_CLOSE_ON_SERVER;
+        ops[count++].data.recv_close_on_server.cancelled = &call->cancelled;
+    }
     grpc_call_error error = grpc_call_start_batch(call->call, ops, count, &call->sent, NULL);
     base_assert(error == GRPC_CALL_OK);
 }
@@ -185,7 +191,6 @@ static void deliver_cancelled(struct base_message *message)
 {
     struct srv_grpc__call *call = SRV_GRPC__CONTAINER(message, struct srv_grpc__call, message);
     struct srv_grpc *server = call->server;
-    server->counts.cancelled++;
     if (call->running) {
         bool late = is_past_deadline(&call->request, server->loop->now_ns);
         srv_request_cancel(server->core, &call->request,
@@ -237,13 +242,6 @@ static void start_infer(struct srv_grpc__call *call)
     struct srv_grpc *server = call->server;
     server->counts.infer_open++;
     server->counts.infer_bytes += call->body.length;
-    atomic_store_explicit(&call->holds, 2, memory_order_relaxed);
-    grpc_op op;
-    memset(&op, 0, sizeof op);
-    op.op = GRPC_OP_RECV_CLOSE_ON_SERVER;
-    op.data.recv_close_on_server.cancelled = &call->cancelled;
-    grpc_call_error error = grpc_call_start_batch(call->call, &op, 1, &call->closed, NULL);
-    base_assert(error == GRPC_CALL_OK);
     enum base_status status = admit(call);
     if (status != BASE_OK) {
         srv_core_count_refused(server->core, SRV_PROTOCOL_GRPC, status);
@@ -251,6 +249,7 @@ static void start_infer(struct srv_grpc__call *call)
         return;
     }
     call->running = true;
+    srv_grpc__watch_begin(call);
     srv_request_start(server->core, &call->request);
 }
 
@@ -282,12 +281,10 @@ static void deliver_arrived(struct base_message *message)
 {
     struct srv_grpc__call *call = SRV_GRPC__CONTAINER(message, struct srv_grpc__call, message);
     srv_grpc__pool_replace(call);
+    atomic_store_explicit(&call->holds, 1, memory_order_relaxed); // the answer's
     if (is_infer(call)) {
         start_infer(call);
-        return;
-    }
-    atomic_store_explicit(&call->holds, 1, memory_order_relaxed);
-    if (call->method != NULL) {
+    } else if (call->method != NULL) {
         answer_now(call);
     } else {
         refuse_unknown(call);

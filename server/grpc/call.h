@@ -15,6 +15,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <uv.h>
 
 /* The object that holds a member. */
 #define SRV_GRPC__CONTAINER(pointer, type, member)                                                 \
@@ -30,6 +31,13 @@ struct srv_grpc__event {
 
 void srv_grpc__event_init(struct srv_grpc__event *event,
                           void (*happened)(struct srv_grpc__event *event, bool ok));
+
+/* Whether gRPC has been asked to tell when the client is gone. */
+enum srv_grpc__watch {
+    SRV_GRPC__WATCH_OFF,  /* not in the line */
+    SRV_GRPC__WATCH_SOON, /* in the line */
+    SRV_GRPC__WATCH_ON,
+};
 
 struct srv_grpc__call {
     struct srv_grpc *server;
@@ -47,6 +55,9 @@ struct srv_grpc__call {
 
     struct srv_grpc__event arrived, closed, sent;
     _Atomic uint32_t holds; /* what keeps it open: its batches, a message about a cancel */
+
+    enum srv_grpc__watch watch;
+    struct srv_grpc__call *watch_next, *watch_previous; /* in the line */
 
     struct srv_grpc_bytes body; /* the request message in one piece: in the arena, or */
     grpc_slice body_slice;      /* in this; else empty */
@@ -84,6 +95,10 @@ struct srv_grpc {
     uint32_t missing;                                        /* sum over methods */
     struct srv_grpc_counts counts;
 
+    /* Calls that run and are not watched yet, oldest first. */
+    struct srv_grpc__call *watch_first, *watch_last;
+    uv_timer_t *watch_timer;
+
     bool draining;
     bool shut_down; /* gRPC has reported the end of its shutdown */
     bool drained;
@@ -116,6 +131,22 @@ void srv_grpc__pool_put(struct srv_grpc__call *call);
 /* The object's events and what it keeps for life. */
 void srv_grpc__call_init(struct srv_grpc__call *call, struct srv_grpc *server);
 void srv_grpc__call_release(struct srv_grpc__call *call);
+
+/* ---- watch.c; loop thread ---- */
+
+/* The timer; false when out of memory. close is needed after init, and no more when it failed. */
+bool srv_grpc__watch_init(struct srv_grpc *server);
+void srv_grpc__watch_close(struct srv_grpc *server);
+
+/* The call runs from now on: it will be watched if it still does in a while. */
+void srv_grpc__watch_begin(struct srv_grpc__call *call);
+
+/* The call is about to be answered. true when it is not watched: RECV_CLOSE goes with the answer.
+ */
+bool srv_grpc__watch_end(struct srv_grpc__call *call);
+
+/* Watches all that run. */
+void srv_grpc__watch_all(struct srv_grpc *server);
 
 /* ---- server.c; loop thread ---- */
 

@@ -209,6 +209,7 @@ static void release(struct srv_grpc *server)
     base_event_wait(&server->closed, 0, BASE_WAIT_FOREVER);
     grpc_completion_queue_destroy(server->batches);
     srv_grpc__pool_release(server);
+    srv_grpc__watch_close(server);
     base_free(server->threads);
     base_free(server);
     grpc_shutdown();
@@ -262,7 +263,7 @@ enum base_status srv_grpc_start(const struct srv_grpc_options *options, struct s
     grpc_server_register_completion_queue(server->server, server->accepts, NULL);
     register_methods(server);
     enum base_status status = listen_on(server, options, error);
-    if (status == BASE_OK && !srv_grpc__pool_init(server)) {
+    if (status == BASE_OK && !(srv_grpc__watch_init(server) && srv_grpc__pool_init(server))) {
         status = base_fail(error, BASE_RESOURCE_EXHAUSTED, "no memory for gRPC");
     }
     if (status == BASE_OK) {
@@ -341,6 +342,7 @@ void srv_grpc_cancel_all(struct srv_grpc *server)
 {
     base_assert(srv_loop_is_owner(server->loop));
     base_assert(server->draining);
+    srv_grpc__watch_all(server); // or nobody would be told
     grpc_server_cancel_all_calls(server->server);
 }
 

@@ -255,6 +255,25 @@ START_TEST(test_life_cancelled_call_is_cancelled_in_core)
 }
 END_TEST
 
+/* Clients are watched some milliseconds after the call has begun to run. */
+START_TEST(test_life_cancel_of_a_watched_call)
+{
+    grpc_fixture_on_loop(&fixture, set_hold);
+    struct grpc_client_call *stays = start_call(0);
+    struct grpc_client_call *goes = start_call(0);
+    ck_assert(grpc_fixture_wait_running(&fixture, 2));
+    (void)usleep(50000);
+    ck_assert_uint_eq(fixture.core.cancels, 0);
+    grpc_client_cancel(goes);
+    ck_assert_int_eq(wait_call(goes), GRPC_STATUS_CANCELLED);
+    ck_assert(grpc_fixture_wait_running(&fixture, 1));
+    ck_assert_uint_eq(fixture.core.cancels, 1);
+    grpc_fixture_on_loop(&fixture, release_all);
+    ck_assert_int_eq(wait_call(stays), GRPC_STATUS_OK);
+    ck_assert_uint_eq(grpc_fixture_counts(&fixture).cancelled, 1);
+}
+END_TEST
+
 START_TEST(test_life_deadline_reaches_core)
 {
     grpc_fixture_on_loop(&fixture, set_hold);
@@ -509,6 +528,7 @@ int main(int argc, char **argv)
     tcase_add_test(tcase, test_life_compressed_message_is_refused);
     tcase_add_test(tcase, test_life_steady_state_allocates_nothing);
     tcase_add_test(tcase, test_life_cancelled_call_is_cancelled_in_core);
+    tcase_add_test(tcase, test_life_cancel_of_a_watched_call);
     tcase_add_test(tcase, test_life_deadline_reaches_core);
     tcase_add_test(tcase, test_life_close_at_the_deadline_is_no_cancel);
     tcase_add_test(tcase, test_life_timeout_parameter_reaches_core);
