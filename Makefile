@@ -143,19 +143,23 @@ SERVER_MAIN = server/main.c
 
 # Without loadgen/main.c, which is LOADGEN_MAIN.
 LOADGEN_SRCS = \
+  loadgen/address.c \
   loadgen/ask.c \
   loadgen/call.c \
+  loadgen/channel.c \
   loadgen/client.c \
   loadgen/closed.c \
   loadgen/envelope.c \
   loadgen/file.c \
+  loadgen/grpc_wire.c \
+  loadgen/http2.c \
+  loadgen/http2_session.c \
   loadgen/lengths.c \
   loadgen/metadata.c \
   loadgen/model.c \
   loadgen/number.c \
   loadgen/open.c \
   loadgen/options.c \
-  loadgen/pacer.c \
   loadgen/payload.c \
   loadgen/plan.c \
   loadgen/plot.c \
@@ -163,6 +167,7 @@ LOADGEN_SRCS = \
   loadgen/progress.c \
   loadgen/report.c \
   loadgen/result.c \
+  loadgen/rpc.c \
   loadgen/run.c \
   loadgen/sweep.c \
   loadgen/timers.c \
@@ -194,6 +199,8 @@ PROTO_SRCS = \
 # Linked into every suite.
 TEST_UTIL_SRCS = \
   tests/loadgen/echo_server.c \
+  tests/loadgen/raw_fixture.c \
+  tests/loadgen/raw_server.c \
   tests/util.c \
   tests/grpc_client.c \
   tests/http_client.c \
@@ -302,6 +309,10 @@ SERVER_SUITES = \
 
 LOADGEN_SUITES = \
   tests/loadgen/test_ask.c \
+  tests/loadgen/test_channel.c \
+  tests/loadgen/test_client.c \
+  tests/loadgen/test_grpc_wire.c \
+  tests/loadgen/test_hostile.c \
   tests/loadgen/test_lengths.c \
   tests/loadgen/test_load.c \
   tests/loadgen/test_options.c \
@@ -377,9 +388,9 @@ TSAN_EXCLUDED = \
 # ---- Third-party libraries (pkg-config names) -----------------------------------------------
 
 SERVER_PACKAGES  = libuv grpc gpr libprotobuf-c libmicrohttpd jansson yaml-0.1 openblas libxxhash hwloc
-LOADGEN_PACKAGES = libuv grpc gpr libprotobuf-c libxxhash
+LOADGEN_PACKAGES = libnghttp2 libprotobuf-c libxxhash
 BENCH_PACKAGES   = libuv libprotobuf-c jansson yaml-0.1 openblas libxxhash hwloc
-TEST_PACKAGES    = $(SERVER_PACKAGES) check
+TEST_PACKAGES    = $(SERVER_PACKAGES) libnghttp2 check
 
 # Each asks pkg-config at its first use in a recipe and remembers the answer.
 PKG_CFLAGS   = $(eval PKG_CFLAGS := $$(patsubst -I%,-isystem %,$$(shell pkg-config --cflags $(TEST_PACKAGES))))$(PKG_CFLAGS)

@@ -6,8 +6,6 @@
 #include "loadgen/file.h"
 #include "loadgen/payload.h"
 
-#include <grpc/slice.h>
-#include <grpc/slice_buffer.h>
 #include <proto/inference.pb-c.h>
 
 #include <math.h>
@@ -112,20 +110,17 @@ static enum base_status infer(struct lg_client *client, const struct lg_model *m
 {
     struct lg_payload *payload = NULL;
     BASE_TRY(lg_payload_create_text(model, text, strlen(text), &payload, error));
-    grpc_slice_buffer slices;
-    grpc_slice_buffer_init(&slices);
-    lg_payload_fill(payload, 0, &slices);
     struct base_buf request;
     base_buf_init(&request, LG_MESSAGE_MAX);
-    for (size_t i = 0; i < slices.count; i++) {
-        base_buf_add(&request, GRPC_SLICE_START_PTR(slices.slices[i]),
-                     GRPC_SLICE_LENGTH(slices.slices[i]));
+    size_t length = (size_t)lg_payload_bytes(payload, 0);
+    uint8_t *bytes = base_buf_grow(&request, length);
+    enum base_status status = BASE_OK;
+    if (bytes == NULL) {
+        status = base_fail(error, BASE_RESOURCE_EXHAUSTED, "no memory for the text");
+    } else {
+        lg_payload_read(payload, 0, 0, length, bytes);
+        status = lg_client_call(client, "ModelInfer", &request, ASK_TIMEOUT_NS, reply, error);
     }
-    grpc_slice_buffer_destroy(&slices);
-    enum base_status status =
-        request.failed
-            ? base_fail(error, BASE_RESOURCE_EXHAUSTED, "no memory for the text")
-            : lg_client_call(client, "ModelInfer", &request, ASK_TIMEOUT_NS, reply, error);
     base_buf_release(&request);
     lg_payload_free(payload);
     return status;
@@ -175,7 +170,7 @@ enum base_status lg_ask(struct lg_client *client, const struct lg_model *model, 
                          LG_LABELS_MAX, count);
     }
     struct base_buf reply;
-    base_buf_init(&reply, LG_MESSAGE_MAX);
+    base_buf_init(&reply, LG_REPLY_MAX);
     double *probabilities = NULL;
     struct named *list = base_alloc_array(count, sizeof(list[0]));
     enum base_status status =

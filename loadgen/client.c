@@ -1,104 +1,36 @@
+/* The loop is one ppoll() a turn: it waits to the nanosecond, and the few connections of a load
+ * generator are faster handed over each time than kept registered. */
 #include "loadgen/client.h"
 
 #include "base/assert.h"
+#include "base/clock.h"
 #include "base/mem.h"
+#include "loadgen/channel.h"
 
-#include <grpc/byte_buffer.h>
-#include <grpc/byte_buffer_reader.h>
-#include <grpc/grpc_security.h>
-#include <grpc/slice.h>
-#include <grpc/support/time.h>
-
-#include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
-#define SERVICE "/inference.GRPCInferenceService/"
+/* Longest wait of a call that waits: attempts to connect have an end, too. */
+#define TICK_NS (20 * BASE_NS_PER_MS)
 
-static const char *const code_names[LG_CODE_COUNT] = {
-    "OK",
-    "CANCELLED",
-    "UNKNOWN",
-    "INVALID_ARGUMENT",
-    "DEADLINE_EXCEEDED",
-    "NOT_FOUND",
-    "ALREADY_EXISTS",
-    "PERMISSION_DENIED",
-    "RESOURCE_EXHAUSTED",
-    "FAILED_PRECONDITION",
-    "ABORTED",
-    "OUT_OF_RANGE",
-    "UNIMPLEMENTED",
-    "INTERNAL",
-    "UNAVAILABLE",
-    "DATA_LOSS",
-    "UNAUTHENTICATED",
-    "OTHER",
+struct lg_client {
+    const char *target;
+    struct lg_addresses addresses;
+    struct lg_rpc_list ended;
+    uint32_t count;
+    struct lg_channel channels[LG_CONNECTIONS_MAX];
+
+    /* Of one turn: what is polled, and whose it is. */
+    struct pollfd polls[2 * LG_CONNECTIONS_MAX];
+    struct lg_channel *poll_channels[2 * LG_CONNECTIONS_MAX];
+    struct lg_http2 *poll_connections[2 * LG_CONNECTIONS_MAX];
+    nfds_t poll_count;
+    uint8_t memory[LG_RECEIVE_BYTES];
 };
 
-const char *lg_code_name(uint32_t code)
-{
-    return code_names[code < LG_CODE_COUNT ? code : LG_CODE_COUNT - 1];
-}
-
-static enum base_status status_of(grpc_status_code code)
-{
-    switch ((uint32_t)code) {
-    case GRPC_STATUS_OK:
-        return BASE_OK;
-    case GRPC_STATUS_CANCELLED:
-        return BASE_CANCELLED;
-    case GRPC_STATUS_INVALID_ARGUMENT:
-        return BASE_INVALID_ARGUMENT;
-    case GRPC_STATUS_DEADLINE_EXCEEDED:
-        return BASE_DEADLINE_EXCEEDED;
-    case GRPC_STATUS_NOT_FOUND:
-        return BASE_NOT_FOUND;
-    case GRPC_STATUS_RESOURCE_EXHAUSTED:
-        return BASE_RESOURCE_EXHAUSTED;
-    case GRPC_STATUS_FAILED_PRECONDITION:
-        return BASE_FAILED_PRECONDITION;
-    case GRPC_STATUS_UNIMPLEMENTED:
-        return BASE_UNIMPLEMENTED;
-    case GRPC_STATUS_UNAVAILABLE:
-        return BASE_UNAVAILABLE;
-    default:
-        return BASE_INTERNAL;
-    }
-}
-
 /* ---- Life cycle ------------------------------------------------------------------------------ */
-
-static grpc_arg option(const char *key, int value)
-{
-    // gRPC's struct wants char *, and does not write to it.
-    union {
-        const char *in;
-        char *out;
-    } name = {.in = key};
-    grpc_arg arg = {.type = GRPC_ARG_INTEGER, .key = name.out, .value = {.integer = value}};
-    return arg;
-}
-
-static grpc_channel *open_channel(const char *target)
-{
-    grpc_arg args[] = {
-        option(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1), // else all channels share one connection
-        option(GRPC_ARG_ENABLE_HTTP_PROXY, 0),
-        option(GRPC_ARG_ENABLE_RETRIES, 0),
-        option(GRPC_ARG_ENABLE_CHANNELZ, 0),
-        option(GRPC_ARG_HTTP2_BDP_PROBE, 0),
-        option(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, INT_MAX),
-        option(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100),
-        option(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000), // in truth: how long an attempt may last
-        option(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000),
-    };
-    grpc_channel_args list = {.num_args = sizeof(args) / sizeof(args[0]), .args = args};
-    grpc_channel_credentials *plain = grpc_insecure_credentials_create();
-    grpc_channel *channel = grpc_channel_create(target, plain, &list);
-    grpc_channel_credentials_release(plain);
-    return channel;
-}
 
 enum base_status lg_client_create(const char *target, uint32_t connections, struct lg_client **out,
                                   struct base_error *error)
@@ -108,14 +40,10 @@ enum base_status lg_client_create(const char *target, uint32_t connections, stru
     if (client == NULL) {
         return base_fail(error, BASE_RESOURCE_EXHAUSTED, "no memory for the client");
     }
-    grpc_init();
     client->target = target;
+    client->count = connections;
     for (uint32_t i = 0; i < connections; i++) {
-        struct lg_channel *channel = &client->channels[i];
-        channel->channel = open_channel(target);
-        channel->infer =
-            grpc_channel_register_call(channel->channel, SERVICE "ModelInfer", NULL, NULL);
-        client->count++;
+        lg_channel_init(&client->channels[i], &client->addresses, target, &client->ended);
     }
     *out = client;
     return BASE_OK;
@@ -126,118 +54,173 @@ void lg_client_free(struct lg_client *client)
     if (client == NULL) {
         return;
     }
+    base_assert(client->ended.first == NULL);
     for (uint32_t i = 0; i < client->count; i++) {
-        grpc_channel_destroy(client->channels[i].channel);
+        lg_channel_release(&client->channels[i]);
     }
-    grpc_shutdown();
     base_free(client);
+}
+
+const char *lg_client_target(const struct lg_client *client)
+{
+    return client->target;
+}
+
+/* ---- Calls ----------------------------------------------------------------------------------- */
+
+void lg_client_start(struct lg_client *client, struct lg_rpc *rpc, uint64_t index, uint64_t now_ns)
+{
+    base_assert(client->addresses.count > 0);
+    lg_channel_start(&client->channels[index % client->count], rpc, now_ns);
+}
+
+void lg_client_cancel(struct lg_client *client, struct lg_rpc *rpc, enum lg_code code,
+                      const char *words, uint64_t now_ns)
+{
+    base_assert(rpc->channel >= client->channels &&
+                rpc->channel < client->channels + client->count);
+    if (rpc->state == LG_RPC_WAITING || rpc->state == LG_RPC_OPEN) {
+        lg_rpc_fail(rpc, code, "%s", words);
+        lg_channel_cancel(rpc->channel, rpc, now_ns);
+    }
+}
+
+struct lg_rpc *lg_client_take(struct lg_client *client)
+{
+    struct lg_rpc *rpc = client->ended.first;
+    if (rpc != NULL) {
+        lg_rpc_list_remove(&client->ended, rpc);
+        rpc->state = LG_RPC_FREE;
+    }
+    return rpc;
+}
+
+/* ---- The turn -------------------------------------------------------------------------------- */
+
+static void add_poll(struct lg_client *client, struct lg_channel *channel,
+                     struct lg_http2 *connection)
+{
+    if (connection != NULL) {
+        nfds_t at = client->poll_count++;
+        client->polls[at] =
+            (struct pollfd){.fd = lg_http2_fd(connection), .events = lg_http2_events(connection)};
+        client->poll_channels[at] = channel;
+        client->poll_connections[at] = connection;
+    }
+}
+
+static void wait_until(struct lg_client *client, uint64_t now_ns, uint64_t wake_ns)
+{
+    // Calls that have ended want to be taken.
+    uint64_t wait_ns = wake_ns > now_ns && client->ended.first == NULL ? wake_ns - now_ns : 0;
+    struct timespec wait = {.tv_sec = (time_t)(wait_ns / BASE_NS_PER_S),
+                            .tv_nsec = (long)(wait_ns % BASE_NS_PER_S)};
+    if (ppoll(client->polls, client->poll_count, &wait, NULL) <= 0) {
+        client->poll_count = 0; // nothing is ready, or a signal came
+    }
+}
+
+uint64_t lg_client_turn(struct lg_client *client, uint64_t now_ns, uint64_t wake_ns)
+{
+    client->poll_count = 0;
+    for (uint32_t i = 0; i < client->count; i++) {
+        struct lg_channel *channel = &client->channels[i];
+        lg_channel_flush(channel, now_ns);
+        // In this order: handling the second cannot end the first, nor the first the second.
+        add_poll(client, channel, channel->draining);
+        add_poll(client, channel, channel->current);
+    }
+    wait_until(client, now_ns, wake_ns);
+    now_ns = base_now_ns();
+    for (nfds_t i = 0; i < client->poll_count; i++) {
+        if (client->polls[i].revents != 0) {
+            lg_channel_receive(client->poll_channels[i], client->poll_connections[i],
+                               client->memory, now_ns);
+        }
+    }
+    return now_ns;
 }
 
 /* ---- One call that waits --------------------------------------------------------------------- */
 
 struct waiting_call {
-    grpc_call *call;
-    grpc_byte_buffer *request, *reply;
-    grpc_metadata_array initial, trailing;
-    grpc_status_code code;
-    grpc_slice details;
+    struct lg_rpc rpc; /* first */
+    const struct base_buf *request;
 };
 
-static void exchange(struct waiting_call *w, grpc_completion_queue *queue)
+static void read_request(const struct lg_rpc *rpc, uint64_t offset, size_t length, uint8_t *out)
 {
-    grpc_op ops[6];
-    memset(ops, 0, sizeof(ops));
-    ops[0].op = GRPC_OP_SEND_INITIAL_METADATA;
-    ops[1].op = GRPC_OP_SEND_MESSAGE;
-    ops[1].data.send_message.send_message = w->request;
-    ops[2].op = GRPC_OP_SEND_CLOSE_FROM_CLIENT;
-    ops[3].op = GRPC_OP_RECV_INITIAL_METADATA;
-    ops[3].data.recv_initial_metadata.recv_initial_metadata = &w->initial;
-    ops[4].op = GRPC_OP_RECV_MESSAGE;
-    ops[4].data.recv_message.recv_message = &w->reply;
-    ops[5].op = GRPC_OP_RECV_STATUS_ON_CLIENT;
-    ops[5].data.recv_status_on_client.trailing_metadata = &w->trailing;
-    ops[5].data.recv_status_on_client.status = &w->code;
-    ops[5].data.recv_status_on_client.status_details = &w->details;
-    grpc_call_error started = grpc_call_start_batch(w->call, ops, 6, w, NULL);
-    base_assert(started == GRPC_CALL_OK);
-    // The call's own deadline ends the wait.
-    grpc_event event =
-        grpc_completion_queue_pluck(queue, w, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
-    base_assert(event.type == GRPC_OP_COMPLETE);
+    const struct waiting_call *w = (const struct waiting_call *)rpc;
+    memcpy(out, w->request->data + offset, length);
 }
 
-static void append_message(grpc_byte_buffer *message, struct base_buf *out)
+static enum base_status status_of(uint32_t code)
 {
-    grpc_byte_buffer_reader reader;
-    if (grpc_byte_buffer_reader_init(&reader, message) == 0) {
-        return;
+    switch (code) {
+    case LG_CODE_OK:
+        return BASE_OK;
+    case LG_CODE_CANCELLED:
+        return BASE_CANCELLED;
+    case LG_CODE_INVALID_ARGUMENT:
+        return BASE_INVALID_ARGUMENT;
+    case LG_CODE_DEADLINE_EXCEEDED:
+        return BASE_DEADLINE_EXCEEDED;
+    case LG_CODE_NOT_FOUND:
+        return BASE_NOT_FOUND;
+    case LG_CODE_RESOURCE_EXHAUSTED:
+        return BASE_RESOURCE_EXHAUSTED;
+    case LG_CODE_FAILED_PRECONDITION:
+        return BASE_FAILED_PRECONDITION;
+    case LG_CODE_UNIMPLEMENTED:
+        return BASE_UNIMPLEMENTED;
+    case LG_CODE_UNAVAILABLE:
+        return BASE_UNAVAILABLE;
+    default:
+        return BASE_INTERNAL;
     }
-    grpc_slice slice;
-    while (grpc_byte_buffer_reader_next(&reader, &slice) != 0) {
-        base_buf_add(out, GRPC_SLICE_START_PTR(slice), GRPC_SLICE_LENGTH(slice));
-        grpc_slice_unref(slice);
-    }
-    grpc_byte_buffer_reader_destroy(&reader);
 }
 
-static enum base_status judge(const struct lg_client *client, const char *method,
-                              const struct waiting_call *w, const struct base_buf *reply,
-                              struct base_error *error)
+static void wait_for(struct lg_client *client, struct lg_rpc *rpc, uint64_t deadline_ns)
 {
-    if (w->code != GRPC_STATUS_OK) {
-        size_t length = GRPC_SLICE_LENGTH(w->details);
-        return base_fail(error, status_of(w->code), "%s %s: %s: %.*s", client->target, method,
-                         lg_code_name(lg_code_slot((int)w->code)), length > 256 ? 256 : (int)length,
-                         (const char *)GRPC_SLICE_START_PTR(w->details));
+    // First what has happened to the connection since the last call.
+    uint64_t now_ns = base_now_ns();
+    now_ns = lg_client_turn(client, now_ns, now_ns);
+    lg_client_start(client, rpc, 0, now_ns);
+    for (;;) {
+        const struct lg_rpc *taken = lg_client_take(client);
+        base_assert(taken == NULL || taken == rpc); // no run is under way
+        if (taken != NULL) {
+            return;
+        }
+        if (now_ns >= deadline_ns) {
+            lg_client_cancel(client, rpc, LG_CODE_DEADLINE_EXCEEDED, "no answer in time", now_ns);
+            continue;
+        }
+        uint64_t tick_ns = now_ns + TICK_NS;
+        now_ns = lg_client_turn(client, now_ns, deadline_ns < tick_ns ? deadline_ns : tick_ns);
     }
-    if (w->reply == NULL || reply->failed) {
-        return base_fail(error, BASE_INTERNAL, "%s %s: no message in the answer", client->target,
-                         method);
-    }
-    return BASE_OK;
-}
-
-static void release(struct waiting_call *w)
-{
-    grpc_call_unref(w->call);
-    grpc_slice_unref(w->details);
-    grpc_byte_buffer_destroy(w->request);
-    if (w->reply != NULL) {
-        grpc_byte_buffer_destroy(w->reply);
-    }
-    grpc_metadata_array_destroy(&w->initial);
-    grpc_metadata_array_destroy(&w->trailing);
 }
 
 enum base_status lg_client_call(struct lg_client *client, const char *method,
                                 const struct base_buf *request, uint64_t timeout_ns,
                                 struct base_buf *reply, struct base_error *error)
 {
-    char path[128];
-    int length = snprintf(path, sizeof(path), "%s%s", SERVICE, method);
-    base_assert(length > 0 && (size_t)length < sizeof(path));
-
-    struct waiting_call w = {.details = grpc_empty_slice()};
-    grpc_metadata_array_init(&w.initial);
-    grpc_metadata_array_init(&w.trailing);
-    grpc_slice bytes = grpc_slice_from_copied_buffer(request->data, request->length);
-    w.request = grpc_raw_byte_buffer_create(&bytes, 1);
-    grpc_slice_unref(bytes);
-    grpc_completion_queue *queue = grpc_completion_queue_create_for_pluck(NULL);
-    grpc_slice name = grpc_slice_from_copied_string(path);
-    uint64_t deadline_ns = base_deadline_after(base_now_ns(), timeout_ns);
-    w.call = grpc_channel_create_call(client->channels[0].channel, NULL, GRPC_PROPAGATE_DEFAULTS,
-                                      queue, name, NULL, lg_timespec(deadline_ns), NULL);
-    grpc_slice_unref(name);
-
-    exchange(&w, queue);
-    if (w.code == GRPC_STATUS_OK && w.reply != NULL) {
-        append_message(w.reply, reply);
+    if (client->addresses.count == 0) {
+        BASE_TRY(lg_addresses_find(client->target, &client->addresses, error));
     }
-    enum base_status status = judge(client, method, &w, reply, error);
-    release(&w);
-    grpc_completion_queue_shutdown(queue);
-    grpc_completion_queue_destroy(queue);
-    return status;
+    char path[128];
+    int length = snprintf(path, sizeof(path), "%s%s", LG_SERVICE, method);
+    base_assert(length > 0 && (size_t)length < sizeof(path));
+    struct waiting_call w = {.rpc = {.path = path,
+                                     .read = read_request,
+                                     .message_bytes = request->length,
+                                     .timeout_ns = timeout_ns,
+                                     .reply = reply},
+                             .request = request};
+    wait_for(client, &w.rpc, base_deadline_after(base_now_ns(), timeout_ns));
+    if (w.rpc.code != LG_CODE_OK) {
+        return base_fail(error, status_of(w.rpc.code), "%s %s: %s: %s", client->target, method,
+                         lg_code_name(lg_code_slot(w.rpc.code)), w.rpc.words);
+    }
+    return BASE_OK;
 }

@@ -1,66 +1,67 @@
-/* Connections to one server, and plain calls that wait for their answer.
+/* Connections to one server: calls that are started and taken when they have ended, for a run, and
+ * plain calls that wait for their answer.
  *
- * The channels are set up for load: no retries (a retry would hide an error), no proxy from the
- * environment, one TCP connection each, and none of gRPC's own tracing, which costs a seventh of
- * the client's CPU. grpc_init() is called by lg_client_create(). */
+ * gRPC over HTTP/2 in clear text (no TLS). No retries (a retry would hide an error), no proxy from
+ * the environment, one TCP connection a channel.
+ *
+ * Threads: a client belongs to one thread at a time; starting or joining a thread hands it over. */
 #ifndef LOADGEN_CLIENT_H
 #define LOADGEN_CLIENT_H
 
 #include "base/buf.h"
-#include "base/clock.h"
 #include "base/status.h"
-
-#include <grpc/grpc.h>
+#include "loadgen/rpc.h"
 
 #include <stdint.h>
 
 #define LG_CONNECTIONS_MAX 256u
 
-struct lg_channel {
-    grpc_channel *channel;
-    void *infer; /* registered handle of ModelInfer */
-};
+/* The paths of methods begin with it. */
+#define LG_SERVICE "/inference.GRPCInferenceService/"
 
-/* Read by the run; written only at create. */
-struct lg_client {
-    const char *target;
-    uint32_t count;
-    struct lg_channel channels[LG_CONNECTIONS_MAX];
-};
+/* Largest answer that is kept, in bytes. A run counts answers of any size. */
+#define LG_REPLY_MAX (64u << 20)
+
+struct lg_client;
 
 /* Connects lazily: a wrong address shows at the first call. target must outlive the client. On
  * BASE_OK end *out with lg_client_free(). */
 enum base_status lg_client_create(const char *target, uint32_t connections, struct lg_client **out,
                                   struct base_error *error) __attribute__((warn_unused_result));
+
+/* Every call that was started has been taken. */
 void lg_client_free(struct lg_client *client); /* NULL is allowed */
 
+const char *lg_client_target(const struct lg_client *client);
+
+/* ---- Calls that wait ------------------------------------------------------------------------- */
+
 /* Calls /inference.GRPCInferenceService/METHOD on the first connection and blocks until the answer
- * or timeout_ns. The answer's bytes are appended to *reply. A failed call returns the status that
- * fits its gRPC code, with the server's words in *error. */
+ * or timeout_ns. The answer's bytes are appended to *reply, up to its limit. A failed call returns
+ * the status that fits its gRPC code, with the server's words in *error. The first call looks the
+ * target's name up, and a later one does when that has failed. */
 enum base_status lg_client_call(struct lg_client *client, const char *method,
                                 const struct base_buf *request, uint64_t timeout_ns,
                                 struct base_buf *reply, struct base_error *error)
     __attribute__((warn_unused_result));
 
-/* A gRPC code as the enum's name ("UNAVAILABLE"), "CODE_n" for one that gRPC does not name. */
-const char *lg_code_name(uint32_t code);
+/* ---- Calls of a run: after one that waited has had its answer ---------------------------------
+ */
 
-/* Codes 0..16 have names; the last slot counts all others. */
-#define LG_CODE_COUNT 18u
+/* Starts a call on connection index % connections; it is written in the next turn. Ends it at once
+ * while the server cannot be reached. */
+void lg_client_start(struct lg_client *client, struct lg_rpc *rpc, uint64_t index, uint64_t now_ns);
 
-/* The slot of a code: itself, or the last. */
-static inline uint32_t lg_code_slot(int code)
-{
-    return code >= 0 && code < (int)LG_CODE_COUNT - 1 ? (uint32_t)code : LG_CODE_COUNT - 1;
-}
+/* Ends a call with code and words, and tells the server. Nothing happens when it has ended. */
+void lg_client_cancel(struct lg_client *client, struct lg_rpc *rpc, enum lg_code code,
+                      const char *words, uint64_t now_ns);
 
-/* A monotonic time as gRPC wants it; BASE_NEVER becomes "never". */
-static inline gpr_timespec lg_timespec(uint64_t time_ns)
-{
-    gpr_timespec time = {.tv_sec = (int64_t)(time_ns / BASE_NS_PER_S),
-                         .tv_nsec = (int32_t)(time_ns % BASE_NS_PER_S),
-                         .clock_type = GPR_CLOCK_MONOTONIC};
-    return time_ns == BASE_NEVER ? gpr_inf_future(GPR_CLOCK_MONOTONIC) : time;
-}
+/* One turn of the loop: writes what was started, one write a connection; waits until something
+ * comes, or wake_ns, to the nanosecond; reads once from each connection that has something. now_ns
+ * is the time of its begin; returns the time after the wait, which ended calls get too. */
+uint64_t lg_client_turn(struct lg_client *client, uint64_t now_ns, uint64_t wake_ns);
+
+/* The next call that has ended, in the order of the ends, and the owner's again; NULL = none. */
+struct lg_rpc *lg_client_take(struct lg_client *client);
 
 #endif

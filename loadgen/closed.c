@@ -22,39 +22,34 @@ static void watch_end(struct lg_engine *engine, uint64_t now_ns)
     }
 }
 
-void lg_closed_begin(struct lg_engine *engine)
+void lg_closed_begin(struct lg_engine *engine, uint64_t now_ns)
 {
+    lg_window_watch(engine, now_ns);
     while (engine->free_count > 0) {
-        uint64_t now_ns = base_now_ns();
-        lg_window_watch(engine, now_ns);
         send_next(engine, engine->free_calls[--engine->free_count], now_ns);
     }
 }
 
-void lg_closed_again(struct lg_engine *engine, struct lg_call *call, grpc_status_code code,
-                     uint64_t now_ns)
+void lg_closed_again(struct lg_engine *engine, struct lg_call *call, uint64_t now_ns)
 {
     watch_end(engine, now_ns);
     if (engine->sending_done) {
         return;
     }
-    if (code != GRPC_STATUS_UNAVAILABLE ||
-        !lg_timers_add(&engine->resends, now_ns + RESEND_NS, call)) {
+    const struct lg_timer resend = {.when_ns = now_ns + RESEND_NS, .what = call};
+    if (call->rpc.code != LG_CODE_UNAVAILABLE || !lg_timers_add(&engine->resends, resend)) {
         send_next(engine, call, now_ns);
     }
 }
 
-void lg_closed_tick(struct lg_engine *engine, uint64_t now_ns)
+uint64_t lg_closed_tick(struct lg_engine *engine, uint64_t now_ns)
 {
-    lg_cancels_fire(engine, now_ns);
     watch_end(engine, now_ns);
-    for (;;) {
-        struct lg_call *call = lg_timers_pop(&engine->resends, now_ns);
-        if (call == NULL) {
-            return;
-        }
+    struct lg_timer resend;
+    while (lg_timers_pop(&engine->resends, now_ns, &resend)) {
         if (!engine->sending_done) {
-            send_next(engine, call, now_ns);
+            send_next(engine, resend.what, now_ns);
         }
     }
+    return lg_timers_next(&engine->resends);
 }

@@ -1,51 +1,47 @@
-/* Private to the files of a run: run.c, worker.c, open.c, closed.c, call.c, pacer.c.
+/* Private to the files of a run: run.c, worker.c, open.c, closed.c, call.c.
  *
- * Threads. The worker takes the completions, measures, and sends what is due whenever it is awake.
- * gRPC waits in whole milliseconds, so in an open loop a pacer thread sleeps until the next planned
- * send, to the microsecond, and sends when the worker is not at work. One lock says who is: the
- * worker lets go of it only while it waits for a completion, and the pacer only tries it. (Two
- * threads that both send and receive all the time contend inside gRPC, which then hands work to a
- * thread of its own.) */
+ * Threads. The worker does everything: it sends what is due, waits for answers or for the next
+ * thing to do, whichever comes first, reads, measures. The thread that called lg_run() only looks
+ * at the atomics. A turn of the worker's loop is: write what was started, wait, read, account what
+ * has ended, start what is due. */
 #ifndef LOADGEN_ENGINE_H
 #define LOADGEN_ENGINE_H
 
-#include "base/mem.h"
+#include "base/clock.h"
 #include "base/random.h"
 #include "loadgen/run.h"
 #include "loadgen/timers.h"
 
-#include <grpc/grpc.h>
-
-#include <pthread.h>
 #include <stdatomic.h>
 
-/* Longest sleep of any thread here: how soon it notices that the run is ending. */
+/* Longest sleep of the worker: how soon it notices that the run is ending. */
 #define LG_TICK_NS (20 * BASE_NS_PER_MS)
 
+/* One request. Free while rpc.state is LG_RPC_FREE. */
 struct lg_call {
-    grpc_call *call; /* NULL while free */
-    uint64_t index;  /* of the request */
+    struct lg_rpc rpc; /* first: an ended one is its call */
+    const struct lg_payload *payload;
+    uint64_t index; /* of the request */
     uint64_t planned_ns, sent_ns;
+    uint64_t deadline_ns;           /* BASE_NEVER = none */
+    struct lg_call *sooner, *later; /* in the list of deadlines */
     bool measured;
     bool we_cancel;
-    grpc_status_code code;
-    grpc_byte_buffer *message; /* reused */
-    grpc_byte_buffer *reply;
-    grpc_metadata_array initial, trailing; /* reused */
-    grpc_slice details;
 };
 
-/* Belongs to the holder of the lock, except the atomics. */
+/* The worker's, except the atomics. */
 struct lg_engine {
     const struct lg_run_spec *spec;
     struct lg_result *result;
-    grpc_completion_queue *queue;
     struct lg_call *calls;       /* [call_count] */
     struct lg_call **free_calls; /* [free_count], a stack */
     uint32_t call_count, free_count;
     struct base_random random;
-    struct lg_timers cancels; /* of grpc_call, each with a reference */
+    struct lg_timers cancels; /* of lg_call, with the request's index */
     struct lg_timers resends; /* of lg_call; closed loop, after UNAVAILABLE */
+    /* Calls with a deadline: each is as long after its planned send, and these only grow, so the
+     * list is in their order. */
+    struct lg_call *soonest, *latest;
 
     /* Times are absolute; BASE_NEVER: not by time. */
     uint64_t start_ns;
@@ -61,10 +57,7 @@ struct lg_engine {
     uint64_t measured_started, measured_ended;
     size_t plan_at;    /* open loop: next request of the plan */
     bool sending_done; /* nothing more will be started */
-    bool expired;      /* the drain time is over: all calls are being cancelled */
-
-    pthread_mutex_t lock;
-    _Atomic uint64_t pacer_wake_ns; /* open loop: next send or cancel; set by the lock's holder */
+    bool expired;      /* the drain time is over: all calls have been cancelled */
 
     /* Anyone's. */
     _Atomic uint64_t finished;  /* = ended, for the progress bar */
@@ -78,34 +71,35 @@ struct lg_engine {
 void lg_call_start(struct lg_engine *engine, struct lg_call *call, uint64_t index,
                    uint64_t planned_ns, uint64_t now_ns);
 
-/* Accounts a completed call and frees it (call->call becomes NULL). Returns its code. */
-grpc_status_code lg_call_finish(struct lg_engine *engine, struct lg_call *call, uint64_t now_ns);
+/* Accounts a call that has ended. */
+void lg_call_finish(struct lg_engine *engine, struct lg_call *call);
 
-/* Cancels the calls whose time has come. */
-void lg_cancels_fire(struct lg_engine *engine, uint64_t now_ns);
+/* Cancels the calls whose time has come, by --cancel-fraction or by their deadline. */
+void lg_calls_expire(struct lg_engine *engine, uint64_t now_ns);
+
+/* When lg_calls_expire() has something to do next. */
+uint64_t lg_calls_next_ns(const struct lg_engine *engine);
 
 /* ---- open.c ---------------------------------------------------------------------------------- */
 
-/* Cancels, and a few of the sends, that are due; sets sending_done behind the last, and
- * pacer_wake_ns. true when more sends are due and can be made. */
-bool lg_open_tick(struct lg_engine *engine, uint64_t now_ns);
+/* Sends that are due, not too many; sets sending_done behind the last. Returns when to call it
+ * again: now_ns or earlier when more are due and can be sent. */
+uint64_t lg_open_tick(struct lg_engine *engine, uint64_t now_ns);
 
 /* ---- closed.c -------------------------------------------------------------------------------- */
 
 /* Starts the first calls. */
-void lg_closed_begin(struct lg_engine *engine);
+void lg_closed_begin(struct lg_engine *engine, uint64_t now_ns);
 
 /* Puts a finished call to work again. */
-void lg_closed_again(struct lg_engine *engine, struct lg_call *call, grpc_status_code code,
-                     uint64_t now_ns);
+void lg_closed_again(struct lg_engine *engine, struct lg_call *call, uint64_t now_ns);
 
-/* Cancels and resends that are due; sets sending_done when the run is over. */
-void lg_closed_tick(struct lg_engine *engine, uint64_t now_ns);
+/* Resends that are due; sets sending_done when the run is over. Returns when to call it again. */
+uint64_t lg_closed_tick(struct lg_engine *engine, uint64_t now_ns);
 
-/* ---- worker.c, pacer.c: thread bodies; arg is the engine ------------------------------------- */
+/* ---- worker.c -------------------------------------------------------------------------------- */
 
-void *lg_worker_main(void *arg);
-void *lg_pacer_main(void *arg);
+void *lg_worker_main(void *arg); /* thread body; arg is the engine */
 
 /* Opens and closes the window. */
 void lg_window_watch(struct lg_engine *engine, uint64_t now_ns);

@@ -18,7 +18,7 @@ static enum base_status call(struct lg_client *client, const char *method,
                              const ProtobufCMessage *message, uint64_t timeout_ns,
                              struct base_buf *reply, struct base_error *error)
 {
-    base_buf_init(reply, 64u << 20);
+    base_buf_init(reply, LG_REPLY_MAX);
     struct base_buf request;
     base_buf_init(&request, 1u << 20);
     size_t length = protobuf_c_message_get_packed_size(message);
@@ -62,7 +62,8 @@ static enum base_status ask_server_ready(struct lg_client *client, struct base_e
         if (answer == NULL) {
             status = undecodable("ServerReady", error);
         } else if (!answer->ready) {
-            status = base_fail(error, BASE_UNAVAILABLE, "%s is not ready", client->target);
+            status =
+                base_fail(error, BASE_UNAVAILABLE, "%s is not ready", lg_client_target(client));
         }
         inference__server_ready_response__free_unpacked(answer, NULL);
     }

@@ -4,8 +4,8 @@
 
 #include "base/assert.h"
 
-/* Between two looks at the completions, whose times are taken when they are looked at. */
-#define SENDS_IN_A_ROW 4u
+/* Of one turn, so that answers are looked at although the sending has fallen behind. */
+#define SENDS_IN_A_ROW 64u
 
 /* Requests that should have left before the sending ended and did not. */
 static void count_unsent(struct lg_engine *engine, uint64_t end_ns)
@@ -37,32 +37,20 @@ static uint64_t next_ns(const struct lg_engine *engine)
     return base_deadline_after(engine->start_ns, planned_ns);
 }
 
-/* Starts what is due, SENDS_IN_A_ROW at most. true when that left some. */
-static bool send_due(struct lg_engine *engine)
+uint64_t lg_open_tick(struct lg_engine *engine, uint64_t now_ns)
 {
-    for (uint32_t sent = 0;; sent++) {
-        uint64_t now_ns = base_now_ns();
+    base_assert(lg_is_open_loop(engine));
+    for (uint32_t sent = 0; !engine->sending_done && !watch_end(engine, now_ns); sent++) {
         uint64_t planned_ns = next_ns(engine);
-        if (watch_end(engine, now_ns) || planned_ns > now_ns || engine->free_count == 0) {
-            return false;
+        if (planned_ns > now_ns || sent == SENDS_IN_A_ROW) {
+            return planned_ns;
         }
-        if (sent == SENDS_IN_A_ROW) {
-            return true;
+        if (engine->free_count == 0) {
+            return BASE_NEVER; // an end comes first
         }
         struct lg_call *call = engine->free_calls[--engine->free_count];
         lg_call_start(engine, call, engine->plan_at++, planned_ns, now_ns);
+        now_ns = base_now_ns();
     }
-}
-
-bool lg_open_tick(struct lg_engine *engine, uint64_t now_ns)
-{
-    base_assert(lg_is_open_loop(engine));
-    lg_cancels_fire(engine, now_ns);
-    bool more = !engine->sending_done && send_due(engine);
-    uint64_t wake_ns = lg_timers_next(&engine->cancels);
-    if (!engine->sending_done) {
-        wake_ns = lg_earlier(wake_ns, next_ns(engine));
-    }
-    atomic_store_explicit(&engine->pacer_wake_ns, wake_ns, memory_order_relaxed);
-    return more;
+    return BASE_NEVER;
 }

@@ -1,6 +1,6 @@
 /* Data: `sequence` gives each request its length, and in text mode its place in the ids;
  * `by_length` finds the envelope of a length. Everything is built at create, on one thread, and
- * only read after that. Cost of a send: two slices an input. */
+ * only read after that. Cost of a send: two copies an input. */
 #include "loadgen/payload.h"
 
 #include "base/arena.h"
@@ -11,8 +11,6 @@
 #include "loadgen/envelope.h"
 #include "loadgen/file.h"
 #include "loadgen/values.h"
-
-#include <grpc/slice.h>
 
 #include <string.h>
 
@@ -263,18 +261,40 @@ static const struct lg_envelope *envelope_of(const struct lg_payload *payload, u
     return payload->by_length[payload->lengths.values[index % payload->lengths.count]];
 }
 
-void lg_payload_fill(const struct lg_payload *payload, uint64_t index, grpc_slice_buffer *out)
+/* A reader's way through the parts of a message. */
+struct cursor {
+    uint64_t skip; /* bytes of the message before the first wanted one */
+    size_t left;   /* wanted bytes */
+    uint8_t *out;
+};
+
+static void copy_part(struct cursor *cursor, const uint8_t *part, uint64_t part_bytes)
+{
+    if (cursor->skip >= part_bytes) {
+        cursor->skip -= part_bytes;
+        return;
+    }
+    uint64_t there = part_bytes - cursor->skip;
+    size_t count = there < cursor->left ? (size_t)there : cursor->left;
+    memcpy(cursor->out, part + cursor->skip, count);
+    cursor->skip = 0;
+    cursor->out += count;
+    cursor->left -= count;
+}
+
+void lg_payload_read(const struct lg_payload *payload, uint64_t index, uint64_t offset,
+                     size_t length, uint8_t *out) // NOLINT(readability-non-const-parameter): filled
 {
     const struct lg_envelope *envelope = envelope_of(payload, index);
-    base_debug_assert(envelope != NULL);
-    for (uint32_t i = 0; i < payload->input_count; i++) {
+    base_assert(envelope != NULL && offset + length <= envelope->message_bytes);
+    struct cursor cursor = {.skip = offset, .left = length, .out = out};
+    for (uint32_t i = 0; cursor.left > 0; i++) {
         const struct lg_envelope_part *part = &envelope->parts[i];
-        uint64_t offset = payload->text_offsets == NULL
-                              ? window_offset(index, i)
-                              : payload->text_offsets[index % payload->lengths.count];
-        grpc_slice_buffer_add(out, grpc_slice_from_static_buffer(part->head, part->head_bytes));
-        grpc_slice_buffer_add(out, grpc_slice_from_static_buffer(payload->blocks[i] + offset,
-                                                                 (size_t)part->data_bytes));
+        uint64_t start = payload->text_offsets == NULL
+                             ? window_offset(index, i)
+                             : payload->text_offsets[index % payload->lengths.count];
+        copy_part(&cursor, part->head, part->head_bytes);
+        copy_part(&cursor, payload->blocks[i] + start, part->data_bytes);
     }
 }
 

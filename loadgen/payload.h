@@ -1,4 +1,5 @@
-/* The messages of a run, prepared before it: sending one touches no allocator and copies no data.
+/* The messages of a run, prepared before it: sending one touches no allocator and copies its bytes
+ * once, to where they are sent from.
  *
  * A ModelInferRequest is the packed envelope (model, shapes; one for each distinct length) followed
  * by raw_input_contents, which are windows into one block of values an input. Which window a
@@ -10,8 +11,7 @@
 #include "loadgen/lengths.h"
 #include "loadgen/model.h"
 
-#include <grpc/slice_buffer.h>
-
+#include <stddef.h>
 #include <stdint.h>
 
 /* Largest message, in bytes. */
@@ -40,8 +40,10 @@ enum base_status lg_payload_create_text(const struct lg_model *model, const char
 
 void lg_payload_free(struct lg_payload *payload); /* NULL is allowed */
 
-/* Appends the message of request index to *out; its bytes stay the payload's. Any thread. */
-void lg_payload_fill(const struct lg_payload *payload, uint64_t index, grpc_slice_buffer *out);
+/* Copies length bytes of the message of request index, from offset; offset + length must not be
+ * more than lg_payload_bytes(). Any thread. */
+void lg_payload_read(const struct lg_payload *payload, uint64_t index, uint64_t offset,
+                     size_t length, uint8_t *out);
 
 /* Steps of request index, and bytes of its whole message. */
 uint32_t lg_payload_length(const struct lg_payload *payload, uint64_t index);

@@ -1,5 +1,6 @@
 #include "loadgen/program.h"
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "loadgen/ask.h"
 #include "loadgen/file.h"

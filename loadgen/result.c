@@ -1,6 +1,7 @@
 #include "loadgen/result.h"
 
 #include "base/assert.h"
+#include "base/clock.h"
 #include "loadgen/plan.h"
 
 #include <string.h>
@@ -25,7 +26,7 @@ void lg_result_add(struct lg_result *result, const struct lg_outcome *outcome)
         base_hist_add(&result->service, outcome->done_ns - outcome->sent_ns);
     } else if (outcome->unfinished) {
         result->unfinished++;
-    } else if (outcome->we_cancelled && outcome->code == GRPC_STATUS_CANCELLED) {
+    } else if (outcome->we_cancelled && outcome->code == LG_CODE_CANCELLED) {
         result->cancelled++;
     } else {
         result->errors[slot]++;

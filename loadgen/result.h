@@ -8,7 +8,7 @@
 #define LOADGEN_RESULT_H
 
 #include "base/hist.h"
-#include "loadgen/client.h"
+#include "loadgen/grpc_wire.h"
 #include "loadgen/options.h"
 
 #include <stdbool.h>
@@ -53,7 +53,7 @@ struct lg_result {
 
 /* How one request of the window ended. */
 struct lg_outcome {
-    int code; /* gRPC */
+    uint32_t code; /* gRPC */
     bool we_cancelled;
     bool unfinished;                       /* cancelled by the end of the drain time */
     uint64_t planned_ns, sent_ns, done_ns; /* planned <= sent <= done */

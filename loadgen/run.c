@@ -1,22 +1,19 @@
-/* Sets a run up, lets its threads work, and takes it down. The calling thread only watches: it
+/* Sets a run up, lets its worker work, and takes it down. The calling thread only watches: it
  * passes the stop signal on and draws the progress. */
 #include "loadgen/run.h"
 
 #include "base/assert.h"
+#include "base/mem.h"
 #include "loadgen/engine.h"
 #include "loadgen/progress.h"
-
-#include <grpc/byte_buffer.h>
-#include <grpc/slice.h>
 
 #include <pthread.h>
 #include <string.h>
 #include <time.h>
 
-#define WATCH_NS    (5 * BASE_NS_PER_MS)
-#define PROGRESS_NS (200 * BASE_NS_PER_MS)
-#define START_LEAD_NS                                                                              \
-    (5 * BASE_NS_PER_MS) /* open loop: both threads are up before the first send */
+#define WATCH_NS      (5 * BASE_NS_PER_MS)
+#define PROGRESS_NS   (200 * BASE_NS_PER_MS)
+#define START_LEAD_NS (5 * BASE_NS_PER_MS) /* open loop: the worker is up before the first send */
 
 static enum base_status make_calls(struct lg_engine *engine, struct base_error *error)
 {
@@ -27,12 +24,7 @@ static enum base_status make_calls(struct lg_engine *engine, struct base_error *
         return base_fail(error, BASE_RESOURCE_EXHAUSTED, "no memory for %u calls", count);
     }
     for (uint32_t i = 0; i < count; i++) {
-        struct lg_call *call = &engine->calls[i];
-        call->message = grpc_raw_byte_buffer_create(NULL, 0);
-        call->details = grpc_empty_slice();
-        grpc_metadata_array_init(&call->initial);
-        grpc_metadata_array_init(&call->trailing);
-        engine->free_calls[engine->free_count++] = call;
+        engine->free_calls[engine->free_count++] = &engine->calls[i];
     }
     return BASE_OK;
 }
@@ -62,8 +54,6 @@ static enum base_status set_up(const struct lg_run_spec *spec, struct lg_result 
 {
     engine->spec = spec;
     engine->result = result;
-    (void)pthread_mutex_init(&engine->lock, NULL); // cannot fail with default attributes
-    engine->queue = grpc_completion_queue_create_for_next(NULL);
     engine->call_count = spec->plan != NULL ? spec->in_flight_max : spec->concurrency;
     base_random_init(&engine->random, spec->seed ^ 0x63616e63656cu); // apart from the schedule's
     lg_timers_init(&engine->cancels);
@@ -76,23 +66,11 @@ static enum base_status set_up(const struct lg_run_spec *spec, struct lg_result 
 
 static void take_down(struct lg_engine *engine)
 {
-    lg_cancels_fire(engine, BASE_NEVER); // calls that ended before their time
-    grpc_completion_queue_shutdown(engine->queue);
-    while (
-        grpc_completion_queue_next(engine->queue, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL).type !=
-        GRPC_QUEUE_SHUTDOWN) {
-    }
-    grpc_completion_queue_destroy(engine->queue);
-    for (uint32_t i = 0; engine->free_calls != NULL && i < engine->call_count; i++) {
-        grpc_byte_buffer_destroy(engine->calls[i].message);
-        grpc_metadata_array_destroy(&engine->calls[i].initial);
-        grpc_metadata_array_destroy(&engine->calls[i].trailing);
-    }
+    base_assert(engine->started == engine->ended);
     base_free(engine->calls);
     base_free(engine->free_calls);
     lg_timers_release(&engine->cancels);
     lg_timers_release(&engine->resends);
-    (void)pthread_mutex_destroy(&engine->lock);
     base_free(engine);
 }
 
@@ -135,32 +113,22 @@ static void watch(struct lg_engine *engine)
     }
 }
 
-static enum base_status run_threads(struct lg_engine *engine, struct base_error *error)
+static enum base_status run_worker(struct lg_engine *engine, struct base_error *error)
 {
     pthread_t worker;
-    pthread_t pacer;
-    bool paced = lg_is_open_loop(engine);
-    if (paced && pthread_create(&pacer, NULL, lg_pacer_main, engine) != 0) {
+    if (pthread_create(&worker, NULL, lg_worker_main, engine) != 0) {
         return base_fail(error, BASE_RESOURCE_EXHAUSTED, "cannot start a thread");
     }
-    bool working = pthread_create(&worker, NULL, lg_worker_main, engine) == 0;
-    if (working) {
-        watch(engine);
-        (void)pthread_join(worker, NULL);
-    } else {
-        atomic_store_explicit(&engine->done, true, memory_order_release); // for the pacer
-    }
-    if (paced) {
-        (void)pthread_join(pacer, NULL);
-    }
-    return working ? BASE_OK : base_fail(error, BASE_RESOURCE_EXHAUSTED, "cannot start a thread");
+    watch(engine);
+    (void)pthread_join(worker, NULL);
+    return BASE_OK;
 }
 
 enum base_status lg_run(const struct lg_run_spec *spec, struct lg_result *result,
                         struct base_error *error)
 {
     base_assert(spec->plan != NULL ? spec->in_flight_max > 0 : spec->concurrency > 0);
-    struct lg_engine *engine = base_alloc_aligned(sizeof(*engine), BASE_CACHE_LINE);
+    struct lg_engine *engine = base_alloc(sizeof(*engine));
     if (engine == NULL) {
         return base_fail(error, BASE_RESOURCE_EXHAUSTED, "no memory for the run");
     }
@@ -171,7 +139,7 @@ enum base_status lg_run(const struct lg_run_spec *spec, struct lg_result *result
     result->seed = spec->seed;
     enum base_status status = set_up(spec, result, engine, error);
     if (status == BASE_OK) {
-        status = run_threads(engine, error);
+        status = run_worker(engine, error);
     }
     result->sends = engine->sends;
     result->interrupted = atomic_load_explicit(spec->stop, memory_order_relaxed);

@@ -37,8 +37,7 @@ struct lg_run_spec {
 
 /* Blocks until the run is over. *result is filled when the status is BASE_OK, whatever the server
  * did; it is large (two histograms), so not for the stack. RESOURCE_EXHAUSTED when the run cannot
- * be set up. Uses two threads in an open loop, one in a closed one, besides the calling
- * thread and gRPC's. */
+ * be set up. Uses one thread besides the calling one, which has the client meanwhile. */
 enum base_status lg_run(const struct lg_run_spec *spec, struct lg_result *result,
                         struct base_error *error) __attribute__((warn_unused_result));
 

@@ -1,5 +1,6 @@
 #include "loadgen/sweep.h"
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "loadgen/file.h"
 #include "loadgen/payload.h"

@@ -29,17 +29,17 @@ static bool make_room(struct lg_timers *timers)
     return true;
 }
 
-bool lg_timers_add(struct lg_timers *timers, uint64_t when_ns, void *what)
+bool lg_timers_add(struct lg_timers *timers, struct lg_timer timer)
 {
     if (!make_room(timers)) {
         return false;
     }
     size_t at = timers->count++;
-    while (at > 0 && timers->heap[(at - 1) / 2].when_ns > when_ns) {
+    while (at > 0 && timers->heap[(at - 1) / 2].when_ns > timer.when_ns) {
         timers->heap[at] = timers->heap[(at - 1) / 2];
         at = (at - 1) / 2;
     }
-    timers->heap[at] = (struct lg_timer){.when_ns = when_ns, .what = what};
+    timers->heap[at] = timer;
     return true;
 }
 
@@ -70,15 +70,15 @@ static void sink(struct lg_timers *timers, struct lg_timer moved)
     timers->heap[at] = moved;
 }
 
-void *lg_timers_pop(struct lg_timers *timers, uint64_t now_ns)
+bool lg_timers_pop(struct lg_timers *timers, uint64_t now_ns, struct lg_timer *out)
 {
     if (timers->count == 0 || timers->heap[0].when_ns > now_ns) {
-        return NULL;
+        return false;
     }
-    void *what = timers->heap[0].what;
+    *out = timers->heap[0];
     struct lg_timer last = timers->heap[--timers->count];
     if (timers->count > 0) {
         sink(timers, last);
     }
-    return what;
+    return true;
 }

@@ -8,7 +8,8 @@
 
 struct lg_timer {
     uint64_t when_ns;
-    void *what; /* the owner's */
+    void *what;      /* the owner's */
+    uint64_t number; /* likewise: tells uses of one thing apart */
 };
 
 struct lg_timers {
@@ -21,14 +22,13 @@ void lg_timers_init(struct lg_timers *timers);
 void lg_timers_release(struct lg_timers *timers);
 
 /* O(log count). false when out of memory; nothing is added then. */
-bool lg_timers_add(struct lg_timers *timers, uint64_t when_ns, void *what)
+bool lg_timers_add(struct lg_timers *timers, struct lg_timer timer)
     __attribute__((warn_unused_result));
 
 /* Time of the earliest, BASE_NEVER when there is none. */
 uint64_t lg_timers_next(const struct lg_timers *timers);
 
-/* Takes the earliest out and returns what it was about; NULL when there is none, or it is not due
- * at now_ns. */
-void *lg_timers_pop(struct lg_timers *timers, uint64_t now_ns);
+/* Takes the earliest out into *out; false when there is none, or it is not due at now_ns. */
+bool lg_timers_pop(struct lg_timers *timers, uint64_t now_ns, struct lg_timer *out);
 
 #endif

@@ -1,9 +1,11 @@
-/* The worker thread: takes completions, measures, sends. It also opens and closes the window, since
- * it sees the time at every completion. */
+/* The worker thread: sends, reads, measures. It also opens and closes the window, since it sees the
+ * time in every turn. */
 #include "loadgen/engine.h"
 
 #include "base/assert.h"
 #include "base/cpus.h"
+
+#include <sys/prctl.h>
 
 /* After an interrupt, or when the server is gone, nobody wants to wait long for last answers. */
 #define SHORT_DRAIN_NS BASE_NS_PER_S
@@ -40,9 +42,9 @@ static uint64_t next_boundary(const struct lg_engine *engine)
 
 /* ---- The end --------------------------------------------------------------------------------- */
 
-static void watch_server(struct lg_engine *engine, grpc_status_code code, uint64_t now_ns)
+static void watch_server(struct lg_engine *engine, uint32_t code, uint64_t now_ns)
 {
-    if (code != GRPC_STATUS_UNAVAILABLE) {
+    if (code != LG_CODE_UNAVAILABLE) {
         engine->last_alive_ns = now_ns;
     } else if (now_ns > engine->last_alive_ns &&
                now_ns - engine->last_alive_ns > engine->spec->give_up_ns && !lg_is_ending(engine)) {
@@ -51,12 +53,13 @@ static void watch_server(struct lg_engine *engine, grpc_status_code code, uint64
     }
 }
 
-static void cancel_all(struct lg_engine *engine)
+static void cancel_all(struct lg_engine *engine, uint64_t now_ns)
 {
     engine->expired = true;
     for (uint32_t i = 0; i < engine->call_count; i++) {
-        if (engine->calls[i].call != NULL) {
-            (void)grpc_call_cancel(engine->calls[i].call, NULL);
+        struct lg_rpc *rpc = &engine->calls[i].rpc;
+        if (rpc->state != LG_RPC_FREE) {
+            lg_client_cancel(engine->spec->client, rpc, LG_CODE_CANCELLED, "no answer", now_ns);
         }
     }
 }
@@ -78,62 +81,63 @@ static bool watch_end(struct lg_engine *engine, uint64_t now_ns)
         engine->drain_end_ns = base_deadline_after(now_ns, drain_ns);
     }
     if (now_ns >= engine->drain_end_ns && !engine->expired) {
-        cancel_all(engine);
+        cancel_all(engine, now_ns);
     }
     return false;
 }
 
 /* ---- The loop -------------------------------------------------------------------------------- */
 
-/* The next completion, or none when something else is due: sends, timers, the window's ends. Lets
- * go of the engine meanwhile. *now_ns becomes the time of the completion. */
-static grpc_event wait_for_event(struct lg_engine *engine, bool busy, uint64_t *now_ns)
-{
-    uint64_t wake_ns = lg_earlier(*now_ns + LG_TICK_NS, next_boundary(engine));
-    wake_ns = lg_earlier(wake_ns, lg_timers_next(&engine->cancels));
-    wake_ns = lg_earlier(wake_ns, lg_timers_next(&engine->resends));
-    wake_ns = busy ? *now_ns : wake_ns;
-    (void)pthread_mutex_unlock(&engine->lock);
-    grpc_event event = grpc_completion_queue_next(engine->queue, lg_timespec(wake_ns), NULL);
-    *now_ns = base_now_ns();
-    (void)pthread_mutex_lock(&engine->lock);
-    return event;
-}
-
 static void end_call(struct lg_engine *engine, struct lg_call *call, uint64_t now_ns)
 {
-    grpc_status_code code = lg_call_finish(engine, call, now_ns);
-    watch_server(engine, code, now_ns);
+    lg_call_finish(engine, call);
+    watch_server(engine, call->rpc.code, now_ns);
     if (lg_is_open_loop(engine)) {
         engine->free_calls[engine->free_count++] = call;
     } else {
-        lg_closed_again(engine, call, code, now_ns);
+        lg_closed_again(engine, call, now_ns);
     }
+}
+
+/* Accounts what has ended, starts what is due. Returns when to wake up next. */
+static uint64_t work(struct lg_engine *engine, uint64_t now_ns)
+{
+    lg_window_watch(engine, now_ns);
+    // Not those that end meanwhile, which would keep the worker here while the server is away.
+    for (uint64_t left = engine->started - engine->ended; left > 0; left--) {
+        struct lg_rpc *rpc = lg_client_take(engine->spec->client);
+        if (rpc == NULL) {
+            break;
+        }
+        end_call(engine, (struct lg_call *)rpc, now_ns);
+    }
+    uint64_t wake_ns =
+        lg_is_open_loop(engine) ? lg_open_tick(engine, now_ns) : lg_closed_tick(engine, now_ns);
+    lg_calls_expire(engine, now_ns);
+    wake_ns = lg_earlier(wake_ns, lg_calls_next_ns(engine));
+    wake_ns = lg_earlier(wake_ns, next_boundary(engine));
+    return lg_earlier(wake_ns, now_ns + LG_TICK_NS);
 }
 
 void *lg_worker_main(void *arg)
 {
     struct lg_engine *engine = arg;
     base_thread_name("lg-worker");
-    (void)pthread_mutex_lock(&engine->lock);
-    if (!lg_is_open_loop(engine)) {
-        lg_closed_begin(engine);
-    }
+    // The default slack of 50 us would make every send that much later.
+    (void)prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
+    // First what has happened to the connections since the last run.
     uint64_t now_ns = base_now_ns();
-    bool busy = false;
-    do {
-        grpc_event event = wait_for_event(engine, busy, &now_ns);
-        lg_window_watch(engine, now_ns);
-        if (event.type == GRPC_OP_COMPLETE) {
-            end_call(engine, event.tag, now_ns);
+    now_ns = lg_client_turn(engine->spec->client, now_ns, now_ns);
+    if (!lg_is_open_loop(engine)) {
+        lg_closed_begin(engine, now_ns);
+    }
+    for (;;) {
+        uint64_t wake_ns = work(engine, now_ns);
+        if (watch_end(engine, now_ns)) {
+            break;
         }
-        if (lg_is_open_loop(engine)) {
-            busy = lg_open_tick(engine, now_ns);
-        } else {
-            lg_closed_tick(engine, now_ns);
-        }
-    } while (!watch_end(engine, now_ns));
-    (void)pthread_mutex_unlock(&engine->lock);
+        now_ns = lg_client_turn(engine->spec->client, now_ns, wake_ns);
+    }
     atomic_store_explicit(&engine->done, true, memory_order_release);
     return NULL;
 }

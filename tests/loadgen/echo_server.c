@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "loadgen/borrow.h"
-#include "loadgen/client.h"
 
 #include <grpc/byte_buffer.h>
 #include <grpc/byte_buffer_reader.h>
@@ -362,6 +361,14 @@ static void begin_other(struct echo_call *call)
 
 /* ---- The thread ------------------------------------------------------------------------------ */
 
+static gpr_timespec timespec_of(uint64_t time_ns)
+{
+    gpr_timespec time = {.tv_sec = (int64_t)(time_ns / BASE_NS_PER_S),
+                         .tv_nsec = (int32_t)(time_ns % BASE_NS_PER_S),
+                         .clock_type = GPR_CLOCK_MONOTONIC};
+    return time;
+}
+
 static void on_request(struct echo_call *call, bool success)
 {
     if (!success) { // the server is going down
@@ -434,7 +441,7 @@ static void *serve(void *arg)
         if (server->delayed_first != NULL && server->delayed_first->due_ns < wake_ns) {
             wake_ns = server->delayed_first->due_ns;
         }
-        grpc_event event = grpc_completion_queue_next(server->queue, lg_timespec(wake_ns), NULL);
+        grpc_event event = grpc_completion_queue_next(server->queue, timespec_of(wake_ns), NULL);
         if (event.type == GRPC_QUEUE_SHUTDOWN) {
             return NULL;
         }

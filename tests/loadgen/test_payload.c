@@ -6,8 +6,6 @@
 #include "tests/util.h"
 
 #include <check.h>
-#include <grpc/grpc.h>
-#include <grpc/slice.h>
 #include <math.h>
 #include <proto/inference.pb-c.h>
 #include <stdio.h>
@@ -26,7 +24,6 @@ static const int64_t one_time_4[] = {1, -1, 4};
 
 static void begin(void)
 {
-    grpc_init();
     payload = NULL;
     util_temp_dir(folder);
 }
@@ -35,7 +32,6 @@ static void end(void)
 {
     lg_payload_free(payload);
     util_remove_tree(folder);
-    grpc_shutdown();
 }
 
 static enum base_status init_model(const struct lg_metadata_input *inputs, size_t count,
@@ -61,20 +57,24 @@ static void init_floats(void)
 
 static Inference__ModelInferRequest *decode(uint64_t index)
 {
-    grpc_slice_buffer slices;
-    grpc_slice_buffer_init(&slices);
-    lg_payload_fill(payload, index, &slices);
-    ck_assert_uint_eq(slices.length, lg_payload_bytes(payload, index));
-    struct base_buf all;
-    base_buf_init(&all, 1u << 24);
-    for (size_t i = 0; i < slices.count; i++) {
-        base_buf_add(&all, GRPC_SLICE_START_PTR(slices.slices[i]),
-                     GRPC_SLICE_LENGTH(slices.slices[i]));
+    size_t length = (size_t)lg_payload_bytes(payload, index);
+    uint8_t *bytes = base_alloc(length);
+    ck_assert_ptr_nonnull(bytes);
+    // In pieces of odd sizes, which must give the same as one piece.
+    struct base_random random = util_random(index);
+    for (size_t at = 0; at < length;) {
+        size_t piece = 1 + base_random_below(&random, (uint32_t)(length - at));
+        lg_payload_read(payload, index, at, piece, bytes + at);
+        at += piece;
     }
-    grpc_slice_buffer_destroy(&slices);
+    uint8_t *whole = base_alloc(length);
+    ck_assert_ptr_nonnull(whole);
+    lg_payload_read(payload, index, 0, length, whole);
+    ck_assert_mem_eq(bytes, whole, length);
+    base_free(whole);
     Inference__ModelInferRequest *request =
-        inference__model_infer_request__unpack(NULL, all.length, (const uint8_t *)all.data);
-    base_buf_release(&all);
+        inference__model_infer_request__unpack(NULL, length, bytes);
+    base_free(bytes);
     ck_assert_ptr_nonnull(request);
     return request;
 }

@@ -121,20 +121,23 @@ START_TEST(test_timers_come_out_in_order)
     struct lg_timers timers;
     lg_timers_init(&timers);
     ck_assert_uint_eq(lg_timers_next(&timers), BASE_NEVER);
-    ck_assert_ptr_null(lg_timers_pop(&timers, BASE_NEVER));
+    struct lg_timer timer;
+    ck_assert(!lg_timers_pop(&timers, BASE_NEVER, &timer));
     struct base_random random = util_random(1);
     static uint64_t times[1000];
     for (size_t i = 0; i < 1000; i++) {
         times[i] = 1 + base_random_below(&random, 500);
-        ck_assert(lg_timers_add(&timers, times[i], &times[i]));
+        timer = (struct lg_timer){.when_ns = times[i], .what = &times[i], .number = i};
+        ck_assert(lg_timers_add(&timers, timer));
     }
-    ck_assert_ptr_null(lg_timers_pop(&timers, lg_timers_next(&timers) - 1));
+    ck_assert(!lg_timers_pop(&timers, lg_timers_next(&timers) - 1, &timer));
     uint64_t last = 0;
     for (size_t i = 0; i < 1000; i++) {
         uint64_t next = lg_timers_next(&timers);
-        uint64_t *what = lg_timers_pop(&timers, next);
-        ck_assert_ptr_nonnull(what);
-        ck_assert_uint_eq(*what, next);
+        ck_assert(lg_timers_pop(&timers, next, &timer));
+        ck_assert_uint_eq(timer.when_ns, next);
+        ck_assert_ptr_eq(timer.what, &times[timer.number]);
+        ck_assert_uint_eq(times[timer.number], next);
         ck_assert_uint_ge(next, last);
         last = next;
     }

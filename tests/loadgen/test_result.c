@@ -1,12 +1,12 @@
 /* Accounting: which end counts as what, latency from the planned time, validity, the reports. */
 #include "loadgen/result.h"
 
+#include "base/clock.h"
 #include "loadgen/plan.h"
 #include "loadgen/report.h"
 #include "tests/util.h"
 
 #include <check.h>
-#include <grpc/status.h>
 #include <string.h>
 
 static struct lg_result result; // too large for a stack
@@ -23,7 +23,7 @@ static void end(void)
     base_buf_release(&text);
 }
 
-static void add(int code, uint64_t planned_ms, uint64_t sent_ms, uint64_t done_ms)
+static void add(uint32_t code, uint64_t planned_ms, uint64_t sent_ms, uint64_t done_ms)
 {
     struct lg_outcome outcome = {.code = code,
                                  .planned_ns = planned_ms * BASE_NS_PER_MS,
@@ -35,7 +35,7 @@ static void add(int code, uint64_t planned_ms, uint64_t sent_ms, uint64_t done_m
 
 START_TEST(test_result_latency_counts_from_the_planned_time)
 {
-    add(GRPC_STATUS_OK, 100, 150, 160);
+    add(LG_CODE_OK, 100, 150, 160);
     ck_assert_uint_eq(result.latency.max, 60 * BASE_NS_PER_MS);
     ck_assert_uint_eq(result.service.max, 10 * BASE_NS_PER_MS);
     ck_assert_uint_eq(result.bytes_sent, 10);
@@ -45,7 +45,7 @@ END_TEST
 START_TEST(test_result_percentiles_are_within_the_histograms_bound)
 {
     for (uint64_t ms = 1; ms <= 1000; ms++) {
-        add(GRPC_STATUS_OK, 0, 0, ms);
+        add(LG_CODE_OK, 0, 0, ms);
     }
     static const double quantiles[] = {0.5, 0.9, 0.95, 0.99, 0.999};
     for (size_t i = 0; i < 5; i++) {
@@ -59,23 +59,23 @@ END_TEST
 
 START_TEST(test_result_every_end_is_counted_once)
 {
-    add(GRPC_STATUS_OK, 0, 0, 1);
-    add(GRPC_STATUS_RESOURCE_EXHAUSTED, 0, 0, 1);
-    add(GRPC_STATUS_RESOURCE_EXHAUSTED, 0, 0, 1);
-    add(GRPC_STATUS_CANCELLED, 0, 0, 1); // not our doing: an error
+    add(LG_CODE_OK, 0, 0, 1);
+    add(LG_CODE_RESOURCE_EXHAUSTED, 0, 0, 1);
+    add(LG_CODE_RESOURCE_EXHAUSTED, 0, 0, 1);
+    add(LG_CODE_CANCELLED, 0, 0, 1); // not our doing: an error
     add(99, 0, 0, 1);
-    struct lg_outcome ours = {.code = GRPC_STATUS_CANCELLED, .we_cancelled = true};
+    struct lg_outcome ours = {.code = LG_CODE_CANCELLED, .we_cancelled = true};
     lg_result_add(&result, &ours);
-    struct lg_outcome late = {.code = GRPC_STATUS_OK, .we_cancelled = true};
+    struct lg_outcome late = {.code = LG_CODE_OK, .we_cancelled = true};
     lg_result_add(&result, &late); // the answer was faster than our cancel
-    struct lg_outcome unfinished = {.code = GRPC_STATUS_CANCELLED, .unfinished = true};
+    struct lg_outcome unfinished = {.code = LG_CODE_CANCELLED, .unfinished = true};
     lg_result_add(&result, &unfinished);
     ck_assert_uint_eq(result.sent, 8);
     ck_assert_uint_eq(result.ok, 2);
     ck_assert_uint_eq(result.cancelled, 1);
     ck_assert_uint_eq(result.unfinished, 1);
-    ck_assert_uint_eq(result.errors[GRPC_STATUS_RESOURCE_EXHAUSTED], 2);
-    ck_assert_uint_eq(result.errors[GRPC_STATUS_CANCELLED], 1);
+    ck_assert_uint_eq(result.errors[LG_CODE_RESOURCE_EXHAUSTED], 2);
+    ck_assert_uint_eq(result.errors[LG_CODE_CANCELLED], 1);
     ck_assert_uint_eq(result.errors[LG_CODE_COUNT - 1], 1);
     ck_assert_uint_eq(lg_result_failed(&result), 5);
     ck_assert_uint_eq(result.sent, result.ok + result.cancelled + lg_result_failed(&result));
@@ -124,10 +124,10 @@ static struct lg_options fill(void)
     result.ok_in_window = 3;
     result.cpu_ns = BASE_NS_PER_S;
     for (uint64_t i = 1; i <= 3; i++) {
-        add(GRPC_STATUS_OK, 0, 1, 1 + i);
+        add(LG_CODE_OK, 0, 1, 1 + i);
         lg_sends_add(&result.sends, 0);
     }
-    add(GRPC_STATUS_RESOURCE_EXHAUSTED, 0, 0, 1);
+    add(LG_CODE_RESOURCE_EXHAUSTED, 0, 0, 1);
     lg_sends_add(&result.sends, 0);
     memcpy(result.first_error, "no", 3);
     return options;
