@@ -36,7 +36,8 @@ struct flag {
 #define AT(field) offsetof(struct lg_options, field)
 
 static const struct flag flags[] = {
-    {"target", KIND_TEXT, AT(target), 0, 0, "HOST:PORT", "gRPC address (127.0.0.1:8001)"},
+    {"target", KIND_TEXT, AT(target), 0, 0, "HOST:PORT",
+     "gRPC address, without TLS (127.0.0.1:8001)"},
     {"model", KIND_TEXT, AT(model), 0, 0, "NAME", "model to ask (langid)"},
     {"model-version", KIND_TEXT, AT(model_version), 0, 0, "N", "its version (the server's choice)"},
     {"connections", KIND_U64, AT(connections), 1, 256, "N", "TCP connections, used in turn (1)"},

@@ -99,10 +99,8 @@ static void end_call(struct lg_engine *engine, struct lg_call *call, uint64_t no
     }
 }
 
-/* Accounts what has ended, starts what is due. Returns when to wake up next. */
-static uint64_t work(struct lg_engine *engine, uint64_t now_ns)
+static void take_ended(struct lg_engine *engine, uint64_t now_ns)
 {
-    lg_window_watch(engine, now_ns);
     // Not those that end meanwhile, which would keep the worker here while the server is away.
     for (uint64_t left = engine->started - engine->ended; left > 0; left--) {
         struct lg_rpc *rpc = lg_client_take(engine->spec->client);
@@ -111,12 +109,11 @@ static uint64_t work(struct lg_engine *engine, uint64_t now_ns)
         }
         end_call(engine, (struct lg_call *)rpc, now_ns);
     }
-    uint64_t wake_ns =
-        lg_is_open_loop(engine) ? lg_open_tick(engine, now_ns) : lg_closed_tick(engine, now_ns);
-    lg_calls_expire(engine, now_ns);
-    wake_ns = lg_earlier(wake_ns, lg_calls_next_ns(engine));
-    wake_ns = lg_earlier(wake_ns, next_boundary(engine));
-    return lg_earlier(wake_ns, now_ns + LG_TICK_NS);
+}
+
+static uint64_t send_due(struct lg_engine *engine, uint64_t now_ns)
+{
+    return lg_is_open_loop(engine) ? lg_open_tick(engine, now_ns) : lg_closed_tick(engine, now_ns);
 }
 
 void *lg_worker_main(void *arg)
@@ -132,10 +129,17 @@ void *lg_worker_main(void *arg)
         lg_closed_begin(engine, now_ns);
     }
     for (;;) {
-        uint64_t wake_ns = work(engine, now_ns);
+        lg_window_watch(engine, now_ns);
+        take_ended(engine, now_ns);
+        uint64_t wake_ns = send_due(engine, now_ns);
+        now_ns = base_now_ns(); // no call may end before it was sent
+        lg_calls_expire(engine, now_ns);
         if (watch_end(engine, now_ns)) {
             break;
         }
+        wake_ns = lg_earlier(wake_ns, lg_calls_next_ns(engine));
+        wake_ns = lg_earlier(wake_ns, next_boundary(engine));
+        wake_ns = lg_earlier(wake_ns, now_ns + LG_TICK_NS);
         now_ns = lg_client_turn(engine->spec->client, now_ns, wake_ns);
     }
     atomic_store_explicit(&engine->done, true, memory_order_release);

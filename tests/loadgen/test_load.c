@@ -214,6 +214,16 @@ START_TEST(test_two_inputs_and_a_batch_have_right_sizes)
 }
 END_TEST
 
+START_TEST(test_large_requests_pass_the_servers_windows)
+{
+    serve(&(struct echo_config){.check = true});
+    json_decref(run_json("--concurrency 3 --requests 30 --warmup 0 --lengths fixed:100000", 0));
+    stop_server();
+    ck_assert_uint_ge(stats.requests, 30);
+    ck_assert_uint_eq(stats.wrong, 0);
+}
+END_TEST
+
 START_TEST(test_text_and_trace_feed_requests)
 {
     serve(&(struct echo_config){.check = true});
@@ -354,6 +364,20 @@ START_TEST(test_deadline_ends_requests_that_are_not_answered)
 }
 END_TEST
 
+START_TEST(test_deadlines_count_from_the_planned_send)
+{
+    // Most requests find no room until their deadline is near: they leave with what is left of it.
+    serve(&(struct echo_config){.delay_ns = 100 * BASE_NS_PER_MS});
+    json_t *json = run_json("--rate 2000 --duration 0.3 --warmup 0 --cooldown 0 --deadline-ms 20 "
+                            "--max-in-flight 8",
+                            4);
+    assert_adds_up(json);
+    ck_assert_int_gt(errors_of(json, "DEADLINE_EXCEEDED"), 100);
+    ck_assert_int_eq(errors_of(json, "DEADLINE_EXCEEDED"), whole(json, "sent"));
+    json_decref(json);
+}
+END_TEST
+
 START_TEST(test_unanswered_requests_end_with_the_drain)
 {
     serve(&(struct echo_config){.silent = true});
@@ -487,6 +511,7 @@ int main(void)
     tcase_add_test(tcase, test_requests_end_a_run_after_exactly_so_many);
     tcase_add_test(tcase, test_open_loop_by_requests_plans_exactly_so_many);
     tcase_add_test(tcase, test_two_inputs_and_a_batch_have_right_sizes);
+    tcase_add_test(tcase, test_large_requests_pass_the_servers_windows);
     tcase_add_test(tcase, test_text_and_trace_feed_requests);
     tcase_add_test(tcase, test_connections_are_separate);
     tcase_add_test(tcase, test_sweep_writes_table_and_picture);
@@ -496,6 +521,7 @@ int main(void)
     tcase_add_test(tcase, test_overload_ends_in_time_and_is_invalid);
     tcase_add_test(tcase, test_failures_are_counted_by_code);
     tcase_add_test(tcase, test_deadline_ends_requests_that_are_not_answered);
+    tcase_add_test(tcase, test_deadlines_count_from_the_planned_send);
     tcase_add_test(tcase, test_unanswered_requests_end_with_the_drain);
     tcase_add_test(tcase, test_cancel_fraction_reaches_the_server);
     tcase_add_test(tcase, test_server_that_dies_ends_the_run_with_errors);
