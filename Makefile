@@ -614,9 +614,9 @@ run-tests: programs $(TEST_PROGRAMS)
 deps: ## install the Debian packages of build and tests that are missing
 	$(Q)sh scripts/deps.sh build
 
-deps-py: ## build/venv with the packages of the client tests
-	+$(Q)$(if $(wildcard tests/clients/requirements.txt),$(MAKE) --no-print-directory build/venv/stamp,\
-	  echo 'no tests/clients/requirements.txt')
+deps-py: ## what the client tests need: build/venv, build/perf_analyzer
+	$(Q)sh scripts/deps.sh clients
+	+$(Q)$(MAKE) --no-print-directory build/venv/stamp build/perf_analyzer/stamp
 
 clients: programs deps-py ## real clients (tritonclient, perf_analyzer) against the daemon
 	$(Q)OUT=$(OUT) bash tests/clients/run.sh
@@ -624,6 +624,13 @@ clients: programs deps-py ## real clients (tritonclient, perf_analyzer) against 
 build/venv/stamp: tests/clients/requirements.txt
 	$(Q)python3 -m venv build/venv
 	$(Q)build/venv/bin/pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@
+
+# Apart from build/venv, where tritonclient has another version.
+build/perf_analyzer/stamp: tests/clients/perf_analyzer.txt build/venv/stamp
+	$(Q)rm -rf build/perf_analyzer
+	$(Q)build/venv/bin/pip install --quiet --disable-pip-version-check --no-deps \
+	  --target build/perf_analyzer --requirement $<
 	@touch $@
 
 # ---- Checks without running: quiet when clean, remembered per file under build/lint ---------------

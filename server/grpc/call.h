@@ -134,7 +134,8 @@ void srv_grpc__call_release(struct srv_grpc__call *call);
 
 /* ---- watch.c; loop thread ---- */
 
-/* The timer; false when out of memory. close is needed after init, and no more when it failed. */
+/* The timer; false when out of memory. Close it while the loop turns, or before it first does; it
+ * may be missing. */
 bool srv_grpc__watch_init(struct srv_grpc *server);
 void srv_grpc__watch_close(struct srv_grpc *server);
 

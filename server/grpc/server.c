@@ -209,7 +209,6 @@ static void release(struct srv_grpc *server)
     base_event_wait(&server->closed, 0, BASE_WAIT_FOREVER);
     grpc_completion_queue_destroy(server->batches);
     srv_grpc__pool_release(server);
-    srv_grpc__watch_close(server);
     base_free(server->threads);
     base_free(server);
     grpc_shutdown();
@@ -235,6 +234,7 @@ static void abandon(struct srv_grpc *server)
             grpc_completion_queue_next(server->accepts, gpr_inf_future(GPR_CLOCK_REALTIME), NULL);
         base_assert(event.tag == &server->shutdown);
     }
+    srv_grpc__watch_close(server);
     release(server);
 }
 
@@ -307,6 +307,7 @@ void srv_grpc__check_drained(struct srv_grpc *server)
         return;
     }
     server->drained = true;
+    srv_grpc__watch_close(server); // while the loop still turns
     // Posted: gRPC may stand below us on the stack, and done will want to stop it.
     server->drain_message.deliver = deliver_drained;
     srv_loop_post(server->loop, &server->drain_message);

@@ -58,7 +58,8 @@ fi
 "$python" tests/clients/test_tritonclient.py "127.0.0.1:$grpc_port" "127.0.0.1:$http_port" \
     >"$work/out" 2>&1
 add "$work/out" $?
-bash tests/clients/test_perf_analyzer.sh "127.0.0.1:$grpc_port" >"$work/out" 2>&1
+bash tests/clients/test_perf_analyzer.sh "127.0.0.1:$grpc_port" "127.0.0.1:$http_port" \
+    >"$work/out" 2>&1
 add "$work/out" $?
 
 # It must also stop by itself.
