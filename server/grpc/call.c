@@ -3,7 +3,6 @@
  *   completion thread            loop thread
  *   on_arrived: body, decode --> deliver_arrived: post another accept, start RECV_CLOSE,
  *                                srv_request_start ... done -> send the answer
- *   (anywhere)
  *   on_closed, cancelled ------> deliver_cancelled: srv_request_cancel
  *   the last hold gone --------> finish: unref, reset, back to the pool
  *
@@ -43,20 +42,6 @@
 static bool is_infer(const struct srv_grpc__call *call)
 {
     return call->method != NULL && call->method->answer == NULL;
-}
-
-static void run_event(grpc_completion_queue_functor *functor, int ok)
-{
-    struct srv_grpc__event *event = (struct srv_grpc__event *)(void *)functor;
-    event->happened(event, ok != 0);
-}
-
-void srv_grpc__event_init(struct srv_grpc__event *event,
-                          void (*happened)(struct srv_grpc__event *event, bool ok))
-{
-    *event = (struct srv_grpc__event){.happened = happened};
-    event->functor.functor_run = run_event;
-    event->functor.inlineable = 1;
 }
 
 /* ---- The end ---- */
@@ -382,9 +367,9 @@ static void on_arrived(struct srv_grpc__event *event, bool ok)
 void srv_grpc__call_init(struct srv_grpc__call *call, struct srv_grpc *server)
 {
     call->server = server;
-    srv_grpc__event_init(&call->arrived, on_arrived);
-    srv_grpc__event_init(&call->closed, on_closed);
-    srv_grpc__event_init(&call->sent, on_sent);
+    call->arrived.happened = on_arrived;
+    call->closed.happened = on_closed;
+    call->sent.happened = on_sent;
     call->body_slice = grpc_empty_slice();
     call->status_text = grpc_empty_slice();
     grpc_metadata_array_init(&call->metadata);

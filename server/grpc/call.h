@@ -21,16 +21,12 @@
 #define SRV_GRPC__CONTAINER(pointer, type, member)                                                 \
     ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 
-/* What gRPC hands back. From the queue of accepts a completion thread takes it and calls
- * happened(); for the batches of a call gRPC calls it itself, wherever they complete: most often on
- * the loop thread, inside the call that started them. */
+/* What gRPC hands back: a completion thread takes it from the queue and calls happened(). gRPC
+ * could call back by itself wherever a batch completes; but it does so when it has nothing else to
+ * do, and under load hundreds of ended calls wait for that, with their memory. */
 struct srv_grpc__event {
-    grpc_completion_queue_functor functor; /* first: gRPC hands back a pointer to it */
     void (*happened)(struct srv_grpc__event *event, bool ok);
 };
-
-void srv_grpc__event_init(struct srv_grpc__event *event,
-                          void (*happened)(struct srv_grpc__event *event, bool ok));
 
 /* Whether gRPC has been asked to tell when the client is gone. */
 enum srv_grpc__watch {
@@ -81,10 +77,7 @@ struct srv_grpc {
     struct srv_grpc_options options;
     uint16_t port;
     grpc_server *server;
-    grpc_completion_queue *accepts; /* polled by the completion threads */
-    grpc_completion_queue *batches; /* calls back, see struct srv_grpc__event */
-    struct srv_grpc__event batches_closed;
-    struct base_event closed; /* of batches */
+    grpc_completion_queue *completions; /* polled by the completion threads */
     pthread_t *threads;
     uint32_t n_threads;
 

@@ -32,12 +32,13 @@ static void post(struct srv_grpc *server, uint32_t method)
         call->method = NULL;
         error =
             grpc_server_request_call(server->server, &call->call, &call->details, &call->metadata,
-                                     server->batches, server->accepts, &call->arrived);
+                                     server->completions, server->completions, &call->arrived);
     } else {
         call->method = &srv_grpc__methods[method];
         error = grpc_server_request_registered_call(
             server->server, server->methods[method].registered, &call->call, &call->deadline,
-            &call->metadata, &call->payload, server->batches, server->accepts, &call->arrived);
+            &call->metadata, &call->payload, server->completions, server->completions,
+            &call->arrived);
     }
     base_assert(error == GRPC_CALL_OK);
 }

@@ -62,8 +62,8 @@ static void *thread_main(void *context)
     struct srv_grpc *server = context;
     base_thread_name("grpc");
     for (;;) {
-        grpc_event event =
-            grpc_completion_queue_next(server->accepts, gpr_inf_future(GPR_CLOCK_REALTIME), NULL);
+        grpc_event event = grpc_completion_queue_next(server->completions,
+                                                      gpr_inf_future(GPR_CLOCK_REALTIME), NULL);
         if (event.type == GRPC_QUEUE_SHUTDOWN) {
             return NULL;
         }
@@ -184,30 +184,21 @@ static enum base_status start_threads(struct srv_grpc *server, struct base_error
     return BASE_OK;
 }
 
-static void on_batches_closed(struct srv_grpc__event *event, bool ok)
-{
-    (void)ok;
-    base_event_signal(&SRV_GRPC__CONTAINER(event, struct srv_grpc, batches_closed)->closed);
-}
-
 /* Gives back whatever a start, finished or not, has taken. */
 static void release(struct srv_grpc *server)
 {
     grpc_server_destroy(server->server);
-    grpc_completion_queue_shutdown(server->accepts);
+    grpc_completion_queue_shutdown(server->completions);
     for (uint32_t i = 0; i < server->n_threads; i++) {
         int joined = pthread_join(server->threads[i], NULL);
         base_assert(joined == 0);
     }
     if (server->n_threads == 0) {
-        grpc_event event =
-            grpc_completion_queue_next(server->accepts, gpr_inf_future(GPR_CLOCK_REALTIME), NULL);
+        grpc_event event = grpc_completion_queue_next(server->completions,
+                                                      gpr_inf_future(GPR_CLOCK_REALTIME), NULL);
         base_assert(event.type == GRPC_QUEUE_SHUTDOWN);
     }
-    grpc_completion_queue_destroy(server->accepts);
-    grpc_completion_queue_shutdown(server->batches);
-    base_event_wait(&server->closed, 0, BASE_WAIT_FOREVER);
-    grpc_completion_queue_destroy(server->batches);
+    grpc_completion_queue_destroy(server->completions);
     srv_grpc__pool_release(server);
     base_free(server->threads);
     base_free(server);
@@ -225,13 +216,13 @@ static void on_abandoned(struct srv_grpc__event *event, bool ok)
 static void abandon(struct srv_grpc *server)
 {
     base_event_init(&server->abandoned);
-    srv_grpc__event_init(&server->shutdown, on_abandoned);
-    grpc_server_shutdown_and_notify(server->server, server->accepts, &server->shutdown);
+    server->shutdown.happened = on_abandoned;
+    grpc_server_shutdown_and_notify(server->server, server->completions, &server->shutdown);
     if (server->n_threads > 0) {
         base_event_wait(&server->abandoned, 0, BASE_WAIT_FOREVER);
     } else {
-        grpc_event event =
-            grpc_completion_queue_next(server->accepts, gpr_inf_future(GPR_CLOCK_REALTIME), NULL);
+        grpc_event event = grpc_completion_queue_next(server->completions,
+                                                      gpr_inf_future(GPR_CLOCK_REALTIME), NULL);
         base_assert(event.tag == &server->shutdown);
     }
     srv_grpc__watch_close(server);
@@ -254,13 +245,9 @@ enum base_status srv_grpc_start(const struct srv_grpc_options *options, struct s
     server->core = core;
     server->options = *options;
     server->options.address = NULL;
-    server->accepts = grpc_completion_queue_create_for_next(NULL);
-    base_event_init(&server->closed);
-    srv_grpc__event_init(&server->batches_closed, on_batches_closed);
-    server->batches =
-        grpc_completion_queue_create_for_callback(&server->batches_closed.functor, NULL);
+    server->completions = grpc_completion_queue_create_for_next(NULL);
     server->server = create_server(options);
-    grpc_server_register_completion_queue(server->server, server->accepts, NULL);
+    grpc_server_register_completion_queue(server->server, server->completions, NULL);
     register_methods(server);
     enum base_status status = listen_on(server, options, error);
     if (status == BASE_OK && !(srv_grpc__watch_init(server) && srv_grpc__pool_init(server))) {
@@ -335,8 +322,8 @@ void srv_grpc_drain(struct srv_grpc *server, void (*done)(void *context), void *
     server->draining = true;
     server->drain_done = done;
     server->drain_context = context;
-    srv_grpc__event_init(&server->shutdown, on_shutdown);
-    grpc_server_shutdown_and_notify(server->server, server->accepts, &server->shutdown);
+    server->shutdown.happened = on_shutdown;
+    grpc_server_shutdown_and_notify(server->server, server->completions, &server->shutdown);
 }
 
 void srv_grpc_cancel_all(struct srv_grpc *server)
