@@ -17,8 +17,10 @@
 #include <stdalign.h>
 #include <stdio.h>
 
-/* A member that is late at the barrier by this makes the others yield their CPU. DESIGN: measured
- * on 2 cores, where one busy neighbour made a 2-thread step slower than a 1-thread step. */
+/* A member that is late at the barrier by this, and by as long as the waiting member has worked
+ * since the last one, makes the others yield their CPU: where one busy neighbour shares 2 cores, a
+ * 2-thread step became slower than a 1-thread step. A member that is merely slower than another,
+ * since its core is shared, is not late: yielding would only be a system call in every step. */
 #define LATE_NS (50 * BASE_NS_PER_US)
 
 /* Spins between two looks at the clock. */
@@ -28,6 +30,7 @@ struct member {
     alignas(BASE_CACHE_LINE) struct base_event wake;
     struct team *team;
     uint32_t index;
+    uint64_t left_ns; /* when it began to work: behind the last barrier, or at the start of a run */
     pthread_t thread;
 };
 
@@ -43,20 +46,27 @@ struct team {
     struct member *members; /* [options.members]; 0 has no thread */
 };
 
-/* Waits until done(team, argument); yields when that takes long. */
-static void wait_until(struct team *team, bool (*done)(struct team *team, uint64_t argument),
-                       uint64_t argument)
+/* The member waits until done(team, argument); it yields when that takes long. */
+static void wait_until(struct team *team, uint32_t member,
+                       bool (*done)(struct team *team, uint64_t argument), uint64_t argument)
 {
     uint64_t started_ns = 0;
+    uint64_t patience_ns = 0;
     for (uint32_t spins = 0; !done(team, argument); spins++) {
         base_cpu_relax();
         if (spins % SPINS_PER_LOOK != SPINS_PER_LOOK - 1) {
             continue;
         }
         uint64_t now_ns = base_now_ns();
-        started_ns = started_ns == 0 ? now_ns : started_ns;
-        if (now_ns - started_ns > LATE_NS) {
+        if (started_ns == 0) {
+            uint64_t worked_ns = now_ns - team->members[member].left_ns;
+            started_ns = now_ns;
+            patience_ns = worked_ns > LATE_NS ? worked_ns : LATE_NS;
+        }
+        if (now_ns - started_ns > patience_ns) {
             sched_yield();
+            started_ns = base_now_ns();
+            patience_ns = LATE_NS;
         }
     }
 }
@@ -76,14 +86,14 @@ static bool all_done(struct team *team, uint64_t unused)
 static void team_barrier(struct cell_team *face, uint32_t member)
 {
     struct team *team = (struct team *)face->context;
-    (void)member;
     if (face->members == 1) {
         return;
     }
     // The count only grows; the round this arrival belongs to ends at the next multiple.
     uint64_t before = atomic_fetch_add_explicit(&team->arrived, 1, memory_order_acq_rel);
     uint64_t target = (before / face->members + 1) * face->members;
-    wait_until(team, all_arrived, target);
+    wait_until(team, member, all_arrived, target);
+    team->members[member].left_ns = base_now_ns();
 }
 
 static void team_run(struct cell_team *face,
@@ -98,9 +108,10 @@ static void team_run(struct cell_team *face,
     for (uint32_t i = 1; i < face->members; i++) {
         base_event_signal(&team->members[i].wake);
     }
+    team->members[0].left_ns = base_now_ns();
     work(argument, face, 0);
     if (face->members > 1) {
-        wait_until(team, all_done, 0);
+        wait_until(team, 0, all_done, 0);
     }
 }
 
@@ -121,6 +132,7 @@ static void *member_main(void *argument)
         if (atomic_load_explicit(&team->stop, memory_order_acquire)) {
             return NULL;
         }
+        member->left_ns = base_now_ns();
         team->work(team->argument, &team->face, member->index);
         // Release: what this member computed is visible to whoever sees the count fall to 0.
         atomic_fetch_sub_explicit(&team->running, 1, memory_order_release);
