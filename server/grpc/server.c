@@ -58,10 +58,12 @@ static void log_from_grpc(gpr_log_func_args *args)
     }
 }
 
-/* How thick completions come. Beyond DENSE_EVENTS in a window the thread does not sleep for the
- * next one but rests, and then takes what has come together: a request alone wakes four threads,
- * and on few cores that costs more than the request. */
-#define DENSE_EVENTS 20u /* two a call */
+/* How thick completions come, two a call. From DENSE_EVENTS in a window on, the thread does not
+ * sleep for the next one but rests, and then takes what has come together: a request alone wakes
+ * four threads, and on few cores that costs more than the request. From CROWD_EVENTS on they come
+ * together by themselves. */
+#define DENSE_EVENTS 20u
+#define CROWD_EVENTS 64u
 #define WINDOW_NS    BASE_NS_PER_MS
 #define REST_NS      (100 * BASE_NS_PER_US)
 
@@ -76,7 +78,8 @@ static void pace_look(struct pace *pace)
     uint64_t now_ns = base_now_ns();
     if (now_ns - pace->since_ns >= WINDOW_NS) {
         uint64_t windows = (now_ns - pace->since_ns) / WINDOW_NS;
-        pace->is_dense = pace->events >= DENSE_EVENTS * windows;
+        pace->is_dense =
+            pace->events >= DENSE_EVENTS * windows && pace->events < CROWD_EVENTS * windows;
         pace->events = 0;
         pace->since_ns = now_ns;
     }
