@@ -1,7 +1,7 @@
 /* One call from arrival to its last batch.
  *
  *   completion thread            loop thread
- *   on_arrived: body, decode --> deliver_arrived: post another accept, start RECV_CLOSE,
+ *   on_arrived: body, decode --> deliver_arrived: post another accept, join the line of watch.c,
  *                                srv_request_start ... done -> send the answer
  *   on_closed, cancelled ------> deliver_cancelled: srv_request_cancel
  *   the last hold gone --------> finish: unref, reset, back to the pool
@@ -9,10 +9,8 @@
  * RECV_CLOSE_ON_SERVER tells when the client is gone. A ModelInfer call that has been running for a
  * while starts it as a batch of its own (watch.c); a shorter one sends it along with the answer.
  * The answer is sent even when the client is gone (gRPC drops it), so that each call ends in one
- * way with one status. Batches start on the loop thread, where the bytes are then written, and
- * mostly complete there, inside the call that started them: of 17 us that a call cost the server, 2
- * were saved by taking completions there and not through the completion thread. Calls of other
- * methods are answered when they arrive and need no RECV_CLOSE.
+ * way with one status. Batches start on the loop thread, where the bytes are then written. Calls of
+ * other methods are answered when they arrive and need no RECV_CLOSE.
  *
  * Methods are registered, so that gRPC reads the message before it reports the call: a batch and a
  * hand-over less than with generic calls, 30 % of the server's CPU time.
