@@ -107,6 +107,7 @@ SERVER_SRCS = \
   server/daemon.c \
   server/deadline.c \
   server/engine.c \
+  server/grpc/batches.c \
   server/grpc/call.c \
   server/grpc/codec.c \
   server/grpc/contents.c \

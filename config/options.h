@@ -62,7 +62,8 @@
     X(BOOL, pin_threads, "false", 0, 0, "true|false", DEVICES, ALL,                                \
       "Bind each computing thread to a CPU. For machines that run nothing else.")                  \
     X(COUNT, spin_us, "20", 0, 10000, "N", DEVICES, ALL,                                           \
-      "Microseconds that an idle thread looks for work before it sleeps.")                         \
+      "Microseconds that a waiting thread looks for work before it sleeps; one without any work "  \
+      "only where a CPU is to spare.")                                                             \
     X(COUNT, grpc_threads, "1", 1, 64, "N", DEVICES, ALL, "Threads that read gRPC requests.")      \
     X(COUNT, rows, "4096", 1, 1 << 20, "N", DEVICES, ALL,                                          \
       "State rows of each layout: how many chains can be under way at once.")                      \

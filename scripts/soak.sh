@@ -28,6 +28,15 @@ daemon_start --model-repository "$daemon_dir/models" || {
 echo "host: $(nproc) CPUs, $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)," \
     "load average $(cut -d ' ' -f 1 /proc/loadavg); commit $(git rev-parse --short HEAD 2>/dev/null)"
 
+# Time that the machine's host gave to others, in per cent of all since the first call.
+stolen() {
+    awk -v from="${stolen_from:-}" '$1 == "cpu" {
+        for (i = 2; i <= 9; i++) all += $i
+        if (from == "") { print all, $9; exit }
+        split(from, f, " "); printf "%.1f", 100 * ($9 - f[2]) / (all - f[1]); exit }' /proc/stat
+}
+stolen_from=$(stolen)
+
 # sustained N: N requests, 64 in flight; the line of JSON in $run.
 sustained() { run=$(load --concurrency 64 --requests "$1" --warmup 0 --cooldown 0); }
 
@@ -55,6 +64,7 @@ rate=$(awk -v c="$capacity" 'BEGIN { printf "%d", c / 2 }')
 run=$(load --rate "$rate" --duration "$seconds")
 [ "$(number failed "$run")" = 0 ] || failed "requests of the open loop"
 grep -q '"valid":true' <<<"$run" || failed "the open loop is INVALID"
+echo "stolen by the host meanwhile: $(stolen) % of the CPUs"
 latency=${run##*\"latency_ms\":{}
 echo "open loop, $rate/s for $seconds s: achieved $(number rate_achieved "$run")/s, latency ms ${latency%%\}*}"
 

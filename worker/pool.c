@@ -344,7 +344,9 @@ static void *pool_main(void *argument)
             sched_yield(); // a device that cannot wake us is polled while it has work
             continue;
         }
-        base_event_wait(&pool->wake, pool->options.spin_ns, BASE_WAIT_FOREVER);
+        bool is_idle = pool->caps.pumped && pool->drivers == NULL;
+        base_event_wait(&pool->wake, is_idle ? pool->options.idle_spin_ns : pool->options.spin_ns,
+                        BASE_WAIT_FOREVER);
     }
 }
 

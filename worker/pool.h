@@ -23,8 +23,9 @@ struct wrk_pool_options {
     uint32_t teams;        /* queues of a CPU device, >= 1 */
     uint32_t team_threads; /* per team, >= 1 */
     uint32_t batches_queued_max;
-    uint64_t spin_ns; /* waiting for work before sleeping */
-    bool pin;         /* pin threads to CPUs */
+    uint64_t spin_ns;      /* waiting for work before sleeping */
+    uint64_t idle_spin_ns; /* the same of a pool thread that computes, and so has none at all */
+    bool pin;              /* pin threads to CPUs */
 };
 
 struct wrk_pool;

@@ -3,14 +3,14 @@
  *   completion thread            loop thread
  *   on_arrived: body, decode --> deliver_arrived: post another accept, join the line of watch.c,
  *                                srv_request_start ... done -> send the answer
- *   on_closed, cancelled ------> deliver_cancelled: srv_request_cancel
- *   the last hold gone --------> finish: unref, reset, back to the pool
+ *                                on_closed, cancelled: srv_request_cancel
+ *                                the last hold gone: unref, reset, back to the pool
  *
  * RECV_CLOSE_ON_SERVER tells when the client is gone. A ModelInfer call that has been running for a
  * while starts it as a batch of its own (watch.c); a shorter one sends it along with the answer.
  * The answer is sent even when the client is gone (gRPC drops it), so that each call ends in one
- * way with one status. Batches start on the loop thread, where the bytes are then written. Calls of
- * other methods are answered when they arrive and need no RECV_CLOSE.
+ * way with one status. Batches start and end on the loop thread (batches.c). Calls of other methods
+ * are answered when they arrive and need no RECV_CLOSE.
  *
  * Methods are registered, so that gRPC reads the message before it reports the call: a batch and a
  * hand-over less than with generic calls, 30 % of the server's CPU time.
@@ -74,24 +74,12 @@ static void finish(struct srv_grpc__call *call)
     srv_grpc__pool_put(call);
 }
 
-static void deliver_finished(struct base_message *message)
-{
-    finish(SRV_GRPC__CONTAINER(message, struct srv_grpc__call, message));
-}
-
-/* Any thread. Whoever takes the last hold ends the call, on the loop thread. */
 static void drop_hold(struct srv_grpc__call *call)
 {
-    // Release what this thread wrote, acquire what the other holders did.
-    if (atomic_fetch_sub_explicit(&call->holds, 1, memory_order_acq_rel) > 1) {
-        return;
-    }
-    if (srv_loop_is_owner(call->server->loop)) {
+    base_assert(call->holds > 0);
+    if (--call->holds == 0) {
         finish(call);
-        return;
     }
-    call->message.deliver = deliver_finished;
-    srv_loop_post(call->server->loop, &call->message);
 }
 
 /* ---- The answer ---- */
@@ -131,8 +119,7 @@ static void send_answer(struct srv_grpc__call *call, enum base_status status, co
         ops[count].op = GRPC_OP_RECV_CLOSE_ON_SERVER;
         ops[count++].data.recv_close_on_server.cancelled = &call->cancelled;
     }
-    grpc_call_error error = grpc_call_start_batch(call->call, ops, count, &call->sent, NULL);
-    base_assert(error == GRPC_CALL_OK);
+    srv_grpc__batch_start(call, ops, count, &call->sent);
 }
 
 static void send_error(struct srv_grpc__call *call, const struct base_error *error)
@@ -170,29 +157,17 @@ static bool is_past_deadline(const struct srv_request *request, uint64_t now_ns)
     return now_ns + slack_ns >= request->deadline_ns;
 }
 
-static void deliver_cancelled(struct base_message *message)
+static void on_closed(struct srv_grpc__event *event, bool ok)
 {
-    struct srv_grpc__call *call = SRV_GRPC__CONTAINER(message, struct srv_grpc__call, message);
+    struct srv_grpc__call *call = SRV_GRPC__CONTAINER(event, struct srv_grpc__call, closed);
     struct srv_grpc *server = call->server;
-    if (call->running) {
-        bool late = is_past_deadline(&call->request, server->loop->now_ns);
+    (void)ok;
+    if (call->cancelled != 0 && call->running) {
+        bool late = is_past_deadline(&call->request, srv_loop_update(server->loop));
         srv_request_cancel(server->core, &call->request,
                            late ? BASE_DEADLINE_EXCEEDED : BASE_CANCELLED);
     }
     drop_hold(call);
-}
-
-static void on_closed(struct srv_grpc__event *event, bool ok)
-{
-    struct srv_grpc__call *call = SRV_GRPC__CONTAINER(event, struct srv_grpc__call, closed);
-    (void)ok;
-    if (call->cancelled == 0) {
-        drop_hold(call);
-        return;
-    }
-    // This batch's hold goes over to the message.
-    call->message.deliver = deliver_cancelled;
-    srv_loop_post(call->server->loop, &call->message);
 }
 
 /* ---- Arrival ---- */
@@ -236,7 +211,7 @@ static void start_infer(struct srv_grpc__call *call)
     srv_request_start(server->core, &call->request);
 }
 
-/* Answers a method of the table's other rows; the hold is that of the answer. */
+/* Answers a method of the table's other rows. */
 static void answer_now(struct srv_grpc__call *call)
 {
     struct srv_grpc__ask ask = {.core = call->server->core, .arena = &call->request.arena};
@@ -264,7 +239,7 @@ static void deliver_arrived(struct base_message *message)
 {
     struct srv_grpc__call *call = SRV_GRPC__CONTAINER(message, struct srv_grpc__call, message);
     srv_grpc__pool_replace(call);
-    atomic_store_explicit(&call->holds, 1, memory_order_relaxed); // the answer's
+    call->holds = 1; // the answer's
     if (is_infer(call)) {
         start_infer(call);
     } else if (call->method != NULL) {

@@ -13,7 +13,6 @@
 
 #include <grpc/grpc.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stddef.h>
 #include <uv.h>
 
@@ -21,9 +20,7 @@
 #define SRV_GRPC__CONTAINER(pointer, type, member)                                                 \
     ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 
-/* What gRPC hands back: a completion thread takes it from the queue and calls happened(). gRPC
- * could call back by itself wherever a batch completes; but it does so when it has nothing else to
- * do, and under load hundreds of ended calls wait for that, with their memory. */
+/* What gRPC hands back: whoever takes it from its queue calls happened(). */
 struct srv_grpc__event {
     void (*happened)(struct srv_grpc__event *event, bool ok);
 };
@@ -39,7 +36,7 @@ struct srv_grpc__call {
     struct srv_grpc *server;
     const struct srv_grpc__method *method; /* what it is posted for; NULL: unknown methods */
     struct srv_grpc__call *next;           /* in the free list */
-    struct base_message message;           /* to the loop: arrived, cancelled, finished; in turn */
+    struct base_message message;           /* to the loop: arrived */
 
     /* Written by gRPC. */
     grpc_call *call;
@@ -49,8 +46,9 @@ struct srv_grpc__call {
     grpc_byte_buffer *payload;
     int cancelled;
 
-    struct srv_grpc__event arrived, closed, sent;
-    _Atomic uint32_t holds; /* what keeps it open: its batches, a message about a cancel */
+    struct srv_grpc__event arrived;      /* on a completion thread */
+    struct srv_grpc__event closed, sent; /* on the loop thread */
+    uint32_t holds; /* what keeps it open: the answer until it is sent, the watch until it ends */
 
     enum srv_grpc__watch watch;
     struct srv_grpc__call *watch_next, *watch_previous; /* in the line */
@@ -77,7 +75,8 @@ struct srv_grpc {
     struct srv_grpc_options options;
     uint16_t port;
     grpc_server *server;
-    grpc_completion_queue *completions; /* polled by the completion threads */
+    grpc_completion_queue *arrivals; /* polled by the completion threads */
+    grpc_completion_queue *ended;    /* batches; never polled, the loop thread looks into it */
     pthread_t *threads;
     uint32_t n_threads;
 
@@ -88,9 +87,11 @@ struct srv_grpc {
     uint32_t missing;                                        /* sum over methods */
     struct srv_grpc_counts counts;
 
+    uint32_t batches;              /* started and not taken from the queue */
+    struct srv_grpc__turns *turns; /* when to look */
+
     /* Calls that run and are not watched yet, oldest first. */
     struct srv_grpc__call *watch_first, *watch_last;
-    uv_timer_t *watch_timer;
 
     bool draining;
     bool shut_down; /* gRPC has reported the end of its shutdown */
@@ -125,12 +126,21 @@ void srv_grpc__pool_put(struct srv_grpc__call *call);
 void srv_grpc__call_init(struct srv_grpc__call *call, struct srv_grpc *server);
 void srv_grpc__call_release(struct srv_grpc__call *call);
 
-/* ---- watch.c; loop thread ---- */
+/* ---- batches.c; loop thread ---- */
 
-/* The timer; false when out of memory. Close it while the loop turns, or before it first does; it
- * may be missing. */
-bool srv_grpc__watch_init(struct srv_grpc *server);
-void srv_grpc__watch_close(struct srv_grpc *server);
+/* The handles of the loop; false when out of memory. Close them while the loop turns, or before it
+ * first does; they may be missing. */
+bool srv_grpc__batches_init(struct srv_grpc *server);
+void srv_grpc__batches_close(struct srv_grpc *server);
+
+/* A call is open, whose batches are to be looked for. */
+void srv_grpc__batches_expect(struct srv_grpc *server);
+
+/* Starts a batch; ended->happened() comes on the loop thread, never from inside this call. */
+void srv_grpc__batch_start(struct srv_grpc__call *call, const grpc_op *ops, size_t count,
+                           struct srv_grpc__event *ended);
+
+/* ---- watch.c; loop thread ---- */
 
 /* The call runs from now on: it will be watched if it still does in a while. */
 void srv_grpc__watch_begin(struct srv_grpc__call *call);
@@ -138,6 +148,9 @@ void srv_grpc__watch_begin(struct srv_grpc__call *call);
 /* The call is about to be answered. true when it is not watched: RECV_CLOSE goes with the answer.
  */
 bool srv_grpc__watch_end(struct srv_grpc__call *call);
+
+/* Watches those that have been running for a while; comes by the clock. */
+void srv_grpc__watch_old(struct srv_grpc *server);
 
 /* Watches all that run. */
 void srv_grpc__watch_all(struct srv_grpc *server);

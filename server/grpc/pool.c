@@ -32,13 +32,12 @@ static void post(struct srv_grpc *server, uint32_t method)
         call->method = NULL;
         error =
             grpc_server_request_call(server->server, &call->call, &call->details, &call->metadata,
-                                     server->completions, server->completions, &call->arrived);
+                                     server->ended, server->arrivals, &call->arrived);
     } else {
         call->method = &srv_grpc__methods[method];
         error = grpc_server_request_registered_call(
             server->server, server->methods[method].registered, &call->call, &call->deadline,
-            &call->metadata, &call->payload, server->completions, server->completions,
-            &call->arrived);
+            &call->metadata, &call->payload, server->ended, server->arrivals, &call->arrived);
     }
     base_assert(error == GRPC_CALL_OK);
 }
@@ -83,6 +82,7 @@ void srv_grpc__pool_replace(struct srv_grpc__call *call)
     server->counts.objects_posted--;
     server->counts.open++;
     server->counts.arrived++;
+    srv_grpc__batches_expect(server);
     if (!server->draining) {
         post_or_owe(server, method_index(call));
     }

@@ -2,7 +2,7 @@
  *
  * gRPC does the network work inside grpc_completion_queue_next(): the completion thread is the one
  * that reads sockets, parses HTTP/2 and then finds the calls it thereby made complete. It decodes
- * requests and hands everything else to the loop thread (call.c).
+ * requests and hands them to the loop thread (call.c), which does everything else.
  *
  * Drain: gRPC stops listening, returns all posted accepts, tells peers to go away and reports when
  * the last connection is closed. We are drained when that report, the last returned accept and the
@@ -21,6 +21,7 @@
 #include <grpc/support/log.h>
 #include <netdb.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -58,58 +59,13 @@ static void log_from_grpc(gpr_log_func_args *args)
     }
 }
 
-/* How thick completions come, two a call. From DENSE_EVENTS in a window on, the thread does not
- * sleep for the next one but rests, and then takes what has come together: a request alone wakes
- * four threads, and on few cores that costs more than the request. From CROWD_EVENTS on they come
- * together by themselves. */
-#define DENSE_EVENTS 20u
-#define CROWD_EVENTS 64u
-#define WINDOW_NS    BASE_NS_PER_MS
-#define REST_NS      (100 * BASE_NS_PER_US)
-
-struct pace {
-    uint64_t since_ns; /* the window's begin */
-    uint32_t events;   /* in it */
-    bool is_dense;     /* as the last window was */
-};
-
-static void pace_look(struct pace *pace)
-{
-    uint64_t now_ns = base_now_ns();
-    if (now_ns - pace->since_ns >= WINDOW_NS) {
-        uint64_t windows = (now_ns - pace->since_ns) / WINDOW_NS;
-        pace->is_dense =
-            pace->events >= DENSE_EVENTS * windows && pace->events < CROWD_EVENTS * windows;
-        pace->events = 0;
-        pace->since_ns = now_ns;
-    }
-}
-
-static grpc_event next_event(struct srv_grpc *server, struct pace *pace)
-{
-    grpc_event event = {.type = GRPC_QUEUE_TIMEOUT};
-    while (event.type == GRPC_QUEUE_TIMEOUT) {
-        gpr_timespec until =
-            pace->is_dense ? gpr_inf_past(GPR_CLOCK_REALTIME) : gpr_inf_future(GPR_CLOCK_REALTIME);
-        event = grpc_completion_queue_next(server->completions, until, NULL);
-        if (event.type == GRPC_QUEUE_TIMEOUT) {
-            struct timespec rest = {.tv_nsec = REST_NS};
-            (void)nanosleep(&rest, NULL);
-        } else {
-            pace->events++;
-        }
-        pace_look(pace);
-    }
-    return event;
-}
-
 static void *thread_main(void *context)
 {
     struct srv_grpc *server = context;
-    struct pace pace = {.since_ns = base_now_ns()};
     base_thread_name("grpc");
     for (;;) {
-        grpc_event event = next_event(server, &pace);
+        grpc_event event =
+            grpc_completion_queue_next(server->arrivals, gpr_inf_future(GPR_CLOCK_REALTIME), NULL);
         if (event.type == GRPC_QUEUE_SHUTDOWN) {
             return NULL;
         }
@@ -126,6 +82,43 @@ static grpc_arg int_arg(const char *name, uint64_t value)
     memcpy(&arg.key, &name, sizeof name);
     arg.value.integer = value > INT32_MAX ? INT32_MAX : (int)value;
     return arg;
+}
+
+/* Calls complete their batches on a queue without sockets to poll: whoever looks into it only
+ * looks.
+ */
+static void create_queues(struct srv_grpc *server)
+{
+    const grpc_completion_queue_attributes looked_into = {.version = GRPC_CQ_CURRENT_VERSION,
+                                                          .cq_completion_type = GRPC_CQ_NEXT,
+                                                          .cq_polling_type = GRPC_CQ_NON_POLLING};
+    server->arrivals = grpc_completion_queue_create_for_next(NULL);
+    server->ended = grpc_completion_queue_create(grpc_completion_queue_factory_lookup(&looked_into),
+                                                 &looked_into, NULL);
+}
+
+/* Of gRPC's ways to poll only epoll1 carries calls whose queue has no sockets; the other one, which
+ * is there for systems without epoll, would crash. */
+static enum base_status check_strategy(struct base_error *error)
+{
+    const char *strategy = getenv("GRPC_POLL_STRATEGY"); // NOLINT(concurrency-mt-unsafe): not set
+    if (strategy == NULL || strcmp(strategy, "all") == 0 || strcmp(strategy, "epoll1") == 0) {
+        return BASE_OK;
+    }
+    return base_fail(error, BASE_UNAVAILABLE,
+                     "GRPC_POLL_STRATEGY=%.50s is not supported: leave it unset, or epoll1",
+                     strategy);
+}
+
+/* A queue that has been shut down; was_seen: somebody has taken the event that says so. */
+static void destroy_queue(grpc_completion_queue *queue, bool was_seen)
+{
+    if (!was_seen) {
+        grpc_event event =
+            grpc_completion_queue_next(queue, gpr_inf_future(GPR_CLOCK_REALTIME), NULL);
+        base_assert(event.type == GRPC_QUEUE_SHUTDOWN);
+    }
+    grpc_completion_queue_destroy(queue);
 }
 
 static grpc_server *create_server(const struct srv_grpc_options *options)
@@ -234,17 +227,14 @@ static enum base_status start_threads(struct srv_grpc *server, struct base_error
 static void release(struct srv_grpc *server)
 {
     grpc_server_destroy(server->server);
-    grpc_completion_queue_shutdown(server->completions);
+    grpc_completion_queue_shutdown(server->arrivals);
     for (uint32_t i = 0; i < server->n_threads; i++) {
         int joined = pthread_join(server->threads[i], NULL);
         base_assert(joined == 0);
     }
-    if (server->n_threads == 0) {
-        grpc_event event = grpc_completion_queue_next(server->completions,
-                                                      gpr_inf_future(GPR_CLOCK_REALTIME), NULL);
-        base_assert(event.type == GRPC_QUEUE_SHUTDOWN);
-    }
-    grpc_completion_queue_destroy(server->completions);
+    destroy_queue(server->arrivals, server->n_threads > 0);
+    grpc_completion_queue_shutdown(server->ended);
+    destroy_queue(server->ended, false);
     srv_grpc__pool_release(server);
     base_free(server->threads);
     base_free(server);
@@ -263,15 +253,15 @@ static void abandon(struct srv_grpc *server)
 {
     base_event_init(&server->abandoned);
     server->shutdown.happened = on_abandoned;
-    grpc_server_shutdown_and_notify(server->server, server->completions, &server->shutdown);
+    grpc_server_shutdown_and_notify(server->server, server->arrivals, &server->shutdown);
     if (server->n_threads > 0) {
         base_event_wait(&server->abandoned, 0, BASE_WAIT_FOREVER);
     } else {
-        grpc_event event = grpc_completion_queue_next(server->completions,
-                                                      gpr_inf_future(GPR_CLOCK_REALTIME), NULL);
+        grpc_event event =
+            grpc_completion_queue_next(server->arrivals, gpr_inf_future(GPR_CLOCK_REALTIME), NULL);
         base_assert(event.tag == &server->shutdown);
     }
-    srv_grpc__watch_close(server);
+    srv_grpc__batches_close(server);
     release(server);
 }
 
@@ -281,6 +271,7 @@ enum base_status srv_grpc_start(const struct srv_grpc_options *options, struct s
 {
     base_assert(srv_loop_is_owner(loop));
     base_assert(options->threads > 0 && options->calls_max > 0);
+    BASE_TRY(check_strategy(error));
     struct srv_grpc *server = base_alloc(sizeof *server);
     if (server == NULL) {
         return base_fail(error, BASE_RESOURCE_EXHAUSTED, "no memory for gRPC");
@@ -291,12 +282,12 @@ enum base_status srv_grpc_start(const struct srv_grpc_options *options, struct s
     server->core = core;
     server->options = *options;
     server->options.address = NULL;
-    server->completions = grpc_completion_queue_create_for_next(NULL);
+    create_queues(server);
     server->server = create_server(options);
-    grpc_server_register_completion_queue(server->server, server->completions, NULL);
+    grpc_server_register_completion_queue(server->server, server->arrivals, NULL);
     register_methods(server);
     enum base_status status = listen_on(server, options, error);
-    if (status == BASE_OK && !(srv_grpc__watch_init(server) && srv_grpc__pool_init(server))) {
+    if (status == BASE_OK && !(srv_grpc__batches_init(server) && srv_grpc__pool_init(server))) {
         status = base_fail(error, BASE_RESOURCE_EXHAUSTED, "no memory for gRPC");
     }
     if (status == BASE_OK) {
@@ -340,7 +331,7 @@ void srv_grpc__check_drained(struct srv_grpc *server)
         return;
     }
     server->drained = true;
-    srv_grpc__watch_close(server); // while the loop still turns
+    srv_grpc__batches_close(server); // while the loop still turns
     // Posted: gRPC may stand below us on the stack, and done will want to stop it.
     server->drain_message.deliver = deliver_drained;
     srv_loop_post(server->loop, &server->drain_message);
@@ -369,7 +360,7 @@ void srv_grpc_drain(struct srv_grpc *server, void (*done)(void *context), void *
     server->drain_done = done;
     server->drain_context = context;
     server->shutdown.happened = on_shutdown;
-    grpc_server_shutdown_and_notify(server->server, server->completions, &server->shutdown);
+    grpc_server_shutdown_and_notify(server->server, server->arrivals, &server->shutdown);
 }
 
 void srv_grpc_cancel_all(struct srv_grpc *server)

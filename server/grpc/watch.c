@@ -2,16 +2,15 @@
  *
  * Most calls end before anybody could notice that their client has gone, and the batch costs a
  * tenth of a short call. So a call joins a line when it starts, and whoever is still in it after
- * WATCH_AFTER_MS is watched from then on; a client that went before is then reported at once. What
+ * WATCH_AFTER_NS is watched from then on; a client that went before is then reported at once. What
  * is answered earlier leaves the line and asks along with its answer. */
 #include "base/assert.h"
 #include "base/clock.h"
-#include "base/mem.h"
 #include "server/grpc/call.h"
 
 #include <string.h>
 
-#define WATCH_AFTER_MS 5u
+#define WATCH_AFTER_NS (5 * BASE_NS_PER_MS)
 
 static void leave_line(struct srv_grpc__call *call)
 {
@@ -33,22 +32,15 @@ static void watch(struct srv_grpc__call *call)
     op.data.recv_close_on_server.cancelled = &call->cancelled;
     leave_line(call);
     call->watch = SRV_GRPC__WATCH_ON;
-    atomic_fetch_add_explicit(&call->holds, 1, memory_order_relaxed);
-    grpc_call_error error = grpc_call_start_batch(call->call, &op, 1, &call->closed, NULL);
-    base_assert(error == GRPC_CALL_OK);
+    call->holds++;
+    srv_grpc__batch_start(call, &op, 1, &call->closed);
 }
 
-static void timer_fired(uv_timer_t *timer)
+void srv_grpc__watch_old(struct srv_grpc *server)
 {
-    struct srv_grpc *server = timer->data;
-    uint64_t now_ns = srv_loop_update(server->loop);
-    while (server->watch_first != NULL) {
-        uint64_t arrived_ns = server->watch_first->request.times.arrived_ns;
-        uint64_t due_ns = arrived_ns + WATCH_AFTER_MS * BASE_NS_PER_MS;
-        if (due_ns > now_ns) {
-            uv_timer_start(timer, timer_fired, (due_ns - now_ns) / BASE_NS_PER_MS + 1, 0);
-            return;
-        }
+    uint64_t begun_ns = srv_loop_update(server->loop) - WATCH_AFTER_NS;
+    while (server->watch_first != NULL &&
+           server->watch_first->request.times.arrived_ns <= begun_ns) {
         watch(server->watch_first);
     }
 }
@@ -61,9 +53,6 @@ void srv_grpc__watch_begin(struct srv_grpc__call *call)
     call->watch_previous = server->watch_last;
     *(server->watch_last == NULL ? &server->watch_first : &server->watch_last->watch_next) = call;
     server->watch_last = call;
-    if (uv_is_active(srv_uv_handle(server->watch_timer)) == 0) {
-        uv_timer_start(server->watch_timer, timer_fired, WATCH_AFTER_MS, 0);
-    }
 }
 
 bool srv_grpc__watch_end(struct srv_grpc__call *call)
@@ -80,31 +69,5 @@ void srv_grpc__watch_all(struct srv_grpc *server)
 {
     while (server->watch_first != NULL) {
         watch(server->watch_first);
-    }
-}
-
-static void free_timer(uv_handle_t *timer)
-{
-    base_free(timer);
-}
-
-bool srv_grpc__watch_init(struct srv_grpc *server)
-{
-    server->watch_timer = base_alloc(sizeof *server->watch_timer);
-    if (server->watch_timer == NULL) {
-        return false;
-    }
-    int failed = uv_timer_init(&server->loop->uv, server->watch_timer);
-    base_assert(failed == 0); // it cannot fail
-    server->watch_timer->data = server;
-    uv_unref(srv_uv_handle(server->watch_timer)); // running calls keep the loop going, not this
-    return true;
-}
-
-void srv_grpc__watch_close(struct srv_grpc *server)
-{
-    base_assert(server->watch_first == NULL);
-    if (server->watch_timer != NULL) {
-        uv_close(srv_uv_handle(server->watch_timer), free_timer);
     }
 }

@@ -12,7 +12,8 @@ struct srv_flight {
     struct srv_request *request;
     struct srv_flight *next, *previous;
     uv_timer_t timer;
-    bool late; /* the timer is the deadline's */
+    bool late;               /* the timer is the deadline's */
+    enum base_status status; /* not BASE_OK: cancelled, and why */
 };
 
 static const struct cell_model sum_cells = {
@@ -242,12 +243,15 @@ void srv_request_cancel(struct srv_core *core, struct srv_request *request, enum
     base_assert(request->flight != NULL);
     core->cancels++;
     core->last_cancel = why;
-    land(request->flight, why);
+    request->flight->status = why;
+    if (!core->slow_cancels) {
+        land(request->flight, why);
+    }
 }
 
 void fake_core_release(struct srv_core *core)
 {
     while (core->first != NULL) {
-        land(core->first, BASE_OK);
+        land(core->first, core->first->status);
     }
 }

@@ -23,6 +23,7 @@ struct srv_core {
     uint32_t answer_rows;  /* > 0: rows of the answer, whatever the request's batch */
     bool ready, draining;
     bool ignore_deadlines; /* leaves them to the front end */
+    bool slow_cancels;     /* answered by fake_core_release(), as if the device still ran them */
     struct srv_model models[3];
     struct srv_counters counters;
 

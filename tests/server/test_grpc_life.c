@@ -81,6 +81,12 @@ static void set_hold(struct grpc_fixture *f)
     f->core.pace = FAKE_HOLD;
 }
 
+static void set_hold_with_slow_cancels(struct grpc_fixture *f)
+{
+    f->core.pace = FAKE_HOLD;
+    f->core.slow_cancels = true;
+}
+
 static void set_hold_without_deadline(struct grpc_fixture *f)
 {
     f->core.pace = FAKE_HOLD;
@@ -271,6 +277,23 @@ START_TEST(test_life_cancel_of_a_watched_call)
     grpc_fixture_on_loop(&fixture, release_all);
     ck_assert_int_eq(wait_call(stays), GRPC_STATUS_OK);
     ck_assert_uint_eq(grpc_fixture_counts(&fixture).cancelled, 1);
+}
+END_TEST
+
+/* gRPC is through with the client before the device is through with the request. */
+START_TEST(test_life_cancelled_call_stays_until_core_is_done)
+{
+    grpc_fixture_on_loop(&fixture, set_hold_with_slow_cancels);
+    struct grpc_client_call *goes = start_call(0);
+    ck_assert(grpc_fixture_wait_running(&fixture, 1));
+    grpc_client_cancel(goes);
+    ck_assert_int_eq(wait_call(goes), GRPC_STATUS_CANCELLED);
+    (void)usleep(100000);
+    ck_assert_uint_eq(fixture.core.cancels, 1);
+    ck_assert_uint_eq(grpc_fixture_counts(&fixture).open, 1);
+    grpc_fixture_on_loop(&fixture, release_all);
+    ck_assert(grpc_fixture_wait_idle(&fixture, NULL));
+    ck_assert_uint_eq(grpc_fixture_counts(&fixture).answered[BASE_CANCELLED], 1);
 }
 END_TEST
 
@@ -529,6 +552,7 @@ int main(int argc, char **argv)
     tcase_add_test(tcase, test_life_steady_state_allocates_nothing);
     tcase_add_test(tcase, test_life_cancelled_call_is_cancelled_in_core);
     tcase_add_test(tcase, test_life_cancel_of_a_watched_call);
+    tcase_add_test(tcase, test_life_cancelled_call_stays_until_core_is_done);
     tcase_add_test(tcase, test_life_deadline_reaches_core);
     tcase_add_test(tcase, test_life_close_at_the_deadline_is_no_cancel);
     tcase_add_test(tcase, test_life_timeout_parameter_reaches_core);

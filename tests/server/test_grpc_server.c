@@ -497,6 +497,25 @@ START_TEST(test_server_port_in_use_is_an_error)
 }
 END_TEST
 
+/* With gRPC's other way to poll the first call would crash. */
+START_TEST(test_server_poll_strategy_is_checked)
+{
+    struct srv_grpc_options options;
+    srv_grpc_options_init(&options);
+    struct srv_loop loop;
+    ck_assert_int_eq(srv_loop_init(&loop), BASE_OK);
+    struct srv_grpc *second = NULL;
+    struct base_error error;
+    ck_assert_int_eq(setenv("GRPC_POLL_STRATEGY", "poll", 1), 0);
+    ck_assert_int_eq(srv_grpc_start(&options, &loop, &fixture.core, &second, &error),
+                     BASE_UNAVAILABLE);
+    ck_assert_str_eq(error.message,
+                     "GRPC_POLL_STRATEGY=poll is not supported: leave it unset, or epoll1");
+    ck_assert_ptr_null(second);
+    srv_loop_release(&loop);
+}
+END_TEST
+
 START_TEST(test_server_every_failed_allocation_at_start)
 {
     struct srv_grpc_options options;
@@ -544,6 +563,7 @@ int main(void)
     tcase = tcase_create("start");
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, test_server_port_in_use_is_an_error);
+    tcase_add_test(tcase, test_server_poll_strategy_is_checked);
     tcase_add_test(tcase, test_server_every_failed_allocation_at_start);
     suite_add_tcase(suite, tcase);
     return util_run(suite);

@@ -185,6 +185,7 @@ void pool_rig_init(struct pool_rig *rig, const struct pool_rig_options *options)
                                     .team_threads = options->team_threads,
                                     .batches_queued_max = options->sched.tasks_max,
                                     .spin_ns = options->spin_ns,
+                                    .idle_spin_ns = options->spin_ns,
                                     .pin = options->pin};
     struct base_error error = {.message = ""};
     enum base_status status = wrk_pool_create(&pool, &rig->pool, &error);
