@@ -17,11 +17,16 @@ uint32_t cell_dtype_bytes(enum cell_dtype dtype)
 const char *cell_op_name(enum cell_op_kind kind)
 {
     static const char *const names[] = {
-#define CELL_OP_TEXT(name, operands, weights) #name,
+#define CELL_OP_TEXT(name, operands, weights, optional) #name,
         CELL_OP_MAP(CELL_OP_TEXT)
 #undef CELL_OP_TEXT
     };
     return (uint32_t)kind < CELL_OP_COUNT ? names[kind] : "unknown";
+}
+
+uint32_t cell_op_results(enum cell_op_kind kind)
+{
+    return kind == CELL_OP_LSTM ? 2 : 1;
 }
 
 /* What a check looks at: op `index` of the definition. */
@@ -134,7 +139,8 @@ static enum base_status check_linear(const struct look *look)
     return BASE_OK;
 }
 
-static enum base_status check_lstm(const struct look *look)
+/* W [gates * H, in], R [gates * H, feedback], B [1, 2 * gates * H] of LSTM, GRU and RNN. */
+static enum base_status check_gates(const struct look *look, uint64_t gates, uint32_t feedback)
 {
     const struct cell_op *op = look->op;
     uint32_t in = operand(look, 0).width;
@@ -142,22 +148,41 @@ static enum base_status check_lstm(const struct look *look)
     if (!is_f32(operand(look, 0), in)) {
         return bad(look, "x must be f32");
     }
-    for (uint32_t i = 0; i < 2; i++) {
-        if (!is_f32(operand(look, 1 + i), (uint32_t)hidden) ||
-            !is_f32(result(look, i), (uint32_t)hidden)) {
-            return bad(look, "h, c and the results must be f32 of one width");
-        }
+    if (!is_f32(operand(look, 1), feedback) || !is_f32(result(look, 0), (uint32_t)hidden)) {
+        return bad(look, "h and the result must be f32 of one width");
     }
-    if (!is_weight_f32(&op->weights[0], 4 * hidden, in)) {
-        return bad(look, "W is not f32 [4H, in]");
+    if (!is_weight_f32(&op->weights[0], gates * hidden, in)) {
+        return bad(look, "W is not f32 [gates * H, in]");
     }
-    if (!is_weight_f32(&op->weights[1], 4 * hidden, hidden)) {
-        return bad(look, "R is not f32 [4H, H]");
+    if (!is_weight_f32(&op->weights[1], gates * hidden, feedback)) {
+        return bad(look, "R is not f32 [gates * H, width of h]");
     }
-    if (op->n_weights > 2 && !is_weight_f32(&op->weights[2], 1, 8 * hidden)) {
-        return bad(look, "B is not f32 [1, 8H]");
+    if (op->n_weights > 2 && !is_weight_f32(&op->weights[2], 1, 2 * gates * hidden)) {
+        return bad(look, "B is not f32 [1, 2 * gates * H]");
     }
     return BASE_OK;
+}
+
+static enum base_status check_lstm(const struct look *look)
+{
+    const struct cell_op *op = look->op;
+    uint64_t hidden = result(look, 0).width;
+    BASE_TRY(check_gates(look, 4, operand(look, 1).width));
+    if (!is_f32(operand(look, 2), (uint32_t)hidden) || !is_f32(result(look, 1), (uint32_t)hidden)) {
+        return bad(look, "c and the results must be f32 of one width");
+    }
+    if (op->n_weights > 3 && !is_weight_f32(&op->weights[3], 1, 3 * hidden)) {
+        return bad(look, "P is not f32 [1, 3H]");
+    }
+    return BASE_OK;
+}
+
+static enum base_status check_gru_or_rnn(const struct look *look)
+{
+    if (look->op->variant > 1) {
+        return bad(look, "unknown variant");
+    }
+    return check_gates(look, look->op->kind == CELL_OP_GRU ? 3 : 1, result(look, 0).width);
 }
 
 static enum base_status check_const(const struct look *look)
@@ -257,6 +282,9 @@ static enum base_status check_shapes(const struct look *look)
         return check_const(look);
     case CELL_OP_LSTM:
         return check_lstm(look);
+    case CELL_OP_GRU:
+    case CELL_OP_RNN:
+        return check_gru_or_rnn(look);
     case CELL_OP_COUNT:
         break;
     }
@@ -267,14 +295,19 @@ static enum base_status check_shapes(const struct look *look)
 static enum base_status check_op(const struct look *look, uint32_t next)
 {
     static const uint8_t operands[] = {
-#define CELL_OP_OPERANDS(name, operands, weights) operands,
+#define CELL_OP_OPERANDS(name, operands, weights, optional) operands,
         CELL_OP_MAP(CELL_OP_OPERANDS)
 #undef CELL_OP_OPERANDS
     };
     static const uint8_t weights[] = {
-#define CELL_OP_WEIGHTS(name, operands, weights) weights,
+#define CELL_OP_WEIGHTS(name, operands, weights, optional) weights,
         CELL_OP_MAP(CELL_OP_WEIGHTS)
 #undef CELL_OP_WEIGHTS
+    };
+    static const uint8_t optional[] = {
+#define CELL_OP_OPTIONAL(name, operands, weights, optional) optional,
+        CELL_OP_MAP(CELL_OP_OPTIONAL)
+#undef CELL_OP_OPTIONAL
     };
     const struct cell_op *op = look->op;
     if ((uint32_t)op->kind >= CELL_OP_COUNT) {
@@ -285,9 +318,8 @@ static enum base_status check_op(const struct look *look, uint32_t next)
         op->n_operands < (is_concat ? 1 : operands[op->kind])) {
         return bad(look, "wrong number of operands");
     }
-    bool may_lack_bias = op->kind == CELL_OP_LINEAR || op->kind == CELL_OP_LSTM;
-    if (op->n_weights != weights[op->kind] &&
-        !(may_lack_bias && op->n_weights + 1 == weights[op->kind])) {
+    if (op->n_weights > weights[op->kind] ||
+        op->n_weights + optional[op->kind] < weights[op->kind]) {
         return bad(look, "wrong number of weights");
     }
     if (op->result != next) {
@@ -313,7 +345,7 @@ static enum base_status check_frame(const struct cell_def *def, struct base_erro
     }
     uint32_t values = def->n_inputs + def->n_states;
     for (uint32_t o = 0; o < def->n_ops; o++) {
-        values += def->ops[o].kind == CELL_OP_LSTM ? 2 : 1;
+        values += cell_op_results(def->ops[o].kind);
     }
     if (values != def->n_values) {
         return base_fail(error, BASE_INVALID_ARGUMENT,
@@ -360,7 +392,7 @@ enum base_status cell_def_check(const struct cell_def *def, struct base_error *e
     for (uint32_t o = 0; o < def->n_ops; o++) {
         struct look look = {def, &def->ops[o], o, error};
         BASE_TRY(check_op(&look, next));
-        next += def->ops[o].kind == CELL_OP_LSTM ? 2 : 1;
+        next += cell_op_results(def->ops[o].kind);
     }
     return check_ends(def, error);
 }

@@ -39,11 +39,12 @@ struct cell_weight {
     const void *data; /* rows * cols elements; finite floats */
 };
 
-/* X(NAME, operands, weights): how many of each an op takes; CONCAT takes 1..CELL_OPERANDS_MAX.
- * LINEAR, LSTM: a bias weight is optional (n_weights one less).
+/* X(NAME, operands, weights, optional): how many of each an op takes, and how many of the weights,
+ * from the last one on, may be left out; CONCAT takes 1..CELL_OPERANDS_MAX operands.
  *
  * GATHER       row[id] of table [n, width]; id is an I64 or I32 row of width 1; an id outside
- * 0..n-1 is refused by the server before it gets here LINEAR       x W + b, W [in, out], b [1, out]
+ *              0..n-1 is refused by the server before it gets here
+ * LINEAR       x W + b, W [in, out], b [1, out]
  * ADD..DIV     element by element; an operand of width 1 is broadcast
  * SOFTMAX      over groups of `group` consecutive elements (group divides width), max subtracted
  * CONCAT       rows behind each other
@@ -51,30 +52,42 @@ struct cell_weight {
  * COPY         the same row
  * CAST         to the result's dtype
  * CONST        the weight [1, width] itself
- * LSTM         operands x, h, c; weights W [4H, in], R [4H, H], B [1, 8H] (input biases, then
- *              recurrent ones), gate order i, o, f, c and equations as ONNX LSTM (opset 14) with
- *              default activations:  i = s(xWi' + hRi' + b), o, f likewise, g = tanh(...),
- *              c' = f * c + i * g,  h' = o * tanh(c').  Results: h' then c'. */
+ * LSTM         operands x, h, c; weights W [4H, in], R [4H, F], B [1, 8H], P [1, 3H]; gate order
+ *              i, o, f, c (of P: i, o, f) and equations as ONNX LSTM (opset 14) with default
+ *              activations:  i = s(xWi' + hRi' + b + Pi c), f likewise,  g = tanh(xWc' + hRc' + b),
+ *              c' = f * c + i * g,  o = s(xWo' + hRo' + b + Po c'),  h' = o * tanh(c').
+ *              F, the width of h, differs from H where a LINEAR projects h' before it comes back.
+ *              Results: h' then c'.
+ * GRU          operands x, h; weights W [3H, in], R [3H, H], B [1, 6H]; gate order z, r, h and
+ *              equations as ONNX GRU (opset 14) with default activations: z and r as LSTM's i;
+ *              n = tanh(xWh' + Wbh + r * (hRh' + Rbh)) with variant CELL_GRU_RESET_AFTER, or
+ *              n = tanh(xWh' + Wbh + (r * h) Rh' + Rbh) with CELL_GRU_RESET_BEFORE;
+ *              h' = (1 - z) * n + z * h.
+ * RNN          operands x, h; weights W [H, in], R [H, H], B [1, 2H]:  h' = f(xW' + hR' + b), f
+ * tanh with variant CELL_RNN_TANH, relu with CELL_RNN_RELU. In B the biases of W come first, then
+ * those of R. */
 #define CELL_OP_MAP(X)                                                                             \
-    X(GATHER, 1, 1)                                                                                \
-    X(LINEAR, 1, 2)                                                                                \
-    X(ADD, 2, 0)                                                                                   \
-    X(SUB, 2, 0)                                                                                   \
-    X(MUL, 2, 0)                                                                                   \
-    X(DIV, 2, 0)                                                                                   \
-    X(SIGMOID, 1, 0)                                                                               \
-    X(TANH, 1, 0)                                                                                  \
-    X(RELU, 1, 0)                                                                                  \
-    X(SOFTMAX, 1, 0)                                                                               \
-    X(CONCAT, CELL_OPERANDS_MAX, 0)                                                                \
-    X(SLICE, 1, 0)                                                                                 \
-    X(COPY, 1, 0)                                                                                  \
-    X(CAST, 1, 0)                                                                                  \
-    X(CONST, 0, 1)                                                                                 \
-    X(LSTM, 3, 3)
+    X(GATHER, 1, 1, 0)                                                                             \
+    X(LINEAR, 1, 2, 1)                                                                             \
+    X(ADD, 2, 0, 0)                                                                                \
+    X(SUB, 2, 0, 0)                                                                                \
+    X(MUL, 2, 0, 0)                                                                                \
+    X(DIV, 2, 0, 0)                                                                                \
+    X(SIGMOID, 1, 0, 0)                                                                            \
+    X(TANH, 1, 0, 0)                                                                               \
+    X(RELU, 1, 0, 0)                                                                               \
+    X(SOFTMAX, 1, 0, 0)                                                                            \
+    X(CONCAT, CELL_OPERANDS_MAX, 0, 0)                                                             \
+    X(SLICE, 1, 0, 0)                                                                              \
+    X(COPY, 1, 0, 0)                                                                               \
+    X(CAST, 1, 0, 0)                                                                               \
+    X(CONST, 0, 1, 0)                                                                              \
+    X(LSTM, 3, 4, 2)                                                                               \
+    X(GRU, 2, 3, 1)                                                                                \
+    X(RNN, 2, 3, 1)
 
 enum cell_op_kind {
-#define CELL_OP_ENUM(name, operands, weights) CELL_OP_##name,
+#define CELL_OP_ENUM(name, operands, weights, optional) CELL_OP_##name,
     CELL_OP_MAP(CELL_OP_ENUM)
 #undef CELL_OP_ENUM
         CELL_OP_COUNT
@@ -83,15 +96,27 @@ enum cell_op_kind {
 /* "GATHER" and so on; never NULL. */
 const char *cell_op_name(enum cell_op_kind kind);
 
+/* Of a GRU, and of an RNN. */
+enum cell_op_variant {
+    CELL_GRU_RESET_BEFORE = 0, /* linear_before_reset = 0 */
+    CELL_GRU_RESET_AFTER = 1,
+    CELL_RNN_TANH = 0,
+    CELL_RNN_RELU = 1,
+};
+
+/* Results of an op: LSTM has two, the others one. */
+uint32_t cell_op_results(enum cell_op_kind kind);
+
 struct cell_op {
     enum cell_op_kind kind;
     uint32_t n_operands;
     uint32_t operands[CELL_OPERANDS_MAX]; /* value numbers, each smaller than result */
     uint32_t n_weights;
-    struct cell_weight weights[3];
-    uint32_t result; /* number of the (first) result value */
-    uint32_t start;  /* SLICE */
-    uint32_t group;  /* SOFTMAX */
+    struct cell_weight weights[4];
+    uint32_t result;  /* number of the (first) result value */
+    uint32_t start;   /* SLICE */
+    uint32_t group;   /* SOFTMAX */
+    uint32_t variant; /* GRU, RNN */
 };
 
 struct cell_def {

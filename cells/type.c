@@ -33,6 +33,11 @@ static void hash_u32(struct base_hasher *hasher, uint32_t value)
     base_hasher_add(hasher, &value, sizeof(value));
 }
 
+static bool has_variants(enum cell_op_kind kind)
+{
+    return kind == CELL_OP_GRU || kind == CELL_OP_RNN;
+}
+
 static void hash_op(struct base_hasher *hasher, const struct cell_op *op)
 {
     hash_u32(hasher, (uint32_t)op->kind);
@@ -40,6 +45,7 @@ static void hash_op(struct base_hasher *hasher, const struct cell_op *op)
     base_hasher_add(hasher, op->operands, op->n_operands * sizeof(op->operands[0]));
     hash_u32(hasher, op->kind == CELL_OP_SLICE ? op->start : 0);
     hash_u32(hasher, op->kind == CELL_OP_SOFTMAX ? op->group : 0);
+    hash_u32(hasher, has_variants(op->kind) ? op->variant : 0);
     hash_u32(hasher, op->n_weights);
     for (uint32_t w = 0; w < op->n_weights; w++) {
         hash_u32(hasher, (uint32_t)op->weights[w].dtype);
@@ -82,6 +88,7 @@ static bool is_op_equal(const struct cell_op *a, const struct cell_op *b)
     if (a->kind != b->kind || a->n_operands != b->n_operands || a->n_weights != b->n_weights ||
         (a->kind == CELL_OP_SLICE && a->start != b->start) ||
         (a->kind == CELL_OP_SOFTMAX && a->group != b->group) ||
+        (has_variants(a->kind) && a->variant != b->variant) ||
         memcmp(a->operands, b->operands, a->n_operands * sizeof(a->operands[0])) != 0) {
         return false;
     }
@@ -220,8 +227,8 @@ static void count_work(struct cell_type *type)
         const struct cell_op *op = &def->ops[o];
         for (uint32_t w = 0; w < op->n_weights; w++) {
             const struct cell_weight *weight = &op->weights[w];
-            bool is_matrix =
-                (op->kind == CELL_OP_LINEAR && w == 0) || (op->kind == CELL_OP_LSTM && w < 2);
+            bool is_gated = op->kind == CELL_OP_LSTM || has_variants(op->kind);
+            bool is_matrix = (op->kind == CELL_OP_LINEAR && w == 0) || (is_gated && w < 2);
             type->flops += is_matrix ? 2ull * weight->rows * weight->cols : 0;
             type->weight_bytes += weight_bytes(weight);
         }

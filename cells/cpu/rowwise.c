@@ -146,6 +146,8 @@ void cell_rowwise(const struct cell_program *program, const struct cell_program_
     case CELL_OP_GATHER:
     case CELL_OP_LINEAR:
     case CELL_OP_LSTM:
+    case CELL_OP_GRU:
+    case CELL_OP_RNN:
     case CELL_OP_CONST:
     case CELL_OP_COUNT:
         base_assert(false);

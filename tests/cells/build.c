@@ -152,6 +152,26 @@ uint32_t build_lstm(struct build *build, uint32_t x, uint32_t h, uint32_t c, boo
     return h_out;
 }
 
+uint32_t build_gated(struct build *build, enum cell_op_kind kind, uint32_t variant, uint32_t x,
+                     uint32_t h, bool has_bias)
+{
+    uint32_t inputs = build->def.values[x].width;
+    uint32_t hidden = build->def.values[h].width;
+    uint32_t gates = kind == CELL_OP_GRU ? 3 : 1;
+    float scale = 2.0f / sqrtf((float)(inputs + hidden));
+    struct cell_op *op = add_op(build, kind);
+    op->variant = variant;
+    op->n_operands = 2;
+    op->operands[0] = x;
+    op->operands[1] = h;
+    add_weight(build, op, gates * hidden, inputs, scale);
+    add_weight(build, op, gates * hidden, hidden, scale);
+    if (has_bias) {
+        add_weight(build, op, 1, 2 * gates * hidden, 1.0f);
+    }
+    return add_value(build, CELL_F32, hidden);
+}
+
 void build_next(struct build *build, uint32_t state, uint32_t value)
 {
     build->def.state_next[state] = value;

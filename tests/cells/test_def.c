@@ -168,16 +168,70 @@ START_TEST(test_def_linear_and_lstm_shapes)
     assert_refused("[1, out]");
     build.def = def;
     op_of(CELL_OP_LSTM)->weights[0].cols--;
-    assert_refused("[4H, in]");
+    assert_refused("[gates * H, in]");
     build.def = def;
     op_of(CELL_OP_LSTM)->weights[1].rows--;
-    assert_refused("[4H, H]");
+    assert_refused("[gates * H, width of h]");
     build.def = def;
     op_of(CELL_OP_LSTM)->weights[2].cols--;
-    assert_refused("[1, 8H]");
+    assert_refused("[1, 2 * gates * H]");
     build.def = def;
     build.def.values[c].width = 4;
-    assert_refused("h, c and the results");
+    assert_refused("c and the results");
+}
+END_TEST
+
+START_TEST(test_def_lstm_with_peepholes)
+{
+    struct cell_op *peeping = op_of(CELL_OP_LSTM);
+    uint32_t hidden = peeping->weights[2].cols / 8;
+    float *data = build_floats(&build, 3, hidden, 1.0f);
+    peeping->weights[3] = (struct cell_weight){CELL_F32, 1, 3 * hidden, data};
+    peeping->n_weights = 4;
+    struct base_error error = {BASE_OK, ""};
+    ck_assert_msg(cell_def_check(&build.def, &error) == BASE_OK, "%s", error.message);
+    peeping->weights[3].cols--;
+    assert_refused("P is not f32 [1, 3H]");
+}
+END_TEST
+
+/* A cell of one GRU or RNN: x 5 wide, 6 units. */
+static struct cell_op *only_gated(enum cell_op_kind kind)
+{
+    build_release(&build);
+    build_init(&build, 3);
+    uint32_t in = build_input(&build, CELL_F32, 5);
+    uint32_t state = build_state(&build, CELL_F32, 6);
+    build_next(&build, 0, build_gated(&build, kind, 1, in, state, true));
+    return build_last(&build);
+}
+
+START_TEST(test_def_gru_and_rnn_shapes)
+{
+    enum cell_op_kind kind = _i == 0 ? CELL_OP_GRU : CELL_OP_RNN;
+    struct cell_op *op = only_gated(kind);
+    struct cell_op good = *op;
+    struct base_error error = {BASE_OK, ""};
+    ck_assert_msg(cell_def_check(&build.def, &error) == BASE_OK, "%s", error.message);
+    op->variant = 2;
+    assert_refused("unknown variant");
+    *op = good;
+    op->weights[0].rows--;
+    assert_refused("[gates * H, in]");
+    *op = good;
+    op->weights[1].cols--;
+    assert_refused("width of h");
+    *op = good;
+    op->weights[2].cols--;
+    assert_refused("2 * gates * H");
+    *op = good;
+    op->n_weights = 2;
+    ck_assert_int_eq(cell_def_check(&build.def, &error), BASE_OK);
+    op->n_weights = 1;
+    assert_refused("number of weights");
+    *op = good;
+    build.def.values[1].width = 4; // h
+    assert_refused("h and the result");
 }
 END_TEST
 
@@ -247,6 +301,8 @@ int main(void)
     tcase_add_test(tcase, test_def_weights);
     tcase_add_test(tcase, test_def_gather_shapes);
     tcase_add_test(tcase, test_def_linear_and_lstm_shapes);
+    tcase_add_test(tcase, test_def_lstm_with_peepholes);
+    tcase_add_loop_test(tcase, test_def_gru_and_rnn_shapes, 0, 2);
     tcase_add_test(tcase, test_def_rowwise_shapes);
     tcase_add_test(tcase, test_def_states_and_outputs);
     tcase_add_test(tcase, test_def_names_ops);
