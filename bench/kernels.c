@@ -51,7 +51,7 @@ struct job {
     struct cell_team *team;
     // Straight through the kernels:
     const struct cell_kernels *kernels;
-    struct cell_lstm lstm;
+    struct cell_gated gated;
     float *state;     /* [rows][h even, h odd, c] */
     const float **in; /* [steps][rows] */
     float **rows[3];  /* [rows] pointers to h even, h odd, c */
@@ -116,12 +116,15 @@ static void make_cell(struct job *job)
 static void open_kernels(struct job *job)
 {
     struct shape s = job->shape;
-    job->lstm = (struct cell_lstm){.inputs = s.inputs,
-                                   .hidden = s.hidden,
-                                   .w = job->weights[0],
-                                   .r = job->weights[1],
-                                   .b = job->weights[2]};
-    base_assert(job->kernels->lstm_load(&job->lstm) == BASE_OK);
+    job->gated = (struct cell_gated){.kind = CELL_GATED_LSTM,
+                                     .inputs = s.inputs,
+                                     .feedback = s.hidden,
+                                     .hidden = s.hidden,
+                                     .w = job->weights[0],
+                                     .r = job->weights[1],
+                                     .b_w = job->weights[2],
+                                     .b_r = job->weights[2] + 4 * (size_t)s.hidden};
+    base_assert(job->kernels->gated_load(&job->gated) == BASE_OK);
     size_t width = CELL_ROW_FLOATS((size_t)s.hidden);
     job->state =
         must(base_alloc_aligned(3 * (size_t)s.rows * width * sizeof(float), BASE_CACHE_LINE));
@@ -153,29 +156,29 @@ static void close_kernels(struct job *job)
     base_free(job->scratch);
     base_free(job->in);
     base_free(job->state);
-    cell_lstm_release(&job->lstm);
+    cell_gated_release(&job->gated);
 }
 
 static void run_kernels(void *argument, struct cell_team *team, uint32_t member)
 {
     struct job *job = argument;
     uint32_t threads = job->settings->threads;
-    struct cell_lstm_step step = {
-        .lstm = &job->lstm,
+    struct cell_gated_step step = {
+        .gated = &job->gated,
         .n_rows = job->shape.rows,
-        .panel_first = (uint32_t)((uint64_t)job->lstm.panels * member / threads),
-        .panel_end = (uint32_t)((uint64_t)job->lstm.panels * (member + 1) / threads),
-        .c = (const float *const *)job->rows[2],
-        .c_out = job->rows[2],
+        .panel_first = (uint32_t)((uint64_t)job->gated.panels * member / threads),
+        .panel_end = (uint32_t)((uint64_t)job->gated.panels * (member + 1) / threads),
+        .old = (const float *const *)job->rows[2],
+        .second = job->rows[2],
         .scratch = job->scratch[member],
         .products_only = job->settings->products_only,
     };
     for (uint32_t t = 0; t < job->shape.steps; t++) {
         step.x = job->in + (size_t)t * job->shape.rows;
         step.h = (const float *const *)job->rows[t & 1];
-        step.h_out = job->rows[(t + 1) & 1];
+        step.out = job->rows[(t + 1) & 1];
         step.backwards = (t & 1) != 0;
-        job->kernels->lstm_step(&step);
+        job->kernels->gated_step(&step);
         if (threads > 1) {
             team->barrier(team, member);
         }

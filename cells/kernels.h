@@ -2,11 +2,11 @@
  *
  * The bits of a result are defined by cells/ref/ and by this order: an accumulator starts from the
  * bias, then takes one fused multiply-add per term, first the terms of x with k = 0..inputs-1,
- * then those of h with k = 0..hidden-1; activations are the fixed operation sequences of
+ * then those of h with k = 0..feedback-1; activations are the fixed operation sequences of
  * cells/ref/math.c. Every table with `invariant` set gives exactly those bits, for any number and
  * order of rows and any share of the panels. A NaN that leaves a kernel is always CELL_NAN_BITS.
  *
- * Work is shared out in *panels*: groups of hidden units (LSTM) or of columns (LINEAR) whose
+ * Work is shared out in *panels*: groups of hidden units (gated cells) or of columns (LINEAR) whose
  * weights lie together. Any panel of any rows may be computed by any thread.
  *
  * Tables are constant; *_load allocates, the rest neither allocates nor fails. */
@@ -27,35 +27,75 @@
 #define CELL_ROW_LINE          16u
 #define CELL_ROW_FLOATS(width) (((width) + CELL_ROW_LINE - 1) / CELL_ROW_LINE * CELL_ROW_LINE)
 
-/* A loaded LSTM. The caller fills the first block, lstm_load() the second. */
-struct cell_lstm {
-    uint32_t inputs, hidden;
-    const float *w; /* [4 * hidden, inputs], gates i, o, f, c; outlives the load */
-    const float *r; /* [4 * hidden, hidden] */
-    const float *b; /* [8 * hidden] or NULL */
-
-    uint32_t panels;
-    float *bias;   /* input + recurrent bias, rounded once; order is the kernel's */
-    float *packed; /* weights in the kernel's order; NULL when it reads w and r */
+/* The cells whose gates are sums over x and h, each with its gates in the order of its weights.
+ * With s = sigmoid, and sums that stand for bias + x W' + h R': LSTM        i, o, f, c   c' = s(f)
+ * c + s(i) tanh(c),  out = s(o) tanh(c'),  second = c' GRU         z, r, n      n = tanh(n over x +
+ * s(r) (n over h)),  out = n + s(z) (h - n) GRU_RESET   z, r         out = s(z),  second = s(r) h:
+ * the first half of a GRU that resets h before the product GRU_NEW     n            its second
+ * half, where r * h stands for h; out = tanh(n) + z (h - tanh(n)) TANH, RELU  a            out =
+ * tanh(a), relu(a): RNN */
+enum cell_gated_kind {
+    CELL_GATED_LSTM,
+    CELL_GATED_GRU,
+    CELL_GATED_GRU_RESET,
+    CELL_GATED_GRU_NEW,
+    CELL_GATED_TANH,
+    CELL_GATED_RELU,
 };
 
-/* One step of n_rows rows, for panels first..end-1. No c_out or h_out row may overlap an x or h
- * row; c_out[r] == c[r] is allowed. */
-struct cell_lstm_step {
-    const struct cell_lstm *lstm;
+/* 4, 3, 2, 1, 1, 1. */
+uint32_t cell_gated_gates(enum cell_gated_kind kind);
+
+/* A loaded gated cell. The caller fills the first block, gated_load() the second. */
+struct cell_gated {
+    enum cell_gated_kind kind;
+    uint32_t inputs, feedback, hidden;
+    const float *w;   /* [gates * hidden, inputs]; outlives the load, as the others */
+    const float *r;   /* [gates * hidden, feedback] */
+    const float *b_w; /* [gates * hidden], the bias of w; NULL: zeros */
+    const float *b_r; /* the same of r; given when b_w is */
+    const float *p;   /* LSTM: peepholes [3 * hidden] of i, o, f, or NULL */
+
+    uint32_t panels, columns; /* columns: of one panel */
+    /* What a sum starts from, in the kernel's order: input + recurrent bias, rounded once. But the
+     * two sums of a GRU's n have one each, that over h in late_bias. */
+    float *bias, *late_bias;
+    float *peepholes; /* NULL without */
+    float *packed[2]; /* weights of x and of h in the kernel's order; NULL when it reads w and r */
+};
+
+/* One step of n_rows rows, for panels first..end-1. No row of out or second may overlap a row of x
+ * or h; second[r] == old[r] is allowed. Unless said otherwise rows are [hidden] with room for
+ * CELL_ROW_FLOATS(hidden). */
+struct cell_gated_step {
+    const struct cell_gated *gated;
     uint32_t n_rows;
     uint32_t panel_first, panel_end;
-    const float *const *x; /* [n_rows] -> [inputs] */
-    const float *const *h; /* [n_rows] -> [hidden] */
-    const float *const *c; /* [n_rows] -> [CELL_ROW_FLOATS(hidden)] */
-    float *const *h_out;   /* [n_rows] -> [CELL_ROW_FLOATS(hidden)] */
-    float *const *c_out;
-    float *scratch; /* scratch_floats() of it, this thread's, on a cache line */
+    const float *const *x; /* [n_rows] -> [inputs], without more room; NULL with ahead */
+    const float *const
+        *ahead;              /* [n_rows] -> [panels * columns], written by gated_ahead(); or NULL */
+    const float *const *h;   /* [n_rows] -> [feedback], without more room */
+    const float *const *old; /* LSTM: c; the GRUs: h */
+    const float *const *z;   /* GRU_NEW: out of GRU_RESET */
+    float *const *out;
+    float *const *second; /* LSTM, GRU_RESET */
+    float *scratch;       /* scratch_floats() of it, this thread's, on a cache line */
     /* Takes the panels from the last to the first. A caller that alternates finds the weights used
      * last still in the core's cache; the bits do not change. */
     bool backwards;
     /* For measurements: leaves out what follows the products; then no row is written. */
     bool products_only;
+};
+
+/* The sums over x of n_rows rows, which may belong to different steps: what a step would begin
+ * with. Steps then read less than half of the weights (DeepCPU, section 4: phased execution). */
+struct cell_gated_ahead {
+    const struct cell_gated *gated;
+    uint32_t n_rows;
+    uint32_t panel_first, panel_end;
+    const float *const *x; /* [n_rows] -> [inputs] */
+    float *const *out;     /* [n_rows] -> [panels * columns] */
+    float *scratch;
 };
 
 /* A loaded LINEAR, likewise. */
@@ -82,14 +122,15 @@ struct cell_kernels {
     const char *name; /* "scalar", "avx2", "avx512", "blas" */
     bool invariant;
 
-    /* RESOURCE_EXHAUSTED when out of memory. Undone with cell_lstm_release(). */
-    enum base_status (*lstm_load)(struct cell_lstm *lstm);
-    void (*lstm_step)(const struct cell_lstm_step *step);
+    /* RESOURCE_EXHAUSTED when out of memory. Undone with cell_gated_release(). */
+    enum base_status (*gated_load)(struct cell_gated *gated);
+    void (*gated_ahead)(const struct cell_gated_ahead *ahead);
+    void (*gated_step)(const struct cell_gated_step *step);
     enum base_status (*linear_load)(struct cell_linear *linear);
     void (*linear_rows)(const struct cell_linear_rows *rows);
 
     /* Floats of scratch a thread needs for steps of up to rows_max rows: inputs and outputs of a
-     * LINEAR, or inputs + hidden and 4 * hidden of an LSTM. May be 0. */
+     * LINEAR, or inputs + feedback and gates * hidden of a gated cell. May be 0. */
     size_t (*scratch_floats)(uint32_t inputs, uint32_t outputs, uint32_t rows_max);
 
     /* Element by element; in == out is allowed. softmax: over the n elements, one group. */
@@ -98,14 +139,15 @@ struct cell_kernels {
     void (*softmax)(uint32_t n, const float *in, float *out);
 };
 
-void cell_lstm_release(struct cell_lstm *lstm);
+void cell_gated_release(struct cell_gated *gated);
 void cell_linear_release(struct cell_linear *linear);
 
 /* Packing for kernels whose panels hold `units` hidden units or `columns` columns: the last panel
  * is filled up with zeros.
- *   LSTM    packed [panel][k < inputs + hidden][gate i, o, f, c][unit], bias [panel][gate][unit]
- *   LINEAR  packed [panel][k < inputs][column],                        bias [panel][column] */
-enum base_status cell_lstm_pack(struct cell_lstm *lstm, uint32_t units);
+ *   gated   packed[0] [panel][k < inputs][gate][unit], packed[1] likewise over feedback,
+ *           bias [panel][gate][unit], late_bias [panel][unit], peepholes [gate i, o,
+ * f][panel][unit] LINEAR  packed [panel][k < inputs][column], bias [panel][column] */
+enum base_status cell_gated_pack(struct cell_gated *gated, uint32_t units);
 enum base_status cell_linear_pack(struct cell_linear *linear, uint32_t columns);
 
 extern const struct cell_kernels cell_kernels__scalar;

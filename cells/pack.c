@@ -8,12 +8,23 @@
 
 #include <string.h>
 
-void cell_lstm_release(struct cell_lstm *lstm)
+uint32_t cell_gated_gates(enum cell_gated_kind kind)
 {
-    base_free(lstm->bias);
-    base_free(lstm->packed);
-    lstm->bias = NULL;
-    lstm->packed = NULL;
+    static const uint8_t gates[] = {
+        [CELL_GATED_LSTM] = 4,    [CELL_GATED_GRU] = 3,  [CELL_GATED_GRU_RESET] = 2,
+        [CELL_GATED_GRU_NEW] = 1, [CELL_GATED_TANH] = 1, [CELL_GATED_RELU] = 1};
+    return gates[kind];
+}
+
+void cell_gated_release(struct cell_gated *gated)
+{
+    base_free(gated->bias);
+    base_free(gated->late_bias);
+    base_free(gated->peepholes);
+    base_free(gated->packed[0]);
+    base_free(gated->packed[1]);
+    gated->bias = gated->late_bias = gated->peepholes = NULL;
+    gated->packed[0] = gated->packed[1] = NULL;
 }
 
 void cell_linear_release(struct cell_linear *linear)
@@ -48,40 +59,100 @@ static enum base_status alloc_panels(uint32_t panels, uint64_t k, uint32_t colum
     return BASE_OK;
 }
 
-/* Row `gate * hidden + unit` of W and R becomes one column of the unit's panel. */
-static void pack_unit(struct cell_lstm *lstm, uint32_t gate, uint32_t unit, uint32_t units)
+/* ---- Gated cells ---- */
+
+/* What a panel of `units` units is made of. */
+struct shape {
+    uint32_t gates, units;
+    size_t columns;
+};
+
+/* Row `gate * hidden + unit` of W or R becomes one column of the unit's panel. */
+static void pack_matrix(const struct cell_gated *gated, const struct shape *shape,
+                        const float *weights, uint32_t terms, float *packed)
 {
-    uint32_t inputs = lstm->inputs;
-    uint32_t hidden = lstm->hidden;
-    size_t row = (size_t)gate * hidden + unit;
-    size_t columns = 4 * (size_t)units;
-    size_t column = (size_t)gate * units + unit % units;
-    size_t panel = unit / units;
-    float *to = lstm->packed + panel * ((size_t)inputs + hidden) * columns + column;
-    for (uint32_t k = 0; k < inputs; k++) {
-        to[k * columns] = lstm->w[row * inputs + k];
-    }
-    to += inputs * columns;
-    for (uint32_t k = 0; k < hidden; k++) {
-        to[k * columns] = lstm->r[row * hidden + k];
-    }
-    if (lstm->b != NULL) {
-        lstm->bias[panel * columns + column] = lstm->b[row] + lstm->b[4 * (size_t)hidden + row];
+    for (uint32_t gate = 0; gate < shape->gates; gate++) {
+        for (uint32_t unit = 0; unit < gated->hidden; unit++) {
+            const float *row = weights + ((size_t)gate * gated->hidden + unit) * terms;
+            float *to = packed + unit / shape->units * terms * shape->columns +
+                        (size_t)gate * shape->units + unit % shape->units;
+            for (uint32_t k = 0; k < terms; k++) {
+                to[k * shape->columns] = row[k];
+            }
+        }
     }
 }
 
-enum base_status cell_lstm_pack(struct cell_lstm *lstm, uint32_t units)
+static void pack_biases(struct cell_gated *gated, const struct shape *shape)
 {
-    lstm->panels = (lstm->hidden + units - 1) / units;
-    BASE_TRY(alloc_panels(lstm->panels, (uint64_t)lstm->inputs + lstm->hidden, 4 * units,
-                          &lstm->bias, &lstm->packed));
-    for (uint32_t gate = 0; gate < 4; gate++) {
-        for (uint32_t unit = 0; unit < lstm->hidden; unit++) {
-            pack_unit(lstm, gate, unit, units);
+    bool is_gru = gated->kind == CELL_GATED_GRU;
+    for (uint32_t gate = 0; gate < shape->gates; gate++) {
+        for (uint32_t unit = 0; unit < gated->hidden; unit++) {
+            size_t from = (size_t)gate * gated->hidden + unit;
+            size_t at = unit / shape->units * shape->columns + (size_t)gate * shape->units +
+                        unit % shape->units;
+            if (is_gru && gate == 2) {
+                gated->bias[at] = gated->b_w[from];
+                gated->late_bias[unit] = gated->b_r[from];
+            } else {
+                gated->bias[at] = gated->b_w[from] + gated->b_r[from];
+            }
         }
+    }
+}
+
+static enum base_status pack_rows(struct cell_gated *gated, const struct shape *shape)
+{
+    size_t room = (size_t)gated->panels * shape->units;
+    if (gated->kind == CELL_GATED_GRU) {
+        gated->late_bias = base_alloc_aligned(room * sizeof(float), BASE_CACHE_LINE);
+        if (gated->late_bias == NULL) {
+            return BASE_RESOURCE_EXHAUSTED;
+        }
+    }
+    if (gated->p != NULL) {
+        gated->peepholes = base_alloc_aligned(3 * room * sizeof(float), BASE_CACHE_LINE);
+        if (gated->peepholes == NULL) {
+            return BASE_RESOURCE_EXHAUSTED;
+        }
+        for (uint32_t gate = 0; gate < 3; gate++) {
+            memcpy(gated->peepholes + gate * room, gated->p + (size_t)gate * gated->hidden,
+                   gated->hidden * sizeof(float));
+        }
+    }
+    if (gated->b_w != NULL) {
+        pack_biases(gated, shape);
     }
     return BASE_OK;
 }
+
+enum base_status cell_gated_pack(struct cell_gated *gated, uint32_t units)
+{
+    struct shape shape = {.gates = cell_gated_gates(gated->kind), .units = units};
+    shape.columns = (size_t)shape.gates * units;
+    gated->panels = (gated->hidden + units - 1) / units;
+    gated->columns = (uint32_t)shape.columns;
+    float *none = NULL;
+    enum base_status status =
+        alloc_panels(gated->panels, gated->inputs, gated->columns, &gated->bias, &gated->packed[0]);
+    if (status == BASE_OK) {
+        status =
+            alloc_panels(gated->panels, gated->feedback, gated->columns, &none, &gated->packed[1]);
+        base_free(none);
+    }
+    if (status == BASE_OK) {
+        status = pack_rows(gated, &shape);
+    }
+    if (status != BASE_OK) {
+        cell_gated_release(gated);
+        return status;
+    }
+    pack_matrix(gated, &shape, gated->w, gated->inputs, gated->packed[0]);
+    pack_matrix(gated, &shape, gated->r, gated->feedback, gated->packed[1]);
+    return BASE_OK;
+}
+
+/* ---- LINEAR ---- */
 
 enum base_status cell_linear_pack(struct cell_linear *linear, uint32_t columns)
 {

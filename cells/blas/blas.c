@@ -3,12 +3,13 @@
  *
  * Rows are gathered into a matrix (the one copy that our own kernels do without), multiplied, then
  * activated. OpenBLAS runs on the calling thread alone: our team shares out the columns. Weights
- * stand once as [column][k] with x and h behind each other, columns in panels of 16 units x 4
- * gates, so that any share of the panels is one product. Any thread, over the caller's scratch. */
+ * stand once as [column][k], those of x and of h, columns in panels of 16 units x gates, so that
+ * any share of the panels is one product. Any thread, over the caller's scratch. */
 #include "base/checked.h"
 #include "base/mem.h"
 #include "cells/cpu/device.h"
 #include "cells/kernels.h"
+#include "cells/ref/math.h"
 
 #include <cblas.h>
 #include <math.h>
@@ -24,113 +25,255 @@ static const struct cell_kernels *activations(void)
     return cell_kernels_choose(NULL, &best, NULL) == BASE_OK ? best : &cell_kernels__scalar;
 }
 
-static enum base_status alloc_weights(uint32_t panels, uint64_t k, float **bias, float **packed)
+static enum base_status alloc_floats(size_t rows, uint64_t columns, float **out)
 {
-    size_t columns = (size_t)panels * COLUMNS;
     size_t floats = 0;
-    *bias = base_alloc_array(columns, sizeof(float));
-    *packed =
-        base_size_mul(columns, (size_t)k, &floats) ? base_alloc_array(floats, sizeof(float)) : NULL;
-    if (*bias == NULL || *packed == NULL) {
-        base_free(*bias);
-        base_free(*packed);
-        *bias = NULL;
-        *packed = NULL;
-        return BASE_RESOURCE_EXHAUSTED;
-    }
-    return BASE_OK;
+    *out = base_size_mul(rows, (size_t)columns, &floats) ? base_alloc_array(floats, sizeof(float))
+                                                         : NULL;
+    return *out == NULL ? BASE_RESOURCE_EXHAUSTED : BASE_OK;
 }
 
-static enum base_status lstm_load(struct cell_lstm *lstm)
+/* [column][k] of [panel][k][column], as our own kernels pack it. */
+static enum base_status turn_panels(const struct cell_gated *gated, uint32_t k, float **packed)
 {
-    uint32_t inputs = lstm->inputs;
-    uint32_t hidden = lstm->hidden;
-    size_t k = (size_t)inputs + hidden;
-    lstm->panels = (hidden + UNITS - 1) / UNITS;
-    BASE_TRY(alloc_weights(lstm->panels, k, &lstm->bias, &lstm->packed));
-    for (uint32_t row = 0; row < 4 * hidden; row++) {
-        uint32_t unit = row % hidden;
-        size_t column =
-            (size_t)unit / UNITS * COLUMNS + (size_t)(row / hidden) * UNITS + unit % UNITS;
-        float *to = lstm->packed + column * k;
-        memcpy(to, lstm->w + (size_t)row * inputs, inputs * sizeof(float));
-        memcpy(to + inputs, lstm->r + (size_t)row * hidden, hidden * sizeof(float));
-        lstm->bias[column] =
-            lstm->b == NULL ? 0.0f : lstm->b[row] + lstm->b[4 * (size_t)hidden + row];
+    float *turned = NULL;
+    size_t columns = gated->columns;
+    BASE_TRY(alloc_floats(gated->panels * columns, k, &turned));
+    for (size_t panel = 0; panel < gated->panels; panel++) {
+        for (size_t column = 0; column < columns; column++) {
+            for (size_t i = 0; i < k; i++) {
+                turned[(panel * columns + column) * k + i] =
+                    (*packed)[(panel * k + i) * columns + column];
+            }
+        }
     }
+    base_free(*packed);
+    *packed = turned;
     return BASE_OK;
 }
 
-/* One product: out [rows, columns] = bias + in [rows, k] * weights [columns, k]'. */
+static enum base_status gated_load(struct cell_gated *gated)
+{
+    BASE_TRY(cell_gated_pack(gated, UNITS));
+    enum base_status status = turn_panels(gated, gated->inputs, &gated->packed[0]);
+    if (status == BASE_OK) {
+        status = turn_panels(gated, gated->feedback, &gated->packed[1]);
+    }
+    if (status != BASE_OK) {
+        cell_gated_release(gated);
+    }
+    return status;
+}
+
+/* One product: out [rows, columns] += in [rows, k] * weights [columns, k]'. */
 struct product {
     uint32_t rows, columns, k;
-    const float *in, *weights, *bias;
+    const float *in, *weights;
     float *out;
 };
 
 static void multiply(const struct product *p)
 {
-    for (uint32_t r = 0; r < p->rows; r++) {
-        memcpy(p->out + (size_t)r * p->columns, p->bias, p->columns * sizeof(float));
-    }
     cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (blasint)p->rows, (blasint)p->columns,
                 (blasint)p->k, 1.0f, p->in, (blasint)p->k, p->weights, (blasint)p->k, 1.0f, p->out,
                 (blasint)p->columns);
 }
 
-/* gates [gate][unit] of one panel and row; the last panel may have fewer than UNITS. */
-static void update(const struct cell_kernels *best, uint32_t units, float *gates, const float *c,
-                   float *h_out, float *c_out)
+static void repeat(const float *row, uint32_t rows, uint32_t columns, float *out)
 {
-    float squashed[UNITS];
-    best->sigmoid(3 * UNITS, gates, gates);
-    best->tanh(UNITS, gates + 3 * (size_t)UNITS, gates + 3 * (size_t)UNITS);
-    for (uint32_t u = 0; u < units; u++) {
-        c_out[u] = fmaf(gates[2 * UNITS + u], c[u], gates[u] * gates[3 * UNITS + u]);
-    }
-    best->tanh(units, c_out, squashed);
-    for (uint32_t u = 0; u < units; u++) {
-        h_out[u] = gates[UNITS + u] * squashed[u];
+    for (uint32_t r = 0; r < rows; r++) {
+        memcpy(out + (size_t)r * columns, row, columns * sizeof(float));
     }
 }
 
-static void lstm_step(const struct cell_lstm_step *step)
+/* Adds the product of gathered rows and the weights of panels first.. to sums [n_rows][columns]. */
+static void add_part(const struct cell_gated *gated, uint32_t part, uint32_t panel_first,
+                     uint32_t n_rows, const float *const *rows, float *in, uint32_t columns,
+                     float *sums)
 {
-    const struct cell_lstm *lstm = step->lstm;
+    uint32_t k = part == 0 ? gated->inputs : gated->feedback;
+    for (uint32_t r = 0; r < n_rows; r++) {
+        memcpy(in + (size_t)r * k, rows[r], k * sizeof(float));
+    }
+    multiply(
+        &(struct product){.rows = n_rows,
+                          .columns = columns,
+                          .k = k,
+                          .in = in,
+                          .weights = gated->packed[part] + (size_t)panel_first * gated->columns * k,
+                          .out = sums});
+}
+
+/* What one row of one panel is updated from and to: gates [gate][UNITS]. */
+struct panel_row {
+    const struct cell_gated_step *step;
+    uint32_t row;
+    size_t unit;
+    uint32_t units; /* the last panel may have fewer than UNITS */
+    float *gates;
+    const float *over_x; /* GRU */
+};
+
+static void update_lstm(const struct cell_kernels *best, const struct panel_row *p)
+{
+    const struct cell_gated *gated = p->step->gated;
+    const float *c = p->step->old[p->row] + p->unit;
+    float *c_out = p->step->second[p->row] + p->unit;
+    float *h_out = p->step->out[p->row] + p->unit;
+    float squashed[UNITS];
+    float *i = p->gates;
+    float *o = p->gates + UNITS;
+    float *f = p->gates + 2 * UNITS;
+    float *g = p->gates + 3 * UNITS;
+    size_t room = (size_t)gated->panels * UNITS;
+    const float *peepholes = gated->peepholes;
+    for (uint32_t u = 0; u < p->units && peepholes != NULL; u++) {
+        i[u] = fmaf(peepholes[p->unit + u], c[u], i[u]);
+        f[u] = fmaf(peepholes[2 * room + p->unit + u], c[u], f[u]);
+    }
+    best->sigmoid(UNITS, i, i);
+    best->sigmoid(UNITS, f, f);
+    best->tanh(UNITS, g, g);
+    for (uint32_t u = 0; u < p->units; u++) {
+        c_out[u] = fmaf(f[u], c[u], i[u] * g[u]);
+        o[u] = peepholes == NULL ? o[u] : fmaf(peepholes[room + p->unit + u], c_out[u], o[u]);
+    }
+    best->sigmoid(UNITS, o, o);
+    best->tanh(p->units, c_out, squashed);
+    for (uint32_t u = 0; u < p->units; u++) {
+        h_out[u] = o[u] * squashed[u];
+    }
+}
+
+/* n is tanh(n) here: (1 - z) * n + z * h. */
+static void mix(const struct panel_row *p, const float *z, const float *n)
+{
+    const float *h = p->step->old[p->row] + p->unit;
+    float *out = p->step->out[p->row] + p->unit;
+    for (uint32_t u = 0; u < p->units; u++) {
+        out[u] = fmaf(z[u], h[u] - n[u], n[u]);
+    }
+}
+
+static void update_gru(const struct cell_kernels *best, const struct panel_row *p)
+{
+    float n[UNITS];
+    const float *r = p->gates + UNITS;
+    best->sigmoid(2 * UNITS, p->gates, p->gates);
+    for (uint32_t u = 0; u < UNITS; u++) {
+        n[u] = fmaf(r[u], p->gates[2 * UNITS + u], p->over_x[2 * UNITS + u]);
+    }
+    best->tanh(UNITS, n, n);
+    mix(p, p->gates, n);
+}
+
+static void update_gru_reset(const struct cell_kernels *best, const struct panel_row *p)
+{
+    const float *h = p->step->old[p->row] + p->unit;
+    best->sigmoid(2 * UNITS, p->gates, p->gates);
+    for (uint32_t u = 0; u < p->units; u++) {
+        p->step->out[p->row][p->unit + u] = p->gates[u];
+        p->step->second[p->row][p->unit + u] = p->gates[UNITS + u] * h[u];
+    }
+}
+
+static void update(const struct cell_kernels *best, const struct panel_row *p)
+{
+    float *out = p->step->out[p->row] + p->unit;
+    switch (p->step->gated->kind) {
+    case CELL_GATED_LSTM:
+        update_lstm(best, p);
+        break;
+    case CELL_GATED_GRU:
+        update_gru(best, p);
+        break;
+    case CELL_GATED_GRU_RESET:
+        update_gru_reset(best, p);
+        break;
+    case CELL_GATED_GRU_NEW:
+        best->tanh(UNITS, p->gates, p->gates);
+        mix(p, p->step->z[p->row] + p->unit, p->gates);
+        break;
+    case CELL_GATED_TANH:
+        best->tanh(p->units, p->gates, out);
+        break;
+    case CELL_GATED_RELU:
+        for (uint32_t u = 0; u < p->units; u++) {
+            out[u] = cell_relu_f32__scalar(p->gates[u]);
+        }
+        break;
+    }
+}
+
+/* Scratch: gathered rows, then two matrices of sums. */
+static void gated_step(const struct cell_gated_step *step)
+{
+    const struct cell_gated *gated = step->gated;
     const struct cell_kernels *best = activations();
-    uint32_t k = lstm->inputs + lstm->hidden;
-    uint32_t columns = (step->panel_end - step->panel_first) * COLUMNS;
+    uint32_t first = step->panel_first;
+    uint32_t columns = (step->panel_end - first) * gated->columns;
+    uint32_t widest = gated->inputs > gated->feedback ? gated->inputs : gated->feedback;
+    float *in = step->scratch;
+    float *sums = in + (size_t)step->n_rows * widest;
+    float *over_x = gated->kind == CELL_GATED_GRU ? sums + (size_t)step->n_rows * columns : sums;
     if (columns == 0) {
         return;
     }
-    float *in = step->scratch;
-    float *gates = in + (size_t)step->n_rows * k;
-    for (uint32_t r = 0; r < step->n_rows; r++) {
-        memcpy(in + (size_t)r * k, step->x[r], lstm->inputs * sizeof(float));
-        memcpy(in + (size_t)r * k + lstm->inputs, step->h[r], lstm->hidden * sizeof(float));
+    repeat(gated->bias + (size_t)first * gated->columns, step->n_rows, columns, over_x);
+    for (uint32_t r = 0; r < step->n_rows && step->ahead != NULL; r++) {
+        memcpy(over_x + (size_t)r * columns, step->ahead[r] + (size_t)first * gated->columns,
+               columns * sizeof(float));
     }
-    multiply(&(struct product){.rows = step->n_rows,
-                               .columns = columns,
-                               .k = k,
-                               .in = in,
-                               .weights = lstm->packed + (size_t)step->panel_first * COLUMNS * k,
-                               .bias = lstm->bias + (size_t)step->panel_first * COLUMNS,
-                               .out = gates});
+    if (step->ahead == NULL) {
+        add_part(gated, 0, first, step->n_rows, step->x, in, columns, over_x);
+    }
+    for (size_t i = 0; i < (size_t)step->n_rows * columns && over_x != sums; i++) {
+        size_t column = i % columns;
+        bool is_new = column % gated->columns >= 2 * UNITS;
+        size_t unit = (first + column / gated->columns) * UNITS + column % UNITS;
+        sums[i] = is_new ? gated->late_bias[unit] : over_x[i];
+    }
+    add_part(gated, 1, first, step->n_rows, step->h, in, columns, sums);
     for (uint32_t r = 0; r < step->n_rows; r++) {
-        for (uint32_t p = step->panel_first; p < step->panel_end; p++) {
-            uint32_t unit = p * UNITS;
-            uint32_t left = lstm->hidden - unit;
-            update(best, left < UNITS ? left : UNITS,
-                   gates + (size_t)r * columns + (size_t)(p - step->panel_first) * COLUMNS,
-                   step->c[r] + unit, step->h_out[r] + unit, step->c_out[r] + unit);
+        for (uint32_t panel = first; panel < step->panel_end; panel++) {
+            size_t at = (size_t)r * columns + (size_t)(panel - first) * gated->columns;
+            uint32_t left = gated->hidden - panel * UNITS;
+            update(best, &(struct panel_row){.step = step,
+                                             .row = r,
+                                             .unit = (size_t)panel * UNITS,
+                                             .units = left < UNITS ? left : UNITS,
+                                             .gates = sums + at,
+                                             .over_x = over_x + at});
         }
+    }
+}
+
+static void gated_ahead(const struct cell_gated_ahead *ahead)
+{
+    const struct cell_gated *gated = ahead->gated;
+    uint32_t first = ahead->panel_first;
+    uint32_t columns = (ahead->panel_end - first) * gated->columns;
+    float *sums = ahead->scratch + (size_t)ahead->n_rows * gated->inputs;
+    if (columns == 0) {
+        return;
+    }
+    repeat(gated->bias + (size_t)first * gated->columns, ahead->n_rows, columns, sums);
+    add_part(gated, 0, first, ahead->n_rows, ahead->x, ahead->scratch, columns, sums);
+    for (uint32_t r = 0; r < ahead->n_rows; r++) {
+        memcpy(ahead->out[r] + (size_t)first * gated->columns, sums + (size_t)r * columns,
+               columns * sizeof(float));
     }
 }
 
 static enum base_status linear_load(struct cell_linear *linear)
 {
     linear->panels = (linear->outputs + COLUMNS - 1) / COLUMNS;
-    BASE_TRY(alloc_weights(linear->panels, linear->inputs, &linear->bias, &linear->packed));
+    size_t columns = (size_t)linear->panels * COLUMNS;
+    BASE_TRY(alloc_floats(columns, 1, &linear->bias));
+    if (alloc_floats(columns, linear->inputs, &linear->packed) != BASE_OK) {
+        cell_linear_release(linear);
+        return BASE_RESOURCE_EXHAUSTED;
+    }
     for (uint32_t column = 0; column < linear->outputs; column++) {
         for (uint32_t k = 0; k < linear->inputs; k++) {
             linear->packed[(size_t)column * linear->inputs + k] =
@@ -156,12 +299,12 @@ static void linear_rows(const struct cell_linear_rows *rows)
     for (uint32_t r = 0; r < rows->n_rows; r++) {
         memcpy(in + (size_t)r * k, rows->x[r], k * sizeof(float));
     }
+    repeat(linear->bias + first, rows->n_rows, end - first, out);
     multiply(&(struct product){.rows = rows->n_rows,
                                .columns = end - first,
                                .k = k,
                                .in = in,
                                .weights = linear->packed + (size_t)first * k,
-                               .bias = linear->bias + first,
                                .out = out});
     for (uint32_t r = 0; r < rows->n_rows; r++) {
         memcpy(rows->out[r] + first, out + (size_t)r * (end - first),
@@ -169,11 +312,11 @@ static void linear_rows(const struct cell_linear_rows *rows)
     }
 }
 
-/* Gathered rows and a product as wide as all panels. */
+/* Gathered rows, and sums twice (a GRU's over x and h). */
 static size_t scratch_floats(uint32_t inputs, uint32_t outputs, uint32_t rows_max)
 {
-    // Of an LSTM's 4 * hidden gates each is rounded up to whole panels: 4 * 15 columns at most.
-    return (size_t)rows_max * ((size_t)inputs + outputs + COLUMNS);
+    // Each gate is rounded up to whole panels: 4 * 15 columns at most.
+    return (size_t)rows_max * ((size_t)inputs + 2 * ((size_t)outputs + COLUMNS));
 }
 
 static void sigmoid_all(uint32_t n, const float *in, float *out)
@@ -194,8 +337,9 @@ static void softmax_group(uint32_t n, const float *in, float *out)
 static const struct cell_kernels kernels = {
     .name = "openblas",
     .invariant = false,
-    .lstm_load = lstm_load,
-    .lstm_step = lstm_step,
+    .gated_load = gated_load,
+    .gated_ahead = gated_ahead,
+    .gated_step = gated_step,
     .linear_load = linear_load,
     .linear_rows = linear_rows,
     .scratch_floats = scratch_floats,

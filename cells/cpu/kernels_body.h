@@ -9,102 +9,326 @@
 
 #if defined(CELL_SIMD_LANES) && defined(CELL_TABLE)
 
-/* ---- LSTM ----------------------------------------------------------------------------------- */
+/* ---- Gated cells ---------------------------------------------------------------------------- */
 
-/* Gates of one row and panel [gate i, o, f, c][unit] to its new state. A NaN is made the one NaN
- * where it leaves; on the way any will do. */
-CELL_INLINE void lstm_update(const float *gates, const float *c, float *h_out, float *c_out)
+/* Vectors of units in a panel, and so of each gate: a panel is 4 vectors, or a GRU's 3. */
+CELL_INLINE uint32_t unit_vectors(enum cell_gated_kind kind)
 {
-    simd_vec i = sigmoid_any_nan(simd_load(gates));
-    simd_vec o = sigmoid_any_nan(simd_load(gates + CELL_SIMD_LANES));
-    simd_vec f = sigmoid_any_nan(simd_load(gates + 2 * CELL_SIMD_LANES));
-    simd_vec g = tanh_any_nan(simd_load(gates + 3 * CELL_SIMD_LANES));
-    simd_vec next = one_nan(simd_fma(f, simd_load(c), simd_mul(i, g)));
-    simd_store(c_out, next);
-    simd_store(h_out, one_nan(simd_mul(o, tanh_any_nan(next))));
+    return kind == CELL_GATED_LSTM || kind == CELL_GATED_GRU ? 1
+           : kind == CELL_GATED_GRU_RESET                    ? 2
+                                                             : 4;
 }
 
-/* Where the rows from `row` on of a step stand. */
-static void lstm_spans(const struct cell_lstm_step *step, uint32_t row, struct span spans[2])
+/* (1 - z) * n + z * h. A NaN is made the one NaN where it leaves; on the way any will do. */
+CELL_INLINE simd_vec mix(simd_vec z, simd_vec h, simd_vec n)
 {
-    spans[0] = (struct span){step->x + row, step->lstm->inputs};
-    spans[1] = (struct span){step->h + row, step->lstm->hidden};
+    return one_nan(simd_fma(z, simd_sub(h, n), n));
+}
+
+/* Where one row's results of one vector of units go, and what they are made of. */
+struct unit {
+    const struct cell_gated_step *step;
+    uint32_t row;
+    size_t at;           /* the first unit */
+    const float *sums;   /* [gate][unit], gates `stride` floats apart */
+    const float *over_x; /* GRU: the sum of n over x; sums hold that over h */
+};
+
+CELL_INLINE void update_lstm(const struct unit *u)
+{
+    const struct cell_gated_step *step = u->step;
+    const struct cell_gated *gated = step->gated;
+    simd_vec i = simd_load(u->sums);
+    simd_vec o = simd_load(u->sums + CELL_SIMD_LANES);
+    simd_vec f = simd_load(u->sums + 2 * CELL_SIMD_LANES);
+    simd_vec g = tanh_any_nan(simd_load(u->sums + 3 * CELL_SIMD_LANES));
+    simd_vec c = simd_load(step->old[u->row] + u->at);
+    size_t room = gated->panels * CELL_SIMD_LANES;
+    if (gated->peepholes != NULL) {
+        i = simd_fma(simd_load(gated->peepholes + u->at), c, i);
+        f = simd_fma(simd_load(gated->peepholes + 2 * room + u->at), c, f);
+    }
+    simd_vec next = one_nan(simd_fma(sigmoid_any_nan(f), c, simd_mul(sigmoid_any_nan(i), g)));
+    if (gated->peepholes != NULL) {
+        o = simd_fma(simd_load(gated->peepholes + room + u->at), next, o);
+    }
+    simd_store(step->second[u->row] + u->at, next);
+    simd_store(step->out[u->row] + u->at,
+               one_nan(simd_mul(sigmoid_any_nan(o), tanh_any_nan(next))));
+}
+
+CELL_INLINE void update_gru(const struct unit *u)
+{
+    simd_vec z = sigmoid_any_nan(simd_load(u->sums));
+    simd_vec r = sigmoid_any_nan(simd_load(u->sums + CELL_SIMD_LANES));
+    simd_vec over_h = simd_load(u->sums + 2 * CELL_SIMD_LANES);
+    simd_vec n = tanh_any_nan(simd_fma(r, over_h, simd_load(u->over_x)));
+    simd_store(u->step->out[u->row] + u->at, mix(z, simd_load(u->step->old[u->row] + u->at), n));
+}
+
+CELL_INLINE void update_gru_reset(const struct unit *u)
+{
+    const struct cell_gated_step *step = u->step;
+    simd_vec r = sigmoid_any_nan(simd_load(u->sums + 2 * CELL_SIMD_LANES));
+    simd_store(step->out[u->row] + u->at, one_nan(sigmoid_any_nan(simd_load(u->sums))));
+    simd_store(step->second[u->row] + u->at,
+               one_nan(simd_mul(r, simd_load(step->old[u->row] + u->at))));
+}
+
+CELL_INLINE void update_gru_new(const struct unit *u)
+{
+    const struct cell_gated_step *step = u->step;
+    simd_vec z = simd_load(step->z[u->row] + u->at);
+    simd_vec n = tanh_any_nan(simd_load(u->sums));
+    simd_store(step->out[u->row] + u->at, mix(z, simd_load(step->old[u->row] + u->at), n));
+}
+
+/* Sums of one row and panel to the row's new values; over_x: of the panel, a GRU's. */
+CELL_INLINE void update(const enum cell_gated_kind kind, const struct cell_gated_step *step,
+                        uint32_t row, uint32_t panel, const float *sums, const float *over_x)
+{
+    const uint32_t vectors = unit_vectors(kind);
+    for (uint32_t v = 0; v < vectors; v++) {
+        struct unit u = {.step = step,
+                         .row = row,
+                         .at = ((size_t)panel * vectors + v) * CELL_SIMD_LANES,
+                         .sums = sums + v * CELL_SIMD_LANES,
+                         .over_x = over_x + 2 * CELL_SIMD_LANES};
+        if (vectors > 1 && u.at >= step->gated->hidden) {
+            return; // the row has no room for what lies past a started vector
+        }
+        switch (kind) {
+        case CELL_GATED_LSTM:
+            update_lstm(&u);
+            break;
+        case CELL_GATED_GRU:
+            update_gru(&u);
+            break;
+        case CELL_GATED_GRU_RESET:
+            update_gru_reset(&u);
+            break;
+        case CELL_GATED_GRU_NEW:
+            update_gru_new(&u);
+            break;
+        case CELL_GATED_TANH:
+            simd_store(step->out[row] + u.at, one_nan(tanh_any_nan(simd_load(u.sums))));
+            break;
+        case CELL_GATED_RELU:
+            simd_store(step->out[row] + u.at, one_nan(relu_any_nan(simd_load(u.sums))));
+            break;
+        }
+    }
 }
 
 /* Panel number i of a step in the order it asks for; past the last one, the last one. */
-static uint32_t lstm_turn(const struct cell_lstm_step *step, uint32_t i)
+static uint32_t turn(const struct cell_gated_step *step, uint32_t i)
 {
     uint32_t last = step->panel_end - step->panel_first - 1;
     i = i < last ? i : last;
     return step->backwards ? step->panel_end - 1 - i : step->panel_first + i;
 }
 
-/* The weights of a panel, and of the one whose turn is next. */
-static struct weights lstm_weights(const struct cell_lstm *lstm, uint32_t rows, uint32_t panel,
-                                   uint32_t next)
+/* Weights of a panel over x (part 0) or h (part 1). */
+static const float *part_of(const struct cell_gated *gated, uint32_t part, uint32_t panel)
 {
-    uint64_t terms = (uint64_t)lstm->inputs + lstm->hidden;
-    return (struct weights){.panel = lstm->packed + terms * panel * PANEL_COLUMNS,
-                            .next = lstm->packed + terms * next * PANEL_COLUMNS,
-                            .bias = lstm->bias + panel * PANEL_COLUMNS,
-                            .is_streamed = is_streamed(terms, lstm->panels, rows)};
+    size_t terms = part == 0 ? gated->inputs : gated->feedback;
+    return gated->packed[part] + panel * terms * gated->columns;
+}
+
+/* The sums over x and over h of one panel, for rows from `row` on; next: the panel behind it. */
+static void list_spans(const struct cell_gated_step *step, uint32_t row, uint32_t panel,
+                       uint32_t next, struct span spans[2])
+{
+    const struct cell_gated *gated = step->gated;
+    bool has_x = step->ahead == NULL;
+    spans[0] = (struct span){has_x ? step->x + row : NULL, gated->inputs, part_of(gated, 0, panel),
+                             part_of(gated, 1, panel)};
+    spans[1] = (struct span){step->h + row, gated->feedback, part_of(gated, 1, panel),
+                             part_of(gated, has_x ? 0 : 1, next)};
+}
+
+static bool is_step_streamed(const struct cell_gated_step *step)
+{
+    const struct cell_gated *gated = step->gated;
+    uint64_t terms = gated->feedback + (step->ahead == NULL ? gated->inputs : 0);
+    return is_streamed(terms * gated->panels * gated->columns * sizeof(float), step->n_rows);
+}
+
+CELL_INLINE void copy_vectors(const size_t vectors, const float *from, float *to)
+{
+    CELL_UNROLL
+    for (size_t v = 0; v < vectors; v++) {
+        simd_store(to + v * CELL_SIMD_LANES, simd_load(from + v * CELL_SIMD_LANES));
+    }
+}
+
+/* A GRU's sums over h begin with those of z and r over x, and with n's own bias. */
+CELL_INLINE void begin_gru(const float *over_x, const float *late_bias, float *sums)
+{
+    copy_vectors(2, over_x, sums);
+    copy_vectors(1, late_bias, sums + 2 * CELL_SIMD_LANES);
+}
+
+/* The sums of one row and some panels that lie behind each other, over x alone. */
+CELL_INLINE void row_over_x(const size_t vectors, const struct cell_gated_step *step,
+                            const struct span *x, uint32_t panel, float *sums)
+{
+    const size_t columns = vectors * CELL_SIMD_LANES;
+    if (step->ahead != NULL) {
+        copy_vectors(panels_of_row(vectors) * vectors, step->ahead[0] + panel * columns, sums);
+    } else {
+        add_row(vectors, x, is_step_streamed(step), step->gated->bias + panel * columns, sums);
+    }
+}
+
+/* One row, panels_of_row() panels at turns i..; their lowest is `panel`. */
+CELL_INLINE void row_panels(const enum cell_gated_kind kind, const struct cell_gated_step *step,
+                            uint32_t panel)
+{
+    const size_t vectors = kind == CELL_GATED_GRU ? 3 : 4;
+    const size_t columns = vectors * CELL_SIMD_LANES;
+    const uint32_t panels = panels_of_row(vectors);
+    float *sums = step->scratch;
+    float *over_x = kind == CELL_GATED_GRU ? sums + panels * columns : sums;
+    struct span spans[2];
+    list_spans(step, 0, panel, panel, spans);
+    row_over_x(vectors, step, &spans[0], panel, over_x);
+    for (uint32_t p = 0; p < panels && kind == CELL_GATED_GRU; p++) {
+        begin_gru(over_x + p * columns, step->gated->late_bias + (panel + p) * CELL_SIMD_LANES,
+                  sums + p * columns);
+    }
+    add_row(vectors, &spans[1], is_step_streamed(step), sums, sums);
+    for (uint32_t p = 0; p < panels && !step->products_only; p++) {
+        update(kind, step, 0, panel + p, sums + p * columns, over_x + p * columns);
+    }
+}
+
+/* The sums of up to GROUP_ROWS rows and one panel, behind x and h. */
+CELL_INLINE void group_sums(const enum cell_gated_kind kind, const struct cell_gated_step *step,
+                            const struct span spans[2], uint32_t row, uint32_t rows, uint32_t panel,
+                            float *sums, float *over_x)
+{
+    const size_t vectors = kind == CELL_GATED_GRU ? 3 : 4;
+    const size_t columns = vectors * CELL_SIMD_LANES;
+    const struct cell_gated *gated = step->gated;
+    const float *bias = gated->bias + panel * columns;
+    bool streamed = is_step_streamed(step);
+    if (kind != CELL_GATED_GRU && step->ahead == NULL) {
+        product(vectors, spans, 2, streamed, bias, rows, sums);
+        return;
+    }
+    if (step->ahead == NULL) {
+        product(vectors, spans, 1, streamed, bias, rows, over_x);
+    }
+    for (uint32_t r = 0; r < rows; r++) {
+        const float *begin = over_x + r * columns;
+        if (step->ahead != NULL) {
+            begin = step->ahead[row + r] + panel * columns;
+        }
+        if (kind == CELL_GATED_GRU) {
+            begin_gru(begin, gated->late_bias + panel * CELL_SIMD_LANES, sums + r * columns);
+            copy_vectors(1, begin + 2 * CELL_SIMD_LANES,
+                         over_x + r * columns + 2 * CELL_SIMD_LANES);
+        } else {
+            copy_vectors(vectors, begin, sums + r * columns);
+        }
+    }
+    product(vectors, spans + 1, 1, streamed, NULL, rows, sums);
 }
 
 /* All rows, for turn number i. */
-static void lstm_rows(const struct cell_lstm_step *step, uint32_t i)
+CELL_INLINE void all_rows(const enum cell_gated_kind kind, const struct cell_gated_step *step,
+                          uint32_t i)
 {
-    uint32_t panel = lstm_turn(step, i);
-    size_t unit = panel * CELL_SIMD_LANES;
-    struct weights weights = lstm_weights(step->lstm, step->n_rows, panel, lstm_turn(step, i + 1));
+    const size_t columns = (kind == CELL_GATED_GRU ? 3 : 4) * CELL_SIMD_LANES;
+    uint32_t panel = turn(step, i);
+    float *sums = step->scratch;
+    float *over_x = sums + GROUP_ROWS * COLUMNS_MAX;
     for (uint32_t row = 0; row < step->n_rows; row += GROUP_ROWS) {
         struct span spans[2];
         uint32_t left = step->n_rows - row;
         uint32_t rows = left < GROUP_ROWS ? left : GROUP_ROWS;
-        lstm_spans(step, row, spans);
-        product(&weights, spans, rows, step->scratch);
+        list_spans(step, row, panel, turn(step, i + 1), spans);
+        group_sums(kind, step, spans, row, rows, panel, sums, over_x);
         for (uint32_t r = 0; r < rows && !step->products_only; r++) {
-            lstm_update(step->scratch + r * PANEL_COLUMNS, step->c[row + r] + unit,
-                        step->h_out[row + r] + unit, step->c_out[row + r] + unit);
+            update(kind, step, row + r, panel, sums + r * columns, over_x + r * columns);
         }
     }
 }
 
-/* Panels in pairs; the one left over as any other. */
-static void lstm_one_row(const struct cell_lstm_step *step)
+CELL_INLINE void step_of(const enum cell_gated_kind kind, const struct cell_gated_step *step)
 {
-    struct span spans[2];
+    const uint32_t together = panels_of_row(kind == CELL_GATED_GRU ? 3 : 4);
     uint32_t panels = step->panel_end - step->panel_first;
     uint32_t i = 0;
-    lstm_spans(step, 0, spans);
-    for (; i + 2 <= panels; i += 2) {
-        uint32_t panel = lstm_turn(step, step->backwards ? i + 1 : i);
-        size_t unit = panel * CELL_SIMD_LANES;
-        struct weights weights = lstm_weights(step->lstm, 1, panel, panel);
-        product_pair(&weights, spans, step->scratch);
-        for (uint32_t p = 0; p < 2 && !step->products_only; p++, unit += CELL_SIMD_LANES) {
-            lstm_update(step->scratch + p * PANEL_COLUMNS, step->c[0] + unit, step->h_out[0] + unit,
-                        step->c_out[0] + unit);
+    if (step->n_rows == 1) {
+        for (; i + together <= panels; i += together) {
+            row_panels(kind, step, turn(step, step->backwards ? i + together - 1 : i));
         }
     }
-    if (i < panels) {
-        lstm_rows(step, i);
+    for (; i < panels; i++) {
+        all_rows(kind, step, i);
     }
 }
 
-static void lstm_step(const struct cell_lstm_step *step)
+static void gated_step(const struct cell_gated_step *step)
 {
-    if (step->n_rows == 1) {
-        lstm_one_row(step);
-        return;
-    }
-    for (uint32_t i = 0; i < step->panel_end - step->panel_first; i++) {
-        lstm_rows(step, i);
+    switch (step->gated->kind) {
+    case CELL_GATED_LSTM:
+        step_of(CELL_GATED_LSTM, step);
+        break;
+    case CELL_GATED_GRU:
+        step_of(CELL_GATED_GRU, step);
+        break;
+    case CELL_GATED_GRU_RESET:
+        step_of(CELL_GATED_GRU_RESET, step);
+        break;
+    case CELL_GATED_GRU_NEW:
+        step_of(CELL_GATED_GRU_NEW, step);
+        break;
+    case CELL_GATED_TANH:
+        step_of(CELL_GATED_TANH, step);
+        break;
+    case CELL_GATED_RELU:
+        step_of(CELL_GATED_RELU, step);
+        break;
     }
 }
 
-static enum base_status lstm_load(struct cell_lstm *lstm)
+CELL_INLINE void ahead_of(const size_t vectors, const struct cell_gated_ahead *ahead)
 {
-    return cell_lstm_pack(lstm, (uint32_t)CELL_SIMD_LANES);
+    const size_t columns = vectors * CELL_SIMD_LANES;
+    const struct cell_gated *gated = ahead->gated;
+    uint64_t bytes = (uint64_t)gated->inputs * gated->panels * gated->columns * sizeof(float);
+    for (uint32_t panel = ahead->panel_first; panel < ahead->panel_end; panel++) {
+        uint32_t next = panel + 1 < ahead->panel_end ? panel + 1 : panel;
+        for (uint32_t row = 0; row < ahead->n_rows; row += GROUP_ROWS) {
+            struct span x = {ahead->x + row, gated->inputs, part_of(gated, 0, panel),
+                             part_of(gated, 0, next)};
+            uint32_t left = ahead->n_rows - row;
+            uint32_t rows = left < GROUP_ROWS ? left : GROUP_ROWS;
+            product(vectors, &x, 1, is_streamed(bytes, ahead->n_rows),
+                    gated->bias + panel * columns, rows, ahead->scratch);
+            for (uint32_t r = 0; r < rows; r++) {
+                copy_vectors(vectors, ahead->scratch + r * columns,
+                             ahead->out[row + r] + panel * columns);
+            }
+        }
+    }
+}
+
+static void gated_ahead(const struct cell_gated_ahead *ahead)
+{
+    if (ahead->gated->kind == CELL_GATED_GRU) {
+        ahead_of(3, ahead);
+    } else {
+        ahead_of(4, ahead);
+    }
+}
+
+static enum base_status gated_load(struct cell_gated *gated)
+{
+    return cell_gated_pack(gated, unit_vectors(gated->kind) * (uint32_t)CELL_SIMD_LANES);
 }
 
 /* ---- LINEAR --------------------------------------------------------------------------------- */
@@ -113,7 +337,7 @@ static enum base_status lstm_load(struct cell_lstm *lstm)
 static void linear_store(const struct cell_linear *linear, size_t column, const float *sums,
                          float *out)
 {
-    for (uint32_t v = 0; v < PANEL_VECTORS; v++) {
+    for (uint32_t v = 0; v < VECTORS_MAX; v++) {
         size_t at = column + v * CELL_SIMD_LANES;
         if (at < linear->outputs) {
             simd_store(out + at, one_nan(simd_load(sums + v * CELL_SIMD_LANES)));
@@ -124,20 +348,19 @@ static void linear_store(const struct cell_linear *linear, size_t column, const 
 static void linear_rows(const struct cell_linear_rows *step)
 {
     const struct cell_linear *linear = step->linear;
-    size_t panel_floats = linear->inputs * PANEL_COLUMNS;
-    struct weights weights = {.is_streamed =
-                                  is_streamed(linear->inputs, linear->panels, step->n_rows)};
+    size_t panel_floats = linear->inputs * COLUMNS_MAX;
+    bool streamed = is_streamed(panel_floats * linear->panels * sizeof(float), step->n_rows);
     for (uint32_t panel = step->panel_first; panel < step->panel_end; panel++) {
-        weights.panel = linear->packed + panel * panel_floats;
-        weights.next = weights.panel + (panel + 1 < step->panel_end ? panel_floats : 0);
-        weights.bias = linear->bias + panel * PANEL_COLUMNS;
+        const float *weights = linear->packed + panel * panel_floats;
+        const float *next = panel + 1 < step->panel_end ? weights + panel_floats : weights;
         for (uint32_t row = 0; row < step->n_rows; row += GROUP_ROWS) {
-            const struct span spans[2] = {{step->x + row, linear->inputs}, {NULL, 0}};
+            struct span x = {step->x + row, linear->inputs, weights, next};
             uint32_t left = step->n_rows - row;
             uint32_t rows = left < GROUP_ROWS ? left : GROUP_ROWS;
-            product(&weights, spans, rows, step->scratch);
+            product(VECTORS_MAX, &x, 1, streamed, linear->bias + panel * COLUMNS_MAX, rows,
+                    step->scratch);
             for (uint32_t r = 0; r < rows; r++) {
-                linear_store(linear, panel * PANEL_COLUMNS, step->scratch + r * PANEL_COLUMNS,
+                linear_store(linear, panel * COLUMNS_MAX, step->scratch + r * COLUMNS_MAX,
                              step->out[row + r]);
             }
         }
@@ -146,7 +369,7 @@ static void linear_rows(const struct cell_linear_rows *step)
 
 static enum base_status linear_load(struct cell_linear *linear)
 {
-    return cell_linear_pack(linear, (uint32_t)PANEL_COLUMNS);
+    return cell_linear_pack(linear, (uint32_t)COLUMNS_MAX);
 }
 
 /* ---- Table ---------------------------------------------------------------------------------- */
@@ -156,14 +379,15 @@ static size_t scratch_floats(uint32_t inputs, uint32_t outputs, uint32_t rows_ma
     (void)inputs;
     (void)outputs;
     (void)rows_max;
-    return (size_t)GROUP_ROWS * PANEL_COLUMNS;
+    return 2 * (size_t)GROUP_ROWS * COLUMNS_MAX; // sums, and a GRU's over x
 }
 
 const struct cell_kernels CELL_TABLE = {
     .name = CELL_TABLE_TEXT,
     .invariant = true,
-    .lstm_load = lstm_load,
-    .lstm_step = lstm_step,
+    .gated_load = gated_load,
+    .gated_ahead = gated_ahead,
+    .gated_step = gated_step,
     .linear_load = linear_load,
     .linear_rows = linear_rows,
     .scratch_floats = scratch_floats,

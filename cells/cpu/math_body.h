@@ -69,6 +69,13 @@ CELL_INLINE simd_vec tanh_any_nan(simd_vec x)
     return simd_or_sign(simd_div(y, simd_add(y, simd_set1(2.0f))), x);
 }
 
+/* Not above 0 is +0: the maximum may give -0, and the sum makes it +0. */
+CELL_INLINE simd_vec relu_any_nan(simd_vec x)
+{
+    simd_vec zero = simd_set1(0.0f);
+    return simd_add(simd_max(zero, x), zero);
+}
+
 static void sigmoid_all(uint32_t n, const float *in, float *out)
 {
     size_t i = 0;

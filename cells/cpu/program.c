@@ -65,10 +65,10 @@ static void place_values(struct cell_program *program)
         for (uint32_t i = 0; i < op->n_operands; i++) {
             mark_read(program, op->operands[i], is_read);
         }
-        place_result(program, op->result);
-        if (op->kind == CELL_OP_LSTM) {
-            place_result(program, op->result + 1);
-        } else if (op->kind == CELL_OP_GATHER) {
+        for (uint32_t i = 0; i < cell_op_results(op->kind); i++) {
+            place_result(program, op->result + i);
+        }
+        if (op->kind == CELL_OP_GATHER) {
             program->values[op->result].place = CELL_PLACE_TABLE;
         } else if (op->kind == CELL_OP_CONST) {
             program->values[op->result].place = CELL_PLACE_CONST;
@@ -97,55 +97,110 @@ static struct cell_program_op *add_op(struct cell_program *program, enum cell_op
     struct cell_program_op *op = &program->ops[program->n_ops++];
     op->kind = kind;
     op->share = share;
+    op->second = CELL_VALUES_MAX;
     return op;
 }
 
 static void add_copy(struct cell_program *program, uint32_t from, uint32_t to)
 {
     struct cell_program_op *copy = add_op(program, CELL_OP_COPY, CELL_SHARE_ROWS);
+    copy->n_in = 1;
     copy->in[0] = from;
     copy->out = to;
 }
 
-/* The LSTM kernel reads c by whole vectors: c from a place without that room is copied first. */
-static uint32_t padded_c(struct cell_program *program, uint32_t c)
+/* Kernels read c, and the h that a GRU mixes in, by whole vectors: a value from a place without
+ * that room is copied first. */
+static uint32_t padded(struct cell_program *program, uint32_t value)
 {
-    enum cell_place place = program->values[c].place;
+    enum cell_place place = program->values[value].place;
     if (place == CELL_PLACE_STATE || place == CELL_PLACE_NEXT || place == CELL_PLACE_SCRATCH) {
-        return c;
+        return value;
     }
-    uint32_t copy = add_value(program, program->values[c].shape, CELL_PLACE_SCRATCH, 0);
-    add_copy(program, c, copy);
+    uint32_t copy = add_value(program, program->values[value].shape, CELL_PLACE_SCRATCH, 0);
+    add_copy(program, value, copy);
     return copy;
 }
 
 static enum cell_share share_of(enum cell_op_kind kind)
 {
-    if (kind == CELL_OP_GATHER) {
-        return CELL_SHARE_EACH;
+    return kind == CELL_OP_GATHER   ? CELL_SHARE_EACH
+           : kind == CELL_OP_LINEAR ? CELL_SHARE_PANELS
+                                    : CELL_SHARE_ROWS;
+}
+
+static struct cell_program_op *add_gated(struct cell_program *program, const struct cell_op *from,
+                                         enum cell_gated_kind kind)
+{
+    struct cell_program_op *op = add_op(program, from->kind, CELL_SHARE_PANELS);
+    op->op = from;
+    op->is_gated = true;
+    op->gated.kind = kind;
+    op->n_in = 2;
+    op->in[CELL_GATED_X] = from->operands[0];
+    op->in[CELL_GATED_H] = from->operands[1];
+    op->out = from->result;
+    return op;
+}
+
+static void add_lstm(struct cell_program *program, const struct cell_op *from)
+{
+    uint32_t c = padded(program, from->operands[2]);
+    struct cell_program_op *op = add_gated(program, from, CELL_GATED_LSTM);
+    op->n_in = 3;
+    op->in[CELL_GATED_OLD] = c;
+    op->second = from->result + 1;
+}
+
+/* With the reset before the product a GRU is two ops: the second multiplies what the first's reset
+ * gate has left of h. */
+static void add_gru(struct cell_program *program, const struct cell_op *from)
+{
+    uint32_t h = padded(program, from->operands[1]);
+    struct cell_value row = program->values[from->result].shape;
+    if (from->variant == CELL_GRU_RESET_AFTER) {
+        struct cell_program_op *op = add_gated(program, from, CELL_GATED_GRU);
+        op->n_in = 3;
+        op->in[CELL_GATED_OLD] = h;
+        return;
     }
-    bool is_product = kind == CELL_OP_LINEAR || kind == CELL_OP_LSTM;
-    return is_product ? CELL_SHARE_PANELS : CELL_SHARE_ROWS;
+    uint32_t z = add_value(program, row, CELL_PLACE_SCRATCH, 0);
+    uint32_t left = add_value(program, row, CELL_PLACE_SCRATCH, 0);
+    struct cell_program_op *reset = add_gated(program, from, CELL_GATED_GRU_RESET);
+    reset->n_in = 3;
+    reset->in[CELL_GATED_OLD] = h;
+    reset->out = z;
+    reset->second = left;
+    struct cell_program_op *op = add_gated(program, from, CELL_GATED_GRU_NEW);
+    op->n_in = 4;
+    op->in[CELL_GATED_H] = left;
+    op->in[CELL_GATED_OLD] = h;
+    op->in[CELL_GATED_Z] = z;
+}
+
+static void list_op(struct cell_program *program, const struct cell_op *from)
+{
+    if (from->kind == CELL_OP_LSTM) {
+        add_lstm(program, from);
+    } else if (from->kind == CELL_OP_GRU) {
+        add_gru(program, from);
+    } else if (from->kind == CELL_OP_RNN) {
+        (void)add_gated(program, from,
+                        from->variant == CELL_RNN_RELU ? CELL_GATED_RELU : CELL_GATED_TANH);
+    } else if (from->kind != CELL_OP_CONST) {
+        struct cell_program_op *op = add_op(program, from->kind, share_of(from->kind));
+        op->op = from;
+        op->out = from->result;
+        op->n_in = from->n_operands;
+        memcpy(op->in, from->operands, sizeof(op->in));
+    }
 }
 
 static void list_ops(struct cell_program *program)
 {
     const struct cell_def *def = &program->type->def;
     for (uint32_t o = 0; o < def->n_ops; o++) {
-        const struct cell_op *from = &def->ops[o];
-        if (from->kind == CELL_OP_CONST) {
-            continue;
-        }
-        uint32_t c =
-            from->kind == CELL_OP_LSTM ? padded_c(program, from->operands[2]) : CELL_VALUES_MAX;
-        struct cell_program_op *op = add_op(program, from->kind, share_of(from->kind));
-        op->op = from;
-        op->out = from->result;
-        memcpy(op->in, from->operands, sizeof(op->in));
-        if (from->kind == CELL_OP_LSTM) {
-            op->in[2] = c;
-            op->lstm_c = from->result + 1;
-        }
+        list_op(program, &def->ops[o]);
     }
     for (uint32_t s = 0; s < def->n_states; s++) {
         uint32_t value = def->state_next[s];
@@ -159,11 +214,6 @@ static void list_ops(struct cell_program *program)
     }
 }
 
-static uint32_t count_operands(const struct cell_program_op *op)
-{
-    return op->op == NULL ? 1 : op->op->n_operands;
-}
-
 /* Barriers: an op needs one before it when an operand was written since the last one by a member
  * other than its reader. Rows are always shared out alike, so what was written by rows may be read
  * by rows. */
@@ -172,7 +222,7 @@ static void place_barriers(struct cell_program *program)
     enum cell_share written[CELL_PROGRAM_VALUES_MAX] = {CELL_SHARE_EACH};
     for (uint32_t o = 0; o < program->n_ops; o++) {
         struct cell_program_op *op = &program->ops[o];
-        for (uint32_t i = 0; i < count_operands(op); i++) {
+        for (uint32_t i = 0; i < op->n_in; i++) {
             enum cell_share by = written[op->in[i]];
             op->barrier_before |=
                 by == CELL_SHARE_PANELS || (by == CELL_SHARE_ROWS && op->share != CELL_SHARE_ROWS);
@@ -181,8 +231,8 @@ static void place_barriers(struct cell_program *program)
             memset(written, 0, sizeof(written));
         }
         written[op->out] = op->share;
-        if (op->kind == CELL_OP_LSTM) {
-            written[op->lstm_c] = op->share;
+        if (op->second != CELL_VALUES_MAX) {
+            written[op->second] = op->share;
         }
     }
     for (uint32_t v = 0; v < program->n_values; v++) {
@@ -207,15 +257,28 @@ static void decide_settling(struct cell_program *program)
 
 /* ---- Weights -------------------------------------------------------------------------------- */
 
-static enum base_status load_lstm(const struct cell_kernels *kernels, struct cell_program_op *op)
+/* The gates of the definition's op that this one computes: all, or a GRU's z and r, or its n. */
+static enum base_status load_gated(const struct cell_kernels *kernels, struct cell_program_op *op)
 {
     const struct cell_weight *weights = op->op->weights;
-    op->lstm.inputs = weights[0].cols;
-    op->lstm.hidden = weights[1].cols;
-    op->lstm.w = weights[0].data;
-    op->lstm.r = weights[1].data;
-    op->lstm.b = op->op->n_weights > 2 ? weights[2].data : NULL;
-    return kernels->lstm_load(&op->lstm);
+    struct cell_gated *gated = &op->gated;
+    uint32_t gates = op->op->kind == CELL_OP_LSTM ? 4 : op->op->kind == CELL_OP_GRU ? 3 : 1;
+    uint32_t hidden = weights[0].rows / gates;
+    size_t first = gated->kind == CELL_GATED_GRU_NEW ? 2 * (size_t)hidden : 0;
+    const float *w = weights[0].data;
+    const float *r = weights[1].data;
+    gated->inputs = weights[0].cols;
+    gated->feedback = weights[1].cols;
+    gated->hidden = hidden;
+    gated->w = w + first * gated->inputs;
+    gated->r = r + first * gated->feedback;
+    if (op->op->n_weights > 2) {
+        const float *b = weights[2].data;
+        gated->b_w = b + first;
+        gated->b_r = b + (size_t)gates * hidden + first;
+    }
+    gated->p = op->op->n_weights > 3 ? weights[3].data : NULL;
+    return kernels->gated_load(gated);
 }
 
 static enum base_status load_linear(const struct cell_kernels *kernels, struct cell_program_op *op)
@@ -233,8 +296,8 @@ static enum base_status load_weights(struct cell_program *program)
     enum base_status status = BASE_OK;
     for (uint32_t o = 0; o < program->n_ops && status == BASE_OK; o++) {
         struct cell_program_op *op = &program->ops[o];
-        if (op->kind == CELL_OP_LSTM) {
-            status = load_lstm(program->kernels, op);
+        if (op->is_gated) {
+            status = load_gated(program->kernels, op);
         } else if (op->kind == CELL_OP_LINEAR) {
             status = load_linear(program->kernels, op);
         }
@@ -250,9 +313,11 @@ static size_t scratch_floats(const struct cell_program *program)
     for (uint32_t o = 0; o < program->n_ops; o++) {
         const struct cell_program_op *op = &program->ops[o];
         size_t floats = 0;
-        if (op->kind == CELL_OP_LSTM) {
-            floats = program->kernels->scratch_floats(op->lstm.inputs + op->lstm.hidden,
-                                                      4 * op->lstm.hidden, program->block_rows);
+        if (op->is_gated) {
+            uint32_t gates = cell_gated_gates(op->gated.kind);
+            floats =
+                program->kernels->scratch_floats(op->gated.inputs + op->gated.feedback,
+                                                 gates * op->gated.hidden, program->block_rows);
         } else if (op->kind == CELL_OP_LINEAR) {
             floats = program->kernels->scratch_floats(op->linear.inputs, op->linear.outputs,
                                                       program->block_rows);
@@ -413,7 +478,7 @@ void cell_program_free(struct cell_program *program)
         return;
     }
     for (uint32_t o = 0; o < program->n_ops; o++) {
-        cell_lstm_release(&program->ops[o].lstm);
+        cell_gated_release(&program->ops[o].gated);
         cell_linear_release(&program->ops[o].linear);
     }
     base_arena_release(&program->arena);

@@ -20,7 +20,7 @@
 enum cell_share {
     CELL_SHARE_EACH,   /* every member for itself: pointers only (GATHER) */
     CELL_SHARE_ROWS,   /* each member a range of the rows */
-    CELL_SHARE_PANELS, /* each member a range of the panels, all rows (LINEAR, LSTM) */
+    CELL_SHARE_PANELS, /* each member a range of the panels, all rows (LINEAR, gated cells) */
 };
 
 struct cell_program_op {
@@ -28,12 +28,17 @@ struct cell_program_op {
     enum cell_op_kind kind;
     enum cell_share share;
     bool barrier_before; /* an operand was written by other members since the last barrier */
-    uint32_t in[CELL_OPERANDS_MAX];
-    uint32_t out; /* LSTM: h'; c' is lstm_c */
-    uint32_t lstm_c;
-    struct cell_lstm lstm;
+    uint32_t n_in;
+    uint32_t in[CELL_OPERANDS_MAX]; /* of a gated cell: see enum cell_gated_in */
+    uint32_t out;
+    uint32_t second; /* CELL_VALUES_MAX: none */
+    bool is_gated;
+    struct cell_gated gated;
     struct cell_linear linear;
 };
+
+/* The operands of a gated cell, as struct cell_gated_step names them. */
+enum cell_gated_in { CELL_GATED_X, CELL_GATED_H, CELL_GATED_OLD, CELL_GATED_Z };
 
 enum cell_place {
     CELL_PLACE_NONE,    /* not read by anything */

@@ -38,8 +38,7 @@ static void arithmetic(const struct cell_program *program, const struct cell_pro
 static void relu(uint32_t n, const float *in, float *out)
 {
     for (uint32_t i = 0; i < n; i++) {
-        float x = cell_nan_f32__scalar(in[i]);
-        out[i] = x <= 0.0f ? 0.0f : x;
+        out[i] = cell_relu_f32__scalar(in[i]);
     }
 }
 

@@ -149,21 +149,22 @@ static void gather(const struct view *view, const struct cell_program_op *op)
     }
 }
 
-static void lstm(const struct view *view, const struct cell_program_op *op)
+static void gated(const struct view *view, const struct cell_program_op *op)
 {
-    struct cell_lstm_step step = {
-        .lstm = &op->lstm,
+    struct cell_gated_step step = {
+        .gated = &op->gated,
         .n_rows = view->n_rows,
-        .x = f32_in(view, op->in[0]),
-        .h = f32_in(view, op->in[1]),
-        .c = f32_in(view, op->in[2]),
-        .h_out = f32_out(view, op->out),
-        .c_out = f32_out(view, op->lstm_c),
+        .x = f32_in(view, op->in[CELL_GATED_X]),
+        .h = f32_in(view, op->in[CELL_GATED_H]),
+        .old = op->n_in > CELL_GATED_OLD ? f32_in(view, op->in[CELL_GATED_OLD]) : NULL,
+        .z = op->n_in > CELL_GATED_Z ? f32_in(view, op->in[CELL_GATED_Z]) : NULL,
+        .out = f32_out(view, op->out),
+        .second = op->second != CELL_VALUES_MAX ? f32_out(view, op->second) : NULL,
         .scratch = view->space->scratch,
         .backwards = ((view->run->turn + view->step) & 1) != 0,
     };
-    share(view, op->lstm.panels, &step.panel_first, &step.panel_end);
-    view->program->kernels->lstm_step(&step);
+    share(view, op->gated.panels, &step.panel_first, &step.panel_end);
+    view->program->kernels->gated_step(&step);
 }
 
 static void linear(const struct view *view, const struct cell_program_op *op)
@@ -181,13 +182,12 @@ static void linear(const struct view *view, const struct cell_program_op *op)
 
 static void rowwise(const struct view *view, const struct cell_program_op *op)
 {
-    uint32_t n_operands = op->op == NULL ? 1 : op->op->n_operands;
     uint32_t first;
     uint32_t end;
     share(view, view->n_rows, &first, &end);
     for (uint32_t r = first; r < end; r++) {
         const uint8_t *in[CELL_OPERANDS_MAX];
-        for (uint32_t i = 0; i < n_operands; i++) {
+        for (uint32_t i = 0; i < op->n_in; i++) {
             in[i] = view->space->rows[op->in[i]][r];
         }
         cell_rowwise(view->program, op, in, view->space->rows[op->out][r]);
@@ -201,8 +201,8 @@ static void run_ops(const struct view *view)
         if (op->barrier_before) {
             barrier(view);
         }
-        if (op->kind == CELL_OP_LSTM) {
-            lstm(view, op);
+        if (op->is_gated) {
+            gated(view, op);
         } else if (op->kind == CELL_OP_LINEAR) {
             linear(view, op);
         } else if (op->kind == CELL_OP_GATHER) {

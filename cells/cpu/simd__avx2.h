@@ -8,13 +8,20 @@
 
 #define CELL_SIMD_LANES ((size_t)8)
 
-/* Rows of a tile over a whole panel: 3 x 4 accumulators, a broadcast for each row and one vector of
- * weights make 16 registers. With more rows a tile takes half a panel: 6 x 2, one and two. */
-#define CELL_TILE_ROWS 3u
+/* Rows of a tile. 4 vectors: 3 x 4 accumulators, a broadcast for each row and one vector of weights
+ * make 16 registers; with more rows a tile takes half of them: 6 x 2, one and two. 3 vectors: 4 x
+ * 3, one and three. */
+#define CELL_TILE_ROWS_OF_4 3u
+#define CELL_TILE_ROWS_OF_3 4u
+#define CELL_TILE_ROWS_OF_2 6u
+
+/* Cache lines of 4 vectors. */
+#define CELL_TILE_LINES 2
 
 /* Weights of a cell beyond this are prefetched, in blocks of which two fit an L1 of 32 KiB beside
  * the rows (Zen 3, an L2 of 512 KiB; 256 inputs and units, 10 rows: 0.82 of the peak without, 0.84
  * with blocks of 16 KiB, 0.90 with 8 KiB, 0.88 with 6 KiB). */
+#define CELL_STREAMED_ROWS        2u
 #define CELL_STREAMED_BYTES       ((size_t)512 << 10)
 #define CELL_BLOCK_CACHED_BYTES   ((size_t)16 << 10)
 #define CELL_BLOCK_STREAMED_BYTES ((size_t)8 << 10)

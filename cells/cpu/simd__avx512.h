@@ -8,16 +8,23 @@
 
 #define CELL_SIMD_LANES ((size_t)16)
 
-/* Rows of a tile: 6 x 4 accumulators, a broadcast for each row and one vector of weights make 31
- * registers. */
-#define CELL_TILE_ROWS 6u
+/* Rows of a tile. 4 vectors: 6 x 4 accumulators, a broadcast for each row and one vector of weights
+ * make 31 registers. 3 vectors: 8 x 3, one broadcast and three. Tiles of 2 are not needed. */
+#define CELL_TILE_ROWS_OF_4 6u
+#define CELL_TILE_ROWS_OF_3 8u
+#define CELL_TILE_ROWS_OF_2 6u
 
-/* Weights of a cell beyond this are prefetched: those that come from memory (Zen 5, 1024 inputs and
- * units, 10 rows: 1.7 to 2 times as fast; within L3 it gained nothing, and with few rows cost up to
- * a tenth). A prefetched block takes most of an L1 of 48 KiB. */
-#define CELL_STREAMED_BYTES       ((size_t)12 << 20)
+/* Cache lines of 4 vectors. */
+#define CELL_TILE_LINES 4
+
+/* Weights of a cell beyond this are prefetched when a step has more rows than a tile: what an L2 of
+ * 1 MiB does not hold, in blocks of which two fit an L1 of 32 KiB. Where L3 is slow that decides
+ * (Cascade Lake, 25 GB/s from L3; 256 inputs and units, 10 rows: 0.63 of the peak without, 0.72
+ * with blocks of 16 KiB, 0.75 with 8 KiB). With the rows of one tile it gains nothing. */
+#define CELL_STREAMED_ROWS        7u
+#define CELL_STREAMED_BYTES       ((size_t)768 << 10)
 #define CELL_BLOCK_CACHED_BYTES   ((size_t)64 << 10)
-#define CELL_BLOCK_STREAMED_BYTES ((size_t)32 << 10)
+#define CELL_BLOCK_STREAMED_BYTES ((size_t)8 << 10)
 
 typedef __m512 simd_vec;
 

@@ -99,6 +99,11 @@ float cell_tanh_f32__scalar(float x)
     return cell_nan_f32__scalar(t);
 }
 
+float cell_relu_f32__scalar(float x)
+{
+    return x <= 0.0f ? 0.0f : cell_nan_f32__scalar(x);
+}
+
 /* Halves are added to halves: 16 sums to 8, 4, 2, 1. */
 static float fold(float lanes[CELL_SOFTMAX_LANES])
 {

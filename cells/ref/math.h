@@ -10,6 +10,9 @@ float cell_exp_f32__scalar(float x);
 float cell_sigmoid_f32__scalar(float x);
 float cell_tanh_f32__scalar(float x);
 
+/* 0 for what is not above 0, so never -0. */
+float cell_relu_f32__scalar(float x);
+
 /* Any NaN becomes the one of CELL_NAN_BITS: which payload survives an operation with two NaN is
  * up to the compiler's choice of operands, and must not show. */
 float cell_nan_f32__scalar(float x);

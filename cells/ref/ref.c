@@ -20,50 +20,142 @@ static float dot(float sum, uint32_t n, const float *x, const float *w, size_t s
     return sum;
 }
 
-/* Gate `gate` of hidden unit `unit` before its activation. */
-static float gate_sum(const struct cell_lstm *lstm, uint32_t gate, uint32_t unit, const float *x,
-                      const float *h)
+/* ---- Gated cells ---- */
+
+/* Place of gate `gate` of a unit in what has a value for each; bias[] and ahead rows are in this
+ * order, a panel being a unit. */
+static size_t place_of(const struct cell_gated *gated, uint32_t gate, uint32_t unit)
 {
-    size_t at = (size_t)gate * lstm->hidden + unit;
-    float sum = lstm->bias[at];
-    sum = dot(sum, lstm->inputs, x, lstm->w + at * lstm->inputs, 1);
-    return dot(sum, lstm->hidden, h, lstm->r + at * lstm->hidden, 1);
+    return (size_t)unit * gated->columns + gate;
 }
 
-static void lstm_step(const struct cell_lstm_step *step)
+static const float *row_of(const struct cell_gated *gated, const float *weights, uint32_t gate,
+                           uint32_t unit, uint32_t terms)
 {
-    const struct cell_lstm *lstm = step->lstm;
+    return weights + ((size_t)gate * gated->hidden + unit) * terms;
+}
+
+static float sum_over_x(const struct cell_gated *gated, uint32_t gate, uint32_t unit,
+                        const float *x)
+{
+    return dot(gated->bias[place_of(gated, gate, unit)], gated->inputs, x,
+               row_of(gated, gated->w, gate, unit, gated->inputs), 1);
+}
+
+static float sum_over_h(const struct cell_gated *gated, uint32_t gate, uint32_t unit, float sum,
+                        const float *h)
+{
+    return dot(sum, gated->feedback, h, row_of(gated, gated->r, gate, unit, gated->feedback), 1);
+}
+
+static float mix(float z, float h, float n)
+{
+    return cell_nan_f32__scalar(fmaf(z, h - n, n));
+}
+
+static void update_lstm(const struct cell_gated_step *step, uint32_t row, uint32_t unit,
+                        const float *sums)
+{
+    float old = step->old[row][unit];
+    const float *p = step->gated->peepholes;
+    uint32_t hidden = step->gated->hidden;
+    float i = sums[0];
+    float o = sums[1];
+    float f = sums[2];
+    if (p != NULL) {
+        i = fmaf(p[unit], old, i);
+        f = fmaf(p[2 * hidden + unit], old, f);
+    }
+    float g = cell_tanh_f32__scalar(sums[3]);
+    float c = cell_nan_f32__scalar(
+        fmaf(cell_sigmoid_f32__scalar(f), old, cell_sigmoid_f32__scalar(i) * g));
+    if (p != NULL) {
+        o = fmaf(p[hidden + unit], c, o);
+    }
+    step->second[row][unit] = c;
+    step->out[row][unit] =
+        cell_nan_f32__scalar(cell_sigmoid_f32__scalar(o) * cell_tanh_f32__scalar(c));
+}
+
+/* sums: over x and h, but of a GRU's n over x alone, followed by that over h. */
+static void update(const struct cell_gated_step *step, uint32_t row, uint32_t unit,
+                   const float *sums)
+{
+    float *out = &step->out[row][unit];
+    float z;
+    float n;
+    switch (step->gated->kind) {
+    case CELL_GATED_LSTM:
+        update_lstm(step, row, unit, sums);
+        break;
+    case CELL_GATED_GRU:
+        z = cell_sigmoid_f32__scalar(sums[0]);
+        n = cell_tanh_f32__scalar(fmaf(cell_sigmoid_f32__scalar(sums[1]), sums[3], sums[2]));
+        *out = mix(z, step->old[row][unit], n);
+        break;
+    case CELL_GATED_GRU_RESET:
+        *out = cell_sigmoid_f32__scalar(sums[0]);
+        step->second[row][unit] =
+            cell_nan_f32__scalar(cell_sigmoid_f32__scalar(sums[1]) * step->old[row][unit]);
+        break;
+    case CELL_GATED_GRU_NEW:
+        n = cell_tanh_f32__scalar(sums[0]);
+        *out = mix(step->z[row][unit], step->old[row][unit], n);
+        break;
+    case CELL_GATED_TANH:
+        *out = cell_tanh_f32__scalar(sums[0]);
+        break;
+    case CELL_GATED_RELU:
+        *out = cell_relu_f32__scalar(sums[0]);
+        break;
+    }
+}
+
+static void gated_step(const struct cell_gated_step *step)
+{
+    const struct cell_gated *gated = step->gated;
+    bool is_gru = gated->kind == CELL_GATED_GRU;
     for (uint32_t row = 0; row < step->n_rows; row++) {
         for (uint32_t unit = step->panel_first; unit < step->panel_end; unit++) {
-            float gates[4];
-            for (uint32_t gate = 0; gate < 4; gate++) {
-                gates[gate] = gate_sum(lstm, gate, unit, step->x[row], step->h[row]);
+            float sums[4];
+            for (uint32_t gate = 0; gate < gated->columns; gate++) {
+                float sum = step->ahead != NULL ? step->ahead[row][place_of(gated, gate, unit)]
+                                                : sum_over_x(gated, gate, unit, step->x[row]);
+                bool is_late = is_gru && gate == 2;
+                sums[gate] = is_late ? sum : sum_over_h(gated, gate, unit, sum, step->h[row]);
             }
-            float i = cell_sigmoid_f32__scalar(gates[0]);
-            float o = cell_sigmoid_f32__scalar(gates[1]);
-            float f = cell_sigmoid_f32__scalar(gates[2]);
-            float g = cell_tanh_f32__scalar(gates[3]);
-            float c = cell_nan_f32__scalar(fmaf(f, step->c[row][unit], i * g));
-            step->c_out[row][unit] = c;
-            step->h_out[row][unit] = cell_nan_f32__scalar(o * cell_tanh_f32__scalar(c));
+            if (is_gru) {
+                sums[3] = sum_over_h(gated, 2, unit, gated->late_bias[unit], step->h[row]);
+            }
+            update(step, row, unit, sums);
         }
     }
 }
 
-static enum base_status lstm_load(struct cell_lstm *lstm)
+static void gated_ahead(const struct cell_gated_ahead *ahead)
 {
-    uint32_t gates = 4 * lstm->hidden;
-    lstm->panels = lstm->hidden;
-    lstm->packed = NULL;
-    lstm->bias = base_alloc_array(gates, sizeof(float));
-    if (lstm->bias == NULL) {
-        return BASE_RESOURCE_EXHAUSTED;
+    for (uint32_t row = 0; row < ahead->n_rows; row++) {
+        for (uint32_t unit = ahead->panel_first; unit < ahead->panel_end; unit++) {
+            for (uint32_t gate = 0; gate < ahead->gated->columns; gate++) {
+                ahead->out[row][place_of(ahead->gated, gate, unit)] =
+                    sum_over_x(ahead->gated, gate, unit, ahead->x[row]);
+            }
+        }
     }
-    for (uint32_t j = 0; j < gates && lstm->b != NULL; j++) {
-        lstm->bias[j] = lstm->b[j] + lstm->b[gates + j];
+}
+
+/* Panels of one unit; the weights are read where they are. */
+static enum base_status gated_load(struct cell_gated *gated)
+{
+    BASE_TRY(cell_gated_pack(gated, 1));
+    for (uint32_t half = 0; half < 2; half++) {
+        base_free(gated->packed[half]);
+        gated->packed[half] = NULL;
     }
     return BASE_OK;
 }
+
+/* ---- LINEAR ---- */
 
 static void linear_rows(const struct cell_linear_rows *rows)
 {
@@ -116,8 +208,9 @@ static void tanh_all(uint32_t n, const float *in, float *out)
 const struct cell_kernels cell_kernels__scalar = {
     .name = "scalar",
     .invariant = true,
-    .lstm_load = lstm_load,
-    .lstm_step = lstm_step,
+    .gated_load = gated_load,
+    .gated_ahead = gated_ahead,
+    .gated_step = gated_step,
     .linear_load = linear_load,
     .linear_rows = linear_rows,
     .scratch_floats = scratch_floats,

@@ -135,21 +135,29 @@ uint32_t build_const(struct build *build, uint32_t width)
 uint32_t build_lstm(struct build *build, uint32_t x, uint32_t h, uint32_t c, bool has_bias)
 {
     uint32_t inputs = build->def.values[x].width;
-    uint32_t hidden = build->def.values[h].width;
-    float scale = 2.0f / sqrtf((float)(inputs + hidden));
+    uint32_t hidden = build->def.values[c].width;
+    uint32_t feedback = build->def.values[h].width;
+    float scale = 2.0f / sqrtf((float)(inputs + feedback));
     struct cell_op *op = add_op(build, CELL_OP_LSTM);
     op->n_operands = 3;
     op->operands[0] = x;
     op->operands[1] = h;
     op->operands[2] = c;
     add_weight(build, op, 4 * hidden, inputs, scale);
-    add_weight(build, op, 4 * hidden, hidden, scale);
+    add_weight(build, op, 4 * hidden, feedback, scale);
     if (has_bias) {
         add_weight(build, op, 1, 8 * hidden, 1.0f);
     }
     uint32_t h_out = add_value(build, CELL_F32, hidden);
     (void)add_value(build, CELL_F32, hidden);
     return h_out;
+}
+
+void build_peepholes(struct build *build)
+{
+    struct cell_op *op = build_last(build);
+    base_assert(op->kind == CELL_OP_LSTM && op->n_weights == 3);
+    add_weight(build, op, 1, op->weights[0].rows / 4 * 3, 1.0f);
 }
 
 uint32_t build_gated(struct build *build, enum cell_op_kind kind, uint32_t variant, uint32_t x,

@@ -32,6 +32,8 @@ uint32_t build_gather(struct build *build, uint32_t id, uint32_t rows, uint32_t 
 uint32_t build_const(struct build *build, uint32_t width);
 /* Returns the number of h'; c' is the next. */
 uint32_t build_lstm(struct build *build, uint32_t x, uint32_t h, uint32_t c, bool has_bias);
+/* Gives the last op, an LSTM with bias, peepholes. */
+void build_peepholes(struct build *build);
 /* GRU or RNN. */
 uint32_t build_gated(struct build *build, enum cell_op_kind kind, uint32_t variant, uint32_t x,
                      uint32_t h, bool has_bias);

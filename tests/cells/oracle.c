@@ -36,19 +36,30 @@ static double sigmoid(double x)
     return 1.0 / (1.0 + exp(-x));
 }
 
-static double gate(const struct cell_op *op, uint32_t row, const double *x, const double *h)
+/* Bias `at` of the biases of W (r = 0) or of R. */
+static double bias(const struct cell_op *op, uint32_t r, uint32_t at)
 {
-    uint32_t rows = op->weights[0].rows;
-    double sum = op->n_weights > 2 ? weight_at(&op->weights[2], 0, row) +
-                                         weight_at(&op->weights[2], 0, rows + row)
-                                   : 0.0;
-    for (uint32_t k = 0; k < op->weights[0].cols; k++) {
-        sum += x[k] * weight_at(&op->weights[0], row, k);
-    }
-    for (uint32_t k = 0; k < op->weights[1].cols; k++) {
-        sum += h[k] * weight_at(&op->weights[1], row, k);
+    return op->n_weights > 2 ? weight_at(&op->weights[2], 0, r * op->weights[0].rows + at) : 0.0;
+}
+
+static double over(const struct cell_weight *weight, uint32_t row, const double *x)
+{
+    double sum = 0.0;
+    for (uint32_t k = 0; k < weight->cols; k++) {
+        sum += x[k] * weight_at(weight, row, k);
     }
     return sum;
+}
+
+static double gate(const struct cell_op *op, uint32_t row, const double *x, const double *h)
+{
+    return bias(op, 0, row) + bias(op, 1, row) + over(&op->weights[0], row, x) +
+           over(&op->weights[1], row, h);
+}
+
+static double peephole(const struct cell_op *op, uint32_t at, double c)
+{
+    return op->n_weights > 3 ? weight_at(&op->weights[3], 0, at) * c : 0.0;
 }
 
 static void lstm(const struct cell_op *op, double **values, uint32_t hidden)
@@ -57,12 +68,46 @@ static void lstm(const struct cell_op *op, double **values, uint32_t hidden)
     const double *h = values[op->operands[1]];
     const double *c = values[op->operands[2]];
     for (uint32_t u = 0; u < hidden; u++) {
-        double i = sigmoid(gate(op, u, x, h));
-        double o = sigmoid(gate(op, hidden + u, x, h));
-        double f = sigmoid(gate(op, 2 * hidden + u, x, h));
+        double i = sigmoid(gate(op, u, x, h) + peephole(op, u, c[u]));
+        double f = sigmoid(gate(op, 2 * hidden + u, x, h) + peephole(op, 2 * hidden + u, c[u]));
         double g = tanh(gate(op, 3 * hidden + u, x, h));
-        values[op->result + 1][u] = f * c[u] + i * g;
-        values[op->result][u] = o * tanh(values[op->result + 1][u]);
+        double next = f * c[u] + i * g;
+        double o = sigmoid(gate(op, hidden + u, x, h) + peephole(op, hidden + u, next));
+        values[op->result + 1][u] = next;
+        values[op->result][u] = o * tanh(next);
+    }
+}
+
+/* Unit u of the new h before it is mixed with the old. */
+static double gru_new(const struct cell_op *op, uint32_t hidden, uint32_t u, const double *x,
+                      const double *h)
+{
+    uint32_t row = 2 * hidden + u;
+    double sum = bias(op, 0, row) + over(&op->weights[0], row, x);
+    if (op->variant == CELL_GRU_RESET_AFTER) {
+        double r = sigmoid(gate(op, hidden + u, x, h));
+        return tanh(sum + r * (bias(op, 1, row) + over(&op->weights[1], row, h)));
+    }
+    sum += bias(op, 1, row);
+    for (uint32_t k = 0; k < hidden; k++) {
+        double r = sigmoid(gate(op, hidden + k, x, h));
+        sum += r * h[k] * weight_at(&op->weights[1], row, k);
+    }
+    return tanh(sum);
+}
+
+static void gru_or_rnn(const struct cell_op *op, double **values, uint32_t hidden)
+{
+    const double *x = values[op->operands[0]];
+    const double *h = values[op->operands[1]];
+    for (uint32_t u = 0; u < hidden; u++) {
+        if (op->kind == CELL_OP_GRU) {
+            double z = sigmoid(gate(op, u, x, h));
+            values[op->result][u] = (1.0 - z) * gru_new(op, hidden, u, x, h) + z * h[u];
+        } else {
+            double sum = gate(op, u, x, h);
+            values[op->result][u] = op->variant == CELL_RNN_RELU ? fmax(sum, 0.0) : tanh(sum);
+        }
     }
 }
 
@@ -149,6 +194,8 @@ void oracle_step(struct oracle *oracle)
         uint32_t width = oracle->def->values[op->result].width;
         if (op->kind == CELL_OP_LSTM) {
             lstm(op, oracle->values, width);
+        } else if (op->kind == CELL_OP_GRU || op->kind == CELL_OP_RNN) {
+            gru_or_rnn(op, oracle->values, width);
         } else if (op->kind == CELL_OP_LINEAR) {
             linear(op, oracle->values[op->operands[0]], out);
         } else if (op->kind == CELL_OP_SOFTMAX) {

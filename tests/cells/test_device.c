@@ -133,6 +133,23 @@ static void assert_split_equals_one_run(const struct cell_def *def, const char *
     rig_release(&alone);
 }
 
+START_TEST(test_device_gru_split_has_the_bits_of_one_run)
+{
+    struct build build;
+    build_init(&build, 23);
+    uint32_t x = build_input(&build, CELL_F32, 70);
+    uint32_t h = build_state(&build, CELL_F32, 150);
+    uint32_t out = build_gated(&build, CELL_OP_GRU, (uint32_t)_i % 2, x, h, true);
+    build_next(&build, 0, out);
+    build_output(&build, out);
+    if (isa_at(_i / 2) != NULL) {
+        assert_split_equals_one_run(&build.def, isa_name(_i / 2), 1);
+        assert_split_equals_one_run(&build.def, isa_name(_i / 2), 2);
+    }
+    build_release(&build);
+}
+END_TEST
+
 START_TEST(test_device_lstm_split_has_the_bits_of_one_run)
 {
     struct build build;
@@ -443,6 +460,7 @@ int main(void)
     TCase *tcase = tcase_create("cpu");
     tcase_set_timeout(tcase, 300);
     tcase_add_loop_test(tcase, test_device_lstm_split_has_the_bits_of_one_run, 0, ISA_COUNT);
+    tcase_add_loop_test(tcase, test_device_gru_split_has_the_bits_of_one_run, 0, 2 * ISA_COUNT);
     tcase_add_loop_test(tcase, test_device_program_split_has_the_bits_of_one_run, 0, ISA_COUNT);
     tcase_add_test(tcase, test_device_attention_ends_a_batch_after_one_step);
     tcase_add_test(tcase, test_device_batch_ends_when_no_row_is_left);

@@ -75,129 +75,250 @@ static void assert_rows(const struct rows *got, const struct rows *want, uint32_
     }
 }
 
-/* ---- LSTM ----------------------------------------------------------------------------------- */
+/* ---- Gated cells ---------------------------------------------------------------------------- */
 
-struct lstm_case {
-    struct build build;
-    struct cell_lstm lstm;
-    struct rows x, h, c, h_out, c_out;
+struct kind {
+    enum cell_gated_kind kind;
+    bool has_peepholes;
+};
+
+static const struct kind kinds[] = {
+    {CELL_GATED_LSTM, false},      {CELL_GATED_LSTM, true},     {CELL_GATED_GRU, false},
+    {CELL_GATED_GRU_RESET, false}, {CELL_GATED_GRU_NEW, false}, {CELL_GATED_TANH, false},
+    {CELL_GATED_RELU, false},
+};
+enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
+
+struct gated_case {
+    struct build build; /* of its weights */
+    struct cell_gated gated;
+    struct rows x, h, old, z, out, second, ahead;
     float *scratch;
 };
 
-static void lstm_case_init(struct lstm_case *test, uint32_t inputs, uint32_t hidden)
+static void gated_case_init(struct gated_case *test, struct kind kind, uint32_t inputs,
+                            uint32_t hidden)
 {
-    build_lstm_cell(&test->build, inputs, hidden, inputs * 1000 + hidden);
-    const struct cell_weight *weights = test->build.def.ops[0].weights;
-    test->lstm = (struct cell_lstm){.inputs = inputs,
-                                    .hidden = hidden,
-                                    .w = weights[0].data,
-                                    .r = weights[1].data,
-                                    .b = weights[2].data};
+    uint32_t gates = cell_gated_gates(kind.kind) * hidden;
+    uint32_t room = CELL_ROW_FLOATS(hidden) + CELL_ROW_LINE;
+    struct build *build = &test->build;
+    build_init(build, inputs * 1000 + hidden);
+    // As wide as the state, but for an LSTM whose state is projected.
+    uint32_t feedback = kind.has_peepholes ? hidden / 2 + 1 : hidden;
+    float scale = 2.0f / sqrtf((float)(inputs + hidden));
+    test->gated = (struct cell_gated){
+        .kind = kind.kind,
+        .inputs = inputs,
+        .feedback = feedback,
+        .hidden = hidden,
+        .w = build_floats(build, gates, inputs, scale),
+        .r = build_floats(build, gates, feedback, scale),
+        .b_w = build_floats(build, 1, gates, 1.0f),
+        .b_r = build_floats(build, 1, gates, 1.0f),
+        .p = kind.has_peepholes ? build_floats(build, 3, hidden, 1.0f) : NULL,
+    };
     rows_init(&test->x, inputs, inputs);
-    rows_init(&test->h, hidden, hidden);
-    rows_init(&test->c, hidden, CELL_ROW_FLOATS(hidden) + CELL_ROW_LINE);
-    rows_init(&test->h_out, hidden, CELL_ROW_FLOATS(hidden) + CELL_ROW_LINE);
-    rows_init(&test->c_out, hidden, CELL_ROW_FLOATS(hidden) + CELL_ROW_LINE);
-    rows_fill(&test->x, &test->build.random);
-    rows_fill(&test->h, &test->build.random);
-    rows_fill(&test->c, &test->build.random);
+    rows_init(&test->h, feedback, feedback);
+    rows_init(&test->old, hidden, room);
+    rows_init(&test->z, hidden, room);
+    rows_init(&test->out, hidden, room);
+    rows_init(&test->second, hidden, room);
+    rows_fill(&test->x, &build->random);
+    rows_fill(&test->h, &build->random);
+    rows_fill(&test->old, &build->random);
+    rows_fill(&test->z, &build->random);
 }
 
-static void lstm_case_release(struct lstm_case *test)
+static void gated_case_release(struct gated_case *test)
 {
     rows_release(&test->x);
     rows_release(&test->h);
-    rows_release(&test->c);
-    rows_release(&test->h_out);
-    rows_release(&test->c_out);
+    rows_release(&test->old);
+    rows_release(&test->z);
+    rows_release(&test->out);
+    rows_release(&test->second);
     build_release(&test->build);
 }
 
-/* n rows from `first` on, panels 0..split-1 and then the rest. */
-static void lstm_run(struct lstm_case *test, const struct cell_kernels *kernels, uint32_t first,
-                     uint32_t n, uint32_t split)
+static void gated_case_load(struct gated_case *test, const struct cell_kernels *kernels)
+{
+    const struct cell_gated *gated = &test->gated;
+    ck_assert_int_eq(kernels->gated_load(&test->gated), BASE_OK);
+    uint32_t floats = gated->panels * gated->columns;
+    rows_init(&test->ahead, floats, CELL_ROW_FLOATS(floats) + CELL_ROW_LINE);
+    size_t scratch = kernels->scratch_floats(gated->inputs + gated->feedback,
+                                             cell_gated_gates(gated->kind) * gated->hidden, ROWS);
+    test->scratch = base_alloc_aligned((scratch + 1) * sizeof(float), BASE_CACHE_LINE);
+    ck_assert_ptr_nonnull(test->scratch);
+}
+
+static void gated_case_unload(struct gated_case *test)
+{
+    rows_release(&test->ahead);
+    base_free(test->scratch);
+    cell_gated_release(&test->gated);
+}
+
+static void clear(float *rows[ROWS], uint32_t n, uint32_t width)
+{
+    for (uint32_t r = 0; r < n; r++) {
+        memset(rows[r], 0xA5, width * sizeof(float));
+    }
+}
+
+/* n rows from `first` on, panels 0..split-1 and then the rest; the sums over x computed ahead, of
+ * `apart` rows and then of the others, or not (UINT32_MAX). */
+static void gated_run(struct gated_case *test, const struct cell_kernels *kernels, uint32_t first,
+                      uint32_t n, uint32_t split, uint32_t apart)
 {
     float *x[ROWS];
     float *h[ROWS];
-    float *c[ROWS];
-    float *h_out[ROWS];
-    float *c_out[ROWS];
+    float *old[ROWS];
+    float *z[ROWS];
+    float *out[ROWS];
+    float *second[ROWS];
+    float *ahead[ROWS];
     turn(&test->x, first, x);
     turn(&test->h, first, h);
-    turn(&test->c, first, c);
-    turn(&test->h_out, first, h_out);
-    turn(&test->c_out, first, c_out);
-    for (uint32_t r = 0; r < n; r++) {
-        memset(h_out[r], 0xA5, test->h_out.width * sizeof(float));
-        memset(c_out[r], 0xA5, test->c_out.width * sizeof(float));
+    turn(&test->old, first, old);
+    turn(&test->z, first, z);
+    turn(&test->out, first, out);
+    turn(&test->second, first, second);
+    turn(&test->ahead, first, ahead);
+    clear(out, n, test->out.width);
+    clear(second, n, test->second.width);
+    clear(ahead, n, test->ahead.width);
+    struct cell_gated_step step = {.gated = &test->gated,
+                                   .n_rows = n,
+                                   .panel_end = split,
+                                   .x = (const float *const *)x,
+                                   .h = (const float *const *)h,
+                                   .old = (const float *const *)old,
+                                   .z = (const float *const *)z,
+                                   .out = out,
+                                   .second = second,
+                                   .scratch = test->scratch,
+                                   .backwards = n % 2 != 0};
+    if (apart != UINT32_MAX) {
+        apart = apart < n ? apart : n;
+        struct cell_gated_ahead part = {.gated = &test->gated,
+                                        .n_rows = apart,
+                                        .panel_end = test->gated.panels,
+                                        .x = (const float *const *)x,
+                                        .out = ahead,
+                                        .scratch = test->scratch};
+        kernels->gated_ahead(&part);
+        part.n_rows = n - apart;
+        part.x += apart;
+        part.out += apart;
+        part.panel_end = split;
+        kernels->gated_ahead(&part);
+        part.panel_first = split;
+        part.panel_end = test->gated.panels;
+        kernels->gated_ahead(&part);
+        step.x = NULL;
+        step.ahead = (const float *const *)ahead;
     }
-    struct cell_lstm_step step = {.lstm = &test->lstm,
-                                  .n_rows = n,
-                                  .panel_end = split,
-                                  .x = (const float *const *)x,
-                                  .h = (const float *const *)h,
-                                  .c = (const float *const *)c,
-                                  .h_out = h_out,
-                                  .c_out = c_out,
-                                  .scratch = test->scratch,
-                                  .backwards = n % 2 != 0};
-    kernels->lstm_step(&step);
+    kernels->gated_step(&step);
     step.panel_first = split;
-    step.panel_end = test->lstm.panels;
-    kernels->lstm_step(&step);
+    step.panel_end = test->gated.panels;
+    kernels->gated_step(&step);
 }
 
-/* Up to `most` rows; every `stride`th row count. */
-static void assert_lstm(const struct cell_kernels *kernels, struct lstm_case *got, uint32_t most,
-                        uint32_t stride)
+/* Up to `most` rows; every `stride`th row count; with the sums over x ahead and without. */
+static void assert_gated(const struct cell_kernels *kernels, struct gated_case *got,
+                         struct gated_case *want, uint32_t most, uint32_t stride)
 {
-    struct lstm_case want;
-    uint32_t inputs = got->lstm.inputs;
-    uint32_t hidden = got->lstm.hidden;
-    lstm_case_init(&want, inputs, hidden);
-    ck_assert_int_eq(cell_kernels__scalar.lstm_load(&want.lstm), BASE_OK);
-    ck_assert_int_eq(kernels->lstm_load(&got->lstm), BASE_OK);
-    lstm_run(&want, &cell_kernels__scalar, 0, most, want.lstm.panels);
-    size_t floats = kernels->scratch_floats(inputs + hidden, 4 * hidden, ROWS);
-    got->scratch = base_alloc_aligned((floats + 1) * sizeof(float), BASE_CACHE_LINE);
-    ck_assert_ptr_nonnull(got->scratch);
+    bool has_second = got->gated.kind == CELL_GATED_LSTM || got->gated.kind == CELL_GATED_GRU_RESET;
+    gated_case_load(want, &cell_kernels__scalar);
+    gated_case_load(got, kernels);
+    gated_run(want, &cell_kernels__scalar, 0, most, want->gated.panels, UINT32_MAX);
     for (uint32_t n = 1; n <= most; n += stride) {
         uint32_t first = most == ROWS ? n * 7 % ROWS : 0;
-        uint32_t split = n * 3 % (got->lstm.panels + 1);
-        lstm_run(got, kernels, first, n, split);
-        assert_rows(&got->h_out, &want.h_out, first, n, "h'");
-        assert_rows(&got->c_out, &want.c_out, first, n, "c'");
+        uint32_t split = n * 3 % (got->gated.panels + 1);
+        for (uint32_t is_ahead = 0; is_ahead < 2; is_ahead++) {
+            gated_run(got, kernels, first, n, split, is_ahead == 1 ? n * 5 % 9 : UINT32_MAX);
+            assert_rows(&got->out, &want->out, first, n, is_ahead ? "out, ahead" : "out");
+            if (has_second) {
+                assert_rows(&got->second, &want->second, first, n, "second");
+            }
+        }
     }
-    base_free(got->scratch);
-    cell_lstm_release(&want.lstm);
-    cell_lstm_release(&got->lstm);
-    lstm_case_release(&want);
+    gated_case_unload(want);
+    gated_case_unload(got);
 }
 
-START_TEST(test_kernels_lstm_has_the_scalar_bits)
+static void check_gated(const struct cell_kernels *kernels, struct kind kind, uint32_t inputs,
+                        uint32_t hidden, uint32_t most, uint32_t stride)
 {
-    const struct cell_kernels *kernels = isa_at(_i / SIZES);
+    struct gated_case got;
+    struct gated_case want;
+    gated_case_init(&got, kind, inputs, hidden);
+    gated_case_init(&want, kind, inputs, hidden);
+    assert_gated(kernels, &got, &want, most, stride);
+    gated_case_release(&got);
+    gated_case_release(&want);
+}
+
+START_TEST(test_kernels_gated_cells_have_the_scalar_bits)
+{
+    const struct cell_kernels *kernels = isa_at(_i / KINDS);
     // The scalar table is what it is compared with: a few row counts will do.
     uint32_t stride = kernels == &cell_kernels__scalar ? 13 : 1;
-    for (uint32_t h = 0; h < SIZES && kernels != NULL; h++) {
-        struct lstm_case test;
-        lstm_case_init(&test, sizes[_i % SIZES], sizes[h]);
-        assert_lstm(kernels, &test, ROWS, stride);
-        lstm_case_release(&test);
+    for (uint32_t i = 0; i < SIZES * SIZES && kernels != NULL; i++) {
+        check_gated(kernels, kinds[_i % KINDS], sizes[i / SIZES], sizes[i % SIZES], ROWS, stride);
     }
 }
 END_TEST
 
 /* More weights than a cache holds take the way with prefetches. */
-START_TEST(test_kernels_large_lstm_has_the_scalar_bits)
+START_TEST(test_kernels_large_cells_have_the_scalar_bits)
 {
-    const struct cell_kernels *kernels = isa_at(_i);
-    struct lstm_case test;
+    const struct cell_kernels *kernels = isa_at(_i / KINDS);
     if (kernels != NULL && kernels != &cell_kernels__scalar) {
-        lstm_case_init(&test, 900, 930);
-        assert_lstm(kernels, &test, 14, 1);
-        lstm_case_release(&test);
+        check_gated(kernels, kinds[_i % KINDS], 900, 930, 14, 1);
     }
+}
+END_TEST
+
+START_TEST(test_kernels_gated_cell_without_biases)
+{
+    const struct cell_kernels *kernels = isa_at(_i / KINDS);
+    struct gated_case got;
+    struct gated_case want;
+    if (kernels == NULL) {
+        return;
+    }
+    gated_case_init(&got, kinds[_i % KINDS], 17, 33);
+    gated_case_init(&want, kinds[_i % KINDS], 17, 33);
+    got.gated.b_w = got.gated.b_r = want.gated.b_w = want.gated.b_r = NULL;
+    assert_gated(kernels, &got, &want, ROWS, 11);
+    gated_case_release(&got);
+    gated_case_release(&want);
+}
+END_TEST
+
+START_TEST(test_kernels_every_failed_allocation_of_a_load)
+{
+    const struct cell_kernels *kernels = isa_at(_i / KINDS);
+    struct gated_case test;
+    if (kernels == NULL) {
+        return;
+    }
+    gated_case_init(&test, kinds[_i % KINDS], 17, 33);
+    enum base_status status = BASE_RESOURCE_EXHAUSTED;
+    uint64_t n = 0;
+    while (status == BASE_RESOURCE_EXHAUSTED) {
+        n++;
+        base_alloc_fail_at(n);
+        status = kernels->gated_load(&test.gated);
+        base_alloc_fail_at(0);
+        ck_assert(status == BASE_OK || test.gated.packed[0] == NULL);
+    }
+    ck_assert_int_eq(status, BASE_OK);
+    ck_assert_uint_gt(n, 3);
+    cell_gated_release(&test.gated);
+    gated_case_release(&test);
 }
 END_TEST
 
@@ -307,8 +428,11 @@ int main(void)
     Suite *suite = suite_create("kernels");
     TCase *tcase = tcase_create("bits");
     tcase_set_timeout(tcase, 600);
-    tcase_add_loop_test(tcase, test_kernels_lstm_has_the_scalar_bits, 0, ISA_COUNT * SIZES);
-    tcase_add_loop_test(tcase, test_kernels_large_lstm_has_the_scalar_bits, 0, ISA_COUNT);
+    tcase_add_loop_test(tcase, test_kernels_gated_cells_have_the_scalar_bits, 0, ISA_COUNT * KINDS);
+    tcase_add_loop_test(tcase, test_kernels_large_cells_have_the_scalar_bits, 0, ISA_COUNT * KINDS);
+    tcase_add_loop_test(tcase, test_kernels_gated_cell_without_biases, 0, ISA_COUNT * KINDS);
+    tcase_add_loop_test(tcase, test_kernels_every_failed_allocation_of_a_load, 0,
+                        ISA_COUNT * KINDS);
     tcase_add_loop_test(tcase, test_kernels_linear_has_the_scalar_bits, 0, ISA_COUNT * SIZES);
     tcase_add_test(tcase, test_kernels_choice);
     suite_add_tcase(suite, tcase);

@@ -147,6 +147,58 @@ START_TEST(test_op_lstm_without_bias_over_other_values)
 }
 END_TEST
 
+START_TEST(test_op_gru_and_rnn)
+{
+    static const enum cell_op_kind kinds[] = {CELL_OP_GRU, CELL_OP_RNN};
+    for (uint32_t w = 0; w < WIDTHS; w++) {
+        for (uint32_t k = 0; k < 4; k++) {
+            struct build build;
+            build_init(&build, w);
+            uint32_t x = build_input(&build, CELL_F32, widths[_i]);
+            uint32_t h = build_state(&build, CELL_F32, widths[w]);
+            uint32_t out = build_gated(&build, kinds[k / 2], k % 2, x, h, w % 2 == 0);
+            build_next(&build, 0, out);
+            build_output(&build, out);
+            assert_everywhere(&build);
+        }
+    }
+}
+END_TEST
+
+/* h is an input, a constant, and a result that comes before the GRU. */
+START_TEST(test_op_gru_over_other_values)
+{
+    struct build build;
+    uint32_t variant = (uint32_t)_i;
+    build_init(&build, 1);
+    uint32_t x = build_input(&build, CELL_F32, 7);
+    uint32_t h = build_input(&build, CELL_F32, 19);
+    uint32_t constant = build_const(&build, 19);
+    uint32_t sum = build_op(&build, CELL_OP_ADD, h, constant, 19);
+    build_output(&build, build_gated(&build, CELL_OP_GRU, variant, x, h, true));
+    build_output(&build, build_gated(&build, CELL_OP_GRU, variant, x, constant, false));
+    build_output(&build, build_gated(&build, CELL_OP_GRU, variant, x, sum, true));
+    assert_everywhere(&build);
+}
+END_TEST
+
+/* c looks into the gates, and what comes back as h is a projection of h'. */
+START_TEST(test_op_lstm_with_peepholes_and_projection)
+{
+    struct build build;
+    build_init(&build, 1);
+    uint32_t x = build_input(&build, CELL_F32, 6);
+    uint32_t h = build_state(&build, CELL_F32, widths[_i]);
+    uint32_t c = build_state(&build, CELL_F32, 18);
+    uint32_t out = build_lstm(&build, x, h, c, true);
+    build_peepholes(&build);
+    build_next(&build, 0, build_linear(&build, out, widths[_i], false));
+    build_next(&build, 1, out + 1);
+    build_output(&build, out);
+    assert_everywhere(&build);
+}
+END_TEST
+
 START_TEST(test_op_arithmetic)
 {
     struct build build;
@@ -261,6 +313,9 @@ int main(void)
     tcase_add_loop_test(tcase, test_op_linear, 0, WIDTHS);
     tcase_add_loop_test(tcase, test_op_lstm, 0, WIDTHS);
     tcase_add_test(tcase, test_op_lstm_without_bias_over_other_values);
+    tcase_add_loop_test(tcase, test_op_gru_and_rnn, 0, WIDTHS);
+    tcase_add_loop_test(tcase, test_op_gru_over_other_values, 0, 2);
+    tcase_add_loop_test(tcase, test_op_lstm_with_peepholes_and_projection, 0, WIDTHS);
     tcase_add_loop_test(tcase, test_op_arithmetic, 0, WIDTHS);
     tcase_add_loop_test(tcase, test_op_functions, 0, WIDTHS);
     tcase_add_loop_test(tcase, test_op_moves, 0, WIDTHS);
