@@ -48,9 +48,11 @@ CONFIG_SRCS = \
 CELLS_SRCS = \
   cells/backend.c \
   cells/blas/blas.c \
+  cells/cpu/ahead.c \
   cells/cpu/device.c \
   cells/cpu/kernels__avx2.c \
   cells/cpu/kernels__avx512.c \
+  cells/cpu/phases.c \
   cells/cpu/program.c \
   cells/cpu/rows.c \
   cells/cpu/rowwise.c \

@@ -51,9 +51,13 @@ struct cell_emit {
 /* Wiring of one node. */
 struct cell_wiring {
     uint32_t steps; /* cells in the chain, >= 1 */
+    /* Never given to two chains: by it a device knows what it has computed ahead, in an earlier
+     * batch, for this one. 0: it keeps nothing beyond a batch. */
+    uint64_t chain;
     uint32_t state; /* state slot, CELL_ROW_NONE for a stateless cell */
     uint32_t n_emits;
-    struct cell_ref inputs[CELL_INPUTS_MAX]; /* read at every step */
+    struct cell_ref inputs[CELL_INPUTS_MAX]; /* read at every step; all steps' are there from the
+                                                first batch on */
     struct cell_ref init[CELL_STATES_MAX];   /* read at step 0, with step = 0 */
     struct cell_emit *emits;
 };

@@ -54,6 +54,7 @@ static struct sched__type *choose_type(struct sched *sched, uint32_t queue)
  */
 static void node_start(struct sched *sched, struct sched_graph *graph, struct sched_node *node)
 {
+    node->wiring.chain = ++sched->chains;
     if (node->type->state_layout != CELL_LAYOUT_NONE) {
         node->wiring.state = sched_rows_take(sched->rows, node->type->state_layout);
     }

@@ -36,6 +36,7 @@ struct sched {
     uint32_t n_types; /* highest known id + 1 */
     struct sched__queue queues[SCHED_QUEUES_MAX];
     uint64_t next_order, next_mark;
+    uint64_t chains;            /* numbers given to them */
     struct sched_graph *inside; /* all graphs between add and finish */
     uint32_t n_inside;
     struct sched_graph *finished_first, *finished_last;

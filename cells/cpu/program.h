@@ -16,6 +16,9 @@
 #define CELL_PROGRAM_VALUES_MAX (CELL_VALUES_MAX + CELL_OPS_MAX + CELL_STATES_MAX)
 #define CELL_PROGRAM_OPS_MAX    (2u * CELL_OPS_MAX + CELL_STATES_MAX)
 
+/* Gated cells of one definition whose sums over x may be computed ahead. */
+#define CELL_WINDOWED_MAX 8u
+
 /* Who computes an op. */
 enum cell_share {
     CELL_SHARE_EACH,   /* every member for itself: pointers only (GATHER) */
@@ -31,8 +34,14 @@ struct cell_program_op {
     uint32_t n_in;
     uint32_t in[CELL_OPERANDS_MAX]; /* of a gated cell: see enum cell_gated_in */
     uint32_t out;
-    uint32_t second; /* CELL_VALUES_MAX: none */
+    uint32_t second;    /* CELL_VALUES_MAX: none */
+    bool fills_windows; /* depends on no state; the sums over x are made of what it computes */
+    bool is_only_ahead; /* and of nothing else: a step that has windows leaves it out */
     bool is_gated;
+    /* Its x depends on no state: the sums over it may be computed ahead, into window number
+     * `window`, at float window_at of each step's. */
+    bool has_window;
+    uint32_t window, window_at;
     struct cell_gated gated;
     struct cell_linear linear;
 };
@@ -62,7 +71,13 @@ struct cell_space {
     uint32_t *active;                        /* [CELL_BATCH_ROWS_MAX] rows still running */
     float *scratch;                          /* the kernels' */
     uint32_t turn; /* of member 0: steps run so far; odd ones take the panels backwards */
+    float **ahead[CELL_WINDOWED_MAX]; /* [op's window] -> [CELL_WINDOWS] */
+    /* [block_rows], for a fill: rows of the batch, steps ahead, places; where sums go */
+    uint32_t *fill_rows, *fill_offsets, *fill_places;
+    float **ahead_out;
 };
+
+struct cell_windows;
 
 struct cell_program {
     const struct cell_type *type;
@@ -74,12 +89,27 @@ struct cell_program {
     bool ends_on_panels; /* values shared by panels are still without a barrier at the end */
     bool settles;        /* what is emitted may be overwritten by the next step: barrier after it */
     uint32_t block_rows; /* rows that run through the ops together */
-    uint8_t *zeros;      /* as wide as the widest input or state; only read */
-    struct base_arena arena; /* everything the program points to, but packed weights */
+    uint32_t n_windowed;
+    uint32_t window_floats;        /* of one step in a window */
+    uint64_t window_flops;         /* that it takes to compute them */
+    uint32_t ahead_rows;           /* batches of up to so many rows use windows */
+    struct cell_windows **windows; /* [n_queues]; NULL: without */
+    uint8_t *zeros;                /* as wide as the widest input or state; only read */
+    struct base_arena arena;       /* everything the program points to, but packed weights */
     uint32_t n_queues;
     uint32_t *n_members;        /* [n_queues] */
     struct cell_space **spaces; /* [n_queues] -> [n_members] */
 };
+
+/* ---- phases.c; while the program is made ---- */
+
+/* Marks the ops that may run ahead, and those whose sums over x may be had from a window. */
+void cell_program_find_phases(struct cell_program *program);
+
+/* Lays out a step's sums in a window; the weights are loaded. */
+void cell_program_size_windows(struct cell_program *program);
+
+/* ---- program.c ---- */
 
 /* Loads the weights into the kernels' order and makes room for every member of every queue.
  * RESOURCE_EXHAUSTED. *out is ended with cell_program_free(). type outlives it. */

@@ -10,7 +10,9 @@
 #include "cells/cpu/run.h"
 
 #include "base/assert.h"
+#include "cells/cpu/ahead.h"
 #include "cells/cpu/rowwise.h"
+#include "cells/cpu/view.h"
 
 #include <stdatomic.h>
 #include <string.h>
@@ -18,49 +20,6 @@
 /* Below this many operations a step, about one microsecond of one core, a second member costs more
  * at the barriers than it saves. */
 #define SOLO_FLOPS 300000u
-
-struct run {
-    struct cell_program *program;
-    const struct cell_rows *stores;
-    struct cell_batch *batch;
-    struct cell_space *spaces;
-    uint32_t members;
-    uint32_t turn;    /* of the first step */
-    uint32_t stop[2]; /* by parity of the step; member 0 writes, all read behind a barrier */
-};
-
-/* One member's view of the block of rows it works on. */
-struct view {
-    struct run *run;
-    struct cell_program *program;
-    struct cell_team *team;
-    struct cell_space *space;
-    uint32_t member;
-    uint32_t step;        /* of the batch */
-    const uint32_t *rows; /* [n_rows] indices into the batch */
-    uint32_t n_rows;
-    bool settles;
-};
-
-static void barrier(const struct view *view)
-{
-    if (view->run->members > 1) {
-        view->team->barrier(view->team, view->member);
-    }
-}
-
-/* This member's part of 0..n-1. */
-static void share(const struct view *view, uint32_t n, uint32_t *first, uint32_t *end)
-{
-    uint32_t members = view->run->members;
-    *first = (uint32_t)((uint64_t)n * view->member / members);
-    *end = (uint32_t)((uint64_t)n * (view->member + 1) / members);
-}
-
-static const struct cell_batch_row *row_at(const struct view *view, uint32_t r)
-{
-    return &view->run->batch->rows[view->rows[r]];
-}
 
 /* ---- References ----------------------------------------------------------------------------- */
 
@@ -74,59 +33,66 @@ static uint8_t *place_of(const struct cell_rows *stores, const struct cell_ref *
     return cell_rows_part(&stores[layout], ref->row, 0, 0);
 }
 
-static void resolve_input(const struct view *view, uint32_t input, uint8_t **pointers)
+static void resolve_input(const struct cell_view *view, uint32_t input, uint8_t **pointers)
 {
     uint32_t layout = view->program->type->input_layouts[input];
     for (uint32_t r = 0; r < view->n_rows; r++) {
-        const struct cell_batch_row *row = row_at(view, r);
-        const struct cell_ref *ref = &row->wiring->inputs[input];
+        const struct cell_ref *ref = &cell_view_row(view, r)->wiring->inputs[input];
         pointers[r] = ref->kind == CELL_REF_ZERO
                           ? view->program->zeros
-                          : place_of(view->run->stores, ref, layout, row->first_step + view->step);
+                          : place_of(view->run->stores, ref, layout, cell_view_step(view, r));
     }
 }
 
 /* State `state` as after `later` more steps than were done before this one. */
-static void resolve_state(const struct view *view, uint32_t state, uint32_t later,
+static void resolve_state(const struct cell_view *view, uint32_t state, uint32_t later,
                           uint8_t **pointers)
 {
     const struct cell_rows *slots = &view->run->stores[view->program->type->state_layout];
     for (uint32_t r = 0; r < view->n_rows; r++) {
-        const struct cell_batch_row *row = row_at(view, r);
+        const struct cell_batch_row *row = cell_view_row(view, r);
         pointers[r] =
             cell_rows_part(slots, row->wiring->state, state, row->first_step + view->step + later);
     }
 }
 
-static void resolve(const struct view *view)
+void cell_view_resolve_inputs(const struct cell_view *view)
 {
-    const struct cell_program *program = view->program;
-    const struct cell_def *def = &program->type->def;
-    for (uint32_t i = 0; i < def->n_inputs; i++) {
-        if (program->values[i].place == CELL_PLACE_INPUT) {
+    for (uint32_t i = 0; i < view->program->type->def.n_inputs; i++) {
+        if (view->program->values[i].place == CELL_PLACE_INPUT) {
             resolve_input(view, i, view->space->rows[i]);
         }
     }
+}
+
+static void resolve(const struct cell_view *view)
+{
+    const struct cell_program *program = view->program;
+    const struct cell_def *def = &program->type->def;
+    cell_view_resolve_inputs(view);
     for (uint32_t s = 0; s < def->n_states; s++) {
         resolve_state(view, s, 0, view->space->rows[def->n_inputs + s]);
         resolve_state(view, s, 1, view->space->rows[program->next_value[s]]);
+    }
+    if (view->is_ahead) {
+        cell_windows_resolve(view);
     }
 }
 
 /* ---- Ops ------------------------------------------------------------------------------------ */
 
-static const float *const *f32_in(const struct view *view, uint32_t value)
+static const float *const *f32_in(const struct cell_view *view, uint32_t value)
 {
     return (const float *const *)(void *)view->space->rows[value];
 }
 
-static float *const *f32_out(const struct view *view, uint32_t value)
+static float *const *f32_out(const struct cell_view *view, uint32_t value)
 {
     return (float *const *)(void *)view->space->rows[value];
 }
 
 /* The server refuses ids outside the table; one that a cell computed itself is held inside. */
-static void gather(const struct view *view, const struct cell_program_op *op)
+static void gather(const struct cell_view *view, const struct cell_program_op *op)
 {
     const struct cell_weight *table = &op->op->weights[0];
     size_t row_bytes = (size_t)table->cols * cell_dtype_bytes(table->dtype);
@@ -149,7 +115,7 @@ static void gather(const struct view *view, const struct cell_program_op *op)
     }
 }
 
-static void gated(const struct view *view, const struct cell_program_op *op)
+static void gated(const struct cell_view *view, const struct cell_program_op *op)
 {
     struct cell_gated_step step = {
         .gated = &op->gated,
@@ -163,11 +129,15 @@ static void gated(const struct view *view, const struct cell_program_op *op)
         .scratch = view->space->scratch,
         .backwards = ((view->run->turn + view->step) & 1) != 0,
     };
-    share(view, op->gated.panels, &step.panel_first, &step.panel_end);
+    if (view->is_ahead && op->has_window) {
+        step.x = NULL;
+        step.ahead = (const float *const *)view->space->ahead[op->window];
+    }
+    cell_view_share(view, op->gated.panels, &step.panel_first, &step.panel_end);
     view->program->kernels->gated_step(&step);
 }
 
-static void linear(const struct view *view, const struct cell_program_op *op)
+static void linear(const struct cell_view *view, const struct cell_program_op *op)
 {
     struct cell_linear_rows rows = {
         .linear = &op->linear,
@@ -176,15 +146,15 @@ static void linear(const struct view *view, const struct cell_program_op *op)
         .out = f32_out(view, op->out),
         .scratch = view->space->scratch,
     };
-    share(view, op->linear.panels, &rows.panel_first, &rows.panel_end);
+    cell_view_share(view, op->linear.panels, &rows.panel_first, &rows.panel_end);
     view->program->kernels->linear_rows(&rows);
 }
 
-static void rowwise(const struct view *view, const struct cell_program_op *op)
+static void rowwise(const struct cell_view *view, const struct cell_program_op *op)
 {
     uint32_t first;
     uint32_t end;
-    share(view, view->n_rows, &first, &end);
+    cell_view_share(view, view->n_rows, &first, &end);
     for (uint32_t r = first; r < end; r++) {
         const uint8_t *in[CELL_OPERANDS_MAX];
         for (uint32_t i = 0; i < op->n_in; i++) {
@@ -194,28 +164,36 @@ static void rowwise(const struct view *view, const struct cell_program_op *op)
     }
 }
 
-static void run_ops(const struct view *view)
+void cell_view_run_op(const struct cell_view *view, const struct cell_program_op *op)
+{
+    if (op->is_gated) {
+        gated(view, op);
+    } else if (op->kind == CELL_OP_LINEAR) {
+        linear(view, op);
+    } else if (op->kind == CELL_OP_GATHER) {
+        gather(view, op);
+    } else {
+        rowwise(view, op);
+    }
+}
+
+/* A barrier stands even where its op is left out: others count on it. */
+static void run_ops(const struct cell_view *view)
 {
     for (uint32_t o = 0; o < view->program->n_ops; o++) {
         const struct cell_program_op *op = &view->program->ops[o];
         if (op->barrier_before) {
-            barrier(view);
+            cell_view_barrier(view);
         }
-        if (op->is_gated) {
-            gated(view, op);
-        } else if (op->kind == CELL_OP_LINEAR) {
-            linear(view, op);
-        } else if (op->kind == CELL_OP_GATHER) {
-            gather(view, op);
-        } else {
-            rowwise(view, op);
+        if (!(view->is_ahead && op->is_only_ahead)) {
+            cell_view_run_op(view, op);
         }
     }
 }
 
 /* ---- Emits and first states ----------------------------------------------------------------- */
 
-static void emit(const struct view *view, uint32_t r, const struct cell_emit *emit)
+static void emit(const struct cell_view *view, uint32_t r, const struct cell_emit *emit)
 {
     const struct cell_program *program = view->program;
     const struct cell_type *type = program->type;
@@ -225,19 +203,19 @@ static void emit(const struct view *view, uint32_t r, const struct cell_emit *em
     uint32_t layout =
         is_state ? type->state_layouts[emit->index] : type->output_layouts[emit->index];
     struct cell_value shape = program->values[value].shape;
-    uint8_t *to =
-        place_of(view->run->stores, &emit->to, layout, row_at(view, r)->first_step + view->step);
+    uint8_t *to = place_of(view->run->stores, &emit->to, layout,
+                           cell_view_row(view, r)->first_step + view->step);
     memcpy(to, view->space->rows[value][r], (size_t)shape.width * cell_dtype_bytes(shape.dtype));
 }
 
 /* The emits of this member's share of the rows. */
-static void run_emits(const struct view *view)
+static void run_emits(const struct cell_view *view)
 {
     uint32_t first;
     uint32_t end;
-    share(view, view->n_rows, &first, &end);
+    cell_view_share(view, view->n_rows, &first, &end);
     for (uint32_t r = first; r < end; r++) {
-        const struct cell_batch_row *row = row_at(view, r);
+        const struct cell_batch_row *row = cell_view_row(view, r);
         bool is_last = row->first_step + view->step + 1 == row->wiring->steps;
         for (uint32_t e = 0; e < row->wiring->n_emits; e++) {
             if (is_last || row->wiring->emits[e].when == CELL_EMIT_EACH) {
@@ -248,14 +226,14 @@ static void run_emits(const struct view *view)
 }
 
 /* Slots are never trusted: a chain's first step sets every part it will read, to its full width. */
-static void init_states(const struct view *view)
+static void init_states(const struct cell_view *view)
 {
     const struct cell_type *type = view->program->type;
     const struct cell_batch *batch = view->run->batch;
     const struct cell_rows *slots = &view->run->stores[type->state_layout];
     uint32_t first;
     uint32_t end;
-    share(view, batch->n_rows, &first, &end);
+    cell_view_share(view, batch->n_rows, &first, &end);
     for (uint32_t r = first; r < end; r++) {
         const struct cell_wiring *wiring = batch->rows[r].wiring;
         for (uint32_t s = 0; s < type->def.n_states && batch->rows[r].first_step == 0; s++) {
@@ -285,7 +263,7 @@ static bool emits_in_place(const struct cell_def *def, const struct cell_wiring 
 }
 
 /* What every member must know before the first step, from one look at each row. */
-static void start(struct view *view)
+static void start(struct cell_view *view)
 {
     const struct cell_batch *batch = view->run->batch;
     const struct cell_def *def = &view->program->type->def;
@@ -297,13 +275,13 @@ static void start(struct view *view)
     }
     if (is_fresh && def->n_states > 0) {
         init_states(view);
-        barrier(view);
+        cell_view_barrier(view);
     }
 }
 
 /* Drops the rows that have no step left. Returns the number that have; *until is the first step
  * at which that may change again. */
-static uint32_t select_active(const struct view *view, uint32_t *until)
+static uint32_t select_active(const struct cell_view *view, uint32_t *until)
 {
     const struct cell_batch *batch = view->run->batch;
     uint32_t n = 0;
@@ -318,7 +296,7 @@ static uint32_t select_active(const struct view *view, uint32_t *until)
     return n;
 }
 
-static void share_attention(const struct view *view)
+static void share_attention(const struct cell_view *view)
 {
     const struct cell_batch *batch = view->run->batch;
     if (view->member == 0) {
@@ -329,9 +307,10 @@ static void share_attention(const struct view *view)
     }
 }
 
-static void run_step(struct view *view, uint32_t n_active)
+static void run_step(struct cell_view *view, uint32_t n_active)
 {
     uint32_t block = view->program->block_rows;
+    base_assert(!view->is_ahead || n_active <= block);
     for (uint32_t first = 0; first < n_active; first += block) {
         uint32_t left = n_active - first;
         view->rows = view->space->active + first;
@@ -342,33 +321,39 @@ static void run_step(struct view *view, uint32_t n_active)
             share_attention(view);
         }
         if (view->program->ends_on_panels) {
-            barrier(view);
+            cell_view_barrier(view);
         }
         run_emits(view);
         if (view->settles) {
-            barrier(view);
+            cell_view_barrier(view);
         }
     }
 }
 
 static void run_member(void *argument, struct cell_team *team, uint32_t member)
 {
-    struct run *run = argument;
-    struct view view = {.run = run,
-                        .program = run->program,
-                        .team = team,
-                        .space = &run->spaces[member],
-                        .member = member};
+    struct cell_run *run = argument;
+    struct cell_view view = {.run = run,
+                             .program = run->program,
+                             .team = team,
+                             .space = &run->spaces[member],
+                             .member = member};
     start(&view);
     uint32_t n_active = 0;
     uint32_t until = 0;
     bool is_stopped = false;
     while (view.step < run->batch->steps && !is_stopped) {
-        if (view.step >= until) {
+        bool is_changed = view.step >= until;
+        if (is_changed) {
             n_active = select_active(&view, &until);
         }
         if (n_active == 0) {
             break;
+        }
+        if (is_changed || view.step >= view.ahead_until) {
+            view.rows = view.space->active;
+            view.n_rows = n_active;
+            cell_windows_fill(&view);
         }
         run_step(&view, n_active);
         is_stopped = run->stop[view.step & 1] != 0;
@@ -383,12 +368,13 @@ void cell_run_batch(struct cell_program *program, const struct cell_rows *stores
                     struct cell_team *team, struct cell_batch *batch)
 {
     base_assert(batch->n_rows > 0 && batch->n_rows <= CELL_BATCH_ROWS_MAX && batch->steps > 0);
-    struct run run = {.program = program,
-                      .stores = stores,
-                      .batch = batch,
-                      .spaces = program->spaces[queue],
-                      .members = program->n_members[queue],
-                      .turn = program->spaces[queue][0].turn};
+    struct cell_run run = {.program = program,
+                           .stores = stores,
+                           .batch = batch,
+                           .spaces = program->spaces[queue],
+                           .windows = program->windows == NULL ? NULL : program->windows[queue],
+                           .members = program->n_members[queue],
+                           .turn = program->spaces[queue][0].turn};
     if (program->type->flops * batch->n_rows < SOLO_FLOPS) {
         run.members = 1;
     }

@@ -82,12 +82,15 @@ static struct cell_ref host(uint8_t *data, size_t stride_bytes)
         .kind = CELL_REF_HOST, .host = data, .stride_bytes = (int64_t)stride_bytes};
 }
 
+static uint64_t chains; /* numbers given to them */
+
 void rig_chain_init(struct rig_chain *chain, const struct cell_type *type, uint32_t slot,
                     uint32_t steps, struct base_random *random)
 {
     const struct cell_def *def = &type->def;
     memset(chain, 0, sizeof(*chain));
     chain->wiring.steps = steps;
+    chain->wiring.chain = ++chains;
     chain->wiring.state = def->n_states > 0 ? slot : CELL_ROW_NONE;
     chain->wiring.emits = chain->emits;
     for (uint32_t i = 0; i < def->n_inputs; i++) {
@@ -128,6 +131,7 @@ void rig_chain_reset(struct rig_chain *chain, const struct cell_type *type)
 {
     const struct cell_def *def = &type->def;
     chain->done = 0;
+    chain->wiring.chain = chain->wiring.chain == 0 ? 0 : ++chains; // it starts anew
     for (uint32_t s = 0; s < def->n_states; s++) {
         memset(chain->final[s], 0xA5, row_bytes(def->values[def->n_inputs + s]));
     }

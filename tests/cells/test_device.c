@@ -10,11 +10,15 @@
 #include <stdatomic.h>
 #include <string.h>
 
-enum { CHAINS = 12, STEPS_MAX = 9 };
+enum { CHAINS_MAX = 48 };
 
-static struct rig_chain chains[CHAINS];
-static uint8_t *wanted_outputs[CHAINS];
-static uint8_t *wanted_finals[CHAINS][CELL_STATES_MAX];
+/* How many chains, of how many steps at most. */
+static uint32_t n_chains = 12;
+static uint32_t steps_max = 9;
+
+static struct rig_chain chains[CHAINS_MAX];
+static uint8_t *wanted_outputs[CHAINS_MAX];
+static uint8_t *wanted_finals[CHAINS_MAX][CELL_STATES_MAX];
 
 static size_t width_bytes(const struct rig *rig, uint32_t value)
 {
@@ -35,8 +39,8 @@ static void make_wanted(struct rig *rig)
 {
     struct base_random random = util_random(11);
     const struct cell_def *def = &rig->type->def;
-    for (uint32_t i = 0; i < CHAINS; i++) {
-        uint32_t steps = 1 + base_random_below(&random, STEPS_MAX);
+    for (uint32_t i = 0; i < n_chains; i++) {
+        uint32_t steps = 1 + base_random_below(&random, steps_max);
         rig_chain_init(&chains[i], rig->type, i, steps, &random);
         struct cell_batch_row row = rig_chain_row(&chains[i], steps);
         struct cell_batch batch = {.n_rows = 1, .steps = steps, .rows = &row};
@@ -54,17 +58,18 @@ static void make_wanted(struct rig *rig)
 /* Random batches of random unfinished chains and random lengths until all are done. */
 static void run_split(struct rig *rig, struct base_random *random)
 {
-    uint32_t left = CHAINS;
-    for (uint32_t i = 0; i < CHAINS; i++) {
+    uint32_t left = n_chains;
+    for (uint32_t i = 0; i < n_chains; i++) {
         rig_chain_reset(&chains[i], rig->type);
         chains[i].wiring.state = (i + 17) % RIG_ROWS; // a slot with other contents
     }
     while (left > 0) {
-        struct cell_batch_row rows[CHAINS];
-        uint32_t members[CHAINS];
-        struct cell_batch batch = {.steps = 1 + base_random_below(random, STEPS_MAX), .rows = rows};
-        for (uint32_t i = 0; i < CHAINS; i++) {
-            if (chains[i].done < chains[i].wiring.steps && base_random_below(random, 2) == 0) {
+        struct cell_batch_row rows[CHAINS_MAX];
+        uint32_t members[CHAINS_MAX];
+        struct cell_batch batch = {.steps = 1 + base_random_below(random, steps_max), .rows = rows};
+        for (uint32_t i = 0; i < n_chains; i++) {
+            if (chains[i].done < chains[i].wiring.steps &&
+                base_random_below(random, n_chains / 6) == 0) {
                 members[batch.n_rows] = i;
                 rows[batch.n_rows++] = rig_chain_row(&chains[i], batch.steps);
             }
@@ -93,7 +98,7 @@ static void assert_wanted_finals(const struct rig *rig, uint32_t chain)
 
 static void assert_wanted(const struct rig *rig)
 {
-    for (uint32_t i = 0; i < CHAINS; i++) {
+    for (uint32_t i = 0; i < n_chains; i++) {
         ck_assert_mem_eq(chains[i].outputs[0], wanted_outputs[i],
                          chains[i].wiring.steps * width_bytes(rig, rig->type->def.outputs[0]));
         assert_wanted_finals(rig, i);
@@ -102,7 +107,7 @@ static void assert_wanted(const struct rig *rig)
 
 static void release_chains(void)
 {
-    for (uint32_t i = 0; i < CHAINS; i++) {
+    for (uint32_t i = 0; i < n_chains; i++) {
         rig_chain_release(&chains[i]);
         base_free(wanted_outputs[i]);
         for (uint32_t s = 0; s < CELL_STATES_MAX; s++) {
@@ -195,6 +200,43 @@ START_TEST(test_device_program_split_has_the_bits_of_one_run)
         assert_split_equals_one_run(&build.def, isa_name(_i), 1);
         assert_split_equals_one_run(&build.def, isa_name(_i), 2);
     }
+    build_release(&build);
+}
+END_TEST
+
+/* What depends on no state: wanted by the step (a), by the sums over x alone (b), by both (x). The
+ * second gated cell's x depends on the first's state. */
+static void build_front(struct build *build)
+{
+    build_init(build, 33);
+    uint32_t x = build_input(build, CELL_F32, 20);
+    uint32_t h = build_state(build, CELL_F32, 70);
+    uint32_t g = build_state(build, CELL_F32, 66);
+    uint32_t k = build_state(build, CELL_F32, 40);
+    uint32_t a = build_linear(build, x, 30, true);
+    uint32_t b = build_op(build, CELL_OP_TANH, build_linear(build, a, 90, true), UINT32_MAX, 90);
+    uint32_t first = build_gated(build, CELL_OP_GRU, CELL_GRU_RESET_AFTER, b, h, true);
+    uint32_t second = build_gated(build, CELL_OP_GRU, CELL_GRU_RESET_BEFORE, first, g, true);
+    uint32_t third = build_gated(build, CELL_OP_RNN, CELL_RNN_TANH, x, k, true);
+    build_next(build, 0, first);
+    build_next(build, 1, second);
+    build_next(build, 2, third);
+    build_output(build, build_concat(build, 4, (const uint32_t[]){second, third, a, x}));
+}
+
+/* More chains than there are windows, and longer than these, over and over. */
+START_TEST(test_device_windows_split_has_the_bits_of_one_run)
+{
+    struct build build;
+    build_front(&build);
+    n_chains = CHAINS_MAX;
+    steps_max = 75;
+    if (isa_at(_i) != NULL) {
+        assert_split_equals_one_run(&build.def, isa_name(_i), 1);
+        assert_split_equals_one_run(&build.def, isa_name(_i), 2);
+    }
+    n_chains = 12;
+    steps_max = 9;
     build_release(&build);
 }
 END_TEST
@@ -460,6 +502,7 @@ int main(void)
     TCase *tcase = tcase_create("cpu");
     tcase_set_timeout(tcase, 300);
     tcase_add_loop_test(tcase, test_device_lstm_split_has_the_bits_of_one_run, 0, ISA_COUNT);
+    tcase_add_loop_test(tcase, test_device_windows_split_has_the_bits_of_one_run, 0, ISA_COUNT);
     tcase_add_loop_test(tcase, test_device_gru_split_has_the_bits_of_one_run, 0, 2 * ISA_COUNT);
     tcase_add_loop_test(tcase, test_device_program_split_has_the_bits_of_one_run, 0, ISA_COUNT);
     tcase_add_test(tcase, test_device_attention_ends_a_batch_after_one_step);

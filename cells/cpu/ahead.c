@@ -1,0 +1,231 @@
+/* See ahead.h. Windows are found by the number of the chain, which is never used twice, so what
+ * a dead chain has left is never taken for another's. Member 0 chooses and notes, all compute.
+ *
+ * Cost: a look at CELL_WINDOWS numbers a row when the rows of a batch change, a pointer a row and
+ * step; a fill lasts as long as some steps, in which nobody joins: CELL_FILL_FLOPS bounds it. */
+#include "cells/cpu/ahead.h"
+
+#include "base/assert.h"
+
+#include <string.h>
+
+/* The most that one row's fill may compute: some tenths of a millisecond of a core. */
+#define FILL_FLOPS ((uint64_t)50 << 20)
+
+/* Steps of a window: enough rows for a product near its peak, few enough to stay in cache. */
+#define STEPS_MAX 32u
+#define STEPS_MIN 8u
+
+struct window {
+    uint64_t chain;      /* 0: free, or only this batch's */
+    uint32_t first, end; /* steps of the chain that it holds */
+    uint64_t used;       /* the larger, the later */
+    float *sums;         /* [steps][program->window_floats] */
+};
+
+struct cell_windows {
+    struct window windows[CELL_WINDOWS];
+    uint64_t clock;
+    /* Member 0 writes, all read behind a barrier. By place in view->rows. */
+    uint32_t window_of[CELL_WINDOWS];
+    uint32_t n_empty;
+    uint32_t empty[CELL_WINDOWS]; /* places of rows whose window is to be filled */
+    uint32_t until;
+};
+
+uint32_t cell_windows_steps(const struct cell_program *program)
+{
+    uint64_t flops = program->window_flops;
+    if (flops == 0) {
+        return 0;
+    }
+    uint64_t steps = FILL_FLOPS / flops;
+    return (uint32_t)(steps > STEPS_MAX ? STEPS_MAX : steps < STEPS_MIN ? STEPS_MIN : steps);
+}
+
+enum base_status cell_windows_create(struct cell_program *program, struct cell_windows **out)
+{
+    struct cell_windows *windows = base_arena_array(&program->arena, 1, sizeof(*windows));
+    if (windows == NULL) {
+        return BASE_RESOURCE_EXHAUSTED;
+    }
+    size_t floats = (size_t)program->window_floats * cell_windows_steps(program);
+    for (uint32_t w = 0; w < CELL_WINDOWS; w++) {
+        windows->windows[w].sums =
+            base_arena_alloc_aligned64(&program->arena, floats * sizeof(float));
+        if (windows->windows[w].sums == NULL) {
+            return BASE_RESOURCE_EXHAUSTED;
+        }
+    }
+    *out = windows;
+    return BASE_OK;
+}
+
+/* ---- Which window a row has ----------------------------------------------------------------- */
+
+static bool holds(const struct window *window, const struct cell_wiring *wiring, uint32_t step)
+{
+    return window->chain == wiring->chain && window->chain != 0 && window->first <= step &&
+           step < window->end;
+}
+
+/* The window that holds the step, or CELL_WINDOWS. */
+static uint32_t find(const struct cell_windows *windows, const struct cell_wiring *wiring,
+                     uint32_t step)
+{
+    uint32_t w = 0;
+    while (w < CELL_WINDOWS && !holds(&windows->windows[w], wiring, step)) {
+        w++;
+    }
+    return w;
+}
+
+/* The one whose use is the longest ago; those of this batch's rows have just been used. */
+static uint32_t oldest(const struct cell_windows *windows)
+{
+    uint32_t found = 0;
+    for (uint32_t w = 1; w < CELL_WINDOWS; w++) {
+        found = windows->windows[w].used < windows->windows[found].used ? w : found;
+    }
+    return found;
+}
+
+static void take(struct cell_windows *windows, uint32_t place, uint32_t w)
+{
+    windows->windows[w].used = ++windows->clock;
+    windows->window_of[place] = w;
+}
+
+/* Gives every row a window. First the rows that have one, so that none is taken from them. */
+static void choose(struct cell_view *view)
+{
+    struct cell_windows *windows = view->run->windows;
+    uint32_t steps = cell_windows_steps(view->program);
+    bool has[CELL_WINDOWS];
+    windows->n_empty = 0;
+    windows->until = UINT32_MAX;
+    for (uint32_t r = 0; r < view->n_rows; r++) {
+        uint32_t w = find(windows, cell_view_row(view, r)->wiring, cell_view_step(view, r));
+        has[r] = w < CELL_WINDOWS;
+        if (has[r]) {
+            take(windows, r, w);
+        }
+    }
+    for (uint32_t r = 0; r < view->n_rows; r++) {
+        const struct cell_batch_row *row = cell_view_row(view, r);
+        uint32_t step = cell_view_step(view, r);
+        if (!has[r]) {
+            uint32_t w = oldest(windows);
+            uint32_t left = row->wiring->steps - step;
+            take(windows, r, w);
+            windows->windows[w].chain = row->wiring->chain;
+            windows->windows[w].first = step;
+            windows->windows[w].end = step + (left < steps ? left : steps);
+            windows->empty[windows->n_empty++] = r;
+        }
+        uint32_t until = windows->windows[windows->window_of[r]].end - row->first_step;
+        windows->until = until < windows->until ? until : windows->until;
+    }
+}
+
+/* ---- Fill ----------------------------------------------------------------------------------- */
+
+static float *sums_at(const struct cell_view *view, uint32_t place, uint32_t step,
+                      const struct cell_program_op *op)
+{
+    const struct cell_windows *windows = view->run->windows;
+    const struct window *window = &windows->windows[windows->window_of[place]];
+    return window->sums + (size_t)(step - window->first) * view->program->window_floats +
+           op->window_at;
+}
+
+/* The sums over x of a block of rows, each a step of a chain. places: of the chains. */
+static void compute(const struct cell_view *block, const uint32_t *places)
+{
+    const struct cell_program *program = block->program;
+    cell_view_resolve_inputs(block);
+    for (uint32_t o = 0; o < program->n_ops; o++) {
+        const struct cell_program_op *op = &program->ops[o];
+        if (op->fills_windows) {
+            // Other ops, whose barriers might have stood between, are left out here.
+            cell_view_barrier(block);
+            cell_view_run_op(block, op);
+        }
+    }
+    cell_view_barrier(block);
+    for (uint32_t o = 0; o < program->n_ops; o++) {
+        const struct cell_program_op *op = &program->ops[o];
+        if (!op->has_window) {
+            continue;
+        }
+        struct cell_gated_ahead ahead = {
+            .gated = &op->gated,
+            .n_rows = block->n_rows,
+            .x = (const float *const *)(void *)block->space->rows[op->in[CELL_GATED_X]],
+            .out = block->space->ahead_out,
+            .scratch = block->space->scratch};
+        for (uint32_t r = 0; r < block->n_rows; r++) {
+            block->space->ahead_out[r] = sums_at(block, places[r], cell_view_step(block, r), op);
+        }
+        cell_view_share(block, op->gated.panels, &ahead.panel_first, &ahead.panel_end);
+        program->kernels->gated_ahead(&ahead);
+    }
+    cell_view_barrier(block); // before the next block overwrites what the ops have left
+}
+
+/* Collects steps of chains until a block is full. */
+static void fill(const struct cell_view *view)
+{
+    const struct cell_windows *windows = view->run->windows;
+    struct cell_space *space = view->space;
+    struct cell_view block = *view;
+    uint32_t n = 0;
+    block.rows = space->fill_rows;
+    block.offsets = space->fill_offsets;
+    for (uint32_t e = 0; e < windows->n_empty; e++) {
+        uint32_t place = windows->empty[e];
+        const struct window *window = &windows->windows[windows->window_of[place]];
+        for (uint32_t step = window->first; step < window->end; step++) {
+            space->fill_rows[n] = view->rows[place];
+            space->fill_offsets[n] = step - window->first;
+            space->fill_places[n++] = place;
+            if (n == view->program->block_rows) {
+                block.n_rows = n;
+                compute(&block, space->fill_places);
+                n = 0;
+            }
+        }
+    }
+    if (n > 0) {
+        block.n_rows = n;
+        compute(&block, space->fill_places);
+    }
+}
+
+void cell_windows_fill(struct cell_view *view)
+{
+    struct cell_windows *windows = view->run->windows;
+    view->is_ahead = windows != NULL && view->n_rows <= view->program->ahead_rows;
+    view->ahead_until = UINT32_MAX;
+    if (!view->is_ahead) {
+        return;
+    }
+    base_assert(view->n_rows <= CELL_WINDOWS);
+    if (view->member == 0) {
+        choose(view);
+    }
+    cell_view_barrier(view);
+    view->ahead_until = windows->until;
+    fill(view);
+}
+
+void cell_windows_resolve(const struct cell_view *view)
+{
+    const struct cell_program *program = view->program;
+    for (uint32_t o = 0; o < program->n_ops; o++) {
+        const struct cell_program_op *op = &program->ops[o];
+        for (uint32_t r = 0; r < view->n_rows && op->has_window; r++) {
+            view->space->ahead[op->window][r] = sums_at(view, r, cell_view_step(view, r), op);
+        }
+    }
+}

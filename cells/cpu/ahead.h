@@ -1,0 +1,33 @@
+/* Windows: the sums over x of a chain's next steps, computed together before they are needed.
+ *
+ * What does not depend on the state is a phase of its own (DeepCPU, USENIX ATC'18, section 4): as
+ * one product over many steps it reads its weights once for all of them, and each step then reads
+ * less than half. A window belongs to a chain and stays when the chain leaves a batch and comes
+ * back. The bits are those of a step that does it all, since a sum takes the same terms in the same
+ * order.
+ *
+ * Threads: the members of one team while they run a batch. */
+#ifndef CELLS_CPU_AHEAD_H
+#define CELLS_CPU_AHEAD_H
+
+#include "cells/cpu/view.h"
+
+/* Chains of a queue that have a window at a time, and rows of a batch that may use them. */
+#define CELL_WINDOWS 32u
+
+struct cell_windows;
+
+/* RESOURCE_EXHAUSTED. Out of the program's arena. */
+enum base_status cell_windows_create(struct cell_program *program, struct cell_windows **out);
+
+/* Steps that a window of this program holds; 0: it has none. */
+uint32_t cell_windows_steps(const struct cell_program *program);
+
+/* Whether view->rows use windows from this step on. Computes the sums they lack; every member calls
+ * it at the same steps: whenever the rows change, and at view->ahead_until. */
+void cell_windows_fill(struct cell_view *view);
+
+/* Lets the step's row pointers of every windowed op point into the windows. */
+void cell_windows_resolve(const struct cell_view *view);
+
+#endif
