@@ -74,7 +74,7 @@ static void pack_matrix(const struct cell_gated *gated, const struct shape *shap
     for (uint32_t gate = 0; gate < shape->gates; gate++) {
         for (uint32_t unit = 0; unit < gated->hidden; unit++) {
             const float *row = weights + ((size_t)gate * gated->hidden + unit) * terms;
-            float *to = packed + unit / shape->units * terms * shape->columns +
+            float *to = packed + (size_t)(unit / shape->units) * terms * shape->columns +
                         (size_t)gate * shape->units + unit % shape->units;
             for (uint32_t k = 0; k < terms; k++) {
                 to[k * shape->columns] = row[k];

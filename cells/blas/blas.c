@@ -86,22 +86,28 @@ static void repeat(const float *row, uint32_t rows, uint32_t columns, float *out
     }
 }
 
-/* Adds the product of gathered rows and the weights of panels first.. to sums [n_rows][columns]. */
-static void add_part(const struct cell_gated *gated, uint32_t part, uint32_t panel_first,
-                     uint32_t n_rows, const float *const *rows, float *in, uint32_t columns,
-                     float *sums)
+/* Gathered rows of x (part 0) or h (part 1), and the panels whose sums they are added to. */
+struct part {
+    uint32_t number, n_rows;
+    uint32_t panel_first, panels;
+    const float *const *rows;
+    float *in;   /* room for the gathered rows */
+    float *sums; /* [n_rows][columns of the panels] */
+};
+
+static void add_part(const struct cell_gated *gated, const struct part *part)
 {
-    uint32_t k = part == 0 ? gated->inputs : gated->feedback;
-    for (uint32_t r = 0; r < n_rows; r++) {
-        memcpy(in + (size_t)r * k, rows[r], k * sizeof(float));
+    uint32_t k = part->number == 0 ? gated->inputs : gated->feedback;
+    size_t first = (size_t)part->panel_first * gated->columns;
+    for (uint32_t r = 0; r < part->n_rows; r++) {
+        memcpy(part->in + (size_t)r * k, part->rows[r], k * sizeof(float));
     }
-    multiply(
-        &(struct product){.rows = n_rows,
-                          .columns = columns,
-                          .k = k,
-                          .in = in,
-                          .weights = gated->packed[part] + (size_t)panel_first * gated->columns * k,
-                          .out = sums});
+    multiply(&(struct product){.rows = part->n_rows,
+                               .columns = part->panels * gated->columns,
+                               .k = k,
+                               .in = part->in,
+                               .weights = gated->packed[part->number] + first * k,
+                               .out = part->sums});
 }
 
 /* What one row of one panel is updated from and to: gates [gate][UNITS]. */
@@ -123,8 +129,8 @@ static void update_lstm(const struct cell_kernels *best, const struct panel_row 
     float squashed[UNITS];
     float *i = p->gates;
     float *o = p->gates + UNITS;
-    float *f = p->gates + 2 * UNITS;
-    float *g = p->gates + 3 * UNITS;
+    float *f = p->gates + (size_t)2 * UNITS;
+    float *g = p->gates + (size_t)3 * UNITS;
     size_t room = (size_t)gated->panels * UNITS;
     const float *peepholes = gated->peepholes;
     for (uint32_t u = 0; u < p->units && peepholes != NULL; u++) {
@@ -205,42 +211,69 @@ static void update(const struct cell_kernels *best, const struct panel_row *p)
     }
 }
 
+/* What a GRU's sums over h begin with: z and r over x, n's own bias. */
+static void begin_gru(const struct cell_gated *gated, uint32_t panel_first, uint32_t panels,
+                      const float *over_x, float *sums)
+{
+    for (uint32_t p = 0; p < panels; p++) {
+        size_t at = (size_t)p * gated->columns;
+        size_t unit = (size_t)(panel_first + p) * UNITS;
+        memcpy(sums + at, over_x + at, 2 * UNITS * sizeof(float));
+        memcpy(sums + at + (size_t)2 * UNITS, gated->late_bias + unit, UNITS * sizeof(float));
+    }
+}
+
+/* over_x [n_rows][columns of the part's panels]. */
+static void sum_over_x(const struct cell_gated_step *step, struct part *part, float *over_x)
+{
+    const struct cell_gated *gated = step->gated;
+    size_t first = (size_t)part->panel_first * gated->columns;
+    uint32_t columns = part->panels * gated->columns;
+    if (step->ahead == NULL) {
+        repeat(gated->bias + first, part->n_rows, columns, over_x);
+        part->sums = over_x;
+        part->rows = step->x;
+        add_part(gated, part);
+        return;
+    }
+    for (uint32_t r = 0; r < part->n_rows; r++) {
+        memcpy(over_x + (size_t)r * columns, step->ahead[r] + first, columns * sizeof(float));
+    }
+}
+
 /* Scratch: gathered rows, then two matrices of sums. */
 static void gated_step(const struct cell_gated_step *step)
 {
     const struct cell_gated *gated = step->gated;
     const struct cell_kernels *best = activations();
-    uint32_t first = step->panel_first;
-    uint32_t columns = (step->panel_end - first) * gated->columns;
+    struct part part = {.n_rows = step->n_rows,
+                        .panel_first = step->panel_first,
+                        .panels = step->panel_end - step->panel_first,
+                        .in = step->scratch};
+    size_t columns = (size_t)part.panels * gated->columns;
     uint32_t widest = gated->inputs > gated->feedback ? gated->inputs : gated->feedback;
-    float *in = step->scratch;
-    float *sums = in + (size_t)step->n_rows * widest;
-    float *over_x = gated->kind == CELL_GATED_GRU ? sums + (size_t)step->n_rows * columns : sums;
+    float *sums = part.in + (size_t)step->n_rows * widest;
+    bool is_gru = gated->kind == CELL_GATED_GRU;
+    float *over_x = is_gru ? sums + step->n_rows * columns : sums;
     if (columns == 0) {
         return;
     }
-    repeat(gated->bias + (size_t)first * gated->columns, step->n_rows, columns, over_x);
-    for (uint32_t r = 0; r < step->n_rows && step->ahead != NULL; r++) {
-        memcpy(over_x + (size_t)r * columns, step->ahead[r] + (size_t)first * gated->columns,
-               columns * sizeof(float));
+    sum_over_x(step, &part, over_x);
+    for (uint32_t r = 0; r < step->n_rows && is_gru; r++) {
+        begin_gru(gated, part.panel_first, part.panels, over_x + r * columns, sums + r * columns);
     }
-    if (step->ahead == NULL) {
-        add_part(gated, 0, first, step->n_rows, step->x, in, columns, over_x);
-    }
-    for (size_t i = 0; i < (size_t)step->n_rows * columns && over_x != sums; i++) {
-        size_t column = i % columns;
-        bool is_new = column % gated->columns >= 2 * UNITS;
-        size_t unit = (first + column / gated->columns) * UNITS + column % UNITS;
-        sums[i] = is_new ? gated->late_bias[unit] : over_x[i];
-    }
-    add_part(gated, 1, first, step->n_rows, step->h, in, columns, sums);
+    part.number = 1;
+    part.sums = sums;
+    part.rows = step->h;
+    add_part(gated, &part);
     for (uint32_t r = 0; r < step->n_rows; r++) {
-        for (uint32_t panel = first; panel < step->panel_end; panel++) {
-            size_t at = (size_t)r * columns + (size_t)(panel - first) * gated->columns;
-            uint32_t left = gated->hidden - panel * UNITS;
+        for (uint32_t p = 0; p < part.panels; p++) {
+            uint32_t unit = (part.panel_first + p) * UNITS;
+            uint32_t left = gated->hidden - unit;
+            size_t at = r * columns + (size_t)p * gated->columns;
             update(best, &(struct panel_row){.step = step,
                                              .row = r,
-                                             .unit = (size_t)panel * UNITS,
+                                             .unit = unit,
                                              .units = left < UNITS ? left : UNITS,
                                              .gates = sums + at,
                                              .over_x = over_x + at});
@@ -251,17 +284,20 @@ static void gated_step(const struct cell_gated_step *step)
 static void gated_ahead(const struct cell_gated_ahead *ahead)
 {
     const struct cell_gated *gated = ahead->gated;
-    uint32_t first = ahead->panel_first;
-    uint32_t columns = (ahead->panel_end - first) * gated->columns;
+    struct part part = {.n_rows = ahead->n_rows,
+                        .panel_first = ahead->panel_first,
+                        .panels = ahead->panel_end - ahead->panel_first,
+                        .in = ahead->scratch};
+    size_t columns = (size_t)part.panels * gated->columns;
+    size_t first = (size_t)part.panel_first * gated->columns;
     float *sums = ahead->scratch + (size_t)ahead->n_rows * gated->inputs;
     if (columns == 0) {
         return;
     }
-    repeat(gated->bias + (size_t)first * gated->columns, ahead->n_rows, columns, sums);
-    add_part(gated, 0, first, ahead->n_rows, ahead->x, ahead->scratch, columns, sums);
+    struct cell_gated_step step = {.gated = gated, .x = ahead->x};
+    sum_over_x(&step, &part, sums);
     for (uint32_t r = 0; r < ahead->n_rows; r++) {
-        memcpy(ahead->out[r] + (size_t)first * gated->columns, sums + (size_t)r * columns,
-               columns * sizeof(float));
+        memcpy(ahead->out[r] + first, sums + r * columns, columns * sizeof(float));
     }
 }
 

@@ -169,71 +169,97 @@ CELL_INLINE void begin_gru(const float *over_x, const float *late_bias, float *s
     copy_vectors(1, late_bias, sums + 2 * CELL_SIMD_LANES);
 }
 
-/* The sums of one row and some panels that lie behind each other, over x alone. */
-CELL_INLINE void row_over_x(const size_t vectors, const struct cell_gated_step *step,
-                            const struct span *x, uint32_t panel, float *sums)
+/* Some rows and a panel, or one row and some panels that lie behind each other. */
+struct group {
+    const struct cell_gated_step *step;
+    uint32_t row, rows;
+    uint32_t panel;
+    struct span spans[2];
+    float *sums;   /* [rows or panels][vectors], over x and h; a GRU's n over h alone */
+    float *over_x; /* a GRU's, likewise */
+};
+
+/* The sums over x of one row and panels_of_row() panels. */
+CELL_INLINE void row_over_x(const size_t vectors, const struct group *g, float *to)
 {
     const size_t columns = vectors * CELL_SIMD_LANES;
+    const struct cell_gated_step *step = g->step;
     if (step->ahead != NULL) {
-        copy_vectors(panels_of_row(vectors) * vectors, step->ahead[0] + panel * columns, sums);
+        copy_vectors(panels_of_row(vectors) * vectors, step->ahead[0] + g->panel * columns, to);
     } else {
-        add_row(vectors, x, is_step_streamed(step), step->gated->bias + panel * columns, sums);
+        struct sums sums = {step->gated->bias + g->panel * columns, 0, to};
+        add_row(vectors, &g->spans[0], is_step_streamed(step), &sums);
     }
 }
 
-/* One row, panels_of_row() panels at turns i..; their lowest is `panel`. */
+/* One row, panels_of_row() panels; their lowest is `panel`. */
 CELL_INLINE void row_panels(const enum cell_gated_kind kind, const struct cell_gated_step *step,
                             uint32_t panel)
 {
     const size_t vectors = kind == CELL_GATED_GRU ? 3 : 4;
     const size_t columns = vectors * CELL_SIMD_LANES;
     const uint32_t panels = panels_of_row(vectors);
-    float *sums = step->scratch;
-    float *over_x = kind == CELL_GATED_GRU ? sums + panels * columns : sums;
-    struct span spans[2];
-    list_spans(step, 0, panel, panel, spans);
-    row_over_x(vectors, step, &spans[0], panel, over_x);
+    struct group g = {.step = step, .panel = panel, .sums = step->scratch};
+    g.over_x = kind == CELL_GATED_GRU ? g.sums + panels * columns : g.sums;
+    list_spans(step, 0, panel, panel, g.spans);
+    row_over_x(vectors, &g, g.over_x);
     for (uint32_t p = 0; p < panels && kind == CELL_GATED_GRU; p++) {
-        begin_gru(over_x + p * columns, step->gated->late_bias + (panel + p) * CELL_SIMD_LANES,
-                  sums + p * columns);
+        begin_gru(g.over_x + p * columns, step->gated->late_bias + (panel + p) * CELL_SIMD_LANES,
+                  g.sums + p * columns);
     }
-    add_row(vectors, &spans[1], is_step_streamed(step), sums, sums);
+    struct sums sums = {g.sums, 0, g.sums};
+    add_row(vectors, &g.spans[1], is_step_streamed(step), &sums);
     for (uint32_t p = 0; p < panels && !step->products_only; p++) {
-        update(kind, step, 0, panel + p, sums + p * columns, over_x + p * columns);
+        update(kind, step, 0, panel + p, g.sums + p * columns, g.over_x + p * columns);
+    }
+}
+
+/* What the sums over h begin with, where those over x stand apart. */
+CELL_INLINE void begin_sums(const enum cell_gated_kind kind, const struct group *g)
+{
+    const size_t vectors = kind == CELL_GATED_GRU ? 3 : 4;
+    const size_t columns = vectors * CELL_SIMD_LANES;
+    const float *late_bias = g->step->gated->late_bias;
+    for (uint32_t r = 0; r < g->rows; r++) {
+        const float *begin = g->over_x + r * columns;
+        if (g->step->ahead != NULL) {
+            begin = g->step->ahead[g->row + r] + g->panel * columns;
+        }
+        if (kind == CELL_GATED_GRU) {
+            const size_t new = 2 * CELL_SIMD_LANES;
+            begin_gru(begin, late_bias + g->panel * CELL_SIMD_LANES, g->sums + r * columns);
+            copy_vectors(1, begin + new, g->over_x + r * columns + new);
+        } else {
+            copy_vectors(vectors, begin, g->sums + r * columns);
+        }
     }
 }
 
 /* The sums of up to GROUP_ROWS rows and one panel, behind x and h. */
-CELL_INLINE void group_sums(const enum cell_gated_kind kind, const struct cell_gated_step *step,
-                            const struct span spans[2], uint32_t row, uint32_t rows, uint32_t panel,
-                            float *sums, float *over_x)
+CELL_INLINE void group_sums(const enum cell_gated_kind kind, const struct group *g)
 {
     const size_t vectors = kind == CELL_GATED_GRU ? 3 : 4;
-    const size_t columns = vectors * CELL_SIMD_LANES;
-    const struct cell_gated *gated = step->gated;
-    const float *bias = gated->bias + panel * columns;
-    bool streamed = is_step_streamed(step);
+    const struct cell_gated_step *step = g->step;
+    struct product product = {.spans = g->spans,
+                              .n_spans = 2,
+                              .n_rows = g->rows,
+                              .is_streamed = is_step_streamed(step),
+                              .bias = step->gated->bias + g->panel * vectors * CELL_SIMD_LANES,
+                              .sums = g->sums};
     if (kind != CELL_GATED_GRU && step->ahead == NULL) {
-        product(vectors, spans, 2, streamed, bias, rows, sums);
+        multiply(vectors, &product);
         return;
     }
+    product.n_spans = 1;
     if (step->ahead == NULL) {
-        product(vectors, spans, 1, streamed, bias, rows, over_x);
+        product.sums = g->over_x;
+        multiply(vectors, &product);
+        product.sums = g->sums;
     }
-    for (uint32_t r = 0; r < rows; r++) {
-        const float *begin = over_x + r * columns;
-        if (step->ahead != NULL) {
-            begin = step->ahead[row + r] + panel * columns;
-        }
-        if (kind == CELL_GATED_GRU) {
-            begin_gru(begin, gated->late_bias + panel * CELL_SIMD_LANES, sums + r * columns);
-            copy_vectors(1, begin + 2 * CELL_SIMD_LANES,
-                         over_x + r * columns + 2 * CELL_SIMD_LANES);
-        } else {
-            copy_vectors(vectors, begin, sums + r * columns);
-        }
-    }
-    product(vectors, spans + 1, 1, streamed, NULL, rows, sums);
+    begin_sums(kind, g);
+    product.spans = g->spans + 1;
+    product.bias = NULL;
+    multiply(vectors, &product);
 }
 
 /* All rows, for turn number i. */
@@ -241,17 +267,15 @@ CELL_INLINE void all_rows(const enum cell_gated_kind kind, const struct cell_gat
                           uint32_t i)
 {
     const size_t columns = (kind == CELL_GATED_GRU ? 3 : 4) * CELL_SIMD_LANES;
-    uint32_t panel = turn(step, i);
-    float *sums = step->scratch;
-    float *over_x = sums + GROUP_ROWS * COLUMNS_MAX;
-    for (uint32_t row = 0; row < step->n_rows; row += GROUP_ROWS) {
-        struct span spans[2];
-        uint32_t left = step->n_rows - row;
-        uint32_t rows = left < GROUP_ROWS ? left : GROUP_ROWS;
-        list_spans(step, row, panel, turn(step, i + 1), spans);
-        group_sums(kind, step, spans, row, rows, panel, sums, over_x);
-        for (uint32_t r = 0; r < rows && !step->products_only; r++) {
-            update(kind, step, row + r, panel, sums + r * columns, over_x + r * columns);
+    struct group g = {.step = step, .panel = turn(step, i), .sums = step->scratch};
+    g.over_x = g.sums + GROUP_ROWS * COLUMNS_MAX;
+    for (; g.row < step->n_rows; g.row += GROUP_ROWS) {
+        uint32_t left = step->n_rows - g.row;
+        g.rows = left < GROUP_ROWS ? left : GROUP_ROWS;
+        list_spans(step, g.row, g.panel, turn(step, i + 1), g.spans);
+        group_sums(kind, &g);
+        for (uint32_t r = 0; r < g.rows && !step->products_only; r++) {
+            update(kind, step, g.row + r, g.panel, g.sums + r * columns, g.over_x + r * columns);
         }
     }
 }
@@ -307,8 +331,13 @@ CELL_INLINE void ahead_of(const size_t vectors, const struct cell_gated_ahead *a
                              part_of(gated, 0, next)};
             uint32_t left = ahead->n_rows - row;
             uint32_t rows = left < GROUP_ROWS ? left : GROUP_ROWS;
-            product(vectors, &x, 1, is_streamed(bytes, ahead->n_rows),
-                    gated->bias + panel * columns, rows, ahead->scratch);
+            struct product product = {.spans = &x,
+                                      .n_spans = 1,
+                                      .n_rows = rows,
+                                      .is_streamed = is_streamed(bytes, ahead->n_rows),
+                                      .bias = gated->bias + panel * columns,
+                                      .sums = ahead->scratch};
+            multiply(vectors, &product);
             for (uint32_t r = 0; r < rows; r++) {
                 copy_vectors(vectors, ahead->scratch + r * columns,
                              ahead->out[row + r] + panel * columns);
@@ -357,8 +386,13 @@ static void linear_rows(const struct cell_linear_rows *step)
             struct span x = {step->x + row, linear->inputs, weights, next};
             uint32_t left = step->n_rows - row;
             uint32_t rows = left < GROUP_ROWS ? left : GROUP_ROWS;
-            product(VECTORS_MAX, &x, 1, streamed, linear->bias + panel * COLUMNS_MAX, rows,
-                    step->scratch);
+            struct product product = {.spans = &x,
+                                      .n_spans = 1,
+                                      .n_rows = rows,
+                                      .is_streamed = streamed,
+                                      .bias = linear->bias + panel * COLUMNS_MAX,
+                                      .sums = step->scratch};
+            multiply(VECTORS_MAX, &product);
             for (uint32_t r = 0; r < rows; r++) {
                 linear_store(linear, panel * COLUMNS_MAX, step->scratch + r * COLUMNS_MAX,
                              step->out[row + r]);

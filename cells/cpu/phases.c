@@ -84,7 +84,7 @@ void cell_program_size_windows(struct cell_program *program)
             uint64_t columns = (uint64_t)op->gated.panels * op->gated.columns;
             op->window_at = program->window_floats;
             program->window_floats += (uint32_t)columns;
-            program->window_flops += 2 * op->gated.inputs * columns;
+            program->window_flops += 2ull * op->gated.inputs * columns;
         } else if (op->fills_windows && op->kind == CELL_OP_LINEAR) {
             program->window_flops += 2ull * op->linear.inputs * op->linear.outputs;
         }

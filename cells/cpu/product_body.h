@@ -33,6 +33,8 @@
 /* How far ahead where k does not go in blocks. */
 #    define AHEAD_FLOATS 2048u
 
+#    define TILE_ROWS_MAX 8u
+
 /* The most rows of a tile. */
 CELL_INLINE uint32_t rows_max(const size_t vectors)
 {
@@ -78,121 +80,123 @@ CELL_INLINE void prefetch_lines(const uint32_t lines, const float *from)
     }
 }
 
-/* sums [rows][vectors] = start + terms; start_stride 0: the bias, the same for each row. 3 vectors
- * leave room for the weights of a term in registers; with 4 the rows' elements take that room. */
-CELL_INLINE void tile_whole(const size_t vectors, const uint32_t rows, const uint32_t lines,
-                            const struct terms *terms, const float *start, size_t start_stride,
-                            float *sums)
+/* Where the sums of a tile come from and go. start_stride 0: from the bias, the same for each row.
+ */
+struct sums {
+    const float *start;
+    size_t start_stride;
+    float *to; /* [rows][vectors of the panel] */
+};
+
+CELL_INLINE void load_sums(const size_t vectors, const uint32_t rows, const struct sums *sums,
+                           simd_vec sum[][VECTORS_MAX])
 {
-    const size_t columns = vectors * CELL_SIMD_LANES;
-    simd_vec sum[CELL_TILE_ROWS_OF_3][VECTORS_MAX];
-    const float *in[CELL_TILE_ROWS_OF_3];
-    CELL_UNROLL
-    for (uint32_t r = 0; r < rows; r++) {
-        in[r] = terms->rows[r] + terms->at;
-        CELL_UNROLL
-        for (size_t v = 0; v < vectors; v++) {
-            sum[r][v] = simd_load(start + r * start_stride + v * CELL_SIMD_LANES);
-        }
-    }
-    const float *weights = terms->weights;
-    const float *ahead = terms->ahead;
-    for (uint32_t k = 0; k < terms->k; k++, weights += columns) {
-        prefetch_lines(lines, ahead);
-        ahead += lines * LINE_FLOATS;
-        if (vectors == 3) {
-            simd_vec w[3];
-            CELL_UNROLL
-            for (size_t v = 0; v < 3; v++) {
-                w[v] = simd_load(weights + v * CELL_SIMD_LANES);
-            }
-            CELL_UNROLL
-            for (uint32_t r = 0; r < rows; r++) {
-                simd_vec x = simd_set1(in[r][k]);
-                CELL_UNROLL
-                for (size_t v = 0; v < 3; v++) {
-                    sum[r][v] = simd_fma(w[v], x, sum[r][v]);
-                }
-            }
-            continue;
-        }
-        simd_vec x[CELL_TILE_ROWS_OF_3];
-        CELL_UNROLL
-        for (uint32_t r = 0; r < rows; r++) {
-            x[r] = simd_set1(in[r][k]);
-        }
-        CELL_UNROLL
-        for (size_t v = 0; v < vectors; v++) {
-            simd_vec w = simd_load(weights + v * CELL_SIMD_LANES);
-            CELL_UNROLL
-            for (uint32_t r = 0; r < rows; r++) {
-                sum[r][v] = simd_fma(w, x[r], sum[r][v]);
-            }
-        }
-    }
     CELL_UNROLL
     for (uint32_t r = 0; r < rows; r++) {
         CELL_UNROLL
         for (size_t v = 0; v < vectors; v++) {
-            simd_store(sums + r * columns + v * CELL_SIMD_LANES, sum[r][v]);
+            sum[r][v] = simd_load(sums->start + r * sums->start_stride + v * CELL_SIMD_LANES);
         }
     }
 }
 
-/* The same for the first 2 vectors of the panel's 4 from where weights, start and sums point. */
-CELL_INLINE void tile_half(const uint32_t rows, const uint32_t lines, const struct terms *terms,
-                           const float *start, size_t start_stride, float *sums)
+CELL_INLINE void store_sums(const size_t vectors, const uint32_t rows, size_t stride,
+                            simd_vec sum[][VECTORS_MAX], float *to)
 {
-    simd_vec sum[CELL_TILE_ROWS_OF_2][2];
-    const float *in[CELL_TILE_ROWS_OF_2];
+    CELL_UNROLL
+    for (uint32_t r = 0; r < rows; r++) {
+        CELL_UNROLL
+        for (size_t v = 0; v < vectors; v++) {
+            simd_store(to + r * stride + v * CELL_SIMD_LANES, sum[r][v]);
+        }
+    }
+}
+
+/* One term of each row: element k of in[]. The weights of the term wait in registers, the rows'
+ * elements come one by one: for many rows of few vectors. */
+CELL_INLINE void add_term_of_few(const size_t vectors, const uint32_t rows, const float *weights,
+                                 const float *in[], uint32_t k, simd_vec sum[][VECTORS_MAX])
+{
+    simd_vec w[VECTORS_MAX];
+    CELL_UNROLL
+    for (size_t v = 0; v < vectors; v++) {
+        w[v] = simd_load(weights + v * CELL_SIMD_LANES);
+    }
+    CELL_UNROLL
+    for (uint32_t r = 0; r < rows; r++) {
+        simd_vec x = simd_set1(in[r][k]);
+        CELL_UNROLL
+        for (size_t v = 0; v < vectors; v++) {
+            sum[r][v] = simd_fma(w[v], x, sum[r][v]);
+        }
+    }
+}
+
+/* The other way round, for 4 vectors. */
+CELL_INLINE void add_term_of_4(const uint32_t rows, const float *weights, const float *in[],
+                               uint32_t k, simd_vec sum[][VECTORS_MAX])
+{
+    simd_vec x[TILE_ROWS_MAX];
+    CELL_UNROLL
+    for (uint32_t r = 0; r < rows; r++) {
+        x[r] = simd_set1(in[r][k]);
+    }
+    CELL_UNROLL
+    for (size_t v = 0; v < 4; v++) {
+        simd_vec w = simd_load(weights + v * CELL_SIMD_LANES);
+        CELL_UNROLL
+        for (uint32_t r = 0; r < rows; r++) {
+            sum[r][v] = simd_fma(w, x[r], sum[r][v]);
+        }
+    }
+}
+
+/* Adds the terms to the sums of `vectors` vectors, from where weights and sums point, of a panel's
+ * `of`. */
+CELL_INLINE void tile(const size_t vectors, const size_t of, const uint32_t rows,
+                      const uint32_t lines, const struct terms *terms, const struct sums *sums)
+{
+    simd_vec sum[TILE_ROWS_MAX][VECTORS_MAX];
+    const float *in[TILE_ROWS_MAX];
     CELL_UNROLL
     for (uint32_t r = 0; r < rows; r++) {
         in[r] = terms->rows[r] + terms->at;
-        sum[r][0] = simd_load(start + r * start_stride);
-        sum[r][1] = simd_load(start + r * start_stride + CELL_SIMD_LANES);
     }
+    load_sums(vectors, rows, sums, sum);
     const float *weights = terms->weights;
     const float *ahead = terms->ahead;
-    for (uint32_t k = 0; k < terms->k; k++, weights += COLUMNS_MAX) {
-        simd_vec first = simd_load(weights);
-        simd_vec second = simd_load(weights + CELL_SIMD_LANES);
+    for (uint32_t k = 0; k < terms->k; k++, weights += of * CELL_SIMD_LANES) {
         prefetch_lines(lines, ahead);
         ahead += lines * LINE_FLOATS;
-        CELL_UNROLL
-        for (uint32_t r = 0; r < rows; r++) {
-            simd_vec x = simd_set1(in[r][k]);
-            sum[r][0] = simd_fma(first, x, sum[r][0]);
-            sum[r][1] = simd_fma(second, x, sum[r][1]);
+        if (vectors == 4) {
+            add_term_of_4(rows, weights, in, k, sum);
+        } else {
+            add_term_of_few(vectors, rows, weights, in, k, sum);
         }
     }
-    CELL_UNROLL
-    for (uint32_t r = 0; r < rows; r++) {
-        simd_store(sums + r * COLUMNS_MAX, sum[r][0]);
-        simd_store(sums + r * COLUMNS_MAX + CELL_SIMD_LANES, sum[r][1]);
-    }
+    store_sums(vectors, rows, of * CELL_SIMD_LANES, sum, sums->to);
 }
 
 /* A tile of `rows` rows that asks for `lines` lines a term: one function each, all loops unrolled.
  */
 #    define TILE_WHOLE(vectors, rows, lines)                                                       \
     case (rows)*8 + (lines):                                                                       \
-        tile_whole(vectors, rows, lines, terms, start, start_stride, sums);                        \
+        tile(vectors, vectors, rows, lines, terms, sums);                                          \
         break;
 #    define TILE_HALF(vectors, rows, lines)                                                        \
     case (rows)*8 + (lines):                                                                       \
-        tile_half(rows, lines, terms, start, start_stride, sums);                                  \
+        tile((vectors) / 2, vectors, rows, lines, terms, sums);                                    \
         break;
 #    if CELL_TILE_LINES == 4 /* of a term of 4 vectors */
-#        define TILE_CASES(tile, vectors, rows)                                                    \
-            tile(vectors, rows, 0) tile(vectors, rows, 1) tile(vectors, rows, 2)                   \
-                tile(vectors, rows, 3) tile(vectors, rows, 4)
+#        define TILE_CASES(one, vectors, rows)                                                     \
+            one(vectors, rows, 0) one(vectors, rows, 1) one(vectors, rows, 2)                      \
+                one(vectors, rows, 3) one(vectors, rows, 4)
 #    else
-#        define TILE_CASES(tile, vectors, rows)                                                    \
-            tile(vectors, rows, 0) tile(vectors, rows, 1) tile(vectors, rows, 2)
+#        define TILE_CASES(one, vectors, rows)                                                     \
+            one(vectors, rows, 0) one(vectors, rows, 1) one(vectors, rows, 2)
 #    endif
 
-static void tile_of_4(uint32_t rows, const struct terms *terms, const float *start,
-                      size_t start_stride, float *sums)
+static void tile_of_4(uint32_t rows, const struct terms *terms, const struct sums *sums)
 {
     switch (rows * 8 + terms->lines) {
         TILE_CASES(TILE_WHOLE, 4, 1)
@@ -212,8 +216,7 @@ static void tile_of_4(uint32_t rows, const struct terms *terms, const float *sta
     }
 }
 
-static void tile_of_3(uint32_t rows, const struct terms *terms, const float *start,
-                      size_t start_stride, float *sums)
+static void tile_of_3(uint32_t rows, const struct terms *terms, const struct sums *sums)
 {
     switch (rows * 8 + terms->lines) {
         TILE_CASES(TILE_WHOLE, 3, 1)
@@ -232,35 +235,33 @@ static void tile_of_3(uint32_t rows, const struct terms *terms, const float *sta
 }
 
 /* One row alone, several panels at once: 8 or 9 sums keep both FMA units busy, 3 or 4 would wait
- * for themselves. Weights of the next panel stand `next` floats behind. sums [panels][vectors]. */
+ * for themselves. Sums and their start lie behind each other, [panels][vectors]. */
 CELL_INLINE void tile_row(const size_t panels, const size_t vectors, const bool is_streamed,
-                          const struct terms *terms, size_t next, const float *start, float *sums)
+                          const struct span *span, const struct sums *sums)
 {
-    const size_t n = panels * vectors;
+    const size_t next =
+        span->k * vectors * CELL_SIMD_LANES; // the next panel's weights behind these
+    const float *in = span->rows[0];
+    const float *weights = span->weights;
     simd_vec sum[3 * 3];
-    const float *in = terms->rows[0] + terms->at;
-    const float *weights = terms->weights;
     CELL_UNROLL
-    for (size_t v = 0; v < n; v++) {
-        sum[v] = simd_load(start + v * CELL_SIMD_LANES);
+    for (size_t v = 0; v < panels * vectors; v++) {
+        sum[v] = simd_load(sums->start + v * CELL_SIMD_LANES);
     }
-    for (uint32_t k = 0; k < terms->k; k++, weights += vectors * CELL_SIMD_LANES) {
+    for (uint32_t k = 0; k < span->k; k++, weights += vectors * CELL_SIMD_LANES) {
         simd_vec x = simd_set1(in[k]);
         CELL_UNROLL
-        for (size_t p = 0; p < panels; p++) {
-            if (is_streamed) {
-                prefetch_lines(lines_of(vectors), weights + p * next + AHEAD_FLOATS);
+        for (size_t v = 0; v < panels * vectors; v++) {
+            const float *w = weights + v / vectors * next + v % vectors * CELL_SIMD_LANES;
+            if (is_streamed && v % vectors == 0) {
+                prefetch_lines(lines_of(vectors), w + AHEAD_FLOATS);
             }
-            CELL_UNROLL
-            for (size_t v = 0; v < vectors; v++) {
-                simd_vec w = simd_load(weights + p * next + v * CELL_SIMD_LANES);
-                sum[p * vectors + v] = simd_fma(w, x, sum[p * vectors + v]);
-            }
+            sum[v] = simd_fma(simd_load(w), x, sum[v]);
         }
     }
     CELL_UNROLL
-    for (size_t v = 0; v < n; v++) {
-        simd_store(sums + v * CELL_SIMD_LANES, sum[v]);
+    for (size_t v = 0; v < panels * vectors; v++) {
+        simd_store(sums->to + v * CELL_SIMD_LANES, sum[v]);
     }
 }
 
@@ -272,14 +273,12 @@ CELL_INLINE uint32_t panels_of_row(const size_t vectors)
 
 /* Adds a span for one row and panels_of_row() neighbouring panels. */
 CELL_INLINE void add_row(const size_t vectors, const struct span *span, bool is_streamed,
-                         const float *start, float *sums)
+                         const struct sums *sums)
 {
-    struct terms terms = {.weights = span->weights, .rows = span->rows, .k = span->k};
-    size_t next = span->k * vectors * CELL_SIMD_LANES;
     if (is_streamed) {
-        tile_row(panels_of_row(vectors), vectors, true, &terms, next, start, sums);
+        tile_row(panels_of_row(vectors), vectors, true, span, sums);
     } else {
-        tile_row(panels_of_row(vectors), vectors, false, &terms, next, start, sums);
+        tile_row(panels_of_row(vectors), vectors, false, span, sums);
     }
 }
 
@@ -290,22 +289,31 @@ static bool is_streamed(uint64_t bytes, uint32_t rows)
     return bytes > (rows >= CELL_STREAMED_ROWS ? CELL_STREAMED_BYTES : CELL_SHARED_CACHE_BYTES);
 }
 
-/* One block of k over all rows, tile by tile. start NULL: the sums go on. ahead: the weights to ask
- * for meanwhile, all of them by the only tile or a part each by the first two; NULL: none. */
-CELL_INLINE void add_block(const size_t vectors, const struct terms *block, const float *start,
-                           uint32_t n_rows, float *sums, const float *ahead)
+/* A panel's product for up to GROUP_ROWS rows. The first span has terms. */
+struct product {
+    const struct span *spans;
+    uint32_t n_spans, n_rows;
+    bool is_streamed;
+    const float *bias; /* [vectors]; NULL: the sums begin as they are */
+    float *sums;       /* [n_rows][vectors] */
+};
+
+/* One block of k over all rows, tile by tile. ahead: the weights to ask for meanwhile, all of them
+ * by the only tile or a part each by the first two; NULL: none. */
+CELL_INLINE void add_block(const size_t vectors, const struct product *product,
+                           const struct terms *block, const float *bias, const float *ahead)
 {
     const size_t columns = vectors * CELL_SIMD_LANES;
-    uint32_t tiles = (n_rows + rows_max(vectors) - 1) / rows_max(vectors);
+    uint32_t tiles = (product->n_rows + rows_max(vectors) - 1) / rows_max(vectors);
     uint32_t first = 0;
     uint32_t pass = 0;
     for (uint32_t t = 0; t < tiles; t++) {
-        uint32_t end = n_rows * (t + 1) / tiles; // balanced: 10 rows are 5 + 5, not 6 + 4
+        uint32_t end = product->n_rows * (t + 1) / tiles; // balanced: 10 rows are 5 + 5, not 6 + 4
         uint32_t halves = halves_of(vectors, end - first);
         for (uint32_t half = 0; half < halves; half++, pass++) {
             size_t column = half * columns / 2;
             struct terms terms = *block;
-            float *own = sums + first * columns + column;
+            float *own = product->sums + first * columns + column;
             terms.rows += first;
             terms.weights += column;
             if (ahead != NULL && pass < 2) {
@@ -314,40 +322,40 @@ CELL_INLINE void add_block(const size_t vectors, const struct terms *block, cons
                 terms.lines = pass == 0 ? part : lines - part;
                 terms.ahead = ahead + pass * (size_t)part * block->k * LINE_FLOATS;
             }
-            const float *from = start == NULL ? own : start + column;
-            size_t stride = start == NULL ? columns : 0;
+            struct sums sums = {bias == NULL ? own : bias + column, bias == NULL ? columns : 0,
+                                own};
             if (vectors == 3) {
-                tile_of_3(end - first, &terms, from, stride, own);
+                tile_of_3(end - first, &terms, &sums);
             } else {
-                tile_of_4(end - first, &terms, from, stride, own);
+                tile_of_4(end - first, &terms, &sums);
             }
         }
         first = end;
     }
 }
 
-/* Adds the spans for one panel and up to GROUP_ROWS rows to sums [rows][vectors], which begin as
- * they are or, with a bias, as that. The first span has terms. */
-CELL_INLINE void product(const size_t vectors, const struct span *spans, uint32_t n_spans,
-                         bool is_streamed, const float *bias, uint32_t n_rows, float *sums)
+CELL_INLINE void multiply(const size_t vectors, const struct product *product)
 {
     const size_t columns = vectors * CELL_SIMD_LANES;
     // In one pass there is nothing to be found in a nearer cache.
-    bool is_one_pass = n_rows <= rows_max(vectors) && halves_of(vectors, n_rows) == 1;
-    size_t bytes = is_streamed ? CELL_BLOCK_STREAMED_BYTES : CELL_BLOCK_CACHED_BYTES;
+    bool is_one_pass =
+        product->n_rows <= rows_max(vectors) && halves_of(vectors, product->n_rows) == 1;
+    size_t bytes = product->is_streamed ? CELL_BLOCK_STREAMED_BYTES : CELL_BLOCK_CACHED_BYTES;
     uint32_t most = is_one_pass ? UINT32_MAX : (uint32_t)(bytes / (columns * sizeof(float)));
-    for (uint32_t s = 0; s < n_spans; s++) {
-        struct terms block = {.rows = spans[s].rows};
-        const float *at = spans[s].weights;
-        for (; block.at < spans[s].k; block.at += block.k) {
-            uint32_t left = spans[s].k - block.at;
+    const float *bias = product->bias;
+    for (uint32_t s = 0; s < product->n_spans; s++) {
+        const struct span *span = &product->spans[s];
+        struct terms block = {.rows = span->rows};
+        const float *at = span->weights;
+        for (; block.at < span->k; block.at += block.k) {
+            uint32_t left = span->k - block.at;
             block.k = left < most ? left : most;
             block.weights = at;
             at += block.k * columns;
             const float *ahead = is_one_pass      ? block.weights + AHEAD_FLOATS
                                  : left > block.k ? at
-                                                  : spans[s].next;
-            add_block(vectors, &block, bias, n_rows, sums, is_streamed ? ahead : NULL);
+                                                  : span->next;
+            add_block(vectors, product, &block, bias, product->is_streamed ? ahead : NULL);
             bias = NULL;
         }
     }

@@ -117,7 +117,7 @@ static void gated_step(const struct cell_gated_step *step)
     bool is_gru = gated->kind == CELL_GATED_GRU;
     for (uint32_t row = 0; row < step->n_rows; row++) {
         for (uint32_t unit = step->panel_first; unit < step->panel_end; unit++) {
-            float sums[4];
+            float sums[4] = {0};
             for (uint32_t gate = 0; gate < gated->columns; gate++) {
                 float sum = step->ahead != NULL ? step->ahead[row][place_of(gated, gate, unit)]
                                                 : sum_over_x(gated, gate, unit, step->x[row]);
