@@ -64,8 +64,8 @@ CELLS_SRCS = \
   cells/import/op_join.c \
   cells/import/op_layout.c \
   cells/import/op_linear.c \
-  cells/import/op_lstm.c \
   cells/import/op_math.c \
+  cells/import/op_recurrent.c \
   cells/import/op_select.c \
   cells/import/op_shape.c \
   cells/import/operators.c \
