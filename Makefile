@@ -207,6 +207,7 @@ TEST_UTIL_SRCS = \
   tests/http_client.c \
   tests/onnx_builder.c \
   tests/onnx_lstm.c \
+  tests/onnx_recurrent.c \
   tests/server/ask.c \
   tests/server/exposition.c \
   tests/server/gate.c \
@@ -259,6 +260,8 @@ CELLS_SUITES = \
   tests/cells/test_import_docs.c \
   tests/cells/test_import_exports.c \
   tests/cells/test_import_hostile.c \
+  tests/cells/test_import_recurrent.c \
+  tests/cells/test_import_recurrent_refusals.c \
   tests/cells/test_import_refusals.c \
   tests/cells/test_kernels.c \
   tests/cells/test_math.c \

@@ -241,6 +241,9 @@ static enum base_status check_state(struct cell__import *im, const struct cell__
                              name, recurrent->hidden);
     }
     const struct cell__axis *own = &shape.axes[places->state_batch];
+    if (value->kind == CELL__CONST && value->tensor.count == 0) {
+        return cell__invalid(im, "%s has no rows", name);
+    }
     if (value->kind == CELL__CONST) {
         // One constant row serves every row of the batch; see lower_state() for more.
         return BASE_OK;
