@@ -159,7 +159,7 @@ END_TEST
 
 START_TEST(test_every_opset_reads_the_same)
 {
-    for (int64_t opset = 7; opset <= 21; opset++) {
+    for (int64_t opset = 7; opset <= 22; opset++) {
         begin_opset(_i, opset);
         onnx_set_int(&builder, add_node(_i, "x w r b"), "hidden_size", HIDDEN);
         load();
