@@ -66,8 +66,8 @@ CELLS_SRCS = \
   cells/import/op_join.c \
   cells/import/op_layout.c \
   cells/import/op_linear.c \
-  cells/import/op_lstm.c \
   cells/import/op_math.c \
+  cells/import/op_recurrent.c \
   cells/import/op_select.c \
   cells/import/op_shape.c \
   cells/import/operators.c \
@@ -209,6 +209,7 @@ TEST_UTIL_SRCS = \
   tests/http_client.c \
   tests/onnx_builder.c \
   tests/onnx_lstm.c \
+  tests/onnx_recurrent.c \
   tests/server/ask.c \
   tests/server/exposition.c \
   tests/server/gate.c \
@@ -261,6 +262,8 @@ CELLS_SUITES = \
   tests/cells/test_import_docs.c \
   tests/cells/test_import_exports.c \
   tests/cells/test_import_hostile.c \
+  tests/cells/test_import_recurrent.c \
+  tests/cells/test_import_recurrent_refusals.c \
   tests/cells/test_import_refusals.c \
   tests/cells/test_kernels.c \
   tests/cells/test_math.c \

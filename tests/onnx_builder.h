@@ -65,6 +65,13 @@ void onnx_set_tensor(struct onnx_builder *builder, Onnx__NodeProto *node, const 
 void onnx_set_graph(struct onnx_builder *builder, Onnx__NodeProto *node, const char *name,
                     Onnx__GraphProto *graph);
 
+/* Gates of "LSTM", "GRU" or "RNN". */
+uint32_t onnx_gates(const char *op);
+
+/* Random constants w, r and b for one node of this operator, and p for an LSTM. */
+void onnx_add_weights(struct onnx_builder *builder, const char *op, uint32_t input, uint32_t hidden,
+                      uint64_t seed);
+
 /* A random-weight model of LSTM layers in PyTorch's manner:
  *
  *   x [batch, time, input], or tokens [batch, time] (int64) through an embedding

@@ -6,7 +6,7 @@
  *           as axes, each a product of *atoms*. An atom is a dimension nothing splits any further;
  *           atoms found to be equal are merged (union-find), so an axis can be followed through
  *           transposes and reshapes in both directions.
- *   roles   the LSTM nodes say which atoms are batch and which are time.
+ *   roles   the recurrent nodes say which atoms are batch and which are time.
  *   lower   every node an output needs: what it does to one row, as a row expression (rows.h).
  *   stages  row expressions become cell definitions and the model's program (stages.h).
  * All memory is one arena with a budget; nothing is freed before the import ends. */
@@ -22,7 +22,7 @@
 
 /* Versions of the standard operator set whose meaning the op_*.c files follow. */
 #define CELL__OPSET_MIN 7
-#define CELL__OPSET_MAX 21
+#define CELL__OPSET_MAX 22
 
 #define CELL__NODES_MAX      16384u
 #define CELL__VALUES_MAX     65536u
@@ -103,19 +103,20 @@ struct cell__node {
     const struct cell__operator *op;
     uint32_t n_inputs, n_outputs;
     uint32_t *inputs, *outputs; /* value numbers; NONE where not given */
-    uint32_t lstm;              /* LSTM: its number */
+    uint32_t recurrent;         /* LSTM, GRU, RNN: its number among them */
     bool is_folded;             /* all outputs are constants or poison: nothing to lower */
     bool is_needed;
 };
 
-/* A recurrent node; what it reads is filled in when it is lowered. */
-struct cell__lstm {
+/* A recurrent node: LSTM, GRU or RNN. What it reads is filled in when it is lowered. */
+struct cell__recurrent {
     uint32_t node;
-    uint32_t hidden, width; /* of h and c; of x */
+    uint32_t hidden, width; /* of each state; of x */
     struct cell__axis time, batch;
     uint32_t x_value, lengths_value;
-    uint32_t init_values[2];    /* h, c; NONE: zeros */
-    struct cell_weight w, r, b; /* b.data NULL: none */
+    uint32_t n_states;       /* h, or h and c */
+    uint32_t init_values[2]; /* NONE: zeros */
+    struct cell_op op;       /* kind, variant, weights; the rest is set in a definition */
     uint32_t x_row, init_rows[2];
 };
 
@@ -134,16 +135,16 @@ struct cell__import {
     uint32_t n_nodes, nodes_room;
     struct cell__atom *atoms;
     uint32_t n_atoms, atoms_room;
-    struct cell__lstm *lstms;
-    uint32_t n_lstms, lstms_room;
+    struct cell__recurrent *recurrents;
+    uint32_t n_recurrents, recurrents_room;
     struct cell__row *rows;
     uint32_t n_rows, rows_room;
 
     uint32_t n_inputs; /* graph inputs that are no initialisers */
     uint32_t inputs[CELL_TENSORS_MAX];
     bool has_batch;        /* an axis has the role */
-    bool uses_lengths;     /* a needed LSTM has sequence_lens */
-    bool has_lengths;      /* an LSTM has been lowered, so the next field holds */
+    bool uses_lengths;     /* a needed recurrent node has sequence_lens */
+    bool has_lengths;      /* one has been lowered, so the next field holds */
     int32_t lengths_input; /* graph input, -1: none */
     uint32_t current;      /* node at work, for errors; NONE outside */
 };

@@ -132,7 +132,7 @@ static enum base_status add_node(struct cell__import *im, const Onnx__NodeProto 
     im->nodes = array;
     im->current = im->n_nodes++;
     struct cell__node *node = &im->nodes[im->current];
-    *node = (struct cell__node){.proto = proto, .lstm = CELL__NONE};
+    *node = (struct cell__node){.proto = proto, .recurrent = CELL__NONE};
     node->n_outputs = (uint32_t)proto->n_output;
     if (branch == NULL) {
         node->n_inputs = (uint32_t)proto->n_input;
@@ -398,7 +398,8 @@ static enum base_status mark_needed_nodes(struct cell__import *im)
     return BASE_OK;
 }
 
-/* Gives the axis its role; all LSTM nodes must agree. *atom: where the role stands, NONE so far. */
+/* Gives the axis its role; all recurrent nodes must agree. *atom: where the role stands, or
+ * NONE so far. */
 static enum base_status set_role(struct cell__import *im, const struct cell__axis *axis,
                                  enum cell__role role, uint32_t *atom)
 {
@@ -417,7 +418,10 @@ static enum base_status set_role(struct cell__import *im, const struct cell__axi
         return cell__refuse(im, "X's batch axis is also its time axis");
     }
     if (*atom != CELL__NONE && cell__atom_root(im, *atom) != root) {
-        return cell__refuse(im, "X's %s axis is another one than that of the LSTM before", word);
+        return cell__refuse(im,
+                            "X's %s axis is another one than that of the recurrent "
+                            "node before",
+                            word);
     }
     *atom = root;
     im->atoms[root].role = role;
@@ -428,23 +432,23 @@ static enum base_status set_roles(struct cell__import *im)
 {
     uint32_t time = CELL__NONE;
     uint32_t batch = CELL__NONE;
-    bool has_lstm = false;
-    for (uint32_t l = 0; l < im->n_lstms; l++) {
-        const struct cell__lstm *lstm = &im->lstms[l];
-        if (!im->nodes[lstm->node].is_needed) {
+    bool is_recurrent = false;
+    for (uint32_t r = 0; r < im->n_recurrents; r++) {
+        const struct cell__recurrent *recurrent = &im->recurrents[r];
+        if (!im->nodes[recurrent->node].is_needed) {
             continue;
         }
-        has_lstm = true;
-        im->uses_lengths = im->uses_lengths || lstm->lengths_value != CELL__NONE;
-        im->current = lstm->node;
-        BASE_TRY(set_role(im, &lstm->time, CELL__ROLE_TIME, &time));
-        BASE_TRY(set_role(im, &lstm->batch, CELL__ROLE_BATCH, &batch));
+        is_recurrent = true;
+        im->uses_lengths = im->uses_lengths || recurrent->lengths_value != CELL__NONE;
+        im->current = recurrent->node;
+        BASE_TRY(set_role(im, &recurrent->time, CELL__ROLE_TIME, &time));
+        BASE_TRY(set_role(im, &recurrent->batch, CELL__ROLE_BATCH, &batch));
         im->current = CELL__NONE;
     }
     im->has_batch = batch != CELL__NONE;
-    return has_lstm ? BASE_OK
-                    : cell__refuse(im, "the outputs do not come from an LSTM; other models are "
-                                       "not supported");
+    return is_recurrent ? BASE_OK
+                        : cell__refuse(im, "the outputs do not come from an LSTM, GRU or RNN; "
+                                           "other models are not supported");
 }
 
 /* What all later steps rely on: a row is as wide as its value's shape says, and has steps only

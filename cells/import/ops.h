@@ -30,8 +30,8 @@ cell__op_fn cell__infer_gemm, cell__lower_gemm;
 cell__op_fn cell__infer_constant, cell__infer_shape, cell__infer_range;
 cell__op_fn cell__infer_equal, cell__infer_where;
 cell__op_fn cell__infer_constant_of_shape, cell__lower_constant_of_shape;
-/* op_lstm.c */
-cell__op_fn cell__infer_lstm, cell__lower_lstm;
+/* op_recurrent.c */
+cell__op_fn cell__infer_recurrent, cell__lower_recurrent;
 /* import.c: what is left of an If once its branch stands in its place */
 cell__op_fn cell__infer_branch, cell__lower_branch;
 

@@ -46,15 +46,15 @@ enum base_status cell__row_input(struct cell__import *im, uint32_t input, struct
     return row_new(im, &row, out);
 }
 
-enum base_status cell__row_lstm(struct cell__import *im, enum cell__row_kind kind, uint32_t lstm,
-                                uint32_t part, uint32_t *out)
+enum base_status cell__row_recurrent(struct cell__import *im, enum cell__row_kind kind,
+                                     uint32_t recurrent, uint32_t part, uint32_t *out)
 {
     base_assert(kind == CELL__ROW_STEP || kind == CELL__ROW_STATE);
     struct cell__row row = {.kind = kind,
-                            .index = lstm,
+                            .index = recurrent,
                             .part = part,
                             .is_timed = kind == CELL__ROW_STEP,
-                            .value = {CELL_F32, im->lstms[lstm].hidden}};
+                            .value = {CELL_F32, im->recurrents[recurrent].hidden}};
     return row_new(im, &row, out);
 }
 

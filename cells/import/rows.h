@@ -13,8 +13,8 @@ enum cell__row_kind {
     CELL__ROW_INPUT, /* model input `index` */
     CELL__ROW_CONST, /* op.weights[0], the same for every request */
     CELL__ROW_OP,    /* op, whose operands are row numbers */
-    CELL__ROW_STEP,  /* h of LSTM `index` after each step */
-    CELL__ROW_STATE, /* state `part` (h, c) of LSTM `index` after its last step */
+    CELL__ROW_STEP,  /* h of recurrent node `index` after each step */
+    CELL__ROW_STATE, /* its state `part` (h, c) after the last step */
     CELL__ROW_LAST,  /* row `index` at the last step */
 };
 
@@ -43,8 +43,9 @@ enum base_status cell__row_of(struct cell__import *im, const struct cell__value 
 
 enum base_status cell__row_input(struct cell__import *im, uint32_t input, struct cell_value value,
                                  bool is_timed, uint32_t *out);
-enum base_status cell__row_lstm(struct cell__import *im, enum cell__row_kind kind, uint32_t lstm,
-                                uint32_t part, uint32_t *out);
+/* kind: STEP or STATE. */
+enum base_status cell__row_recurrent(struct cell__import *im, enum cell__row_kind kind,
+                                     uint32_t recurrent, uint32_t part, uint32_t *out);
 /* data: value.width elements that live as long as the arena. */
 enum base_status cell__row_const(struct cell__import *im, struct cell_value value, const void *data,
                                  uint32_t *out);

@@ -158,8 +158,8 @@ enum base_status cell__shape_width(struct cell__import *im, const struct cell__s
             int64_t size = atom_size(im, atom);
             if (size < 0) {
                 return cell__refuse(im,
-                                    "axis %u is neither the batch nor the time of an LSTM, "
-                                    "and of unknown size",
+                                    "axis %u is neither the batch nor the time of a "
+                                    "recurrent node, and of unknown size",
                                     k);
             }
             if (size == 0 || !base_i64_mul(width, size, &width) || width > CELL_WIDTH_MAX) {

@@ -1,9 +1,9 @@
-/* Partition into stages. Every LSTM is a CHAIN stage, with the embedding that feeds it inside. All
- * other ops are grouped by (timed or not, rank) into EACH and ONCE stages, where
+/* Partition into stages. Every recurrent node is a CHAIN stage, with the embedding that feeds it
+ * inside. All other ops are grouped by (timed or not, rank) into EACH and ONCE stages, where
  *
- *   rank(op)   = the largest of: rank of an operand in a group of the same kind; rank + 1 of an
- *                operand of the other kind; rank + 1 of an LSTM it reads
- *   rank(LSTM) = the largest rank + 1 of what it reads
+ *   rank(op)    = the largest of: rank of an operand in a group of the same kind; rank + 1 of an
+ *                 operand of the other kind; rank + 1 of a chain it reads
+ *   rank(chain) = the largest rank + 1 of what it reads
  *
  * so every edge between two stages climbs, and the order by rank is a schedule. Constants have no
  * stage: they are repeated where they are used. One definition is at work at a time; the whole
@@ -19,8 +19,8 @@
 struct plan {
     enum cell_stage_kind kind;
     uint32_t rank;
-    uint32_t lstm;   /* CHAIN */
-    uint32_t gather; /* CHAIN: row of the embedding inside, or NONE */
+    uint32_t recurrent; /* CHAIN */
+    uint32_t gather;    /* CHAIN: row of the embedding inside, or NONE */
     uint32_t n_inputs;
     struct cell_source inputs[CELL_INPUTS_MAX];
     struct cell_source init[CELL_STATES_MAX];
@@ -32,8 +32,8 @@ struct plans {
     struct cell__import *im;
     uint32_t n;
     struct plan stages[CELL_STAGES_MAX];
-    uint32_t lstm_stages[CELL_STAGES_MAX];
-    uint32_t lstm_ranks[CELL_STAGES_MAX];
+    uint32_t chain_stages[CELL_STAGES_MAX];
+    uint32_t chain_ranks[CELL_STAGES_MAX];
     struct cell_def def; /* the one at work */
 };
 
@@ -44,21 +44,21 @@ static enum base_status too_many(struct cell__import *im, uint32_t max, const ch
 
 /* ---- What is needed ----------------------------------------------------------------------- */
 
-/* The embedding that is taken into the LSTM's own definition, or NONE. */
-static uint32_t fused_gather(const struct cell__import *im, const struct cell__lstm *lstm)
+/* The embedding that is taken into the chain's own definition, or NONE. */
+static uint32_t fused_gather(const struct cell__import *im, const struct cell__recurrent *recurrent)
 {
-    const struct cell__row *x = &im->rows[lstm->x_row];
-    return x->kind == CELL__ROW_OP && x->op.kind == CELL_OP_GATHER ? lstm->x_row : CELL__NONE;
+    const struct cell__row *x = &im->rows[recurrent->x_row];
+    return x->kind == CELL__ROW_OP && x->op.kind == CELL_OP_GATHER ? recurrent->x_row : CELL__NONE;
 }
 
-static void need_lstm(struct cell__import *im, const struct cell__lstm *lstm)
+static void need_recurrent(struct cell__import *im, const struct cell__recurrent *recurrent)
 {
-    uint32_t gather = fused_gather(im, lstm);
-    uint32_t x = gather == CELL__NONE ? lstm->x_row : im->rows[gather].op.operands[0];
+    uint32_t gather = fused_gather(im, recurrent);
+    uint32_t x = gather == CELL__NONE ? recurrent->x_row : im->rows[gather].op.operands[0];
     im->rows[x].is_needed = true;
-    for (uint32_t s = 0; s < 2; s++) {
-        if (lstm->init_rows[s] != CELL__NONE) {
-            im->rows[lstm->init_rows[s]].is_needed = true;
+    for (uint32_t s = 0; s < recurrent->n_states; s++) {
+        if (recurrent->init_rows[s] != CELL__NONE) {
+            im->rows[recurrent->init_rows[s]].is_needed = true;
         }
     }
 }
@@ -84,7 +84,7 @@ static void mark_needed(struct cell__import *im, const uint32_t *output_rows, ui
             break;
         case CELL__ROW_STEP:
         case CELL__ROW_STATE:
-            need_lstm(im, &im->lstms[row->index]);
+            need_recurrent(im, &im->recurrents[row->index]);
             break;
         case CELL__ROW_INPUT:
         case CELL__ROW_CONST:
@@ -104,7 +104,7 @@ static uint32_t rank_behind(const struct plans *plans, uint32_t r)
         return row->rank + 1;
     case CELL__ROW_STEP:
     case CELL__ROW_STATE:
-        return plans->lstm_ranks[row->index] + 1;
+        return plans->chain_ranks[row->index] + 1;
     case CELL__ROW_LAST:
         return row->rank;
     case CELL__ROW_INPUT:
@@ -119,19 +119,19 @@ static uint32_t max_u32(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
-static void rank_lstm(struct plans *plans, uint32_t number)
+static void rank_recurrent(struct plans *plans, uint32_t number)
 {
     struct cell__import *im = plans->im;
-    const struct cell__lstm *lstm = &im->lstms[number];
-    uint32_t gather = fused_gather(im, lstm);
-    uint32_t x = gather == CELL__NONE ? lstm->x_row : im->rows[gather].op.operands[0];
+    const struct cell__recurrent *recurrent = &im->recurrents[number];
+    uint32_t gather = fused_gather(im, recurrent);
+    uint32_t x = gather == CELL__NONE ? recurrent->x_row : im->rows[gather].op.operands[0];
     uint32_t rank = rank_behind(plans, x);
-    for (uint32_t s = 0; s < 2; s++) {
-        if (lstm->init_rows[s] != CELL__NONE) {
-            rank = max_u32(rank, rank_behind(plans, lstm->init_rows[s]));
+    for (uint32_t s = 0; s < recurrent->n_states; s++) {
+        if (recurrent->init_rows[s] != CELL__NONE) {
+            rank = max_u32(rank, rank_behind(plans, recurrent->init_rows[s]));
         }
     }
-    plans->lstm_ranks[number] = rank;
+    plans->chain_ranks[number] = rank;
 }
 
 static void rank_row(struct plans *plans, uint32_t r)
@@ -140,7 +140,7 @@ static void rank_row(struct plans *plans, uint32_t r)
     struct cell__row *row = &im->rows[r];
     row->rank = 0;
     if (row->kind == CELL__ROW_STEP || row->kind == CELL__ROW_STATE) {
-        rank_lstm(plans, row->index);
+        rank_recurrent(plans, row->index);
     } else if (row->kind == CELL__ROW_LAST) {
         row->rank = rank_behind(plans, row->index);
     } else if (row->kind == CELL__ROW_OP) {
@@ -153,13 +153,13 @@ static void rank_row(struct plans *plans, uint32_t r)
     }
 }
 
-/* The stage of this kind, rank and (for a chain) LSTM; made when it is new. */
+/* The stage of this kind, rank and (for a chain) recurrent node; made when it is new. */
 static enum base_status find_stage(struct plans *plans, enum cell_stage_kind kind, uint32_t rank,
-                                   uint32_t lstm, uint32_t *out)
+                                   uint32_t recurrent, uint32_t *out)
 {
     for (*out = 0; *out < plans->n; ++*out) {
         const struct plan *at = &plans->stages[*out];
-        if (at->kind == kind && at->rank == rank && at->lstm == lstm) {
+        if (at->kind == kind && at->rank == rank && at->recurrent == recurrent) {
             return BASE_OK;
         }
     }
@@ -167,7 +167,7 @@ static enum base_status find_stage(struct plans *plans, enum cell_stage_kind kin
         return too_many(plans->im, CELL_STAGES_MAX, "stages");
     }
     plans->stages[plans->n++] =
-        (struct plan){.kind = kind, .rank = rank, .lstm = lstm, .gather = CELL__NONE};
+        (struct plan){.kind = kind, .rank = rank, .recurrent = recurrent, .gather = CELL__NONE};
     return BASE_OK;
 }
 
@@ -201,15 +201,15 @@ static enum base_status make_stages(struct plans *plans)
             enum cell_stage_kind kind = row->is_timed ? CELL_STAGE_EACH : CELL_STAGE_ONCE;
             BASE_TRY(find_stage(plans, kind, row->rank, CELL__NONE, &stage));
         } else if (row->kind == CELL__ROW_STEP || row->kind == CELL__ROW_STATE) {
-            uint32_t rank = plans->lstm_ranks[row->index];
+            uint32_t rank = plans->chain_ranks[row->index];
             BASE_TRY(find_stage(plans, CELL_STAGE_CHAIN, rank, row->index, &stage));
         }
     }
     sort_stages(plans);
     for (uint32_t s = 0; s < plans->n; s++) {
         if (plans->stages[s].kind == CELL_STAGE_CHAIN) {
-            plans->lstm_stages[plans->stages[s].lstm] = s;
-            plans->stages[s].gather = fused_gather(im, &im->lstms[plans->stages[s].lstm]);
+            plans->chain_stages[plans->stages[s].recurrent] = s;
+            plans->stages[s].gather = fused_gather(im, &im->recurrents[plans->stages[s].recurrent]);
         }
     }
     for (uint32_t r = 0; r < im->n_rows; r++) {
@@ -254,16 +254,16 @@ static enum base_status source_of(struct plans *plans, uint32_t r, struct cell_s
         *out = (struct cell_source){.kind = CELL_SOURCE_INPUT, .index = row->index};
         return BASE_OK;
     case CELL__ROW_STEP:
-        *out = (struct cell_source){CELL_SOURCE_EACH, plans->lstm_stages[row->index], 0};
+        *out = (struct cell_source){CELL_SOURCE_EACH, plans->chain_stages[row->index], 0};
         return BASE_OK;
     case CELL__ROW_STATE:
-        *out =
-            (struct cell_source){CELL_SOURCE_LAST_STATE, plans->lstm_stages[row->index], row->part};
+        *out = (struct cell_source){CELL_SOURCE_LAST_STATE, plans->chain_stages[row->index],
+                                    row->part};
         return BASE_OK;
     case CELL__ROW_LAST:
         of = &plans->im->rows[row->index];
         if (of->kind == CELL__ROW_STEP) {
-            *out = (struct cell_source){CELL_SOURCE_LAST, plans->lstm_stages[of->index], 0};
+            *out = (struct cell_source){CELL_SOURCE_LAST, plans->chain_stages[of->index], 0};
             return BASE_OK;
         }
         BASE_TRY(publish(plans, row->index));
@@ -308,14 +308,14 @@ static bool is_outside(const struct cell__import *im, uint32_t operand, uint32_t
 static enum base_status connect_chain(struct plans *plans, struct plan *stage)
 {
     struct cell__import *im = plans->im;
-    const struct cell__lstm *lstm = &im->lstms[stage->lstm];
+    const struct cell__recurrent *recurrent = &im->recurrents[stage->recurrent];
     bool is_fused = stage->gather != CELL__NONE;
-    uint32_t x = is_fused ? im->rows[stage->gather].op.operands[0] : lstm->x_row;
+    uint32_t x = is_fused ? im->rows[stage->gather].op.operands[0] : recurrent->x_row;
     stage->n_inputs = 1;
     BASE_TRY(source_of(plans, x, &stage->inputs[0]));
-    for (uint32_t s = 0; s < 2; s++) {
-        if (lstm->init_rows[s] != CELL__NONE) {
-            BASE_TRY(source_of(plans, lstm->init_rows[s], &stage->init[s]));
+    for (uint32_t s = 0; s < recurrent->n_states; s++) {
+        if (recurrent->init_rows[s] != CELL__NONE) {
+            BASE_TRY(source_of(plans, recurrent->init_rows[s], &stage->init[s]));
         }
     }
     return BASE_OK;
@@ -391,7 +391,7 @@ static struct cell_value source_value(const struct plans *plans, const struct ce
     case CELL_SOURCE_LAST:
     case CELL_SOURCE_LAST_STATE:
         if (stage->kind == CELL_STAGE_CHAIN) {
-            return (struct cell_value){CELL_F32, im->lstms[stage->lstm].hidden};
+            return (struct cell_value){CELL_F32, im->recurrents[stage->recurrent].hidden};
         }
         return im->rows[stage->output_rows[source.index]].value;
     case CELL_SOURCE_ZERO:
@@ -415,29 +415,27 @@ static enum base_status def_begin(struct plans *plans, const struct cell_model *
 static enum base_status define_chain(struct plans *plans, const struct cell_model *model,
                                      const struct plan *stage)
 {
-    const struct cell__lstm *lstm = &plans->im->lstms[stage->lstm];
+    const struct cell__recurrent *recurrent = &plans->im->recurrents[stage->recurrent];
     struct cell_def *def = &plans->def;
-    struct cell_value state = {CELL_F32, lstm->hidden};
-    uint32_t x = 0;
-    uint32_t h = 0;
-    uint32_t c = 0;
+    struct cell_value state = {CELL_F32, recurrent->hidden};
+    struct cell_op op = recurrent->op;
+    op.operands[0] = 0; // x
+    op.n_operands = 1;
     BASE_TRY(def_begin(plans, model, stage));
-    def->n_states = 2;
-    BASE_TRY(def_value(plans, state, &h));
-    BASE_TRY(def_value(plans, state, &c));
+    def->n_states = recurrent->n_states;
+    for (uint32_t s = 0; s < def->n_states; s++) {
+        BASE_TRY(def_value(plans, state, &op.operands[op.n_operands++]));
+    }
     if (stage->gather != CELL__NONE) {
         const struct cell__row *row = &plans->im->rows[stage->gather];
         struct cell_op gather = row->op;
         gather.operands[0] = 0;
-        BASE_TRY(def_op(plans, &gather, row->value, &x));
+        BASE_TRY(def_op(plans, &gather, row->value, &op.operands[0]));
     }
-    struct cell_op op = {.kind = CELL_OP_LSTM, .n_operands = 3, .operands = {x, h, c}};
-    op.n_weights = lstm->b.data == NULL ? 2 : 3;
-    op.weights[0] = lstm->w;
-    op.weights[1] = lstm->r;
-    op.weights[2] = lstm->b;
-    BASE_TRY(def_op(plans, &op, state, &def->state_next[0]));
-    BASE_TRY(def_value(plans, state, &def->state_next[1]));
+    BASE_TRY(def_op(plans, &op, state, &def->state_next[0])); // its results are the next states
+    for (uint32_t s = 1; s < def->n_states; s++) {
+        BASE_TRY(def_value(plans, state, &def->state_next[s]));
+    }
     def->n_outputs = 1;
     def->outputs[0] = def->state_next[0];
     return BASE_OK;
@@ -485,11 +483,21 @@ static enum base_status define_rows(struct plans *plans, const struct cell_model
     return BASE_OK;
 }
 
+/* What a stage is called in metrics; a chain after its operator. */
+static const char *stage_word(const struct plans *plans, const struct plan *plan)
+{
+    if (plan->kind != CELL_STAGE_CHAIN) {
+        return plan->kind == CELL_STAGE_ONCE ? "once" : "each";
+    }
+    enum cell_op_kind kind = plans->im->recurrents[plan->recurrent].op.kind;
+    return kind == CELL_OP_GRU ? "gru" : kind == CELL_OP_RNN ? "rnn" : "lstm";
+}
+
 static enum base_status intern_stage(struct plans *plans, struct cell_registry *registry,
                                      struct cell_model *model, uint32_t s)
 {
-    static const char *const words[] = {"once", "each", "lstm"};
     const struct plan *plan = &plans->stages[s];
+    const char *word = stage_word(plans, plan);
     struct cell_stage *stage = &model->stages[s];
     bool is_new = false;
     char name[64];
@@ -497,12 +505,12 @@ static enum base_status intern_stage(struct plans *plans, struct cell_registry *
                                             : define_rows(plans, model, s));
     uint32_t same = 0;
     for (uint32_t i = 0; i < s; i++) {
-        same += plans->stages[i].kind == plan->kind ? 1 : 0;
+        same += strcmp(stage_word(plans, &plans->stages[i]), word) == 0 ? 1 : 0;
     }
     if (same == 0) {
-        snprintf(name, sizeof(name), "%.48s/%s", plans->im->label, words[plan->kind]);
+        snprintf(name, sizeof(name), "%.48s/%s", plans->im->label, word);
     } else {
-        snprintf(name, sizeof(name), "%.48s/%s%u", plans->im->label, words[plan->kind], same + 1);
+        snprintf(name, sizeof(name), "%.48s/%s%u", plans->im->label, word, same + 1);
     }
     BASE_TRY(
         cell_registry_intern(registry, &plans->def, name, &stage->type, &is_new, plans->im->error));

@@ -111,7 +111,7 @@ static enum base_status describe(struct cell__import *im, const char *what,
             !cell__axis_has(im, &shape->axes[k], CELL__ROLE_TIME)) {
             return cell__refuse(im,
                                 "%s \"%s\": axis %u is of unknown size, and neither the batch "
-                                "nor the time of an LSTM",
+                                "nor the time of a recurrent node",
                                 what, name, k);
         }
     }

@@ -6,6 +6,7 @@
 #include "cells/model.h"
 
 #include <jansson.h>
+#include <stdbool.h>
 
 /* Dense, row-major; integers are numbers too. data ends with base_free(). */
 struct replay_tensor {
@@ -14,6 +15,9 @@ struct replay_tensor {
     size_t count;
     double *data;
 };
+
+/* false: the oracle cannot compute an op of the model yet, so it must not be run here. */
+bool replay_can(const struct cell_model *model);
 
 /* inputs as in model->inputs; outputs, as in model->outputs, are filled with fresh tensors. Fails
  * the running case when the inputs do not fit the model. */

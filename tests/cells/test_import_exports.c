@@ -145,8 +145,11 @@ static const struct {
 } refused[] = {
     {"bidirectional_hn", "LSTM (node \"", "direction \"bidirectional\""},
     {"bidirectional_tagger", "LSTM (node \"", "direction \"bidirectional\""},
+    {"gru_bidirectional_tagger", "GRU (node \"", "direction \"bidirectional\""},
+    {"gru_two_layer_state_in", "input \"h0\"", "not in one piece"},
     {"packed_unsorted", "TopK (node \"", "not supported"},
     {"pool_mean", "ReduceMean (node \"", "not supported"},
+    {"rnn_tanh_bidirectional_tagger", "RNN (node \"", "direction \"bidirectional\""},
     {"two_layer_state_in", "input \"h0\"", "not in one piece"},
 };
 
@@ -160,6 +163,35 @@ static int refusal_of(const char *folder)
         }
     }
     return -1;
+}
+
+/* What the first chain of a folder's model is, by the folder's name; LSTM where nothing fits. */
+static void expect_cell(const struct cell_model *model, const char *folder)
+{
+    static const struct {
+        const char *prefix;
+        enum cell_op_kind kind;
+        uint32_t variant;
+    } cells[] = {
+        {"gru_reset_before-", CELL_OP_GRU, CELL_GRU_RESET_BEFORE},
+        {"gru_", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
+        {"rnn_tanh_", CELL_OP_RNN, CELL_RNN_TANH},
+        {"rnn_relu_", CELL_OP_RNN, CELL_RNN_RELU},
+        {"", CELL_OP_LSTM, 0},
+    };
+    size_t i = 0;
+    uint32_t s = 0;
+    while (strncmp(folder, cells[i].prefix, strlen(cells[i].prefix)) != 0) {
+        i++;
+    }
+    while (model->stages[s].kind != CELL_STAGE_CHAIN) {
+        s++;
+        ck_assert_msg(s < model->n_stages, "%s: no chain", folder);
+    }
+    const struct cell_def *def = &model->stages[s].type->def;
+    const struct cell_op *op = &def->ops[def->n_ops - 1];
+    ck_assert_msg(op->kind == cells[i].kind && op->variant == cells[i].variant,
+                  "%s: %s, variant %u", folder, cell_op_name(op->kind), op->variant);
 }
 
 static void compute_golden(const struct cell_model *model, const char *folder)
@@ -187,7 +219,10 @@ static void try_export(struct cell_registry *registry, const char *folder)
     enum base_status status = cell_model_load(registry, path, "test", &model, &error);
     if (refusal < 0) {
         ck_assert_msg(status == BASE_OK, "%s: %s", folder, error.message);
-        compute_golden(model, folder);
+        expect_cell(model, folder);
+        if (replay_can(model)) {
+            compute_golden(model, folder);
+        }
         cell_model_free(registry, model);
         return;
     }
@@ -214,7 +249,7 @@ START_TEST(test_every_export_computes_what_pytorch_did_or_is_refused_by_name)
         tried++;
     }
     closedir(dir);
-    ck_assert_int_ge(tried, 160);
+    ck_assert_int_ge(tried, 210);
     cell_registry_free(registry);
 }
 END_TEST

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/data/onnx: tiny random LSTM models just as PyTorch's exporters emit them.
+"""Writes tests/data/onnx: tiny random recurrent models just as PyTorch's exporters emit them.
 
 The importer's tests run over these folders. Each holds model.onnx and golden.json (the
 inputs of two or three cases of different batch and time, and PyTorch's outputs). Models
@@ -27,14 +27,18 @@ import zlib
 import numpy
 import onnx
 import torch
+from torch.nn.modules.rnn import RNNBase
 
-from lstm_modules import HIDDEN, INPUT, INPUTS, MODULES, WORDS
+import lstm_modules
+import recurrent_modules
+from lstm_modules import HIDDEN, INPUT, INPUTS, WORDS
 from onnx_nodes import all_nodes
 
 WEIGHT_MAX = 0.5
 CASES = [(1, 1), (2, 4), (3, 7)]  # (batch, time)
 SAMPLE = (2, 4)  # what the exporter sees; every export must work for the others too
 TOLERANCE = 1e-5  # against onnxruntime
+MODULES = {**lstm_modules.MODULES, **recurrent_modules.MODULES}
 EXPORTERS = {"ts": "TorchScript", "dynamo": "dynamo"}
 
 # Exported with every opset and with constant folding off as well.
@@ -52,6 +56,9 @@ CORE = [
     "cat_hc",
     "packed_hn",
     "packed_zero_state",
+    "gru_state_in",
+    "gru_packed_zero_state",
+    "rnn_relu_two_layer",
 ]
 
 
@@ -69,7 +76,7 @@ def make_module(name):
 
 
 def make_input(module, name, batch, time, generator):
-    layers = getattr(module.lstm, "num_layers", 1)
+    layers = next(part.num_layers for part in module.modules() if isinstance(part, RNNBase))
     shapes = {
         "x": (batch, time, INPUT),
         "x_time_major": (time, batch, INPUT),
@@ -212,6 +219,14 @@ def difference(path, cases):
     return worst, onnxruntime.__version__
 
 
+def make_golden(about, checked, cases):
+    """The text of golden.json; checked is what difference() says."""
+    worst, runtime = checked
+    about = {**about, "onnxruntime": runtime, "onnxruntime_difference": float(f"{worst:.2g}")}
+    lines = ",\n".join(json.dumps(case, separators=(",", ":")) for case in cases)
+    return json.dumps(about)[:-1] + f', "cases": [\n{lines}\n]}}\n'
+
+
 def first_line(error):
     """The first line of what went wrong first: dynamo wraps errors several times."""
     while error.__cause__ is not None:
@@ -240,19 +255,15 @@ def generate_one(out, name, tool, opset, fold):
         path.unlink(missing_ok=True)
         return first_line(error)
     opset = onnx.load(str(path)).opset_import[0].version
-    golden = {
+    about = {
         "module": name,
         "what": MODULES[name].__doc__.strip(),
         "torch": torch.__version__.split("+")[0],
         "exporter": EXPORTERS[tool],
         "opset": opset,
         "constant_folding": fold,
-        "onnxruntime": runtime,
-        "onnxruntime_difference": float(f"{worst:.2g}"),
     }
-    lines = ",\n".join(json.dumps(case, separators=(",", ":")) for case in cases)
-    text = json.dumps(golden)[:-1] + f', "cases": [\n{lines}\n]}}\n'
-    (folder / "golden.json").write_text(text)
+    (folder / "golden.json").write_text(make_golden(about, (worst, runtime), cases))
     target = out / variant_name(name, tool, opset, fold)
     target.mkdir(exist_ok=True)
     for file in ("model.onnx", "golden.json"):
@@ -295,7 +306,7 @@ def generate(out, only):
     left_out_path = out / "left_out.json"
     left_out = json.loads(left_out_path.read_text()) if left_out_path.exists() else {}
     for name, tool, opset, fold in plan():
-        if only and name != only:
+        if only and name not in only:
             continue
         label = variant_name(name, tool, opset, fold)
         reason = generate_one(out, name, tool, opset, fold)
@@ -312,7 +323,7 @@ def main():
     root = pathlib.Path(__file__).resolve().parents[2]
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=pathlib.Path, default=root / "tests/data/onnx")
-    parser.add_argument("--only", help="generate this module alone")
+    parser.add_argument("--only", nargs="*", help="generate these modules alone")
     options = parser.parse_args()
     generate(options.out, options.only)
 

@@ -12,25 +12,30 @@ from onnx_nodes import all_nodes
 
 README_HEAD = """# PyTorch exports
 
-Tiny LSTM models with random weights, as PyTorch's exporters write them, for the importer's tests. Made by
-`tools/train/exports.py`; this file by `tools/train/exports_readme.py`. Do not edit either by hand.
+Tiny LSTM, GRU and RNN models with random weights, as PyTorch's exporters write them, for the importer's tests.
+Made by `tools/train/exports.py`, and what no exporter writes by `tools/train/handmade.py`; this file by
+`tools/train/exports_readme.py`. Do not edit any by hand.
 
 A folder is named `MODULE-EXPORTERtorch-opOPSET[-nofold]`: `ts` is the TorchScript exporter, `dynamo` the
 newer one (the default of `torch.onnx.export` since 2.9), `nofold` means
-`do_constant_folding=False` (`ts`) or `optimize=False` (`dynamo`). Models of
-one module have the same weights whatever exported them. Sizes: input 6, hidden 8, 3 classes, 20 words.
+`do_constant_folding=False` (`ts`) or `optimize=False` (`dynamo`), `helper` is no exporter but
+`onnx.helper`: written node by node. Models of one module have the same weights whatever exported
+them. GRU and RNN modules are named after their cell (`gru_`, `rnn_tanh_`, `rnn_relu_`), and were tried with
+PyTorch 1.13 alone. Sizes: input 6, hidden 8, 3 classes, 20 words.
 
 `golden.json`: `cases`, each with `inputs` and `outputs` as a list of {`name`, `dtype`, `shape`, `data`}, data
 flat and row-major, float32 values in the fewest digits that give the same float32 back. Cases differ in batch
 and time: (1, 1), (2, 4), (3, 7); the exporter saw (2, 4). `packed_hn` alone has batch 1 throughout, since the
 exporter writes its zero state's batch into the file. Every model was run in onnxruntime on all cases and
-agrees within 1e-5 (`onnxruntime_difference`). Stack traces, which name folders of the machine that exported,
+agrees within 1e-5 (`onnxruntime_difference`); outputs are PyTorch's, of `helper` those of the equations
+written out. Stack traces, which name folders of the machine that exported,
 were removed from the node metadata of the dynamo files; nothing else was changed.
 
 What an importer meets here, beyond the operator list below:
 - Constants are `Constant` nodes (`ts`) or initializers (`dynamo`, both with `nofold`); all weights are initializers
   in `raw_data`. With `nofold` W, R and B are computed from them by Slice, Concat and Unsqueeze.
-- LSTM: activations, clip and peepholes are never written; B and sequence_lens may be empty names; zero states
+- LSTM: activations, clip and peepholes are never written by an exporter; GRU: `linear_before_reset` is always 1;
+  RNN: `activations` is always there, once for each direction. Of all three B and sequence_lens may be empty names; zero states
   are ConstantOfShape, Expand or Slice chains over `Shape(x)`, or an initializer (`unbatched`). An unused Y is an
   empty name, unused Y_h and Y_c are dropped. `layout` is absent or 0, so batch_first shows as Transpose around the operator.
 - The last step is `Gather` on the time axis with index -1, or Slice, or Y_h.

@@ -1,4 +1,4 @@
-"""The modules that exports.py exports: each is one way people write the same thing.
+"""The LSTM modules that exports.py exports: each is one way people write the same thing.
 
 Of each class `inputs` names what it takes (see INPUTS; the exported name is the part before
 the first underscore), and `outputs` what it gives, with the axes that vary as {axis: name}.
@@ -33,9 +33,12 @@ STATE = {1: "batch"}
 MODULES = {}
 
 
+def module_name(cls):
+    return "".join("_" + c.lower() if c.isupper() else c for c in cls.__name__).lstrip("_")
+
+
 def variant(cls):
-    name = "".join("_" + c.lower() if c.isupper() else c for c in cls.__name__).lstrip("_")
-    MODULES[name] = cls
+    MODULES[module_name(cls)] = cls
     return cls
 
 

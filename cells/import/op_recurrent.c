@@ -1,6 +1,8 @@
-/* LSTM: the node that tells batch from time. Shapes are ONNX's: X [time, batch, input], initial_h
- * and initial_c [1, batch, hidden], Y [time, 1, batch, hidden], Y_h and Y_c [1, batch, hidden];
- * with layout 1 the batch stands first everywhere. What a cell cannot do is refused by name. */
+/* LSTM, GRU and RNN: the nodes that tell batch from time. Shapes are ONNX's: X [time, batch,
+ * input], initial_h and (LSTM) initial_c [1, batch, hidden], Y [time, 1, batch, hidden], Y_h and
+ * (LSTM) Y_c [1, batch, hidden]; with layout 1 the batch stands first everywhere. Gates and
+ * equations are those of cells/def.h, so weights are taken as they lie. What a cell cannot do is
+ * refused by name. */
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
 
@@ -10,6 +12,31 @@
 
 enum { IN_X, IN_W, IN_R, IN_B, IN_LENGTHS, IN_H, IN_C, IN_P };
 enum { OUT_Y, OUT_H, OUT_C };
+
+/* How the three differ. Attributes, and the number of inputs and outputs, are in operators.c. */
+struct unit {
+    const char *name;
+    enum cell_op_kind kind;
+    uint32_t gates, n_states;
+    const char *activations[3]; /* in lower case */
+    const char *accepted;       /* the same, for errors */
+};
+
+static const struct unit *unit_of(const struct cell__node *node)
+{
+    static const struct unit units[] = {
+        {"LSTM", CELL_OP_LSTM, 4, 2, {"sigmoid", "tanh", "tanh"}, "Sigmoid, Tanh, Tanh"},
+        {"GRU", CELL_OP_GRU, 3, 1, {"sigmoid", "tanh"}, "Sigmoid, Tanh"},
+        {"RNN", CELL_OP_RNN, 1, 1, {"tanh"}, "Tanh or Relu"},
+    };
+    for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+        if (strcmp(units[i].name, node->op->name) == 0) {
+            return &units[i];
+        }
+    }
+    base_assert(false);
+    return &units[0];
+}
 
 /* ---- Attributes --------------------------------------------------------------------------- */
 
@@ -40,34 +67,49 @@ static enum base_status check_direction(struct cell__import *im, const struct ce
                         cell__quote(quoted, text));
 }
 
-/* Sigmoid, Tanh, Tanh, or the first of them; any case. */
-static enum base_status check_activations(struct cell__import *im, const struct cell__node *node)
+/* The unit's own, or the first of them; any case. An RNN may also have Relu: then it is the variant
+ * of that name. */
+static enum base_status read_activations(struct cell__import *im, const struct cell__node *node,
+                                         const struct unit *unit, uint32_t *variant)
 {
-    static const char *const usual[] = {"sigmoid", "tanh", "tanh"};
     const Onnx__AttributeProto *a = cell__attr(node, "activations");
+    if (a != NULL && a->n_strings == 0 &&
+        a->type != ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRINGS) {
+        return cell__invalid(im, "attribute activations is no list of names");
+    }
     for (size_t i = 0; a != NULL && i < a->n_strings; i++) {
-        if (i >= 3 || !is_text(a->strings[i], usual[i])) {
-            return cell__refuse(im, "activations other than Sigmoid, Tanh, Tanh");
+        if (unit->kind == CELL_OP_RNN && i == 0 && is_text(a->strings[i], "relu")) {
+            *variant = CELL_RNN_RELU;
+        } else if (i >= 3 || unit->activations[i] == NULL ||
+                   !is_text(a->strings[i], unit->activations[i])) {
+            return cell__refuse(im, "activations other than %s", unit->accepted);
         }
     }
-    // Neither Sigmoid nor Tanh has parameters: these may be there, but mean nothing.
+    // None of these has parameters: activation_alpha and _beta may be there, but mean nothing.
     return BASE_OK;
 }
 
-static enum base_status check_attributes(struct cell__import *im, const struct cell__node *node)
+/* An attribute that another unit has reads as its default here: operators.c lets none through. */
+static enum base_status read_attributes(struct cell__import *im, const struct cell__node *node,
+                                        const struct unit *unit, uint32_t *variant)
 {
     int64_t input_forget = 0;
+    int64_t linear_before_reset = 0;
     BASE_TRY(check_direction(im, node));
-    BASE_TRY(check_activations(im, node));
+    BASE_TRY(read_activations(im, node, unit, variant));
     BASE_TRY(cell__attr_int(im, node, "input_forget", 0, &input_forget));
+    BASE_TRY(cell__attr_int(im, node, "linear_before_reset", 0, &linear_before_reset));
     if (input_forget != 0) {
         return cell__refuse(im, "input_forget");
     }
     if (cell__attr(node, "clip") != NULL) {
         return cell__refuse(im, "clip");
     }
-    if (cell__has_input(node, IN_P)) {
-        return cell__refuse(im, "peephole weights (input P)");
+    if (linear_before_reset != 0 && linear_before_reset != 1) {
+        return cell__invalid(im, "linear_before_reset %lld", (long long)linear_before_reset);
+    }
+    if (linear_before_reset == 1) {
+        *variant = CELL_GRU_RESET_AFTER;
     }
     return BASE_OK;
 }
@@ -106,9 +148,35 @@ static enum base_status read_weight(struct cell__import *im, const struct cell__
     return BASE_OK;
 }
 
-static enum base_status read_weights(struct cell__import *im, const struct cell__node *node,
-                                     struct cell__lstm *lstm)
+/* B and P; a definition has no P without B, so that is made of zeros then. */
+static enum base_status read_bias(struct cell__import *im, const struct cell__node *node,
+                                  int64_t gates, int64_t hidden, struct cell_op *op)
 {
+    struct weight_input b = {IN_B, "B", 0, 2 * gates * hidden};
+    struct weight_input p = {IN_P, "P", 0, 3 * hidden};
+    if (cell__has_input(node, b.i)) {
+        BASE_TRY(read_weight(im, node, b, &op->weights[2]));
+        op->n_weights = 3;
+    }
+    if (!cell__has_input(node, p.i)) {
+        return BASE_OK;
+    }
+    if (op->n_weights < 3) {
+        const float *zeros = base_arena_array(im->arena, (size_t)b.cols, sizeof(*zeros));
+        if (zeros == NULL) {
+            return cell__no_memory(im);
+        }
+        op->weights[2] = (struct cell_weight){CELL_F32, 1, (uint32_t)b.cols, zeros};
+    }
+    BASE_TRY(read_weight(im, node, p, &op->weights[3]));
+    op->n_weights = 4;
+    return BASE_OK;
+}
+
+static enum base_status read_weights(struct cell__import *im, const struct cell__node *node,
+                                     const struct unit *unit, struct cell__recurrent *recurrent)
+{
+    const int64_t gates = unit->gates;
     const struct cell__value *x = cell__input(im, node, IN_X);
     const struct cell__value *r = cell__has_input(node, IN_R) ? cell__input(im, node, IN_R) : NULL;
     int64_t hidden =
@@ -118,21 +186,19 @@ static enum base_status read_weights(struct cell__import *im, const struct cell_
     if (r != NULL && r->kind != CELL__CONST) {
         return cell__refuse(im, "the weights R depend on the request; they must be constants");
     }
-    if (width < 1 || width > CELL_WIDTH_MAX || hidden < 1 || hidden > CELL_WIDTH_MAX / 8) {
+    if (width < 1 || width > CELL_WIDTH_MAX || hidden < 1 ||
+        hidden > CELL_WIDTH_MAX / (2 * gates)) {
         return cell__refuse(im, "input size %lld, hidden size %lld", (long long)width,
                             (long long)hidden);
     }
-    lstm->width = (uint32_t)width;
-    lstm->hidden = (uint32_t)hidden;
-    struct weight_input w = {IN_W, "W", 4 * hidden, width};
-    struct weight_input r_input = {IN_R, "R", 4 * hidden, hidden};
-    struct weight_input b = {IN_B, "B", 0, 8 * hidden};
-    BASE_TRY(read_weight(im, node, w, &lstm->w));
-    BASE_TRY(read_weight(im, node, r_input, &lstm->r));
-    if (cell__has_input(node, IN_B)) {
-        BASE_TRY(read_weight(im, node, b, &lstm->b));
-    }
-    return BASE_OK;
+    recurrent->width = (uint32_t)width;
+    recurrent->hidden = (uint32_t)hidden;
+    struct weight_input w = {IN_W, "W", gates * hidden, width};
+    struct weight_input r_input = {IN_R, "R", gates * hidden, hidden};
+    BASE_TRY(read_weight(im, node, w, &recurrent->op.weights[0]));
+    BASE_TRY(read_weight(im, node, r_input, &recurrent->op.weights[1]));
+    recurrent->op.n_weights = 2;
+    return read_bias(im, node, gates, hidden, &recurrent->op);
 }
 
 /* ---- Shapes ------------------------------------------------------------------------------- */
@@ -159,7 +225,8 @@ static enum base_status read_places(struct cell__import *im, const struct cell__
 /* initial_h or initial_c: its batch axis is X's. */
 static enum base_status check_state(struct cell__import *im, const struct cell__node *node,
                                     uint32_t i, const struct places *places,
-                                    const struct cell__lstm *lstm, const struct cell__axis *batch)
+                                    const struct cell__recurrent *recurrent,
+                                    const struct cell__axis *batch)
 {
     struct cell__value *value = cell__input(im, node, i);
     const char *name = i == IN_H ? "initial_h" : "initial_c";
@@ -167,13 +234,16 @@ static enum base_status check_state(struct cell__import *im, const struct cell__
     BASE_TRY(cell__shape_of(im, value, &shape));
     if (value->dtype != CELL__F32 || shape.rank != 3 ||
         cell__axis_size(im, &shape.axes[places->state_direction]) != 1 ||
-        cell__axis_size(im, &shape.axes[2]) != lstm->hidden) {
+        cell__axis_size(im, &shape.axes[2]) != recurrent->hidden) {
         return cell__invalid(im,
                              "%s is no float tensor of one direction, batch and %u hidden "
                              "units",
-                             name, lstm->hidden);
+                             name, recurrent->hidden);
     }
     const struct cell__axis *own = &shape.axes[places->state_batch];
+    if (value->kind == CELL__CONST && value->tensor.count == 0) {
+        return cell__invalid(im, "%s has no rows", name);
+    }
     if (value->kind == CELL__CONST) {
         // One constant row serves every row of the batch; see lower_state() for more.
         return BASE_OK;
@@ -182,11 +252,12 @@ static enum base_status check_state(struct cell__import *im, const struct cell__
 }
 
 static enum base_status set_outputs(struct cell__import *im, const struct cell__node *node,
-                                    const struct places *places, const struct cell__lstm *lstm,
+                                    const struct places *places,
+                                    const struct cell__recurrent *recurrent,
                                     const struct cell__shape *x)
 {
     struct cell__axis hidden;
-    BASE_TRY(cell__axis_new(im, lstm->hidden, &hidden));
+    BASE_TRY(cell__axis_new(im, recurrent->hidden, &hidden));
     struct cell__shape y = {.rank = 4};
     struct cell__shape state = {.rank = 3};
     y.axes[places->y_time] = x->axes[places->x_time];
@@ -213,13 +284,17 @@ static enum base_status check_lengths(struct cell__import *im, const struct cell
     return cell__axis_unite(im, &value->shape.axes[0], batch, "sequence_lens");
 }
 
-enum base_status cell__infer_lstm(struct cell__import *im, struct cell__node *node)
+enum base_status cell__infer_recurrent(struct cell__import *im, struct cell__node *node)
 {
     const struct cell__value *x = cell__input(im, node, IN_X);
-    struct cell__lstm lstm = {
-        .node = im->current, .lengths_value = CELL__NONE, .init_values = {CELL__NONE, CELL__NONE}};
+    const struct unit *unit = unit_of(node);
+    struct cell__recurrent recurrent = {.node = im->current,
+                                        .lengths_value = CELL__NONE,
+                                        .n_states = unit->n_states,
+                                        .init_values = {CELL__NONE, CELL__NONE},
+                                        .op = {.kind = unit->kind}};
     struct places places;
-    BASE_TRY(check_attributes(im, node));
+    BASE_TRY(read_attributes(im, node, unit, &recurrent.op.variant));
     BASE_TRY(read_places(im, node, &places));
     if (x->kind != CELL__ROWS) {
         return cell__refuse(im, "X does not depend on the request");
@@ -228,28 +303,28 @@ enum base_status cell__infer_lstm(struct cell__import *im, struct cell__node *no
         return cell__invalid(im, "X is of type %s and rank %u; needed: float of rank 3",
                              cell__dtype_name(x->dtype), x->shape.rank);
     }
-    BASE_TRY(read_weights(im, node, &lstm));
+    BASE_TRY(read_weights(im, node, unit, &recurrent));
     const struct cell__axis *batch = &x->shape.axes[places.x_batch];
-    for (uint32_t s = 0; s < 2; s++) {
+    for (uint32_t s = 0; s < unit->n_states; s++) {
         if (cell__has_input(node, IN_H + s)) {
-            BASE_TRY(check_state(im, node, IN_H + s, &places, &lstm, batch));
-            lstm.init_values[s] = node->inputs[IN_H + s];
+            BASE_TRY(check_state(im, node, IN_H + s, &places, &recurrent, batch));
+            recurrent.init_values[s] = node->inputs[IN_H + s];
         }
     }
     if (cell__has_input(node, IN_LENGTHS)) {
         BASE_TRY(check_lengths(im, node, batch));
-        lstm.lengths_value = node->inputs[IN_LENGTHS];
+        recurrent.lengths_value = node->inputs[IN_LENGTHS];
     }
-    lstm.x_value = node->inputs[IN_X];
-    lstm.time = x->shape.axes[places.x_time];
-    lstm.batch = *batch;
-    BASE_TRY(set_outputs(im, node, &places, &lstm, &x->shape));
-    void *array = im->lstms;
-    BASE_TRY(cell__grow(im, &array, &im->lstms_room, im->n_lstms, sizeof(*im->lstms),
-                        (struct cell__limit){CELL_STAGES_MAX, "LSTM nodes"}));
-    im->lstms = array;
-    node->lstm = im->n_lstms;
-    im->lstms[im->n_lstms++] = lstm;
+    recurrent.x_value = node->inputs[IN_X];
+    recurrent.time = x->shape.axes[places.x_time];
+    recurrent.batch = *batch;
+    BASE_TRY(set_outputs(im, node, &places, &recurrent, &x->shape));
+    void *array = im->recurrents;
+    BASE_TRY(cell__grow(im, &array, &im->recurrents_room, im->n_recurrents, sizeof(*im->recurrents),
+                        (struct cell__limit){CELL_STAGES_MAX, "recurrent nodes"}));
+    im->recurrents = array;
+    node->recurrent = im->n_recurrents;
+    im->recurrents[im->n_recurrents++] = recurrent;
     return BASE_OK;
 }
 
@@ -268,17 +343,18 @@ static bool is_one_row(const struct cell__tensor *tensor, size_t width)
 }
 
 /* The row of an initial state; NONE for zeros. */
-static enum base_status lower_state(struct cell__import *im, struct cell__lstm *lstm, uint32_t s)
+static enum base_status lower_state(struct cell__import *im, struct cell__recurrent *recurrent,
+                                    uint32_t s)
 {
-    lstm->init_rows[s] = CELL__NONE;
-    if (lstm->init_values[s] == CELL__NONE) {
+    recurrent->init_rows[s] = CELL__NONE;
+    if (recurrent->init_values[s] == CELL__NONE) {
         return BASE_OK;
     }
-    const struct cell__value *value = &im->values[lstm->init_values[s]];
+    const struct cell__value *value = &im->values[recurrent->init_values[s]];
     uint32_t row = value->row;
     if (value->kind == CELL__CONST) {
-        struct cell_value state = {CELL_F32, lstm->hidden};
-        if (!is_one_row(&value->tensor, lstm->hidden)) {
+        struct cell_value state = {CELL_F32, recurrent->hidden};
+        if (!is_one_row(&value->tensor, recurrent->hidden)) {
             return cell__refuse(im, "a constant initial state that differs along the batch");
         }
         BASE_TRY(cell__row_const(im, state, value->tensor.data, &row));
@@ -286,18 +362,19 @@ static enum base_status lower_state(struct cell__import *im, struct cell__lstm *
     if (cell__row_is_zero(im, row)) {
         return BASE_OK;
     }
-    if (im->rows[row].is_timed || im->rows[row].value.width != lstm->hidden) {
+    if (im->rows[row].is_timed || im->rows[row].value.width != recurrent->hidden) {
         return cell__refuse(im, "an initial state that differs along the time axis");
     }
-    return cell__row_as_source(im, row, &lstm->init_rows[s]);
+    return cell__row_as_source(im, row, &recurrent->init_rows[s]);
 }
 
 /* sequence_lens: an input of the model, perhaps cast. */
-static enum base_status lower_lengths(struct cell__import *im, const struct cell__lstm *lstm)
+static enum base_status lower_lengths(struct cell__import *im,
+                                      const struct cell__recurrent *recurrent)
 {
     int32_t input = -1;
-    if (lstm->lengths_value != CELL__NONE) {
-        uint32_t row = im->values[lstm->lengths_value].row;
+    if (recurrent->lengths_value != CELL__NONE) {
+        uint32_t row = im->values[recurrent->lengths_value].row;
         while (im->rows[row].kind == CELL__ROW_OP && im->rows[row].op.kind == CELL_OP_CAST) {
             row = im->rows[row].op.operands[0];
         }
@@ -308,33 +385,34 @@ static enum base_status lower_lengths(struct cell__import *im, const struct cell
         input = (int32_t)im->rows[row].index;
     }
     if (im->has_lengths && im->lengths_input != input) {
-        return cell__refuse(im, "another sequence_lens than the LSTM before it");
+        return cell__refuse(im, "another sequence_lens than the recurrent node before it");
     }
     im->has_lengths = true;
     im->lengths_input = input;
     return BASE_OK;
 }
 
-enum base_status cell__lower_lstm(struct cell__import *im, struct cell__node *node)
+enum base_status cell__lower_recurrent(struct cell__import *im, struct cell__node *node)
 {
-    struct cell__lstm *lstm = &im->lstms[node->lstm];
+    struct cell__recurrent *recurrent = &im->recurrents[node->recurrent];
     uint32_t row = CELL__NONE;
-    BASE_TRY(lower_lengths(im, lstm));
-    lstm->x_row = im->values[lstm->x_value].row;
-    BASE_TRY(lower_state(im, lstm, 0));
-    BASE_TRY(lower_state(im, lstm, 1));
-    bool is_timed = im->rows[lstm->x_row].is_timed;
-    if (!is_timed && cell__axis_has(im, &lstm->time, CELL__ROLE_TIME)) {
+    BASE_TRY(lower_lengths(im, recurrent));
+    recurrent->x_row = im->values[recurrent->x_value].row;
+    for (uint32_t s = 0; s < recurrent->n_states; s++) {
+        BASE_TRY(lower_state(im, recurrent, s));
+    }
+    bool is_timed = im->rows[recurrent->x_row].is_timed;
+    if (!is_timed && cell__axis_has(im, &recurrent->time, CELL__ROLE_TIME)) {
         return cell__refuse(im, "X is the same at every step, so a request cannot tell how many");
     }
     if (cell__has_output(node, OUT_Y)) {
         enum cell__row_kind kind = is_timed ? CELL__ROW_STEP : CELL__ROW_STATE;
-        BASE_TRY(cell__row_lstm(im, kind, node->lstm, 0, &row));
+        BASE_TRY(cell__row_recurrent(im, kind, node->recurrent, 0, &row));
         cell__set_row(im, node, OUT_Y, row);
     }
-    for (uint32_t s = 0; s < 2; s++) {
+    for (uint32_t s = 0; s < recurrent->n_states; s++) {
         if (cell__has_output(node, OUT_H + s)) {
-            BASE_TRY(cell__row_lstm(im, CELL__ROW_STATE, node->lstm, s, &row));
+            BASE_TRY(cell__row_recurrent(im, CELL__ROW_STATE, node->recurrent, s, &row));
             cell__set_row(im, node, OUT_H + s, row);
         }
     }
