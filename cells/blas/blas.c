@@ -218,7 +218,7 @@ static void begin_gru(const struct cell_gated *gated, uint32_t panel_first, uint
     for (uint32_t p = 0; p < panels; p++) {
         size_t at = (size_t)p * gated->columns;
         size_t unit = (size_t)(panel_first + p) * UNITS;
-        memcpy(sums + at, over_x + at, 2 * UNITS * sizeof(float));
+        memcpy(sums + at, over_x + at, (size_t)2 * UNITS * sizeof(float));
         memcpy(sums + at + (size_t)2 * UNITS, gated->late_bias + unit, UNITS * sizeof(float));
     }
 }

@@ -190,24 +190,6 @@ static void copy_outputs(const struct replay *replay, struct replay_tensor *outp
     }
 }
 
-/* Set once oracle.c has GRU, RNN and an LSTM's P. */
-static const bool oracle_has_gru_rnn_and_p = false;
-
-bool replay_can(const struct cell_model *model)
-{
-    bool can = true;
-    for (uint32_t s = 0; s < model->n_stages; s++) {
-        const struct cell_def *def = &model->stages[s].type->def;
-        for (uint32_t o = 0; o < def->n_ops; o++) {
-            enum cell_op_kind kind = def->ops[o].kind;
-            bool is_new = kind == CELL_OP_GRU || kind == CELL_OP_RNN ||
-                          (kind == CELL_OP_LSTM && def->ops[o].n_weights > 3);
-            can = can && (oracle_has_gru_rnn_and_p || !is_new);
-        }
-    }
-    return can;
-}
-
 void replay_run(const struct cell_model *model, const struct replay_tensor *inputs,
                 struct replay_tensor *outputs)
 {

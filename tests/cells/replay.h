@@ -16,9 +16,6 @@ struct replay_tensor {
     double *data;
 };
 
-/* false: the oracle cannot compute an op of the model yet, so it must not be run here. */
-bool replay_can(const struct cell_model *model);
-
 /* inputs as in model->inputs; outputs, as in model->outputs, are filled with fresh tensors. Fails
  * the running case when the inputs do not fit the model. */
 void replay_run(const struct cell_model *model, const struct replay_tensor *inputs,

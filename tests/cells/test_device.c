@@ -65,7 +65,7 @@ static void run_split(struct rig *rig, struct base_random *random)
     }
     while (left > 0) {
         struct cell_batch_row rows[CHAINS_MAX];
-        uint32_t members[CHAINS_MAX];
+        uint32_t members[CHAINS_MAX] = {0};
         struct cell_batch batch = {.steps = 1 + base_random_below(random, steps_max), .rows = rows};
         for (uint32_t i = 0; i < n_chains; i++) {
             if (chains[i].done < chains[i].wiring.steps &&
