@@ -179,13 +179,17 @@ LOADGEN_MAIN = loadgen/main.c
 
 # Without bench/main.c, which is BENCH_MAIN.
 BENCH_SRCS = \
+  bench/cell.c \
   bench/closed_loop.c \
   bench/engine.c \
   bench/host.c \
   bench/ideal.c \
   bench/kernels.c \
+  bench/limits.c \
   bench/lstm_model.c \
   bench/peak.c \
+  bench/sequence.c \
+  bench/serve.c \
 
 BENCH_MAIN = bench/main.c
 
@@ -323,6 +327,7 @@ LOADGEN_SUITES = \
 
 BENCH_SUITES = \
   tests/bench/test_bench_engine.c \
+  tests/bench/test_bench_serve.c \
 
 TEST_SUITES = $(BASE_SUITES) $(CONFIG_SUITES) $(CELLS_SUITES) $(SCHEDULER_SUITES) $(WORKER_SUITES) \
   $(SERVER_SUITES) $(LOADGEN_SUITES) $(BENCH_SUITES)
