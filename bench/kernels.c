@@ -30,6 +30,9 @@
 #define LIMIT_NS   (50 * BASE_NS_PER_MS)  /* for each limit of the roofline */
 #define SEED       1u
 
+/* The default of cellbatchd's --spin-us. */
+#define SERVER_SPIN_NS (20 * BASE_NS_PER_US)
+
 struct settings {
     const char *shapes;
     const char *cells;
@@ -40,6 +43,7 @@ struct settings {
     uint64_t ms;
     bool products_only;
     bool is_serving;
+    bool pin;
     bool is_json;
 };
 
@@ -339,12 +343,11 @@ static enum base_status measure_all(struct bench_run *run, struct base_error *er
     return BASE_OK;
 }
 
-/* Member 0 has a CPU of its own, as in the server: the other members are pinned. */
 static void serve(const struct bench_run *run)
 {
     struct bench_serve_options options = {
         .backend = run->backend, .isa = run->settings.isa, .team = run->team};
-    if (run->settings.threads > 1) {
+    if (run->settings.pin) {
         (void)base_cpus_pin_self(0);
     }
     bench_serve(stdin, stdout, &options);
@@ -364,6 +367,7 @@ static const char help[] =
     "                     instead of the kernels alone\n"
     "  --products-only    leave out activations and state update (kernels alone)\n"
     "  --serve            run what standard input asks for (bench/serve.h); default backend cpu\n"
+    "  --pin              a CPU for each thread (when serving; else always)\n"
     "  --ms N             time for each shape (default 1000)\n"
     "  --json             one JSON object a line";
 
@@ -378,6 +382,7 @@ static bool parse_arguments(int argc, char **argv, struct settings *out, int *st
                                             {"backend", required_argument, NULL, 'b'},
                                             {"products-only", no_argument, NULL, 'p'},
                                             {"serve", no_argument, NULL, 'v'},
+                                            {"pin", no_argument, NULL, 'n'},
                                             {"ms", required_argument, NULL, 'm'},
                                             {"json", no_argument, NULL, 'j'},
                                             {"help", no_argument, NULL, 'h'},
@@ -400,6 +405,7 @@ static bool parse_arguments(int argc, char **argv, struct settings *out, int *st
         out->ms = o == 'm' ? strtoull(optarg, NULL, 10) : out->ms;
         out->products_only |= o == 'p';
         out->is_serving |= o == 'v';
+        out->pin |= o == 'n';
         out->is_json |= o == 'j';
         if (o == 'h' || o == '?' || out->threads == 0 || out->threads > 1024) {
             (void)fprintf(o == 'h' ? stdout : stderr, "%s\n", help);
@@ -458,9 +464,12 @@ int bench_kernels(int argc, char **argv)
     if (!parse_arguments(argc, argv, &run.settings, &exit_status)) {
         return exit_status;
     }
+    // Served sequences are compared with what others do by default, so they run as in the server.
+    bool is_serving = run.settings.is_serving;
     struct wrk_team_options team = {.members = run.settings.threads,
-                                    .spin_ns = BASE_NS_PER_MS,
-                                    .pin = run.settings.threads > 1,
+                                    .spin_ns = is_serving ? SERVER_SPIN_NS : BASE_NS_PER_MS,
+                                    .pin = run.settings.threads > 1 &&
+                                           (!is_serving || run.settings.pin),
                                     .name = "bench"};
     enum base_status status = choose(&run, &error);
     if (status == BASE_OK && wrk_team_create(&team, &run.team) != BASE_OK) {
