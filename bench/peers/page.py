@@ -108,8 +108,14 @@ def times(row, name):
     return f"{number(row[f'{name}_ms'])} ({number(min(turns))} .. {number(max(turns))})"
 
 
+# More than this of the machine in other hands, and the page says that it is not to be relied on.
+QUIET_CPUS = 0.05
+
+
 def notes(summary):
     lines = []
+    if summary["other_cpus"] + summary["stolen_cpus"] > QUIET_CPUS:
+        lines.append("- **not measured on an idle machine: to be measured again**")
     for name, title in TITLES.items():
         mean = summary.get(f"{name}_geomean")
         if mean is not None:
