@@ -181,13 +181,17 @@ LOADGEN_MAIN = loadgen/main.c
 
 # Without bench/main.c, which is BENCH_MAIN.
 BENCH_SRCS = \
+  bench/cell.c \
   bench/closed_loop.c \
   bench/engine.c \
   bench/host.c \
   bench/ideal.c \
   bench/kernels.c \
+  bench/limits.c \
   bench/lstm_model.c \
   bench/peak.c \
+  bench/sequence.c \
+  bench/serve.c \
 
 BENCH_MAIN = bench/main.c
 
@@ -328,6 +332,7 @@ LOADGEN_SUITES = \
 
 BENCH_SUITES = \
   tests/bench/test_bench_engine.c \
+  tests/bench/test_bench_serve.c \
 
 TEST_SUITES = $(BASE_SUITES) $(CONFIG_SUITES) $(CELLS_SUITES) $(SCHEDULER_SUITES) $(WORKER_SUITES) \
   $(SERVER_SUITES) $(LOADGEN_SUITES) $(BENCH_SUITES)
@@ -639,6 +644,19 @@ build/perf_analyzer/stamp: tests/clients/perf_analyzer.txt build/venv/stamp
 	  --target build/perf_analyzer --requirement $<
 	@touch $@
 
+deps-peers: ## what bench-kernels needs: build/peers, Debian's PyTorch
+	$(Q)sh scripts/deps.sh peers
+	+$(Q)$(MAKE) --no-print-directory build/peers/stamp
+
+build/peers/stamp: bench/peers/requirements.txt
+	$(Q)python3 -m venv build/peers
+	$(Q)build/peers/bin/pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@
+
+bench-kernels: programs deps-peers ## cells beside ONNX Runtime and PyTorch: docs/benchmarks/kernels.md
+	$(Q)build/peers/bin/python bench/peers/compare.py --bench $(OUT)/cellbatch-bench \
+	  --out docs/benchmarks/kernels.md $(BENCH_KERNELS)
+
 # ---- Checks without running: quiet when clean, remembered per file under build/lint ---------------
 
 C_FOLDERS := base config cells scheduler worker server loadgen bench sim include examples tests
@@ -750,6 +768,7 @@ help: ## list the targets
 
 FORCE:
 
-.PHONY: all programs test fuzz run-fuzz demo check-long run-tests deps deps-py clients lint lint-all \
+.PHONY: all programs test fuzz run-fuzz demo check-long run-tests deps deps-py deps-peers bench-kernels \
+  clients lint lint-all \
   layers headers tidy format format-check text shellcheck cppcheck analyze install install-models \
   uninstall clean help FORCE

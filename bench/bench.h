@@ -43,6 +43,10 @@ struct bench_burst {
 /* Multiply-adds of the instruction set for about `ns` of time; zeros when this machine lacks it. */
 struct bench_burst bench_fma_burst(const char *isa, uint64_t ns);
 
+/* 10^9 elements a second that an activation of a kernel table takes through L1, for about `ns`. */
+double bench_activation_rate(void (*activation)(uint32_t n, const float *in, float *out),
+                             uint64_t ns);
+
 /* 10^9 bytes a second read from `bytes` of memory, again and again, for about `ns`; 0 when out of
  * memory. */
 double bench_read_gbytes(size_t bytes, uint64_t ns);

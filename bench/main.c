@@ -8,7 +8,8 @@
 static const struct bench_command commands[] = {
     {"engine", bench_engine, "requests through scheduler and device, beside the bare kernels"},
     {"kernels", bench_kernels, "speed of the cell kernels, beside the core's peak"},
-    {"peak", bench_peak, "multiply-add peak of a core, read bandwidth of caches and memory"},
+    {"peak", bench_peak,
+     "peaks of a core: multiply-adds, activations, reads from caches and memory"},
 };
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
 

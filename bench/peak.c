@@ -2,10 +2,14 @@
  *
  * The loops are written in assembly, so that no compiler changes them and no build flag is needed:
  * 12 independent multiply-adds (enough to cover 4 to 5 cycles of latency on two units), or 8 loads
- * a round. Each is repeated for a given time and the best piece counts: others only disturb. */
+ * a round. Activations are those of the kernel tables, whose operations are fixed, over rows that
+ * stay in L1. Each loop is repeated for a given time and the best piece counts: others only
+ * disturb.
+ */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "bench/bench.h"
+#include "cells/kernels.h"
 
 #include <getopt.h>
 #include <stdio.h>
@@ -177,9 +181,50 @@ double bench_read_gbytes(size_t bytes, uint64_t ns)
 
 #endif
 
+double bench_activation_rate(void (*activation)(uint32_t n, const float *in, float *out),
+                             uint64_t ns)
+{
+    enum { ELEMENTS = 1024, REPEATS = 10 };
+    _Alignas(BASE_CACHE_LINE) float in[ELEMENTS];
+    _Alignas(BASE_CACHE_LINE) float out[ELEMENTS];
+    for (int i = 0; i < ELEMENTS; i++) {
+        in[i] = (float)i / 128.0f - 4.0f; // to 4
+    }
+    double best = 0.0;
+    for (uint64_t start = base_now_ns(), now = start; now - start < ns;) {
+        for (int r = 0; r < REPEATS; r++) {
+            activation(ELEMENTS, in, out);
+        }
+        uint64_t end = base_now_ns();
+        double rate = (double)ELEMENTS * REPEATS / (double)(end - now);
+        best = rate > best ? rate : best;
+        now = end;
+    }
+    return best;
+}
+
 static const size_t sizes_kib[] = {16, 512, 2048, 8192, 262144};
 enum { SIZES = sizeof(sizes_kib) / sizeof(sizes_kib[0]) };
 static const char *const isa_names[] = {"avx512", "avx2", "scalar"};
+
+/* Of every instruction set that this machine has. */
+static void measure_activations(struct base_buf *out, bool is_json, uint64_t ns)
+{
+    bool is_first = true;
+    for (int i = 0; i < 3; i++) {
+        const struct cell_kernels *kernels = NULL;
+        struct base_error error;
+        if (cell_kernels_choose(isa_names[i], &kernels, &error) != BASE_OK) {
+            continue;
+        }
+        base_buf_printf(
+            out,
+            is_json ? "%s\"%s\":{\"sigmoid\":%.3f,\"tanh\":%.3f}" : "%s %s sigmoid %.3f, tanh %.3f",
+            is_first ? "" : (is_json ? "," : ";"), isa_names[i],
+            bench_activation_rate(kernels->sigmoid, ns), bench_activation_rate(kernels->tanh, ns));
+        is_first = false;
+    }
+}
 
 static void measure(struct base_buf *out, bool is_json, uint64_t ns)
 {
@@ -188,6 +233,8 @@ static void measure(struct base_buf *out, bool is_json, uint64_t ns)
         base_buf_printf(out, is_json ? "%s\"%s\":%.1f" : "%s %s %.1f", is_json && i > 0 ? "," : "",
                         isa_names[i], bench_fma_burst(isa_names[i], ns).best_gflops);
     }
+    base_buf_text(out, is_json ? "},\"activations_g\":{" : "\nactivations, 10^9/s of one core:");
+    measure_activations(out, is_json, ns);
     base_buf_text(out, is_json ? "},\"read_gbytes\":{" : "\nread, GB/s of one core:");
     for (int i = 0; i < SIZES; i++) {
         base_buf_printf(out, is_json ? "%s\"%zu_kib\":%.1f" : "%s %zu_KiB %.1f",

@@ -1,0 +1,153 @@
+/* Measures on every thread of a team at once, as the sequences run: clocks, L3 and memory are then
+ * shared as they will be. */
+#include "bench/limits.h"
+
+#include "base/assert.h"
+#include "base/mem.h"
+#include "bench/bench.h"
+
+#include <unistd.h>
+
+/* Rates of one member. */
+struct rates {
+    double gflops, gsigmoids, gtanhs;
+    double gbytes[BENCH_LEVELS_MAX];
+};
+
+struct survey {
+    const struct cell_kernels *kernels;
+    uint64_t ns;
+    const struct bench_limits *limits;
+    size_t read_bytes[BENCH_LEVELS_MAX]; /* what a member reads to measure a level */
+    struct rates *members;
+};
+
+static double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+/* Members begin each rate together. */
+static void survey_member(void *argument, struct cell_team *team, uint32_t member)
+{
+    struct survey *survey = argument;
+    struct rates *rates = &survey->members[member];
+    team->barrier(team, member);
+    rates->gflops = bench_fma_burst(survey->kernels->name, survey->ns).best_gflops;
+    team->barrier(team, member);
+    rates->gsigmoids = bench_activation_rate(survey->kernels->sigmoid, survey->ns);
+    team->barrier(team, member);
+    rates->gtanhs = bench_activation_rate(survey->kernels->tanh, survey->ns);
+    for (uint32_t l = 0; l < survey->limits->n_levels; l++) {
+        team->barrier(team, member);
+        rates->gbytes[l] = bench_read_gbytes(survey->read_bytes[l], survey->ns);
+    }
+}
+
+/* Half of a cache is read; of L3, which others use too, four times what L2 holds, if that much is
+ * this thread's. */
+static void list_levels(struct survey *survey, struct bench_limits *limits)
+{
+    long sizes[] = {sysconf(_SC_LEVEL1_DCACHE_SIZE), sysconf(_SC_LEVEL2_CACHE_SIZE),
+                    sysconf(_SC_LEVEL3_CACHE_SIZE)};
+    static const char *const names[] = {"L1", "L2", "L3"};
+    size_t l3 = sizes[2] > 0 ? (size_t)sizes[2] : 0;
+    for (uint32_t l = 0; l < 3; l++) {
+        size_t bytes = sizes[l] > 0 ? (size_t)sizes[l] : 0;
+        bytes /= l == 2 ? limits->threads : 1;
+        size_t read_bytes = bytes / 2;
+        if (l == 2 && sizes[1] > 0 && read_bytes > 4 * (size_t)sizes[1]) {
+            read_bytes = 4 * (size_t)sizes[1];
+        }
+        if (bytes > 0) {
+            survey->read_bytes[limits->n_levels] = read_bytes;
+            limits->levels[limits->n_levels++] =
+                (struct bench_level){.name = names[l], .bytes = (double)bytes};
+        }
+    }
+    size_t all = 4 * l3 > (size_t)256 << 20 ? 4 * l3 : (size_t)256 << 20;
+    survey->read_bytes[limits->n_levels] = all / limits->threads;
+    limits->levels[limits->n_levels++] = (struct bench_level){.name = "memory", .bytes = 1e18};
+}
+
+void bench_limits_measure(struct cell_team *team, const struct cell_kernels *kernels, uint64_t ns,
+                          struct bench_limits *out)
+{
+    struct survey survey = {.kernels = kernels, .ns = ns, .limits = out};
+    *out = (struct bench_limits){.threads = team->members};
+    list_levels(&survey, out);
+    survey.members = base_alloc_array(team->members, sizeof(*survey.members));
+    base_assert(survey.members != NULL); // a benchmark without memory has nothing to say
+    team->run(team, survey_member, &survey);
+    for (uint32_t m = 0; m < team->members; m++) {
+        const struct rates *rates = &survey.members[m];
+        out->gflops += rates->gflops;
+        out->gsigmoids += rates->gsigmoids;
+        out->gtanhs += rates->gtanhs;
+        for (uint32_t l = 0; l < out->n_levels; l++) {
+            out->levels[l].gbytes += rates->gbytes[l] / team->members;
+        }
+    }
+    base_free(survey.members);
+}
+
+void bench_limits_text(struct base_buf *out, const struct bench_limits *limits)
+{
+    base_buf_printf(out,
+                    "# limits, %u threads: %.1f GFLOP/s, 10^9/s sigmoid %.2f, tanh %.2f; GB/s of a "
+                    "thread:",
+                    limits->threads, limits->gflops, limits->gsigmoids, limits->gtanhs);
+    for (uint32_t l = 0; l < limits->n_levels; l++) {
+        base_buf_printf(out, " %s %.1f", limits->levels[l].name, limits->levels[l].gbytes);
+    }
+    base_buf_text(out, "\n");
+}
+
+void bench_limits_json(struct base_buf *out, const struct bench_limits *limits)
+{
+    base_buf_printf(out,
+                    "\"limits\":{\"threads\":%u,\"gflops\":%.1f,\"gsigmoids\":%.3f,"
+                    "\"gtanhs\":%.3f,\"read_gbytes_per_thread\":{",
+                    limits->threads, limits->gflops, limits->gsigmoids, limits->gtanhs);
+    for (uint32_t l = 0; l < limits->n_levels; l++) {
+        base_buf_printf(out, "%s\"%s\":%.1f", l > 0 ? "," : "", limits->levels[l].name,
+                        limits->levels[l].gbytes);
+    }
+    base_buf_text(out, "}}");
+}
+
+/* Seconds of reading the weights: whatever is not near a thread must pass the next level, which
+ * cannot give it faster than was measured. Recurrent weights are needed at every step, those of the
+ * input once a sequence, for all steps together. */
+static double reads_s(const struct bench_limits *limits, const struct bench_cell *cell,
+                      const struct bench_shape *shape)
+{
+    double share = (double)sizeof(float) / limits->threads;
+    double inputs = (double)bench_tensor_floats(cell, shape, BENCH_W) * share;
+    double recurrent = (double)bench_tensor_floats(cell, shape, BENCH_R) * share;
+    double near = 0.0;
+    double longest_s = 0.0;
+    for (uint32_t l = 0; l < limits->n_levels; l++) {
+        double bytes = shape->steps * larger(recurrent - near, 0.0) + larger(inputs - near, 0.0);
+        if (limits->levels[l].gbytes > 0.0) {
+            longest_s = larger(longest_s, bytes / (limits->levels[l].gbytes * 1e9));
+        }
+        near += limits->levels[l].bytes;
+    }
+    return longest_s;
+}
+
+double bench_roofline_ms(const struct bench_limits *limits, const struct bench_cell *cell,
+                         const struct bench_shape *shape, bool products_only)
+{
+    double units = (double)shape->hidden * shape->rows * shape->steps;
+    if (!(limits->gflops > 0.0 && limits->gsigmoids > 0.0 && limits->gtanhs > 0.0)) {
+        return 0.0;
+    }
+    double products_s = bench_flops(cell, shape) / (limits->gflops * 1e9);
+    double activations_s =
+        units * (cell->sigmoids / limits->gsigmoids + cell->tanhs / limits->gtanhs) * 1e-9;
+    return (larger(products_s, reads_s(limits, cell, shape)) +
+            (products_only ? 0.0 : activations_s)) *
+           1e3;
+}

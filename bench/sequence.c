@@ -1,0 +1,128 @@
+/* A device of its own for one cell type, with a state slot, a wiring and a batch row for each row.
+ */
+#include "bench/sequence.h"
+
+#include "base/assert.h"
+#include "base/mem.h"
+
+struct bench_sequence {
+    struct bench_sequence_options options;
+    struct cell_device *device;
+    struct cell_registry *registry;
+    const struct cell_type *type;
+    struct cell_wiring *wirings;
+    struct cell_emit *emits;
+    struct cell_batch_row *rows;
+};
+
+static enum base_status load(struct bench_sequence *sequence, const struct bench_data *data,
+                             struct base_error *error)
+{
+    const struct bench_sequence_options *options = &sequence->options;
+    const struct cell_backend *backend = options->backend;
+    struct cell_device_options device = {.n_queues = 1,
+                                         .teams = &sequence->options.team,
+                                         .isa = options->isa,
+                                         .batches_queued_max = 1};
+    BASE_TRY(backend->open(&device, &sequence->device, error));
+    if (cell_registry_create(&sequence->registry) != BASE_OK) {
+        return base_fail(error, BASE_RESOURCE_EXHAUSTED, "out of memory");
+    }
+    struct cell_def *def = base_alloc(sizeof(*def));
+    if (def == NULL) {
+        return base_fail(error, BASE_RESOURCE_EXHAUSTED, "out of memory");
+    }
+    bool is_new = false;
+    bench_cell_def(options->cell, &options->shape, data, def);
+    enum base_status status =
+        cell_registry_intern(sequence->registry, def, "bench", &sequence->type, &is_new, error);
+    base_free(def);
+    BASE_TRY(status);
+    BASE_TRY(backend->type_load(sequence->device, sequence->type, error));
+    uint32_t layout = sequence->type->state_layout;
+    return backend->rows_open(sequence->device, layout,
+                              cell_registry_layout(sequence->registry, layout), options->shape.rows,
+                              error);
+}
+
+/* Row r's part of a tensor [steps, rows, width]. */
+static struct cell_ref host_ref(const struct bench_shape *shape, float *tensor, uint32_t width,
+                                uint32_t r)
+{
+    return (struct cell_ref){.kind = CELL_REF_HOST,
+                             .host = (uint8_t *)(tensor + (size_t)r * width),
+                             .stride_bytes =
+                                 (int64_t)((size_t)shape->rows * width * sizeof(float))};
+}
+
+static enum base_status wire(struct bench_sequence *sequence, const struct bench_data *data,
+                             struct base_error *error)
+{
+    const struct bench_shape *shape = &sequence->options.shape;
+    sequence->wirings = base_alloc_array(shape->rows, sizeof(*sequence->wirings));
+    sequence->emits = base_alloc_array(shape->rows, sizeof(*sequence->emits));
+    sequence->rows = base_alloc_array(shape->rows, sizeof(*sequence->rows));
+    if (sequence->wirings == NULL || sequence->emits == NULL || sequence->rows == NULL) {
+        return base_fail(error, BASE_RESOURCE_EXHAUSTED, "out of memory for %u rows", shape->rows);
+    }
+    for (uint32_t r = 0; r < shape->rows; r++) {
+        sequence->emits[r] =
+            (struct cell_emit){.what = CELL_EMIT_OUTPUT,
+                               .when = CELL_EMIT_EACH,
+                               .to = host_ref(shape, data->tensors[BENCH_Y], shape->hidden, r)};
+        sequence->wirings[r] = (struct cell_wiring){
+            .steps = shape->steps, .state = r, .n_emits = 1, .emits = &sequence->emits[r]};
+        sequence->wirings[r].inputs[0] = host_ref(shape, data->tensors[BENCH_X], shape->inputs, r);
+        sequence->rows[r] =
+            (struct cell_batch_row){.wiring = &sequence->wirings[r], .steps = shape->steps};
+    }
+    return BASE_OK;
+}
+
+enum base_status bench_sequence_open(const struct bench_sequence_options *options,
+                                     const struct bench_data *data, struct bench_sequence **out,
+                                     struct base_error *error)
+{
+    struct bench_sequence *sequence = base_alloc(sizeof(*sequence));
+    if (sequence == NULL) {
+        return base_fail(error, BASE_RESOURCE_EXHAUSTED, "out of memory");
+    }
+    sequence->options = *options;
+    enum base_status status = load(sequence, data, error);
+    if (status == BASE_OK) {
+        status = wire(sequence, data, error);
+    }
+    if (status != BASE_OK) {
+        bench_sequence_close(sequence);
+        return status;
+    }
+    *out = sequence;
+    return BASE_OK;
+}
+
+void bench_sequence_run(struct bench_sequence *sequence)
+{
+    const struct cell_backend *backend = sequence->options.backend;
+    struct cell_batch batch = {.type = sequence->type,
+                               .n_rows = sequence->options.shape.rows,
+                               .steps = sequence->options.shape.steps,
+                               .rows = sequence->rows};
+    backend->submit(sequence->device, 0, &batch);
+    bool ran = backend->pump(sequence->device, 0);
+    base_assert(ran && batch.status == BASE_OK);
+}
+
+void bench_sequence_close(struct bench_sequence *sequence)
+{
+    if (sequence == NULL) {
+        return;
+    }
+    if (sequence->device != NULL) {
+        sequence->options.backend->close(sequence->device);
+    }
+    cell_registry_free(sequence->registry);
+    base_free(sequence->wirings);
+    base_free(sequence->emits);
+    base_free(sequence->rows);
+    base_free(sequence);
+}

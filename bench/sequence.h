@@ -1,0 +1,28 @@
+/* Whole sequences of one cell through a backend's device: all rows and steps as one batch, the
+ * output of every step written to host memory. The calling thread is member 0 of the team. */
+#ifndef BENCH_SEQUENCE_H
+#define BENCH_SEQUENCE_H
+
+#include "bench/cell.h"
+#include "cells/backend.h"
+
+struct bench_sequence;
+
+struct bench_sequence_options {
+    const struct cell_backend *backend;
+    const char *isa;
+    struct cell_team *team; /* outlives the sequence */
+    const struct bench_cell *cell;
+    struct bench_shape shape;
+};
+
+/* Of data the weights are copied; x and y are read and written where they are by every run, from
+ * initial states of zeros. INVALID_ARGUMENT (weights that are not finite), UNAVAILABLE,
+ * UNIMPLEMENTED, RESOURCE_EXHAUSTED. */
+enum base_status bench_sequence_open(const struct bench_sequence_options *options,
+                                     const struct bench_data *data, struct bench_sequence **out,
+                                     struct base_error *error);
+void bench_sequence_run(struct bench_sequence *sequence);
+void bench_sequence_close(struct bench_sequence *sequence); /* NULL is allowed */
+
+#endif
