@@ -17,11 +17,9 @@
 
 struct cell_windows;
 
-/* RESOURCE_EXHAUSTED. Out of the program's arena. */
-enum base_status cell_windows_create(struct cell_program *program, struct cell_windows **out);
-
-/* Steps that a window of this program holds; 0: it has none. */
-uint32_t cell_windows_steps(const struct cell_program *program);
+/* Makes the windows of every queue and decides which batches use them; the program's spaces are
+ * there. RESOURCE_EXHAUSTED; out of the program's arena. */
+enum base_status cell_windows_create(struct cell_program *program);
 
 /* Whether view->rows use windows from this step on. Computes the sums they lack; every member calls
  * it at the same steps: whenever the rows change, and at view->ahead_until. */
