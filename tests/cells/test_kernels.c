@@ -265,8 +265,14 @@ START_TEST(test_kernels_gated_cells_have_the_scalar_bits)
     const struct cell_kernels *kernels = isa_at(_i / KINDS);
     // The scalar table is what it is compared with: a few row counts will do.
     uint32_t stride = kernels == &cell_kernels__scalar ? 13 : 1;
+    struct kind kind = kinds[_i % KINDS];
+    // All pairs of sizes for one kind of 4 vectors and one of 3; the others share their products.
+    bool is_full =
+        kind.kind == CELL_GATED_GRU || (kind.kind == CELL_GATED_LSTM && !kind.has_peepholes);
     for (uint32_t i = 0; i < SIZES * SIZES && kernels != NULL; i++) {
-        check_gated(kernels, kinds[_i % KINDS], sizes[i / SIZES], sizes[i % SIZES], ROWS, stride);
+        if (is_full || i / SIZES == (3 * i + 1) % SIZES) {
+            check_gated(kernels, kind, sizes[i / SIZES], sizes[i % SIZES], ROWS, stride);
+        }
     }
 }
 END_TEST
