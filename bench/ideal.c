@@ -35,7 +35,7 @@ struct course {
     const struct cell_type *type;
     uint32_t rows, steps;
     uint64_t window_ns;
-    uint8_t *inputs[CELL_INPUTS_MAX]; /* [rows][FIRST_STEP + steps][width] */
+    uint8_t *inputs[CELL_INPUTS_MAX]; /* [rows][chain_steps()][width] */
     struct cell_wiring *wirings;
     struct cell_batch_row *batch_rows;
     double cells_per_s;
@@ -63,10 +63,18 @@ static uint32_t id_bound(const struct cell_type *type, uint32_t input)
     return bound == UINT32_MAX ? 1 : bound;
 }
 
+/* One step more than is run, so that no batch ends its chains: the device may read the inputs of
+ * all.
+ */
+static size_t chain_steps(const struct course *course)
+{
+    return FIRST_STEP + course->steps + 1;
+}
+
 static void fill_input(const struct course *course, uint32_t input, struct base_random *random)
 {
     struct cell_value shape = course->type->def.values[input];
-    size_t count = (size_t)course->rows * (FIRST_STEP + course->steps) * shape.width;
+    size_t count = course->rows * chain_steps(course) * shape.width;
     uint32_t bound = id_bound(course->type, input);
     for (size_t i = 0; i < count; i++) {
         uint8_t *to = course->inputs[input] + i * cell_dtype_bytes(shape.dtype);
@@ -86,19 +94,19 @@ static void course_init(struct course *course)
     course->batch_rows = must(base_alloc_array(course->rows, sizeof(*course->batch_rows)));
     for (uint32_t i = 0; i < def->n_inputs; i++) {
         size_t row = (size_t)def->values[i].width * cell_dtype_bytes(def->values[i].dtype);
-        size_t rows = (size_t)course->rows * (FIRST_STEP + course->steps);
+        size_t rows = course->rows * chain_steps(course);
         course->inputs[i] = must(base_alloc_aligned(rows * row, BASE_CACHE_LINE));
         fill_input(course, i, &random);
         for (uint32_t r = 0; r < course->rows; r++) {
-            course->wirings[r].inputs[i] = (struct cell_ref){
-                .kind = CELL_REF_HOST,
-                .host = course->inputs[i] + (size_t)r * (FIRST_STEP + course->steps) * row,
-                .stride_bytes = (int64_t)row};
+            course->wirings[r].inputs[i] =
+                (struct cell_ref){.kind = CELL_REF_HOST,
+                                  .host = course->inputs[i] + r * chain_steps(course) * row,
+                                  .stride_bytes = (int64_t)row};
         }
     }
     for (uint32_t r = 0; r < course->rows; r++) {
         struct cell_wiring *wiring = &course->wirings[r];
-        wiring->steps = FIRST_STEP + course->steps + 1;
+        wiring->steps = (uint32_t)chain_steps(course);
         wiring->state = def->n_states > 0 ? course->queue * course->rows + r : CELL_ROW_NONE;
         course->batch_rows[r] = (struct cell_batch_row){
             .wiring = wiring, .first_step = FIRST_STEP, .steps = course->steps};
