@@ -223,6 +223,7 @@ TEST_UTIL_SRCS = \
   tests/cells/build.c \
   tests/cells/isa.c \
   tests/cells/oracle.c \
+  tests/cells/parse.c \
   tests/cells/replay.c \
   tests/cells/rig.c \
   tests/cells/team.c \

@@ -1,7 +1,6 @@
 /* What of LSTM, GRU and RNN is refused, by name: attributes, inputs, weights and states, also of
  * sizes that mean harm. Each case changes one thing in a model that is accepted. */
-#include "cells/model.h"
-#include "tests/onnx_builder.h"
+#include "tests/cells/parse.h"
 #include "tests/util.h"
 
 #include <stdio.h>
@@ -34,48 +33,15 @@ static Onnx__NodeProto *begin(int unit)
     return onnx_node(&builder, units[unit], inputs, "y");
 }
 
-static enum base_status parse(void)
-{
-    struct cell_registry *registry = NULL;
-    struct cell_model *model = NULL;
-    size_t length = 0;
-    const uint8_t *bytes = onnx_pack(&builder, &length);
-    ck_assert_int_eq(cell_registry_create(&registry), BASE_OK);
-    last_error = (struct base_error){.message = ""};
-    enum base_status status =
-        cell_model_parse(registry, bytes, length, "test", &model, &last_error);
-    cell_model_free(registry, model);
-    cell_registry_free(registry);
-    onnx_release(&builder);
-    return status;
-}
-
 /* The end of a case: refused with this status, naming the unit's node, and why. */
 static void expect(enum base_status wanted, int unit, const char *why)
 {
     char where[64];
-    enum base_status status = parse();
+    enum base_status status = parse_built(&builder, &last_error);
     snprintf(where, sizeof(where), "%s (node \"y\", opset 14): ", units[unit]);
     ck_assert_msg(status == wanted && strncmp(last_error.message, where, strlen(where)) == 0 &&
                       strstr(last_error.message, why) != NULL,
                   "%s, wanted %s%s: %s", base_status_name(status), where, why, last_error.message);
-}
-
-static void expect_ok(void)
-{
-    enum base_status status = parse();
-    ck_assert_msg(status == BASE_OK, "%s", last_error.message);
-}
-
-static Onnx__TensorProto *constant_of(const char *name)
-{
-    for (size_t i = 0; i < builder.graph.n_initializer; i++) {
-        if (strcmp(builder.graph.initializer[i]->name, name) == 0) {
-            return builder.graph.initializer[i];
-        }
-    }
-    ck_abort_msg("no %s", name);
-    return NULL;
 }
 
 /* ---- Attributes --------------------------------------------------------------------------- */
@@ -83,9 +49,9 @@ static Onnx__TensorProto *constant_of(const char *name)
 START_TEST(test_directions_other_than_forward_are_refused)
 {
     begin(_i);
-    expect_ok();
+    expect_accepted(&builder);
     onnx_set_string(&builder, begin(_i), "direction", "Forward");
-    expect_ok();
+    expect_accepted(&builder);
     onnx_set_string(&builder, begin(_i), "direction", "reverse");
     expect(BASE_UNIMPLEMENTED, _i, "direction \"reverse\"; only \"forward\" is supported");
     onnx_set_string(&builder, begin(_i), "direction", "bidirectional");
@@ -224,17 +190,18 @@ START_TEST(test_weights_of_another_shape_are_refused)
     for (size_t i = 0; weight_name(_i, i) != NULL; i++) {
         const char *name = weight_name(_i, i);
         begin(_i);
-        Onnx__TensorProto *tensor = constant_of(name); // one column less, and the data to match
+        Onnx__TensorProto *tensor =
+            constant_of(&builder, name); // one column less, and the data to match
         int64_t cols = tensor->dims[tensor->n_dims - 1]--;
         tensor->raw_data.len -= tensor->raw_data.len / (size_t)cols;
         expect(BASE_INVALID_ARGUMENT, _i, "the shape that input and hidden size ask for");
         onnx_set_int(&builder, begin(_i), "hidden_size", HIDDEN);
-        tensor = constant_of(name); // the same elements on one axis
+        tensor = constant_of(&builder, name); // the same elements on one axis
         tensor->dims[0] = tensor->dims[1] * (tensor->n_dims == 3 ? tensor->dims[2] : 1);
         tensor->n_dims = 1;
         expect(BASE_INVALID_ARGUMENT, _i, "the shape that input and hidden size ask for");
         begin(_i);
-        constant_of(name)->data_type = INT32;
+        constant_of(&builder, name)->data_type = INT32;
         expect(BASE_INVALID_ARGUMENT, _i, "is not a float tensor");
     }
 }
@@ -244,7 +211,7 @@ START_TEST(test_weights_of_two_directions_are_refused)
 {
     for (size_t i = 0; weight_name(_i, i) != NULL; i++) {
         begin(_i);
-        Onnx__TensorProto *tensor = constant_of(weight_name(_i, i));
+        Onnx__TensorProto *tensor = constant_of(&builder, weight_name(_i, i));
         uint8_t *twice = base_arena_alloc(&builder.arena, 2 * tensor->raw_data.len);
         ck_assert_ptr_nonnull(twice);
         memcpy(twice, tensor->raw_data.data, tensor->raw_data.len);
@@ -262,10 +229,10 @@ START_TEST(test_weights_that_are_not_finite_are_refused)
     for (size_t i = 0; weight_name(_i, i) != NULL; i++) {
         for (size_t k = 0; k < sizeof(bits) / sizeof(bits[0]); k++) {
             begin(_i);
-            Onnx__TensorProto *tensor = constant_of(weight_name(_i, i));
+            Onnx__TensorProto *tensor = constant_of(&builder, weight_name(_i, i));
             memcpy(tensor->raw_data.data + tensor->raw_data.len - sizeof(bits[k]), &bits[k],
                    sizeof(bits[k]));
-            ck_assert_int_eq(parse(), BASE_INVALID_ARGUMENT);
+            ck_assert_int_eq(parse_built(&builder, &last_error), BASE_INVALID_ARGUMENT);
             ck_assert_ptr_nonnull(strstr(last_error.message, units[_i]));
             ck_assert_ptr_nonnull(strstr(last_error.message, "not finite"));
         }
@@ -279,7 +246,7 @@ START_TEST(test_weights_that_come_with_the_request_are_refused)
         char why[64];
         const char *name = weight_name(_i, i);
         begin(_i);
-        Onnx__TensorProto *tensor = constant_of(name);
+        Onnx__TensorProto *tensor = constant_of(&builder, name);
         onnx_input(&builder, name, FLOAT, (uint32_t)tensor->n_dims, tensor->dims);
         tensor->name[0] = 'v'; // no constant of this name any more
         snprintf(why, sizeof(why), "the weights %c depend on the request", name[0] - 'a' + 'A');
@@ -304,8 +271,8 @@ START_TEST(test_sizes_beyond_the_budget_are_refused)
 {
     for (size_t i = 0; weight_name(_i, i) != NULL; i++) {
         begin(_i);
-        constant_of(weight_name(_i, i))->dims[1] = INT64_MAX;
-        ck_assert_int_ne(parse(), BASE_OK);
+        constant_of(&builder, weight_name(_i, i))->dims[1] = INT64_MAX;
+        ck_assert_int_ne(parse_built(&builder, &last_error), BASE_OK);
         ck_assert_str_ne(last_error.message, "");
     }
 }

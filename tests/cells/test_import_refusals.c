@@ -1,8 +1,7 @@
 /* What the importer refuses, and how: every refusal names the operator and the node, or the tensor,
  * and the reason. Each case changes one thing in a model that is accepted. */
 #include "base/mem.h"
-#include "cells/model.h"
-#include "tests/onnx_builder.h"
+#include "tests/cells/parse.h"
 #include "tests/util.h"
 
 #include <string.h>
@@ -23,39 +22,16 @@ static void begin(uint32_t classes)
     onnx_add_lstm(&builder, &lstm);
 }
 
-/* Parses and frees; the error is left in last_error. */
-static enum base_status parse(void)
-{
-    struct cell_registry *registry = NULL;
-    struct cell_model *model = NULL;
-    size_t length = 0;
-    const uint8_t *bytes = onnx_pack(&builder, &length);
-    ck_assert_int_eq(cell_registry_create(&registry), BASE_OK);
-    last_error = (struct base_error){.message = ""};
-    enum base_status status =
-        cell_model_parse(registry, bytes, length, "test", &model, &last_error);
-    cell_model_free(registry, model);
-    cell_registry_free(registry);
-    onnx_release(&builder);
-    return status;
-}
-
 /* The end of a case: refused with this status, where and why. */
 static void expect(enum base_status wanted, const char *where, const char *why)
 {
-    enum base_status status = parse();
+    enum base_status status = parse_built(&builder, &last_error);
     ck_assert_msg(status == wanted, "%s, wanted %s: %s", base_status_name(status),
                   base_status_name(wanted), last_error.message);
     ck_assert_msg(strstr(last_error.message, where) != NULL, "no '%s' in: %s", where,
                   last_error.message);
     ck_assert_msg(strstr(last_error.message, why) != NULL, "no '%s' in: %s", why,
                   last_error.message);
-}
-
-static void expect_ok(void)
-{
-    enum base_status status = parse();
-    ck_assert_msg(status == BASE_OK, "%s", last_error.message);
 }
 
 static Onnx__NodeProto *node_of(const char *op)
@@ -66,17 +42,6 @@ static Onnx__NodeProto *node_of(const char *op)
         }
     }
     ck_abort_msg("no %s", op);
-    return NULL;
-}
-
-static Onnx__TensorProto *constant_of(const char *name)
-{
-    for (size_t i = 0; i < builder.graph.n_initializer; i++) {
-        if (strcmp(builder.graph.initializer[i]->name, name) == 0) {
-            return builder.graph.initializer[i];
-        }
-    }
-    ck_abort_msg("no %s", name);
     return NULL;
 }
 
@@ -102,7 +67,7 @@ START_TEST(test_lstm_directions_other_than_forward_are_refused)
     expect(BASE_UNIMPLEMENTED, "LSTM (node \"y0\"", "direction \"bidirectional\"");
     begin(0);
     onnx_set_string(&builder, node_of("LSTM"), "direction", "forward");
-    expect_ok();
+    expect_accepted(&builder);
 }
 END_TEST
 
@@ -110,10 +75,10 @@ START_TEST(test_lstm_activations_may_only_be_the_default)
 {
     begin(0);
     onnx_set_strings(&builder, node_of("LSTM"), "activations", "sigmoid TANH tanh");
-    expect_ok();
+    expect_accepted(&builder);
     begin(0);
     onnx_set_strings(&builder, node_of("LSTM"), "activations", "Sigmoid");
-    expect_ok();
+    expect_accepted(&builder);
     begin(0);
     onnx_set_strings(&builder, node_of("LSTM"), "activations", "Sigmoid Relu Tanh");
     expect(BASE_UNIMPLEMENTED, "LSTM (node \"y0\"", "activations");
@@ -157,8 +122,8 @@ START_TEST(test_lstm_inputs_are_checked)
     node->n_input = 8;
     expect(BASE_INVALID_ARGUMENT, "LSTM (node \"y0\"", "P is not a float tensor of the shape");
     begin(0);
-    constant_of("r0")->dims[1] = 4;
-    constant_of("r0")->dims[2] = 4;
+    constant_of(&builder, "r0")->dims[1] = 4;
+    constant_of(&builder, "r0")->dims[2] = 4;
     expect(BASE_INVALID_ARGUMENT, "LSTM (node \"y0\"", "is not a float tensor of the shape");
     begin(0);
     node_of("LSTM")->n_input = 2;
@@ -170,7 +135,7 @@ START_TEST(test_weights_that_come_with_the_request_are_refused)
 {
     const int64_t w[] = {1, 8, 2};
     begin(0);
-    constant_of("w0")->name[0] = 'v'; // no constant of this name any more
+    constant_of(&builder, "w0")->name[0] = 'v'; // no constant of this name any more
     onnx_input(&builder, "w0", FLOAT, 3, w);
     expect(BASE_UNIMPLEMENTED, "LSTM (node \"y0\"", "the weights W depend on the request");
 }
@@ -237,7 +202,7 @@ START_TEST(test_unknown_operators_matter_only_when_they_are_needed)
     begin(0);
     onnx_node(&builder, "Erf", "s0", "unused");
     onnx_node(&builder, "Relu", "unused", "unused_too");
-    expect_ok();
+    expect_accepted(&builder);
     begin(0);
     static char domain[] = "com.microsoft";
     behind("Relu", "s0")->domain = domain;
@@ -279,7 +244,7 @@ START_TEST(test_rows_may_not_be_permuted)
     begin(0);
     onnx_constant(&builder, "shape", onnx_ints(&builder, 1, 5, shape));
     behind("Reshape", "s0 shape");
-    expect_ok();
+    expect_accepted(&builder);
 }
 END_TEST
 
@@ -292,8 +257,8 @@ START_TEST(test_products_need_constant_weights)
     onnx_set_int(&builder, node_of("Gemm"), "transA", 1);
     expect(BASE_UNIMPLEMENTED, "Gemm (node \"scores\"", "transA");
     begin(3);
-    constant_of("head_w")->dims[1] = 1;
-    constant_of("head_w")->dims[0] = 6;
+    constant_of(&builder, "head_w")->dims[1] = 1;
+    constant_of(&builder, "head_w")->dims[0] = 6;
     expect(BASE_INVALID_ARGUMENT, "Gemm (node \"scores\"", "2 elements on its last axis");
 }
 END_TEST
@@ -372,23 +337,23 @@ END_TEST
 START_TEST(test_constants_that_lie_elsewhere_or_do_not_fit_are_refused)
 {
     begin(0);
-    constant_of("w0")->has_data_location = true;
-    constant_of("w0")->data_location = ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
+    constant_of(&builder, "w0")->has_data_location = true;
+    constant_of(&builder, "w0")->data_location = ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL;
     expect(BASE_UNIMPLEMENTED, "constant \"w0\"", "external data");
     begin(0);
-    constant_of("w0")->raw_data.len -= 1;
+    constant_of(&builder, "w0")->raw_data.len -= 1;
     expect(BASE_INVALID_ARGUMENT, "constant \"w0\"", "bytes of data");
     begin(0);
-    constant_of("w0")->dims[0] = INT64_MAX;
+    constant_of(&builder, "w0")->dims[0] = INT64_MAX;
     expect(BASE_RESOURCE_EXHAUSTED, "more memory", "");
     begin(0);
-    constant_of("w0")->dims[0] = -1;
+    constant_of(&builder, "w0")->dims[0] = -1;
     expect(BASE_INVALID_ARGUMENT, "constant \"w0\"", "dimension of -1");
     begin(0);
-    constant_of("w0")->data_type = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16;
+    constant_of(&builder, "w0")->data_type = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16;
     expect(BASE_UNIMPLEMENTED, "w0", "float16");
     begin(0);
-    ((float *)(void *)constant_of("w0")->raw_data.data)[1] = (float)(1e30 * 1e30);
+    ((float *)(void *)constant_of(&builder, "w0")->raw_data.data)[1] = (float)(1e30 * 1e30);
     expect(BASE_INVALID_ARGUMENT, "LSTM", "not finite");
 }
 END_TEST

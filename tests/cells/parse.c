@@ -1,0 +1,40 @@
+/* See parse.h. */
+#include "tests/cells/parse.h"
+
+#include "cells/model.h"
+#include "tests/util.h"
+
+#include <string.h>
+
+enum base_status parse_built(struct onnx_builder *builder, struct base_error *error)
+{
+    struct cell_registry *registry = NULL;
+    struct cell_model *model = NULL;
+    size_t length = 0;
+    const uint8_t *bytes = onnx_pack(builder, &length);
+    ck_assert_int_eq(cell_registry_create(&registry), BASE_OK);
+    *error = (struct base_error){.message = ""};
+    enum base_status status = cell_model_parse(registry, bytes, length, "test", &model, error);
+    cell_model_free(registry, model);
+    cell_registry_free(registry);
+    onnx_release(builder);
+    return status;
+}
+
+void expect_accepted(struct onnx_builder *builder)
+{
+    struct base_error error;
+    enum base_status status = parse_built(builder, &error);
+    ck_assert_msg(status == BASE_OK, "%s", error.message);
+}
+
+Onnx__TensorProto *constant_of(const struct onnx_builder *builder, const char *name)
+{
+    for (size_t i = 0; i < builder->graph.n_initializer; i++) {
+        if (strcmp(builder->graph.initializer[i]->name, name) == 0) {
+            return builder->graph.initializer[i];
+        }
+    }
+    ck_abort_msg("no %s", name);
+    return NULL;
+}

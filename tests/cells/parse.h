@@ -1,0 +1,17 @@
+/* Whether a model that a test has built is accepted. */
+#ifndef TESTS_CELLS_PARSE_H
+#define TESTS_CELLS_PARSE_H
+
+#include "base/status.h"
+#include "tests/onnx_builder.h"
+
+/* Packs, releases the builder, parses and frees the model. */
+enum base_status parse_built(struct onnx_builder *builder, struct base_error *error);
+
+/* The same, where it must be accepted. */
+void expect_accepted(struct onnx_builder *builder);
+
+/* The initializer of that name; fails the case when there is none. */
+Onnx__TensorProto *constant_of(const struct onnx_builder *builder, const char *name);
+
+#endif
