@@ -16,7 +16,6 @@ static const struct bench_cell cells[] = {
     {.name = "lstm",
      .op = CELL_OP_LSTM,
      .gated = CELL_GATED_LSTM,
-     .gates = 4,
      .states = 2,
      .sigmoids = 3,
      .tanhs = 2},
@@ -24,7 +23,6 @@ static const struct bench_cell cells[] = {
      .op = CELL_OP_GRU,
      .variant = CELL_GRU_RESET_AFTER,
      .gated = CELL_GATED_GRU,
-     .gates = 3,
      .states = 1,
      .sigmoids = 2,
      .tanhs = 1},
@@ -89,7 +87,7 @@ enum base_status bench_shapes_parse(const char *list, struct bench_shape out[BEN
 
 double bench_flops(const struct bench_cell *cell, const struct bench_shape *shape)
 {
-    return 2.0 * cell->gates * shape->hidden * ((double)shape->inputs + shape->hidden) *
+    return 2.0 * cell_op_gates(cell->op) * shape->hidden * ((double)shape->inputs + shape->hidden) *
            shape->rows * shape->steps;
 }
 
@@ -105,7 +103,7 @@ const char *bench_tensor_name(enum bench_tensor tensor)
 size_t bench_tensor_floats(const struct bench_cell *cell, const struct bench_shape *shape,
                            enum bench_tensor tensor)
 {
-    size_t columns = (size_t)cell->gates * shape->hidden;
+    size_t columns = (size_t)cell_op_gates(cell->op) * shape->hidden;
     size_t rows = (size_t)shape->rows * shape->steps;
     const size_t floats[BENCH_TENSORS] = {
         [BENCH_W] = columns * shape->inputs,
@@ -158,7 +156,7 @@ void bench_data_release(struct bench_data *data)
 void bench_cell_def(const struct bench_cell *cell, const struct bench_shape *shape,
                     const struct bench_data *data, struct cell_def *out)
 {
-    const uint32_t columns = cell->gates * shape->hidden;
+    const uint32_t columns = cell_op_gates(cell->op) * shape->hidden;
     const uint32_t result = 1 + cell->states;
     *out = (struct cell_def){.n_inputs = 1,
                              .n_states = cell->states,

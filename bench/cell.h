@@ -18,7 +18,7 @@ struct bench_cell {
     enum cell_op_kind op;
     uint32_t variant;           /* of the op */
     enum cell_gated_kind gated; /* the kernel that computes it */
-    uint32_t gates, states;
+    uint32_t states;
     uint32_t sigmoids, tanhs; /* of one unit in one step */
 };
 

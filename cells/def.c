@@ -24,6 +24,11 @@ const char *cell_op_name(enum cell_op_kind kind)
     return (uint32_t)kind < CELL_OP_COUNT ? names[kind] : "unknown";
 }
 
+uint32_t cell_op_gates(enum cell_op_kind kind)
+{
+    return kind == CELL_OP_LSTM ? 4 : kind == CELL_OP_GRU ? 3 : kind == CELL_OP_RNN ? 1 : 0;
+}
+
 uint32_t cell_op_results(enum cell_op_kind kind)
 {
     return kind == CELL_OP_LSTM ? 2 : 1;
@@ -140,9 +145,10 @@ static enum base_status check_linear(const struct look *look)
 }
 
 /* W [gates * H, in], R [gates * H, feedback], B [1, 2 * gates * H] of LSTM, GRU and RNN. */
-static enum base_status check_gates(const struct look *look, uint64_t gates, uint32_t feedback)
+static enum base_status check_gates(const struct look *look, uint32_t feedback)
 {
     const struct cell_op *op = look->op;
+    uint64_t gates = cell_op_gates(op->kind);
     uint32_t in = operand(look, 0).width;
     uint64_t hidden = result(look, 0).width;
     if (!is_f32(operand(look, 0), in)) {
@@ -167,7 +173,7 @@ static enum base_status check_lstm(const struct look *look)
 {
     const struct cell_op *op = look->op;
     uint64_t hidden = result(look, 0).width;
-    BASE_TRY(check_gates(look, 4, operand(look, 1).width));
+    BASE_TRY(check_gates(look, operand(look, 1).width));
     if (!is_f32(operand(look, 2), (uint32_t)hidden) || !is_f32(result(look, 1), (uint32_t)hidden)) {
         return bad(look, "c and the results must be f32 of one width");
     }
@@ -182,7 +188,7 @@ static enum base_status check_gru_or_rnn(const struct look *look)
     if (look->op->variant > 1) {
         return bad(look, "unknown variant");
     }
-    return check_gates(look, look->op->kind == CELL_OP_GRU ? 3 : 1, result(look, 0).width);
+    return check_gates(look, result(look, 0).width);
 }
 
 static enum base_status check_const(const struct look *look)

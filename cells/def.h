@@ -104,6 +104,9 @@ enum cell_op_variant {
     CELL_RNN_RELU = 1,
 };
 
+/* Gates of an op that sums over x and h: LSTM 4, GRU 3, RNN 1; 0 of any other. */
+uint32_t cell_op_gates(enum cell_op_kind kind);
+
 /* Results of an op: LSTM has two, the others one. */
 uint32_t cell_op_results(enum cell_op_kind kind);
 

@@ -227,7 +227,7 @@ static void count_work(struct cell_type *type)
         const struct cell_op *op = &def->ops[o];
         for (uint32_t w = 0; w < op->n_weights; w++) {
             const struct cell_weight *weight = &op->weights[w];
-            bool is_gated = op->kind == CELL_OP_LSTM || has_variants(op->kind);
+            bool is_gated = cell_op_gates(op->kind) > 0;
             bool is_matrix = (op->kind == CELL_OP_LINEAR && w == 0) || (is_gated && w < 2);
             type->flops += is_matrix ? 2ull * weight->rows * weight->cols : 0;
             type->weight_bytes += weight_bytes(weight);

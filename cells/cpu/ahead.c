@@ -2,14 +2,16 @@
  * a dead chain has left is never taken for another's. Member 0 chooses and notes, all compute.
  *
  * Cost: a look at CELL_WINDOWS numbers a row when the rows of a batch change, a pointer a row and
- * step; a fill lasts as long as some steps, in which nobody joins: CELL_FILL_FLOPS bounds it. */
+ * step; a fill lasts as long as some steps, in which nobody joins: FILL_FLOPS bounds it, for each
+ * row that fills. */
 #include "cells/cpu/ahead.h"
 
 #include "base/assert.h"
 
 #include <string.h>
 
-/* The most that one row's fill may compute: some tenths of a millisecond of a core. */
+/* What one row's fill computes at most, some tenths of a millisecond of a core, unless that is less
+ * than STEPS_MIN. */
 #define FILL_FLOPS ((uint64_t)50 << 20)
 
 /* Steps of a window: enough rows for a product near its peak, few enough to stay in cache. */

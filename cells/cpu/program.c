@@ -263,7 +263,7 @@ static enum base_status load_gated(const struct cell_kernels *kernels, struct ce
 {
     const struct cell_weight *weights = op->op->weights;
     struct cell_gated *gated = &op->gated;
-    uint32_t gates = op->op->kind == CELL_OP_LSTM ? 4 : op->op->kind == CELL_OP_GRU ? 3 : 1;
+    uint32_t gates = cell_op_gates(op->op->kind);
     uint32_t hidden = weights[0].rows / gates;
     size_t first = gated->kind == CELL_GATED_GRU_NEW ? 2 * (size_t)hidden : 0;
     const float *w = weights[0].data;

@@ -17,7 +17,7 @@ enum { OUT_Y, OUT_H, OUT_C };
 struct unit {
     const char *name;
     enum cell_op_kind kind;
-    uint32_t gates, n_states;
+    uint32_t n_states;
     const char *activations[3]; /* in lower case */
     const char *accepted;       /* the same, for errors */
 };
@@ -25,9 +25,9 @@ struct unit {
 static const struct unit *unit_of(const struct cell__node *node)
 {
     static const struct unit units[] = {
-        {"LSTM", CELL_OP_LSTM, 4, 2, {"sigmoid", "tanh", "tanh"}, "Sigmoid, Tanh, Tanh"},
-        {"GRU", CELL_OP_GRU, 3, 1, {"sigmoid", "tanh"}, "Sigmoid, Tanh"},
-        {"RNN", CELL_OP_RNN, 1, 1, {"tanh"}, "Tanh or Relu"},
+        {"LSTM", CELL_OP_LSTM, 2, {"sigmoid", "tanh", "tanh"}, "Sigmoid, Tanh, Tanh"},
+        {"GRU", CELL_OP_GRU, 1, {"sigmoid", "tanh"}, "Sigmoid, Tanh"},
+        {"RNN", CELL_OP_RNN, 1, {"tanh"}, "Tanh or Relu"},
     };
     for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
         if (strcmp(units[i].name, node->op->name) == 0) {
@@ -176,7 +176,7 @@ static enum base_status read_bias(struct cell__import *im, const struct cell__no
 static enum base_status read_weights(struct cell__import *im, const struct cell__node *node,
                                      const struct unit *unit, struct cell__recurrent *recurrent)
 {
-    const int64_t gates = unit->gates;
+    const int64_t gates = cell_op_gates(unit->kind);
     const struct cell__value *x = cell__input(im, node, IN_X);
     const struct cell__value *r = cell__has_input(node, IN_R) ? cell__input(im, node, IN_R) : NULL;
     int64_t hidden =

@@ -165,7 +165,7 @@ uint32_t build_gated(struct build *build, enum cell_op_kind kind, uint32_t varia
 {
     uint32_t inputs = build->def.values[x].width;
     uint32_t hidden = build->def.values[h].width;
-    uint32_t gates = kind == CELL_OP_GRU ? 3 : 1;
+    uint32_t gates = cell_op_gates(kind);
     float scale = 2.0f / sqrtf((float)(inputs + hidden));
     struct cell_op *op = add_op(build, kind);
     op->variant = variant;
