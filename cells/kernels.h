@@ -27,13 +27,17 @@
 #define CELL_ROW_LINE          16u
 #define CELL_ROW_FLOATS(width) (((width) + CELL_ROW_LINE - 1) / CELL_ROW_LINE * CELL_ROW_LINE)
 
-/* The cells whose gates are sums over x and h, each with its gates in the order of its weights.
- * With s = sigmoid, and sums that stand for bias + x W' + h R': LSTM        i, o, f, c   c' = s(f)
- * c + s(i) tanh(c),  out = s(o) tanh(c'),  second = c' GRU         z, r, n      n = tanh(n over x +
- * s(r) (n over h)),  out = n + s(z) (h - n) GRU_RESET   z, r         out = s(z),  second = s(r) h:
- * the first half of a GRU that resets h before the product GRU_NEW     n            its second
- * half, where r * h stands for h; out = tanh(n) + z (h - tanh(n)) TANH, RELU  a            out =
- * tanh(a), relu(a): RNN */
+/* The cells whose gates are sums over x and h, each with its gates in the order of its weights. s
+ * is sigmoid; a gate's name stands for bias + x W' + h R'.
+ *
+ *   LSTM       i, o, f, c   c' = s(f) c + s(i) tanh(c),  out = s(o) tanh(c'),  second = c'
+ *   GRU        z, r, n      n' = tanh(n over x + s(r) (n over h)),  out = n' + s(z) (h - n')
+ *   GRU_RESET  z, r         out = s(z),  second = s(r) h: the first half of a GRU that resets h
+ *                           before the product
+ *   GRU_NEW    n            its second half, where r * h stands for h and z comes from the first:
+ *                           out = tanh(n) + z (h - tanh(n))
+ *   TANH       a            out = tanh(a): RNN
+ *   RELU       a            out = relu(a): RNN */
 enum cell_gated_kind {
     CELL_GATED_LSTM,
     CELL_GATED_GRU,
@@ -144,9 +148,11 @@ void cell_linear_release(struct cell_linear *linear);
 
 /* Packing for kernels whose panels hold `units` hidden units or `columns` columns: the last panel
  * is filled up with zeros.
+ *
  *   gated   packed[0] [panel][k < inputs][gate][unit], packed[1] likewise over feedback,
- *           bias [panel][gate][unit], late_bias [panel][unit], peepholes [gate i, o,
- * f][panel][unit] LINEAR  packed [panel][k < inputs][column], bias [panel][column] */
+ *           bias [panel][gate][unit], late_bias [panel][unit],
+ *           peepholes [gate i, o, f][panel][unit]
+ *   LINEAR  packed [panel][k < inputs][column], bias [panel][column] */
 enum base_status cell_gated_pack(struct cell_gated *gated, uint32_t units);
 enum base_status cell_linear_pack(struct cell_linear *linear, uint32_t columns);
 

@@ -141,10 +141,16 @@ static void list_spans(const struct cell_gated_step *step, uint32_t row, uint32_
 {
     const struct cell_gated *gated = step->gated;
     bool has_x = step->ahead == NULL;
-    spans[0] = (struct span){has_x ? step->x + row : NULL, gated->inputs, part_of(gated, 0, panel),
-                             part_of(gated, 1, panel)};
-    spans[1] = (struct span){step->h + row, gated->feedback, part_of(gated, 1, panel),
-                             part_of(gated, has_x ? 0 : 1, next)};
+    spans[0] = (struct span){.rows = has_x ? step->x + row : NULL,
+                             .k = gated->inputs,
+                             .weights = part_of(gated, 0, panel),
+                             .next = part_of(gated, 1, panel),
+                             .later = part_of(gated, 0, next)};
+    spans[1] = (struct span){.rows = step->h + row,
+                             .k = gated->feedback,
+                             .weights = part_of(gated, 1, panel),
+                             .next = part_of(gated, has_x ? 0 : 1, next),
+                             .later = part_of(gated, 1, next)};
 }
 
 static bool is_step_streamed(const struct cell_gated_step *step)
@@ -169,27 +175,17 @@ CELL_INLINE void begin_gru(const float *over_x, const float *late_bias, float *s
     copy_vectors(1, late_bias, sums + 2 * CELL_SIMD_LANES);
 }
 
-/* Some rows and a panel, or one row and some panels that lie behind each other. */
-struct group {
-    const struct cell_gated_step *step;
-    uint32_t row, rows;
-    uint32_t panel;
-    struct span spans[2];
-    float *sums;   /* [rows or panels][vectors], over x and h; a GRU's n over h alone */
-    float *over_x; /* a GRU's, likewise */
-};
-
-/* The sums over x of one row and panels_of_row() panels. */
-CELL_INLINE void row_over_x(const size_t vectors, const struct group *g, float *to)
+/* The sums over x of one row and panels_of_row() panels, from `panel` on. Returns where they are:
+ * in `to`, or where they were computed ahead. */
+CELL_INLINE const float *row_over_x(const size_t vectors, const struct cell_gated_step *step,
+                                    uint32_t panel, const struct span *x, float *to)
 {
-    const size_t columns = vectors * CELL_SIMD_LANES;
-    const struct cell_gated_step *step = g->step;
+    const size_t at = panel * vectors * CELL_SIMD_LANES;
     if (step->ahead != NULL) {
-        copy_vectors(panels_of_row(vectors) * vectors, step->ahead[0] + g->panel * columns, to);
-    } else {
-        struct sums sums = {step->gated->bias + g->panel * columns, 0, to};
-        add_row(vectors, &g->spans[0], is_step_streamed(step), &sums);
+        return step->ahead[0] + at;
     }
+    add_row(vectors, x, is_step_streamed(step), step->gated->bias + at, to);
+    return to;
 }
 
 /* One row, panels_of_row() panels; their lowest is `panel`. */
@@ -199,67 +195,82 @@ CELL_INLINE void row_panels(const enum cell_gated_kind kind, const struct cell_g
     const size_t vectors = kind == CELL_GATED_GRU ? 3 : 4;
     const size_t columns = vectors * CELL_SIMD_LANES;
     const uint32_t panels = panels_of_row(vectors);
-    struct group g = {.step = step, .panel = panel, .sums = step->scratch};
-    g.over_x = kind == CELL_GATED_GRU ? g.sums + panels * columns : g.sums;
-    list_spans(step, 0, panel, panel, g.spans);
-    row_over_x(vectors, &g, g.over_x);
+    const float *late_bias = step->gated->late_bias;
+    float *sums = step->scratch;
+    struct span spans[2];
+    list_spans(step, 0, panel, panel, spans);
+    const float *over_x = row_over_x(vectors, step, panel, &spans[0], sums + panels * columns);
+    const float *start = over_x;
     for (uint32_t p = 0; p < panels && kind == CELL_GATED_GRU; p++) {
-        begin_gru(g.over_x + p * columns, step->gated->late_bias + (panel + p) * CELL_SIMD_LANES,
-                  g.sums + p * columns);
+        begin_gru(over_x + p * columns, late_bias + (panel + p) * CELL_SIMD_LANES,
+                  sums + p * columns);
+        start = sums;
     }
-    struct sums sums = {g.sums, 0, g.sums};
-    add_row(vectors, &g.spans[1], is_step_streamed(step), &sums);
+    add_row(vectors, &spans[1], is_step_streamed(step), start, sums);
     for (uint32_t p = 0; p < panels && !step->products_only; p++) {
-        update(kind, step, 0, panel + p, g.sums + p * columns, g.over_x + p * columns);
+        update(kind, step, 0, panel + p, sums + p * columns, over_x + p * columns);
     }
 }
 
-/* What the sums over h begin with, where those over x stand apart. */
-CELL_INLINE void begin_sums(const enum cell_gated_kind kind, const struct group *g)
+/* Some rows of a step and one panel. */
+struct group {
+    const struct cell_gated_step *step;
+    uint32_t row, rows;
+    uint32_t panel;
+    struct span spans[2];
+    float *sums;   /* [rows][vectors], over x and h; a GRU's n over h alone */
+    float *over_x; /* a GRU's, likewise, unless they were computed ahead */
+};
+
+/* A GRU's sums over x of row number r of the group. */
+CELL_INLINE const float *gru_over_x(const struct group *g, uint32_t r)
 {
-    const size_t vectors = kind == CELL_GATED_GRU ? 3 : 4;
-    const size_t columns = vectors * CELL_SIMD_LANES;
-    const float *late_bias = g->step->gated->late_bias;
-    for (uint32_t r = 0; r < g->rows; r++) {
-        const float *begin = g->over_x + r * columns;
-        if (g->step->ahead != NULL) {
-            begin = g->step->ahead[g->row + r] + g->panel * columns;
-        }
-        if (kind == CELL_GATED_GRU) {
-            const size_t new = 2 * CELL_SIMD_LANES;
-            begin_gru(begin, late_bias + g->panel * CELL_SIMD_LANES, g->sums + r * columns);
-            copy_vectors(1, begin + new, g->over_x + r * columns + new);
-        } else {
-            copy_vectors(vectors, begin, g->sums + r * columns);
-        }
+    const size_t columns = 3 * CELL_SIMD_LANES;
+    const float *const *ahead = g->step->ahead;
+    return ahead != NULL ? ahead[g->row + r] + g->panel * columns : g->over_x + r * columns;
+}
+
+/* The sums of a GRU, behind x and h. */
+CELL_INLINE void gru_sums(const struct group *g, struct product *product)
+{
+    const size_t columns = 3 * CELL_SIMD_LANES;
+    const struct cell_gated *gated = g->step->gated;
+    product->n_spans = 1;
+    if (g->step->ahead == NULL) {
+        product->end.table = g->over_x;
+        multiply(3, product);
+        product->end.table = g->sums;
     }
+    for (uint32_t r = 0; r < g->rows; r++) {
+        begin_gru(gru_over_x(g, r), gated->late_bias + g->panel * CELL_SIMD_LANES,
+                  g->sums + r * columns);
+    }
+    product->spans = g->spans + 1;
+    product->start = (struct starts){.table = g->sums, .stride = columns};
+    multiply(3, product);
 }
 
 /* The sums of up to GROUP_ROWS rows and one panel, behind x and h. */
 CELL_INLINE void group_sums(const enum cell_gated_kind kind, const struct group *g)
 {
-    const size_t vectors = kind == CELL_GATED_GRU ? 3 : 4;
+    const size_t columns = (kind == CELL_GATED_GRU ? 3 : 4) * CELL_SIMD_LANES;
     const struct cell_gated_step *step = g->step;
     struct product product = {.spans = g->spans,
                               .n_spans = 2,
                               .n_rows = g->rows,
                               .is_streamed = is_step_streamed(step),
-                              .bias = step->gated->bias + g->panel * vectors * CELL_SIMD_LANES,
-                              .sums = g->sums};
-    if (kind != CELL_GATED_GRU && step->ahead == NULL) {
-        multiply(vectors, &product);
+                              .start.table = step->gated->bias + g->panel * columns,
+                              .end = {.table = g->sums, .stride = columns}};
+    if (kind == CELL_GATED_GRU) {
+        gru_sums(g, &product);
         return;
     }
-    product.n_spans = 1;
-    if (step->ahead == NULL) {
-        product.sums = g->over_x;
-        multiply(vectors, &product);
-        product.sums = g->sums;
+    if (step->ahead != NULL) {
+        product.start = (struct starts){.rows = step->ahead + g->row, .at = g->panel * columns};
+        product.spans = g->spans + 1;
+        product.n_spans = 1;
     }
-    begin_sums(kind, g);
-    product.spans = g->spans + 1;
-    product.bias = NULL;
-    multiply(vectors, &product);
+    multiply(4, &product);
 }
 
 /* All rows, for turn number i. */
@@ -269,13 +280,14 @@ CELL_INLINE void all_rows(const enum cell_gated_kind kind, const struct cell_gat
     const size_t columns = (kind == CELL_GATED_GRU ? 3 : 4) * CELL_SIMD_LANES;
     struct group g = {.step = step, .panel = turn(step, i), .sums = step->scratch};
     g.over_x = g.sums + GROUP_ROWS * COLUMNS_MAX;
-    for (; g.row < step->n_rows; g.row += GROUP_ROWS) {
+    for (; g.row < step->n_rows; g.row += g.rows) {
         uint32_t left = step->n_rows - g.row;
         g.rows = left < GROUP_ROWS ? left : GROUP_ROWS;
         list_spans(step, g.row, g.panel, turn(step, i + 1), g.spans);
         group_sums(kind, &g);
         for (uint32_t r = 0; r < g.rows && !step->products_only; r++) {
-            update(kind, step, g.row + r, g.panel, g.sums + r * columns, g.over_x + r * columns);
+            const float *over_x = kind == CELL_GATED_GRU ? gru_over_x(&g, r) : g.sums;
+            update(kind, step, g.row + r, g.panel, g.sums + r * columns, over_x);
         }
     }
 }
@@ -327,21 +339,20 @@ CELL_INLINE void ahead_of(const size_t vectors, const struct cell_gated_ahead *a
     for (uint32_t panel = ahead->panel_first; panel < ahead->panel_end; panel++) {
         uint32_t next = panel + 1 < ahead->panel_end ? panel + 1 : panel;
         for (uint32_t row = 0; row < ahead->n_rows; row += GROUP_ROWS) {
-            struct span x = {ahead->x + row, gated->inputs, part_of(gated, 0, panel),
-                             part_of(gated, 0, next)};
+            struct span x = {.rows = ahead->x + row,
+                             .k = gated->inputs,
+                             .weights = part_of(gated, 0, panel),
+                             .next = part_of(gated, 0, next),
+                             .later = part_of(gated, 0, next)};
             uint32_t left = ahead->n_rows - row;
             uint32_t rows = left < GROUP_ROWS ? left : GROUP_ROWS;
             struct product product = {.spans = &x,
                                       .n_spans = 1,
                                       .n_rows = rows,
                                       .is_streamed = is_streamed(bytes, ahead->n_rows),
-                                      .bias = gated->bias + panel * columns,
-                                      .sums = ahead->scratch};
+                                      .start.table = gated->bias + panel * columns,
+                                      .end = {.rows = ahead->out + row, .at = panel * columns}};
             multiply(vectors, &product);
-            for (uint32_t r = 0; r < rows; r++) {
-                copy_vectors(vectors, ahead->scratch + r * columns,
-                             ahead->out[row + r] + panel * columns);
-            }
         }
     }
 }
@@ -383,15 +394,19 @@ static void linear_rows(const struct cell_linear_rows *step)
         const float *weights = linear->packed + panel * panel_floats;
         const float *next = panel + 1 < step->panel_end ? weights + panel_floats : weights;
         for (uint32_t row = 0; row < step->n_rows; row += GROUP_ROWS) {
-            struct span x = {step->x + row, linear->inputs, weights, next};
+            struct span x = {.rows = step->x + row,
+                             .k = linear->inputs,
+                             .weights = weights,
+                             .next = next,
+                             .later = next};
             uint32_t left = step->n_rows - row;
             uint32_t rows = left < GROUP_ROWS ? left : GROUP_ROWS;
             struct product product = {.spans = &x,
                                       .n_spans = 1,
                                       .n_rows = rows,
                                       .is_streamed = streamed,
-                                      .bias = linear->bias + panel * COLUMNS_MAX,
-                                      .sums = step->scratch};
+                                      .start.table = linear->bias + panel * COLUMNS_MAX,
+                                      .end = {.table = step->scratch, .stride = COLUMNS_MAX}};
             multiply(VECTORS_MAX, &product);
             for (uint32_t r = 0; r < rows; r++) {
                 linear_store(linear, panel * COLUMNS_MAX, step->scratch + r * COLUMNS_MAX,

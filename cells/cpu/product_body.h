@@ -1,13 +1,14 @@
 /* The product: sums of one panel (3 or 4 vectors of columns) for some rows, over rows of x, of h,
  * or of both, read where they stand through row pointers.
  *
- *             k ->                         weights of the panel: [k][3 or 4 vectors], a stream each
- *   row r   x x x x x | h h h h        a tile: up to 8 rows x 3 vectors or 6 x 4 (or 2) in
- * registers, row r+1 x x x x x | h h h h                one fused multiply-add a term, k ascending
+ *             k ->                       weights of the panel: [k][3 or 4 vectors], a stream each
+ *   row r   x x x x x | h h h h
+ *   row r+1 x x x x x | h h h h          a tile: some rows by some vectors of sums in registers,
+ *   row r+2 x x x x x | h h h h          one fused multiply-add a term, k ascending
  *
- * With more rows than one tile, k goes in blocks: a block of weights is read from L3 or memory by
- * the first tile and from a nearer cache by the others, and the sums wait in scratch meanwhile.
- * Storing and reloading a float changes no bit, so neither does the shape of tiles and blocks. */
+ * Rows that fit one tile go through a panel at once; more go tile by tile, and all but the first
+ * find the panel in the core's own caches. The terms of a sum never leave their order, so the shape
+ * of tiles changes no bit. */
 #ifndef CELLS_CPU_PRODUCT_BODY_H
 #define CELLS_CPU_PRODUCT_BODY_H
 
@@ -30,20 +31,44 @@
  * too short a way ahead for memory. */
 #    define CELL_SHARED_CACHE_BYTES ((size_t)12 << 20)
 
-/* How far ahead where k does not go in blocks. */
-#    define AHEAD_FLOATS 2048u
+/* With more rows than a tile has: a panel of up to so many terms stays in L2 until all tiles have
+ * been there; one of more goes in blocks. */
+#    define PANEL_TERMS_MAX 1024u
+#    define BLOCK_TERMS     64u
 
-#    define TILE_ROWS_MAX 8u
+/* How far ahead weights are asked for: enough for L2, and for memory. Lines of the next panel that
+ * are asked for at the end of one: more would fill all line buffers of L1. */
+#    define NEAR_TERMS 8u
+#    define FAR_FLOATS 2048u
+#    define NEXT_LINES 8u
 
-/* The most rows of a tile. */
-CELL_INLINE uint32_t rows_max(const size_t vectors)
+/* Rows from which near weights are asked for; with fewer the loads themselves run ahead. */
+#    define NEAR_ROWS 3u
+
+#    define TILE_ROWS_MAX 12u
+
+/* The most rows that go through a panel at once. */
+CELL_INLINE uint32_t rows_at_once(const size_t vectors)
 {
     return vectors == 3 ? CELL_TILE_ROWS_OF_3 : CELL_TILE_ROWS_OF_2;
 }
 
-/* With 16 registers a tile of 4 vectors and more than CELL_TILE_ROWS_OF_4 rows is half as wide and
- * goes over the panel twice: each of the two passes reads the other half of every cache line pair,
- * so that a tile of 6 rows reads no more of the weights than one of 3. */
+/* Rows of the next tile when more than rows_at_once() are to be shared out, of which `left` are
+ * left. With 32 registers a tile of 6 rows and 4 vectors is the fastest of all; what is left over
+ * goes at once. With 16 no tile stands out: even shares. */
+CELL_INLINE uint32_t next_rows(const size_t vectors, uint32_t left)
+{
+    const uint32_t most = rows_at_once(vectors);
+    if (vectors == 4 && most > CELL_TILE_ROWS_OF_4 && CELL_SIMD_LANES == 16) {
+        return left >= most ? CELL_TILE_ROWS_OF_4 : left;
+    }
+    uint32_t tiles = (left + most - 1) / most;
+    return (left + tiles - 1) / tiles;
+}
+
+/* A tile of 4 vectors and more than CELL_TILE_ROWS_OF_4 rows is half as wide and goes over the
+ * panel twice: each of the two passes reads other cache lines, so that it reads no more of the
+ * weights than a tile of few rows. */
 CELL_INLINE uint32_t halves_of(const size_t vectors, uint32_t rows)
 {
     return vectors == 4 && rows > CELL_TILE_ROWS_OF_4 ? 2 : 1;
@@ -60,17 +85,45 @@ struct span {
     const float *const *rows; /* [n_rows] -> [k] */
     uint32_t k;
     const float *weights; /* of the panel at hand: [k][vectors] */
-    const float *next;    /* what will be read behind them: of the next span or panel */
+    const float *next;    /* what will be read behind them: of the next span, block or panel */
+    const float *later;   /* what will be read when all rows have been here: [k][vectors] */
 };
 
-/* What a tile adds: terms at..at+k-1 of its rows; and the weights it asks for meanwhile. */
-struct terms {
-    const float *weights; /* [k][vectors of the panel] */
+/* What the sums of some rows begin with: a table [rows][stride], whose rows are one with a stride
+ * of 0; or, where given, rows that stand apart, each from column `at` on. */
+struct starts {
+    const float *table;
+    size_t stride;
     const float *const *rows;
-    uint32_t at, k;
-    uint32_t lines;     /* cache lines of weights to ask for with every term, 0..4 */
-    const float *ahead; /* from here on */
+    size_t at;
 };
+
+/* Where they go, likewise. */
+struct ends {
+    float *table;
+    size_t stride;
+    float *const *rows;
+    size_t at;
+};
+
+/* A panel's product for up to GROUP_ROWS rows. The first span has terms. */
+struct product {
+    const struct span *spans;
+    uint32_t n_spans, n_rows;
+    bool is_streamed;
+    struct starts start; /* [vectors] a row */
+    struct ends end;
+};
+
+CELL_INLINE const float *start_of(const struct starts *start, uint32_t row)
+{
+    return start->rows != NULL ? start->rows[row] + start->at : start->table + row * start->stride;
+}
+
+CELL_INLINE float *end_of(const struct ends *end, uint32_t row)
+{
+    return end->rows != NULL ? end->rows[row] + end->at : end->table + row * end->stride;
+}
 
 CELL_INLINE void prefetch_lines(const uint32_t lines, const float *from)
 {
@@ -80,35 +133,12 @@ CELL_INLINE void prefetch_lines(const uint32_t lines, const float *from)
     }
 }
 
-/* Where the sums of a tile come from and go. start_stride 0: from the bias, the same for each row.
- */
-struct sums {
-    const float *start;
-    size_t start_stride;
-    float *to; /* [rows][vectors of the panel] */
-};
-
-CELL_INLINE void load_sums(const size_t vectors, const uint32_t rows, const struct sums *sums,
-                           simd_vec sum[][VECTORS_MAX])
+/* The same for a nearer but not the nearest cache. */
+CELL_INLINE void prefetch_later(const size_t lines, const float *from)
 {
     CELL_UNROLL
-    for (uint32_t r = 0; r < rows; r++) {
-        CELL_UNROLL
-        for (size_t v = 0; v < vectors; v++) {
-            sum[r][v] = simd_load(sums->start + r * sums->start_stride + v * CELL_SIMD_LANES);
-        }
-    }
-}
-
-CELL_INLINE void store_sums(const size_t vectors, const uint32_t rows, size_t stride,
-                            simd_vec sum[][VECTORS_MAX], float *to)
-{
-    CELL_UNROLL
-    for (uint32_t r = 0; r < rows; r++) {
-        CELL_UNROLL
-        for (size_t v = 0; v < vectors; v++) {
-            simd_store(to + r * stride + v * CELL_SIMD_LANES, sum[r][v]);
-        }
+    for (size_t l = 0; l < lines; l++) {
+        __builtin_prefetch(from + l * LINE_FLOATS, 0, 2);
     }
 }
 
@@ -120,7 +150,7 @@ CELL_INLINE void add_term_of_few(const size_t vectors, const uint32_t rows, cons
     simd_vec w[VECTORS_MAX];
     CELL_UNROLL
     for (size_t v = 0; v < vectors; v++) {
-        w[v] = simd_load(weights + v * CELL_SIMD_LANES);
+        w[v] = simd_keep(simd_load(weights + v * CELL_SIMD_LANES));
     }
     CELL_UNROLL
     for (uint32_t r = 0; r < rows; r++) {
@@ -129,6 +159,29 @@ CELL_INLINE void add_term_of_few(const size_t vectors, const uint32_t rows, cons
         for (size_t v = 0; v < vectors; v++) {
             sum[r][v] = simd_fma(w[v], x, sum[r][v]);
         }
+    }
+}
+
+/* Two terms of each row, one after the other: rows that are many take their pointers from the
+ * stack, once for both. */
+CELL_INLINE void add_two_terms_of_2(const uint32_t rows, const float *weights, const float *second,
+                                    const float *in[], uint32_t k, simd_vec sum[][VECTORS_MAX])
+{
+    simd_vec w[2][2];
+    CELL_UNROLL
+    for (size_t v = 0; v < 2; v++) {
+        w[0][v] = simd_load(weights + v * CELL_SIMD_LANES);
+        w[1][v] = simd_load(second + v * CELL_SIMD_LANES);
+    }
+    CELL_UNROLL
+    for (uint32_t r = 0; r < rows; r++) {
+        const float *at = in[r] + k;
+        simd_vec x = simd_set1(at[0]);
+        sum[r][0] = simd_fma(w[0][0], x, sum[r][0]);
+        sum[r][1] = simd_fma(w[0][1], x, sum[r][1]);
+        x = simd_set1(at[1]);
+        sum[r][0] = simd_fma(w[1][0], x, sum[r][0]);
+        sum[r][1] = simd_fma(w[1][1], x, sum[r][1]);
     }
 }
 
@@ -143,7 +196,7 @@ CELL_INLINE void add_term_of_4(const uint32_t rows, const float *weights, const 
     }
     CELL_UNROLL
     for (size_t v = 0; v < 4; v++) {
-        simd_vec w = simd_load(weights + v * CELL_SIMD_LANES);
+        simd_vec w = simd_keep(simd_load(weights + v * CELL_SIMD_LANES));
         CELL_UNROLL
         for (uint32_t r = 0; r < rows; r++) {
             sum[r][v] = simd_fma(w, x[r], sum[r][v]);
@@ -151,83 +204,131 @@ CELL_INLINE void add_term_of_4(const uint32_t rows, const float *weights, const 
     }
 }
 
-/* Adds the terms to the sums of `vectors` vectors, from where weights and sums point, of a panel's
- * `of`. */
-CELL_INLINE void tile(const size_t vectors, const size_t of, const uint32_t rows,
-                      const uint32_t lines, const struct terms *terms, const struct sums *sums)
+/* Weights that a tile asks for while it computes, so that they have come when they are needed: near
+ * ones, some terms ahead; far ones, more terms ahead; or near ones and one or two cache lines a
+ * term of those for later. */
+enum asks { ASKS_NOTHING, ASKS_NEAR, ASKS_FAR, ASKS_LATER, ASKS_LATER_2, ASKS_COUNT };
+
+/* The rows from `row` on of a product, and the vectors from column `column` on. */
+struct tile {
+    const struct product *product;
+    uint32_t row;
+    size_t column;
+    uint32_t asked; /* lines of a later term that have been asked for */
+};
+
+/* All terms of all spans, for `rows` rows and `vectors` of a panel's `of` vectors. What lies past
+ * the last terms is asked for as well, and does no harm. */
+CELL_INLINE void add_tile(const size_t vectors, const size_t of, const uint32_t rows,
+                          const enum asks asks, const struct tile *tile)
 {
+    const size_t columns = of * CELL_SIMD_LANES;
+    const uint32_t lines = asks == ASKS_NOTHING ? 0 : lines_of(vectors);
+    const size_t distance = asks == ASKS_FAR ? FAR_FLOATS / columns : NEAR_TERMS;
+    const size_t later_lines = asks == ASKS_LATER ? 1 : asks == ASKS_LATER_2 ? 2 : 0;
+    const struct product *product = tile->product;
     simd_vec sum[TILE_ROWS_MAX][VECTORS_MAX];
-    const float *in[TILE_ROWS_MAX];
     CELL_UNROLL
     for (uint32_t r = 0; r < rows; r++) {
-        in[r] = terms->rows[r] + terms->at;
-    }
-    load_sums(vectors, rows, sums, sum);
-    const float *weights = terms->weights;
-    const float *ahead = terms->ahead;
-    for (uint32_t k = 0; k < terms->k; k++, weights += of * CELL_SIMD_LANES) {
-        prefetch_lines(lines, ahead);
-        ahead += lines * LINE_FLOATS;
-        if (vectors == 4) {
-            add_term_of_4(rows, weights, in, k, sum);
-        } else {
-            add_term_of_few(vectors, rows, weights, in, k, sum);
+        const float *start = start_of(&product->start, tile->row + r) + tile->column;
+        CELL_UNROLL
+        for (size_t v = 0; v < vectors; v++) {
+            sum[r][v] = simd_load(start + v * CELL_SIMD_LANES);
         }
     }
-    store_sums(vectors, rows, of * CELL_SIMD_LANES, sum, sums->to);
+    for (uint32_t s = 0; s < product->n_spans; s++) {
+        const struct span *span = &product->spans[s];
+        const float *in[TILE_ROWS_MAX];
+        const float *weights = span->weights + tile->column;
+        const float *later = span->later + (size_t)tile->asked * span->k * LINE_FLOATS;
+        CELL_UNROLL
+        for (uint32_t r = 0; r < rows; r++) {
+            in[r] = span->rows[tile->row + r];
+        }
+        uint32_t k = 0;
+        for (; vectors == 2 && CELL_TILE_TERMS_OF_2 == 2 && k + 1 < span->k; k += 2) {
+            prefetch_lines(lines, weights + distance * columns);
+            prefetch_lines(lines, weights + (distance + 1) * columns);
+            prefetch_later(2 * later_lines, later);
+            later += 2 * later_lines * LINE_FLOATS;
+            add_two_terms_of_2(rows, weights, weights + columns, in, k, sum);
+            weights += 2 * columns;
+        }
+        for (; k < span->k; k++, weights += columns) {
+            prefetch_lines(lines, weights + distance * columns);
+            prefetch_later(later_lines, later);
+            later += later_lines * LINE_FLOATS;
+            if (vectors == 4) {
+                add_term_of_4(rows, weights, in, k, sum);
+            } else {
+                add_term_of_few(vectors, rows, weights, in, k, sum);
+            }
+        }
+        CELL_UNROLL
+        for (uint32_t t = 0; t < NEXT_LINES / lines_of(vectors); t++) {
+            prefetch_lines(lines, span->next + tile->column + t * columns);
+        }
+    }
+    CELL_UNROLL
+    for (uint32_t r = 0; r < rows; r++) {
+        float *to = end_of(&product->end, tile->row + r) + tile->column;
+        CELL_UNROLL
+        for (size_t v = 0; v < vectors; v++) {
+            simd_store(to + v * CELL_SIMD_LANES, sum[r][v]);
+        }
+    }
 }
 
-/* A tile of `rows` rows that asks for `lines` lines a term: one function each, all loops unrolled.
- */
-#    define TILE_WHOLE(vectors, rows, lines)                                                       \
-    case (rows)*8 + (lines):                                                                       \
-        tile(vectors, vectors, rows, lines, terms, sums);                                          \
+/* One function for each kind of tile, all loops unrolled. */
+#    define TILE_THAT_ASKS(vectors, of, rows, asks)                                                \
+    case (rows)*ASKS_COUNT + (asks):                                                               \
+        add_tile(vectors, of, rows, asks, tile);                                                   \
         break;
-#    define TILE_HALF(vectors, rows, lines)                                                        \
-    case (rows)*8 + (lines):                                                                       \
-        tile((vectors) / 2, vectors, rows, lines, terms, sums);                                    \
-        break;
-#    if CELL_TILE_LINES == 4 /* of a term of 4 vectors */
-#        define TILE_CASES(one, vectors, rows)                                                     \
-            one(vectors, rows, 0) one(vectors, rows, 1) one(vectors, rows, 2)                      \
-                one(vectors, rows, 3) one(vectors, rows, 4)
-#    else
-#        define TILE_CASES(one, vectors, rows)                                                     \
-            one(vectors, rows, 0) one(vectors, rows, 1) one(vectors, rows, 2)
-#    endif
+#    define TILE(vectors, of, rows)                                                                \
+        TILE_THAT_ASKS(vectors, of, rows, ASKS_NOTHING)                                            \
+        TILE_THAT_ASKS(vectors, of, rows, ASKS_NEAR)                                               \
+        TILE_THAT_ASKS(vectors, of, rows, ASKS_FAR)                                                \
+        TILE_THAT_ASKS(vectors, of, rows, ASKS_LATER)                                              \
+        TILE_THAT_ASKS(vectors, of, rows, ASKS_LATER_2)
 
-static void tile_of_4(uint32_t rows, const struct terms *terms, const struct sums *sums)
+static void tile_of_4(uint32_t rows, enum asks asks, const struct tile *tile)
 {
-    switch (rows * 8 + terms->lines) {
-        TILE_CASES(TILE_WHOLE, 4, 1)
-        TILE_CASES(TILE_WHOLE, 4, 2)
-        TILE_CASES(TILE_WHOLE, 4, 3)
+    switch (rows * ASKS_COUNT + asks) {
+        TILE(4, 4, 1)
+        TILE(4, 4, 2)
+        TILE(4, 4, 3)
 #    if CELL_TILE_ROWS_OF_4 >= 6
-        TILE_CASES(TILE_WHOLE, 4, 4)
-        TILE_CASES(TILE_WHOLE, 4, 5)
-        TILE_CASES(TILE_WHOLE, 4, 6)
+        TILE(4, 4, 4)
+        TILE(4, 4, 5)
+        TILE(4, 4, 6)
+        TILE(2, 4, 7)
+        TILE(2, 4, 8)
+        TILE(2, 4, 9)
+        TILE(2, 4, 10)
+        TILE(2, 4, 11)
+        TILE(2, 4, 12)
 #    else
-        TILE_CASES(TILE_HALF, 4, 4)
-        TILE_CASES(TILE_HALF, 4, 5)
-        TILE_CASES(TILE_HALF, 4, 6)
+        TILE(2, 4, 4)
+        TILE(2, 4, 5)
+        TILE(2, 4, 6)
 #    endif
     default:
         break;
     }
 }
 
-static void tile_of_3(uint32_t rows, const struct terms *terms, const struct sums *sums)
+static void tile_of_3(uint32_t rows, enum asks asks, const struct tile *tile)
 {
-    switch (rows * 8 + terms->lines) {
-        TILE_CASES(TILE_WHOLE, 3, 1)
-        TILE_CASES(TILE_WHOLE, 3, 2)
-        TILE_CASES(TILE_WHOLE, 3, 3)
-        TILE_CASES(TILE_WHOLE, 3, 4)
+    switch (rows * ASKS_COUNT + asks) {
+        TILE(3, 3, 1)
+        TILE(3, 3, 2)
+        TILE(3, 3, 3)
+        TILE(3, 3, 4)
 #    if CELL_TILE_ROWS_OF_3 >= 8
-        TILE_CASES(TILE_WHOLE, 3, 5)
-        TILE_CASES(TILE_WHOLE, 3, 6)
-        TILE_CASES(TILE_WHOLE, 3, 7)
-        TILE_CASES(TILE_WHOLE, 3, 8)
+        TILE(3, 3, 5)
+        TILE(3, 3, 6)
+        TILE(3, 3, 7)
+        TILE(3, 3, 8)
 #    endif
     default:
         break;
@@ -235,9 +336,9 @@ static void tile_of_3(uint32_t rows, const struct terms *terms, const struct sum
 }
 
 /* One row alone, several panels at once: 8 or 9 sums keep both FMA units busy, 3 or 4 would wait
- * for themselves. Sums and their start lie behind each other, [panels][vectors]. */
+ * for themselves. start and end: [panels][vectors]. */
 CELL_INLINE void tile_row(const size_t panels, const size_t vectors, const bool is_streamed,
-                          const struct span *span, const struct sums *sums)
+                          const struct span *span, const float *start, float *end)
 {
     const size_t next =
         span->k * vectors * CELL_SIMD_LANES; // the next panel's weights behind these
@@ -246,7 +347,7 @@ CELL_INLINE void tile_row(const size_t panels, const size_t vectors, const bool 
     simd_vec sum[3 * 3];
     CELL_UNROLL
     for (size_t v = 0; v < panels * vectors; v++) {
-        sum[v] = simd_load(sums->start + v * CELL_SIMD_LANES);
+        sum[v] = simd_load(start + v * CELL_SIMD_LANES);
     }
     for (uint32_t k = 0; k < span->k; k++, weights += vectors * CELL_SIMD_LANES) {
         simd_vec x = simd_set1(in[k]);
@@ -254,14 +355,14 @@ CELL_INLINE void tile_row(const size_t panels, const size_t vectors, const bool 
         for (size_t v = 0; v < panels * vectors; v++) {
             const float *w = weights + v / vectors * next + v % vectors * CELL_SIMD_LANES;
             if (is_streamed && v % vectors == 0) {
-                prefetch_lines(lines_of(vectors), w + AHEAD_FLOATS);
+                prefetch_lines(lines_of(vectors), w + FAR_FLOATS);
             }
             sum[v] = simd_fma(simd_load(w), x, sum[v]);
         }
     }
     CELL_UNROLL
     for (size_t v = 0; v < panels * vectors; v++) {
-        simd_store(sums->to + v * CELL_SIMD_LANES, sum[v]);
+        simd_store(end + v * CELL_SIMD_LANES, sum[v]);
     }
 }
 
@@ -273,91 +374,117 @@ CELL_INLINE uint32_t panels_of_row(const size_t vectors)
 
 /* Adds a span for one row and panels_of_row() neighbouring panels. */
 CELL_INLINE void add_row(const size_t vectors, const struct span *span, bool is_streamed,
-                         const struct sums *sums)
+                         const float *start, float *end)
 {
     if (is_streamed) {
-        tile_row(panels_of_row(vectors), vectors, true, span, sums);
+        tile_row(panels_of_row(vectors), vectors, true, span, start, end);
     } else {
-        tile_row(panels_of_row(vectors), vectors, false, span, sums);
+        tile_row(panels_of_row(vectors), vectors, false, span, start, end);
     }
 }
 
-/* Prefetched are weights that many rows wait for and the core's own caches do not hold, and those
- * that come from memory. bytes: of what one step reads. */
+/* Whether weights do not stay near from one step to the next, as far as that matters to so many
+ * rows. bytes: of what one step reads. */
 static bool is_streamed(uint64_t bytes, uint32_t rows)
 {
     return bytes > (rows >= CELL_STREAMED_ROWS ? CELL_STREAMED_BYTES : CELL_SHARED_CACHE_BYTES);
 }
 
-/* A panel's product for up to GROUP_ROWS rows. The first span has terms. */
-struct product {
-    const struct span *spans;
-    uint32_t n_spans, n_rows;
-    bool is_streamed;
-    const float *bias; /* [vectors]; NULL: the sums begin as they are */
-    float *sums;       /* [n_rows][vectors] */
-};
+/* One tile, or half of one. */
+CELL_INLINE void add_pass(const size_t vectors, uint32_t rows, enum asks asks, struct tile *tile)
+{
+    if (vectors == 3) {
+        tile_of_3(rows, asks, tile);
+    } else {
+        tile_of_4(rows, asks, tile);
+    }
+    tile->asked += asks == ASKS_LATER ? 1 : asks == ASKS_LATER_2 ? 2 : 0;
+    tile->column += vectors * CELL_SIMD_LANES / 2;
+}
 
-/* One block of k over all rows, tile by tile. ahead: the weights to ask for meanwhile, all of them
- * by the only tile or a part each by the first two; NULL: none. */
+CELL_INLINE uint32_t count_passes(const size_t vectors, uint32_t n_rows)
+{
+    uint32_t passes = 0;
+    for (uint32_t row = 0, rows = 0; row < n_rows; row += rows) {
+        rows = next_rows(vectors, n_rows - row);
+        passes += halves_of(vectors, rows);
+    }
+    return passes;
+}
+
+/* All rows, tile by tile. The first passes ask for what comes later. */
+CELL_INLINE void add_tiles(const size_t vectors, const struct product *product)
+{
+    const uint32_t lines = product->is_streamed ? lines_of(vectors) : 0;
+    const bool two = count_passes(vectors, product->n_rows) < lines;
+    struct tile tile = {.product = product};
+    for (uint32_t rows = 0; tile.row < product->n_rows; tile.row += rows) {
+        rows = next_rows(vectors, product->n_rows - tile.row);
+        tile.column = 0;
+        for (uint32_t half = 0; half < halves_of(vectors, rows); half++) {
+            enum asks asks = tile.asked < lines  ? (two ? ASKS_LATER_2 : ASKS_LATER)
+                             : rows >= NEAR_ROWS ? ASKS_NEAR
+                                                 : ASKS_NOTHING;
+            add_pass(vectors, rows, asks, &tile);
+        }
+    }
+}
+
+/* Terms k.. of one span. */
 CELL_INLINE void add_block(const size_t vectors, const struct product *product,
-                           const struct terms *block, const float *bias, const float *ahead)
+                           const struct span *whole, uint32_t k)
 {
     const size_t columns = vectors * CELL_SIMD_LANES;
-    uint32_t tiles = (product->n_rows + rows_max(vectors) - 1) / rows_max(vectors);
-    uint32_t first = 0;
-    uint32_t pass = 0;
-    for (uint32_t t = 0; t < tiles; t++) {
-        uint32_t end = product->n_rows * (t + 1) / tiles; // balanced: 10 rows are 5 + 5, not 6 + 4
-        uint32_t halves = halves_of(vectors, end - first);
-        for (uint32_t half = 0; half < halves; half++, pass++) {
-            size_t column = half * columns / 2;
-            struct terms terms = *block;
-            float *own = product->sums + first * columns + column;
-            terms.rows += first;
-            terms.weights += column;
-            if (ahead != NULL && pass < 2) {
-                uint32_t lines = lines_of(vectors);
-                uint32_t part = tiles * halves == 1 ? lines : (lines + 1) / 2;
-                terms.lines = pass == 0 ? part : lines - part;
-                terms.ahead = ahead + pass * (size_t)part * block->k * LINE_FLOATS;
-            }
-            struct sums sums = {bias == NULL ? own : bias + column, bias == NULL ? columns : 0,
-                                own};
-            if (vectors == 3) {
-                tile_of_3(end - first, &terms, &sums);
-            } else {
-                tile_of_4(end - first, &terms, &sums);
-            }
+    const float *rows[GROUP_ROWS];
+    struct product block = *product;
+    struct span span = {.rows = rows, .k = whole->k - k, .weights = whole->weights + k * columns};
+    span.next = whole->next;
+    if (span.k > BLOCK_TERMS) {
+        span.k = BLOCK_TERMS;
+        span.next = span.weights + BLOCK_TERMS * columns;
+    }
+    span.later = span.next;
+    for (uint32_t r = 0; r < product->n_rows; r++) {
+        rows[r] = whole->rows[r] + k;
+    }
+    block.spans = &span;
+    block.n_spans = 1;
+    add_tiles(vectors, &block);
+}
+
+CELL_INLINE void multiply_in_blocks(const size_t vectors, const struct product *product)
+{
+    struct product rest = *product;
+    for (uint32_t s = 0; s < product->n_spans; s++) {
+        for (uint32_t k = 0; k < product->spans[s].k; k += BLOCK_TERMS) {
+            add_block(vectors, &rest, &product->spans[s], k);
+            rest.start = (struct starts){.table = rest.end.table,
+                                         .stride = rest.end.stride,
+                                         .rows = (const float *const *)rest.end.rows,
+                                         .at = rest.end.at};
         }
-        first = end;
     }
 }
 
 CELL_INLINE void multiply(const size_t vectors, const struct product *product)
 {
-    const size_t columns = vectors * CELL_SIMD_LANES;
-    // In one pass there is nothing to be found in a nearer cache.
-    bool is_one_pass =
-        product->n_rows <= rows_max(vectors) && halves_of(vectors, product->n_rows) == 1;
-    size_t bytes = product->is_streamed ? CELL_BLOCK_STREAMED_BYTES : CELL_BLOCK_CACHED_BYTES;
-    uint32_t most = is_one_pass ? UINT32_MAX : (uint32_t)(bytes / (columns * sizeof(float)));
-    const float *bias = product->bias;
+    uint32_t terms = 0;
     for (uint32_t s = 0; s < product->n_spans; s++) {
-        const struct span *span = &product->spans[s];
-        struct terms block = {.rows = span->rows};
-        const float *at = span->weights;
-        for (; block.at < span->k; block.at += block.k) {
-            uint32_t left = span->k - block.at;
-            block.k = left < most ? left : most;
-            block.weights = at;
-            at += block.k * columns;
-            const float *ahead = is_one_pass      ? block.weights + AHEAD_FLOATS
-                                 : left > block.k ? at
-                                                  : span->next;
-            add_block(vectors, product, &block, bias, product->is_streamed ? ahead : NULL);
-            bias = NULL;
+        terms += product->spans[s].k;
+    }
+    uint32_t halves = halves_of(vectors, product->n_rows);
+    if (product->n_rows > rows_at_once(vectors) || (product->is_streamed && halves > 1)) {
+        if (terms <= PANEL_TERMS_MAX) {
+            add_tiles(vectors, product);
+        } else {
+            multiply_in_blocks(vectors, product);
         }
+        return;
+    }
+    struct tile tile = {.product = product};
+    for (uint32_t half = 0; half < halves; half++) {
+        enum asks near = product->n_rows >= NEAR_ROWS ? ASKS_NEAR : ASKS_NOTHING;
+        add_pass(vectors, product->n_rows, product->is_streamed ? ASKS_FAR : near, &tile);
     }
 }
 

@@ -11,26 +11,28 @@
 /* Rows of a tile. 4 vectors: 3 x 4 accumulators, a broadcast for each row and one vector of weights
  * make 16 registers; with more rows a tile takes half of them: 6 x 2, one and two. 3 vectors: 4 x
  * 3, one and three. */
-#define CELL_TILE_ROWS_OF_4 3u
-#define CELL_TILE_ROWS_OF_3 4u
-#define CELL_TILE_ROWS_OF_2 6u
+#define CELL_TILE_ROWS_OF_4  3u
+#define CELL_TILE_ROWS_OF_3  4u
+#define CELL_TILE_ROWS_OF_2  6u
+#define CELL_TILE_TERMS_OF_2 1u
 
-/* Cache lines of 4 vectors. */
-#define CELL_TILE_LINES 2
-
-/* Weights of a cell beyond this are prefetched, in blocks of which two fit an L1 of 32 KiB beside
- * the rows (Zen 3, an L2 of 512 KiB; 256 inputs and units, 10 rows: 0.82 of the peak without, 0.84
- * with blocks of 16 KiB, 0.90 with 8 KiB, 0.88 with 6 KiB). */
-#define CELL_STREAMED_ROWS        2u
-#define CELL_STREAMED_BYTES       ((size_t)512 << 10)
-#define CELL_BLOCK_CACHED_BYTES   ((size_t)16 << 10)
-#define CELL_BLOCK_STREAMED_BYTES ((size_t)8 << 10)
+/* Weights that an L2 of 512 KiB does not hold beside the rows. */
+#define CELL_STREAMED_ROWS  2u
+#define CELL_STREAMED_BYTES ((size_t)512 << 10)
 
 typedef __m256 simd_vec;
 
 static inline simd_vec simd_load(const float *from)
 {
     return _mm256_loadu_ps(from);
+}
+
+/* The same in a register: else a compiler may read it again for every use, which costs as many
+ * accesses to a line that is still on its way. */
+static inline simd_vec simd_keep(simd_vec v)
+{
+    __asm__("" : "+x"(v));
+    return v;
 }
 
 static inline void simd_store(float *to, simd_vec v)

@@ -9,28 +9,30 @@
 #define CELL_SIMD_LANES ((size_t)16)
 
 /* Rows of a tile. 4 vectors: 6 x 4 accumulators, a broadcast for each row and one vector of weights
- * make 31 registers. 3 vectors: 8 x 3, one broadcast and three. Tiles of 2 are not needed. */
-#define CELL_TILE_ROWS_OF_4 6u
-#define CELL_TILE_ROWS_OF_3 8u
-#define CELL_TILE_ROWS_OF_2 6u
+ * make 31 registers. 3 vectors: 8 x 3, one broadcast and three. 2 vectors: 12 x 2, one broadcast
+ * and four for two terms. */
+#define CELL_TILE_ROWS_OF_4  6u
+#define CELL_TILE_ROWS_OF_3  8u
+#define CELL_TILE_ROWS_OF_2  12u
+#define CELL_TILE_TERMS_OF_2 2u
 
-/* Cache lines of 4 vectors. */
-#define CELL_TILE_LINES 4
-
-/* Weights of a cell beyond this are prefetched when a step has more rows than a tile: what an L2 of
- * 1 MiB does not hold, in blocks of which two fit an L1 of 32 KiB. Where L3 is slow that decides
- * (Cascade Lake, 25 GB/s from L3; 256 inputs and units, 10 rows: 0.63 of the peak without, 0.72
- * with blocks of 16 KiB, 0.75 with 8 KiB). With the rows of one tile it gains nothing. */
-#define CELL_STREAMED_ROWS        7u
-#define CELL_STREAMED_BYTES       ((size_t)768 << 10)
-#define CELL_BLOCK_CACHED_BYTES   ((size_t)64 << 10)
-#define CELL_BLOCK_STREAMED_BYTES ((size_t)8 << 10)
+/* Weights that an L2 of 1 MiB does not hold beside the rows. */
+#define CELL_STREAMED_ROWS  13u
+#define CELL_STREAMED_BYTES ((size_t)768 << 10)
 
 typedef __m512 simd_vec;
 
 static inline simd_vec simd_load(const float *from)
 {
     return _mm512_loadu_ps(from);
+}
+
+/* The same in a register: else a compiler may read it again for every use, which costs as many
+ * accesses to a line that is still on its way. */
+static inline simd_vec simd_keep(simd_vec v)
+{
+    __asm__("" : "+v"(v));
+    return v;
 }
 
 static inline void simd_store(float *to, simd_vec v)
