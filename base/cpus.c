@@ -194,6 +194,14 @@ enum base_status base_cpus_pin_self(uint32_t index)
     return sched_setaffinity(0, sizeof(one), one) == 0 ? BASE_OK : BASE_UNAVAILABLE;
 }
 
+size_t base_cpus_cache_bytes(uint32_t level)
+{
+    static const int names[] = {_SC_LEVEL1_DCACHE_SIZE, _SC_LEVEL2_CACHE_SIZE,
+                                _SC_LEVEL3_CACHE_SIZE};
+    long bytes = level >= 1 && level <= 3 ? sysconf(names[level - 1]) : 0;
+    return bytes > 0 ? (size_t)bytes : 0;
+}
+
 void base_thread_name(const char *name)
 {
     char cut[16];

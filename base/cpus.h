@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* Never 0. */
@@ -13,6 +14,10 @@ uint32_t base_cpus_allowed(void);
 /* Pins the calling thread to the index-th CPU of the process's affinity mask as it was at the first
  * call of any function here. UNAVAILABLE when the kernel refuses; the thread then runs unpinned. */
 enum base_status base_cpus_pin_self(uint32_t index);
+
+/* Bytes of the data cache of a level, 1 to 3; 0 when the machine does not tell. Level 3 is shared.
+ */
+size_t base_cpus_cache_bytes(uint32_t level);
 
 /* Name shown by ps and strace, at most 15 bytes. */
 void base_thread_name(const char *name);

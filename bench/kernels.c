@@ -40,6 +40,7 @@ struct settings {
     const char *precision;
     const char *backend; /* NULL: the kernel table itself */
     uint32_t threads;
+    uint32_t ahead; /* steps whose sums over x are computed together; 0: none are */
     uint64_t ms;
     bool products_only;
     bool is_serving;
@@ -70,6 +71,8 @@ struct job {
     float *state;     /* [rows][h even, h odd, c] */
     const float **in; /* [steps][rows] */
     float **rows[3];  /* [rows] pointers to h even, h odd, c */
+    float *sums;      /* [ahead][rows][columns of all panels] */
+    float **windows;  /* [ahead][rows] pointers into them */
     float **scratch;  /* [threads] */
 };
 
@@ -80,6 +83,20 @@ static void *must(void *memory)
 }
 
 /* ---- Straight through the kernels ----------------------------------------------------------- */
+
+static void open_windows(struct job *job)
+{
+    size_t rows = (size_t)job->run->settings.ahead * job->shape.rows;
+    size_t columns =
+        ((size_t)job->gated.panels + 1) * job->gated.columns; // as the device pads them
+    if (rows > 0) {
+        job->sums = must(base_alloc_aligned(rows * columns * sizeof(float), BASE_CACHE_LINE));
+        job->windows = must(base_alloc_array(rows, sizeof(float *)));
+    }
+    for (size_t r = 0; r < rows; r++) {
+        job->windows[r] = job->sums + r * columns;
+    }
+}
 
 static void open_kernels(struct job *job)
 {
@@ -114,10 +131,13 @@ static void open_kernels(struct job *job)
     for (uint32_t t = 0; t < job->run->settings.threads; t++) {
         job->scratch[t] = must(base_alloc_aligned((floats + 1) * sizeof(float), BASE_CACHE_LINE));
     }
+    open_windows(job);
 }
 
 static void close_kernels(struct job *job)
 {
+    base_free(job->windows);
+    base_free(job->sums);
     for (uint32_t t = 0; t < job->run->settings.threads; t++) {
         base_free(job->scratch[t]);
     }
@@ -128,6 +148,21 @@ static void close_kernels(struct job *job)
     base_free(job->in);
     base_free(job->state);
     cell_gated_release(&job->gated);
+}
+
+/* This member's panels of the sums over x for step t and those behind it. */
+static void fill_windows(const struct job *job, const struct cell_gated_step *step, uint32_t t)
+{
+    uint32_t left = job->shape.steps - t;
+    uint32_t steps = left < job->run->settings.ahead ? left : job->run->settings.ahead;
+    struct cell_gated_ahead ahead = {.gated = step->gated,
+                                     .n_rows = steps * step->n_rows,
+                                     .panel_first = step->panel_first,
+                                     .panel_end = step->panel_end,
+                                     .x = job->in + (size_t)t * step->n_rows,
+                                     .out = job->windows,
+                                     .scratch = step->scratch};
+    job->run->kernels->gated_ahead(&ahead);
 }
 
 static void run_kernels(void *argument, struct cell_team *team, uint32_t member)
@@ -143,8 +178,15 @@ static void run_kernels(void *argument, struct cell_team *team, uint32_t member)
         .scratch = job->scratch[member],
         .products_only = job->run->settings.products_only,
     };
+    const uint32_t ahead = job->run->settings.ahead;
     for (uint32_t t = 0; t < job->shape.steps; t++) {
+        if (ahead > 0 && t % ahead == 0) {
+            fill_windows(job, &step, t);
+        }
         step.x = job->in + (size_t)t * job->shape.rows;
+        if (ahead > 0) {
+            step.ahead = (const float *const *)job->windows + (size_t)(t % ahead) * step.n_rows;
+        }
         step.h = (const float *const *)job->rows[t & 1];
         step.old = job->gated.kind == CELL_GATED_LSTM ? (const float *const *)job->rows[2] : step.h;
         step.out = job->rows[(t + 1) & 1];
@@ -234,9 +276,9 @@ static void print_json(const struct job *job, const struct result *result, doubl
     const struct bench_shape *s = &job->shape;
     (void)printf("{\"cell\":\"%s\",\"input\":%u,\"hidden\":%u,\"rows\":%u,\"steps\":%u,"
                  "\"threads\":%u,\"precision\":\"%s\",\"isa\":\"%s\",\"path\":\"%s\","
-                 "\"products_only\":%s,\"rounds\":%u,",
+                 "\"ahead\":%u,\"products_only\":%s,\"rounds\":%u,",
                  job->cell->name, s->inputs, s->hidden, s->rows, s->steps, set->threads,
-                 set->precision, job->run->kernels->name, path_name(job->run),
+                 set->precision, job->run->kernels->name, path_name(job->run), set->ahead,
                  set->products_only ? "true" : "false", result->rounds);
     (void)printf("\"ms_p50\":%.5f,\"ms_min\":%.5f,\"gflops\":%.1f,\"peak_gflops_per_core\":%.1f,"
                  "\"of_peak\":%.3f,\"median_of_peak\":%.3f,\"roofline_ms\":%.5f,"
@@ -369,11 +411,27 @@ static const char help[] =
     "  --isa NAME         auto, scalar, avx2, avx512 (default auto)\n"
     "  --backend NAME     through this backend's device (cpu, blas), each step's output written,\n"
     "                     instead of the kernels alone\n"
+    "  --ahead N          sums over x of N steps together, as the device does for few rows "
+    "(kernels\n"
+    "                     alone; default 0: with each step)\n"
     "  --products-only    leave out activations and state update (kernels alone)\n"
     "  --serve            run what standard input asks for (bench/serve.h); default backend cpu\n"
     "  --pin              a CPU for each thread (when serving; else always)\n"
     "  --ms N             time for each shape (default 1000)\n"
     "  --json             one JSON object a line";
+
+static void set_count(struct settings *set, int option)
+{
+    uint64_t count = strchr("tam", option) != NULL ? strtoull(optarg, NULL, 10) : 0;
+    set->threads = option == 't' ? (uint32_t)count : set->threads;
+    set->ahead = option == 'a' ? (uint32_t)count : set->ahead;
+    set->ms = option == 'm' ? count : set->ms;
+}
+
+static bool are_counts_sane(const struct settings *set)
+{
+    return set->threads >= 1 && set->threads <= 1024 && set->ahead <= 1024;
+}
 
 /* false: *status is main()'s result. */
 static bool parse_arguments(int argc, char **argv, struct settings *out, int *status)
@@ -384,6 +442,7 @@ static bool parse_arguments(int argc, char **argv, struct settings *out, int *st
                                             {"isa", required_argument, NULL, 'i'},
                                             {"precision", required_argument, NULL, 'f'},
                                             {"backend", required_argument, NULL, 'b'},
+                                            {"ahead", required_argument, NULL, 'a'},
                                             {"products-only", no_argument, NULL, 'p'},
                                             {"serve", no_argument, NULL, 'v'},
                                             {"pin", no_argument, NULL, 'n'},
@@ -405,13 +464,12 @@ static bool parse_arguments(int argc, char **argv, struct settings *out, int *st
         out->isa = o == 'i' ? optarg : out->isa;
         out->precision = o == 'f' ? optarg : out->precision;
         out->backend = o == 'b' ? optarg : out->backend;
-        out->threads = o == 't' ? (uint32_t)strtoul(optarg, NULL, 10) : out->threads;
-        out->ms = o == 'm' ? strtoull(optarg, NULL, 10) : out->ms;
+        set_count(out, o);
         out->products_only |= o == 'p';
         out->is_serving |= o == 'v';
         out->pin |= o == 'n';
         out->is_json |= o == 'j';
-        if (o == 'h' || o == '?' || out->threads == 0 || out->threads > 1024) {
+        if (o == 'h' || o == '?' || !are_counts_sane(out)) {
             (void)fprintf(o == 'h' ? stdout : stderr, "%s\n", help);
             *status = o == 'h' ? EXIT_SUCCESS : 2;
             return false;
@@ -446,9 +504,9 @@ static enum base_status choose(struct bench_run *run, struct base_error *error)
         if (run->backend == NULL) {
             return base_fail(error, BASE_NOT_FOUND, "no backend is called %.32s", set->backend);
         }
-        if (set->products_only) {
+        if (set->products_only || set->ahead > 0) {
             return base_fail(error, BASE_INVALID_ARGUMENT,
-                             "--products-only goes with the kernels alone");
+                             "--products-only and --ahead go with the kernels alone");
         }
     }
     BASE_TRY(check_cells(run, error));

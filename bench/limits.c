@@ -3,10 +3,9 @@
 #include "bench/limits.h"
 
 #include "base/assert.h"
+#include "base/cpus.h"
 #include "base/mem.h"
 #include "bench/bench.h"
-
-#include <unistd.h>
 
 /* Rates of one member. */
 struct rates {
@@ -48,16 +47,14 @@ static void survey_member(void *argument, struct cell_team *team, uint32_t membe
  * this thread's. */
 static void list_levels(struct survey *survey, struct bench_limits *limits)
 {
-    long sizes[] = {sysconf(_SC_LEVEL1_DCACHE_SIZE), sysconf(_SC_LEVEL2_CACHE_SIZE),
-                    sysconf(_SC_LEVEL3_CACHE_SIZE)};
     static const char *const names[] = {"L1", "L2", "L3"};
-    size_t l3 = sizes[2] > 0 ? (size_t)sizes[2] : 0;
+    size_t l2 = base_cpus_cache_bytes(2);
+    size_t l3 = base_cpus_cache_bytes(3);
     for (uint32_t l = 0; l < 3; l++) {
-        size_t bytes = sizes[l] > 0 ? (size_t)sizes[l] : 0;
-        bytes /= l == 2 ? limits->threads : 1;
+        size_t bytes = base_cpus_cache_bytes(l + 1) / (l == 2 ? limits->threads : 1);
         size_t read_bytes = bytes / 2;
-        if (l == 2 && sizes[1] > 0 && read_bytes > 4 * (size_t)sizes[1]) {
-            read_bytes = 4 * (size_t)sizes[1];
+        if (l == 2 && l2 > 0 && read_bytes > 4 * l2) {
+            read_bytes = 4 * l2;
         }
         if (bytes > 0) {
             survey->read_bytes[limits->n_levels] = read_bytes;

@@ -7,6 +7,7 @@
 #include "cells/cpu/ahead.h"
 
 #include "base/assert.h"
+#include "base/cpus.h"
 
 #include <string.h>
 
@@ -14,25 +15,36 @@
  * than STEPS_MIN. */
 #define FILL_FLOPS ((uint64_t)50 << 20)
 
-/* Steps of a window: enough rows for a product near its peak, few enough to stay in cache. */
+/* Steps of a window: enough rows for a product near its peak. The windows of a batch share L2 with
+ * the weights of h: more steps than the fewest only while they take half of it. */
 #define STEPS_MAX 32u
 #define STEPS_MIN 8u
 
 /* Windows save weights from being read, which is what few rows wait for; many wait for the
- * multiply-adds, which are the same, unless the weights come from memory. Cascade Lake, one thread,
- * ms without and with windows: 256 inputs and units, 100 steps: 1 row 6.0 and 2.5, 10 rows 10.4
- * and 10.8, 20 rows 20.0 and 22.3; 1024, 32 steps: 10 rows 89 and 66, 20 rows 136 and 126. */
+ * multiply-adds, which are the same. How many are few depends on where the weights are. Cascade
+ * Lake, one thread, ms without and with windows: 256 inputs and units (2 MiB, an L2 of 1), 96
+ * steps: 1 row 5.8 and 2.4, 10 rows 9.8 and 8.9, 20 rows 17.6 and 17.7; 512 (8 MiB), 48 steps, 10
+ * rows: 20.9 and 19.4; 64 (in L2), 10 rows: 0.73 and 0.79; 1024 (from memory), 32 steps: 20 rows
+ * 136 and 126. */
 #define AHEAD_ROWS           6u
+#define AHEAD_ROWS_OF_L3     12u
 #define AHEAD_ROWS_OF_MEMORY 24u
 
 /* Weights from here on are not all found in a shared L3 at the next step. */
 #define MEMORY_BYTES ((uint64_t)12 << 20)
 
+/* Between the steps of a window, and between windows: without it those of one step would share few
+ * sets of the caches with each other, with 1024 columns even the same ones. */
+#define PAD_FLOATS 64u
+
+/* Where a machine does not tell. */
+#define L2_BYTES ((size_t)1 << 20)
+
 struct window {
     uint64_t chain;      /* 0: free, or only this batch's */
     uint32_t first, end; /* steps of the chain that it holds */
     uint64_t used;       /* the larger, the later */
-    float *sums;         /* [steps][program->window_floats] */
+    float *sums;         /* [steps][window_stride()] */
 };
 
 struct cell_windows {
@@ -47,16 +59,60 @@ struct cell_windows {
 
 /* ---- Making ---------------------------------------------------------------------------------- */
 
+static size_t l2_bytes(void)
+{
+    size_t bytes = base_cpus_cache_bytes(2);
+    return bytes > 0 ? bytes : L2_BYTES;
+}
+
+/* Of the largest team, the thread with the fewest panels aside. */
+static uint32_t most_members(const struct cell_program *program)
+{
+    uint32_t most = 1;
+    for (uint32_t q = 0; q < program->n_queues; q++) {
+        most = program->n_members[q] > most ? program->n_members[q] : most;
+    }
+    return most;
+}
+
+static uint32_t choose_rows(const struct cell_program *program)
+{
+    uint64_t bytes = program->type->weight_bytes;
+    uint32_t rows = bytes > MEMORY_BYTES                         ? AHEAD_ROWS_OF_MEMORY
+                    : bytes / most_members(program) > l2_bytes() ? AHEAD_ROWS_OF_L3
+                                                                 : AHEAD_ROWS;
+    return rows < program->block_rows ? rows : program->block_rows;
+}
+
+static uint32_t clamp_steps(uint64_t steps)
+{
+    return (uint32_t)(steps > STEPS_MAX ? STEPS_MAX : steps < STEPS_MIN ? STEPS_MIN : steps);
+}
+
+/* Steps that a window has room for. */
 static uint32_t window_steps(const struct cell_program *program)
 {
-    uint64_t steps = FILL_FLOPS / (program->window_flops + 1);
-    return (uint32_t)(steps > STEPS_MAX ? STEPS_MAX : steps < STEPS_MIN ? STEPS_MIN : steps);
+    return clamp_steps(FILL_FLOPS / (program->window_flops + 1));
+}
+
+static size_t window_stride(const struct cell_program *program)
+{
+    return (size_t)program->window_floats + PAD_FLOATS;
+}
+
+/* Of these, those that are filled for each of n_rows rows. */
+static uint32_t fill_steps(const struct cell_program *program, uint32_t n_rows)
+{
+    uint64_t bytes = (uint64_t)n_rows * program->window_floats * sizeof(float);
+    uint32_t steps = clamp_steps(program->windows_near_bytes / (bytes + 1));
+    uint32_t room = window_steps(program);
+    return steps < room ? steps : room;
 }
 
 static enum base_status make_windows(struct cell_program *program, struct cell_windows **out)
 {
     struct cell_windows *windows = base_arena_array(&program->arena, 1, sizeof(*windows));
-    size_t floats = (size_t)program->window_floats * window_steps(program);
+    size_t floats = window_stride(program) * window_steps(program) + PAD_FLOATS;
     if (windows == NULL) {
         return BASE_RESOURCE_EXHAUSTED;
     }
@@ -95,9 +151,8 @@ static enum base_status make_space(struct cell_program *program, struct cell_spa
 
 enum base_status cell_windows_create(struct cell_program *program)
 {
-    bool is_memory_bound = program->type->weight_bytes > MEMORY_BYTES;
-    uint32_t rows = is_memory_bound ? AHEAD_ROWS_OF_MEMORY : AHEAD_ROWS;
-    program->ahead_rows = rows < program->block_rows ? rows : program->block_rows;
+    program->ahead_rows = choose_rows(program);
+    program->windows_near_bytes = l2_bytes() / 2 * most_members(program);
     program->windows =
         base_arena_array(&program->arena, program->n_queues, sizeof(struct cell_windows *));
     if (program->windows == NULL) {
@@ -151,7 +206,7 @@ static void take(struct cell_windows *windows, uint32_t place, uint32_t w)
 static void choose(struct cell_view *view)
 {
     struct cell_windows *windows = view->run->windows;
-    uint32_t steps = window_steps(view->program);
+    uint32_t steps = fill_steps(view->program, view->n_rows);
     bool has[CELL_WINDOWS];
     windows->n_empty = 0;
     windows->until = UINT32_MAX;
@@ -186,8 +241,7 @@ static float *sums_at(const struct cell_view *view, uint32_t place, uint32_t ste
 {
     const struct cell_windows *windows = view->run->windows;
     const struct window *window = &windows->windows[windows->window_of[place]];
-    return window->sums + (size_t)(step - window->first) * view->program->window_floats +
-           op->window_at;
+    return window->sums + (step - window->first) * window_stride(view->program) + op->window_at;
 }
 
 /* The sums over x of a block of rows, each a step of a chain. places: of the chains. */

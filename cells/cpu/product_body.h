@@ -22,8 +22,8 @@
 #    define VECTORS_MAX ((size_t)4)
 #    define COLUMNS_MAX (VECTORS_MAX * CELL_SIMD_LANES)
 
-/* Rows that go through a panel together: their sums, 64 columns wide, take 8 KiB of L1. */
-#    define GROUP_ROWS 32u
+/* Rows that go through a panel together: their sums, 64 columns wide, take 9 KiB of L1. */
+#    define GROUP_ROWS 36u
 
 #    define LINE_FLOATS ((size_t)16)
 

@@ -17,7 +17,9 @@ size_t cell_rows_bytes(const struct cell_layout *layout)
     for (uint32_t p = 0; p < layout->n_parts; p++) {
         bytes += part_bytes(layout->parts[p]) * (layout->twice[p] ? 2 : 1);
     }
-    return bytes;
+    // An odd number of lines: the elements that a product reads together, one of each row, would
+    // share a set of L1 if rows were a multiple of 4 KiB apart.
+    return (bytes / BASE_CACHE_LINE | 1) * BASE_CACHE_LINE;
 }
 
 enum base_status cell_rows_open(struct cell_rows *rows, const struct cell_layout *layout,

@@ -175,6 +175,16 @@ START_TEST(test_thread_name_is_cut)
 }
 END_TEST
 
+START_TEST(test_cache_levels)
+{
+    size_t l1 = base_cpus_cache_bytes(1);
+    size_t l2 = base_cpus_cache_bytes(2);
+    ck_assert(l1 == 0 || l2 == 0 || l1 < l2);
+    ck_assert_uint_eq(base_cpus_cache_bytes(0), 0);
+    ck_assert_uint_eq(base_cpus_cache_bytes(4), 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("cpus");
@@ -191,6 +201,7 @@ int main(void)
     tcase_add_test(machine, test_allowed_is_within_the_affinity_mask);
     tcase_add_test(machine, test_pin_moves_the_calling_thread_only);
     tcase_add_test(machine, test_thread_name_is_cut);
+    tcase_add_test(machine, test_cache_levels);
     suite_add_tcase(suite, machine);
     return util_run(suite);
 }

@@ -167,6 +167,21 @@ START_TEST(test_device_lstm_split_has_the_bits_of_one_run)
 }
 END_TEST
 
+/* More weights than an L2 holds: batches of up to 12 rows have windows. */
+START_TEST(test_device_large_lstm_split_has_the_bits_of_one_run)
+{
+    struct build build;
+    build_lstm_cell(&build, 420, 450, 23);
+    steps_max = 24;
+    if (isa_at(_i) != NULL) {
+        assert_split_equals_one_run(&build.def, isa_name(_i), 1);
+        assert_split_equals_one_run(&build.def, isa_name(_i), 2);
+    }
+    steps_max = 9;
+    build_release(&build);
+}
+END_TEST
+
 /* An embedding, an LSTM with what surrounds it, and a third state that counts in integers. */
 static void build_reader(struct build *build)
 {
@@ -504,6 +519,7 @@ int main(void)
     tcase_add_loop_test(tcase, test_device_lstm_split_has_the_bits_of_one_run, 0, ISA_COUNT);
     tcase_add_loop_test(tcase, test_device_windows_split_has_the_bits_of_one_run, 0, ISA_COUNT);
     tcase_add_loop_test(tcase, test_device_gru_split_has_the_bits_of_one_run, 0, 2 * ISA_COUNT);
+    tcase_add_loop_test(tcase, test_device_large_lstm_split_has_the_bits_of_one_run, 0, ISA_COUNT);
     tcase_add_loop_test(tcase, test_device_program_split_has_the_bits_of_one_run, 0, ISA_COUNT);
     tcase_add_test(tcase, test_device_attention_ends_a_batch_after_one_step);
     tcase_add_test(tcase, test_device_batch_ends_when_no_row_is_left);

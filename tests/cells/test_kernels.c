@@ -288,12 +288,13 @@ START_TEST(test_kernels_gated_cells_have_the_scalar_bits)
 }
 END_TEST
 
-/* More weights than a cache holds take the way with prefetches. */
+/* More weights than memory or L3 give in time are asked for ahead, in blocks and a panel ahead. */
 START_TEST(test_kernels_large_cells_have_the_scalar_bits)
 {
     const struct cell_kernels *kernels = isa_at(_i / KINDS);
     if (kernels != NULL && kernels != &cell_kernels__scalar && is_full(kinds[_i % KINDS])) {
         check_gated(kernels, kinds[_i % KINDS], 900, 930, 14, STRIDE);
+        check_gated(kernels, kinds[_i % KINDS], 300, 310, ROWS, STRIDE);
     }
 }
 END_TEST
