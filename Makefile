@@ -465,8 +465,11 @@ isa_flags = $(if $(filter cells/cpu/%__avx2.c,$(1)),-mavx2 -mfma) \
 comma := ,
 # Skylake's successors cannot keep decoded what jumps across 32 bytes (Intel, "Mitigations for Jump
 # Conditional Code Erratum"): an inner loop would lose a tenth by where it happens to lie.
+# A tile's sums are a local array: watched by ASan it stays out of registers, a hundred times slower;
+# UBSan checks its bounds.
 asm_flags = $(if $(filter cells/cpu/%__avx2.c cells/cpu/%__avx512.c,$(1)),\
-  -Wa$(comma)-mbranches-within-32B-boundaries)
+  -Wa$(comma)-mbranches-within-32B-boundaries \
+  $(if $(filter asan,$(BUILD)),$(if $(findstring clang,$(CC)),,--param asan-stack=0)))
 
 # ---- Quiet output: $(call say,CC,file) ------------------------------------------------------
 

@@ -36,11 +36,11 @@
 #    define PANEL_TERMS_MAX 1024u
 #    define BLOCK_TERMS     64u
 
-/* How far ahead weights are asked for: enough for L2, and for memory. Lines of the next panel that
- * are asked for at the end of one: more would fill all line buffers of L1. */
+/* How far ahead weights are asked for: enough for L2, and for memory. Of the next panel only a
+ * few are asked for at the end of one: L1 has 12 line buffers. */
 #    define NEAR_TERMS 8u
 #    define FAR_FLOATS 2048u
-#    define NEXT_LINES 8u
+#    define NEXT_TERMS 2u
 
 /* Rows from which near weights are asked for; with fewer the loads themselves run ahead. */
 #    define NEAR_ROWS 3u
@@ -265,7 +265,7 @@ CELL_INLINE void add_tile(const size_t vectors, const size_t of, const uint32_t 
             }
         }
         CELL_UNROLL
-        for (uint32_t t = 0; t < NEXT_LINES / lines_of(vectors); t++) {
+        for (uint32_t t = 0; t < NEXT_TERMS; t++) {
             prefetch_lines(lines, span->next + tile->column + t * columns);
         }
     }
