@@ -65,7 +65,7 @@ static size_t l2_bytes(void)
     return bytes > 0 ? bytes : L2_BYTES;
 }
 
-/* Of the largest team, the thread with the fewest panels aside. */
+/* Threads of the largest team, who share the weights. */
 static uint32_t most_members(const struct cell_program *program)
 {
     uint32_t most = 1;
@@ -95,11 +95,6 @@ static uint32_t window_steps(const struct cell_program *program)
     return clamp_steps(FILL_FLOPS / (program->window_flops + 1));
 }
 
-static size_t window_stride(const struct cell_program *program)
-{
-    return (size_t)program->window_floats + PAD_FLOATS;
-}
-
 /* Of these, those that are filled for each of n_rows rows. */
 static uint32_t fill_steps(const struct cell_program *program, uint32_t n_rows)
 {
@@ -107,6 +102,11 @@ static uint32_t fill_steps(const struct cell_program *program, uint32_t n_rows)
     uint32_t steps = clamp_steps(program->windows_near_bytes / (bytes + 1));
     uint32_t room = window_steps(program);
     return steps < room ? steps : room;
+}
+
+static size_t window_stride(const struct cell_program *program)
+{
+    return (size_t)program->window_floats + PAD_FLOATS;
 }
 
 static enum base_status make_windows(struct cell_program *program, struct cell_windows **out)
