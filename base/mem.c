@@ -12,6 +12,10 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+
+/* The page that x86-64 and 64-bit ARM with pages of 4 KiB have above the usual one. */
+#define HUGE_PAGE ((size_t)2 << 20)
 
 static _Atomic uint64_t allocations;
 static _Atomic uint64_t calls_until_failure;
@@ -52,18 +56,44 @@ void *base_alloc_array(size_t count, size_t size)
     return base_alloc(bytes);
 }
 
+static void *alloc_at(size_t bytes, size_t alignment)
+{
+    // posix_memalign() wants at least the alignment of a pointer.
+    size_t at_least = alignment < sizeof(void *) ? sizeof(void *) : alignment;
+    void *memory = NULL;
+    return may_allocate() && posix_memalign(&memory, at_least, bytes) == 0 ? counted(memory) : NULL;
+}
+
 void *base_alloc_aligned(size_t bytes, size_t alignment)
 {
     base_assert(bytes > 0);
     base_assert(alignment > 0 && (alignment & (alignment - 1)) == 0);
-    // posix_memalign() wants at least the alignment of a pointer.
-    size_t at_least = alignment < sizeof(void *) ? sizeof(void *) : alignment;
-    void *memory = NULL;
-    if (!may_allocate() || posix_memalign(&memory, at_least, bytes) != 0) {
+    void *memory = alloc_at(bytes, alignment);
+    if (memory != NULL) {
+        memset(memory, 0, bytes);
+    }
+    return memory;
+}
+
+void *base_alloc_large(size_t bytes)
+{
+    size_t rest = bytes % HUGE_PAGE;
+    bool fills = rest >= HUGE_PAGE / 2;
+    if (bytes - rest == 0 && !fills) {
+        return base_alloc_aligned(bytes, BASE_CACHE_LINE);
+    }
+    size_t whole = bytes;
+    if (fills && !base_size_add(bytes - rest, HUGE_PAGE, &whole)) {
         return NULL;
     }
-    memset(memory, 0, bytes);
-    return counted(memory);
+    void *memory = alloc_at(whole, HUGE_PAGE);
+    if (memory != NULL) {
+        // Advice, before the pages are first touched: a system that has none to give says so here,
+        // and the memory is as good as any.
+        (void)madvise(memory, whole, MADV_HUGEPAGE);
+        memset(memory, 0, bytes);
+    }
+    return memory;
 }
 
 void *base_realloc(void *memory, size_t bytes)

@@ -48,7 +48,7 @@ static enum base_status alloc_panels(uint32_t panels, uint64_t k, uint32_t colum
         return BASE_RESOURCE_EXHAUSTED;
     }
     *bias = base_alloc_aligned((size_t)panels * columns * sizeof(float), BASE_CACHE_LINE);
-    *packed = base_alloc_aligned(bytes, BASE_CACHE_LINE);
+    *packed = base_alloc_large(bytes);
     if (*bias == NULL || *packed == NULL) {
         base_free(*bias);
         base_free(*packed);

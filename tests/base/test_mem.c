@@ -46,6 +46,34 @@ START_TEST(test_alignment_is_kept)
 }
 END_TEST
 
+START_TEST(test_large_blocks_lie_on_huge_pages)
+{
+    const size_t page = (size_t)2 << 20;
+    const size_t sizes[] = {
+        1,    100,      page / 2 - 1, page / 2, page / 2 + 1, page - 1,
+        page, page + 1, 3 * page / 2, 2 * page, 5 * page,     5 * page + page / 2 - 1};
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        char *memory = base_alloc_large(sizes[i]);
+        ck_assert_ptr_nonnull(memory);
+        size_t alignment = sizes[i] < page / 2 ? BASE_CACHE_LINE : page;
+        ck_assert_uint_eq((uintptr_t)memory % alignment, 0);
+        ck_assert(is_zero(memory, sizes[i]));
+        memset(memory, 1, sizes[i]);
+        base_free(memory);
+    }
+}
+END_TEST
+
+START_TEST(test_large_blocks_that_cannot_be_are_null)
+{
+    ck_assert_ptr_null(base_alloc_large(SIZE_MAX));
+    ck_assert_ptr_null(base_alloc_large(SIZE_MAX / 2));
+    base_alloc_fail_at(1);
+    ck_assert_ptr_null(base_alloc_large((size_t)4 << 20));
+    base_alloc_fail_at(0);
+}
+END_TEST
+
 START_TEST(test_array_that_overflows_is_null)
 {
     uint64_t before = base_alloc_count();
@@ -171,6 +199,8 @@ int main(void)
     TCase *tcase = tcase_create("mem");
     tcase_add_test(tcase, test_memory_is_zeroed);
     tcase_add_test(tcase, test_alignment_is_kept);
+    tcase_add_test(tcase, test_large_blocks_lie_on_huge_pages);
+    tcase_add_test(tcase, test_large_blocks_that_cannot_be_are_null);
     tcase_add_test(tcase, test_array_that_overflows_is_null);
     tcase_add_test(tcase, test_realloc_keeps_the_bytes);
     tcase_add_test(tcase, test_strdup_copies);
