@@ -50,6 +50,7 @@ CELLS_SRCS = \
   cells/blas/blas.c \
   cells/cpu/ahead.c \
   cells/cpu/device.c \
+  cells/cpu/fuse.c \
   cells/cpu/kernels__avx2.c \
   cells/cpu/kernels__avx512.c \
   cells/cpu/phases.c \
@@ -67,7 +68,9 @@ CELLS_SRCS = \
   cells/import/op_layout.c \
   cells/import/op_linear.c \
   cells/import/op_math.c \
+  cells/import/op_norm.c \
   cells/import/op_recurrent.c \
+  cells/import/op_scan.c \
   cells/import/op_select.c \
   cells/import/op_shape.c \
   cells/import/operators.c \
@@ -82,6 +85,7 @@ CELLS_SRCS = \
   cells/model.c \
   cells/pack.c \
   cells/ref/math.c \
+  cells/ref/pointwise.c \
   cells/ref/ref.c \
   cells/type.c \
 

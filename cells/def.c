@@ -29,6 +29,11 @@ uint32_t cell_op_gates(enum cell_op_kind kind)
     return kind == CELL_OP_LSTM ? 4 : kind == CELL_OP_GRU ? 3 : kind == CELL_OP_RNN ? 1 : 0;
 }
 
+bool cell_op_is_pointwise(enum cell_op_kind kind)
+{
+    return kind >= CELL_OP_ADD && kind <= CELL_OP_SQRT;
+}
+
 uint32_t cell_op_results(enum cell_op_kind kind)
 {
     return kind == CELL_OP_LSTM ? 2 : 1;
@@ -205,7 +210,7 @@ static enum base_status check_arithmetic(const struct look *look)
 {
     uint32_t width = result(look, 0).width;
     uint32_t widest = 1;
-    for (uint32_t i = 0; i < 2; i++) {
+    for (uint32_t i = 0; i < look->op->n_operands; i++) {
         struct cell_value value = operand(look, i);
         if (value.dtype != CELL_F32 || (value.width != width && value.width != 1)) {
             return bad(look, "an operand is not f32 of the result's width or of width 1");
@@ -228,6 +233,13 @@ static enum base_status check_function(const struct look *look)
         return bad(look, "the group does not divide the width");
     }
     return BASE_OK;
+}
+
+static enum base_status check_mean(const struct look *look)
+{
+    return is_f32(operand(look, 0), operand(look, 0).width) && is_f32(result(look, 0), 1)
+               ? BASE_OK
+               : bad(look, "operand and result must be f32, the result of width 1");
 }
 
 static enum base_status check_concat(const struct look *look)
@@ -266,12 +278,23 @@ static enum base_status check_shapes(const struct look *look)
     case CELL_OP_SUB:
     case CELL_OP_MUL:
     case CELL_OP_DIV:
+    case CELL_OP_MIN:
+    case CELL_OP_MAX:
+    case CELL_OP_LESS:
+    case CELL_OP_LESS_EQUAL:
+    case CELL_OP_SELECT:
         return check_arithmetic(look);
     case CELL_OP_SIGMOID:
     case CELL_OP_TANH:
     case CELL_OP_RELU:
+    case CELL_OP_EXP:
+    case CELL_OP_ABS:
+    case CELL_OP_FLOOR:
+    case CELL_OP_SQRT:
     case CELL_OP_SOFTMAX:
         return check_function(look);
+    case CELL_OP_MEAN:
+        return check_mean(look);
     case CELL_OP_CONCAT:
         return check_concat(look);
     case CELL_OP_SLICE:

@@ -10,6 +10,7 @@
 
 #include "base/status.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum cell_dtype { CELL_F32, CELL_I64, CELL_I32 };
@@ -45,7 +46,12 @@ struct cell_weight {
  * GATHER       row[id] of table [n, width]; id is an I64 or I32 row of width 1; an id outside
  *              0..n-1 is refused by the server before it gets here
  * LINEAR       x W + b, W [in, out], b [1, out]
- * ADD..DIV     element by element; an operand of width 1 is broadcast
+ * ADD..SELECT  element by element; an operand of width 1 is broadcast. MIN, MAX: a NaN wins. LESS,
+ *              LESS_EQUAL: 1 or 0. SELECT: the second operand where the first is above 0, else the
+ *              third
+ * SIGMOID..SQRT  likewise, of one operand
+ * MEAN         of all elements: a row of width 1. Element i is added to partial sum i mod 16, then
+ *              16 are folded to 8, 4, 2, 1, then divided
  * SOFTMAX      over groups of `group` consecutive elements (group divides width), max subtracted
  * CONCAT       rows behind each other
  * SLICE        elements start .. start + width(result) - 1
@@ -73,9 +79,19 @@ struct cell_weight {
     X(SUB, 2, 0, 0)                                                                                \
     X(MUL, 2, 0, 0)                                                                                \
     X(DIV, 2, 0, 0)                                                                                \
+    X(MIN, 2, 0, 0)                                                                                \
+    X(MAX, 2, 0, 0)                                                                                \
+    X(LESS, 2, 0, 0)                                                                               \
+    X(LESS_EQUAL, 2, 0, 0)                                                                         \
+    X(SELECT, 3, 0, 0)                                                                             \
     X(SIGMOID, 1, 0, 0)                                                                            \
     X(TANH, 1, 0, 0)                                                                               \
     X(RELU, 1, 0, 0)                                                                               \
+    X(EXP, 1, 0, 0)                                                                                \
+    X(ABS, 1, 0, 0)                                                                                \
+    X(FLOOR, 1, 0, 0)                                                                              \
+    X(SQRT, 1, 0, 0)                                                                               \
+    X(MEAN, 1, 0, 0)                                                                               \
     X(SOFTMAX, 1, 0, 0)                                                                            \
     X(CONCAT, CELL_OPERANDS_MAX, 0, 0)                                                             \
     X(SLICE, 1, 0, 0)                                                                              \
@@ -106,6 +122,9 @@ enum cell_op_variant {
 
 /* Gates of an op that sums over x and h: LSTM 4, GRU 3, RNN 1; 0 of any other. */
 uint32_t cell_op_gates(enum cell_op_kind kind);
+
+/* ADD..SQRT: element by element, over floats. */
+bool cell_op_is_pointwise(enum cell_op_kind kind);
 
 /* Results of an op: LSTM has two, the others one. */
 uint32_t cell_op_results(enum cell_op_kind kind);

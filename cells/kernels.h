@@ -13,7 +13,7 @@
 #ifndef CELLS_KERNELS_H
 #define CELLS_KERNELS_H
 
-#include "base/status.h"
+#include "cells/def.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -122,6 +122,33 @@ struct cell_linear_rows {
     float *scratch;
 };
 
+/* A chain of element-wise ops over rows of one width: values that only the chain itself reads never
+ * reach a row. */
+#define CELL_POINTWISE_VALUES_MAX 64u
+#define CELL_POINTWISE_TILES_MAX  16u
+#define CELL_POINTWISE_TILE       ((size_t)256) /* elements */
+#define CELL_POINTWISE_ROW        UINT32_MAX
+
+struct cell_pointwise_value {
+    uint32_t tile;  /* POINTWISE_ROW: it has a row; else which tile of the scratch keeps it */
+    bool is_single; /* a row of width 1, for every element */
+};
+
+struct cell_pointwise_op {
+    enum cell_op_kind kind; /* cell_op_is_pointwise() */
+    uint32_t n_in;
+    uint32_t in[3], out; /* numbers of values */
+};
+
+struct cell_pointwise {
+    uint32_t width, n_ops, n_values;
+    struct cell_pointwise_value values[CELL_POINTWISE_VALUES_MAX];
+    struct cell_pointwise_op ops[CELL_POINTWISE_VALUES_MAX];
+};
+
+/* Floats of scratch that a chain may need. */
+#define CELL_POINTWISE_SCRATCH (CELL_POINTWISE_TILES_MAX * CELL_POINTWISE_TILE)
+
 struct cell_kernels {
     const char *name; /* "scalar", "avx2", "avx512", "blas" */
     bool invariant;
@@ -136,6 +163,10 @@ struct cell_kernels {
     /* Floats of scratch a thread needs for steps of up to rows_max rows: inputs and outputs of a
      * LINEAR, or inputs + feedback and gates * hidden of a gated cell. May be 0. */
     size_t (*scratch_floats)(uint32_t inputs, uint32_t outputs, uint32_t rows_max);
+
+    /* One row. values: [n_values] its rows, read and written within their width; what a tile keeps
+     * has none. scratch: CELL_POINTWISE_SCRATCH floats on a cache line. */
+    void (*pointwise)(const struct cell_pointwise *chain, float *const values[], float *scratch);
 
     /* Element by element; in == out is allowed. softmax: over the n elements, one group. */
     void (*sigmoid)(uint32_t n, const float *in, float *out);

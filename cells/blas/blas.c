@@ -365,6 +365,11 @@ static void tanh_all(uint32_t n, const float *in, float *out)
     activations()->tanh(n, in, out);
 }
 
+static void pointwise(const struct cell_pointwise *chain, float *const values[], float *scratch)
+{
+    activations()->pointwise(chain, values, scratch);
+}
+
 static void softmax_group(uint32_t n, const float *in, float *out)
 {
     activations()->softmax(n, in, out);
@@ -382,6 +387,7 @@ static const struct cell_kernels kernels = {
     .sigmoid = sigmoid_all,
     .tanh = tanh_all,
     .softmax = softmax_group,
+    .pointwise = pointwise,
 };
 
 static enum base_status open_blas(const struct cell_device_options *options,

@@ -5,6 +5,7 @@
 #define CELLS_CPU_KERNELS_BODY_H
 
 #include "cells/cpu/math_body.h"
+#include "cells/cpu/pointwise_body.h"
 #include "cells/cpu/product_body.h"
 
 #if defined(CELL_SIMD_LANES) && defined(CELL_TABLE)
@@ -440,6 +441,7 @@ const struct cell_kernels CELL_TABLE = {
     .linear_load = linear_load,
     .linear_rows = linear_rows,
     .scratch_floats = scratch_floats,
+    .pointwise = pointwise,
     .sigmoid = sigmoid_all,
     .tanh = tanh_all,
     .softmax = softmax_group,

@@ -71,6 +71,9 @@ static void place_values(struct cell_program *program)
         }
         if (op->kind == CELL_OP_GATHER) {
             program->values[op->result].place = CELL_PLACE_TABLE;
+        } else if (op->kind == CELL_OP_SLICE &&
+                   program->values[op->result].place == CELL_PLACE_SCRATCH) {
+            program->values[op->result].place = CELL_PLACE_VIEW;
         } else if (op->kind == CELL_OP_CONST) {
             program->values[op->result].place = CELL_PLACE_CONST;
         }
@@ -189,7 +192,9 @@ static void list_op(struct cell_program *program, const struct cell_op *from)
         (void)add_gated(program, from,
                         from->variant == CELL_RNN_RELU ? CELL_GATED_RELU : CELL_GATED_TANH);
     } else if (from->kind != CELL_OP_CONST) {
-        struct cell_program_op *op = add_op(program, from->kind, share_of(from->kind));
+        bool is_view = program->values[from->result].place == CELL_PLACE_VIEW;
+        struct cell_program_op *op =
+            add_op(program, from->kind, is_view ? CELL_SHARE_EACH : share_of(from->kind));
         op->op = from;
         op->out = from->result;
         op->n_in = from->n_operands;
@@ -215,18 +220,50 @@ static void list_ops(struct cell_program *program)
     }
 }
 
+/* Whether an op that is shared out like this must not read what was written like that. */
+static bool needs_barrier(enum cell_share written, enum cell_share share)
+{
+    return written == CELL_SHARE_PANELS || (written == CELL_SHARE_ROWS && share != CELL_SHARE_ROWS);
+}
+
+static void place_barrier_of_chain(struct cell_program_op *op, enum cell_share written[])
+{
+    const struct cell_pointwise *chain = op->chain;
+    bool is_made[CELL_POINTWISE_VALUES_MAX] = {false};
+    for (uint32_t o = 0; o < chain->n_ops; o++) {
+        for (uint32_t i = 0; i < chain->ops[o].n_in; i++) {
+            uint32_t number = chain->ops[o].in[i];
+            op->barrier_before |=
+                !is_made[number] && needs_barrier(written[op->chain_values[number]], op->share);
+        }
+        is_made[chain->ops[o].out] = true;
+    }
+    if (op->barrier_before) {
+        memset(written, 0, CELL_PROGRAM_VALUES_MAX * sizeof(written[0]));
+    }
+    for (uint32_t o = 0; o < chain->n_ops; o++) {
+        written[op->chain_values[chain->ops[o].out]] = op->share;
+    }
+}
+
 /* Barriers: an op needs one before it when an operand was written since the last one by a member
  * other than its reader. Rows are always shared out alike, so what was written by rows may be read
- * by rows. */
+ * by rows. A view is only a pointer: its readers wait for whoever wrote what it points to. */
 static void place_barriers(struct cell_program *program)
 {
     enum cell_share written[CELL_PROGRAM_VALUES_MAX] = {CELL_SHARE_EACH};
     for (uint32_t o = 0; o < program->n_ops; o++) {
         struct cell_program_op *op = &program->ops[o];
+        if (op->chain != NULL) {
+            place_barrier_of_chain(op, written);
+            continue;
+        }
+        if (program->values[op->out].place == CELL_PLACE_VIEW) {
+            written[op->out] = written[op->in[0]];
+            continue;
+        }
         for (uint32_t i = 0; i < op->n_in; i++) {
-            enum cell_share by = written[op->in[i]];
-            op->barrier_before |=
-                by == CELL_SHARE_PANELS || (by == CELL_SHARE_ROWS && op->share != CELL_SHARE_ROWS);
+            op->barrier_before |= needs_barrier(written[op->in[i]], op->share);
         }
         if (op->barrier_before) {
             memset(written, 0, sizeof(written));
@@ -252,6 +289,7 @@ static void decide_settling(struct cell_program *program)
         const struct cell_program_value *value = &program->values[def->outputs[o]];
         program->settles |=
             value->place == CELL_PLACE_SCRATCH || value->place == CELL_PLACE_STATE ||
+            value->place == CELL_PLACE_VIEW ||
             (value->place == CELL_PLACE_NEXT && cell_state_in_place(def, value->index));
     }
 }
@@ -322,6 +360,8 @@ static size_t scratch_floats(const struct cell_program *program)
         } else if (op->kind == CELL_OP_LINEAR) {
             floats = program->kernels->scratch_floats(op->linear.inputs, op->linear.outputs,
                                                       program->block_rows);
+        } else if (op->chain != NULL) {
+            floats = CELL_POINTWISE_SCRATCH;
         }
         most = floats > most ? floats : most;
     }
@@ -462,10 +502,13 @@ enum base_status cell_program_create(const struct cell_type *type,
     place_values(program);
     list_ops(program);
     cell_program_find_phases(program);
-    place_barriers(program);
-    decide_settling(program);
-    choose_block(program);
-    enum base_status status = load_weights(program);
+    enum base_status status = cell_program_fuse(program, true);
+    if (status == BASE_OK) {
+        place_barriers(program);
+        decide_settling(program);
+        choose_block(program);
+        status = load_weights(program);
+    }
     if (status == BASE_OK) {
         cell_program_size_windows(program);
         status = make_memory(program, n_queues, n_members);

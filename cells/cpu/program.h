@@ -21,7 +21,7 @@
 
 /* Who computes an op. */
 enum cell_share {
-    CELL_SHARE_EACH,   /* every member for itself: pointers only (GATHER) */
+    CELL_SHARE_EACH,   /* every member for itself: pointers only (GATHER, SLICE) */
     CELL_SHARE_ROWS,   /* each member a range of the rows */
     CELL_SHARE_PANELS, /* each member a range of the panels, all rows (LINEAR, gated cells) */
 };
@@ -44,6 +44,10 @@ struct cell_program_op {
     uint32_t window, window_at;
     struct cell_gated gated;
     struct cell_linear linear;
+    // A chain of element-wise ops (kind is CELL_OP_COUNT then): the program's number of each of its
+    // values; in, out and second are not used.
+    const struct cell_pointwise *chain;
+    uint32_t *chain_values;
 };
 
 /* The operands of a gated cell, as struct cell_gated_step names them. */
@@ -55,6 +59,7 @@ enum cell_place {
     CELL_PLACE_STATE,   /* state `index` as it comes in */
     CELL_PLACE_NEXT,    /* state `index` as it goes out */
     CELL_PLACE_TABLE,   /* a row of a GATHER's table */
+    CELL_PLACE_VIEW,    /* a part of another value's row: SLICE */
     CELL_PLACE_CONST,   /* a CONST's weight */
     CELL_PLACE_SCRATCH, /* written by an op, read by others of the same step */
 };
@@ -109,6 +114,12 @@ void cell_program_find_phases(struct cell_program *program);
 
 /* Lays out a step's sums in a window; the weights are loaded. */
 void cell_program_size_windows(struct cell_program *program);
+
+/* ---- fuse.c; while the program is made, behind phases.c ---- */
+
+/* Puts element-wise ops together to chains, but with fuse = false each to a chain of its own.
+ * RESOURCE_EXHAUSTED. */
+enum base_status cell_program_fuse(struct cell_program *program, bool fuse);
 
 /* ---- program.c ---- */
 

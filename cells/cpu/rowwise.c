@@ -1,5 +1,5 @@
 /* Row-wise ops; see rowwise.h. Portable C, the same bits on every machine: single IEEE operations
- * in element order, activations from the kernel table, NaN made one (kernels.h). Any thread. These
+ * in a fixed order, softmax from the kernel table, NaN made one (kernels.h). Any thread. These
  * are a few operations an element beside the products' hundreds. */
 #include "cells/cpu/rowwise.h"
 
@@ -12,34 +12,6 @@
 static const float *f32(const uint8_t *row)
 {
     return (const float *)(const void *)row;
-}
-
-static float apply(enum cell_op_kind kind, float a, float b)
-{
-    float result = kind == CELL_OP_ADD   ? a + b
-                   : kind == CELL_OP_SUB ? a - b
-                   : kind == CELL_OP_MUL ? a * b
-                                         : a / b;
-    return cell_nan_f32__scalar(result);
-}
-
-/* An operand of width 1 is read again for every element. */
-static void arithmetic(const struct cell_program *program, const struct cell_program_op *op,
-                       const float *a, const float *b, float *out)
-{
-    uint32_t n = program->values[op->out].shape.width;
-    size_t a_step = program->values[op->in[0]].shape.width == 1 ? 0 : 1;
-    size_t b_step = program->values[op->in[1]].shape.width == 1 ? 0 : 1;
-    for (uint32_t i = 0; i < n; i++) {
-        out[i] = apply(op->kind, a[i * a_step], b[i * b_step]);
-    }
-}
-
-static void relu(uint32_t n, const float *in, float *out)
-{
-    for (uint32_t i = 0; i < n; i++) {
-        out[i] = cell_relu_f32__scalar(in[i]);
-    }
 }
 
 /* Toward zero; outside the range its end; NaN is 0. */
@@ -107,21 +79,9 @@ void cell_rowwise(const struct cell_program *program, const struct cell_program_
     struct cell_value from = program->values[op->in[0]].shape;
     size_t element = cell_dtype_bytes(to.dtype);
     float *out_f32 = (float *)(void *)out;
-    switch (op->kind) {
-    case CELL_OP_ADD:
-    case CELL_OP_SUB:
-    case CELL_OP_MUL:
-    case CELL_OP_DIV:
-        arithmetic(program, op, f32(in[0]), f32(in[1]), out_f32);
-        break;
-    case CELL_OP_SIGMOID:
-        program->kernels->sigmoid(to.width, f32(in[0]), out_f32);
-        break;
-    case CELL_OP_TANH:
-        program->kernels->tanh(to.width, f32(in[0]), out_f32);
-        break;
-    case CELL_OP_RELU:
-        relu(to.width, f32(in[0]), out_f32);
+    switch ((unsigned)op->kind) {
+    case CELL_OP_MEAN:
+        *out_f32 = cell_mean_f32__scalar(from.width, f32(in[0]));
         break;
     case CELL_OP_SOFTMAX:
         for (uint32_t at = 0; at < to.width; at += op->op->group) {
@@ -142,13 +102,7 @@ void cell_rowwise(const struct cell_program *program, const struct cell_program_
             cast_one(from, in[0], to, out, i);
         }
         break;
-    case CELL_OP_GATHER:
-    case CELL_OP_LINEAR:
-    case CELL_OP_LSTM:
-    case CELL_OP_GRU:
-    case CELL_OP_RNN:
-    case CELL_OP_CONST:
-    case CELL_OP_COUNT:
-        base_assert(false);
+    default:
+        base_assert(false); // a product, or a chain of element-wise ops
     }
 }

@@ -1,4 +1,4 @@
-/* Ops that look at one row alone: everything but GATHER, LINEAR and LSTM. */
+/* Ops that look at one row alone, but for chains of element-wise ones (kernels.h). */
 #ifndef CELLS_CPU_ROWWISE_H
 #define CELLS_CPU_ROWWISE_H
 

@@ -150,6 +150,30 @@ static void linear(const struct cell_view *view, const struct cell_program_op *o
     view->program->kernels->linear_rows(&rows);
 }
 
+/* A part of another row, where it stands. */
+static void slice(const struct cell_view *view, const struct cell_program_op *op)
+{
+    size_t element = cell_dtype_bytes(view->program->values[op->out].shape.dtype);
+    for (uint32_t r = 0; r < view->n_rows; r++) {
+        view->space->rows[op->out][r] = view->space->rows[op->in[0]][r] + op->op->start * element;
+    }
+}
+
+static void pointwise(const struct cell_view *view, const struct cell_program_op *op)
+{
+    uint32_t first;
+    uint32_t end;
+    cell_view_share(view, view->n_rows, &first, &end);
+    for (uint32_t r = first; r < end; r++) {
+        float *values[CELL_POINTWISE_VALUES_MAX];
+        for (uint32_t v = 0; v < op->chain->n_values; v++) {
+            bool has_row = op->chain->values[v].tile == CELL_POINTWISE_ROW;
+            values[v] = has_row ? f32_out(view, op->chain_values[v])[r] : NULL;
+        }
+        view->program->kernels->pointwise(op->chain, values, view->space->scratch);
+    }
+}
+
 static void rowwise(const struct cell_view *view, const struct cell_program_op *op)
 {
     uint32_t first;
@@ -172,6 +196,10 @@ void cell_view_run_op(const struct cell_view *view, const struct cell_program_op
         linear(view, op);
     } else if (op->kind == CELL_OP_GATHER) {
         gather(view, op);
+    } else if (op->chain != NULL) {
+        pointwise(view, op);
+    } else if (op->share == CELL_SHARE_EACH) {
+        slice(view, op);
     } else {
         rowwise(view, op);
     }

@@ -137,6 +137,28 @@ static inline simd_vec simd_if_greater(simd_vec a, simd_vec b, simd_vec chosen, 
     return _mm256_blendv_ps(otherwise, chosen, _mm256_cmp_ps(a, b, _CMP_GT_OQ));
 }
 
+/* chosen where a >= b, else otherwise. */
+static inline simd_vec simd_if_at_least(simd_vec a, simd_vec b, simd_vec chosen, simd_vec otherwise)
+{
+    return _mm256_blendv_ps(otherwise, chosen, _mm256_cmp_ps(a, b, _CMP_GE_OQ));
+}
+
+/* chosen where v is a NaN, else otherwise. */
+static inline simd_vec simd_if_nan(simd_vec v, simd_vec chosen, simd_vec otherwise)
+{
+    return _mm256_blendv_ps(otherwise, chosen, _mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+}
+
+static inline simd_vec simd_sqrt(simd_vec v)
+{
+    return _mm256_sqrt_ps(v);
+}
+
+static inline simd_vec simd_floor(simd_vec v)
+{
+    return _mm256_floor_ps(v);
+}
+
 /* Any NaN becomes the one whose bits are given. */
 static inline simd_vec simd_one_nan(simd_vec v, uint32_t bits)
 {

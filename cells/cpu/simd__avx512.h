@@ -136,6 +136,28 @@ static inline simd_vec simd_if_greater(simd_vec a, simd_vec b, simd_vec chosen, 
     return _mm512_mask_mov_ps(otherwise, _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ), chosen);
 }
 
+/* chosen where a >= b, else otherwise. */
+static inline simd_vec simd_if_at_least(simd_vec a, simd_vec b, simd_vec chosen, simd_vec otherwise)
+{
+    return _mm512_mask_mov_ps(otherwise, _mm512_cmp_ps_mask(a, b, _CMP_GE_OQ), chosen);
+}
+
+/* chosen where v is a NaN, else otherwise. */
+static inline simd_vec simd_if_nan(simd_vec v, simd_vec chosen, simd_vec otherwise)
+{
+    return _mm512_mask_mov_ps(otherwise, _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), chosen);
+}
+
+static inline simd_vec simd_sqrt(simd_vec v)
+{
+    return _mm512_sqrt_ps(v);
+}
+
+static inline simd_vec simd_floor(simd_vec v)
+{
+    return _mm512_roundscale_ps(v, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+}
+
 /* Any NaN becomes the one whose bits are given. */
 static inline simd_vec simd_one_nan(simd_vec v, uint32_t bits)
 {

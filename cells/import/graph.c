@@ -85,7 +85,8 @@ static uint32_t name_slot(const struct cell__import *im, const char *name)
 {
     uint32_t mask = im->names_room - 1;
     uint32_t slot = (uint32_t)base_hash_bytes(name, strlen(name)).low & mask;
-    while (im->names[slot] != CELL__NONE && strcmp(im->values[im->names[slot]].name, name) != 0) {
+    while (im->names[slot] != CELL__NONE && (im->values[im->names[slot]].is_hidden ||
+                                             strcmp(im->values[im->names[slot]].name, name) != 0)) {
         slot = (slot + 1) & mask;
     }
     return slot;
@@ -106,7 +107,9 @@ static enum base_status names_grow(struct cell__import *im)
     im->names = names;
     im->names_room = room;
     for (uint32_t v = 0; v < im->n_values; v++) {
-        im->names[name_slot(im, im->values[v].name)] = v;
+        if (!im->values[v].is_hidden) {
+            im->names[name_slot(im, im->values[v].name)] = v;
+        }
     }
     return BASE_OK;
 }

@@ -85,6 +85,7 @@ struct cell__value {
     uint32_t row;                    /* ROWS, once lowered: its row expression */
     uint32_t node;                   /* that makes it, or NONE */
     const struct base_error *poison; /* POISON: why */
+    bool is_hidden; /* of a Scan's body that is read: its name may be given again */
 };
 
 /* A short list of integers from an attribute or a constant. */
@@ -103,21 +104,31 @@ struct cell__node {
     const struct cell__operator *op;
     uint32_t n_inputs, n_outputs;
     uint32_t *inputs, *outputs; /* value numbers; NONE where not given */
-    uint32_t recurrent;         /* LSTM, GRU, RNN: its number among them */
+    uint32_t recurrent;         /* LSTM, GRU, RNN, Scan: its number among them */
+    uint32_t scan;              /* the Scan in whose body it stands: its number; NONE outside */
     bool is_folded;             /* all outputs are constants or poison: nothing to lower */
     bool is_needed;
 };
 
-/* A recurrent node: LSTM, GRU or RNN. What it reads is filled in when it is lowered. */
+/* A recurrent node: LSTM, GRU, RNN or Scan. Rows are filled in when it is lowered. */
 struct cell__recurrent {
-    uint32_t node;
-    uint32_t hidden, width; /* of each state; of x */
+    uint32_t node; /* of a Scan: the one that ends it */
     struct cell__axis time, batch;
-    uint32_t x_value, lengths_value;
-    uint32_t n_states;       /* h, or h and c */
-    uint32_t init_values[2]; /* NONE: zeros */
-    struct cell_op op;       /* kind, variant, weights; the rest is set in a definition */
-    uint32_t x_row, init_rows[2];
+    uint32_t lengths_value;
+    uint32_t n_states; /* h; h and c; a Scan's state variables */
+    struct cell_value states[CELL_STATES_MAX];
+    uint32_t init_values[CELL_STATES_MAX]; /* NONE: zeros */
+    uint32_t init_rows[CELL_STATES_MAX];   /* NONE: zeros */
+    // LSTM, GRU, RNN: one op.
+    uint32_t hidden, width; /* of each state; of x */
+    uint32_t x_value, x_row;
+    struct cell_op op; /* kind, variant, weights; the rest is set in a definition */
+    // Scan: the rows of its body.
+    bool is_scan;
+    uint32_t begin_node;
+    uint32_t next_rows[CELL_STATES_MAX];
+    uint32_t n_outputs;
+    uint32_t output_rows[CELL_OUTPUTS_MAX];
 };
 
 struct cell__import {
@@ -144,6 +155,7 @@ struct cell__import {
     uint32_t inputs[CELL_TENSORS_MAX];
     bool has_batch;        /* an axis has the role */
     bool uses_lengths;     /* a needed recurrent node has sequence_lens */
+    uint32_t scan;         /* whose body is being read or lowered: its number; NONE outside */
     bool has_lengths;      /* one has been lowered, so the next field holds */
     int32_t lengths_input; /* graph input, -1: none */
     uint32_t current;      /* node at work, for errors; NONE outside */

@@ -18,8 +18,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define BRANCH_DEPTH_MAX 8u
-#define ARENA_CHUNK      (64u << 10)
+/* Graphs inside graphs. */
+#define DEPTH_MAX   8u
+#define ARENA_CHUNK (64u << 10)
 
 /* What protobuf-c may take: four times the message and 64 KiB (DESIGN.md section 10), and what the
  * import may: weights transposed, sliced and joined again by exporters that do not fold. */
@@ -27,11 +28,23 @@
 #define IMPORT_FACTOR 6u
 #define IMPORT_EXTRA  (4u << 20)
 
-/* A graph being read, and the If that it is a branch of (NULL: the model's). */
+/* A graph being read, and the If or Scan that it is a part of (NULL: the model's). */
 struct frame {
     const Onnx__GraphProto *graph;
-    const Onnx__NodeProto *branch_of;
+    const Onnx__NodeProto *part_of;
+    bool is_body;         /* of a Scan */
+    uint32_t scan;        /* in whose body all of this stands: its number, or NONE */
+    uint32_t first_value; /* of a body: its names end with it */
     size_t next;
+};
+
+/* A node to be added: as the file has it, or one at an end of a branch or body. */
+struct wires {
+    const Onnx__NodeProto *proto;
+    const struct cell__operator *op;
+    char *const *inputs, *const *outputs;
+    size_t n_inputs, n_outputs;
+    const struct frame *ends; /* the frame that this node ends, or NULL */
 };
 
 /* ---- Constants ---------------------------------------------------------------------------- */
@@ -122,35 +135,36 @@ static enum base_status resolve(struct cell__import *im, char *const *names, siz
     return BASE_OK;
 }
 
-/* A node with its inputs and outputs resolved. */
-static enum base_status add_node(struct cell__import *im, const Onnx__NodeProto *proto,
-                                 const Onnx__GraphProto *branch)
+/* What a body has named is no name any more: another body may use it again. */
+static void hide_values(struct cell__import *im, uint32_t first)
 {
+    for (uint32_t v = first; v < im->n_values; v++) {
+        im->values[v].is_hidden = true;
+    }
+}
+
+/* A node with its inputs and outputs resolved. */
+static enum base_status add_node(struct cell__import *im, const struct wires *wires)
+{
+    const struct frame *ends = wires->ends;
     void *array = im->nodes;
     BASE_TRY(cell__grow(im, &array, &im->nodes_room, im->n_nodes, sizeof(*im->nodes),
                         (struct cell__limit){CELL__NODES_MAX, "nodes"}));
     im->nodes = array;
     im->current = im->n_nodes++;
     struct cell__node *node = &im->nodes[im->current];
-    *node = (struct cell__node){.proto = proto, .recurrent = CELL__NONE};
-    node->n_outputs = (uint32_t)proto->n_output;
-    if (branch == NULL) {
-        node->n_inputs = (uint32_t)proto->n_input;
-        BASE_TRY(resolve(im, proto->input, proto->n_input, false, &node->inputs));
-    } else {
-        // An If that stands behind its branch reads the branch's outputs.
-        char *names[CELL__OPERANDS_MAX];
-        static char none[] = "";
-        if (branch->n_output > CELL__OPERANDS_MAX) {
-            return cell__refuse(im, "more than %u outputs", CELL__OPERANDS_MAX);
-        }
-        for (size_t i = 0; i < branch->n_output; i++) {
-            names[i] = branch->output[i]->name == NULL ? none : branch->output[i]->name;
-        }
-        node->n_inputs = (uint32_t)branch->n_output;
-        BASE_TRY(resolve(im, names, branch->n_output, false, &node->inputs));
+    *node = (struct cell__node){.proto = wires->proto,
+                                .op = wires->op,
+                                .recurrent = CELL__NONE,
+                                .scan = im->scan,
+                                .n_inputs = (uint32_t)wires->n_inputs,
+                                .n_outputs = (uint32_t)wires->n_outputs};
+    BASE_TRY(resolve(im, wires->inputs, wires->n_inputs, false, &node->inputs));
+    if (ends != NULL && ends->is_body) {
+        node->recurrent = ends->scan;
+        hide_values(im, ends->first_value);
     }
-    return resolve(im, proto->output, proto->n_output, true, &node->outputs);
+    return resolve(im, wires->outputs, wires->n_outputs, true, &node->outputs);
 }
 
 static enum base_status check_node(struct cell__import *im, const struct cell__node *node)
@@ -158,9 +172,9 @@ static enum base_status check_node(struct cell__import *im, const struct cell__n
     const Onnx__NodeProto *proto = node->proto;
     const struct cell__operator *op = node->op;
     char text[CELL__TEXT_BYTES];
-    bool is_standard =
+    bool is_known =
         proto->domain == NULL || proto->domain[0] == '\0' || strcmp(proto->domain, "ai.onnx") == 0;
-    if (!is_standard) {
+    if (!is_known) {
         return cell__refuse(im, "operator of another domain, \"%s\"",
                             cell__quote(text, proto->domain));
     }
@@ -267,7 +281,7 @@ static enum base_status refuse_branch(struct cell__import *im, struct cell__node
     return cell__refuse(im,
                         "branches on a value that depends on the request, or nests more than "
                         "%u deep",
-                        BRANCH_DEPTH_MAX);
+                        DEPTH_MAX);
 }
 
 /* Stands for an If whose branch is not known. */
@@ -298,57 +312,137 @@ static const Onnx__GraphProto *choose_branch(struct cell__import *im, const Onnx
     return branches[*(const uint8_t *)condition->tensor.data != 0];
 }
 
-static bool is_if(const Onnx__NodeProto *proto)
+/* ---- Scan --------------------------------------------------------------------------------- */
+
+static bool is_standard(const Onnx__NodeProto *proto, const char *name)
 {
-    return proto->op_type != NULL && strcmp(proto->op_type, "If") == 0 &&
+    return proto->op_type != NULL && strcmp(proto->op_type, name) == 0 &&
            (proto->domain == NULL || proto->domain[0] == '\0');
+}
+
+/* The body of a Scan, or NULL. */
+static const Onnx__GraphProto *scan_body(const Onnx__NodeProto *proto)
+{
+    for (size_t i = 0; i < proto->n_attribute; i++) {
+        const char *name = proto->attribute[i]->name;
+        if (name != NULL && strcmp(name, "body") == 0) {
+            return proto->attribute[i]->g;
+        }
+    }
+    return NULL;
 }
 
 /* ---- The walk over the graph -------------------------------------------------------------- */
 
-/* Adds one node and infers it; branch: of an If, whose nodes were added before. */
-static enum base_status walk_node(struct cell__import *im, const Onnx__NodeProto *proto,
-                                  const Onnx__GraphProto *branch)
+/* Adds one node and infers it. */
+static enum base_status walk_node(struct cell__import *im, const struct wires *wires)
 {
-    BASE_TRY(add_node(im, proto, branch));
-    struct cell__node *node = &im->nodes[im->current];
-    node->op = proto->op_type == NULL ? NULL : cell__operator_find(proto->op_type);
-    if (is_if(proto) && branch == NULL) {
-        node->op = &open_branch;
-    }
-    enum base_status status = infer_node(im, node);
+    BASE_TRY(add_node(im, wires));
+    enum base_status status = infer_node(im, &im->nodes[im->current]);
     im->current = CELL__NONE;
     return status;
 }
 
-/* The next node of the innermost graph: added, or, an If on a constant, entered. */
+static enum base_status walk_plain(struct cell__import *im, const Onnx__NodeProto *proto)
+{
+    const struct cell__operator *op =
+        proto->op_type == NULL ? NULL : cell__operator_find(proto->op_type);
+    struct wires wires = {.proto = proto,
+                          .op = is_standard(proto, "If") ? &open_branch : op,
+                          .inputs = proto->input,
+                          .n_inputs = proto->n_input,
+                          .outputs = proto->output,
+                          .n_outputs = proto->n_output};
+    return walk_node(im, &wires);
+}
+
+/* The names of a graph's inputs or outputs. */
+static enum base_status names_of(struct cell__import *im, Onnx__ValueInfoProto *const *infos,
+                                 size_t n, char *names[])
+{
+    static char none[] = "";
+    if (n > CELL__OPERANDS_MAX) {
+        return cell__refuse(im, "a part of the graph has %zu inputs or outputs; at most %u", n,
+                            CELL__OPERANDS_MAX);
+    }
+    for (size_t i = 0; i < n; i++) {
+        names[i] = infos[i]->name == NULL ? none : infos[i]->name;
+    }
+    return BASE_OK;
+}
+
+/* The node behind a branch or body: it reads what that has computed. */
+static enum base_status walk_end(struct cell__import *im, const struct frame *frame)
+{
+    const Onnx__NodeProto *proto = frame->part_of;
+    char *names[CELL__OPERANDS_MAX];
+    BASE_TRY(names_of(im, frame->graph->output, frame->graph->n_output, names));
+    struct wires wires = {.proto = proto,
+                          .op = cell__operator_find(proto->op_type),
+                          .inputs = names,
+                          .n_inputs = frame->graph->n_output,
+                          .outputs = proto->output,
+                          .n_outputs = proto->n_output,
+                          .ends = frame};
+    return walk_node(im, &wires);
+}
+
+/* The node before a body. */
+static enum base_status walk_begin(struct cell__import *im, struct frame *frame)
+{
+    const Onnx__NodeProto *proto = frame->part_of;
+    char *names[CELL__OPERANDS_MAX];
+    BASE_TRY(names_of(im, frame->graph->input, frame->graph->n_input, names));
+    struct wires wires = {.proto = proto,
+                          .op = &cell__scan_begin,
+                          .inputs = proto->input,
+                          .n_inputs = proto->n_input,
+                          .outputs = names,
+                          .n_outputs = frame->graph->n_input};
+    frame->first_value = im->n_values;
+    BASE_TRY(walk_node(im, &wires));
+    frame->scan = im->nodes[im->n_nodes - 1].recurrent;
+    return BASE_OK;
+}
+
+/* The next node of the innermost graph: added, or, a Scan or an If on a constant, entered. */
 static enum base_status walk_next(struct cell__import *im, struct frame *frames, uint32_t *depth)
 {
     struct frame *frame = &frames[*depth - 1];
     const Onnx__NodeProto *proto = frame->graph->node[frame->next++];
-    const Onnx__GraphProto *branch = is_if(proto) ? choose_branch(im, proto) : NULL;
-    if (branch == NULL || *depth == BRANCH_DEPTH_MAX) {
-        return walk_node(im, proto, NULL);
+    const Onnx__GraphProto *branch = is_standard(proto, "If") ? choose_branch(im, proto) : NULL;
+    const Onnx__GraphProto *body = is_standard(proto, "Scan") ? scan_body(proto) : NULL;
+    const Onnx__GraphProto *part = branch != NULL ? branch : body;
+    if (part == NULL || *depth == DEPTH_MAX) {
+        return walk_plain(im, proto);
     }
-    frames[(*depth)++] = (struct frame){.graph = branch, .branch_of = proto};
-    return read_constants(im, branch);
+    struct frame inner = {
+        .graph = part, .part_of = proto, .is_body = body != NULL, .scan = frame->scan};
+    if (inner.is_body) {
+        BASE_TRY(walk_begin(im, &inner));
+    }
+    frames[(*depth)++] = inner;
+    return read_constants(im, part);
 }
 
 static enum base_status walk_graph(struct cell__import *im)
 {
-    struct frame frames[BRANCH_DEPTH_MAX] = {{.graph = im->model->graph}};
+    struct frame frames[DEPTH_MAX] = {{.graph = im->model->graph, .scan = CELL__NONE}};
     uint32_t depth = 1;
     while (depth > 0) {
         const struct frame *frame = &frames[depth - 1];
+        im->scan = frame->scan;
         if (frame->next < frame->graph->n_node) {
             BASE_TRY(walk_next(im, frames, &depth));
             continue;
         }
         depth--;
-        if (frame->branch_of != NULL) {
-            BASE_TRY(walk_node(im, frame->branch_of, frame->graph));
+        if (frame->part_of != NULL) {
+            im->scan = frames[depth - 1].scan;
+            BASE_TRY(walk_end(im, frame));
         }
     }
+    im->scan = CELL__NONE;
     return BASE_OK;
 }
 
@@ -446,9 +540,29 @@ static enum base_status set_roles(struct cell__import *im)
         im->current = CELL__NONE;
     }
     im->has_batch = batch != CELL__NONE;
-    return is_recurrent ? BASE_OK
-                        : cell__refuse(im, "the outputs do not come from an LSTM, GRU or RNN; "
-                                           "other models are not supported");
+    return is_recurrent
+               ? BASE_OK
+               : cell__refuse(im, "the outputs do not come from an LSTM, GRU, RNN or Scan; "
+                                  "other models are not supported");
+}
+
+/* Of the body of a Scan, or what comes before it: there each value is one step's. */
+static bool is_of_body(const struct cell__node *node)
+{
+    return node->scan != CELL__NONE || node->op->lower == cell__lower_scan;
+}
+
+/* A value from outside must not be a whole sequence: inside, its rows would be those of the step.
+ */
+static enum base_status check_body_inputs(struct cell__import *im, const struct cell__node *node)
+{
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        if (cell__has_input(node, i) && cell__input(im, node, i)->kind == CELL__ROWS &&
+            cell__shape_has(im, &cell__input(im, node, i)->shape, CELL__ROLE_TIME)) {
+            return cell__refuse(im, "uses a whole sequence inside the body of a Scan");
+        }
+    }
+    return BASE_OK;
 }
 
 /* What all later steps rely on: a row is as wide as its value's shape says, and has steps only
@@ -463,10 +577,14 @@ static enum base_status check_rows(struct cell__import *im, const struct cell__n
         }
         const struct cell__value *value = cell__output(im, node, i);
         const struct cell__row *row = &im->rows[value->row];
+        bool has_time = cell__shape_has(im, &value->shape, CELL__ROLE_TIME);
+        bool is_inside = is_of_body(node);
         BASE_TRY(cell__shape_width(im, &value->shape, &width));
-        if (row->value.width != width ||
-            (row->is_timed && !cell__shape_has(im, &value->shape, CELL__ROLE_TIME))) {
+        if (row->value.width != width || (row->is_timed && !has_time && !is_inside)) {
             return cell__refuse(im, "splits the batch or time axis");
+        }
+        if (has_time && is_inside) {
+            return cell__refuse(im, "a whole sequence inside the body of a Scan");
         }
     }
     return BASE_OK;
@@ -479,8 +597,13 @@ static enum base_status lower_nodes(struct cell__import *im)
         if (node->is_needed && !node->is_folded) {
             base_assert(node->op->lower != NULL);
             im->current = n;
+            im->scan = node->scan;
+            if (node->scan != CELL__NONE || node->op->lower == cell__lower_scan_end) {
+                BASE_TRY(check_body_inputs(im, node));
+            }
             BASE_TRY(node->op->lower(im, node));
             BASE_TRY(check_rows(im, node));
+            im->scan = CELL__NONE;
             im->current = CELL__NONE;
         }
     }
@@ -548,6 +671,7 @@ enum base_status cell__import_onnx(struct cell_registry *registry, const void *b
                               .error = error == NULL ? &own : error,
                               .label = label,
                               .lengths_input = -1,
+                              .scan = CELL__NONE,
                               .current = CELL__NONE};
     enum base_status status = cell__wire_unpack(&message, bytes, length, &proto, im.error);
     if (status == BASE_OK) {

@@ -35,8 +35,9 @@ enum base_status cell__row_under(struct cell__import *im, const struct cell__nod
     const struct cell__value *value = cell__input(im, node, i);
     const struct cell__shape *shape = &cell__output(im, node, 0)->shape;
     BASE_TRY(cell__row_of(im, value, shape, false, out));
-    // A time axis of size 1 may have been dropped.
-    if (im->rows[*out].is_timed && !cell__shape_has(im, shape, CELL__ROLE_TIME)) {
+    // A time axis of size 1 may have been dropped. In a body there is none: all rows are a step's.
+    if (im->rows[*out].is_timed && im->scan == CELL__NONE &&
+        !cell__shape_has(im, shape, CELL__ROLE_TIME)) {
         return cell__row_last(im, *out, out);
     }
     return BASE_OK;

@@ -1,4 +1,4 @@
-/* Element-wise arithmetic, activations and Softmax. */
+/* Element-wise arithmetic, comparisons, activations, and Softmax. */
 #include "cells/import/fold.h"
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
@@ -7,43 +7,66 @@
 
 #include <string.h>
 
-/* Our op for an ONNX operator's name; the names differ only in case. */
-static enum cell_op_kind op_kind(const struct cell__node *node)
+/* Our op for an ONNX operator, element by element. A bool is 1 or 0 in a row of floats. */
+struct elementwise {
+    const char *name;
+    enum cell_op_kind kind;
+    char sign;         /* what folds it over constants, 0: nothing */
+    bool takes_bool;   /* else float32 */
+    bool gives_bool;   /* likewise */
+    bool is_turned;    /* operands change places */
+    bool has_constant; /* it stands before the operand */
+    float constant;
+};
+
+static const struct elementwise *elementwise_of(const struct cell__node *node)
 {
-    static const struct {
-        const char *name;
-        enum cell_op_kind kind;
-    } kinds[] = {{"Add", CELL_OP_ADD},        {"Sub", CELL_OP_SUB},   {"Mul", CELL_OP_MUL},
-                 {"Div", CELL_OP_DIV},        {"Tanh", CELL_OP_TANH}, {"Relu", CELL_OP_RELU},
-                 {"Sigmoid", CELL_OP_SIGMOID}};
-    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-        if (strcmp(kinds[i].name, node->op->name) == 0) {
-            return kinds[i].kind;
+    static const struct elementwise table[] = {
+        {.name = "Abs", .kind = CELL_OP_ABS},
+        {.name = "Add", .kind = CELL_OP_ADD, .sign = '+'},
+        {.name = "And", .kind = CELL_OP_MIN, .takes_bool = true, .gives_bool = true},
+        {.name = "Div", .kind = CELL_OP_DIV, .sign = '/'},
+        {.name = "Exp", .kind = CELL_OP_EXP},
+        {.name = "Floor", .kind = CELL_OP_FLOOR},
+        {.name = "Greater", .kind = CELL_OP_LESS, .gives_bool = true, .is_turned = true},
+        {.name = "GreaterOrEqual",
+         .kind = CELL_OP_LESS_EQUAL,
+         .gives_bool = true,
+         .is_turned = true},
+        {.name = "Less", .kind = CELL_OP_LESS, .gives_bool = true},
+        {.name = "LessOrEqual", .kind = CELL_OP_LESS_EQUAL, .gives_bool = true},
+        {.name = "Max", .kind = CELL_OP_MAX},
+        {.name = "Min", .kind = CELL_OP_MIN},
+        {.name = "Mul", .kind = CELL_OP_MUL, .sign = '*'},
+        {.name = "Neg", .kind = CELL_OP_MUL, .has_constant = true, .constant = -1.0f},
+        {.name = "Not",
+         .kind = CELL_OP_SUB,
+         .takes_bool = true,
+         .gives_bool = true,
+         .has_constant = true,
+         .constant = 1.0f},
+        {.name = "Or", .kind = CELL_OP_MAX, .takes_bool = true, .gives_bool = true},
+        {.name = "Reciprocal", .kind = CELL_OP_DIV, .has_constant = true, .constant = 1.0f},
+        {.name = "Relu", .kind = CELL_OP_RELU},
+        {.name = "Sigmoid", .kind = CELL_OP_SIGMOID},
+        {.name = "Sqrt", .kind = CELL_OP_SQRT},
+        {.name = "Sub", .kind = CELL_OP_SUB, .sign = '-'},
+        {.name = "Tanh", .kind = CELL_OP_TANH}};
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        if (strcmp(table[i].name, node->op->name) == 0) {
+            return &table[i];
         }
     }
     base_assert(false);
-    return CELL_OP_COPY;
+    return &table[0];
 }
 
-static char op_sign(const struct cell__node *node)
+static enum base_status check_dtype(struct cell__import *im, const struct cell__node *node,
+                                    uint32_t first, enum cell__dtype wanted)
 {
-    switch ((unsigned)op_kind(node)) {
-    case CELL_OP_ADD:
-        return '+';
-    case CELL_OP_SUB:
-        return '-';
-    case CELL_OP_MUL:
-        return '*';
-    default:
-        return '/';
-    }
-}
-
-static enum base_status check_f32(struct cell__import *im, const struct cell__node *node)
-{
-    for (uint32_t i = 0; i < node->n_inputs; i++) {
+    for (uint32_t i = first; i < node->n_inputs; i++) {
         enum cell__dtype dtype = cell__input(im, node, i)->dtype;
-        if (dtype != CELL__F32) {
+        if (dtype != wanted) {
             return cell__refuse(im, "computes with %s values that depend on the request",
                                 cell__dtype_name(dtype));
         }
@@ -51,7 +74,7 @@ static enum base_status check_f32(struct cell__import *im, const struct cell__no
     return BASE_OK;
 }
 
-/* ---- Add, Sub, Mul, Div ------------------------------------------------------------------- */
+/* ---- Broadcasting ------------------------------------------------------------------------- */
 
 /* One axis of the result; a constant never fixes the size that a request chooses. */
 static enum base_status binary_axis(struct cell__import *im, const struct cell__axis *a,
@@ -72,35 +95,76 @@ static enum base_status binary_axis(struct cell__import *im, const struct cell__
     return cell__axis_unite(im, a, b, "operand dimensions");
 }
 
+/* The shape of `out` and another operand together. */
+static enum base_status join_shape(struct cell__import *im, const struct cell__value *value,
+                                   struct cell__shape *out)
+{
+    const struct cell__axis none = {.n = 0};
+    const struct cell__shape before = *out;
+    struct cell__shape other;
+    BASE_TRY(cell__shape_of(im, value, &other));
+    out->rank = before.rank > other.rank ? before.rank : other.rank;
+    for (uint32_t behind = 1; behind <= out->rank; behind++) {
+        const struct cell__axis *x =
+            behind <= before.rank ? &before.axes[before.rank - behind] : &none;
+        const struct cell__axis *y =
+            behind <= other.rank ? &other.axes[other.rank - behind] : &none;
+        BASE_TRY(binary_axis(im, x, y, value->kind == CELL__CONST, &out->axes[out->rank - behind]));
+    }
+    return BASE_OK;
+}
+
+/* The shape of all inputs together, of which one at least is no constant: axes of rows go on. */
+static enum base_status join_shapes(struct cell__import *im, const struct cell__node *node,
+                                    struct cell__shape *out)
+{
+    *out = (struct cell__shape){.rank = 0};
+    for (uint32_t turn = 0; turn < 2; turn++) {
+        for (uint32_t i = 0; i < node->n_inputs; i++) {
+            const struct cell__value *value = cell__input(im, node, i);
+            if ((value->kind == CELL__CONST) == (turn == 1)) {
+                BASE_TRY(join_shape(im, value, out));
+            }
+        }
+    }
+    return BASE_OK;
+}
+
+/* The rows of all inputs, each as wide as output 0, or of width 1. */
+static enum base_status joined_rows(struct cell__import *im, const struct cell__node *node,
+                                    uint32_t rows[], uint32_t *width)
+{
+    const struct cell__shape *shape = &cell__output(im, node, 0)->shape;
+    BASE_TRY(cell__shape_width(im, shape, width));
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        BASE_TRY(cell__row_of(im, cell__input(im, node, i), shape, true, &rows[i]));
+        uint32_t own = im->rows[rows[i]].value.width;
+        if (own != 1 && own != *width) {
+            return cell__refuse(im, "repeats elements inside a row");
+        }
+    }
+    return BASE_OK;
+}
+
+/* ---- Of two and more operands ------------------------------------------------------------- */
+
 enum base_status cell__infer_binary(struct cell__import *im, struct cell__node *node)
 {
-    const struct cell__value *a = cell__input(im, node, 0);
-    const struct cell__value *b = cell__input(im, node, 1);
+    const struct elementwise *like = elementwise_of(node);
     if (cell__is_all_const(im, node)) {
         struct cell__tensor folded;
-        BASE_TRY(cell__fold_binary(im, op_sign(node), &a->tensor, &b->tensor, &folded));
+        if (like->sign == 0) {
+            return cell__refuse(im, "of constants");
+        }
+        BASE_TRY(cell__fold_binary(im, like->sign, &cell__input(im, node, 0)->tensor,
+                                   &cell__input(im, node, 1)->tensor, &folded));
         cell__set_const(im, node, 0, &folded);
         return BASE_OK;
     }
-    struct cell__shape one;
-    struct cell__shape two;
-    BASE_TRY(check_f32(im, node));
-    BASE_TRY(cell__shape_of(im, a, &one));
-    BASE_TRY(cell__shape_of(im, b, &two));
-    bool is_with_const = a->kind == CELL__CONST || b->kind == CELL__CONST;
-    struct cell__shape out = {.rank = one.rank > two.rank ? one.rank : two.rank};
-    struct cell__axis none = {.n = 0};
-    for (uint32_t behind = 1; behind <= out.rank; behind++) {
-        const struct cell__axis *x = behind <= one.rank ? &one.axes[one.rank - behind] : &none;
-        const struct cell__axis *y = behind <= two.rank ? &two.axes[two.rank - behind] : &none;
-        if (a->kind == CELL__CONST) { // the axis of the rows goes on
-            const struct cell__axis *swap = x;
-            x = y;
-            y = swap;
-        }
-        BASE_TRY(binary_axis(im, x, y, is_with_const, &out.axes[out.rank - behind]));
-    }
-    cell__set_rows(im, node, 0, CELL__F32, &out);
+    struct cell__shape out;
+    BASE_TRY(check_dtype(im, node, 0, like->takes_bool ? CELL__BOOL : CELL__F32));
+    BASE_TRY(join_shapes(im, node, &out));
+    cell__set_rows(im, node, 0, like->gives_bool ? CELL__BOOL : CELL__F32, &out);
     return BASE_OK;
 }
 
@@ -123,44 +187,190 @@ static bool fuse_bias(struct cell__import *im, struct cell_op *op, uint32_t widt
     return false;
 }
 
+/* Max and Min may have any number of inputs: they are joined one after the other. */
 enum base_status cell__lower_binary(struct cell__import *im, struct cell__node *node)
 {
-    const struct cell__shape *shape = &cell__output(im, node, 0)->shape;
-    struct cell_op op = {.kind = op_kind(node), .n_operands = 2};
+    const struct elementwise *like = elementwise_of(node);
+    uint32_t rows[CELL__OPERANDS_MAX];
+    struct cell_value value = {.dtype = CELL_F32};
+    BASE_TRY(joined_rows(im, node, rows, &value.width));
+    uint32_t row = rows[0];
+    for (uint32_t i = 1; i < node->n_inputs; i++) {
+        struct cell_op op = {.kind = like->kind, .n_operands = 2, .operands = {row, rows[i]}};
+        uint32_t a = im->rows[row].value.width;
+        uint32_t b = im->rows[rows[i]].value.width;
+        struct cell_value joined = {CELL_F32, a > b ? a : b};
+        if (like->is_turned) {
+            op.operands[0] = rows[i];
+            op.operands[1] = row;
+        }
+        (void)fuse_bias(im, &op, value.width);
+        BASE_TRY(cell__row_op(im, &op, joined, &row));
+    }
+    if (im->rows[row].value.width != value.width) {
+        return cell__refuse(im, "repeats one element over a row");
+    }
+    cell__set_row(im, node, 0, row);
+    return BASE_OK;
+}
+
+enum base_status cell__infer_select(struct cell__import *im, struct cell__node *node)
+{
+    struct cell__shape out;
+    if (cell__is_all_const(im, node)) {
+        return cell__infer_where(im, node);
+    }
+    if (cell__input(im, node, 0)->dtype != CELL__BOOL) {
+        return cell__invalid(im, "the condition is not bool");
+    }
+    BASE_TRY(check_dtype(im, node, 1, CELL__F32));
+    BASE_TRY(join_shapes(im, node, &out));
+    cell__set_rows(im, node, 0, CELL__F32, &out);
+    return BASE_OK;
+}
+
+enum base_status cell__lower_select(struct cell__import *im, struct cell__node *node)
+{
+    struct cell_op op = {.kind = CELL_OP_SELECT, .n_operands = 3};
     struct cell_value value = {.dtype = CELL_F32};
     uint32_t row = CELL__NONE;
-    BASE_TRY(cell__shape_width(im, shape, &value.width));
-    for (uint32_t i = 0; i < 2; i++) {
-        BASE_TRY(cell__row_of(im, cell__input(im, node, i), shape, true, &op.operands[i]));
+    uint32_t widest = 1;
+    BASE_TRY(joined_rows(im, node, op.operands, &value.width));
+    for (uint32_t i = 0; i < 3; i++) {
         uint32_t width = im->rows[op.operands[i]].value.width;
-        if (width != 1 && width != value.width) {
-            return cell__refuse(im, "repeats elements inside a row");
-        }
+        widest = width > widest ? width : widest;
     }
-    (void)fuse_bias(im, &op, value.width);
+    if (widest != value.width) {
+        return cell__refuse(im, "repeats one element over a row");
+    }
     BASE_TRY(cell__row_op(im, &op, value, &row));
     cell__set_row(im, node, 0, row);
     return BASE_OK;
 }
 
-/* ---- Sigmoid, Tanh, Relu ------------------------------------------------------------------ */
+/* ---- Of one operand ----------------------------------------------------------------------- */
 
 enum base_status cell__infer_unary(struct cell__import *im, struct cell__node *node)
 {
+    const struct elementwise *like = elementwise_of(node);
     const struct cell__value *in = cell__input(im, node, 0);
-    BASE_TRY(check_f32(im, node));
     if (in->kind == CELL__CONST) {
         return cell__refuse(im, "of a constant");
     }
-    cell__set_rows(im, node, 0, CELL__F32, &in->shape);
+    BASE_TRY(check_dtype(im, node, 0, like->takes_bool ? CELL__BOOL : CELL__F32));
+    cell__set_rows(im, node, 0, like->gives_bool ? CELL__BOOL : CELL__F32, &in->shape);
     return BASE_OK;
 }
 
 enum base_status cell__lower_unary(struct cell__import *im, struct cell__node *node)
 {
+    const struct elementwise *like = elementwise_of(node);
     uint32_t row = cell__input(im, node, 0)->row;
-    struct cell_op op = {.kind = op_kind(node), .n_operands = 1, .operands = {row}};
-    BASE_TRY(cell__row_op(im, &op, im->rows[row].value, &row));
+    struct cell_op op = {.kind = like->kind, .n_operands = 1, .operands = {row}};
+    struct cell_value value = im->rows[row].value;
+    if (like->has_constant) {
+        const struct cell_value one = {CELL_F32, 1};
+        BASE_TRY(cell__row_const(im, one, &like->constant, &op.operands[0]));
+        op.operands[op.n_operands++] = row;
+    }
+    BASE_TRY(cell__row_op(im, &op, value, &row));
+    cell__set_row(im, node, 0, row);
+    return BASE_OK;
+}
+
+/* ---- Pow, Clip ---------------------------------------------------------------------------- */
+
+/* A constant of one float: input i. */
+static enum base_status one_float(struct cell__import *im, const struct cell__node *node,
+                                  uint32_t i, const char *what, float *out)
+{
+    const struct cell__value *value = cell__input(im, node, i);
+    if (value->kind != CELL__CONST || value->tensor.dtype != CELL__F32 ||
+        value->tensor.count != 1) {
+        return cell__refuse(im, "%s is no constant of one float", what);
+    }
+    memcpy(out, value->tensor.data, sizeof(*out));
+    return BASE_OK;
+}
+
+static enum base_status infer_like_first(struct cell__import *im, struct cell__node *node)
+{
+    const struct cell__value *in = cell__input(im, node, 0);
+    if (in->kind != CELL__ROWS || in->dtype != CELL__F32) {
+        return cell__refuse(im, "of a constant, or of type %s", cell__dtype_name(in->dtype));
+    }
+    cell__set_rows(im, node, 0, CELL__F32, &in->shape);
+    return BASE_OK;
+}
+
+enum base_status cell__infer_pow(struct cell__import *im, struct cell__node *node)
+{
+    float exponent = 0.0f;
+    BASE_TRY(one_float(im, node, 1, "the exponent", &exponent));
+    if (exponent != 0.5f && exponent != 2.0f && exponent != 3.0f) {
+        return cell__refuse(im, "an exponent of %g; supported: 0.5, 2, 3", (double)exponent);
+    }
+    return infer_like_first(im, node);
+}
+
+enum base_status cell__lower_pow(struct cell__import *im, struct cell__node *node)
+{
+    uint32_t row = cell__input(im, node, 0)->row;
+    float exponent = 0.0f;
+    BASE_TRY(one_float(im, node, 1, "the exponent", &exponent));
+    bool is_root = exponent == 0.5f;
+    struct cell_op op = {.kind = is_root ? CELL_OP_SQRT : CELL_OP_MUL,
+                         .n_operands = is_root ? 1 : 2,
+                         .operands = {row, row}};
+    struct cell_value value = im->rows[row].value;
+    BASE_TRY(cell__row_op(im, &op, value, &op.operands[0]));
+    if (exponent == 3.0f) {
+        BASE_TRY(cell__row_op(im, &op, value, &op.operands[0]));
+    }
+    cell__set_row(im, node, 0, op.operands[0]);
+    return BASE_OK;
+}
+
+/* Limit i (1: min, 2: max): an input since opset 11, an attribute before. */
+static enum base_status clip_limit(struct cell__import *im, const struct cell__node *node,
+                                   uint32_t i, bool *is_given, float *out)
+{
+    const char *name = i == 1 ? "min" : "max";
+    *is_given = im->opset >= 11 ? cell__has_input(node, i) : cell__attr(node, name) != NULL;
+    if (*is_given && im->opset >= 11) {
+        return one_float(im, node, i, name, out);
+    }
+    return cell__attr_float(im, node, name, 0.0f, out);
+}
+
+enum base_status cell__infer_clip(struct cell__import *im, struct cell__node *node)
+{
+    for (uint32_t i = 1; i < 3; i++) {
+        bool is_given = false;
+        float limit = 0.0f;
+        BASE_TRY(clip_limit(im, node, i, &is_given, &limit));
+    }
+    return infer_like_first(im, node);
+}
+
+enum base_status cell__lower_clip(struct cell__import *im, struct cell__node *node)
+{
+    uint32_t row = cell__input(im, node, 0)->row;
+    const struct cell_value one = {CELL_F32, 1};
+    for (uint32_t i = 1; i < 3; i++) {
+        struct cell_op op = {
+            .kind = i == 1 ? CELL_OP_MAX : CELL_OP_MIN, .n_operands = 2, .operands = {row}};
+        bool is_given = false;
+        float *limit = base_arena_alloc(im->arena, sizeof(*limit));
+        if (limit == NULL) {
+            return cell__no_memory(im);
+        }
+        BASE_TRY(clip_limit(im, node, i, &is_given, limit));
+        if (is_given) {
+            BASE_TRY(cell__row_const(im, one, limit, &op.operands[1]));
+            BASE_TRY(cell__row_op(im, &op, im->rows[row].value, &row));
+        }
+    }
     cell__set_row(im, node, 0, row);
     return BASE_OK;
 }
@@ -169,7 +379,7 @@ enum base_status cell__lower_unary(struct cell__import *im, struct cell__node *n
 
 enum base_status cell__infer_softmax(struct cell__import *im, struct cell__node *node)
 {
-    return cell__infer_unary(im, node);
+    return infer_like_first(im, node);
 }
 
 enum base_status cell__lower_softmax(struct cell__import *im, struct cell__node *node)

@@ -193,6 +193,9 @@ static enum base_status read_weights(struct cell__import *im, const struct cell_
     }
     recurrent->width = (uint32_t)width;
     recurrent->hidden = (uint32_t)hidden;
+    for (uint32_t s = 0; s < recurrent->n_states; s++) {
+        recurrent->states[s] = (struct cell_value){CELL_F32, recurrent->hidden};
+    }
     struct weight_input w = {IN_W, "W", gates * hidden, width};
     struct weight_input r_input = {IN_R, "R", gates * hidden, hidden};
     BASE_TRY(read_weight(im, node, w, &recurrent->op.weights[0]));
@@ -284,10 +287,25 @@ static enum base_status check_lengths(struct cell__import *im, const struct cell
     return cell__axis_unite(im, &value->shape.axes[0], batch, "sequence_lens");
 }
 
+enum base_status cell__recurrent_new(struct cell__import *im, struct cell__node *node,
+                                     const struct cell__recurrent *recurrent)
+{
+    void *array = im->recurrents;
+    BASE_TRY(cell__grow(im, &array, &im->recurrents_room, im->n_recurrents, sizeof(*im->recurrents),
+                        (struct cell__limit){CELL_STAGES_MAX, "recurrent nodes"}));
+    im->recurrents = array;
+    node->recurrent = im->n_recurrents;
+    im->recurrents[im->n_recurrents++] = *recurrent;
+    return BASE_OK;
+}
+
 enum base_status cell__infer_recurrent(struct cell__import *im, struct cell__node *node)
 {
     const struct cell__value *x = cell__input(im, node, IN_X);
     const struct unit *unit = unit_of(node);
+    if (node->scan != CELL__NONE) {
+        return cell__refuse(im, "inside the body of a Scan");
+    }
     struct cell__recurrent recurrent = {.node = im->current,
                                         .lengths_value = CELL__NONE,
                                         .n_states = unit->n_states,
@@ -319,13 +337,7 @@ enum base_status cell__infer_recurrent(struct cell__import *im, struct cell__nod
     recurrent.time = x->shape.axes[places.x_time];
     recurrent.batch = *batch;
     BASE_TRY(set_outputs(im, node, &places, &recurrent, &x->shape));
-    void *array = im->recurrents;
-    BASE_TRY(cell__grow(im, &array, &im->recurrents_room, im->n_recurrents, sizeof(*im->recurrents),
-                        (struct cell__limit){CELL_STAGES_MAX, "recurrent nodes"}));
-    im->recurrents = array;
-    node->recurrent = im->n_recurrents;
-    im->recurrents[im->n_recurrents++] = recurrent;
-    return BASE_OK;
+    return cell__recurrent_new(im, node, &recurrent);
 }
 
 /* ---- Lowering ----------------------------------------------------------------------------- */
@@ -368,9 +380,8 @@ static enum base_status lower_state(struct cell__import *im, struct cell__recurr
     return cell__row_as_source(im, row, &recurrent->init_rows[s]);
 }
 
-/* sequence_lens: an input of the model, perhaps cast. */
-static enum base_status lower_lengths(struct cell__import *im,
-                                      const struct cell__recurrent *recurrent)
+enum base_status cell__recurrent_lengths(struct cell__import *im,
+                                         const struct cell__recurrent *recurrent)
 {
     int32_t input = -1;
     if (recurrent->lengths_value != CELL__NONE) {
@@ -396,7 +407,7 @@ enum base_status cell__lower_recurrent(struct cell__import *im, struct cell__nod
 {
     struct cell__recurrent *recurrent = &im->recurrents[node->recurrent];
     uint32_t row = CELL__NONE;
-    BASE_TRY(lower_lengths(im, recurrent));
+    BASE_TRY(cell__recurrent_lengths(im, recurrent));
     recurrent->x_row = im->values[recurrent->x_value].row;
     for (uint32_t s = 0; s < recurrent->n_states; s++) {
         BASE_TRY(lower_state(im, recurrent, s));

@@ -4,10 +4,21 @@
 #include <stddef.h>
 #include <string.h>
 
+#define SCAN_ATTRIBUTES                                                                            \
+    " body num_scan_inputs scan_input_axes scan_input_directions scan_output_axes "                \
+    "scan_output_directions "
+
+const struct cell__operator cell__scan_begin = {
+    "Scan",           1, CELL__OPERANDS_MAX, CELL__OPERANDS_MAX, SCAN_ATTRIBUTES, cell__infer_scan,
+    cell__lower_scan, ""};
+
 static const struct cell__operator operators[] = {
+    {"Abs", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},
     {"Add", 2, 2, 1, " ", cell__infer_binary, cell__lower_binary, "float32"},
+    {"And", 2, 2, 1, " ", cell__infer_binary, cell__lower_binary, "bool, inside a row"},
     {"Cast", 1, 1, 1, " to saturate ", cell__infer_cast, cell__lower_cast,
      "between float32, int64, int32"},
+    {"Clip", 1, 3, 1, " min max ", cell__infer_clip, cell__lower_clip, "float32, constant limits"},
     {"Concat", 1, CELL__OPERANDS_MAX, 1, " axis ", cell__infer_concat, cell__lower_concat,
      "along a feature axis that is the outermost of a row"},
     {"Constant", 0, 0, 1,
@@ -20,15 +31,19 @@ static const struct cell__operator operators[] = {
     {"Dropout", 1, 3, 2, " ratio seed is_test ", cell__infer_dropout, cell__lower_identity,
      "inference: the same values; no mask"},
     {"Equal", 2, 2, 1, " ", cell__infer_equal, NULL, "folded: constants and shapes only"},
+    {"Exp", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},
     {"Expand", 2, 2, 1, " ", cell__infer_expand, cell__lower_expand,
      "along batch or time, or a constant"},
     {"Flatten", 1, 1, 1, " axis ", cell__infer_flatten, cell__lower_reshaped,
      "keeps the order of a row"},
+    {"Floor", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},
     {"Gather", 2, 2, 1, " axis ", cell__infer_gather, cell__lower_gather,
      "an embedding (constant table, axis 0); the last step; consecutive constant indices of a "
      "feature axis"},
     {"Gemm", 2, 3, 1, " alpha beta transA transB ", cell__infer_gemm, cell__lower_gemm,
      "constant weights; not transA"},
+    {"Greater", 2, 2, 1, " ", cell__infer_binary, cell__lower_binary, "float32"},
+    {"GreaterOrEqual", 2, 2, 1, " ", cell__infer_binary, cell__lower_binary, "float32"},
     {"GRU", 3, 6, 2,
      " activation_alpha activation_beta activations clip direction hidden_size layout "
      "linear_before_reset output_sequence ",
@@ -37,14 +52,27 @@ static const struct cell__operator operators[] = {
     {"Identity", 1, 1, 1, " ", cell__infer_identity, cell__lower_identity, ""},
     {"If", 1, 1, CELL__OPERANDS_MAX, " then_branch else_branch ", cell__infer_branch,
      cell__lower_branch, "on a condition that folds to a constant"},
+    {"LayerNormalization", 2, 3, 1, " axis epsilon stash_type ", cell__infer_layer_norm,
+     cell__lower_layer_norm, "over a whole row; constant scale and bias"},
+    {"Less", 2, 2, 1, " ", cell__infer_binary, cell__lower_binary, "float32"},
+    {"LessOrEqual", 2, 2, 1, " ", cell__infer_binary, cell__lower_binary, "float32"},
     {"LSTM", 3, 8, 3,
      " activation_alpha activation_beta activations clip direction hidden_size input_forget "
      "layout output_sequence ",
      cell__infer_recurrent, cell__lower_recurrent,
      "forward, default activations; W, R, B, P constant; no clip or input_forget"},
     {"MatMul", 2, 2, 1, " ", cell__infer_matmul, cell__lower_matmul, "constant right operand"},
+    {"Max", 1, CELL__OPERANDS_MAX, 1, " ", cell__infer_binary, cell__lower_binary, "float32"},
+    {"Min", 1, CELL__OPERANDS_MAX, 1, " ", cell__infer_binary, cell__lower_binary, "float32"},
     {"Mul", 2, 2, 1, " ", cell__infer_binary, cell__lower_binary, "float32"},
+    {"Neg", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},
+    {"Not", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "bool, inside a row"},
+    {"Or", 2, 2, 1, " ", cell__infer_binary, cell__lower_binary, "bool, inside a row"},
+    {"Pow", 2, 2, 1, " ", cell__infer_pow, cell__lower_pow, "float32; exponents 0.5, 2, 3"},
     {"Range", 3, 3, 1, " ", cell__infer_range, NULL, "folded: int64 constants only"},
+    {"Reciprocal", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},
+    {"ReduceMean", 1, 2, 1, " axes keepdims noop_with_empty_axes ", cell__infer_mean,
+     cell__lower_mean, "over all features of a row"},
     {"Relu", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},
     {"Reshape", 2, 2, 1, " allowzero ", cell__infer_reshape, cell__lower_reshaped,
      "keeps batch and time in their order"},
@@ -53,6 +81,11 @@ static const struct cell__operator operators[] = {
      "output_sequence ",
      cell__infer_recurrent, cell__lower_recurrent,
      "forward, Tanh or Relu; W, R, B constant; no clip"},
+    {"Scan", 1, CELL__OPERANDS_MAX, CELL__OPERANDS_MAX, SCAN_ATTRIBUTES, cell__infer_scan_end,
+     cell__lower_scan_end,
+     "opset 9 on; forward; up to 4 state variables; a body of operators of this table that works "
+     "on "
+     "each row of the batch alone"},
     {"Shape", 1, 1, 1, " start end ", cell__infer_shape, NULL, "folded, batch and time as symbols"},
     {"Sigmoid", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},
     {"Slice", 1, 5, 1, " starts ends axes ", cell__infer_slice, cell__lower_slice,
@@ -61,13 +94,14 @@ static const struct cell__operator operators[] = {
      "over the innermost feature axis"},
     {"Split", 1, 2, CELL__OPERANDS_MAX, " axis split num_outputs ", cell__infer_split,
      cell__lower_split, "along a feature axis that is the outermost of a row"},
+    {"Sqrt", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},
     {"Squeeze", 1, 2, 1, " axes ", cell__infer_squeeze, cell__lower_reshaped, ""},
     {"Sub", 2, 2, 1, " ", cell__infer_binary, cell__lower_binary, "float32"},
     {"Tanh", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},
     {"Transpose", 1, 1, 1, " perm ", cell__infer_transpose, cell__lower_transpose,
      "keeps the order of a row; any of a constant"},
     {"Unsqueeze", 1, 2, 1, " axes ", cell__infer_unsqueeze, cell__lower_reshaped, ""},
-    {"Where", 3, 3, 1, " ", cell__infer_where, NULL, "folded: constants and shapes only"},
+    {"Where", 3, 3, 1, " ", cell__infer_select, cell__lower_select, "float32"},
 };
 
 #define N_OPERATORS (sizeof(operators) / sizeof(operators[0]))

@@ -23,6 +23,11 @@ cell__op_fn cell__infer_slice, cell__lower_slice;
 cell__op_fn cell__infer_binary, cell__lower_binary;
 cell__op_fn cell__infer_unary, cell__lower_unary;
 cell__op_fn cell__infer_softmax, cell__lower_softmax;
+cell__op_fn cell__infer_select, cell__lower_select; /* Where */
+cell__op_fn cell__infer_pow, cell__lower_pow, cell__infer_clip, cell__lower_clip;
+/* op_norm.c */
+cell__op_fn cell__infer_mean, cell__lower_mean;
+cell__op_fn cell__infer_layer_norm, cell__lower_layer_norm;
 /* op_linear.c */
 cell__op_fn cell__infer_matmul, cell__lower_matmul;
 cell__op_fn cell__infer_gemm, cell__lower_gemm;
@@ -32,8 +37,21 @@ cell__op_fn cell__infer_equal, cell__infer_where;
 cell__op_fn cell__infer_constant_of_shape, cell__lower_constant_of_shape;
 /* op_recurrent.c */
 cell__op_fn cell__infer_recurrent, cell__lower_recurrent;
+/* op_scan.c: a Scan is two nodes, before and behind those of its body */
+cell__op_fn cell__infer_scan, cell__lower_scan;
+cell__op_fn cell__infer_scan_end, cell__lower_scan_end;
+extern const struct cell__operator cell__scan_begin; /* operators.c; the table has the end */
 /* import.c: what is left of an If once its branch stands in its place */
 cell__op_fn cell__infer_branch, cell__lower_branch;
+
+/* ---- Shared by recurrent nodes (op_recurrent.c) -------------------------------------------- */
+
+/* Adds it, and sets node->recurrent. */
+enum base_status cell__recurrent_new(struct cell__import *im, struct cell__node *node,
+                                     const struct cell__recurrent *recurrent);
+/* sequence_lens: an input of the model, perhaps cast, and the same of all recurrent nodes. */
+enum base_status cell__recurrent_lengths(struct cell__import *im,
+                                         const struct cell__recurrent *recurrent);
 
 /* ---- Shared by them (op_layout.c) --------------------------------------------------------- */
 

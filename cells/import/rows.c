@@ -35,6 +35,8 @@ static enum base_status row_new(struct cell__import *im, const struct cell__row 
     im->rows = array;
     *out = im->n_rows++;
     im->rows[*out] = *row;
+    im->rows[*out].chain =
+        row->kind == CELL__ROW_OP && row->is_timed ? im->scan : (uint32_t)CELL__NONE;
     return BASE_OK;
 }
 
@@ -49,12 +51,14 @@ enum base_status cell__row_input(struct cell__import *im, uint32_t input, struct
 enum base_status cell__row_recurrent(struct cell__import *im, enum cell__row_kind kind,
                                      uint32_t recurrent, uint32_t part, uint32_t *out)
 {
-    base_assert(kind == CELL__ROW_STEP || kind == CELL__ROW_STATE);
+    const struct cell__recurrent *of = &im->recurrents[recurrent];
+    bool is_scans = kind == CELL__ROW_STEP && of->is_scan;
     struct cell__row row = {.kind = kind,
                             .index = recurrent,
                             .part = part,
-                            .is_timed = kind == CELL__ROW_STEP,
-                            .value = {CELL_F32, im->recurrents[recurrent].hidden}};
+                            .is_timed = kind != CELL__ROW_STATE,
+                            .value = is_scans ? im->rows[of->output_rows[part]].value
+                                              : of->states[part]};
     return row_new(im, &row, out);
 }
 

@@ -1,7 +1,10 @@
 /* Row expressions: what a graph does to one row, with batch and time taken away.
  *
  * An expression is *timed* when it has a row at every step. LAST turns a timed one into the row of
- * the last step. Numbers are topological: an expression's operands come before it. */
+ * the last step. Numbers are topological: an expression's operands come before it.
+ *
+ * A Scan's body is expressions like any other, over the states as they come in (ROW_IN); the timed
+ * ones belong to its chain. Outside only STEP and STATE are seen of them. */
 #ifndef CELLS_IMPORT_ROWS_H
 #define CELLS_IMPORT_ROWS_H
 
@@ -13,8 +16,9 @@ enum cell__row_kind {
     CELL__ROW_INPUT, /* model input `index` */
     CELL__ROW_CONST, /* op.weights[0], the same for every request */
     CELL__ROW_OP,    /* op, whose operands are row numbers */
-    CELL__ROW_STEP,  /* h of recurrent node `index` after each step */
+    CELL__ROW_STEP,  /* output `part` (h, or a Scan's) of recurrent node `index` at each step */
     CELL__ROW_STATE, /* its state `part` (h, c) after the last step */
+    CELL__ROW_IN,    /* its state `part` before each step, inside its body */
     CELL__ROW_LAST,  /* row `index` at the last step */
 };
 
@@ -24,6 +28,7 @@ struct cell__row {
     struct cell_value value;
     uint32_t index, part;
     struct cell_op op;
+    uint32_t chain; /* OP: the Scan that computes it, NONE elsewhere */
     // Set by stages.c.
     bool is_needed;
     uint32_t rank;   /* stage order, see there */
@@ -43,7 +48,7 @@ enum base_status cell__row_of(struct cell__import *im, const struct cell__value 
 
 enum base_status cell__row_input(struct cell__import *im, uint32_t input, struct cell_value value,
                                  bool is_timed, uint32_t *out);
-/* kind: STEP or STATE. */
+/* kind: STEP, STATE or IN. */
 enum base_status cell__row_recurrent(struct cell__import *im, enum cell__row_kind kind,
                                      uint32_t recurrent, uint32_t part, uint32_t *out);
 /* data: value.width elements that live as long as the arena. */

@@ -1,5 +1,6 @@
-/* Partition into stages. Every recurrent node is a CHAIN stage, with the embedding that feeds it
- * inside. All other ops are grouped by (timed or not, rank) into EACH and ONCE stages, where
+/* Partition into stages. Every recurrent node is a CHAIN stage: an LSTM, GRU or RNN with the
+ * embedding that feeds it, a Scan with the ops of its body. All other ops are grouped by (timed or
+ * not, rank) into EACH and ONCE stages, where
  *
  *   rank(op)    = the largest of: rank of an operand in a group of the same kind; rank + 1 of an
  *                 operand of the other kind; rank + 1 of a chain it reads
@@ -51,15 +52,35 @@ static uint32_t fused_gather(const struct cell__import *im, const struct cell__r
     return x->kind == CELL__ROW_OP && x->op.kind == CELL_OP_GATHER ? recurrent->x_row : CELL__NONE;
 }
 
-static void need_recurrent(struct cell__import *im, const struct cell__recurrent *recurrent)
+/* The row of x, or of the ids that it is looked up by. */
+static uint32_t row_of_x(const struct cell__import *im, const struct cell__recurrent *recurrent)
 {
     uint32_t gather = fused_gather(im, recurrent);
-    uint32_t x = gather == CELL__NONE ? recurrent->x_row : im->rows[gather].op.operands[0];
-    im->rows[x].is_needed = true;
+    return gather == CELL__NONE ? recurrent->x_row : im->rows[gather].op.operands[0];
+}
+
+static void need_recurrent(struct cell__import *im, const struct cell__recurrent *recurrent)
+{
+    if (!recurrent->is_scan) {
+        im->rows[row_of_x(im, recurrent)].is_needed = true;
+    }
     for (uint32_t s = 0; s < recurrent->n_states; s++) {
         if (recurrent->init_rows[s] != CELL__NONE) {
             im->rows[recurrent->init_rows[s]].is_needed = true;
         }
+        if (recurrent->is_scan) {
+            im->rows[recurrent->next_rows[s]].is_needed = true;
+        }
+    }
+}
+
+/* What a STEP or STATE needs. */
+static void need_chain(struct cell__import *im, const struct cell__row *row)
+{
+    const struct cell__recurrent *recurrent = &im->recurrents[row->index];
+    need_recurrent(im, recurrent);
+    if (recurrent->is_scan && row->kind == CELL__ROW_STEP) {
+        im->rows[recurrent->output_rows[row->part]].is_needed = true;
     }
 }
 
@@ -84,8 +105,9 @@ static void mark_needed(struct cell__import *im, const uint32_t *output_rows, ui
             break;
         case CELL__ROW_STEP:
         case CELL__ROW_STATE:
-            need_recurrent(im, &im->recurrents[row->index]);
+            need_chain(im, row);
             break;
+        case CELL__ROW_IN:
         case CELL__ROW_INPUT:
         case CELL__ROW_CONST:
             break;
@@ -107,6 +129,7 @@ static uint32_t rank_behind(const struct plans *plans, uint32_t r)
         return plans->chain_ranks[row->index] + 1;
     case CELL__ROW_LAST:
         return row->rank;
+    case CELL__ROW_IN:
     case CELL__ROW_INPUT:
     case CELL__ROW_CONST:
         break;
@@ -119,13 +142,35 @@ static uint32_t max_u32(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
+/* The least rank of a Scan by what its body reads from outside. */
+static uint32_t rank_body(const struct plans *plans, uint32_t number)
+{
+    const struct cell__import *im = plans->im;
+    const struct cell__recurrent *scan = &im->recurrents[number];
+    uint32_t rank = 0;
+    for (uint32_t r = 0; r < im->n_rows; r++) {
+        const struct cell__row *row = &im->rows[r];
+        for (uint32_t i = 0; row->is_needed && row->chain == number && i < row->op.n_operands;
+             i++) {
+            if (im->rows[row->op.operands[i]].chain != number) {
+                rank = max_u32(rank, rank_behind(plans, row->op.operands[i]));
+            }
+        }
+    }
+    for (uint32_t s = 0; s < scan->n_states; s++) {
+        if (im->rows[scan->next_rows[s]].chain != number) {
+            rank = max_u32(rank, rank_behind(plans, scan->next_rows[s]));
+        }
+    }
+    return rank;
+}
+
 static void rank_recurrent(struct plans *plans, uint32_t number)
 {
     struct cell__import *im = plans->im;
     const struct cell__recurrent *recurrent = &im->recurrents[number];
-    uint32_t gather = fused_gather(im, recurrent);
-    uint32_t x = gather == CELL__NONE ? recurrent->x_row : im->rows[gather].op.operands[0];
-    uint32_t rank = rank_behind(plans, x);
+    uint32_t rank =
+        recurrent->is_scan ? rank_body(plans, number) : rank_behind(plans, row_of_x(im, recurrent));
     for (uint32_t s = 0; s < recurrent->n_states; s++) {
         if (recurrent->init_rows[s] != CELL__NONE) {
             rank = max_u32(rank, rank_behind(plans, recurrent->init_rows[s]));
@@ -143,7 +188,7 @@ static void rank_row(struct plans *plans, uint32_t r)
         rank_recurrent(plans, row->index);
     } else if (row->kind == CELL__ROW_LAST) {
         row->rank = rank_behind(plans, row->index);
-    } else if (row->kind == CELL__ROW_OP) {
+    } else if (row->kind == CELL__ROW_OP && row->chain == CELL__NONE) {
         for (uint32_t i = 0; i < row->op.n_operands; i++) {
             const struct cell__row *operand = &im->rows[row->op.operands[i]];
             bool is_same = operand->kind == CELL__ROW_OP && operand->is_timed == row->is_timed;
@@ -197,7 +242,7 @@ static enum base_status make_stages(struct plans *plans)
             continue;
         }
         rank_row(plans, r);
-        if (row->kind == CELL__ROW_OP) {
+        if (row->kind == CELL__ROW_OP && row->chain == CELL__NONE) {
             enum cell_stage_kind kind = row->is_timed ? CELL_STAGE_EACH : CELL_STAGE_ONCE;
             BASE_TRY(find_stage(plans, kind, row->rank, CELL__NONE, &stage));
         } else if (row->kind == CELL__ROW_STEP || row->kind == CELL__ROW_STATE) {
@@ -208,13 +253,16 @@ static enum base_status make_stages(struct plans *plans)
     sort_stages(plans);
     for (uint32_t s = 0; s < plans->n; s++) {
         if (plans->stages[s].kind == CELL_STAGE_CHAIN) {
+            const struct cell__recurrent *recurrent = &im->recurrents[plans->stages[s].recurrent];
             plans->chain_stages[plans->stages[s].recurrent] = s;
-            plans->stages[s].gather = fused_gather(im, &im->recurrents[plans->stages[s].recurrent]);
+            plans->stages[s].gather = recurrent->is_scan ? CELL__NONE : fused_gather(im, recurrent);
         }
     }
     for (uint32_t r = 0; r < im->n_rows; r++) {
         struct cell__row *row = &im->rows[r];
-        if (row->is_needed && row->kind == CELL__ROW_OP) {
+        if (row->is_needed && row->kind == CELL__ROW_OP && row->chain != CELL__NONE) {
+            row->stage = plans->chain_stages[row->chain];
+        } else if (row->is_needed && row->kind == CELL__ROW_OP) {
             enum cell_stage_kind kind = row->is_timed ? CELL_STAGE_EACH : CELL_STAGE_ONCE;
             BASE_TRY(find_stage(plans, kind, row->rank, CELL__NONE, &row->stage));
         }
@@ -240,6 +288,20 @@ static enum base_status publish(struct plans *plans, uint32_t r)
     return BASE_OK;
 }
 
+/* Where a row of a recurrent node's output is found: of is its STEP. */
+static enum base_status source_of_step(struct plans *plans, enum cell_source_kind kind,
+                                       const struct cell__row *of, struct cell_source *out)
+{
+    const struct cell__recurrent *recurrent = &plans->im->recurrents[of->index];
+    *out = (struct cell_source){.kind = kind, .stage = plans->chain_stages[of->index]};
+    if (recurrent->is_scan) {
+        uint32_t row = recurrent->output_rows[of->part];
+        BASE_TRY(publish(plans, row));
+        out->index = plans->im->rows[row].output;
+    }
+    return BASE_OK;
+}
+
 /* Where a stage or an output of the model finds this row. */
 static enum base_status source_of(struct plans *plans, uint32_t r, struct cell_source *out)
 {
@@ -254,8 +316,7 @@ static enum base_status source_of(struct plans *plans, uint32_t r, struct cell_s
         *out = (struct cell_source){.kind = CELL_SOURCE_INPUT, .index = row->index};
         return BASE_OK;
     case CELL__ROW_STEP:
-        *out = (struct cell_source){CELL_SOURCE_EACH, plans->chain_stages[row->index], 0};
-        return BASE_OK;
+        return source_of_step(plans, CELL_SOURCE_EACH, row, out);
     case CELL__ROW_STATE:
         *out = (struct cell_source){CELL_SOURCE_LAST_STATE, plans->chain_stages[row->index],
                                     row->part};
@@ -263,13 +324,15 @@ static enum base_status source_of(struct plans *plans, uint32_t r, struct cell_s
     case CELL__ROW_LAST:
         of = &plans->im->rows[row->index];
         if (of->kind == CELL__ROW_STEP) {
-            *out = (struct cell_source){CELL_SOURCE_LAST, plans->chain_stages[of->index], 0};
-            return BASE_OK;
+            return source_of_step(plans, CELL_SOURCE_LAST, of, out);
         }
         BASE_TRY(publish(plans, row->index));
         break;
     case CELL__ROW_OP:
         BASE_TRY(publish(plans, r));
+        break;
+    case CELL__ROW_IN:
+        base_assert(false); // inside its own chain it is no source
         break;
     }
     out->kind = row->is_timed ? CELL_SOURCE_EACH : CELL_SOURCE_LAST;
@@ -302,33 +365,37 @@ static enum base_status add_input(struct plans *plans, struct plan *stage,
 static bool is_outside(const struct cell__import *im, uint32_t operand, uint32_t stage)
 {
     const struct cell__row *row = &im->rows[operand];
-    return row->kind != CELL__ROW_CONST && (row->kind != CELL__ROW_OP || row->stage != stage);
+    return row->kind != CELL__ROW_CONST && row->kind != CELL__ROW_IN &&
+           (row->kind != CELL__ROW_OP || row->stage != stage);
 }
 
-static enum base_status connect_chain(struct plans *plans, struct plan *stage)
+/* Makes the row an input of the stage, unless the stage has it inside. */
+static enum base_status connect_operand(struct plans *plans, uint32_t operand, uint32_t s)
+{
+    struct cell_source source;
+    uint32_t input = 0;
+    if (!is_outside(plans->im, operand, s)) {
+        return BASE_OK;
+    }
+    BASE_TRY(source_of(plans, operand, &source));
+    return add_input(plans, &plans->stages[s], source, &input);
+}
+
+static enum base_status connect_chain(struct plans *plans, uint32_t s)
 {
     struct cell__import *im = plans->im;
+    struct plan *stage = &plans->stages[s];
     const struct cell__recurrent *recurrent = &im->recurrents[stage->recurrent];
-    bool is_fused = stage->gather != CELL__NONE;
-    uint32_t x = is_fused ? im->rows[stage->gather].op.operands[0] : recurrent->x_row;
-    stage->n_inputs = 1;
-    BASE_TRY(source_of(plans, x, &stage->inputs[0]));
-    for (uint32_t s = 0; s < recurrent->n_states; s++) {
-        if (recurrent->init_rows[s] != CELL__NONE) {
-            BASE_TRY(source_of(plans, recurrent->init_rows[s], &stage->init[s]));
-        }
+    if (!recurrent->is_scan) {
+        stage->n_inputs = 1;
+        BASE_TRY(source_of(plans, row_of_x(im, recurrent), &stage->inputs[0]));
     }
-    return BASE_OK;
-}
-
-static enum base_status connect_row(struct plans *plans, const struct cell__row *row)
-{
-    for (uint32_t i = 0; i < row->op.n_operands; i++) {
-        struct cell_source source;
-        uint32_t input = 0;
-        if (is_outside(plans->im, row->op.operands[i], row->stage)) {
-            BASE_TRY(source_of(plans, row->op.operands[i], &source));
-            BASE_TRY(add_input(plans, &plans->stages[row->stage], source, &input));
+    for (uint32_t i = 0; i < recurrent->n_states; i++) {
+        if (recurrent->init_rows[i] != CELL__NONE) {
+            BASE_TRY(source_of(plans, recurrent->init_rows[i], &stage->init[i]));
+        }
+        if (recurrent->is_scan) {
+            BASE_TRY(connect_operand(plans, recurrent->next_rows[i], s));
         }
     }
     return BASE_OK;
@@ -340,12 +407,13 @@ static enum base_status connect(struct plans *plans)
     struct cell__import *im = plans->im;
     for (uint32_t s = 0; s < plans->n; s++) {
         if (plans->stages[s].kind == CELL_STAGE_CHAIN) {
-            BASE_TRY(connect_chain(plans, &plans->stages[s]));
+            BASE_TRY(connect_chain(plans, s));
         }
     }
     for (uint32_t r = 0; r < im->n_rows; r++) {
-        if (im->rows[r].stage != CELL__NONE) {
-            BASE_TRY(connect_row(plans, &im->rows[r]));
+        const struct cell__row *row = &im->rows[r];
+        for (uint32_t i = 0; row->stage != CELL__NONE && i < row->op.n_operands; i++) {
+            BASE_TRY(connect_operand(plans, row->op.operands[i], row->stage));
         }
     }
     return BASE_OK;
@@ -390,8 +458,11 @@ static struct cell_value source_value(const struct plans *plans, const struct ce
     case CELL_SOURCE_EACH:
     case CELL_SOURCE_LAST:
     case CELL_SOURCE_LAST_STATE:
-        if (stage->kind == CELL_STAGE_CHAIN) {
-            return (struct cell_value){CELL_F32, im->recurrents[stage->recurrent].hidden};
+        if (stage->kind == CELL_STAGE_CHAIN && source.kind == CELL_SOURCE_LAST_STATE) {
+            return im->recurrents[stage->recurrent].states[source.index];
+        }
+        if (stage->kind == CELL_STAGE_CHAIN && !im->recurrents[stage->recurrent].is_scan) {
+            return im->recurrents[stage->recurrent].states[0];
         }
         return im->rows[stage->output_rows[source.index]].value;
     case CELL_SOURCE_ZERO:
@@ -447,6 +518,10 @@ static enum base_status define_operand(struct plans *plans, uint32_t s, uint32_t
 {
     struct cell__import *im = plans->im;
     struct cell__row *row = &im->rows[operand];
+    if (row->kind == CELL__ROW_IN) {
+        *out = plans->def.n_inputs + row->part; // states stand behind the inputs
+        return BASE_OK;
+    }
     if (is_outside(im, operand, s)) {
         struct cell_source source;
         BASE_TRY(source_of(plans, operand, &source));
@@ -460,11 +535,10 @@ static enum base_status define_operand(struct plans *plans, uint32_t s, uint32_t
     return BASE_OK;
 }
 
-static enum base_status define_rows(struct plans *plans, const struct cell_model *model, uint32_t s)
+/* The ops of a stage, in their order. */
+static enum base_status define_ops(struct plans *plans, uint32_t s)
 {
     struct cell__import *im = plans->im;
-    const struct plan *stage = &plans->stages[s];
-    BASE_TRY(def_begin(plans, model, stage));
     for (uint32_t r = 0; r < im->n_rows; r++) {
         struct cell__row *row = &im->rows[r];
         if (row->kind != CELL__ROW_OP || row->stage != s) {
@@ -476,11 +550,54 @@ static enum base_status define_rows(struct plans *plans, const struct cell_model
         }
         BASE_TRY(def_op(plans, &op, row->value, &row->number));
     }
+    return BASE_OK;
+}
+
+static void define_outputs(struct plans *plans, const struct plan *stage)
+{
     plans->def.n_outputs = stage->n_outputs;
     for (uint32_t i = 0; i < stage->n_outputs; i++) {
-        plans->def.outputs[i] = im->rows[stage->output_rows[i]].number;
+        plans->def.outputs[i] = plans->im->rows[stage->output_rows[i]].number;
     }
+}
+
+static enum base_status define_rows(struct plans *plans, const struct cell_model *model, uint32_t s)
+{
+    const struct plan *stage = &plans->stages[s];
+    BASE_TRY(def_begin(plans, model, stage));
+    BASE_TRY(define_ops(plans, s));
+    define_outputs(plans, stage);
     return BASE_OK;
+}
+
+/* The body of a Scan. */
+static enum base_status define_body(struct plans *plans, const struct cell_model *model, uint32_t s)
+{
+    const struct plan *stage = &plans->stages[s];
+    const struct cell__recurrent *scan = &plans->im->recurrents[stage->recurrent];
+    uint32_t ignored = 0;
+    BASE_TRY(def_begin(plans, model, stage));
+    plans->def.n_states = scan->n_states;
+    for (uint32_t i = 0; i < scan->n_states; i++) {
+        BASE_TRY(def_value(plans, scan->states[i], &ignored));
+    }
+    BASE_TRY(define_ops(plans, s));
+    for (uint32_t i = 0; i < scan->n_states; i++) {
+        BASE_TRY(define_operand(plans, s, scan->next_rows[i], &plans->def.state_next[i]));
+    }
+    define_outputs(plans, stage);
+    return BASE_OK;
+}
+
+static enum base_status define_stage(struct plans *plans, const struct cell_model *model,
+                                     uint32_t s)
+{
+    const struct plan *plan = &plans->stages[s];
+    if (plan->kind != CELL_STAGE_CHAIN) {
+        return define_rows(plans, model, s);
+    }
+    return plans->im->recurrents[plan->recurrent].is_scan ? define_body(plans, model, s)
+                                                          : define_chain(plans, model, plan);
 }
 
 /* What a stage is called in metrics; a chain after its operator. */
@@ -488,6 +605,9 @@ static const char *stage_word(const struct plans *plans, const struct plan *plan
 {
     if (plan->kind != CELL_STAGE_CHAIN) {
         return plan->kind == CELL_STAGE_ONCE ? "once" : "each";
+    }
+    if (plans->im->recurrents[plan->recurrent].is_scan) {
+        return "scan";
     }
     enum cell_op_kind kind = plans->im->recurrents[plan->recurrent].op.kind;
     return kind == CELL_OP_GRU ? "gru" : kind == CELL_OP_RNN ? "rnn" : "lstm";
@@ -501,8 +621,7 @@ static enum base_status intern_stage(struct plans *plans, struct cell_registry *
     struct cell_stage *stage = &model->stages[s];
     bool is_new = false;
     char name[64];
-    BASE_TRY(plan->kind == CELL_STAGE_CHAIN ? define_chain(plans, model, plan)
-                                            : define_rows(plans, model, s));
+    BASE_TRY(define_stage(plans, model, s));
     uint32_t same = 0;
     for (uint32_t i = 0; i < s; i++) {
         same += strcmp(stage_word(plans, &plans->stages[i]), word) == 0 ? 1 : 0;

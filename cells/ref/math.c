@@ -133,3 +133,18 @@ void cell_softmax_f32__scalar(uint32_t n, const float *in, float *out)
         out[i] = cell_nan_f32__scalar(out[i] / sum);
     }
 }
+
+float cell_mean_f32__scalar(uint32_t n, const float *in)
+{
+    float lanes[CELL_SOFTMAX_LANES] = {0};
+    uint32_t i = 0;
+    for (; i + CELL_SOFTMAX_LANES <= n; i += CELL_SOFTMAX_LANES) {
+        for (uint32_t l = 0; l < CELL_SOFTMAX_LANES; l++) { // unlike i % 16, a loop of vectors
+            lanes[l] += in[i + l];
+        }
+    }
+    for (; i < n; i++) {
+        lanes[i % CELL_SOFTMAX_LANES] += in[i];
+    }
+    return cell_nan_f32__scalar(fold(lanes) / (float)n);
+}

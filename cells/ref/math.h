@@ -20,4 +20,7 @@ float cell_nan_f32__scalar(float x);
 /* Softmax over n elements; see math.c for the order of the sum. in == out is allowed. */
 void cell_softmax_f32__scalar(uint32_t n, const float *in, float *out);
 
+/* The mean of n elements; see math.c for the order of the sum. */
+float cell_mean_f32__scalar(uint32_t n, const float *in);
+
 #endif

@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "cells/ref/math.h"
+#include "cells/ref/pointwise.h"
 
 #include <math.h>
 #include <string.h>
@@ -217,4 +218,5 @@ const struct cell_kernels cell_kernels__scalar = {
     .sigmoid = sigmoid_all,
     .tanh = tanh_all,
     .softmax = cell_softmax_f32__scalar,
+    .pointwise = cell_pointwise__scalar,
 };

@@ -134,15 +134,25 @@ static void softmax(uint32_t n, const double *x, double *out)
 
 static double arithmetic(enum cell_op_kind kind, double a, double b)
 {
-    return kind == CELL_OP_ADD   ? a + b
-           : kind == CELL_OP_SUB ? a - b
-           : kind == CELL_OP_MUL ? a * b
-                                 : a / b;
+    return kind == CELL_OP_ADD          ? a + b
+           : kind == CELL_OP_SUB        ? a - b
+           : kind == CELL_OP_MUL        ? a * b
+           : kind == CELL_OP_MIN        ? fmin(a, b)
+           : kind == CELL_OP_MAX        ? fmax(a, b)
+           : kind == CELL_OP_LESS       ? (a < b ? 1.0 : 0.0)
+           : kind == CELL_OP_LESS_EQUAL ? (a <= b ? 1.0 : 0.0)
+                                        : a / b;
 }
 
 static double function(enum cell_op_kind kind, double x)
 {
-    return kind == CELL_OP_SIGMOID ? sigmoid(x) : kind == CELL_OP_TANH ? tanh(x) : fmax(x, 0.0);
+    return kind == CELL_OP_SIGMOID ? sigmoid(x)
+           : kind == CELL_OP_TANH  ? tanh(x)
+           : kind == CELL_OP_EXP   ? exp(x)
+           : kind == CELL_OP_ABS   ? fabs(x)
+           : kind == CELL_OP_FLOOR ? floor(x)
+           : kind == CELL_OP_SQRT  ? sqrt(x)
+                                   : fmax(x, 0.0);
 }
 
 static double cast(enum cell_dtype dtype, double x)
@@ -168,6 +178,17 @@ static void rowwise(const struct oracle *oracle, const struct cell_op *op, doubl
             out[i] = a[i];
         } else if (op->kind == CELL_OP_CAST) {
             out[i] = cast(shapes[op->result].dtype, a[i]);
+        } else if (op->kind == CELL_OP_SELECT) {
+            const double *c = oracle->values[op->operands[2]];
+            out[i] = a[shapes[op->operands[0]].width == 1 ? 0 : i] > 0.0
+                         ? b[shapes[op->operands[1]].width == 1 ? 0 : i]
+                         : c[shapes[op->operands[2]].width == 1 ? 0 : i];
+        } else if (op->kind == CELL_OP_MEAN) {
+            uint32_t n_in = shapes[op->operands[0]].width;
+            out[i] = 0.0;
+            for (uint32_t k = 0; k < n_in; k++) {
+                out[i] += a[k] / n_in;
+            }
         } else if (op->n_operands == 2) {
             out[i] = arithmetic(op->kind, a[shapes[op->operands[0]].width == 1 ? 0 : i],
                                 b[shapes[op->operands[1]].width == 1 ? 0 : i]);

@@ -148,7 +148,7 @@ static const struct {
     {"gru_bidirectional_tagger", "GRU (node \"", "direction \"bidirectional\""},
     {"gru_two_layer_state_in", "input \"h0\"", "not in one piece"},
     {"packed_unsorted", "TopK (node \"", "not supported"},
-    {"pool_mean", "ReduceMean (node \"", "not supported"},
+    {"pool_mean", "ReduceMean (node \"", "over the batch or time axis"},
     {"rnn_tanh_bidirectional_tagger", "RNN (node \"", "direction \"bidirectional\""},
     {"two_layer_state_in", "input \"h0\"", "not in one piece"},
 };
@@ -181,6 +181,9 @@ static void expect_cell(const struct cell_model *model, const char *folder)
     };
     size_t i = 0;
     uint32_t s = 0;
+    if (strncmp(folder, "scan_", 5) == 0) {
+        return; // test_import_scan.c
+    }
     while (strncmp(folder, cells[i].prefix, strlen(cells[i].prefix)) != 0) {
         i++;
     }
@@ -247,7 +250,7 @@ START_TEST(test_every_export_computes_what_pytorch_did_or_is_refused_by_name)
         tried++;
     }
     closedir(dir);
-    ck_assert_int_ge(tried, 210);
+    ck_assert_int_ge(tried, 217);
     cell_registry_free(registry);
 }
 END_TEST

@@ -1,0 +1,169 @@
+/* Chains of element-wise ops, tile by tile: between two ops of a chain a value stays in L1, and
+ * only what others read goes to its row (EcoRNN, section 5: point-wise operators are fused). The
+ * operations are those of cells/ref/pointwise.c, a lane each. Included once by each instruction
+ * set's kernels. Cost: a switch a tile and op beside the vectors. */
+#ifndef CELLS_CPU_POINTWISE_BODY_H
+#define CELLS_CPU_POINTWISE_BODY_H
+
+#include "cells/cpu/math_body.h"
+
+#include <math.h>
+#include <stdbool.h>
+
+#ifdef CELL_SIMD_LANES
+
+/* One op over one tile. */
+struct tile_op {
+    const float *in[3];
+    bool is_single[3]; /* one element for all */
+    float *out;
+    bool leaves; /* to a row, where a NaN is the one NaN */
+    size_t n;
+};
+
+CELL_INLINE simd_vec min_of(simd_vec a, simd_vec b)
+{
+    return simd_if_nan(a, a, simd_min(a, b));
+}
+
+CELL_INLINE simd_vec max_of(simd_vec a, simd_vec b)
+{
+    return simd_if_nan(a, a, simd_max(a, b));
+}
+
+CELL_INLINE simd_vec pointwise_of(const enum cell_op_kind kind, simd_vec a, simd_vec b, simd_vec c)
+{
+    const simd_vec zero = simd_set1(0.0f);
+    const simd_vec one = simd_set1(1.0f);
+    switch ((unsigned)kind) {
+    case CELL_OP_ADD:
+        return simd_add(a, b);
+    case CELL_OP_SUB:
+        return simd_sub(a, b);
+    case CELL_OP_MUL:
+        return simd_mul(a, b);
+    case CELL_OP_DIV:
+        return simd_div(a, b);
+    case CELL_OP_MIN:
+        return min_of(a, b);
+    case CELL_OP_MAX:
+        return max_of(a, b);
+    case CELL_OP_LESS:
+        return simd_if_greater(b, a, one, zero);
+    case CELL_OP_LESS_EQUAL:
+        return simd_if_at_least(b, a, one, zero);
+    case CELL_OP_SELECT:
+        return simd_if_greater(a, zero, b, c);
+    case CELL_OP_SIGMOID:
+        return sigmoid_any_nan(a);
+    case CELL_OP_TANH:
+        return tanh_any_nan(a);
+    case CELL_OP_RELU:
+        return relu_any_nan(a);
+    case CELL_OP_EXP:
+        return exponential(a);
+    case CELL_OP_ABS:
+        return simd_abs(a);
+    case CELL_OP_FLOOR:
+        return simd_floor(a);
+    default:
+        return simd_sqrt(a);
+    }
+}
+
+CELL_INLINE simd_vec tile_load(const struct tile_op *op, uint32_t k, size_t i, size_t n)
+{
+    if (op->is_single[k]) {
+        return simd_set1(op->in[k][0]);
+    }
+    return n == CELL_SIMD_LANES ? simd_load(op->in[k] + i) : simd_load_part(op->in[k] + i, n);
+}
+
+/* Elements i .. i+n-1, n <= CELL_SIMD_LANES. */
+CELL_INLINE void tile_vector(const enum cell_op_kind kind, const uint32_t n_in,
+                             const struct tile_op *op, size_t i, size_t n)
+{
+    simd_vec a = tile_load(op, 0, i, n);
+    simd_vec b = n_in > 1 ? tile_load(op, 1, i, n) : a;
+    simd_vec c = n_in > 2 ? tile_load(op, 2, i, n) : a;
+    simd_vec result = pointwise_of(kind, a, b, c);
+    result = op->leaves ? one_nan(result) : result;
+    if (n == CELL_SIMD_LANES) {
+        simd_store(op->out + i, result);
+    } else {
+        simd_store_part(op->out + i, n, result);
+    }
+}
+
+CELL_INLINE void tile_loop(const enum cell_op_kind kind, const uint32_t n_in,
+                           const struct tile_op *op)
+{
+    size_t i = 0;
+    for (; i + CELL_SIMD_LANES <= op->n; i += CELL_SIMD_LANES) {
+        tile_vector(kind, n_in, op, i, CELL_SIMD_LANES);
+    }
+    if (i < op->n) {
+        tile_vector(kind, n_in, op, i, op->n - i);
+    }
+}
+
+#    define POINTWISE_CASE(name, n_in)                                                             \
+    case CELL_OP_##name:                                                                           \
+        tile_loop(CELL_OP_##name, n_in, op);                                                       \
+        break;
+
+static void pointwise_tile(enum cell_op_kind kind, const struct tile_op *op)
+{
+    switch ((unsigned)kind) {
+        POINTWISE_CASE(ADD, 2)
+        POINTWISE_CASE(SUB, 2)
+        POINTWISE_CASE(MUL, 2)
+        POINTWISE_CASE(DIV, 2)
+        POINTWISE_CASE(MIN, 2)
+        POINTWISE_CASE(MAX, 2)
+        POINTWISE_CASE(LESS, 2)
+        POINTWISE_CASE(LESS_EQUAL, 2)
+        POINTWISE_CASE(SELECT, 3)
+        POINTWISE_CASE(SIGMOID, 1)
+        POINTWISE_CASE(TANH, 1)
+        POINTWISE_CASE(RELU, 1)
+        POINTWISE_CASE(EXP, 1)
+        POINTWISE_CASE(ABS, 1)
+        POINTWISE_CASE(FLOOR, 1)
+        POINTWISE_CASE(SQRT, 1)
+    default:
+        break;
+    }
+}
+
+/* Where elements from `at` on of a value stand. */
+CELL_INLINE float *tile_of_value(const struct cell_pointwise *chain, float *const values[],
+                                 float *scratch, uint32_t number, size_t at)
+{
+    const struct cell_pointwise_value *value = &chain->values[number];
+    if (value->tile != CELL_POINTWISE_ROW) {
+        return scratch + value->tile * CELL_POINTWISE_TILE;
+    }
+    return value->is_single ? values[number] : values[number] + at;
+}
+
+static void pointwise(const struct cell_pointwise *chain, float *const values[], float *scratch)
+{
+    for (size_t at = 0; at < chain->width; at += CELL_POINTWISE_TILE) {
+        size_t left = chain->width - at;
+        for (uint32_t o = 0; o < chain->n_ops; o++) {
+            const struct cell_pointwise_op *op = &chain->ops[o];
+            struct tile_op tile = {.n = left < CELL_POINTWISE_TILE ? left : CELL_POINTWISE_TILE};
+            for (uint32_t k = 0; k < op->n_in; k++) {
+                tile.in[k] = tile_of_value(chain, values, scratch, op->in[k], at);
+                tile.is_single[k] = chain->values[op->in[k]].is_single;
+            }
+            tile.out = tile_of_value(chain, values, scratch, op->out, at);
+            tile.leaves = chain->values[op->out].tile == CELL_POINTWISE_ROW;
+            pointwise_tile(op->kind, &tile);
+        }
+    }
+}
+
+#endif
+#endif
