@@ -13,13 +13,13 @@ from onnx_nodes import all_nodes
 README_HEAD = """# PyTorch exports
 
 Tiny LSTM, GRU and RNN models with random weights, as PyTorch's exporters write them, for the importer's tests.
-Made by `tools/train/exports.py`, and what no exporter writes by `tools/train/handmade.py`; this file by
-`tools/train/exports_readme.py`. Do not edit any by hand.
+Made by `tools/train/exports.py`, and what no exporter writes by `tools/train/handmade.py` and (cells as bodies
+of a Scan) `tools/train/scans.py`; this file by `tools/train/exports_readme.py`. Do not edit any by hand.
 
 A folder is named `MODULE-EXPORTERtorch-opOPSET[-nofold]`: `ts` is the TorchScript exporter, `dynamo` the
 newer one (the default of `torch.onnx.export` since 2.9), `nofold` means
 `do_constant_folding=False` (`ts`) or `optimize=False` (`dynamo`), `helper` is no exporter but
-`onnx.helper`: written node by node. Models of one module have the same weights whatever exported
+`onnx.helper`, and `parser` is `onnx.parser`: written node by node. Models of one module have the same weights whatever exported
 them. GRU and RNN modules are named after their cell (`gru_`, `rnn_tanh_`, `rnn_relu_`), and were tried with
 PyTorch 1.13 alone. Sizes: input 6, hidden 8, 3 classes, 20 words.
 
@@ -27,7 +27,7 @@ PyTorch 1.13 alone. Sizes: input 6, hidden 8, 3 classes, 20 words.
 flat and row-major, float32 values in the fewest digits that give the same float32 back. Cases differ in batch
 and time: (1, 1), (2, 4), (3, 7); the exporter saw (2, 4). `packed_hn` alone has batch 1 throughout, since the
 exporter writes its zero state's batch into the file. Every model was run in onnxruntime on all cases and
-agrees within 1e-5 (`onnxruntime_difference`); outputs are PyTorch's, of `helper` those of the equations
+agrees within 1e-5 (`onnxruntime_difference`); outputs are PyTorch's, of `helper` and `parser` those of the equations
 written out. Stack traces, which name folders of the machine that exported,
 were removed from the node metadata of the dynamo files; nothing else was changed.
 
