@@ -74,6 +74,7 @@ CELLS_SRCS = \
   cells/import/op_select.c \
   cells/import/op_shape.c \
   cells/import/operators.c \
+  cells/import/recognise.c \
   cells/import/rows.c \
   cells/import/shape.c \
   cells/import/stages.c \

@@ -11,6 +11,8 @@
  * costs a few passes over the row expressions. */
 #include "cells/import/stages.h"
 
+#include "cells/import/recognise.h"
+
 #include "base/assert.h"
 
 #include <stdio.h>
@@ -586,7 +588,7 @@ static enum base_status define_body(struct plans *plans, const struct cell_model
         BASE_TRY(define_operand(plans, s, scan->next_rows[i], &plans->def.state_next[i]));
     }
     define_outputs(plans, stage);
-    return BASE_OK;
+    return cell__recognise(plans->im, &plans->def);
 }
 
 static enum base_status define_stage(struct plans *plans, const struct cell_model *model,
