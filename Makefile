@@ -275,6 +275,7 @@ CELLS_SUITES = \
   tests/cells/test_import_recurrent.c \
   tests/cells/test_import_recurrent_refusals.c \
   tests/cells/test_import_refusals.c \
+  tests/cells/test_import_scan.c \
   tests/cells/test_kernels.c \
   tests/cells/test_math.c \
   tests/cells/test_ops.c \

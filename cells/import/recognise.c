@@ -587,8 +587,8 @@ static uint32_t count_products(const struct cell_def *def)
 /* Where the op's operands are there, and nobody has read its results yet; NONE: nowhere. */
 static uint32_t place_of(const struct looking *l, const struct found *found)
 {
-    uint32_t at = found->c_next == NONE || found->h_next < found->c_next ? found->h_next
-                                                                         : found->c_next;
+    uint32_t at =
+        found->c_next == NONE || found->h_next < found->c_next ? found->h_next : found->c_next;
     uint32_t operands[] = {found->x, found->h, found->c};
     for (uint32_t i = 0; i < 3; i++) {
         bool is_made = operands[i] != NONE && l->made_by[operands[i]] != NONE;

@@ -1,5 +1,6 @@
-/* Models that PyTorch exported, through core and engine: langid (models/langid) and order (a random
- * LSTM whose answer depends on the order of its steps, tests/data/models). On every kind of engine
+/* Models from files, through core and engine: langid (models/langid); order, a random LSTM whose
+ * answer depends on the order of its steps; phased and normed, whose cells are bodies of a Scan
+ * (tests/data/models). On every kind of engine
  * each answer is PyTorch's; where the backend promises it, its bits are the same on all of them,
  * alone and in company that grows at every step. */
 #include "base/log.h"
@@ -30,7 +31,16 @@ static struct site site;
 static struct base_arena arena;
 static struct golden goldens[CASES_MAX]; /* the longest first */
 static uint32_t n_goldens;
-static json_t *order_file;
+
+/* Of tests/data/models; whether time stands before the batch in x. */
+static const struct {
+    const char *name;
+    bool is_time_major;
+} stored_models[] = {{"order", false}, {"phased", true}, {"normed", true}};
+
+enum { STORED = sizeof(stored_models) / sizeof(stored_models[0]) };
+
+static json_t *stored_files[STORED];
 
 /* ---- What is stored ---- */
 
@@ -64,18 +74,21 @@ static void read_langid(void)
     ck_assert_uint_ge(n_goldens, 40);
 }
 
-static void read_order(void)
+static void read_stored(size_t m)
 {
-    order_file = util_load_json("tests/data/models/order/golden.json");
+    char relative[UTIL_PATH_BYTES];
+    snprintf(relative, sizeof(relative), "tests/data/models/%s/golden.json", stored_models[m].name);
+    stored_files[m] = util_load_json(relative);
     size_t i = 0;
     json_t *stored = NULL;
-    json_array_foreach(json_object_get(order_file, "cases"), i, stored)
+    json_array_foreach(json_object_get(stored_files[m], "cases"), i, stored)
     {
-        struct golden *golden = golden_add("order", json_incref(stored));
+        struct golden *golden = golden_add(stored_models[m].name, json_incref(stored));
         const json_t *shape =
             json_object_get(json_object_get(json_object_get(stored, "inputs"), "x"), "shape");
-        golden->n_rows = (uint32_t)json_integer_value(json_array_get(shape, 0));
-        golden->steps = (uint32_t)json_integer_value(json_array_get(shape, 1));
+        size_t time = stored_models[m].is_time_major ? 0 : 1;
+        golden->n_rows = (uint32_t)json_integer_value(json_array_get(shape, 1 - time));
+        golden->steps = (uint32_t)json_integer_value(json_array_get(shape, time));
     }
 }
 
@@ -85,7 +98,9 @@ static void setup(void)
     memset(goldens, 0, sizeof(goldens));
     base_arena_init(&arena, 1 << 16, 1 << 24);
     read_langid();
-    read_order();
+    for (size_t m = 0; m < STORED; m++) {
+        read_stored(m);
+    }
     qsort(goldens, n_goldens, sizeof(goldens[0]), longer_first);
 }
 
@@ -94,7 +109,9 @@ static void teardown(void)
     for (uint32_t i = 0; i < n_goldens; i++) {
         json_decref(goldens[i].stored);
     }
-    json_decref(order_file);
+    for (size_t m = 0; m < STORED; m++) {
+        json_decref(stored_files[m]);
+    }
     base_arena_release(&arena);
 }
 

@@ -6,6 +6,7 @@ the outputs are the equations written out in PyTorch, and agree with onnxruntime
 """
 
 import argparse
+import json
 import pathlib
 import zlib
 
@@ -440,6 +441,10 @@ MODELS = {
 }
 
 
+# Served by the tests' own repository, tests/data/models, as well.
+SERVED = {"scan_phased_lstm": "phased", "scan_layer_norm_lstm": "normed"}
+
+
 # ---- Files ------------------------------------------------------------------------------------
 
 
@@ -495,11 +500,24 @@ def make_model(model, weights):
     return proto
 
 
+def serve(folder, out):
+    """The same model in the layout of a repository; cases keyed by the tensors' names."""
+    (out / "1").mkdir(parents=True, exist_ok=True)
+    (out / "1/model.onnx").write_bytes((folder / "model.onnx").read_bytes())
+    golden = json.loads((folder / "golden.json").read_text())
+    for case in golden["cases"]:
+        for side in ("inputs", "outputs"):
+            case[side] = {t["name"]: {"shape": t["shape"], "data": t["data"]} for t in case[side]}
+    (out / "golden.json").write_text(json.dumps(golden) + "\n")
+
+
 def main():
     root = pathlib.Path(__file__).resolve().parents[2]
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=pathlib.Path, default=root / "tests/data/onnx")
-    out = parser.parse_args().out
+    parser.add_argument("--models", type=pathlib.Path, default=root / "tests/data/models")
+    options = parser.parse_args()
+    out = options.out
     version = ".".join(onnx.__version__.split(".")[:2])
     for name, model in MODELS.items():
         folder = out / f"{name}-parser{version}-op{OPSET}"
@@ -512,6 +530,8 @@ def main():
         about = {"module": name, "what": " ".join(model.__doc__.split()), "torch": "-"}
         about.update({"exporter": "onnx.parser", "opset": OPSET, "constant_folding": True})
         (folder / "golden.json").write_text(make_golden(about, (worst, runtime), cases))
+        if name in SERVED:
+            serve(folder, options.models / SERVED[name])
         print(f"{folder.name}: differs by {worst:.2g}")
 
 

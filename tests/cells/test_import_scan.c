@@ -1,0 +1,339 @@
+/* Scan: what its body becomes, which cells in small operators are recognised, and what is refused.
+ * Each case is a file of tests/data/onnx, or one of them with one thing changed. That they compute
+ * what they should is test_import_exports' and test_real_models' to show. */
+#include "base/mem.h"
+#include "cells/model.h"
+#include "tests/util.h"
+
+#include "proto/onnx.pb-c.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static Onnx__ModelProto *model; /* the one at work */
+static struct cell_registry *registry;
+static struct base_error last_error;
+
+static void setup(void)
+{
+    ck_assert_int_eq(cell_registry_create(&registry), BASE_OK);
+}
+
+static void teardown(void)
+{
+    cell_registry_free(registry);
+    registry = NULL;
+}
+
+/* The model of a folder tests/data/onnx/NAME-parser1.12-op17. */
+static void begin(const char *name)
+{
+    char relative[UTIL_PATH_BYTES];
+    char path[UTIL_PATH_BYTES];
+    size_t length = 0;
+    snprintf(relative, sizeof(relative), "tests/data/onnx/%s-parser1.12-op17/model.onnx", name);
+    util_repo_path(path, relative);
+    char *bytes = util_read_file(path, &length);
+    ck_assert_ptr_nonnull(bytes);
+    model = onnx__model_proto__unpack(NULL, length, (const uint8_t *)bytes);
+    ck_assert_ptr_nonnull(model);
+    base_free(bytes);
+}
+
+static Onnx__NodeProto *find_node(const Onnx__GraphProto *graph, const char *op)
+{
+    for (size_t i = 0; i < graph->n_node; i++) {
+        if (strcmp(graph->node[i]->op_type, op) == 0) {
+            return graph->node[i];
+        }
+    }
+    ck_abort_msg("no %s", op);
+    return NULL;
+}
+
+static Onnx__AttributeProto *find_attribute(const Onnx__NodeProto *node, const char *name)
+{
+    for (size_t i = 0; i < node->n_attribute; i++) {
+        if (strcmp(node->attribute[i]->name, name) == 0) {
+            return node->attribute[i];
+        }
+    }
+    ck_abort_msg("no attribute %s", name);
+    return NULL;
+}
+
+static Onnx__NodeProto *scan(void)
+{
+    return find_node(model->graph, "Scan");
+}
+
+static Onnx__GraphProto *body(void)
+{
+    return find_attribute(scan(), "body")->g;
+}
+
+/* protobuf-c frees a message with free(). */
+static char *owned(const char *text)
+{
+    char *copy = base_strdup(text);
+    ck_assert_ptr_nonnull(copy);
+    return copy;
+}
+
+static void rename_text(char **text, const char *to)
+{
+    base_free(*text);
+    *text = owned(to);
+}
+
+static void add_ints(Onnx__NodeProto *node, const char *name, size_t n, const int64_t *ints)
+{
+    Onnx__AttributeProto *added = base_alloc(sizeof(*added));
+    Onnx__AttributeProto **all =
+        base_realloc(node->attribute, (node->n_attribute + 1) * sizeof(*all));
+    ck_assert(added != NULL && all != NULL);
+    onnx__attribute_proto__init(added);
+    added->name = owned(name);
+    added->n_ints = n;
+    added->ints = base_alloc_array(n, sizeof(*ints));
+    ck_assert_ptr_nonnull(added->ints);
+    memcpy(added->ints, ints, n * sizeof(*ints));
+    node->attribute = all;
+    node->attribute[node->n_attribute++] = added;
+}
+
+static enum base_status parse(struct cell_model **out)
+{
+    size_t length = onnx__model_proto__get_packed_size(model);
+    uint8_t *bytes = base_alloc(length);
+    ck_assert_ptr_nonnull(bytes);
+    ck_assert_uint_eq(onnx__model_proto__pack(model, bytes), length);
+    last_error = (struct base_error){.message = ""};
+    enum base_status status = cell_model_parse(registry, bytes, length, "test", out, &last_error);
+    base_free(bytes);
+    onnx__model_proto__free_unpacked(model, NULL);
+    model = NULL;
+    return status;
+}
+
+/* The end of a case. */
+static void expect(enum base_status wanted, const char *where, const char *why)
+{
+    struct cell_model *parsed = NULL;
+    enum base_status status = parse(&parsed);
+    ck_assert_msg(status == wanted, "%s, wanted %s: %s", base_status_name(status),
+                  base_status_name(wanted), last_error.message);
+    ck_assert_msg(strstr(last_error.message, where) != NULL, "no '%s' in: %s", where,
+                  last_error.message);
+    ck_assert_msg(strstr(last_error.message, why) != NULL, "no '%s' in: %s", why,
+                  last_error.message);
+}
+
+/* The ops of stage s, a blank behind each. */
+static void expect_ops(uint32_t s, enum cell_stage_kind kind, const char *wanted)
+{
+    struct cell_model *parsed = NULL;
+    char ops[512] = "";
+    ck_assert_msg(parse(&parsed) == BASE_OK, "%s", last_error.message);
+    ck_assert_uint_lt(s, parsed->n_stages);
+    ck_assert_int_eq(parsed->stages[s].kind, kind);
+    const struct cell_def *def = &parsed->stages[s].type->def;
+    for (uint32_t o = 0; o < def->n_ops; o++) {
+        size_t used = strlen(ops);
+        snprintf(ops + used, sizeof(ops) - used, "%s ", cell_op_name(def->ops[o].kind));
+    }
+    ck_assert_str_eq(ops, wanted);
+    cell_model_free(registry, parsed);
+}
+
+/* ---- What it becomes ---------------------------------------------------------------------- */
+
+START_TEST(test_cells_in_small_operators_are_recognised)
+{
+    begin("scan_lstm");
+    expect_ops(0, CELL_STAGE_CHAIN, "LSTM ");
+    begin("scan_lstm_cell");
+    expect_ops(0, CELL_STAGE_CHAIN, "LSTM ");
+    begin("scan_gru_cell");
+    expect_ops(0, CELL_STAGE_CHAIN, "GRU ");
+}
+END_TEST
+
+START_TEST(test_a_cell_inside_another_is_recognised)
+{
+    begin("scan_phased_lstm");
+    expect_ops(0, CELL_STAGE_CHAIN,
+               "LSTM CONST SUB CONST DIV FLOOR SUB CONST MUL CONST DIV CONST SUB CONST MUL CONST "
+               "LESS CONST LESS SELECT SELECT SUB SUB MUL MUL ADD ADD ");
+}
+END_TEST
+
+START_TEST(test_a_cell_whose_sum_is_read_by_others_stays_as_it_is)
+{
+    begin("scan_two"); // Relu reads what Tanh reads
+    expect_ops(0, CELL_STAGE_CHAIN, "GATHER LINEAR LINEAR ADD TANH RELU ");
+    begin("scan_two");
+    rename_text(&find_node(body(), "Relu")->op_type, "Identity");
+    expect_ops(0, CELL_STAGE_CHAIN, "GATHER LINEAR LINEAR ADD TANH ");
+    begin("scan_two");
+    rename_text(&find_node(body(), "Relu")->input[0], "h1");
+    expect_ops(0, CELL_STAGE_CHAIN, "GATHER RNN RELU ");
+}
+END_TEST
+
+START_TEST(test_a_cell_with_another_gate_stays_as_it_is)
+{
+    begin("scan_lstm");
+    rename_text(&find_node(body(), "Sigmoid")->op_type, "Relu"); // of i
+    expect_ops(0, CELL_STAGE_CHAIN,
+               "LINEAR LINEAR ADD CONST ADD SLICE SLICE SLICE SLICE RELU SIGMOID SIGMOID TANH MUL "
+               "MUL ADD TANH MUL ");
+}
+END_TEST
+
+START_TEST(test_what_surrounds_scans_has_stages_of_its_own)
+{
+    begin("scan_two");
+    expect_ops(1, CELL_STAGE_CHAIN, "LINEAR LINEAR ADD ADD SIGMOID MUL ");
+    begin("scan_two");
+    expect_ops(2, CELL_STAGE_ONCE, "LINEAR SOFTMAX ");
+}
+END_TEST
+
+/* ---- What is refused ---------------------------------------------------------------------- */
+
+START_TEST(test_directions_and_axes)
+{
+    begin("scan_lstm");
+    add_ints(scan(), "scan_input_directions", 1, (const int64_t[]){1});
+    expect(BASE_UNIMPLEMENTED, "Scan (node", "scan_input_directions");
+    begin("scan_lstm");
+    add_ints(scan(), "scan_output_directions", 1, (const int64_t[]){1});
+    expect(BASE_UNIMPLEMENTED, "Scan (node", "scan_output_directions");
+    begin("scan_lstm");
+    add_ints(scan(), "scan_input_axes", 1, (const int64_t[]){3});
+    expect(BASE_INVALID_ARGUMENT, "Scan (node", "axis");
+    begin("scan_lstm");
+    add_ints(scan(), "scan_output_axes", 1, (const int64_t[]){-4});
+    expect(BASE_INVALID_ARGUMENT, "Scan (node", "axis");
+    begin("scan_phased_lstm");
+    add_ints(scan(), "scan_input_axes", 1, (const int64_t[]){0}); // of two
+    expect(BASE_INVALID_ARGUMENT, "Scan (node", "scan_input_axes has 1 axes");
+    begin("scan_lstm");
+    add_ints(scan(), "scan_input_directions", 1, (const int64_t[]){0});
+    expect(BASE_OK, "", "");
+}
+END_TEST
+
+START_TEST(test_numbers_of_inputs_and_outputs)
+{
+    static const int64_t numbers[] = {0, -1, 4, INT64_MAX};
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        begin("scan_lstm");
+        find_attribute(scan(), "num_scan_inputs")->i = numbers[i];
+        expect(BASE_INVALID_ARGUMENT, "Scan (node", "num_scan_inputs");
+    }
+    begin("scan_lstm");
+    find_attribute(scan(), "num_scan_inputs")->i = 3; // its batch would be the time
+    expect(BASE_UNIMPLEMENTED, "input \"h0\"", "batch");
+    begin("scan_lstm");
+    rename_text(&find_attribute(scan(), "body")->name, "nobody");
+    expect(BASE_UNIMPLEMENTED, "Scan (node", "attribute \"nobody\"");
+    begin("scan_lstm");
+    rename_text(&body()->output[1]->name, "nowhere");
+    expect(BASE_INVALID_ARGUMENT, "", "nowhere");
+    begin("scan_lstm");
+    model->opset_import[0]->version = 8;
+    expect(BASE_UNIMPLEMENTED, "Scan (node", "before opset 9");
+}
+END_TEST
+
+START_TEST(test_operators_inside)
+{
+    begin("scan_lstm");
+    rename_text(&find_node(body(), "Tanh")->op_type, "Erf");
+    expect(BASE_UNIMPLEMENTED, "Erf (node", "not supported");
+    begin("scan_layer_norm_lstm");
+    add_ints(find_node(body(), "ReduceMean"), "unknown", 1, (const int64_t[]){0});
+    expect(BASE_UNIMPLEMENTED, "ReduceMean (node", "unknown");
+    begin("scan_layer_norm_lstm"); // over the batch
+    find_attribute(find_node(body(), "ReduceMean"), "axes")->ints[0] = 0;
+    expect(BASE_UNIMPLEMENTED, "ReduceMean (node", "over the batch");
+    begin("scan_operators");
+    rename_text(&find_node(body(), "Not")->input[0], "a");
+    expect(BASE_UNIMPLEMENTED, "Not (node", "float");
+    begin("scan_operators");
+    rename_text(&find_node(body(), "And")->input[0], "b");
+    expect(BASE_UNIMPLEMENTED, "And (node", "float");
+    begin("scan_operators");
+    rename_text(&find_node(body(), "Where")->input[0], "k");
+    expect(BASE_INVALID_ARGUMENT, "Where (node", "not bool");
+    begin("scan_operators");
+    rename_text(&find_node(body(), "Pow")->input[1], "low");
+    expect(BASE_UNIMPLEMENTED, "Pow (node", "exponent");
+    begin("scan_operators");
+    rename_text(&find_node(body(), "Clip")->input[1], "u");
+    expect(BASE_UNIMPLEMENTED, "Clip (node", "constant of one float");
+}
+END_TEST
+
+START_TEST(test_whole_sequences_inside_are_refused)
+{
+    begin("scan_two"); // y is the first Scan's sequence
+    Onnx__GraphProto *second = NULL;
+    for (size_t i = 0; i < model->graph->n_node; i++) {
+        if (strcmp(model->graph->node[i]->op_type, "Scan") == 0) {
+            second = find_attribute(model->graph->node[i], "body")->g;
+        }
+    }
+    ck_assert_ptr_nonnull(second);
+    rename_text(&find_node(second, "Mul")->input[1], "y");
+    expect(BASE_UNIMPLEMENTED, "Mul (node", "a whole sequence inside the body");
+}
+END_TEST
+
+START_TEST(test_recurrent_nodes_inside_are_refused)
+{
+    begin("scan_two"); // an RNN where a Relu was
+    Onnx__NodeProto *node = find_node(body(), "Relu");
+    rename_text(&node->op_type, "RNN");
+    char **inputs = base_realloc(node->input, 3 * sizeof(*inputs));
+    ck_assert_ptr_nonnull(inputs);
+    inputs[1] = owned("w");
+    inputs[2] = owned("r");
+    node->input = inputs;
+    node->n_input = 3;
+    expect(BASE_UNIMPLEMENTED, "RNN (node", "inside the body of a Scan");
+}
+END_TEST
+
+START_TEST(test_states_keep_their_shape)
+{
+    begin("scan_lstm"); // a state of 32 units instead of 8
+    rename_text(&body()->output[0]->name, "sum");
+    expect(BASE_INVALID_ARGUMENT, "Scan (node", "state variable");
+    begin("scan_lstm"); // a sequence as initial state
+    rename_text(&scan()->input[0], "x");
+    expect(BASE_INVALID_ARGUMENT, "", "");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("import_scan");
+    TCase *tests = tcase_create("scan");
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_test(tests, test_cells_in_small_operators_are_recognised);
+    tcase_add_test(tests, test_a_cell_inside_another_is_recognised);
+    tcase_add_test(tests, test_a_cell_whose_sum_is_read_by_others_stays_as_it_is);
+    tcase_add_test(tests, test_a_cell_with_another_gate_stays_as_it_is);
+    tcase_add_test(tests, test_what_surrounds_scans_has_stages_of_its_own);
+    tcase_add_test(tests, test_directions_and_axes);
+    tcase_add_test(tests, test_numbers_of_inputs_and_outputs);
+    tcase_add_test(tests, test_operators_inside);
+    tcase_add_test(tests, test_whole_sequences_inside_are_refused);
+    tcase_add_test(tests, test_recurrent_nodes_inside_are_refused);
+    tcase_add_test(tests, test_states_keep_their_shape);
+    suite_add_tcase(suite, tests);
+    return util_run(suite);
+}
