@@ -67,12 +67,14 @@ CELLS_SRCS = \
   cells/import/op_join.c \
   cells/import/op_layout.c \
   cells/import/op_linear.c \
+  cells/import/op_list.c \
   cells/import/op_math.c \
   cells/import/op_norm.c \
   cells/import/op_recurrent.c \
   cells/import/op_scan.c \
   cells/import/op_select.c \
   cells/import/op_shape.c \
+  cells/import/op_step.c \
   cells/import/operators.c \
   cells/import/recognise.c \
   cells/import/rows.c \

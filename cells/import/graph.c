@@ -176,3 +176,14 @@ void cell__set_rows(struct cell__import *im, const struct cell__node *node, uint
         value->shape = *shape;
     }
 }
+
+void cell__set_list(struct cell__import *im, const struct cell__node *node, uint32_t i,
+                    enum cell__dtype dtype, const struct cell__shape *shape, uint32_t axis)
+{
+    if (cell__has_output(node, i)) {
+        struct cell__value *value = cell__output(im, node, i);
+        cell__set_rows(im, node, i, dtype, shape);
+        value->kind = CELL__LIST;
+        value->list_axis = axis;
+    }
+}

@@ -73,16 +73,26 @@ struct cell__tensor {
     const struct cell__sym *syms;
 };
 
-/* POISON: nothing is known, because its node cannot be imported; a fault only when it is needed. */
-enum cell__value_kind { CELL__UNSET, CELL__CONST, CELL__ROWS, CELL__POISON };
+/* POISON: nothing is known, because its node cannot be imported; a fault only when it is needed.
+ * COUNTER: the number of the step, inside a Loop. LIST: a sequence of tensors, one a step: what a
+ * tensor is cut to along its axis `list_axis`, or what a Loop collects. */
+enum cell__value_kind {
+    CELL__UNSET,
+    CELL__CONST,
+    CELL__ROWS,
+    CELL__POISON,
+    CELL__COUNTER,
+    CELL__LIST,
+};
 
 struct cell__value {
     const char *name;
     enum cell__value_kind kind;
     enum cell__dtype dtype;
     struct cell__tensor tensor;      /* CONST */
-    struct cell__shape shape;        /* ROWS */
-    uint32_t row;                    /* ROWS, once lowered: its row expression */
+    struct cell__shape shape;        /* ROWS; LIST: of the whole, the steps' axis included */
+    uint32_t list_axis;              /* LIST */
+    uint32_t row;                    /* ROWS, LIST, once lowered: its row expression */
     uint32_t node;                   /* that makes it, or NONE */
     const struct base_error *poison; /* POISON: why */
     bool is_hidden; /* of a Scan's body that is read: its name may be given again */
@@ -110,7 +120,8 @@ struct cell__node {
     bool is_needed;
 };
 
-/* A recurrent node: LSTM, GRU, RNN or Scan. Rows are filled in when it is lowered. */
+/* A recurrent node: LSTM, GRU, RNN, Scan or Loop (a Scan that takes its elements itself). Rows are
+ * filled in when it is lowered. */
 struct cell__recurrent {
     uint32_t node; /* of a Scan: the one that ends it */
     struct cell__axis time, batch;
@@ -125,7 +136,11 @@ struct cell__recurrent {
     struct cell_op op; /* kind, variant, weights; the rest is set in a definition */
     // Scan: the rows of its body.
     bool is_scan;
+    bool is_loop; /* a Loop */
+    bool is_step; /* an LSTM, GRU or RNN of one step inside a body: no chain of its own */
     uint32_t begin_node;
+    uint32_t n_carried;                /* states, and a Loop's lists */
+    uint32_t carried[CELL_STATES_MAX]; /* which of them state s is */
     uint32_t next_rows[CELL_STATES_MAX];
     uint32_t n_outputs;
     uint32_t output_rows[CELL_OUTPUTS_MAX];
@@ -214,6 +229,8 @@ void cell__set_const(struct cell__import *im, const struct cell__node *node, uin
                      const struct cell__tensor *tensor);
 void cell__set_rows(struct cell__import *im, const struct cell__node *node, uint32_t i,
                     enum cell__dtype dtype, const struct cell__shape *shape);
+void cell__set_list(struct cell__import *im, const struct cell__node *node, uint32_t i,
+                    enum cell__dtype dtype, const struct cell__shape *shape, uint32_t axis);
 
 /* ---- Atoms and axes (shape.c) ------------------------------------------------------------- */
 
@@ -315,6 +332,8 @@ struct cell__operator {
 };
 
 const struct cell__operator *cell__operator_find(const char *name);
+/* Others' inputs are tensors: no lists, no counters. */
+bool cell__operator_takes_lists(const struct cell__operator *op);
 /* By number, NULL behind the last. */
 const struct cell__operator *cell__operator_at(uint32_t index);
 

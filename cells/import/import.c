@@ -190,6 +190,13 @@ static enum base_status check_node(struct cell__import *im, const struct cell__n
             return cell__invalid(im, "input %u is missing", i);
         }
     }
+    for (uint32_t i = 0; i < node->n_inputs && !cell__operator_takes_lists(op); i++) {
+        if (cell__has_input(node, i) && (cell__input(im, node, i)->kind == CELL__COUNTER ||
+                                         cell__input(im, node, i)->kind == CELL__LIST)) {
+            return cell__refuse(im, "computes with the number of the step, or with a sequence of "
+                                    "tensors");
+        }
+    }
     for (size_t i = 0; i < proto->n_attribute; i++) {
         char known[CELL__TEXT_BYTES + 2];
         const Onnx__AttributeProto *a = proto->attribute[i];
@@ -241,7 +248,9 @@ static enum base_status infer_node(struct cell__import *im, struct cell__node *n
         }
         const struct cell__value *value = cell__output(im, node, i);
         base_assert(value->kind != CELL__POISON || value->poison != NULL);
-        node->is_folded = node->is_folded && value->kind != CELL__ROWS;
+        bool is_known = value->kind == CELL__CONST || value->kind == CELL__POISON;
+        bool is_empty = value->kind == CELL__LIST && node->op->lower == NULL; // SequenceEmpty
+        node->is_folded = node->is_folded && (is_known || is_empty);
     }
     return BASE_OK;
 }
@@ -320,9 +329,12 @@ static bool is_standard(const Onnx__NodeProto *proto, const char *name)
            (proto->domain == NULL || proto->domain[0] == '\0');
 }
 
-/* The body of a Scan, or NULL. */
-static const Onnx__GraphProto *scan_body(const Onnx__NodeProto *proto)
+/* The body of a Scan or Loop, or NULL. */
+static const Onnx__GraphProto *body_of(const Onnx__NodeProto *proto)
 {
+    if (!is_standard(proto, "Scan") && !is_standard(proto, "Loop")) {
+        return NULL;
+    }
     for (size_t i = 0; i < proto->n_attribute; i++) {
         const char *name = proto->attribute[i]->name;
         if (name != NULL && strcmp(name, "body") == 0) {
@@ -394,7 +406,7 @@ static enum base_status walk_begin(struct cell__import *im, struct frame *frame)
     char *names[CELL__OPERANDS_MAX];
     BASE_TRY(names_of(im, frame->graph->input, frame->graph->n_input, names));
     struct wires wires = {.proto = proto,
-                          .op = &cell__scan_begin,
+                          .op = is_standard(proto, "Loop") ? &cell__loop_begin : &cell__scan_begin,
                           .inputs = proto->input,
                           .n_inputs = proto->n_input,
                           .outputs = names,
@@ -411,7 +423,7 @@ static enum base_status walk_next(struct cell__import *im, struct frame *frames,
     struct frame *frame = &frames[*depth - 1];
     const Onnx__NodeProto *proto = frame->graph->node[frame->next++];
     const Onnx__GraphProto *branch = is_standard(proto, "If") ? choose_branch(im, proto) : NULL;
-    const Onnx__GraphProto *body = is_standard(proto, "Scan") ? scan_body(proto) : NULL;
+    const Onnx__GraphProto *body = body_of(proto);
     const Onnx__GraphProto *part = branch != NULL ? branch : body;
     if (part == NULL || *depth == DEPTH_MAX) {
         return walk_plain(im, proto);
@@ -455,7 +467,7 @@ static enum base_status need_value(struct cell__import *im, uint32_t v)
     if (value->kind == CELL__POISON) {
         return base_fail(im->error, value->poison->status, "%s", value->poison->message);
     }
-    if (value->kind == CELL__ROWS && value->node != CELL__NONE) {
+    if (value->kind != CELL__CONST && value->node != CELL__NONE) {
         im->nodes[value->node].is_needed = true;
     }
     return BASE_OK;
@@ -529,7 +541,7 @@ static enum base_status set_roles(struct cell__import *im)
     bool is_recurrent = false;
     for (uint32_t r = 0; r < im->n_recurrents; r++) {
         const struct cell__recurrent *recurrent = &im->recurrents[r];
-        if (!im->nodes[recurrent->node].is_needed) {
+        if (!im->nodes[recurrent->node].is_needed || recurrent->is_step) {
             continue;
         }
         is_recurrent = true;
@@ -556,6 +568,10 @@ static bool is_of_body(const struct cell__node *node)
  */
 static enum base_status check_body_inputs(struct cell__import *im, const struct cell__node *node)
 {
+    if (node->op->lower == cell__lower_element ||
+        (cell__has_input(node, 1) && cell__input(im, node, 1)->kind == CELL__COUNTER)) {
+        return BASE_OK; // takes the step's element
+    }
     for (uint32_t i = 0; i < node->n_inputs; i++) {
         if (cell__has_input(node, i) && cell__input(im, node, i)->kind == CELL__ROWS &&
             cell__shape_has(im, &cell__input(im, node, i)->shape, CELL__ROLE_TIME)) {
@@ -590,22 +606,28 @@ static enum base_status check_rows(struct cell__import *im, const struct cell__n
     return BASE_OK;
 }
 
+static enum base_status lower_node(struct cell__import *im, struct cell__node *node)
+{
+    base_assert(node->op->lower != NULL);
+    if (node->scan != CELL__NONE || node->op->lower == cell__lower_scan_end) {
+        BASE_TRY(check_body_inputs(im, node));
+    }
+    BASE_TRY(node->op->lower(im, node));
+    return check_rows(im, node);
+}
+
 static enum base_status lower_nodes(struct cell__import *im)
 {
     for (uint32_t n = 0; n < im->n_nodes; n++) {
         struct cell__node *node = &im->nodes[n];
-        if (node->is_needed && !node->is_folded) {
-            base_assert(node->op->lower != NULL);
-            im->current = n;
-            im->scan = node->scan;
-            if (node->scan != CELL__NONE || node->op->lower == cell__lower_scan_end) {
-                BASE_TRY(check_body_inputs(im, node));
-            }
-            BASE_TRY(node->op->lower(im, node));
-            BASE_TRY(check_rows(im, node));
-            im->scan = CELL__NONE;
-            im->current = CELL__NONE;
+        if (!node->is_needed || node->is_folded) {
+            continue;
         }
+        im->current = n;
+        im->scan = node->scan;
+        BASE_TRY(lower_node(im, node));
+        im->scan = CELL__NONE;
+        im->current = CELL__NONE;
     }
     return BASE_OK;
 }

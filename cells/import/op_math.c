@@ -2,6 +2,7 @@
 #include "cells/import/fold.h"
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
+#include "cells/ref/pointwise.h"
 
 #include "base/assert.h"
 
@@ -114,20 +115,26 @@ static enum base_status join_shape(struct cell__import *im, const struct cell__v
     return BASE_OK;
 }
 
+/* Joins the shapes of those inputs that are constants, or of those that are not. */
+static enum base_status join_some(struct cell__import *im, const struct cell__node *node,
+                                  bool is_const, struct cell__shape *out)
+{
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        const struct cell__value *value = cell__input(im, node, i);
+        if ((value->kind == CELL__CONST) == is_const) {
+            BASE_TRY(join_shape(im, value, out));
+        }
+    }
+    return BASE_OK;
+}
+
 /* The shape of all inputs together, of which one at least is no constant: axes of rows go on. */
 static enum base_status join_shapes(struct cell__import *im, const struct cell__node *node,
                                     struct cell__shape *out)
 {
     *out = (struct cell__shape){.rank = 0};
-    for (uint32_t turn = 0; turn < 2; turn++) {
-        for (uint32_t i = 0; i < node->n_inputs; i++) {
-            const struct cell__value *value = cell__input(im, node, i);
-            if ((value->kind == CELL__CONST) == (turn == 1)) {
-                BASE_TRY(join_shape(im, value, out));
-            }
-        }
-    }
-    return BASE_OK;
+    BASE_TRY(join_some(im, node, false, out));
+    return join_some(im, node, true, out);
 }
 
 /* The rows of all inputs, each as wide as output 0, or of width 1. */
@@ -250,12 +257,34 @@ enum base_status cell__lower_select(struct cell__import *im, struct cell__node *
 
 /* ---- Of one operand ----------------------------------------------------------------------- */
 
+/* Of a constant of floats. */
+static enum base_status fold_unary(struct cell__import *im, const struct cell__node *node)
+{
+    const struct elementwise *like = elementwise_of(node);
+    const struct cell__tensor *in = &cell__input(im, node, 0)->tensor;
+    const float *from = in->data;
+    struct cell__tensor out = {.dtype = CELL__F32};
+    void *data = NULL;
+    struct cell__sym *none = NULL;
+    if (in->dtype != CELL__F32) {
+        return cell__refuse(im, "of a constant of type %s", cell__dtype_name(in->dtype));
+    }
+    BASE_TRY(cell__tensor_shape(im, &out, in->rank, in->dims));
+    BASE_TRY(cell__tensor_alloc(im, &out, false, &data, &none));
+    for (size_t i = 0; i < out.count; i++) {
+        float a = like->has_constant ? like->constant : from[i];
+        ((float *)data)[i] = cell_pointwise_f32__scalar(like->kind, a, from[i], 0.0f);
+    }
+    cell__set_const(im, node, 0, &out);
+    return BASE_OK;
+}
+
 enum base_status cell__infer_unary(struct cell__import *im, struct cell__node *node)
 {
     const struct elementwise *like = elementwise_of(node);
     const struct cell__value *in = cell__input(im, node, 0);
     if (in->kind == CELL__CONST) {
-        return cell__refuse(im, "of a constant");
+        return fold_unary(im, node);
     }
     BASE_TRY(check_dtype(im, node, 0, like->takes_bool ? CELL__BOOL : CELL__F32));
     cell__set_rows(im, node, 0, like->gives_bool ? CELL__BOOL : CELL__F32, &in->shape);

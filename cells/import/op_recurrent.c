@@ -303,9 +303,6 @@ enum base_status cell__infer_recurrent(struct cell__import *im, struct cell__nod
 {
     const struct cell__value *x = cell__input(im, node, IN_X);
     const struct unit *unit = unit_of(node);
-    if (node->scan != CELL__NONE) {
-        return cell__refuse(im, "inside the body of a Scan");
-    }
     struct cell__recurrent recurrent = {.node = im->current,
                                         .lengths_value = CELL__NONE,
                                         .n_states = unit->n_states,
@@ -323,6 +320,11 @@ enum base_status cell__infer_recurrent(struct cell__import *im, struct cell__nod
     }
     BASE_TRY(read_weights(im, node, unit, &recurrent));
     const struct cell__axis *batch = &x->shape.axes[places.x_batch];
+    recurrent.is_step = node->scan != CELL__NONE;
+    if (recurrent.is_step && (cell__axis_size(im, &x->shape.axes[places.x_time]) != 1 ||
+                              cell__has_input(node, IN_LENGTHS))) {
+        return cell__refuse(im, "of more than one step inside the body of a Scan or Loop");
+    }
     for (uint32_t s = 0; s < unit->n_states; s++) {
         if (cell__has_input(node, IN_H + s)) {
             BASE_TRY(check_state(im, node, IN_H + s, &places, &recurrent, batch));
@@ -403,9 +405,24 @@ enum base_status cell__recurrent_lengths(struct cell__import *im,
     return BASE_OK;
 }
 
+static enum base_status lower_step(struct cell__import *im, const struct cell__node *node)
+{
+    const struct cell__recurrent *recurrent = &im->recurrents[node->recurrent];
+    uint32_t rows[2] = {CELL__NONE, CELL__NONE};
+    BASE_TRY(cell__lower_step(im, recurrent, rows));
+    cell__set_row(im, node, OUT_Y, rows[0]);
+    for (uint32_t s = 0; s < recurrent->n_states; s++) {
+        cell__set_row(im, node, OUT_H + s, rows[s]);
+    }
+    return BASE_OK;
+}
+
 enum base_status cell__lower_recurrent(struct cell__import *im, struct cell__node *node)
 {
     struct cell__recurrent *recurrent = &im->recurrents[node->recurrent];
+    if (recurrent->is_step) {
+        return lower_step(im, node);
+    }
     uint32_t row = CELL__NONE;
     BASE_TRY(cell__recurrent_lengths(im, recurrent));
     recurrent->x_row = im->values[recurrent->x_value].row;

@@ -1,18 +1,59 @@
-/* Scan (opset 9 on): a body of nodes that runs once a step. The driver reads it as three things:
+/* Scan (opset 9 on) and Loop: a body of nodes that runs once a step. The driver reads it as a node
+ * that begins it, the nodes of the body, whose rows make the chain's cell, and a node that ends it.
  *
- *   begin   inputs: the Scan's; outputs: the body's inputs, states without and elements of X
- * without their scan axis body    its nodes, like any others; their rows make the chain's cell end
- * inputs: the body's outputs; outputs: the Scan's
+ * | | Scan | Loop |
+ * |---|---|---|
+ * | begin reads | states, X | number of steps, condition, states and lists |
+ * | begin gives | states, elements of X | number of the step, condition, states and lists |
+ * | end reads | states, outputs | condition, states and lists, outputs |
+ * | end gives | states, outputs | states and lists, outputs |
  *
- * The scan axis is time. The batch is the first axis longer than 1 of a state that has another one
- * behind it, as exporters write [batch, units]; a body that mixes rows along it is refused where it
- * does so. */
+ * A Loop takes its elements itself, by Gather or SequenceAt with the number of the step, and runs
+ * as many steps as an axis is long. That axis, or the one that is scanned, is time. The batch is
+ * the first axis longer than 1 of a state that has another one behind it, as exporters write
+ * [batch, units]; a body that mixes rows along it is refused where it does so. */
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
 
 #include "base/assert.h"
 
 #include <string.h>
+
+/* Where the first carried value (a state or a list) stands among what the begin reads and gives,
+ * and among what the end reads. */
+static uint32_t begin_first(const struct cell__recurrent *scan)
+{
+    return scan->is_loop ? 2 : 0;
+}
+
+static uint32_t end_first(const struct cell__recurrent *scan)
+{
+    return scan->is_loop ? 1 : 0;
+}
+
+/* State s as the body reads it, and as it leaves it. */
+static struct cell__value *state_in(struct cell__import *im, const struct cell__recurrent *scan,
+                                    uint32_t s)
+{
+    return cell__output(im, &im->nodes[scan->begin_node], begin_first(scan) + scan->carried[s]);
+}
+
+static struct cell__value *state_out(struct cell__import *im, const struct cell__node *end,
+                                     const struct cell__recurrent *scan, uint32_t s)
+{
+    return cell__input(im, end, end_first(scan) + scan->carried[s]);
+}
+
+/* Whether carried value i is a state, and which; else a list. */
+static bool is_state(const struct cell__recurrent *scan, uint32_t i, uint32_t *s)
+{
+    for (*s = 0; *s < scan->n_states; ++*s) {
+        if (scan->carried[*s] == i) {
+            return true;
+        }
+    }
+    return false;
+}
 
 /* ---- Attributes --------------------------------------------------------------------------- */
 
@@ -43,43 +84,40 @@ static enum base_status scan_axis(struct cell__import *im, const struct cell__no
 
 /* ---- Begin -------------------------------------------------------------------------------- */
 
-/* Element of scan input i: X without its scan axis, which all scan inputs share. */
-static enum base_status begin_element(struct cell__import *im, const struct cell__node *node,
-                                      uint32_t i, struct cell__recurrent *scan)
+static enum base_status check_begin(struct cell__import *im, const struct cell__node *node,
+                                    uint32_t first)
 {
-    const struct cell__value *x = cell__input(im, node, scan->n_states + i);
-    uint32_t axis = 0;
-    if (x->kind != CELL__ROWS) {
-        return cell__refuse(im, "scan input %u does not depend on the request", i);
+    if (node->scan != CELL__NONE) {
+        return cell__refuse(im, "inside the body of another Scan or Loop");
     }
-    if (x->shape.rank == 0) {
-        return cell__invalid(im, "scan input %u is a scalar", i);
+    if (node->n_outputs != node->n_inputs || node->n_inputs < first) {
+        return cell__invalid(im, "%u inputs, and its body %u", node->n_inputs, node->n_outputs);
     }
-    BASE_TRY(scan_axis(im, node, "scan_input_axes", i, x->shape.rank, &axis));
-    if (i == 0) {
-        scan->time = x->shape.axes[axis];
-    } else {
-        BASE_TRY(cell__axis_unite(im, &x->shape.axes[axis], &scan->time, "scan axes"));
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        if ((i >= first && !cell__has_input(node, i)) || !cell__has_output(node, i)) {
+            return cell__invalid(im, "input %u is missing", i);
+        }
     }
-    struct cell__shape element = {.rank = x->shape.rank - 1};
-    for (uint32_t k = 0; k < element.rank; k++) {
-        element.axes[k] = x->shape.axes[k < axis ? k : k + 1];
-    }
-    cell__set_rows(im, node, scan->n_states + i, x->dtype, &element);
     return BASE_OK;
 }
 
+/* The next state, which is carried value i. */
 static enum base_status begin_state(struct cell__import *im, const struct cell__node *node,
-                                    uint32_t s, struct cell__recurrent *scan)
+                                    uint32_t i, struct cell__recurrent *scan)
 {
-    const struct cell__value *init = cell__input(im, node, s);
+    const uint32_t at = begin_first(scan) + i;
+    const struct cell__value *init = cell__input(im, node, at);
     struct cell__shape shape;
+    if (scan->n_states == CELL_STATES_MAX) {
+        return cell__refuse(im, "more than %u state variables", CELL_STATES_MAX);
+    }
     BASE_TRY(cell__shape_of(im, init, &shape));
     if (init->kind == CELL__CONST && init->tensor.count == 0) {
-        return cell__invalid(im, "state variable %u has no elements", s);
+        return cell__invalid(im, "state variable %u has no elements", i);
     }
-    scan->init_values[s] = node->inputs[s];
-    cell__set_rows(im, node, s, init->dtype, &shape);
+    scan->init_values[scan->n_states] = node->inputs[at];
+    scan->carried[scan->n_states++] = i;
+    cell__set_rows(im, node, at, init->dtype, &shape);
     return BASE_OK;
 }
 
@@ -98,25 +136,42 @@ static bool find_batch(const struct cell__import *im, const struct cell__shape *
     return false;
 }
 
-/* num_scan_inputs, and what is left for states. */
-static enum base_status count_inputs(struct cell__import *im, const struct cell__node *node,
-                                     struct cell__recurrent *scan)
+/* By the first of what the body reads that has one. */
+static void choose_batch(struct cell__import *im, const struct cell__node *node,
+                         struct cell__recurrent *scan)
 {
-    int64_t n_scanned = 0;
-    BASE_TRY(cell__attr_int(im, node, "num_scan_inputs", 0, &n_scanned));
-    if (n_scanned < 1 || n_scanned > node->n_inputs || node->n_outputs != node->n_inputs) {
-        return cell__invalid(im, "num_scan_inputs %lld, %u inputs, of the body %u",
-                             (long long)n_scanned, node->n_inputs, node->n_outputs);
+    bool is_found = false;
+    for (uint32_t i = begin_first(scan); i < node->n_inputs && !is_found; i++) {
+        const struct cell__value *value = cell__output(im, node, i);
+        is_found = value->kind == CELL__ROWS && find_batch(im, &value->shape, &scan->batch);
     }
-    scan->n_states = node->n_inputs - (uint32_t)n_scanned;
-    if (scan->n_states > CELL_STATES_MAX) {
-        return cell__refuse(im, "%u state variables; at most %u", scan->n_states, CELL_STATES_MAX);
+}
+
+/* ---- Begin of a Scan ---- */
+
+/* Element of scan input i: X without its scan axis, which all scan inputs share. */
+static enum base_status begin_element(struct cell__import *im, const struct cell__node *node,
+                                      uint32_t i, struct cell__recurrent *scan)
+{
+    const struct cell__value *x = cell__input(im, node, scan->n_carried + i);
+    uint32_t axis = 0;
+    if (x->kind != CELL__ROWS) {
+        return cell__refuse(im, "scan input %u does not depend on the request", i);
     }
-    for (uint32_t i = 0; i < node->n_inputs; i++) {
-        if (!cell__has_input(node, i) || !cell__has_output(node, i)) {
-            return cell__invalid(im, "input %u is missing", i);
-        }
+    if (x->shape.rank == 0) {
+        return cell__invalid(im, "scan input %u is a scalar", i);
     }
+    BASE_TRY(scan_axis(im, node, "scan_input_axes", i, x->shape.rank, &axis));
+    if (i == 0) {
+        scan->time = x->shape.axes[axis];
+    } else {
+        BASE_TRY(cell__axis_unite(im, &x->shape.axes[axis], &scan->time, "scan axes"));
+    }
+    struct cell__shape element = {.rank = x->shape.rank - 1};
+    for (uint32_t k = 0; k < element.rank; k++) {
+        element.axes[k] = x->shape.axes[k < axis ? k : k + 1];
+    }
+    cell__set_rows(im, node, scan->n_carried + i, x->dtype, &element);
     return BASE_OK;
 }
 
@@ -126,26 +181,102 @@ enum base_status cell__infer_scan(struct cell__import *im, struct cell__node *no
                                    .begin_node = im->current,
                                    .is_scan = true,
                                    .lengths_value = CELL__NONE};
+    int64_t n_scanned = 0;
     if (im->opset < 9) {
         return cell__refuse(im, "as it was before opset 9");
     }
-    if (node->scan != CELL__NONE) {
-        return cell__refuse(im, "inside the body of another Scan");
-    }
     BASE_TRY(check_directions(im, node, "scan_input_directions"));
     BASE_TRY(check_directions(im, node, "scan_output_directions"));
-    BASE_TRY(count_inputs(im, node, &scan));
-    for (uint32_t s = 0; s < scan.n_states; s++) {
-        BASE_TRY(begin_state(im, node, s, &scan));
+    BASE_TRY(cell__attr_int(im, node, "num_scan_inputs", 0, &n_scanned));
+    if (n_scanned < 1 || n_scanned > node->n_inputs) {
+        return cell__invalid(im, "num_scan_inputs %lld of %u inputs", (long long)n_scanned,
+                             node->n_inputs);
     }
-    for (uint32_t i = 0; i < node->n_inputs - scan.n_states; i++) {
+    BASE_TRY(check_begin(im, node, 0));
+    scan.n_carried = node->n_inputs - (uint32_t)n_scanned;
+    for (uint32_t i = 0; i < scan.n_carried; i++) {
+        BASE_TRY(begin_state(im, node, i, &scan));
+    }
+    for (uint32_t i = 0; i < (uint32_t)n_scanned; i++) {
         BASE_TRY(begin_element(im, node, i, &scan));
     }
-    bool is_found = false;
-    for (uint32_t i = 0; i < node->n_inputs && !is_found; i++) {
-        is_found = find_batch(im, &cell__output(im, node, i)->shape, &scan.batch);
-    }
+    choose_batch(im, node, &scan);
     return cell__recurrent_new(im, node, &scan);
+}
+
+/* ---- Begin of a Loop ---- */
+
+/* The number of steps: the size of an axis. */
+static enum base_status loop_time(struct cell__import *im, const struct cell__node *node,
+                                  struct cell__axis *out)
+{
+    if (!cell__has_input(node, 0)) {
+        return cell__refuse(im, "without a number of steps");
+    }
+    const struct cell__value *trips = cell__input(im, node, 0);
+    if (trips->kind != CELL__CONST || trips->dtype != CELL__I64 || trips->tensor.count != 1) {
+        return cell__refuse(im, "a number of steps that is not the size of an axis");
+    }
+    struct cell__sym sym = cell__tensor_sym(&trips->tensor, 0);
+    return cell__sym_axis(im, &sym, out);
+}
+
+static bool is_true(const struct cell__value *value)
+{
+    return value->kind == CELL__CONST && value->dtype == CELL__BOOL && value->tensor.count == 1 &&
+           *(const uint8_t *)value->tensor.data != 0;
+}
+
+/* The number of the step, and a condition that always holds. */
+static enum base_status begin_counters(struct cell__import *im, const struct cell__node *node)
+{
+    static const uint8_t yes = 1;
+    struct cell__tensor condition = {.dtype = CELL__BOOL, .count = 1, .data = &yes};
+    if (cell__has_input(node, 1) && !is_true(cell__input(im, node, 1))) {
+        return cell__refuse(im, "on a condition that may not hold");
+    }
+    cell__output(im, node, 0)->kind = CELL__COUNTER;
+    cell__output(im, node, 0)->dtype = CELL__I64;
+    cell__set_const(im, node, 1, &condition);
+    return BASE_OK;
+}
+
+enum base_status cell__infer_loop(struct cell__import *im, struct cell__node *node)
+{
+    const struct cell__shape none = {.rank = 0};
+    struct cell__recurrent loop = {.node = im->current,
+                                   .begin_node = im->current,
+                                   .is_scan = true,
+                                   .is_loop = true,
+                                   .lengths_value = CELL__NONE};
+    BASE_TRY(check_begin(im, node, 2));
+    BASE_TRY(loop_time(im, node, &loop.time));
+    BASE_TRY(begin_counters(im, node));
+    loop.n_carried = node->n_inputs - 2;
+    for (uint32_t i = 0; i < loop.n_carried; i++) {
+        const struct cell__value *init = cell__input(im, node, 2 + i);
+        if (init->kind == CELL__LIST && init->list_axis == CELL__NONE) {
+            cell__set_list(im, node, 2 + i, init->dtype, &none, CELL__NONE);
+        } else if (init->kind == CELL__CONST || init->kind == CELL__ROWS) {
+            BASE_TRY(begin_state(im, node, i, &loop));
+        } else {
+            return cell__refuse(im, "carries a sequence that is not empty at first");
+        }
+    }
+    choose_batch(im, node, &loop);
+    return cell__recurrent_new(im, node, &loop);
+}
+
+/* ---- Lowering the begin ---- */
+
+enum base_status cell__row_of_step(struct cell__import *im, const struct cell__value *value,
+                                   uint32_t *out)
+{
+    *out = value->row;
+    return im->rows[value->row].is_timed
+               ? BASE_OK
+               : cell__refuse(im, "what it takes step by step is the same at every step, so a "
+                                  "request cannot tell how many");
 }
 
 /* The row of a state's first value; NONE for zeros. */
@@ -168,21 +299,15 @@ static enum base_status lower_init(struct cell__import *im, struct cell__recurre
 enum base_status cell__lower_scan(struct cell__import *im, struct cell__node *node)
 {
     struct cell__recurrent *scan = &im->recurrents[node->recurrent];
+    uint32_t row = CELL__NONE;
     BASE_TRY(cell__recurrent_lengths(im, scan));
-    for (uint32_t i = 0; i < node->n_inputs; i++) {
-        uint32_t row = CELL__NONE;
-        if (i < scan->n_states) {
-            BASE_TRY(lower_init(im, scan, i, &cell__output(im, node, i)->shape));
-            BASE_TRY(cell__row_recurrent(im, CELL__ROW_IN, node->recurrent, i, &row));
-        } else {
-            row = cell__input(im, node, i)->row;
-            if (!im->rows[row].is_timed) {
-                return cell__refuse(im,
-                                    "scan input %u is the same at every step, so a request "
-                                    "cannot tell how many",
-                                    i - scan->n_states);
-            }
-        }
+    for (uint32_t s = 0; s < scan->n_states; s++) {
+        BASE_TRY(lower_init(im, scan, s, &state_in(im, scan, s)->shape));
+        BASE_TRY(cell__row_recurrent(im, CELL__ROW_IN, node->recurrent, s, &row));
+        cell__set_row(im, node, begin_first(scan) + scan->carried[s], row);
+    }
+    for (uint32_t i = scan->n_carried; i < node->n_inputs && !scan->is_loop; i++) {
+        BASE_TRY(cell__row_of_step(im, cell__input(im, node, i), &row));
         cell__set_row(im, node, i, row);
     }
     return BASE_OK;
@@ -194,9 +319,12 @@ enum base_status cell__lower_scan(struct cell__import *im, struct cell__node *no
 static enum base_status end_state(struct cell__import *im, const struct cell__node *node,
                                   uint32_t s, const struct cell__recurrent *scan)
 {
-    const struct cell__value *in = cell__output(im, &im->nodes[scan->begin_node], s);
-    const struct cell__value *next = cell__input(im, node, s);
+    const struct cell__value *in = state_in(im, scan, s);
+    const struct cell__value *next = state_out(im, node, scan, s);
     struct cell__shape shape;
+    if (next->kind != CELL__CONST && next->kind != CELL__ROWS) {
+        return cell__refuse(im, "state variable %u becomes no tensor", s);
+    }
     BASE_TRY(cell__shape_of(im, next, &shape));
     if (next->dtype != in->dtype || shape.rank != in->shape.rank) {
         return cell__invalid(im, "state variable %u changes its type or rank", s);
@@ -204,19 +332,41 @@ static enum base_status end_state(struct cell__import *im, const struct cell__no
     for (uint32_t k = 0; k < shape.rank; k++) {
         BASE_TRY(cell__axis_unite(im, &shape.axes[k], &in->shape.axes[k], "of a state variable"));
     }
-    cell__set_rows(im, node, s, in->dtype, &in->shape);
+    cell__set_rows(im, node, scan->carried[s], in->dtype, &in->shape);
     return BASE_OK;
 }
 
-/* Scan output k, with the time axis put in. */
+/* A carried list: each step puts one element behind it. */
+static enum base_status end_list(struct cell__import *im, const struct cell__node *node, uint32_t i,
+                                 const struct cell__recurrent *scan)
+{
+    const struct cell__value *grown = cell__input(im, node, end_first(scan) + i);
+    const struct cell__node *begin = &im->nodes[scan->begin_node];
+    const struct cell__node *insert = grown->node == CELL__NONE ? NULL : &im->nodes[grown->node];
+    if (grown->kind != CELL__LIST || insert == NULL ||
+        insert->op->infer != cell__infer_list_insert ||
+        insert->inputs[0] != begin->outputs[begin_first(scan) + i]) {
+        return cell__refuse(im, "carries a sequence to which not every step adds one element");
+    }
+    struct cell__shape whole = {.rank = grown->shape.rank + 1};
+    if (whole.rank > CELL_RANK_MAX) {
+        return cell__refuse(im, "a sequence of tensors of rank %u", grown->shape.rank);
+    }
+    whole.axes[0] = scan->time;
+    memcpy(&whole.axes[1], grown->shape.axes, grown->shape.rank * sizeof(whole.axes[0]));
+    cell__set_list(im, node, i, grown->dtype, &whole, 0);
+    return BASE_OK;
+}
+
+/* Output k behind the carried ones, with the time axis put in. */
 static enum base_status end_output(struct cell__import *im, const struct cell__node *node,
                                    uint32_t k, const struct cell__recurrent *scan)
 {
-    const struct cell__value *value = cell__input(im, node, scan->n_states + k);
+    const struct cell__value *value = cell__input(im, node, end_first(scan) + scan->n_carried + k);
     struct cell__shape shape = {.rank = value->shape.rank + 1};
     uint32_t axis = 0;
     if (value->kind != CELL__ROWS) {
-        return cell__refuse(im, "scan output %u is the same at every step", k);
+        return cell__refuse(im, "scan output %u is the same at every step, or no tensor", k);
     }
     if (shape.rank > CELL_RANK_MAX) {
         return cell__refuse(im, "scan output %u of rank %u", k, shape.rank);
@@ -225,8 +375,26 @@ static enum base_status end_output(struct cell__import *im, const struct cell__n
     for (uint32_t i = 0; i < shape.rank; i++) {
         shape.axes[i] = i == axis ? scan->time : value->shape.axes[i < axis ? i : i - 1];
     }
-    cell__set_rows(im, node, scan->n_states + k, value->dtype, &shape);
+    cell__set_rows(im, node, scan->n_carried + k, value->dtype, &shape);
     return BASE_OK;
+}
+
+static enum base_status check_end(struct cell__import *im, const struct cell__node *node,
+                                  const struct cell__recurrent *scan)
+{
+    const uint32_t first = end_first(scan);
+    if (node->n_inputs < first + scan->n_carried || node->n_outputs > node->n_inputs - first) {
+        return cell__invalid(im, "the body has %u outputs, the node %u", node->n_inputs,
+                             node->n_outputs);
+    }
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        if (!cell__has_input(node, i)) {
+            return cell__invalid(im, "the body lacks output %u", i);
+        }
+    }
+    return scan->is_loop && !is_true(cell__input(im, node, 0))
+               ? cell__refuse(im, "ends on a condition")
+               : BASE_OK;
 }
 
 enum base_status cell__infer_scan_end(struct cell__import *im, struct cell__node *node)
@@ -235,17 +403,15 @@ enum base_status cell__infer_scan_end(struct cell__import *im, struct cell__node
         return cell__invalid(im, "has no body");
     }
     struct cell__recurrent *scan = &im->recurrents[node->recurrent];
-    if (node->n_inputs < scan->n_states || node->n_outputs > node->n_inputs) {
-        return cell__invalid(im, "the body has %u outputs, the Scan %u", node->n_inputs,
-                             node->n_outputs);
-    }
+    BASE_TRY(check_end(im, node, scan));
     scan->node = im->current;
-    for (uint32_t i = 0; i < node->n_inputs; i++) {
-        if (!cell__has_input(node, i)) {
-            return cell__invalid(im, "the body lacks output %u", i);
-        }
-        BASE_TRY(i < scan->n_states ? end_state(im, node, i, scan)
-                                    : end_output(im, node, i - scan->n_states, scan));
+    for (uint32_t i = 0; i < scan->n_carried; i++) {
+        uint32_t s = 0;
+        BASE_TRY(is_state(scan, i, &s) ? end_state(im, node, s, scan)
+                                       : end_list(im, node, i, scan));
+    }
+    for (uint32_t k = 0; k < node->n_inputs - end_first(scan) - scan->n_carried; k++) {
+        BASE_TRY(end_output(im, node, k, scan));
     }
     return BASE_OK;
 }
@@ -254,8 +420,8 @@ enum base_status cell__infer_scan_end(struct cell__import *im, struct cell__node
 static enum base_status lower_next(struct cell__import *im, const struct cell__node *node,
                                    uint32_t s, struct cell__recurrent *scan)
 {
-    const struct cell__value *in = cell__output(im, &im->nodes[scan->begin_node], s);
-    BASE_TRY(cell__row_of(im, cell__input(im, node, s), &in->shape, false, &scan->next_rows[s]));
+    const struct cell__shape *shape = &state_in(im, scan, s)->shape;
+    BASE_TRY(cell__row_of(im, state_out(im, node, scan, s), shape, false, &scan->next_rows[s]));
     struct cell_value value = im->rows[scan->next_rows[s]].value;
     if (value.dtype != scan->states[s].dtype || value.width != scan->states[s].width) {
         return cell__refuse(im, "state variable %u of %u elements becomes one of %u", s,
@@ -281,7 +447,7 @@ static enum base_status lower_output(struct cell__import *im, uint32_t number, u
         return im->rows[row].is_timed ? BASE_OK : cell__refuse(im, "repeats one row at every step");
     }
     if (scan->n_outputs == CELL_OUTPUTS_MAX) {
-        return cell__refuse(im, "more than %u scan outputs", CELL_OUTPUTS_MAX);
+        return cell__refuse(im, "more than %u outputs of a step", CELL_OUTPUTS_MAX);
     }
     scan->output_rows[scan->n_outputs++] = row;
     return cell__row_recurrent(im, CELL__ROW_STEP, number, scan->n_outputs - 1, out);
@@ -293,15 +459,17 @@ enum base_status cell__lower_scan_end(struct cell__import *im, struct cell__node
     for (uint32_t s = 0; s < scan->n_states; s++) {
         BASE_TRY(lower_next(im, node, s, scan));
     }
-    for (uint32_t i = 0; i < node->n_inputs; i++) {
+    for (uint32_t i = 0; i < node->n_outputs; i++) {
         uint32_t row = CELL__NONE;
+        uint32_t s = 0;
         if (!cell__has_output(node, i)) {
             continue;
         }
-        if (i < scan->n_states) {
-            BASE_TRY(cell__row_recurrent(im, CELL__ROW_STATE, node->recurrent, i, &row));
+        if (is_state(scan, i, &s)) {
+            BASE_TRY(cell__row_recurrent(im, CELL__ROW_STATE, node->recurrent, s, &row));
         } else {
-            BASE_TRY(lower_output(im, node->recurrent, cell__input(im, node, i)->row, &row));
+            uint32_t computed = cell__input(im, node, end_first(scan) + i)->row;
+            BASE_TRY(lower_output(im, node->recurrent, computed, &row));
         }
         cell__set_row(im, node, i, row);
     }

@@ -100,6 +100,14 @@ enum base_status cell__infer_gather(struct cell__import *im, struct cell__node *
     const struct cell__value *data = cell__input(im, node, 0);
     const struct cell__value *index = cell__input(im, node, 1);
     struct pick pick;
+    if (index->kind == CELL__COUNTER) {
+        int64_t axis = 0;
+        BASE_TRY(cell__attr_int(im, node, "axis", 0, &axis));
+        return cell__infer_element(im, node, axis);
+    }
+    if (data->kind == CELL__LIST || data->kind == CELL__COUNTER || index->kind == CELL__LIST) {
+        return cell__refuse(im, "of a sequence of tensors, or of the number of the step");
+    }
     if (data->kind == CELL__CONST && index->kind == CELL__CONST) {
         struct cell__tensor out;
         BASE_TRY(gather_axis(im, node, data->tensor.rank, &pick.axis));
@@ -164,6 +172,9 @@ enum base_status cell__lower_gather(struct cell__import *im, struct cell__node *
     struct pick pick;
     uint32_t inner = 0;
     uint32_t row = CELL__NONE;
+    if (cell__input(im, node, 1)->kind == CELL__COUNTER) {
+        return cell__lower_element(im, node);
+    }
     if (data->kind == CELL__CONST) {
         return lower_lookup(im, node);
     }

@@ -12,6 +12,10 @@ const struct cell__operator cell__scan_begin = {
     "Scan",           1, CELL__OPERANDS_MAX, CELL__OPERANDS_MAX, SCAN_ATTRIBUTES, cell__infer_scan,
     cell__lower_scan, ""};
 
+const struct cell__operator cell__loop_begin = {
+    "Loop",           0, CELL__OPERANDS_MAX, CELL__OPERANDS_MAX, " body ", cell__infer_loop,
+    cell__lower_scan, ""};
+
 static const struct cell__operator operators[] = {
     {"Abs", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},
     {"Add", 2, 2, 1, " ", cell__infer_binary, cell__lower_binary, "float32"},
@@ -21,6 +25,8 @@ static const struct cell__operator operators[] = {
     {"Clip", 1, 3, 1, " min max ", cell__infer_clip, cell__lower_clip, "float32, constant limits"},
     {"Concat", 1, CELL__OPERANDS_MAX, 1, " axis ", cell__infer_concat, cell__lower_concat,
      "along a feature axis that is the outermost of a row"},
+    {"ConcatFromSequence", 1, 1, 1, " axis new_axis ", cell__infer_list_join, cell__lower_identity,
+     "of what a Loop has collected"},
     {"Constant", 0, 0, 1,
      " value value_int value_ints value_float value_floats value_string value_strings "
      "sparse_value ",
@@ -56,6 +62,10 @@ static const struct cell__operator operators[] = {
      cell__lower_layer_norm, "over a whole row; constant scale and bias"},
     {"Less", 2, 2, 1, " ", cell__infer_binary, cell__lower_binary, "float32"},
     {"LessOrEqual", 2, 2, 1, " ", cell__infer_binary, cell__lower_binary, "float32"},
+    {"Loop", 0, CELL__OPERANDS_MAX, CELL__OPERANDS_MAX, " body ", cell__infer_scan_end,
+     cell__lower_scan_end,
+     "as many steps as an axis is long, which Gather or SequenceAt takes one by one; no condition; "
+     "else as Scan"},
     {"LSTM", 3, 8, 3,
      " activation_alpha activation_beta activations clip direction hidden_size input_forget "
      "layout output_sequence ",
@@ -86,6 +96,12 @@ static const struct cell__operator operators[] = {
      "opset 9 on; forward; up to 4 state variables; a body of operators of this table that works "
      "on "
      "each row of the batch alone"},
+    {"SequenceAt", 2, 2, 1, " ", cell__infer_list_at, cell__lower_element,
+     "by the number of the step, in a Loop"},
+    {"SequenceEmpty", 0, 0, 1, " dtype ", cell__infer_list_empty, NULL, "carried by a Loop"},
+    {"SequenceInsert", 2, 3, 1, " ", cell__infer_list_insert, cell__lower_list_insert,
+     "at the end, once a step of a Loop"},
+    {"SequenceLength", 1, 1, 1, " ", cell__infer_list_length, NULL, "folded"},
     {"Shape", 1, 1, 1, " start end ", cell__infer_shape, NULL, "folded, batch and time as symbols"},
     {"Sigmoid", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},
     {"Slice", 1, 5, 1, " starts ends axes ", cell__infer_slice, cell__lower_slice,
@@ -95,6 +111,8 @@ static const struct cell__operator operators[] = {
     {"Split", 1, 2, CELL__OPERANDS_MAX, " axis split num_outputs ", cell__infer_split,
      cell__lower_split, "along a feature axis that is the outermost of a row"},
     {"Sqrt", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},
+    {"SplitToSequence", 1, 2, 1, " axis keepdims ", cell__infer_list_split, cell__lower_identity,
+     "into its elements, without the axis"},
     {"Squeeze", 1, 2, 1, " axes ", cell__infer_squeeze, cell__lower_reshaped, ""},
     {"Sub", 2, 2, 1, " ", cell__infer_binary, cell__lower_binary, "float32"},
     {"Tanh", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},
@@ -114,6 +132,20 @@ const struct cell__operator *cell__operator_find(const char *name)
         }
     }
     return NULL;
+}
+
+bool cell__operator_takes_lists(const struct cell__operator *op)
+{
+    static cell__op_fn *const takers[] = {cell__infer_gather,      cell__infer_list_split,
+                                          cell__infer_list_length, cell__infer_list_at,
+                                          cell__infer_list_insert, cell__infer_list_join,
+                                          cell__infer_loop,        cell__infer_scan_end};
+    for (size_t i = 0; i < sizeof(takers) / sizeof(takers[0]); i++) {
+        if (op->infer == takers[i]) {
+            return true;
+        }
+    }
+    return false;
 }
 
 const struct cell__operator *cell__operator_at(uint32_t index)

@@ -40,9 +40,27 @@ cell__op_fn cell__infer_recurrent, cell__lower_recurrent;
 /* op_scan.c: a Scan is two nodes, before and behind those of its body */
 cell__op_fn cell__infer_scan, cell__lower_scan;
 cell__op_fn cell__infer_scan_end, cell__lower_scan_end;
-extern const struct cell__operator cell__scan_begin; /* operators.c; the table has the end */
+cell__op_fn cell__infer_loop;
+/* In operators.c, whose table has the ends. */
+extern const struct cell__operator cell__scan_begin, cell__loop_begin;
+/* The row of a sequence inside a body: of its step. Refused when it has none. */
+enum base_status cell__row_of_step(struct cell__import *im, const struct cell__value *value,
+                                   uint32_t *out);
+/* op_list.c */
+cell__op_fn cell__infer_list_split, cell__infer_list_length, cell__infer_list_at;
+cell__op_fn cell__infer_list_empty, cell__infer_list_insert, cell__infer_list_join;
+cell__op_fn cell__lower_element, cell__lower_list_insert;
+/* Gather of input 0 on this axis by the number of the step. */
+enum base_status cell__infer_element(struct cell__import *im, const struct cell__node *node,
+                                     int64_t attribute);
 /* import.c: what is left of an If once its branch stands in its place */
 cell__op_fn cell__infer_branch, cell__lower_branch;
+
+/* ---- Of recurrent nodes inside a body (op_step.c) ----------------------------------------- */
+
+/* One step in small operators: out: rows of h' and, of an LSTM, c'. */
+enum base_status cell__lower_step(struct cell__import *im, const struct cell__recurrent *recurrent,
+                                  uint32_t out[2]);
 
 /* ---- Shared by recurrent nodes (op_recurrent.c) -------------------------------------------- */
 

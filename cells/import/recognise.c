@@ -71,30 +71,33 @@ static bool is_state(const struct looking *l, uint32_t value)
     return value >= l->def->n_inputs && value < l->def->n_inputs + l->def->n_states;
 }
 
-/* The operand of the function that makes the value, or NONE. */
-static uint32_t inside(const struct looking *l, uint32_t value, enum cell_op_kind function)
+/* Elements start.. of a value. */
+struct part {
+    uint32_t value, start;
+};
+
+/* What the function is taken of, where it makes the value or what the value is cut from; or NONE.
+ */
+static struct part inside(const struct looking *l, uint32_t value, enum cell_op_kind function)
 {
-    const struct cell_op *op = op_of(l, value, function);
-    return op == NULL ? NONE : op->operands[0];
+    const struct cell_op *slice = op_of(l, value, CELL_OP_SLICE);
+    const struct cell_op *op = op_of(l, slice == NULL ? value : slice->operands[0], function);
+    return op == NULL ? (struct part){NONE, 0}
+                      : (struct part){op->operands[0], slice == NULL ? 0 : slice->start};
 }
 
 /* The operand of a MUL beside sigmoid(*gate), or NONE; which: try this operand as the gate. */
-static uint32_t gated_by(const struct looking *l, uint32_t value, uint32_t which, uint32_t *gate)
+static uint32_t gated_by(const struct looking *l, uint32_t value, uint32_t which, struct part *gate)
 {
     const struct cell_op *op = op_of(l, value, CELL_OP_MUL);
     if (op == NULL) {
         return NONE;
     }
     *gate = inside(l, op->operands[which], CELL_OP_SIGMOID);
-    return *gate == NONE ? NONE : op->operands[1 - which];
+    return gate->value == NONE ? NONE : op->operands[1 - which];
 }
 
 /* ---- Sums --------------------------------------------------------------------------------- */
-
-/* A part of a value that is still to be taken apart: elements start.. . */
-struct part {
-    uint32_t value, start;
-};
 
 static bool add_term(struct sum *sum, struct term term)
 {
@@ -152,10 +155,10 @@ static bool enter_concat(const struct looking *l, const struct cell_op *op, uint
     return false;
 }
 
-/* Takes elements start .. start+width-1 of a value apart. false: it is no such sum. */
-static bool take_apart(const struct looking *l, uint32_t value, uint32_t width, struct sum *sum)
+/* Takes `width` elements from here on apart. false: they are no such sum. */
+static bool take_apart(const struct looking *l, struct part from, uint32_t width, struct sum *sum)
 {
-    struct part parts[8] = {{value, 0}};
+    struct part parts[8] = {from};
     uint32_t n = 1;
     *sum = (struct sum){.other = NONE};
     while (n > 0) {
@@ -223,11 +226,10 @@ static uint32_t find_h(const struct looking *l, const struct sum *sum, uint32_t 
 /* ---- The cells ---------------------------------------------------------------------------- */
 
 /* c' = s(f) c + s(i) tanh(g), from op number o on. */
-static bool match_c(const struct looking *l, uint32_t o, uint32_t turn, uint32_t sums[GATES_MAX],
+static bool match_c(const struct looking *l, uint32_t o, uint32_t turn, struct part sums[GATES_MAX],
                     uint32_t *c)
 {
     const struct cell_op *add = &l->def->ops[o];
-    const struct cell_op *made = NULL;
     uint32_t kept = add->operands[turn & 1];
     uint32_t fresh = add->operands[1 - (turn & 1)];
     *c = gated_by(l, kept, turn >> 1 & 1, &sums[2]);
@@ -235,19 +237,19 @@ static bool match_c(const struct looking *l, uint32_t o, uint32_t turn, uint32_t
     if (*c == NONE || g == NONE) {
         return false;
     }
-    made = op_of(l, g, CELL_OP_TANH);
-    sums[3] = made == NULL ? NONE : made->operands[0];
-    return made != NULL;
+    sums[3] = inside(l, g, CELL_OP_TANH);
+    return sums[3].value != NONE;
 }
 
 /* The op that makes h' = s(o) tanh(c'), or NONE. */
-static uint32_t find_h_next(const struct looking *l, uint32_t c_next, uint32_t *gate)
+static uint32_t find_h_next(const struct looking *l, uint32_t c_next, struct part *gate)
 {
     for (uint32_t o = 0; o < l->def->n_ops; o++) {
         const struct cell_op *op = &l->def->ops[o];
         for (uint32_t which = 0; op->kind == CELL_OP_MUL && which < 2; which++) {
             uint32_t other = gated_by(l, op->result, which, gate);
-            if (other != NONE && inside(l, other, CELL_OP_TANH) == c_next) {
+            const struct cell_op *squashed = other == NONE ? NULL : op_of(l, other, CELL_OP_TANH);
+            if (squashed != NULL && squashed->operands[0] == c_next) {
                 return o;
             }
         }
@@ -255,12 +257,11 @@ static uint32_t find_h_next(const struct looking *l, uint32_t c_next, uint32_t *
     return NONE;
 }
 
-static bool match_gates(const struct looking *l, struct found *found, const uint32_t sums[],
+static bool match_gates(const struct looking *l, struct found *found, const struct part sums[],
                         uint32_t n, uint32_t h_next)
 {
     for (uint32_t g = 0; g < n; g++) {
-        if (width_of(l, sums[g]) != found->width ||
-            !take_apart(l, sums[g], found->width, &found->gates[g])) {
+        if (!take_apart(l, sums[g], found->width, &found->gates[g])) {
             return false;
         }
     }
@@ -278,7 +279,7 @@ static bool match_lstm(const struct looking *l, uint32_t o, struct found *found)
 {
     uint32_t value = l->def->ops[o].result;
     for (uint32_t turn = 0; l->def->ops[o].kind == CELL_OP_ADD && turn < 8; turn++) {
-        uint32_t sums[GATES_MAX]; // i, o, f, g
+        struct part sums[GATES_MAX]; // i, o, f, g
         *found = (struct found){.kind = CELL_OP_LSTM, .width = width_of(l, value), .c_next = o};
         if (!match_c(l, o, turn, sums, &found->c) || width_of(l, found->c) != found->width) {
             continue;
@@ -292,20 +293,39 @@ static bool match_lstm(const struct looking *l, uint32_t o, struct found *found)
     return false;
 }
 
-static bool is_one(const struct looking *l, uint32_t value)
+/* A constant all of whose elements are this. */
+static bool is_constant(const struct looking *l, uint32_t value, float wanted)
 {
     const struct cell_op *op = op_of(l, value, CELL_OP_CONST);
     const float *data = op == NULL ? NULL : op->weights[0].data;
     bool is = op != NULL && op->weights[0].dtype == CELL_F32;
     for (uint32_t i = 0; is && i < op->weights[0].cols; i++) {
-        is = data[i] == 1.0f;
+        is = data[i] == wanted;
     }
     return is;
 }
 
+/* z, where the value is 1 - z, or 1 + -1 z; or NONE. */
+static uint32_t complement_of(const struct looking *l, uint32_t value)
+{
+    const struct cell_op *sub = op_of(l, value, CELL_OP_SUB);
+    const struct cell_op *add = op_of(l, value, CELL_OP_ADD);
+    if (sub != NULL && is_constant(l, sub->operands[0], 1.0f)) {
+        return sub->operands[1];
+    }
+    for (uint32_t turn = 0; add != NULL && turn < 4; turn++) {
+        const struct cell_op *mul = op_of(l, add->operands[turn & 1], CELL_OP_MUL);
+        if (mul != NULL && is_constant(l, add->operands[1 - (turn & 1)], 1.0f) &&
+            is_constant(l, mul->operands[turn >> 1], -1.0f)) {
+            return mul->operands[1 - (turn >> 1)];
+        }
+    }
+    return NONE;
+}
+
 /* n + z (h - n): *n and *h of op number o, and z's sum. */
 static bool match_gap(const struct looking *l, uint32_t o, uint32_t turn, uint32_t *n, uint32_t *h,
-                      uint32_t *z)
+                      struct part *z)
 {
     const struct cell_op *add = &l->def->ops[o];
     uint32_t gap = gated_by(l, add->operands[1 - (turn & 1)], turn >> 1 & 1, z);
@@ -317,7 +337,7 @@ static bool match_gap(const struct looking *l, uint32_t o, uint32_t turn, uint32
 
 /* (1 - z) n + z h. */
 static bool match_mix(const struct looking *l, uint32_t o, uint32_t turn, uint32_t *n, uint32_t *h,
-                      uint32_t *z)
+                      struct part *z)
 {
     const struct cell_op *add = &l->def->ops[o];
     const struct cell_op *fresh = op_of(l, add->operands[turn & 1], CELL_OP_MUL);
@@ -325,19 +345,22 @@ static bool match_mix(const struct looking *l, uint32_t o, uint32_t turn, uint32
     if (fresh == NULL || *h == NONE) {
         return false;
     }
-    const struct cell_op *rest = op_of(l, fresh->operands[turn >> 2 & 1], CELL_OP_SUB);
+    uint32_t rest = complement_of(l, fresh->operands[turn >> 2 & 1]);
     *n = fresh->operands[1 - (turn >> 2 & 1)];
-    return rest != NULL && is_one(l, rest->operands[0]) &&
-           inside(l, rest->operands[1], CELL_OP_SIGMOID) == *z;
+    if (rest == NONE) {
+        return false;
+    }
+    struct part other = inside(l, rest, CELL_OP_SIGMOID);
+    return other.value == z->value && other.start == z->start;
 }
 
 /* The sum of n over x, and s(r) (h..), which is all the rest of it. */
-static bool match_reset_after(const struct looking *l, struct found *found, uint32_t *reset)
+static bool match_reset_after(const struct looking *l, struct found *found, struct part *reset)
 {
     struct sum *n = &found->gates[2];
     for (uint32_t which = 0; n->n_terms == 1 && n->n_others == 1 && which < 2; which++) {
         uint32_t late = gated_by(l, n->other, which, reset);
-        if (late != NONE && take_apart(l, late, found->width, &found->late) &&
+        if (late != NONE && take_apart(l, (struct part){late, 0}, found->width, &found->late) &&
             found->late.n_terms == 1 && found->late.n_others == 0 &&
             found->late.terms[0].value == found->h) {
             found->variant = CELL_GRU_RESET_AFTER;
@@ -348,7 +371,7 @@ static bool match_reset_after(const struct looking *l, struct found *found, uint
 }
 
 /* The sum of n over x and s(r) h. */
-static bool match_reset_before(const struct looking *l, struct found *found, uint32_t *reset)
+static bool match_reset_before(const struct looking *l, struct found *found, struct part *reset)
 {
     struct sum *n = &found->gates[2];
     for (uint32_t turn = 0; n->n_terms == 2 && n->n_others == 0 && turn < 4; turn++) {
@@ -365,12 +388,12 @@ static bool match_reset_before(const struct looking *l, struct found *found, uin
     return false;
 }
 
-static bool match_gru_gates(const struct looking *l, struct found *found, uint32_t n, uint32_t z)
+static bool match_gru_gates(const struct looking *l, struct found *found, uint32_t n, struct part z)
 {
-    const struct cell_op *made = op_of(l, n, CELL_OP_TANH);
-    uint32_t sums[2] = {z, NONE}; // z, r
-    if (made == NULL || !is_state(l, found->h) || width_of(l, found->h) != found->width ||
-        !take_apart(l, made->operands[0], found->width, &found->gates[2])) {
+    struct part sum = inside(l, n, CELL_OP_TANH);
+    struct part sums[2] = {z, {NONE, 0}}; // z, r
+    if (sum.value == NONE || !is_state(l, found->h) || width_of(l, found->h) != found->width ||
+        !take_apart(l, sum, found->width, &found->gates[2])) {
         return false;
     }
     if (!match_reset_after(l, found, &sums[1]) && !match_reset_before(l, found, &sums[1])) {
@@ -378,8 +401,7 @@ static bool match_gru_gates(const struct looking *l, struct found *found, uint32
     }
     found->x = found->gates[2].terms[0].value;
     for (uint32_t g = 0; g < 2; g++) {
-        if (width_of(l, sums[g]) != found->width ||
-            !take_apart(l, sums[g], found->width, &found->gates[g]) ||
+        if (!take_apart(l, sums[g], found->width, &found->gates[g]) ||
             !is_over(&found->gates[g], &found->x, found->h)) {
             return false;
         }
@@ -391,7 +413,7 @@ static bool match_gru(const struct looking *l, uint32_t o, struct found *found)
 {
     for (uint32_t turn = 0; l->def->ops[o].kind == CELL_OP_ADD && turn < 16; turn++) {
         uint32_t n = NONE;
-        uint32_t z = NONE;
+        struct part z = {NONE, 0};
         *found = (struct found){.kind = CELL_OP_GRU,
                                 .width = width_of(l, l->def->ops[o].result),
                                 .h_next = o,
@@ -418,8 +440,8 @@ static bool match_rnn(const struct looking *l, uint32_t o, struct found *found)
                             .h_next = o,
                             .c_next = NONE,
                             .c = NONE};
-    return match_gates(l, found, op->operands, 1, op->result) &&
-           width_of(l, found->h) == found->width;
+    struct part sum = {op->operands[0], 0};
+    return match_gates(l, found, &sum, 1, op->result) && width_of(l, found->h) == found->width;
 }
 
 /* ---- Weights ------------------------------------------------------------------------------ */

@@ -232,41 +232,64 @@ static void sort_stages(struct plans *plans)
     }
 }
 
+/* The stage of an op that belongs to no chain. */
+static enum base_status find_rows_stage(struct plans *plans, const struct cell__row *row,
+                                        uint32_t *out)
+{
+    enum cell_stage_kind kind = row->is_timed ? CELL_STAGE_EACH : CELL_STAGE_ONCE;
+    return find_stage(plans, kind, row->rank, CELL__NONE, out);
+}
+
+/* Makes the stage that the row belongs to, or (of a recurrent node's result) comes from. */
+static enum base_status make_stage(struct plans *plans, uint32_t r)
+{
+    struct cell__row *row = &plans->im->rows[r];
+    uint32_t stage = 0;
+    row->stage = CELL__NONE;
+    row->output = CELL__NONE;
+    if (!row->is_needed) {
+        return BASE_OK;
+    }
+    rank_row(plans, r);
+    if (row->kind == CELL__ROW_OP && row->chain == CELL__NONE) {
+        return find_rows_stage(plans, row, &stage);
+    }
+    if (row->kind == CELL__ROW_STEP || row->kind == CELL__ROW_STATE) {
+        uint32_t rank = plans->chain_ranks[row->index];
+        return find_stage(plans, CELL_STAGE_CHAIN, rank, row->index, &stage);
+    }
+    return BASE_OK;
+}
+
+static void note_chains(struct plans *plans)
+{
+    for (uint32_t s = 0; s < plans->n; s++) {
+        struct plan *plan = &plans->stages[s];
+        if (plan->kind == CELL_STAGE_CHAIN) {
+            const struct cell__recurrent *recurrent = &plans->im->recurrents[plan->recurrent];
+            plans->chain_stages[plan->recurrent] = s;
+            plan->gather = recurrent->is_scan ? CELL__NONE : fused_gather(plans->im, recurrent);
+        }
+    }
+}
+
 static enum base_status make_stages(struct plans *plans)
 {
     struct cell__import *im = plans->im;
-    uint32_t stage = 0;
     for (uint32_t r = 0; r < im->n_rows; r++) {
-        struct cell__row *row = &im->rows[r];
-        row->stage = CELL__NONE;
-        row->output = CELL__NONE;
-        if (!row->is_needed) {
-            continue;
-        }
-        rank_row(plans, r);
-        if (row->kind == CELL__ROW_OP && row->chain == CELL__NONE) {
-            enum cell_stage_kind kind = row->is_timed ? CELL_STAGE_EACH : CELL_STAGE_ONCE;
-            BASE_TRY(find_stage(plans, kind, row->rank, CELL__NONE, &stage));
-        } else if (row->kind == CELL__ROW_STEP || row->kind == CELL__ROW_STATE) {
-            uint32_t rank = plans->chain_ranks[row->index];
-            BASE_TRY(find_stage(plans, CELL_STAGE_CHAIN, rank, row->index, &stage));
-        }
+        BASE_TRY(make_stage(plans, r));
     }
     sort_stages(plans);
-    for (uint32_t s = 0; s < plans->n; s++) {
-        if (plans->stages[s].kind == CELL_STAGE_CHAIN) {
-            const struct cell__recurrent *recurrent = &im->recurrents[plans->stages[s].recurrent];
-            plans->chain_stages[plans->stages[s].recurrent] = s;
-            plans->stages[s].gather = recurrent->is_scan ? CELL__NONE : fused_gather(im, recurrent);
-        }
-    }
+    note_chains(plans);
     for (uint32_t r = 0; r < im->n_rows; r++) {
         struct cell__row *row = &im->rows[r];
-        if (row->is_needed && row->kind == CELL__ROW_OP && row->chain != CELL__NONE) {
+        if (!row->is_needed || row->kind != CELL__ROW_OP) {
+            continue;
+        }
+        if (row->chain != CELL__NONE) {
             row->stage = plans->chain_stages[row->chain];
-        } else if (row->is_needed && row->kind == CELL__ROW_OP) {
-            enum cell_stage_kind kind = row->is_timed ? CELL_STAGE_EACH : CELL_STAGE_ONCE;
-            BASE_TRY(find_stage(plans, kind, row->rank, CELL__NONE, &row->stage));
+        } else {
+            BASE_TRY(find_rows_stage(plans, row, &row->stage));
         }
     }
     return BASE_OK;

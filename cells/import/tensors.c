@@ -156,7 +156,8 @@ enum base_status cell__tensors_inputs(struct cell__import *im, struct cell_model
 
 /* ---- Outputs ------------------------------------------------------------------------------ */
 
-/* The file's statement must not contradict what the graph computes. */
+/* The file's statement must not contradict what the graph computes. But exporters state the wrong
+ * rank behind a Loop: a shape without one number says nothing. */
 static enum base_status check_stated(struct cell__import *im, const Onnx__ValueInfoProto *info,
                                      const struct cell__value *value)
 {
@@ -169,8 +170,12 @@ static enum base_status check_stated(struct cell__import *im, const Onnx__ValueI
     BASE_TRY(cell__dtype_of(im, type->elem_type, value->name, &dtype));
     bool fits = dtype == value->dtype;
     if (fits && type->shape != NULL) {
-        fits = type->shape->n_dim == value->shape.rank;
-        for (uint32_t k = 0; fits && k < value->shape.rank; k++) {
+        bool is_stated = false;
+        for (size_t k = 0; k < type->shape->n_dim; k++) {
+            is_stated = is_stated || stated_size(type->shape->dim[k]) >= 0;
+        }
+        fits = !is_stated || type->shape->n_dim == value->shape.rank;
+        for (uint32_t k = 0; is_stated && fits && k < value->shape.rank; k++) {
             int64_t stated = stated_size(type->shape->dim[k]);
             int64_t size = cell__axis_size(im, &value->shape.axes[k]);
             fits = stated < 0 || size < 0 || stated == size;

@@ -61,8 +61,13 @@ static float compute(enum cell_op_kind kind, float a, float b, float c)
     }
 }
 
+float cell_pointwise_f32__scalar(enum cell_op_kind kind, float a, float b, float c)
+{
+    return cell_nan_f32__scalar(compute(kind, a, b, c));
+}
+
 void cell_pointwise__scalar(const struct cell_pointwise *chain, float *const values[],
-                            float *scratch)
+                            float *scratch) // NOLINT(readability-non-const-parameter): a table's
 {
     float kept[CELL_POINTWISE_VALUES_MAX] = {0.0f};
     (void)scratch;
@@ -76,7 +81,7 @@ void cell_pointwise__scalar(const struct cell_pointwise *chain, float *const val
                             ? kept[op->in[k]]
                             : values[op->in[k]][value->is_single ? 0 : i];
             }
-            float result = cell_nan_f32__scalar(compute(op->kind, in[0], in[1], in[2]));
+            float result = cell_pointwise_f32__scalar(op->kind, in[0], in[1], in[2]);
             kept[op->out] = result;
             if (chain->values[op->out].tile == CELL_POINTWISE_ROW) {
                 values[op->out][i] = result;

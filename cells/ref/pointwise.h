@@ -4,6 +4,9 @@
 
 #include "cells/kernels.h"
 
+/* One element; b and c where the op has them. */
+float cell_pointwise_f32__scalar(enum cell_op_kind kind, float a, float b, float c);
+
 void cell_pointwise__scalar(const struct cell_pointwise *chain, float *const values[],
                             float *scratch);
 

@@ -134,14 +134,24 @@ static void softmax(uint32_t n, const double *x, double *out)
 
 static double arithmetic(enum cell_op_kind kind, double a, double b)
 {
-    return kind == CELL_OP_ADD          ? a + b
-           : kind == CELL_OP_SUB        ? a - b
-           : kind == CELL_OP_MUL        ? a * b
-           : kind == CELL_OP_MIN        ? fmin(a, b)
-           : kind == CELL_OP_MAX        ? fmax(a, b)
-           : kind == CELL_OP_LESS       ? (a < b ? 1.0 : 0.0)
-           : kind == CELL_OP_LESS_EQUAL ? (a <= b ? 1.0 : 0.0)
-                                        : a / b;
+    switch ((unsigned)kind) {
+    case CELL_OP_ADD:
+        return a + b;
+    case CELL_OP_SUB:
+        return a - b;
+    case CELL_OP_MUL:
+        return a * b;
+    case CELL_OP_MIN:
+        return fmin(a, b);
+    case CELL_OP_MAX:
+        return fmax(a, b);
+    case CELL_OP_LESS:
+        return a < b ? 1.0 : 0.0;
+    case CELL_OP_LESS_EQUAL:
+        return a <= b ? 1.0 : 0.0;
+    default:
+        return a / b;
+    }
 }
 
 static double function(enum cell_op_kind kind, double x)
@@ -160,41 +170,52 @@ static double cast(enum cell_dtype dtype, double x)
     return dtype == CELL_F32 ? x : trunc(x);
 }
 
-/* Everything that fills out[0..n-1] from its operands alone. */
+/* Element i of operand k; of one of width 1 the only one. */
+static double at(const struct oracle *oracle, const struct cell_op *op, uint32_t k, uint32_t i)
+{
+    uint32_t value = op->operands[k];
+    return oracle->values[value][oracle->def->values[value].width == 1 ? 0 : i];
+}
+
+static double mean(const struct oracle *oracle, const struct cell_op *op)
+{
+    uint32_t n = oracle->def->values[op->operands[0]].width;
+    double sum = 0.0;
+    for (uint32_t i = 0; i < n; i++) {
+        sum += at(oracle, op, 0, i);
+    }
+    return sum / n;
+}
+
+/* Element i of what is filled from the operands alone. */
+static double element(const struct oracle *oracle, const struct cell_op *op, uint32_t i)
+{
+    switch ((unsigned)op->kind) {
+    case CELL_OP_GATHER:
+        return weight_at(&op->weights[0], (uint32_t)at(oracle, op, 0, 0), i);
+    case CELL_OP_CONST:
+        return weight_at(&op->weights[0], 0, i);
+    case CELL_OP_SLICE:
+        return at(oracle, op, 0, op->start + i);
+    case CELL_OP_COPY:
+        return at(oracle, op, 0, i);
+    case CELL_OP_CAST:
+        return cast(oracle->def->values[op->result].dtype, at(oracle, op, 0, i));
+    case CELL_OP_SELECT:
+        return at(oracle, op, 0, i) > 0.0 ? at(oracle, op, 1, i) : at(oracle, op, 2, i);
+    case CELL_OP_MEAN:
+        return mean(oracle, op);
+    default:
+        return op->n_operands == 2
+                   ? arithmetic(op->kind, at(oracle, op, 0, i), at(oracle, op, 1, i))
+                   : function(op->kind, at(oracle, op, 0, i));
+    }
+}
+
 static void rowwise(const struct oracle *oracle, const struct cell_op *op, double *out, uint32_t n)
 {
-    const struct cell_value *shapes = oracle->def->values;
-    const double *a = op->n_operands > 0 ? oracle->values[op->operands[0]] : NULL;
-    const double *b = op->n_operands > 1 ? oracle->values[op->operands[1]] : NULL;
-    base_assert(a != NULL || op->kind == CELL_OP_CONST);
     for (uint32_t i = 0; i < n; i++) {
-        if (op->kind == CELL_OP_GATHER) {
-            out[i] = weight_at(&op->weights[0], (uint32_t)a[0], i);
-        } else if (op->kind == CELL_OP_CONST) {
-            out[i] = weight_at(&op->weights[0], 0, i);
-        } else if (op->kind == CELL_OP_SLICE) {
-            out[i] = a[op->start + i];
-        } else if (op->kind == CELL_OP_COPY) {
-            out[i] = a[i];
-        } else if (op->kind == CELL_OP_CAST) {
-            out[i] = cast(shapes[op->result].dtype, a[i]);
-        } else if (op->kind == CELL_OP_SELECT) {
-            const double *c = oracle->values[op->operands[2]];
-            out[i] = a[shapes[op->operands[0]].width == 1 ? 0 : i] > 0.0
-                         ? b[shapes[op->operands[1]].width == 1 ? 0 : i]
-                         : c[shapes[op->operands[2]].width == 1 ? 0 : i];
-        } else if (op->kind == CELL_OP_MEAN) {
-            uint32_t n_in = shapes[op->operands[0]].width;
-            out[i] = 0.0;
-            for (uint32_t k = 0; k < n_in; k++) {
-                out[i] += a[k] / n_in;
-            }
-        } else if (op->n_operands == 2) {
-            out[i] = arithmetic(op->kind, a[shapes[op->operands[0]].width == 1 ? 0 : i],
-                                b[shapes[op->operands[1]].width == 1 ? 0 : i]);
-        } else {
-            out[i] = function(op->kind, a[i]);
-        }
+        out[i] = element(oracle, op, i);
     }
 }
 

@@ -181,7 +181,7 @@ static void expect_cell(const struct cell_model *model, const char *folder)
     };
     size_t i = 0;
     uint32_t s = 0;
-    if (strncmp(folder, "scan_", 5) == 0) {
+    if (strncmp(folder, "scan_", 5) == 0 || strncmp(folder, "loop_", 5) == 0) {
         return; // test_import_scan.c
     }
     while (strncmp(folder, cells[i].prefix, strlen(cells[i].prefix)) != 0) {
@@ -250,7 +250,7 @@ START_TEST(test_every_export_computes_what_pytorch_did_or_is_refused_by_name)
         tried++;
     }
     closedir(dir);
-    ck_assert_int_ge(tried, 217);
+    ck_assert_int_ge(tried, 222);
     cell_registry_free(registry);
 }
 END_TEST

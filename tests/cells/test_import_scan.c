@@ -1,6 +1,6 @@
-/* Scan: what its body becomes, which cells in small operators are recognised, and what is refused.
- * Each case is a file of tests/data/onnx, or one of them with one thing changed. That they compute
- * what they should is test_import_exports' and test_real_models' to show. */
+/* Scan and Loop: what a body becomes, which cells in small operators are recognised, and what is
+ * refused. Each case is a file of tests/data/onnx, or one of them with one thing changed. That they
+ * compute what they should is test_import_exports' and test_real_models' to show. */
 #include "base/mem.h"
 #include "cells/model.h"
 #include "tests/util.h"
@@ -25,19 +25,24 @@ static void teardown(void)
     registry = NULL;
 }
 
-/* The model of a folder tests/data/onnx/NAME-parser1.12-op17. */
-static void begin(const char *name)
+static void begin_file(const char *relative)
 {
-    char relative[UTIL_PATH_BYTES];
     char path[UTIL_PATH_BYTES];
     size_t length = 0;
-    snprintf(relative, sizeof(relative), "tests/data/onnx/%s-parser1.12-op17/model.onnx", name);
     util_repo_path(path, relative);
     char *bytes = util_read_file(path, &length);
     ck_assert_ptr_nonnull(bytes);
     model = onnx__model_proto__unpack(NULL, length, (const uint8_t *)bytes);
     ck_assert_ptr_nonnull(model);
     base_free(bytes);
+}
+
+/* A model that tools/train/scans.py writes. */
+static void begin(const char *name)
+{
+    char relative[UTIL_PATH_BYTES];
+    snprintf(relative, sizeof(relative), "tests/data/onnx/%s-parser1.12-op17/model.onnx", name);
+    begin_file(relative);
 }
 
 static Onnx__NodeProto *find_node(const Onnx__GraphProto *graph, const char *op)
@@ -90,7 +95,7 @@ static void add_ints(Onnx__NodeProto *node, const char *name, size_t n, const in
 {
     Onnx__AttributeProto *added = base_alloc(sizeof(*added));
     Onnx__AttributeProto **all =
-        base_realloc(node->attribute, (node->n_attribute + 1) * sizeof(*all));
+        base_realloc(node->attribute, (node->n_attribute + 1) * sizeof(Onnx__AttributeProto *));
     ck_assert(added != NULL && all != NULL);
     onnx__attribute_proto__init(added);
     added->name = owned(name);
@@ -292,18 +297,76 @@ START_TEST(test_whole_sequences_inside_are_refused)
 }
 END_TEST
 
-START_TEST(test_recurrent_nodes_inside_are_refused)
+/* A module that tools/train/loops.py exports. */
+static void begin_loop(const char *name)
 {
-    begin("scan_two"); // an RNN where a Relu was
-    Onnx__NodeProto *node = find_node(body(), "Relu");
-    rename_text(&node->op_type, "RNN");
-    char **inputs = base_realloc(node->input, 3 * sizeof(*inputs));
-    ck_assert_ptr_nonnull(inputs);
-    inputs[1] = owned("w");
-    inputs[2] = owned("r");
-    node->input = inputs;
-    node->n_input = 3;
-    expect(BASE_UNIMPLEMENTED, "RNN (node", "inside the body of a Scan");
+    char relative[UTIL_PATH_BYTES];
+    snprintf(relative, sizeof(relative), "tests/data/onnx/%s-ts1.13-op17/model.onnx", name);
+    begin_file(relative);
+}
+
+START_TEST(test_loops_are_cells)
+{
+    begin_loop("loop_lstm_cell");
+    expect_ops(0, CELL_STAGE_CHAIN, "LSTM ");
+    begin_loop("loop_two_cells");
+    expect_ops(0, CELL_STAGE_CHAIN, "LSTM LSTM ");
+    begin_loop("loop_gru"); // the reset before the product, which is over x and h side by side
+    expect_ops(0, CELL_STAGE_CHAIN, "GRU ");
+    begin_loop("loop_leaky");
+    expect_ops(0, CELL_STAGE_CHAIN, "CONST MUL RNN CONST MUL ADD ");
+}
+END_TEST
+
+static Onnx__NodeProto *loop(void)
+{
+    return find_node(model->graph, "Loop");
+}
+
+static Onnx__GraphProto *loop_body(void)
+{
+    return find_attribute(loop(), "body")->g;
+}
+
+START_TEST(test_loops_that_are_no_chains_are_refused)
+{
+    begin_loop("loop_lstm_cell"); // more steps than x has
+    rename_text(&loop()->input[0], "h");
+    expect(BASE_UNIMPLEMENTED, "Loop (node", "not the size of an axis");
+    begin_loop("loop_lstm_cell");
+    rename_text(&loop()->input[0], "");
+    expect(BASE_UNIMPLEMENTED, "Loop (node", "without a number of steps");
+    begin_loop("loop_lstm_cell"); // a condition that is no bool
+    rename_text(&loop()->input[1], "x");
+    expect(BASE_UNIMPLEMENTED, "Loop (node", "a condition that may not hold");
+    begin_loop("loop_lstm_cell");
+    rename_text(&loop_body()->output[0]->name, loop_body()->output[1]->name);
+    expect(BASE_UNIMPLEMENTED, "Loop (node", "ends on a condition");
+    begin_loop("loop_lstm_cell"); // arithmetic with the number of the step
+    rename_text(&find_node(loop_body(), "Gather")->op_type, "Add");
+    find_node(loop_body(), "Add")->n_attribute = 0;
+    expect(BASE_UNIMPLEMENTED, "Add (node", "the number of the step");
+    begin_loop("loop_lstm_cell"); // the sequence is handed on as it came
+    rename_text(&loop_body()->output[3]->name, loop_body()->input[4]->name);
+    expect(BASE_UNIMPLEMENTED, "Loop (node", "not every step adds one element");
+    begin_loop("loop_lstm_cell"); // a state takes the place of the sequence
+    rename_text(&loop()->input[4], "h");
+    expect(BASE_UNIMPLEMENTED, "SequenceInsert (node", "at the end of a sequence");
+    begin_loop("loop_lstm_cell");
+    rename_text(&find_node(model->graph, "ConcatFromSequence")->input[0], "h");
+    expect(BASE_UNIMPLEMENTED, "ConcatFromSequence (node", "no Loop has collected");
+}
+END_TEST
+
+START_TEST(test_recurrent_nodes_inside_are_of_one_step)
+{
+    begin_loop("loop_lstm_cell"); // x[t] with its batch as time
+    Onnx__NodeProto *node = find_node(loop_body(), "Unsqueeze");
+    Onnx__TensorProto *axes = find_attribute(find_node(loop_body(), "Constant"), "value")->t;
+    ck_assert_uint_eq(axes->raw_data.len, sizeof(int64_t));
+    ck_assert_str_eq(node->input[1], find_node(loop_body(), "Constant")->output[0]);
+    memcpy(axes->raw_data.data, (const int64_t[]){1}, sizeof(int64_t));
+    expect(BASE_UNIMPLEMENTED, "LSTM (node", "more than one step inside");
 }
 END_TEST
 
@@ -332,7 +395,9 @@ int main(void)
     tcase_add_test(tests, test_numbers_of_inputs_and_outputs);
     tcase_add_test(tests, test_operators_inside);
     tcase_add_test(tests, test_whole_sequences_inside_are_refused);
-    tcase_add_test(tests, test_recurrent_nodes_inside_are_refused);
+    tcase_add_test(tests, test_loops_are_cells);
+    tcase_add_test(tests, test_loops_that_are_no_chains_are_refused);
+    tcase_add_test(tests, test_recurrent_nodes_inside_are_of_one_step);
     tcase_add_test(tests, test_states_keep_their_shape);
     suite_add_tcase(suite, tests);
     return util_run(suite);

@@ -1,0 +1,208 @@
+#!/usr/bin/env python3
+"""Writes into tests/data/onnx modules whose forward() loops over time in Python, as people write
+cells that PyTorch does not have: scripted, then exported, so the loop is a Loop. Weights and cases
+in the manner of exports.py, one run under each PyTorch whose exporter is to be tried.
+"""
+
+import argparse
+import pathlib
+import zlib
+from typing import List, Tuple
+
+import torch
+from torch import Tensor, nn
+
+from exports import CASES, SAMPLE, TOLERANCE, WEIGHT_MAX
+from exports import difference, make_golden, strip_stack_traces, tensor, torch_version
+from lstm_modules import CLASSES, HIDDEN, INPUT
+from scans import make_input
+
+OPSET = 17
+TIME_MAJOR = {0: "time", 1: "batch"}
+BATCH_FIRST = {0: "batch", 1: "time"}
+BATCH = {0: "batch"}
+
+
+class LstmCell(nn.Module):
+    """nn.LSTMCell over x[t], torch.stack; states in and out"""
+
+    inputs = {"x": ("x", TIME_MAJOR), "h": ("state", BATCH), "c": ("state", BATCH)}
+    outputs = {"y": TIME_MAJOR, "hn": BATCH, "cn": BATCH}
+
+    def __init__(self):
+        super().__init__()
+        self.cell = nn.LSTMCell(INPUT, HIDDEN)
+
+    def forward(self, x: Tensor, h: Tensor, c: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
+        steps: List[Tensor] = []
+        for t in range(x.size(0)):
+            h, c = self.cell(x[t], (h, c))
+            steps.append(h)
+        return torch.stack(steps), h, c
+
+
+class TwoCells(nn.Module):
+    """two nn.LSTMCells, one above the other, over x[:, t]; torch.stack(dim=1); a Linear over all"""
+
+    inputs = {"x": ("x_batch_first", BATCH_FIRST)}
+    outputs = {"p": BATCH_FIRST}
+
+    def __init__(self):
+        super().__init__()
+        self.low = nn.LSTMCell(INPUT, HIDDEN)
+        self.high = nn.LSTMCell(HIDDEN, HIDDEN, bias=False)
+        self.head = nn.Linear(HIDDEN, CLASSES)
+
+    def forward(self, x: Tensor) -> Tensor:
+        low = torch.zeros(x.size(0), 8)
+        low_c = torch.zeros(x.size(0), 8)
+        high = torch.zeros(x.size(0), 8)
+        high_c = torch.zeros(x.size(0), 8)
+        steps: List[Tensor] = []
+        for t in range(x.size(1)):
+            low, low_c = self.low(x[:, t], (low, low_c))
+            high, high_c = self.high(low, (high, high_c))
+            steps.append(high)
+        return torch.softmax(self.head(torch.stack(steps, 1)), dim=-1)
+
+
+class Leaky(nn.Module):
+    """a leaky unit of its own; only the last state comes out"""
+
+    inputs = {"x": ("x", TIME_MAJOR)}
+    outputs = {"hn": BATCH}
+
+    def __init__(self):
+        super().__init__()
+        self.over_x = nn.Linear(INPUT, HIDDEN)
+        self.over_h = nn.Linear(HIDDEN, HIDDEN, bias=False)
+        self.rate = nn.Parameter(torch.zeros(HIDDEN))
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = torch.zeros(x.size(1), 8)
+        rate = torch.sigmoid(self.rate)
+        for step in x.unbind(0):
+            h = (1 - rate) * h + rate * torch.tanh(self.over_x(step) + self.over_h(h))
+        return h
+
+
+class Normed(nn.Module):
+    """an LSTM with nn.LayerNorm over its sums and over c, batch first, gates by chunk; torch.cat"""
+
+    inputs = {"x": ("x_batch_first", BATCH_FIRST), "h": ("state", BATCH), "c": ("state", BATCH)}
+    outputs = {"y": BATCH_FIRST, "hn": BATCH, "cn": BATCH}
+
+    def __init__(self):
+        super().__init__()
+        self.over_x = nn.Linear(INPUT, 4 * HIDDEN, bias=False)
+        self.over_h = nn.Linear(HIDDEN, 4 * HIDDEN, bias=False)
+        self.norm_x = nn.LayerNorm(4 * HIDDEN)
+        self.norm_h = nn.LayerNorm(4 * HIDDEN)
+        self.norm_c = nn.LayerNorm(HIDDEN)
+
+    def forward(self, x: Tensor, h: Tensor, c: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
+        steps: List[Tensor] = []
+        for t in range(x.size(1)):
+            sums = self.norm_x(self.over_x(x[:, t])) + self.norm_h(self.over_h(h))
+            i, f, g, o = sums.chunk(4, 1)
+            c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+            h = torch.sigmoid(o) * torch.tanh(self.norm_c(c))
+            steps.append(h.unsqueeze(1))
+        return torch.cat(steps, 1), h, c
+
+
+class Gated(nn.Module):
+    """a GRU written out, the reset before the product, (1 - z) n + z h"""
+
+    inputs = {"x": ("x", TIME_MAJOR), "h": ("state", BATCH)}
+    outputs = {"y": TIME_MAJOR, "hn": BATCH}
+
+    def __init__(self):
+        super().__init__()
+        self.gates = nn.Linear(INPUT + HIDDEN, 2 * HIDDEN)
+        self.new = nn.Linear(INPUT + HIDDEN, HIDDEN)
+
+    def forward(self, x: Tensor, h: Tensor) -> Tuple[Tensor, Tensor]:
+        steps: List[Tensor] = []
+        for t in range(x.size(0)):
+            z, r = torch.sigmoid(self.gates(torch.cat([x[t], h], 1))).chunk(2, 1)
+            n = torch.tanh(self.new(torch.cat([x[t], r * h], 1)))
+            h = (1 - z) * n + z * h
+            steps.append(h)
+        return torch.stack(steps), h
+
+
+MODULES = {
+    "loop_lstm_cell": LstmCell,
+    "loop_two_cells": TwoCells,
+    "loop_leaky": Leaky,
+    "loop_layer_norm_lstm": Normed,
+    "loop_gru": Gated,
+}
+
+
+def make_module(name):
+    generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
+    module = MODULES[name]().eval()
+    for _, parameter in sorted(module.named_parameters()):
+        values = torch.rand(parameter.shape, generator=generator) * 2 - 1
+        parameter.data.copy_(values * WEIGHT_MAX)
+    return module
+
+
+def make_inputs(module, batch, time, generator):
+    return [make_input(kind, batch, time, generator) for kind, _ in module.inputs.values()]
+
+
+def make_cases(name, module):
+    generator = torch.Generator().manual_seed(zlib.crc32(b"cases of " + name.encode()))
+    cases = []
+    for batch, time in CASES:
+        inputs = make_inputs(module, batch, time, generator)
+        with torch.no_grad():
+            outputs = module(*inputs)
+        outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+        cases.append(
+            {
+                "inputs": [tensor(n, v) for n, v in zip(module.inputs, inputs)],
+                "outputs": [tensor(n, v) for n, v in zip(module.outputs, outputs)],
+            }
+        )
+    return cases
+
+
+def export(module, path):
+    axes = {name: dims for name, (_, dims) in module.inputs.items()}
+    torch.onnx.export(
+        torch.jit.script(module),
+        tuple(make_inputs(module, *SAMPLE, torch.Generator().manual_seed(0))),
+        str(path),
+        input_names=list(module.inputs),
+        output_names=list(module.outputs),
+        dynamic_axes={**axes, **module.outputs},
+        opset_version=OPSET,
+    )
+    strip_stack_traces(path)
+
+
+def main():
+    root = pathlib.Path(__file__).resolve().parents[2]
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--out", type=pathlib.Path, default=root / "tests/data/onnx")
+    out = parser.parse_args().out
+    for name in MODULES:
+        folder = out / f"{name}-ts{torch_version()}-op{OPSET}"
+        folder.mkdir(parents=True, exist_ok=True)
+        module = make_module(name)
+        cases = make_cases(name, module)
+        export(module, folder / "model.onnx")
+        worst, runtime = difference(folder / "model.onnx", cases)
+        assert worst < TOLERANCE, f"{name}: outputs differ from onnxruntime's by {worst:.2g}"
+        about = {"module": name, "what": module.__doc__, "torch": torch.__version__}
+        about.update({"exporter": "TorchScript", "opset": OPSET, "constant_folding": True})
+        (folder / "golden.json").write_text(make_golden(about, (worst, runtime), cases))
+        print(f"{folder.name}: differs by {worst:.2g}")
+
+
+if __name__ == "__main__":
+    main()
