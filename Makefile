@@ -226,6 +226,7 @@ TEST_UTIL_SRCS = \
   tests/cells/parse.c \
   tests/cells/replay.c \
   tests/cells/rig.c \
+  tests/cells/same_bits.c \
   tests/cells/team.c \
   tests/fuzz/serve.c \
   tests/reference_cells.c \
