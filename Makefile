@@ -227,6 +227,7 @@ TEST_UTIL_SRCS = \
   tests/cells/replay.c \
   tests/cells/rig.c \
   tests/cells/same_bits.c \
+  tests/cells/split.c \
   tests/cells/team.c \
   tests/fuzz/serve.c \
   tests/reference_cells.c \
@@ -273,7 +274,9 @@ CELLS_SUITES = \
   tests/cells/test_import_refusals.c \
   tests/cells/test_kernels.c \
   tests/cells/test_math.c \
+  tests/cells/test_mutants.c \
   tests/cells/test_ops.c \
+  tests/cells/test_stale_window.c \
   tests/cells/test_type.c \
 
 SCHEDULER_SUITES = \
@@ -351,6 +354,19 @@ FAKE_CORE_SUITES = \
   tests/server/test_http_life.c \
   tests/server/test_http_limits.c \
   tests/server/test_http_server.c \
+
+# Linked into test_mutants: the AVX2 kernels, each with one thing wrong.
+MUTANT_SRCS = \
+  tests/cells/mutants/any_nan__avx2.c \
+  tests/cells/mutants/bias_last__avx2.c \
+  tests/cells/mutants/contraction__avx2.c \
+  tests/cells/mutants/h_first__avx2.c \
+  tests/cells/mutants/neighbour__avx2.c \
+  tests/cells/mutants/no_fma__avx2.c \
+  tests/cells/mutants/none__avx2.c \
+  tests/cells/mutants/reciprocal__avx2.c \
+  tests/cells/mutants/share__avx2.c \
+  tests/cells/mutants/two_sums__avx2.c \
 
 # Programs to be run by hand: make build/release/tests/server/grpc_rate
 FAKE_CORE_TOOLS = \
@@ -460,7 +476,7 @@ CFLAGS_ALL := $(STD) $(COMMON) $(MODE) $(SANITIZE)
 LDFLAGS    := $(COMMON) $(MODE) $(SANITIZE) $(LINK)
 
 # Kernels of one instruction set stand in files of their own; everything else is baseline.
-isa_flags = $(if $(filter cells/cpu/%__avx2.c,$(1)),-mavx2 -mfma) \
+isa_flags = $(if $(filter cells/cpu/%__avx2.c tests/cells/mutants/%__avx2.c,$(1)),-mavx2 -mfma) \
   $(if $(filter cells/cpu/%__avx512.c,$(1)),-mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma \
     -mprefer-vector-width=512)
 comma := ,
@@ -468,7 +484,7 @@ comma := ,
 # Conditional Code Erratum"): an inner loop would lose a tenth by where it happens to lie.
 # A tile's sums are a local array: watched by ASan it stays out of registers, a hundred times slower;
 # UBSan checks its bounds.
-asm_flags = $(if $(filter cells/cpu/%__avx2.c cells/cpu/%__avx512.c,$(1)),\
+asm_flags = $(if $(filter cells/cpu/%__avx2.c cells/cpu/%__avx512.c tests/cells/mutants/%,$(1)),\
   -Wa$(comma)-mbranches-within-32B-boundaries \
   $(if $(filter asan,$(BUILD)),$(if $(findstring clang,$(CC)),,--param asan-stack=0)))
 
@@ -564,6 +580,11 @@ $(PROTO_OBJECTS): %.o: %.c $(OUT)/flags | $(PROTO_HEADERS)
 # Where the tests find their golden files.
 $(OUT)/tests/util.o: FILE_CFLAGS = -DCELLBATCH_SOURCE_DIR='"$(CURDIR)"'
 
+# Speed does not matter to them, but the time that ten bodies take to compile. Contraction is a matter
+# of -O2.
+$(patsubst %.c,$(OUT)/%.o,$(MUTANT_SRCS)): FILE_CFLAGS = -O1
+$(OUT)/tests/cells/mutants/contraction__avx2.o: FILE_CFLAGS = -O2 -ffp-contract=fast
+
 # Changes only when the compiler or its flags change, so that objects of two kinds never mix.
 $(OUT)/flags: FORCE
 	@mkdir -p $(@D)
@@ -574,7 +595,8 @@ $(OUT)/flags: FORCE
   $(SCHEDULER_SRCS) $(WORKER_SRCS) $(SERVER_SRCS) $(SERVER_MAIN) $(LOADGEN_SRCS) $(LOADGEN_MAIN) \
   $(BENCH_SRCS) $(BENCH_MAIN) $(TEST_UTIL_SRCS) $(TEST_SUITES) $(FUZZ_TARGETS) \
   tests/fuzz/driver.c \
-  $(FAKE_CORE_SRCS) $(FAKE_CORE_TOOLS) $(LOADGEN_TOOLS) $(MAKE_MODEL_SRCS)))
+  $(FAKE_CORE_SRCS) $(FAKE_CORE_TOOLS) $(LOADGEN_TOOLS) $(MAKE_MODEL_SRCS) $(MUTANT_SRCS) \
+  tests/cells/mutants/stale_window.c))
 
 # ---- Tests: `make test SUITE=test_ring` runs one --------------------------------------------
 
@@ -600,6 +622,9 @@ $(FUZZ_PROGRAMS): $(call objects,tests/fuzz/driver.c)
 endif
 
 $(patsubst %.c,$(OUT)/%,$(FAKE_CORE_SUITES) $(FAKE_CORE_TOOLS)): $(call objects,$(FAKE_CORE_SRCS))
+
+$(OUT)/tests/cells/test_mutants: $(call objects,$(MUTANT_SRCS))
+$(OUT)/tests/cells/test_stale_window: $(OUT)/tests/cells/mutants/stale_window.o
 
 # For a recipe: all cores, unless make was told how many.
 all_cores = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$$(nproc))
