@@ -485,8 +485,8 @@ comma := ,
 # A tile's sums are a local array: watched by ASan it stays out of registers, a hundred times slower;
 # UBSan checks its bounds.
 asm_flags = $(if $(filter cells/cpu/%__avx2.c cells/cpu/%__avx512.c tests/cells/mutants/%,$(1)),\
-  -Wa$(comma)-mbranches-within-32B-boundaries \
-  $(if $(filter asan,$(BUILD)),$(if $(findstring clang,$(CC)),,--param asan-stack=0)))
+  $(if $(IS_CLANG),,-Wa$(comma))-mbranches-within-32B-boundaries \
+  $(if $(filter asan,$(BUILD)),$(if $(IS_CLANG),,--param asan-stack=0)))
 
 # ---- Quiet output: $(call say,CC,file) ------------------------------------------------------
 
