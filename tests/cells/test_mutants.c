@@ -8,6 +8,14 @@
 #include "tests/cells/same_bits.h"
 #include "tests/util.h"
 
+/* The cells in which the compiler's own choice of what to contract is not the definition's. What is
+ * else a product and a sum is fused there too. */
+#ifdef __clang__
+#    define CONTRACTED 0
+#else
+#    define CONTRACTED BIT(LSTM)
+#endif
+
 enum { INPUTS = 64, HIDDEN = 130, KINDS = SAME_BITS_KINDS };
 
 #define BIT(kind)  (1u << CELL_GATED_##kind)
@@ -27,8 +35,7 @@ static const struct mutant mutants[] = {
     {&mutant_share__avx2, BUT(BIT(GRU)), false, false},
     {&mutant_bias_last__avx2, ALL, true, false},
     {&mutant_no_fma__avx2, ALL, true, true},
-    // What else is a product and a sum, the definition fuses too.
-    {&mutant_contraction__avx2, BIT(LSTM), false, false},
+    {&mutant_contraction__avx2, CONTRACTED, false, false},
     // An RNN's rectifier divides nothing.
     {&mutant_reciprocal__avx2, BUT(BIT(RELU)), false, true},
     {&mutant_any_nan__avx2, ALL, true, true},

@@ -1,6 +1,6 @@
 /* See mutants.h. The Makefile compiles it with -ffp-contract=fast: products and sums that stand
- * apart here are fused again, and nearly all as the definition has them. But of f * c + i * g it is
- * not f * c that the compilers fuse, since i * g comes first. */
+ * apart here are fused again, and nearly all as the definition has them. But which product of
+ * f * c + i * g is fused is the compiler's choice: clang 14 takes the right one, gcc the other. */
 #include "cells/cpu/simd.h"
 #include "tests/cells/mutants/mutants.h"
 

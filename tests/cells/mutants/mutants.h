@@ -17,8 +17,8 @@ extern const struct cell_kernels mutant_h_first__avx2;
 extern const struct cell_kernels mutant_bias_last__avx2;
 extern const struct cell_kernels mutant_share__avx2;
 
-/* Rounding: multiply, then add; the same left to the compiler to contract, which then fuses another
- * product of an LSTM's c'; a reciprocal estimate refined once for a division. */
+/* Rounding: multiply, then add; the same left to the compiler to contract, of which gcc fuses
+ * another product of an LSTM's c'; a reciprocal estimate refined once for a division. */
 extern const struct cell_kernels mutant_no_fma__avx2;
 extern const struct cell_kernels mutant_contraction__avx2;
 extern const struct cell_kernels mutant_reciprocal__avx2;
