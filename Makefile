@@ -182,7 +182,9 @@ LOADGEN_MAIN = loadgen/main.c
 # Without bench/main.c, which is BENCH_MAIN.
 BENCH_SRCS = \
   bench/cell.c \
+  bench/cellular.c \
   bench/closed_loop.c \
+  bench/course.c \
   bench/engine.c \
   bench/host.c \
   bench/ideal.c \
@@ -336,6 +338,7 @@ LOADGEN_SUITES = \
   tests/loadgen/test_result.c \
 
 BENCH_SUITES = \
+  tests/bench/test_bench_cellular.c \
   tests/bench/test_bench_engine.c \
   tests/bench/test_bench_serve.c \
 
