@@ -59,13 +59,13 @@ static void run_split(struct split *split, struct rig *rig, struct base_random *
     }
     while (left > 0) {
         struct cell_batch_row rows[SPLIT_CHAINS_MAX];
-        struct rig_chain *chains[SPLIT_CHAINS_MAX] = {NULL};
+        uint32_t members[SPLIT_CHAINS_MAX] = {0};
         struct cell_batch batch = {
             .steps = 1 + base_random_below(random, split->options->steps_max), .rows = rows};
         for (uint32_t i = 0; i < n_chains; i++) {
             struct rig_chain *chain = &split->chains[i].chain;
             if (chain->done < chain->wiring.steps && base_random_below(random, n_chains / 6) == 0) {
-                chains[batch.n_rows] = chain;
+                members[batch.n_rows] = i;
                 rows[batch.n_rows++] = rig_chain_row(chain, batch.steps);
             }
         }
@@ -75,8 +75,9 @@ static void run_split(struct split *split, struct rig *rig, struct base_random *
         rig_run(rig, &batch);
         for (uint32_t r = 0; r < batch.n_rows; r++) {
             ck_assert_uint_eq(rows[r].steps_done, rows[r].steps);
-            chains[r]->done += rows[r].steps_done;
-            left -= chains[r]->done == chains[r]->wiring.steps;
+            struct rig_chain *chain = &split->chains[members[r]].chain;
+            chain->done += rows[r].steps_done;
+            left -= chain->done == chain->wiring.steps;
         }
     }
 }
