@@ -135,13 +135,19 @@ END_TEST
 /* What the command prints; returns its result. */
 static int run_command(int argc, const char *const *argv, char *out, size_t out_bytes)
 {
+    static char words[16][64];
+    char *arguments[16] = {NULL};
+    for (int i = 0; i < argc; i++) {
+        (void)snprintf(words[i], sizeof(words[i]), "%s", argv[i]);
+        arguments[i] = words[i];
+    }
     FILE *file = tmpfile();
     int kept = dup(STDOUT_FILENO);
     ck_assert_ptr_nonnull(file);
     optind = 0; // glibc's getopt begins anew
     (void)fflush(stdout);
     ck_assert_int_ge(dup2(fileno(file), STDOUT_FILENO), 0);
-    int result = bench_cellular(argc, (char **)(uintptr_t)argv);
+    int result = bench_cellular(argc, arguments);
     (void)fflush(stdout);
     ck_assert_int_ge(dup2(kept, STDOUT_FILENO), 0);
     (void)close(kept);
