@@ -189,7 +189,9 @@ LOADGEN_MAIN = loadgen/main.c
 # Without bench/main.c, which is BENCH_MAIN.
 BENCH_SRCS = \
   bench/cell.c \
+  bench/cellular.c \
   bench/closed_loop.c \
+  bench/course.c \
   bench/engine.c \
   bench/host.c \
   bench/ideal.c \
@@ -233,6 +235,8 @@ TEST_UTIL_SRCS = \
   tests/cells/parse.c \
   tests/cells/replay.c \
   tests/cells/rig.c \
+  tests/cells/same_bits.c \
+  tests/cells/split.c \
   tests/cells/team.c \
   tests/fuzz/serve.c \
   tests/reference_cells.c \
@@ -280,7 +284,9 @@ CELLS_SUITES = \
   tests/cells/test_import_scan.c \
   tests/cells/test_kernels.c \
   tests/cells/test_math.c \
+  tests/cells/test_mutants.c \
   tests/cells/test_ops.c \
+  tests/cells/test_stale_window.c \
   tests/cells/test_type.c \
 
 SCHEDULER_SUITES = \
@@ -340,6 +346,7 @@ LOADGEN_SUITES = \
   tests/loadgen/test_result.c \
 
 BENCH_SUITES = \
+  tests/bench/test_bench_cellular.c \
   tests/bench/test_bench_engine.c \
   tests/bench/test_bench_serve.c \
 
@@ -358,6 +365,19 @@ FAKE_CORE_SUITES = \
   tests/server/test_http_life.c \
   tests/server/test_http_limits.c \
   tests/server/test_http_server.c \
+
+# Linked into test_mutants: the AVX2 kernels, each with one thing wrong.
+MUTANT_SRCS = \
+  tests/cells/mutants/any_nan__avx2.c \
+  tests/cells/mutants/bias_last__avx2.c \
+  tests/cells/mutants/contraction__avx2.c \
+  tests/cells/mutants/h_first__avx2.c \
+  tests/cells/mutants/neighbour__avx2.c \
+  tests/cells/mutants/no_fma__avx2.c \
+  tests/cells/mutants/none__avx2.c \
+  tests/cells/mutants/reciprocal__avx2.c \
+  tests/cells/mutants/share__avx2.c \
+  tests/cells/mutants/two_sums__avx2.c \
 
 # Programs to be run by hand: make build/release/tests/server/grpc_rate
 FAKE_CORE_TOOLS = \
@@ -467,7 +487,7 @@ CFLAGS_ALL := $(STD) $(COMMON) $(MODE) $(SANITIZE)
 LDFLAGS    := $(COMMON) $(MODE) $(SANITIZE) $(LINK)
 
 # Kernels of one instruction set stand in files of their own; everything else is baseline.
-isa_flags = $(if $(filter cells/cpu/%__avx2.c,$(1)),-mavx2 -mfma) \
+isa_flags = $(if $(filter cells/cpu/%__avx2.c tests/cells/mutants/%__avx2.c,$(1)),-mavx2 -mfma) \
   $(if $(filter cells/cpu/%__avx512.c,$(1)),-mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma \
     -mprefer-vector-width=512)
 comma := ,
@@ -571,6 +591,12 @@ $(PROTO_OBJECTS): %.o: %.c $(OUT)/flags | $(PROTO_HEADERS)
 # Where the tests find their golden files.
 $(OUT)/tests/util.o: FILE_CFLAGS = -DCELLBATCH_SOURCE_DIR='"$(CURDIR)"'
 
+# Speed does not matter to them, but the time that ten bodies take to compile: half a minute each with
+# sanitizers, which watch the right one. Contraction is a matter of -O2.
+MUTANT_CFLAGS := -O1 -g0 -fno-sanitize=all
+$(patsubst %.c,$(OUT)/%.o,$(MUTANT_SRCS)): FILE_CFLAGS = $(MUTANT_CFLAGS)
+$(OUT)/tests/cells/mutants/contraction__avx2.o: FILE_CFLAGS = $(MUTANT_CFLAGS) -O2 -ffp-contract=fast
+
 # Changes only when the compiler or its flags change, so that objects of two kinds never mix.
 $(OUT)/flags: FORCE
 	@mkdir -p $(@D)
@@ -581,7 +607,8 @@ $(OUT)/flags: FORCE
   $(SCHEDULER_SRCS) $(WORKER_SRCS) $(SERVER_SRCS) $(SERVER_MAIN) $(LOADGEN_SRCS) $(LOADGEN_MAIN) \
   $(BENCH_SRCS) $(BENCH_MAIN) $(TEST_UTIL_SRCS) $(TEST_SUITES) $(FUZZ_TARGETS) \
   tests/fuzz/driver.c \
-  $(FAKE_CORE_SRCS) $(FAKE_CORE_TOOLS) $(LOADGEN_TOOLS) $(MAKE_MODEL_SRCS)))
+  $(FAKE_CORE_SRCS) $(FAKE_CORE_TOOLS) $(LOADGEN_TOOLS) $(MAKE_MODEL_SRCS) $(MUTANT_SRCS) \
+  tests/cells/mutants/stale_window.c))
 
 # ---- Tests: `make test SUITE=test_ring` runs one --------------------------------------------
 
@@ -607,6 +634,9 @@ $(FUZZ_PROGRAMS): $(call objects,tests/fuzz/driver.c)
 endif
 
 $(patsubst %.c,$(OUT)/%,$(FAKE_CORE_SUITES) $(FAKE_CORE_TOOLS)): $(call objects,$(FAKE_CORE_SRCS))
+
+$(OUT)/tests/cells/test_mutants: $(call objects,$(MUTANT_SRCS))
+$(OUT)/tests/cells/test_stale_window: $(OUT)/tests/cells/mutants/stale_window.o
 
 # For a recipe: all cores, unless make was told how many.
 all_cores = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$$(nproc))

@@ -16,6 +16,7 @@ struct bench_command {
     const char *help; /* one line */
 };
 
+int bench_cellular(int argc, char **argv);
 int bench_engine(int argc, char **argv);
 int bench_kernels(int argc, char **argv);
 int bench_peak(int argc, char **argv);
@@ -28,6 +29,10 @@ void bench_host_json(struct base_buf *out);
 /* One word of a comma-separated list, copied to out (cut at its end); returns where the rest
  * begins, or NULL when text is at its end. */
 const char *bench_list_next(const char *text, char *out, size_t out_bytes);
+
+/* A clock for what `threads` threads compute, the caller being one: of the caller's CPU time where
+ * it is alone, which other processes only disturb through the caches. */
+uint64_t bench_cost_ns(uint32_t threads);
 
 /* The value at `quantile` (0..1) of n numbers, which are sorted by it; n > 0. */
 double bench_quantile(double *numbers, uint32_t n, double quantile);

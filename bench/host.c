@@ -1,5 +1,6 @@
 /* What a measurement must be kept with: the machine and the commit (of the tree it is run in); and
  * small helpers. */
+#include "base/clock.h"
 #include "base/cpus.h"
 #include "bench/bench.h"
 
@@ -83,4 +84,9 @@ double bench_quantile(double *numbers, uint32_t n, double quantile)
 {
     qsort(numbers, n, sizeof(numbers[0]), compare);
     return numbers[(uint32_t)((double)(n - 1) * quantile)];
+}
+
+uint64_t bench_cost_ns(uint32_t threads)
+{
+    return threads == 1 ? base_thread_cpu_ns() : base_now_ns();
 }

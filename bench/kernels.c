@@ -222,7 +222,7 @@ struct result {
 
 static uint64_t time_ns(const struct job *job)
 {
-    return job->run->settings.threads == 1 ? base_thread_cpu_ns() : base_now_ns();
+    return bench_cost_ns(job->run->settings.threads);
 }
 
 /* How often the steps are run in a round. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 static const struct bench_command commands[] = {
+    {"cellular", bench_cellular, "a cell whose rows join and leave, beside whole sequences"},
     {"engine", bench_engine, "requests through scheduler and device, beside the bare kernels"},
     {"kernels", bench_kernels, "speed of the cell kernels, beside the core's peak"},
     {"peak", bench_peak,

@@ -7,6 +7,7 @@
 
 struct bench_sequence {
     struct bench_sequence_options options;
+    struct bench_data data; /* the caller's */
     struct cell_device *device;
     struct cell_registry *registry;
     const struct cell_type *type;
@@ -45,18 +46,30 @@ static enum base_status load(struct bench_sequence *sequence, const struct bench
                               error);
 }
 
-/* Row r's part of a tensor [steps, rows, width]. */
+/* Row r's part of a tensor [steps, rows, width] from step `first` on. */
 static struct cell_ref host_ref(const struct bench_shape *shape, float *tensor, uint32_t width,
-                                uint32_t r)
+                                uint32_t r, uint32_t first)
 {
+    size_t stride = (size_t)shape->rows * width;
     return (struct cell_ref){.kind = CELL_REF_HOST,
-                             .host = (uint8_t *)(tensor + (size_t)r * width),
-                             .stride_bytes =
-                                 (int64_t)((size_t)shape->rows * width * sizeof(float))};
+                             .host = (uint8_t *)(tensor + first * stride + (size_t)r * width),
+                             .stride_bytes = (int64_t)(stride * sizeof(float))};
 }
 
-static enum base_status wire(struct bench_sequence *sequence, const struct bench_data *data,
-                             struct base_error *error)
+void bench_sequence_wire(const struct bench_sequence *sequence, uint32_t row, uint32_t first,
+                         struct cell_emit *emit, struct cell_wiring *out)
+{
+    const struct bench_shape *shape = &sequence->options.shape;
+    float *const *tensors = sequence->data.tensors;
+    *emit = (struct cell_emit){.what = CELL_EMIT_OUTPUT,
+                               .when = CELL_EMIT_EACH,
+                               .to = host_ref(shape, tensors[BENCH_Y], shape->hidden, row, first)};
+    *out = (struct cell_wiring){
+        .steps = shape->steps - first, .state = row, .n_emits = 1, .emits = emit};
+    out->inputs[0] = host_ref(shape, tensors[BENCH_X], shape->inputs, row, first);
+}
+
+static enum base_status wire(struct bench_sequence *sequence, struct base_error *error)
 {
     const struct bench_shape *shape = &sequence->options.shape;
     sequence->wirings = base_alloc_array(shape->rows, sizeof(*sequence->wirings));
@@ -66,13 +79,7 @@ static enum base_status wire(struct bench_sequence *sequence, const struct bench
         return base_fail(error, BASE_RESOURCE_EXHAUSTED, "out of memory for %u rows", shape->rows);
     }
     for (uint32_t r = 0; r < shape->rows; r++) {
-        sequence->emits[r] =
-            (struct cell_emit){.what = CELL_EMIT_OUTPUT,
-                               .when = CELL_EMIT_EACH,
-                               .to = host_ref(shape, data->tensors[BENCH_Y], shape->hidden, r)};
-        sequence->wirings[r] = (struct cell_wiring){
-            .steps = shape->steps, .state = r, .n_emits = 1, .emits = &sequence->emits[r]};
-        sequence->wirings[r].inputs[0] = host_ref(shape, data->tensors[BENCH_X], shape->inputs, r);
+        bench_sequence_wire(sequence, r, 0, &sequence->emits[r], &sequence->wirings[r]);
         sequence->rows[r] =
             (struct cell_batch_row){.wiring = &sequence->wirings[r], .steps = shape->steps};
     }
@@ -88,9 +95,10 @@ enum base_status bench_sequence_open(const struct bench_sequence_options *option
         return base_fail(error, BASE_RESOURCE_EXHAUSTED, "out of memory");
     }
     sequence->options = *options;
+    sequence->data = *data;
     enum base_status status = load(sequence, data, error);
     if (status == BASE_OK) {
-        status = wire(sequence, data, error);
+        status = wire(sequence, error);
     }
     if (status != BASE_OK) {
         bench_sequence_close(sequence);
@@ -100,16 +108,21 @@ enum base_status bench_sequence_open(const struct bench_sequence_options *option
     return BASE_OK;
 }
 
-void bench_sequence_run(struct bench_sequence *sequence)
+void bench_sequence_run_batch(struct bench_sequence *sequence, struct cell_batch *batch)
 {
     const struct cell_backend *backend = sequence->options.backend;
-    struct cell_batch batch = {.type = sequence->type,
-                               .n_rows = sequence->options.shape.rows,
+    batch->type = sequence->type;
+    backend->submit(sequence->device, 0, batch);
+    bool ran = backend->pump(sequence->device, 0);
+    base_assert(ran && batch->status == BASE_OK);
+}
+
+void bench_sequence_run(struct bench_sequence *sequence)
+{
+    struct cell_batch batch = {.n_rows = sequence->options.shape.rows,
                                .steps = sequence->options.shape.steps,
                                .rows = sequence->rows};
-    backend->submit(sequence->device, 0, &batch);
-    bool ran = backend->pump(sequence->device, 0);
-    base_assert(ran && batch.status == BASE_OK);
+    bench_sequence_run_batch(sequence, &batch);
 }
 
 void bench_sequence_close(struct bench_sequence *sequence)

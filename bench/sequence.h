@@ -25,4 +25,11 @@ enum base_status bench_sequence_open(const struct bench_sequence_options *option
 void bench_sequence_run(struct bench_sequence *sequence);
 void bench_sequence_close(struct bench_sequence *sequence); /* NULL is allowed */
 
+/* The same rows in other batches on the same device (bench/course.h). A chain of its own over row
+ * number `row` from step `first` on, to the last; emit outlives the wiring. */
+void bench_sequence_wire(const struct bench_sequence *sequence, uint32_t row, uint32_t first,
+                         struct cell_emit *emit, struct cell_wiring *out);
+/* Of such wirings; the type is set here. */
+void bench_sequence_run_batch(struct bench_sequence *sequence, struct cell_batch *batch);
+
 #endif

@@ -147,3 +147,11 @@ struct cell_batch_row rig_chain_row(struct rig_chain *chain, uint32_t steps)
     return (struct cell_batch_row){
         .wiring = &chain->wiring, .first_step = chain->done, .steps = steps < left ? steps : left};
 }
+
+uint8_t *rig_copy(const uint8_t *data, size_t bytes)
+{
+    uint8_t *copy = base_alloc(bytes);
+    base_assert(copy != NULL);
+    memcpy(copy, data, bytes);
+    return copy;
+}

@@ -47,4 +47,7 @@ void rig_chain_reset(struct rig_chain *chain, const struct cell_type *type);
 /* The chain as a row of the next batch, with up to steps steps. */
 struct cell_batch_row rig_chain_row(struct rig_chain *chain, uint32_t steps);
 
+/* What a chain has written, kept; ended with base_free(). */
+uint8_t *rig_copy(const uint8_t *data, size_t bytes);
+
 #endif

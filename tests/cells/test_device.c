@@ -5,137 +5,26 @@
 #include "base/mem.h"
 #include "tests/cells/isa.h"
 #include "tests/cells/rig.h"
+#include "tests/cells/split.h"
 #include "tests/util.h"
 
 #include <stdatomic.h>
 #include <string.h>
 
-enum { CHAINS_MAX = 48 };
+static struct rig_chain chains[4];
 
-/* How many chains, of how many steps at most. */
-static uint32_t n_chains = 12;
-static uint32_t steps_max = 9;
-
-static struct rig_chain chains[CHAINS_MAX];
-static uint8_t *wanted_outputs[CHAINS_MAX];
-static uint8_t *wanted_finals[CHAINS_MAX][CELL_STATES_MAX];
-
-static size_t width_bytes(const struct rig *rig, uint32_t value)
-{
-    struct cell_value shape = rig->type->def.values[value];
-    return (size_t)shape.width * cell_dtype_bytes(shape.dtype);
-}
-
-static uint8_t *copy_of(const uint8_t *data, size_t bytes)
-{
-    uint8_t *copy = base_alloc(bytes);
-    ck_assert_ptr_nonnull(copy);
-    memcpy(copy, data, bytes);
-    return copy;
-}
-
-/* Runs each chain alone to its end in one batch and keeps what it gave. */
-static void make_wanted(struct rig *rig)
-{
-    struct base_random random = util_random(11);
-    const struct cell_def *def = &rig->type->def;
-    for (uint32_t i = 0; i < n_chains; i++) {
-        uint32_t steps = 1 + base_random_below(&random, steps_max);
-        rig_chain_init(&chains[i], rig->type, i, steps, &random);
-        struct cell_batch_row row = rig_chain_row(&chains[i], steps);
-        struct cell_batch batch = {.n_rows = 1, .steps = steps, .rows = &row};
-        rig_run(rig, &batch);
-        ck_assert_uint_eq(batch.steps_done, steps);
-        ck_assert_uint_eq(row.steps_done, steps);
-        wanted_outputs[i] =
-            copy_of(chains[i].outputs[0], steps * width_bytes(rig, def->outputs[0]));
-        for (uint32_t s = 0; s < def->n_states; s++) {
-            wanted_finals[i][s] = copy_of(chains[i].final[s], width_bytes(rig, def->n_inputs + s));
-        }
-    }
-}
-
-/* Random batches of random unfinished chains and random lengths until all are done. */
-static void run_split(struct rig *rig, struct base_random *random)
-{
-    uint32_t left = n_chains;
-    for (uint32_t i = 0; i < n_chains; i++) {
-        rig_chain_reset(&chains[i], rig->type);
-        chains[i].wiring.state = (i + 17) % RIG_ROWS; // a slot with other contents
-    }
-    while (left > 0) {
-        struct cell_batch_row rows[CHAINS_MAX];
-        uint32_t members[CHAINS_MAX] = {0};
-        struct cell_batch batch = {.steps = 1 + base_random_below(random, steps_max), .rows = rows};
-        for (uint32_t i = 0; i < n_chains; i++) {
-            if (chains[i].done < chains[i].wiring.steps &&
-                base_random_below(random, n_chains / 6) == 0) {
-                members[batch.n_rows] = i;
-                rows[batch.n_rows++] = rig_chain_row(&chains[i], batch.steps);
-            }
-        }
-        if (batch.n_rows == 0) {
-            continue;
-        }
-        rig_run(rig, &batch);
-        for (uint32_t r = 0; r < batch.n_rows; r++) {
-            struct rig_chain *chain = &chains[members[r]];
-            ck_assert_uint_eq(rows[r].steps_done, rows[r].steps);
-            chain->done += rows[r].steps_done;
-            left -= chain->done == chain->wiring.steps;
-        }
-    }
-}
-
-static void assert_wanted_finals(const struct rig *rig, uint32_t chain)
-{
-    const struct cell_def *def = &rig->type->def;
-    for (uint32_t s = 0; s < def->n_states; s++) {
-        ck_assert_mem_eq(chains[chain].final[s], wanted_finals[chain][s],
-                         width_bytes(rig, def->n_inputs + s));
-    }
-}
-
-static void assert_wanted(const struct rig *rig)
-{
-    for (uint32_t i = 0; i < n_chains; i++) {
-        ck_assert_mem_eq(chains[i].outputs[0], wanted_outputs[i],
-                         chains[i].wiring.steps * width_bytes(rig, rig->type->def.outputs[0]));
-        assert_wanted_finals(rig, i);
-    }
-}
-
-static void release_chains(void)
-{
-    for (uint32_t i = 0; i < n_chains; i++) {
-        rig_chain_release(&chains[i]);
-        base_free(wanted_outputs[i]);
-        for (uint32_t s = 0; s < CELL_STATES_MAX; s++) {
-            base_free(wanted_finals[i][s]);
-            wanted_finals[i][s] = NULL;
-        }
-    }
-}
-
-/* Wanted: the scalar kernels, alone, one thread. Got: this isa, split, with a team. */
+/* By the instruction set, on one thread and on two. */
 static void assert_split_equals_one_run(const struct cell_def *def, const char *isa,
-                                        uint32_t members)
+                                        uint32_t n_chains, uint32_t steps_max)
 {
-    struct rig alone;
-    struct rig split;
-    struct base_random random = util_random(13);
-    rig_init(&alone, "cpu", "scalar", 0, def);
-    make_wanted(&alone);
-    rig_init(&split, "cpu", isa, members, def);
-    uint64_t allocations = base_alloc_count();
-    for (uint32_t round = 0; round < 3; round++) {
-        run_split(&split, &random);
-        assert_wanted(&split);
+    struct split_options options = {
+        .def = def, .isa = isa, .n_chains = n_chains, .steps_max = steps_max};
+    struct split_difference difference;
+    for (options.members = 1; options.members <= 2; options.members++) {
+        if (!split_has_the_bits_of_one_run(&options, &difference)) {
+            ck_abort_msg("%u members: %s", options.members, difference.text);
+        }
     }
-    ck_assert_uint_eq(base_alloc_count(), allocations);
-    release_chains();
-    rig_release(&split);
-    rig_release(&alone);
 }
 
 START_TEST(test_device_gru_split_has_the_bits_of_one_run)
@@ -148,8 +37,7 @@ START_TEST(test_device_gru_split_has_the_bits_of_one_run)
     build_next(&build, 0, out);
     build_output(&build, out);
     if (isa_at(_i / 2) != NULL) {
-        assert_split_equals_one_run(&build.def, isa_name(_i / 2), 1);
-        assert_split_equals_one_run(&build.def, isa_name(_i / 2), 2);
+        assert_split_equals_one_run(&build.def, isa_name(_i / 2), 12, 9);
     }
     build_release(&build);
 }
@@ -160,8 +48,7 @@ START_TEST(test_device_lstm_split_has_the_bits_of_one_run)
     struct build build;
     build_lstm_cell(&build, 70, 130, 21); // enough work that a team of two shares it
     if (isa_at(_i) != NULL) {
-        assert_split_equals_one_run(&build.def, isa_name(_i), 1);
-        assert_split_equals_one_run(&build.def, isa_name(_i), 2);
+        assert_split_equals_one_run(&build.def, isa_name(_i), 12, 9);
     }
     build_release(&build);
 }
@@ -172,12 +59,9 @@ START_TEST(test_device_large_lstm_split_has_the_bits_of_one_run)
 {
     struct build build;
     build_lstm_cell(&build, 420, 450, 23);
-    steps_max = 24;
     if (isa_at(_i) != NULL) {
-        assert_split_equals_one_run(&build.def, isa_name(_i), 1);
-        assert_split_equals_one_run(&build.def, isa_name(_i), 2);
+        assert_split_equals_one_run(&build.def, isa_name(_i), 12, 24);
     }
-    steps_max = 9;
     build_release(&build);
 }
 END_TEST
@@ -212,46 +96,20 @@ START_TEST(test_device_program_split_has_the_bits_of_one_run)
     struct build build;
     build_reader(&build);
     if (isa_at(_i) != NULL) {
-        assert_split_equals_one_run(&build.def, isa_name(_i), 1);
-        assert_split_equals_one_run(&build.def, isa_name(_i), 2);
+        assert_split_equals_one_run(&build.def, isa_name(_i), 12, 9);
     }
     build_release(&build);
 }
 END_TEST
 
-/* What depends on no state: wanted by the step (a), by the sums over x alone (b), by both (x). The
- * second gated cell's x depends on the first's state. */
-static void build_front(struct build *build)
-{
-    build_init(build, 33);
-    uint32_t x = build_input(build, CELL_F32, 20);
-    uint32_t h = build_state(build, CELL_F32, 70);
-    uint32_t g = build_state(build, CELL_F32, 66);
-    uint32_t k = build_state(build, CELL_F32, 40);
-    uint32_t a = build_linear(build, x, 30, true);
-    uint32_t b = build_op(build, CELL_OP_TANH, build_linear(build, a, 90, true), UINT32_MAX, 90);
-    uint32_t first = build_gated(build, CELL_OP_GRU, CELL_GRU_RESET_AFTER, b, h, true);
-    uint32_t second = build_gated(build, CELL_OP_GRU, CELL_GRU_RESET_BEFORE, first, g, true);
-    uint32_t third = build_gated(build, CELL_OP_RNN, CELL_RNN_TANH, x, k, true);
-    build_next(build, 0, first);
-    build_next(build, 1, second);
-    build_next(build, 2, third);
-    build_output(build, build_concat(build, 4, (const uint32_t[]){second, third, a, x}));
-}
-
 /* More chains than there are windows, and longer than these, over and over. */
 START_TEST(test_device_windows_split_has_the_bits_of_one_run)
 {
     struct build build;
-    build_front(&build);
-    n_chains = CHAINS_MAX;
-    steps_max = 75;
+    split_build_front(&build);
     if (isa_at(_i) != NULL) {
-        assert_split_equals_one_run(&build.def, isa_name(_i), 1);
-        assert_split_equals_one_run(&build.def, isa_name(_i), 2);
+        assert_split_equals_one_run(&build.def, isa_name(_i), SPLIT_CHAINS_MAX, 75);
     }
-    n_chains = 12;
-    steps_max = 9;
     build_release(&build);
 }
 END_TEST
@@ -341,7 +199,7 @@ START_TEST(test_device_value_rows_carry_values_between_chains)
     row = rig_chain_row(second, 3);
     batch.steps = 3;
     rig_run(&rig, &batch);
-    uint8_t *wanted = copy_of(second->outputs[0], 3 * sizeof(kept));
+    uint8_t *wanted = rig_copy(second->outputs[0], 3 * sizeof(kept));
     // The same from host memory.
     second->wiring.inputs[0] = (struct cell_ref){.kind = CELL_REF_HOST, .host = first->final[0]};
     second->wiring.init[1].kind = CELL_REF_HOST;
@@ -368,7 +226,7 @@ START_TEST(test_device_backward_chain_reads_and_writes_with_negative_strides)
     struct cell_batch_row row = rig_chain_row(&chains[0], 6);
     struct cell_batch batch = {.n_rows = 1, .steps = 6, .rows = &row};
     rig_run(&rig, &batch);
-    uint8_t *wanted = copy_of(chains[0].outputs[0], 6 * 20);
+    uint8_t *wanted = rig_copy(chains[0].outputs[0], 6 * 20);
     // Turn the input around, and read and write it from the end.
     uint8_t turned[6 * 20];
     for (size_t t = 0; t < 6; t++) {
@@ -400,7 +258,7 @@ START_TEST(test_device_state_can_be_moved_between_slots)
     struct cell_batch_row row = rig_chain_row(&chains[0], 6);
     struct cell_batch batch = {.n_rows = 1, .steps = 6, .rows = &row};
     rig_run(&rig, &batch);
-    uint8_t *wanted = copy_of(chains[0].outputs[0], 6 * 20);
+    uint8_t *wanted = rig_copy(chains[0].outputs[0], 6 * 20);
     for (uint32_t half = 1; half < 6; half++) {
         rig_chain_reset(&chains[0], rig.type);
         chains[0].wiring.state = 0;

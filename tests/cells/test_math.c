@@ -7,13 +7,12 @@
 
 #include "cells/kernels.h"
 #include "tests/cells/isa.h"
+#include "tests/cells/same_bits.h"
 #include "tests/util.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define BLOCK 4096u
 
 static uint32_t stride(void)
 {
@@ -99,36 +98,12 @@ START_TEST(test_math_special_values)
 }
 END_TEST
 
-/* Blocks of odd length, so that the vector kernels' tails are met too. */
-static void assert_same_bits(const struct cell_kernels *kernels)
-{
-    static float in[BLOCK];
-    static float got[BLOCK];
-    static float want[BLOCK];
-    uint64_t bits = 0;
-    for (uint32_t round = 0; bits <= UINT32_MAX; round++) {
-        uint32_t n = BLOCK - round % 37;
-        for (uint32_t i = 0; i < n; i++, bits += stride()) {
-            in[i] = float_of((uint32_t)bits);
-        }
-        for (uint32_t i = 0; i < n; i++) {
-            want[i] = cell_sigmoid_f32__scalar(in[i]);
-        }
-        kernels->sigmoid(n, in, got);
-        ck_assert_mem_eq(got, want, n * sizeof(float));
-        for (uint32_t i = 0; i < n; i++) {
-            want[i] = cell_tanh_f32__scalar(in[i]);
-        }
-        kernels->tanh(n, in, got);
-        ck_assert_mem_eq(got, want, n * sizeof(float));
-    }
-}
-
 START_TEST(test_math_kernels_have_the_scalar_bits)
 {
     const struct cell_kernels *kernels = isa_at(_i);
-    if (kernels != NULL) {
-        assert_same_bits(kernels);
+    struct same_bits_difference difference;
+    if (kernels != NULL && !same_bits_activations(kernels, stride(), &difference)) {
+        ck_abort_msg("%s", difference.text);
     }
 }
 END_TEST

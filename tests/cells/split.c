@@ -1,0 +1,161 @@
+/* See split.h. One thread, beside the team's. */
+#include "tests/cells/split.h"
+
+#include "base/mem.h"
+#include "tests/cells/rig.h"
+#include "tests/util.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* A chain and what it must give. */
+struct wanted {
+    struct rig_chain chain;
+    uint8_t *output;
+    uint8_t *finals[CELL_STATES_MAX];
+};
+
+struct split {
+    const struct split_options *options;
+    struct wanted chains[SPLIT_CHAINS_MAX];
+};
+
+static size_t width_bytes(const struct rig *rig, uint32_t value)
+{
+    struct cell_value shape = rig->type->def.values[value];
+    return (size_t)shape.width * cell_dtype_bytes(shape.dtype);
+}
+
+/* Runs each chain alone to its end in one batch and keeps what it gave. */
+static void make_wanted(struct split *split, struct rig *rig)
+{
+    struct base_random random = util_random(11);
+    const struct cell_def *def = &rig->type->def;
+    for (uint32_t i = 0; i < split->options->n_chains; i++) {
+        struct wanted *wanted = &split->chains[i];
+        struct rig_chain *chain = &wanted->chain;
+        uint32_t steps = 1 + base_random_below(&random, split->options->steps_max);
+        rig_chain_init(chain, rig->type, i, steps, &random);
+        struct cell_batch_row row = rig_chain_row(chain, steps);
+        struct cell_batch batch = {.n_rows = 1, .steps = steps, .rows = &row};
+        rig_run(rig, &batch);
+        ck_assert_uint_eq(batch.steps_done, steps);
+        ck_assert_uint_eq(row.steps_done, steps);
+        wanted->output = rig_copy(chain->outputs[0], steps * width_bytes(rig, def->outputs[0]));
+        for (uint32_t s = 0; s < def->n_states; s++) {
+            wanted->finals[s] = rig_copy(chain->final[s], width_bytes(rig, def->n_inputs + s));
+        }
+    }
+}
+
+/* Random batches of random unfinished chains and random lengths until all are done. */
+static void run_split(struct split *split, struct rig *rig, struct base_random *random)
+{
+    const uint32_t n_chains = split->options->n_chains;
+    uint32_t left = n_chains;
+    for (uint32_t i = 0; i < n_chains; i++) {
+        rig_chain_reset(&split->chains[i].chain, rig->type);
+        split->chains[i].chain.wiring.state = (i + 17) % RIG_ROWS; // a slot with other contents
+    }
+    while (left > 0) {
+        struct cell_batch_row rows[SPLIT_CHAINS_MAX];
+        uint32_t members[SPLIT_CHAINS_MAX] = {0};
+        struct cell_batch batch = {
+            .steps = 1 + base_random_below(random, split->options->steps_max), .rows = rows};
+        for (uint32_t i = 0; i < n_chains; i++) {
+            struct rig_chain *chain = &split->chains[i].chain;
+            if (chain->done < chain->wiring.steps && base_random_below(random, n_chains / 6) == 0) {
+                members[batch.n_rows] = i;
+                rows[batch.n_rows++] = rig_chain_row(chain, batch.steps);
+            }
+        }
+        if (batch.n_rows == 0) {
+            continue;
+        }
+        rig_run(rig, &batch);
+        for (uint32_t r = 0; r < batch.n_rows; r++) {
+            ck_assert_uint_eq(rows[r].steps_done, rows[r].steps);
+            struct rig_chain *chain = &split->chains[members[r]].chain;
+            chain->done += rows[r].steps_done;
+            left -= chain->done == chain->wiring.steps;
+        }
+    }
+}
+
+static bool is_wanted(const struct wanted *wanted, const struct rig *rig)
+{
+    const struct cell_def *def = &rig->type->def;
+    const struct rig_chain *chain = &wanted->chain;
+    bool is_same = memcmp(chain->outputs[0], wanted->output,
+                          chain->wiring.steps * width_bytes(rig, def->outputs[0])) == 0;
+    for (uint32_t s = 0; s < def->n_states; s++) {
+        size_t bytes = width_bytes(rig, def->n_inputs + s);
+        is_same &= memcmp(chain->final[s], wanted->finals[s], bytes) == 0;
+    }
+    return is_same;
+}
+
+static bool are_wanted(const struct split *split, const struct rig *rig, uint32_t round,
+                       struct split_difference *out)
+{
+    for (uint32_t i = 0; i < split->options->n_chains; i++) {
+        if (!is_wanted(&split->chains[i], rig)) {
+            (void)snprintf(out->text, sizeof(out->text), "chain %u differs in round %u", i, round);
+            return false;
+        }
+    }
+    return true;
+}
+
+static void release(struct split *split)
+{
+    for (uint32_t i = 0; i < split->options->n_chains; i++) {
+        rig_chain_release(&split->chains[i].chain);
+        base_free(split->chains[i].output);
+        for (uint32_t s = 0; s < CELL_STATES_MAX; s++) {
+            base_free(split->chains[i].finals[s]);
+        }
+    }
+}
+
+bool split_has_the_bits_of_one_run(const struct split_options *options,
+                                   struct split_difference *out)
+{
+    struct rig alone;
+    struct rig batches;
+    struct split split = {.options = options};
+    struct base_random random = util_random(13);
+    rig_init(&alone, "cpu", "scalar", 0, options->def);
+    make_wanted(&split, &alone);
+    rig_init(&batches, "cpu", options->isa, options->members, options->def);
+    uint64_t allocations = base_alloc_count();
+    bool is_same = true;
+    for (uint32_t round = 0; round < 3 && is_same; round++) {
+        run_split(&split, &batches, &random);
+        is_same = are_wanted(&split, &batches, round, out);
+    }
+    ck_assert_uint_eq(base_alloc_count(), allocations);
+    release(&split);
+    rig_release(&batches);
+    rig_release(&alone);
+    return is_same;
+}
+
+/* x: wanted by both; a: by the step; b: by the sums over x. */
+void split_build_front(struct build *build)
+{
+    build_init(build, 33);
+    uint32_t x = build_input(build, CELL_F32, 20);
+    uint32_t h = build_state(build, CELL_F32, 70);
+    uint32_t g = build_state(build, CELL_F32, 66);
+    uint32_t k = build_state(build, CELL_F32, 40);
+    uint32_t a = build_linear(build, x, 30, true);
+    uint32_t b = build_op(build, CELL_OP_TANH, build_linear(build, a, 90, true), UINT32_MAX, 90);
+    uint32_t first = build_gated(build, CELL_OP_GRU, CELL_GRU_RESET_AFTER, b, h, true);
+    uint32_t second = build_gated(build, CELL_OP_GRU, CELL_GRU_RESET_BEFORE, first, g, true);
+    uint32_t third = build_gated(build, CELL_OP_RNN, CELL_RNN_TANH, x, k, true);
+    build_next(build, 0, first);
+    build_next(build, 1, second);
+    build_next(build, 2, third);
+    build_output(build, build_concat(build, 4, (const uint32_t[]){second, third, a, x}));
+}
