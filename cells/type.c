@@ -220,11 +220,19 @@ static size_t round_up_line(size_t bytes)
     return (bytes + BASE_CACHE_LINE - 1) / BASE_CACHE_LINE * BASE_CACHE_LINE;
 }
 
+/* Operations of one element. */
+static uint64_t pointwise_flops(enum cell_op_kind kind)
+{
+    bool is_activation = kind == CELL_OP_SIGMOID || kind == CELL_OP_TANH || kind == CELL_OP_EXP;
+    return !cell_op_is_pointwise(kind) ? 0 : is_activation ? 20 : 1;
+}
+
 static void count_work(struct cell_type *type)
 {
     const struct cell_def *def = &type->def;
     for (uint32_t o = 0; o < def->n_ops; o++) {
         const struct cell_op *op = &def->ops[o];
+        type->flops += pointwise_flops(op->kind) * def->values[op->result].width;
         for (uint32_t w = 0; w < op->n_weights; w++) {
             const struct cell_weight *weight = &op->weights[w];
             bool is_gated = cell_op_gates(op->kind) > 0;

@@ -42,8 +42,9 @@ struct cell_type {
     uint32_t input_layouts[CELL_INPUTS_MAX];   /* of a value row that feeds input i */
     uint32_t output_layouts[CELL_OUTPUTS_MAX]; /* of a value row that keeps output o */
     uint32_t state_layouts[CELL_STATES_MAX];   /* of a value row that keeps state s */
-    uint64_t flops;                            /* per row and step: 2 per multiply-add of LINEAR,
-                                                  LSTM, GRU and RNN */
+    /* Per row and step: 2 per multiply-add of LINEAR, LSTM, GRU and RNN; of element-wise ops 1 per
+     * element, of activations 20. */
+    uint64_t flops;
     uint64_t weight_bytes;
     uint32_t refs; /* models that use it; loop thread only */
     char name[64]; /* label for metrics: first model that brought it, such as "langid/lstm" */

@@ -66,6 +66,15 @@ uint32_t build_op(struct build *build, enum cell_op_kind kind, uint32_t a, uint3
     return add_value(build, build->def.values[a].dtype, width);
 }
 
+uint32_t build_select(struct build *build, uint32_t condition, uint32_t a, uint32_t b,
+                      uint32_t width)
+{
+    uint32_t value = build_op(build, CELL_OP_SELECT, condition, a, width);
+    struct cell_op *op = build_last(build);
+    op->operands[op->n_operands++] = b;
+    return value;
+}
+
 uint32_t build_cast(struct build *build, uint32_t a, enum cell_dtype dtype)
 {
     uint32_t value = build_op(build, CELL_OP_CAST, a, UINT32_MAX, build->def.values[a].width);

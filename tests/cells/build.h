@@ -25,6 +25,8 @@ uint32_t build_state(struct build *build, enum cell_dtype dtype, uint32_t width)
 /* An op without weights over up to two operands (b may be UINT32_MAX). */
 uint32_t build_op(struct build *build, enum cell_op_kind kind, uint32_t a, uint32_t b,
                   uint32_t width);
+uint32_t build_select(struct build *build, uint32_t condition, uint32_t a, uint32_t b,
+                      uint32_t width);
 uint32_t build_cast(struct build *build, uint32_t a, enum cell_dtype dtype);
 uint32_t build_concat(struct build *build, uint32_t n, const uint32_t *operands);
 uint32_t build_linear(struct build *build, uint32_t x, uint32_t width, bool has_bias);
