@@ -15,6 +15,13 @@
  * than STEPS_MIN. */
 #define FILL_FLOPS ((uint64_t)50 << 20)
 
+/* But where weights come from memory, reading them takes longer than some rows' multiply-adds, and
+ * the fewer fills the better: a fill computes so many steps of all rows together, as far as the
+ * windows reach. 1024 inputs and units, LSTM, ms a step with rows that join and leave at random
+ * (cellbatch-bench cellular), 8 steps for each row and so: 10 rows 2.7 and 2.1; whole sequences of 1
+ * row read W every 32nd step instead of every 8th. */
+#define FILL_ROW_STEPS 80u
+
 /* Steps of a window: enough rows for a product near its peak. The windows of a batch share L2 with
  * the weights of h: more steps than the fewest only while they take half of it. */
 #define STEPS_MAX 32u
@@ -75,10 +82,15 @@ static uint32_t most_members(const struct cell_program *program)
     return most;
 }
 
+static bool is_from_memory(const struct cell_program *program)
+{
+    return program->type->weight_bytes > MEMORY_BYTES;
+}
+
 static uint32_t choose_rows(const struct cell_program *program)
 {
     uint64_t bytes = program->type->weight_bytes;
-    uint32_t rows = bytes > MEMORY_BYTES                         ? AHEAD_ROWS_OF_MEMORY
+    uint32_t rows = is_from_memory(program)                      ? AHEAD_ROWS_OF_MEMORY
                     : bytes / most_members(program) > l2_bytes() ? AHEAD_ROWS_OF_L3
                                                                  : AHEAD_ROWS;
     return rows < program->block_rows ? rows : program->block_rows;
@@ -92,16 +104,18 @@ static uint32_t clamp_steps(uint64_t steps)
 /* Steps that a window has room for. */
 static uint32_t window_steps(const struct cell_program *program)
 {
-    return clamp_steps(FILL_FLOPS / (program->window_flops + 1));
+    return is_from_memory(program) ? STEPS_MAX
+                                   : clamp_steps(FILL_FLOPS / (program->window_flops + 1));
 }
 
-/* Of these, those that are filled for each of n_rows rows. */
-static uint32_t fill_steps(const struct cell_program *program, uint32_t n_rows)
+/* Of these, those that are filled for each of n_empty rows in a batch of n_rows. */
+static uint32_t fill_steps(const struct cell_program *program, uint32_t n_rows, uint32_t n_empty)
 {
     uint64_t bytes = (uint64_t)n_rows * program->window_floats * sizeof(float);
-    uint32_t steps = clamp_steps(program->windows_near_bytes / (bytes + 1));
-    uint32_t room = window_steps(program);
-    return steps < room ? steps : room;
+    uint32_t near = clamp_steps(program->windows_near_bytes / (bytes + 1));
+    uint32_t room = is_from_memory(program) ? clamp_steps(FILL_ROW_STEPS / n_empty)
+                                            : window_steps(program);
+    return near < room ? near : room;
 }
 
 static size_t window_stride(const struct cell_program *program)
@@ -206,7 +220,7 @@ static void take(struct cell_windows *windows, uint32_t place, uint32_t w)
 static void choose(struct cell_view *view)
 {
     struct cell_windows *windows = view->run->windows;
-    uint32_t steps = fill_steps(view->program, view->n_rows);
+    uint32_t n_empty = 0;
     bool has[CELL_WINDOWS];
     windows->n_empty = 0;
     windows->until = UINT32_MAX;
@@ -216,7 +230,9 @@ static void choose(struct cell_view *view)
         if (has[r]) {
             take(windows, r, w);
         }
+        n_empty += has[r] ? 0 : 1;
     }
+    uint32_t steps = n_empty == 0 ? 0 : fill_steps(view->program, view->n_rows, n_empty);
     for (uint32_t r = 0; r < view->n_rows; r++) {
         const struct cell_batch_row *row = cell_view_row(view, r);
         uint32_t step = cell_view_step(view, r);
