@@ -157,7 +157,7 @@ static enum base_status load_cells(struct loading *loading, const char *file, co
 {
     struct cell_registry *registry = srv_engine_registry(loading->engine);
     struct cell_model *cells = NULL;
-    BASE_TRY(cell_model_load(registry, file, name, &cells, error));
+    BASE_TRY(cell_model_load(registry, file, name, CELL_FP32, &cells, error));
     enum base_status status = srv_engine_add_model(loading->engine, cells, error);
     if (status != BASE_OK) {
         cell_model_free(registry, cells);

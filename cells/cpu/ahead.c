@@ -75,9 +75,25 @@ static uint32_t most_members(const struct cell_program *program)
     return most;
 }
 
-static uint32_t choose_rows(const struct cell_program *program)
+/* What a step reads of weights, all members together. */
+static uint64_t held_bytes(const struct cell_program *program)
 {
     uint64_t bytes = program->type->weight_bytes;
+    for (uint32_t o = 0; o < program->n_ops; o++) {
+        const struct cell_gated *gated = &program->ops[o].gated;
+        if (program->ops[o].is_gated) {
+            uint64_t weights = ((uint64_t)gated->inputs + gated->feedback) * gated->hidden *
+                               cell_gated_gates(gated->kind);
+            bytes -= weights *
+                     (cell_precision_bytes(CELL_FP32) - cell_precision_bytes(gated->precision));
+        }
+    }
+    return bytes;
+}
+
+static uint32_t choose_rows(const struct cell_program *program)
+{
+    uint64_t bytes = held_bytes(program);
     uint32_t rows = bytes > MEMORY_BYTES                         ? AHEAD_ROWS_OF_MEMORY
                     : bytes / most_members(program) > l2_bytes() ? AHEAD_ROWS_OF_L3
                                                                  : AHEAD_ROWS;

@@ -5,6 +5,7 @@
 #include "cells/kernels.h"
 
 #include "base/mem.h"
+#include "cells/cpu/reduced.h"
 #include "tests/cells/build.h"
 #include "tests/cells/isa.h"
 #include "tests/util.h"
@@ -50,7 +51,15 @@ static void rows_release(struct rows *rows)
     }
 }
 
-/* Two rows in five hold something nasty here and there. */
+/* All of a row: what it is rounded by, its largest element, is then out of the ordinary. */
+static void row_fill(struct rows *rows, uint32_t row, float value)
+{
+    for (uint32_t i = 0; i < rows->width; i++) {
+        rows->row[row][i] = i % 3 == 0 ? value : value * 0.5f;
+    }
+}
+
+/* Two rows in five hold something nasty here and there; the last are small or large throughout. */
 static void rows_fill(struct rows *rows, struct base_random *random)
 {
     static const float nasty[] = {NAN, INFINITY, -INFINITY, 1e-40f, -1e-42f, 3e38f, -0.0f};
@@ -61,6 +70,10 @@ static void rows_fill(struct rows *rows, struct base_random *random)
                 is_nasty ? nasty[base_random_below(random, sizeof(nasty) / sizeof(nasty[0]))]
                          : base_random_f32(random, -1.0f, 1.0f);
         }
+    }
+    static const float whole[] = {0.0f, -0.0f, 1e-45f, -3e-43f, 1e-38f, -3e38f};
+    for (uint32_t i = 0; i < sizeof(whole) / sizeof(whole[0]); i++) {
+        row_fill(rows, ROWS - 1 - i, whole[i]);
     }
 }
 
@@ -88,14 +101,57 @@ static void assert_rows(const struct rows *got, const struct rows *want, uint32_
 struct kind {
     enum cell_gated_kind kind;
     bool has_peepholes;
+    enum cell_precision precision;
 };
 
 static const struct kind kinds[] = {
-    {CELL_GATED_LSTM, false},      {CELL_GATED_LSTM, true},     {CELL_GATED_GRU, false},
-    {CELL_GATED_GRU_RESET, false}, {CELL_GATED_GRU_NEW, false}, {CELL_GATED_TANH, false},
-    {CELL_GATED_RELU, false},
+    {CELL_GATED_LSTM, false, CELL_FP32},      {CELL_GATED_LSTM, true, CELL_FP32},
+    {CELL_GATED_GRU, false, CELL_FP32},       {CELL_GATED_GRU_RESET, false, CELL_FP32},
+    {CELL_GATED_GRU_NEW, false, CELL_FP32},   {CELL_GATED_TANH, false, CELL_FP32},
+    {CELL_GATED_RELU, false, CELL_FP32},      {CELL_GATED_LSTM, false, CELL_BF16},
+    {CELL_GATED_LSTM, true, CELL_BF16},       {CELL_GATED_GRU, false, CELL_BF16},
+    {CELL_GATED_GRU_RESET, false, CELL_BF16}, {CELL_GATED_GRU_NEW, false, CELL_BF16},
+    {CELL_GATED_TANH, false, CELL_BF16},      {CELL_GATED_RELU, false, CELL_BF16},
+    {CELL_GATED_LSTM, false, CELL_INT8},      {CELL_GATED_LSTM, true, CELL_INT8},
+    {CELL_GATED_GRU, false, CELL_INT8},       {CELL_GATED_GRU_RESET, false, CELL_INT8},
+    {CELL_GATED_GRU_NEW, false, CELL_INT8},   {CELL_GATED_TANH, false, CELL_INT8},
+    {CELL_GATED_RELU, false, CELL_INT8},
 };
 enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
+
+/* The instruction sets, and AVX-512 as on a processor without VNNI. */
+enum { TABLES = ISA_COUNT + 1 };
+
+#ifdef __x86_64__
+static enum base_status load_without_vnni(struct cell_gated *gated)
+{
+    if (gated->precision != CELL_INT8) {
+        return cell_kernels__avx512.gated_load(gated);
+    }
+    gated->reduced = &cell_int8__avx512;
+    return gated->reduced->load(gated);
+}
+#endif
+
+static const struct cell_kernels *table_at(int index)
+{
+    const struct cell_kernels *kernels = isa_at(index < ISA_COUNT ? index : ISA_COUNT - 1);
+#ifdef __x86_64__
+    static struct cell_kernels without_vnni;
+    if (index == ISA_COUNT && kernels != NULL) {
+        without_vnni = *kernels;
+        without_vnni.gated_load = load_without_vnni;
+        return &without_vnni;
+    }
+#endif
+    return kernels;
+}
+
+/* Without VNNI only int8 is another. */
+static bool is_other(int table, struct kind kind)
+{
+    return table < ISA_COUNT || kind.precision == CELL_INT8;
+}
 
 struct gated_case {
     struct build build; /* of its weights */
@@ -116,6 +172,7 @@ static void gated_case_init(struct gated_case *test, struct kind kind, uint32_t 
     float scale = 2.0f / sqrtf((float)(inputs + hidden));
     test->gated = (struct cell_gated){
         .kind = kind.kind,
+        .precision = kind.precision,
         .inputs = inputs,
         .feedback = feedback,
         .hidden = hidden,
@@ -154,8 +211,7 @@ static void gated_case_load(struct gated_case *test, const struct cell_kernels *
     ck_assert_int_eq(kernels->gated_load(&test->gated), BASE_OK);
     uint32_t floats = gated->panels * gated->columns;
     rows_init(&test->ahead, floats, CELL_ROW_FLOATS(floats) + CELL_ROW_LINE);
-    size_t scratch = kernels->scratch_floats(gated->inputs + gated->feedback,
-                                             cell_gated_gates(gated->kind) * gated->hidden, ROWS);
+    size_t scratch = kernels->gated_scratch(gated, ROWS);
     test->scratch = base_alloc_aligned((scratch + 1) * sizeof(float), BASE_CACHE_LINE);
     ck_assert_ptr_nonnull(test->scratch);
 }
@@ -276,12 +332,13 @@ static bool is_full(struct kind kind)
 
 START_TEST(test_kernels_gated_cells_have_the_scalar_bits)
 {
-    const struct cell_kernels *kernels = isa_at(_i / KINDS);
+    const struct cell_kernels *kernels = table_at(_i / KINDS);
     // The scalar table is what it is compared with: a few row counts will do.
     uint32_t stride = kernels == &cell_kernels__scalar ? 13 : STRIDE;
     struct kind kind = kinds[_i % KINDS];
+    bool has_all_sizes = is_full(kind) && kind.precision == CELL_FP32;
     for (uint32_t i = 0; i < SIZES * SIZES && kernels != NULL; i++) {
-        if (is_full(kind) || i / SIZES == (3 * i + 1) % SIZES) {
+        if (is_other(_i / KINDS, kind) && (has_all_sizes || i / SIZES == (3 * i + 1) % SIZES)) {
             check_gated(kernels, kind, sizes[i / SIZES], sizes[i % SIZES], ROWS, stride);
         }
     }
@@ -291,17 +348,20 @@ END_TEST
 /* More weights than memory or L3 give in time are asked for ahead, in blocks and a panel ahead. */
 START_TEST(test_kernels_large_cells_have_the_scalar_bits)
 {
-    const struct cell_kernels *kernels = isa_at(_i / KINDS);
-    if (kernels != NULL && kernels != &cell_kernels__scalar && is_full(kinds[_i % KINDS])) {
-        check_gated(kernels, kinds[_i % KINDS], 900, 930, 14, STRIDE);
-        check_gated(kernels, kinds[_i % KINDS], 300, 310, ROWS, STRIDE);
+    const struct cell_kernels *kernels = table_at(_i / KINDS);
+    struct kind kind = kinds[_i % KINDS];
+    uint32_t width = kind.precision == CELL_FP32 ? 900 : 1400; // more than PANEL_TERMS_MAX
+    if (kernels != NULL && kernels != &cell_kernels__scalar && is_full(kind) &&
+        is_other(_i / KINDS, kind)) {
+        check_gated(kernels, kind, width, 930, 14, STRIDE);
+        check_gated(kernels, kind, 300, 310, ROWS, STRIDE);
     }
 }
 END_TEST
 
 START_TEST(test_kernels_gated_cell_without_biases)
 {
-    const struct cell_kernels *kernels = isa_at(_i / KINDS);
+    const struct cell_kernels *kernels = table_at(_i / KINDS);
     struct gated_case got;
     struct gated_case want;
     if (kernels == NULL) {
@@ -316,9 +376,75 @@ START_TEST(test_kernels_gated_cell_without_biases)
 }
 END_TEST
 
-START_TEST(test_kernels_every_failed_allocation_of_a_load)
+/* To 8 bits, ties to even, by other means than the kernels'. */
+static const float *rounded(struct build *build, const float *weights, size_t n)
+{
+    float *out = base_arena_array(&build->arena, n, sizeof(float));
+    ck_assert_ptr_nonnull(out);
+    for (size_t i = 0; i < n; i++) {
+        int exponent = 0;
+        double part = frexp((double)weights[i], &exponent);
+        out[i] = (float)ldexp(rint(ldexp(part, 8)), exponent - 8);
+    }
+    return out;
+}
+
+/* bf16 is nothing but fp32 with other weights. */
+START_TEST(test_kernels_bf16_has_the_bits_of_rounded_weights)
 {
     const struct cell_kernels *kernels = isa_at(_i / KINDS);
+    struct kind kind = kinds[_i % KINDS];
+    if (kernels == NULL || kind.precision != CELL_BF16) {
+        return;
+    }
+    struct gated_case got;
+    struct gated_case want;
+    gated_case_init(&got, kind, 70, 130);
+    gated_case_init(&want, kind, 70, 130);
+    struct cell_gated *gated = &want.gated;
+    size_t gates = (size_t)cell_gated_gates(gated->kind) * gated->hidden;
+    gated->precision = CELL_FP32;
+    gated->w = rounded(&want.build, gated->w, gates * gated->inputs);
+    gated->r = rounded(&want.build, gated->r, gates * gated->feedback);
+    assert_gated(kernels, &got, &want, ROWS, 7);
+    gated_case_release(&got);
+    gated_case_release(&want);
+}
+END_TEST
+
+/* The longest sums that cannot leave int32, of the largest terms. */
+START_TEST(test_kernels_int8_sums_reach_the_ends_of_int32)
+{
+    const struct cell_kernels *kernels = table_at(_i / 2);
+    const struct kind kind = {_i % 2 == 0 ? CELL_GATED_LSTM : CELL_GATED_GRU, false, CELL_INT8};
+    if (kernels == NULL) {
+        return;
+    }
+    struct gated_case got;
+    struct gated_case want;
+    gated_case_init(&got, kind, CELL_INT8_TERMS_MAX, 3);
+    gated_case_init(&want, kind, CELL_INT8_TERMS_MAX, 3);
+    size_t weights = (size_t)cell_gated_gates(kind.kind) * 3 * CELL_INT8_TERMS_MAX;
+    float *w = build_floats(&got.build, (uint32_t)(weights / CELL_INT8_TERMS_MAX),
+                            CELL_INT8_TERMS_MAX, 1.0f);
+    for (size_t i = 0; i < weights; i++) {
+        w[i] = i / CELL_INT8_TERMS_MAX % 2 == 0 ? 1e-6f : -1e-6f;
+    }
+    for (uint32_t i = 0; i < CELL_INT8_TERMS_MAX; i++) {
+        for (uint32_t r = 0; r < 4; r++) {
+            got.x.row[r][i] = want.x.row[r][i] = r % 2 == 0 ? 1.0f : -1.0f;
+        }
+    }
+    got.gated.w = want.gated.w = w;
+    assert_gated(kernels, &got, &want, 4, 1);
+    gated_case_release(&got);
+    gated_case_release(&want);
+}
+END_TEST
+
+START_TEST(test_kernels_every_failed_allocation_of_a_load)
+{
+    const struct cell_kernels *kernels = table_at(_i / KINDS);
     struct gated_case test;
     if (kernels == NULL) {
         return;
@@ -332,9 +458,10 @@ START_TEST(test_kernels_every_failed_allocation_of_a_load)
         status = kernels->gated_load(&test.gated);
         base_alloc_fail_at(0);
         ck_assert(status == BASE_OK || test.gated.packed[0] == NULL);
+        ck_assert(status == BASE_OK || test.gated.scales[1] == NULL);
     }
     ck_assert_int_eq(status, BASE_OK);
-    ck_assert_uint_gt(n, 3);
+    ck_assert_uint_gt(n, kernels == &cell_kernels__scalar ? 1 : 3);
     cell_gated_release(&test.gated);
     gated_case_release(&test);
 }
@@ -401,7 +528,7 @@ static void assert_linear(const struct cell_kernels *kernels, uint32_t inputs, u
     ck_assert_int_eq(cell_kernels__scalar.linear_load(&want.linear), BASE_OK);
     ck_assert_int_eq(kernels->linear_load(&got.linear), BASE_OK);
     linear_run(&want, &cell_kernels__scalar, 0, ROWS, want.linear.panels);
-    size_t floats = kernels->scratch_floats(inputs, outputs, ROWS);
+    size_t floats = kernels->linear_scratch(&got.linear, ROWS);
     got.scratch = base_alloc_aligned((floats + 1) * sizeof(float), BASE_CACHE_LINE);
     ck_assert_ptr_nonnull(got.scratch);
     // The scalar table is what it is compared with: a few row counts will do.
@@ -446,11 +573,13 @@ int main(void)
     Suite *suite = suite_create("kernels");
     TCase *tcase = tcase_create("bits");
     tcase_set_timeout(tcase, 600);
-    tcase_add_loop_test(tcase, test_kernels_gated_cells_have_the_scalar_bits, 0, ISA_COUNT * KINDS);
-    tcase_add_loop_test(tcase, test_kernels_large_cells_have_the_scalar_bits, 0, ISA_COUNT * KINDS);
-    tcase_add_loop_test(tcase, test_kernels_gated_cell_without_biases, 0, ISA_COUNT * KINDS);
-    tcase_add_loop_test(tcase, test_kernels_every_failed_allocation_of_a_load, 0,
+    tcase_add_loop_test(tcase, test_kernels_gated_cells_have_the_scalar_bits, 0, TABLES * KINDS);
+    tcase_add_loop_test(tcase, test_kernels_large_cells_have_the_scalar_bits, 0, TABLES * KINDS);
+    tcase_add_loop_test(tcase, test_kernels_gated_cell_without_biases, 0, TABLES * KINDS);
+    tcase_add_loop_test(tcase, test_kernels_bf16_has_the_bits_of_rounded_weights, 0,
                         ISA_COUNT * KINDS);
+    tcase_add_loop_test(tcase, test_kernels_int8_sums_reach_the_ends_of_int32, 0, 2 * TABLES);
+    tcase_add_loop_test(tcase, test_kernels_every_failed_allocation_of_a_load, 0, TABLES * KINDS);
     tcase_add_loop_test(tcase, test_kernels_linear_has_the_scalar_bits, 0, ISA_COUNT * SIZES);
     tcase_add_test(tcase, test_kernels_choice);
     suite_add_tcase(suite, tcase);
