@@ -49,12 +49,18 @@ CELLS_SRCS = \
   cells/backend.c \
   cells/blas/blas.c \
   cells/cpu/ahead.c \
+  cells/cpu/bf16__avx2.c \
+  cells/cpu/bf16__avx512.c \
   cells/cpu/device.c \
   cells/cpu/fuse.c \
+  cells/cpu/int8__avx2.c \
+  cells/cpu/int8__avx512.c \
+  cells/cpu/int8__avx512vnni.c \
   cells/cpu/kernels__avx2.c \
   cells/cpu/kernels__avx512.c \
   cells/cpu/phases.c \
   cells/cpu/program.c \
+  cells/cpu/reduced.c \
   cells/cpu/rows.c \
   cells/cpu/rowwise.c \
   cells/cpu/run.c \
@@ -87,6 +93,7 @@ CELLS_SRCS = \
   cells/kernels.c \
   cells/model.c \
   cells/pack.c \
+  cells/quant.c \
   cells/ref/math.c \
   cells/ref/pointwise.c \
   cells/ref/ref.c \
@@ -286,6 +293,7 @@ CELLS_SUITES = \
   tests/cells/test_math.c \
   tests/cells/test_mutants.c \
   tests/cells/test_ops.c \
+  tests/cells/test_precision.c \
   tests/cells/test_stale_window.c \
   tests/cells/test_type.c \
 
@@ -488,14 +496,15 @@ LDFLAGS    := $(COMMON) $(MODE) $(SANITIZE) $(LINK)
 
 # Kernels of one instruction set stand in files of their own; everything else is baseline.
 isa_flags = $(if $(filter cells/cpu/%__avx2.c tests/cells/mutants/%__avx2.c,$(1)),-mavx2 -mfma) \
-  $(if $(filter cells/cpu/%__avx512.c,$(1)),-mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma \
-    -mprefer-vector-width=512)
+  $(if $(filter cells/cpu/%__avx512.c cells/cpu/%__avx512vnni.c,$(1)),-mavx512f -mavx512bw \
+    -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512) \
+  $(if $(filter cells/cpu/%__avx512vnni.c,$(1)),-mavx512vnni)
 comma := ,
 # Skylake's successors cannot keep decoded what jumps across 32 bytes (Intel, "Mitigations for Jump
 # Conditional Code Erratum"): an inner loop would lose a tenth by where it happens to lie.
 # A tile's sums are a local array: watched by ASan it stays out of registers, a hundred times slower;
 # UBSan checks its bounds.
-asm_flags = $(if $(filter cells/cpu/%__avx2.c cells/cpu/%__avx512.c,$(1)),\
+asm_flags = $(if $(filter cells/cpu/%__avx2.c cells/cpu/%__avx512.c cells/cpu/%__avx512vnni.c,$(1)),\
   $(if $(IS_CLANG),,-Wa$(comma))-mbranches-within-32B-boundaries \
   $(if $(filter asan,$(BUILD)),$(if $(IS_CLANG),,--param asan-stack=0)))
 

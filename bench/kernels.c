@@ -37,7 +37,7 @@ struct settings {
     const char *shapes;
     const char *cells;
     const char *isa;
-    const char *precision;
+    const char *weights;
     const char *backend; /* NULL: the kernel table itself */
     uint32_t threads;
     uint32_t ahead; /* steps whose sums over x are computed together; 0: none are */
@@ -54,6 +54,7 @@ struct bench_run {
     struct bench_shape shapes[BENCH_SHAPES_MAX];
     uint32_t n_shapes;
     const struct cell_kernels *kernels;
+    enum cell_precision precision;
     const struct cell_backend *backend;
     struct cell_team *team;
     struct bench_limits limits;
@@ -105,6 +106,7 @@ static void open_kernels(struct job *job)
     float *const *tensors = job->data.tensors;
     uint32_t gates = cell_gated_gates(job->cell->gated) * s.hidden;
     job->gated = (struct cell_gated){.kind = job->cell->gated,
+                                     .precision = job->run->precision,
                                      .inputs = s.inputs,
                                      .feedback = s.hidden,
                                      .hidden = s.hidden,
@@ -126,7 +128,9 @@ static void open_kernels(struct job *job)
             job->rows[part][r] = job->state + (3 * (size_t)r + part) * width;
         }
     }
-    size_t floats = kernels->scratch_floats(s.inputs + s.hidden, 4 * s.hidden, s.rows);
+    size_t rows =
+        (size_t)s.rows * (job->run->settings.ahead + 1); // windows fill some steps at once
+    size_t floats = kernels->gated_scratch(&job->gated, (uint32_t)rows);
     job->scratch = must(base_alloc_array(job->run->settings.threads, sizeof(float *)));
     for (uint32_t t = 0; t < job->run->settings.threads; t++) {
         job->scratch[t] = must(base_alloc_aligned((floats + 1) * sizeof(float), BASE_CACHE_LINE));
@@ -278,7 +282,7 @@ static void print_json(const struct job *job, const struct result *result, doubl
                  "\"threads\":%u,\"precision\":\"%s\",\"isa\":\"%s\",\"path\":\"%s\","
                  "\"ahead\":%u,\"products_only\":%s,\"rounds\":%u,",
                  job->cell->name, s->inputs, s->hidden, s->rows, s->steps, set->threads,
-                 set->precision, job->run->kernels->name, path_name(job->run), set->ahead,
+                 set->weights, job->run->kernels->name, path_name(job->run), set->ahead,
                  set->products_only ? "true" : "false", result->rounds);
     (void)printf("\"ms_p50\":%.5f,\"ms_min\":%.5f,\"gflops\":%.1f,\"peak_gflops_per_core\":%.1f,"
                  "\"of_peak\":%.3f,\"median_of_peak\":%.3f,\"roofline_ms\":%.5f,"
@@ -292,7 +296,8 @@ static void print_result(const struct job *job, const struct result *result, boo
     const struct settings *set = &job->run->settings;
     const struct bench_shape *s = &job->shape;
     double part = result->peak > 0.0 ? result->gflops / (result->peak * set->threads) : 0.0;
-    double roofline_ms = bench_roofline_ms(&job->run->limits, job->cell, s, set->products_only);
+    struct bench_work work = {job->cell, s, job->run->precision, set->products_only};
+    double roofline_ms = bench_roofline_ms(&job->run->limits, &work);
     if (set->is_json) {
         print_json(job, result, part, roofline_ms);
         return;
@@ -324,7 +329,8 @@ static enum base_status open_job(struct job *job, struct base_error *error)
                                              .isa = run->settings.isa,
                                              .team = run->team,
                                              .cell = job->cell,
-                                             .shape = job->shape};
+                                             .shape = job->shape,
+                                             .precision = run->precision};
     return bench_sequence_open(&options, &job->data, &job->sequence, error);
 }
 
@@ -407,7 +413,7 @@ static const char help[] =
     "                     (default: those of docs/kernels.md)\n"
     "  --cells LIST       lstm, gru (default lstm)\n"
     "  --threads N        team of N threads (default 1)\n"
-    "  --precision fp32   the only one so far\n"
+    "  --weights NAME     how they are held: fp32, bf16, int8 (default fp32)\n"
     "  --isa NAME         auto, scalar, avx2, avx512 (default auto)\n"
     "  --backend NAME     through this backend's device (cpu, blas), each step's output written,\n"
     "                     instead of the kernels alone\n"
@@ -435,25 +441,19 @@ static bool are_counts_sane(const struct settings *set)
 /* false: *status is main()'s result. */
 static bool parse_arguments(int argc, char **argv, struct settings *out, int *status)
 {
-    static const struct option options[] = {{"shapes", required_argument, NULL, 's'},
-                                            {"cells", required_argument, NULL, 'c'},
-                                            {"threads", required_argument, NULL, 't'},
-                                            {"isa", required_argument, NULL, 'i'},
-                                            {"precision", required_argument, NULL, 'f'},
-                                            {"backend", required_argument, NULL, 'b'},
-                                            {"ahead", required_argument, NULL, 'a'},
-                                            {"products-only", no_argument, NULL, 'p'},
-                                            {"serve", no_argument, NULL, 'v'},
-                                            {"pin", no_argument, NULL, 'n'},
-                                            {"ms", required_argument, NULL, 'm'},
-                                            {"json", no_argument, NULL, 'j'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {NULL, 0, NULL, 0}};
+    static const struct option options[] = {
+        {"shapes", required_argument, NULL, 's'},  {"cells", required_argument, NULL, 'c'},
+        {"threads", required_argument, NULL, 't'}, {"isa", required_argument, NULL, 'i'},
+        {"weights", required_argument, NULL, 'w'}, {"backend", required_argument, NULL, 'b'},
+        {"ahead", required_argument, NULL, 'a'},   {"products-only", no_argument, NULL, 'p'},
+        {"serve", no_argument, NULL, 'v'},         {"pin", no_argument, NULL, 'n'},
+        {"ms", required_argument, NULL, 'm'},      {"json", no_argument, NULL, 'j'},
+        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
     *out = (struct settings){.shapes = "64x64x1x100,256x256x1x100,1024x1024x1x100,256x256x10x100,"
                                        "256x256x20x100,1024x1024x10x100",
                              .cells = "lstm",
                              .isa = "auto",
-                             .precision = "fp32",
+                             .weights = "fp32",
                              .threads = 1,
                              .ms = 1000};
     // NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread runs yet
@@ -461,7 +461,7 @@ static bool parse_arguments(int argc, char **argv, struct settings *out, int *st
         out->shapes = o == 's' ? optarg : out->shapes;
         out->cells = o == 'c' ? optarg : out->cells;
         out->isa = o == 'i' ? optarg : out->isa;
-        out->precision = o == 'f' ? optarg : out->precision;
+        out->weights = o == 'w' ? optarg : out->weights;
         out->backend = o == 'b' ? optarg : out->backend;
         set_count(out, o);
         out->products_only |= o == 'p';
@@ -492,8 +492,9 @@ static enum base_status check_cells(const struct bench_run *run, struct base_err
 static enum base_status choose(struct bench_run *run, struct base_error *error)
 {
     struct settings *set = &run->settings;
-    if (strcmp(set->precision, "fp32") != 0) {
-        return base_fail(error, BASE_UNIMPLEMENTED, "precision %.32s: only fp32", set->precision);
+    BASE_TRY(cell_precision_find(set->weights, &run->precision, error));
+    if (set->is_serving && run->precision != CELL_FP32) {
+        return base_fail(error, BASE_INVALID_ARGUMENT, "--weights does not go with --serve");
     }
     if (set->is_serving && set->backend == NULL) {
         set->backend = "cpu";

@@ -116,12 +116,12 @@ void bench_limits_json(struct base_buf *out, const struct bench_limits *limits)
 /* Seconds of reading the weights: whatever is not near a thread must pass the next level, which
  * cannot give it faster than was measured. Recurrent weights are needed at every step, those of the
  * input once a sequence, for all steps together. */
-static double reads_s(const struct bench_limits *limits, const struct bench_cell *cell,
-                      const struct bench_shape *shape)
+static double reads_s(const struct bench_limits *limits, const struct bench_work *work)
 {
-    double share = (double)sizeof(float) / limits->threads;
-    double inputs = (double)bench_tensor_floats(cell, shape, BENCH_W) * share;
-    double recurrent = (double)bench_tensor_floats(cell, shape, BENCH_R) * share;
+    const struct bench_shape *shape = work->shape;
+    double share = (double)cell_precision_bytes(work->precision) / limits->threads;
+    double inputs = (double)bench_tensor_floats(work->cell, shape, BENCH_W) * share;
+    double recurrent = (double)bench_tensor_floats(work->cell, shape, BENCH_R) * share;
     double near = 0.0;
     double longest_s = 0.0;
     for (uint32_t l = 0; l < limits->n_levels; l++) {
@@ -134,9 +134,10 @@ static double reads_s(const struct bench_limits *limits, const struct bench_cell
     return longest_s;
 }
 
-double bench_roofline_ms(const struct bench_limits *limits, const struct bench_cell *cell,
-                         const struct bench_shape *shape, bool products_only)
+double bench_roofline_ms(const struct bench_limits *limits, const struct bench_work *work)
 {
+    const struct bench_cell *cell = work->cell;
+    const struct bench_shape *shape = work->shape;
     double units = (double)shape->hidden * shape->rows * shape->steps;
     if (!(limits->gflops > 0.0 && limits->gsigmoids > 0.0 && limits->gtanhs > 0.0)) {
         return 0.0;
@@ -144,7 +145,7 @@ double bench_roofline_ms(const struct bench_limits *limits, const struct bench_c
     double products_s = bench_flops(cell, shape) / (limits->gflops * 1e9);
     double activations_s =
         units * (cell->sigmoids / limits->gsigmoids + cell->tanhs / limits->gtanhs) * 1e-9;
-    return (larger(products_s, reads_s(limits, cell, shape)) +
-            (products_only ? 0.0 : activations_s)) *
+    return (larger(products_s, reads_s(limits, work)) +
+            (work->products_only ? 0.0 : activations_s)) *
            1e3;
 }

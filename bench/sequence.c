@@ -35,6 +35,7 @@ static enum base_status load(struct bench_sequence *sequence, const struct bench
     }
     bool is_new = false;
     bench_cell_def(options->cell, &options->shape, data, def);
+    def->ops[0].precision = options->precision;
     enum base_status status =
         cell_registry_intern(sequence->registry, def, "bench", &sequence->type, &is_new, error);
     base_free(def);

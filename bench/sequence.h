@@ -14,6 +14,7 @@ struct bench_sequence_options {
     struct cell_team *team; /* outlives the sequence */
     const struct bench_cell *cell;
     struct bench_shape shape;
+    enum cell_precision precision; /* of the weights */
 };
 
 /* Of data the weights are copied; x and y are read and written where they are by every run, from

@@ -4,10 +4,12 @@
 #include "cells/def.h"
 
 #include "base/checked.h"
+#include "cells/quant.h"
 
 #include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 uint32_t cell_dtype_bytes(enum cell_dtype dtype)
 {
@@ -22,6 +24,33 @@ const char *cell_op_name(enum cell_op_kind kind)
 #undef CELL_OP_TEXT
     };
     return (uint32_t)kind < CELL_OP_COUNT ? names[kind] : "unknown";
+}
+
+static const char *const precision_names[] = {
+    [CELL_FP32] = "fp32", [CELL_BF16] = "bf16", [CELL_INT8] = "int8"};
+enum { PRECISIONS = sizeof(precision_names) / sizeof(precision_names[0]) };
+
+const char *cell_precision_name(enum cell_precision precision)
+{
+    return precision_names[precision];
+}
+
+enum base_status cell_precision_find(const char *name, enum cell_precision *out,
+                                     struct base_error *error)
+{
+    for (uint32_t p = 0; p < PRECISIONS; p++) {
+        if (strcmp(precision_names[p], name) == 0) {
+            *out = (enum cell_precision)p;
+            return BASE_OK;
+        }
+    }
+    return base_fail(error, BASE_INVALID_ARGUMENT, "weights %.32s: must be fp32, bf16 or int8",
+                     name);
+}
+
+uint32_t cell_precision_bytes(enum cell_precision precision)
+{
+    return precision == CELL_INT8 ? 1 : precision == CELL_BF16 ? 2 : 4;
 }
 
 uint32_t cell_op_gates(enum cell_op_kind kind)
@@ -149,6 +178,33 @@ static enum base_status check_linear(const struct look *look)
     return BASE_OK;
 }
 
+/* Whether W and R can be held as the op asks. */
+static enum base_status check_precision(const struct look *look)
+{
+    const struct cell_op *op = look->op;
+    if ((uint32_t)op->precision >= PRECISIONS) {
+        return bad(look, "unknown precision of the weights");
+    }
+    for (uint32_t w = 0; w < 2 && op->precision != CELL_FP32; w++) {
+        const struct cell_weight *weight = &op->weights[w];
+        const float *data = weight->data;
+        size_t elements = (size_t)weight->rows * weight->cols;
+        if (op->precision == CELL_INT8 && weight->cols > CELL_INT8_TERMS_MAX) {
+            return base_fail(look->error, BASE_INVALID_ARGUMENT,
+                             "op %u (%s): int8 weights: %u terms of up to 127 * 127 may overflow "
+                             "an int32 sum; at most %u",
+                             look->index, cell_op_name(op->kind), weight->cols,
+                             CELL_INT8_TERMS_MAX);
+        }
+        for (size_t i = 0; i < elements && op->precision == CELL_BF16; i++) {
+            if (!isfinite(cell_bf16_float(cell_bf16_of(data[i])))) {
+                return bad(look, "bf16 weights: a weight is too large for bf16");
+            }
+        }
+    }
+    return BASE_OK;
+}
+
 /* W [gates * H, in], R [gates * H, feedback], B [1, 2 * gates * H] of LSTM, GRU and RNN. */
 static enum base_status check_gates(const struct look *look, uint32_t feedback)
 {
@@ -171,7 +227,7 @@ static enum base_status check_gates(const struct look *look, uint32_t feedback)
     if (op->n_weights > 2 && !is_weight_f32(&op->weights[2], 1, 2 * gates * hidden)) {
         return bad(look, "B is not f32 [1, 2 * gates * H]");
     }
-    return BASE_OK;
+    return check_precision(look);
 }
 
 static enum base_status check_lstm(const struct look *look)

@@ -18,6 +18,21 @@ enum cell_dtype { CELL_F32, CELL_I64, CELL_I32 };
 /* 4 or 8. */
 uint32_t cell_dtype_bytes(enum cell_dtype dtype);
 
+/* How a device holds W and R of an LSTM, a GRU or an RNN; it defines the bits of the results
+ * (docs/kernels.md). All other weights are held as they are. */
+enum cell_precision { CELL_FP32, CELL_BF16, CELL_INT8 };
+
+/* "fp32", "bf16", "int8"; and back, INVALID_ARGUMENT for another word. */
+const char *cell_precision_name(enum cell_precision precision);
+enum base_status cell_precision_find(const char *name, enum cell_precision *out,
+                                     struct base_error *error);
+
+/* Of one weight: 4, 2, 1. */
+uint32_t cell_precision_bytes(enum cell_precision precision);
+
+/* Terms of a sum of int8 products that cannot leave int32: (2^31 - 1) / (127 * 127). */
+#define CELL_INT8_TERMS_MAX 133144u
+
 /* Limits that keep every size below far from overflow; a definition beyond them is refused. */
 #define CELL_VALUES_MAX   256u
 #define CELL_OPS_MAX      128u
@@ -135,10 +150,11 @@ struct cell_op {
     uint32_t operands[CELL_OPERANDS_MAX]; /* value numbers, each smaller than result */
     uint32_t n_weights;
     struct cell_weight weights[4];
-    uint32_t result;  /* number of the (first) result value */
-    uint32_t start;   /* SLICE */
-    uint32_t group;   /* SOFTMAX */
-    uint32_t variant; /* GRU, RNN */
+    uint32_t result;               /* number of the (first) result value */
+    uint32_t start;                /* SLICE */
+    uint32_t group;                /* SOFTMAX */
+    uint32_t variant;              /* GRU, RNN */
+    enum cell_precision precision; /* LSTM, GRU, RNN */
 };
 
 struct cell_def {
@@ -149,8 +165,8 @@ struct cell_def {
     uint32_t outputs[CELL_OUTPUTS_MAX];   /* values that may be emitted */
 };
 
-/* Checks every number, shape, dtype and weight (finite) above. INVALID_ARGUMENT names the op and
- * what is wrong; an unused op or value is allowed. */
+/* Checks every number, shape, dtype and weight (finite, and so in its precision) above.
+ * INVALID_ARGUMENT names the op and what is wrong; an unused op or value is allowed. */
 enum base_status cell_def_check(const struct cell_def *def, struct base_error *error);
 
 #endif

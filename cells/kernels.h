@@ -3,8 +3,10 @@
  * The bits of a result are defined by cells/ref/ and by this order: an accumulator starts from the
  * bias, then takes one fused multiply-add per term, first the terms of x with k = 0..inputs-1,
  * then those of h with k = 0..feedback-1; activations are the fixed operation sequences of
- * cells/ref/math.c. Every table with `invariant` set gives exactly those bits, for any number and
- * order of rows and any share of the panels. A NaN that leaves a kernel is always CELL_NAN_BITS.
+ * cells/ref/math.c. With bf16 weights the same holds of the rounded weights; with int8 the sums
+ * over x and over h are whole numbers, and each is one fused multiply-add (docs/kernels.md). Every
+ * table with `invariant` set gives exactly those bits, for any number and order of rows and any
+ * share of the panels. A NaN that leaves a kernel is always CELL_NAN_BITS.
  *
  * Work is shared out in *panels*: groups of hidden units (gated cells) or of columns (LINEAR) whose
  * weights lie together. Any panel of any rows may be computed by any thread.
@@ -13,6 +15,7 @@
 #ifndef CELLS_KERNELS_H
 #define CELLS_KERNELS_H
 
+#include "base/status.h"
 #include "cells/def.h"
 
 #include <stdbool.h>
@@ -50,9 +53,12 @@ enum cell_gated_kind {
 /* 4, 3, 2, 1, 1, 1. */
 uint32_t cell_gated_gates(enum cell_gated_kind kind);
 
+struct cell_reduced_kernels; /* cells/cpu/reduced.h */
+
 /* A loaded gated cell. The caller fills the first block, gated_load() the second. */
 struct cell_gated {
     enum cell_gated_kind kind;
+    enum cell_precision precision; /* of w and r: how they are held */
     uint32_t inputs, feedback, hidden;
     const float *w;   /* [gates * hidden, inputs]; outlives the load, as the others */
     const float *r;   /* [gates * hidden, feedback] */
@@ -65,7 +71,12 @@ struct cell_gated {
      * two sums of a GRU's n have one each, that over h in late_bias. */
     float *bias, *late_bias;
     float *peepholes; /* NULL without */
-    float *packed[2]; /* weights of x and of h in the kernel's order; NULL when it reads w and r */
+    void *packed[2];  /* weights of x and of h in the kernel's order; NULL when it reads w and r */
+    /* INT8: of each column of x and of h, in the kernel's order, the scale of its weights; and what
+     * its integer sum starts from. */
+    float *scales[2];
+    uint32_t *offsets[2];
+    const struct cell_reduced_kernels *reduced; /* the kernel's own choice; NULL: none */
 };
 
 /* One step of n_rows rows, for panels first..end-1. No row of out or second may overlap a row of x
@@ -83,7 +94,7 @@ struct cell_gated_step {
     const float *const *z;   /* GRU_NEW: out of GRU_RESET */
     float *const *out;
     float *const *second; /* LSTM, GRU_RESET */
-    float *scratch;       /* scratch_floats() of it, this thread's, on a cache line */
+    float *scratch;       /* gated_scratch() of it, this thread's, on a cache line */
     /* Takes the panels from the last to the first. A caller that alternates finds the weights used
      * last still in the core's cache; the bits do not change. */
     bool backwards;
@@ -152,6 +163,7 @@ struct cell_pointwise {
 struct cell_kernels {
     const char *name; /* "scalar", "avx2", "avx512", "blas" */
     bool invariant;
+    bool has_reduced; /* loads BF16 and INT8 too, else FP32 alone */
 
     /* RESOURCE_EXHAUSTED when out of memory. Undone with cell_gated_release(). */
     enum base_status (*gated_load)(struct cell_gated *gated);
@@ -160,9 +172,10 @@ struct cell_kernels {
     enum base_status (*linear_load)(struct cell_linear *linear);
     void (*linear_rows)(const struct cell_linear_rows *rows);
 
-    /* Floats of scratch a thread needs for steps of up to rows_max rows: inputs and outputs of a
-     * LINEAR, or inputs + feedback and gates * hidden of a gated cell. May be 0. */
-    size_t (*scratch_floats)(uint32_t inputs, uint32_t outputs, uint32_t rows_max);
+    /* Floats of scratch a thread needs for up to rows_max rows of what has been loaded. May be 0.
+     */
+    size_t (*gated_scratch)(const struct cell_gated *gated, uint32_t rows_max);
+    size_t (*linear_scratch)(const struct cell_linear *linear, uint32_t rows_max);
 
     /* One row. values: [n_values] its rows, read and written within their width; what a tile keeps
      * has none. scratch: CELL_POINTWISE_SCRATCH floats on a cache line. */
@@ -177,14 +190,27 @@ struct cell_kernels {
 void cell_gated_release(struct cell_gated *gated);
 void cell_linear_release(struct cell_linear *linear);
 
-/* Packing for kernels whose panels hold `units` hidden units or `columns` columns: the last panel
- * is filled up with zeros.
+/* How a kernel wants its panels. */
+struct cell_packing {
+    uint32_t units;      /* hidden units of a panel */
+    uint32_t lanes;      /* BF16: columns of a vector, of which two lie interleaved */
+    uint32_t word_terms; /* INT8: terms of a column that lie together */
+    bool has_offset;     /* INT8: x comes with 128 added to each */
+};
+
+/* Packing for kernels whose panels hold some hidden units or columns: the last panel is filled up
+ * with zeros.
  *
  *   gated   packed[0] [panel][k < inputs][gate][unit], packed[1] likewise over feedback,
  *           bias [panel][gate][unit], late_bias [panel][unit],
  *           peepholes [gate i, o, f][panel][unit]
+ *     BF16  two vectors of columns lie as [lane][vector]; a last one alone as it is
+ *     INT8  packed [panel][k / word_terms][gate][unit][k % word_terms], filled up with zeros;
+ *           scales and offsets as bias
  *   LINEAR  packed [panel][k < inputs][column], bias [panel][column] */
-enum base_status cell_gated_pack(struct cell_gated *gated, uint32_t units);
+enum base_status cell_gated_pack(struct cell_gated *gated, const struct cell_packing *how);
+/* All but the weights. */
+enum base_status cell_gated_pack_biases(struct cell_gated *gated, uint32_t units);
 enum base_status cell_linear_pack(struct cell_linear *linear, uint32_t columns);
 
 extern const struct cell_kernels cell_kernels__scalar;

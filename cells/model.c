@@ -63,12 +63,41 @@ static enum base_status read_file(int fd, unsigned char **out, size_t *length,
     return BASE_OK;
 }
 
+/* An empty model whose cells will hold their weights so. */
+static enum base_status create_model(enum cell_precision precision, struct cell_model **out,
+                                     struct base_error *error)
+{
+    *out = base_alloc(sizeof(**out));
+    if (*out == NULL) {
+        return base_fail(error, BASE_RESOURCE_EXHAUSTED, "no memory for a model");
+    }
+    (*out)->precision = precision;
+    return BASE_OK;
+}
+
+/* Fills the model, or frees it and leaves NULL. */
+static enum base_status import(struct cell_registry *registry, const void *bytes, size_t length,
+                               const char *label, struct cell_model **model,
+                               struct base_error *error)
+{
+    base_assert(*model != NULL);
+    enum base_status status = cell__import_onnx(registry, bytes, length, label, *model, error);
+    if (status != BASE_OK) {
+        base_free(*model);
+        *model = NULL;
+        return status;
+    }
+    (*model)->file_bytes = length;
+    return BASE_OK;
+}
+
 enum base_status cell_model_load(struct cell_registry *registry, const char *path,
-                                 const char *label, struct cell_model **out,
-                                 struct base_error *error)
+                                 const char *label, enum cell_precision precision,
+                                 struct cell_model **out, struct base_error *error)
 {
     unsigned char *bytes = NULL;
     size_t length = 0;
+    *out = NULL;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) {
         char reason[128];
@@ -80,7 +109,10 @@ enum base_status cell_model_load(struct cell_registry *registry, const char *pat
     enum base_status status = read_file(fd, &bytes, &length, error);
     (void)close(fd);
     if (status == BASE_OK) {
-        status = cell_model_parse(registry, bytes, length, label, out, error);
+        status = create_model(precision, out, error);
+    }
+    if (status == BASE_OK) {
+        status = import(registry, bytes, length, label, out, error);
     }
     base_free(bytes);
     return status;
@@ -96,18 +128,8 @@ enum base_status cell_model_parse(struct cell_registry *registry, const void *by
         return base_fail(error, BASE_RESOURCE_EXHAUSTED, "the model has %zu bytes; at most %zu",
                          length, FILE_BYTES_MAX);
     }
-    struct cell_model *model = base_alloc(sizeof(*model));
-    if (model == NULL) {
-        return base_fail(error, BASE_RESOURCE_EXHAUSTED, "no memory for a model");
-    }
-    enum base_status status = cell__import_onnx(registry, bytes, length, label, model, error);
-    if (status != BASE_OK) {
-        base_free(model);
-        return status;
-    }
-    model->file_bytes = length;
-    *out = model;
-    return BASE_OK;
+    BASE_TRY(create_model(CELL_FP32, out, error));
+    return import(registry, bytes, length, label, out, error);
 }
 
 void cell_model_free(struct cell_registry *registry, struct cell_model *model)

@@ -61,18 +61,20 @@ struct cell_model {
     int32_t lengths_input; /* input [batch] that holds each row's steps (sequence_lens), or -1;
                               steps past a row's length emit zeros */
     struct cell_stage stages[CELL_STAGES_MAX];
-    char producer[64]; /* as the file states it, such as "pytorch 2.1.0" */
+    enum cell_precision precision; /* of its recurrent weights */
+    char producer[64];             /* as the file states it, such as "pytorch 2.1.0" */
     uint64_t file_bytes;
 };
 
 /* The whole model file is read; nothing in it is trusted (docs/model-files.md). On success *out is
- * freed with cell_model_free(), which gives back its types. label names its cells in metrics.
+ * freed with cell_model_free(), which gives back its types. label names its cells in metrics;
+ * precision is that in which its recurrent cells hold their weights.
  * NOT_FOUND, INVALID_ARGUMENT (what and where), UNIMPLEMENTED (operator, node, opset),
  * RESOURCE_EXHAUSTED (file over the budget). Loop thread. */
 enum base_status cell_model_load(struct cell_registry *registry, const char *path,
-                                 const char *label, struct cell_model **out,
-                                 struct base_error *error);
-/* The same from memory: bytes are only read during the call. */
+                                 const char *label, enum cell_precision precision,
+                                 struct cell_model **out, struct base_error *error);
+/* The same from memory, in fp32: bytes are only read during the call. */
 enum base_status cell_model_parse(struct cell_registry *registry, const void *bytes, size_t length,
                                   const char *label, struct cell_model **out,
                                   struct base_error *error);

@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "base/mem.h"
+#include "cells/quant.h"
 
 #include <string.h>
 
@@ -21,10 +22,15 @@ void cell_gated_release(struct cell_gated *gated)
     base_free(gated->bias);
     base_free(gated->late_bias);
     base_free(gated->peepholes);
-    base_free(gated->packed[0]);
-    base_free(gated->packed[1]);
     gated->bias = gated->late_bias = gated->peepholes = NULL;
-    gated->packed[0] = gated->packed[1] = NULL;
+    for (uint32_t part = 0; part < 2; part++) {
+        base_free(gated->packed[part]);
+        base_free(gated->scales[part]);
+        base_free(gated->offsets[part]);
+        gated->packed[part] = NULL;
+        gated->scales[part] = NULL;
+        gated->offsets[part] = NULL;
+    }
 }
 
 void cell_linear_release(struct cell_linear *linear)
@@ -59,38 +65,22 @@ static enum base_status alloc_panels(uint32_t panels, uint64_t k, uint32_t colum
     return BASE_OK;
 }
 
-/* ---- Gated cells ---- */
+/* ---- Gated cells: biases -------------------------------------------------------------------- */
 
-/* What a panel of `units` units is made of. */
-struct shape {
-    uint32_t gates, units;
-    size_t columns;
-};
-
-/* Row `gate * hidden + unit` of W or R becomes one column of the unit's panel. */
-static void pack_matrix(const struct cell_gated *gated, const struct shape *shape,
-                        const float *weights, uint32_t terms, float *packed)
+/* The place of a gate of a unit in what has one value for each column. */
+static size_t column_of(const struct cell_gated *gated, uint32_t gate, uint32_t unit)
 {
-    for (uint32_t gate = 0; gate < shape->gates; gate++) {
-        for (uint32_t unit = 0; unit < gated->hidden; unit++) {
-            const float *row = weights + ((size_t)gate * gated->hidden + unit) * terms;
-            float *to = packed + (size_t)(unit / shape->units) * terms * shape->columns +
-                        (size_t)gate * shape->units + unit % shape->units;
-            for (uint32_t k = 0; k < terms; k++) {
-                to[k * shape->columns] = row[k];
-            }
-        }
-    }
+    uint32_t units = gated->columns / cell_gated_gates(gated->kind);
+    return (size_t)(unit / units) * gated->columns + (size_t)gate * units + unit % units;
 }
 
-static void pack_biases(struct cell_gated *gated, const struct shape *shape)
+static void pack_biases(struct cell_gated *gated)
 {
     bool is_gru = gated->kind == CELL_GATED_GRU;
-    for (uint32_t gate = 0; gate < shape->gates; gate++) {
+    for (uint32_t gate = 0; gate < cell_gated_gates(gated->kind); gate++) {
         for (uint32_t unit = 0; unit < gated->hidden; unit++) {
             size_t from = (size_t)gate * gated->hidden + unit;
-            size_t at = unit / shape->units * shape->columns + (size_t)gate * shape->units +
-                        unit % shape->units;
+            size_t at = column_of(gated, gate, unit);
             if (is_gru && gate == 2) {
                 gated->bias[at] = gated->b_w[from];
                 gated->late_bias[unit] = gated->b_r[from];
@@ -101,9 +91,19 @@ static void pack_biases(struct cell_gated *gated, const struct shape *shape)
     }
 }
 
-static enum base_status pack_rows(struct cell_gated *gated, const struct shape *shape)
+/* Zeros for each column of all panels. 4 bytes, as a float or an int32_t has. */
+static void *alloc_columns(const struct cell_gated *gated)
 {
-    size_t room = (size_t)gated->panels * shape->units;
+    return base_alloc_aligned((size_t)gated->panels * gated->columns * 4, BASE_CACHE_LINE);
+}
+
+static enum base_status pack_rows(struct cell_gated *gated, uint32_t units)
+{
+    size_t room = (size_t)gated->panels * units;
+    gated->bias = alloc_columns(gated);
+    if (gated->bias == NULL) {
+        return BASE_RESOURCE_EXHAUSTED;
+    }
     if (gated->kind == CELL_GATED_GRU) {
         gated->late_bias = base_alloc_aligned(room * sizeof(float), BASE_CACHE_LINE);
         if (gated->late_bias == NULL) {
@@ -121,34 +121,135 @@ static enum base_status pack_rows(struct cell_gated *gated, const struct shape *
         }
     }
     if (gated->b_w != NULL) {
-        pack_biases(gated, shape);
+        pack_biases(gated);
     }
     return BASE_OK;
 }
 
-enum base_status cell_gated_pack(struct cell_gated *gated, uint32_t units)
+enum base_status cell_gated_pack_biases(struct cell_gated *gated, uint32_t units)
 {
-    struct shape shape = {.gates = cell_gated_gates(gated->kind), .units = units};
-    shape.columns = (size_t)shape.gates * units;
     gated->panels = (gated->hidden + units - 1) / units;
-    gated->columns = (uint32_t)shape.columns;
-    float *none = NULL;
-    enum base_status status =
-        alloc_panels(gated->panels, gated->inputs, gated->columns, &gated->bias, &gated->packed[0]);
-    if (status == BASE_OK) {
-        status =
-            alloc_panels(gated->panels, gated->feedback, gated->columns, &none, &gated->packed[1]);
-        base_free(none);
-    }
-    if (status == BASE_OK) {
-        status = pack_rows(gated, &shape);
-    }
+    gated->columns = cell_gated_gates(gated->kind) * units;
+    enum base_status status = pack_rows(gated, units);
     if (status != BASE_OK) {
         cell_gated_release(gated);
-        return status;
     }
-    pack_matrix(gated, &shape, gated->w, gated->inputs, gated->packed[0]);
-    pack_matrix(gated, &shape, gated->r, gated->feedback, gated->packed[1]);
+    return status;
+}
+
+/* ---- Gated cells: weights ------------------------------------------------------------------- */
+
+/* One matrix, W (part 0) or R (part 1), on its way. */
+struct matrix {
+    struct cell_gated *gated;
+    const struct cell_packing *how;
+    const float *weights;
+    uint32_t part, terms;
+    uint32_t words; /* of INT8: terms / word_terms, rounded up */
+};
+
+static void pack_fp32(const struct matrix *m, const float *row, size_t panel, size_t column)
+{
+    size_t columns = m->gated->columns;
+    float *to = (float *)m->gated->packed[m->part] + panel * m->terms * columns + column;
+    for (uint32_t k = 0; k < m->terms; k++) {
+        to[k * columns] = row[k];
+    }
+}
+
+/* Of two neighbouring vectors the lanes lie side by side, the first vector's in the lower half of a
+ * word; a last vector without a neighbour lies as it is. */
+static void pack_bf16(const struct matrix *m, const float *row, size_t panel, size_t column)
+{
+    size_t columns = m->gated->columns;
+    size_t lanes = m->how->lanes;
+    size_t vector = column / lanes;
+    size_t at = (vector | 1) < columns / lanes
+                    ? vector / 2 * 2 * lanes + 2 * (column % lanes) + vector % 2
+                    : column;
+    uint16_t *to = (uint16_t *)m->gated->packed[m->part] + panel * m->terms * columns + at;
+    for (uint32_t k = 0; k < m->terms; k++) {
+        to[k * columns] = cell_bf16_of(row[k]);
+    }
+}
+
+/* The terms of a word lie side by side. An offset takes out what 128 more in each x adds; like the
+ * sums it may pass the ends of int32 on the way. */
+static void pack_int8(const struct matrix *m, const float *row, size_t panel, size_t column)
+{
+    size_t columns = m->gated->columns;
+    size_t per = m->how->word_terms;
+    float scale = cell_int8_scale(m->terms, row);
+    int8_t *to = (int8_t *)m->gated->packed[m->part] + (panel * m->words * columns + column) * per;
+    uint32_t offset = 0;
+    for (uint32_t k = 0; k < m->terms; k++) {
+        int8_t weight = cell_int8_of(row[k], scale);
+        to[k / per * columns * per + k % per] = weight;
+        offset -= 128u * (uint32_t)(int32_t)weight;
+    }
+    m->gated->scales[m->part][panel * columns + column] = scale;
+    m->gated->offsets[m->part][panel * columns + column] = m->how->has_offset ? offset : 0;
+}
+
+/* Row `gate * hidden + unit` of W or R becomes one column of the unit's panel. */
+static void pack_matrix(const struct matrix *m)
+{
+    const struct cell_gated *gated = m->gated;
+    for (uint32_t gate = 0; gate < cell_gated_gates(gated->kind); gate++) {
+        for (uint32_t unit = 0; unit < gated->hidden; unit++) {
+            const float *row = m->weights + ((size_t)gate * gated->hidden + unit) * m->terms;
+            size_t at = column_of(gated, gate, unit);
+            size_t panel = at / gated->columns;
+            size_t column = at % gated->columns;
+            if (gated->precision == CELL_FP32) {
+                pack_fp32(m, row, panel, column);
+            } else if (gated->precision == CELL_BF16) {
+                pack_bf16(m, row, panel, column);
+            } else {
+                pack_int8(m, row, panel, column);
+            }
+        }
+    }
+}
+
+static enum base_status alloc_matrix(const struct matrix *m)
+{
+    struct cell_gated *gated = m->gated;
+    bool is_int8 = gated->precision == CELL_INT8;
+    size_t terms = is_int8 ? (size_t)m->words * m->how->word_terms : m->terms;
+    size_t weights = 0;
+    size_t bytes = 0;
+    if (!base_size_mul((size_t)gated->panels * gated->columns, terms, &weights) ||
+        !base_size_mul(weights, cell_precision_bytes(gated->precision), &bytes)) {
+        return BASE_RESOURCE_EXHAUSTED;
+    }
+    gated->packed[m->part] = base_alloc_large(bytes);
+    if (is_int8) {
+        gated->scales[m->part] = alloc_columns(gated);
+        gated->offsets[m->part] = alloc_columns(gated);
+    }
+    bool has_all =
+        gated->packed[m->part] != NULL &&
+        (!is_int8 || (gated->scales[m->part] != NULL && gated->offsets[m->part] != NULL));
+    return has_all ? BASE_OK : BASE_RESOURCE_EXHAUSTED;
+}
+
+enum base_status cell_gated_pack(struct cell_gated *gated, const struct cell_packing *how)
+{
+    BASE_TRY(cell_gated_pack_biases(gated, how->units));
+    for (uint32_t part = 0; part < 2; part++) {
+        struct matrix m = {.gated = gated,
+                           .how = how,
+                           .weights = part == 0 ? gated->w : gated->r,
+                           .part = part,
+                           .terms = part == 0 ? gated->inputs : gated->feedback};
+        m.words = how->word_terms == 0 ? 0 : (m.terms + how->word_terms - 1) / how->word_terms;
+        if (alloc_matrix(&m) != BASE_OK) {
+            cell_gated_release(gated);
+            return BASE_RESOURCE_EXHAUSTED;
+        }
+        pack_matrix(&m);
+    }
     return BASE_OK;
 }
 

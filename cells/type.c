@@ -46,6 +46,7 @@ static void hash_op(struct base_hasher *hasher, const struct cell_op *op)
     hash_u32(hasher, op->kind == CELL_OP_SLICE ? op->start : 0);
     hash_u32(hasher, op->kind == CELL_OP_SOFTMAX ? op->group : 0);
     hash_u32(hasher, has_variants(op->kind) ? op->variant : 0);
+    hash_u32(hasher, cell_op_gates(op->kind) > 0 ? (uint32_t)op->precision : 0);
     hash_u32(hasher, op->n_weights);
     for (uint32_t w = 0; w < op->n_weights; w++) {
         hash_u32(hasher, (uint32_t)op->weights[w].dtype);
@@ -89,6 +90,7 @@ static bool is_op_equal(const struct cell_op *a, const struct cell_op *b)
         (a->kind == CELL_OP_SLICE && a->start != b->start) ||
         (a->kind == CELL_OP_SOFTMAX && a->group != b->group) ||
         (has_variants(a->kind) && a->variant != b->variant) ||
+        (cell_op_gates(a->kind) > 0 && a->precision != b->precision) ||
         memcmp(a->operands, b->operands, a->n_operands * sizeof(a->operands[0])) != 0) {
         return false;
     }

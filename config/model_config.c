@@ -5,6 +5,8 @@
 #include "config/internal.h"
 #include "config/sources.h"
 
+#include <string.h>
+
 #define ARENA_CHUNK_BYTES  ((size_t)4 << 10)
 #define ARENA_BUDGET_BYTES ((size_t)8 << 20)
 
@@ -17,6 +19,17 @@ static const struct cfg_option rows[] = {
 
 static const struct cfg_table table = {rows, sizeof(rows) / sizeof(rows[0])};
 
+/* A word was read into memory that goes: the same from memory that stays. */
+static void keep_words(struct cfg_model_config *config)
+{
+    static const char *const words[] = {"fp32", "bf16", "int8"};
+    const char *kept = words[0];
+    for (size_t w = 0; w < sizeof(words) / sizeof(words[0]); w++) {
+        kept = strcmp(config->weights, words[w]) == 0 ? words[w] : kept;
+    }
+    config->weights = kept;
+}
+
 enum base_status cfg_model_config_parse(const char *file, const void *bytes, size_t length,
                                         struct cfg_model_config *out, struct base_error *error)
 {
@@ -25,6 +38,7 @@ enum base_status cfg_model_config_parse(const char *file, const void *bytes, siz
     cfg__table_defaults(&table, out);
     const struct cfg_target target = {&table, out, NULL, &arena};
     enum base_status status = cfg__from_text(&target, file, bytes, length, error);
+    keep_words(out);
     base_arena_release(&arena);
     return status;
 }
@@ -37,6 +51,7 @@ enum base_status cfg_model_config_load(const char *path, struct cfg_model_config
     cfg__table_defaults(&table, out);
     const struct cfg_target target = {&table, out, NULL, &arena};
     enum base_status status = cfg__from_file(&target, path, error);
+    keep_words(out);
     base_arena_release(&arena);
     return status == BASE_NOT_FOUND ? BASE_OK : status;
 }

@@ -13,10 +13,13 @@
 /* X as in config/options.h. */
 #define CFG_MODEL_OPTIONS(X)                                                                       \
     X(COUNT, max_sequence_length, "0", 0, 1 << 24, "N", LIMITS, ALL,                               \
-      "Steps of the longest sequence; 0 = as the server's option of this name.")
+      "Steps of the longest sequence; 0 = as the server's option of this name.")                   \
+    X(WORD, weights, "fp32", 0, 0, "fp32|bf16|int8", DEVICES, ALL,                                 \
+      "How recurrent weights are held; fewer bits are read faster and answer less exactly.")
 
 struct cfg_model_config {
     uint32_t max_sequence_length;
+    const char *weights; /* one of its words, forever */
 };
 
 /* path: the file, which may be missing: then the defaults. INVALID_ARGUMENT as cfg_load();

@@ -153,11 +153,14 @@ struct loading {
 
 /* Loads one version; on an error nothing of it stays. */
 static enum base_status load_cells(struct loading *loading, const char *file, const char *name,
-                                   struct cell_model **out, struct base_error *error)
+                                   const struct cfg_model_config *config, struct cell_model **out,
+                                   struct base_error *error)
 {
     struct cell_registry *registry = srv_engine_registry(loading->engine);
     struct cell_model *cells = NULL;
-    BASE_TRY(cell_model_load(registry, file, name, &cells, error));
+    enum cell_precision precision = CELL_FP32;
+    BASE_TRY(cell_precision_find(config->weights, &precision, error));
+    BASE_TRY(cell_model_load(registry, file, name, precision, &cells, error));
     enum base_status status = srv_engine_add_model(loading->engine, cells, error);
     if (status != BASE_OK) {
         cell_model_free(registry, cells);
@@ -195,7 +198,7 @@ static enum base_status load_version(struct loading *loading, const char *folder
     if (!join(version_folder, folder, version) || !join(file, version_folder, "model.onnx")) {
         return base_fail(error, BASE_INVALID_ARGUMENT, "%.200s: path too long", folder);
     }
-    enum base_status status = load_cells(loading, file, name, &cells, &reason);
+    enum base_status status = load_cells(loading, file, name, config, &cells, &reason);
     if (status != BASE_OK) {
         struct base_error why;
         base_fail(&why, status, "%.150s: %s", file, reason.message);
@@ -250,7 +253,7 @@ static enum base_status load_model(struct loading *loading, const char *name,
                                    struct base_error *error)
 {
     char folder[PATH_BYTES];
-    struct cfg_model_config config;
+    struct cfg_model_config config = {.weights = "fp32"};
     struct listing versions = {0};
     struct base_error why = {.status = BASE_OK};
     bool opened = open_model(loading, name, folder, &versions, &config, &why) == BASE_OK;

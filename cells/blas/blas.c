@@ -34,16 +34,17 @@ static enum base_status alloc_floats(size_t rows, uint64_t columns, float **out)
 }
 
 /* [column][k] of [panel][k][column], as our own kernels pack it. */
-static enum base_status turn_panels(const struct cell_gated *gated, uint32_t k, float **packed)
+static enum base_status turn_panels(const struct cell_gated *gated, uint32_t k, void **packed)
 {
     float *turned = NULL;
+    const float *from = *packed;
     size_t columns = gated->columns;
     BASE_TRY(alloc_floats(gated->panels * columns, k, &turned));
     for (size_t panel = 0; panel < gated->panels; panel++) {
         for (size_t column = 0; column < columns; column++) {
             for (size_t i = 0; i < k; i++) {
                 turned[(panel * columns + column) * k + i] =
-                    (*packed)[(panel * k + i) * columns + column];
+                    from[(panel * k + i) * columns + column];
             }
         }
     }
@@ -54,7 +55,7 @@ static enum base_status turn_panels(const struct cell_gated *gated, uint32_t k, 
 
 static enum base_status gated_load(struct cell_gated *gated)
 {
-    BASE_TRY(cell_gated_pack(gated, UNITS));
+    BASE_TRY(cell_gated_pack(gated, &(struct cell_packing){.units = UNITS}));
     enum base_status status = turn_panels(gated, gated->inputs, &gated->packed[0]);
     if (status == BASE_OK) {
         status = turn_panels(gated, gated->feedback, &gated->packed[1]);
@@ -106,7 +107,7 @@ static void add_part(const struct cell_gated *gated, const struct part *part)
                                .columns = part->panels * gated->columns,
                                .k = k,
                                .in = part->in,
-                               .weights = gated->packed[part->number] + first * k,
+                               .weights = (const float *)gated->packed[part->number] + first * k,
                                .out = part->sums});
 }
 
@@ -349,10 +350,15 @@ static void linear_rows(const struct cell_linear_rows *rows)
 }
 
 /* Gathered rows, and sums twice (a GRU's over x and h). */
-static size_t scratch_floats(uint32_t inputs, uint32_t outputs, uint32_t rows_max)
+static size_t gated_scratch(const struct cell_gated *gated, uint32_t rows_max)
 {
-    // Each gate is rounded up to whole panels: 4 * 15 columns at most.
-    return (size_t)rows_max * ((size_t)inputs + 2 * ((size_t)outputs + COLUMNS));
+    size_t columns = (size_t)gated->panels * gated->columns;
+    return rows_max * ((size_t)gated->inputs + gated->feedback + 2 * columns);
+}
+
+static size_t linear_scratch(const struct cell_linear *linear, uint32_t rows_max)
+{
+    return rows_max * ((size_t)linear->inputs + linear->outputs);
 }
 
 static void sigmoid_all(uint32_t n, const float *in, float *out)
@@ -383,7 +389,8 @@ static const struct cell_kernels kernels = {
     .gated_step = gated_step,
     .linear_load = linear_load,
     .linear_rows = linear_rows,
-    .scratch_floats = scratch_floats,
+    .gated_scratch = gated_scratch,
+    .linear_scratch = linear_scratch,
     .sigmoid = sigmoid_all,
     .tanh = tanh_all,
     .softmax = softmax_group,

@@ -18,8 +18,8 @@
 /* But where weights come from memory, reading them takes longer than some rows' multiply-adds, and
  * the fewer fills the better: a fill computes so many steps of all rows together, as far as the
  * windows reach. 1024 inputs and units, LSTM, ms a step with rows that join and leave at random
- * (cellbatch-bench cellular), 8 steps for each row and so: 10 rows 2.7 and 2.1; whole sequences of 1
- * row read W every 32nd step instead of every 8th. */
+ * (cellbatch-bench cellular), 8 steps for each row and so: 10 rows 2.7 and 2.1; whole sequences of
+ * 1 row read W every 32nd step instead of every 8th. */
 #define FILL_ROW_STEPS 80u
 
 /* Steps of a window: enough rows for a product near its peak. The windows of a batch share L2 with
@@ -82,14 +82,30 @@ static uint32_t most_members(const struct cell_program *program)
     return most;
 }
 
+/* What a step reads of weights, all members together. */
+static uint64_t held_bytes(const struct cell_program *program)
+{
+    uint64_t bytes = program->type->weight_bytes;
+    for (uint32_t o = 0; o < program->n_ops; o++) {
+        const struct cell_gated *gated = &program->ops[o].gated;
+        if (program->ops[o].is_gated) {
+            uint64_t weights = ((uint64_t)gated->inputs + gated->feedback) * gated->hidden *
+                               cell_gated_gates(gated->kind);
+            bytes -= weights *
+                     (cell_precision_bytes(CELL_FP32) - cell_precision_bytes(gated->precision));
+        }
+    }
+    return bytes;
+}
+
 static bool is_from_memory(const struct cell_program *program)
 {
-    return program->type->weight_bytes > MEMORY_BYTES;
+    return held_bytes(program) > MEMORY_BYTES;
 }
 
 static uint32_t choose_rows(const struct cell_program *program)
 {
-    uint64_t bytes = program->type->weight_bytes;
+    uint64_t bytes = held_bytes(program);
     uint32_t rows = is_from_memory(program)                      ? AHEAD_ROWS_OF_MEMORY
                     : bytes / most_members(program) > l2_bytes() ? AHEAD_ROWS_OF_L3
                                                                  : AHEAD_ROWS;
@@ -113,8 +129,8 @@ static uint32_t fill_steps(const struct cell_program *program, uint32_t n_rows, 
 {
     uint64_t bytes = (uint64_t)n_rows * program->window_floats * sizeof(float);
     uint32_t near = clamp_steps(program->windows_near_bytes / (bytes + 1));
-    uint32_t room = is_from_memory(program) ? clamp_steps(FILL_ROW_STEPS / n_empty)
-                                            : window_steps(program);
+    uint32_t room =
+        is_from_memory(program) ? clamp_steps(FILL_ROW_STEPS / n_empty) : window_steps(program);
     return near < room ? near : room;
 }
 
@@ -221,7 +237,7 @@ static void choose(struct cell_view *view)
 {
     struct cell_windows *windows = view->run->windows;
     uint32_t n_empty = 0;
-    bool has[CELL_WINDOWS];
+    bool has[CELL_WINDOWS] = {false};
     windows->n_empty = 0;
     windows->until = UINT32_MAX;
     for (uint32_t r = 0; r < view->n_rows; r++) {

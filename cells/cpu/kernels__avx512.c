@@ -2,5 +2,6 @@
  * where cell_kernels_choose() found the instructions. */
 #define CELL_TABLE      cell_kernels__avx512
 #define CELL_TABLE_TEXT "avx512"
+#define CELL_REDUCED    cell_reduced__avx512
 
 #include "cells/cpu/kernels_body.h"

@@ -76,6 +76,10 @@ CELL_INLINE simd_vec relu_any_nan(simd_vec x)
     return simd_add(simd_max(zero, x), zero);
 }
 
+/* ---- Whole rows: of the files that hold a table of kernels ---- */
+
+#    ifdef CELL_TABLE
+
 static void sigmoid_all(uint32_t n, const float *in, float *out)
 {
     size_t i = 0;
@@ -175,5 +179,6 @@ static void softmax_group(uint32_t n, const float *in, float *out)
     }
 }
 
+#    endif
 #endif
 #endif

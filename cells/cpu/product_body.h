@@ -12,35 +12,32 @@
 #ifndef CELLS_CPU_PRODUCT_BODY_H
 #define CELLS_CPU_PRODUCT_BODY_H
 
-#include "cells/cpu/simd.h"
-
-#include <stdbool.h>
+#include "cells/cpu/update_body.h"
 
 #ifdef CELL_SIMD_LANES
-
-/* Vectors of a panel: 4, but 3 of a GRU. */
-#    define VECTORS_MAX ((size_t)4)
-#    define COLUMNS_MAX (VECTORS_MAX * CELL_SIMD_LANES)
 
 /* Rows that go through a panel together: their sums, 64 columns wide, take 9 KiB of L1. */
 #    define GROUP_ROWS 36u
 
-#    define LINE_FLOATS ((size_t)16)
+/* A weight as it is held. */
+#    ifdef CELL_WEIGHTS_BF16
+typedef uint16_t weight;
+#    else
+typedef float weight;
+#    endif
 
-/* Weights of a cell beyond this do not stay in a shared L3 between two steps; the hardware looks
- * too short a way ahead for memory. */
-#    define CELL_SHARED_CACHE_BYTES ((size_t)12 << 20)
+#    define LINE_WEIGHTS ((size_t)64 / sizeof(weight))
 
 /* With more rows than a tile has: a panel of up to so many terms stays in L2 until all tiles have
  * been there; one of more goes in blocks. */
-#    define PANEL_TERMS_MAX 1024u
+#    define PANEL_TERMS_MAX (4096u / (uint32_t)sizeof(weight))
 #    define BLOCK_TERMS     64u
 
 /* How far ahead weights are asked for: enough for L2, and for memory. Of the next panel only a
  * few are asked for at the end of one: L1 has 12 line buffers. */
-#    define NEAR_TERMS 8u
-#    define FAR_FLOATS 2048u
-#    define NEXT_TERMS 2u
+#    define NEAR_TERMS  8u
+#    define FAR_WEIGHTS (8192u / sizeof(weight))
+#    define NEXT_TERMS  2u
 
 /* Rows from which near weights are asked for; with fewer the loads themselves run ahead. */
 #    define NEAR_ROWS 3u
@@ -77,33 +74,16 @@ CELL_INLINE uint32_t halves_of(const size_t vectors, uint32_t rows)
 /* Cache lines of one term. */
 CELL_INLINE uint32_t lines_of(const size_t vectors)
 {
-    return (uint32_t)((vectors * CELL_SIMD_LANES + LINE_FLOATS - 1) / LINE_FLOATS);
+    return (uint32_t)((vectors * CELL_SIMD_LANES + LINE_WEIGHTS - 1) / LINE_WEIGHTS);
 }
 
 /* One part of the sum: x or h. */
 struct span {
     const float *const *rows; /* [n_rows] -> [k] */
     uint32_t k;
-    const float *weights; /* of the panel at hand: [k][vectors] */
-    const float *next;    /* what will be read behind them: of the next span, block or panel */
-    const float *later;   /* what will be read when all rows have been here: [k][vectors] */
-};
-
-/* What the sums of some rows begin with: a table [rows][stride], whose rows are one with a stride
- * of 0; or, where given, rows that stand apart, each from column `at` on. */
-struct starts {
-    const float *table;
-    size_t stride;
-    const float *const *rows;
-    size_t at;
-};
-
-/* Where they go, likewise. */
-struct ends {
-    float *table;
-    size_t stride;
-    float *const *rows;
-    size_t at;
+    const weight *weights; /* of the panel at hand: [k][vectors] */
+    const weight *next;    /* what will be read behind them: of the next span, block or panel */
+    const weight *later;   /* what will be read when all rows have been here: [k][vectors] */
 };
 
 /* A panel's product for up to GROUP_ROWS rows. The first span has terms. */
@@ -115,42 +95,49 @@ struct product {
     struct ends end;
 };
 
-CELL_INLINE const float *start_of(const struct starts *start, uint32_t row)
-{
-    return start->rows != NULL ? start->rows[row] + start->at : start->table + row * start->stride;
-}
-
-CELL_INLINE float *end_of(const struct ends *end, uint32_t row)
-{
-    return end->rows != NULL ? end->rows[row] + end->at : end->table + row * end->stride;
-}
-
-CELL_INLINE void prefetch_lines(const uint32_t lines, const float *from)
+CELL_INLINE void prefetch_lines(const uint32_t lines, const weight *from)
 {
     CELL_UNROLL
     for (uint32_t l = 0; l < lines; l++) {
-        __builtin_prefetch(from + l * LINE_FLOATS);
+        __builtin_prefetch(from + l * LINE_WEIGHTS);
     }
 }
 
 /* The same for a nearer but not the nearest cache. */
-CELL_INLINE void prefetch_later(const size_t lines, const float *from)
+CELL_INLINE void prefetch_later(const size_t lines, const weight *from)
 {
     CELL_UNROLL
     for (size_t l = 0; l < lines; l++) {
-        __builtin_prefetch(from + l * LINE_FLOATS, 0, 2);
+        __builtin_prefetch(from + l * LINE_WEIGHTS, 0, 2);
     }
 }
 
+/* Vector v of the `vectors` that one term has at `from`. */
+#    ifdef CELL_WEIGHTS_BF16
+CELL_INLINE simd_vec load_weights(const size_t vectors, const weight *from, size_t v)
+{
+    const weight *pair = from + v / 2 * 2 * CELL_SIMD_LANES;
+    return (v | 1) >= vectors ? simd_load_bf16(pair)
+           : v % 2 == 0       ? simd_load_low_bf16(pair)
+                              : simd_load_high_bf16(pair);
+}
+#    else
+CELL_INLINE simd_vec load_weights(const size_t vectors, const weight *from, size_t v)
+{
+    (void)vectors;
+    return simd_load(from + v * CELL_SIMD_LANES);
+}
+#    endif
+
 /* One term of each row: element k of in[]. The weights of the term wait in registers, the rows'
  * elements come one by one: for many rows of few vectors. */
-CELL_INLINE void add_term_of_few(const size_t vectors, const uint32_t rows, const float *weights,
+CELL_INLINE void add_term_of_few(const size_t vectors, const uint32_t rows, const weight *weights,
                                  const float *in[], uint32_t k, simd_vec sum[][VECTORS_MAX])
 {
     simd_vec w[VECTORS_MAX];
     CELL_UNROLL
     for (size_t v = 0; v < vectors; v++) {
-        w[v] = simd_keep(simd_load(weights + v * CELL_SIMD_LANES));
+        w[v] = simd_keep(load_weights(vectors, weights, v));
     }
     CELL_UNROLL
     for (uint32_t r = 0; r < rows; r++) {
@@ -164,14 +151,15 @@ CELL_INLINE void add_term_of_few(const size_t vectors, const uint32_t rows, cons
 
 /* Two terms of each row, one after the other: rows that are many take their pointers from the
  * stack, once for both. */
-CELL_INLINE void add_two_terms_of_2(const uint32_t rows, const float *weights, const float *second,
-                                    const float *in[], uint32_t k, simd_vec sum[][VECTORS_MAX])
+CELL_INLINE void add_two_terms_of_2(const uint32_t rows, const weight *weights,
+                                    const weight *second, const float *in[], uint32_t k,
+                                    simd_vec sum[][VECTORS_MAX])
 {
     simd_vec w[2][2];
     CELL_UNROLL
     for (size_t v = 0; v < 2; v++) {
-        w[0][v] = simd_load(weights + v * CELL_SIMD_LANES);
-        w[1][v] = simd_load(second + v * CELL_SIMD_LANES);
+        w[0][v] = load_weights(2, weights, v);
+        w[1][v] = load_weights(2, second, v);
     }
     CELL_UNROLL
     for (uint32_t r = 0; r < rows; r++) {
@@ -185,8 +173,29 @@ CELL_INLINE void add_two_terms_of_2(const uint32_t rows, const float *weights, c
     }
 }
 
+#    ifdef CELL_WEIGHTS_BF16
+/* For 4 vectors that come in pairs: one pair after the other. */
+CELL_INLINE void add_term_of_4(const uint32_t rows, const weight *weights, const float *in[],
+                               uint32_t k, simd_vec sum[][VECTORS_MAX])
+{
+    CELL_UNROLL
+    for (size_t first = 0; first < 4; first += 2) {
+        simd_vec w[2];
+        CELL_UNROLL
+        for (size_t v = 0; v < 2; v++) {
+            w[v] = simd_keep(load_weights(4, weights, first + v));
+        }
+        CELL_UNROLL
+        for (uint32_t r = 0; r < rows; r++) {
+            simd_vec x = simd_set1(in[r][k]);
+            sum[r][first] = simd_fma(w[0], x, sum[r][first]);
+            sum[r][first + 1] = simd_fma(w[1], x, sum[r][first + 1]);
+        }
+    }
+}
+#    else
 /* The other way round, for 4 vectors. */
-CELL_INLINE void add_term_of_4(const uint32_t rows, const float *weights, const float *in[],
+CELL_INLINE void add_term_of_4(const uint32_t rows, const weight *weights, const float *in[],
                                uint32_t k, simd_vec sum[][VECTORS_MAX])
 {
     simd_vec x[TILE_ROWS_MAX];
@@ -196,13 +205,14 @@ CELL_INLINE void add_term_of_4(const uint32_t rows, const float *weights, const 
     }
     CELL_UNROLL
     for (size_t v = 0; v < 4; v++) {
-        simd_vec w = simd_keep(simd_load(weights + v * CELL_SIMD_LANES));
+        simd_vec w = simd_keep(load_weights(4, weights, v));
         CELL_UNROLL
         for (uint32_t r = 0; r < rows; r++) {
             sum[r][v] = simd_fma(w, x[r], sum[r][v]);
         }
     }
 }
+#    endif
 
 /* Weights that a tile asks for while it computes, so that they have come when they are needed: near
  * ones, some terms ahead; far ones, more terms ahead; or near ones and one or two cache lines a
@@ -224,7 +234,7 @@ CELL_INLINE void add_tile(const size_t vectors, const size_t of, const uint32_t 
 {
     const size_t columns = of * CELL_SIMD_LANES;
     const uint32_t lines = asks == ASKS_NOTHING ? 0 : lines_of(vectors);
-    const size_t distance = asks == ASKS_FAR ? FAR_FLOATS / columns : NEAR_TERMS;
+    const size_t distance = asks == ASKS_FAR ? FAR_WEIGHTS / columns : NEAR_TERMS;
     const size_t later_lines = asks == ASKS_LATER ? 1 : asks == ASKS_LATER_2 ? 2 : 0;
     const struct product *product = tile->product;
     simd_vec sum[TILE_ROWS_MAX][VECTORS_MAX];
@@ -239,8 +249,8 @@ CELL_INLINE void add_tile(const size_t vectors, const size_t of, const uint32_t 
     for (uint32_t s = 0; s < product->n_spans; s++) {
         const struct span *span = &product->spans[s];
         const float *in[TILE_ROWS_MAX];
-        const float *weights = span->weights + tile->column;
-        const float *later = span->later + (size_t)tile->asked * span->k * LINE_FLOATS;
+        const weight *weights = span->weights + tile->column;
+        const weight *later = span->later + (size_t)tile->asked * span->k * LINE_WEIGHTS;
         CELL_UNROLL
         for (uint32_t r = 0; r < rows; r++) {
             in[r] = span->rows[tile->row + r];
@@ -250,14 +260,14 @@ CELL_INLINE void add_tile(const size_t vectors, const size_t of, const uint32_t 
             prefetch_lines(lines, weights + distance * columns);
             prefetch_lines(lines, weights + (distance + 1) * columns);
             prefetch_later(2 * later_lines, later);
-            later += 2 * later_lines * LINE_FLOATS;
+            later += 2 * later_lines * LINE_WEIGHTS;
             add_two_terms_of_2(rows, weights, weights + columns, in, k, sum);
             weights += 2 * columns;
         }
         for (; k < span->k; k++, weights += columns) {
             prefetch_lines(lines, weights + distance * columns);
             prefetch_later(later_lines, later);
-            later += later_lines * LINE_FLOATS;
+            later += later_lines * LINE_WEIGHTS;
             if (vectors == 4) {
                 add_term_of_4(rows, weights, in, k, sum);
             } else {
@@ -343,7 +353,7 @@ CELL_INLINE void tile_row(const size_t panels, const size_t vectors, const bool 
     const size_t next =
         span->k * vectors * CELL_SIMD_LANES; // the next panel's weights behind these
     const float *in = span->rows[0];
-    const float *weights = span->weights;
+    const weight *weights = span->weights;
     simd_vec sum[3 * 3];
     CELL_UNROLL
     for (size_t v = 0; v < panels * vectors; v++) {
@@ -353,23 +363,17 @@ CELL_INLINE void tile_row(const size_t panels, const size_t vectors, const bool 
         simd_vec x = simd_set1(in[k]);
         CELL_UNROLL
         for (size_t v = 0; v < panels * vectors; v++) {
-            const float *w = weights + v / vectors * next + v % vectors * CELL_SIMD_LANES;
+            const weight *w = weights + v / vectors * next;
             if (is_streamed && v % vectors == 0) {
-                prefetch_lines(lines_of(vectors), w + FAR_FLOATS);
+                prefetch_lines(lines_of(vectors), w + FAR_WEIGHTS);
             }
-            sum[v] = simd_fma(simd_load(w), x, sum[v]);
+            sum[v] = simd_fma(load_weights(vectors, w, v % vectors), x, sum[v]);
         }
     }
     CELL_UNROLL
     for (size_t v = 0; v < panels * vectors; v++) {
         simd_store(end + v * CELL_SIMD_LANES, sum[v]);
     }
-}
-
-/* Panels that one row alone takes at once. */
-CELL_INLINE uint32_t panels_of_row(const size_t vectors)
-{
-    return vectors == 3 ? 3 : 2;
 }
 
 /* Adds a span for one row and panels_of_row() neighbouring panels. */
@@ -381,13 +385,6 @@ CELL_INLINE void add_row(const size_t vectors, const struct span *span, bool is_
     } else {
         tile_row(panels_of_row(vectors), vectors, false, span, start, end);
     }
-}
-
-/* Whether weights do not stay near from one step to the next, as far as that matters to so many
- * rows. bytes: of what one step reads. */
-static bool is_streamed(uint64_t bytes, uint32_t rows)
-{
-    return bytes > (rows >= CELL_STREAMED_ROWS ? CELL_STREAMED_BYTES : CELL_SHARED_CACHE_BYTES);
 }
 
 /* One tile, or half of one. */

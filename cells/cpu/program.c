@@ -306,6 +306,7 @@ static enum base_status load_gated(const struct cell_kernels *kernels, struct ce
     size_t first = gated->kind == CELL_GATED_GRU_NEW ? 2 * (size_t)hidden : 0;
     const float *w = weights[0].data;
     const float *r = weights[1].data;
+    gated->precision = op->op->precision;
     gated->inputs = weights[0].cols;
     gated->feedback = weights[1].cols;
     gated->hidden = hidden;
@@ -353,13 +354,9 @@ static size_t scratch_floats(const struct cell_program *program)
         const struct cell_program_op *op = &program->ops[o];
         size_t floats = 0;
         if (op->is_gated) {
-            uint32_t gates = cell_gated_gates(op->gated.kind);
-            floats =
-                program->kernels->scratch_floats(op->gated.inputs + op->gated.feedback,
-                                                 gates * op->gated.hidden, program->block_rows);
+            floats = program->kernels->gated_scratch(&op->gated, program->block_rows);
         } else if (op->kind == CELL_OP_LINEAR) {
-            floats = program->kernels->scratch_floats(op->linear.inputs, op->linear.outputs,
-                                                      program->block_rows);
+            floats = program->kernels->linear_scratch(&op->linear, program->block_rows);
         } else if (op->chain != NULL) {
             floats = CELL_POINTWISE_SCRATCH;
         }
@@ -485,6 +482,23 @@ static enum base_status make_memory(struct cell_program *program, uint32_t n_que
     return BASE_OK;
 }
 
+/* A library multiplies what it is given: weights held in fewer bits are our own kernels'. */
+static enum base_status check_precision(const struct cell_type *type,
+                                        const struct cell_kernels *kernels,
+                                        struct base_error *error)
+{
+    for (uint32_t o = 0; o < type->def.n_ops; o++) {
+        enum cell_precision precision = type->def.ops[o].precision;
+        if (precision != CELL_FP32 && !kernels->has_reduced) {
+            return base_fail(error, BASE_UNIMPLEMENTED,
+                             "cell type %s: weights: %s in the model's config.yaml, but %s kernels "
+                             "hold them as fp32 only",
+                             type->name, cell_precision_name(precision), kernels->name);
+        }
+    }
+    return BASE_OK;
+}
+
 /* ---- Life cycle ----------------------------------------------------------------------------- */
 
 enum base_status cell_program_create(const struct cell_type *type,
@@ -492,6 +506,7 @@ enum base_status cell_program_create(const struct cell_type *type,
                                      const uint32_t *n_members, struct cell_program **out,
                                      struct base_error *error)
 {
+    BASE_TRY(check_precision(type, kernels, error));
     struct cell_program *program = base_alloc(sizeof(*program));
     if (program == NULL) {
         return base_fail(error, BASE_RESOURCE_EXHAUSTED, "cell type %s: out of memory", type->name);

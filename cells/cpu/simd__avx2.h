@@ -166,4 +166,94 @@ static inline simd_vec simd_one_nan(simd_vec v, uint32_t bits)
     return _mm256_blendv_ps(v, nan, _mm256_cmp_ps(v, v, _CMP_UNORD_Q));
 }
 
+/* ---- Weights in fewer bits ---- */
+
+/* Each of the lanes' bf16 as a float. */
+static inline simd_vec simd_load_bf16(const uint16_t *from)
+{
+    __m256i words = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)from));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(words, 16));
+}
+
+static inline __m256i simd_load_bits__avx2(const void *from)
+{
+    return _mm256_loadu_si256(from);
+}
+
+/* Words of two bf16: the lower, the upper ones. */
+static inline simd_vec simd_load_low_bf16(const uint16_t *from)
+{
+    return _mm256_castsi256_ps(_mm256_slli_epi32(simd_load_bits__avx2(from), 16));
+}
+
+static inline simd_vec simd_load_high_bf16(const uint16_t *from)
+{
+    __m256i upper = _mm256_set1_epi32((int32_t)0xFFFF0000u);
+    return _mm256_castsi256_ps(_mm256_and_si256(simd_load_bits__avx2(from), upper));
+}
+
+typedef __m256i simd_ints;
+
+static inline simd_ints simd_ints_load(const uint32_t *from)
+{
+    return simd_load_bits__avx2(from);
+}
+
+static inline simd_ints simd_ints_set1(int32_t x)
+{
+    return _mm256_set1_epi32(x);
+}
+
+static inline simd_ints simd_ints_keep(simd_ints v)
+{
+    __asm__("" : "+x"(v));
+    return v;
+}
+
+/* As floats, and back: rounded to the nearest, ties to even. */
+static inline simd_vec simd_of_ints(simd_ints v)
+{
+    return _mm256_cvtepi32_ps(v);
+}
+
+static inline simd_ints simd_round(simd_vec v)
+{
+    return _mm256_cvtps_epi32(v);
+}
+
+/* The larger of a and the bits of v without signs. */
+static inline simd_ints simd_largest_bits(simd_ints a, simd_vec v)
+{
+    return _mm256_max_epu32(a, _mm256_castps_si256(simd_abs(v)));
+}
+
+static inline uint32_t simd_largest_lane(simd_ints v)
+{
+    __m128i most = _mm_max_epu32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+    most = _mm_max_epu32(most, _mm_shuffle_epi32(most, 0x4E));
+    most = _mm_max_epu32(most, _mm_shuffle_epi32(most, 0xB1));
+    return (uint32_t)_mm_cvtsi128_si32(most);
+}
+
+/* int8 products. simd_dot() adds to each lane the products of a word of x with a word of the lane's
+ * weights; simd_store_words() makes words of x of the lanes' whole numbers in -127..127. */
+#define CELL_WORD_TERMS ((size_t)2)
+#define CELL_X_OFFSET   0
+
+static inline simd_ints simd_load_words(const int8_t *from)
+{
+    return _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)from));
+}
+
+static inline simd_ints simd_dot(simd_ints sum, simd_ints x, simd_ints w)
+{
+    return _mm256_add_epi32(sum, _mm256_madd_epi16(x, w));
+}
+
+static inline void simd_store_words(void *to, simd_ints v)
+{
+    _mm_storeu_si128(to,
+                     _mm_packs_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1)));
+}
+
 #endif

@@ -165,4 +165,105 @@ static inline simd_vec simd_one_nan(simd_vec v, uint32_t bits)
     return _mm512_mask_mov_ps(v, _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), nan);
 }
 
+/* ---- Weights in fewer bits ---- */
+
+/* Each of the lanes' bf16 as a float. */
+static inline simd_vec simd_load_bf16(const uint16_t *from)
+{
+    __m512i words = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)from));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(words, 16));
+}
+
+/* Words of two bf16: the lower, the upper ones. */
+static inline simd_vec simd_load_low_bf16(const uint16_t *from)
+{
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_loadu_si512(from), 16));
+}
+
+static inline simd_vec simd_load_high_bf16(const uint16_t *from)
+{
+    __m512i upper = _mm512_set1_epi32((int32_t)0xFFFF0000u);
+    return _mm512_castsi512_ps(_mm512_and_si512(_mm512_loadu_si512(from), upper));
+}
+
+typedef __m512i simd_ints;
+
+static inline simd_ints simd_ints_load(const uint32_t *from)
+{
+    return _mm512_loadu_si512(from);
+}
+
+static inline simd_ints simd_ints_set1(int32_t x)
+{
+    return _mm512_set1_epi32(x);
+}
+
+static inline simd_ints simd_ints_keep(simd_ints v)
+{
+    __asm__("" : "+v"(v));
+    return v;
+}
+
+/* As floats, and back: rounded to the nearest, ties to even. */
+static inline simd_vec simd_of_ints(simd_ints v)
+{
+    return _mm512_cvtepi32_ps(v);
+}
+
+static inline simd_ints simd_round(simd_vec v)
+{
+    return _mm512_cvtps_epi32(v);
+}
+
+/* The larger of a and the bits of v without signs. */
+static inline simd_ints simd_largest_bits(simd_ints a, simd_vec v)
+{
+    return _mm512_max_epu32(a, _mm512_castps_si512(simd_abs(v)));
+}
+
+static inline uint32_t simd_largest_lane(simd_ints v)
+{
+    return _mm512_reduce_max_epu32(v);
+}
+
+/* int8 products. simd_dot() adds to each lane the products of a word of x with a word of the lane's
+ * weights; simd_store_words() makes words of x of the lanes' whole numbers in -127..127. */
+#ifdef __AVX512VNNI__
+#    define CELL_WORD_TERMS ((size_t)4)
+#    define CELL_X_OFFSET   128 /* the instruction multiplies unsigned by signed */
+
+static inline simd_ints simd_load_words(const int8_t *from)
+{
+    return _mm512_loadu_si512(from);
+}
+
+static inline simd_ints simd_dot(simd_ints sum, simd_ints x, simd_ints w)
+{
+    return _mm512_dpbusd_epi32(sum, x, w);
+}
+
+static inline void simd_store_words(void *to, simd_ints v)
+{
+    _mm_storeu_si128(to, _mm512_cvtepi32_epi8(_mm512_add_epi32(v, _mm512_set1_epi32(128))));
+}
+#else
+#    define CELL_WORD_TERMS ((size_t)2)
+#    define CELL_X_OFFSET   0
+
+static inline simd_ints simd_load_words(const int8_t *from)
+{
+    return _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)(const void *)from));
+}
+
+static inline simd_ints simd_dot(simd_ints sum, simd_ints x, simd_ints w)
+{
+    return _mm512_add_epi32(sum, _mm512_madd_epi16(x, w));
+}
+
+static inline void simd_store_words(void *to, simd_ints v)
+{
+    _mm256_storeu_si256(to, _mm512_cvtepi32_epi16(v));
+}
+#endif
+
 #endif

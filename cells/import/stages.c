@@ -647,6 +647,10 @@ static enum base_status intern_stage(struct plans *plans, struct cell_registry *
     bool is_new = false;
     char name[64];
     BASE_TRY(define_stage(plans, model, s));
+    for (uint32_t o = 0; o < plans->def.n_ops; o++) {
+        struct cell_op *op = &plans->def.ops[o];
+        op->precision = cell_op_gates(op->kind) > 0 ? model->precision : CELL_FP32;
+    }
     uint32_t same = 0;
     for (uint32_t i = 0; i < s; i++) {
         same += strcmp(stage_word(plans, &plans->stages[i]), word) == 0 ? 1 : 0;

@@ -1,11 +1,14 @@
 /* The scalar reference: the loops that define what every invariant kernel computes, bit by bit.
  *
- * Weights are read as the definition holds them; a panel is one hidden unit or one column. Pure
- * functions over the caller's memory, any thread. Written to be read, not to be fast: a
- * multiply-add costs a library call on a machine built without FMA. */
+ * Weights are read as the definition holds them, or from a copy in its order that has been rounded
+ * as asked; a panel is one hidden unit or one column. Pure functions over the caller's memory, any
+ * thread. Written to be read, not to be fast: a multiply-add costs a library call on a machine
+ * built without FMA. */
 #include "cells/kernels.h"
 
+#include "base/assert.h"
 #include "base/mem.h"
+#include "cells/quant.h"
 #include "cells/ref/math.h"
 #include "cells/ref/pointwise.h"
 
@@ -30,23 +33,54 @@ static size_t place_of(const struct cell_gated *gated, uint32_t gate, uint32_t u
     return (size_t)unit * gated->columns + gate;
 }
 
-static const float *row_of(const struct cell_gated *gated, const float *weights, uint32_t gate,
-                           uint32_t unit, uint32_t terms)
+static size_t row_of(const struct cell_gated *gated, uint32_t gate, uint32_t unit)
 {
-    return weights + ((size_t)gate * gated->hidden + unit) * terms;
+    return (size_t)gate * gated->hidden + unit;
 }
 
-static float sum_over_x(const struct cell_gated *gated, uint32_t gate, uint32_t unit,
-                        const float *x)
+/* A row of x (part 0) or of h (part 1). */
+struct vector {
+    uint32_t part, terms;
+    const float *floats;
+    const int8_t *bytes; /* of INT8, and */
+    float scale;
+};
+
+/* sum + the terms of one gate of a unit over x or over h. */
+static float add_terms(const struct cell_gated *gated, uint32_t gate, uint32_t unit, float sum,
+                       const struct vector *in)
 {
-    return dot(gated->bias[place_of(gated, gate, unit)], gated->inputs, x,
-               row_of(gated, gated->w, gate, unit, gated->inputs), 1);
+    size_t row = row_of(gated, gate, unit);
+    const void *packed = gated->packed[in->part];
+    if (gated->precision != CELL_INT8) {
+        const float *given = in->part == 0 ? gated->w : gated->r;
+        const float *weights = gated->precision == CELL_BF16 ? packed : given;
+        return dot(sum, in->terms, in->floats, weights + row * in->terms, 1);
+    }
+    base_assert(in->bytes != NULL);
+    const int8_t *weights = (const int8_t *)packed + row * in->terms;
+    int32_t whole = 0;
+    for (uint32_t k = 0; k < in->terms; k++) {
+        whole += in->bytes[k] * weights[k];
+    }
+    return fmaf(in->scale * gated->scales[in->part][row], (float)whole, sum);
 }
 
-static float sum_over_h(const struct cell_gated *gated, uint32_t gate, uint32_t unit, float sum,
-                        const float *h)
+/* Of INT8 the row is rounded into scratch, x before h. */
+static struct vector read_row(const struct cell_gated *gated, uint32_t part, const float *row,
+                              float *scratch)
 {
-    return dot(sum, gated->feedback, h, row_of(gated, gated->r, gate, unit, gated->feedback), 1);
+    struct vector in = {
+        .part = part, .terms = part == 0 ? gated->inputs : gated->feedback, .floats = row};
+    if (gated->precision == CELL_INT8 && row != NULL) {
+        int8_t *bytes = (int8_t *)(void *)scratch + (part == 0 ? 0 : gated->inputs);
+        in.scale = cell_int8_scale(in.terms, row);
+        for (uint32_t k = 0; k < in.terms; k++) {
+            bytes[k] = cell_int8_of(row[k], in.scale);
+        }
+        in.bytes = bytes;
+    }
+    return in;
 }
 
 static float mix(float z, float h, float n)
@@ -112,46 +146,90 @@ static void update(const struct cell_gated_step *step, uint32_t row, uint32_t un
     }
 }
 
-static void gated_step(const struct cell_gated_step *step)
+static float sum_over_x(const struct cell_gated *gated, uint32_t gate, uint32_t unit,
+                        const struct vector *x)
+{
+    return add_terms(gated, gate, unit, gated->bias[place_of(gated, gate, unit)], x);
+}
+
+static void step_row(const struct cell_gated_step *step, uint32_t row)
 {
     const struct cell_gated *gated = step->gated;
-    bool is_gru = gated->kind == CELL_GATED_GRU;
-    for (uint32_t row = 0; row < step->n_rows; row++) {
-        for (uint32_t unit = step->panel_first; unit < step->panel_end; unit++) {
-            float sums[4] = {0};
-            for (uint32_t gate = 0; gate < gated->columns; gate++) {
-                float sum = step->ahead != NULL ? step->ahead[row][place_of(gated, gate, unit)]
-                                                : sum_over_x(gated, gate, unit, step->x[row]);
-                bool is_late = is_gru && gate == 2;
-                sums[gate] = is_late ? sum : sum_over_h(gated, gate, unit, sum, step->h[row]);
-            }
-            if (is_gru) {
-                sums[3] = sum_over_h(gated, 2, unit, gated->late_bias[unit], step->h[row]);
-            }
-            update(step, row, unit, sums);
+    const bool is_gru = gated->kind == CELL_GATED_GRU;
+    const bool has_x = step->ahead == NULL;
+    const struct vector x = read_row(gated, 0, has_x ? step->x[row] : NULL, step->scratch);
+    const struct vector h = read_row(gated, 1, step->h[row], step->scratch);
+    for (uint32_t unit = step->panel_first; unit < step->panel_end; unit++) {
+        float sums[4] = {0};
+        for (uint32_t gate = 0; gate < gated->columns; gate++) {
+            float sum = has_x ? sum_over_x(gated, gate, unit, &x)
+                              : step->ahead[row][place_of(gated, gate, unit)];
+            bool is_late = is_gru && gate == 2;
+            sums[gate] = is_late ? sum : add_terms(gated, gate, unit, sum, &h);
         }
+        if (is_gru) {
+            sums[3] = add_terms(gated, 2, unit, gated->late_bias[unit], &h);
+        }
+        update(step, row, unit, sums);
+    }
+}
+
+static void gated_step(const struct cell_gated_step *step)
+{
+    for (uint32_t row = 0; row < step->n_rows; row++) {
+        step_row(step, row);
     }
 }
 
 static void gated_ahead(const struct cell_gated_ahead *ahead)
 {
+    const struct cell_gated *gated = ahead->gated;
     for (uint32_t row = 0; row < ahead->n_rows; row++) {
+        const struct vector x = read_row(gated, 0, ahead->x[row], ahead->scratch);
         for (uint32_t unit = ahead->panel_first; unit < ahead->panel_end; unit++) {
-            for (uint32_t gate = 0; gate < ahead->gated->columns; gate++) {
-                ahead->out[row][place_of(ahead->gated, gate, unit)] =
-                    sum_over_x(ahead->gated, gate, unit, ahead->x[row]);
+            for (uint32_t gate = 0; gate < gated->columns; gate++) {
+                ahead->out[row][place_of(gated, gate, unit)] = sum_over_x(gated, gate, unit, &x);
             }
         }
     }
 }
 
-/* Panels of one unit; the weights are read where they are. */
+/* The weights of x or of h, rounded: floats again, or bytes with a scale for each row. */
+static enum base_status round_weights(struct cell_gated *gated, uint32_t part)
+{
+    const bool is_int8 = gated->precision == CELL_INT8;
+    const uint32_t terms = part == 0 ? gated->inputs : gated->feedback;
+    const float *weights = part == 0 ? gated->w : gated->r;
+    const size_t rows = (size_t)gated->columns * gated->hidden;
+    float *floats = base_alloc_array(rows * terms, is_int8 ? sizeof(int8_t) : sizeof(float));
+    int8_t *bytes = (int8_t *)floats;
+    gated->packed[part] = floats;
+    gated->scales[part] = base_alloc_array(rows, sizeof(float));
+    if (floats == NULL || gated->scales[part] == NULL) {
+        return BASE_RESOURCE_EXHAUSTED;
+    }
+    for (size_t i = 0; i < rows * terms && !is_int8; i++) {
+        floats[i] = cell_bf16_float(cell_bf16_of(weights[i]));
+    }
+    for (size_t row = 0; row < rows && is_int8; row++) {
+        float scale = cell_int8_scale(terms, weights + row * terms);
+        gated->scales[part][row] = scale;
+        for (size_t i = row * terms; i < (row + 1) * terms; i++) {
+            bytes[i] = cell_int8_of(weights[i], scale);
+        }
+    }
+    return BASE_OK;
+}
+
+/* Panels of one unit. */
 static enum base_status gated_load(struct cell_gated *gated)
 {
-    BASE_TRY(cell_gated_pack(gated, 1));
-    for (uint32_t half = 0; half < 2; half++) {
-        base_free(gated->packed[half]);
-        gated->packed[half] = NULL;
+    BASE_TRY(cell_gated_pack_biases(gated, 1));
+    for (uint32_t part = 0; part < 2 && gated->precision != CELL_FP32; part++) {
+        if (round_weights(gated, part) != BASE_OK) {
+            cell_gated_release(gated);
+            return BASE_RESOURCE_EXHAUSTED;
+        }
     }
     return BASE_OK;
 }
@@ -184,10 +262,17 @@ static enum base_status linear_load(struct cell_linear *linear)
     return BASE_OK;
 }
 
-static size_t scratch_floats(uint32_t inputs, uint32_t outputs, uint32_t rows_max)
+/* One row of x and one of h as bytes. */
+static size_t gated_scratch(const struct cell_gated *gated, uint32_t rows_max)
 {
-    (void)inputs;
-    (void)outputs;
+    (void)rows_max;
+    size_t bytes = (size_t)gated->inputs + gated->feedback;
+    return gated->precision == CELL_INT8 ? (bytes + sizeof(float) - 1) / sizeof(float) : 0;
+}
+
+static size_t linear_scratch(const struct cell_linear *linear, uint32_t rows_max)
+{
+    (void)linear;
     (void)rows_max;
     return 0;
 }
@@ -209,12 +294,14 @@ static void tanh_all(uint32_t n, const float *in, float *out)
 const struct cell_kernels cell_kernels__scalar = {
     .name = "scalar",
     .invariant = true,
+    .has_reduced = true,
     .gated_load = gated_load,
     .gated_ahead = gated_ahead,
     .gated_step = gated_step,
     .linear_load = linear_load,
     .linear_rows = linear_rows,
-    .scratch_floats = scratch_floats,
+    .gated_scratch = gated_scratch,
+    .linear_scratch = linear_scratch,
     .sigmoid = sigmoid_all,
     .tanh = tanh_all,
     .softmax = cell_softmax_f32__scalar,

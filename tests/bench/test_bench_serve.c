@@ -337,19 +337,25 @@ START_TEST(test_roofline_is_the_larger_limit_and_the_activations)
                                   .n_levels = 2,
                                   .levels = {{"L2", 1e6, 100}, {"memory", 1e18, 10}}};
     const struct bench_shape wide = {.inputs = 1000, .hidden = 1000, .rows = 1, .steps = 10};
+    struct bench_work work = {lstm(), &wide, CELL_FP32, true};
     // 2 x 4 x 1000 x 2000 x 10 operations
     double activations_ms = 1000 * 10 * (3 / 2.0 + 2 / 1.0) * 1e-6;
     ck_assert_double_eq(bench_flops(lstm(), &wide), 160e6);
     // A thread has 8 MB of R and of W: 7 MB of each come from memory, R's ten times.
-    util_assert_close(bench_roofline_ms(&limits, lstm(), &wide, true), 77e6 / 10e9 * 1e3, 0, 1e-9);
-    util_assert_close(bench_roofline_ms(&limits, lstm(), &wide, false),
-                      77e6 / 10e9 * 1e3 + activations_ms, 0, 1e-9);
+    util_assert_close(bench_roofline_ms(&limits, &work), 77e6 / 10e9 * 1e3, 0, 1e-9);
+    work.products_only = false;
+    util_assert_close(bench_roofline_ms(&limits, &work), 77e6 / 10e9 * 1e3 + activations_ms, 0,
+                      1e-9);
+    work.products_only = true;
+    work.precision = CELL_INT8; // 2 MB of R and of W
+    util_assert_close(bench_roofline_ms(&limits, &work), 11e6 / 10e9 * 1e3, 0, 1e-9);
+    work.precision = CELL_FP32;
     limits.levels[1].gbytes = 1e9; // now L2: every byte passes it
-    util_assert_close(bench_roofline_ms(&limits, lstm(), &wide, true), 88e6 / 100e9 * 1e3, 0, 1e-9);
+    util_assert_close(bench_roofline_ms(&limits, &work), 88e6 / 100e9 * 1e3, 0, 1e-9);
     limits.gflops = 10;
-    util_assert_close(bench_roofline_ms(&limits, lstm(), &wide, true), 160e6 / 10e9 * 1e3, 0, 1e-9);
+    util_assert_close(bench_roofline_ms(&limits, &work), 160e6 / 10e9 * 1e3, 0, 1e-9);
     limits.gflops = 0;
-    ck_assert_double_eq(bench_roofline_ms(&limits, lstm(), &wide, true), 0);
+    ck_assert_double_eq(bench_roofline_ms(&limits, &work), 0);
 }
 END_TEST
 

@@ -36,7 +36,16 @@ static void rows_release(struct rows *rows)
     }
 }
 
-/* Two rows in five hold something nasty here and there. One NaN is not the one that may leave. */
+/* All of a row: what it is rounded by, its largest element, is then out of the ordinary. */
+static void row_fill(struct rows *rows, uint32_t row, float value)
+{
+    for (uint32_t i = 0; i < rows->width; i++) {
+        rows->row[row][i] = i % 3 == 0 ? value : value * 0.5f;
+    }
+}
+
+/* Two rows in five hold something nasty here and there, one NaN is not the one that may leave; the
+ * last are small or large throughout. */
 static void rows_fill(struct rows *rows, struct base_random *random)
 {
     static const float nasty[] = {
@@ -48,6 +57,10 @@ static void rows_fill(struct rows *rows, struct base_random *random)
                 is_nasty ? nasty[base_random_below(random, sizeof(nasty) / sizeof(nasty[0]))]
                          : base_random_f32(random, -1.0f, 1.0f);
         }
+    }
+    static const float whole[] = {0.0f, -0.0f, 1e-45f, -3e-43f, 1e-38f, -3e38f};
+    for (uint32_t i = 0; i < sizeof(whole) / sizeof(whole[0]); i++) {
+        row_fill(rows, SAME_BITS_ROWS - 1 - i, whole[i]);
     }
 }
 
@@ -76,10 +89,18 @@ static bool are_same(const struct rows *got, const struct rows *want, uint32_t f
 
 /* ---- Gated cells ---------------------------------------------------------------------------- */
 
-const struct same_bits_kind same_bits_kinds[SAME_BITS_KINDS] = {
-    {CELL_GATED_LSTM, false},      {CELL_GATED_LSTM, true},     {CELL_GATED_GRU, false},
-    {CELL_GATED_GRU_RESET, false}, {CELL_GATED_GRU_NEW, false}, {CELL_GATED_TANH, false},
-    {CELL_GATED_RELU, false},
+const struct same_bits_kind same_bits_kinds[SAME_BITS_ALL_KINDS] = {
+    {CELL_GATED_LSTM, false, CELL_FP32},      {CELL_GATED_LSTM, true, CELL_FP32},
+    {CELL_GATED_GRU, false, CELL_FP32},       {CELL_GATED_GRU_RESET, false, CELL_FP32},
+    {CELL_GATED_GRU_NEW, false, CELL_FP32},   {CELL_GATED_TANH, false, CELL_FP32},
+    {CELL_GATED_RELU, false, CELL_FP32},      {CELL_GATED_LSTM, false, CELL_BF16},
+    {CELL_GATED_LSTM, true, CELL_BF16},       {CELL_GATED_GRU, false, CELL_BF16},
+    {CELL_GATED_GRU_RESET, false, CELL_BF16}, {CELL_GATED_GRU_NEW, false, CELL_BF16},
+    {CELL_GATED_TANH, false, CELL_BF16},      {CELL_GATED_RELU, false, CELL_BF16},
+    {CELL_GATED_LSTM, false, CELL_INT8},      {CELL_GATED_LSTM, true, CELL_INT8},
+    {CELL_GATED_GRU, false, CELL_INT8},       {CELL_GATED_GRU_RESET, false, CELL_INT8},
+    {CELL_GATED_GRU_NEW, false, CELL_INT8},   {CELL_GATED_TANH, false, CELL_INT8},
+    {CELL_GATED_RELU, false, CELL_INT8},
 };
 
 struct gated_case {
@@ -99,6 +120,7 @@ struct cell_gated same_bits_gated_cell(struct build *build, const struct same_bi
     float scale = 2.0f / sqrtf((float)(options->inputs + hidden));
     struct cell_gated gated = {
         .kind = kind.kind,
+        .precision = kind.precision,
         .inputs = options->inputs,
         .feedback = feedback,
         .hidden = hidden,
@@ -150,9 +172,7 @@ static void gated_case_load(struct gated_case *test, const struct cell_kernels *
     ck_assert_int_eq(kernels->gated_load(&test->gated), BASE_OK);
     uint32_t floats = gated->panels * gated->columns;
     rows_init(&test->ahead, floats, CELL_ROW_FLOATS(floats) + CELL_ROW_LINE);
-    size_t scratch =
-        kernels->scratch_floats(gated->inputs + gated->feedback,
-                                cell_gated_gates(gated->kind) * gated->hidden, SAME_BITS_ROWS);
+    size_t scratch = kernels->gated_scratch(gated, SAME_BITS_ROWS);
     test->scratch = base_alloc_aligned((scratch + 1) * sizeof(float), BASE_CACHE_LINE);
     ck_assert_ptr_nonnull(test->scratch);
 }
@@ -257,6 +277,10 @@ bool same_bits_gated(const struct cell_kernels *kernels, const struct same_bits_
     struct gated_case want;
     gated_case_init(&got, options);
     gated_case_init(&want, options);
+    if (options->change != NULL) {
+        options->change(&got.build, &got.gated, got.x.row, false);
+        options->change(&want.build, &want.gated, want.x.row, true);
+    }
     gated_case_load(&want, &cell_kernels__scalar);
     gated_case_load(&got, kernels);
     gated_run(&want, &cell_kernels__scalar, 0, options->rows_max, want.gated.panels, UINT32_MAX);
@@ -330,7 +354,7 @@ bool same_bits_linear(const struct cell_kernels *kernels, uint32_t inputs, uint3
     ck_assert_int_eq(cell_kernels__scalar.linear_load(&want.linear), BASE_OK);
     ck_assert_int_eq(kernels->linear_load(&got.linear), BASE_OK);
     linear_run(&want, &cell_kernels__scalar, 0, SAME_BITS_ROWS, want.linear.panels);
-    size_t floats = kernels->scratch_floats(inputs, outputs, SAME_BITS_ROWS);
+    size_t floats = kernels->linear_scratch(&got.linear, SAME_BITS_ROWS);
     got.scratch = base_alloc_aligned((floats + 1) * sizeof(float), BASE_CACHE_LINE);
     ck_assert_ptr_nonnull(got.scratch);
     // The scalar table is what it is compared with: a few row counts will do.

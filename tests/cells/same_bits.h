@@ -9,15 +9,19 @@
 
 #include <stdbool.h>
 
-#define SAME_BITS_ROWS  40u
-#define SAME_BITS_KINDS 7u
+#define SAME_BITS_ROWS 40u
+
+/* Of fp32, and of all precisions: those of fp32 come first. */
+#define SAME_BITS_KINDS     7u
+#define SAME_BITS_ALL_KINDS 21u
 
 /* Every kind of gated cell. */
 struct same_bits_kind {
     enum cell_gated_kind kind;
     bool has_peepholes; /* and a state that is narrower than the units, as a projected one is */
+    enum cell_precision precision;
 };
-extern const struct same_bits_kind same_bits_kinds[SAME_BITS_KINDS];
+extern const struct same_bits_kind same_bits_kinds[SAME_BITS_ALL_KINDS];
 
 /* The first difference that was found, in words. */
 struct same_bits_difference {
@@ -30,6 +34,10 @@ struct same_bits_gated {
     uint32_t rows_max;    /* <= SAME_BITS_ROWS */
     uint32_t rows_stride; /* every so many row counts, from 1 on */
     bool no_biases;
+    /* NULL, or changes the cell and its rows of x before it is loaded: that of the scalar table
+     * (is_wanted) and that of the other. */
+    void (*change)(struct build *build, struct cell_gated *gated, float *x[SAME_BITS_ROWS],
+                   bool is_wanted);
 };
 
 /* A cell with random weights, which are the build's; not yet loaded. */

@@ -235,6 +235,66 @@ START_TEST(test_def_gru_and_rnn_shapes)
 }
 END_TEST
 
+/* Refused before anything is rounded: what could not be held, or not be summed, as asked. */
+START_TEST(test_def_precision_of_recurrent_weights)
+{
+    static const float large[] = {3.3961776e38f, -3.4e38f}; // from here on the nearest is infinite
+    static float weights[CELL_INT8_TERMS_MAX + 1];
+    static float r[1];
+    struct cell_op *op = op_of(CELL_OP_LSTM);
+    float *w = build_floats(&build, 20, 6, 1.0f);
+    op->weights[0].data = w;
+    for (uint32_t p = CELL_FP32; p <= CELL_INT8; p++) {
+        op->precision = (enum cell_precision)p;
+        ck_assert_int_eq(cell_def_check(&build.def, NULL), BASE_OK);
+    }
+    op->precision = (enum cell_precision)(CELL_INT8 + 1);
+    assert_refused("unknown precision");
+    for (uint32_t i = 0; i < 2; i++) {
+        w[119] = large[i];
+        op->precision = CELL_INT8;
+        ck_assert_int_eq(cell_def_check(&build.def, NULL), BASE_OK);
+        op->precision = CELL_BF16;
+        assert_refused("op 2 (LSTM): bf16 weights: a weight is too large for bf16");
+    }
+    w[119] = 3.3961773e38f; // one float less
+    ck_assert_int_eq(cell_def_check(&build.def, NULL), BASE_OK);
+    build_release(&build);
+    build_init(&build, 2);
+    uint32_t in = build_input(&build, CELL_F32, CELL_INT8_TERMS_MAX + 1);
+    uint32_t state = build_state(&build, CELL_F32, 1);
+    uint32_t out = build_gated(&build, CELL_OP_RNN, CELL_RNN_TANH, in, state, false);
+    build_next(&build, 0, out);
+    op = build_last(&build);
+    op->weights[0].data = weights;
+    op->weights[1].data = r;
+    op->precision = CELL_BF16;
+    ck_assert_int_eq(cell_def_check(&build.def, NULL), BASE_OK);
+    op->precision = CELL_INT8;
+    assert_refused(
+        "op 0 (RNN): int8 weights: 133145 terms of up to 127 * 127 may overflow an int32 "
+        "sum; at most 133144");
+    build.def.values[in].width = op->weights[0].cols = CELL_INT8_TERMS_MAX;
+    ck_assert_int_eq(cell_def_check(&build.def, NULL), BASE_OK);
+}
+END_TEST
+
+START_TEST(test_def_names_precisions)
+{
+    static const char *const names[] = {"fp32", "bf16", "int8"};
+    struct base_error error = {BASE_OK, ""};
+    enum cell_precision found = CELL_FP32;
+    for (uint32_t p = CELL_FP32; p <= CELL_INT8; p++) {
+        ck_assert_str_eq(cell_precision_name((enum cell_precision)p), names[p]);
+        ck_assert_int_eq(cell_precision_find(names[p], &found, &error), BASE_OK);
+        ck_assert_uint_eq((uint32_t)found, p);
+        ck_assert_uint_eq(cell_precision_bytes(found), 4u >> p);
+    }
+    ck_assert_int_eq(cell_precision_find("fp16", &found, &error), BASE_INVALID_ARGUMENT);
+    ck_assert_str_eq(error.message, "weights fp16: must be fp32, bf16 or int8");
+}
+END_TEST
+
 START_TEST(test_def_rowwise_shapes)
 {
     struct cell_def def = build.def;
@@ -303,6 +363,8 @@ int main(void)
     tcase_add_test(tcase, test_def_linear_and_lstm_shapes);
     tcase_add_test(tcase, test_def_lstm_with_peepholes);
     tcase_add_loop_test(tcase, test_def_gru_and_rnn_shapes, 0, 2);
+    tcase_add_test(tcase, test_def_precision_of_recurrent_weights);
+    tcase_add_test(tcase, test_def_names_precisions);
     tcase_add_test(tcase, test_def_rowwise_shapes);
     tcase_add_test(tcase, test_def_states_and_outputs);
     tcase_add_test(tcase, test_def_names_ops);

@@ -3,12 +3,15 @@
 #include "cells/kernels.h"
 
 #include "base/mem.h"
+#include "cells/cpu/reduced.h"
 #include "tests/cells/build.h"
 #include "tests/cells/isa.h"
 #include "tests/cells/same_bits.h"
 #include "tests/util.h"
 
-enum { ROWS = SAME_BITS_ROWS, KINDS = SAME_BITS_KINDS };
+#include <math.h>
+
+enum { ROWS = SAME_BITS_ROWS, KINDS = SAME_BITS_ALL_KINDS };
 
 /* Every so many row counts: all of them, but where races are looked for, of which one thread has
  * none. */
@@ -20,6 +23,40 @@ enum { STRIDE = 1 };
 
 static const uint32_t sizes[] = {1, 15, 16, 17, 64, 130, 256};
 enum { SIZES = sizeof(sizes) / sizeof(sizes[0]) };
+
+/* The instruction sets, and AVX-512 as on a processor without VNNI. */
+enum { TABLES = ISA_COUNT + 1 };
+
+#ifdef __x86_64__
+static enum base_status load_without_vnni(struct cell_gated *gated)
+{
+    if (gated->precision != CELL_INT8) {
+        return cell_kernels__avx512.gated_load(gated);
+    }
+    gated->reduced = &cell_int8__avx512;
+    return gated->reduced->load(gated);
+}
+#endif
+
+static const struct cell_kernels *table_at(int index)
+{
+    const struct cell_kernels *kernels = isa_at(index < ISA_COUNT ? index : ISA_COUNT - 1);
+#ifdef __x86_64__
+    static struct cell_kernels without_vnni;
+    if (index == ISA_COUNT && kernels != NULL) {
+        without_vnni = *kernels;
+        without_vnni.gated_load = load_without_vnni;
+        return &without_vnni;
+    }
+#endif
+    return kernels;
+}
+
+/* Without VNNI only int8 is another. */
+static bool is_other(int table, struct same_bits_kind kind)
+{
+    return table < ISA_COUNT || kind.precision == CELL_INT8;
+}
 
 static void check_gated(const struct cell_kernels *kernels, const struct same_bits_gated *options)
 {
@@ -37,16 +74,18 @@ static bool is_full(struct same_bits_kind kind)
 
 START_TEST(test_kernels_gated_cells_have_the_scalar_bits)
 {
-    const struct cell_kernels *kernels = isa_at(_i / KINDS);
+    const struct cell_kernels *kernels = table_at(_i / KINDS);
     // The scalar table is what it is compared with: a few row counts will do.
     struct same_bits_gated options = {.kind = same_bits_kinds[_i % KINDS],
                                       .rows_max = ROWS,
                                       .rows_stride =
                                           kernels == &cell_kernels__scalar ? 13 : STRIDE};
+    bool has_all_sizes = is_full(options.kind) && options.kind.precision == CELL_FP32;
     for (uint32_t i = 0; i < SIZES * SIZES && kernels != NULL; i++) {
         options.inputs = sizes[i / SIZES];
         options.hidden = sizes[i % SIZES];
-        if (is_full(options.kind) || i / SIZES == (3 * i + 1) % SIZES) {
+        if (is_other(_i / KINDS, options.kind) &&
+            (has_all_sizes || i / SIZES == (3 * i + 1) % SIZES)) {
             check_gated(kernels, &options);
         }
     }
@@ -56,13 +95,12 @@ END_TEST
 /* More weights than memory or L3 give in time are asked for ahead, in blocks and a panel ahead. */
 START_TEST(test_kernels_large_cells_have_the_scalar_bits)
 {
-    const struct cell_kernels *kernels = isa_at(_i / KINDS);
-    struct same_bits_gated options = {.kind = same_bits_kinds[_i % KINDS],
-                                      .inputs = 900,
-                                      .hidden = 930,
-                                      .rows_max = 14,
-                                      .rows_stride = STRIDE};
-    if (kernels != NULL && kernels != &cell_kernels__scalar && is_full(options.kind)) {
+    const struct cell_kernels *kernels = table_at(_i / KINDS);
+    struct same_bits_gated options = {
+        .kind = same_bits_kinds[_i % KINDS], .hidden = 930, .rows_max = 14, .rows_stride = STRIDE};
+    options.inputs = options.kind.precision == CELL_FP32 ? 900 : 1400; // over PANEL_TERMS_MAX
+    if (kernels != NULL && kernels != &cell_kernels__scalar && is_full(options.kind) &&
+        is_other(_i / KINDS, options.kind)) {
         check_gated(kernels, &options);
         options.inputs = 300;
         options.hidden = 310;
@@ -74,7 +112,7 @@ END_TEST
 
 START_TEST(test_kernels_gated_cell_without_biases)
 {
-    const struct cell_kernels *kernels = isa_at(_i / KINDS);
+    const struct cell_kernels *kernels = table_at(_i / KINDS);
     struct same_bits_gated options = {.kind = same_bits_kinds[_i % KINDS],
                                       .inputs = 17,
                                       .hidden = 33,
@@ -87,9 +125,84 @@ START_TEST(test_kernels_gated_cell_without_biases)
 }
 END_TEST
 
-START_TEST(test_kernels_every_failed_allocation_of_a_load)
+/* To 8 bits, ties to even, by other means than the kernels'. */
+static const float *rounded(struct build *build, const float *weights, size_t n)
+{
+    float *out = base_arena_array(&build->arena, n, sizeof(float));
+    ck_assert_ptr_nonnull(out);
+    for (size_t i = 0; i < n; i++) {
+        int exponent = 0;
+        double part = frexp((double)weights[i], &exponent);
+        out[i] = (float)ldexp(rint(ldexp(part, 8)), exponent - 8);
+    }
+    return out;
+}
+
+static void round_before(struct build *build, struct cell_gated *gated, float *x[ROWS],
+                         bool is_wanted)
+{
+    (void)x;
+    if (is_wanted) {
+        size_t gates = (size_t)cell_gated_gates(gated->kind) * gated->hidden;
+        gated->precision = CELL_FP32;
+        gated->w = rounded(build, gated->w, gates * gated->inputs);
+        gated->r = rounded(build, gated->r, gates * gated->feedback);
+    }
+}
+
+/* bf16 is nothing but fp32 with other weights. */
+START_TEST(test_kernels_bf16_has_the_bits_of_rounded_weights)
 {
     const struct cell_kernels *kernels = isa_at(_i / KINDS);
+    struct same_bits_gated options = {.kind = same_bits_kinds[_i % KINDS],
+                                      .inputs = 70,
+                                      .hidden = 130,
+                                      .rows_max = ROWS,
+                                      .rows_stride = 7,
+                                      .change = round_before};
+    if (kernels != NULL && options.kind.precision == CELL_BF16) {
+        check_gated(kernels, &options);
+    }
+}
+END_TEST
+
+static void use_largest(struct build *build, struct cell_gated *gated, float *x[ROWS],
+                        bool is_wanted)
+{
+    (void)is_wanted;
+    uint32_t columns = cell_gated_gates(gated->kind) * gated->hidden;
+    float *w = build_floats(build, columns, gated->inputs, 1.0f);
+    for (size_t i = 0; i < (size_t)columns * gated->inputs; i++) {
+        w[i] = i / gated->inputs % 2 == 0 ? 1e-6f : -1e-6f;
+    }
+    for (uint32_t i = 0; i < gated->inputs; i++) {
+        for (uint32_t r = 0; r < 4; r++) {
+            x[r][i] = r % 2 == 0 ? 1.0f : -1.0f;
+        }
+    }
+    gated->w = w;
+}
+
+/* The longest sums that cannot leave int32, of the largest terms. */
+START_TEST(test_kernels_int8_sums_reach_the_ends_of_int32)
+{
+    const struct cell_kernels *kernels = table_at(_i / 2);
+    struct same_bits_gated options = {
+        .kind = {_i % 2 == 0 ? CELL_GATED_LSTM : CELL_GATED_GRU, false, CELL_INT8},
+        .inputs = CELL_INT8_TERMS_MAX,
+        .hidden = 3,
+        .rows_max = 4,
+        .rows_stride = 1,
+        .change = use_largest};
+    if (kernels != NULL) {
+        check_gated(kernels, &options);
+    }
+}
+END_TEST
+
+START_TEST(test_kernels_every_failed_allocation_of_a_load)
+{
+    const struct cell_kernels *kernels = table_at(_i / KINDS);
     struct same_bits_gated options = {
         .kind = same_bits_kinds[_i % KINDS], .inputs = 17, .hidden = 33};
     struct build build;
@@ -106,9 +219,10 @@ START_TEST(test_kernels_every_failed_allocation_of_a_load)
         status = kernels->gated_load(&gated);
         base_alloc_fail_at(0);
         ck_assert(status == BASE_OK || gated.packed[0] == NULL);
+        ck_assert(status == BASE_OK || gated.scales[1] == NULL);
     }
     ck_assert_int_eq(status, BASE_OK);
-    ck_assert_uint_gt(n, 3);
+    ck_assert_uint_gt(n, kernels == &cell_kernels__scalar ? 1 : 3);
     cell_gated_release(&gated);
     build_release(&build);
 }
@@ -147,11 +261,13 @@ int main(void)
     Suite *suite = suite_create("kernels");
     TCase *tcase = tcase_create("bits");
     tcase_set_timeout(tcase, 600);
-    tcase_add_loop_test(tcase, test_kernels_gated_cells_have_the_scalar_bits, 0, ISA_COUNT * KINDS);
-    tcase_add_loop_test(tcase, test_kernels_large_cells_have_the_scalar_bits, 0, ISA_COUNT * KINDS);
-    tcase_add_loop_test(tcase, test_kernels_gated_cell_without_biases, 0, ISA_COUNT * KINDS);
-    tcase_add_loop_test(tcase, test_kernels_every_failed_allocation_of_a_load, 0,
+    tcase_add_loop_test(tcase, test_kernels_gated_cells_have_the_scalar_bits, 0, TABLES * KINDS);
+    tcase_add_loop_test(tcase, test_kernels_large_cells_have_the_scalar_bits, 0, TABLES * KINDS);
+    tcase_add_loop_test(tcase, test_kernels_gated_cell_without_biases, 0, TABLES * KINDS);
+    tcase_add_loop_test(tcase, test_kernels_bf16_has_the_bits_of_rounded_weights, 0,
                         ISA_COUNT * KINDS);
+    tcase_add_loop_test(tcase, test_kernels_int8_sums_reach_the_ends_of_int32, 0, 2 * TABLES);
+    tcase_add_loop_test(tcase, test_kernels_every_failed_allocation_of_a_load, 0, TABLES * KINDS);
     tcase_add_loop_test(tcase, test_kernels_linear_has_the_scalar_bits, 0, ISA_COUNT * SIZES);
     tcase_add_test(tcase, test_kernels_choice);
     suite_add_tcase(suite, tcase);

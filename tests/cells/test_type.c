@@ -85,6 +85,31 @@ START_TEST(test_type_wiring_of_the_definition_counts)
 }
 END_TEST
 
+/* Other bits of the results, another type: the same weights held otherwise never share a batch. */
+START_TEST(test_type_precision_of_recurrent_weights_counts)
+{
+    struct build a;
+    build_lstm_cell(&a, 5, 5, 3);
+    const struct cell_type *types[3];
+    for (uint32_t p = 0; p < 3; p++) {
+        a.def.ops[0].precision = (enum cell_precision)p;
+        types[p] = intern(&a.def, true);
+        ck_assert_ptr_eq(types[p], intern(&a.def, false));
+    }
+    ck_assert_uint_eq(cell_registry_types(registry), 3);
+    ck_assert(!base_hash_equal(types[0]->hash, types[1]->hash));
+    ck_assert(!base_hash_equal(types[1]->hash, types[2]->hash));
+    build_release(&a);
+    build_init(&a, 3);
+    uint32_t x = build_input(&a, CELL_F32, 5);
+    build_output(&a, build_linear(&a, x, 4, true));
+    const struct cell_type *linear = intern(&a.def, true);
+    a.def.ops[0].precision = CELL_INT8; // means nothing to a LINEAR
+    ck_assert_ptr_eq(linear, intern(&a.def, false));
+    build_release(&a);
+}
+END_TEST
+
 START_TEST(test_type_id_is_free_after_the_last_reference)
 {
     struct build a;
@@ -182,6 +207,7 @@ int main(void)
     tcase_add_test(tcase, test_type_equal_definitions_share_one);
     tcase_add_test(tcase, test_type_one_weight_bit_makes_another);
     tcase_add_test(tcase, test_type_wiring_of_the_definition_counts);
+    tcase_add_test(tcase, test_type_precision_of_recurrent_weights_counts);
     tcase_add_test(tcase, test_type_id_is_free_after_the_last_reference);
     tcase_add_test(tcase, test_type_layouts_of_an_lstm);
     tcase_add_test(tcase, test_type_c_read_elsewhere_is_held_twice);

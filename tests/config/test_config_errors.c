@@ -345,6 +345,19 @@ START_TEST(test_model_config)
     const char good[] = "max_sequence_length: 12\n";
     ck_assert_int_eq(cfg_model_config_parse("m", good, strlen(good), &config, &error), BASE_OK);
     ck_assert_uint_eq(config.max_sequence_length, 12);
+    ck_assert_str_eq(config.weights, "fp32");
+    static const char *const weights[] = {"fp32", "bf16", "int8"};
+    for (size_t i = 0; i < sizeof(weights) / sizeof(weights[0]); i++) {
+        char text[64];
+        snprintf(text, sizeof(text), "weights: %s\n", weights[i]);
+        ck_assert_int_eq(cfg_model_config_parse("m", text, strlen(text), &config, &error), BASE_OK);
+        ck_assert_str_eq(config.weights, weights[i]);
+    }
+    const char other[] = "# ours\nweights: fp16\n";
+    ck_assert_int_eq(cfg_model_config_parse("m/config.yaml", other, strlen(other), &config, &error),
+                     BASE_INVALID_ARGUMENT);
+    ck_assert_str_eq(error.message,
+                     "m/config.yaml:2:10: weights: \"fp16\" is not one of fp32, bf16, int8");
     const char bad[] = "\nmax-sequence-lenght: 1\n";
     ck_assert_int_eq(cfg_model_config_parse("m/config.yaml", bad, strlen(bad), &config, &error),
                      BASE_INVALID_ARGUMENT);
@@ -365,11 +378,13 @@ START_TEST(test_model_config_when_allocations_fail)
     for (uint64_t n = 1; status != BASE_OK; n++) {
         ck_assert_uint_lt(n, 100);
         base_alloc_fail_at(n);
-        status = cfg_model_config_parse("m", "max-sequence-length: 3", 22, &config, &error);
+        const char text[] = "max-sequence-length: 3\nweights: int8";
+        status = cfg_model_config_parse("m", text, strlen(text), &config, &error);
         base_alloc_fail_at(0);
         ck_assert(status == BASE_OK || status == BASE_RESOURCE_EXHAUSTED);
     }
     ck_assert_uint_eq(config.max_sequence_length, 3);
+    ck_assert_str_eq(config.weights, "int8");
 }
 END_TEST
 

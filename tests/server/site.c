@@ -97,7 +97,8 @@ static void add_repository(struct site *site, const char *relative)
     char path[UTIL_PATH_BYTES];
     struct base_error error = {BASE_OK, ""};
     util_repo_path(path, relative);
-    const struct srv_repository_options options = {.path = path, .exit_on_error = true};
+    const struct srv_repository_options options = {.path = relative[0] == '/' ? relative : path,
+                                                   .exit_on_error = true};
     ck_assert_msg(srv_repository_load(&options, site->core, site->engine, &error) == BASE_OK, "%s",
                   error.message);
 }

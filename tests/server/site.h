@@ -18,7 +18,8 @@ struct site_options {
     struct srv_engine_options engine;
     struct srv_core_options core;
     bool cold; /* not warmed: site_warm() does it */
-    /* NULL, or a repository on disk (path from the root of the tree) loaded beside the others. */
+    /* NULL, or a repository on disk (path from the root of the tree, or absolute) loaded beside the
+     * others. */
     const char *repositories[2];
 };
 

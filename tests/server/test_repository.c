@@ -36,6 +36,33 @@ START_TEST(test_models_and_versions_are_loaded_in_order)
 }
 END_TEST
 
+START_TEST(test_weights_are_held_as_the_model_says)
+{
+    static const char *const names[] = {"a", "b", "c", "d"};
+    static const enum cell_precision held[] = {CELL_FP32, CELL_BF16, CELL_INT8, CELL_FP32};
+    shelf_model("a/1/model.onnx");
+    shelf_model("b/1/model.onnx");
+    shelf_text("b/config.yaml", "weights: bf16\n");
+    shelf_model("c/1/model.onnx");
+    shelf_text("c/config.yaml", "weights: int8\n");
+    shelf_model("d/1/model.onnx");
+    shelf_text("d/config.yaml", "weights: fp32\n");
+    expect_loaded(4);
+    const struct cell_type *types[4] = {NULL};
+    for (uint32_t i = 0; i < 4; i++) {
+        const struct srv_model *model = srv_core_model_at(shelf.core, i);
+        ck_assert_str_eq(model->name, names[i]);
+        const struct cell_model *cells = srv_model_entry_of(model)->cells;
+        types[i] = cells->stages[0].type;
+        ck_assert_int_eq(cells->precision, held[i]);
+        ck_assert_int_eq(types[i]->def.ops[0].precision, held[i]);
+    }
+    ck_assert_ptr_eq(types[0], types[3]);
+    ck_assert_ptr_ne(types[0], types[1]);
+    ck_assert_ptr_ne(types[0], types[2]);
+}
+END_TEST
+
 START_TEST(test_what_is_no_model_is_passed_over)
 {
     shelf_model("good/1/model.onnx");
@@ -213,6 +240,7 @@ int main(void)
     TCase *tcase = tcase_create("repository");
     tcase_add_checked_fixture(tcase, shelf_setup, shelf_teardown);
     tcase_add_test(tcase, test_models_and_versions_are_loaded_in_order);
+    tcase_add_test(tcase, test_weights_are_held_as_the_model_says);
     tcase_add_test(tcase, test_what_is_no_model_is_passed_over);
     tcase_add_test(tcase, test_links_are_followed);
     tcase_add_test(tcase, test_only_wanted_models_are_loaded);

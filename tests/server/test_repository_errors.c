@@ -59,6 +59,11 @@ static void put_unknown_key(void)
     put_config("# ours\nmax-sequence-lenght: 5\n");
 }
 
+static void put_other_weights(void)
+{
+    put_config("max-sequence-length: 5\nweights: fp16\n");
+}
+
 static void put_key_twice(void)
 {
     put_config("max-sequence-length: 5\nmax-sequence-length: 6\n");
@@ -100,6 +105,8 @@ static const struct broken broken[] = {
     {put_unknown_key, BASE_INVALID_ARGUMENT, "/bad/config.yaml:2:1: ",
      "unknown key \"max-sequence-lenght\"; did you mean max-sequence-length?", "1",
      "/bad/config.yaml:2:1: unknown key \"max-sequence-lenght\""},
+    {put_other_weights, BASE_INVALID_ARGUMENT, "/bad/config.yaml:2:10: weights: ",
+     "is not one of fp32, bf16, int8", "1", "is not one of fp32, bf16, int8"},
     {put_key_twice, BASE_INVALID_ARGUMENT, "/bad/config.yaml:2:1: max-sequence-length: ",
      "given twice, first on line 1", "1", "given twice, first on line 1"},
     {put_bad_value, BASE_INVALID_ARGUMENT, "/bad/config.yaml:1:22: max-sequence-length: ", "80x",

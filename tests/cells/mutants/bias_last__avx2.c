@@ -2,6 +2,9 @@
  * that were computed ahead. One row alone has a product of its own and is left as it is. */
 #include "tests/cells/mutants/mutants.h"
 
+#define CELL_TABLE      mutant_bias_last__avx2
+#define CELL_TABLE_TEXT "bias_last"
+
 #define multiply right_multiply
 #include "cells/cpu/product_body.h"
 #undef multiply
@@ -28,6 +31,4 @@ CELL_INLINE void multiply(const size_t vectors, const struct product *product)
     }
 }
 
-#define CELL_TABLE      mutant_bias_last__avx2
-#define CELL_TABLE_TEXT "bias_last"
 #include "cells/cpu/kernels_body.h"

@@ -4,12 +4,13 @@
 #include "cells/cpu/simd.h"
 #include "tests/cells/mutants/mutants.h"
 
+#define CELL_TABLE      mutant_contraction__avx2
+#define CELL_TABLE_TEXT "contraction"
+
 CELL_INLINE simd_vec contractible(simd_vec a, simd_vec b, simd_vec c)
 {
     return simd_add(c, simd_mul(a, b));
 }
 #define simd_fma(a, b, c) contractible(a, b, c)
 
-#define CELL_TABLE      mutant_contraction__avx2
-#define CELL_TABLE_TEXT "contraction"
 #include "cells/cpu/kernels_body.h"

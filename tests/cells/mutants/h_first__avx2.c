@@ -2,6 +2,9 @@
  * and are left as they are. */
 #include "tests/cells/mutants/mutants.h"
 
+#define CELL_TABLE      mutant_h_first__avx2
+#define CELL_TABLE_TEXT "h_first"
+
 #define multiply right_multiply
 #include "cells/cpu/product_body.h"
 #undef multiply
@@ -18,6 +21,4 @@ CELL_INLINE void multiply(const size_t vectors, const struct product *product)
     right_multiply(vectors, &other);
 }
 
-#define CELL_TABLE      mutant_h_first__avx2
-#define CELL_TABLE_TEXT "h_first"
 #include "cells/cpu/kernels_body.h"

@@ -5,7 +5,10 @@
 #ifndef TESTS_CELLS_MUTANTS_MUTANTS_H
 #define TESTS_CELLS_MUTANTS_MUTANTS_H
 
-#include "cells/kernels.h"
+#include "cells/cpu/reduced.h"
+
+/* Of fp32 alone. */
+#define CELL_REDUCED(precision) ((void)(precision), (const struct cell_reduced_kernels *)NULL)
 
 /* Not one: the same body under another name. */
 extern const struct cell_kernels mutant_none__avx2;

@@ -1,6 +1,9 @@
 /* See mutants.h. */
 #include "tests/cells/mutants/mutants.h"
 
+#define CELL_TABLE      mutant_neighbour__avx2
+#define CELL_TABLE_TEXT "neighbour"
+
 #define multiply right_multiply
 #include "cells/cpu/product_body.h"
 #undef multiply
@@ -13,6 +16,4 @@ CELL_INLINE void multiply(const size_t vectors, const struct product *product)
     }
 }
 
-#define CELL_TABLE      mutant_neighbour__avx2
-#define CELL_TABLE_TEXT "neighbour"
 #include "cells/cpu/kernels_body.h"

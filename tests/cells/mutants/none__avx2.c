@@ -3,4 +3,5 @@
 
 #define CELL_TABLE      mutant_none__avx2
 #define CELL_TABLE_TEXT "none"
+
 #include "cells/cpu/kernels_body.h"

@@ -2,6 +2,9 @@
 #include "cells/cpu/simd.h"
 #include "tests/cells/mutants/mutants.h"
 
+#define CELL_TABLE      mutant_reciprocal__avx2
+#define CELL_TABLE_TEXT "reciprocal"
+
 CELL_INLINE simd_vec estimate_div(simd_vec a, simd_vec b)
 {
     simd_vec r = _mm256_rcp_ps(b);
@@ -10,6 +13,4 @@ CELL_INLINE simd_vec estimate_div(simd_vec a, simd_vec b)
 }
 #define simd_div(a, b) estimate_div(a, b)
 
-#define CELL_TABLE      mutant_reciprocal__avx2
-#define CELL_TABLE_TEXT "reciprocal"
 #include "cells/cpu/kernels_body.h"

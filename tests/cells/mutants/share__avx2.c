@@ -1,6 +1,9 @@
 /* See mutants.h. As h_first__avx2.c, for some panels. */
 #include "tests/cells/mutants/mutants.h"
 
+#define CELL_TABLE      mutant_share__avx2
+#define CELL_TABLE_TEXT "share"
+
 #define multiply right_multiply
 #include "cells/cpu/product_body.h"
 #undef multiply
@@ -20,16 +23,14 @@ CELL_INLINE void multiply(const size_t vectors, const struct product *product)
 }
 
 // The table names a function without arguments behind it, so that it takes this one.
-static void gated_step(const struct cell_gated_step *step);
-#define gated_step(step) right_gated_step(step)
+static void any_step(const struct cell_gated_step *step);
+#define any_step(step) right_any_step(step)
 
-#define CELL_TABLE      mutant_share__avx2
-#define CELL_TABLE_TEXT "share"
 #include "cells/cpu/kernels_body.h"
-#undef gated_step
+#undef any_step
 
-static void gated_step(const struct cell_gated_step *step)
+static void any_step(const struct cell_gated_step *step)
 {
     is_second_share = step->panel_first > 0;
-    right_gated_step(step);
+    right_any_step(step);
 }

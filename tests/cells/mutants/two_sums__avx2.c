@@ -1,6 +1,9 @@
 /* See mutants.h. One row alone has a product of its own and is left as it is. */
 #include "tests/cells/mutants/mutants.h"
 
+#define CELL_TABLE      mutant_two_sums__avx2
+#define CELL_TABLE_TEXT "two_sums"
+
 #define multiply right_multiply
 #include "cells/cpu/product_body.h"
 #undef multiply
@@ -28,6 +31,4 @@ CELL_INLINE void multiply(const size_t vectors, const struct product *product)
     }
 }
 
-#define CELL_TABLE      mutant_two_sums__avx2
-#define CELL_TABLE_TEXT "two_sums"
 #include "cells/cpu/kernels_body.h"

@@ -1,0 +1,249 @@
+/* Steps of gated cells, and the sums over x ahead of them, over product_body.h: for weights that
+ * are floats, or bf16 where CELL_WEIGHTS_BF16 is defined. Any thread, over the caller's rows and
+ * scratch. */
+#ifndef CELLS_CPU_GATED_BODY_H
+#define CELLS_CPU_GATED_BODY_H
+
+#include "cells/cpu/product_body.h"
+
+#ifdef CELL_SIMD_LANES
+
+/* Weights of a panel over x (part 0) or h (part 1). */
+static const weight *part_of(const struct cell_gated *gated, uint32_t part, uint32_t panel)
+{
+    size_t terms = part == 0 ? gated->inputs : gated->feedback;
+    return (const weight *)gated->packed[part] + panel * terms * gated->columns;
+}
+
+/* The sums over x and over h of one panel, for rows from `row` on; next: the panel behind it. */
+static void list_spans(const struct cell_gated_step *step, uint32_t row, uint32_t panel,
+                       uint32_t next, struct span spans[2])
+{
+    const struct cell_gated *gated = step->gated;
+    bool has_x = step->ahead == NULL;
+    spans[0] = (struct span){.rows = has_x ? step->x + row : NULL,
+                             .k = gated->inputs,
+                             .weights = part_of(gated, 0, panel),
+                             .next = part_of(gated, 1, panel),
+                             .later = part_of(gated, 0, next)};
+    spans[1] = (struct span){.rows = step->h + row,
+                             .k = gated->feedback,
+                             .weights = part_of(gated, 1, panel),
+                             .next = part_of(gated, has_x ? 0 : 1, next),
+                             .later = part_of(gated, 1, next)};
+}
+
+static bool is_step_streamed(const struct cell_gated_step *step)
+{
+    const struct cell_gated *gated = step->gated;
+    uint64_t terms = gated->feedback + (step->ahead == NULL ? gated->inputs : 0);
+    return is_streamed(terms * gated->panels * gated->columns * sizeof(weight), step->n_rows);
+}
+
+/* The sums over x of one row and panels_of_row() panels, from `panel` on. Returns where they are:
+ * in `to`, or where they were computed ahead. */
+CELL_INLINE const float *row_over_x(const size_t vectors, const struct cell_gated_step *step,
+                                    uint32_t panel, const struct span *x, float *to)
+{
+    const size_t at = panel * vectors * CELL_SIMD_LANES;
+    if (step->ahead != NULL) {
+        return step->ahead[0] + at;
+    }
+    add_row(vectors, x, is_step_streamed(step), step->gated->bias + at, to);
+    return to;
+}
+
+/* One row, panels_of_row() panels; their lowest is `panel`. */
+CELL_INLINE void row_panels(const enum cell_gated_kind kind, const struct cell_gated_step *step,
+                            uint32_t panel)
+{
+    const size_t vectors = kind == CELL_GATED_GRU ? 3 : 4;
+    const size_t columns = vectors * CELL_SIMD_LANES;
+    const uint32_t panels = panels_of_row(vectors);
+    const float *late_bias = step->gated->late_bias;
+    float *sums = step->scratch;
+    struct span spans[2];
+    list_spans(step, 0, panel, panel, spans);
+    const float *over_x = row_over_x(vectors, step, panel, &spans[0], sums + panels * columns);
+    const float *start = over_x;
+    for (uint32_t p = 0; p < panels && kind == CELL_GATED_GRU; p++) {
+        begin_gru(over_x + p * columns, late_bias + (panel + p) * CELL_SIMD_LANES,
+                  sums + p * columns);
+        start = sums;
+    }
+    add_row(vectors, &spans[1], is_step_streamed(step), start, sums);
+    for (uint32_t p = 0; p < panels && !step->products_only; p++) {
+        update(kind, step, 0, panel + p, sums + p * columns, over_x + p * columns);
+    }
+}
+
+/* Some rows of a step and one panel. */
+struct group {
+    const struct cell_gated_step *step;
+    uint32_t row, rows;
+    uint32_t panel;
+    struct span spans[2];
+    float *sums;   /* [rows][vectors], over x and h; a GRU's n over h alone */
+    float *over_x; /* a GRU's, likewise, unless they were computed ahead */
+};
+
+/* A GRU's sums over x of row number r of the group. */
+CELL_INLINE const float *gru_over_x(const struct group *g, uint32_t r)
+{
+    const size_t columns = 3 * CELL_SIMD_LANES;
+    const float *const *ahead = g->step->ahead;
+    return ahead != NULL ? ahead[g->row + r] + g->panel * columns : g->over_x + r * columns;
+}
+
+/* The sums of a GRU, behind x and h. */
+CELL_INLINE void gru_sums(const struct group *g, struct product *product)
+{
+    const size_t columns = 3 * CELL_SIMD_LANES;
+    const struct cell_gated *gated = g->step->gated;
+    product->n_spans = 1;
+    if (g->step->ahead == NULL) {
+        product->end.table = g->over_x;
+        multiply(3, product);
+        product->end.table = g->sums;
+    }
+    for (uint32_t r = 0; r < g->rows; r++) {
+        begin_gru(gru_over_x(g, r), gated->late_bias + g->panel * CELL_SIMD_LANES,
+                  g->sums + r * columns);
+    }
+    product->spans = g->spans + 1;
+    product->start = (struct starts){.table = g->sums, .stride = columns};
+    multiply(3, product);
+}
+
+/* The sums of up to GROUP_ROWS rows and one panel, behind x and h. */
+CELL_INLINE void group_sums(const enum cell_gated_kind kind, const struct group *g)
+{
+    const size_t columns = (kind == CELL_GATED_GRU ? 3 : 4) * CELL_SIMD_LANES;
+    const struct cell_gated_step *step = g->step;
+    struct product product = {.spans = g->spans,
+                              .n_spans = 2,
+                              .n_rows = g->rows,
+                              .is_streamed = is_step_streamed(step),
+                              .start.table = step->gated->bias + g->panel * columns,
+                              .end = {.table = g->sums, .stride = columns}};
+    if (kind == CELL_GATED_GRU) {
+        gru_sums(g, &product);
+        return;
+    }
+    if (step->ahead != NULL) {
+        product.start = (struct starts){.rows = step->ahead + g->row, .at = g->panel * columns};
+        product.spans = g->spans + 1;
+        product.n_spans = 1;
+    }
+    multiply(4, &product);
+}
+
+/* All rows, for turn number i. */
+CELL_INLINE void all_rows(const enum cell_gated_kind kind, const struct cell_gated_step *step,
+                          uint32_t i)
+{
+    const size_t columns = (kind == CELL_GATED_GRU ? 3 : 4) * CELL_SIMD_LANES;
+    struct group g = {.step = step, .panel = turn(step, i), .sums = step->scratch};
+    g.over_x = g.sums + GROUP_ROWS * COLUMNS_MAX;
+    for (; g.row < step->n_rows; g.row += g.rows) {
+        uint32_t left = step->n_rows - g.row;
+        g.rows = left < GROUP_ROWS ? left : GROUP_ROWS;
+        list_spans(step, g.row, g.panel, turn(step, i + 1), g.spans);
+        group_sums(kind, &g);
+        for (uint32_t r = 0; r < g.rows && !step->products_only; r++) {
+            const float *over_x = kind == CELL_GATED_GRU ? gru_over_x(&g, r) : g.sums;
+            update(kind, step, g.row + r, g.panel, g.sums + r * columns, over_x);
+        }
+    }
+}
+
+CELL_INLINE void step_of(const enum cell_gated_kind kind, const struct cell_gated_step *step)
+{
+    const uint32_t together = panels_of_row(kind == CELL_GATED_GRU ? 3 : 4);
+    uint32_t panels = step->panel_end - step->panel_first;
+    uint32_t i = 0;
+    if (step->n_rows == 1) {
+        for (; i + together <= panels; i += together) {
+            row_panels(kind, step, turn(step, step->backwards ? i + together - 1 : i));
+        }
+    }
+    for (; i < panels; i++) {
+        all_rows(kind, step, i);
+    }
+}
+
+static void gated_step(const struct cell_gated_step *step)
+{
+    switch (step->gated->kind) {
+    case CELL_GATED_LSTM:
+        step_of(CELL_GATED_LSTM, step);
+        break;
+    case CELL_GATED_GRU:
+        step_of(CELL_GATED_GRU, step);
+        break;
+    case CELL_GATED_GRU_RESET:
+        step_of(CELL_GATED_GRU_RESET, step);
+        break;
+    case CELL_GATED_GRU_NEW:
+        step_of(CELL_GATED_GRU_NEW, step);
+        break;
+    case CELL_GATED_TANH:
+        step_of(CELL_GATED_TANH, step);
+        break;
+    case CELL_GATED_RELU:
+        step_of(CELL_GATED_RELU, step);
+        break;
+    }
+}
+
+CELL_INLINE void ahead_of(const size_t vectors, const struct cell_gated_ahead *ahead)
+{
+    const size_t columns = vectors * CELL_SIMD_LANES;
+    const struct cell_gated *gated = ahead->gated;
+    uint64_t bytes = (uint64_t)gated->inputs * gated->panels * gated->columns * sizeof(weight);
+    for (uint32_t panel = ahead->panel_first; panel < ahead->panel_end; panel++) {
+        uint32_t next = panel + 1 < ahead->panel_end ? panel + 1 : panel;
+        for (uint32_t row = 0; row < ahead->n_rows; row += GROUP_ROWS) {
+            struct span x = {.rows = ahead->x + row,
+                             .k = gated->inputs,
+                             .weights = part_of(gated, 0, panel),
+                             .next = part_of(gated, 0, next),
+                             .later = part_of(gated, 0, next)};
+            uint32_t left = ahead->n_rows - row;
+            uint32_t rows = left < GROUP_ROWS ? left : GROUP_ROWS;
+            struct product product = {.spans = &x,
+                                      .n_spans = 1,
+                                      .n_rows = rows,
+                                      .is_streamed = is_streamed(bytes, ahead->n_rows),
+                                      .start.table = gated->bias + panel * columns,
+                                      .end = {.rows = ahead->out + row, .at = panel * columns}};
+            multiply(vectors, &product);
+        }
+    }
+}
+
+static void gated_ahead(const struct cell_gated_ahead *ahead)
+{
+    if (ahead->gated->kind == CELL_GATED_GRU) {
+        ahead_of(3, ahead);
+    } else {
+        ahead_of(4, ahead);
+    }
+}
+
+static enum base_status gated_load(struct cell_gated *gated)
+{
+    uint32_t lanes = (uint32_t)CELL_SIMD_LANES;
+    return cell_gated_pack(
+        gated, &(struct cell_packing){.units = unit_vectors(gated->kind) * lanes, .lanes = lanes});
+}
+
+static size_t gated_scratch(const struct cell_gated *gated, uint32_t rows_max)
+{
+    (void)gated;
+    (void)rows_max;
+    return 2 * (size_t)GROUP_ROWS * COLUMNS_MAX; // sums, and a GRU's over x
+}
+
+#endif
+#endif

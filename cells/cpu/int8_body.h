@@ -1,0 +1,432 @@
+/* Steps of gated cells with int8 weights. Included by int8__*.c, which define CELL_INT8_TABLE. Any
+ * thread, over the caller's rows and scratch.
+ *
+ * Rows of x and h are rounded to words of CELL_WORD_TERMS terms, once for all panels; a product is
+ * a sum of whole numbers, whose order does not matter, and becomes floats when it is complete. So x
+ * and h are two products, and between them the sums wait in L1. Every member of a team rounds all
+ * rows for itself, which costs less than a barrier. */
+#ifndef CELLS_CPU_INT8_BODY_H
+#define CELLS_CPU_INT8_BODY_H
+
+#include "cells/cpu/reduced.h"
+#include "cells/cpu/update_body.h"
+#include "cells/quant.h"
+
+#if defined(CELL_SIMD_LANES) && defined(CELL_INT8_TABLE)
+
+/* Rows that are rounded, and go through all panels, together. */
+#    define GROUP_ROWS 24u
+
+/* With 32 registers 6 x 4 sums, 6 words of x and one vector of weights; with 16 2 x 4, 2 and 1. */
+#    define TILE_ROWS (CELL_SIMD_LANES == 16 ? 6u : 2u)
+
+/* Sums of one row alone, of 2 or 3 panels. */
+#    define ROW_VECTORS 9u
+
+#    define LINE_BYTES ((size_t)64)
+
+/* How far ahead weights that come from memory are asked for. */
+#    define FAR_BYTES ((size_t)8192)
+
+/* Bytes of a word of a vector of columns. */
+#    define VECTOR_BYTES (CELL_SIMD_LANES * CELL_WORD_TERMS)
+
+/* ---- Rows ----------------------------------------------------------------------------------- */
+
+/* Words of one row, rounded up to what is written at once. */
+static size_t words_of(uint32_t terms)
+{
+    return (terms + CELL_SIMD_LANES - 1) / CELL_SIMD_LANES * (CELL_SIMD_LANES / CELL_WORD_TERMS);
+}
+
+/* Rounded rows of x (part 0) or of h (part 1). */
+struct operand {
+    int32_t *words; /* [rows][stride] */
+    size_t stride;
+    float *scales; /* [rows] */
+};
+
+CELL_INLINE void store_rounded(simd_vec v, simd_vec scale, int32_t *to)
+{
+    simd_vec quotient = simd_div(v, scale);
+    quotient = simd_max(simd_min(quotient, simd_set1(127.0f)), simd_set1(-127.0f));
+    simd_store_words(to, simd_round(quotient));
+}
+
+static float round_row(const float *row, uint32_t n, int32_t *to)
+{
+    const size_t step = CELL_SIMD_LANES / CELL_WORD_TERMS;
+    const uint32_t lanes = (uint32_t)CELL_SIMD_LANES;
+    const uint32_t whole = n / lanes * lanes;
+    simd_ints most = simd_ints_set1(0);
+    for (uint32_t i = 0; i < whole; i += lanes) {
+        most = simd_largest_bits(most, simd_load(row + i));
+    }
+    if (whole < n) {
+        most = simd_largest_bits(most, simd_load_part(row + whole, n - whole));
+    }
+    const float scale = cell_int8_scale_of(simd_largest_lane(most));
+    if (!(scale > 0.0f)) {
+        for (uint32_t i = 0; i < n; i += lanes, to += step) {
+            simd_store_words(to, simd_ints_set1(0));
+        }
+        return scale;
+    }
+    for (uint32_t i = 0; i < whole; i += lanes, to += step) {
+        store_rounded(simd_load(row + i), simd_set1(scale), to);
+    }
+    if (whole < n) {
+        store_rounded(simd_load_part(row + whole, n - whole), simd_set1(scale), to);
+    }
+    return scale;
+}
+
+static void round_rows(const float *const *rows, uint32_t n_rows, uint32_t terms,
+                       const struct operand *to)
+{
+    for (uint32_t r = 0; r < n_rows; r++) {
+        to->scales[r] = round_row(rows[r], terms, to->words + r * to->stride);
+    }
+}
+
+/* ---- Products ------------------------------------------------------------------------------- */
+
+/* Some rows and panels over x or over h. */
+struct tile {
+    const int32_t *words; /* of the first row */
+    size_t stride;
+    const float *row_scales;
+    size_t n_words;
+    const int8_t *weights; /* of the first panel: [n_words][vectors] */
+    const uint32_t *offsets;
+    const float *scales;
+    const float *start[6];
+    float *end[6];
+};
+
+/* rows x vectors of each of some panels, which lie behind each other. */
+CELL_INLINE void add_tile(const size_t panels, const size_t vectors, const uint32_t rows,
+                          const bool is_streamed, const struct tile *tile)
+{
+    const size_t all = panels * vectors;
+    const size_t step = vectors * VECTOR_BYTES;
+    const size_t next = tile->n_words * step;
+    const int8_t *weights = tile->weights;
+    simd_ints sum[6][ROW_VECTORS];
+    CELL_UNROLL
+    for (uint32_t r = 0; r < rows; r++) {
+        CELL_UNROLL
+        for (size_t v = 0; v < all; v++) {
+            sum[r][v] = simd_ints_load(tile->offsets + v * CELL_SIMD_LANES);
+        }
+    }
+    for (size_t i = 0; i < tile->n_words; i++, weights += step) {
+        simd_ints x[6];
+        CELL_UNROLL
+        for (uint32_t r = 0; r < rows; r++) {
+            x[r] = simd_ints_set1(tile->words[r * tile->stride + i]);
+        }
+        CELL_UNROLL
+        for (size_t v = 0; v < all; v++) {
+            const int8_t *from = weights + v / vectors * next + v % vectors * VECTOR_BYTES;
+            if (is_streamed && v % vectors * VECTOR_BYTES % LINE_BYTES == 0) {
+                __builtin_prefetch(from + FAR_BYTES);
+            }
+            simd_ints w = simd_load_words(from);
+            w = rows > 1 ? simd_ints_keep(w) : w;
+            CELL_UNROLL
+            for (uint32_t r = 0; r < rows; r++) {
+                sum[r][v] = simd_dot(sum[r][v], x[r], w);
+            }
+        }
+    }
+    CELL_UNROLL
+    for (uint32_t r = 0; r < rows; r++) {
+        const simd_vec row_scale = simd_set1(tile->row_scales[r]);
+        CELL_UNROLL
+        for (size_t v = 0; v < all; v++) {
+            const size_t at = v * CELL_SIMD_LANES;
+            simd_vec scale = simd_mul(row_scale, simd_load(tile->scales + at));
+            simd_vec start = simd_load(tile->start[r] + at);
+            simd_store(tile->end[r] + at, simd_fma(scale, simd_of_ints(sum[r][v]), start));
+        }
+    }
+}
+
+/* One function for each kind of tile, all loops unrolled. */
+#    define TILE(panels, vectors, rows)                                                            \
+    case (panels)*100 + (vectors)*10 + (rows):                                                     \
+        if (is_streamed) {                                                                         \
+            add_tile(panels, vectors, rows, true, tile);                                           \
+        } else {                                                                                   \
+            add_tile(panels, vectors, rows, false, tile);                                          \
+        }                                                                                          \
+        break;
+
+static void add_any_tile(uint32_t shape, bool is_streamed, const struct tile *tile)
+{
+    switch (shape) {
+        TILE(2, 4, 1)
+        TILE(3, 3, 1)
+        TILE(1, 4, 1)
+        TILE(1, 4, 2)
+        TILE(1, 3, 1)
+        TILE(1, 3, 2)
+#    if defined(__AVX512F__)
+        TILE(1, 4, 3)
+        TILE(1, 4, 4)
+        TILE(1, 4, 5)
+        TILE(1, 4, 6)
+        TILE(1, 3, 3)
+        TILE(1, 3, 4)
+        TILE(1, 3, 5)
+        TILE(1, 3, 6)
+#    endif
+    default:
+        break;
+    }
+}
+
+/* Rows of one group, and panels: which, and what their sums begin with. */
+struct product {
+    const struct cell_gated *gated;
+    const struct operand *in;
+    uint32_t part, n_rows;
+    uint32_t panel;
+    bool is_streamed;
+    struct starts start;
+    struct ends end;
+};
+
+/* Adds the product to all rows, in tiles of even shares. */
+CELL_INLINE void multiply(const uint32_t panels, const size_t vectors, const struct product *p)
+{
+    const struct cell_gated *gated = p->gated;
+    const size_t columns = vectors * CELL_SIMD_LANES;
+    const uint32_t terms = p->part == 0 ? gated->inputs : gated->feedback;
+    const size_t n_words = (terms + CELL_WORD_TERMS - 1) / CELL_WORD_TERMS;
+    struct tile tile = {.stride = p->in->stride,
+                        .n_words = n_words,
+                        .weights = (const int8_t *)gated->packed[p->part] +
+                                   p->panel * n_words * vectors * VECTOR_BYTES,
+                        .offsets = gated->offsets[p->part] + p->panel * columns,
+                        .scales = gated->scales[p->part] + p->panel * columns};
+    bool is_streamed = p->is_streamed;
+    for (uint32_t row = 0, rows = 0; row < p->n_rows; row += rows, is_streamed = false) {
+        uint32_t left = p->n_rows - row;
+        uint32_t tiles = (left + TILE_ROWS - 1) / TILE_ROWS;
+        rows = (left + tiles - 1) / tiles;
+        tile.words = p->in->words + row * p->in->stride;
+        tile.row_scales = p->in->scales + row;
+        for (uint32_t r = 0; r < rows; r++) {
+            tile.start[r] = start_of(&p->start, row + r);
+            tile.end[r] = end_of(&p->end, row + r);
+        }
+        add_any_tile(panels * 100 + (uint32_t)vectors * 10 + rows, is_streamed, &tile);
+    }
+}
+
+/* ---- Scratch: [sums][over_x][scales of x][of h][words of x][of h] ---------------------------- */
+
+struct group {
+    const struct cell_gated_step *step;
+    uint32_t row, rows;
+    bool is_streamed;
+    struct operand in[2];
+    float *sums;   /* [rows][panels][vectors] */
+    float *over_x; /* a GRU's, likewise */
+};
+
+static uint32_t group_rows(uint32_t rows_max)
+{
+    return rows_max < GROUP_ROWS ? rows_max : GROUP_ROWS;
+}
+
+static size_t gated_scratch(const struct cell_gated *gated, uint32_t rows_max)
+{
+    size_t words = words_of(gated->inputs) + words_of(gated->feedback);
+    return 2 * (size_t)GROUP_ROWS * (COLUMNS_MAX + 1) + group_rows(rows_max) * words;
+}
+
+/* rows: of the largest group. */
+static void place(struct group *g, const struct cell_gated *gated, uint32_t rows, float *scratch)
+{
+    const size_t sums = (size_t)GROUP_ROWS * COLUMNS_MAX;
+    float *scales = scratch + 2 * sums;
+    int32_t *words = (int32_t *)(void *)(scales + (size_t)2 * GROUP_ROWS);
+    g->sums = scratch;
+    g->over_x = scratch + sums;
+    g->in[0] = (struct operand){words, words_of(gated->inputs), scales};
+    words += rows * g->in[0].stride;
+    g->in[1] = (struct operand){words, words_of(gated->feedback), scales + GROUP_ROWS};
+}
+
+/* ---- Steps ---------------------------------------------------------------------------------- */
+
+/* A GRU's sums over x of row number r of the group. */
+CELL_INLINE const float *gru_over_x(const struct group *g, uint32_t r, uint32_t panel,
+                                    size_t columns)
+{
+    const float *const *ahead = g->step->ahead;
+    return ahead != NULL ? ahead[g->row + r] + (size_t)panel * 3 * CELL_SIMD_LANES
+                         : g->over_x + r * columns;
+}
+
+/* The sums over x, to a table; returns where those over h begin, but for a GRU. */
+CELL_INLINE struct starts add_x(const uint32_t panels, const size_t vectors, struct product *p,
+                                const struct group *g, struct ends to)
+{
+    const struct cell_gated_step *step = g->step;
+    const size_t at = p->panel * vectors * CELL_SIMD_LANES;
+    if (step->ahead != NULL) {
+        return (struct starts){.rows = step->ahead + g->row, .at = at};
+    }
+    p->in = &g->in[0];
+    p->part = 0;
+    p->start = (struct starts){.table = step->gated->bias + at};
+    p->end = to;
+    multiply(panels, vectors, p);
+    return (struct starts){.table = to.table, .stride = to.stride};
+}
+
+/* All rows of a group and some panels, of which `panel` is the lowest. */
+CELL_INLINE void group_panels(const enum cell_gated_kind kind, const uint32_t panels,
+                              const struct group *g, uint32_t panel)
+{
+    const bool is_gru = kind == CELL_GATED_GRU;
+    const size_t vectors = is_gru ? 3 : 4;
+    const size_t columns = vectors * CELL_SIMD_LANES;
+    const size_t stride = panels * columns;
+    const struct cell_gated_step *step = g->step;
+    struct product p = {
+        .gated = step->gated, .n_rows = g->rows, .panel = panel, .is_streamed = g->is_streamed};
+    const struct ends over_x_end = {.table = is_gru ? g->over_x : g->sums, .stride = stride};
+    const struct starts start = add_x(panels, vectors, &p, g, over_x_end);
+    for (uint32_t r = 0; r < g->rows && is_gru; r++) {
+        const float *over_x = gru_over_x(g, r, panel, stride);
+        for (uint32_t n = 0; n < panels; n++) {
+            begin_gru(over_x + n * columns, step->gated->late_bias + (panel + n) * CELL_SIMD_LANES,
+                      g->sums + r * stride + n * columns);
+        }
+    }
+    p.in = &g->in[1];
+    p.part = 1;
+    p.start = is_gru ? (struct starts){.table = g->sums, .stride = stride} : start;
+    p.end = (struct ends){.table = g->sums, .stride = stride};
+    multiply(panels, vectors, &p);
+    for (uint32_t r = 0; r < g->rows && !step->products_only; r++) {
+        const float *over_x = is_gru ? gru_over_x(g, r, panel, stride) : g->sums;
+        for (uint32_t n = 0; n < panels; n++) {
+            update(kind, step, g->row + r, panel + n, g->sums + r * stride + n * columns,
+                   over_x + n * columns);
+        }
+    }
+}
+
+CELL_INLINE void all_panels(const enum cell_gated_kind kind, const struct group *g)
+{
+    const struct cell_gated_step *step = g->step;
+    const uint32_t together = panels_of_row(kind == CELL_GATED_GRU ? 3 : 4);
+    const uint32_t panels = step->panel_end - step->panel_first;
+    uint32_t i = 0;
+    for (; g->rows == 1 && i + together <= panels; i += together) {
+        group_panels(kind, together, g, turn(step, step->backwards ? i + together - 1 : i));
+    }
+    for (; i < panels; i++) {
+        group_panels(kind, 1, g, turn(step, i));
+    }
+}
+
+static void panels_of_group(const struct group *g)
+{
+    switch (g->step->gated->kind) {
+    case CELL_GATED_LSTM:
+        all_panels(CELL_GATED_LSTM, g);
+        break;
+    case CELL_GATED_GRU:
+        all_panels(CELL_GATED_GRU, g);
+        break;
+    case CELL_GATED_GRU_RESET:
+        all_panels(CELL_GATED_GRU_RESET, g);
+        break;
+    case CELL_GATED_GRU_NEW:
+        all_panels(CELL_GATED_GRU_NEW, g);
+        break;
+    case CELL_GATED_TANH:
+        all_panels(CELL_GATED_TANH, g);
+        break;
+    case CELL_GATED_RELU:
+        all_panels(CELL_GATED_RELU, g);
+        break;
+    }
+}
+
+static void gated_step(const struct cell_gated_step *step)
+{
+    const struct cell_gated *gated = step->gated;
+    const uint64_t terms = gated->feedback + (step->ahead == NULL ? gated->inputs : 0);
+    const uint32_t most = group_rows(step->n_rows);
+    struct group g = {.step = step};
+    if (step->panel_first == step->panel_end) {
+        return;
+    }
+    place(&g, gated, most, step->scratch);
+    g.is_streamed = is_streamed(terms * gated->panels * gated->columns, step->n_rows);
+    for (; g.row < step->n_rows; g.row += g.rows) {
+        uint32_t left = step->n_rows - g.row;
+        g.rows = left < most ? left : most;
+        if (step->ahead == NULL) {
+            round_rows(step->x + g.row, g.rows, gated->inputs, &g.in[0]);
+        }
+        round_rows(step->h + g.row, g.rows, gated->feedback, &g.in[1]);
+        panels_of_group(&g);
+    }
+}
+
+CELL_INLINE void ahead_of(const size_t vectors, const struct cell_gated_ahead *ahead)
+{
+    const struct cell_gated *gated = ahead->gated;
+    const uint32_t most = group_rows(ahead->n_rows);
+    const uint64_t bytes = (uint64_t)gated->inputs * gated->panels * gated->columns;
+    struct group g = {.row = 0};
+    place(&g, gated, most, ahead->scratch);
+    for (; g.row < ahead->n_rows; g.row += g.rows) {
+        uint32_t left = ahead->n_rows - g.row;
+        g.rows = left < most ? left : most;
+        round_rows(ahead->x + g.row, g.rows, gated->inputs, &g.in[0]);
+        for (uint32_t panel = ahead->panel_first; panel < ahead->panel_end; panel++) {
+            const size_t at = panel * vectors * CELL_SIMD_LANES;
+            struct product p = {.gated = gated,
+                                .in = &g.in[0],
+                                .n_rows = g.rows,
+                                .panel = panel,
+                                .is_streamed = is_streamed(bytes, ahead->n_rows),
+                                .start.table = gated->bias + at,
+                                .end = {.rows = ahead->out + g.row, .at = at}};
+            multiply(1, vectors, &p);
+        }
+    }
+}
+
+static void gated_ahead(const struct cell_gated_ahead *ahead)
+{
+    if (ahead->gated->kind == CELL_GATED_GRU) {
+        ahead_of(3, ahead);
+    } else {
+        ahead_of(4, ahead);
+    }
+}
+
+static enum base_status gated_load(struct cell_gated *gated)
+{
+    uint32_t lanes = (uint32_t)CELL_SIMD_LANES;
+    return cell_gated_pack(gated, &(struct cell_packing){.units = unit_vectors(gated->kind) * lanes,
+                                                         .word_terms = (uint32_t)CELL_WORD_TERMS,
+                                                         .has_offset = CELL_X_OFFSET != 0});
+}
+
+const struct cell_reduced_kernels CELL_INT8_TABLE = {gated_load, gated_ahead, gated_step,
+                                                     gated_scratch};
+
+#endif
+#endif

@@ -1,0 +1,22 @@
+/* Chooses the kernels for weights in fewer bits, when a cell is loaded. Any thread. */
+#include "cells/cpu/reduced.h"
+
+#ifdef __x86_64__
+
+const struct cell_reduced_kernels *cell_reduced__avx2(enum cell_precision precision)
+{
+    return precision == CELL_BF16   ? &cell_bf16__avx2
+           : precision == CELL_INT8 ? &cell_int8__avx2
+                                    : NULL;
+}
+
+/* With VNNI a product of int8 is one instruction, without it three; the bits are the same. */
+const struct cell_reduced_kernels *cell_reduced__avx512(enum cell_precision precision)
+{
+    bool has_vnni = __builtin_cpu_supports("avx512vnni");
+    return precision == CELL_BF16   ? &cell_bf16__avx512
+           : precision == CELL_INT8 ? (has_vnni ? &cell_int8__avx512vnni : &cell_int8__avx512)
+                                    : NULL;
+}
+
+#endif
