@@ -1,8 +1,7 @@
 /* Models from files, through core and engine: langid (models/langid); order, a random LSTM whose
  * answer depends on the order of its steps; phased and normed, whose cells are bodies of a Scan
- * (tests/data/models). On every kind of engine
- * each answer is PyTorch's; where the backend promises it, its bits are the same on all of them,
- * alone and in company that grows at every step. */
+ * (tests/data/models). On every kind of engine each answer is PyTorch's; where the backend promises
+ * it, its bits are the same on all of them, alone and in company that grows at every step. */
 #include "base/log.h"
 #include "server/repository.h"
 #include "tests/cells/isa.h"
@@ -330,10 +329,12 @@ static void ask_together(const struct kind *kind)
 /* The models of this tree, with a config.yaml each. */
 static void make_repository(const char *weights, char root[UTIL_PATH_BYTES])
 {
-    static const char *const versions[] = {"models/langid/1", "tests/data/models/order/1"};
-    static const char *const names[] = {"langid", "order"};
+    static const char *const versions[] = {"models/langid/1", "tests/data/models/order/1",
+                                           "tests/data/models/phased/1",
+                                           "tests/data/models/normed/1"};
+    static const char *const names[] = {"langid", "order", "phased", "normed"};
     util_temp_dir(root);
-    for (uint32_t i = 0; i < 2; i++) {
+    for (uint32_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         char target[UTIL_PATH_BYTES];
         char path[UTIL_PATH_BYTES + 64];
         char text[64];
