@@ -296,10 +296,25 @@ static enum base_status lower_init(struct cell__import *im, struct cell__recurre
     return cell__row_as_source(im, row, &scan->init_rows[s]);
 }
 
+/* A request must tell how many steps a Loop runs: by an input that has them as an axis. */
+static enum base_status check_time(struct cell__import *im, const struct cell__recurrent *loop)
+{
+    for (uint32_t i = 0; i < im->n_inputs; i++) {
+        if (cell__shape_has(im, &im->values[im->inputs[i]].shape, CELL__ROLE_TIME) &&
+            cell__axis_has(im, &loop->time, CELL__ROLE_TIME)) {
+            return BASE_OK;
+        }
+    }
+    return cell__refuse(im, "a number of steps that no input of the model has");
+}
+
 enum base_status cell__lower_scan(struct cell__import *im, struct cell__node *node)
 {
     struct cell__recurrent *scan = &im->recurrents[node->recurrent];
     uint32_t row = CELL__NONE;
+    if (scan->is_loop) {
+        BASE_TRY(check_time(im, scan));
+    }
     BASE_TRY(cell__recurrent_lengths(im, scan));
     for (uint32_t s = 0; s < scan->n_states; s++) {
         BASE_TRY(lower_init(im, scan, s, &state_in(im, scan, s)->shape));

@@ -66,6 +66,20 @@ static uint32_t width_of(const struct looking *l, uint32_t value)
     return l->def->values[value].width;
 }
 
+/* The same of an op that works element by element, all operands as wide as the result: none of
+ * them is one element for all. */
+static const struct cell_op *even_op_of(const struct looking *l, uint32_t value,
+                                        enum cell_op_kind kind)
+{
+    const struct cell_op *op = op_of(l, value, kind);
+    for (uint32_t i = 0; op != NULL && i < op->n_operands; i++) {
+        if (width_of(l, op->operands[i]) != width_of(l, value)) {
+            return NULL;
+        }
+    }
+    return op;
+}
+
 static bool is_state(const struct looking *l, uint32_t value)
 {
     return value >= l->def->n_inputs && value < l->def->n_inputs + l->def->n_states;
@@ -89,7 +103,7 @@ static struct part inside(const struct looking *l, uint32_t value, enum cell_op_
 /* The operand of a MUL beside sigmoid(*gate), or NONE; which: try this operand as the gate. */
 static uint32_t gated_by(const struct looking *l, uint32_t value, uint32_t which, struct part *gate)
 {
-    const struct cell_op *op = op_of(l, value, CELL_OP_MUL);
+    const struct cell_op *op = even_op_of(l, value, CELL_OP_MUL);
     if (op == NULL) {
         return NONE;
     }
@@ -161,6 +175,9 @@ static bool take_apart(const struct looking *l, struct part from, uint32_t width
     struct part parts[8] = {from};
     uint32_t n = 1;
     *sum = (struct sum){.other = NONE};
+    if ((uint64_t)from.start + width > width_of(l, from.value)) {
+        return false;
+    }
     while (n > 0) {
         struct part part = parts[--n];
         uint32_t o = l->made_by[part.value];
@@ -229,7 +246,10 @@ static uint32_t find_h(const struct looking *l, const struct sum *sum, uint32_t 
 static bool match_c(const struct looking *l, uint32_t o, uint32_t turn, struct part sums[GATES_MAX],
                     uint32_t *c)
 {
-    const struct cell_op *add = &l->def->ops[o];
+    const struct cell_op *add = even_op_of(l, l->def->ops[o].result, CELL_OP_ADD);
+    if (add == NULL) {
+        return false;
+    }
     uint32_t kept = add->operands[turn & 1];
     uint32_t fresh = add->operands[1 - (turn & 1)];
     *c = gated_by(l, kept, turn >> 1 & 1, &sums[2]);
@@ -278,7 +298,7 @@ static bool match_gates(const struct looking *l, struct found *found, const stru
 static bool match_lstm(const struct looking *l, uint32_t o, struct found *found)
 {
     uint32_t value = l->def->ops[o].result;
-    for (uint32_t turn = 0; l->def->ops[o].kind == CELL_OP_ADD && turn < 8; turn++) {
+    for (uint32_t turn = 0; turn < 8; turn++) {
         struct part sums[GATES_MAX]; // i, o, f, g
         *found = (struct found){.kind = CELL_OP_LSTM, .width = width_of(l, value), .c_next = o};
         if (!match_c(l, o, turn, sums, &found->c) || width_of(l, found->c) != found->width) {
@@ -327,27 +347,34 @@ static uint32_t complement_of(const struct looking *l, uint32_t value)
 static bool match_gap(const struct looking *l, uint32_t o, uint32_t turn, uint32_t *n, uint32_t *h,
                       struct part *z)
 {
-    const struct cell_op *add = &l->def->ops[o];
-    uint32_t gap = gated_by(l, add->operands[1 - (turn & 1)], turn >> 1 & 1, z);
-    const struct cell_op *sub = gap == NONE ? NULL : op_of(l, gap, CELL_OP_SUB);
+    const struct cell_op *add = even_op_of(l, l->def->ops[o].result, CELL_OP_ADD);
+    uint32_t gap =
+        add == NULL ? NONE : gated_by(l, add->operands[1 - (turn & 1)], turn >> 1 & 1, z);
+    const struct cell_op *sub = gap == NONE ? NULL : even_op_of(l, gap, CELL_OP_SUB);
+    if (sub == NULL) {
+        return false;
+    }
     *n = add->operands[turn & 1];
-    *h = sub == NULL ? NONE : sub->operands[0];
-    return sub != NULL && sub->operands[1] == *n;
+    *h = sub->operands[0];
+    return sub->operands[1] == *n;
 }
 
 /* (1 - z) n + z h. */
 static bool match_mix(const struct looking *l, uint32_t o, uint32_t turn, uint32_t *n, uint32_t *h,
                       struct part *z)
 {
-    const struct cell_op *add = &l->def->ops[o];
-    const struct cell_op *fresh = op_of(l, add->operands[turn & 1], CELL_OP_MUL);
+    const struct cell_op *add = even_op_of(l, l->def->ops[o].result, CELL_OP_ADD);
+    if (add == NULL) {
+        return false;
+    }
+    const struct cell_op *fresh = even_op_of(l, add->operands[turn & 1], CELL_OP_MUL);
     *h = gated_by(l, add->operands[1 - (turn & 1)], turn >> 1 & 1, z);
     if (fresh == NULL || *h == NONE) {
         return false;
     }
     uint32_t rest = complement_of(l, fresh->operands[turn >> 2 & 1]);
     *n = fresh->operands[1 - (turn >> 2 & 1)];
-    if (rest == NONE) {
+    if (rest == NONE || width_of(l, rest) != width_of(l, add->result)) {
         return false;
     }
     struct part other = inside(l, rest, CELL_OP_SIGMOID);
@@ -411,7 +438,7 @@ static bool match_gru_gates(const struct looking *l, struct found *found, uint32
 
 static bool match_gru(const struct looking *l, uint32_t o, struct found *found)
 {
-    for (uint32_t turn = 0; l->def->ops[o].kind == CELL_OP_ADD && turn < 16; turn++) {
+    for (uint32_t turn = 0; turn < 16; turn++) {
         uint32_t n = NONE;
         struct part z = {NONE, 0};
         *found = (struct found){.kind = CELL_OP_GRU,

@@ -2,10 +2,11 @@
  * refused. Each case is a file of tests/data/onnx, or one of them with one thing changed. That they
  * compute what they should is test_import_exports' and test_real_models' to show. */
 #include "base/mem.h"
+#include "cells/import/recognise.h"
 #include "cells/model.h"
+#include "tests/cells/build.h"
+#include "tests/cells/parse.h"
 #include "tests/util.h"
-
-#include "proto/onnx.pb-c.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -358,6 +359,93 @@ START_TEST(test_loops_that_are_no_chains_are_refused)
 }
 END_TEST
 
+/* Names of a graph's inputs or outputs, without types. */
+static void name_values(struct onnx_builder *builder, Onnx__ValueInfoProto ***infos, size_t *n,
+                        char *const *names, size_t n_names)
+{
+    *infos = base_arena_array(&builder->arena, n_names, sizeof(Onnx__ValueInfoProto *));
+    ck_assert_ptr_nonnull(*infos);
+    for (size_t i = 0; i < n_names; i++) {
+        (*infos)[i] = base_arena_alloc(&builder->arena, sizeof(Onnx__ValueInfoProto));
+        ck_assert_ptr_nonnull((*infos)[i]);
+        onnx__value_info_proto__init((*infos)[i]);
+        (*infos)[i]->name = names[i];
+    }
+    *n = n_names;
+}
+
+/* Five steps, whatever the request: there is no axis of time that a server could ask for. */
+START_TEST(test_loops_of_a_fixed_number_of_steps_are_refused)
+{
+    static char inputs[3][4] = {"i", "go", "h"};
+    static char outputs[2][4] = {"on", "h1"};
+    const int64_t state[2] = {-1, 4};
+    const int64_t five = 5;
+    const uint8_t yes = 1;
+    const int64_t one[1] = {1};
+    struct onnx_builder builder;
+    onnx_init(&builder, 17);
+    onnx_input(&builder, "h0", ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT, 2, state);
+    onnx_output(&builder, "hn", ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT, 2, state);
+    onnx_constant(&builder, "five", onnx_ints(&builder, 0, 1, &five));
+    onnx_constant(&builder, "yes",
+                  onnx_tensor(&builder, ONNX__TENSOR_PROTO__DATA_TYPE__BOOL, 0, one, &yes, 1));
+    Onnx__GraphProto *graph = onnx_graph(&builder, "on");
+    name_values(&builder, &graph->input, &graph->n_input,
+                (char *const[]){inputs[0], inputs[1], inputs[2]}, 3);
+    name_values(&builder, &graph->output, &graph->n_output, (char *const[]){outputs[0], outputs[1]},
+                2);
+    (void)onnx_node_in(&builder, graph, "Identity", "go", "on");
+    (void)onnx_node_in(&builder, graph, "Tanh", "h", "h1");
+    onnx_set_graph(&builder, onnx_node(&builder, "Loop", "five yes h0", "hn"), "body", graph);
+    enum base_status status = parse_built(&builder, &last_error);
+    ck_assert_msg(status == BASE_UNIMPLEMENTED, "%s", last_error.message);
+    ck_assert_msg(strstr(last_error.message, "that no input of the model has") != NULL, "%s",
+                  last_error.message);
+}
+END_TEST
+
+/* c' = f * c + s(i) tanh(g), where f is one element for all units: no LSTM has that. */
+START_TEST(test_a_gate_of_one_element_stays_as_it_is)
+{
+    for (uint32_t is_slice = 0; is_slice < 2; is_slice++) {
+        struct build build;
+        build_init(&build, 3);
+        uint32_t x = build_input(&build, CELL_F32, 5);
+        uint32_t h = build_state(&build, CELL_F32, 6);
+        uint32_t c = build_state(&build, CELL_F32, 6);
+        uint32_t gates[4];
+        for (uint32_t g = 0; g < 4; g++) {
+            uint32_t width = g == 2 && is_slice == 0 ? 1 : 6;
+            uint32_t sum = build_op(&build, CELL_OP_ADD, build_linear(&build, x, width, true),
+                                    build_linear(&build, h, width, false), width);
+            gates[g] =
+                build_op(&build, g == 3 ? CELL_OP_TANH : CELL_OP_SIGMOID, sum, UINT32_MAX, width);
+        }
+        if (is_slice == 1) {
+            gates[2] = build_op(&build, CELL_OP_SLICE, gates[2], UINT32_MAX, 1);
+        }
+        uint32_t kept = build_op(&build, CELL_OP_MUL, gates[2], c, 6);
+        build.def.values[kept].width = 6;
+        uint32_t fresh = build_op(&build, CELL_OP_MUL, gates[0], gates[3], 6);
+        uint32_t next = build_op(&build, CELL_OP_ADD, kept, fresh, 6);
+        uint32_t out = build_op(&build, CELL_OP_MUL, gates[1],
+                                build_op(&build, CELL_OP_TANH, next, UINT32_MAX, 6), 6);
+        build_next(&build, 0, out);
+        build_next(&build, 1, next);
+        build_output(&build, out);
+        struct base_error error;
+        ck_assert_msg(cell_def_check(&build.def, &error) == BASE_OK, "%s", error.message);
+        struct cell__import im = {.arena = &build.arena, .error = &error};
+        ck_assert_int_eq(cell__recognise(&im, &build.def), BASE_OK);
+        for (uint32_t o = 0; o < build.def.n_ops; o++) {
+            ck_assert_int_ne(build.def.ops[o].kind, CELL_OP_LSTM); // tanh(g) is an RNN
+        }
+        build_release(&build);
+    }
+}
+END_TEST
+
 START_TEST(test_recurrent_nodes_inside_are_of_one_step)
 {
     begin_loop("loop_lstm_cell"); // x[t] with its batch as time
@@ -397,6 +485,8 @@ int main(void)
     tcase_add_test(tests, test_whole_sequences_inside_are_refused);
     tcase_add_test(tests, test_loops_are_cells);
     tcase_add_test(tests, test_loops_that_are_no_chains_are_refused);
+    tcase_add_test(tests, test_loops_of_a_fixed_number_of_steps_are_refused);
+    tcase_add_test(tests, test_a_gate_of_one_element_stays_as_it_is);
     tcase_add_test(tests, test_recurrent_nodes_inside_are_of_one_step);
     tcase_add_test(tests, test_states_keep_their_shape);
     suite_add_tcase(suite, tests);
