@@ -7,6 +7,7 @@
 #include "cells/cpu/program.h"
 
 #include "base/assert.h"
+#include "base/mem.h"
 
 #include <string.h>
 
@@ -183,12 +184,12 @@ static enum base_status begin_chain(struct fusing *fusing, struct growth *growth
     return BASE_OK;
 }
 
-static enum base_status add_chain(struct fusing *fusing, uint32_t first, bool fuse)
+static enum base_status add_chain(struct fusing *fusing, uint32_t first)
 {
     struct growth growth;
     BASE_TRY(begin_chain(fusing, &growth, first));
     join(fusing, &growth, first);
-    for (uint32_t o = 0; fuse && o < fusing->n_ops; o++) {
+    for (uint32_t o = 0; o < fusing->n_ops; o++) {
         if (may_join(fusing, &growth, o)) {
             join(fusing, &growth, o);
             o = UINT32_MAX; // what came before may have become ready
@@ -199,12 +200,8 @@ static enum base_status add_chain(struct fusing *fusing, uint32_t first, bool fu
     return BASE_OK;
 }
 
-enum base_status cell_program_fuse(struct cell_program *program, bool fuse)
+static void begin(struct fusing *fusing, struct cell_program *program)
 {
-    struct fusing *fusing = base_arena_alloc(&program->arena, sizeof(*fusing));
-    if (fusing == NULL) {
-        return BASE_RESOURCE_EXHAUSTED;
-    }
     fusing->program = program;
     fusing->n_ops = program->n_ops;
     memcpy(fusing->ops, program->ops, sizeof(fusing->ops));
@@ -218,17 +215,38 @@ enum base_status cell_program_fuse(struct cell_program *program, bool fuse)
         }
     }
     program->n_ops = 0;
-    for (;;) {
-        uint32_t next = next_ready(fusing, false);
-        if (next != CELL_PROGRAM_OPS_MAX) {
-            program->ops[program->n_ops++] = fusing->ops[next];
-            fusing->is_done[next] = true;
-            continue;
-        }
-        next = next_ready(fusing, true);
-        if (next == CELL_PROGRAM_OPS_MAX) {
-            return BASE_OK;
-        }
-        BASE_TRY(add_chain(fusing, next, fuse));
+}
+
+/* The next op, or chain. */
+static enum base_status add_next(struct fusing *fusing, bool *is_done)
+{
+    struct cell_program *program = fusing->program;
+    uint32_t next = next_ready(fusing, false);
+    if (next != CELL_PROGRAM_OPS_MAX) {
+        program->ops[program->n_ops++] = fusing->ops[next];
+        fusing->is_done[next] = true;
+        return BASE_OK;
     }
+    next = next_ready(fusing, true);
+    *is_done = next == CELL_PROGRAM_OPS_MAX;
+    return *is_done ? BASE_OK : add_chain(fusing, next);
+}
+
+enum base_status cell_program_fuse(struct cell_program *program)
+{
+    struct fusing *fusing = base_alloc(sizeof(*fusing));
+    if (fusing == NULL) {
+        return BASE_RESOURCE_EXHAUSTED;
+    }
+    begin(fusing, program);
+    enum base_status status = BASE_OK;
+    bool is_done = false;
+    while (status == BASE_OK && !is_done) {
+        status = add_next(fusing, &is_done);
+    }
+    for (uint32_t o = 0; o < fusing->n_ops && status == BASE_OK; o++) {
+        base_assert(fusing->is_done[o]); // a definition has no circles
+    }
+    base_free(fusing);
+    return status;
 }

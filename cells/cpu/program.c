@@ -517,7 +517,7 @@ enum base_status cell_program_create(const struct cell_type *type,
     place_values(program);
     list_ops(program);
     cell_program_find_phases(program);
-    enum base_status status = cell_program_fuse(program, true);
+    enum base_status status = cell_program_fuse(program);
     if (status == BASE_OK) {
         place_barriers(program);
         decide_settling(program);

@@ -117,9 +117,9 @@ void cell_program_size_windows(struct cell_program *program);
 
 /* ---- fuse.c; while the program is made, behind phases.c ---- */
 
-/* Puts element-wise ops together to chains, but with fuse = false each to a chain of its own.
+/* Puts element-wise ops together to chains, and all ops in an order in which chains are long.
  * RESOURCE_EXHAUSTED. */
-enum base_status cell_program_fuse(struct cell_program *program, bool fuse);
+enum base_status cell_program_fuse(struct cell_program *program);
 
 /* ---- program.c ---- */
 
