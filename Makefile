@@ -204,6 +204,7 @@ BENCH_SRCS = \
   bench/ideal.c \
   bench/kernels.c \
   bench/limits.c \
+  bench/own_cell.c \
   bench/lstm_model.c \
   bench/peak.c \
   bench/sequence.c \
