@@ -356,6 +356,7 @@ LOADGEN_SUITES = \
 
 BENCH_SUITES = \
   tests/bench/test_bench_cellular.c \
+  tests/bench/test_bench_own_cell.c \
   tests/bench/test_bench_engine.c \
   tests/bench/test_bench_serve.c \
 

@@ -1,8 +1,8 @@
 /* cellbatch-bench cell: the chains of a model file on a device, as the server runs them (cells in
- * small operators recognised, element-wise ops joined), beside the same with every op on its own, as
- * the file has it. Both are loaded into one process, read the same random rows and run in turns; the
- * largest difference of their outputs is reported with their times. One thread is timed by its CPU
- * time, a team by the clock. */
+ * small operators recognised, element-wise ops joined), beside the same with every op on its own,
+ * as the file has it. Both are loaded into one process, read the same random rows and run in turns;
+ * the largest difference of their outputs is reported with their times. One thread is timed by its
+ * CPU time, a team by the clock. */
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/mem.h"
@@ -105,10 +105,8 @@ static void unload_form(struct form *form)
 static enum base_status open_device(struct run *run, struct form *form, struct base_error *error)
 {
     const struct cell_type *type = form->model->stages[run->stage].type;
-    struct cell_device_options options = {.n_queues = 1,
-                                          .teams = &run->team,
-                                          .isa = run->settings.isa,
-                                          .batches_queued_max = 1};
+    struct cell_device_options options = {
+        .n_queues = 1, .teams = &run->team, .isa = run->settings.isa, .batches_queued_max = 1};
     BASE_TRY(run->backend->open(&options, &form->device, error));
     BASE_TRY(run->backend->type_load(form->device, type, error));
     if (type->state_layout == CELL_LAYOUT_NONE) {
@@ -123,7 +121,7 @@ static enum base_status open_device(struct run *run, struct form *form, struct b
 static struct cell_ref host_ref(const struct run *run, uint8_t *tensor, size_t bytes, uint32_t r)
 {
     return (struct cell_ref){.kind = CELL_REF_HOST,
-                             .host = tensor + r * run->settings.steps * bytes,
+                             .host = tensor + (size_t)r * run->settings.steps * bytes,
                              .stride_bytes = (int64_t)bytes};
 }
 
@@ -266,9 +264,9 @@ static void measure(struct run *run, struct result *out)
     double wanted = (double)ROUND_NS / 1e3 / (once_us + 1e-3);
     uint32_t repeats = wanted < 1.0 ? 1 : (uint32_t)wanted + 1;
     uint64_t start = base_now_ns();
-    while (out->rounds < ROUNDS_MAX &&
-           (out->rounds < ROUNDS_MIN ||
-            base_now_ns() - start < run->settings.ms * BASE_NS_PER_MS)) {
+    while (
+        out->rounds < ROUNDS_MAX &&
+        (out->rounds < ROUNDS_MIN || base_now_ns() - start < run->settings.ms * BASE_NS_PER_MS)) {
         for (uint32_t f = 0; f < FORMS; f++) {
             uint32_t form = (f + out->rounds) % FORMS;
             us[form][out->rounds] = time_us(run, &run->forms[form], repeats);
@@ -299,8 +297,8 @@ static void print_result(const struct run *run, const struct result *result)
         return;
     }
     (void)printf("%-20s %4u %4u %6u %7u %6u %12.3f %12.3f %7.2f %9.1f %10.2g\n", type->name, ops,
-                 written, run->n_rows, run->settings.threads, result->rounds,
-                 result->us[AS_SERVED], result->us[AS_WRITTEN], ratio, gflops, result->difference);
+                 written, run->n_rows, run->settings.threads, result->rounds, result->us[AS_SERVED],
+                 result->us[AS_WRITTEN], ratio, gflops, result->difference);
 }
 
 static enum base_status measure_stage(struct run *run, struct base_error *error)
@@ -398,8 +396,8 @@ static bool parse_arguments(int argc, char **argv, struct settings *out, int *st
                                             {"json", no_argument, NULL, 'j'},
                                             {"help", no_argument, NULL, 'h'},
                                             {NULL, 0, NULL, 0}};
-    *out = (struct settings){
-        .rows = "1,10,64", .isa = "auto", .steps = 100, .threads = 1, .ms = 1000};
+    *out =
+        (struct settings){.rows = "1,10,64", .isa = "auto", .steps = 100, .threads = 1, .ms = 1000};
     bool is_wrong = false;
     // NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread runs yet
     for (int o = 0; (o = getopt_long(argc, argv, "", options, NULL)) != -1;) {

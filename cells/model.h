@@ -68,7 +68,7 @@ struct cell_model {
                               steps past a row's length emit zeros */
     struct cell_stage stages[CELL_STAGES_MAX];
     struct cell_model_options options; /* as it was loaded */
-    char producer[64];             /* as the file states it, such as "pytorch 2.1.0" */
+    char producer[64];                 /* as the file states it, such as "pytorch 2.1.0" */
     uint64_t file_bytes;
 };
 

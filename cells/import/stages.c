@@ -501,8 +501,8 @@ static enum base_status def_begin(struct plans *plans, const struct cell_model *
                                   const struct plan *stage)
 {
     uint32_t ignored = 0;
-    plans->def = (struct cell_def){.n_inputs = stage->n_inputs,
-                                   .as_written = model->options.as_written};
+    plans->def =
+        (struct cell_def){.n_inputs = stage->n_inputs, .as_written = model->options.as_written};
     for (uint32_t i = 0; i < stage->n_inputs; i++) {
         BASE_TRY(def_value(plans, source_value(plans, model, stage->inputs[i]), &ignored));
     }
