@@ -204,6 +204,7 @@ BENCH_SRCS = \
   bench/ideal.c \
   bench/kernels.c \
   bench/limits.c \
+  bench/own_cell.c \
   bench/lstm_model.c \
   bench/peak.c \
   bench/sequence.c \
@@ -355,6 +356,7 @@ LOADGEN_SUITES = \
 
 BENCH_SUITES = \
   tests/bench/test_bench_cellular.c \
+  tests/bench/test_bench_own_cell.c \
   tests/bench/test_bench_engine.c \
   tests/bench/test_bench_serve.c \
 

@@ -19,6 +19,7 @@ struct bench_command {
 int bench_cellular(int argc, char **argv);
 int bench_engine(int argc, char **argv);
 int bench_kernels(int argc, char **argv);
+int bench_own_cell(int argc, char **argv);
 int bench_peak(int argc, char **argv);
 
 /* Processor, allowed CPUs, commit of the source tree ("unknown" outside of one), as one line of

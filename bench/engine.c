@@ -209,7 +209,7 @@ static enum base_status load_cells(struct bench *bench, struct base_error *error
     struct cell_registry *registry = srv_engine_registry(bench->engine);
     const struct settings *set = &bench->settings;
     if (set->model != NULL) {
-        return cell_model_load(registry, set->model, "bench", CELL_FP32, &bench->cells, error);
+        return cell_model_load(registry, set->model, "bench", NULL, &bench->cells, error);
     }
     uint32_t inputs = 0;
     uint32_t hidden = 0;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 static const struct bench_command commands[] = {
+    {"cell", bench_own_cell, "the cells of a model file, beside every op of theirs on its own"},
     {"cellular", bench_cellular, "a cell whose rows join and leave, beside whole sequences"},
     {"engine", bench_engine, "requests through scheduler and device, beside the bare kernels"},
     {"kernels", bench_kernels, "speed of the cell kernels, beside the core's peak"},

@@ -163,6 +163,8 @@ struct cell_def {
     struct cell_op ops[CELL_OPS_MAX];
     uint32_t state_next[CELL_STATES_MAX]; /* value that becomes state s of the next step */
     uint32_t outputs[CELL_OUTPUTS_MAX];   /* values that may be emitted */
+    /* For measurements: a device computes each op on its own, and joins none to another. */
+    bool as_written;
 };
 
 /* Checks every number, shape, dtype and weight (finite, and so in its precision) above.

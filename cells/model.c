@@ -63,15 +63,17 @@ static enum base_status read_file(int fd, unsigned char **out, size_t *length,
     return BASE_OK;
 }
 
-/* An empty model whose cells will hold their weights so. */
-static enum base_status create_model(enum cell_precision precision, struct cell_model **out,
-                                     struct base_error *error)
+/* An empty model; options may be NULL. */
+static enum base_status create_model(const struct cell_model_options *options,
+                                     struct cell_model **out, struct base_error *error)
 {
     *out = base_alloc(sizeof(**out));
     if (*out == NULL) {
         return base_fail(error, BASE_RESOURCE_EXHAUSTED, "no memory for a model");
     }
-    (*out)->precision = precision;
+    if (options != NULL) {
+        (*out)->options = *options;
+    }
     return BASE_OK;
 }
 
@@ -92,7 +94,7 @@ static enum base_status import(struct cell_registry *registry, const void *bytes
 }
 
 enum base_status cell_model_load(struct cell_registry *registry, const char *path,
-                                 const char *label, enum cell_precision precision,
+                                 const char *label, const struct cell_model_options *options,
                                  struct cell_model **out, struct base_error *error)
 {
     unsigned char *bytes = NULL;
@@ -109,7 +111,7 @@ enum base_status cell_model_load(struct cell_registry *registry, const char *pat
     enum base_status status = read_file(fd, &bytes, &length, error);
     (void)close(fd);
     if (status == BASE_OK) {
-        status = create_model(precision, out, error);
+        status = create_model(options, out, error);
     }
     if (status == BASE_OK) {
         status = import(registry, bytes, length, label, out, error);
@@ -128,7 +130,7 @@ enum base_status cell_model_parse(struct cell_registry *registry, const void *by
         return base_fail(error, BASE_RESOURCE_EXHAUSTED, "the model has %zu bytes; at most %zu",
                          length, FILE_BYTES_MAX);
     }
-    BASE_TRY(create_model(CELL_FP32, out, error));
+    BASE_TRY(create_model(NULL, out, error));
     return import(registry, bytes, length, label, out, error);
 }
 

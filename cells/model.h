@@ -53,6 +53,12 @@ struct cell_stage {
     struct cell_source init[CELL_STATES_MAX];   /* CHAIN: the state before step 0 */
 };
 
+struct cell_model_options {
+    enum cell_precision precision; /* of its recurrent weights */
+    /* For measurements: cells in small operators are not recognised, and cell_def.as_written. */
+    bool as_written;
+};
+
 struct cell_model {
     uint32_t n_inputs, n_outputs, n_stages;
     struct cell_tensor inputs[CELL_TENSORS_MAX];
@@ -61,20 +67,20 @@ struct cell_model {
     int32_t lengths_input; /* input [batch] that holds each row's steps (sequence_lens), or -1;
                               steps past a row's length emit zeros */
     struct cell_stage stages[CELL_STAGES_MAX];
-    enum cell_precision precision; /* of its recurrent weights */
-    char producer[64];             /* as the file states it, such as "pytorch 2.1.0" */
+    struct cell_model_options options; /* as it was loaded */
+    char producer[64];                 /* as the file states it, such as "pytorch 2.1.0" */
     uint64_t file_bytes;
 };
 
 /* The whole model file is read; nothing in it is trusted (docs/model-files.md). On success *out is
  * freed with cell_model_free(), which gives back its types. label names its cells in metrics;
- * precision is that in which its recurrent cells hold their weights.
+ * options: NULL for fp32.
  * NOT_FOUND, INVALID_ARGUMENT (what and where), UNIMPLEMENTED (operator, node, opset),
  * RESOURCE_EXHAUSTED (file over the budget). Loop thread. */
 enum base_status cell_model_load(struct cell_registry *registry, const char *path,
-                                 const char *label, enum cell_precision precision,
+                                 const char *label, const struct cell_model_options *options,
                                  struct cell_model **out, struct base_error *error);
-/* The same from memory, in fp32: bytes are only read during the call. */
+/* The same from memory, without options: bytes are only read during the call. */
 enum base_status cell_model_parse(struct cell_registry *registry, const void *bytes, size_t length,
                                   const char *label, struct cell_model **out,
                                   struct base_error *error);

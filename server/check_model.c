@@ -55,7 +55,7 @@ static enum base_status check_file(const char *path, struct base_buf *out, struc
         return base_fail(error, BASE_RESOURCE_EXHAUSTED, "out of memory");
     }
     struct base_error why = {.status = BASE_OK};
-    enum base_status status = cell_model_load(registry, path, "model", CELL_FP32, &model, &why);
+    enum base_status status = cell_model_load(registry, path, "model", NULL, &model, &why);
     if (status == BASE_OK) {
         base_buf_printf(out, "%s: ok, %s, %" PRIu64 " bytes\n", path,
                         model->producer[0] != '\0' ? model->producer : "producer not stated",

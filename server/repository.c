@@ -158,9 +158,9 @@ static enum base_status load_cells(struct loading *loading, const char *file, co
 {
     struct cell_registry *registry = srv_engine_registry(loading->engine);
     struct cell_model *cells = NULL;
-    enum cell_precision precision = CELL_FP32;
-    BASE_TRY(cell_precision_find(config->weights, &precision, error));
-    BASE_TRY(cell_model_load(registry, file, name, precision, &cells, error));
+    struct cell_model_options options = {.precision = CELL_FP32};
+    BASE_TRY(cell_precision_find(config->weights, &options.precision, error));
+    BASE_TRY(cell_model_load(registry, file, name, &options, &cells, error));
     enum base_status status = srv_engine_add_model(loading->engine, cells, error);
     if (status != BASE_OK) {
         cell_model_free(registry, cells);

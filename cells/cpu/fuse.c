@@ -189,7 +189,8 @@ static enum base_status add_chain(struct fusing *fusing, uint32_t first)
     struct growth growth;
     BASE_TRY(begin_chain(fusing, &growth, first));
     join(fusing, &growth, first);
-    for (uint32_t o = 0; o < fusing->n_ops; o++) {
+    bool is_alone = fusing->program->type->def.as_written;
+    for (uint32_t o = 0; o < fusing->n_ops && !is_alone; o++) {
         if (may_join(fusing, &growth, o)) {
             join(fusing, &growth, o);
             o = UINT32_MAX; // what came before may have become ready

@@ -117,7 +117,8 @@ void cell_program_size_windows(struct cell_program *program);
 
 /* ---- fuse.c; while the program is made, behind phases.c ---- */
 
-/* Puts element-wise ops together to chains, and all ops in an order in which chains are long.
+/* Puts element-wise ops together to chains (of one op each where the definition is to be taken as
+ * written), and all ops in an order in which chains are long.
  * RESOURCE_EXHAUSTED. */
 enum base_status cell_program_fuse(struct cell_program *program);
 

@@ -501,7 +501,8 @@ static enum base_status def_begin(struct plans *plans, const struct cell_model *
                                   const struct plan *stage)
 {
     uint32_t ignored = 0;
-    plans->def = (struct cell_def){.n_inputs = stage->n_inputs};
+    plans->def =
+        (struct cell_def){.n_inputs = stage->n_inputs, .as_written = model->options.as_written};
     for (uint32_t i = 0; i < stage->n_inputs; i++) {
         BASE_TRY(def_value(plans, source_value(plans, model, stage->inputs[i]), &ignored));
     }
@@ -611,7 +612,7 @@ static enum base_status define_body(struct plans *plans, const struct cell_model
         BASE_TRY(define_operand(plans, s, scan->next_rows[i], &plans->def.state_next[i]));
     }
     define_outputs(plans, stage);
-    return cell__recognise(plans->im, &plans->def);
+    return model->options.as_written ? BASE_OK : cell__recognise(plans->im, &plans->def);
 }
 
 static enum base_status define_stage(struct plans *plans, const struct cell_model *model,
@@ -649,7 +650,7 @@ static enum base_status intern_stage(struct plans *plans, struct cell_registry *
     BASE_TRY(define_stage(plans, model, s));
     for (uint32_t o = 0; o < plans->def.n_ops; o++) {
         struct cell_op *op = &plans->def.ops[o];
-        op->precision = cell_op_gates(op->kind) > 0 ? model->precision : CELL_FP32;
+        op->precision = cell_op_gates(op->kind) > 0 ? model->options.precision : CELL_FP32;
     }
     uint32_t same = 0;
     for (uint32_t i = 0; i < s; i++) {

@@ -16,7 +16,7 @@ static struct cell_model *load(struct cell_registry *registry, const char *relat
     struct cell_model *model = NULL;
     struct base_error error = {.status = BASE_OK};
     util_repo_path(path, relative);
-    enum base_status status = cell_model_load(registry, path, "test", CELL_FP32, &model, &error);
+    enum base_status status = cell_model_load(registry, path, "test", NULL, &model, &error);
     ck_assert_msg(status == BASE_OK, "%s: %s", relative, error.message);
     return model;
 }
@@ -219,7 +219,7 @@ static void try_export(struct cell_registry *registry, const char *folder)
     int refusal = refusal_of(folder);
     snprintf(relative, sizeof(relative), "tests/data/onnx/%s/model.onnx", folder);
     util_repo_path(path, relative);
-    enum base_status status = cell_model_load(registry, path, "test", CELL_FP32, &model, &error);
+    enum base_status status = cell_model_load(registry, path, "test", NULL, &model, &error);
     if (refusal < 0) {
         ck_assert_msg(status == BASE_OK, "%s: %s", folder, error.message);
         expect_cell(model, folder);

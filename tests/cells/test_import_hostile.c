@@ -269,15 +269,14 @@ START_TEST(test_what_is_no_model_file_is_refused)
     ck_assert_int_eq(cell_registry_create(&registry), BASE_OK);
     util_temp_dir(folder);
     snprintf(path, sizeof(path), "%s/none", folder);
-    ck_assert_int_eq(cell_model_load(registry, path, "test", CELL_FP32, &model, &error),
-                     BASE_NOT_FOUND);
-    ck_assert_int_eq(cell_model_load(registry, folder, "test", CELL_FP32, &model, &error),
+    ck_assert_int_eq(cell_model_load(registry, path, "test", NULL, &model, &error), BASE_NOT_FOUND);
+    ck_assert_int_eq(cell_model_load(registry, folder, "test", NULL, &model, &error),
                      BASE_INVALID_ARGUMENT);
     snprintf(path, sizeof(path), "%s/empty", folder);
     util_write_file(path, "");
-    ck_assert_int_eq(cell_model_load(registry, path, "test", CELL_FP32, &model, &error),
+    ck_assert_int_eq(cell_model_load(registry, path, "test", NULL, &model, &error),
                      BASE_INVALID_ARGUMENT);
-    ck_assert_int_eq(cell_model_load(registry, "/dev/zero", "test", CELL_FP32, &model, &error),
+    ck_assert_int_eq(cell_model_load(registry, "/dev/zero", "test", NULL, &model, &error),
                      BASE_INVALID_ARGUMENT);
     util_remove_tree(folder);
     cell_registry_free(registry);

@@ -54,7 +54,7 @@ START_TEST(test_weights_are_held_as_the_model_says)
         ck_assert_str_eq(model->name, names[i]);
         const struct cell_model *cells = srv_model_entry_of(model)->cells;
         types[i] = cells->stages[0].type;
-        ck_assert_int_eq(cells->precision, held[i]);
+        ck_assert_int_eq(cells->options.precision, held[i]);
         ck_assert_int_eq(types[i]->def.ops[0].precision, held[i]);
     }
     ck_assert_ptr_eq(types[0], types[3]);

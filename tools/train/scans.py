@@ -489,6 +489,21 @@ def make_cases(name, model, weights):
     return cases
 
 
+def resize(model, inputs, units):
+    """The same model in another size; only of those whose text has no sizes but those of tensors."""
+
+    class Resized(model):
+        text = model.text.replace("batch,6]", f"batch,{inputs}]").replace(
+            "batch,8]", f"batch,{units}]"
+        )
+        weights = {
+            key: tuple(inputs if n == I else n // H * units for n in shape)
+            for key, shape in model.weights.items()
+        }
+
+    return Resized
+
+
 def make_model(model, weights):
     header = f'<ir_version: {IR_VERSION}, opset_import: ["" : {OPSET}]>'
     proto = onnx.parser.parse_model(header + model.text)
@@ -511,13 +526,27 @@ def serve(folder, out):
     (out / "golden.json").write_text(json.dumps(golden) + "\n")
 
 
+def write_one(name, size, path):
+    inputs, units = (int(n) for n in size.split("x"))
+    model = resize(MODELS[name], inputs, units)
+    weights = make_weights(name, model)
+    scale = 1 / units**0.5 / WEIGHT_MAX
+    small = {k: v * scale if k in ("w", "r") else v for k, v in weights.items()}
+    onnx.save(make_model(model, small), str(path))
+
+
 def main():
     root = pathlib.Path(__file__).resolve().parents[2]
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=pathlib.Path, default=root / "tests/data/onnx")
     parser.add_argument("--models", type=pathlib.Path, default=root / "tests/data/models")
+    parser.add_argument("--one", metavar="NAME", help="write only this model, to --out, a file")
+    parser.add_argument("--size", default="512x512", help="INPUTSxUNITS of --one")
     options = parser.parse_args()
     out = options.out
+    if options.one:
+        write_one(options.one, options.size, out)
+        return
     version = ".".join(onnx.__version__.split(".")[:2])
     for name, model in MODELS.items():
         folder = out / f"{name}-parser{version}-op{OPSET}"
