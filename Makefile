@@ -83,6 +83,7 @@ CELLS_SRCS = \
   cells/import/op_step.c \
   cells/import/operators.c \
   cells/import/recognise.c \
+  cells/import/replace.c \
   cells/import/rows.c \
   cells/import/shape.c \
   cells/import/stages.c \

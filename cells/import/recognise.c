@@ -9,78 +9,40 @@
  *          n = tanh(x.. + s(r) (h..))  or  tanh(x.. + (s(r) h)..)
  *   RNN    h' = tanh or relu (x.. + h..)
  *
- * h is a state: that tells it from x. Cost: some passes over at most CELL_OPS_MAX ops for each cell
- * found, and a copy of its weights. */
+ * h is a state: that tells it from x. replace.c puts the op in. Cost: some passes over at most
+ * CELL_OPS_MAX ops for each cell found. */
 #include "cells/import/recognise.h"
 
-#include "base/assert.h"
+#include "cells/import/found.h"
 
 #include <string.h>
 
-#define NONE      CELL__NONE
-#define GATES_MAX 4u
-
-/* Columns start.. of W' (rows first.. of W [in, out]) times a value. */
-struct term {
-    uint32_t value;
-    const struct cell_weight *weight;
-    uint32_t row, column;
-};
-
-/* A gate's sum, taken apart. */
-struct sum {
-    uint32_t n_terms, n_others;
-    struct term terms[3];
-    uint32_t other; /* a value that is no product with weights; whole */
-    const float *biases[6];
-    uint32_t n_biases;
-};
-
-/* What was found: results of the definition, and the gates in the order of the op's weights. */
-struct found {
-    enum cell_op_kind kind;
-    uint32_t variant;
-    uint32_t width;
-    uint32_t h_next, c_next; /* ops that compute them; c_next: NONE but for an LSTM */
-    uint32_t x, h, c;        /* values */
-    struct sum gates[GATES_MAX];
-    struct sum late; /* GRU, reset after: the sum over h of its last gate */
-};
-
-struct looking {
-    struct cell__import *im;
-    struct cell_def *def;
-    uint32_t made_by[CELL_VALUES_MAX]; /* op, or NONE */
-};
+#define NONE CELL__NONE
 
 /* ---- Looking at ops ----------------------------------------------------------------------- */
 
-static const struct cell_op *op_of(const struct looking *l, uint32_t value, enum cell_op_kind kind)
+static const struct cell_op *op_of(const struct cell__looking *l, uint32_t value,
+                                   enum cell_op_kind kind)
 {
     uint32_t o = l->made_by[value];
     return o != NONE && l->def->ops[o].kind == kind ? &l->def->ops[o] : NULL;
 }
 
-static uint32_t width_of(const struct looking *l, uint32_t value)
-{
-    return l->def->values[value].width;
-}
-
 /* The same of an op that works element by element, all operands as wide as the result: none of
  * them is one element for all. */
-static const struct cell_op *even_op_of(const struct looking *l, uint32_t value,
+static const struct cell_op *even_op_of(const struct cell__looking *l, uint32_t value,
                                         enum cell_op_kind kind)
 {
     const struct cell_op *op = op_of(l, value, kind);
     for (uint32_t i = 0; op != NULL && i < op->n_operands; i++) {
-        if (width_of(l, op->operands[i]) != width_of(l, value)) {
+        if (cell__width_of(l, op->operands[i]) != cell__width_of(l, value)) {
             return NULL;
         }
     }
     return op;
 }
 
-static bool is_state(const struct looking *l, uint32_t value)
+static bool is_state(const struct cell__looking *l, uint32_t value)
 {
     return value >= l->def->n_inputs && value < l->def->n_inputs + l->def->n_states;
 }
@@ -92,7 +54,7 @@ struct part {
 
 /* What the function is taken of, where it makes the value or what the value is cut from; or NONE.
  */
-static struct part inside(const struct looking *l, uint32_t value, enum cell_op_kind function)
+static struct part inside(const struct cell__looking *l, uint32_t value, enum cell_op_kind function)
 {
     const struct cell_op *slice = op_of(l, value, CELL_OP_SLICE);
     const struct cell_op *op = op_of(l, slice == NULL ? value : slice->operands[0], function);
@@ -101,7 +63,8 @@ static struct part inside(const struct looking *l, uint32_t value, enum cell_op_
 }
 
 /* The operand of a MUL beside sigmoid(*gate), or NONE; which: try this operand as the gate. */
-static uint32_t gated_by(const struct looking *l, uint32_t value, uint32_t which, struct part *gate)
+static uint32_t gated_by(const struct cell__looking *l, uint32_t value, uint32_t which,
+                         struct part *gate)
 {
     const struct cell_op *op = even_op_of(l, value, CELL_OP_MUL);
     if (op == NULL) {
@@ -113,7 +76,7 @@ static uint32_t gated_by(const struct looking *l, uint32_t value, uint32_t which
 
 /* ---- Sums --------------------------------------------------------------------------------- */
 
-static bool add_term(struct sum *sum, struct term term)
+static bool add_term(struct cell__sum *sum, struct cell__term term)
 {
     if (sum->n_terms == sizeof(sum->terms) / sizeof(sum->terms[0])) {
         return false;
@@ -122,7 +85,7 @@ static bool add_term(struct sum *sum, struct term term)
     return true;
 }
 
-static bool add_bias(struct sum *sum, const struct cell_weight *bias, uint32_t start)
+static bool add_bias(struct cell__sum *sum, const struct cell_weight *bias, uint32_t start)
 {
     const float *data = bias->data;
     if (sum->n_biases == sizeof(sum->biases) / sizeof(sum->biases[0])) {
@@ -133,8 +96,8 @@ static bool add_bias(struct sum *sum, const struct cell_weight *bias, uint32_t s
 }
 
 /* A LINEAR over values side by side is one over each. */
-static bool add_linear(const struct looking *l, struct sum *sum, const struct cell_op *op,
-                       uint32_t start)
+static bool add_linear(const struct cell__looking *l, struct cell__sum *sum,
+                       const struct cell_op *op, uint32_t start)
 {
     const struct cell_op *joined = op_of(l, op->operands[0], CELL_OP_CONCAT);
     uint32_t row = 0;
@@ -142,24 +105,24 @@ static bool add_linear(const struct looking *l, struct sum *sum, const struct ce
         return false;
     }
     if (joined == NULL) {
-        return add_term(sum, (struct term){op->operands[0], &op->weights[0], 0, start});
+        return add_term(sum, (struct cell__term){op->operands[0], &op->weights[0], 0, start});
     }
     for (uint32_t i = 0; i < joined->n_operands; i++) {
-        if (!add_term(sum, (struct term){joined->operands[i], &op->weights[0], row, start})) {
+        if (!add_term(sum, (struct cell__term){joined->operands[i], &op->weights[0], row, start})) {
             return false;
         }
-        row += width_of(l, joined->operands[i]);
+        row += cell__width_of(l, joined->operands[i]);
     }
     return true;
 }
 
 /* Where a part of a CONCAT comes from: one of its operands, or nowhere. */
-static bool enter_concat(const struct looking *l, const struct cell_op *op, uint32_t width,
+static bool enter_concat(const struct cell__looking *l, const struct cell_op *op, uint32_t width,
                          struct part *part)
 {
     uint32_t start = part->start;
     for (uint32_t i = 0; i < op->n_operands; i++) {
-        uint32_t own = width_of(l, op->operands[i]);
+        uint32_t own = cell__width_of(l, op->operands[i]);
         if (start < own) {
             *part = (struct part){op->operands[i], start};
             return start + width <= own;
@@ -170,12 +133,13 @@ static bool enter_concat(const struct looking *l, const struct cell_op *op, uint
 }
 
 /* Takes `width` elements from here on apart. false: they are no such sum. */
-static bool take_apart(const struct looking *l, struct part from, uint32_t width, struct sum *sum)
+static bool take_apart(const struct cell__looking *l, struct part from, uint32_t width,
+                       struct cell__sum *sum)
 {
     struct part parts[8] = {from};
     uint32_t n = 1;
-    *sum = (struct sum){.other = NONE};
-    if ((uint64_t)from.start + width > width_of(l, from.value)) {
+    *sum = (struct cell__sum){.other = NONE};
+    if ((uint64_t)from.start + width > cell__width_of(l, from.value)) {
         return false;
     }
     while (n > 0) {
@@ -184,7 +148,7 @@ static bool take_apart(const struct looking *l, struct part from, uint32_t width
         const struct cell_op *op = o == NONE ? NULL : &l->def->ops[o];
         bool fits = true;
         if (op != NULL && op->kind == CELL_OP_ADD && n + 2 <= sizeof(parts) / sizeof(parts[0]) &&
-            width_of(l, op->operands[0]) == width_of(l, op->operands[1])) {
+            cell__width_of(l, op->operands[0]) == cell__width_of(l, op->operands[1])) {
             parts[n++] = (struct part){op->operands[0], part.start};
             parts[n++] = (struct part){op->operands[1], part.start};
         } else if (op != NULL && op->kind == CELL_OP_SLICE) {
@@ -197,7 +161,8 @@ static bool take_apart(const struct looking *l, struct part from, uint32_t width
         } else if (op != NULL && op->kind == CELL_OP_CONST) {
             fits = add_bias(sum, &op->weights[0], part.start);
         } else {
-            fits = sum->n_others++ == 0 && part.start == 0 && width_of(l, part.value) == width;
+            fits =
+                sum->n_others++ == 0 && part.start == 0 && cell__width_of(l, part.value) == width;
             sum->other = part.value;
         }
         if (!fits) {
@@ -209,13 +174,13 @@ static bool take_apart(const struct looking *l, struct part from, uint32_t width
 
 /* The sum is over x and h alone (h alone with x = NONE), and x is the same as before. Puts the term
  * over x first. */
-static bool is_over(struct sum *sum, uint32_t *x, uint32_t h)
+static bool is_over(struct cell__sum *sum, uint32_t *x, uint32_t h)
 {
     if (sum->n_others > 0 || sum->n_terms != 2) {
         return false;
     }
     if (sum->terms[0].value == h) {
-        struct term swapped = sum->terms[0];
+        struct cell__term swapped = sum->terms[0];
         sum->terms[0] = sum->terms[1];
         sum->terms[1] = swapped;
     }
@@ -227,7 +192,7 @@ static bool is_over(struct sum *sum, uint32_t *x, uint32_t h)
 
 /* The state among the values of a sum, that of h: the one whose next value is `next` rather than
  * another. */
-static uint32_t find_h(const struct looking *l, const struct sum *sum, uint32_t next)
+static uint32_t find_h(const struct cell__looking *l, const struct cell__sum *sum, uint32_t next)
 {
     uint32_t found = NONE;
     for (uint32_t i = 0; i < sum->n_terms; i++) {
@@ -243,8 +208,8 @@ static uint32_t find_h(const struct looking *l, const struct sum *sum, uint32_t 
 /* ---- The cells ---------------------------------------------------------------------------- */
 
 /* c' = s(f) c + s(i) tanh(g), from op number o on. */
-static bool match_c(const struct looking *l, uint32_t o, uint32_t turn, struct part sums[GATES_MAX],
-                    uint32_t *c)
+static bool match_c(const struct cell__looking *l, uint32_t o, uint32_t turn,
+                    struct part sums[CELL__GATES_MAX], uint32_t *c)
 {
     const struct cell_op *add = even_op_of(l, l->def->ops[o].result, CELL_OP_ADD);
     if (add == NULL) {
@@ -262,7 +227,7 @@ static bool match_c(const struct looking *l, uint32_t o, uint32_t turn, struct p
 }
 
 /* The op that makes h' = s(o) tanh(c'), or NONE. */
-static uint32_t find_h_next(const struct looking *l, uint32_t c_next, struct part *gate)
+static uint32_t find_h_next(const struct cell__looking *l, uint32_t c_next, struct part *gate)
 {
     for (uint32_t o = 0; o < l->def->n_ops; o++) {
         const struct cell_op *op = &l->def->ops[o];
@@ -277,8 +242,8 @@ static uint32_t find_h_next(const struct looking *l, uint32_t c_next, struct par
     return NONE;
 }
 
-static bool match_gates(const struct looking *l, struct found *found, const struct part sums[],
-                        uint32_t n, uint32_t h_next)
+static bool match_gates(const struct cell__looking *l, struct cell__found *found,
+                        const struct part sums[], uint32_t n, uint32_t h_next)
 {
     for (uint32_t g = 0; g < n; g++) {
         if (!take_apart(l, sums[g], found->width, &found->gates[g])) {
@@ -295,13 +260,14 @@ static bool match_gates(const struct looking *l, struct found *found, const stru
     return true;
 }
 
-static bool match_lstm(const struct looking *l, uint32_t o, struct found *found)
+static bool match_lstm(const struct cell__looking *l, uint32_t o, struct cell__found *found)
 {
     uint32_t value = l->def->ops[o].result;
     for (uint32_t turn = 0; turn < 8; turn++) {
-        struct part sums[GATES_MAX]; // i, o, f, g
-        *found = (struct found){.kind = CELL_OP_LSTM, .width = width_of(l, value), .c_next = o};
-        if (!match_c(l, o, turn, sums, &found->c) || width_of(l, found->c) != found->width) {
+        struct part sums[CELL__GATES_MAX]; // i, o, f, g
+        *found = (struct cell__found){
+            .kind = CELL_OP_LSTM, .width = cell__width_of(l, value), .c_next = o};
+        if (!match_c(l, o, turn, sums, &found->c) || cell__width_of(l, found->c) != found->width) {
             continue;
         }
         found->h_next = find_h_next(l, value, &sums[1]);
@@ -314,7 +280,7 @@ static bool match_lstm(const struct looking *l, uint32_t o, struct found *found)
 }
 
 /* A constant all of whose elements are this. */
-static bool is_constant(const struct looking *l, uint32_t value, float wanted)
+static bool is_constant(const struct cell__looking *l, uint32_t value, float wanted)
 {
     const struct cell_op *op = op_of(l, value, CELL_OP_CONST);
     const float *data = op == NULL ? NULL : op->weights[0].data;
@@ -326,7 +292,7 @@ static bool is_constant(const struct looking *l, uint32_t value, float wanted)
 }
 
 /* z, where the value is 1 - z, or 1 + -1 z; or NONE. */
-static uint32_t complement_of(const struct looking *l, uint32_t value)
+static uint32_t complement_of(const struct cell__looking *l, uint32_t value)
 {
     const struct cell_op *sub = op_of(l, value, CELL_OP_SUB);
     const struct cell_op *add = op_of(l, value, CELL_OP_ADD);
@@ -344,8 +310,8 @@ static uint32_t complement_of(const struct looking *l, uint32_t value)
 }
 
 /* n + z (h - n): *n and *h of op number o, and z's sum. */
-static bool match_gap(const struct looking *l, uint32_t o, uint32_t turn, uint32_t *n, uint32_t *h,
-                      struct part *z)
+static bool match_gap(const struct cell__looking *l, uint32_t o, uint32_t turn, uint32_t *n,
+                      uint32_t *h, struct part *z)
 {
     const struct cell_op *add = even_op_of(l, l->def->ops[o].result, CELL_OP_ADD);
     uint32_t gap =
@@ -360,8 +326,8 @@ static bool match_gap(const struct looking *l, uint32_t o, uint32_t turn, uint32
 }
 
 /* (1 - z) n + z h. */
-static bool match_mix(const struct looking *l, uint32_t o, uint32_t turn, uint32_t *n, uint32_t *h,
-                      struct part *z)
+static bool match_mix(const struct cell__looking *l, uint32_t o, uint32_t turn, uint32_t *n,
+                      uint32_t *h, struct part *z)
 {
     const struct cell_op *add = even_op_of(l, l->def->ops[o].result, CELL_OP_ADD);
     if (add == NULL) {
@@ -374,7 +340,7 @@ static bool match_mix(const struct looking *l, uint32_t o, uint32_t turn, uint32
     }
     uint32_t rest = complement_of(l, fresh->operands[turn >> 2 & 1]);
     *n = fresh->operands[1 - (turn >> 2 & 1)];
-    if (rest == NONE || width_of(l, rest) != width_of(l, add->result)) {
+    if (rest == NONE || cell__width_of(l, rest) != cell__width_of(l, add->result)) {
         return false;
     }
     struct part other = inside(l, rest, CELL_OP_SIGMOID);
@@ -382,9 +348,10 @@ static bool match_mix(const struct looking *l, uint32_t o, uint32_t turn, uint32
 }
 
 /* The sum of n over x, and s(r) (h..), which is all the rest of it. */
-static bool match_reset_after(const struct looking *l, struct found *found, struct part *reset)
+static bool match_reset_after(const struct cell__looking *l, struct cell__found *found,
+                              struct part *reset)
 {
-    struct sum *n = &found->gates[2];
+    struct cell__sum *n = &found->gates[2];
     for (uint32_t which = 0; n->n_terms == 1 && n->n_others == 1 && which < 2; which++) {
         uint32_t late = gated_by(l, n->other, which, reset);
         if (late != NONE && take_apart(l, (struct part){late, 0}, found->width, &found->late) &&
@@ -398,13 +365,14 @@ static bool match_reset_after(const struct looking *l, struct found *found, stru
 }
 
 /* The sum of n over x and s(r) h. */
-static bool match_reset_before(const struct looking *l, struct found *found, struct part *reset)
+static bool match_reset_before(const struct cell__looking *l, struct cell__found *found,
+                               struct part *reset)
 {
-    struct sum *n = &found->gates[2];
+    struct cell__sum *n = &found->gates[2];
     for (uint32_t turn = 0; n->n_terms == 2 && n->n_others == 0 && turn < 4; turn++) {
         if (gated_by(l, n->terms[turn & 1].value, turn >> 1, reset) == found->h) {
             if ((turn & 1) == 0) {
-                struct term swapped = n->terms[0];
+                struct cell__term swapped = n->terms[0];
                 n->terms[0] = n->terms[1];
                 n->terms[1] = swapped;
             }
@@ -415,11 +383,13 @@ static bool match_reset_before(const struct looking *l, struct found *found, str
     return false;
 }
 
-static bool match_gru_gates(const struct looking *l, struct found *found, uint32_t n, struct part z)
+static bool match_gru_gates(const struct cell__looking *l, struct cell__found *found, uint32_t n,
+                            struct part z)
 {
     struct part sum = inside(l, n, CELL_OP_TANH);
     struct part sums[2] = {z, {NONE, 0}}; // z, r
-    if (sum.value == NONE || !is_state(l, found->h) || width_of(l, found->h) != found->width ||
+    if (sum.value == NONE || !is_state(l, found->h) ||
+        cell__width_of(l, found->h) != found->width ||
         !take_apart(l, sum, found->width, &found->gates[2])) {
         return false;
     }
@@ -436,16 +406,16 @@ static bool match_gru_gates(const struct looking *l, struct found *found, uint32
     return true;
 }
 
-static bool match_gru(const struct looking *l, uint32_t o, struct found *found)
+static bool match_gru(const struct cell__looking *l, uint32_t o, struct cell__found *found)
 {
     for (uint32_t turn = 0; turn < 16; turn++) {
         uint32_t n = NONE;
         struct part z = {NONE, 0};
-        *found = (struct found){.kind = CELL_OP_GRU,
-                                .width = width_of(l, l->def->ops[o].result),
-                                .h_next = o,
-                                .c_next = NONE,
-                                .c = NONE};
+        *found = (struct cell__found){.kind = CELL_OP_GRU,
+                                      .width = cell__width_of(l, l->def->ops[o].result),
+                                      .h_next = o,
+                                      .c_next = NONE,
+                                      .c = NONE};
         bool is_mixed = (turn & 8) != 0 ? match_gap(l, o, turn & 7, &n, &found->h, &z)
                                         : match_mix(l, o, turn & 7, &n, &found->h, &z);
         if (is_mixed && match_gru_gates(l, found, n, z)) {
@@ -455,238 +425,27 @@ static bool match_gru(const struct looking *l, uint32_t o, struct found *found)
     return false;
 }
 
-static bool match_rnn(const struct looking *l, uint32_t o, struct found *found)
+static bool match_rnn(const struct cell__looking *l, uint32_t o, struct cell__found *found)
 {
     const struct cell_op *op = &l->def->ops[o];
     if (op->kind != CELL_OP_TANH && op->kind != CELL_OP_RELU) {
         return false;
     }
-    *found = (struct found){.kind = CELL_OP_RNN,
-                            .variant = op->kind == CELL_OP_RELU ? CELL_RNN_RELU : CELL_RNN_TANH,
-                            .width = width_of(l, op->result),
-                            .h_next = o,
-                            .c_next = NONE,
-                            .c = NONE};
+    *found =
+        (struct cell__found){.kind = CELL_OP_RNN,
+                             .variant = op->kind == CELL_OP_RELU ? CELL_RNN_RELU : CELL_RNN_TANH,
+                             .width = cell__width_of(l, op->result),
+                             .h_next = o,
+                             .c_next = NONE,
+                             .c = NONE};
     struct part sum = {op->operands[0], 0};
-    return match_gates(l, found, &sum, 1, op->result) && width_of(l, found->h) == found->width;
+    return match_gates(l, found, &sum, 1, op->result) &&
+           cell__width_of(l, found->h) == found->width;
 }
 
-/* ---- Weights ------------------------------------------------------------------------------ */
+/* ---- All of them ----------------------------------------------------------------------------- */
 
-/* Rows gate * width.. of to [gates * width, in]. */
-static void copy_gate(const struct looking *l, const struct term *term, uint32_t gate,
-                      uint32_t width, float *to)
-{
-    uint32_t in = width_of(l, term->value);
-    const float *from = term->weight->data;
-    to += (size_t)gate * width * in;
-    for (uint32_t k = 0; k < in; k++) {
-        const float *row = from + (size_t)(term->row + k) * term->weight->cols + term->column;
-        for (uint32_t u = 0; u < width; u++) {
-            to[(size_t)u * in + k] = row[u];
-        }
-    }
-}
-
-static void copy_biases(const struct sum *sum, uint32_t width, float *to)
-{
-    for (uint32_t u = 0; u < width; u++) {
-        double all = 0.0;
-        for (uint32_t b = 0; b < sum->n_biases; b++) {
-            all += (double)sum->biases[b][u];
-        }
-        to[u] = (float)all;
-    }
-}
-
-static enum base_status make_op(const struct looking *l, const struct found *found,
-                                struct cell_op *op)
-{
-    struct base_arena *arena = l->im->arena;
-    uint32_t gates = cell_op_gates(found->kind);
-    uint32_t width = found->width;
-    uint32_t inputs[2] = {width_of(l, found->x), width_of(l, found->h)};
-    float *weights[2];
-    float *bias = base_arena_array(arena, (size_t)2 * gates * width, sizeof(float));
-    for (uint32_t half = 0; half < 2; half++) {
-        weights[half] =
-            base_arena_array(arena, (size_t)gates * width * inputs[half], sizeof(float));
-        if (weights[half] == NULL || bias == NULL) {
-            return cell__no_memory(l->im);
-        }
-    }
-    for (uint32_t g = 0; g < gates; g++) {
-        const struct sum *sum = &found->gates[g];
-        bool is_late = found->kind == CELL_OP_GRU && g == 2 && sum->n_terms == 1;
-        copy_gate(l, &sum->terms[0], g, width, weights[0]);
-        copy_gate(l, is_late ? &found->late.terms[0] : &sum->terms[1], g, width, weights[1]);
-        copy_biases(sum, width, bias + (size_t)g * width);
-        if (is_late) {
-            copy_biases(&found->late, width, bias + ((size_t)gates + g) * width);
-        }
-    }
-    *op = (struct cell_op){.kind = found->kind,
-                           .variant = found->variant,
-                           .n_operands = found->c == NONE ? 2 : 3,
-                           .operands = {found->x, found->h, found->c},
-                           .n_weights = 3};
-    for (uint32_t half = 0; half < 2; half++) {
-        op->weights[half] =
-            (struct cell_weight){CELL_F32, gates * width, inputs[half], weights[half]};
-    }
-    op->weights[2] = (struct cell_weight){CELL_F32, 1, 2 * gates * width, bias};
-    return BASE_OK;
-}
-
-/* ---- Replacing ---------------------------------------------------------------------------- */
-
-/* A definition with the op in place of what it was found in, and without what nobody reads. */
-struct rewrite {
-    const struct cell_def *from;
-    const struct found *found;
-    const struct cell_op *op;
-    uint32_t at; /* op of `from` where it stands: the first that gives one of its results */
-    bool is_read[CELL_VALUES_MAX];
-    uint32_t number[CELL_VALUES_MAX];
-    struct cell_def to;
-};
-
-static bool gives_result(const struct found *found, uint32_t o)
-{
-    return o == found->h_next || o == found->c_next;
-}
-
-static void read_operands(struct rewrite *r, const struct cell_op *op)
-{
-    for (uint32_t i = 0; i < op->n_operands; i++) {
-        r->is_read[op->operands[i]] = true;
-    }
-}
-
-static void mark_read(struct rewrite *r)
-{
-    const struct cell_def *def = r->from;
-    for (uint32_t i = 0; i < def->n_outputs; i++) {
-        r->is_read[def->outputs[i]] = true;
-    }
-    for (uint32_t s = 0; s < def->n_states; s++) {
-        r->is_read[def->state_next[s]] = true;
-    }
-    for (uint32_t o = def->n_ops; o-- > 0;) {
-        const struct cell_op *op = &def->ops[o];
-        bool is_read = false;
-        for (uint32_t i = 0; i < cell_op_results(op->kind); i++) {
-            is_read |= r->is_read[op->result + i];
-        }
-        if (gives_result(r->found, o)) {
-            read_operands(r, r->op);
-        } else if (is_read) {
-            read_operands(r, op);
-        }
-    }
-}
-
-static void put_value(struct rewrite *r, uint32_t old)
-{
-    r->number[old] = r->to.n_values;
-    r->to.values[r->to.n_values++] = r->from->values[old];
-}
-
-static void put_op(struct rewrite *r, const struct cell_op *op)
-{
-    struct cell_op *to = &r->to.ops[r->to.n_ops++];
-    *to = *op;
-    to->result = r->to.n_values;
-    for (uint32_t i = 0; i < op->n_operands; i++) {
-        to->operands[i] = r->number[op->operands[i]];
-    }
-}
-
-static void put_ops(struct rewrite *r)
-{
-    const struct cell_def *def = r->from;
-    for (uint32_t o = 0; o < def->n_ops; o++) {
-        const struct cell_op *op = &def->ops[o];
-        uint32_t results = cell_op_results(op->kind);
-        bool is_read = r->is_read[op->result] || (results > 1 && r->is_read[op->result + 1]);
-        if (o == r->at) {
-            put_op(r, r->op);
-            put_value(r, def->ops[r->found->h_next].result);
-            if (r->found->c_next != NONE) {
-                put_value(r, def->ops[r->found->c_next].result);
-            }
-        } else if (is_read && !gives_result(r->found, o)) {
-            put_op(r, op);
-            for (uint32_t i = 0; i < results; i++) {
-                put_value(r, op->result + i);
-            }
-        }
-    }
-}
-
-static uint32_t count_products(const struct cell_def *def)
-{
-    uint32_t n = 0;
-    for (uint32_t o = 0; o < def->n_ops; o++) {
-        n += def->ops[o].kind == CELL_OP_LINEAR ? 1 : 0;
-    }
-    return n;
-}
-
-/* Where the op's operands are there, and nobody has read its results yet; NONE: nowhere. */
-static uint32_t place_of(const struct looking *l, const struct found *found)
-{
-    uint32_t at =
-        found->c_next == NONE || found->h_next < found->c_next ? found->h_next : found->c_next;
-    uint32_t operands[] = {found->x, found->h, found->c};
-    for (uint32_t i = 0; i < 3; i++) {
-        bool is_made = operands[i] != NONE && l->made_by[operands[i]] != NONE;
-        if (is_made && l->made_by[operands[i]] >= at) {
-            return NONE;
-        }
-    }
-    return at;
-}
-
-/* *is_done: the definition has the op now, and fewer products than before. */
-static enum base_status replace(struct looking *l, const struct found *found, bool *is_done)
-{
-    struct rewrite *r = base_arena_alloc(l->im->arena, sizeof(*r));
-    struct cell_op op;
-    *is_done = false;
-    if (r == NULL) {
-        return cell__no_memory(l->im);
-    }
-    r->at = place_of(l, found);
-    if (r->at == NONE) {
-        return BASE_OK;
-    }
-    BASE_TRY(make_op(l, found, &op));
-    r->from = l->def;
-    r->found = found;
-    r->op = &op;
-    mark_read(r);
-    r->to.n_inputs = l->def->n_inputs;
-    r->to.n_states = l->def->n_states;
-    r->to.n_outputs = l->def->n_outputs;
-    for (uint32_t v = 0; v < l->def->n_inputs + l->def->n_states; v++) {
-        put_value(r, v);
-    }
-    put_ops(r);
-    for (uint32_t s = 0; s < l->def->n_states; s++) {
-        r->to.state_next[s] = r->number[l->def->state_next[s]];
-    }
-    for (uint32_t i = 0; i < l->def->n_outputs; i++) {
-        r->to.outputs[i] = r->number[l->def->outputs[i]];
-    }
-    if (count_products(&r->to) < count_products(l->def)) {
-        *l->def = r->to;
-        *is_done = true;
-    }
-    return BASE_OK;
-}
-
-static void note_makers(struct looking *l)
+static void note_makers(struct cell__looking *l)
 {
     memset(l->made_by, 0xff, sizeof(l->made_by));
     for (uint32_t o = 0; o < l->def->n_ops; o++) {
@@ -698,15 +457,15 @@ static void note_makers(struct looking *l)
 
 enum base_status cell__recognise(struct cell__import *im, struct cell_def *def)
 {
-    struct looking looking = {.im = im, .def = def};
+    struct cell__looking looking = {.im = im, .def = def};
     uint32_t o = 0;
     note_makers(&looking);
     while (o < def->n_ops) {
-        struct found found;
+        struct cell__found found;
         bool is_done = false;
         if (match_lstm(&looking, o, &found) || match_gru(&looking, o, &found) ||
             match_rnn(&looking, o, &found)) {
-            BASE_TRY(replace(&looking, &found, &is_done));
+            BASE_TRY(cell__replace(&looking, &found, &is_done));
         }
         if (is_done) {
             note_makers(&looking);

@@ -1,0 +1,55 @@
+/* A cell that recognise.c has found in a definition's small operators, and its replacement by the
+ * one op that it is. Private to the two. */
+#ifndef CELLS_IMPORT_FOUND_H
+#define CELLS_IMPORT_FOUND_H
+
+#include "cells/import/graph.h"
+
+#define CELL__GATES_MAX 4u
+
+/* Columns start.. of W' (rows first.. of W [in, out]) times a value. */
+struct cell__term {
+    uint32_t value;
+    const struct cell_weight *weight;
+    uint32_t row, column;
+};
+
+/* A gate's sum, taken apart. */
+struct cell__sum {
+    uint32_t n_terms, n_others;
+    struct cell__term terms[3];
+    uint32_t other; /* a value that is no product with weights; whole */
+    const float *biases[6];
+    uint32_t n_biases;
+};
+
+/* What was found: results of the definition, and the gates in the order of the op's weights. */
+struct cell__found {
+    enum cell_op_kind kind;
+    uint32_t variant;
+    uint32_t width;
+    uint32_t h_next, c_next; /* ops that compute them; c_next: CELL__NONE but for an LSTM */
+    uint32_t x, h, c;        /* values */
+    struct cell__sum gates[CELL__GATES_MAX];
+    struct cell__sum late; /* GRU, reset after: the sum over h of its last gate */
+};
+
+/* The definition, and who makes what. */
+struct cell__looking {
+    struct cell__import *im;
+    struct cell_def *def;
+    uint32_t made_by[CELL_VALUES_MAX]; /* op, or CELL__NONE */
+};
+
+static inline uint32_t cell__width_of(const struct cell__looking *l, uint32_t value)
+{
+    return l->def->values[value].width;
+}
+
+/* Puts the op in place of what it was found in, with weights of its own in the import's arena, and
+ * drops what nobody reads any more. *is_done: that was possible, and takes products away; else
+ * nothing has changed. RESOURCE_EXHAUSTED. */
+enum base_status cell__replace(struct cell__looking *l, const struct cell__found *found,
+                               bool *is_done);
+
+#endif
