@@ -90,6 +90,7 @@ CELLS_SRCS = \
   cells/import/sym.c \
   cells/import/tensor.c \
   cells/import/tensors.c \
+  cells/import/walk.c \
   cells/import/wire.c \
   cells/kernels.c \
   cells/model.c \

@@ -53,7 +53,7 @@ cell__op_fn cell__lower_element, cell__lower_list_insert;
 /* Gather of input 0 on this axis by the number of the step. */
 enum base_status cell__infer_element(struct cell__import *im, const struct cell__node *node,
                                      int64_t attribute);
-/* import.c: what is left of an If once its branch stands in its place */
+/* walk.c: what is left of an If once its branch stands in its place */
 cell__op_fn cell__infer_branch, cell__lower_branch;
 
 /* ---- Of recurrent nodes inside a body (op_step.c) ----------------------------------------- */
