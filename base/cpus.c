@@ -194,6 +194,30 @@ enum base_status base_cpus_pin_self(uint32_t index)
     return sched_setaffinity(0, sizeof(one), one) == 0 ? BASE_OK : BASE_UNAVAILABLE;
 }
 
+int32_t base_cpus_thread(void)
+{
+    return gettid();
+}
+
+/* A thread that waits on a CPU which it may no longer use is moved at once, and nothing moves it
+ * back when it may again. */
+enum base_status base_cpus_send_away(int32_t thread)
+{
+    cpu_set_t mask[MASK_SETS];
+    cpu_set_t others[MASK_SETS];
+    int own = sched_getcpu();
+    if (own < 0 || sched_getaffinity(thread, sizeof(mask), mask) != 0) {
+        return BASE_UNAVAILABLE;
+    }
+    memcpy(others, mask, sizeof(others));
+    CPU_CLR_S((size_t)own, sizeof(others), others);
+    if (CPU_COUNT_S(sizeof(others), others) == 0 ||
+        sched_setaffinity(thread, sizeof(others), others) != 0) {
+        return BASE_UNAVAILABLE;
+    }
+    return sched_setaffinity(thread, sizeof(mask), mask) == 0 ? BASE_OK : BASE_UNAVAILABLE;
+}
+
 size_t base_cpus_cache_bytes(uint32_t level)
 {
     static const int names[] = {_SC_LEVEL1_DCACHE_SIZE, _SC_LEVEL2_CACHE_SIZE,

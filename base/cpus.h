@@ -15,6 +15,14 @@ uint32_t base_cpus_allowed(void);
  * call of any function here. UNAVAILABLE when the kernel refuses; the thread then runs unpinned. */
 enum base_status base_cpus_pin_self(uint32_t index);
 
+/* The calling thread's number for base_cpus_send_away(). A system call. */
+int32_t base_cpus_thread(void);
+
+/* Lets a thread of this process that waits for the caller's CPU run on another one that it may use;
+ * one that runs or waits elsewhere stays where it is. Its affinity is the same afterwards. Three
+ * system calls. UNAVAILABLE when there is no other CPU, no such thread, or the kernel refuses. */
+enum base_status base_cpus_send_away(int32_t thread);
+
 /* Bytes of the data cache of a level, 1 to 3; 0 when the machine does not tell. Level 3 is shared.
  */
 size_t base_cpus_cache_bytes(uint32_t level);

@@ -17,10 +17,13 @@
 #include <stdalign.h>
 #include <stdio.h>
 
-/* A member that is late at the barrier by this, and by as long as the waiting member has worked
- * since the last one, makes the others yield their CPU: where one busy neighbour shares 2 cores, a
- * 2-thread step became slower than a 1-thread step. A member that is merely slower than another,
- * since its core is shared, is not late: yielding would only be a system call in every step. */
+/* A member that is late by this, and by as long as the waiting member has worked since the last
+ * barrier, is not running. Perhaps it waits for the very CPU that the waiting one spins on: members
+ * wake up where they slept, and the kernel takes milliseconds to part two that share a CPU. So it
+ * is sent to another one first. If it is still late somebody else has its CPU, and the waiting
+ * member yields: where one busy neighbour shares 2 cores, a 2-thread step became slower than a
+ * 1-thread step. A member that is merely slower than another, since its core is shared, is not
+ * late: yielding would only be a system call in every step. */
 #define LATE_NS (50 * BASE_NS_PER_US)
 
 /* Spins between two looks at the clock. */
@@ -32,6 +35,7 @@ struct member {
     uint32_t index;
     uint64_t left_ns; /* when it began to work: behind the last barrier, or at the start of a run */
     pthread_t thread;
+    _Atomic int32_t number; /* for base_cpus_send_away(); 0: has not run yet */
 };
 
 struct team {
@@ -46,12 +50,25 @@ struct team {
     struct member *members; /* [options.members]; 0 has no thread */
 };
 
+/* Which of the others are late is not known, and need not be: who runs elsewhere stays there. */
+static void send_others_away(struct team *team, uint32_t member)
+{
+    for (uint32_t i = 0; i < team->options.members && !team->options.pin; i++) {
+        // Relaxed: a number that comes late is only not used yet.
+        int32_t number = atomic_load_explicit(&team->members[i].number, memory_order_relaxed);
+        if (i != member && number != 0) {
+            (void)base_cpus_send_away(number);
+        }
+    }
+}
+
 /* The member waits until done(team, argument); it yields when that takes long. */
 static void wait_until(struct team *team, uint32_t member,
                        bool (*done)(struct team *team, uint64_t argument), uint64_t argument)
 {
     uint64_t started_ns = 0;
     uint64_t patience_ns = 0;
+    uint32_t times_late = 0;
     for (uint32_t spins = 0; !done(team, argument); spins++) {
         base_cpu_relax();
         if (spins % SPINS_PER_LOOK != SPINS_PER_LOOK - 1) {
@@ -64,10 +81,21 @@ static void wait_until(struct team *team, uint32_t member,
             patience_ns = worked_ns > LATE_NS ? worked_ns : LATE_NS;
         }
         if (now_ns - started_ns > patience_ns) {
-            sched_yield();
+            if (times_late++ == 0) {
+                send_others_away(team, member);
+            } else {
+                sched_yield();
+            }
             started_ns = base_now_ns();
             patience_ns = LATE_NS;
         }
+    }
+}
+
+static void note_number(struct member *self)
+{
+    if (atomic_load_explicit(&self->number, memory_order_relaxed) == 0) {
+        atomic_store_explicit(&self->number, base_cpus_thread(), memory_order_relaxed);
     }
 }
 
@@ -103,6 +131,7 @@ static void team_run(struct cell_team *face,
     struct team *team = (struct team *)face->context;
     team->work = work;
     team->argument = argument;
+    note_number(&team->members[0]);
     // Relaxed: the event's signal publishes it together with work and argument.
     atomic_store_explicit(&team->running, face->members - 1, memory_order_relaxed);
     for (uint32_t i = 1; i < face->members; i++) {
@@ -127,6 +156,7 @@ static void *member_main(void *argument)
         // for.
         (void)base_cpus_pin_self(team->options.first_cpu + member->index);
     }
+    note_number(member);
     for (;;) {
         base_event_wait(&member->wake, team->options.spin_ns, BASE_WAIT_FOREVER);
         if (atomic_load_explicit(&team->stop, memory_order_acquire)) {

@@ -7,7 +7,9 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 
@@ -167,6 +169,123 @@ static void *name_self(void *argument)
     return argument;
 }
 
+#define AWAY_ROUNDS 20u
+
+/* A thread that always wants to run, and says where it does. */
+struct spinner {
+    _Atomic int32_t number;
+    _Atomic int cpu;
+    _Atomic bool stop;
+    pthread_t thread;
+};
+
+static void *spin(void *argument)
+{
+    struct spinner *spinner = argument;
+    atomic_store(&spinner->number, base_cpus_thread());
+    while (!atomic_load(&spinner->stop)) {
+        atomic_store(&spinner->cpu, sched_getcpu());
+    }
+    return NULL;
+}
+
+static void spinner_start(struct spinner *spinner)
+{
+    atomic_init(&spinner->number, 0);
+    atomic_init(&spinner->cpu, -1);
+    atomic_init(&spinner->stop, false);
+    ck_assert_int_eq(pthread_create(&spinner->thread, NULL, spin, spinner), 0);
+    while (atomic_load(&spinner->cpu) < 0) {
+        sched_yield();
+    }
+}
+
+static void spinner_stop(struct spinner *spinner)
+{
+    atomic_store(&spinner->stop, true);
+    ck_assert_int_eq(pthread_join(spinner->thread, NULL), 0);
+}
+
+/* The CPU that a thread runs on, or waits for. */
+static size_t cpu_of(int32_t number)
+{
+    char path[64];
+    char text[1024];
+    (void)snprintf(path, sizeof(path), "/proc/self/task/%d/stat", number);
+    FILE *file = fopen(path, "re");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_ptr_nonnull(fgets(text, sizeof(text), file));
+    (void)fclose(file);
+    const char *field = strrchr(text, ')'); // 2, may hold blanks
+    for (int i = 2; i < 39 && field != NULL; i++) {
+        field = strchr(field + 1, ' ');
+    }
+    ck_assert_ptr_nonnull(field);
+    return strtoul(field, NULL, 10);
+}
+
+static void set_mask(int32_t thread, const cpu_set_t *mask)
+{
+    ck_assert_int_eq(sched_setaffinity(thread, sizeof(*mask), mask), 0);
+}
+
+START_TEST(test_a_thread_that_waits_for_this_cpu_is_sent_away)
+{
+    struct spinner spinner;
+    cpu_set_t all;
+    ck_assert_int_eq(sched_getaffinity(0, sizeof(all), &all), 0);
+    if (CPU_COUNT(&all) < 2) {
+        return; // there is nowhere to send it; the next test is about that
+    }
+    spinner_start(&spinner);
+    int32_t number = atomic_load(&spinner.number);
+    uint32_t away = 0;
+    for (uint32_t round = 0; round < AWAY_ROUNDS; round++) {
+        // Both on one CPU; then the other may leave it, but has no reason to until it is its turn.
+        cpu_set_t one;
+        CPU_ZERO(&one);
+        CPU_SET((size_t)sched_getcpu(), &one);
+        set_mask(0, &one);
+        set_mask(number, &one);
+        set_mask(number, &all);
+        ck_assert_int_eq(base_cpus_send_away(number), BASE_OK);
+        away += CPU_ISSET(cpu_of(number), &one) ? 0 : 1;
+        cpu_set_t after;
+        ck_assert_int_eq(sched_getaffinity(number, sizeof(after), &after), 0);
+        ck_assert(CPU_EQUAL(&after, &all));
+        set_mask(0, &all);
+    }
+    spinner_stop(&spinner);
+    // The kernel balances at times of its own, between two lines of this test too.
+    ck_assert_uint_ge(away, AWAY_ROUNDS - 2);
+}
+END_TEST
+
+START_TEST(test_nobody_is_sent_where_it_may_not_run)
+{
+    struct spinner spinner;
+    cpu_set_t one;
+    cpu_set_t before;
+    spinner_start(&spinner);
+    int32_t number = atomic_load(&spinner.number);
+    ck_assert_int_eq(sched_getaffinity(0, sizeof(before), &before), 0);
+    CPU_ZERO(&one);
+    CPU_SET((size_t)sched_getcpu(), &one);
+    set_mask(0, &one);
+    set_mask(number, &one);
+    ck_assert_int_eq(base_cpus_send_away(number), BASE_UNAVAILABLE);
+    cpu_set_t after;
+    ck_assert_int_eq(sched_getaffinity(number, sizeof(after), &after), 0);
+    ck_assert(CPU_EQUAL(&after, &one));
+    set_mask(0, &before);
+    spinner_stop(&spinner);
+    // It is joined a moment before the kernel forgets it.
+    while (base_cpus_send_away(number) == BASE_OK) {
+        sched_yield();
+    }
+}
+END_TEST
+
 START_TEST(test_thread_name_is_cut)
 {
     pthread_t thread;
@@ -200,6 +319,8 @@ int main(void)
     TCase *machine = tcase_create("machine");
     tcase_add_test(machine, test_allowed_is_within_the_affinity_mask);
     tcase_add_test(machine, test_pin_moves_the_calling_thread_only);
+    tcase_add_test(machine, test_a_thread_that_waits_for_this_cpu_is_sent_away);
+    tcase_add_test(machine, test_nobody_is_sent_where_it_may_not_run);
     tcase_add_test(machine, test_thread_name_is_cut);
     tcase_add_test(machine, test_cache_levels);
     suite_add_tcase(suite, machine);
