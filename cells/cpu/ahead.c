@@ -268,19 +268,34 @@ static void choose(struct cell_view *view)
 
 /* ---- Fill ----------------------------------------------------------------------------------- */
 
-static float *sums_at(const struct cell_view *view, uint32_t place, uint32_t step,
-                      const struct cell_program_op *op)
+/* A step's float number window_at. */
+static float *at(const struct cell_view *view, uint32_t place, uint32_t step, uint32_t window_at)
 {
     const struct cell_windows *windows = view->run->windows;
     const struct window *window = &windows->windows[windows->window_of[place]];
-    return window->sums + (step - window->first) * window_stride(view->program) + op->window_at;
+    return window->sums + (step - window->first) * window_stride(view->program) + window_at;
 }
 
-/* The sums over x of a block of rows, each a step of a chain. places: of the chains. */
+/* Lets the rows of kept values point into the windows. places: of the chains, by row; NULL: r. */
+static void resolve_kept(const struct cell_view *view, const uint32_t *places)
+{
+    const struct cell_program *program = view->program;
+    for (uint32_t k = 0; k < program->n_kept; k++) {
+        uint8_t **rows = view->space->rows[program->kept[k].value];
+        for (uint32_t r = 0; r < view->n_rows; r++) {
+            uint32_t place = places == NULL ? r : places[r];
+            rows[r] =
+                (uint8_t *)at(view, place, cell_view_step(view, r), program->kept[k].window_at);
+        }
+    }
+}
+
+/* What stands in windows, for a block of rows, each a step of a chain. places: of the chains. */
 static void compute(const struct cell_view *block, const uint32_t *places)
 {
     const struct cell_program *program = block->program;
     cell_view_resolve_inputs(block);
+    resolve_kept(block, places);
     for (uint32_t o = 0; o < program->n_ops; o++) {
         const struct cell_program_op *op = &program->ops[o];
         if (op->fills_windows) {
@@ -302,7 +317,8 @@ static void compute(const struct cell_view *block, const uint32_t *places)
             .out = block->space->ahead_out,
             .scratch = block->space->scratch};
         for (uint32_t r = 0; r < block->n_rows; r++) {
-            block->space->ahead_out[r] = sums_at(block, places[r], cell_view_step(block, r), op);
+            block->space->ahead_out[r] =
+                at(block, places[r], cell_view_step(block, r), op->window_at);
         }
         cell_view_share(block, op->gated.panels, &ahead.panel_first, &ahead.panel_end);
         program->kernels->gated_ahead(&ahead);
@@ -362,7 +378,8 @@ void cell_windows_resolve(const struct cell_view *view)
     for (uint32_t o = 0; o < program->n_ops; o++) {
         const struct cell_program_op *op = &program->ops[o];
         for (uint32_t r = 0; r < view->n_rows && op->has_window; r++) {
-            view->space->ahead[op->window][r] = sums_at(view, r, cell_view_step(view, r), op);
+            view->space->ahead[op->window][r] = at(view, r, cell_view_step(view, r), op->window_at);
         }
     }
+    resolve_kept(view, NULL);
 }

@@ -1,4 +1,5 @@
-/* Windows: the sums over x of a chain's next steps, computed together before they are needed.
+/* Windows: the sums over x of a chain's next steps, and other products that do not depend on the
+ * state, computed together before they are needed.
  *
  * What does not depend on the state is a phase of its own (DeepCPU, USENIX ATC'18, section 4): as
  * one product over many steps it reads its weights once for all of them, and each step then reads
@@ -25,7 +26,7 @@ enum base_status cell_windows_create(struct cell_program *program);
  * it at the same steps: whenever the rows change, and at view->ahead_until. */
 void cell_windows_fill(struct cell_view *view);
 
-/* Lets the step's row pointers of every windowed op point into the windows. */
+/* Lets the step's row pointers of every windowed op and every kept value point into the windows. */
 void cell_windows_resolve(const struct cell_view *view);
 
 #endif

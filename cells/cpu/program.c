@@ -288,8 +288,8 @@ static void decide_settling(struct cell_program *program)
     for (uint32_t o = 0; o < def->n_outputs; o++) {
         const struct cell_program_value *value = &program->values[def->outputs[o]];
         program->settles |=
-            value->place == CELL_PLACE_SCRATCH || value->place == CELL_PLACE_STATE ||
-            value->place == CELL_PLACE_VIEW ||
+            value->place == CELL_PLACE_SCRATCH || value->place == CELL_PLACE_KEPT ||
+            value->place == CELL_PLACE_STATE || value->place == CELL_PLACE_VIEW ||
             (value->place == CELL_PLACE_NEXT && cell_state_in_place(def, value->index));
     }
 }
@@ -365,11 +365,18 @@ static size_t scratch_floats(const struct cell_program *program)
     return most;
 }
 
+/* Whether a step that computes nothing ahead writes the value to rows of the program's own. */
+static bool is_scratch(const struct cell_program *program, uint32_t value)
+{
+    enum cell_place place = program->values[value].place;
+    return place == CELL_PLACE_SCRATCH || place == CELL_PLACE_KEPT;
+}
+
 static void choose_block(struct cell_program *program)
 {
     size_t row_bytes = 0;
     for (uint32_t v = 0; v < program->n_values; v++) {
-        if (program->values[v].place == CELL_PLACE_SCRATCH) {
+        if (is_scratch(program, v)) {
             row_bytes += value_bytes(program->values[v].shape);
         }
     }
@@ -400,7 +407,7 @@ static uint8_t **make_pointers(struct cell_program *program, uint32_t value,
                    (size_t)constant->weights[0].cols *
                        cell_dtype_bytes(constant->weights[0].dtype));
         }
-    } else if (program->values[value].place == CELL_PLACE_SCRATCH) {
+    } else if (is_scratch(program, value)) {
         data = base_arena_alloc_aligned64(&program->arena, rows * stride);
     } else {
         return pointers;
@@ -422,7 +429,32 @@ static const struct cell_op *constant_of(const struct cell_program *program, uin
     return NULL;
 }
 
-/* Members share the rows of scratch and constants, and have their own of everything else. */
+/* Members share the rows of scratch and constants, and have their own of everything else. What is
+ * kept has both: shared rows, and pointers of each member's own, to those or into windows. */
+static enum base_status make_rows(struct cell_program *program, struct cell_space *spaces,
+                                  uint32_t member, uint32_t value)
+{
+    enum cell_place place = program->values[value].place;
+    const struct cell_op *constant = constant_of(program, value);
+    struct cell_space *space = &spaces[member];
+    bool is_first = member == 0;
+    if (place == CELL_PLACE_NONE) {
+        return BASE_OK;
+    }
+    if (place == CELL_PLACE_KEPT) {
+        uint32_t k = program->values[value].index;
+        space->kept[k] = is_first ? make_pointers(program, value, constant) : spaces[0].kept[k];
+        space->rows[value] =
+            base_arena_array(&program->arena, program->block_rows, sizeof(uint8_t *));
+        return space->kept[k] == NULL || space->rows[value] == NULL ? BASE_RESOURCE_EXHAUSTED
+                                                                    : BASE_OK;
+    }
+    bool is_shared = place == CELL_PLACE_SCRATCH || place == CELL_PLACE_CONST;
+    space->rows[value] =
+        is_shared && !is_first ? spaces[0].rows[value] : make_pointers(program, value, constant);
+    return space->rows[value] == NULL ? BASE_RESOURCE_EXHAUSTED : BASE_OK;
+}
+
 static enum base_status make_spaces(struct cell_program *program, uint32_t queue)
 {
     uint32_t members = program->n_members[queue];
@@ -440,17 +472,7 @@ static enum base_status make_spaces(struct cell_program *program, uint32_t queue
             return BASE_RESOURCE_EXHAUSTED;
         }
         for (uint32_t v = 0; v < program->n_values; v++) {
-            enum cell_place place = program->values[v].place;
-            bool is_shared = place == CELL_PLACE_SCRATCH || place == CELL_PLACE_CONST;
-            if (place == CELL_PLACE_NONE) {
-                continue;
-            }
-            spaces[m].rows[v] = is_shared && m > 0
-                                    ? spaces[0].rows[v]
-                                    : make_pointers(program, v, constant_of(program, v));
-            if (spaces[m].rows[v] == NULL) {
-                return BASE_RESOURCE_EXHAUSTED;
-            }
+            BASE_TRY(make_rows(program, spaces, m, v));
         }
     }
     return BASE_OK;
@@ -476,7 +498,7 @@ static enum base_status make_memory(struct cell_program *program, uint32_t n_que
     for (uint32_t q = 0; q < n_queues; q++) {
         BASE_TRY(make_spaces(program, q));
     }
-    if (program->n_windowed > 0) {
+    if (program->window_floats > 0) {
         return cell_windows_create(program);
     }
     return BASE_OK;

@@ -19,6 +19,9 @@
 /* Gated cells of one definition whose sums over x may be computed ahead. */
 #define CELL_WINDOWED_MAX 8u
 
+/* Values of one definition that may be computed ahead and kept for the steps. */
+#define CELL_KEPT_MAX 16u
+
 /* Who computes an op. */
 enum cell_share {
     CELL_SHARE_EACH,   /* every member for itself: pointers only (GATHER, SLICE) */
@@ -34,9 +37,10 @@ struct cell_program_op {
     uint32_t n_in;
     uint32_t in[CELL_OPERANDS_MAX]; /* of a gated cell: see enum cell_gated_in */
     uint32_t out;
-    uint32_t second;    /* CELL_VALUES_MAX: none */
-    bool fills_windows; /* depends on no state; the sums over x are made of what it computes */
-    bool is_only_ahead; /* and of nothing else: a step that has windows leaves it out */
+    uint32_t second; /* CELL_VALUES_MAX: none */
+    bool
+        fills_windows; /* depends on no state; what it computes is kept, or what is kept needs it */
+    bool is_only_ahead; /* and nothing else does: a step that has windows leaves it out */
     bool is_gated;
     /* Its x depends on no state: the sums over it may be computed ahead, into window number
      * `window`, at float window_at of each step's. */
@@ -62,6 +66,7 @@ enum cell_place {
     CELL_PLACE_VIEW,    /* a part of another value's row: SLICE */
     CELL_PLACE_CONST,   /* a CONST's weight */
     CELL_PLACE_SCRATCH, /* written by an op, read by others of the same step */
+    CELL_PLACE_KEPT,    /* likewise, but where steps are computed ahead it stands in a window */
 };
 
 struct cell_program_value {
@@ -73,13 +78,19 @@ struct cell_program_value {
 /* What one member of one queue's team works with. */
 struct cell_space {
     uint8_t **rows[CELL_PROGRAM_VALUES_MAX]; /* [value] -> [block_rows] row pointers */
-    uint32_t *active;                        /* [CELL_BATCH_ROWS_MAX] rows still running */
-    float *scratch;                          /* the kernels' */
+    uint8_t **kept[CELL_KEPT_MAX]; /* [kept] -> [block_rows] rows of those without a window */
+    uint32_t *active;              /* [CELL_BATCH_ROWS_MAX] rows still running */
+    float *scratch;                /* the kernels' */
     uint32_t turn; /* of member 0: steps run so far; odd ones take the panels backwards */
     float **ahead[CELL_WINDOWED_MAX]; /* [op's window] -> [CELL_WINDOWS] */
     /* [block_rows], for a fill: rows of the batch, steps ahead, places; where sums go */
     uint32_t *fill_rows, *fill_offsets, *fill_places;
     float **ahead_out;
+};
+
+/* A value with place KEPT, at float window_at of each step in a window. */
+struct cell_kept {
+    uint32_t value, window_at;
 };
 
 struct cell_windows;
@@ -94,7 +105,8 @@ struct cell_program {
     bool ends_on_panels; /* values shared by panels are still without a barrier at the end */
     bool settles;        /* what is emitted may be overwritten by the next step: barrier after it */
     uint32_t block_rows; /* rows that run through the ops together */
-    uint32_t n_windowed;
+    uint32_t n_windowed, n_kept;
+    struct cell_kept kept[CELL_KEPT_MAX];
     uint32_t window_floats;        /* of one step in a window */
     uint64_t window_flops;         /* that it takes to compute them */
     uint32_t ahead_rows;           /* batches of up to so many rows use windows */
@@ -109,10 +121,11 @@ struct cell_program {
 
 /* ---- phases.c; while the program is made ---- */
 
-/* Marks the ops that may run ahead, and those whose sums over x may be had from a window. */
+/* Marks the ops that may run ahead, those whose sums over x may be had from a window, and the
+ * values that may. */
 void cell_program_find_phases(struct cell_program *program);
 
-/* Lays out a step's sums in a window; the weights are loaded. */
+/* Lays out a step's sums and values in a window; the weights are loaded. */
 void cell_program_size_windows(struct cell_program *program);
 
 /* ---- fuse.c; while the program is made, behind phases.c ---- */

@@ -76,6 +76,11 @@ static void resolve(const struct cell_view *view)
     }
     if (view->is_ahead) {
         cell_windows_resolve(view);
+        return;
+    }
+    for (uint32_t k = 0; k < program->n_kept; k++) {
+        memcpy(view->space->rows[program->kept[k].value], view->space->kept[k],
+               view->n_rows * sizeof(uint8_t *));
     }
 }
 

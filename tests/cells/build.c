@@ -211,3 +211,42 @@ void build_lstm_cell(struct build *build, uint32_t inputs, uint32_t hidden, uint
     build_next(build, 1, h_out + 1);
     build_output(build, h_out);
 }
+
+static uint32_t slice(struct build *build, uint32_t of, uint32_t start, uint32_t width)
+{
+    uint32_t value = build_op(build, CELL_OP_SLICE, of, UINT32_MAX, width);
+    build_last(build)->start = start;
+    return value;
+}
+
+void build_own_cell(struct build *build, uint32_t inputs, uint32_t hidden, uint64_t salt)
+{
+    build_init(build, salt);
+    uint32_t x = build_input(build, CELL_F32, inputs);
+    uint32_t h = build_state(build, CELL_F32, hidden);
+    uint32_t c = build_state(build, CELL_F32, hidden);
+    uint32_t r = build_state(build, CELL_F32, hidden);
+    uint32_t of_x = build_linear(build, x, 3 * hidden, true);
+    uint32_t mean = build_op(build, CELL_OP_MEAN, of_x, UINT32_MAX, 1);
+    uint32_t centred = build_op(build, CELL_OP_SUB, of_x, mean, 3 * hidden);
+    uint32_t of_h = build_linear(build, h, 3 * hidden, false);
+    uint32_t sum = build_op(build, CELL_OP_ADD, centred, of_h, 3 * hidden);
+    uint32_t squashed = build_op(build, CELL_OP_SIGMOID, centred, UINT32_MAX, 3 * hidden);
+    uint32_t rnn = build_gated(build, CELL_OP_RNN, CELL_RNN_TANH,
+                               slice(build, squashed, hidden, hidden), r, true);
+    uint32_t gate =
+        build_op(build, CELL_OP_SIGMOID, slice(build, sum, 0, hidden), UINT32_MAX, hidden);
+    uint32_t part = build_op(build, CELL_OP_ADD, slice(build, of_x, hidden, hidden),
+                             slice(build, sum, 2 * hidden, hidden), hidden);
+    uint32_t fresh = build_op(build, CELL_OP_SIGMOID, part, UINT32_MAX, hidden);
+    uint32_t kept = build_op(build, CELL_OP_MUL, gate, c, hidden);
+    uint32_t next = build_op(build, CELL_OP_ADD, kept, fresh, hidden);
+    uint32_t out = build_op(build, CELL_OP_MUL, next, rnn, hidden);
+    uint32_t alone = build_linear(build, x, 5, true);
+    build_next(build, 0, out);
+    build_next(build, 1, next);
+    build_next(build, 2, rnn);
+    build_output(build, build_concat(build, 2, (const uint32_t[]){of_x, out}));
+    build_output(build, alone);
+    build_output(build, next);
+}

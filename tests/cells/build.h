@@ -51,4 +51,10 @@ float *build_floats(struct build *build, uint32_t rows, uint32_t cols, float sca
 /* input x [inputs], states h and c [hidden], one LSTM, output 0 = h'. */
 void build_lstm_cell(struct build *build, uint32_t inputs, uint32_t hidden, uint64_t salt);
 
+/* A cell of one's own: input x [inputs], states h, c and r [hidden]. Products of x that are
+ * centred, cut, added to those of h, summed over by an RNN, and emitted: all of them may be
+ * computed ahead. Output 0 holds products of x and h', outputs 1 and 2 are a product of x and c'.
+ */
+void build_own_cell(struct build *build, uint32_t inputs, uint32_t hidden, uint64_t salt);
+
 #endif

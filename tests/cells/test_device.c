@@ -124,6 +124,17 @@ START_TEST(test_device_windows_split_has_the_bits_of_one_run)
 }
 END_TEST
 
+START_TEST(test_device_own_cell_split_has_the_bits_of_one_run)
+{
+    struct build build;
+    build_own_cell(&build, 90, 100, 29);
+    if (isa_at(_i) != NULL) {
+        assert_split_equals_one_run(&build.def, isa_name(_i), SPLIT_CHAINS_MAX, 40);
+    }
+    build_release(&build);
+}
+END_TEST
+
 START_TEST(test_device_attention_ends_a_batch_after_one_step)
 {
     struct build build;
@@ -392,6 +403,7 @@ int main(void)
                         2 * PRECISIONS * ISA_COUNT);
     tcase_add_loop_test(tcase, test_device_large_lstm_split_has_the_bits_of_one_run, 0, ISA_COUNT);
     tcase_add_loop_test(tcase, test_device_program_split_has_the_bits_of_one_run, 0, ISA_COUNT);
+    tcase_add_loop_test(tcase, test_device_own_cell_split_has_the_bits_of_one_run, 0, ISA_COUNT);
     tcase_add_test(tcase, test_device_attention_ends_a_batch_after_one_step);
     tcase_add_test(tcase, test_device_batch_ends_when_no_row_is_left);
     tcase_add_test(tcase, test_device_value_rows_carry_values_between_chains);

@@ -415,6 +415,16 @@ START_TEST(test_op_casts)
 }
 END_TEST
 
+/* What does not depend on the state is computed ahead, unless it is as cheap as reading it again.
+ */
+START_TEST(test_op_of_inputs_computed_ahead)
+{
+    struct build build;
+    build_own_cell(&build, 3 + widths[_i], widths[_i], 1);
+    assert_everywhere(&build);
+}
+END_TEST
+
 /* States that swap, stand still, count and are fed from an input, next to one another. */
 START_TEST(test_op_states_move_together)
 {
@@ -474,6 +484,7 @@ int main(void)
     tcase_add_loop_test(tcase, test_chains_have_the_scalar_bits, 0, WIDTHS + 4);
     tcase_add_loop_test(tcase, test_op_moves, 0, WIDTHS);
     tcase_add_test(tcase, test_op_casts);
+    tcase_add_loop_test(tcase, test_op_of_inputs_computed_ahead, 0, WIDTHS);
     tcase_add_test(tcase, test_op_states_move_together);
     tcase_add_test(tcase, test_op_lstm_states_shared);
     suite_add_tcase(suite, tcase);
