@@ -64,6 +64,7 @@ CELLS_SRCS = \
   cells/cpu/rows.c \
   cells/cpu/rowwise.c \
   cells/cpu/run.c \
+  cells/cpu/table.c \
   cells/def.c \
   cells/import/attr.c \
   cells/import/fold.c \

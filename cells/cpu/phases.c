@@ -37,7 +37,8 @@ static void place_windows(struct cell_program *program, const struct phase phase
 {
     for (uint32_t o = 0; o < program->n_ops; o++) {
         struct cell_program_op *op = &program->ops[o];
-        op->has_window = op->is_gated && phases[op->in[CELL_GATED_X]].is_timeless &&
+        op->has_window = op->is_gated && op->embedding == NULL &&
+                         phases[op->in[CELL_GATED_X]].is_timeless &&
                          program->n_windowed < CELL_WINDOWED_MAX;
         if (op->has_window) {
             op->window = program->n_windowed++;

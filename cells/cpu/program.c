@@ -199,6 +199,7 @@ static void list_op(struct cell_program *program, const struct cell_op *from)
         op->out = from->result;
         op->n_in = from->n_operands;
         memcpy(op->in, from->operands, sizeof(op->in));
+        op->lookup = from->kind == CELL_OP_GATHER ? from->weights[0] : op->lookup;
     }
 }
 
@@ -538,6 +539,7 @@ enum base_status cell_program_create(const struct cell_type *type,
     program->kernels = kernels;
     place_values(program);
     list_ops(program);
+    cell_program_plan_tables(program);
     cell_program_find_phases(program);
     enum base_status status = cell_program_fuse(program);
     if (status == BASE_OK) {
@@ -549,6 +551,9 @@ enum base_status cell_program_create(const struct cell_type *type,
     if (status == BASE_OK) {
         cell_program_size_windows(program);
         status = make_memory(program, n_queues, n_members);
+    }
+    if (status == BASE_OK) {
+        status = cell_program_fill_tables(program);
     }
     if (status != BASE_OK) {
         cell_program_free(program);
@@ -565,6 +570,7 @@ void cell_program_free(struct cell_program *program)
     }
     for (uint32_t o = 0; o < program->n_ops; o++) {
         cell_gated_release(&program->ops[o].gated);
+        base_free(program->ops[o].table);
         cell_linear_release(&program->ops[o].linear);
     }
     base_arena_release(&program->arena);

@@ -12,9 +12,11 @@
 #include "cells/kernels.h"
 #include "cells/type.h"
 
-/* Values of the definition, then those the program adds (copies). */
-#define CELL_PROGRAM_VALUES_MAX (CELL_VALUES_MAX + CELL_OPS_MAX + CELL_STATES_MAX)
-#define CELL_PROGRAM_OPS_MAX    (2u * CELL_OPS_MAX + CELL_STATES_MAX)
+/* Values of the definition, then those the program adds: of an op at most 5, a GRU's z, its r * h,
+ * a copy of its h and two looked up in gate tables; and a copy for each state. Ops likewise: both
+ * halves of a GRU, the copy, two lookups. */
+#define CELL_PROGRAM_VALUES_MAX (CELL_VALUES_MAX + 5u * CELL_OPS_MAX + CELL_STATES_MAX)
+#define CELL_PROGRAM_OPS_MAX    (5u * CELL_OPS_MAX + CELL_STATES_MAX)
 
 /* Gated cells of one definition whose sums over x may be computed ahead. */
 #define CELL_WINDOWED_MAX 8u
@@ -47,6 +49,11 @@ struct cell_program_op {
     bool has_window;
     uint32_t window, window_at;
     struct cell_gated gated;
+    /* Its x is a row of this embedding, and instead of it, in[CELL_GATED_X] is a row of `table`,
+     * the sums over x; or NULL. */
+    const struct cell_weight *embedding;
+    float *table;              /* [embedding->rows, gated.panels * gated.columns], owned */
+    struct cell_weight lookup; /* GATHER: what it looks up */
     struct cell_linear linear;
     // A chain of element-wise ops (kind is CELL_OP_COUNT then): the program's number of each of its
     // values; in, out and second are not used.
@@ -118,6 +125,14 @@ struct cell_program {
     uint32_t *n_members;        /* [n_queues] */
     struct cell_space **spaces; /* [n_queues] -> [n_members] */
 };
+
+/* ---- table.c; while the program is made ---- */
+
+/* Before the phases: finds the gated ops that look up sums over x instead of x. */
+void cell_program_plan_tables(struct cell_program *program);
+
+/* The weights are loaded, the spaces are there. RESOURCE_EXHAUSTED. */
+enum base_status cell_program_fill_tables(struct cell_program *program);
 
 /* ---- phases.c; while the program is made ---- */
 

@@ -99,7 +99,7 @@ static float *const *f32_out(const struct cell_view *view, uint32_t value)
 /* The server refuses ids outside the table; one that a cell computed itself is held inside. */
 static void gather(const struct cell_view *view, const struct cell_program_op *op)
 {
-    const struct cell_weight *table = &op->op->weights[0];
+    const struct cell_weight *table = &op->lookup;
     size_t row_bytes = (size_t)table->cols * cell_dtype_bytes(table->dtype);
     uint8_t *data = NULL; // only read through: rows are pointers to what may also be written
     memcpy(&data, &table->data, sizeof(data));
@@ -134,7 +134,10 @@ static void gated(const struct cell_view *view, const struct cell_program_op *op
         .scratch = view->space->scratch,
         .backwards = ((view->run->turn + view->step) & 1) != 0,
     };
-    if (view->is_ahead && op->has_window) {
+    if (op->embedding != NULL) {
+        step.ahead = step.x;
+        step.x = NULL;
+    } else if (view->is_ahead && op->has_window) {
         step.x = NULL;
         step.ahead = (const float *const *)view->space->ahead[op->window];
     }

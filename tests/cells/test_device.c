@@ -135,6 +135,117 @@ START_TEST(test_device_own_cell_split_has_the_bits_of_one_run)
 }
 END_TEST
 
+enum { READERS = 7, READER_STEPS = 12 };
+
+/* What some chains in one batch give, behind each other; ended with base_free(). */
+static uint8_t *run_readers(const struct cell_def *def, const char *isa, uint32_t members,
+                            size_t *bytes)
+{
+    struct rig rig;
+    struct rig_chain readers[READERS];
+    struct cell_batch_row rows[READERS];
+    struct base_random random = util_random(6);
+    const size_t chain_bytes = READER_STEPS * def->values[def->outputs[0]].width * sizeof(float);
+    *bytes = READERS * chain_bytes;
+    uint8_t *all = base_alloc(*bytes);
+    ck_assert_ptr_nonnull(all);
+    rig_init(&rig, "cpu", isa, members, def);
+    for (uint32_t r = 0; r < READERS; r++) {
+        rig_chain_init(&readers[r], rig.type, r, READER_STEPS, &random);
+        rows[r] = rig_chain_row(&readers[r], READER_STEPS);
+    }
+    struct cell_batch batch = {.n_rows = READERS, .steps = READER_STEPS, .rows = rows};
+    rig_run(&rig, &batch);
+    for (uint32_t r = 0; r < READERS; r++) {
+        memcpy(all + r * chain_bytes, readers[r].outputs[0], chain_bytes);
+        rig_chain_release(&readers[r]);
+    }
+    rig_release(&rig);
+    return all;
+}
+
+/* LSTM, both GRUs and RNN over the rows of an embedding. */
+static void build_embedded(struct build *build, int kind, uint32_t words, uint32_t width,
+                           uint32_t hidden)
+{
+    build_init(build, 51);
+    uint32_t id = build_input(build, CELL_I32, 1);
+    uint32_t h = build_state(build, CELL_F32, hidden);
+    uint32_t c = build_state(build, CELL_F32, hidden);
+    uint32_t x = build_gather(build, id, words, width);
+    uint32_t out = kind == 0   ? build_lstm(build, x, h, c, true)
+                   : kind == 3 ? build_gated(build, CELL_OP_RNN, CELL_RNN_TANH, x, h, true)
+                               : build_gated(build, CELL_OP_GRU, (uint32_t)kind - 1, x, h, true);
+    build_next(build, 0, out);
+    build_next(build, 1, kind == 0 ? out + 1 : c);
+    build_output(build, out);
+}
+
+enum { EMBEDDED_KINDS = 4 };
+
+/* Sums that were looked up have the bits of those that a step multiplies out. */
+START_TEST(test_device_gate_tables_have_the_bits_of_products)
+{
+    const int isa = _i % ISA_COUNT;
+    const int kind = _i / ISA_COUNT % EMBEDDED_KINDS;
+    struct build build;
+    build_embedded(&build, kind, 10, 70, 150);
+    build_last(&build)->precision = (enum cell_precision)(_i / ISA_COUNT / EMBEDDED_KINDS);
+    for (uint32_t members = 1; members <= 2 && isa_at(isa) != NULL; members++) {
+        size_t bytes = 0;
+        build.def.as_written = false;
+        uint8_t *looked_up = run_readers(&build.def, isa_name(isa), members, &bytes);
+        build.def.as_written = true;
+        uint8_t *multiplied = run_readers(&build.def, "scalar", 1, &bytes);
+        ck_assert_mem_eq(looked_up, multiplied, bytes);
+        base_free(looked_up);
+        base_free(multiplied);
+    }
+    build_release(&build);
+}
+END_TEST
+
+/* A vocabulary whose table would be too large is multiplied out. */
+START_TEST(test_device_large_embeddings_have_no_table)
+{
+    struct build build;
+    build_embedded(&build, 0, 60000, 9, 20);
+    size_t bytes = 0;
+    uint8_t *served = run_readers(&build.def, NULL, 1, &bytes);
+    build.def.as_written = true;
+    uint8_t *multiplied = run_readers(&build.def, "scalar", 1, &bytes);
+    ck_assert_mem_eq(served, multiplied, bytes);
+    base_free(served);
+    base_free(multiplied);
+    build_release(&build);
+}
+END_TEST
+
+/* As many ops as a definition may have, each of which becomes five in a program. */
+START_TEST(test_device_largest_definition_runs)
+{
+    struct build build;
+    build_init(&build, 53);
+    uint32_t id = build_input(&build, CELL_I32, 1);
+    uint32_t h = build_input(&build, CELL_F32, 3);
+    uint32_t x = build_gather(&build, id, 10, 2);
+    uint32_t out = h;
+    for (uint32_t o = 1; o < CELL_OPS_MAX; o++) {
+        out = build_gated(&build, CELL_OP_GRU, CELL_GRU_RESET_BEFORE, x, h, true);
+    }
+    build_output(&build, out);
+    ck_assert_uint_eq(build.def.n_ops, CELL_OPS_MAX);
+    size_t bytes = 0;
+    uint8_t *served = run_readers(&build.def, NULL, 1, &bytes);
+    build.def.as_written = true;
+    uint8_t *multiplied = run_readers(&build.def, "scalar", 1, &bytes);
+    ck_assert_mem_eq(served, multiplied, bytes);
+    base_free(served);
+    base_free(multiplied);
+    build_release(&build);
+}
+END_TEST
+
 START_TEST(test_device_attention_ends_a_batch_after_one_step)
 {
     struct build build;
@@ -404,6 +515,10 @@ int main(void)
     tcase_add_loop_test(tcase, test_device_large_lstm_split_has_the_bits_of_one_run, 0, ISA_COUNT);
     tcase_add_loop_test(tcase, test_device_program_split_has_the_bits_of_one_run, 0, ISA_COUNT);
     tcase_add_loop_test(tcase, test_device_own_cell_split_has_the_bits_of_one_run, 0, ISA_COUNT);
+    tcase_add_loop_test(tcase, test_device_gate_tables_have_the_bits_of_products, 0,
+                        ISA_COUNT * EMBEDDED_KINDS * PRECISIONS);
+    tcase_add_test(tcase, test_device_large_embeddings_have_no_table);
+    tcase_add_test(tcase, test_device_largest_definition_runs);
     tcase_add_test(tcase, test_device_attention_ends_a_batch_after_one_step);
     tcase_add_test(tcase, test_device_batch_ends_when_no_row_is_left);
     tcase_add_test(tcase, test_device_value_rows_carry_values_between_chains);

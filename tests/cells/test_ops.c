@@ -415,6 +415,29 @@ START_TEST(test_op_casts)
 }
 END_TEST
 
+/* The row of an embedding that an LSTM, a GRU and an RNN read, and another op too. */
+START_TEST(test_op_gated_over_an_embedding)
+{
+    struct build build;
+    build_init(&build, 1);
+    uint32_t id = build_input(&build, CELL_I64, 1);
+    uint32_t h = build_state(&build, CELL_F32, widths[_i]);
+    uint32_t c = build_state(&build, CELL_F32, widths[_i]);
+    uint32_t row = build_gather(&build, id, 10, widths[_i] + 3);
+    uint32_t lstm = build_lstm(&build, row, h, c, true);
+    uint32_t before = build_gated(&build, CELL_OP_GRU, CELL_GRU_RESET_BEFORE, row, h, _i % 2 == 0);
+    uint32_t after = build_gated(&build, CELL_OP_GRU, CELL_GRU_RESET_AFTER, row, h, true);
+    uint32_t rnn = build_gated(&build, CELL_OP_RNN, CELL_RNN_TANH, row, h, false);
+    build_next(&build, 0, lstm);
+    build_next(&build, 1, lstm + 1);
+    build_output(&build, before);
+    build_output(&build, after);
+    build_output(&build, rnn);
+    build_output(&build, build_op(&build, CELL_OP_TANH, row, UINT32_MAX, widths[_i] + 3));
+    assert_everywhere(&build);
+}
+END_TEST
+
 /* What does not depend on the state is computed ahead, unless it is as cheap as reading it again.
  */
 START_TEST(test_op_of_inputs_computed_ahead)
@@ -484,6 +507,7 @@ int main(void)
     tcase_add_loop_test(tcase, test_chains_have_the_scalar_bits, 0, WIDTHS + 4);
     tcase_add_loop_test(tcase, test_op_moves, 0, WIDTHS);
     tcase_add_test(tcase, test_op_casts);
+    tcase_add_loop_test(tcase, test_op_gated_over_an_embedding, 0, WIDTHS);
     tcase_add_loop_test(tcase, test_op_of_inputs_computed_ahead, 0, WIDTHS);
     tcase_add_test(tcase, test_op_states_move_together);
     tcase_add_test(tcase, test_op_lstm_states_shared);
