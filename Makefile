@@ -202,13 +202,14 @@ BENCH_SRCS = \
   bench/cellular.c \
   bench/closed_loop.c \
   bench/course.c \
+  bench/demand.c \
   bench/engine.c \
   bench/host.c \
   bench/ideal.c \
   bench/kernels.c \
   bench/limits.c \
-  bench/own_cell.c \
   bench/lstm_model.c \
+  bench/own_cell.c \
   bench/peak.c \
   bench/sequence.c \
   bench/serve.c \

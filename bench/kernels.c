@@ -296,8 +296,11 @@ static void print_result(const struct job *job, const struct result *result, boo
     const struct settings *set = &job->run->settings;
     const struct bench_shape *s = &job->shape;
     double part = result->peak > 0.0 ? result->gflops / (result->peak * set->threads) : 0.0;
-    struct bench_work work = {job->cell, s, job->run->precision, set->products_only};
-    double roofline_ms = bench_roofline_ms(&job->run->limits, &work);
+    struct bench_demand demand;
+    bench_demand_of_cell(job->cell, s, job->run->precision, &demand);
+    demand.sigmoids = set->products_only ? 0.0 : demand.sigmoids;
+    demand.tanhs = set->products_only ? 0.0 : demand.tanhs;
+    double roofline_ms = bench_roofline_ms(&job->run->limits, &demand, s->rows, s->steps);
     if (set->is_json) {
         print_json(job, result, part, roofline_ms);
         return;

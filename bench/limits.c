@@ -114,18 +114,16 @@ void bench_limits_json(struct base_buf *out, const struct bench_limits *limits)
 }
 
 /* Seconds of reading the weights: whatever is not near a thread must pass the next level, which
- * cannot give it faster than was measured. Recurrent weights are needed at every step, those of the
- * input once a sequence, for all steps together. */
-static double reads_s(const struct bench_limits *limits, const struct bench_work *work)
+ * cannot give it faster than was measured. */
+static double reads_s(const struct bench_limits *limits, const struct bench_demand *demand,
+                      uint32_t steps)
 {
-    const struct bench_shape *shape = work->shape;
-    double share = (double)cell_precision_bytes(work->precision) / limits->threads;
-    double inputs = (double)bench_tensor_floats(work->cell, shape, BENCH_W) * share;
-    double recurrent = (double)bench_tensor_floats(work->cell, shape, BENCH_R) * share;
+    double once = demand->once_bytes / limits->threads;
+    double each = demand->step_bytes / limits->threads;
     double near = 0.0;
     double longest_s = 0.0;
     for (uint32_t l = 0; l < limits->n_levels; l++) {
-        double bytes = shape->steps * larger(recurrent - near, 0.0) + larger(inputs - near, 0.0);
+        double bytes = steps * larger(each - near, 0.0) + larger(once - near, 0.0);
         if (limits->levels[l].gbytes > 0.0) {
             longest_s = larger(longest_s, bytes / (limits->levels[l].gbytes * 1e9));
         }
@@ -134,18 +132,16 @@ static double reads_s(const struct bench_limits *limits, const struct bench_work
     return longest_s;
 }
 
-double bench_roofline_ms(const struct bench_limits *limits, const struct bench_work *work)
+double bench_roofline_ms(const struct bench_limits *limits, const struct bench_demand *demand,
+                         uint32_t rows, uint32_t steps)
 {
-    const struct bench_cell *cell = work->cell;
-    const struct bench_shape *shape = work->shape;
-    double units = (double)shape->hidden * shape->rows * shape->steps;
     if (!(limits->gflops > 0.0 && limits->gsigmoids > 0.0 && limits->gtanhs > 0.0)) {
         return 0.0;
     }
-    double products_s = bench_flops(cell, shape) / (limits->gflops * 1e9);
-    double activations_s =
-        units * (cell->sigmoids / limits->gsigmoids + cell->tanhs / limits->gtanhs) * 1e-9;
-    return (larger(products_s, reads_s(limits, work)) +
-            (work->products_only ? 0.0 : activations_s)) *
-           1e3;
+    double all = (double)rows * steps;
+    double products_s = all * demand->flops / (limits->gflops * 1e9);
+    double others_s = all * 1e-9 *
+                      (demand->sigmoids / limits->gsigmoids + demand->tanhs / limits->gtanhs +
+                       demand->elements / (limits->gflops / 2));
+    return (larger(products_s, reads_s(limits, demand, steps)) + others_s) * 1e3;
 }

@@ -4,7 +4,7 @@
 #define BENCH_LIMITS_H
 
 #include "base/buf.h"
-#include "bench/cell.h"
+#include "bench/demand.h"
 #include "cells/backend.h"
 #include "cells/kernels.h"
 
@@ -36,16 +36,9 @@ void bench_limits_measure(struct cell_team *team, const struct cell_kernels *ker
 void bench_limits_text(struct base_buf *out, const struct bench_limits *limits);
 void bench_limits_json(struct base_buf *out, const struct bench_limits *limits);
 
-/* A whole sequence; without activations when products_only. */
-struct bench_work {
-    const struct bench_cell *cell;
-    const struct bench_shape *shape;
-    enum cell_precision precision; /* of the weights */
-    bool products_only;
-};
-
-/* Milliseconds of it; 0 when not known. Products of whole numbers count as those of floats do, so
- * that int8 may be faster where the multiply-adds are the limit. */
-double bench_roofline_ms(const struct bench_limits *limits, const struct bench_work *work);
+/* Milliseconds of a sequence of so many rows and steps; 0 when not known. Products of whole numbers
+ * count as those of floats do, so that int8 may be faster where the multiply-adds are the limit. */
+double bench_roofline_ms(const struct bench_limits *limits, const struct bench_demand *demand,
+                         uint32_t rows, uint32_t steps);
 
 #endif

@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "bench/bench.h"
+#include "bench/limits.h"
 #include "cells/backend.h"
 #include "cells/model.h"
 #include "worker/team.h"
@@ -20,7 +21,8 @@
 
 #define ROUNDS_MAX 4096u
 #define ROUNDS_MIN 5u
-#define ROUND_NS   BASE_NS_PER_MS /* each form takes at least this in a round */
+#define ROUND_NS   BASE_NS_PER_MS        /* each form takes at least this in a round */
+#define LIMIT_NS   (50 * BASE_NS_PER_MS) /* for each limit of the roofline */
 #define SEED       1u
 
 struct settings {
@@ -50,6 +52,7 @@ struct run {
     const struct cell_backend *backend;
     struct cell_team *team;
     struct form forms[FORMS];
+    struct bench_limits limits;
     uint32_t stage, n_rows;
     uint8_t *inputs[CELL_INPUTS_MAX]; /* [rows][steps][width] */
 };
@@ -279,6 +282,16 @@ static void measure(struct run *run, struct result *out)
     out->difference = largest_difference(run);
 }
 
+/* Of a step of all rows, of what is served: recognised cells ask for less than they are written as.
+ */
+static double roofline_us(const struct run *run)
+{
+    struct bench_demand demand;
+    bench_demand_of_def(def_of(run, AS_SERVED), &demand);
+    return bench_roofline_ms(&run->limits, &demand, run->n_rows, run->settings.steps) * 1e3 /
+           run->settings.steps;
+}
+
 static void print_result(const struct run *run, const struct result *result)
 {
     const struct cell_type *type = run->forms[AS_SERVED].model->stages[run->stage].type;
@@ -286,19 +299,23 @@ static void print_result(const struct run *run, const struct result *result)
     const uint32_t written = def_of(run, AS_WRITTEN)->n_ops;
     double gflops = (double)type->flops * run->n_rows / (result->us[AS_SERVED] * 1e3);
     double ratio = result->us[AS_WRITTEN] / result->us[AS_SERVED];
+    double limit_us = roofline_us(run);
+    double part = limit_us / result->us[AS_SERVED];
     if (run->settings.is_json) {
         (void)printf("{\"cell\":\"%s\",\"ops\":%u,\"ops_as_written\":%u,\"rows\":%u,\"steps\":%u,"
                      "\"threads\":%u,\"rounds\":%u,\"us_per_step\":%.4f,"
                      "\"us_per_step_as_written\":%.4f,\"ratio\":%.3f,\"gflops\":%.2f,"
+                     "\"roofline_us\":%.4f,\"roofline_ratio\":%.3f,"
                      "\"difference\":%.3g}\n",
                      type->name, ops, written, run->n_rows, run->settings.steps,
                      run->settings.threads, result->rounds, result->us[AS_SERVED],
-                     result->us[AS_WRITTEN], ratio, gflops, result->difference);
+                     result->us[AS_WRITTEN], ratio, gflops, limit_us, part, result->difference);
         return;
     }
-    (void)printf("%-20s %4u %4u %6u %7u %6u %12.3f %12.3f %7.2f %9.1f %10.2g\n", type->name, ops,
-                 written, run->n_rows, run->settings.threads, result->rounds, result->us[AS_SERVED],
-                 result->us[AS_WRITTEN], ratio, gflops, result->difference);
+    (void)printf("%-20s %4u %4u %6u %7u %6u %12.3f %12.3f %7.2f %9.1f %8.3f %7.2f %10.2g\n",
+                 type->name, ops, written, run->n_rows, run->settings.threads, result->rounds,
+                 result->us[AS_SERVED], result->us[AS_WRITTEN], ratio, gflops, limit_us, part,
+                 result->difference);
 }
 
 static enum base_status measure_stage(struct run *run, struct base_error *error)
@@ -327,16 +344,27 @@ static void print_start(const struct run *run)
     if (run->settings.is_json) {
         base_buf_text(&text, "{");
         bench_host_json(&text);
+        base_buf_text(&text, ",");
+        bench_limits_json(&text, &run->limits);
         base_buf_text(&text, "}\n");
     } else {
         bench_host_text(&text);
+        bench_limits_text(&text, &run->limits);
         base_buf_printf(&text, "# us of a step of all rows, %u steps, medians of the rounds\n",
                         run->settings.steps);
         base_buf_text(&text, "cell                  ops  own   rows threads rounds       served   "
-                             "as_written   ratio   GFLOP/s difference\n");
+                             "as_written   ratio   GFLOP/s roofline of_roof difference\n");
     }
     (void)fputs(text.failed ? "" : text.data, stdout);
     base_buf_release(&text);
+}
+
+static enum base_status measure_limits(struct run *run, struct base_error *error)
+{
+    const struct cell_kernels *kernels = NULL;
+    BASE_TRY(cell_kernels_choose(run->settings.isa, &kernels, error));
+    bench_limits_measure(run->team, kernels, LIMIT_NS, &run->limits);
+    return BASE_OK;
 }
 
 static enum base_status measure_all(struct run *run, struct base_error *error)
@@ -346,6 +374,7 @@ static enum base_status measure_all(struct run *run, struct base_error *error)
     for (uint32_t f = 0; f < FORMS; f++) {
         BASE_TRY(load_form(run, f, error));
     }
+    BASE_TRY(measure_limits(run, error));
     print_start(run);
     const struct cell_model *model = run->forms[AS_SERVED].model;
     for (run->stage = 0; run->stage < model->n_stages; run->stage++) {

@@ -7,6 +7,7 @@
 #include "bench/cell.h"
 #include "bench/limits.h"
 #include "bench/serve.h"
+#include "tests/cells/build.h"
 #include "tests/cells/oracle.h"
 #include "tests/util.h"
 #include "worker/team.h"
@@ -337,25 +338,60 @@ START_TEST(test_roofline_is_the_larger_limit_and_the_activations)
                                   .n_levels = 2,
                                   .levels = {{"L2", 1e6, 100}, {"memory", 1e18, 10}}};
     const struct bench_shape wide = {.inputs = 1000, .hidden = 1000, .rows = 1, .steps = 10};
-    struct bench_work work = {lstm(), &wide, CELL_FP32, true};
+    struct bench_demand all;
+    bench_demand_of_cell(lstm(), &wide, CELL_FP32, &all);
+    struct bench_demand work = all;
+    work.sigmoids = 0;
+    work.tanhs = 0;
     // 2 x 4 x 1000 x 2000 x 10 operations
     double activations_ms = 1000 * 10 * (3 / 2.0 + 2 / 1.0) * 1e-6;
     ck_assert_double_eq(bench_flops(lstm(), &wide), 160e6);
     // A thread has 8 MB of R and of W: 7 MB of each come from memory, R's ten times.
-    util_assert_close(bench_roofline_ms(&limits, &work), 77e6 / 10e9 * 1e3, 0, 1e-9);
-    work.products_only = false;
-    util_assert_close(bench_roofline_ms(&limits, &work), 77e6 / 10e9 * 1e3 + activations_ms, 0,
-                      1e-9);
-    work.products_only = true;
-    work.precision = CELL_INT8; // 2 MB of R and of W
-    util_assert_close(bench_roofline_ms(&limits, &work), 11e6 / 10e9 * 1e3, 0, 1e-9);
-    work.precision = CELL_FP32;
+    util_assert_close(bench_roofline_ms(&limits, &work, 1, 10), 77e6 / 10e9 * 1e3, 0, 1e-9);
+    util_assert_close(bench_roofline_ms(&limits, &all, 1, 10), 77e6 / 10e9 * 1e3 + activations_ms,
+                      0, 1e-9);
+    struct bench_demand narrow; // 2 MB of R and of W
+    bench_demand_of_cell(lstm(), &wide, CELL_INT8, &narrow);
+    util_assert_close(bench_roofline_ms(&limits, &narrow, 1, 10),
+                      11e6 / 10e9 * 1e3 + activations_ms, 0, 1e-9);
     limits.levels[1].gbytes = 1e9; // now L2: every byte passes it
-    util_assert_close(bench_roofline_ms(&limits, &work), 88e6 / 100e9 * 1e3, 0, 1e-9);
+    util_assert_close(bench_roofline_ms(&limits, &work, 1, 10), 88e6 / 100e9 * 1e3, 0, 1e-9);
     limits.gflops = 10;
-    util_assert_close(bench_roofline_ms(&limits, &work), 160e6 / 10e9 * 1e3, 0, 1e-9);
+    util_assert_close(bench_roofline_ms(&limits, &work, 1, 10), 160e6 / 10e9 * 1e3, 0, 1e-9);
     limits.gflops = 0;
-    ck_assert_double_eq(bench_roofline_ms(&limits, &work), 0);
+    ck_assert_double_eq(bench_roofline_ms(&limits, &work, 1, 10), 0);
+}
+END_TEST
+
+/* x through a product and a sigmoid; that and h through another, added; an LSTM over an embedding.
+ */
+START_TEST(test_demand_of_a_definition_is_counted)
+{
+    struct build build;
+    struct bench_demand demand;
+    build_init(&build, 1);
+    uint32_t x = build_input(&build, CELL_F32, 10);
+    uint32_t id = build_input(&build, CELL_I32, 1);
+    uint32_t h = build_state(&build, CELL_F32, 20);
+    uint32_t c = build_state(&build, CELL_F32, 20);
+    uint32_t ahead =
+        build_op(&build, CELL_OP_SIGMOID, build_linear(&build, x, 30, true), UINT32_MAX, 30);
+    uint32_t late = build_linear(&build, build_linear(&build, ahead, 40, false), 50, false);
+    uint32_t of_h = build_linear(&build, h, 50, false);
+    uint32_t sum = build_op(&build, CELL_OP_ADD, late, of_h, 50);
+    (void)build_op(&build, CELL_OP_MEAN, sum, UINT32_MAX, 1);
+    (void)build_lstm(&build, build_gather(&build, id, 7, 60), h, c, true);
+    (void)build_lstm(&build, sum, h, c, true);
+    bench_demand_of_def(&build.def, &demand);
+    double once = 10 * 30 + 30 * 40 + 40 * 50;
+    double each = 20 * 50 + 80 * 20 + 80 * 50 + 80 * 20;
+    ck_assert_double_eq(demand.once_bytes, once * 4);
+    ck_assert_double_eq(demand.step_bytes, each * 4);
+    ck_assert_double_eq(demand.flops, 2 * (once + each));
+    ck_assert_double_eq(demand.sigmoids, 30 + 2 * 3 * 20);
+    ck_assert_double_eq(demand.tanhs, 2 * 2 * 20);
+    ck_assert_double_eq(demand.elements, 50 + 50);
+    build_release(&build);
 }
 END_TEST
 
@@ -393,6 +429,7 @@ int main(void)
     tcase_add_test(tcase, test_serve_survives_every_failed_allocation);
     tcase_add_test(tcase, test_shapes_are_a_list);
     tcase_add_test(tcase, test_roofline_is_the_larger_limit_and_the_activations);
+    tcase_add_test(tcase, test_demand_of_a_definition_is_counted);
     tcase_add_test(tcase, test_limits_are_measured_by_a_team);
     suite_add_tcase(suite, tcase);
     return util_run(suite);
