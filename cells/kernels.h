@@ -185,6 +185,7 @@ struct cell_kernels {
     void (*sigmoid)(uint32_t n, const float *in, float *out);
     void (*tanh)(uint32_t n, const float *in, float *out);
     void (*softmax)(uint32_t n, const float *in, float *out);
+    float (*mean)(uint32_t n, const float *in);
 };
 
 void cell_gated_release(struct cell_gated *gated);

@@ -381,6 +381,11 @@ static void softmax_group(uint32_t n, const float *in, float *out)
     activations()->softmax(n, in, out);
 }
 
+static float mean_of(uint32_t n, const float *in)
+{
+    return activations()->mean(n, in);
+}
+
 static const struct cell_kernels kernels = {
     .name = "openblas",
     .invariant = false,
@@ -394,6 +399,7 @@ static const struct cell_kernels kernels = {
     .sigmoid = sigmoid_all,
     .tanh = tanh_all,
     .softmax = softmax_group,
+    .mean = mean_of,
     .pointwise = pointwise,
 };
 

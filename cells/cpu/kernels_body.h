@@ -116,6 +116,7 @@ const struct cell_kernels CELL_TABLE = {
     .sigmoid = sigmoid_all,
     .tanh = tanh_all,
     .softmax = softmax_group,
+    .mean = mean_of,
 };
 
 #endif

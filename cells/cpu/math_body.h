@@ -4,6 +4,7 @@
 #define CELLS_CPU_MATH_BODY_H
 
 #include "cells/cpu/simd.h"
+#include "cells/ref/math.h"
 
 #include <math.h>
 
@@ -164,6 +165,32 @@ static float softmax_exponentials(uint32_t n, const float *in, float *out)
         simd_store(lanes + v * CELL_SIMD_LANES, sums[v]);
     }
     return fold(lanes);
+}
+
+static float mean_of(uint32_t n, const float *in)
+{
+    enum { VECTORS = CELL_SOFTMAX_LANES / CELL_SIMD_LANES };
+    simd_vec sums[VECTORS];
+    float lanes[CELL_SOFTMAX_LANES];
+    CELL_UNROLL
+    for (size_t v = 0; v < VECTORS; v++) {
+        sums[v] = simd_set1(0.0f);
+    }
+    size_t i = 0;
+    for (; i + CELL_SOFTMAX_LANES <= n; i += CELL_SOFTMAX_LANES) {
+        CELL_UNROLL
+        for (size_t v = 0; v < VECTORS; v++) {
+            sums[v] = simd_add(sums[v], simd_load(in + i + v * CELL_SIMD_LANES));
+        }
+    }
+    CELL_UNROLL
+    for (size_t v = 0; v < VECTORS; v++) {
+        simd_store(lanes + v * CELL_SIMD_LANES, sums[v]);
+    }
+    for (size_t l = 0; i < n; i++, l++) {
+        lanes[l] += in[i];
+    }
+    return cell_nan_f32__scalar(fold(lanes) / (float)n);
 }
 
 static void softmax_group(uint32_t n, const float *in, float *out)

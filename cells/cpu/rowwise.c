@@ -1,6 +1,6 @@
 /* Row-wise ops; see rowwise.h. Portable C, the same bits on every machine: single IEEE operations
- * in a fixed order, softmax from the kernel table, NaN made one (kernels.h). Any thread. These
- * are a few operations an element beside the products' hundreds. */
+ * in a fixed order, softmax and mean from the kernel table, NaN made one (kernels.h). Any thread.
+ * These are a few operations an element beside the products' hundreds. */
 #include "cells/cpu/rowwise.h"
 
 #include "base/assert.h"
@@ -81,7 +81,7 @@ void cell_rowwise(const struct cell_program *program, const struct cell_program_
     float *out_f32 = (float *)(void *)out;
     switch ((unsigned)op->kind) {
     case CELL_OP_MEAN:
-        *out_f32 = cell_mean_f32__scalar(from.width, f32(in[0]));
+        *out_f32 = program->kernels->mean(from.width, f32(in[0]));
         break;
     case CELL_OP_SOFTMAX:
         for (uint32_t at = 0; at < to.width; at += op->op->group) {

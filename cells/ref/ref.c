@@ -305,5 +305,6 @@ const struct cell_kernels cell_kernels__scalar = {
     .sigmoid = sigmoid_all,
     .tanh = tanh_all,
     .softmax = cell_softmax_f32__scalar,
+    .mean = cell_mean_f32__scalar,
     .pointwise = cell_pointwise__scalar,
 };

@@ -136,6 +136,27 @@ START_TEST(test_math_softmax)
 }
 END_TEST
 
+START_TEST(test_math_mean)
+{
+    const struct cell_kernels *kernels = isa_at(_i);
+    struct base_random random = util_random(6);
+    float in[100];
+    for (uint32_t n = 1; n <= 100 && kernels != NULL; n++) {
+        double sum = 0.0;
+        for (uint32_t i = 0; i < n; i++) {
+            in[i] = base_random_f32(&random, -20.0f, 20.0f);
+            sum += (double)in[i];
+        }
+        float got = kernels->mean(n, in);
+        ck_assert_uint_eq(bits_of(got), bits_of(cell_mean_f32__scalar(n, in)));
+        util_assert_close(got, sum / n, 1e-6, 1e-6);
+        in[n / 2] = -NAN;
+        ck_assert_uint_eq(bits_of(kernels->mean(n, in)), CELL_NAN_BITS);
+        ck_assert_uint_eq(bits_of(cell_mean_f32__scalar(n, in)), CELL_NAN_BITS);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("math");
@@ -147,6 +168,7 @@ int main(void)
     tcase_add_test(tcase, test_math_special_values);
     tcase_add_loop_test(tcase, test_math_kernels_have_the_scalar_bits, 0, ISA_COUNT);
     tcase_add_loop_test(tcase, test_math_softmax, 0, ISA_COUNT);
+    tcase_add_loop_test(tcase, test_math_mean, 0, ISA_COUNT);
     suite_add_tcase(suite, tcase);
     return util_run(suite);
 }
