@@ -37,8 +37,8 @@ struct settings {
     const char *shapes;
     const char *cells;
     const char *isa;
-    const char *weights;
-    const char *backend; /* NULL: the kernel table itself */
+    const char *precision; /* of the weights */
+    const char *backend;   /* NULL: the kernel table itself */
     uint32_t threads;
     uint32_t ahead; /* steps whose sums over x are computed together; 0: none are */
     uint64_t ms;
@@ -282,7 +282,7 @@ static void print_json(const struct job *job, const struct result *result, doubl
                  "\"threads\":%u,\"precision\":\"%s\",\"isa\":\"%s\",\"path\":\"%s\","
                  "\"ahead\":%u,\"products_only\":%s,\"rounds\":%u,",
                  job->cell->name, s->inputs, s->hidden, s->rows, s->steps, set->threads,
-                 set->weights, job->run->kernels->name, path_name(job->run), set->ahead,
+                 set->precision, job->run->kernels->name, path_name(job->run), set->ahead,
                  set->products_only ? "true" : "false", result->rounds);
     (void)printf("\"ms_p50\":%.5f,\"ms_min\":%.5f,\"gflops\":%.1f,\"peak_gflops_per_core\":%.1f,"
                  "\"of_peak\":%.3f,\"median_of_peak\":%.3f,\"roofline_ms\":%.5f,"
@@ -413,7 +413,7 @@ static const char help[] =
     "                     (default: those of docs/kernels.md)\n"
     "  --cells LIST       lstm, gru (default lstm)\n"
     "  --threads N        team of N threads (default 1)\n"
-    "  --weights NAME     how they are held: fp32, bf16, int8 (default fp32)\n"
+    "  --precision NAME   how weights are held: fp32, bf16, int8 (default fp32)\n"
     "  --isa NAME         auto, scalar, avx2, avx512 (default auto)\n"
     "  --backend NAME     through this backend's device (cpu, blas), each step's output written,\n"
     "                     instead of the kernels alone\n"
@@ -441,19 +441,25 @@ static bool are_counts_sane(const struct settings *set)
 /* false: *status is main()'s result. */
 static bool parse_arguments(int argc, char **argv, struct settings *out, int *status)
 {
-    static const struct option options[] = {
-        {"shapes", required_argument, NULL, 's'},  {"cells", required_argument, NULL, 'c'},
-        {"threads", required_argument, NULL, 't'}, {"isa", required_argument, NULL, 'i'},
-        {"weights", required_argument, NULL, 'w'}, {"backend", required_argument, NULL, 'b'},
-        {"ahead", required_argument, NULL, 'a'},   {"products-only", no_argument, NULL, 'p'},
-        {"serve", no_argument, NULL, 'v'},         {"pin", no_argument, NULL, 'n'},
-        {"ms", required_argument, NULL, 'm'},      {"json", no_argument, NULL, 'j'},
-        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
+    static const struct option options[] = {{"shapes", required_argument, NULL, 's'},
+                                            {"cells", required_argument, NULL, 'c'},
+                                            {"threads", required_argument, NULL, 't'},
+                                            {"isa", required_argument, NULL, 'i'},
+                                            {"precision", required_argument, NULL, 'r'},
+                                            {"backend", required_argument, NULL, 'b'},
+                                            {"ahead", required_argument, NULL, 'a'},
+                                            {"products-only", no_argument, NULL, 'p'},
+                                            {"serve", no_argument, NULL, 'v'},
+                                            {"pin", no_argument, NULL, 'n'},
+                                            {"ms", required_argument, NULL, 'm'},
+                                            {"json", no_argument, NULL, 'j'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {NULL, 0, NULL, 0}};
     *out = (struct settings){.shapes = "64x64x1x100,256x256x1x100,1024x1024x1x100,256x256x10x100,"
                                        "256x256x20x100,1024x1024x10x100",
                              .cells = "lstm",
                              .isa = "auto",
-                             .weights = "fp32",
+                             .precision = "fp32",
                              .threads = 1,
                              .ms = 1000};
     // NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread runs yet
@@ -461,7 +467,7 @@ static bool parse_arguments(int argc, char **argv, struct settings *out, int *st
         out->shapes = o == 's' ? optarg : out->shapes;
         out->cells = o == 'c' ? optarg : out->cells;
         out->isa = o == 'i' ? optarg : out->isa;
-        out->weights = o == 'w' ? optarg : out->weights;
+        out->precision = o == 'r' ? optarg : out->precision;
         out->backend = o == 'b' ? optarg : out->backend;
         set_count(out, o);
         out->products_only |= o == 'p';
@@ -492,9 +498,9 @@ static enum base_status check_cells(const struct bench_run *run, struct base_err
 static enum base_status choose(struct bench_run *run, struct base_error *error)
 {
     struct settings *set = &run->settings;
-    BASE_TRY(cell_precision_find(set->weights, &run->precision, error));
+    BASE_TRY(cell_precision_find(set->precision, &run->precision, error));
     if (set->is_serving && run->precision != CELL_FP32) {
-        return base_fail(error, BASE_INVALID_ARGUMENT, "--weights does not go with --serve");
+        return base_fail(error, BASE_INVALID_ARGUMENT, "--precision does not go with --serve");
     }
     if (set->is_serving && set->backend == NULL) {
         set->backend = "cpu";
