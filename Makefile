@@ -64,6 +64,7 @@ CELLS_SRCS = \
   cells/cpu/rows.c \
   cells/cpu/rowwise.c \
   cells/cpu/run.c \
+  cells/cpu/tree.c \
   cells/def.c \
   cells/import/attr.c \
   cells/import/fold.c \
@@ -298,6 +299,7 @@ CELLS_SUITES = \
   tests/cells/test_ops.c \
   tests/cells/test_precision.c \
   tests/cells/test_stale_window.c \
+  tests/cells/test_tree.c \
   tests/cells/test_type.c \
 
 SCHEDULER_SUITES = \

@@ -24,12 +24,14 @@ static void mark_timeless(const struct cell_program *program, bool is_timeless[]
     }
 }
 
-/* Gives each gated op whose x is timeless its place in a window. */
+/* Gives each gated op whose x is timeless its place in a window; but a tree's node is one step, and
+ * has nothing to gain. */
 static void place_windows(struct cell_program *program, const bool is_timeless[])
 {
     for (uint32_t o = 0; o < program->n_ops; o++) {
         struct cell_program_op *op = &program->ops[o];
-        op->has_window = op->is_gated && is_timeless[op->in[CELL_GATED_X]] &&
+        op->has_window = op->is_gated && !cell_op_is_tree(op->kind) &&
+                         is_timeless[op->in[CELL_GATED_X]] &&
                          program->n_windowed < CELL_WINDOWED_MAX;
         if (op->has_window) {
             op->window = program->n_windowed++;

@@ -12,9 +12,11 @@
 #include "cells/kernels.h"
 #include "cells/type.h"
 
-/* Values of the definition, then those the program adds (copies). */
-#define CELL_PROGRAM_VALUES_MAX (CELL_VALUES_MAX + CELL_OPS_MAX + CELL_STATES_MAX)
-#define CELL_PROGRAM_OPS_MAX    (2u * CELL_OPS_MAX + CELL_STATES_MAX)
+/* Values of the definition, then those the program adds: up to 3 for an op (of a GRU that resets
+ * before the product, a copy of h and two between its halves), one for a state. An op of the
+ * definition becomes up to 3 of the program. */
+#define CELL_PROGRAM_VALUES_MAX (CELL_VALUES_MAX + 3u * CELL_OPS_MAX + CELL_STATES_MAX)
+#define CELL_PROGRAM_OPS_MAX    (3u * CELL_OPS_MAX + CELL_STATES_MAX)
 
 /* Gated cells of one definition whose sums over x may be computed ahead. */
 #define CELL_WINDOWED_MAX 8u
@@ -32,7 +34,7 @@ struct cell_program_op {
     enum cell_share share;
     bool barrier_before; /* an operand was written by other members since the last barrier */
     uint32_t n_in;
-    uint32_t in[CELL_OPERANDS_MAX]; /* of a gated cell: see enum cell_gated_in */
+    uint32_t in[CELL_OPERANDS_MAX]; /* of a gated cell: enum cell_gated_in; of a tree: tree.c */
     uint32_t out;
     uint32_t second;    /* CELL_VALUES_MAX: none */
     bool fills_windows; /* depends on no state; the sums over x are made of what it computes */
@@ -80,6 +82,9 @@ struct cell_space {
     /* [block_rows], for a fill: rows of the batch, steps ahead, places; where sums go */
     uint32_t *fill_rows, *fill_offsets, *fill_places;
     float **ahead_out;
+    /* [block_rows * pairs_max], of each row and child: what tree.c makes of them */
+    const float **pair_x, **pair_h;
+    float **pair_out;
 };
 
 struct cell_windows;
@@ -94,6 +99,7 @@ struct cell_program {
     bool ends_on_panels; /* values shared by panels are still without a barrier at the end */
     bool settles;        /* what is emitted may be overwritten by the next step: barrier after it */
     uint32_t block_rows; /* rows that run through the ops together */
+    uint32_t pairs_max;  /* children of a row that tree.c takes together at most; 0: without */
     uint32_t n_windowed;
     uint32_t window_floats;        /* of one step in a window */
     uint64_t window_flops;         /* that it takes to compute them */
@@ -122,7 +128,14 @@ void cell_program_size_windows(struct cell_program *program);
  * RESOURCE_EXHAUSTED. */
 enum base_status cell_program_fuse(struct cell_program *program);
 
-/* ---- program.c ---- */
+/* ---- program.c; the first two while the program is made, for tree.c ---- */
+
+/* Adds a value of the program's own; an op, all zero but for what is given and without a second
+ * result. */
+uint32_t cell_program_add_value(struct cell_program *program, struct cell_value shape,
+                                enum cell_place place, uint32_t index);
+struct cell_program_op *cell_program_add_op(struct cell_program *program, enum cell_op_kind kind,
+                                            enum cell_share share);
 
 /* Loads the weights into the kernels' order and makes room for every member of every queue.
  * RESOURCE_EXHAUSTED. *out is ended with cell_program_free(). type outlives it. */
