@@ -115,13 +115,17 @@ void bench_limits_json(struct base_buf *out, const struct bench_limits *limits)
 
 /* Seconds of reading the weights: whatever is not near a thread must pass the next level, which
  * cannot give it faster than was measured. Recurrent weights are needed at every step, those of the
- * input once a sequence, for all steps together. */
+ * input once a sequence, for all steps together; but a tree's input is a child. */
 static double reads_s(const struct bench_limits *limits, const struct bench_work *work)
 {
     const struct bench_shape *shape = work->shape;
     double share = (double)cell_precision_bytes(work->precision) / limits->threads;
     double inputs = (double)bench_tensor_floats(work->cell, shape, BENCH_W) * share;
     double recurrent = (double)bench_tensor_floats(work->cell, shape, BENCH_R) * share;
+    if (bench_cell_is_tree(work->cell)) {
+        recurrent += inputs;
+        inputs = 0.0;
+    }
     double near = 0.0;
     double longest_s = 0.0;
     for (uint32_t l = 0; l < limits->n_levels; l++) {
