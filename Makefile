@@ -65,6 +65,7 @@ CELLS_SRCS = \
   cells/cpu/rowwise.c \
   cells/cpu/run.c \
   cells/cpu/table.c \
+  cells/cpu/tree.c \
   cells/def.c \
   cells/import/attr.c \
   cells/import/fold.c \
@@ -300,6 +301,7 @@ CELLS_SUITES = \
   tests/cells/test_ops.c \
   tests/cells/test_precision.c \
   tests/cells/test_stale_window.c \
+  tests/cells/test_tree.c \
   tests/cells/test_type.c \
 
 SCHEDULER_SUITES = \

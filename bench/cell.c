@@ -26,6 +26,12 @@ static const struct bench_cell cells[] = {
      .states = 1,
      .sigmoids = 2,
      .tanhs = 1},
+    {.name = "treelstm",
+     .op = CELL_OP_TREE_BINARY,
+     .gated = CELL_GATED_TREE_BINARY,
+     .states = 2,
+     .sigmoids = 4,
+     .tanhs = 2},
 };
 enum { CELLS = sizeof(cells) / sizeof(cells[0]) };
 
@@ -152,6 +158,21 @@ void bench_data_release(struct bench_data *data)
     *data = (struct bench_data){0};
 }
 
+bool bench_cell_is_tree(const struct bench_cell *cell)
+{
+    return cell_op_is_tree(cell->op);
+}
+
+/* The left child is x, for its h and its c; the right one is the step before. Trees have one bias.
+ */
+static void make_tree(struct cell_op *op)
+{
+    const uint32_t operands[] = {0, 0, 1, 2};
+    memcpy(op->operands, operands, sizeof(operands));
+    op->n_operands = 4;
+    op->weights[2].cols /= 2;
+}
+
 /* Values: x, the states, the results, which become the states. */
 void bench_cell_def(const struct bench_cell *cell, const struct bench_shape *shape,
                     const struct bench_data *data, struct cell_def *out)
@@ -180,5 +201,8 @@ void bench_cell_def(const struct bench_cell *cell, const struct bench_shape *sha
     for (uint32_t s = 0; s < cell->states; s++) {
         out->ops[0].operands[1 + s] = 1 + s;
         out->state_next[s] = result + s;
+    }
+    if (bench_cell_is_tree(cell)) {
+        make_tree(&out->ops[0]);
     }
 }

@@ -1,4 +1,6 @@
-/* What is measured: a kind of recurrent cell over a shape, with its weights and rows.
+/* What is measured: a kind of recurrent cell over a shape, with its weights and rows. `treelstm` is
+ * the binary cell without x of a tree that leans to one side: at each step x is the left child's h
+ * and c, and as wide as the units, and the right child is the step before.
  *
  * Weights stand as in ONNX: W [gates * hidden, inputs], R [gates * hidden, hidden],
  * B [2 * gates * hidden] (input biases, then recurrent ones), gates in ONNX's order. Rows stand
@@ -21,6 +23,9 @@ struct bench_cell {
     uint32_t states;
     uint32_t sigmoids, tanhs; /* of one unit in one step */
 };
+
+/* Whether x is a child: W is then read at every step. */
+bool bench_cell_is_tree(const struct bench_cell *cell);
 
 /* NOT_FOUND for another word. */
 enum base_status bench_cell_find(const char *name, const struct bench_cell **out,

@@ -14,6 +14,10 @@ void bench_demand_of_cell(const struct bench_cell *cell, const struct bench_shap
         .step_bytes = (double)bench_tensor_floats(cell, shape, BENCH_R) * bytes,
         .once_bytes = (double)bench_tensor_floats(cell, shape, BENCH_W) * bytes,
     };
+    if (bench_cell_is_tree(cell)) { // its input is a child
+        out->step_bytes += out->once_bytes;
+        out->once_bytes = 0;
+    }
 }
 
 /* What is known of the values while the ops are gone through in their order. */
@@ -52,10 +56,29 @@ static void add_gated(struct walk *walk, const struct cell_op *op)
     walk->out->tanhs += units * (op->kind == CELL_OP_LSTM ? 2.0 : is_relu ? 0.0 : 1.0);
 }
 
+/* A matrix of a child-sum is counted once: its forget gates are needed for each child. */
+static void add_tree(struct walk *walk, const struct cell_op *op)
+{
+    double units = walk->def->values[op->result].width;
+    double children = cell_op_children(op);
+    for (uint32_t w = 0; w < op->n_weights; w++) {
+        if (op->weights[w].rows > 1) { // not B
+            add_product(walk, &op->weights[w], cell_precision_bytes(op->precision), false);
+            walk->out->flops += op->kind == CELL_OP_TREE_SUM
+                                    ? 2.0 * (children - 1) * units * op->weights[w].cols
+                                    : 0.0;
+        }
+    }
+    walk->out->sigmoids += units * (2 + children);
+    walk->out->tanhs += units * 2;
+}
+
 static void add_op(struct walk *walk, const struct cell_op *op)
 {
     double width = walk->def->values[op->result].width;
-    if (cell_op_gates(op->kind) > 0) {
+    if (cell_op_is_tree(op->kind)) {
+        add_tree(walk, op);
+    } else if (cell_op_gates(op->kind) > 0) {
         add_gated(walk, op);
     } else if (op->kind == CELL_OP_LINEAR) {
         add_product(walk, &op->weights[0], sizeof(float), walk->is_timeless[op->operands[0]]);

@@ -37,8 +37,8 @@ struct settings {
     const char *shapes;
     const char *cells;
     const char *isa;
-    const char *weights;
-    const char *backend; /* NULL: the kernel table itself */
+    const char *precision; /* of the weights */
+    const char *backend;   /* NULL: the kernel table itself */
     uint32_t threads;
     uint32_t ahead; /* steps whose sums over x are computed together; 0: none are */
     uint64_t ms;
@@ -69,9 +69,9 @@ struct job {
     struct bench_sequence *sequence; /* through a device */
     // Straight through the kernels:
     struct cell_gated gated;
-    float *state;     /* [rows][h even, h odd, c] */
+    float *state;     /* [rows][state_parts()] */
     const float **in; /* [steps][rows] */
-    float **rows[3];  /* [rows] pointers to h even, h odd, c */
+    float **rows[4];  /* [PARTS][rows] pointers to h even, h odd, c, a tree's c odd */
     float *sums;      /* [ahead][rows][columns of all panels] */
     float **windows;  /* [ahead][rows] pointers into them */
     float **scratch;  /* [threads] */
@@ -82,6 +82,8 @@ static void *must(void *memory)
     base_assert(memory != NULL); // a benchmark without memory has nothing to say
     return memory;
 }
+
+enum { PARTS = 4 }; // of a row's state
 
 /* ---- Straight through the kernels ----------------------------------------------------------- */
 
@@ -99,6 +101,12 @@ static void open_windows(struct job *job)
     }
 }
 
+/* Of a row, with room: of an odd number rows of 256 floats lie apart in a core's L1. */
+static size_t state_parts(const struct job *job)
+{
+    return bench_cell_is_tree(job->cell) ? PARTS + 1 : PARTS - 1;
+}
+
 static void open_kernels(struct job *job)
 {
     struct bench_shape s = job->shape;
@@ -114,18 +122,26 @@ static void open_kernels(struct job *job)
                                      .r = tensors[BENCH_R],
                                      .b_w = tensors[BENCH_B],
                                      .b_r = tensors[BENCH_B] + gates};
+    if (bench_cell_is_tree(job->cell)) {
+        job->gated.right = job->gated.feedback;
+        job->gated.r_right = job->gated.r;
+        job->gated.feedback = job->gated.inputs;
+        job->gated.r = job->gated.w;
+        job->gated.inputs = 0;
+        job->gated.w = job->gated.b_r = NULL;
+    }
     base_assert(kernels->gated_load(&job->gated) == BASE_OK);
-    size_t width = CELL_ROW_FLOATS((size_t)s.hidden);
-    job->state =
-        must(base_alloc_aligned(3 * (size_t)s.rows * width * sizeof(float), BASE_CACHE_LINE));
+    const size_t width = CELL_ROW_FLOATS((size_t)s.hidden);
+    const size_t parts = state_parts(job);
+    job->state = must(base_alloc_aligned(parts * s.rows * width * sizeof(float), BASE_CACHE_LINE));
     job->in = must(base_alloc_array((size_t)s.steps * s.rows, sizeof(float *)));
     for (size_t i = 0; i < (size_t)s.steps * s.rows; i++) {
         job->in[i] = tensors[BENCH_X] + i * s.inputs;
     }
-    for (uint32_t part = 0; part < 3; part++) {
+    for (uint32_t part = 0; part < PARTS && part < parts; part++) {
         job->rows[part] = must(base_alloc_array(s.rows, sizeof(float *)));
         for (uint32_t r = 0; r < s.rows; r++) {
-            job->rows[part][r] = job->state + (3 * (size_t)r + part) * width;
+            job->rows[part][r] = job->state + (parts * r + part) * width;
         }
     }
     size_t rows =
@@ -145,7 +161,7 @@ static void close_kernels(struct job *job)
     for (uint32_t t = 0; t < job->run->settings.threads; t++) {
         base_free(job->scratch[t]);
     }
-    for (uint32_t part = 0; part < 3; part++) {
+    for (uint32_t part = 0; part < PARTS; part++) {
         base_free(job->rows[part]);
     }
     base_free(job->scratch);
@@ -169,6 +185,19 @@ static void fill_windows(const struct job *job, const struct cell_gated_step *st
     job->run->kernels->gated_ahead(&ahead);
 }
 
+/* Step t of a tree: see bench/cell.h. children: room for two. */
+static void step_of_tree(const struct job *job, uint32_t t, const float *const *children[2],
+                         struct cell_gated_step *step)
+{
+    step->h = step->x;
+    step->h_right = (const float *const *)job->rows[t & 1];
+    children[0] = step->x;
+    children[1] = (const float *const *)job->rows[2 + (t & 1)];
+    step->n_children = 2;
+    step->children = children;
+    step->second = job->rows[2 + ((t + 1) & 1)];
+}
+
 static void run_kernels(void *argument, struct cell_team *team, uint32_t member)
 {
     struct job *job = argument;
@@ -182,6 +211,7 @@ static void run_kernels(void *argument, struct cell_team *team, uint32_t member)
         .scratch = job->scratch[member],
         .products_only = job->run->settings.products_only,
     };
+    const float *const *children[2];
     const uint32_t ahead = job->run->settings.ahead;
     for (uint32_t t = 0; t < job->shape.steps; t++) {
         if (ahead > 0 && t % ahead == 0) {
@@ -195,6 +225,9 @@ static void run_kernels(void *argument, struct cell_team *team, uint32_t member)
         step.old = job->gated.kind == CELL_GATED_LSTM ? (const float *const *)job->rows[2] : step.h;
         step.out = job->rows[(t + 1) & 1];
         step.backwards = (t & 1) != 0;
+        if (bench_cell_is_tree(job->cell)) {
+            step_of_tree(job, t, children, &step);
+        }
         job->run->kernels->gated_step(&step);
         if (threads > 1) {
             team->barrier(team, member);
@@ -282,7 +315,7 @@ static void print_json(const struct job *job, const struct result *result, doubl
                  "\"threads\":%u,\"precision\":\"%s\",\"isa\":\"%s\",\"path\":\"%s\","
                  "\"ahead\":%u,\"products_only\":%s,\"rounds\":%u,",
                  job->cell->name, s->inputs, s->hidden, s->rows, s->steps, set->threads,
-                 set->weights, job->run->kernels->name, path_name(job->run), set->ahead,
+                 set->precision, job->run->kernels->name, path_name(job->run), set->ahead,
                  set->products_only ? "true" : "false", result->rounds);
     (void)printf("\"ms_p50\":%.5f,\"ms_min\":%.5f,\"gflops\":%.1f,\"peak_gflops_per_core\":%.1f,"
                  "\"of_peak\":%.3f,\"median_of_peak\":%.3f,\"roofline_ms\":%.5f,"
@@ -306,11 +339,11 @@ static void print_result(const struct job *job, const struct result *result, boo
         return;
     }
     if (is_first) {
-        (void)printf("%-5s %-22s %-8s %-7s %7s %10s %10s %9s %8s %7s %11s %6s\n", "cell",
+        (void)printf("%-8s %-22s %-8s %-7s %7s %10s %10s %9s %8s %7s %11s %6s\n", "cell",
                      "INPUTxHIDDENxROWSxSTEPS", "path", "isa", "threads", "best_ms", "median_ms",
                      "GFLOP/s", "of_peak", "median", "roofline_ms", "ratio");
     }
-    (void)printf("%-5s %5ux%4ux%4ux%4u     %-8s %-7s %7u %10.4f %10.4f %9.1f %8.3f %7.3f %11.4f "
+    (void)printf("%-8s %5ux%4ux%4ux%4u     %-8s %-7s %7u %10.4f %10.4f %9.1f %8.3f %7.3f %11.4f "
                  "%6.3f\n",
                  job->cell->name, s->inputs, s->hidden, s->rows, s->steps, path_name(job->run),
                  job->run->kernels->name, set->threads, result->best_ms, result->median_ms,
@@ -323,6 +356,15 @@ static void print_result(const struct job *job, const struct result *result, boo
 static enum base_status open_job(struct job *job, struct base_error *error)
 {
     const struct bench_run *run = job->run;
+    if (bench_cell_is_tree(job->cell) && job->shape.inputs != job->shape.hidden) {
+        return base_fail(error, BASE_INVALID_ARGUMENT,
+                         "%s: an input of %u for %u units, but it stands for a child",
+                         job->cell->name, job->shape.inputs, job->shape.hidden);
+    }
+    if (bench_cell_is_tree(job->cell) && run->settings.ahead > 0) {
+        return base_fail(error, BASE_INVALID_ARGUMENT, "%s: --ahead computes no child",
+                         job->cell->name);
+    }
     BASE_TRY(bench_data_random(&job->data, job->cell, &job->shape, SEED, error));
     if (run->backend == NULL) {
         open_kernels(job);
@@ -414,9 +456,9 @@ static const char help[] =
     "usage: cellbatch-bench kernels [options]\n"
     "  --shapes LIST      INPUTxHIDDENxROWSxSTEPS, comma between; deepcpu: table 1 of that paper\n"
     "                     (default: those of docs/kernels.md)\n"
-    "  --cells LIST       lstm, gru (default lstm)\n"
+    "  --cells LIST       lstm, gru, treelstm (default lstm)\n"
     "  --threads N        team of N threads (default 1)\n"
-    "  --weights NAME     how they are held: fp32, bf16, int8 (default fp32)\n"
+    "  --precision NAME   how weights are held: fp32, bf16, int8 (default fp32)\n"
     "  --isa NAME         auto, scalar, avx2, avx512 (default auto)\n"
     "  --backend NAME     through this backend's device (cpu, blas), each step's output written,\n"
     "                     instead of the kernels alone\n"
@@ -444,19 +486,25 @@ static bool are_counts_sane(const struct settings *set)
 /* false: *status is main()'s result. */
 static bool parse_arguments(int argc, char **argv, struct settings *out, int *status)
 {
-    static const struct option options[] = {
-        {"shapes", required_argument, NULL, 's'},  {"cells", required_argument, NULL, 'c'},
-        {"threads", required_argument, NULL, 't'}, {"isa", required_argument, NULL, 'i'},
-        {"weights", required_argument, NULL, 'w'}, {"backend", required_argument, NULL, 'b'},
-        {"ahead", required_argument, NULL, 'a'},   {"products-only", no_argument, NULL, 'p'},
-        {"serve", no_argument, NULL, 'v'},         {"pin", no_argument, NULL, 'n'},
-        {"ms", required_argument, NULL, 'm'},      {"json", no_argument, NULL, 'j'},
-        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0}};
+    static const struct option options[] = {{"shapes", required_argument, NULL, 's'},
+                                            {"cells", required_argument, NULL, 'c'},
+                                            {"threads", required_argument, NULL, 't'},
+                                            {"isa", required_argument, NULL, 'i'},
+                                            {"precision", required_argument, NULL, 'r'},
+                                            {"backend", required_argument, NULL, 'b'},
+                                            {"ahead", required_argument, NULL, 'a'},
+                                            {"products-only", no_argument, NULL, 'p'},
+                                            {"serve", no_argument, NULL, 'v'},
+                                            {"pin", no_argument, NULL, 'n'},
+                                            {"ms", required_argument, NULL, 'm'},
+                                            {"json", no_argument, NULL, 'j'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {NULL, 0, NULL, 0}};
     *out = (struct settings){.shapes = "64x64x1x100,256x256x1x100,1024x1024x1x100,256x256x10x100,"
                                        "256x256x20x100,1024x1024x10x100",
                              .cells = "lstm",
                              .isa = "auto",
-                             .weights = "fp32",
+                             .precision = "fp32",
                              .threads = 1,
                              .ms = 1000};
     // NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread runs yet
@@ -464,7 +512,7 @@ static bool parse_arguments(int argc, char **argv, struct settings *out, int *st
         out->shapes = o == 's' ? optarg : out->shapes;
         out->cells = o == 'c' ? optarg : out->cells;
         out->isa = o == 'i' ? optarg : out->isa;
-        out->weights = o == 'w' ? optarg : out->weights;
+        out->precision = o == 'r' ? optarg : out->precision;
         out->backend = o == 'b' ? optarg : out->backend;
         set_count(out, o);
         out->products_only |= o == 'p';
@@ -495,9 +543,9 @@ static enum base_status check_cells(const struct bench_run *run, struct base_err
 static enum base_status choose(struct bench_run *run, struct base_error *error)
 {
     struct settings *set = &run->settings;
-    BASE_TRY(cell_precision_find(set->weights, &run->precision, error));
+    BASE_TRY(cell_precision_find(set->precision, &run->precision, error));
     if (set->is_serving && run->precision != CELL_FP32) {
-        return base_fail(error, BASE_INVALID_ARGUMENT, "--weights does not go with --serve");
+        return base_fail(error, BASE_INVALID_ARGUMENT, "--precision does not go with --serve");
     }
     if (set->is_serving && set->backend == NULL) {
         set->backend = "cpu";

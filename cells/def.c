@@ -55,7 +55,25 @@ uint32_t cell_precision_bytes(enum cell_precision precision)
 
 uint32_t cell_op_gates(enum cell_op_kind kind)
 {
-    return kind == CELL_OP_LSTM ? 4 : kind == CELL_OP_GRU ? 3 : kind == CELL_OP_RNN ? 1 : 0;
+    switch ((unsigned)kind) {
+    case CELL_OP_RNN:
+        return 1;
+    case CELL_OP_GRU:
+    case CELL_OP_TREE_LEAF:
+        return 3;
+    case CELL_OP_LSTM:
+    case CELL_OP_TREE_SUM:
+        return 4;
+    case CELL_OP_TREE_BINARY:
+        return 5;
+    default:
+        return 0;
+    }
+}
+
+bool cell_op_is_tree(enum cell_op_kind kind)
+{
+    return kind >= CELL_OP_TREE_LEAF && kind <= CELL_OP_TREE_SUM;
 }
 
 bool cell_op_is_pointwise(enum cell_op_kind kind)
@@ -65,7 +83,28 @@ bool cell_op_is_pointwise(enum cell_op_kind kind)
 
 uint32_t cell_op_results(enum cell_op_kind kind)
 {
-    return kind == CELL_OP_LSTM ? 2 : 1;
+    return kind == CELL_OP_LSTM || cell_op_is_tree(kind) ? 2 : 1;
+}
+
+/* A child is two operands. */
+bool cell_op_has_x(const struct cell_op *op)
+{
+    return op->n_operands % 2 == 1;
+}
+
+uint32_t cell_op_children(const struct cell_op *op)
+{
+    return op->n_operands / 2;
+}
+
+uint32_t cell_op_matrices(const struct cell_op *op)
+{
+    uint32_t of_x = cell_op_has_x(op) ? 1 : 0;
+    return op->kind == CELL_OP_TREE_LEAF     ? of_x
+           : op->kind == CELL_OP_TREE_SUM    ? of_x + 1
+           : op->kind == CELL_OP_TREE_BINARY ? of_x + 2
+           : cell_op_gates(op->kind) > 0     ? 2
+                                             : 0;
 }
 
 /* What a check looks at: op `index` of the definition. */
@@ -178,14 +217,14 @@ static enum base_status check_linear(const struct look *look)
     return BASE_OK;
 }
 
-/* Whether W and R can be held as the op asks. */
+/* Whether the matrices can be held as the op asks. */
 static enum base_status check_precision(const struct look *look)
 {
     const struct cell_op *op = look->op;
     if ((uint32_t)op->precision >= PRECISIONS) {
         return bad(look, "unknown precision of the weights");
     }
-    for (uint32_t w = 0; w < 2 && op->precision != CELL_FP32; w++) {
+    for (uint32_t w = 0; w < cell_op_matrices(op) && op->precision != CELL_FP32; w++) {
         const struct cell_weight *weight = &op->weights[w];
         const float *data = weight->data;
         size_t elements = (size_t)weight->rows * weight->cols;
@@ -250,6 +289,66 @@ static enum base_status check_gru_or_rnn(const struct look *look)
         return bad(look, "unknown variant");
     }
     return check_gates(look, result(look, 0).width);
+}
+
+/* Weight w must be f32 [rows, cols]; name: of the weight. */
+static enum base_status check_tree_weight(const struct look *look, uint32_t w, const char *name,
+                                          uint64_t rows, uint64_t cols)
+{
+    const struct cell_weight *weight = &look->op->weights[w];
+    if (is_weight_f32(weight, rows, cols)) {
+        return BASE_OK;
+    }
+    return base_fail(look->error, BASE_INVALID_ARGUMENT,
+                     "op %u (%s): %s is [%u, %u], not f32 [%llu, %llu]", look->index,
+                     cell_op_name(look->op->kind), name, weight->rows, weight->cols,
+                     (unsigned long long)rows, (unsigned long long)cols);
+}
+
+static enum base_status check_tree_weights(const struct look *look)
+{
+    const struct cell_op *op = look->op;
+    const uint32_t matrices = cell_op_matrices(op);
+    const uint64_t hidden = result(look, 0).width;
+    const uint64_t rows = cell_op_gates(op->kind) * hidden;
+    const uint32_t of_x = cell_op_has_x(op) ? 1 : 0;
+    if (op->n_weights != matrices && op->n_weights != matrices + 1) {
+        return base_fail(look->error, BASE_INVALID_ARGUMENT,
+                         "op %u (%s): %u weights, but %u matrices and an optional B", look->index,
+                         cell_op_name(op->kind), op->n_weights, matrices);
+    }
+    if (of_x == 1) {
+        BASE_TRY(check_tree_weight(look, 0, "W", rows, operand(look, 0).width));
+    }
+    for (uint32_t w = of_x; w < matrices; w++) {
+        const char *name = op->kind == CELL_OP_TREE_SUM ? "U" : w == of_x ? "L" : "R";
+        BASE_TRY(check_tree_weight(look, w, name, rows, hidden));
+    }
+    return op->n_weights == matrices ? BASE_OK : check_tree_weight(look, matrices, "B", 1, rows);
+}
+
+static enum base_status check_tree(const struct look *look)
+{
+    const struct cell_op *op = look->op;
+    const uint32_t hidden = result(look, 0).width;
+    const uint32_t of_x = cell_op_has_x(op) ? 1 : 0;
+    if (!is_f32(result(look, 0), hidden) || !is_f32(result(look, 1), hidden)) {
+        return bad(look, "the results must be f32 of one width");
+    }
+    if (of_x == 1 && operand(look, 0).dtype != CELL_F32) {
+        return bad(look, "x must be f32");
+    }
+    for (uint32_t k = 0; k < cell_op_children(op); k++) {
+        struct cell_value h = operand(look, of_x + 2 * k);
+        struct cell_value c = operand(look, of_x + 2 * k + 1);
+        if (!is_f32(h, hidden) || !is_f32(c, hidden)) {
+            return base_fail(look->error, BASE_INVALID_ARGUMENT,
+                             "op %u (%s): child %u: h and c are %u and %u wide, not f32 of %u",
+                             look->index, cell_op_name(op->kind), k, h.width, c.width, hidden);
+        }
+    }
+    BASE_TRY(check_tree_weights(look));
+    return check_precision(look);
 }
 
 static enum base_status check_const(const struct look *look)
@@ -370,10 +469,23 @@ static enum base_status check_shapes(const struct look *look)
     case CELL_OP_GRU:
     case CELL_OP_RNN:
         return check_gru_or_rnn(look);
+    case CELL_OP_TREE_LEAF:
+    case CELL_OP_TREE_BINARY:
+    case CELL_OP_TREE_SUM:
+        return check_tree(look);
     case CELL_OP_COUNT:
         break;
     }
     return bad(look, "unknown op");
+}
+
+/* The fewest operands of an op that takes up to `most`. */
+static uint32_t fewest_operands(enum cell_op_kind kind, uint32_t most)
+{
+    return kind == CELL_OP_CONCAT        ? 1
+           : kind == CELL_OP_TREE_SUM    ? 2 // one child, no x
+           : kind == CELL_OP_TREE_BINARY ? most - 1
+                                         : most;
 }
 
 /* Counts, value numbers, weights, then shapes. next = the number the op's result must have. */
@@ -398,10 +510,12 @@ static enum base_status check_op(const struct look *look, uint32_t next)
     if ((uint32_t)op->kind >= CELL_OP_COUNT) {
         return bad(look, "unknown op");
     }
-    bool is_concat = op->kind == CELL_OP_CONCAT;
-    if (op->n_operands > operands[op->kind] ||
-        op->n_operands < (is_concat ? 1 : operands[op->kind])) {
-        return bad(look, "wrong number of operands");
+    uint32_t most = operands[op->kind];
+    uint32_t fewest = fewest_operands(op->kind, most);
+    if (op->n_operands > most || op->n_operands < fewest) {
+        return base_fail(look->error, BASE_INVALID_ARGUMENT,
+                         "op %u (%s): wrong number of operands: %u, not %u..%u", look->index,
+                         cell_op_name(op->kind), op->n_operands, fewest, most);
     }
     if (op->n_weights > weights[op->kind] ||
         op->n_weights + optional[op->kind] < weights[op->kind]) {

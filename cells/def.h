@@ -2,7 +2,7 @@
  *
  * A *row* is a vector of `width` elements of one dtype: what one request contributes to one batch.
  * There is no batch and no time axis here; they are what the scheduler adds. Values are numbered:
- * first the inputs, then the states as they come in, then one result (two for LSTM) per op, in
+ * first the inputs, then the states as they come in, then one result (two of some) per op, in
  * the order of the ops, which is topological. Plain data; built by cells/import or by hand in
  * tests, checked by cell_def_check(), owned by whoever built it. */
 #ifndef CELLS_DEF_H
@@ -18,8 +18,8 @@ enum cell_dtype { CELL_F32, CELL_I64, CELL_I32 };
 /* 4 or 8. */
 uint32_t cell_dtype_bytes(enum cell_dtype dtype);
 
-/* How a device holds W and R of an LSTM, a GRU or an RNN; it defines the bits of the results
- * (docs/kernels.md). All other weights are held as they are. */
+/* How a device holds the matrices of a gated op (cell_op_matrices()); it defines the bits of the
+ * results (docs/kernels.md). All other weights are held as they are. */
 enum cell_precision { CELL_FP32, CELL_BF16, CELL_INT8 };
 
 /* "fp32", "bf16", "int8"; and back, INVALID_ARGUMENT for another word. */
@@ -36,10 +36,11 @@ uint32_t cell_precision_bytes(enum cell_precision precision);
 /* Limits that keep every size below far from overflow; a definition beyond them is refused. */
 #define CELL_VALUES_MAX   256u
 #define CELL_OPS_MAX      128u
-#define CELL_INPUTS_MAX   8u
+#define CELL_INPUTS_MAX   17u
 #define CELL_STATES_MAX   4u
 #define CELL_OUTPUTS_MAX  8u
-#define CELL_OPERANDS_MAX 8u
+#define CELL_OPERANDS_MAX 17u
+#define CELL_CHILDREN_MAX 8u /* of a tree; what they and an x take fits the two above */
 #define CELL_WIDTH_MAX    (1u << 20)
 
 /* A row-shaped value. */
@@ -56,7 +57,8 @@ struct cell_weight {
 };
 
 /* X(NAME, operands, weights, optional): how many of each an op takes, and how many of the weights,
- * from the last one on, may be left out; CONCAT takes 1..CELL_OPERANDS_MAX operands.
+ * from the last one on, may be left out; CONCAT takes 1..CELL_OPERANDS_MAX operands, and the trees
+ * as many as stands below.
  *
  * GATHER       row[id] of table [n, width]; id is an I64 or I32 row of width 1; an id outside
  *              0..n-1 is refused by the server before it gets here
@@ -86,7 +88,26 @@ struct cell_weight {
  *              h' = (1 - z) * n + z * h.
  * RNN          operands x, h; weights W [H, in], R [H, H], B [1, 2H]:  h' = f(xW' + hR' + b), f
  * tanh with variant CELL_RNN_TANH, relu with CELL_RNN_RELU. In B the biases of W come first, then
- * those of R. */
+ * those of R.
+ *
+ * The cells of a TreeLSTM (Tai, Socher, Manning, ACL 2015). What a recurrent cell has as its state
+ * comes here from other nodes, as operands: the h and c [H] of each child. Results: h' then c'. x
+ * [in] may be left out of those with children, and W with it. In this order:
+ *
+ * TREE_LEAF    operand x; weights W [3H, in], B [1, 3H]; gates i, o, u:  c' = s(i) * tanh(u),
+ *              h' = s(o) * tanh(c'), where a gate's name stands for its sum, as below
+ * TREE_BINARY  operands [x,] h_l, c_l, h_r, c_r; weights [W [5H, in],] L [5H, H], R [5H, H],
+ *              B [1, 5H]; gates i, o, u, f_l, f_r, each over x, h_l and h_r:
+ *              c' = s(i) * tanh(u) + s(f_l) * c_l + s(f_r) * c_r
+ * TREE_SUM     operands [x,] h_1, c_1, .. h_n, c_n, n up to CELL_CHILDREN_MAX; weights
+ *              [W [4H, in],] U [4H, H], B [1, 4H]; gates i, o, u over x and h_1 + .. + h_n, and f
+ *              for each child, over x and h_k:
+ *              c' = s(i) * tanh(u) + s(f_1) * c_1 + .. + s(f_n) * c_n
+ *
+ * Sums are added from the left. A gate's sum starts from its bias, then come the terms of x, of h_l
+ * (or of the sum, or h_k), of h_r, one fused multiply-add each; in c' the first product is rounded,
+ * each other is one fused multiply-add. The paper's binary cell gives both forget gates the same
+ * rows in W. */
 #define CELL_OP_MAP(X)                                                                             \
     X(GATHER, 1, 1, 0)                                                                             \
     X(LINEAR, 1, 2, 1)                                                                             \
@@ -115,7 +136,10 @@ struct cell_weight {
     X(CONST, 0, 1, 0)                                                                              \
     X(LSTM, 3, 4, 2)                                                                               \
     X(GRU, 2, 3, 1)                                                                                \
-    X(RNN, 2, 3, 1)
+    X(RNN, 2, 3, 1)                                                                                \
+    X(TREE_LEAF, 1, 2, 1)                                                                          \
+    X(TREE_BINARY, 5, 4, 2)                                                                        \
+    X(TREE_SUM, CELL_OPERANDS_MAX, 3, 2)
 
 enum cell_op_kind {
 #define CELL_OP_ENUM(name, operands, weights, optional) CELL_OP_##name,
@@ -135,13 +159,17 @@ enum cell_op_variant {
     CELL_RNN_RELU = 1,
 };
 
-/* Gates of an op that sums over x and h: LSTM 4, GRU 3, RNN 1; 0 of any other. */
+/* Gates of an op that sums over x and h: LSTM 4, GRU 3, RNN 1, TREE_LEAF 3, TREE_BINARY 5, TREE_SUM
+ * 4; 0 of any other. */
 uint32_t cell_op_gates(enum cell_op_kind kind);
+
+/* TREE_LEAF, TREE_BINARY, TREE_SUM. */
+bool cell_op_is_tree(enum cell_op_kind kind);
 
 /* ADD..SQRT: element by element, over floats. */
 bool cell_op_is_pointwise(enum cell_op_kind kind);
 
-/* Results of an op: LSTM has two, the others one. */
+/* Results of an op: LSTM and the trees have two, the others one. */
 uint32_t cell_op_results(enum cell_op_kind kind);
 
 struct cell_op {
@@ -154,8 +182,16 @@ struct cell_op {
     uint32_t start;                /* SLICE */
     uint32_t group;                /* SOFTMAX */
     uint32_t variant;              /* GRU, RNN */
-    enum cell_precision precision; /* LSTM, GRU, RNN */
+    enum cell_precision precision; /* of what has gates */
 };
+
+/* Of a checked tree op: whether it has x, and its children. */
+bool cell_op_has_x(const struct cell_op *op);
+uint32_t cell_op_children(const struct cell_op *op);
+
+/* How many of an op's weights, from the first on, are matrices [gates * H, width of a row] that its
+ * gates are sums over; 0 without gates. */
+uint32_t cell_op_matrices(const struct cell_op *op);
 
 struct cell_def {
     uint32_t n_inputs, n_states, n_values, n_ops, n_outputs;

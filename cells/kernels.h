@@ -2,7 +2,8 @@
  *
  * The bits of a result are defined by cells/ref/ and by this order: an accumulator starts from the
  * bias, then takes one fused multiply-add per term, first the terms of x with k = 0..inputs-1,
- * then those of h with k = 0..feedback-1; activations are the fixed operation sequences of
+ * then those of h with k = 0..feedback-1, then a binary tree's of its right child's h with k =
+ * 0..right-1; activations are the fixed operation sequences of
  * cells/ref/math.c. With bf16 weights the same holds of the rounded weights; with int8 the sums
  * over x and over h are whole numbers, and each is one fused multiply-add (docs/kernels.md). Every
  * table with `invariant` set gives exactly those bits, for any number and order of rows and any
@@ -31,7 +32,9 @@
 #define CELL_ROW_FLOATS(width) (((width) + CELL_ROW_LINE - 1) / CELL_ROW_LINE * CELL_ROW_LINE)
 
 /* The cells whose gates are sums over x and h, each with its gates in the order of its weights. s
- * is sigmoid; a gate's name stands for bias + x W' + h R'.
+ * is sigmoid; a gate's name stands for bias + x W' + h R', and of a TREE_BINARY + h_right R_right'.
+ * What is added in a line is added from the left, each product but the first with one fused
+ * multiply-add.
  *
  *   LSTM       i, o, f, c   c' = s(f) c + s(i) tanh(c),  out = s(o) tanh(c'),  second = c'
  *   GRU        z, r, n      n' = tanh(n over x + s(r) (n over h)),  out = n' + s(z) (h - n')
@@ -40,7 +43,13 @@
  *   GRU_NEW    n            its second half, where r * h stands for h and z comes from the first:
  *                           out = tanh(n) + z (h - tanh(n))
  *   TANH       a            out = tanh(a): RNN
- *   RELU       a            out = relu(a): RNN */
+ *   RELU       a            out = relu(a): RNN
+ *   TREE       i, o, u      c' = s(i) tanh(u) + forget_1 c_1 + .. + forget_n c_n for n >= 0
+ *                           children,  out = s(o) tanh(c'),  second = c': a tree's leaf, or the
+ *                           part of a child-sum cell where h stands for the sum of the children's
+ *   TREE_BINARY  i, o, u, f_l, f_r
+ *                           c' = s(i) tanh(u) + s(f_l) c_1 + s(f_r) c_2,  out and second as above
+ *   FORGET     f            out = s(f): a child-sum cell's other part, for each child */
 enum cell_gated_kind {
     CELL_GATED_LSTM,
     CELL_GATED_GRU,
@@ -48,52 +57,80 @@ enum cell_gated_kind {
     CELL_GATED_GRU_NEW,
     CELL_GATED_TANH,
     CELL_GATED_RELU,
+    CELL_GATED_TREE,
+    CELL_GATED_TREE_BINARY,
+    CELL_GATED_FORGET,
 };
 
-/* 4, 3, 2, 1, 1, 1. */
+/* 4, 3, 2, 1, 1, 1, 3, 5, 1. */
 uint32_t cell_gated_gates(enum cell_gated_kind kind);
 
 struct cell_reduced_kernels; /* cells/cpu/reduced.h */
 
+/* What a sum goes over, in this order: x, h, and a TREE_BINARY's h_right. */
+#define CELL_GATED_PARTS 3u
+
 /* A loaded gated cell. The caller fills the first block, gated_load() the second. */
 struct cell_gated {
     enum cell_gated_kind kind;
-    enum cell_precision precision; /* of w and r: how they are held */
+    enum cell_precision precision; /* of the matrices: how they are held */
     uint32_t inputs, feedback, hidden;
-    const float *w;   /* [gates * hidden, inputs]; outlives the load, as the others */
-    const float *r;   /* [gates * hidden, feedback] */
-    const float *b_w; /* [gates * hidden], the bias of w; NULL: zeros */
-    const float *b_r; /* the same of r; given when b_w is */
-    const float *p;   /* LSTM: peepholes [3 * hidden] of i, o, f, or NULL */
+    uint32_t right;       /* width of h_right; 0 of all but TREE_BINARY */
+    const float *w;       /* [gates * hidden, inputs]; outlives the load, as the others */
+    const float *r;       /* [gates * hidden, feedback] */
+    const float *r_right; /* [gates * hidden, right] */
+    const float *b_w;     /* [gates * hidden], the bias of w; NULL: zeros */
+    const float *b_r;     /* the same of r; NULL: zeros, but of a GRU given when b_w is */
+    const float *p;       /* LSTM: peepholes [3 * hidden] of i, o, f, or NULL */
 
     uint32_t panels, columns; /* columns: of one panel */
     /* What a sum starts from, in the kernel's order: input + recurrent bias, rounded once. But the
      * two sums of a GRU's n have one each, that over h in late_bias. */
     float *bias, *late_bias;
     float *peepholes; /* NULL without */
-    void *packed[2];  /* weights of x and of h in the kernel's order; NULL when it reads w and r */
-    /* INT8: of each column of x and of h, in the kernel's order, the scale of its weights; and what
+    /* Weights of each part in the kernel's order; NULL when it reads those given, or has none. */
+    void *packed[CELL_GATED_PARTS];
+    /* INT8: of each column of a part, in the kernel's order, the scale of its weights; and what
      * its integer sum starts from. */
-    float *scales[2];
-    uint32_t *offsets[2];
+    float *scales[CELL_GATED_PARTS];
+    uint32_t *offsets[CELL_GATED_PARTS];
     const struct cell_reduced_kernels *reduced; /* the kernel's own choice; NULL: none */
 };
 
+/* Terms of a part. A cell without x (TREE, TREE_BINARY, FORGET) or without h (TREE) has 0 of it;
+ * some part has terms. */
+static inline uint32_t cell_gated_terms(const struct cell_gated *gated, uint32_t part)
+{
+    return part == 0 ? gated->inputs : part == 1 ? gated->feedback : gated->right;
+}
+
+/* [gates * hidden, terms of the part], as given. */
+static inline const float *cell_gated_given(const struct cell_gated *gated, uint32_t part)
+{
+    return part == 0 ? gated->w : part == 1 ? gated->r : gated->r_right;
+}
+
 /* One step of n_rows rows, for panels first..end-1. No row of out or second may overlap a row of x
  * or h; second[r] == old[r] is allowed. Unless said otherwise rows are [hidden] with room for
- * CELL_ROW_FLOATS(hidden). */
+ * CELL_ROW_FLOATS(hidden). What has no terms may be NULL. */
 struct cell_gated_step {
     const struct cell_gated *gated;
     uint32_t n_rows;
     uint32_t panel_first, panel_end;
-    const float *const *x; /* [n_rows] -> [inputs], without more room; NULL with ahead */
-    const float *const
-        *ahead;              /* [n_rows] -> [panels * columns], written by gated_ahead(); or NULL */
-    const float *const *h;   /* [n_rows] -> [feedback], without more room */
-    const float *const *old; /* LSTM: c; the GRUs: h */
-    const float *const *z;   /* GRU_NEW: out of GRU_RESET */
+    const float *const *x;       /* [n_rows] -> [inputs], without more room; NULL with ahead */
+    const float *const *ahead;   /* [n_rows] -> [panels * columns], written by gated_ahead(); or
+                                    NULL, as always where x has no terms or nothing else has */
+    const float *const *h;       /* [n_rows] -> [feedback], without more room */
+    const float *const *h_right; /* [n_rows] -> [right], likewise */
+    const float *const *old;     /* LSTM: c; the GRUs: h */
+    const float *const *z;       /* GRU_NEW: out of GRU_RESET */
+    uint32_t n_children;         /* TREE: 0..CELL_CHILDREN_MAX, TREE_BINARY: 2 */
+    /* The trees: [n_children][n_rows] -> [hidden], without more room: the children's c. */
+    const float *const *const *children;
+    /* TREE: [n_rows] -> [n_children][CELL_ROW_FLOATS(hidden)], each the out of a FORGET. */
+    const float *const *forget;
     float *const *out;
-    float *const *second; /* LSTM, GRU_RESET */
+    float *const *second; /* LSTM, GRU_RESET, TREE, TREE_BINARY */
     float *scratch;       /* gated_scratch() of it, this thread's, on a cache line */
     /* Takes the panels from the last to the first. A caller that alternates finds the weights used
      * last still in the core's cache; the bits do not change. */
@@ -202,8 +239,8 @@ struct cell_packing {
 /* Packing for kernels whose panels hold some hidden units or columns: the last panel is filled up
  * with zeros.
  *
- *   gated   packed[0] [panel][k < inputs][gate][unit], packed[1] likewise over feedback,
- *           bias [panel][gate][unit], late_bias [panel][unit],
+ *   gated   packed[0] [panel][k < inputs][gate][unit], packed[1] likewise over feedback, packed[2]
+ *           over right, bias [panel][gate][unit], late_bias [panel][unit],
  *           peepholes [gate i, o, f][panel][unit]
  *     BF16  two vectors of columns lie as [lane][vector]; a last one alone as it is
  *     INT8  packed [panel][k / word_terms][gate][unit][k % word_terms], filled up with zeros;

@@ -12,8 +12,9 @@
 uint32_t cell_gated_gates(enum cell_gated_kind kind)
 {
     static const uint8_t gates[] = {
-        [CELL_GATED_LSTM] = 4,    [CELL_GATED_GRU] = 3,  [CELL_GATED_GRU_RESET] = 2,
-        [CELL_GATED_GRU_NEW] = 1, [CELL_GATED_TANH] = 1, [CELL_GATED_RELU] = 1};
+        [CELL_GATED_LSTM] = 4,    [CELL_GATED_GRU] = 3,         [CELL_GATED_GRU_RESET] = 2,
+        [CELL_GATED_GRU_NEW] = 1, [CELL_GATED_TANH] = 1,        [CELL_GATED_RELU] = 1,
+        [CELL_GATED_TREE] = 3,    [CELL_GATED_TREE_BINARY] = 5, [CELL_GATED_FORGET] = 1};
     return gates[kind];
 }
 
@@ -23,7 +24,7 @@ void cell_gated_release(struct cell_gated *gated)
     base_free(gated->late_bias);
     base_free(gated->peepholes);
     gated->bias = gated->late_bias = gated->peepholes = NULL;
-    for (uint32_t part = 0; part < 2; part++) {
+    for (uint32_t part = 0; part < CELL_GATED_PARTS; part++) {
         base_free(gated->packed[part]);
         base_free(gated->scales[part]);
         base_free(gated->offsets[part]);
@@ -85,7 +86,8 @@ static void pack_biases(struct cell_gated *gated)
                 gated->bias[at] = gated->b_w[from];
                 gated->late_bias[unit] = gated->b_r[from];
             } else {
-                gated->bias[at] = gated->b_w[from] + gated->b_r[from];
+                gated->bias[at] =
+                    gated->b_r == NULL ? gated->b_w[from] : gated->b_w[from] + gated->b_r[from];
             }
         }
     }
@@ -139,7 +141,7 @@ enum base_status cell_gated_pack_biases(struct cell_gated *gated, uint32_t units
 
 /* ---- Gated cells: weights ------------------------------------------------------------------- */
 
-/* One matrix, W (part 0) or R (part 1), on its way. */
+/* One part's matrix on its way. */
 struct matrix {
     struct cell_gated *gated;
     const struct cell_packing *how;
@@ -191,7 +193,7 @@ static void pack_int8(const struct matrix *m, const float *row, size_t panel, si
     m->gated->offsets[m->part][panel * columns + column] = m->how->has_offset ? offset : 0;
 }
 
-/* Row `gate * hidden + unit` of W or R becomes one column of the unit's panel. */
+/* Row `gate * hidden + unit` of the matrix becomes one column of the unit's panel. */
 static void pack_matrix(const struct matrix *m)
 {
     const struct cell_gated *gated = m->gated;
@@ -237,13 +239,16 @@ static enum base_status alloc_matrix(const struct matrix *m)
 enum base_status cell_gated_pack(struct cell_gated *gated, const struct cell_packing *how)
 {
     BASE_TRY(cell_gated_pack_biases(gated, how->units));
-    for (uint32_t part = 0; part < 2; part++) {
+    for (uint32_t part = 0; part < CELL_GATED_PARTS; part++) {
         struct matrix m = {.gated = gated,
                            .how = how,
-                           .weights = part == 0 ? gated->w : gated->r,
+                           .weights = cell_gated_given(gated, part),
                            .part = part,
-                           .terms = part == 0 ? gated->inputs : gated->feedback};
+                           .terms = cell_gated_terms(gated, part)};
         m.words = how->word_terms == 0 ? 0 : (m.terms + how->word_terms - 1) / how->word_terms;
+        if (m.terms == 0) {
+            continue;
+        }
         if (alloc_matrix(&m) != BASE_OK) {
             cell_gated_release(gated);
             return BASE_RESOURCE_EXHAUSTED;

@@ -229,6 +229,16 @@ static uint64_t pointwise_flops(enum cell_op_kind kind)
     return !cell_op_is_pointwise(kind) ? 0 : is_activation ? 20 : 1;
 }
 
+/* Operations of a matrix of an op. A child-sum cell multiplies its rows of f for each child. */
+static uint64_t matrix_flops(const struct cell_op *op, const struct cell_weight *weight)
+{
+    uint64_t rows = weight->rows;
+    if (op->kind == CELL_OP_TREE_SUM) {
+        rows += rows / cell_op_gates(op->kind) * (cell_op_children(op) - 1);
+    }
+    return 2 * rows * weight->cols;
+}
+
 static void count_work(struct cell_type *type)
 {
     const struct cell_def *def = &type->def;
@@ -237,9 +247,8 @@ static void count_work(struct cell_type *type)
         type->flops += pointwise_flops(op->kind) * def->values[op->result].width;
         for (uint32_t w = 0; w < op->n_weights; w++) {
             const struct cell_weight *weight = &op->weights[w];
-            bool is_gated = cell_op_gates(op->kind) > 0;
-            bool is_matrix = (op->kind == CELL_OP_LINEAR && w == 0) || (is_gated && w < 2);
-            type->flops += is_matrix ? 2ull * weight->rows * weight->cols : 0;
+            bool is_matrix = w < (op->kind == CELL_OP_LINEAR ? 1 : cell_op_matrices(op));
+            type->flops += is_matrix ? matrix_flops(op, weight) : 0;
             type->weight_bytes += weight_bytes(weight);
         }
     }

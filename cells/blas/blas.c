@@ -56,9 +56,10 @@ static enum base_status turn_panels(const struct cell_gated *gated, uint32_t k, 
 static enum base_status gated_load(struct cell_gated *gated)
 {
     BASE_TRY(cell_gated_pack(gated, &(struct cell_packing){.units = UNITS}));
-    enum base_status status = turn_panels(gated, gated->inputs, &gated->packed[0]);
-    if (status == BASE_OK) {
-        status = turn_panels(gated, gated->feedback, &gated->packed[1]);
+    enum base_status status = BASE_OK;
+    for (uint32_t part = 0; part < CELL_GATED_PARTS && status == BASE_OK; part++) {
+        uint32_t terms = cell_gated_terms(gated, part);
+        status = terms == 0 ? BASE_OK : turn_panels(gated, terms, &gated->packed[part]);
     }
     if (status != BASE_OK) {
         cell_gated_release(gated);
@@ -87,7 +88,8 @@ static void repeat(const float *row, uint32_t rows, uint32_t columns, float *out
     }
 }
 
-/* Gathered rows of x (part 0) or h (part 1), and the panels whose sums they are added to. */
+/* Gathered rows of x (number 0), of h (1) or of h_right (2), and the panels whose sums they are
+ * added to. */
 struct part {
     uint32_t number, n_rows;
     uint32_t panel_first, panels;
@@ -98,7 +100,7 @@ struct part {
 
 static void add_part(const struct cell_gated *gated, const struct part *part)
 {
-    uint32_t k = part->number == 0 ? gated->inputs : gated->feedback;
+    uint32_t k = cell_gated_terms(gated, part->number);
     size_t first = (size_t)part->panel_first * gated->columns;
     for (uint32_t r = 0; r < part->n_rows; r++) {
         memcpy(part->in + (size_t)r * k, part->rows[r], k * sizeof(float));
@@ -184,6 +186,39 @@ static void update_gru_reset(const struct cell_kernels *best, const struct panel
     }
 }
 
+/* Gates i, o, u; of a TREE_BINARY f_l and f_r too. */
+static void update_tree(const struct cell_kernels *best, const struct panel_row *p)
+{
+    const struct cell_gated_step *step = p->step;
+    const bool is_binary = step->gated->kind == CELL_GATED_TREE_BINARY;
+    const size_t room = CELL_ROW_FLOATS((size_t)step->gated->hidden);
+    float *c_out = step->second[p->row] + p->unit;
+    float *h_out = step->out[p->row] + p->unit;
+    float *o = p->gates + UNITS;
+    float *u = p->gates + (size_t)2 * UNITS;
+    float *forget = p->gates + (size_t)3 * UNITS;
+    best->sigmoid(2 * UNITS, p->gates, p->gates);
+    best->tanh(UNITS, u, u);
+    if (is_binary) {
+        best->sigmoid(2 * UNITS, forget, forget);
+    }
+    for (uint32_t at = 0; at < p->units; at++) {
+        c_out[at] = p->gates[at] * u[at];
+    }
+    for (uint32_t k = 0; k < step->n_children; k++) {
+        const float *c = step->children[k][p->row] + p->unit;
+        const float *f =
+            is_binary ? forget + (size_t)k * UNITS : step->forget[p->row] + k * room + p->unit;
+        for (uint32_t at = 0; at < p->units; at++) {
+            c_out[at] = fmaf(f[at], c[at], c_out[at]);
+        }
+    }
+    best->tanh(p->units, c_out, u);
+    for (uint32_t at = 0; at < p->units; at++) {
+        h_out[at] = o[at] * u[at];
+    }
+}
+
 static void update(const struct cell_kernels *best, const struct panel_row *p)
 {
     float *out = p->step->out[p->row] + p->unit;
@@ -209,6 +244,13 @@ static void update(const struct cell_kernels *best, const struct panel_row *p)
             out[u] = cell_relu_f32__scalar(p->gates[u]);
         }
         break;
+    case CELL_GATED_TREE:
+    case CELL_GATED_TREE_BINARY:
+        update_tree(best, p);
+        break;
+    case CELL_GATED_FORGET:
+        best->sigmoid(p->units, p->gates, out);
+        break;
     }
 }
 
@@ -224,7 +266,7 @@ static void begin_gru(const struct cell_gated *gated, uint32_t panel_first, uint
     }
 }
 
-/* over_x [n_rows][columns of the part's panels]. */
+/* over_x [n_rows][columns of the part's panels]; without x what the other sums begin with. */
 static void sum_over_x(const struct cell_gated_step *step, struct part *part, float *over_x)
 {
     const struct cell_gated *gated = step->gated;
@@ -234,7 +276,9 @@ static void sum_over_x(const struct cell_gated_step *step, struct part *part, fl
         repeat(gated->bias + first, part->n_rows, columns, over_x);
         part->sums = over_x;
         part->rows = step->x;
-        add_part(gated, part);
+        if (gated->inputs > 0) {
+            add_part(gated, part);
+        }
         return;
     }
     for (uint32_t r = 0; r < part->n_rows; r++) {
@@ -242,9 +286,16 @@ static void sum_over_x(const struct cell_gated_step *step, struct part *part, fl
     }
 }
 
+static uint32_t widest_part(const struct cell_gated *gated)
+{
+    uint32_t widest = gated->inputs > gated->feedback ? gated->inputs : gated->feedback;
+    return widest > gated->right ? widest : gated->right;
+}
+
 /* Scratch: gathered rows, then two matrices of sums. */
 static void gated_step(const struct cell_gated_step *step)
 {
+    const float *const *const rows[] = {step->x, step->h, step->h_right};
     const struct cell_gated *gated = step->gated;
     const struct cell_kernels *best = activations();
     struct part part = {.n_rows = step->n_rows,
@@ -252,8 +303,7 @@ static void gated_step(const struct cell_gated_step *step)
                         .panels = step->panel_end - step->panel_first,
                         .in = step->scratch};
     size_t columns = (size_t)part.panels * gated->columns;
-    uint32_t widest = gated->inputs > gated->feedback ? gated->inputs : gated->feedback;
-    float *sums = part.in + (size_t)step->n_rows * widest;
+    float *sums = part.in + (size_t)step->n_rows * widest_part(gated);
     bool is_gru = gated->kind == CELL_GATED_GRU;
     float *over_x = is_gru ? sums + step->n_rows * columns : sums;
     if (columns == 0) {
@@ -263,10 +313,13 @@ static void gated_step(const struct cell_gated_step *step)
     for (uint32_t r = 0; r < step->n_rows && is_gru; r++) {
         begin_gru(gated, part.panel_first, part.panels, over_x + r * columns, sums + r * columns);
     }
-    part.number = 1;
     part.sums = sums;
-    part.rows = step->h;
-    add_part(gated, &part);
+    for (part.number = 1; part.number < CELL_GATED_PARTS; part.number++) {
+        part.rows = rows[part.number];
+        if (cell_gated_terms(gated, part.number) > 0) {
+            add_part(gated, &part);
+        }
+    }
     for (uint32_t r = 0; r < step->n_rows; r++) {
         for (uint32_t p = 0; p < part.panels; p++) {
             uint32_t unit = (part.panel_first + p) * UNITS;
@@ -353,7 +406,7 @@ static void linear_rows(const struct cell_linear_rows *rows)
 static size_t gated_scratch(const struct cell_gated *gated, uint32_t rows_max)
 {
     size_t columns = (size_t)gated->panels * gated->columns;
-    return rows_max * ((size_t)gated->inputs + gated->feedback + 2 * columns);
+    return rows_max * (widest_part(gated) + 2 * columns);
 }
 
 static size_t linear_scratch(const struct cell_linear *linear, uint32_t rows_max)

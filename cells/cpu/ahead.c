@@ -89,8 +89,8 @@ static uint64_t held_bytes(const struct cell_program *program)
     for (uint32_t o = 0; o < program->n_ops; o++) {
         const struct cell_gated *gated = &program->ops[o].gated;
         if (program->ops[o].is_gated) {
-            uint64_t weights = ((uint64_t)gated->inputs + gated->feedback) * gated->hidden *
-                               cell_gated_gates(gated->kind);
+            uint64_t terms = (uint64_t)gated->inputs + gated->feedback + gated->right;
+            uint64_t weights = terms * gated->hidden * cell_gated_gates(gated->kind);
             bytes -= weights *
                      (cell_precision_bytes(CELL_FP32) - cell_precision_bytes(gated->precision));
         }

@@ -8,40 +8,44 @@
 
 #ifdef CELL_SIMD_LANES
 
-/* Weights of a panel over x (part 0) or h (part 1). */
+/* Weights of a panel over a part. */
 static const weight *part_of(const struct cell_gated *gated, uint32_t part, uint32_t panel)
 {
-    size_t terms = part == 0 ? gated->inputs : gated->feedback;
+    size_t terms = cell_gated_terms(gated, part);
     return (const weight *)gated->packed[part] + panel * terms * gated->columns;
 }
 
-/* The sums over x and over h of one panel, for rows from `row` on; next: the panel behind it. */
-static void list_spans(const struct cell_gated_step *step, uint32_t row, uint32_t panel,
-                       uint32_t next, struct span spans[2])
+/* The sums of one panel over each part that has terms, but over x where they were computed ahead,
+ * for rows from `row` on; next: the panel behind it. Returns how many; at least one. */
+static uint32_t list_spans(const struct cell_gated_step *step, uint32_t row, uint32_t panel,
+                           uint32_t next, struct span spans[CELL_GATED_PARTS])
 {
     const struct cell_gated *gated = step->gated;
-    bool has_x = step->ahead == NULL;
-    spans[0] = (struct span){.rows = has_x ? step->x + row : NULL,
-                             .k = gated->inputs,
-                             .weights = part_of(gated, 0, panel),
-                             .next = part_of(gated, 1, panel),
-                             .later = part_of(gated, 0, next)};
-    spans[1] = (struct span){.rows = step->h + row,
-                             .k = gated->feedback,
-                             .weights = part_of(gated, 1, panel),
-                             .next = part_of(gated, has_x ? 0 : 1, next),
-                             .later = part_of(gated, 1, next)};
+    const float *const *const rows[] = {step->x, step->h, step->h_right};
+    uint32_t n = 0;
+    for (uint32_t part = first_part(step); part < CELL_GATED_PARTS; part++) {
+        uint32_t terms = cell_gated_terms(gated, part);
+        if (terms > 0) {
+            spans[n++] = (struct span){.rows = rows[part] + row,
+                                       .k = terms,
+                                       .weights = part_of(gated, part, panel),
+                                       .later = part_of(gated, part, next)};
+        }
+    }
+    for (uint32_t s = 0; s < n; s++) {
+        spans[s].next = s + 1 < n ? spans[s + 1].weights : spans[0].later;
+    }
+    return n;
 }
 
 static bool is_step_streamed(const struct cell_gated_step *step)
 {
-    const struct cell_gated *gated = step->gated;
-    uint64_t terms = gated->feedback + (step->ahead == NULL ? gated->inputs : 0);
-    return is_streamed(terms * gated->panels * gated->columns * sizeof(weight), step->n_rows);
+    return is_streamed(terms_of(step) * step->gated->panels * step->gated->columns * sizeof(weight),
+                       step->n_rows);
 }
 
-/* The sums over x of one row and panels_of_row() panels, from `panel` on. Returns where they are:
- * in `to`, or where they were computed ahead. */
+/* The sums over x, or the first part there is, of one row and panels_of_row() panels, from `panel`
+ * on. Returns where they are: in `to`, or where they were computed ahead. */
 CELL_INLINE const float *row_over_x(const size_t vectors, const struct cell_gated_step *step,
                                     uint32_t panel, const struct span *x, float *to)
 {
@@ -57,13 +61,13 @@ CELL_INLINE const float *row_over_x(const size_t vectors, const struct cell_gate
 CELL_INLINE void row_panels(const enum cell_gated_kind kind, const struct cell_gated_step *step,
                             uint32_t panel)
 {
-    const size_t vectors = kind == CELL_GATED_GRU ? 3 : 4;
+    const size_t vectors = vectors_of(kind);
     const size_t columns = vectors * CELL_SIMD_LANES;
     const uint32_t panels = panels_of_row(vectors);
     const float *late_bias = step->gated->late_bias;
     float *sums = step->scratch;
-    struct span spans[2];
-    list_spans(step, 0, panel, panel, spans);
+    struct span spans[CELL_GATED_PARTS];
+    const uint32_t n = list_spans(step, 0, panel, panel, spans);
     const float *over_x = row_over_x(vectors, step, panel, &spans[0], sums + panels * columns);
     const float *start = over_x;
     for (uint32_t p = 0; p < panels && kind == CELL_GATED_GRU; p++) {
@@ -71,9 +75,12 @@ CELL_INLINE void row_panels(const enum cell_gated_kind kind, const struct cell_g
                   sums + p * columns);
         start = sums;
     }
-    add_row(vectors, &spans[1], is_step_streamed(step), start, sums);
+    for (uint32_t s = 1 - first_part(step); s < n; s++) {
+        add_row(vectors, &spans[s], is_step_streamed(step), start, sums);
+        start = sums;
+    }
     for (uint32_t p = 0; p < panels && !step->products_only; p++) {
-        update(kind, step, 0, panel + p, sums + p * columns, over_x + p * columns);
+        update(kind, step, 0, panel + p, start + p * columns, over_x + p * columns);
     }
 }
 
@@ -82,8 +89,9 @@ struct group {
     const struct cell_gated_step *step;
     uint32_t row, rows;
     uint32_t panel;
-    struct span spans[2];
-    float *sums;   /* [rows][vectors], over x and h; a GRU's n over h alone */
+    struct span spans[CELL_GATED_PARTS];
+    uint32_t n_spans;
+    float *sums;   /* [rows][vectors], over all parts; a GRU's n over h alone */
     float *over_x; /* a GRU's, likewise, unless they were computed ahead */
 };
 
@@ -110,18 +118,18 @@ CELL_INLINE void gru_sums(const struct group *g, struct product *product)
         begin_gru(gru_over_x(g, r), gated->late_bias + g->panel * CELL_SIMD_LANES,
                   g->sums + r * columns);
     }
-    product->spans = g->spans + 1;
+    product->spans = g->spans + g->n_spans - 1;
     product->start = (struct starts){.table = g->sums, .stride = columns};
     multiply(3, product);
 }
 
-/* The sums of up to GROUP_ROWS rows and one panel, behind x and h. */
+/* The sums of up to GROUP_ROWS rows and one panel, behind all parts. */
 CELL_INLINE void group_sums(const enum cell_gated_kind kind, const struct group *g)
 {
-    const size_t columns = (kind == CELL_GATED_GRU ? 3 : 4) * CELL_SIMD_LANES;
+    const size_t columns = vectors_of(kind) * CELL_SIMD_LANES;
     const struct cell_gated_step *step = g->step;
     struct product product = {.spans = g->spans,
-                              .n_spans = 2,
+                              .n_spans = g->n_spans,
                               .n_rows = g->rows,
                               .is_streamed = is_step_streamed(step),
                               .start.table = step->gated->bias + g->panel * columns,
@@ -132,23 +140,21 @@ CELL_INLINE void group_sums(const enum cell_gated_kind kind, const struct group 
     }
     if (step->ahead != NULL) {
         product.start = (struct starts){.rows = step->ahead + g->row, .at = g->panel * columns};
-        product.spans = g->spans + 1;
-        product.n_spans = 1;
     }
-    multiply(4, &product);
+    multiply(vectors_of(kind), &product);
 }
 
 /* All rows, for turn number i. */
 CELL_INLINE void all_rows(const enum cell_gated_kind kind, const struct cell_gated_step *step,
                           uint32_t i)
 {
-    const size_t columns = (kind == CELL_GATED_GRU ? 3 : 4) * CELL_SIMD_LANES;
+    const size_t columns = vectors_of(kind) * CELL_SIMD_LANES;
     struct group g = {.step = step, .panel = turn(step, i), .sums = step->scratch};
     g.over_x = g.sums + GROUP_ROWS * COLUMNS_MAX;
     for (; g.row < step->n_rows; g.row += g.rows) {
         uint32_t left = step->n_rows - g.row;
         g.rows = left < GROUP_ROWS ? left : GROUP_ROWS;
-        list_spans(step, g.row, g.panel, turn(step, i + 1), g.spans);
+        g.n_spans = list_spans(step, g.row, g.panel, turn(step, i + 1), g.spans);
         group_sums(kind, &g);
         for (uint32_t r = 0; r < g.rows && !step->products_only; r++) {
             const float *over_x = kind == CELL_GATED_GRU ? gru_over_x(&g, r) : g.sums;
@@ -159,7 +165,7 @@ CELL_INLINE void all_rows(const enum cell_gated_kind kind, const struct cell_gat
 
 CELL_INLINE void step_of(const enum cell_gated_kind kind, const struct cell_gated_step *step)
 {
-    const uint32_t together = panels_of_row(kind == CELL_GATED_GRU ? 3 : 4);
+    const uint32_t together = panels_of_row(vectors_of(kind));
     uint32_t panels = step->panel_end - step->panel_first;
     uint32_t i = 0;
     if (step->n_rows == 1) {
@@ -193,6 +199,15 @@ static void gated_step(const struct cell_gated_step *step)
     case CELL_GATED_RELU:
         step_of(CELL_GATED_RELU, step);
         break;
+    case CELL_GATED_TREE:
+        step_of(CELL_GATED_TREE, step);
+        break;
+    case CELL_GATED_TREE_BINARY:
+        step_of(CELL_GATED_TREE_BINARY, step);
+        break;
+    case CELL_GATED_FORGET:
+        step_of(CELL_GATED_FORGET, step);
+        break;
     }
 }
 
@@ -224,8 +239,11 @@ CELL_INLINE void ahead_of(const size_t vectors, const struct cell_gated_ahead *a
 
 static void gated_ahead(const struct cell_gated_ahead *ahead)
 {
-    if (ahead->gated->kind == CELL_GATED_GRU) {
+    const size_t vectors = vectors_of(ahead->gated->kind);
+    if (vectors == 3) {
         ahead_of(3, ahead);
+    } else if (vectors == 5) {
+        ahead_of(5, ahead);
     } else {
         ahead_of(4, ahead);
     }

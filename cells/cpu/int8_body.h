@@ -2,8 +2,8 @@
  * thread, over the caller's rows and scratch.
  *
  * Rows of x and h are rounded to words of CELL_WORD_TERMS terms, once for all panels; a product is
- * a sum of whole numbers, whose order does not matter, and becomes floats when it is complete. So x
- * and h are two products, and between them the sums wait in L1. Every member of a team rounds all
+ * a sum of whole numbers, whose order does not matter, and becomes floats when it is complete. So
+ * each part is a product, and between them the sums wait in L1. Every member of a team rounds all
  * rows for itself, which costs less than a barrier. */
 #ifndef CELLS_CPU_INT8_BODY_H
 #define CELLS_CPU_INT8_BODY_H
@@ -17,11 +17,12 @@
 /* Rows that are rounded, and go through all panels, together. */
 #    define GROUP_ROWS 24u
 
-/* With 32 registers 6 x 4 sums, 6 words of x and one vector of weights; with 16 2 x 4, 2 and 1. */
-#    define TILE_ROWS (CELL_SIMD_LANES == 16 ? 6u : 2u)
+/* With 32 registers 6 x 4 sums, 6 words of x and one vector of weights; with 16 2 x 4, 2 and 1. Of
+ * 5 vectors 5 x 5 and 2 x 5. */
+#    define TILE_ROWS(vectors) (CELL_SIMD_LANES < 16 ? 2u : (vectors) == 5 ? 5u : 6u)
 
 /* Sums of one row alone, of 2 or 3 panels. */
-#    define ROW_VECTORS 9u
+#    define ROW_VECTORS 10u
 
 #    define LINE_BYTES ((size_t)64)
 
@@ -39,7 +40,7 @@ static size_t words_of(uint32_t terms)
     return (terms + CELL_SIMD_LANES - 1) / CELL_SIMD_LANES * (CELL_SIMD_LANES / CELL_WORD_TERMS);
 }
 
-/* Rounded rows of x (part 0) or of h (part 1). */
+/* Rounded rows of a part. */
 struct operand {
     int32_t *words; /* [rows][stride] */
     size_t stride;
@@ -91,7 +92,7 @@ static void round_rows(const float *const *rows, uint32_t n_rows, uint32_t terms
 
 /* ---- Products ------------------------------------------------------------------------------- */
 
-/* Some rows and panels over x or over h. */
+/* Some rows and panels over one part. */
 struct tile {
     const int32_t *words; /* of the first row */
     size_t stride;
@@ -166,13 +167,19 @@ CELL_INLINE void add_tile(const size_t panels, const size_t vectors, const uint3
 static void add_any_tile(uint32_t shape, bool is_streamed, const struct tile *tile)
 {
     switch (shape) {
+        TILE(2, 5, 1)
         TILE(2, 4, 1)
         TILE(3, 3, 1)
+        TILE(1, 5, 1)
+        TILE(1, 5, 2)
         TILE(1, 4, 1)
         TILE(1, 4, 2)
         TILE(1, 3, 1)
         TILE(1, 3, 2)
 #    if defined(__AVX512F__)
+        TILE(1, 5, 3)
+        TILE(1, 5, 4)
+        TILE(1, 5, 5)
         TILE(1, 4, 3)
         TILE(1, 4, 4)
         TILE(1, 4, 5)
@@ -203,7 +210,7 @@ CELL_INLINE void multiply(const uint32_t panels, const size_t vectors, const str
 {
     const struct cell_gated *gated = p->gated;
     const size_t columns = vectors * CELL_SIMD_LANES;
-    const uint32_t terms = p->part == 0 ? gated->inputs : gated->feedback;
+    const uint32_t terms = cell_gated_terms(gated, p->part);
     const size_t n_words = (terms + CELL_WORD_TERMS - 1) / CELL_WORD_TERMS;
     struct tile tile = {.stride = p->in->stride,
                         .n_words = n_words,
@@ -214,7 +221,7 @@ CELL_INLINE void multiply(const uint32_t panels, const size_t vectors, const str
     bool is_streamed = p->is_streamed;
     for (uint32_t row = 0, rows = 0; row < p->n_rows; row += rows, is_streamed = false) {
         uint32_t left = p->n_rows - row;
-        uint32_t tiles = (left + TILE_ROWS - 1) / TILE_ROWS;
+        uint32_t tiles = (left + TILE_ROWS(vectors) - 1) / TILE_ROWS(vectors);
         rows = (left + tiles - 1) / tiles;
         tile.words = p->in->words + row * p->in->stride;
         tile.row_scales = p->in->scales + row;
@@ -226,13 +233,13 @@ CELL_INLINE void multiply(const uint32_t panels, const size_t vectors, const str
     }
 }
 
-/* ---- Scratch: [sums][over_x][scales of x][of h][words of x][of h] ---------------------------- */
+/* ---- Scratch: [sums][over_x][scales of each part][words of each part] ------------------------ */
 
 struct group {
     const struct cell_gated_step *step;
     uint32_t row, rows;
     bool is_streamed;
-    struct operand in[2];
+    struct operand in[CELL_GATED_PARTS];
     float *sums;   /* [rows][panels][vectors] */
     float *over_x; /* a GRU's, likewise */
 };
@@ -244,8 +251,11 @@ static uint32_t group_rows(uint32_t rows_max)
 
 static size_t gated_scratch(const struct cell_gated *gated, uint32_t rows_max)
 {
-    size_t words = words_of(gated->inputs) + words_of(gated->feedback);
-    return 2 * (size_t)GROUP_ROWS * (COLUMNS_MAX + 1) + group_rows(rows_max) * words;
+    size_t words = 0;
+    for (uint32_t part = 0; part < CELL_GATED_PARTS; part++) {
+        words += words_of(cell_gated_terms(gated, part));
+    }
+    return (size_t)GROUP_ROWS * (2 * COLUMNS_MAX + CELL_GATED_PARTS) + group_rows(rows_max) * words;
 }
 
 /* rows: of the largest group. */
@@ -253,12 +263,14 @@ static void place(struct group *g, const struct cell_gated *gated, uint32_t rows
 {
     const size_t sums = (size_t)GROUP_ROWS * COLUMNS_MAX;
     float *scales = scratch + 2 * sums;
-    int32_t *words = (int32_t *)(void *)(scales + (size_t)2 * GROUP_ROWS);
+    int32_t *words = (int32_t *)(void *)(scales + (size_t)CELL_GATED_PARTS * GROUP_ROWS);
     g->sums = scratch;
     g->over_x = scratch + sums;
-    g->in[0] = (struct operand){words, words_of(gated->inputs), scales};
-    words += rows * g->in[0].stride;
-    g->in[1] = (struct operand){words, words_of(gated->feedback), scales + GROUP_ROWS};
+    for (uint32_t part = 0; part < CELL_GATED_PARTS; part++) {
+        size_t stride = words_of(cell_gated_terms(gated, part));
+        g->in[part] = (struct operand){words, stride, scales + (size_t)part * GROUP_ROWS};
+        words += rows * stride;
+    }
 }
 
 /* ---- Steps ---------------------------------------------------------------------------------- */
@@ -272,21 +284,47 @@ CELL_INLINE const float *gru_over_x(const struct group *g, uint32_t r, uint32_t 
                          : g->over_x + r * columns;
 }
 
-/* The sums over x, to a table; returns where those over h begin, but for a GRU. */
-CELL_INLINE struct starts add_x(const uint32_t panels, const size_t vectors, struct product *p,
-                                const struct group *g, struct ends to)
+/* A GRU's sums over h begin behind those over x. */
+CELL_INLINE void begin_gru_rows(const uint32_t panels, const struct group *g, uint32_t panel)
 {
-    const struct cell_gated_step *step = g->step;
-    const size_t at = p->panel * vectors * CELL_SIMD_LANES;
-    if (step->ahead != NULL) {
-        return (struct starts){.rows = step->ahead + g->row, .at = at};
+    const size_t columns = 3 * CELL_SIMD_LANES;
+    const float *late_bias = g->step->gated->late_bias;
+    for (uint32_t r = 0; r < g->rows; r++) {
+        const float *over_x = gru_over_x(g, r, panel, panels * columns);
+        for (uint32_t n = 0; n < panels; n++) {
+            begin_gru(over_x + n * columns, late_bias + (panel + n) * CELL_SIMD_LANES,
+                      g->sums + (r * panels + n) * columns);
+        }
     }
-    p->in = &g->in[0];
-    p->part = 0;
-    p->start = (struct starts){.table = step->gated->bias + at};
-    p->end = to;
-    multiply(panels, vectors, p);
-    return (struct starts){.table = to.table, .stride = to.stride};
+}
+
+/* The sums over all parts of a group's rows and some panels, of which `panel` is the lowest. */
+CELL_INLINE void group_sums(const enum cell_gated_kind kind, const uint32_t panels,
+                            const struct group *g, uint32_t panel)
+{
+    const bool is_gru = kind == CELL_GATED_GRU;
+    const size_t vectors = vectors_of(kind);
+    const size_t stride = panels * vectors * CELL_SIMD_LANES;
+    const size_t at = panel * vectors * CELL_SIMD_LANES;
+    const struct cell_gated_step *step = g->step;
+    struct product p = {
+        .gated = step->gated, .n_rows = g->rows, .panel = panel, .is_streamed = g->is_streamed};
+    p.start = step->ahead != NULL ? (struct starts){.rows = step->ahead + g->row, .at = at}
+                                  : (struct starts){.table = step->gated->bias + at};
+    for (p.part = first_part(step); p.part < CELL_GATED_PARTS; p.part++) {
+        if (cell_gated_terms(step->gated, p.part) == 0) {
+            continue;
+        }
+        if (is_gru && p.part == 1) {
+            begin_gru_rows(panels, g, panel);
+            p.start = (struct starts){.table = g->sums, .stride = stride};
+        }
+        p.in = &g->in[p.part];
+        p.end =
+            (struct ends){.table = is_gru && p.part == 0 ? g->over_x : g->sums, .stride = stride};
+        multiply(panels, vectors, &p);
+        p.start = (struct starts){.table = p.end.table, .stride = stride};
+    }
 }
 
 /* All rows of a group and some panels, of which `panel` is the lowest. */
@@ -294,26 +332,10 @@ CELL_INLINE void group_panels(const enum cell_gated_kind kind, const uint32_t pa
                               const struct group *g, uint32_t panel)
 {
     const bool is_gru = kind == CELL_GATED_GRU;
-    const size_t vectors = is_gru ? 3 : 4;
-    const size_t columns = vectors * CELL_SIMD_LANES;
+    const size_t columns = vectors_of(kind) * CELL_SIMD_LANES;
     const size_t stride = panels * columns;
     const struct cell_gated_step *step = g->step;
-    struct product p = {
-        .gated = step->gated, .n_rows = g->rows, .panel = panel, .is_streamed = g->is_streamed};
-    const struct ends over_x_end = {.table = is_gru ? g->over_x : g->sums, .stride = stride};
-    const struct starts start = add_x(panels, vectors, &p, g, over_x_end);
-    for (uint32_t r = 0; r < g->rows && is_gru; r++) {
-        const float *over_x = gru_over_x(g, r, panel, stride);
-        for (uint32_t n = 0; n < panels; n++) {
-            begin_gru(over_x + n * columns, step->gated->late_bias + (panel + n) * CELL_SIMD_LANES,
-                      g->sums + r * stride + n * columns);
-        }
-    }
-    p.in = &g->in[1];
-    p.part = 1;
-    p.start = is_gru ? (struct starts){.table = g->sums, .stride = stride} : start;
-    p.end = (struct ends){.table = g->sums, .stride = stride};
-    multiply(panels, vectors, &p);
+    group_sums(kind, panels, g, panel);
     for (uint32_t r = 0; r < g->rows && !step->products_only; r++) {
         const float *over_x = is_gru ? gru_over_x(g, r, panel, stride) : g->sums;
         for (uint32_t n = 0; n < panels; n++) {
@@ -326,7 +348,7 @@ CELL_INLINE void group_panels(const enum cell_gated_kind kind, const uint32_t pa
 CELL_INLINE void all_panels(const enum cell_gated_kind kind, const struct group *g)
 {
     const struct cell_gated_step *step = g->step;
-    const uint32_t together = panels_of_row(kind == CELL_GATED_GRU ? 3 : 4);
+    const uint32_t together = panels_of_row(vectors_of(kind));
     const uint32_t panels = step->panel_end - step->panel_first;
     uint32_t i = 0;
     for (; g->rows == 1 && i + together <= panels; i += together) {
@@ -358,27 +380,38 @@ static void panels_of_group(const struct group *g)
     case CELL_GATED_RELU:
         all_panels(CELL_GATED_RELU, g);
         break;
+    case CELL_GATED_TREE:
+        all_panels(CELL_GATED_TREE, g);
+        break;
+    case CELL_GATED_TREE_BINARY:
+        all_panels(CELL_GATED_TREE_BINARY, g);
+        break;
+    case CELL_GATED_FORGET:
+        all_panels(CELL_GATED_FORGET, g);
+        break;
     }
 }
 
 static void gated_step(const struct cell_gated_step *step)
 {
     const struct cell_gated *gated = step->gated;
-    const uint64_t terms = gated->feedback + (step->ahead == NULL ? gated->inputs : 0);
+    const float *const *const rows[] = {step->x, step->h, step->h_right};
     const uint32_t most = group_rows(step->n_rows);
     struct group g = {.step = step};
     if (step->panel_first == step->panel_end) {
         return;
     }
     place(&g, gated, most, step->scratch);
-    g.is_streamed = is_streamed(terms * gated->panels * gated->columns, step->n_rows);
+    g.is_streamed = is_streamed(terms_of(step) * gated->panels * gated->columns, step->n_rows);
     for (; g.row < step->n_rows; g.row += g.rows) {
         uint32_t left = step->n_rows - g.row;
         g.rows = left < most ? left : most;
-        if (step->ahead == NULL) {
-            round_rows(step->x + g.row, g.rows, gated->inputs, &g.in[0]);
+        for (uint32_t part = first_part(step); part < CELL_GATED_PARTS; part++) {
+            uint32_t terms = cell_gated_terms(gated, part);
+            if (terms > 0) {
+                round_rows(rows[part] + g.row, g.rows, terms, &g.in[part]);
+            }
         }
-        round_rows(step->h + g.row, g.rows, gated->feedback, &g.in[1]);
         panels_of_group(&g);
     }
 }
@@ -410,8 +443,11 @@ CELL_INLINE void ahead_of(const size_t vectors, const struct cell_gated_ahead *a
 
 static void gated_ahead(const struct cell_gated_ahead *ahead)
 {
-    if (ahead->gated->kind == CELL_GATED_GRU) {
+    const size_t vectors = vectors_of(ahead->gated->kind);
+    if (vectors == 3) {
         ahead_of(3, ahead);
+    } else if (vectors == 5) {
+        ahead_of(5, ahead);
     } else {
         ahead_of(4, ahead);
     }

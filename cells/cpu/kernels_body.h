@@ -44,11 +44,14 @@ static size_t any_scratch(const struct cell_gated *gated, uint32_t rows_max)
 
 /* ---- LINEAR --------------------------------------------------------------------------------- */
 
+#    define LINEAR_VECTORS ((size_t)4)
+#    define LINEAR_COLUMNS (LINEAR_VECTORS * CELL_SIMD_LANES)
+
 /* The row has room for whole vectors, but not for those that begin past its width. */
 static void linear_store(const struct cell_linear *linear, size_t column, const float *sums,
                          float *out)
 {
-    for (uint32_t v = 0; v < VECTORS_MAX; v++) {
+    for (uint32_t v = 0; v < LINEAR_VECTORS; v++) {
         size_t at = column + v * CELL_SIMD_LANES;
         if (at < linear->outputs) {
             simd_store(out + at, one_nan(simd_load(sums + v * CELL_SIMD_LANES)));
@@ -59,7 +62,7 @@ static void linear_store(const struct cell_linear *linear, size_t column, const 
 static void linear_rows(const struct cell_linear_rows *step)
 {
     const struct cell_linear *linear = step->linear;
-    size_t panel_floats = linear->inputs * COLUMNS_MAX;
+    size_t panel_floats = linear->inputs * LINEAR_COLUMNS;
     bool streamed = is_streamed(panel_floats * linear->panels * sizeof(float), step->n_rows);
     for (uint32_t panel = step->panel_first; panel < step->panel_end; panel++) {
         const float *weights = linear->packed + panel * panel_floats;
@@ -76,11 +79,11 @@ static void linear_rows(const struct cell_linear_rows *step)
                                       .n_spans = 1,
                                       .n_rows = rows,
                                       .is_streamed = streamed,
-                                      .start.table = linear->bias + panel * COLUMNS_MAX,
-                                      .end = {.table = step->scratch, .stride = COLUMNS_MAX}};
-            multiply(VECTORS_MAX, &product);
+                                      .start.table = linear->bias + panel * LINEAR_COLUMNS,
+                                      .end = {.table = step->scratch, .stride = LINEAR_COLUMNS}};
+            multiply(LINEAR_VECTORS, &product);
             for (uint32_t r = 0; r < rows; r++) {
-                linear_store(linear, panel * COLUMNS_MAX, step->scratch + r * COLUMNS_MAX,
+                linear_store(linear, panel * LINEAR_COLUMNS, step->scratch + r * LINEAR_COLUMNS,
                              step->out[row + r]);
             }
         }
@@ -89,7 +92,7 @@ static void linear_rows(const struct cell_linear_rows *step)
 
 static enum base_status linear_load(struct cell_linear *linear)
 {
-    return cell_linear_pack(linear, (uint32_t)COLUMNS_MAX);
+    return cell_linear_pack(linear, (uint32_t)LINEAR_COLUMNS);
 }
 
 /* ---- Table ---------------------------------------------------------------------------------- */
@@ -98,7 +101,7 @@ static size_t linear_scratch(const struct cell_linear *linear, uint32_t rows_max
 {
     (void)linear;
     (void)rows_max;
-    return (size_t)GROUP_ROWS * COLUMNS_MAX; // sums
+    return (size_t)GROUP_ROWS * LINEAR_COLUMNS; // sums
 }
 
 const struct cell_kernels CELL_TABLE = {

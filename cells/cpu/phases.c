@@ -32,12 +32,13 @@ static void mark_timeless(const struct cell_program *program, struct phase phase
     }
 }
 
-/* Gives each gated op whose x is timeless its place in a window. */
+/* Gives each gated op whose x is timeless its place in a window; but a tree's node is one step, and
+ * has nothing to gain. */
 static void place_windows(struct cell_program *program, const struct phase phases[])
 {
     for (uint32_t o = 0; o < program->n_ops; o++) {
         struct cell_program_op *op = &program->ops[o];
-        op->has_window = op->is_gated && op->embedding == NULL &&
+        op->has_window = op->is_gated && !cell_op_is_tree(op->kind) && op->embedding == NULL &&
                          phases[op->in[CELL_GATED_X]].is_timeless &&
                          program->n_windowed < CELL_WINDOWED_MAX;
         if (op->has_window) {

@@ -1,7 +1,7 @@
-/* The product: sums of one panel (3 or 4 vectors of columns) for some rows, over rows of x, of h,
+/* The product: sums of one panel (3 to 5 vectors of columns) for some rows, over rows of x, of h,
  * or of both, read where they stand through row pointers.
  *
- *             k ->                       weights of the panel: [k][3 or 4 vectors], a stream each
+ *             k ->                       weights of the panel: [k][3 to 5 vectors], a stream each
  *   row r   x x x x x | h h h h
  *   row r+1 x x x x x | h h h h          a tile: some rows by some vectors of sums in registers,
  *   row r+2 x x x x x | h h h h          one fused multiply-add a term, k ascending
@@ -16,7 +16,7 @@
 
 #ifdef CELL_SIMD_LANES
 
-/* Rows that go through a panel together: their sums, 64 columns wide, take 9 KiB of L1. */
+/* Rows that go through a panel together: their sums, 64 columns wide, take 9 KiB of L1 (80: 12). */
 #    define GROUP_ROWS 36u
 
 /* A weight as it is held. */
@@ -44,10 +44,10 @@ typedef float weight;
 
 #    define TILE_ROWS_MAX 12u
 
-/* The most rows that go through a panel at once. */
+/* The most rows that go through a panel at once: of 5 vectors the wider part takes 3. */
 CELL_INLINE uint32_t rows_at_once(const size_t vectors)
 {
-    return vectors == 3 ? CELL_TILE_ROWS_OF_3 : CELL_TILE_ROWS_OF_2;
+    return vectors == 4 ? CELL_TILE_ROWS_OF_2 : CELL_TILE_ROWS_OF_3;
 }
 
 /* Rows of the next tile when more than rows_at_once() are to be shared out, of which `left` are
@@ -65,10 +65,12 @@ CELL_INLINE uint32_t next_rows(const size_t vectors, uint32_t left)
 
 /* A tile of 4 vectors and more than CELL_TILE_ROWS_OF_4 rows is half as wide and goes over the
  * panel twice: each of the two passes reads other cache lines, so that it reads no more of the
- * weights than a tile of few rows. */
+ * weights than a tile of few rows. One of 5 likewise, 2 vectors and then 3. */
 CELL_INLINE uint32_t halves_of(const size_t vectors, uint32_t rows)
 {
-    return vectors == 4 && rows > CELL_TILE_ROWS_OF_4 ? 2 : 1;
+    return vectors == 4   ? (rows > CELL_TILE_ROWS_OF_4 ? 2 : 1)
+           : vectors == 5 ? (rows > CELL_TILE_ROWS_OF_5 ? 2 : 1)
+                          : 1;
 }
 
 /* Cache lines of one term. */
@@ -174,29 +176,32 @@ CELL_INLINE void add_two_terms_of_2(const uint32_t rows, const weight *weights,
 }
 
 #    ifdef CELL_WEIGHTS_BF16
-/* For 4 vectors that come in pairs: one pair after the other. */
-CELL_INLINE void add_term_of_4(const uint32_t rows, const weight *weights, const float *in[],
-                               uint32_t k, simd_vec sum[][VECTORS_MAX])
+/* For 4 or 5 vectors that come in pairs: one pair after the other. */
+CELL_INLINE void add_term_of_many(const size_t vectors, const uint32_t rows, const weight *weights,
+                                  const float *in[], uint32_t k, simd_vec sum[][VECTORS_MAX])
 {
     CELL_UNROLL
-    for (size_t first = 0; first < 4; first += 2) {
+    for (size_t first = 0; first < vectors; first += 2) {
+        const size_t n = first + 1 < vectors ? 2 : 1;
         simd_vec w[2];
         CELL_UNROLL
-        for (size_t v = 0; v < 2; v++) {
-            w[v] = simd_keep(load_weights(4, weights, first + v));
+        for (size_t v = 0; v < n; v++) {
+            w[v] = simd_keep(load_weights(vectors, weights, first + v));
         }
         CELL_UNROLL
         for (uint32_t r = 0; r < rows; r++) {
             simd_vec x = simd_set1(in[r][k]);
-            sum[r][first] = simd_fma(w[0], x, sum[r][first]);
-            sum[r][first + 1] = simd_fma(w[1], x, sum[r][first + 1]);
+            CELL_UNROLL
+            for (size_t v = 0; v < n; v++) {
+                sum[r][first + v] = simd_fma(w[v], x, sum[r][first + v]);
+            }
         }
     }
 }
 #    else
-/* The other way round, for 4 vectors. */
-CELL_INLINE void add_term_of_4(const uint32_t rows, const weight *weights, const float *in[],
-                               uint32_t k, simd_vec sum[][VECTORS_MAX])
+/* The other way round, for 4 or 5 vectors. */
+CELL_INLINE void add_term_of_many(const size_t vectors, const uint32_t rows, const weight *weights,
+                                  const float *in[], uint32_t k, simd_vec sum[][VECTORS_MAX])
 {
     simd_vec x[TILE_ROWS_MAX];
     CELL_UNROLL
@@ -204,8 +209,8 @@ CELL_INLINE void add_term_of_4(const uint32_t rows, const weight *weights, const
         x[r] = simd_set1(in[r][k]);
     }
     CELL_UNROLL
-    for (size_t v = 0; v < 4; v++) {
-        simd_vec w = simd_keep(load_weights(4, weights, v));
+    for (size_t v = 0; v < vectors; v++) {
+        simd_vec w = simd_keep(load_weights(vectors, weights, v));
         CELL_UNROLL
         for (uint32_t r = 0; r < rows; r++) {
             sum[r][v] = simd_fma(w, x[r], sum[r][v]);
@@ -268,8 +273,8 @@ CELL_INLINE void add_tile(const size_t vectors, const size_t of, const uint32_t 
             prefetch_lines(lines, weights + distance * columns);
             prefetch_later(later_lines, later);
             later += later_lines * LINE_WEIGHTS;
-            if (vectors == 4) {
-                add_term_of_4(rows, weights, in, k, sum);
+            if (vectors >= 4) {
+                add_term_of_many(vectors, rows, weights, in, k, sum);
             } else {
                 add_term_of_few(vectors, rows, weights, in, k, sum);
             }
@@ -290,16 +295,18 @@ CELL_INLINE void add_tile(const size_t vectors, const size_t of, const uint32_t 
 }
 
 /* One function for each kind of tile, all loops unrolled. */
-#    define TILE_THAT_ASKS(vectors, of, rows, asks)                                                \
-    case (rows)*ASKS_COUNT + (asks):                                                               \
+#    define TILE_THAT_ASKS(number, vectors, of, rows, asks)                                        \
+    case (number)*ASKS_COUNT + (asks):                                                             \
         add_tile(vectors, of, rows, asks, tile);                                                   \
         break;
-#    define TILE(vectors, of, rows)                                                                \
-        TILE_THAT_ASKS(vectors, of, rows, ASKS_NOTHING)                                            \
-        TILE_THAT_ASKS(vectors, of, rows, ASKS_NEAR)                                               \
-        TILE_THAT_ASKS(vectors, of, rows, ASKS_FAR)                                                \
-        TILE_THAT_ASKS(vectors, of, rows, ASKS_LATER)                                              \
-        TILE_THAT_ASKS(vectors, of, rows, ASKS_LATER_2)
+#    define NUMBERED(number, vectors, of, rows)                                                    \
+        TILE_THAT_ASKS(number, vectors, of, rows, ASKS_NOTHING)                                    \
+        TILE_THAT_ASKS(number, vectors, of, rows, ASKS_NEAR)                                       \
+        TILE_THAT_ASKS(number, vectors, of, rows, ASKS_FAR)                                        \
+        TILE_THAT_ASKS(number, vectors, of, rows, ASKS_LATER)                                      \
+        TILE_THAT_ASKS(number, vectors, of, rows, ASKS_LATER_2)
+#    define TILE(vectors, of, rows) NUMBERED(rows, vectors, of, rows)
+#    define PART(vectors, of, rows) NUMBERED((vectors)*TILE_ROWS_MAX + (rows), vectors, of, rows)
 
 static void tile_of_4(uint32_t rows, enum asks asks, const struct tile *tile)
 {
@@ -345,7 +352,46 @@ static void tile_of_3(uint32_t rows, enum asks asks, const struct tile *tile)
     }
 }
 
-/* One row alone, several panels at once: 8 or 9 sums keep both FMA units busy, 3 or 4 would wait
+/* Of a panel taken in two parts, that of the first 2 vectors or that of the other 3. */
+static void part_of_5(uint32_t rows, enum asks asks, const struct tile *tile)
+{
+    const uint32_t vectors = tile->column == 0 ? 2 : 3;
+    switch ((vectors * TILE_ROWS_MAX + rows) * ASKS_COUNT + asks) {
+#    if CELL_TILE_ROWS_OF_3 >= 8
+        PART(2, 5, 6)
+        PART(2, 5, 7)
+        PART(2, 5, 8)
+        PART(3, 5, 6)
+        PART(3, 5, 7)
+        PART(3, 5, 8)
+#    else
+        PART(2, 5, 3)
+        PART(2, 5, 4)
+        PART(3, 5, 3)
+        PART(3, 5, 4)
+#    endif
+    default:
+        break;
+    }
+}
+
+static void tile_of_5(uint32_t rows, enum asks asks, const struct tile *tile)
+{
+    switch (rows * ASKS_COUNT + asks) {
+        TILE(5, 5, 1)
+        TILE(5, 5, 2)
+#    if CELL_TILE_ROWS_OF_5 >= 5
+        TILE(5, 5, 3)
+        TILE(5, 5, 4)
+        TILE(5, 5, 5)
+#    endif
+    default:
+        part_of_5(rows, asks, tile);
+        break;
+    }
+}
+
+/* One row alone, several panels at once: 8 to 10 sums keep both FMA units busy, 3 to 5 would wait
  * for themselves. start and end: [panels][vectors]. */
 CELL_INLINE void tile_row(const size_t panels, const size_t vectors, const bool is_streamed,
                           const struct span *span, const float *start, float *end)
@@ -354,7 +400,7 @@ CELL_INLINE void tile_row(const size_t panels, const size_t vectors, const bool 
         span->k * vectors * CELL_SIMD_LANES; // the next panel's weights behind these
     const float *in = span->rows[0];
     const weight *weights = span->weights;
-    simd_vec sum[3 * 3];
+    simd_vec sum[2 * VECTORS_MAX];
     CELL_UNROLL
     for (size_t v = 0; v < panels * vectors; v++) {
         sum[v] = simd_load(start + v * CELL_SIMD_LANES);
@@ -392,11 +438,13 @@ CELL_INLINE void add_pass(const size_t vectors, uint32_t rows, enum asks asks, s
 {
     if (vectors == 3) {
         tile_of_3(rows, asks, tile);
+    } else if (vectors == 5) {
+        tile_of_5(rows, asks, tile);
     } else {
         tile_of_4(rows, asks, tile);
     }
     tile->asked += asks == ASKS_LATER ? 1 : asks == ASKS_LATER_2 ? 2 : 0;
-    tile->column += vectors * CELL_SIMD_LANES / 2;
+    tile->column += vectors / 2 * CELL_SIMD_LANES;
 }
 
 CELL_INLINE uint32_t count_passes(const size_t vectors, uint32_t n_rows)

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "cells/batch.h"
 #include "cells/cpu/ahead.h"
+#include "cells/cpu/tree.h"
 
 #include <string.h>
 
@@ -23,9 +24,8 @@ static size_t value_bytes(struct cell_value value)
 
 /* ---- Places --------------------------------------------------------------------------------- */
 
-/* Adds a value of the program's own. */
-static uint32_t add_value(struct cell_program *program, struct cell_value shape,
-                          enum cell_place place, uint32_t index)
+uint32_t cell_program_add_value(struct cell_program *program, struct cell_value shape,
+                                enum cell_place place, uint32_t index)
 {
     base_assert(program->n_values < CELL_PROGRAM_VALUES_MAX);
     program->values[program->n_values] = (struct cell_program_value){shape, place, index};
@@ -94,8 +94,8 @@ static void place_values(struct cell_program *program)
 
 /* ---- Ops ------------------------------------------------------------------------------------ */
 
-static struct cell_program_op *add_op(struct cell_program *program, enum cell_op_kind kind,
-                                      enum cell_share share)
+struct cell_program_op *cell_program_add_op(struct cell_program *program, enum cell_op_kind kind,
+                                            enum cell_share share)
 {
     base_assert(program->n_ops < CELL_PROGRAM_OPS_MAX);
     struct cell_program_op *op = &program->ops[program->n_ops++];
@@ -107,7 +107,7 @@ static struct cell_program_op *add_op(struct cell_program *program, enum cell_op
 
 static void add_copy(struct cell_program *program, uint32_t from, uint32_t to)
 {
-    struct cell_program_op *copy = add_op(program, CELL_OP_COPY, CELL_SHARE_ROWS);
+    struct cell_program_op *copy = cell_program_add_op(program, CELL_OP_COPY, CELL_SHARE_ROWS);
     copy->n_in = 1;
     copy->in[0] = from;
     copy->out = to;
@@ -121,7 +121,8 @@ static uint32_t padded(struct cell_program *program, uint32_t value)
     if (place == CELL_PLACE_STATE || place == CELL_PLACE_NEXT || place == CELL_PLACE_SCRATCH) {
         return value;
     }
-    uint32_t copy = add_value(program, program->values[value].shape, CELL_PLACE_SCRATCH, 0);
+    uint32_t copy =
+        cell_program_add_value(program, program->values[value].shape, CELL_PLACE_SCRATCH, 0);
     add_copy(program, value, copy);
     return copy;
 }
@@ -136,7 +137,7 @@ static enum cell_share share_of(enum cell_op_kind kind)
 static struct cell_program_op *add_gated(struct cell_program *program, const struct cell_op *from,
                                          enum cell_gated_kind kind)
 {
-    struct cell_program_op *op = add_op(program, from->kind, CELL_SHARE_PANELS);
+    struct cell_program_op *op = cell_program_add_op(program, from->kind, CELL_SHARE_PANELS);
     op->op = from;
     op->is_gated = true;
     op->gated.kind = kind;
@@ -168,8 +169,8 @@ static void add_gru(struct cell_program *program, const struct cell_op *from)
         op->in[CELL_GATED_OLD] = h;
         return;
     }
-    uint32_t z = add_value(program, row, CELL_PLACE_SCRATCH, 0);
-    uint32_t left = add_value(program, row, CELL_PLACE_SCRATCH, 0);
+    uint32_t z = cell_program_add_value(program, row, CELL_PLACE_SCRATCH, 0);
+    uint32_t left = cell_program_add_value(program, row, CELL_PLACE_SCRATCH, 0);
     struct cell_program_op *reset = add_gated(program, from, CELL_GATED_GRU_RESET);
     reset->n_in = 3;
     reset->in[CELL_GATED_OLD] = h;
@@ -182,8 +183,12 @@ static void add_gru(struct cell_program *program, const struct cell_op *from)
     op->in[CELL_GATED_Z] = z;
 }
 
-static void list_op(struct cell_program *program, const struct cell_op *from)
+/* RESOURCE_EXHAUSTED. */
+static enum base_status list_op(struct cell_program *program, const struct cell_op *from)
 {
+    if (cell_op_is_tree(from->kind)) {
+        return cell_tree_list(program, from);
+    }
     if (from->kind == CELL_OP_LSTM) {
         add_lstm(program, from);
     } else if (from->kind == CELL_OP_GRU) {
@@ -193,32 +198,36 @@ static void list_op(struct cell_program *program, const struct cell_op *from)
                         from->variant == CELL_RNN_RELU ? CELL_GATED_RELU : CELL_GATED_TANH);
     } else if (from->kind != CELL_OP_CONST) {
         bool is_view = program->values[from->result].place == CELL_PLACE_VIEW;
-        struct cell_program_op *op =
-            add_op(program, from->kind, is_view ? CELL_SHARE_EACH : share_of(from->kind));
+        struct cell_program_op *op = cell_program_add_op(
+            program, from->kind, is_view ? CELL_SHARE_EACH : share_of(from->kind));
         op->op = from;
         op->out = from->result;
         op->n_in = from->n_operands;
         memcpy(op->in, from->operands, sizeof(op->in));
         op->lookup = from->kind == CELL_OP_GATHER ? from->weights[0] : op->lookup;
     }
+    return BASE_OK;
 }
 
-static void list_ops(struct cell_program *program)
+static enum base_status list_ops(struct cell_program *program)
 {
     const struct cell_def *def = &program->type->def;
     for (uint32_t o = 0; o < def->n_ops; o++) {
-        list_op(program, &def->ops[o]);
+        BASE_TRY(list_op(program, &def->ops[o]));
     }
     for (uint32_t s = 0; s < def->n_states; s++) {
         uint32_t value = def->state_next[s];
         bool is_there =
             program->values[value].place == CELL_PLACE_NEXT && program->values[value].index == s;
         program->next_value[s] =
-            is_there ? value : add_value(program, program->values[value].shape, CELL_PLACE_NEXT, s);
+            is_there
+                ? value
+                : cell_program_add_value(program, program->values[value].shape, CELL_PLACE_NEXT, s);
         if (!is_there) {
             add_copy(program, value, program->next_value[s]);
         }
     }
+    return BASE_OK;
 }
 
 /* Whether an op that is shared out like this must not read what was written like that. */
@@ -337,7 +346,9 @@ static enum base_status load_weights(struct cell_program *program)
     enum base_status status = BASE_OK;
     for (uint32_t o = 0; o < program->n_ops && status == BASE_OK; o++) {
         struct cell_program_op *op = &program->ops[o];
-        if (op->is_gated) {
+        if (op->is_gated && cell_op_is_tree(op->kind)) {
+            status = cell_tree_load(program->kernels, op);
+        } else if (op->is_gated) {
             status = load_gated(program->kernels, op);
         } else if (op->kind == CELL_OP_LINEAR) {
             status = load_linear(program->kernels, op);
@@ -355,7 +366,8 @@ static size_t scratch_floats(const struct cell_program *program)
         const struct cell_program_op *op = &program->ops[o];
         size_t floats = 0;
         if (op->is_gated) {
-            floats = program->kernels->gated_scratch(&op->gated, program->block_rows);
+            uint32_t rows = program->block_rows * (program->pairs_max > 0 ? program->pairs_max : 1);
+            floats = program->kernels->gated_scratch(&op->gated, rows);
         } else if (op->kind == CELL_OP_LINEAR) {
             floats = program->kernels->linear_scratch(&op->linear, program->block_rows);
         } else if (op->chain != NULL) {
@@ -472,6 +484,7 @@ static enum base_status make_spaces(struct cell_program *program, uint32_t queue
         if (spaces[m].active == NULL || spaces[m].scratch == NULL) {
             return BASE_RESOURCE_EXHAUSTED;
         }
+        BASE_TRY(cell_tree_make_space(program, &spaces[m]));
         for (uint32_t v = 0; v < program->n_values; v++) {
             BASE_TRY(make_rows(program, spaces, m, v));
         }
@@ -538,10 +551,12 @@ enum base_status cell_program_create(const struct cell_type *type,
     program->type = type;
     program->kernels = kernels;
     place_values(program);
-    list_ops(program);
-    cell_program_plan_tables(program);
-    cell_program_find_phases(program);
-    enum base_status status = cell_program_fuse(program);
+    enum base_status status = list_ops(program);
+    if (status == BASE_OK) {
+        cell_program_plan_tables(program);
+        cell_program_find_phases(program);
+        status = cell_program_fuse(program);
+    }
     if (status == BASE_OK) {
         place_barriers(program);
         decide_settling(program);

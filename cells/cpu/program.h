@@ -37,11 +37,10 @@ struct cell_program_op {
     enum cell_share share;
     bool barrier_before; /* an operand was written by other members since the last barrier */
     uint32_t n_in;
-    uint32_t in[CELL_OPERANDS_MAX]; /* of a gated cell: see enum cell_gated_in */
+    uint32_t in[CELL_OPERANDS_MAX]; /* of a gated cell: enum cell_gated_in; of a tree: tree.c */
     uint32_t out;
-    uint32_t second; /* CELL_VALUES_MAX: none */
-    bool
-        fills_windows; /* depends on no state; what it computes is kept, or what is kept needs it */
+    uint32_t second;    /* CELL_VALUES_MAX: none */
+    bool fills_windows; /* depends on no state; kept in windows, or needed for what is */
     bool is_only_ahead; /* and nothing else does: a step that has windows leaves it out */
     bool is_gated;
     /* Its x depends on no state: the sums over it may be computed ahead, into window number
@@ -93,6 +92,9 @@ struct cell_space {
     /* [block_rows], for a fill: rows of the batch, steps ahead, places; where sums go */
     uint32_t *fill_rows, *fill_offsets, *fill_places;
     float **ahead_out;
+    /* [block_rows * pairs_max], of each row and child: what tree.c makes of them */
+    const float **pair_x, **pair_h;
+    float **pair_out;
 };
 
 /* A value with place KEPT, at float window_at of each step in a window. */
@@ -112,6 +114,7 @@ struct cell_program {
     bool ends_on_panels; /* values shared by panels are still without a barrier at the end */
     bool settles;        /* what is emitted may be overwritten by the next step: barrier after it */
     uint32_t block_rows; /* rows that run through the ops together */
+    uint32_t pairs_max;  /* children of a row that tree.c takes together at most; 0: without */
     uint32_t n_windowed, n_kept;
     struct cell_kept kept[CELL_KEPT_MAX];
     uint32_t window_floats;        /* of one step in a window */
@@ -150,7 +153,14 @@ void cell_program_size_windows(struct cell_program *program);
  * RESOURCE_EXHAUSTED. */
 enum base_status cell_program_fuse(struct cell_program *program);
 
-/* ---- program.c ---- */
+/* ---- program.c; the first two while the program is made, for tree.c ---- */
+
+/* Adds a value of the program's own; an op, all zero but for what is given and without a second
+ * result. */
+uint32_t cell_program_add_value(struct cell_program *program, struct cell_value shape,
+                                enum cell_place place, uint32_t index);
+struct cell_program_op *cell_program_add_op(struct cell_program *program, enum cell_op_kind kind,
+                                            enum cell_share share);
 
 /* Loads the weights into the kernels' order and makes room for every member of every queue.
  * RESOURCE_EXHAUSTED. *out is ended with cell_program_free(). type outlives it. */

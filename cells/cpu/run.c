@@ -12,6 +12,7 @@
 #include "base/assert.h"
 #include "cells/cpu/ahead.h"
 #include "cells/cpu/rowwise.h"
+#include "cells/cpu/tree.h"
 #include "cells/cpu/view.h"
 
 #include <stdatomic.h>
@@ -132,7 +133,7 @@ static void gated(const struct cell_view *view, const struct cell_program_op *op
         .out = f32_out(view, op->out),
         .second = op->second != CELL_VALUES_MAX ? f32_out(view, op->second) : NULL,
         .scratch = view->space->scratch,
-        .backwards = ((view->run->turn + view->step) & 1) != 0,
+        .backwards = cell_view_is_backwards(view),
     };
     if (op->embedding != NULL) {
         step.ahead = step.x;
@@ -198,7 +199,9 @@ static void rowwise(const struct cell_view *view, const struct cell_program_op *
 
 void cell_view_run_op(const struct cell_view *view, const struct cell_program_op *op)
 {
-    if (op->is_gated) {
+    if (op->is_gated && cell_op_is_tree(op->kind)) {
+        cell_tree_run(view, op);
+    } else if (op->is_gated) {
         gated(view, op);
     } else if (op->kind == CELL_OP_LINEAR) {
         linear(view, op);

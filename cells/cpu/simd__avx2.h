@@ -10,7 +10,8 @@
 
 /* Rows of a tile. 4 vectors: 3 x 4 accumulators, a broadcast for each row and one vector of weights
  * make 16 registers; with more rows a tile takes half of them: 6 x 2, one and two. 3 vectors: 4 x
- * 3, one and three. */
+ * 3, one and three. 5 vectors: 2 x 5, one of weights and two; with more rows 2 and then 3. */
+#define CELL_TILE_ROWS_OF_5  2u
 #define CELL_TILE_ROWS_OF_4  3u
 #define CELL_TILE_ROWS_OF_3  4u
 #define CELL_TILE_ROWS_OF_2  6u

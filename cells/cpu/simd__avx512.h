@@ -10,7 +10,9 @@
 
 /* Rows of a tile. 4 vectors: 6 x 4 accumulators, a broadcast for each row and one vector of weights
  * make 31 registers. 3 vectors: 8 x 3, one broadcast and three. 2 vectors: 12 x 2, one broadcast
- * and four for two terms. */
+ * and four for two terms. 5 vectors: 5 x 5, one of weights and five; with more rows 2 and then 3.
+ */
+#define CELL_TILE_ROWS_OF_5  5u
 #define CELL_TILE_ROWS_OF_4  6u
 #define CELL_TILE_ROWS_OF_3  8u
 #define CELL_TILE_ROWS_OF_2  12u

@@ -98,7 +98,7 @@ void cell_program_plan_tables(struct cell_program *program)
 {
     for (uint32_t o = 0; o < program->n_ops && !program->type->def.as_written; o++) {
         const struct cell_program_op *op = &program->ops[o];
-        bool is_open = op->is_gated && op->embedding == NULL;
+        bool is_open = op->is_gated && op->embedding == NULL && !cell_op_is_tree(op->kind);
         const struct cell_program_op *lookup =
             is_open ? lookup_of(program, op->in[CELL_GATED_X]) : NULL;
         if (lookup != NULL && is_small(&lookup->op->weights[0], op)) {

@@ -10,8 +10,8 @@
 
 #ifdef CELL_SIMD_LANES
 
-/* Vectors of a panel: 4, but 3 of a GRU. */
-#    define VECTORS_MAX ((size_t)4)
+/* Vectors of a panel: vectors_of(). */
+#    define VECTORS_MAX ((size_t)5)
 #    define COLUMNS_MAX (VECTORS_MAX * CELL_SIMD_LANES)
 
 /* Weights of a cell beyond this do not stay in a shared L3 between two steps; the hardware looks
@@ -58,6 +58,22 @@ static bool is_streamed(uint64_t bytes, uint32_t rows)
     return bytes > (rows >= CELL_STREAMED_ROWS ? CELL_STREAMED_BYTES : CELL_SHARED_CACHE_BYTES);
 }
 
+/* The first part that a step sums over: what was computed ahead is x. */
+static uint32_t first_part(const struct cell_gated_step *step)
+{
+    return step->ahead == NULL ? 0 : 1;
+}
+
+/* Terms of one gate that a step adds. */
+static uint64_t terms_of(const struct cell_gated_step *step)
+{
+    uint64_t terms = 0;
+    for (uint32_t part = first_part(step); part < CELL_GATED_PARTS; part++) {
+        terms += cell_gated_terms(step->gated, part);
+    }
+    return terms;
+}
+
 /* Panel number i of a step in the order it asks for; past the last one, the last one. */
 static uint32_t turn(const struct cell_gated_step *step, uint32_t i)
 {
@@ -81,12 +97,20 @@ CELL_INLINE void begin_gru(const float *over_x, const float *late_bias, float *s
     copy_vectors(1, late_bias, sums + 2 * CELL_SIMD_LANES);
 }
 
-/* Vectors of units in a panel, and so of each gate: a panel is 4 vectors, or a GRU's 3. */
+/* Vectors of a panel: 4, but 3 or 5 where a cell has so many gates. */
+CELL_INLINE size_t vectors_of(enum cell_gated_kind kind)
+{
+    return kind == CELL_GATED_GRU || kind == CELL_GATED_TREE ? 3
+           : kind == CELL_GATED_TREE_BINARY                  ? 5
+                                                             : 4;
+}
+
+/* Vectors of units in a panel, and so of each gate. */
 CELL_INLINE uint32_t unit_vectors(enum cell_gated_kind kind)
 {
-    return kind == CELL_GATED_LSTM || kind == CELL_GATED_GRU ? 1
-           : kind == CELL_GATED_GRU_RESET                    ? 2
-                                                             : 4;
+    return kind == CELL_GATED_GRU_RESET                       ? 2
+           : kind == CELL_GATED_LSTM || vectors_of(kind) != 4 ? 1
+                                                              : 4;
 }
 
 /* (1 - z) * n + z * h. A NaN is made the one NaN where it leaves; on the way any will do. */
@@ -153,6 +177,34 @@ CELL_INLINE void update_gru_new(const struct unit *u)
     simd_store(step->out[u->row] + u->at, mix(z, simd_load(step->old[u->row] + u->at), n));
 }
 
+/* A vector of a row that has no room behind its width: what lies past it is zeros. */
+CELL_INLINE simd_vec load_within(const float *row, size_t at, size_t width)
+{
+    return at + CELL_SIMD_LANES <= width ? simd_load(row + at)
+                                         : simd_load_part(row + at, width - at);
+}
+
+/* i, o, u, and a TREE_BINARY's f_l, f_r. */
+CELL_INLINE void update_tree(const bool is_binary, const struct unit *u)
+{
+    const struct cell_gated_step *step = u->step;
+    const size_t hidden = step->gated->hidden;
+    const uint32_t n_children = is_binary ? 2 : step->n_children;
+    simd_vec i = sigmoid_any_nan(simd_load(u->sums));
+    simd_vec o = sigmoid_any_nan(simd_load(u->sums + CELL_SIMD_LANES));
+    simd_vec next = simd_mul(i, tanh_any_nan(simd_load(u->sums + 2 * CELL_SIMD_LANES)));
+    for (uint32_t k = 0; k < n_children; k++) {
+        simd_vec c = load_within(step->children[k][u->row], u->at, hidden);
+        simd_vec f = is_binary
+                         ? sigmoid_any_nan(simd_load(u->sums + (3 + k) * CELL_SIMD_LANES))
+                         : simd_load(step->forget[u->row] + k * CELL_ROW_FLOATS(hidden) + u->at);
+        next = simd_fma(f, c, next);
+    }
+    next = one_nan(next);
+    simd_store(step->second[u->row] + u->at, next);
+    simd_store(step->out[u->row] + u->at, one_nan(simd_mul(o, tanh_any_nan(next))));
+}
+
 /* Sums of one row and panel to the row's new values; over_x: of the panel, a GRU's. */
 CELL_INLINE void update(const enum cell_gated_kind kind, const struct cell_gated_step *step,
                         uint32_t row, uint32_t panel, const float *sums, const float *over_x)
@@ -185,6 +237,15 @@ CELL_INLINE void update(const enum cell_gated_kind kind, const struct cell_gated
             break;
         case CELL_GATED_RELU:
             simd_store(step->out[row] + u.at, one_nan(relu_any_nan(simd_load(u.sums))));
+            break;
+        case CELL_GATED_TREE:
+            update_tree(false, &u);
+            break;
+        case CELL_GATED_TREE_BINARY:
+            update_tree(true, &u);
+            break;
+        case CELL_GATED_FORGET:
+            simd_store(step->out[row] + u.at, one_nan(sigmoid_any_nan(simd_load(u.sums))));
             break;
         }
     }

@@ -65,6 +65,12 @@ static inline uint32_t cell_view_step(const struct cell_view *view, uint32_t r)
            (view->offsets == NULL ? 0 : view->offsets[r]);
 }
 
+/* Whether this step takes panels from the last to the first: each other one does. */
+static inline bool cell_view_is_backwards(const struct cell_view *view)
+{
+    return ((view->run->turn + view->step) & 1) != 0;
+}
+
 /* Row pointers of all inputs that the program reads. */
 void cell_view_resolve_inputs(const struct cell_view *view);
 

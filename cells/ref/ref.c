@@ -38,7 +38,7 @@ static size_t row_of(const struct cell_gated *gated, uint32_t gate, uint32_t uni
     return (size_t)gate * gated->hidden + unit;
 }
 
-/* A row of x (part 0) or of h (part 1). */
+/* A row of x (part 0), of h (part 1) or of h_right (part 2). */
 struct vector {
     uint32_t part, terms;
     const float *floats;
@@ -46,15 +46,15 @@ struct vector {
     float scale;
 };
 
-/* sum + the terms of one gate of a unit over x or over h. */
+/* sum + the terms of one gate of a unit over one part. */
 static float add_terms(const struct cell_gated *gated, uint32_t gate, uint32_t unit, float sum,
                        const struct vector *in)
 {
     size_t row = row_of(gated, gate, unit);
     const void *packed = gated->packed[in->part];
     if (gated->precision != CELL_INT8) {
-        const float *given = in->part == 0 ? gated->w : gated->r;
-        const float *weights = gated->precision == CELL_BF16 ? packed : given;
+        const float *weights =
+            gated->precision == CELL_BF16 ? packed : cell_gated_given(gated, in->part);
         return dot(sum, in->terms, in->floats, weights + row * in->terms, 1);
     }
     base_assert(in->bytes != NULL);
@@ -66,14 +66,16 @@ static float add_terms(const struct cell_gated *gated, uint32_t gate, uint32_t u
     return fmaf(in->scale * gated->scales[in->part][row], (float)whole, sum);
 }
 
-/* Of INT8 the row is rounded into scratch, x before h. */
+/* Of INT8 the row is rounded into scratch, part behind part. */
 static struct vector read_row(const struct cell_gated *gated, uint32_t part, const float *row,
                               float *scratch)
 {
-    struct vector in = {
-        .part = part, .terms = part == 0 ? gated->inputs : gated->feedback, .floats = row};
-    if (gated->precision == CELL_INT8 && row != NULL) {
-        int8_t *bytes = (int8_t *)(void *)scratch + (part == 0 ? 0 : gated->inputs);
+    struct vector in = {.part = part, .terms = cell_gated_terms(gated, part), .floats = row};
+    if (gated->precision == CELL_INT8) {
+        int8_t *bytes = (int8_t *)(void *)scratch;
+        for (uint32_t before = 0; before < part; before++) {
+            bytes += cell_gated_terms(gated, before);
+        }
         in.scale = cell_int8_scale(in.terms, row);
         for (uint32_t k = 0; k < in.terms; k++) {
             bytes[k] = cell_int8_of(row[k], in.scale);
@@ -112,7 +114,24 @@ static void update_lstm(const struct cell_gated_step *step, uint32_t row, uint32
         cell_nan_f32__scalar(cell_sigmoid_f32__scalar(o) * cell_tanh_f32__scalar(c));
 }
 
-/* sums: over x and h, but of a GRU's n over x alone, followed by that over h. */
+/* i, o, u, and a TREE_BINARY's f_l, f_r. */
+static void update_tree(const struct cell_gated_step *step, uint32_t row, uint32_t unit,
+                        const float *sums)
+{
+    const bool is_binary = step->gated->kind == CELL_GATED_TREE_BINARY;
+    float c = cell_sigmoid_f32__scalar(sums[0]) * cell_tanh_f32__scalar(sums[2]);
+    for (uint32_t k = 0; k < step->n_children; k++) {
+        float f = is_binary ? cell_sigmoid_f32__scalar(sums[3 + k])
+                            : step->forget[row][k * CELL_ROW_FLOATS(step->gated->hidden) + unit];
+        c = fmaf(f, step->children[k][row][unit], c);
+    }
+    c = cell_nan_f32__scalar(c);
+    step->second[row][unit] = c;
+    step->out[row][unit] =
+        cell_nan_f32__scalar(cell_sigmoid_f32__scalar(sums[1]) * cell_tanh_f32__scalar(c));
+}
+
+/* sums: over all parts, but of a GRU's n over x alone, followed by that over h. */
 static void update(const struct cell_gated_step *step, uint32_t row, uint32_t unit,
                    const float *sums)
 {
@@ -143,32 +162,49 @@ static void update(const struct cell_gated_step *step, uint32_t row, uint32_t un
     case CELL_GATED_RELU:
         *out = cell_relu_f32__scalar(sums[0]);
         break;
+    case CELL_GATED_TREE:
+    case CELL_GATED_TREE_BINARY:
+        update_tree(step, row, unit, sums);
+        break;
+    case CELL_GATED_FORGET:
+        *out = cell_sigmoid_f32__scalar(sums[0]);
+        break;
     }
 }
 
-static float sum_over_x(const struct cell_gated *gated, uint32_t gate, uint32_t unit,
-                        const struct vector *x)
+/* The row's parts that have terms, but x where its sums were computed ahead. */
+static uint32_t read_parts(const struct cell_gated_step *step, uint32_t row,
+                           struct vector in[CELL_GATED_PARTS])
 {
-    return add_terms(gated, gate, unit, gated->bias[place_of(gated, gate, unit)], x);
+    const float *const *const rows[] = {step->x, step->h, step->h_right};
+    uint32_t n = 0;
+    for (uint32_t part = step->ahead == NULL ? 0 : 1; part < CELL_GATED_PARTS; part++) {
+        if (cell_gated_terms(step->gated, part) > 0) {
+            in[n++] = read_row(step->gated, part, rows[part][row], step->scratch);
+        }
+    }
+    return n;
 }
 
 static void step_row(const struct cell_gated_step *step, uint32_t row)
 {
     const struct cell_gated *gated = step->gated;
     const bool is_gru = gated->kind == CELL_GATED_GRU;
-    const bool has_x = step->ahead == NULL;
-    const struct vector x = read_row(gated, 0, has_x ? step->x[row] : NULL, step->scratch);
-    const struct vector h = read_row(gated, 1, step->h[row], step->scratch);
+    struct vector in[CELL_GATED_PARTS];
+    const uint32_t n_in = read_parts(step, row, in);
     for (uint32_t unit = step->panel_first; unit < step->panel_end; unit++) {
-        float sums[4] = {0};
+        float sums[5] = {0};
         for (uint32_t gate = 0; gate < gated->columns; gate++) {
-            float sum = has_x ? sum_over_x(gated, gate, unit, &x)
-                              : step->ahead[row][place_of(gated, gate, unit)];
-            bool is_late = is_gru && gate == 2;
-            sums[gate] = is_late ? sum : add_terms(gated, gate, unit, sum, &h);
+            size_t at = place_of(gated, gate, unit);
+            float sum = step->ahead != NULL ? step->ahead[row][at] : gated->bias[at];
+            for (uint32_t i = 0; i < n_in; i++) {
+                bool is_late = is_gru && gate == 2 && in[i].part == 1;
+                sum = is_late ? sum : add_terms(gated, gate, unit, sum, &in[i]);
+            }
+            sums[gate] = sum;
         }
         if (is_gru) {
-            sums[3] = add_terms(gated, 2, unit, gated->late_bias[unit], &h);
+            sums[3] = add_terms(gated, 2, unit, gated->late_bias[unit], &in[n_in - 1]);
         }
         update(step, row, unit, sums);
     }
@@ -188,18 +224,19 @@ static void gated_ahead(const struct cell_gated_ahead *ahead)
         const struct vector x = read_row(gated, 0, ahead->x[row], ahead->scratch);
         for (uint32_t unit = ahead->panel_first; unit < ahead->panel_end; unit++) {
             for (uint32_t gate = 0; gate < gated->columns; gate++) {
-                ahead->out[row][place_of(gated, gate, unit)] = sum_over_x(gated, gate, unit, &x);
+                size_t at = place_of(gated, gate, unit);
+                ahead->out[row][at] = add_terms(gated, gate, unit, gated->bias[at], &x);
             }
         }
     }
 }
 
-/* The weights of x or of h, rounded: floats again, or bytes with a scale for each row. */
+/* The weights of a part, rounded: floats again, or bytes with a scale for each row. */
 static enum base_status round_weights(struct cell_gated *gated, uint32_t part)
 {
     const bool is_int8 = gated->precision == CELL_INT8;
-    const uint32_t terms = part == 0 ? gated->inputs : gated->feedback;
-    const float *weights = part == 0 ? gated->w : gated->r;
+    const uint32_t terms = cell_gated_terms(gated, part);
+    const float *weights = cell_gated_given(gated, part);
     const size_t rows = (size_t)gated->columns * gated->hidden;
     float *floats = base_alloc_array(rows * terms, is_int8 ? sizeof(int8_t) : sizeof(float));
     int8_t *bytes = (int8_t *)floats;
@@ -225,8 +262,8 @@ static enum base_status round_weights(struct cell_gated *gated, uint32_t part)
 static enum base_status gated_load(struct cell_gated *gated)
 {
     BASE_TRY(cell_gated_pack_biases(gated, 1));
-    for (uint32_t part = 0; part < 2 && gated->precision != CELL_FP32; part++) {
-        if (round_weights(gated, part) != BASE_OK) {
+    for (uint32_t part = 0; part < CELL_GATED_PARTS && gated->precision != CELL_FP32; part++) {
+        if (cell_gated_terms(gated, part) > 0 && round_weights(gated, part) != BASE_OK) {
             cell_gated_release(gated);
             return BASE_RESOURCE_EXHAUSTED;
         }
@@ -262,11 +299,11 @@ static enum base_status linear_load(struct cell_linear *linear)
     return BASE_OK;
 }
 
-/* One row of x and one of h as bytes. */
+/* One row of each part as bytes. */
 static size_t gated_scratch(const struct cell_gated *gated, uint32_t rows_max)
 {
     (void)rows_max;
-    size_t bytes = (size_t)gated->inputs + gated->feedback;
+    size_t bytes = (size_t)gated->inputs + gated->feedback + gated->right;
     return gated->precision == CELL_INT8 ? (bytes + sizeof(float) - 1) / sizeof(float) : 0;
 }
 

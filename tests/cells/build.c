@@ -189,6 +189,42 @@ uint32_t build_gated(struct build *build, enum cell_op_kind kind, uint32_t varia
     return add_value(build, CELL_F32, hidden);
 }
 
+uint32_t build_tree(struct build *build, const struct build_tree *tree)
+{
+    const uint32_t gates = cell_op_gates(tree->kind);
+    const uint32_t of_h = tree->kind == CELL_OP_TREE_BINARY ? 2 : tree->n_children > 0 ? 1 : 0;
+    const float scale = 2.0f / sqrtf((float)tree->hidden);
+    struct cell_op *op = add_op(build, tree->kind);
+    if (tree->x != UINT32_MAX) {
+        op->operands[op->n_operands++] = tree->x;
+        add_weight(build, op, gates * tree->hidden, build->def.values[tree->x].width, scale);
+    }
+    for (uint32_t i = 0; i < 2 * tree->n_children; i++) {
+        op->operands[op->n_operands++] = tree->children[i];
+    }
+    for (uint32_t i = 0; i < of_h; i++) {
+        add_weight(build, op, gates * tree->hidden, tree->hidden, scale);
+    }
+    if (tree->has_bias) {
+        add_weight(build, op, 1, gates * tree->hidden, 1.0f);
+    }
+    uint32_t h_out = add_value(build, CELL_F32, tree->hidden);
+    (void)add_value(build, CELL_F32, tree->hidden);
+    return h_out;
+}
+
+void build_tree_cell(struct build *build, struct build_tree tree, uint32_t inputs, uint64_t salt)
+{
+    build_init(build, salt);
+    tree.x = inputs == 0 ? UINT32_MAX : build_input(build, CELL_F32, inputs);
+    for (uint32_t i = 0; i < 2 * tree.n_children; i++) {
+        tree.children[i] = build_input(build, CELL_F32, tree.hidden);
+    }
+    uint32_t h_out = build_tree(build, &tree);
+    build_output(build, h_out);
+    build_output(build, h_out + 1);
+}
+
 void build_next(struct build *build, uint32_t state, uint32_t value)
 {
     build->def.state_next[state] = value;

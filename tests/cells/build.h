@@ -40,6 +40,18 @@ void build_peepholes(struct build *build);
 uint32_t build_gated(struct build *build, enum cell_op_kind kind, uint32_t variant, uint32_t x,
                      uint32_t h, bool has_bias);
 
+/* A tree op of this many units over x (UINT32_MAX: none) and the h and c of each child,
+ * children[2k] and children[2k + 1]. Returns the number of h'; c' is the next. */
+struct build_tree {
+    enum cell_op_kind kind;
+    uint32_t hidden, x, n_children;
+    uint32_t children[2 * CELL_CHILDREN_MAX];
+    bool has_bias;
+};
+uint32_t build_tree(struct build *build, const struct build_tree *tree);
+/* The same as a cell, of inputs x [inputs] (0: none) and the children's; outputs h' and c'. */
+void build_tree_cell(struct build *build, struct build_tree tree, uint32_t inputs, uint64_t salt);
+
 /* The last op added, for the tests to change. */
 struct cell_op *build_last(struct build *build);
 void build_next(struct build *build, uint32_t state, uint32_t value);

@@ -111,6 +111,69 @@ static void gru_or_rnn(const struct cell_op *op, double **values, uint32_t hidde
     }
 }
 
+/* A tree's cell by the equations of the paper, with weights, operands and gates in the order of
+ * def.h: i, o, u, then the forget gates. */
+struct tree {
+    const struct cell_op *op;
+    double **values;
+    uint32_t hidden, n_children;
+    const double *x; /* NULL: without */
+};
+
+static const double *child_row(const struct tree *tree, uint32_t child, uint32_t is_c)
+{
+    uint32_t first = tree->x != NULL ? 1 : 0;
+    return tree->values[tree->op->operands[first + 2 * child + is_c]];
+}
+
+/* Gate `gate` of unit u, without what children add. */
+static double tree_gate(const struct tree *tree, uint32_t gate, uint32_t u)
+{
+    const struct cell_op *op = tree->op;
+    const uint32_t row = gate * tree->hidden + u;
+    const struct cell_weight *last = &op->weights[op->n_weights - 1];
+    double sum = last->rows == 1 && op->n_weights > 1 ? weight_at(last, 0, row) : 0.0;
+    return tree->x == NULL ? sum : sum + over(&op->weights[0], row, tree->x);
+}
+
+/* What one child adds to a gate of unit u. */
+static double tree_child(const struct tree *tree, uint32_t gate, uint32_t u, uint32_t child)
+{
+    const uint32_t of_x = tree->x != NULL ? 1 : 0;
+    const uint32_t matrix = tree->op->kind == CELL_OP_TREE_BINARY ? child : 0;
+    return over(&tree->op->weights[of_x + matrix], gate * tree->hidden + u,
+                child_row(tree, child, 0));
+}
+
+static double tree_all_children(const struct tree *tree, uint32_t gate, uint32_t u)
+{
+    double sum = tree_gate(tree, gate, u);
+    for (uint32_t k = 0; k < tree->n_children; k++) {
+        sum += tree_child(tree, gate, u, k);
+    }
+    return sum;
+}
+
+static void tree_cell(const struct cell_op *op, double **values, uint32_t hidden)
+{
+    struct tree tree = {.op = op,
+                        .values = values,
+                        .hidden = hidden,
+                        .n_children = op->n_operands / 2,
+                        .x = op->n_operands % 2 == 1 ? values[op->operands[0]] : NULL};
+    for (uint32_t u = 0; u < hidden; u++) {
+        double c = sigmoid(tree_all_children(&tree, 0, u)) * tanh(tree_all_children(&tree, 2, u));
+        for (uint32_t k = 0; k < tree.n_children; k++) {
+            double f = op->kind == CELL_OP_TREE_BINARY
+                           ? tree_all_children(&tree, 3 + k, u)
+                           : tree_gate(&tree, 3, u) + tree_child(&tree, 3, u, k);
+            c += sigmoid(f) * child_row(&tree, k, 1)[u];
+        }
+        values[op->result + 1][u] = c;
+        values[op->result][u] = sigmoid(tree_all_children(&tree, 1, u)) * tanh(c);
+    }
+}
+
 static void linear(const struct cell_op *op, const double *x, double *out)
 {
     for (uint32_t j = 0; j < op->weights[0].cols; j++) {
@@ -238,6 +301,8 @@ void oracle_step(struct oracle *oracle)
             lstm(op, oracle->values, width);
         } else if (op->kind == CELL_OP_GRU || op->kind == CELL_OP_RNN) {
             gru_or_rnn(op, oracle->values, width);
+        } else if (op->kind >= CELL_OP_TREE_LEAF && op->kind <= CELL_OP_TREE_SUM) {
+            tree_cell(op, oracle->values, width);
         } else if (op->kind == CELL_OP_LINEAR) {
             linear(op, oracle->values[op->operands[0]], out);
         } else if (op->kind == CELL_OP_SOFTMAX) {

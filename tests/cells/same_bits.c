@@ -89,24 +89,35 @@ static bool are_same(const struct rows *got, const struct rows *want, uint32_t f
 
 /* ---- Gated cells ---------------------------------------------------------------------------- */
 
+#define KINDS_OF(precision)                                                                        \
+    {CELL_GATED_LSTM, SAME_BITS_PLAIN, precision},                                                 \
+        {CELL_GATED_LSTM, SAME_BITS_PEEPHOLES, precision},                                         \
+        {CELL_GATED_GRU, SAME_BITS_PLAIN, precision},                                              \
+        {CELL_GATED_GRU_RESET, SAME_BITS_PLAIN, precision},                                        \
+        {CELL_GATED_GRU_NEW, SAME_BITS_PLAIN, precision},                                          \
+        {CELL_GATED_TANH, SAME_BITS_PLAIN, precision},                                             \
+        {CELL_GATED_RELU, SAME_BITS_PLAIN, precision},                                             \
+        {CELL_GATED_TREE, SAME_BITS_PLAIN, precision},                                             \
+        {CELL_GATED_TREE, SAME_BITS_NO_X, precision},                                              \
+        {CELL_GATED_TREE, SAME_BITS_LEAF, precision},                                              \
+        {CELL_GATED_TREE_BINARY, SAME_BITS_PLAIN, precision},                                      \
+        {CELL_GATED_TREE_BINARY, SAME_BITS_NO_X, precision},                                       \
+        {CELL_GATED_FORGET, SAME_BITS_PLAIN, precision},                                           \
+    {                                                                                              \
+        CELL_GATED_FORGET, SAME_BITS_NO_X, precision                                               \
+    }
+
 const struct same_bits_kind same_bits_kinds[SAME_BITS_ALL_KINDS] = {
-    {CELL_GATED_LSTM, false, CELL_FP32},      {CELL_GATED_LSTM, true, CELL_FP32},
-    {CELL_GATED_GRU, false, CELL_FP32},       {CELL_GATED_GRU_RESET, false, CELL_FP32},
-    {CELL_GATED_GRU_NEW, false, CELL_FP32},   {CELL_GATED_TANH, false, CELL_FP32},
-    {CELL_GATED_RELU, false, CELL_FP32},      {CELL_GATED_LSTM, false, CELL_BF16},
-    {CELL_GATED_LSTM, true, CELL_BF16},       {CELL_GATED_GRU, false, CELL_BF16},
-    {CELL_GATED_GRU_RESET, false, CELL_BF16}, {CELL_GATED_GRU_NEW, false, CELL_BF16},
-    {CELL_GATED_TANH, false, CELL_BF16},      {CELL_GATED_RELU, false, CELL_BF16},
-    {CELL_GATED_LSTM, false, CELL_INT8},      {CELL_GATED_LSTM, true, CELL_INT8},
-    {CELL_GATED_GRU, false, CELL_INT8},       {CELL_GATED_GRU_RESET, false, CELL_INT8},
-    {CELL_GATED_GRU_NEW, false, CELL_INT8},   {CELL_GATED_TANH, false, CELL_INT8},
-    {CELL_GATED_RELU, false, CELL_INT8},
-};
+    KINDS_OF(CELL_FP32), KINDS_OF(CELL_BF16), KINDS_OF(CELL_INT8)};
+
+/* Of a TREE that is no leaf, and of a TREE_BINARY the first two. */
+#define CHILDREN 3u
 
 struct gated_case {
     struct build build; /* of its weights */
     struct cell_gated gated;
-    struct rows x, h, old, z, out, second, ahead;
+    struct rows x, h, right, old, z, forget, out, second, ahead;
+    struct rows children[CHILDREN];
     float *scratch;
 };
 
@@ -115,20 +126,27 @@ struct cell_gated same_bits_gated_cell(struct build *build, const struct same_bi
     const struct same_bits_kind kind = options->kind;
     const uint32_t hidden = options->hidden;
     uint32_t gates = cell_gated_gates(kind.kind) * hidden;
+    const bool is_binary = kind.kind == CELL_GATED_TREE_BINARY;
+    const bool is_tree =
+        kind.kind == CELL_GATED_TREE || kind.kind == CELL_GATED_FORGET || is_binary;
     // As wide as the state, but for an LSTM whose state is projected.
-    uint32_t feedback = kind.has_peepholes ? hidden / 2 + 1 : hidden;
+    uint32_t feedback = kind.form == SAME_BITS_PEEPHOLES ? hidden / 2 + 1
+                        : kind.form == SAME_BITS_LEAF    ? 0
+                                                         : hidden;
     float scale = 2.0f / sqrtf((float)(options->inputs + hidden));
     struct cell_gated gated = {
         .kind = kind.kind,
         .precision = kind.precision,
-        .inputs = options->inputs,
+        .inputs = kind.form == SAME_BITS_NO_X ? 0 : options->inputs,
         .feedback = feedback,
         .hidden = hidden,
+        .right = is_binary ? hidden : 0,
         .w = build_floats(build, gates, options->inputs, scale),
         .r = build_floats(build, gates, feedback, scale),
         .b_w = build_floats(build, 1, gates, 1.0f),
-        .b_r = build_floats(build, 1, gates, 1.0f),
-        .p = kind.has_peepholes ? build_floats(build, 3, hidden, 1.0f) : NULL,
+        .b_r = is_tree ? NULL : build_floats(build, 1, gates, 1.0f),
+        .p = kind.form == SAME_BITS_PEEPHOLES ? build_floats(build, 3, hidden, 1.0f) : NULL,
+        .r_right = is_binary ? build_floats(build, gates, hidden, scale) : NULL,
     };
     if (options->no_biases) {
         gated.b_w = gated.b_r = NULL;
@@ -144,15 +162,24 @@ static void gated_case_init(struct gated_case *test, const struct same_bits_gate
     build_init(build, options->inputs * 1000 + hidden);
     test->gated = same_bits_gated_cell(build, options);
     rows_init(&test->x, options->inputs, options->inputs);
-    rows_init(&test->h, test->gated.feedback, test->gated.feedback);
+    uint32_t feedback = test->gated.feedback > 0 ? test->gated.feedback : 1;
+    rows_init(&test->h, feedback, feedback);
+    rows_init(&test->right, hidden, hidden);
     rows_init(&test->old, hidden, room);
     rows_init(&test->z, hidden, room);
+    rows_init(&test->forget, CHILDREN * CELL_ROW_FLOATS(hidden), CHILDREN * room);
     rows_init(&test->out, hidden, room);
     rows_init(&test->second, hidden, room);
     rows_fill(&test->x, &build->random);
     rows_fill(&test->h, &build->random);
     rows_fill(&test->old, &build->random);
     rows_fill(&test->z, &build->random);
+    rows_fill(&test->right, &build->random);
+    rows_fill(&test->forget, &build->random);
+    for (uint32_t c = 0; c < CHILDREN; c++) {
+        rows_init(&test->children[c], hidden, hidden);
+        rows_fill(&test->children[c], &build->random);
+    }
 }
 
 static void gated_case_release(struct gated_case *test)
@@ -160,9 +187,14 @@ static void gated_case_release(struct gated_case *test)
     rows_release(&test->x);
     rows_release(&test->h);
     rows_release(&test->old);
+    rows_release(&test->right);
     rows_release(&test->z);
+    rows_release(&test->forget);
     rows_release(&test->out);
     rows_release(&test->second);
+    for (uint32_t c = 0; c < CHILDREN; c++) {
+        rows_release(&test->children[c]);
+    }
     build_release(&test->build);
 }
 
@@ -191,6 +223,13 @@ static void clear(float *rows[SAME_BITS_ROWS], uint32_t n, uint32_t width)
     }
 }
 
+static uint32_t children_of(const struct cell_gated *gated)
+{
+    return gated->kind == CELL_GATED_TREE_BINARY                   ? 2
+           : gated->kind == CELL_GATED_TREE && gated->feedback > 0 ? CHILDREN
+                                                                   : 0;
+}
+
 /* n rows from `first` on, panels 0..split-1 and then the rest; the sums over x computed ahead, of
  * `apart` rows and then of the others, or not (UINT32_MAX). */
 static void gated_run(struct gated_case *test, const struct cell_kernels *kernels, uint32_t first,
@@ -198,6 +237,10 @@ static void gated_run(struct gated_case *test, const struct cell_kernels *kernel
 {
     float *x[SAME_BITS_ROWS];
     float *h[SAME_BITS_ROWS];
+    float *right[SAME_BITS_ROWS];
+    float *forget[SAME_BITS_ROWS];
+    float *c[CHILDREN][SAME_BITS_ROWS];
+    const float *const *children[CHILDREN];
     float *old[SAME_BITS_ROWS];
     float *z[SAME_BITS_ROWS];
     float *out[SAME_BITS_ROWS];
@@ -205,6 +248,12 @@ static void gated_run(struct gated_case *test, const struct cell_kernels *kernel
     float *ahead[SAME_BITS_ROWS];
     turn(&test->x, first, x);
     turn(&test->h, first, h);
+    turn(&test->right, first, right);
+    turn(&test->forget, first, forget);
+    for (uint32_t k = 0; k < CHILDREN; k++) {
+        turn(&test->children[k], first, c[k]);
+        children[k] = (const float *const *)c[k];
+    }
     turn(&test->old, first, old);
     turn(&test->z, first, z);
     turn(&test->out, first, out);
@@ -218,6 +267,10 @@ static void gated_run(struct gated_case *test, const struct cell_kernels *kernel
                                    .panel_end = split,
                                    .x = (const float *const *)x,
                                    .h = (const float *const *)h,
+                                   .h_right = (const float *const *)right,
+                                   .n_children = children_of(&test->gated),
+                                   .children = children,
+                                   .forget = (const float *const *)forget,
                                    .old = (const float *const *)old,
                                    .z = (const float *const *)z,
                                    .out = out,
@@ -255,11 +308,14 @@ static bool compare_gated(const struct cell_kernels *kernels, struct gated_case 
                           const struct gated_case *want, const struct same_bits_gated *options,
                           struct same_bits_difference *out)
 {
-    bool has_second = got->gated.kind == CELL_GATED_LSTM || got->gated.kind == CELL_GATED_GRU_RESET;
+    const struct cell_gated *gated = &got->gated;
+    bool has_second = gated->kind == CELL_GATED_LSTM || gated->kind == CELL_GATED_GRU_RESET ||
+                      gated->kind == CELL_GATED_TREE || gated->kind == CELL_GATED_TREE_BINARY;
+    bool has_ahead = gated->inputs > 0 && gated->feedback > 0;
     for (uint32_t n = 1; n <= options->rows_max; n += options->rows_stride) {
         uint32_t first = options->rows_max == SAME_BITS_ROWS ? n * 7 % SAME_BITS_ROWS : 0;
         uint32_t split = n * 3 % (got->gated.panels + 1);
-        for (uint32_t is_ahead = 0; is_ahead < 2; is_ahead++) {
+        for (uint32_t is_ahead = 0; is_ahead < (has_ahead ? 2 : 1); is_ahead++) {
             gated_run(got, kernels, first, n, split, is_ahead == 1 ? n * 5 % 9 : UINT32_MAX);
             if (!are_same(&got->out, &want->out, first, n, out) ||
                 (has_second && !are_same(&got->second, &want->second, first, n, out))) {

@@ -12,13 +12,20 @@
 #define SAME_BITS_ROWS 40u
 
 /* Of fp32, and of all precisions: those of fp32 come first. */
-#define SAME_BITS_KINDS     7u
-#define SAME_BITS_ALL_KINDS 21u
+#define SAME_BITS_KINDS     14u
+#define SAME_BITS_ALL_KINDS (3 * SAME_BITS_KINDS)
+
+enum same_bits_form {
+    SAME_BITS_PLAIN,
+    SAME_BITS_PEEPHOLES, /* and a state that is narrower than the units, as a projected one is */
+    SAME_BITS_NO_X,
+    SAME_BITS_LEAF, /* x alone */
+};
 
 /* Every kind of gated cell. */
 struct same_bits_kind {
     enum cell_gated_kind kind;
-    bool has_peepholes; /* and a state that is narrower than the units, as a projected one is */
+    enum same_bits_form form;
     enum cell_precision precision;
 };
 extern const struct same_bits_kind same_bits_kinds[SAME_BITS_ALL_KINDS];

@@ -279,6 +279,76 @@ START_TEST(test_def_precision_of_recurrent_weights)
 }
 END_TEST
 
+/* A definition of one tree op alone, with x. */
+static struct cell_op *tree_of(enum cell_op_kind kind, uint32_t n_children)
+{
+    build_release(&build);
+    build_tree_cell(
+        &build,
+        (struct build_tree){.kind = kind, .hidden = 5, .n_children = n_children, .has_bias = true},
+        6, 1);
+    struct base_error error = {BASE_OK, ""};
+    ck_assert_msg(cell_def_check(&build.def, &error) == BASE_OK, "%s", error.message);
+    return build_last(&build);
+}
+
+START_TEST(test_def_tree_operands)
+{
+    struct cell_op *op = tree_of(CELL_OP_TREE_BINARY, 2);
+    op->n_operands = 3;
+    assert_refused("op 0 (TREE_BINARY): wrong number of operands: 3, not 4..5");
+    op = tree_of(CELL_OP_TREE_BINARY, 2);
+    op->n_operands = 6;
+    assert_refused("op 0 (TREE_BINARY): wrong number of operands: 6, not 4..5");
+    op = tree_of(CELL_OP_TREE_LEAF, 0);
+    op->n_operands = 0;
+    assert_refused("op 0 (TREE_LEAF): wrong number of operands: 0, not 1..1");
+    op = tree_of(CELL_OP_TREE_SUM, CELL_CHILDREN_MAX);
+    op->n_operands = 1;
+    assert_refused("op 0 (TREE_SUM): wrong number of operands: 1, not 2..17");
+    op->n_operands = 18;
+    assert_refused("op 0 (TREE_SUM): wrong number of operands: 18, not 2..17");
+    (void)tree_of(CELL_OP_TREE_SUM, 3);
+    build.def.values[4].width = 4; // c of the second child
+    assert_refused("op 0 (TREE_SUM): child 1: h and c are 5 and 4 wide, not f32 of 5");
+    (void)tree_of(CELL_OP_TREE_LEAF, 0);
+    build.def.values[0].dtype = CELL_I32;
+    assert_refused("op 0 (TREE_LEAF): x must be f32");
+    op = tree_of(CELL_OP_TREE_LEAF, 0);
+    build.def.values[op->result + 1].width = 4;
+    assert_refused("op 0 (TREE_LEAF): the results must be f32 of one width");
+}
+END_TEST
+
+START_TEST(test_def_tree_weights)
+{
+    struct cell_op *op = tree_of(CELL_OP_TREE_BINARY, 2);
+    op->n_weights = 2;
+    assert_refused("op 0 (TREE_BINARY): 2 weights, but 3 matrices and an optional B");
+    op = tree_of(CELL_OP_TREE_BINARY, 2);
+    op->weights[0].cols = 5;
+    assert_refused("op 0 (TREE_BINARY): W is [25, 5], not f32 [25, 6]");
+    op = tree_of(CELL_OP_TREE_BINARY, 2);
+    op->weights[2].rows = 20;
+    assert_refused("op 0 (TREE_BINARY): R is [20, 5], not f32 [25, 5]");
+    op = tree_of(CELL_OP_TREE_SUM, 2);
+    op->weights[1].rows = 15;
+    assert_refused("op 0 (TREE_SUM): U is [15, 5], not f32 [20, 5]");
+    op = tree_of(CELL_OP_TREE_SUM, 2);
+    op->weights[2].cols = 40;
+    assert_refused("op 0 (TREE_SUM): B is [1, 40], not f32 [1, 20]");
+    op = tree_of(CELL_OP_TREE_BINARY, 2);
+    op->precision = (enum cell_precision)(CELL_INT8 + 1);
+    assert_refused("op 0 (TREE_BINARY): unknown precision");
+    op = tree_of(CELL_OP_TREE_BINARY, 2);
+    float *right = build_floats(&build, 25, 5, 1.0f);
+    right[124] = 3.4e38f;
+    op->weights[2].data = right;
+    op->precision = CELL_BF16;
+    assert_refused("op 0 (TREE_BINARY): bf16 weights: a weight is too large for bf16");
+}
+END_TEST
+
 START_TEST(test_def_names_precisions)
 {
     static const char *const names[] = {"fp32", "bf16", "int8"};
@@ -364,6 +434,8 @@ int main(void)
     tcase_add_test(tcase, test_def_lstm_with_peepholes);
     tcase_add_loop_test(tcase, test_def_gru_and_rnn_shapes, 0, 2);
     tcase_add_test(tcase, test_def_precision_of_recurrent_weights);
+    tcase_add_test(tcase, test_def_tree_operands);
+    tcase_add_test(tcase, test_def_tree_weights);
     tcase_add_test(tcase, test_def_names_precisions);
     tcase_add_test(tcase, test_def_rowwise_shapes);
     tcase_add_test(tcase, test_def_states_and_outputs);

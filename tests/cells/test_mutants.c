@@ -19,8 +19,10 @@
 enum { INPUTS = 64, HIDDEN = 130, KINDS = SAME_BITS_KINDS };
 
 #define BIT(kind)  (1u << CELL_GATED_##kind)
-#define ALL        ((BIT(RELU) << 1) - 1)
+#define ALL        ((BIT(FORGET) << 1) - 1)
 #define BUT(kinds) (ALL & ~(kinds))
+
+#define ONE_PRODUCT (BIT(GRU) | BIT(TREE) | BIT(FORGET))
 
 struct mutant {
     const struct cell_kernels *kernels;
@@ -29,10 +31,10 @@ struct mutant {
 };
 
 static const struct mutant mutants[] = {
-    // A GRU's two sums are products of their own.
     {&mutant_two_sums__avx2, ALL, true, false},
-    {&mutant_h_first__avx2, BUT(BIT(GRU)), false, false},
-    {&mutant_share__avx2, BUT(BIT(GRU)), false, false},
+    // A GRU's two sums are products of their own; a leaf's gates, and a node's without x, are one.
+    {&mutant_h_first__avx2, BUT(ONE_PRODUCT), false, false},
+    {&mutant_share__avx2, BUT(ONE_PRODUCT), false, false},
     {&mutant_bias_last__avx2, ALL, true, false},
     {&mutant_no_fma__avx2, ALL, true, true},
     {&mutant_contraction__avx2, CONTRACTED, false, false},

@@ -183,6 +183,24 @@ START_TEST(test_op_gru_over_other_values)
 }
 END_TEST
 
+/* As many as a definition may have, each of which becomes three ops of the program: h, an input, is
+ * copied first, and a reset before the product takes two ops. */
+START_TEST(test_op_as_many_grus_as_there_may_be)
+{
+    struct build build;
+    build_init(&build, 1);
+    uint32_t x = build_input(&build, CELL_F32, 2);
+    uint32_t h = build_input(&build, CELL_F32, 3);
+    for (uint32_t o = 0; o < CELL_OPS_MAX; o++) {
+        uint32_t out = build_gated(&build, CELL_OP_GRU, CELL_GRU_RESET_BEFORE, x, h, true);
+        if (o >= CELL_OPS_MAX - CELL_OUTPUTS_MAX) {
+            build_output(&build, out);
+        }
+    }
+    assert_everywhere(&build);
+}
+END_TEST
+
 /* c looks into the gates, and what comes back as h is a projection of h'. */
 START_TEST(test_op_lstm_with_peepholes_and_projection)
 {
@@ -499,6 +517,7 @@ int main(void)
     tcase_add_test(tcase, test_op_lstm_without_bias_over_other_values);
     tcase_add_loop_test(tcase, test_op_gru_and_rnn, 0, WIDTHS);
     tcase_add_loop_test(tcase, test_op_gru_over_other_values, 0, 2);
+    tcase_add_test(tcase, test_op_as_many_grus_as_there_may_be);
     tcase_add_loop_test(tcase, test_op_lstm_with_peepholes_and_projection, 0, WIDTHS);
     tcase_add_loop_test(tcase, test_op_arithmetic, 0, WIDTHS);
     tcase_add_loop_test(tcase, test_op_functions, 0, WIDTHS);

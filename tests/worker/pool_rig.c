@@ -57,6 +57,19 @@ static void build_embedding(struct build *build)
     build_output(build, build_gather(build, id, IDS, WIDTH));
 }
 
+/* Nodes of trees: each reads what its children put out. */
+static void tree_types(struct build builds[3])
+{
+    build_tree_cell(&builds[0], (struct build_tree){.kind = CELL_OP_TREE_LEAF, .hidden = WIDTH},
+                    WIDTH, 21);
+    build_tree_cell(
+        &builds[1],
+        (struct build_tree){.kind = CELL_OP_TREE_BINARY, .hidden = WIDTH, .n_children = 2}, 0, 22);
+    build_tree_cell(&builds[2],
+                    (struct build_tree){.kind = CELL_OP_TREE_SUM, .hidden = WIDTH, .n_children = 3},
+                    WIDTH, 23);
+}
+
 static void real_type(struct pool_rig *rig, struct build *build)
 {
     const struct cell_type *type = NULL;
@@ -76,6 +89,10 @@ static void real_types(struct pool_rig *rig)
     for (uint32_t i = 1; i <= 3; i++) {
         build_init(&rig->builds[i], 7 + i);
         kinds[i - 1](&rig->builds[i]);
+        real_type(rig, &rig->builds[i]);
+    }
+    tree_types(&rig->builds[4]);
+    for (uint32_t i = 4; i < POOL_RIG_TYPES; i++) {
         real_type(rig, &rig->builds[i]);
     }
     graphs_types_copy(&rig->types, rig->registry);

@@ -13,7 +13,7 @@
 
 #include <pthread.h>
 
-#define POOL_RIG_TYPES   5u
+#define POOL_RIG_TYPES   7u
 #define POOL_RIG_ROWS    4096u /* of each layout */
 #define POOL_RIG_CLIENTS 4u
 

@@ -11,11 +11,12 @@
 
 CELL_INLINE void multiply(const size_t vectors, const struct product *product)
 {
-    struct span turned[2];
+    struct span turned[CELL_GATED_PARTS];
     struct product other = *product;
-    if (product->n_spans == 2) {
+    if (product->n_spans >= 2) {
         turned[0] = product->spans[1];
         turned[1] = product->spans[0];
+        turned[2] = product->spans[product->n_spans - 1];
         other.spans = turned;
     }
     right_multiply(vectors, &other);
