@@ -17,9 +17,6 @@
 /* Rows that are rounded, and go through all panels, together. */
 #    define GROUP_ROWS 24u
 
-/* With 32 registers 6 x 4 sums, 6 words of x and one vector of weights; with 16 2 x 4, 2 and 1. */
-#    define TILE_ROWS (CELL_SIMD_LANES == 16 ? 6u : 2u)
-
 /* Sums of one row alone, of 2 or 3 panels. */
 #    define ROW_VECTORS 9u
 
@@ -172,7 +169,7 @@ static void add_any_tile(uint32_t shape, bool is_streamed, const struct tile *ti
         TILE(1, 4, 2)
         TILE(1, 3, 1)
         TILE(1, 3, 2)
-#    if defined(__AVX512F__)
+#    if CELL_TILE_ROWS_OF_WORDS >= 6
         TILE(1, 4, 3)
         TILE(1, 4, 4)
         TILE(1, 4, 5)
@@ -214,7 +211,7 @@ CELL_INLINE void multiply(const uint32_t panels, const size_t vectors, const str
     bool is_streamed = p->is_streamed;
     for (uint32_t row = 0, rows = 0; row < p->n_rows; row += rows, is_streamed = false) {
         uint32_t left = p->n_rows - row;
-        uint32_t tiles = (left + TILE_ROWS - 1) / TILE_ROWS;
+        uint32_t tiles = (left + CELL_TILE_ROWS_OF_WORDS - 1) / CELL_TILE_ROWS_OF_WORDS;
         rows = (left + tiles - 1) / tiles;
         tile.words = p->in->words + row * p->in->stride;
         tile.row_scales = p->in->scales + row;
