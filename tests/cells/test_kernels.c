@@ -58,8 +58,12 @@ static enum base_status load_without_dot(struct cell_gated *gated)
     return without->load(gated);
 }
 
+/* NULL: not here. The scalar table is what the others are compared with: a quick run has none. */
 static const struct cell_kernels *table_at(int index)
 {
+    if (util_is_quick() && index == 0) {
+        return NULL;
+    }
     const struct cell_kernels *kernels = isa_at(index < ISA_COUNT ? index : ISA_COUNT - 1);
     static struct cell_kernels without_dot;
     if (index == ISA_COUNT && kernels != NULL) {
@@ -217,7 +221,7 @@ START_TEST(test_kernels_int8_sums_reach_the_ends_of_int32)
         .rows_max = 4,
         .rows_stride = util_is_quick() ? 3 : 1,
         .change = use_largest};
-    bool is_skipped = util_is_quick() && (kernels == &cell_kernels__scalar || _i % 2 == 1);
+    bool is_skipped = util_is_quick() && options.kind.kind == CELL_GATED_GRU;
     if (kernels != NULL && !is_skipped) {
         check_gated(kernels, &options);
     }

@@ -102,7 +102,9 @@ static void assert_everywhere(struct build *build)
             assert_cell(&build->def, "cpu", isa_name(i));
         }
     }
-    assert_cell(&build->def, "blas", NULL);
+    if (!util_is_quick()) {
+        assert_cell(&build->def, "blas", NULL); // in an emulator of no interest: others' products
+    }
     build_release(build);
 }
 
