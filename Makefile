@@ -1,6 +1,7 @@
 # cellbatch: build, tests and checks. `make help` lists the targets.
 #
-#   make [BUILD=release|debug|asan|ubsan|tsan|cov] [CC=gcc|clang] [CUDA=0|1] [V=1] [target]
+#   make [BUILD=release|debug|asan|ubsan|tsan|cov] [CC=gcc|clang] [ARCH=x86_64|aarch64] [CUDA=0|1]
+#        [V=1] [target]
 #
 # To add a file: put it into its folder's list below. To add a suite: write
 # tests/<folder>/test_<module>.c and put it into <FOLDER>_SUITES. Nothing here looks at the machine:
@@ -8,6 +9,7 @@
 # lint call. pkg-config runs only inside recipes, so reading this file needs nothing but make.
 
 BUILD ?= release
+ARCH  ?= x86_64
 CUDA  ?= 0
 V     ?= 0
 SUITE ?=
@@ -49,15 +51,8 @@ CELLS_SRCS = \
   cells/backend.c \
   cells/blas/blas.c \
   cells/cpu/ahead.c \
-  cells/cpu/bf16__avx2.c \
-  cells/cpu/bf16__avx512.c \
   cells/cpu/device.c \
   cells/cpu/fuse.c \
-  cells/cpu/int8__avx2.c \
-  cells/cpu/int8__avx512.c \
-  cells/cpu/int8__avx512vnni.c \
-  cells/cpu/kernels__avx2.c \
-  cells/cpu/kernels__avx512.c \
   cells/cpu/phases.c \
   cells/cpu/program.c \
   cells/cpu/reduced.c \
@@ -102,6 +97,23 @@ CELLS_SRCS = \
   cells/ref/pointwise.c \
   cells/ref/ref.c \
   cells/type.c \
+  $(CELLS_SRCS_$(ARCH)) \
+
+# Kernels of one architecture's instruction sets.
+CELLS_SRCS_x86_64 = \
+  cells/cpu/bf16__avx2.c \
+  cells/cpu/bf16__avx512.c \
+  cells/cpu/int8__avx2.c \
+  cells/cpu/int8__avx512.c \
+  cells/cpu/int8__avx512vnni.c \
+  cells/cpu/kernels__avx2.c \
+  cells/cpu/kernels__avx512.c \
+
+CELLS_SRCS_aarch64 = \
+  cells/cpu/bf16__neon.c \
+  cells/cpu/int8__neon.c \
+  cells/cpu/int8__neondot.c \
+  cells/cpu/kernels__neon.c \
 
 SCHEDULER_SRCS = \
   scheduler/admission.c \
@@ -297,12 +309,15 @@ CELLS_SUITES = \
   tests/cells/test_import_scan.c \
   tests/cells/test_kernels.c \
   tests/cells/test_math.c \
-  tests/cells/test_mutants.c \
   tests/cells/test_ops.c \
   tests/cells/test_precision.c \
   tests/cells/test_stale_window.c \
   tests/cells/test_tree.c \
   tests/cells/test_type.c \
+  $(CELLS_SUITES_$(ARCH)) \
+
+CELLS_SUITES_x86_64 = \
+  tests/cells/test_mutants.c \
 
 SCHEDULER_SUITES = \
   tests/scheduler/test_admission.c \
@@ -441,6 +456,45 @@ TSAN_EXCLUDED = \
   tests/server/test_grpc_life.c \
   tests/server/test_grpc_server.c \
 
+# ---- AArch64 in an emulator: `make test-neon` -----------------------------------------------
+
+# The CPU device and what it stands on, with its suites: what needs few libraries.
+EMULATED_UTIL_SRCS = \
+  tests/cells/build.c \
+  tests/cells/isa.c \
+  tests/cells/oracle.c \
+  tests/cells/rig.c \
+  tests/cells/same_bits.c \
+  tests/cells/split.c \
+  tests/cells/team.c \
+  tests/reference_cells.c \
+  tests/util.c \
+
+EMULATED_SUITES = \
+  tests/cells/test_def.c \
+  tests/cells/test_device.c \
+  tests/cells/test_kernels.c \
+  tests/cells/test_math.c \
+  tests/cells/test_ops.c \
+  tests/cells/test_precision.c \
+  tests/cells/test_type.c \
+  tests/worker/test_team.c \
+
+# CROSS: a folder with the target's libraries (scripts/cross-root.sh); then nothing else is built.
+ifdef CROSS
+CELLS_SRCS     := $(filter-out cells/import/%,$(CELLS_SRCS))
+WORKER_SRCS    := worker/team.c
+TEST_UTIL_SRCS := $(EMULATED_UTIL_SRCS)
+TEST_SUITES    := $(EMULATED_SUITES)
+CONFIG_SRCS    :=
+SCHEDULER_SRCS :=
+SERVER_SRCS    :=
+LOADGEN_SRCS   :=
+BENCH_SRCS     :=
+PROTO_SRCS     :=
+FUZZ_TARGETS   :=
+endif
+
 # ---- Third-party libraries (pkg-config names) -----------------------------------------------
 
 SERVER_PACKAGES  = libuv grpc gpr libprotobuf-c libmicrohttpd jansson yaml-0.1 openblas libxxhash hwloc
@@ -455,9 +509,17 @@ LOADGEN_LIBS = $(eval LOADGEN_LIBS := $$(shell pkg-config --libs $(LOADGEN_PACKA
 BENCH_LIBS   = $(eval BENCH_LIBS := $$(shell pkg-config --libs $(BENCH_PACKAGES)))$(BENCH_LIBS)
 TEST_LIBS    = $(eval TEST_LIBS := $$(shell pkg-config --libs $(TEST_PACKAGES)))$(TEST_LIBS)
 
+# Linked statically, so that the emulator needs none of it.
+ifdef CROSS
+CROSS_DIRS = $(CROSS)/usr/lib/$(ARCH)-linux-gnu
+PKG_CFLAGS = -isystem $(CROSS)/usr/include -isystem $(CROSS)/usr/include/$(ARCH)-linux-gnu/openblas-pthread
+TEST_LIBS  = -static -L$(CROSS_DIRS) -L$(CROSS_DIRS)/openblas-pthread \
+  -lcheck -lsubunit -ljansson -lxxhash -lopenblas
+endif
+
 # ---- Flags ----------------------------------------------------------------------------------
 
-OUT := build/$(BUILD)$(if $(IS_CLANG),-clang)
+OUT := build/$(BUILD)$(if $(IS_CLANG),-clang)$(if $(filter-out x86_64,$(ARCH)),-$(ARCH))
 
 STD      := -std=c11 -D_GNU_SOURCE -I. -isystem $(OUT)/proto
 WARNINGS := -Werror -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion \
@@ -506,15 +568,20 @@ LDFLAGS    := $(COMMON) $(MODE) $(SANITIZE) $(LINK)
 isa_flags = $(if $(filter cells/cpu/%__avx2.c tests/cells/mutants/%__avx2.c,$(1)),-mavx2 -mfma) \
   $(if $(filter cells/cpu/%__avx512.c cells/cpu/%__avx512vnni.c,$(1)),-mavx512f -mavx512bw \
     -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512) \
-  $(if $(filter cells/cpu/%__avx512vnni.c,$(1)),-mavx512vnni)
+  $(if $(filter cells/cpu/%__avx512vnni.c,$(1)),-mavx512vnni) \
+  $(if $(filter cells/cpu/%__neondot.c,$(1)),-march=armv8.2-a+dotprod)
+# For the checks, which read what is of another architecture too.
+lint_flags = $(call isa_flags,$(1)) $(if $(findstring __neon,$(1)),--target=aarch64-linux-gnu)
 comma := ,
 # Skylake's successors cannot keep decoded what jumps across 32 bytes (Intel, "Mitigations for Jump
 # Conditional Code Erratum"): an inner loop would lose a tenth by where it happens to lie.
 # A tile's sums are a local array: watched by ASan it stays out of registers, a hundred times slower;
 # UBSan checks its bounds.
+# On AArch64 gcc reorders before it gives out registers, and then has too few for the largest tiles.
 asm_flags = $(if $(filter cells/cpu/%__avx2.c cells/cpu/%__avx512.c cells/cpu/%__avx512vnni.c,$(1)),\
   $(if $(IS_CLANG),,-Wa$(comma))-mbranches-within-32B-boundaries \
-  $(if $(filter asan,$(BUILD)),$(if $(IS_CLANG),,--param asan-stack=0)))
+  $(if $(filter asan,$(BUILD)),$(if $(IS_CLANG),,--param asan-stack=0))) \
+  $(if $(IS_CLANG),,$(if $(filter cells/cpu/%__neon.c cells/cpu/%__neondot.c,$(1)),-fno-schedule-insns))
 
 # ---- Quiet output: $(call say,CC,file) ------------------------------------------------------
 
@@ -681,6 +748,14 @@ check-long: lint ## tests under every build and both compilers, long ones too, a
 	  env $$long $(MAKE) --no-print-directory CC=$$cc BUILD=$$build test || exit 1; \
 	done; done
 
+# A process for each case would have the emulator translate everything anew.
+test-neon: deps-neon ## the AArch64 kernels, cross-compiled, in an emulator
+	+$(Q)CELLBATCH_QUICK=1 CK_FORK=no TEST_EMULATOR=qemu-aarch64 $(MAKE) --no-print-directory \
+	  $(all_cores) ARCH=aarch64 CROSS=build/arm64 CC=aarch64-linux-gnu-gcc AR=aarch64-linux-gnu-ar run-emulated
+
+run-emulated: $(TEST_PROGRAMS)
+	$(Q)BUILD=$(BUILD) OUT=$(OUT) bash tests/run.sh $(TEST_PROGRAMS)
+
 run-tests: programs $(TEST_PROGRAMS)
 	$(Q)BUILD=$(BUILD) OUT=$(OUT) bash tests/run.sh $(TEST_PROGRAMS) $(CHOSEN_SCRIPTS)
 
@@ -706,6 +781,15 @@ build/perf_analyzer/stamp: tests/clients/perf_analyzer.txt build/venv/stamp
 	$(Q)rm -rf build/perf_analyzer
 	$(Q)build/venv/bin/pip install --quiet --disable-pip-version-check --no-deps \
 	  --target build/perf_analyzer --requirement $<
+	@touch $@
+
+deps-neon: ## what test-neon needs: cross compiler, emulator, build/arm64
+	$(Q)sh scripts/deps.sh neon
+	+$(Q)$(MAKE) --no-print-directory build/arm64/stamp
+
+# The libraries of another architecture, without telling dpkg of it.
+build/arm64/stamp: scripts/cross-root.sh scripts/packages.txt
+	$(Q)sh scripts/cross-root.sh arm64 build/arm64
 	@touch $@
 
 deps-peers: ## what bench-kernels needs: build/peers, Debian's PyTorch
@@ -743,6 +827,7 @@ lint-all: layers headers format-check text shellcheck tidy cppcheck
 layers: ## includes against tests/layers.txt
 	$(Q)awk -f tests/layers.awk tests/layers.txt $(filter-out tests/% examples/%,$(C_FILES))
 
+# simd__neon.h by clang alone: gcc has a compiler for each architecture.
 headers: $(LINT_HEADERS:%=build/lint/%.alone) ## each header compiles alone, gcc and clang
 
 tidy: $(LINT_SOURCES:%=build/lint/%.tidy) ## clang-tidy
@@ -771,17 +856,17 @@ analyze: $(patsubst %,build/lint/%.analyzed,$(filter-out tests/%,$(LINT_SOURCES)
 # Each stamp brings a .d beside it that names the headers it depends on.
 build/lint/%.alone: % $(OUT)/flags | $(PROTO_HEADERS)
 	@mkdir -p $(@D)
-	$(Q)for cc in gcc clang; do \
-	  echo '#include "$<"' | $$cc $(STD) -Werror -Wall -Wextra -Wpedantic $(call isa_flags,$(<:.h=.c)) \
+	$(Q)for cc in $(if $(findstring __neon,$<),,gcc) clang; do \
+	  echo '#include "$<"' | $$cc $(STD) -Werror -Wall -Wextra -Wpedantic $(call lint_flags,$(<:.h=.c)) \
 	    $(PKG_CFLAGS) -fsyntax-only -MMD -MP -MT $@ -MF $@.d -x c - || exit 1; \
 	done
 	@touch $@
 
 build/lint/%.tidy: % .clang-tidy tests/.clang-tidy | $(PROTO_HEADERS)
 	@mkdir -p $(@D)
-	$(Q)clang-tidy --quiet $< -- $(STD) $(call isa_flags,$<) $(PKG_CFLAGS) > $@.log 2>&1 || \
+	$(Q)clang-tidy --quiet $< -- $(STD) $(call lint_flags,$<) $(PKG_CFLAGS) > $@.log 2>&1 || \
 	  { cat $@.log; exit 1; }
-	$(Q)clang $(STD) $(call isa_flags,$<) $(PKG_CFLAGS) -MM -MP -MT $@ -MF $@.d $<
+	$(Q)clang $(STD) $(call lint_flags,$<) $(PKG_CFLAGS) -MM -MP -MT $@ -MF $@.d $<
 	@touch $@
 
 build/lint/%.analyzed: % | $(PROTO_HEADERS)
@@ -832,7 +917,7 @@ help: ## list the targets
 
 FORCE:
 
-.PHONY: all programs test fuzz run-fuzz demo check-long run-tests deps deps-py deps-peers bench-kernels \
-  clients lint lint-all \
+.PHONY: all programs test test-neon fuzz run-fuzz demo check-long run-tests run-emulated deps deps-py \
+  deps-neon deps-peers bench-kernels clients lint lint-all \
   layers headers tidy format format-check text shellcheck cppcheck analyze install install-models \
   uninstall clean help FORCE

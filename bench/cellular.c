@@ -249,7 +249,7 @@ static const char help[] =
     "                     (default)\n"
     "  --cells LIST       lstm, gru (default both)\n"
     "  --threads N        team of N threads, pinned (default 1, not pinned)\n"
-    "  --isa NAME         auto, scalar, avx2, avx512 (default auto)\n"
+    "  --isa NAME         auto, scalar, avx2, avx512, neon (default auto)\n"
     "  --ms N             time for each shape (default 1000)\n"
     "  --json             one JSON object a line";
 

@@ -286,7 +286,7 @@ static const char help[] =
     "  --requests-present N   how many requests are always inside (default 64)\n"
     "  --threads N            of each team (default 1)\n"
     "  --teams N              (default 1)\n"
-    "  --isa NAME             auto, scalar, avx2, avx512 (default auto)\n"
+    "  --isa NAME             auto, scalar, avx2, avx512, neon (default auto)\n"
     "  --backend NAME         cpu or blas (default cpu)\n"
     "  --batch-rows N         the most rows of a batch (default 64)\n"
     "  --pin                  pin threads to CPUs\n"

@@ -459,7 +459,7 @@ static const char help[] =
     "  --cells LIST       lstm, gru, treelstm (default lstm)\n"
     "  --threads N        team of N threads (default 1)\n"
     "  --precision NAME   how weights are held: fp32, bf16, int8 (default fp32)\n"
-    "  --isa NAME         auto, scalar, avx2, avx512 (default auto)\n"
+    "  --isa NAME         auto, scalar, avx2, avx512, neon (default auto)\n"
     "  --backend NAME     through this backend's device (cpu, blas), each step's output written,\n"
     "                     instead of the kernels alone\n"
     "  --ahead N          sums over x of N steps together, as the device does for few rows\n"

@@ -403,7 +403,7 @@ static const char help[] =
     "  --rows LIST        rows of a batch, comma between (default 1,10,64)\n"
     "  --steps N          of a sequence (default 100)\n"
     "  --threads N        team of N threads (default 1)\n"
-    "  --isa NAME         auto, scalar, avx2, avx512 (default auto)\n"
+    "  --isa NAME         auto, scalar, avx2, avx512, neon (default auto)\n"
     "  --ms N             time for each number of rows (default 1000)\n"
     "  --json             one JSON object a line";
 

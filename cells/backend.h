@@ -34,7 +34,7 @@ struct cell_team {
 struct cell_device_options {
     uint32_t n_queues;           /* CPU: teams */
     struct cell_team **teams;    /* n_queues of them; NULL for devices that need none */
-    const char *isa;             /* CPU: "auto", "scalar", "avx2", "avx512" */
+    const char *isa;             /* CPU: "auto", "scalar", "avx2", "avx512", "neon" */
     uint32_t batches_queued_max; /* outstanding batches per queue, >= 1 */
     /* Devices with threads of their own call it after a completion counter moved, so that whoever
      * waits may sleep; from any thread. NULL: the counters are polled. */

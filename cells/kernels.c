@@ -4,39 +4,48 @@
 #include <string.h>
 
 struct choice {
-    const struct cell_kernels *kernels;
-    bool is_here;
+    const char *name;
+    const struct cell_kernels *kernels; /* NULL: not on this machine */
 };
 
-/* Best first. __builtin_cpu_supports() also asks whether the operating system saves the vector
- * registers. */
-static uint32_t list_choices(struct choice choices[3])
+enum { CHOICES = 4 };
+
+/* Best first, those of other machines too. __builtin_cpu_supports() also asks whether the operating
+ * system saves the vector registers; on AArch64 they belong to the calling convention. */
+static void list_choices(struct choice choices[CHOICES])
 {
-    uint32_t n = 0;
+    const struct cell_kernels *avx512 = NULL;
+    const struct cell_kernels *avx2 = NULL;
+    const struct cell_kernels *neon = NULL;
 #ifdef __x86_64__
     __builtin_cpu_init();
     bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     bool has_avx512 = has_avx2 && __builtin_cpu_supports("avx512f") &&
                       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
                       __builtin_cpu_supports("avx512vl");
-    choices[n++] = (struct choice){&cell_kernels__avx512, has_avx512};
-    choices[n++] = (struct choice){&cell_kernels__avx2, has_avx2};
+    avx512 = has_avx512 ? &cell_kernels__avx512 : NULL;
+    avx2 = has_avx2 ? &cell_kernels__avx2 : NULL;
 #endif
-    choices[n++] = (struct choice){&cell_kernels__scalar, true};
-    return n;
+#ifdef __aarch64__
+    neon = &cell_kernels__neon;
+#endif
+    choices[0] = (struct choice){"avx512", avx512};
+    choices[1] = (struct choice){"avx2", avx2};
+    choices[2] = (struct choice){"neon", neon};
+    choices[3] = (struct choice){"scalar", &cell_kernels__scalar};
 }
 
 enum base_status cell_kernels_choose(const char *isa, const struct cell_kernels **out,
                                      struct base_error *error)
 {
-    struct choice choices[3];
-    uint32_t n = list_choices(choices);
+    struct choice choices[CHOICES];
+    list_choices(choices);
     bool is_auto = isa == NULL || strcmp(isa, "auto") == 0;
-    for (uint32_t i = 0; i < n; i++) {
-        if (!is_auto && strcmp(choices[i].kernels->name, isa) != 0) {
+    for (uint32_t i = 0; i < CHOICES; i++) {
+        if (!is_auto && strcmp(choices[i].name, isa) != 0) {
             continue;
         }
-        if (choices[i].is_here) {
+        if (choices[i].kernels != NULL) {
             *out = choices[i].kernels;
             return BASE_OK;
         }
@@ -44,6 +53,6 @@ enum base_status cell_kernels_choose(const char *isa, const struct cell_kernels 
             return base_fail(error, BASE_UNAVAILABLE, "isa %s: this machine does not have it", isa);
         }
     }
-    return base_fail(error, BASE_INVALID_ARGUMENT, "isa %s: must be auto, scalar, avx2 or avx512",
-                     isa);
+    return base_fail(error, BASE_INVALID_ARGUMENT,
+                     "isa %s: must be auto, scalar, avx2, avx512 or neon", isa);
 }

@@ -198,7 +198,7 @@ struct cell_pointwise {
 #define CELL_POINTWISE_SCRATCH (CELL_POINTWISE_TILES_MAX * CELL_POINTWISE_TILE)
 
 struct cell_kernels {
-    const char *name; /* "scalar", "avx2", "avx512", "blas" */
+    const char *name; /* "scalar", "avx2", "avx512", "neon", "blas" */
     bool invariant;
     bool has_reduced; /* loads BF16 and INT8 too, else FP32 alone */
 
@@ -256,9 +256,12 @@ extern const struct cell_kernels cell_kernels__scalar;
 extern const struct cell_kernels cell_kernels__avx2;
 extern const struct cell_kernels cell_kernels__avx512;
 #endif
+#ifdef __aarch64__
+extern const struct cell_kernels cell_kernels__neon;
+#endif
 
-/* isa: "auto" (or NULL) the best this machine has, "scalar", "avx2", "avx512". INVALID_ARGUMENT for
- * another word, UNAVAILABLE when the machine lacks it. */
+/* isa: "auto" (or NULL) the best this machine has, "scalar", "avx2", "avx512", "neon".
+ * INVALID_ARGUMENT for another word, UNAVAILABLE when the machine lacks it. */
 enum base_status cell_kernels_choose(const char *isa, const struct cell_kernels **out,
                                      struct base_error *error);
 

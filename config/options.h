@@ -53,7 +53,7 @@
     X(COUNT, metrics_port, "8002", 0, 65535, "PORT", INTERFACES, ALL, "0 = any free port.")        \
     X(WORD, backend, "cpu", 0, 0, "cpu|blas||reference", DEVICES, ALL,                             \
       "What computes the cells: our own kernels, or OpenBLAS.")                                    \
-    X(WORD, isa, "auto", 0, 0, "auto|scalar|avx2|avx512", DEVICES, ALL,                            \
+    X(WORD, isa, "auto", 0, 0, "auto|scalar|avx2|avx512|neon", DEVICES, ALL,                       \
       "Instruction set of the cpu backend; auto: the best that the processor has.")                \
     X(COUNT, threads, "0", 0, 1024, "N", DEVICES, ALL,                                             \
       "Threads that compute, over all teams; 0 = the allowed CPUs less one, at least one a team.") \

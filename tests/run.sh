@@ -10,6 +10,7 @@ set -u
 
 : "${BUILD:=release}" "${OUT:=build/release}"
 limit_s=${TEST_LIMIT_S:-600}
+read -ra emulator <<<"${TEST_EMULATOR:-}" # of another architecture's programs
 
 export OPENBLAS_NUM_THREADS=1
 export CK_DEFAULT_TIMEOUT=${CK_DEFAULT_TIMEOUT:-60}
@@ -31,7 +32,7 @@ run_one() {
     case $1 in
     *.sh) timeout "$limit_s" bash "$1" ;;
     *.py) timeout "$limit_s" build/venv/bin/python "$1" ;;
-    *) timeout "$limit_s" "$1" ;;
+    *) timeout "$limit_s" "${emulator[@]}" "$1" ;;
     esac >"$output" 2>&1 </dev/null
 }
 

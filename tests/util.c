@@ -46,6 +46,11 @@ struct base_random util_random(uint64_t salt)
     return random;
 }
 
+bool util_is_quick(void)
+{
+    return getenv("CELLBATCH_QUICK") != NULL;
+}
+
 const char *util_data_path(void)
 {
     const char *path = getenv("CELLBATCH_DATA");

@@ -26,6 +26,9 @@ uint64_t util_seed(void);
 /* A generator seeded from util_seed() and a number of the case's own. */
 struct base_random util_random(uint64_t salt);
 
+/* Of many cases that are alike, few: CELLBATCH_QUICK is set where an emulator runs them. */
+bool util_is_quick(void);
+
 /* Folder of large test data (CELLBATCH_DATA), NULL when not given. */
 const char *util_data_path(void);
 

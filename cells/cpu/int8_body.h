@@ -17,9 +17,9 @@
 /* Rows that are rounded, and go through all panels, together. */
 #    define GROUP_ROWS 24u
 
-/* With 32 registers 6 x 4 sums, 6 words of x and one vector of weights; with 16 2 x 4, 2 and 1. Of
- * 5 vectors 5 x 5 and 2 x 5. */
-#    define TILE_ROWS(vectors) (CELL_SIMD_LANES < 16 ? 2u : (vectors) == 5 ? 5u : 6u)
+/* Of 5 vectors 5 x 5 sums fill 32 registers. */
+#    define TILE_ROWS(vectors)                                                                     \
+        ((vectors) == 5 && CELL_TILE_ROWS_OF_WORDS > 5 ? 5u : CELL_TILE_ROWS_OF_WORDS)
 
 /* Sums of one row alone, of 2 or 3 panels. */
 #    define ROW_VECTORS 10u
@@ -176,7 +176,7 @@ static void add_any_tile(uint32_t shape, bool is_streamed, const struct tile *ti
         TILE(1, 4, 2)
         TILE(1, 3, 1)
         TILE(1, 3, 2)
-#    if defined(__AVX512F__)
+#    if CELL_TILE_ROWS_OF_WORDS >= 6
         TILE(1, 5, 3)
         TILE(1, 5, 4)
         TILE(1, 5, 5)

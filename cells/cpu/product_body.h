@@ -132,7 +132,8 @@ CELL_INLINE simd_vec load_weights(const size_t vectors, const weight *from, size
 #    endif
 
 /* One term of each row: element k of in[]. The weights of the term wait in registers, the rows'
- * elements come one by one: for many rows of few vectors. */
+ * elements come one by one: for many rows of few vectors, and where an element needs no register
+ * for all of its lanes. */
 CELL_INLINE void add_term_of_few(const size_t vectors, const uint32_t rows, const weight *weights,
                                  const float *in[], uint32_t k, simd_vec sum[][VECTORS_MAX])
 {
@@ -273,7 +274,7 @@ CELL_INLINE void add_tile(const size_t vectors, const size_t of, const uint32_t 
             prefetch_lines(lines, weights + distance * columns);
             prefetch_later(later_lines, later);
             later += later_lines * LINE_WEIGHTS;
-            if (vectors >= 4) {
+            if (vectors >= 4 && !CELL_FMA_BY_LANE) {
                 add_term_of_many(vectors, rows, weights, in, k, sum);
             } else {
                 add_term_of_few(vectors, rows, weights, in, k, sum);
@@ -318,16 +319,18 @@ static void tile_of_4(uint32_t rows, enum asks asks, const struct tile *tile)
         TILE(4, 4, 4)
         TILE(4, 4, 5)
         TILE(4, 4, 6)
+#    else
+        TILE(2, 4, 4)
+        TILE(2, 4, 5)
+        TILE(2, 4, 6)
+#    endif
+#    if CELL_TILE_ROWS_OF_2 >= 12
         TILE(2, 4, 7)
         TILE(2, 4, 8)
         TILE(2, 4, 9)
         TILE(2, 4, 10)
         TILE(2, 4, 11)
         TILE(2, 4, 12)
-#    else
-        TILE(2, 4, 4)
-        TILE(2, 4, 5)
-        TILE(2, 4, 6)
 #    endif
     default:
         break;

@@ -1,6 +1,10 @@
 /* Chooses the kernels for weights in fewer bits, when a cell is loaded. Any thread. */
 #include "cells/cpu/reduced.h"
 
+#ifdef __aarch64__
+#    include <sys/auxv.h>
+#endif
+
 #ifdef __x86_64__
 
 const struct cell_reduced_kernels *cell_reduced__avx2(enum cell_precision precision)
@@ -16,6 +20,20 @@ const struct cell_reduced_kernels *cell_reduced__avx512(enum cell_precision prec
     bool has_vnni = __builtin_cpu_supports("avx512vnni");
     return precision == CELL_BF16   ? &cell_bf16__avx512
            : precision == CELL_INT8 ? (has_vnni ? &cell_int8__avx512vnni : &cell_int8__avx512)
+                                    : NULL;
+}
+
+#endif
+
+#ifdef __aarch64__
+
+/* With dot products a product of int8 is one instruction, without them four; the bits are the
+ * same. */
+const struct cell_reduced_kernels *cell_reduced__neon(enum cell_precision precision)
+{
+    bool has_dot = (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+    return precision == CELL_BF16   ? &cell_bf16__neon
+           : precision == CELL_INT8 ? (has_dot ? &cell_int8__neondot : &cell_int8__neon)
                                     : NULL;
 }
 

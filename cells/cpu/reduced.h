@@ -24,4 +24,12 @@ const struct cell_reduced_kernels *cell_reduced__avx2(enum cell_precision precis
 const struct cell_reduced_kernels *cell_reduced__avx512(enum cell_precision precision);
 #endif
 
+#ifdef __aarch64__
+extern const struct cell_reduced_kernels cell_bf16__neon;
+extern const struct cell_reduced_kernels cell_int8__neon;
+extern const struct cell_reduced_kernels cell_int8__neondot;
+
+const struct cell_reduced_kernels *cell_reduced__neon(enum cell_precision precision);
+#endif
+
 #endif

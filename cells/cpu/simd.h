@@ -15,6 +15,8 @@
 #    include "cells/cpu/simd__avx512.h"
 #elif defined(__AVX2__) && defined(__FMA__)
 #    include "cells/cpu/simd__avx2.h"
+#elif defined(__aarch64__) && defined(__ARM_NEON)
+#    include "cells/cpu/simd__neon.h"
 #endif
 
 /* Before a loop over a constant number of vectors: without it compilers keep the vectors in memory

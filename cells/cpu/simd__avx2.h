@@ -10,12 +10,16 @@
 
 /* Rows of a tile. 4 vectors: 3 x 4 accumulators, a broadcast for each row and one vector of weights
  * make 16 registers; with more rows a tile takes half of them: 6 x 2, one and two. 3 vectors: 4 x
- * 3, one and three. 5 vectors: 2 x 5, one of weights and two; with more rows 2 and then 3. */
-#define CELL_TILE_ROWS_OF_5  2u
-#define CELL_TILE_ROWS_OF_4  3u
-#define CELL_TILE_ROWS_OF_3  4u
-#define CELL_TILE_ROWS_OF_2  6u
-#define CELL_TILE_TERMS_OF_2 1u
+ * 3, one and three. 5 vectors: 2 x 5, one of weights and two; with more rows 2 and then 3. int8: 2
+ * x 4 sums, 2 words of x and one vector of weights. */
+#define CELL_TILE_ROWS_OF_5     2u
+#define CELL_TILE_ROWS_OF_4     3u
+#define CELL_TILE_ROWS_OF_3     4u
+#define CELL_TILE_ROWS_OF_2     6u
+#define CELL_TILE_TERMS_OF_2    1u
+#define CELL_TILE_ROWS_OF_WORDS 2u
+
+#define CELL_FMA_BY_LANE 0
 
 /* Weights that an L2 of 512 KiB does not hold beside the rows. */
 #define CELL_STREAMED_ROWS  2u

@@ -11,12 +11,15 @@
 /* Rows of a tile. 4 vectors: 6 x 4 accumulators, a broadcast for each row and one vector of weights
  * make 31 registers. 3 vectors: 8 x 3, one broadcast and three. 2 vectors: 12 x 2, one broadcast
  * and four for two terms. 5 vectors: 5 x 5, one of weights and five; with more rows 2 and then 3.
- */
-#define CELL_TILE_ROWS_OF_5  5u
-#define CELL_TILE_ROWS_OF_4  6u
-#define CELL_TILE_ROWS_OF_3  8u
-#define CELL_TILE_ROWS_OF_2  12u
-#define CELL_TILE_TERMS_OF_2 2u
+ * int8: 6 x 4 sums, 6 words of x and one vector of weights. */
+#define CELL_TILE_ROWS_OF_5     5u
+#define CELL_TILE_ROWS_OF_4     6u
+#define CELL_TILE_ROWS_OF_3     8u
+#define CELL_TILE_ROWS_OF_2     12u
+#define CELL_TILE_TERMS_OF_2    2u
+#define CELL_TILE_ROWS_OF_WORDS 6u
+
+#define CELL_FMA_BY_LANE 0
 
 /* Weights that an L2 of 1 MiB does not hold beside the rows. */
 #define CELL_STREAMED_ROWS  13u

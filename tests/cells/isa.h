@@ -4,12 +4,19 @@
 
 #include "cells/kernels.h"
 
-#define ISA_COUNT 3
+#if defined(__x86_64__)
+#    define ISA_COUNT 3
+#elif defined(__aarch64__)
+#    define ISA_COUNT 2
+#else
+#    define ISA_COUNT 1
+#endif
 
-/* "scalar", "avx2", "avx512". */
+/* Those of the architecture, the simplest first: "scalar", "avx2", "avx512" or "scalar", "neon". */
 const char *isa_name(int index);
 
 /* Its kernels, or NULL with the case marked as skipped when this machine lacks it. */
 const struct cell_kernels *isa_at(int index);
+const struct cell_kernels *isa_named(const char *name);
 
 #endif

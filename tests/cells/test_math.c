@@ -16,7 +16,7 @@
 
 static uint32_t stride(void)
 {
-    return getenv("CELLBATCH_LONG") == NULL ? 257 : 1;
+    return getenv("CELLBATCH_LONG") != NULL ? 1 : util_is_quick() ? 10007 : 257;
 }
 
 static float float_of(uint32_t bits)

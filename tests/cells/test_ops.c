@@ -102,12 +102,20 @@ static void assert_everywhere(struct build *build)
             assert_cell(&build->def, "cpu", isa_name(i));
         }
     }
-    assert_cell(&build->def, "blas", NULL);
+    if (!util_is_quick()) {
+        assert_cell(&build->def, "blas", NULL); // in an emulator of no interest: others' products
+    }
     build_release(build);
 }
 
 static const uint32_t widths[] = {1, 15, 16, 17, 33, 64, 65, 130};
 enum { WIDTHS = sizeof(widths) / sizeof(widths[0]) };
+
+/* Of all pairs of widths a quick run takes one for each of the first. */
+static bool is_left_out(uint32_t first, uint32_t second)
+{
+    return util_is_quick() && (first + second) % WIDTHS != 0;
+}
 
 START_TEST(test_op_linear)
 {
@@ -125,6 +133,9 @@ START_TEST(test_op_lstm)
 {
     for (uint32_t w = 0; w < WIDTHS; w++) {
         struct build build;
+        if (is_left_out((uint32_t)_i, w)) {
+            continue;
+        }
         build_lstm_cell(&build, widths[_i], widths[w], w);
         assert_everywhere(&build);
     }
@@ -152,7 +163,7 @@ START_TEST(test_op_gru_and_rnn)
 {
     static const enum cell_op_kind kinds[] = {CELL_OP_GRU, CELL_OP_RNN};
     for (uint32_t w = 0; w < WIDTHS; w++) {
-        for (uint32_t k = 0; k < 4; k++) {
+        for (uint32_t k = 0; k < 4 && !is_left_out((uint32_t)_i, w); k++) {
             struct build build;
             build_init(&build, w);
             uint32_t x = build_input(&build, CELL_F32, widths[_i]);
@@ -377,7 +388,8 @@ START_TEST(test_chains_have_the_scalar_bits)
 {
     static const uint32_t more[] = {255, 256, 257, 700};
     const uint32_t width = _i < WIDTHS ? widths[_i] : more[_i - WIDTHS];
-    for (uint64_t salt = 0; salt < 6; salt++) {
+    const uint64_t salts = util_is_quick() ? 2 : 6;
+    for (uint64_t salt = 0; salt < salts; salt++) {
         struct build build;
         size_t bytes = 0;
         build_tangle(&build, width, salt % 2 == 0 ? 12 : 100, 100 * width + salt);

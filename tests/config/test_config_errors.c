@@ -94,7 +94,7 @@ START_TEST(test_values_that_are_refused)
         {"--exit-on-error=1", "--exit-on-error: \"1\" is neither true nor false"},
         {"--backend=gpu", "--backend: \"gpu\" is not one of cpu, blas"},
         {"--backend=cp", "--backend: \"cp\" is not one of cpu, blas"},
-        {"--isa=avx", "--isa: \"avx\" is not one of auto, scalar, avx2, avx512"},
+        {"--isa=avx", "--isa: \"avx\" is not one of auto, scalar, avx2, avx512, neon"},
         {"--grpc-address=a\nb", "--grpc-address: holds a control character"},
         {"--grpc-address=a\x7f", "--grpc-address: holds a control character"},
         {"--grpc-address=a\xC2\x85", "--grpc-address: holds a control character"},
@@ -154,7 +154,7 @@ START_TEST(test_long_values)
         error.message,
         "--isa: "
         "\"01234567890123456789012345678901234567890123456789012345678901234567890123..."
-        "\" is not one of auto, scalar, avx2, avx512");
+        "\" is not one of auto, scalar, avx2, avx512, neon");
 }
 END_TEST
 

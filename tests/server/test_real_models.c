@@ -233,7 +233,7 @@ enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 
 static bool is_here(const struct kind *kind)
 {
-    return strcmp(kind->isa, "avx2") != 0 || isa_at(1) != NULL;
+    return strcmp(kind->isa, "avx2") != 0 || isa_named(kind->isa) != NULL;
 }
 
 static void open_site_of(const struct kind *kind, const char *first, const char *second)
