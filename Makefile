@@ -48,6 +48,8 @@ CONFIG_SRCS = \
 CELLS_SRCS = \
   cells/backend.c \
   cells/blas/blas.c \
+  cells/calibration.c \
+  cells/calibration_file.c \
   cells/cpu/ahead.c \
   cells/cpu/bf16__avx2.c \
   cells/cpu/bf16__avx512.c \
@@ -113,6 +115,7 @@ SCHEDULER_SRCS = \
   scheduler/unfold.c \
 
 WORKER_SRCS = \
+  worker/calibrate.c \
   worker/pool.c \
   worker/team.c \
 
@@ -282,6 +285,7 @@ CONFIG_SUITES = \
   tests/config/test_config_errors.c \
 
 CELLS_SUITES = \
+  tests/cells/test_calibration.c \
   tests/cells/test_def.c \
   tests/cells/test_device.c \
   tests/cells/test_import.c \
@@ -313,6 +317,7 @@ SCHEDULER_SUITES = \
   tests/scheduler/test_unfold.c \
 
 WORKER_SUITES = \
+  tests/worker/test_calibrate.c \
   tests/worker/test_pool.c \
   tests/worker/test_pool_life.c \
   tests/worker/test_team.c \

@@ -17,6 +17,10 @@ void cell_cpu_caps(const struct cell_device *device, struct cell_device_caps *ou
 enum base_status cell_cpu_type_load(struct cell_device *device, const struct cell_type *type,
                                     struct base_error *error);
 void cell_cpu_type_unload(struct cell_device *device, const struct cell_type *type);
+bool cell_cpu_type_tuning(const struct cell_device *device, const struct cell_type *type,
+                          struct cell_tuning *out);
+void cell_cpu_type_tune(struct cell_device *device, const struct cell_type *type,
+                        const struct cell_tuning *tuning);
 size_t cell_cpu_row_bytes(const struct cell_device *device, const struct cell_layout *layout);
 enum base_status cell_cpu_rows_open(struct cell_device *device, uint32_t layout_id,
                                     const struct cell_layout *layout, uint32_t count,
@@ -33,7 +37,8 @@ void cell_cpu_row_write(struct cell_device *device, uint32_t layout_id, uint32_t
     {                                                                                              \
         .name = (backend_name), .open = (backend_open), .close = cell_cpu_close,                   \
         .caps = cell_cpu_caps, .type_load = cell_cpu_type_load,                                    \
-        .type_unload = cell_cpu_type_unload, .row_bytes = cell_cpu_row_bytes,                      \
+        .type_unload = cell_cpu_type_unload, .type_tuning = cell_cpu_type_tuning,                  \
+        .type_tune = cell_cpu_type_tune, .row_bytes = cell_cpu_row_bytes,                          \
         .rows_open = cell_cpu_rows_open, .submit = cell_cpu_submit,                                \
         .completed = cell_cpu_completed, .pump = cell_cpu_pump, .row_read = cell_cpu_row_read,     \
         .row_write = cell_cpu_row_write,                                                           \
