@@ -200,6 +200,7 @@ LOADGEN_MAIN = loadgen/main.c
 
 # Without bench/main.c, which is BENCH_MAIN.
 BENCH_SRCS = \
+  bench/calibrate.c \
   bench/cell.c \
   bench/cellular.c \
   bench/closed_loop.c \
