@@ -122,6 +122,7 @@ WORKER_SRCS = \
 # Without server/main.c, which is SERVER_MAIN.
 SERVER_SRCS = \
   server/about.c \
+  server/calibrate.c \
   server/check_model.c \
   server/core.c \
   server/core_metrics.c \
@@ -346,6 +347,7 @@ SERVER_SUITES = \
   tests/server/test_real_models.c \
   tests/server/test_repository.c \
   tests/server/test_repository_errors.c \
+  tests/server/test_start_calibration.c \
   tests/server/test_status.c \
   tests/server/test_validate.c \
 

@@ -197,6 +197,12 @@ enum base_log_format cfg_log_format(const struct cfg_config *config)
     return strcmp(config->log_format, "json") == 0 ? BASE_LOG_JSON : BASE_LOG_TEXT;
 }
 
+bool cfg_calibrates(const struct cfg_config *config)
+{
+    return strcmp(config->calibrate, "on") == 0 ||
+           (strcmp(config->calibrate, "auto") == 0 && config->calibration_cache[0] != '\0');
+}
+
 enum base_status cfg_queue_full_status(const struct cfg_config *config)
 {
     return strcmp(config->queue_full_status, "unavailable") == 0 ? BASE_UNAVAILABLE
