@@ -365,6 +365,7 @@ LOADGEN_SUITES = \
   tests/loadgen/test_result.c \
 
 BENCH_SUITES = \
+  tests/bench/test_bench_calibrate.c \
   tests/bench/test_bench_cellular.c \
   tests/bench/test_bench_own_cell.c \
   tests/bench/test_bench_engine.c \

@@ -165,7 +165,7 @@ static void begin_plot(const struct run *run, struct base_buf *out)
                     is_svg ? "svg" : "pngcairo");
     quote(path, out);
     base_buf_text(out, "\nset xlabel 'rows of a batch'\nset ylabel 'us a step of all rows'\n"
-                       "set logscale xy 2\nset grid\nset key left top\n");
+                       "set logscale xy 2\nset grid\nset key left top Left reverse\n");
 }
 
 /* Data of one type; its lines follow when all data stands. */
