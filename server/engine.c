@@ -241,7 +241,18 @@ static enum base_status rows_open(struct srv_engine *engine, struct base_error *
     return BASE_OK;
 }
 
-/* Types without a state have no windows, and their steps do not wait for each other. */
+/* Rows that a batch of the type can have at most while it is measured; 0: it is not. Types without
+ * a state have no windows, and their steps do not wait for each other; of a model that failed to
+ * load a type may be there without rows. */
+static uint32_t calibration_rows(const struct srv_engine *engine, const struct cell_type *type)
+{
+    if (type->state_layout == CELL_LAYOUT_NONE) {
+        return 0;
+    }
+    uint32_t rows = engine->admission.capacity[type->state_layout];
+    return rows < engine->options.batch_rows_max ? rows : engine->options.batch_rows_max;
+}
+
 static void calibrate(struct srv_engine *engine)
 {
     const struct srv_engine_options *options = &engine->options;
@@ -255,13 +266,12 @@ static void calibrate(struct srv_engine *engine)
     for (uint32_t t = 0; t < CELL_TYPES_MAX; t++) {
         const struct cell_type *type =
             engine->type_loaded[t] ? cell_registry_type(engine->registry, t) : NULL;
-        if (type == NULL || type->state_layout == CELL_LAYOUT_NONE) {
+        uint32_t rows = type == NULL ? 0 : calibration_rows(engine, type);
+        if (rows == 0) {
             continue;
         }
         struct cell_calibration calibration;
         struct cell_choice choice;
-        uint32_t rows = engine->admission.capacity[type->state_layout];
-        rows = rows < options->batch_rows_max ? rows : options->batch_rows_max;
         (void)srv_calibrate(&calibrator, type, rows, &calibration, &choice);
         if (choice.rows_max > 0) {
             // It is known already, so no memory is needed.
