@@ -54,6 +54,7 @@ CELLS_SRCS = \
   cells/cpu/bf16__avx2.c \
   cells/cpu/bf16__avx512.c \
   cells/cpu/device.c \
+  cells/cpu/explain.c \
   cells/cpu/fuse.c \
   cells/cpu/int8__avx2.c \
   cells/cpu/int8__avx512.c \
@@ -129,6 +130,7 @@ SERVER_SRCS = \
   server/daemon.c \
   server/deadline.c \
   server/engine.c \
+  server/explain.c \
   server/grpc/batches.c \
   server/grpc/call.c \
   server/grpc/codec.c \
@@ -332,6 +334,7 @@ SERVER_SUITES = \
   tests/server/test_core_load.c \
   tests/server/test_deadline.c \
   tests/server/test_engine.c \
+  tests/server/test_explain.c \
   tests/server/test_grpc_codec.c \
   tests/server/test_grpc_life.c \
   tests/server/test_grpc_server.c \

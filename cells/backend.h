@@ -11,6 +11,7 @@
 #ifndef CELLS_BACKEND_H
 #define CELLS_BACKEND_H
 
+#include "base/buf.h"
 #include "cells/batch.h"
 
 #include <stddef.h>
@@ -77,6 +78,10 @@ struct cell_backend {
                         struct cell_tuning *out);
     void (*type_tune)(struct cell_device *device, const struct cell_type *type,
                       const struct cell_tuning *tuning);
+
+    /* (optional) Appends how a loaded type is computed, in lines for people. */
+    void (*type_explain)(const struct cell_device *device, const struct cell_type *type,
+                         struct base_buf *out);
 
     /* Bytes of one row; and memory for rows 0..count-1 of a layout (once per layout). */
     size_t (*row_bytes)(const struct cell_device *device, const struct cell_layout *layout);

@@ -75,11 +75,18 @@ static enum base_status check_ports(const struct cfg_config *config, struct base
 /* Rules between options, checked on the result, whichever way they came. */
 static enum base_status check_together(const struct cfg_config *config, struct base_error *error)
 {
-    if (config->check_config && config->check_model[0] != '\0') {
+    bool checks_model = config->check_model[0] != '\0';
+    bool explains_model = config->explain_model[0] != '\0';
+    if (config->check_config && checks_model) {
         return base_fail(error, BASE_INVALID_ARGUMENT,
                          "check-config and check-model are two tasks; give one");
     }
-    if (config->check_model[0] == '\0' && config->model_repository[0] == '\0') {
+    if (explains_model && (config->check_config || checks_model)) {
+        return base_fail(error, BASE_INVALID_ARGUMENT,
+                         "%s and explain-model are two tasks; give one",
+                         config->check_config ? "check-config" : "check-model");
+    }
+    if (!checks_model && !explains_model && config->model_repository[0] == '\0') {
         return base_fail(error, BASE_INVALID_ARGUMENT,
                          "model-repository is missing: the folder of models, as in "
                          "--model-repository models");

@@ -109,6 +109,9 @@
       "Print the effective configuration as such a file, and where each value came from; exit.")   \
     X(TEXT, check_model, "", 0, 0, "PATH", GENERAL, FLAG,                                          \
       "Load this model file or folder, print its inputs, outputs and cells; exit.")                \
+    X(TEXT, explain_model, "", 0, 0, "FILE", GENERAL, FLAG,                                        \
+      "Load this model file onto the device, print how each of its cells is computed and how "     \
+      "long a step takes; exit.")                                                                  \
     X(SWITCH, version, "false", 0, 0, "", GENERAL, FLAG, "Print the version; exit.")               \
     X(SWITCH, help, "false", 0, 0, "", GENERAL, FLAG, "Print this text; exit.")
 

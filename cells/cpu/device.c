@@ -151,6 +151,13 @@ void cell_cpu_type_tune(struct cell_device *device, const struct cell_type *type
     }
 }
 
+const struct cell_program *cell_cpu__program(const struct cell_device *device,
+                                             const struct cell_type *type)
+{
+    base_assert(device->programs[type->id] != NULL);
+    return device->programs[type->id];
+}
+
 size_t cell_cpu_row_bytes(const struct cell_device *device, const struct cell_layout *layout)
 {
     (void)device;

@@ -321,6 +321,10 @@ START_TEST(test_rules_between_options)
          "grpc-port and metrics-port are both 8001"},
         {{"--check-model=x", "--check-config"},
          "check-config and check-model are two tasks; give one"},
+        {{"--explain-model=x", "--check-config"},
+         "check-config and explain-model are two tasks; give one"},
+        {{"--explain-model=x", "--check-model=x"},
+         "check-model and explain-model are two tasks; give one"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct given given = {0};
@@ -335,6 +339,7 @@ START_TEST(test_rules_between_options)
     cfg_free(load_ok(&(struct given){
         .flags = {"--model-repository=m", "--grpc-port=8000", "--allow-http=false"}}));
     cfg_free(load_ok(&(struct given){.flags = {"--check-model=x"}}));
+    cfg_free(load_ok(&(struct given){.flags = {"--explain-model=x"}}));
 }
 END_TEST
 
