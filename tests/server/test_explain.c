@@ -59,8 +59,8 @@ START_TEST(test_phases_weights_and_times_are_told)
     expect("64 + 128 -> 128    fp32, 393216 bytes     at each step; its sums over x ahead");
     expect("stage 1 model/once (once)");
     expect("a step takes ");
-    expect(" us with 1 row, ");
-    expect(" us with 64 rows (measured now");
+    expect(" us with 1 row");
+    expect(" (measured now"); // perhaps disturbed
     expect("the device's own rule: ");
     expect("    batches of up to ");
 }
