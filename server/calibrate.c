@@ -58,6 +58,8 @@ static void ask_device(const struct srv_calibrator *calibrator, const struct cel
                                                        ? rows_limit
                                                        : CELL_CALIBRATION_ROWS_MAX};
     if (backend->type_tuning != NULL) {
+        // Its own rule, whatever an earlier calibration has set.
+        backend->type_tune(wrk_pool_device(calibrator->pool), type, NULL);
         out->has_windows = backend->type_tuning(wrk_pool_device(calibrator->pool), type, &out->own);
     }
 }

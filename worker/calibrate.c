@@ -272,8 +272,11 @@ static void ask_device(struct measuring *m)
     const struct wrk_calibrate_options *options = m->options;
     const struct cell_backend *backend = options->backend;
     struct cell_calibration *result = m->result;
-    if (backend->type_tune == NULL ||
-        !backend->type_tuning(options->device, m->type, &result->own)) {
+    if (backend->type_tune == NULL) {
+        return;
+    }
+    backend->type_tune(options->device, m->type, NULL); // whatever was set before
+    if (!backend->type_tuning(options->device, m->type, &result->own)) {
         return;
     }
     const struct cell_tuning most = {.ahead_rows = UINT32_MAX};

@@ -101,7 +101,9 @@ START_TEST(test_second_start_reads_what_the_first_has_measured)
     ck_assert_uint_eq(files_in(folder, name), 1);
     struct cell_calibration measured = calibration;
     struct cell_choice chosen = choice;
-    backend->type_tune(wrk_pool_device(pool), type, NULL);
+    // What is in force, by the first or otherwise, is not taken for the device's own rule.
+    const struct cell_tuning other = {.ahead_rows = calibration.own.ahead_rows + 1};
+    backend->type_tune(wrk_pool_device(pool), type, &other);
     struct srv_calibrator second = calibrator_of(folder);
     ck_assert_int_eq(calibrate(&second), SRV_CALIBRATED_CACHE);
     ck_assert_mem_eq(&calibration, &measured, sizeof(measured));
