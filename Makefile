@@ -50,8 +50,11 @@ CONFIG_SRCS = \
 CELLS_SRCS = \
   cells/backend.c \
   cells/blas/blas.c \
+  cells/calibration.c \
+  cells/calibration_file.c \
   cells/cpu/ahead.c \
   cells/cpu/device.c \
+  cells/cpu/explain.c \
   cells/cpu/fuse.c \
   cells/cpu/phases.c \
   cells/cpu/program.c \
@@ -127,18 +130,21 @@ SCHEDULER_SRCS = \
   scheduler/unfold.c \
 
 WORKER_SRCS = \
+  worker/calibrate.c \
   worker/pool.c \
   worker/team.c \
 
 # Without server/main.c, which is SERVER_MAIN.
 SERVER_SRCS = \
   server/about.c \
+  server/calibrate.c \
   server/check_model.c \
   server/core.c \
   server/core_metrics.c \
   server/daemon.c \
   server/deadline.c \
   server/engine.c \
+  server/explain.c \
   server/grpc/batches.c \
   server/grpc/call.c \
   server/grpc/codec.c \
@@ -211,6 +217,7 @@ LOADGEN_MAIN = loadgen/main.c
 
 # Without bench/main.c, which is BENCH_MAIN.
 BENCH_SRCS = \
+  bench/calibrate.c \
   bench/cell.c \
   bench/cellular.c \
   bench/closed_loop.c \
@@ -297,6 +304,7 @@ CONFIG_SUITES = \
   tests/config/test_config_errors.c \
 
 CELLS_SUITES = \
+  tests/cells/test_calibration.c \
   tests/cells/test_def.c \
   tests/cells/test_device.c \
   tests/cells/test_import.c \
@@ -332,6 +340,7 @@ SCHEDULER_SUITES = \
   tests/scheduler/test_unfold.c \
 
 WORKER_SUITES = \
+  tests/worker/test_calibrate.c \
   tests/worker/test_pool.c \
   tests/worker/test_pool_life.c \
   tests/worker/test_team.c \
@@ -344,6 +353,7 @@ SERVER_SUITES = \
   tests/server/test_core_load.c \
   tests/server/test_deadline.c \
   tests/server/test_engine.c \
+  tests/server/test_explain.c \
   tests/server/test_grpc_codec.c \
   tests/server/test_grpc_life.c \
   tests/server/test_grpc_server.c \
@@ -359,6 +369,7 @@ SERVER_SUITES = \
   tests/server/test_real_models.c \
   tests/server/test_repository.c \
   tests/server/test_repository_errors.c \
+  tests/server/test_start_calibration.c \
   tests/server/test_status.c \
   tests/server/test_validate.c \
 
@@ -376,6 +387,7 @@ LOADGEN_SUITES = \
   tests/loadgen/test_result.c \
 
 BENCH_SUITES = \
+  tests/bench/test_bench_calibrate.c \
   tests/bench/test_bench_cellular.c \
   tests/bench/test_bench_own_cell.c \
   tests/bench/test_bench_engine.c \

@@ -226,6 +226,25 @@ size_t base_cpus_cache_bytes(uint32_t level)
     return bytes > 0 ? (size_t)bytes : 0;
 }
 
+void base_cpus_model(char out[BASE_CPUS_MODEL_BYTES])
+{
+    static const char start[] = "model name";
+    char line[512];
+    FILE *file = fopen("/proc/cpuinfo", "re");
+    (void)snprintf(out, BASE_CPUS_MODEL_BYTES, "unknown");
+    while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
+        if (strncmp(line, start, strlen(start)) == 0) {
+            const char *text = line + strlen(start);
+            text += strspn(text, " \t:");
+            (void)snprintf(out, BASE_CPUS_MODEL_BYTES, "%.*s", (int)strcspn(text, "\n"), text);
+            break;
+        }
+    }
+    if (file != NULL) {
+        (void)fclose(file);
+    }
+}
+
 void base_thread_name(const char *name)
 {
     char cut[16];

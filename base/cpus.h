@@ -27,6 +27,11 @@ enum base_status base_cpus_send_away(int32_t thread);
  */
 size_t base_cpus_cache_bytes(uint32_t level);
 
+#define BASE_CPUS_MODEL_BYTES 128
+
+/* The processor's name as the kernel tells it, of one line; "unknown" when it does not. */
+void base_cpus_model(char out[BASE_CPUS_MODEL_BYTES]);
+
 /* Name shown by ps and strace, at most 15 bytes. */
 void base_thread_name(const char *name);
 

@@ -16,6 +16,7 @@ struct bench_command {
     const char *help; /* one line */
 };
 
+int bench_calibrate(int argc, char **argv);
 int bench_cellular(int argc, char **argv);
 int bench_engine(int argc, char **argv);
 int bench_kernels(int argc, char **argv);

@@ -8,35 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* First line of a command's output that starts with `start`, behind it, without its end of line. */
-static void read_line(FILE *from, const char *start, char *out, size_t out_bytes)
-{
-    char line[512];
-    (void)snprintf(out, out_bytes, "unknown");
-    while (from != NULL && fgets(line, sizeof(line), from) != NULL) {
-        if (strncmp(line, start, strlen(start)) == 0) {
-            const char *text = line + strlen(start);
-            text += strspn(text, " \t:");
-            (void)snprintf(out, out_bytes, "%.*s", (int)strcspn(text, "\n"), text);
-            return;
-        }
-    }
-}
-
-static void read_cpu(char *out, size_t out_bytes)
-{
-    FILE *file = fopen("/proc/cpuinfo", "re");
-    read_line(file, "model name", out, out_bytes);
-    if (file != NULL) {
-        (void)fclose(file);
-    }
-}
-
 static void read_commit(char *out, size_t out_bytes)
 {
     // NOLINTNEXTLINE(cert-env33-c): a constant command of a tool for developers
     FILE *git = popen("git rev-parse --short HEAD 2>/dev/null", "re");
-    read_line(git, "", out, out_bytes);
+    if (git == NULL || fgets(out, (int)out_bytes, git) == NULL) {
+        (void)snprintf(out, out_bytes, "unknown");
+    }
+    out[strcspn(out, "\n")] = '\0';
     if (git != NULL) {
         (void)pclose(git);
     }
@@ -44,18 +23,18 @@ static void read_commit(char *out, size_t out_bytes)
 
 void bench_host_text(struct base_buf *out)
 {
-    char cpu[256];
+    char cpu[BASE_CPUS_MODEL_BYTES];
     char commit[64];
-    read_cpu(cpu, sizeof(cpu));
+    base_cpus_model(cpu);
     read_commit(commit, sizeof(commit));
     base_buf_printf(out, "# %s, %u cpus allowed, commit %s\n", cpu, base_cpus_allowed(), commit);
 }
 
 void bench_host_json(struct base_buf *out)
 {
-    char cpu[256];
+    char cpu[BASE_CPUS_MODEL_BYTES];
     char commit[64];
-    read_cpu(cpu, sizeof(cpu));
+    base_cpus_model(cpu);
     read_commit(commit, sizeof(commit));
     base_buf_text(out, "\"cpu\":");
     base_buf_json_string(out, cpu, strlen(cpu));

@@ -6,6 +6,7 @@
 #include <string.h>
 
 static const struct bench_command commands[] = {
+    {"calibrate", bench_calibrate, "what the server measures when it loads a type"},
     {"cell", bench_own_cell, "the cells of a model file, beside every op of theirs on its own"},
     {"cellular", bench_cellular, "a cell whose rows join and leave, beside whole sequences"},
     {"engine", bench_engine, "requests through scheduler and device, beside the bare kernels"},

@@ -11,6 +11,7 @@
 #ifndef CELLS_BACKEND_H
 #define CELLS_BACKEND_H
 
+#include "base/buf.h"
 #include "cells/batch.h"
 
 #include <stddef.h>
@@ -49,6 +50,13 @@ struct cell_device_caps {
     const char *description; /* such as "cpu avx512, 2 threads"; lives as long as the device */
 };
 
+/* What may be chosen freely about how a device computes a type: no bit depends on it. */
+struct cell_tuning {
+    uint32_t
+        ahead_rows; /* batches of up to so many rows use windows (cells/cpu/ahead.h); 0: none */
+    uint32_t fill_steps; /* computed ahead for a row at a time, at most; 0: as the device reckons */
+};
+
 struct cell_backend {
     const char *name; /* "cpu", "blas", "reference", "cuda" */
 
@@ -61,6 +69,19 @@ struct cell_backend {
     enum base_status (*type_load)(struct cell_device *device, const struct cell_type *type,
                                   struct base_error *error);
     void (*type_unload)(struct cell_device *device, const struct cell_type *type);
+
+    /* (optional, both or none) type_tuning: what is in force, at first the device's own rule; false
+     * when there is nothing to choose about this type. type_tune: from the next batch on; more than
+     * the device can do is as much as it can; NULL: its own rule again. While no batch of the type
+     * is outstanding. */
+    bool (*type_tuning)(const struct cell_device *device, const struct cell_type *type,
+                        struct cell_tuning *out);
+    void (*type_tune)(struct cell_device *device, const struct cell_type *type,
+                      const struct cell_tuning *tuning);
+
+    /* (optional) Appends how a loaded type is computed, in lines for people. */
+    void (*type_explain)(const struct cell_device *device, const struct cell_type *type,
+                         struct base_buf *out);
 
     /* Bytes of one row; and memory for rows 0..count-1 of a layout (once per layout). */
     size_t (*row_bytes)(const struct cell_device *device, const struct cell_layout *layout);

@@ -75,11 +75,18 @@ static enum base_status check_ports(const struct cfg_config *config, struct base
 /* Rules between options, checked on the result, whichever way they came. */
 static enum base_status check_together(const struct cfg_config *config, struct base_error *error)
 {
-    if (config->check_config && config->check_model[0] != '\0') {
+    bool checks_model = config->check_model[0] != '\0';
+    bool explains_model = config->explain_model[0] != '\0';
+    if (config->check_config && checks_model) {
         return base_fail(error, BASE_INVALID_ARGUMENT,
                          "check-config and check-model are two tasks; give one");
     }
-    if (config->check_model[0] == '\0' && config->model_repository[0] == '\0') {
+    if (explains_model && (config->check_config || checks_model)) {
+        return base_fail(error, BASE_INVALID_ARGUMENT,
+                         "%s and explain-model are two tasks; give one",
+                         config->check_config ? "check-config" : "check-model");
+    }
+    if (!checks_model && !explains_model && config->model_repository[0] == '\0') {
         return base_fail(error, BASE_INVALID_ARGUMENT,
                          "model-repository is missing: the folder of models, as in "
                          "--model-repository models");
@@ -195,6 +202,12 @@ enum base_log_level cfg_log_level(const struct cfg_config *config)
 enum base_log_format cfg_log_format(const struct cfg_config *config)
 {
     return strcmp(config->log_format, "json") == 0 ? BASE_LOG_JSON : BASE_LOG_TEXT;
+}
+
+bool cfg_calibrates(const struct cfg_config *config)
+{
+    return strcmp(config->calibrate, "on") == 0 ||
+           (strcmp(config->calibrate, "auto") == 0 && config->calibration_cache[0] != '\0');
 }
 
 enum base_status cfg_queue_full_status(const struct cfg_config *config)

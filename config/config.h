@@ -76,6 +76,8 @@ void cfg_free(struct cfg_config *config); /* NULL is allowed */
 uint32_t cfg_threads(const struct cfg_config *config);
 enum base_log_level cfg_log_level(const struct cfg_config *config);
 enum base_log_format cfg_log_format(const struct cfg_config *config);
+/* Whether types are measured at load. */
+bool cfg_calibrates(const struct cfg_config *config);
 /* What a request gets that finds the queue full. */
 enum base_status cfg_queue_full_status(const struct cfg_config *config);
 

@@ -67,6 +67,12 @@
     X(COUNT, grpc_threads, "1", 1, 64, "N", DEVICES, ALL, "Threads that read gRPC requests.")      \
     X(COUNT, rows, "4096", 1, 1 << 20, "N", DEVICES, ALL,                                          \
       "State rows of each layout: how many chains can be under way at once.")                      \
+    X(TEXT, calibration_cache, "", 0, 0, "DIR", SCHEDULING, ALL,                                   \
+      "Folder where measured times of cell types are kept from one start to the next; made if "    \
+      "only it is missing.")                                                                       \
+    X(WORD, calibrate, "auto", 0, 0, "auto|on|off", SCHEDULING, ALL,                               \
+      "Measure each cell type at load, 2 seconds at most, to choose windows and the largest "      \
+      "batch; auto: only where calibration-cache keeps it.")                                       \
     X(COUNT, max_batch_rows, "64", 1, 1024, "N", SCHEDULING, ALL, "Rows of the largest batch.")    \
     X(COUNT, max_tasks_to_submit, "5", 1, 64, "N", SCHEDULING, ALL,                                \
       "Batches that wait at a device queue at most.")                                              \
@@ -103,6 +109,9 @@
       "Print the effective configuration as such a file, and where each value came from; exit.")   \
     X(TEXT, check_model, "", 0, 0, "PATH", GENERAL, FLAG,                                          \
       "Load this model file or folder, print its inputs, outputs and cells; exit.")                \
+    X(TEXT, explain_model, "", 0, 0, "FILE", GENERAL, FLAG,                                        \
+      "Load this model file onto the device, print how each of its cells is computed and how "     \
+      "long a step takes; exit.")                                                                  \
     X(SWITCH, version, "false", 0, 0, "", GENERAL, FLAG, "Print the version; exit.")               \
     X(SWITCH, help, "false", 0, 0, "", GENERAL, FLAG, "Print this text; exit.")
 

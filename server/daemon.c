@@ -229,6 +229,8 @@ static enum base_status engine_open(struct daemon *daemon, struct base_error *er
     options.batch_rows_max = config->max_batch_rows;
     options.tasks_max = config->max_tasks_to_submit;
     options.run_steps_max = config->max_run_steps;
+    options.calibrate = cfg_calibrates(config);
+    options.calibration_cache = config->calibration_cache;
     return srv_engine_create(&options, &daemon->engine, error);
 }
 

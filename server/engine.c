@@ -10,6 +10,7 @@
 #include "base/cpus.h"
 #include "base/mem.h"
 #include "scheduler/unfold.h"
+#include "server/calibrate.h"
 #include "worker/pool.h"
 
 #include <string.h>
@@ -42,7 +43,8 @@ void srv_engine_options_init(struct srv_engine_options *options)
                                            .spin_ns = 20 * BASE_NS_PER_US,
                                            .rows = 4096,
                                            .batch_rows_max = 64,
-                                           .tasks_max = 5};
+                                           .tasks_max = 5,
+                                           .calibration_cache = ""};
 }
 
 /* An idle pool thread that spins saves the next request a wake-up, but where every CPU has a thread
@@ -239,10 +241,54 @@ static enum base_status rows_open(struct srv_engine *engine, struct base_error *
     return BASE_OK;
 }
 
+/* Rows that a batch of the type can have at most while it is measured; 0: it is not. Types without
+ * a state have no windows, and their steps do not wait for each other; of a model that failed to
+ * load a type may be there without rows. */
+static uint32_t calibration_rows(const struct srv_engine *engine, const struct cell_type *type)
+{
+    if (type->state_layout == CELL_LAYOUT_NONE) {
+        return 0;
+    }
+    uint32_t rows = engine->admission.capacity[type->state_layout];
+    return rows < engine->options.batch_rows_max ? rows : engine->options.batch_rows_max;
+}
+
+static void calibrate(struct srv_engine *engine)
+{
+    const struct srv_engine_options *options = &engine->options;
+    struct srv_calibrator calibrator = {.pool = engine->pool,
+                                        .backend = options->backend,
+                                        .folder = options->calibration_cache,
+                                        .teams = options->teams,
+                                        .team_threads = options->team_threads,
+                                        .is_pinned = options->pin};
+    srv_calibrator_init(&calibrator);
+    for (uint32_t t = 0; t < CELL_TYPES_MAX; t++) {
+        const struct cell_type *type =
+            engine->type_loaded[t] ? cell_registry_type(engine->registry, t) : NULL;
+        uint32_t rows = type == NULL ? 0 : calibration_rows(engine, type);
+        if (rows == 0) {
+            continue;
+        }
+        struct cell_calibration calibration;
+        struct cell_choice choice;
+        (void)srv_calibrate(&calibrator, type, rows, &calibration, &choice);
+        if (choice.rows_max > 0) {
+            // It is known already, so no memory is needed.
+            enum base_status status =
+                sched_type_set(engine->sched, type, engine->priority[t], choice.rows_max);
+            base_assert(status == BASE_OK);
+        }
+    }
+}
+
 enum base_status srv_engine_start(struct srv_engine *engine, struct base_error *error)
 {
     base_assert(!engine->running);
     BASE_TRY(rows_open(engine, error));
+    if (engine->options.calibrate && wrk_pool_can_calibrate(engine->pool)) {
+        calibrate(engine);
+    }
     struct cell_batch_source source = {
         .context = engine, .next = source_next, .retire = source_retire};
     enum base_status status = wrk_pool_start(engine->pool, source, after_turn);

@@ -22,8 +22,10 @@ struct srv_engine_options {
     bool pin;
     uint32_t rows; /* chains that can be under way at once, per state layout */
     uint32_t batch_rows_max;
-    uint32_t tasks_max;     /* batches in flight per queue */
-    uint32_t run_steps_max; /* 0 = no bound of its own */
+    uint32_t tasks_max;            /* batches in flight per queue */
+    uint32_t run_steps_max;        /* 0 = no bound of its own */
+    bool calibrate;                /* types with a state, at start (server/calibrate.h) */
+    const char *calibration_cache; /* folder; "": none; outlives the engine */
 };
 
 /* One graph to run. Embedded in what its owner keeps of the request; must stay until `finished`
@@ -55,7 +57,8 @@ struct cell_registry *srv_engine_registry(struct srv_engine *engine);
 enum base_status srv_engine_add_model(struct srv_engine *engine, const struct cell_model *model,
                                       struct base_error *error);
 
-/* Opens the row stores and starts the threads. */
+/* Opens the row stores, calibrates if wanted (2 s a type at most, and then blocks so long), and
+ * starts the threads. */
 enum base_status srv_engine_start(struct srv_engine *engine, struct base_error *error);
 /* No job may be inside. */
 void srv_engine_stop(struct srv_engine *engine);

@@ -1,5 +1,6 @@
 /* cellbatchd: reads the configuration, answers the questions that need no server (--help,
- * --version, --check-config, --check-model), else runs the daemon. The only file that exits. */
+ * --version, --check-config, --check-model, --explain-model), else runs the daemon. The only file
+ * that exits. */
 #include "base/buf.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -7,6 +8,7 @@
 #include "server/about.h"
 #include "server/check_model.h"
 #include "server/daemon.h"
+#include "server/explain.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,12 +36,21 @@ static int print_config(const struct cfg_config *config)
     return EXIT_SUCCESS;
 }
 
-static int check_model(const struct cfg_config *config)
+static enum base_status check_model(const struct cfg_config *config, struct base_buf *text,
+                                    struct base_error *error)
+{
+    return srv_check_model(config->check_model, text, error);
+}
+
+/* What one of the functions that describe a model has to say. */
+static int describe(enum base_status (*write_text)(const struct cfg_config *config,
+                                                   struct base_buf *text, struct base_error *error),
+                    const struct cfg_config *config)
 {
     struct base_buf text;
     struct base_error error = {.status = BASE_OK};
     base_buf_init(&text, TEXT_BYTES_MAX);
-    enum base_status status = srv_check_model(config->check_model, &text, &error);
+    enum base_status status = write_text(config, &text, &error);
     if (status == BASE_OK) {
         fputs(text.data != NULL ? text.data : "", stdout);
     } else {
@@ -64,7 +75,10 @@ static int run(const struct cfg_config *config)
     }
     base_log_configure(cfg_log_level(config), cfg_log_format(config));
     if (config->check_model[0] != '\0') {
-        return check_model(config);
+        return describe(check_model, config);
+    }
+    if (config->explain_model[0] != '\0') {
+        return describe(srv_explain_model, config);
     }
     if (config->model_repository[0] == '\0') {
         fprintf(stderr,

@@ -12,6 +12,7 @@
 #include "base/event.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "worker/calibrate.h"
 #include "worker/team.h"
 
 #include <pthread.h>
@@ -176,6 +177,58 @@ const _Atomic uint32_t *wrk_pool_attention(const struct wrk_pool *pool, uint32_t
 uint64_t wrk_pool_busy_ns(const struct wrk_pool *pool)
 {
     return atomic_load_explicit(&pool->busy_ns, memory_order_relaxed);
+}
+
+/* ---- Calibration ---- */
+
+struct calibrating {
+    struct wrk_pool *pool;
+    const struct cell_type *type;
+    uint32_t rows_limit;
+    struct cell_calibration *out;
+    struct base_error *error;
+    enum base_status status;
+};
+
+static void *calibrate_main(void *argument)
+{
+    struct calibrating *run = argument;
+    const struct wrk_pool *pool = run->pool;
+    const struct wrk_calibrate_options options = {.backend = pool->options.backend,
+                                                  .device = pool->device,
+                                                  .rows_limit = run->rows_limit,
+                                                  .is_alone = pool->options.team_threads == 1,
+                                                  .budget_ns = WRK_CALIBRATE_BUDGET_NS};
+    base_thread_name("cb-calibrate");
+    if (pool->options.pin) {
+        (void)base_cpus_pin_self(0); // who refuses says so at start
+    }
+    run->status = wrk_calibrate(&options, run->type, run->out, run->error);
+    return NULL;
+}
+
+bool wrk_pool_can_calibrate(const struct wrk_pool *pool)
+{
+    return pool->caps.pumped;
+}
+
+enum base_status wrk_pool_calibrate(struct wrk_pool *pool, const struct cell_type *type,
+                                    uint32_t rows_limit, struct cell_calibration *out,
+                                    struct base_error *error)
+{
+    base_assert(!pool->started && pool->caps.pumped);
+    struct calibrating run = {
+        .pool = pool, .type = type, .rows_limit = rows_limit, .out = out, .error = error};
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, calibrate_main, &run) != 0) {
+        return base_fail(error, BASE_UNAVAILABLE, "cannot start a thread to calibrate");
+    }
+    pthread_join(thread, NULL);
+    // The device has counted batches that were none of the scheduler's.
+    struct queue *queue = &pool->queues[0];
+    queue->retired = atomic_load_explicit(queue->completed, memory_order_relaxed);
+    queue->submitted = queue->retired;
+    return run.status;
 }
 
 /* ---- Posting ---- */

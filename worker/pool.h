@@ -14,6 +14,7 @@
 
 #include "base/inbox.h"
 #include "cells/backend.h"
+#include "cells/calibration.h"
 
 #define WRK_QUEUES_MAX 64u
 
@@ -38,6 +39,16 @@ enum base_status wrk_pool_create(const struct wrk_pool_options *options, struct 
 struct cell_device *wrk_pool_device(struct wrk_pool *pool);
 uint32_t wrk_pool_queues(const struct wrk_pool *pool);
 const _Atomic uint32_t *wrk_pool_attention(const struct wrk_pool *pool, uint32_t queue);
+
+/* Whether wrk_pool_calibrate() can: the device computes inside pump(). */
+bool wrk_pool_can_calibrate(const struct wrk_pool *pool);
+
+/* Measures a loaded type that has a state on queue 0, before start (worker/calibrate.h): on a
+ * thread that stands where the team's member 0 will, waits for it. rows_limit rows of the state's
+ * layout are open. As wrk_calibrate(), and UNAVAILABLE when the thread cannot be started. */
+enum base_status wrk_pool_calibrate(struct wrk_pool *pool, const struct cell_type *type,
+                                    uint32_t rows_limit, struct cell_calibration *out,
+                                    struct base_error *error);
 
 /* Starts the threads; again after a stop, too. after_turn (may be NULL) is called on the pool
  * thread in each turn that retired or delivered something: the place to send off what has finished,

@@ -16,7 +16,8 @@ struct wrk_team_options {
     const char *name; /* of the threads, short */
 };
 
-/* Starts members - 1 threads. The thread that calls run() is member 0, always the same one.
+/* Starts members - 1 threads. The thread that calls run() is member 0, always the same one (another
+ * may follow it once it has ended, as one that calibrates is followed by the pool thread).
  * UNAVAILABLE when a thread cannot be started, RESOURCE_EXHAUSTED out of memory. */
 enum base_status wrk_team_create(const struct wrk_team_options *options, struct cell_team **out);
 

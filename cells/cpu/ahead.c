@@ -124,11 +124,14 @@ static uint32_t window_steps(const struct cell_program *program)
                                    : clamp_steps(FILL_FLOPS / (program->window_flops + 1));
 }
 
-/* Of these, those that are filled for each of n_empty rows in a batch of n_rows. */
+/* Of these, those that are filled for each of n_empty rows in a batch of n_rows. What was chosen
+ * stands for what the caches let expect; the bounds of how long a fill takes stay. */
 static uint32_t fill_steps(const struct cell_program *program, uint32_t n_rows, uint32_t n_empty)
 {
     uint64_t bytes = (uint64_t)n_rows * program->window_floats * sizeof(float);
-    uint32_t near = clamp_steps(program->windows_near_bytes / (bytes + 1));
+    uint32_t near = program->fill_steps > 0
+                        ? program->fill_steps
+                        : clamp_steps(program->windows_near_bytes / (bytes + 1));
     uint32_t room =
         is_from_memory(program) ? clamp_steps(FILL_ROW_STEPS / n_empty) : window_steps(program);
     return near < room ? near : room;
@@ -195,6 +198,17 @@ enum base_status cell_windows_create(struct cell_program *program)
         BASE_TRY(make_windows(program, &program->windows[q]));
     }
     return BASE_OK;
+}
+
+void cell_windows_tune(struct cell_program *program, const struct cell_tuning *tuning)
+{
+    uint32_t most = CELL_WINDOWS < program->block_rows ? CELL_WINDOWS : program->block_rows;
+    program->ahead_rows = choose_rows(program);
+    program->fill_steps = 0;
+    if (tuning != NULL) {
+        program->ahead_rows = tuning->ahead_rows < most ? tuning->ahead_rows : most;
+        program->fill_steps = tuning->fill_steps;
+    }
 }
 
 /* ---- Which window a row has ----------------------------------------------------------------- */

@@ -22,6 +22,10 @@ struct cell_windows;
  * there. RESOURCE_EXHAUSTED; out of the program's arena. */
 enum base_status cell_windows_create(struct cell_program *program);
 
+/* Which batches use them from now on, and how far a fill goes; NULL: as cell_windows_create()
+ * decides. While no batch of the type is outstanding. */
+void cell_windows_tune(struct cell_program *program, const struct cell_tuning *tuning);
+
 /* Whether view->rows use windows from this step on. Computes the sums they lack; every member calls
  * it at the same steps: whenever the rows change, and at view->ahead_until. */
 void cell_windows_fill(struct cell_view *view);

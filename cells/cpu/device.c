@@ -9,6 +9,7 @@
 #include "base/assert.h"
 #include "base/mem.h"
 #include "base/ring.h"
+#include "cells/cpu/ahead.h"
 #include "cells/cpu/program.h"
 #include "cells/cpu/rows.h"
 #include "cells/cpu/run.h"
@@ -129,6 +130,32 @@ void cell_cpu_type_unload(struct cell_device *device, const struct cell_type *ty
 {
     cell_program_free(device->programs[type->id]);
     device->programs[type->id] = NULL;
+}
+
+/* Sums that a library orders have other bits ahead than in their step: nothing to choose there. */
+bool cell_cpu_type_tuning(const struct cell_device *device, const struct cell_type *type,
+                          struct cell_tuning *out)
+{
+    const struct cell_program *program = device->programs[type->id];
+    *out =
+        (struct cell_tuning){.ahead_rows = program->ahead_rows, .fill_steps = program->fill_steps};
+    return device->kernels->invariant && program->windows != NULL;
+}
+
+void cell_cpu_type_tune(struct cell_device *device, const struct cell_type *type,
+                        const struct cell_tuning *tuning)
+{
+    struct cell_program *program = device->programs[type->id];
+    if (device->kernels->invariant && program->windows != NULL) {
+        cell_windows_tune(program, tuning);
+    }
+}
+
+const struct cell_program *cell_cpu__program(const struct cell_device *device,
+                                             const struct cell_type *type)
+{
+    base_assert(device->programs[type->id] != NULL);
+    return device->programs[type->id];
 }
 
 size_t cell_cpu_row_bytes(const struct cell_device *device, const struct cell_layout *layout)

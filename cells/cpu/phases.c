@@ -95,6 +95,9 @@ static void mark_ahead(struct cell_program *program, struct phase phases[])
 void cell_program_find_phases(struct cell_program *program)
 {
     struct phase phases[CELL_PROGRAM_VALUES_MAX] = {{false}};
+    if (program->type->def.n_states == 0) {
+        return; // one step is all there is: nothing is ahead of it
+    }
     mark_timeless(program, phases);
     place_windows(program, phases);
     mark_wanted(program, phases);

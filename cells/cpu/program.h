@@ -120,6 +120,7 @@ struct cell_program {
     uint32_t window_floats;        /* of one step in a window */
     uint64_t window_flops;         /* that it takes to compute them */
     uint32_t ahead_rows;           /* batches of up to so many rows use windows */
+    uint32_t fill_steps;           /* that a fill computes for a row, if that was chosen; else 0 */
     uint64_t windows_near_bytes;   /* that the windows of a batch should take at most */
     struct cell_windows **windows; /* [n_queues]; NULL: without */
     uint8_t *zeros;                /* as wide as the widest input or state; only read */

@@ -72,7 +72,7 @@ static const char *other_value(const struct cfg_option *option)
     case CFG_TYPE_SWITCH:
         return "true";
     }
-    static const char *const words[] = {"blas", "scalar", "unavailable", "debug", "json"};
+    static const char *const words[] = {"blas", "scalar", "unavailable", "debug", "json", "off"};
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         if (strstr(option->values, words[i]) != NULL) {
             return words[i];
@@ -184,6 +184,7 @@ START_TEST(test_defaults)
     ck_assert_uint_eq(config->exit_timeout_secs, 30000 * CFG_MS);
     ck_assert_uint_eq(config->load_model.count, 0);
     ck_assert(config->exit_on_error);
+    ck_assert(!cfg_calibrates(config));
     ck_assert_int_eq(cfg_queue_full_status(config), BASE_RESOURCE_EXHAUSTED);
     ck_assert_int_eq(cfg_log_level(config), BASE_LOG_INFO);
     ck_assert_int_eq(cfg_log_format(config), BASE_LOG_TEXT);
@@ -218,6 +219,27 @@ START_TEST(test_resolved_values)
     config = load_ok(&(struct given){.flags = {"--model-repository=m", "--teams=64"}});
     ck_assert_uint_ge(cfg_threads(config), 64);
     cfg_free(config);
+}
+END_TEST
+
+START_TEST(test_types_are_measured_where_that_is_kept)
+{
+    static const struct {
+        const char *flag;
+        bool without, with_cache;
+    } cases[] = {{"--calibrate=auto", false, true},
+                 {"--calibrate=on", true, true},
+                 {"--calibrate=off", false, false}};
+    for (size_t i = 0; i < 3; i++) {
+        struct cfg_config *config =
+            load_ok(&(struct given){.flags = {"--model-repository=m", cases[i].flag}});
+        ck_assert_int_eq(cfg_calibrates(config), cases[i].without);
+        cfg_free(config);
+        config = load_ok(&(struct given){
+            .flags = {"--model-repository=m", cases[i].flag, "--calibration-cache=c"}});
+        ck_assert_int_eq(cfg_calibrates(config), cases[i].with_cache);
+        cfg_free(config);
+    }
 }
 END_TEST
 
@@ -299,6 +321,10 @@ START_TEST(test_rules_between_options)
          "grpc-port and metrics-port are both 8001"},
         {{"--check-model=x", "--check-config"},
          "check-config and check-model are two tasks; give one"},
+        {{"--explain-model=x", "--check-config"},
+         "check-config and explain-model are two tasks; give one"},
+        {{"--explain-model=x", "--check-model=x"},
+         "check-model and explain-model are two tasks; give one"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct given given = {0};
@@ -313,6 +339,7 @@ START_TEST(test_rules_between_options)
     cfg_free(load_ok(&(struct given){
         .flags = {"--model-repository=m", "--grpc-port=8000", "--allow-http=false"}}));
     cfg_free(load_ok(&(struct given){.flags = {"--check-model=x"}}));
+    cfg_free(load_ok(&(struct given){.flags = {"--explain-model=x"}}));
 }
 END_TEST
 
@@ -456,6 +483,7 @@ int main(void)
     tcase_add_test(ways, test_every_option_by_file);
     tcase_add_test(ways, test_defaults);
     tcase_add_test(ways, test_resolved_values);
+    tcase_add_test(ways, test_types_are_measured_where_that_is_kept);
     tcase_add_test(ways, test_flags_win_over_environment_over_file);
     tcase_add_test(ways, test_config_file_is_named_by_flag_or_environment);
     tcase_add_test(ways, test_missing_file_is_not_found);

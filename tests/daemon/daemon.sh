@@ -52,6 +52,7 @@ daemon_says() { grep -q "$1" "$daemon_dir/log"; }
 
 # daemon_start OPTION...: on free ports; sets grpc, http, metrics to host:port.
 daemon_start() {
+    : >"$daemon_dir/log" # the last one's "ready" must not be taken for this one's
     "$OUT/cellbatchd" --grpc-port 0 --http-port 0 --metrics-port 0 "$@" \
         >"$daemon_dir/out" 2>"$daemon_dir/log" &
     daemon_pid=$!

@@ -1,0 +1,212 @@
+/* See explain.h. The pool is opened, but never started: a calibration runs before a start anyway.
+ */
+#include "server/explain.h"
+
+#include "base/clock.h"
+#include "cells/model.h"
+#include "config/model_config.h"
+#include "server/calibrate.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define PATH_BYTES 4096
+
+/* Rows whose times are told. */
+static const uint32_t told_rows[] = {1, 4, 16, 64};
+
+struct explaining {
+    const struct cfg_config *config;
+    const struct cell_backend *backend;
+    struct wrk_pool *pool;
+    struct cell_registry *registry;
+    struct cell_model *model;
+    struct srv_calibrator calibrator;
+    bool is_loaded[CELL_TYPES_MAX]; /* and explained */
+    bool is_open[CELL_LAYOUTS_MAX];
+    struct base_buf *out;
+};
+
+/* ---- Device and model ------------------------------------------------------------------------ */
+
+static enum base_status open_pool(struct explaining *e, struct base_error *error)
+{
+    const struct cfg_config *config = e->config;
+    e->backend = cell_backend_find(config->backend);
+    if (e->backend == NULL) {
+        return base_fail(error, BASE_INVALID_ARGUMENT, "no backend '%s' in this program",
+                         config->backend);
+    }
+    const struct wrk_pool_options options = {.backend = e->backend,
+                                             .isa = config->isa,
+                                             .teams = config->teams,
+                                             .team_threads = cfg_threads(config) / config->teams,
+                                             .batches_queued_max = 1,
+                                             .spin_ns = config->spin_us * BASE_NS_PER_US,
+                                             .pin = config->pin_threads};
+    BASE_TRY(wrk_pool_create(&options, &e->pool, error));
+    e->calibrator = (struct srv_calibrator){.pool = e->pool,
+                                            .backend = e->backend,
+                                            .folder = config->calibration_cache,
+                                            .teams = options.teams,
+                                            .team_threads = options.team_threads,
+                                            .is_pinned = options.pin};
+    srv_calibrator_init(&e->calibrator);
+    return BASE_OK;
+}
+
+/* The settings of NAME/config.yaml, where the file is NAME/VERSION/model.onnx. */
+static enum base_status read_options(const char *path, struct cell_model_options *out,
+                                     struct base_error *error)
+{
+    char file[PATH_BYTES];
+    struct cfg_model_config config;
+    const char *slash = strrchr(path, '/');
+    int folder = slash == NULL ? 1 : (int)(slash - path);
+    int length =
+        snprintf(file, sizeof(file), "%.*s/../config.yaml", folder, slash == NULL ? "." : path);
+    if (length >= (int)sizeof(file)) {
+        return base_fail(error, BASE_INVALID_ARGUMENT, "%.200s: path too long", path);
+    }
+    BASE_TRY(cfg_model_config_load(file, &config, error));
+    return cell_precision_find(config.weights, &out->precision, error);
+}
+
+static enum base_status load_model(struct explaining *e, struct base_error *error)
+{
+    struct cell_model_options options = {.precision = CELL_FP32};
+    const char *path = e->config->explain_model;
+    struct base_error why = {.status = BASE_OK};
+    BASE_TRY(read_options(path, &options, error));
+    if (cell_registry_create(&e->registry) != BASE_OK) {
+        return base_fail(error, BASE_RESOURCE_EXHAUSTED, "out of memory");
+    }
+    enum base_status status =
+        cell_model_load(e->registry, path, "model", &options, &e->model, &why);
+    return status == BASE_OK ? BASE_OK : base_fail(error, status, "%.150s: %s", path, why.message);
+}
+
+/* ---- A type ---------------------------------------------------------------------------------- */
+
+static enum base_status open_rows(struct explaining *e, uint32_t layout, struct base_error *error)
+{
+    if (e->is_open[layout]) {
+        return BASE_OK;
+    }
+    e->is_open[layout] = true;
+    return e->backend->rows_open(wrk_pool_device(e->pool), layout,
+                                 cell_registry_layout(e->registry, layout),
+                                 CELL_CALIBRATION_ROWS_MAX, error);
+}
+
+static void write_times(struct base_buf *out, const struct cell_calibration *calibration,
+                        const struct cell_choice *choice)
+{
+    const char *lead = "";
+    base_buf_text(out, "    a step takes ");
+    for (uint32_t i = 0; i < sizeof(told_rows) / sizeof(told_rows[0]); i++) {
+        for (uint32_t p = 0; p < CELL_CALIBRATION_POINTS; p++) {
+            uint64_t ns = cell_calibration_step_ns(calibration, &choice->tuning, p);
+            if (cell_calibration_rows[p] == told_rows[i] && ns > 0) {
+                base_buf_printf(out, "%s%.1f us with %u row%s", lead, (double)ns / 1e3,
+                                told_rows[i], told_rows[i] == 1 ? "" : "s");
+                lead = ", ";
+            }
+        }
+    }
+}
+
+static enum base_status explain_times(struct explaining *e, const struct cell_type *type,
+                                      struct base_error *error)
+{
+    static const char *const sources[] = {"from the cache", "measured now",
+                                          "measured now, disturbed by other work", "not measured"};
+    struct cell_calibration calibration;
+    struct cell_choice choice;
+    const uint32_t rows = e->config->max_batch_rows;
+    BASE_TRY(open_rows(e, type->state_layout, error));
+    enum srv_calibrated how = srv_calibrate(&e->calibrator, type, rows, &calibration, &choice);
+    if (how != SRV_CALIBRATED_FAILED) {
+        write_times(e->out, &calibration, &choice);
+        base_buf_printf(e->out, " (%s)\n", sources[how]);
+    }
+    if (calibration.has_windows) {
+        base_buf_printf(e->out, "    windows up to %u rows", choice.tuning.ahead_rows);
+        if (choice.tuning.fill_steps > 0) {
+            base_buf_printf(e->out, ", fills of %u steps", choice.tuning.fill_steps);
+        }
+        base_buf_printf(e->out, " (the device's own rule: %u rows)\n", calibration.own.ahead_rows);
+    }
+    uint32_t b_max = choice.rows_max > 0 && choice.rows_max < rows ? choice.rows_max : rows;
+    base_buf_printf(e->out, "    batches of up to %u rows (%s)\n", b_max,
+                    b_max < rows ? "b_max" : "max-batch-rows");
+    return BASE_OK;
+}
+
+static enum base_status explain_type(struct explaining *e, const struct cell_type *type,
+                                     struct base_error *error)
+{
+    struct cell_device *device = wrk_pool_device(e->pool);
+    if (e->is_loaded[type->id]) {
+        base_buf_text(e->out, "    the same type as above\n");
+        return BASE_OK;
+    }
+    BASE_TRY(e->backend->type_load(device, type, error));
+    e->is_loaded[type->id] = true;
+    if (e->backend->type_explain != NULL) {
+        e->backend->type_explain(device, type, e->out);
+    }
+    bool is_calibrated = type->state_layout != CELL_LAYOUT_NONE &&
+                         wrk_pool_can_calibrate(e->pool) &&
+                         strcmp(e->config->calibrate, "off") != 0;
+    return is_calibrated ? explain_times(e, type, error) : BASE_OK;
+}
+
+static enum base_status explain_stages(struct explaining *e, struct base_error *error)
+{
+    static const char *const kinds[] = {"once", "at each step", "chain"};
+    struct cell_device_caps caps;
+    e->backend->caps(wrk_pool_device(e->pool), &caps);
+    base_buf_printf(e->out, "%s: %u stage%s on %s\n", e->config->explain_model, e->model->n_stages,
+                    e->model->n_stages == 1 ? "" : "s", caps.description);
+    for (uint32_t s = 0; s < e->model->n_stages; s++) {
+        const struct cell_stage *stage = &e->model->stages[s];
+        const struct cell_type *type = stage->type;
+        base_buf_printf(e->out,
+                        "  stage %u %s (%s), %" PRIu64 " weight bytes in the file's precision, "
+                        "%" PRIu64 " flops a row and step\n",
+                        s, type->name, kinds[stage->kind], type->weight_bytes, type->flops);
+        BASE_TRY(explain_type(e, type, error));
+    }
+    return BASE_OK;
+}
+
+static void release(struct explaining *e)
+{
+    for (uint32_t t = 0; t < CELL_TYPES_MAX; t++) {
+        if (e->is_loaded[t]) {
+            e->backend->type_unload(wrk_pool_device(e->pool), cell_registry_type(e->registry, t));
+        }
+    }
+    wrk_pool_free(e->pool);
+    if (e->model != NULL) {
+        cell_model_free(e->registry, e->model);
+    }
+    cell_registry_free(e->registry);
+}
+
+enum base_status srv_explain_model(const struct cfg_config *config, struct base_buf *out,
+                                   struct base_error *error)
+{
+    struct explaining e = {.config = config, .out = out};
+    enum base_status status = load_model(&e, error);
+    if (status == BASE_OK) {
+        status = open_pool(&e, error);
+    }
+    if (status == BASE_OK) {
+        status = explain_stages(&e, error);
+    }
+    release(&e);
+    return status;
+}
