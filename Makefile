@@ -56,6 +56,7 @@ CELLS_SRCS = \
   cells/cpu/device.c \
   cells/cpu/explain.c \
   cells/cpu/fuse.c \
+  cells/cpu/panels.c \
   cells/cpu/phases.c \
   cells/cpu/program.c \
   cells/cpu/reduced.c \
@@ -318,6 +319,7 @@ CELLS_SUITES = \
   tests/cells/test_kernels.c \
   tests/cells/test_math.c \
   tests/cells/test_ops.c \
+  tests/cells/test_panels.c \
   tests/cells/test_precision.c \
   tests/cells/test_stale_window.c \
   tests/cells/test_tree.c \

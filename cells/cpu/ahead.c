@@ -8,6 +8,7 @@
 
 #include "base/assert.h"
 #include "base/cpus.h"
+#include "cells/cpu/panels.h"
 
 #include <string.h>
 
@@ -334,8 +335,13 @@ static void compute(const struct cell_view *block, const uint32_t *places)
             block->space->ahead_out[r] =
                 at(block, places[r], cell_view_step(block, r), op->window_at);
         }
-        cell_view_share(block, op->gated.panels, &ahead.panel_first, &ahead.panel_end);
-        program->kernels->gated_ahead(&ahead);
+        struct cell_panels panels;
+        cell_panels_begin_gated(&panels, block, &op->gated, op->gated.inputs);
+        while (cell_panels_next(&panels)) {
+            ahead.panel_first = panels.first;
+            ahead.panel_end = panels.end;
+            program->kernels->gated_ahead(&ahead);
+        }
     }
     cell_view_barrier(block); // before the next block overwrites what the ops have left
 }

@@ -481,7 +481,8 @@ static enum base_status make_spaces(struct cell_program *program, uint32_t queue
         spaces[m].active =
             base_arena_array(&program->arena, CELL_BATCH_ROWS_MAX, sizeof(spaces[m].active[0]));
         spaces[m].scratch = base_arena_alloc_aligned64(&program->arena, floats * sizeof(float));
-        if (spaces[m].active == NULL || spaces[m].scratch == NULL) {
+        spaces[m].share = base_arena_alloc_aligned64(&program->arena, BASE_CACHE_LINE);
+        if (spaces[m].active == NULL || spaces[m].scratch == NULL || spaces[m].share == NULL) {
             return BASE_RESOURCE_EXHAUSTED;
         }
         BASE_TRY(cell_tree_make_space(program, &spaces[m]));

@@ -87,6 +87,8 @@ struct cell_space {
     uint8_t **kept[CELL_KEPT_MAX]; /* [kept] -> [block_rows] rows of those without a window */
     uint32_t *active;              /* [CELL_BATCH_ROWS_MAX] rows still running */
     float *scratch;                /* the kernels' */
+    _Atomic uint64_t *share;       /* on a cache line of its own; panels.c */
+    uint32_t round;                /* of ops whose panels were taken; panels.c */
     uint32_t turn; /* of member 0: steps run so far; odd ones take the panels backwards */
     float **ahead[CELL_WINDOWED_MAX]; /* [op's window] -> [CELL_WINDOWS] */
     /* [block_rows], for a fill: rows of the batch, steps ahead, places; where sums go */

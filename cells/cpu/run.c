@@ -11,6 +11,7 @@
 
 #include "base/assert.h"
 #include "cells/cpu/ahead.h"
+#include "cells/cpu/panels.h"
 #include "cells/cpu/rowwise.h"
 #include "cells/cpu/tree.h"
 #include "cells/cpu/view.h"
@@ -142,8 +143,14 @@ static void gated(const struct cell_view *view, const struct cell_program_op *op
         step.x = NULL;
         step.ahead = (const float *const *)view->space->ahead[op->window];
     }
-    cell_view_share(view, op->gated.panels, &step.panel_first, &step.panel_end);
-    view->program->kernels->gated_step(&step);
+    uint32_t terms = op->gated.feedback + (step.x != NULL ? op->gated.inputs : 0);
+    struct cell_panels panels;
+    cell_panels_begin_gated(&panels, view, &op->gated, terms);
+    while (cell_panels_next(&panels)) {
+        step.panel_first = panels.first;
+        step.panel_end = panels.end;
+        view->program->kernels->gated_step(&step);
+    }
 }
 
 static void linear(const struct cell_view *view, const struct cell_program_op *op)
@@ -155,8 +162,14 @@ static void linear(const struct cell_view *view, const struct cell_program_op *o
         .out = f32_out(view, op->out),
         .scratch = view->space->scratch,
     };
-    cell_view_share(view, op->linear.panels, &rows.panel_first, &rows.panel_end);
-    view->program->kernels->linear_rows(&rows);
+    uint64_t flops = 2ull * op->linear.inputs * op->linear.outputs * view->n_rows;
+    struct cell_panels panels;
+    cell_panels_begin(&panels, view, op->linear.panels, flops, 1);
+    while (cell_panels_next(&panels)) {
+        rows.panel_first = panels.first;
+        rows.panel_end = panels.end;
+        view->program->kernels->linear_rows(&rows);
+    }
 }
 
 /* A part of another row, where it stands. */
