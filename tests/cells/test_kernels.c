@@ -21,6 +21,14 @@ enum { STRIDE = 9 };
 enum { STRIDE = 1 };
 #endif
 
+/* Of kinds that share the tiles of another, AddressSanitizer, some eight times slower than none,
+ * sees every third row count. */
+#ifdef __SANITIZE_ADDRESS__
+enum { SHARED_STRIDE = 3 };
+#else
+enum { SHARED_STRIDE = 1 };
+#endif
+
 static const uint32_t sizes[] = {1, 15, 16, 17, 64, 130, 256};
 enum { SIZES = sizeof(sizes) / sizeof(sizes[0]) };
 
@@ -107,6 +115,7 @@ START_TEST(test_kernels_gated_cells_have_the_scalar_bits)
         options.hidden = sizes[i % SIZES];
         options.rows_stride =
             kernels == &cell_kernels__scalar ? 13 : stride_of(options.inputs, options.hidden);
+        options.rows_stride *= is_full(options.kind) ? 1 : SHARED_STRIDE;
         if (is_other(_i / KINDS, options.kind) && !is_left_out(options.inputs, options.hidden) &&
             (has_all_sizes || i / SIZES == (3 * i + 1) % SIZES)) {
             check_gated(kernels, &options);
