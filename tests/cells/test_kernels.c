@@ -115,7 +115,9 @@ START_TEST(test_kernels_gated_cells_have_the_scalar_bits)
         options.hidden = sizes[i % SIZES];
         options.rows_stride =
             kernels == &cell_kernels__scalar ? 13 : stride_of(options.inputs, options.hidden);
-        options.rows_stride *= is_full(options.kind) ? 1 : SHARED_STRIDE;
+        if (!is_full(options.kind)) {
+            options.rows_stride *= SHARED_STRIDE;
+        }
         if (is_other(_i / KINDS, options.kind) && !is_left_out(options.inputs, options.hidden) &&
             (has_all_sizes || i / SIZES == (3 * i + 1) % SIZES)) {
             check_gated(kernels, &options);
