@@ -4,6 +4,7 @@
 
 #include "base/buf.h"
 #include "base/status.h"
+#include "cells/backend.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,6 +32,14 @@ void bench_host_json(struct base_buf *out);
 /* One word of a comma-separated list, copied to out (cut at its end); returns where the rest
  * begins, or NULL when text is at its end. */
 const char *bench_list_next(const char *text, char *out, size_t out_bytes);
+
+/* A team that a subcommand measures with, pinned from two threads on; UNAVAILABLE when it cannot be
+ * started. wrk_team_free() ends it. */
+enum base_status bench_team_start(uint32_t threads, struct cell_team **out,
+                                  struct base_error *error);
+
+/* What main() returns after `status`; a failure of subcommand `name` is told on standard error. */
+int bench_exit_status(const char *name, enum base_status status, const struct base_error *error);
 
 /* A clock for what `threads` threads compute, the caller being one: of the caller's CPU time where
  * it is alone, which other processes only disturb through the caches. */

@@ -19,7 +19,7 @@
 #define SCRIPT_BYTES_MAX ((size_t)1 << 20)
 
 struct settings {
-    const char *model, *isa, *weights, *plot;
+    const char *model, *isa, *precision, *plot;
     const char *shapes[2]; /* of cells[] */
     uint32_t threads, rows;
     uint64_t ms;
@@ -272,7 +272,7 @@ static enum base_status measure_model(struct run *run, struct cell_registry *reg
 {
     struct cell_model_options options = {.precision = CELL_FP32};
     struct cell_model *model = NULL;
-    BASE_TRY(cell_precision_find(run->settings.weights, &options.precision, error));
+    BASE_TRY(cell_precision_find(run->settings.precision, &options.precision, error));
     BASE_TRY(cell_model_load(registry, run->settings.model, "model", &options, &model, error));
     enum base_status status = BASE_OK;
     for (uint32_t s = 0; s < model->n_stages && status == BASE_OK; s++) {
@@ -310,7 +310,7 @@ static enum base_status measure_shape(struct run *run, struct cell_registry *reg
     }
     if (status == BASE_OK) {
         bench_cell_def(cell, &shapes[0], &data, def);
-        status = cell_precision_find(run->settings.weights, &def->ops[0].precision, error);
+        status = cell_precision_find(run->settings.precision, &def->ops[0].precision, error);
     }
     if (status == BASE_OK) {
         status = cell_registry_intern(registry, def, name, &type, &is_new, error);
@@ -388,7 +388,7 @@ static const char help[] =
     "  --model FILE       the types of an ONNX file that have a state\n"
     "  --lstm LIST        INPUTxHIDDEN, comma between (default 256x256 without --model and --gru)\n"
     "  --gru LIST         the same for GRUs\n"
-    "  --weights NAME     fp32, bf16, int8 (default fp32)\n"
+    "  --precision NAME   how weights are held: fp32, bf16, int8 (default fp32)\n"
     "  --threads N        team of N threads (default 1)\n"
     "  --backend NAME     cpu, blas (default cpu)\n"
     "  --isa NAME         auto, scalar, avx2, avx512 (default auto)\n"
@@ -409,7 +409,7 @@ static bool is_usage_wrong(int argc, char **argv, struct run *run, bool *wants_h
     static const struct option options[] = {{"model", required_argument, NULL, 'f'},
                                             {"lstm", required_argument, NULL, 'l'},
                                             {"gru", required_argument, NULL, 'g'},
-                                            {"weights", required_argument, NULL, 'w'},
+                                            {"precision", required_argument, NULL, 'w'},
                                             {"threads", required_argument, NULL, 't'},
                                             {"backend", required_argument, NULL, 'b'},
                                             {"isa", required_argument, NULL, 'i'},
@@ -426,7 +426,7 @@ static bool is_usage_wrong(int argc, char **argv, struct run *run, bool *wants_h
         out->model = o == 'f' ? optarg : out->model;
         out->shapes[0] = o == 'l' ? optarg : out->shapes[0];
         out->shapes[1] = o == 'g' ? optarg : out->shapes[1];
-        out->weights = o == 'w' ? optarg : out->weights;
+        out->precision = o == 'w' ? optarg : out->precision;
         out->threads = o == 't' ? (uint32_t)strtoul(optarg, NULL, 10) : out->threads;
         run->backend = o == 'b' ? cell_backend_find(optarg) : run->backend;
         out->isa = o == 'i' ? optarg : out->isa;
@@ -447,7 +447,7 @@ int bench_calibrate(int argc, char **argv)
 {
     struct run run = {.backend = cell_backend_find("cpu"),
                       .settings = {.isa = "auto",
-                                   .weights = "fp32",
+                                   .precision = "fp32",
                                    .threads = 1,
                                    .rows = CELL_CALIBRATION_ROWS_MAX,
                                    .ms = WRK_CALIBRATE_BUDGET_NS / BASE_NS_PER_MS}};
@@ -458,19 +458,10 @@ int bench_calibrate(int argc, char **argv)
         (void)fprintf(wants_help ? stdout : stderr, "%s\n", help);
         return wants_help ? EXIT_SUCCESS : 2;
     }
-    struct wrk_team_options team = {.members = run.settings.threads,
-                                    .spin_ns = BASE_NS_PER_MS,
-                                    .pin = run.settings.threads > 1,
-                                    .name = "bench"};
-    enum base_status status = wrk_team_create(&team, &run.team);
-    if (status != BASE_OK) {
-        base_fail(&error, status, "cannot start %u threads", team.members);
-    } else {
+    enum base_status status = bench_team_start(run.settings.threads, &run.team, &error);
+    if (status == BASE_OK) {
         status = run_all(&run, &error);
         wrk_team_free(run.team);
     }
-    if (status != BASE_OK) {
-        (void)fprintf(stderr, "cellbatch-bench calibrate: %s\n", error.message);
-    }
-    return status == BASE_OK ? EXIT_SUCCESS : 2;
+    return bench_exit_status(argv[0], status, &error);
 }

@@ -288,19 +288,10 @@ int bench_cellular(int argc, char **argv)
     if (!parse_arguments(argc, argv, &run.settings, &exit_status)) {
         return exit_status;
     }
-    struct wrk_team_options team = {.members = run.settings.threads,
-                                    .spin_ns = BASE_NS_PER_MS,
-                                    .pin = run.settings.threads > 1,
-                                    .name = "bench"};
-    enum base_status status = wrk_team_create(&team, &run.team);
-    if (status != BASE_OK) {
-        status = base_fail(&error, BASE_UNAVAILABLE, "cannot start %u threads", team.members);
-    } else {
+    enum base_status status = bench_team_start(run.settings.threads, &run.team, &error);
+    if (status == BASE_OK) {
         status = measure_all(&run, &error);
         wrk_team_free(run.team);
     }
-    if (status != BASE_OK) {
-        (void)fprintf(stderr, "cellbatch-bench cellular: %s\n", error.message);
-    }
-    return status == BASE_OK ? EXIT_SUCCESS : 2;
+    return bench_exit_status(argv[0], status, &error);
 }

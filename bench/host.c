@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/cpus.h"
 #include "bench/bench.h"
+#include "worker/team.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,6 +64,26 @@ double bench_quantile(double *numbers, uint32_t n, double quantile)
 {
     qsort(numbers, n, sizeof(numbers[0]), compare);
     return numbers[(uint32_t)((double)(n - 1) * quantile)];
+}
+
+enum base_status bench_team_start(uint32_t threads, struct cell_team **out,
+                                  struct base_error *error)
+{
+    struct wrk_team_options options = {
+        .members = threads, .spin_ns = BASE_NS_PER_MS, .pin = threads > 1, .name = "bench"};
+    if (wrk_team_create(&options, out) != BASE_OK) {
+        return base_fail(error, BASE_UNAVAILABLE, "cannot start %u threads", threads);
+    }
+    return BASE_OK;
+}
+
+int bench_exit_status(const char *name, enum base_status status, const struct base_error *error)
+{
+    if (status == BASE_OK) {
+        return EXIT_SUCCESS;
+    }
+    (void)fprintf(stderr, "cellbatch-bench %s: %s\n", name, error->message);
+    return 2;
 }
 
 uint64_t bench_cost_ns(uint32_t threads)

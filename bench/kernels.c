@@ -592,8 +592,5 @@ int bench_kernels(int argc, char **argv)
     if (run.team != NULL) {
         wrk_team_free(run.team);
     }
-    if (status != BASE_OK) {
-        (void)fprintf(stderr, "cellbatch-bench kernels: %s\n", error.message);
-    }
-    return status == BASE_OK ? EXIT_SUCCESS : 2;
+    return bench_exit_status(argv[0], status, &error);
 }

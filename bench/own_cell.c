@@ -460,25 +460,13 @@ int bench_own_cell(int argc, char **argv)
     if (!parse_arguments(argc, argv, &run.settings, &exit_status)) {
         return exit_status;
     }
-    struct wrk_team_options team = {.members = run.settings.threads,
-                                    .spin_ns = BASE_NS_PER_MS,
-                                    .pin = run.settings.threads > 1,
-                                    .name = "bench"};
-    enum base_status status = BASE_OK;
-    if (wrk_team_create(&team, &run.team) != BASE_OK) {
-        status = base_fail(&error, BASE_UNAVAILABLE, "cannot start %u threads", team.members);
-    }
+    enum base_status status = bench_team_start(run.settings.threads, &run.team, &error);
     if (status == BASE_OK) {
         status = measure_all(&run, &error);
-    }
-    for (uint32_t f = 0; f < FORMS; f++) {
-        unload_form(&run.forms[f]);
-    }
-    if (run.team != NULL) {
+        for (uint32_t f = 0; f < FORMS; f++) {
+            unload_form(&run.forms[f]);
+        }
         wrk_team_free(run.team);
     }
-    if (status != BASE_OK) {
-        (void)fprintf(stderr, "cellbatch-bench cell: %s\n", error.message);
-    }
-    return status == BASE_OK ? EXIT_SUCCESS : 2;
+    return bench_exit_status(argv[0], status, &error);
 }

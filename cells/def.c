@@ -44,7 +44,7 @@ enum base_status cell_precision_find(const char *name, enum cell_precision *out,
             return BASE_OK;
         }
     }
-    return base_fail(error, BASE_INVALID_ARGUMENT, "weights %.32s: must be fp32, bf16 or int8",
+    return base_fail(error, BASE_INVALID_ARGUMENT, "precision %.32s: must be fp32, bf16 or int8",
                      name);
 }
 

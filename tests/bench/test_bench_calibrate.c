@@ -92,7 +92,7 @@ START_TEST(test_table_tells_of_a_model_and_what_is_chosen)
     char words[2 * UTIL_PATH_BYTES];
     char file[UTIL_PATH_BYTES];
     util_repo_path(file, "models/langid/1/model.onnx");
-    snprintf(words, sizeof(words), "--model=%s --weights=int8 --rows=4 --ms=200", file);
+    snprintf(words, sizeof(words), "--model=%s --precision=int8 --rows=4 --ms=200", file);
     ck_assert_int_eq(run(words), 0);
     char *text = output();
     ck_assert_ptr_nonnull(strstr(text, "model/lstm, us a step of all rows"));
@@ -124,9 +124,10 @@ END_TEST
 
 START_TEST(test_what_cannot_be_measured_is_said)
 {
-    static const char *const words[] = {
-        "--lstm=3",      "--lstm=3x4x5x6x7", "--rows=65 --lstm=3x4", "--rows=0", "--model=/no/such",
-        "--weights=fp4", "--backend=gpu",    "--threads=0",          "more",     "--isa=mmx"};
+    static const char *const words[] = {"--lstm=3",      "--lstm=3x4x5x6x7", "--rows=65 --lstm=3x4",
+                                        "--rows=0",      "--model=/no/such", "--precision=fp4",
+                                        "--backend=gpu", "--threads=0",      "more",
+                                        "--isa=mmx"};
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         ck_assert_msg(run(words[i]) == 2, "%s", words[i]);
     }

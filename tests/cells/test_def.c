@@ -361,7 +361,7 @@ START_TEST(test_def_names_precisions)
         ck_assert_uint_eq(cell_precision_bytes(found), 4u >> p);
     }
     ck_assert_int_eq(cell_precision_find("fp16", &found, &error), BASE_INVALID_ARGUMENT);
-    ck_assert_str_eq(error.message, "weights fp16: must be fp32, bf16 or int8");
+    ck_assert_str_eq(error.message, "precision fp16: must be fp32, bf16 or int8");
 }
 END_TEST
 

@@ -210,18 +210,24 @@ START_TEST(test_device_gate_tables_have_the_bits_of_products)
 }
 END_TEST
 
+/* Served as it is and multiplied out as written, it says the same. */
+static void check_readers_as_written(struct cell_def *def)
+{
+    size_t bytes = 0;
+    uint8_t *served = run_readers(def, NULL, 1, &bytes);
+    def->as_written = true;
+    uint8_t *multiplied = run_readers(def, "scalar", 1, &bytes);
+    ck_assert_mem_eq(served, multiplied, bytes);
+    base_free(served);
+    base_free(multiplied);
+}
+
 /* A vocabulary whose table would be too large is multiplied out. */
 START_TEST(test_device_large_embeddings_have_no_table)
 {
     struct build build;
     build_embedded(&build, 0, 60000, 9, 20);
-    size_t bytes = 0;
-    uint8_t *served = run_readers(&build.def, NULL, 1, &bytes);
-    build.def.as_written = true;
-    uint8_t *multiplied = run_readers(&build.def, "scalar", 1, &bytes);
-    ck_assert_mem_eq(served, multiplied, bytes);
-    base_free(served);
-    base_free(multiplied);
+    check_readers_as_written(&build.def);
     build_release(&build);
 }
 END_TEST
@@ -240,13 +246,7 @@ START_TEST(test_device_largest_definition_runs)
     }
     build_output(&build, out);
     ck_assert_uint_eq(build.def.n_ops, CELL_OPS_MAX);
-    size_t bytes = 0;
-    uint8_t *served = run_readers(&build.def, NULL, 1, &bytes);
-    build.def.as_written = true;
-    uint8_t *multiplied = run_readers(&build.def, "scalar", 1, &bytes);
-    ck_assert_mem_eq(served, multiplied, bytes);
-    base_free(served);
-    base_free(multiplied);
+    check_readers_as_written(&build.def);
     build_release(&build);
 }
 END_TEST
