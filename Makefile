@@ -218,6 +218,8 @@ LOADGEN_MAIN = loadgen/main.c
 
 # Without bench/main.c, which is BENCH_MAIN.
 BENCH_SRCS = \
+  bench/ablate.c \
+  bench/bare.c \
   bench/calibrate.c \
   bench/cell.c \
   bench/cellular.c \
@@ -234,6 +236,7 @@ BENCH_SRCS = \
   bench/peak.c \
   bench/sequence.c \
   bench/serve.c \
+  bench/small_ops.c \
 
 BENCH_MAIN = bench/main.c
 
@@ -247,6 +250,7 @@ PROTO_SRCS = \
 
 # Linked into every suite.
 TEST_UTIL_SRCS = \
+  tests/bench/command.c \
   tests/loadgen/echo_server.c \
   tests/loadgen/raw_fixture.c \
   tests/loadgen/raw_server.c \
@@ -389,6 +393,7 @@ LOADGEN_SUITES = \
   tests/loadgen/test_result.c \
 
 BENCH_SUITES = \
+  tests/bench/test_bench_ablate.c \
   tests/bench/test_bench_calibrate.c \
   tests/bench/test_bench_cellular.c \
   tests/bench/test_bench_own_cell.c \

@@ -18,7 +18,6 @@ struct bench_course {
     struct bench_shape shape;
     double residence;
     struct base_random random;
-    uint64_t numbers; /* of chains, given so far */
     uint32_t joins, batches;
     struct chain *chains;        /* [rows][steps], of each row as many as were drawn */
     struct chain **present;      /* [rows]: its chain at hand */
@@ -61,7 +60,7 @@ void bench_course_draw(struct bench_course *course)
 
 static void join(struct bench_course *course, uint32_t r, struct chain *chain)
 {
-    chain->wiring.chain = ++course->numbers;
+    chain->wiring.chain = bench_sequence_next_chain(course->sequence);
     course->present[r] = chain;
     course->rows[r] = (struct cell_batch_row){.wiring = &chain->wiring};
 }

@@ -13,6 +13,8 @@
 #include "base/clock.h"
 #include "base/cpus.h"
 #include "base/mem.h"
+#include "bench/ablate.h"
+#include "bench/bare.h"
 #include "bench/bench.h"
 #include "bench/limits.h"
 #include "bench/sequence.h"
@@ -44,6 +46,7 @@ struct settings {
     uint64_t ms;
     bool products_only;
     bool is_serving;
+    bool is_ablating;
     bool pin;
     bool is_json;
 };
@@ -66,186 +69,19 @@ struct job {
     const struct bench_cell *cell;
     struct bench_shape shape;
     struct bench_data data;
+    // One of the two:
     struct bench_sequence *sequence; /* through a device */
-    // Straight through the kernels:
-    struct cell_gated gated;
-    float *state;     /* [rows][state_parts()] */
-    const float **in; /* [steps][rows] */
-    float **rows[4];  /* [PARTS][rows] pointers to h even, h odd, c, a tree's c odd */
-    float *sums;      /* [ahead][rows][columns of all panels] */
-    float **windows;  /* [ahead][rows] pointers into them */
-    float **scratch;  /* [threads] */
+    struct bench_bare *bare;         /* straight through the kernels */
 };
-
-static void *must(void *memory)
-{
-    base_assert(memory != NULL); // a benchmark without memory has nothing to say
-    return memory;
-}
-
-enum { PARTS = 4 }; // of a row's state
-
-/* ---- Straight through the kernels ----------------------------------------------------------- */
-
-static void open_windows(struct job *job)
-{
-    size_t rows = (size_t)job->run->settings.ahead * job->shape.rows;
-    size_t columns =
-        ((size_t)job->gated.panels + 1) * job->gated.columns; // as the device pads them
-    if (rows > 0) {
-        job->sums = must(base_alloc_aligned(rows * columns * sizeof(float), BASE_CACHE_LINE));
-        job->windows = must(base_alloc_array(rows, sizeof(float *)));
-    }
-    for (size_t r = 0; r < rows; r++) {
-        job->windows[r] = job->sums + r * columns;
-    }
-}
-
-/* Of a row, with room: of an odd number rows of 256 floats lie apart in a core's L1. */
-static size_t state_parts(const struct job *job)
-{
-    return bench_cell_is_tree(job->cell) ? PARTS + 1 : PARTS - 1;
-}
-
-static void open_kernels(struct job *job)
-{
-    struct bench_shape s = job->shape;
-    const struct cell_kernels *kernels = job->run->kernels;
-    float *const *tensors = job->data.tensors;
-    uint32_t gates = cell_gated_gates(job->cell->gated) * s.hidden;
-    job->gated = (struct cell_gated){.kind = job->cell->gated,
-                                     .precision = job->run->precision,
-                                     .inputs = s.inputs,
-                                     .feedback = s.hidden,
-                                     .hidden = s.hidden,
-                                     .w = tensors[BENCH_W],
-                                     .r = tensors[BENCH_R],
-                                     .b_w = tensors[BENCH_B],
-                                     .b_r = tensors[BENCH_B] + gates};
-    if (bench_cell_is_tree(job->cell)) {
-        job->gated.right = job->gated.feedback;
-        job->gated.r_right = job->gated.r;
-        job->gated.feedback = job->gated.inputs;
-        job->gated.r = job->gated.w;
-        job->gated.inputs = 0;
-        job->gated.w = job->gated.b_r = NULL;
-    }
-    base_assert(kernels->gated_load(&job->gated) == BASE_OK);
-    const size_t width = CELL_ROW_FLOATS((size_t)s.hidden);
-    const size_t parts = state_parts(job);
-    job->state = must(base_alloc_aligned(parts * s.rows * width * sizeof(float), BASE_CACHE_LINE));
-    job->in = must(base_alloc_array((size_t)s.steps * s.rows, sizeof(float *)));
-    for (size_t i = 0; i < (size_t)s.steps * s.rows; i++) {
-        job->in[i] = tensors[BENCH_X] + i * s.inputs;
-    }
-    for (uint32_t part = 0; part < PARTS && part < parts; part++) {
-        job->rows[part] = must(base_alloc_array(s.rows, sizeof(float *)));
-        for (uint32_t r = 0; r < s.rows; r++) {
-            job->rows[part][r] = job->state + (parts * r + part) * width;
-        }
-    }
-    size_t rows =
-        (size_t)s.rows * (job->run->settings.ahead + 1); // windows fill some steps at once
-    size_t floats = kernels->gated_scratch(&job->gated, (uint32_t)rows);
-    job->scratch = must(base_alloc_array(job->run->settings.threads, sizeof(float *)));
-    for (uint32_t t = 0; t < job->run->settings.threads; t++) {
-        job->scratch[t] = must(base_alloc_aligned((floats + 1) * sizeof(float), BASE_CACHE_LINE));
-    }
-    open_windows(job);
-}
-
-static void close_kernels(struct job *job)
-{
-    base_free(job->windows);
-    base_free(job->sums);
-    for (uint32_t t = 0; t < job->run->settings.threads; t++) {
-        base_free(job->scratch[t]);
-    }
-    for (uint32_t part = 0; part < PARTS; part++) {
-        base_free(job->rows[part]);
-    }
-    base_free(job->scratch);
-    base_free(job->in);
-    base_free(job->state);
-    cell_gated_release(&job->gated);
-}
-
-/* This member's panels of the sums over x for step t and those behind it. */
-static void fill_windows(const struct job *job, const struct cell_gated_step *step, uint32_t t)
-{
-    uint32_t left = job->shape.steps - t;
-    uint32_t steps = left < job->run->settings.ahead ? left : job->run->settings.ahead;
-    struct cell_gated_ahead ahead = {.gated = step->gated,
-                                     .n_rows = steps * step->n_rows,
-                                     .panel_first = step->panel_first,
-                                     .panel_end = step->panel_end,
-                                     .x = job->in + (size_t)t * step->n_rows,
-                                     .out = job->windows,
-                                     .scratch = step->scratch};
-    job->run->kernels->gated_ahead(&ahead);
-}
-
-/* Step t of a tree: see bench/cell.h. children: room for two. */
-static void step_of_tree(const struct job *job, uint32_t t, const float *const *children[2],
-                         struct cell_gated_step *step)
-{
-    step->h = step->x;
-    step->h_right = (const float *const *)job->rows[t & 1];
-    children[0] = step->x;
-    children[1] = (const float *const *)job->rows[2 + (t & 1)];
-    step->n_children = 2;
-    step->children = children;
-    step->second = job->rows[2 + ((t + 1) & 1)];
-}
-
-static void run_kernels(void *argument, struct cell_team *team, uint32_t member)
-{
-    struct job *job = argument;
-    uint32_t threads = job->run->settings.threads;
-    struct cell_gated_step step = {
-        .gated = &job->gated,
-        .n_rows = job->shape.rows,
-        .panel_first = (uint32_t)((uint64_t)job->gated.panels * member / threads),
-        .panel_end = (uint32_t)((uint64_t)job->gated.panels * (member + 1) / threads),
-        .second = job->rows[2],
-        .scratch = job->scratch[member],
-        .products_only = job->run->settings.products_only,
-    };
-    const float *const *children[2];
-    const uint32_t ahead = job->run->settings.ahead;
-    for (uint32_t t = 0; t < job->shape.steps; t++) {
-        if (ahead > 0 && t % ahead == 0) {
-            fill_windows(job, &step, t);
-        }
-        step.x = job->in + (size_t)t * job->shape.rows;
-        if (ahead > 0) {
-            step.ahead = (const float *const *)job->windows + (size_t)(t % ahead) * step.n_rows;
-        }
-        step.h = (const float *const *)job->rows[t & 1];
-        step.old = job->gated.kind == CELL_GATED_LSTM ? (const float *const *)job->rows[2] : step.h;
-        step.out = job->rows[(t + 1) & 1];
-        step.backwards = (t & 1) != 0;
-        if (bench_cell_is_tree(job->cell)) {
-            step_of_tree(job, t, children, &step);
-        }
-        job->run->kernels->gated_step(&step);
-        if (threads > 1) {
-            team->barrier(team, member);
-        }
-    }
-}
 
 /* ---- Measuring ------------------------------------------------------------------------------ */
 
 static void run_once(struct job *job)
 {
-    struct cell_team *team = job->run->team;
     if (job->sequence != NULL) {
         bench_sequence_run(job->sequence);
-    } else if (team->members > 1) {
-        team->run(team, run_kernels, job);
     } else {
-        run_kernels(job, team, 0);
+        bench_bare_run(job->bare);
     }
 }
 
@@ -367,7 +203,14 @@ static enum base_status open_job(struct job *job, struct base_error *error)
     }
     BASE_TRY(bench_data_random(&job->data, job->cell, &job->shape, SEED, error));
     if (run->backend == NULL) {
-        open_kernels(job);
+        struct bench_bare_options bare = {.kernels = run->kernels,
+                                          .team = run->team,
+                                          .cell = job->cell,
+                                          .shape = job->shape,
+                                          .precision = run->precision,
+                                          .ahead = run->settings.ahead,
+                                          .products_only = run->settings.products_only};
+        bench_bare_open(&bare, &job->data, &job->bare);
         return BASE_OK;
     }
     struct bench_sequence_options options = {.backend = run->backend,
@@ -381,9 +224,7 @@ static enum base_status open_job(struct job *job, struct base_error *error)
 
 static void close_job(struct job *job)
 {
-    if (job->state != NULL) {
-        close_kernels(job);
-    }
+    bench_bare_close(job->bare);
     bench_sequence_close(job->sequence);
     bench_data_release(&job->data);
 }
@@ -440,6 +281,21 @@ static enum base_status measure_all(struct bench_run *run, struct base_error *er
     return BASE_OK;
 }
 
+static enum base_status ablate(struct bench_run *run, struct base_error *error)
+{
+    struct bench_ablate_options options = {.cells = run->settings.cells,
+                                           .shapes = run->shapes,
+                                           .n_shapes = run->n_shapes,
+                                           .isa = run->settings.isa,
+                                           .team = run->team,
+                                           .seed = SEED,
+                                           .ms = run->settings.ms,
+                                           .is_json = run->settings.is_json};
+    bench_limits_measure(run->team, run->kernels, LIMIT_NS, &run->limits);
+    print_start(run);
+    return bench_ablate(&options, error);
+}
+
 static void serve(const struct bench_run *run)
 {
     struct bench_serve_options options = {
@@ -465,6 +321,8 @@ static const char help[] =
     "  --ahead N          sums over x of N steps together, as the device does for few rows\n"
     "                     (kernels alone; default 0: with each step)\n"
     "  --products-only    leave out activations and state update (kernels alone)\n"
+    "  --ablate           what fusion, windows and one parallel region for all steps are worth\n"
+    "                     (bench/ablate.h; lstm, gru)\n"
     "  --serve            run what standard input asks for (bench/serve.h); default backend cpu\n"
     "  --pin              a CPU for each thread (when serving; else always)\n"
     "  --ms N             time for each shape (default 1000)\n"
@@ -494,6 +352,7 @@ static bool parse_arguments(int argc, char **argv, struct settings *out, int *st
                                             {"backend", required_argument, NULL, 'b'},
                                             {"ahead", required_argument, NULL, 'a'},
                                             {"products-only", no_argument, NULL, 'p'},
+                                            {"ablate", no_argument, NULL, 'x'},
                                             {"serve", no_argument, NULL, 'v'},
                                             {"pin", no_argument, NULL, 'n'},
                                             {"ms", required_argument, NULL, 'm'},
@@ -516,6 +375,7 @@ static bool parse_arguments(int argc, char **argv, struct settings *out, int *st
         out->backend = o == 'b' ? optarg : out->backend;
         set_count(out, o);
         out->products_only |= o == 'p';
+        out->is_ablating |= o == 'x';
         out->is_serving |= o == 'v';
         out->pin |= o == 'n';
         out->is_json |= o == 'j';
@@ -546,6 +406,11 @@ static enum base_status choose(struct bench_run *run, struct base_error *error)
     BASE_TRY(cell_precision_find(set->precision, &run->precision, error));
     if (set->is_serving && run->precision != CELL_FP32) {
         return base_fail(error, BASE_INVALID_ARGUMENT, "--precision does not go with --serve");
+    }
+    if (set->is_ablating && (set->is_serving || set->products_only || set->ahead > 0 ||
+                             set->backend != NULL || run->precision != CELL_FP32)) {
+        return base_fail(error, BASE_INVALID_ARGUMENT,
+                         "--ablate goes with cells, shapes, threads, isa, ms and json only");
     }
     if (set->is_serving && set->backend == NULL) {
         set->backend = "cpu";
@@ -586,6 +451,8 @@ int bench_kernels(int argc, char **argv)
     }
     if (status == BASE_OK && run.settings.is_serving) {
         serve(&run);
+    } else if (status == BASE_OK && run.settings.is_ablating) {
+        status = ablate(&run, &error);
     } else if (status == BASE_OK) {
         status = measure_all(&run, &error);
     }

@@ -4,6 +4,7 @@
 
 #include "base/assert.h"
 #include "base/mem.h"
+#include "bench/small_ops.h"
 
 struct bench_sequence {
     struct bench_sequence_options options;
@@ -14,7 +15,39 @@ struct bench_sequence {
     struct cell_wiring *wirings;
     struct cell_emit *emits;
     struct cell_batch_row *rows;
+    uint64_t chains; /* begun so far */
 };
+
+static enum base_status define(const struct bench_sequence_options *options,
+                               const struct bench_data *data, float **weights, struct cell_def *out,
+                               struct base_error *error)
+{
+    if (options->ops == BENCH_OPS_SMALL) {
+        return bench_small_ops_def(options->cell, &options->shape, data, weights, out, error);
+    }
+    bench_cell_def(options->cell, &options->shape, data, out);
+    out->ops[0].precision = options->precision;
+    return BASE_OK;
+}
+
+static enum base_status intern(struct bench_sequence *sequence, const struct bench_data *data,
+                               struct base_error *error)
+{
+    struct cell_def *def = base_alloc(sizeof(*def));
+    if (def == NULL) {
+        return base_fail(error, BASE_RESOURCE_EXHAUSTED, "out of memory");
+    }
+    float *weights = NULL;
+    bool is_new = false;
+    enum base_status status = define(&sequence->options, data, &weights, def, error);
+    if (status == BASE_OK) {
+        status =
+            cell_registry_intern(sequence->registry, def, "bench", &sequence->type, &is_new, error);
+    }
+    base_free(weights);
+    base_free(def);
+    return status;
+}
 
 static enum base_status load(struct bench_sequence *sequence, const struct bench_data *data,
                              struct base_error *error)
@@ -29,18 +62,11 @@ static enum base_status load(struct bench_sequence *sequence, const struct bench
     if (cell_registry_create(&sequence->registry) != BASE_OK) {
         return base_fail(error, BASE_RESOURCE_EXHAUSTED, "out of memory");
     }
-    struct cell_def *def = base_alloc(sizeof(*def));
-    if (def == NULL) {
-        return base_fail(error, BASE_RESOURCE_EXHAUSTED, "out of memory");
-    }
-    bool is_new = false;
-    bench_cell_def(options->cell, &options->shape, data, def);
-    def->ops[0].precision = options->precision;
-    enum base_status status =
-        cell_registry_intern(sequence->registry, def, "bench", &sequence->type, &is_new, error);
-    base_free(def);
-    BASE_TRY(status);
+    BASE_TRY(intern(sequence, data, error));
     BASE_TRY(backend->type_load(sequence->device, sequence->type, error));
+    if (options->without_windows) {
+        backend->type_tune(sequence->device, sequence->type, &(struct cell_tuning){0});
+    }
     uint32_t layout = sequence->type->state_layout;
     return backend->rows_open(sequence->device, layout,
                               cell_registry_layout(sequence->registry, layout), options->shape.rows,
@@ -81,8 +107,7 @@ static enum base_status wire(struct bench_sequence *sequence, struct base_error 
     }
     for (uint32_t r = 0; r < shape->rows; r++) {
         bench_sequence_wire(sequence, r, 0, &sequence->emits[r], &sequence->wirings[r]);
-        sequence->rows[r] =
-            (struct cell_batch_row){.wiring = &sequence->wirings[r], .steps = shape->steps};
+        sequence->rows[r].wiring = &sequence->wirings[r];
     }
     return BASE_OK;
 }
@@ -118,12 +143,26 @@ void bench_sequence_run_batch(struct bench_sequence *sequence, struct cell_batch
     base_assert(ran && batch->status == BASE_OK);
 }
 
+uint64_t bench_sequence_next_chain(struct bench_sequence *sequence)
+{
+    return ++sequence->chains;
+}
+
 void bench_sequence_run(struct bench_sequence *sequence)
 {
-    struct cell_batch batch = {.n_rows = sequence->options.shape.rows,
-                               .steps = sequence->options.shape.steps,
-                               .rows = sequence->rows};
-    bench_sequence_run_batch(sequence, &batch);
+    const struct bench_shape *shape = &sequence->options.shape;
+    const uint32_t steps = sequence->options.by_steps ? 1 : shape->steps;
+    for (uint32_t r = 0; r < shape->rows; r++) {
+        sequence->wirings[r].chain = bench_sequence_next_chain(sequence);
+    }
+    for (uint32_t first = 0; first < shape->steps; first += steps) {
+        for (uint32_t r = 0; r < shape->rows; r++) {
+            sequence->rows[r].first_step = first;
+            sequence->rows[r].steps = steps;
+        }
+        struct cell_batch batch = {.n_rows = shape->rows, .steps = steps, .rows = sequence->rows};
+        bench_sequence_run_batch(sequence, &batch);
+    }
 }
 
 void bench_sequence_close(struct bench_sequence *sequence)

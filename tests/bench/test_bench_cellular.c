@@ -1,16 +1,15 @@
 /* The cellular form beside whole sequences: a chain that is there in both has the same bits in
  * both, rows leave as often as they should, and the command says what it measured. No speed is
  * asserted. */
+#include "base/mem.h"
 #include "bench/bench.h"
 #include "bench/course.h"
+#include "tests/bench/command.h"
 #include "tests/util.h"
 #include "worker/team.h"
 
-#include <getopt.h>
-#include <jansson.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static struct base_error error;
 
@@ -132,66 +131,36 @@ START_TEST(test_course_rows_stay_as_long_as_asked)
 }
 END_TEST
 
-/* What the command prints; returns its result. */
-static int run_command(int argc, const char *const *argv, char *out, size_t out_bytes)
-{
-    static char words[16][64];
-    char *arguments[16] = {NULL};
-    for (int i = 0; i < argc; i++) {
-        (void)snprintf(words[i], sizeof(words[i]), "%s", argv[i]);
-        arguments[i] = words[i];
-    }
-    FILE *file = tmpfile();
-    int kept = dup(STDOUT_FILENO);
-    ck_assert_ptr_nonnull(file);
-    optind = 0; // glibc's getopt begins anew
-    (void)fflush(stdout);
-    ck_assert_int_ge(dup2(fileno(file), STDOUT_FILENO), 0);
-    int result = bench_cellular(argc, arguments);
-    (void)fflush(stdout);
-    ck_assert_int_ge(dup2(kept, STDOUT_FILENO), 0);
-    (void)close(kept);
-    rewind(file);
-    size_t length = fread(out, 1, out_bytes - 1, file);
-    out[length] = '\0';
-    (void)fclose(file);
-    return result;
-}
-
 START_TEST(test_cellular_command_prints_json_lines)
 {
-    const char *argv[] = {"cellular", "--shapes", "8x8x2x50,8x8x1x1", "--cell", "lstm,gru",
-                          "--ms",     "1",        "--json",           NULL};
-    char text[8192];
-    ck_assert_int_eq(run_command(8, argv, text, sizeof(text)), EXIT_SUCCESS);
-    uint32_t lines = 0;
-    for (const char *at = text; *at != '\0'; at += strcspn(at, "\n") + 1, lines++) {
-        json_error_t why;
-        json_t *line = json_loadb(at, strcspn(at, "\n"), 0, &why);
-        ck_assert_msg(line != NULL, "%s", why.text);
-        bool is_result = json_object_get(line, "cell") != NULL;
-        ck_assert(is_result == (lines > 0));
-        if (is_result) {
-            double joins = json_number_value(json_object_get(line, "joins_per_step"));
-            bool has_one_step = json_integer_value(json_object_get(line, "steps")) == 1;
-            ck_assert(has_one_step ? joins == 0 : joins > 0);
-            ck_assert_double_gt(json_number_value(json_object_get(line, "whole_us")), 0);
-            ck_assert_double_gt(json_number_value(json_object_get(line, "cellular_us")), 0);
-            ck_assert(json_is_boolean(json_object_get(line, "within")));
-        }
-        json_decref(line);
+    int result = 0;
+    char *text =
+        command_run(bench_cellular,
+                    "cellular --shapes 8x8x2x50,8x8x1x1 --cell lstm,gru --ms 1 --json", &result);
+    ck_assert_int_eq(result, EXIT_SUCCESS);
+    json_decref(command_json(text, 0)); // the host
+    for (uint32_t line = 1; line <= 4; line++) {
+        json_t *object = command_json(text, line);
+        bool has_one_step = command_number(object, "steps") == 1.0;
+        double joins = command_number(object, "joins_per_step");
+        ck_assert(has_one_step ? joins == 0 : joins > 0);
+        ck_assert_double_gt(command_number(object, "whole_us"), 0.0);
+        ck_assert_double_gt(command_number(object, "cellular_us"), 0.0);
+        ck_assert(json_is_boolean(json_object_get(object, "within")));
+        json_decref(object);
     }
-    ck_assert_uint_eq(lines, 5);
+    ck_assert_str_eq(strrchr(text, '}'), "}\n");
+    base_free(text);
 }
 END_TEST
 
 START_TEST(test_cellular_command_refuses_what_it_does_not_know)
 {
-    static const char *const wrong[][2] = {
-        {"--cells", "cnn"}, {"--shapes", "3x4"}, {"--isa", "mmx"}, {"--threads", "0"}};
-    const char *argv[] = {"cellular", wrong[_i][0], wrong[_i][1], NULL};
-    char text[8192];
-    ck_assert_int_eq(run_command(3, argv, text, sizeof(text)), 2);
+    static const char *const wrong[] = {"cellular --cells cnn", "cellular --shapes 3x4",
+                                        "cellular --isa mmx", "cellular --threads 0"};
+    int result = 0;
+    base_free(command_run(bench_cellular, wrong[_i], &result));
+    ck_assert_int_eq(result, 2);
 }
 END_TEST
 
