@@ -9,13 +9,16 @@
 set -u
 
 : "${BUILD:=release}" "${OUT:=build/release}"
-limit_s=${TEST_LIMIT_S:-600}
 read -ra emulator <<<"${TEST_EMULATOR:-}" # of another architecture's programs
 
 export OPENBLAS_NUM_THREADS=1
 export CK_DEFAULT_TIMEOUT=${CK_DEFAULT_TIMEOUT:-60}
 case $BUILD in
-asan | ubsan | tsan) export CK_FORK=no ;; # reports come from the process itself
+asan | ubsan | tsan)
+    export CK_FORK=no # reports come from the process itself
+    limit_s=${TEST_LIMIT_S:-1800}
+    ;;
+*) limit_s=${TEST_LIMIT_S:-600} ;;
 esac
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_stack_use_after_return=1:strict_string_checks=1:allocator_may_return_null=1}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
