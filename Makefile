@@ -65,6 +65,7 @@ CELLS_SRCS = \
   cells/cpu/run.c \
   cells/cpu/table.c \
   cells/cpu/tree.c \
+  cells/cpu/waves.c \
   cells/def.c \
   cells/import/attr.c \
   cells/import/fold.c \
@@ -230,6 +231,7 @@ BENCH_SRCS = \
   bench/host.c \
   bench/ideal.c \
   bench/kernels.c \
+  bench/layouts.c \
   bench/limits.c \
   bench/lstm_model.c \
   bench/own_cell.c \
@@ -237,6 +239,12 @@ BENCH_SRCS = \
   bench/sequence.c \
   bench/serve.c \
   bench/small_ops.c \
+  $(BENCH_SRCS_$(ARCH)) \
+
+# Kernels of one architecture's instruction sets.
+BENCH_SRCS_x86_64 = \
+  bench/columns__avx2.c \
+  bench/columns__avx512.c \
 
 BENCH_MAIN = bench/main.c
 
@@ -328,6 +336,7 @@ CELLS_SUITES = \
   tests/cells/test_stale_window.c \
   tests/cells/test_tree.c \
   tests/cells/test_type.c \
+  tests/cells/test_waves.c \
   $(CELLS_SUITES_$(ARCH)) \
 
 CELLS_SUITES_x86_64 = \
@@ -396,6 +405,7 @@ BENCH_SUITES = \
   tests/bench/test_bench_ablate.c \
   tests/bench/test_bench_calibrate.c \
   tests/bench/test_bench_cellular.c \
+  tests/bench/test_bench_layouts.c \
   tests/bench/test_bench_own_cell.c \
   tests/bench/test_bench_engine.c \
   tests/bench/test_bench_serve.c \
@@ -497,6 +507,7 @@ EMULATED_SUITES = \
   tests/cells/test_ops.c \
   tests/cells/test_precision.c \
   tests/cells/test_type.c \
+  tests/cells/test_waves.c \
   tests/worker/test_team.c \
 
 # CROSS: a folder with the target's libraries (scripts/cross-root.sh); then nothing else is built.
@@ -584,8 +595,8 @@ CFLAGS_ALL := $(STD) $(COMMON) $(MODE) $(SANITIZE)
 LDFLAGS    := $(COMMON) $(MODE) $(SANITIZE) $(LINK)
 
 # Kernels of one instruction set stand in files of their own; everything else is baseline.
-isa_flags = $(if $(filter cells/cpu/%__avx2.c tests/cells/mutants/%__avx2.c,$(1)),-mavx2 -mfma) \
-  $(if $(filter cells/cpu/%__avx512.c cells/cpu/%__avx512vnni.c,$(1)),-mavx512f -mavx512bw \
+isa_flags = $(if $(filter %__avx2.c,$(1)),-mavx2 -mfma) \
+  $(if $(filter %__avx512.c %__avx512vnni.c,$(1)),-mavx512f -mavx512bw \
     -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512) \
   $(if $(filter cells/cpu/%__avx512vnni.c,$(1)),-mavx512vnni) \
   $(if $(filter cells/cpu/%__neondot.c,$(1)),-march=armv8.2-a+dotprod)
@@ -597,7 +608,7 @@ comma := ,
 # A tile's sums are a local array: watched by ASan it stays out of registers, a hundred times slower;
 # UBSan checks its bounds.
 # On AArch64 gcc reorders before it gives out registers, and then has too few for the largest tiles.
-asm_flags = $(if $(filter cells/cpu/%__avx2.c cells/cpu/%__avx512.c cells/cpu/%__avx512vnni.c,$(1)),\
+asm_flags = $(if $(filter cells/cpu/%__avx2.c bench/%__avx2.c %__avx512.c %__avx512vnni.c,$(1)),\
   $(if $(IS_CLANG),,-Wa$(comma))-mbranches-within-32B-boundaries \
   $(if $(filter asan,$(BUILD)),$(if $(IS_CLANG),,--param asan-stack=0))) \
   $(if $(IS_CLANG),,$(if $(filter cells/cpu/%__neon.c cells/cpu/%__neondot.c,$(1)),-fno-schedule-insns))

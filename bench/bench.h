@@ -21,6 +21,7 @@ int bench_calibrate(int argc, char **argv);
 int bench_cellular(int argc, char **argv);
 int bench_engine(int argc, char **argv);
 int bench_kernels(int argc, char **argv);
+int bench_layouts(int argc, char **argv);
 int bench_own_cell(int argc, char **argv);
 int bench_peak(int argc, char **argv);
 

@@ -11,6 +11,7 @@ static const struct bench_command commands[] = {
     {"cellular", bench_cellular, "a cell whose rows join and leave, beside whole sequences"},
     {"engine", bench_engine, "requests through scheduler and device, beside the bare kernels"},
     {"kernels", bench_kernels, "speed of the cell kernels, beside the core's peak"},
+    {"layouts", bench_layouts, "products of values in rows, beside values in columns"},
     {"peak", bench_peak,
      "peaks of a core: multiply-adds, activations, reads from caches and memory"},
 };

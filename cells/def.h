@@ -63,7 +63,8 @@ struct cell_weight {
  * GATHER       row[id] of table [n, width]; id is an I64 or I32 row of width 1; an id outside
  *              0..n-1 is refused by the server before it gets here
  * LINEAR       x W + b, W [in, out], b [1, out]
- * ADD..SELECT  element by element; an operand of width 1 is broadcast. MIN, MAX: a NaN wins. LESS,
+ * ADD..SELECT  element by element; an operand of width 1 is broadcast. MIN, MAX: a NaN wins, and of
+ *              equal operands the second (zeros of both signs are equal). LESS,
  *              LESS_EQUAL: 1 or 0. SELECT: the second operand where the first is above 0, else the
  *              third
  * SIGMOID..SQRT  likewise, of one operand

@@ -336,7 +336,7 @@ static void compute(const struct cell_view *block, const uint32_t *places)
                 at(block, places[r], cell_view_step(block, r), op->window_at);
         }
         struct cell_panels panels;
-        cell_panels_begin_gated(&panels, block, &op->gated, op->gated.inputs);
+        cell_panels_begin_gated(&panels, block, NULL, &op->gated, op->gated.inputs);
         while (cell_panels_next(&panels)) {
             ahead.panel_first = panels.first;
             ahead.panel_end = panels.end;
@@ -355,6 +355,7 @@ static void fill(const struct cell_view *view)
     uint32_t n = 0;
     block.rows = space->fill_rows;
     block.offsets = space->fill_offsets;
+    block.is_filling = true;
     for (uint32_t e = 0; e < windows->n_empty; e++) {
         uint32_t place = windows->empty[e];
         const struct window *window = &windows->windows[windows->window_of[place]];

@@ -17,15 +17,36 @@ static uint64_t word_of(uint32_t round, uint32_t first, uint32_t end)
     return (uint64_t)round << 32 | first << 16 | end;
 }
 
-void cell_panels_begin(struct cell_panels *panels, const struct cell_view *view, uint32_t n,
-                       uint64_t flops, uint32_t unit)
+/* The panel at which member m's part of the wave begins: the nearest to m of `members` parts. */
+static uint32_t part_at(const struct cell_wave *wave, uint32_t n, uint32_t m, uint32_t members)
+{
+    const uint64_t at = wave->total * m / members + wave->panel / 2;
+    const uint64_t panel = at < wave->before ? 0 : (at - wave->before) / wave->panel;
+    return panel < n ? (uint32_t)panel : n;
+}
+
+void cell_panels_share(const struct cell_view *view, const struct cell_wave *wave, uint32_t n,
+                       uint32_t *first, uint32_t *end)
+{
+    const uint32_t members = view->run->members;
+    if (wave == NULL || members == 1) {
+        cell_view_share(view, n, first, end);
+        return;
+    }
+    *first = part_at(wave, n, view->member, members);
+    *end = view->member + 1 == members ? n : part_at(wave, n, view->member + 1, members);
+}
+
+void cell_panels_begin(struct cell_panels *panels, const struct cell_view *view,
+                       const struct cell_wave *wave, uint32_t n, uint64_t flops, uint32_t unit)
 {
     const uint32_t members = view->run->members;
     *panels = (struct cell_panels){.view = view, .unit = unit, .victim = view->member};
-    cell_view_share(view, n, &panels->first, &panels->end);
     if (members == 1 || n > PANELS_MAX || flops / members < TAKE_FLOPS) {
+        cell_panels_share(view, wave, n, &panels->first, &panels->end);
         return;
     }
+    cell_view_share(view, n, &panels->first, &panels->end);
     // 0 says that a share is fixed.
     view->space->round = view->space->round == UINT32_MAX ? 1 : view->space->round + 1;
     panels->round = view->space->round;
@@ -34,13 +55,15 @@ void cell_panels_begin(struct cell_panels *panels, const struct cell_view *view,
 }
 
 void cell_panels_begin_gated(struct cell_panels *panels, const struct cell_view *view,
-                             const struct cell_gated *gated, uint32_t terms)
+                             const struct cell_wave *wave, const struct cell_gated *gated,
+                             uint32_t terms)
 {
     const uint32_t gates = cell_gated_gates(gated->kind);
     uint64_t flops = 2ull * terms * gates * gated->hidden * view->n_rows;
     // One row goes through several panels at once (product_body.h).
     uint32_t unit = view->n_rows > 1 ? 1 : gates == 3 ? 3 : 2;
-    cell_panels_begin(panels, view, gated->panels, gated->precision == CELL_INT8 ? 0 : flops, unit);
+    cell_panels_begin(panels, view, wave, gated->panels, gated->precision == CELL_INT8 ? 0 : flops,
+                      unit);
 }
 
 /* Of the own share the near half, of another's one unit from the far end. */

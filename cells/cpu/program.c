@@ -565,6 +565,7 @@ enum base_status cell_program_create(const struct cell_type *type,
         status = load_weights(program);
     }
     if (status == BASE_OK) {
+        cell_program_find_waves(program);
         cell_program_size_windows(program);
         status = make_memory(program, n_queues, n_members);
     }

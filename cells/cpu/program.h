@@ -31,11 +31,19 @@ enum cell_share {
     CELL_SHARE_PANELS, /* each member a range of the panels, all rows (LINEAR, gated cells) */
 };
 
+/* Where an op's panels lie among those of its wave (waves.c), in multiply-adds for a row. */
+struct cell_wave {
+    uint64_t before; /* of the ops before it */
+    uint64_t panel;  /* of one of its own; > 0 */
+    uint64_t total;  /* of the wave */
+};
+
 struct cell_program_op {
     const struct cell_op *op; /* NULL: a copy that the program added */
     enum cell_op_kind kind;
     enum cell_share share;
-    bool barrier_before; /* an operand was written by other members since the last barrier */
+    bool barrier_before;      /* an operand was written by other members since the last barrier */
+    struct cell_wave wave[2]; /* [1]: where sums over x stand in windows */
     uint32_t n_in;
     uint32_t in[CELL_OPERANDS_MAX]; /* of a gated cell: enum cell_gated_in; of a tree: tree.c */
     uint32_t out;
@@ -155,6 +163,11 @@ void cell_program_size_windows(struct cell_program *program);
  * written), and all ops in an order in which chains are long.
  * RESOURCE_EXHAUSTED. */
 enum base_status cell_program_fuse(struct cell_program *program);
+
+/* ---- waves.c; while the program is made ---- */
+
+/* The weights are loaded and the barriers placed. */
+void cell_program_find_waves(struct cell_program *program);
 
 /* ---- program.c; the first two while the program is made, for tree.c ---- */
 

@@ -145,7 +145,7 @@ static void gated(const struct cell_view *view, const struct cell_program_op *op
     }
     uint32_t terms = op->gated.feedback + (step.x != NULL ? op->gated.inputs : 0);
     struct cell_panels panels;
-    cell_panels_begin_gated(&panels, view, &op->gated, terms);
+    cell_panels_begin_gated(&panels, view, cell_view_wave(view, op), &op->gated, terms);
     while (cell_panels_next(&panels)) {
         step.panel_first = panels.first;
         step.panel_end = panels.end;
@@ -164,7 +164,7 @@ static void linear(const struct cell_view *view, const struct cell_program_op *o
     };
     uint64_t flops = 2ull * op->linear.inputs * op->linear.outputs * view->n_rows;
     struct cell_panels panels;
-    cell_panels_begin(&panels, view, op->linear.panels, flops, 1);
+    cell_panels_begin(&panels, view, cell_view_wave(view, op), op->linear.panels, flops, 1);
     while (cell_panels_next(&panels)) {
         rows.panel_first = panels.first;
         rows.panel_end = panels.end;

@@ -12,6 +12,7 @@
 #include "cells/cpu/tree.h"
 
 #include "base/assert.h"
+#include "cells/cpu/panels.h"
 
 #include <string.h>
 
@@ -175,11 +176,13 @@ static const float *const *const_rows_of(const struct cell_view *view, uint32_t 
     return (const float *const *)rows_of(view, value);
 }
 
-static void step_panels(const struct cell_view *view, struct cell_gated_step *step)
+static void step_panels(const struct cell_view *view, const struct cell_program_op *op,
+                        struct cell_gated_step *step)
 {
     step->scratch = view->space->scratch;
     step->backwards = cell_view_is_backwards(view);
-    cell_view_share(view, step->gated->panels, &step->panel_first, &step->panel_end);
+    cell_panels_share(view, cell_view_wave(view, op), op->gated.panels, &step->panel_first,
+                      &step->panel_end);
     view->program->kernels->gated_step(step);
 }
 
@@ -203,7 +206,7 @@ static void forget(const struct cell_view *view, const struct cell_program_op *o
                                    .x = first == 1 ? space->pair_x : NULL,
                                    .h = space->pair_h,
                                    .out = space->pair_out};
-    step_panels(view, &step);
+    step_panels(view, op, &step);
 }
 
 /* A leaf, a binary node, or what is left of a child-sum node. */
@@ -227,7 +230,7 @@ static void grow(const struct cell_view *view, const struct cell_program_op *op)
         step.h_right = is_binary ? const_rows_of(view, in[2]) : NULL;
         step.forget = is_binary ? NULL : const_rows_of(view, in[step.n_children + 1]);
     }
-    step_panels(view, &step);
+    step_panels(view, op, &step);
 }
 
 void cell_tree_run(const struct cell_view *view, const struct cell_program_op *op)

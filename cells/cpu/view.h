@@ -35,6 +35,7 @@ struct cell_view {
     bool settles;
     bool is_ahead;        /* the sums over x of these rows stand in windows */
     uint32_t ahead_until; /* the first step for which they do not */
+    bool is_filling;      /* windows: each op is run on its own, between barriers */
 };
 
 static inline void cell_view_barrier(const struct cell_view *view)
@@ -69,6 +70,13 @@ static inline uint32_t cell_view_step(const struct cell_view *view, uint32_t r)
 static inline bool cell_view_is_backwards(const struct cell_view *view)
 {
     return ((view->run->turn + view->step) & 1) != 0;
+}
+
+/* Where the op's panels lie in what is shared out; NULL: it is shared out alone. */
+static inline const struct cell_wave *cell_view_wave(const struct cell_view *view,
+                                                     const struct cell_program_op *op)
+{
+    return view->is_filling ? NULL : &op->wave[view->is_ahead];
 }
 
 /* Row pointers of all inputs that the program reads. */

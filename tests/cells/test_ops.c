@@ -280,6 +280,67 @@ START_TEST(test_op_comparisons)
 }
 END_TEST
 
+static uint32_t bits_of(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof(bits));
+    return bits;
+}
+
+/* What MIN and MAX, a comparison and SELECT say, by their definition: a NaN wins, and of two that
+ * are equal, as zeros of both signs are, the second. */
+static void assert_pair(const float out[4], float a, float b)
+{
+    const bool has_nan = isnan(a) || isnan(b);
+    ck_assert_uint_eq(bits_of(out[0]), has_nan ? CELL_NAN_BITS : bits_of(a < b ? a : b));
+    ck_assert_uint_eq(bits_of(out[1]), has_nan ? CELL_NAN_BITS : bits_of(a > b ? a : b));
+    ck_assert_uint_eq(bits_of(out[2]), bits_of(a <= b ? 1.0f : 0.0f));
+    uint32_t selected = bits_of(a > 0.0f ? a : b);
+    ck_assert_uint_eq(bits_of(out[3]), isnan(a > 0.0f ? a : b) ? CELL_NAN_BITS : selected);
+}
+
+/* Each of these beside each. _i: of instruction sets. */
+START_TEST(test_op_comparisons_of_special_values)
+{
+    static const float special[] = {NAN,   -NAN, INFINITY, -INFINITY, 0.0f,
+                                    -0.0f, 1.0f, -1.0f,    1e-42f,    -1e-42f};
+    enum { N = sizeof(special) / sizeof(special[0]), WIDTH = N * N };
+    struct build build;
+    struct rig rig;
+    struct rig_chain chain;
+    struct base_random random = util_random(1);
+    if (isa_at(_i) == NULL) {
+        return;
+    }
+    build_init(&build, 1);
+    uint32_t a = build_input(&build, CELL_F32, WIDTH);
+    uint32_t b = build_input(&build, CELL_F32, WIDTH);
+    build_output(&build, build_op(&build, CELL_OP_MIN, a, b, WIDTH));
+    build_output(&build, build_op(&build, CELL_OP_MAX, a, b, WIDTH));
+    build_output(&build, build_op(&build, CELL_OP_LESS_EQUAL, a, b, WIDTH));
+    build_output(&build, build_select(&build, a, a, b, WIDTH));
+    rig_init(&rig, "cpu", isa_name(_i), 0, &build.def);
+    rig_chain_init(&chain, rig.type, 0, 1, &random);
+    for (uint32_t i = 0; i < WIDTH; i++) {
+        memcpy(chain.inputs[0] + i * sizeof(float), &special[i / N], sizeof(float));
+        memcpy(chain.inputs[1] + i * sizeof(float), &special[i % N], sizeof(float));
+    }
+    struct cell_batch_row row = rig_chain_row(&chain, 1);
+    struct cell_batch batch = {.n_rows = 1, .steps = 1, .rows = &row};
+    rig_run(&rig, &batch);
+    for (uint32_t i = 0; i < WIDTH; i++) {
+        float out[4];
+        for (uint32_t o = 0; o < 4; o++) {
+            memcpy(&out[o], chain.outputs[o] + i * sizeof(float), sizeof(float));
+        }
+        assert_pair(out, special[i / N], special[i % N]);
+    }
+    rig_chain_release(&chain);
+    rig_release(&rig);
+    build_release(&build);
+}
+END_TEST
+
 START_TEST(test_op_roots_and_means)
 {
     const uint32_t width = widths[_i];
@@ -534,6 +595,7 @@ int main(void)
     tcase_add_loop_test(tcase, test_op_arithmetic, 0, WIDTHS);
     tcase_add_loop_test(tcase, test_op_functions, 0, WIDTHS);
     tcase_add_loop_test(tcase, test_op_comparisons, 0, WIDTHS);
+    tcase_add_loop_test(tcase, test_op_comparisons_of_special_values, 0, ISA_COUNT);
     tcase_add_loop_test(tcase, test_op_roots_and_means, 0, WIDTHS);
     tcase_add_loop_test(tcase, test_chains_have_the_scalar_bits, 0, WIDTHS + 4);
     tcase_add_loop_test(tcase, test_op_moves, 0, WIDTHS);

@@ -36,7 +36,7 @@ static void table_init(struct table *table, uint32_t members, bool is_backwards)
 
 static void begin(struct table *table, uint32_t m, uint32_t n, uint64_t flops, uint32_t unit)
 {
-    cell_panels_begin(&table->panels[m], &table->views[m], n, flops, unit);
+    cell_panels_begin(&table->panels[m], &table->views[m], NULL, n, flops, unit);
 }
 
 /* One piece; false when the member is done. */
