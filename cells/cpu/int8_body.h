@@ -336,11 +336,17 @@ CELL_INLINE void group_panels(const enum cell_gated_kind kind, const uint32_t pa
     const size_t stride = panels * columns;
     const struct cell_gated_step *step = g->step;
     group_sums(kind, panels, g, panel);
-    for (uint32_t r = 0; r < g->rows && !step->products_only; r++) {
+    for (uint32_t i = 0; i < 2 * g->rows && !step->products_only; i++) {
+        const uint32_t r = i % g->rows;
         const float *over_x = is_gru ? gru_over_x(g, r, panel, stride) : g->sums;
         for (uint32_t n = 0; n < panels; n++) {
-            update(kind, step, g->row + r, panel + n, g->sums + r * stride + n * columns,
-                   over_x + n * columns);
+            float *sums = g->sums + r * stride + n * columns;
+            struct row_sums of = {.row = g->row + r,
+                                  .panel = panel + n,
+                                  .sums = sums,
+                                  .over_x = over_x + n * columns,
+                                  .kept = sums};
+            update(kind, i < g->rows ? UPDATE_FIRST : UPDATE_REST, step, &of);
         }
     }
 }

@@ -119,6 +119,19 @@ CELL_INLINE simd_vec mix(simd_vec z, simd_vec h, simd_vec n)
     return one_nan(simd_fma(z, simd_sub(h, n), n));
 }
 
+/* The sums of one row and panel. */
+struct row_sums {
+    uint32_t row, panel;
+    const float *sums;
+    const float *over_x; /* a GRU's */
+    float *kept;         /* a vector, from one part of an update to the other; may be one of sums */
+};
+
+/* An LSTM's h waits for the tanh of its new c, which waits for three other activations: as long as
+ * a core can look ahead. So c of all rows comes first, and then h of all rows. Of other cells the
+ * first part is everything. */
+enum update_part { UPDATE_FIRST, UPDATE_REST };
+
 /* Where one row's results of one vector of units go, and what they are made of. */
 struct unit {
     const struct cell_gated_step *step;
@@ -126,12 +139,18 @@ struct unit {
     size_t at;           /* the first unit */
     const float *sums;   /* [gate][unit], gates `stride` floats apart */
     const float *over_x; /* GRU: the sum of n over x; sums hold that over h */
+    float *kept;
 };
 
-CELL_INLINE void update_lstm(const struct unit *u)
+CELL_INLINE void update_lstm(const enum update_part part, const struct unit *u)
 {
     const struct cell_gated_step *step = u->step;
     const struct cell_gated *gated = step->gated;
+    if (part == UPDATE_REST) {
+        simd_vec tanh_c = tanh_any_nan(simd_load(step->second[u->row] + u->at));
+        simd_store(step->out[u->row] + u->at, one_nan(simd_mul(simd_load(u->kept), tanh_c)));
+        return;
+    }
     simd_vec i = simd_load(u->sums);
     simd_vec o = simd_load(u->sums + CELL_SIMD_LANES);
     simd_vec f = simd_load(u->sums + 2 * CELL_SIMD_LANES);
@@ -147,8 +166,7 @@ CELL_INLINE void update_lstm(const struct unit *u)
         o = simd_fma(simd_load(gated->peepholes + room + u->at), next, o);
     }
     simd_store(step->second[u->row] + u->at, next);
-    simd_store(step->out[u->row] + u->at,
-               one_nan(simd_mul(sigmoid_any_nan(o), tanh_any_nan(next))));
+    simd_store(u->kept, sigmoid_any_nan(o));
 }
 
 CELL_INLINE void update_gru(const struct unit *u)
@@ -205,23 +223,25 @@ CELL_INLINE void update_tree(const bool is_binary, const struct unit *u)
     simd_store(step->out[u->row] + u->at, one_nan(simd_mul(o, tanh_any_nan(next))));
 }
 
-/* Sums of one row and panel to the row's new values; over_x: of the panel, a GRU's. */
-CELL_INLINE void update(const enum cell_gated_kind kind, const struct cell_gated_step *step,
-                        uint32_t row, uint32_t panel, const float *sums, const float *over_x)
+/* Sums of one row and panel to the row's new values. */
+CELL_INLINE void update(const enum cell_gated_kind kind, const enum update_part part,
+                        const struct cell_gated_step *step, const struct row_sums *of)
 {
     const uint32_t vectors = unit_vectors(kind);
-    for (uint32_t v = 0; v < vectors; v++) {
+    const uint32_t row = of->row;
+    for (uint32_t v = 0; v < vectors && (part == UPDATE_FIRST || kind == CELL_GATED_LSTM); v++) {
         struct unit u = {.step = step,
                          .row = row,
-                         .at = ((size_t)panel * vectors + v) * CELL_SIMD_LANES,
-                         .sums = sums + v * CELL_SIMD_LANES,
-                         .over_x = over_x + 2 * CELL_SIMD_LANES};
+                         .at = ((size_t)of->panel * vectors + v) * CELL_SIMD_LANES,
+                         .sums = of->sums + v * CELL_SIMD_LANES,
+                         .over_x = of->over_x + 2 * CELL_SIMD_LANES,
+                         .kept = of->kept};
         if (vectors > 1 && u.at >= step->gated->hidden) {
             return; // the row has no room for what lies past a started vector
         }
         switch (kind) {
         case CELL_GATED_LSTM:
-            update_lstm(&u);
+            update_lstm(part, &u);
             break;
         case CELL_GATED_GRU:
             update_gru(&u);
