@@ -26,7 +26,8 @@ uint64_t util_seed(void);
 /* A generator seeded from util_seed() and a number of the case's own. */
 struct base_random util_random(uint64_t salt);
 
-/* Of many cases that are alike, few: CELLBATCH_QUICK is set where an emulator runs them, or tsan. */
+/* Of many cases that are alike, few: CELLBATCH_QUICK is set where an emulator runs them, or tsan.
+ */
 bool util_is_quick(void);
 
 /* Folder of large test data (CELLBATCH_DATA), NULL when not given. */
