@@ -25,7 +25,7 @@
 
 /* Steps of a window: enough rows for a product near its peak. The windows of a batch share L2 with
  * the weights of h: more steps than the fewest only while they take half of it. */
-#define STEPS_MAX 32u
+#define STEPS_MAX 36u
 #define STEPS_MIN 8u
 
 /* Windows save weights from being read, which is what few rows wait for; many wait for the

@@ -79,13 +79,13 @@ CELL_INLINE void row_panels(const enum cell_gated_kind kind, const struct cell_g
         add_row(vectors, &spans[s], is_step_streamed(step), start, sums);
         start = sums;
     }
-    for (uint32_t i = 0; i < 2 * panels && !step->products_only; i++) {
-        const uint32_t p = i % panels;
-        struct row_sums of = {.panel = panel + p,
-                              .sums = start + p * columns,
-                              .over_x = over_x + p * columns,
-                              .kept = sums + p * columns};
-        update(kind, i < panels ? UPDATE_FIRST : UPDATE_REST, step, &of);
+    for (uint32_t p = 0; p < panels && start != sums; p++) {
+        copy_vectors(vectors, start + p * columns, sums + p * columns);
+    }
+    if (!step->products_only) {
+        struct complete all = {
+            .step = step, .panel = panel, .rows = 1, .n = panels, .sums = sums, .over_x = over_x};
+        update(kind, &all);
     }
 }
 
@@ -149,20 +149,6 @@ CELL_INLINE void group_sums(const enum cell_gated_kind kind, const struct group 
     multiply(vectors_of(kind), &product);
 }
 
-CELL_INLINE void update_group(const enum cell_gated_kind kind, const enum update_part part,
-                              const struct group *g)
-{
-    const size_t columns = vectors_of(kind) * CELL_SIMD_LANES;
-    for (uint32_t r = 0; r < g->rows && (part == UPDATE_FIRST || kind == CELL_GATED_LSTM); r++) {
-        struct row_sums of = {.row = g->row + r,
-                              .panel = g->panel,
-                              .sums = g->sums + r * columns,
-                              .over_x = kind == CELL_GATED_GRU ? gru_over_x(g, r) : g->sums,
-                              .kept = g->sums + r * columns};
-        update(kind, part, g->step, &of);
-    }
-}
-
 /* All rows, for turn number i. */
 CELL_INLINE void all_rows(const enum cell_gated_kind kind, const struct cell_gated_step *step,
                           uint32_t i)
@@ -175,8 +161,14 @@ CELL_INLINE void all_rows(const enum cell_gated_kind kind, const struct cell_gat
         g.n_spans = list_spans(step, g.row, g.panel, turn(step, i + 1), g.spans);
         group_sums(kind, &g);
         if (!step->products_only) {
-            update_group(kind, UPDATE_FIRST, &g);
-            update_group(kind, UPDATE_REST, &g);
+            struct complete all = {.step = step,
+                                   .row = g.row,
+                                   .panel = g.panel,
+                                   .rows = g.rows,
+                                   .n = g.rows,
+                                   .sums = g.sums,
+                                   .over_x = g.over_x};
+            update(kind, &all);
         }
     }
 }

@@ -331,23 +331,16 @@ CELL_INLINE void group_sums(const enum cell_gated_kind kind, const uint32_t pane
 CELL_INLINE void group_panels(const enum cell_gated_kind kind, const uint32_t panels,
                               const struct group *g, uint32_t panel)
 {
-    const bool is_gru = kind == CELL_GATED_GRU;
-    const size_t columns = vectors_of(kind) * CELL_SIMD_LANES;
-    const size_t stride = panels * columns;
-    const struct cell_gated_step *step = g->step;
     group_sums(kind, panels, g, panel);
-    for (uint32_t i = 0; i < 2 * g->rows && !step->products_only; i++) {
-        const uint32_t r = i % g->rows;
-        const float *over_x = is_gru ? gru_over_x(g, r, panel, stride) : g->sums;
-        for (uint32_t n = 0; n < panels; n++) {
-            float *sums = g->sums + r * stride + n * columns;
-            struct row_sums of = {.row = g->row + r,
-                                  .panel = panel + n,
-                                  .sums = sums,
-                                  .over_x = over_x + n * columns,
-                                  .kept = sums};
-            update(kind, i < g->rows ? UPDATE_FIRST : UPDATE_REST, step, &of);
-        }
+    if (!g->step->products_only) {
+        struct complete all = {.step = g->step,
+                               .row = g->row,
+                               .panel = panel,
+                               .rows = g->rows,
+                               .n = g->rows * panels,
+                               .sums = g->sums,
+                               .over_x = g->over_x};
+        update(kind, &all);
     }
 }
 

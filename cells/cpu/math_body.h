@@ -10,15 +10,52 @@
 
 #ifdef CELL_SIMD_LANES
 
-/* exp(r) - 1 for |r| <= ln 2 / 2. */
-CELL_INLINE simd_vec expm1_small(simd_vec r)
+/* Functions of n vectors go operation by operation: one vector is a chain of some 20 operations
+ * that wait for each other, and a core does not look far enough ahead to fill the gaps with the
+ * next vector's. n is a constant, at most CELL_TOGETHER. */
+
+/* exp(r) - 1 for each |r| <= ln 2 / 2, to q. */
+CELL_INLINE void expm1_each(const size_t n, const simd_vec r[], simd_vec q[])
 {
-    simd_vec q = simd_set1(CELL_EXP_Q4);
-    q = simd_fma(q, r, simd_set1(CELL_EXP_Q3));
-    q = simd_fma(q, r, simd_set1(CELL_EXP_Q2));
-    q = simd_fma(q, r, simd_set1(CELL_EXP_Q1));
-    q = simd_fma(q, r, simd_set1(CELL_EXP_Q0));
-    return simd_fma(q, simd_mul(r, r), r);
+    const simd_vec factors[] = {simd_set1(CELL_EXP_Q3), simd_set1(CELL_EXP_Q2),
+                                simd_set1(CELL_EXP_Q1), simd_set1(CELL_EXP_Q0)};
+    CELL_UNROLL
+    for (size_t v = 0; v < n; v++) {
+        q[v] = simd_set1(CELL_EXP_Q4);
+    }
+    CELL_UNROLL
+    for (size_t f = 0; f < sizeof(factors) / sizeof(factors[0]); f++) {
+        CELL_UNROLL
+        for (size_t v = 0; v < n; v++) {
+            q[v] = simd_fma(q[v], r[v], factors[f]);
+        }
+    }
+    CELL_UNROLL
+    for (size_t v = 0; v < n; v++) {
+        q[v] = simd_fma(q[v], simd_mul(r[v], r[v]), r[v]);
+    }
+}
+
+/* Of each x, or of -x, what is left beside the nearest multiple of ln 2, in its place, and that
+ * power of two, to s. */
+CELL_INLINE void split_each(const size_t n, const bool is_negated, simd_vec x[], simd_vec s[])
+{
+    const simd_vec magic = simd_set1(CELL_ROUND_MAGIC);
+    const simd_vec ln2 = simd_set1(CELL_LN2);
+    const simd_vec log2e = simd_set1(is_negated ? -CELL_LOG2E : CELL_LOG2E);
+    CELL_UNROLL
+    for (size_t v = 0; v < n; v++) {
+        s[v] = simd_fma(x[v], log2e, magic);
+    }
+    CELL_UNROLL
+    for (size_t v = 0; v < n; v++) {
+        simd_vec whole = simd_sub(s[v], magic);
+        x[v] = is_negated ? simd_fnms(whole, ln2, x[v]) : simd_fnma(whole, ln2, x[v]);
+    }
+    CELL_UNROLL
+    for (size_t v = 0; v < n; v++) {
+        s[v] = simd_exponent(s[v], 0x3F800000u);
+    }
 }
 
 CELL_INLINE simd_vec one_nan(simd_vec v)
@@ -35,7 +72,9 @@ CELL_INLINE simd_vec exponential(simd_vec x)
     simd_vec r = simd_fnma(n, simd_set1(CELL_LN2_HIGH), y);
     r = simd_fnma(n, simd_set1(CELL_LN2_LOW), r);
     simd_vec half = simd_exponent(rounded, 0x3F000000u);
-    simd_vec result = simd_fma(half, expm1_small(r), half);
+    simd_vec q;
+    expm1_each(1, &r, &q);
+    simd_vec result = simd_fma(half, q, half);
     result = simd_add(result, result);
     result = simd_if_greater(x, simd_set1(CELL_EXP_HIGH), simd_set1(INFINITY), result);
     result = simd_if_greater(simd_set1(CELL_EXP_LOW), x, simd_set1(0.0f), result);
@@ -43,31 +82,64 @@ CELL_INLINE simd_vec exponential(simd_vec x)
 }
 
 /* A NaN gives some NaN: the caller makes it the one where it leaves. */
+CELL_INLINE void sigmoid_each(const size_t n, simd_vec x[])
+{
+    const simd_vec one = simd_set1(1.0f);
+    simd_vec s[CELL_TOGETHER];
+    simd_vec q[CELL_TOGETHER];
+    CELL_UNROLL
+    for (size_t v = 0; v < n; v++) {
+        x[v] = simd_max(simd_set1(-CELL_SIGMOID_LIMIT), x[v]);
+        x[v] = simd_min(simd_set1(CELL_SIGMOID_LIMIT), x[v]);
+    }
+    split_each(n, true, x, s);
+    expm1_each(n, x, q);
+    CELL_UNROLL
+    for (size_t v = 0; v < n; v++) {
+        x[v] = simd_add(one, simd_fma(s[v], q[v], s[v]));
+    }
+    CELL_UNROLL
+    for (size_t v = 0; v < n; v++) {
+        x[v] = simd_div(one, x[v]);
+    }
+}
+
+CELL_INLINE void tanh_each(const size_t n, simd_vec x[])
+{
+    simd_vec y[CELL_TOGETHER];
+    simd_vec s[CELL_TOGETHER];
+    simd_vec q[CELL_TOGETHER];
+    CELL_UNROLL
+    for (size_t v = 0; v < n; v++) {
+        y[v] = simd_abs(x[v]);
+        y[v] = simd_min(simd_set1(CELL_TANH_LIMIT), simd_add(y[v], y[v]));
+    }
+    split_each(n, false, y, s);
+    expm1_each(n, y, q);
+    CELL_UNROLL
+    for (size_t v = 0; v < n; v++) {
+        y[v] = simd_fma(s[v], q[v], simd_sub(s[v], simd_set1(1.0f)));
+    }
+    CELL_UNROLL
+    for (size_t v = 0; v < n; v++) {
+        y[v] = simd_div(y[v], simd_add(y[v], simd_set1(2.0f)));
+    }
+    CELL_UNROLL
+    for (size_t v = 0; v < n; v++) {
+        x[v] = simd_or_sign(y[v], x[v]);
+    }
+}
+
 CELL_INLINE simd_vec sigmoid_any_nan(simd_vec x)
 {
-    simd_vec magic = simd_set1(CELL_ROUND_MAGIC);
-    simd_vec one = simd_set1(1.0f);
-    simd_vec y =
-        simd_min(simd_set1(CELL_SIGMOID_LIMIT), simd_max(simd_set1(-CELL_SIGMOID_LIMIT), x));
-    simd_vec rounded = simd_fma(y, simd_set1(-CELL_LOG2E), magic);
-    simd_vec n = simd_sub(rounded, magic);
-    simd_vec r = simd_fnms(n, simd_set1(CELL_LN2), y);
-    simd_vec s = simd_exponent(rounded, 0x3F800000u);
-    simd_vec e = simd_fma(s, expm1_small(r), s);
-    return simd_div(one, simd_add(one, e));
+    sigmoid_each(1, &x);
+    return x;
 }
 
 CELL_INLINE simd_vec tanh_any_nan(simd_vec x)
 {
-    simd_vec magic = simd_set1(CELL_ROUND_MAGIC);
-    simd_vec a = simd_abs(x);
-    a = simd_min(simd_set1(CELL_TANH_LIMIT), simd_add(a, a));
-    simd_vec rounded = simd_fma(a, simd_set1(CELL_LOG2E), magic);
-    simd_vec n = simd_sub(rounded, magic);
-    simd_vec r = simd_fnma(n, simd_set1(CELL_LN2), a);
-    simd_vec s = simd_exponent(rounded, 0x3F800000u);
-    simd_vec y = simd_fma(s, expm1_small(r), simd_sub(s, simd_set1(1.0f)));
-    return simd_or_sign(simd_div(y, simd_add(y, simd_set1(2.0f))), x);
+    tanh_each(1, &x);
+    return x;
 }
 
 /* Not above 0 is +0: the maximum may give -0, and the sum makes it +0. */
@@ -83,7 +155,20 @@ CELL_INLINE simd_vec relu_any_nan(simd_vec x)
 
 static void sigmoid_all(uint32_t n, const float *in, float *out)
 {
+    const size_t together = CELL_TOGETHER * CELL_SIMD_LANES;
     size_t i = 0;
+    for (; i + together <= n; i += together) {
+        simd_vec x[CELL_TOGETHER];
+        CELL_UNROLL
+        for (size_t v = 0; v < CELL_TOGETHER; v++) {
+            x[v] = simd_load(in + i + v * CELL_SIMD_LANES);
+        }
+        sigmoid_each(CELL_TOGETHER, x);
+        CELL_UNROLL
+        for (size_t v = 0; v < CELL_TOGETHER; v++) {
+            simd_store(out + i + v * CELL_SIMD_LANES, one_nan(x[v]));
+        }
+    }
     for (; i + CELL_SIMD_LANES <= n; i += CELL_SIMD_LANES) {
         simd_store(out + i, one_nan(sigmoid_any_nan(simd_load(in + i))));
     }
@@ -95,7 +180,20 @@ static void sigmoid_all(uint32_t n, const float *in, float *out)
 
 static void tanh_all(uint32_t n, const float *in, float *out)
 {
+    const size_t together = CELL_TOGETHER * CELL_SIMD_LANES;
     size_t i = 0;
+    for (; i + together <= n; i += together) {
+        simd_vec x[CELL_TOGETHER];
+        CELL_UNROLL
+        for (size_t v = 0; v < CELL_TOGETHER; v++) {
+            x[v] = simd_load(in + i + v * CELL_SIMD_LANES);
+        }
+        tanh_each(CELL_TOGETHER, x);
+        CELL_UNROLL
+        for (size_t v = 0; v < CELL_TOGETHER; v++) {
+            simd_store(out + i + v * CELL_SIMD_LANES, one_nan(x[v]));
+        }
+    }
     for (; i + CELL_SIMD_LANES <= n; i += CELL_SIMD_LANES) {
         simd_store(out + i, one_nan(tanh_any_nan(simd_load(in + i))));
     }

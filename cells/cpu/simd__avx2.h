@@ -19,6 +19,9 @@
 #define CELL_TILE_TERMS_OF_2    1u
 #define CELL_TILE_ROWS_OF_WORDS 2u
 
+/* Activations computed together, 3 registers each. */
+#define CELL_TOGETHER ((size_t)4)
+
 #define CELL_FMA_BY_LANE 0
 
 /* Weights that an L2 of 512 KiB does not hold beside the rows. */

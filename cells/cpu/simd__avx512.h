@@ -19,6 +19,9 @@
 #define CELL_TILE_TERMS_OF_2    2u
 #define CELL_TILE_ROWS_OF_WORDS 6u
 
+/* Activations computed together, 3 registers each. */
+#define CELL_TOGETHER ((size_t)4)
+
 #define CELL_FMA_BY_LANE 0
 
 /* Weights that an L2 of 1 MiB does not hold beside the rows. */

@@ -19,6 +19,9 @@
 #define CELL_TILE_TERMS_OF_2    1u
 #define CELL_TILE_ROWS_OF_WORDS 6u
 
+/* Activations computed together, 3 registers each. */
+#define CELL_TOGETHER ((size_t)4)
+
 /* A multiply-add takes one lane of a register for all of its own. */
 #define CELL_FMA_BY_LANE 1
 

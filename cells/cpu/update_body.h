@@ -119,80 +119,173 @@ CELL_INLINE simd_vec mix(simd_vec z, simd_vec h, simd_vec n)
     return one_nan(simd_fma(z, simd_sub(h, n), n));
 }
 
-/* The sums of one row and panel. */
-struct row_sums {
-    uint32_t row, panel;
-    const float *sums;
-    const float *over_x; /* a GRU's */
-    float *kept;         /* a vector, from one part of an update to the other; may be one of sums */
+/* Sums that are complete: of n panels of one row, or of one panel of n rows. */
+struct complete {
+    const struct cell_gated_step *step;
+    uint32_t row, panel; /* the lowest */
+    uint32_t rows;       /* 1: n panels of a row; else n */
+    uint32_t n;
+    float *sums;         /* [n][vectors]; activations take their place */
+    const float *over_x; /* a GRU's, likewise, but for sums computed ahead */
 };
 
-/* An LSTM's h waits for the tanh of its new c, which waits for three other activations: as long as
- * a core can look ahead. So c of all rows comes first, and then h of all rows. Of other cells the
- * first part is everything. */
-enum update_part { UPDATE_FIRST, UPDATE_REST };
-
-/* Where one row's results of one vector of units go, and what they are made of. */
+/* One row's vector of units. */
 struct unit {
     const struct cell_gated_step *step;
     uint32_t row;
-    size_t at;           /* the first unit */
-    const float *sums;   /* [gate][unit], gates `stride` floats apart */
-    const float *over_x; /* GRU: the sum of n over x; sums hold that over h */
-    float *kept;
+    size_t at;   /* the first unit */
+    float *sums; /* [gate][vector of units] */
 };
 
-CELL_INLINE void update_lstm(const enum update_part part, const struct unit *u)
+/* Entry number e of `all`, and of its vectors of units number v. */
+CELL_INLINE struct unit unit_of(const enum cell_gated_kind kind, const struct complete *all,
+                                uint32_t e, uint32_t v)
 {
-    const struct cell_gated_step *step = u->step;
-    const struct cell_gated *gated = step->gated;
-    if (part == UPDATE_REST) {
-        simd_vec tanh_c = tanh_any_nan(simd_load(step->second[u->row] + u->at));
-        simd_store(step->out[u->row] + u->at, one_nan(simd_mul(simd_load(u->kept), tanh_c)));
-        return;
-    }
-    simd_vec i = simd_load(u->sums);
-    simd_vec o = simd_load(u->sums + CELL_SIMD_LANES);
-    simd_vec f = simd_load(u->sums + 2 * CELL_SIMD_LANES);
-    simd_vec g = tanh_any_nan(simd_load(u->sums + 3 * CELL_SIMD_LANES));
-    simd_vec c = simd_load(step->old[u->row] + u->at);
-    size_t room = gated->panels * CELL_SIMD_LANES;
-    if (gated->peepholes != NULL) {
-        i = simd_fma(simd_load(gated->peepholes + u->at), c, i);
-        f = simd_fma(simd_load(gated->peepholes + 2 * room + u->at), c, f);
-    }
-    simd_vec next = one_nan(simd_fma(sigmoid_any_nan(f), c, simd_mul(sigmoid_any_nan(i), g)));
-    if (gated->peepholes != NULL) {
-        o = simd_fma(simd_load(gated->peepholes + room + u->at), next, o);
-    }
-    simd_store(step->second[u->row] + u->at, next);
-    simd_store(u->kept, sigmoid_any_nan(o));
+    const size_t columns = vectors_of(kind) * CELL_SIMD_LANES;
+    const uint32_t panel = all->panel + (all->rows > 1 ? 0 : e);
+    return (struct unit){.step = all->step,
+                         .row = all->row + (all->rows > 1 ? e : 0),
+                         .at = ((size_t)panel * unit_vectors(kind) + v) * CELL_SIMD_LANES,
+                         .sums = all->sums + e * columns + v * CELL_SIMD_LANES};
 }
 
-CELL_INLINE void update_gru(const struct unit *u)
+/* Runs part(.., n) for all entries, as many at once as are computed together. */
+#    define FOR_ENTRIES(all, part)                                                                 \
+        do {                                                                                       \
+            uint32_t e_ = 0;                                                                       \
+            for (; e_ + CELL_TOGETHER <= (all)->n; e_ += CELL_TOGETHER) {                          \
+                part(CELL_TOGETHER, (all), e_);                                                    \
+            }                                                                                      \
+            if ((all)->n - e_ >= 2) {                                                              \
+                part(2, (all), e_);                                                                \
+                e_ += 2;                                                                           \
+            }                                                                                      \
+            if ((all)->n > e_) {                                                                   \
+                part(1, (all), e_);                                                                \
+            }                                                                                      \
+        } while (false)
+
+/* Of n entries from `first` on, their vectors of gate number `gate`. */
+CELL_INLINE void load_gate(const enum cell_gated_kind kind, const size_t n,
+                           const struct complete *all, uint32_t first, size_t gate, simd_vec to[])
 {
-    simd_vec z = sigmoid_any_nan(simd_load(u->sums));
-    simd_vec r = sigmoid_any_nan(simd_load(u->sums + CELL_SIMD_LANES));
-    simd_vec over_h = simd_load(u->sums + 2 * CELL_SIMD_LANES);
-    simd_vec n = tanh_any_nan(simd_fma(r, over_h, simd_load(u->over_x)));
-    simd_store(u->step->out[u->row] + u->at, mix(z, simd_load(u->step->old[u->row] + u->at), n));
+    CELL_UNROLL
+    for (size_t v = 0; v < n; v++) {
+        to[v] = simd_load(unit_of(kind, all, first + (uint32_t)v, 0).sums + gate * CELL_SIMD_LANES);
+    }
 }
 
-CELL_INLINE void update_gru_reset(const struct unit *u)
+/* ---- Kinds of cells ---- */
+
+/* Adds one gate's peepholes: their products with c. */
+CELL_INLINE void add_peepholes(const size_t n, const struct complete *all, uint32_t first,
+                               size_t gate, const simd_vec c[], simd_vec sums[])
 {
-    const struct cell_gated_step *step = u->step;
-    simd_vec r = sigmoid_any_nan(simd_load(u->sums + 2 * CELL_SIMD_LANES));
-    simd_store(step->out[u->row] + u->at, one_nan(sigmoid_any_nan(simd_load(u->sums))));
-    simd_store(step->second[u->row] + u->at,
-               one_nan(simd_mul(r, simd_load(step->old[u->row] + u->at))));
+    const struct cell_gated *gated = all->step->gated;
+    const float *peepholes = gated->peepholes + gate * gated->panels * CELL_SIMD_LANES;
+    CELL_UNROLL
+    for (size_t v = 0; v < n; v++) {
+        struct unit u = unit_of(CELL_GATED_LSTM, all, first + (uint32_t)v, 0);
+        sums[v] = simd_fma(simd_load(peepholes + u.at), c[v], sums[v]);
+    }
 }
 
-CELL_INLINE void update_gru_new(const struct unit *u)
+/* c' of n entries, from i, o, f, g; the activation of o stays where its sum was. */
+CELL_INLINE void lstm_c(const size_t n, const struct complete *all, uint32_t first)
 {
-    const struct cell_gated_step *step = u->step;
-    simd_vec z = simd_load(step->z[u->row] + u->at);
-    simd_vec n = tanh_any_nan(simd_load(u->sums));
-    simd_store(step->out[u->row] + u->at, mix(z, simd_load(step->old[u->row] + u->at), n));
+    const enum cell_gated_kind kind = CELL_GATED_LSTM;
+    const bool has_peepholes = all->step->gated->peepholes != NULL;
+    simd_vec i[CELL_TOGETHER];
+    simd_vec f[CELL_TOGETHER];
+    simd_vec g[CELL_TOGETHER];
+    simd_vec o[CELL_TOGETHER];
+    simd_vec c[CELL_TOGETHER];
+    CELL_UNROLL
+    for (size_t v = 0; v < n; v++) {
+        struct unit u = unit_of(kind, all, first + (uint32_t)v, 0);
+        c[v] = simd_load(all->step->old[u.row] + u.at);
+    }
+    load_gate(kind, n, all, first, 0, i);
+    if (has_peepholes) {
+        add_peepholes(n, all, first, 0, c, i);
+    }
+    sigmoid_each(n, i);
+    load_gate(kind, n, all, first, 3, g);
+    tanh_each(n, g);
+    load_gate(kind, n, all, first, 2, f);
+    if (has_peepholes) {
+        add_peepholes(n, all, first, 2, c, f);
+    }
+    sigmoid_each(n, f);
+    CELL_UNROLL
+    for (size_t v = 0; v < n; v++) {
+        struct unit u = unit_of(kind, all, first + (uint32_t)v, 0);
+        c[v] = one_nan(simd_fma(f[v], c[v], simd_mul(i[v], g[v])));
+        simd_store(all->step->second[u.row] + u.at, c[v]);
+    }
+    load_gate(kind, n, all, first, 1, o);
+    if (has_peepholes) {
+        add_peepholes(n, all, first, 1, c, o);
+    }
+    sigmoid_each(n, o);
+    CELL_UNROLL
+    for (size_t v = 0; v < n; v++) {
+        simd_store(unit_of(kind, all, first + (uint32_t)v, 0).sums + CELL_SIMD_LANES, o[v]);
+    }
+}
+
+/* h of n entries. */
+CELL_INLINE void lstm_h(const size_t n, const struct complete *all, uint32_t first)
+{
+    simd_vec h[CELL_TOGETHER];
+    CELL_UNROLL
+    for (size_t v = 0; v < n; v++) {
+        struct unit u = unit_of(CELL_GATED_LSTM, all, first + (uint32_t)v, 0);
+        h[v] = simd_load(all->step->second[u.row] + u.at);
+    }
+    tanh_each(n, h);
+    CELL_UNROLL
+    for (size_t v = 0; v < n; v++) {
+        struct unit u = unit_of(CELL_GATED_LSTM, all, first + (uint32_t)v, 0);
+        h[v] = simd_mul(simd_load(u.sums + CELL_SIMD_LANES), h[v]);
+        simd_store(all->step->out[u.row] + u.at, one_nan(h[v]));
+    }
+}
+
+/* A GRU's n before its activation, from r, the sum of n over h, and that over x. */
+CELL_INLINE void gru_n(const size_t n, const struct complete *all, uint32_t first)
+{
+    const enum cell_gated_kind kind = CELL_GATED_GRU;
+    const size_t columns = 3 * CELL_SIMD_LANES;
+    const struct cell_gated_step *step = all->step;
+    simd_vec r[CELL_TOGETHER];
+    load_gate(kind, n, all, first, 1, r);
+    sigmoid_each(n, r);
+    CELL_UNROLL
+    for (size_t v = 0; v < n; v++) {
+        struct unit u = unit_of(kind, all, first + (uint32_t)v, 0);
+        const float *over_x = step->ahead != NULL ? step->ahead[u.row] + 3 * u.at
+                                                  : all->over_x + (first + v) * columns;
+        float *sum = u.sums + 2 * CELL_SIMD_LANES;
+        simd_store(sum, simd_fma(r[v], simd_load(sum), simd_load(over_x + 2 * CELL_SIMD_LANES)));
+    }
+}
+
+CELL_INLINE void gru_h(const size_t n, const struct complete *all, uint32_t first)
+{
+    const enum cell_gated_kind kind = CELL_GATED_GRU;
+    simd_vec z[CELL_TOGETHER];
+    simd_vec next[CELL_TOGETHER];
+    load_gate(kind, n, all, first, 0, z);
+    sigmoid_each(n, z);
+    load_gate(kind, n, all, first, 2, next);
+    tanh_each(n, next);
+    CELL_UNROLL
+    for (size_t v = 0; v < n; v++) {
+        struct unit u = unit_of(kind, all, first + (uint32_t)v, 0);
+        simd_vec h = simd_load(all->step->old[u.row] + u.at);
+        simd_store(all->step->out[u.row] + u.at, mix(z[v], h, next[v]));
+    }
 }
 
 /* A vector of a row that has no room behind its width: what lies past it is zeros. */
@@ -203,72 +296,136 @@ CELL_INLINE simd_vec load_within(const float *row, size_t at, size_t width)
 }
 
 /* i, o, u, and a TREE_BINARY's f_l, f_r. */
-CELL_INLINE void update_tree(const bool is_binary, const struct unit *u)
+CELL_INLINE void tree_c(const enum cell_gated_kind kind, const size_t n, const struct complete *all,
+                        uint32_t first)
 {
-    const struct cell_gated_step *step = u->step;
+    const bool is_binary = kind == CELL_GATED_TREE_BINARY;
+    const struct cell_gated_step *step = all->step;
     const size_t hidden = step->gated->hidden;
     const uint32_t n_children = is_binary ? 2 : step->n_children;
-    simd_vec i = sigmoid_any_nan(simd_load(u->sums));
-    simd_vec o = sigmoid_any_nan(simd_load(u->sums + CELL_SIMD_LANES));
-    simd_vec next = simd_mul(i, tanh_any_nan(simd_load(u->sums + 2 * CELL_SIMD_LANES)));
-    for (uint32_t k = 0; k < n_children; k++) {
-        simd_vec c = load_within(step->children[k][u->row], u->at, hidden);
-        simd_vec f = is_binary
-                         ? sigmoid_any_nan(simd_load(u->sums + (3 + k) * CELL_SIMD_LANES))
-                         : simd_load(step->forget[u->row] + k * CELL_ROW_FLOATS(hidden) + u->at);
-        next = simd_fma(f, c, next);
+    simd_vec i[CELL_TOGETHER];
+    simd_vec c[CELL_TOGETHER];
+    simd_vec f[CELL_TOGETHER];
+    load_gate(kind, n, all, first, 0, i);
+    sigmoid_each(n, i);
+    load_gate(kind, n, all, first, 2, c);
+    tanh_each(n, c);
+    CELL_UNROLL
+    for (size_t v = 0; v < n; v++) {
+        c[v] = simd_mul(i[v], c[v]);
     }
-    next = one_nan(next);
-    simd_store(step->second[u->row] + u->at, next);
-    simd_store(step->out[u->row] + u->at, one_nan(simd_mul(o, tanh_any_nan(next))));
+    for (uint32_t k = 0; k < n_children; k++) {
+        if (is_binary) {
+            load_gate(kind, n, all, first, 3 + k, f);
+            sigmoid_each(n, f);
+        }
+        CELL_UNROLL
+        for (size_t v = 0; v < n; v++) {
+            struct unit u = unit_of(kind, all, first + (uint32_t)v, 0);
+            simd_vec child = load_within(step->children[k][u.row], u.at, hidden);
+            if (!is_binary) {
+                f[v] = simd_load(step->forget[u.row] + k * CELL_ROW_FLOATS(hidden) + u.at);
+            }
+            c[v] = simd_fma(f[v], child, c[v]);
+        }
+    }
+    CELL_UNROLL
+    for (size_t v = 0; v < n; v++) {
+        struct unit u = unit_of(kind, all, first + (uint32_t)v, 0);
+        simd_store(step->second[u.row] + u.at, one_nan(c[v]));
+    }
 }
 
-/* Sums of one row and panel to the row's new values. */
-CELL_INLINE void update(const enum cell_gated_kind kind, const enum update_part part,
-                        const struct cell_gated_step *step, const struct row_sums *of)
+CELL_INLINE void tree_h(const enum cell_gated_kind kind, const size_t n, const struct complete *all,
+                        uint32_t first)
 {
-    const uint32_t vectors = unit_vectors(kind);
-    const uint32_t row = of->row;
-    for (uint32_t v = 0; v < vectors && (part == UPDATE_FIRST || kind == CELL_GATED_LSTM); v++) {
-        struct unit u = {.step = step,
-                         .row = row,
-                         .at = ((size_t)of->panel * vectors + v) * CELL_SIMD_LANES,
-                         .sums = of->sums + v * CELL_SIMD_LANES,
-                         .over_x = of->over_x + 2 * CELL_SIMD_LANES,
-                         .kept = of->kept};
-        if (vectors > 1 && u.at >= step->gated->hidden) {
-            return; // the row has no room for what lies past a started vector
+    simd_vec o[CELL_TOGETHER];
+    simd_vec c[CELL_TOGETHER];
+    load_gate(kind, n, all, first, 1, o);
+    sigmoid_each(n, o);
+    CELL_UNROLL
+    for (size_t v = 0; v < n; v++) {
+        struct unit u = unit_of(kind, all, first + (uint32_t)v, 0);
+        c[v] = simd_load(all->step->second[u.row] + u.at);
+    }
+    tanh_each(n, c);
+    CELL_UNROLL
+    for (size_t v = 0; v < n; v++) {
+        struct unit u = unit_of(kind, all, first + (uint32_t)v, 0);
+        simd_store(all->step->out[u.row] + u.at, one_nan(simd_mul(o[v], c[v])));
+    }
+}
+
+/* What one row's vector of units leaves, of the kinds that have several of them in a panel: of
+ * these a row has no room for what lies past a started vector. */
+CELL_INLINE void finish_unit(const enum cell_gated_kind kind, const struct unit *u)
+{
+    const struct cell_gated_step *step = u->step;
+    float *out = step->out[u->row] + u->at;
+    simd_vec sum = simd_load(u->sums);
+    if (kind == CELL_GATED_GRU_NEW) {
+        simd_vec z = simd_load(step->z[u->row] + u->at);
+        simd_store(out, mix(z, simd_load(step->old[u->row] + u->at), sum));
+        return;
+    }
+    simd_store(out, one_nan(kind == CELL_GATED_RELU ? relu_any_nan(sum) : sum));
+    if (kind == CELL_GATED_GRU_RESET) {
+        simd_vec r = simd_load(u->sums + 2 * CELL_SIMD_LANES);
+        simd_vec h = simd_load(step->old[u->row] + u->at);
+        simd_store(step->second[u->row] + u->at, one_nan(simd_mul(r, h)));
+    }
+}
+
+/* Their panels are 4 vectors, all with the same activation. */
+CELL_INLINE void finish_units(const enum cell_gated_kind kind, const struct complete *all)
+{
+    const bool is_tanh = kind == CELL_GATED_TANH || kind == CELL_GATED_GRU_NEW;
+    for (uint32_t e = 0; e < all->n; e++) {
+        float *sums = unit_of(kind, all, e, 0).sums;
+        simd_vec x[CELL_TOGETHER];
+        CELL_UNROLL
+        for (size_t v = 0; v < CELL_TOGETHER; v++) {
+            x[v] = simd_load(sums + v * CELL_SIMD_LANES);
         }
-        switch (kind) {
-        case CELL_GATED_LSTM:
-            update_lstm(part, &u);
-            break;
-        case CELL_GATED_GRU:
-            update_gru(&u);
-            break;
-        case CELL_GATED_GRU_RESET:
-            update_gru_reset(&u);
-            break;
-        case CELL_GATED_GRU_NEW:
-            update_gru_new(&u);
-            break;
-        case CELL_GATED_TANH:
-            simd_store(step->out[row] + u.at, one_nan(tanh_any_nan(simd_load(u.sums))));
-            break;
-        case CELL_GATED_RELU:
-            simd_store(step->out[row] + u.at, one_nan(relu_any_nan(simd_load(u.sums))));
-            break;
-        case CELL_GATED_TREE:
-            update_tree(false, &u);
-            break;
-        case CELL_GATED_TREE_BINARY:
-            update_tree(true, &u);
-            break;
-        case CELL_GATED_FORGET:
-            simd_store(step->out[row] + u.at, one_nan(sigmoid_any_nan(simd_load(u.sums))));
-            break;
+        if (is_tanh) {
+            tanh_each(CELL_TOGETHER, x);
+        } else if (kind != CELL_GATED_RELU) {
+            sigmoid_each(CELL_TOGETHER, x);
+        }
+        CELL_UNROLL
+        for (size_t v = 0; v < CELL_TOGETHER; v++) {
+            simd_store(sums + v * CELL_SIMD_LANES, x[v]);
+        }
+        for (uint32_t v = 0; v < unit_vectors(kind); v++) {
+            struct unit u = unit_of(kind, all, e, v);
+            if (u.at < all->step->gated->hidden) {
+                finish_unit(kind, &u);
+            }
         }
     }
+}
+
+/* Sums to the rows' new values. An LSTM's h waits for the tanh of its new c, which waits for other
+ * activations, as long as a core can look ahead: so c of all rows comes first, and then h of all.
+ */
+CELL_INLINE void update(const enum cell_gated_kind kind, const struct complete *all)
+{
+#    define TREE_C(n, all, e) tree_c(kind, n, all, e)
+#    define TREE_H(n, all, e) tree_h(kind, n, all, e)
+    if (kind == CELL_GATED_LSTM) {
+        FOR_ENTRIES(all, lstm_c);
+        FOR_ENTRIES(all, lstm_h);
+    } else if (kind == CELL_GATED_GRU) {
+        FOR_ENTRIES(all, gru_n);
+        FOR_ENTRIES(all, gru_h);
+    } else if (kind == CELL_GATED_TREE || kind == CELL_GATED_TREE_BINARY) {
+        FOR_ENTRIES(all, TREE_C);
+        FOR_ENTRIES(all, TREE_H);
+    } else {
+        finish_units(kind, all);
+    }
+#    undef TREE_C
+#    undef TREE_H
 }
 
 #endif
