@@ -54,10 +54,15 @@ static void print_ns(uint64_t ns)
     }
 }
 
-static bool is_ahead(const struct result *result, uint32_t point)
+/* How a batch of so many rows is computed. */
+static const char *way_of(const struct result *result, uint32_t point)
 {
-    return result->calibration.has_windows &&
-           cell_calibration_rows[point] <= result->choice.tuning.ahead_rows;
+    const struct cell_tuning *tuning = &result->choice.tuning;
+    const uint32_t rows = cell_calibration_rows[point];
+    if (result->calibration.has_team && rows <= tuning->solo_rows) {
+        return "solo";
+    }
+    return result->calibration.has_windows && rows <= tuning->ahead_rows ? "ahead" : "plain";
 }
 
 static double rows_a_second(const struct result *result, uint32_t point)
@@ -84,6 +89,10 @@ static void print_choice(const struct result *result)
     } else {
         (void)printf("no windows to choose");
     }
+    if (calibration->has_team) {
+        (void)printf(", one thread up to %u rows (own rule: %u)", tuning->solo_rows,
+                     calibration->own.solo_rows);
+    }
     if (result->choice.rows_max > 0) {
         (void)printf("; b_max %u", result->choice.rows_max);
     } else {
@@ -108,8 +117,7 @@ static void print_table(const struct result *result)
         for (enum cell_variant v = CELL_VARIANT_PLAIN; v < CELL_VARIANTS; v++) {
             print_ns(calibration->step_ns[v][p]);
         }
-        (void)printf(" %12.0f  %s%s\n", rows_a_second(result, p),
-                     is_ahead(result, p) ? "ahead" : "plain",
+        (void)printf(" %12.0f  %s%s\n", rows_a_second(result, p), way_of(result, p),
                      cell_calibration_rows[p] == result->choice.rows_max ? ", b_max" : "");
     }
     print_choice(result);
@@ -119,14 +127,14 @@ static void print_json(const struct result *result, uint32_t threads)
 {
     const struct cell_calibration *calibration = &result->calibration;
     const struct cell_tuning *tuning = &result->choice.tuning;
-    (void)printf(
-        "{\"cell\":\"%s\",\"threads\":%u,\"seconds\":%.3f,\"has_windows\":%s,"
-        "\"is_disturbed\":%s,\"own_ahead_rows\":%u,\"ahead_rows\":%u,\"fill_steps\":%u,\"b_max\":%"
-        "u,"
-        "\"points\":[",
-        result->name, threads, result->seconds, calibration->has_windows ? "true" : "false",
-        cell_calibration_is_disturbed(calibration) ? "true" : "false", calibration->own.ahead_rows,
-        tuning->ahead_rows, tuning->fill_steps, result->choice.rows_max);
+    (void)printf("{\"cell\":\"%s\",\"threads\":%u,\"seconds\":%.3f,\"has_windows\":%s,"
+                 "\"is_disturbed\":%s,\"own_ahead_rows\":%u,\"ahead_rows\":%u,\"fill_steps\":%u,"
+                 "\"own_solo_rows\":%u,\"solo_rows\":%u,\"b_max\":%u,\"points\":[",
+                 result->name, threads, result->seconds,
+                 calibration->has_windows ? "true" : "false",
+                 cell_calibration_is_disturbed(calibration) ? "true" : "false",
+                 calibration->own.ahead_rows, tuning->ahead_rows, tuning->fill_steps,
+                 calibration->own.solo_rows, tuning->solo_rows, result->choice.rows_max);
     for (uint32_t p = 0; p < CELL_CALIBRATION_POINTS; p++) {
         if (cell_calibration_rows[p] > calibration->rows_limit) {
             break;
@@ -139,7 +147,7 @@ static void print_json(const struct result *result, uint32_t threads)
             }
         }
         (void)printf(",\"rows_per_s\":%.0f,\"chosen\":\"%s\"}", rows_a_second(result, p),
-                     is_ahead(result, p) ? "ahead" : "plain");
+                     way_of(result, p));
     }
     (void)printf("]}\n");
 }

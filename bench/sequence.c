@@ -65,7 +65,10 @@ static enum base_status load(struct bench_sequence *sequence, const struct bench
     BASE_TRY(intern(sequence, data, error));
     BASE_TRY(backend->type_load(sequence->device, sequence->type, error));
     if (options->without_windows) {
-        backend->type_tune(sequence->device, sequence->type, &(struct cell_tuning){0});
+        struct cell_tuning tuning;
+        (void)backend->type_tuning(sequence->device, sequence->type, &tuning);
+        tuning.ahead_rows = 0;
+        backend->type_tune(sequence->device, sequence->type, &tuning);
     }
     uint32_t layout = sequence->type->state_layout;
     return backend->rows_open(sequence->device, layout,

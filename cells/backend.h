@@ -55,7 +55,11 @@ struct cell_tuning {
     uint32_t
         ahead_rows; /* batches of up to so many rows use windows (cells/cpu/ahead.h); 0: none */
     uint32_t fill_steps; /* computed ahead for a row at a time, at most; 0: as the device reckons */
+    uint32_t solo_rows;  /* batches of up to so many rows are one member's; 0: all are the team's */
 };
+
+/* What of it there is to choose, as a set of bits. */
+enum cell_tunable { CELL_TUNABLE_WINDOWS = 1, CELL_TUNABLE_TEAM = 2 };
 
 struct cell_backend {
     const char *name; /* "cpu", "blas", "reference", "cuda" */
@@ -70,12 +74,12 @@ struct cell_backend {
                                   struct base_error *error);
     void (*type_unload)(struct cell_device *device, const struct cell_type *type);
 
-    /* (optional, both or none) type_tuning: what is in force, at first the device's own rule; false
-     * when there is nothing to choose about this type. type_tune: from the next batch on; more than
-     * the device can do is as much as it can; NULL: its own rule again. While no batch of the type
-     * is outstanding. */
-    bool (*type_tuning)(const struct cell_device *device, const struct cell_type *type,
-                        struct cell_tuning *out);
+    /* (optional, both or none) type_tuning: what is in force, at first the device's own rule;
+     * returns what there is to choose about this type, or 0. type_tune: from the next batch on;
+     * more than the device can do is as much as it can; NULL: its own rule again. While no batch of
+     * the type is outstanding. */
+    uint32_t (*type_tuning)(const struct cell_device *device, const struct cell_type *type,
+                            struct cell_tuning *out);
     void (*type_tune)(struct cell_device *device, const struct cell_type *type,
                       const struct cell_tuning *tuning);
 

@@ -18,15 +18,15 @@ const uint32_t cell_calibration_rows[CELL_CALIBRATION_POINTS] = {1,  2,  4,  6, 
 
 const char *cell_variant_name(enum cell_variant variant)
 {
-    static const char *const names[CELL_VARIANTS] = {"plain", "ahead", "ahead-8", "ahead-16",
-                                                     "ahead-32"};
+    static const char *const names[CELL_VARIANTS] = {"plain",   "ahead",    "solo",
+                                                     "ahead-8", "ahead-16", "ahead-32"};
     base_assert(variant < CELL_VARIANTS);
     return names[variant];
 }
 
 uint32_t cell_variant_fill_steps(enum cell_variant variant)
 {
-    static const uint32_t steps[CELL_VARIANTS] = {0, 0, 8, 16, 32};
+    static const uint32_t steps[CELL_VARIANTS] = {0, 0, 0, 8, 16, 32};
     base_assert(variant < CELL_VARIANTS);
     return steps[variant];
 }
@@ -112,9 +112,46 @@ uint64_t cell_calibration_step_ns(const struct cell_calibration *calibration,
                                   const struct cell_tuning *tuning, uint32_t point)
 {
     base_assert(point < CELL_CALIBRATION_POINTS);
+    bool is_solo = calibration->has_team && cell_calibration_rows[point] <= tuning->solo_rows;
+    if (is_solo && calibration->step_ns[CELL_VARIANT_SOLO][point] > 0) {
+        return calibration->step_ns[CELL_VARIANT_SOLO][point];
+    }
     bool is_ahead = calibration->has_windows && cell_calibration_rows[point] <= tuning->ahead_rows;
     uint64_t ahead = is_ahead ? ahead_ns(calibration, tuning->fill_steps, point) : 0;
     return ahead > 0 ? ahead : calibration->step_ns[CELL_VARIANT_PLAIN][point];
+}
+
+/* tuning: of windows, as chosen. */
+static uint32_t choose_solo_rows(const struct cell_calibration *calibration,
+                                 const struct cell_tuning *tuning)
+{
+    const struct cell_tuning team = {.ahead_rows = tuning->ahead_rows,
+                                     .fill_steps = tuning->fill_steps};
+    const uint32_t own = calibration->own.solo_rows;
+    uint32_t rows = own;
+    for (uint32_t p = 0; p < CELL_CALIBRATION_POINTS; p++) {
+        uint64_t solo_ns = calibration->step_ns[CELL_VARIANT_SOLO][p];
+        uint64_t team_ns = cell_calibration_step_ns(calibration, &team, p);
+        if (cell_calibration_rows[p] <= own) {
+            continue;
+        }
+        if (solo_ns == 0 || team_ns == 0 || !is_gain(solo_ns, team_ns)) {
+            break;
+        }
+        rows = cell_calibration_rows[p];
+    }
+    for (uint32_t p = CELL_CALIBRATION_POINTS; p-- > 0 && rows <= own;) {
+        uint64_t solo_ns = calibration->step_ns[CELL_VARIANT_SOLO][p];
+        uint64_t team_ns = cell_calibration_step_ns(calibration, &team, p);
+        if (cell_calibration_rows[p] > own || solo_ns == 0) {
+            continue;
+        }
+        if (team_ns == 0 || !is_gain(team_ns, solo_ns)) {
+            break;
+        }
+        rows = p > 0 ? cell_calibration_rows[p - 1] : 0;
+    }
+    return rows;
 }
 
 /* Times of one way of serving, from one row on. */
@@ -228,6 +265,9 @@ struct cell_choice cell_calibration_choose(const struct cell_calibration *calibr
     if (calibration->has_windows) {
         choice.tuning.fill_steps = choose_fill(calibration);
         choice.tuning.ahead_rows = choose_ahead_rows(calibration, choice.tuning.fill_steps);
+    }
+    if (calibration->has_team) {
+        choice.tuning.solo_rows = choose_solo_rows(calibration, &choice.tuning);
     }
     choice.rows_max = choose_rows_max(calibration, &choice.tuning);
     return choice;

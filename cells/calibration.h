@@ -16,19 +16,21 @@ extern const uint32_t cell_calibration_rows[CELL_CALIBRATION_POINTS]; /* ascendi
 enum cell_variant {
     CELL_VARIANT_PLAIN, /* without windows; of a type that has none to choose: as it is */
     CELL_VARIANT_AHEAD, /* with windows, filled as far as the device reckons */
+    CELL_VARIANT_SOLO,  /* as the device reckons, but by one member of the team */
     CELL_VARIANT_AHEAD_8,
     CELL_VARIANT_AHEAD_16,
     CELL_VARIANT_AHEAD_32,
     CELL_VARIANTS,
 };
 
-/* "plain", "ahead", "ahead-8", ...; static. */
+/* "plain", "ahead", "solo", "ahead-8", ...; static. */
 const char *cell_variant_name(enum cell_variant variant);
 /* 8, 16 or 32; 0: as the device reckons, or no windows. */
 uint32_t cell_variant_fill_steps(enum cell_variant variant);
 
 struct cell_calibration {
-    bool has_windows;       /* there is something to choose about them */
+    bool has_windows;       /* there is something to choose about them, */
+    bool has_team;          /* and about who computes a batch */
     struct cell_tuning own; /* the device's own rule */
     uint32_t rows_limit;    /* more rows than these were not to be measured */
     /* Of a step of all rows; 0: not measured, which what is large may not be in time. */

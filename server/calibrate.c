@@ -60,7 +60,10 @@ static void ask_device(const struct srv_calibrator *calibrator, const struct cel
     if (backend->type_tuning != NULL) {
         // Its own rule, whatever an earlier calibration has set.
         backend->type_tune(wrk_pool_device(calibrator->pool), type, NULL);
-        out->has_windows = backend->type_tuning(wrk_pool_device(calibrator->pool), type, &out->own);
+        const uint32_t tunable =
+            backend->type_tuning(wrk_pool_device(calibrator->pool), type, &out->own);
+        out->has_windows = (tunable & CELL_TUNABLE_WINDOWS) != 0;
+        out->has_team = (tunable & CELL_TUNABLE_TEAM) != 0;
     }
 }
 
@@ -93,9 +96,11 @@ static void report(const struct cell_type *type, const struct cell_calibration *
         (void)snprintf(b_max, sizeof(b_max), "%u", choice->rows_max);
     }
     log_info("calibration",
-             "%s type=\"%s\" ahead_rows=%u own_ahead_rows=%u fill_steps=%u b_max=%s ms=%u",
+             "%s type=\"%s\" ahead_rows=%u own_ahead_rows=%u fill_steps=%u solo_rows=%u "
+             "own_solo_rows=%u b_max=%s ms=%u",
              words[how], type->name, choice->tuning.ahead_rows, calibration->own.ahead_rows,
-             choice->tuning.fill_steps, b_max, (uint32_t)(took_ns / BASE_NS_PER_MS));
+             choice->tuning.fill_steps, choice->tuning.solo_rows, calibration->own.solo_rows, b_max,
+             (uint32_t)(took_ns / BASE_NS_PER_MS));
 }
 
 enum srv_calibrated srv_calibrate(struct srv_calibrator *calibrator, const struct cell_type *type,
@@ -109,7 +114,7 @@ enum srv_calibrated srv_calibrate(struct srv_calibrator *calibrator, const struc
         how = measure(calibrator, type, calibration);
     }
     *choice = cell_calibration_choose(calibration);
-    if (calibration->has_windows) {
+    if (calibration->has_windows || calibration->has_team) {
         calibrator->backend->type_tune(wrk_pool_device(calibrator->pool), type, &choice->tuning);
     }
     report(type, calibration, choice, how, base_now_ns() - start_ns);

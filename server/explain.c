@@ -138,6 +138,10 @@ static enum base_status explain_times(struct explaining *e, const struct cell_ty
         }
         base_buf_printf(e->out, " (the device's own rule: %u rows)\n", calibration.own.ahead_rows);
     }
+    if (calibration.has_team && choice.tuning.solo_rows > 0) {
+        base_buf_printf(e->out, "    one thread for up to %u rows (the device's own rule: %u)\n",
+                        choice.tuning.solo_rows, calibration.own.solo_rows);
+    }
     uint32_t b_max = choice.rows_max > 0 && choice.rows_max < rows ? choice.rows_max : rows;
     base_buf_printf(e->out, "    batches of up to %u rows (%s)\n", b_max,
                     b_max < rows ? "b_max" : "max-batch-rows");

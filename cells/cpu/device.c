@@ -122,8 +122,11 @@ enum base_status cell_cpu_type_load(struct cell_device *device, const struct cel
                                     struct base_error *error)
 {
     base_assert(type->id < CELL_TYPES_MAX && device->programs[type->id] == NULL);
-    return cell_program_create(type, device->kernels, device->n_queues, device->n_members,
-                               &device->programs[type->id], error);
+    struct cell_program **program = &device->programs[type->id];
+    BASE_TRY(cell_program_create(type, device->kernels, device->n_queues, device->n_members,
+                                 program, error));
+    cell_run_tune(*program, NULL);
+    return BASE_OK;
 }
 
 void cell_cpu_type_unload(struct cell_device *device, const struct cell_type *type)
@@ -132,21 +135,31 @@ void cell_cpu_type_unload(struct cell_device *device, const struct cell_type *ty
     device->programs[type->id] = NULL;
 }
 
-/* Sums that a library orders have other bits ahead than in their step: nothing to choose there. */
-bool cell_cpu_type_tuning(const struct cell_device *device, const struct cell_type *type,
-                          struct cell_tuning *out)
+/* Sums that a library orders have other bits ahead than in their step, and in a panel of another
+ * size: nothing to choose there. */
+uint32_t cell_cpu_type_tuning(const struct cell_device *device, const struct cell_type *type,
+                              struct cell_tuning *out)
 {
     const struct cell_program *program = device->programs[type->id];
-    *out =
-        (struct cell_tuning){.ahead_rows = program->ahead_rows, .fill_steps = program->fill_steps};
-    return device->kernels->invariant && program->windows != NULL;
+    uint32_t tunable = program->windows != NULL ? CELL_TUNABLE_WINDOWS : 0;
+    for (uint32_t q = 0; q < program->n_queues; q++) {
+        tunable |= program->n_members[q] > 1 ? CELL_TUNABLE_TEAM : 0;
+    }
+    *out = (struct cell_tuning){.ahead_rows = program->ahead_rows,
+                                .fill_steps = program->fill_steps,
+                                .solo_rows = program->solo_rows};
+    return device->kernels->invariant ? tunable : 0;
 }
 
 void cell_cpu_type_tune(struct cell_device *device, const struct cell_type *type,
                         const struct cell_tuning *tuning)
 {
     struct cell_program *program = device->programs[type->id];
-    if (device->kernels->invariant && program->windows != NULL) {
+    if (!device->kernels->invariant) {
+        return;
+    }
+    cell_run_tune(program, tuning);
+    if (program->windows != NULL) {
         cell_windows_tune(program, tuning);
     }
 }

@@ -19,8 +19,8 @@ void cell_cpu_caps(const struct cell_device *device, struct cell_device_caps *ou
 enum base_status cell_cpu_type_load(struct cell_device *device, const struct cell_type *type,
                                     struct base_error *error);
 void cell_cpu_type_unload(struct cell_device *device, const struct cell_type *type);
-bool cell_cpu_type_tuning(const struct cell_device *device, const struct cell_type *type,
-                          struct cell_tuning *out);
+uint32_t cell_cpu_type_tuning(const struct cell_device *device, const struct cell_type *type,
+                              struct cell_tuning *out);
 void cell_cpu_type_tune(struct cell_device *device, const struct cell_type *type,
                         const struct cell_tuning *tuning);
 void cell_cpu_type_explain(const struct cell_device *device, const struct cell_type *type,

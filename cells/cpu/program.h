@@ -137,6 +137,7 @@ struct cell_program {
     struct base_arena arena;       /* everything the program points to, but packed weights */
     uint32_t n_queues;
     uint32_t *n_members;        /* [n_queues] */
+    uint32_t solo_rows;         /* batches of up to so many rows are member 0's alone */
     struct cell_space **spaces; /* [n_queues] -> [n_members] */
 };
 

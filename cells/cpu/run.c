@@ -19,9 +19,14 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* Below this many operations a step, about one microsecond of one core, a second member costs more
- * at the barriers than it saves. */
-#define SOLO_FLOPS 300000u
+/* Below this many operations a step, about two microseconds of one core, a second member costs more
+ * at the barriers than it saves; but not where the weights are many, since each member reads only
+ * its own. Cascade Lake, LSTM, time of one member over that of two (one of them 1.6 times as slow
+ * as the other much of the time): 64 units, 1 row 0.86 to 1.17, 2 rows 0.85, 3 rows 0.86, 4 rows
+ * 1.14 to 1.17; 96 units, 1 row 1.06; 128 units, 1 row 1.32. GRU: 64 units, 1 row 0.71; 96 units, 1
+ * row 1.13. */
+#define SOLO_FLOPS     300000u
+#define SOLO_FLOPS_ROW 100000u /* of one row */
 
 /* ---- References ----------------------------------------------------------------------------- */
 
@@ -416,6 +421,18 @@ static void run_member(void *argument, struct cell_team *team, uint32_t member)
     }
 }
 
+void cell_run_tune(struct cell_program *program, const struct cell_tuning *tuning)
+{
+    const uint64_t flops = program->type->flops;
+    if (tuning != NULL) {
+        program->solo_rows = tuning->solo_rows;
+    } else if (flops >= SOLO_FLOPS_ROW) {
+        program->solo_rows = 0;
+    } else {
+        program->solo_rows = (uint32_t)((SOLO_FLOPS - 1) / (flops > 0 ? flops : 1));
+    }
+}
+
 void cell_run_batch(struct cell_program *program, const struct cell_rows *stores, uint32_t queue,
                     struct cell_team *team, struct cell_batch *batch)
 {
@@ -427,7 +444,7 @@ void cell_run_batch(struct cell_program *program, const struct cell_rows *stores
                            .windows = program->windows == NULL ? NULL : program->windows[queue],
                            .members = program->n_members[queue],
                            .turn = program->spaces[queue][0].turn};
-    if (program->type->flops * batch->n_rows < SOLO_FLOPS) {
+    if (batch->n_rows <= program->solo_rows) {
         run.members = 1;
     }
     if (run.members == 1) {

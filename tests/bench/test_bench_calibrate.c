@@ -36,6 +36,7 @@ START_TEST(test_json_has_every_point)
             ck_assert_double_eq(command_number(point, "rows"), cell_calibration_rows[p]);
             ck_assert_double_gt(command_number(point, "plain_us"), 0.0);
             ck_assert_double_gt(command_number(point, "ahead_us"), 0.0);
+            ck_assert_double_gt(command_number(point, "solo_us"), 0.0);
         }
         json_decref(object);
     }

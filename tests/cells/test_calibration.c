@@ -32,8 +32,10 @@ static uint64_t *time_of(struct cell_calibration *calibration, enum cell_variant
 /* A step costs fixed_ns and row_ns a row, with windows as without; its own rule is 6 rows. */
 static struct cell_calibration linear(uint64_t fixed_ns, uint64_t row_ns)
 {
-    struct cell_calibration calibration = {
-        .has_windows = true, .own = {.ahead_rows = 6}, .rows_limit = 64};
+    struct cell_calibration calibration = {.has_windows = true,
+                                           .has_team = true,
+                                           .own = {.ahead_rows = 6, .solo_rows = 2},
+                                           .rows_limit = 64};
     for (enum cell_variant v = CELL_VARIANT_PLAIN; v < CELL_VARIANTS; v++) {
         for (uint32_t p = 0; p < CELL_CALIBRATION_POINTS; p++) {
             calibration.step_ns[v][p] = fixed_ns + row_ns * cell_calibration_rows[p];
@@ -74,6 +76,54 @@ START_TEST(test_windows_follow_only_clear_gains)
         }
     }
     ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.ahead_rows, 0);
+}
+END_TEST
+
+/* One member alone likewise, against the team in the way that is chosen for it. */
+START_TEST(test_solo_rows_follow_only_clear_gains)
+{
+    struct cell_calibration calibration = linear(10000, 1000);
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.solo_rows, 2);
+    *time_of(&calibration, CELL_VARIANT_SOLO, 4) = 14000 * 98 / 100;
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.solo_rows, 2);
+    *time_of(&calibration, CELL_VARIANT_SOLO, 4) = 14000 * 96 / 100;
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.solo_rows, 4);
+    *time_of(&calibration, CELL_VARIANT_SOLO, 8) = 1; // 6 rows stand between
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.solo_rows, 4);
+    *time_of(&calibration, CELL_VARIANT_SOLO, 4) = 0;
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.solo_rows, 2);
+
+    calibration = linear(10000, 1000);
+    *time_of(&calibration, CELL_VARIANT_SOLO, 2) = 12000 * 104 / 100;
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.solo_rows, 1);
+    *time_of(&calibration, CELL_VARIANT_PLAIN, 2) = 12000 * 104 / 100; // 2 rows use windows
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.solo_rows, 1);
+    *time_of(&calibration, CELL_VARIANT_SOLO, 1) = 11000 * 102 / 100;
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.solo_rows, 1);
+    *time_of(&calibration, CELL_VARIANT_SOLO, 1) = 11000 * 104 / 100;
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.solo_rows, 0);
+    calibration.has_team = false;
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.solo_rows, 2);
+}
+END_TEST
+
+/* What a step takes is told as it is computed. */
+START_TEST(test_a_step_takes_as_long_as_its_way)
+{
+    struct cell_calibration calibration = linear(10000, 1000);
+    const struct cell_tuning tuning = {.ahead_rows = 4, .solo_rows = 2};
+    *time_of(&calibration, CELL_VARIANT_SOLO, 2) = 1;
+    *time_of(&calibration, CELL_VARIANT_SOLO, 4) = 2;
+    *time_of(&calibration, CELL_VARIANT_AHEAD, 4) = 3;
+    *time_of(&calibration, CELL_VARIANT_PLAIN, 6) = 4;
+    ck_assert_uint_eq(cell_calibration_step_ns(&calibration, &tuning, point_of(2)), 1);
+    ck_assert_uint_eq(cell_calibration_step_ns(&calibration, &tuning, point_of(4)), 3);
+    ck_assert_uint_eq(cell_calibration_step_ns(&calibration, &tuning, point_of(6)), 4);
+    *time_of(&calibration, CELL_VARIANT_SOLO, 2) = 0; // not measured
+    ck_assert_uint_eq(cell_calibration_step_ns(&calibration, &tuning, point_of(2)), 12000);
+    calibration.has_team = false;
+    *time_of(&calibration, CELL_VARIANT_SOLO, 2) = 1;
+    ck_assert_uint_eq(cell_calibration_step_ns(&calibration, &tuning, point_of(2)), 12000);
 }
 END_TEST
 
@@ -415,7 +465,8 @@ static void run_chains(struct rig *rig, struct rig_chain *chains, uint32_t n, fl
 START_TEST(test_no_tuning_changes_a_bit)
 {
     static const struct cell_tuning tunings[] = {
-        {0, 0}, {1, 0}, {CHAINS, 8}, {CHAINS, 1}, {64, 0}, {64, 32}, {UINT32_MAX, UINT32_MAX}};
+        {0, 0, 0},  {1, 0, 0},   {CHAINS, 8, 0}, {CHAINS, 1, 1},
+        {64, 0, 0}, {64, 32, 0}, {64, 32, 64},   {UINT32_MAX, UINT32_MAX, UINT32_MAX}};
     static const uint32_t counts[] = {1, 4, CHAINS};
     static float wanted[CHAINS * STEPS * HIDDEN];
     static float got[CHAINS * STEPS * HIDDEN];
@@ -445,6 +496,7 @@ START_TEST(test_no_tuning_changes_a_bit)
     ck_assert(rig.backend->type_tuning(rig.device, rig.type, &now));
     ck_assert_uint_eq(now.ahead_rows, own.ahead_rows);
     ck_assert_uint_eq(now.fill_steps, own.fill_steps);
+    ck_assert_uint_eq(now.solo_rows, own.solo_rows);
     for (uint32_t c = 0; c < CHAINS; c++) {
         rig_chain_release(&chains[c]);
     }
@@ -474,6 +526,8 @@ int main(void)
     TCase *choice = tcase_create("choice");
     tcase_add_test(choice, test_equal_times_change_nothing);
     tcase_add_test(choice, test_windows_follow_only_clear_gains);
+    tcase_add_test(choice, test_solo_rows_follow_only_clear_gains);
+    tcase_add_test(choice, test_a_step_takes_as_long_as_its_way);
     tcase_add_test(choice, test_windows_stay_where_nothing_was_measured);
     tcase_add_test(choice, test_fills_are_the_best_length_if_it_gains);
     tcase_add_test(choice, test_b_max_is_the_knee);
