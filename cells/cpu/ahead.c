@@ -33,8 +33,11 @@
  * Lake, one thread, ms without and with windows: 256 inputs and units (2 MiB, an L2 of 1), 96
  * steps: 1 row 5.8 and 2.4, 10 rows 9.8 and 8.9, 20 rows 17.6 and 17.7; 512 (8 MiB), 48 steps, 10
  * rows: 20.9 and 19.4; 64 (in L2), 10 rows: 0.73 and 0.79; 1024 (from memory), 32 steps: 20 rows
- * 136 and 126. */
-#define AHEAD_ROWS           6u
+ * 136 and 126. us a step by `cellbatch-bench calibrate`: 128 (in half of L2) 2 rows 11.1 and 10.4,
+ * 4 rows 16.2 and 16.9, 6 rows 22.1 and 24.8; 256 with two threads (1 MiB each) 4 rows 31.4
+ * and 27.4, 6 rows 33.3 and 35.3; GRUs likewise. */
+#define AHEAD_ROWS_OF_HALF   3u
+#define AHEAD_ROWS           4u
 #define AHEAD_ROWS_OF_L3     12u
 #define AHEAD_ROWS_OF_MEMORY 24u
 
@@ -106,10 +109,11 @@ static bool is_from_memory(const struct cell_program *program)
 
 static uint32_t choose_rows(const struct cell_program *program)
 {
-    uint64_t bytes = held_bytes(program);
-    uint32_t rows = is_from_memory(program)                      ? AHEAD_ROWS_OF_MEMORY
-                    : bytes / most_members(program) > l2_bytes() ? AHEAD_ROWS_OF_L3
-                                                                 : AHEAD_ROWS;
+    uint64_t bytes = held_bytes(program) / most_members(program);
+    uint32_t rows = is_from_memory(program)  ? AHEAD_ROWS_OF_MEMORY
+                    : bytes > l2_bytes()     ? AHEAD_ROWS_OF_L3
+                    : bytes > l2_bytes() / 2 ? AHEAD_ROWS
+                                             : AHEAD_ROWS_OF_HALF;
     return rows < program->block_rows ? rows : program->block_rows;
 }
 
