@@ -1,23 +1,49 @@
 /* Forming batches: Algorithm 1 of BatchMaker with runs.
  *
  * A queue takes from two sorted lists of a type, its own pinned subgraphs and the unpinned ones,
- * oldest first. Thread: pool thread. Cost: O(rows of the batch), plus one look at each known type
- * when a burst ends. */
+ * oldest first; of the unpinned ones it leaves idle queues their part (docs/decisions.md, 25).
+ * Thread: pool thread. Cost: O(rows of the batch), plus one look at each
+ * known type when a burst ends. */
 #include "base/assert.h"
 #include "scheduler/state.h"
 
-/* Rows of the type that the queue may take. */
-static uint32_t ready_rows(const struct sched__type *type, uint32_t queue)
+/* Other queues that have nothing in flight. */
+static uint32_t count_idle(const struct sched *sched, uint32_t queue)
 {
-    return type->ready[queue].n_rows + type->unpinned.n_rows;
+    uint32_t idle = 0;
+    for (uint32_t q = 0; q < sched->options.n_queues; q++) {
+        idle += q != queue && sched->queues[q].in_flight == 0 ? 1 : 0;
+    }
+    return idle;
+}
+
+/* Unpinned rows of the type that the queue may take: none behind what it has in flight while others
+ * have nothing; else as many as each of those should find when it is asked next. */
+static uint32_t unpinned_rows(const struct sched *sched, const struct sched__type *type,
+                              uint32_t queue)
+{
+    const uint32_t idle = count_idle(sched, queue);
+    if (idle > 0 && sched->queues[queue].in_flight > 0) {
+        return 0;
+    }
+    const uint32_t share = (type->unpinned.n_rows + idle) / (idle + 1);
+    const uint32_t least = share > sched->options.rows_min ? share : sched->options.rows_min;
+    return least < type->unpinned.n_rows ? least : type->unpinned.n_rows;
+}
+
+/* Rows of the type that the queue may take. */
+static uint32_t ready_rows(const struct sched *sched, const struct sched__type *type,
+                           uint32_t queue)
+{
+    return type->ready[queue].n_rows + unpinned_rows(sched, type, queue);
 }
 
 /* The oldest subgraph that the queue may take from, and the list it stands in; NULL when none. */
 static struct sched_subgraph *oldest_ready(struct sched__type *type, uint32_t queue,
-                                           struct sched__ready **list)
+                                           bool with_unpinned, struct sched__ready **list)
 {
     struct sched_subgraph *pinned = type->ready[queue].first;
-    struct sched_subgraph *unpinned = type->unpinned.first;
+    struct sched_subgraph *unpinned = with_unpinned ? type->unpinned.first : NULL;
     bool take_pinned = unpinned == NULL || (pinned != NULL && pinned->order < unpinned->order);
     *list = take_pinned ? &type->ready[queue] : &type->unpinned;
     return take_pinned ? pinned : unpinned;
@@ -34,14 +60,16 @@ static struct sched__type *choose_type(struct sched *sched, uint32_t queue)
             continue;
         }
         struct sched__ready *list = NULL;
-        const struct sched_subgraph *oldest = oldest_ready(type, queue, &list);
+        const uint32_t unpinned = unpinned_rows(sched, type, queue);
+        const struct sched_subgraph *oldest = oldest_ready(type, queue, unpinned > 0, &list);
         if (oldest != NULL) {
-            candidates[n++] = (struct sched_candidate){.type = t,
-                                                       .ready = ready_rows(type, queue),
-                                                       .running = type->running,
-                                                       .rows_max = type->rows_max,
-                                                       .priority = type->priority,
-                                                       .oldest = oldest->order};
+            candidates[n++] =
+                (struct sched_candidate){.type = t,
+                                         .ready = type->ready[queue].n_rows + unpinned,
+                                         .running = type->running,
+                                         .rows_max = type->rows_max,
+                                         .priority = type->priority,
+                                         .oldest = oldest->order};
         }
     }
     if (n == 0) {
@@ -108,14 +136,18 @@ static void take_nodes(struct sched *sched, struct cell_batch *batch,
 /* Lines 24-32. The subgraphs taken from are unlisted; sched_next() lists them anew. */
 static void take_subgraphs(struct sched *sched, struct sched__type *type, struct cell_batch *batch)
 {
+    const uint32_t most = unpinned_rows(sched, type, batch->queue);
+    uint32_t unpinned = 0;
     while (batch->n_rows < type->rows_max) {
         struct sched__ready *list = NULL;
-        struct sched_subgraph *subgraph = oldest_ready(type, batch->queue, &list);
+        struct sched_subgraph *subgraph = oldest_ready(type, batch->queue, unpinned < most, &list);
         if (subgraph == NULL) {
             break;
         }
+        const uint32_t before = batch->n_rows;
         sched__ready_remove(list, subgraph);
         take_nodes(sched, batch, subgraph, type->rows_max);
+        unpinned += list == &type->unpinned ? batch->n_rows - before : 0;
         subgraph->running++;
         subgraph->pinned = batch->queue;
     }
@@ -130,7 +162,8 @@ static uint32_t run_length(const struct sched *sched, const struct cell_batch *b
     uint32_t steps = sched->options.run_steps_max;
     for (uint32_t t = 0; t < sched->n_types; t++) {
         const struct sched__type *other = sched->types[t];
-        if (other != NULL && other->type != batch->type && ready_rows(other, batch->queue) > 0) {
+        if (other != NULL && other->type != batch->type &&
+            ready_rows(sched, other, batch->queue) > 0) {
             uint32_t shared = sched->options.run_steps_shared;
             steps = steps < shared ? steps : shared;
             break;
@@ -190,7 +223,6 @@ static struct sched__batch *slot_take(struct sched__queue *queue)
     struct sched__batch *slot = queue->free;
     base_assert(slot != NULL);
     queue->free = slot->next_free;
-    queue->in_flight++;
     return slot;
 }
 
@@ -200,7 +232,7 @@ static struct sched__type *next_type(struct sched *sched, struct sched__queue *q
 {
     if (queue->in_flight > 0 && queue->burst_left > 0) {
         struct sched__type *type = sched->types[queue->burst_type];
-        if (ready_rows(type, index) >= sched->options.rows_min) {
+        if (ready_rows(sched, type, index) >= sched->options.rows_min) {
             return type;
         }
     }
@@ -235,6 +267,7 @@ struct cell_batch *sched_next(struct sched *sched, uint32_t queue_index, uint64_
     advance_rows(batch);
     list_again(type, batch, now_ns);
     type->running++;
+    queue->in_flight++;
     queue->burst_left--;
     base_assert(batch->n_rows > 0 && batch->n_rows <= type->rows_max);
     return batch;

@@ -124,6 +124,8 @@ struct sim_graph *sim_add(struct sim *sim, const struct recipe *recipe)
     graph->queue = take(graph, n_subgraphs, sizeof(uint32_t));
     graph->ready = take(graph, n_subgraphs, sizeof(uint32_t));
     graph->taken = take(graph, n_subgraphs, sizeof(uint32_t));
+    graph->pinned = take(graph, n_subgraphs, sizeof(uint32_t));
+    graph->due = take(graph, n_subgraphs, sizeof(uint32_t));
     recipe->graph->user = graph;
     sched_add(sim->sched, recipe->graph, sim->now_ns);
     sched_check(sim->sched);

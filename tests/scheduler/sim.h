@@ -27,6 +27,8 @@ struct sim_graph {
     uint32_t *running;              /* [subgraph] batches in flight, all on one queue */
     uint32_t *queue;
     uint32_t *ready, *taken; /* [subgraph] rows before a batch, and rows it took */
+    uint32_t *pinned;        /* [subgraph] before a batch */
+    uint32_t *due;           /* [subgraph] rows that the batch should take */
 };
 
 struct sim_queue {

@@ -6,9 +6,10 @@
 
 #include <string.h>
 
-/* Rows the queue may take of a type, and the order of the oldest. */
+/* Rows the queue may take of a type, how many of them stand on no queue, and the order of the
+ * oldest. */
 struct offer {
-    uint32_t ready;
+    uint32_t ready, unpinned;
     uint64_t oldest;
 };
 
@@ -18,29 +19,62 @@ static struct sched_subgraph *subgraph_of(const struct cell_batch_row *row)
     return &node->graph->subgraphs[node->subgraph];
 }
 
+/* Of rows that stand on no queue, those that the queue may take: an equal part for it and each
+ * queue with nothing in flight, but not less than rows_min; none while it has something in flight
+ * and others have not. */
+static uint32_t part_of(const struct sim *sim, uint32_t q, uint32_t unpinned)
+{
+    uint32_t takers = sim->queues[q].n > 0 ? 0 : 1;
+    uint32_t idle = 0;
+    for (uint32_t other = 0; other < sim->options.n_queues; other++) {
+        idle += other != q && sim->queues[other].n == 0 ? 1 : 0;
+    }
+    if (idle == 0) {
+        return unpinned;
+    }
+    uint32_t part = 0;
+    while (takers > 0 && (part < sim->options.rows_min || part * (idle + 1) < unpinned)) {
+        part++;
+    }
+    return part < unpinned ? part : unpinned;
+}
+
+/* What of the subgraph the queue may look at. */
+static uint32_t open_rows(const struct sched_subgraph *subgraph, uint32_t q)
+{
+    bool mine = subgraph->pinned == SCHED_NONE || subgraph->pinned == q;
+    return subgraph->released && !subgraph->graph->stopping && mine ? subgraph->n_ready : 0;
+}
+
 /* Fills offers[type] with what is ready for the queue, graph after graph. */
 static void offers_count(struct sim *sim, uint32_t q, struct offer *offers)
 {
+    uint32_t pinned[GRAPHS_TYPES_MAX] = {0};
+    uint64_t oldest[GRAPHS_TYPES_MAX][2]; // of those on no queue, and on this one
     memset(offers, 0, GRAPHS_TYPES_MAX * sizeof(*offers));
+    memset(oldest, 0xff, sizeof(oldest));
     for (uint32_t i = 0; i < SIM_GRAPHS_MAX; i++) {
         struct sim_graph *graph = sim->graphs[i];
-        if (graph == NULL) {
-            continue;
-        }
-        const struct sched_graph *inside = graph->recipe.graph;
-        for (uint32_t s = 0; s < inside->n_subgraphs; s++) {
-            const struct sched_subgraph *subgraph = &inside->subgraphs[s];
-            bool mine = subgraph->pinned == SCHED_NONE || subgraph->pinned == q;
-            bool open = subgraph->released && !inside->stopping && mine;
-            graph->ready[s] = open ? subgraph->n_ready : 0;
+        for (uint32_t s = 0; graph != NULL && s < graph->recipe.graph->n_subgraphs; s++) {
+            const struct sched_subgraph *subgraph = &graph->recipe.graph->subgraphs[s];
+            const uint32_t type = subgraph->type->id;
+            bool is_mine = subgraph->pinned == q;
+            graph->ready[s] = open_rows(subgraph, q);
+            graph->pinned[s] = subgraph->pinned;
             graph->taken[s] = 0;
+            graph->due[s] = 0;
             if (graph->ready[s] > 0) {
-                struct offer *offer = &offers[subgraph->type->id];
-                bool older = offer->ready == 0 || subgraph->order < offer->oldest;
-                offer->oldest = older ? subgraph->order : offer->oldest;
-                offer->ready += graph->ready[s];
+                *(is_mine ? &pinned[type] : &offers[type].unpinned) += graph->ready[s];
+                bool is_older = subgraph->order < oldest[type][is_mine];
+                oldest[type][is_mine] = is_older ? subgraph->order : oldest[type][is_mine];
             }
         }
+    }
+    for (uint32_t t = 0; t < GRAPHS_TYPES_MAX; t++) {
+        offers[t].unpinned = part_of(sim, q, offers[t].unpinned);
+        offers[t].ready = pinned[t] + offers[t].unpinned;
+        bool is_mine = offers[t].unpinned == 0 || oldest[t][1] < oldest[t][0];
+        offers[t].oldest = oldest[t][is_mine];
     }
 }
 
@@ -94,7 +128,48 @@ void sim_model_before(struct sim *sim, uint32_t q)
     offers_count(sim, q, offers_before);
 }
 
-/* Rows come from the oldest subgraphs, each emptied before the next is touched. */
+/* The oldest subgraph of a type that has rows ready and was not looked at yet; NULL: none. */
+static struct sim_graph *oldest_left(struct sim *sim, uint32_t type, uint64_t from, uint32_t *s_out)
+{
+    struct sim_graph *found = NULL;
+    uint64_t order = UINT64_MAX;
+    for (uint32_t i = 0; i < SIM_GRAPHS_MAX; i++) {
+        struct sim_graph *graph = sim->graphs[i];
+        for (uint32_t s = 0; graph != NULL && s < graph->recipe.graph->n_subgraphs; s++) {
+            const struct sched_subgraph *subgraph = &graph->recipe.graph->subgraphs[s];
+            if (subgraph->type->id == type && graph->ready[s] > 0 && subgraph->order >= from &&
+                subgraph->order < order) {
+                found = graph;
+                order = subgraph->order;
+                *s_out = s;
+            }
+        }
+    }
+    return found;
+}
+
+/* What the batch should take of each subgraph: the oldest first, of those on no queue as long as
+ * the queue's part of them is not reached. Returns the rows. */
+static uint32_t due_rows(struct sim *sim, uint32_t type)
+{
+    uint32_t rows = 0;
+    uint32_t unpinned = 0;
+    uint32_t s = 0;
+    uint64_t from = 0;
+    for (struct sim_graph *graph; (graph = oldest_left(sim, type, from, &s)) != NULL;) {
+        bool is_unpinned = graph->pinned[s] == SCHED_NONE;
+        uint32_t room = sim->rows_max[type] - rows;
+        from = graph->recipe.graph->subgraphs[s].order + 1;
+        if (!is_unpinned || unpinned < offers_before[type].unpinned) {
+            graph->due[s] = graph->ready[s] < room ? graph->ready[s] : room;
+            rows += graph->due[s];
+            unpinned += is_unpinned ? graph->due[s] : 0;
+        }
+    }
+    return rows;
+}
+
+/* Rows come from the oldest subgraphs, as many of each as are due. */
 static void check_fifo(struct sim *sim, const struct cell_batch *batch)
 {
     uint64_t newest = 0;
@@ -108,10 +183,8 @@ static void check_fifo(struct sim *sim, const struct cell_batch *batch)
         const struct sim_graph *graph = sim->graphs[i];
         for (uint32_t s = 0; graph != NULL && s < graph->recipe.graph->n_subgraphs; s++) {
             const struct sched_subgraph *subgraph = &graph->recipe.graph->subgraphs[s];
-            bool older =
-                subgraph->type == batch->type && graph->ready[s] > 0 && subgraph->order < newest;
-            sim_require(sim, graph->taken[s] <= graph->ready[s]);
-            sim_require(sim, !older || graph->taken[s] == graph->ready[s]);
+            sim_require(sim, subgraph->type == batch->type || graph->taken[s] == 0);
+            sim_require(sim, graph->taken[s] == graph->due[s]);
         }
     }
 }
@@ -184,8 +257,7 @@ void sim_model_after(struct sim *sim, uint32_t q, const struct cell_batch *batch
         return;
     }
     sim_require(sim, batch->type->id == type);
-    uint32_t ready = offers_before[type].ready;
-    sim_require(sim, batch->n_rows == (ready < sim->rows_max[type] ? ready : sim->rows_max[type]));
+    sim_require(sim, batch->n_rows == due_rows(sim, type));
     check_fifo(sim, batch);
     check_rows(sim, batch);
     check_length(sim, q, batch);

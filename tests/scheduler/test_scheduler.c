@@ -432,6 +432,70 @@ START_TEST(test_two_queues_share_the_requests)
 }
 END_TEST
 
+/* An idle queue is not left without while another takes all. */
+START_TEST(test_idle_queues_find_equal_parts)
+{
+    options.n_queues = 3;
+    start();
+    for (uint32_t i = 0; i < 7; i++) {
+        add_node(lstm, 5);
+    }
+    expect(1, lstm, 3, 5);
+    expect(0, lstm, 2, 5);
+    expect(2, lstm, 2, 5);
+    for (uint32_t i = 0; i < 4; i++) {
+        add_node(gru, 5);
+    }
+    finish(1, UINT32_MAX);
+    expect(1, gru, 4, 5); // the others are busy
+}
+END_TEST
+
+START_TEST(test_parts_are_no_smaller_than_rows_min)
+{
+    options.n_queues = 2;
+    options.rows_min = 4;
+    start();
+    for (uint32_t i = 0; i < 5; i++) {
+        add_node(lstm, 5);
+    }
+    expect(0, lstm, 4, 5);
+    expect(1, lstm, 1, 5);
+}
+END_TEST
+
+/* Nothing waits behind what a queue has in flight while another queue has nothing. */
+START_TEST(test_busy_queue_leaves_all_to_an_idle_one)
+{
+    options.n_queues = 2;
+    start();
+    add_node(lstm, 500);
+    expect(0, lstm, 1, 256);
+    add_node(lstm, 3);
+    expect_none(0);
+    expect(1, lstm, 1, 3);
+    add_node(lstm, 3);
+    expect(0, lstm, 1, 3); // now both are busy
+}
+END_TEST
+
+/* What stands on the queue itself is taken beside its part. */
+START_TEST(test_own_rows_are_taken_beside_a_part)
+{
+    options.n_queues = 2;
+    options.interruptible = false;
+    options.run_steps_max = 2;
+    start();
+    for (uint32_t i = 0; i < 3; i++) {
+        add_node(lstm, 5);
+    }
+    expect(0, lstm, 2, 2); // and is on queue 0 from now on
+    expect(1, lstm, 1, 2);
+    add_node(lstm, 5);
+    expect(0, lstm, 3, 2);
+}
+END_TEST
+
 START_TEST(test_other_queue_continues_what_was_interrupted)
 {
     options.n_queues = 2;
@@ -551,6 +615,10 @@ static void add_all(TCase *tcase)
     tcase_add_test(tcase, test_finished_graphs_come_out_in_their_order_with_their_times);
     tcase_add_test(tcase, test_subgraph_stays_on_its_queue_while_anything_of_it_is_in_flight);
     tcase_add_test(tcase, test_two_queues_share_the_requests);
+    tcase_add_test(tcase, test_idle_queues_find_equal_parts);
+    tcase_add_test(tcase, test_parts_are_no_smaller_than_rows_min);
+    tcase_add_test(tcase, test_busy_queue_leaves_all_to_an_idle_one);
+    tcase_add_test(tcase, test_own_rows_are_taken_beside_a_part);
     tcase_add_test(tcase, test_other_queue_continues_what_was_interrupted);
     tcase_add_test(tcase, test_statistics_add_up);
     tcase_add_test(tcase, test_out_of_memory_is_a_status);
