@@ -835,6 +835,10 @@ bench-kernels: programs deps-peers ## cells beside ONNX Runtime and PyTorch: doc
 	$(Q)build/peers/bin/python bench/peers/compare.py --bench $(OUT)/cellbatch-bench \
 	  --out docs/benchmarks/kernels.md $(BENCH_KERNELS)
 
+bench-cores: programs ## threads and teams on all cores: docs/benchmarks/cores.md
+	$(Q)mkdir -p docs/benchmarks
+	$(Q)OUT=$(OUT) scripts/bench-cores.sh > docs/benchmarks/cores.md
+
 # ---- Checks without running: quiet when clean, remembered per file under build/lint ---------------
 
 C_FOLDERS := base config cells scheduler worker server loadgen bench sim include examples tests
@@ -948,6 +952,6 @@ help: ## list the targets
 FORCE:
 
 .PHONY: all programs test test-neon fuzz run-fuzz demo check-long run-tests run-emulated deps deps-py \
-  deps-neon deps-peers bench-kernels clients lint lint-all \
+  deps-neon deps-peers bench-kernels bench-cores clients lint lint-all \
   layers headers tidy format format-check text shellcheck cppcheck analyze install install-models \
   uninstall clean help FORCE
