@@ -25,6 +25,7 @@ BASE_SRCS = \
   base/arena.c \
   base/assert.c \
   base/buf.c \
+  base/build.c \
   base/clock.c \
   base/cpus.c \
   base/event.c \
@@ -297,6 +298,7 @@ BASE_SUITES = \
   tests/base/test_arena.c \
   tests/base/test_assert.c \
   tests/base/test_buf.c \
+  tests/base/test_build.c \
   tests/base/test_checked.c \
   tests/base/test_clock.c \
   tests/base/test_cpus.c \
@@ -565,7 +567,7 @@ endif
 # In every build: no contraction, so that results keep their bits; FMA only where it is written.
 COMMON := -g -fno-common -fno-math-errno -ffp-contract=off -pthread
 DEBUG  := -DCELLBATCH_DEBUG -fno-omit-frame-pointer
-LINK   := -Wl,--as-needed
+LINK   := -Wl,--as-needed -Wl,--build-id
 
 ifeq ($(BUILD),release)
 MODE := -O2 -fstack-protector-strong -D_FORTIFY_SOURCE=3 -fstack-clash-protection

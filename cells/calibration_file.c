@@ -29,6 +29,7 @@
 
 void cell_calibration_key_init(struct cell_calibration_key *key)
 {
+    base_build_id(key->build);
     base_cpus_model(key->processor);
     for (uint32_t level = 1; level <= 3; level++) {
         key->cache_bytes[level - 1] = base_cpus_cache_bytes(level);
@@ -42,7 +43,7 @@ static void write_key(const struct cell_calibration_key *key, const struct cell_
                       const struct cell_calibration *calibration, struct base_buf *out)
 {
     base_buf_text(out, "cellbatch-calibration 2\n");
-    base_buf_printf(out, "program %s\n", key->version);
+    base_buf_printf(out, "program %s, build %s\n", key->version, key->build);
     base_buf_printf(out, "processor %s\n", key->processor);
     base_buf_printf(out, "caches %zu %zu %zu\n", key->cache_bytes[0], key->cache_bytes[1],
                     key->cache_bytes[2]);

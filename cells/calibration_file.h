@@ -7,6 +7,7 @@
 #ifndef CELLS_CALIBRATION_FILE_H
 #define CELLS_CALIBRATION_FILE_H
 
+#include "base/build.h"
 #include "base/cpus.h"
 #include "cells/calibration.h"
 
@@ -14,13 +15,14 @@
 struct cell_calibration_key {
     char processor[BASE_CPUS_MODEL_BYTES];
     size_t cache_bytes[3];
+    char build[BASE_BUILD_ID_BYTES];
     const char *version; /* of the program */
     const char *device;  /* as it describes itself: backend, instruction set, threads */
     uint32_t teams, team_threads;
     bool is_pinned;
 };
 
-/* This machine's processor and caches; the rest is left to the caller. */
+/* This machine's processor and caches, and this program's build; the rest is left to the caller. */
 void cell_calibration_key_init(struct cell_calibration_key *key);
 
 /* Fills the times of *calibration, whose other fields stand already and belong to the key.

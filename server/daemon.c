@@ -2,6 +2,7 @@
 #include "server/daemon.h"
 
 #include "base/assert.h"
+#include "base/build.h"
 #include "base/clock.h"
 #include "base/cpus.h"
 #include "base/log.h"
@@ -53,7 +54,9 @@ static void print_models(const struct daemon *daemon)
 static void print_block(const struct daemon *daemon)
 {
     const struct cfg_config *config = daemon->config;
-    fprintf(stderr, "%s %s\n", SRV_ABOUT_NAME, SRV_ABOUT_VERSION);
+    char build[BASE_BUILD_ID_BYTES];
+    base_build_id(build);
+    fprintf(stderr, "%s %s, build %s\n", SRV_ABOUT_NAME, SRV_ABOUT_VERSION, build);
     fprintf(stderr, "  cpus      %u allowed\n", base_cpus_allowed());
     fprintf(stderr, "  device    %s\n", srv_engine_description(daemon->engine));
     fprintf(stderr, "  threads   %u computing in %u team%s, 1 loop, %u gRPC\n", cfg_threads(config),

@@ -360,8 +360,12 @@ START_TEST(test_files_of_others_are_refused)
     expect_refused("here \"processor Another Processor\"");
     key = own;
     ck_assert_int_eq(write_it(&written), BASE_OK);
+    key.build[0] = key.build[0] == '0' ? '1' : '0';
+    expect_refused("it has \"program 1.2.3, build ");
+    key = own;
+    ck_assert_int_eq(write_it(&written), BASE_OK);
     key.version = "1.2.4";
-    expect_refused("it has \"program 1.2.3\", here \"program 1.2.4\"");
+    expect_refused("here \"program 1.2.4, build ");
     key = own;
     ck_assert_int_eq(write_it(&written), BASE_OK);
     key.cache_bytes[1] += 1;
