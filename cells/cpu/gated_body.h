@@ -83,8 +83,12 @@ CELL_INLINE void row_panels(const enum cell_gated_kind kind, const struct cell_g
         copy_vectors(vectors, start + p * columns, sums + p * columns);
     }
     if (!step->products_only) {
-        struct complete all = {
-            .step = step, .panel = panel, .rows = 1, .n = panels, .sums = sums, .over_x = over_x};
+        struct complete all = {.step = step,
+                               .panel = panel,
+                               .rows = 1,
+                               .panels = panels,
+                               .sums = sums,
+                               .over_x = over_x};
         update(kind, &all);
     }
 }
@@ -165,7 +169,7 @@ CELL_INLINE void all_rows(const enum cell_gated_kind kind, const struct cell_gat
                                    .row = g.row,
                                    .panel = g.panel,
                                    .rows = g.rows,
-                                   .n = g.rows,
+                                   .panels = 1,
                                    .sums = g.sums,
                                    .over_x = g.over_x};
             update(kind, &all);

@@ -337,7 +337,7 @@ CELL_INLINE void group_panels(const enum cell_gated_kind kind, const uint32_t pa
                                .row = g->row,
                                .panel = panel,
                                .rows = g->rows,
-                               .n = g->rows * panels,
+                               .panels = panels,
                                .sums = g->sums,
                                .over_x = g->over_x};
         update(kind, &all);

@@ -7,6 +7,7 @@
 #include "cells/ref/math.h"
 
 #include <math.h>
+#include <stdbool.h>
 
 #ifdef CELL_SIMD_LANES
 
@@ -130,6 +131,16 @@ CELL_INLINE void tanh_each(const size_t n, simd_vec x[])
     }
 }
 
+/* is_tanh is a constant: else the sigmoid. */
+CELL_INLINE void activate_each(const bool is_tanh, const size_t n, simd_vec x[])
+{
+    if (is_tanh) {
+        tanh_each(n, x);
+    } else {
+        sigmoid_each(n, x);
+    }
+}
+
 CELL_INLINE simd_vec sigmoid_any_nan(simd_vec x)
 {
     sigmoid_each(1, &x);
@@ -153,7 +164,7 @@ CELL_INLINE simd_vec relu_any_nan(simd_vec x)
 
 #    ifdef CELL_TABLE
 
-static void sigmoid_all(uint32_t n, const float *in, float *out)
+CELL_INLINE void activate_all(const bool is_tanh, uint32_t n, const float *in, float *out)
 {
     const size_t together = CELL_TOGETHER * CELL_SIMD_LANES;
     size_t i = 0;
@@ -163,44 +174,32 @@ static void sigmoid_all(uint32_t n, const float *in, float *out)
         for (size_t v = 0; v < CELL_TOGETHER; v++) {
             x[v] = simd_load(in + i + v * CELL_SIMD_LANES);
         }
-        sigmoid_each(CELL_TOGETHER, x);
+        activate_each(is_tanh, CELL_TOGETHER, x);
         CELL_UNROLL
         for (size_t v = 0; v < CELL_TOGETHER; v++) {
             simd_store(out + i + v * CELL_SIMD_LANES, one_nan(x[v]));
         }
     }
     for (; i + CELL_SIMD_LANES <= n; i += CELL_SIMD_LANES) {
-        simd_store(out + i, one_nan(sigmoid_any_nan(simd_load(in + i))));
+        simd_vec x = simd_load(in + i);
+        activate_each(is_tanh, 1, &x);
+        simd_store(out + i, one_nan(x));
     }
     if (i < n) {
         simd_vec x = simd_load_part(in + i, n - i);
-        simd_store_part(out + i, n - i, one_nan(sigmoid_any_nan(x)));
+        activate_each(is_tanh, 1, &x);
+        simd_store_part(out + i, n - i, one_nan(x));
     }
+}
+
+static void sigmoid_all(uint32_t n, const float *in, float *out)
+{
+    activate_all(false, n, in, out);
 }
 
 static void tanh_all(uint32_t n, const float *in, float *out)
 {
-    const size_t together = CELL_TOGETHER * CELL_SIMD_LANES;
-    size_t i = 0;
-    for (; i + together <= n; i += together) {
-        simd_vec x[CELL_TOGETHER];
-        CELL_UNROLL
-        for (size_t v = 0; v < CELL_TOGETHER; v++) {
-            x[v] = simd_load(in + i + v * CELL_SIMD_LANES);
-        }
-        tanh_each(CELL_TOGETHER, x);
-        CELL_UNROLL
-        for (size_t v = 0; v < CELL_TOGETHER; v++) {
-            simd_store(out + i + v * CELL_SIMD_LANES, one_nan(x[v]));
-        }
-    }
-    for (; i + CELL_SIMD_LANES <= n; i += CELL_SIMD_LANES) {
-        simd_store(out + i, one_nan(tanh_any_nan(simd_load(in + i))));
-    }
-    if (i < n) {
-        simd_vec x = simd_load_part(in + i, n - i);
-        simd_store_part(out + i, n - i, one_nan(tanh_any_nan(x)));
-    }
+    activate_all(true, n, in, out);
 }
 
 /* Without the NaN; which of +0 and -0 is the larger does not show in exp(x - largest). */

@@ -119,23 +119,27 @@ CELL_INLINE simd_vec mix(simd_vec z, simd_vec h, simd_vec n)
     return one_nan(simd_fma(z, simd_sub(h, n), n));
 }
 
-/* Sums that are complete: of n panels of one row, or of one panel of n rows. */
+/* Sums that are complete: of some panels of one row, or of one panel of some rows. An entry is one
+ * row's panel. */
 struct complete {
     const struct cell_gated_step *step;
-    uint32_t row, panel; /* the lowest */
-    uint32_t rows;       /* 1: n panels of a row; else n */
-    uint32_t n;
-    float *sums;         /* [n][vectors]; activations take their place */
-    const float *over_x; /* a GRU's, likewise, but for sums computed ahead */
+    uint32_t row, panel;   /* the lowest */
+    uint32_t rows, panels; /* one of them is 1 */
+    float *sums;           /* [entry][vectors]; activations take their place */
+    const float *over_x;   /* a GRU's, likewise, but for sums computed ahead */
 };
 
 /* One row's vector of units. */
 struct unit {
-    const struct cell_gated_step *step;
     uint32_t row;
     size_t at;   /* the first unit */
     float *sums; /* [gate][vector of units] */
 };
+
+CELL_INLINE uint32_t entries_of(const struct complete *all)
+{
+    return all->rows * all->panels;
+}
 
 /* Entry number e of `all`, and of its vectors of units number v. */
 CELL_INLINE struct unit unit_of(const enum cell_gated_kind kind, const struct complete *all,
@@ -143,25 +147,25 @@ CELL_INLINE struct unit unit_of(const enum cell_gated_kind kind, const struct co
 {
     const size_t columns = vectors_of(kind) * CELL_SIMD_LANES;
     const uint32_t panel = all->panel + (all->rows > 1 ? 0 : e);
-    return (struct unit){.step = all->step,
-                         .row = all->row + (all->rows > 1 ? e : 0),
+    return (struct unit){.row = all->row + (all->rows > 1 ? e : 0),
                          .at = ((size_t)panel * unit_vectors(kind) + v) * CELL_SIMD_LANES,
                          .sums = all->sums + e * columns + v * CELL_SIMD_LANES};
 }
 
-/* Runs part(.., n) for all entries, as many at once as are computed together. */
-#    define FOR_ENTRIES(all, part)                                                                 \
+/* Runs part(kind, n, all, first) for all entries, as many at once as are computed together. */
+#    define FOR_ENTRIES(kind, all, part)                                                           \
         do {                                                                                       \
+            const uint32_t end_ = entries_of(all);                                                 \
             uint32_t e_ = 0;                                                                       \
-            for (; e_ + CELL_TOGETHER <= (all)->n; e_ += CELL_TOGETHER) {                          \
-                part(CELL_TOGETHER, (all), e_);                                                    \
+            for (; e_ + CELL_TOGETHER <= end_; e_ += CELL_TOGETHER) {                              \
+                part((kind), CELL_TOGETHER, (all), e_);                                            \
             }                                                                                      \
-            if ((all)->n - e_ >= 2) {                                                              \
-                part(2, (all), e_);                                                                \
+            if (end_ - e_ >= 2) {                                                                  \
+                part((kind), 2, (all), e_);                                                        \
                 e_ += 2;                                                                           \
             }                                                                                      \
-            if ((all)->n > e_) {                                                                   \
-                part(1, (all), e_);                                                                \
+            if (end_ > e_) {                                                                       \
+                part((kind), 1, (all), e_);                                                        \
             }                                                                                      \
         } while (false)
 
@@ -175,7 +179,42 @@ CELL_INLINE void load_gate(const enum cell_gated_kind kind, const size_t n,
     }
 }
 
+/* Puts what a gate's sums have become in their place. */
+CELL_INLINE void keep_gate(const enum cell_gated_kind kind, const size_t n,
+                           const struct complete *all, uint32_t first, size_t gate,
+                           const simd_vec from[])
+{
+    CELL_UNROLL
+    for (size_t v = 0; v < n; v++) {
+        simd_store(unit_of(kind, all, first + (uint32_t)v, 0).sums + gate * CELL_SIMD_LANES,
+                   from[v]);
+    }
+}
+
 /* ---- Kinds of cells ---- */
+
+/* Number of gate o, of the kinds whose h is o * tanh(c). */
+#    define GATE_O ((size_t)1)
+
+/* h of n entries, from the c that is written and o's activation. */
+CELL_INLINE void h_of_c(const enum cell_gated_kind kind, const size_t n, const struct complete *all,
+                        uint32_t first)
+{
+    simd_vec o[CELL_TOGETHER];
+    simd_vec c[CELL_TOGETHER];
+    CELL_UNROLL
+    for (size_t v = 0; v < n; v++) {
+        struct unit u = unit_of(kind, all, first + (uint32_t)v, 0);
+        c[v] = simd_load(all->step->second[u.row] + u.at);
+    }
+    tanh_each(n, c);
+    load_gate(kind, n, all, first, GATE_O, o);
+    CELL_UNROLL
+    for (size_t v = 0; v < n; v++) {
+        struct unit u = unit_of(kind, all, first + (uint32_t)v, 0);
+        simd_store(all->step->out[u.row] + u.at, one_nan(simd_mul(o[v], c[v])));
+    }
+}
 
 /* Adds one gate's peepholes: their products with c. */
 CELL_INLINE void add_peepholes(const size_t n, const struct complete *all, uint32_t first,
@@ -191,9 +230,9 @@ CELL_INLINE void add_peepholes(const size_t n, const struct complete *all, uint3
 }
 
 /* c' of n entries, from i, o, f, g; the activation of o stays where its sum was. */
-CELL_INLINE void lstm_c(const size_t n, const struct complete *all, uint32_t first)
+CELL_INLINE void lstm_c(const enum cell_gated_kind kind, const size_t n, const struct complete *all,
+                        uint32_t first)
 {
-    const enum cell_gated_kind kind = CELL_GATED_LSTM;
     const bool has_peepholes = all->step->gated->peepholes != NULL;
     simd_vec i[CELL_TOGETHER];
     simd_vec f[CELL_TOGETHER];
@@ -223,39 +262,18 @@ CELL_INLINE void lstm_c(const size_t n, const struct complete *all, uint32_t fir
         c[v] = one_nan(simd_fma(f[v], c[v], simd_mul(i[v], g[v])));
         simd_store(all->step->second[u.row] + u.at, c[v]);
     }
-    load_gate(kind, n, all, first, 1, o);
+    load_gate(kind, n, all, first, GATE_O, o);
     if (has_peepholes) {
-        add_peepholes(n, all, first, 1, c, o);
+        add_peepholes(n, all, first, GATE_O, c, o);
     }
     sigmoid_each(n, o);
-    CELL_UNROLL
-    for (size_t v = 0; v < n; v++) {
-        simd_store(unit_of(kind, all, first + (uint32_t)v, 0).sums + CELL_SIMD_LANES, o[v]);
-    }
-}
-
-/* h of n entries. */
-CELL_INLINE void lstm_h(const size_t n, const struct complete *all, uint32_t first)
-{
-    simd_vec h[CELL_TOGETHER];
-    CELL_UNROLL
-    for (size_t v = 0; v < n; v++) {
-        struct unit u = unit_of(CELL_GATED_LSTM, all, first + (uint32_t)v, 0);
-        h[v] = simd_load(all->step->second[u.row] + u.at);
-    }
-    tanh_each(n, h);
-    CELL_UNROLL
-    for (size_t v = 0; v < n; v++) {
-        struct unit u = unit_of(CELL_GATED_LSTM, all, first + (uint32_t)v, 0);
-        h[v] = simd_mul(simd_load(u.sums + CELL_SIMD_LANES), h[v]);
-        simd_store(all->step->out[u.row] + u.at, one_nan(h[v]));
-    }
+    keep_gate(kind, n, all, first, GATE_O, o);
 }
 
 /* A GRU's n before its activation, from r, the sum of n over h, and that over x. */
-CELL_INLINE void gru_n(const size_t n, const struct complete *all, uint32_t first)
+CELL_INLINE void gru_n(const enum cell_gated_kind kind, const size_t n, const struct complete *all,
+                       uint32_t first)
 {
-    const enum cell_gated_kind kind = CELL_GATED_GRU;
     const size_t columns = 3 * CELL_SIMD_LANES;
     const struct cell_gated_step *step = all->step;
     simd_vec r[CELL_TOGETHER];
@@ -271,9 +289,9 @@ CELL_INLINE void gru_n(const size_t n, const struct complete *all, uint32_t firs
     }
 }
 
-CELL_INLINE void gru_h(const size_t n, const struct complete *all, uint32_t first)
+CELL_INLINE void gru_h(const enum cell_gated_kind kind, const size_t n, const struct complete *all,
+                       uint32_t first)
 {
-    const enum cell_gated_kind kind = CELL_GATED_GRU;
     simd_vec z[CELL_TOGETHER];
     simd_vec next[CELL_TOGETHER];
     load_gate(kind, n, all, first, 0, z);
@@ -295,7 +313,8 @@ CELL_INLINE simd_vec load_within(const float *row, size_t at, size_t width)
                                          : simd_load_part(row + at, width - at);
 }
 
-/* i, o, u, and a TREE_BINARY's f_l, f_r. */
+/* c of n entries, from i, o, u, and a TREE_BINARY's f_l, f_r; the activation of o stays where its
+ * sum was. */
 CELL_INLINE void tree_c(const enum cell_gated_kind kind, const size_t n, const struct complete *all,
                         uint32_t first)
 {
@@ -306,6 +325,7 @@ CELL_INLINE void tree_c(const enum cell_gated_kind kind, const size_t n, const s
     simd_vec i[CELL_TOGETHER];
     simd_vec c[CELL_TOGETHER];
     simd_vec f[CELL_TOGETHER];
+    simd_vec o[CELL_TOGETHER];
     load_gate(kind, n, all, first, 0, i);
     sigmoid_each(n, i);
     load_gate(kind, n, all, first, 2, c);
@@ -334,33 +354,16 @@ CELL_INLINE void tree_c(const enum cell_gated_kind kind, const size_t n, const s
         struct unit u = unit_of(kind, all, first + (uint32_t)v, 0);
         simd_store(step->second[u.row] + u.at, one_nan(c[v]));
     }
-}
-
-CELL_INLINE void tree_h(const enum cell_gated_kind kind, const size_t n, const struct complete *all,
-                        uint32_t first)
-{
-    simd_vec o[CELL_TOGETHER];
-    simd_vec c[CELL_TOGETHER];
-    load_gate(kind, n, all, first, 1, o);
+    load_gate(kind, n, all, first, GATE_O, o);
     sigmoid_each(n, o);
-    CELL_UNROLL
-    for (size_t v = 0; v < n; v++) {
-        struct unit u = unit_of(kind, all, first + (uint32_t)v, 0);
-        c[v] = simd_load(all->step->second[u.row] + u.at);
-    }
-    tanh_each(n, c);
-    CELL_UNROLL
-    for (size_t v = 0; v < n; v++) {
-        struct unit u = unit_of(kind, all, first + (uint32_t)v, 0);
-        simd_store(all->step->out[u.row] + u.at, one_nan(simd_mul(o[v], c[v])));
-    }
+    keep_gate(kind, n, all, first, GATE_O, o);
 }
 
 /* What one row's vector of units leaves, of the kinds that have several of them in a panel: of
  * these a row has no room for what lies past a started vector. */
-CELL_INLINE void finish_unit(const enum cell_gated_kind kind, const struct unit *u)
+CELL_INLINE void finish_unit(const enum cell_gated_kind kind, const struct cell_gated_step *step,
+                             const struct unit *u)
 {
-    const struct cell_gated_step *step = u->step;
     float *out = step->out[u->row] + u->at;
     simd_vec sum = simd_load(u->sums);
     if (kind == CELL_GATED_GRU_NEW) {
@@ -376,30 +379,30 @@ CELL_INLINE void finish_unit(const enum cell_gated_kind kind, const struct unit 
     }
 }
 
-/* Their panels are 4 vectors, all with the same activation. */
+/* All vectors of their panels have the same activation. */
 CELL_INLINE void finish_units(const enum cell_gated_kind kind, const struct complete *all)
 {
+    _Static_assert(CELL_TOGETHER >= 4, "the vectors of such a panel are computed together");
+    const size_t vectors = vectors_of(kind);
     const bool is_tanh = kind == CELL_GATED_TANH || kind == CELL_GATED_GRU_NEW;
-    for (uint32_t e = 0; e < all->n; e++) {
+    for (uint32_t e = 0; e < entries_of(all); e++) {
         float *sums = unit_of(kind, all, e, 0).sums;
         simd_vec x[CELL_TOGETHER];
-        CELL_UNROLL
-        for (size_t v = 0; v < CELL_TOGETHER; v++) {
-            x[v] = simd_load(sums + v * CELL_SIMD_LANES);
-        }
-        if (is_tanh) {
-            tanh_each(CELL_TOGETHER, x);
-        } else if (kind != CELL_GATED_RELU) {
-            sigmoid_each(CELL_TOGETHER, x);
-        }
-        CELL_UNROLL
-        for (size_t v = 0; v < CELL_TOGETHER; v++) {
-            simd_store(sums + v * CELL_SIMD_LANES, x[v]);
+        if (kind != CELL_GATED_RELU) {
+            CELL_UNROLL
+            for (size_t v = 0; v < vectors; v++) {
+                x[v] = simd_load(sums + v * CELL_SIMD_LANES);
+            }
+            activate_each(is_tanh, vectors, x);
+            CELL_UNROLL
+            for (size_t v = 0; v < vectors; v++) {
+                simd_store(sums + v * CELL_SIMD_LANES, x[v]);
+            }
         }
         for (uint32_t v = 0; v < unit_vectors(kind); v++) {
             struct unit u = unit_of(kind, all, e, v);
             if (u.at < all->step->gated->hidden) {
-                finish_unit(kind, &u);
+                finish_unit(kind, all->step, &u);
             }
         }
     }
@@ -410,22 +413,18 @@ CELL_INLINE void finish_units(const enum cell_gated_kind kind, const struct comp
  */
 CELL_INLINE void update(const enum cell_gated_kind kind, const struct complete *all)
 {
-#    define TREE_C(n, all, e) tree_c(kind, n, all, e)
-#    define TREE_H(n, all, e) tree_h(kind, n, all, e)
     if (kind == CELL_GATED_LSTM) {
-        FOR_ENTRIES(all, lstm_c);
-        FOR_ENTRIES(all, lstm_h);
+        FOR_ENTRIES(kind, all, lstm_c);
+        FOR_ENTRIES(kind, all, h_of_c);
     } else if (kind == CELL_GATED_GRU) {
-        FOR_ENTRIES(all, gru_n);
-        FOR_ENTRIES(all, gru_h);
+        FOR_ENTRIES(kind, all, gru_n);
+        FOR_ENTRIES(kind, all, gru_h);
     } else if (kind == CELL_GATED_TREE || kind == CELL_GATED_TREE_BINARY) {
-        FOR_ENTRIES(all, TREE_C);
-        FOR_ENTRIES(all, TREE_H);
+        FOR_ENTRIES(kind, all, tree_c);
+        FOR_ENTRIES(kind, all, h_of_c);
     } else {
         finish_units(kind, all);
     }
-#    undef TREE_C
-#    undef TREE_H
 }
 
 #endif
