@@ -10,11 +10,8 @@
 /* Other queues that have nothing in flight. */
 static uint32_t count_idle(const struct sched *sched, uint32_t queue)
 {
-    uint32_t idle = 0;
-    for (uint32_t q = 0; q < sched->options.n_queues; q++) {
-        idle += q != queue && sched->queues[q].in_flight == 0 ? 1 : 0;
-    }
-    return idle;
+    const uint32_t is_idle = sched->queues[queue].in_flight == 0 ? 1 : 0;
+    return sched->options.n_queues - sched->n_busy - is_idle;
 }
 
 /* Unpinned rows of the type that the queue may take: none behind what it has in flight while others
@@ -267,7 +264,7 @@ struct cell_batch *sched_next(struct sched *sched, uint32_t queue_index, uint64_
     advance_rows(batch);
     list_again(type, batch, now_ns);
     type->running++;
-    queue->in_flight++;
+    sched->n_busy += queue->in_flight++ == 0 ? 1 : 0;
     queue->burst_left--;
     base_assert(batch->n_rows > 0 && batch->n_rows <= type->rows_max);
     return batch;

@@ -306,9 +306,11 @@ void sched_check(const struct sched *sched)
             running += type->running;
         }
     }
+    uint32_t busy = 0;
     for (uint32_t q = 0; q < sched->options.n_queues; q++) {
         base_assert(sched->queues[q].in_flight <= sched->options.tasks_max);
         running -= sched->queues[q].in_flight;
+        busy += sched->queues[q].in_flight > 0 ? 1 : 0;
     }
-    base_assert(running == 0);
+    base_assert(running == 0 && busy == sched->n_busy);
 }

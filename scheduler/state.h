@@ -35,6 +35,7 @@ struct sched {
     struct sched__type *types[CELL_TYPES_MAX];
     uint32_t n_types; /* highest known id + 1 */
     struct sched__queue queues[SCHED_QUEUES_MAX];
+    uint32_t n_busy; /* queues that have something in flight */
     uint64_t next_order, next_mark;
     uint64_t chains;            /* numbers given to them */
     struct sched_graph *inside; /* all graphs between add and finish */
