@@ -59,10 +59,14 @@ static const char *way_of(const struct result *result, uint32_t point)
 {
     const struct cell_tuning *tuning = &result->choice.tuning;
     const uint32_t rows = cell_calibration_rows[point];
-    if (result->calibration.has_team && rows <= tuning->solo_rows) {
+    if (cell_calibration_has(&result->calibration, CELL_TUNABLE_TEAM) &&
+        rows <= tuning->solo_rows) {
         return "solo";
     }
-    return result->calibration.has_windows && rows <= tuning->ahead_rows ? "ahead" : "plain";
+    return cell_calibration_has(&result->calibration, CELL_TUNABLE_WINDOWS) &&
+                   rows <= tuning->ahead_rows
+               ? "ahead"
+               : "plain";
 }
 
 static double rows_a_second(const struct result *result, uint32_t point)
@@ -78,7 +82,7 @@ static void print_choice(const struct result *result)
     if (cell_calibration_is_disturbed(calibration)) {
         (void)printf("disturbed, nothing is chosen: ");
     }
-    if (calibration->has_windows) {
+    if (cell_calibration_has(calibration, CELL_TUNABLE_WINDOWS)) {
         (void)printf("windows up to %u rows (own rule: %u), ", tuning->ahead_rows,
                      calibration->own.ahead_rows);
         if (tuning->fill_steps > 0) {
@@ -89,7 +93,7 @@ static void print_choice(const struct result *result)
     } else {
         (void)printf("no windows to choose");
     }
-    if (calibration->has_team) {
+    if (cell_calibration_has(calibration, CELL_TUNABLE_TEAM)) {
         (void)printf(", one thread up to %u rows (own rule: %u)", tuning->solo_rows,
                      calibration->own.solo_rows);
     }
@@ -131,7 +135,7 @@ static void print_json(const struct result *result, uint32_t threads)
                  "\"is_disturbed\":%s,\"own_ahead_rows\":%u,\"ahead_rows\":%u,\"fill_steps\":%u,"
                  "\"own_solo_rows\":%u,\"solo_rows\":%u,\"b_max\":%u,\"points\":[",
                  result->name, threads, result->seconds,
-                 calibration->has_windows ? "true" : "false",
+                 cell_calibration_has(calibration, CELL_TUNABLE_WINDOWS) ? "true" : "false",
                  cell_calibration_is_disturbed(calibration) ? "true" : "false",
                  calibration->own.ahead_rows, tuning->ahead_rows, tuning->fill_steps,
                  calibration->own.solo_rows, tuning->solo_rows, result->choice.rows_max);
@@ -201,7 +205,8 @@ static void plot_lines(const struct result *result, uint32_t number, struct base
     static const char *const styles[] = {"linespoints", "linespoints dt 2", "points pt 7 ps 2"};
     for (uint32_t i = 0; i < 3; i++) {
         bool is_there =
-            i == 0 || (i == 1 ? result->calibration.has_windows : result->choice.rows_max > 0);
+            i == 0 || (i == 1 ? cell_calibration_has(&result->calibration, CELL_TUNABLE_WINDOWS)
+                              : result->choice.rows_max > 0);
         if (is_there) {
             char title[128];
             (void)snprintf(title, sizeof(title), "%s, %s", result->name, titles[i]);

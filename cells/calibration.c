@@ -80,27 +80,47 @@ static uint32_t choose_fill(const struct cell_calibration *calibration)
     return steps;
 }
 
-static uint32_t choose_ahead_rows(const struct cell_calibration *calibration, uint32_t fill_steps)
+uint64_t cell_calibration_step_ns(const struct cell_calibration *calibration,
+                                  const struct cell_tuning *tuning, uint32_t point)
 {
-    uint32_t rows = calibration->own.ahead_rows;
+    base_assert(point < CELL_CALIBRATION_POINTS);
+    bool is_solo = cell_calibration_has(calibration, CELL_TUNABLE_TEAM) &&
+                   cell_calibration_rows[point] <= tuning->solo_rows;
+    if (is_solo && calibration->step_ns[CELL_VARIANT_SOLO][point] > 0) {
+        return calibration->step_ns[CELL_VARIANT_SOLO][point];
+    }
+    bool is_ahead = cell_calibration_has(calibration, CELL_TUNABLE_WINDOWS) &&
+                    cell_calibration_rows[point] <= tuning->ahead_rows;
+    uint64_t ahead = is_ahead ? ahead_ns(calibration, tuning->fill_steps, point) : 0;
+    return ahead > 0 ? ahead : calibration->step_ns[CELL_VARIANT_PLAIN][point];
+}
+
+/* Of a step, for each number of rows; 0: not measured. */
+struct way {
+    uint64_t ns[CELL_CALIBRATION_POINTS];
+};
+
+/* Up to how many rows the first of two ways is taken: from the device's own number on, upwards
+ * while it gains and downwards while it loses. What was not measured ends that, but for more rows
+ * than rows_max, of which the first way never is. */
+static uint32_t find_border(const struct way *first, const struct way *second, uint32_t own,
+                            uint32_t rows_max)
+{
+    uint32_t rows = own;
     for (uint32_t p = 0; p < CELL_CALIBRATION_POINTS; p++) {
-        uint64_t ahead = ahead_ns(calibration, fill_steps, p);
-        uint64_t plain = calibration->step_ns[CELL_VARIANT_PLAIN][p];
-        if (cell_calibration_rows[p] <= calibration->own.ahead_rows) {
+        if (cell_calibration_rows[p] <= own) {
             continue;
         }
-        if (ahead == 0 || plain == 0 || !is_gain(ahead, plain)) {
+        if (first->ns[p] == 0 || second->ns[p] == 0 || !is_gain(first->ns[p], second->ns[p])) {
             break;
         }
         rows = cell_calibration_rows[p];
     }
-    for (uint32_t p = CELL_CALIBRATION_POINTS; p-- > 0 && rows <= calibration->own.ahead_rows;) {
-        uint64_t ahead = ahead_ns(calibration, fill_steps, p);
-        uint64_t plain = calibration->step_ns[CELL_VARIANT_PLAIN][p];
-        if (cell_calibration_rows[p] > calibration->own.ahead_rows) {
+    for (uint32_t p = CELL_CALIBRATION_POINTS; p-- > 0 && rows <= own;) {
+        if (cell_calibration_rows[p] > own || cell_calibration_rows[p] > rows_max) {
             continue;
         }
-        if (ahead == 0 || plain == 0 || !is_gain(plain, ahead)) {
+        if (first->ns[p] == 0 || second->ns[p] == 0 || !is_gain(second->ns[p], first->ns[p])) {
             break;
         }
         rows = p > 0 ? cell_calibration_rows[p - 1] : 0;
@@ -108,50 +128,30 @@ static uint32_t choose_ahead_rows(const struct cell_calibration *calibration, ui
     return rows;
 }
 
-uint64_t cell_calibration_step_ns(const struct cell_calibration *calibration,
-                                  const struct cell_tuning *tuning, uint32_t point)
+static uint32_t choose_ahead_rows(const struct cell_calibration *calibration, uint32_t fill_steps)
 {
-    base_assert(point < CELL_CALIBRATION_POINTS);
-    bool is_solo = calibration->has_team && cell_calibration_rows[point] <= tuning->solo_rows;
-    if (is_solo && calibration->step_ns[CELL_VARIANT_SOLO][point] > 0) {
-        return calibration->step_ns[CELL_VARIANT_SOLO][point];
+    struct way ahead;
+    struct way plain;
+    for (uint32_t p = 0; p < CELL_CALIBRATION_POINTS; p++) {
+        ahead.ns[p] = ahead_ns(calibration, fill_steps, p);
+        plain.ns[p] = calibration->step_ns[CELL_VARIANT_PLAIN][p];
     }
-    bool is_ahead = calibration->has_windows && cell_calibration_rows[point] <= tuning->ahead_rows;
-    uint64_t ahead = is_ahead ? ahead_ns(calibration, tuning->fill_steps, point) : 0;
-    return ahead > 0 ? ahead : calibration->step_ns[CELL_VARIANT_PLAIN][point];
+    return find_border(&ahead, &plain, calibration->own.ahead_rows, CELL_CALIBRATION_ROWS_MAX);
 }
 
 /* tuning: of windows, as chosen. */
 static uint32_t choose_solo_rows(const struct cell_calibration *calibration,
                                  const struct cell_tuning *tuning)
 {
-    const struct cell_tuning team = {.ahead_rows = tuning->ahead_rows,
-                                     .fill_steps = tuning->fill_steps};
-    const uint32_t own = calibration->own.solo_rows;
-    uint32_t rows = own;
+    const struct cell_tuning team_tuning = {.ahead_rows = tuning->ahead_rows,
+                                            .fill_steps = tuning->fill_steps};
+    struct way solo;
+    struct way team;
     for (uint32_t p = 0; p < CELL_CALIBRATION_POINTS; p++) {
-        uint64_t solo_ns = calibration->step_ns[CELL_VARIANT_SOLO][p];
-        uint64_t team_ns = cell_calibration_step_ns(calibration, &team, p);
-        if (cell_calibration_rows[p] <= own) {
-            continue;
-        }
-        if (solo_ns == 0 || team_ns == 0 || !is_gain(solo_ns, team_ns)) {
-            break;
-        }
-        rows = cell_calibration_rows[p];
+        solo.ns[p] = calibration->step_ns[CELL_VARIANT_SOLO][p];
+        team.ns[p] = cell_calibration_step_ns(calibration, &team_tuning, p);
     }
-    for (uint32_t p = CELL_CALIBRATION_POINTS; p-- > 0 && rows <= own;) {
-        uint64_t solo_ns = calibration->step_ns[CELL_VARIANT_SOLO][p];
-        uint64_t team_ns = cell_calibration_step_ns(calibration, &team, p);
-        if (cell_calibration_rows[p] > own || solo_ns == 0) {
-            continue;
-        }
-        if (team_ns == 0 || !is_gain(team_ns, solo_ns)) {
-            break;
-        }
-        rows = p > 0 ? cell_calibration_rows[p - 1] : 0;
-    }
-    return rows;
+    return find_border(&solo, &team, calibration->own.solo_rows, CELL_CALIBRATION_SOLO_ROWS_MAX);
 }
 
 /* Times of one way of serving, from one row on. */
@@ -262,11 +262,11 @@ struct cell_choice cell_calibration_choose(const struct cell_calibration *calibr
     if (cell_calibration_is_disturbed(calibration)) {
         return choice;
     }
-    if (calibration->has_windows) {
+    if (cell_calibration_has(calibration, CELL_TUNABLE_WINDOWS)) {
         choice.tuning.fill_steps = choose_fill(calibration);
         choice.tuning.ahead_rows = choose_ahead_rows(calibration, choice.tuning.fill_steps);
     }
-    if (calibration->has_team) {
+    if (cell_calibration_has(calibration, CELL_TUNABLE_TEAM)) {
         choice.tuning.solo_rows = choose_solo_rows(calibration, &choice.tuning);
     }
     choice.rows_max = choose_rows_max(calibration, &choice.tuning);

@@ -29,14 +29,15 @@ const char *cell_variant_name(enum cell_variant variant);
 uint32_t cell_variant_fill_steps(enum cell_variant variant);
 
 struct cell_calibration {
-    bool has_windows;       /* there is something to choose about them, */
-    bool has_team;          /* and about who computes a batch */
+    uint32_t tunable;       /* set of enum cell_tunable: what there is to choose about */
     struct cell_tuning own; /* the device's own rule */
     uint32_t rows_limit;    /* more rows than these were not to be measured */
     /* Of a step of all rows; 0: not measured, which what is large may not be in time. */
     uint64_t step_ns[CELL_VARIANTS][CELL_CALIBRATION_POINTS];
 };
 
+/* One member alone is tried with so many rows: with more a team always gains. */
+#define CELL_CALIBRATION_SOLO_ROWS_MAX 16u
 /* The device's own rule is left only where the measured gain is more than this. */
 #define CELL_CALIBRATION_GAIN_PERCENT 3u
 /* A batch has no more rows than give this share of the best throughput, */
@@ -53,6 +54,13 @@ struct cell_choice {
  * gain microseconds. (That many rows never take longer than the ratio: they could run one by one.)
  */
 #define CELL_CALIBRATION_ROWS_LEAST 16u
+
+/* Whether there is something to choose about this. */
+static inline bool cell_calibration_has(const struct cell_calibration *calibration,
+                                        enum cell_tunable what)
+{
+    return (calibration->tunable & what) != 0;
+}
 
 /* Times contradict each other, as they do where other work has kept the threads from their CPUs:
  * better measured again another time. */

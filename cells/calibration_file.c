@@ -53,8 +53,9 @@ static void write_key(const struct cell_calibration_key *key, const struct cell_
     base_buf_printf(out, "type %016" PRIx64 "%016" PRIx64 "\n", type->hash.high, type->hash.low);
     base_buf_printf(out, "own %u %u %u, %s, %s\n", calibration->own.ahead_rows,
                     calibration->own.fill_steps, calibration->own.solo_rows,
-                    calibration->has_windows ? "windows" : "no windows",
-                    calibration->has_team ? "team" : "no team");
+                    cell_calibration_has(calibration, CELL_TUNABLE_WINDOWS) ? "windows"
+                                                                            : "no windows",
+                    cell_calibration_has(calibration, CELL_TUNABLE_TEAM) ? "team" : "no team");
     base_buf_printf(out, "rows %u:", calibration->rows_limit);
     for (uint32_t p = 0; p < CELL_CALIBRATION_POINTS; p++) {
         base_buf_printf(out, " %u", cell_calibration_rows[p]);

@@ -60,10 +60,7 @@ static void ask_device(const struct srv_calibrator *calibrator, const struct cel
     if (backend->type_tuning != NULL) {
         // Its own rule, whatever an earlier calibration has set.
         backend->type_tune(wrk_pool_device(calibrator->pool), type, NULL);
-        const uint32_t tunable =
-            backend->type_tuning(wrk_pool_device(calibrator->pool), type, &out->own);
-        out->has_windows = (tunable & CELL_TUNABLE_WINDOWS) != 0;
-        out->has_team = (tunable & CELL_TUNABLE_TEAM) != 0;
+        out->tunable = backend->type_tuning(wrk_pool_device(calibrator->pool), type, &out->own);
     }
 }
 
@@ -114,7 +111,7 @@ enum srv_calibrated srv_calibrate(struct srv_calibrator *calibrator, const struc
         how = measure(calibrator, type, calibration);
     }
     *choice = cell_calibration_choose(calibration);
-    if (calibration->has_windows || calibration->has_team) {
+    if (calibration->tunable != 0) {
         calibrator->backend->type_tune(wrk_pool_device(calibrator->pool), type, &choice->tuning);
     }
     report(type, calibration, choice, how, base_now_ns() - start_ns);

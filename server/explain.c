@@ -131,14 +131,14 @@ static enum base_status explain_times(struct explaining *e, const struct cell_ty
         write_times(e->out, &calibration, &choice);
         base_buf_printf(e->out, " (%s)\n", sources[how]);
     }
-    if (calibration.has_windows) {
+    if (cell_calibration_has(&calibration, CELL_TUNABLE_WINDOWS)) {
         base_buf_printf(e->out, "    windows up to %u rows", choice.tuning.ahead_rows);
         if (choice.tuning.fill_steps > 0) {
             base_buf_printf(e->out, ", fills of %u steps", choice.tuning.fill_steps);
         }
         base_buf_printf(e->out, " (the device's own rule: %u rows)\n", calibration.own.ahead_rows);
     }
-    if (calibration.has_team && choice.tuning.solo_rows > 0) {
+    if (cell_calibration_has(&calibration, CELL_TUNABLE_TEAM) && choice.tuning.solo_rows > 0) {
         base_buf_printf(e->out, "    one thread for up to %u rows (the device's own rule: %u)\n",
                         choice.tuning.solo_rows, calibration.own.solo_rows);
     }

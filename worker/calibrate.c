@@ -33,9 +33,6 @@
 #define SAMPLE_NS   (100 * BASE_NS_PER_US)
 #define REPEATS_MAX 64u
 
-/* One member alone is tried with so many rows: with more a team always gains. */
-#define SOLO_ROWS_MAX 16u
-
 /* Lengths of fills are tried where windows matter most. */
 #define FILL_ROWS_MAX 8u
 
@@ -210,11 +207,6 @@ static uint64_t expected_ns(const struct measuring *m, enum cell_variant variant
     return (uint64_t)((double)step_ns * sample_steps(m, variant, point) * slowness);
 }
 
-static bool is_tunable(const struct cell_calibration *calibration)
-{
-    return calibration->has_windows || calibration->has_team;
-}
-
 /* Makes the device compute in one way. false: this many rows never are. */
 static bool set_variant(const struct measuring *m, enum cell_variant variant, uint32_t point)
 {
@@ -222,11 +214,12 @@ static bool set_variant(const struct measuring *m, enum cell_variant variant, ui
     const uint32_t rows = cell_calibration_rows[point];
     struct cell_tuning tuning = {.fill_steps = cell_variant_fill_steps(variant)};
     if (variant == CELL_VARIANT_SOLO) {
-        if (!m->result->has_team || rows > SOLO_ROWS_MAX) {
+        if (!cell_calibration_has(m->result, CELL_TUNABLE_TEAM) ||
+            rows > CELL_CALIBRATION_SOLO_ROWS_MAX) {
             return false;
         }
         tuning = m->result->own;
-        tuning.solo_rows = SOLO_ROWS_MAX;
+        tuning.solo_rows = CELL_CALIBRATION_SOLO_ROWS_MAX;
     } else if (variant != CELL_VARIANT_PLAIN) {
         bool is_length = variant != CELL_VARIANT_AHEAD;
         if (rows > m->ahead_rows_max || (is_length && rows > FILL_ROWS_MAX)) {
@@ -234,7 +227,7 @@ static bool set_variant(const struct measuring *m, enum cell_variant variant, ui
         }
         tuning.ahead_rows = m->ahead_rows_max;
     }
-    if (is_tunable(m->result)) {
+    if (m->result->tunable != 0) {
         options->backend->type_tune(options->device, m->type, &tuning);
     }
     return true;
@@ -290,10 +283,8 @@ static void ask_device(struct measuring *m)
         return;
     }
     backend->type_tune(options->device, m->type, NULL); // whatever was set before
-    const uint32_t tunable = backend->type_tuning(options->device, m->type, &result->own);
-    result->has_team = (tunable & CELL_TUNABLE_TEAM) != 0;
-    result->has_windows = (tunable & CELL_TUNABLE_WINDOWS) != 0;
-    if (!result->has_windows) {
+    result->tunable = backend->type_tuning(options->device, m->type, &result->own);
+    if (!cell_calibration_has(result, CELL_TUNABLE_WINDOWS)) {
         return;
     }
     const struct cell_tuning most = {.ahead_rows = UINT32_MAX};
@@ -327,7 +318,7 @@ enum base_status wrk_calibrate(const struct wrk_calibrate_options *options,
     for (uint32_t round = 0; round < ROUNDS; round++) {
         run_round(&m, round);
     }
-    if (is_tunable(out)) {
+    if (out->tunable != 0) {
         options->backend->type_tune(options->device, type, NULL);
     }
     base_arena_release(&m.arena);

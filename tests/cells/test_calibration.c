@@ -32,8 +32,7 @@ static uint64_t *time_of(struct cell_calibration *calibration, enum cell_variant
 /* A step costs fixed_ns and row_ns a row, with windows as without; its own rule is 6 rows. */
 static struct cell_calibration linear(uint64_t fixed_ns, uint64_t row_ns)
 {
-    struct cell_calibration calibration = {.has_windows = true,
-                                           .has_team = true,
+    struct cell_calibration calibration = {.tunable = CELL_TUNABLE_WINDOWS | CELL_TUNABLE_TEAM,
                                            .own = {.ahead_rows = 6, .solo_rows = 2},
                                            .rows_limit = 64};
     for (enum cell_variant v = CELL_VARIANT_PLAIN; v < CELL_VARIANTS; v++) {
@@ -102,7 +101,7 @@ START_TEST(test_solo_rows_follow_only_clear_gains)
     ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.solo_rows, 1);
     *time_of(&calibration, CELL_VARIANT_SOLO, 1) = 11000 * 104 / 100;
     ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.solo_rows, 0);
-    calibration.has_team = false;
+    calibration.tunable = CELL_TUNABLE_WINDOWS;
     ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.solo_rows, 2);
 }
 END_TEST
@@ -121,7 +120,7 @@ START_TEST(test_a_step_takes_as_long_as_its_way)
     ck_assert_uint_eq(cell_calibration_step_ns(&calibration, &tuning, point_of(6)), 4);
     *time_of(&calibration, CELL_VARIANT_SOLO, 2) = 0; // not measured
     ck_assert_uint_eq(cell_calibration_step_ns(&calibration, &tuning, point_of(2)), 12000);
-    calibration.has_team = false;
+    calibration.tunable = CELL_TUNABLE_WINDOWS;
     *time_of(&calibration, CELL_VARIANT_SOLO, 2) = 1;
     ck_assert_uint_eq(cell_calibration_step_ns(&calibration, &tuning, point_of(2)), 12000);
 }
@@ -135,7 +134,7 @@ START_TEST(test_windows_stay_where_nothing_was_measured)
     }
     *time_of(&calibration, CELL_VARIANT_AHEAD, 1) = 100000;
     ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.ahead_rows, 6);
-    calibration.has_windows = false;
+    calibration.tunable = CELL_TUNABLE_TEAM;
     ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.ahead_rows, 6);
 }
 END_TEST

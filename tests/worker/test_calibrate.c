@@ -94,8 +94,8 @@ START_TEST(test_all_is_measured_and_nothing_left_changed)
     ck_assert(bed.backend->type_tuning(bed.device, bed.type, &after));
     ck_assert_mem_eq(&before, &after, sizeof(before));
     ck_assert_mem_eq(&before, &calibration.own, sizeof(before));
-    ck_assert(calibration.has_windows);
-    ck_assert_int_eq(calibration.has_team, _i > 1); // threads
+    ck_assert(cell_calibration_has(&calibration, CELL_TUNABLE_WINDOWS));
+    ck_assert_int_eq(cell_calibration_has(&calibration, CELL_TUNABLE_TEAM), _i > 1); // threads
     for (uint32_t p = 0; p < CELL_CALIBRATION_POINTS; p++) {
         uint32_t rows = cell_calibration_rows[p];
         ck_assert_uint_gt(calibration.step_ns[CELL_VARIANT_PLAIN][p], 0);
