@@ -171,6 +171,7 @@ static enum base_status place(const struct bench_loop *loop, const struct cell_t
     size_t bytes = (size_t)tensor->width * cell_dtype_bytes(tensor->dtype);
     out->data = base_alloc_aligned(rows * bytes, BASE_CACHE_LINE);
     out->step_bytes = tensor->time_axis < 0 ? 0 : (int64_t)bytes;
+    out->piece_bytes = (int64_t)(bytes / tensor->pieces);
     return out->data == NULL ? BASE_RESOURCE_EXHAUSTED : BASE_OK;
 }
 

@@ -56,10 +56,17 @@ static void make_tensors(struct cell_model *model, uint32_t inputs, uint32_t hid
                                             .rank = 3,
                                             .dims = {CELL_DIM_ANY, CELL_DIM_ANY, inputs},
                                             .time_axis = 1,
+                                            .piece_axis = -1,
+                                            .pieces = 1,
                                             .width = inputs};
-    model->outputs[0] = (struct cell_tensor){
-        .name = "h", .rank = 2, .dims = {CELL_DIM_ANY, hidden}, .time_axis = -1, .width = hidden};
-    model->output_sources[0] = (struct cell_source){.kind = CELL_SOURCE_LAST};
+    model->outputs[0] = (struct cell_tensor){.name = "h",
+                                             .rank = 2,
+                                             .dims = {CELL_DIM_ANY, hidden},
+                                             .time_axis = -1,
+                                             .piece_axis = -1,
+                                             .pieces = 1,
+                                             .width = hidden};
+    model->output_sources[0][0] = (struct cell_source){.kind = CELL_SOURCE_LAST};
     model->stages[0].kind = CELL_STAGE_CHAIN;
     model->stages[0].inputs[0] = (struct cell_source){.kind = CELL_SOURCE_INPUT};
     (void)snprintf(model->producer, sizeof(model->producer), "cellbatch-bench");

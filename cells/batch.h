@@ -39,7 +39,7 @@ struct cell_ref {
 
 /* What to write where after a step. */
 enum cell_emit_what { CELL_EMIT_OUTPUT, CELL_EMIT_STATE };
-enum cell_emit_when { CELL_EMIT_EACH, CELL_EMIT_LAST };
+enum cell_emit_when { CELL_EMIT_EACH, CELL_EMIT_FIRST, CELL_EMIT_LAST };
 
 struct cell_emit {
     enum cell_emit_what what;
@@ -47,6 +47,13 @@ struct cell_emit {
     uint32_t index; /* of the cell's output or state; a state is emitted as it is after the step */
     struct cell_ref to;
 };
+
+/* Whether this step of a chain is one to write after. */
+static inline bool cell_emit_is_due(const struct cell_emit *emit, uint32_t step, uint32_t steps)
+{
+    return emit->when == CELL_EMIT_EACH ||
+           (emit->when == CELL_EMIT_FIRST ? step == 0 : step + 1 == steps);
+}
 
 /* Wiring of one node. */
 struct cell_wiring {

@@ -13,12 +13,14 @@
 #define CELL_TENSORS_MAX 32u
 #define CELL_STAGES_MAX  32u
 #define CELL_NAME_BYTES  128u
+#define CELL_PIECES_MAX  16u /* of a row: layers times directions */
 
 /* A dimension that each request chooses. */
 #define CELL_DIM_ANY (-1)
 
 /* An input or output tensor. Its rows lie at [batch b, step t]; the other axes, flattened, are the
- * row. The row's elements are contiguous: batch and time stand before all axes longer than 1. */
+ * row. It is contiguous, or where one of these axes stands before batch or time (the directions or
+ * layers of states), as many contiguous pieces of the same width as that axis is long. */
 struct cell_tensor {
     char name[CELL_NAME_BYTES];
     enum cell_dtype dtype;
@@ -26,22 +28,25 @@ struct cell_tensor {
     int64_t dims[CELL_RANK_MAX]; /* CELL_DIM_ANY on the batch and time axes */
     int32_t batch_axis;          /* -1: none, every request is one row */
     int32_t time_axis;           /* -1: one row per chain */
-    uint32_t width;              /* elements in a row */
+    int32_t piece_axis;          /* -1: pieces, if there are several, lie next to each other */
+    uint32_t pieces;             /* >= 1 */
+    uint32_t width;              /* elements in a row, all pieces together */
     int64_t id_bound; /* > 0: values must be 0..id_bound-1 (they index an embedding table) */
     bool optional;    /* may be left out: reads as zeros */
 };
 
 enum cell_source_kind {
     CELL_SOURCE_ZERO,
-    CELL_SOURCE_INPUT,      /* model input `index`: its row at this step, or its only row */
+    CELL_SOURCE_INPUT,      /* model input `index`: piece `piece` of its row at this step, or of its
+                               only row */
     CELL_SOURCE_EACH,       /* output `index` of stage `stage` at the same step */
-    CELL_SOURCE_LAST,       /* output `index` of stage `stage` after its last step */
-    CELL_SOURCE_LAST_STATE, /* state `index` of stage `stage` after its last step */
+    CELL_SOURCE_LAST,       /* output `index` of stage `stage` at the last step of the sequence */
+    CELL_SOURCE_LAST_STATE, /* state `index` of stage `stage` when all its steps are done */
 };
 
 struct cell_source {
     enum cell_source_kind kind;
-    uint32_t stage, index;
+    uint32_t stage, index, piece;
 };
 
 enum cell_stage_kind { CELL_STAGE_ONCE, CELL_STAGE_EACH, CELL_STAGE_CHAIN };
@@ -49,6 +54,7 @@ enum cell_stage_kind { CELL_STAGE_ONCE, CELL_STAGE_EACH, CELL_STAGE_CHAIN };
 struct cell_stage {
     const struct cell_type *type;
     enum cell_stage_kind kind;
+    bool is_reverse; /* CHAIN: takes the steps of the sequence from the last to the first */
     struct cell_source inputs[CELL_INPUTS_MAX]; /* earlier stages only */
     struct cell_source init[CELL_STATES_MAX];   /* CHAIN: the state before step 0 */
 };
@@ -63,7 +69,8 @@ struct cell_model {
     uint32_t n_inputs, n_outputs, n_stages;
     struct cell_tensor inputs[CELL_TENSORS_MAX];
     struct cell_tensor outputs[CELL_TENSORS_MAX];
-    struct cell_source output_sources[CELL_TENSORS_MAX]; /* EACH where the output has a time axis */
+    /* Of each piece; EACH where the output has a time axis. */
+    struct cell_source output_sources[CELL_TENSORS_MAX][CELL_PIECES_MAX];
     int32_t lengths_input; /* input [batch] that holds each row's steps (sequence_lens), or -1;
                               steps past a row's length emit zeros */
     struct cell_stage stages[CELL_STAGES_MAX];

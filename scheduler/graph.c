@@ -174,15 +174,17 @@ void sched_builder_emit(struct sched_builder *builder, sched_node_id node_id, st
 }
 
 sched_value_id sched_builder_value(struct sched_builder *builder, sched_node_id node_id,
-                                   enum cell_emit_what what, uint32_t index)
+                                   enum cell_emit_what what, enum cell_emit_when when,
+                                   uint32_t index)
 {
     struct sched_graph *graph = builder->graph;
     struct sched_node *node = node_at(builder, node_id);
+    base_assert(when != CELL_EMIT_EACH);
     if (node == NULL || !builder_need(builder, graph->n_values < builder->values_max,
                                       "more values than announced")) {
         return 0;
     }
-    struct cell_emit *emit = emit_add(builder, node, what, CELL_EMIT_LAST, index);
+    struct cell_emit *emit = emit_add(builder, node, what, when, index);
     if (emit == NULL) {
         return 0;
     }

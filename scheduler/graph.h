@@ -17,7 +17,7 @@
 
 #define SCHED_NONE UINT32_MAX
 
-/* A value row that some node writes after its last step and others read. */
+/* A value row that some node writes after its first or last step and others read. */
 struct sched_value {
     uint32_t layout;
     uint32_t row;          /* CELL_ROW_NONE until its writer is first submitted */
@@ -121,9 +121,10 @@ struct cell_ref sched_host_ref(const void *host, int64_t stride_bytes);
 void sched_builder_emit(struct sched_builder *builder, sched_node_id node_id,
                         struct cell_emit emit);
 
-/* A value row with output or state `index` of the node after its last step. */
+/* A value row with output or state `index` of the node after its first or last step (not EACH). */
 sched_value_id sched_builder_value(struct sched_builder *builder, sched_node_id node_id,
-                                   enum cell_emit_what what, uint32_t index);
+                                   enum cell_emit_what what, enum cell_emit_when when,
+                                   uint32_t index);
 void sched_builder_input_value(struct sched_builder *builder, sched_node_id node_id, uint32_t input,
                                sched_value_id value_id);
 void sched_builder_init_value(struct sched_builder *builder, sched_node_id node_id, uint32_t state,

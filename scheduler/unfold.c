@@ -32,6 +32,12 @@ static bool is_of_stage(const struct cell_source *source)
     return source->kind != CELL_SOURCE_ZERO && source->kind != CELL_SOURCE_INPUT;
 }
 
+/* Where a piece of a tensor's row in the batch begins, at the first step. */
+static uint8_t *piece_of(const struct sched_tensor *tensor, uint32_t row, uint32_t piece)
+{
+    return tensor->data + row * tensor->batch_bytes + piece * tensor->piece_bytes;
+}
+
 /* Counts how often each stage is read: a bound of its emits, and in sum of values and edges. */
 static uint32_t count_reads(struct unfolding *u)
 {
@@ -54,18 +60,29 @@ static uint32_t count_reads(struct unfolding *u)
         }
     }
     for (uint32_t o = 0; o < model->n_outputs; o++) {
-        if (is_of_stage(&model->output_sources[o])) {
-            u->emits_max[model->output_sources[o].stage]++;
+        for (uint32_t p = 0; p < model->outputs[o].pieces; p++) {
+            if (is_of_stage(&model->output_sources[o][p])) {
+                u->emits_max[model->output_sources[o][p].stage]++;
+            }
         }
     }
     return reads;
+}
+
+/* The rows of a sequence as a stage meets them, one step after the other. */
+static struct cell_ref rows_for(const struct cell_stage *stage, const uint8_t *data,
+                                int64_t step_bytes, uint32_t steps)
+{
+    return stage->is_reverse ? sched_host_ref(data + (steps - 1) * step_bytes, -step_bytes)
+                             : sched_host_ref(data, step_bytes);
 }
 
 /* The rows of the row's steps of a stage's output, spilled on first use. */
 static uint8_t *spill_of(struct unfolding *u, struct row_state *row, uint32_t stage,
                          uint32_t output, size_t *stride)
 {
-    const struct cell_type *type = u->sequences->model->stages[stage].type;
+    const struct cell_stage *from = &u->sequences->model->stages[stage];
+    const struct cell_type *type = from->type;
     const struct cell_value *value = &type->def.values[type->def.outputs[output]];
     *stride = (size_t)value->width * cell_dtype_bytes(value->dtype);
     uint8_t **spill = &row->spills[stage][output];
@@ -75,16 +92,25 @@ static uint8_t *spill_of(struct unfolding *u, struct row_state *row, uint32_t st
             u->status = BASE_RESOURCE_EXHAUSTED;
             return NULL;
         }
-        sched_builder_emit(&u->builder, row->nodes[stage],
-                           (struct cell_emit){.what = CELL_EMIT_OUTPUT,
-                                              .when = CELL_EMIT_EACH,
-                                              .index = output,
-                                              .to = sched_host_ref(*spill, (int64_t)*stride)});
+        sched_builder_emit(
+            &u->builder, row->nodes[stage],
+            (struct cell_emit){.what = CELL_EMIT_OUTPUT,
+                               .when = CELL_EMIT_EACH,
+                               .index = output,
+                               .to = rows_for(from, *spill, (int64_t)*stride, row->steps)});
     }
     return *spill;
 }
 
-/* The value row that keeps a stage's output or state after its last step, made on first use. */
+/* When a stage's output at the last step of the sequence is made. */
+static enum cell_emit_when when_last(const struct unfolding *u, const struct cell_source *source)
+{
+    bool is_first =
+        source->kind == CELL_SOURCE_LAST && u->sequences->model->stages[source->stage].is_reverse;
+    return is_first ? CELL_EMIT_FIRST : CELL_EMIT_LAST;
+}
+
+/* The value row that keeps such an output, or a stage's last state, made on first use. */
 static sched_value_id value_of(struct unfolding *u, struct row_state *row,
                                const struct cell_source *source)
 {
@@ -93,7 +119,8 @@ static sched_value_id value_of(struct unfolding *u, struct row_state *row,
                                      : &row->outputs[source->stage][source->index];
     if (*value == SCHED_NONE) {
         *value = sched_builder_value(&u->builder, row->nodes[source->stage],
-                                     is_state ? CELL_EMIT_STATE : CELL_EMIT_OUTPUT, source->index);
+                                     is_state ? CELL_EMIT_STATE : CELL_EMIT_OUTPUT,
+                                     when_last(u, source), source->index);
     }
     return *value;
 }
@@ -102,13 +129,14 @@ static void bind_input(struct unfolding *u, struct row_state *row, uint32_t s, u
 {
     const struct cell_model *model = u->sequences->model;
     const struct cell_source *source = &model->stages[s].inputs[input];
+    const struct cell_stage *stage = &model->stages[s];
     sched_node_id node = row->nodes[s];
     if (source->kind == CELL_SOURCE_INPUT) {
         const struct sched_tensor *tensor = &u->sequences->inputs[source->index];
         if (tensor->data != NULL) {
-            sched_builder_input_host(&u->builder, node, input,
-                                     tensor->data + row->row * tensor->batch_bytes,
-                                     tensor->step_bytes);
+            struct cell_ref rows = rows_for(stage, piece_of(tensor, row->row, source->piece),
+                                            tensor->step_bytes, row->steps);
+            sched_builder_input_host(&u->builder, node, input, rows.host, rows.stride_bytes);
         }
         return;
     }
@@ -120,7 +148,11 @@ static void bind_input(struct unfolding *u, struct row_state *row, uint32_t s, u
     if (each) {
         size_t stride = 0;
         const uint8_t *spill = spill_of(u, row, source->stage, source->index, &stride);
-        sched_builder_input_host(&u->builder, node, input, spill, (int64_t)stride);
+        if (spill == NULL) {
+            return;
+        }
+        struct cell_ref rows = rows_for(stage, spill, (int64_t)stride, row->steps);
+        sched_builder_input_host(&u->builder, node, input, rows.host, rows.stride_bytes);
         sched_builder_after(&u->builder, node, row->nodes[source->stage]);
     } else {
         sched_builder_input_value(&u->builder, node, input, value_of(u, row, source));
@@ -134,30 +166,32 @@ static void bind_init(struct unfolding *u, struct row_state *row, uint32_t s, ui
         const struct sched_tensor *tensor = &u->sequences->inputs[source->index];
         if (tensor->data != NULL) {
             sched_builder_init_host(&u->builder, row->nodes[s], state,
-                                    tensor->data + row->row * tensor->batch_bytes);
+                                    piece_of(tensor, row->row, source->piece));
         }
     } else if (is_of_stage(source) && row->nodes[source->stage] != SCHED_NONE) {
         sched_builder_init_value(&u->builder, row->nodes[s], state, value_of(u, row, source));
     }
 }
 
-static void emit_output(struct unfolding *u, const struct row_state *row, uint32_t o)
+static void emit_piece(struct unfolding *u, const struct row_state *row, uint32_t o, uint32_t piece)
 {
     const struct cell_model *model = u->sequences->model;
-    const struct cell_source *source = &model->output_sources[o];
+    const struct cell_source *source = &model->output_sources[o][piece];
     const struct sched_tensor *tensor = &u->sequences->outputs[o];
-    if (tensor->data == NULL || !is_of_stage(source) || row->nodes[source->stage] == SCHED_NONE) {
+    if (!is_of_stage(source) || row->nodes[source->stage] == SCHED_NONE) {
         return;
     }
+    const struct cell_stage *stage = &model->stages[source->stage];
+    uint8_t *to = piece_of(tensor, row->row, piece);
     bool each = source->kind == CELL_SOURCE_EACH;
     bool is_state = source->kind == CELL_SOURCE_LAST_STATE;
     sched_builder_emit(
         &u->builder, row->nodes[source->stage],
         (struct cell_emit){.what = is_state ? CELL_EMIT_STATE : CELL_EMIT_OUTPUT,
-                           .when = each ? CELL_EMIT_EACH : CELL_EMIT_LAST,
+                           .when = each ? CELL_EMIT_EACH : when_last(u, source),
                            .index = source->index,
-                           .to = sched_host_ref(tensor->data + row->row * tensor->batch_bytes,
-                                                each ? tensor->step_bytes : 0)});
+                           .to = each ? rows_for(stage, to, tensor->step_bytes, row->steps)
+                                      : sched_host_ref(to, 0)});
 }
 
 static void unfold_row(struct unfolding *u, struct row_state *row)
@@ -182,7 +216,10 @@ static void unfold_row(struct unfolding *u, struct row_state *row)
         }
     }
     for (uint32_t o = 0; o < model->n_outputs; o++) {
-        emit_output(u, row, o);
+        for (uint32_t p = 0; u->sequences->outputs[o].data != NULL && p < model->outputs[o].pieces;
+             p++) {
+            emit_piece(u, row, o, p);
+        }
     }
 }
 

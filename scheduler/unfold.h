@@ -9,11 +9,11 @@
 #include "cells/model.h"
 #include "scheduler/graph.h"
 
-/* Where a tensor's rows lie in request memory: row of batch b at step t is at
- * data + b * batch_bytes + t * step_bytes. */
+/* Where a tensor's rows lie in request memory: piece p of the row of batch b at step t is at
+ * data + b * batch_bytes + t * step_bytes + p * piece_bytes. */
 struct sched_tensor {
     uint8_t *data; /* NULL: an optional input left out (zeros), or an output not asked for */
-    int64_t batch_bytes, step_bytes;
+    int64_t batch_bytes, step_bytes, piece_bytes;
 };
 
 struct sched_sequences {

@@ -37,9 +37,10 @@ static void write_tensor(struct base_buf *out, const char *what, const struct ce
 
 static void write_stage(struct base_buf *out, uint32_t index, const struct cell_stage *stage)
 {
-    static const char *const kinds[] = {"once", "at each step", "chain"};
+    static const char *const kinds[] = {"once", "at each step", "chain", "chain, backwards"};
     const struct cell_type *type = stage->type;
-    base_buf_printf(out, "  stage %u %s (%s):", index, type->name, kinds[stage->kind]);
+    base_buf_printf(out, "  stage %u %s (%s):", index, type->name,
+                    kinds[stage->is_reverse ? 3 : stage->kind]);
     for (uint32_t i = 0; i < type->def.n_ops; i++) {
         base_buf_printf(out, " %s", cell_op_name(type->def.ops[i].kind));
     }

@@ -203,7 +203,11 @@ static struct sched_tensor rows_of(const struct srv_tensor *at, const struct cel
     return (struct sched_tensor){
         .data = address.out,
         .batch_bytes = axis_bytes(at->shape, at->rank, tensor->batch_axis, tensor->dtype),
-        .step_bytes = axis_bytes(at->shape, at->rank, tensor->time_axis, tensor->dtype)};
+        .step_bytes = axis_bytes(at->shape, at->rank, tensor->time_axis, tensor->dtype),
+        .piece_bytes =
+            tensor->piece_axis >= 0
+                ? axis_bytes(at->shape, at->rank, tensor->piece_axis, tensor->dtype)
+                : (int64_t)tensor->width / tensor->pieces * cell_dtype_bytes(tensor->dtype)};
 }
 
 /* The rows of an input, at an address aligned to its elements. */

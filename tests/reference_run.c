@@ -82,15 +82,14 @@ static void run_cell(struct cell_device *device, struct reference_cells *cells,
         outputs[o] = cells->outputs[o];
     }
     reference_cells_run(cells, inputs, states, outputs);
-    bool is_last = step + 1 == wiring->steps;
     for (uint32_t e = 0; e < wiring->n_emits; e++) {
         const struct cell_emit *at = &wiring->emits[e];
-        if (is_last || at->when == CELL_EMIT_EACH) {
+        if (cell_emit_is_due(at, step, wiring->steps)) {
             emit(device, type, at, step,
                  at->what == CELL_EMIT_STATE ? states[at->index] : outputs[at->index]);
         }
     }
-    if (is_last && def->n_states > 0) {
+    if (step + 1 == wiring->steps && def->n_states > 0) {
         reference__poison(&device->stores[type->state_layout],
                           row_at(device, type->state_layout, wiring->state));
     }

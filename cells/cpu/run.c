@@ -273,9 +273,9 @@ static void run_emits(const struct cell_view *view)
     cell_view_share(view, view->n_rows, &first, &end);
     for (uint32_t r = first; r < end; r++) {
         const struct cell_batch_row *row = cell_view_row(view, r);
-        bool is_last = row->first_step + view->step + 1 == row->wiring->steps;
+        const uint32_t step = row->first_step + view->step;
         for (uint32_t e = 0; e < row->wiring->n_emits; e++) {
-            if (is_last || row->wiring->emits[e].when == CELL_EMIT_EACH) {
+            if (cell_emit_is_due(&row->wiring->emits[e], step, row->wiring->steps)) {
                 emit(view, r, &row->wiring->emits[e]);
             }
         }
@@ -306,12 +306,13 @@ static void init_states(const struct cell_view *view)
 
 /* ---- Steps ---------------------------------------------------------------------------------- */
 
-/* Each step a state that is held once is emitted: the next step must wait for the emits. */
+/* A state that is held once is emitted before the last step: the next one must wait for the emits.
+ */
 static bool emits_in_place(const struct cell_def *def, const struct cell_wiring *wiring)
 {
     for (uint32_t e = 0; e < wiring->n_emits; e++) {
         const struct cell_emit *emit = &wiring->emits[e];
-        if (emit->what == CELL_EMIT_STATE && emit->when == CELL_EMIT_EACH &&
+        if (emit->what == CELL_EMIT_STATE && emit->when != CELL_EMIT_LAST &&
             cell_state_in_place(def, emit->index)) {
             return true;
         }

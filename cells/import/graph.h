@@ -124,6 +124,8 @@ struct cell__node {
  * filled in when it is lowered. */
 struct cell__recurrent {
     uint32_t node; /* of a Scan: the one that ends it */
+    bool is_reverse;
+    uint32_t directions; /* 2: the number behind is the other one of the same node */
     struct cell__axis time, batch;
     uint32_t lengths_value;
     uint32_t n_states; /* h; h and c; a Scan's state variables */

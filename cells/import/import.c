@@ -226,7 +226,7 @@ static enum base_status check_model(struct cell__import *im)
 static enum base_status import_graph(struct cell__import *im, struct cell_registry *registry,
                                      struct cell_model *model)
 {
-    uint32_t output_rows[CELL_TENSORS_MAX];
+    uint32_t output_rows[CELL_TENSORS_MAX][CELL_PIECES_MAX];
     BASE_TRY(check_model(im));
     BASE_TRY(cell__walk_constants(im, im->model->graph));
     BASE_TRY(cell__tensors_declare(im));

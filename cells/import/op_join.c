@@ -79,27 +79,6 @@ enum base_status cell__infer_concat(struct cell__import *im, struct cell__node *
     return BASE_OK;
 }
 
-/* One row of all operands behind each other; more than an op takes are joined in rounds. */
-static enum base_status row_concat(struct cell__import *im, const uint32_t *rows, uint32_t n,
-                                   uint32_t *out)
-{
-    base_assert(n > 0);
-    *out = rows[0];
-    for (uint32_t i = 1; i < n;) {
-        struct cell_op op = {.kind = CELL_OP_CONCAT, .n_operands = 1, .operands = {*out}};
-        struct cell_value value = im->rows[*out].value;
-        while (i < n && op.n_operands < CELL_OPERANDS_MAX) {
-            value.width += im->rows[rows[i]].value.width;
-            op.operands[op.n_operands++] = rows[i++];
-        }
-        if (value.width > CELL_WIDTH_MAX) {
-            return cell__refuse(im, "a row of more than %u elements", CELL_WIDTH_MAX);
-        }
-        BASE_TRY(cell__row_op(im, &op, value, out));
-    }
-    return BASE_OK;
-}
-
 enum base_status cell__lower_concat(struct cell__import *im, struct cell__node *node)
 {
     int64_t attribute = 0;
@@ -120,7 +99,7 @@ enum base_status cell__lower_concat(struct cell__import *im, struct cell__node *
         shape.axes[axis] = own.axes[axis];
         BASE_TRY(cell__row_of(im, value, &shape, false, &rows[i]));
     }
-    BASE_TRY(row_concat(im, rows, node->n_inputs, &row));
+    BASE_TRY(cell__row_concat(im, rows, node->n_inputs, &row));
     cell__set_row(im, node, 0, row);
     return BASE_OK;
 }

@@ -1,8 +1,9 @@
 /* LSTM, GRU and RNN: the nodes that tell batch from time. Shapes are ONNX's: X [time, batch,
- * input], initial_h and (LSTM) initial_c [1, batch, hidden], Y [time, 1, batch, hidden], Y_h and
- * (LSTM) Y_c [1, batch, hidden]; with layout 1 the batch stands first everywhere. Gates and
- * equations are those of cells/def.h, so weights are taken as they lie. What a cell cannot do is
- * refused by name. */
+ * input], initial_h and (LSTM) initial_c [directions, batch, hidden], Y [time, directions,
+ * batch, hidden], Y_h and (LSTM) Y_c [directions, batch, hidden]; with layout 1 the batch stands
+ * first everywhere. Each direction is a recurrent node and a chain of its own. Gates and equations
+ * are those of cells/def.h, so weights are taken as they lie. What a cell cannot do is refused by
+ * name. */
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
 
@@ -51,11 +52,14 @@ static bool is_text(ProtobufCBinaryData text, const char *wanted)
     return is_same;
 }
 
-static enum base_status check_direction(struct cell__import *im, const struct cell__node *node)
+static enum base_status read_direction(struct cell__import *im, const struct cell__node *node,
+                                       struct cell__recurrent *first)
 {
     const Onnx__AttributeProto *a = cell__attr(node, "direction");
     char text[CELL__TEXT_BYTES] = "";
-    if (a == NULL || is_text(a->s, "forward")) {
+    first->directions = a != NULL && is_text(a->s, "bidirectional") ? 2 : 1;
+    first->is_reverse = a != NULL && is_text(a->s, "reverse");
+    if (a == NULL || is_text(a->s, "forward") || first->is_reverse || first->directions == 2) {
         return BASE_OK;
     }
     if (a->s.len > 0) {
@@ -63,25 +67,35 @@ static enum base_status check_direction(struct cell__import *im, const struct ce
         memcpy(text, a->s.data, n);
     }
     char quoted[CELL__TEXT_BYTES];
-    return cell__refuse(im, "direction \"%s\"; only \"forward\" is supported",
-                        cell__quote(quoted, text));
+    return cell__invalid(im, "direction \"%s\"", cell__quote(quoted, text));
 }
 
-/* The unit's own, or the first of them; any case. An RNN may also have Relu: then it is the variant
- * of that name. */
+static uint32_t activations_of(const struct unit *unit)
+{
+    return unit->kind == CELL_OP_LSTM ? 3 : unit->kind == CELL_OP_GRU ? 2 : 1;
+}
+
+/* The unit's own, or the first of them, for one direction after the other; any case. An RNN may
+ * also have Relu: then it is the variant of that name. */
 static enum base_status read_activations(struct cell__import *im, const struct cell__node *node,
-                                         const struct unit *unit, uint32_t *variant)
+                                         const struct unit *unit, uint32_t direction,
+                                         struct cell__recurrent *recurrent)
 {
     const Onnx__AttributeProto *a = cell__attr(node, "activations");
+    const uint32_t n = activations_of(unit);
     if (a != NULL && a->n_strings == 0 &&
         a->type != ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRINGS) {
         return cell__invalid(im, "attribute activations is no list of names");
     }
-    for (size_t i = 0; a != NULL && i < a->n_strings; i++) {
-        if (unit->kind == CELL_OP_RNN && i == 0 && is_text(a->strings[i], "relu")) {
-            *variant = CELL_RNN_RELU;
-        } else if (i >= 3 || unit->activations[i] == NULL ||
-                   !is_text(a->strings[i], unit->activations[i])) {
+    if (a != NULL && a->n_strings > (size_t)n * recurrent->directions) {
+        return cell__invalid(im, "%zu activations; at most %u", a->n_strings,
+                             n * recurrent->directions);
+    }
+    for (size_t i = 0; i < n && a != NULL && direction * n + i < a->n_strings; i++) {
+        const ProtobufCBinaryData name = a->strings[direction * n + i];
+        if (unit->kind == CELL_OP_RNN && is_text(name, "relu")) {
+            recurrent->op.variant = CELL_RNN_RELU;
+        } else if (!is_text(name, unit->activations[i])) {
             return cell__refuse(im, "activations other than %s", unit->accepted);
         }
     }
@@ -91,12 +105,12 @@ static enum base_status read_activations(struct cell__import *im, const struct c
 
 /* An attribute that another unit has reads as its default here: operators.c lets none through. */
 static enum base_status read_attributes(struct cell__import *im, const struct cell__node *node,
-                                        const struct unit *unit, uint32_t *variant)
+                                        const struct unit *unit, uint32_t direction,
+                                        struct cell__recurrent *recurrent)
 {
     int64_t input_forget = 0;
     int64_t linear_before_reset = 0;
-    BASE_TRY(check_direction(im, node));
-    BASE_TRY(read_activations(im, node, unit, variant));
+    BASE_TRY(read_activations(im, node, unit, direction, recurrent));
     BASE_TRY(cell__attr_int(im, node, "input_forget", 0, &input_forget));
     BASE_TRY(cell__attr_int(im, node, "linear_before_reset", 0, &linear_before_reset));
     if (input_forget != 0) {
@@ -109,22 +123,29 @@ static enum base_status read_attributes(struct cell__import *im, const struct ce
         return cell__invalid(im, "linear_before_reset %lld", (long long)linear_before_reset);
     }
     if (linear_before_reset == 1) {
-        *variant = CELL_GRU_RESET_AFTER;
+        recurrent->op.variant = CELL_GRU_RESET_AFTER;
     }
     return BASE_OK;
 }
 
 /* ---- Weights ------------------------------------------------------------------------------ */
 
-/* An input that must be a constant float [1, rows, cols], or [1, cols] when rows is 0. */
+/* An input that must be a constant float [directions, rows, cols], or [directions, cols] when rows
+ * is 0. */
 struct weight_input {
     uint32_t i;
     const char *name;
     int64_t rows, cols;
 };
 
+/* Of which direction weights are read, of how many. */
+struct turn {
+    uint32_t direction, directions;
+};
+
 static enum base_status read_weight(struct cell__import *im, const struct cell__node *node,
-                                    struct weight_input wanted, struct cell_weight *out)
+                                    struct weight_input wanted, struct turn turn,
+                                    struct cell_weight *out)
 {
     uint32_t rank = wanted.rows == 0 ? 2 : 3;
     if (!cell__has_input(node, wanted.i)) {
@@ -136,26 +157,28 @@ static enum base_status read_weight(struct cell__import *im, const struct cell__
                             wanted.name);
     }
     const struct cell__tensor *tensor = &value->tensor;
-    if (tensor->dtype != CELL__F32 || tensor->rank != rank || tensor->dims[0] != 1 ||
+    if (tensor->dtype != CELL__F32 || tensor->rank != rank || tensor->dims[0] != turn.directions ||
         tensor->dims[rank - 1] != wanted.cols || (rank == 3 && tensor->dims[1] != wanted.rows)) {
         return cell__invalid(im,
-                             "%s is not a float tensor of the shape that input and hidden size "
-                             "ask for",
+                             "%s is not a float tensor of the shape that direction, input and "
+                             "hidden size ask for",
                              wanted.name);
     }
     uint32_t rows = rank == 3 ? (uint32_t)wanted.rows : 1;
-    *out = (struct cell_weight){CELL_F32, rows, (uint32_t)wanted.cols, tensor->data};
+    const float *data = tensor->data;
+    data += (size_t)turn.direction * rows * (size_t)wanted.cols;
+    *out = (struct cell_weight){CELL_F32, rows, (uint32_t)wanted.cols, data};
     return BASE_OK;
 }
 
 /* B and P; a definition has no P without B, so that is made of zeros then. */
 static enum base_status read_bias(struct cell__import *im, const struct cell__node *node,
-                                  int64_t gates, int64_t hidden, struct cell_op *op)
+                                  struct turn turn, int64_t hidden, struct cell_op *op)
 {
-    struct weight_input b = {IN_B, "B", 0, 2 * gates * hidden};
+    struct weight_input b = {IN_B, "B", 0, 2 * (int64_t)cell_op_gates(op->kind) * hidden};
     struct weight_input p = {IN_P, "P", 0, 3 * hidden};
     if (cell__has_input(node, b.i)) {
-        BASE_TRY(read_weight(im, node, b, &op->weights[2]));
+        BASE_TRY(read_weight(im, node, b, turn, &op->weights[2]));
         op->n_weights = 3;
     }
     if (!cell__has_input(node, p.i)) {
@@ -168,14 +191,16 @@ static enum base_status read_bias(struct cell__import *im, const struct cell__no
         }
         op->weights[2] = (struct cell_weight){CELL_F32, 1, (uint32_t)b.cols, zeros};
     }
-    BASE_TRY(read_weight(im, node, p, &op->weights[3]));
+    BASE_TRY(read_weight(im, node, p, turn, &op->weights[3]));
     op->n_weights = 4;
     return BASE_OK;
 }
 
 static enum base_status read_weights(struct cell__import *im, const struct cell__node *node,
-                                     const struct unit *unit, struct cell__recurrent *recurrent)
+                                     const struct unit *unit, uint32_t direction,
+                                     struct cell__recurrent *recurrent)
 {
+    const struct turn turn = {direction, recurrent->directions};
     const int64_t gates = cell_op_gates(unit->kind);
     const struct cell__value *x = cell__input(im, node, IN_X);
     const struct cell__value *r = cell__has_input(node, IN_R) ? cell__input(im, node, IN_R) : NULL;
@@ -198,10 +223,10 @@ static enum base_status read_weights(struct cell__import *im, const struct cell_
     }
     struct weight_input w = {IN_W, "W", gates * hidden, width};
     struct weight_input r_input = {IN_R, "R", gates * hidden, hidden};
-    BASE_TRY(read_weight(im, node, w, &recurrent->op.weights[0]));
-    BASE_TRY(read_weight(im, node, r_input, &recurrent->op.weights[1]));
+    BASE_TRY(read_weight(im, node, w, turn, &recurrent->op.weights[0]));
+    BASE_TRY(read_weight(im, node, r_input, turn, &recurrent->op.weights[1]));
     recurrent->op.n_weights = 2;
-    return read_bias(im, node, gates, hidden, &recurrent->op);
+    return read_bias(im, node, turn, hidden, &recurrent->op);
 }
 
 /* ---- Shapes ------------------------------------------------------------------------------- */
@@ -236,12 +261,13 @@ static enum base_status check_state(struct cell__import *im, const struct cell__
     struct cell__shape shape;
     BASE_TRY(cell__shape_of(im, value, &shape));
     if (value->dtype != CELL__F32 || shape.rank != 3 ||
-        cell__axis_size(im, &shape.axes[places->state_direction]) != 1 ||
+        cell__axis_size(im, &shape.axes[places->state_direction]) != recurrent->directions ||
         cell__axis_size(im, &shape.axes[2]) != recurrent->hidden) {
         return cell__invalid(im,
-                             "%s is no float tensor of one direction, batch and %u hidden "
+                             "%s is no float tensor of %u direction%s, batch and %u hidden "
                              "units",
-                             name, recurrent->hidden);
+                             name, recurrent->directions, recurrent->directions == 1 ? "" : "s",
+                             recurrent->hidden);
     }
     const struct cell__axis *own = &shape.axes[places->state_batch];
     if (value->kind == CELL__CONST && value->tensor.count == 0) {
@@ -260,13 +286,17 @@ static enum base_status set_outputs(struct cell__import *im, const struct cell__
                                     const struct cell__shape *x)
 {
     struct cell__axis hidden;
+    struct cell__axis directions;
     BASE_TRY(cell__axis_new(im, recurrent->hidden, &hidden));
+    BASE_TRY(cell__axis_new(im, recurrent->directions, &directions));
     struct cell__shape y = {.rank = 4};
     struct cell__shape state = {.rank = 3};
     y.axes[places->y_time] = x->axes[places->x_time];
     y.axes[places->y_batch] = x->axes[places->x_batch];
+    y.axes[places->y_direction] = directions;
     y.axes[3] = hidden;
     state.axes[places->state_batch] = x->axes[places->x_batch];
+    state.axes[places->state_direction] = directions;
     state.axes[2] = hidden;
     cell__set_rows(im, node, OUT_Y, CELL__F32, &y);
     cell__set_rows(im, node, OUT_H, CELL__F32, &state);
@@ -299,6 +329,21 @@ enum base_status cell__recurrent_new(struct cell__import *im, struct cell__node 
     return BASE_OK;
 }
 
+/* The other direction of a bidirectional node: as the first, but for activations and weights. */
+static enum base_status add_reverse(struct cell__import *im, struct cell__node *node,
+                                    const struct unit *unit, const struct cell__recurrent *forward)
+{
+    const uint32_t first = node->recurrent;
+    struct cell__recurrent reverse = *forward;
+    reverse.is_reverse = true;
+    reverse.op = (struct cell_op){.kind = unit->kind};
+    BASE_TRY(read_attributes(im, node, unit, 1, &reverse));
+    BASE_TRY(read_weights(im, node, unit, 1, &reverse));
+    BASE_TRY(cell__recurrent_new(im, node, &reverse));
+    node->recurrent = first;
+    return BASE_OK;
+}
+
 enum base_status cell__infer_recurrent(struct cell__import *im, struct cell__node *node)
 {
     const struct cell__value *x = cell__input(im, node, IN_X);
@@ -309,7 +354,8 @@ enum base_status cell__infer_recurrent(struct cell__import *im, struct cell__nod
                                         .init_values = {CELL__NONE, CELL__NONE},
                                         .op = {.kind = unit->kind}};
     struct places places;
-    BASE_TRY(read_attributes(im, node, unit, &recurrent.op.variant));
+    BASE_TRY(read_direction(im, node, &recurrent));
+    BASE_TRY(read_attributes(im, node, unit, 0, &recurrent));
     BASE_TRY(read_places(im, node, &places));
     if (x->kind != CELL__ROWS) {
         return cell__refuse(im, "X does not depend on the request");
@@ -318,7 +364,7 @@ enum base_status cell__infer_recurrent(struct cell__import *im, struct cell__nod
         return cell__invalid(im, "X is of type %s and rank %u; needed: float of rank 3",
                              cell__dtype_name(x->dtype), x->shape.rank);
     }
-    BASE_TRY(read_weights(im, node, unit, &recurrent));
+    BASE_TRY(read_weights(im, node, unit, 0, &recurrent));
     const struct cell__axis *batch = &x->shape.axes[places.x_batch];
     recurrent.is_step = node->scan != CELL__NONE;
     if (recurrent.is_step && (cell__axis_size(im, &x->shape.axes[places.x_time]) != 1 ||
@@ -339,39 +385,53 @@ enum base_status cell__infer_recurrent(struct cell__import *im, struct cell__nod
     recurrent.time = x->shape.axes[places.x_time];
     recurrent.batch = *batch;
     BASE_TRY(set_outputs(im, node, &places, &recurrent, &x->shape));
-    return cell__recurrent_new(im, node, &recurrent);
+    BASE_TRY(cell__recurrent_new(im, node, &recurrent));
+    return recurrent.directions == 1 ? BASE_OK : add_reverse(im, node, unit, &recurrent);
 }
 
 /* ---- Lowering ----------------------------------------------------------------------------- */
 
-/* A constant state given for several rows of a batch must be the same for all. */
-static bool is_one_row(const struct cell__tensor *tensor, size_t width)
+/* A direction's row of a constant state, as it stands for the first row of the batch; NULL where
+ * other rows of the batch have another. */
+static const float *const_state(const struct cell__tensor *tensor,
+                                const struct cell__recurrent *recurrent, uint32_t direction,
+                                bool is_batch_first)
 {
-    const char *rows = tensor->data;
-    size_t bytes = width * sizeof(float);
+    const float *data = tensor->data;
+    const size_t width = recurrent->hidden;
+    const size_t n = tensor->count / width / recurrent->directions;
+    const size_t between = is_batch_first ? recurrent->directions * width : width;
+    const float *first = data + direction * (is_batch_first ? width : n * width);
     bool is_one = true;
-    for (size_t i = 1; i < tensor->count / width; i++) {
-        is_one = is_one && memcmp(rows, rows + i * bytes, bytes) == 0;
+    for (size_t i = 1; i < n; i++) {
+        is_one = is_one && memcmp(first, first + i * between, width * sizeof(float)) == 0;
     }
-    return is_one;
+    return is_one ? first : NULL;
 }
 
 /* The row of an initial state; NONE for zeros. */
-static enum base_status lower_state(struct cell__import *im, struct cell__recurrent *recurrent,
-                                    uint32_t s)
+static enum base_status lower_state(struct cell__import *im, const struct cell__node *node,
+                                    uint32_t direction, uint32_t s)
 {
+    struct cell__recurrent *recurrent = &im->recurrents[node->recurrent + direction];
+    struct places places;
     recurrent->init_rows[s] = CELL__NONE;
     if (recurrent->init_values[s] == CELL__NONE) {
         return BASE_OK;
     }
     const struct cell__value *value = &im->values[recurrent->init_values[s]];
     uint32_t row = value->row;
+    BASE_TRY(read_places(im, node, &places));
     if (value->kind == CELL__CONST) {
         struct cell_value state = {CELL_F32, recurrent->hidden};
-        if (!is_one_row(&value->tensor, recurrent->hidden)) {
+        const float *data =
+            const_state(&value->tensor, recurrent, direction, places.state_batch == 0);
+        if (data == NULL) {
             return cell__refuse(im, "a constant initial state that differs along the batch");
         }
-        BASE_TRY(cell__row_const(im, state, value->tensor.data, &row));
+        BASE_TRY(cell__row_const(im, state, data, &row));
+    } else if (im->rows[row].value.width == recurrent->hidden * recurrent->directions) {
+        BASE_TRY(cell__row_slice(im, row, direction * recurrent->hidden, recurrent->hidden, &row));
     }
     if (cell__row_is_zero(im, row)) {
         return BASE_OK;
@@ -405,44 +465,70 @@ enum base_status cell__recurrent_lengths(struct cell__import *im,
     return BASE_OK;
 }
 
+/* Both directions' rows behind each other become output i. */
+static enum base_status set_joined(struct cell__import *im, const struct cell__node *node,
+                                   uint32_t i, const uint32_t *rows)
+{
+    uint32_t row = CELL__NONE;
+    BASE_TRY(cell__row_concat(im, rows, im->recurrents[node->recurrent].directions, &row));
+    cell__set_row(im, node, i, row);
+    return BASE_OK;
+}
+
+/* Of one step both directions are the same. */
 static enum base_status lower_step(struct cell__import *im, const struct cell__node *node)
 {
-    const struct cell__recurrent *recurrent = &im->recurrents[node->recurrent];
-    uint32_t rows[2] = {CELL__NONE, CELL__NONE};
-    BASE_TRY(cell__lower_step(im, recurrent, rows));
-    cell__set_row(im, node, OUT_Y, rows[0]);
-    for (uint32_t s = 0; s < recurrent->n_states; s++) {
-        cell__set_row(im, node, OUT_H + s, rows[s]);
+    const uint32_t directions = im->recurrents[node->recurrent].directions;
+    const uint32_t n_states = im->recurrents[node->recurrent].n_states;
+    uint32_t states[2][2];
+    for (uint32_t d = 0; d < directions; d++) {
+        uint32_t rows[2] = {CELL__NONE, CELL__NONE};
+        BASE_TRY(cell__lower_step(im, &im->recurrents[node->recurrent + d], d, rows));
+        states[0][d] = rows[0];
+        states[1][d] = rows[1];
+    }
+    BASE_TRY(set_joined(im, node, OUT_Y, states[0]));
+    for (uint32_t s = 0; s < n_states; s++) {
+        BASE_TRY(set_joined(im, node, OUT_H + s, states[s]));
     }
     return BASE_OK;
 }
 
+/* Rows of this part of both directions become output i, if it is wanted. */
+static enum base_status lower_output(struct cell__import *im, const struct cell__node *node,
+                                     enum cell__row_kind kind, uint32_t part, uint32_t i)
+{
+    uint32_t rows[2] = {CELL__NONE, CELL__NONE};
+    if (!cell__has_output(node, i)) {
+        return BASE_OK;
+    }
+    for (uint32_t d = 0; d < im->recurrents[node->recurrent].directions; d++) {
+        BASE_TRY(cell__row_recurrent(im, kind, node->recurrent + d, part, &rows[d]));
+    }
+    return set_joined(im, node, i, rows);
+}
+
 enum base_status cell__lower_recurrent(struct cell__import *im, struct cell__node *node)
 {
-    struct cell__recurrent *recurrent = &im->recurrents[node->recurrent];
-    if (recurrent->is_step) {
+    const struct cell__recurrent *first = &im->recurrents[node->recurrent];
+    const uint32_t x_row = im->values[first->x_value].row;
+    if (first->is_step) {
         return lower_step(im, node);
     }
-    uint32_t row = CELL__NONE;
-    BASE_TRY(cell__recurrent_lengths(im, recurrent));
-    recurrent->x_row = im->values[recurrent->x_value].row;
-    for (uint32_t s = 0; s < recurrent->n_states; s++) {
-        BASE_TRY(lower_state(im, recurrent, s));
+    BASE_TRY(cell__recurrent_lengths(im, first));
+    for (uint32_t d = 0; d < first->directions; d++) {
+        im->recurrents[node->recurrent + d].x_row = x_row;
+        for (uint32_t s = 0; s < first->n_states; s++) {
+            BASE_TRY(lower_state(im, node, d, s));
+        }
     }
-    bool is_timed = im->rows[recurrent->x_row].is_timed;
-    if (!is_timed && cell__axis_has(im, &recurrent->time, CELL__ROLE_TIME)) {
+    bool is_timed = im->rows[x_row].is_timed;
+    if (!is_timed && cell__axis_has(im, &first->time, CELL__ROLE_TIME)) {
         return cell__refuse(im, "X is the same at every step, so a request cannot tell how many");
     }
-    if (cell__has_output(node, OUT_Y)) {
-        enum cell__row_kind kind = is_timed ? CELL__ROW_STEP : CELL__ROW_STATE;
-        BASE_TRY(cell__row_recurrent(im, kind, node->recurrent, 0, &row));
-        cell__set_row(im, node, OUT_Y, row);
-    }
-    for (uint32_t s = 0; s < recurrent->n_states; s++) {
-        if (cell__has_output(node, OUT_H + s)) {
-            BASE_TRY(cell__row_recurrent(im, CELL__ROW_STATE, node->recurrent, s, &row));
-            cell__set_row(im, node, OUT_H + s, row);
-        }
+    BASE_TRY(lower_output(im, node, is_timed ? CELL__ROW_STEP : CELL__ROW_STATE, 0, OUT_Y));
+    for (uint32_t s = 0; s < first->n_states; s++) {
+        BASE_TRY(lower_output(im, node, CELL__ROW_STATE, s, OUT_H + s));
     }
     return BASE_OK;
 }

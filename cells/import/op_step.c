@@ -132,7 +132,7 @@ static uint32_t rnn(struct step *step, uint32_t x, uint32_t h)
 
 /* The row of initial_h or initial_c; zeros where it is not given. */
 static enum base_status state_row(struct cell__import *im, const struct cell__recurrent *recurrent,
-                                  uint32_t s, uint32_t *out)
+                                  uint32_t direction, uint32_t s, uint32_t *out)
 {
     struct cell_value value = {CELL_F32, recurrent->hidden};
     uint32_t v = recurrent->init_values[s];
@@ -141,27 +141,28 @@ static enum base_status state_row(struct cell__import *im, const struct cell__re
         return zeros == NULL ? cell__no_memory(im) : cell__row_const(im, value, zeros, out);
     }
     const struct cell__value *given = &im->values[v];
-    if (given->kind == CELL__CONST && given->tensor.count == value.width) {
-        return cell__row_const(im, value, given->tensor.data, out);
+    const uint32_t width = value.width * recurrent->directions;
+    if (given->kind == CELL__CONST && given->tensor.count == width) {
+        const float *data = given->tensor.data;
+        return cell__row_const(im, value, data + (size_t)direction * value.width, out);
     }
     if (given->kind == CELL__CONST) {
         return cell__refuse(im, "a constant state of several rows");
     }
-    if (im->rows[given->row].value.width != value.width) {
+    if (im->rows[given->row].value.width != width) {
         return cell__refuse(im, "a state of another width");
     }
-    *out = given->row;
-    return BASE_OK;
+    return cell__row_slice(im, given->row, direction * value.width, value.width, out);
 }
 
 enum base_status cell__lower_step(struct cell__import *im, const struct cell__recurrent *recurrent,
-                                  uint32_t out[2])
+                                  uint32_t direction, uint32_t out[2])
 {
     struct step step = {.im = im, .recurrent = recurrent};
     uint32_t x = im->values[recurrent->x_value].row;
     uint32_t states[2] = {CELL__NONE, CELL__NONE};
     for (uint32_t s = 0; s < recurrent->n_states; s++) {
-        BASE_TRY(state_row(im, recurrent, s, &states[s]));
+        BASE_TRY(state_row(im, recurrent, direction, s, &states[s]));
     }
     if (im->rows[x].value.width != recurrent->width) {
         return cell__refuse(im, "X of another width");

@@ -60,7 +60,7 @@ cell__op_fn cell__infer_branch, cell__lower_branch;
 
 /* One step in small operators: out: rows of h' and, of an LSTM, c'. */
 enum base_status cell__lower_step(struct cell__import *im, const struct cell__recurrent *recurrent,
-                                  uint32_t out[2]);
+                                  uint32_t direction, uint32_t out[2]);
 
 /* ---- Shared by recurrent nodes (op_recurrent.c) -------------------------------------------- */
 

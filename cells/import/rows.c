@@ -40,11 +40,14 @@ static enum base_status row_new(struct cell__import *im, const struct cell__row 
     return BASE_OK;
 }
 
-enum base_status cell__row_input(struct cell__import *im, uint32_t input, struct cell_value value,
-                                 bool is_timed, uint32_t *out)
+enum base_status cell__row_input(struct cell__import *im, uint32_t input, uint32_t piece,
+                                 struct cell_value value, bool is_timed, uint32_t *out)
 {
-    struct cell__row row = {
-        .kind = CELL__ROW_INPUT, .index = input, .value = value, .is_timed = is_timed};
+    struct cell__row row = {.kind = CELL__ROW_INPUT,
+                            .index = input,
+                            .part = piece,
+                            .value = value,
+                            .is_timed = is_timed};
     return row_new(im, &row, out);
 }
 
@@ -131,6 +134,26 @@ enum base_status cell__row_slice(struct cell__import *im, uint32_t row, uint32_t
     }
     struct cell_op op = {.kind = CELL_OP_SLICE, .n_operands = 1, .operands = {row}, .start = start};
     return cell__row_op(im, &op, value, out);
+}
+
+enum base_status cell__row_concat(struct cell__import *im, const uint32_t *rows, uint32_t n,
+                                  uint32_t *out)
+{
+    base_assert(n > 0);
+    *out = rows[0];
+    for (uint32_t i = 1; i < n;) {
+        struct cell_op op = {.kind = CELL_OP_CONCAT, .n_operands = 1, .operands = {*out}};
+        struct cell_value value = im->rows[*out].value;
+        while (i < n && op.n_operands < CELL_OPERANDS_MAX) {
+            value.width += im->rows[rows[i]].value.width;
+            op.operands[op.n_operands++] = rows[i++];
+        }
+        if (value.width > CELL_WIDTH_MAX) {
+            return cell__refuse(im, "a row of more than %u elements", CELL_WIDTH_MAX);
+        }
+        BASE_TRY(cell__row_op(im, &op, value, out));
+    }
+    return BASE_OK;
 }
 
 /* ---- The last step ------------------------------------------------------------------------ */

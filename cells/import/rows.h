@@ -13,7 +13,7 @@
 #define CELL__ROWS_MAX 65536u
 
 enum cell__row_kind {
-    CELL__ROW_INPUT, /* model input `index` */
+    CELL__ROW_INPUT, /* piece `part` of model input `index` */
     CELL__ROW_CONST, /* op.weights[0], the same for every request */
     CELL__ROW_OP,    /* op, whose operands are row numbers */
     CELL__ROW_STEP,  /* output `part` (h, or a Scan's) of recurrent node `index` at each step */
@@ -46,8 +46,9 @@ enum base_status cell__row_dtype(struct cell__import *im, enum cell__dtype dtype
 enum base_status cell__row_of(struct cell__import *im, const struct cell__value *value,
                               const struct cell__shape *shape, bool may_be_scalar, uint32_t *out);
 
-enum base_status cell__row_input(struct cell__import *im, uint32_t input, struct cell_value value,
-                                 bool is_timed, uint32_t *out);
+/* A piece of the row of a model's input. */
+enum base_status cell__row_input(struct cell__import *im, uint32_t input, uint32_t piece,
+                                 struct cell_value value, bool is_timed, uint32_t *out);
 /* kind: STEP, STATE or IN. */
 enum base_status cell__row_recurrent(struct cell__import *im, enum cell__row_kind kind,
                                      uint32_t recurrent, uint32_t part, uint32_t *out);
@@ -60,6 +61,9 @@ enum base_status cell__row_op(struct cell__import *im, const struct cell_op *op,
 /* Elements start.. of a row; looks through CONCAT, SLICE and constants. */
 enum base_status cell__row_slice(struct cell__import *im, uint32_t row, uint32_t start,
                                  uint32_t width, uint32_t *out);
+/* One row of all behind each other; of one, itself. More than an op takes are joined in rounds. */
+enum base_status cell__row_concat(struct cell__import *im, const uint32_t *rows, uint32_t n,
+                                  uint32_t *out);
 /* The row of the last step. Stateless ops are repeated for it, so that they need not run at every
  * step. The row itself when it is not timed. */
 enum base_status cell__row_last(struct cell__import *im, uint32_t row, uint32_t *out);

@@ -1,5 +1,6 @@
 /* Partition into stages. Every recurrent node is a CHAIN stage: an LSTM, GRU or RNN with the
- * embedding that feeds it, a Scan with the ops of its body. All other ops are grouped by (timed or
+ * embedding that feeds it or with what joins other chains' outputs (both directions of the layer
+ * before) to its x, a Scan with the ops of its body. All other ops are grouped by (timed or
  * not, rank) into EACH and ONCE stages, where
  *
  *   rank(op)    = the largest of: rank of an operand in a group of the same kind; rank + 1 of an
@@ -23,7 +24,7 @@ struct plan {
     enum cell_stage_kind kind;
     uint32_t rank;
     uint32_t recurrent; /* CHAIN */
-    uint32_t gather;    /* CHAIN: row of the embedding inside, or NONE */
+    uint32_t fused;     /* CHAIN: row of the op that makes x, inside, or NONE */
     uint32_t n_inputs;
     struct cell_source inputs[CELL_INPUTS_MAX];
     struct cell_source init[CELL_STATES_MAX];
@@ -47,24 +48,34 @@ static enum base_status too_many(struct cell__import *im, uint32_t max, const ch
 
 /* ---- What is needed ----------------------------------------------------------------------- */
 
-/* The embedding that is taken into the chain's own definition, or NONE. */
-static uint32_t fused_gather(const struct cell__import *im, const struct cell__recurrent *recurrent)
+/* The op of x that is taken into the chain's own definition, or NONE: an embedding, or what joins
+ * the outputs of chains. */
+static uint32_t fused_op(const struct cell__import *im, const struct cell__recurrent *recurrent)
 {
     const struct cell__row *x = &im->rows[recurrent->x_row];
-    return x->kind == CELL__ROW_OP && x->op.kind == CELL_OP_GATHER ? recurrent->x_row : CELL__NONE;
+    bool is_fused =
+        x->kind == CELL__ROW_OP && (x->op.kind == CELL_OP_GATHER || x->op.kind == CELL_OP_CONCAT);
+    for (uint32_t i = 0; is_fused && x->op.kind == CELL_OP_CONCAT && i < x->op.n_operands; i++) {
+        is_fused = im->rows[x->op.operands[i]].kind == CELL__ROW_STEP;
+    }
+    return is_fused ? recurrent->x_row : CELL__NONE;
 }
 
-/* The row of x, or of the ids that it is looked up by. */
-static uint32_t row_of_x(const struct cell__import *im, const struct cell__recurrent *recurrent)
+/* The rows that x is, or is made of inside the chain. */
+static const uint32_t *rows_of_x(const struct cell__import *im,
+                                 const struct cell__recurrent *recurrent, uint32_t *n)
 {
-    uint32_t gather = fused_gather(im, recurrent);
-    return gather == CELL__NONE ? recurrent->x_row : im->rows[gather].op.operands[0];
+    uint32_t fused = fused_op(im, recurrent);
+    *n = fused == CELL__NONE ? 1 : im->rows[fused].op.n_operands;
+    return fused == CELL__NONE ? &recurrent->x_row : im->rows[fused].op.operands;
 }
 
 static void need_recurrent(struct cell__import *im, const struct cell__recurrent *recurrent)
 {
-    if (!recurrent->is_scan) {
-        im->rows[row_of_x(im, recurrent)].is_needed = true;
+    uint32_t n = 0;
+    const uint32_t *x = recurrent->is_scan ? NULL : rows_of_x(im, recurrent, &n);
+    for (uint32_t i = 0; i < n; i++) {
+        im->rows[x[i]].is_needed = true;
     }
     for (uint32_t s = 0; s < recurrent->n_states; s++) {
         if (recurrent->init_rows[s] != CELL__NONE) {
@@ -86,10 +97,13 @@ static void need_chain(struct cell__import *im, const struct cell__row *row)
     }
 }
 
-static void mark_needed(struct cell__import *im, const uint32_t *output_rows, uint32_t n)
+static void mark_needed(struct cell__import *im, const struct cell_model *model,
+                        uint32_t (*output_rows)[CELL_PIECES_MAX])
 {
-    for (uint32_t i = 0; i < n; i++) {
-        im->rows[output_rows[i]].is_needed = true;
+    for (uint32_t i = 0; i < model->n_outputs; i++) {
+        for (uint32_t p = 0; p < model->outputs[i].pieces; p++) {
+            im->rows[output_rows[i][p]].is_needed = true;
+        }
     }
     for (uint32_t r = im->n_rows; r-- > 0;) {
         const struct cell__row *row = &im->rows[r];
@@ -171,8 +185,12 @@ static void rank_recurrent(struct plans *plans, uint32_t number)
 {
     struct cell__import *im = plans->im;
     const struct cell__recurrent *recurrent = &im->recurrents[number];
-    uint32_t rank =
-        recurrent->is_scan ? rank_body(plans, number) : rank_behind(plans, row_of_x(im, recurrent));
+    uint32_t n = 0;
+    const uint32_t *x = recurrent->is_scan ? NULL : rows_of_x(im, recurrent, &n);
+    uint32_t rank = recurrent->is_scan ? rank_body(plans, number) : 0;
+    for (uint32_t i = 0; i < n; i++) {
+        rank = max_u32(rank, rank_behind(plans, x[i]));
+    }
     for (uint32_t s = 0; s < recurrent->n_states; s++) {
         if (recurrent->init_rows[s] != CELL__NONE) {
             rank = max_u32(rank, rank_behind(plans, recurrent->init_rows[s]));
@@ -214,7 +232,7 @@ static enum base_status find_stage(struct plans *plans, enum cell_stage_kind kin
         return too_many(plans->im, CELL_STAGES_MAX, "stages");
     }
     plans->stages[plans->n++] =
-        (struct plan){.kind = kind, .rank = rank, .recurrent = recurrent, .gather = CELL__NONE};
+        (struct plan){.kind = kind, .rank = rank, .recurrent = recurrent, .fused = CELL__NONE};
     return BASE_OK;
 }
 
@@ -268,7 +286,7 @@ static void note_chains(struct plans *plans)
         if (plan->kind == CELL_STAGE_CHAIN) {
             const struct cell__recurrent *recurrent = &plans->im->recurrents[plan->recurrent];
             plans->chain_stages[plan->recurrent] = s;
-            plan->gather = recurrent->is_scan ? CELL__NONE : fused_gather(plans->im, recurrent);
+            plan->fused = recurrent->is_scan ? CELL__NONE : fused_op(plans->im, recurrent);
         }
     }
 }
@@ -338,13 +356,15 @@ static enum base_status source_of(struct plans *plans, uint32_t r, struct cell_s
         base_assert(cell__row_is_zero(plans->im, r)); // others are made ops before
         return BASE_OK;
     case CELL__ROW_INPUT:
-        *out = (struct cell_source){.kind = CELL_SOURCE_INPUT, .index = row->index};
+        *out = (struct cell_source){
+            .kind = CELL_SOURCE_INPUT, .index = row->index, .piece = row->part};
         return BASE_OK;
     case CELL__ROW_STEP:
         return source_of_step(plans, CELL_SOURCE_EACH, row, out);
     case CELL__ROW_STATE:
-        *out = (struct cell_source){CELL_SOURCE_LAST_STATE, plans->chain_stages[row->index],
-                                    row->part};
+        *out = (struct cell_source){.kind = CELL_SOURCE_LAST_STATE,
+                                    .stage = plans->chain_stages[row->index],
+                                    .index = row->part};
         return BASE_OK;
     case CELL__ROW_LAST:
         of = &plans->im->rows[row->index];
@@ -368,7 +388,7 @@ static enum base_status source_of(struct plans *plans, uint32_t r, struct cell_s
 
 static bool is_same_source(struct cell_source a, struct cell_source b)
 {
-    return a.kind == b.kind && a.stage == b.stage && a.index == b.index;
+    return a.kind == b.kind && a.stage == b.stage && a.index == b.index && a.piece == b.piece;
 }
 
 /* Number of the stage's input that is this source. */
@@ -394,16 +414,22 @@ static bool is_outside(const struct cell__import *im, uint32_t operand, uint32_t
            (row->kind != CELL__ROW_OP || row->stage != stage);
 }
 
+/* Makes the row an input of the stage, which reads it under that number. */
+static enum base_status connect_input(struct plans *plans, uint32_t row, struct plan *stage,
+                                      uint32_t *out)
+{
+    struct cell_source source;
+    BASE_TRY(source_of(plans, row, &source));
+    return add_input(plans, stage, source, out);
+}
+
 /* Makes the row an input of the stage, unless the stage has it inside. */
 static enum base_status connect_operand(struct plans *plans, uint32_t operand, uint32_t s)
 {
-    struct cell_source source;
     uint32_t input = 0;
-    if (!is_outside(plans->im, operand, s)) {
-        return BASE_OK;
-    }
-    BASE_TRY(source_of(plans, operand, &source));
-    return add_input(plans, &plans->stages[s], source, &input);
+    return is_outside(plans->im, operand, s)
+               ? connect_input(plans, operand, &plans->stages[s], &input)
+               : BASE_OK;
 }
 
 static enum base_status connect_chain(struct plans *plans, uint32_t s)
@@ -411,9 +437,11 @@ static enum base_status connect_chain(struct plans *plans, uint32_t s)
     struct cell__import *im = plans->im;
     struct plan *stage = &plans->stages[s];
     const struct cell__recurrent *recurrent = &im->recurrents[stage->recurrent];
-    if (!recurrent->is_scan) {
-        stage->n_inputs = 1;
-        BASE_TRY(source_of(plans, row_of_x(im, recurrent), &stage->inputs[0]));
+    uint32_t n = 0;
+    const uint32_t *x = recurrent->is_scan ? NULL : rows_of_x(im, recurrent, &n);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t input = 0;
+        BASE_TRY(connect_input(plans, x[i], stage, &input));
     }
     for (uint32_t i = 0; i < recurrent->n_states; i++) {
         if (recurrent->init_rows[i] != CELL__NONE) {
@@ -479,7 +507,8 @@ static struct cell_value source_value(const struct plans *plans, const struct ce
     switch (source.kind) {
     case CELL_SOURCE_INPUT:
         return (struct cell_value){model->inputs[source.index].dtype,
-                                   model->inputs[source.index].width};
+                                   model->inputs[source.index].width /
+                                       model->inputs[source.index].pieces};
     case CELL_SOURCE_EACH:
     case CELL_SOURCE_LAST:
     case CELL_SOURCE_LAST_STATE:
@@ -510,7 +539,7 @@ static enum base_status def_begin(struct plans *plans, const struct cell_model *
 }
 
 static enum base_status define_chain(struct plans *plans, const struct cell_model *model,
-                                     const struct plan *stage)
+                                     struct plan *stage)
 {
     const struct cell__recurrent *recurrent = &plans->im->recurrents[stage->recurrent];
     struct cell_def *def = &plans->def;
@@ -523,11 +552,13 @@ static enum base_status define_chain(struct plans *plans, const struct cell_mode
     for (uint32_t s = 0; s < def->n_states; s++) {
         BASE_TRY(def_value(plans, state, &op.operands[op.n_operands++]));
     }
-    if (stage->gather != CELL__NONE) {
-        const struct cell__row *row = &plans->im->rows[stage->gather];
-        struct cell_op gather = row->op;
-        gather.operands[0] = 0;
-        BASE_TRY(def_op(plans, &gather, row->value, &op.operands[0]));
+    if (stage->fused != CELL__NONE) {
+        const struct cell__row *row = &plans->im->rows[stage->fused];
+        struct cell_op fused = row->op;
+        for (uint32_t i = 0; i < fused.n_operands; i++) {
+            BASE_TRY(connect_input(plans, row->op.operands[i], stage, &fused.operands[i]));
+        }
+        BASE_TRY(def_op(plans, &fused, row->value, &op.operands[0]));
     }
     BASE_TRY(def_op(plans, &op, state, &def->state_next[0])); // its results are the next states
     for (uint32_t s = 1; s < def->n_states; s++) {
@@ -549,9 +580,7 @@ static enum base_status define_operand(struct plans *plans, uint32_t s, uint32_t
         return BASE_OK;
     }
     if (is_outside(im, operand, s)) {
-        struct cell_source source;
-        BASE_TRY(source_of(plans, operand, &source));
-        return add_input(plans, &plans->stages[s], source, out);
+        return connect_input(plans, operand, &plans->stages[s], out);
     }
     if (row->kind == CELL__ROW_CONST && row->stage != s) {
         row->stage = s; // constants belong to the stage that used them last
@@ -618,7 +647,7 @@ static enum base_status define_body(struct plans *plans, const struct cell_model
 static enum base_status define_stage(struct plans *plans, const struct cell_model *model,
                                      uint32_t s)
 {
-    const struct plan *plan = &plans->stages[s];
+    struct plan *plan = &plans->stages[s];
     if (plan->kind != CELL_STAGE_CHAIN) {
         return define_rows(plans, model, s);
     }
@@ -665,24 +694,29 @@ static enum base_status intern_stage(struct plans *plans, struct cell_registry *
         cell_registry_intern(registry, &plans->def, name, &stage->type, &is_new, plans->im->error));
     model->n_stages = s + 1;
     stage->kind = plan->kind;
+    stage->is_reverse =
+        plan->kind == CELL_STAGE_CHAIN && plans->im->recurrents[plan->recurrent].is_reverse;
     memcpy(stage->inputs, plan->inputs, sizeof(stage->inputs));
     memcpy(stage->init, plan->init, sizeof(stage->init));
     return BASE_OK;
 }
 
 enum base_status cell__stages_build(struct cell__import *im, struct cell_registry *registry,
-                                    const uint32_t *output_rows, struct cell_model *model)
+                                    uint32_t (*output_rows)[CELL_PIECES_MAX],
+                                    struct cell_model *model)
 {
     struct plans *plans = base_arena_alloc(im->arena, sizeof(*plans));
     if (plans == NULL) {
         return cell__no_memory(im);
     }
     plans->im = im;
-    mark_needed(im, output_rows, model->n_outputs);
+    mark_needed(im, model, output_rows);
     BASE_TRY(make_stages(plans));
     BASE_TRY(connect(plans));
     for (uint32_t i = 0; i < model->n_outputs; i++) {
-        BASE_TRY(source_of(plans, output_rows[i], &model->output_sources[i]));
+        for (uint32_t p = 0; p < model->outputs[i].pieces; p++) {
+            BASE_TRY(source_of(plans, output_rows[i][p], &model->output_sources[i][p]));
+        }
     }
     enum base_status status = BASE_OK;
     for (uint32_t s = 0; s < plans->n && status == BASE_OK; s++) {

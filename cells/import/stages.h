@@ -4,9 +4,10 @@
 
 #include "cells/import/rows.h"
 
-/* output_rows: the row expression of each model output. Fills model->stages and output_sources;
- * the types' references belong to the model, on an error to nobody. */
+/* output_rows: the row expression of each piece of each model output. Fills model->stages and
+ * output_sources; the types' references belong to the model, on an error to nobody. */
 enum base_status cell__stages_build(struct cell__import *im, struct cell_registry *registry,
-                                    const uint32_t *output_rows, struct cell_model *model);
+                                    uint32_t (*output_rows)[CELL_PIECES_MAX],
+                                    struct cell_model *model);
 
 #endif

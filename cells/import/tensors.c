@@ -1,6 +1,6 @@
 /* Inputs and outputs: names, types and shapes as the file states them, with the batch and time axes
- * that tracing found. A row must lie in one piece: batch and time stand before every axis longer
- * than 1. */
+ * that tracing found. Of the axes that make a row, one may stand before batch or time: then a row
+ * lies in pieces. */
 #include "cells/import/tensors.h"
 
 #include "cells/import/rows.h"
@@ -96,6 +96,31 @@ static int32_t role_axis(const struct cell__import *im, const struct cell__shape
     return found;
 }
 
+/* The axis of a row's pieces, if there is one. */
+static enum base_status find_pieces(struct cell__import *im, const char *what,
+                                    struct cell_tensor *out)
+{
+    const int32_t last = out->batch_axis > out->time_axis ? out->batch_axis : out->time_axis;
+    char name[CELL__TEXT_BYTES];
+    out->piece_axis = -1;
+    out->pieces = 1;
+    for (int32_t k = 0; k < last; k++) {
+        if (k == out->batch_axis || k == out->time_axis || out->dims[k] == 1) {
+            continue;
+        }
+        if (out->piece_axis >= 0 || out->dims[k] > CELL_PIECES_MAX) {
+            return cell__refuse(im,
+                                "%s \"%s\": axis %d of %lld elements stands before batch or "
+                                "time; supported: one axis of up to %u",
+                                what, cell__quote(name, out->name), k, (long long)out->dims[k],
+                                CELL_PIECES_MAX);
+        }
+        out->piece_axis = k;
+        out->pieces = (uint32_t)out->dims[k];
+    }
+    return BASE_OK;
+}
+
 static enum base_status describe(struct cell__import *im, const char *what,
                                  const struct cell__value *value, struct cell_tensor *out)
 {
@@ -126,19 +151,23 @@ static enum base_status describe(struct cell__import *im, const char *what,
     if (im->has_batch && out->batch_axis < 0) {
         return cell__refuse(im, "%s \"%s\" has no batch axis", what, name);
     }
-    int32_t last = out->batch_axis > out->time_axis ? out->batch_axis : out->time_axis;
     for (uint32_t k = 0; k < shape->rank; k++) {
-        bool is_feature = (int32_t)k != out->batch_axis && (int32_t)k != out->time_axis;
         int64_t size = cell__axis_size(im, &shape->axes[k]);
         out->dims[k] = size < 0 ? CELL_DIM_ANY : size;
-        if (is_feature && (int32_t)k < last && size != 1) {
-            return cell__refuse(im,
-                                "%s \"%s\": axis %u of %lld elements stands before batch or "
-                                "time, so a row is not in one piece",
-                                what, name, k, (long long)size);
-        }
     }
-    return BASE_OK;
+    return find_pieces(im, what, out);
+}
+
+/* The row expression of an input: its pieces, joined. */
+static enum base_status input_row(struct cell__import *im, uint32_t input,
+                                  const struct cell_tensor *tensor, uint32_t *out)
+{
+    const struct cell_value piece = {tensor->dtype, tensor->width / tensor->pieces};
+    uint32_t rows[CELL_PIECES_MAX];
+    for (uint32_t p = 0; p < tensor->pieces; p++) {
+        BASE_TRY(cell__row_input(im, input, p, piece, tensor->time_axis >= 0, &rows[p]));
+    }
+    return cell__row_concat(im, rows, tensor->pieces, out);
 }
 
 enum base_status cell__tensors_inputs(struct cell__import *im, struct cell_model *model)
@@ -148,8 +177,7 @@ enum base_status cell__tensors_inputs(struct cell__import *im, struct cell_model
         struct cell__value *value = &im->values[im->inputs[i]];
         struct cell_tensor *tensor = &model->inputs[i];
         BASE_TRY(describe(im, "input", value, tensor));
-        struct cell_value row = {tensor->dtype, tensor->width};
-        BASE_TRY(cell__row_input(im, i, row, tensor->time_axis >= 0, &value->row));
+        BASE_TRY(input_row(im, i, tensor, &value->row));
     }
     return BASE_OK;
 }
@@ -188,8 +216,26 @@ static enum base_status check_stated(struct cell__import *im, const Onnx__ValueI
                                 cell__quote(text, value->name));
 }
 
-static enum base_status output_row(struct cell__import *im, const struct cell__value *value,
-                                   const struct cell_tensor *tensor, uint32_t *out)
+/* A row of one piece that is made of others as wide as each other is emitted by each of them, next
+ * to the others, and not joined first. */
+static void split_joined(const struct cell__import *im, uint32_t row, struct cell_tensor *tensor)
+{
+    const struct cell__row *at = &im->rows[row];
+    bool is_even = at->kind == CELL__ROW_OP && at->op.kind == CELL_OP_CONCAT &&
+                   at->op.n_operands <= CELL_PIECES_MAX;
+    for (uint32_t i = 0; is_even && i < at->op.n_operands; i++) {
+        const struct cell__row *operand = &im->rows[at->op.operands[i]];
+        is_even = operand->value.width * at->op.n_operands == at->value.width &&
+                  operand->is_timed == at->is_timed && operand->kind != CELL__ROW_CONST;
+    }
+    if (is_even && tensor->pieces == 1) {
+        tensor->pieces = at->op.n_operands;
+    }
+}
+
+/* The row expressions of an output's pieces. */
+static enum base_status output_rows(struct cell__import *im, const struct cell__value *value,
+                                    struct cell_tensor *tensor, uint32_t out[CELL_PIECES_MAX])
 {
     char text[CELL__TEXT_BYTES];
     uint32_t row = value->row;
@@ -201,11 +247,16 @@ static enum base_status output_row(struct cell__import *im, const struct cell__v
         return cell__refuse(im, "output \"%s\" repeats one row at every step",
                             cell__quote(text, value->name));
     }
-    if (im->rows[row].kind == CELL__ROW_INPUT) {
-        struct cell_op copy = {.kind = CELL_OP_COPY, .n_operands = 1, .operands = {row}};
-        BASE_TRY(cell__row_op(im, &copy, im->rows[row].value, &row));
+    split_joined(im, row, tensor);
+    for (uint32_t p = 0; p < tensor->pieces; p++) {
+        const uint32_t width = tensor->width / tensor->pieces;
+        BASE_TRY(cell__row_slice(im, row, p * width, width, &out[p]));
+        BASE_TRY(cell__row_as_source(im, out[p], &out[p]));
+        if (im->rows[out[p]].kind == CELL__ROW_INPUT) {
+            struct cell_op copy = {.kind = CELL_OP_COPY, .n_operands = 1, .operands = {out[p]}};
+            BASE_TRY(cell__row_op(im, &copy, im->rows[out[p]].value, &out[p]));
+        }
     }
-    *out = row;
     return BASE_OK;
 }
 
@@ -226,7 +277,7 @@ static void set_id_bounds(const struct cell__import *im, struct cell_model *mode
 }
 
 enum base_status cell__tensors_outputs(struct cell__import *im, struct cell_model *model,
-                                       uint32_t *rows)
+                                       uint32_t (*rows)[CELL_PIECES_MAX])
 {
     const Onnx__GraphProto *graph = im->model->graph;
     char text[CELL__TEXT_BYTES];
@@ -253,7 +304,7 @@ enum base_status cell__tensors_outputs(struct cell__import *im, struct cell_mode
         }
         BASE_TRY(check_stated(im, graph->output[i], value));
         BASE_TRY(describe(im, "output", value, &model->outputs[i]));
-        BASE_TRY(output_row(im, value, &model->outputs[i], &rows[i]));
+        BASE_TRY(output_rows(im, value, &model->outputs[i], rows[i]));
     }
     set_id_bounds(im, model);
     return BASE_OK;

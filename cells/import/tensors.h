@@ -10,8 +10,8 @@ enum base_status cell__tensors_declare(struct cell__import *im);
 /* After roles are known: model->inputs, and their row expressions. */
 enum base_status cell__tensors_inputs(struct cell__import *im, struct cell_model *model);
 
-/* After lowering: model->outputs and the row expression of each; id bounds of the inputs. */
+/* After lowering: model->outputs and the row expression of each piece; id bounds of the inputs. */
 enum base_status cell__tensors_outputs(struct cell__import *im, struct cell_model *model,
-                                       uint32_t *rows);
+                                       uint32_t (*rows)[CELL_PIECES_MAX]);
 
 #endif

@@ -41,6 +41,19 @@ static size_t row_offset(const struct cell_tensor *shape, const int64_t *dims, i
     return offset;
 }
 
+/* Elements from one piece of a row to the next. */
+static size_t piece_stride(const struct cell_tensor *shape, const int64_t *dims)
+{
+    size_t stride = 1;
+    if (shape->piece_axis < 0) {
+        return shape->width / shape->pieces;
+    }
+    for (uint32_t k = (uint32_t)shape->piece_axis + 1; k < shape->rank; k++) {
+        stride *= (size_t)dims[k];
+    }
+    return stride;
+}
+
 static void read_sizes(struct replay *replay)
 {
     replay->batch = 1;
@@ -84,7 +97,8 @@ static const double *read_source(const struct replay *replay, const struct cell_
     case CELL_SOURCE_INPUT: {
         const struct replay_tensor *tensor = &replay->inputs[source->index];
         const struct cell_tensor *shape = &replay->model->inputs[source->index];
-        return tensor->data + row_offset(shape, tensor->dims, b, t);
+        return tensor->data + row_offset(shape, tensor->dims, b, t) +
+               source->piece * piece_stride(shape, tensor->dims);
     }
     case CELL_SOURCE_LAST_STATE:
         return made->states[source->index];
@@ -123,7 +137,8 @@ static void run_stage(struct replay *replay, uint32_t s, int64_t b)
     for (uint32_t o = 0; o < def->n_outputs; o++) {
         made->outputs[o] = numbers((size_t)replay->time * def->values[def->outputs[o]].width);
     }
-    for (uint32_t t = 0; t < made->steps; t++) {
+    for (uint32_t n = 0; n < made->steps; n++) {
+        const uint32_t t = stage->is_reverse ? made->steps - 1 - n : n;
         for (uint32_t i = 0; i < def->n_inputs; i++) {
             set_value(&oracle, i, read_source(replay, &stage->inputs[i], b, t));
         }
@@ -181,11 +196,14 @@ static void copy_outputs(const struct replay *replay, struct replay_tensor *outp
         const struct cell_tensor *shape = &replay->model->outputs[o];
         int64_t steps = shape->time_axis >= 0 ? replay->time : 1;
         for (int64_t t = 0; t < steps; t++) {
-            const double *row = read_source(replay, &replay->model->output_sources[o], b, t);
-            ck_assert_ptr_nonnull(row);
-            ck_assert_ptr_nonnull(outputs[o].data);
-            memcpy(outputs[o].data + row_offset(shape, outputs[o].dims, b, t), row,
-                   shape->width * sizeof(double));
+            for (uint32_t p = 0; p < shape->pieces; p++) {
+                const double *row = read_source(replay, &replay->model->output_sources[o][p], b, t);
+                ck_assert_ptr_nonnull(row);
+                ck_assert_ptr_nonnull(outputs[o].data);
+                memcpy(outputs[o].data + row_offset(shape, outputs[o].dims, b, t) +
+                           p * piece_stride(shape, outputs[o].dims),
+                       row, shape->width / shape->pieces * sizeof(double));
+            }
         }
     }
 }

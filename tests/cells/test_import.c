@@ -243,8 +243,8 @@ START_TEST(test_a_single_step_model_hands_on_its_state)
     ck_assert_int_eq(f.model->inputs[0].time_axis, 0);
     ck_assert_int_eq(f.model->inputs[0].dims[0], 1);
     ck_assert_int_eq(f.model->outputs[0].time_axis, -1);
-    ck_assert_int_eq(f.model->output_sources[0].kind, CELL_SOURCE_LAST);
-    ck_assert_int_eq(f.model->output_sources[2].kind, CELL_SOURCE_LAST_STATE);
+    ck_assert_int_eq(f.model->output_sources[0][0].kind, CELL_SOURCE_LAST);
+    ck_assert_int_eq(f.model->output_sources[2][0].kind, CELL_SOURCE_LAST_STATE);
     end(&f);
 }
 END_TEST
@@ -365,11 +365,11 @@ START_TEST(test_a_skip_connection_reads_the_input_at_each_step)
     output(&f, "x_last");
     load(&f);
     ck_assert_uint_eq(f.model->n_stages, 3);
-    uint32_t sum = f.model->output_sources[0].stage;
-    ck_assert_int_eq(f.model->output_sources[0].kind, CELL_SOURCE_EACH);
+    uint32_t sum = f.model->output_sources[0][0].stage;
+    ck_assert_int_eq(f.model->output_sources[0][0].kind, CELL_SOURCE_EACH);
     ck_assert_int_eq(f.model->stages[sum].kind, CELL_STAGE_EACH);
     ck_assert_uint_eq(f.model->stages[sum].type->def.n_inputs, 2);
-    ck_assert_int_eq(f.model->output_sources[1].kind, CELL_SOURCE_LAST);
+    ck_assert_int_eq(f.model->output_sources[1][0].kind, CELL_SOURCE_LAST);
     end(&f);
 }
 END_TEST

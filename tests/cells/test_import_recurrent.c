@@ -139,10 +139,10 @@ START_TEST(test_a_node_becomes_a_chain_of_its_operator)
         ck_assert_uint_eq(op->operands[1 + s], 1 + s);
         ck_assert_uint_eq(def->state_next[s], op->result + s);
         ck_assert_int_eq(model->stages[0].init[s].kind, CELL_SOURCE_ZERO);
-        ck_assert_int_eq(model->output_sources[1 + s].kind, CELL_SOURCE_LAST_STATE);
-        ck_assert_uint_eq(model->output_sources[1 + s].index, s);
+        ck_assert_int_eq(model->output_sources[1 + s][0].kind, CELL_SOURCE_LAST_STATE);
+        ck_assert_uint_eq(model->output_sources[1 + s][0].index, s);
     }
-    ck_assert_int_eq(model->output_sources[0].kind, CELL_SOURCE_EACH);
+    ck_assert_int_eq(model->output_sources[0][0].kind, CELL_SOURCE_EACH);
     end();
 }
 END_TEST
@@ -387,8 +387,126 @@ START_TEST(test_operators_may_be_mixed_in_one_model)
     ck_assert_int_eq(model->stages[1].init[0].kind, CELL_SOURCE_LAST_STATE); // the LSTM's c
     ck_assert_uint_eq(model->stages[1].init[0].stage, 0);
     ck_assert_uint_eq(model->stages[1].init[0].index, 1);
-    ck_assert_int_eq(model->output_sources[0].kind, CELL_SOURCE_LAST_STATE);
-    ck_assert_uint_eq(model->output_sources[0].stage, 2);
+    ck_assert_int_eq(model->output_sources[0][0].kind, CELL_SOURCE_LAST_STATE);
+    ck_assert_uint_eq(model->output_sources[0][0].stage, 2);
+    end();
+}
+END_TEST
+
+/* ---- Directions --------------------------------------------------------------------------- */
+
+/* The weights of two directions, under names of their own; both are as random as one. */
+static void add_two_directions(int unit, uint32_t in, const char *w, const char *r, const char *b)
+{
+    const int64_t rows = (int64_t)onnx_gates(units[unit].name) * HIDDEN;
+    const int64_t w_dims[] = {2, rows, in};
+    const int64_t r_dims[] = {2, rows, HIDDEN};
+    const int64_t b_dims[] = {2, 2 * rows};
+    struct base_random random;
+    base_random_init(&random, SEED);
+    onnx_constant(&builder, w, onnx_random(&builder, 3, w_dims, &random, 0.5f));
+    onnx_constant(&builder, r, onnx_random(&builder, 3, r_dims, &random, 0.5f));
+    onnx_constant(&builder, b, onnx_random(&builder, 2, b_dims, &random, 0.5f));
+}
+
+START_TEST(test_a_reverse_node_is_a_chain_that_runs_backwards)
+{
+    begin(_i);
+    onnx_set_string(&builder, add_node(_i, "x w r b"), "direction", "reverse");
+    load();
+    (void)only_op();
+    ck_assert(model->stages[0].is_reverse);
+    end();
+    begin(_i);
+    add_node(_i, "x w r b");
+    load();
+    ck_assert(!model->stages[0].is_reverse);
+    end();
+}
+END_TEST
+
+/* Both directions are chains with weights of their own; Y, h and c stand in two pieces. */
+START_TEST(test_a_bidirectional_node_is_two_chains)
+{
+    const uint32_t rows = onnx_gates(units[_i].name) * HIDDEN;
+    begin(_i);
+    add_two_directions(_i, IN, "w2", "r2", "b2");
+    onnx_set_string(&builder, add_node(_i, "x w2 r2 b2"), "direction", "bidirectional");
+    load();
+    ck_assert_uint_eq(model->n_stages, 2);
+    const struct cell_op *forward = &model->stages[0].type->def.ops[0];
+    const struct cell_op *reverse = &model->stages[1].type->def.ops[0];
+    ck_assert(!model->stages[0].is_reverse && model->stages[1].is_reverse);
+    for (uint32_t i = 0; i < 3; i++) {
+        ck_assert_uint_eq(reverse->weights[i].rows, forward->weights[i].rows);
+        ck_assert_uint_eq(reverse->weights[i].cols, forward->weights[i].cols);
+    }
+    ck_assert_uint_eq(forward->weights[0].rows, rows);
+    ck_assert_mem_ne(forward->weights[0].data, reverse->weights[0].data, IN * sizeof(float));
+    ck_assert_int_eq(model->outputs[0].piece_axis, 1); // [time, directions, batch, hidden]
+    ck_assert_int_eq(model->outputs[1].piece_axis, 0); // [directions, batch, hidden]
+    for (uint32_t o = 0; o < model->n_outputs; o++) {
+        ck_assert_uint_eq(model->outputs[o].pieces, 2);
+        ck_assert_uint_eq(model->outputs[o].width, 2 * HIDDEN);
+        for (uint32_t d = 0; d < 2; d++) {
+            ck_assert_uint_eq(model->output_sources[o][d].stage, d);
+            ck_assert_int_eq(model->output_sources[o][d].kind,
+                             o == 0 ? CELL_SOURCE_EACH : CELL_SOURCE_LAST_STATE);
+        }
+    }
+    end();
+}
+END_TEST
+
+/* Initial states [2, batch, hidden] are read piece by piece, each by its own direction. */
+START_TEST(test_each_direction_has_its_own_initial_state)
+{
+    const int64_t state[] = {2, -1, HIDDEN};
+    begin(GRU);
+    add_two_directions(GRU, IN, "w2", "r2", "b2");
+    onnx_input(&builder, "s0", FLOAT, 3, state);
+    onnx_set_string(&builder, add_node(GRU, "x w2 r2 b2 - s0"), "direction", "bidirectional");
+    load();
+    ck_assert_int_eq(model->inputs[1].piece_axis, 0);
+    ck_assert_uint_eq(model->inputs[1].pieces, 2);
+    for (uint32_t d = 0; d < 2; d++) {
+        ck_assert_int_eq(model->stages[d].init[0].kind, CELL_SOURCE_INPUT);
+        ck_assert_uint_eq(model->stages[d].init[0].index, 1);
+        ck_assert_uint_eq(model->stages[d].init[0].piece, d);
+    }
+    end();
+}
+END_TEST
+
+/* The second layer's chains join both outputs of the first themselves: no stage stands between. */
+START_TEST(test_a_second_layer_reads_both_directions_of_the_first)
+{
+    const int64_t perm[] = {0, 2, 1, 3};
+    const int64_t shape[] = {0, 0, 2 * HIDDEN};
+    begin(LSTM);
+    add_two_directions(LSTM, IN, "w2", "r2", "b2");
+    add_two_directions(LSTM, 2 * HIDDEN, "w3", "r3", "b3");
+    onnx_constant(&builder, "shape", onnx_ints(&builder, 1, 3, shape));
+    Onnx__NodeProto *first = onnx_node(&builder, "LSTM", "x w2 r2 b2", "a");
+    onnx_set_string(&builder, first, "direction", "bidirectional");
+    onnx_set_ints(&builder, onnx_node(&builder, "Transpose", "a", "at"), "perm", 4, perm);
+    onnx_node(&builder, "Reshape", "at shape", "as");
+    Onnx__NodeProto *second = onnx_node(&builder, "LSTM", "as w3 r3 b3", "y");
+    onnx_set_string(&builder, second, "direction", "bidirectional");
+    output("y");
+    load();
+    ck_assert_uint_eq(model->n_stages, 4);
+    for (uint32_t s = 2; s < 4; s++) {
+        const struct cell_def *def = &model->stages[s].type->def;
+        ck_assert_uint_eq(def->n_inputs, 2);
+        ck_assert_uint_eq(def->n_ops, 2);
+        ck_assert_int_eq(def->ops[0].kind, CELL_OP_CONCAT);
+        ck_assert_int_eq(def->ops[1].kind, CELL_OP_LSTM);
+        for (uint32_t d = 0; d < 2; d++) {
+            ck_assert_int_eq(model->stages[s].inputs[d].kind, CELL_SOURCE_EACH);
+            ck_assert_uint_eq(model->stages[s].inputs[d].stage, d);
+        }
+    }
     end();
 }
 END_TEST
@@ -474,6 +592,7 @@ int main(void)
     Suite *suite = suite_create("import_recurrent");
     TCase *definitions = tcase_create("definitions");
     TCase *wiring = tcase_create("wiring");
+    TCase *directions = tcase_create("directions");
     TCase *results = tcase_create("results");
     tcase_add_loop_test(definitions, test_a_node_becomes_a_chain_of_its_operator, 0, UNITS);
     tcase_add_loop_test(definitions, test_a_node_without_bias_has_two_weights, 0, UNITS);
@@ -490,6 +609,11 @@ int main(void)
     tcase_add_loop_test(wiring, test_an_embedding_stands_inside_the_chain, 0, UNITS);
     tcase_add_test(wiring, test_operators_may_be_mixed_in_one_model);
     suite_add_tcase(suite, wiring);
+    tcase_add_loop_test(directions, test_a_reverse_node_is_a_chain_that_runs_backwards, 0, UNITS);
+    tcase_add_loop_test(directions, test_a_bidirectional_node_is_two_chains, 0, UNITS);
+    tcase_add_test(directions, test_each_direction_has_its_own_initial_state);
+    tcase_add_test(directions, test_a_second_layer_reads_both_directions_of_the_first);
+    suite_add_tcase(suite, directions);
     tcase_add_loop_test(results, test_layout_1_computes_the_same_with_the_batch_first, 0, UNITS);
     tcase_add_test(results, test_peepholes_of_zeros_change_nothing);
     suite_add_tcase(suite, results);

@@ -12,7 +12,8 @@ static void check_source(const struct cell_model *model, struct cell_source sour
 {
     if (source.kind == CELL_SOURCE_INPUT) {
         base_assert(source.index < model->n_inputs);
-        base_assert(model->inputs[source.index].width == width);
+        const struct cell_tensor *tensor = &model->inputs[source.index];
+        base_assert(source.piece < tensor->pieces && tensor->width == width * tensor->pieces);
     } else if (source.kind != CELL_SOURCE_ZERO) {
         base_assert(source.stage < before);
         const struct cell_def *def = &model->stages[source.stage].type->def;
@@ -35,7 +36,12 @@ static void check_model(const struct cell_model *model)
         }
     }
     for (uint32_t o = 0; o < model->n_outputs; o++) {
-        check_source(model, model->output_sources[o], model->n_stages, model->outputs[o].width);
+        const struct cell_tensor *tensor = &model->outputs[o];
+        base_assert(tensor->pieces >= 1 && tensor->pieces <= CELL_PIECES_MAX);
+        for (uint32_t p = 0; p < tensor->pieces; p++) {
+            check_source(model, model->output_sources[o][p], model->n_stages,
+                         tensor->width / tensor->pieces);
+        }
     }
 }
 

@@ -301,12 +301,12 @@ void recipe_random(struct recipe *recipe, const struct graphs_types *types,
         for (uint32_t i = 0; i < type->def.n_outputs; i++) {
             struct recipe_result *output = &recipe->nodes[n].outputs[i];
             output->is_emitted = base_random_below(random, 4) != 0;
-            output->when = base_random_below(random, 2) == 0 ? CELL_EMIT_EACH : CELL_EMIT_LAST;
+            output->when = (enum cell_emit_when)base_random_below(random, 3);
         }
         for (uint32_t i = 0; i < type->def.n_states; i++) {
             struct recipe_result *state = &recipe->nodes[n].states[i];
             state->is_emitted = base_random_below(random, 2) == 0;
-            state->when = base_random_below(random, 2) == 0 ? CELL_EMIT_EACH : CELL_EMIT_LAST;
+            state->when = (enum cell_emit_when)base_random_below(random, 3);
         }
     }
 }
@@ -339,7 +339,8 @@ static sched_value_id value_of(struct recipe *recipe, struct sched_builder *buil
 {
     struct recipe_result *result = result_of(recipe, read);
     if (result->value == SCHED_NONE) {
-        result->value = sched_builder_value(builder, read->node, read->what, read->index);
+        result->value =
+            sched_builder_value(builder, read->node, read->what, CELL_EMIT_LAST, read->index);
     }
     return result->value;
 }
@@ -529,12 +530,13 @@ static uint32_t result_wrong(const struct recipe_result *result, const struct ce
     for (uint32_t step = 0; step < steps; step++) {
         const uint8_t *got = result->got + step * result->row_bytes;
         const uint8_t *want = result->want + step * result->row_bytes;
-        bool is_last = result->when == CELL_EMIT_LAST;
-        if (!result->is_emitted || (is_last && step > 0)) {
+        bool is_each = result->when == CELL_EMIT_EACH;
+        if (!result->is_emitted || (!is_each && step > 0)) {
             wrong += is_blank(got, result->row_bytes) ? 0 : 1;
             continue;
         }
-        want = is_last ? result->want + (steps - 1) * result->row_bytes : want;
+        want =
+            result->when == CELL_EMIT_LAST ? result->want + (steps - 1) * result->row_bytes : want;
         bool right = memcmp(got, want, result->row_bytes) == 0 ||
                      (value->dtype == CELL_F32 && tolerance > 0 &&
                       is_close(got, want, result->row_bytes, tolerance));

@@ -245,7 +245,7 @@ static void execute_cell(const struct sim *sim, const struct cell_type *type,
     graphs_cell_token(type, inputs, states, outputs);
     for (uint32_t e = 0; e < wiring->n_emits; e++) {
         const struct cell_emit *emit = &wiring->emits[e];
-        if (emit->when == CELL_EMIT_LAST && step + 1 < wiring->steps) {
+        if (!cell_emit_is_due(emit, step, wiring->steps)) {
             continue;
         }
         bool is_state = emit->what == CELL_EMIT_STATE;

@@ -52,7 +52,7 @@ static void input_of_no_node(void)
 
 static void value_of_no_node(void)
 {
-    (void)sched_builder_value(&builder, 1, CELL_EMIT_OUTPUT, 0);
+    (void)sched_builder_value(&builder, 1, CELL_EMIT_OUTPUT, CELL_EMIT_LAST, 0);
 }
 
 static void emit_of_no_node(void)
@@ -72,7 +72,7 @@ static void no_such_input(void)
 
 static void no_such_input_for_a_value(void)
 {
-    uint32_t value = sched_builder_value(&builder, 0, CELL_EMIT_OUTPUT, 0);
+    uint32_t value = sched_builder_value(&builder, 0, CELL_EMIT_OUTPUT, CELL_EMIT_LAST, 0);
     sched_builder_input_value(&builder, sched_builder_node(&builder, lstm, 1, 0), 1, value);
 }
 
@@ -83,13 +83,13 @@ static void no_such_state(void)
 
 static void no_such_state_for_a_value(void)
 {
-    uint32_t value = sched_builder_value(&builder, 0, CELL_EMIT_OUTPUT, 0);
+    uint32_t value = sched_builder_value(&builder, 0, CELL_EMIT_OUTPUT, CELL_EMIT_LAST, 0);
     sched_builder_init_value(&builder, sched_builder_node(&builder, lstm, 1, 0), 2, value);
 }
 
 static void no_such_output(void)
 {
-    (void)sched_builder_value(&builder, 0, CELL_EMIT_OUTPUT, 1);
+    (void)sched_builder_value(&builder, 0, CELL_EMIT_OUTPUT, CELL_EMIT_LAST, 1);
 }
 
 static void no_such_state_to_emit(void)
@@ -107,16 +107,16 @@ static void one_emit_too_many(void)
 static void one_emit_too_many_by_values(void)
 {
     sched_builder_emit(&builder, 0, emit_output);
-    (void)sched_builder_value(&builder, 0, CELL_EMIT_STATE, 0);
-    (void)sched_builder_value(&builder, 0, CELL_EMIT_STATE, 1);
+    (void)sched_builder_value(&builder, 0, CELL_EMIT_STATE, CELL_EMIT_LAST, 0);
+    (void)sched_builder_value(&builder, 0, CELL_EMIT_STATE, CELL_EMIT_LAST, 1);
 }
 
 static void one_value_too_many(void)
 {
     (void)sched_builder_node(&builder, lstm, 1, 2);
-    (void)sched_builder_value(&builder, 0, CELL_EMIT_STATE, 0);
-    (void)sched_builder_value(&builder, 0, CELL_EMIT_STATE, 1);
-    (void)sched_builder_value(&builder, 1, CELL_EMIT_STATE, 1);
+    (void)sched_builder_value(&builder, 0, CELL_EMIT_STATE, CELL_EMIT_LAST, 0);
+    (void)sched_builder_value(&builder, 0, CELL_EMIT_STATE, CELL_EMIT_LAST, 1);
+    (void)sched_builder_value(&builder, 1, CELL_EMIT_STATE, CELL_EMIT_LAST, 1);
 }
 
 static void no_such_value(void)
@@ -126,20 +126,20 @@ static void no_such_value(void)
 
 static void value_of_another_shape(void)
 {
-    uint32_t value = sched_builder_value(&builder, 0, CELL_EMIT_OUTPUT, 0);
+    uint32_t value = sched_builder_value(&builder, 0, CELL_EMIT_OUTPUT, CELL_EMIT_LAST, 0);
     sched_builder_input_value(&builder, sched_builder_node(&builder, wide, 1, 0), 0, value);
 }
 
 static void state_of_another_shape(void)
 {
-    uint32_t value = sched_builder_value(&builder, 0, CELL_EMIT_STATE, 1);
+    uint32_t value = sched_builder_value(&builder, 0, CELL_EMIT_STATE, CELL_EMIT_LAST, 1);
     sched_builder_init_value(&builder, sched_builder_node(&builder, wide, 1, 0), 0, value);
 }
 
 static void reads_itself(void)
 {
-    sched_builder_input_value(&builder, 0, 0,
-                              sched_builder_value(&builder, 0, CELL_EMIT_OUTPUT, 0));
+    sched_builder_input_value(
+        &builder, 0, 0, sched_builder_value(&builder, 0, CELL_EMIT_OUTPUT, CELL_EMIT_LAST, 0));
 }
 
 static void waits_for_itself(void)
@@ -173,7 +173,7 @@ static void input_bound_twice(void)
 
 static void input_bound_to_a_value_and_a_host(void)
 {
-    uint32_t value = sched_builder_value(&builder, 0, CELL_EMIT_OUTPUT, 0);
+    uint32_t value = sched_builder_value(&builder, 0, CELL_EMIT_OUTPUT, CELL_EMIT_LAST, 0);
     uint32_t node = sched_builder_node(&builder, lstm, 1, 0);
     sched_builder_input_value(&builder, node, 0, value);
     sched_builder_input_host(&builder, node, 0, rows, 8);
@@ -181,7 +181,7 @@ static void input_bound_to_a_value_and_a_host(void)
 
 static void input_bound_to_two_values(void)
 {
-    uint32_t value = sched_builder_value(&builder, 0, CELL_EMIT_OUTPUT, 0);
+    uint32_t value = sched_builder_value(&builder, 0, CELL_EMIT_OUTPUT, CELL_EMIT_LAST, 0);
     uint32_t node = sched_builder_node(&builder, lstm, 1, 0);
     sched_builder_input_value(&builder, node, 0, value);
     sched_builder_input_value(&builder, node, 0, value);
@@ -195,7 +195,7 @@ static void state_bound_twice(void)
 
 static void state_bound_to_two_values(void)
 {
-    uint32_t value = sched_builder_value(&builder, 0, CELL_EMIT_STATE, 0);
+    uint32_t value = sched_builder_value(&builder, 0, CELL_EMIT_STATE, CELL_EMIT_LAST, 0);
     uint32_t node = sched_builder_node(&builder, lstm, 1, 0);
     sched_builder_init_value(&builder, node, 0, value);
     sched_builder_init_value(&builder, node, 0, value);
@@ -281,7 +281,7 @@ START_TEST(test_wiring_says_what_was_bound)
     sched_builder_input_host(&builder, 0, 0, &in[STEPS - 1], -8);
     sched_builder_init_host(&builder, 0, 1, in);
     sched_builder_emit(&builder, 0, last);
-    uint32_t value = sched_builder_value(&builder, 0, CELL_EMIT_OUTPUT, 0);
+    uint32_t value = sched_builder_value(&builder, 0, CELL_EMIT_OUTPUT, CELL_EMIT_LAST, 0);
     uint32_t node = sched_builder_node(&builder, lstm, 2, 0);
     sched_builder_init_value(&builder, node, 0, value);
     struct sched_graph *graph = NULL;
@@ -318,7 +318,7 @@ static enum base_status build_small(struct base_arena *memory, struct base_error
     uint32_t first = sched_builder_node(&small, lstm, STEPS, 2);
     sched_builder_input_host(&small, first, 0, rows, 8);
     sched_builder_emit(&small, first, emit_output);
-    uint32_t value = sched_builder_value(&small, first, CELL_EMIT_OUTPUT, 0);
+    uint32_t value = sched_builder_value(&small, first, CELL_EMIT_OUTPUT, CELL_EMIT_LAST, 0);
     uint32_t second = sched_builder_node(&small, lstm, 1, 1);
     sched_builder_input_value(&small, second, 0, value);
     sched_builder_init_host(&small, second, 0, rows);

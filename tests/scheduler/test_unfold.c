@@ -73,9 +73,15 @@ static struct cell_source source(enum cell_source_kind kind, uint32_t stage, uin
     return (struct cell_source){.kind = kind, .stage = stage, .index = index};
 }
 
+static void output_of(struct cell_source from)
+{
+    model.outputs[model.n_outputs].pieces = 1;
+    model.output_sources[model.n_outputs++][0] = from;
+}
+
 static void output_add(enum cell_source_kind kind, uint32_t stage, uint32_t index)
 {
-    model.output_sources[model.n_outputs++] = source(kind, stage, index);
+    output_of(source(kind, stage, index));
 }
 
 static void to_time_first(struct sched_tensor *tensor)
@@ -126,7 +132,8 @@ static void evaluate_row(struct trace *trace, uint32_t row)
         for (uint32_t i = 0; i < def->n_states; i++) {
             trace->states[s][i] = source_token(trace, &stage->init[i], row, 0);
         }
-        for (uint32_t t = 0; t < trace->steps[s]; t++) {
+        for (uint32_t n = 0; n < trace->steps[s]; n++) {
+            const uint32_t t = stage->is_reverse ? trace->steps[s] - 1 - n : n;
             uint64_t tokens[CELL_INPUTS_MAX] = {0};
             const void *from[CELL_INPUTS_MAX];
             void *states[CELL_STATES_MAX];
@@ -156,7 +163,7 @@ static uint32_t wrong_tokens(void)
     for (uint32_t row = 0; row < sequences.n_rows; row++) {
         evaluate_row(&trace, row);
         for (uint32_t o = 0; o < model.n_outputs; o++) {
-            const struct cell_source *from = &model.output_sources[o];
+            const struct cell_source *from = model.output_sources[o];
             uint32_t n = from->kind == CELL_SOURCE_EACH ? trace.steps[from->stage] : 1;
             for (uint32_t t = 0; trace.ran[from->stage] && out[o].data != NULL && t < n; t++) {
                 int64_t at = row * out[o].batch_bytes + t * out[o].step_bytes;
@@ -212,7 +219,7 @@ static void follow_node(const struct sched_node *node)
         graphs_cell_token(node->type, from, states, to);
         for (uint32_t e = 0; e < node->wiring.n_emits; e++) {
             const struct cell_emit *emit = &node->wiring.emits[e];
-            if (emit->when == CELL_EMIT_EACH || t + 1 == node->wiring.steps) {
+            if (cell_emit_is_due(emit, t, node->wiring.steps)) {
                 memcpy(place_of(&emit->to, t),
                        emit->what == CELL_EMIT_STATE ? &state_rows[emit->index]
                                                      : &output_rows[emit->index],
@@ -402,6 +409,7 @@ static void draw_model(struct base_random *random)
         stage.kind = is_chain                            ? CELL_STAGE_CHAIN
                      : base_random_below(random, 2) == 0 ? CELL_STAGE_EACH
                                                          : CELL_STAGE_ONCE;
+        stage.is_reverse = is_chain && base_random_below(random, 2) == 0;
         for (uint32_t i = 0; i < 2; i++) {
             stage.inputs[i] = draw_source(random, s, false);
             stage.init[i] = draw_source(random, s, true);
@@ -414,7 +422,7 @@ static void draw_model(struct base_random *random)
             from.kind = CELL_SOURCE_LAST;
         }
         if (from.kind > CELL_SOURCE_INPUT) {
-            model.output_sources[model.n_outputs++] = from;
+            output_of(from);
         }
     }
 }

@@ -37,8 +37,12 @@ static struct cell_stage *stage_add(struct cell_model *model, enum cell_stage_ki
 static struct cell_tensor tensor(const char *name, enum cell_dtype dtype, bool batch, bool time,
                                  uint32_t width)
 {
-    struct cell_tensor made = {
-        .dtype = dtype, .batch_axis = -1, .time_axis = -1, .width = width > 0 ? width : 1};
+    struct cell_tensor made = {.dtype = dtype,
+                               .batch_axis = -1,
+                               .time_axis = -1,
+                               .piece_axis = -1,
+                               .pieces = 1,
+                               .width = width > 0 ? width : 1};
     snprintf(made.name, sizeof(made.name), "%s", name);
     if (batch) {
         made.batch_axis = (int32_t)made.rank;
@@ -63,7 +67,7 @@ static void input_add(struct cell_model *model, struct cell_tensor input, bool o
 static void output_add(struct cell_model *model, struct cell_tensor output,
                        struct cell_source source)
 {
-    model->output_sources[model->n_outputs] = source;
+    model->output_sources[model->n_outputs][0] = source;
     model->outputs[model->n_outputs++] = output;
 }
 
