@@ -120,6 +120,25 @@ struct cell__node {
     bool is_needed;
 };
 
+/* Functions of an LSTM's, GRU's or RNN's gates (ONNX: attribute activations). */
+enum cell__activation_kind {
+    CELL__ACT_SIGMOID,
+    CELL__ACT_TANH,
+    CELL__ACT_RELU,
+    CELL__ACT_LEAKY_RELU,
+    CELL__ACT_THRESHOLDED_RELU,
+    CELL__ACT_SCALED_TANH,
+    CELL__ACT_HARD_SIGMOID,
+    CELL__ACT_ELU,
+    CELL__ACT_SOFTSIGN,
+    CELL__ACT_AFFINE,
+};
+
+struct cell__activation {
+    enum cell__activation_kind kind;
+    float alpha, beta;
+};
+
 /* A recurrent node: LSTM, GRU, RNN, Scan or Loop (a Scan that takes its elements itself). Rows are
  * filled in when it is lowered. */
 struct cell__recurrent {
@@ -136,6 +155,10 @@ struct cell__recurrent {
     uint32_t hidden, width; /* of each state; of x */
     uint32_t x_value, x_row;
     struct cell_op op; /* kind, variant, weights; the rest is set in a definition */
+    struct cell__activation activations[3]; /* f, g, h of the ONNX specification */
+    float clip;                             /* of what goes into them; 0: none */
+    bool input_forget;                      /* an LSTM's f is 1 - i */
+    bool is_written_out; /* what op is not: the cell is a body of small operators (op_step.c) */
     // Scan: the rows of its body.
     bool is_scan;
     bool is_loop; /* a Loop */

@@ -2,13 +2,15 @@
  * input], initial_h and (LSTM) initial_c [directions, batch, hidden], Y [time, directions,
  * batch, hidden], Y_h and (LSTM) Y_c [directions, batch, hidden]; with layout 1 the batch stands
  * first everywhere. Each direction is a recurrent node and a chain of its own. Gates and equations
- * are those of cells/def.h, so weights are taken as they lie. What a cell cannot do is refused by
- * name. */
+ * are those of cells/def.h, so weights are taken as they lie. Activations, a clip or coupled gates
+ * that no kernel has make the cell a body of small operators (op_step.c). */
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
 
 #include "base/assert.h"
+#include "cells/math_constants.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { IN_X, IN_W, IN_R, IN_B, IN_LENGTHS, IN_H, IN_C, IN_P };
@@ -20,15 +22,14 @@ struct unit {
     enum cell_op_kind kind;
     uint32_t n_states;
     const char *activations[3]; /* in lower case */
-    const char *accepted;       /* the same, for errors */
 };
 
 static const struct unit *unit_of(const struct cell__node *node)
 {
     static const struct unit units[] = {
-        {"LSTM", CELL_OP_LSTM, 2, {"sigmoid", "tanh", "tanh"}, "Sigmoid, Tanh, Tanh"},
-        {"GRU", CELL_OP_GRU, 1, {"sigmoid", "tanh"}, "Sigmoid, Tanh"},
-        {"RNN", CELL_OP_RNN, 1, {"tanh"}, "Tanh or Relu"},
+        {"LSTM", CELL_OP_LSTM, 2, {"sigmoid", "tanh", "tanh"}},
+        {"GRU", CELL_OP_GRU, 1, {"sigmoid", "tanh"}},
+        {"RNN", CELL_OP_RNN, 1, {"tanh"}},
     };
     for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
         if (strcmp(units[i].name, node->op->name) == 0) {
@@ -75,14 +76,81 @@ static uint32_t activations_of(const struct unit *unit)
     return unit->kind == CELL_OP_LSTM ? 3 : unit->kind == CELL_OP_GRU ? 2 : 1;
 }
 
-/* The unit's own, or the first of them, for one direction after the other; any case. An RNN may
- * also have Relu: then it is the variant of that name. */
+/* The functions by name, and what they take from activation_alpha and activation_beta, or else. */
+static const struct {
+    const char *name; /* in lower case */
+    bool has_alpha, has_beta;
+    float alpha, beta;
+} functions[] = {
+    [CELL__ACT_SIGMOID] = {.name = "sigmoid"},
+    [CELL__ACT_TANH] = {.name = "tanh"},
+    [CELL__ACT_RELU] = {.name = "relu"},
+    [CELL__ACT_LEAKY_RELU] = {.name = "leakyrelu", .has_alpha = true, .alpha = 0.01f},
+    [CELL__ACT_THRESHOLDED_RELU] = {.name = "thresholdedrelu", .has_alpha = true, .alpha = 1.0f},
+    [CELL__ACT_SCALED_TANH] = {"scaledtanh", true, true, 1.0f, 1.0f},
+    [CELL__ACT_HARD_SIGMOID] = {"hardsigmoid", true, true, 0.2f, 0.5f},
+    [CELL__ACT_ELU] = {.name = "elu", .has_alpha = true, .alpha = 1.0f},
+    [CELL__ACT_SOFTSIGN] = {.name = "softsign"},
+    [CELL__ACT_AFFINE] = {"affine", true, true, 1.0f, 0.0f},
+};
+
+/* activation_alpha or activation_beta: a list of floats, or the one of older exporters. */
+static enum base_status read_factors(struct cell__import *im, const struct cell__node *node,
+                                     const char *name, const float **out, size_t *n)
+{
+    const Onnx__AttributeProto *a = cell__attr(node, name);
+    *n = 0;
+    if (a == NULL) {
+        return BASE_OK;
+    }
+    bool is_one = a->type == ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT;
+    if (!is_one && a->type != ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOATS) {
+        return cell__invalid(im, "attribute %s is no list of numbers", name);
+    }
+    *out = is_one ? &a->f : a->floats;
+    *n = is_one ? 1 : a->n_floats;
+    for (size_t i = 0; i < *n; i++) {
+        if (!isfinite((*out)[i])) {
+            return cell__invalid(im, "attribute %s is not finite", name);
+        }
+    }
+    return BASE_OK;
+}
+
+/* The given names, or the unit's own where the list is shorter, for one direction after the other;
+ * in any case. */
+static enum base_status find_function(struct cell__import *im, const Onnx__AttributeProto *a,
+                                      const struct unit *unit, uint32_t i,
+                                      enum cell__activation_kind *out)
+{
+    const char *own = unit->activations[i % activations_of(unit)];
+    char text[CELL__TEXT_BYTES] = "";
+    char quoted[CELL__TEXT_BYTES];
+    for (size_t f = 0; f < sizeof(functions) / sizeof(functions[0]); f++) {
+        if (a != NULL && i < a->n_strings ? is_text(a->strings[i], functions[f].name)
+                                          : strcmp(own, functions[f].name) == 0) {
+            *out = (enum cell__activation_kind)f;
+            return BASE_OK;
+        }
+    }
+    const ProtobufCBinaryData given = a->strings[i];
+    if (given.len > 0) {
+        memcpy(text, given.data, given.len < sizeof(text) - 1 ? given.len : sizeof(text) - 1);
+    }
+    return cell__refuse(im, "activation \"%s\"", cell__quote(quoted, text));
+}
+
+/* alpha and beta go to the functions that take them, in the order of the list. */
 static enum base_status read_activations(struct cell__import *im, const struct cell__node *node,
                                          const struct unit *unit, uint32_t direction,
                                          struct cell__recurrent *recurrent)
 {
     const Onnx__AttributeProto *a = cell__attr(node, "activations");
     const uint32_t n = activations_of(unit);
+    const float *alphas = NULL;
+    const float *betas = NULL;
+    size_t n_alphas = 0;
+    size_t n_betas = 0;
     if (a != NULL && a->n_strings == 0 &&
         a->type != ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRINGS) {
         return cell__invalid(im, "attribute activations is no list of names");
@@ -91,16 +159,56 @@ static enum base_status read_activations(struct cell__import *im, const struct c
         return cell__invalid(im, "%zu activations; at most %u", a->n_strings,
                              n * recurrent->directions);
     }
-    for (size_t i = 0; i < n && a != NULL && direction * n + i < a->n_strings; i++) {
-        const ProtobufCBinaryData name = a->strings[direction * n + i];
-        if (unit->kind == CELL_OP_RNN && is_text(name, "relu")) {
-            recurrent->op.variant = CELL_RNN_RELU;
-        } else if (!is_text(name, unit->activations[i])) {
-            return cell__refuse(im, "activations other than %s", unit->accepted);
+    BASE_TRY(read_factors(im, node, "activation_alpha", &alphas, &n_alphas));
+    BASE_TRY(read_factors(im, node, "activation_beta", &betas, &n_betas));
+    for (uint32_t i = 0; i < (direction + 1) * n; i++) {
+        enum cell__activation_kind kind = CELL__ACT_SIGMOID;
+        BASE_TRY(find_function(im, a, unit, i, &kind));
+        struct cell__activation *activation = &recurrent->activations[i % n];
+        *activation = (struct cell__activation){kind, functions[kind].alpha, functions[kind].beta};
+        if (functions[kind].has_alpha && n_alphas > 0) {
+            activation->alpha = *alphas++;
+            n_alphas--;
+        }
+        if (functions[kind].has_beta && n_betas > 0) {
+            activation->beta = *betas++;
+            n_betas--;
         }
     }
-    // None of these has parameters: activation_alpha and _beta may be there, but mean nothing.
     return BASE_OK;
+}
+
+/* Sigmoid and tanh are what they are at their limit from there on: another clip changes nothing. */
+static enum base_status read_clip(struct cell__import *im, const struct cell__node *node,
+                                  const struct unit *unit, struct cell__recurrent *recurrent)
+{
+    float clip = 0.0f;
+    bool saturates = true;
+    BASE_TRY(cell__attr_float(im, node, "clip", 0.0f, &clip));
+    if (cell__attr(node, "clip") != NULL && !(clip > 0.0f)) {
+        return cell__invalid(im, "clip %g; it must be above 0", (double)clip);
+    }
+    for (uint32_t i = 0; i < activations_of(unit); i++) {
+        saturates = saturates && recurrent->activations[i].kind <= CELL__ACT_TANH;
+    }
+    recurrent->clip =
+        saturates && clip >= CELL_SIGMOID_LIMIT && clip >= CELL_TANH_LIMIT ? 0.0f : clip;
+    return BASE_OK;
+}
+
+/* Whether the one op is not what the attributes ask for. An RNN's Relu is a variant of it. */
+static void choose_form(const struct unit *unit, struct cell__recurrent *recurrent)
+{
+    bool is_own = recurrent->clip == 0.0f && !recurrent->input_forget;
+    for (uint32_t i = 0; i < activations_of(unit); i++) {
+        const char *name = functions[recurrent->activations[i].kind].name;
+        is_own = is_own && strcmp(name, unit->activations[i]) == 0;
+    }
+    if (unit->kind == CELL_OP_RNN && recurrent->activations[0].kind == CELL__ACT_RELU) {
+        recurrent->op.variant = CELL_RNN_RELU;
+        is_own = recurrent->clip == 0.0f;
+    }
+    recurrent->is_written_out = !is_own;
 }
 
 /* An attribute that another unit has reads as its default here: operators.c lets none through. */
@@ -113,18 +221,18 @@ static enum base_status read_attributes(struct cell__import *im, const struct ce
     BASE_TRY(read_activations(im, node, unit, direction, recurrent));
     BASE_TRY(cell__attr_int(im, node, "input_forget", 0, &input_forget));
     BASE_TRY(cell__attr_int(im, node, "linear_before_reset", 0, &linear_before_reset));
-    if (input_forget != 0) {
-        return cell__refuse(im, "input_forget");
+    BASE_TRY(read_clip(im, node, unit, recurrent));
+    if (input_forget != 0 && input_forget != 1) {
+        return cell__invalid(im, "input_forget %lld", (long long)input_forget);
     }
-    if (cell__attr(node, "clip") != NULL) {
-        return cell__refuse(im, "clip");
-    }
+    recurrent->input_forget = input_forget == 1;
     if (linear_before_reset != 0 && linear_before_reset != 1) {
         return cell__invalid(im, "linear_before_reset %lld", (long long)linear_before_reset);
     }
     if (linear_before_reset == 1) {
         recurrent->op.variant = CELL_GRU_RESET_AFTER;
     }
+    choose_form(unit, recurrent);
     return BASE_OK;
 }
 
@@ -475,6 +583,31 @@ static enum base_status set_joined(struct cell__import *im, const struct cell__n
     return BASE_OK;
 }
 
+/* The row of initial_h or initial_c inside a body; zeros where it is not given. */
+static enum base_status step_state(struct cell__import *im, const struct cell__recurrent *recurrent,
+                                   uint32_t direction, uint32_t s, uint32_t *out)
+{
+    struct cell_value value = {CELL_F32, recurrent->hidden};
+    uint32_t v = recurrent->init_values[s];
+    if (v == CELL__NONE) {
+        const float *zeros = base_arena_array(im->arena, value.width, sizeof(*zeros));
+        return zeros == NULL ? cell__no_memory(im) : cell__row_const(im, value, zeros, out);
+    }
+    const struct cell__value *given = &im->values[v];
+    const uint32_t width = value.width * recurrent->directions;
+    if (given->kind == CELL__CONST && given->tensor.count == width) {
+        const float *data = given->tensor.data;
+        return cell__row_const(im, value, data + (size_t)direction * value.width, out);
+    }
+    if (given->kind == CELL__CONST) {
+        return cell__refuse(im, "a constant state of several rows");
+    }
+    if (im->rows[given->row].value.width != width) {
+        return cell__refuse(im, "a state of another width");
+    }
+    return cell__row_slice(im, given->row, direction * value.width, value.width, out);
+}
+
 /* Of one step both directions are the same. */
 static enum base_status lower_step(struct cell__import *im, const struct cell__node *node)
 {
@@ -482,8 +615,14 @@ static enum base_status lower_step(struct cell__import *im, const struct cell__n
     const uint32_t n_states = im->recurrents[node->recurrent].n_states;
     uint32_t states[2][2];
     for (uint32_t d = 0; d < directions; d++) {
+        const struct cell__recurrent *recurrent = &im->recurrents[node->recurrent + d];
+        const uint32_t x = im->values[recurrent->x_value].row;
+        uint32_t before[2] = {CELL__NONE, CELL__NONE};
         uint32_t rows[2] = {CELL__NONE, CELL__NONE};
-        BASE_TRY(cell__lower_step(im, &im->recurrents[node->recurrent + d], d, rows));
+        for (uint32_t s = 0; s < n_states; s++) {
+            BASE_TRY(step_state(im, recurrent, d, s, &before[s]));
+        }
+        BASE_TRY(cell__lower_step(im, recurrent, x, before, rows));
         states[0][d] = rows[0];
         states[1][d] = rows[1];
     }
@@ -492,6 +631,23 @@ static enum base_status lower_step(struct cell__import *im, const struct cell__n
         BASE_TRY(set_joined(im, node, OUT_H + s, states[s]));
     }
     return BASE_OK;
+}
+
+/* What no kernel has becomes the body of a chain, as a Scan's. */
+static enum base_status write_out(struct cell__import *im, uint32_t number)
+{
+    struct cell__recurrent *recurrent = &im->recurrents[number];
+    uint32_t states[2] = {CELL__NONE, CELL__NONE};
+    for (uint32_t s = 0; s < recurrent->n_states; s++) {
+        BASE_TRY(cell__row_recurrent(im, CELL__ROW_IN, number, s, &states[s]));
+    }
+    recurrent->is_scan = true;
+    im->scan = number;
+    enum base_status status =
+        cell__lower_step(im, recurrent, recurrent->x_row, states, recurrent->next_rows);
+    im->scan = CELL__NONE;
+    recurrent->output_rows[recurrent->n_outputs++] = recurrent->next_rows[0];
+    return status;
 }
 
 /* Rows of this part of both directions become output i, if it is wanted. */
@@ -520,6 +676,9 @@ enum base_status cell__lower_recurrent(struct cell__import *im, struct cell__nod
         im->recurrents[node->recurrent + d].x_row = x_row;
         for (uint32_t s = 0; s < first->n_states; s++) {
             BASE_TRY(lower_state(im, node, d, s));
+        }
+        if (im->recurrents[node->recurrent + d].is_written_out) {
+            BASE_TRY(write_out(im, node->recurrent + d));
         }
     }
     bool is_timed = im->rows[x_row].is_timed;

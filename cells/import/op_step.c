@@ -1,6 +1,7 @@
-/* One step of an LSTM, GRU or RNN inside the body of a Loop or Scan, as exporters write
- * torch.nn.LSTMCell: the equations of cells/def.h in small operators. recognise.c makes the one op
- * of them again, where nothing else of the body stands between. */
+/* One step of an LSTM, GRU or RNN in small operators: the equations of cells/def.h, with any of
+ * ONNX's activations, clipped, with input and forget gate coupled. So are cells that no kernel has,
+ * and those inside the body of a Loop or Scan, as exporters write torch.nn.LSTMCell: recognise.c
+ * makes the one op of them again, where nothing else of the body stands between. */
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
 
@@ -43,6 +44,77 @@ static uint32_t gate_of(struct step *step, uint32_t sums, uint32_t gate)
         step->status = cell__row_slice(step->im, sums, gate * hidden, hidden, &row);
     }
     return row;
+}
+
+/* A constant for all units. */
+static uint32_t constant(struct step *step, float number)
+{
+    uint32_t row = CELL__NONE;
+    float *data = base_arena_alloc(step->im->arena, sizeof(*data));
+    if (data == NULL) {
+        step->status = cell__no_memory(step->im);
+    } else if (step->status == BASE_OK) {
+        *data = number;
+        step->status = cell__row_const(step->im, (struct cell_value){CELL_F32, 1}, data, &row);
+    }
+    return row;
+}
+
+/* a where x is above 0, else b. */
+static uint32_t choose(struct step *step, uint32_t x, uint32_t a, uint32_t b)
+{
+    struct cell_op op = {.kind = CELL_OP_SELECT, .n_operands = 3, .operands = {x, a, b}};
+    return emit(step, &op, step->recurrent->hidden);
+}
+
+/* a x + b */
+static uint32_t affine(struct step *step, uint32_t x, float a, float b)
+{
+    uint32_t product = pair(step, CELL_OP_MUL, x, constant(step, a));
+    return pair(step, CELL_OP_ADD, product, constant(step, b));
+}
+
+static uint32_t activate_by(struct step *step, const struct cell__activation *by, uint32_t x)
+{
+    uint32_t least = CELL__NONE;
+    switch (by->kind) {
+    case CELL__ACT_SIGMOID:
+        return apply(step, CELL_OP_SIGMOID, x);
+    case CELL__ACT_TANH:
+        return apply(step, CELL_OP_TANH, x);
+    case CELL__ACT_RELU:
+        return apply(step, CELL_OP_RELU, x);
+    case CELL__ACT_LEAKY_RELU:
+        return choose(step, x, x, pair(step, CELL_OP_MUL, x, constant(step, by->alpha)));
+    case CELL__ACT_THRESHOLDED_RELU:
+        least = pair(step, CELL_OP_LESS, constant(step, by->alpha), x);
+        return choose(step, least, x, constant(step, 0.0f));
+    case CELL__ACT_SCALED_TANH:
+        x = apply(step, CELL_OP_TANH, pair(step, CELL_OP_MUL, x, constant(step, by->beta)));
+        return pair(step, CELL_OP_MUL, x, constant(step, by->alpha));
+    case CELL__ACT_HARD_SIGMOID:
+        least = pair(step, CELL_OP_MIN, affine(step, x, by->alpha, by->beta), constant(step, 1.0f));
+        return pair(step, CELL_OP_MAX, least, constant(step, 0.0f));
+    case CELL__ACT_ELU:
+        return choose(step, x, x, affine(step, apply(step, CELL_OP_EXP, x), by->alpha, -by->alpha));
+    case CELL__ACT_SOFTSIGN:
+        least = pair(step, CELL_OP_ADD, apply(step, CELL_OP_ABS, x), constant(step, 1.0f));
+        return pair(step, CELL_OP_DIV, x, least);
+    case CELL__ACT_AFFINE:
+        break;
+    }
+    return affine(step, x, by->alpha, by->beta);
+}
+
+/* Activation number n of what is clipped first. */
+static uint32_t activate(struct step *step, uint32_t n, uint32_t x)
+{
+    const float clip = step->recurrent->clip;
+    if (clip > 0.0f) {
+        x = pair(step, CELL_OP_MAX, pair(step, CELL_OP_MIN, x, constant(step, clip)),
+                 constant(step, -clip));
+    }
+    return activate_by(step, &step->recurrent->activations[n], x);
 }
 
 /* x times rows first.. of weights [rows, in]', plus the part of B that is theirs. */
@@ -94,12 +166,14 @@ static void lstm(struct step *step, uint32_t x, uint32_t h, uint32_t c, uint32_t
     add.operands[0] = product(step, x, 0, 0, 4 * hidden);
     add.operands[1] = product(step, h, 1, 0, 4 * hidden);
     uint32_t sums = emit(step, &add, 4 * hidden);
-    uint32_t i = apply(step, CELL_OP_SIGMOID, peep(step, gate_of(step, sums, 0), 0, c));
-    uint32_t f = apply(step, CELL_OP_SIGMOID, peep(step, gate_of(step, sums, 2), 2, c));
-    uint32_t g = apply(step, CELL_OP_TANH, gate_of(step, sums, 3));
+    uint32_t i = activate(step, 0, peep(step, gate_of(step, sums, 0), 0, c));
+    uint32_t f = step->recurrent->input_forget
+                     ? pair(step, CELL_OP_SUB, constant(step, 1.0f), i)
+                     : activate(step, 0, peep(step, gate_of(step, sums, 2), 2, c));
+    uint32_t g = activate(step, 1, gate_of(step, sums, 3));
     out[1] = pair(step, CELL_OP_ADD, pair(step, CELL_OP_MUL, f, c), pair(step, CELL_OP_MUL, i, g));
-    uint32_t o = apply(step, CELL_OP_SIGMOID, peep(step, gate_of(step, sums, 1), 1, out[1]));
-    out[0] = pair(step, CELL_OP_MUL, o, apply(step, CELL_OP_TANH, out[1]));
+    uint32_t o = activate(step, 0, peep(step, gate_of(step, sums, 1), 1, out[1]));
+    out[0] = pair(step, CELL_OP_MUL, o, activate(step, 2, out[1]));
 }
 
 static uint32_t gru(struct step *step, uint32_t x, uint32_t h)
@@ -111,12 +185,12 @@ static uint32_t gru(struct step *step, uint32_t x, uint32_t h)
     uint32_t over_h = product(step, h, 1, 0, (is_after ? 3 : 2) * hidden);
     for (uint32_t g = 0; g < 2; g++) { // z, r
         uint32_t sum = pair(step, CELL_OP_ADD, gate_of(step, over_x, g), gate_of(step, over_h, g));
-        gates[g] = apply(step, CELL_OP_SIGMOID, sum);
+        gates[g] = activate(step, 0, sum);
     }
     uint32_t late =
         is_after ? pair(step, CELL_OP_MUL, gates[1], gate_of(step, over_h, 2))
                  : product(step, pair(step, CELL_OP_MUL, gates[1], h), 1, 2 * hidden, hidden);
-    uint32_t n = apply(step, CELL_OP_TANH, pair(step, CELL_OP_ADD, gate_of(step, over_x, 2), late));
+    uint32_t n = activate(step, 1, pair(step, CELL_OP_ADD, gate_of(step, over_x, 2), late));
     uint32_t gap = pair(step, CELL_OP_SUB, h, n);
     return pair(step, CELL_OP_ADD, n, pair(step, CELL_OP_MUL, gates[0], gap));
 }
@@ -126,44 +200,13 @@ static uint32_t rnn(struct step *step, uint32_t x, uint32_t h)
     uint32_t hidden = step->recurrent->hidden;
     uint32_t sum =
         pair(step, CELL_OP_ADD, product(step, x, 0, 0, hidden), product(step, h, 1, 0, hidden));
-    bool is_relu = step->recurrent->op.variant == CELL_RNN_RELU;
-    return apply(step, is_relu ? CELL_OP_RELU : CELL_OP_TANH, sum);
-}
-
-/* The row of initial_h or initial_c; zeros where it is not given. */
-static enum base_status state_row(struct cell__import *im, const struct cell__recurrent *recurrent,
-                                  uint32_t direction, uint32_t s, uint32_t *out)
-{
-    struct cell_value value = {CELL_F32, recurrent->hidden};
-    uint32_t v = recurrent->init_values[s];
-    if (v == CELL__NONE) {
-        const float *zeros = base_arena_array(im->arena, value.width, sizeof(*zeros));
-        return zeros == NULL ? cell__no_memory(im) : cell__row_const(im, value, zeros, out);
-    }
-    const struct cell__value *given = &im->values[v];
-    const uint32_t width = value.width * recurrent->directions;
-    if (given->kind == CELL__CONST && given->tensor.count == width) {
-        const float *data = given->tensor.data;
-        return cell__row_const(im, value, data + (size_t)direction * value.width, out);
-    }
-    if (given->kind == CELL__CONST) {
-        return cell__refuse(im, "a constant state of several rows");
-    }
-    if (im->rows[given->row].value.width != width) {
-        return cell__refuse(im, "a state of another width");
-    }
-    return cell__row_slice(im, given->row, direction * value.width, value.width, out);
+    return activate(step, 0, sum);
 }
 
 enum base_status cell__lower_step(struct cell__import *im, const struct cell__recurrent *recurrent,
-                                  uint32_t direction, uint32_t out[2])
+                                  uint32_t x, const uint32_t states[2], uint32_t out[2])
 {
     struct step step = {.im = im, .recurrent = recurrent};
-    uint32_t x = im->values[recurrent->x_value].row;
-    uint32_t states[2] = {CELL__NONE, CELL__NONE};
-    for (uint32_t s = 0; s < recurrent->n_states; s++) {
-        BASE_TRY(state_row(im, recurrent, direction, s, &states[s]));
-    }
     if (im->rows[x].value.width != recurrent->width) {
         return cell__refuse(im, "X of another width");
     }

@@ -53,8 +53,7 @@ static const struct cell__operator operators[] = {
     {"GRU", 3, 6, 2,
      " activation_alpha activation_beta activations clip direction hidden_size layout "
      "linear_before_reset output_sequence ",
-     cell__infer_recurrent, cell__lower_recurrent,
-     "default activations; W, R, B constant; no clip"},
+     cell__infer_recurrent, cell__lower_recurrent, "any activation but Softplus; W, R, B constant"},
     {"Identity", 1, 1, 1, " ", cell__infer_identity, cell__lower_identity, ""},
     {"If", 1, 1, CELL__OPERANDS_MAX, " then_branch else_branch ", cell__infer_branch,
      cell__lower_branch, "on a condition that folds to a constant"},
@@ -70,7 +69,7 @@ static const struct cell__operator operators[] = {
      " activation_alpha activation_beta activations clip direction hidden_size input_forget "
      "layout output_sequence ",
      cell__infer_recurrent, cell__lower_recurrent,
-     "default activations; W, R, B, P constant; no clip or input_forget"},
+     "any activation but Softplus; W, R, B, P constant"},
     {"MatMul", 2, 2, 1, " ", cell__infer_matmul, cell__lower_matmul, "constant right operand"},
     {"Max", 1, CELL__OPERANDS_MAX, 1, " ", cell__infer_binary, cell__lower_binary, "float32"},
     {"Min", 1, CELL__OPERANDS_MAX, 1, " ", cell__infer_binary, cell__lower_binary, "float32"},
@@ -89,7 +88,7 @@ static const struct cell__operator operators[] = {
     {"RNN", 3, 6, 2,
      " activation_alpha activation_beta activations clip direction hidden_size layout "
      "output_sequence ",
-     cell__infer_recurrent, cell__lower_recurrent, "Tanh or Relu; W, R, B constant; no clip"},
+     cell__infer_recurrent, cell__lower_recurrent, "any activation but Softplus; W, R, B constant"},
     {"Scan", 1, CELL__OPERANDS_MAX, CELL__OPERANDS_MAX, SCAN_ATTRIBUTES, cell__infer_scan_end,
      cell__lower_scan_end,
      "opset 9 on; forward; up to 4 state variables; a body of operators of this table that works "

@@ -56,11 +56,11 @@ enum base_status cell__infer_element(struct cell__import *im, const struct cell_
 /* walk.c: what is left of an If once its branch stands in its place */
 cell__op_fn cell__infer_branch, cell__lower_branch;
 
-/* ---- Of recurrent nodes inside a body (op_step.c) ----------------------------------------- */
+/* ---- Recurrent nodes in small operators (op_step.c) ---------------------------------------- */
 
-/* One step in small operators: out: rows of h' and, of an LSTM, c'. */
+/* One step: from the row of x and of h and, of an LSTM, c; out: rows of h' and c'. */
 enum base_status cell__lower_step(struct cell__import *im, const struct cell__recurrent *recurrent,
-                                  uint32_t direction, uint32_t out[2]);
+                                  uint32_t x, const uint32_t states[2], uint32_t out[2]);
 
 /* ---- Shared by recurrent nodes (op_recurrent.c) -------------------------------------------- */
 

@@ -661,10 +661,11 @@ static const char *stage_word(const struct plans *plans, const struct plan *plan
     if (plan->kind != CELL_STAGE_CHAIN) {
         return plan->kind == CELL_STAGE_ONCE ? "once" : "each";
     }
-    if (plans->im->recurrents[plan->recurrent].is_scan) {
+    const struct cell__recurrent *recurrent = &plans->im->recurrents[plan->recurrent];
+    if (recurrent->is_scan && !recurrent->is_written_out) {
         return "scan";
     }
-    enum cell_op_kind kind = plans->im->recurrents[plan->recurrent].op.kind;
+    enum cell_op_kind kind = recurrent->op.kind;
     return kind == CELL_OP_GRU ? "gru" : kind == CELL_OP_RNN ? "rnn" : "lstm";
 }
 
