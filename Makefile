@@ -465,6 +465,11 @@ MAKE_MODEL_SRCS = \
   tests/onnx_lstm.c \
   tests/tools/make_model.c \
 
+# Asks the daemon what conformance suites of others ask: `make conformance`.
+CONFORMANCE_SRCS = \
+  tests/conformance/cases.c \
+  tests/conformance/conformance.c \
+
 # Exit status 0 passes, 77 skips (last line: the reason), else fails. .sh runs under bash, .py under
 # the python of build/venv.
 TEST_SCRIPTS = \
@@ -723,7 +728,7 @@ $(OUT)/flags: FORCE
   $(SCHEDULER_SRCS) $(WORKER_SRCS) $(SERVER_SRCS) $(SERVER_MAIN) $(LOADGEN_SRCS) $(LOADGEN_MAIN) \
   $(BENCH_SRCS) $(BENCH_MAIN) $(TEST_UTIL_SRCS) $(TEST_SUITES) $(FUZZ_TARGETS) \
   tests/fuzz/driver.c \
-  $(FAKE_CORE_SRCS) $(FAKE_CORE_TOOLS) $(LOADGEN_TOOLS) $(MAKE_MODEL_SRCS) $(MUTANT_SRCS) \
+  $(FAKE_CORE_SRCS) $(FAKE_CORE_TOOLS) $(LOADGEN_TOOLS) $(MAKE_MODEL_SRCS) $(CONFORMANCE_SRCS) $(MUTANT_SRCS) \
   tests/cells/mutants/stale_window.c))
 
 # ---- Tests: `make test SUITE=test_ring` runs one --------------------------------------------
@@ -736,7 +741,8 @@ CHOSEN_SCRIPTS := $(call chosen,$(TEST_SCRIPTS))
 CHOSEN_FUZZ    := $(call chosen,$(FUZZ_TARGETS))
 FUZZ_PROGRAMS  := $(CHOSEN_FUZZ:%.c=$(OUT)/%)
 TEST_PROGRAMS  := $(CHOSEN_SUITES:%.c=$(OUT)/%) $(FUZZ_PROGRAMS)
-TEST_TOOLS     := $(patsubst %.c,$(OUT)/%,$(FAKE_CORE_TOOLS) $(LOADGEN_TOOLS))
+CONFORMANCE    := $(OUT)/tests/conformance/conformance
+TEST_TOOLS     := $(patsubst %.c,$(OUT)/%,$(FAKE_CORE_TOOLS) $(LOADGEN_TOOLS)) $(CONFORMANCE)
 
 # Objects before archives, so that what a suite brings stands in for what the libraries have.
 $(TEST_PROGRAMS) $(TEST_TOOLS): %: %.o $(OUT)/libtestutil.a $(LIBBENCH) $(LIBLOADGEN) $(CORE_LIBS)
@@ -750,6 +756,8 @@ $(FUZZ_PROGRAMS): $(call objects,tests/fuzz/driver.c)
 endif
 
 $(patsubst %.c,$(OUT)/%,$(FAKE_CORE_SUITES) $(FAKE_CORE_TOOLS)): $(call objects,$(FAKE_CORE_SRCS))
+
+$(CONFORMANCE): $(OUT)/tests/conformance/cases.o
 
 $(OUT)/tests/cells/test_mutants: $(call objects,$(MUTANT_SRCS))
 $(OUT)/tests/cells/test_stale_window: $(OUT)/tests/cells/mutants/stale_window.o
@@ -799,6 +807,12 @@ deps: ## install the Debian packages of build and tests that are missing
 deps-py: ## what the client tests need: build/venv, build/perf_analyzer
 	$(Q)sh scripts/deps.sh clients
 	+$(Q)$(MAKE) --no-print-directory build/venv/stamp build/perf_analyzer/stamp
+
+conformance: deps ## conformance suites of others against the daemon; needs CELLBATCH_DATA
+	+$(Q)$(MAKE) --no-print-directory $(all_cores) run-conformance
+
+run-conformance: programs $(CONFORMANCE)
+	$(Q)OUT=$(OUT) bash tests/conformance/run.sh
 
 clients: programs deps-py ## real clients (tritonclient, perf_analyzer) against the daemon
 	$(Q)OUT=$(OUT) bash tests/clients/run.sh
@@ -953,7 +967,7 @@ help: ## list the targets
 
 FORCE:
 
-.PHONY: all programs test test-neon fuzz run-fuzz demo check-long run-tests run-emulated deps deps-py \
+.PHONY: all programs test test-neon fuzz run-fuzz demo check-long run-tests run-emulated conformance run-conformance deps deps-py \
   deps-neon deps-peers bench-kernels bench-cores clients lint lint-all \
   layers headers tidy format format-check text shellcheck cppcheck analyze install install-models \
   uninstall clean help FORCE

@@ -259,6 +259,16 @@ void onnx_set_ints(struct onnx_builder *builder, Onnx__NodeProto *node, const ch
     memcpy(made->ints, values, n * sizeof(*values));
 }
 
+void onnx_set_floats(struct onnx_builder *builder, Onnx__NodeProto *node, const char *name,
+                     size_t n, const float *values)
+{
+    Onnx__AttributeProto *made =
+        attribute(builder, node, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOATS);
+    made->n_floats = n;
+    made->floats = take(builder, n, sizeof(*values));
+    memcpy(made->floats, values, n * sizeof(*values));
+}
+
 void onnx_set_string(struct onnx_builder *builder, Onnx__NodeProto *node, const char *name,
                      const char *value)
 {

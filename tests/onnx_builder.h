@@ -55,6 +55,8 @@ void onnx_set_float(struct onnx_builder *builder, Onnx__NodeProto *node, const c
                     float value);
 void onnx_set_ints(struct onnx_builder *builder, Onnx__NodeProto *node, const char *name, size_t n,
                    const int64_t *values);
+void onnx_set_floats(struct onnx_builder *builder, Onnx__NodeProto *node, const char *name,
+                     size_t n, const float *values);
 void onnx_set_string(struct onnx_builder *builder, Onnx__NodeProto *node, const char *name,
                      const char *value);
 /* values: with one blank between. */
