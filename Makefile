@@ -73,6 +73,7 @@ CELLS_SRCS = \
   cells/import/fold_math.c \
   cells/import/graph.c \
   cells/import/import.c \
+  cells/import/op_activation.c \
   cells/import/op_join.c \
   cells/import/op_layout.c \
   cells/import/op_linear.c \
@@ -323,6 +324,7 @@ CELLS_SUITES = \
   tests/cells/test_def.c \
   tests/cells/test_device.c \
   tests/cells/test_import.c \
+  tests/cells/test_import_activations.c \
   tests/cells/test_import_docs.c \
   tests/cells/test_import_exports.c \
   tests/cells/test_import_hostile.c \

@@ -86,3 +86,13 @@ enum base_status cell__ints_or_attr(struct cell__import *im, const struct cell__
     out->is_given = cell__has_input(node, i);
     return out->is_given ? cell__tensor_ints(im, cell__input(im, node, i), name, out) : BASE_OK;
 }
+
+bool cell__is_text(ProtobufCBinaryData text, const char *wanted)
+{
+    bool is_same = text.len == strlen(wanted);
+    for (size_t i = 0; is_same && i < text.len; i++) {
+        int c = text.data[i];
+        is_same = (c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c) == wanted[i];
+    }
+    return is_same;
+}

@@ -331,6 +331,8 @@ enum base_status cell__tensor_ints(struct cell__import *im, const struct cell__v
 /* ---- Attributes (attr.c) ------------------------------------------------------------------ */
 
 const Onnx__AttributeProto *cell__attr(const struct cell__node *node, const char *name);
+/* Whatever the case; wanted is lower-case. */
+bool cell__is_text(ProtobufCBinaryData text, const char *wanted);
 /* The default when absent; INVALID_ARGUMENT when it has another type. */
 enum base_status cell__attr_int(struct cell__import *im, const struct cell__node *node,
                                 const char *name, int64_t otherwise, int64_t *out);

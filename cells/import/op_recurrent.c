@@ -8,9 +8,7 @@
 #include "cells/import/rows.h"
 
 #include "base/assert.h"
-#include "cells/math_constants.h"
 
-#include <math.h>
 #include <string.h>
 
 enum { IN_X, IN_W, IN_R, IN_B, IN_LENGTHS, IN_H, IN_C, IN_P };
@@ -21,15 +19,15 @@ struct unit {
     const char *name;
     enum cell_op_kind kind;
     uint32_t n_states;
-    const char *activations[3]; /* in lower case */
+    struct cell__functions functions;
 };
 
 static const struct unit *unit_of(const struct cell__node *node)
 {
     static const struct unit units[] = {
-        {"LSTM", CELL_OP_LSTM, 2, {"sigmoid", "tanh", "tanh"}},
-        {"GRU", CELL_OP_GRU, 1, {"sigmoid", "tanh"}},
-        {"RNN", CELL_OP_RNN, 1, {"tanh"}},
+        {"LSTM", CELL_OP_LSTM, 2, {3, {"sigmoid", "tanh", "tanh"}}},
+        {"GRU", CELL_OP_GRU, 1, {2, {"sigmoid", "tanh"}}},
+        {"RNN", CELL_OP_RNN, 1, {1, {"tanh"}}},
     };
     for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
         if (strcmp(units[i].name, node->op->name) == 0) {
@@ -42,25 +40,15 @@ static const struct unit *unit_of(const struct cell__node *node)
 
 /* ---- Attributes --------------------------------------------------------------------------- */
 
-/* Whatever the case; wanted is lower-case. */
-static bool is_text(ProtobufCBinaryData text, const char *wanted)
-{
-    bool is_same = text.len == strlen(wanted);
-    for (size_t i = 0; is_same && i < text.len; i++) {
-        int c = text.data[i];
-        is_same = (c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c) == wanted[i];
-    }
-    return is_same;
-}
-
 static enum base_status read_direction(struct cell__import *im, const struct cell__node *node,
                                        struct cell__recurrent *first)
 {
     const Onnx__AttributeProto *a = cell__attr(node, "direction");
     char text[CELL__TEXT_BYTES] = "";
-    first->directions = a != NULL && is_text(a->s, "bidirectional") ? 2 : 1;
-    first->is_reverse = a != NULL && is_text(a->s, "reverse");
-    if (a == NULL || is_text(a->s, "forward") || first->is_reverse || first->directions == 2) {
+    first->directions = a != NULL && cell__is_text(a->s, "bidirectional") ? 2 : 1;
+    first->is_reverse = a != NULL && cell__is_text(a->s, "reverse");
+    if (a == NULL || cell__is_text(a->s, "forward") || first->is_reverse ||
+        first->directions == 2) {
         return BASE_OK;
     }
     if (a->s.len > 0) {
@@ -71,146 +59,6 @@ static enum base_status read_direction(struct cell__import *im, const struct cel
     return cell__invalid(im, "direction \"%s\"", cell__quote(quoted, text));
 }
 
-static uint32_t activations_of(const struct unit *unit)
-{
-    return unit->kind == CELL_OP_LSTM ? 3 : unit->kind == CELL_OP_GRU ? 2 : 1;
-}
-
-/* The functions by name, and what they take from activation_alpha and activation_beta, or else. */
-static const struct {
-    const char *name; /* in lower case */
-    bool has_alpha, has_beta;
-    float alpha, beta;
-} functions[] = {
-    [CELL__ACT_SIGMOID] = {.name = "sigmoid"},
-    [CELL__ACT_TANH] = {.name = "tanh"},
-    [CELL__ACT_RELU] = {.name = "relu"},
-    [CELL__ACT_LEAKY_RELU] = {.name = "leakyrelu", .has_alpha = true, .alpha = 0.01f},
-    [CELL__ACT_THRESHOLDED_RELU] = {.name = "thresholdedrelu", .has_alpha = true, .alpha = 1.0f},
-    [CELL__ACT_SCALED_TANH] = {"scaledtanh", true, true, 1.0f, 1.0f},
-    [CELL__ACT_HARD_SIGMOID] = {"hardsigmoid", true, true, 0.2f, 0.5f},
-    [CELL__ACT_ELU] = {.name = "elu", .has_alpha = true, .alpha = 1.0f},
-    [CELL__ACT_SOFTSIGN] = {.name = "softsign"},
-    [CELL__ACT_AFFINE] = {"affine", true, true, 1.0f, 0.0f},
-};
-
-/* activation_alpha or activation_beta: a list of floats, or the one of older exporters. */
-static enum base_status read_factors(struct cell__import *im, const struct cell__node *node,
-                                     const char *name, const float **out, size_t *n)
-{
-    const Onnx__AttributeProto *a = cell__attr(node, name);
-    *n = 0;
-    if (a == NULL) {
-        return BASE_OK;
-    }
-    bool is_one = a->type == ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT;
-    if (!is_one && a->type != ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOATS) {
-        return cell__invalid(im, "attribute %s is no list of numbers", name);
-    }
-    *out = is_one ? &a->f : a->floats;
-    *n = is_one ? 1 : a->n_floats;
-    for (size_t i = 0; i < *n; i++) {
-        if (!isfinite((*out)[i])) {
-            return cell__invalid(im, "attribute %s is not finite", name);
-        }
-    }
-    return BASE_OK;
-}
-
-/* The given names, or the unit's own where the list is shorter, for one direction after the other;
- * in any case. */
-static enum base_status find_function(struct cell__import *im, const Onnx__AttributeProto *a,
-                                      const struct unit *unit, uint32_t i,
-                                      enum cell__activation_kind *out)
-{
-    const char *own = unit->activations[i % activations_of(unit)];
-    char text[CELL__TEXT_BYTES] = "";
-    char quoted[CELL__TEXT_BYTES];
-    for (size_t f = 0; f < sizeof(functions) / sizeof(functions[0]); f++) {
-        if (a != NULL && i < a->n_strings ? is_text(a->strings[i], functions[f].name)
-                                          : strcmp(own, functions[f].name) == 0) {
-            *out = (enum cell__activation_kind)f;
-            return BASE_OK;
-        }
-    }
-    const ProtobufCBinaryData given = a->strings[i];
-    if (given.len > 0) {
-        memcpy(text, given.data, given.len < sizeof(text) - 1 ? given.len : sizeof(text) - 1);
-    }
-    return cell__refuse(im, "activation \"%s\"", cell__quote(quoted, text));
-}
-
-/* alpha and beta go to the functions that take them, in the order of the list. */
-static enum base_status read_activations(struct cell__import *im, const struct cell__node *node,
-                                         const struct unit *unit, uint32_t direction,
-                                         struct cell__recurrent *recurrent)
-{
-    const Onnx__AttributeProto *a = cell__attr(node, "activations");
-    const uint32_t n = activations_of(unit);
-    const float *alphas = NULL;
-    const float *betas = NULL;
-    size_t n_alphas = 0;
-    size_t n_betas = 0;
-    if (a != NULL && a->n_strings == 0 &&
-        a->type != ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRINGS) {
-        return cell__invalid(im, "attribute activations is no list of names");
-    }
-    if (a != NULL && a->n_strings > (size_t)n * recurrent->directions) {
-        return cell__invalid(im, "%zu activations; at most %u", a->n_strings,
-                             n * recurrent->directions);
-    }
-    BASE_TRY(read_factors(im, node, "activation_alpha", &alphas, &n_alphas));
-    BASE_TRY(read_factors(im, node, "activation_beta", &betas, &n_betas));
-    for (uint32_t i = 0; i < (direction + 1) * n; i++) {
-        enum cell__activation_kind kind = CELL__ACT_SIGMOID;
-        BASE_TRY(find_function(im, a, unit, i, &kind));
-        struct cell__activation *activation = &recurrent->activations[i % n];
-        *activation = (struct cell__activation){kind, functions[kind].alpha, functions[kind].beta};
-        if (functions[kind].has_alpha && n_alphas > 0) {
-            activation->alpha = *alphas++;
-            n_alphas--;
-        }
-        if (functions[kind].has_beta && n_betas > 0) {
-            activation->beta = *betas++;
-            n_betas--;
-        }
-    }
-    return BASE_OK;
-}
-
-/* Sigmoid and tanh are what they are at their limit from there on: another clip changes nothing. */
-static enum base_status read_clip(struct cell__import *im, const struct cell__node *node,
-                                  const struct unit *unit, struct cell__recurrent *recurrent)
-{
-    float clip = 0.0f;
-    bool saturates = true;
-    BASE_TRY(cell__attr_float(im, node, "clip", 0.0f, &clip));
-    if (cell__attr(node, "clip") != NULL && !(clip > 0.0f)) {
-        return cell__invalid(im, "clip %g; it must be above 0", (double)clip);
-    }
-    for (uint32_t i = 0; i < activations_of(unit); i++) {
-        saturates = saturates && recurrent->activations[i].kind <= CELL__ACT_TANH;
-    }
-    recurrent->clip =
-        saturates && clip >= CELL_SIGMOID_LIMIT && clip >= CELL_TANH_LIMIT ? 0.0f : clip;
-    return BASE_OK;
-}
-
-/* Whether the one op is not what the attributes ask for. An RNN's Relu is a variant of it. */
-static void choose_form(const struct unit *unit, struct cell__recurrent *recurrent)
-{
-    bool is_own = recurrent->clip == 0.0f && !recurrent->input_forget;
-    for (uint32_t i = 0; i < activations_of(unit); i++) {
-        const char *name = functions[recurrent->activations[i].kind].name;
-        is_own = is_own && strcmp(name, unit->activations[i]) == 0;
-    }
-    if (unit->kind == CELL_OP_RNN && recurrent->activations[0].kind == CELL__ACT_RELU) {
-        recurrent->op.variant = CELL_RNN_RELU;
-        is_own = recurrent->clip == 0.0f;
-    }
-    recurrent->is_written_out = !is_own;
-}
-
 /* An attribute that another unit has reads as its default here: operators.c lets none through. */
 static enum base_status read_attributes(struct cell__import *im, const struct cell__node *node,
                                         const struct unit *unit, uint32_t direction,
@@ -218,10 +66,9 @@ static enum base_status read_attributes(struct cell__import *im, const struct ce
 {
     int64_t input_forget = 0;
     int64_t linear_before_reset = 0;
-    BASE_TRY(read_activations(im, node, unit, direction, recurrent));
+    BASE_TRY(cell__read_functions(im, node, &unit->functions, direction, recurrent));
     BASE_TRY(cell__attr_int(im, node, "input_forget", 0, &input_forget));
     BASE_TRY(cell__attr_int(im, node, "linear_before_reset", 0, &linear_before_reset));
-    BASE_TRY(read_clip(im, node, unit, recurrent));
     if (input_forget != 0 && input_forget != 1) {
         return cell__invalid(im, "input_forget %lld", (long long)input_forget);
     }
@@ -232,7 +79,11 @@ static enum base_status read_attributes(struct cell__import *im, const struct ce
     if (linear_before_reset == 1) {
         recurrent->op.variant = CELL_GRU_RESET_AFTER;
     }
-    choose_form(unit, recurrent);
+    if (unit->kind == CELL_OP_RNN && recurrent->activations[0].kind == CELL__ACT_RELU) {
+        recurrent->op.variant = CELL_RNN_RELU;
+        recurrent->is_written_out = recurrent->clip > 0.0f;
+    }
+    recurrent->is_written_out |= recurrent->input_forget;
     return BASE_OK;
 }
 

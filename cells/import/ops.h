@@ -56,6 +56,19 @@ enum base_status cell__infer_element(struct cell__import *im, const struct cell_
 /* walk.c: what is left of an If once its branch stands in its place */
 cell__op_fn cell__infer_branch, cell__lower_branch;
 
+/* ---- Functions of recurrent nodes (op_activation.c) ---------------------------------------- */
+
+/* What an operator has where the node says nothing, in lower case. */
+struct cell__functions {
+    uint32_t n;
+    const char *names[3];
+};
+
+/* Sets activations, clip and is_written_out, the last one by these two. */
+enum base_status cell__read_functions(struct cell__import *im, const struct cell__node *node,
+                                      const struct cell__functions *own, uint32_t direction,
+                                      struct cell__recurrent *recurrent);
+
 /* ---- Recurrent nodes in small operators (op_step.c) ---------------------------------------- */
 
 /* One step: from the row of x and of h and, of an LSTM, c; out: rows of h' and c'. */
