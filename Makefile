@@ -81,6 +81,7 @@ CELLS_SRCS = \
   cells/import/op_math.c \
   cells/import/op_norm.c \
   cells/import/op_recurrent.c \
+  cells/import/op_reduce.c \
   cells/import/op_scan.c \
   cells/import/op_select.c \
   cells/import/op_shape.c \
@@ -330,6 +331,7 @@ CELLS_SUITES = \
   tests/cells/test_import_hostile.c \
   tests/cells/test_import_recurrent.c \
   tests/cells/test_import_recurrent_refusals.c \
+  tests/cells/test_import_reduce.c \
   tests/cells/test_import_refusals.c \
   tests/cells/test_import_scan.c \
   tests/cells/test_kernels.c \

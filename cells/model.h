@@ -40,7 +40,8 @@ enum cell_source_kind {
     CELL_SOURCE_INPUT,      /* model input `index`: piece `piece` of its row at this step, or of its
                                only row */
     CELL_SOURCE_EACH,       /* output `index` of stage `stage` at the same step */
-    CELL_SOURCE_LAST,       /* output `index` of stage `stage` at the last step of the sequence */
+    CELL_SOURCE_FIRST,      /* output `index` of stage `stage` at the first step of the sequence, */
+    CELL_SOURCE_LAST,       /* and at the last one */
     CELL_SOURCE_LAST_STATE, /* state `index` of stage `stage` when all its steps are done */
 };
 

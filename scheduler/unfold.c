@@ -15,7 +15,8 @@ struct row_state {
     uint32_t row, steps;
     sched_node_id nodes[CELL_STAGES_MAX]; /* SCHED_NONE: a stage of no steps */
     uint8_t *spills[CELL_STAGES_MAX][CELL_OUTPUTS_MAX];
-    sched_value_id outputs[CELL_STAGES_MAX][CELL_OUTPUTS_MAX]; /* SCHED_NONE: none yet */
+    sched_value_id firsts[CELL_STAGES_MAX][CELL_OUTPUTS_MAX];  /* SCHED_NONE: none yet */
+    sched_value_id outputs[CELL_STAGES_MAX][CELL_OUTPUTS_MAX]; /* likewise, of the last step */
     sched_value_id states[CELL_STAGES_MAX][CELL_STATES_MAX];
 };
 
@@ -102,11 +103,12 @@ static uint8_t *spill_of(struct unfolding *u, struct row_state *row, uint32_t st
     return *spill;
 }
 
-/* When a stage's output at the last step of the sequence is made. */
-static enum cell_emit_when when_last(const struct unfolding *u, const struct cell_source *source)
+/* When what a stage has at one end of the sequence is made. */
+static enum cell_emit_when when_made(const struct unfolding *u, const struct cell_source *source)
 {
-    bool is_first =
-        source->kind == CELL_SOURCE_LAST && u->sequences->model->stages[source->stage].is_reverse;
+    const bool is_reverse = u->sequences->model->stages[source->stage].is_reverse;
+    bool is_first = (source->kind == CELL_SOURCE_FIRST && !is_reverse) ||
+                    (source->kind == CELL_SOURCE_LAST && is_reverse);
     return is_first ? CELL_EMIT_FIRST : CELL_EMIT_LAST;
 }
 
@@ -116,11 +118,13 @@ static sched_value_id value_of(struct unfolding *u, struct row_state *row,
 {
     bool is_state = source->kind == CELL_SOURCE_LAST_STATE;
     sched_value_id *value = is_state ? &row->states[source->stage][source->index]
-                                     : &row->outputs[source->stage][source->index];
+                            : source->kind == CELL_SOURCE_FIRST
+                                ? &row->firsts[source->stage][source->index]
+                                : &row->outputs[source->stage][source->index];
     if (*value == SCHED_NONE) {
         *value = sched_builder_value(&u->builder, row->nodes[source->stage],
                                      is_state ? CELL_EMIT_STATE : CELL_EMIT_OUTPUT,
-                                     when_last(u, source), source->index);
+                                     when_made(u, source), source->index);
     }
     return *value;
 }
@@ -188,7 +192,7 @@ static void emit_piece(struct unfolding *u, const struct row_state *row, uint32_
     sched_builder_emit(
         &u->builder, row->nodes[source->stage],
         (struct cell_emit){.what = is_state ? CELL_EMIT_STATE : CELL_EMIT_OUTPUT,
-                           .when = each ? CELL_EMIT_EACH : when_last(u, source),
+                           .when = each ? CELL_EMIT_EACH : when_made(u, source),
                            .index = source->index,
                            .to = each ? rows_for(stage, to, tensor->step_bytes, row->steps)
                                       : sched_host_ref(to, 0)});
@@ -198,6 +202,7 @@ static void unfold_row(struct unfolding *u, struct row_state *row)
 {
     const struct cell_model *model = u->sequences->model;
     memset(row->nodes, 0xff, sizeof(row->nodes));
+    memset(row->firsts, 0xff, sizeof(row->firsts));
     memset(row->outputs, 0xff, sizeof(row->outputs));
     memset(row->states, 0xff, sizeof(row->states));
     memset(row->spills, 0, sizeof(row->spills));

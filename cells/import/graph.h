@@ -142,7 +142,8 @@ struct cell__activation {
 /* A recurrent node: LSTM, GRU, RNN, Scan or Loop (a Scan that takes its elements itself). Rows are
  * filled in when it is lowered. */
 struct cell__recurrent {
-    uint32_t node; /* of a Scan: the one that ends it */
+    uint32_t node;    /* of a Scan: the one that ends it */
+    const char *word; /* what its chain is called: "lstm", "scan" */
     bool is_reverse;
     uint32_t directions; /* 2: the number behind is the other one of the same node */
     struct cell__axis time, batch;

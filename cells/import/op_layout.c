@@ -38,7 +38,7 @@ enum base_status cell__row_under(struct cell__import *im, const struct cell__nod
     // A time axis of size 1 may have been dropped. In a body there is none: all rows are a step's.
     if (im->rows[*out].is_timed && im->scan == CELL__NONE &&
         !cell__shape_has(im, shape, CELL__ROLE_TIME)) {
-        return cell__row_last(im, *out, out);
+        return cell__row_at(im, CELL__ROW_LAST, *out, out);
     }
     return BASE_OK;
 }

@@ -425,18 +425,25 @@ enum base_status cell__lower_softmax(struct cell__import *im, struct cell__node 
     struct cell__shape rest = {.rank = in->shape.rank - axis - over.rank};
     memcpy(over.axes, &in->shape.axes[axis], over.rank * sizeof(over.axes[0]));
     memcpy(rest.axes, &in->shape.axes[axis + over.rank], rest.rank * sizeof(rest.axes[0]));
-    if (cell__shape_has(im, &over, CELL__ROLE_BATCH) ||
-        cell__shape_has(im, &over, CELL__ROLE_TIME)) {
-        return cell__refuse(im, "over the batch or time axis");
+    uint32_t row = CELL__NONE;
+    if (cell__shape_has(im, &over, CELL__ROLE_BATCH)) {
+        return cell__refuse(im, "over the batch axis");
     }
     BASE_TRY(cell__shape_width(im, &over, &group));
     BASE_TRY(cell__shape_width(im, &rest, &behind));
+    if (cell__shape_has(im, &over, CELL__ROLE_TIME) && im->rows[in->row].is_timed) {
+        if (group != 1) {
+            return cell__refuse(im, "over the steps and features at once");
+        }
+        BASE_TRY(cell__row_softmax_of_steps(im, in->row, &row));
+        cell__set_row(im, node, 0, row);
+        return BASE_OK;
+    }
     if (behind != 1) {
         return cell__refuse(im, "over an axis that is not the innermost of a row");
     }
     struct cell_op op = {
         .kind = CELL_OP_SOFTMAX, .n_operands = 1, .operands = {in->row}, .group = group};
-    uint32_t row = CELL__NONE;
     BASE_TRY(cell__row_op(im, &op, im->rows[in->row].value, &row));
     cell__set_row(im, node, 0, row);
     return BASE_OK;

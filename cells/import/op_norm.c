@@ -1,85 +1,8 @@
-/* ReduceMean and LayerNormalization: means over the whole of a row. */
+/* LayerNormalization, over the whole of a row. */
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
 
 #include <string.h>
-
-/* ---- ReduceMean --------------------------------------------------------------------------- */
-
-static enum base_status mean_axes(struct cell__import *im, const struct cell__node *node,
-                                  uint32_t *mask)
-{
-    const struct cell__shape *shape = &cell__input(im, node, 0)->shape;
-    struct cell__list axes;
-    BASE_TRY(cell__ints_or_attr(im, node, 1, 18, "axes", &axes));
-    if (!axes.is_given || axes.n == 0) {
-        return cell__refuse(im, "without axes");
-    }
-    *mask = 0;
-    for (uint32_t i = 0; i < axes.n; i++) {
-        uint32_t k = 0;
-        BASE_TRY(cell__axis_index(im, axes.at[i], shape->rank, &k));
-        *mask |= 1u << k;
-    }
-    return BASE_OK;
-}
-
-enum base_status cell__infer_mean(struct cell__import *im, struct cell__node *node)
-{
-    const struct cell__value *in = cell__input(im, node, 0);
-    int64_t keep = 1;
-    uint32_t mask = 0;
-    if (in->kind != CELL__ROWS || in->dtype != CELL__F32) {
-        return cell__refuse(im, "of a constant, or of type %s", cell__dtype_name(in->dtype));
-    }
-    BASE_TRY(cell__attr_int(im, node, "keepdims", 1, &keep));
-    BASE_TRY(mean_axes(im, node, &mask));
-    struct cell__shape out = {.rank = 0};
-    for (uint32_t k = 0; k < in->shape.rank; k++) {
-        bool is_taken = (mask >> k & 1) != 0;
-        if (!is_taken) {
-            out.axes[out.rank++] = in->shape.axes[k];
-        } else if (keep != 0) {
-            out.axes[out.rank++] = (struct cell__axis){.n = 0};
-        }
-    }
-    cell__set_rows(im, node, 0, CELL__F32, &out);
-    return BASE_OK;
-}
-
-static enum base_status row_of_mean(struct cell__import *im, uint32_t row, uint32_t *out)
-{
-    struct cell_op op = {.kind = CELL_OP_MEAN, .n_operands = 1, .operands = {row}};
-    return cell__row_op(im, &op, (struct cell_value){CELL_F32, 1}, out);
-}
-
-enum base_status cell__lower_mean(struct cell__import *im, struct cell__node *node)
-{
-    const struct cell__value *in = cell__input(im, node, 0);
-    struct cell__shape taken = {.rank = 0};
-    uint32_t mask = 0;
-    uint32_t width = 0;
-    uint32_t row = CELL__NONE;
-    BASE_TRY(mean_axes(im, node, &mask));
-    for (uint32_t k = 0; k < in->shape.rank; k++) {
-        if ((mask >> k & 1) != 0) {
-            taken.axes[taken.rank++] = in->shape.axes[k];
-        }
-    }
-    if (cell__shape_has(im, &taken, CELL__ROLE_BATCH) ||
-        cell__shape_has(im, &taken, CELL__ROLE_TIME)) {
-        return cell__refuse(im, "over the batch or time axis");
-    }
-    BASE_TRY(cell__shape_width(im, &taken, &width));
-    if (width != im->rows[in->row].value.width) {
-        return cell__refuse(im, "over a part of a row's features");
-    }
-    BASE_TRY(row_of_mean(im, in->row, &row));
-    cell__set_row(im, node, 0, row);
-    return BASE_OK;
-}
-
-/* ---- LayerNormalization ------------------------------------------------------------------- */
 
 enum base_status cell__infer_layer_norm(struct cell__import *im, struct cell__node *node)
 {
@@ -119,7 +42,7 @@ static enum base_status deviation(struct cell__import *im, const struct cell__no
     BASE_TRY(cell__attr_float(im, node, "epsilon", 1e-5f, epsilon));
     BASE_TRY(cell__row_const(im, (struct cell_value){CELL_F32, 1}, epsilon, &constant));
     BASE_TRY(pair(im, CELL_OP_MUL, d, d, &row));
-    BASE_TRY(row_of_mean(im, row, &row));
+    BASE_TRY(cell__row_mean(im, row, &row));
     BASE_TRY(pair(im, CELL_OP_ADD, row, constant, &root.operands[0]));
     return cell__row_op(im, &root, (struct cell_value){CELL_F32, 1}, out);
 }
@@ -142,7 +65,7 @@ enum base_status cell__lower_layer_norm(struct cell__import *im, struct cell__no
         cell__shape_has(im, &over, CELL__ROLE_TIME) || inner != im->rows[in->row].value.width) {
         return cell__refuse(im, "over anything but the whole of a row");
     }
-    BASE_TRY(row_of_mean(im, in->row, &other));
+    BASE_TRY(cell__row_mean(im, in->row, &other));
     BASE_TRY(pair(im, CELL_OP_SUB, in->row, other, &row));
     BASE_TRY(deviation(im, node, row, &other));
     BASE_TRY(pair(im, CELL_OP_DIV, row, other, &row));

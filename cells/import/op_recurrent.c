@@ -16,7 +16,7 @@ enum { OUT_Y, OUT_H, OUT_C };
 
 /* How the three differ. Attributes, and the number of inputs and outputs, are in operators.c. */
 struct unit {
-    const char *name;
+    const char *name, *word;
     enum cell_op_kind kind;
     uint32_t n_states;
     struct cell__functions functions;
@@ -25,9 +25,9 @@ struct unit {
 static const struct unit *unit_of(const struct cell__node *node)
 {
     static const struct unit units[] = {
-        {"LSTM", CELL_OP_LSTM, 2, {3, {"sigmoid", "tanh", "tanh"}}},
-        {"GRU", CELL_OP_GRU, 1, {2, {"sigmoid", "tanh"}}},
-        {"RNN", CELL_OP_RNN, 1, {1, {"tanh"}}},
+        {"LSTM", "lstm", CELL_OP_LSTM, 2, {3, {"sigmoid", "tanh", "tanh"}}},
+        {"GRU", "gru", CELL_OP_GRU, 1, {2, {"sigmoid", "tanh"}}},
+        {"RNN", "rnn", CELL_OP_RNN, 1, {1, {"tanh"}}},
     };
     for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
         if (strcmp(units[i].name, node->op->name) == 0) {
@@ -308,6 +308,7 @@ enum base_status cell__infer_recurrent(struct cell__import *im, struct cell__nod
     const struct cell__value *x = cell__input(im, node, IN_X);
     const struct unit *unit = unit_of(node);
     struct cell__recurrent recurrent = {.node = im->current,
+                                        .word = unit->word,
                                         .lengths_value = CELL__NONE,
                                         .n_states = unit->n_states,
                                         .init_values = {CELL__NONE, CELL__NONE},

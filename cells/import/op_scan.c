@@ -178,6 +178,7 @@ static enum base_status begin_element(struct cell__import *im, const struct cell
 enum base_status cell__infer_scan(struct cell__import *im, struct cell__node *node)
 {
     struct cell__recurrent scan = {.node = im->current,
+                                   .word = "scan",
                                    .begin_node = im->current,
                                    .is_scan = true,
                                    .lengths_value = CELL__NONE};
@@ -246,6 +247,7 @@ enum base_status cell__infer_loop(struct cell__import *im, struct cell__node *no
     const struct cell__shape none = {.rank = 0};
     struct cell__recurrent loop = {.node = im->current,
                                    .begin_node = im->current,
+                                   .word = "scan",
                                    .is_scan = true,
                                    .is_loop = true,
                                    .lengths_value = CELL__NONE};

@@ -1,4 +1,4 @@
-/* Gather and Slice: embeddings, the last step, and parts of a row. */
+/* Gather and Slice: embeddings, the first and last step, and parts of a row. */
 #include "cells/import/fold.h"
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
@@ -42,13 +42,13 @@ static enum base_status infer_lookup(struct cell__import *im, struct cell__node 
 }
 
 /* The constant indices of a Gather on an axis: first, count of consecutive ones, and whether they
- * are the last of the axis. */
+ * are the first or last of the axis. */
 struct pick {
     uint32_t axis;
     bool keeps_axis; /* a list: the axis stays */
     int64_t first;   /* -1: the last of an axis of unknown size */
     int64_t count;
-    bool is_last;
+    bool is_first, is_last;
 };
 
 static enum base_status pick_read(struct cell__import *im, const struct cell__node *node,
@@ -82,14 +82,15 @@ static enum base_status pick_read(struct cell__import *im, const struct cell__no
                 return cell__invalid(im, "index %lld on an axis of %lld", (long long)at.add,
                                      (long long)size.add);
             }
-        } else if (!is_last || tensor->count > 1) {
-            return cell__refuse(im, "takes an element of an axis of unknown size that is not the "
-                                    "last");
+        } else if (!(is_last || (cell__sym_is_number(&at) && place == 0)) || tensor->count > 1) {
+            return cell__refuse(im, "takes an element of an axis of unknown size that is neither "
+                                    "the first nor the last");
         }
         if (i > 0 && place != pick->first + (int64_t)i) {
             return cell__refuse(im, "indices that are not consecutive");
         }
         pick->first = i == 0 ? place : pick->first;
+        pick->is_first = place == 0;
         pick->is_last = is_last || place == size.add - 1;
     }
     return BASE_OK;
@@ -180,10 +181,12 @@ enum base_status cell__lower_gather(struct cell__import *im, struct cell__node *
     }
     BASE_TRY(pick_read(im, node, &pick));
     if (cell__axis_has(im, &data->shape.axes[pick.axis], CELL__ROLE_TIME)) {
-        if (!pick.is_last || pick.count != 1 || data->shape.axes[pick.axis].n != 1) {
-            return cell__refuse(im, "takes a step that is not the last");
+        if ((!pick.is_first && !pick.is_last) || pick.count != 1 ||
+            data->shape.axes[pick.axis].n != 1) {
+            return cell__refuse(im, "takes a step that is neither the first nor the last");
         }
-        BASE_TRY(cell__row_last(im, data->row, &row));
+        BASE_TRY(
+            cell__row_at(im, pick.is_last ? CELL__ROW_LAST : CELL__ROW_FIRST, data->row, &row));
     } else {
         BASE_TRY(cell__axis_in_row(im, &data->shape, pick.axis, "takes elements", &inner));
         base_assert(pick.first >= 0); // a row's axes have known sizes
@@ -199,7 +202,8 @@ enum base_status cell__lower_gather(struct cell__import *im, struct cell__node *
 /* What happens to one axis: elements start.. of which there are `size`. */
 struct cut {
     bool is_whole; /* nothing happens */
-    bool is_last;  /* the last element alone; start is not set when the size is unknown */
+    bool is_first; /* the first element alone */
+    bool is_last;  /* the last one alone; start is not set when the size is unknown */
     int64_t start, size;
 };
 
@@ -276,11 +280,12 @@ static struct cut cut_known(int64_t start, int64_t end, int64_t size)
     end = clamp(end, size);
     struct cut cut = {.start = start, .size = end > start ? end - start : 0};
     cut.is_whole = cut.size == size;
+    cut.is_first = cut.size == 1 && start == 0;
     cut.is_last = cut.size == 1 && end == size;
     return cut;
 }
 
-/* One axis whose size the request chooses: all of it, or the last element. */
+/* One axis whose size the request chooses: all of it, or its first or last element. */
 static enum base_status cut_symbolic(struct cell__import *im, const struct cell__sym *start,
                                      const struct cell__sym *end, const struct cell__sym *size,
                                      struct cut *cut)
@@ -293,11 +298,13 @@ static enum base_status cut_symbolic(struct cell__import *im, const struct cell_
     bool from_last = (cell__sym_is_number(start) && start->add == -1) ||
                      (has_last && cell__sym_equal(im, start, &last) == 1);
     bool from_first = cell__sym_is_number(start) && start->add == 0;
-    if (!to_end || (!from_first && !from_last)) {
-        return cell__refuse(im, "takes a part of an axis of unknown size that is not its last "
-                                "element");
+    bool is_one = from_first && cell__sym_is_number(end) && end->add == 1;
+    if (!is_one && (!to_end || (!from_first && !from_last))) {
+        return cell__refuse(im, "takes a part of an axis of unknown size that is neither its first "
+                                "nor its last element");
     }
-    *cut = (struct cut){.is_whole = from_first, .is_last = from_last, .size = 1};
+    *cut = (struct cut){
+        .is_whole = from_first && !is_one, .is_first = is_one, .is_last = from_last, .size = 1};
     return BASE_OK;
 }
 
@@ -379,10 +386,10 @@ enum base_status cell__lower_slice(struct cell__import *im, struct cell__node *n
             continue;
         }
         if (cell__axis_has(im, &shape.axes[k], CELL__ROLE_TIME)) {
-            if (!cut->is_last || shape.axes[k].n != 1) {
-                return cell__refuse(im, "takes steps that are not the last one");
+            if ((!cut->is_first && !cut->is_last) || shape.axes[k].n != 1) {
+                return cell__refuse(im, "takes steps that are neither the first nor the last");
             }
-            BASE_TRY(cell__row_last(im, row, &row));
+            BASE_TRY(cell__row_at(im, cut->is_last ? CELL__ROW_LAST : CELL__ROW_FIRST, row, &row));
         } else {
             BASE_TRY(cell__axis_in_row(im, &shape, k, "takes elements", &inner));
             if (cut->size == 0) {

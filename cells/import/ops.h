@@ -26,8 +26,9 @@ cell__op_fn cell__infer_softmax, cell__lower_softmax;
 cell__op_fn cell__infer_select, cell__lower_select; /* Where */
 cell__op_fn cell__infer_pow, cell__lower_pow, cell__infer_clip, cell__lower_clip;
 /* op_norm.c */
-cell__op_fn cell__infer_mean, cell__lower_mean;
 cell__op_fn cell__infer_layer_norm, cell__lower_layer_norm;
+/* op_reduce.c */
+cell__op_fn cell__infer_reduce, cell__lower_reduce;
 /* op_linear.c */
 cell__op_fn cell__infer_matmul, cell__lower_matmul;
 cell__op_fn cell__infer_gemm, cell__lower_gemm;
@@ -74,6 +75,13 @@ enum base_status cell__read_functions(struct cell__import *im, const struct cell
 /* One step: from the row of x and of h and, of an LSTM, c; out: rows of h' and c'. */
 enum base_status cell__lower_step(struct cell__import *im, const struct cell__recurrent *recurrent,
                                   uint32_t x, const uint32_t states[2], uint32_t out[2]);
+
+/* ---- Reductions (op_reduce.c) --------------------------------------------------------------- */
+
+/* The mean of a row's elements. */
+enum base_status cell__row_mean(struct cell__import *im, uint32_t row, uint32_t *out);
+/* The softmax of each element of a timed row over all steps. */
+enum base_status cell__row_softmax_of_steps(struct cell__import *im, uint32_t row, uint32_t *out);
 
 /* ---- Shared by recurrent nodes (op_recurrent.c) -------------------------------------------- */
 

@@ -1,6 +1,6 @@
 /* Building row expressions. Only what is cheap to see is simplified here: slices of concatenations
- * (how exporters take one layer's state out of all layers'), slices of constants, and the last step
- * of step-wise ops. What is not needed in the end is never looked at again. */
+ * (how exporters take one layer's state out of all layers'), slices of constants, and one step of
+ * step-wise ops. What is not needed in the end is never looked at again. */
 #include "cells/import/rows.h"
 
 #include "base/assert.h"
@@ -156,25 +156,26 @@ enum base_status cell__row_concat(struct cell__import *im, const uint32_t *rows,
     return BASE_OK;
 }
 
-/* ---- The last step ------------------------------------------------------------------------ */
+/* ---- One step ------------------------------------------------------------------------ */
 
-static enum base_status last_of_leaf(struct cell__import *im, uint32_t row, uint32_t *out)
+static enum base_status leaf_at(struct cell__import *im, enum cell__row_kind kind, uint32_t row,
+                                uint32_t *out)
 {
-    if (im->uses_lengths) {
+    if (im->uses_lengths && kind == CELL__ROW_LAST) {
         return cell__refuse(im, "takes the last step beside sequence_lens, where shorter sequences "
                                 "have nothing; use Y_h");
     }
-    if (im->rows[row].kind == CELL__ROW_INPUT) { // only a stage has a last step
+    if (im->rows[row].kind == CELL__ROW_INPUT) { // only a stage has steps
         struct cell_op copy = {.kind = CELL_OP_COPY, .n_operands = 1, .operands = {row}};
         BASE_TRY(cell__row_op(im, &copy, im->rows[row].value, &row));
     }
-    struct cell__row last = {.kind = CELL__ROW_LAST, .index = row, .value = im->rows[row].value};
-    return row_new(im, &last, out);
+    struct cell__row at = {.kind = kind, .index = row, .value = im->rows[row].value};
+    return row_new(im, &at, out);
 }
 
-/* The op of `row` over its operands' last rows, which stand in map. */
-static enum base_status last_of_op(struct cell__import *im, uint32_t row, const uint32_t *map,
-                                   uint32_t *out)
+/* The op of `row` over its operands' rows at that step, which stand in map. */
+static enum base_status op_at(struct cell__import *im, uint32_t row, const uint32_t *map,
+                              uint32_t *out)
 {
     struct cell_op op = im->rows[row].op;
     for (uint32_t i = 0; i < op.n_operands; i++) {
@@ -184,13 +185,14 @@ static enum base_status last_of_op(struct cell__import *im, uint32_t row, const 
     return cell__row_op(im, &op, im->rows[row].value, out);
 }
 
-enum base_status cell__row_last(struct cell__import *im, uint32_t row, uint32_t *out)
+enum base_status cell__row_at(struct cell__import *im, enum cell__row_kind kind, uint32_t row,
+                              uint32_t *out)
 {
     *out = row;
     if (!im->rows[row].is_timed) {
         return BASE_OK;
     }
-    // map[r]: NONE, or (marked) 0, later the row that is r at the last step.
+    // map[r]: NONE, or (marked) 0, later the row that is r at that step.
     uint32_t *map = base_arena_array(im->arena, (size_t)row + 1, sizeof(*map));
     if (map == NULL) {
         return cell__no_memory(im);
@@ -209,7 +211,7 @@ enum base_status cell__row_last(struct cell__import *im, uint32_t row, uint32_t 
     for (uint32_t r = 0; r <= row; r++) {
         if (map[r] == 0) {
             bool is_op = im->rows[r].kind == CELL__ROW_OP;
-            BASE_TRY(is_op ? last_of_op(im, r, map, &map[r]) : last_of_leaf(im, r, &map[r]));
+            BASE_TRY(is_op ? op_at(im, r, map, &map[r]) : leaf_at(im, kind, r, &map[r]));
         }
     }
     *out = map[row];

@@ -1,7 +1,7 @@
 /* Row expressions: what a graph does to one row, with batch and time taken away.
  *
- * An expression is *timed* when it has a row at every step. LAST turns a timed one into the row of
- * the last step. Numbers are topological: an expression's operands come before it.
+ * An expression is *timed* when it has a row at every step. FIRST and LAST turn a timed one into
+ * the row of one step. Numbers are topological: an expression's operands come before it.
  *
  * A Scan's body is expressions like any other, over the states as they come in (ROW_IN); the timed
  * ones belong to its chain. Outside only STEP and STATE are seen of them. */
@@ -19,7 +19,8 @@ enum cell__row_kind {
     CELL__ROW_STEP,  /* output `part` (h, or a Scan's) of recurrent node `index` at each step */
     CELL__ROW_STATE, /* its state `part` (h, c) after the last step */
     CELL__ROW_IN,    /* its state `part` before each step, inside its body */
-    CELL__ROW_LAST,  /* row `index` at the last step */
+    CELL__ROW_FIRST, /* row `index` at the first step */
+    CELL__ROW_LAST,  /* and at the last one */
 };
 
 struct cell__row {
@@ -64,9 +65,10 @@ enum base_status cell__row_slice(struct cell__import *im, uint32_t row, uint32_t
 /* One row of all behind each other; of one, itself. More than an op takes are joined in rounds. */
 enum base_status cell__row_concat(struct cell__import *im, const uint32_t *rows, uint32_t n,
                                   uint32_t *out);
-/* The row of the last step. Stateless ops are repeated for it, so that they need not run at every
- * step. The row itself when it is not timed. */
-enum base_status cell__row_last(struct cell__import *im, uint32_t row, uint32_t *out);
+/* The row of one step, kind: FIRST or LAST. Stateless ops are repeated for it, so that they need
+ * not run at every step. The row itself when it is not timed. */
+enum base_status cell__row_at(struct cell__import *im, enum cell__row_kind kind, uint32_t row,
+                              uint32_t *out);
 
 /* The row as something that a stage can hand on: a constant becomes an op. */
 enum base_status cell__row_as_source(struct cell__import *im, uint32_t row, uint32_t *out);

@@ -116,6 +116,7 @@ static void mark_needed(struct cell__import *im, const struct cell_model *model,
                 im->rows[row->op.operands[i]].is_needed = true;
             }
             break;
+        case CELL__ROW_FIRST:
         case CELL__ROW_LAST:
             im->rows[row->index].is_needed = true;
             break;
@@ -143,6 +144,7 @@ static uint32_t rank_behind(const struct plans *plans, uint32_t r)
     case CELL__ROW_STEP:
     case CELL__ROW_STATE:
         return plans->chain_ranks[row->index] + 1;
+    case CELL__ROW_FIRST:
     case CELL__ROW_LAST:
         return row->rank;
     case CELL__ROW_IN:
@@ -206,7 +208,7 @@ static void rank_row(struct plans *plans, uint32_t r)
     row->rank = 0;
     if (row->kind == CELL__ROW_STEP || row->kind == CELL__ROW_STATE) {
         rank_recurrent(plans, row->index);
-    } else if (row->kind == CELL__ROW_LAST) {
+    } else if (row->kind == CELL__ROW_FIRST || row->kind == CELL__ROW_LAST) {
         row->rank = rank_behind(plans, row->index);
     } else if (row->kind == CELL__ROW_OP && row->chain == CELL__NONE) {
         for (uint32_t i = 0; i < row->op.n_operands; i++) {
@@ -350,6 +352,8 @@ static enum base_status source_of(struct plans *plans, uint32_t r, struct cell_s
 {
     const struct cell__row *row = &plans->im->rows[r];
     const struct cell__row *of = row;
+    const enum cell_source_kind kind_at =
+        row->kind == CELL__ROW_FIRST ? CELL_SOURCE_FIRST : CELL_SOURCE_LAST;
     *out = (struct cell_source){.kind = CELL_SOURCE_ZERO};
     switch (row->kind) {
     case CELL__ROW_CONST:
@@ -366,10 +370,11 @@ static enum base_status source_of(struct plans *plans, uint32_t r, struct cell_s
                                     .stage = plans->chain_stages[row->index],
                                     .index = row->part};
         return BASE_OK;
+    case CELL__ROW_FIRST:
     case CELL__ROW_LAST:
         of = &plans->im->rows[row->index];
         if (of->kind == CELL__ROW_STEP) {
-            return source_of_step(plans, CELL_SOURCE_LAST, of, out);
+            return source_of_step(plans, kind_at, of, out);
         }
         BASE_TRY(publish(plans, row->index));
         break;
@@ -380,7 +385,7 @@ static enum base_status source_of(struct plans *plans, uint32_t r, struct cell_s
         base_assert(false); // inside its own chain it is no source
         break;
     }
-    out->kind = row->is_timed ? CELL_SOURCE_EACH : CELL_SOURCE_LAST;
+    out->kind = row->is_timed ? CELL_SOURCE_EACH : kind_at;
     out->stage = of->stage;
     out->index = of->output;
     return BASE_OK;
@@ -510,6 +515,7 @@ static struct cell_value source_value(const struct plans *plans, const struct ce
                                    model->inputs[source.index].width /
                                        model->inputs[source.index].pieces};
     case CELL_SOURCE_EACH:
+    case CELL_SOURCE_FIRST:
     case CELL_SOURCE_LAST:
     case CELL_SOURCE_LAST_STATE:
         if (stage->kind == CELL_STAGE_CHAIN && source.kind == CELL_SOURCE_LAST_STATE) {
@@ -655,18 +661,13 @@ static enum base_status define_stage(struct plans *plans, const struct cell_mode
                                                           : define_chain(plans, model, plan);
 }
 
-/* What a stage is called in metrics; a chain after its operator. */
+/* What a stage is called in metrics. */
 static const char *stage_word(const struct plans *plans, const struct plan *plan)
 {
     if (plan->kind != CELL_STAGE_CHAIN) {
         return plan->kind == CELL_STAGE_ONCE ? "once" : "each";
     }
-    const struct cell__recurrent *recurrent = &plans->im->recurrents[plan->recurrent];
-    if (recurrent->is_scan && !recurrent->is_written_out) {
-        return "scan";
-    }
-    enum cell_op_kind kind = recurrent->op.kind;
-    return kind == CELL_OP_GRU ? "gru" : kind == CELL_OP_RNN ? "rnn" : "lstm";
+    return plans->im->recurrents[plan->recurrent].word;
 }
 
 static enum base_status intern_stage(struct plans *plans, struct cell_registry *registry,

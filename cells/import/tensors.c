@@ -241,7 +241,7 @@ static enum base_status output_rows(struct cell__import *im, const struct cell__
     uint32_t row = value->row;
     BASE_TRY(cell__row_as_source(im, row, &row));
     if (im->rows[row].is_timed && tensor->time_axis < 0) {
-        BASE_TRY(cell__row_last(im, row, &row)); // a time axis of size 1 was dropped
+        BASE_TRY(cell__row_at(im, CELL__ROW_LAST, row, &row)); // a time axis of size 1 was dropped
     }
     if (!im->rows[row].is_timed && tensor->time_axis >= 0) {
         return cell__refuse(im, "output \"%s\" repeats one row at every step",

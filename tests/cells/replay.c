@@ -102,6 +102,9 @@ static const double *read_source(const struct replay *replay, const struct cell_
     }
     case CELL_SOURCE_LAST_STATE:
         return made->states[source->index];
+    case CELL_SOURCE_FIRST:
+        at = 0;
+        break;
     case CELL_SOURCE_LAST:
         at = made->steps == 0 ? 0 : (int64_t)made->steps - 1;
         break;

@@ -144,7 +144,6 @@ static const struct {
     const char *module, *operator, * reason;
 } refused[] = {
     {"packed_unsorted", "TopK (node \"", "not supported"},
-    {"pool_mean", "ReduceMean (node \"", "over the batch or time axis"},
 };
 
 /* Index into refused, or -1. */

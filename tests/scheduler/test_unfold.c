@@ -117,6 +117,9 @@ static uint64_t source_token(const struct trace *trace, const struct cell_source
     if (from->kind == CELL_SOURCE_LAST_STATE) {
         return trace->states[from->stage][from->index];
     }
+    if (from->kind == CELL_SOURCE_FIRST) {
+        return trace->outputs[from->stage][from->index][0];
+    }
     uint32_t last = trace->steps[from->stage] - 1;
     bool follows = from->kind == CELL_SOURCE_EACH && step <= last;
     return trace->outputs[from->stage][from->index][follows ? step : last];
@@ -396,8 +399,11 @@ static struct cell_source draw_source(struct base_random *random, uint32_t n_sta
         return source(CELL_SOURCE_LAST_STATE, stage, base_random_below(random, def->n_states));
     }
     bool follows = !is_init && base_random_below(random, 2) == 0;
-    return source(follows ? CELL_SOURCE_EACH : CELL_SOURCE_LAST, stage,
-                  base_random_below(random, def->n_outputs));
+    bool is_first = base_random_below(random, 3) == 0;
+    return source(follows    ? CELL_SOURCE_EACH
+                  : is_first ? CELL_SOURCE_FIRST
+                             : CELL_SOURCE_LAST,
+                  stage, base_random_below(random, def->n_outputs));
 }
 
 static void draw_model(struct base_random *random)

@@ -1,0 +1,259 @@
+/* Reductions: over the whole of a row, or over the steps of a sequence. The latter are chains that
+ * accumulate, a step each, in the order of the steps; what is behind the last step is their state.
+ * A softmax over the steps is two of them. */
+#include "cells/import/ops.h"
+#include "cells/import/rows.h"
+
+#include "base/assert.h"
+
+#include <string.h>
+
+enum kind { SUM, MEAN, MAX, MIN };
+
+/* The opset in which axes became an input; 0: a pool, whose axes are all behind the second. */
+static const struct reduction {
+    const char *name;
+    enum kind kind;
+    int64_t axes_opset;
+} reductions[] = {
+    {"GlobalAveragePool", MEAN, 0}, {"GlobalMaxPool", MAX, 0}, {"ReduceMax", MAX, 18},
+    {"ReduceMean", MEAN, 18},       {"ReduceMin", MIN, 18},    {"ReduceSum", SUM, 13},
+};
+
+static const struct reduction *reduction_of(const struct cell__node *node)
+{
+    for (size_t i = 0; i < sizeof(reductions) / sizeof(reductions[0]); i++) {
+        if (strcmp(reductions[i].name, node->op->name) == 0) {
+            return &reductions[i];
+        }
+    }
+    base_assert(false);
+    return &reductions[0];
+}
+
+/* ---- Shapes ------------------------------------------------------------------------------- */
+
+/* Bit k: axis k is reduced. */
+static enum base_status read_axes(struct cell__import *im, const struct cell__node *node,
+                                  uint32_t *mask)
+{
+    const struct cell__shape *shape = &cell__input(im, node, 0)->shape;
+    const struct reduction *reduction = reduction_of(node);
+    struct cell__list axes;
+    *mask = 0;
+    if (reduction->axes_opset == 0) {
+        for (uint32_t k = 2; k < shape->rank; k++) {
+            *mask |= 1u << k;
+        }
+        return BASE_OK;
+    }
+    BASE_TRY(cell__ints_or_attr(im, node, 1, reduction->axes_opset, "axes", &axes));
+    if (!axes.is_given || axes.n == 0) {
+        return cell__refuse(im, "without axes");
+    }
+    for (uint32_t i = 0; i < axes.n; i++) {
+        uint32_t k = 0;
+        BASE_TRY(cell__axis_index(im, axes.at[i], shape->rank, &k));
+        *mask |= 1u << k;
+    }
+    return BASE_OK;
+}
+
+enum base_status cell__infer_reduce(struct cell__import *im, struct cell__node *node)
+{
+    const struct cell__value *in = cell__input(im, node, 0);
+    const bool is_pool = reduction_of(node)->axes_opset == 0;
+    int64_t keep = 1;
+    uint32_t mask = 0;
+    if (in->kind != CELL__ROWS || in->dtype != CELL__F32) {
+        return cell__refuse(im, "of a constant, or of type %s", cell__dtype_name(in->dtype));
+    }
+    if (is_pool && in->shape.rank < 3) {
+        return cell__invalid(im, "of rank %u; at least 3", in->shape.rank);
+    }
+    if (!is_pool) {
+        BASE_TRY(cell__attr_int(im, node, "keepdims", 1, &keep));
+    }
+    BASE_TRY(read_axes(im, node, &mask));
+    struct cell__shape out = {.rank = 0};
+    for (uint32_t k = 0; k < in->shape.rank; k++) {
+        bool is_taken = (mask >> k & 1) != 0;
+        if (!is_taken) {
+            out.axes[out.rank++] = in->shape.axes[k];
+        } else if (keep != 0) {
+            out.axes[out.rank++] = (struct cell__axis){.n = 0};
+        }
+    }
+    cell__set_rows(im, node, 0, CELL__F32, &out);
+    return BASE_OK;
+}
+
+/* ---- Rows --------------------------------------------------------------------------------- */
+
+/* An op of two rows, as wide as the first. */
+static enum base_status pair(struct cell__import *im, enum cell_op_kind kind, uint32_t a,
+                             uint32_t b, uint32_t *out)
+{
+    struct cell_op op = {.kind = kind, .n_operands = 2, .operands = {a, b}};
+    return cell__row_op(im, &op, im->rows[a].value, out);
+}
+
+static enum base_status number(struct cell__import *im, float value, uint32_t *out)
+{
+    float *data = base_arena_alloc(im->arena, sizeof(*data));
+    if (data == NULL) {
+        return cell__no_memory(im);
+    }
+    *data = value;
+    return cell__row_const(im, (struct cell_value){CELL_F32, 1}, data, out);
+}
+
+enum base_status cell__row_mean(struct cell__import *im, uint32_t row, uint32_t *out)
+{
+    struct cell_op op = {.kind = CELL_OP_MEAN, .n_operands = 1, .operands = {row}};
+    return cell__row_op(im, &op, (struct cell_value){CELL_F32, 1}, out);
+}
+
+/* The sum of a row's elements: its product with ones. */
+static enum base_status row_sum(struct cell__import *im, uint32_t row, uint32_t *out)
+{
+    const uint32_t width = im->rows[row].value.width;
+    float *ones = base_arena_array(im->arena, width, sizeof(*ones));
+    struct cell_op op = {
+        .kind = CELL_OP_LINEAR, .n_operands = 1, .operands = {row}, .n_weights = 1};
+    if (ones == NULL) {
+        return cell__no_memory(im);
+    }
+    for (uint32_t i = 0; i < width; i++) {
+        ones[i] = 1.0f;
+    }
+    op.weights[0] = (struct cell_weight){CELL_F32, width, 1, ones};
+    return cell__row_op(im, &op, (struct cell_value){CELL_F32, 1}, out);
+}
+
+/* ---- Over the steps ----------------------------------------------------------------------- */
+
+/* A chain's states: what is accumulated, and how many steps were. */
+enum { STATE_VALUE, STATE_STEPS, STATES };
+
+/* What a step makes of its state and x. The first x is the largest so far, whatever the state. */
+static enum base_status accumulate(struct cell__import *im, enum kind kind, uint32_t x,
+                                   const uint32_t states[STATES], uint32_t *out)
+{
+    uint32_t best = CELL__NONE;
+    if (kind == SUM || kind == MEAN) {
+        return pair(im, CELL_OP_ADD, states[STATE_VALUE], x, out);
+    }
+    BASE_TRY(pair(im, kind == MAX ? CELL_OP_MAX : CELL_OP_MIN, states[STATE_VALUE], x, &best));
+    struct cell_op op = {
+        .kind = CELL_OP_SELECT, .n_operands = 3, .operands = {states[STATE_STEPS], best, x}};
+    return cell__row_op(im, &op, im->rows[x].value, out);
+}
+
+/* The rows of one step, that stand in the chain's body. */
+static enum base_status write_body(struct cell__import *im, uint32_t chain, enum kind kind,
+                                   uint32_t x)
+{
+    uint32_t states[STATES];
+    uint32_t next[STATES];
+    uint32_t one = CELL__NONE;
+    for (uint32_t s = 0; s < STATES; s++) {
+        BASE_TRY(cell__row_recurrent(im, CELL__ROW_IN, chain, s, &states[s]));
+    }
+    BASE_TRY(accumulate(im, kind, x, states, &next[STATE_VALUE]));
+    BASE_TRY(number(im, 1.0f, &one));
+    BASE_TRY(pair(im, CELL_OP_ADD, states[STATE_STEPS], one, &next[STATE_STEPS]));
+    memcpy(im->recurrents[chain].next_rows, next, sizeof(next));
+    return BASE_OK;
+}
+
+/* The reduction of a timed row of floats over all steps. */
+static enum base_status reduce_steps(struct cell__import *im, enum kind kind, uint32_t row,
+                                     uint32_t *out)
+{
+    struct cell__node *node = &im->nodes[im->current];
+    struct cell__recurrent chain = {.node = im->current,
+                                    .word = "reduce",
+                                    .is_scan = true,
+                                    .lengths_value = CELL__NONE,
+                                    .n_states = STATES,
+                                    .states = {im->rows[row].value, {CELL_F32, 1}}};
+    for (uint32_t s = 0; s < STATES; s++) {
+        chain.init_values[s] = chain.init_rows[s] = CELL__NONE;
+    }
+    if (im->uses_lengths) {
+        return cell__refuse(im, "over the steps beside sequence_lens, where ONNX would take the "
+                                "zeros behind a shorter sequence too");
+    }
+    BASE_TRY(cell__recurrent_new(im, node, &chain));
+    const uint32_t chain_number = node->recurrent;
+    im->scan = chain_number;
+    enum base_status status = write_body(im, chain_number, kind, row);
+    im->scan = CELL__NONE;
+    BASE_TRY(status);
+    BASE_TRY(cell__row_recurrent(im, CELL__ROW_STATE, chain_number, STATE_VALUE, out));
+    if (kind == MEAN) {
+        uint32_t steps = CELL__NONE;
+        BASE_TRY(cell__row_recurrent(im, CELL__ROW_STATE, chain_number, STATE_STEPS, &steps));
+        BASE_TRY(pair(im, CELL_OP_DIV, *out, steps, out));
+    }
+    return BASE_OK;
+}
+
+enum base_status cell__row_softmax_of_steps(struct cell__import *im, uint32_t row, uint32_t *out)
+{
+    uint32_t largest = CELL__NONE;
+    uint32_t sum = CELL__NONE;
+    struct cell_op exponential = {.kind = CELL_OP_EXP, .n_operands = 1};
+    BASE_TRY(reduce_steps(im, MAX, row, &largest));
+    BASE_TRY(pair(im, CELL_OP_SUB, row, largest, &exponential.operands[0]));
+    BASE_TRY(cell__row_op(im, &exponential, im->rows[row].value, out));
+    BASE_TRY(reduce_steps(im, SUM, *out, &sum));
+    return pair(im, CELL_OP_DIV, *out, sum, out);
+}
+
+/* ---- Lowering ----------------------------------------------------------------------------- */
+
+static enum base_status reduce_row(struct cell__import *im, enum kind kind, uint32_t row,
+                                   uint32_t *out)
+{
+    if (kind == SUM) {
+        return row_sum(im, row, out);
+    }
+    if (kind == MEAN) {
+        return cell__row_mean(im, row, out);
+    }
+    return cell__refuse(im, "the largest or smallest of a row's features");
+}
+
+enum base_status cell__lower_reduce(struct cell__import *im, struct cell__node *node)
+{
+    const struct cell__value *in = cell__input(im, node, 0);
+    const enum kind kind = reduction_of(node)->kind;
+    struct cell__shape taken = {.rank = 0};
+    uint32_t mask = 0;
+    uint32_t width = 0;
+    uint32_t row = in->row;
+    BASE_TRY(read_axes(im, node, &mask));
+    for (uint32_t k = 0; k < in->shape.rank; k++) {
+        if ((mask >> k & 1) != 0) {
+            taken.axes[taken.rank++] = in->shape.axes[k];
+        }
+    }
+    if (cell__shape_has(im, &taken, CELL__ROLE_BATCH)) {
+        return cell__refuse(im, "over the batch axis");
+    }
+    BASE_TRY(cell__shape_width(im, &taken, &width));
+    bool is_over_steps = cell__shape_has(im, &taken, CELL__ROLE_TIME) && im->rows[row].is_timed;
+    if (width != 1 && width != im->rows[row].value.width) {
+        return cell__refuse(im, "over a part of a row's features");
+    }
+    if (is_over_steps) {
+        BASE_TRY(reduce_steps(im, kind, row, &row));
+    }
+    if (width != 1 || !is_over_steps) {
+        BASE_TRY(reduce_row(im, kind, row, &row));
+    }
+    cell__set_row(im, node, 0, row);
+    return BASE_OK;
+}

@@ -1,0 +1,342 @@
+/* Reductions, softmax over the steps, and the first and last step: each against plain loops over
+ * the input, in both layouts of batch and time. */
+#include "base/mem.h"
+#include "cells/model.h"
+#include "tests/cells/parse.h"
+#include "tests/cells/replay.h"
+#include "tests/onnx_builder.h"
+#include "tests/util.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { FLOAT = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT };
+enum { IN = 3, HIDDEN = 4, BATCH = 2, TIME = 5, SEED = 13 };
+
+static struct onnx_builder builder;
+static struct base_error last_error;
+
+/* x [time, batch, IN]; an RNN over it says which axis is which. The case adds what makes "out". */
+static void begin_with(int64_t opset, const char *rnn_inputs)
+{
+    const int64_t x[] = {-1, -1, IN};
+    onnx_init(&builder, opset);
+    onnx_input(&builder, "x", FLOAT, 3, x);
+    onnx_add_weights(&builder, "RNN", IN, HIDDEN, SEED);
+    onnx_node(&builder, "RNN", rnn_inputs, "- h");
+    onnx_output(&builder, "h", FLOAT, 0, NULL);
+    onnx_output(&builder, "out", FLOAT, 0, NULL);
+    builder.graph.output[0]->type = NULL;
+    builder.graph.output[1]->type = NULL;
+}
+
+static void begin(int64_t opset)
+{
+    begin_with(opset, "x w r b");
+}
+
+/* A node of x with these axes, as attribute or as input. */
+static Onnx__NodeProto *reduce(const char *op, size_t n, const int64_t *axes, bool as_input)
+{
+    if (as_input) {
+        onnx_constant(&builder, "axes", onnx_ints(&builder, 1, n, axes));
+        return onnx_node(&builder, op, "x axes", "out");
+    }
+    Onnx__NodeProto *node = onnx_node(&builder, op, "x", "out");
+    onnx_set_ints(&builder, node, "axes", n, axes);
+    return node;
+}
+
+/* Runs the model on random x and hands both to check(); frees all. */
+static void run(void (*check)(const double *x, const struct replay_tensor *out))
+{
+    struct cell_registry *registry = NULL;
+    struct cell_model *model = NULL;
+    struct replay_tensor x = {
+        .rank = 3, .dims = {TIME, BATCH, IN}, .count = (size_t)TIME * BATCH * IN};
+    struct replay_tensor outputs[2] = {{.rank = 0}};
+    struct base_random random = util_random(1);
+    size_t length = 0;
+    const uint8_t *bytes = onnx_pack(&builder, &length);
+    ck_assert_int_eq(cell_registry_create(&registry), BASE_OK);
+    enum base_status status =
+        cell_model_parse(registry, bytes, length, "test", &model, &last_error);
+    ck_assert_msg(status == BASE_OK, "%s", last_error.message);
+    x.data = base_alloc_array(x.count, sizeof(double));
+    ck_assert_ptr_nonnull(x.data);
+    for (size_t i = 0; i < x.count; i++) {
+        x.data[i] = (double)base_random_f32(&random, -2.0f, -0.5f); // below the states' zeros
+    }
+    replay_run(model, &x, outputs);
+    check(x.data, &outputs[1]);
+    base_free(outputs[0].data);
+    base_free(outputs[1].data);
+    base_free(x.data);
+    cell_model_free(registry, model);
+    cell_registry_free(registry);
+    onnx_release(&builder);
+}
+
+static double at(const double *x, size_t t, size_t b, size_t i)
+{
+    return x[(t * BATCH + b) * IN + i];
+}
+
+/* ---- Over the steps ----------------------------------------------------------------------- */
+
+enum over { SUM, MEAN, MAX, MIN };
+
+static const struct {
+    const char *name;
+    enum over over;
+    int64_t input_opset; /* from which axes are an input */
+} reductions[] = {{"ReduceSum", SUM, 13},
+                  {"ReduceMean", MEAN, 18},
+                  {"ReduceMax", MAX, 18},
+                  {"ReduceMin", MIN, 18}};
+
+static enum over wanted_over;
+
+static double over_steps(const double *x, size_t b, size_t i)
+{
+    double sum = 0;
+    double high = -INFINITY;
+    double low = INFINITY;
+    for (size_t t = 0; t < TIME; t++) {
+        sum += at(x, t, b, i);
+        high = fmax(high, at(x, t, b, i));
+        low = fmin(low, at(x, t, b, i));
+    }
+    return wanted_over == SUM    ? sum
+           : wanted_over == MEAN ? sum / TIME
+           : wanted_over == MAX  ? high
+                                 : low;
+}
+
+static void expect_over_steps(const double *x, const struct replay_tensor *out)
+{
+    ck_assert_uint_eq(out->count, (size_t)BATCH * IN);
+    for (size_t b = 0; b < BATCH; b++) {
+        for (size_t i = 0; i < IN; i++) {
+            util_assert_close(out->data[b * IN + i], over_steps(x, b, i), 1e-6, 0);
+        }
+    }
+}
+
+START_TEST(test_reductions_over_the_steps)
+{
+    static const int64_t axes[] = {0, -3};
+    wanted_over = reductions[_i].over;
+    for (int64_t opset = 12; opset <= 18; opset += 3) {
+        for (int64_t keep = 0; keep < 2; keep++) {
+            begin(opset);
+            Onnx__NodeProto *node =
+                reduce(reductions[_i].name, 1, &axes[keep], opset >= reductions[_i].input_opset);
+            onnx_set_int(&builder, node, "keepdims", keep);
+            run(expect_over_steps);
+        }
+    }
+}
+END_TEST
+
+static void expect_over_all(const double *x, const struct replay_tensor *out)
+{
+    ck_assert_uint_eq(out->count, BATCH);
+    for (size_t b = 0; b < BATCH; b++) {
+        double sum = 0;
+        for (size_t i = 0; i < IN; i++) {
+            sum += over_steps(x, b, i);
+        }
+        util_assert_close(out->data[b], wanted_over == SUM ? sum : sum / IN, 1e-6, 0);
+    }
+}
+
+START_TEST(test_sums_and_means_over_steps_and_features)
+{
+    const int64_t axes[] = {0, 2};
+    for (size_t r = 0; r < 2; r++) {
+        wanted_over = reductions[r].over;
+        begin(14);
+        reduce(reductions[r].name, 2, axes, reductions[r].over == SUM);
+        run(expect_over_all);
+    }
+}
+END_TEST
+
+static void expect_feature_sum(const double *x, const struct replay_tensor *out)
+{
+    ck_assert_uint_eq(out->count, (size_t)TIME * BATCH);
+    for (size_t row = 0; row < (size_t)TIME * BATCH; row++) {
+        util_assert_close(out->data[row], x[row * IN] + x[row * IN + 1] + x[row * IN + 2], 1e-6, 0);
+    }
+}
+
+START_TEST(test_sum_over_the_features_of_each_step)
+{
+    const int64_t axis = 2;
+    begin(14);
+    reduce("ReduceSum", 1, &axis, true);
+    run(expect_feature_sum);
+}
+END_TEST
+
+START_TEST(test_pools_are_reductions_over_the_steps)
+{
+    const int64_t perm[] = {1, 2, 0}; // [batch, channels, time]
+    for (int is_max = 0; is_max < 2; is_max++) {
+        wanted_over = is_max ? MAX : MEAN;
+        begin(14);
+        onnx_set_ints(&builder, onnx_node(&builder, "Transpose", "x", "channels"), "perm", 3, perm);
+        onnx_node(&builder, is_max ? "GlobalMaxPool" : "GlobalAveragePool", "channels", "out");
+        run(expect_over_steps);
+    }
+}
+END_TEST
+
+static void expect_softmax(const double *x, const struct replay_tensor *out)
+{
+    ck_assert_uint_eq(out->count, (size_t)TIME * BATCH * IN);
+    for (size_t b = 0; b < BATCH; b++) {
+        for (size_t i = 0; i < IN; i++) {
+            double sum = 0;
+            for (size_t t = 0; t < TIME; t++) {
+                sum += exp(at(x, t, b, i));
+            }
+            for (size_t t = 0; t < TIME; t++) {
+                util_assert_close(out->data[(t * BATCH + b) * IN + i], exp(at(x, t, b, i)) / sum,
+                                  1e-6, 0);
+            }
+        }
+    }
+}
+
+/* What attention pooling does: weights of all steps, then the weighted sum. */
+START_TEST(test_softmax_over_the_steps)
+{
+    begin(14);
+    onnx_set_int(&builder, onnx_node(&builder, "Softmax", "x", "out"), "axis", 0);
+    run(expect_softmax);
+}
+END_TEST
+
+static void expect_pooled(const double *x, const struct replay_tensor *out)
+{
+    ck_assert_uint_eq(out->count, (size_t)BATCH * IN);
+    for (size_t b = 0; b < BATCH; b++) {
+        for (size_t i = 0; i < IN; i++) {
+            double sum = 0;
+            double weighted = 0;
+            for (size_t t = 0; t < TIME; t++) {
+                sum += exp(at(x, t, b, i));
+                weighted += exp(at(x, t, b, i)) * at(x, t, b, i);
+            }
+            util_assert_close(out->data[b * IN + i], weighted / sum, 1e-6, 0);
+        }
+    }
+}
+
+START_TEST(test_attention_pooling)
+{
+    const int64_t axis = 0;
+    begin(14);
+    onnx_constant(&builder, "axes", onnx_ints(&builder, 1, 1, &axis));
+    onnx_set_int(&builder, onnx_node(&builder, "Softmax", "x", "weights"), "axis", 0);
+    onnx_node(&builder, "Mul", "weights x", "weighted");
+    onnx_set_int(&builder, onnx_node(&builder, "ReduceSum", "weighted axes", "out"), "keepdims", 0);
+    run(expect_pooled);
+}
+END_TEST
+
+/* ---- One step ----------------------------------------------------------------------------- */
+
+static size_t wanted_step;
+
+static void expect_step(const double *x, const struct replay_tensor *out)
+{
+    ck_assert_uint_eq(out->count, (size_t)BATCH * IN);
+    for (size_t b = 0; b < BATCH; b++) {
+        for (size_t i = 0; i < IN; i++) {
+            util_assert_close(out->data[b * IN + i], at(x, wanted_step, b, i), 1e-6, 0);
+        }
+    }
+}
+
+START_TEST(test_first_and_last_step_by_gather_and_slice)
+{
+    static const struct {
+        int64_t start, end;
+        size_t step;
+    } takes[] = {{0, 1, 0}, {-1, INT64_MAX, TIME - 1}};
+    for (size_t i = 0; i < 2; i++) {
+        wanted_step = takes[i].step;
+        begin(14);
+        onnx_constant(&builder, "index", onnx_ints(&builder, 0, 1, &takes[i].start));
+        onnx_set_int(&builder, onnx_node(&builder, "Gather", "x index", "out"), "axis", 0);
+        run(expect_step);
+        begin(14);
+        onnx_constant(&builder, "start", onnx_ints(&builder, 1, 1, &takes[i].start));
+        onnx_constant(&builder, "end", onnx_ints(&builder, 1, 1, &takes[i].end));
+        onnx_node(&builder, "Slice", "x start end", "out");
+        run(expect_step);
+    }
+}
+END_TEST
+
+/* ---- Refusals ----------------------------------------------------------------------------- */
+
+static void expect_refused(enum base_status wanted, const char *why)
+{
+    enum base_status status = parse_built(&builder, &last_error);
+    ck_assert_msg(status == wanted && strstr(last_error.message, why) != NULL, "%s: %s",
+                  base_status_name(status), last_error.message);
+}
+
+START_TEST(test_reductions_over_anything_else_are_refused)
+{
+    const int64_t batch = 1;
+    const int64_t features = 2;
+    const int64_t lengths[] = {-1};
+    const int64_t time = 0;
+    begin(14);
+    reduce("ReduceMean", 1, &batch, false);
+    expect_refused(BASE_UNIMPLEMENTED, "ReduceMean (node \"out\", opset 14): over the batch axis");
+    begin(14);
+    reduce("ReduceMax", 1, &features, false);
+    expect_refused(BASE_UNIMPLEMENTED, "the largest or smallest of a row's features");
+    begin(14);
+    onnx_node(&builder, "ReduceMean", "x", "out");
+    expect_refused(BASE_UNIMPLEMENTED, "without axes");
+    begin(14);
+    onnx_set_int(&builder, onnx_node(&builder, "Softmax", "x", "out"), "axis", 1);
+    expect_refused(BASE_UNIMPLEMENTED, "over the batch axis");
+    begin(12);
+    onnx_set_int(&builder, onnx_node(&builder, "Softmax", "x", "out"), "axis", 0);
+    expect_refused(BASE_UNIMPLEMENTED, "over the batch axis"); // all axes from there on
+    begin_with(14, "x w r b lengths");
+    onnx_input(&builder, "lengths", ONNX__TENSOR_PROTO__DATA_TYPE__INT32, 1, lengths);
+    reduce("ReduceMean", 1, &time, false);
+    expect_refused(BASE_UNIMPLEMENTED, "over the steps beside sequence_lens");
+    begin(14);
+    onnx_node(&builder, "Squeeze", "h", "flat");
+    onnx_node(&builder, "GlobalMaxPool", "flat", "out");
+    ck_assert_int_ne(parse_built(&builder, &last_error), BASE_OK);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("import_reduce");
+    TCase *steps = tcase_create("steps");
+    TCase *refused = tcase_create("refused");
+    tcase_add_loop_test(steps, test_reductions_over_the_steps, 0, 4);
+    tcase_add_test(steps, test_sums_and_means_over_steps_and_features);
+    tcase_add_test(steps, test_sum_over_the_features_of_each_step);
+    tcase_add_test(steps, test_pools_are_reductions_over_the_steps);
+    tcase_add_test(steps, test_softmax_over_the_steps);
+    tcase_add_test(steps, test_attention_pooling);
+    tcase_add_test(steps, test_first_and_last_step_by_gather_and_slice);
+    suite_add_tcase(suite, steps);
+    tcase_add_test(refused, test_reductions_over_anything_else_are_refused);
+    suite_add_tcase(suite, refused);
+    return util_run(suite);
+}
