@@ -812,7 +812,7 @@ deps-py: ## what the client tests need: build/venv, build/perf_analyzer
 	$(Q)sh scripts/deps.sh clients
 	+$(Q)$(MAKE) --no-print-directory build/venv/stamp build/perf_analyzer/stamp
 
-conformance: deps ## conformance suites of others against the daemon; needs CELLBATCH_DATA
+conformance: deps ## exports, and suites of others (CELLBATCH_DATA), against the daemon
 	+$(Q)$(MAKE) --no-print-directory $(all_cores) run-conformance
 
 run-conformance: programs $(CONFORMANCE)

@@ -52,6 +52,7 @@ static struct conformance_case *case_new(struct conformance_cases *cases, const 
     struct conformance_case *made = &cases->at[cases->n++];
     *made = (struct conformance_case){.is_refused = false};
     (void)snprintf(made->name, sizeof(made->name), "%s", name);
+    (void)snprintf(made->model_name, sizeof(made->model_name), "%s", name);
     return made;
 }
 
@@ -148,8 +149,14 @@ static void read_object(struct conformance_cases *cases, struct conformance_case
 {
     const char *name = NULL;
     json_t *tensor = NULL;
+    size_t i = 0;
     json_object_foreach(tensors, name, tensor)
     {
+        *add_tensor(of, is_input) = read_json(cases, of, name, tensor);
+    }
+    json_array_foreach(tensors, i, tensor)
+    {
+        name = json_string_value(json_object_get(tensor, "name"));
         *add_tensor(of, is_input) = read_json(cases, of, name, tensor);
     }
 }
@@ -447,13 +454,66 @@ static void read_exports(struct conformance_cases *cases, const char *folder)
     json_decref(golden);
 }
 
+/* ---- This tree's exports ------------------------------------------------------------------ */
+
+/* One folder of tests/data/onnx: a model and some cases. */
+static void read_export(struct conformance_cases *cases, const char *folder, const char *name)
+{
+    size_t length = 0;
+    char *text = (char *)read_file(folder, "golden.json", &length);
+    json_t *golden = json_loads(text, 0, NULL);
+    const json_t *list = json_object_get(golden, "cases");
+    base_free(text);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *from = json_array_get(list, i);
+        struct conformance_case *made = case_new(cases, name);
+        made->absolute = 1e-5;
+        if (i == 0) {
+            uint8_t *bytes = read_file(folder, "model.onnx", &length);
+            keep_model(cases, made, bytes, length);
+            base_free(bytes);
+        }
+        read_object(cases, made, json_object_get(from, "inputs"), true);
+        read_object(cases, made, json_object_get(from, "outputs"), false);
+        for (uint32_t t = 0; t < made->n_inputs; t++) {
+            made->has_lengths |= strcmp(made->inputs[t].name, "lengths") == 0;
+        }
+    }
+    json_decref(golden);
+}
+
+static void read_own(struct conformance_cases *cases)
+{
+    static const char path[] = "tests/data/onnx"; // run.sh runs in the root of the tree
+    char folder[UTIL_PATH_BYTES];
+    struct dirent **entries = NULL;
+    int n = scandir(path, &entries, NULL, alphasort);
+    if (n < 0) {
+        cases_fail(path, "cannot be read");
+    }
+    for (int i = 0; i < n; i++) {
+        const char *name = entries[i]->d_name;
+        // Of all exports these alone are refused: test_import_exports.c.
+        bool is_refused = strncmp(name, "packed_unsorted-", 16) == 0;
+        if (name[0] != '.' && strchr(name, '-') != NULL && !is_refused) {
+            (void)snprintf(folder, sizeof(folder), "%s/%s", path, name);
+            read_export(cases, folder, name);
+        }
+        free(entries[i]);
+    }
+    free((void *)entries);
+}
+
 void cases_read(struct conformance_cases *cases, const char *folder)
 {
     cases->n = 0;
     base_arena_init(&cases->arena, (size_t)1 << 20, (size_t)256 << 20);
-    read_node_tests(cases, folder);
-    read_exports(cases, folder);
-    read_vectors(cases, folder);
+    read_own(cases);
+    if (folder[0] != '\0') {
+        read_node_tests(cases, folder);
+        read_exports(cases, folder);
+        read_vectors(cases, folder);
+    }
 }
 
 void cases_release(struct conformance_cases *cases)

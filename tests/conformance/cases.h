@@ -1,7 +1,7 @@
-/* Conformance cases of others, as models that take their weights from the file and requests that
- * ask them: the ONNX backend's node tests, ONNX Runtime's vectors of LSTM, GRU and RNN, and
- * PyTorch exports around them (docs/model-files.md). A case that cannot be read ends the program.
- */
+/* Models and what they must answer: this tree's exports (tests/data/onnx), and the suites of
+ * others: the ONNX backend's node tests, ONNX Runtime's vectors of LSTM, GRU and RNN, PyTorch
+ * exports around them. Models take their weights from the file. A case that cannot be read ends the
+ * program. */
 #ifndef TESTS_CONFORMANCE_CASES_H
 #define TESTS_CONFORMANCE_CASES_H
 
@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define CASES_MAX         256u
+#define CASES_MAX         1024u
 #define CASES_TENSORS_MAX 8u
 #define CASES_RANK_MAX    4u
 #define CASES_NAME_BYTES  64u
@@ -26,13 +26,15 @@ struct case_tensor {
 };
 
 struct conformance_case {
-    char name[CASES_NAME_BYTES]; /* of the model, unique */
-    const uint8_t *model;        /* the file */
+    char name[CASES_NAME_BYTES];
+    char model_name[CASES_NAME_BYTES];
+    const uint8_t *model; /* the file; NULL: that of the case before */
     size_t model_bytes;
     uint32_t n_inputs, n_outputs;
     struct case_tensor inputs[CASES_TENSORS_MAX];
     struct case_tensor outputs[CASES_TENSORS_MAX];
     bool is_refused;           /* the request must be; outputs are not looked at */
+    bool has_lengths;          /* what lies behind a row's length may be zeros instead */
     double absolute, relative; /* what an element may differ by */
 };
 
@@ -42,7 +44,7 @@ struct conformance_cases {
     struct conformance_case at[CASES_MAX];
 };
 
-/* All that lie under folder. */
+/* This tree's, and those of others under `folder` unless it is empty. */
 void cases_read(struct conformance_cases *cases, const char *folder);
 void cases_release(struct conformance_cases *cases);
 
