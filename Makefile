@@ -99,6 +99,7 @@ CELLS_SRCS = \
   cells/import/wire.c \
   cells/kernels.c \
   cells/model.c \
+  cells/model_tree.c \
   cells/pack.c \
   cells/quant.c \
   cells/ref/math.c \
@@ -133,6 +134,7 @@ SCHEDULER_SRCS = \
   scheduler/rows.c \
   scheduler/scheduler.c \
   scheduler/unfold.c \
+  scheduler/unfold_tree.c \
 
 WORKER_SRCS = \
   worker/calibrate.c \
@@ -180,7 +182,9 @@ SERVER_SRCS = \
   server/process.c \
   server/repository.c \
   server/status.c \
+  server/tensors.c \
   server/validate.c \
+  server/validate_tree.c \
   server/warm.c \
 
 SERVER_MAIN = server/main.c
@@ -392,6 +396,7 @@ SERVER_SUITES = \
   tests/server/test_repository_errors.c \
   tests/server/test_start_calibration.c \
   tests/server/test_status.c \
+  tests/server/test_tree_model.c \
   tests/server/test_validate.c \
 
 LOADGEN_SUITES = \
@@ -482,6 +487,7 @@ TEST_SCRIPTS = \
   tests/docs/test_links.sh \
   tests/docs/test_quickstart.sh \
   tests/docs/test_readme.sh \
+  tests/docs/test_trees.sh \
   tests/server/test_curl_examples.sh \
   tests/test_check_text.sh \
   tests/test_install.sh \

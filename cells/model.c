@@ -121,8 +121,8 @@ enum base_status cell_model_load(struct cell_registry *registry, const char *pat
 }
 
 enum base_status cell_model_parse(struct cell_registry *registry, const void *bytes, size_t length,
-                                  const char *label, struct cell_model **out,
-                                  struct base_error *error)
+                                  const char *label, const struct cell_model_options *options,
+                                  struct cell_model **out, struct base_error *error)
 {
     base_assert(registry != NULL && label != NULL && out != NULL);
     *out = NULL;
@@ -130,7 +130,7 @@ enum base_status cell_model_parse(struct cell_registry *registry, const void *by
         return base_fail(error, BASE_RESOURCE_EXHAUSTED, "the model has %zu bytes; at most %zu",
                          length, FILE_BYTES_MAX);
     }
-    BASE_TRY(create_model(NULL, out, error));
+    BASE_TRY(create_model(options, out, error));
     return import(registry, bytes, length, label, out, error);
 }
 

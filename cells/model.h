@@ -1,4 +1,4 @@
-/* A model: named tensors outside, cells inside, and how they are wired for a sequence.
+/* A model: named tensors outside, cells inside, and how they are wired for a sequence or a tree.
  *
  * An imported model is a short program of *stages*. A stage is one cell type used once per request
  * (ONCE), once per time step with no memory (EACH), or once per time step with state (CHAIN). The
@@ -43,6 +43,7 @@ enum cell_source_kind {
     CELL_SOURCE_FIRST,      /* output `index` of stage `stage` at the first step of the sequence, */
     CELL_SOURCE_LAST,       /* and at the last one */
     CELL_SOURCE_LAST_STATE, /* state `index` of stage `stage` when all its steps are done */
+    CELL_SOURCE_CHILD,      /* of a tree: value `index` of child `piece`; of a root: its own */
 };
 
 struct cell_source {
@@ -60,13 +61,41 @@ struct cell_stage {
     struct cell_source init[CELL_STATES_MAX];   /* CHAIN: the state before step 0 */
 };
 
+/* How a request is unfolded (scheduler/unfold.h). */
+enum cell_unfold { CELL_UNFOLD_CHAIN, CELL_UNFOLD_TREE };
+
+/* "chain", "tree"; and back, INVALID_ARGUMENT for another word. */
+const char *cell_unfold_name(enum cell_unfold unfold);
+enum base_status cell_unfold_find(const char *name, enum cell_unfold *out,
+                                  struct base_error *error);
+
+/* The cells of a tree, stages of kind ONCE. */
+enum { CELL_TREE_LEAF, CELL_TREE_NODE, CELL_TREE_ROOT };
+
+/* What a node gets from its children are values that their cells, leaf or node, hand up. Inputs of
+ * the model: first those of leaves, one row a leaf; then those of
+ * inner nodes, one row a node; then the nodes' children. */
+struct cell_tree {
+    uint32_t n_children; /* of an inner node, at most; 1..CELL_CHILDREN_MAX */
+    uint32_t n_values;
+    uint32_t outputs[2][CELL_OUTPUTS_MAX]; /* of leaf and node: the cell's output that value v is */
+    uint32_t n_leaf_inputs, n_node_inputs;
+    uint32_t children_input; /* [inner nodes, n_children] of int64: numbers of leaves and nodes */
+    bool has_root;           /* stage CELL_TREE_ROOT makes the outputs, else a root's cell does */
+};
+
 struct cell_model_options {
     enum cell_precision precision; /* of its recurrent weights */
+    /* A part of a model: rows in, rows out, on the first axis of each tensor; a recurrent node in
+     * it has one step. It becomes one ONCE stage. */
+    bool is_part;
     /* For measurements: cells in small operators are not recognised, and cell_def.as_written. */
     bool as_written;
 };
 
 struct cell_model {
+    enum cell_unfold unfold;
+    struct cell_tree tree; /* of CELL_UNFOLD_TREE */
     uint32_t n_inputs, n_outputs, n_stages;
     struct cell_tensor inputs[CELL_TENSORS_MAX];
     struct cell_tensor outputs[CELL_TENSORS_MAX];
@@ -88,10 +117,22 @@ struct cell_model {
 enum base_status cell_model_load(struct cell_registry *registry, const char *path,
                                  const char *label, const struct cell_model_options *options,
                                  struct cell_model **out, struct base_error *error);
-/* The same from memory, without options: bytes are only read during the call. */
+/* The same from memory: bytes are only read during the call. */
 enum base_status cell_model_parse(struct cell_registry *registry, const void *bytes, size_t length,
-                                  const char *label, struct cell_model **out,
-                                  struct base_error *error);
+                                  const char *label, const struct cell_model_options *options,
+                                  struct cell_model **out, struct base_error *error);
 void cell_model_free(struct cell_registry *registry, struct cell_model *model);
+
+/* The parts of a tree model in `folder`, which is read as cell_model_load() reads a file:
+ *
+ *   leaf.onnx  what a leaf has becomes its values, such as h and c
+ *   node.onnx  its children's values, named h_0, c_0, h_1, c_1, .., and what else the node has
+ * become its own, under the leaf's names root.onnx  optional: a root's values, or some of them,
+ * become the outputs of the model
+ *
+ * options->is_part is not looked at. Errors name the part. */
+enum base_status cell_model_load_tree(struct cell_registry *registry, const char *folder,
+                                      const char *label, const struct cell_model_options *options,
+                                      struct cell_model **out, struct base_error *error);
 
 #endif

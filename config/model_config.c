@@ -20,14 +20,22 @@ static const struct cfg_option rows[] = {
 static const struct cfg_table table = {rows, sizeof(rows) / sizeof(rows[0])};
 
 /* A word was read into memory that goes: the same from memory that stays. */
+static const char *kept(const char *word, const char *const words[], size_t n)
+{
+    for (size_t w = 0; w < n; w++) {
+        if (strcmp(word, words[w]) == 0) {
+            return words[w];
+        }
+    }
+    return words[0];
+}
+
 static void keep_words(struct cfg_model_config *config)
 {
-    static const char *const words[] = {"fp32", "bf16", "int8"};
-    const char *kept = words[0];
-    for (size_t w = 0; w < sizeof(words) / sizeof(words[0]); w++) {
-        kept = strcmp(config->weights, words[w]) == 0 ? words[w] : kept;
-    }
-    config->weights = kept;
+    static const char *const weights[] = {"fp32", "bf16", "int8"};
+    static const char *const unfolds[] = {"chain", "tree"};
+    config->weights = kept(config->weights, weights, sizeof(weights) / sizeof(weights[0]));
+    config->unfold = kept(config->unfold, unfolds, sizeof(unfolds) / sizeof(unfolds[0]));
 }
 
 enum base_status cfg_model_config_parse(const char *file, const void *bytes, size_t length,

@@ -15,11 +15,14 @@
     X(COUNT, max_sequence_length, "0", 0, 1 << 24, "N", LIMITS, ALL,                               \
       "Steps of the longest sequence; 0 = as the server's option of this name.")                   \
     X(WORD, weights, "fp32", 0, 0, "fp32|bf16|int8", DEVICES, ALL,                                 \
-      "How recurrent weights are held; fewer bits are read faster and answer less exactly.")
+      "How recurrent weights are held; fewer bits are read faster and answer less exactly.")       \
+    X(WORD, unfold, "chain", 0, 0, "chain|tree", LIMITS, ALL,                                      \
+      "What a request becomes: chains of cells from model.onnx, or a tree of those in leaf.onnx, " \
+      "node.onnx and root.onnx.")
 
 struct cfg_model_config {
     uint32_t max_sequence_length;
-    const char *weights; /* one of its words, forever */
+    const char *weights, *unfold; /* one of their words each, forever */
 };
 
 /* path: the file, which may be missing: then the defaults. INVALID_ARGUMENT as cfg_load();

@@ -1,5 +1,8 @@
 /* Unfold programs: from a model and a request's tensors to a cell graph.
  *
+ * `tree`: every leaf and every inner node is a node of the graph; what a node hands up goes through
+ * value rows, and is free again when its parent has read it.
+ *
  * `chain`: every row of the batch axis becomes one chain per CHAIN stage, with the model's EACH and
  * ONCE stages around it (cells/model.h). Values that are read at every step of a chain pass through
  * request memory, values read once through a value row. Pure; loop thread. */
@@ -24,6 +27,21 @@ struct sched_sequences {
     const struct sched_tensor *inputs;  /* [model->n_inputs] */
     const struct sched_tensor *outputs; /* [model->n_outputs] */
 };
+
+/* Trees of one request: leaves are numbered from 0, inner nodes behind them. */
+struct sched_forest {
+    const struct cell_model *model;
+    uint32_t n_leaves, n_nodes, n_roots; /* inner nodes; those that are nobody's child */
+    const uint32_t *children;            /* [n_nodes][tree.n_children]: numbers, SCHED_NONE: none */
+    const uint32_t *order;               /* [n_nodes]: inner nodes, children before parents */
+    const uint32_t *roots;               /* [n_roots]: numbers */
+    const struct sched_tensor *inputs;   /* [model->n_inputs]: a row a leaf, or an inner node */
+    const struct sched_tensor *outputs;  /* [model->n_outputs]: a row a root */
+};
+
+/* Takes all memory from the arena. RESOURCE_EXHAUSTED (arena spent), INVALID_ARGUMENT. */
+enum base_status sched_unfold_tree(const struct sched_forest *forest, struct base_arena *arena,
+                                   struct sched_graph **out, struct base_error *error);
 
 /* Takes all memory from the arena. *out is NULL when nothing is to run: every row has no step and
  * the model no ONCE stage. INVALID_ARGUMENT, RESOURCE_EXHAUSTED (arena spent). */

@@ -30,6 +30,9 @@ const char *srv_about_datatype(enum cell_dtype dtype)
 
 uint32_t srv_about_max_batch_size(const struct cell_model *model)
 {
+    if (model->unfold == CELL_UNFOLD_TREE) {
+        return 0; // leaves, nodes and roots are three axes
+    }
     for (uint32_t i = 0; i < model->n_inputs; i++) {
         if (model->inputs[i].batch_axis != 0) {
             return 0;

@@ -170,19 +170,59 @@ struct cell_registry *srv_engine_registry(struct srv_engine *engine)
 
 /* ---- Models ---- */
 
-/* Unfolds one chain of two steps and notes which rows it needs. */
+/* Leaves of the tree that rows are reckoned for: a larger one needs those of several. */
+#define PROBE_LEAVES 16u
+
+/* One chain of two steps. */
+static enum base_status unfold_probe(const struct cell_model *model, struct base_arena *arena,
+                                     struct sched_graph **out, struct base_error *error)
+{
+    const uint32_t steps = 2;
+    struct sched_tensor none[CELL_TENSORS_MAX] = {{0}};
+    struct sched_sequences sequences = {
+        .model = model, .n_rows = 1, .steps = &steps, .inputs = none, .outputs = none};
+    return sched_unfold_chain(&sequences, arena, out, error);
+}
+
+/* A tree in which each inner node has the one before and, where there is room, a leaf below. */
+static enum base_status unfold_probe_tree(const struct cell_model *model, struct base_arena *arena,
+                                          struct sched_graph **out, struct base_error *error)
+{
+    const uint32_t n_children = model->tree.n_children;
+    const uint32_t root = 2 * PROBE_LEAVES - 2;
+    struct sched_tensor none[CELL_TENSORS_MAX] = {{0}};
+    uint32_t children[PROBE_LEAVES * CELL_CHILDREN_MAX];
+    uint32_t order[PROBE_LEAVES];
+    memset(children, 0xff, sizeof(children));
+    for (uint32_t n = 0; n + 1 < PROBE_LEAVES; n++) {
+        order[n] = n;
+        children[n * n_children] = n == 0 ? 0 : PROBE_LEAVES + n - 1;
+        if (n_children > 1) {
+            children[n * n_children + 1] = n + 1;
+        }
+    }
+    const struct sched_forest forest = {.model = model,
+                                        .n_leaves = PROBE_LEAVES,
+                                        .n_nodes = PROBE_LEAVES - 1,
+                                        .n_roots = 1,
+                                        .children = children,
+                                        .order = order,
+                                        .roots = &root,
+                                        .inputs = none,
+                                        .outputs = none};
+    return sched_unfold_tree(&forest, arena, out, error);
+}
+
+/* Unfolds a small request and notes which rows it needs. */
 static enum base_status probe_needs(struct srv_engine *engine, const struct cell_model *model,
                                     struct base_error *error)
 {
-    const uint32_t steps = 2;
-    struct sched_tensor inputs[CELL_TENSORS_MAX] = {{0}};
-    struct sched_tensor outputs[CELL_TENSORS_MAX] = {{0}};
-    struct sched_sequences sequences = {
-        .model = model, .n_rows = 1, .steps = &steps, .inputs = inputs, .outputs = outputs};
     struct base_arena arena;
     base_arena_init(&arena, PROBE_BYTES / 16, PROBE_BYTES);
     struct sched_graph *graph = NULL;
-    enum base_status status = sched_unfold_chain(&sequences, &arena, &graph, error);
+    enum base_status status = model->unfold == CELL_UNFOLD_TREE
+                                  ? unfold_probe_tree(model, &arena, &graph, error)
+                                  : unfold_probe(model, &arena, &graph, error);
     if (status == BASE_OK) {
         for (uint32_t i = 0; i < graph->n_needs; i++) {
             uint32_t *rows = &engine->rows_per_chain[graph->needs[i].layout];

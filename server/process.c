@@ -271,16 +271,33 @@ static void answer_empty(struct srv_flight *flight)
     answer(flight->core, request);
 }
 
+static enum base_status unfold_sequences(struct srv_flight *flight)
+{
+    struct srv_request *request = flight->request;
+    struct sched_sequences sequences;
+    BASE_TRY(srv_validate(request, flight->model->cells, &flight->model->limits, &sequences,
+                          &request->error));
+    flight->n_rows = sequences.n_rows;
+    return sched_unfold_chain(&sequences, &request->arena, &flight->job.graph, &request->error);
+}
+
+static enum base_status unfold_trees(struct srv_flight *flight)
+{
+    struct srv_request *request = flight->request;
+    struct sched_forest forest;
+    BASE_TRY(srv_validate_tree(request, flight->model->cells, &flight->model->limits, &forest,
+                               &request->error));
+    flight->n_rows = forest.n_roots;
+    return sched_unfold_tree(&forest, &request->arena, &flight->job.graph, &request->error);
+}
+
 /* Checks, unfolds, admits. */
 static enum base_status start_flight(struct srv_flight *flight)
 {
     struct srv_request *request = flight->request;
-    struct sched_sequences sequences;
     uint64_t begun_ns = base_now_ns();
-    BASE_TRY(srv_validate(request, flight->model->cells, &flight->model->limits, &sequences,
-                          &request->error));
-    flight->n_rows = sequences.n_rows;
-    BASE_TRY(sched_unfold_chain(&sequences, &request->arena, &flight->job.graph, &request->error));
+    BASE_TRY(flight->model->cells->unfold == CELL_UNFOLD_TREE ? unfold_trees(flight)
+                                                              : unfold_sequences(flight));
     uint64_t now_ns = base_now_ns();
     flight->validated_ns = now_ns - begun_ns;
     if (flight->job.graph == NULL) {

@@ -151,16 +151,20 @@ struct loading {
     uint32_t loaded;
 };
 
-/* Loads one version; on an error nothing of it stays. */
-static enum base_status load_cells(struct loading *loading, const char *file, const char *name,
+/* Loads one version, from its file or the folder of its parts; on an error nothing of it stays. */
+static enum base_status load_cells(struct loading *loading, const char *path, const char *name,
                                    const struct cfg_model_config *config, struct cell_model **out,
                                    struct base_error *error)
 {
     struct cell_registry *registry = srv_engine_registry(loading->engine);
     struct cell_model *cells = NULL;
     struct cell_model_options options = {.precision = CELL_FP32};
+    enum cell_unfold unfold = CELL_UNFOLD_CHAIN;
     BASE_TRY(cell_precision_find(config->weights, &options.precision, error));
-    BASE_TRY(cell_model_load(registry, file, name, &options, &cells, error));
+    BASE_TRY(cell_unfold_find(config->unfold, &unfold, error));
+    BASE_TRY(unfold == CELL_UNFOLD_TREE
+                 ? cell_model_load_tree(registry, path, name, &options, &cells, error)
+                 : cell_model_load(registry, path, name, &options, &cells, error));
     enum base_status status = srv_engine_add_model(loading->engine, cells, error);
     if (status != BASE_OK) {
         cell_model_free(registry, cells);
@@ -198,10 +202,11 @@ static enum base_status load_version(struct loading *loading, const char *folder
     if (!join(version_folder, folder, version) || !join(file, version_folder, "model.onnx")) {
         return base_fail(error, BASE_INVALID_ARGUMENT, "%.200s: path too long", folder);
     }
-    enum base_status status = load_cells(loading, file, name, config, &cells, &reason);
+    const char *path = strcmp(config->unfold, "chain") == 0 ? file : version_folder;
+    enum base_status status = load_cells(loading, path, name, config, &cells, &reason);
     if (status != BASE_OK) {
         struct base_error why;
-        base_fail(&why, status, "%.150s: %s", file, reason.message);
+        base_fail(&why, status, "%.150s: %s", path, reason.message);
         return give_up(loading, name, version, &why, reason.message, error);
     }
     struct srv_model_source source = {.name = name,
@@ -253,7 +258,7 @@ static enum base_status load_model(struct loading *loading, const char *name,
                                    struct base_error *error)
 {
     char folder[PATH_BYTES];
-    struct cfg_model_config config = {.weights = "fp32"};
+    struct cfg_model_config config = {.weights = "fp32", .unfold = "chain"};
     struct listing versions = {0};
     struct base_error why = {.status = BASE_OK};
     bool opened = open_model(loading, name, folder, &versions, &config, &why) == BASE_OK;

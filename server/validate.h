@@ -1,6 +1,6 @@
-/* From a request's tensors to sequences: every name, type, shape, byte count and id is checked
- * here, before anything else looks at them, and the output tensors are laid out. Pure but for the
- * request's arena; loop thread. */
+/* From a request's tensors to sequences or trees: every name, type, shape, byte count and id is
+ * checked here, before anything else looks at them, and the output tensors are laid out. Pure but
+ * for the request's arena; loop thread. */
 #ifndef SERVER_VALIDATE_H
 #define SERVER_VALIDATE_H
 
@@ -11,11 +11,18 @@ struct srv_limits {
     uint32_t sequence_length_max;
 };
 
-/* On BASE_OK: request->outputs are laid out (zeros), and *sequences, whose memory is the request's
- * arena, is ready to unfold. INVALID_ARGUMENT names the tensor, what came and what was expected;
- * RESOURCE_EXHAUSTED when the request's memory is spent. */
+/* For models of CELL_UNFOLD_CHAIN. On BASE_OK: request->outputs are laid out (zeros), and
+ * *sequences, whose memory is the request's arena, is ready to unfold. INVALID_ARGUMENT names the
+ * tensor, what came and what was expected; RESOURCE_EXHAUSTED when the request's memory is spent.
+ */
 enum base_status srv_validate(struct srv_request *request, const struct cell_model *model,
                               const struct srv_limits *limits, struct sched_sequences *sequences,
                               struct base_error *error);
+
+/* The same for models of CELL_UNFOLD_TREE. Every node but the roots has one parent, and none is
+ * below itself; leaves and nodes together are at most sequence_length_max. */
+enum base_status srv_validate_tree(struct srv_request *request, const struct cell_model *model,
+                                   const struct srv_limits *limits, struct sched_forest *forest,
+                                   struct base_error *error);
 
 #endif

@@ -1,7 +1,7 @@
 /* Warm-up: a model is ready only when a sequence has gone through it.
  *
- * One request of two steps of zeros per model, of batch 1, through the same path as a client's.
- * It touches every weight and every kernel once. Loop thread. */
+ * One request of zeros per model, two steps of batch 1 or a tree of one node, through the same path
+ * as a client's. It touches every weight and every kernel once. Loop thread. */
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -58,12 +58,17 @@ static void warm_done(struct srv_request *request)
     srv_loop_post(warming->core->loop, &warming->again);
 }
 
-/* Elements on an axis of an input: the model's own number, or a short sequence of batch 1. */
-static int64_t extent(const struct srv_model_entry *entry, const struct cell_tensor *tensor,
-                      uint32_t axis)
+/* Elements on an axis of input i: the model's own number, or a short sequence of batch 1, or one
+ * node with a leaf for each child. */
+static int64_t extent(const struct srv_model_entry *entry, uint32_t i, uint32_t axis)
 {
+    const struct cell_model *model = entry->cells;
+    const struct cell_tensor *tensor = &model->inputs[i];
     if (tensor->dims[axis] != CELL_DIM_ANY) {
         return tensor->dims[axis];
+    }
+    if (model->unfold == CELL_UNFOLD_TREE) {
+        return i < model->tree.n_leaf_inputs ? model->tree.n_children : 1;
     }
     if (tensor->time_axis != (int32_t)axis) {
         return 1;
@@ -78,6 +83,14 @@ static void fill_lengths(struct srv_tensor *input, enum cell_dtype dtype, uint8_
     const int64_t length = 1;
     for (size_t at = 0; at < input->bytes; at += cell_dtype_bytes(dtype)) {
         memcpy(data + at, &length, cell_dtype_bytes(dtype)); // little-endian
+    }
+}
+
+/* The first node's children: the leaves, one after the other. */
+static void fill_children(const struct srv_tensor *input, uint8_t *data)
+{
+    for (int64_t leaf = 0; leaf < input->shape[1]; leaf++) {
+        memcpy(data + leaf * (int64_t)sizeof(leaf), &leaf, sizeof(leaf));
     }
 }
 
@@ -97,7 +110,7 @@ static bool fill(struct srv_request *request, const struct srv_model_entry *entr
         input->rank = tensor->rank;
         size_t bytes = cell_dtype_bytes(tensor->dtype);
         for (uint32_t d = 0; d < tensor->rank; d++) {
-            input->shape[d] = extent(entry, tensor, d);
+            input->shape[d] = extent(entry, i, d);
             bytes *= (size_t)input->shape[d];
         }
         input->bytes = bytes;
@@ -107,6 +120,9 @@ static bool fill(struct srv_request *request, const struct srv_model_entry *entr
         }
         if (model->lengths_input == (int32_t)i) {
             fill_lengths(input, tensor->dtype, data);
+        }
+        if (model->unfold == CELL_UNFOLD_TREE && model->tree.children_input == i) {
+            fill_children(input, data);
         }
         input->data = data;
     }

@@ -103,6 +103,28 @@ static enum base_status set_role(struct cell__import *im, const struct cell__axi
     return BASE_OK;
 }
 
+/* Of a part of a model: the first axis of every input. */
+static enum base_status set_part_roles(struct cell__import *im)
+{
+    uint32_t batch = CELL__NONE;
+    if (im->n_inputs == 0) {
+        return cell__refuse(im, "no inputs");
+    }
+    for (uint32_t i = 0; i < im->n_inputs; i++) {
+        const struct cell__value *value = &im->values[im->inputs[i]];
+        const struct cell__value *first = &im->values[im->inputs[0]];
+        char text[CELL__TEXT_BYTES];
+        if (value->shape.rank == 0) {
+            return cell__refuse(im, "input \"%s\" has no axis for its rows",
+                                cell__quote(text, value->name));
+        }
+        BASE_TRY(cell__axis_unite(im, &value->shape.axes[0], &first->shape.axes[0], value->name));
+        BASE_TRY(set_role(im, &value->shape.axes[0], CELL__ROLE_BATCH, &batch));
+    }
+    im->has_batch = batch != CELL__NONE;
+    return BASE_OK;
+}
+
 static enum base_status set_roles(struct cell__import *im)
 {
     uint32_t time = CELL__NONE;
@@ -232,12 +254,14 @@ static enum base_status import_graph(struct cell__import *im, struct cell_regist
     BASE_TRY(cell__tensors_declare(im));
     BASE_TRY(cell__walk(im));
     BASE_TRY(mark_needed_nodes(im));
-    BASE_TRY(set_roles(im));
+    BASE_TRY(im->is_part ? set_part_roles(im) : set_roles(im));
     BASE_TRY(cell__tensors_inputs(im, model));
     BASE_TRY(lower_nodes(im));
     model->lengths_input = im->lengths_input;
     BASE_TRY(cell__tensors_outputs(im, model, output_rows));
-    return cell__stages_build(im, registry, output_rows, model);
+    BASE_TRY(cell__stages_build(im, registry, output_rows, model));
+    base_assert(!im->is_part || model->n_stages <= 1); // nothing in it has steps
+    return BASE_OK;
 }
 
 /* factor * length + extra, or as much as can be. */
@@ -262,6 +286,7 @@ enum base_status cell__import_onnx(struct cell_registry *registry, const void *b
                               .error = error == NULL ? &own : error,
                               .label = label,
                               .lengths_input = -1,
+                              .is_part = model->options.is_part,
                               .scan = CELL__NONE,
                               .current = CELL__NONE};
     enum base_status status = cell__wire_unpack(&message, bytes, length, &proto, im.error);

@@ -326,10 +326,10 @@ enum base_status cell__infer_recurrent(struct cell__import *im, struct cell__nod
     }
     BASE_TRY(read_weights(im, node, unit, 0, &recurrent));
     const struct cell__axis *batch = &x->shape.axes[places.x_batch];
-    recurrent.is_step = node->scan != CELL__NONE;
+    recurrent.is_step = im->is_part || node->scan != CELL__NONE;
     if (recurrent.is_step && (cell__axis_size(im, &x->shape.axes[places.x_time]) != 1 ||
                               cell__has_input(node, IN_LENGTHS))) {
-        return cell__refuse(im, "of more than one step inside the body of a Scan or Loop");
+        return cell__refuse(im, "of more than one step inside a body or a part of a model");
     }
     for (uint32_t s = 0; s < unit->n_states; s++) {
         if (cell__has_input(node, IN_H + s)) {

@@ -526,6 +526,7 @@ static struct cell_value source_value(const struct plans *plans, const struct ce
         }
         return im->rows[stage->output_rows[source.index]].value;
     case CELL_SOURCE_ZERO:
+    case CELL_SOURCE_CHILD:
         break;
     }
     base_assert(false);

@@ -52,7 +52,9 @@ static enum base_status declare(struct cell__import *im, const Onnx__ValueInfoPr
         // An atom even for size 1: it may turn out to be the time axis.
         struct cell__axis *axis = &value->shape.axes[k];
         axis->n = 1;
-        BASE_TRY(cell__atom_new(im, stated_size(type->shape->dim[k]), &axis->atoms[0]));
+        // Of a part the first axis is that of its rows, whatever number the export was made with.
+        int64_t size = im->is_part && k == 0 ? -1 : stated_size(type->shape->dim[k]);
+        BASE_TRY(cell__atom_new(im, size, &axis->atoms[0]));
     }
     im->inputs[im->n_inputs++] = v;
     return BASE_OK;
@@ -228,7 +230,7 @@ static void split_joined(const struct cell__import *im, uint32_t row, struct cel
         is_even = operand->value.width * at->op.n_operands == at->value.width &&
                   operand->is_timed == at->is_timed && operand->kind != CELL__ROW_CONST;
     }
-    if (is_even && tensor->pieces == 1) {
+    if (is_even && tensor->pieces == 1 && !im->is_part) {
         tensor->pieces = at->op.n_operands;
     }
 }

@@ -110,6 +110,8 @@ static const double *read_source(const struct replay *replay, const struct cell_
         break;
     case CELL_SOURCE_EACH:
         break;
+    case CELL_SOURCE_CHILD:
+        ck_abort_msg("a tree has no steps");
     }
     uint32_t width = stage->type->def.values[stage->type->def.outputs[source->index]].width;
     return made->outputs[source->index] + at * width;

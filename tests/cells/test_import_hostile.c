@@ -20,7 +20,8 @@ static enum base_status parse(const uint8_t *bytes, size_t length)
     memcpy(copy, bytes, length);
     ck_assert_int_eq(cell_registry_create(&registry), BASE_OK);
     last_error = (struct base_error){.message = ""};
-    enum base_status status = cell_model_parse(registry, copy, length, "test", &model, &last_error);
+    enum base_status status =
+        cell_model_parse(registry, copy, length, "test", NULL, &model, &last_error);
     ck_assert((status == BASE_OK) == (model != NULL));
     ck_assert(status == BASE_OK || (last_error.status == status && last_error.message[0] != '\0'));
     cell_model_free(registry, model);
@@ -247,7 +248,7 @@ START_TEST(test_every_failed_allocation_is_survived)
     while (status != BASE_OK) {
         ck_assert_int_eq(status, BASE_RESOURCE_EXHAUSTED);
         base_alloc_fail_at(++n);
-        status = cell_model_parse(registry, bytes, length, "test", &model, &error);
+        status = cell_model_parse(registry, bytes, length, "test", NULL, &model, &error);
         base_alloc_fail_at(0);
     }
     ck_assert_uint_gt(n, 5);

@@ -1,0 +1,322 @@
+/* See tensors.h. Each tensor of the model is looked up by name among the few that came. Data that
+ * is not aligned to its elements (raw tensors stand anywhere in a message) is copied once into the
+ * arena. Cost: O(inputs squared) name comparisons, plus one pass over ids that index a table. */
+#include "server/tensors.h"
+
+#include "base/assert.h"
+#include "base/checked.h"
+#include "server/about.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SHAPE_TEXT_BYTES 160
+
+/* "[2,-1,8]" */
+static void shape_text(char text[SHAPE_TEXT_BYTES], const int64_t *dims, uint32_t rank)
+{
+    size_t at = 0;
+    text[at++] = '[';
+    for (uint32_t i = 0; i < rank && at + 24 < SHAPE_TEXT_BYTES; i++) {
+        at += (size_t)snprintf(text + at, SHAPE_TEXT_BYTES - at, "%s%" PRId64, i > 0 ? "," : "",
+                               dims[i]);
+    }
+    text[at++] = ']';
+    text[at] = '\0';
+}
+
+static enum base_status fail_shape(const struct cell_tensor *want, const struct srv_tensor *got,
+                                   const char *why, struct base_error *error)
+{
+    char got_text[SHAPE_TEXT_BYTES];
+    char want_text[SHAPE_TEXT_BYTES];
+    shape_text(got_text, got->shape, got->rank);
+    shape_text(want_text, want->dims, want->rank);
+    return base_fail(error, BASE_INVALID_ARGUMENT, "input '%s': shape %s, expected %s%s",
+                     want->name, got_text, want_text, why);
+}
+
+/* Notes an extent, or checks it against the one another input has set. */
+static enum base_status agree(int64_t *extent, const char **extent_of, int64_t got,
+                              const char *axis, const struct cell_tensor *want,
+                              struct base_error *error)
+{
+    if (*extent < 0) {
+        *extent = got;
+        *extent_of = want->name;
+        return BASE_OK;
+    }
+    if (*extent == got) {
+        return BASE_OK;
+    }
+    return base_fail(error, BASE_INVALID_ARGUMENT,
+                     "input '%s': %" PRId64 " on its %s axis, but input '%s' has %" PRId64,
+                     want->name, got, axis, *extent_of, *extent);
+}
+
+/* One dimension against the model's tensor and the extents known so far. */
+static enum base_status check_dim(const struct cell_tensor *want, const struct srv_tensor *got,
+                                  uint32_t axis, struct srv_extents *extents,
+                                  struct base_error *error)
+{
+    int64_t dim = got->shape[axis];
+    if (dim < 0) {
+        return fail_shape(want, got, ": a dimension is negative", error);
+    }
+    // A model exported with a fixed batch or length keeps it.
+    if (want->dims[axis] != CELL_DIM_ANY && dim != want->dims[axis]) {
+        return fail_shape(want, got, "", error);
+    }
+    if (want->batch_axis == (int32_t)axis) {
+        return agree(&extents->batch, &extents->batch_of, dim, "batch", want, error);
+    }
+    if (want->time_axis == (int32_t)axis) {
+        return agree(&extents->steps, &extents->steps_of, dim, "time", want, error);
+    }
+    return BASE_OK;
+}
+
+static enum base_status check_shape(const struct cell_tensor *want, const struct srv_tensor *got,
+                                    struct srv_extents *extents, struct base_error *error)
+{
+    base_assert(got->rank <= CELL_RANK_MAX);
+    if (got->rank != want->rank) {
+        return fail_shape(want, got, "", error);
+    }
+    for (uint32_t i = 0; i < got->rank; i++) {
+        BASE_TRY(check_dim(want, got, i, extents, error));
+    }
+    return BASE_OK;
+}
+
+static enum base_status check_bytes(const struct cell_tensor *want, const struct srv_tensor *got,
+                                    struct base_error *error)
+{
+    size_t expected = cell_dtype_bytes(want->dtype);
+    for (uint32_t i = 0; i < got->rank; i++) {
+        if (!base_size_mul(expected, (size_t)got->shape[i], &expected)) {
+            return fail_shape(want, got, ": too large", error);
+        }
+    }
+    if (got->bytes != expected) {
+        char text[SHAPE_TEXT_BYTES];
+        shape_text(text, got->shape, got->rank);
+        return base_fail(error, BASE_INVALID_ARGUMENT,
+                         "input '%s': %zu bytes, expected %zu for %s of shape %s", want->name,
+                         got->bytes, expected, got->datatype, text);
+    }
+    return BASE_OK;
+}
+
+int64_t srv_tensor_integer(const struct cell_tensor *tensor, const uint8_t *data, size_t i)
+{
+    if (tensor->dtype == CELL_I64) {
+        int64_t value = 0;
+        memcpy(&value, data + i * sizeof(value), sizeof(value));
+        return value;
+    }
+    int32_t value = 0;
+    memcpy(&value, data + i * sizeof(value), sizeof(value));
+    return value;
+}
+
+static enum base_status check_ids(const struct cell_tensor *want, const struct srv_tensor *got,
+                                  struct base_error *error)
+{
+    size_t count = got->bytes / cell_dtype_bytes(want->dtype);
+    for (size_t i = 0; i < count; i++) {
+        int64_t id = srv_tensor_integer(want, got->data, i);
+        if (id < 0 || id >= want->id_bound) {
+            return base_fail(error, BASE_INVALID_ARGUMENT,
+                             "input '%s': id %" PRId64 " at position %zu, expected 0..%" PRId64,
+                             want->name, id, i, want->id_bound - 1);
+        }
+    }
+    return BASE_OK;
+}
+
+/* The request's tensor of that name, or NULL; INVALID_ARGUMENT when there are two. */
+static enum base_status find_input(const struct srv_request *request, const char *name,
+                                   const struct srv_tensor **out, struct base_error *error)
+{
+    *out = NULL;
+    for (uint32_t i = 0; i < request->n_inputs; i++) {
+        if (strcmp(request->inputs[i].name, name) != 0) {
+            continue;
+        }
+        if (*out != NULL) {
+            return base_fail(error, BASE_INVALID_ARGUMENT, "input '%s' came twice", name);
+        }
+        *out = &request->inputs[i];
+    }
+    return BASE_OK;
+}
+
+enum base_status srv_tensors_known(const struct srv_request *request,
+                                   const struct cell_model *model, struct base_error *error)
+{
+    for (uint32_t i = 0; i < request->n_inputs; i++) {
+        bool known = false;
+        for (uint32_t k = 0; k < model->n_inputs && !known; k++) {
+            known = strcmp(request->inputs[i].name, model->inputs[k].name) == 0;
+        }
+        if (!known) {
+            return base_fail(error, BASE_INVALID_ARGUMENT,
+                             "input '%.100s' is not one of the model's %u inputs",
+                             request->inputs[i].name, model->n_inputs);
+        }
+    }
+    return BASE_OK;
+}
+
+/* Bytes between neighbours on an axis; 0 for an axis that is not there. */
+static int64_t axis_bytes(const int64_t *shape, uint32_t rank, int32_t axis, enum cell_dtype dtype)
+{
+    if (axis < 0) {
+        return 0;
+    }
+    int64_t bytes = cell_dtype_bytes(dtype);
+    for (uint32_t i = (uint32_t)axis + 1; i < rank; i++) {
+        bytes *= shape[i];
+    }
+    return bytes;
+}
+
+/* Where the rows of a tensor in memory lie. */
+static struct sched_tensor rows_of(const struct srv_tensor *at, const struct cell_tensor *tensor)
+{
+    // Inputs are only ever read through it, outputs are ours to write.
+    union {
+        const uint8_t *in;
+        uint8_t *out;
+    } address = {.in = at->data};
+    return (struct sched_tensor){
+        .data = address.out,
+        .batch_bytes = axis_bytes(at->shape, at->rank, tensor->batch_axis, tensor->dtype),
+        .step_bytes = axis_bytes(at->shape, at->rank, tensor->time_axis, tensor->dtype),
+        .piece_bytes =
+            tensor->piece_axis >= 0
+                ? axis_bytes(at->shape, at->rank, tensor->piece_axis, tensor->dtype)
+                : (int64_t)tensor->width / tensor->pieces * cell_dtype_bytes(tensor->dtype)};
+}
+
+/* The rows of an input, at an address aligned to its elements. */
+static enum base_status place_input(struct srv_request *request, const struct cell_tensor *want,
+                                    const struct srv_tensor *got, struct sched_tensor *out,
+                                    struct base_error *error)
+{
+    *out = rows_of(got, want);
+    if (got->bytes > 0 && (uintptr_t)got->data % cell_dtype_bytes(want->dtype) != 0) {
+        out->data = base_arena_alloc(&request->arena, got->bytes);
+        if (out->data == NULL) {
+            return base_fail(error, BASE_RESOURCE_EXHAUSTED, "request memory spent");
+        }
+        memcpy(out->data, got->data, got->bytes);
+    }
+    return BASE_OK;
+}
+
+enum base_status srv_tensor_take(struct srv_request *request, const struct cell_tensor *want,
+                                 struct srv_extents *extents, struct sched_tensor *out,
+                                 struct base_error *error)
+{
+    const struct srv_tensor *got = NULL;
+    BASE_TRY(find_input(request, want->name, &got, error));
+    if (got == NULL) {
+        if (want->optional) {
+            return BASE_OK;
+        }
+        return base_fail(error, BASE_INVALID_ARGUMENT, "input '%s' is missing", want->name);
+    }
+    const char *datatype = srv_about_datatype(want->dtype);
+    if (strcmp(got->datatype, datatype) != 0) {
+        return base_fail(error, BASE_INVALID_ARGUMENT, "input '%s': datatype '%.16s', expected %s",
+                         want->name, got->datatype, datatype);
+    }
+    BASE_TRY(check_shape(want, got, extents, error));
+    BASE_TRY(check_bytes(want, got, error));
+    if (want->id_bound > 0) {
+        BASE_TRY(check_ids(want, got, error));
+    }
+    return place_input(request, want, got, out, error);
+}
+
+/* ---- Outputs ---- */
+
+/* Memory for an answer's tensor of the model's shape at this batch and time extent. */
+static enum base_status place_output(struct srv_request *request, const struct cell_tensor *tensor,
+                                     const struct srv_extents *extents, struct srv_tensor *answer,
+                                     struct base_error *error)
+{
+    answer->name = tensor->name;
+    answer->datatype = srv_about_datatype(tensor->dtype);
+    answer->rank = tensor->rank;
+    size_t bytes = cell_dtype_bytes(tensor->dtype);
+    bool fits = true;
+    for (uint32_t i = 0; i < tensor->rank; i++) {
+        int64_t dim = tensor->batch_axis == (int32_t)i  ? extents->batch
+                      : tensor->time_axis == (int32_t)i ? extents->steps
+                                                        : tensor->dims[i];
+        base_assert(dim >= 0);
+        answer->shape[i] = dim;
+        fits = fits && base_size_mul(bytes, (size_t)dim, &bytes);
+    }
+    uint8_t *data = fits ? base_arena_alloc_aligned64(&request->arena, bytes) : NULL;
+    if (data == NULL) {
+        return base_fail(error, BASE_RESOURCE_EXHAUSTED, "output '%s' exceeds the request's memory",
+                         tensor->name);
+    }
+    answer->data = data;
+    answer->bytes = bytes;
+    return BASE_OK;
+}
+
+/* Index of the i-th output to answer: as asked for, or the model's own order. */
+static enum base_status find_output(const struct srv_request *request,
+                                    const struct cell_model *model, uint32_t i, uint32_t *index,
+                                    struct base_error *error)
+{
+    if (request->n_wanted == 0) {
+        *index = i;
+        return BASE_OK;
+    }
+    for (uint32_t o = 0; o < model->n_outputs; o++) {
+        if (strcmp(model->outputs[o].name, request->wanted[i]) == 0) {
+            *index = o;
+            return BASE_OK;
+        }
+    }
+    return base_fail(error, BASE_INVALID_ARGUMENT,
+                     "output '%.100s' is not one of the model's %u outputs", request->wanted[i],
+                     model->n_outputs);
+}
+
+enum base_status srv_tensors_place(struct srv_request *request, const struct cell_model *model,
+                                   const struct srv_extents *extents, struct sched_tensor *outputs,
+                                   struct base_error *error)
+{
+    uint32_t n = request->n_wanted > 0 ? request->n_wanted : model->n_outputs;
+    if (n > model->n_outputs) {
+        return base_fail(error, BASE_INVALID_ARGUMENT, "%u outputs asked for, the model has %u", n,
+                         model->n_outputs);
+    }
+    request->outputs = base_arena_array(&request->arena, n, sizeof(*request->outputs));
+    if (request->outputs == NULL) {
+        return base_fail(error, BASE_RESOURCE_EXHAUSTED, "request memory spent");
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t index = 0;
+        BASE_TRY(find_output(request, model, i, &index, error));
+        const struct cell_tensor *tensor = &model->outputs[index];
+        struct srv_tensor *answer = &request->outputs[i];
+        if (outputs[index].data != NULL) {
+            return base_fail(error, BASE_INVALID_ARGUMENT, "output '%s' is asked for twice",
+                             tensor->name);
+        }
+        BASE_TRY(place_output(request, tensor, extents, answer, error));
+        outputs[index] = rows_of(answer, tensor);
+    }
+    request->n_outputs = n;
+    return BASE_OK;
+}

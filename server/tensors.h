@@ -1,0 +1,35 @@
+/* The tensors of a request against those of its model: names, types, shapes, byte counts and ids of
+ * what came, and room for what is answered. Shared by validate.c and validate_tree.c. Pure but for
+ * the request's arena; loop thread. */
+#ifndef SERVER_TENSORS_H
+#define SERVER_TENSORS_H
+
+#include "scheduler/unfold.h"
+#include "server/request.h"
+
+/* What the axes that a request chooses have turned out to be. */
+struct srv_extents {
+    int64_t batch, steps;            /* -1: not known yet */
+    const char *batch_of, *steps_of; /* the inputs that set them */
+};
+
+/* Whether every tensor that came is one of the model's. */
+enum base_status srv_tensors_known(const struct srv_request *request,
+                                   const struct cell_model *model, struct base_error *error);
+
+/* Finds the input, checks it, and says where its rows lie; data NULL when it is optional and left
+ * out. INVALID_ARGUMENT names the tensor, what came and what was expected. */
+enum base_status srv_tensor_take(struct srv_request *request, const struct cell_tensor *want,
+                                 struct srv_extents *extents, struct sched_tensor *out,
+                                 struct base_error *error);
+
+/* Element i of an input of integers. */
+int64_t srv_tensor_integer(const struct cell_tensor *tensor, const uint8_t *data, size_t i);
+
+/* Makes request->outputs, zeros, of these extents. outputs: by the model's number; data NULL where
+ * one is not asked for. */
+enum base_status srv_tensors_place(struct srv_request *request, const struct cell_model *model,
+                                   const struct srv_extents *extents, struct sched_tensor *outputs,
+                                   struct base_error *error);
+
+#endif
