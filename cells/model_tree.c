@@ -268,26 +268,39 @@ static enum base_status bind(struct binding *b, struct cell_registry *registry)
     return BASE_OK;
 }
 
+static enum base_status load_parts(struct binding *b, struct cell_registry *registry,
+                                   const char *folder, const char *label,
+                                   const struct cell_model_options *options)
+{
+    for (uint32_t part = 0; part < 3; part++) {
+        BASE_TRY(load_part(b, registry, folder, part, label, options));
+    }
+    return BASE_OK;
+}
+
+static enum base_status make_tree(struct binding *b, struct cell_registry *registry,
+                                  const struct cell_model_options *options)
+{
+    b->tree = base_alloc(sizeof(*b->tree));
+    if (b->tree == NULL) {
+        return base_fail(b->error, BASE_RESOURCE_EXHAUSTED, "no memory for a model");
+    }
+    b->tree->options = *options;
+    return bind(b, registry);
+}
+
 enum base_status cell_model_load_tree(struct cell_registry *registry, const char *folder,
                                       const char *label, const struct cell_model_options *options,
                                       struct cell_model **out, struct base_error *error)
 {
     const struct cell_model_options plain = {.precision = CELL_FP32};
-    struct base_error own;
+    const struct cell_model_options *given = options == NULL ? &plain : options;
+    struct base_error own = {.status = BASE_OK};
     struct binding b = {.error = error == NULL ? &own : error};
-    enum base_status status = BASE_OK;
-    options = options == NULL ? &plain : options;
     *out = NULL;
-    for (uint32_t part = 0; part < 3 && status == BASE_OK; part++) {
-        status = load_part(&b, registry, folder, part, label, options);
-    }
-    b.tree = status == BASE_OK ? base_alloc(sizeof(*b.tree)) : NULL;
-    if (status == BASE_OK && b.tree == NULL) {
-        status = base_fail(b.error, BASE_RESOURCE_EXHAUSTED, "no memory for a model");
-    }
+    enum base_status status = load_parts(&b, registry, folder, label, given);
     if (status == BASE_OK) {
-        b.tree->options = *options;
-        status = bind(&b, registry);
+        status = make_tree(&b, registry, given);
     }
     for (uint32_t part = 0; part < 3; part++) {
         cell_model_free(registry, b.parts[part]);

@@ -57,7 +57,7 @@ static void bind_inputs(struct growing *g, uint32_t part, sched_node_id node, ui
             }
             continue;
         }
-        base_assert(source->kind == CELL_SOURCE_CHILD);
+        base_assert(source->kind == CELL_SOURCE_CHILD && children != NULL);
         const uint32_t child = children[source->piece];
         if (child != SCHED_NONE) { // who has no such child reads zeros
             sched_builder_input_value(&g->builder, node, i,
@@ -144,7 +144,8 @@ enum base_status sched_unfold_tree(const struct sched_forest *forest, struct bas
         const uint32_t node = forest->order[i];
         struct below *below = &g.below[forest->n_leaves + node];
         add_node(&g, CELL_TREE_NODE, below, emits_max);
-        bind_inputs(&g, CELL_TREE_NODE, below->node, node, &forest->children[node * n_children]);
+        bind_inputs(&g, CELL_TREE_NODE, below->node, node,
+                    &forest->children[(size_t)node * n_children]);
     }
     add_roots(&g, emits_max);
     return sched_builder_finish(&g.builder, out, error);

@@ -166,11 +166,11 @@ static void step(const struct wanted *wanted, const double *x, double *h, double
 {
     const uint32_t gates = onnx_gates(wanted->op);
     const float *b = weights("b");
-    double over_x[GATES_MAX][HIDDEN];
-    double sums[GATES_MAX][HIDDEN];
-    double z[HIDDEN];
-    double r[HIDDEN];
-    double h_next[HIDDEN];
+    double over_x[GATES_MAX][HIDDEN] = {{0}};
+    double sums[GATES_MAX][HIDDEN] = {{0}};
+    double z[HIDDEN] = {0};
+    double r[HIDDEN] = {0};
+    double h_next[HIDDEN] = {0};
     double c_next[HIDDEN] = {0};
     for (size_t g = 0; g < gates; g++) {
         for (size_t u = 0; u < HIDDEN; u++) {

@@ -184,8 +184,8 @@ static void teardown(void)
  * children. */
 struct forest {
     uint32_t n_leaves, n_nodes;
-    uint32_t *made;    /* inner nodes, in the order they were made: children first */
-    int64_t *children; /* [n_nodes][CHILDREN] */
+    uint32_t *made;          /* inner nodes, in the order they were made: children first */
+    const int64_t *children; /* [n_nodes][CHILDREN] */
     int64_t *words;
     float *tags;
 };
@@ -245,13 +245,14 @@ static struct forest draw_forest(struct visit *visit, uint32_t n_leaves, uint32_
         open[n_open++] = n_leaves + forest.n_nodes++;
     }
     shuffle(forest.made, forest.n_nodes, random);
-    forest.children = take(visit, (size_t)forest.n_nodes * CHILDREN, sizeof(int64_t));
+    int64_t *children = take(visit, (size_t)forest.n_nodes * CHILDREN, sizeof(int64_t));
+    forest.children = children;
     forest.tags = take(visit, (size_t)forest.n_nodes * TAGS, sizeof(float));
     for (uint32_t n = 0; n < forest.n_nodes; n++) {
         for (uint32_t k = 0; k < CHILDREN; k++) {
             int64_t child = merged[n][k];
             bool is_inner = child >= (int64_t)n_leaves;
-            forest.children[forest.made[n] * CHILDREN + k] =
+            children[forest.made[n] * CHILDREN + k] =
                 is_inner ? (int64_t)n_leaves + forest.made[child - n_leaves] : child;
         }
     }
@@ -298,32 +299,49 @@ static void ask_for(struct visit *visit, const struct forest *forest)
 
 /* ---- The cells, one by one ---------------------------------------------------------------- */
 
-/* Values by number, [n_leaves + n_nodes][values][HIDDEN]. */
-static void evaluate(const struct cell_model *model, uint32_t part, const struct forest *forest,
-                     uint32_t row, const int64_t *children, double *values, double *out)
+struct evaluation {
+    const struct cell_model *model;
+    const struct forest *forest;
+    double *values; /* by number, [n_leaves + n_nodes][values][HIDDEN] */
+};
+
+/* A cell: which part, which row of its tensors, and its children, NULL for a leaf. */
+struct cell {
+    uint32_t part, row;
+    const int64_t *children;
+};
+
+/* Element k of what a cell reads: of a tensor, or of a child's value; zeros of one that is not
+ * there. */
+static double read_input(const struct evaluation *e, const struct cell *cell,
+                         const struct cell_source *source, uint32_t k)
 {
-    const struct cell_stage *stage = &model->stages[part];
+    if (source->kind == CELL_SOURCE_INPUT) {
+        return cell->part == CELL_TREE_LEAF ? (double)e->forest->words[cell->row]
+                                            : (double)e->forest->tags[cell->row * TAGS + k];
+    }
+    if (cell->children == NULL || cell->children[source->piece] < 0) {
+        return 0;
+    }
+    size_t child = (size_t)cell->children[source->piece];
+    return e->values[(child * e->model->tree.n_values + source->index) * HIDDEN + k];
+}
+
+static void evaluate(const struct evaluation *e, const struct cell *cell, double *out)
+{
+    const struct cell_stage *stage = &e->model->stages[cell->part];
     const struct cell_def *def = &stage->type->def;
     struct oracle oracle;
     oracle_init(&oracle, def);
     for (uint32_t i = 0; i < def->n_inputs; i++) {
-        const struct cell_source *source = &stage->inputs[i];
         for (uint32_t k = 0; k < def->values[i].width; k++) {
-            double value = 0;
-            if (source->kind == CELL_SOURCE_INPUT) {
-                value = part == CELL_TREE_LEAF ? (double)forest->words[row]
-                                               : (double)forest->tags[row * TAGS + k];
-            } else if (children[source->piece] >= 0) {
-                size_t at = (size_t)children[source->piece] * model->tree.n_values + source->index;
-                value = values[at * HIDDEN + k];
-            }
-            oracle.values[i][k] = value;
+            oracle.values[i][k] = read_input(e, cell, &stage->inputs[i], k);
         }
     }
     oracle_step(&oracle);
-    const uint32_t n = part == CELL_TREE_ROOT ? 1 : model->tree.n_values;
-    for (uint32_t v = 0; v < n; v++) {
-        uint32_t output = part == CELL_TREE_ROOT ? 0 : model->tree.outputs[part][v];
+    const bool is_root = cell->part == CELL_TREE_ROOT;
+    for (uint32_t v = 0; v < (is_root ? 1 : e->model->tree.n_values); v++) {
+        uint32_t output = is_root ? 0 : e->model->tree.outputs[cell->part][v];
         uint32_t width = def->values[def->outputs[output]].width;
         memcpy(out + (size_t)v * HIDDEN, oracle.values[def->outputs[output]],
                width * sizeof(double));
@@ -342,13 +360,14 @@ static double error_of(struct visit *visit, const struct cell_model *model,
     const struct srv_tensor *got = &visit->ask.request.outputs[0];
     uint32_t root = 0;
     double worst = 0;
+    const struct evaluation e = {.model = model, .forest = forest, .values = values};
     for (uint32_t l = 0; l < forest->n_leaves; l++) {
-        evaluate(model, CELL_TREE_LEAF, forest, l, NULL, values, values + l * size);
+        evaluate(&e, &(struct cell){CELL_TREE_LEAF, l, NULL}, values + l * size);
     }
     for (uint32_t i = 0; i < forest->n_nodes; i++) {
         uint32_t node = forest->made[i];
         const int64_t *children = &forest->children[node * CHILDREN];
-        evaluate(model, CELL_TREE_NODE, forest, node, children, values,
+        evaluate(&e, &(struct cell){CELL_TREE_NODE, node, children},
                  values + (forest->n_leaves + node) * size);
         for (uint32_t k = 0; k < CHILDREN; k++) {
             is_child[children[k] < 0 ? n : children[k]] = true;
@@ -361,7 +380,7 @@ static double error_of(struct visit *visit, const struct cell_model *model,
         double want[HIDDEN] = {0};
         const uint32_t width = model->tree.has_root ? CLASSES : HIDDEN;
         if (model->tree.has_root) {
-            evaluate(model, CELL_TREE_ROOT, forest, 0, &number, values, want);
+            evaluate(&e, &(struct cell){CELL_TREE_ROOT, 0, &number}, want);
         } else {
             memcpy(want, values + (size_t)number * size, sizeof(want));
         }
@@ -451,12 +470,13 @@ START_TEST(test_a_deep_tree)
     struct forest forest = {.n_leaves = LEAVES_MAX, .n_nodes = LEAVES_MAX - 1};
     forest.words = take(&visit, forest.n_leaves, sizeof(int64_t));
     forest.tags = take(&visit, (size_t)forest.n_nodes * TAGS, sizeof(float));
-    forest.children = take(&visit, (size_t)forest.n_nodes * CHILDREN, sizeof(int64_t));
+    int64_t *children = take(&visit, (size_t)forest.n_nodes * CHILDREN, sizeof(int64_t));
+    forest.children = children;
     forest.made = take(&visit, forest.n_nodes, sizeof(uint32_t));
     for (uint32_t n = 0; n < forest.n_nodes; n++) {
         bool is_deepest = n + 1 == forest.n_nodes;
-        forest.children[n * CHILDREN] = n;
-        forest.children[n * CHILDREN + 1] = is_deepest ? n + 1 : (int64_t)LEAVES_MAX + n + 1;
+        children[n * CHILDREN] = n;
+        children[n * CHILDREN + 1] = is_deepest ? n + 1 : (int64_t)LEAVES_MAX + n + 1;
         forest.made[forest.n_nodes - 1 - n] = n;
     }
     ask_for(&visit, &forest);
@@ -470,7 +490,8 @@ END_TEST
 
 /* ---- What is no tree ---------------------------------------------------------------------- */
 
-static void expect_no_tree(uint32_t n_leaves, uint32_t n_nodes, int64_t *children, const char *why)
+static void expect_no_tree(uint32_t n_leaves, uint32_t n_nodes, const int64_t *children,
+                           const char *why)
 {
     static struct visit visit;
     begin(&visit, "tree");
