@@ -382,7 +382,21 @@ static size_t scratch_floats(const struct cell_program *program)
 static bool is_scratch(const struct cell_program *program, uint32_t value)
 {
     enum cell_place place = program->values[value].place;
-    return place == CELL_PLACE_SCRATCH || place == CELL_PLACE_KEPT;
+    return place == CELL_PLACE_SCRATCH || place == CELL_PLACE_KEPT || place == CELL_PLACE_OUT;
+}
+
+/* What is emitted behind each step of a chain is another row each time; a cell without a state is
+ * one step, and its outputs mostly go to value rows. */
+static void place_outputs(struct cell_program *program)
+{
+    const struct cell_def *def = &program->type->def;
+    for (uint32_t o = 0; o < def->n_outputs && def->n_states == 0; o++) {
+        struct cell_program_value *value = &program->values[def->outputs[o]];
+        if (value->place == CELL_PLACE_SCRATCH) {
+            value->place = CELL_PLACE_OUT;
+            value->index = o;
+        }
+    }
 }
 
 static void choose_block(struct cell_program *program)
@@ -443,7 +457,8 @@ static const struct cell_op *constant_of(const struct cell_program *program, uin
 }
 
 /* Members share the rows of scratch and constants, and have their own of everything else. What is
- * kept has both: shared rows, and pointers of each member's own, to those or into windows. */
+ * kept, or perhaps written where it is emitted, has both: shared rows, and pointers of each
+ * member's own, to those or to elsewhere. */
 static enum base_status make_rows(struct cell_program *program, struct cell_space *spaces,
                                   uint32_t member, uint32_t value)
 {
@@ -454,13 +469,14 @@ static enum base_status make_rows(struct cell_program *program, struct cell_spac
     if (place == CELL_PLACE_NONE) {
         return BASE_OK;
     }
-    if (place == CELL_PLACE_KEPT) {
-        uint32_t k = program->values[value].index;
-        space->kept[k] = is_first ? make_pointers(program, value, constant) : spaces[0].kept[k];
+    if (place == CELL_PLACE_KEPT || place == CELL_PLACE_OUT) {
+        const uint32_t i = program->values[value].index;
+        uint8_t ***shared = place == CELL_PLACE_KEPT ? &space->kept[i] : &space->outs[i];
+        uint8_t **first = place == CELL_PLACE_KEPT ? spaces[0].kept[i] : spaces[0].outs[i];
+        *shared = is_first ? make_pointers(program, value, constant) : first;
         space->rows[value] =
             base_arena_array(&program->arena, program->block_rows, sizeof(uint8_t *));
-        return space->kept[k] == NULL || space->rows[value] == NULL ? BASE_RESOURCE_EXHAUSTED
-                                                                    : BASE_OK;
+        return *shared == NULL || space->rows[value] == NULL ? BASE_RESOURCE_EXHAUSTED : BASE_OK;
     }
     bool is_shared = place == CELL_PLACE_SCRATCH || place == CELL_PLACE_CONST;
     space->rows[value] =
@@ -561,6 +577,7 @@ enum base_status cell_program_create(const struct cell_type *type,
     if (status == BASE_OK) {
         place_barriers(program);
         decide_settling(program);
+        place_outputs(program);
         choose_block(program);
         status = load_weights(program);
     }

@@ -81,6 +81,8 @@ enum cell_place {
     CELL_PLACE_CONST,   /* a CONST's weight */
     CELL_PLACE_SCRATCH, /* written by an op, read by others of the same step */
     CELL_PLACE_KEPT,    /* likewise, but where steps are computed ahead it stands in a window */
+    CELL_PLACE_OUT,     /* likewise, but where a row is emitted to a value row it is written there:
+                           output `index` of a type without states */
 };
 
 struct cell_program_value {
@@ -92,11 +94,12 @@ struct cell_program_value {
 /* What one member of one queue's team works with. */
 struct cell_space {
     uint8_t **rows[CELL_PROGRAM_VALUES_MAX]; /* [value] -> [block_rows] row pointers */
-    uint8_t **kept[CELL_KEPT_MAX]; /* [kept] -> [block_rows] rows of those without a window */
-    uint32_t *active;              /* [CELL_BATCH_ROWS_MAX] rows still running */
-    float *scratch;                /* the kernels' */
-    _Atomic uint64_t *share;       /* on a cache line of its own; panels.c */
-    uint32_t round;                /* of ops whose panels were taken; panels.c */
+    uint8_t **kept[CELL_KEPT_MAX];    /* [kept] -> [block_rows] rows of those without a window */
+    uint8_t **outs[CELL_OUTPUTS_MAX]; /* [output] -> [block_rows] rows of those emitted elsewhere */
+    uint32_t *active;                 /* [CELL_BATCH_ROWS_MAX] rows still running */
+    float *scratch;                   /* the kernels' */
+    _Atomic uint64_t *share;          /* on a cache line of its own; panels.c */
+    uint32_t round;                   /* of ops whose panels were taken; panels.c */
     uint32_t turn; /* of member 0: steps run so far; odd ones take the panels backwards */
     float **ahead[CELL_WINDOWED_MAX]; /* [op's window] -> [CELL_WINDOWS] */
     /* [block_rows], for a fill: rows of the batch, steps ahead, places; where sums go */

@@ -72,11 +72,46 @@ void cell_view_resolve_inputs(const struct cell_view *view)
     }
 }
 
+/* Where a row's output goes when it goes to a value row at this step; NULL: not there. */
+static const struct cell_ref *value_emit(const struct cell_wiring *wiring, uint32_t output,
+                                         uint32_t step)
+{
+    for (uint32_t e = 0; e < wiring->n_emits; e++) {
+        const struct cell_emit *emit = &wiring->emits[e];
+        if (emit->what == CELL_EMIT_OUTPUT && emit->index == output &&
+            emit->to.kind == CELL_REF_VALUE && cell_emit_is_due(emit, step, wiring->steps)) {
+            return &emit->to;
+        }
+    }
+    return NULL;
+}
+
+/* Outputs of a type without states: rows that go to value rows are computed there. */
+static void resolve_outputs(const struct cell_view *view)
+{
+    const struct cell_program *program = view->program;
+    const struct cell_type *type = program->type;
+    for (uint32_t o = 0; o < type->def.n_outputs; o++) {
+        const struct cell_program_value *value = &program->values[type->def.outputs[o]];
+        if (value->place != CELL_PLACE_OUT || value->index != o) {
+            continue;
+        }
+        uint8_t **rows = view->space->rows[type->def.outputs[o]];
+        for (uint32_t r = 0; r < view->n_rows; r++) {
+            const struct cell_ref *to =
+                value_emit(cell_view_row(view, r)->wiring, o, cell_view_step(view, r));
+            rows[r] = to == NULL ? view->space->outs[o][r]
+                                 : place_of(view->run->stores, to, type->output_layouts[o], 0);
+        }
+    }
+}
+
 static void resolve(const struct cell_view *view)
 {
     const struct cell_program *program = view->program;
     const struct cell_def *def = &program->type->def;
     cell_view_resolve_inputs(view);
+    resolve_outputs(view);
     for (uint32_t s = 0; s < def->n_states; s++) {
         resolve_state(view, s, 0, view->space->rows[def->n_inputs + s]);
         resolve_state(view, s, 1, view->space->rows[program->next_value[s]]);
@@ -262,7 +297,10 @@ static void emit(const struct cell_view *view, uint32_t r, const struct cell_emi
     struct cell_value shape = program->values[value].shape;
     uint8_t *to = place_of(view->run->stores, &emit->to, layout,
                            cell_view_row(view, r)->first_step + view->step);
-    memcpy(to, view->space->rows[value][r], (size_t)shape.width * cell_dtype_bytes(shape.dtype));
+    if (to != view->space->rows[value][r]) {
+        memcpy(to, view->space->rows[value][r],
+               (size_t)shape.width * cell_dtype_bytes(shape.dtype));
+    }
 }
 
 /* The emits of this member's share of the rows. */
