@@ -241,6 +241,8 @@ BENCH_SRCS = \
   bench/layouts.c \
   bench/limits.c \
   bench/lstm_model.c \
+  bench/shapes.c \
+  bench/tree_model.c \
   bench/own_cell.c \
   bench/peak.c \
   bench/sequence.c \

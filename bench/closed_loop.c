@@ -28,6 +28,7 @@ struct slot {
     struct base_arena arena;
     uint32_t steps;
     struct sched_sequences sequences;
+    struct sched_forest forest;
     struct sched_tensor inputs[CELL_TENSORS_MAX], outputs[CELL_TENSORS_MAX];
 };
 
@@ -35,7 +36,8 @@ struct bench_loop {
     struct srv_engine *engine;
     const struct cell_model *cells;
     const struct lg_lengths *lengths;
-    uint32_t present, next_length;
+    const struct bench_shapes *shapes;
+    uint32_t present, next;
     struct slot *slots;
     enum phase phase;
     uint64_t window_ns, last_finished_ns;
@@ -77,13 +79,41 @@ static void move_phase(struct bench_loop *loop, uint64_t now_ns)
 
 /* ---- Requests ---- */
 
-/* The next length, and a fresh graph in the slot's arena. */
+static bool is_of_trees(const struct bench_loop *loop)
+{
+    return loop->cells->unfold == CELL_UNFOLD_TREE;
+}
+
+/* A request of this tree, over the slot's tensors. */
+static struct sched_forest forest_of(const struct bench_loop *loop,
+                                     const struct bench_shape_tree *tree,
+                                     const struct sched_tensor *inputs,
+                                     const struct sched_tensor *outputs)
+{
+    return (struct sched_forest){.model = loop->cells,
+                                 .n_leaves = tree->n_leaves,
+                                 .n_nodes = tree->n_nodes,
+                                 .n_roots = 1,
+                                 .children = tree->children,
+                                 .order = loop->shapes->order,
+                                 .roots = &tree->root,
+                                 .inputs = inputs,
+                                 .outputs = outputs};
+}
+
+/* The next length or tree, and a fresh graph in the slot's arena. */
 static enum base_status refill(struct slot *slot)
 {
     struct bench_loop *loop = slot->loop;
-    slot->steps = loop->lengths->values[loop->next_length];
-    loop->next_length = (loop->next_length + 1) % loop->lengths->count;
+    const uint32_t next = loop->next;
     base_arena_reset(&slot->arena);
+    if (is_of_trees(loop)) {
+        loop->next = (next + 1) % loop->shapes->count;
+        slot->forest = forest_of(loop, &loop->shapes->trees[next], slot->inputs, slot->outputs);
+        return sched_unfold_tree(&slot->forest, &slot->arena, &slot->job.graph, NULL);
+    }
+    loop->next = (next + 1) % loop->lengths->count;
+    slot->steps = loop->lengths->values[next];
     return sched_unfold_chain(&slot->sequences, &slot->arena, &slot->job.graph, NULL);
 }
 
@@ -163,13 +193,22 @@ static void fill_random(const struct cell_tensor *tensor, uint8_t *data, uint32_
     }
 }
 
-/* Memory for the longest sequence of a tensor, time first. */
+/* Rows of a tensor in the longest sequence, or the leaves of the largest tree. */
+static uint32_t rows_of(const struct bench_loop *loop, const struct cell_tensor *tensor)
+{
+    if (is_of_trees(loop)) {
+        return loop->shapes->leaves_max;
+    }
+    return tensor->time_axis < 0 ? 1 : loop->lengths->max;
+}
+
+/* Memory for as many rows, time first. */
 static enum base_status place(const struct bench_loop *loop, const struct cell_tensor *tensor,
                               struct sched_tensor *out)
 {
-    uint32_t rows = tensor->time_axis < 0 ? 1 : loop->lengths->max;
     size_t bytes = (size_t)tensor->width * cell_dtype_bytes(tensor->dtype);
-    out->data = base_alloc_aligned(rows * bytes, BASE_CACHE_LINE);
+    out->data = base_alloc_aligned(rows_of(loop, tensor) * bytes, BASE_CACHE_LINE);
+    out->batch_bytes = is_of_trees(loop) ? (int64_t)bytes : 0;
     out->step_bytes = tensor->time_axis < 0 ? 0 : (int64_t)bytes;
     out->piece_bytes = (int64_t)(bytes / tensor->pieces);
     return out->data == NULL ? BASE_RESOURCE_EXHAUSTED : BASE_OK;
@@ -189,32 +228,46 @@ static enum base_status slot_init(struct bench_loop *loop, struct slot *slot, si
     for (uint32_t i = 0; i < cells->n_inputs; i++) {
         if (!cells->inputs[i].optional) {
             BASE_TRY(place(loop, &cells->inputs[i], &slot->inputs[i]));
-            fill_random(&cells->inputs[i], slot->inputs[i].data,
-                        cells->inputs[i].time_axis < 0 ? 1 : loop->lengths->max, random);
+            fill_random(&cells->inputs[i], slot->inputs[i].data, rows_of(loop, &cells->inputs[i]),
+                        random);
         }
     }
     for (uint32_t o = 0; o < cells->n_outputs; o++) {
         BASE_TRY(place(loop, &cells->outputs[o], &slot->outputs[o]));
     }
     base_arena_init(&slot->arena, arena_bytes, arena_bytes);
-    slot->steps = loop->lengths->max;
-    return sched_unfold_chain(&slot->sequences, &slot->arena, &slot->job.graph, NULL);
+    return refill(slot);
 }
 
-/* The size of one chunk that holds the graph of the longest sequence; 0: none does. */
-static size_t arena_bytes_for(const struct bench_loop *loop)
+/* The graph of the longest sequence or the largest tree; any other takes less. */
+static enum base_status unfold_largest(const struct bench_loop *loop, struct base_arena *arena)
 {
+    struct sched_graph *graph = NULL;
     struct sched_tensor none[CELL_TENSORS_MAX] = {{0}};
+    if (is_of_trees(loop)) {
+        const struct bench_shapes *shapes = loop->shapes;
+        uint32_t largest = 0;
+        for (uint32_t t = 0; t < shapes->count; t++) {
+            largest = shapes->trees[t].n_leaves > shapes->trees[largest].n_leaves ? t : largest;
+        }
+        const struct sched_forest forest = forest_of(loop, &shapes->trees[largest], none, none);
+        return sched_unfold_tree(&forest, arena, &graph, NULL);
+    }
     const struct sched_sequences longest = {.model = loop->cells,
                                             .n_rows = 1,
                                             .steps = &loop->lengths->max,
                                             .inputs = none,
                                             .outputs = none};
+    return sched_unfold_chain(&longest, arena, &graph, NULL);
+}
+
+/* The size of one chunk that holds any graph; 0: none does. */
+static size_t arena_bytes_for(const struct bench_loop *loop)
+{
     for (size_t bytes = ARENA_BYTES_MIN; bytes <= ARENA_BYTES_MAX; bytes *= 2) {
         struct base_arena arena;
-        struct sched_graph *graph = NULL;
         base_arena_init(&arena, bytes, bytes);
-        enum base_status status = sched_unfold_chain(&longest, &arena, &graph, NULL);
+        enum base_status status = unfold_largest(loop, &arena);
         base_arena_release(&arena);
         if (status == BASE_OK) {
             return bytes;
@@ -238,11 +291,12 @@ static enum base_status slots_init(struct bench_loop *loop, struct base_error *e
 }
 
 enum base_status bench_loop_create(struct srv_engine *engine, const struct cell_model *cells,
-                                   const struct lg_lengths *lengths, uint32_t present,
-                                   struct bench_loop **out, struct base_error *error)
+                                   const struct bench_load *load, struct bench_loop **out,
+                                   struct base_error *error)
 {
-    for (uint32_t i = 0; i < cells->n_inputs; i++) {
-        BASE_TRY(check_tensor(&cells->inputs[i], lengths, error));
+    const bool is_of_trees = cells->unfold == CELL_UNFOLD_TREE;
+    for (uint32_t i = 0; i < cells->n_inputs && !is_of_trees; i++) {
+        BASE_TRY(check_tensor(&cells->inputs[i], load->lengths, error));
     }
     if (cells->lengths_input >= 0 && !cells->inputs[cells->lengths_input].optional) {
         return base_fail(error, BASE_INVALID_ARGUMENT, "a model that wants lengths");
@@ -253,8 +307,9 @@ enum base_status bench_loop_create(struct srv_engine *engine, const struct cell_
     }
     loop->engine = engine;
     loop->cells = cells;
-    loop->lengths = lengths;
-    loop->present = present;
+    loop->lengths = load->lengths;
+    loop->shapes = load->shapes;
+    loop->present = load->present;
     base_event_init(&loop->over);
     enum base_status status = slots_init(loop, error);
     if (status == BASE_OK) {

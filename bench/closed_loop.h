@@ -6,6 +6,7 @@
 #ifndef BENCH_CLOSED_LOOP_H
 #define BENCH_CLOSED_LOOP_H
 
+#include "bench/shapes.h"
 #include "loadgen/lengths.h"
 #include "server/engine.h"
 
@@ -23,11 +24,18 @@ struct bench_tally {
 
 struct bench_loop;
 
-/* The engine runs already; it, cells and lengths outlive the loop. INVALID_ARGUMENT when the
- * model's tensors are not for one sequence of any length. */
+/* What requests there are: sequences of these lengths, or for a model of trees these. */
+struct bench_load {
+    const struct lg_lengths *lengths;
+    const struct bench_shapes *shapes;
+    uint32_t present; /* always so many inside */
+};
+
+/* The engine runs already; it, cells and what load points to outlive the loop. INVALID_ARGUMENT
+ * when the model's tensors are not for one sequence of any length. */
 enum base_status bench_loop_create(struct srv_engine *engine, const struct cell_model *cells,
-                                   const struct lg_lengths *lengths, uint32_t present,
-                                   struct bench_loop **out, struct base_error *error);
+                                   const struct bench_load *load, struct bench_loop **out,
+                                   struct base_error *error);
 void bench_loop_free(struct bench_loop *loop);
 
 /* Starts all requests, measures for about ns once each was replaced for the first time, and lets

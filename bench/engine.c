@@ -12,6 +12,7 @@
 #include "bench/closed_loop.h"
 #include "bench/ideal.h"
 #include "bench/lstm_model.h"
+#include "bench/tree_model.h"
 
 #include <getopt.h>
 #include <math.h>
@@ -23,7 +24,7 @@
 #define SEED       1u
 
 struct settings {
-    const char *model, *lstm, *lengths, *backend;
+    const char *model, *lstm, *tree, *lengths, *backend;
     struct srv_engine_options engine;
     uint32_t present, rounds;
     double seconds;
@@ -41,6 +42,7 @@ struct round {
 struct bench {
     struct settings settings;
     struct lg_lengths lengths;
+    struct bench_shapes shapes;
     struct srv_engine *engine;
     struct cell_model *cells;
     struct bench_loop *loop;
@@ -136,12 +138,17 @@ static void summarise(const struct bench *bench, struct round *out)
     }
 }
 
+static const char *model_of(const struct settings *set)
+{
+    return set->model != NULL ? set->model : set->tree != NULL ? set->tree : set->lstm;
+}
+
 static void write_json(const struct bench *bench, const struct round *all, struct base_buf *out)
 {
     const struct settings *set = &bench->settings;
     base_buf_text(out, "{");
     bench_host_json(out);
-    const char *model = set->model != NULL ? set->model : set->lstm;
+    const char *model = model_of(set);
     base_buf_text(out, ",\"model\":");
     base_buf_json_string(out, model, strlen(model));
     base_buf_text(out, ",\"lengths\":");
@@ -169,7 +176,7 @@ static void write_text(const struct bench *bench, const struct round *all, struc
 {
     const struct settings *set = &bench->settings;
     bench_host_text(out);
-    base_buf_printf(out, "model            %s\n", set->model != NULL ? set->model : set->lstm);
+    base_buf_printf(out, "model            %s\n", model_of(set));
     base_buf_printf(out, "device           %s, %u team%s\n", srv_engine_description(bench->engine),
                     set->engine.teams, set->engine.teams > 1 ? "s" : "");
     base_buf_printf(out, "load             %u present, %s\n", set->present, set->lengths);
@@ -211,34 +218,57 @@ static enum base_status load_cells(struct bench *bench, struct base_error *error
     if (set->model != NULL) {
         return cell_model_load(registry, set->model, "bench", NULL, &bench->cells, error);
     }
+    const char *size = model_of(set);
     uint32_t inputs = 0;
     uint32_t hidden = 0;
     char rest = 0;
     // NOLINTNEXTLINE(cert-err34-c): ranges are checked below
-    if (sscanf(set->lstm, "%ux%u%c", &inputs, &hidden, &rest) != 2 || inputs == 0 || hidden == 0 ||
+    if (sscanf(size, "%ux%u%c", &inputs, &hidden, &rest) != 2 || inputs == 0 || hidden == 0 ||
         inputs > CELL_WIDTH_MAX || hidden > CELL_WIDTH_MAX / 8) {
-        return base_fail(error, BASE_INVALID_ARGUMENT, "--lstm %s: want INPUTSxUNITS", set->lstm);
+        return base_fail(error, BASE_INVALID_ARGUMENT, "%s: want INPUTSxUNITS", size);
     }
-    return bench_lstm_model(registry, inputs, hidden, &bench->cells, error);
+    return set->tree != NULL ? bench_tree_model(registry, inputs, hidden, &bench->cells, error)
+                             : bench_lstm_model(registry, inputs, hidden, &bench->cells, error);
+}
+
+/* Lengths, or trees:FILE for a tree. */
+static enum base_status read_load(struct bench *bench, struct base_error *error)
+{
+    static const char trees[] = "trees:";
+    const struct settings *set = &bench->settings;
+    const bool has_trees = strncmp(set->lengths, trees, sizeof(trees) - 1) == 0;
+    if (has_trees != (set->tree != NULL)) {
+        return base_fail(error, BASE_INVALID_ARGUMENT, "--tree goes with --lengths trees:FILE");
+    }
+    return has_trees ? bench_shapes_read(set->lengths + sizeof(trees) - 1, &bench->shapes, error)
+                     : lg_lengths_create(set->lengths, SEED, &bench->lengths, error);
+}
+
+/* Rows are reckoned by small trees, and no admission holds back large ones. */
+static uint32_t rows_for(const struct bench *bench)
+{
+    const uint32_t leaves = bench->shapes.leaves_max;
+    return bench->settings.present * (1 + leaves / 8);
 }
 
 static enum base_status open_all(struct bench *bench, struct base_error *error)
 {
     struct settings *set = &bench->settings;
-    BASE_TRY(lg_lengths_create(set->lengths, SEED, &bench->lengths, error));
+    BASE_TRY(read_load(bench, error));
     set->engine.backend = cell_backend_find(set->backend);
     if (set->engine.backend == NULL || set->engine.backend->pump == NULL) {
         return base_fail(error, BASE_INVALID_ARGUMENT, "no backend '%s' that computes here",
                          set->backend);
     }
-    set->engine.rows = set->present;
+    set->engine.rows = rows_for(bench);
     BASE_TRY(srv_engine_create(&set->engine, &bench->engine, error));
     BASE_TRY(load_cells(bench, error));
     BASE_TRY(srv_engine_add_model(bench->engine, bench->cells, error));
     BASE_TRY(bench_ideal_create(&set->engine, srv_engine_registry(bench->engine), bench->cells,
                                 &bench->ideal, error));
-    BASE_TRY(bench_loop_create(bench->engine, bench->cells, &bench->lengths, set->present,
-                               &bench->loop, error));
+    const struct bench_load load = {
+        .lengths = &bench->lengths, .shapes = &bench->shapes, .present = set->present};
+    BASE_TRY(bench_loop_create(bench->engine, bench->cells, &load, &bench->loop, error));
     return srv_engine_start(bench->engine, error);
 }
 
@@ -255,6 +285,7 @@ static void close_all(struct bench *bench)
     }
     srv_engine_free(bench->engine);
     lg_lengths_release(&bench->lengths);
+    bench_shapes_release(&bench->shapes);
 }
 
 static int run_all(struct bench *bench)
@@ -281,8 +312,10 @@ static int run_all(struct bench *bench)
 static const char help[] =
     "usage: cellbatch-bench engine [options]\n"
     "  --model FILE           an ONNX model, or\n"
-    "  --lstm INPUTSxUNITS    one LSTM of random weights (default 256x256)\n"
-    "  --lengths SPEC         fixed:N, uniform:A:B or trace:FILE[:COLUMN] (default fixed:24)\n"
+    "  --lstm INPUTSxUNITS    one LSTM of random weights (default 256x256), or\n"
+    "  --tree INPUTSxUNITS    one binary TreeLSTM of random weights\n"
+    "  --lengths SPEC         fixed:N, uniform:A:B or trace:FILE[:COLUMN] (default fixed:24); of\n"
+    "                         trees trees:FILE, a tree a line in postorder: S a leaf, R joins two\n"
     "  --requests-present N   how many requests are always inside (default 64)\n"
     "  --threads N            of each team (default 1)\n"
     "  --teams N              (default 1)\n"
@@ -313,6 +346,9 @@ static bool take_option(struct settings *set, int option, const char *value)
         return true;
     case 's':
         set->lstm = value;
+        return true;
+    case 'x':
+        set->tree = value;
         return true;
     case 'l':
         set->lengths = value;
@@ -352,6 +388,7 @@ static bool parse_arguments(int argc, char **argv, struct settings *set, int *st
 {
     static const struct option options[] = {{"model", required_argument, NULL, 'm'},
                                             {"lstm", required_argument, NULL, 's'},
+                                            {"tree", required_argument, NULL, 'x'},
                                             {"lengths", required_argument, NULL, 'l'},
                                             {"requests-present", required_argument, NULL, 'p'},
                                             {"threads", required_argument, NULL, 't'},
