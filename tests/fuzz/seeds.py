@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes seeds for fuzz_request, fuzz_json and fuzz_sched into tests/fuzz/corpus; from the root of
 the tree. The models they ask are those of tests/server/models.h, as tests/fuzz/serve.c makes them:
-lone (x), tokens (tokens) and chain (x, h0, c0, lengths). What fuzzing found is beside them, and not
+lone (x), tokens (tokens), chain (x, h0, c0, lengths) and tree (x, children). What fuzzing found is beside them, and not
 made here."""
 import json
 import pathlib
@@ -92,6 +92,16 @@ def requests():
     yield "lone", infer("lone", [tensor("x", "INT32", [1, 3], message((2, packed([3, 4, 5]))))])
     yield "lone_negative", infer(
         "lone", [tensor("x", "INT32", [1, -1], message((2, packed([-3]))))])
+    leaves = lambda n: tensor("x", "FP32", [n, 2])
+    joined = lambda n: tensor("children", "INT64", [n, 2])
+    some = floats([0.5, -1.0, 2.0, 0.0, 1e30, -3.5, 1.0, 1.0])
+    for name, children in (("tree", [0, 1, 2, 3, 4, 5]), ("tree_forest", [3, 1, -1, 0]),
+                           ("tree_backwards", [5, 0, 6, 1, 2, 3]), ("tree_circle", [0, 5, 1, 4]),
+                           ("tree_parents", [0, 1, 1, 2]), ("tree_childless", [0, 1, -1, -1]),
+                           ("tree_beyond", [0, 6]), ("tree_itself", [0, 4])):
+        n = len(children) // 2
+        yield name, infer("tree", [leaves(4), joined(n)], [some, longs(children)])
+    yield "tree_leaf", infer("tree", [leaves(1), joined(0)], [some[:8], b""])
     yield "output_unknown", infer("lone", [tensor("x", "INT32", [1, 1])], [bytes(4)], ["nothing"])
     yield "parameters", infer("lone", [tensor("x", "INT32", [1, 1])], [bytes(4)], [], [
         parameter("binary_data_output", 1, 1), parameter("sequence_id", 3, "s"),
@@ -119,6 +129,8 @@ def bodies():
          given("lengths", "INT64", [2], [1, 0])], floats([1, 2, 3, 4, 5, 6]),
         outputs=[{"name": "y", "parameters": {"binary_data": True}}, {"name": "c"}])
     yield "serve_tokens", body([given("tokens", "INT64", [2, 2], [1, 2, 3, 31])])
+    yield "serve_tree", body([given("x", "FP32", [2, 2], [[0, 1], [2, 3]]),
+                              given("children", "INT64", [1, 2], [[0, 1]])])
     yield "serve_lone", body([given("x", "INT32", [1, 3], [[7, 8, 9]])],
                              parameters={"binary_data_output": True})
 

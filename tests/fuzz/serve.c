@@ -3,6 +3,7 @@
 #include "tests/fuzz/serve.h"
 
 #include "base/assert.h"
+#include "bench/tree_model.h"
 #include "cells/backend.h"
 #include "scheduler/admission.h"
 #include "scheduler/scheduler.h"
@@ -61,6 +62,9 @@ static struct server *server_get(void)
         server.models[0].cells = models_lone(server.registry, 1);
         server.models[1].cells = models_tokens(server.registry, 5, 2);
         server.models[2].cells = models_chain(server.registry, 3, 4, 3);
+        struct cell_model *tree = NULL;
+        base_assert(bench_tree_model(server.registry, 2, 3, &tree, NULL) == BASE_OK);
+        server.models[3].cells = tree;
         for (uint32_t m = 0; m < SERVE_MODELS; m++) {
             struct srv_model *model = &server.models[m];
             snprintf(model->name, sizeof(model->name), "%s", model->cells->producer);
@@ -116,6 +120,12 @@ static enum base_status try_serve(struct server *server, struct srv_request *req
     const struct srv_limits limits = {.sequence_length_max = STEPS_MAX};
     struct sched_sequences sequences;
     struct sched_graph *graph = NULL;
+    if (cells->unfold == CELL_UNFOLD_TREE) {
+        struct sched_forest forest;
+        BASE_TRY(srv_validate_tree(request, cells, &limits, &forest, error));
+        BASE_TRY(sched_unfold_tree(&forest, &request->arena, &graph, error));
+        return admit_and_run(server, graph, error);
+    }
     BASE_TRY(srv_validate(request, cells, &limits, &sequences, error));
     BASE_TRY(sched_unfold_chain(&sequences, &request->arena, &graph, error));
     // Without a graph every sequence is empty, and the outputs are zeros already.

@@ -1,11 +1,12 @@
 /* The way of a request without network and threads, for the fuzz targets: validation, unfolding,
- * admission, scheduler and the scalar kernels, over the small models of tests/server/models.h. */
+ * admission, scheduler and the scalar kernels, over the small models of tests/server/models.h and a
+ * TreeLSTM (bench/tree_model.h). */
 #ifndef TESTS_FUZZ_SERVE_H
 #define TESTS_FUZZ_SERVE_H
 
 #include "server/request.h"
 
-#define SERVE_MODELS 3u /* "lone", "tokens", "chain" */
+#define SERVE_MODELS 4u /* "lone", "tokens", "chain", "tree" */
 
 /* Answers a decoded request as the model of that index. BASE_OK: request->model, error and outputs
  * are as a front end finds them in done(). Else error says why.
