@@ -17,7 +17,9 @@
 #define DEPTH_MAX   3u /* repository / model / version */
 #define FOLDERS_MAX 4096u
 
-static void write_tensor(struct base_buf *out, const char *what, const struct cell_tensor *tensor)
+/* rows: what the batch axis counts. */
+static void write_tensor(struct base_buf *out, const char *what, const struct cell_tensor *tensor,
+                         const char *rows)
 {
     base_buf_printf(out, "  %-7s %s %s [", what, tensor->name, srv_about_datatype(tensor->dtype));
     for (uint32_t d = 0; d < tensor->rank; d++) {
@@ -25,7 +27,7 @@ static void write_tensor(struct base_buf *out, const char *what, const struct ce
         if (tensor->dims[d] != CELL_DIM_ANY) {
             base_buf_printf(out, "%" PRId64, tensor->dims[d]);
         } else {
-            base_buf_text(out, tensor->batch_axis == (int32_t)d ? "batch" : "time");
+            base_buf_text(out, tensor->batch_axis == (int32_t)d ? rows : "time");
         }
     }
     base_buf_text(out, "]");
@@ -35,12 +37,16 @@ static void write_tensor(struct base_buf *out, const char *what, const struct ce
     base_buf_text(out, tensor->optional ? ", optional\n" : "\n");
 }
 
-static void write_stage(struct base_buf *out, uint32_t index, const struct cell_stage *stage)
+static void write_stage(struct base_buf *out, const struct cell_model *model, uint32_t index)
 {
     static const char *const kinds[] = {"once", "at each step", "chain", "chain, backwards"};
+    static const char *const parts[] = {"of each leaf", "of each inner node", "of each root"};
+    const struct cell_stage *stage = &model->stages[index];
     const struct cell_type *type = stage->type;
     base_buf_printf(out, "  stage %u %s (%s):", index, type->name,
-                    kinds[stage->is_reverse ? 3 : stage->kind]);
+                    model->unfold == CELL_UNFOLD_TREE ? parts[index]
+                    : stage->is_reverse               ? kinds[3]
+                                                      : kinds[stage->kind]);
     for (uint32_t i = 0; i < type->def.n_ops; i++) {
         base_buf_printf(out, " %s", cell_op_name(type->def.ops[i].kind));
     }
@@ -48,7 +54,29 @@ static void write_stage(struct base_buf *out, uint32_t index, const struct cell_
                     type->weight_bytes, type->flops);
 }
 
-static enum base_status check_file(const char *path, struct base_buf *out, struct base_error *error)
+static void write_model(struct base_buf *out, const char *path, const struct cell_model *model)
+{
+    const bool is_tree = model->unfold == CELL_UNFOLD_TREE;
+    base_buf_printf(out, "%s: ok, %s, %" PRIu64 " bytes\n", path,
+                    model->producer[0] != '\0' ? model->producer : "producer not stated",
+                    model->file_bytes);
+    for (uint32_t i = 0; i < model->n_inputs; i++) {
+        const char *rows = !is_tree                        ? "batch"
+                           : i < model->tree.n_leaf_inputs ? "leaves"
+                                                           : "inner nodes";
+        write_tensor(out, "input", &model->inputs[i], rows);
+    }
+    for (uint32_t i = 0; i < model->n_outputs; i++) {
+        write_tensor(out, "output", &model->outputs[i], is_tree ? "roots" : "batch");
+    }
+    for (uint32_t i = 0; i < model->n_stages; i++) {
+        write_stage(out, model, i);
+    }
+}
+
+/* A model file, or the folder of a tree's parts. */
+static enum base_status check_path(const char *path, bool is_tree, struct base_buf *out,
+                                   struct base_error *error)
 {
     struct cell_registry *registry = NULL;
     struct cell_model *model = NULL;
@@ -56,20 +84,11 @@ static enum base_status check_file(const char *path, struct base_buf *out, struc
         return base_fail(error, BASE_RESOURCE_EXHAUSTED, "out of memory");
     }
     struct base_error why = {.status = BASE_OK};
-    enum base_status status = cell_model_load(registry, path, "model", NULL, &model, &why);
+    enum base_status status =
+        is_tree ? cell_model_load_tree(registry, path, "model", NULL, &model, &why)
+                : cell_model_load(registry, path, "model", NULL, &model, &why);
     if (status == BASE_OK) {
-        base_buf_printf(out, "%s: ok, %s, %" PRIu64 " bytes\n", path,
-                        model->producer[0] != '\0' ? model->producer : "producer not stated",
-                        model->file_bytes);
-        for (uint32_t i = 0; i < model->n_inputs; i++) {
-            write_tensor(out, "input", &model->inputs[i]);
-        }
-        for (uint32_t i = 0; i < model->n_outputs; i++) {
-            write_tensor(out, "output", &model->outputs[i]);
-        }
-        for (uint32_t i = 0; i < model->n_stages; i++) {
-            write_stage(out, i, &model->stages[i]);
-        }
+        write_model(out, path, model);
         cell_model_free(registry, model);
     } else {
         base_fail(error, status, "%.150s: %s", path, why.message);
@@ -99,7 +118,7 @@ static enum base_status visit(struct walk *walk, const char *path, uint32_t dept
             return BASE_OK;
         }
         walk->files++;
-        return check_file(path, out, error);
+        return check_path(path, false, out, error);
     }
     if (S_ISDIR(info.st_mode) && depth <= DEPTH_MAX && walk->count < FOLDERS_MAX) {
         snprintf(walk->paths[walk->count], PATH_BYTES, "%s", path);
@@ -108,10 +127,29 @@ static enum base_status visit(struct walk *walk, const char *path, uint32_t dept
     return BASE_OK;
 }
 
+/* Whether the folder holds the parts of a tree. */
+static bool has_parts(const char *path)
+{
+    static const char *const names[] = {"leaf.onnx", "node.onnx"};
+    char full[PATH_BYTES];
+    struct stat info;
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        int length = snprintf(full, sizeof(full), "%s/%s", path, names[i]);
+        if (length >= PATH_BYTES || stat(full, &info) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static enum base_status visit_folder(struct walk *walk, const char *path, uint32_t depth,
                                      struct base_buf *out, struct base_error *error)
 {
     struct dirent **entries = NULL;
+    if (has_parts(path)) {
+        walk->files++;
+        return check_path(path, true, out, error);
+    }
     int n = scandir(path, &entries, NULL, alphasort);
     enum base_status status = BASE_OK;
     if (n < 0) {

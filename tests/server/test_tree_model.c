@@ -2,7 +2,7 @@
  * with the cells evaluated one by one in double precision, and with itself asked alone. Requests
  * that are no trees, and parts that do not fit each other, are refused by name. */
 #include "base/mem.h"
-#include "server/repository.h"
+#include "server/check_model.h"
 #include "tests/cells/oracle.h"
 #include "tests/onnx_builder.h"
 #include "tests/server/site.h"
@@ -488,6 +488,37 @@ START_TEST(test_a_deep_tree)
 }
 END_TEST
 
+/* --check-model takes the folder of the parts, or one above it. */
+START_TEST(test_check_model_knows_a_tree)
+{
+    struct base_buf out;
+    struct base_error error = {.message = ""};
+    char version[UTIL_PATH_BYTES];
+    write_model("tree", &whole, version);
+    base_buf_init(&out, 1 << 16);
+    ck_assert_msg(srv_check_model(folder, &out, &error) == BASE_OK, "%s", error.message);
+    base_buf_text(&out, "");
+    const char *const lines[] = {"input   word INT64 [leaves], ids 0..10\n",
+                                 "input   tag FP32 [inner nodes, 2]\n",
+                                 "input   children INT64 [inner nodes, 2]\n",
+                                 "output  scores FP32 [roots, 3]\n",
+                                 "model/leaf/once (of each leaf): GATHER",
+                                 "(of each inner node):",
+                                 "(of each root): LINEAR SOFTMAX"};
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        ck_assert_msg(memmem(out.data, out.length, lines[i], strlen(lines[i])) != NULL,
+                      "%s in %.*s", lines[i], (int)out.length, (const char *)out.data);
+    }
+    base_buf_release(&out);
+    snprintf(version + strlen(version), sizeof(version) - strlen(version), "/root.onnx");
+    util_write_file(version, "no model");
+    base_buf_init(&out, 1 << 16);
+    ck_assert_int_eq(srv_check_model(folder, &out, &error), BASE_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(error.message, "tree/1: root.onnx: "));
+    base_buf_release(&out);
+}
+END_TEST
+
 /* ---- What is no tree ---------------------------------------------------------------------- */
 
 static void expect_no_tree(uint32_t n_leaves, uint32_t n_nodes, const int64_t *children,
@@ -644,6 +675,7 @@ int main(void)
     tcase_add_checked_fixture(refused, setup, teardown);
     tcase_add_loop_test(served, test_random_forests_in_company_and_alone, 0, 2);
     tcase_add_test(served, test_a_deep_tree);
+    tcase_add_test(served, test_check_model_knows_a_tree);
     suite_add_tcase(suite, served);
     tcase_add_test(refused, test_what_is_no_tree_is_refused_with_its_numbers);
     tcase_add_test(refused, test_a_tree_of_another_arity_is_refused);
