@@ -244,7 +244,7 @@ static enum base_status parse(const char *path, const char *text, const struct b
     write_times(&read, &again);
     bool is_same =
         !again.failed && strncmp(text + key->length, again.data, again.length) == 0 &&
-        strncmp(text + key->length + again.length, HASH_MARK + 1, strlen(HASH_MARK) - 1) == 0;
+        strncmp(text + key->length + again.length, &HASH_MARK[1], strlen(HASH_MARK) - 1) == 0;
     base_buf_release(&again);
     if (!is_same) {
         return unusable(path, "its times are not numbers as we write them", error);
