@@ -88,6 +88,7 @@ CELLS_SRCS = \
   cells/import/op_step.c \
   cells/import/operators.c \
   cells/import/recognise.c \
+  cells/import/recognise_tree.c \
   cells/import/replace.c \
   cells/import/rows.c \
   cells/import/shape.c \
@@ -340,6 +341,7 @@ CELLS_SUITES = \
   tests/cells/test_import_reduce.c \
   tests/cells/test_import_refusals.c \
   tests/cells/test_import_scan.c \
+  tests/cells/test_import_tree.c \
   tests/cells/test_kernels.c \
   tests/cells/test_math.c \
   tests/cells/test_ops.c \

@@ -48,7 +48,7 @@ static enum base_status load_part(struct binding *b, struct cell_registry *regis
                                   const struct cell_model_options *options)
 {
     char path[PATH_BYTES];
-    char name[CELL_NAME_BYTES];
+    char name[64];
     struct base_error why = {.status = BASE_OK};
     struct cell_model_options own = *options;
     own.is_part = true;
@@ -56,7 +56,7 @@ static enum base_status load_part(struct binding *b, struct cell_registry *regis
     if (length < 0 || length >= PATH_BYTES) {
         return base_fail(b->error, BASE_INVALID_ARGUMENT, "%.200s: path too long", folder);
     }
-    (void)snprintf(name, sizeof(name), "%.80s/%s", label, part_names[part]);
+    (void)snprintf(name, sizeof(name), "%.48s/%s", label, part_names[part]);
     enum base_status status = cell_model_load(registry, path, name, &own, &b->parts[part], &why);
     if (status == BASE_NOT_FOUND && part == CELL_TREE_ROOT) {
         return BASE_OK;

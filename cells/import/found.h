@@ -1,11 +1,11 @@
-/* A cell that recognise.c has found in a definition's small operators, and its replacement by the
- * one op that it is. Private to the two. */
+/* A cell that was found in a definition's small operators, and its replacement by the one op that
+ * it is. Private to recognise.c, recognise_tree.c and replace.c. */
 #ifndef CELLS_IMPORT_FOUND_H
 #define CELLS_IMPORT_FOUND_H
 
 #include "cells/import/graph.h"
 
-#define CELL__GATES_MAX 4u
+#define CELL__GATES_MAX 5u
 
 /* Columns start.. of W' (rows first.. of W [in, out]) times a value. */
 struct cell__term {
@@ -28,8 +28,9 @@ struct cell__found {
     enum cell_op_kind kind;
     uint32_t variant;
     uint32_t width;
-    uint32_t h_next, c_next; /* ops that compute them; c_next: CELL__NONE but for an LSTM */
-    uint32_t x, h, c;        /* values */
+    uint32_t h_next, c_next;   /* ops that compute them; c_next: CELL__NONE but for an LSTM */
+    uint32_t x, h, c;          /* values; of a tree's node x may be NONE, of a leaf h and c are */
+    uint32_t h_right, c_right; /* of a node with two children, whose left ones are h and c */
     struct cell__sum gates[CELL__GATES_MAX];
     struct cell__sum late; /* GRU, reset after: the sum over h of its last gate */
 };
@@ -45,6 +46,33 @@ static inline uint32_t cell__width_of(const struct cell__looking *l, uint32_t va
 {
     return l->def->values[value].width;
 }
+
+/* Elements start.. of a value. */
+struct cell__part {
+    uint32_t value, start;
+};
+
+/* ---- Looking at ops (recognise.c) ---- */
+
+/* The op of this kind that makes the value, element by element, all operands as wide as the result:
+ * none of them is one element for all. Or NULL. */
+const struct cell_op *cell__even_op_of(const struct cell__looking *l, uint32_t value,
+                                       enum cell_op_kind kind);
+/* What the function is taken of, where it makes the value or what the value is cut from; or NONE.
+ */
+struct cell__part cell__inside(const struct cell__looking *l, uint32_t value,
+                               enum cell_op_kind function);
+/* The operand of a MUL beside sigmoid(*gate), or NONE; which: try this operand as the gate. */
+uint32_t cell__gated_by(const struct cell__looking *l, uint32_t value, uint32_t which,
+                        struct cell__part *gate);
+/* Takes `width` elements from here on apart. false: they are no such sum. */
+bool cell__take_apart(const struct cell__looking *l, struct cell__part from, uint32_t width,
+                      struct cell__sum *sum);
+/* The op that makes h' = s(o) tanh(c'), or NONE. */
+uint32_t cell__find_h_next(const struct cell__looking *l, uint32_t c_next, struct cell__part *gate);
+
+/* Whether op number o makes the c' of a leaf or of a node with two children (recognise_tree.c). */
+bool cell__match_tree(const struct cell__looking *l, uint32_t o, struct cell__found *found);
 
 /* Puts the op in place of what it was found in, with weights of its own in the import's arena, and
  * drops what nobody reads any more. *is_done: that was possible, and takes products away; else

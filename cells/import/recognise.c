@@ -9,7 +9,8 @@
  *          n = tanh(x.. + s(r) (h..))  or  tanh(x.. + (s(r) h)..)
  *   RNN    h' = tanh or relu (x.. + h..)
  *
- * h is a state: that tells it from x. replace.c puts the op in. Cost: some passes over at most
+ * h is a state: that tells it from x. A TreeLSTM's cells, which have no state, are matched in
+ * recognise_tree.c. replace.c puts the op in. Cost: some passes over at most
  * CELL_OPS_MAX ops for each cell found. */
 #include "cells/import/recognise.h"
 
@@ -28,10 +29,8 @@ static const struct cell_op *op_of(const struct cell__looking *l, uint32_t value
     return o != NONE && l->def->ops[o].kind == kind ? &l->def->ops[o] : NULL;
 }
 
-/* The same of an op that works element by element, all operands as wide as the result: none of
- * them is one element for all. */
-static const struct cell_op *even_op_of(const struct cell__looking *l, uint32_t value,
-                                        enum cell_op_kind kind)
+const struct cell_op *cell__even_op_of(const struct cell__looking *l, uint32_t value,
+                                       enum cell_op_kind kind)
 {
     const struct cell_op *op = op_of(l, value, kind);
     for (uint32_t i = 0; op != NULL && i < op->n_operands; i++) {
@@ -47,30 +46,23 @@ static bool is_state(const struct cell__looking *l, uint32_t value)
     return value >= l->def->n_inputs && value < l->def->n_inputs + l->def->n_states;
 }
 
-/* Elements start.. of a value. */
-struct part {
-    uint32_t value, start;
-};
-
-/* What the function is taken of, where it makes the value or what the value is cut from; or NONE.
- */
-static struct part inside(const struct cell__looking *l, uint32_t value, enum cell_op_kind function)
+struct cell__part cell__inside(const struct cell__looking *l, uint32_t value,
+                               enum cell_op_kind function)
 {
     const struct cell_op *slice = op_of(l, value, CELL_OP_SLICE);
     const struct cell_op *op = op_of(l, slice == NULL ? value : slice->operands[0], function);
-    return op == NULL ? (struct part){NONE, 0}
-                      : (struct part){op->operands[0], slice == NULL ? 0 : slice->start};
+    return op == NULL ? (struct cell__part){NONE, 0}
+                      : (struct cell__part){op->operands[0], slice == NULL ? 0 : slice->start};
 }
 
-/* The operand of a MUL beside sigmoid(*gate), or NONE; which: try this operand as the gate. */
-static uint32_t gated_by(const struct cell__looking *l, uint32_t value, uint32_t which,
-                         struct part *gate)
+uint32_t cell__gated_by(const struct cell__looking *l, uint32_t value, uint32_t which,
+                        struct cell__part *gate)
 {
-    const struct cell_op *op = even_op_of(l, value, CELL_OP_MUL);
+    const struct cell_op *op = cell__even_op_of(l, value, CELL_OP_MUL);
     if (op == NULL) {
         return NONE;
     }
-    *gate = inside(l, op->operands[which], CELL_OP_SIGMOID);
+    *gate = cell__inside(l, op->operands[which], CELL_OP_SIGMOID);
     return gate->value == NONE ? NONE : op->operands[1 - which];
 }
 
@@ -118,13 +110,13 @@ static bool add_linear(const struct cell__looking *l, struct cell__sum *sum,
 
 /* Where a part of a CONCAT comes from: one of its operands, or nowhere. */
 static bool enter_concat(const struct cell__looking *l, const struct cell_op *op, uint32_t width,
-                         struct part *part)
+                         struct cell__part *part)
 {
     uint32_t start = part->start;
     for (uint32_t i = 0; i < op->n_operands; i++) {
         uint32_t own = cell__width_of(l, op->operands[i]);
         if (start < own) {
-            *part = (struct part){op->operands[i], start};
+            *part = (struct cell__part){op->operands[i], start};
             return start + width <= own;
         }
         start -= own;
@@ -132,27 +124,26 @@ static bool enter_concat(const struct cell__looking *l, const struct cell_op *op
     return false;
 }
 
-/* Takes `width` elements from here on apart. false: they are no such sum. */
-static bool take_apart(const struct cell__looking *l, struct part from, uint32_t width,
-                       struct cell__sum *sum)
+bool cell__take_apart(const struct cell__looking *l, struct cell__part from, uint32_t width,
+                      struct cell__sum *sum)
 {
-    struct part parts[8] = {from};
+    struct cell__part parts[8] = {from};
     uint32_t n = 1;
     *sum = (struct cell__sum){.other = NONE};
     if ((uint64_t)from.start + width > cell__width_of(l, from.value)) {
         return false;
     }
     while (n > 0) {
-        struct part part = parts[--n];
+        struct cell__part part = parts[--n];
         uint32_t o = l->made_by[part.value];
         const struct cell_op *op = o == NONE ? NULL : &l->def->ops[o];
         bool fits = true;
         if (op != NULL && op->kind == CELL_OP_ADD && n + 2 <= sizeof(parts) / sizeof(parts[0]) &&
             cell__width_of(l, op->operands[0]) == cell__width_of(l, op->operands[1])) {
-            parts[n++] = (struct part){op->operands[0], part.start};
-            parts[n++] = (struct part){op->operands[1], part.start};
+            parts[n++] = (struct cell__part){op->operands[0], part.start};
+            parts[n++] = (struct cell__part){op->operands[1], part.start};
         } else if (op != NULL && op->kind == CELL_OP_SLICE) {
-            parts[n++] = (struct part){op->operands[0], part.start + op->start};
+            parts[n++] = (struct cell__part){op->operands[0], part.start + op->start};
         } else if (op != NULL && op->kind == CELL_OP_CONCAT) {
             fits = enter_concat(l, op, width, &part);
             parts[n++] = part;
@@ -209,30 +200,29 @@ static uint32_t find_h(const struct cell__looking *l, const struct cell__sum *su
 
 /* c' = s(f) c + s(i) tanh(g), from op number o on. */
 static bool match_c(const struct cell__looking *l, uint32_t o, uint32_t turn,
-                    struct part sums[CELL__GATES_MAX], uint32_t *c)
+                    struct cell__part sums[CELL__GATES_MAX], uint32_t *c)
 {
-    const struct cell_op *add = even_op_of(l, l->def->ops[o].result, CELL_OP_ADD);
+    const struct cell_op *add = cell__even_op_of(l, l->def->ops[o].result, CELL_OP_ADD);
     if (add == NULL) {
         return false;
     }
     uint32_t kept = add->operands[turn & 1];
     uint32_t fresh = add->operands[1 - (turn & 1)];
-    *c = gated_by(l, kept, turn >> 1 & 1, &sums[2]);
-    uint32_t g = gated_by(l, fresh, turn >> 2 & 1, &sums[0]);
+    *c = cell__gated_by(l, kept, turn >> 1 & 1, &sums[2]);
+    uint32_t g = cell__gated_by(l, fresh, turn >> 2 & 1, &sums[0]);
     if (*c == NONE || g == NONE) {
         return false;
     }
-    sums[3] = inside(l, g, CELL_OP_TANH);
+    sums[3] = cell__inside(l, g, CELL_OP_TANH);
     return sums[3].value != NONE;
 }
 
-/* The op that makes h' = s(o) tanh(c'), or NONE. */
-static uint32_t find_h_next(const struct cell__looking *l, uint32_t c_next, struct part *gate)
+uint32_t cell__find_h_next(const struct cell__looking *l, uint32_t c_next, struct cell__part *gate)
 {
     for (uint32_t o = 0; o < l->def->n_ops; o++) {
         const struct cell_op *op = &l->def->ops[o];
         for (uint32_t which = 0; op->kind == CELL_OP_MUL && which < 2; which++) {
-            uint32_t other = gated_by(l, op->result, which, gate);
+            uint32_t other = cell__gated_by(l, op->result, which, gate);
             const struct cell_op *squashed = other == NONE ? NULL : op_of(l, other, CELL_OP_TANH);
             if (squashed != NULL && squashed->operands[0] == c_next) {
                 return o;
@@ -243,10 +233,10 @@ static uint32_t find_h_next(const struct cell__looking *l, uint32_t c_next, stru
 }
 
 static bool match_gates(const struct cell__looking *l, struct cell__found *found,
-                        const struct part sums[], uint32_t n, uint32_t h_next)
+                        const struct cell__part sums[], uint32_t n, uint32_t h_next)
 {
     for (uint32_t g = 0; g < n; g++) {
-        if (!take_apart(l, sums[g], found->width, &found->gates[g])) {
+        if (!cell__take_apart(l, sums[g], found->width, &found->gates[g])) {
             return false;
         }
     }
@@ -264,13 +254,13 @@ static bool match_lstm(const struct cell__looking *l, uint32_t o, struct cell__f
 {
     uint32_t value = l->def->ops[o].result;
     for (uint32_t turn = 0; turn < 8; turn++) {
-        struct part sums[CELL__GATES_MAX]; // i, o, f, g
+        struct cell__part sums[CELL__GATES_MAX]; // i, o, f, g
         *found = (struct cell__found){
             .kind = CELL_OP_LSTM, .width = cell__width_of(l, value), .c_next = o};
         if (!match_c(l, o, turn, sums, &found->c) || cell__width_of(l, found->c) != found->width) {
             continue;
         }
-        found->h_next = find_h_next(l, value, &sums[1]);
+        found->h_next = cell__find_h_next(l, value, &sums[1]);
         if (found->h_next != NONE &&
             match_gates(l, found, sums, 4, l->def->ops[found->h_next].result)) {
             return true;
@@ -311,12 +301,12 @@ static uint32_t complement_of(const struct cell__looking *l, uint32_t value)
 
 /* n + z (h - n): *n and *h of op number o, and z's sum. */
 static bool match_gap(const struct cell__looking *l, uint32_t o, uint32_t turn, uint32_t *n,
-                      uint32_t *h, struct part *z)
+                      uint32_t *h, struct cell__part *z)
 {
-    const struct cell_op *add = even_op_of(l, l->def->ops[o].result, CELL_OP_ADD);
+    const struct cell_op *add = cell__even_op_of(l, l->def->ops[o].result, CELL_OP_ADD);
     uint32_t gap =
-        add == NULL ? NONE : gated_by(l, add->operands[1 - (turn & 1)], turn >> 1 & 1, z);
-    const struct cell_op *sub = gap == NONE ? NULL : even_op_of(l, gap, CELL_OP_SUB);
+        add == NULL ? NONE : cell__gated_by(l, add->operands[1 - (turn & 1)], turn >> 1 & 1, z);
+    const struct cell_op *sub = gap == NONE ? NULL : cell__even_op_of(l, gap, CELL_OP_SUB);
     if (sub == NULL) {
         return false;
     }
@@ -327,14 +317,14 @@ static bool match_gap(const struct cell__looking *l, uint32_t o, uint32_t turn, 
 
 /* (1 - z) n + z h. */
 static bool match_mix(const struct cell__looking *l, uint32_t o, uint32_t turn, uint32_t *n,
-                      uint32_t *h, struct part *z)
+                      uint32_t *h, struct cell__part *z)
 {
-    const struct cell_op *add = even_op_of(l, l->def->ops[o].result, CELL_OP_ADD);
+    const struct cell_op *add = cell__even_op_of(l, l->def->ops[o].result, CELL_OP_ADD);
     if (add == NULL) {
         return false;
     }
-    const struct cell_op *fresh = even_op_of(l, add->operands[turn & 1], CELL_OP_MUL);
-    *h = gated_by(l, add->operands[1 - (turn & 1)], turn >> 1 & 1, z);
+    const struct cell_op *fresh = cell__even_op_of(l, add->operands[turn & 1], CELL_OP_MUL);
+    *h = cell__gated_by(l, add->operands[1 - (turn & 1)], turn >> 1 & 1, z);
     if (fresh == NULL || *h == NONE) {
         return false;
     }
@@ -343,18 +333,19 @@ static bool match_mix(const struct cell__looking *l, uint32_t o, uint32_t turn, 
     if (rest == NONE || cell__width_of(l, rest) != cell__width_of(l, add->result)) {
         return false;
     }
-    struct part other = inside(l, rest, CELL_OP_SIGMOID);
+    struct cell__part other = cell__inside(l, rest, CELL_OP_SIGMOID);
     return other.value == z->value && other.start == z->start;
 }
 
 /* The sum of n over x, and s(r) (h..), which is all the rest of it. */
 static bool match_reset_after(const struct cell__looking *l, struct cell__found *found,
-                              struct part *reset)
+                              struct cell__part *reset)
 {
     struct cell__sum *n = &found->gates[2];
     for (uint32_t which = 0; n->n_terms == 1 && n->n_others == 1 && which < 2; which++) {
-        uint32_t late = gated_by(l, n->other, which, reset);
-        if (late != NONE && take_apart(l, (struct part){late, 0}, found->width, &found->late) &&
+        uint32_t late = cell__gated_by(l, n->other, which, reset);
+        if (late != NONE &&
+            cell__take_apart(l, (struct cell__part){late, 0}, found->width, &found->late) &&
             found->late.n_terms == 1 && found->late.n_others == 0 &&
             found->late.terms[0].value == found->h) {
             found->variant = CELL_GRU_RESET_AFTER;
@@ -366,11 +357,11 @@ static bool match_reset_after(const struct cell__looking *l, struct cell__found 
 
 /* The sum of n over x and s(r) h. */
 static bool match_reset_before(const struct cell__looking *l, struct cell__found *found,
-                               struct part *reset)
+                               struct cell__part *reset)
 {
     struct cell__sum *n = &found->gates[2];
     for (uint32_t turn = 0; n->n_terms == 2 && n->n_others == 0 && turn < 4; turn++) {
-        if (gated_by(l, n->terms[turn & 1].value, turn >> 1, reset) == found->h) {
+        if (cell__gated_by(l, n->terms[turn & 1].value, turn >> 1, reset) == found->h) {
             if ((turn & 1) == 0) {
                 struct cell__term swapped = n->terms[0];
                 n->terms[0] = n->terms[1];
@@ -384,13 +375,13 @@ static bool match_reset_before(const struct cell__looking *l, struct cell__found
 }
 
 static bool match_gru_gates(const struct cell__looking *l, struct cell__found *found, uint32_t n,
-                            struct part z)
+                            struct cell__part z)
 {
-    struct part sum = inside(l, n, CELL_OP_TANH);
-    struct part sums[2] = {z, {NONE, 0}}; // z, r
+    struct cell__part sum = cell__inside(l, n, CELL_OP_TANH);
+    struct cell__part sums[2] = {z, {NONE, 0}}; // z, r
     if (sum.value == NONE || !is_state(l, found->h) ||
         cell__width_of(l, found->h) != found->width ||
-        !take_apart(l, sum, found->width, &found->gates[2])) {
+        !cell__take_apart(l, sum, found->width, &found->gates[2])) {
         return false;
     }
     if (!match_reset_after(l, found, &sums[1]) && !match_reset_before(l, found, &sums[1])) {
@@ -398,7 +389,7 @@ static bool match_gru_gates(const struct cell__looking *l, struct cell__found *f
     }
     found->x = found->gates[2].terms[0].value;
     for (uint32_t g = 0; g < 2; g++) {
-        if (!take_apart(l, sums[g], found->width, &found->gates[g]) ||
+        if (!cell__take_apart(l, sums[g], found->width, &found->gates[g]) ||
             !is_over(&found->gates[g], &found->x, found->h)) {
             return false;
         }
@@ -410,7 +401,7 @@ static bool match_gru(const struct cell__looking *l, uint32_t o, struct cell__fo
 {
     for (uint32_t turn = 0; turn < 16; turn++) {
         uint32_t n = NONE;
-        struct part z = {NONE, 0};
+        struct cell__part z = {NONE, 0};
         *found = (struct cell__found){.kind = CELL_OP_GRU,
                                       .width = cell__width_of(l, l->def->ops[o].result),
                                       .h_next = o,
@@ -438,7 +429,7 @@ static bool match_rnn(const struct cell__looking *l, uint32_t o, struct cell__fo
                              .h_next = o,
                              .c_next = NONE,
                              .c = NONE};
-    struct part sum = {op->operands[0], 0};
+    struct cell__part sum = {op->operands[0], 0};
     return match_gates(l, found, &sum, 1, op->result) &&
            cell__width_of(l, found->h) == found->width;
 }
@@ -464,7 +455,7 @@ enum base_status cell__recognise(struct cell__import *im, struct cell_def *def)
         struct cell__found found;
         bool is_done = false;
         if (match_lstm(&looking, o, &found) || match_gru(&looking, o, &found) ||
-            match_rnn(&looking, o, &found)) {
+            match_rnn(&looking, o, &found) || cell__match_tree(&looking, o, &found)) {
             BASE_TRY(cell__replace(&looking, &found, &is_done));
         }
         if (is_done) {

@@ -32,9 +32,66 @@ static void copy_biases(const struct cell__sum *sum, uint32_t width, float *to)
     }
 }
 
+/* The term over this value, or NULL: the gate does not see it. */
+static const struct cell__term *term_over(const struct cell__sum *sum, uint32_t value)
+{
+    for (uint32_t t = 0; t < sum->n_terms; t++) {
+        if (sum->terms[t].value == value) {
+            return &sum->terms[t];
+        }
+    }
+    return NULL;
+}
+
+/* A matrix over each value that gates are sums of, then the biases. What a gate does not see has
+ * zeros there. */
+static enum base_status make_tree_op(const struct cell__looking *l, const struct cell__found *found,
+                                     struct cell_op *op)
+{
+    const uint32_t over[] = {found->x, found->h, found->h_right};
+    const uint32_t operands[] = {found->x, found->h, found->c, found->h_right, found->c_right};
+    const uint32_t gates = cell_op_gates(found->kind);
+    const uint32_t width = found->width;
+    *op = (struct cell_op){.kind = found->kind};
+    for (uint32_t i = 0; i < 5; i++) {
+        if (operands[i] != CELL__NONE) {
+            op->operands[op->n_operands++] = operands[i];
+        }
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        if (over[i] == CELL__NONE) {
+            continue;
+        }
+        const uint32_t in = cell__width_of(l, over[i]);
+        float *weights = base_arena_array(l->im->arena, (size_t)gates * width * in, sizeof(float));
+        if (weights == NULL) {
+            return cell__no_memory(l->im);
+        }
+        for (uint32_t g = 0; g < gates; g++) {
+            const struct cell__term *term = term_over(&found->gates[g], over[i]);
+            if (term != NULL) {
+                copy_gate(l, term, g, width, weights);
+            }
+        }
+        op->weights[op->n_weights++] = (struct cell_weight){CELL_F32, gates * width, in, weights};
+    }
+    float *bias = base_arena_array(l->im->arena, (size_t)gates * width, sizeof(float));
+    if (bias == NULL) {
+        return cell__no_memory(l->im);
+    }
+    for (uint32_t g = 0; g < gates; g++) {
+        copy_biases(&found->gates[g], width, bias + (size_t)g * width);
+    }
+    op->weights[op->n_weights++] = (struct cell_weight){CELL_F32, 1, gates * width, bias};
+    return BASE_OK;
+}
+
 static enum base_status make_op(const struct cell__looking *l, const struct cell__found *found,
                                 struct cell_op *op)
 {
+    if (cell_op_is_tree(found->kind)) {
+        return make_tree_op(l, found, op);
+    }
     struct base_arena *arena = l->im->arena;
     uint32_t gates = cell_op_gates(found->kind);
     uint32_t width = found->width;
@@ -171,8 +228,10 @@ static uint32_t place_of(const struct cell__looking *l, const struct cell__found
 {
     uint32_t at = found->c_next == CELL__NONE || found->h_next < found->c_next ? found->h_next
                                                                                : found->c_next;
-    uint32_t operands[] = {found->x, found->h, found->c};
-    for (uint32_t i = 0; i < 3; i++) {
+    const bool is_tree = cell_op_is_tree(found->kind);
+    uint32_t operands[] = {found->x, found->h, found->c, is_tree ? found->h_right : CELL__NONE,
+                           is_tree ? found->c_right : CELL__NONE};
+    for (uint32_t i = 0; i < 5; i++) {
         bool is_made = operands[i] != CELL__NONE && l->made_by[operands[i]] != CELL__NONE;
         if (is_made && l->made_by[operands[i]] >= at) {
             return CELL__NONE;

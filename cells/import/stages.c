@@ -629,7 +629,9 @@ static enum base_status define_rows(struct plans *plans, const struct cell_model
     BASE_TRY(def_begin(plans, model, stage));
     BASE_TRY(define_ops(plans, s));
     define_outputs(plans, stage);
-    return BASE_OK;
+    return plans->im->is_part && !model->options.as_written
+               ? cell__recognise(plans->im, &plans->def)
+               : BASE_OK;
 }
 
 /* The body of a Scan. */
@@ -688,7 +690,9 @@ static enum base_status intern_stage(struct plans *plans, struct cell_registry *
     for (uint32_t i = 0; i < s; i++) {
         same += strcmp(stage_word(plans, &plans->stages[i]), word) == 0 ? 1 : 0;
     }
-    if (same == 0) {
+    if (plans->im->is_part) { // its label says which part of the model it is
+        snprintf(name, sizeof(name), "%s", plans->im->label);
+    } else if (same == 0) {
         snprintf(name, sizeof(name), "%.48s/%s", plans->im->label, word);
     } else {
         snprintf(name, sizeof(name), "%.48s/%s%u", plans->im->label, word, same + 1);

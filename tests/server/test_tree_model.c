@@ -502,7 +502,7 @@ START_TEST(test_check_model_knows_a_tree)
                                  "input   tag FP32 [inner nodes, 2]\n",
                                  "input   children INT64 [inner nodes, 2]\n",
                                  "output  scores FP32 [roots, 3]\n",
-                                 "model/leaf/once (of each leaf): GATHER",
+                                 "model/leaf (of each leaf): GATHER",
                                  "(of each inner node):",
                                  "(of each root): LINEAR SOFTMAX"};
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
