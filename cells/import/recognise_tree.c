@@ -84,6 +84,19 @@ static bool note_value(uint32_t values[3], uint32_t *n, uint32_t value)
     return true;
 }
 
+/* Whether the sum has two terms over one value. */
+static bool has_value_twice(const struct cell__sum *sum)
+{
+    for (uint32_t t = 1; t < sum->n_terms; t++) {
+        for (uint32_t before = 0; before < t; before++) {
+            if (sum->terms[before].value == sum->terms[t].value) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 /* Each gate is a sum over these values alone, over each at most once. */
 static bool take_gates(const struct cell__looking *l, struct cell__found *found,
                        const struct cell__part sums[], uint32_t values[3], uint32_t *n)
@@ -91,15 +104,11 @@ static bool take_gates(const struct cell__looking *l, struct cell__found *found,
     *n = 0;
     for (uint32_t g = 0; g < cell_op_gates(found->kind); g++) {
         struct cell__sum *sum = &found->gates[g];
-        if (!cell__take_apart(l, sums[g], found->width, sum) || sum->n_others > 0) {
+        if (!cell__take_apart(l, sums[g], found->width, sum) || sum->n_others > 0 ||
+            has_value_twice(sum)) {
             return false;
         }
         for (uint32_t t = 0; t < sum->n_terms; t++) {
-            for (uint32_t before = 0; before < t; before++) {
-                if (sum->terms[before].value == sum->terms[t].value) {
-                    return false;
-                }
-            }
             if (!note_value(values, n, sum->terms[t].value)) {
                 return false;
             }
@@ -138,7 +147,7 @@ bool cell__match_tree(const struct cell__looking *l, uint32_t o, struct cell__fo
     const uint32_t value = l->def->ops[o].result;
     struct cell__part sums[CELL__GATES_MAX];
     struct products products;
-    uint32_t values[3];
+    uint32_t values[3] = {NONE, NONE, NONE};
     uint32_t n = 0;
     uint32_t kept[2] = {NONE, NONE};
     uint32_t n_kept = 0;
