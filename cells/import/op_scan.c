@@ -57,17 +57,23 @@ static bool is_state(const struct cell__recurrent *scan, uint32_t i, uint32_t *s
 
 /* ---- Attributes --------------------------------------------------------------------------- */
 
-static enum base_status check_directions(struct cell__import *im, const struct cell__node *node,
-                                         const char *name)
+/* Whether n sequences are all taken, or given, backwards; some alone would meet others' steps. */
+static enum base_status read_directions(struct cell__import *im, const struct cell__node *node,
+                                        const char *name, uint32_t n, bool *is_reverse)
 {
     struct cell__list directions;
+    uint32_t reversed = 0;
     BASE_TRY(cell__attr_ints(im, node, name, &directions));
     for (uint32_t i = 0; directions.is_given && i < directions.n; i++) {
-        if (directions.at[i] != 0) {
-            return cell__refuse(im, "%s other than 0: only forward is supported", name);
+        if (directions.at[i] != 0 && directions.at[i] != 1) {
+            return cell__invalid(im, "%s %lld", name, (long long)directions.at[i]);
         }
+        reversed += directions.at[i] == 1 ? 1 : 0;
     }
-    return BASE_OK;
+    *is_reverse = reversed == n;
+    return reversed == 0 || reversed == n
+               ? BASE_OK
+               : cell__refuse(im, "%s: some forward and some backward", name);
 }
 
 /* Axis number i of a list that may be left out: then 0. */
@@ -186,14 +192,14 @@ enum base_status cell__infer_scan(struct cell__import *im, struct cell__node *no
     if (im->opset < 9) {
         return cell__refuse(im, "as it was before opset 9");
     }
-    BASE_TRY(check_directions(im, node, "scan_input_directions"));
-    BASE_TRY(check_directions(im, node, "scan_output_directions"));
     BASE_TRY(cell__attr_int(im, node, "num_scan_inputs", 0, &n_scanned));
     if (n_scanned < 1 || n_scanned > node->n_inputs) {
         return cell__invalid(im, "num_scan_inputs %lld of %u inputs", (long long)n_scanned,
                              node->n_inputs);
     }
     BASE_TRY(check_begin(im, node, 0));
+    BASE_TRY(
+        read_directions(im, node, "scan_input_directions", (uint32_t)n_scanned, &scan.is_reverse));
     scan.n_carried = node->n_inputs - (uint32_t)n_scanned;
     for (uint32_t i = 0; i < scan.n_carried; i++) {
         BASE_TRY(begin_state(im, node, i, &scan));
@@ -427,7 +433,16 @@ enum base_status cell__infer_scan_end(struct cell__import *im, struct cell__node
         BASE_TRY(is_state(scan, i, &s) ? end_state(im, node, s, scan)
                                        : end_list(im, node, i, scan));
     }
-    for (uint32_t k = 0; k < node->n_inputs - end_first(scan) - scan->n_carried; k++) {
+    const uint32_t n_outputs = node->n_inputs - end_first(scan) - scan->n_carried;
+    bool is_reverse = scan->is_reverse;
+    if (n_outputs > 0 && !scan->is_loop) {
+        BASE_TRY(read_directions(im, node, "scan_output_directions", n_outputs, &is_reverse));
+    }
+    if (is_reverse != scan->is_reverse) {
+        return cell__refuse(im, "takes its inputs in one direction and gives its outputs in the "
+                                "other");
+    }
+    for (uint32_t k = 0; k < n_outputs; k++) {
         BASE_TRY(end_output(im, node, k, scan));
     }
     return BASE_OK;

@@ -102,7 +102,8 @@ static const struct cell__operator operators[] = {
      cell__infer_recurrent, cell__lower_recurrent, "any activation but Softplus; W, R, B constant"},
     {"Scan", 1, CELL__OPERANDS_MAX, CELL__OPERANDS_MAX, SCAN_ATTRIBUTES, cell__infer_scan_end,
      cell__lower_scan_end,
-     "opset 9 on; forward; up to 4 state variables; a body of operators of this table that works "
+     "opset 9 on; forward or all backward; up to 4 state variables; a body of operators of this "
+     "table that works "
      "on "
      "each row of the batch alone"},
     {"SequenceAt", 2, 2, 1, " ", cell__infer_list_at, cell__lower_element,

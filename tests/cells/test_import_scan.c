@@ -6,6 +6,7 @@
 #include "cells/model.h"
 #include "tests/cells/build.h"
 #include "tests/cells/parse.h"
+#include "tests/cells/replay.h"
 #include "tests/util.h"
 
 #include <stdio.h>
@@ -208,16 +209,109 @@ START_TEST(test_what_surrounds_scans_has_stages_of_its_own)
 }
 END_TEST
 
+/* ---- Backwards ---------------------------------------------------------------------------- */
+
+/* A tensor of the model's shape with time and batch as long as this; the steps the other way round
+ * where asked for. */
+enum { TIME = 5, BATCH = 2 };
+
+static void reverse_steps(const struct cell_tensor *shape, const struct replay_tensor *from,
+                          struct replay_tensor *to)
+{
+    size_t behind = 1;
+    *to = *from;
+    to->data = base_alloc_array(from->count, sizeof(double));
+    ck_assert_ptr_nonnull(to->data);
+    memcpy(to->data, from->data, from->count * sizeof(double));
+    if (shape->time_axis < 0) {
+        return;
+    }
+    for (uint32_t k = (uint32_t)shape->time_axis + 1; k < shape->rank; k++) {
+        behind *= (size_t)from->dims[k];
+    }
+    const size_t steps = (size_t)from->dims[shape->time_axis];
+    for (size_t i = 0; i < from->count / behind; i++) {
+        size_t t = i % steps;
+        memcpy(to->data + i * behind, from->data + (i - t + steps - 1 - t) * behind,
+               behind * sizeof(double));
+    }
+}
+
+static struct replay_tensor random_input(const struct cell_tensor *shape,
+                                         struct base_random *random)
+{
+    struct replay_tensor made = {.rank = shape->rank, .count = 1};
+    for (uint32_t k = 0; k < shape->rank; k++) {
+        made.dims[k] = (int32_t)k == shape->batch_axis  ? BATCH
+                       : (int32_t)k == shape->time_axis ? TIME
+                                                        : shape->dims[k];
+        made.count *= (size_t)made.dims[k];
+    }
+    made.data = base_alloc_array(made.count, sizeof(double));
+    ck_assert_ptr_nonnull(made.data);
+    for (size_t i = 0; i < made.count; i++) {
+        made.data[i] = (double)base_random_f32(random, -1.0f, 1.0f);
+    }
+    return made;
+}
+
+/* A Scan that takes and gives its sequences backwards computes on the reversed sequence what the
+ * one that runs forwards computes, reversed. */
+START_TEST(test_a_scan_may_run_backwards)
+{
+    struct cell_model *forward = NULL;
+    struct cell_model *backward = NULL;
+    struct replay_tensor inputs[2][CELL_TENSORS_MAX];
+    struct replay_tensor outputs[2][CELL_TENSORS_MAX] = {{{.rank = 0}}};
+    struct base_random random = util_random(1);
+    begin("scan_lstm");
+    ck_assert_int_eq(parse(&forward), BASE_OK);
+    begin("scan_lstm");
+    add_ints(scan(), "scan_input_directions", 1, (const int64_t[]){1});
+    add_ints(scan(), "scan_output_directions", 1, (const int64_t[]){1});
+    ck_assert_msg(parse(&backward) == BASE_OK, "%s", last_error.message);
+    ck_assert(!forward->stages[0].is_reverse && backward->stages[0].is_reverse);
+    for (uint32_t i = 0; i < forward->n_inputs; i++) {
+        inputs[0][i] = random_input(&forward->inputs[i], &random);
+        reverse_steps(&forward->inputs[i], &inputs[0][i], &inputs[1][i]);
+    }
+    replay_run(forward, inputs[0], outputs[0]);
+    replay_run(backward, inputs[1], outputs[1]);
+    for (uint32_t o = 0; o < forward->n_outputs; o++) {
+        struct replay_tensor turned;
+        reverse_steps(&forward->outputs[o], &outputs[0][o], &turned);
+        ck_assert_uint_eq(turned.count, outputs[1][o].count);
+        ck_assert_mem_eq(turned.data, outputs[1][o].data, turned.count * sizeof(double));
+        base_free(turned.data);
+        base_free(outputs[0][o].data);
+        base_free(outputs[1][o].data);
+    }
+    for (uint32_t i = 0; i < forward->n_inputs; i++) {
+        base_free(inputs[0][i].data);
+        base_free(inputs[1][i].data);
+    }
+    cell_model_free(registry, forward);
+    cell_model_free(registry, backward);
+}
+END_TEST
+
 /* ---- What is refused ---------------------------------------------------------------------- */
 
 START_TEST(test_directions_and_axes)
 {
     begin("scan_lstm");
     add_ints(scan(), "scan_input_directions", 1, (const int64_t[]){1});
-    expect(BASE_UNIMPLEMENTED, "Scan (node", "scan_input_directions");
+    expect(BASE_UNIMPLEMENTED, "Scan (node", "in one direction and gives its outputs in the other");
     begin("scan_lstm");
     add_ints(scan(), "scan_output_directions", 1, (const int64_t[]){1});
-    expect(BASE_UNIMPLEMENTED, "Scan (node", "scan_output_directions");
+    expect(BASE_UNIMPLEMENTED, "Scan (node", "in one direction and gives its outputs in the other");
+    begin("scan_phased_lstm");
+    add_ints(scan(), "scan_input_directions", 2, (const int64_t[]){0, 1});
+    expect(BASE_UNIMPLEMENTED, "Scan (node",
+           "scan_input_directions: some forward and some backward");
+    begin("scan_lstm");
+    add_ints(scan(), "scan_input_directions", 1, (const int64_t[]){2});
+    expect(BASE_INVALID_ARGUMENT, "Scan (node", "scan_input_directions 2");
     begin("scan_lstm");
     add_ints(scan(), "scan_input_axes", 1, (const int64_t[]){3});
     expect(BASE_INVALID_ARGUMENT, "Scan (node", "axis");
@@ -483,6 +577,7 @@ int main(void)
     tcase_add_test(tests, test_a_cell_whose_sum_is_read_by_others_stays_as_it_is);
     tcase_add_test(tests, test_a_cell_with_another_gate_stays_as_it_is);
     tcase_add_test(tests, test_what_surrounds_scans_has_stages_of_its_own);
+    tcase_add_test(tests, test_a_scan_may_run_backwards);
     tcase_add_test(tests, test_directions_and_axes);
     tcase_add_test(tests, test_numbers_of_inputs_and_outputs);
     tcase_add_test(tests, test_operators_inside);
