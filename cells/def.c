@@ -450,6 +450,11 @@ static enum base_status check_shapes(const struct look *look)
         return check_function(look);
     case CELL_OP_MEAN:
         return check_mean(look);
+    case CELL_OP_ARGMAX:
+        return operand(look, 0).dtype == CELL_F32 && result(look, 0).dtype != CELL_F32 &&
+                       result(look, 0).width == 1
+                   ? BASE_OK
+                   : bad(look, "the operand is not of floats, or the result not one integer");
     case CELL_OP_CONCAT:
         return check_concat(look);
     case CELL_OP_SLICE:

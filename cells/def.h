@@ -70,6 +70,8 @@ struct cell_weight {
  * SIGMOID..SQRT  likewise, of one operand
  * MEAN         of all elements: a row of width 1. Element i is added to partial sum i mod 16, then
  *              16 are folded to 8, 4, 2, 1, then divided
+ * ARGMAX       the number of the largest element, the first of equal ones: a row of width 1, I64 or
+ *              I32. The first NaN is larger than all
  * SOFTMAX      over groups of `group` consecutive elements (group divides width), max subtracted
  * CONCAT       rows behind each other
  * SLICE        elements start .. start + width(result) - 1
@@ -129,6 +131,7 @@ struct cell_weight {
     X(FLOOR, 1, 0, 0)                                                                              \
     X(SQRT, 1, 0, 0)                                                                               \
     X(MEAN, 1, 0, 0)                                                                               \
+    X(ARGMAX, 1, 0, 0)                                                                             \
     X(SOFTMAX, 1, 0, 0)                                                                            \
     X(CONCAT, CELL_OPERANDS_MAX, 0, 0)                                                             \
     X(SLICE, 1, 0, 0)                                                                              \

@@ -61,6 +61,21 @@ static void cast_one(struct cell_value from, const uint8_t *in, struct cell_valu
     }
 }
 
+static uint32_t argmax(uint32_t n, const float *in)
+{
+    uint32_t best = 0;
+    for (uint32_t i = 1; i < n && !isnan(in[best]); i++) {
+        best = in[i] > in[best] || isnan(in[i]) ? i : best;
+    }
+    return best;
+}
+
+static void store_integer(enum cell_dtype dtype, uint32_t number, uint8_t *out)
+{
+    int64_t value = number;
+    memcpy(out, &value, cell_dtype_bytes(dtype)); // little-endian: the low half is the I32
+}
+
 static void concat(const struct cell_program *program, const struct cell_program_op *op,
                    const uint8_t *const *in, uint8_t *out)
 {
@@ -87,6 +102,9 @@ void cell_rowwise(const struct cell_program *program, const struct cell_program_
         for (uint32_t at = 0; at < to.width; at += op->op->group) {
             program->kernels->softmax(op->op->group, f32(in[0]) + at, out_f32 + at);
         }
+        break;
+    case CELL_OP_ARGMAX:
+        store_integer(to.dtype, argmax(from.width, f32(in[0])), out);
         break;
     case CELL_OP_CONCAT:
         concat(program, op, in, out);

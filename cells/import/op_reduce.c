@@ -1,6 +1,6 @@
-/* Reductions: over the whole of a row, or over the steps of a sequence. The latter are chains that
- * accumulate, a step each, in the order of the steps; what is behind the last step is their state.
- * A softmax over the steps is two of them. */
+/* Reductions, ArgMax among them: over the whole of a row, or over the steps of a sequence. The
+ * latter are chains that accumulate, a step each, in the order of the steps; what is behind the
+ * last step is their state. A softmax over the steps is two of them. */
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
 
@@ -254,6 +254,63 @@ enum base_status cell__lower_reduce(struct cell__import *im, struct cell__node *
     if (width != 1 || !is_over_steps) {
         BASE_TRY(reduce_row(im, kind, row, &row));
     }
+    cell__set_row(im, node, 0, row);
+    return BASE_OK;
+}
+
+/* ---- ArgMax ------------------------------------------------------------------------------- */
+
+static enum base_status argmax_axis(struct cell__import *im, const struct cell__node *node,
+                                    uint32_t *axis)
+{
+    int64_t attribute = 0;
+    int64_t last = 0;
+    BASE_TRY(cell__attr_int(im, node, "select_last_index", 0, &last));
+    if (last != 0) {
+        return cell__refuse(im, "select_last_index");
+    }
+    BASE_TRY(cell__attr_int(im, node, "axis", 0, &attribute));
+    return cell__axis_index(im, attribute, cell__input(im, node, 0)->shape.rank, axis);
+}
+
+enum base_status cell__infer_argmax(struct cell__import *im, struct cell__node *node)
+{
+    const struct cell__value *in = cell__input(im, node, 0);
+    int64_t keep = 1;
+    uint32_t axis = 0;
+    if (in->kind != CELL__ROWS || in->dtype != CELL__F32) {
+        return cell__refuse(im, "of a constant, or of type %s", cell__dtype_name(in->dtype));
+    }
+    BASE_TRY(argmax_axis(im, node, &axis));
+    BASE_TRY(cell__attr_int(im, node, "keepdims", 1, &keep));
+    struct cell__shape out = {.rank = 0};
+    for (uint32_t k = 0; k < in->shape.rank; k++) {
+        if (k != axis) {
+            out.axes[out.rank++] = in->shape.axes[k];
+        } else if (keep != 0) {
+            out.axes[out.rank++] = (struct cell__axis){.n = 0};
+        }
+    }
+    cell__set_rows(im, node, 0, CELL__I64, &out);
+    return BASE_OK;
+}
+
+enum base_status cell__lower_argmax(struct cell__import *im, struct cell__node *node)
+{
+    const struct cell__value *in = cell__input(im, node, 0);
+    struct cell__shape taken = {.rank = 1};
+    struct cell_op op = {.kind = CELL_OP_ARGMAX, .n_operands = 1, .operands = {in->row}};
+    uint32_t axis = 0;
+    uint32_t width = 0;
+    uint32_t row = CELL__NONE;
+    BASE_TRY(argmax_axis(im, node, &axis));
+    taken.axes[0] = in->shape.axes[axis];
+    BASE_TRY(cell__shape_width(im, &taken, &width));
+    if (cell__shape_has(im, &taken, CELL__ROLE_BATCH) ||
+        cell__shape_has(im, &taken, CELL__ROLE_TIME) || width != im->rows[in->row].value.width) {
+        return cell__refuse(im, "over anything but the whole of a row");
+    }
+    BASE_TRY(cell__row_op(im, &op, (struct cell_value){CELL_I64, 1}, &row));
     cell__set_row(im, node, 0, row);
     return BASE_OK;
 }

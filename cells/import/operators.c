@@ -20,6 +20,8 @@ static const struct cell__operator operators[] = {
     {"Abs", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},
     {"Add", 2, 2, 1, " ", cell__infer_binary, cell__lower_binary, "float32"},
     {"And", 2, 2, 1, " ", cell__infer_binary, cell__lower_binary, "bool, inside a row"},
+    {"ArgMax", 1, 1, 1, " axis keepdims select_last_index ", cell__infer_argmax, cell__lower_argmax,
+     "over the whole of a row; the first of equal ones"},
     {"Cast", 1, 1, 1, " to saturate ", cell__infer_cast, cell__lower_cast,
      "between float32, int64, int32"},
     {"Clip", 1, 3, 1, " min max ", cell__infer_clip, cell__lower_clip, "float32, constant limits"},

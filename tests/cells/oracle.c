@@ -250,6 +250,20 @@ static double mean(const struct oracle *oracle, const struct cell_op *op)
     return sum / n;
 }
 
+/* The first NaN, or else the first of the largest. */
+static double argmax(const struct oracle *oracle, const struct cell_op *op)
+{
+    uint32_t n = oracle->def->values[op->operands[0]].width;
+    uint32_t best = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (isnan(at(oracle, op, 0, i))) {
+            return i;
+        }
+        best = at(oracle, op, 0, i) > at(oracle, op, 0, best) ? i : best;
+    }
+    return best;
+}
+
 /* Element i of what is filled from the operands alone. */
 static double element(const struct oracle *oracle, const struct cell_op *op, uint32_t i)
 {
@@ -268,6 +282,8 @@ static double element(const struct oracle *oracle, const struct cell_op *op, uin
         return at(oracle, op, 0, i) > 0.0 ? at(oracle, op, 1, i) : at(oracle, op, 2, i);
     case CELL_OP_MEAN:
         return mean(oracle, op);
+    case CELL_OP_ARGMAX:
+        return argmax(oracle, op);
     default:
         return op->n_operands == 2
                    ? arithmetic(op->kind, at(oracle, op, 0, i), at(oracle, op, 1, i))

@@ -247,6 +247,30 @@ START_TEST(test_attention_pooling)
 }
 END_TEST
 
+static void expect_argmax(const double *x, const struct replay_tensor *out)
+{
+    ck_assert_uint_eq(out->count, (size_t)TIME * BATCH);
+    for (size_t row = 0; row < (size_t)TIME * BATCH; row++) {
+        size_t best = 0;
+        for (size_t i = 1; i < IN; i++) {
+            best = x[row * IN + i] > x[row * IN + best] ? i : best;
+        }
+        util_assert_close(out->data[row], (double)best, 0, 0);
+    }
+}
+
+START_TEST(test_argmax_of_each_step)
+{
+    for (int64_t keep = 0; keep < 2; keep++) {
+        begin(14);
+        Onnx__NodeProto *node = onnx_node(&builder, "ArgMax", "x", "out");
+        onnx_set_int(&builder, node, "axis", -1);
+        onnx_set_int(&builder, node, "keepdims", keep);
+        run(expect_argmax);
+    }
+}
+END_TEST
+
 /* ---- One step ----------------------------------------------------------------------------- */
 
 static size_t wanted_step;
@@ -307,6 +331,13 @@ START_TEST(test_reductions_over_anything_else_are_refused)
     onnx_node(&builder, "ReduceMean", "x", "out");
     expect_refused(BASE_UNIMPLEMENTED, "without axes");
     begin(14);
+    onnx_node(&builder, "ArgMax", "x", "out");
+    expect_refused(BASE_UNIMPLEMENTED,
+                   "ArgMax (node \"out\", opset 14): over anything but the whole");
+    begin(14);
+    onnx_set_int(&builder, onnx_node(&builder, "ArgMax", "x", "out"), "select_last_index", 1);
+    expect_refused(BASE_UNIMPLEMENTED, "select_last_index");
+    begin(14);
     onnx_set_int(&builder, onnx_node(&builder, "Softmax", "x", "out"), "axis", 1);
     expect_refused(BASE_UNIMPLEMENTED, "over the batch axis");
     begin(12);
@@ -332,6 +363,7 @@ int main(void)
     tcase_add_test(steps, test_sums_and_means_over_steps_and_features);
     tcase_add_test(steps, test_sum_over_the_features_of_each_step);
     tcase_add_test(steps, test_pools_are_reductions_over_the_steps);
+    tcase_add_test(steps, test_argmax_of_each_step);
     tcase_add_test(steps, test_softmax_over_the_steps);
     tcase_add_test(steps, test_attention_pooling);
     tcase_add_test(steps, test_first_and_last_step_by_gather_and_slice);

@@ -361,6 +361,28 @@ START_TEST(test_op_roots_and_means)
 }
 END_TEST
 
+/* Of equal elements the first, of NaNs the first, wherever they stand; in both kinds of integers.
+ */
+START_TEST(test_op_argmax)
+{
+    const uint32_t width = widths[_i];
+    struct build build;
+    build_init(&build, 1);
+    uint32_t a = build_input(&build, CELL_F32, width);
+    uint32_t flat = build_op(&build, CELL_OP_FLOOR, a, UINT32_MAX, width); // many are equal
+    uint32_t odd = build_op(&build, CELL_OP_SQRT, a, UINT32_MAX, width);   // many are NaN
+    const uint32_t of[] = {a, flat, odd};
+    for (uint32_t i = 0; i < 3; i++) {
+        for (uint32_t k = 0; k < 2; k++) {
+            uint32_t number = build_op(&build, CELL_OP_ARGMAX, of[i], UINT32_MAX, 1);
+            build.def.values[number].dtype = k == 0 ? CELL_I64 : CELL_I32;
+            build_output(&build, build_op(&build, CELL_OP_CAST, number, UINT32_MAX, 1));
+        }
+    }
+    assert_everywhere(&build);
+}
+END_TEST
+
 /* ---- Chains of element-wise ops ------------------------------------------------------------- */
 
 /* Element-wise ops at random over each other's results, some of them over a mean or a part of
@@ -597,6 +619,7 @@ int main(void)
     tcase_add_loop_test(tcase, test_op_comparisons, 0, WIDTHS);
     tcase_add_loop_test(tcase, test_op_comparisons_of_special_values, 0, ISA_COUNT);
     tcase_add_loop_test(tcase, test_op_roots_and_means, 0, WIDTHS);
+    tcase_add_loop_test(tcase, test_op_argmax, 0, WIDTHS);
     tcase_add_loop_test(tcase, test_chains_have_the_scalar_bits, 0, WIDTHS + 4);
     tcase_add_loop_test(tcase, test_op_moves, 0, WIDTHS);
     tcase_add_test(tcase, test_op_casts);
