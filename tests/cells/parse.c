@@ -29,6 +29,14 @@ void expect_accepted(struct onnx_builder *builder)
     ck_assert_msg(status == BASE_OK, "%s", error.message);
 }
 
+void expect_refused(struct onnx_builder *builder, enum base_status wanted, const char *why)
+{
+    struct base_error error;
+    enum base_status status = parse_built(builder, &error);
+    ck_assert_msg(status == wanted && strstr(error.message, why) != NULL, "%s, wanted %s: %s",
+                  base_status_name(status), base_status_name(wanted), error.message);
+}
+
 Onnx__TensorProto *constant_of(const struct onnx_builder *builder, const char *name)
 {
     for (size_t i = 0; i < builder->graph.n_initializer; i++) {

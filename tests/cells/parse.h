@@ -11,6 +11,9 @@ enum base_status parse_built(struct onnx_builder *builder, struct base_error *er
 /* The same, where it must be accepted. */
 void expect_accepted(struct onnx_builder *builder);
 
+/* The same, where it must not be: with this status, and a message that says why. */
+void expect_refused(struct onnx_builder *builder, enum base_status wanted, const char *why);
+
 /* The initializer of that name; fails the case when there is none. */
 Onnx__TensorProto *constant_of(const struct onnx_builder *builder, const char *name);
 

@@ -85,3 +85,27 @@ stop_server() {
     server=
     [ "$status" -eq 0 ] || fail "the server's exit status was $status"
 }
+
+# prepare_pytorch DOCUMENT BLOCK...: the blocks in the work folder, which becomes the current one, with
+# the programs where they expect them; sets torch to a Python with PyTorch, or skips the test.
+prepare_pytorch() {
+    local document=$1 name
+    shift
+    torch=$(python_with torch numpy)
+    [ -n "$torch" ] || skip "no Python with PyTorch (Debian: python3-torch)"
+    for name in "$@"; do
+        write_block "$document" "$name"
+    done
+    mkdir -p "$work/build"
+    ln -s "$root/$OUT" "$work/build/release"
+    cd "$work" || exit 1
+}
+
+# weights_inside FILE ARGUMENT: what the documents say of PyTorch that writes weights into a second
+# file: one more argument to the export, before this one.
+weights_inside() {
+    if "$torch" -c 'import inspect, torch; inspect.signature(torch.onnx.export).parameters["external_data"]' \
+        2>/dev/null; then
+        sed -i "s/^ *$2=/external_data=False, &/" "$1"
+    fi
+}

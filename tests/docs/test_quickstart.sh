@@ -4,21 +4,8 @@
 # shellcheck source=tests/docs/common.sh
 . tests/docs/common.sh
 
-torch=$(python_with torch numpy)
-[ -n "$torch" ] || skip "no Python with PyTorch (Debian: python3-torch)"
-
-for name in model.py export.py ask.py serve.sh ask.sh; do
-    write_block docs/quickstart.md $name
-done
-mkdir -p "$work/build"
-ln -s "$root/$OUT" "$work/build/release"
-cd "$work" || exit 1
-
-# What the text below the block says of newer versions.
-if "$torch" -c 'import inspect, torch; inspect.signature(torch.onnx.export).parameters["external_data"]' \
-    2>/dev/null; then
-    sed -i 's/^ *dynamic_axes=/external_data=False, &/' export.py
-fi
+prepare_pytorch docs/quickstart.md model.py export.py ask.py serve.sh ask.sh
+weights_inside export.py dynamic_axes
 "$torch" export.py >export.log 2>&1 || fail "the export failed"
 [ -s my-models/tagger/1/model.onnx ] || fail "no model file after the export"
 sed 's/^build/exec build/' serve.sh >serve-exec.sh

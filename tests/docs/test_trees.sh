@@ -5,21 +5,8 @@
 # shellcheck source=tests/docs/common.sh
 . tests/docs/common.sh
 
-torch=$(python_with torch numpy)
-[ -n "$torch" ] || skip "no Python with PyTorch (Debian: python3-torch)"
-
-for name in tree_model.py tree_serve.sh tree_ask.py tree_ask.sh; do
-    write_block docs/trees.md $name
-done
-mkdir -p "$work/build"
-ln -s "$root/$OUT" "$work/build/release"
-cd "$work" || exit 1
-
-# What the text below the block says of newer versions.
-if "$torch" -c 'import inspect, torch; inspect.signature(torch.onnx.export).parameters["external_data"]' \
-    2>/dev/null; then
-    sed -i 's/^ *output_names=/external_data=False, &/' tree_model.py
-fi
+prepare_pytorch docs/trees.md tree_model.py tree_serve.sh tree_ask.py tree_ask.sh
+weights_inside tree_model.py output_names
 "$torch" tree_model.py >export.log 2>&1 || fail "the export failed"
 [ -s my-models/sentiment/1/node.onnx ] || fail "no model file after the export"
 sed 's/^build/exec build/' tree_serve.sh >serve-exec.sh
