@@ -61,11 +61,13 @@ struct cell_stage {
     struct cell_source init[CELL_STATES_MAX];   /* CHAIN: the state before step 0 */
 };
 
+/* "once", "at each step", "chain" or "chain, backwards"; static. */
+const char *cell_stage_kind_name(const struct cell_stage *stage);
+
 /* How a request is unfolded (scheduler/unfold.h). */
 enum cell_unfold { CELL_UNFOLD_CHAIN, CELL_UNFOLD_TREE };
 
-/* "chain", "tree"; and back, INVALID_ARGUMENT for another word. */
-const char *cell_unfold_name(enum cell_unfold unfold);
+/* Of "chain" or "tree"; INVALID_ARGUMENT for another word. */
 enum base_status cell_unfold_find(const char *name, enum cell_unfold *out,
                                   struct base_error *error);
 

@@ -15,25 +15,6 @@
 
 static const char *const part_names[] = {"leaf", "node", "root"};
 
-static const char *const unfold_names[] = {"chain", "tree"};
-
-const char *cell_unfold_name(enum cell_unfold unfold)
-{
-    return unfold_names[unfold];
-}
-
-enum base_status cell_unfold_find(const char *name, enum cell_unfold *out, struct base_error *error)
-{
-    for (size_t i = 0; i < sizeof(unfold_names) / sizeof(unfold_names[0]); i++) {
-        if (strcmp(name, unfold_names[i]) == 0) {
-            *out = (enum cell_unfold)i;
-            return BASE_OK;
-        }
-    }
-    return base_fail(error, BASE_INVALID_ARGUMENT, "unfold '%.40s'; there are chain and tree",
-                     name);
-}
-
 /* What a tree is made of while it is bound. parts[CELL_TREE_ROOT]: NULL when there is none. */
 struct binding {
     struct cell_model *parts[3];

@@ -21,7 +21,7 @@ struct growing {
     struct below *below; /* by number */
 };
 
-/* A row of the cell's, where all that is read of the children and emitted has its place. */
+/* emits_max: values that other nodes may read of it, and pieces of the outputs it may write. */
 static void add_node(struct growing *g, uint32_t part, struct below *out, uint32_t emits_max)
 {
     const struct cell_model *model = g->forest->model;
@@ -87,7 +87,7 @@ static void emit_outputs(struct growing *g, const struct below *root, uint32_t r
     }
 }
 
-static void add_roots(struct growing *g, uint32_t emits_max)
+static void add_roots(struct growing *g, uint32_t pieces)
 {
     const struct sched_forest *forest = g->forest;
     for (uint32_t r = 0; r < forest->n_roots; r++) {
@@ -97,7 +97,7 @@ static void add_roots(struct growing *g, uint32_t emits_max)
             continue;
         }
         struct below root;
-        add_node(g, CELL_TREE_ROOT, &root, emits_max);
+        add_node(g, CELL_TREE_ROOT, &root, pieces);
         bind_inputs(g, CELL_TREE_ROOT, root.node, 0, &number);
         emit_outputs(g, &root, r);
     }
@@ -135,7 +135,8 @@ enum base_status sched_unfold_tree(const struct sched_forest *forest, struct bas
         return base_fail(error, BASE_RESOURCE_EXHAUSTED, "cell graph: request memory spent");
     }
     sched_builder_init(&g.builder, arena, (uint32_t)nodes, (uint32_t)values, (uint32_t)edges);
-    const uint32_t emits_max = model->tree.n_values + pieces;
+    // Without a part for roots the outputs are written by whichever node is one.
+    const uint32_t emits_max = model->tree.n_values + (model->tree.has_root ? 0 : pieces);
     for (uint32_t l = 0; l < forest->n_leaves; l++) {
         add_node(&g, CELL_TREE_LEAF, &g.below[l], emits_max);
         bind_inputs(&g, CELL_TREE_LEAF, g.below[l].node, l, NULL);
@@ -147,6 +148,6 @@ enum base_status sched_unfold_tree(const struct sched_forest *forest, struct bas
         bind_inputs(&g, CELL_TREE_NODE, below->node, node,
                     &forest->children[(size_t)node * n_children]);
     }
-    add_roots(&g, emits_max);
+    add_roots(&g, pieces);
     return sched_builder_finish(&g.builder, out, error);
 }

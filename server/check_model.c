@@ -39,14 +39,11 @@ static void write_tensor(struct base_buf *out, const char *what, const struct ce
 
 static void write_stage(struct base_buf *out, const struct cell_model *model, uint32_t index)
 {
-    static const char *const kinds[] = {"once", "at each step", "chain", "chain, backwards"};
     static const char *const parts[] = {"of each leaf", "of each inner node", "of each root"};
     const struct cell_stage *stage = &model->stages[index];
     const struct cell_type *type = stage->type;
     base_buf_printf(out, "  stage %u %s (%s):", index, type->name,
-                    model->unfold == CELL_UNFOLD_TREE ? parts[index]
-                    : stage->is_reverse               ? kinds[3]
-                                                      : kinds[stage->kind]);
+                    model->unfold == CELL_UNFOLD_TREE ? parts[index] : cell_stage_kind_name(stage));
     for (uint32_t i = 0; i < type->def.n_ops; i++) {
         base_buf_printf(out, " %s", cell_op_name(type->def.ops[i].kind));
     }

@@ -169,7 +169,6 @@ static enum base_status explain_type(struct explaining *e, const struct cell_typ
 
 static enum base_status explain_stages(struct explaining *e, struct base_error *error)
 {
-    static const char *const kinds[] = {"once", "at each step", "chain", "chain, backwards"};
     struct cell_device_caps caps;
     e->backend->caps(wrk_pool_device(e->pool), &caps);
     base_buf_printf(e->out, "%s: %u stage%s on %s\n", e->config->explain_model, e->model->n_stages,
@@ -180,8 +179,8 @@ static enum base_status explain_stages(struct explaining *e, struct base_error *
         base_buf_printf(e->out,
                         "  stage %u %s (%s), %" PRIu64 " weight bytes in the file's precision, "
                         "%" PRIu64 " flops a row and step\n",
-                        s, type->name, kinds[stage->is_reverse ? 3 : stage->kind],
-                        type->weight_bytes, type->flops);
+                        s, type->name, cell_stage_kind_name(stage), type->weight_bytes,
+                        type->flops);
         BASE_TRY(explain_type(e, type, error));
     }
     return BASE_OK;

@@ -75,23 +75,18 @@ static enum base_status take_children(struct growth *g, const struct sched_tenso
 
 /* ---- Order ---- */
 
-/* The node's parent has a child less to wait for. */
-static void order_node(struct growth *g, uint32_t node)
-{
-    g->order[g->n_ordered++] = node;
-}
-
+/* Children before their parents: a node's turn is when it waits for no child any more. */
 static enum base_status order_nodes(struct growth *g)
 {
     for (uint32_t n = 0; n < g->n_nodes; n++) {
         if (g->waits[n] == 0) {
-            order_node(g, n);
+            g->order[g->n_ordered++] = n;
         }
     }
     for (uint32_t i = 0; i < g->n_ordered; i++) {
         const uint32_t parent = g->parents[g->n_leaves + g->order[i]];
         if (parent != SCHED_NONE && --g->waits[parent] == 0) {
-            order_node(g, parent);
+            g->order[g->n_ordered++] = parent;
         }
     }
     for (uint32_t n = 0; n < g->n_nodes; n++) {

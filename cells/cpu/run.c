@@ -91,7 +91,7 @@ static void resolve_outputs(const struct cell_view *view)
 {
     const struct cell_program *program = view->program;
     const struct cell_type *type = program->type;
-    for (uint32_t o = 0; o < type->def.n_outputs; o++) {
+    for (uint32_t o = 0; o < type->def.n_outputs && type->def.n_states == 0; o++) {
         const struct cell_program_value *value = &program->values[type->def.outputs[o]];
         if (value->place != CELL_PLACE_OUT || value->index != o) {
             continue;

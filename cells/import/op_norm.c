@@ -21,29 +21,19 @@ enum base_status cell__infer_layer_norm(struct cell__import *im, struct cell__no
 }
 
 /* An op of two rows as wide as the first. */
-static enum base_status pair(struct cell__import *im, enum cell_op_kind kind, uint32_t a,
-                             uint32_t b, uint32_t *out)
-{
-    struct cell_op op = {.kind = kind, .n_operands = 2, .operands = {a, b}};
-    return cell__row_op(im, &op, im->rows[a].value, out);
-}
-
 /* 1 / sqrt(mean(d d) + epsilon) is not taken: the division is the one that ONNX writes. */
 static enum base_status deviation(struct cell__import *im, const struct cell__node *node,
                                   uint32_t d, uint32_t *out)
 {
-    float *epsilon = base_arena_alloc(im->arena, sizeof(*epsilon));
+    float epsilon = 0.0f;
     struct cell_op root = {.kind = CELL_OP_SQRT, .n_operands = 1};
     uint32_t row = CELL__NONE;
     uint32_t constant = CELL__NONE;
-    if (epsilon == NULL) {
-        return cell__no_memory(im);
-    }
-    BASE_TRY(cell__attr_float(im, node, "epsilon", 1e-5f, epsilon));
-    BASE_TRY(cell__row_const(im, (struct cell_value){CELL_F32, 1}, epsilon, &constant));
-    BASE_TRY(pair(im, CELL_OP_MUL, d, d, &row));
+    BASE_TRY(cell__attr_float(im, node, "epsilon", 1e-5f, &epsilon));
+    BASE_TRY(cell__row_number(im, epsilon, &constant));
+    BASE_TRY(cell__row_pair(im, CELL_OP_MUL, d, d, &row));
     BASE_TRY(cell__row_mean(im, row, &row));
-    BASE_TRY(pair(im, CELL_OP_ADD, row, constant, &root.operands[0]));
+    BASE_TRY(cell__row_pair(im, CELL_OP_ADD, row, constant, &root.operands[0]));
     return cell__row_op(im, &root, (struct cell_value){CELL_F32, 1}, out);
 }
 
@@ -66,13 +56,13 @@ enum base_status cell__lower_layer_norm(struct cell__import *im, struct cell__no
         return cell__refuse(im, "over anything but the whole of a row");
     }
     BASE_TRY(cell__row_mean(im, in->row, &other));
-    BASE_TRY(pair(im, CELL_OP_SUB, in->row, other, &row));
+    BASE_TRY(cell__row_pair(im, CELL_OP_SUB, in->row, other, &row));
     BASE_TRY(deviation(im, node, row, &other));
-    BASE_TRY(pair(im, CELL_OP_DIV, row, other, &row));
+    BASE_TRY(cell__row_pair(im, CELL_OP_DIV, row, other, &row));
     for (uint32_t i = 1; i < 3; i++) {
         if (cell__has_input(node, i)) {
             BASE_TRY(cell__row_of(im, cell__input(im, node, i), shape, true, &other));
-            BASE_TRY(pair(im, i == 1 ? CELL_OP_MUL : CELL_OP_ADD, row, other, &row));
+            BASE_TRY(cell__row_pair(im, i == 1 ? CELL_OP_MUL : CELL_OP_ADD, row, other, &row));
         }
     }
     cell__set_row(im, node, 0, row);

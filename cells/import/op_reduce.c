@@ -59,6 +59,20 @@ static enum base_status read_axes(struct cell__import *im, const struct cell__no
     return BASE_OK;
 }
 
+/* What is left of a shape without the axes of the mask; keeps: each is left as one of size 1. */
+static struct cell__shape shape_without(const struct cell__shape *in, uint32_t mask, bool keeps)
+{
+    struct cell__shape out = {.rank = 0};
+    for (uint32_t k = 0; k < in->rank; k++) {
+        if ((mask >> k & 1) == 0) {
+            out.axes[out.rank++] = in->axes[k];
+        } else if (keeps) {
+            out.axes[out.rank++] = (struct cell__axis){.n = 0};
+        }
+    }
+    return out;
+}
+
 enum base_status cell__infer_reduce(struct cell__import *im, struct cell__node *node)
 {
     const struct cell__value *in = cell__input(im, node, 0);
@@ -75,15 +89,7 @@ enum base_status cell__infer_reduce(struct cell__import *im, struct cell__node *
         BASE_TRY(cell__attr_int(im, node, "keepdims", 1, &keep));
     }
     BASE_TRY(read_axes(im, node, &mask));
-    struct cell__shape out = {.rank = 0};
-    for (uint32_t k = 0; k < in->shape.rank; k++) {
-        bool is_taken = (mask >> k & 1) != 0;
-        if (!is_taken) {
-            out.axes[out.rank++] = in->shape.axes[k];
-        } else if (keep != 0) {
-            out.axes[out.rank++] = (struct cell__axis){.n = 0};
-        }
-    }
+    const struct cell__shape out = shape_without(&in->shape, mask, keep != 0);
     cell__set_rows(im, node, 0, CELL__F32, &out);
     return BASE_OK;
 }
@@ -91,23 +97,6 @@ enum base_status cell__infer_reduce(struct cell__import *im, struct cell__node *
 /* ---- Rows --------------------------------------------------------------------------------- */
 
 /* An op of two rows, as wide as the first. */
-static enum base_status pair(struct cell__import *im, enum cell_op_kind kind, uint32_t a,
-                             uint32_t b, uint32_t *out)
-{
-    struct cell_op op = {.kind = kind, .n_operands = 2, .operands = {a, b}};
-    return cell__row_op(im, &op, im->rows[a].value, out);
-}
-
-static enum base_status number(struct cell__import *im, float value, uint32_t *out)
-{
-    float *data = base_arena_alloc(im->arena, sizeof(*data));
-    if (data == NULL) {
-        return cell__no_memory(im);
-    }
-    *data = value;
-    return cell__row_const(im, (struct cell_value){CELL_F32, 1}, data, out);
-}
-
 enum base_status cell__row_mean(struct cell__import *im, uint32_t row, uint32_t *out)
 {
     struct cell_op op = {.kind = CELL_OP_MEAN, .n_operands = 1, .operands = {row}};
@@ -142,9 +131,10 @@ static enum base_status accumulate(struct cell__import *im, enum kind kind, uint
 {
     uint32_t best = CELL__NONE;
     if (kind == SUM || kind == MEAN) {
-        return pair(im, CELL_OP_ADD, states[STATE_VALUE], x, out);
+        return cell__row_pair(im, CELL_OP_ADD, states[STATE_VALUE], x, out);
     }
-    BASE_TRY(pair(im, kind == MAX ? CELL_OP_MAX : CELL_OP_MIN, states[STATE_VALUE], x, &best));
+    BASE_TRY(
+        cell__row_pair(im, kind == MAX ? CELL_OP_MAX : CELL_OP_MIN, states[STATE_VALUE], x, &best));
     struct cell_op op = {
         .kind = CELL_OP_SELECT, .n_operands = 3, .operands = {states[STATE_STEPS], best, x}};
     return cell__row_op(im, &op, im->rows[x].value, out);
@@ -161,8 +151,8 @@ static enum base_status write_body(struct cell__import *im, uint32_t chain, enum
         BASE_TRY(cell__row_recurrent(im, CELL__ROW_IN, chain, s, &states[s]));
     }
     BASE_TRY(accumulate(im, kind, x, states, &next[STATE_VALUE]));
-    BASE_TRY(number(im, 1.0f, &one));
-    BASE_TRY(pair(im, CELL_OP_ADD, states[STATE_STEPS], one, &next[STATE_STEPS]));
+    BASE_TRY(cell__row_number(im, 1.0f, &one));
+    BASE_TRY(cell__row_pair(im, CELL_OP_ADD, states[STATE_STEPS], one, &next[STATE_STEPS]));
     memcpy(im->recurrents[chain].next_rows, next, sizeof(next));
     return BASE_OK;
 }
@@ -195,7 +185,7 @@ static enum base_status reduce_steps(struct cell__import *im, enum kind kind, ui
     if (kind == MEAN) {
         uint32_t steps = CELL__NONE;
         BASE_TRY(cell__row_recurrent(im, CELL__ROW_STATE, chain_number, STATE_STEPS, &steps));
-        BASE_TRY(pair(im, CELL_OP_DIV, *out, steps, out));
+        BASE_TRY(cell__row_pair(im, CELL_OP_DIV, *out, steps, out));
     }
     return BASE_OK;
 }
@@ -206,10 +196,10 @@ enum base_status cell__row_softmax_of_steps(struct cell__import *im, uint32_t ro
     uint32_t sum = CELL__NONE;
     struct cell_op exponential = {.kind = CELL_OP_EXP, .n_operands = 1};
     BASE_TRY(reduce_steps(im, MAX, row, &largest));
-    BASE_TRY(pair(im, CELL_OP_SUB, row, largest, &exponential.operands[0]));
+    BASE_TRY(cell__row_pair(im, CELL_OP_SUB, row, largest, &exponential.operands[0]));
     BASE_TRY(cell__row_op(im, &exponential, im->rows[row].value, out));
     BASE_TRY(reduce_steps(im, SUM, *out, &sum));
-    return pair(im, CELL_OP_DIV, *out, sum, out);
+    return cell__row_pair(im, CELL_OP_DIV, *out, sum, out);
 }
 
 /* ---- Lowering ----------------------------------------------------------------------------- */
@@ -283,14 +273,7 @@ enum base_status cell__infer_argmax(struct cell__import *im, struct cell__node *
     }
     BASE_TRY(argmax_axis(im, node, &axis));
     BASE_TRY(cell__attr_int(im, node, "keepdims", 1, &keep));
-    struct cell__shape out = {.rank = 0};
-    for (uint32_t k = 0; k < in->shape.rank; k++) {
-        if (k != axis) {
-            out.axes[out.rank++] = in->shape.axes[k];
-        } else if (keep != 0) {
-            out.axes[out.rank++] = (struct cell__axis){.n = 0};
-        }
-    }
+    const struct cell__shape out = shape_without(&in->shape, 1u << axis, keep != 0);
     cell__set_rows(im, node, 0, CELL__I64, &out);
     return BASE_OK;
 }

@@ -50,12 +50,8 @@ static uint32_t gate_of(struct step *step, uint32_t sums, uint32_t gate)
 static uint32_t constant(struct step *step, float number)
 {
     uint32_t row = CELL__NONE;
-    float *data = base_arena_alloc(step->im->arena, sizeof(*data));
-    if (data == NULL) {
-        step->status = cell__no_memory(step->im);
-    } else if (step->status == BASE_OK) {
-        *data = number;
-        step->status = cell__row_const(step->im, (struct cell_value){CELL_F32, 1}, data, &row);
+    if (step->status == BASE_OK) {
+        step->status = cell__row_number(step->im, number, &row);
     }
     return row;
 }

@@ -86,6 +86,23 @@ enum base_status cell__row_op(struct cell__import *im, const struct cell_op *op,
     return row_new(im, &row, out);
 }
 
+enum base_status cell__row_number(struct cell__import *im, float number, uint32_t *out)
+{
+    float *data = base_arena_alloc(im->arena, sizeof(*data));
+    if (data == NULL) {
+        return cell__no_memory(im);
+    }
+    *data = number;
+    return cell__row_const(im, (struct cell_value){CELL_F32, 1}, data, out);
+}
+
+enum base_status cell__row_pair(struct cell__import *im, enum cell_op_kind kind, uint32_t a,
+                                uint32_t b, uint32_t *out)
+{
+    struct cell_op op = {.kind = kind, .n_operands = 2, .operands = {a, b}};
+    return cell__row_op(im, &op, im->rows[a].value, out);
+}
+
 /* Looks through SLICE and CONCAT as far as [start, start + width) lies in one part. */
 static uint32_t slice_origin(const struct cell__import *im, uint32_t row, uint32_t *start,
                              uint32_t width)

@@ -59,6 +59,11 @@ enum base_status cell__row_const(struct cell__import *im, struct cell_value valu
 /* An op over op->operands (row numbers) with a result of this type. */
 enum base_status cell__row_op(struct cell__import *im, const struct cell_op *op,
                               struct cell_value value, uint32_t *out);
+/* A constant row of one element, float32. */
+enum base_status cell__row_number(struct cell__import *im, float number, uint32_t *out);
+/* An op of two rows, with a result of a's type. */
+enum base_status cell__row_pair(struct cell__import *im, enum cell_op_kind kind, uint32_t a,
+                                uint32_t b, uint32_t *out);
 /* Elements start.. of a row; looks through CONCAT, SLICE and constants. */
 enum base_status cell__row_slice(struct cell__import *im, uint32_t row, uint32_t start,
                                  uint32_t width, uint32_t *out);
