@@ -120,18 +120,18 @@ enum base_status cell_model_load(struct cell_registry *registry, const char *pat
     return status;
 }
 
-enum base_status cell_model_parse(struct cell_registry *registry, const void *bytes, size_t length,
+enum base_status cell_model_parse(struct cell_registry *registry, struct cell_model_file file,
                                   const char *label, const struct cell_model_options *options,
                                   struct cell_model **out, struct base_error *error)
 {
     base_assert(registry != NULL && label != NULL && out != NULL);
     *out = NULL;
-    if (length > FILE_BYTES_MAX) {
+    if (file.length > FILE_BYTES_MAX) {
         return base_fail(error, BASE_RESOURCE_EXHAUSTED, "the model has %zu bytes; at most %zu",
-                         length, FILE_BYTES_MAX);
+                         file.length, FILE_BYTES_MAX);
     }
     BASE_TRY(create_model(options, out, error));
-    return import(registry, bytes, length, label, out, error);
+    return import(registry, file.bytes, file.length, label, out, error);
 }
 
 enum base_status cell_unfold_find(const char *name, enum cell_unfold *out, struct base_error *error)

@@ -111,6 +111,12 @@ struct cell_model {
     uint64_t file_bytes;
 };
 
+/* The bytes of a model file; read while it is parsed, not kept. */
+struct cell_model_file {
+    const void *bytes;
+    size_t length;
+};
+
 /* The whole model file is read; nothing in it is trusted (docs/model-files.md). On success *out is
  * freed with cell_model_free(), which gives back its types. label names its cells in metrics;
  * options: NULL for fp32.
@@ -120,7 +126,7 @@ enum base_status cell_model_load(struct cell_registry *registry, const char *pat
                                  const char *label, const struct cell_model_options *options,
                                  struct cell_model **out, struct base_error *error);
 /* The same from memory: bytes are only read during the call. */
-enum base_status cell_model_parse(struct cell_registry *registry, const void *bytes, size_t length,
+enum base_status cell_model_parse(struct cell_registry *registry, struct cell_model_file file,
                                   const char *label, const struct cell_model_options *options,
                                   struct cell_model **out, struct base_error *error);
 void cell_model_free(struct cell_registry *registry, struct cell_model *model);

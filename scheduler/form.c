@@ -20,6 +20,7 @@ static uint32_t unpinned_rows(const struct sched *sched, const struct sched__typ
                               uint32_t queue)
 {
     const uint32_t idle = count_idle(sched, queue);
+    base_assert(idle < sched->options.n_queues);
     if (idle > 0 && sched->queues[queue].in_flight > 0) {
         return 0;
     }

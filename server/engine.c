@@ -196,9 +196,9 @@ static enum base_status unfold_probe_tree(const struct cell_model *model, struct
     memset(children, 0xff, sizeof(children));
     for (uint32_t n = 0; n + 1 < PROBE_LEAVES; n++) {
         order[n] = n;
-        children[n * n_children] = n == 0 ? 0 : PROBE_LEAVES + n - 1;
+        children[(size_t)n * n_children] = n == 0 ? 0 : PROBE_LEAVES + n - 1;
         if (n_children > 1) {
-            children[n * n_children + 1] = n + 1;
+            children[(size_t)n * n_children + 1] = n + 1;
         }
     }
     const struct sched_forest forest = {.model = model,

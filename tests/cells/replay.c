@@ -195,20 +195,26 @@ static void make_outputs(const struct replay *replay, struct replay_tensor *outp
     }
 }
 
+static void copy_row(const struct replay *replay, uint32_t output, const struct replay_tensor *to,
+                     int64_t b, int64_t t)
+{
+    const struct cell_tensor *shape = &replay->model->outputs[output];
+    for (uint32_t p = 0; p < shape->pieces; p++) {
+        const double *row = read_source(replay, &replay->model->output_sources[output][p], b, t);
+        ck_assert_ptr_nonnull(row);
+        ck_assert_ptr_nonnull(to->data);
+        memcpy(to->data + row_offset(shape, to->dims, b, t) + p * piece_stride(shape, to->dims),
+               row, shape->width / shape->pieces * sizeof(double));
+    }
+}
+
 static void copy_outputs(const struct replay *replay, struct replay_tensor *outputs, int64_t b)
 {
     for (uint32_t o = 0; o < replay->model->n_outputs; o++) {
         const struct cell_tensor *shape = &replay->model->outputs[o];
         int64_t steps = shape->time_axis >= 0 ? replay->time : 1;
         for (int64_t t = 0; t < steps; t++) {
-            for (uint32_t p = 0; p < shape->pieces; p++) {
-                const double *row = read_source(replay, &replay->model->output_sources[o][p], b, t);
-                ck_assert_ptr_nonnull(row);
-                ck_assert_ptr_nonnull(outputs[o].data);
-                memcpy(outputs[o].data + row_offset(shape, outputs[o].dims, b, t) +
-                           p * piece_stride(shape, outputs[o].dims),
-                       row, shape->width / shape->pieces * sizeof(double));
-            }
+            copy_row(replay, o, &outputs[o], b, t);
         }
     }
 }

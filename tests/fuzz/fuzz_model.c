@@ -52,13 +52,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct cell_model *model = NULL, *again = NULL;
     struct base_error error = {.message = ""};
     base_assert(cell_registry_create(&registry) == BASE_OK);
-    enum base_status status = cell_model_parse(registry, data, size, "fuzz", NULL, &model, &error);
+    enum base_status status = cell_model_parse(registry, (struct cell_model_file){data, size},
+                                               "fuzz", NULL, &model, &error);
     base_assert(status == BASE_OK || error.message[0] != '\0');
     if (status == BASE_OK) {
         check_model(model);
         uint32_t types = cell_registry_types(registry);
-        base_assert(cell_model_parse(registry, data, size, "fuzz", NULL, &again, &error) ==
-                    BASE_OK);
+        base_assert(cell_model_parse(registry, (struct cell_model_file){data, size}, "fuzz", NULL,
+                                     &again, &error) == BASE_OK);
         base_assert(cell_registry_types(registry) == types);
         cell_model_free(registry, again);
     }
