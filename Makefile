@@ -331,6 +331,7 @@ CELLS_SUITES = \
   tests/cells/test_calibration.c \
   tests/cells/test_def.c \
   tests/cells/test_device.c \
+  tests/cells/test_end.c \
   tests/cells/test_import.c \
   tests/cells/test_import_activations.c \
   tests/cells/test_import_docs.c \

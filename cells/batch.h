@@ -55,9 +55,19 @@ static inline bool cell_emit_is_due(const struct cell_emit *emit, uint32_t step,
            (emit->when == CELL_EMIT_FIRST ? step == 0 : step + 1 == steps);
 }
 
+/* A chain that ends by itself: after the step that leaves `id` in a state of one integer (a decoder
+ * that has given its end-of-sequence id). */
+struct cell_end {
+    uint32_t state;
+    int64_t id;
+};
+
 /* Wiring of one node. */
 struct cell_wiring {
-    uint32_t steps; /* cells in the chain, >= 1 */
+    uint32_t steps; /* cells in the chain, >= 1; at most, where it has an end */
+    /* NULL: it takes all steps. Such a chain is in one batch at a time, and emits nothing at its
+     * last step, which only the device knows. */
+    const struct cell_end *end;
     /* Never given to two chains: by it a device knows what it has computed ahead, in an earlier
      * batch, for this one. 0: it keeps nothing beyond a batch. */
     uint64_t chain;
@@ -74,7 +84,8 @@ struct cell_batch_row {
     const struct cell_wiring *wiring;
     uint32_t first_step;
     uint32_t steps;      /* >= 1, at most batch.steps: rows may leave before the batch ends */
-    uint32_t steps_done; /* written by the device: min(steps, batch.steps_done) */
+    uint32_t steps_done; /* written by the device: min(steps, batch.steps_done), or up to its end */
+    bool has_ended;      /* written by the device, false before: wiring->end came with steps_done */
     void *tag;           /* the scheduler's; untouched by the device */
 };
 
@@ -84,8 +95,8 @@ struct cell_batch {
     uint32_t n_rows;
     uint32_t steps; /* up to this many steps, a barrier between them; >= 1 */
     /* true: before each step but the first the device looks at *attention and, when it is not zero,
-     * ends the batch with steps_done < steps. false: it runs all steps, so that later batches with
-     * the same rows may be submitted behind it. */
+     * ends the batch with steps_done < steps; it may also do so when a row has ended. false: it
+     * runs all steps, so that later batches with the same rows may be submitted behind it. */
     bool interruptible;
     const _Atomic uint32_t *attention;
     uint32_t steps_done;     /* written by the device, >= 1 unless status is an error */

@@ -3,6 +3,7 @@
  * cost is one look at every weight (is it finite?). */
 #include "cells/def.h"
 
+#include "base/assert.h"
 #include "base/checked.h"
 #include "cells/quant.h"
 
@@ -14,6 +15,19 @@
 uint32_t cell_dtype_bytes(enum cell_dtype dtype)
 {
     return dtype == CELL_I64 ? 8 : 4;
+}
+
+int64_t cell_integer_at(enum cell_dtype dtype, const void *element)
+{
+    base_assert(dtype == CELL_I64 || dtype == CELL_I32);
+    if (dtype == CELL_I64) {
+        int64_t value = 0;
+        memcpy(&value, element, sizeof(value));
+        return value;
+    }
+    int32_t value = 0;
+    memcpy(&value, element, sizeof(value));
+    return value;
 }
 
 const char *cell_op_name(enum cell_op_kind kind)

@@ -18,6 +18,9 @@ enum cell_dtype { CELL_F32, CELL_I64, CELL_I32 };
 /* 4 or 8. */
 uint32_t cell_dtype_bytes(enum cell_dtype dtype);
 
+/* An element of CELL_I64 or CELL_I32, wherever it stands. */
+int64_t cell_integer_at(enum cell_dtype dtype, const void *element);
+
 /* How a device holds the matrices of a gated op (cell_op_matrices()); it defines the bits of the
  * results (docs/kernels.md). All other weights are held as they are. */
 enum cell_precision { CELL_FP32, CELL_BF16, CELL_INT8 };

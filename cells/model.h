@@ -131,14 +131,11 @@ enum base_status cell_model_parse(struct cell_registry *registry, struct cell_mo
                                   struct cell_model **out, struct base_error *error);
 void cell_model_free(struct cell_registry *registry, struct cell_model *model);
 
-/* The parts of a tree model in `folder`, which is read as cell_model_load() reads a file:
- *
- *   leaf.onnx  what a leaf has becomes its values, such as h and c
- *   node.onnx  its children's values, named h_0, c_0, h_1, c_1, .., and what else the node has
- * become its own, under the leaf's names root.onnx  optional: a root's values, or some of them,
- * become the outputs of the model
- *
- * options->is_part is not looked at. Errors name the part. */
+/* The parts of a tree model in `folder`, which is read as cell_model_load() reads a file. leaf.onnx
+ * makes a leaf's values, such as h and c, of what the leaf has. node.onnx makes an inner node's,
+ * under the same names, of its children's, named h_0, c_0, h_1, c_1, .., and of what else the node
+ * has. root.onnx, which may be missing, makes the outputs of the model of a root's values. Errors
+ * name the part; options->is_part is not looked at. */
 enum base_status cell_model_load_tree(struct cell_registry *registry, const char *folder,
                                       const char *label, const struct cell_model_options *options,
                                       struct cell_model **out, struct base_error *error);

@@ -103,6 +103,7 @@ static void row_add(struct cell_batch *batch, struct sched_node *node, uint32_t 
     row->first_step = first_step;
     row->steps = 1;
     row->steps_done = 0;
+    row->has_ended = false;
     row->tag = node;
 }
 
@@ -187,8 +188,8 @@ static void advance_rows(struct cell_batch *batch)
             row->steps = batch->steps;
             node->steps_submitted += batch->steps;
         }
-        if (batch->interruptible) {
-            continue; // its rows are held until it retires
+        if (sched__is_held(batch, node)) {
+            continue;
         }
         if (row->first_step + row->steps == node->wiring.steps) {
             sched__advance(node->graph, node);

@@ -156,11 +156,34 @@ static struct cell_emit *emit_add(struct sched_builder *builder, struct sched_no
         !builder_need(builder, node->wiring.n_emits < node->n_edges, "more emits than announced")) {
         return NULL;
     }
+    if (!builder_need(builder, node->wiring.end == NULL || when != CELL_EMIT_LAST,
+                      "the last step of a chain that may end before")) {
+        return NULL;
+    }
     struct cell_emit *emit = &node->wiring.emits[node->wiring.n_emits++];
     emit->what = what;
     emit->when = when;
     emit->index = index;
     return emit;
+}
+
+void sched_builder_end(struct sched_builder *builder, sched_node_id node_id,
+                       const struct cell_end *end)
+{
+    struct sched_node *node = node_at(builder, node_id);
+    if (node == NULL) {
+        return;
+    }
+    const struct cell_def *def = &node->type->def;
+    if (!builder_need(builder, end->state < def->n_states, "no such state") ||
+        !builder_need(builder, node->wiring.n_emits == 0, "an end behind what is emitted")) {
+        return;
+    }
+    const struct cell_value *state = &def->values[def->n_inputs + end->state];
+    if (builder_need(builder, state->dtype != CELL_F32 && state->width == 1,
+                     "an end by a state that is no integer")) {
+        node->wiring.end = end;
+    }
 }
 
 void sched_builder_emit(struct sched_builder *builder, sched_node_id node_id, struct cell_emit emit)

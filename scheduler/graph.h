@@ -37,6 +37,7 @@ struct sched_node {
     struct sched_node *next_ready; /* within its subgraph */
     uint32_t subgraph;
     uint32_t steps_submitted, steps_done;
+    bool has_ended;               /* by wiring.end, whose steps are from then on those it took */
     uint32_t waits;               /* producers in its own subgraph not yet wholly submitted */
     uint32_t first_edge, n_edges; /* its consumers: graph.edges */
     uint32_t n_reads, n_writes;
@@ -116,6 +117,11 @@ void sched_builder_init_host(struct sched_builder *builder, sched_node_id node_i
 
 /* A place in request memory: host + step * stride_bytes. */
 struct cell_ref sched_host_ref(const void *host, int64_t stride_bytes);
+
+/* The chain may end before its last step; it can then emit nothing there. end: outlives the graph.
+ */
+void sched_builder_end(struct sched_builder *builder, sched_node_id node_id,
+                       const struct cell_end *end);
 
 /* Emit to request memory: emit.to is a sched_host_ref(). */
 void sched_builder_emit(struct sched_builder *builder, sched_node_id node_id,

@@ -75,18 +75,24 @@ static void row_back(struct sched *sched, struct cell_batch *batch,
         sched__stop(sched, graph, batch->status, now_ns);
         return;
     }
-    if (batch->interruptible) {
+    const bool is_held = sched__is_held(batch, node);
+    if (is_held) {
         node->steps_submitted = node->steps_done;
     } else {
         base_assert(row->steps_done == row->steps);
     }
+    if (row->has_ended) {
+        base_assert(node->wiring.end != NULL && row->steps_done > 0);
+        node->has_ended = true;
+        node->wiring.steps = node->steps_done;
+    }
     if (node->steps_done < node->wiring.steps) {
-        if (batch->interruptible) {
+        if (is_held) {
             sched__subgraph_push(&graph->subgraphs[node->subgraph], node, false);
         }
         return;
     }
-    if (batch->interruptible) {
+    if (is_held) {
         sched__advance(graph, node);
     }
     node_done(sched, node);

@@ -49,6 +49,13 @@ static inline struct sched__type *sched__type_of(const struct sched *sched,
     return sched->types[type->id];
 }
 
+/* Whether the node is ready again only when its batch is back: how many steps it takes is not known
+ * before. */
+static inline bool sched__is_held(const struct cell_batch *batch, const struct sched_node *node)
+{
+    return batch->interruptible || node->wiring.end != NULL;
+}
+
 /* The list a ready subgraph belongs in. */
 static inline struct sched__ready *sched__list_of(const struct sched *sched,
                                                   const struct sched_subgraph *subgraph)

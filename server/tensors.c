@@ -111,14 +111,7 @@ static enum base_status check_bytes(const struct cell_tensor *want, const struct
 
 int64_t srv_tensor_integer(const struct cell_tensor *tensor, const uint8_t *data, size_t i)
 {
-    if (tensor->dtype == CELL_I64) {
-        int64_t value = 0;
-        memcpy(&value, data + i * sizeof(value), sizeof(value));
-        return value;
-    }
-    int32_t value = 0;
-    memcpy(&value, data + i * sizeof(value), sizeof(value));
-    return value;
+    return cell_integer_at(tensor->dtype, data + i * cell_dtype_bytes(tensor->dtype));
 }
 
 static enum base_status check_ids(const struct cell_tensor *want, const struct srv_tensor *got,

@@ -59,8 +59,16 @@ static void emit(const struct cell_device *device, const struct cell_type *type,
     memcpy(place_of(device, &emit->to, layout, step), row, graphs_row_bytes(&def->values[value]));
 }
 
-/* Step `step` of a node. */
-static void run_cell(struct cell_device *device, struct reference_cells *cells,
+static bool is_at_end(const struct cell_type *type, const struct cell_wiring *wiring,
+                      void *const *states)
+{
+    const struct cell_end *end = wiring->end;
+    return end != NULL && cell_integer_at(type->def.values[type->def.n_inputs + end->state].dtype,
+                                          states[end->state]) == end->id;
+}
+
+/* Step `step` of a node; whether its chain has ended by it. */
+static bool run_cell(struct cell_device *device, struct reference_cells *cells,
                      const struct cell_wiring *wiring, uint32_t step)
 {
     const struct cell_type *type = cells->type;
@@ -89,10 +97,12 @@ static void run_cell(struct cell_device *device, struct reference_cells *cells,
                  at->what == CELL_EMIT_STATE ? states[at->index] : outputs[at->index]);
         }
     }
-    if (step + 1 == wiring->steps && def->n_states > 0) {
+    bool has_ended = is_at_end(type, wiring, states);
+    if ((has_ended || step + 1 == wiring->steps) && def->n_states > 0) {
         reference__poison(&device->stores[type->state_layout],
                           row_at(device, type->state_layout, wiring->state));
     }
+    return has_ended;
 }
 
 struct run {
@@ -113,9 +123,10 @@ static void run_member(void *argument, struct cell_team *team, uint32_t member)
     for (uint32_t step = 0; step < batch->steps; step++) {
         uint64_t until_ns = base_now_ns() + device->options.step_ns;
         for (uint32_t r = member; r < batch->n_rows; r += members) {
-            const struct cell_batch_row *row = &batch->rows[r];
-            if (step < row->steps) {
-                run_cell(device, cells, row->wiring, row->first_step + step);
+            struct cell_batch_row *row = &batch->rows[r];
+            if (step < row->steps && !row->has_ended) {
+                row->has_ended = run_cell(device, cells, row->wiring, row->first_step + step);
+                row->steps_done = step + 1;
             }
         }
         while (device->options.step_ns > 0 && base_now_ns() < until_ns) {
@@ -167,9 +178,7 @@ void reference__run(struct reference__queue *queue, struct cell_batch *batch)
     batch->status = BASE_OK;
     batch->steps_done = queue->steps_done;
     for (uint32_t r = 0; r < batch->n_rows; r++) {
-        struct cell_batch_row *row = &batch->rows[r];
-        row->steps_done = row->steps < batch->steps_done ? row->steps : batch->steps_done;
-        cells += row->steps_done;
+        cells += batch->rows[r].steps_done;
     }
     atomic_fetch_add_explicit(&device->steps, batch->steps_done, memory_order_relaxed);
     atomic_fetch_add_explicit(&device->cells, cells, memory_order_relaxed);

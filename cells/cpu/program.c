@@ -496,9 +496,12 @@ static enum base_status make_spaces(struct cell_program *program, uint32_t queue
     for (uint32_t m = 0; m < members; m++) {
         spaces[m].active =
             base_arena_array(&program->arena, CELL_BATCH_ROWS_MAX, sizeof(spaces[m].active[0]));
+        spaces[m].steps =
+            base_arena_array(&program->arena, CELL_BATCH_ROWS_MAX, sizeof(spaces[m].steps[0]));
         spaces[m].scratch = base_arena_alloc_aligned64(&program->arena, floats * sizeof(float));
         spaces[m].share = base_arena_alloc_aligned64(&program->arena, BASE_CACHE_LINE);
-        if (spaces[m].active == NULL || spaces[m].scratch == NULL || spaces[m].share == NULL) {
+        if (spaces[m].active == NULL || spaces[m].steps == NULL || spaces[m].scratch == NULL ||
+            spaces[m].share == NULL) {
             return BASE_RESOURCE_EXHAUSTED;
         }
         BASE_TRY(cell_tree_make_space(program, &spaces[m]));

@@ -97,6 +97,7 @@ struct cell_space {
     uint8_t **kept[CELL_KEPT_MAX];    /* [kept] -> [block_rows] rows of those without a window */
     uint8_t **outs[CELL_OUTPUTS_MAX]; /* [output] -> [block_rows] rows of those emitted elsewhere */
     uint32_t *active;                 /* [CELL_BATCH_ROWS_MAX] rows still running */
+    uint32_t *steps;                  /* [CELL_BATCH_ROWS_MAX] of each row in this batch */
     float *scratch;                   /* the kernels' */
     _Atomic uint64_t *share;          /* on a cache line of its own; panels.c */
     uint32_t round;                   /* of ops whose panels were taken; panels.c */

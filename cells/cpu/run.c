@@ -145,17 +145,9 @@ static void gather(const struct cell_view *view, const struct cell_program_op *o
     size_t row_bytes = (size_t)table->cols * cell_dtype_bytes(table->dtype);
     uint8_t *data = NULL; // only read through: rows are pointers to what may also be written
     memcpy(&data, &table->data, sizeof(data));
-    bool is_long = view->program->values[op->in[0]].shape.dtype == CELL_I64;
+    enum cell_dtype dtype = view->program->values[op->in[0]].shape.dtype;
     for (uint32_t r = 0; r < view->n_rows; r++) {
-        const uint8_t *from = view->space->rows[op->in[0]][r];
-        int64_t id = 0;
-        if (is_long) {
-            memcpy(&id, from, sizeof(id));
-        } else {
-            int32_t narrow;
-            memcpy(&narrow, from, sizeof(narrow));
-            id = narrow;
-        }
+        int64_t id = cell_integer_at(dtype, view->space->rows[op->in[0]][r]);
         id = id < 0 ? 0 : id;
         id = id >= (int64_t)table->rows ? (int64_t)table->rows - 1 : id;
         view->space->rows[op->out][r] = data + (size_t)id * row_bytes;
@@ -366,8 +358,11 @@ static void start(struct cell_view *view)
     bool is_fresh = false;
     view->settles = view->program->settles;
     for (uint32_t r = 0; r < batch->n_rows; r++) {
-        is_fresh |= batch->rows[r].first_step == 0;
-        view->settles |= emits_in_place(def, batch->rows[r].wiring);
+        const struct cell_batch_row *row = &batch->rows[r];
+        is_fresh |= row->first_step == 0;
+        view->settles |= emits_in_place(def, row->wiring);
+        view->has_ends |= row->wiring->end != NULL;
+        view->space->steps[r] = row->steps;
     }
     if (is_fresh && def->n_states > 0) {
         init_states(view);
@@ -383,13 +378,35 @@ static uint32_t select_active(const struct cell_view *view, uint32_t *until)
     uint32_t n = 0;
     *until = UINT32_MAX;
     for (uint32_t r = 0; r < batch->n_rows; r++) {
-        uint32_t steps = batch->rows[r].steps;
+        uint32_t steps = view->space->steps[r];
         if (steps > view->step) {
             view->space->active[n++] = r;
             *until = steps < *until ? steps : *until;
         }
     }
     return n;
+}
+
+/* Rows whose end has come take no further step. Each member finds that out by itself from the
+ * states that this step made: there is a barrier between their writers and here, and another before
+ * the next but one step overwrites them. */
+static void find_ends(struct cell_view *view)
+{
+    for (uint32_t r = 0; r < view->n_rows; r++) {
+        const struct cell_end *end = cell_view_row(view, r)->wiring->end;
+        if (end == NULL) {
+            continue;
+        }
+        const uint32_t value = view->program->next_value[end->state];
+        const enum cell_dtype dtype = view->program->values[value].shape.dtype;
+        if (cell_integer_at(dtype, view->space->rows[value][r]) == end->id) {
+            view->space->steps[view->rows[r]] = view->step + 1;
+            view->have_ended = true;
+            if (view->member == 0) {
+                view->run->batch->rows[view->rows[r]].has_ended = true;
+            }
+        }
+    }
 }
 
 static void share_attention(const struct cell_view *view)
@@ -423,6 +440,9 @@ static void run_step(struct cell_view *view, uint32_t n_active)
         if (view->settles) {
             cell_view_barrier(view);
         }
+        if (view->has_ends) {
+            find_ends(view);
+        }
     }
 }
 
@@ -439,9 +459,10 @@ static void run_member(void *argument, struct cell_team *team, uint32_t member)
     uint32_t until = 0;
     bool is_stopped = false;
     while (view.step < run->batch->steps && !is_stopped) {
-        bool is_changed = view.step >= until;
+        bool is_changed = view.step >= until || view.have_ended;
         if (is_changed) {
             n_active = select_active(&view, &until);
+            view.have_ended = false;
         }
         if (n_active == 0) {
             break;
@@ -452,7 +473,8 @@ static void run_member(void *argument, struct cell_team *team, uint32_t member)
             cell_windows_fill(&view);
         }
         run_step(&view, n_active);
-        is_stopped = run->stop[view.step & 1] != 0;
+        is_stopped =
+            run->stop[view.step & 1] != 0 || (view.have_ended && run->batch->interruptible);
         view.step++;
     }
     if (member == 0) {
@@ -491,9 +513,10 @@ void cell_run_batch(struct cell_program *program, const struct cell_rows *stores
     } else {
         team->run(team, run_member, &run);
     }
+    const struct cell_space *space = &program->spaces[queue][0];
     for (uint32_t r = 0; r < batch->n_rows; r++) {
-        struct cell_batch_row *row = &batch->rows[r];
-        row->steps_done = row->steps < batch->steps_done ? row->steps : batch->steps_done;
+        const uint32_t steps = space->steps[r];
+        batch->rows[r].steps_done = steps < batch->steps_done ? steps : batch->steps_done;
     }
     program->spaces[queue][0].turn += batch->steps_done;
     batch->status = BASE_OK;

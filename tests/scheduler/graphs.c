@@ -160,6 +160,7 @@ uint32_t recipe_node(struct recipe *recipe, const struct cell_type *type, uint32
     struct recipe_node *node = &recipe->nodes[recipe->n_nodes];
     node->type = type;
     node->steps = steps;
+    node->taken = steps;
     for (uint32_t i = 0; i < def->n_outputs; i++) {
         result_init(recipe, &node->outputs[i], &def->values[def->outputs[i]], steps);
     }
@@ -181,6 +182,19 @@ void recipe_state(struct recipe *recipe, uint32_t node, uint32_t state, uint32_t
 {
     recipe->nodes[node].init[state] =
         (struct recipe_read){.kind = RECIPE_VALUE, .node = from, .what = what, .index = index};
+}
+
+void recipe_end(struct recipe *recipe, uint32_t node, uint32_t state, uint32_t steps)
+{
+    struct recipe_node *at = &recipe->nodes[node];
+    base_assert(state < at->type->def.n_states && steps > 0 && steps <= at->steps);
+    at->end.state = state;
+    at->ends_after = steps;
+    for (uint32_t i = 0; i < CELL_OUTPUTS_MAX + CELL_STATES_MAX; i++) {
+        struct recipe_result *result =
+            i < CELL_OUTPUTS_MAX ? &at->outputs[i] : &at->states[i - CELL_OUTPUTS_MAX];
+        result->when = result->when == CELL_EMIT_LAST ? CELL_EMIT_EACH : result->when;
+    }
 }
 
 static void read_host(struct recipe *recipe, struct recipe_read *read,
@@ -282,6 +296,24 @@ static void draw_init(struct recipe *recipe, uint32_t n, uint32_t state, struct 
     read_host(recipe, read, &node->type->def.values[node->type->def.n_inputs + state], 1, random);
 }
 
+/* Some chains that nobody reads end by themselves. */
+static void draw_end(struct recipe *recipe, uint32_t n, struct base_random *random)
+{
+    const struct recipe_node *node = &recipe->nodes[n];
+    const struct cell_def *def = &node->type->def;
+    bool is_able = def->n_states > 0 && base_random_below(random, 2) == 0;
+    if (is_able) {
+        const struct cell_value *state = &def->values[def->n_inputs];
+        is_able = state->dtype != CELL_F32 && state->width == 1;
+    }
+    for (uint32_t reader = n + 1; is_able && reader < recipe->n_nodes; reader++) {
+        is_able = !recipe_is_child(recipe, reader, n);
+    }
+    if (is_able) {
+        recipe_end(recipe, n, 0, 1 + base_random_below(random, node->steps));
+    }
+}
+
 void recipe_random(struct recipe *recipe, const struct graphs_types *types,
                    const struct recipe_shape *shape, struct base_random *random)
 {
@@ -308,6 +340,9 @@ void recipe_random(struct recipe *recipe, const struct graphs_types *types,
             state->is_emitted = base_random_below(random, 2) == 0;
             state->when = (enum cell_emit_when)base_random_below(random, 3);
         }
+    }
+    for (uint32_t n = 0; n < n_nodes; n++) {
+        draw_end(recipe, n, random);
     }
 }
 
@@ -376,13 +411,16 @@ static void build_reads(struct recipe *recipe, struct sched_builder *builder, ui
 static void build_emits(struct recipe *recipe, struct sched_builder *builder, uint32_t n)
 {
     struct recipe_node *node = &recipe->nodes[n];
+    if (node->ends_after > 0) {
+        sched_builder_end(builder, n, &node->end);
+    }
     for (uint32_t i = 0; i < node->type->def.n_outputs + node->type->def.n_states; i++) {
         bool is_output = i < node->type->def.n_outputs;
         uint32_t index = is_output ? i : i - node->type->def.n_outputs;
         struct recipe_result *result = is_output ? &node->outputs[index] : &node->states[index];
         if (!result->is_emitted && result->value == SCHED_NONE) {
             result->is_emitted = true;
-            result->when = is_output ? CELL_EMIT_EACH : CELL_EMIT_LAST;
+            result->when = is_output || node->ends_after > 0 ? CELL_EMIT_EACH : CELL_EMIT_LAST;
         }
         if (result->is_emitted) {
             int64_t stride = result->when == CELL_EMIT_EACH ? (int64_t)result->row_bytes : 0;
@@ -459,6 +497,23 @@ static const uint8_t *row_wanted(const struct recipe *recipe, const struct recip
     return result->want + last * row_bytes;
 }
 
+/* By the id, which may have come before the step that it is taken from. */
+static void find_end(struct recipe_node *node)
+{
+    const struct recipe_result *state = &node->states[node->end.state];
+    const enum cell_dtype dtype =
+        node->type->def.values[node->type->def.n_inputs + node->end.state].dtype;
+    if (node->ends_after > 0) {
+        node->end.id =
+            cell_integer_at(dtype, state->want + (node->ends_after - 1) * state->row_bytes);
+        node->taken = 1;
+        while (cell_integer_at(dtype, state->want + (node->taken - 1) * state->row_bytes) !=
+               node->end.id) {
+            node->taken++;
+        }
+    }
+}
+
 static void evaluate_node(struct recipe *recipe, struct recipe_node *node, graphs_cell cell)
 {
     const struct cell_def *def = &node->type->def;
@@ -489,6 +544,7 @@ static void evaluate_node(struct recipe *recipe, struct recipe_node *node, graph
             memcpy(node->states[i].want + step * bytes, states[i], bytes);
         }
     }
+    find_end(node);
 }
 
 void recipe_evaluate(struct recipe *recipe, graphs_cell cell)
@@ -523,20 +579,20 @@ static bool is_blank(const uint8_t *row, size_t bytes)
     return true;
 }
 
-static uint32_t result_wrong(const struct recipe_result *result, const struct cell_value *value,
-                             uint32_t steps, double tolerance, bool is_partial)
+static uint32_t result_wrong(const struct recipe_node *node, const struct recipe_result *result,
+                             const struct cell_value *value, double tolerance, bool is_partial)
 {
     uint32_t wrong = 0;
-    for (uint32_t step = 0; step < steps; step++) {
+    for (uint32_t step = 0; step < node->steps; step++) {
         const uint8_t *got = result->got + step * result->row_bytes;
         const uint8_t *want = result->want + step * result->row_bytes;
         bool is_each = result->when == CELL_EMIT_EACH;
-        if (!result->is_emitted || (!is_each && step > 0)) {
+        if (!result->is_emitted || (!is_each && step > 0) || step >= node->taken) {
             wrong += is_blank(got, result->row_bytes) ? 0 : 1;
             continue;
         }
-        want =
-            result->when == CELL_EMIT_LAST ? result->want + (steps - 1) * result->row_bytes : want;
+        want = result->when == CELL_EMIT_LAST ? result->want + (node->steps - 1) * result->row_bytes
+                                              : want;
         bool right = memcmp(got, want, result->row_bytes) == 0 ||
                      (value->dtype == CELL_F32 && tolerance > 0 &&
                       is_close(got, want, result->row_bytes, tolerance));
@@ -552,11 +608,11 @@ uint32_t recipe_wrong(const struct recipe *recipe, double tolerance, bool is_par
         const struct recipe_node *node = &recipe->nodes[n];
         const struct cell_def *def = &node->type->def;
         for (uint32_t i = 0; i < def->n_outputs; i++) {
-            wrong += result_wrong(&node->outputs[i], &def->values[def->outputs[i]], node->steps,
-                                  tolerance, is_partial);
+            wrong += result_wrong(node, &node->outputs[i], &def->values[def->outputs[i]], tolerance,
+                                  is_partial);
         }
         for (uint32_t i = 0; i < def->n_states; i++) {
-            wrong += result_wrong(&node->states[i], &def->values[def->n_inputs + i], node->steps,
+            wrong += result_wrong(node, &node->states[i], &def->values[def->n_inputs + i],
                                   tolerance, is_partial);
         }
     }

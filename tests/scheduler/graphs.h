@@ -73,6 +73,9 @@ struct recipe_result {
 struct recipe_node {
     const struct cell_type *type;
     uint32_t steps;
+    uint32_t taken; /* of them; fewer by recipe_end(), from recipe_evaluate() on */
+    uint32_t ends_after;
+    struct cell_end end; /* where ends_after > 0; its id is known from recipe_evaluate() on */
     struct recipe_read inputs[CELL_INPUTS_MAX], init[CELL_STATES_MAX];
     struct recipe_result outputs[CELL_OUTPUTS_MAX], states[CELL_STATES_MAX];
 };
@@ -92,6 +95,9 @@ void recipe_input(struct recipe *recipe, uint32_t node, uint32_t input, uint32_t
                   enum cell_emit_what what, uint32_t index);
 void recipe_state(struct recipe *recipe, uint32_t node, uint32_t state, uint32_t from,
                   enum cell_emit_what what, uint32_t index);
+/* The node ends after the step by which `state`, an integer, has what it has after this many. What
+ * the node emits it emits at each step or the first, and nobody reads it. Before the build. */
+void recipe_end(struct recipe *recipe, uint32_t node, uint32_t state, uint32_t steps);
 /* Host rows of random numbers for every input and state that is still ZERO. */
 void recipe_fill(struct recipe *recipe, struct base_random *random);
 

@@ -142,7 +142,7 @@ static void graph_check(const struct sim *sim, const struct sim_graph *graph)
     }
     for (uint32_t n = 0; status == BASE_OK && n < graph->recipe.n_nodes; n++) {
         // Each cell once: the executor refuses a second time.
-        sim_require(sim, graph->executed[n] == graph->recipe.nodes[n].steps);
+        sim_require(sim, graph->executed[n] == graph->recipe.nodes[n].taken);
     }
     for (uint32_t s = 0; s < graph->recipe.graph->n_subgraphs; s++) {
         sim_require(sim, graph->running[s] == 0);
@@ -271,6 +271,22 @@ static void check_cell(const struct sim *sim, struct sim_graph *graph, uint32_t 
     graph->executed[n]++;
 }
 
+static bool has_ended(const struct sim *sim, const struct cell_type *type,
+                      const struct cell_wiring *wiring)
+{
+    const struct cell_value *states = &type->def.values[type->def.n_inputs];
+    size_t offset = 0;
+    if (wiring->end == NULL) {
+        return false;
+    }
+    for (uint32_t s = 0; s < wiring->end->state; s++) {
+        offset += graphs_row_bytes(&states[s]);
+    }
+    return cell_integer_at(states[wiring->end->state].dtype,
+                           row_at(sim, type->state_layout, wiring->state) + offset) ==
+           wiring->end->id;
+}
+
 static void execute_row(const struct sim *sim, const struct cell_batch *batch,
                         struct cell_batch_row *row)
 {
@@ -282,6 +298,10 @@ static void execute_row(const struct sim *sim, const struct cell_batch *batch,
     for (uint32_t s = 0; s < row->steps_done; s++) {
         check_cell(sim, graph, sim_node_of(row), row->first_step + s);
         execute_cell(sim, batch->type, row->wiring, row->first_step + s);
+        if (has_ended(sim, batch->type, row->wiring)) {
+            row->has_ended = true;
+            row->steps_done = s + 1;
+        }
     }
 }
 

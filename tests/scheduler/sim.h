@@ -22,7 +22,7 @@ struct sim_graph {
     bool failed;                    /* a batch with it failed: its memory says nothing any more */
     enum base_status stopped;       /* by whom it was stopped first; BASE_OK = nobody */
     uint32_t *submitted, *executed; /* [node] steps */
-    bool *held;                     /* [node] in an interruptible batch in flight */
+    bool *held;                     /* [node] in a batch in flight that may not take all steps */
     uint8_t **cells;                /* [node][step] executed */
     uint32_t *running;              /* [subgraph] batches in flight, all on one queue */
     uint32_t *queue;

@@ -189,7 +189,13 @@ static void check_fifo(struct sim *sim, const struct cell_batch *batch)
     }
 }
 
-/* Each row continues where its node stood; none is in another batch that may be interrupted. */
+/* How many steps of the row come to be done is known when the batch is back. */
+static bool is_held(const struct cell_batch *batch, const struct cell_batch_row *row)
+{
+    return batch->interruptible || row->wiring->end != NULL;
+}
+
+/* Each row continues where its node stood; none is in another batch that holds it. */
 static void check_rows(struct sim *sim, const struct cell_batch *batch)
 {
     bool has_state = batch->type->def.n_states > 0;
@@ -202,7 +208,7 @@ static void check_rows(struct sim *sim, const struct cell_batch *batch)
         sim_require(sim, row->first_step == graph->submitted[n]);
         graph->submitted[n] += row->steps;
         sim_require(sim, graph->submitted[n] <= graph->recipe.nodes[n].steps);
-        graph->held[n] = batch->interruptible;
+        graph->held[n] = is_held(batch, row);
     }
 }
 
@@ -280,7 +286,7 @@ void sim_model_retire(struct sim *sim, const struct cell_batch *batch)
         uint32_t s = (uint32_t)(subgraph - subgraph->graph->subgraphs);
         graph->running[s] -= graph->taken[s];
         graph->taken[s] = 0;
-        if (batch->interruptible) {
+        if (is_held(batch, row)) {
             graph->held[sim_node_of(row)] = false;
             graph->submitted[sim_node_of(row)] = row->first_step + row->steps_done;
         }

@@ -201,6 +201,35 @@ static void state_bound_to_two_values(void)
     sched_builder_init_value(&builder, node, 0, value);
 }
 
+static const struct cell_end end_of_first = {.state = 0}, end_of_third = {.state = 2};
+
+static void end_of_no_node(void)
+{
+    sched_builder_end(&builder, 1, &end_of_first);
+}
+
+static void no_such_state_to_end_by(void)
+{
+    sched_builder_end(&builder, 0, &end_of_third);
+}
+
+static void end_by_two_integers(void)
+{
+    sched_builder_end(&builder, sched_builder_node(&builder, wide, 1, 0), &end_of_first);
+}
+
+static void end_behind_an_emit(void)
+{
+    sched_builder_emit(&builder, 0, emit_output);
+    sched_builder_end(&builder, 0, &end_of_first);
+}
+
+static void last_step_of_what_ends(void)
+{
+    sched_builder_end(&builder, 0, &end_of_first);
+    (void)sched_builder_value(&builder, 0, CELL_EMIT_STATE, CELL_EMIT_LAST, 0);
+}
+
 static const struct mistake {
     void (*make)(void);
     const char *message;
@@ -233,6 +262,11 @@ static const struct mistake {
     {input_bound_to_two_values, "cell graph: an input bound twice"},
     {state_bound_twice, "cell graph: a state bound twice"},
     {state_bound_to_two_values, "cell graph: a state bound twice"},
+    {end_of_no_node, "cell graph: no such node"},
+    {no_such_state_to_end_by, "cell graph: no such state"},
+    {end_by_two_integers, "cell graph: an end by a state that is no integer"},
+    {end_behind_an_emit, "cell graph: an end behind what is emitted"},
+    {last_step_of_what_ends, "cell graph: the last step of a chain that may end before"},
 };
 
 START_TEST(test_mistake_is_refused_by_its_name)
