@@ -69,6 +69,7 @@ CELLS_SRCS = \
   cells/cpu/waves.c \
   cells/def.c \
   cells/import/attr.c \
+  cells/import/feed_back.c \
   cells/import/fold.c \
   cells/import/fold_math.c \
   cells/import/graph.c \
@@ -100,6 +101,7 @@ CELLS_SRCS = \
   cells/import/wire.c \
   cells/kernels.c \
   cells/model.c \
+  cells/model_decoder.c \
   cells/model_tree.c \
   cells/pack.c \
   cells/quant.c \
@@ -180,10 +182,12 @@ SERVER_SRCS = \
   server/loop.c \
   server/request.c \
   server/metrics.c \
+  server/model_files.c \
   server/process.c \
   server/repository.c \
   server/status.c \
   server/tensors.c \
+  server/trim.c \
   server/validate.c \
   server/validate_tree.c \
   server/warm.c \
@@ -283,6 +287,7 @@ TEST_UTIL_SRCS = \
   tests/server/gate.c \
   tests/server/models.c \
   tests/server/shelf.c \
+  tests/server/parts.c \
   tests/server/site.c \
   tests/cells/build.c \
   tests/cells/isa.c \
@@ -382,6 +387,7 @@ SERVER_SUITES = \
   tests/server/test_core_drain.c \
   tests/server/test_core_load.c \
   tests/server/test_deadline.c \
+  tests/server/test_decoder_model.c \
   tests/server/test_engine.c \
   tests/server/test_explain.c \
   tests/server/test_grpc_codec.c \
@@ -489,6 +495,7 @@ CONFORMANCE_SRCS = \
 TEST_SCRIPTS = \
   tests/daemon/test_daemon.sh \
   tests/proto/test_numbers.sh \
+  tests/docs/test_decoders.sh \
   tests/docs/test_links.sh \
   tests/docs/test_quickstart.sh \
   tests/docs/test_readme.sh \

@@ -40,7 +40,7 @@ uint32_t cell_precision_bytes(enum cell_precision precision);
 #define CELL_VALUES_MAX   256u
 #define CELL_OPS_MAX      128u
 #define CELL_INPUTS_MAX   17u
-#define CELL_STATES_MAX   4u
+#define CELL_STATES_MAX   9u /* a token, and h and c of four layers */
 #define CELL_OUTPUTS_MAX  8u
 #define CELL_OPERANDS_MAX 17u
 #define CELL_CHILDREN_MAX 8u /* of a tree; what they and an x take fits the two above */

@@ -1,12 +1,14 @@
 /* A model: named tensors outside, cells inside, and how they are wired for a sequence or a tree.
  *
  * An imported model is a short program of *stages*. A stage is one cell type used once per request
- * (ONCE), once per time step with no memory (EACH), or once per time step with state (CHAIN). The
- * unfold program `chain` (scheduler/unfold.h) turns stages and a request's tensors into a cell
- * graph; each row of the batch axis is a chain of its own. Immutable after load. */
+ * (ONCE), once per time step with no memory (EACH), once per time step with state (CHAIN), or with
+ * state until it ends (DECODER). The unfold program `chain` (scheduler/unfold.h) turns stages and a
+ * request's tensors into a cell graph; each row of the batch axis is a chain of its own. Immutable
+ * after load. */
 #ifndef CELLS_MODEL_H
 #define CELLS_MODEL_H
 
+#include "cells/batch.h"
 #include "cells/type.h"
 
 #define CELL_RANK_MAX    8u
@@ -44,6 +46,8 @@ enum cell_source_kind {
     CELL_SOURCE_LAST,       /* and at the last one */
     CELL_SOURCE_LAST_STATE, /* state `index` of stage `stage` when all its steps are done */
     CELL_SOURCE_CHILD,      /* of a tree: value `index` of child `piece`; of a root: its own */
+    CELL_SOURCE_START,      /* of a decoder's token: decoder.start */
+    CELL_SOURCE_TAKEN,      /* of an output: the steps that a decoder has taken before its end */
 };
 
 struct cell_source {
@@ -51,23 +55,23 @@ struct cell_source {
     uint32_t stage, index, piece;
 };
 
-enum cell_stage_kind { CELL_STAGE_ONCE, CELL_STAGE_EACH, CELL_STAGE_CHAIN };
+enum cell_stage_kind { CELL_STAGE_ONCE, CELL_STAGE_EACH, CELL_STAGE_CHAIN, CELL_STAGE_DECODER };
 
 struct cell_stage {
     const struct cell_type *type;
     enum cell_stage_kind kind;
     bool is_reverse; /* CHAIN: takes the steps of the sequence from the last to the first */
     struct cell_source inputs[CELL_INPUTS_MAX]; /* earlier stages only */
-    struct cell_source init[CELL_STATES_MAX];   /* CHAIN: the state before step 0 */
+    struct cell_source init[CELL_STATES_MAX];   /* CHAIN, DECODER: the state before step 0 */
 };
 
-/* "once", "at each step", "chain" or "chain, backwards"; static. */
+/* "once", "at each step", "chain", "chain, backwards" or "decoder"; static. */
 const char *cell_stage_kind_name(const struct cell_stage *stage);
 
-/* How a request is unfolded (scheduler/unfold.h). */
-enum cell_unfold { CELL_UNFOLD_CHAIN, CELL_UNFOLD_TREE };
+/* How a request is unfolded (scheduler/unfold.h): SEQ2SEQ as CHAIN, with a decoder behind. */
+enum cell_unfold { CELL_UNFOLD_CHAIN, CELL_UNFOLD_TREE, CELL_UNFOLD_SEQ2SEQ };
 
-/* Of "chain" or "tree"; INVALID_ARGUMENT for another word. */
+/* Of "chain", "tree" or "seq2seq"; INVALID_ARGUMENT for another word. */
 enum base_status cell_unfold_find(const char *name, enum cell_unfold *out,
                                   struct base_error *error);
 
@@ -86,18 +90,45 @@ struct cell_tree {
     bool has_root;           /* stage CELL_TREE_ROOT makes the outputs, else a root's cell does */
 };
 
+/* The state of a decoder that is an id, and the output that answers its ids. */
+#define CELL_TOKEN "token"
+
+#define CELL_DECODER_STEPS_MAX (1u << 20)
+
+/* How a decoder begins and ends. */
+struct cell_decoding {
+    bool has_start, has_end;
+    int64_t start, end; /* ids */
+    uint32_t steps_max; /* 1..CELL_DECODER_STEPS_MAX */
+};
+
+/* The last stage of a SEQ2SEQ model. Outputs of the model are its outputs, a row a step, but the
+ * last, [batch] of int64: the steps that each row took, without that of its end id. */
+struct cell_decoder {
+    uint32_t stage;
+    uint32_t steps_max;
+    bool has_end;
+    struct cell_end end;
+    uint32_t token_output; /* of the model; CELL_TENSORS_MAX: it has no token */
+    uint8_t start[8];      /* one element of the token's dtype */
+};
+
 struct cell_model_options {
     enum cell_precision precision; /* of its recurrent weights */
     /* A part of a model: rows in, rows out, on the first axis of each tensor; a recurrent node in
      * it has one step. It becomes one ONCE stage. */
     bool is_part;
+    /* With is_part: its outputs called like an input with "_next" behind it are that input's value
+     * at the next step. It becomes one DECODER stage. */
+    bool feeds_back;
     /* For measurements: cells in small operators are not recognised, and cell_def.as_written. */
     bool as_written;
 };
 
 struct cell_model {
     enum cell_unfold unfold;
-    struct cell_tree tree; /* of CELL_UNFOLD_TREE */
+    struct cell_tree tree;       /* of CELL_UNFOLD_TREE */
+    struct cell_decoder decoder; /* of CELL_UNFOLD_SEQ2SEQ */
     uint32_t n_inputs, n_outputs, n_stages;
     struct cell_tensor inputs[CELL_TENSORS_MAX];
     struct cell_tensor outputs[CELL_TENSORS_MAX];
@@ -139,5 +170,17 @@ void cell_model_free(struct cell_registry *registry, struct cell_model *model);
 enum base_status cell_model_load_tree(struct cell_registry *registry, const char *folder,
                                       const char *label, const struct cell_model_options *options,
                                       struct cell_model **out, struct base_error *error);
+
+/* The parts of a sequence-to-sequence model in `folder`. encoder.onnx, which may be missing, is a
+ * model as cell_model_load() reads it. decoder.onnx is one step: of its outputs each that is called
+ * like an input with "_next" behind it is that input at the next step; of "token" the decoding
+ * tells the first and the last id. Other inputs, and the states before the first step, are outputs
+ * of the encoder by the same names, or inputs of the model (a state may be left out). Errors name
+ * the part. */
+enum base_status cell_model_load_decoder(struct cell_registry *registry, const char *folder,
+                                         const char *label,
+                                         const struct cell_model_options *options,
+                                         const struct cell_decoding *decoding,
+                                         struct cell_model **out, struct base_error *error);
 
 #endif

@@ -28,6 +28,7 @@ struct cfg_names {
 #define CFG_FIELD_BOOL(field)   bool field;
 #define CFG_FIELD_SWITCH(field) bool field;
 #define CFG_FIELD_COUNT(field)  uint32_t field;
+#define CFG_FIELD_ID(field)     int64_t field;
 #define CFG_FIELD_SIZE(field)   uint64_t field;
 #define CFG_FIELD_TIME(field)   uint64_t field;
 #define CFG_FIELD_TEXT(field)   const char *field;

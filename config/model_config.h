@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "base/status.h"
+#include "config/option.h"
 
 #include <stdint.h>
 
@@ -16,13 +17,21 @@
       "Steps of the longest sequence; 0 = as the server's option of this name.")                   \
     X(WORD, weights, "fp32", 0, 0, "fp32|bf16|int8", DEVICES, ALL,                                 \
       "How recurrent weights are held; fewer bits are read faster and answer less exactly.")       \
-    X(WORD, unfold, "chain", 0, 0, "chain|tree", LIMITS, ALL,                                      \
-      "What a request becomes: chains of cells from model.onnx, or a tree of those in leaf.onnx, " \
-      "node.onnx and root.onnx.")
+    X(WORD, unfold, "chain", 0, 0, "chain|tree|seq2seq", LIMITS, ALL,                              \
+      "What a request becomes: chains of cells from model.onnx, a tree of those in leaf.onnx, "    \
+      "node.onnx and root.onnx, or a chain from encoder.onnx and then steps of decoder.onnx.")     \
+    X(ID, start, "none", 0, INT32_MAX, "ID", LIMITS, ALL,                                          \
+      "seq2seq: the token before the first step; none: the client sends it, or the encoder.")      \
+    X(ID, end, "none", 0, INT32_MAX, "ID", LIMITS, ALL,                                            \
+      "seq2seq: the token that ends a sequence; it is not answered.")                              \
+    X(COUNT, max_steps, "0", 0, 1 << 20, "N", LIMITS, ALL,                                         \
+      "seq2seq: steps of the longest answer. Needed.")
 
 struct cfg_model_config {
     uint32_t max_sequence_length;
     const char *weights, *unfold; /* one of their words each, forever */
+    int64_t start, end;           /* or CFG_ID_NONE */
+    uint32_t max_steps;
 };
 
 /* path: the file, which may be missing: then the defaults. INVALID_ARGUMENT as cfg_load();

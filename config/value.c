@@ -142,6 +142,27 @@ static enum base_status set_amount(const struct cfg_option *option, void *field,
     return BASE_OK;
 }
 
+static enum base_status set_id(const struct cfg_option *option, int64_t *field,
+                               const struct cfg_given *given, struct base_error *error)
+{
+    uint64_t number = 0;
+    if (is_word(given, "none")) {
+        *field = CFG_ID_NONE;
+        return BASE_OK;
+    }
+    if (read_digits(given->text, given->length, &number) < given->length) {
+        return fail_value(given, "is neither an id nor none", error);
+    }
+    if (given->text[0] == '0' && given->length > 1) {
+        return fail_value(given, "starts with a zero", error);
+    }
+    if (number < option->least || number > option->most) {
+        return fail_range(option, given, error);
+    }
+    *field = (int64_t)number;
+    return BASE_OK;
+}
+
 static enum base_status set_bool(bool *field, const struct cfg_given *given,
                                  struct base_error *error)
 {
@@ -298,6 +319,8 @@ enum base_status cfg__value_set(const struct cfg_option *option, void *object,
     case CFG_TYPE_SIZE:
     case CFG_TYPE_TIME:
         return set_amount(option, field, given, error);
+    case CFG_TYPE_ID:
+        return set_id(option, field, given, error);
     case CFG_TYPE_TEXT:
         return set_text(field, arena, given, error);
     case CFG_TYPE_WORD:
@@ -344,6 +367,15 @@ static void write_names(const struct cfg_names *names, struct base_buf *out)
     base_buf_text(out, "]");
 }
 
+static void write_id(int64_t id, struct base_buf *out)
+{
+    if (id == CFG_ID_NONE) {
+        base_buf_text(out, "none");
+    } else {
+        base_buf_printf(out, "%lld", (long long)id);
+    }
+}
+
 void cfg__value_write(const struct cfg_option *option, const void *object, struct base_buf *out)
 {
     const void *field = cfg__field_const(option, object);
@@ -354,6 +386,9 @@ void cfg__value_write(const struct cfg_option *option, const void *object, struc
         break;
     case CFG_TYPE_COUNT:
         cfg__amount_write(option->type, *(const uint32_t *)field, out);
+        break;
+    case CFG_TYPE_ID:
+        write_id(*(const int64_t *)field, out);
         break;
     case CFG_TYPE_SIZE:
     case CFG_TYPE_TIME:

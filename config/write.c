@@ -136,12 +136,14 @@ static void write_cell(struct base_buf *out, const char *text)
 static void write_reference_value(const struct cfg_option *option, struct base_buf *out)
 {
     switch (option->type) {
+    case CFG_TYPE_ID:
     case CFG_TYPE_COUNT:
     case CFG_TYPE_SIZE:
     case CFG_TYPE_TIME:
         cfg__amount_write(option->type, option->least, out);
         base_buf_text(out, " to ");
         cfg__amount_write(option->type, option->most, out);
+        base_buf_text(out, option->type == CFG_TYPE_ID ? ", none" : "");
         break;
     case CFG_TYPE_BOOL:
         base_buf_text(out, "true, false");

@@ -47,6 +47,16 @@ static struct sched_subgraph *oldest_ready(struct sched__type *type, uint32_t qu
     return take_pinned ? pinned : unpinned;
 }
 
+/* Batches of the type in flight. A device that takes one batch at a time has none whenever it asks:
+ * the one it had last counts, or the last type of a graph would hold back all others as long as it
+ * has work. */
+static uint32_t count_running(const struct sched *sched, uint32_t type, uint32_t queue)
+{
+    const struct sched__queue *asking = &sched->queues[queue];
+    const bool had_it = asking->in_flight == 0 && asking->burst_type == type;
+    return sched->types[type]->running + (had_it ? 1 : 0);
+}
+
 /* Chooses a type by the policy (lines 5-10); NULL when nothing is ready for this queue. */
 static struct sched__type *choose_type(struct sched *sched, uint32_t queue)
 {
@@ -64,7 +74,7 @@ static struct sched__type *choose_type(struct sched *sched, uint32_t queue)
             candidates[n++] =
                 (struct sched_candidate){.type = t,
                                          .ready = type->ready[queue].n_rows + unpinned,
-                                         .running = type->running,
+                                         .running = count_running(sched, t, queue),
                                          .rows_max = type->rows_max,
                                          .priority = type->priority,
                                          .oldest = oldest->order};

@@ -13,7 +13,8 @@
 struct sched_candidate {
     cell_type_id type;
     uint32_t ready;    /* rows this queue may take now */
-    uint32_t running;  /* batches of the type in flight, on any queue */
+    uint32_t running;  /* batches of the type in flight, on any queue; and the one that a queue with
+                          nothing in flight has had back last */
     uint32_t rows_max; /* Bsizes.Max() of the type */
     uint32_t priority; /* larger = later in the graph = first */
     uint64_t oldest;   /* release order of its oldest ready subgraph */

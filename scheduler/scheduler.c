@@ -27,6 +27,7 @@ void sched_options_init(struct sched_options *options)
 static enum base_status queue_init(struct sched *sched, struct sched__queue *queue, uint32_t index)
 {
     const struct sched_options *options = &sched->options;
+    queue->burst_type = CELL_TYPES_MAX;
     queue->slots = base_alloc_array(options->tasks_max, sizeof(*queue->slots));
     if (queue->slots == NULL) {
         return BASE_RESOURCE_EXHAUSTED;

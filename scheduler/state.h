@@ -23,7 +23,8 @@ struct sched__batch {
 
 struct sched__queue {
     uint32_t in_flight;
-    cell_type_id burst_type; /* batches of one type are formed up to tasks_max in a row */
+    cell_type_id burst_type; /* batches of one type are formed up to tasks_max in a row; before the
+                                first one: CELL_TYPES_MAX */
     uint32_t burst_left;
     struct sched__batch *slots; /* tasks_max of them */
     struct sched__batch *free;

@@ -1,4 +1,4 @@
-/* The unfold program `chain`: one node per stage and row of the batch axis.
+/* The unfold program `chain`: one node per stage and row of the batch axis; of a decoder, too.
  *
  * A value that a later stage reads at every step is spilled to request memory, [steps, width], and
  * the reader waits for all of it; a value read once (last step, or of a ONCE stage) goes through a
@@ -30,7 +30,8 @@ struct unfolding {
 
 static bool is_of_stage(const struct cell_source *source)
 {
-    return source->kind != CELL_SOURCE_ZERO && source->kind != CELL_SOURCE_INPUT;
+    return source->kind == CELL_SOURCE_EACH || source->kind == CELL_SOURCE_FIRST ||
+           source->kind == CELL_SOURCE_LAST || source->kind == CELL_SOURCE_LAST_STATE;
 }
 
 /* Where a piece of a tensor's row in the batch begins, at the first step. */
@@ -172,6 +173,9 @@ static void bind_init(struct unfolding *u, struct row_state *row, uint32_t s, ui
             sched_builder_init_host(&u->builder, row->nodes[s], state,
                                     piece_of(tensor, row->row, source->piece));
         }
+    } else if (source->kind == CELL_SOURCE_START) {
+        sched_builder_init_host(&u->builder, row->nodes[s], state,
+                                u->sequences->model->decoder.start);
     } else if (is_of_stage(source) && row->nodes[source->stage] != SCHED_NONE) {
         sched_builder_init_value(&u->builder, row->nodes[s], state, value_of(u, row, source));
     }
@@ -198,6 +202,26 @@ static void emit_piece(struct unfolding *u, const struct row_state *row, uint32_
                                       : sched_host_ref(to, 0)});
 }
 
+/* Of the stage, for this row; 0: it has none. */
+static uint32_t steps_of(const struct unfolding *u, const struct cell_stage *stage,
+                         const struct row_state *row)
+{
+    if (stage->kind == CELL_STAGE_DECODER) {
+        return u->sequences->model->decoder.steps_max;
+    }
+    return stage->kind == CELL_STAGE_ONCE ? 1 : row->steps;
+}
+
+static void begin_decoder(struct unfolding *u, const struct row_state *row)
+{
+    const struct cell_decoder *decoder = &u->sequences->model->decoder;
+    const sched_node_id node = row->nodes[decoder->stage];
+    if (decoder->has_end) {
+        sched_builder_end(&u->builder, node, &decoder->end);
+    }
+    u->sequences->decoders[row->row] = node;
+}
+
 static void unfold_row(struct unfolding *u, struct row_state *row)
 {
     const struct cell_model *model = u->sequences->model;
@@ -208,11 +232,14 @@ static void unfold_row(struct unfolding *u, struct row_state *row)
     memset(row->spills, 0, sizeof(row->spills));
     for (uint32_t s = 0; s < model->n_stages; s++) {
         const struct cell_stage *stage = &model->stages[s];
-        uint32_t steps = stage->kind == CELL_STAGE_ONCE ? 1 : row->steps;
+        uint32_t steps = steps_of(u, stage, row);
         if (steps == 0) {
             continue;
         }
         row->nodes[s] = sched_builder_node(&u->builder, stage->type, steps, u->emits_max[s]);
+        if (stage->kind == CELL_STAGE_DECODER) {
+            begin_decoder(u, row);
+        }
         for (uint32_t i = 0; i < stage->type->def.n_inputs; i++) {
             bind_input(u, row, s, i);
         }

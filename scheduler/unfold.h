@@ -5,7 +5,8 @@
  *
  * `chain`: every row of the batch axis becomes one chain per CHAIN stage, with the model's EACH and
  * ONCE stages around it (cells/model.h). Values that are read at every step of a chain pass through
- * request memory, values read once through a value row. Pure; loop thread. */
+ * request memory, values read once through a value row. A DECODER stage is a chain whose steps end
+ * by themselves, decoder.steps_max at the latest. Pure; loop thread. */
 #ifndef SCHEDULER_UNFOLD_H
 #define SCHEDULER_UNFOLD_H
 
@@ -24,8 +25,10 @@ struct sched_sequences {
     uint32_t n_rows;       /* of the batch axis, >= 1 */
     const uint32_t *steps; /* [n_rows]: length of each row; 0: no step runs, what reads its results
                               reads zeros */
-    const struct sched_tensor *inputs;  /* [model->n_inputs] */
-    const struct sched_tensor *outputs; /* [model->n_outputs] */
+    const struct sched_tensor *inputs; /* [model->n_inputs] */
+    const struct sched_tensor
+        *outputs;            /* [model->n_outputs]; a decoder's have room for all steps */
+    sched_node_id *decoders; /* [n_rows], filled: nodes of a decoder; of CELL_UNFOLD_SEQ2SEQ */
 };
 
 /* Trees of one request: leaves are numbered from 0, inner nodes behind them. */

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "cells/model.h"
 #include "server/about.h"
+#include "server/model_files.h"
 
 #include <dirent.h>
 #include <inttypes.h>
@@ -17,9 +18,9 @@
 #define DEPTH_MAX   3u /* repository / model / version */
 #define FOLDERS_MAX 4096u
 
-/* rows: what the batch axis counts. */
+/* rows, steps: what the batch axis and the time axis count. */
 static void write_tensor(struct base_buf *out, const char *what, const struct cell_tensor *tensor,
-                         const char *rows)
+                         const char *rows, const char *steps)
 {
     base_buf_printf(out, "  %-7s %s %s [", what, tensor->name, srv_about_datatype(tensor->dtype));
     for (uint32_t d = 0; d < tensor->rank; d++) {
@@ -27,7 +28,7 @@ static void write_tensor(struct base_buf *out, const char *what, const struct ce
         if (tensor->dims[d] != CELL_DIM_ANY) {
             base_buf_printf(out, "%" PRId64, tensor->dims[d]);
         } else {
-            base_buf_text(out, tensor->batch_axis == (int32_t)d ? rows : "time");
+            base_buf_text(out, tensor->batch_axis == (int32_t)d ? rows : steps);
         }
     }
     base_buf_text(out, "]");
@@ -61,34 +62,29 @@ static void write_model(struct base_buf *out, const char *path, const struct cel
         const char *rows = !is_tree                        ? "batch"
                            : i < model->tree.n_leaf_inputs ? "leaves"
                                                            : "inner nodes";
-        write_tensor(out, "input", &model->inputs[i], rows);
+        write_tensor(out, "input", &model->inputs[i], rows, "time");
     }
     for (uint32_t i = 0; i < model->n_outputs; i++) {
-        write_tensor(out, "output", &model->outputs[i], is_tree ? "roots" : "batch");
+        write_tensor(out, "output", &model->outputs[i], is_tree ? "roots" : "batch",
+                     model->unfold == CELL_UNFOLD_SEQ2SEQ ? "steps" : "time");
     }
     for (uint32_t i = 0; i < model->n_stages; i++) {
         write_stage(out, model, i);
     }
 }
 
-/* A model file, or the folder of a tree's parts. */
-static enum base_status check_path(const char *path, bool is_tree, struct base_buf *out,
-                                   struct base_error *error)
+/* A model file, or the folder of a model's parts. */
+static enum base_status check_path(const char *path, struct base_buf *out, struct base_error *error)
 {
     struct cell_registry *registry = NULL;
     struct cell_model *model = NULL;
     if (cell_registry_create(&registry) != BASE_OK) {
         return base_fail(error, BASE_RESOURCE_EXHAUSTED, "out of memory");
     }
-    struct base_error why = {.status = BASE_OK};
-    enum base_status status =
-        is_tree ? cell_model_load_tree(registry, path, "model", NULL, &model, &why)
-                : cell_model_load(registry, path, "model", NULL, &model, &why);
+    const enum base_status status = srv_model_files_open(registry, path, &model, error);
     if (status == BASE_OK) {
         write_model(out, path, model);
         cell_model_free(registry, model);
-    } else {
-        base_fail(error, status, "%.150s: %s", path, why.message);
     }
     cell_registry_free(registry);
     return status;
@@ -115,7 +111,7 @@ static enum base_status visit(struct walk *walk, const char *path, uint32_t dept
             return BASE_OK;
         }
         walk->files++;
-        return check_path(path, false, out, error);
+        return check_path(path, out, error);
     }
     if (S_ISDIR(info.st_mode) && depth <= DEPTH_MAX && walk->count < FOLDERS_MAX) {
         snprintf(walk->paths[walk->count], PATH_BYTES, "%s", path);
@@ -124,28 +120,14 @@ static enum base_status visit(struct walk *walk, const char *path, uint32_t dept
     return BASE_OK;
 }
 
-/* Whether the folder holds the parts of a tree. */
-static bool has_parts(const char *path)
-{
-    static const char *const names[] = {"leaf.onnx", "node.onnx"};
-    char full[PATH_BYTES];
-    struct stat info;
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        int length = snprintf(full, sizeof(full), "%s/%s", path, names[i]);
-        if (length >= PATH_BYTES || stat(full, &info) != 0) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static enum base_status visit_folder(struct walk *walk, const char *path, uint32_t depth,
                                      struct base_buf *out, struct base_error *error)
 {
     struct dirent **entries = NULL;
-    if (has_parts(path)) {
+    enum cell_unfold unfold = CELL_UNFOLD_CHAIN;
+    if (srv_model_files_are_parts(path, &unfold)) {
         walk->files++;
-        return check_path(path, true, out, error);
+        return check_path(path, out, error);
     }
     int n = scandir(path, &entries, NULL, alphasort);
     enum base_status status = BASE_OK;

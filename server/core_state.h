@@ -24,10 +24,11 @@ struct srv_flight {
     struct srv_model_entry *model;
     struct srv_flight *next, *previous; /* in core's waiting or running list */
     enum srv_phase phase;
-    bool cancel_posted;         /* the pool has been or is being told */
-    bool finished, cancel_seen; /* what has come back from the pool */
-    uint32_t n_rows;            /* of the batch axis */
-    uint64_t validated_ns;      /* how long checking and unfolding took */
+    bool cancel_posted;               /* the pool has been or is being told */
+    bool finished, cancel_seen;       /* what has come back from the pool */
+    uint32_t n_rows;                  /* of the batch axis */
+    struct sched_sequences sequences; /* of a model that is no tree's */
+    uint64_t validated_ns;            /* how long checking and unfolding took */
     struct srv_deadline deadline;
     struct srv_job job;
     struct base_message finished_message, cancelled_message;

@@ -178,9 +178,14 @@ static enum base_status unfold_probe(const struct cell_model *model, struct base
                                      struct sched_graph **out, struct base_error *error)
 {
     const uint32_t steps = 2;
+    sched_node_id decoder = 0;
     struct sched_tensor none[CELL_TENSORS_MAX] = {{0}};
-    struct sched_sequences sequences = {
-        .model = model, .n_rows = 1, .steps = &steps, .inputs = none, .outputs = none};
+    struct sched_sequences sequences = {.model = model,
+                                        .n_rows = 1,
+                                        .steps = &steps,
+                                        .inputs = none,
+                                        .outputs = none,
+                                        .decoders = &decoder};
     return sched_unfold_chain(&sequences, arena, out, error);
 }
 

@@ -4,14 +4,12 @@
 
 #include "base/clock.h"
 #include "cells/model.h"
-#include "config/model_config.h"
 #include "server/calibrate.h"
+#include "server/model_files.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-#define PATH_BYTES 4096
 
 /* Rows whose times are told. */
 static const uint32_t told_rows[] = {1, 4, 16, 64};
@@ -56,35 +54,12 @@ static enum base_status open_pool(struct explaining *e, struct base_error *error
     return BASE_OK;
 }
 
-/* The settings of NAME/config.yaml, where the file is NAME/VERSION/model.onnx. */
-static enum base_status read_options(const char *path, struct cell_model_options *out,
-                                     struct base_error *error)
-{
-    char file[PATH_BYTES];
-    struct cfg_model_config config;
-    const char *slash = strrchr(path, '/');
-    int folder = slash == NULL ? 1 : (int)(slash - path);
-    int length =
-        snprintf(file, sizeof(file), "%.*s/../config.yaml", folder, slash == NULL ? "." : path);
-    if (length >= (int)sizeof(file)) {
-        return base_fail(error, BASE_INVALID_ARGUMENT, "%.200s: path too long", path);
-    }
-    BASE_TRY(cfg_model_config_load(file, &config, error));
-    return cell_precision_find(config.weights, &out->precision, error);
-}
-
 static enum base_status load_model(struct explaining *e, struct base_error *error)
 {
-    struct cell_model_options options = {.precision = CELL_FP32};
-    const char *path = e->config->explain_model;
-    struct base_error why = {.status = BASE_OK};
-    BASE_TRY(read_options(path, &options, error));
     if (cell_registry_create(&e->registry) != BASE_OK) {
         return base_fail(error, BASE_RESOURCE_EXHAUSTED, "out of memory");
     }
-    enum base_status status =
-        cell_model_load(e->registry, path, "model", &options, &e->model, &why);
-    return status == BASE_OK ? BASE_OK : base_fail(error, status, "%.150s: %s", path, why.message);
+    return srv_model_files_open(e->registry, e->config->explain_model, &e->model, error);
 }
 
 /* ---- A type ---------------------------------------------------------------------------------- */

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "server/about.h"
 #include "server/core_state.h"
+#include "server/trim.h"
 
 #include <string.h>
 
@@ -129,6 +130,8 @@ static void flight_back(struct srv_flight *flight)
     if (status != BASE_OK) {
         bool stopped = flight->cancel_posted && status == flight->job.cancel_status;
         fail_flight(flight, status, !stopped);
+    } else if (flight->model->cells->unfold == CELL_UNFOLD_SEQ2SEQ) {
+        srv_trim(flight->request, &flight->sequences, flight->job.graph);
     }
     end_flight(flight);
 }
@@ -274,11 +277,11 @@ static void answer_empty(struct srv_flight *flight)
 static enum base_status unfold_sequences(struct srv_flight *flight)
 {
     struct srv_request *request = flight->request;
-    struct sched_sequences sequences;
-    BASE_TRY(srv_validate(request, flight->model->cells, &flight->model->limits, &sequences,
+    struct sched_sequences *sequences = &flight->sequences;
+    BASE_TRY(srv_validate(request, flight->model->cells, &flight->model->limits, sequences,
                           &request->error));
-    flight->n_rows = sequences.n_rows;
-    return sched_unfold_chain(&sequences, &request->arena, &flight->job.graph, &request->error);
+    flight->n_rows = sequences->n_rows;
+    return sched_unfold_chain(sequences, &request->arena, &flight->job.graph, &request->error);
 }
 
 static enum base_status unfold_trees(struct srv_flight *flight)

@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "config/model_config.h"
 #include "server/engine.h"
+#include "server/model_files.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -151,20 +152,14 @@ struct loading {
     uint32_t loaded;
 };
 
-/* Loads one version, from its file or the folder of its parts; on an error nothing of it stays. */
-static enum base_status load_cells(struct loading *loading, const char *path, const char *name,
+/* Loads one version from its folder; on an error nothing of it stays. */
+static enum base_status load_cells(struct loading *loading, const char *folder, const char *name,
                                    const struct cfg_model_config *config, struct cell_model **out,
                                    struct base_error *error)
 {
     struct cell_registry *registry = srv_engine_registry(loading->engine);
     struct cell_model *cells = NULL;
-    struct cell_model_options options = {.precision = CELL_FP32};
-    enum cell_unfold unfold = CELL_UNFOLD_CHAIN;
-    BASE_TRY(cell_precision_find(config->weights, &options.precision, error));
-    BASE_TRY(cell_unfold_find(config->unfold, &unfold, error));
-    BASE_TRY(unfold == CELL_UNFOLD_TREE
-                 ? cell_model_load_tree(registry, path, name, &options, &cells, error)
-                 : cell_model_load(registry, path, name, &options, &cells, error));
+    BASE_TRY(srv_model_files_load(registry, folder, name, config, &cells, error));
     enum base_status status = srv_engine_add_model(loading->engine, cells, error);
     if (status != BASE_OK) {
         cell_model_free(registry, cells);
@@ -203,7 +198,7 @@ static enum base_status load_version(struct loading *loading, const char *folder
         return base_fail(error, BASE_INVALID_ARGUMENT, "%.200s: path too long", folder);
     }
     const char *path = strcmp(config->unfold, "chain") == 0 ? file : version_folder;
-    enum base_status status = load_cells(loading, path, name, config, &cells, &reason);
+    enum base_status status = load_cells(loading, version_folder, name, config, &cells, &reason);
     if (status != BASE_OK) {
         struct base_error why;
         base_fail(&why, status, "%.150s: %s", path, reason.message);

@@ -86,5 +86,13 @@ enum base_status srv_validate(struct srv_request *request, const struct cell_mod
     sequences->inputs = inputs;
     sequences->outputs = outputs;
     BASE_TRY(take_lengths(request, sequences, (uint32_t)extents.steps, error));
+    if (model->unfold == CELL_UNFOLD_SEQ2SEQ) {
+        extents.steps = model->decoder.steps_max; // of what is answered
+        sequences->decoders =
+            base_arena_array(&request->arena, sequences->n_rows, sizeof(*sequences->decoders));
+        if (sequences->decoders == NULL) {
+            return base_fail(error, BASE_RESOURCE_EXHAUSTED, "request memory spent");
+        }
+    }
     return srv_tensors_place(request, model, &extents, outputs, error);
 }

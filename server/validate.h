@@ -11,9 +11,10 @@ struct srv_limits {
     uint32_t sequence_length_max;
 };
 
-/* For models of CELL_UNFOLD_CHAIN. On BASE_OK: request->outputs are laid out (zeros), and
- * *sequences, whose memory is the request's arena, is ready to unfold. INVALID_ARGUMENT names the
- * tensor, what came and what was expected; RESOURCE_EXHAUSTED when the request's memory is spent.
+/* For models of CELL_UNFOLD_CHAIN and CELL_UNFOLD_SEQ2SEQ, whose outputs have room for as many
+ * steps as there may be. On BASE_OK: request->outputs are laid out (zeros), and *sequences, whose
+ * memory is the request's arena, is ready to unfold. INVALID_ARGUMENT names the tensor, what came
+ * and what was expected; RESOURCE_EXHAUSTED when the request's memory is spent.
  */
 enum base_status srv_validate(struct srv_request *request, const struct cell_model *model,
                               const struct srv_limits *limits, struct sched_sequences *sequences,

@@ -12,6 +12,7 @@
  * costs a few passes over the row expressions. */
 #include "cells/import/stages.h"
 
+#include "cells/import/feed_back.h"
 #include "cells/import/recognise.h"
 
 #include "base/assert.h"
@@ -527,6 +528,8 @@ static struct cell_value source_value(const struct plans *plans, const struct ce
         return im->rows[stage->output_rows[source.index]].value;
     case CELL_SOURCE_ZERO:
     case CELL_SOURCE_CHILD:
+    case CELL_SOURCE_START:
+    case CELL_SOURCE_TAKEN:
         break;
     }
     base_assert(false);
@@ -623,12 +626,18 @@ static void define_outputs(struct plans *plans, const struct plan *stage)
     }
 }
 
-static enum base_status define_rows(struct plans *plans, const struct cell_model *model, uint32_t s)
+static enum base_status define_rows(struct plans *plans, struct cell_model *model, uint32_t s)
 {
-    const struct plan *stage = &plans->stages[s];
+    struct plan *stage = &plans->stages[s];
     BASE_TRY(def_begin(plans, model, stage));
     BASE_TRY(define_ops(plans, s));
     define_outputs(plans, stage);
+    if (model->options.feeds_back) {
+        const struct cell__fed fed = {
+            .def = &plans->def, .inputs = stage->inputs, .init = stage->init};
+        BASE_TRY(cell__feed_back(plans->im, model, &fed));
+        stage->kind = CELL_STAGE_DECODER;
+    }
     return plans->im->is_part && !model->options.as_written
                ? cell__recognise(plans->im, &plans->def)
                : BASE_OK;
@@ -653,8 +662,7 @@ static enum base_status define_body(struct plans *plans, const struct cell_model
     return model->options.as_written ? BASE_OK : cell__recognise(plans->im, &plans->def);
 }
 
-static enum base_status define_stage(struct plans *plans, const struct cell_model *model,
-                                     uint32_t s)
+static enum base_status define_stage(struct plans *plans, struct cell_model *model, uint32_t s)
 {
     struct plan *plan = &plans->stages[s];
     if (plan->kind != CELL_STAGE_CHAIN) {

@@ -10,6 +10,7 @@
 /* What a stage has made for one row of the batch. */
 struct made {
     uint32_t steps;
+    uint32_t taken;                    /* of a decoder: without the step that ended it */
     double *outputs[CELL_OUTPUTS_MAX]; /* [time, width], zeros behind the last step */
     double *states[CELL_STATES_MAX];   /* after the last step */
 };
@@ -18,6 +19,9 @@ struct replay {
     const struct cell_model *model;
     const struct replay_tensor *inputs;
     int64_t batch, time;
+    int64_t answer_time; /* of outputs: that of the inputs, or a decoder's longest */
+    double start;        /* a decoder's token */
+    double *taken;       /* [batch] steps of a decoder that are answered */
     struct made made[CELL_STAGES_MAX];
 };
 
@@ -110,6 +114,10 @@ static const double *read_source(const struct replay *replay, const struct cell_
         break;
     case CELL_SOURCE_EACH:
         break;
+    case CELL_SOURCE_START:
+        return &replay->start;
+    case CELL_SOURCE_TAKEN:
+        return &replay->taken[b];
     case CELL_SOURCE_CHILD:
         ck_abort_msg("a tree has no steps");
     }
@@ -126,6 +134,30 @@ static void set_value(struct oracle *oracle, uint32_t v, const double *row)
     }
 }
 
+/* Steps that the stage takes at most. */
+static uint32_t steps_of(const struct replay *replay, const struct cell_stage *stage, int64_t b)
+{
+    switch (stage->kind) {
+    case CELL_STAGE_ONCE:
+        return 1;
+    case CELL_STAGE_DECODER:
+        return replay->model->decoder.steps_max;
+    case CELL_STAGE_EACH:
+    case CELL_STAGE_CHAIN:
+        break;
+    }
+    return length_of(replay->model, replay->inputs, b, replay->time);
+}
+
+static bool has_ended(const struct replay *replay, const struct cell_stage *stage,
+                      const struct oracle *oracle)
+{
+    const struct cell_decoder *decoder = &replay->model->decoder;
+    const uint32_t value = stage->type->def.n_inputs + decoder->end.state;
+    return stage->kind == CELL_STAGE_DECODER && decoder->has_end &&
+           oracle->values[value][0] == (double)decoder->end.id;
+}
+
 static void run_stage(struct replay *replay, uint32_t s, int64_t b)
 {
     const struct cell_stage *stage = &replay->model->stages[s];
@@ -133,14 +165,14 @@ static void run_stage(struct replay *replay, uint32_t s, int64_t b)
     struct made *made = &replay->made[s];
     struct oracle oracle;
     oracle_init(&oracle, def);
-    made->steps = stage->kind == CELL_STAGE_ONCE
-                      ? 1
-                      : length_of(replay->model, replay->inputs, b, replay->time);
+    made->steps = steps_of(replay, stage, b);
+    made->taken = made->steps;
     for (uint32_t i = 0; i < def->n_states; i++) {
         set_value(&oracle, def->n_inputs + i, read_source(replay, &stage->init[i], b, 0));
     }
     for (uint32_t o = 0; o < def->n_outputs; o++) {
-        made->outputs[o] = numbers((size_t)replay->time * def->values[def->outputs[o]].width);
+        const size_t time = stage->kind == CELL_STAGE_DECODER ? made->steps : (size_t)replay->time;
+        made->outputs[o] = numbers(time * def->values[def->outputs[o]].width);
     }
     for (uint32_t n = 0; n < made->steps; n++) {
         const uint32_t t = stage->is_reverse ? made->steps - 1 - n : n;
@@ -154,6 +186,10 @@ static void run_stage(struct replay *replay, uint32_t s, int64_t b)
             memcpy(made->outputs[o] + (size_t)t * width, oracle.values[v], width * sizeof(double));
         }
         oracle_advance(&oracle);
+        if (has_ended(replay, stage, &oracle)) {
+            made->taken = n;
+            made->steps = n + 1;
+        }
     }
     for (uint32_t i = 0; i < def->n_states; i++) {
         uint32_t width = def->values[def->n_inputs + i].width;
@@ -185,7 +221,7 @@ static void make_outputs(const struct replay *replay, struct replay_tensor *outp
         outputs[o] = (struct replay_tensor){.rank = shape->rank, .count = 1};
         for (uint32_t k = 0; k < shape->rank; k++) {
             int64_t size = (int32_t)k == shape->batch_axis  ? replay->batch
-                           : (int32_t)k == shape->time_axis ? replay->time
+                           : (int32_t)k == shape->time_axis ? replay->answer_time
                                                             : shape->dims[k];
             ck_assert(shape->dims[k] == CELL_DIM_ANY || shape->dims[k] == size);
             outputs[o].dims[k] = size;
@@ -212,10 +248,40 @@ static void copy_outputs(const struct replay *replay, struct replay_tensor *outp
 {
     for (uint32_t o = 0; o < replay->model->n_outputs; o++) {
         const struct cell_tensor *shape = &replay->model->outputs[o];
-        int64_t steps = shape->time_axis >= 0 ? replay->time : 1;
+        int64_t steps = shape->time_axis >= 0 ? replay->answer_time : 1;
         for (int64_t t = 0; t < steps; t++) {
-            copy_row(replay, o, &outputs[o], b, t);
+            if (shape->time_axis < 0 || replay->taken == NULL || (double)t < replay->taken[b]) {
+                copy_row(replay, o, &outputs[o], b, t);
+            } else if (o == replay->model->decoder.token_output) {
+                outputs[o].data[row_offset(shape, outputs[o].dims, b, t)] =
+                    (double)replay->model->decoder.end.id;
+            }
         }
+    }
+}
+
+/* Runs a decoder's requests once before, for the length of the answer. */
+static void find_lengths(struct replay *replay)
+{
+    const struct cell_model *model = replay->model;
+    const struct cell_decoder *decoder = &model->decoder;
+    const struct cell_stage *stage = &model->stages[decoder->stage];
+    replay->taken = numbers((size_t)replay->batch);
+    replay->answer_time = 0;
+    for (uint32_t s = 0; s < stage->type->def.n_states; s++) {
+        if (stage->init[s].kind == CELL_SOURCE_START) {
+            replay->start = (double)cell_integer_at(
+                stage->type->def.values[stage->type->def.n_inputs + s].dtype, decoder->start);
+        }
+    }
+    for (int64_t b = 0; b < replay->batch; b++) {
+        for (uint32_t s = 0; s < model->n_stages; s++) {
+            run_stage(replay, s, b);
+        }
+        const int64_t taken = replay->made[decoder->stage].taken;
+        replay->taken[b] = (double)taken;
+        replay->answer_time = taken > replay->answer_time ? taken : replay->answer_time;
+        free_made(replay);
     }
 }
 
@@ -224,6 +290,10 @@ void replay_run(const struct cell_model *model, const struct replay_tensor *inpu
 {
     struct replay replay = {.model = model, .inputs = inputs};
     read_sizes(&replay);
+    replay.answer_time = replay.time;
+    if (model->unfold == CELL_UNFOLD_SEQ2SEQ) {
+        find_lengths(&replay);
+    }
     make_outputs(&replay, outputs);
     for (int64_t b = 0; b < replay.batch; b++) {
         for (uint32_t s = 0; s < model->n_stages; s++) {
@@ -232,6 +302,7 @@ void replay_run(const struct cell_model *model, const struct replay_tensor *inpu
         copy_outputs(&replay, outputs, b);
         free_made(&replay);
     }
+    base_free(replay.taken);
 }
 
 /* ---- Golden files ------------------------------------------------------------------------- */

@@ -370,6 +370,40 @@ START_TEST(test_model_config)
 }
 END_TEST
 
+START_TEST(test_model_config_of_a_decoder)
+{
+    static const struct {
+        const char *text;
+        const char *message;
+    } mistakes[] = {
+        {"start: -1\n", "m:1:8: start: \"-1\" is neither an id nor none"},
+        {"start: 1x\n", "m:1:8: start: \"1x\" is neither an id nor none"},
+        {"end: 07\n", "m:1:6: end: \"07\" starts with a zero"},
+        {"end: 2147483648\n", "m:1:6: end: \"2147483648\" is not in 0 to 2147483647"},
+        {"end: 99999999999999999999\n",
+         "m:1:6: end: \"99999999999999999999\" is not in 0 to 2147483647"},
+        {"max-steps: none\n", "m:1:12: max-steps: \"none\" is not a whole number"},
+    };
+    struct cfg_model_config config;
+    struct base_error error;
+    const char good[] = "unfold: seq2seq\nstart: 0\nend: none\nmax-steps: 20\n";
+    ck_assert_int_eq(cfg_model_config_parse("m", "", 0, &config, &error), BASE_OK);
+    ck_assert_int_eq(config.start, CFG_ID_NONE);
+    ck_assert_int_eq(config.end, CFG_ID_NONE);
+    ck_assert_int_eq(cfg_model_config_parse("m", good, strlen(good), &config, &error), BASE_OK);
+    ck_assert_str_eq(config.unfold, "seq2seq");
+    ck_assert_int_eq(config.start, 0);
+    ck_assert_int_eq(config.end, CFG_ID_NONE);
+    ck_assert_uint_eq(config.max_steps, 20);
+    for (size_t i = 0; i < sizeof(mistakes) / sizeof(mistakes[0]); i++) {
+        const char *text = mistakes[i].text;
+        ck_assert_int_eq(cfg_model_config_parse("m", text, strlen(text), &config, &error),
+                         BASE_INVALID_ARGUMENT);
+        ck_assert_str_eq(error.message, mistakes[i].message);
+    }
+}
+END_TEST
+
 START_TEST(test_model_config_when_allocations_fail)
 {
     struct cfg_model_config config;
@@ -406,6 +440,7 @@ int main(void)
     tcase_add_test(files, test_files_that_say_nothing_are_accepted);
     tcase_add_test(files, test_deep_and_long_files_end_early);
     tcase_add_test(files, test_model_config);
+    tcase_add_test(files, test_model_config_of_a_decoder);
     tcase_add_test(files, test_model_config_when_allocations_fail);
     suite_add_tcase(suite, files);
     return util_run(suite);

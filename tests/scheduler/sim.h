@@ -35,6 +35,7 @@ struct sim_queue {
     struct cell_batch *batches[SIM_TASKS_MAX + 1]; /* in flight, oldest first */
     uint32_t n, n_executed;
     uint32_t burst_type, burst_left;
+    bool has_burst; /* it has formed a batch before */
     _Atomic uint32_t attention;
 };
 

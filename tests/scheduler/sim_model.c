@@ -79,18 +79,22 @@ static void offers_count(struct sim *sim, uint32_t q, struct offer *offers)
 }
 
 /* (a) a full batch, (b) nothing of the type running, (c) anything. */
-static uint32_t class_of(const struct sim *sim, const struct offer *offers, uint32_t t)
+static uint32_t class_of(const struct sim *sim, uint32_t q, const struct offer *offers, uint32_t t)
 {
+    const struct sim_queue *queue = &sim->queues[q];
     if (offers[t].ready == 0) {
         return 0;
     }
-    return offers[t].ready >= sim->rows_max[t] ? 3 : sim->running[t] == 0 ? 2 : 1;
+    // What an empty queue had last counts as if it ran.
+    bool is_last = queue->n == 0 && queue->has_burst && queue->burst_type == t;
+    return offers[t].ready >= sim->rows_max[t] ? 3 : sim->running[t] == 0 && !is_last ? 2 : 1;
 }
 
-static bool goes_first(const struct sim *sim, const struct offer *offers, uint32_t a, uint32_t b)
+static bool goes_first(const struct sim *sim, uint32_t q, const struct offer *offers, uint32_t a,
+                       uint32_t b)
 {
-    uint32_t class_a = class_of(sim, offers, a);
-    uint32_t class_b = class_of(sim, offers, b);
+    uint32_t class_a = class_of(sim, q, offers, a);
+    uint32_t class_b = class_of(sim, q, offers, b);
     if (class_a != class_b) {
         return class_a > class_b;
     }
@@ -111,11 +115,12 @@ static uint32_t type_predict(struct sim *sim, uint32_t q, const struct offer *of
     }
     uint32_t best = 0;
     for (uint32_t t = 1; t < sim->types->n; t++) {
-        best = goes_first(sim, offers, t, best) ? t : best;
+        best = goes_first(sim, q, offers, t, best) ? t : best;
     }
-    if (class_of(sim, offers, best) == 0) {
+    if (class_of(sim, q, offers, best) == 0) {
         return GRAPHS_TYPES_MAX;
     }
+    queue->has_burst = true;
     queue->burst_type = best;
     queue->burst_left = sim->options.tasks_max - 1;
     return best;

@@ -286,6 +286,27 @@ START_TEST(test_type_that_does_not_run_goes_before_higher_priority)
 }
 END_TEST
 
+/* A device that takes one batch at a time is asked when nothing is in flight: the last type of a
+ * graph must not hold back the first one's newcomers as long as it has work. */
+START_TEST(test_types_take_turns_on_a_queue_that_takes_one_batch)
+{
+    options.tasks_max = 1;
+    sim->priorities[gru->id] = 1;
+    start();
+    add_node(gru, 40);
+    (void)expect(0, gru, 1, 40);
+    add_node(lstm, 20);
+    finish(0, 3);
+    (void)expect(0, lstm, 1, 8);
+    finish(0, UINT32_MAX);
+    (void)expect(0, gru, 1, 8);
+    finish(0, UINT32_MAX);
+    (void)expect(0, lstm, 1, 8);
+    finish(0, UINT32_MAX);
+    (void)expect(0, gru, 1, 8);
+}
+END_TEST
+
 START_TEST(test_higher_priority_first_among_equals)
 {
     sim->priorities[inner->id] = 7;
@@ -608,6 +629,7 @@ static void add_all(TCase *tcase)
     tcase_add_test(tcase, test_burst_ends_below_rows_min);
     tcase_add_test(tcase, test_full_batch_goes_before_higher_priority);
     tcase_add_test(tcase, test_type_that_does_not_run_goes_before_higher_priority);
+    tcase_add_test(tcase, test_types_take_turns_on_a_queue_that_takes_one_batch);
     tcase_add_test(tcase, test_higher_priority_first_among_equals);
     tcase_add_test(tcase, test_longest_wait_first_among_equal_priorities);
     tcase_add_test(tcase, test_oldest_requests_keep_their_place_until_they_are_done);

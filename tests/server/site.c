@@ -294,6 +294,15 @@ void site_when_idle(struct site *site, _Atomic uint32_t *idle)
     site_call(site, when_idle, idle);
 }
 
+const struct cell_model *site_find(struct site *site, const char *model)
+{
+    const struct srv_model *found = NULL;
+    struct base_error error;
+    ck_assert_int_eq(srv_core_find_model(site->core, model, "", &found, &error), BASE_OK);
+    ck_assert_msg(found->cells != NULL, "%s", found->reason);
+    return found->cells;
+}
+
 uint32_t site_rows(struct site *site)
 {
     uint32_t rows = 0;

@@ -57,6 +57,9 @@ void site_cancel_all(struct site *site);
 /* *idle counts the calls. */
 void site_when_idle(struct site *site, _Atomic uint32_t *idle);
 
+/* The cells of the newest version; fails the case when there is none. */
+const struct cell_model *site_find(struct site *site, const char *model);
+
 /* Rows in use in the device, and reserved by admission. */
 uint32_t site_rows(struct site *site);
 uint32_t site_reserved(struct site *site);

@@ -4,16 +4,14 @@
 #include "base/mem.h"
 #include "server/check_model.h"
 #include "tests/cells/oracle.h"
-#include "tests/onnx_builder.h"
+#include "tests/server/parts.h"
 #include "tests/server/site.h"
 #include "tests/util.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
-enum { FLOAT = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT, INT64 = ONNX__TENSOR_PROTO__DATA_TYPE__INT64 };
 enum { WORDS = 11, HIDDEN = 6, TAGS = 2, CLASSES = 3, CHILDREN = 2, LEAVES_MAX = 4096 };
 
 static char folder[UTIL_PATH_BYTES];
@@ -43,40 +41,14 @@ static const struct parts whole = {.leaf_output = "h",
 
 static void constant(const char *name, int64_t rows, int64_t cols)
 {
-    const int64_t dims[] = {rows, cols};
-    onnx_constant(&builder, name, onnx_random(&builder, 2, dims, &random_numbers, 0.5f));
-}
-
-static void input(const char *name, int32_t dtype, int64_t width)
-{
-    const int64_t dims[] = {-1, width};
-    onnx_input(&builder, name, dtype, width > 0 ? 2 : 1, dims);
-}
-
-static void output(const char *name)
-{
-    onnx_output(&builder, name, FLOAT, 0, NULL);
-    builder.graph.output[builder.graph.n_output - 1]->type = NULL;
-}
-
-static void write_part(const char *version, const char *name)
-{
-    char path[2 * UTIL_PATH_BYTES];
-    size_t length = 0;
-    const uint8_t *bytes = onnx_pack(&builder, &length);
-    snprintf(path, sizeof(path), "%s/%s.onnx", version, name);
-    FILE *file = fopen(path, "wb");
-    ck_assert_ptr_nonnull(file);
-    ck_assert_uint_eq(fwrite(bytes, 1, length, file), length);
-    ck_assert_int_eq(fclose(file), 0);
-    onnx_release(&builder);
+    parts_constant(&builder, &random_numbers, name, rows, cols);
 }
 
 /* h = tanh(x W), c = x U of a word's x. c comes first in the cell, h first in the file. */
 static void write_leaf(const char *version, const struct parts *parts)
 {
     onnx_init(&builder, 17);
-    input("word", INT64, 0);
+    parts_input(&builder, "word", PARTS_INT64, 0);
     constant("table", WORDS, HIDDEN);
     constant("w", HIDDEN, HIDDEN);
     constant("u", HIDDEN, HIDDEN);
@@ -84,9 +56,9 @@ static void write_leaf(const char *version, const struct parts *parts)
     onnx_node(&builder, "MatMul", "x u", "c");
     onnx_node(&builder, "MatMul", "x w", "sum");
     onnx_node(&builder, "Tanh", "sum", parts->leaf_output);
-    output(parts->leaf_output);
-    output("c");
-    write_part(version, "leaf");
+    parts_output(&builder, parts->leaf_output);
+    parts_output(&builder, "c");
+    parts_write(&builder, version, "leaf");
 }
 
 /* c = f c_0 + (1 - f) c_1 + tag V,  h = tanh(c), with f of both h. */
@@ -96,14 +68,14 @@ static void write_node(const char *version, const struct parts *parts)
     char join[64];
     snprintf(join, sizeof(join), "%s h_1", parts->left);
     onnx_init(&builder, 17);
-    input(parts->left, FLOAT, HIDDEN);
-    input("c_0", FLOAT, HIDDEN);
-    input("h_1", FLOAT, HIDDEN);
-    input("c_1", FLOAT, HIDDEN);
-    input(parts->tag, FLOAT, TAGS);
+    parts_input(&builder, parts->left, PARTS_FLOAT, HIDDEN);
+    parts_input(&builder, "c_0", PARTS_FLOAT, HIDDEN);
+    parts_input(&builder, "h_1", PARTS_FLOAT, HIDDEN);
+    parts_input(&builder, "c_1", PARTS_FLOAT, HIDDEN);
+    parts_input(&builder, parts->tag, PARTS_FLOAT, TAGS);
     constant("w", 2 * HIDDEN, HIDDEN);
     constant("v", TAGS, HIDDEN);
-    onnx_constant(&builder, "one", onnx_tensor(&builder, FLOAT, 0, NULL, &one, sizeof(one)));
+    onnx_constant(&builder, "one", onnx_tensor(&builder, PARTS_FLOAT, 0, NULL, &one, sizeof(one)));
     onnx_set_int(&builder, onnx_node(&builder, "Concat", join, "both"), "axis", 1);
     onnx_node(&builder, "MatMul", "both w", "sum");
     onnx_node(&builder, "Sigmoid", "sum", "f");
@@ -122,35 +94,29 @@ static void write_node(const char *version, const struct parts *parts)
     } else {
         onnx_node(&builder, "Tanh", "c", parts->node_output);
     }
-    output(parts->node_output);
-    output("c");
-    write_part(version, "node");
+    parts_output(&builder, parts->node_output);
+    parts_output(&builder, "c");
+    parts_write(&builder, version, "node");
 }
 
 static void write_root(const char *version, const struct parts *parts)
 {
     onnx_init(&builder, 17);
-    input(parts->root_input, FLOAT, HIDDEN);
+    parts_input(&builder, parts->root_input, PARTS_FLOAT, HIDDEN);
     constant("w", HIDDEN, CLASSES);
     char product[64];
     snprintf(product, sizeof(product), "%s w", parts->root_input);
     onnx_node(&builder, "MatMul", product, "sum");
     onnx_set_int(&builder, onnx_node(&builder, "Softmax", "sum", "scores"), "axis", 1);
-    output("scores");
-    write_part(version, "root");
+    parts_output(&builder, "scores");
+    parts_write(&builder, version, "root");
 }
 
 /* A repository with one model of these parts; the path of its version. */
 static void write_model(const char *name, const struct parts *parts, char version[UTIL_PATH_BYTES])
 {
-    char path[2 * UTIL_PATH_BYTES];
     random_numbers = util_random(1);
-    snprintf(path, sizeof(path), "%s/%s", folder, name);
-    ck_assert_int_eq(mkdir(path, 0755), 0);
-    snprintf(path, sizeof(path), "%s/%s/config.yaml", folder, name);
-    util_write_file(path, "unfold: tree\n");
-    snprintf(version, UTIL_PATH_BYTES, "%.3000s/%s/1", folder, name);
-    ck_assert_int_eq(mkdir(version, 0755), 0);
+    parts_folder(folder, name, "unfold: tree\n", version);
     write_leaf(version, parts);
     write_node(version, parts);
     if (parts->has_root) {
@@ -396,15 +362,6 @@ static double error_of(struct visit *visit, const struct cell_model *model,
     return worst;
 }
 
-static const struct cell_model *find(const char *name)
-{
-    const struct srv_model *model = NULL;
-    struct base_error error;
-    ck_assert_int_eq(srv_core_find_model(site.core, name, "", &model, &error), BASE_OK);
-    ck_assert_msg(model->cells != NULL, "%s", model->reason);
-    return model->cells;
-}
-
 static void end(struct visit *visit)
 {
     ask_release(&visit->ask);
@@ -426,7 +383,7 @@ START_TEST(test_random_forests_in_company_and_alone)
     parts.has_root = _i == 0;
     write_model("tree", &parts, version);
     open_site();
-    const struct cell_model *model = find("tree");
+    const struct cell_model *model = site_find(&site, "tree");
     for (uint32_t i = 0; i < TOGETHER; i++) {
         uint32_t leaves = 1 + base_random_below(&random, 40);
         begin(&visits[i], "tree");
@@ -482,7 +439,7 @@ START_TEST(test_a_deep_tree)
     ask_for(&visit, &forest);
     visit_wait(&visit);
     ck_assert_msg(visit.ask.request.error.status == BASE_OK, "%s", visit.ask.request.error.message);
-    ck_assert(error_of(&visit, find("tree"), &forest) < 1e-5);
+    ck_assert(error_of(&visit, site_find(&site, "tree"), &forest) < 1e-5);
     end(&visit);
     site_close(&site);
 }

@@ -1,0 +1,323 @@
+/* Sequence-to-sequence models: an encoder, which is a model of its own, and behind it one step of a
+ * decoder, bound to it by the names of their tensors. Loop thread. */
+#include "cells/model.h"
+
+#include "base/assert.h"
+#include "base/mem.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define PATH_BYTES 4096
+
+/* The output that says how many steps each row took. */
+#define LENGTHS "lengths"
+
+/* What is bound: the model begins as the encoder. */
+struct binding {
+    const struct cell_decoding *decoding;
+    struct cell_model *model;
+    struct cell_model *step; /* decoder.onnx */
+    struct base_error *error;
+};
+
+static enum base_status load_part(const char *folder, const char *part, const char *label,
+                                  struct cell_registry *registry,
+                                  const struct cell_model_options *options, struct cell_model **out,
+                                  struct base_error *error)
+{
+    char path[PATH_BYTES];
+    char name[64];
+    struct base_error why = {.status = BASE_OK};
+    const int length = snprintf(path, sizeof(path), "%s/%s.onnx", folder, part);
+    if (length < 0 || length >= PATH_BYTES) {
+        return base_fail(error, BASE_INVALID_ARGUMENT, "%.200s: path too long", folder);
+    }
+    (void)snprintf(name, sizeof(name), "%.48s/%s", label, part);
+    const enum base_status status = cell_model_load(registry, path, name, options, out, &why);
+    return status == BASE_OK ? BASE_OK : base_fail(error, status, "%s.onnx: %s", part, why.message);
+}
+
+/* ---- Inputs of the step ------------------------------------------------------------------- */
+
+static uint32_t find_tensor(const struct cell_tensor *tensors, uint32_t n, const char *name)
+{
+    uint32_t i = 0;
+    while (i < n && strcmp(tensors[i].name, name) != 0) {
+        i++;
+    }
+    return i;
+}
+
+static enum base_status check_same(const struct binding *b, const struct cell_tensor *want,
+                                   const struct cell_tensor *got, const char *of)
+{
+    if (got->time_axis >= 0) {
+        return base_fail(b->error, BASE_UNIMPLEMENTED,
+                         "%s '%.60s' has a row for each step, decoder.onnx reads one", of,
+                         got->name);
+    }
+    if (got->pieces != 1) {
+        return base_fail(b->error, BASE_UNIMPLEMENTED,
+                         "%s '%.60s' has %u layers or directions before its batch axis; "
+                         "decoder.onnx needs each on its own",
+                         of, got->name, got->pieces);
+    }
+    if (got->dtype != want->dtype || got->width != want->width) {
+        return base_fail(b->error, BASE_INVALID_ARGUMENT,
+                         "%s '%.60s' has width %u, in decoder.onnx it has %u, or another type", of,
+                         got->name, got->width, want->width);
+    }
+    return BASE_OK;
+}
+
+/* An input of the model: the encoder's of this name, or a new one. */
+static enum base_status bind_request(const struct binding *b, const struct cell_tensor *tensor,
+                                     bool is_optional, struct cell_source *out)
+{
+    struct cell_model *model = b->model;
+    const uint32_t i = find_tensor(model->inputs, model->n_inputs, tensor->name);
+    *out = (struct cell_source){.kind = CELL_SOURCE_INPUT, .index = i};
+    if (i < model->n_inputs) {
+        return check_same(b, tensor, &model->inputs[i], "input");
+    }
+    if (model->n_inputs == CELL_TENSORS_MAX) {
+        return base_fail(b->error, BASE_UNIMPLEMENTED, "more than %u inputs", CELL_TENSORS_MAX);
+    }
+    model->inputs[i] = *tensor;
+    model->inputs[i].optional = is_optional;
+    model->n_inputs++;
+    return BASE_OK;
+}
+
+/* An id of the decoding, below the rows of the table that it chooses from. */
+static enum base_status check_id(const struct binding *b, const struct cell_tensor *token,
+                                 const char *what, int64_t id)
+{
+    if (id < 0 || (token->id_bound > 0 && id >= token->id_bound) ||
+        (token->dtype == CELL_I32 && id > INT32_MAX)) {
+        return base_fail(b->error, BASE_INVALID_ARGUMENT,
+                         "%s: %" PRId64 " is no id of the embedding that '" CELL_TOKEN
+                         "' chooses from (%" PRId64 " rows)",
+                         what, id, token->id_bound);
+    }
+    return BASE_OK;
+}
+
+static enum base_status bind_start(const struct binding *b, const struct cell_tensor *token,
+                                   struct cell_source *out)
+{
+    const int64_t start = b->decoding->start;
+    BASE_TRY(check_id(b, token, "start", start));
+    memcpy(b->model->decoder.start, &start, cell_dtype_bytes(token->dtype)); // little-endian
+    *out = (struct cell_source){.kind = CELL_SOURCE_START};
+    return BASE_OK;
+}
+
+static bool is_token(const struct cell_tensor *tensor)
+{
+    return strcmp(tensor->name, CELL_TOKEN) == 0 && tensor->dtype != CELL_F32 && tensor->width == 1;
+}
+
+/* encoder: the encoder's outputs and where each comes from, which the model does not have any more.
+ */
+static enum base_status bind_input(const struct binding *b, const struct cell_model *encoder,
+                                   bool is_state, struct cell_source *source)
+{
+    const struct cell_tensor *tensor = &b->step->inputs[source->index];
+    const uint32_t o = find_tensor(encoder->outputs, encoder->n_outputs, tensor->name);
+    if (o < encoder->n_outputs) {
+        BASE_TRY(check_same(b, tensor, &encoder->outputs[o], "encoder.onnx: output"));
+        *source = encoder->output_sources[o][0];
+        return BASE_OK;
+    }
+    if (is_state && is_token(tensor) && b->decoding->has_start) {
+        return bind_start(b, tensor, source);
+    }
+    return bind_request(b, tensor, is_state && !is_token(tensor), source);
+}
+
+static enum base_status bind_inputs(const struct binding *b, const struct cell_model *encoder)
+{
+    struct cell_stage *stage = &b->step->stages[0];
+    const struct cell_def *def = &stage->type->def;
+    for (uint32_t i = 0; i < def->n_inputs + def->n_states; i++) {
+        const bool is_state = i >= def->n_inputs;
+        struct cell_source *source = is_state ? &stage->init[i - def->n_inputs] : &stage->inputs[i];
+        base_assert(source->kind == CELL_SOURCE_INPUT && source->piece == 0);
+        BASE_TRY(bind_input(b, encoder, is_state, source));
+    }
+    return BASE_OK;
+}
+
+/* ---- Its end and what it answers ---------------------------------------------------------- */
+
+static enum base_status set_end(const struct binding *b)
+{
+    const struct cell_stage *stage = &b->step->stages[0];
+    struct cell_decoder *decoder = &b->model->decoder;
+    uint32_t token = 0;
+    while (token < stage->type->def.n_states &&
+           !is_token(&b->step->inputs[stage->init[token].index])) {
+        token++;
+    }
+    const bool has_token = token < stage->type->def.n_states;
+    if (!has_token && (b->decoding->has_start || b->decoding->has_end)) {
+        return base_fail(b->error, BASE_INVALID_ARGUMENT,
+                         "decoder.onnx: start and end are ids, but no output '" CELL_TOKEN
+                         "_next' of one integer is fed back");
+    }
+    if (b->decoding->has_end) {
+        const struct cell_tensor *tensor = &b->step->inputs[stage->init[token].index];
+        BASE_TRY(check_id(b, tensor, "end", b->decoding->end));
+    }
+    decoder->steps_max = b->decoding->steps_max;
+    decoder->has_end = b->decoding->has_end;
+    decoder->end = (struct cell_end){.state = token, .id = b->decoding->end};
+    return BASE_OK;
+}
+
+/* A row becomes a row for each step. */
+static enum base_status add_time(const struct binding *b, struct cell_tensor *tensor)
+{
+    if (tensor->rank == CELL_RANK_MAX || tensor->pieces != 1) {
+        return base_fail(b->error, BASE_UNIMPLEMENTED,
+                         "decoder.onnx: output '%.60s' has too many axes", tensor->name);
+    }
+    base_assert(tensor->batch_axis == 0);
+    memmove(&tensor->dims[2], &tensor->dims[1], (tensor->rank - 1) * sizeof(tensor->dims[0]));
+    tensor->dims[1] = CELL_DIM_ANY;
+    tensor->time_axis = 1;
+    tensor->rank++;
+    return BASE_OK;
+}
+
+static enum base_status set_outputs(const struct binding *b)
+{
+    struct cell_model *model = b->model;
+    const struct cell_model *step = b->step;
+    if (step->n_outputs == CELL_TENSORS_MAX) {
+        return base_fail(b->error, BASE_UNIMPLEMENTED, "decoder.onnx: more than %u outputs",
+                         CELL_TENSORS_MAX - 1);
+    }
+    model->decoder.token_output = CELL_TENSORS_MAX;
+    model->n_outputs = step->n_outputs + 1;
+    for (uint32_t o = 0; o < step->n_outputs; o++) {
+        const struct cell_source *source = &step->output_sources[o][0];
+        model->outputs[o] = step->outputs[o];
+        BASE_TRY(add_time(b, &model->outputs[o]));
+        base_assert(source->kind == CELL_SOURCE_EACH && source->stage == 0);
+        model->output_sources[o][0] = *source;
+        model->output_sources[o][0].stage = model->decoder.stage;
+        if (strcmp(step->outputs[o].name, LENGTHS) == 0) {
+            return base_fail(b->error, BASE_INVALID_ARGUMENT,
+                             "decoder.onnx: output '" LENGTHS "' would be there twice");
+        }
+        if (strcmp(step->outputs[o].name, CELL_TOKEN) == 0) {
+            model->decoder.token_output = o;
+        }
+    }
+    model->outputs[step->n_outputs] = (struct cell_tensor){.name = LENGTHS,
+                                                           .dtype = CELL_I64,
+                                                           .rank = 1,
+                                                           .dims = {CELL_DIM_ANY},
+                                                           .time_axis = -1,
+                                                           .piece_axis = -1,
+                                                           .pieces = 1,
+                                                           .width = 1};
+    model->output_sources[step->n_outputs][0] = (struct cell_source){.kind = CELL_SOURCE_TAKEN};
+    return BASE_OK;
+}
+
+/* ---- The whole ---------------------------------------------------------------------------- */
+
+static enum base_status bind(const struct binding *b, const struct cell_model *encoder,
+                             struct cell_registry *registry)
+{
+    struct cell_model *model = b->model;
+    if (b->step->n_stages != 1) {
+        return base_fail(b->error, BASE_UNIMPLEMENTED, "decoder.onnx: computes nothing");
+    }
+    if (model->n_stages == CELL_STAGES_MAX) {
+        return base_fail(b->error, BASE_UNIMPLEMENTED, "more than %u stages", CELL_STAGES_MAX);
+    }
+    base_assert(b->step->stages[0].kind == CELL_STAGE_DECODER);
+    model->unfold = CELL_UNFOLD_SEQ2SEQ;
+    model->decoder.stage = model->n_stages;
+    BASE_TRY(set_end(b));
+    BASE_TRY(bind_inputs(b, encoder));
+    BASE_TRY(set_outputs(b));
+    model->stages[model->n_stages++] = b->step->stages[0];
+    cell_type_ref(registry, b->step->stages[0].type);
+    model->file_bytes += b->step->file_bytes;
+    memcpy(model->producer, b->step->producer, sizeof(model->producer));
+    return BASE_OK;
+}
+
+/* A model without an encoder: nothing yet. */
+static enum base_status create_empty(const struct cell_model_options *options,
+                                     struct cell_model **out, struct base_error *error)
+{
+    *out = base_alloc(sizeof(**out));
+    if (*out == NULL) {
+        return base_fail(error, BASE_RESOURCE_EXHAUSTED, "no memory for a model");
+    }
+    (*out)->options = *options;
+    (*out)->lengths_input = -1;
+    return BASE_OK;
+}
+
+static enum base_status load_parts(struct binding *b, struct cell_registry *registry,
+                                   const char *folder, const char *label,
+                                   const struct cell_model_options *options)
+{
+    struct cell_model_options of_step = *options;
+    of_step.is_part = true;
+    of_step.feeds_back = true;
+    BASE_TRY(load_part(folder, "decoder", label, registry, &of_step, &b->step, b->error));
+    const enum base_status status =
+        load_part(folder, "encoder", label, registry, options, &b->model, b->error);
+    return status == BASE_NOT_FOUND ? create_empty(options, &b->model, b->error) : status;
+}
+
+static enum base_status load_and_bind(struct binding *b, struct cell_registry *registry,
+                                      const char *folder, const char *label,
+                                      const struct cell_model_options *options)
+{
+    if (b->decoding->steps_max == 0 || b->decoding->steps_max > CELL_DECODER_STEPS_MAX) {
+        return base_fail(b->error, BASE_INVALID_ARGUMENT,
+                         "a decoder needs a bound of its steps: max-steps, 1 to %u",
+                         CELL_DECODER_STEPS_MAX);
+    }
+    BASE_TRY(load_parts(b, registry, folder, label, options));
+    struct cell_model *encoder = base_alloc(sizeof(*encoder));
+    if (encoder == NULL) {
+        return base_fail(b->error, BASE_RESOURCE_EXHAUSTED, "no memory for a model");
+    }
+    *encoder = *b->model;
+    const enum base_status status = bind(b, encoder, registry);
+    base_free(encoder);
+    return status;
+}
+
+enum base_status cell_model_load_decoder(struct cell_registry *registry, const char *folder,
+                                         const char *label,
+                                         const struct cell_model_options *options,
+                                         const struct cell_decoding *decoding,
+                                         struct cell_model **out, struct base_error *error)
+{
+    const struct cell_model_options plain = {.precision = CELL_FP32};
+    struct base_error own = {.status = BASE_OK};
+    struct binding b = {.decoding = decoding, .error = error == NULL ? &own : error};
+    *out = NULL;
+    const enum base_status status =
+        load_and_bind(&b, registry, folder, label, options == NULL ? &plain : options);
+    cell_model_free(registry, b.step);
+    if (status != BASE_OK) {
+        cell_model_free(registry, b.model);
+        return status;
+    }
+    *out = b.model;
+    return BASE_OK;
+}

@@ -1,0 +1,24 @@
+/* A model's files: NAME/VERSION/model.onnx, or the parts of a model of several (docs/trees.md,
+ * docs/decoders.md), and what NAME/config.yaml says of them. Blocks; loop thread, or any before it
+ * runs. */
+#ifndef SERVER_MODEL_FILES_H
+#define SERVER_MODEL_FILES_H
+
+#include "cells/model.h"
+#include "config/model_config.h"
+
+/* Loads what config->unfold asks for from the version's folder. Errors name a part, but no path of
+ * this machine. */
+enum base_status srv_model_files_load(struct cell_registry *registry, const char *folder,
+                                      const char *label, const struct cfg_model_config *config,
+                                      struct cell_model **out, struct base_error *error);
+
+/* Whether the folder holds the parts of a model, and of which kind. */
+bool srv_model_files_are_parts(const char *folder, enum cell_unfold *out);
+
+/* A file, or a folder of parts, as somebody names it who has no repository: with the config.yaml of
+ * the folder above the version's, if there is one. */
+enum base_status srv_model_files_open(struct cell_registry *registry, const char *path,
+                                      struct cell_model **out, struct base_error *error);
+
+#endif

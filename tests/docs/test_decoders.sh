@@ -1,0 +1,78 @@
+#!/bin/bash
+# Runs the blocks of docs/decoders.md and compares the server's answers, words of many lengths in one
+# run, with PyTorch's, word by word. Needs a Python with torch; the block for tritonclient runs where
+# that is installed.
+# shellcheck source=tests/docs/common.sh
+. tests/docs/common.sh
+
+prepare_pytorch docs/decoders.md speller_model.py speller_serve.sh speller_ask.py speller_ask.sh
+weights_inside speller_model.py output_names
+"$torch" speller_model.py >export.log 2>&1 || fail "the export failed"
+[ -s my-models/speller/1/decoder.onnx ] || fail "no model file after the export"
+sed 's/^build/exec build/' speller_serve.sh >serve-exec.sh
+start_server bash serve-exec.sh
+
+cat >compare.py <<'END'
+import json, os, random, sys, urllib.request
+from concurrent.futures import ThreadPoolExecutor
+import torch
+from speller_model import encoder, step, LETTERS, SOUNDS, START, END
+
+def draw(seed):
+    rng = random.Random(seed)
+    steps = rng.randint(1, 40)
+    return [[rng.randrange(LETTERS) for _ in range(steps)] for _ in range(rng.randint(1, 3))]
+
+def ask(words):
+    body = {"inputs": [{"name": "letters", "datatype": "INT64", "shape": [len(words), len(words[0])],
+                        "data": [letter for word in words for letter in word]}]}
+    url = f"http://127.0.0.1:{os.environ['HTTP_PORT']}/v2/models/speller/infer"
+    answer = json.load(urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode())))
+    return {o["name"]: torch.tensor(o["data"]).reshape(o["shape"]) for o in answer["outputs"]}
+
+def wanted(word):
+    h, token, ids, rows = encoder(torch.tensor([word])), torch.tensor([START]), [], []
+    while len(ids) < 30:
+        token, h, logits = step(token, h)
+        if token.item() == END:
+            break
+        ids.append(token.item())
+        rows.append(logits)
+    return ids, torch.cat(rows) if rows else torch.zeros(0, SOUNDS)
+
+with torch.no_grad(), ThreadPoolExecutor(16) as pool:
+    requests = [draw(seed) for seed in range(200)]
+    error, lengths = 0.0, set()
+    for words, got in zip(requests, pool.map(ask, requests)):
+        right = [wanted(word) for word in words]
+        longest = max(len(ids) for ids, _ in right)
+        if list(got["token"].shape) != [len(words), longest]:
+            sys.exit(f"shape {list(got['token'].shape)}, wanted {[len(words), longest]}")
+        for row, (ids, logits) in enumerate(right):
+            lengths.add(len(ids))
+            padded = ids + [END] * (longest - len(ids))
+            if got["token"][row].tolist() != padded or got["lengths"][row].item() != len(ids):
+                sys.exit(f"{words[row]}: {got['token'][row].tolist()}, wanted {padded}")
+            if ids:
+                error = max(error, (got["logits"][row][:len(ids)] - logits).abs().max().item())
+            if got["logits"][row][len(ids):].any():
+                sys.exit("logits behind the end")
+if len(lengths) < 8:
+    sys.exit(f"too few different lengths: {sorted(lengths)}")
+print(f"200 requests, {len(lengths)} lengths, largest difference from PyTorch:", error)
+sys.exit(error > 1e-4)
+END
+HTTP_PORT=$http_port "$torch" compare.py >compare.log 2>&1 || fail "the answers are not PyTorch's"
+cat compare.log
+
+bash speller_ask.sh >ask-sh.log 2>&1 || fail "the curl block failed"
+grep -q '"lengths"' ask-sh.log || fail "the curl block printed something else"
+
+triton=$(python_with tritonclient.grpc numpy)
+if [ -n "$triton" ]; then
+    "$triton" speller_ask.py >ask-py.log 2>&1 || fail "the tritonclient block failed"
+    grep -q '^\[\[[0-9]' ask-py.log || fail "the tritonclient block printed something else"
+else
+    echo "without the tritonclient block (make deps-py)"
+fi
+stop_server

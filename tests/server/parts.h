@@ -1,0 +1,29 @@
+/* Models of several parts on disk, for the tests of trees and decoders. What fails fails the case.
+ */
+#ifndef TESTS_SERVER_PARTS_H
+#define TESTS_SERVER_PARTS_H
+
+#include "tests/onnx_builder.h"
+#include "tests/util.h"
+
+enum {
+    PARTS_FLOAT = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT,
+    PARTS_INT64 = ONNX__TENSOR_PROTO__DATA_TYPE__INT64,
+    PARTS_INT32 = ONNX__TENSOR_PROTO__DATA_TYPE__INT32,
+};
+
+/* REPOSITORY/NAME/1, its path in version, with this config.yaml. */
+void parts_folder(const char *repository, const char *name, const char *config,
+                  char version[UTIL_PATH_BYTES]);
+
+/* The builder's model as VERSION/NAME.onnx; releases the builder. */
+void parts_write(struct onnx_builder *builder, const char *version, const char *name);
+
+/* A matrix of random floats in +-0.5; rows in [-1, width], or [-1] where width is 0; what it gives,
+ * shape and type not stated. */
+void parts_constant(struct onnx_builder *builder, struct base_random *random, const char *name,
+                    int64_t rows, int64_t cols);
+void parts_input(struct onnx_builder *builder, const char *name, int32_t dtype, int64_t width);
+void parts_output(struct onnx_builder *builder, const char *name);
+
+#endif
