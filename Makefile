@@ -390,6 +390,7 @@ SERVER_SUITES = \
   tests/server/test_decoder_model.c \
   tests/server/test_engine.c \
   tests/server/test_explain.c \
+  tests/server/test_g2p.c \
   tests/server/test_grpc_codec.c \
   tests/server/test_grpc_life.c \
   tests/server/test_grpc_server.c \
