@@ -95,10 +95,17 @@ struct cell_batch {
     uint32_t n_rows;
     uint32_t steps; /* up to this many steps, a barrier between them; >= 1 */
     /* true: before each step but the first the device looks at *attention and, when it is not zero,
-     * ends the batch with steps_done < steps; it may also do so when a row has ended. false: it
-     * runs all steps, so that later batches with the same rows may be submitted behind it. */
+     * ends the batch with steps_done < steps; it may also do so when a row has ended and nobody is
+     * to be told (row_ended). false: it runs all steps, so that later batches with the same rows
+     * may be submitted behind it. */
     bool interruptible;
+    uint32_t steps_min; /* before so many steps it does not look */
     const _Atomic uint32_t *attention;
+    /* NULL, or called between two steps, for each row that has ended, by the thread that pumps: the
+     * device has written the row's steps_done and looks neither at its tag nor at its wiring again.
+     * The batch then goes on with the other rows. */
+    void (*row_ended)(struct cell_batch *batch, uint32_t row, void *context);
+    void *row_ended_context;
     uint32_t steps_done;     /* written by the device, >= 1 unless status is an error */
     enum base_status status; /* written by the device: BASE_OK, or why all rows failed */
     uint64_t submitted_ns;
@@ -113,6 +120,8 @@ struct cell_batch_source {
     struct cell_batch *(*next)(void *context, uint32_t queue, uint64_t now_ns);
     /* Hands back a completed batch of this queue; in the order of next(). */
     void (*retire)(void *context, struct cell_batch *batch, uint64_t now_ns);
+    /* A row of a batch that goes on has ended. */
+    void (*row_ended)(void *context, struct cell_batch *batch, uint32_t row, uint64_t now_ns);
 };
 
 #endif

@@ -115,6 +115,7 @@ struct cell_decoder {
 
 struct cell_model_options {
     enum cell_precision precision; /* of its recurrent weights */
+    struct cell_decoding decoding; /* of SEQ2SEQ */
     /* A part of a model: rows in, rows out, on the first axis of each tensor; a recurrent node in
      * it has one step. It becomes one ONCE stage. */
     bool is_part;
@@ -173,14 +174,13 @@ enum base_status cell_model_load_tree(struct cell_registry *registry, const char
 
 /* The parts of a sequence-to-sequence model in `folder`. encoder.onnx, which may be missing, is a
  * model as cell_model_load() reads it. decoder.onnx is one step: of its outputs each that is called
- * like an input with "_next" behind it is that input at the next step; of "token" the decoding
+ * like an input with "_next" behind it is that input at the next step; of "token" options->decoding
  * tells the first and the last id. Other inputs, and the states before the first step, are outputs
  * of the encoder by the same names, or inputs of the model (a state may be left out). Errors name
  * the part. */
 enum base_status cell_model_load_decoder(struct cell_registry *registry, const char *folder,
                                          const char *label,
                                          const struct cell_model_options *options,
-                                         const struct cell_decoding *decoding,
                                          struct cell_model **out, struct base_error *error);
 
 #endif

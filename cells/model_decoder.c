@@ -16,27 +16,30 @@
 
 /* What is bound: the model begins as the encoder. */
 struct binding {
+    const struct cell_model_options *options;
     const struct cell_decoding *decoding;
+    struct cell_registry *registry;
     struct cell_model *model;
     struct cell_model *step; /* decoder.onnx */
     struct base_error *error;
 };
 
-static enum base_status load_part(const char *folder, const char *part, const char *label,
-                                  struct cell_registry *registry,
-                                  const struct cell_model_options *options, struct cell_model **out,
-                                  struct base_error *error)
+static enum base_status load_part(struct binding *b, const char *folder, const char *part,
+                                  const char *label, struct cell_model **out)
 {
     char path[PATH_BYTES];
     char name[64];
     struct base_error why = {.status = BASE_OK};
+    struct cell_model_options options = *b->options;
+    options.is_part = options.feeds_back = out == &b->step;
     const int length = snprintf(path, sizeof(path), "%s/%s.onnx", folder, part);
     if (length < 0 || length >= PATH_BYTES) {
-        return base_fail(error, BASE_INVALID_ARGUMENT, "%.200s: path too long", folder);
+        return base_fail(b->error, BASE_INVALID_ARGUMENT, "%.200s: path too long", folder);
     }
     (void)snprintf(name, sizeof(name), "%.48s/%s", label, part);
-    const enum base_status status = cell_model_load(registry, path, name, options, out, &why);
-    return status == BASE_OK ? BASE_OK : base_fail(error, status, "%s.onnx: %s", part, why.message);
+    const enum base_status status = cell_model_load(b->registry, path, name, &options, out, &why);
+    return status == BASE_OK ? BASE_OK
+                             : base_fail(b->error, status, "%s.onnx: %s", part, why.message);
 }
 
 /* ---- Inputs of the step ------------------------------------------------------------------- */
@@ -232,8 +235,7 @@ static enum base_status set_outputs(const struct binding *b)
 
 /* ---- The whole ---------------------------------------------------------------------------- */
 
-static enum base_status bind(const struct binding *b, const struct cell_model *encoder,
-                             struct cell_registry *registry)
+static enum base_status bind(const struct binding *b, const struct cell_model *encoder)
 {
     struct cell_model *model = b->model;
     if (b->step->n_stages != 1) {
@@ -249,54 +251,45 @@ static enum base_status bind(const struct binding *b, const struct cell_model *e
     BASE_TRY(bind_inputs(b, encoder));
     BASE_TRY(set_outputs(b));
     model->stages[model->n_stages++] = b->step->stages[0];
-    cell_type_ref(registry, b->step->stages[0].type);
+    cell_type_ref(b->registry, b->step->stages[0].type);
     model->file_bytes += b->step->file_bytes;
     memcpy(model->producer, b->step->producer, sizeof(model->producer));
     return BASE_OK;
 }
 
 /* A model without an encoder: nothing yet. */
-static enum base_status create_empty(const struct cell_model_options *options,
-                                     struct cell_model **out, struct base_error *error)
+static enum base_status create_empty(struct binding *b)
 {
-    *out = base_alloc(sizeof(**out));
-    if (*out == NULL) {
-        return base_fail(error, BASE_RESOURCE_EXHAUSTED, "no memory for a model");
+    b->model = base_alloc(sizeof(*b->model));
+    if (b->model == NULL) {
+        return base_fail(b->error, BASE_RESOURCE_EXHAUSTED, "no memory for a model");
     }
-    (*out)->options = *options;
-    (*out)->lengths_input = -1;
+    b->model->options = *b->options;
+    b->model->lengths_input = -1;
     return BASE_OK;
 }
 
-static enum base_status load_parts(struct binding *b, struct cell_registry *registry,
-                                   const char *folder, const char *label,
-                                   const struct cell_model_options *options)
-{
-    struct cell_model_options of_step = *options;
-    of_step.is_part = true;
-    of_step.feeds_back = true;
-    BASE_TRY(load_part(folder, "decoder", label, registry, &of_step, &b->step, b->error));
-    const enum base_status status =
-        load_part(folder, "encoder", label, registry, options, &b->model, b->error);
-    return status == BASE_NOT_FOUND ? create_empty(options, &b->model, b->error) : status;
-}
-
-static enum base_status load_and_bind(struct binding *b, struct cell_registry *registry,
-                                      const char *folder, const char *label,
-                                      const struct cell_model_options *options)
+static enum base_status load_and_bind(struct binding *b, const char *folder, const char *label)
 {
     if (b->decoding->steps_max == 0 || b->decoding->steps_max > CELL_DECODER_STEPS_MAX) {
         return base_fail(b->error, BASE_INVALID_ARGUMENT,
                          "a decoder needs a bound of its steps: max-steps, 1 to %u",
                          CELL_DECODER_STEPS_MAX);
     }
-    BASE_TRY(load_parts(b, registry, folder, label, options));
+    BASE_TRY(load_part(b, folder, "decoder", label, &b->step));
+    enum base_status status = load_part(b, folder, "encoder", label, &b->model);
+    if (status == BASE_NOT_FOUND) {
+        status = create_empty(b);
+    }
+    if (status != BASE_OK) {
+        return status;
+    }
     struct cell_model *encoder = base_alloc(sizeof(*encoder));
     if (encoder == NULL) {
         return base_fail(b->error, BASE_RESOURCE_EXHAUSTED, "no memory for a model");
     }
     *encoder = *b->model;
-    const enum base_status status = bind(b, encoder, registry);
+    status = bind(b, encoder);
     base_free(encoder);
     return status;
 }
@@ -304,15 +297,15 @@ static enum base_status load_and_bind(struct binding *b, struct cell_registry *r
 enum base_status cell_model_load_decoder(struct cell_registry *registry, const char *folder,
                                          const char *label,
                                          const struct cell_model_options *options,
-                                         const struct cell_decoding *decoding,
                                          struct cell_model **out, struct base_error *error)
 {
-    const struct cell_model_options plain = {.precision = CELL_FP32};
     struct base_error own = {.status = BASE_OK};
-    struct binding b = {.decoding = decoding, .error = error == NULL ? &own : error};
+    struct binding b = {.options = options,
+                        .decoding = &options->decoding,
+                        .registry = registry,
+                        .error = error == NULL ? &own : error};
     *out = NULL;
-    const enum base_status status =
-        load_and_bind(&b, registry, folder, label, options == NULL ? &plain : options);
+    const enum base_status status = load_and_bind(&b, folder, label);
     cell_model_free(registry, b.step);
     if (status != BASE_OK) {
         cell_model_free(registry, b.model);

@@ -186,6 +186,18 @@ static uint32_t run_length(const struct sched *sched, const struct cell_batch *b
     return steps;
 }
 
+/* Rows that come and go by themselves would end a run at nearly every step: those that come wait
+ * some steps, as long as others would let them. */
+static uint32_t least_steps(const struct sched *sched, const struct cell_batch *batch)
+{
+    for (uint32_t i = 0; i < batch->n_rows; i++) {
+        if (batch->rows[i].wiring->end != NULL) {
+            return sched->options.run_steps_shared;
+        }
+    }
+    return 0;
+}
+
 /* Line 18: what is submitted and cannot be interrupted counts as done for what follows on the same
  * queue. */
 static void advance_rows(struct cell_batch *batch)
@@ -272,6 +284,7 @@ struct cell_batch *sched_next(struct sched *sched, uint32_t queue_index, uint64_
     batch->submitted_ns = now_ns;
     take_subgraphs(sched, type, batch);
     batch->steps = run_length(sched, batch);
+    batch->steps_min = least_steps(sched, batch);
     batch->interruptible = sched->options.interruptible && batch->steps > 1;
     advance_rows(batch);
     list_again(type, batch, now_ns);

@@ -313,6 +313,12 @@ static void edges_sort(struct sched_builder *builder)
     }
 }
 
+/* A chain that ends by itself is joined with nothing: it leaves its batch alone. */
+static bool may_join(const struct sched_node *a, const struct sched_node *b)
+{
+    return a->type == b->type && a->wiring.end == NULL && b->wiring.end == NULL;
+}
+
 /* Joins connected nodes of equal type and depth; parent[] becomes a forest. Consumers follow their
  * producers in node order, so one pass over the nodes sees every depth final. */
 static void group_nodes(const struct sched_graph *graph, uint32_t *depth, uint32_t *parent)
@@ -325,7 +331,7 @@ static void group_nodes(const struct sched_graph *graph, uint32_t *depth, uint32
         const struct sched_node *from = &graph->nodes[i];
         for (uint32_t e = 0; e < from->n_edges; e++) {
             uint32_t j = graph->edges[from->first_edge + e];
-            uint32_t least = depth[i] + (graph->nodes[j].type == from->type ? 0u : 1u);
+            uint32_t least = depth[i] + (may_join(from, &graph->nodes[j]) ? 0u : 1u);
             depth[j] = depth[j] > least ? depth[j] : least;
         }
     }
@@ -333,7 +339,7 @@ static void group_nodes(const struct sched_graph *graph, uint32_t *depth, uint32
         const struct sched_node *from = &graph->nodes[i];
         for (uint32_t e = 0; e < from->n_edges; e++) {
             uint32_t j = graph->edges[from->first_edge + e];
-            if (graph->nodes[j].type == from->type && depth[i] == depth[j]) {
+            if (may_join(from, &graph->nodes[j]) && depth[i] == depth[j]) {
                 parent[find_root(parent, j)] = find_root(parent, i);
             }
         }

@@ -63,10 +63,9 @@ static void node_done(struct sched *sched, struct sched_node *node)
     graph->nodes_left--;
 }
 
-static void row_back(struct sched *sched, struct cell_batch *batch,
+static void row_back(struct sched *sched, struct cell_batch *batch, struct sched_node *node,
                      const struct cell_batch_row *row, uint64_t now_ns)
 {
-    struct sched_node *node = row->tag;
     struct sched_graph *graph = node->graph;
     base_assert(row->steps_done <= row->steps && graph->rows_running > 0);
     graph->rows_running--;
@@ -101,6 +100,16 @@ static void row_back(struct sched *sched, struct cell_batch *batch,
     }
 }
 
+/* What ends by itself is a subgraph of its own (graph.c), so nothing else of it is in the batch. */
+void sched_row_ended(struct sched *sched, struct cell_batch *batch, uint32_t row, uint64_t now_ns)
+{
+    struct sched_node *node = batch->rows[row].tag;
+    base_assert(node != NULL && batch->rows[row].has_ended && batch->status == BASE_OK);
+    batch->rows[row].tag = NULL;
+    subgraph_back(sched, &node->graph->subgraphs[node->subgraph], ++sched->next_mark);
+    row_back(sched, batch, node, &batch->rows[row], now_ns);
+}
+
 /* Puts the subgraphs that have something ready back into the lists, in their order. */
 static void list_again(struct sched *sched, struct cell_batch *batch)
 {
@@ -108,6 +117,9 @@ static void list_again(struct sched *sched, struct cell_batch *batch)
     struct sched__ready *hint_list = NULL;
     for (uint32_t i = 0; i < batch->n_rows; i++) {
         const struct sched_node *node = batch->rows[i].tag;
+        if (node == NULL) {
+            continue; // it left before
+        }
         struct sched_subgraph *subgraph = &node->graph->subgraphs[node->subgraph];
         if (node->graph->stopping || subgraph->listed || subgraph->n_ready == 0) {
             continue;
@@ -148,8 +160,10 @@ void sched_retire(struct sched *sched, struct cell_batch *batch, uint64_t now_ns
     uint64_t mark = ++sched->next_mark;
     for (uint32_t i = 0; i < batch->n_rows; i++) {
         struct sched_node *node = batch->rows[i].tag;
-        subgraph_back(sched, &node->graph->subgraphs[node->subgraph], mark);
-        row_back(sched, batch, &batch->rows[i], now_ns);
+        if (node != NULL) {
+            subgraph_back(sched, &node->graph->subgraphs[node->subgraph], mark);
+            row_back(sched, batch, node, &batch->rows[i], now_ns);
+        }
     }
     list_again(sched, batch);
     count_batch(type, batch, now_ns);

@@ -78,6 +78,9 @@ struct cell_batch *sched_next(struct sched *sched, uint32_t queue_index, uint64_
  * device left them. */
 void sched_retire(struct sched *sched, struct cell_batch *batch, uint64_t now_ns);
 
+/* Takes back one row, whose chain has ended, of a batch that goes on without it. */
+void sched_row_ended(struct sched *sched, struct cell_batch *batch, uint32_t row, uint64_t now_ns);
+
 /* Graphs finished since the last call, oldest first, linked by next_finished; NULL when none. Their
  * rows are free; status says how they ended. */
 struct sched_graph *sched_take_finished(struct sched *sched);

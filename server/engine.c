@@ -69,6 +69,12 @@ static void source_retire(void *context, struct cell_batch *batch, uint64_t now_
     sched_retire(engine->sched, batch, now_ns);
 }
 
+static void source_row_ended(void *context, struct cell_batch *batch, uint32_t row, uint64_t now_ns)
+{
+    struct srv_engine *engine = context;
+    sched_row_ended(engine->sched, batch, row, now_ns);
+}
+
 static void after_turn(void *context, uint64_t now_ns)
 {
     struct srv_engine *engine = context;
@@ -334,8 +340,10 @@ enum base_status srv_engine_start(struct srv_engine *engine, struct base_error *
     if (engine->options.calibrate && wrk_pool_can_calibrate(engine->pool)) {
         calibrate(engine);
     }
-    struct cell_batch_source source = {
-        .context = engine, .next = source_next, .retire = source_retire};
+    struct cell_batch_source source = {.context = engine,
+                                       .next = source_next,
+                                       .retire = source_retire,
+                                       .row_ended = source_row_ended};
     enum base_status status = wrk_pool_start(engine->pool, source, after_turn);
     if (status != BASE_OK) {
         return base_fail(error, status, "cannot start the pool's threads");

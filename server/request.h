@@ -77,8 +77,9 @@ struct srv_request {
 void srv_request_start(struct srv_core *core, struct srv_request *request);
 
 /* Loop thread; only between start and done. done follows with why (CANCELLED, DEADLINE_EXCEEDED or
- * UNAVAILABLE), possibly before this returns, at the latest one cell step later. A request whose
- * last cell has retired already may still answer OK. Calling it again changes nothing. */
+ * UNAVAILABLE), possibly before this returns, at the latest one cell step later, of a decoder
+ * eight. A request whose last cell has retired already may still answer OK. Calling it again
+ * changes nothing. */
 void srv_request_cancel(struct srv_core *core, struct srv_request *request, enum base_status why);
 
 /* Any thread. Puts the request's id, where it has one, before the message of its error, so that a

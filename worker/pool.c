@@ -306,6 +306,22 @@ static bool retire(struct wrk_pool *pool, uint32_t q, uint64_t now_ns)
     return true;
 }
 
+static void send_off(struct wrk_pool *pool, uint64_t now_ns)
+{
+    if (pool->after_turn != NULL) {
+        pool->after_turn(pool->source.context, now_ns);
+    }
+}
+
+/* A row leaves a run that goes on: who waits for it is told at once. Called inside pump(). */
+static void row_ended(struct cell_batch *batch, uint32_t row, void *context)
+{
+    struct wrk_pool *pool = context;
+    const uint64_t now_ns = base_now_ns();
+    pool->source.row_ended(pool->source.context, batch, row, now_ns);
+    send_off(pool, now_ns);
+}
+
 static bool submit(struct wrk_pool *pool, uint32_t q, uint64_t now_ns)
 {
     struct queue *queue = &pool->queues[q];
@@ -318,6 +334,10 @@ static bool submit(struct wrk_pool *pool, uint32_t q, uint64_t now_ns)
         if (queue->submitted == queue->retired) {
             queue->busy_from_ns = now_ns;
         }
+        // Elsewhere than on this thread the batch ends with a row instead.
+        const bool is_here = pool->caps.pumped && pool->drivers == NULL;
+        batch->row_ended = is_here ? row_ended : NULL;
+        batch->row_ended_context = pool;
         queue->in_flight[queue->submitted++ % pool->options.batches_queued_max] = batch;
         pool->options.backend->submit(pool->device, q, batch);
         any = true;
@@ -336,13 +356,6 @@ static bool has_in_flight(const struct wrk_pool *pool)
         }
     }
     return false;
-}
-
-static void send_off(struct wrk_pool *pool, uint64_t now_ns)
-{
-    if (pool->after_turn != NULL) {
-        pool->after_turn(pool->source.context, now_ns);
-    }
 }
 
 /* One turn. true when anything happened, so that another turn follows at once. Retiring comes

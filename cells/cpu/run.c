@@ -409,13 +409,27 @@ static void find_ends(struct cell_view *view)
     }
 }
 
+/* Rows that the last step has ended leave the batch, which goes on. No member may still read their
+ * wiring, or write what they emit. */
+static void let_go(const struct cell_view *view)
+{
+    struct cell_batch *batch = view->run->batch;
+    cell_view_barrier(view);
+    for (uint32_t r = 0; view->member == 0 && r < batch->n_rows; r++) {
+        if (batch->rows[r].has_ended && view->space->steps[r] == view->step + 1) {
+            batch->rows[r].steps_done = view->step + 1;
+            batch->row_ended(batch, r, batch->row_ended_context);
+        }
+    }
+}
+
 static void share_attention(const struct cell_view *view)
 {
     const struct cell_batch *batch = view->run->batch;
     if (view->member == 0) {
         // Relaxed: the word only says "come back soon"; what it is about crosses by message.
         view->run->stop[view->step & 1] =
-            batch->interruptible &&
+            batch->interruptible && view->step + 1 >= batch->steps_min &&
             atomic_load_explicit(batch->attention, memory_order_relaxed) != 0;
     }
 }
@@ -473,8 +487,12 @@ static void run_member(void *argument, struct cell_team *team, uint32_t member)
             cell_windows_fill(&view);
         }
         run_step(&view, n_active);
-        is_stopped =
-            run->stop[view.step & 1] != 0 || (view.have_ended && run->batch->interruptible);
+        is_stopped = run->stop[view.step & 1] != 0;
+        if (view.have_ended && run->batch->row_ended != NULL) {
+            let_go(&view);
+        } else if (view.have_ended) {
+            is_stopped |= run->batch->interruptible;
+        }
         view.step++;
     }
     if (member == 0) {

@@ -91,13 +91,35 @@ static enum base_status pair_up(struct cell__import *im, const struct cell_model
     return value_of(im, model, fed, output, &out->next);
 }
 
+static enum base_status find_pairs(struct cell__import *im, const struct cell_model *model,
+                                   const struct cell__fed *fed, struct pair *pairs, uint32_t *n)
+{
+    for (uint32_t o = 0; o < model->n_outputs; o++) {
+        const size_t stem = stem_of(model->outputs[o].name);
+        if (stem == 0) {
+            continue;
+        }
+        if (*n == CELL_STATES_MAX) {
+            return base_fail(im->error, BASE_UNIMPLEMENTED, "more than %u outputs are fed back",
+                             CELL_STATES_MAX);
+        }
+        BASE_TRY(pair_up(im, model, fed, o, stem, &pairs[(*n)++]));
+    }
+    if (*n == 0) {
+        return base_fail(im->error, BASE_INVALID_ARGUMENT,
+                         "no output is fed back: none is called like an input with \"" SUFFIX
+                         "\" behind it");
+    }
+    return BASE_OK;
+}
+
 /* Gives inputs their new numbers: numbers[old]. */
 static void renumber(const struct cell__fed *fed, const struct pair *pairs, uint32_t n_pairs,
                      uint32_t numbers[CELL_INPUTS_MAX])
 {
     struct cell_def *def = fed->def;
-    struct cell_value values[CELL_INPUTS_MAX];
-    struct cell_source sources[CELL_INPUTS_MAX];
+    struct cell_value values[CELL_INPUTS_MAX] = {{0}};
+    struct cell_source sources[CELL_INPUTS_MAX] = {{0}};
     const uint32_t n = def->n_inputs;
     uint32_t kept = 0;
     memcpy(values, def->values, n * sizeof(values[0]));
@@ -159,26 +181,11 @@ enum base_status cell__feed_back(struct cell__import *im, struct cell_model *mod
                                  const struct cell__fed *fed)
 {
     struct cell_def *def = fed->def;
-    struct pair pairs[CELL_STATES_MAX];
-    uint32_t values[CELL_TENSORS_MAX];
-    uint32_t numbers[CELL_INPUTS_MAX];
+    struct pair pairs[CELL_STATES_MAX] = {{0}};
+    uint32_t values[CELL_TENSORS_MAX] = {0};
+    uint32_t numbers[CELL_INPUTS_MAX] = {0};
     uint32_t n = 0;
-    for (uint32_t o = 0; o < model->n_outputs; o++) {
-        const size_t stem = stem_of(model->outputs[o].name);
-        if (stem == 0) {
-            continue;
-        }
-        if (n == CELL_STATES_MAX) {
-            return base_fail(im->error, BASE_UNIMPLEMENTED, "more than %u outputs are fed back",
-                             CELL_STATES_MAX);
-        }
-        BASE_TRY(pair_up(im, model, fed, o, stem, &pairs[n++]));
-    }
-    if (n == 0) {
-        return base_fail(im->error, BASE_INVALID_ARGUMENT,
-                         "no output is fed back: none is called like an input with \"" SUFFIX
-                         "\" behind it");
-    }
+    BASE_TRY(find_pairs(im, model, fed, pairs, &n));
     BASE_TRY(keep_outputs(im, model, fed, values));
     const uint32_t n_inputs = def->n_inputs;
     renumber(fed, pairs, n, numbers);

@@ -249,6 +249,7 @@ static void copy_outputs(const struct replay *replay, struct replay_tensor *outp
     for (uint32_t o = 0; o < replay->model->n_outputs; o++) {
         const struct cell_tensor *shape = &replay->model->outputs[o];
         int64_t steps = shape->time_axis >= 0 ? replay->answer_time : 1;
+        ck_assert_ptr_nonnull(outputs[o].data);
         for (int64_t t = 0; t < steps; t++) {
             if (shape->time_axis < 0 || replay->taken == NULL || (double)t < replay->taken[b]) {
                 copy_row(replay, o, &outputs[o], b, t);

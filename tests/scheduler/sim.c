@@ -305,6 +305,18 @@ static void execute_row(const struct sim *sim, const struct cell_batch *batch,
     }
 }
 
+/* Rows that have ended may leave a batch that goes on. */
+static void let_go(struct sim *sim, struct cell_batch *batch)
+{
+    for (uint32_t i = 0; i < batch->n_rows; i++) {
+        if (batch->rows[i].has_ended && base_random_below(&sim->random, 2) == 0) {
+            sim_model_row_ended(sim, &batch->rows[i]);
+            sched_row_ended(sim->sched, batch, i, sim->now_ns);
+            sched_check(sim->sched);
+        }
+    }
+}
+
 bool sim_execute(struct sim *sim, uint32_t q, uint32_t steps_max, enum base_status status)
 {
     struct sim_queue *queue = &sim->queues[q];
@@ -327,6 +339,8 @@ bool sim_execute(struct sim *sim, uint32_t q, uint32_t steps_max, enum base_stat
     for (uint32_t i = 0; i < batch->n_rows; i++) {
         execute_row(sim, batch, &batch->rows[i]);
     }
+    let_go(sim, batch);
+    collect(sim);
     return true;
 }
 
@@ -343,9 +357,8 @@ bool sim_retire(struct sim *sim, uint32_t q)
         queue->batches[i] = queue->batches[i + 1];
     }
     for (uint32_t i = 0; i < batch->n_rows; i++) {
-        struct sim_graph *graph = sim_graph_of(&batch->rows[i]);
-        if (batch->status != BASE_OK && graph->stopped == BASE_OK) {
-            graph->stopped = batch->status;
+        if (batch->status != BASE_OK && sim_graph_of(&batch->rows[i])->stopped == BASE_OK) {
+            sim_graph_of(&batch->rows[i])->stopped = batch->status;
         }
     }
     sim_model_retire(sim, batch);

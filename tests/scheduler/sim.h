@@ -114,6 +114,7 @@ void sim_capacity(uint32_t *capacity, const struct recipe *recipes, uint32_t n, 
 void sim_model_before(struct sim *sim, uint32_t queue);
 void sim_model_after(struct sim *sim, uint32_t queue, const struct cell_batch *batch);
 void sim_model_retire(struct sim *sim, const struct cell_batch *batch);
+void sim_model_row_ended(const struct sim *sim, const struct cell_batch_row *row);
 
 static inline struct sim_graph *sim_graph_of(const struct cell_batch_row *row)
 {

@@ -276,16 +276,34 @@ void sim_model_after(struct sim *sim, uint32_t q, const struct cell_batch *batch
     sim->running[type]++;
 }
 
+/* It is the only node of its subgraph. */
+void sim_model_row_ended(const struct sim *sim, const struct cell_batch_row *row)
+{
+    struct sim_graph *graph = sim_graph_of(row);
+    const struct sched_subgraph *subgraph = subgraph_of(row);
+    const uint32_t s = (uint32_t)(subgraph - subgraph->graph->subgraphs);
+    sim_require(sim, graph->running[s] == 1 && graph->held[sim_node_of(row)]);
+    graph->running[s] = 0;
+    graph->held[sim_node_of(row)] = false;
+    graph->submitted[sim_node_of(row)] = row->first_step + row->steps_done;
+}
+
 void sim_model_retire(struct sim *sim, const struct cell_batch *batch)
 {
     sim->running[batch->type->id]--;
     for (uint32_t i = 0; i < batch->n_rows; i++) {
+        if (batch->rows[i].tag == NULL) {
+            continue; // it left before
+        }
         const struct sched_subgraph *subgraph = subgraph_of(&batch->rows[i]);
         struct sim_graph *graph = sim_graph_of(&batch->rows[i]);
         graph->taken[subgraph - subgraph->graph->subgraphs] = 1;
     }
     for (uint32_t i = 0; i < batch->n_rows; i++) {
         const struct cell_batch_row *row = &batch->rows[i];
+        if (row->tag == NULL) {
+            continue;
+        }
         const struct sched_subgraph *subgraph = subgraph_of(row);
         struct sim_graph *graph = sim_graph_of(row);
         uint32_t s = (uint32_t)(subgraph - subgraph->graph->subgraphs);

@@ -374,12 +374,14 @@ END_TEST
 
 /* ---- Refusals ----------------------------------------------------------------------------- */
 
-static void expect_no_model(const struct parts *parts, const struct cell_decoding *decoding,
+static const struct cell_model_options usual = {
+    .decoding = {
+        .has_start = true, .start = START, .has_end = true, .end = END, .steps_max = STEPS_MAX}};
+
+static void expect_no_model(const struct parts *parts, const struct cell_model_options *options,
                             enum base_status wanted, const char *why)
 {
     static uint32_t n;
-    const struct cell_decoding usual = {
-        .has_start = true, .start = START, .has_end = true, .end = END, .steps_max = STEPS_MAX};
     char name[32];
     char version[UTIL_PATH_BYTES];
     struct cell_registry *registry = NULL;
@@ -388,8 +390,8 @@ static void expect_no_model(const struct parts *parts, const struct cell_decodin
     snprintf(name, sizeof(name), "model%u", n++);
     write_model(name, parts, version);
     ck_assert_int_eq(cell_registry_create(&registry), BASE_OK);
-    enum base_status status = cell_model_load_decoder(
-        registry, version, "test", NULL, decoding == NULL ? &usual : decoding, &model, &error);
+    enum base_status status =
+        cell_model_load_decoder(registry, version, "test", options, &model, &error);
     ck_assert_msg(status == wanted && strstr(error.message, why) != NULL, "%s: %s",
                   base_status_name(status), error.message);
     ck_assert_ptr_null(model);
@@ -400,48 +402,48 @@ START_TEST(test_parts_that_do_not_fit_are_refused)
 {
     struct parts parts = whole;
     parts.h_next = "state_next";
-    expect_no_model(&parts, NULL, BASE_INVALID_ARGUMENT,
+    expect_no_model(&parts, &usual, BASE_INVALID_ARGUMENT,
                     "decoder.onnx: output \"state_next\" is to be fed back, but there is no input "
                     "\"state\"");
     parts = whole;
     parts.token_next = "ids";
-    expect_no_model(&parts, NULL, BASE_INVALID_ARGUMENT,
+    expect_no_model(&parts, &usual, BASE_INVALID_ARGUMENT,
                     "decoder.onnx: start and end are ids, but no output 'token_next' of one "
                     "integer is fed back");
     parts = whole;
     parts.logits = "lengths";
-    expect_no_model(&parts, NULL, BASE_INVALID_ARGUMENT,
+    expect_no_model(&parts, &usual, BASE_INVALID_ARGUMENT,
                     "decoder.onnx: output 'lengths' would be there twice");
     parts.logits = "h_next_next";
-    expect_no_model(&parts, NULL, BASE_INVALID_ARGUMENT, "there is no input \"h_next\"");
+    expect_no_model(&parts, &usual, BASE_INVALID_ARGUMENT, "there is no input \"h_next\"");
     parts = whole;
     parts.decoder_hidden = HIDDEN - 1;
-    expect_no_model(&parts, NULL, BASE_INVALID_ARGUMENT,
+    expect_no_model(&parts, &usual, BASE_INVALID_ARGUMENT,
                     "encoder.onnx: output 'h' has width 24, in decoder.onnx it has 23");
     parts = whole;
     parts.is_timed = true;
-    expect_no_model(&parts, NULL, BASE_UNIMPLEMENTED,
+    expect_no_model(&parts, &usual, BASE_UNIMPLEMENTED,
                     "encoder.onnx: output 'context' has a row for each step, decoder.onnx reads "
                     "one");
     parts = whole;
     parts.is_token_unread = true;
-    expect_no_model(&parts, NULL, BASE_UNIMPLEMENTED,
+    expect_no_model(&parts, &usual, BASE_UNIMPLEMENTED,
                     "decoder.onnx: input \"token\" is fed back, but nothing reads it");
 }
 END_TEST
 
 START_TEST(test_ids_and_bounds_are_checked)
 {
-    struct cell_decoding decoding = {
-        .has_start = true, .start = IDS, .has_end = true, .end = END, .steps_max = STEPS_MAX};
-    expect_no_model(&whole, &decoding, BASE_INVALID_ARGUMENT,
+    struct cell_model_options options = usual;
+    options.decoding.start = IDS;
+    expect_no_model(&whole, &options, BASE_INVALID_ARGUMENT,
                     "start: 17 is no id of the embedding that 'token' chooses from (17 rows)");
-    decoding.start = START;
-    decoding.end = -4;
-    expect_no_model(&whole, &decoding, BASE_INVALID_ARGUMENT, "end: -4 is no id");
-    decoding.end = END;
-    decoding.steps_max = 0;
-    expect_no_model(&whole, &decoding, BASE_INVALID_ARGUMENT,
+    options = usual;
+    options.decoding.end = -4;
+    expect_no_model(&whole, &options, BASE_INVALID_ARGUMENT, "end: -4 is no id");
+    options = usual;
+    options.decoding.steps_max = 0;
+    expect_no_model(&whole, &options, BASE_INVALID_ARGUMENT,
                     "a decoder needs a bound of its steps: max-steps");
 }
 END_TEST
@@ -488,7 +490,6 @@ END_TEST
 /* An allocation that fails anywhere leaves nothing behind. */
 START_TEST(test_loading_survives_every_failed_allocation)
 {
-    const struct cell_decoding decoding = {.has_start = true, .start = START, .steps_max = 3};
     char version[UTIL_PATH_BYTES];
     enum base_status status = BASE_RESOURCE_EXHAUSTED;
     uint32_t refused = 0;
@@ -499,8 +500,7 @@ START_TEST(test_loading_survives_every_failed_allocation)
         struct base_error error;
         ck_assert_int_eq(cell_registry_create(&registry), BASE_OK);
         base_alloc_fail_at(n);
-        status =
-            cell_model_load_decoder(registry, version, "test", NULL, &decoding, &model, &error);
+        status = cell_model_load_decoder(registry, version, "test", &usual, &model, &error);
         base_alloc_fail_at(0);
         ck_assert(status == BASE_OK || status == BASE_RESOURCE_EXHAUSTED);
         refused += status == BASE_OK ? 0 : 1;

@@ -283,6 +283,19 @@ static void teardown(void)
     util_remove_tree(folder);
 }
 
+/* The steps run on the device: a request is in few batches for its tokens, however many others come
+ * and go meanwhile. */
+static void check_turns(void)
+{
+    const struct cell_model *model = site_find(&site, "g2p");
+    const struct sched_type_stats *stats = sched_type_stats(
+        srv_engine_scheduler(site.engine), model->stages[model->decoder.stage].type->id);
+    const uint64_t batches = stats->rows_sum; // of each, the requests in it
+    ck_assert_uint_gt(stats->cells, 4 * WORDS_MAX);
+    ck_assert_msg(100 * batches <= 20 * stats->cells, "%llu batches for %llu tokens",
+                  (unsigned long long)batches, (unsigned long long)stats->cells);
+}
+
 START_TEST(test_words_in_company_and_alone)
 {
     static struct visit visits[WORDS_MAX];
@@ -304,6 +317,10 @@ START_TEST(test_words_in_company_and_alone)
     for (uint32_t i = 0; i < WORDS_MAX; i++) {
         ask(&visits[order[i]], &words[order[i]]);
     }
+    for (uint32_t i = 0; i < WORDS_MAX; i++) {
+        visit_wait(&visits[i]);
+    }
+    check_turns();
     for (uint32_t i = 0; i < WORDS_MAX; i++) {
         expect(&visits[i], &words[i]);
         ask(&again, &words[i]);

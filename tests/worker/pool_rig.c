@@ -118,6 +118,12 @@ static struct cell_batch *source_next(void *context, uint32_t queue, uint64_t no
     return sched_next(((struct pool_rig *)context)->sched, queue, now_ns);
 }
 
+static void source_row_ended(void *context, struct cell_batch *batch, uint32_t row, uint64_t now_ns)
+{
+    struct pool_rig *rig = context;
+    sched_row_ended(rig->sched, batch, row, now_ns);
+}
+
 static void source_retire(void *context, struct cell_batch *batch, uint64_t now_ns)
 {
     struct pool_rig *rig = context;
@@ -220,7 +226,7 @@ void pool_rig_init(struct pool_rig *rig, const struct pool_rig_options *options)
 void pool_rig_start(struct pool_rig *rig)
 {
     struct cell_batch_source source = {
-        .context = rig, .next = source_next, .retire = source_retire};
+        .context = rig, .next = source_next, .retire = source_retire, .row_ended = source_row_ended};
     ck_assert_int_eq(wrk_pool_start(rig->pool, source, after_turn), BASE_OK);
     rig->started = true;
 }
