@@ -500,6 +500,7 @@ TEST_SCRIPTS = \
   tests/docs/test_links.sh \
   tests/docs/test_quickstart.sh \
   tests/docs/test_readme.sh \
+  tests/docs/test_together.sh \
   tests/docs/test_trees.sh \
   tests/server/test_curl_examples.sh \
   tests/test_check_text.sh \

@@ -225,8 +225,10 @@ void pool_rig_init(struct pool_rig *rig, const struct pool_rig_options *options)
 
 void pool_rig_start(struct pool_rig *rig)
 {
-    struct cell_batch_source source = {
-        .context = rig, .next = source_next, .retire = source_retire, .row_ended = source_row_ended};
+    struct cell_batch_source source = {.context = rig,
+                                       .next = source_next,
+                                       .retire = source_retire,
+                                       .row_ended = source_row_ended};
     ck_assert_int_eq(wrk_pool_start(rig->pool, source, after_turn), BASE_OK);
     rig->started = true;
 }
