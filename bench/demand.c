@@ -82,8 +82,8 @@ static void add_op(struct walk *walk, const struct cell_op *op)
         add_gated(walk, op);
     } else if (op->kind == CELL_OP_LINEAR) {
         add_product(walk, &op->weights[0], sizeof(float), walk->is_timeless[op->operands[0]]);
-    } else if (op->kind == CELL_OP_SIGMOID || op->kind == CELL_OP_EXP ||
-               op->kind == CELL_OP_SOFTMAX) {
+    } else if (op->kind == CELL_OP_SIGMOID || op->kind == CELL_OP_EXP || op->kind == CELL_OP_LOG ||
+               cell_op_has_groups(op->kind)) {
         walk->out->sigmoids += width;
     } else if (op->kind == CELL_OP_TANH) {
         walk->out->tanhs += width;

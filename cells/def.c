@@ -95,6 +95,11 @@ bool cell_op_is_pointwise(enum cell_op_kind kind)
     return kind >= CELL_OP_ADD && kind <= CELL_OP_SQRT;
 }
 
+bool cell_op_has_groups(enum cell_op_kind kind)
+{
+    return kind == CELL_OP_SOFTMAX || kind == CELL_OP_LOG_SOFTMAX;
+}
+
 uint32_t cell_op_results(enum cell_op_kind kind)
 {
     return kind == CELL_OP_LSTM || cell_op_is_tree(kind) ? 2 : 1;
@@ -398,7 +403,7 @@ static enum base_status check_function(const struct look *look)
         return bad(look, "operand and result must be f32 of one width");
     }
     uint32_t group = look->op->group;
-    if (look->op->kind == CELL_OP_SOFTMAX && (group == 0 || result(look, 0).width % group != 0)) {
+    if (cell_op_has_groups(look->op->kind) && (group == 0 || result(look, 0).width % group != 0)) {
         return bad(look, "the group does not divide the width");
     }
     return BASE_OK;
@@ -457,10 +462,12 @@ static enum base_status check_shapes(const struct look *look)
     case CELL_OP_TANH:
     case CELL_OP_RELU:
     case CELL_OP_EXP:
+    case CELL_OP_LOG:
     case CELL_OP_ABS:
     case CELL_OP_FLOOR:
     case CELL_OP_SQRT:
     case CELL_OP_SOFTMAX:
+    case CELL_OP_LOG_SOFTMAX:
         return check_function(look);
     case CELL_OP_MEAN:
         return check_mean(look);

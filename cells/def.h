@@ -76,13 +76,11 @@ struct cell_weight {
  * ARGMAX       the number of the largest element, the first of equal ones: a row of width 1, I64 or
  *              I32. The first NaN is larger than all
  * SOFTMAX      over groups of `group` consecutive elements (group divides width), max subtracted
- * CONCAT       rows behind each other
- * SLICE        elements start .. start + width(result) - 1
- * COPY         the same row
- * CAST         to the result's dtype
- * CONST        the weight [1, width] itself
- * LSTM         operands x, h, c; weights W [4H, in], R [4H, F], B [1, 8H], P [1, 3H]; gate order
- *              i, o, f, c (of P: i, o, f) and equations as ONNX LSTM (opset 14) with default
+ * LOG_SOFTMAX  its logarithm: x minus the maximum, plus the logarithm of the group's largest
+ * softmax CONCAT       rows behind each other SLICE        elements start .. start + width(result)
+ * - 1 COPY         the same row CAST         to the result's dtype CONST        the weight [1,
+ * width] itself LSTM         operands x, h, c; weights W [4H, in], R [4H, F], B [1, 8H], P [1, 3H];
+ * gate order i, o, f, c (of P: i, o, f) and equations as ONNX LSTM (opset 14) with default
  *              activations:  i = s(xWi' + hRi' + b + Pi c), f likewise,  g = tanh(xWc' + hRc' + b),
  *              c' = f * c + i * g,  o = s(xWo' + hRo' + b + Po c'),  h' = o * tanh(c').
  *              F, the width of h, differs from H where a LINEAR projects h' before it comes back.
@@ -130,12 +128,14 @@ struct cell_weight {
     X(TANH, 1, 0, 0)                                                                               \
     X(RELU, 1, 0, 0)                                                                               \
     X(EXP, 1, 0, 0)                                                                                \
+    X(LOG, 1, 0, 0)                                                                                \
     X(ABS, 1, 0, 0)                                                                                \
     X(FLOOR, 1, 0, 0)                                                                              \
     X(SQRT, 1, 0, 0)                                                                               \
     X(MEAN, 1, 0, 0)                                                                               \
     X(ARGMAX, 1, 0, 0)                                                                             \
     X(SOFTMAX, 1, 0, 0)                                                                            \
+    X(LOG_SOFTMAX, 1, 0, 0)                                                                        \
     X(CONCAT, CELL_OPERANDS_MAX, 0, 0)                                                             \
     X(SLICE, 1, 0, 0)                                                                              \
     X(COPY, 1, 0, 0)                                                                               \
@@ -176,6 +176,9 @@ bool cell_op_is_tree(enum cell_op_kind kind);
 /* ADD..SQRT: element by element, over floats. */
 bool cell_op_is_pointwise(enum cell_op_kind kind);
 
+/* SOFTMAX, LOG_SOFTMAX: over groups. */
+bool cell_op_has_groups(enum cell_op_kind kind);
+
 /* Results of an op: LSTM and the trees have two, the others one. */
 uint32_t cell_op_results(enum cell_op_kind kind);
 
@@ -187,7 +190,7 @@ struct cell_op {
     struct cell_weight weights[4];
     uint32_t result;               /* number of the (first) result value */
     uint32_t start;                /* SLICE */
-    uint32_t group;                /* SOFTMAX */
+    uint32_t group;                /* SOFTMAX, LOG_SOFTMAX */
     uint32_t variant;              /* GRU, RNN */
     enum cell_precision precision; /* of what has gates */
 };

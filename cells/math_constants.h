@@ -13,6 +13,20 @@
 #define CELL_EXP_Q3 0x1.123a20p-7f
 #define CELL_EXP_Q4 0x1.6a23cap-10f
 
+/* log(m) = f - f^2 / 2 + f^3 * (L0 + L1 f + .. + L8 f^8) with f = m - 1, sqrt(1/2) <= m < sqrt(2):
+ * a minimax fit, weighted so that its relative error is below 7.5e-10. */
+#define CELL_LOG_L0 0x1.555548p-2f
+#define CELL_LOG_L1 (-0x1.000006p-2f)
+#define CELL_LOG_L2 0x1.99a4b6p-3f
+#define CELL_LOG_L3 (-0x1.555c4ep-3f)
+#define CELL_LOG_L4 0x1.233768p-3f
+#define CELL_LOG_L5 (-0x1.fc220ap-4f)
+#define CELL_LOG_L6 0x1.e6f06ap-4f
+#define CELL_LOG_L7 (-0x1.de3c04p-4f)
+#define CELL_LOG_L8 0x1.145796p-4f
+
+#define CELL_SQRT_HALF_BITS 0x3F3504F3u
+
 #define CELL_LOG2E 0x1.715476p+0f /* 1 / ln 2 */
 #define CELL_LN2   0x1.62e430p-1f /* ln 2 in one float, 1.9e-9 too large */
 

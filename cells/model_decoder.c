@@ -238,6 +238,7 @@ static enum base_status set_outputs(const struct binding *b)
 static enum base_status bind(const struct binding *b, const struct cell_model *encoder)
 {
     struct cell_model *model = b->model;
+    base_assert(model != NULL && b->step != NULL);
     if (b->step->n_stages != 1) {
         return base_fail(b->error, BASE_UNIMPLEMENTED, "decoder.onnx: computes nothing");
     }
@@ -284,6 +285,7 @@ static enum base_status load_and_bind(struct binding *b, const char *folder, con
     if (status != BASE_OK) {
         return status;
     }
+    base_assert(b->model != NULL);
     struct cell_model *encoder = base_alloc(sizeof(*encoder));
     if (encoder == NULL) {
         return base_fail(b->error, BASE_RESOURCE_EXHAUSTED, "no memory for a model");

@@ -44,7 +44,7 @@ static void hash_op(struct base_hasher *hasher, const struct cell_op *op)
     hash_u32(hasher, op->n_operands);
     base_hasher_add(hasher, op->operands, op->n_operands * sizeof(op->operands[0]));
     hash_u32(hasher, op->kind == CELL_OP_SLICE ? op->start : 0);
-    hash_u32(hasher, op->kind == CELL_OP_SOFTMAX ? op->group : 0);
+    hash_u32(hasher, cell_op_has_groups(op->kind) ? op->group : 0);
     hash_u32(hasher, has_variants(op->kind) ? op->variant : 0);
     hash_u32(hasher, cell_op_gates(op->kind) > 0 ? (uint32_t)op->precision : 0);
     hash_u32(hasher, op->n_weights);
@@ -88,7 +88,7 @@ static bool is_op_equal(const struct cell_op *a, const struct cell_op *b)
 {
     if (a->kind != b->kind || a->n_operands != b->n_operands || a->n_weights != b->n_weights ||
         (a->kind == CELL_OP_SLICE && a->start != b->start) ||
-        (a->kind == CELL_OP_SOFTMAX && a->group != b->group) ||
+        (cell_op_has_groups(a->kind) && a->group != b->group) ||
         (has_variants(a->kind) && a->variant != b->variant) ||
         (cell_op_gates(a->kind) > 0 && a->precision != b->precision) ||
         memcmp(a->operands, b->operands, a->n_operands * sizeof(a->operands[0])) != 0) {
@@ -225,7 +225,8 @@ static size_t round_up_line(size_t bytes)
 /* Operations of one element. */
 static uint64_t pointwise_flops(enum cell_op_kind kind)
 {
-    bool is_activation = kind == CELL_OP_SIGMOID || kind == CELL_OP_TANH || kind == CELL_OP_EXP;
+    bool is_activation = kind == CELL_OP_SIGMOID || kind == CELL_OP_TANH || kind == CELL_OP_EXP ||
+                         kind == CELL_OP_LOG;
     return !cell_op_is_pointwise(kind) ? 0 : is_activation ? 20 : 1;
 }
 

@@ -33,7 +33,7 @@ enum base_status srv_model_files_load(struct cell_registry *registry, const char
                                       struct cell_model **out, struct base_error *error)
 {
     char file[PATH_BYTES];
-    struct cell_model_options options;
+    struct cell_model_options options = {0};
     enum cell_unfold unfold = CELL_UNFOLD_CHAIN;
     BASE_TRY(cell_unfold_find(config->unfold, &unfold, error));
     BASE_TRY(read_options(config, &options, error));
@@ -81,8 +81,8 @@ static enum base_status read_config(const char *path, bool are_parts, struct cfg
 enum base_status srv_model_files_open(struct cell_registry *registry, const char *path,
                                       struct cell_model **out, struct base_error *error)
 {
-    struct cfg_model_config config;
-    struct cell_model_options options;
+    struct cfg_model_config config = {0};
+    struct cell_model_options options = {0};
     struct base_error why = {.status = BASE_OK};
     enum cell_unfold unfold = CELL_UNFOLD_CHAIN;
     const bool are_parts = srv_model_files_are_parts(path, &unfold);

@@ -82,6 +82,17 @@ CELL_INLINE simd_vec exponential(simd_vec x)
     return one_nan(result);
 }
 
+/* Rare in cells: lane by lane. */
+CELL_INLINE simd_vec logarithm(simd_vec x)
+{
+    float lanes[CELL_SIMD_LANES];
+    simd_store(lanes, x);
+    for (size_t l = 0; l < CELL_SIMD_LANES; l++) {
+        lanes[l] = cell_log_f32__scalar(lanes[l]);
+    }
+    return simd_load(lanes);
+}
+
 /* A NaN gives some NaN: the caller makes it the one where it leaves. */
 CELL_INLINE void sigmoid_each(const size_t n, simd_vec x[])
 {

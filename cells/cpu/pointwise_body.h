@@ -62,6 +62,8 @@ CELL_INLINE simd_vec pointwise_of(const enum cell_op_kind kind, simd_vec a, simd
         return relu_any_nan(a);
     case CELL_OP_EXP:
         return exponential(a);
+    case CELL_OP_LOG:
+        return logarithm(a);
     case CELL_OP_ABS:
         return simd_abs(a);
     case CELL_OP_FLOOR:
@@ -128,6 +130,7 @@ static void pointwise_tile(enum cell_op_kind kind, const struct tile_op *op)
         POINTWISE_CASE(TANH, 1)
         POINTWISE_CASE(RELU, 1)
         POINTWISE_CASE(EXP, 1)
+        POINTWISE_CASE(LOG, 1)
         POINTWISE_CASE(ABS, 1)
         POINTWISE_CASE(FLOOR, 1)
         POINTWISE_CASE(SQRT, 1)

@@ -131,6 +131,7 @@ enum cell__activation_kind {
     CELL__ACT_HARD_SIGMOID,
     CELL__ACT_ELU,
     CELL__ACT_SOFTSIGN,
+    CELL__ACT_SOFTPLUS,
     CELL__ACT_AFFINE,
 };
 

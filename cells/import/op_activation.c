@@ -22,6 +22,7 @@ static const struct {
     [CELL__ACT_HARD_SIGMOID] = {"hardsigmoid", true, true, 0.2f, 0.5f},
     [CELL__ACT_ELU] = {.name = "elu", .has_alpha = true, .alpha = 1.0f},
     [CELL__ACT_SOFTSIGN] = {.name = "softsign"},
+    [CELL__ACT_SOFTPLUS] = {.name = "softplus"},
     [CELL__ACT_AFFINE] = {"affine", true, true, 1.0f, 0.0f},
 };
 

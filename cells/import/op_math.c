@@ -36,6 +36,7 @@ static const struct elementwise *elementwise_of(const struct cell__node *node)
          .is_turned = true},
         {.name = "Less", .kind = CELL_OP_LESS, .gives_bool = true},
         {.name = "LessOrEqual", .kind = CELL_OP_LESS_EQUAL, .gives_bool = true},
+        {.name = "Log", .kind = CELL_OP_LOG},
         {.name = "Max", .kind = CELL_OP_MAX},
         {.name = "Min", .kind = CELL_OP_MIN},
         {.name = "Mul", .kind = CELL_OP_MUL, .sign = '*'},
@@ -404,6 +405,48 @@ enum base_status cell__lower_clip(struct cell__import *im, struct cell__node *no
     return BASE_OK;
 }
 
+/* ---- Softplus ----------------------------------------------------------------------------- */
+
+enum base_status cell__infer_softplus(struct cell__import *im, struct cell__node *node)
+{
+    return infer_like_first(im, node);
+}
+
+/* log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|)), of which no exponential is too large. */
+enum base_status cell__lower_softplus(struct cell__import *im, struct cell__node *node)
+{
+    static const float minus = -1.0f;
+    static const float one = 1.0f;
+    const uint32_t x = cell__input(im, node, 0)->row;
+    const struct cell_value value = im->rows[x].value;
+    const struct cell_value number = {CELL_F32, 1};
+    struct cell_op op = {.kind = CELL_OP_ABS, .n_operands = 1, .operands = {x}};
+    uint32_t high = CELL__NONE;
+    BASE_TRY(cell__row_op(im, &op, value, &op.operands[0]));
+    op.kind = CELL_OP_MUL;
+    op.n_operands = 2;
+    BASE_TRY(cell__row_const(im, number, &minus, &op.operands[1]));
+    BASE_TRY(cell__row_op(im, &op, value, &op.operands[0]));
+    op.kind = CELL_OP_EXP;
+    op.n_operands = 1;
+    BASE_TRY(cell__row_op(im, &op, value, &op.operands[0]));
+    op.kind = CELL_OP_ADD;
+    op.n_operands = 2;
+    BASE_TRY(cell__row_const(im, number, &one, &op.operands[1]));
+    BASE_TRY(cell__row_op(im, &op, value, &op.operands[0]));
+    op.kind = CELL_OP_LOG;
+    op.n_operands = 1;
+    BASE_TRY(cell__row_op(im, &op, value, &op.operands[0]));
+    const struct cell_op relu = {.kind = CELL_OP_RELU, .n_operands = 1, .operands = {x}};
+    BASE_TRY(cell__row_op(im, &relu, value, &high));
+    op.kind = CELL_OP_ADD;
+    op.n_operands = 2;
+    op.operands[1] = high;
+    BASE_TRY(cell__row_op(im, &op, value, &op.operands[0]));
+    cell__set_row(im, node, 0, op.operands[0]);
+    return BASE_OK;
+}
+
 /* ---- Softmax ------------------------------------------------------------------------------ */
 
 enum base_status cell__infer_softmax(struct cell__import *im, struct cell__node *node)
@@ -436,14 +479,21 @@ enum base_status cell__lower_softmax(struct cell__import *im, struct cell__node 
             return cell__refuse(im, "over the steps and features at once");
         }
         BASE_TRY(cell__row_softmax_of_steps(im, in->row, &row));
+        if (strcmp(node->op->name, "LogSoftmax") == 0) {
+            const struct cell_op log = {.kind = CELL_OP_LOG, .n_operands = 1, .operands = {row}};
+            BASE_TRY(cell__row_op(im, &log, im->rows[row].value, &row));
+        }
         cell__set_row(im, node, 0, row);
         return BASE_OK;
     }
     if (behind != 1) {
         return cell__refuse(im, "over an axis that is not the innermost of a row");
     }
-    struct cell_op op = {
-        .kind = CELL_OP_SOFTMAX, .n_operands = 1, .operands = {in->row}, .group = group};
+    const bool is_log = strcmp(node->op->name, "LogSoftmax") == 0;
+    struct cell_op op = {.kind = is_log ? CELL_OP_LOG_SOFTMAX : CELL_OP_SOFTMAX,
+                         .n_operands = 1,
+                         .operands = {in->row},
+                         .group = group};
     BASE_TRY(cell__row_op(im, &op, im->rows[in->row].value, &row));
     cell__set_row(im, node, 0, row);
     return BASE_OK;

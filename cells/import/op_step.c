@@ -96,6 +96,11 @@ static uint32_t activate_by(struct step *step, const struct cell__activation *by
     case CELL__ACT_SOFTSIGN:
         least = pair(step, CELL_OP_ADD, apply(step, CELL_OP_ABS, x), constant(step, 1.0f));
         return pair(step, CELL_OP_DIV, x, least);
+    case CELL__ACT_SOFTPLUS: // as the operator, op_math.c
+        least = pair(step, CELL_OP_MUL, apply(step, CELL_OP_ABS, x), constant(step, -1.0f));
+        least = pair(step, CELL_OP_ADD, apply(step, CELL_OP_EXP, least), constant(step, 1.0f));
+        return pair(step, CELL_OP_ADD, apply(step, CELL_OP_LOG, least),
+                    apply(step, CELL_OP_RELU, x));
     case CELL__ACT_AFFINE:
         break;
     }

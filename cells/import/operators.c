@@ -60,7 +60,7 @@ static const struct cell__operator operators[] = {
     {"GRU", 3, 6, 2,
      " activation_alpha activation_beta activations clip direction hidden_size layout "
      "linear_before_reset output_sequence ",
-     cell__infer_recurrent, cell__lower_recurrent, "any activation but Softplus; W, R, B constant"},
+     cell__infer_recurrent, cell__lower_recurrent, "any activation; W, R, B constant"},
     {"Identity", 1, 1, 1, " ", cell__infer_identity, cell__lower_identity, ""},
     {"If", 1, 1, CELL__OPERANDS_MAX, " then_branch else_branch ", cell__infer_branch,
      cell__lower_branch, "on a condition that folds to a constant"},
@@ -68,6 +68,9 @@ static const struct cell__operator operators[] = {
      cell__lower_layer_norm, "over a whole row; constant scale and bias"},
     {"Less", 2, 2, 1, " ", cell__infer_binary, cell__lower_binary, "float32"},
     {"LessOrEqual", 2, 2, 1, " ", cell__infer_binary, cell__lower_binary, "float32"},
+    {"Log", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},
+    {"LogSoftmax", 1, 1, 1, " axis ", cell__infer_softmax, cell__lower_softmax,
+     "over the innermost feature axis, or over the steps of a sequence"},
     {"Loop", 0, CELL__OPERANDS_MAX, CELL__OPERANDS_MAX, " body ", cell__infer_scan_end,
      cell__lower_scan_end,
      "as many steps as an axis is long, which Gather or SequenceAt takes one by one; no condition; "
@@ -75,8 +78,7 @@ static const struct cell__operator operators[] = {
     {"LSTM", 3, 8, 3,
      " activation_alpha activation_beta activations clip direction hidden_size input_forget "
      "layout output_sequence ",
-     cell__infer_recurrent, cell__lower_recurrent,
-     "any activation but Softplus; W, R, B, P constant"},
+     cell__infer_recurrent, cell__lower_recurrent, "any activation; W, R, B, P constant"},
     {"MatMul", 2, 2, 1, " ", cell__infer_matmul, cell__lower_matmul, "constant right operand"},
     {"Max", 1, CELL__OPERANDS_MAX, 1, " ", cell__infer_binary, cell__lower_binary, "float32"},
     {"Min", 1, CELL__OPERANDS_MAX, 1, " ", cell__infer_binary, cell__lower_binary, "float32"},
@@ -101,10 +103,10 @@ static const struct cell__operator operators[] = {
     {"RNN", 3, 6, 2,
      " activation_alpha activation_beta activations clip direction hidden_size layout "
      "output_sequence ",
-     cell__infer_recurrent, cell__lower_recurrent, "any activation but Softplus; W, R, B constant"},
+     cell__infer_recurrent, cell__lower_recurrent, "any activation; W, R, B constant"},
     {"Scan", 1, CELL__OPERANDS_MAX, CELL__OPERANDS_MAX, SCAN_ATTRIBUTES, cell__infer_scan_end,
      cell__lower_scan_end,
-     "opset 9 on; forward or all backward; up to 4 state variables; a body of operators of this "
+     "opset 9 on; forward or all backward; up to 9 state variables; a body of operators of this "
      "table that works "
      "on "
      "each row of the batch alone"},
@@ -120,6 +122,7 @@ static const struct cell__operator operators[] = {
      "step 1; the first or last step, or a part of a feature axis"},
     {"Softmax", 1, 1, 1, " axis ", cell__infer_softmax, cell__lower_softmax,
      "over the innermost feature axis, or over the steps of a sequence"},
+    {"Softplus", 1, 1, 1, " ", cell__infer_softplus, cell__lower_softplus, "float32"},
     {"Split", 1, 2, CELL__OPERANDS_MAX, " axis split num_outputs ", cell__infer_split,
      cell__lower_split, "along a feature axis that is the outermost of a row"},
     {"Sqrt", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},

@@ -22,7 +22,7 @@ cell__op_fn cell__infer_slice, cell__lower_slice;
 /* op_math.c */
 cell__op_fn cell__infer_binary, cell__lower_binary;
 cell__op_fn cell__infer_unary, cell__lower_unary;
-cell__op_fn cell__infer_softmax, cell__lower_softmax;
+cell__op_fn cell__infer_softmax, cell__lower_softmax, cell__infer_softplus, cell__lower_softplus;
 cell__op_fn cell__infer_select, cell__lower_select; /* Where */
 cell__op_fn cell__infer_pow, cell__lower_pow, cell__infer_clip, cell__lower_clip;
 /* op_norm.c */

@@ -7,6 +7,7 @@
 #include "cells/math_constants.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 static uint32_t bits_of(float x)
@@ -70,6 +71,37 @@ float cell_exp_f32__scalar(float x)
     result = x > CELL_EXP_HIGH ? INFINITY : result;
     result = x < CELL_EXP_LOW ? 0.0f : result;
     return cell_nan_f32__scalar(result);
+}
+
+/* Of a positive float, also of a denormal one. */
+static float log_positive(float x)
+{
+    const bool is_small = x < 0x1p-126f;
+    const uint32_t bits = bits_of(is_small ? x * 0x1p+23f : x);
+    // The power of two by which m is at least sqrt(1/2), and the rest.
+    const int32_t n = (int32_t)(bits - CELL_SQRT_HALF_BITS) >> 23;
+    const float f = float_of(bits - ((uint32_t)n << 23)) - 1.0f;
+    const float power = (float)(is_small ? n - 23 : n);
+    float q = CELL_LOG_L8;
+    q = fmaf(q, f, CELL_LOG_L7);
+    q = fmaf(q, f, CELL_LOG_L6);
+    q = fmaf(q, f, CELL_LOG_L5);
+    q = fmaf(q, f, CELL_LOG_L4);
+    q = fmaf(q, f, CELL_LOG_L3);
+    q = fmaf(q, f, CELL_LOG_L2);
+    q = fmaf(q, f, CELL_LOG_L1);
+    q = fmaf(q, f, CELL_LOG_L0);
+    const float square = f * f;
+    const float rest = fmaf(q * f, square, fmaf(square, -0.5f, power * CELL_LN2_LOW));
+    return fmaf(power, CELL_LN2_HIGH, f + rest);
+}
+
+float cell_log_f32__scalar(float x)
+{
+    if (x > 0.0f) {
+        return x == INFINITY ? x : log_positive(x);
+    }
+    return x == 0.0f ? -INFINITY : float_of(CELL_NAN_BITS);
 }
 
 /* 1 / (1 + exp(-x)). The product with 2^n, not an addition to the exponent, so that NaN stays. */

@@ -7,6 +7,7 @@
 
 /* Over all floats within 2e-7 relative or 1e-7 absolute of the true value; a NaN gives a NaN. */
 float cell_exp_f32__scalar(float x);
+float cell_log_f32__scalar(float x); /* of 0 -Inf, of what is below a NaN */
 float cell_sigmoid_f32__scalar(float x);
 float cell_tanh_f32__scalar(float x);
 

@@ -49,6 +49,8 @@ static float compute(enum cell_op_kind kind, float a, float b, float c)
         return cell_relu_f32__scalar(a);
     case CELL_OP_EXP:
         return cell_exp_f32__scalar(a);
+    case CELL_OP_LOG:
+        return cell_log_f32__scalar(a);
     case CELL_OP_ABS:
         return fabsf(a);
     case CELL_OP_FLOOR:

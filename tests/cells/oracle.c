@@ -184,14 +184,14 @@ static void linear(const struct cell_op *op, const double *x, double *out)
     }
 }
 
-static void softmax(uint32_t n, const double *x, double *out)
+static void softmax(const struct cell_op *op, const double *x, double *out)
 {
     double sum = 0.0;
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < op->group; i++) {
         sum += exp(x[i]);
     }
-    for (uint32_t i = 0; i < n; i++) {
-        out[i] = exp(x[i]) / sum;
+    for (uint32_t i = 0; i < op->group; i++) {
+        out[i] = op->kind == CELL_OP_LOG_SOFTMAX ? x[i] - log(sum) : exp(x[i]) / sum;
     }
 }
 
@@ -222,6 +222,7 @@ static double function(enum cell_op_kind kind, double x)
     return kind == CELL_OP_SIGMOID ? sigmoid(x)
            : kind == CELL_OP_TANH  ? tanh(x)
            : kind == CELL_OP_EXP   ? exp(x)
+           : kind == CELL_OP_LOG   ? log(x)
            : kind == CELL_OP_ABS   ? fabs(x)
            : kind == CELL_OP_FLOOR ? floor(x)
            : kind == CELL_OP_SQRT  ? sqrt(x)
@@ -321,9 +322,9 @@ void oracle_step(struct oracle *oracle)
             tree_cell(op, oracle->values, width);
         } else if (op->kind == CELL_OP_LINEAR) {
             linear(op, oracle->values[op->operands[0]], out);
-        } else if (op->kind == CELL_OP_SOFTMAX) {
+        } else if (cell_op_has_groups(op->kind)) {
             for (uint32_t at = 0; at < width; at += op->group) {
-                softmax(op->group, oracle->values[op->operands[0]] + at, out + at);
+                softmax(op, oracle->values[op->operands[0]] + at, out + at);
             }
         } else if (op->kind == CELL_OP_CONCAT) {
             concat(oracle, op, out);

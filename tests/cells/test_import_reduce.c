@@ -247,6 +247,71 @@ START_TEST(test_attention_pooling)
 }
 END_TEST
 
+static void expect_log_softmax_of_steps(const double *x, const struct replay_tensor *out)
+{
+    for (size_t b = 0; b < BATCH; b++) {
+        for (size_t i = 0; i < IN; i++) {
+            double sum = 0;
+            for (size_t t = 0; t < TIME; t++) {
+                sum += exp(at(x, t, b, i));
+            }
+            for (size_t t = 0; t < TIME; t++) {
+                util_assert_close(out->data[(t * BATCH + b) * IN + i], at(x, t, b, i) - log(sum),
+                                  1e-6, 0);
+            }
+        }
+    }
+}
+
+static void expect_log_softmax(const double *x, const struct replay_tensor *out)
+{
+    ck_assert_uint_eq(out->count, (size_t)TIME * BATCH * IN);
+    for (size_t row = 0; row < (size_t)TIME * BATCH; row++) {
+        double sum = 0;
+        for (size_t i = 0; i < IN; i++) {
+            sum += exp(x[row * IN + i]);
+        }
+        for (size_t i = 0; i < IN; i++) {
+            util_assert_close(out->data[row * IN + i], x[row * IN + i] - log(sum), 1e-6, 0);
+        }
+    }
+}
+
+START_TEST(test_log_softmax)
+{
+    begin(14);
+    onnx_set_int(&builder, onnx_node(&builder, "LogSoftmax", "x", "out"), "axis", 0);
+    run(expect_log_softmax_of_steps);
+    begin(14);
+    onnx_set_int(&builder, onnx_node(&builder, "LogSoftmax", "x", "out"), "axis", -1);
+    run(expect_log_softmax);
+}
+END_TEST
+
+static void expect_softplus(const double *x, const struct replay_tensor *out)
+{
+    for (size_t i = 0; i < (size_t)TIME * BATCH * IN; i++) {
+        util_assert_close(out->data[i], log(1 + exp(x[i])), 1e-6, 0);
+    }
+}
+
+START_TEST(test_logarithms)
+{
+    begin(14);
+    onnx_node(&builder, "Softplus", "x", "out");
+    run(expect_softplus);
+    begin(14);
+    onnx_node(&builder, "Exp", "x", "e");
+    onnx_node(&builder, "Add", "e one", "more");
+    const float one = 1.0f;
+    onnx_constant(
+        &builder, "one",
+        onnx_tensor(&builder, ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT, 0, NULL, &one, sizeof(one)));
+    onnx_node(&builder, "Log", "more", "out");
+    run(expect_softplus);
+}
+END_TEST
+
 static void expect_argmax(const double *x, const struct replay_tensor *out)
 {
     ck_assert_uint_eq(out->count, (size_t)TIME * BATCH);
@@ -360,6 +425,8 @@ int main(void)
     tcase_add_test(steps, test_argmax_of_each_step);
     tcase_add_test(steps, test_softmax_over_the_steps);
     tcase_add_test(steps, test_attention_pooling);
+    tcase_add_test(steps, test_log_softmax);
+    tcase_add_test(steps, test_logarithms);
     tcase_add_test(steps, test_first_and_last_step_by_gather_and_slice);
     suite_add_tcase(suite, steps);
     tcase_add_test(refused, test_reductions_over_anything_else_are_refused);

@@ -41,14 +41,17 @@ static double sigmoid(double x)
 /* 2e-7 relative or 1e-7 absolute; an infinity or NaN where the true value, as a float, is one. */
 static bool is_accurate(float x, float got, double want)
 {
-    if (isnan(x)) {
+    if (isnan(x) || isnan(want)) {
         return bits_of(got) == CELL_NAN_BITS;
     }
     if (want > 3.4028234e38) {
         return got > 3.4028e38f;
     }
+    if (isinf(want)) {
+        return (double)got == want;
+    }
     double error = fabs((double)got - want);
-    return error <= 1e-7 || error <= 2e-7 * want;
+    return error <= 1e-7 || error <= 2e-7 * fabs(want);
 }
 
 static void assert_accurate(const char *name, float (*function)(float), double (*truth)(double))
@@ -66,6 +69,17 @@ static void assert_accurate(const char *name, float (*function)(float), double (
 START_TEST(test_math_exp_is_accurate)
 {
     assert_accurate("exp", cell_exp_f32__scalar, exp);
+}
+END_TEST
+
+/* Near 1, where it is near 0, no less than elsewhere. */
+START_TEST(test_math_log_is_accurate)
+{
+    assert_accurate("log", cell_log_f32__scalar, log);
+    for (uint32_t bits = 0x3F700000u; bits < 0x3F900000u; bits += 3) {
+        const float x = float_of(bits);
+        util_assert_close(cell_log_f32__scalar(x), log((double)x), 0, 2e-7);
+    }
 }
 END_TEST
 
@@ -93,6 +107,11 @@ START_TEST(test_math_special_values)
     ck_assert(cell_exp_f32__scalar(0.0f) == 1.0f);
     ck_assert(cell_exp_f32__scalar(-INFINITY) == 0.0f);
     ck_assert(isinf(cell_exp_f32__scalar(INFINITY)));
+    ck_assert_uint_eq(bits_of(cell_log_f32__scalar(1.0f)), 0);
+    ck_assert(cell_log_f32__scalar(-0.0f) == -INFINITY);
+    ck_assert(cell_log_f32__scalar(INFINITY) == INFINITY);
+    ck_assert_uint_eq(bits_of(cell_log_f32__scalar(-1.0f)), CELL_NAN_BITS);
+    ck_assert_uint_eq(bits_of(cell_log_f32__scalar(-INFINITY)), CELL_NAN_BITS);
     ck_assert_uint_eq(bits_of(cell_nan_f32__scalar(float_of(0xFFC01234u))), CELL_NAN_BITS);
     ck_assert_uint_eq(bits_of(cell_nan_f32__scalar(-0.0f)), 0x80000000u);
 }
@@ -163,6 +182,7 @@ int main(void)
     TCase *tcase = tcase_create("activations");
     tcase_set_timeout(tcase, 3600); // every float, on a busy machine
     tcase_add_test(tcase, test_math_exp_is_accurate);
+    tcase_add_test(tcase, test_math_log_is_accurate);
     tcase_add_test(tcase, test_math_sigmoid_is_accurate);
     tcase_add_test(tcase, test_math_tanh_is_accurate);
     tcase_add_test(tcase, test_math_special_values);

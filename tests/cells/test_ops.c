@@ -256,6 +256,10 @@ START_TEST(test_op_functions)
     soft = build_op(&build, CELL_OP_SOFTMAX, a, UINT32_MAX, widths[_i] * 3);
     build_last(&build)->group = widths[_i];
     build_output(&build, soft);
+    build_output(&build, build_op(&build, CELL_OP_LOG, soft, UINT32_MAX, widths[_i] * 3));
+    soft = build_op(&build, CELL_OP_LOG_SOFTMAX, a, UINT32_MAX, widths[_i] * 3);
+    build_last(&build)->group = widths[_i];
+    build_output(&build, soft);
     assert_everywhere(&build);
 }
 END_TEST
