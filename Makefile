@@ -54,6 +54,7 @@ CELLS_SRCS = \
   cells/calibration.c \
   cells/calibration_file.c \
   cells/cpu/ahead.c \
+  cells/cpu/beam.c \
   cells/cpu/device.c \
   cells/cpu/explain.c \
   cells/cpu/fuse.c \
@@ -382,6 +383,7 @@ WORKER_SUITES = \
 
 SERVER_SUITES = \
   tests/server/test_about.c \
+  tests/server/test_beam.c \
   tests/server/test_core.c \
   tests/server/test_core_device.c \
   tests/server/test_core_drain.c \

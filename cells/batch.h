@@ -62,12 +62,48 @@ struct cell_end {
     int64_t id;
 };
 
+#define CELL_BEAM_MAX 8u /* lanes */
+
+/* A hypothesis that is complete: the ids on the way back from `lane` after `steps` steps. */
+struct cell_beam_found {
+    float score;    /* sum of the logarithms of its ids' probabilities, its end's too */
+    float rank;     /* score / steps ^ length_penalty: what hypotheses are compared by */
+    uint32_t steps; /* ids in it, without its end */
+    uint32_t lane;
+};
+
+/* Beam search: `width` rows, the lanes of one node, run next to each other in every batch. Before
+ * the first step all are the same, and only lane 0 counts. After each step the 2 * width best
+ * continuations of all lanes are taken in order (of equal ones the lower lane, then the lower id,
+ * first): an end id among the first `width` is a complete hypothesis, others become the lanes of
+ * the next step, their states those of the lane that they continue. The search ends with `width`
+ * complete hypotheses, or with the last step, when the lanes count as complete.
+ * Memory: the request's, the device's from submit on. */
+struct cell_beam {
+    uint32_t width;       /* 1..CELL_BEAM_MAX */
+    uint32_t steps;       /* of the node */
+    uint32_t token;       /* state */
+    uint32_t logits, ids; /* output, and how wide it is */
+    bool has_end;
+    int64_t end;
+    float length_penalty;
+    float scores[CELL_BEAM_MAX]; /* of the lanes; -Inf: nobody is there */
+    int32_t *tokens, *parents;   /* [steps][width] */
+    float *room;                 /* [ids] */
+    uint8_t *copies;             /* width rows of the widest state */
+    uint32_t n_found;
+    struct cell_beam_found found[CELL_BEAM_MAX]; /* best rank first */
+    bool is_done;
+};
+
 /* Wiring of one node. */
 struct cell_wiring {
     uint32_t steps; /* cells in the chain, >= 1; at most, where it has an end */
     /* NULL: it takes all steps. Such a chain is in one batch at a time, and emits nothing at its
      * last step, which only the device knows. */
     const struct cell_end *end;
+    struct cell_beam *beam; /* NULL: none. Such a chain has no end and emits nothing */
+    uint32_t lane;          /* of a beam */
     /* Never given to two chains: by it a device knows what it has computed ahead, in an earlier
      * batch, for this one. 0: it keeps nothing beyond a batch. */
     uint64_t chain;
@@ -101,9 +137,9 @@ struct cell_batch {
     bool interruptible;
     uint32_t steps_min; /* before so many steps it does not look */
     const _Atomic uint32_t *attention;
-    /* NULL, or called between two steps, for each row that has ended, by the thread that pumps: the
-     * device has written the row's steps_done and looks neither at its tag nor at its wiring again.
-     * The batch then goes on with the other rows. */
+    /* NULL, or called between two steps, for each row (of a beam: lane 0) that has ended, by the
+     * thread that pumps: the device has written the row's steps_done and looks neither at its tag
+     * nor at its wiring again. The batch then goes on with the other rows. */
     void (*row_ended)(struct cell_batch *batch, uint32_t row, void *context);
     void *row_ended_context;
     uint32_t steps_done;     /* written by the device, >= 1 unless status is an error */

@@ -47,7 +47,8 @@ enum cell_source_kind {
     CELL_SOURCE_LAST_STATE, /* state `index` of stage `stage` when all its steps are done */
     CELL_SOURCE_CHILD,      /* of a tree: value `index` of child `piece`; of a root: its own */
     CELL_SOURCE_START,      /* of a decoder's token: decoder.start */
-    CELL_SOURCE_TAKEN,      /* of an output: the steps that a decoder has taken before its end */
+    CELL_SOURCE_TAKEN,      /* of an output: the steps that a decoder has taken before its end, or
+                               what a beam search has found (CELL_BEAM_..) */
 };
 
 struct cell_source {
@@ -93,14 +94,24 @@ struct cell_tree {
 /* The state of a decoder that is an id, and the output that answers its ids. */
 #define CELL_TOKEN "token"
 
+/* The output of a decoder, a number for each id, that a beam chooses by. */
+#define CELL_LOGITS "logits"
+
 #define CELL_DECODER_STEPS_MAX (1u << 20)
 
 /* How a decoder begins and ends. */
 struct cell_decoding {
     bool has_start, has_end;
-    int64_t start, end; /* ids */
-    uint32_t steps_max; /* 1..CELL_DECODER_STEPS_MAX */
+    int64_t start, end;   /* ids */
+    uint32_t steps_max;   /* 1..CELL_DECODER_STEPS_MAX */
+    uint32_t beam_width;  /* 1..CELL_BEAM_MAX: beam search over CELL_LOGITS; 0: the step chooses */
+    float length_penalty; /* of a beam: scores are compared over length ^ this */
 };
+
+/* Of a beam search, each hypothesis a row, the best first: ids [batch, width, steps], the sums of
+ * the logarithms of their probabilities [batch, width], and how many ids there are [batch, width];
+ * a row without that many hypotheses has scores of -Inf. */
+enum { CELL_BEAM_TOKENS, CELL_BEAM_SCORES, CELL_BEAM_LENGTHS, CELL_BEAM_OUTPUTS };
 
 /* The last stage of a SEQ2SEQ model. Outputs of the model are its outputs, a row a step, but the
  * last, [batch] of int64: the steps that each row took, without that of its end id. */
@@ -111,6 +122,9 @@ struct cell_decoder {
     struct cell_end end;
     uint32_t token_output; /* of the model; CELL_TENSORS_MAX: it has no token */
     uint8_t start[8];      /* one element of the token's dtype */
+    /* Beam search: width 0: none. Outputs of the model are then CELL_BEAM_OUTPUTS. */
+    uint32_t beam_width, token, logits, ids; /* state, output of the stage, its width */
+    float length_penalty;
 };
 
 struct cell_model_options {

@@ -177,7 +177,7 @@ static enum base_status set_end(const struct binding *b)
     }
     decoder->steps_max = b->decoding->steps_max;
     decoder->has_end = b->decoding->has_end;
-    decoder->end = (struct cell_end){.state = token, .id = b->decoding->end};
+    decoder->end = (struct cell_end){.state = token, .id = decoder->has_end ? b->decoding->end : 0};
     return BASE_OK;
 }
 
@@ -233,6 +233,64 @@ static enum base_status set_outputs(const struct binding *b)
     return BASE_OK;
 }
 
+/* ---- Beam search -------------------------------------------------------------------------- */
+
+/* [batch, width], or [batch, width, steps]. */
+static struct cell_tensor beam_tensor(const char *name, enum cell_dtype dtype, uint32_t width,
+                                      bool is_timed)
+{
+    struct cell_tensor tensor = {.dtype = dtype,
+                                 .rank = is_timed ? 3 : 2,
+                                 .dims = {CELL_DIM_ANY, width, CELL_DIM_ANY},
+                                 .time_axis = is_timed ? 2 : -1,
+                                 .piece_axis = -1,
+                                 .pieces = 1,
+                                 .width = width};
+    (void)snprintf(tensor.name, sizeof(tensor.name), "%s", name);
+    return tensor;
+}
+
+/* Needs set_end(). */
+static enum base_status set_beam(const struct binding *b)
+{
+    struct cell_model *model = b->model;
+    struct cell_decoder *decoder = &model->decoder;
+    const struct cell_stage *stage = &b->step->stages[0];
+    const uint32_t width = b->decoding->beam_width;
+    const uint32_t logits = find_tensor(b->step->outputs, b->step->n_outputs, CELL_LOGITS);
+    if (width > CELL_BEAM_MAX) {
+        return base_fail(b->error, BASE_INVALID_ARGUMENT, "a beam of %u; at most %u", width,
+                         CELL_BEAM_MAX);
+    }
+    if (!(b->decoding->length_penalty >= 0.0f)) {
+        return base_fail(b->error, BASE_INVALID_ARGUMENT, "a length penalty below 0");
+    }
+    if (decoder->end.state == stage->type->def.n_states) {
+        return base_fail(b->error, BASE_INVALID_ARGUMENT,
+                         "decoder.onnx: a beam chooses '" CELL_TOKEN "', but no output '" CELL_TOKEN
+                         "_next' of one integer is fed back");
+    }
+    if (logits == b->step->n_outputs || b->step->outputs[logits].dtype != CELL_F32) {
+        return base_fail(b->error, BASE_INVALID_ARGUMENT,
+                         "decoder.onnx: a beam chooses by an output '" CELL_LOGITS
+                         "' of floats, which is not there");
+    }
+    decoder->beam_width = width;
+    decoder->length_penalty = b->decoding->length_penalty;
+    decoder->token = decoder->end.state;
+    decoder->logits = b->step->output_sources[logits][0].index;
+    decoder->ids = b->step->outputs[logits].width;
+    decoder->token_output = CELL_BEAM_TOKENS;
+    model->n_outputs = CELL_BEAM_OUTPUTS;
+    model->outputs[CELL_BEAM_TOKENS] = beam_tensor(CELL_TOKEN, CELL_I64, width, true);
+    model->outputs[CELL_BEAM_SCORES] = beam_tensor("scores", CELL_F32, width, false);
+    model->outputs[CELL_BEAM_LENGTHS] = beam_tensor(LENGTHS, CELL_I64, width, false);
+    for (uint32_t o = 0; o < CELL_BEAM_OUTPUTS; o++) {
+        model->output_sources[o][0] = (struct cell_source){.kind = CELL_SOURCE_TAKEN, .index = o};
+    }
+    return BASE_OK;
+}
+
 /* ---- The whole ---------------------------------------------------------------------------- */
 
 static enum base_status bind(const struct binding *b, const struct cell_model *encoder)
@@ -249,8 +307,8 @@ static enum base_status bind(const struct binding *b, const struct cell_model *e
     model->unfold = CELL_UNFOLD_SEQ2SEQ;
     model->decoder.stage = model->n_stages;
     BASE_TRY(set_end(b));
+    BASE_TRY(b->decoding->beam_width > 0 ? set_beam(b) : set_outputs(b));
     BASE_TRY(bind_inputs(b, encoder));
-    BASE_TRY(set_outputs(b));
     model->stages[model->n_stages++] = b->step->stages[0];
     cell_type_ref(b->registry, b->step->stages[0].type);
     model->file_bytes += b->step->file_bytes;

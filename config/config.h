@@ -25,15 +25,16 @@ struct cfg_names {
 };
 
 /* C type of each option type: TIME is in ns, SIZE in bytes, TEXT is never NULL ("" = not given). */
-#define CFG_FIELD_BOOL(field)   bool field;
-#define CFG_FIELD_SWITCH(field) bool field;
-#define CFG_FIELD_COUNT(field)  uint32_t field;
-#define CFG_FIELD_ID(field)     int64_t field;
-#define CFG_FIELD_SIZE(field)   uint64_t field;
-#define CFG_FIELD_TIME(field)   uint64_t field;
-#define CFG_FIELD_TEXT(field)   const char *field;
-#define CFG_FIELD_WORD(field)   const char *field;
-#define CFG_FIELD_NAMES(field)  struct cfg_names field;
+#define CFG_FIELD_BOOL(field)    bool field;
+#define CFG_FIELD_SWITCH(field)  bool field;
+#define CFG_FIELD_COUNT(field)   uint32_t field;
+#define CFG_FIELD_ID(field)      int64_t field;
+#define CFG_FIELD_DECIMAL(field) double field;
+#define CFG_FIELD_SIZE(field)    uint64_t field;
+#define CFG_FIELD_TIME(field)    uint64_t field;
+#define CFG_FIELD_TEXT(field)    const char *field;
+#define CFG_FIELD_WORD(field)    const char *field;
+#define CFG_FIELD_NAMES(field)   struct cfg_names field;
 #define CFG_FIELD(type, field, def, least, most, values, section, ways, help)                      \
     CFG_FIELD_##type(field)
 

@@ -25,13 +25,19 @@
     X(ID, end, "none", 0, INT32_MAX, "ID", LIMITS, ALL,                                            \
       "seq2seq: the token that ends a sequence; it is not answered.")                              \
     X(COUNT, max_steps, "0", 0, 1 << 20, "N", LIMITS, ALL,                                         \
-      "seq2seq: steps of the longest answer. Needed.")
+      "seq2seq: steps of the longest answer. Needed.")                                             \
+    X(COUNT, beam, "0", 0, 8, "N", LIMITS, ALL,                                                    \
+      "seq2seq: hypotheses that a beam search over the output logits follows and answers; 0: the " \
+      "step chooses by itself.")                                                                   \
+    X(DECIMAL, length_penalty, "1", 0, 10, "X", LIMITS, ALL,                                       \
+      "seq2seq: what is found by a beam is compared by its score over its length to this power.")
 
 struct cfg_model_config {
     uint32_t max_sequence_length;
     const char *weights, *unfold; /* one of their words each, forever */
     int64_t start, end;           /* or CFG_ID_NONE */
-    uint32_t max_steps;
+    uint32_t max_steps, beam;
+    double length_penalty;
 };
 
 /* path: the file, which may be missing: then the defaults. INVALID_ARGUMENT as cfg_load();

@@ -20,6 +20,7 @@
     X(SWITCH, "a flag without a value")                                                            \
     X(COUNT, "NUMBER")                                                                             \
     X(ID, "NUMBER, or none")                                                                       \
+    X(DECIMAL, "NUMBER, or NUMBER and up to 3 digits behind a point")                              \
     X(SIZE, "NUMBER of bytes, or NUMBER followed by B, kB, MB, GB, KiB, MiB or GiB")               \
     X(TIME, "NUMBER of seconds, or NUMBER followed by ms, s or min")                               \
     X(TEXT, "1 to 4095 bytes without control characters")                                          \
@@ -50,7 +51,7 @@ struct cfg_option {
     const char *field;        /* grpc_port */
     size_t offset;            /* of the field in the struct */
     const char *default_text; /* "" = empty TEXT or NAMES */
-    uint64_t least, most;     /* COUNT, ID, SIZE (bytes), TIME (ns) */
+    uint64_t least, most;     /* COUNT, ID, DECIMAL, SIZE (bytes), TIME (ns) */
     const char *values;       /* for help; WORD: the words between |, hidden ones behind || */
     enum cfg_section section;
     enum cfg_ways ways;

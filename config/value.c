@@ -163,6 +163,32 @@ static enum base_status set_id(const struct cfg_option *option, int64_t *field,
     return BASE_OK;
 }
 
+static enum base_status set_decimal(const struct cfg_option *option, double *field,
+                                    const struct cfg_given *given, struct base_error *error)
+{
+    static const double units[] = {1, 10, 100, 1000};
+    uint64_t whole = 0;
+    uint64_t part = 0;
+    const size_t digits = read_digits(given->text, given->length, &whole);
+    size_t behind = 0;
+    if (digits > 0 && digits < given->length && given->text[digits] == '.') {
+        behind = read_digits(given->text + digits + 1, given->length - digits - 1, &part);
+    }
+    const size_t length = digits + behind + (behind > 0 ? 1 : 0);
+    if (digits == 0 || length != given->length || behind > 3) {
+        return fail_value(given, "is not a number such as 2 or 0.75", error);
+    }
+    if (given->text[0] == '0' && digits > 1) {
+        return fail_value(given, "starts with a zero", error);
+    }
+    const double value = (double)whole + (double)part / units[behind];
+    if (value < (double)option->least || value > (double)option->most) {
+        return fail_range(option, given, error);
+    }
+    *field = value;
+    return BASE_OK;
+}
+
 static enum base_status set_bool(bool *field, const struct cfg_given *given,
                                  struct base_error *error)
 {
@@ -321,6 +347,8 @@ enum base_status cfg__value_set(const struct cfg_option *option, void *object,
         return set_amount(option, field, given, error);
     case CFG_TYPE_ID:
         return set_id(option, field, given, error);
+    case CFG_TYPE_DECIMAL:
+        return set_decimal(option, field, given, error);
     case CFG_TYPE_TEXT:
         return set_text(field, arena, given, error);
     case CFG_TYPE_WORD:
@@ -389,6 +417,9 @@ void cfg__value_write(const struct cfg_option *option, const void *object, struc
         break;
     case CFG_TYPE_ID:
         write_id(*(const int64_t *)field, out);
+        break;
+    case CFG_TYPE_DECIMAL:
+        base_buf_printf(out, "%.3g", *(const double *)field);
         break;
     case CFG_TYPE_SIZE:
     case CFG_TYPE_TIME:

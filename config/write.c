@@ -137,6 +137,7 @@ static void write_reference_value(const struct cfg_option *option, struct base_b
 {
     switch (option->type) {
     case CFG_TYPE_ID:
+    case CFG_TYPE_DECIMAL:
     case CFG_TYPE_COUNT:
     case CFG_TYPE_SIZE:
     case CFG_TYPE_TIME:

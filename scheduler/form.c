@@ -104,17 +104,35 @@ static void node_start(struct sched *sched, struct sched_graph *graph, struct sc
         base_assert(row != CELL_ROW_NONE);
         node->reads[i].ref->row = row;
     }
+    for (uint32_t lane = 1; lane < node->lanes; lane++) {
+        struct cell_wiring *wiring = sched__wiring_of(node, lane);
+        *wiring = node->wiring;
+        wiring->lane = lane;
+        wiring->chain = ++sched->chains;
+        wiring->state = sched_rows_take(sched->rows, node->type->state_layout);
+    }
 }
 
+/* A row for each of its lanes. */
 static void row_add(struct cell_batch *batch, struct sched_node *node, uint32_t first_step)
 {
-    struct cell_batch_row *row = &batch->rows[batch->n_rows++];
-    row->wiring = &node->wiring;
-    row->first_step = first_step;
-    row->steps = 1;
-    row->steps_done = 0;
-    row->has_ended = false;
-    row->tag = node;
+    for (uint32_t lane = 0; lane < node->lanes; lane++) {
+        struct cell_batch_row *row = &batch->rows[batch->n_rows++];
+        row->wiring = sched__wiring_of(node, lane);
+        row->first_step = first_step;
+        row->steps = 1;
+        row->steps_done = 0;
+        row->has_ended = false;
+        row->tag = node;
+    }
+}
+
+/* Whether all lanes of the subgraph's next node fit: alone they always do. */
+static bool has_room(const struct cell_batch *batch, const struct sched_subgraph *subgraph,
+                     uint32_t rows_max)
+{
+    const struct sched_node *node = subgraph->ready_first;
+    return batch->n_rows == 0 || batch->n_rows + node->lanes <= rows_max;
 }
 
 /* Moves ready nodes of a subgraph into the batch, as many as fit. */
@@ -123,7 +141,7 @@ static void take_nodes(struct sched *sched, struct cell_batch *batch,
 {
     struct sched_graph *graph = subgraph->graph;
     uint32_t before = batch->n_rows;
-    while (subgraph->ready_first != NULL && batch->n_rows < rows_max) {
+    while (subgraph->ready_first != NULL && has_room(batch, subgraph, rows_max)) {
         struct sched_node *node = sched__subgraph_pop(subgraph);
         if (node->steps_submitted == 0) {
             node_start(sched, graph, node);
@@ -150,7 +168,7 @@ static void take_subgraphs(struct sched *sched, struct sched__type *type, struct
     while (batch->n_rows < type->rows_max) {
         struct sched__ready *list = NULL;
         struct sched_subgraph *subgraph = oldest_ready(type, batch->queue, unpinned < most, &list);
-        if (subgraph == NULL) {
+        if (subgraph == NULL || !has_room(batch, subgraph, type->rows_max)) {
             break;
         }
         const uint32_t before = batch->n_rows;
@@ -191,7 +209,7 @@ static uint32_t run_length(const struct sched *sched, const struct cell_batch *b
 static uint32_t least_steps(const struct sched *sched, const struct cell_batch *batch)
 {
     for (uint32_t i = 0; i < batch->n_rows; i++) {
-        if (batch->rows[i].wiring->end != NULL) {
+        if (sched__ends_itself(batch->rows[i].tag)) {
             return sched->options.run_steps_shared;
         }
     }
@@ -208,7 +226,7 @@ static void advance_rows(struct cell_batch *batch)
         struct sched_node *node = row->tag;
         if (has_state) {
             row->steps = batch->steps;
-            node->steps_submitted += batch->steps;
+            node->steps_submitted += row->wiring->lane == 0 ? batch->steps : 0;
         }
         if (sched__is_held(batch, node)) {
             continue;
@@ -291,6 +309,6 @@ struct cell_batch *sched_next(struct sched *sched, uint32_t queue_index, uint64_
     type->running++;
     sched->n_busy += queue->in_flight++ == 0 ? 1 : 0;
     queue->burst_left--;
-    base_assert(batch->n_rows > 0 && batch->n_rows <= type->rows_max);
+    base_assert(batch->n_rows > 0 && batch->n_rows <= CELL_BATCH_ROWS_MAX);
     return batch;
 }

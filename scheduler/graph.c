@@ -68,6 +68,7 @@ sched_node_id sched_builder_node(struct sched_builder *builder, const struct cel
     uint32_t reads_max = type->def.n_inputs + type->def.n_states;
     node->type = type;
     node->graph = graph;
+    node->lanes = 1;
     node->wiring.steps = steps;
     node->wiring.state = CELL_ROW_NONE;
     node->wiring.emits = base_arena_array(builder->arena, emits_max, sizeof(*node->wiring.emits));
@@ -156,6 +157,9 @@ static struct cell_emit *emit_add(struct sched_builder *builder, struct sched_no
         !builder_need(builder, node->wiring.n_emits < node->n_edges, "more emits than announced")) {
         return NULL;
     }
+    if (!builder_need(builder, node->wiring.beam == NULL, "an emit of a beam")) {
+        return NULL;
+    }
     if (!builder_need(builder, node->wiring.end == NULL || when != CELL_EMIT_LAST,
                       "the last step of a chain that may end before")) {
         return NULL;
@@ -184,6 +188,26 @@ void sched_builder_end(struct sched_builder *builder, sched_node_id node_id,
                      "an end by a state that is no integer")) {
         node->wiring.end = end;
     }
+}
+
+void sched_builder_beam(struct sched_builder *builder, sched_node_id node_id,
+                        struct cell_beam *beam)
+{
+    struct sched_node *node = node_at(builder, node_id);
+    if (node == NULL ||
+        !builder_need(builder, beam->width >= 1 && beam->width <= CELL_BEAM_MAX,
+                      "a beam of no such width") ||
+        !builder_need(builder, node->wiring.n_emits == 0 && node->wiring.end == NULL,
+                      "a beam that emits, or ends by itself")) {
+        return;
+    }
+    node->others = base_arena_array(builder->arena, beam->width, sizeof(*node->others));
+    if (node->others == NULL) {
+        builder_fail(builder, BASE_RESOURCE_EXHAUSTED, "request memory spent");
+        return;
+    }
+    node->lanes = beam->width;
+    node->wiring.beam = beam;
 }
 
 void sched_builder_emit(struct sched_builder *builder, sched_node_id node_id, struct cell_emit emit)
@@ -316,7 +340,7 @@ static void edges_sort(struct sched_builder *builder)
 /* A chain that ends by itself is joined with nothing: it leaves its batch alone. */
 static bool may_join(const struct sched_node *a, const struct sched_node *b)
 {
-    return a->type == b->type && a->wiring.end == NULL && b->wiring.end == NULL;
+    return a->type == b->type && !sched__ends_itself(a) && !sched__ends_itself(b);
 }
 
 /* Joins connected nodes of equal type and depth; parent[] becomes a forest. Consumers follow their
@@ -382,15 +406,15 @@ static void cut_subgraphs(struct sched_graph *graph, uint32_t *parent)
     }
 }
 
-static void need_add(struct sched_graph *graph, uint32_t layout)
+static void need_add(struct sched_graph *graph, uint32_t layout, uint32_t rows)
 {
     for (uint32_t i = 0; i < graph->n_needs; i++) {
         if (graph->needs[i].layout == layout) {
-            graph->needs[i].rows++;
+            graph->needs[i].rows += rows;
             return;
         }
     }
-    graph->needs[graph->n_needs++] = (struct sched_need){.layout = layout, .rows = 1};
+    graph->needs[graph->n_needs++] = (struct sched_need){.layout = layout, .rows = rows};
 }
 
 /* Peak of live rows, bounded by all rows the graph ever uses: exact for chains, generous for
@@ -399,11 +423,11 @@ static void count_needs(struct sched_graph *graph)
 {
     for (uint32_t i = 0; i < graph->n_nodes; i++) {
         if (graph->nodes[i].type->state_layout != CELL_LAYOUT_NONE) {
-            need_add(graph, graph->nodes[i].type->state_layout);
+            need_add(graph, graph->nodes[i].type->state_layout, graph->nodes[i].lanes);
         }
     }
     for (uint32_t i = 0; i < graph->n_values; i++) {
-        need_add(graph, graph->values[i].layout);
+        need_add(graph, graph->values[i].layout, 1);
         graph->values[i].row = CELL_ROW_NONE;
     }
 }

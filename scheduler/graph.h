@@ -37,12 +37,26 @@ struct sched_node {
     struct sched_node *next_ready; /* within its subgraph */
     uint32_t subgraph;
     uint32_t steps_submitted, steps_done;
+    uint32_t lanes;               /* rows in a batch: of a beam its width, else 1 */
+    struct cell_wiring *others;   /* [lanes - 1]: of lanes 1 and on, from the first submission on */
     bool has_ended;               /* by wiring.end, whose steps are from then on those it took */
     uint32_t waits;               /* producers in its own subgraph not yet wholly submitted */
     uint32_t first_edge, n_edges; /* its consumers: graph.edges */
     uint32_t n_reads, n_writes;
     struct sched_patch *reads, *writes;
 };
+
+/* Whether only the device knows how many steps the node takes. */
+static inline bool sched__ends_itself(const struct sched_node *node)
+{
+    return node->wiring.end != NULL || node->wiring.beam != NULL;
+}
+
+/* Of a lane. */
+static inline struct cell_wiring *sched__wiring_of(struct sched_node *node, uint32_t lane)
+{
+    return lane == 0 ? &node->wiring : &node->others[lane - 1];
+}
 
 struct sched_subgraph {
     struct sched_graph *graph;
@@ -122,6 +136,11 @@ struct cell_ref sched_host_ref(const void *host, int64_t stride_bytes);
  */
 void sched_builder_end(struct sched_builder *builder, sched_node_id node_id,
                        const struct cell_end *end);
+
+/* The chain is a beam search, with as many rows as it is wide; it emits nothing. beam: the
+ * request's. */
+void sched_builder_beam(struct sched_builder *builder, sched_node_id node_id,
+                        struct cell_beam *beam);
 
 /* Emit to request memory: emit.to is a sched_host_ref(). */
 void sched_builder_emit(struct sched_builder *builder, sched_node_id node_id,

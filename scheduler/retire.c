@@ -32,10 +32,7 @@ static void value_give(struct sched *sched, struct sched_value *value)
 static void node_done(struct sched *sched, struct sched_node *node)
 {
     struct sched_graph *graph = node->graph;
-    if (node->wiring.state != CELL_ROW_NONE) {
-        sched_rows_give(sched->rows, node->type->state_layout, node->wiring.state);
-        node->wiring.state = CELL_ROW_NONE;
-    }
+    sched__states_give(sched, node);
     for (uint32_t i = 0; i < node->n_reads; i++) {
         struct sched_value *value = &graph->values[node->reads[i].value];
         base_assert(value->readers_left > 0);
@@ -67,8 +64,8 @@ static void row_back(struct sched *sched, struct cell_batch *batch, struct sched
                      const struct cell_batch_row *row, uint64_t now_ns)
 {
     struct sched_graph *graph = node->graph;
-    base_assert(row->steps_done <= row->steps && graph->rows_running > 0);
-    graph->rows_running--;
+    base_assert(row->steps_done <= row->steps && graph->rows_running >= node->lanes);
+    graph->rows_running -= node->lanes; // the others took the same steps
     node->steps_done += row->steps_done;
     if (batch->status != BASE_OK || graph->stopping) {
         sched__stop(sched, graph, batch->status, now_ns);
@@ -81,7 +78,7 @@ static void row_back(struct sched *sched, struct cell_batch *batch, struct sched
         base_assert(row->steps_done == row->steps);
     }
     if (row->has_ended) {
-        base_assert(node->wiring.end != NULL && row->steps_done > 0);
+        base_assert(sched__ends_itself(node) && row->steps_done > 0);
         node->has_ended = true;
         node->wiring.steps = node->steps_done;
     }
@@ -105,7 +102,10 @@ void sched_row_ended(struct sched *sched, struct cell_batch *batch, uint32_t row
 {
     struct sched_node *node = batch->rows[row].tag;
     base_assert(node != NULL && batch->rows[row].has_ended && batch->status == BASE_OK);
-    batch->rows[row].tag = NULL;
+    for (uint32_t lane = 0; lane < node->lanes; lane++) {
+        base_assert(batch->rows[row + lane].tag == node);
+        batch->rows[row + lane].tag = NULL;
+    }
     subgraph_back(sched, &node->graph->subgraphs[node->subgraph], ++sched->next_mark);
     row_back(sched, batch, node, &batch->rows[row], now_ns);
 }
@@ -160,7 +160,7 @@ void sched_retire(struct sched *sched, struct cell_batch *batch, uint64_t now_ns
     uint64_t mark = ++sched->next_mark;
     for (uint32_t i = 0; i < batch->n_rows; i++) {
         struct sched_node *node = batch->rows[i].tag;
-        if (node != NULL) {
+        if (node != NULL && batch->rows[i].wiring->lane == 0) {
             subgraph_back(sched, &node->graph->subgraphs[node->subgraph], mark);
             row_back(sched, batch, node, &batch->rows[i], now_ns);
         }

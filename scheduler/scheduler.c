@@ -148,15 +148,19 @@ void sched_add(struct sched *sched, struct sched_graph *graph, uint64_t now_ns)
     (void)now_ns;
 }
 
+void sched__states_give(struct sched *sched, struct sched_node *node)
+{
+    for (uint32_t lane = 0; lane < node->lanes && node->wiring.state != CELL_ROW_NONE; lane++) {
+        sched_rows_give(sched->rows, node->type->state_layout, sched__wiring_of(node, lane)->state);
+    }
+    node->wiring.state = CELL_ROW_NONE;
+}
+
 /* Gives back every row the graph holds: none when it ran to its end. */
 static void rows_release(struct sched *sched, struct sched_graph *graph)
 {
     for (uint32_t i = 0; i < graph->n_nodes; i++) {
-        struct sched_node *node = &graph->nodes[i];
-        if (node->wiring.state != CELL_ROW_NONE) {
-            sched_rows_give(sched->rows, node->type->state_layout, node->wiring.state);
-            node->wiring.state = CELL_ROW_NONE;
-        }
+        sched__states_give(sched, &graph->nodes[i]);
     }
     for (uint32_t i = 0; i < graph->n_values; i++) {
         if (graph->values[i].row != CELL_ROW_NONE) {
@@ -272,7 +276,7 @@ static void check_graph(const struct sched_graph *graph, uint32_t *in_use)
         base_assert(node->steps_done <= node->steps_submitted);
         base_assert(node->steps_submitted <= node->wiring.steps);
         if (node->wiring.state != CELL_ROW_NONE) {
-            in_use[node->type->state_layout]++;
+            in_use[node->type->state_layout] += node->lanes;
         }
     }
     base_assert(graph->stopping || left == graph->nodes_left);

@@ -54,7 +54,7 @@ static inline struct sched__type *sched__type_of(const struct sched *sched,
  * before. */
 static inline bool sched__is_held(const struct cell_batch *batch, const struct sched_node *node)
 {
-    return batch->interruptible || node->wiring.end != NULL;
+    return batch->interruptible || sched__ends_itself(node);
 }
 
 /* The list a ready subgraph belongs in. */
@@ -71,6 +71,9 @@ static inline void sched__stat_add(_Atomic uint64_t *stat, uint64_t amount)
     uint64_t value = atomic_load_explicit(stat, memory_order_relaxed);
     atomic_store_explicit(stat, value + amount, memory_order_relaxed);
 }
+
+/* Gives back the state slots that the node holds, of all its lanes. */
+void sched__states_give(struct sched *sched, struct sched_node *node);
 
 /* The subgraph's outside inputs are ready: it gets its place in the order and is listed. */
 void sched__release(struct sched *sched, struct sched_subgraph *subgraph);

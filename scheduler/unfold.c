@@ -212,11 +212,51 @@ static uint32_t steps_of(const struct unfolding *u, const struct cell_stage *sta
     return stage->kind == CELL_STAGE_ONCE ? 1 : row->steps;
 }
 
+/* A beam search in the request's memory. */
+static struct cell_beam *make_beam(struct unfolding *u)
+{
+    const struct cell_decoder *decoder = &u->sequences->model->decoder;
+    const struct cell_def *def = &u->sequences->model->stages[decoder->stage].type->def;
+    const size_t width = decoder->beam_width;
+    size_t widest = 0;
+    for (uint32_t s = 0; s < def->n_states; s++) {
+        const struct cell_value *state = &def->values[def->n_inputs + s];
+        const size_t bytes = (size_t)state->width * cell_dtype_bytes(state->dtype);
+        widest = bytes > widest ? bytes : widest;
+    }
+    struct cell_beam *beam = base_arena_alloc(u->arena, sizeof(*beam));
+    int32_t *steps = base_arena_array(u->arena, 2 * width * decoder->steps_max, sizeof(*steps));
+    float *room = base_arena_array(u->arena, decoder->ids, sizeof(*room));
+    uint8_t *copies = base_arena_array(u->arena, width, widest);
+    if (beam == NULL || steps == NULL || room == NULL || copies == NULL) {
+        u->status = BASE_RESOURCE_EXHAUSTED;
+        return NULL;
+    }
+    *beam = (struct cell_beam){.width = decoder->beam_width,
+                               .steps = decoder->steps_max,
+                               .token = decoder->token,
+                               .logits = decoder->logits,
+                               .ids = decoder->ids,
+                               .has_end = decoder->has_end,
+                               .end = decoder->end.id,
+                               .length_penalty = decoder->length_penalty,
+                               .tokens = steps,
+                               .parents = steps + width * decoder->steps_max,
+                               .room = room,
+                               .copies = copies};
+    return beam;
+}
+
 static void begin_decoder(struct unfolding *u, const struct row_state *row)
 {
     const struct cell_decoder *decoder = &u->sequences->model->decoder;
     const sched_node_id node = row->nodes[decoder->stage];
-    if (decoder->has_end) {
+    if (decoder->beam_width > 0) {
+        struct cell_beam *beam = make_beam(u);
+        if (beam != NULL) {
+            sched_builder_beam(&u->builder, node, beam);
+        }
+    } else if (decoder->has_end) {
         sched_builder_end(&u->builder, node, &decoder->end);
     }
     u->sequences->decoders[row->row] = node;

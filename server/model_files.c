@@ -20,11 +20,14 @@ static enum base_status join(char out[PATH_BYTES], const char *folder, const cha
 static enum base_status read_options(const struct cfg_model_config *config,
                                      struct cell_model_options *out, struct base_error *error)
 {
-    *out = (struct cell_model_options){.decoding = {.has_start = config->start != CFG_ID_NONE,
-                                                    .start = config->start,
-                                                    .has_end = config->end != CFG_ID_NONE,
-                                                    .end = config->end,
-                                                    .steps_max = config->max_steps}};
+    *out =
+        (struct cell_model_options){.decoding = {.has_start = config->start != CFG_ID_NONE,
+                                                 .start = config->start,
+                                                 .has_end = config->end != CFG_ID_NONE,
+                                                 .end = config->end,
+                                                 .steps_max = config->max_steps,
+                                                 .beam_width = config->beam,
+                                                 .length_penalty = (float)config->length_penalty}};
     return cell_precision_find(config->weights, &out->precision, error);
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/assert.h"
 
+#include <math.h>
 #include <string.h>
 
 struct trim {
@@ -52,11 +53,82 @@ static void move_rows(const struct trim *t, uint32_t output)
     }
 }
 
+/* ---- Beam search ---- */
+
+static const struct cell_beam *beam_of(const struct trim *t, uint32_t row)
+{
+    return t->graph->nodes[t->sequences->decoders[row]].wiring.beam;
+}
+
+/* The ids of a hypothesis, from its last to its first. */
+static void walk_back(const struct cell_beam *beam, const struct cell_beam_found *found,
+                      uint8_t *to)
+{
+    uint32_t lane = found->lane;
+    for (uint32_t step = found->steps; step-- > 0;) {
+        const size_t at = (size_t)step * beam->width + lane;
+        const int64_t id = beam->tokens[at];
+        memcpy(to + step * sizeof(id), &id, sizeof(id));
+        lane = (uint32_t)beam->parents[at];
+    }
+}
+
+/* One hypothesis of a row, or none, to one of the outputs. */
+static void write_found(const struct trim *t, uint32_t output, uint32_t row, uint32_t number)
+{
+    const struct cell_beam *beam = beam_of(t, row);
+    const struct cell_beam_found none = {.score = -INFINITY};
+    const struct cell_beam_found *found = number < beam->n_found ? &beam->found[number] : &none;
+    const size_t at = (size_t)row * beam->width + number;
+    const int64_t length = found->steps;
+    uint8_t *data = t->sequences->outputs[output].data;
+    if (output == CELL_BEAM_SCORES) {
+        memcpy(data + at * sizeof(found->score), &found->score, sizeof(found->score));
+    } else if (output == CELL_BEAM_LENGTHS) {
+        memcpy(data + at * sizeof(length), &length, sizeof(length));
+    } else {
+        uint8_t *ids = data + at * t->longest * sizeof(int64_t);
+        walk_back(beam, found, ids);
+        fill(t, output, ids + found->steps * sizeof(int64_t), t->longest - found->steps,
+             sizeof(int64_t));
+    }
+}
+
+static void trim_beams(struct srv_request *request, struct trim *t)
+{
+    const struct cell_model *model = t->sequences->model;
+    const uint32_t width = model->decoder.beam_width;
+    for (uint32_t row = 0; row < t->sequences->n_rows; row++) {
+        for (uint32_t i = 0; i < beam_of(t, row)->n_found; i++) {
+            const uint32_t length = beam_of(t, row)->found[i].steps;
+            t->longest = length > t->longest ? length : t->longest;
+        }
+    }
+    for (uint32_t i = 0; i < request->n_outputs; i++) {
+        struct srv_tensor *answer = &request->outputs[i];
+        uint32_t o = 0;
+        while (answer->name != model->outputs[o].name) {
+            o++;
+        }
+        for (uint32_t at = 0; at < t->sequences->n_rows * width; at++) {
+            write_found(t, o, at / width, at % width);
+        }
+        if (o == CELL_BEAM_TOKENS) {
+            answer->shape[2] = t->longest;
+            answer->bytes = (size_t)t->sequences->n_rows * width * t->longest * sizeof(int64_t);
+        }
+    }
+}
+
 void srv_trim(struct srv_request *request, const struct sched_sequences *sequences,
               const struct sched_graph *graph)
 {
     const struct cell_model *model = sequences->model;
     struct trim t = {.sequences = sequences, .graph = graph};
+    if (model->decoder.beam_width > 0) {
+        trim_beams(request, &t);
+        return;
+    }
     for (uint32_t row = 0; row < sequences->n_rows; row++) {
         const uint32_t length = length_of(&t, row);
         t.longest = length > t.longest ? length : t.longest;

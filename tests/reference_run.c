@@ -62,6 +62,7 @@ static void emit(const struct cell_device *device, const struct cell_type *type,
 static bool is_at_end(const struct cell_type *type, const struct cell_wiring *wiring,
                       void *const *states)
 {
+    base_assert(wiring->beam == NULL); // nobody asks it for one
     const struct cell_end *end = wiring->end;
     return end != NULL && cell_integer_at(type->def.values[type->def.n_inputs + end->state].dtype,
                                           states[end->state]) == end->id;

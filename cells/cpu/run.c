@@ -11,6 +11,7 @@
 
 #include "base/assert.h"
 #include "cells/cpu/ahead.h"
+#include "cells/cpu/beam.h"
 #include "cells/cpu/panels.h"
 #include "cells/cpu/rowwise.h"
 #include "cells/cpu/tree.h"
@@ -361,7 +362,8 @@ static void start(struct cell_view *view)
         const struct cell_batch_row *row = &batch->rows[r];
         is_fresh |= row->first_step == 0;
         view->settles |= emits_in_place(def, row->wiring);
-        view->has_ends |= row->wiring->end != NULL;
+        view->has_ends |= row->wiring->end != NULL || row->wiring->beam != NULL;
+        view->has_beams |= row->wiring->beam != NULL;
         view->space->steps[r] = row->steps;
     }
     if (is_fresh && def->n_states > 0) {
@@ -387,19 +389,24 @@ static uint32_t select_active(const struct cell_view *view, uint32_t *until)
     return n;
 }
 
+static bool is_at_end(const struct cell_view *view, uint32_t r)
+{
+    const struct cell_wiring *wiring = cell_view_row(view, r)->wiring;
+    if (wiring->end == NULL) {
+        return wiring->beam != NULL && wiring->beam->is_done;
+    }
+    const uint32_t value = view->program->next_value[wiring->end->state];
+    const enum cell_dtype dtype = view->program->values[value].shape.dtype;
+    return cell_integer_at(dtype, view->space->rows[value][r]) == wiring->end->id;
+}
+
 /* Rows whose end has come take no further step. Each member finds that out by itself from the
  * states that this step made: there is a barrier between their writers and here, and another before
  * the next but one step overwrites them. */
 static void find_ends(struct cell_view *view)
 {
     for (uint32_t r = 0; r < view->n_rows; r++) {
-        const struct cell_end *end = cell_view_row(view, r)->wiring->end;
-        if (end == NULL) {
-            continue;
-        }
-        const uint32_t value = view->program->next_value[end->state];
-        const enum cell_dtype dtype = view->program->values[value].shape.dtype;
-        if (cell_integer_at(dtype, view->space->rows[value][r]) == end->id) {
+        if (is_at_end(view, r)) {
             view->space->steps[view->rows[r]] = view->step + 1;
             view->have_ended = true;
             if (view->member == 0) {
@@ -418,6 +425,11 @@ static void let_go(const struct cell_view *view)
     for (uint32_t r = 0; view->member == 0 && r < batch->n_rows; r++) {
         if (batch->rows[r].has_ended && view->space->steps[r] == view->step + 1) {
             batch->rows[r].steps_done = view->step + 1;
+        }
+    }
+    for (uint32_t r = 0; view->member == 0 && r < batch->n_rows; r++) {
+        if (batch->rows[r].has_ended && view->space->steps[r] == view->step + 1 &&
+            batch->rows[r].wiring->lane == 0) {
             batch->row_ended(batch, r, batch->row_ended_context);
         }
     }
@@ -434,17 +446,27 @@ static void share_attention(const struct cell_view *view)
     }
 }
 
+/* Rows of the next block, of `left`: all lanes of a beam stand in one. */
+static uint32_t block_of(const struct cell_view *view, uint32_t left)
+{
+    uint32_t n = left < view->program->block_rows ? left : view->program->block_rows;
+    while (view->has_beams && n < left && cell_view_row(view, n)->wiring->lane > 0) {
+        n--;
+    }
+    base_assert(n > 0);
+    return n;
+}
+
 static void run_step(struct cell_view *view, uint32_t n_active)
 {
-    uint32_t block = view->program->block_rows;
-    base_assert(!view->is_ahead || n_active <= block);
-    for (uint32_t first = 0; first < n_active; first += block) {
+    base_assert(!view->is_ahead || n_active <= view->program->block_rows);
+    for (uint32_t first = 0; first < n_active;) {
         uint32_t left = n_active - first;
         view->rows = view->space->active + first;
-        view->n_rows = left < block ? left : block;
+        view->n_rows = block_of(view, left);
         resolve(view);
         run_ops(view);
-        if (left <= block) {
+        if (left == view->n_rows) {
             share_attention(view);
         }
         if (view->program->ends_on_panels) {
@@ -454,9 +476,13 @@ static void run_step(struct cell_view *view, uint32_t n_active)
         if (view->settles) {
             cell_view_barrier(view);
         }
+        if (view->has_beams) {
+            cell_beam_advance(view);
+        }
         if (view->has_ends) {
             find_ends(view);
         }
+        first += view->n_rows;
     }
 }
 

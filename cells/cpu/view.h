@@ -33,7 +33,8 @@ struct cell_view {
     const uint32_t *offsets; /* [n_rows] steps that a row is beyond `step`; NULL: none is */
     uint32_t n_rows;
     bool settles;
-    bool has_ends;        /* some row of the batch may end by itself */
+    bool has_ends; /* some row of the batch may end by itself */
+    bool has_beams;
     bool have_ended;      /* rows that ran in the last step and run no more */
     bool is_ahead;        /* the sums over x of these rows stand in windows */
     uint32_t ahead_until; /* the first step for which they do not */

@@ -219,14 +219,24 @@ static double arithmetic(enum cell_op_kind kind, double a, double b)
 
 static double function(enum cell_op_kind kind, double x)
 {
-    return kind == CELL_OP_SIGMOID ? sigmoid(x)
-           : kind == CELL_OP_TANH  ? tanh(x)
-           : kind == CELL_OP_EXP   ? exp(x)
-           : kind == CELL_OP_LOG   ? log(x)
-           : kind == CELL_OP_ABS   ? fabs(x)
-           : kind == CELL_OP_FLOOR ? floor(x)
-           : kind == CELL_OP_SQRT  ? sqrt(x)
-                                   : fmax(x, 0.0);
+    switch ((unsigned)kind) {
+    case CELL_OP_SIGMOID:
+        return sigmoid(x);
+    case CELL_OP_TANH:
+        return tanh(x);
+    case CELL_OP_EXP:
+        return exp(x);
+    case CELL_OP_LOG:
+        return log(x);
+    case CELL_OP_ABS:
+        return fabs(x);
+    case CELL_OP_FLOOR:
+        return floor(x);
+    case CELL_OP_SQRT:
+        return sqrt(x);
+    default:
+        return fmax(x, 0.0);
+    }
 }
 
 static double cast(enum cell_dtype dtype, double x)

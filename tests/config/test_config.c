@@ -58,6 +58,7 @@ static const char *other_value(const struct cfg_option *option)
     case CFG_TYPE_BOOL:
         return strcmp(option->default_text, "true") == 0 ? "false" : "true";
     case CFG_TYPE_ID:
+    case CFG_TYPE_DECIMAL:
     case CFG_TYPE_COUNT:
         return "7";
     case CFG_TYPE_SIZE:

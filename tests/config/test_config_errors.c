@@ -382,6 +382,15 @@ START_TEST(test_model_config_of_a_decoder)
         {"end: 2147483648\n", "m:1:6: end: \"2147483648\" is not in 0 to 2147483647"},
         {"end: 99999999999999999999\n",
          "m:1:6: end: \"99999999999999999999\" is not in 0 to 2147483647"},
+        {"beam: 9\n", "m:1:7: beam: \"9\" is not in 0 to 8"},
+        {"length-penalty: 1.2345\n",
+         "m:1:17: length-penalty: \"1.2345\" is not a number such as 2 or 0.75"},
+        {"length-penalty: .5\n",
+         "m:1:17: length-penalty: \".5\" is not a number such as 2 or 0.75"},
+        {"length-penalty: 1.\n",
+         "m:1:17: length-penalty: \"1.\" is not a number such as 2 or 0.75"},
+        {"length-penalty: 00.5\n", "m:1:17: length-penalty: \"00.5\" starts with a zero"},
+        {"length-penalty: 10.001\n", "m:1:17: length-penalty: \"10.001\" is not in 0 to 10"},
         {"max-steps: none\n", "m:1:12: max-steps: \"none\" is not a whole number"},
     };
     struct cfg_model_config config;
@@ -395,6 +404,12 @@ START_TEST(test_model_config_of_a_decoder)
     ck_assert_int_eq(config.start, 0);
     ck_assert_int_eq(config.end, CFG_ID_NONE);
     ck_assert_uint_eq(config.max_steps, 20);
+    ck_assert_uint_eq(config.beam, 0);
+    ck_assert_double_eq(config.length_penalty, 1.0);
+    const char beam[] = "beam: 8\nlength-penalty: 0.625\n";
+    ck_assert_int_eq(cfg_model_config_parse("m", beam, strlen(beam), &config, &error), BASE_OK);
+    ck_assert_uint_eq(config.beam, 8);
+    ck_assert_double_eq(config.length_penalty, 0.625);
     for (size_t i = 0; i < sizeof(mistakes) / sizeof(mistakes[0]); i++) {
         const char *text = mistakes[i].text;
         ck_assert_int_eq(cfg_model_config_parse("m", text, strlen(text), &config, &error),

@@ -230,6 +230,31 @@ static void last_step_of_what_ends(void)
     (void)sched_builder_value(&builder, 0, CELL_EMIT_STATE, CELL_EMIT_LAST, 0);
 }
 
+static struct cell_beam beam = {.width = 2}, wide_beam = {.width = CELL_BEAM_MAX + 1};
+
+static void beam_of_no_such_width(void)
+{
+    sched_builder_beam(&builder, 0, &wide_beam);
+}
+
+static void beam_that_emits(void)
+{
+    sched_builder_emit(&builder, 0, emit_output);
+    sched_builder_beam(&builder, 0, &beam);
+}
+
+static void beam_that_ends_by_itself(void)
+{
+    sched_builder_end(&builder, 0, &end_of_first);
+    sched_builder_beam(&builder, 0, &beam);
+}
+
+static void emit_of_a_beam(void)
+{
+    sched_builder_beam(&builder, 0, &beam);
+    sched_builder_emit(&builder, 0, emit_output);
+}
+
 static const struct mistake {
     void (*make)(void);
     const char *message;
@@ -266,6 +291,10 @@ static const struct mistake {
     {no_such_state_to_end_by, "cell graph: no such state"},
     {end_by_two_integers, "cell graph: an end by a state that is no integer"},
     {end_behind_an_emit, "cell graph: an end behind what is emitted"},
+    {beam_of_no_such_width, "cell graph: a beam of no such width"},
+    {beam_that_emits, "cell graph: a beam that emits, or ends by itself"},
+    {beam_that_ends_by_itself, "cell graph: a beam that emits, or ends by itself"},
+    {emit_of_a_beam, "cell graph: an emit of a beam"},
     {last_step_of_what_ends, "cell graph: the last step of a chain that may end before"},
 };
 

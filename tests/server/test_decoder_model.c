@@ -445,6 +445,23 @@ START_TEST(test_ids_and_bounds_are_checked)
     options.decoding.steps_max = 0;
     expect_no_model(&whole, &options, BASE_INVALID_ARGUMENT,
                     "a decoder needs a bound of its steps: max-steps");
+    options = usual;
+    options.decoding.beam_width = CELL_BEAM_MAX + 1;
+    expect_no_model(&whole, &options, BASE_INVALID_ARGUMENT, "a beam of 9; at most 8");
+    options.decoding.beam_width = 2;
+    options.decoding.length_penalty = -1.0f;
+    expect_no_model(&whole, &options, BASE_INVALID_ARGUMENT, "a length penalty below 0");
+    options.decoding.length_penalty = 1.0f;
+    struct parts parts = whole;
+    parts.logits = "numbers";
+    expect_no_model(&parts, &options, BASE_INVALID_ARGUMENT,
+                    "decoder.onnx: a beam chooses by an output 'logits' of floats, which is not "
+                    "there");
+    parts = whole;
+    parts.token_next = "ids";
+    options.decoding.has_start = options.decoding.has_end = false;
+    expect_no_model(&parts, &options, BASE_INVALID_ARGUMENT,
+                    "decoder.onnx: a beam chooses 'token', but no output 'token_next'");
 }
 END_TEST
 
