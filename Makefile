@@ -54,6 +54,7 @@ CELLS_SRCS = \
   cells/calibration.c \
   cells/calibration_file.c \
   cells/cpu/ahead.c \
+  cells/cpu/attend.c \
   cells/cpu/beam.c \
   cells/cpu/device.c \
   cells/cpu/explain.c \
@@ -76,6 +77,7 @@ CELLS_SRCS = \
   cells/import/graph.c \
   cells/import/import.c \
   cells/import/op_activation.c \
+  cells/import/op_attend.c \
   cells/import/op_join.c \
   cells/import/op_layout.c \
   cells/import/op_linear.c \
@@ -334,6 +336,7 @@ CONFIG_SUITES = \
   tests/config/test_config_errors.c \
 
 CELLS_SUITES = \
+  tests/cells/test_attend.c \
   tests/cells/test_calibration.c \
   tests/cells/test_def.c \
   tests/cells/test_device.c \

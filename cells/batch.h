@@ -35,6 +35,8 @@ struct cell_ref {
     uint32_t row;
     uint8_t *host;
     int64_t stride_bytes; /* may be negative: a chain that runs backwards in time */
+    uint32_t rows; /* HOST, of an input with many rows (ATTEND): row t, the same at every step,
+                      is at host + t * stride_bytes; of others unused */
 };
 
 /* What to write where after a step. */

@@ -409,6 +409,21 @@ static enum base_status check_function(const struct look *look)
     return BASE_OK;
 }
 
+static enum base_status check_attend(const struct look *look)
+{
+    const uint32_t width = operand(look, 0).width;
+    const uint32_t *operands = look->op->operands;
+    if (operands[1] >= look->def->n_inputs || operands[2] >= look->def->n_inputs) {
+        return bad(look, "K and V are not inputs");
+    }
+    if (!is_f32(operand(look, 0), width) || !is_f32(operand(look, 1), width) ||
+        !is_f32(operand(look, 2), result(look, 0).width) || result(look, 0).dtype != CELL_F32 ||
+        !is_weight_f32(&look->op->weights[0], 1, width) || look->op->variant > CELL_ATTEND_TANH) {
+        return bad(look, "q, K and v, or V and the result, differ in width, or one is not f32");
+    }
+    return BASE_OK;
+}
+
 static enum base_status check_mean(const struct look *look)
 {
     return is_f32(operand(look, 0), operand(look, 0).width) && is_f32(result(look, 0), 1)
@@ -476,6 +491,8 @@ static enum base_status check_shapes(const struct look *look)
                        result(look, 0).width == 1
                    ? BASE_OK
                    : bad(look, "the operand is not of floats, or the result not one integer");
+    case CELL_OP_ATTEND:
+        return check_attend(look);
     case CELL_OP_CONCAT:
         return check_concat(look);
     case CELL_OP_SLICE:
@@ -610,6 +627,48 @@ static enum base_status check_ends(const struct cell_def *def, struct base_error
     return BASE_OK;
 }
 
+bool cell_def_input_has_rows(const struct cell_def *def, uint32_t input)
+{
+    for (uint32_t o = 0; o < def->n_ops; o++) {
+        const struct cell_op *op = &def->ops[o];
+        if (op->kind == CELL_OP_ATTEND && (op->operands[1] == input || op->operands[2] == input)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether anything takes the value for one row. */
+static bool is_read_as_row(const struct cell_def *def, uint32_t value)
+{
+    bool is_read = false;
+    for (uint32_t o = 0; o < def->n_ops; o++) {
+        const struct cell_op *op = &def->ops[o];
+        const uint32_t n = op->kind == CELL_OP_ATTEND ? 1 : op->n_operands;
+        for (uint32_t i = 0; i < n; i++) {
+            is_read |= op->operands[i] == value;
+        }
+    }
+    for (uint32_t s = 0; s < def->n_states; s++) {
+        is_read |= def->state_next[s] == value;
+    }
+    for (uint32_t i = 0; i < def->n_outputs; i++) {
+        is_read |= def->outputs[i] == value;
+    }
+    return is_read;
+}
+
+static enum base_status check_many_rows(const struct cell_def *def, struct base_error *error)
+{
+    for (uint32_t i = 0; i < def->n_inputs; i++) {
+        if (cell_def_input_has_rows(def, i) && is_read_as_row(def, i)) {
+            return base_fail(error, BASE_INVALID_ARGUMENT,
+                             "input %u: ATTEND takes it for many rows, another op for one", i);
+        }
+    }
+    return BASE_OK;
+}
+
 enum base_status cell_def_check(const struct cell_def *def, struct base_error *error)
 {
     BASE_TRY(check_frame(def, error));
@@ -619,5 +678,6 @@ enum base_status cell_def_check(const struct cell_def *def, struct base_error *e
         BASE_TRY(check_op(&look, next));
         next += cell_op_results(def->ops[o].kind);
     }
+    BASE_TRY(check_many_rows(def, error));
     return check_ends(def, error);
 }

@@ -76,11 +76,20 @@ struct cell_weight {
  * ARGMAX       the number of the largest element, the first of equal ones: a row of width 1, I64 or
  *              I32. The first NaN is larger than all
  * SOFTMAX      over groups of `group` consecutive elements (group divides width), max subtracted
- * LOG_SOFTMAX  its logarithm: x minus the maximum, plus the logarithm of the group's largest
- * softmax CONCAT       rows behind each other SLICE        elements start .. start + width(result)
- * - 1 COPY         the same row CAST         to the result's dtype CONST        the weight [1,
- * width] itself LSTM         operands x, h, c; weights W [4H, in], R [4H, F], B [1, 8H], P [1, 3H];
- * gate order i, o, f, c (of P: i, o, f) and equations as ONNX LSTM (opset 14) with default
+ * LOG_SOFTMAX  its logarithm: x minus the maximum, plus the logarithm of the largest softmax
+ * ATTEND       operands q [D], K [D], V, as wide as the result; weight v [1, D]. K and V are
+ *              inputs, and nothing else's: each has as many rows K_1 .. K_T, V_1 .. V_T as it was
+ *              given, the same at every step. With variant CELL_ATTEND_PRODUCT the score of row t
+ *              is the sum over k of v_k q_k K_tk, with CELL_ATTEND_TANH of v_k tanh(K_tk + q_k);
+ *              the result is the sum over t of softmax(score)_t V_t; without rows it is zeros.
+ *              (Luong, Pham, Manning, EMNLP 2015; Bahdanau, Cho, Bengio, ICLR 2015)
+ * CONCAT       rows behind each other
+ * SLICE        elements start .. start + width(result) - 1
+ * COPY         the same row
+ * CAST         to the result's dtype
+ * CONST        the weight [1, width] itself
+ * LSTM         operands x, h, c; weights W [4H, in], R [4H, F], B [1, 8H], P [1, 3H]; gate order
+ *              i, o, f, c (of P: i, o, f) and equations as ONNX LSTM (opset 14) with default
  *              activations:  i = s(xWi' + hRi' + b + Pi c), f likewise,  g = tanh(xWc' + hRc' + b),
  *              c' = f * c + i * g,  o = s(xWo' + hRo' + b + Po c'),  h' = o * tanh(c').
  *              F, the width of h, differs from H where a LINEAR projects h' before it comes back.
@@ -136,6 +145,7 @@ struct cell_weight {
     X(ARGMAX, 1, 0, 0)                                                                             \
     X(SOFTMAX, 1, 0, 0)                                                                            \
     X(LOG_SOFTMAX, 1, 0, 0)                                                                        \
+    X(ATTEND, 3, 1, 0)                                                                             \
     X(CONCAT, CELL_OPERANDS_MAX, 0, 0)                                                             \
     X(SLICE, 1, 0, 0)                                                                              \
     X(COPY, 1, 0, 0)                                                                               \
@@ -158,12 +168,14 @@ enum cell_op_kind {
 /* "GATHER" and so on; never NULL. */
 const char *cell_op_name(enum cell_op_kind kind);
 
-/* Of a GRU, and of an RNN. */
+/* Of a GRU, of an RNN, and of ATTEND. */
 enum cell_op_variant {
     CELL_GRU_RESET_BEFORE = 0, /* linear_before_reset = 0 */
     CELL_GRU_RESET_AFTER = 1,
     CELL_RNN_TANH = 0,
     CELL_RNN_RELU = 1,
+    CELL_ATTEND_PRODUCT = 0,
+    CELL_ATTEND_TANH = 1,
 };
 
 /* Gates of an op that sums over x and h: LSTM 4, GRU 3, RNN 1, TREE_LEAF 3, TREE_BINARY 5, TREE_SUM
@@ -191,7 +203,7 @@ struct cell_op {
     uint32_t result;               /* number of the (first) result value */
     uint32_t start;                /* SLICE */
     uint32_t group;                /* SOFTMAX, LOG_SOFTMAX */
-    uint32_t variant;              /* GRU, RNN */
+    uint32_t variant;              /* GRU, RNN, ATTEND */
     enum cell_precision precision; /* of what has gates */
 };
 
@@ -212,6 +224,9 @@ struct cell_def {
     /* For measurements: a device computes each op on its own, and joins none to another. */
     bool as_written;
 };
+
+/* Whether an input is K or V of an ATTEND: many rows at every step. */
+bool cell_def_input_has_rows(const struct cell_def *def, uint32_t input);
 
 /* Checks every number, shape, dtype and weight (finite, and so in its precision) above.
  * INVALID_ARGUMENT names the op and what is wrong; an unused op or value is allowed. */

@@ -47,6 +47,7 @@ enum cell_source_kind {
     CELL_SOURCE_LAST_STATE, /* state `index` of stage `stage` when all its steps are done */
     CELL_SOURCE_CHILD,      /* of a tree: value `index` of child `piece`; of a root: its own */
     CELL_SOURCE_START,      /* of a decoder's token: decoder.start */
+    CELL_SOURCE_MEMORY,     /* of a decoder: all rows of decoder.memories[index] */
     CELL_SOURCE_TAKEN,      /* of an output: the steps that a decoder has taken before its end, or
                                what a beam search has found (CELL_BEAM_..) */
 };
@@ -113,6 +114,13 @@ struct cell_decoding {
  * a row without that many hypotheses has scores of -Inf. */
 enum { CELL_BEAM_TOKENS, CELL_BEAM_SCORES, CELL_BEAM_LENGTHS, CELL_BEAM_OUTPUTS };
 
+/* What a decoder attends to: rows, as many as the source has steps, each of pieces side by side:
+ * model inputs, or outputs of stages at each step. */
+struct cell_memory {
+    uint32_t width, pieces;
+    struct cell_source sources[CELL_PIECES_MAX];
+};
+
 /* The last stage of a SEQ2SEQ model. Outputs of the model are its outputs, a row a step, but the
  * last, [batch] of int64: the steps that each row took, without that of its end id. */
 struct cell_decoder {
@@ -124,6 +132,7 @@ struct cell_decoder {
     uint8_t start[8];      /* one element of the token's dtype */
     /* Beam search: width 0: none. Outputs of the model are then CELL_BEAM_OUTPUTS. */
     uint32_t beam_width, token, logits, ids; /* state, output of the stage, its width */
+    struct cell_memory memories[CELL_INPUTS_MAX];
     float length_penalty;
 };
 

@@ -56,10 +56,11 @@ static uint32_t find_tensor(const struct cell_tensor *tensors, uint32_t n, const
 static enum base_status check_same(const struct binding *b, const struct cell_tensor *want,
                                    const struct cell_tensor *got, const char *of)
 {
-    if (got->time_axis >= 0) {
+    if ((got->time_axis >= 0) != (want->time_axis >= 0)) {
         return base_fail(b->error, BASE_UNIMPLEMENTED,
-                         "%s '%.60s' has a row for each step, decoder.onnx reads one", of,
-                         got->name);
+                         "%s '%.60s' has a row for each step, decoder.onnx reads one, or the other "
+                         "way round",
+                         of, got->name);
     }
     if (got->pieces != 1) {
         return base_fail(b->error, BASE_UNIMPLEMENTED,
@@ -123,6 +124,40 @@ static bool is_token(const struct cell_tensor *tensor)
     return strcmp(tensor->name, CELL_TOKEN) == 0 && tensor->dtype != CELL_F32 && tensor->width == 1;
 }
 
+/* What the step attends to: an output of the encoder, or of the request's inputs. */
+static enum base_status bind_memory(const struct binding *b, const struct cell_model *encoder,
+                                    uint32_t input, struct cell_source *source)
+{
+    const struct cell_tensor *tensor = &b->step->inputs[source->index];
+    struct cell_memory *memory = &b->model->decoder.memories[input];
+    const uint32_t o = find_tensor(encoder->outputs, encoder->n_outputs, tensor->name);
+    *memory = (struct cell_memory){.width = tensor->width, .pieces = 1};
+    if (o == encoder->n_outputs) {
+        BASE_TRY(bind_request(b, tensor, false, &memory->sources[0]));
+    } else {
+        const struct cell_tensor *got = &encoder->outputs[o];
+        if (got->time_axis < 0 || got->dtype != CELL_F32 || got->width != tensor->width) {
+            return base_fail(b->error, BASE_INVALID_ARGUMENT,
+                             "encoder.onnx: output '%.60s' is no row of width %u for each step, "
+                             "which decoder.onnx attends to",
+                             got->name, tensor->width);
+        }
+        memory->pieces = got->pieces;
+        memcpy(memory->sources, encoder->output_sources[o], sizeof(memory->sources));
+    }
+    *source = (struct cell_source){.kind = CELL_SOURCE_MEMORY, .index = input};
+    for (uint32_t p = 0; p < memory->pieces; p++) {
+        const struct cell_source *from = &memory->sources[p];
+        const bool is_made =
+            from->kind == CELL_SOURCE_EACH && b->model->stages[from->stage].kind != CELL_STAGE_ONCE;
+        if (!is_made && !(from->kind == CELL_SOURCE_INPUT && memory->pieces == 1)) {
+            return base_fail(b->error, BASE_UNIMPLEMENTED,
+                             "encoder.onnx: output '%.60s' is not made step by step", tensor->name);
+        }
+    }
+    return BASE_OK;
+}
+
 /* encoder: the encoder's outputs and where each comes from, which the model does not have any more.
  */
 static enum base_status bind_input(const struct binding *b, const struct cell_model *encoder,
@@ -149,7 +184,9 @@ static enum base_status bind_inputs(const struct binding *b, const struct cell_m
         const bool is_state = i >= def->n_inputs;
         struct cell_source *source = is_state ? &stage->init[i - def->n_inputs] : &stage->inputs[i];
         base_assert(source->kind == CELL_SOURCE_INPUT && source->piece == 0);
-        BASE_TRY(bind_input(b, encoder, is_state, source));
+        BASE_TRY(!is_state && cell_def_input_has_rows(def, i)
+                     ? bind_memory(b, encoder, i, source)
+                     : bind_input(b, encoder, is_state, source));
     }
     return BASE_OK;
 }

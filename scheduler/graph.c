@@ -137,6 +137,16 @@ void sched_builder_input_host(struct sched_builder *builder, sched_node_id node_
     }
 }
 
+void sched_builder_input_rows(struct sched_builder *builder, sched_node_id node_id, uint32_t input,
+                              const void *host, int64_t stride_bytes, uint32_t rows)
+{
+    struct cell_ref *ref = unbound_input(builder, node_id, input);
+    if (ref != NULL) {
+        *ref = sched_host_ref(host, stride_bytes);
+        ref->rows = rows;
+    }
+}
+
 void sched_builder_init_host(struct sched_builder *builder, sched_node_id node_id, uint32_t state,
                              const void *host)
 {

@@ -40,6 +40,22 @@ static uint8_t *piece_of(const struct sched_tensor *tensor, uint32_t row, uint32
     return tensor->data + row * tensor->batch_bytes + piece * tensor->piece_bytes;
 }
 
+/* The same of what a decoder attends to. */
+static uint32_t count_memories(struct unfolding *u)
+{
+    uint32_t reads = 0;
+    for (uint32_t m = 0; m < CELL_INPUTS_MAX; m++) {
+        const struct cell_memory *memory = &u->sequences->model->decoder.memories[m];
+        for (uint32_t p = 0; p < memory->pieces; p++) {
+            if (is_of_stage(&memory->sources[p])) {
+                u->emits_max[memory->sources[p].stage]++;
+                reads++;
+            }
+        }
+    }
+    return reads;
+}
+
 /* Counts how often each stage is read: a bound of its emits, and in sum of values and edges. */
 static uint32_t count_reads(struct unfolding *u)
 {
@@ -61,6 +77,7 @@ static uint32_t count_reads(struct unfolding *u)
             }
         }
     }
+    reads += count_memories(u);
     for (uint32_t o = 0; o < model->n_outputs; o++) {
         for (uint32_t p = 0; p < model->outputs[o].pieces; p++) {
             if (is_of_stage(&model->output_sources[o][p])) {
@@ -130,12 +147,60 @@ static sched_value_id value_of(struct unfolding *u, struct row_state *row,
     return *value;
 }
 
+/* Rows of the stages' outputs at each step, side by side, in the request's memory. */
+static void bind_made_memory(struct unfolding *u, struct row_state *row,
+                             const struct cell_memory *memory, sched_node_id node, uint32_t input)
+{
+    const size_t stride = (size_t)memory->width * sizeof(float);
+    uint8_t *rows = base_arena_array(u->arena, row->steps, stride);
+    if (rows == NULL) {
+        u->status = BASE_RESOURCE_EXHAUSTED;
+        return;
+    }
+    for (uint32_t p = 0; p < memory->pieces; p++) {
+        const struct cell_source *source = &memory->sources[p];
+        const struct cell_stage *from = &u->sequences->model->stages[source->stage];
+        uint8_t *piece = rows + p * (stride / memory->pieces);
+        sched_builder_emit(
+            &u->builder, row->nodes[source->stage],
+            (struct cell_emit){.what = CELL_EMIT_OUTPUT,
+                               .when = CELL_EMIT_EACH,
+                               .index = source->index,
+                               .to = rows_for(from, piece, (int64_t)stride, row->steps)});
+        sched_builder_after(&u->builder, node, row->nodes[source->stage]);
+    }
+    sched_builder_input_rows(&u->builder, node, input, rows, (int64_t)stride, row->steps);
+}
+
+/* What a decoder attends to; of a source without steps nothing. */
+static void bind_memory(struct unfolding *u, struct row_state *row,
+                        const struct cell_memory *memory, sched_node_id node, uint32_t input)
+{
+    const struct cell_source *source = &memory->sources[0];
+    if (row->steps == 0) {
+        return;
+    }
+    if (source->kind != CELL_SOURCE_INPUT) {
+        bind_made_memory(u, row, memory, node, input);
+        return;
+    }
+    const struct sched_tensor *tensor = &u->sequences->inputs[source->index];
+    if (tensor->data != NULL) {
+        sched_builder_input_rows(&u->builder, node, input, piece_of(tensor, row->row, 0),
+                                 tensor->step_bytes, row->steps);
+    }
+}
+
 static void bind_input(struct unfolding *u, struct row_state *row, uint32_t s, uint32_t input)
 {
     const struct cell_model *model = u->sequences->model;
     const struct cell_source *source = &model->stages[s].inputs[input];
     const struct cell_stage *stage = &model->stages[s];
     sched_node_id node = row->nodes[s];
+    if (source->kind == CELL_SOURCE_MEMORY) {
+        bind_memory(u, row, &model->decoder.memories[source->index], node, input);
+        return;
+    }
     if (source->kind == CELL_SOURCE_INPUT) {
         const struct sched_tensor *tensor = &u->sequences->inputs[source->index];
         if (tensor->data != NULL) {

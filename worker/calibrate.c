@@ -37,7 +37,8 @@
 #define FILL_ROWS_MAX 8u
 
 /* Rows of an input; row r reads number r at its first step, r + 1 at its second. */
-#define INPUT_ROWS (CELL_CALIBRATION_ROWS_MAX + STEPS_FEW_ROWS)
+#define INPUT_ROWS  (CELL_CALIBRATION_ROWS_MAX + STEPS_FEW_ROWS)
+#define MEMORY_ROWS 24u /* of an input with many rows (ATTEND) */
 
 /* Ids of an input that no table is read by. */
 #define IDS 16u
@@ -129,10 +130,12 @@ static bool make_rows(struct measuring *m)
     }
     for (uint32_t i = 0; i < def->n_inputs && has_all; i++) {
         size_t bytes = row_bytes(def->values[i]);
-        uint8_t *data = random_rows(m, def->values[i], INPUT_ROWS, id_bound(def, i), &random);
+        const uint32_t n = INPUT_ROWS + MEMORY_ROWS;
+        uint8_t *data = random_rows(m, def->values[i], n, id_bound(def, i), &random);
         has_all = data != NULL;
         for (uint32_t r = 0; r < n_rows && has_all; r++) {
             m->wirings[r].inputs[i] = host_ref(data, bytes, r, bytes);
+            m->wirings[r].inputs[i].rows = MEMORY_ROWS;
         }
     }
     for (uint32_t s = 0; s < def->n_states && has_all; s++) {

@@ -372,6 +372,8 @@ static size_t scratch_floats(const struct cell_program *program)
             floats = program->kernels->linear_scratch(&op->linear, program->block_rows);
         } else if (op->chain != NULL) {
             floats = CELL_POINTWISE_SCRATCH;
+        } else if (op->kind == CELL_OP_ATTEND) {
+            floats = op->op->weights[0].cols;
         }
         most = floats > most ? floats : most;
     }

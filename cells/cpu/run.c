@@ -11,6 +11,7 @@
 
 #include "base/assert.h"
 #include "cells/cpu/ahead.h"
+#include "cells/cpu/attend.h"
 #include "cells/cpu/beam.h"
 #include "cells/cpu/panels.h"
 #include "cells/cpu/rowwise.h"
@@ -43,6 +44,9 @@ static uint8_t *place_of(const struct cell_rows *stores, const struct cell_ref *
 
 static void resolve_input(const struct cell_view *view, uint32_t input, uint8_t **pointers)
 {
+    if (cell_def_input_has_rows(&view->program->type->def, input)) {
+        return; // attend.c goes to them itself
+    }
     uint32_t layout = view->program->type->input_layouts[input];
     for (uint32_t r = 0; r < view->n_rows; r++) {
         const struct cell_ref *ref = &cell_view_row(view, r)->wiring->inputs[input];
@@ -255,6 +259,8 @@ void cell_view_run_op(const struct cell_view *view, const struct cell_program_op
         gather(view, op);
     } else if (op->chain != NULL) {
         pointwise(view, op);
+    } else if (op->kind == CELL_OP_ATTEND) {
+        cell_attend(view, op);
     } else if (op->share == CELL_SHARE_EACH) {
         slice(view, op);
     } else {

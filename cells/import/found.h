@@ -40,6 +40,7 @@ struct cell__looking {
     struct cell__import *im;
     struct cell_def *def;
     uint32_t made_by[CELL_VALUES_MAX]; /* op, or CELL__NONE */
+    bool keeps_joined; /* a product over values side by side is one over what joins them */
 };
 
 static inline uint32_t cell__width_of(const struct cell__looking *l, uint32_t value)

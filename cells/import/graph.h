@@ -196,6 +196,7 @@ struct cell__import {
     uint32_t n_inputs; /* graph inputs that are no initialisers */
     uint32_t inputs[CELL_TENSORS_MAX];
     bool is_part;          /* cell_model_options.is_part */
+    bool feeds_back;       /* cell_model_options.feeds_back */
     bool has_batch;        /* an axis has the role */
     bool uses_lengths;     /* a needed recurrent node has sequence_lens */
     uint32_t scan;         /* whose body is being read or lowered: its number; NONE outside */

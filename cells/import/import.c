@@ -103,6 +103,23 @@ static enum base_status set_role(struct cell__import *im, const struct cell__axi
     return BASE_OK;
 }
 
+/* Of a decoder's step: inputs [rows, any, features] have a row for each step of a source. */
+static enum base_status set_source_roles(struct cell__import *im)
+{
+    const struct cell__value *first = NULL;
+    uint32_t time = CELL__NONE;
+    for (uint32_t i = 0; i < im->n_inputs; i++) {
+        const struct cell__value *value = &im->values[im->inputs[i]];
+        if (value->shape.rank != 3 || cell__axis_size(im, &value->shape.axes[1]) >= 0) {
+            continue;
+        }
+        first = first == NULL ? value : first;
+        BASE_TRY(cell__axis_unite(im, &value->shape.axes[1], &first->shape.axes[1], value->name));
+        BASE_TRY(set_role(im, &value->shape.axes[1], CELL__ROLE_TIME, &time));
+    }
+    return BASE_OK;
+}
+
 /* Of a part of a model: the first axis of every input. */
 static enum base_status set_part_roles(struct cell__import *im)
 {
@@ -122,7 +139,7 @@ static enum base_status set_part_roles(struct cell__import *im)
         BASE_TRY(set_role(im, &value->shape.axes[0], CELL__ROLE_BATCH, &batch));
     }
     im->has_batch = batch != CELL__NONE;
-    return BASE_OK;
+    return im->feeds_back ? set_source_roles(im) : BASE_OK;
 }
 
 static enum base_status set_roles(struct cell__import *im)
@@ -260,7 +277,7 @@ static enum base_status import_graph(struct cell__import *im, struct cell_regist
     model->lengths_input = im->lengths_input;
     BASE_TRY(cell__tensors_outputs(im, model, output_rows));
     BASE_TRY(cell__stages_build(im, registry, output_rows, model));
-    base_assert(!im->is_part || model->n_stages <= 1); // nothing in it has steps
+    base_assert(!im->is_part || model->n_stages <= 1);
     return BASE_OK;
 }
 
@@ -287,6 +304,7 @@ enum base_status cell__import_onnx(struct cell_registry *registry, const void *b
                               .label = label,
                               .lengths_input = -1,
                               .is_part = model->options.is_part,
+                              .feeds_back = model->options.feeds_back,
                               .scan = CELL__NONE,
                               .current = CELL__NONE};
     enum base_status status = cell__wire_unpack(&message, bytes, length, &proto, im.error);

@@ -64,14 +64,26 @@ static enum base_status lower_product(struct cell__import *im, struct cell__node
     return BASE_OK;
 }
 
+static bool is_of_rows(struct cell__import *im, const struct cell__node *node)
+{
+    return cell__input(im, node, 0)->kind == CELL__ROWS &&
+           cell__input(im, node, 1)->kind == CELL__ROWS;
+}
+
 enum base_status cell__infer_matmul(struct cell__import *im, struct cell__node *node)
 {
+    if (is_of_rows(im, node)) {
+        return cell__infer_rows_product(im, node);
+    }
     BASE_TRY(check_product(im, node, 0));
     return set_product(im, node, cell__input(im, node, 1)->tensor.dims[1]);
 }
 
 enum base_status cell__lower_matmul(struct cell__import *im, struct cell__node *node)
 {
+    if (is_of_rows(im, node)) {
+        return cell__lower_rows_product(im, node);
+    }
     return lower_product(im, node, &cell__input(im, node, 1)->tensor, NULL);
 }
 

@@ -478,6 +478,13 @@ enum base_status cell__lower_softmax(struct cell__import *im, struct cell__node 
         if (group != 1) {
             return cell__refuse(im, "over the steps and features at once");
         }
+        if (im->feeds_back) { // part of an attention, which op_attend.c makes of it
+            const struct cell_op softmax = {
+                .kind = CELL_OP_SOFTMAX, .n_operands = 1, .operands = {in->row}, .group = 1};
+            BASE_TRY(cell__row_op(im, &softmax, im->rows[in->row].value, &row));
+            cell__set_row(im, node, 0, row);
+            return BASE_OK;
+        }
         BASE_TRY(cell__row_softmax_of_steps(im, in->row, &row));
         if (strcmp(node->op->name, "LogSoftmax") == 0) {
             const struct cell_op log = {.kind = CELL_OP_LOG, .n_operands = 1, .operands = {row}};

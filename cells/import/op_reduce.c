@@ -104,7 +104,7 @@ enum base_status cell__row_mean(struct cell__import *im, uint32_t row, uint32_t 
 }
 
 /* The sum of a row's elements: its product with ones. */
-static enum base_status row_sum(struct cell__import *im, uint32_t row, uint32_t *out)
+enum base_status cell__row_sum(struct cell__import *im, uint32_t row, uint32_t *out)
 {
     const uint32_t width = im->rows[row].value.width;
     float *ones = base_arena_array(im->arena, width, sizeof(*ones));
@@ -208,7 +208,7 @@ static enum base_status reduce_row(struct cell__import *im, enum kind kind, uint
                                    uint32_t *out)
 {
     if (kind == SUM) {
-        return row_sum(im, row, out);
+        return cell__row_sum(im, row, out);
     }
     if (kind == MEAN) {
         return cell__row_mean(im, row, out);
@@ -238,7 +238,12 @@ enum base_status cell__lower_reduce(struct cell__import *im, struct cell__node *
     if (width != 1 && width != im->rows[row].value.width) {
         return cell__refuse(im, "over a part of a row's features");
     }
-    if (is_over_steps) {
+    if (is_over_steps && im->feeds_back) {
+        if (kind != SUM || width != 1) {
+            return cell__refuse(im, "over the source's steps inside a decoder's step");
+        }
+        BASE_TRY(cell__row_attend_sum(im, row, &row));
+    } else if (is_over_steps) {
         BASE_TRY(reduce_steps(im, kind, row, &row));
     }
     if (width != 1 || !is_over_steps) {

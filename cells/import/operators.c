@@ -79,7 +79,8 @@ static const struct cell__operator operators[] = {
      " activation_alpha activation_beta activations clip direction hidden_size input_forget "
      "layout output_sequence ",
      cell__infer_recurrent, cell__lower_recurrent, "any activation; W, R, B, P constant"},
-    {"MatMul", 2, 2, 1, " ", cell__infer_matmul, cell__lower_matmul, "constant right operand"},
+    {"MatMul", 2, 2, 1, " ", cell__infer_matmul, cell__lower_matmul,
+     "constant right operand; in a decoder's step also the products of an attention"},
     {"Max", 1, CELL__OPERANDS_MAX, 1, " ", cell__infer_binary, cell__lower_binary, "float32"},
     {"Min", 1, CELL__OPERANDS_MAX, 1, " ", cell__infer_binary, cell__lower_binary, "float32"},
     {"Mul", 2, 2, 1, " ", cell__infer_binary, cell__lower_binary, "float32"},

@@ -22,6 +22,7 @@ cell__op_fn cell__infer_slice, cell__lower_slice;
 /* op_math.c */
 cell__op_fn cell__infer_binary, cell__lower_binary;
 cell__op_fn cell__infer_unary, cell__lower_unary;
+cell__op_fn cell__infer_rows_product, cell__lower_rows_product;
 cell__op_fn cell__infer_softmax, cell__lower_softmax, cell__infer_softplus, cell__lower_softplus;
 cell__op_fn cell__infer_select, cell__lower_select; /* Where */
 cell__op_fn cell__infer_pow, cell__lower_pow, cell__infer_clip, cell__lower_clip;
@@ -81,6 +82,13 @@ enum base_status cell__lower_step(struct cell__import *im, const struct cell__re
 
 /* The mean of a row's elements. */
 enum base_status cell__row_mean(struct cell__import *im, uint32_t row, uint32_t *out);
+/* The sum of a row's elements. */
+enum base_status cell__row_sum(struct cell__import *im, uint32_t row, uint32_t *out);
+/* Inside a decoder's step (op_attend.c): what the weights, a softmax over the source's steps, make
+ * of the values; and the same of their product, summed over these steps. */
+enum base_status cell__row_attend(struct cell__import *im, uint32_t weights, uint32_t values,
+                                  uint32_t *out);
+enum base_status cell__row_attend_sum(struct cell__import *im, uint32_t row, uint32_t *out);
 /* The softmax of each element of a timed row over all steps. */
 enum base_status cell__row_softmax_of_steps(struct cell__import *im, uint32_t row, uint32_t *out);
 

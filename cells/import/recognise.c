@@ -87,7 +87,7 @@ static bool add_bias(struct cell__sum *sum, const struct cell_weight *bias, uint
     return true;
 }
 
-/* A LINEAR over values side by side is one over each. */
+/* A LINEAR over values side by side is one over each, of which one may be h. */
 static bool add_linear(const struct cell__looking *l, struct cell__sum *sum,
                        const struct cell_op *op, uint32_t start)
 {
@@ -96,7 +96,7 @@ static bool add_linear(const struct cell__looking *l, struct cell__sum *sum,
     if (op->n_weights > 1 && !add_bias(sum, &op->weights[1], start)) {
         return false;
     }
-    if (joined == NULL) {
+    if (joined == NULL || l->keeps_joined) {
         return add_term(sum, (struct cell__term){op->operands[0], &op->weights[0], 0, start});
     }
     for (uint32_t i = 0; i < joined->n_operands; i++) {
@@ -446,6 +446,19 @@ static void note_makers(struct cell__looking *l)
     }
 }
 
+/* x may itself be values side by side, as where a decoder joins its token and what it attends to:
+ * then the second look finds the cell. */
+static bool match_recurrent(struct cell__looking *l, uint32_t o, struct cell__found *found)
+{
+    bool is_found = false;
+    for (uint32_t look = 0; look < 2 && !is_found; look++) {
+        l->keeps_joined = look == 1;
+        is_found = match_lstm(l, o, found) || match_gru(l, o, found) || match_rnn(l, o, found);
+    }
+    l->keeps_joined = false;
+    return is_found;
+}
+
 enum base_status cell__recognise(struct cell__import *im, struct cell_def *def)
 {
     struct cell__looking looking = {.im = im, .def = def};
@@ -454,8 +467,7 @@ enum base_status cell__recognise(struct cell__import *im, struct cell_def *def)
     while (o < def->n_ops) {
         struct cell__found found;
         bool is_done = false;
-        if (match_lstm(&looking, o, &found) || match_gru(&looking, o, &found) ||
-            match_rnn(&looking, o, &found) || cell__match_tree(&looking, o, &found)) {
+        if (match_recurrent(&looking, o, &found) || cell__match_tree(&looking, o, &found)) {
             BASE_TRY(cell__replace(&looking, &found, &is_done));
         }
         if (is_done) {

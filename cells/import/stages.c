@@ -529,6 +529,7 @@ static struct cell_value source_value(const struct plans *plans, const struct ce
     case CELL_SOURCE_ZERO:
     case CELL_SOURCE_CHILD:
     case CELL_SOURCE_START:
+    case CELL_SOURCE_MEMORY:
     case CELL_SOURCE_TAKEN:
         break;
     }
@@ -727,6 +728,9 @@ enum base_status cell__stages_build(struct cell__import *im, struct cell_registr
     plans->im = im;
     mark_needed(im, model, output_rows);
     BASE_TRY(make_stages(plans));
+    if (im->is_part && plans->n > 1) { // only what has steps makes a second one
+        return cell__refuse(im, "an output has a row for each step of the source");
+    }
     BASE_TRY(connect(plans));
     for (uint32_t i = 0; i < model->n_outputs; i++) {
         for (uint32_t p = 0; p < model->outputs[i].pieces; p++) {

@@ -195,6 +195,30 @@ static void softmax(const struct cell_op *op, const double *x, double *out)
     }
 }
 
+static void attend(const struct oracle *oracle, const struct cell_op *op, double *out, uint32_t n)
+{
+    const uint32_t width = op->weights[0].cols;
+    const double *q = oracle->values[op->operands[0]];
+    double sum = 0.0;
+    memset(out, 0, n * sizeof(*out));
+    for (uint32_t t = 0; t < oracle->n_rows; t++) {
+        const double *key = oracle->rows[op->operands[1]] + (size_t)t * width;
+        double score = 0.0;
+        for (uint32_t k = 0; k < width; k++) {
+            const double term =
+                op->variant == CELL_ATTEND_TANH ? tanh(key[k] + q[k]) : key[k] * q[k];
+            score += weight_at(&op->weights[0], 0, k) * term;
+        }
+        sum += exp(score);
+        for (uint32_t k = 0; k < n; k++) {
+            out[k] += exp(score) * oracle->rows[op->operands[2]][(size_t)t * n + k];
+        }
+    }
+    for (uint32_t k = 0; k < n && oracle->n_rows > 0; k++) {
+        out[k] /= sum;
+    }
+}
+
 static double arithmetic(enum cell_op_kind kind, double a, double b)
 {
     switch ((unsigned)kind) {
@@ -336,6 +360,8 @@ void oracle_step(struct oracle *oracle)
             for (uint32_t at = 0; at < width; at += op->group) {
                 softmax(op, oracle->values[op->operands[0]] + at, out + at);
             }
+        } else if (op->kind == CELL_OP_ATTEND) {
+            attend(oracle, op, out, width);
         } else if (op->kind == CELL_OP_CONCAT) {
             concat(oracle, op, out);
         } else {

@@ -8,6 +8,9 @@
 struct oracle {
     const struct cell_def *def;
     double *values[CELL_VALUES_MAX]; /* [width] each; owned */
+    /* Of inputs with many rows (ATTEND): [n_rows][width], the caller's. */
+    const double *rows[CELL_INPUTS_MAX];
+    uint32_t n_rows;
 };
 
 void oracle_init(struct oracle *oracle, const struct cell_def *def);

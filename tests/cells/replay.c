@@ -118,6 +118,8 @@ static const double *read_source(const struct replay *replay, const struct cell_
         return &replay->start;
     case CELL_SOURCE_TAKEN:
         return &replay->taken[b];
+    case CELL_SOURCE_MEMORY:
+        return NULL; // see set_memories()
     case CELL_SOURCE_CHILD:
         ck_abort_msg("a tree has no steps");
     }
@@ -158,6 +160,29 @@ static bool has_ended(const struct replay *replay, const struct cell_stage *stag
            oracle->values[value][0] == (double)decoder->end.id;
 }
 
+/* All rows of what a decoder attends to; the copies are the oracle's user's to free. */
+static void set_memories(const struct replay *replay, const struct cell_stage *stage, int64_t b,
+                         struct oracle *oracle, double *copies[CELL_INPUTS_MAX])
+{
+    oracle->n_rows = length_of(replay->model, replay->inputs, b, replay->time);
+    for (uint32_t i = 0; i < stage->type->def.n_inputs; i++) {
+        copies[i] = NULL;
+        if (stage->inputs[i].kind != CELL_SOURCE_MEMORY) {
+            continue;
+        }
+        const struct cell_memory *memory = &replay->model->decoder.memories[stage->inputs[i].index];
+        const uint32_t piece = memory->width / memory->pieces;
+        copies[i] = numbers((size_t)replay->time * memory->width);
+        for (uint32_t t = 0; t < oracle->n_rows; t++) {
+            for (uint32_t p = 0; p < memory->pieces; p++) {
+                memcpy(copies[i] + (size_t)t * memory->width + (size_t)p * piece,
+                       read_source(replay, &memory->sources[p], b, t), piece * sizeof(double));
+            }
+        }
+        oracle->rows[i] = copies[i];
+    }
+}
+
 static void run_stage(struct replay *replay, uint32_t s, int64_t b)
 {
     const struct cell_stage *stage = &replay->model->stages[s];
@@ -165,6 +190,8 @@ static void run_stage(struct replay *replay, uint32_t s, int64_t b)
     struct made *made = &replay->made[s];
     struct oracle oracle;
     oracle_init(&oracle, def);
+    double *copies[CELL_INPUTS_MAX] = {NULL};
+    set_memories(replay, stage, b, &oracle, copies);
     made->steps = steps_of(replay, stage, b);
     made->taken = made->steps;
     for (uint32_t i = 0; i < def->n_states; i++) {
@@ -197,6 +224,9 @@ static void run_stage(struct replay *replay, uint32_t s, int64_t b)
         memcpy(made->states[i], oracle.values[def->n_inputs + i], width * sizeof(double));
     }
     oracle_release(&oracle);
+    for (uint32_t i = 0; i < CELL_INPUTS_MAX; i++) {
+        base_free(copies[i]);
+    }
 }
 
 static void free_made(struct replay *replay)

@@ -5,10 +5,13 @@
 # shellcheck source=tests/docs/common.sh
 . tests/docs/common.sh
 
-prepare_pytorch docs/decoders.md speller_model.py speller_serve.sh speller_ask.py speller_ask.sh
-weights_inside speller_model.py output_names
-"$torch" speller_model.py >export.log 2>&1 || fail "the export failed"
-[ -s my-models/speller/1/decoder.onnx ] || fail "no model file after the export"
+prepare_pytorch docs/decoders.md speller_model.py reader_model.py speller_serve.sh speller_ask.py \
+    speller_ask.sh
+for name in speller reader; do
+    weights_inside ${name}_model.py output_names
+    "$torch" ${name}_model.py >$name-export.log 2>&1 || fail "the export of $name failed"
+    [ -s my-models/$name/1/decoder.onnx ] || fail "no model file after the export"
+done
 sed 's/^build/exec build/' speller_serve.sh >serve-exec.sh
 start_server bash serve-exec.sh
 
@@ -16,24 +19,29 @@ cat >compare.py <<'END'
 import json, os, random, sys, urllib.request
 from concurrent.futures import ThreadPoolExecutor
 import torch
-from speller_model import encoder, step, LETTERS, SOUNDS, START, END
+import reader_model, speller_model
+from speller_model import LETTERS, SOUNDS, START, END
 
 def draw(seed):
     rng = random.Random(seed)
     steps = rng.randint(1, 40)
     return [[rng.randrange(LETTERS) for _ in range(steps)] for _ in range(rng.randint(1, 3))]
 
-def ask(words):
+def ask(request):
+    model, words = request
     body = {"inputs": [{"name": "letters", "datatype": "INT64", "shape": [len(words), len(words[0])],
                         "data": [letter for word in words for letter in word]}]}
-    url = f"http://127.0.0.1:{os.environ['HTTP_PORT']}/v2/models/speller/infer"
+    url = f"http://127.0.0.1:{os.environ['HTTP_PORT']}/v2/models/{model}/infer"
     answer = json.load(urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode())))
     return {o["name"]: torch.tensor(o["data"]).reshape(o["shape"]) for o in answer["outputs"]}
 
-def wanted(word):
-    h, token, ids, rows = encoder(torch.tensor([word])), torch.tensor([START]), [], []
+def wanted(model, word):
+    model = speller_model if model == "speller" else reader_model
+    made = model.encoder(torch.tensor([word]))
+    *memories, h = made if isinstance(made, tuple) else (made,)
+    token, ids, rows = torch.tensor([START]), [], []
     while len(ids) < 30:
-        token, h, logits = step(token, h)
+        token, h, logits = model.step(token, h, *memories)
         if token.item() == END:
             break
         ids.append(token.item())
@@ -41,10 +49,10 @@ def wanted(word):
     return ids, torch.cat(rows) if rows else torch.zeros(0, SOUNDS)
 
 with torch.no_grad(), ThreadPoolExecutor(16) as pool:
-    requests = [draw(seed) for seed in range(200)]
+    requests = [(("speller", "reader")[seed % 2], draw(seed)) for seed in range(400)]
     error, lengths = 0.0, set()
-    for words, got in zip(requests, pool.map(ask, requests)):
-        right = [wanted(word) for word in words]
+    for (model, words), got in zip(requests, pool.map(ask, requests)):
+        right = [wanted(model, word) for word in words]
         longest = max(len(ids) for ids, _ in right)
         if list(got["token"].shape) != [len(words), longest]:
             sys.exit(f"shape {list(got['token'].shape)}, wanted {[len(words), longest]}")
@@ -59,7 +67,7 @@ with torch.no_grad(), ThreadPoolExecutor(16) as pool:
                 sys.exit("logits behind the end")
 if len(lengths) < 8:
     sys.exit(f"too few different lengths: {sorted(lengths)}")
-print(f"200 requests, {len(lengths)} lengths, largest difference from PyTorch:", error)
+print(f"400 requests, {len(lengths)} lengths, largest difference from PyTorch:", error)
 sys.exit(error > 1e-4)
 END
 HTTP_PORT=$http_port "$torch" compare.py >compare.log 2>&1 || fail "the answers are not PyTorch's"

@@ -31,6 +31,7 @@ struct parts {
     int64_t decoder_hidden;
     bool has_encoder, is_timed, is_narrow; /* encoder hands over each step's; ids of 32 bits */
     bool is_token_unread;
+    bool attends; /* the decoder to every step of the encoder, both of its directions */
 };
 
 static const struct parts whole = {
@@ -47,6 +48,24 @@ static const struct parts whole = {
 static void constant(const char *name, int64_t rows, int64_t cols)
 {
     parts_constant(&builder, &random_numbers, name, rows, cols);
+}
+
+/* Both directions of another GRU, side by side: memory [batch, time, 2 * HIDDEN]. */
+static void write_memory(void)
+{
+    const int64_t w[] = {2, 3 * HIDDEN, HIDDEN};
+    const int64_t b[] = {2, 6 * HIDDEN};
+    const int64_t shape[] = {0, 0, 2 * HIDDEN};
+    onnx_constant(&builder, "w2", onnx_random(&builder, 3, w, &random_numbers, 0.5f));
+    onnx_constant(&builder, "r2", onnx_random(&builder, 3, w, &random_numbers, 0.5f));
+    onnx_constant(&builder, "b2", onnx_random(&builder, 2, b, &random_numbers, 0.5f));
+    Onnx__NodeProto *gru = onnx_node(&builder, "GRU", "x w2 r2 b2", "y2");
+    onnx_set_int(&builder, gru, "hidden_size", HIDDEN);
+    onnx_set_string(&builder, gru, "direction", "bidirectional");
+    onnx_set_ints(&builder, onnx_node(&builder, "Transpose", "y2", "y2_turned"), "perm", 4,
+                  (const int64_t[]){2, 0, 1, 3});
+    onnx_constant(&builder, "shape", onnx_ints(&builder, 1, 3, shape));
+    onnx_node(&builder, "Reshape", "y2_turned shape", "memory");
 }
 
 /* A GRU over words; what it has at its end, and a product of that. */
@@ -66,6 +85,9 @@ static void write_encoder(const char *version, const struct parts *parts)
     onnx_set_int(&builder, onnx_node(&builder, "GRU", "x w r b", "y y_h"), "hidden_size", HIDDEN);
     onnx_constant(&builder, "zero", onnx_ints(&builder, 1, 1, (const int64_t[]){0}));
     onnx_constant(&builder, "one", onnx_ints(&builder, 1, 1, last));
+    if (parts->attends) {
+        write_memory();
+    }
     if (parts->is_timed) {
         onnx_node(&builder, "Squeeze", "y one", "steps");
         onnx_set_ints(&builder, onnx_node(&builder, "Transpose", "steps", parts->encoder_output),
@@ -77,7 +99,34 @@ static void write_encoder(const char *version, const struct parts *parts)
     onnx_node(&builder, "MatMul", name, "context");
     parts_output(&builder, parts->encoder_output);
     parts_output(&builder, "context");
+    if (parts->attends) {
+        parts_output(&builder, "memory");
+    }
     parts_write(&builder, version, "encoder");
+}
+
+/* sum4 = sum3 + A attended, of memory by a query of h; not of token, so that it changes little. */
+static void write_attention(void)
+{
+    const int64_t dims[] = {-1, -1, 2 * HIDDEN};
+    const float seven = 7.0f;
+    onnx_constant(&builder, "seven", onnx_tensor(&builder, PARTS_FLOAT, 0, NULL, &seven, 4));
+    onnx_input(&builder, "memory", PARTS_FLOAT, 3, dims);
+    onnx_constant(&builder, "one", onnx_ints(&builder, 1, 1, (const int64_t[]){1}));
+    onnx_constant(&builder, "two", onnx_ints(&builder, 1, 1, (const int64_t[]){2}));
+    constant("to_query", HIDDEN, 2 * HIDDEN);
+    constant("from_attended", 2 * HIDDEN, HIDDEN);
+    onnx_node(&builder, "MatMul", "h to_query", "query");
+    onnx_node(&builder, "Unsqueeze", "query two", "column");
+    onnx_node(&builder, "MatMul", "memory column", "products");
+    onnx_node(&builder, "Squeeze", "products two", "unscaled");
+    onnx_node(&builder, "Div", "unscaled seven", "scores"); // about the root of the width
+    onnx_set_int(&builder, onnx_node(&builder, "Softmax", "scores", "weights"), "axis", 1);
+    onnx_node(&builder, "Unsqueeze", "weights one", "line");
+    onnx_node(&builder, "MatMul", "line memory", "attended3");
+    onnx_node(&builder, "Squeeze", "attended3 one", "attended");
+    onnx_node(&builder, "MatMul", "attended from_attended", "of_memory");
+    onnx_node(&builder, "Add", "sum3 of_memory", "sum4");
 }
 
 /* h' = tanh(table[token] + h U + context V + style S), s' = tanh(s + h'), logits = (h' + s') O. */
@@ -110,7 +159,10 @@ static void write_decoder(const char *version, const struct parts *parts)
     onnx_node(&builder, "Add", "x of_h", "sum");
     onnx_node(&builder, "Add", "sum of_context", "sum2");
     onnx_node(&builder, "Add", "sum2 of_style", "sum3");
-    onnx_node(&builder, "Tanh", "sum3", parts->h_next);
+    if (parts->attends) {
+        write_attention();
+    }
+    onnx_node(&builder, "Tanh", parts->attends ? "sum4" : "sum3", parts->h_next);
     snprintf(name, sizeof(name), "s %s", parts->h_next);
     onnx_node(&builder, "Add", name, "s_sum");
     onnx_node(&builder, "Tanh", "s_sum", "s_next");
@@ -250,7 +302,30 @@ START_TEST(test_decoders_in_company_and_alone)
 {
     struct parts parts = whole;
     parts.is_narrow = _i == 1;
+    parts.attends = _i == 2;
     check_company(&parts);
+}
+END_TEST
+
+/* A memory that the client sends. */
+START_TEST(test_a_memory_of_the_client)
+{
+    static struct visit visit;
+    struct base_random random = util_random(6);
+    struct parts parts = whole;
+    char version[UTIL_PATH_BYTES];
+    parts.attends = true;
+    parts.has_encoder = false;
+    write_model("talk", &parts, version);
+    open_site(NULL);
+    for (uint32_t i = 0; i < 20; i++) {
+        begin(&visit, "talk", 3, 1 + i, &random);
+        visit_start(&site, &visit);
+        expect_ok(&visit);
+        ck_assert_double_lt(ask_error(&visit.ask), 1e-5);
+        ask_release(&visit.ask);
+    }
+    site_close(&site);
 }
 END_TEST
 
@@ -424,7 +499,7 @@ START_TEST(test_parts_that_do_not_fit_are_refused)
     parts.is_timed = true;
     expect_no_model(&parts, &usual, BASE_UNIMPLEMENTED,
                     "encoder.onnx: output 'context' has a row for each step, decoder.onnx reads "
-                    "one");
+                    "one, or the other way round");
     parts = whole;
     parts.is_token_unread = true;
     expect_no_model(&parts, &usual, BASE_UNIMPLEMENTED,
@@ -536,7 +611,8 @@ int main(void)
     tcase_add_checked_fixture(served, setup, teardown);
     tcase_add_checked_fixture(refused, setup, teardown);
     tcase_set_timeout(served, 120);
-    tcase_add_loop_test(served, test_decoders_in_company_and_alone, 0, 2);
+    tcase_add_loop_test(served, test_decoders_in_company_and_alone, 0, 3);
+    tcase_add_test(served, test_a_memory_of_the_client);
     tcase_add_test(served, test_a_decoder_of_its_own);
     tcase_add_test(served, test_no_end_and_outputs_by_name);
     tcase_add_test(served, test_a_row_that_ends_leaves_at_once);

@@ -1,0 +1,118 @@
+/* One pass over the memory: the sums so far are scaled down when a larger score comes, so no score
+ * is kept and a memory may be as long as it likes (Milakov, Gimelshein 2018). Portable C without
+ * fused operations, so the same bits everywhere; element i of a score adds to partial sum i mod 16.
+ * Cost: two passes over T * D floats a row and step, no copy, nothing padded. */
+#include "cells/cpu/attend.h"
+
+#include "base/assert.h"
+#include "cells/math_constants.h"
+#include "cells/ref/math.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { LANES = CELL_SOFTMAX_LANES };
+
+/* Of one row. */
+struct query {
+    const struct cell_kernels *kernels;
+    uint32_t width, variant;
+    const float *q, *v;
+    float *room; /* [width] */
+};
+
+static float fold(float lanes[LANES])
+{
+    for (uint32_t half = LANES / 2; half > 0; half /= 2) {
+        for (uint32_t i = 0; i < half; i++) {
+            lanes[i] = lanes[i] + lanes[i + half];
+        }
+    }
+    return lanes[0];
+}
+
+/* The sum over k of a_k b_k. */
+static float dot(uint32_t n, const float *a, const float *b)
+{
+    float lanes[LANES] = {0};
+    uint32_t k = 0;
+    for (; k + LANES <= n; k += LANES) {
+        for (uint32_t i = 0; i < LANES; i++) {
+            lanes[i] += a[k + i] * b[k + i];
+        }
+    }
+    for (uint32_t i = 0; k + i < n; i++) {
+        lanes[i] += a[k + i] * b[k + i];
+    }
+    return fold(lanes);
+}
+
+static float score_of(const struct query *query, const float *key)
+{
+    if (query->variant == CELL_ATTEND_PRODUCT) {
+        return dot(query->width, query->room, key); // room: v_k q_k
+    }
+    for (uint32_t k = 0; k < query->width; k++) {
+        query->room[k] = key[k] + query->q[k];
+    }
+    query->kernels->tanh(query->width, query->room, query->room);
+    return dot(query->width, query->room, query->v);
+}
+
+static const float *row_at(const struct cell_ref *memory, uint32_t t)
+{
+    const uint8_t *row = memory->host + (int64_t)t * memory->stride_bytes;
+    return (const float *)(const void *)row;
+}
+
+static void attend(const struct query *query, const struct cell_ref *keys,
+                   const struct cell_ref *values, uint32_t width, float *out)
+{
+    float high = -INFINITY;
+    float sum = 0.0f;
+    const uint32_t n = keys->kind == CELL_REF_HOST ? keys->rows : 0;
+    memset(out, 0, width * sizeof(*out));
+    base_assert(n == 0 || (values->kind == CELL_REF_HOST && values->rows == n));
+    for (uint32_t t = 0; t < n; t++) {
+        const float score = score_of(query, row_at(keys, t));
+        const float *value = row_at(values, t);
+        if (score > high) {
+            const float less = cell_exp_f32__scalar(high - score);
+            high = score;
+            sum *= less;
+            for (uint32_t k = 0; k < width; k++) {
+                out[k] *= less;
+            }
+        }
+        const float weight = cell_exp_f32__scalar(score - high);
+        sum += weight;
+        for (uint32_t k = 0; k < width; k++) {
+            out[k] += weight * value[k];
+        }
+    }
+    for (uint32_t k = 0; k < width && n > 0; k++) {
+        out[k] = cell_nan_f32__scalar(out[k] / sum);
+    }
+}
+
+void cell_attend(const struct cell_view *view, const struct cell_program_op *op)
+{
+    uint32_t first;
+    uint32_t end;
+    struct query query = {.kernels = view->program->kernels,
+                          .width = op->op->weights[0].cols,
+                          .variant = op->op->variant,
+                          .v = op->op->weights[0].data,
+                          .room = view->space->scratch};
+    cell_view_share(view, view->n_rows, &first, &end);
+    for (uint32_t r = first; r < end; r++) {
+        const struct cell_wiring *wiring = cell_view_row(view, r)->wiring;
+        query.q = (const float *)(const void *)view->space->rows[op->in[0]][r];
+        for (uint32_t k = 0; query.variant == CELL_ATTEND_PRODUCT && k < query.width; k++) {
+            query.room[k] = query.v[k] * query.q[k];
+        }
+        attend(&query, &wiring->inputs[op->op->operands[1]], &wiring->inputs[op->op->operands[2]],
+               view->program->values[op->out].shape.width,
+               (float *)(void *)view->space->rows[op->out][r]);
+    }
+}
