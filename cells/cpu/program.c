@@ -87,7 +87,8 @@ static void place_values(struct cell_program *program)
         mark_read(program, def->outputs[o], is_read);
     }
     for (uint32_t i = 0; i < def->n_inputs; i++) {
-        program->values[i].place = is_read[i] ? CELL_PLACE_INPUT : CELL_PLACE_NONE;
+        const bool is_row = is_read[i] && !cell_def_input_has_rows(def, i); // else attend.c's
+        program->values[i].place = is_row ? CELL_PLACE_INPUT : CELL_PLACE_NONE;
         program->values[i].index = i;
     }
 }

@@ -72,7 +72,7 @@ struct cell_program_op {
 enum cell_gated_in { CELL_GATED_X, CELL_GATED_H, CELL_GATED_OLD, CELL_GATED_Z };
 
 enum cell_place {
-    CELL_PLACE_NONE,    /* not read by anything */
+    CELL_PLACE_NONE,    /* not read by anything, or many rows that attend.c goes to itself */
     CELL_PLACE_INPUT,   /* input number `index` */
     CELL_PLACE_STATE,   /* state `index` as it comes in */
     CELL_PLACE_NEXT,    /* state `index` as it goes out */

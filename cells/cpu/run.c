@@ -44,9 +44,6 @@ static uint8_t *place_of(const struct cell_rows *stores, const struct cell_ref *
 
 static void resolve_input(const struct cell_view *view, uint32_t input, uint8_t **pointers)
 {
-    if (cell_def_input_has_rows(&view->program->type->def, input)) {
-        return; // attend.c goes to them itself
-    }
     uint32_t layout = view->program->type->input_layouts[input];
     for (uint32_t r = 0; r < view->n_rows; r++) {
         const struct cell_ref *ref = &cell_view_row(view, r)->wiring->inputs[input];
