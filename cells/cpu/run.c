@@ -425,16 +425,18 @@ static void let_go(const struct cell_view *view)
 {
     struct cell_batch *batch = view->run->batch;
     cell_view_barrier(view);
-    for (uint32_t r = 0; view->member == 0 && r < batch->n_rows; r++) {
-        if (batch->rows[r].has_ended && view->space->steps[r] == view->step + 1) {
-            batch->rows[r].steps_done = view->step + 1;
+    uint32_t lanes = 1;
+    for (uint32_t r = 0; view->member == 0 && r < batch->n_rows; r += lanes) {
+        lanes = 1;
+        if (!batch->rows[r].has_ended || view->space->steps[r] != view->step + 1) {
+            continue;
         }
-    }
-    for (uint32_t r = 0; view->member == 0 && r < batch->n_rows; r++) {
-        if (batch->rows[r].has_ended && view->space->steps[r] == view->step + 1 &&
-            batch->rows[r].wiring->lane == 0) {
-            batch->row_ended(batch, r, batch->row_ended_context);
+        const struct cell_beam *beam = batch->rows[r].wiring->beam;
+        lanes = beam == NULL ? 1 : beam->width;
+        for (uint32_t lane = 0; lane < lanes; lane++) {
+            batch->rows[r + lane].steps_done = view->step + 1;
         }
+        batch->row_ended(batch, r, batch->row_ended_context); // wiring and beam may be gone now
     }
 }
 

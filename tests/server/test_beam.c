@@ -8,6 +8,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { IDS = 13, HIDDEN = 20, START = 1, END = 4, WIDTHS = 8, EACH = 25, STEPS_MOST = 12 };
@@ -187,37 +188,41 @@ static void continue_all(const struct cell_model *model, const double *x, const 
     qsort(out->all, out->n, sizeof(out->all[0]), by_score);
 }
 
+/* The best continuations in their order: what ends is complete, others are the lanes of the next
+ * step. t: steps before this one. */
+static void choose(const struct search *search, uint32_t t, const struct list *next,
+                   struct list *lanes, struct list *found)
+{
+    lanes->n = 0;
+    for (uint32_t i = 0; i < next->n && i < 2 * search->width && lanes->n < search->width; i++) {
+        struct hypothesis one = next->all[i];
+        if (!search->has_end || one.ids[one.n - 1] != END) {
+            lanes->all[lanes->n++] = one;
+        } else if (i < search->width) {
+            one.n--;
+            one.rank = one.score / pow(t + 1, search->penalty);
+            found->all[found->n++] = one;
+        }
+    }
+}
+
 static void find(const struct cell_model *model, const struct search *search, const double *x,
                  const struct hypothesis *first, struct list *found)
 {
     static struct list lanes;
     static struct list next;
+    uint32_t t = 0;
     lanes.n = 1;
     lanes.all[0] = *first;
     found->n = 0;
-    for (uint32_t t = 0; t < search->steps && found->n < search->width && lanes.n > 0; t++) {
+    for (; t < search->steps && found->n < search->width && lanes.n > 0; t++) {
         continue_all(model, x, &lanes, &next);
-        lanes.n = 0;
-        for (uint32_t i = 0; i < next.n && i < 2 * search->width; i++) {
-            struct hypothesis one = next.all[i];
-            if (lanes.n == search->width) {
-                break;
-            }
-            if (search->has_end && one.ids[one.n - 1] == END) {
-                one.n--;
-                one.rank = one.score / pow(t + 1, search->penalty);
-                if (i < search->width) {
-                    found->all[found->n++] = one;
-                }
-            } else {
-                lanes.all[lanes.n++] = one;
-            }
-        }
-        // The last step's lanes are complete.
-        for (uint32_t lane = 0; t + 1 == search->steps && lane < lanes.n; lane++) {
-            lanes.all[lane].rank = lanes.all[lane].score / pow(t + 1, search->penalty);
-            found->all[found->n++] = lanes.all[lane];
-        }
+        choose(search, t, &next, &lanes, found);
+    }
+    // The last step's lanes are complete.
+    for (uint32_t lane = 0; t == search->steps && lane < lanes.n; lane++) {
+        lanes.all[lane].rank = lanes.all[lane].score / pow(t, search->penalty);
+        found->all[found->n++] = lanes.all[lane];
     }
     qsort(found->all, found->n, sizeof(found->all[0]), by_rank);
     found->n = found->n < search->width ? found->n : search->width;
