@@ -443,8 +443,9 @@ START_TEST(test_a_row_that_ends_leaves_at_once)
         expect_ok(&again[i]);
         expect_same(&again[i].ask.request, &first[1 - i].ask.request);
         ask_release(&again[i].ask);
-        ask_release(&first[i].ask);
     }
+    ask_release(&first[0].ask);
+    ask_release(&first[1].ask);
     ck_assert_uint_gt(held, 0);
     ck_assert_uint_eq(site_rows(&site), 0);
     site_close(&site);
