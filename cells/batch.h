@@ -32,11 +32,14 @@ enum cell_ref_kind {
 
 struct cell_ref {
     enum cell_ref_kind kind;
-    uint32_t row;
+    union {
+        uint32_t row; /* VALUE */
+        /* HOST, of an input with many rows (ATTEND): row t, the same at every step, is at host +
+         * t * stride_bytes. */
+        uint32_t rows;
+    };
     uint8_t *host;
     int64_t stride_bytes; /* may be negative: a chain that runs backwards in time */
-    uint32_t rows; /* HOST, of an input with many rows (ATTEND): row t, the same at every step,
-                      is at host + t * stride_bytes; of others unused */
 };
 
 /* What to write where after a step. */

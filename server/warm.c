@@ -20,6 +20,7 @@ struct srv_warming {
     uint32_t next; /* model to warm */
     struct srv_request request;
     struct base_message again; /* posted when the request is back */
+    const char *wanted;        /* of a decoder: room for all of its answer may be much */
     void (*warmed)(void *context);
     void *context;
 };
@@ -156,6 +157,11 @@ static bool warm_start(struct srv_warming *warming, struct srv_model_entry *entr
                                     .deadline_ns = BASE_NEVER,
                                     .model = &entry->face,
                                     .done = warm_done};
+    if (entry->cells->unfold == CELL_UNFOLD_SEQ2SEQ) {
+        warming->wanted = entry->cells->outputs[entry->cells->n_outputs - 1].name; // the lengths
+        request->wanted = &warming->wanted;
+        request->n_wanted = 1;
+    }
     request->times.arrived_ns = base_now_ns();
     if (!fill(request, entry)) {
         base_fail(&request->error, BASE_RESOURCE_EXHAUSTED, "no memory for the warm-up's inputs");

@@ -311,6 +311,45 @@ START_TEST(test_decoders_in_company_and_alone)
 }
 END_TEST
 
+/* A request of zeros, as the warm-up's. */
+static void zero(struct visit *visit)
+{
+    for (uint32_t i = 0; i < visit->ask.request.n_inputs; i++) {
+        struct srv_tensor *input = &visit->ask.request.inputs[i];
+        uint8_t *zeros = base_arena_alloc(&visit->ask.request.arena, input->bytes);
+        ck_assert_ptr_nonnull(zeros);
+        input->data = zeros;
+    }
+}
+
+/* A model whose longest answer would fill the memory of a warm-up many times over becomes ready. */
+START_TEST(test_a_long_answer_does_not_stop_the_warm_up)
+{
+    static struct visit visit;
+    struct base_random random = util_random(7);
+    struct parts parts = whole;
+    char version[UTIL_PATH_BYTES];
+    char config[128];
+    parts.config = "unfold: seq2seq\nstart: 2\nmax-steps: 1\n";
+    write_model("short", &parts, version);
+    open_site(NULL);
+    begin(&visit, "short", 1, 2, &random);
+    zero(&visit);
+    visit_start(&site, &visit);
+    expect_ok(&visit);
+    const int64_t first = cell_integer_at(CELL_I64, ask_output(&visit.ask, "token")->data);
+    ask_release(&visit.ask);
+    site_close(&site);
+    snprintf(config, sizeof(config), "unfold: seq2seq\nstart: 2\nend: %lld\nmax-steps: 1048576\n",
+             (long long)first);
+    parts.config = config;
+    write_model("long", &parts, version);
+    open_site(NULL);
+    ck_assert_ptr_nonnull(site_find(&site, "long"));
+    site_close(&site);
+}
+END_TEST
+
 /* A memory that the client sends. */
 START_TEST(test_a_memory_of_the_client)
 {
@@ -618,6 +657,7 @@ int main(void)
     tcase_set_timeout(served, 120);
     tcase_add_loop_test(served, test_decoders_in_company_and_alone, 0, 3);
     tcase_add_test(served, test_a_memory_of_the_client);
+    tcase_add_test(served, test_a_long_answer_does_not_stop_the_warm_up);
     tcase_add_test(served, test_a_decoder_of_its_own);
     tcase_add_test(served, test_no_end_and_outputs_by_name);
     tcase_add_test(served, test_a_row_that_ends_leaves_at_once);
