@@ -21,16 +21,6 @@ struct query {
     float *room; /* [width] */
 };
 
-static float fold(float lanes[LANES])
-{
-    for (uint32_t half = LANES / 2; half > 0; half /= 2) {
-        for (uint32_t i = 0; i < half; i++) {
-            lanes[i] = lanes[i] + lanes[i + half];
-        }
-    }
-    return lanes[0];
-}
-
 /* The sum over k of a_k b_k. */
 static float dot(uint32_t n, const float *a, const float *b)
 {
@@ -44,7 +34,7 @@ static float dot(uint32_t n, const float *a, const float *b)
     for (uint32_t i = 0; k + i < n; i++) {
         lanes[i] += a[k + i] * b[k + i];
     }
-    return fold(lanes);
+    return cell_fold_f32__scalar(lanes);
 }
 
 static float score_of(const struct query *query, const float *key)

@@ -3,6 +3,7 @@
 #include "cells/cpu/beam.h"
 
 #include "base/assert.h"
+#include "cells/cpu/rowwise.h"
 #include "cells/ref/math.h"
 
 #include <math.h>
@@ -42,16 +43,9 @@ static void consider(struct candidates *all, struct candidate one)
 static void consider_lane(const struct cell_kernels *kernels, const struct cell_beam *beam,
                           uint32_t lane, const float *logits, struct candidates *all)
 {
-    float high = -INFINITY;
-    float most = 0.0f;
-    kernels->softmax(beam->ids, logits, beam->room);
+    cell_log_softmax(kernels, beam->ids, logits, beam->room);
     for (uint32_t id = 0; id < beam->ids; id++) {
-        high = logits[id] > high ? logits[id] : high;
-        most = beam->room[id] > most ? beam->room[id] : most;
-    }
-    const float log_most = cell_log_f32__scalar(most);
-    for (uint32_t id = 0; id < beam->ids; id++) {
-        const float score = beam->scores[lane] + ((logits[id] - high) + log_most);
+        const float score = beam->scores[lane] + beam->room[id];
         consider(all, (struct candidate){score, lane, id});
     }
 }

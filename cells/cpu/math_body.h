@@ -233,17 +233,6 @@ static float largest(uint32_t n, const float *in)
     return result;
 }
 
-/* Halves are added to halves: 16 sums to 8, 4, 2, 1, as in the reference. */
-static float fold(float lanes[CELL_SOFTMAX_LANES])
-{
-    for (uint32_t half = CELL_SOFTMAX_LANES / 2; half > 0; half /= 2) {
-        for (uint32_t i = 0; i < half; i++) {
-            lanes[i] = lanes[i] + lanes[i + half];
-        }
-    }
-    return lanes[0];
-}
-
 /* exp(in - high) to out; returns the sum. Vector number v of a row adds to lanes of number
  * v mod (16 / lanes). */
 static float softmax_exponentials(uint32_t n, const float *in, float *out)
@@ -272,7 +261,7 @@ static float softmax_exponentials(uint32_t n, const float *in, float *out)
     for (v = 0; v < VECTORS; v++) {
         simd_store(lanes + v * CELL_SIMD_LANES, sums[v]);
     }
-    return fold(lanes);
+    return cell_fold_f32__scalar(lanes);
 }
 
 static float mean_of(uint32_t n, const float *in)
@@ -298,7 +287,7 @@ static float mean_of(uint32_t n, const float *in)
     for (size_t l = 0; i < n; i++, l++) {
         lanes[l] += in[i];
     }
-    return cell_nan_f32__scalar(fold(lanes) / (float)n);
+    return cell_nan_f32__scalar(cell_fold_f32__scalar(lanes) / (float)n);
 }
 
 static void softmax_group(uint32_t n, const float *in, float *out)

@@ -63,11 +63,11 @@ static void cast_one(struct cell_value from, const uint8_t *in, struct cell_valu
 
 /* Of what the softmax gives: its largest is 1 over the sum of the exponentials, so no probability
  * is too small for a logarithm. A NaN anywhere makes all NaN. */
-static void log_softmax(const struct cell_program *program, uint32_t n, const float *in, float *out)
+void cell_log_softmax(const struct cell_kernels *kernels, uint32_t n, const float *in, float *out)
 {
     float high = -INFINITY;
     float most = 0.0f;
-    program->kernels->softmax(n, in, out);
+    kernels->softmax(n, in, out);
     for (uint32_t i = 0; i < n; i++) {
         high = in[i] > high ? in[i] : high;
         most = out[i] > most || isnan(out[i]) ? out[i] : most;
@@ -122,7 +122,7 @@ void cell_rowwise(const struct cell_program *program, const struct cell_program_
         break;
     case CELL_OP_LOG_SOFTMAX:
         for (uint32_t at = 0; at < to.width; at += op->op->group) {
-            log_softmax(program, op->op->group, f32(in[0]) + at, out_f32 + at);
+            cell_log_softmax(program->kernels, op->op->group, f32(in[0]) + at, out_f32 + at);
         }
         break;
     case CELL_OP_ARGMAX:

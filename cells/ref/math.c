@@ -136,8 +136,7 @@ float cell_relu_f32__scalar(float x)
     return x <= 0.0f ? 0.0f : cell_nan_f32__scalar(x);
 }
 
-/* Halves are added to halves: 16 sums to 8, 4, 2, 1. */
-static float fold(float lanes[CELL_SOFTMAX_LANES])
+float cell_fold_f32__scalar(float *lanes)
 {
     for (uint32_t half = CELL_SOFTMAX_LANES / 2; half > 0; half /= 2) {
         for (uint32_t i = 0; i < half; i++) {
@@ -160,7 +159,7 @@ void cell_softmax_f32__scalar(uint32_t n, const float *in, float *out)
         out[i] = cell_exp_f32__scalar(in[i] - high);
         lanes[i % CELL_SOFTMAX_LANES] += out[i];
     }
-    float sum = fold(lanes);
+    float sum = cell_fold_f32__scalar(lanes);
     for (uint32_t i = 0; i < n; i++) {
         out[i] = cell_nan_f32__scalar(out[i] / sum);
     }
@@ -178,5 +177,5 @@ float cell_mean_f32__scalar(uint32_t n, const float *in)
     for (; i < n; i++) {
         lanes[i % CELL_SOFTMAX_LANES] += in[i];
     }
-    return cell_nan_f32__scalar(fold(lanes) / (float)n);
+    return cell_nan_f32__scalar(cell_fold_f32__scalar(lanes) / (float)n);
 }

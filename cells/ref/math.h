@@ -18,6 +18,9 @@ float cell_relu_f32__scalar(float x);
  * up to the compiler's choice of operands, and must not show. */
 float cell_nan_f32__scalar(float x);
 
+/* Halves are added to halves: CELL_SOFTMAX_LANES partial sums to 8, 4, 2, 1. Overwrites them. */
+float cell_fold_f32__scalar(float *lanes);
+
 /* Softmax over n elements; see math.c for the order of the sum. in == out is allowed. */
 void cell_softmax_f32__scalar(uint32_t n, const float *in, float *out);
 
