@@ -16,7 +16,9 @@
 #include <string.h>
 
 /* Memory that unfolding one short sequence may take when a model is added. */
-#define PROBE_BYTES ((size_t)1 << 20)
+/* Only against a mistake: a wide vocabulary and a long bound of steps may need hundreds of MiB. */
+#define PROBE_BYTES       ((size_t)1 << 30)
+#define PROBE_CHUNK_BYTES ((size_t)64 << 10)
 
 /* The loop and one that reads from the network. */
 #define OTHER_BUSY_THREADS 2u
@@ -229,7 +231,7 @@ static enum base_status probe_needs(struct srv_engine *engine, const struct cell
                                     struct base_error *error)
 {
     struct base_arena arena;
-    base_arena_init(&arena, PROBE_BYTES / 16, PROBE_BYTES);
+    base_arena_init(&arena, PROBE_CHUNK_BYTES, PROBE_BYTES);
     struct sched_graph *graph = NULL;
     enum base_status status = model->unfold == CELL_UNFOLD_TREE
                                   ? unfold_probe_tree(model, &arena, &graph, error)

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define WARM_STEPS 2
-#define WARM_BYTES ((size_t)64 << 20)
+#define WARM_BYTES ((size_t)1 << 30) // only against a mistake
 
 struct srv_warming {
     struct srv_core *core;

@@ -15,6 +15,7 @@
  * too few rows either. */
 #define BLOCK_BYTES    (1u << 20)
 #define BLOCK_ROWS_MIN 16u
+_Static_assert(BLOCK_ROWS_MIN >= CELL_BEAM_MAX, "the lanes of a beam are never cut");
 
 static size_t value_bytes(struct cell_value value)
 {

@@ -26,7 +26,7 @@ static void constant(const char *name, int64_t rows, int64_t cols)
 }
 
 /* h' = tanh(table[token] + h U + x V), c' = c / 2 + h', logits = c' O; no encoder. */
-static void write_decoder(const char *version)
+static void write_decoder(const char *version, int64_t ids)
 {
     const float half = 0.5f;
     onnx_init(&builder, 17);
@@ -34,10 +34,10 @@ static void write_decoder(const char *version)
     parts_input(&builder, "h", PARTS_FLOAT, HIDDEN);
     parts_input(&builder, "c", PARTS_FLOAT, HIDDEN);
     parts_input(&builder, "x", PARTS_FLOAT, HIDDEN);
-    constant("table", IDS, HIDDEN);
+    constant("table", ids, HIDDEN);
     constant("u", HIDDEN, HIDDEN);
     constant("v", HIDDEN, HIDDEN);
-    constant("o", HIDDEN, IDS);
+    constant("o", HIDDEN, ids);
     onnx_constant(&builder, "half", onnx_tensor(&builder, PARTS_FLOAT, 0, NULL, &half, 4));
     onnx_node(&builder, "Gather", "table token", "embedded");
     onnx_node(&builder, "MatMul", "h u", "of_h");
@@ -92,7 +92,7 @@ static void write_models(void)
                  "length-penalty: %.1f\n",
                  START, end, search.steps, width, search.penalty);
         parts_folder(folder, name, config, version);
-        write_decoder(version);
+        write_decoder(version, IDS);
     }
 }
 
@@ -380,6 +380,24 @@ START_TEST(test_beams_that_are_cancelled)
 }
 END_TEST
 
+/* What the server asks itself before a model is ready has room for the most that a beam may be. */
+START_TEST(test_a_wide_vocabulary_and_long_answers_become_ready)
+{
+    char version[UTIL_PATH_BYTES];
+    random_numbers = util_random(13);
+    parts_folder(folder, "wide",
+                 "unfold: seq2seq\nstart: 1\nend: none\nmax-steps: 2\nbeam: 8\n", version);
+    write_decoder(version, 300000);
+    parts_folder(folder, "long",
+                 "unfold: seq2seq\nstart: 1\nend: 4\nmax-steps: 1048576\nbeam: 8\n", version);
+    write_decoder(version, IDS);
+    open_site(1, 64);
+    ck_assert_ptr_nonnull(site_find(&site, "wide"));
+    ck_assert_ptr_nonnull(site_find(&site, "long"));
+    site_close(&site);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("beam");
@@ -388,6 +406,7 @@ int main(void)
     tcase_set_timeout(tcase, 120);
     tcase_add_loop_test(tcase, test_beams_find_what_a_plain_search_finds, 0, 3);
     tcase_add_test(tcase, test_beams_that_are_cancelled);
+    tcase_add_test(tcase, test_a_wide_vocabulary_and_long_answers_become_ready);
     suite_add_tcase(suite, tcase);
     return util_run(suite);
 }
