@@ -38,6 +38,7 @@ BASE_SRCS = \
   base/random.c \
   base/ring.c \
   base/status.c \
+  base/utf8.c \
 
 CONFIG_SRCS = \
   config/config.c \
@@ -189,10 +190,14 @@ SERVER_SRCS = \
   server/process.c \
   server/repository.c \
   server/status.c \
+  server/signature.c \
   server/tensors.c \
+  server/text.c \
+  server/text_tree.c \
   server/trim.c \
   server/validate.c \
   server/validate_tree.c \
+  server/vocabulary.c \
   server/warm.c \
 
 SERVER_MAIN = server/main.c
@@ -413,8 +418,10 @@ SERVER_SUITES = \
   tests/server/test_repository_errors.c \
   tests/server/test_start_calibration.c \
   tests/server/test_status.c \
+  tests/server/test_text.c \
   tests/server/test_tree_model.c \
   tests/server/test_validate.c \
+  tests/server/test_vocabulary.c \
 
 LOADGEN_SUITES = \
   tests/loadgen/test_ask.c \
@@ -484,6 +491,7 @@ FUZZ_TARGETS = \
   tests/fuzz/fuzz_model.c \
   tests/fuzz/fuzz_request.c \
   tests/fuzz/fuzz_sched.c \
+  tests/fuzz/fuzz_text.c \
 
 # Writes models for load tests; built with the programs, needs none of the tests' packages.
 MAKE_MODEL_SRCS = \
@@ -505,6 +513,7 @@ TEST_SCRIPTS = \
   tests/docs/test_links.sh \
   tests/docs/test_quickstart.sh \
   tests/docs/test_readme.sh \
+  tests/docs/test_text.sh \
   tests/docs/test_together.sh \
   tests/docs/test_trees.sh \
   tests/server/test_curl_examples.sh \
@@ -637,7 +646,8 @@ isa_flags = $(if $(filter %__avx2.c,$(1)),-mavx2 -mfma) \
   $(if $(filter cells/cpu/%__avx512vnni.c,$(1)),-mavx512vnni) \
   $(if $(filter cells/cpu/%__neondot.c,$(1)),-march=armv8.2-a+dotprod)
 # For the checks, which read what is of another architecture too.
-lint_flags = $(call isa_flags,$(1)) $(if $(findstring __neon,$(1)),--target=aarch64-linux-gnu)
+lint_flags = $(call isa_flags,$(1)) \
+  $(if $(findstring __neon,$(1)),--target=aarch64-linux-gnu -isystem /usr/aarch64-linux-gnu/include)
 comma := ,
 # Skylake's successors cannot keep decoded what jumps across 32 bytes (Intel, "Mitigations for Jump
 # Conditional Code Erratum"): an inner loop would lose a tenth by where it happens to lie.

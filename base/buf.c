@@ -6,6 +6,7 @@
 #include "base/assert.h"
 #include "base/checked.h"
 #include "base/mem.h"
+#include "base/utf8.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -101,32 +102,6 @@ void base_buf_printf(struct base_buf *buf, const char *format, ...)
     }
 }
 
-/* Length of the valid UTF-8 sequence at text, 0 when it is not one (RFC 3629: no overlong forms,
- * no surrogates, nothing above U+10FFFF). */
-static size_t utf8_length(const unsigned char *text, size_t left)
-{
-    unsigned lead = text[0];
-    if (lead < 0x80) {
-        return 1;
-    }
-    size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-    if (lead < 0xC2 || lead > 0xF4 || length > left) {
-        return 0;
-    }
-    // Only the second byte has a range that depends on the first.
-    unsigned low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
-    unsigned high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
-    if (text[1] < low || text[1] > high) {
-        return 0;
-    }
-    for (size_t i = 2; i < length; i++) {
-        if ((text[i] & 0xC0u) != 0x80) {
-            return 0;
-        }
-    }
-    return length;
-}
-
 static void add_json_ascii(struct base_buf *buf, unsigned char byte)
 {
     static const char *const escapes[0x20] = {
@@ -150,7 +125,7 @@ void base_buf_json_string(struct base_buf *buf, const char *text, size_t length)
     base_buf_add(buf, "\"", 1);
     size_t i = 0;
     while (i < length && !buf->failed) {
-        size_t sequence = utf8_length(bytes + i, length - i);
+        size_t sequence = base_utf8_length(text + i, length - i);
         if (sequence == 0) {
             base_buf_text(buf, "\xEF\xBF\xBD"); // U+FFFD, one for each bad byte
             i++;

@@ -24,6 +24,22 @@ struct cfg_names {
     const char *const *names; /* count texts; NULL when count is 0 */
 };
 
+/* How the ids of a tensor are written as text. */
+enum cfg_vocabulary_kind { CFG_VOCABULARY_BYTES, CFG_VOCABULARY_WORDS, CFG_VOCABULARY_CHARACTERS };
+
+#define CFG_VOCABULARIES_MAX 8u
+
+struct cfg_vocabulary {
+    char tensor[128];
+    enum cfg_vocabulary_kind kind;
+    char file[128]; /* beside the model's config.yaml; "" of BYTES */
+};
+
+struct cfg_vocabularies {
+    uint32_t count;
+    struct cfg_vocabulary items[CFG_VOCABULARIES_MAX];
+};
+
 /* C type of each option type: TIME is in ns, SIZE in bytes, TEXT is never NULL ("" = not given). */
 #define CFG_FIELD_BOOL(field)    bool field;
 #define CFG_FIELD_SWITCH(field)  bool field;

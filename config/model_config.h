@@ -30,7 +30,12 @@
       "seq2seq: hypotheses that a beam search over the output logits follows and answers; 0: the " \
       "step chooses by itself.")                                                                   \
     X(DECIMAL, length_penalty, "1", 0, 10, "X", LIMITS, ALL,                                       \
-      "seq2seq: what is found by a beam is compared by its score over its length to this power.")
+      "seq2seq: what is found by a beam is compared by its score over its length to this power.")  \
+    X(VOCABULARIES, vocabularies, "", 0, 0, "TENSOR=HOW,..", LIMITS, ALL,                          \
+      "Tensors of ids that clients send or get as text (BYTES): TENSOR=bytes, or "                 \
+      "TENSOR=words:FILE or TENSOR=characters:FILE, a text an id a line.")                         \
+    X(ID, unknown, "none", 0, INT32_MAX, "ID", LIMITS, ALL,                                        \
+      "The id of what stands in no vocabulary; none: a request with such a text is refused.")
 
 struct cfg_model_config {
     uint32_t max_sequence_length;
@@ -38,6 +43,8 @@ struct cfg_model_config {
     int64_t start, end;           /* or CFG_ID_NONE */
     uint32_t max_steps, beam;
     double length_penalty;
+    struct cfg_vocabularies vocabularies;
+    int64_t unknown; /* or CFG_ID_NONE */
 };
 
 /* path: the file, which may be missing: then the defaults. INVALID_ARGUMENT as cfg_load();

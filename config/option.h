@@ -25,7 +25,8 @@
     X(TIME, "NUMBER of seconds, or NUMBER followed by ms, s or min")                               \
     X(TEXT, "1 to 4095 bytes without control characters")                                          \
     X(WORD, "one of the words listed")                                                             \
-    X(NAMES, "model names between commas")
+    X(NAMES, "model names between commas")                                                         \
+    X(VOCABULARIES, "TENSOR=bytes, TENSOR=words:FILE or TENSOR=characters:FILE, between commas")
 
 /* An ID that is `none`. */
 #define CFG_ID_NONE (-1)
@@ -35,6 +36,12 @@ enum cfg_type {
     CFG_TYPES(CFG_TYPE_ENUM)
 #undef CFG_TYPE_ENUM
 };
+
+/* Types whose values may come one by one, in a list. */
+static inline bool cfg__type_is_list(enum cfg_type type)
+{
+    return type == CFG_TYPE_NAMES || type == CFG_TYPE_VOCABULARIES;
+}
 
 /* Where an option may be given. */
 enum cfg_ways { CFG_WAYS_ALL, CFG_WAYS_FLAG_ENV, CFG_WAYS_FLAG };
@@ -50,7 +57,7 @@ struct cfg_option {
     enum cfg_type type;
     const char *field;        /* grpc_port */
     size_t offset;            /* of the field in the struct */
-    const char *default_text; /* "" = empty TEXT or NAMES */
+    const char *default_text; /* "" = empty TEXT or list */
     uint64_t least, most;     /* COUNT, ID, DECIMAL, SIZE (bytes), TIME (ns) */
     const char *values;       /* for help; WORD: the words between |, hidden ones behind || */
     enum cfg_section section;
@@ -114,14 +121,15 @@ struct cfg_given {
     const char *where; /* place and name, for messages: `--grpc-port`, `c.yaml:3:1: grpc-port` */
 };
 
-/* Reads a value into the option's field of object. Texts are copied into arena; NAMES are
- * appended. INVALID_ARGUMENT: `where: what is wrong`. RESOURCE_EXHAUSTED when the arena is spent.
+/* Reads a value into the option's field of object. Texts are copied into arena; what is
+ * in a list is appended. INVALID_ARGUMENT: `where: what is wrong`. RESOURCE_EXHAUSTED when the
+ * arena is spent.
  */
 enum base_status cfg__value_set(const struct cfg_option *option, void *object,
                                 struct base_arena *arena, const struct cfg_given *given,
                                 struct base_error *error);
 
-/* Appends the field's value in the same grammar; TEXT and NAMES as YAML. */
+/* Appends the field's value in the same grammar; TEXT and lists as YAML. */
 void cfg__value_write(const struct cfg_option *option, const void *object, struct base_buf *out);
 /* Appends an amount in the option's unit, such as 64MiB or 30s. */
 void cfg__amount_write(enum cfg_type type, uint64_t amount, struct base_buf *out);

@@ -76,7 +76,7 @@ static enum base_status apply_pair(const struct cfg_target *target, const char *
                          "%s:%u:%u: %s: given twice, first on line %u", file, pair->key_line,
                          pair->key_column, name, before->key_line);
     }
-    if (pair->in_list && option->type != CFG_TYPE_NAMES) {
+    if (pair->in_list && !cfg__type_is_list(option->type)) {
         return base_fail(error, BASE_INVALID_ARGUMENT, "%s:%u:%u: %s: takes one value, not a list",
                          file, pair->line, pair->column, name);
     }
@@ -197,7 +197,7 @@ static enum base_status apply_flag(const struct cfg_target *target, int argc,
     const struct cfg_option *option = &target->table->options[index];
     char where[CFG_NAME_BYTES + 2] = "--";
     cfg__option_key(option, where + 2);
-    if (seen[index] && option->type != CFG_TYPE_NAMES) {
+    if (seen[index] && !cfg__type_is_list(option->type)) {
         return base_fail(error, BASE_INVALID_ARGUMENT, "%s: given twice", where);
     }
     seen[index] = true;

@@ -313,8 +313,64 @@ static enum base_status append_name(struct cfg_names *names, struct base_arena *
     return BASE_OK;
 }
 
-static enum base_status append_names(struct cfg_names *names, struct base_arena *arena,
-                                     const struct cfg_given *given, struct base_error *error)
+static const char *const vocabulary_kinds[] = {"bytes", "words", "characters"};
+
+/* Which kind the text before a colon or the end names; -1: none. */
+static int find_kind(const char *text, size_t length)
+{
+    for (int k = 0; k < (int)(sizeof(vocabulary_kinds) / sizeof(vocabulary_kinds[0])); k++) {
+        if (strlen(vocabulary_kinds[k]) == length &&
+            memcmp(vocabulary_kinds[k], text, length) == 0) {
+            return k;
+        }
+    }
+    return -1;
+}
+
+static enum base_status append_vocabulary(struct cfg_vocabularies *list,
+                                          const struct cfg_given *given, struct base_error *error)
+{
+    struct cfg_vocabulary made = {.kind = CFG_VOCABULARY_BYTES};
+    const char *equals = memchr(given->text, '=', given->length);
+    const size_t name_length = equals == NULL ? 0 : (size_t)(equals - given->text);
+    const size_t rest = equals == NULL ? 0 : given->length - name_length - 1;
+    const char *colon = equals == NULL ? NULL : memchr(equals + 1, ':', rest);
+    const size_t kind_length = colon == NULL ? rest : (size_t)(colon - equals - 1);
+    const int kind = equals == NULL ? -1 : find_kind(equals + 1, kind_length);
+    const size_t file_length = colon == NULL ? 0 : rest - kind_length - 1;
+    if (kind < 0 || name_length == 0 || name_length >= sizeof(made.tensor) ||
+        (kind == CFG_VOCABULARY_BYTES) != (colon == NULL)) {
+        return fail_value(given, "is not TENSOR=bytes, TENSOR=words:FILE or TENSOR=characters:FILE",
+                          error);
+    }
+    if (colon != NULL && !is_model_name(colon + 1, file_length)) {
+        return fail_value(given,
+                          "names no file beside config.yaml (letters, digits, _, - and ., not "
+                          "starting with . or -)",
+                          error);
+    }
+    made.kind = (enum cfg_vocabulary_kind)kind;
+    memcpy(made.tensor, given->text, name_length);
+    if (colon != NULL) {
+        memcpy(made.file, colon + 1, file_length);
+    }
+    for (uint32_t i = 0; i < list->count; i++) {
+        if (strcmp(list->items[i].tensor, made.tensor) == 0) {
+            return fail_value(given, "is the tensor's second vocabulary", error);
+        }
+    }
+    if (list->count == CFG_VOCABULARIES_MAX) {
+        return base_fail(error, BASE_INVALID_ARGUMENT, "%s: more than %u vocabularies",
+                         given->where, CFG_VOCABULARIES_MAX);
+    }
+    list->items[list->count++] = made;
+    return BASE_OK;
+}
+
+/* What stands between commas, one by one. */
+static enum base_status append_each(const struct cfg_option *option, void *field,
+                                    struct base_arena *arena, const struct cfg_given *given,
+                                    struct base_error *error)
 {
     size_t start = 0;
     while (start <= given->length) {
@@ -322,8 +378,9 @@ static enum base_status append_names(struct cfg_names *names, struct base_arena 
         while (end < given->length && given->text[end] != ',') {
             end++;
         }
-        const struct cfg_given name = {given->text + start, end - start, given->where};
-        BASE_TRY(append_name(names, arena, &name, error));
+        const struct cfg_given one = {given->text + start, end - start, given->where};
+        BASE_TRY(option->type == CFG_TYPE_NAMES ? append_name(field, arena, &one, error)
+                                                : append_vocabulary(field, &one, error));
         start = end + 1;
     }
     return BASE_OK;
@@ -354,7 +411,8 @@ enum base_status cfg__value_set(const struct cfg_option *option, void *object,
     case CFG_TYPE_WORD:
         return set_word(option, field, arena, given, error);
     case CFG_TYPE_NAMES:
-        return append_names(field, arena, given, error);
+    case CFG_TYPE_VOCABULARIES:
+        return append_each(option, field, arena, given, error);
     }
     base_assert(false);
     return BASE_INTERNAL;
@@ -391,6 +449,17 @@ static void write_names(const struct cfg_names *names, struct base_buf *out)
     for (uint32_t i = 0; i < names->count; i++) {
         base_buf_text(out, i == 0 ? "" : ", ");
         base_buf_json_string(out, names->names[i], strlen(names->names[i]));
+    }
+    base_buf_text(out, "]");
+}
+
+static void write_vocabularies(const struct cfg_vocabularies *list, struct base_buf *out)
+{
+    base_buf_text(out, "[");
+    for (uint32_t i = 0; i < list->count; i++) {
+        const struct cfg_vocabulary *item = &list->items[i];
+        base_buf_printf(out, "%s%s=%s%s%s", i == 0 ? "" : ", ", item->tensor,
+                        vocabulary_kinds[item->kind], item->file[0] == '\0' ? "" : ":", item->file);
     }
     base_buf_text(out, "]");
 }
@@ -435,6 +504,9 @@ void cfg__value_write(const struct cfg_option *option, const void *object, struc
         break;
     case CFG_TYPE_NAMES:
         write_names(field, out);
+        break;
+    case CFG_TYPE_VOCABULARIES:
+        write_vocabularies(field, out);
         break;
     }
 }

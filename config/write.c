@@ -154,6 +154,7 @@ static void write_reference_value(const struct cfg_option *option, struct base_b
         break;
     case CFG_TYPE_TEXT:
     case CFG_TYPE_NAMES:
+    case CFG_TYPE_VOCABULARIES:
     case CFG_TYPE_SWITCH:
         write_cell(out, option->values);
         break;

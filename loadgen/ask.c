@@ -103,6 +103,61 @@ enum base_status lg_ask_decode(const uint8_t *reply, size_t length, size_t count
     return BASE_OK;
 }
 
+/* Output i as BYTES: each text a line, raw or typed; false when it has another type. */
+static bool take_texts(const Inference__ModelInferResponse *answer, size_t i, struct base_buf *out)
+{
+    const Inference__ModelInferResponse__InferOutputTensor *output = answer->outputs[i];
+    if (strcmp(output->datatype, "BYTES") != 0) {
+        return false;
+    }
+    if (answer->n_raw_output_contents == 0) {
+        for (size_t k = 0; output->contents != NULL && k < output->contents->n_bytes_contents;
+             k++) {
+            const ProtobufCBinaryData *text = &output->contents->bytes_contents[k];
+            base_buf_add(out, text->data, text->len);
+            base_buf_text(out, "\n");
+        }
+        return true;
+    }
+    if (i >= answer->n_raw_output_contents) {
+        return false;
+    }
+    const ProtobufCBinaryData *raw = &answer->raw_output_contents[i];
+    uint32_t length = 0;
+    for (size_t at = 0; at < raw->len; at += length) {
+        if (raw->len - at < sizeof(length)) {
+            return false;
+        }
+        memcpy(&length, raw->data + at, sizeof(length)); // little-endian
+        at += sizeof(length);
+        if (length > raw->len - at) {
+            return false;
+        }
+        base_buf_add(out, raw->data + at, length);
+        base_buf_text(out, "\n");
+    }
+    return true;
+}
+
+bool lg_ask_texts(const uint8_t *reply, size_t length, struct base_buf *out)
+{
+    Inference__ModelInferResponse *answer =
+        inference__model_infer_response__unpack(NULL, length, reply);
+    struct base_buf texts;
+    bool found = false;
+    base_buf_init(&texts, LG_REPLY_MAX);
+    for (size_t i = 0; answer != NULL && i < answer->n_outputs && !found; i++) {
+        base_buf_clear(&texts);
+        found = take_texts(answer, i, &texts) && !texts.failed;
+    }
+    if (found && texts.length > 0) {
+        base_buf_add(out, texts.data, texts.length);
+    }
+    base_buf_release(&texts);
+    inference__model_infer_response__free_unpacked(answer, NULL);
+    return found;
+}
+
 /* ---- The question ---------------------------------------------------------------------------- */
 
 static enum base_status infer(struct lg_client *client, const struct lg_model *model,
@@ -157,34 +212,43 @@ static void print_all(const struct base_buf *labels, const double *probabilities
     }
 }
 
-enum base_status lg_ask(struct lg_client *client, const struct lg_model *model, const char *text,
-                        const struct base_buf *labels, struct base_buf *out,
-                        struct base_error *error)
+static enum base_status print_labels(const struct base_buf *reply, const struct base_buf *labels,
+                                     struct base_buf *out, struct base_error *error)
 {
     struct lg_line line = {0};
     while (lg_line_next(labels, &line)) {
     }
-    size_t count = line.number;
+    const size_t count = line.number;
     if (count == 0 || count > LG_LABELS_MAX) {
-        return base_fail(error, BASE_INVALID_ARGUMENT, "want 1 to %u labels, have %zu",
-                         LG_LABELS_MAX, count);
+        return base_fail(error, BASE_INVALID_ARGUMENT,
+                         "the answer is no text; want 1 to %u labels, have %zu", LG_LABELS_MAX,
+                         count);
     }
-    struct base_buf reply;
-    base_buf_init(&reply, LG_REPLY_MAX);
     double *probabilities = NULL;
+    BASE_TRY(
+        lg_ask_decode((const uint8_t *)reply->data, reply->length, count, &probabilities, error));
     struct named *list = base_alloc_array(count, sizeof(list[0]));
-    enum base_status status =
-        list == NULL ? base_fail(error, BASE_RESOURCE_EXHAUSTED, "no memory for the labels")
-                     : infer(client, model, text, &reply, error);
-    if (status == BASE_OK) {
-        status =
-            lg_ask_decode((const uint8_t *)reply.data, reply.length, count, &probabilities, error);
-    }
-    if (status == BASE_OK) {
+    enum base_status status = BASE_OK;
+    if (list == NULL) {
+        status = base_fail(error, BASE_RESOURCE_EXHAUSTED, "no memory for the labels");
+    } else {
         print_all(labels, probabilities, list, out);
     }
     base_free(probabilities);
     base_free(list);
+    return status;
+}
+
+enum base_status lg_ask(struct lg_client *client, const struct lg_model *model, const char *text,
+                        const struct base_buf *labels, struct base_buf *out,
+                        struct base_error *error)
+{
+    struct base_buf reply;
+    base_buf_init(&reply, LG_REPLY_MAX);
+    enum base_status status = infer(client, model, text, &reply, error);
+    if (status == BASE_OK && !lg_ask_texts((const uint8_t *)reply.data, reply.length, out)) {
+        status = print_labels(&reply, labels, out, error);
+    }
     base_buf_release(&reply);
     return status;
 }

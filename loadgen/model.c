@@ -12,7 +12,7 @@ static const struct lg_datatype datatypes[] = {
     {"INT8", 1, LG_FILL_INTEGER},   {"INT16", 2, LG_FILL_INTEGER},  {"FP64", 8, LG_FILL_FLOAT},
     {"UINT8", 1, LG_FILL_INTEGER},  {"UINT16", 2, LG_FILL_INTEGER}, {"FP16", 2, LG_FILL_HALF},
     {"UINT32", 4, LG_FILL_INTEGER}, {"UINT64", 8, LG_FILL_INTEGER}, {"BF16", 2, LG_FILL_BRAIN},
-    {"BOOL", 1, LG_FILL_BOOL},
+    {"BOOL", 1, LG_FILL_BOOL},      {"BYTES", 0, LG_FILL_TEXT},
 };
 
 static const struct lg_datatype *find_datatype(const char *name)
@@ -61,6 +61,8 @@ static enum base_status take_input(const struct lg_metadata_input *input, bool h
     for (size_t i = 0; i < input->rank; i++) {
         if (input->shape[i] >= 0) {
             out->dims[i] = input->shape[i];
+        } else if (out->datatype->fill == LG_FILL_TEXT) {
+            out->dims[i] = LG_DIM_BATCH;
         } else if (batch_open && (i == 0 || count_open(input) > 1)) {
             out->dims[i] = LG_DIM_BATCH;
             batch_open = false;
@@ -155,7 +157,8 @@ enum base_status lg_model_init(const struct lg_model_wish *wish,
 uint64_t lg_tensor_dims(const struct lg_tensor *tensor, uint32_t batch, uint32_t length,
                         int64_t *dims)
 {
-    int64_t bytes = tensor->datatype->element_bytes;
+    const bool is_text = tensor->datatype->fill == LG_FILL_TEXT;
+    int64_t bytes = is_text ? length : tensor->datatype->element_bytes;
     for (uint32_t i = 0; i < tensor->rank; i++) {
         dims[i] = tensor->dims[i] == LG_DIM_BATCH    ? (int64_t)batch
                   : tensor->dims[i] == LG_DIM_LENGTH ? (int64_t)length

@@ -14,11 +14,18 @@
 #define LG_NAME_BYTES  256u
 
 /* How the elements of a datatype are drawn. */
-enum lg_fill { LG_FILL_INTEGER, LG_FILL_FLOAT, LG_FILL_HALF, LG_FILL_BRAIN, LG_FILL_BOOL };
+enum lg_fill {
+    LG_FILL_INTEGER,
+    LG_FILL_FLOAT,
+    LG_FILL_HALF,
+    LG_FILL_BRAIN,
+    LG_FILL_BOOL,
+    LG_FILL_TEXT, /* BYTES: not drawn, but read from a file */
+};
 
 struct lg_datatype {
-    const char *name; /* as on the wire, such as "FP32" */
-    uint32_t element_bytes;
+    const char *name;       /* as on the wire, such as "FP32" */
+    uint32_t element_bytes; /* 0: of TEXT */
     enum lg_fill fill;
 };
 
@@ -28,7 +35,7 @@ struct lg_datatype {
 
 struct lg_tensor {
     char name[LG_NAME_BYTES];
-    const struct lg_datatype *datatype; /* NULL for one we cannot fill (BYTES) */
+    const struct lg_datatype *datatype;
     uint32_t rank;
     int64_t dims[LG_RANK_MAX];
 };
@@ -50,8 +57,8 @@ struct lg_model_wish {
 
 /* Asks ModelMetadata and decides which -1 of an input's shape means what: where any input has two
  * or more, the first is the batch and the others the length; a single one is then the batch when
- * it comes first, else the length. Where no input has two, a single one is the length. A
- * shape of the wish replaces all that for its input. */
+ * it comes first, else the length. Where no input has two, a single one is the length. Those of
+ * BYTES are the batch. A shape of the wish replaces all that for its input. */
 enum base_status lg_model_fetch(struct lg_client *client, const struct lg_model_wish *wish,
                                 struct lg_model *out, struct base_error *error)
     __attribute__((warn_unused_result));
@@ -63,7 +70,7 @@ enum base_status lg_model_wait_ready(struct lg_client *client, const struct lg_m
                                      struct base_error *error) __attribute__((warn_unused_result));
 
 /* The dimensions of a tensor in a request: dims[rank]. Returns its bytes, 0 when that is no valid
- * size (overflow). */
+ * size (overflow). The length of a text is its bytes on the wire, with those before it. */
 uint64_t lg_tensor_dims(const struct lg_tensor *tensor, uint32_t batch, uint32_t length,
                         int64_t *dims);
 

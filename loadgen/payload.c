@@ -26,6 +26,7 @@ struct lg_payload {
     struct lg_envelope **by_length;  /* [lengths.max + 1]; NULL where no request has it */
     uint8_t *blocks[LG_TENSORS_MAX]; /* values of each input */
     uint32_t input_count;
+    bool is_bytes;           /* text goes as it is, not as ids */
     struct base_arena arena; /* envelopes */
 };
 
@@ -80,25 +81,34 @@ static enum base_status make_blocks(struct lg_payload *payload, const struct lg_
 
 /* ---- Text ------------------------------------------------------------------------------------ */
 
+static bool takes_bytes(const struct lg_model *model)
+{
+    return model->inputs[0].datatype->fill == LG_FILL_TEXT;
+}
+
 static enum base_status check_text_model(const struct lg_model *model, struct base_error *error)
 {
     const struct lg_tensor *input = &model->inputs[0];
-    if (model->input_count != 1 || strcmp(input->datatype->name, "INT64") != 0 ||
-        input->rank != 2 || input->dims[0] == LG_DIM_LENGTH || input->dims[0] > 1 ||
-        input->dims[1] != LG_DIM_LENGTH) {
+    const bool is_one = input->dims[0] != LG_DIM_LENGTH && input->dims[0] <= 1;
+    const bool is_text = takes_bytes(model) && input->rank == 1 && is_one;
+    const bool is_ids = strcmp(input->datatype->name, "INT64") == 0 && input->rank == 2 && is_one &&
+                        input->dims[1] == LG_DIM_LENGTH;
+    if (model->input_count != 1 || (!is_text && !is_ids)) {
         return base_fail(error, BASE_INVALID_ARGUMENT,
-                         "model %s does not take text: it must have one INT64 input [batch, time]",
+                         "model %s does not take text: it must have one input, BYTES [batch] or "
+                         "INT64 [batch, time]",
                          model->name);
     }
     return BASE_OK;
 }
 
-/* Room for line_count texts of byte_count bytes together. */
+/* Room for line_count texts of byte_count bytes together, as ids or as BYTES. */
 static enum base_status begin_text(struct lg_payload *payload, size_t line_count, size_t byte_count,
                                    struct base_error *error)
 {
     size_t id_bytes = 0;
-    if (!base_size_mul(byte_count, sizeof(int64_t), &id_bytes) || line_count > UINT32_MAX) {
+    if (!base_size_mul(byte_count + line_count, sizeof(int64_t), &id_bytes) ||
+        line_count > UINT32_MAX) {
         return no_memory(error);
     }
     payload->lengths.values = base_alloc_array(line_count, sizeof(uint32_t));
@@ -114,9 +124,17 @@ static enum base_status begin_text(struct lg_payload *payload, size_t line_count
 static void add_text(struct lg_payload *payload, const char *text, size_t length, uint64_t *at)
 {
     uint32_t index = payload->lengths.count++;
-    payload->lengths.values[index] = (uint32_t)length;
+    const uint32_t prefix = (uint32_t)length;
+    const uint32_t total = prefix + (payload->is_bytes ? (uint32_t)sizeof(prefix) : 0);
+    payload->lengths.values[index] = total;
     payload->text_offsets[index] = *at;
-    payload->lengths.max = length > payload->lengths.max ? (uint32_t)length : payload->lengths.max;
+    payload->lengths.max = total > payload->lengths.max ? total : payload->lengths.max;
+    if (payload->is_bytes) {
+        memcpy(payload->blocks[0] + *at, &prefix, sizeof(prefix)); // little-endian
+        memcpy(payload->blocks[0] + *at + sizeof(prefix), text, length);
+        *at += total;
+        return;
+    }
     for (size_t i = 0; i < length; i++) {
         int64_t id = (uint8_t)text[i];
         memcpy(payload->blocks[0] + *at, &id, sizeof(id));
@@ -182,8 +200,16 @@ static enum base_status build(const struct lg_payload_spec *spec, struct lg_payl
 {
     if (spec->text != NULL) {
         BASE_TRY(check_text_model(spec->model, error));
+        payload->is_bytes = takes_bytes(spec->model);
         BASE_TRY(take_file(payload, spec->text, error));
         return make_envelopes(payload, spec->model, 1, error);
+    }
+    for (uint32_t i = 0; i < spec->model->input_count; i++) {
+        if (spec->model->inputs[i].datatype->fill == LG_FILL_TEXT) {
+            return base_fail(error, BASE_INVALID_ARGUMENT,
+                             "input %s of model %s is text: say which with --text FILE",
+                             spec->model->inputs[i].name, spec->model->name);
+        }
     }
     BASE_TRY(lg_lengths_create(spec->lengths, spec->seed, &payload->lengths, error));
     BASE_TRY(make_envelopes(payload, spec->model, spec->batch, error));
@@ -218,6 +244,7 @@ enum base_status lg_payload_create_text(const struct lg_model *model, const char
     if (payload == NULL) {
         return no_memory(error);
     }
+    payload->is_bytes = takes_bytes(model);
     enum base_status status = begin_text(payload, 1, length, error);
     if (status == BASE_OK) {
         uint64_t at = 0;

@@ -22,7 +22,7 @@ struct lg_payload;
 struct lg_payload_spec {
     const struct lg_model *model;
     const char *lengths; /* see lengths.h; used when text is NULL */
-    const char *text;    /* file: line i becomes the bytes of request i, and so on in turn */
+    const char *text;    /* file: line i becomes the text of request i, and so on in turn */
     uint32_t batch;
     uint64_t vocab; /* integer values are drawn from 0..vocab, or what the type holds */
     uint64_t seed;
@@ -45,7 +45,7 @@ void lg_payload_free(struct lg_payload *payload); /* NULL is allowed */
 void lg_payload_read(const struct lg_payload *payload, uint64_t index, uint64_t offset,
                      size_t length, uint8_t *out);
 
-/* Steps of request index, and bytes of its whole message. */
+/* Steps of request index (of BYTES: of the tensor), and bytes of its whole message. */
 uint32_t lg_payload_length(const struct lg_payload *payload, uint64_t index);
 uint64_t lg_payload_bytes(const struct lg_payload *payload, uint64_t index);
 

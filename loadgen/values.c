@@ -70,6 +70,9 @@ void lg_values_fill(const struct lg_datatype *datatype, uint64_t vocab, struct b
     case LG_FILL_BRAIN:
         fill_short_floats(0x3f00u, 0x007fu, random, out, bytes);
         break;
+    case LG_FILL_TEXT:
+        base_assert(false); // comes from a file
+        break;
     case LG_FILL_BOOL:
         for (size_t i = 0; i < bytes; i++) {
             out[i] = (uint8_t)(base_random_u64(random) >> 63);

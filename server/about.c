@@ -5,10 +5,6 @@
 #include "base/assert.h"
 #include "server/core.h"
 
-/* The largest batch a client is told of. It stands for "many": rows decide, and a request that
- * needs more of them than there are is answered RESOURCE_EXHAUSTED. */
-#define BATCH_MAX 128u
-
 static const char *const extensions[] = {"binary_tensor_data", "model_configuration", "statistics"};
 
 const char *const *srv_about_extensions(uint32_t *count)
@@ -26,24 +22,6 @@ const char *srv_about_datatype(enum cell_dtype dtype)
     };
     base_assert((unsigned)dtype < sizeof names / sizeof names[0]);
     return names[dtype];
-}
-
-uint32_t srv_about_max_batch_size(const struct cell_model *model)
-{
-    if (model->unfold == CELL_UNFOLD_TREE) {
-        return 0; // leaves, nodes and roots are three axes
-    }
-    for (uint32_t i = 0; i < model->n_inputs; i++) {
-        if (model->inputs[i].batch_axis != 0) {
-            return 0;
-        }
-    }
-    for (uint32_t i = 0; i < model->n_outputs; i++) {
-        if (model->outputs[i].batch_axis != 0) {
-            return 0;
-        }
-    }
-    return BATCH_MAX;
 }
 
 enum base_status srv_about_not_ready(const struct srv_model *model, struct base_error *error)

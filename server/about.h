@@ -23,11 +23,6 @@ const char *const *srv_about_extensions(uint32_t *count);
 /* "FP32", "INT64", "INT32"; static. */
 const char *srv_about_datatype(enum cell_dtype dtype);
 
-/* `max_batch_size` of the configuration. Greater than 0 tells clients that the first dimension of
- * every tensor is the batch, so it is 0 when some tensor of the model has its batch elsewhere or
- * none. The number itself bounds only what clients try; the server admits by rows. */
-uint32_t srv_about_max_batch_size(const struct cell_model *model);
-
 /* UNAVAILABLE with why a model that is not READY does not answer. */
 enum base_status srv_about_not_ready(const struct srv_model *model, struct base_error *error);
 

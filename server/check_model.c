@@ -6,6 +6,7 @@
 #include "cells/model.h"
 #include "server/about.h"
 #include "server/model_files.h"
+#include "server/text.h"
 
 #include <dirent.h>
 #include <inttypes.h>
@@ -18,9 +19,19 @@
 #define DEPTH_MAX   3u /* repository / model / version */
 #define FOLDERS_MAX 4096u
 
+static void write_vocabulary(struct base_buf *out, const struct srv_vocabulary *vocabulary)
+{
+    static const char *const kinds[] = {"bytes", "words", "characters"};
+    if (vocabulary != NULL) {
+        base_buf_printf(out, ", as text of %u %s", srv_vocabulary_count(vocabulary),
+                        kinds[srv_vocabulary_kind(vocabulary)]);
+    }
+}
+
 /* rows, steps: what the batch axis and the time axis count. */
 static void write_tensor(struct base_buf *out, const char *what, const struct cell_tensor *tensor,
-                         const char *rows, const char *steps)
+                         const struct srv_vocabulary *vocabulary, const char *rows,
+                         const char *steps)
 {
     base_buf_printf(out, "  %-7s %s %s [", what, tensor->name, srv_about_datatype(tensor->dtype));
     for (uint32_t d = 0; d < tensor->rank; d++) {
@@ -35,6 +46,7 @@ static void write_tensor(struct base_buf *out, const char *what, const struct ce
     if (tensor->id_bound > 0) {
         base_buf_printf(out, ", ids 0..%" PRId64, tensor->id_bound - 1);
     }
+    write_vocabulary(out, vocabulary);
     base_buf_text(out, tensor->optional ? ", optional\n" : "\n");
 }
 
@@ -52,8 +64,11 @@ static void write_stage(struct base_buf *out, const struct cell_model *model, ui
                     type->weight_bytes, type->flops);
 }
 
-static void write_model(struct base_buf *out, const char *path, const struct cell_model *model)
+static void write_model(struct base_buf *out, const char *path, const struct srv_model_files *files)
 {
+    static const struct srv_texts no_texts;
+    const struct cell_model *model = files->cells;
+    const struct srv_texts *texts = files->texts != NULL ? files->texts : &no_texts;
     const bool is_tree = model->unfold == CELL_UNFOLD_TREE;
     base_buf_printf(out, "%s: ok, %s, %" PRIu64 " bytes\n", path,
                     model->producer[0] != '\0' ? model->producer : "producer not stated",
@@ -62,10 +77,11 @@ static void write_model(struct base_buf *out, const char *path, const struct cel
         const char *rows = !is_tree                        ? "batch"
                            : i < model->tree.n_leaf_inputs ? "leaves"
                                                            : "inner nodes";
-        write_tensor(out, "input", &model->inputs[i], rows, "time");
+        write_tensor(out, "input", &model->inputs[i], texts->inputs[i], rows, "time");
     }
     for (uint32_t i = 0; i < model->n_outputs; i++) {
-        write_tensor(out, "output", &model->outputs[i], is_tree ? "roots" : "batch",
+        write_tensor(out, "output", &model->outputs[i], texts->outputs[i],
+                     is_tree ? "roots" : "batch",
                      model->unfold == CELL_UNFOLD_SEQ2SEQ ? "steps" : "time");
     }
     for (uint32_t i = 0; i < model->n_stages; i++) {
@@ -77,14 +93,14 @@ static void write_model(struct base_buf *out, const char *path, const struct cel
 static enum base_status check_path(const char *path, struct base_buf *out, struct base_error *error)
 {
     struct cell_registry *registry = NULL;
-    struct cell_model *model = NULL;
+    struct srv_model_files files;
     if (cell_registry_create(&registry) != BASE_OK) {
         return base_fail(error, BASE_RESOURCE_EXHAUSTED, "out of memory");
     }
-    const enum base_status status = srv_model_files_open(registry, path, &model, error);
+    const enum base_status status = srv_model_files_open(registry, path, &files, error);
     if (status == BASE_OK) {
-        write_model(out, path, model);
-        cell_model_free(registry, model);
+        write_model(out, path, &files);
+        srv_model_files_release(registry, &files);
     }
     cell_registry_free(registry);
     return status;

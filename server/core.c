@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "server/core_state.h"
+#include "server/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,6 +45,7 @@ void srv_core_free(struct srv_core *core)
     for (uint32_t i = 0; i < core->n_models; i++) {
         if (core->models[i]->cells != NULL) {
             cell_model_free(srv_engine_registry(core->engine), core->models[i]->cells);
+            srv_texts_free(core->models[i]->texts);
         }
         base_free(core->models[i]);
     }
@@ -81,6 +83,10 @@ static struct srv_model_entry *entry_create(const struct srv_model_source *sourc
     base_hist_init(&face->duration_ns);
     base_hist_init(&face->queue_ns);
     entry->cells = source->cells;
+    entry->texts = source->texts;
+    if (!broken) {
+        srv_signature_make(entry->cells, entry->texts, &entry->signature);
+    }
     return entry;
 }
 

@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "base/hist.h"
 #include "server/request.h"
+#include "server/signature.h"
 
 struct srv_engine;
 struct srv_loop;
@@ -33,12 +34,13 @@ void srv_core_close(struct srv_core *core); /* closes the timer's handle */
 struct srv_model_source {
     const char *name, *version;
     struct cell_model *cells; /* core's from now on; NULL: the model is unavailable for `reason` */
+    struct srv_texts *texts;  /* core's too; NULL: all of its tensors are numbers */
     const char *reason;
     uint32_t sequence_length_max; /* 0 = the server's */
 };
 
-/* Adds a version before srv_core_warm(). ALREADY_EXISTS, RESOURCE_EXHAUSTED: cells stay the
- * caller's. */
+/* Adds a version before srv_core_warm(). ALREADY_EXISTS, RESOURCE_EXHAUSTED: cells and
+ * texts stay the caller's. */
 enum base_status srv_core_add_model(struct srv_core *core, const struct srv_model_source *source,
                                     struct base_error *error);
 
@@ -78,8 +80,8 @@ struct srv_model {
     char name[CELL_NAME_BYTES];
     char version[24]; /* a plain integer, such as "1"; "": unavailable, and no version is known */
     enum srv_model_state state;
-    char reason[BASE_ERROR_BYTES];  /* why it is unavailable */
-    const struct cell_model *cells; /* NULL unless READY */
+    char reason[BASE_ERROR_BYTES];         /* why it is unavailable */
+    const struct srv_signature *signature; /* NULL unless READY */
     struct srv_model_stats stats;
     struct base_hist duration_ns; /* arrival to answer, of answered requests */
     struct base_hist queue_ns;    /* arrival to first cell */

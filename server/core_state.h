@@ -12,6 +12,8 @@
 struct srv_model_entry {
     struct srv_model face; /* first: found models are faces of entries */
     struct cell_model *cells;
+    struct srv_texts *texts;
+    struct srv_signature signature;
     struct srv_limits limits;
 };
 

@@ -19,7 +19,8 @@ struct explaining {
     const struct cell_backend *backend;
     struct wrk_pool *pool;
     struct cell_registry *registry;
-    struct cell_model *model;
+    struct srv_model_files files;
+    const struct cell_model *model; // of files
     struct srv_calibrator calibrator;
     bool is_loaded[CELL_TYPES_MAX]; /* and explained */
     bool is_open[CELL_LAYOUTS_MAX];
@@ -59,7 +60,9 @@ static enum base_status load_model(struct explaining *e, struct base_error *erro
     if (cell_registry_create(&e->registry) != BASE_OK) {
         return base_fail(error, BASE_RESOURCE_EXHAUSTED, "out of memory");
     }
-    return srv_model_files_open(e->registry, e->config->explain_model, &e->model, error);
+    BASE_TRY(srv_model_files_open(e->registry, e->config->explain_model, &e->files, error));
+    e->model = e->files.cells;
+    return BASE_OK;
 }
 
 /* ---- A type ---------------------------------------------------------------------------------- */
@@ -170,7 +173,7 @@ static void release(struct explaining *e)
     }
     wrk_pool_free(e->pool);
     if (e->model != NULL) {
-        cell_model_free(e->registry, e->model);
+        srv_model_files_release(e->registry, &e->files);
     }
     cell_registry_free(e->registry);
 }

@@ -1,6 +1,8 @@
 /* See model_files.h. */
 #include "server/model_files.h"
 
+#include "server/text.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -31,9 +33,9 @@ static enum base_status read_options(const struct cfg_model_config *config,
     return cell_precision_find(config->weights, &out->precision, error);
 }
 
-enum base_status srv_model_files_load(struct cell_registry *registry, const char *folder,
-                                      const char *label, const struct cfg_model_config *config,
-                                      struct cell_model **out, struct base_error *error)
+static enum base_status load_cells(struct cell_registry *registry, const char *folder,
+                                   const char *label, const struct cfg_model_config *config,
+                                   struct cell_model **out, struct base_error *error)
 {
     char file[PATH_BYTES];
     struct cell_model_options options = {0};
@@ -52,6 +54,39 @@ enum base_status srv_model_files_load(struct cell_registry *registry, const char
     return cell_model_load(registry, file, label, &options, out, error);
 }
 
+/* above: the folder of config.yaml. */
+static enum base_status add_texts(struct cell_registry *registry, const char *above,
+                                  const struct cfg_model_config *config,
+                                  struct srv_model_files *files, struct base_error *error)
+{
+    const enum base_status status =
+        srv_texts_load(config, above, files->cells, &files->texts, error);
+    if (status != BASE_OK) {
+        srv_model_files_release(registry, files);
+    }
+    return status;
+}
+
+enum base_status srv_model_files_load(struct cell_registry *registry, const char *folder,
+                                      const char *label, const struct cfg_model_config *config,
+                                      struct srv_model_files *out, struct base_error *error)
+{
+    char above[PATH_BYTES];
+    *out = (struct srv_model_files){0};
+    BASE_TRY(join(above, folder, "..", error));
+    BASE_TRY(load_cells(registry, folder, label, config, &out->cells, error));
+    return add_texts(registry, above, config, out, error);
+}
+
+void srv_model_files_release(struct cell_registry *registry, struct srv_model_files *files)
+{
+    if (files->cells != NULL) {
+        cell_model_free(registry, files->cells);
+    }
+    srv_texts_free(files->texts);
+    *files = (struct srv_model_files){0};
+}
+
 static bool holds(const char *folder, const char *name)
 {
     char path[PATH_BYTES];
@@ -66,34 +101,45 @@ bool srv_model_files_are_parts(const char *folder, enum cell_unfold *out)
     return is_tree || holds(folder, "decoder.onnx");
 }
 
-/* The config.yaml of the folder above the version's: of a file, or of the folder of parts. */
-static enum base_status read_config(const char *path, bool are_parts, struct cfg_model_config *out,
-                                    struct base_error *error)
+/* The folder above the version's: of a file, or of the folder of parts. */
+static enum base_status folder_above(const char *path, bool are_parts, char out[PATH_BYTES],
+                                     struct base_error *error)
 {
-    char file[PATH_BYTES];
     const char *slash = strrchr(path, '/');
     const int folder = are_parts ? (int)strlen(path) : slash == NULL ? 0 : (int)(slash - path);
-    const int length =
-        snprintf(file, sizeof(file), "%.*s%s../config.yaml", folder, path, folder > 0 ? "/" : "");
-    if (length >= (int)sizeof(file)) {
-        return base_fail(error, BASE_INVALID_ARGUMENT, "%.200s: path too long", path);
-    }
-    return cfg_model_config_load(file, out, error);
+    const int length = snprintf(out, PATH_BYTES, "%.*s%s..", folder, path, folder > 0 ? "/" : "");
+    return length < PATH_BYTES
+               ? BASE_OK
+               : base_fail(error, BASE_INVALID_ARGUMENT, "%.200s: path too long", path);
+}
+
+static enum base_status open_cells(struct cell_registry *registry, const char *path,
+                                   const char *above, struct cfg_model_config *config,
+                                   struct srv_model_files *out, struct base_error *error)
+{
+    char file[PATH_BYTES];
+    struct cell_model_options options = {0};
+    enum cell_unfold unfold = CELL_UNFOLD_CHAIN;
+    const bool are_parts = srv_model_files_are_parts(path, &unfold);
+    BASE_TRY(join(file, above, "config.yaml", error));
+    BASE_TRY(cfg_model_config_load(file, config, error));
+    BASE_TRY(read_options(config, &options, error));
+    config->unfold = unfold == CELL_UNFOLD_TREE ? "tree" : "seq2seq"; // as the files tell
+    struct base_error why = {.status = BASE_OK};
+    const enum base_status status =
+        are_parts ? load_cells(registry, path, "model", config, &out->cells, &why)
+                  : cell_model_load(registry, path, "model", &options, &out->cells, &why);
+    return status == BASE_OK ? BASE_OK : base_fail(error, status, "%.150s: %s", path, why.message);
 }
 
 enum base_status srv_model_files_open(struct cell_registry *registry, const char *path,
-                                      struct cell_model **out, struct base_error *error)
+                                      struct srv_model_files *out, struct base_error *error)
 {
+    char above[PATH_BYTES];
     struct cfg_model_config config = {0};
-    struct cell_model_options options = {0};
-    struct base_error why = {.status = BASE_OK};
     enum cell_unfold unfold = CELL_UNFOLD_CHAIN;
-    const bool are_parts = srv_model_files_are_parts(path, &unfold);
-    BASE_TRY(read_config(path, are_parts, &config, error));
-    BASE_TRY(read_options(&config, &options, error));
-    config.unfold = unfold == CELL_UNFOLD_TREE ? "tree" : "seq2seq"; // as the files tell
-    const enum base_status status =
-        are_parts ? srv_model_files_load(registry, path, "model", &config, out, &why)
-                  : cell_model_load(registry, path, "model", &options, out, &why);
-    return status == BASE_OK ? BASE_OK : base_fail(error, status, "%.150s: %s", path, why.message);
+    *out = (struct srv_model_files){0};
+    BASE_TRY(folder_above(path, srv_model_files_are_parts(path, &unfold), above, error));
+    BASE_TRY(open_cells(registry, path, above, &config, out, error));
+    return add_texts(registry, above, &config, out, error);
 }

@@ -1,17 +1,25 @@
 /* A model's files: NAME/VERSION/model.onnx, or the parts of a model of several (docs/trees.md,
- * docs/decoders.md), and what NAME/config.yaml says of them. Blocks; loop thread, or any before it
- * runs. */
+ * docs/decoders.md), and what NAME/config.yaml says of them, with the vocabularies beside it.
+ * Blocks; loop thread, or any before it runs. */
 #ifndef SERVER_MODEL_FILES_H
 #define SERVER_MODEL_FILES_H
 
 #include "cells/model.h"
 #include "config/model_config.h"
 
+struct srv_texts;
+
+/* What the files make; ended with srv_model_files_release() or by who takes it over. */
+struct srv_model_files {
+    struct cell_model *cells;
+    struct srv_texts *texts; /* NULL: no tensor is text */
+};
+
 /* Loads what config->unfold asks for from the version's folder. Errors name a part, but no path of
  * this machine. */
 enum base_status srv_model_files_load(struct cell_registry *registry, const char *folder,
                                       const char *label, const struct cfg_model_config *config,
-                                      struct cell_model **out, struct base_error *error);
+                                      struct srv_model_files *out, struct base_error *error);
 
 /* Whether the folder holds the parts of a model, and of which kind. */
 bool srv_model_files_are_parts(const char *folder, enum cell_unfold *out);
@@ -19,6 +27,8 @@ bool srv_model_files_are_parts(const char *folder, enum cell_unfold *out);
 /* A file, or a folder of parts, as somebody names it who has no repository: with the config.yaml of
  * the folder above the version's, if there is one. */
 enum base_status srv_model_files_open(struct cell_registry *registry, const char *path,
-                                      struct cell_model **out, struct base_error *error);
+                                      struct srv_model_files *out, struct base_error *error);
+
+void srv_model_files_release(struct cell_registry *registry, struct srv_model_files *files);
 
 #endif

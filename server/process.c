@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "server/about.h"
 #include "server/core_state.h"
+#include "server/text.h"
 #include "server/trim.h"
 
 #include <string.h>
@@ -120,6 +121,27 @@ static void end_flight(struct srv_flight *flight)
     srv_core__check_idle(core);
 }
 
+/* What the device has written becomes what is answered: a decoder's steps are cut, ids become
+ * text. */
+static enum base_status finish_outputs(struct srv_flight *flight)
+{
+    struct srv_request *request = flight->request;
+    const struct cell_model *cells = flight->model->cells;
+    const bool has_texts = srv_texts_has_outputs(flight->model->texts);
+    const uint32_t *steps = flight->sequences.steps;
+    if (cells->unfold == CELL_UNFOLD_SEQ2SEQ) {
+        const uint32_t width = cells->decoder.beam_width > 0 ? cells->decoder.beam_width : 1;
+        const size_t n = (size_t)flight->n_rows * width;
+        uint32_t *taken = has_texts ? base_arena_array(&request->arena, n, sizeof(*taken)) : NULL;
+        if (has_texts && taken == NULL) {
+            return base_fail(&request->error, BASE_RESOURCE_EXHAUSTED, "request memory spent");
+        }
+        srv_trim(request, &flight->sequences, flight->job.graph, taken);
+        steps = taken;
+    }
+    return srv_texts_write(flight->model->texts, cells, request, steps, &request->error);
+}
+
 /* The pool is done with the flight when both answers that were asked for are back. */
 static void flight_back(struct srv_flight *flight)
 {
@@ -130,8 +152,8 @@ static void flight_back(struct srv_flight *flight)
     if (status != BASE_OK) {
         bool stopped = flight->cancel_posted && status == flight->job.cancel_status;
         fail_flight(flight, status, !stopped);
-    } else if (flight->model->cells->unfold == CELL_UNFOLD_SEQ2SEQ) {
-        srv_trim(flight->request, &flight->sequences, flight->job.graph);
+    } else {
+        (void)finish_outputs(flight); // what goes wrong stands in the request
     }
     end_flight(flight);
 }
@@ -263,32 +285,36 @@ static enum base_status admit(struct srv_flight *flight)
 }
 
 /* Sequences of no steps: the outputs, zeros, stand there already. */
-static void answer_empty(struct srv_flight *flight)
+static enum base_status answer_empty(struct srv_flight *flight)
 {
     struct srv_request *request = flight->request;
     uint64_t now_ns = base_now_ns();
+    BASE_TRY(srv_texts_write(flight->model->texts, flight->model->cells, request,
+                             flight->sequences.steps, &request->error));
     request->times.admitted_ns = now_ns;
     request->times.started_ns = now_ns;
     request->times.computed_ns = now_ns;
     count_answer(flight->model, request, flight, now_ns);
     answer(flight->core, request);
+    return BASE_OK;
 }
 
-static enum base_status unfold_sequences(struct srv_flight *flight)
+static enum base_status unfold_sequences(struct srv_flight *flight,
+                                         const struct srv_text_rows *rows)
 {
     struct srv_request *request = flight->request;
     struct sched_sequences *sequences = &flight->sequences;
-    BASE_TRY(srv_validate(request, flight->model->cells, &flight->model->limits, sequences,
+    BASE_TRY(srv_validate(request, flight->model->cells, &flight->model->limits, rows, sequences,
                           &request->error));
     flight->n_rows = sequences->n_rows;
     return sched_unfold_chain(sequences, &request->arena, &flight->job.graph, &request->error);
 }
 
-static enum base_status unfold_trees(struct srv_flight *flight)
+static enum base_status unfold_trees(struct srv_flight *flight, const struct srv_text_rows *rows)
 {
     struct srv_request *request = flight->request;
     struct sched_forest forest;
-    BASE_TRY(srv_validate_tree(request, flight->model->cells, &flight->model->limits, &forest,
+    BASE_TRY(srv_validate_tree(request, flight->model->cells, &flight->model->limits, rows, &forest,
                                &request->error));
     flight->n_rows = forest.n_roots;
     return sched_unfold_tree(&forest, &request->arena, &flight->job.graph, &request->error);
@@ -298,14 +324,16 @@ static enum base_status unfold_trees(struct srv_flight *flight)
 static enum base_status start_flight(struct srv_flight *flight)
 {
     struct srv_request *request = flight->request;
+    const struct cell_model *cells = flight->model->cells;
+    struct srv_text_rows rows;
     uint64_t begun_ns = base_now_ns();
-    BASE_TRY(flight->model->cells->unfold == CELL_UNFOLD_TREE ? unfold_trees(flight)
-                                                              : unfold_sequences(flight));
+    BASE_TRY(srv_texts_read(flight->model->texts, cells, request, &rows, &request->error));
+    BASE_TRY(cells->unfold == CELL_UNFOLD_TREE ? unfold_trees(flight, &rows)
+                                               : unfold_sequences(flight, &rows));
     uint64_t now_ns = base_now_ns();
     flight->validated_ns = now_ns - begun_ns;
     if (flight->job.graph == NULL) {
-        answer_empty(flight);
-        return BASE_OK;
+        return answer_empty(flight);
     }
     BASE_TRY(arm_deadline(flight, now_ns));
     request->flight = flight;

@@ -154,19 +154,16 @@ struct loading {
 
 /* Loads one version from its folder; on an error nothing of it stays. */
 static enum base_status load_cells(struct loading *loading, const char *folder, const char *name,
-                                   const struct cfg_model_config *config, struct cell_model **out,
-                                   struct base_error *error)
+                                   const struct cfg_model_config *config,
+                                   struct srv_model_files *out, struct base_error *error)
 {
     struct cell_registry *registry = srv_engine_registry(loading->engine);
-    struct cell_model *cells = NULL;
-    BASE_TRY(srv_model_files_load(registry, folder, name, config, &cells, error));
-    enum base_status status = srv_engine_add_model(loading->engine, cells, error);
+    BASE_TRY(srv_model_files_load(registry, folder, name, config, out, error));
+    enum base_status status = srv_engine_add_model(loading->engine, out->cells, error);
     if (status != BASE_OK) {
-        cell_model_free(registry, cells);
-        return status;
+        srv_model_files_release(registry, out);
     }
-    *out = cells;
-    return BASE_OK;
+    return status;
 }
 
 /* What cannot be loaded ends the loading, or stands in core as unavailable. version "": the model
@@ -192,13 +189,13 @@ static enum base_status load_version(struct loading *loading, const char *folder
 {
     char file[PATH_BYTES];
     char version_folder[PATH_BYTES];
-    struct cell_model *cells = NULL;
+    struct srv_model_files files = {0};
     struct base_error reason = {.status = BASE_OK};
     if (!join(version_folder, folder, version) || !join(file, version_folder, "model.onnx")) {
         return base_fail(error, BASE_INVALID_ARGUMENT, "%.200s: path too long", folder);
     }
     const char *path = strcmp(config->unfold, "chain") == 0 ? file : version_folder;
-    enum base_status status = load_cells(loading, version_folder, name, config, &cells, &reason);
+    enum base_status status = load_cells(loading, version_folder, name, config, &files, &reason);
     if (status != BASE_OK) {
         struct base_error why;
         base_fail(&why, status, "%.150s: %s", path, reason.message);
@@ -206,12 +203,13 @@ static enum base_status load_version(struct loading *loading, const char *folder
     }
     struct srv_model_source source = {.name = name,
                                       .version = version,
-                                      .cells = cells,
+                                      .cells = files.cells,
+                                      .texts = files.texts,
                                       .reason = "",
                                       .sequence_length_max = config->max_sequence_length};
     status = srv_core_add_model(loading->core, &source, error);
     if (status != BASE_OK) {
-        cell_model_free(srv_engine_registry(loading->engine), cells);
+        srv_model_files_release(srv_engine_registry(loading->engine), &files);
     }
     loading->loaded++;
     return status;

@@ -27,10 +27,13 @@ struct srv_model;
 
 enum srv_protocol { SRV_PROTOCOL_GRPC, SRV_PROTOCOL_HTTP, SRV_PROTOCOL_TEST, SRV_PROTOCOL_COUNT };
 
+/* The datatype of texts: each element its length in 4 bytes, little-endian, and its bytes. */
+#define SRV_BYTES "BYTES"
+
 /* A tensor as it came, or as it goes. Row-major, dense. */
 struct srv_tensor {
     const char *name;     /* NUL-terminated */
-    const char *datatype; /* "FP32", "INT64", "INT32"; what else a client sent is refused by core */
+    const char *datatype; /* "FP32", "INT64", "INT32", "BYTES"; what else came is refused by core */
     uint32_t rank;
     int64_t shape[CELL_RANK_MAX];
     const uint8_t *data; /* little-endian elements; input data may be unaligned */

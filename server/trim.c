@@ -94,14 +94,18 @@ static void write_found(const struct trim *t, uint32_t output, uint32_t row, uin
     }
 }
 
-static void trim_beams(struct srv_request *request, struct trim *t)
+static void trim_beams(struct srv_request *request, struct trim *t, uint32_t *steps)
 {
     const struct cell_model *model = t->sequences->model;
     const uint32_t width = model->decoder.beam_width;
     for (uint32_t row = 0; row < t->sequences->n_rows; row++) {
-        for (uint32_t i = 0; i < beam_of(t, row)->n_found; i++) {
-            const uint32_t length = beam_of(t, row)->found[i].steps;
+        for (uint32_t i = 0; i < width; i++) {
+            const bool is_found = i < beam_of(t, row)->n_found;
+            const uint32_t length = is_found ? beam_of(t, row)->found[i].steps : 0;
             t->longest = length > t->longest ? length : t->longest;
+            if (steps != NULL) {
+                steps[row * width + i] = length;
+            }
         }
     }
     for (uint32_t i = 0; i < request->n_outputs; i++) {
@@ -121,17 +125,20 @@ static void trim_beams(struct srv_request *request, struct trim *t)
 }
 
 void srv_trim(struct srv_request *request, const struct sched_sequences *sequences,
-              const struct sched_graph *graph)
+              const struct sched_graph *graph, uint32_t *steps)
 {
     const struct cell_model *model = sequences->model;
     struct trim t = {.sequences = sequences, .graph = graph};
     if (model->decoder.beam_width > 0) {
-        trim_beams(request, &t);
+        trim_beams(request, &t, steps);
         return;
     }
     for (uint32_t row = 0; row < sequences->n_rows; row++) {
         const uint32_t length = length_of(&t, row);
         t.longest = length > t.longest ? length : t.longest;
+        if (steps != NULL) {
+            steps[row] = length;
+        }
     }
     for (uint32_t i = 0; i < request->n_outputs; i++) {
         struct srv_tensor *answer = &request->outputs[i];

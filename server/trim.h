@@ -8,8 +8,9 @@
 
 /* The request's outputs, laid out for decoder.steps_max steps, become [rows, longest, ..]: behind a
  * row's own steps stand end ids in that of tokens and zeros in others. The output of lengths is
- * filled. graph has run to its end. */
+ * filled. graph has run to its end. steps: filled too, of each row (of each hypothesis of a beam),
+ * or NULL. */
 void srv_trim(struct srv_request *request, const struct sched_sequences *sequences,
-              const struct sched_graph *graph);
+              const struct sched_graph *graph, uint32_t *steps);
 
 #endif

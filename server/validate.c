@@ -3,6 +3,7 @@
 #include "server/validate.h"
 
 #include "server/tensors.h"
+#include "server/text.h"
 
 #include <inttypes.h>
 
@@ -30,10 +31,11 @@ static enum base_status check_extents(const struct srv_extents *extents,
     return BASE_OK;
 }
 
-/* Each row's number of steps: the time extent, or what the lengths input says. Needs the inputs
- * placed and n_rows set. */
+/* Each row's number of steps: the time extent, what its text says, or what the lengths input says.
+ * Needs the inputs placed and n_rows set. */
 static enum base_status take_lengths(struct srv_request *request, struct sched_sequences *sequences,
-                                     uint32_t steps, struct base_error *error)
+                                     uint32_t steps, const struct srv_text_rows *rows,
+                                     struct base_error *error)
 {
     uint32_t *lengths = base_arena_array(&request->arena, sequences->n_rows, sizeof(*lengths));
     if (lengths == NULL) {
@@ -41,7 +43,7 @@ static enum base_status take_lengths(struct srv_request *request, struct sched_s
     }
     sequences->steps = lengths;
     for (uint32_t b = 0; b < sequences->n_rows; b++) {
-        lengths[b] = steps;
+        lengths[b] = rows->steps != NULL ? rows->steps[b] : steps;
     }
     int32_t input = sequences->model->lengths_input;
     if (input < 0 || sequences->inputs[input].data == NULL) {
@@ -51,10 +53,10 @@ static enum base_status take_lengths(struct srv_request *request, struct sched_s
     const struct sched_tensor *given = &sequences->inputs[input];
     for (uint32_t b = 0; b < sequences->n_rows; b++) {
         int64_t length = srv_tensor_integer(tensor, given->data + b * given->batch_bytes, 0);
-        if (length < 0 || length > (int64_t)steps) {
+        if (length < 0 || length > (int64_t)lengths[b]) {
             return base_fail(error, BASE_INVALID_ARGUMENT,
                              "input '%s': length %" PRId64 " of row %u, expected 0..%u",
-                             tensor->name, length, b, steps);
+                             tensor->name, length, b, lengths[b]);
         }
         lengths[b] = (uint32_t)length;
     }
@@ -62,8 +64,8 @@ static enum base_status take_lengths(struct srv_request *request, struct sched_s
 }
 
 enum base_status srv_validate(struct srv_request *request, const struct cell_model *model,
-                              const struct srv_limits *limits, struct sched_sequences *sequences,
-                              struct base_error *error)
+                              const struct srv_limits *limits, const struct srv_text_rows *rows,
+                              struct sched_sequences *sequences, struct base_error *error)
 {
     struct srv_extents extents = {.batch = -1, .steps = -1};
     struct sched_tensor *inputs =
@@ -85,7 +87,7 @@ enum base_status srv_validate(struct srv_request *request, const struct cell_mod
     sequences->n_rows = (uint32_t)extents.batch;
     sequences->inputs = inputs;
     sequences->outputs = outputs;
-    BASE_TRY(take_lengths(request, sequences, (uint32_t)extents.steps, error));
+    BASE_TRY(take_lengths(request, sequences, (uint32_t)extents.steps, rows, error));
     if (model->unfold == CELL_UNFOLD_SEQ2SEQ) {
         extents.steps = model->decoder.steps_max; // of what is answered
         sequences->decoders =

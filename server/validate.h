@@ -11,19 +11,23 @@ struct srv_limits {
     uint32_t sequence_length_max;
 };
 
+struct srv_text_rows;
+
 /* For models of CELL_UNFOLD_CHAIN and CELL_UNFOLD_SEQ2SEQ, whose outputs have room for as many
- * steps as there may be. On BASE_OK: request->outputs are laid out (zeros), and *sequences, whose
- * memory is the request's arena, is ready to unfold. INVALID_ARGUMENT names the tensor, what came
- * and what was expected; RESOURCE_EXHAUSTED when the request's memory is spent.
+ * steps as there may be. rows: what texts have said (server/text.h). On BASE_OK: request->outputs
+ * are laid out (zeros), and *sequences, whose memory is the request's arena, is ready to unfold.
+ * INVALID_ARGUMENT names the tensor, what came and what was expected; RESOURCE_EXHAUSTED when the
+ * request's memory is spent.
  */
 enum base_status srv_validate(struct srv_request *request, const struct cell_model *model,
-                              const struct srv_limits *limits, struct sched_sequences *sequences,
-                              struct base_error *error);
+                              const struct srv_limits *limits, const struct srv_text_rows *rows,
+                              struct sched_sequences *sequences, struct base_error *error);
 
 /* The same for models of CELL_UNFOLD_TREE. Every node but the roots has one parent, and none is
  * below itself; leaves and nodes together are at most sequence_length_max. */
 enum base_status srv_validate_tree(struct srv_request *request, const struct cell_model *model,
-                                   const struct srv_limits *limits, struct sched_forest *forest,
+                                   const struct srv_limits *limits,
+                                   const struct srv_text_rows *rows, struct sched_forest *forest,
                                    struct base_error *error);
 
 #endif

@@ -4,6 +4,7 @@
 #include "server/validate.h"
 
 #include "server/tensors.h"
+#include "server/text.h"
 
 #include <inttypes.h>
 
@@ -144,7 +145,8 @@ static enum base_status check_sizes(const struct srv_extents *leaves,
 }
 
 enum base_status srv_validate_tree(struct srv_request *request, const struct cell_model *model,
-                                   const struct srv_limits *limits, struct sched_forest *forest,
+                                   const struct srv_limits *limits,
+                                   const struct srv_text_rows *rows, struct sched_forest *forest,
                                    struct base_error *error)
 {
     struct srv_extents leaves = {.batch = -1, .steps = -1};
@@ -172,7 +174,7 @@ enum base_status srv_validate_tree(struct srv_request *request, const struct cel
                                     .n_roots = g.n_roots,
                                     .children = g.children,
                                     .order = g.order,
-                                    .roots = g.roots,
+                                    .roots = rows->roots != NULL ? rows->roots : g.roots,
                                     .inputs = inputs,
                                     .outputs = outputs};
     const struct srv_extents roots = {.batch = g.n_roots, .steps = 1};

@@ -39,7 +39,7 @@ static void judge(struct srv_warming *warming)
     struct srv_model_entry *entry = core->models[warming->next++];
     if (request->error.status == BASE_OK) {
         entry->face.state = SRV_MODEL_READY;
-        entry->face.cells = entry->cells;
+        entry->face.signature = &entry->signature;
     } else {
         give_up(entry, request->error.message);
     }

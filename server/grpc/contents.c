@@ -26,10 +26,10 @@ static const char *const list_names[SRV_GRPC__LISTS] = {
 /* How the elements of a list lie on the wire. */
 static enum srv_grpc_wire_type list_type(uint32_t list)
 {
-    return list == 6   ? SRV_GRPC_FIXED32
-           : list == 7 ? SRV_GRPC_FIXED64
-           : list == 8 ? SRV_GRPC_BYTES
-                       : SRV_GRPC_VARINT;
+    return list == 6                      ? SRV_GRPC_FIXED32
+           : list == 7                    ? SRV_GRPC_FIXED64
+           : list == SRV_GRPC__BYTES_LIST ? SRV_GRPC_BYTES
+                                          : SRV_GRPC_VARINT;
 }
 
 /* Elements in one field of a list; false when it is malformed. */
@@ -55,6 +55,7 @@ static bool count_field(const struct srv_grpc_field *field, size_t *count)
 struct survey {
     size_t counts[SRV_GRPC__LISTS];
     uint32_t pieces;             /* fields of the wanted list */
+    size_t bytes;                /* in them */
     struct srv_grpc_field first; /* the first of them */
 };
 
@@ -75,6 +76,7 @@ static bool survey_read(struct srv_grpc_bytes contents, uint32_t wanted, struct 
         if (field.number == wanted) {
             survey->first = survey->pieces == 0 ? field : survey->first;
             survey->pieces++;
+            survey->bytes += field.type == SRV_GRPC_BYTES ? field.bytes.length : 0;
         }
     }
     return !wire.broken;
@@ -87,9 +89,23 @@ static uint8_t *put_element(uint8_t *at, uint64_t value, uint32_t element_bytes)
     return at + element_bytes;
 }
 
+/* A text, behind its length. */
+static uint8_t *put_bytes(uint8_t *at, struct srv_grpc_bytes bytes)
+{
+    const uint32_t length = (uint32_t)bytes.length;
+    memcpy(at, &length, sizeof(length));
+    if (bytes.length > 0) {
+        memcpy(at + sizeof(length), bytes.data, bytes.length);
+    }
+    return at + sizeof(length) + bytes.length;
+}
+
 static uint8_t *copy_field(uint8_t *at, const struct srv_grpc_field *field,
                            const struct srv_grpc__type *type)
 {
+    if (type->list == SRV_GRPC__BYTES_LIST) {
+        return put_bytes(at, field->bytes);
+    }
     if (field->type != SRV_GRPC_BYTES) {
         return put_element(at, field->value, type->element_bytes);
     }
@@ -163,7 +179,13 @@ enum base_status srv_grpc__contents_decode(struct srv_grpc_bytes contents,
                          "input '%s': %s has %zu elements, shape %s takes %zu", tensor->name,
                          list_names[type->list], survey.counts[type->list], shape, elements);
     }
-    size_t bytes = elements * type->element_bytes;
+    const bool is_bytes = type->list == SRV_GRPC__BYTES_LIST;
+    if (is_bytes && survey.bytes > UINT32_MAX) {
+        return base_fail(error, BASE_INVALID_ARGUMENT, "input '%s': %zu bytes of text",
+                         tensor->name, survey.bytes);
+    }
+    const size_t bytes =
+        is_bytes ? survey.bytes + elements * sizeof(uint32_t) : elements * type->element_bytes;
     bool in_place = survey.pieces == 1 && survey.first.type == SRV_GRPC_BYTES &&
                     list_type(type->list) == SRV_GRPC_FIXED32;
     if (in_place) {

@@ -47,11 +47,12 @@ enum base_status srv_grpc__tensor_parameter_check(struct srv_grpc_bytes entry, c
 /* The data types we know, with the list of InferTensorContents that carries them. */
 struct srv_grpc__type {
     const char *name;
-    uint32_t element_bytes;
-    uint32_t list; /* field number in InferTensorContents */
+    uint32_t element_bytes; /* 0: BYTES, each with its length in 4 bytes before it */
+    uint32_t list;          /* field number in InferTensorContents */
 };
 
-#define SRV_GRPC__LISTS 9u /* field numbers 1..8 */
+#define SRV_GRPC__LISTS      9u /* field numbers 1..8 */
+#define SRV_GRPC__BYTES_LIST 8u
 
 /* A copy of text in the arena with a NUL. what names the field in the message. */
 enum base_status srv_grpc__text(struct base_arena *arena, struct srv_grpc_bytes text,

@@ -14,6 +14,7 @@ static const struct srv_grpc__type types[] = {
     {"FP32", 4, 6},
     {"INT64", 8, 3},
     {"INT32", 4, 2},
+    {"BYTES", 0, SRV_GRPC__BYTES_LIST}, // each element has a length of its own
 };
 
 /* Fields of an InferInputTensor as they lie in the message. */
@@ -137,8 +138,8 @@ static enum base_status unknown_type(const struct srv_tensor *tensor, struct srv
         shown[name.length] = 0;
     }
     return base_fail(error, BASE_INVALID_ARGUMENT,
-                     "input '%s': data type %s is not one of FP32, INT64, INT32", tensor->name,
-                     shown);
+                     "input '%s': data type %s is not one of FP32, INT64, INT32, BYTES",
+                     tensor->name, shown);
 }
 
 /* Elements and bytes of the tensor by its shape. */
@@ -166,9 +167,10 @@ static enum base_status measure(const struct srv_tensor *tensor, uint32_t elemen
 }
 
 static enum base_status take_raw(struct srv_tensor *tensor, const struct srv_grpc_bytes *raw,
-                                 size_t bytes, struct base_error *error)
+                                 const struct srv_grpc__type *type, size_t bytes,
+                                 struct base_error *error)
 {
-    if (raw->length != bytes) {
+    if (type->element_bytes > 0 && raw->length != bytes) {
         char shape[SRV_GRPC__SHAPE_BYTES];
         srv_grpc__shape_text(tensor, shape);
         return base_fail(error, BASE_INVALID_ARGUMENT,
@@ -176,7 +178,7 @@ static enum base_status take_raw(struct srv_tensor *tensor, const struct srv_grp
                          tensor->name, raw->length, shape, tensor->datatype, bytes);
     }
     tensor->data = raw->data;
-    tensor->bytes = bytes;
+    tensor->bytes = raw->length;
     return BASE_OK;
 }
 
@@ -207,7 +209,7 @@ enum base_status srv_grpc__input_decode(struct srv_grpc_bytes message,
                          tensor->name);
     }
     if (raw != NULL) {
-        return take_raw(tensor, raw, bytes, error);
+        return take_raw(tensor, raw, type, bytes, error);
     }
     if (!parts.has_contents && elements > 0) {
         return base_fail(error, BASE_INVALID_ARGUMENT,

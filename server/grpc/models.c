@@ -2,7 +2,7 @@
  *
  * Shapes tell a client which dimensions it chooses (-1). In the configuration, max_batch_size > 0
  * means that the first dimension of every tensor is the batch and is left out of dims:
- * perf_analyzer and tritonclient's tools read it so (server/about.h says when we do). */
+ * perf_analyzer and tritonclient's tools read it so (server/signature.h says when we do). */
 #include "server/grpc/methods.h"
 
 #include "proto/inference.pb-c.h"
@@ -17,11 +17,12 @@ typedef Inference__StatisticDuration statistic;
 static enum base_status find_loaded(struct srv_grpc__ask *ask, const struct srv_model **out)
 {
     BASE_TRY(srv_grpc__find_model(ask, out));
-    return (*out)->cells != NULL ? BASE_OK : srv_about_not_ready(*out, &ask->error);
+    return (*out)->signature != NULL ? BASE_OK : srv_about_not_ready(*out, &ask->error);
 }
 
-static enum base_status copy_dims(struct srv_grpc__ask *ask, const struct cell_tensor *tensor,
-                                  uint32_t first, int64_t **out)
+static enum base_status copy_dims(struct srv_grpc__ask *ask,
+                                  const struct srv_signature_tensor *tensor, uint32_t first,
+                                  int64_t **out)
 {
     int64_t *dims;
     SRV_GRPC__NEW_ARRAY(ask, dims, tensor->rank - first);
@@ -33,7 +34,7 @@ static enum base_status copy_dims(struct srv_grpc__ask *ask, const struct cell_t
 }
 
 static enum base_status tensors_metadata(struct srv_grpc__ask *ask,
-                                         const struct cell_tensor *tensors, uint32_t count,
+                                         const struct srv_signature_tensor *tensors, uint32_t count,
                                          tensor_metadata ***out)
 {
     tensor_metadata **list;
@@ -41,8 +42,7 @@ static enum base_status tensors_metadata(struct srv_grpc__ask *ask,
     for (uint32_t i = 0; i < count; i++) {
         SRV_GRPC__NEW(ask, list[i], inference__model_metadata_response__tensor_metadata__init);
         BASE_TRY(srv_grpc__copy_text(ask, tensors[i].name, &list[i]->name));
-        BASE_TRY(
-            srv_grpc__copy_text(ask, srv_about_datatype(tensors[i].dtype), &list[i]->datatype));
+        BASE_TRY(srv_grpc__copy_text(ask, tensors[i].datatype, &list[i]->datatype));
         BASE_TRY(copy_dims(ask, &tensors[i], 0, &list[i]->shape));
         list[i]->n_shape = tensors[i].rank;
     }
@@ -78,62 +78,59 @@ enum base_status srv_grpc__model_metadata(struct srv_grpc__ask *ask)
     BASE_TRY(srv_grpc__copy_text(ask, model->name, &answer->name));
     BASE_TRY(srv_grpc__copy_text(ask, SRV_ABOUT_PLATFORM, &answer->platform));
     BASE_TRY(copy_versions(ask, model->name, &answer->versions, &answer->n_versions));
-    BASE_TRY(tensors_metadata(ask, model->cells->inputs, model->cells->n_inputs, &answer->inputs));
-    answer->n_inputs = model->cells->n_inputs;
-    BASE_TRY(
-        tensors_metadata(ask, model->cells->outputs, model->cells->n_outputs, &answer->outputs));
-    answer->n_outputs = model->cells->n_outputs;
+    const struct srv_signature *signature = model->signature;
+    BASE_TRY(tensors_metadata(ask, signature->inputs, signature->n_inputs, &answer->inputs));
+    answer->n_inputs = signature->n_inputs;
+    BASE_TRY(tensors_metadata(ask, signature->outputs, signature->n_outputs, &answer->outputs));
+    answer->n_outputs = signature->n_outputs;
     ask->answer = &answer->base;
     return BASE_OK;
 }
 
-static Inference__DataType config_type(enum cell_dtype dtype)
+static Inference__DataType config_type(const char *datatype)
 {
-    switch (dtype) {
-    case CELL_F32:
-        return INFERENCE__DATA_TYPE__TYPE_FP32;
-    case CELL_I64:
-        return INFERENCE__DATA_TYPE__TYPE_INT64;
-    case CELL_I32:
-        break;
-    }
-    return INFERENCE__DATA_TYPE__TYPE_INT32;
+    return strcmp(datatype, "FP32") == 0    ? INFERENCE__DATA_TYPE__TYPE_FP32
+           : strcmp(datatype, "INT64") == 0 ? INFERENCE__DATA_TYPE__TYPE_INT64
+           : strcmp(datatype, "INT32") == 0 ? INFERENCE__DATA_TYPE__TYPE_INT32
+                                            : INFERENCE__DATA_TYPE__TYPE_STRING;
 }
 
-static enum base_status config_inputs(struct srv_grpc__ask *ask, const struct cell_model *cells,
-                                      uint32_t first_dim, Inference__ModelConfig *config)
+static enum base_status config_inputs(struct srv_grpc__ask *ask,
+                                      const struct srv_signature *signature, uint32_t first_dim,
+                                      Inference__ModelConfig *config)
 {
-    SRV_GRPC__NEW_ARRAY(ask, config->input, cells->n_inputs);
-    for (uint32_t i = 0; i < cells->n_inputs; i++) {
-        const struct cell_tensor *tensor = &cells->inputs[i];
+    SRV_GRPC__NEW_ARRAY(ask, config->input, signature->n_inputs);
+    for (uint32_t i = 0; i < signature->n_inputs; i++) {
+        const struct srv_signature_tensor *tensor = &signature->inputs[i];
         Inference__ModelInput *input;
         SRV_GRPC__NEW(ask, input, inference__model_input__init);
         BASE_TRY(srv_grpc__copy_text(ask, tensor->name, &input->name));
         BASE_TRY(copy_dims(ask, tensor, first_dim, &input->dims));
         input->n_dims = tensor->rank - first_dim;
-        input->data_type = config_type(tensor->dtype);
+        input->data_type = config_type(tensor->datatype);
         input->optional = tensor->optional;
         config->input[i] = input;
     }
-    config->n_input = cells->n_inputs;
+    config->n_input = signature->n_inputs;
     return BASE_OK;
 }
 
-static enum base_status config_outputs(struct srv_grpc__ask *ask, const struct cell_model *cells,
-                                       uint32_t first_dim, Inference__ModelConfig *config)
+static enum base_status config_outputs(struct srv_grpc__ask *ask,
+                                       const struct srv_signature *signature, uint32_t first_dim,
+                                       Inference__ModelConfig *config)
 {
-    SRV_GRPC__NEW_ARRAY(ask, config->output, cells->n_outputs);
-    for (uint32_t i = 0; i < cells->n_outputs; i++) {
-        const struct cell_tensor *tensor = &cells->outputs[i];
+    SRV_GRPC__NEW_ARRAY(ask, config->output, signature->n_outputs);
+    for (uint32_t i = 0; i < signature->n_outputs; i++) {
+        const struct srv_signature_tensor *tensor = &signature->outputs[i];
         Inference__ModelOutput *output;
         SRV_GRPC__NEW(ask, output, inference__model_output__init);
         BASE_TRY(srv_grpc__copy_text(ask, tensor->name, &output->name));
         BASE_TRY(copy_dims(ask, tensor, first_dim, &output->dims));
         output->n_dims = tensor->rank - first_dim;
-        output->data_type = config_type(tensor->dtype);
+        output->data_type = config_type(tensor->datatype);
         config->output[i] = output;
     }
-    config->n_output = cells->n_outputs;
+    config->n_output = signature->n_outputs;
     return BASE_OK;
 }
 
@@ -148,11 +145,11 @@ enum base_status srv_grpc__model_config(struct srv_grpc__ask *ask)
     BASE_TRY(srv_grpc__copy_text(ask, model->name, &config->name));
     BASE_TRY(srv_grpc__copy_text(ask, SRV_ABOUT_PLATFORM, &config->platform));
     BASE_TRY(srv_grpc__copy_text(ask, SRV_ABOUT_BACKEND, &config->backend));
-    uint32_t max_batch_size = srv_about_max_batch_size(model->cells);
+    uint32_t max_batch_size = model->signature->max_batch_size;
     config->max_batch_size = (int32_t)max_batch_size;
     uint32_t first_dim = max_batch_size > 0 ? 1 : 0;
-    BASE_TRY(config_inputs(ask, model->cells, first_dim, config));
-    BASE_TRY(config_outputs(ask, model->cells, first_dim, config));
+    BASE_TRY(config_inputs(ask, model->signature, first_dim, config));
+    BASE_TRY(config_outputs(ask, model->signature, first_dim, config));
     answer->config = config;
     ask->answer = &answer->base;
     return BASE_OK;

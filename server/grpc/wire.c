@@ -6,6 +6,7 @@
 #include "server/grpc/wire.h"
 
 #include "base/assert.h"
+#include "base/utf8.h"
 
 #include <string.h>
 
@@ -96,37 +97,12 @@ bool srv_grpc_wire_count_varints(struct srv_grpc_bytes packed, size_t *count)
     return packed.length == 0 || packed.data[packed.length - 1] < 0x80;
 }
 
-/* Bytes of the well-formed UTF-8 sequence at the start of text, 0 when there is none. */
-static size_t sequence_bytes(const uint8_t *text, size_t left)
-{
-    uint8_t lead = text[0];
-    if (lead < 0x80) {
-        return lead == 0 ? 0 : 1;
-    }
-    size_t bytes = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-    if (lead < 0xc2 || lead > 0xf4 || bytes > left) {
-        return 0;
-    }
-    // The second byte's range excludes overlong forms, surrogates and what is above U+10FFFF.
-    uint8_t low = lead == 0xe0 ? 0xa0 : lead == 0xf0 ? 0x90 : 0x80;
-    uint8_t high = lead == 0xed ? 0x9f : lead == 0xf4 ? 0x8f : 0xbf;
-    if (text[1] < low || text[1] > high) {
-        return 0;
-    }
-    for (size_t i = 2; i < bytes; i++) {
-        if (text[i] < 0x80 || text[i] > 0xbf) {
-            return 0;
-        }
-    }
-    return bytes;
-}
-
 bool srv_grpc_wire_is_text(struct srv_grpc_bytes text)
 {
     size_t at = 0;
     while (at < text.length) {
-        size_t bytes = sequence_bytes(text.data + at, text.length - at);
-        if (bytes == 0) {
+        size_t bytes = base_utf8_length((const char *)text.data + at, text.length - at);
+        if (bytes == 0 || text.data[at] == 0) {
             return false;
         }
         at += bytes;

@@ -12,6 +12,7 @@
 #include "server/http/json.h"
 
 #include "base/assert.h"
+#include "base/checked.h"
 #include "base/clock.h"
 #include "server/http/json_cut.h"
 #include "server/http/json_data.h"
@@ -71,18 +72,20 @@ static enum base_status out_of_memory(struct decoder *decoder)
     return base_fail(decoder->error, BASE_RESOURCE_EXHAUSTED, "the request is out of memory");
 }
 
-/* Parses the envelope; *out lives in the scratch arena. */
-static enum base_status parse(struct decoder *decoder, const char *text, json_t **out)
+/* Parses what stands in a span, the envelope or data; *out lives in the scratch arena. Positions in
+ * messages are those of the whole text. */
+static enum base_status parse(struct decoder *decoder, const struct srv_http_span *span,
+                              const char *text, json_t **out)
 {
     json_malloc_t old_malloc;
     json_free_t old_free;
     json_error_t error;
-    const struct srv_http_span *envelope = &decoder->cut.envelope;
+    const bool is_envelope = span == &decoder->cut.envelope;
     json_get_alloc_funcs(&old_malloc, &old_free);
     tree_arena = &decoder->codec->scratch;
     tree_is_too_large = false;
     json_set_alloc_funcs(tree_alloc, tree_free);
-    *out = json_loadb(envelope->text, envelope->length, JSON_REJECT_DUPLICATES, &error);
+    *out = json_loadb(span->text, span->length, JSON_REJECT_DUPLICATES, &error);
     json_set_alloc_funcs(old_malloc, old_free);
     tree_arena = NULL;
     if (*out != NULL) {
@@ -93,8 +96,9 @@ static enum base_status parse(struct decoder *decoder, const char *text, json_t 
                          "JSON around the data is too large");
     }
     size_t position = error.position < 0 ? 0 : (size_t)error.position;
-    return FAIL(decoder, "JSON: %s at byte %zu", error.text,
-                srv_http_cut_origin(&decoder->cut, text, position));
+    position = is_envelope ? srv_http_cut_origin(&decoder->cut, text, position)
+                           : position + (size_t)(span->text - text);
+    return FAIL(decoder, "JSON: %s at byte %zu", error.text, position);
 }
 
 /* A member that has to be a string of at most bytes_max, copied into the request's arena. */
@@ -226,12 +230,62 @@ static enum base_status take_binary(struct decoder *decoder, uint64_t bytes_want
     return BASE_OK;
 }
 
+/* Texts become what they are on the wire of gRPC: each behind its length in 4 bytes. */
+static enum base_status copy_texts(struct decoder *decoder, const json_t *array,
+                                   struct srv_tensor *tensor)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < json_array_size(array); i++) {
+        const json_t *text = json_array_get(array, i);
+        if (!json_is_string(text)) {
+            return FAIL(decoder, "input '%s': data element %zu is not a string", tensor->name, i);
+        }
+        bytes += sizeof(uint32_t) + json_string_length(text);
+    }
+    uint8_t *at = base_arena_alloc(&decoder->request->arena, bytes);
+    if (at == NULL) {
+        return out_of_memory(decoder);
+    }
+    tensor->data = at;
+    tensor->bytes = bytes;
+    for (size_t i = 0; i < json_array_size(array); i++) {
+        const json_t *text = json_array_get(array, i);
+        const size_t length = json_string_length(text);
+        const uint32_t prefix = (uint32_t)length; // JSON is below 4 GiB
+        memcpy(at, &prefix, sizeof(prefix));
+        memcpy(at + sizeof(prefix), json_string_value(text), length);
+        at += sizeof(prefix) + length;
+    }
+    return BASE_OK;
+}
+
+static enum base_status take_texts(struct decoder *decoder, const struct srv_http_span *span,
+                                   struct srv_tensor *tensor)
+{
+    json_t *array = NULL;
+    BASE_TRY(parse(decoder, span, (const char *)decoder->body->data, &array));
+    int64_t elements = 1;
+    for (uint32_t i = 0; i < tensor->rank; i++) {
+        if (!base_i64_mul(elements, tensor->shape[i], &elements)) {
+            elements = -1;
+            break;
+        }
+    }
+    if (elements < 0 || (uint64_t)elements != json_array_size(array)) {
+        return FAIL(decoder, "input '%s': data has %zu elements, its shape another number",
+                    tensor->name, json_array_size(array));
+    }
+    return copy_texts(decoder, array, tensor);
+}
+
 static enum base_status take_data(struct decoder *decoder, const json_t *value,
                                   struct srv_tensor *tensor)
 {
-    enum cell_dtype dtype;
-    if (!srv_http_datatype(tensor->datatype, &dtype)) {
-        return FAIL(decoder, "input '%s': datatype %s is not supported; use FP32, INT64 or INT32",
+    enum cell_dtype dtype = CELL_F32;
+    const bool is_text = strcmp(tensor->datatype, SRV_BYTES) == 0;
+    if (!is_text && !srv_http_datatype(tensor->datatype, &dtype)) {
+        return FAIL(decoder,
+                    "input '%s': datatype %s is not supported; use FP32, INT64, INT32 or BYTES",
                     tensor->name, tensor->datatype);
     }
     // Anything but the number of a span is a key spelled in a way that the cut did not see.
@@ -239,8 +293,10 @@ static enum base_status take_data(struct decoder *decoder, const json_t *value,
         json_integer_value(value) >= (json_int_t)decoder->cut.n_spans) {
         return FAIL(decoder, "input '%s': data is not a plain array", tensor->name);
     }
-    return srv_http_data_read(&decoder->cut.spans[json_integer_value(value)], dtype,
-                              &decoder->request->arena, tensor, decoder->error);
+    const struct srv_http_span *span = &decoder->cut.spans[json_integer_value(value)];
+    return is_text
+               ? take_texts(decoder, span, tensor)
+               : srv_http_data_read(span, dtype, &decoder->request->arena, tensor, decoder->error);
 }
 
 static enum base_status take_input(struct decoder *decoder, const json_t *object,
@@ -365,7 +421,7 @@ static enum base_status decode(struct decoder *decoder)
     json_t *root = NULL;
     base_arena_reset(&codec->scratch);
     BASE_TRY(srv_http_json_cut(text, json_bytes, &codec->scratch, &decoder->cut, decoder->error));
-    BASE_TRY(parse(decoder, text, &root));
+    BASE_TRY(parse(decoder, &decoder->cut.envelope, text, &root));
     return take_root(decoder, root);
 }
 
@@ -409,7 +465,7 @@ enum base_status srv_http_decode_index(struct srv_http_codec *codec, const uint8
     json_t *root = NULL;
     base_arena_reset(&codec->scratch);
     BASE_TRY(srv_http_json_cut(text, bytes, &codec->scratch, &decoder.cut, error));
-    BASE_TRY(parse(&decoder, text, &root));
+    BASE_TRY(parse(&decoder, &decoder.cut.envelope, text, &root));
     if (!json_is_object(root)) {
         return FAIL(&decoder, "the body has to be a JSON object");
     }

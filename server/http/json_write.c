@@ -19,6 +19,22 @@ static void add_text(struct base_buf *json, const char *text)
     base_buf_json_string(json, text, strlen(text));
 }
 
+/* BYTES: each behind its length in 4 bytes. What is no UTF-8 comes as U+FFFD. */
+static void add_texts(const struct srv_tensor *tensor, struct base_buf *json)
+{
+    base_assert(strcmp(tensor->datatype, SRV_BYTES) == 0);
+    base_buf_text(json, "[");
+    for (size_t at = 0; at < tensor->bytes;) {
+        uint32_t length = 0;
+        base_buf_text(json, at == 0 ? "" : ",");
+        memcpy(&length, tensor->data + at, sizeof(length));
+        at += sizeof(length);
+        base_buf_json_string(json, (const char *)tensor->data + at, length);
+        at += length;
+    }
+    base_buf_text(json, "]");
+}
+
 static void add_output(const struct srv_tensor *tensor, bool binary, struct base_buf *json)
 {
     base_buf_text(json, "{\"name\":");
@@ -32,10 +48,12 @@ static void add_output(const struct srv_tensor *tensor, bool binary, struct base
         base_buf_printf(json, "\"parameters\":{\"binary_data_size\":%zu}", tensor->bytes);
     } else {
         enum cell_dtype dtype = CELL_F32;
-        bool known = srv_http_datatype(tensor->datatype, &dtype);
-        base_assert(known);
         base_buf_text(json, "\"data\":");
-        srv_http_data_write(json, dtype, tensor->data, tensor->bytes);
+        if (srv_http_datatype(tensor->datatype, &dtype)) {
+            srv_http_data_write(json, dtype, tensor->data, tensor->bytes);
+        } else {
+            add_texts(tensor, json);
+        }
     }
     base_buf_text(json, "}");
 }

@@ -25,8 +25,8 @@ static void add_member(struct base_buf *out, const char *key, const char *text)
     add_text(out, text);
 }
 
-static void add_dims(struct base_buf *out, const char *key, const struct cell_tensor *tensor,
-                     uint32_t first)
+static void add_dims(struct base_buf *out, const char *key,
+                     const struct srv_signature_tensor *tensor, uint32_t first)
 {
     base_buf_printf(out, ",\"%s\":[", key);
     for (uint32_t i = first; i < tensor->rank; i++) {
@@ -65,13 +65,13 @@ static int add_server(struct base_buf *out)
 }
 
 static void add_tensors_metadata(struct base_buf *out, const char *key,
-                                 const struct cell_tensor *tensors, uint32_t n)
+                                 const struct srv_signature_tensor *tensors, uint32_t n)
 {
     base_buf_printf(out, ",\"%s\":[", key);
     for (uint32_t i = 0; i < n; i++) {
         base_buf_text(out, i == 0 ? "{" : ",{");
         add_member(out, "name", tensors[i].name);
-        add_member(out, "datatype", srv_about_datatype(tensors[i].dtype));
+        add_member(out, "datatype", tensors[i].datatype);
         add_dims(out, "shape", &tensors[i], 0);
         base_buf_text(out, "}");
     }
@@ -94,20 +94,23 @@ static int add_model(const struct srv_http *http, const struct srv_model *model,
     }
     base_buf_text(out, "]");
     add_member(out, "platform", SRV_ABOUT_PLATFORM);
-    add_tensors_metadata(out, "inputs", model->cells->inputs, model->cells->n_inputs);
-    add_tensors_metadata(out, "outputs", model->cells->outputs, model->cells->n_outputs);
+    add_tensors_metadata(out, "inputs", model->signature->inputs, model->signature->n_inputs);
+    add_tensors_metadata(out, "outputs", model->signature->outputs, model->signature->n_outputs);
     base_buf_text(out, "}");
     return 200;
 }
 
 static void add_tensors_config(struct base_buf *out, const char *key,
-                               const struct cell_tensor *tensors, uint32_t n, uint32_t first_dim)
+                               const struct srv_signature_tensor *tensors, uint32_t n,
+                               uint32_t first_dim)
 {
     base_buf_printf(out, ",\"%s\":[", key);
     for (uint32_t i = 0; i < n; i++) {
         base_buf_text(out, i == 0 ? "{" : ",{");
         add_member(out, "name", tensors[i].name);
-        base_buf_printf(out, ",\"data_type\":\"TYPE_%s\"", srv_about_datatype(tensors[i].dtype));
+        const bool is_text = strcmp(tensors[i].datatype, "BYTES") == 0;
+        base_buf_printf(out, ",\"data_type\":\"TYPE_%s\"",
+                        is_text ? "STRING" : tensors[i].datatype);
         add_dims(out, "dims", &tensors[i], first_dim);
         base_buf_printf(out, "%s}", tensors[i].optional ? ",\"optional\":true" : "");
     }
@@ -116,16 +119,16 @@ static void add_tensors_config(struct base_buf *out, const char *key,
 
 static int add_config(const struct srv_model *model, struct base_buf *out)
 {
-    const struct cell_model *cells = model->cells;
-    uint32_t max_batch_size = srv_about_max_batch_size(cells);
+    const struct srv_signature *signature = model->signature;
+    const uint32_t max_batch_size = signature->max_batch_size;
     uint32_t first_dim = max_batch_size > 0 ? 1 : 0;
     base_buf_text(out, "{");
     add_member(out, "name", model->name);
     add_member(out, "platform", SRV_ABOUT_PLATFORM);
     add_member(out, "backend", SRV_ABOUT_BACKEND);
     base_buf_printf(out, ",\"max_batch_size\":%u", max_batch_size);
-    add_tensors_config(out, "input", cells->inputs, cells->n_inputs, first_dim);
-    add_tensors_config(out, "output", cells->outputs, cells->n_outputs, first_dim);
+    add_tensors_config(out, "input", signature->inputs, signature->n_inputs, first_dim);
+    add_tensors_config(out, "output", signature->outputs, signature->n_outputs, first_dim);
     base_buf_text(out, "}");
     return 200;
 }
@@ -226,7 +229,7 @@ static int add_model_page(const struct srv_http *http, const struct srv_http_rou
         base_buf_printf(out, ",\"ready\":%s}", ready ? "true" : "false");
         return ready ? 200 : 503;
     }
-    if (model->cells == NULL) {
+    if (model->signature == NULL) {
         (void)srv_about_not_ready(model, error);
         return fail(error);
     }

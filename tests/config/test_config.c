@@ -69,6 +69,7 @@ static const char *other_value(const struct cfg_option *option)
         return "some where";
     case CFG_TYPE_NAMES:
         return "one,two-2";
+    case CFG_TYPE_VOCABULARIES: // of models
     case CFG_TYPE_WORD:
         break;
     case CFG_TYPE_SWITCH:

@@ -419,6 +419,61 @@ START_TEST(test_model_config_of_a_decoder)
 }
 END_TEST
 
+static void assert_vocabulary(const struct cfg_vocabulary *got, const char *tensor,
+                              enum cfg_vocabulary_kind kind, const char *file)
+{
+    ck_assert_str_eq(got->tensor, tensor);
+    ck_assert_int_eq(got->kind, kind);
+    ck_assert_str_eq(got->file, file);
+}
+
+START_TEST(test_model_config_of_text)
+{
+    static const char grammar[] =
+        "is not TENSOR=bytes, TENSOR=words:FILE or TENSOR=characters:FILE";
+    static const char *const mistakes[][2] = {
+        {"letters", grammar},
+        {"=bytes", grammar},
+        {"a=byte", grammar},
+        {"a=bytes:f", grammar},
+        {"a=words", grammar},
+        {"\"a=words:\"", "names no file beside config.yaml"},
+        {"a=words:../f", "names no file beside config.yaml"},
+        {"a=words:/etc/passwd", "names no file beside config.yaml"},
+        {"[a=bytes, a=words:f]", "is the tensor's second vocabulary"},
+        {"a=bytes,", "\"\" is not TENSOR=bytes"},
+        {"[a=bytes,b=bytes,c=bytes,d=bytes,e=bytes,f=bytes,g=bytes,h=bytes,i=bytes]",
+         "more than 8 vocabularies"},
+    };
+    static const char *const good[] = {
+        "vocabularies: a b=bytes,c=words:some.txt,d=characters:d-1\nunknown: 3\n",
+        "vocabularies: [a b=bytes, c=words:some.txt, d=characters:d-1]\nunknown: 3\n",
+        "unknown: 3\nvocabularies:\n  - a b=bytes\n  - c=words:some.txt\n  - d=characters:d-1\n",
+    };
+    struct cfg_model_config config;
+    struct base_error error;
+    ck_assert_int_eq(cfg_model_config_parse("m", "", 0, &config, &error), BASE_OK);
+    ck_assert_uint_eq(config.vocabularies.count, 0);
+    ck_assert_int_eq(config.unknown, CFG_ID_NONE);
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        ck_assert_int_eq(cfg_model_config_parse("m", good[i], strlen(good[i]), &config, &error),
+                         BASE_OK);
+        ck_assert_uint_eq(config.vocabularies.count, 3);
+        ck_assert_int_eq(config.unknown, 3);
+        assert_vocabulary(&config.vocabularies.items[0], "a b", CFG_VOCABULARY_BYTES, "");
+        assert_vocabulary(&config.vocabularies.items[1], "c", CFG_VOCABULARY_WORDS, "some.txt");
+        assert_vocabulary(&config.vocabularies.items[2], "d", CFG_VOCABULARY_CHARACTERS, "d-1");
+    }
+    for (size_t i = 0; i < sizeof(mistakes) / sizeof(mistakes[0]); i++) {
+        char text[256];
+        snprintf(text, sizeof(text), "vocabularies: %s\n", mistakes[i][0]);
+        ck_assert_int_eq(cfg_model_config_parse("m", text, strlen(text), &config, &error),
+                         BASE_INVALID_ARGUMENT);
+        ck_assert_msg(strstr(error.message, mistakes[i][1]) != NULL, "%s", error.message);
+    }
+}
+END_TEST
+
 START_TEST(test_model_config_when_allocations_fail)
 {
     struct cfg_model_config config;
@@ -456,6 +511,7 @@ int main(void)
     tcase_add_test(files, test_deep_and_long_files_end_early);
     tcase_add_test(files, test_model_config);
     tcase_add_test(files, test_model_config_of_a_decoder);
+    tcase_add_test(files, test_model_config_of_text);
     tcase_add_test(files, test_model_config_when_allocations_fail);
     suite_add_tcase(suite, files);
     return util_run(suite);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes seeds for fuzz_request, fuzz_json and fuzz_sched into tests/fuzz/corpus; from the root of
+"""Writes seeds for fuzz_request, fuzz_json, fuzz_sched and fuzz_text into tests/fuzz/corpus; from the root of
 the tree. The models they ask are those of tests/server/models.h, as tests/fuzz/serve.c makes them:
 lone (x), tokens (tokens), chain (x, h0, c0, lengths) and tree (x, children). What fuzzing found is beside them, and not
 made here."""
@@ -86,6 +86,11 @@ def requests():
     yield "tokens", infer("tokens", [tokens], [longs([1, 2, 31])], ["scores"])
     yield "tokens_contents", infer(
         "tokens", [tensor("tokens", "INT64", [1, 3], message((3, packed([0, 1, 2]))))])
+    texts = lambda *parts: message(*((8, part) for part in parts))
+    yield "tokens_text", infer("tokens", [tensor("tokens", "BYTES", [2], texts(b"\1\2\37", b"\3"))])
+    yield "tokens_text_raw", infer(
+        "tokens", [tensor("tokens", "BYTES", [2])], [b"\2\0\0\0\1\37\1\0\0\0\0"])
+    yield "tokens_text_cut", infer("tokens", [tensor("tokens", "BYTES", [1])], [b"\2\0\0\0\1"])
     yield "tokens_id_bad", infer("tokens", [tokens], [longs([1, -1, 32])])
     yield "tokens_short", infer("tokens", [tokens], [longs([1, 2])])
     yield "tokens_long", infer("tokens", [tensor("tokens", "INT64", [1, 65])], [bytes(65 * 8)])
@@ -129,6 +134,7 @@ def bodies():
          given("lengths", "INT64", [2], [1, 0])], floats([1, 2, 3, 4, 5, 6]),
         outputs=[{"name": "y", "parameters": {"binary_data": True}}, {"name": "c"}])
     yield "serve_tokens", body([given("tokens", "INT64", [2, 2], [1, 2, 3, 31])])
+    yield "serve_texts", body([given("tokens", "BYTES", [2], ["\1\2", "\37"])])
     yield "serve_tree", body([given("x", "FP32", [2, 2], [[0, 1], [2, 3]]),
                               given("children", "INT64", [1, 2], [[0, 1]])])
     yield "serve_lone", body([given("x", "INT32", [1, 3], [[7, 8, 9]])],
@@ -161,6 +167,27 @@ def worlds():
     yield "long", all_graphs + events("anxarnx!rannxxrr" * 30, numbers)
 
 
-for corpus, seeds in (("request", requests()), ("json", bodies()), ("sched", worlds())):
+# ---- Texts: see fuzz_text.c ----
+
+WORDS, CHARACTERS, BYTES, UNKNOWN, TREE, TIME_FIRST = 1, 2, 0, 4, 8, 16
+
+
+def texts(choices, *parts):
+    parts = [part.encode() for part in parts]
+    return bytes([choices, len(parts)]) + b"".join(struct.pack("<I", len(p)) + p for p in parts)
+
+
+def all_texts():
+    yield "words", texts(WORDS, "a b 1", " b ", "a\t1\r\n(")
+    yield "unknown", texts(WORDS | UNKNOWN | TIME_FIRST, "a dog", "b")
+    yield "characters", texts(CHARACTERS, "ab \u00e4", "1(")
+    yield "bytes", texts(BYTES, "any \u20ac", "x")
+    yield "tree", texts(TREE, "(a (b 1)(1 1 1))", "b", "((((a))))")
+    yield "tree_unknown", texts(TREE | UNKNOWN, "(MAX 3 (MIN 4 5))")
+    yield "tree_bad", texts(TREE, "(a", "a)", "()", "a a", "(a a a a)")
+    yield "tree_deep", texts(TREE, "(" * 3000 + "a" + ")" * 3000)
+
+
+for corpus, seeds in (("request", requests()), ("json", bodies()), ("sched", worlds()), ("text", all_texts())):
     for name, data in seeds:
         write(f"{corpus}/{name}", data)

@@ -8,6 +8,7 @@
 #include "scheduler/admission.h"
 #include "scheduler/scheduler.h"
 #include "server/core.h"
+#include "server/text.h"
 #include "server/validate.h"
 #include "tests/server/models.h"
 
@@ -24,6 +25,8 @@ struct server {
     struct sched_admission admission;
     _Atomic uint32_t attention;
     struct srv_model models[SERVE_MODELS];
+    struct cell_model *cells[SERVE_MODELS];
+    struct srv_texts texts; /* of "tokens" */
     uint64_t now_ns;
 };
 
@@ -59,18 +62,23 @@ static struct server *server_get(void)
     static struct server server;
     if (server.registry == NULL) {
         base_assert(cell_registry_create(&server.registry) == BASE_OK);
-        server.models[0].cells = models_lone(server.registry, 1);
-        server.models[1].cells = models_tokens(server.registry, 5, 2);
-        server.models[2].cells = models_chain(server.registry, 3, 4, 3);
+        server.cells[0] = models_lone(server.registry, 1);
+        server.cells[1] = models_tokens(server.registry, 5, 2);
+        server.cells[2] = models_chain(server.registry, 3, 4, 3);
         struct cell_model *tree = NULL;
         base_assert(bench_tree_model(server.registry, 2, 3, &tree, NULL) == BASE_OK);
-        server.models[3].cells = tree;
+        server.cells[3] = tree;
         for (uint32_t m = 0; m < SERVE_MODELS; m++) {
             struct srv_model *model = &server.models[m];
-            snprintf(model->name, sizeof(model->name), "%s", model->cells->producer);
+            snprintf(model->name, sizeof(model->name), "%s", server.cells[m]->producer);
             snprintf(model->version, sizeof(model->version), "1");
             model->state = SRV_MODEL_READY;
         }
+        struct base_error error;
+        base_assert(srv_vocabulary_load(CFG_VOCABULARY_BYTES, NULL, "",
+                                        &server.texts.vocabularies[0], &error) == BASE_OK);
+        server.texts.inputs[0] = server.texts.vocabularies[0];
+        server.texts.unknown = SRV_VOCABULARY_NONE;
         open_device(&server);
     }
     return &server;
@@ -118,15 +126,18 @@ static enum base_status try_serve(struct server *server, struct srv_request *req
                                   const struct cell_model *cells, struct base_error *error)
 {
     const struct srv_limits limits = {.sequence_length_max = STEPS_MAX};
+    const struct srv_texts *texts = cells == server->cells[1] ? &server->texts : NULL;
+    struct srv_text_rows rows;
     struct sched_sequences sequences;
     struct sched_graph *graph = NULL;
+    BASE_TRY(srv_texts_read(texts, cells, request, &rows, error));
     if (cells->unfold == CELL_UNFOLD_TREE) {
         struct sched_forest forest;
-        BASE_TRY(srv_validate_tree(request, cells, &limits, &forest, error));
+        BASE_TRY(srv_validate_tree(request, cells, &limits, &rows, &forest, error));
         BASE_TRY(sched_unfold_tree(&forest, &request->arena, &graph, error));
         return admit_and_run(server, graph, error);
     }
-    BASE_TRY(srv_validate(request, cells, &limits, &sequences, error));
+    BASE_TRY(srv_validate(request, cells, &limits, &rows, &sequences, error));
     BASE_TRY(sched_unfold_chain(&sequences, &request->arena, &graph, error));
     // Without a graph every sequence is empty, and the outputs are zeros already.
     return graph == NULL ? BASE_OK : admit_and_run(server, graph, error);
@@ -139,7 +150,7 @@ enum base_status serve(struct srv_request *request, uint32_t model, struct base_
     request->model = &server->models[model];
     request->error.status = BASE_OK;
     request->n_outputs = 0;
-    enum base_status status = try_serve(server, request, server->models[model].cells, error);
+    enum base_status status = try_serve(server, request, server->cells[model], error);
     base_assert(status == error->status);
     base_assert((status == BASE_OK) == (error->message[0] == '\0'));
     return status;

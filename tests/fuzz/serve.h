@@ -1,6 +1,6 @@
 /* The way of a request without network and threads, for the fuzz targets: validation, unfolding,
- * admission, scheduler and the scalar kernels, over the small models of tests/server/models.h and a
- * TreeLSTM (bench/tree_model.h). */
+ * admission, scheduler and the scalar kernels, over the small models of tests/server/models.h, of
+ * which "tokens" takes text too, its bytes, and a TreeLSTM (bench/tree_model.h). */
 #ifndef TESTS_FUZZ_SERVE_H
 #define TESTS_FUZZ_SERVE_H
 

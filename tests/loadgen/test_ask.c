@@ -76,6 +76,50 @@ START_TEST(test_ask_turns_scores_into_probabilities)
 }
 END_TEST
 
+/* The first BYTES output, raw or typed; none, or one that is cut off, is no text. */
+START_TEST(test_ask_prints_texts)
+{
+    static uint8_t raw[] = "\2\0\0\0ab\0\0\0\0\1\0\0\0c";
+    output_message output;
+    output_message *list[] = {&output};
+    Inference__InferTensorContents contents;
+    Inference__ModelInferResponse response;
+    struct base_buf out;
+    base_buf_init(&out, 1024);
+    inference__infer_tensor_contents__init(&contents);
+    inference__model_infer_response__infer_output_tensor__init(&output);
+    inference__model_infer_response__init(&response);
+    output.datatype = lg_borrow("BYTES");
+    response.outputs = list;
+    response.n_outputs = 1;
+    for (size_t n = 0; n < sizeof(raw); n++) {
+        ProtobufCBinaryData data = {.len = n, .data = raw};
+        response.raw_output_contents = &data;
+        response.n_raw_output_contents = 1;
+        size_t length = inference__model_infer_response__pack(&response, bytes);
+        const bool is_whole = n == 0 || n == 6 || n == 10 || n == 15;
+        base_buf_clear(&out);
+        ck_assert(lg_ask_texts(bytes, length, &out) == is_whole);
+        ck_assert_str_eq(out.length == 0 ? "" : out.data, n == 15   ? "ab\n\nc\n"
+                                                          : n == 10 ? "ab\n\n"
+                                                          : n == 6  ? "ab\n"
+                                                                    : "");
+    }
+    ProtobufCBinaryData typed[] = {{.len = 2, .data = raw + 4}, {.len = 0}};
+    contents.bytes_contents = typed;
+    contents.n_bytes_contents = 2;
+    output.contents = &contents;
+    response.n_raw_output_contents = 0;
+    size_t length = inference__model_infer_response__pack(&response, bytes);
+    base_buf_clear(&out);
+    ck_assert(lg_ask_texts(bytes, length, &out));
+    ck_assert_str_eq(out.data, "ab\n\n");
+    float floats[] = {0.25F, 0.75F};
+    ck_assert(!lg_ask_texts(bytes, pack(floats, 2, true), &out));
+    base_buf_release(&out);
+}
+END_TEST
+
 START_TEST(test_ask_without_a_fitting_output_is_refused)
 {
     float floats[] = {0.25F, 0.75F};
@@ -168,6 +212,7 @@ int main(void)
     TCase *tcase = tcase_create("answers");
     tcase_add_test(tcase, test_ask_takes_probabilities_as_they_are);
     tcase_add_test(tcase, test_ask_turns_scores_into_probabilities);
+    tcase_add_test(tcase, test_ask_prints_texts);
     tcase_add_test(tcase, test_ask_without_a_fitting_output_is_refused);
     suite_add_tcase(suite, tcase);
     tcase = tcase_create("pictures");

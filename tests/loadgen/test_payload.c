@@ -137,10 +137,10 @@ END_TEST
 
 START_TEST(test_model_that_cannot_be_filled_is_refused)
 {
-    struct lg_metadata_input bytes = {"s", "BYTES", batch_time, 2};
-    ck_assert_int_eq(init_model(&bytes, 1, NULL), BASE_INVALID_ARGUMENT);
-    ck_assert_ptr_nonnull(strstr(error.message, "BYTES"));
-    ck_assert_int_eq(init_model(&bytes, 0, NULL), BASE_INVALID_ARGUMENT);
+    struct lg_metadata_input strange = {"s", "FP8", batch_time, 2};
+    ck_assert_int_eq(init_model(&strange, 1, NULL), BASE_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(error.message, "FP8"));
+    ck_assert_int_eq(init_model(&strange, 0, NULL), BASE_INVALID_ARGUMENT);
     struct lg_metadata_input deep = {"d", "FP32", too_deep, LG_RANK_MAX + 1};
     ck_assert_int_eq(init_model(&deep, 1, NULL), BASE_INVALID_ARGUMENT);
 }
@@ -248,6 +248,43 @@ START_TEST(test_payload_text_errors_name_the_file)
 }
 END_TEST
 
+/* To a model of text lines go as they are, one text each, behind their lengths. */
+START_TEST(test_payload_text_lines_become_texts)
+{
+    static const char *const lines[] = {"\x03\0\0\0ab ", "\x02\0\0\0\xc3\xa4"};
+    char path[UTIL_PATH_BYTES + 16];
+    struct lg_metadata_input input = {"text", "BYTES", batch_time, 1};
+    ck_assert_int_eq(init_model(&input, 1, NULL), BASE_OK);
+    ck_assert_int_eq(model.inputs[0].dims[0], LG_DIM_BATCH);
+    ck_assert_int_eq(create("fixed:2", NULL, 1, 255), BASE_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(error.message, "--text FILE"));
+    (void)snprintf(path, sizeof(path), "%s/lines.txt", folder);
+    util_write_file(path, "ab \n\n\xc3\xa4\n");
+    ck_assert_int_eq(create(NULL, path, 1, 255), BASE_OK);
+    for (uint64_t index = 0; index < 4; index++) {
+        const size_t bytes = index % 2 == 0 ? 7 : 6;
+        Inference__ModelInferRequest *request = decode(index);
+        ck_assert_str_eq(request->inputs[0]->datatype, "BYTES");
+        ck_assert_uint_eq(request->inputs[0]->n_shape, 1);
+        ck_assert_int_eq(request->inputs[0]->shape[0], 1);
+        ck_assert_uint_eq(request->raw_input_contents[0].len, bytes);
+        ck_assert_mem_eq(request->raw_input_contents[0].data, lines[index % 2], bytes);
+        inference__model_infer_request__free_unpacked(request, NULL);
+    }
+    lg_payload_free(payload);
+    payload = NULL;
+    ck_assert_int_eq(lg_payload_create_text(&model, "xyz", 3, &payload, &error), BASE_OK);
+    Inference__ModelInferRequest *request = decode(0);
+    ck_assert_mem_eq(request->raw_input_contents[0].data, "\x03\0\0\0xyz", 7);
+    inference__model_infer_request__free_unpacked(request, NULL);
+    input.rank = 2;
+    ck_assert_int_eq(init_model(&input, 1, NULL), BASE_OK);
+    ck_assert_int_eq(create(NULL, path, 1, 255), BASE_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(error.message, "does not take text"));
+    payload = NULL;
+}
+END_TEST
+
 START_TEST(test_payload_too_large_is_refused)
 {
     struct lg_metadata_input input = {"x", "FP32", batch_time_4, 3};
@@ -314,6 +351,7 @@ int main(void)
     tcase_add_test(tcase, test_payload_requests_differ_and_repeat_by_seed);
     tcase_add_test(tcase, test_payload_text_lines_become_byte_ids);
     tcase_add_test(tcase, test_payload_text_errors_name_the_file);
+    tcase_add_test(tcase, test_payload_text_lines_become_texts);
     tcase_add_test(tcase, test_payload_too_large_is_refused);
     tcase_add_test(tcase, test_payload_when_memory_fails_returns_exhausted);
     tcase_add_test(tcase, test_values_halves_and_floats_are_finite);

@@ -24,6 +24,7 @@ static const struct cell_model sum_cells = {
                 .rank = 2,
                 .dims = {CELL_DIM_ANY, CELL_DIM_ANY},
                 .time_axis = 1,
+                .piece_axis = -1,
                 .width = 1}},
     .outputs = {{.name = "sums",
                  .dtype = CELL_F32,
@@ -34,8 +35,11 @@ static const struct cell_model sum_cells = {
     .lengths_input = -1,
 };
 
+static struct srv_signature sum_signature;
+
 void fake_core_init(struct srv_core *core, struct srv_loop *loop)
 {
+    srv_signature_make(&sum_cells, NULL, &sum_signature);
     memset(core, 0, sizeof *core);
     core->loop = loop;
     core->ready = true;
@@ -45,7 +49,7 @@ void fake_core_init(struct srv_core *core, struct srv_loop *loop)
         strncpy(model->name, i == 0 ? "broken" : "sum", sizeof model->name - 1);
         strncpy(model->version, versions[i], sizeof model->version - 1);
         model->state = i == 0 ? SRV_MODEL_UNAVAILABLE : SRV_MODEL_READY;
-        model->cells = i == 0 ? NULL : &sum_cells;
+        model->signature = i == 0 ? NULL : &sum_signature;
     }
     strncpy(core->models[0].reason, "no such operator", sizeof core->models[0].reason - 1);
 }

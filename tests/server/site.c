@@ -4,6 +4,7 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "server/core_state.h"
 #include "server/repository.h"
 #include "tests/server/gate.h"
 #include "tests/server/models.h"
@@ -299,8 +300,8 @@ const struct cell_model *site_find(struct site *site, const char *model)
     const struct srv_model *found = NULL;
     struct base_error error;
     ck_assert_int_eq(srv_core_find_model(site->core, model, "", &found, &error), BASE_OK);
-    ck_assert_msg(found->cells != NULL, "%s", found->reason);
-    return found->cells;
+    ck_assert_msg(found->signature != NULL, "%s", found->reason);
+    return srv_model_entry_of(found)->cells;
 }
 
 uint32_t site_rows(struct site *site)

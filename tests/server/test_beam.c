@@ -385,11 +385,11 @@ START_TEST(test_a_wide_vocabulary_and_long_answers_become_ready)
 {
     char version[UTIL_PATH_BYTES];
     random_numbers = util_random(13);
-    parts_folder(folder, "wide",
-                 "unfold: seq2seq\nstart: 1\nend: none\nmax-steps: 2\nbeam: 8\n", version);
+    parts_folder(folder, "wide", "unfold: seq2seq\nstart: 1\nend: none\nmax-steps: 2\nbeam: 8\n",
+                 version);
     write_decoder(version, 300000);
-    parts_folder(folder, "long",
-                 "unfold: seq2seq\nstart: 1\nend: 4\nmax-steps: 1048576\nbeam: 8\n", version);
+    parts_folder(folder, "long", "unfold: seq2seq\nstart: 1\nend: 4\nmax-steps: 1048576\nbeam: 8\n",
+                 version);
     write_decoder(version, IDS);
     open_site(1, 64);
     ck_assert_ptr_nonnull(site_find(&site, "wide"));

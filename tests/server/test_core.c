@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "server/core_state.h"
 #include "tests/server/gate.h"
 #include "tests/server/models.h"
 #include "tests/server/site.h"
@@ -81,7 +82,7 @@ START_TEST(test_every_model_answers_what_the_interpreter_does)
                  i % 2 == 0 ? ASK_OPTIONAL : ASK_PLAIN);
         visit_start(&site, &visit);
         visit_wait(&visit);
-        ck_assert_ptr_eq(visit.ask.request.model->cells, model);
+        ck_assert_ptr_eq(srv_model_entry_of(visit.ask.request.model)->cells, model);
         expect_ok(&visit);
     }
 }
@@ -232,7 +233,7 @@ START_TEST(test_no_version_means_the_highest)
         visit.ask.request.model_version = versions[i];
         visit_start(&site, &visit);
         visit_wait(&visit);
-        ck_assert_ptr_eq(visit.ask.request.model->cells, want[i]);
+        ck_assert_ptr_eq(srv_model_entry_of(visit.ask.request.model)->cells, want[i]);
         expect_ok(&visit);
     }
 }

@@ -144,7 +144,7 @@ START_TEST(test_before_the_warm_up_models_are_loading)
     options.core.strict_readiness = false;
     site_open(&site, &options);
     ck_assert_int_eq(find("chain")->state, SRV_MODEL_LOADING);
-    ck_assert_ptr_null(find("chain")->cells);
+    ck_assert_ptr_null(find("chain")->signature);
     visit_chain(&visit, 2);
     expect(&visit, BASE_UNAVAILABLE, "model 'chain' version 1 is loading");
     gate_close();
@@ -207,7 +207,7 @@ START_TEST(test_a_model_whose_warm_up_fails_is_unavailable)
     site_warm(&site);
     wait_warmed();
     ck_assert_int_eq(find("chain")->state, SRV_MODEL_UNAVAILABLE);
-    ck_assert_ptr_null(find("chain")->cells);
+    ck_assert_ptr_null(find("chain")->signature);
     ck_assert_str_eq(find("chain")->reason, "the device failed while it was running");
     ck_assert_int_eq(find("tokens")->state, SRV_MODEL_READY);
     visit_chain(&visit, 1);

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "server/text.h"
 #include "server/validate.h"
 #include "tests/cells/build.h"
 #include "tests/server/ask.h"
@@ -88,8 +89,9 @@ static void work_init(struct work *work, const struct cell_model *model, uint32_
     const struct srv_limits limits = {.sequence_length_max = 1u << 20};
     memset(work, 0, sizeof(*work));
     ask_init(&work->ask, model, n_rows, steps, random, ASK_OPTIONAL);
-    ck_assert_msg(srv_validate(&work->ask.request, model, &limits, &work->sequences, &error) ==
-                      BASE_OK,
+    const struct srv_text_rows rows = {0};
+    ck_assert_msg(srv_validate(&work->ask.request, model, &limits, &rows, &work->sequences,
+                               &error) == BASE_OK,
                   "%s", error.message);
     ck_assert_int_eq(
         sched_unfold_chain(&work->sequences, &work->ask.request.arena, &work->job.graph, &error),

@@ -196,6 +196,38 @@ START_TEST(test_codec_typed_contents_of_each_type)
 }
 END_TEST
 
+/* Typed, each text gets its length before it; raw, it stands as it came, whatever is in it. */
+START_TEST(test_codec_texts)
+{
+    static char bytes_type[] = "BYTES";
+    static uint8_t raw[] = "\2\0\0\0ab\0\0\0\0\1\0\0\0\xff";
+    static uint8_t ab[] = "ab";
+    static uint8_t high[] = "\xff";
+    ProtobufCBinaryData texts[] = {{2, ab}, {0, NULL}, {1, high}};
+    struct draft draft;
+    struct decoded decoded;
+    draft_init(&draft);
+    draft.inputs[0].datatype = bytes_type;
+    draft.raw[0] = (ProtobufCBinaryData){sizeof(raw) - 1, raw};
+    decode_draft(&draft, &decoded);
+    ck_assert_msg(decoded.status == BASE_OK, "%s", decoded.error.message);
+    ck_assert(lies_in_message(&decoded, &decoded.request.inputs[0]));
+    ck_assert_uint_eq(decoded.request.inputs[0].bytes, sizeof(raw) - 1);
+    decoded_release(&decoded);
+    draft.message.n_raw_input_contents = 0;
+    draft.inputs[0].contents = &draft.contents[0];
+    draft.contents[0].bytes_contents = texts;
+    draft.contents[0].n_bytes_contents = 3;
+    decode_draft(&draft, &decoded);
+    ck_assert_msg(decoded.status == BASE_OK, "%s", decoded.error.message);
+    ck_assert_uint_eq(decoded.request.inputs[0].bytes, sizeof(raw) - 1);
+    ck_assert_mem_eq(decoded.request.inputs[0].data, raw, sizeof(raw) - 1);
+    decoded_release(&decoded);
+    draft.contents[0].n_bytes_contents = 2;
+    assert_refused(&draft, "input 'tokens': bytes_contents has 2 elements, shape [1,3] takes 3");
+}
+END_TEST
+
 /* Writes a request with one input "x" of the given type, shape and InferTensorContents. */
 static size_t write_by_hand(uint8_t *out, const char *type, const void *shape_fields,
                             size_t shape_length, const void *contents, size_t contents_length)
@@ -379,9 +411,10 @@ START_TEST(test_codec_names_are_checked)
     assert_refused(&draft, "requested output 0 has no name");
 
     draft_init(&draft);
-    static char bytes[] = "BYTES";
-    draft.inputs[0].datatype = bytes;
-    assert_refused(&draft, "input 'tokens': data type BYTES is not one of FP32, INT64, INT32");
+    static char half[] = "FP16";
+    draft.inputs[0].datatype = half;
+    assert_refused(&draft,
+                   "input 'tokens': data type FP16 is not one of FP32, INT64, INT32, BYTES");
 
     draft_init(&draft);
     static char bad[] = "\xff\xfe";
@@ -705,6 +738,7 @@ int main(void)
     TCase *tcase = tcase_create("codec");
     tcase_add_test(tcase, test_codec_raw_tensor_stays_in_the_message);
     tcase_add_test(tcase, test_codec_typed_contents_of_each_type);
+    tcase_add_test(tcase, test_codec_texts);
     tcase_add_test(tcase, test_codec_unpacked_numbers_are_read);
     tcase_add_test(tcase, test_codec_malformed_contents_are_refused);
     tcase_add_test(tcase, test_codec_scalar_and_empty_tensors);

@@ -188,7 +188,13 @@ static const struct {
     {F32("[[1,2]]"), "fewer elements"},
     {F32("[[1,2.5]        ]"), "1 elements in dimension 0, its shape 2"},
     {"\"datatype\":\"FP64\",\"shape\":[1],\"data\":[1]", "datatype FP64 is not supported"},
-    {"\"datatype\":\"BYTES\",\"shape\":[1],\"data\":[\"a]b\"]", "BYTES is not supported"},
+    {"\"datatype\":\"BYTES\",\"shape\":[1],\"data\":[\"a]b\",\"c\"]",
+     "data has 2 elements, its shape another number"},
+    {"\"datatype\":\"BYTES\",\"shape\":[4294967296,4294967296],\"data\":[]", "its shape another"},
+    {"\"datatype\":\"BYTES\",\"shape\":[1],\"data\":[5]", "data element 0 is not a string"},
+    {"\"datatype\":\"BYTES\",\"shape\":[2],\"data\":[\"a\",[\"b\"]]", "data element 1 is not a"},
+    {"\"datatype\":\"BYTES\",\"shape\":[1],\"data\":[\"\\ud800\"]", "JSON: "},
+    {"\"datatype\":\"BYTES\",\"shape\":[1],\"data\":[\"a\" \"b\"]", "near '\"b\"' at byte 69"},
     {"\"datatype\":3,\"shape\":[1],\"data\":[1]", "datatype of an input has to be a string"},
     {"\"shape\":[1],\"data\":[1]", "datatype of an input"},
     {"\"datatype\":\"FP32\",\"data\":[1]", "shape has to be an array"},
@@ -417,6 +423,19 @@ START_TEST(test_json_binary_and_mixed_inputs)
 }
 END_TEST
 
+/* Texts in any spelling that JSON has, each behind its length; and back. */
+START_TEST(test_json_texts)
+{
+    static const char wanted[] = "\2\0\0\0a]\0\0\0\0\5\0\0\0\xc3\xa4\n\"\\";
+    assert_decodes(with_input("\"datatype\":\"BYTES\",\"shape\":[3],\"data\":"
+                              "[\"a]\",\"\",\"\\u00e4\\n\\\"\\\\\"]"));
+    ck_assert_uint_eq(request.inputs[0].bytes, sizeof(wanted) - 1);
+    ck_assert_mem_eq(request.inputs[0].data, wanted, sizeof(wanted) - 1);
+    assert_decodes(with_input("\"datatype\":\"BYTES\",\"shape\":[0],\"data\":[]"));
+    ck_assert_uint_eq(request.inputs[0].bytes, 0);
+}
+END_TEST
+
 START_TEST(test_json_binary_sizes_have_to_add_up)
 {
     const float values[] = {1.5f, 2.5f};
@@ -495,6 +514,34 @@ START_TEST(test_json_answer_mixed)
 }
 END_TEST
 
+/* What is no UTF-8 comes as U+FFFD in JSON, and as it is in binary. */
+START_TEST(test_json_answer_of_texts)
+{
+    static const char texts[] = "\2\0\0\0\"a\0\0\0\0\3\0\0\0\xc3\xa4\xff";
+    static struct srv_model model;
+    answer(&model);
+    request.outputs[0] = (struct srv_tensor){.name = "t",
+                                             .datatype = "BYTES",
+                                             .rank = 1,
+                                             .shape = {3},
+                                             .data = (const uint8_t *)texts,
+                                             .bytes = sizeof(texts) - 1};
+    request.n_outputs = 1;
+    struct base_buf json;
+    struct srv_http_answer parts;
+    base_buf_init(&json, 1u << 16);
+    srv_http_encode(&request, &form, &json, &parts);
+    ck_assert_str_eq(json.data, "{\"model_name\":\"m\",\"model_version\":\"3\",\"outputs\":["
+                                "{\"name\":\"t\",\"datatype\":\"BYTES\",\"shape\":[3],"
+                                "\"data\":[\"\\\"a\",\"\",\"\xc3\xa4\xef\xbf\xbd\"]}]}");
+    form.binary_all = true;
+    base_buf_clear(&json);
+    srv_http_encode(&request, &form, &json, &parts);
+    ck_assert(parts.binary && parts.parts[0].bytes == sizeof(texts) - 1);
+    base_buf_release(&json);
+}
+END_TEST
+
 START_TEST(test_json_answer_limit)
 {
     static struct srv_model model;
@@ -512,7 +559,8 @@ START_TEST(test_json_decode_without_memory)
 {
     // Each allocation of a decode fails once: refused as too large or wrong, never crashed.
     const char *text = "{\"id\":\"a\",\"parameters\":{\"k\":{\"l\":[1,2.5,\"s\",null]}},"
-                       "\"inputs\":[" ONE "],\"outputs\":[{\"name\":\"y\"}]}";
+                       "\"inputs\":[" ONE ",{\"name\":\"t\",\"datatype\":\"BYTES\",\"shape\":[2],"
+                       "\"data\":[\"a\",\"b\"]}],\"outputs\":[{\"name\":\"y\"}]}";
     enum base_status status = BASE_INTERNAL;
     for (uint64_t n = 1; status != BASE_OK; n++) {
         ck_assert_uint_lt(n, 100);
@@ -564,6 +612,8 @@ int main(void)
     tcase_add_test(tc, test_json_binary_sizes_have_to_add_up);
     tcase_add_test(tc, test_json_answer_in_json);
     tcase_add_test(tc, test_json_answer_mixed);
+    tcase_add_test(tc, test_json_texts);
+    tcase_add_test(tc, test_json_answer_of_texts);
     tcase_add_test(tc, test_json_answer_limit);
     tcase_add_test(tc, test_json_decode_without_memory);
     tcase_add_test(tc, test_json_truncations_are_refused);

@@ -164,8 +164,8 @@ static void golden_ask(struct golden *golden)
     struct base_random random = util_random(1);
     ck_assert_int_eq(srv_core_find_model(site.core, golden->model, "", &model, &error), BASE_OK);
     memset(&golden->visit, 0, sizeof(golden->visit));
-    ask_init(&golden->visit.ask, model->cells, golden->n_rows, golden->steps, &random,
-             ASK_OPTIONAL);
+    ask_init(&golden->visit.ask, site_find(&site, golden->model), golden->n_rows, golden->steps,
+             &random, ASK_OPTIONAL);
     golden->visit.ask.request.model_name = golden->model;
     if (strcmp(golden->model, "langid") == 0) {
         fill_text(golden);

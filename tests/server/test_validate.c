@@ -2,6 +2,7 @@
 #include "server/validate.h"
 
 #include "base/mem.h"
+#include "server/text.h"
 #include "tests/server/ask.h"
 #include "tests/server/models.h"
 #include "tests/util.h"
@@ -38,7 +39,8 @@ static enum base_status validate(void)
 {
     const struct srv_limits limits = {.sequence_length_max = STEPS_MAX};
     memset(&error, 0, sizeof(error));
-    return srv_validate(&ask.request, ask.cells, &limits, &sequences, &error);
+    const struct srv_text_rows rows = {0};
+    return srv_validate(&ask.request, ask.cells, &limits, &rows, &sequences, &error);
 }
 
 static void ask_chain(enum ask_extras extras)

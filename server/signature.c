@@ -1,0 +1,61 @@
+/* See signature.h. */
+#include "server/signature.h"
+
+#include "server/about.h"
+#include "server/text.h"
+
+/* The largest batch a client is told of. */
+#define BATCH_MAX 128u
+
+static struct srv_signature_tensor tensor_of(const struct cell_tensor *tensor, bool is_text)
+{
+    struct srv_signature_tensor made = {.name = tensor->name,
+                                        .datatype =
+                                            is_text ? SRV_BYTES : srv_about_datatype(tensor->dtype),
+                                        .optional = tensor->optional};
+    for (uint32_t i = 0; i < tensor->rank; i++) {
+        if (!is_text || tensor->time_axis != (int32_t)i) { // a text is all steps of its row
+            made.dims[made.rank++] = tensor->dims[i];
+        }
+    }
+    if (is_text && made.rank == 0) { // of a model for one sequence
+        made.dims[made.rank++] = 1;
+    }
+    return made;
+}
+
+static uint32_t max_batch_size(const struct cell_model *model, const struct srv_texts *texts)
+{
+    if (model->unfold == CELL_UNFOLD_TREE || texts != NULL) {
+        return 0; // leaves, nodes and roots are three axes; a text has no axis beside the batch
+    }
+    for (uint32_t i = 0; i < model->n_inputs; i++) {
+        if (model->inputs[i].batch_axis != 0) {
+            return 0;
+        }
+    }
+    for (uint32_t i = 0; i < model->n_outputs; i++) {
+        if (model->outputs[i].batch_axis != 0) {
+            return 0;
+        }
+    }
+    return BATCH_MAX;
+}
+
+void srv_signature_make(const struct cell_model *model, const struct srv_texts *texts,
+                        struct srv_signature *out)
+{
+    const bool is_text_tree =
+        texts != NULL && model->unfold == CELL_UNFOLD_TREE && texts->inputs[0] != NULL;
+    *out = (struct srv_signature){.max_batch_size = max_batch_size(model, texts)};
+    for (uint32_t i = 0; i < model->n_inputs; i++) {
+        if (!is_text_tree || i != model->tree.children_input) {
+            const bool is_text = texts != NULL && texts->inputs[i] != NULL;
+            out->inputs[out->n_inputs++] = tensor_of(&model->inputs[i], is_text);
+        }
+    }
+    for (uint32_t i = 0; i < model->n_outputs; i++) {
+        const bool is_text = texts != NULL && texts->outputs[i] != NULL;
+        out->outputs[out->n_outputs++] = tensor_of(&model->outputs[i], is_text);
+    }
+}

@@ -1,0 +1,30 @@
+/* A model's tensors as clients see them: its own, or BYTES where they are text, and without what
+ * the text of a tree says already. Both front ends tell it; made once, when the model is loaded. */
+#ifndef SERVER_SIGNATURE_H
+#define SERVER_SIGNATURE_H
+
+#include "cells/model.h"
+
+struct srv_texts;
+
+struct srv_signature_tensor {
+    const char *name;     /* the model's */
+    const char *datatype; /* "FP32", "INT64", "INT32" or "BYTES" */
+    uint32_t rank;
+    int64_t dims[CELL_RANK_MAX]; /* -1: each request chooses */
+    bool optional;               /* an input that may be left out */
+};
+
+struct srv_signature {
+    uint32_t n_inputs, n_outputs;
+    /* 0 unless the batch is the first axis of every tensor. Then it stands for "many": rows decide,
+     * and a request that needs more of them than there are is answered RESOURCE_EXHAUSTED. */
+    uint32_t max_batch_size;
+    struct srv_signature_tensor inputs[CELL_TENSORS_MAX], outputs[CELL_TENSORS_MAX];
+};
+
+/* texts: NULL where all are numbers. out refers to model, which outlives it. */
+void srv_signature_make(const struct cell_model *model, const struct srv_texts *texts,
+                        struct srv_signature *out);
+
+#endif

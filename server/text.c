@@ -1,0 +1,513 @@
+/* See text.h. Each text is walked twice: its words are counted first, so that memory is taken for
+ * what came. Cost: two look-ups of length O(word) a word. */
+#include "server/text.h"
+
+#include "base/assert.h"
+#include "base/mem.h"
+#include "server/about.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define PATH_BYTES   4096
+#define PREFIX_BYTES sizeof(uint32_t)
+
+/* ---- Loading -------------------------------------------------------------------------------- */
+
+static int32_t find_tensor(const struct cell_tensor *tensors, uint32_t n, const char *name)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        if (strcmp(tensors[i].name, name) == 0) {
+            return (int32_t)i;
+        }
+    }
+    return -1;
+}
+
+static bool is_integer(const struct cell_tensor *tensor)
+{
+    return tensor->dtype == CELL_I64 || tensor->dtype == CELL_I32;
+}
+
+static uint32_t axes_of_rows(const struct cell_tensor *tensor)
+{
+    return (tensor->batch_axis >= 0 ? 1u : 0u) + (tensor->time_axis >= 0 ? 1u : 0u);
+}
+
+static enum base_status check_tree(const struct srv_vocabulary *vocabulary,
+                                   const struct cell_model *model, const char *name,
+                                   struct base_error *error)
+{
+    if (srv_vocabulary_kind(vocabulary) != CFG_VOCABULARY_WORDS) {
+        return base_fail(error, BASE_INVALID_ARGUMENT,
+                         "vocabularies: '%s' is of trees, whose texts are made of words", name);
+    }
+    if (model->tree.n_leaf_inputs != 1 || model->tree.n_node_inputs != 0) {
+        return base_fail(error, BASE_INVALID_ARGUMENT,
+                         "vocabularies: '%s': trees as text have words and brackets alone, but "
+                         "this model has %u inputs of leaves and %u of inner nodes",
+                         name, model->tree.n_leaf_inputs, model->tree.n_node_inputs);
+    }
+    return BASE_OK;
+}
+
+static enum base_status check_input(const struct srv_texts *texts,
+                                    const struct srv_vocabulary *vocabulary,
+                                    const struct cell_model *model, uint32_t i,
+                                    struct base_error *error)
+{
+    const struct cell_tensor *tensor = &model->inputs[i];
+    if (model->unfold == CELL_UNFOLD_TREE) {
+        BASE_TRY(check_tree(vocabulary, model, tensor->name, error));
+    }
+    if (!is_integer(tensor) || tensor->rank == 0 || tensor->rank != axes_of_rows(tensor) ||
+        model->lengths_input == (int32_t)i) {
+        return base_fail(error, BASE_INVALID_ARGUMENT,
+                         "vocabularies: input '%s' does not hold ids, one a step", tensor->name);
+    }
+    const bool is_file = srv_vocabulary_kind(vocabulary) != CFG_VOCABULARY_BYTES;
+    const int64_t count = srv_vocabulary_count(vocabulary);
+    if (is_file && tensor->id_bound > 0 && count > tensor->id_bound) {
+        return base_fail(error, BASE_INVALID_ARGUMENT,
+                         "vocabularies: %" PRId64 " texts for input '%s', which has ids "
+                         "0..%" PRId64,
+                         count, tensor->name, tensor->id_bound - 1);
+    }
+    if (tensor->id_bound > 0 && texts->unknown >= tensor->id_bound) {
+        return base_fail(error, BASE_INVALID_ARGUMENT,
+                         "unknown: %" PRId64 ", but input '%s' has ids 0..%" PRId64, texts->unknown,
+                         tensor->name, tensor->id_bound - 1);
+    }
+    return BASE_OK;
+}
+
+static enum base_status check_output(const struct cell_model *model, uint32_t o,
+                                     struct base_error *error)
+{
+    const struct cell_tensor *tensor = &model->outputs[o];
+    const bool is_beam = model->decoder.beam_width > 0 && o == CELL_BEAM_TOKENS;
+    if (!is_integer(tensor) || tensor->rank == 0 ||
+        tensor->rank != axes_of_rows(tensor) + (is_beam ? 1u : 0u)) {
+        return base_fail(error, BASE_INVALID_ARGUMENT,
+                         "vocabularies: output '%s' does not hold ids, one a step", tensor->name);
+    }
+    return BASE_OK;
+}
+
+static enum base_status load_one(struct srv_texts *texts, const struct cfg_vocabulary *item,
+                                 const char *folder, const struct cell_model *model,
+                                 struct base_error *error)
+{
+    char path[PATH_BYTES];
+    const int32_t input = find_tensor(model->inputs, model->n_inputs, item->tensor);
+    const int32_t output = find_tensor(model->outputs, model->n_outputs, item->tensor);
+    const int length = snprintf(path, sizeof(path), "%s/%s", folder, item->file);
+    if (input < 0 && output < 0) {
+        return base_fail(error, BASE_INVALID_ARGUMENT,
+                         "vocabularies: '%s' is neither an input nor an output", item->tensor);
+    }
+    if (length < 0 || length >= PATH_BYTES) {
+        return base_fail(error, BASE_INVALID_ARGUMENT, "%s: path too long", item->file);
+    }
+    struct srv_vocabulary *vocabulary = NULL;
+    BASE_TRY(srv_vocabulary_load(item->kind, path, item->file, &vocabulary, error));
+    texts->vocabularies[texts->n_vocabularies++] = vocabulary;
+    if (input >= 0) {
+        BASE_TRY(check_input(texts, vocabulary, model, (uint32_t)input, error));
+        texts->inputs[input] = vocabulary;
+    }
+    if (output >= 0) {
+        BASE_TRY(check_output(model, (uint32_t)output, error));
+        texts->outputs[output] = vocabulary;
+    }
+    return BASE_OK;
+}
+
+enum base_status srv_texts_load(const struct cfg_model_config *config, const char *folder,
+                                const struct cell_model *model, struct srv_texts **out,
+                                struct base_error *error)
+{
+    *out = NULL;
+    if (config->vocabularies.count == 0) {
+        return BASE_OK;
+    }
+    struct srv_texts *texts = base_alloc(sizeof(*texts));
+    if (texts == NULL) {
+        return base_fail(error, BASE_RESOURCE_EXHAUSTED, "out of memory");
+    }
+    texts->unknown = config->unknown == CFG_ID_NONE ? SRV_VOCABULARY_NONE : config->unknown;
+    for (uint32_t i = 0; i < config->vocabularies.count; i++) {
+        const struct cfg_vocabulary *item = &config->vocabularies.items[i];
+        const enum base_status status = load_one(texts, item, folder, model, error);
+        if (status != BASE_OK) {
+            srv_texts_free(texts);
+            return status;
+        }
+    }
+    *out = texts;
+    return BASE_OK;
+}
+
+void srv_texts_free(struct srv_texts *texts)
+{
+    for (uint32_t i = 0; texts != NULL && i < texts->n_vocabularies; i++) {
+        srv_vocabulary_free(texts->vocabularies[i]);
+    }
+    base_free(texts);
+}
+
+/* ---- BYTES tensors -------------------------------------------------------------------------- */
+
+enum base_status srv_strings_next(struct srv_strings *strings, struct srv_word *out, bool *more,
+                                  struct base_error *error)
+{
+    const struct srv_tensor *tensor = strings->tensor;
+    const size_t left = tensor->bytes - strings->at;
+    uint32_t length = 0;
+    *more = left > 0;
+    if (left == 0) {
+        return BASE_OK;
+    }
+    if (left >= PREFIX_BYTES) {
+        memcpy(&length, tensor->data + strings->at, PREFIX_BYTES); // little-endian
+    }
+    if (left < PREFIX_BYTES || length > left - PREFIX_BYTES) {
+        return base_fail(error, BASE_INVALID_ARGUMENT,
+                         "input '%s': the bytes of text %u are cut off", tensor->name,
+                         strings->index);
+    }
+    *out = (struct srv_word){(const char *)tensor->data + strings->at + PREFIX_BYTES, length};
+    strings->at += PREFIX_BYTES + length;
+    strings->index++;
+    return BASE_OK;
+}
+
+void srv_texts_put(enum cell_dtype dtype, uint8_t *data, size_t i, int64_t id)
+{
+    const size_t bytes = cell_dtype_bytes(dtype);
+    memcpy(data + i * bytes, &id, bytes); // little-endian
+}
+
+/* A word for a message: printable ASCII, cut. */
+#define SHOWN_BYTES 24
+static void show(char out[SHOWN_BYTES + 4], struct srv_word word)
+{
+    size_t n = word.length < SHOWN_BYTES ? word.length : SHOWN_BYTES;
+    for (size_t i = 0; i < n; i++) {
+        const char c = word.text[i];
+        out[i] = '?';
+        if (c >= ' ' && c <= '~') {
+            out[i] = c;
+        }
+    }
+    snprintf(out + n, 4, "%s", word.length > n ? "..." : "");
+}
+
+enum base_status srv_texts_id(const struct srv_texts *texts,
+                              const struct srv_vocabulary *vocabulary, struct srv_text_place place,
+                              struct srv_word word, int64_t *out, struct base_error *error)
+{
+    char shown[SHOWN_BYTES + 4];
+    *out = srv_vocabulary_find(vocabulary, word);
+    *out = *out == SRV_VOCABULARY_NONE ? texts->unknown : *out;
+    if (*out != SRV_VOCABULARY_NONE) {
+        return BASE_OK;
+    }
+    show(shown, word);
+    return base_fail(error, BASE_INVALID_ARGUMENT,
+                     "input '%s': \"%s\" in text %u is not in the vocabulary", place.name, shown,
+                     place.index);
+}
+
+/* ---- Reading -------------------------------------------------------------------------------- */
+
+struct reading {
+    const struct srv_texts *texts;
+    const struct srv_vocabulary *vocabulary;
+    const struct cell_tensor *want;
+    struct srv_tensor *tensor;
+    struct base_arena *arena;
+    struct base_error *error;
+    uint32_t *steps; /* [n] */
+    uint32_t n, longest;
+};
+
+static enum base_status no_memory(struct base_error *error)
+{
+    return base_fail(error, BASE_RESOURCE_EXHAUSTED, "request memory spent");
+}
+
+static enum base_status check_count(const struct reading *r, uint32_t index, uint32_t words)
+{
+    if (words == 0) {
+        return base_fail(r->error, BASE_INVALID_ARGUMENT, "input '%s': text %u is empty",
+                         r->want->name, index);
+    }
+    if (r->want->time_axis < 0 && words > 1) {
+        return base_fail(r->error, BASE_INVALID_ARGUMENT,
+                         "input '%s': text %u has %u words, expected one", r->want->name, index,
+                         words);
+    }
+    return BASE_OK;
+}
+
+/* How many words each text has. */
+static enum base_status count_words(struct reading *r)
+{
+    struct srv_strings strings = {.tensor = r->tensor};
+    struct srv_word text;
+    struct srv_word word;
+    bool more = true;
+    for (;;) {
+        BASE_TRY(srv_strings_next(&strings, &text, &more, r->error));
+        if (!more || strings.index > r->n) {
+            break;
+        }
+        uint32_t words = 0;
+        while (srv_vocabulary_next(r->vocabulary, &text, &word)) {
+            words++;
+        }
+        BASE_TRY(check_count(r, strings.index - 1, words));
+        r->steps[strings.index - 1] = words;
+        r->longest = words > r->longest ? words : r->longest;
+    }
+    if (more || strings.index != r->n) {
+        return base_fail(r->error, BASE_INVALID_ARGUMENT, "input '%s': %s%u texts, shape [%u]",
+                         r->want->name, more ? "more than " : "", more ? r->n : strings.index,
+                         r->n);
+    }
+    return BASE_OK;
+}
+
+static enum base_status fill_ids(const struct reading *r, uint8_t *data)
+{
+    struct srv_strings strings = {.tensor = r->tensor};
+    const bool by_time = r->want->time_axis == 0;
+    struct srv_word text;
+    struct srv_word word;
+    bool more = true;
+    for (uint32_t row = 0; row < r->n; row++) {
+        const struct srv_text_place place = {r->want->name, row};
+        BASE_TRY(srv_strings_next(&strings, &text, &more, r->error));
+        for (size_t t = 0; srv_vocabulary_next(r->vocabulary, &text, &word); t++) {
+            int64_t id = 0;
+            BASE_TRY(srv_texts_id(r->texts, r->vocabulary, place, word, &id, r->error));
+            const size_t at = by_time ? t * r->n + row : (size_t)row * r->longest + t;
+            srv_texts_put(r->want->dtype, data, at, id);
+        }
+    }
+    return BASE_OK;
+}
+
+/* Rows of several inputs have the same lengths. */
+static enum base_status agree(const struct reading *r, struct srv_text_rows *rows)
+{
+    if (r->want->time_axis < 0) {
+        return BASE_OK;
+    }
+    for (uint32_t row = 0; rows->steps != NULL && row < r->n; row++) {
+        if (rows->steps[row] != r->steps[row]) {
+            return base_fail(r->error, BASE_INVALID_ARGUMENT,
+                             "input '%s': %u words in text %u, but another input has %u",
+                             r->want->name, r->steps[row], row, rows->steps[row]);
+        }
+    }
+    rows->steps = r->steps;
+    return BASE_OK;
+}
+
+static enum base_status read_rows(struct reading *r, struct srv_text_rows *rows)
+{
+    struct srv_tensor *tensor = r->tensor;
+    const struct cell_tensor *want = r->want;
+    const bool fits = tensor->rank == 1 && tensor->shape[0] > 0 && tensor->shape[0] < INT32_MAX &&
+                      (want->batch_axis >= 0 || tensor->shape[0] == 1);
+    if (!fits || (rows->steps != NULL && (uint32_t)tensor->shape[0] != r->n)) {
+        return base_fail(r->error, BASE_INVALID_ARGUMENT,
+                         "input '%s': texts come as BYTES of shape [%s]", want->name,
+                         want->batch_axis >= 0 ? "batch" : "1");
+    }
+    r->n = (uint32_t)tensor->shape[0];
+    r->steps = base_arena_array(r->arena, r->n, sizeof(*r->steps));
+    if (r->steps == NULL) {
+        return no_memory(r->error);
+    }
+    BASE_TRY(count_words(r));
+    BASE_TRY(agree(r, rows));
+    const size_t bytes = cell_dtype_bytes(want->dtype);
+    uint8_t *ids = base_arena_array(r->arena, r->n * (size_t)r->longest, bytes);
+    if (ids == NULL) {
+        return no_memory(r->error);
+    }
+    BASE_TRY(fill_ids(r, ids));
+    tensor->datatype = srv_about_datatype(want->dtype);
+    tensor->rank = want->rank;
+    for (uint32_t axis = 0; axis < want->rank; axis++) {
+        tensor->shape[axis] = want->time_axis == (int32_t)axis ? r->longest : r->n;
+    }
+    tensor->data = ids;
+    tensor->bytes = r->n * (size_t)r->longest * bytes;
+    return BASE_OK;
+}
+
+enum base_status srv_texts_read(const struct srv_texts *texts, const struct cell_model *model,
+                                struct srv_request *request, struct srv_text_rows *rows,
+                                struct base_error *error)
+{
+    *rows = (struct srv_text_rows){0};
+    uint32_t n = 0;
+    for (uint32_t i = 0; texts != NULL && i < request->n_inputs; i++) {
+        struct srv_tensor *tensor = &request->inputs[i];
+        const int32_t k = find_tensor(model->inputs, model->n_inputs, tensor->name);
+        if (strcmp(tensor->datatype, SRV_BYTES) != 0 || k < 0 || texts->inputs[k] == NULL) {
+            continue; // what is wrong with it is told when the tensors are checked
+        }
+        if (model->unfold == CELL_UNFOLD_TREE) {
+            return srv_texts_read_trees(texts, model, tensor, request, rows, error);
+        }
+        struct reading reading = {.texts = texts,
+                                  .vocabulary = texts->inputs[k],
+                                  .want = &model->inputs[k],
+                                  .tensor = tensor,
+                                  .arena = &request->arena,
+                                  .error = error,
+                                  .n = n};
+        BASE_TRY(read_rows(&reading, rows));
+        n = reading.n;
+    }
+    return BASE_OK;
+}
+
+/* ---- Writing -------------------------------------------------------------------------------- */
+
+struct writing {
+    const struct srv_vocabulary *vocabulary;
+    const struct cell_tensor *from;
+    struct srv_tensor *tensor;
+    const uint32_t *steps;
+    struct base_error *error;
+    size_t n;    /* texts */
+    size_t time; /* steps of the longest */
+};
+
+/* Word t of text i. */
+static enum base_status word_at(const struct writing *w, size_t i, size_t t, struct srv_word *out)
+{
+    const bool by_time = w->from->time_axis == 0;
+    const size_t at = by_time ? t * w->n + i : i * w->time + t;
+    const uint8_t *data = w->tensor->data + at * cell_dtype_bytes(w->from->dtype);
+    const int64_t id = cell_integer_at(w->from->dtype, data);
+    if (id < 0 || id >= (int64_t)srv_vocabulary_count(w->vocabulary)) {
+        return base_fail(w->error, BASE_INTERNAL,
+                         "output '%s': the model answers id %" PRId64
+                         ", but its vocabulary has %u texts",
+                         w->from->name, id, srv_vocabulary_count(w->vocabulary));
+    }
+    *out = srv_vocabulary_word(w->vocabulary, (uint32_t)id);
+    return BASE_OK;
+}
+
+/* Appends text i at *to, or only moves *to where `out` is NULL. */
+static enum base_status put_text(const struct writing *w, size_t i, uint8_t *out, size_t *to)
+{
+    const size_t start = *to;
+    const size_t steps = w->from->time_axis < 0 ? 1 : w->steps[i];
+    const bool has_blanks = srv_vocabulary_has_blanks(w->vocabulary);
+    *to += PREFIX_BYTES;
+    for (size_t t = 0; t < steps; t++) {
+        struct srv_word word = {"", 0};
+        BASE_TRY(word_at(w, i, t, &word));
+        if (t > 0 && has_blanks) {
+            if (out != NULL) {
+                out[*to] = ' ';
+            }
+            (*to)++;
+        }
+        if (out != NULL) {
+            memcpy(out + *to, word.text, word.length);
+        }
+        *to += word.length;
+    }
+    const size_t length = *to - start - PREFIX_BYTES;
+    if (length > UINT32_MAX) {
+        return base_fail(w->error, BASE_RESOURCE_EXHAUSTED, "output '%s': a text of %zu bytes",
+                         w->from->name, length);
+    }
+    if (out != NULL) {
+        const uint32_t prefix = (uint32_t)length;
+        memcpy(out + start, &prefix, PREFIX_BYTES); // little-endian
+    }
+    return BASE_OK;
+}
+
+/* [.., time, ..] becomes [.., ..]. */
+static void drop_time(struct srv_tensor *tensor, int32_t axis)
+{
+    if (axis < 0) {
+        return;
+    }
+    for (uint32_t i = (uint32_t)axis + 1; i < tensor->rank; i++) {
+        tensor->shape[i - 1] = tensor->shape[i];
+    }
+    tensor->rank--;
+}
+
+static enum base_status write_texts(struct writing *w, struct base_arena *arena)
+{
+    struct srv_tensor *tensor = w->tensor;
+    const int32_t axis = w->from->time_axis;
+    w->time = axis < 0 ? 1 : (size_t)tensor->shape[axis];
+    w->n = 1;
+    for (uint32_t i = 0; i < tensor->rank; i++) {
+        w->n *= (int32_t)i == axis ? 1 : (size_t)tensor->shape[i];
+    }
+    size_t bytes = 0;
+    for (size_t i = 0; i < w->n; i++) {
+        BASE_TRY(put_text(w, i, NULL, &bytes));
+    }
+    uint8_t *data = base_arena_alloc(arena, bytes);
+    if (data == NULL) {
+        return no_memory(w->error);
+    }
+    size_t at = 0;
+    for (size_t i = 0; i < w->n; i++) {
+        BASE_TRY(put_text(w, i, data, &at));
+    }
+    base_assert(at == bytes);
+    drop_time(tensor, axis);
+    tensor->datatype = SRV_BYTES;
+    tensor->data = data;
+    tensor->bytes = bytes;
+    return BASE_OK;
+}
+
+bool srv_texts_has_outputs(const struct srv_texts *texts)
+{
+    bool has = false;
+    for (uint32_t o = 0; texts != NULL && o < CELL_TENSORS_MAX; o++) {
+        has = has || texts->outputs[o] != NULL;
+    }
+    return has;
+}
+
+enum base_status srv_texts_write(const struct srv_texts *texts, const struct cell_model *model,
+                                 struct srv_request *request, const uint32_t *steps,
+                                 struct base_error *error)
+{
+    for (uint32_t i = 0; texts != NULL && i < request->n_outputs; i++) {
+        struct srv_tensor *tensor = &request->outputs[i];
+        const int32_t o = find_tensor(model->outputs, model->n_outputs, tensor->name);
+        base_assert(o >= 0); // they are the model's own
+        if (texts->outputs[o] == NULL) {
+            continue;
+        }
+        struct writing writing = {.vocabulary = texts->outputs[o],
+                                  .from = &model->outputs[o],
+                                  .tensor = tensor,
+                                  .steps = steps,
+                                  .error = error};
+        BASE_TRY(write_texts(&writing, &request->arena));
+    }
+    return BASE_OK;
+}
