@@ -397,6 +397,7 @@ SERVER_SUITES = \
   tests/server/test_core_drain.c \
   tests/server/test_core_load.c \
   tests/server/test_deadline.c \
+  tests/server/test_demo_models.c \
   tests/server/test_decoder_model.c \
   tests/server/test_engine.c \
   tests/server/test_explain.c \

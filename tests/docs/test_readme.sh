@@ -1,5 +1,5 @@
 #!/bin/bash
-# Runs the examples of README.md against the demo model.
+# Runs the examples of README.md against the demo models.
 # shellcheck source=tests/docs/common.sh
 . tests/docs/common.sh
 
@@ -17,6 +17,9 @@ start_server bash serve-exec.sh
 sed "s/cellbatch-load/& --target 127.0.0.1:$grpc_port/" ask.sh >ask-here.sh
 bash ask-here.sh >ask.log 2>&1 || fail "the questions failed"
 [ "$(grep -cE '^ *(English|German) ' ask.log)" -ge 2 ] || fail "the questions got no labels"
+
+grep -qx '2019-05-05' ask.log || fail "dates answered something else"
+grep -qx '9' ask.log || fail "listops answered something else"
 
 bash curl.sh >curl.log 2>&1 || fail "the curl block failed"
 for word in '"ready":true' '"tokens"' '"probabilities"' '"data":\[0\.7' cellbatch_requests_total; do

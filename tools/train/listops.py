@@ -15,7 +15,9 @@ leaves. Three files, as docs/trees.md says:
 
     leaf:  word int64 [rows], lines of words.txt -> h, c [rows, 96]
     node:  h_0 .. h_5, c_0 .. c_5 [rows, 96] -> h, c
-    root:  h -> scores float32 [rows, 10], a probability for each digit
+    root:  h -> value int64 [rows], scores float32 [rows, 10], a probability for each digit
+
+Clients send the expressions as text: config.yaml names words.txt.
 
 Expressions are drawn at random. What the digest of its text puts into one of ten parts is
 held out: never trained on. The loss asks for the value of every list, not only of the
@@ -28,13 +30,15 @@ import argparse
 import hashlib
 import json
 import math
+import os
 import pathlib
 import random
 import time
 
-import numpy
-import torch
-from torch import nn
+os.environ["OPENBLAS_NUM_THREADS"] = "1"  # read once, by the import
+import numpy  # noqa: E402
+import torch  # noqa: E402
+from torch import nn  # noqa: E402
 
 SEED = 20261122
 OPERATIONS = {
@@ -139,7 +143,8 @@ class Root(nn.Module):
         return self.linear(h)
 
     def forward(self, h):
-        return torch.softmax(self.linear(h), 1)
+        scores = torch.softmax(self.linear(h), 1)
+        return scores.argmax(1), scores
 
 
 class Tree(nn.Module):
@@ -367,7 +372,7 @@ def main():
     export(tree.leaf, out, "leaf", ["word"], ["h", "c"])
     children = [f"{state}_{k}" for state in "hc" for k in range(CHILDREN)]
     export(tree.node, out, "node", children, ["h", "c"])
-    export(tree.root, out, "root", ["h"], ["scores"])
+    export(tree.root, out, "root", ["h"], ["value", "scores"])
     (out / "words.txt").write_text("".join(word + "\n" for word in WORDS))
     write_examples(tree, out / "examples.jsonl")
 
