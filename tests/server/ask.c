@@ -92,6 +92,14 @@ void ask_release(struct ask *ask)
     base_arena_release(&ask->request.arena);
 }
 
+size_t ask_put_text(uint8_t *to, const char *text, size_t length)
+{
+    const uint32_t prefix = (uint32_t)length;
+    memcpy(to, &prefix, sizeof(prefix)); // little-endian
+    memcpy(to + sizeof(prefix), text, length);
+    return sizeof(prefix) + length;
+}
+
 struct srv_tensor *ask_input(struct ask *ask, const char *name)
 {
     for (uint32_t i = 0; i < ask->request.n_inputs; i++) {

@@ -24,6 +24,9 @@ void ask_init(struct ask *ask, const struct cell_model *cells, uint32_t n_rows, 
               struct base_random *random, enum ask_extras extras);
 void ask_release(struct ask *ask);
 
+/* A text as an element of a BYTES tensor, 4 + length bytes; returns how many. */
+size_t ask_put_text(uint8_t *to, const char *text, size_t length);
+
 /* By name; NULL when it is not there. */
 struct srv_tensor *ask_input(struct ask *ask, const char *name);
 const struct srv_tensor *ask_output(const struct ask *ask, const char *name);

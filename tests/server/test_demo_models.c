@@ -65,14 +65,12 @@ static void start(const struct example *example, struct visit *visit)
 {
     struct base_random random = util_random(1);
     const char *text = text_of(example->stored, "text");
-    const uint32_t length = (uint32_t)strlen(text);
+    const size_t length = strlen(text);
     memset(visit, 0, sizeof(*visit));
     ask_init(&visit->ask, site_find(&site, example->model), 1, 1, &random, ASK_PLAIN);
     struct srv_request *request = &visit->ask.request;
-    uint8_t *data = base_arena_alloc(&request->arena, sizeof(length) + length);
+    uint8_t *data = base_arena_alloc(&request->arena, sizeof(uint32_t) + length);
     ck_assert_ptr_nonnull(data);
-    memcpy(data, &length, sizeof(length));
-    memcpy(data + sizeof(length), text, length);
     request->model_name = example->model;
     request->n_inputs = 1;
     request->inputs[0] = (struct srv_tensor){.name = example->input,
@@ -80,7 +78,7 @@ static void start(const struct example *example, struct visit *visit)
                                              .rank = 1,
                                              .shape = {1},
                                              .data = data,
-                                             .bytes = sizeof(length) + length};
+                                             .bytes = ask_put_text(data, text, length)};
     visit_start(&site, visit);
 }
 

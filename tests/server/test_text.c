@@ -249,10 +249,7 @@ static uint32_t add_texts(struct visit *visit, const char *name, const char *tex
     size_t at = 0;
     uint32_t n = 0;
     for (const char *text = texts; *text != '\0'; text += strlen(text) + 1) {
-        const uint32_t length = (uint32_t)strlen(text);
-        memcpy(bytes + at, &length, sizeof(length));
-        memcpy(bytes + at + sizeof(length), text, length);
-        at += sizeof(length) + length;
+        at += ask_put_text(bytes + at, text, strlen(text));
         n++;
     }
     add(visit, name, "BYTES", bytes, at);
@@ -325,8 +322,8 @@ static void spell(const char *contents, const uint8_t *ids, int64_t n, char *out
 static void assert_text(const struct srv_tensor *got, uint32_t index, const char *wanted)
 {
     const struct srv_word text = text_at(got, index);
-    ck_assert_uint_eq(text.length, strlen(wanted));
-    ck_assert_mem_eq(text.text, wanted, text.length);
+    ck_assert_msg(text.length == strlen(wanted) && memcmp(text.text, wanted, text.length) == 0,
+                  "\"%.*s\", wanted \"%s\"", (int)text.length, text.text, wanted);
 }
 
 /* ---- Rows of texts ------------------------------------------------------------------------ */
