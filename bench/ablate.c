@@ -56,15 +56,21 @@ static void turned_work(void *argument, struct cell_team *team, uint32_t member)
     turning->work(turning->argument, &turning->face, (member + turning->turn) % team->members);
 }
 
-static void turning_run(struct cell_team *face,
-                        void (*work)(void *argument, struct cell_team *team, uint32_t member),
-                        void *argument)
+static void turning_start(struct cell_team *face,
+                          void (*work)(void *argument, struct cell_team *team, uint32_t member),
+                          void *argument)
 {
     struct turning_team *turning = face->context;
     turning->work = work;
     turning->argument = argument;
     turning->turn = (turning->turn + 1) % face->members;
-    turning->team->run(turning->team, turned_work, turning);
+    turning->team->start(turning->team, turned_work, turning);
+}
+
+static void turning_finish(struct cell_team *face)
+{
+    const struct turning_team *turning = face->context;
+    turning->team->finish(turning->team);
 }
 
 static void turning_barrier(struct cell_team *face, uint32_t member)
@@ -78,7 +84,8 @@ static void turning_init(struct turning_team *turning, struct cell_team *team)
 {
     *turning = (struct turning_team){.face = {.context = turning,
                                               .members = team->members,
-                                              .run = turning_run,
+                                              .start = turning_start,
+                                              .finish = turning_finish,
                                               .barrier = turning_barrier},
                                      .team = team};
 }

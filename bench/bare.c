@@ -204,7 +204,7 @@ void bench_bare_run(struct bench_bare *bare)
 {
     struct cell_team *team = bare->options.team;
     if (team->members > 1) {
-        team->run(team, run_member, bare);
+        cell_team_run(team, run_member, bare);
     } else {
         run_member(bare, team, 0);
     }

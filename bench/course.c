@@ -10,6 +10,7 @@
 
 struct chain {
     struct cell_wiring wiring;
+    struct cell_refs refs;
     struct cell_emit emit;
 };
 
@@ -49,7 +50,7 @@ void bench_course_draw(struct bench_course *course)
     for (uint32_t r = 0; r < course->shape.rows; r++) {
         struct chain *chain = first_of(course, r);
         for (uint32_t t = 0; t < steps; t += chain->wiring.steps, chain++) {
-            bench_sequence_wire(course->sequence, r, t, &chain->emit, &chain->wiring);
+            bench_sequence_wire(course->sequence, r, t, &chain->emit, &chain->refs, &chain->wiring);
             chain->wiring.steps = draw_stay(course, steps - t);
             course->joins += t > 0 ? 1 : 0;
         }

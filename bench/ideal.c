@@ -37,6 +37,7 @@ struct course {
     uint64_t window_ns;
     uint8_t *inputs[CELL_INPUTS_MAX]; /* [rows][chain_steps()][width] */
     struct cell_wiring *wirings;
+    struct cell_refs *refs;
     struct cell_batch_row *batch_rows;
     double cells_per_s;
     pthread_t thread;
@@ -91,6 +92,10 @@ static void course_init(struct course *course)
     struct base_random random;
     base_random_init(&random, SEED + course->queue);
     course->wirings = must(base_alloc_array(course->rows, sizeof(*course->wirings)));
+    course->refs = must(base_alloc_array(course->rows, sizeof(*course->refs)));
+    for (uint32_t r = 0; r < course->rows; r++) {
+        cell_wiring_use(&course->wirings[r], &course->refs[r]);
+    }
     course->batch_rows = must(base_alloc_array(course->rows, sizeof(*course->batch_rows)));
     for (uint32_t i = 0; i < def->n_inputs; i++) {
         size_t row = (size_t)def->values[i].width * cell_dtype_bytes(def->values[i].dtype);
@@ -119,6 +124,7 @@ static void course_release(struct course *course)
         base_free(course->inputs[i]);
     }
     base_free(course->wirings);
+    base_free(course->refs);
     base_free(course->batch_rows);
 }
 

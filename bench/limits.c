@@ -75,7 +75,7 @@ void bench_limits_measure(struct cell_team *team, const struct cell_kernels *ker
     list_levels(&survey, out);
     survey.members = base_alloc_array(team->members, sizeof(*survey.members));
     base_assert(survey.members != NULL); // a benchmark without memory has nothing to say
-    team->run(team, survey_member, &survey);
+    cell_team_run(team, survey_member, &survey);
     for (uint32_t m = 0; m < team->members; m++) {
         const struct rates *rates = &survey.members[m];
         out->gflops += rates->gflops;

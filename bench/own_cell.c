@@ -40,6 +40,7 @@ struct form {
     struct cell_model *model;
     struct cell_device *device; /* of the stage at work */
     struct cell_wiring *wirings;
+    struct cell_refs *refs;
     struct cell_emit *emits; /* [rows][outputs] */
     struct cell_batch_row *rows;
     uint8_t *outputs[CELL_OUTPUTS_MAX]; /* [rows][steps][width] */
@@ -135,9 +136,10 @@ static enum base_status open_form(struct run *run, uint32_t number, struct base_
     const uint32_t steps = run->settings.steps;
     BASE_TRY(open_device(run, form, error));
     form->wirings = base_alloc_array(run->n_rows, sizeof(*form->wirings));
+    form->refs = base_alloc_array(run->n_rows, sizeof(*form->refs));
     form->emits = base_alloc_array((size_t)run->n_rows * CELL_OUTPUTS_MAX, sizeof(*form->emits));
     form->rows = base_alloc_array(run->n_rows, sizeof(*form->rows));
-    if (form->wirings == NULL || form->emits == NULL || form->rows == NULL) {
+    if (form->wirings == NULL || form->refs == NULL || form->emits == NULL || form->rows == NULL) {
         return no_memory(error);
     }
     for (uint32_t o = 0; o < def->n_outputs; o++) {
@@ -152,6 +154,7 @@ static enum base_status open_form(struct run *run, uint32_t number, struct base_
         struct cell_emit *emits = form->emits + (size_t)r * CELL_OUTPUTS_MAX;
         *wiring = (struct cell_wiring){
             .steps = steps, .state = r, .n_emits = def->n_outputs, .emits = emits};
+        cell_wiring_use(wiring, &form->refs[r]);
         for (uint32_t i = 0; i < def->n_inputs; i++) {
             wiring->inputs[i] = host_ref(run, run->inputs[i], row_bytes(def->values[i]), r);
         }
@@ -174,9 +177,11 @@ static void close_form(const struct run *run, struct form *form)
         form->device = NULL;
     }
     base_free(form->wirings);
+    base_free(form->refs);
     base_free(form->emits);
     base_free(form->rows);
     form->wirings = NULL;
+    form->refs = NULL;
     form->emits = NULL;
     form->rows = NULL;
     for (uint32_t o = 0; o < CELL_OUTPUTS_MAX; o++) {

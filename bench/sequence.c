@@ -13,6 +13,7 @@ struct bench_sequence {
     struct cell_registry *registry;
     const struct cell_type *type;
     struct cell_wiring *wirings;
+    struct cell_refs *refs;
     struct cell_emit *emits;
     struct cell_batch_row *rows;
     uint64_t chains; /* begun so far */
@@ -87,7 +88,7 @@ static struct cell_ref host_ref(const struct bench_shape *shape, float *tensor, 
 }
 
 void bench_sequence_wire(const struct bench_sequence *sequence, uint32_t row, uint32_t first,
-                         struct cell_emit *emit, struct cell_wiring *out)
+                         struct cell_emit *emit, struct cell_refs *refs, struct cell_wiring *out)
 {
     const struct bench_shape *shape = &sequence->options.shape;
     float *const *tensors = sequence->data.tensors;
@@ -96,6 +97,8 @@ void bench_sequence_wire(const struct bench_sequence *sequence, uint32_t row, ui
                                .to = host_ref(shape, tensors[BENCH_Y], shape->hidden, row, first)};
     *out = (struct cell_wiring){
         .steps = shape->steps - first, .state = row, .n_emits = 1, .emits = emit};
+    *refs = (struct cell_refs){0};
+    cell_wiring_use(out, refs);
     out->inputs[0] = host_ref(shape, tensors[BENCH_X], shape->inputs, row, first);
 }
 
@@ -103,13 +106,16 @@ static enum base_status wire(struct bench_sequence *sequence, struct base_error 
 {
     const struct bench_shape *shape = &sequence->options.shape;
     sequence->wirings = base_alloc_array(shape->rows, sizeof(*sequence->wirings));
+    sequence->refs = base_alloc_array(shape->rows, sizeof(*sequence->refs));
     sequence->emits = base_alloc_array(shape->rows, sizeof(*sequence->emits));
     sequence->rows = base_alloc_array(shape->rows, sizeof(*sequence->rows));
-    if (sequence->wirings == NULL || sequence->emits == NULL || sequence->rows == NULL) {
+    if (sequence->wirings == NULL || sequence->refs == NULL || sequence->emits == NULL ||
+        sequence->rows == NULL) {
         return base_fail(error, BASE_RESOURCE_EXHAUSTED, "out of memory for %u rows", shape->rows);
     }
     for (uint32_t r = 0; r < shape->rows; r++) {
-        bench_sequence_wire(sequence, r, 0, &sequence->emits[r], &sequence->wirings[r]);
+        bench_sequence_wire(sequence, r, 0, &sequence->emits[r], &sequence->refs[r],
+                            &sequence->wirings[r]);
         sequence->rows[r].wiring = &sequence->wirings[r];
     }
     return BASE_OK;
@@ -178,6 +184,7 @@ void bench_sequence_close(struct bench_sequence *sequence)
     }
     cell_registry_free(sequence->registry);
     base_free(sequence->wirings);
+    base_free(sequence->refs);
     base_free(sequence->emits);
     base_free(sequence->rows);
     base_free(sequence);

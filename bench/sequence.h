@@ -35,9 +35,10 @@ void bench_sequence_run(struct bench_sequence *sequence);
 void bench_sequence_close(struct bench_sequence *sequence); /* NULL is allowed */
 
 /* The same rows in other batches on the same device (bench/course.h). A chain of its own over row
- * number `row` from step `first` on, to the last; emit outlives the wiring. */
+ * number `row` from step `first` on, to the last; emit and refs
+ * outlive the wiring. */
 void bench_sequence_wire(const struct bench_sequence *sequence, uint32_t row, uint32_t first,
-                         struct cell_emit *emit, struct cell_wiring *out);
+                         struct cell_emit *emit, struct cell_refs *refs, struct cell_wiring *out);
 /* A number that no other chain on the device has (struct cell_wiring). */
 uint64_t bench_sequence_next_chain(struct bench_sequence *sequence);
 /* Of such wirings; the type is set here. */

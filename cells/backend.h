@@ -22,15 +22,25 @@ struct cell_device;
 struct cell_team {
     void *context;
     uint32_t members; /* >= 1 */
-    /* Calls work(argument, team, member) once for each member 0..members-1 at the same time; the
-     * caller is member 0; returns when all are done. Never nested. */
-    void (*run)(struct cell_team *team,
-                void (*work)(void *argument, struct cell_team *team, uint32_t member),
-                void *argument);
-    /* Inside run() only, by every member the same number of times: nobody returns before all have
+    /* A run: work(argument, team, member) once for each member 0..members-1. start() lets members
+     * 1.. begin and returns at once; finish(), by the same thread, is member 0's part, and returns
+     * when all are done. In between the caller may do something else. Never nested. */
+    void (*start)(struct cell_team *team,
+                  void (*work)(void *argument, struct cell_team *team, uint32_t member),
+                  void *argument);
+    void (*finish)(struct cell_team *team);
+    /* Inside a run only, by every member the same number of times: nobody returns before all have
      * called; what was written before is visible to all after. */
     void (*barrier)(struct cell_team *team, uint32_t member);
 };
+
+static inline void
+cell_team_run(struct cell_team *team,
+              void (*work)(void *argument, struct cell_team *team, uint32_t member), void *argument)
+{
+    team->start(team, work, argument);
+    team->finish(team);
+}
 
 struct cell_device_options {
     uint32_t n_queues;           /* CPU: teams */
@@ -104,6 +114,11 @@ struct cell_backend {
     /* Pumped devices: runs the oldest submitted batch of the queue to its end; false when there
      * was none. NULL for others. */
     bool (*pump)(struct cell_device *device, uint32_t queue);
+
+    /* (optional) Pumped devices: the queue's other threads begin the oldest submitted batch, if
+     * they have not yet; the caller's part follows in pump(), which is next. Same thread as pump().
+     */
+    void (*begin)(struct cell_device *device, uint32_t queue);
 
     /* Tests and state moves, nothing outstanding: copies part `part` of a row to or from host
      * memory, parts as in the layout; state part as after `step` steps (parity). */

@@ -114,11 +114,22 @@ struct cell_wiring {
     uint64_t chain;
     uint32_t state; /* state slot, CELL_ROW_NONE for a stateless cell */
     uint32_t n_emits;
-    struct cell_ref inputs[CELL_INPUTS_MAX]; /* read at every step; all steps' are there from the
-                                                first batch on */
-    struct cell_ref init[CELL_STATES_MAX];   /* read at step 0, with step = 0 */
+    struct cell_ref *inputs; /* of each input: read at every step; all steps' are there from the
+                                first batch on */
+    struct cell_ref *init;   /* of each state: read at step 0, with step = 0 */
     struct cell_emit *emits;
 };
+
+/* Room for the references of any wiring, where they are not counted. */
+struct cell_refs {
+    struct cell_ref inputs[CELL_INPUTS_MAX], init[CELL_STATES_MAX];
+};
+
+static inline void cell_wiring_use(struct cell_wiring *wiring, struct cell_refs *refs)
+{
+    wiring->inputs = refs->inputs;
+    wiring->init = refs->init;
+}
 
 /* One row: steps first_step .. first_step + steps - 1 of a node. */
 struct cell_batch_row {

@@ -265,6 +265,16 @@ static struct sched__batch *slot_take(struct sched__queue *queue)
     return slot;
 }
 
+/* Behind a run that newcomers interrupt only a full batch is formed, where that is asked for: one
+ * that is not would have joined the run's rows, and by turns with them it would never meet them
+ * again. */
+static bool may_follow(const struct sched *sched, const struct sched__queue *queue,
+                       const struct sched__type *type, uint32_t index)
+{
+    return queue->interruptible == 0 || !sched->options.full_behind_runs ||
+           ready_rows(sched, type, index) >= type->rows_max;
+}
+
 /* The type to form from: the burst's while it lasts and the queue is busy, else the policy's. */
 static struct sched__type *next_type(struct sched *sched, struct sched__queue *queue,
                                      uint32_t index)
@@ -272,14 +282,15 @@ static struct sched__type *next_type(struct sched *sched, struct sched__queue *q
     if (queue->in_flight > 0 && queue->burst_left > 0) {
         struct sched__type *type = sched->types[queue->burst_type];
         if (ready_rows(sched, type, index) >= sched->options.rows_min) {
-            return type;
+            return may_follow(sched, queue, type, index) ? type : NULL;
         }
     }
     struct sched__type *type = choose_type(sched, index);
-    if (type != NULL) {
-        queue->burst_type = type->type->id;
-        queue->burst_left = sched->options.tasks_max;
+    if (type == NULL || !may_follow(sched, queue, type, index)) {
+        return NULL;
     }
+    queue->burst_type = type->type->id;
+    queue->burst_left = sched->options.tasks_max;
     return type;
 }
 
@@ -307,6 +318,7 @@ struct cell_batch *sched_next(struct sched *sched, uint32_t queue_index, uint64_
     advance_rows(batch);
     list_again(type, batch, now_ns);
     type->running++;
+    queue->interruptible += batch->interruptible ? 1 : 0;
     sched->n_busy += queue->in_flight++ == 0 ? 1 : 0;
     queue->burst_left--;
     base_assert(batch->n_rows > 0 && batch->n_rows <= CELL_BATCH_ROWS_MAX);

@@ -72,12 +72,16 @@ sched_node_id sched_builder_node(struct sched_builder *builder, const struct cel
     node->wiring.steps = steps;
     node->wiring.state = CELL_ROW_NONE;
     node->wiring.emits = base_arena_array(builder->arena, emits_max, sizeof(*node->wiring.emits));
+    // Side by side: a batch that is formed meets each node's memory for the first time.
+    node->wiring.inputs = base_arena_array(builder->arena, reads_max, sizeof(struct cell_ref));
     node->reads = base_arena_array(builder->arena, reads_max, sizeof(*node->reads));
     node->writes = base_arena_array(builder->arena, emits_max, sizeof(*node->writes));
-    if (node->wiring.emits == NULL || node->reads == NULL || node->writes == NULL) {
+    if (node->wiring.emits == NULL || node->wiring.inputs == NULL || node->reads == NULL ||
+        node->writes == NULL) {
         builder_fail(builder, BASE_RESOURCE_EXHAUSTED, "request memory spent");
         return 0;
     }
+    node->wiring.init = node->wiring.inputs + type->def.n_inputs;
     // The arrays' capacity is kept in the counters until the first use of each fills it.
     node->n_edges = emits_max;
     return graph->n_nodes++;

@@ -168,6 +168,7 @@ void sched_retire(struct sched *sched, struct cell_batch *batch, uint64_t now_ns
     list_again(sched, batch);
     count_batch(type, batch, now_ns);
     type->running--;
+    queue->interruptible -= batch->interruptible ? 1 : 0;
     sched->n_busy -= --queue->in_flight == 0 ? 1 : 0;
     struct sched__batch *slot = (struct sched__batch *)(void *)batch;
     slot->next_free = queue->free;

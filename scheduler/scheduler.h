@@ -25,6 +25,7 @@ struct sched_options {
     uint32_t rows_max;         /* Bsizes.Max() unless a type has its own; <= CELL_BATCH_ROWS_MAX */
     uint32_t rows_min;         /* Bsizes.Min() */
     uint32_t tasks_max;        /* MaxTasksToSubmit: batches in flight per queue, and in a burst */
+    bool full_behind_runs;     /* behind a run that can be interrupted only full batches */
     uint32_t run_steps_max;    /* bound of a run */
     uint32_t run_steps_shared; /* the same while another type has ready rows */
     bool interruptible;        /* the devices look at their attention words */

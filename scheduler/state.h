@@ -23,6 +23,7 @@ struct sched__batch {
 
 struct sched__queue {
     uint32_t in_flight;
+    uint32_t interruptible;  /* of these, runs that end when somebody comes */
     cell_type_id burst_type; /* batches of one type are formed up to tasks_max in a row; before the
                                 first one: CELL_TYPES_MAX */
     uint32_t burst_left;

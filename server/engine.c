@@ -93,6 +93,14 @@ static void after_turn(void *context, uint64_t now_ns)
 
 /* ---- Life cycle ---- */
 
+/* The next batch is formed while the other threads of the team begin the one before. A thread alone
+ * gains nothing by it. */
+static uint32_t pumped_tasks(const struct srv_engine_options *options)
+{
+    const bool has_others = options->teams == 1 && options->team_threads > 1;
+    return has_others && options->tasks_max > 1 ? 2 : 1;
+}
+
 static enum base_status sched_open(struct srv_engine *engine)
 {
     const struct srv_engine_options *options = &engine->options;
@@ -100,11 +108,11 @@ static enum base_status sched_open(struct srv_engine *engine)
     sched_options_init(&sched);
     sched.n_queues = wrk_pool_queues(engine->pool);
     sched.rows_max = options->batch_rows_max;
-    // A queue that computes inside pump() has one batch at a time and can be interrupted: a second
-    // one, formed from newcomers while the first runs, would never meet it again. One that runs
-    // behind our back is kept busy by several short batches instead.
+    // A queue that computes inside pump() is interrupted when somebody comes. One that runs behind
+    // our back is kept busy by several short batches instead.
     sched.interruptible = engine->caps.pumped;
-    sched.tasks_max = engine->caps.pumped ? 1 : options->tasks_max;
+    sched.full_behind_runs = engine->caps.pumped;
+    sched.tasks_max = engine->caps.pumped ? pumped_tasks(options) : options->tasks_max;
     uint32_t bound = engine->caps.pumped ? UINT32_MAX : sched.run_steps_shared;
     sched.run_steps_max = options->run_steps_max > 0 && options->run_steps_max < bound
                               ? options->run_steps_max

@@ -174,7 +174,7 @@ void reference__run(struct reference__queue *queue, struct cell_batch *batch)
     if (queue->team == NULL) {
         run_member(&run, NULL, 0);
     } else {
-        queue->team->run(queue->team, run_member, &run);
+        cell_team_run(queue->team, run_member, &run);
     }
     batch->status = BASE_OK;
     batch->steps_done = queue->steps_done;

@@ -55,6 +55,7 @@ struct measuring {
     uint32_t known_rows;
     struct base_arena arena;
     struct cell_wiring wirings[CELL_CALIBRATION_ROWS_MAX];
+    struct cell_refs refs[CELL_CALIBRATION_ROWS_MAX];
     struct cell_batch_row rows[CELL_CALIBRATION_ROWS_MAX];
     enum base_status status; /* of the first batch that failed */
 };
@@ -127,6 +128,7 @@ static bool make_rows(struct measuring *m)
     for (uint32_t r = 0; r < n_rows && has_all; r++) {
         m->wirings[r] = (struct cell_wiring){
             .state = r, .n_emits = def->n_outputs, .emits = emits + (size_t)r * CELL_OUTPUTS_MAX};
+        cell_wiring_use(&m->wirings[r], &m->refs[r]);
     }
     for (uint32_t i = 0; i < def->n_inputs && has_all; i++) {
         size_t bytes = row_bytes(def->values[i]);

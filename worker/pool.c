@@ -322,6 +322,19 @@ static void row_ended(struct cell_batch *batch, uint32_t row, void *context)
     send_off(pool, now_ns);
 }
 
+static bool pumps_here(const struct wrk_pool *pool)
+{
+    return pool->caps.pumped && pool->drivers == NULL;
+}
+
+/* The team's other threads begin what was submitted while this one looks after the rest. */
+static void begin(struct wrk_pool *pool)
+{
+    if (pumps_here(pool) && pool->options.backend->begin != NULL) {
+        pool->options.backend->begin(pool->device, 0);
+    }
+}
+
 static bool submit(struct wrk_pool *pool, uint32_t q, uint64_t now_ns)
 {
     struct queue *queue = &pool->queues[q];
@@ -335,11 +348,11 @@ static bool submit(struct wrk_pool *pool, uint32_t q, uint64_t now_ns)
             queue->busy_from_ns = now_ns;
         }
         // Elsewhere than on this thread the batch ends with a row instead.
-        const bool is_here = pool->caps.pumped && pool->drivers == NULL;
-        batch->row_ended = is_here ? row_ended : NULL;
+        batch->row_ended = pumps_here(pool) ? row_ended : NULL;
         batch->row_ended_context = pool;
         queue->in_flight[queue->submitted++ % pool->options.batches_queued_max] = batch;
         pool->options.backend->submit(pool->device, q, batch);
+        begin(pool);
         any = true;
     }
     if (any && pool->drivers != NULL) {
@@ -358,10 +371,12 @@ static bool has_in_flight(const struct wrk_pool *pool)
     return false;
 }
 
-/* One turn. true when anything happened, so that another turn follows at once. Retiring comes
- * first, so that what has ended is not asked for attention. */
+/* One turn. true when anything happened, so that another turn follows at once. What was formed in
+ * the turn before begins first; then comes retiring, so that what has ended is not asked for
+ * attention. */
 static bool turn(struct wrk_pool *pool)
 {
+    begin(pool);
     uint64_t now_ns = base_now_ns();
     bool news = false;
     for (uint32_t q = 0; q < pool->n_queues; q++) {
@@ -384,7 +399,7 @@ static bool turn(struct wrk_pool *pool)
             moved |= submit(pool, q, now_ns);
         }
     }
-    if (pool->caps.pumped && pool->drivers == NULL) {
+    if (pumps_here(pool)) {
         moved |= pool->options.backend->pump(pool->device, 0);
     }
     return moved;
@@ -410,8 +425,8 @@ static void *pool_main(void *argument)
             sched_yield(); // a device that cannot wake us is polled while it has work
             continue;
         }
-        bool is_idle = pool->caps.pumped && pool->drivers == NULL;
-        base_event_wait(&pool->wake, is_idle ? pool->options.idle_spin_ns : pool->options.spin_ns,
+        base_event_wait(&pool->wake,
+                        pumps_here(pool) ? pool->options.idle_spin_ns : pool->options.spin_ns,
                         BASE_WAIT_FOREVER);
     }
 }

@@ -2,8 +2,9 @@
  *
  * Data: one generation counter that announces work, one counter of members that are done, and a
  * barrier whose phase is a monotonic count of arrivals. All are on cache lines of their own.
- * Threads: member 0 is the caller of run(); members 1.. are ours. Cost: run() is one store, one
- * futex wake per sleeping member and a wait; a barrier is one atomic addition and a spin. */
+ * Threads: member 0 is the caller of start() and finish(); members 1.. are ours. Cost: a run is one
+ * store, one futex wake per sleeping member and a wait; a barrier is one atomic addition and a
+ * spin. */
 #include "worker/team.h"
 
 #include "base/assert.h"
@@ -39,7 +40,7 @@ struct member {
 };
 
 struct team {
-    struct cell_team face; /* first: run() gets the outer from the inner */
+    struct cell_team face; /* first: its functions get the outer from the inner */
     struct wrk_team_options options;
     void (*work)(void *argument, struct cell_team *team, uint32_t member);
     void *argument;
@@ -124,9 +125,9 @@ static void team_barrier(struct cell_team *face, uint32_t member)
     team->members[member].left_ns = base_now_ns();
 }
 
-static void team_run(struct cell_team *face,
-                     void (*work)(void *argument, struct cell_team *team, uint32_t member),
-                     void *argument)
+static void team_start(struct cell_team *face,
+                       void (*work)(void *argument, struct cell_team *team, uint32_t member),
+                       void *argument)
 {
     struct team *team = (struct team *)face->context;
     team->work = work;
@@ -137,8 +138,13 @@ static void team_run(struct cell_team *face,
     for (uint32_t i = 1; i < face->members; i++) {
         base_event_signal(&team->members[i].wake);
     }
+}
+
+static void team_finish(struct cell_team *face)
+{
+    struct team *team = (struct team *)face->context;
     team->members[0].left_ns = base_now_ns();
-    work(argument, face, 0);
+    team->work(team->argument, face, 0);
     if (face->members > 1) {
         wait_until(team, 0, all_done, 0);
     }
@@ -192,8 +198,11 @@ enum base_status wrk_team_create(const struct wrk_team_options *options, struct 
         return BASE_RESOURCE_EXHAUSTED;
     }
     team->options = *options;
-    team->face = (struct cell_team){
-        .context = team, .members = options->members, .run = team_run, .barrier = team_barrier};
+    team->face = (struct cell_team){.context = team,
+                                    .members = options->members,
+                                    .start = team_start,
+                                    .finish = team_finish,
+                                    .barrier = team_barrier};
     team->members = base_alloc_aligned(options->members * sizeof(*team->members), BASE_CACHE_LINE);
     enum base_status status = team->members == NULL ? BASE_RESOURCE_EXHAUSTED : threads_start(team);
     if (status != BASE_OK) {

@@ -16,12 +16,12 @@ struct wrk_team_options {
     const char *name; /* of the threads, short */
 };
 
-/* Starts members - 1 threads. The thread that calls run() is member 0, always the same one (another
- * may follow it once it has ended, as one that calibrates is followed by the pool thread).
+/* Starts members - 1 threads. The thread that calls start() is member 0, always the same one
+ * (another may follow it once it has ended, as one that calibrates is followed by the pool thread).
  * UNAVAILABLE when a thread cannot be started, RESOURCE_EXHAUSTED out of memory. */
 enum base_status wrk_team_create(const struct wrk_team_options *options, struct cell_team **out);
 
-/* Not during run(). Joins the threads. */
+/* Not during a run. Joins the threads. */
 void wrk_team_free(struct cell_team *cell_team);
 
 #endif

@@ -339,11 +339,16 @@ static void compute(const struct cell_view *block, const uint32_t *places)
             block->space->ahead_out[r] =
                 at(block, places[r], cell_view_step(block, r), op->window_at);
         }
+        const struct cell_gated_ahead whole = ahead;
         struct cell_panels panels;
-        cell_panels_begin_gated(&panels, block, NULL, &op->gated, op->gated.inputs);
+        cell_panels_begin(&panels, block, NULL, op->gated.panels, block->n_rows,
+                          cell_panels_flops(&op->gated, op->gated.inputs, block->n_rows));
         while (cell_panels_next(&panels)) {
             ahead.panel_first = panels.first;
             ahead.panel_end = panels.end;
+            ahead.n_rows = panels.row_end - panels.row_first;
+            ahead.x = whole.x + panels.row_first;
+            ahead.out = whole.out + panels.row_first;
             program->kernels->gated_ahead(&ahead);
         }
     }

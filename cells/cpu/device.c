@@ -22,6 +22,8 @@ struct queue {
     _Alignas(BASE_CACHE_LINE) _Atomic uint64_t completed;
     _Alignas(BASE_CACHE_LINE) struct base_spsc *ring;
     struct cell_team *team; /* NULL: the pumping thread alone */
+    struct cell_run run;    /* of the batch that has begun */
+    bool has_begun;
 };
 
 struct cell_device {
@@ -202,15 +204,27 @@ const _Atomic uint64_t *cell_cpu_completed(struct cell_device *device, uint32_t 
     return &device->queues[queue].completed;
 }
 
-bool cell_cpu_pump(struct cell_device *device, uint32_t queue)
+void cell_cpu_begin(struct cell_device *device, uint32_t queue)
 {
     base_assert(queue < device->n_queues);
     struct queue *own = &device->queues[queue];
-    struct cell_batch *batch = base_spsc_pop(own->ring);
-    if (batch == NULL) {
+    struct cell_batch *batch = own->has_begun ? NULL : base_spsc_pop(own->ring);
+    if (batch != NULL) {
+        cell_run_begin(&own->run, device->programs[batch->type->id], device->stores, queue,
+                       own->team, batch);
+        own->has_begun = true;
+    }
+}
+
+bool cell_cpu_pump(struct cell_device *device, uint32_t queue)
+{
+    struct queue *own = &device->queues[queue];
+    cell_cpu_begin(device, queue);
+    if (!own->has_begun) {
         return false;
     }
-    cell_run_batch(device->programs[batch->type->id], device->stores, queue, own->team, batch);
+    cell_run_end(&own->run);
+    own->has_begun = false;
     // Release: who sees the count also sees the batch's results, status and steps.
     atomic_fetch_add_explicit(&own->completed, 1, memory_order_release);
     return true;

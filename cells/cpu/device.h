@@ -32,6 +32,7 @@ enum base_status cell_cpu_rows_open(struct cell_device *device, uint32_t layout_
 void cell_cpu_submit(struct cell_device *device, uint32_t queue, struct cell_batch *batch);
 const _Atomic uint64_t *cell_cpu_completed(struct cell_device *device, uint32_t queue);
 bool cell_cpu_pump(struct cell_device *device, uint32_t queue);
+void cell_cpu_begin(struct cell_device *device, uint32_t queue);
 void cell_cpu_row_read(struct cell_device *device, uint32_t layout_id, uint32_t row, uint32_t part,
                        uint32_t step, void *out);
 void cell_cpu_row_write(struct cell_device *device, uint32_t layout_id, uint32_t row, uint32_t part,
@@ -49,7 +50,7 @@ const struct cell_program *cell_cpu__program(const struct cell_device *device,
         .type_tune = cell_cpu_type_tune, .type_explain = cell_cpu_type_explain,                    \
         .row_bytes = cell_cpu_row_bytes, .rows_open = cell_cpu_rows_open,                          \
         .submit = cell_cpu_submit, .completed = cell_cpu_completed, .pump = cell_cpu_pump,         \
-        .row_read = cell_cpu_row_read, .row_write = cell_cpu_row_write,                            \
+        .begin = cell_cpu_begin, .row_read = cell_cpu_row_read, .row_write = cell_cpu_row_write,   \
     }
 
 extern const struct cell_backend cell_backend_cpu;

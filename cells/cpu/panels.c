@@ -1,7 +1,9 @@
 /* See panels.h. A member's share is one word, [round:32 | first:16 | end:16]: what of it nobody has
- * taken yet. The round says which op it is about, so that nobody takes from a share of an op that
- * its owner has not begun. Taking is relaxed: whoever takes has passed the same barrier as the
- * owner, and what is computed is read behind the next one. */
+ * taken yet. The round says which op it is about; whoever comes first, the owner or another, begins
+ * a share, whose panels all know. Nobody goes on to the next op before all panels of this one are
+ * taken, so that a share of a later round than one's own has nothing left. Taking is relaxed: what
+ * is read was written before the run, or before a barrier that all have reached, and what is
+ * computed is read behind the next one. */
 #include "cells/cpu/panels.h"
 
 #include <stdatomic.h>
@@ -9,12 +11,36 @@
 /* Below this many operations a member, some microseconds, taking costs more than waiting. */
 #define TAKE_FLOPS 400000u
 
-/* More panels do not fit the word. */
-#define PANELS_MAX UINT16_MAX
+/* More panels, of two pieces each, do not fit the word. */
+#define PANELS_MAX (UINT16_MAX / 2)
+
+/* Fewer rows are not cut in two; and what is cut off are whole tiles of so many. */
+#define SPLIT_ROWS_MIN 24u
+#define SPLIT_TILE     6u
 
 static uint64_t word_of(uint32_t round, uint32_t first, uint32_t end)
 {
     return (uint64_t)round << 32 | first << 16 | end;
+}
+
+static uint32_t round_of(uint64_t word)
+{
+    return (uint32_t)(word >> 32);
+}
+
+/* Rounds are counted over and over. */
+static bool is_before(uint32_t round, uint32_t other)
+{
+    return (int32_t)(round - other) < 0;
+}
+
+/* The whole share of a member. */
+static uint64_t share_of(const struct cell_panels *panels, uint32_t member)
+{
+    const uint64_t n = panels->n;
+    const uint32_t members = panels->view->run->members;
+    return word_of(panels->round, (uint32_t)(n * member / members),
+                   (uint32_t)(n * (member + 1) / members));
 }
 
 /* The panel at which member m's part of the wave begins: the nearest to m of `members` parts. */
@@ -37,36 +63,60 @@ void cell_panels_share(const struct cell_view *view, const struct cell_wave *wav
     *end = view->member + 1 == members ? n : part_at(wave, n, view->member + 1, members);
 }
 
+/* Unless another was faster. Even a share of nothing is begun: no word falls far behind, so that it
+ * is always clear which round is the later. */
+static void begin_own(const struct cell_panels *panels)
+{
+    const struct cell_view *view = panels->view;
+    uint64_t word = atomic_load_explicit(view->space->share, memory_order_relaxed);
+    if (is_before(round_of(word), panels->round)) {
+        (void)atomic_compare_exchange_strong_explicit(view->space->share, &word,
+                                                      share_of(panels, view->member),
+                                                      memory_order_relaxed, memory_order_relaxed);
+    }
+}
+
+/* Where the rows are cut in two: whole tiles of 6 (or of 5, where 5 are the best) before it. Of few
+ * rows the weights would be read twice for little. */
+static uint32_t split_of(uint32_t rows)
+{
+    return rows < SPLIT_ROWS_MIN ? rows : rows / 2 / SPLIT_TILE * SPLIT_TILE;
+}
+
 void cell_panels_begin(struct cell_panels *panels, const struct cell_view *view,
-                       const struct cell_wave *wave, uint32_t n, uint64_t flops, uint32_t unit)
+                       const struct cell_wave *wave, uint32_t n, uint32_t rows, uint64_t flops)
 {
     const uint32_t members = view->run->members;
-    *panels = (struct cell_panels){.view = view, .unit = unit, .victim = view->member};
+    *panels = (struct cell_panels){.view = view,
+                                   .rows = rows,
+                                   .row_end = rows,
+                                   .row_split = split_of(rows),
+                                   .pieces = 1,
+                                   .n = n,
+                                   .unit = 1,
+                                   .victim = view->member};
     if (members == 1 || n > PANELS_MAX || flops / members < TAKE_FLOPS) {
         cell_panels_share(view, wave, n, &panels->first, &panels->end);
         return;
     }
-    cell_view_share(view, n, &panels->first, &panels->end);
+    panels->pieces = panels->row_split < rows ? 2 : 1;
+    panels->n = n * panels->pieces;
     // 0 says that a share is fixed.
     view->space->round = view->space->round == UINT32_MAX ? 1 : view->space->round + 1;
     panels->round = view->space->round;
-    atomic_store_explicit(view->space->share, word_of(panels->round, panels->first, panels->end),
-                          memory_order_relaxed);
+    begin_own(panels);
 }
 
-void cell_panels_begin_gated(struct cell_panels *panels, const struct cell_view *view,
-                             const struct cell_wave *wave, const struct cell_gated *gated,
-                             uint32_t terms)
+/* Pieces to take of `left`. Of the own share the near half, in whole panels while there are
+ * several; of another's the least, from the far end. */
+static uint32_t pieces_of(const struct cell_panels *panels, uint32_t left, bool is_own, bool is_cut)
 {
-    const uint32_t gates = cell_gated_gates(gated->kind);
-    uint64_t flops = 2ull * terms * gates * gated->hidden * view->n_rows;
-    // One row goes through several panels at once (product_body.h).
-    uint32_t unit = view->n_rows > 1 ? 1 : gates == 3 ? 3 : 2;
-    cell_panels_begin(panels, view, wave, gated->panels, gated->precision == CELL_INT8 ? 0 : flops,
-                      unit);
+    const uint32_t panel = panels->pieces * panels->unit;
+    uint32_t n = is_own ? left / 2 / panel * panel : left > 2 * panel && !is_cut ? panel : 0;
+    n = n == 0 ? (panels->pieces == 2 ? 1 : panel) : n;
+    return n > left ? left : n;
 }
 
-/* Of the own share the near half, of another's one unit from the far end. */
 static bool take(struct cell_panels *panels)
 {
     const struct cell_view *view = panels->view;
@@ -75,23 +125,39 @@ static bool take(struct cell_panels *panels)
     _Atomic uint64_t *share = view->run->spaces[panels->victim].share;
     uint64_t word = atomic_load_explicit(share, memory_order_relaxed);
     for (;;) {
-        const uint32_t first = (uint32_t)(word >> 16) & UINT16_MAX;
-        const uint32_t end = (uint32_t)word & UINT16_MAX;
+        const uint64_t now =
+            is_before(round_of(word), panels->round) ? share_of(panels, panels->victim) : word;
+        const uint32_t first = (uint32_t)(now >> 16) & UINT16_MAX;
+        const uint32_t end = (uint32_t)now & UINT16_MAX;
         const uint32_t left = end - first;
-        if ((uint32_t)(word >> 32) != panels->round || left == 0) {
+        if (round_of(now) != panels->round || left == 0) {
             return false;
         }
-        uint32_t n = is_own ? left / 2 / panels->unit * panels->unit : panels->unit;
-        n = n < panels->unit ? panels->unit : n;
-        n = n > left ? left : n;
-        panels->first = is_low ? first : end - n;
-        panels->end = panels->first + n;
-        uint64_t rest = word_of(panels->round, is_low ? first + n : first, is_low ? end : end - n);
+        const bool is_cut = (is_low ? first : end) % panels->pieces != 0;
+        const uint32_t n = pieces_of(panels, left, is_own, is_cut);
+        const uint64_t rest =
+            word_of(panels->round, is_low ? first + n : first, is_low ? end : end - n);
         if (atomic_compare_exchange_weak_explicit(share, &word, rest, memory_order_relaxed,
                                                   memory_order_relaxed)) {
+            panels->taken_first = is_low ? first : end - n;
+            panels->taken_end = panels->taken_first + n;
             return true;
         }
     }
+}
+
+/* The next of the pieces that were taken: whole panels, or one half. */
+static void compute(struct cell_panels *panels)
+{
+    const uint32_t pieces = panels->pieces;
+    const uint32_t at = panels->taken_first;
+    const bool is_second = at % pieces != 0;
+    const bool is_half = pieces == 2 && (is_second || panels->taken_end - at == 1);
+    panels->first = at / pieces;
+    panels->end = is_half ? panels->first + 1 : panels->taken_end / pieces;
+    panels->row_first = is_second ? panels->row_split : 0;
+    panels->row_end = is_half && !is_second ? panels->row_split : panels->rows;
+    panels->taken_first = is_half ? at + 1 : panels->end * pieces;
 }
 
 bool cell_panels_next(struct cell_panels *panels)
@@ -104,12 +170,68 @@ bool cell_panels_next(struct cell_panels *panels)
         return panels->first < panels->end;
     }
     const uint32_t members = panels->view->run->members;
-    do {
-        if (take(panels)) {
-            return true;
-        }
+    uint32_t visited = 0;
+    while (panels->taken_first == panels->taken_end && visited < members && !take(panels)) {
         panels->victim = (panels->victim + 1) % members;
-    } while (panels->victim != panels->view->member);
-    panels->is_done = true;
-    return false;
+        visited++;
+    }
+    panels->is_done = panels->taken_first == panels->taken_end;
+    if (!panels->is_done) {
+        compute(panels);
+    }
+    return !panels->is_done;
+}
+
+uint64_t cell_panels_flops(const struct cell_gated *gated, uint32_t terms, uint32_t rows)
+{
+    const uint64_t sums = (uint64_t)cell_gated_gates(gated->kind) * gated->hidden * rows;
+    return gated->precision == CELL_INT8 ? 0 : 2 * terms * sums;
+}
+
+static const float *const *rows_from(const float *const *rows, uint32_t first)
+{
+    return rows == NULL ? NULL : rows + first;
+}
+
+/* The step over rows first..end-1 alone. children: room for its n_children. */
+static struct cell_gated_step step_of_rows(const struct cell_gated_step *whole, uint32_t first,
+                                           uint32_t end, const float *const **children)
+{
+    struct cell_gated_step step = *whole;
+    step.n_rows = end - first;
+    step.x = rows_from(whole->x, first);
+    step.ahead = rows_from(whole->ahead, first);
+    step.h = rows_from(whole->h, first);
+    step.h_right = rows_from(whole->h_right, first);
+    step.old = rows_from(whole->old, first);
+    step.z = rows_from(whole->z, first);
+    step.forget = rows_from(whole->forget, first);
+    step.out = whole->out + first;
+    step.second = whole->second == NULL ? NULL : whole->second + first;
+    for (uint32_t k = 0; k < whole->n_children; k++) {
+        children[k] = whole->children[k] + first;
+    }
+    step.children = children;
+    return step;
+}
+
+void cell_panels_gated(const struct cell_view *view, const struct cell_wave *wave,
+                       const struct cell_gated_step *step)
+{
+    const struct cell_gated *gated = step->gated;
+    const uint32_t gates = cell_gated_gates(gated->kind);
+    const uint32_t terms = gated->feedback + gated->right + (step->x != NULL ? gated->inputs : 0);
+    const float *const *children[CELL_CHILDREN_MAX];
+    struct cell_panels panels;
+    cell_panels_begin(&panels, view, wave, gated->panels, step->n_rows,
+                      cell_panels_flops(gated, terms, step->n_rows));
+    // One row goes through several panels at once (product_body.h).
+    panels.unit = step->n_rows > 1 ? 1 : gates == 3 ? 3 : 2;
+    while (cell_panels_next(&panels)) {
+        struct cell_gated_step piece =
+            step_of_rows(step, panels.row_first, panels.row_end, children);
+        piece.panel_first = panels.first;
+        piece.panel_end = panels.end;
+        view->program->kernels->gated_step(&piece);
+    }
 }

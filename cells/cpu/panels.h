@@ -2,12 +2,18 @@
  * caches may keep from step to step: of the op where that is long, else of its wave (waves.c).
  * Where the op is long enough, a member that is done takes panels of another's share, from its
  * other end: cores that other machines or processes share are not equally fast, and a fixed share
- * would wait for the slowest. Who computes a panel does not change its bits, and nothing relies on
- * it (program.c places a barrier behind every such op).
+ * would wait for the slowest, or for the member that has not come yet: the thread that drives the
+ * team lets the others begin and comes later. Who computes a panel does not change its bits, and
+ * nothing relies on it (program.c places a barrier behind every such op).
+ *
+ * At the end of an op a panel is long beside what a member may be late: then it is two pieces of
+ * work, half of the rows each.
  *
  *   struct cell_panels panels;
- *   cell_panels_begin(&panels, view, wave, n, flops, unit);
- *   while (cell_panels_next(&panels)) { ... panels.first .. panels.end - 1 ... }
+ *   cell_panels_begin(&panels, view, wave, n, rows, flops);
+ *   while (cell_panels_next(&panels)) {
+ *       ... panels.first .. panels.end - 1, of rows panels.row_first .. panels.row_end - 1 ...
+ *   }
  *
  * Threads: the members of one team while they run a batch, all of them for the same ops. Cost: an
  * atomic operation for each piece, of which a share has as many as it can be halved, and two. */
@@ -17,30 +23,37 @@
 #include "cells/cpu/view.h"
 
 struct cell_panels {
-    uint32_t first, end; /* to be computed now */
+    uint32_t first, end;         /* to be computed now, */
+    uint32_t row_first, row_end; /* of these rows */
     const struct cell_view *view;
-    uint32_t unit;   /* panels that are best computed together */
-    uint32_t round;  /* 0: the share is fixed */
-    uint32_t victim; /* whose share is taken from; first the own */
+    uint32_t rows, row_split;        /* of the op; where its second half begins */
+    uint32_t pieces;                 /* of a panel: 1 or 2 */
+    uint32_t n;                      /* pieces of the op */
+    uint32_t unit;                   /* panels that are best computed together */
+    uint32_t round;                  /* 0: the share is fixed */
+    uint32_t victim;                 /* whose share is taken from; first the own */
+    uint32_t taken_first, taken_end; /* pieces that are taken and not yet computed */
     bool is_done;
 };
 
-/* n panels of one op over the view's rows; wave: its place, or NULL where it is shared out alone;
- * flops: of all members. */
+/* n panels of one op over so many rows; wave: its place, or NULL where it is shared out alone;
+ * flops: of all members; 0: shares are fixed. */
 void cell_panels_begin(struct cell_panels *panels, const struct cell_view *view,
-                       const struct cell_wave *wave, uint32_t n, uint64_t flops, uint32_t unit);
+                       const struct cell_wave *wave, uint32_t n, uint32_t rows, uint64_t flops);
 
-/* Likewise of a gated op's sums over so many terms. Of int8 weights shares are fixed: each piece
- * would round the rows again. */
-void cell_panels_begin_gated(struct cell_panels *panels, const struct cell_view *view,
-                             const struct cell_wave *wave, const struct cell_gated *gated,
-                             uint32_t terms);
+/* false: nothing is left. */
+bool cell_panels_next(struct cell_panels *panels);
+
+/* All panels of a gated op, as pieces of this step, whose panels are set here. Of int8 weights
+ * shares are fixed: each piece would round the rows again. */
+void cell_panels_gated(const struct cell_view *view, const struct cell_wave *wave,
+                       const struct cell_gated_step *step);
+
+/* What the sums over x of so many rows ahead cost: as above. */
+uint64_t cell_panels_flops(const struct cell_gated *gated, uint32_t terms, uint32_t rows);
 
 /* This member's share of an op's panels where shares are fixed. */
 void cell_panels_share(const struct cell_view *view, const struct cell_wave *wave, uint32_t n,
                        uint32_t *first, uint32_t *end);
-
-/* false: nothing is left. */
-bool cell_panels_next(struct cell_panels *panels);
 
 #endif

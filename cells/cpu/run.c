@@ -177,31 +177,25 @@ static void gated(const struct cell_view *view, const struct cell_program_op *op
         step.x = NULL;
         step.ahead = (const float *const *)view->space->ahead[op->window];
     }
-    uint32_t terms = op->gated.feedback + (step.x != NULL ? op->gated.inputs : 0);
-    struct cell_panels panels;
-    cell_panels_begin_gated(&panels, view, cell_view_wave(view, op), &op->gated, terms);
-    while (cell_panels_next(&panels)) {
-        step.panel_first = panels.first;
-        step.panel_end = panels.end;
-        view->program->kernels->gated_step(&step);
-    }
+    cell_panels_gated(view, cell_view_wave(view, op), &step);
 }
 
 static void linear(const struct cell_view *view, const struct cell_program_op *op)
 {
     struct cell_linear_rows rows = {
         .linear = &op->linear,
-        .n_rows = view->n_rows,
-        .x = f32_in(view, op->in[0]),
-        .out = f32_out(view, op->out),
         .scratch = view->space->scratch,
     };
     uint64_t flops = 2ull * op->linear.inputs * op->linear.outputs * view->n_rows;
     struct cell_panels panels;
-    cell_panels_begin(&panels, view, cell_view_wave(view, op), op->linear.panels, flops, 1);
+    cell_panels_begin(&panels, view, cell_view_wave(view, op), op->linear.panels, view->n_rows,
+                      flops);
     while (cell_panels_next(&panels)) {
         rows.panel_first = panels.first;
         rows.panel_end = panels.end;
+        rows.n_rows = panels.row_end - panels.row_first;
+        rows.x = f32_in(view, op->in[0]) + panels.row_first;
+        rows.out = f32_out(view, op->out) + panels.row_first;
         view->program->kernels->linear_rows(&rows);
     }
 }
@@ -543,30 +537,39 @@ void cell_run_tune(struct cell_program *program, const struct cell_tuning *tunin
     }
 }
 
-void cell_run_batch(struct cell_program *program, const struct cell_rows *stores, uint32_t queue,
-                    struct cell_team *team, struct cell_batch *batch)
+void cell_run_begin(struct cell_run *run, struct cell_program *program,
+                    const struct cell_rows *stores, uint32_t queue, struct cell_team *team,
+                    struct cell_batch *batch)
 {
     base_assert(batch->n_rows > 0 && batch->n_rows <= CELL_BATCH_ROWS_MAX && batch->steps > 0);
-    struct cell_run run = {.program = program,
-                           .stores = stores,
-                           .batch = batch,
-                           .spaces = program->spaces[queue],
-                           .windows = program->windows == NULL ? NULL : program->windows[queue],
-                           .members = program->n_members[queue],
-                           .turn = program->spaces[queue][0].turn};
+    *run = (struct cell_run){.program = program,
+                             .stores = stores,
+                             .batch = batch,
+                             .team = team,
+                             .spaces = program->spaces[queue],
+                             .windows = program->windows == NULL ? NULL : program->windows[queue],
+                             .members = program->n_members[queue],
+                             .turn = program->spaces[queue][0].turn};
     if (batch->n_rows <= program->solo_rows) {
-        run.members = 1;
+        run->members = 1;
     }
-    if (run.members == 1) {
-        run_member(&run, team, 0);
+    if (run->members > 1) {
+        team->start(team, run_member, run);
+    }
+}
+
+void cell_run_end(struct cell_run *run)
+{
+    struct cell_batch *batch = run->batch;
+    if (run->members > 1) {
+        run->team->finish(run->team);
     } else {
-        team->run(team, run_member, &run);
+        run_member(run, run->team, 0);
     }
-    const struct cell_space *space = &program->spaces[queue][0];
     for (uint32_t r = 0; r < batch->n_rows; r++) {
-        const uint32_t steps = space->steps[r];
+        const uint32_t steps = run->spaces[0].steps[r];
         batch->rows[r].steps_done = steps < batch->steps_done ? steps : batch->steps_done;
     }
-    program->spaces[queue][0].turn += batch->steps_done;
+    run->spaces[0].turn += batch->steps_done;
     batch->status = BASE_OK;
 }

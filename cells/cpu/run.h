@@ -5,11 +5,16 @@
 #include "cells/backend.h"
 #include "cells/cpu/program.h"
 #include "cells/cpu/rows.h"
+#include "cells/cpu/view.h"
 
-/* Runs the batch to its end and fills in what the device writes. team NULL: the caller alone.
- * stores: [CELL_LAYOUTS_MAX]. No allocation. */
-void cell_run_batch(struct cell_program *program, const struct cell_rows *stores, uint32_t queue,
-                    struct cell_team *team, struct cell_batch *batch);
+/* Begins the batch: the team's other members compute from now on, unless the batch is one member's.
+ * team NULL: the caller alone. stores: [CELL_LAYOUTS_MAX]. *run stays where it is until
+ * cell_run_end(), by the same thread, has computed the caller's part, waited for the others and
+ * filled in what the device writes. No allocation. */
+void cell_run_begin(struct cell_run *run, struct cell_program *program,
+                    const struct cell_rows *stores, uint32_t queue, struct cell_team *team,
+                    struct cell_batch *batch);
+void cell_run_end(struct cell_run *run);
 
 /* Which batches member 0 runs alone from now on: none in a program just made; NULL: those of which
  * that is expected to be faster. While no batch of the type is outstanding. */

@@ -181,9 +181,7 @@ static void step_panels(const struct cell_view *view, const struct cell_program_
 {
     step->scratch = view->space->scratch;
     step->backwards = cell_view_is_backwards(view);
-    cell_panels_share(view, cell_view_wave(view, op), op->gated.panels, &step->panel_first,
-                      &step->panel_end);
-    view->program->kernels->gated_step(step);
+    cell_panels_gated(view, cell_view_wave(view, op), step);
 }
 
 /* All children of all rows in one product, so that it reads the weights once. */

@@ -14,6 +14,7 @@ struct cell_run {
     struct cell_program *program;
     const struct cell_rows *stores;
     struct cell_batch *batch;
+    struct cell_team *team; /* NULL: the caller alone */
     struct cell_space *spaces;
     struct cell_windows *windows; /* of the queue; NULL when the program has none */
     uint32_t members;

@@ -93,6 +93,7 @@ void rig_chain_init(struct rig_chain *chain, const struct cell_type *type, uint3
     chain->wiring.chain = ++chains;
     chain->wiring.state = def->n_states > 0 ? slot : CELL_ROW_NONE;
     chain->wiring.emits = chain->emits;
+    cell_wiring_use(&chain->wiring, &chain->refs);
     for (uint32_t i = 0; i < def->n_inputs; i++) {
         chain->inputs[i] = random_rows(def->values[i], steps, random);
         chain->wiring.inputs[i] = host(chain->inputs[i], row_bytes(def->values[i]));

@@ -29,6 +29,7 @@ void rig_run(struct rig *rig, struct cell_batch *batch);
  * inputs and initial states are random (bytes 0 of ids in 0..9). */
 struct rig_chain {
     struct cell_wiring wiring;
+    struct cell_refs refs;
     struct cell_emit emits[CELL_OUTPUTS_MAX + CELL_STATES_MAX];
     uint8_t *inputs[CELL_INPUTS_MAX];   /* [steps][width] */
     uint8_t *outputs[CELL_OUTPUTS_MAX]; /* [steps][width] */

@@ -36,15 +36,20 @@ static void *help(void *pointer)
     }
 }
 
-static void run(struct cell_team *self,
-                void (*work)(void *argument, struct cell_team *team, uint32_t member),
-                void *argument)
+static void start(struct cell_team *self,
+                  void (*work)(void *argument, struct cell_team *team, uint32_t member),
+                  void *argument)
 {
     struct team *team = self->context;
     team->work = work;
     team->argument = argument;
     (void)pthread_barrier_wait(&team->gate);
-    work(argument, self, 0);
+}
+
+static void finish(struct cell_team *self)
+{
+    struct team *team = self->context;
+    team->work(team->argument, self, 0);
     (void)pthread_barrier_wait(&team->gate);
 }
 
@@ -60,7 +65,7 @@ struct cell_team *team_create(uint32_t members)
     base_assert(members >= 1 && members <= MEMBERS_MAX);
     struct team *team = base_alloc(sizeof(*team));
     base_assert(team != NULL);
-    team->team = (struct cell_team){team, members, run, meet};
+    team->team = (struct cell_team){team, members, start, finish, meet};
     base_assert(pthread_barrier_init(&team->gate, NULL, members) == 0);
     base_assert(pthread_barrier_init(&team->meet, NULL, members) == 0);
     for (uint32_t m = 1; m < members; m++) {

@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-enum { MEMBERS = 3, PANELS = 24 };
+enum { MEMBERS = 3, PANELS = 24, FEW = 5, MANY = 64, HALF = 30 }; // FEW rows are not cut
 
 #define MUCH (UINT64_C(1) << 40) /* operations, enough that panels may be taken */
 
@@ -18,13 +18,15 @@ struct table {
     struct cell_run run;
     struct cell_view views[MEMBERS];
     struct cell_panels panels[MEMBERS];
-    uint32_t computed[PANELS]; /* times */
-    uint32_t by[PANELS];       /* the last member */
+    uint32_t rows;
+    uint32_t computed[PANELS][2]; /* times, of both halves of the rows */
+    uint32_t by[PANELS];          /* the last member */
 };
 
 static void table_init(struct table *table, uint32_t members, bool is_backwards)
 {
     memset(table, 0, sizeof(*table));
+    table->rows = FEW;
     table->run = (struct cell_run){
         .spaces = table->spaces, .members = members, .turn = is_backwards ? 1 : 0};
     for (uint32_t m = 0; m < MEMBERS; m++) {
@@ -36,7 +38,8 @@ static void table_init(struct table *table, uint32_t members, bool is_backwards)
 
 static void begin(struct table *table, uint32_t m, uint32_t n, uint64_t flops, uint32_t unit)
 {
-    cell_panels_begin(&table->panels[m], &table->views[m], NULL, n, flops, unit);
+    cell_panels_begin(&table->panels[m], &table->views[m], NULL, n, table->rows, flops);
+    table->panels[m].unit = unit;
 }
 
 /* One piece; false when the member is done. */
@@ -49,8 +52,11 @@ static bool step(struct table *table, uint32_t m)
     }
     ck_assert_uint_lt(panels->first, panels->end);
     ck_assert_uint_le(panels->end, PANELS);
+    ck_assert(panels->row_first == 0 || panels->row_first == HALF);
+    ck_assert(panels->row_end == table->rows || panels->row_end == HALF);
     for (uint32_t p = panels->first; p < panels->end; p++) {
-        table->computed[p]++;
+        table->computed[p][0] += panels->row_first == 0 ? 1 : 0;
+        table->computed[p][1] += panels->row_end == table->rows ? 1 : 0;
         table->by[p] = m;
     }
     return true;
@@ -65,7 +71,8 @@ static void finish(struct table *table, uint32_t m)
 static void assert_each_once(const struct table *table, uint32_t n)
 {
     for (uint32_t p = 0; p < PANELS; p++) {
-        ck_assert_uint_eq(table->computed[p], p < n ? 1 : 0);
+        ck_assert_uint_eq(table->computed[p][0], p < n ? 1 : 0);
+        ck_assert_uint_eq(table->computed[p][1], p < n ? 1 : 0);
     }
 }
 
@@ -111,24 +118,40 @@ START_TEST(test_panels_of_a_slow_member_are_taken)
 }
 END_TEST
 
-/* Of a member that has not come to the op yet, nothing may be taken: it may still be at another. */
-START_TEST(test_panels_of_a_member_at_another_op_are_left)
+/* A member that has not come yet finds nothing left, whether it comes from outside or from the op
+ * before, which the others have finished for it too. */
+START_TEST(test_panels_of_a_member_that_comes_late_are_taken)
 {
     struct table table;
     table_init(&table, 2, false);
     begin(&table, 0, PANELS, MUCH, 1);
-    begin(&table, 1, PANELS, MUCH, 1);
-    ck_assert(step(&table, 1));
     finish(&table, 0);
+    assert_each_once(&table, PANELS);
+    begin(&table, 1, PANELS, MUCH, 1);
     memset(table.computed, 0, sizeof(table.computed));
     begin(&table, 0, 20, MUCH, 1);
     finish(&table, 0);
-    for (uint32_t p = 0; p < PANELS; p++) {
-        ck_assert_uint_eq(table.computed[p], p < 10 ? 1 : 0);
-    }
-    begin(&table, 1, 20, MUCH, 1);
-    finish(&table, 1);
     assert_each_once(&table, 20);
+    ck_assert(!step(&table, 1));
+    begin(&table, 1, 20, MUCH, 1);
+    ck_assert(!step(&table, 1));
+    assert_each_once(&table, 20);
+}
+END_TEST
+
+/* Of many rows the last panel of a share is two pieces: whoever is done takes the second half. */
+START_TEST(test_panels_at_the_end_are_shared_by_halves)
+{
+    struct table table;
+    table_init(&table, 2, _i == 1);
+    table.rows = MANY;
+    begin(&table, 0, 2, MUCH, 1);
+    begin(&table, 1, 2, MUCH, 1);
+    ck_assert(step(&table, 1));
+    ck_assert_uint_eq(table.computed[1][0] + table.computed[1][1], 1);
+    finish(&table, 0);
+    ck_assert(!step(&table, 1));
+    assert_each_once(&table, 2);
 }
 END_TEST
 
@@ -141,7 +164,7 @@ START_TEST(test_panels_are_fixed_where_taking_does_not_pay)
     }
     finish(&table, 1);
     for (uint32_t p = 0; p < PANELS; p++) {
-        ck_assert_uint_eq(table.computed[p], p / 8 == 1 ? 1 : 0);
+        ck_assert_uint_eq(table.computed[p][0], p / 8 == 1 ? 1 : 0);
     }
     finish(&table, 0);
     finish(&table, 2);
@@ -168,11 +191,13 @@ START_TEST(test_panels_in_any_order_are_computed_once)
     table_init(&table, MEMBERS, false);
     for (uint32_t m = 0; m < MEMBERS; m++) {
         table.spaces[m].round = UINT32_MAX - 100;
+        atomic_store(&table.shares[m], (uint64_t)(UINT32_MAX - 100) << 32);
     }
     for (uint32_t op = 0; op < 3000; op++) {
         const uint32_t n = 1 + base_random_below(&random, PANELS);
         const uint32_t unit = 1 + base_random_below(&random, 3);
         const uint64_t flops = base_random_below(&random, 5) == 0 ? 1000 : MUCH;
+        table.rows = base_random_below(&random, 2) == 0 ? FEW : MANY;
         uint32_t n_done = 0;
         bool has_begun[MEMBERS] = {false};
         bool is_done[MEMBERS] = {false};
@@ -201,7 +226,8 @@ int main(void)
     TCase *tcase = tcase_create("panels");
     tcase_add_loop_test(tcase, test_panels_members_in_turns_compute_their_own, 0, 2);
     tcase_add_loop_test(tcase, test_panels_of_a_slow_member_are_taken, 0, 2);
-    tcase_add_test(tcase, test_panels_of_a_member_at_another_op_are_left);
+    tcase_add_test(tcase, test_panels_of_a_member_that_comes_late_are_taken);
+    tcase_add_loop_test(tcase, test_panels_at_the_end_are_shared_by_halves, 0, 2);
     tcase_add_loop_test(tcase, test_panels_are_fixed_where_taking_does_not_pay, 0, 2);
     tcase_add_test(tcase, test_panels_in_any_order_are_computed_once);
     suite_add_tcase(suite, tcase);

@@ -297,6 +297,7 @@ struct grove {
     float words[LEAVES][WORDS];
     float root[2][WIDE];
     struct cell_wiring wirings[7];
+    struct cell_refs refs[7];
     struct cell_emit emits[7][2];
 };
 
@@ -316,6 +317,7 @@ static void grove_wire(struct grove *grove)
         struct cell_wiring *wiring = &grove->wirings[i];
         *wiring = (struct cell_wiring){
             .steps = 1, .state = CELL_ROW_NONE, .n_emits = 2, .emits = grove->emits[i]};
+        cell_wiring_use(wiring, &grove->refs[i]);
         for (uint32_t o = 0; o < 2; o++) {
             grove->emits[i][o] =
                 (struct cell_emit){.what = CELL_EMIT_OUTPUT,

@@ -41,7 +41,9 @@ static void read_options(struct input *input, struct sched_options *options)
     uint32_t runs = below(input, 64);
     options->run_steps_max = runs % 8 == 0 ? 256 : runs % 8;
     options->run_steps_shared = 1 + runs / 8;
-    options->interruptible = below(input, 3) != 0;
+    const uint32_t way = below(input, 3);
+    options->interruptible = way != 0;
+    options->full_behind_runs = way == 2;
 }
 
 static void read_types(struct input *input, struct graphs_types *types, struct sim *sim)

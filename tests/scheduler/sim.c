@@ -419,6 +419,7 @@ void sim_draw_options(struct sched_options *options, struct base_random *random)
     options->rows_max = 1 + base_random_below(random, 12);
     options->rows_min = 1 + base_random_below(random, options->rows_max);
     options->tasks_max = 1 + base_random_below(random, 5);
+    options->full_behind_runs = base_random_below(random, 2) == 0;
     options->run_steps_max =
         base_random_below(random, 2) == 0 ? 256 : 1 + base_random_below(random, 6);
     options->run_steps_shared = 1 + base_random_below(random, 6);

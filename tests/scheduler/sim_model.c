@@ -104,12 +104,25 @@ static bool goes_first(const struct sim *sim, uint32_t q, const struct offer *of
     return offers[a].oldest < offers[b].oldest;
 }
 
+/* Whether a batch of the type may stand behind what the queue has in flight. */
+static bool may_follow(const struct sim *sim, uint32_t q, const struct offer *offers, uint32_t t)
+{
+    bool has_run = false;
+    for (uint32_t i = 0; i < sim->queues[q].n; i++) {
+        has_run |= sim->queues[q].batches[i]->interruptible;
+    }
+    return !has_run || !sim->options.full_behind_runs || offers[t].ready >= sim->rows_max[t];
+}
+
 /* The type of the next batch, and the queue's burst; GRAPHS_TYPES_MAX: none. */
 static uint32_t type_predict(struct sim *sim, uint32_t q, const struct offer *offers)
 {
     struct sim_queue *queue = &sim->queues[q];
     if (queue->n > 0 && queue->burst_left > 0 &&
         offers[queue->burst_type].ready >= sim->options.rows_min) {
+        if (!may_follow(sim, q, offers, queue->burst_type)) {
+            return GRAPHS_TYPES_MAX;
+        }
         queue->burst_left--;
         return queue->burst_type;
     }
@@ -117,7 +130,7 @@ static uint32_t type_predict(struct sim *sim, uint32_t q, const struct offer *of
     for (uint32_t t = 1; t < sim->types->n; t++) {
         best = goes_first(sim, q, offers, t, best) ? t : best;
     }
-    if (class_of(sim, q, offers, best) == 0) {
+    if (class_of(sim, q, offers, best) == 0 || !may_follow(sim, q, offers, best)) {
         return GRAPHS_TYPES_MAX;
     }
     queue->has_burst = true;

@@ -171,6 +171,30 @@ START_TEST(test_run_that_cannot_be_interrupted_is_followed_at_once_by_the_next)
 }
 END_TEST
 
+/* Rows that come while a run goes on wait for it, unless they fill a batch of their own. */
+START_TEST(test_only_full_batches_stand_behind_a_run)
+{
+    options.full_behind_runs = true;
+    options.rows_max = 4;
+    start();
+    add_node(lstm, 10);
+    ck_assert(expect(0, lstm, 1, 10)->interruptible);
+    for (uint32_t i = 0; i < 3; i++) {
+        add_node(lstm, 10);
+        expect_none(0);
+    }
+    add_node(lstm, 10);
+    expect(0, lstm, 4, 10);
+    add_node(leaf, 3);
+    expect_none(0);
+    finish(0, UINT32_MAX);
+    finish(0, UINT32_MAX);
+    expect(0, leaf, 3, 1);
+    add_node(leaf, 1);
+    expect(0, leaf, 1, 1); // what cannot be interrupted is followed by anything
+}
+END_TEST
+
 START_TEST(test_steps_of_a_node_without_state_are_rows)
 {
     options.rows_max = 4;
@@ -622,6 +646,7 @@ static void add_all(TCase *tcase)
     tcase_add_test(tcase, test_short_request_leaves_a_long_one_behind);
     tcase_add_test(tcase, test_run_is_bounded_by_its_options);
     tcase_add_test(tcase, test_run_that_cannot_be_interrupted_is_followed_at_once_by_the_next);
+    tcase_add_test(tcase, test_only_full_batches_stand_behind_a_run);
     tcase_add_test(tcase, test_steps_of_a_node_without_state_are_rows);
     tcase_add_test(tcase, test_node_taken_in_part_goes_on_before_the_next);
     tcase_add_test(tcase, test_burst_lasts_for_tasks_max_batches);

@@ -80,7 +80,7 @@ START_TEST(test_every_member_works_once_a_run_and_barriers_hold)
     struct cell_team *team = create(members, 20000);
     struct board board = {.barriers = 3, .late = UINT32_MAX};
     for (uint32_t run = 0; run < rounds_of(members); run++) {
-        team->run(team, work, &board);
+        cell_team_run(team, work, &board);
     }
     check_runs(&board, members, rounds_of(members));
     wrk_team_free(team);
@@ -93,7 +93,7 @@ START_TEST(test_runs_without_barriers_and_without_spinning)
     struct cell_team *team = create(members, 0);
     struct board board = {.late = UINT32_MAX};
     for (uint32_t run = 0; run < rounds_of(members); run++) {
-        team->run(team, work, &board);
+        cell_team_run(team, work, &board);
     }
     check_runs(&board, members, rounds_of(members));
     wrk_team_free(team);
@@ -105,7 +105,7 @@ START_TEST(test_many_barriers_in_one_run)
     uint32_t members = (uint32_t)_i;
     struct cell_team *team = create(members, 20000);
     struct board board = {.barriers = 2 * rounds_of(members), .late = UINT32_MAX};
-    team->run(team, work, &board);
+    cell_team_run(team, work, &board);
     check_runs(&board, members, 1);
     wrk_team_free(team);
 }
@@ -116,7 +116,7 @@ START_TEST(test_late_member_is_waited_for)
     struct cell_team *team = create(3, 20000);
     for (uint32_t late = 0; late < 3; late++) {
         struct board board = {.barriers = 5, .late = late};
-        team->run(team, work, &board);
+        cell_team_run(team, work, &board);
         check_runs(&board, 3, 1);
     }
     wrk_team_free(team);
@@ -127,12 +127,12 @@ START_TEST(test_idle_team_burns_no_time_and_wakes_again)
 {
     struct cell_team *team = create(3, 20000);
     struct board board = {.barriers = 1, .late = UINT32_MAX};
-    team->run(team, work, &board);
+    cell_team_run(team, work, &board);
     (void)usleep(20000);
     uint64_t before_ns = base_process_cpu_ns();
     (void)usleep(100000);
     ck_assert_uint_lt(base_process_cpu_ns() - before_ns, 50 * BASE_NS_PER_MS);
-    team->run(team, work, &board);
+    cell_team_run(team, work, &board);
     check_runs(&board, 3, 2);
     wrk_team_free(team);
 }
@@ -148,7 +148,7 @@ static void *drive(void *argument)
         return NULL;
     }
     for (uint32_t run = 0; run < ROUNDS / 4; run++) {
-        team->run(team, work, board);
+        cell_team_run(team, work, board);
     }
     wrk_team_free(team);
     return NULL;
@@ -182,7 +182,7 @@ START_TEST(test_run_allocates_nothing)
     struct board board = {.barriers = 1, .late = UINT32_MAX};
     uint64_t before = base_alloc_count();
     for (uint32_t run = 0; run < 100; run++) {
-        team->run(team, work, &board);
+        cell_team_run(team, work, &board);
     }
     ck_assert_uint_eq(base_alloc_count(), before);
     wrk_team_free(team);
