@@ -1,13 +1,14 @@
 /* The pool thread: the only owner of a pool's scheduler, and the driver of its device's queues.
  *
- *   for (;;) { deliver messages; poll completion counters, retire; form batches, submit; pump }
+ *   for (;;) { begin; poll completion counters, retire; deliver messages; form, submit; pump }
  *
  * It pulls batches from a batch source (cells/batch.h) and knows nothing of requests. Whoever wants
  * something of the scheduler posts a message, whose deliver() runs here. A post raises the
  * attention words of all queues: runs on the device end after their current step, and a newcomer
  * joins. They come down again when the batches that were on the device at delivery have retired.
  *
- * With one CPU team the pool thread is itself its member 0 and computes inside pump(). With several
+ * With one CPU team the pool thread is itself its member 0 and computes inside pump(); the other
+ * members begin before, while it retires and forms (docs/decisions.md, 35). With several
  * teams each has a driver thread of its own and the pool thread only schedules. */
 #ifndef WORKER_POOL_H
 #define WORKER_POOL_H
