@@ -247,6 +247,7 @@ BENCH_SRCS = \
   bench/closed_loop.c \
   bench/course.c \
   bench/demand.c \
+  bench/describe.c \
   bench/engine.c \
   bench/host.c \
   bench/ideal.c \
@@ -441,6 +442,7 @@ BENCH_SUITES = \
   tests/bench/test_bench_ablate.c \
   tests/bench/test_bench_calibrate.c \
   tests/bench/test_bench_cellular.c \
+  tests/bench/test_bench_describe.c \
   tests/bench/test_bench_layouts.c \
   tests/bench/test_bench_own_cell.c \
   tests/bench/test_bench_engine.c \

@@ -19,6 +19,7 @@ struct bench_command {
 
 int bench_calibrate(int argc, char **argv);
 int bench_cellular(int argc, char **argv);
+int bench_describe(int argc, char **argv);
 int bench_engine(int argc, char **argv);
 int bench_kernels(int argc, char **argv);
 int bench_layouts(int argc, char **argv);

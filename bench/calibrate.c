@@ -227,7 +227,7 @@ static enum base_status draw(struct run *run, const struct base_buf *lines,
     if (run->script.failed || lines->failed) {
         return base_fail(error, BASE_RESOURCE_EXHAUSTED, "out of memory");
     }
-    return lg_plot_run("gnuplot", &run->script, error);
+    return lg_plot_run(LG_PLOT_GNUPLOT, &run->script, error);
 }
 
 /* ---- Measuring ------------------------------------------------------------------------------ */

@@ -9,6 +9,7 @@ static const struct bench_command commands[] = {
     {"calibrate", bench_calibrate, "what the server measures when it loads a type"},
     {"cell", bench_own_cell, "the cells of a model file, beside every op of theirs on its own"},
     {"cellular", bench_cellular, "a cell whose rows join and leave, beside whole sequences"},
+    {"describe", bench_describe, "a model's graph of cells for a sample request, as text or drawn"},
     {"engine", bench_engine, "requests through scheduler and device, beside the bare kernels"},
     {"kernels", bench_kernels, "speed of the cell kernels, beside the core's peak"},
     {"layouts", bench_layouts, "products of values in rows, beside values in columns"},

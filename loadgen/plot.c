@@ -87,26 +87,25 @@ static bool write_all(int fd, const char *bytes, size_t length)
     return true;
 }
 
-/* Starts program with its standard input at the read end of a new pipe; *input is the write end.
+/* Starts a program with its standard input at the read end of a new pipe; *input is the write end.
  * Returns 0 or an errno. */
-static int start(const char *program, int *input, pid_t *child)
+static int start(const char *const argv[], int *input, pid_t *child)
 {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0) {
         return errno;
     }
-    char name[256];
-    size_t length = strlen(program);
-    length = length < sizeof(name) ? length : sizeof(name) - 1;
-    memcpy(name, program, length);
-    name[length] = '\0';
-    char *argv[] = {name, NULL};
+    // Only read; posix_spawnp()'s type is older than const.
+    union {
+        const char *const *in;
+        char *const *out;
+    } words = {.in = argv};
     posix_spawn_file_actions_t actions;
     int failed = posix_spawn_file_actions_init(&actions);
     if (failed == 0) {
         failed = posix_spawn_file_actions_adddup2(&actions, ends[0], STDIN_FILENO);
         if (failed == 0) {
-            failed = posix_spawnp(child, program, &actions, NULL, argv, environ);
+            failed = posix_spawnp(child, argv[0], &actions, NULL, words.out, environ);
         }
         (void)posix_spawn_file_actions_destroy(&actions);
     }
@@ -119,16 +118,16 @@ static int start(const char *program, int *input, pid_t *child)
     return 0;
 }
 
-enum base_status lg_plot_run(const char *program, const struct base_buf *script,
+enum base_status lg_plot_run(const char *const argv[], const struct base_buf *script,
                              struct base_error *error)
 {
+    const char *program = argv[0];
     int input = -1;
     pid_t child = 0;
-    int failed = start(program, &input, &child);
+    int failed = start(argv, &input, &child);
     if (failed == ENOENT) {
         return base_fail(error, BASE_NOT_FOUND,
-                         "no picture: the program %s is not installed (Debian: gnuplot-nox)",
-                         program);
+                         "no picture: the program %s is not installed (make deps)", program);
     }
     if (failed != 0) {
         return base_fail(error, BASE_INTERNAL, "no picture: %s: %s", program,

@@ -21,9 +21,11 @@ struct lg_point {
 bool lg_plot_script(const char *path, const char *title, const struct lg_point *points,
                     size_t count, struct base_buf *out);
 
-/* Runs program (a name found through PATH, such as "gnuplot") with the script on its standard input
- * and waits. NOT_FOUND when there is no such program, INTERNAL when it failed. */
-enum base_status lg_plot_run(const char *program, const struct base_buf *script,
+#define LG_PLOT_GNUPLOT ((const char *const[]){"gnuplot", NULL})
+
+/* Runs a program (a name found through PATH, its arguments, NULL) with the script on its standard
+ * input and waits. NOT_FOUND when there is no such program, INTERNAL when it failed. */
+enum base_status lg_plot_run(const char *const argv[], const struct base_buf *script,
                              struct base_error *error) __attribute__((warn_unused_result));
 
 #endif

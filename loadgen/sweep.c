@@ -168,7 +168,7 @@ static enum base_status draw(struct sweep *sweep, struct base_error *error)
                         &sweep->text)) {
         return base_fail(error, BASE_UNAVAILABLE, "no picture: no run had an answer");
     }
-    return lg_plot_run("gnuplot", &sweep->text, error);
+    return lg_plot_run(LG_PLOT_GNUPLOT, &sweep->text, error);
 }
 
 static enum base_status begin(struct sweep *sweep, const struct lg_model *model,

@@ -185,7 +185,7 @@ bool cell_panels_next(struct cell_panels *panels)
 uint64_t cell_panels_flops(const struct cell_gated *gated, uint32_t terms, uint32_t rows)
 {
     const uint64_t sums = (uint64_t)cell_gated_gates(gated->kind) * gated->hidden * rows;
-    return gated->precision == CELL_INT8 ? 0 : 2 * terms * sums;
+    return gated->precision == CELL_INT8 ? 0 : 2 * (uint64_t)terms * sums;
 }
 
 static const float *const *rows_from(const float *const *rows, uint32_t first)

@@ -161,7 +161,8 @@ END_TEST
 START_TEST(test_plot_without_its_program_says_which)
 {
     base_buf_text(&script, "x");
-    ck_assert_int_eq(lg_plot_run("no-such-plotter", &script, &error), BASE_NOT_FOUND);
+    ck_assert_int_eq(lg_plot_run((const char *const[]){"no-such-plotter", NULL}, &script, &error),
+                     BASE_NOT_FOUND);
     ck_assert_ptr_nonnull(strstr(error.message, "no-such-plotter"));
     ck_assert_ptr_nonnull(strstr(error.message, "not installed"));
 }
@@ -172,10 +173,11 @@ START_TEST(test_plot_program_that_fails_is_an_error)
     for (size_t i = 0; i < 100000; i++) { // more than a pipe holds: the write meets its end
         base_buf_text(&script, "x");
     }
-    ck_assert_int_eq(lg_plot_run("false", &script, &error), BASE_INTERNAL);
+    ck_assert_int_eq(lg_plot_run((const char *const[]){"false", NULL}, &script, &error),
+                     BASE_INTERNAL);
     base_buf_clear(&script);
     base_buf_text(&script, "(printed by the program)\n");
-    ck_assert_int_eq(lg_plot_run("cat", &script, &error), BASE_OK);
+    ck_assert_int_eq(lg_plot_run((const char *const[]){"cat", NULL}, &script, &error), BASE_OK);
 }
 END_TEST
 
@@ -189,7 +191,7 @@ START_TEST(test_plot_draws_a_png)
         {.rate = 100, .p50_ms = 1, .p90_ms = 2, .p99_ms = 3, .p999_ms = 4, .valid = true},
         {.rate = 200, .p50_ms = 2, .p90_ms = 3, .p99_ms = 9, .p999_ms = 20, .valid = false}};
     ck_assert(lg_plot_script(path, "t", points, 2, &script));
-    enum base_status status = lg_plot_run("gnuplot", &script, &error);
+    enum base_status status = lg_plot_run((const char *const[]){"gnuplot", NULL}, &script, &error);
     if (status == BASE_NOT_FOUND) {
         util_remove_tree(folder);
         util_skip("no gnuplot");
