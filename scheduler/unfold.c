@@ -272,7 +272,7 @@ static uint32_t steps_of(const struct unfolding *u, const struct cell_stage *sta
                          const struct row_state *row)
 {
     if (stage->kind == CELL_STAGE_DECODER) {
-        return u->sequences->model->decoder.steps_max;
+        return sched_decoder_steps(u->sequences);
     }
     return stage->kind == CELL_STAGE_ONCE ? 1 : row->steps;
 }
@@ -283,6 +283,7 @@ static struct cell_beam *make_beam(struct unfolding *u)
     const struct cell_decoder *decoder = &u->sequences->model->decoder;
     const struct cell_def *def = &u->sequences->model->stages[decoder->stage].type->def;
     const size_t width = decoder->beam_width;
+    const uint32_t steps_max = sched_decoder_steps(u->sequences);
     size_t widest = 0;
     for (uint32_t s = 0; s < def->n_states; s++) {
         const struct cell_value *state = &def->values[def->n_inputs + s];
@@ -290,7 +291,7 @@ static struct cell_beam *make_beam(struct unfolding *u)
         widest = bytes > widest ? bytes : widest;
     }
     struct cell_beam *beam = base_arena_alloc(u->arena, sizeof(*beam));
-    int32_t *steps = base_arena_array(u->arena, 2 * width * decoder->steps_max, sizeof(*steps));
+    int32_t *steps = base_arena_array(u->arena, 2 * width * steps_max, sizeof(*steps));
     float *room = base_arena_array(u->arena, decoder->ids, sizeof(*room));
     uint8_t *copies = base_arena_array(u->arena, width, widest);
     if (beam == NULL || steps == NULL || room == NULL || copies == NULL) {
@@ -298,7 +299,7 @@ static struct cell_beam *make_beam(struct unfolding *u)
         return NULL;
     }
     *beam = (struct cell_beam){.width = decoder->beam_width,
-                               .steps = decoder->steps_max,
+                               .steps = steps_max,
                                .token = decoder->token,
                                .logits = decoder->logits,
                                .ids = decoder->ids,
@@ -306,7 +307,7 @@ static struct cell_beam *make_beam(struct unfolding *u)
                                .end = decoder->end.id,
                                .length_penalty = decoder->length_penalty,
                                .tokens = steps,
-                               .parents = steps + width * decoder->steps_max,
+                               .parents = steps + width * steps_max,
                                .room = room,
                                .copies = copies};
     return beam;

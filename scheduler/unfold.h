@@ -6,7 +6,7 @@
  * `chain`: every row of the batch axis becomes one chain per CHAIN stage, with the model's EACH and
  * ONCE stages around it (cells/model.h). Values that are read at every step of a chain pass through
  * request memory, values read once through a value row. A DECODER stage is a chain whose steps end
- * by themselves, decoder.steps_max at the latest. Pure; loop thread. */
+ * by themselves, after decoder_steps at the latest. Pure; loop thread. */
 #ifndef SCHEDULER_UNFOLD_H
 #define SCHEDULER_UNFOLD_H
 
@@ -29,6 +29,7 @@ struct sched_sequences {
     const struct sched_tensor
         *outputs;            /* [model->n_outputs]; a decoder's have room for all steps */
     sched_node_id *decoders; /* [n_rows], filled: nodes of a decoder; of CELL_UNFOLD_SEQ2SEQ */
+    uint32_t decoder_steps;  /* a decoder takes at most so many; 0: as many as the model's */
 };
 
 /* Trees of one request: leaves are numbered from 0, inner nodes behind them. */
@@ -45,6 +46,13 @@ struct sched_forest {
 /* Takes all memory from the arena. RESOURCE_EXHAUSTED (arena spent), INVALID_ARGUMENT. */
 enum base_status sched_unfold_tree(const struct sched_forest *forest, struct base_arena *arena,
                                    struct sched_graph **out, struct base_error *error);
+
+static inline uint32_t sched_decoder_steps(const struct sched_sequences *sequences)
+{
+    const uint32_t most = sequences->model->decoder.steps_max;
+    const uint32_t asked = sequences->decoder_steps;
+    return asked > 0 && asked < most ? asked : most;
+}
 
 /* Takes all memory from the arena. *out is NULL when nothing is to run: every row has no step and
  * the model no ONCE stage. INVALID_ARGUMENT, RESOURCE_EXHAUSTED (arena spent). */

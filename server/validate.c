@@ -89,7 +89,9 @@ enum base_status srv_validate(struct srv_request *request, const struct cell_mod
     sequences->outputs = outputs;
     BASE_TRY(take_lengths(request, sequences, (uint32_t)extents.steps, rows, error));
     if (model->unfold == CELL_UNFOLD_SEQ2SEQ) {
-        extents.steps = model->decoder.steps_max; // of what is answered
+        sequences->decoder_steps =
+            request->steps_max < UINT32_MAX ? (uint32_t)request->steps_max : UINT32_MAX;
+        extents.steps = sched_decoder_steps(sequences); // of what is answered
         sequences->decoders =
             base_arena_array(&request->arena, sequences->n_rows, sizeof(*sequences->decoders));
         if (sequences->decoders == NULL) {

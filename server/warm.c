@@ -1,7 +1,8 @@
 /* Warm-up: a model is ready only when a sequence has gone through it.
  *
- * One request of zeros per model, two steps of batch 1 or a tree of one node, through the same path
- * as a client's. It touches every weight and every kernel once. Loop thread. */
+ * One request of zeros per model, two steps of batch 1 (and two of a decoder) or a tree of one
+ * node, through the same path as a client's. It touches every weight and every kernel once. Loop
+ * thread. */
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -159,6 +160,7 @@ static bool warm_start(struct srv_warming *warming, struct srv_model_entry *entr
                                     .done = warm_done};
     if (entry->cells->unfold == CELL_UNFOLD_SEQ2SEQ) {
         warming->wanted = entry->cells->outputs[entry->cells->n_outputs - 1].name; // the lengths
+        request->steps_max = WARM_STEPS;
         request->wanted = &warming->wanted;
         request->n_wanted = 1;
     }

@@ -277,6 +277,8 @@ START_TEST(test_payload_text_lines_become_texts)
     Inference__ModelInferRequest *request = decode(0);
     ck_assert_mem_eq(request->raw_input_contents[0].data, "\x03\0\0\0xyz", 7);
     inference__model_infer_request__free_unpacked(request, NULL);
+    lg_payload_free(payload);
+    payload = NULL;
     input.rank = 2;
     ck_assert_int_eq(init_model(&input, 1, NULL), BASE_OK);
     ck_assert_int_eq(create(NULL, path, 1, 255), BASE_INVALID_ARGUMENT);

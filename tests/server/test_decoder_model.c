@@ -426,6 +426,38 @@ START_TEST(test_no_end_and_outputs_by_name)
 }
 END_TEST
 
+/* A request may ask for fewer steps than the model's; they are the same as the first of all. */
+START_TEST(test_a_bound_of_steps_by_request)
+{
+    static const uint32_t asked[] = {0, 3, 7, 100};
+    static const int64_t wanted[] = {7, 3, 7, 7};
+    static struct visit visits[4];
+    struct parts parts = whole;
+    char version[UTIL_PATH_BYTES];
+    parts.config = "unfold: seq2seq\nstart: 2\nmax-steps: 7\n";
+    write_model("talk", &parts, version);
+    open_site(NULL);
+    for (uint32_t i = 0; i < 4; i++) {
+        struct base_random random = util_random(4);
+        begin(&visits[i], "talk", 1, 4, &random);
+        visits[i].ask.request.steps_max = asked[i];
+        visit_start(&site, &visits[i]);
+    }
+    for (uint32_t i = 0; i < 4; i++) {
+        expect_ok(&visits[i]);
+        const struct srv_tensor *all = ask_output(&visits[0].ask, "token");
+        const struct srv_tensor *some = ask_output(&visits[i].ask, "token");
+        ck_assert_int_eq(length_of(&visits[i], 0), wanted[i]);
+        ck_assert_int_eq(some->shape[1], wanted[i]);
+        ck_assert_mem_eq(some->data, all->data, some->bytes);
+    }
+    for (uint32_t i = 0; i < 4; i++) {
+        ask_release(&visits[i].ask);
+    }
+    site_close(&site);
+}
+END_TEST
+
 /* ---- Rows that have ended ----------------------------------------------------------------- */
 
 /* A request that ends after a few steps, and one that takes all. */
@@ -660,6 +692,7 @@ int main(void)
     tcase_add_test(served, test_a_long_answer_does_not_stop_the_warm_up);
     tcase_add_test(served, test_a_decoder_of_its_own);
     tcase_add_test(served, test_no_end_and_outputs_by_name);
+    tcase_add_test(served, test_a_bound_of_steps_by_request);
     tcase_add_test(served, test_a_row_that_ends_leaves_at_once);
     suite_add_tcase(suite, served);
     tcase_add_test(refused, test_parts_that_do_not_fit_are_refused);

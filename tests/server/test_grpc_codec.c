@@ -536,6 +536,25 @@ START_TEST(test_codec_timeout_is_in_microseconds_and_the_last_counts)
 }
 END_TEST
 
+START_TEST(test_codec_bound_of_steps)
+{
+    static char key_max_steps[] = "max_steps";
+    struct draft draft;
+    struct decoded decoded;
+    draft_init(&draft);
+    decode_draft(&draft, &decoded);
+    ck_assert_uint_eq(decoded.request.steps_max, 0);
+    decoded_release(&decoded);
+    draft.message.n_parameters = 1;
+    set_int(&draft, 0, key_max_steps, 12);
+    decode_draft(&draft, &decoded);
+    ck_assert_uint_eq(decoded.request.steps_max, 12);
+    decoded_release(&decoded);
+    set_int(&draft, 0, key_max_steps, -1);
+    assert_refused(&draft, "parameter 'max_steps' is negative");
+}
+END_TEST
+
 START_TEST(test_codec_parameters_without_effect_are_accepted)
 {
     struct draft draft;
@@ -748,6 +767,7 @@ int main(void)
     tcase_add_test(tcase, test_codec_wanted_outputs_in_their_order);
     tcase_add_test(tcase, test_codec_limits_on_repeated_fields_and_id);
     tcase_add_test(tcase, test_codec_timeout_is_in_microseconds_and_the_last_counts);
+    tcase_add_test(tcase, test_codec_bound_of_steps);
     tcase_add_test(tcase, test_codec_parameters_without_effect_are_accepted);
     tcase_add_test(tcase, test_codec_parameters_that_cannot_be_honoured_are_refused);
     tcase_add_test(tcase, test_codec_unknown_fields_are_skipped);
