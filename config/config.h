@@ -27,6 +27,9 @@ struct cfg_names {
 /* How the ids of a tensor are written as text. */
 enum cfg_vocabulary_kind { CFG_VOCABULARY_BYTES, CFG_VOCABULARY_WORDS, CFG_VOCABULARY_CHARACTERS };
 
+/* "bytes", "words" or "characters"; static. */
+const char *cfg_vocabulary_kind_name(enum cfg_vocabulary_kind kind);
+
 #define CFG_VOCABULARIES_MAX 8u
 
 struct cfg_vocabulary {

@@ -315,6 +315,11 @@ static enum base_status append_name(struct cfg_names *names, struct base_arena *
 
 static const char *const vocabulary_kinds[] = {"bytes", "words", "characters"};
 
+const char *cfg_vocabulary_kind_name(enum cfg_vocabulary_kind kind)
+{
+    return vocabulary_kinds[kind];
+}
+
 /* Which kind the text before a colon or the end names; -1: none. */
 static int find_kind(const char *text, size_t length)
 {
@@ -459,7 +464,8 @@ static void write_vocabularies(const struct cfg_vocabularies *list, struct base_
     for (uint32_t i = 0; i < list->count; i++) {
         const struct cfg_vocabulary *item = &list->items[i];
         base_buf_printf(out, "%s%s=%s%s%s", i == 0 ? "" : ", ", item->tensor,
-                        vocabulary_kinds[item->kind], item->file[0] == '\0' ? "" : ":", item->file);
+                        cfg_vocabulary_kind_name(item->kind), item->file[0] == '\0' ? "" : ":",
+                        item->file);
     }
     base_buf_text(out, "]");
 }

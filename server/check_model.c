@@ -21,10 +21,9 @@
 
 static void write_vocabulary(struct base_buf *out, const struct srv_vocabulary *vocabulary)
 {
-    static const char *const kinds[] = {"bytes", "words", "characters"};
     if (vocabulary != NULL) {
         base_buf_printf(out, ", as text of %u %s", srv_vocabulary_count(vocabulary),
-                        kinds[srv_vocabulary_kind(vocabulary)]);
+                        cfg_vocabulary_kind_name(srv_vocabulary_kind(vocabulary)));
     }
 }
 

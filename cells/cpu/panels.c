@@ -216,7 +216,7 @@ static struct cell_gated_step step_of_rows(const struct cell_gated_step *whole, 
 }
 
 void cell_panels_gated(const struct cell_view *view, const struct cell_wave *wave,
-                       const struct cell_gated_step *step)
+                       struct cell_gated_step *step)
 {
     const struct cell_gated *gated = step->gated;
     const uint32_t gates = cell_gated_gates(gated->kind);
@@ -228,10 +228,14 @@ void cell_panels_gated(const struct cell_view *view, const struct cell_wave *wav
     // One row goes through several panels at once (product_body.h).
     panels.unit = step->n_rows > 1 ? 1 : gates == 3 ? 3 : 2;
     while (cell_panels_next(&panels)) {
-        struct cell_gated_step piece =
+        step->panel_first = panels.first;
+        step->panel_end = panels.end;
+        if (panels.row_end - panels.row_first == panels.rows) {
+            view->program->kernels->gated_step(step);
+            continue;
+        }
+        const struct cell_gated_step half =
             step_of_rows(step, panels.row_first, panels.row_end, children);
-        piece.panel_first = panels.first;
-        piece.panel_end = panels.end;
-        view->program->kernels->gated_step(&piece);
+        view->program->kernels->gated_step(&half);
     }
 }

@@ -44,10 +44,10 @@ void cell_panels_begin(struct cell_panels *panels, const struct cell_view *view,
 /* false: nothing is left. */
 bool cell_panels_next(struct cell_panels *panels);
 
-/* All panels of a gated op, as pieces of this step, whose panels are set here. Of int8 weights
+/* All panels of a gated op, in pieces of this step, whose panels are set here. Of int8 weights
  * shares are fixed: each piece would round the rows again. */
 void cell_panels_gated(const struct cell_view *view, const struct cell_wave *wave,
-                       const struct cell_gated_step *step);
+                       struct cell_gated_step *step);
 
 /* What the sums over x of so many rows ahead cost: as above. */
 uint64_t cell_panels_flops(const struct cell_gated *gated, uint32_t terms, uint32_t rows);
