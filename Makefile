@@ -515,6 +515,7 @@ TEST_SCRIPTS = \
   tests/docs/test_decoders.sh \
   tests/docs/test_links.sh \
   tests/docs/test_quickstart.sh \
+  tests/docs/test_readers.sh \
   tests/docs/test_readme.sh \
   tests/docs/test_text.sh \
   tests/docs/test_together.sh \

@@ -220,9 +220,10 @@ static enum base_status slot_init(struct bench_loop *loop, struct slot *slot, si
     const struct cell_model *cells = loop->cells;
     slot->loop = loop;
     slot->job.finished = finished;
+    const uint32_t *const steps = &slot->steps; // of all sequences
     slot->sequences = (struct sched_sequences){.model = cells,
                                                .n_rows = 1,
-                                               .steps = &slot->steps,
+                                               .steps = {steps, steps, steps, steps},
                                                .inputs = slot->inputs,
                                                .outputs = slot->outputs};
     for (uint32_t i = 0; i < cells->n_inputs; i++) {
@@ -253,9 +254,10 @@ static enum base_status unfold_largest(const struct bench_loop *loop, struct bas
         const struct sched_forest forest = forest_of(loop, &shapes->trees[largest], none, none);
         return sched_unfold_tree(&forest, arena, &graph, NULL);
     }
+    const uint32_t *const steps = &loop->lengths->max;
     const struct sched_sequences longest = {.model = loop->cells,
                                             .n_rows = 1,
-                                            .steps = &loop->lengths->max,
+                                            .steps = {steps, steps, steps, steps},
                                             .inputs = none,
                                             .outputs = none};
     return sched_unfold_chain(&longest, arena, &graph, NULL);
@@ -298,8 +300,10 @@ enum base_status bench_loop_create(struct srv_engine *engine, const struct cell_
     for (uint32_t i = 0; i < cells->n_inputs && !is_of_trees; i++) {
         BASE_TRY(check_tensor(&cells->inputs[i], load->lengths, error));
     }
-    if (cells->lengths_input >= 0 && !cells->inputs[cells->lengths_input].optional) {
-        return base_fail(error, BASE_INVALID_ARGUMENT, "a model that wants lengths");
+    for (uint32_t i = 0; i < cells->n_inputs; i++) {
+        if (cells->inputs[i].is_lengths && !cells->inputs[i].optional) {
+            return base_fail(error, BASE_INVALID_ARGUMENT, "a model that wants lengths");
+        }
     }
     struct bench_loop *loop = base_alloc(sizeof(*loop));
     if (loop == NULL) {

@@ -61,9 +61,10 @@ static enum base_status unfold_sequences(const struct settings *settings, struct
     for (uint32_t r = 0; r < settings->rows; r++) {
         steps[r] = settings->steps;
     }
+    const uint32_t *const lengths = steps;
     struct sched_sequences sequences = {.model = sample->files.cells,
                                         .n_rows = settings->rows,
-                                        .steps = steps,
+                                        .steps = {lengths, lengths, lengths, lengths},
                                         .inputs = inputs,
                                         .outputs = outputs,
                                         .decoders = decoders};

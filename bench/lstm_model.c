@@ -51,7 +51,7 @@ static enum base_status make_def(struct base_arena *arena, uint32_t inputs, uint
 static void make_tensors(struct cell_model *model, uint32_t inputs, uint32_t hidden)
 {
     model->n_inputs = model->n_outputs = model->n_stages = 1;
-    model->lengths_input = -1;
+    model->n_sequences = 1;
     model->inputs[0] = (struct cell_tensor){.name = "x",
                                             .rank = 3,
                                             .dims = {CELL_DIM_ANY, CELL_DIM_ANY, inputs},

@@ -56,7 +56,6 @@ static void make_tensors(struct cell_model *model, uint32_t inputs, uint32_t hid
     const struct cell_tensor rows = {
         .rank = 2, .dims = {CELL_DIM_ANY, inputs}, .time_axis = -1, .piece_axis = -1, .pieces = 1};
     model->unfold = CELL_UNFOLD_TREE;
-    model->lengths_input = -1;
     model->tree = (struct cell_tree){.n_children = 2,
                                      .n_values = 2,
                                      .outputs = {{0, 1}, {0, 1}},

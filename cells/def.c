@@ -416,10 +416,16 @@ static enum base_status check_attend(const struct look *look)
     if (operands[1] >= look->def->n_inputs || operands[2] >= look->def->n_inputs) {
         return bad(look, "K and V are not inputs");
     }
+    const bool is_largest = look->op->variant == CELL_ATTEND_LARGEST;
+    const uint32_t out = is_largest ? width : result(look, 0).width;
     if (!is_f32(operand(look, 0), width) || !is_f32(operand(look, 1), width) ||
-        !is_f32(operand(look, 2), result(look, 0).width) || result(look, 0).dtype != CELL_F32 ||
-        !is_weight_f32(&look->op->weights[0], 1, width) || look->op->variant > CELL_ATTEND_TANH) {
+        !is_f32(operand(look, 2), out) || result(look, 0).dtype != CELL_F32 ||
+        !is_weight_f32(&look->op->weights[0], 1, width) ||
+        look->op->variant > CELL_ATTEND_LARGEST) {
         return bad(look, "q, K and v, or V and the result, differ in width, or one is not f32");
+    }
+    if (is_largest && (operands[2] != operands[1] || result(look, 0).width != 1)) {
+        return bad(look, "the largest score is not one element, or V is not K");
     }
     return BASE_OK;
 }

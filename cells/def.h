@@ -82,7 +82,9 @@ struct cell_weight {
  *              given, the same at every step. With variant CELL_ATTEND_PRODUCT the score of row t
  *              is the sum over k of v_k q_k K_tk, with CELL_ATTEND_TANH of v_k tanh(K_tk + q_k);
  *              the result is the sum over t of softmax(score)_t V_t; without rows it is zeros.
- *              (Luong, Pham, Manning, EMNLP 2015; Bahdanau, Cho, Bengio, ICLR 2015)
+ *              (Luong, Pham, Manning, EMNLP 2015; Bahdanau, Cho, Bengio, ICLR 2015) With
+ *              CELL_ATTEND_LARGEST, V is K and the result the largest of the scores of
+ *              CELL_ATTEND_PRODUCT, a row of width 1; a NaN wins. (Seo et al., ICLR 2017)
  * CONCAT       rows behind each other
  * SLICE        elements start .. start + width(result) - 1
  * COPY         the same row
@@ -176,6 +178,7 @@ enum cell_op_variant {
     CELL_RNN_RELU = 1,
     CELL_ATTEND_PRODUCT = 0,
     CELL_ATTEND_TANH = 1,
+    CELL_ATTEND_LARGEST = 2,
 };
 
 /* Gates of an op that sums over x and h: LSTM 4, GRU 3, RNN 1, TREE_LEAF 3, TREE_BINARY 5, TREE_SUM

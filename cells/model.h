@@ -1,4 +1,4 @@
-/* A model: named tensors outside, cells inside, and how they are wired for a sequence or a tree.
+/* A model: named tensors outside, cells inside, and how they are wired for sequences or a tree.
  *
  * An imported model is a short program of *stages*. A stage is one cell type used once per request
  * (ONCE), once per time step with no memory (EACH), once per time step with state (CHAIN), or with
@@ -17,6 +17,11 @@
 #define CELL_NAME_BYTES  128u
 #define CELL_PIECES_MAX  16u /* of a row: layers times directions */
 
+/* Time axes of a model whose lengths do not depend on each other: a reader has a document and a
+ * question. */
+#define CELL_SEQUENCES_MAX 4u
+#define CELL_MEMORIES_MAX  16u
+
 /* A dimension that each request chooses. */
 #define CELL_DIM_ANY (-1)
 
@@ -30,11 +35,14 @@ struct cell_tensor {
     int64_t dims[CELL_RANK_MAX]; /* CELL_DIM_ANY on the batch and time axes */
     int32_t batch_axis;          /* -1: none, every request is one row */
     int32_t time_axis;           /* -1: one row per chain */
+    uint32_t sequence;           /* whose steps the time axis, or is_lengths, has */
     int32_t piece_axis;          /* -1: pieces, if there are several, lie next to each other */
     uint32_t pieces;             /* >= 1 */
     uint32_t width;              /* elements in a row, all pieces together */
     int64_t id_bound; /* > 0: values must be 0..id_bound-1 (they index an embedding table) */
     bool optional;    /* may be left out: reads as zeros */
+    bool is_lengths;  /* input [batch]: each row's steps of its sequence (sequence_lens), which may
+                         be fewer than the axis has; outputs past them are zeros */
 };
 
 enum cell_source_kind {
@@ -47,7 +55,7 @@ enum cell_source_kind {
     CELL_SOURCE_LAST_STATE, /* state `index` of stage `stage` when all its steps are done */
     CELL_SOURCE_CHILD,      /* of a tree: value `index` of child `piece`; of a root: its own */
     CELL_SOURCE_START,      /* of a decoder's token: decoder.start */
-    CELL_SOURCE_MEMORY,     /* of a decoder: all rows of decoder.memories[index] */
+    CELL_SOURCE_MEMORY,     /* all rows of memories[index] */
     CELL_SOURCE_TAKEN,      /* of an output: the steps that a decoder has taken before its end, or
                                what a beam search has found (CELL_BEAM_..) */
 };
@@ -63,6 +71,8 @@ struct cell_stage {
     const struct cell_type *type;
     enum cell_stage_kind kind;
     bool is_reverse; /* CHAIN: takes the steps of the sequence from the last to the first */
+    bool is_shared;  /* reads nothing that has a batch axis: once for all rows of a request */
+    uint32_t sequence; /* EACH, CHAIN: whose steps it takes */
     struct cell_source inputs[CELL_INPUTS_MAX]; /* earlier stages only */
     struct cell_source init[CELL_STATES_MAX];   /* CHAIN, DECODER: the state before step 0 */
 };
@@ -114,10 +124,10 @@ struct cell_decoding {
  * a row without that many hypotheses has scores of -Inf. */
 enum { CELL_BEAM_TOKENS, CELL_BEAM_SCORES, CELL_BEAM_LENGTHS, CELL_BEAM_OUTPUTS };
 
-/* What a decoder attends to: rows, as many as the source has steps, each of pieces side by side:
- * model inputs, or outputs of stages at each step. */
+/* What a cell attends to: rows, as many as its sequence has steps, each of pieces side by side: a
+ * model input, or outputs of stages at each step. */
 struct cell_memory {
-    uint32_t width, pieces;
+    uint32_t width, pieces, sequence;
     struct cell_source sources[CELL_PIECES_MAX];
 };
 
@@ -125,6 +135,7 @@ struct cell_memory {
  * last, [batch] of int64: the steps that each row took, without that of its end id. */
 struct cell_decoder {
     uint32_t stage;
+    uint32_t sequence; /* of its outputs: behind those of the encoder */
     uint32_t steps_max;
     bool has_end;
     struct cell_end end;
@@ -132,7 +143,6 @@ struct cell_decoder {
     uint8_t start[8];      /* one element of the token's dtype */
     /* Beam search: width 0: none. Outputs of the model are then CELL_BEAM_OUTPUTS. */
     uint32_t beam_width, token, logits, ids; /* state, output of the stage, its width */
-    struct cell_memory memories[CELL_INPUTS_MAX];
     float length_penalty;
 };
 
@@ -153,14 +163,13 @@ struct cell_model {
     enum cell_unfold unfold;
     struct cell_tree tree;       /* of CELL_UNFOLD_TREE */
     struct cell_decoder decoder; /* of CELL_UNFOLD_SEQ2SEQ */
-    uint32_t n_inputs, n_outputs, n_stages;
+    uint32_t n_inputs, n_outputs, n_stages, n_sequences, n_memories;
     struct cell_tensor inputs[CELL_TENSORS_MAX];
     struct cell_tensor outputs[CELL_TENSORS_MAX];
     /* Of each piece; EACH where the output has a time axis. */
     struct cell_source output_sources[CELL_TENSORS_MAX][CELL_PIECES_MAX];
-    int32_t lengths_input; /* input [batch] that holds each row's steps (sequence_lens), or -1;
-                              steps past a row's length emit zeros */
     struct cell_stage stages[CELL_STAGES_MAX];
+    struct cell_memory memories[CELL_MEMORIES_MAX];
     struct cell_model_options options; /* as it was loaded */
     char producer[64];                 /* as the file states it, such as "pytorch 2.1.0" */
     uint64_t file_bytes;

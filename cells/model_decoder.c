@@ -124,13 +124,31 @@ static bool is_token(const struct cell_tensor *tensor)
     return strcmp(tensor->name, CELL_TOKEN) == 0 && tensor->dtype != CELL_F32 && tensor->width == 1;
 }
 
+/* Keys and values of an attention have as many rows as each other. */
+static enum base_status check_sequence(const struct binding *b, const struct cell_memory *first,
+                                       const struct cell_memory *memory, const char *name)
+{
+    return memory->sequence == first->sequence
+               ? BASE_OK
+               : base_fail(b->error, BASE_UNIMPLEMENTED,
+                           "decoder.onnx: input '%.60s' has the steps of another sequence of the "
+                           "encoder than what else the step attends to",
+                           name);
+}
+
 /* What the step attends to: an output of the encoder, or of the request's inputs. */
 static enum base_status bind_memory(const struct binding *b, const struct cell_model *encoder,
-                                    uint32_t input, struct cell_source *source)
+                                    struct cell_source *source)
 {
     const struct cell_tensor *tensor = &b->step->inputs[source->index];
-    struct cell_memory *memory = &b->model->decoder.memories[input];
+    const uint32_t number = b->model->n_memories;
+    struct cell_memory *memory = &b->model->memories[number];
     const uint32_t o = find_tensor(encoder->outputs, encoder->n_outputs, tensor->name);
+    if (number == CELL_MEMORIES_MAX) {
+        return base_fail(b->error, BASE_UNIMPLEMENTED, "more than %u sequences attended to",
+                         CELL_MEMORIES_MAX);
+    }
+    b->model->n_memories++;
     *memory = (struct cell_memory){.width = tensor->width, .pieces = 1};
     if (o == encoder->n_outputs) {
         BASE_TRY(bind_request(b, tensor, false, &memory->sources[0]));
@@ -143,9 +161,10 @@ static enum base_status bind_memory(const struct binding *b, const struct cell_m
                              got->name, tensor->width);
         }
         memory->pieces = got->pieces;
+        memory->sequence = got->sequence;
         memcpy(memory->sources, encoder->output_sources[o], sizeof(memory->sources));
     }
-    *source = (struct cell_source){.kind = CELL_SOURCE_MEMORY, .index = input};
+    *source = (struct cell_source){.kind = CELL_SOURCE_MEMORY, .index = number};
     for (uint32_t p = 0; p < memory->pieces; p++) {
         const struct cell_source *from = &memory->sources[p];
         const bool is_made =
@@ -155,7 +174,7 @@ static enum base_status bind_memory(const struct binding *b, const struct cell_m
                              "encoder.onnx: output '%.60s' is not made step by step", tensor->name);
         }
     }
-    return BASE_OK;
+    return check_sequence(b, &b->model->memories[encoder->n_memories], memory, tensor->name);
 }
 
 /* encoder: the encoder's outputs and where each comes from, which the model does not have any more.
@@ -185,7 +204,7 @@ static enum base_status bind_inputs(const struct binding *b, const struct cell_m
         struct cell_source *source = is_state ? &stage->init[i - def->n_inputs] : &stage->inputs[i];
         base_assert(source->kind == CELL_SOURCE_INPUT && source->piece == 0);
         BASE_TRY(!is_state && cell_def_input_has_rows(def, i)
-                     ? bind_memory(b, encoder, i, source)
+                     ? bind_memory(b, encoder, source)
                      : bind_input(b, encoder, is_state, source));
     }
     return BASE_OK;
@@ -229,6 +248,7 @@ static enum base_status add_time(const struct binding *b, struct cell_tensor *te
     memmove(&tensor->dims[2], &tensor->dims[1], (tensor->rank - 1) * sizeof(tensor->dims[0]));
     tensor->dims[1] = CELL_DIM_ANY;
     tensor->time_axis = 1;
+    tensor->sequence = b->model->decoder.sequence;
     tensor->rank++;
     return BASE_OK;
 }
@@ -320,6 +340,7 @@ static enum base_status set_beam(const struct binding *b)
     decoder->token_output = CELL_BEAM_TOKENS;
     model->n_outputs = CELL_BEAM_OUTPUTS;
     model->outputs[CELL_BEAM_TOKENS] = beam_tensor(CELL_TOKEN, CELL_I64, width, true);
+    model->outputs[CELL_BEAM_TOKENS].sequence = decoder->sequence;
     model->outputs[CELL_BEAM_SCORES] = beam_tensor("scores", CELL_F32, width, false);
     model->outputs[CELL_BEAM_LENGTHS] = beam_tensor(LENGTHS, CELL_I64, width, false);
     for (uint32_t o = 0; o < CELL_BEAM_OUTPUTS; o++) {
@@ -340,9 +361,14 @@ static enum base_status bind(const struct binding *b, const struct cell_model *e
     if (model->n_stages == CELL_STAGES_MAX) {
         return base_fail(b->error, BASE_UNIMPLEMENTED, "more than %u stages", CELL_STAGES_MAX);
     }
+    if (model->n_sequences == CELL_SEQUENCES_MAX) {
+        return base_fail(b->error, BASE_UNIMPLEMENTED, "encoder.onnx: %u sequences; at most %u",
+                         model->n_sequences, CELL_SEQUENCES_MAX - 1);
+    }
     base_assert(b->step->stages[0].kind == CELL_STAGE_DECODER);
     model->unfold = CELL_UNFOLD_SEQ2SEQ;
     model->decoder.stage = model->n_stages;
+    model->decoder.sequence = model->n_sequences++;
     BASE_TRY(set_end(b));
     BASE_TRY(b->decoding->beam_width > 0 ? set_beam(b) : set_outputs(b));
     BASE_TRY(bind_inputs(b, encoder));
@@ -361,7 +387,7 @@ static enum base_status create_empty(struct binding *b)
         return base_fail(b->error, BASE_RESOURCE_EXHAUSTED, "no memory for a model");
     }
     b->model->options = *b->options;
-    b->model->lengths_input = -1;
+    b->model->n_sequences = 1;
     return BASE_OK;
 }
 

@@ -231,7 +231,6 @@ static enum base_status bind(struct binding *b, struct cell_registry *registry)
         }
     }
     b->tree->unfold = CELL_UNFOLD_TREE;
-    b->tree->lengths_input = -1;
     tree->has_root = b->parts[CELL_TREE_ROOT] != NULL;
     for (uint32_t part = 0; part < (tree->has_root ? 3u : 2u); part++) {
         BASE_TRY(bind_tensors(b, part, sources[part]));

@@ -1,4 +1,5 @@
-/* The unfold program `chain`: one node per stage and row of the batch axis; of a decoder, too.
+/* The unfold program `chain`: one node per stage and row of the batch axis, of a decoder too; one
+ * for all rows of a stage that they share.
  *
  * A value that a later stage reads at every step is spilled to request memory, [steps, width], and
  * the reader waits for all of it; a value read once (last step, or of a ONCE stage) goes through a
@@ -10,11 +11,12 @@
 
 #include <string.h>
 
-/* What one row of the batch has built so far. */
+/* What has been built so far of one row of the batch, or of what all rows share. */
 struct row_state {
-    uint32_t row, steps;
+    uint32_t row;
     sched_node_id nodes[CELL_STAGES_MAX]; /* SCHED_NONE: a stage of no steps */
     uint8_t *spills[CELL_STAGES_MAX][CELL_OUTPUTS_MAX];
+    uint8_t *memories[CELL_MEMORIES_MAX];                      /* of outputs of stages */
     sched_value_id firsts[CELL_STAGES_MAX][CELL_OUTPUTS_MAX];  /* SCHED_NONE: none yet */
     sched_value_id outputs[CELL_STAGES_MAX][CELL_OUTPUTS_MAX]; /* likewise, of the last step */
     sched_value_id states[CELL_STAGES_MAX][CELL_STATES_MAX];
@@ -25,8 +27,26 @@ struct unfolding {
     struct base_arena *arena;
     struct sched_builder builder;
     uint32_t emits_max[CELL_STAGES_MAX];
+    struct row_state shared, own;
     enum base_status status;
 };
+
+/* Where what the stage makes is noted: of the row at work, or of all rows. */
+static struct row_state *state_of(struct unfolding *u, uint32_t stage)
+{
+    return u->sequences->model->stages[stage].is_shared ? &u->shared : &u->own;
+}
+
+static sched_node_id node_of(struct unfolding *u, uint32_t stage)
+{
+    return state_of(u, stage)->nodes[stage];
+}
+
+/* Of the row at work. */
+static uint32_t length_of(const struct unfolding *u, uint32_t sequence)
+{
+    return u->sequences->steps[sequence][u->own.row];
+}
 
 static bool is_of_stage(const struct cell_source *source)
 {
@@ -40,17 +60,21 @@ static uint8_t *piece_of(const struct sched_tensor *tensor, uint32_t row, uint32
     return tensor->data + row * tensor->batch_bytes + piece * tensor->piece_bytes;
 }
 
-/* The same of what a decoder attends to. */
+/* Each stage emits its piece of a memory once. Returns how many pieces are waited for. */
 static uint32_t count_memories(struct unfolding *u)
 {
+    const struct cell_model *model = u->sequences->model;
     uint32_t reads = 0;
-    for (uint32_t m = 0; m < CELL_INPUTS_MAX; m++) {
-        const struct cell_memory *memory = &u->sequences->model->decoder.memories[m];
-        for (uint32_t p = 0; p < memory->pieces; p++) {
-            if (is_of_stage(&memory->sources[p])) {
-                u->emits_max[memory->sources[p].stage]++;
-                reads++;
-            }
+    for (uint32_t m = 0; m < model->n_memories; m++) {
+        for (uint32_t p = 0; p < model->memories[m].pieces; p++) {
+            const struct cell_source *source = &model->memories[m].sources[p];
+            u->emits_max[source->stage] += is_of_stage(source) ? 1 : 0;
+        }
+    }
+    for (uint32_t s = 0; s < model->n_stages; s++) {
+        for (uint32_t i = 0; i < model->stages[s].type->def.n_inputs; i++) {
+            const struct cell_source *source = &model->stages[s].inputs[i];
+            reads += source->kind == CELL_SOURCE_MEMORY ? model->memories[source->index].pieces : 0;
         }
     }
     return reads;
@@ -97,26 +121,25 @@ static struct cell_ref rows_for(const struct cell_stage *stage, const uint8_t *d
 }
 
 /* The rows of the row's steps of a stage's output, spilled on first use. */
-static uint8_t *spill_of(struct unfolding *u, struct row_state *row, uint32_t stage,
-                         uint32_t output, size_t *stride)
+static uint8_t *spill_of(struct unfolding *u, uint32_t stage, uint32_t output, size_t *stride)
 {
     const struct cell_stage *from = &u->sequences->model->stages[stage];
     const struct cell_type *type = from->type;
     const struct cell_value *value = &type->def.values[type->def.outputs[output]];
+    const uint32_t steps = length_of(u, from->sequence);
     *stride = (size_t)value->width * cell_dtype_bytes(value->dtype);
-    uint8_t **spill = &row->spills[stage][output];
+    uint8_t **spill = &state_of(u, stage)->spills[stage][output];
     if (*spill == NULL) {
-        *spill = base_arena_array(u->arena, row->steps, *stride);
+        *spill = base_arena_array(u->arena, steps, *stride);
         if (*spill == NULL) {
             u->status = BASE_RESOURCE_EXHAUSTED;
             return NULL;
         }
-        sched_builder_emit(
-            &u->builder, row->nodes[stage],
-            (struct cell_emit){.what = CELL_EMIT_OUTPUT,
-                               .when = CELL_EMIT_EACH,
-                               .index = output,
-                               .to = rows_for(from, *spill, (int64_t)*stride, row->steps)});
+        sched_builder_emit(&u->builder, node_of(u, stage),
+                           (struct cell_emit){.what = CELL_EMIT_OUTPUT,
+                                              .when = CELL_EMIT_EACH,
+                                              .index = output,
+                                              .to = rows_for(from, *spill, (int64_t)*stride, steps)});
     }
     return *spill;
 }
@@ -131,9 +154,9 @@ static enum cell_emit_when when_made(const struct unfolding *u, const struct cel
 }
 
 /* The value row that keeps such an output, or a stage's last state, made on first use. */
-static sched_value_id value_of(struct unfolding *u, struct row_state *row,
-                               const struct cell_source *source)
+static sched_value_id value_of(struct unfolding *u, const struct cell_source *source)
 {
+    struct row_state *row = state_of(u, source->stage);
     bool is_state = source->kind == CELL_SOURCE_LAST_STATE;
     sched_value_id *value = is_state ? &row->states[source->stage][source->index]
                             : source->kind == CELL_SOURCE_FIRST
@@ -147,134 +170,157 @@ static sched_value_id value_of(struct unfolding *u, struct row_state *row,
     return *value;
 }
 
-/* Rows of the stages' outputs at each step, side by side, in the request's memory. */
-static void bind_made_memory(struct unfolding *u, struct row_state *row,
-                             const struct cell_memory *memory, sched_node_id node, uint32_t input)
+/* Of the stage, for the row at work; 0: it has none. */
+static uint32_t steps_of(const struct unfolding *u, const struct cell_stage *stage)
 {
+    if (stage->kind == CELL_STAGE_DECODER) {
+        return sched_decoder_steps(u->sequences);
+    }
+    return stage->kind == CELL_STAGE_ONCE ? 1 : length_of(u, stage->sequence);
+}
+
+/* Where the stages that make a memory note it. */
+static struct row_state *state_of_memory(struct unfolding *u, const struct cell_memory *memory)
+{
+    bool is_shared = true;
+    for (uint32_t p = 0; p < memory->pieces; p++) {
+        is_shared = is_shared && u->sequences->model->stages[memory->sources[p].stage].is_shared;
+    }
+    return is_shared ? &u->shared : &u->own;
+}
+
+/* Rows of the stages' outputs at each step, side by side, in the request's memory; on first use. */
+static uint8_t *make_memory(struct unfolding *u, uint32_t number)
+{
+    const struct cell_memory *memory = &u->sequences->model->memories[number];
+    const uint32_t steps = length_of(u, memory->sequence);
     const size_t stride = (size_t)memory->width * sizeof(float);
-    uint8_t *rows = base_arena_array(u->arena, row->steps, stride);
-    if (rows == NULL) {
+    uint8_t **made = &state_of_memory(u, memory)->memories[number];
+    if (*made != NULL) {
+        return *made;
+    }
+    *made = base_arena_array(u->arena, steps, stride);
+    if (*made == NULL) {
         u->status = BASE_RESOURCE_EXHAUSTED;
-        return;
+        return NULL;
     }
     for (uint32_t p = 0; p < memory->pieces; p++) {
         const struct cell_source *source = &memory->sources[p];
         const struct cell_stage *from = &u->sequences->model->stages[source->stage];
-        uint8_t *piece = rows + p * (stride / memory->pieces);
-        sched_builder_emit(
-            &u->builder, row->nodes[source->stage],
-            (struct cell_emit){.what = CELL_EMIT_OUTPUT,
-                               .when = CELL_EMIT_EACH,
-                               .index = source->index,
-                               .to = rows_for(from, piece, (int64_t)stride, row->steps)});
-        sched_builder_after(&u->builder, node, row->nodes[source->stage]);
+        uint8_t *piece = *made + p * (stride / memory->pieces);
+        sched_builder_emit(&u->builder, node_of(u, source->stage),
+                           (struct cell_emit){.what = CELL_EMIT_OUTPUT,
+                                              .when = CELL_EMIT_EACH,
+                                              .index = source->index,
+                                              .to = rows_for(from, piece, (int64_t)stride, steps)});
     }
-    sched_builder_input_rows(&u->builder, node, input, rows, (int64_t)stride, row->steps);
+    return *made;
 }
 
-/* What a decoder attends to; of a source without steps nothing. */
-static void bind_memory(struct unfolding *u, struct row_state *row,
-                        const struct cell_memory *memory, sched_node_id node, uint32_t input)
+/* What a cell attends to; of a sequence without steps nothing. */
+static void bind_memory(struct unfolding *u, uint32_t number, sched_node_id node, uint32_t input)
 {
+    const struct cell_memory *memory = &u->sequences->model->memories[number];
     const struct cell_source *source = &memory->sources[0];
-    if (row->steps == 0) {
-        return;
-    }
-    if (source->kind != CELL_SOURCE_INPUT) {
-        bind_made_memory(u, row, memory, node, input);
-        return;
-    }
-    const struct sched_tensor *tensor = &u->sequences->inputs[source->index];
-    if (tensor->data != NULL) {
-        sched_builder_input_rows(&u->builder, node, input, piece_of(tensor, row->row, 0),
-                                 tensor->step_bytes, row->steps);
-    }
-}
-
-static void bind_input(struct unfolding *u, struct row_state *row, uint32_t s, uint32_t input)
-{
-    const struct cell_model *model = u->sequences->model;
-    const struct cell_source *source = &model->stages[s].inputs[input];
-    const struct cell_stage *stage = &model->stages[s];
-    sched_node_id node = row->nodes[s];
-    if (source->kind == CELL_SOURCE_MEMORY) {
-        bind_memory(u, row, &model->decoder.memories[source->index], node, input);
+    const uint32_t steps = length_of(u, memory->sequence);
+    if (steps == 0) {
         return;
     }
     if (source->kind == CELL_SOURCE_INPUT) {
         const struct sched_tensor *tensor = &u->sequences->inputs[source->index];
         if (tensor->data != NULL) {
-            struct cell_ref rows = rows_for(stage, piece_of(tensor, row->row, source->piece),
-                                            tensor->step_bytes, row->steps);
+            sched_builder_input_rows(&u->builder, node, input,
+                                     piece_of(tensor, u->own.row, source->piece),
+                                     tensor->step_bytes, steps);
+        }
+        return;
+    }
+    const uint8_t *rows = make_memory(u, number);
+    if (rows == NULL) {
+        return;
+    }
+    for (uint32_t p = 0; p < memory->pieces; p++) {
+        sched_builder_after(&u->builder, node, node_of(u, memory->sources[p].stage));
+    }
+    sched_builder_input_rows(&u->builder, node, input, rows,
+                             (int64_t)memory->width * (int64_t)sizeof(float), steps);
+}
+
+static void bind_input(struct unfolding *u, uint32_t s, uint32_t input)
+{
+    const struct cell_model *model = u->sequences->model;
+    const struct cell_source *source = &model->stages[s].inputs[input];
+    const struct cell_stage *stage = &model->stages[s];
+    const sched_node_id node = node_of(u, s);
+    if (source->kind == CELL_SOURCE_MEMORY) {
+        bind_memory(u, source->index, node, input);
+        return;
+    }
+    if (source->kind == CELL_SOURCE_INPUT) {
+        const struct sched_tensor *tensor = &u->sequences->inputs[source->index];
+        if (tensor->data != NULL) {
+            struct cell_ref rows =
+                rows_for(stage, piece_of(tensor, u->own.row, source->piece), tensor->step_bytes,
+                         steps_of(u, stage));
             sched_builder_input_host(&u->builder, node, input, rows.host, rows.stride_bytes);
         }
         return;
     }
-    if (!is_of_stage(source) || row->nodes[source->stage] == SCHED_NONE) {
+    if (!is_of_stage(source) || node_of(u, source->stage) == SCHED_NONE) {
         return; // reads zeros
     }
     bool each =
         source->kind == CELL_SOURCE_EACH && model->stages[source->stage].kind != CELL_STAGE_ONCE;
     if (each) {
         size_t stride = 0;
-        const uint8_t *spill = spill_of(u, row, source->stage, source->index, &stride);
+        const uint8_t *spill = spill_of(u, source->stage, source->index, &stride);
         if (spill == NULL) {
             return;
         }
-        struct cell_ref rows = rows_for(stage, spill, (int64_t)stride, row->steps);
+        struct cell_ref rows = rows_for(stage, spill, (int64_t)stride, steps_of(u, stage));
         sched_builder_input_host(&u->builder, node, input, rows.host, rows.stride_bytes);
-        sched_builder_after(&u->builder, node, row->nodes[source->stage]);
+        sched_builder_after(&u->builder, node, node_of(u, source->stage));
     } else {
-        sched_builder_input_value(&u->builder, node, input, value_of(u, row, source));
+        sched_builder_input_value(&u->builder, node, input, value_of(u, source));
     }
 }
 
-static void bind_init(struct unfolding *u, struct row_state *row, uint32_t s, uint32_t state)
+static void bind_init(struct unfolding *u, uint32_t s, uint32_t state)
 {
     const struct cell_source *source = &u->sequences->model->stages[s].init[state];
+    const sched_node_id node = node_of(u, s);
     if (source->kind == CELL_SOURCE_INPUT) {
         const struct sched_tensor *tensor = &u->sequences->inputs[source->index];
         if (tensor->data != NULL) {
-            sched_builder_init_host(&u->builder, row->nodes[s], state,
-                                    piece_of(tensor, row->row, source->piece));
+            sched_builder_init_host(&u->builder, node, state,
+                                    piece_of(tensor, u->own.row, source->piece));
         }
     } else if (source->kind == CELL_SOURCE_START) {
-        sched_builder_init_host(&u->builder, row->nodes[s], state,
-                                u->sequences->model->decoder.start);
-    } else if (is_of_stage(source) && row->nodes[source->stage] != SCHED_NONE) {
-        sched_builder_init_value(&u->builder, row->nodes[s], state, value_of(u, row, source));
+        sched_builder_init_host(&u->builder, node, state, u->sequences->model->decoder.start);
+    } else if (is_of_stage(source) && node_of(u, source->stage) != SCHED_NONE) {
+        sched_builder_init_value(&u->builder, node, state, value_of(u, source));
     }
 }
 
-static void emit_piece(struct unfolding *u, const struct row_state *row, uint32_t o, uint32_t piece)
+static void emit_piece(struct unfolding *u, uint32_t o, uint32_t piece)
 {
     const struct cell_model *model = u->sequences->model;
     const struct cell_source *source = &model->output_sources[o][piece];
     const struct sched_tensor *tensor = &u->sequences->outputs[o];
-    if (!is_of_stage(source) || row->nodes[source->stage] == SCHED_NONE) {
+    if (!is_of_stage(source) || node_of(u, source->stage) == SCHED_NONE) {
         return;
     }
     const struct cell_stage *stage = &model->stages[source->stage];
-    uint8_t *to = piece_of(tensor, row->row, piece);
+    uint8_t *to = piece_of(tensor, u->own.row, piece);
     bool each = source->kind == CELL_SOURCE_EACH;
     bool is_state = source->kind == CELL_SOURCE_LAST_STATE;
     sched_builder_emit(
-        &u->builder, row->nodes[source->stage],
+        &u->builder, node_of(u, source->stage),
         (struct cell_emit){.what = is_state ? CELL_EMIT_STATE : CELL_EMIT_OUTPUT,
                            .when = each ? CELL_EMIT_EACH : when_made(u, source),
                            .index = source->index,
-                           .to = each ? rows_for(stage, to, tensor->step_bytes, row->steps)
+                           .to = each ? rows_for(stage, to, tensor->step_bytes, steps_of(u, stage))
                                       : sched_host_ref(to, 0)});
-}
-
-/* Of the stage, for this row; 0: it has none. */
-static uint32_t steps_of(const struct unfolding *u, const struct cell_stage *stage,
-                         const struct row_state *row)
-{
-    if (stage->kind == CELL_STAGE_DECODER) {
-        return sched_decoder_steps(u->sequences);
-    }
-    return stage->kind == CELL_STAGE_ONCE ? 1 : row->steps;
 }
 
 /* A beam search in the request's memory. */
@@ -313,10 +359,10 @@ static struct cell_beam *make_beam(struct unfolding *u)
     return beam;
 }
 
-static void begin_decoder(struct unfolding *u, const struct row_state *row)
+static void begin_decoder(struct unfolding *u)
 {
     const struct cell_decoder *decoder = &u->sequences->model->decoder;
-    const sched_node_id node = row->nodes[decoder->stage];
+    const sched_node_id node = u->own.nodes[decoder->stage];
     if (decoder->beam_width > 0) {
         struct cell_beam *beam = make_beam(u);
         if (beam != NULL) {
@@ -325,38 +371,49 @@ static void begin_decoder(struct unfolding *u, const struct row_state *row)
     } else if (decoder->has_end) {
         sched_builder_end(&u->builder, node, &decoder->end);
     }
-    u->sequences->decoders[row->row] = node;
+    u->sequences->decoders[u->own.row] = node;
 }
 
-static void unfold_row(struct unfolding *u, struct row_state *row)
+static void clear(struct row_state *state, uint32_t row)
+{
+    state->row = row;
+    memset(state->nodes, 0xff, sizeof(state->nodes));
+    memset(state->firsts, 0xff, sizeof(state->firsts));
+    memset(state->outputs, 0xff, sizeof(state->outputs));
+    memset(state->states, 0xff, sizeof(state->states));
+    memset(state->spills, 0, sizeof(state->spills));
+    memset(state->memories, 0, sizeof(state->memories));
+}
+
+/* The row at work, or what all rows share. */
+static void unfold_row(struct unfolding *u, bool is_shared)
 {
     const struct cell_model *model = u->sequences->model;
-    memset(row->nodes, 0xff, sizeof(row->nodes));
-    memset(row->firsts, 0xff, sizeof(row->firsts));
-    memset(row->outputs, 0xff, sizeof(row->outputs));
-    memset(row->states, 0xff, sizeof(row->states));
-    memset(row->spills, 0, sizeof(row->spills));
     for (uint32_t s = 0; s < model->n_stages; s++) {
         const struct cell_stage *stage = &model->stages[s];
-        uint32_t steps = steps_of(u, stage, row);
+        const uint32_t steps = stage->is_shared == is_shared ? steps_of(u, stage) : 0;
         if (steps == 0) {
             continue;
         }
-        row->nodes[s] = sched_builder_node(&u->builder, stage->type, steps, u->emits_max[s]);
+        state_of(u, s)->nodes[s] =
+            sched_builder_node(&u->builder, stage->type, steps, u->emits_max[s]);
         if (stage->kind == CELL_STAGE_DECODER) {
-            begin_decoder(u, row);
+            begin_decoder(u);
         }
         for (uint32_t i = 0; i < stage->type->def.n_inputs; i++) {
-            bind_input(u, row, s, i);
+            bind_input(u, s, i);
         }
         for (uint32_t i = 0; i < stage->type->def.n_states; i++) {
-            bind_init(u, row, s, i);
+            bind_init(u, s, i);
         }
     }
     for (uint32_t o = 0; o < model->n_outputs; o++) {
         for (uint32_t p = 0; u->sequences->outputs[o].data != NULL && p < model->outputs[o].pieces;
              p++) {
-            emit_piece(u, row, o, p);
+            const struct cell_source *source = &model->output_sources[o][p];
+            if (is_of_stage(source) && model->stages[source->stage].is_shared == is_shared) {
+                emit_piece(u, o, p);
+            }
         }
     }
 }
@@ -365,7 +422,10 @@ enum base_status sched_unfold_chain(const struct sched_sequences *sequences,
                                     struct base_arena *arena, struct sched_graph **out,
                                     struct base_error *error)
 {
-    struct unfolding u = {.sequences = sequences, .arena = arena};
+    struct unfolding u;
+    u.sequences = sequences;
+    u.arena = arena;
+    u.status = BASE_OK;
     size_t reads = count_reads(&u);
     size_t nodes = 0;
     if (!base_size_mul(sequences->model->n_stages, sequences->n_rows, &nodes) ||
@@ -375,14 +435,18 @@ enum base_status sched_unfold_chain(const struct sched_sequences *sequences,
                          sequences->n_rows);
     }
     sched_builder_init(&u.builder, arena, (uint32_t)nodes, (uint32_t)reads, (uint32_t)reads);
-    struct row_state row;
+    clear(&u.shared, 0);
+    clear(&u.own, 0);
+    unfold_row(&u, true);
     for (uint32_t b = 0; b < sequences->n_rows && u.builder.status == BASE_OK; b++) {
-        row.row = b;
-        row.steps = sequences->steps[b];
-        unfold_row(&u, &row);
+        clear(&u.own, b);
+        unfold_row(&u, false);
         if (u.status != BASE_OK) {
-            return base_fail(error, u.status, "cell graph: request memory spent");
+            break;
         }
+    }
+    if (u.status != BASE_OK) {
+        return base_fail(error, u.status, "cell graph: request memory spent");
     }
     if (u.builder.status == BASE_OK && u.builder.graph->n_nodes == 0) {
         *out = NULL;

@@ -4,8 +4,9 @@
  * value rows, and is free again when its parent has read it.
  *
  * `chain`: every row of the batch axis becomes one chain per CHAIN stage, with the model's EACH and
- * ONCE stages around it (cells/model.h). Values that are read at every step of a chain pass through
- * request memory, values read once through a value row. A DECODER stage is a chain whose steps end
+ * ONCE stages around it (cells/model.h); what reads nothing of a batch axis runs once for all rows.
+ * Values that are read at every step of a chain, and what cells attend to, pass through request
+ * memory, values read once through a value row. A DECODER stage is a chain whose steps end
  * by themselves, after decoder_steps at the latest. Pure; loop thread. */
 #ifndef SCHEDULER_UNFOLD_H
 #define SCHEDULER_UNFOLD_H
@@ -23,8 +24,9 @@ struct sched_tensor {
 struct sched_sequences {
     const struct cell_model *model;
     uint32_t n_rows;       /* of the batch axis, >= 1 */
-    const uint32_t *steps; /* [n_rows]: length of each row; 0: no step runs, what reads its results
-                              reads zeros */
+    /* [model->n_sequences][n_rows]: length of each row; 0: no step runs, what reads its results
+     * reads zeros. Not looked at of what a decoder answers. */
+    const uint32_t *steps[CELL_SEQUENCES_MAX];
     const struct sched_tensor *inputs; /* [model->n_inputs] */
     const struct sched_tensor
         *outputs;            /* [model->n_outputs]; a decoder's have room for all steps */

@@ -194,11 +194,12 @@ static enum base_status unfold_probe(const struct cell_model *model, struct base
                                      struct sched_graph **out, struct base_error *error)
 {
     const uint32_t steps = 2;
+    const uint32_t *const lengths = &steps;
     sched_node_id decoder = 0;
     struct sched_tensor none[CELL_TENSORS_MAX] = {{0}};
     struct sched_sequences sequences = {.model = model,
                                         .n_rows = 1,
-                                        .steps = &steps,
+                                        .steps = {lengths, lengths, lengths, lengths},
                                         .inputs = none,
                                         .outputs = none,
                                         .decoders = &decoder};

@@ -128,7 +128,9 @@ static enum base_status finish_outputs(struct srv_flight *flight)
     struct srv_request *request = flight->request;
     const struct cell_model *cells = flight->model->cells;
     const bool has_texts = srv_texts_has_outputs(flight->model->texts);
-    const uint32_t *steps = flight->sequences.steps;
+    const struct sched_sequences *sequences = &flight->sequences;
+    const uint32_t *steps[CELL_SEQUENCES_MAX];
+    memcpy(steps, sequences->steps, sizeof(steps));
     if (cells->unfold == CELL_UNFOLD_SEQ2SEQ) {
         const uint32_t width = cells->decoder.beam_width > 0 ? cells->decoder.beam_width : 1;
         const size_t n = (size_t)flight->n_rows * width;
@@ -136,8 +138,8 @@ static enum base_status finish_outputs(struct srv_flight *flight)
         if (has_texts && taken == NULL) {
             return base_fail(&request->error, BASE_RESOURCE_EXHAUSTED, "request memory spent");
         }
-        srv_trim(request, &flight->sequences, flight->job.graph, taken);
-        steps = taken;
+        srv_trim(request, sequences, flight->job.graph, taken);
+        steps[cells->decoder.sequence] = taken;
     }
     return srv_texts_write(flight->model->texts, cells, request, steps, &request->error);
 }

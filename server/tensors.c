@@ -37,6 +37,15 @@ static enum base_status fail_shape(const struct cell_tensor *want, const struct 
                      want->name, got_text, want_text, why);
 }
 
+struct srv_extents srv_extents_none(void)
+{
+    struct srv_extents none = {.batch = -1};
+    for (uint32_t s = 0; s < CELL_SEQUENCES_MAX; s++) {
+        none.steps[s] = -1;
+    }
+    return none;
+}
+
 /* Notes an extent, or checks it against the one another input has set. */
 static enum base_status agree(int64_t *extent, const char **extent_of, int64_t got,
                               const char *axis, const struct cell_tensor *want,
@@ -72,7 +81,8 @@ static enum base_status check_dim(const struct cell_tensor *want, const struct s
         return agree(&extents->batch, &extents->batch_of, dim, "batch", want, error);
     }
     if (want->time_axis == (int32_t)axis) {
-        return agree(&extents->steps, &extents->steps_of, dim, "time", want, error);
+        const uint32_t s = want->sequence;
+        return agree(&extents->steps[s], &extents->steps_of[s], dim, "time", want, error);
     }
     return BASE_OK;
 }
@@ -249,7 +259,7 @@ static enum base_status place_output(struct srv_request *request, const struct c
     bool fits = true;
     for (uint32_t i = 0; i < tensor->rank; i++) {
         int64_t dim = tensor->batch_axis == (int32_t)i  ? extents->batch
-                      : tensor->time_axis == (int32_t)i ? extents->steps
+                      : tensor->time_axis == (int32_t)i ? extents->steps[tensor->sequence]
                                                         : tensor->dims[i];
         base_assert(dim >= 0);
         answer->shape[i] = dim;

@@ -9,9 +9,12 @@
 
 /* What the axes that a request chooses have turned out to be. */
 struct srv_extents {
-    int64_t batch, steps;            /* -1: not known yet */
-    const char *batch_of, *steps_of; /* the inputs that set them */
+    int64_t batch, steps[CELL_SEQUENCES_MAX]; /* -1: not known yet */
+    const char *batch_of, *steps_of[CELL_SEQUENCES_MAX]; /* the inputs that set them */
 };
+
+/* Nothing is known yet. */
+struct srv_extents srv_extents_none(void);
 
 /* Whether every tensor that came is one of the model's. */
 enum base_status srv_tensors_known(const struct srv_request *request,

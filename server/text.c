@@ -62,7 +62,7 @@ static enum base_status check_input(const struct srv_texts *texts,
         BASE_TRY(check_tree(vocabulary, model, tensor->name, error));
     }
     if (!is_integer(tensor) || tensor->rank == 0 || tensor->rank != axes_of_rows(tensor) ||
-        model->lengths_input == (int32_t)i) {
+        tensor->is_lengths) {
         return base_fail(error, BASE_INVALID_ARGUMENT,
                          "vocabularies: input '%s' does not hold ids, one a step", tensor->name);
     }
@@ -300,20 +300,22 @@ static enum base_status fill_ids(const struct reading *r, uint8_t *data)
     return BASE_OK;
 }
 
-/* Rows of several inputs have the same lengths. */
+/* Rows of several inputs of one sequence have the same lengths. */
 static enum base_status agree(const struct reading *r, struct srv_text_rows *rows)
 {
+    const uint32_t *others = rows->steps[r->want->sequence];
     if (r->want->time_axis < 0) {
         return BASE_OK;
     }
-    for (uint32_t row = 0; rows->steps != NULL && row < r->n; row++) {
-        if (rows->steps[row] != r->steps[row]) {
+    for (uint32_t row = 0; others != NULL && row < r->n; row++) {
+        if (others[row] != r->steps[row]) {
             return base_fail(r->error, BASE_INVALID_ARGUMENT,
                              "input '%s': %u words in text %u, but another input has %u",
-                             r->want->name, r->steps[row], row, rows->steps[row]);
+                             r->want->name, r->steps[row], row, others[row]);
         }
     }
-    rows->steps = r->steps;
+    rows->steps[r->want->sequence] = r->steps;
+    rows->n[r->want->sequence] = r->n;
     return BASE_OK;
 }
 
@@ -323,7 +325,8 @@ static enum base_status read_rows(struct reading *r, struct srv_text_rows *rows)
     const struct cell_tensor *want = r->want;
     const bool fits = tensor->rank == 1 && tensor->shape[0] > 0 && tensor->shape[0] < INT32_MAX &&
                       (want->batch_axis >= 0 || tensor->shape[0] == 1);
-    if (!fits || (rows->steps != NULL && (uint32_t)tensor->shape[0] != r->n)) {
+    const uint32_t others = want->time_axis >= 0 ? rows->n[want->sequence] : 0;
+    if (!fits || (others > 0 && (uint32_t)tensor->shape[0] != others)) {
         return base_fail(r->error, BASE_INVALID_ARGUMENT,
                          "input '%s': texts come as BYTES of shape [%s]", want->name,
                          want->batch_axis >= 0 ? "batch" : "1");
@@ -356,7 +359,6 @@ enum base_status srv_texts_read(const struct srv_texts *texts, const struct cell
                                 struct base_error *error)
 {
     *rows = (struct srv_text_rows){0};
-    uint32_t n = 0;
     for (uint32_t i = 0; texts != NULL && i < request->n_inputs; i++) {
         struct srv_tensor *tensor = &request->inputs[i];
         const int32_t k = find_tensor(model->inputs, model->n_inputs, tensor->name);
@@ -371,10 +373,8 @@ enum base_status srv_texts_read(const struct srv_texts *texts, const struct cell
                                   .want = &model->inputs[k],
                                   .tensor = tensor,
                                   .arena = &request->arena,
-                                  .error = error,
-                                  .n = n};
+                                  .error = error};
         BASE_TRY(read_rows(&reading, rows));
-        n = reading.n;
     }
     return BASE_OK;
 }
@@ -492,7 +492,7 @@ bool srv_texts_has_outputs(const struct srv_texts *texts)
 }
 
 enum base_status srv_texts_write(const struct srv_texts *texts, const struct cell_model *model,
-                                 struct srv_request *request, const uint32_t *steps,
+                                 struct srv_request *request, const uint32_t *const *steps,
                                  struct base_error *error)
 {
     for (uint32_t i = 0; texts != NULL && i < request->n_outputs; i++) {
@@ -505,7 +505,7 @@ enum base_status srv_texts_write(const struct srv_texts *texts, const struct cel
         struct writing writing = {.vocabulary = texts->outputs[o],
                                   .from = &model->outputs[o],
                                   .tensor = tensor,
-                                  .steps = steps,
+                                  .steps = steps[model->outputs[o].sequence],
                                   .error = error};
         BASE_TRY(write_texts(&writing, &request->arena));
     }

@@ -27,7 +27,9 @@ void srv_texts_free(struct srv_texts *texts); /* NULL is allowed */
 
 /* What the texts of a request say beside their ids; NULL where it came without. */
 struct srv_text_rows {
-    const uint32_t *steps; /* [batch]: words of each row */
+    /* By sequence: words of each row, and how many rows: of what all rows share one. */
+    const uint32_t *steps[CELL_SEQUENCES_MAX];
+    uint32_t n[CELL_SEQUENCES_MAX];
     const uint32_t *roots; /* of trees: the number of each text's root, in the order of the texts */
 };
 
@@ -39,10 +41,10 @@ enum base_status srv_texts_read(const struct srv_texts *texts, const struct cell
                                 struct srv_request *request, struct srv_text_rows *rows,
                                 struct base_error *error);
 
-/* Replaces the ids among request->outputs by texts. steps: of each row (of each hypothesis of a
- * beam), where an output has a time axis. INTERNAL when an id has no text. texts may be NULL. */
+/* Replaces the ids among request->outputs by texts. steps: by sequence, of each row (of each
+ * hypothesis of a beam), where an output has a time axis. INTERNAL when an id has no text. texts may be NULL. */
 enum base_status srv_texts_write(const struct srv_texts *texts, const struct cell_model *model,
-                                 struct srv_request *request, const uint32_t *steps,
+                                 struct srv_request *request, const uint32_t *const *steps,
                                  struct base_error *error);
 
 /* Whether a model answers text: then srv_texts_write() wants steps. texts may be NULL. */

@@ -1,11 +1,27 @@
-/* Checking a request of sequences against its model: the batch and time extents must agree between
- * all of its tensors. */
+/* Checking a request of sequences against its model: the batch extent must agree between all of its
+ * tensors, the time extent between all of one sequence. */
 #include "server/validate.h"
 
 #include "server/tensors.h"
 #include "server/text.h"
 
 #include <inttypes.h>
+
+static enum base_status check_steps(int64_t steps, const char *of, const struct srv_limits *limits,
+                                    struct base_error *error)
+{
+    if (steps == 0) {
+        return base_fail(error, BASE_INVALID_ARGUMENT,
+                         "input '%s': an empty sequence, expected 1..%u steps", of,
+                         limits->sequence_length_max);
+    }
+    if (steps > (int64_t)limits->sequence_length_max) {
+        return base_fail(error, BASE_INVALID_ARGUMENT,
+                         "input '%s': a sequence of %" PRId64 " steps, expected 1..%u", of, steps,
+                         limits->sequence_length_max);
+    }
+    return BASE_OK;
+}
 
 static enum base_status check_extents(const struct srv_extents *extents,
                                       const struct srv_limits *limits, struct base_error *error)
@@ -14,15 +30,8 @@ static enum base_status check_extents(const struct srv_extents *extents,
         return base_fail(error, BASE_INVALID_ARGUMENT, "input '%s': a batch of no rows",
                          extents->batch_of);
     }
-    if (extents->steps == 0) {
-        return base_fail(error, BASE_INVALID_ARGUMENT,
-                         "input '%s': an empty sequence, expected 1..%u steps", extents->steps_of,
-                         limits->sequence_length_max);
-    }
-    if (extents->steps > (int64_t)limits->sequence_length_max) {
-        return base_fail(error, BASE_INVALID_ARGUMENT,
-                         "input '%s': a sequence of %" PRId64 " steps, expected 1..%u",
-                         extents->steps_of, extents->steps, limits->sequence_length_max);
+    for (uint32_t s = 0; s < CELL_SEQUENCES_MAX; s++) {
+        BASE_TRY(check_steps(extents->steps[s], extents->steps_of[s], limits, error));
     }
     if (extents->batch > INT32_MAX) {
         return base_fail(error, BASE_INVALID_ARGUMENT, "input '%s': a batch of %" PRId64 " rows",
@@ -31,43 +40,85 @@ static enum base_status check_extents(const struct srv_extents *extents,
     return BASE_OK;
 }
 
-/* Each row's number of steps: the time extent, what its text says, or what the lengths input says.
- * Needs the inputs placed and n_rows set. */
-static enum base_status take_lengths(struct srv_request *request, struct sched_sequences *sequences,
-                                     uint32_t steps, const struct srv_text_rows *rows,
+/* A sequence, as a request tells of it. */
+struct told {
+    const struct cell_tensor *tensor; /* that holds lengths; NULL: none */
+    struct sched_tensor lengths;
+    uint32_t steps;
+    const uint32_t *words; /* of texts, [n_words]; NULL: no text */
+    uint32_t n_words;
+};
+
+/* The number of steps of each row: the time extent, what its text says, or what the lengths input
+ * says. */
+static enum base_status take_lengths(const struct told *told, uint32_t n_rows, uint32_t *lengths,
                                      struct base_error *error)
 {
-    uint32_t *lengths = base_arena_array(&request->arena, sequences->n_rows, sizeof(*lengths));
-    if (lengths == NULL) {
-        return base_fail(error, BASE_RESOURCE_EXHAUSTED, "request memory spent");
+    for (uint32_t b = 0; b < n_rows; b++) {
+        lengths[b] = told->words == NULL ? told->steps : told->words[told->n_words == 1 ? 0 : b];
     }
-    sequences->steps = lengths;
-    for (uint32_t b = 0; b < sequences->n_rows; b++) {
-        lengths[b] = rows->steps != NULL ? rows->steps[b] : steps;
-    }
-    int32_t input = sequences->model->lengths_input;
-    if (input < 0 || sequences->inputs[input].data == NULL) {
-        return BASE_OK;
-    }
-    const struct cell_tensor *tensor = &sequences->model->inputs[input];
-    const struct sched_tensor *given = &sequences->inputs[input];
-    for (uint32_t b = 0; b < sequences->n_rows; b++) {
-        int64_t length = srv_tensor_integer(tensor, given->data + b * given->batch_bytes, 0);
+    for (uint32_t b = 0; told->tensor != NULL && b < n_rows; b++) {
+        const uint8_t *at = told->lengths.data + b * told->lengths.batch_bytes;
+        const int64_t length = srv_tensor_integer(told->tensor, at, 0);
         if (length < 0 || length > (int64_t)lengths[b]) {
             return base_fail(error, BASE_INVALID_ARGUMENT,
                              "input '%s': length %" PRId64 " of row %u, expected 0..%u",
-                             tensor->name, length, b, lengths[b]);
+                             told->tensor->name, length, b, lengths[b]);
         }
         lengths[b] = (uint32_t)length;
     }
     return BASE_OK;
 }
 
+/* Lengths of all sequences. Needs the inputs placed and n_rows set. */
+static enum base_status take_sequences(struct srv_request *request,
+                                       struct sched_sequences *sequences,
+                                       const struct srv_extents *extents,
+                                       const struct srv_text_rows *rows, struct base_error *error)
+{
+    const struct cell_model *model = sequences->model;
+    struct told told[CELL_SEQUENCES_MAX];
+    for (uint32_t s = 0; s < model->n_sequences; s++) {
+        told[s] = (struct told){
+            .steps = (uint32_t)extents->steps[s], .words = rows->steps[s], .n_words = rows->n[s]};
+    }
+    for (uint32_t i = 0; i < model->n_inputs; i++) {
+        if (model->inputs[i].is_lengths && sequences->inputs[i].data != NULL) {
+            told[model->inputs[i].sequence].tensor = &model->inputs[i];
+            told[model->inputs[i].sequence].lengths = sequences->inputs[i];
+        }
+    }
+    for (uint32_t s = 0; s < model->n_sequences; s++) {
+        uint32_t *lengths = base_arena_array(&request->arena, sequences->n_rows, sizeof(*lengths));
+        if (lengths == NULL) {
+            return base_fail(error, BASE_RESOURCE_EXHAUSTED, "request memory spent");
+        }
+        sequences->steps[s] = lengths;
+        BASE_TRY(take_lengths(&told[s], sequences->n_rows, lengths, error));
+    }
+    return BASE_OK;
+}
+
+/* Of a decoder: how long an answer may be. */
+static enum base_status take_decoding(struct srv_request *request,
+                                      struct sched_sequences *sequences,
+                                      struct srv_extents *extents, struct base_error *error)
+{
+    sequences->decoder_steps =
+        request->steps_max < UINT32_MAX ? (uint32_t)request->steps_max : UINT32_MAX;
+    extents->steps[sequences->model->decoder.sequence] = sched_decoder_steps(sequences);
+    sequences->decoders =
+        base_arena_array(&request->arena, sequences->n_rows, sizeof(*sequences->decoders));
+    return sequences->decoders != NULL
+               ? BASE_OK
+               : base_fail(error, BASE_RESOURCE_EXHAUSTED, "request memory spent");
+}
+
 enum base_status srv_validate(struct srv_request *request, const struct cell_model *model,
                               const struct srv_limits *limits, const struct srv_text_rows *rows,
                               struct sched_sequences *sequences, struct base_error *error)
 {
-    struct srv_extents extents = {.batch = -1, .steps = -1};
+    struct srv_extents extents = srv_extents_none();
     struct sched_tensor *inputs =
         base_arena_array(&request->arena, model->n_inputs, sizeof(*inputs));
     struct sched_tensor *outputs =
@@ -82,21 +133,16 @@ enum base_status srv_validate(struct srv_request *request, const struct cell_mod
     BASE_TRY(check_extents(&extents, limits, error));
     // A model without such an axis: one row, one step.
     extents.batch = extents.batch < 0 ? 1 : extents.batch;
-    extents.steps = extents.steps < 0 ? 1 : extents.steps;
+    for (uint32_t q = 0; q < CELL_SEQUENCES_MAX; q++) {
+        extents.steps[q] = extents.steps[q] < 0 ? 1 : extents.steps[q];
+    }
     sequences->model = model;
     sequences->n_rows = (uint32_t)extents.batch;
     sequences->inputs = inputs;
     sequences->outputs = outputs;
-    BASE_TRY(take_lengths(request, sequences, (uint32_t)extents.steps, rows, error));
+    BASE_TRY(take_sequences(request, sequences, &extents, rows, error));
     if (model->unfold == CELL_UNFOLD_SEQ2SEQ) {
-        sequences->decoder_steps =
-            request->steps_max < UINT32_MAX ? (uint32_t)request->steps_max : UINT32_MAX;
-        extents.steps = sched_decoder_steps(sequences); // of what is answered
-        sequences->decoders =
-            base_arena_array(&request->arena, sequences->n_rows, sizeof(*sequences->decoders));
-        if (sequences->decoders == NULL) {
-            return base_fail(error, BASE_RESOURCE_EXHAUSTED, "request memory spent");
-        }
+        BASE_TRY(take_decoding(request, sequences, &extents, error));
     }
     return srv_tensors_place(request, model, &extents, outputs, error);
 }

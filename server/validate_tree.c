@@ -149,8 +149,8 @@ enum base_status srv_validate_tree(struct srv_request *request, const struct cel
                                    const struct srv_text_rows *rows, struct sched_forest *forest,
                                    struct base_error *error)
 {
-    struct srv_extents leaves = {.batch = -1, .steps = -1};
-    struct srv_extents nodes = {.batch = -1, .steps = -1};
+    struct srv_extents leaves = srv_extents_none();
+    struct srv_extents nodes = srv_extents_none();
     struct growth g = {.model = model, .arena = &request->arena, .error = error};
     struct sched_tensor *inputs =
         base_arena_array(&request->arena, model->n_inputs, sizeof(*inputs));
@@ -177,6 +177,6 @@ enum base_status srv_validate_tree(struct srv_request *request, const struct cel
                                     .roots = rows->roots != NULL ? rows->roots : g.roots,
                                     .inputs = inputs,
                                     .outputs = outputs};
-    const struct srv_extents roots = {.batch = g.n_roots, .steps = 1};
+    const struct srv_extents roots = {.batch = g.n_roots};
     return srv_tensors_place(request, model, &roots, outputs, error);
 }

@@ -120,7 +120,7 @@ static bool fill(struct srv_request *request, const struct srv_model_entry *entr
         if (data == NULL) {
             return false;
         }
-        if (model->lengths_input == (int32_t)i) {
+        if (tensor->is_lengths) {
             fill_lengths(input, tensor->dtype, data);
         }
         if (model->unfold == CELL_UNFOLD_TREE && model->tree.children_input == i) {

@@ -39,7 +39,7 @@ static float dot(uint32_t n, const float *a, const float *b)
 
 static float score_of(const struct query *query, const float *key)
 {
-    if (query->variant == CELL_ATTEND_PRODUCT) {
+    if (query->variant != CELL_ATTEND_TANH) {
         return dot(query->width, query->room, key); // room: v_k q_k
     }
     for (uint32_t k = 0; k < query->width; k++) {
@@ -85,6 +85,21 @@ static void attend(const struct query *query, const struct cell_ref *keys,
     }
 }
 
+/* The largest score; 0 without rows. */
+static float largest(const struct query *query, const struct cell_ref *keys)
+{
+    const uint32_t n = keys->kind == CELL_REF_HOST ? keys->rows : 0;
+    float high = n == 0 ? 0.0f : -INFINITY;
+    for (uint32_t t = 0; t < n; t++) {
+        const float score = score_of(query, row_at(keys, t));
+        high = score <= high ? high : score; // a NaN, too, from then on
+        if (isnan(score)) {
+            break;
+        }
+    }
+    return cell_nan_f32__scalar(high);
+}
+
 void cell_attend(const struct cell_view *view, const struct cell_program_op *op)
 {
     uint32_t first;
@@ -98,11 +113,16 @@ void cell_attend(const struct cell_view *view, const struct cell_program_op *op)
     for (uint32_t r = first; r < end; r++) {
         const struct cell_wiring *wiring = cell_view_row(view, r)->wiring;
         query.q = (const float *)(const void *)view->space->rows[op->in[0]][r];
-        for (uint32_t k = 0; query.variant == CELL_ATTEND_PRODUCT && k < query.width; k++) {
+        float *out = (float *)(void *)view->space->rows[op->out][r];
+        for (uint32_t k = 0; query.variant != CELL_ATTEND_TANH && k < query.width; k++) {
             query.room[k] = query.v[k] * query.q[k];
         }
-        attend(&query, &wiring->inputs[op->op->operands[1]], &wiring->inputs[op->op->operands[2]],
-               view->program->values[op->out].shape.width,
-               (float *)(void *)view->space->rows[op->out][r]);
+        if (query.variant == CELL_ATTEND_LARGEST) {
+            *out = largest(&query, &wiring->inputs[op->op->operands[1]]);
+        } else {
+            attend(&query, &wiring->inputs[op->op->operands[1]],
+                   &wiring->inputs[op->op->operands[2]],
+                   view->program->values[op->out].shape.width, out);
+        }
     }
 }

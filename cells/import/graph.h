@@ -37,7 +37,8 @@ enum cell__role { CELL__ROLE_FEATURE, CELL__ROLE_BATCH, CELL__ROLE_TIME };
 struct cell__atom {
     uint32_t parent; /* union-find; a root is its own parent and holds the rest */
     enum cell__role role;
-    int64_t size; /* -1: each request chooses */
+    uint32_t sequence; /* TIME: its number among those of the model */
+    int64_t size;      /* -1: each request chooses */
 };
 
 /* Product of atoms, outermost first. None: an axis of size 1. */
@@ -145,6 +146,8 @@ struct cell__activation {
 struct cell__recurrent {
     uint32_t node;    /* of a Scan: the one that ends it */
     const char *word; /* what its chain is called: "lstm", "scan" */
+    uint32_t sequence; /* whose steps it takes; set with the roles */
+    bool is_shared;    /* by all rows of the batch; set when it is lowered */
     bool is_reverse;
     uint32_t directions; /* 2: the number behind is the other one of the same node */
     struct cell__axis time, batch;
@@ -173,6 +176,13 @@ struct cell__recurrent {
     uint32_t output_rows[CELL_OUTPUTS_MAX];
 };
 
+/* A time axis: what is known of the lengths of its rows. */
+struct cell__sequence {
+    bool uses_lengths;     /* a needed recurrent node over it has sequence_lens */
+    bool has_lengths;      /* one has been lowered, so the next field holds */
+    int32_t lengths_input; /* graph input, -1: none */
+};
+
 struct cell__import {
     struct base_arena *arena;
     struct base_error *error;
@@ -198,11 +208,10 @@ struct cell__import {
     bool is_part;          /* cell_model_options.is_part */
     bool feeds_back;       /* cell_model_options.feeds_back */
     bool has_batch;        /* an axis has the role */
-    bool uses_lengths;     /* a needed recurrent node has sequence_lens */
-    uint32_t scan;         /* whose body is being read or lowered: its number; NONE outside */
-    bool has_lengths;      /* one has been lowered, so the next field holds */
-    int32_t lengths_input; /* graph input, -1: none */
-    uint32_t current;      /* node at work, for errors; NONE outside */
+    uint32_t n_sequences;
+    struct cell__sequence sequences[CELL_SEQUENCES_MAX];
+    uint32_t scan;    /* whose body is being read or lowered: its number; NONE outside */
+    uint32_t current; /* node at work, for errors; NONE outside */
 };
 
 /* ---- Errors ------------------------------------------------------------------------------- */
@@ -279,6 +288,9 @@ bool cell__axis_has(const struct cell__import *im, const struct cell__axis *axis
                     enum cell__role role);
 bool cell__shape_has(const struct cell__import *im, const struct cell__shape *shape,
                      enum cell__role role);
+/* The sequences whose time runs along it: bit s of sequence s. */
+uint32_t cell__axis_times(const struct cell__import *im, const struct cell__axis *axis);
+uint32_t cell__shape_times(const struct cell__import *im, const struct cell__shape *shape);
 /* Elements of the feature atoms: a row's width. Refused beyond CELL_WIDTH_MAX. */
 enum base_status cell__shape_width(struct cell__import *im, const struct cell__shape *shape,
                                    uint32_t *out);

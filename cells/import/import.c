@@ -73,33 +73,72 @@ static enum base_status mark_needed_nodes(struct cell__import *im)
     return BASE_OK;
 }
 
-/* Gives the axis its role; all recurrent nodes must agree. *atom: where the role stands, or
- * NONE so far. */
-static enum base_status set_role(struct cell__import *im, const struct cell__axis *axis,
-                                 enum cell__role role, uint32_t *atom)
+/* The atom that is the whole axis, as far as it may have the role; NONE: the axis has size 1. */
+static enum base_status lone_atom(struct cell__import *im, const struct cell__axis *axis,
+                                  enum cell__role role, uint32_t *out)
 {
-    const char *word = role == CELL__ROLE_BATCH ? "batch" : "time";
+    *out = CELL__NONE;
+    if (axis->n > 1) {
+        return cell__refuse(im, "X's %s axis is made of several dimensions",
+                            role == CELL__ROLE_BATCH ? "batch" : "time");
+    }
     if (axis->n == 0) {
         return BASE_OK;
     }
-    uint32_t root = cell__atom_root(im, axis->atoms[0]);
-    if (axis->n > 1) {
-        return cell__refuse(im, "X's %s axis is made of several dimensions", word);
-    }
+    const uint32_t root = cell__atom_root(im, axis->atoms[0]);
     if (role == CELL__ROLE_BATCH && im->atoms[root].size == 1) {
         return BASE_OK; // a lone sequence
     }
     if (im->atoms[root].role != CELL__ROLE_FEATURE && im->atoms[root].role != role) {
         return cell__refuse(im, "X's batch axis is also its time axis");
     }
-    if (*atom != CELL__NONE && cell__atom_root(im, *atom) != root) {
-        return cell__refuse(im,
-                            "X's %s axis is another one than that of the recurrent "
-                            "node before",
-                            word);
+    *out = root;
+    return BASE_OK;
+}
+
+/* Makes it the batch axis; all recurrent nodes must agree. *batch: its atom, or NONE so far. */
+static enum base_status set_batch(struct cell__import *im, const struct cell__axis *axis,
+                                  uint32_t *batch)
+{
+    uint32_t atom = CELL__NONE;
+    BASE_TRY(lone_atom(im, axis, CELL__ROLE_BATCH, &atom));
+    if (atom == CELL__NONE) {
+        return BASE_OK;
     }
-    *atom = root;
-    im->atoms[root].role = role;
+    if (*batch != CELL__NONE && cell__atom_root(im, *batch) != atom) {
+        // Inputs that no operator has joined yet, such as two texts that are answered apart.
+        if (im->atoms[atom].size >= 0 || im->atoms[cell__atom_root(im, *batch)].size >= 0) {
+            return cell__refuse(im, "X's batch axis is another one than that of the recurrent node "
+                                    "before");
+        }
+        const struct cell__axis other = {.n = 1, .atoms = {*batch}};
+        BASE_TRY(cell__axis_unite(im, axis, &other, "batch axes"));
+        atom = cell__atom_root(im, atom);
+    }
+    *batch = atom;
+    im->atoms[atom].role = CELL__ROLE_BATCH;
+    return BASE_OK;
+}
+
+/* Makes it a time axis: that of the sequence that it belongs to, or of a new one. */
+static enum base_status set_time(struct cell__import *im, const struct cell__axis *axis,
+                                 uint32_t *sequence)
+{
+    uint32_t atom = CELL__NONE;
+    BASE_TRY(lone_atom(im, axis, CELL__ROLE_TIME, &atom));
+    *sequence = 0;
+    if (atom == CELL__NONE) {
+        return BASE_OK;
+    }
+    if (im->atoms[atom].role != CELL__ROLE_TIME) {
+        if (im->n_sequences == CELL_SEQUENCES_MAX) {
+            return cell__refuse(im, "more than %u time axes of different lengths",
+                                CELL_SEQUENCES_MAX);
+        }
+        im->atoms[atom].role = CELL__ROLE_TIME;
+        im->atoms[atom].sequence = im->n_sequences++;
+    }
+    *sequence = im->atoms[atom].sequence;
     return BASE_OK;
 }
 
@@ -107,7 +146,7 @@ static enum base_status set_role(struct cell__import *im, const struct cell__axi
 static enum base_status set_source_roles(struct cell__import *im)
 {
     const struct cell__value *first = NULL;
-    uint32_t time = CELL__NONE;
+    uint32_t sequence = 0;
     for (uint32_t i = 0; i < im->n_inputs; i++) {
         const struct cell__value *value = &im->values[im->inputs[i]];
         if (value->shape.rank != 3 || cell__axis_size(im, &value->shape.axes[1]) >= 0) {
@@ -115,7 +154,7 @@ static enum base_status set_source_roles(struct cell__import *im)
         }
         first = first == NULL ? value : first;
         BASE_TRY(cell__axis_unite(im, &value->shape.axes[1], &first->shape.axes[1], value->name));
-        BASE_TRY(set_role(im, &value->shape.axes[1], CELL__ROLE_TIME, &time));
+        BASE_TRY(set_time(im, &value->shape.axes[1], &sequence));
     }
     return BASE_OK;
 }
@@ -136,7 +175,7 @@ static enum base_status set_part_roles(struct cell__import *im)
                                 cell__quote(text, value->name));
         }
         BASE_TRY(cell__axis_unite(im, &value->shape.axes[0], &first->shape.axes[0], value->name));
-        BASE_TRY(set_role(im, &value->shape.axes[0], CELL__ROLE_BATCH, &batch));
+        BASE_TRY(set_batch(im, &value->shape.axes[0], &batch));
     }
     im->has_batch = batch != CELL__NONE;
     return im->feeds_back ? set_source_roles(im) : BASE_OK;
@@ -144,22 +183,22 @@ static enum base_status set_part_roles(struct cell__import *im)
 
 static enum base_status set_roles(struct cell__import *im)
 {
-    uint32_t time = CELL__NONE;
     uint32_t batch = CELL__NONE;
     bool is_recurrent = false;
     for (uint32_t r = 0; r < im->n_recurrents; r++) {
-        const struct cell__recurrent *recurrent = &im->recurrents[r];
+        struct cell__recurrent *recurrent = &im->recurrents[r];
         if (!im->nodes[recurrent->node].is_needed || recurrent->is_step) {
             continue;
         }
         is_recurrent = true;
-        im->uses_lengths = im->uses_lengths || recurrent->lengths_value != CELL__NONE;
         im->current = recurrent->node;
-        BASE_TRY(set_role(im, &recurrent->time, CELL__ROLE_TIME, &time));
-        BASE_TRY(set_role(im, &recurrent->batch, CELL__ROLE_BATCH, &batch));
+        BASE_TRY(set_time(im, &recurrent->time, &recurrent->sequence));
+        BASE_TRY(set_batch(im, &recurrent->batch, &batch));
         im->current = CELL__NONE;
+        im->sequences[recurrent->sequence].uses_lengths |= recurrent->lengths_value != CELL__NONE;
     }
     im->has_batch = batch != CELL__NONE;
+    im->n_sequences = im->n_sequences == 0 ? 1 : im->n_sequences; // of one step
     return is_recurrent
                ? BASE_OK
                : cell__refuse(im, "the outputs do not come from an LSTM, GRU, RNN or Scan; "
@@ -201,10 +240,11 @@ static enum base_status check_rows(struct cell__import *im, const struct cell__n
         }
         const struct cell__value *value = cell__output(im, node, i);
         const struct cell__row *row = &im->rows[value->row];
-        bool has_time = cell__shape_has(im, &value->shape, CELL__ROLE_TIME);
+        const uint32_t times = cell__shape_times(im, &value->shape);
+        const bool has_time = times != 0;
         bool is_inside = is_of_body(node);
         BASE_TRY(cell__shape_width(im, &value->shape, &width));
-        if (row->value.width != width || (row->is_timed && !has_time && !is_inside)) {
+        if (row->value.width != width || ((row->times & ~times) != 0 && !is_inside)) {
             return cell__refuse(im, "splits the batch or time axis");
         }
         if (has_time && is_inside) {
@@ -262,6 +302,19 @@ static enum base_status check_model(struct cell__import *im)
     return BASE_OK;
 }
 
+/* Which inputs say how long rows are. */
+static void set_lengths(const struct cell__import *im, struct cell_model *model)
+{
+    model->n_sequences = im->n_sequences;
+    for (uint32_t s = 0; s < im->n_sequences; s++) {
+        const struct cell__sequence *sequence = &im->sequences[s];
+        if (sequence->has_lengths && sequence->lengths_input >= 0) {
+            model->inputs[sequence->lengths_input].is_lengths = true;
+            model->inputs[sequence->lengths_input].sequence = s;
+        }
+    }
+}
+
 static enum base_status import_graph(struct cell__import *im, struct cell_registry *registry,
                                      struct cell_model *model)
 {
@@ -274,7 +327,7 @@ static enum base_status import_graph(struct cell__import *im, struct cell_regist
     BASE_TRY(im->is_part ? set_part_roles(im) : set_roles(im));
     BASE_TRY(cell__tensors_inputs(im, model));
     BASE_TRY(lower_nodes(im));
-    model->lengths_input = im->lengths_input;
+    set_lengths(im, model);
     BASE_TRY(cell__tensors_outputs(im, model, output_rows));
     BASE_TRY(cell__stages_build(im, registry, output_rows, model));
     base_assert(!im->is_part || model->n_stages <= 1);
@@ -302,7 +355,6 @@ enum base_status cell__import_onnx(struct cell_registry *registry, const void *b
     struct cell__import im = {.arena = &work,
                               .error = error == NULL ? &own : error,
                               .label = label,
-                              .lengths_input = -1,
                               .is_part = model->options.is_part,
                               .feeds_back = model->options.feeds_back,
                               .scan = CELL__NONE,

@@ -1,7 +1,12 @@
-/* Attention inside a step: of a part whose inputs have a row for each step of a source (a time axis
- * within the step). There are no stages there, so what exporters write of it, products over the
- * source's steps, a softmax over them and a weighted sum, is seen as row expressions that are timed
- * and become one ATTEND where the sum is. Anything else over these steps is refused. */
+/* Attention: of the steps of a sequence, by each row or by each step of another one; in a decoder's
+ * step, of the source's. What exporters write of it, products with each step, a softmax over them and
+ * a weighted sum, is seen as row expressions that have the sequence's times, perhaps beside those of
+ * another one, and becomes one ATTEND where the sum, or the largest, is taken. So nothing is ever
+ * computed for pairs of steps.
+ *
+ * Scores are sums of products  w . (q * K_t), of terms  w . K_t  of the steps alone, or
+ * w . tanh(K_t + q); what does not depend on t stands beside them. Several become one product of
+ * vectors side by side, the steps' own terms with a 1 in the query. */
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
 
@@ -9,123 +14,490 @@
 
 #include <string.h>
 
-/* Scores taken apart. */
-struct scores {
-    uint32_t query, keys;
-    uint32_t variant;
-    const float *v; /* [width] */
-    float scale;
+#define TERMS_MAX 8u
+#define SUMS_MAX  32u
+
+/* The sum over k of weights_k row_k, or of weights_k query_k row_k. */
+struct term {
+    uint32_t row, query; /* query: NONE, none */
+    float *weights;      /* [width of row] */
 };
 
-static const struct cell__row *op_row(const struct cell__import *im, uint32_t row,
-                                      enum cell_op_kind kind)
+/* Scores of the steps of a sequence, taken apart. */
+struct scores {
+    struct cell__import *im;
+    uint32_t times;     /* the one bit of the sequence */
+    const bool *is_own; /* [rows]: made of the sequence's steps alone */
+    uint32_t n_products, n_own, n_rest;
+    struct term products[TERMS_MAX]; /* of a query and a step */
+    struct term own[TERMS_MAX];      /* of a step alone */
+    struct term rest[TERMS_MAX];     /* the same for all steps */
+    float constant;
+    bool is_tanh; /* the only product is of tanh(row + query) */
+    uint32_t n_sums;
+    struct term sums[SUMS_MAX]; /* still to be taken apart */
+};
+
+static enum base_status refuse(struct cell__import *im)
 {
-    const struct cell__row *at = &im->rows[row];
-    return at->kind == CELL__ROW_OP && at->op.kind == kind ? at : NULL;
+    return cell__refuse(im, "a sum over the source's steps that is no attention: q K_t or "
+                            "v tanh(K_t + q), softmax, times V_t");
 }
 
-/* A constant of one element. */
-static const float *number_of(const struct cell__import *im, uint32_t row)
+static const float *floats_of(const struct cell__row *row)
 {
-    const struct cell__row *at = &im->rows[row];
-    return at->kind == CELL__ROW_CONST && at->value.width == 1 && at->value.dtype == CELL_F32
-               ? at->op.weights[0].data
-               : NULL;
+    return row->kind == CELL__ROW_CONST && row->value.dtype == CELL_F32 ? row->op.weights[0].data
+                                                                        : NULL;
 }
 
-/* Leaves away what a softmax does not see, and takes factors out. */
-static uint32_t unscaled(const struct cell__import *im, uint32_t row, float *scale)
+static float *new_weights(const struct scores *s, uint32_t width)
 {
-    for (;;) {
-        const struct cell__row *at = &im->rows[row];
-        const enum cell_op_kind kind = at->op.kind;
-        if (at->kind != CELL__ROW_OP || at->op.n_operands != 2) {
-            return row;
+    return base_arena_array(s->im->arena, width, sizeof(float));
+}
+
+static enum base_status add_term(const struct scores *s, struct term *terms, uint32_t *n,
+                                 struct term term)
+{
+    if (*n == TERMS_MAX) {
+        return cell__refuse(s->im, "an attention whose score has more than %u terms", TERMS_MAX);
+    }
+    terms[(*n)++] = term;
+    return BASE_OK;
+}
+
+/* ---- Taking scores apart ------------------------------------------------------------------ */
+
+/* A further sum: of an operand, with weights of its own width; where it is repeated over the elements
+ * of a wider row, with the sum of theirs. */
+static enum base_status push(struct scores *s, uint32_t row, const float *weights, uint32_t width)
+{
+    const uint32_t own = s->im->rows[row].value.width;
+    float *copy = new_weights(s, own);
+    if (copy == NULL) {
+        return cell__no_memory(s->im);
+    }
+    if (s->n_sums == SUMS_MAX || (own != width && own != 1)) {
+        return refuse(s->im);
+    }
+    memset(copy, 0, own * sizeof(*copy));
+    for (uint32_t k = 0; k < width; k++) {
+        copy[own == 1 ? 0 : k] += weights[k];
+    }
+    s->sums[s->n_sums++] = (struct term){.row = row, .query = CELL__NONE, .weights = copy};
+    return BASE_OK;
+}
+
+static enum base_status take_sum(struct scores *s, const struct term *sum,
+                                 const struct cell__row *at)
+{
+    const uint32_t width = at->value.width;
+    BASE_TRY(push(s, at->op.operands[0], sum->weights, width));
+    BASE_TRY(push(s, at->op.operands[1], sum->weights, width));
+    const struct term *second = &s->sums[s->n_sums - 1];
+    const uint32_t n = s->im->rows[second->row].value.width;
+    for (uint32_t k = 0; at->op.kind == CELL_OP_SUB && k < n; k++) {
+        second->weights[k] = -second->weights[k];
+    }
+    return BASE_OK;
+}
+
+/* Times a constant goes into the weights. */
+static enum base_status take_factor(struct scores *s, const struct term *sum,
+                                    const struct cell__row *at, uint32_t other)
+{
+    const struct cell__row *constant = &s->im->rows[at->op.operands[1 - other]];
+    const float *factors = floats_of(constant);
+    const uint32_t width = at->value.width;
+    for (uint32_t k = 0; k < width; k++) {
+        const float factor = factors[constant->value.width == 1 ? 0 : k];
+        sum->weights[k] = at->op.kind == CELL_OP_DIV ? sum->weights[k] / factor
+                                                     : sum->weights[k] * factor;
+    }
+    return push(s, at->op.operands[other], sum->weights, width);
+}
+
+/* What has the sequence's steps is the key. */
+static enum base_status take_product(struct scores *s, const struct term *sum, const uint32_t *pair,
+                                     bool is_tanh)
+{
+    const struct cell__row *rows = s->im->rows;
+    const bool is_first = s->is_own[pair[0]];
+    const struct term term = {.row = pair[is_first ? 0 : 1],
+                              .query = pair[is_first ? 1 : 0],
+                              .weights = sum->weights};
+    if (!s->is_own[term.row] || (rows[term.query].times & s->times) != 0 ||
+        rows[term.row].value.width != rows[sum->row].value.width ||
+        rows[term.query].value.width != rows[sum->row].value.width) {
+        return refuse(s->im);
+    }
+    s->is_tanh = s->is_tanh || is_tanh;
+    return add_term(s, s->products, &s->n_products, term);
+}
+
+static enum base_status take_linear(struct scores *s, const struct term *sum,
+                                    const struct cell__row *at)
+{
+    const struct cell_weight *matrix = &at->op.weights[0];
+    const float *w = matrix->data;
+    const float *bias = at->op.n_weights > 1 ? at->op.weights[1].data : NULL;
+    float *weights = new_weights(s, matrix->rows);
+    if (weights == NULL) {
+        return cell__no_memory(s->im);
+    }
+    for (uint32_t k = 0; k < matrix->rows; k++) {
+        weights[k] = 0.0f;
+        for (uint32_t j = 0; j < matrix->cols; j++) {
+            weights[k] += w[(size_t)k * matrix->cols + j] * sum->weights[j];
         }
-        const float *first = number_of(im, at->op.operands[0]);
-        const float *second = number_of(im, at->op.operands[1]);
-        if (kind == CELL_OP_MUL && (first != NULL || second != NULL)) {
-            *scale *= first != NULL ? *first : *second;
-        } else if (kind == CELL_OP_DIV && second != NULL) {
-            *scale /= *second;
-        } else if (!(kind == CELL_OP_ADD && (first != NULL || second != NULL)) &&
-                   !(kind == CELL_OP_SUB && second != NULL)) {
-            return row;
+    }
+    for (uint32_t j = 0; bias != NULL && j < matrix->cols; j++) {
+        s->constant += bias[j] * sum->weights[j];
+    }
+    return push(s, at->op.operands[0], weights, matrix->rows);
+}
+
+static enum base_status take_parts(struct scores *s, const struct term *sum,
+                                   const struct cell__row *at)
+{
+    uint32_t start = 0;
+    for (uint32_t i = 0; i < at->op.n_operands; i++) {
+        const uint32_t width = s->im->rows[at->op.operands[i]].value.width;
+        BASE_TRY(push(s, at->op.operands[i], sum->weights + start, width));
+        start += width;
+    }
+    return BASE_OK;
+}
+
+static enum base_status take_op(struct scores *s, const struct term *sum)
+{
+    const struct cell__row *at = &s->im->rows[sum->row];
+    const uint32_t *operands = at->op.operands;
+    if (at->kind != CELL__ROW_OP) {
+        return refuse(s->im);
+    }
+    switch ((unsigned)at->op.kind) {
+    case CELL_OP_ADD:
+    case CELL_OP_SUB:
+        return take_sum(s, sum, at);
+    case CELL_OP_MUL:
+        if (floats_of(&s->im->rows[operands[0]]) != NULL) {
+            return take_factor(s, sum, at, 1);
         }
-        row = at->op.operands[first != NULL ? 1 : 0];
+        return floats_of(&s->im->rows[operands[1]]) != NULL ? take_factor(s, sum, at, 0)
+                                                            : take_product(s, sum, operands, false);
+    case CELL_OP_DIV:
+        return floats_of(&s->im->rows[operands[1]]) != NULL ? take_factor(s, sum, at, 0)
+                                                            : refuse(s->im);
+    case CELL_OP_LINEAR:
+        return take_linear(s, sum, at);
+    case CELL_OP_CONCAT:
+        return take_parts(s, sum, at);
+    case CELL_OP_TANH: {
+        const struct cell__row *energy = &s->im->rows[operands[0]];
+        const bool is_sum = energy->kind == CELL__ROW_OP && energy->op.kind == CELL_OP_ADD;
+        return is_sum ? take_product(s, sum, energy->op.operands, true) : refuse(s->im);
+    }
+    default:
+        return refuse(s->im);
     }
 }
 
-/* One operand has the source's steps, the other is of this step. */
-static bool take_pair(const struct cell__import *im, const struct cell_op *op, struct scores *out)
+/* One sum: as it is, where it is all of one side, else its op. */
+static enum base_status take(struct scores *s, const struct term *sum)
 {
-    const bool is_first = im->rows[op->operands[0]].is_timed;
-    out->keys = op->operands[is_first ? 0 : 1];
-    out->query = op->operands[is_first ? 1 : 0];
-    return im->rows[out->keys].is_timed && !im->rows[out->query].is_timed;
+    const struct cell__row *at = &s->im->rows[sum->row];
+    if (s->is_own[sum->row] && at->times != 0) {
+        return add_term(s, s->own, &s->n_own, *sum);
+    }
+    if ((at->times & s->times) == 0) {
+        return add_term(s, s->rest, &s->n_rest, *sum);
+    }
+    return take_op(s, sum);
 }
 
-static bool take_scores(const struct cell__import *im, uint32_t row, struct scores *out)
+/* Which rows are made of nothing but the sequence's steps. */
+static enum base_status find_own(struct scores *s, uint32_t row)
 {
-    out->scale = 1.0f;
-    const struct cell__row *sum = op_row(im, unscaled(im, row, &out->scale), CELL_OP_LINEAR);
-    if (sum == NULL || sum->value.width != 1) {
-        return false;
+    bool *is_own = base_arena_array(s->im->arena, (size_t)row + 1, sizeof(*is_own));
+    if (is_own == NULL) {
+        return cell__no_memory(s->im);
     }
-    const uint32_t of = sum->op.operands[0];
-    const struct cell__row *energy = op_row(im, of, CELL_OP_TANH);
-    const struct cell__row *pair = energy == NULL ? op_row(im, of, CELL_OP_MUL)
-                                                  : op_row(im, energy->op.operands[0], CELL_OP_ADD);
-    out->variant = energy == NULL ? CELL_ATTEND_PRODUCT : CELL_ATTEND_TANH;
-    out->v = sum->op.weights[0].data;
-    return pair != NULL && take_pair(im, &pair->op, out);
+    for (uint32_t r = 0; r <= row; r++) {
+        const struct cell__row *at = &s->im->rows[r];
+        is_own[r] = at->kind == CELL__ROW_OP || at->kind == CELL__ROW_CONST ||
+                    at->times == s->times;
+        for (uint32_t i = 0; at->kind == CELL__ROW_OP && i < at->op.n_operands; i++) {
+            const bool is_memory = at->op.kind == CELL_OP_ATTEND && i > 0;
+            is_own[r] = is_own[r] && !is_memory && is_own[at->op.operands[i]];
+        }
+        // What attends to another sequence is a step's own as well.
+        is_own[r] = is_own[r] || (at->kind == CELL__ROW_OP && at->op.kind == CELL_OP_ATTEND &&
+                                  at->times == s->times);
+    }
+    s->is_own = is_own;
+    return BASE_OK;
+}
+
+static enum base_status take_scores(struct cell__import *im, uint32_t row, uint32_t over,
+                                    struct scores *s)
+{
+    *s = (struct scores){.im = im, .times = 1u << over};
+    const float one = 1.0f;
+    if (im->rows[row].value.width != 1 || im->rows[row].value.dtype != CELL_F32) {
+        return refuse(im);
+    }
+    if (im->sequences[over].uses_lengths) {
+        return cell__refuse(im, "attends to a sequence beside sequence_lens, where ONNX would take "
+                                "the steps behind a shorter one too");
+    }
+    BASE_TRY(find_own(s, row));
+    BASE_TRY(push(s, row, &one, 1));
+    while (s->n_sums > 0) {
+        const struct term sum = s->sums[--s->n_sums];
+        BASE_TRY(take(s, &sum));
+    }
+    return s->is_tanh && (s->n_products != 1 || s->n_own != 0) ? refuse(im) : BASE_OK;
+}
+
+/* ---- Putting them together ---------------------------------------------------------------- */
+
+/* q, K and v of the op. */
+struct product {
+    uint32_t query, keys;
+    float *v;
+};
+
+static bool are_ones(const float *weights, uint32_t width)
+{
+    bool are = true;
+    for (uint32_t k = 0; k < width; k++) {
+        are = are && weights[k] >= 1.0f && weights[k] <= 1.0f;
+    }
+    return are;
+}
+
+/* The row times constant weights, element by element. */
+static enum base_status weighted(struct cell__import *im, uint32_t row, const float *weights,
+                                 uint32_t *out)
+{
+    const struct cell_value value = im->rows[row].value;
+    uint32_t constant = CELL__NONE;
+    *out = row;
+    if (are_ones(weights, value.width)) {
+        return BASE_OK;
+    }
+    BASE_TRY(cell__row_const(im, value, weights, &constant));
+    return cell__row_pair(im, CELL_OP_MUL, row, constant, out);
+}
+
+/* The sum over k of weights_k row_k. */
+static enum base_status sum_of(struct cell__import *im, const struct term *term, uint32_t *out)
+{
+    const uint32_t width = im->rows[term->row].value.width;
+    *out = term->row;
+    if (width == 1 && are_ones(term->weights, 1)) {
+        return BASE_OK;
+    }
+    struct cell_op op = {.kind = CELL_OP_LINEAR,
+                         .n_operands = 1,
+                         .operands = {term->row},
+                         .n_weights = 1,
+                         .weights = {{CELL_F32, width, 1, term->weights}}};
+    return cell__row_op(im, &op, (struct cell_value){CELL_F32, 1}, out);
+}
+
+/* The sum of all terms; NONE of none. */
+static enum base_status sum_of_all(struct cell__import *im, const struct term *terms, uint32_t n,
+                                   uint32_t *out)
+{
+    *out = CELL__NONE;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t row = CELL__NONE;
+        BASE_TRY(sum_of(im, &terms[i], &row));
+        if (*out == CELL__NONE) {
+            *out = row;
+        } else {
+            BASE_TRY(cell__row_pair(im, CELL_OP_ADD, *out, row, out));
+        }
+    }
+    return BASE_OK;
+}
+
+/* Where a term of the steps alone is of the very keys of the only product, its weights join the
+ * query. Returns the constant to add to the query, or NULL. */
+static enum base_status absorb(struct scores *s, float **added)
+{
+    const struct term *product = &s->products[0];
+    const uint32_t width = s->im->rows[product->row].value.width;
+    uint32_t left = 0;
+    *added = NULL;
+    for (uint32_t i = 0; s->n_products == 1 && i < s->n_own; i++) {
+        if (s->own[i].row != product->row) {
+            s->own[left++] = s->own[i];
+            continue;
+        }
+        if (*added == NULL) {
+            *added = new_weights(s, width);
+            if (*added == NULL) {
+                return cell__no_memory(s->im);
+            }
+            memset(*added, 0, width * sizeof(**added));
+        }
+        for (uint32_t k = 0; k < width; k++) {
+            (*added)[k] += s->own[i].weights[k];
+        }
+    }
+    s->n_own = s->n_products == 1 ? left : s->n_own;
+    return BASE_OK;
+}
+
+/* The query and keys of one product: all that stand beside each other. */
+static enum base_status join(struct scores *s, const float *added, struct product *out)
+{
+    struct cell__import *im = s->im;
+    uint32_t queries[TERMS_MAX + 1];
+    uint32_t keys[TERMS_MAX + 1];
+    uint32_t n = 0;
+    for (; n < s->n_products; n++) {
+        BASE_TRY(weighted(im, s->products[n].query, s->products[n].weights, &queries[n]));
+        keys[n] = s->products[n].row;
+    }
+    if (added != NULL) {
+        uint32_t constant = CELL__NONE;
+        BASE_TRY(cell__row_const(im, im->rows[queries[0]].value, added, &constant));
+        BASE_TRY(cell__row_pair(im, CELL_OP_ADD, queries[0], constant, &queries[0]));
+    }
+    if (s->n_own > 0) {
+        BASE_TRY(cell__row_number(im, 1.0f, &queries[n]));
+        BASE_TRY(sum_of_all(im, s->own, s->n_own, &keys[n++]));
+    }
+    if (n == 0) {
+        return refuse(im); // no step has a score of its own
+    }
+    BASE_TRY(cell__row_concat(im, queries, n, &out->query));
+    BASE_TRY(cell__row_concat(im, keys, n, &out->keys));
+    const uint32_t width = im->rows[out->keys].value.width;
+    out->v = new_weights(s, width);
+    if (out->v == NULL) {
+        return cell__no_memory(im);
+    }
+    for (uint32_t k = 0; k < width; k++) {
+        out->v[k] = 1.0f;
+    }
+    return BASE_OK;
+}
+
+static enum base_status find_product(struct scores *s, struct product *out)
+{
+    const struct term *only = &s->products[0];
+    float *added = NULL;
+    for (uint32_t i = 0; i < s->n_own; i++) { // keys w is a term of what the keys are made of
+        const struct cell__row *at = &s->im->rows[s->own[i].row];
+        if (s->n_products == 1 && at->kind == CELL__ROW_OP && at->op.kind == CELL_OP_LINEAR &&
+            at->op.operands[0] == only->row) {
+            const struct term sum = s->own[i];
+            BASE_TRY(take_linear(s, &sum, at));
+            s->own[i] = s->sums[--s->n_sums];
+        }
+    }
+    BASE_TRY(absorb(s, &added));
+    if (s->n_products == 1 && s->n_own == 0 && added == NULL) {
+        *out = (struct product){.query = only->query, .keys = only->row, .v = only->weights};
+        return BASE_OK;
+    }
+    return join(s, added, out);
+}
+
+/* A step has no stage before it that could make the keys, or values. */
+static enum base_status check_of_step(struct cell__import *im, uint32_t keys, uint32_t values)
+{
+    if (im->feeds_back &&
+        (im->rows[keys].kind != CELL__ROW_INPUT || im->rows[values].kind != CELL__ROW_INPUT)) {
+        return cell__refuse(im, "attention over what the step itself makes of the source's steps; "
+                                "let the encoder make it");
+    }
+    return BASE_OK;
+}
+
+/* ATTEND of these scores; values: of LARGEST the keys. */
+static enum base_status attend(struct scores *s, uint32_t variant, uint32_t values, uint32_t *out)
+{
+    struct cell__import *im = s->im;
+    struct product product = {.query = CELL__NONE};
+    const bool is_largest = variant == CELL_ATTEND_LARGEST;
+    BASE_TRY(find_product(s, &product));
+    values = is_largest ? product.keys : values;
+    BASE_TRY(check_of_step(im, product.keys, values));
+    const struct cell_value value =
+        is_largest ? (struct cell_value){CELL_F32, 1} : im->rows[values].value;
+    struct cell_op op = {.kind = CELL_OP_ATTEND,
+                         .n_operands = 3,
+                         .operands = {product.query, product.keys, values},
+                         .n_weights = 1,
+                         .weights = {{CELL_F32, 1, im->rows[product.keys].value.width, product.v}},
+                         .variant = variant};
+    return cell__row_op(im, &op, value, out);
 }
 
 enum base_status cell__row_attend(struct cell__import *im, uint32_t weights, uint32_t values,
                                   uint32_t *out)
 {
-    struct scores scores = {.scale = 1.0f};
-    const struct cell__row *softmax = op_row(im, weights, CELL_OP_SOFTMAX);
-    if (softmax == NULL || !take_scores(im, softmax->op.operands[0], &scores)) {
-        return cell__refuse(im, "a sum over the source's steps that is no attention: q K_t or "
-                                "v tanh(K_t + q), softmax, times V_t");
+    const uint32_t of = im->rows[weights].softmax_of;
+    const uint32_t over = im->rows[weights].over;
+    struct scores scores;
+    if (of == CELL__NONE || im->rows[values].times != 1u << over ||
+        im->rows[values].value.dtype != CELL_F32) {
+        return refuse(im);
     }
-    if (im->rows[scores.keys].kind != CELL__ROW_INPUT || im->rows[values].kind != CELL__ROW_INPUT) {
-        return cell__refuse(im, "attention over what the step itself makes of the source's steps; "
-                                "let the encoder make it");
-    }
-    const uint32_t width = im->rows[scores.keys].value.width;
-    float *v = base_arena_array(im->arena, width, sizeof(*v));
-    if (v == NULL) {
-        return cell__no_memory(im);
-    }
-    if (im->rows[scores.query].value.width != width) {
-        return cell__refuse(im, "attention of a query of width %u over keys of width %u",
-                            im->rows[scores.query].value.width, width);
-    }
-    for (uint32_t k = 0; k < width; k++) {
-        v[k] = scores.v[k] * scores.scale;
-    }
-    struct cell_op op = {.kind = CELL_OP_ATTEND,
-                         .n_operands = 3,
-                         .operands = {scores.query, scores.keys, values},
-                         .n_weights = 1,
-                         .weights = {{CELL_F32, 1, width, v}},
-                         .variant = scores.variant};
-    BASE_TRY(cell__row_op(im, &op, im->rows[values].value, out));
-    im->rows[*out].is_timed = false; // one row, of all steps of the source
-    return BASE_OK;
+    BASE_TRY(take_scores(im, of, over, &scores));
+    const uint32_t variant = scores.is_tanh ? CELL_ATTEND_TANH : CELL_ATTEND_PRODUCT;
+    return attend(&scores, variant, values, out);
 }
 
 enum base_status cell__row_attend_sum(struct cell__import *im, uint32_t row, uint32_t *out)
 {
-    const struct cell__row *product = op_row(im, row, CELL_OP_MUL);
-    if (product == NULL) {
-        return cell__row_attend(im, row, row, out); // refuses it
+    const struct cell__row *product = &im->rows[row];
+    if (product->kind != CELL__ROW_OP || product->op.kind != CELL_OP_MUL) {
+        return refuse(im);
     }
     const uint32_t *operands = product->op.operands;
-    const bool is_first = op_row(im, operands[0], CELL_OP_SOFTMAX) != NULL;
+    const bool is_first = im->rows[operands[0]].softmax_of != CELL__NONE;
     return cell__row_attend(im, operands[is_first ? 0 : 1], operands[is_first ? 1 : 0], out);
+}
+
+bool cell__row_is_attend_sum(const struct cell__import *im, uint32_t row, uint32_t over)
+{
+    const struct cell__row *at = &im->rows[row];
+    bool is_one = false;
+    for (uint32_t i = 0; at->kind == CELL__ROW_OP && at->op.kind == CELL_OP_MUL && i < 2; i++) {
+        const struct cell__row *weights = &im->rows[at->op.operands[i]];
+        const struct cell__row *values = &im->rows[at->op.operands[1 - i]];
+        is_one = is_one || (weights->softmax_of != CELL__NONE && weights->over == over &&
+                            values->times == 1u << over);
+    }
+    return is_one;
+}
+
+enum base_status cell__row_attend_largest(struct cell__import *im, uint32_t row, uint32_t over,
+                                          uint32_t *out)
+{
+    struct scores scores;
+    uint32_t rest = CELL__NONE;
+    BASE_TRY(take_scores(im, row, over, &scores));
+    if (scores.is_tanh) {
+        return refuse(im);
+    }
+    BASE_TRY(attend(&scores, CELL_ATTEND_LARGEST, CELL__NONE, out));
+    BASE_TRY(sum_of_all(im, scores.rest, scores.n_rest, &rest));
+    if (rest != CELL__NONE) {
+        BASE_TRY(cell__row_pair(im, CELL_OP_ADD, *out, rest, out));
+    }
+    if (scores.constant < 0.0f || scores.constant > 0.0f) {
+        uint32_t constant = CELL__NONE;
+        BASE_TRY(cell__row_number(im, scores.constant, &constant));
+        BASE_TRY(cell__row_pair(im, CELL_OP_ADD, *out, constant, out));
+    }
+    return BASE_OK;
 }
 
 /* ---- Products of two rows ----------------------------------------------------------------- */
@@ -134,36 +506,70 @@ enum base_status cell__infer_rows_product(struct cell__import *im, struct cell__
 {
     const struct cell__value *a = cell__input(im, node, 0);
     const struct cell__value *b = cell__input(im, node, 1);
-    if (!im->feeds_back || a->dtype != CELL__F32 || b->dtype != CELL__F32 ||
-        a->shape.rank != b->shape.rank || a->shape.rank < 2) {
+    if (a->dtype != CELL__F32 || b->dtype != CELL__F32 || a->shape.rank != b->shape.rank ||
+        a->shape.rank < 2) {
         return cell__refuse(im, "only x times constant weights is supported");
     }
     struct cell__shape out = a->shape;
     const uint32_t last = out.rank - 1;
     for (uint32_t k = 0; k + 2 < out.rank; k++) {
-        BASE_TRY(cell__axis_unite(im, &a->shape.axes[k], &b->shape.axes[k], "operand dimensions"));
+        const int64_t a_size = cell__axis_size(im, &a->shape.axes[k]);
+        if (a_size == 1) {
+            out.axes[k] = b->shape.axes[k];
+        } else if (cell__axis_size(im, &b->shape.axes[k]) != 1) {
+            BASE_TRY(
+                cell__axis_unite(im, &a->shape.axes[k], &b->shape.axes[k], "operand dimensions"));
+        }
     }
-    BASE_TRY(
-        cell__axis_unite(im, &a->shape.axes[last], &b->shape.axes[last - 1], "operand dimensions"));
+    const struct cell__axis *taken[2] = {&a->shape.axes[last], &b->shape.axes[last - 1]};
+    if ((cell__axis_size(im, taken[0]) < 0) != (cell__axis_size(im, taken[1]) < 0)) {
+        return cell__refuse(im, "only x times constant weights, or an attention, is supported");
+    }
+    BASE_TRY(cell__axis_unite(im, taken[0], taken[1], "operand dimensions"));
     out.axes[last] = b->shape.axes[last];
     cell__set_rows(im, node, 0, CELL__F32, &out);
     return BASE_OK;
+}
+
+/* Summed over the steps of a sequence. */
+static enum base_status product_over_steps(struct cell__import *im, uint32_t a, uint32_t b,
+                                           uint32_t over, uint32_t *out)
+{
+    const struct cell__row *first = &im->rows[a];
+    const bool is_first = first->softmax_of != CELL__NONE && first->over == over;
+    const uint32_t weights = is_first ? a : b;
+    const uint32_t values = is_first ? b : a;
+    const uint32_t times = im->rows[a].times | im->rows[b].times;
+    const struct base_error before = *im->error;
+    const enum base_status status = cell__row_attend(im, weights, values, out);
+    if (status != BASE_UNIMPLEMENTED || im->feeds_back || cell__is_pair(times) ||
+        im->rows[weights].value.width != 1) {
+        return status;
+    }
+    *im->error = before; // a chain over the steps
+    BASE_TRY(cell__row_pair(im, CELL_OP_MUL, values, weights, out));
+    return cell__row_sum_of_steps(im, *out, out);
 }
 
 enum base_status cell__lower_rows_product(struct cell__import *im, struct cell__node *node)
 {
     const struct cell__value *a = cell__input(im, node, 0);
     const struct cell__value *b = cell__input(im, node, 1);
-    const struct cell__shape over = {.rank = 1, .axes = {a->shape.axes[a->shape.rank - 1]}};
+    const struct cell__axis *taken = &a->shape.axes[a->shape.rank - 1];
+    const struct cell__axis *left = &a->shape.axes[a->shape.rank - 2];
+    const struct cell__axis *right = &b->shape.axes[b->shape.rank - 1];
+    const struct cell__shape over = {.rank = 1, .axes = {*taken}};
+    const uint32_t times = cell__axis_times(im, taken);
     uint32_t row = CELL__NONE;
     uint32_t width = 0;
     if (cell__shape_has(im, &over, CELL__ROLE_BATCH)) {
         return cell__refuse(im, "over the batch axis");
     }
-    if (cell__shape_has(im, &over, CELL__ROLE_TIME)) {
-        const bool is_first = op_row(im, a->row, CELL_OP_SOFTMAX) != NULL;
-        BASE_TRY(
-            cell__row_attend(im, is_first ? a->row : b->row, is_first ? b->row : a->row, &row));
+    if ((cell__axis_times(im, left) & cell__axis_times(im, right)) != 0) {
+        return cell__refuse(im, "attention of a sequence over its own steps");
+    }
+    if (times != 0) {
+        BASE_TRY(product_over_steps(im, a->row, b->row, cell__only_sequence(times), &row));
         cell__set_row(im, node, 0, row);
         return BASE_OK;
     }

@@ -36,8 +36,7 @@ enum base_status cell__row_under(struct cell__import *im, const struct cell__nod
     const struct cell__shape *shape = &cell__output(im, node, 0)->shape;
     BASE_TRY(cell__row_of(im, value, shape, false, out));
     // A time axis of size 1 may have been dropped. In a body there is none: all rows are a step's.
-    if (im->rows[*out].is_timed && im->scan == CELL__NONE &&
-        !cell__shape_has(im, shape, CELL__ROLE_TIME)) {
+    if (im->rows[*out].times != 0 && im->scan == CELL__NONE && cell__shape_times(im, shape) == 0) {
         return cell__row_at(im, CELL__ROW_LAST, *out, out);
     }
     return BASE_OK;

@@ -454,6 +454,39 @@ enum base_status cell__infer_softmax(struct cell__import *im, struct cell__node 
     return infer_like_first(im, node);
 }
 
+/* Over the steps of a sequence. What has another one's steps as well, or is inside a step, is not
+ * computed: it is part of an attention, which op_attend.c makes of it. */
+static enum base_status softmax_of_steps(struct cell__import *im, const struct cell__node *node,
+                                         uint32_t times)
+{
+    const uint32_t in = cell__input(im, node, 0)->row;
+    const struct cell_value value = im->rows[in].value;
+    const bool is_log = strcmp(node->op->name, "LogSoftmax") == 0;
+    const bool is_seen_only = im->feeds_back || cell__is_pair(im->rows[in].times);
+    uint32_t row = CELL__NONE;
+    if (cell__is_pair(times) || (im->rows[in].times & times) == 0) {
+        return cell__refuse(im, "over the steps of what is the same at each of them");
+    }
+    if (is_seen_only && is_log) {
+        return cell__refuse(im, "over the steps of a sequence, for each of another");
+    }
+    if (is_seen_only) {
+        const struct cell_op softmax = {
+            .kind = CELL_OP_SOFTMAX, .n_operands = 1, .operands = {in}, .group = 1};
+        BASE_TRY(cell__row_op(im, &softmax, value, &row));
+    } else {
+        BASE_TRY(cell__row_softmax_of_steps(im, in, &row));
+    }
+    im->rows[row].softmax_of = in;
+    im->rows[row].over = cell__only_sequence(times);
+    if (is_log) {
+        const struct cell_op log = {.kind = CELL_OP_LOG, .n_operands = 1, .operands = {row}};
+        BASE_TRY(cell__row_op(im, &log, value, &row));
+    }
+    cell__set_row(im, node, 0, row);
+    return BASE_OK;
+}
+
 enum base_status cell__lower_softmax(struct cell__import *im, struct cell__node *node)
 {
     const struct cell__value *in = cell__input(im, node, 0);
@@ -474,24 +507,11 @@ enum base_status cell__lower_softmax(struct cell__import *im, struct cell__node 
     }
     BASE_TRY(cell__shape_width(im, &over, &group));
     BASE_TRY(cell__shape_width(im, &rest, &behind));
-    if (cell__shape_has(im, &over, CELL__ROLE_TIME) && im->rows[in->row].is_timed) {
+    if (cell__shape_has(im, &over, CELL__ROLE_TIME)) {
         if (group != 1) {
             return cell__refuse(im, "over the steps and features at once");
         }
-        if (im->feeds_back) { // part of an attention, which op_attend.c makes of it
-            const struct cell_op softmax = {
-                .kind = CELL_OP_SOFTMAX, .n_operands = 1, .operands = {in->row}, .group = 1};
-            BASE_TRY(cell__row_op(im, &softmax, im->rows[in->row].value, &row));
-            cell__set_row(im, node, 0, row);
-            return BASE_OK;
-        }
-        BASE_TRY(cell__row_softmax_of_steps(im, in->row, &row));
-        if (strcmp(node->op->name, "LogSoftmax") == 0) {
-            const struct cell_op log = {.kind = CELL_OP_LOG, .n_operands = 1, .operands = {row}};
-            BASE_TRY(cell__row_op(im, &log, im->rows[row].value, &row));
-        }
-        cell__set_row(im, node, 0, row);
-        return BASE_OK;
+        return softmax_of_steps(im, node, cell__shape_times(im, &over));
     }
     if (behind != 1) {
         return cell__refuse(im, "over an axis that is not the innermost of a row");

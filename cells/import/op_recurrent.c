@@ -396,7 +396,7 @@ static enum base_status lower_state(struct cell__import *im, const struct cell__
     if (cell__row_is_zero(im, row)) {
         return BASE_OK;
     }
-    if (im->rows[row].is_timed || im->rows[row].value.width != recurrent->hidden) {
+    if (im->rows[row].times != 0 || im->rows[row].value.width != recurrent->hidden) {
         return cell__refuse(im, "an initial state that differs along the time axis");
     }
     return cell__row_as_source(im, row, &recurrent->init_rows[s]);
@@ -412,16 +412,23 @@ enum base_status cell__recurrent_lengths(struct cell__import *im,
             row = im->rows[row].op.operands[0];
         }
         if (im->rows[row].kind != CELL__ROW_INPUT || im->rows[row].value.dtype == CELL_F32 ||
-            im->rows[row].is_timed || im->rows[row].value.width != 1) {
+            im->rows[row].times != 0 || im->rows[row].value.width != 1) {
             return cell__refuse(im, "sequence_lens is not an input of the model");
         }
         input = (int32_t)im->rows[row].index;
     }
-    if (im->has_lengths && im->lengths_input != input) {
+    for (uint32_t s = 0; input >= 0 && s < im->n_sequences; s++) {
+        const struct cell__sequence *other = &im->sequences[s];
+        if (s != recurrent->sequence && other->has_lengths && other->lengths_input == input) {
+            return cell__refuse(im, "the sequence_lens of another sequence");
+        }
+    }
+    struct cell__sequence *sequence = &im->sequences[recurrent->sequence];
+    if (sequence->has_lengths && sequence->lengths_input != input) {
         return cell__refuse(im, "another sequence_lens than the recurrent node before it");
     }
-    im->has_lengths = true;
-    im->lengths_input = input;
+    sequence->has_lengths = true;
+    sequence->lengths_input = input;
     return BASE_OK;
 }
 
@@ -516,6 +523,18 @@ static enum base_status lower_output(struct cell__import *im, const struct cell_
     return set_joined(im, node, i, rows);
 }
 
+/* Whether nothing that the chain reads is of one row of the batch. */
+static bool is_shared(const struct cell__import *im, uint32_t number)
+{
+    const struct cell__recurrent *recurrent = &im->recurrents[number];
+    bool is_batched = im->rows[recurrent->x_row].is_batched;
+    for (uint32_t s = 0; s < recurrent->n_states; s++) {
+        const uint32_t row = recurrent->init_rows[s];
+        is_batched = is_batched || (row != CELL__NONE && im->rows[row].is_batched);
+    }
+    return !is_batched;
+}
+
 enum base_status cell__lower_recurrent(struct cell__import *im, struct cell__node *node)
 {
     const struct cell__recurrent *first = &im->recurrents[node->recurrent];
@@ -523,17 +542,21 @@ enum base_status cell__lower_recurrent(struct cell__import *im, struct cell__nod
     if (first->is_step) {
         return lower_step(im, node);
     }
+    if ((im->rows[x_row].times & ~(1u << first->sequence)) != 0) {
+        return cell__refuse(im, "X has the steps of another sequence than its time axis");
+    }
     BASE_TRY(cell__recurrent_lengths(im, first));
     for (uint32_t d = 0; d < first->directions; d++) {
         im->recurrents[node->recurrent + d].x_row = x_row;
         for (uint32_t s = 0; s < first->n_states; s++) {
             BASE_TRY(lower_state(im, node, d, s));
         }
+        im->recurrents[node->recurrent + d].is_shared = is_shared(im, node->recurrent + d);
         if (im->recurrents[node->recurrent + d].is_written_out) {
             BASE_TRY(write_out(im, node->recurrent + d));
         }
     }
-    bool is_timed = im->rows[x_row].is_timed;
+    const bool is_timed = im->rows[x_row].times != 0;
     if (!is_timed && cell__axis_has(im, &first->time, CELL__ROLE_TIME)) {
         return cell__refuse(im, "X is the same at every step, so a request cannot tell how many");
     }

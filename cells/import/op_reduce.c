@@ -162,8 +162,11 @@ static enum base_status reduce_steps(struct cell__import *im, enum kind kind, ui
                                      uint32_t *out)
 {
     struct cell__node *node = &im->nodes[im->current];
+    const uint32_t sequence = cell__only_sequence(im->rows[row].times);
     struct cell__recurrent chain = {.node = im->current,
                                     .word = "reduce",
+                                    .sequence = sequence,
+                                    .is_shared = !im->rows[row].is_batched,
                                     .is_scan = true,
                                     .lengths_value = CELL__NONE,
                                     .n_states = STATES,
@@ -171,7 +174,7 @@ static enum base_status reduce_steps(struct cell__import *im, enum kind kind, ui
     for (uint32_t s = 0; s < STATES; s++) {
         chain.init_values[s] = chain.init_rows[s] = CELL__NONE;
     }
-    if (im->uses_lengths) {
+    if (im->sequences[sequence].uses_lengths) {
         return cell__refuse(im, "over the steps beside sequence_lens, where ONNX would take the "
                                 "zeros behind a shorter sequence too");
     }
@@ -188,6 +191,11 @@ static enum base_status reduce_steps(struct cell__import *im, enum kind kind, ui
         BASE_TRY(cell__row_pair(im, CELL_OP_DIV, *out, steps, out));
     }
     return BASE_OK;
+}
+
+enum base_status cell__row_sum_of_steps(struct cell__import *im, uint32_t row, uint32_t *out)
+{
+    return reduce_steps(im, SUM, row, out);
 }
 
 enum base_status cell__row_softmax_of_steps(struct cell__import *im, uint32_t row, uint32_t *out)
@@ -216,6 +224,37 @@ static enum base_status reduce_row(struct cell__import *im, enum kind kind, uint
     return cell__refuse(im, "the largest or smallest of a row's features");
 }
 
+/* Over the steps of a sequence, by a chain or by an attention; width: of what is reduced besides. */
+static enum base_status reduce_times(struct cell__import *im, enum kind kind, uint32_t times,
+                                     uint32_t width, uint32_t *row)
+{
+    const uint32_t own = im->rows[*row].times;
+    if (cell__is_pair(times) || (own & times) == 0) {
+        return cell__refuse(im, "over the steps of what is the same at each of them, or of two "
+                                "sequences at once");
+    }
+    const uint32_t over = cell__only_sequence(times);
+    const bool is_seen_only = im->feeds_back || cell__is_pair(own);
+    if (is_seen_only && width != 1) {
+        return cell__refuse(im, "over the steps of a sequence and features at once");
+    }
+    if (kind == SUM && (is_seen_only || cell__row_is_attend_sum(im, *row, over))) {
+        const struct base_error before = *im->error;
+        const enum base_status status = cell__row_attend_sum(im, *row, row);
+        if (is_seen_only || status != BASE_UNIMPLEMENTED) {
+            return status;
+        }
+        *im->error = before; // scores that no attention has, such as a network's, are steps of chains
+    }
+    if (kind == MAX && is_seen_only) {
+        return cell__row_attend_largest(im, *row, over, row);
+    }
+    if (is_seen_only) {
+        return cell__refuse(im, "over the source's steps inside a decoder's step");
+    }
+    return reduce_steps(im, kind, *row, row);
+}
+
 enum base_status cell__lower_reduce(struct cell__import *im, struct cell__node *node)
 {
     const struct cell__value *in = cell__input(im, node, 0);
@@ -234,19 +273,14 @@ enum base_status cell__lower_reduce(struct cell__import *im, struct cell__node *
         return cell__refuse(im, "over the batch axis");
     }
     BASE_TRY(cell__shape_width(im, &taken, &width));
-    bool is_over_steps = cell__shape_has(im, &taken, CELL__ROLE_TIME) && im->rows[row].is_timed;
     if (width != 1 && width != im->rows[row].value.width) {
         return cell__refuse(im, "over a part of a row's features");
     }
-    if (is_over_steps && im->feeds_back) {
-        if (kind != SUM || width != 1) {
-            return cell__refuse(im, "over the source's steps inside a decoder's step");
-        }
-        BASE_TRY(cell__row_attend_sum(im, row, &row));
-    } else if (is_over_steps) {
-        BASE_TRY(reduce_steps(im, kind, row, &row));
+    const uint32_t times = cell__shape_times(im, &taken);
+    if (times != 0) {
+        BASE_TRY(reduce_times(im, kind, times, width, &row));
     }
-    if (width != 1 || !is_over_steps) {
+    if (width != 1 || times == 0) {
         BASE_TRY(reduce_row(im, kind, row, &row));
     }
     cell__set_row(im, node, 0, row);

@@ -281,7 +281,7 @@ enum base_status cell__row_of_step(struct cell__import *im, const struct cell__v
                                    uint32_t *out)
 {
     *out = value->row;
-    return im->rows[value->row].is_timed
+    return im->rows[value->row].times != 0
                ? BASE_OK
                : cell__refuse(im, "what it takes step by step is the same at every step, so a "
                                   "request cannot tell how many");
@@ -294,7 +294,7 @@ static enum base_status lower_init(struct cell__import *im, struct cell__recurre
     uint32_t row = CELL__NONE;
     scan->init_rows[s] = CELL__NONE;
     BASE_TRY(cell__row_of(im, &im->values[scan->init_values[s]], shape, false, &row));
-    if (im->rows[row].is_timed) {
+    if (im->rows[row].times != 0) {
         return cell__refuse(im, "state variable %u begins with a whole sequence", s);
     }
     scan->states[s] = im->rows[row].value;
@@ -476,7 +476,7 @@ static enum base_status lower_output(struct cell__import *im, uint32_t number, u
     }
     *out = row;
     if (im->rows[row].chain != number) {
-        return im->rows[row].is_timed ? BASE_OK : cell__refuse(im, "repeats one row at every step");
+        return im->rows[row].times != 0 ? BASE_OK : cell__refuse(im, "repeats one row at every step");
     }
     if (scan->n_outputs == CELL_OUTPUTS_MAX) {
         return cell__refuse(im, "more than %u outputs of a step", CELL_OUTPUTS_MAX);

@@ -167,6 +167,17 @@ static enum base_status lower_lookup(struct cell__import *im, struct cell__node 
     return BASE_OK;
 }
 
+/* The row at one end of a time axis. */
+static enum base_status take_step(struct cell__import *im, const struct cell__axis *axis,
+                                  bool is_last, uint32_t row, uint32_t *out)
+{
+    *out = row;
+    if ((im->rows[row].times & cell__axis_times(im, axis)) == 0) {
+        return BASE_OK; // it is the same at every step of this axis
+    }
+    return cell__row_at(im, is_last ? CELL__ROW_LAST : CELL__ROW_FIRST, row, out);
+}
+
 enum base_status cell__lower_gather(struct cell__import *im, struct cell__node *node)
 {
     const struct cell__value *data = cell__input(im, node, 0);
@@ -185,8 +196,7 @@ enum base_status cell__lower_gather(struct cell__import *im, struct cell__node *
             data->shape.axes[pick.axis].n != 1) {
             return cell__refuse(im, "takes a step that is neither the first nor the last");
         }
-        BASE_TRY(
-            cell__row_at(im, pick.is_last ? CELL__ROW_LAST : CELL__ROW_FIRST, data->row, &row));
+        BASE_TRY(take_step(im, &data->shape.axes[pick.axis], pick.is_last, data->row, &row));
     } else {
         BASE_TRY(cell__axis_in_row(im, &data->shape, pick.axis, "takes elements", &inner));
         base_assert(pick.first >= 0); // a row's axes have known sizes
@@ -389,7 +399,7 @@ enum base_status cell__lower_slice(struct cell__import *im, struct cell__node *n
             if ((!cut->is_first && !cut->is_last) || shape.axes[k].n != 1) {
                 return cell__refuse(im, "takes steps that are neither the first nor the last");
             }
-            BASE_TRY(cell__row_at(im, cut->is_last ? CELL__ROW_LAST : CELL__ROW_FIRST, row, &row));
+            BASE_TRY(take_step(im, &shape.axes[k], cut->is_last, row, &row));
         } else {
             BASE_TRY(cell__axis_in_row(im, &shape, k, "takes elements", &inner));
             if (cut->size == 0) {

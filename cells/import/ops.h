@@ -84,12 +84,17 @@ enum base_status cell__lower_step(struct cell__import *im, const struct cell__re
 enum base_status cell__row_mean(struct cell__import *im, uint32_t row, uint32_t *out);
 /* The sum of a row's elements. */
 enum base_status cell__row_sum(struct cell__import *im, uint32_t row, uint32_t *out);
-/* Inside a decoder's step (op_attend.c): what the weights, a softmax over the source's steps, make
- * of the values; and the same of their product, summed over these steps. */
+/* op_attend.c: what the weights, a softmax over the steps of a sequence, make of the values; the
+ * same of their product, summed over these steps; and the largest score. */
 enum base_status cell__row_attend(struct cell__import *im, uint32_t weights, uint32_t values,
                                   uint32_t *out);
 enum base_status cell__row_attend_sum(struct cell__import *im, uint32_t row, uint32_t *out);
-/* The softmax of each element of a timed row over all steps. */
+enum base_status cell__row_attend_largest(struct cell__import *im, uint32_t row, uint32_t over,
+                                          uint32_t *out);
+/* Whether the row is such a product. */
+bool cell__row_is_attend_sum(const struct cell__import *im, uint32_t row, uint32_t over);
+/* The sum, and the softmax, of each element of a row of one sequence over its steps. */
+enum base_status cell__row_sum_of_steps(struct cell__import *im, uint32_t row, uint32_t *out);
 enum base_status cell__row_softmax_of_steps(struct cell__import *im, uint32_t row, uint32_t *out);
 
 /* ---- Shared by recurrent nodes (op_recurrent.c) -------------------------------------------- */

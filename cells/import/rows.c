@@ -36,18 +36,32 @@ static enum base_status row_new(struct cell__import *im, const struct cell__row 
     *out = im->n_rows++;
     im->rows[*out] = *row;
     im->rows[*out].chain =
-        row->kind == CELL__ROW_OP && row->is_timed ? im->scan : (uint32_t)CELL__NONE;
+        row->kind == CELL__ROW_OP && row->times != 0 ? im->scan : (uint32_t)CELL__NONE;
+    im->rows[*out].softmax_of = CELL__NONE;
+    // Where nothing tells rows of a batch from what they share, all is a row's.
+    im->rows[*out].is_batched = row->is_batched || im->is_part || !im->has_batch;
     return BASE_OK;
 }
 
+uint32_t cell__only_sequence(uint32_t times)
+{
+    uint32_t sequence = 0;
+    base_assert(times != 0 && !cell__is_pair(times));
+    while ((times >> sequence & 1) == 0) {
+        sequence++;
+    }
+    return sequence;
+}
+
 enum base_status cell__row_input(struct cell__import *im, uint32_t input, uint32_t piece,
-                                 struct cell_value value, bool is_timed, uint32_t *out)
+                                 const struct cell__row_traits *traits, uint32_t *out)
 {
     struct cell__row row = {.kind = CELL__ROW_INPUT,
                             .index = input,
                             .part = piece,
-                            .value = value,
-                            .is_timed = is_timed};
+                            .value = traits->value,
+                            .times = traits->times,
+                            .is_batched = traits->is_batched};
     return row_new(im, &row, out);
 }
 
@@ -59,7 +73,8 @@ enum base_status cell__row_recurrent(struct cell__import *im, enum cell__row_kin
     struct cell__row row = {.kind = kind,
                             .index = recurrent,
                             .part = part,
-                            .is_timed = kind != CELL__ROW_STATE,
+                            .times = kind == CELL__ROW_STATE ? 0 : 1u << of->sequence,
+                            .is_batched = !of->is_shared,
                             .value = is_scans ? im->rows[of->output_rows[part]].value
                                               : of->states[part]};
     return row_new(im, &row, out);
@@ -81,7 +96,10 @@ enum base_status cell__row_op(struct cell__import *im, const struct cell_op *op,
     struct cell__row row = {.kind = CELL__ROW_OP, .value = value, .op = *op};
     for (uint32_t i = 0; i < op->n_operands; i++) {
         base_assert(op->operands[i] < im->n_rows);
-        row.is_timed = row.is_timed || im->rows[op->operands[i]].is_timed;
+        const struct cell__row *operand = &im->rows[op->operands[i]];
+        const bool is_memory = op->kind == CELL_OP_ATTEND && i > 0; // all of its steps are taken
+        row.times |= is_memory ? 0 : operand->times;
+        row.is_batched = row.is_batched || operand->is_batched;
     }
     return row_new(im, &row, out);
 }
@@ -178,7 +196,8 @@ enum base_status cell__row_concat(struct cell__import *im, const uint32_t *rows,
 static enum base_status leaf_at(struct cell__import *im, enum cell__row_kind kind, uint32_t row,
                                 uint32_t *out)
 {
-    if (im->uses_lengths && kind == CELL__ROW_LAST) {
+    const uint32_t sequence = cell__only_sequence(im->rows[row].times);
+    if (im->sequences[sequence].uses_lengths && kind == CELL__ROW_LAST) {
         return cell__refuse(im, "takes the last step beside sequence_lens, where shorter sequences "
                                 "have nothing; use Y_h");
     }
@@ -186,7 +205,10 @@ static enum base_status leaf_at(struct cell__import *im, enum cell__row_kind kin
         struct cell_op copy = {.kind = CELL_OP_COPY, .n_operands = 1, .operands = {row}};
         BASE_TRY(cell__row_op(im, &copy, im->rows[row].value, &row));
     }
-    struct cell__row at = {.kind = kind, .index = row, .value = im->rows[row].value};
+    struct cell__row at = {.kind = kind,
+                           .index = row,
+                           .value = im->rows[row].value,
+                           .is_batched = im->rows[row].is_batched};
     return row_new(im, &at, out);
 }
 
@@ -197,7 +219,8 @@ static enum base_status op_at(struct cell__import *im, uint32_t row, const uint3
     struct cell_op op = im->rows[row].op;
     for (uint32_t i = 0; i < op.n_operands; i++) {
         uint32_t operand = op.operands[i];
-        op.operands[i] = im->rows[operand].is_timed ? map[operand] : operand;
+        const bool is_memory = op.kind == CELL_OP_ATTEND && i > 0;
+        op.operands[i] = im->rows[operand].times != 0 && !is_memory ? map[operand] : operand;
     }
     return cell__row_op(im, &op, im->rows[row].value, out);
 }
@@ -206,8 +229,12 @@ enum base_status cell__row_at(struct cell__import *im, enum cell__row_kind kind,
                               uint32_t *out)
 {
     *out = row;
-    if (!im->rows[row].is_timed) {
+    if (im->rows[row].times == 0) {
         return BASE_OK;
+    }
+    if (cell__is_pair(im->rows[row].times)) {
+        return cell__refuse(im, "takes one step of what has a value for each pair of steps of two "
+                                "sequences");
     }
     // map[r]: NONE, or (marked) 0, later the row that is r at that step.
     uint32_t *map = base_arena_array(im->arena, (size_t)row + 1, sizeof(*map));
@@ -218,9 +245,9 @@ enum base_status cell__row_at(struct cell__import *im, enum cell__row_kind kind,
     map[row] = 0;
     for (uint32_t r = row + 1; r-- > 0;) {
         const struct cell__row *at = &im->rows[r];
-        for (uint32_t i = 0; map[r] == 0 && at->kind == CELL__ROW_OP && i < at->op.n_operands;
-             i++) {
-            if (im->rows[at->op.operands[i]].is_timed) {
+        const uint32_t n = at->op.kind == CELL_OP_ATTEND ? 1 : at->op.n_operands;
+        for (uint32_t i = 0; map[r] == 0 && at->kind == CELL__ROW_OP && i < n; i++) {
+            if (im->rows[at->op.operands[i]].times != 0) {
                 map[at->op.operands[i]] = 0;
             }
         }

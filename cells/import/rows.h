@@ -1,7 +1,10 @@
 /* Row expressions: what a graph does to one row, with batch and time taken away.
  *
- * An expression is *timed* when it has a row at every step. FIRST and LAST turn a timed one into
- * the row of one step. Numbers are topological: an expression's operands come before it.
+ * An expression has *times*: the sequences at whose every step it has a row. FIRST and LAST turn one
+ * of a single sequence into the row of one step. One of two sequences has a row for each pair of
+ * steps; no stage computes that, only an attention is made of it (op_attend.c). One that reads
+ * nothing with a batch axis is not *batched*: all rows of a request share it. Numbers are
+ * topological: an expression's operands come before it.
  *
  * A Scan's body is expressions like any other, over the states as they come in (ROW_IN); the timed
  * ones belong to its chain. Outside only STEP and STATE are seen of them. */
@@ -25,11 +28,15 @@ enum cell__row_kind {
 
 struct cell__row {
     enum cell__row_kind kind;
-    bool is_timed;
+    uint32_t times; /* bit s: has a row at every step of sequence s */
+    bool is_batched;
     struct cell_value value;
     uint32_t index, part;
     struct cell_op op;
     uint32_t chain; /* OP: the Scan that computes it, NONE elsewhere */
+    /* OP: of what it is the softmax over the steps of sequence `over`, with which one that has two
+     * sequences is not computed; NONE: it is none. */
+    uint32_t softmax_of, over;
     // Set by stages.c.
     bool is_needed;
     uint32_t rank;   /* stage order, see there */
@@ -47,9 +54,23 @@ enum base_status cell__row_dtype(struct cell__import *im, enum cell__dtype dtype
 enum base_status cell__row_of(struct cell__import *im, const struct cell__value *value,
                               const struct cell__shape *shape, bool may_be_scalar, uint32_t *out);
 
+/* What the input's rows have in common. */
+struct cell__row_traits {
+    struct cell_value value; /* of a piece */
+    uint32_t times;
+    bool is_batched;
+};
+
 /* A piece of the row of a model's input. */
 enum base_status cell__row_input(struct cell__import *im, uint32_t input, uint32_t piece,
-                                 struct cell_value value, bool is_timed, uint32_t *out);
+                                 const struct cell__row_traits *traits, uint32_t *out);
+/* The number of the only sequence in times. */
+uint32_t cell__only_sequence(uint32_t times);
+/* Whether times holds several sequences. */
+static inline bool cell__is_pair(uint32_t times)
+{
+    return (times & (times - 1)) != 0;
+}
 /* kind: STEP, STATE or IN. */
 enum base_status cell__row_recurrent(struct cell__import *im, enum cell__row_kind kind,
                                      uint32_t recurrent, uint32_t part, uint32_t *out);

@@ -132,7 +132,26 @@ bool cell__axis_has(const struct cell__import *im, const struct cell__axis *axis
     return false;
 }
 
+uint32_t cell__axis_times(const struct cell__import *im, const struct cell__axis *axis)
+{
+    uint32_t times = 0;
+    for (uint32_t i = 0; i < axis->n; i++) {
+        const struct cell__atom *atom = &im->atoms[cell__atom_root(im, axis->atoms[i])];
+        times |= atom->role == CELL__ROLE_TIME ? 1u << atom->sequence : 0;
+    }
+    return times;
+}
+
 /* ---- Shapes ------------------------------------------------------------------------------- */
+
+uint32_t cell__shape_times(const struct cell__import *im, const struct cell__shape *shape)
+{
+    uint32_t times = 0;
+    for (uint32_t k = 0; k < shape->rank; k++) {
+        times |= cell__axis_times(im, &shape->axes[k]);
+    }
+    return times;
+}
 
 bool cell__shape_has(const struct cell__import *im, const struct cell__shape *shape,
                      enum cell__role role)

@@ -1,7 +1,7 @@
 /* Partition into stages. Every recurrent node is a CHAIN stage: an LSTM, GRU or RNN with the
  * embedding that feeds it or with what joins other chains' outputs (both directions of the layer
- * before) to its x, a Scan with the ops of its body. All other ops are grouped by (timed or
- * not, rank) into EACH and ONCE stages, where
+ * before) to its x, a Scan with the ops of its body. All other ops are grouped by (sequence or
+ * none, of each row of the batch or shared, rank) into EACH and ONCE stages, where
  *
  *   rank(op)    = the largest of: rank of an operand in a group of the same kind; rank + 1 of an
  *                 operand of the other kind; rank + 1 of a chain it reads
@@ -25,6 +25,8 @@ struct plan {
     enum cell_stage_kind kind;
     uint32_t rank;
     uint32_t recurrent; /* CHAIN */
+    uint32_t sequence;  /* EACH, CHAIN */
+    bool is_shared;
     uint32_t fused;     /* CHAIN: row of the op that makes x, inside, or NONE */
     uint32_t n_inputs;
     struct cell_source inputs[CELL_INPUTS_MAX];
@@ -39,6 +41,8 @@ struct plans {
     struct plan stages[CELL_STAGES_MAX];
     uint32_t chain_stages[CELL_STAGES_MAX];
     uint32_t chain_ranks[CELL_STAGES_MAX];
+    uint32_t n_memories;
+    struct cell_memory memories[CELL_MEMORIES_MAX];
     struct cell_def def; /* the one at work */
 };
 
@@ -47,7 +51,45 @@ static enum base_status too_many(struct cell__import *im, uint32_t max, const ch
     return base_fail(im->error, BASE_UNIMPLEMENTED, "the model needs more than %u %s", max, what);
 }
 
+/* ---- What is attended to ------------------------------------------------------------------ */
+
+/* Whether operand i of a row's op is read with all of its steps. */
+static bool is_memory(const struct cell__row *row, uint32_t i)
+{
+    return row->kind == CELL__ROW_OP && row->op.kind == CELL_OP_ATTEND && i > 0;
+}
+
+/* The rows that lie side by side in a memory: what joins the outputs of chains is not computed. */
+static const uint32_t *pieces_of(const struct cell__import *im, const uint32_t *row, uint32_t *n)
+{
+    const struct cell__row *at = &im->rows[*row];
+    bool is_even = at->kind == CELL__ROW_OP && at->op.kind == CELL_OP_CONCAT &&
+                   at->op.n_operands <= CELL_PIECES_MAX;
+    for (uint32_t i = 0; is_even && i < at->op.n_operands; i++) {
+        const struct cell__row *piece = &im->rows[at->op.operands[i]];
+        is_even = piece->kind == CELL__ROW_STEP &&
+                  piece->value.width * at->op.n_operands == at->value.width &&
+                  piece->times == at->times && piece->is_batched == at->is_batched;
+    }
+    *n = is_even ? at->op.n_operands : 1;
+    return is_even ? at->op.operands : row;
+}
+
 /* ---- What is needed ----------------------------------------------------------------------- */
+
+static void need_operands(struct cell__import *im, const struct cell__row *row)
+{
+    for (uint32_t i = 0; i < row->op.n_operands; i++) {
+        uint32_t n = 1;
+        const uint32_t *rows = &row->op.operands[i];
+        if (is_memory(row, i) && !im->is_part) {
+            rows = pieces_of(im, rows, &n);
+        }
+        for (uint32_t p = 0; p < n; p++) {
+            im->rows[rows[p]].is_needed = true;
+        }
+    }
+}
 
 /* The op of x that is taken into the chain's own definition, or NONE: an embedding, or what joins
  * the outputs of chains. */
@@ -113,9 +155,7 @@ static void mark_needed(struct cell__import *im, const struct cell_model *model,
         }
         switch (row->kind) {
         case CELL__ROW_OP:
-            for (uint32_t i = 0; i < row->op.n_operands; i++) {
-                im->rows[row->op.operands[i]].is_needed = true;
-            }
+            need_operands(im, row);
             break;
         case CELL__ROW_FIRST:
         case CELL__ROW_LAST:
@@ -202,6 +242,25 @@ static void rank_recurrent(struct plans *plans, uint32_t number)
     plans->chain_ranks[number] = rank;
 }
 
+/* The least rank of an op by its operand i. */
+static uint32_t rank_operand(const struct plans *plans, const struct cell__row *row, uint32_t i)
+{
+    const struct cell__import *im = plans->im;
+    const struct cell__row *operand = &im->rows[row->op.operands[i]];
+    uint32_t rank = 0;
+    if (is_memory(row, i) && !im->is_part) {
+        uint32_t n = 0;
+        const uint32_t *pieces = pieces_of(im, &row->op.operands[i], &n);
+        for (uint32_t p = 0; p < n; p++) {
+            rank = max_u32(rank, rank_behind(plans, pieces[p]));
+        }
+        return rank;
+    }
+    const bool is_same = operand->kind == CELL__ROW_OP && operand->times == row->times &&
+                         operand->is_batched == row->is_batched;
+    return is_same ? operand->rank : rank_behind(plans, row->op.operands[i]);
+}
+
 static void rank_row(struct plans *plans, uint32_t r)
 {
     struct cell__import *im = plans->im;
@@ -213,29 +272,27 @@ static void rank_row(struct plans *plans, uint32_t r)
         row->rank = rank_behind(plans, row->index);
     } else if (row->kind == CELL__ROW_OP && row->chain == CELL__NONE) {
         for (uint32_t i = 0; i < row->op.n_operands; i++) {
-            const struct cell__row *operand = &im->rows[row->op.operands[i]];
-            bool is_same = operand->kind == CELL__ROW_OP && operand->is_timed == row->is_timed;
-            uint32_t rank = is_same ? operand->rank : rank_behind(plans, row->op.operands[i]);
-            row->rank = max_u32(row->rank, rank);
+            row->rank = max_u32(row->rank, rank_operand(plans, row, i));
         }
     }
 }
 
-/* The stage of this kind, rank and (for a chain) recurrent node; made when it is new. */
-static enum base_status find_stage(struct plans *plans, enum cell_stage_kind kind, uint32_t rank,
-                                   uint32_t recurrent, uint32_t *out)
+/* The number of the stage of the same kind, rank, sequence and (for a chain) recurrent node; it is
+ * added when it is new. */
+static enum base_status find_stage(struct plans *plans, const struct plan *like, uint32_t *out)
 {
     for (*out = 0; *out < plans->n; ++*out) {
         const struct plan *at = &plans->stages[*out];
-        if (at->kind == kind && at->rank == rank && at->recurrent == recurrent) {
+        if (at->kind == like->kind && at->rank == like->rank && at->recurrent == like->recurrent &&
+            at->sequence == like->sequence && at->is_shared == like->is_shared) {
             return BASE_OK;
         }
     }
     if (plans->n == CELL_STAGES_MAX) {
         return too_many(plans->im, CELL_STAGES_MAX, "stages");
     }
-    plans->stages[plans->n++] =
-        (struct plan){.kind = kind, .rank = rank, .recurrent = recurrent, .fused = CELL__NONE};
+    plans->stages[plans->n] = *like;
+    plans->stages[plans->n++].fused = CELL__NONE;
     return BASE_OK;
 }
 
@@ -257,8 +314,12 @@ static void sort_stages(struct plans *plans)
 static enum base_status find_rows_stage(struct plans *plans, const struct cell__row *row,
                                         uint32_t *out)
 {
-    enum cell_stage_kind kind = row->is_timed ? CELL_STAGE_EACH : CELL_STAGE_ONCE;
-    return find_stage(plans, kind, row->rank, CELL__NONE, out);
+    const struct plan like = {.kind = row->times != 0 ? CELL_STAGE_EACH : CELL_STAGE_ONCE,
+                              .rank = row->rank,
+                              .recurrent = CELL__NONE,
+                              .sequence = row->times == 0 ? 0 : cell__only_sequence(row->times),
+                              .is_shared = !row->is_batched};
+    return find_stage(plans, &like, out);
 }
 
 /* Makes the stage that the row belongs to, or (of a recurrent node's result) comes from. */
@@ -271,13 +332,22 @@ static enum base_status make_stage(struct plans *plans, uint32_t r)
     if (!row->is_needed) {
         return BASE_OK;
     }
+    if (cell__is_pair(row->times)) {
+        return base_fail(plans->im->error, BASE_UNIMPLEMENTED,
+                         "the model computes a value for each pair of steps of two sequences that "
+                         "is no part of an attention");
+    }
     rank_row(plans, r);
     if (row->kind == CELL__ROW_OP && row->chain == CELL__NONE) {
         return find_rows_stage(plans, row, &stage);
     }
     if (row->kind == CELL__ROW_STEP || row->kind == CELL__ROW_STATE) {
-        uint32_t rank = plans->chain_ranks[row->index];
-        return find_stage(plans, CELL_STAGE_CHAIN, rank, row->index, &stage);
+        const struct plan like = {.kind = CELL_STAGE_CHAIN,
+                                  .rank = plans->chain_ranks[row->index],
+                                  .recurrent = row->index,
+                                  .sequence = plans->im->recurrents[row->index].sequence,
+                                  .is_shared = !row->is_batched};
+        return find_stage(plans, &like, &stage);
     }
     return BASE_OK;
 }
@@ -386,7 +456,7 @@ static enum base_status source_of(struct plans *plans, uint32_t r, struct cell_s
         base_assert(false); // inside its own chain it is no source
         break;
     }
-    out->kind = row->is_timed ? CELL_SOURCE_EACH : kind_at;
+    out->kind = row->times != 0 ? CELL_SOURCE_EACH : kind_at;
     out->stage = of->stage;
     out->index = of->output;
     return BASE_OK;
@@ -429,13 +499,59 @@ static enum base_status connect_input(struct plans *plans, uint32_t row, struct 
     return add_input(plans, stage, source, out);
 }
 
-/* Makes the row an input of the stage, unless the stage has it inside. */
-static enum base_status connect_operand(struct plans *plans, uint32_t operand, uint32_t s)
+static bool is_same_memory(const struct cell_memory *a, const struct cell_memory *b)
 {
+    bool is_same = a->pieces == b->pieces;
+    for (uint32_t p = 0; is_same && p < a->pieces; p++) {
+        is_same = is_same_source(a->sources[p], b->sources[p]);
+    }
+    return is_same;
+}
+
+/* The number of the model's memory that these rows are, added when it is new. */
+static enum base_status add_memory(struct plans *plans, const struct cell_memory *memory,
+                                   uint32_t *out)
+{
+    for (*out = 0; *out < plans->n_memories; ++*out) {
+        if (is_same_memory(&plans->memories[*out], memory)) {
+            return BASE_OK;
+        }
+    }
+    if (plans->n_memories == CELL_MEMORIES_MAX) {
+        return too_many(plans->im, CELL_MEMORIES_MAX, "sequences that something attends to");
+    }
+    plans->memories[plans->n_memories++] = *memory;
+    return BASE_OK;
+}
+
+/* Makes all steps of the row an input of the stage. */
+static enum base_status connect_memory(struct plans *plans, uint32_t row, struct plan *stage,
+                                       uint32_t *out)
+{
+    const struct cell__row *at = &plans->im->rows[row];
+    struct cell_memory memory = {.width = at->value.width,
+                                 .sequence = cell__only_sequence(at->times)};
+    struct cell_source source = {.kind = CELL_SOURCE_MEMORY};
+    const uint32_t *pieces = pieces_of(plans->im, &row, &memory.pieces);
+    for (uint32_t p = 0; p < memory.pieces; p++) {
+        BASE_TRY(source_of(plans, pieces[p], &memory.sources[p]));
+    }
+    BASE_TRY(add_memory(plans, &memory, &source.index));
+    return add_input(plans, stage, source, out);
+}
+
+/* Makes operand i of the row's op an input of its stage, unless the stage has it inside. */
+static enum base_status connect_operand(struct plans *plans, const struct cell__row *row,
+                                        uint32_t i)
+{
+    const uint32_t operand = row->op.operands[i];
+    struct plan *stage = &plans->stages[row->stage];
     uint32_t input = 0;
-    return is_outside(plans->im, operand, s)
-               ? connect_input(plans, operand, &plans->stages[s], &input)
-               : BASE_OK;
+    if (is_memory(row, i) && !plans->im->is_part) {
+        return connect_memory(plans, operand, stage, &input);
+    }
+    return is_outside(plans->im, operand, row->stage) ? connect_input(plans, operand, stage, &input)
+                                                      : BASE_OK;
 }
 
 static enum base_status connect_chain(struct plans *plans, uint32_t s)
@@ -453,8 +569,9 @@ static enum base_status connect_chain(struct plans *plans, uint32_t s)
         if (recurrent->init_rows[i] != CELL__NONE) {
             BASE_TRY(source_of(plans, recurrent->init_rows[i], &stage->init[i]));
         }
-        if (recurrent->is_scan) {
-            BASE_TRY(connect_operand(plans, recurrent->next_rows[i], s));
+        uint32_t input = 0;
+        if (recurrent->is_scan && is_outside(im, recurrent->next_rows[i], s)) {
+            BASE_TRY(connect_input(plans, recurrent->next_rows[i], stage, &input));
         }
     }
     return BASE_OK;
@@ -472,7 +589,7 @@ static enum base_status connect(struct plans *plans)
     for (uint32_t r = 0; r < im->n_rows; r++) {
         const struct cell__row *row = &im->rows[r];
         for (uint32_t i = 0; row->stage != CELL__NONE && i < row->op.n_operands; i++) {
-            BASE_TRY(connect_operand(plans, row->op.operands[i], row->stage));
+            BASE_TRY(connect_operand(plans, row, i));
         }
     }
     return BASE_OK;
@@ -526,10 +643,11 @@ static struct cell_value source_value(const struct plans *plans, const struct ce
             return im->recurrents[stage->recurrent].states[0];
         }
         return im->rows[stage->output_rows[source.index]].value;
+    case CELL_SOURCE_MEMORY:
+        return (struct cell_value){CELL_F32, plans->memories[source.index].width};
     case CELL_SOURCE_ZERO:
     case CELL_SOURCE_CHILD:
     case CELL_SOURCE_START:
-    case CELL_SOURCE_MEMORY:
     case CELL_SOURCE_TAKEN:
         break;
     }
@@ -612,7 +730,11 @@ static enum base_status define_ops(struct plans *plans, uint32_t s)
         }
         struct cell_op op = row->op;
         for (uint32_t i = 0; i < op.n_operands; i++) {
-            BASE_TRY(define_operand(plans, s, op.operands[i], &op.operands[i]));
+            if (is_memory(row, i) && !im->is_part) {
+                BASE_TRY(connect_memory(plans, op.operands[i], &plans->stages[s], &op.operands[i]));
+            } else {
+                BASE_TRY(define_operand(plans, s, op.operands[i], &op.operands[i]));
+            }
         }
         BASE_TRY(def_op(plans, &op, row->value, &row->number));
     }
@@ -710,6 +832,8 @@ static enum base_status intern_stage(struct plans *plans, struct cell_registry *
         cell_registry_intern(registry, &plans->def, name, &stage->type, &is_new, plans->im->error));
     model->n_stages = s + 1;
     stage->kind = plan->kind;
+    stage->sequence = plan->sequence;
+    stage->is_shared = plan->is_shared;
     stage->is_reverse =
         plan->kind == CELL_STAGE_CHAIN && plans->im->recurrents[plan->recurrent].is_reverse;
     memcpy(stage->inputs, plan->inputs, sizeof(stage->inputs));
@@ -737,6 +861,8 @@ enum base_status cell__stages_build(struct cell__import *im, struct cell_registr
             BASE_TRY(source_of(plans, output_rows[i][p], &model->output_sources[i][p]));
         }
     }
+    model->n_memories = plans->n_memories;
+    memcpy(model->memories, plans->memories, sizeof(model->memories));
     enum base_status status = BASE_OK;
     for (uint32_t s = 0; s < plans->n && status == BASE_OK; s++) {
         status = intern_stage(plans, registry, model, s);

@@ -150,9 +150,10 @@ static enum base_status describe(struct cell__import *im, const char *what,
     if (!is_batch_alone || !is_time_alone) {
         return cell__refuse(im, "%s \"%s\" merges its batch or time axis with others", what, name);
     }
-    if (im->has_batch && out->batch_axis < 0) {
-        return cell__refuse(im, "%s \"%s\" has no batch axis", what, name);
-    }
+    out->sequence =
+        out->time_axis < 0
+            ? 0
+            : cell__only_sequence(cell__axis_times(im, &shape->axes[out->time_axis]));
     for (uint32_t k = 0; k < shape->rank; k++) {
         int64_t size = cell__axis_size(im, &shape->axes[k]);
         out->dims[k] = size < 0 ? CELL_DIM_ANY : size;
@@ -164,10 +165,13 @@ static enum base_status describe(struct cell__import *im, const char *what,
 static enum base_status input_row(struct cell__import *im, uint32_t input,
                                   const struct cell_tensor *tensor, uint32_t *out)
 {
-    const struct cell_value piece = {tensor->dtype, tensor->width / tensor->pieces};
+    const struct cell__row_traits traits = {
+        .value = {tensor->dtype, tensor->width / tensor->pieces},
+        .times = tensor->time_axis < 0 ? 0 : 1u << tensor->sequence,
+        .is_batched = tensor->batch_axis >= 0};
     uint32_t rows[CELL_PIECES_MAX];
     for (uint32_t p = 0; p < tensor->pieces; p++) {
-        BASE_TRY(cell__row_input(im, input, p, piece, tensor->time_axis >= 0, &rows[p]));
+        BASE_TRY(cell__row_input(im, input, p, &traits, &rows[p]));
     }
     return cell__row_concat(im, rows, tensor->pieces, out);
 }
@@ -228,7 +232,8 @@ static void split_joined(const struct cell__import *im, uint32_t row, struct cel
     for (uint32_t i = 0; is_even && i < at->op.n_operands; i++) {
         const struct cell__row *operand = &im->rows[at->op.operands[i]];
         is_even = operand->value.width * at->op.n_operands == at->value.width &&
-                  operand->is_timed == at->is_timed && operand->kind != CELL__ROW_CONST;
+                  operand->times == at->times && operand->is_batched == at->is_batched &&
+                  operand->kind != CELL__ROW_CONST;
     }
     if (is_even && tensor->pieces == 1 && !im->is_part) {
         tensor->pieces = at->op.n_operands;
@@ -242,11 +247,18 @@ static enum base_status output_rows(struct cell__import *im, const struct cell__
     char text[CELL__TEXT_BYTES];
     uint32_t row = value->row;
     BASE_TRY(cell__row_as_source(im, row, &row));
-    if (im->rows[row].is_timed && tensor->time_axis < 0) {
+    if (im->rows[row].times != 0 && tensor->time_axis < 0) {
         BASE_TRY(cell__row_at(im, CELL__ROW_LAST, row, &row)); // a time axis of size 1 was dropped
     }
-    if (!im->rows[row].is_timed && tensor->time_axis >= 0) {
+    if (im->rows[row].times == 0 && tensor->time_axis >= 0) {
         return cell__refuse(im, "output \"%s\" repeats one row at every step",
+                            cell__quote(text, value->name));
+    }
+    if (im->has_batch && im->rows[row].is_batched != (tensor->batch_axis >= 0)) {
+        return cell__refuse(im,
+                            tensor->batch_axis < 0 ? "output \"%s\" has no batch axis"
+                                                   : "output \"%s\" repeats one row for all of the "
+                                                     "batch",
                             cell__quote(text, value->name));
     }
     split_joined(im, row, tensor);

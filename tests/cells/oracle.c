@@ -199,9 +199,10 @@ static void attend(const struct oracle *oracle, const struct cell_op *op, double
 {
     const uint32_t width = op->weights[0].cols;
     const double *q = oracle->values[op->operands[0]];
+    const bool is_largest = op->variant == CELL_ATTEND_LARGEST;
     double sum = 0.0;
     memset(out, 0, n * sizeof(*out));
-    for (uint32_t t = 0; t < oracle->n_rows; t++) {
+    for (uint32_t t = 0; t < oracle->n_rows[op->operands[1]]; t++) {
         const double *key = oracle->rows[op->operands[1]] + (size_t)t * width;
         double score = 0.0;
         for (uint32_t k = 0; k < width; k++) {
@@ -210,11 +211,14 @@ static void attend(const struct oracle *oracle, const struct cell_op *op, double
             score += weight_at(&op->weights[0], 0, k) * term;
         }
         sum += exp(score);
-        for (uint32_t k = 0; k < n; k++) {
+        if (is_largest) {
+            out[0] = t == 0 || score > out[0] ? score : out[0];
+        }
+        for (uint32_t k = 0; k < n && !is_largest; k++) {
             out[k] += exp(score) * oracle->rows[op->operands[2]][(size_t)t * n + k];
         }
     }
-    for (uint32_t k = 0; k < n && oracle->n_rows > 0; k++) {
+    for (uint32_t k = 0; k < n && oracle->n_rows[op->operands[1]] > 0 && !is_largest; k++) {
         out[k] /= sum;
     }
 }

@@ -18,8 +18,7 @@ struct made {
 struct replay {
     const struct cell_model *model;
     const struct replay_tensor *inputs;
-    int64_t batch, time;
-    int64_t answer_time; /* of outputs: that of the inputs, or a decoder's longest */
+    int64_t batch, times[CELL_SEQUENCES_MAX]; /* of a decoder's answer: the longest */
     double start;        /* a decoder's token */
     double *taken;       /* [batch] steps of a decoder that are answered */
     struct made made[CELL_STAGES_MAX];
@@ -61,7 +60,9 @@ static size_t piece_stride(const struct cell_tensor *shape, const int64_t *dims)
 static void read_sizes(struct replay *replay)
 {
     replay->batch = 1;
-    replay->time = 1;
+    for (uint32_t s = 0; s < CELL_SEQUENCES_MAX; s++) {
+        replay->times[s] = 1;
+    }
     for (uint32_t i = 0; i < replay->model->n_inputs; i++) {
         const struct cell_tensor *shape = &replay->model->inputs[i];
         const struct replay_tensor *tensor = &replay->inputs[i];
@@ -70,20 +71,25 @@ static void read_sizes(struct replay *replay)
             ck_assert(shape->dims[k] == CELL_DIM_ANY || shape->dims[k] == tensor->dims[k]);
         }
         replay->batch = shape->batch_axis >= 0 ? tensor->dims[shape->batch_axis] : replay->batch;
-        replay->time = shape->time_axis >= 0 ? tensor->dims[shape->time_axis] : replay->time;
+        if (shape->time_axis >= 0) {
+            replay->times[shape->sequence] = tensor->dims[shape->time_axis];
+        }
     }
 }
 
+/* Steps of row b of a sequence, whose tensors have `time`. */
 static uint32_t length_of(const struct cell_model *model, const struct replay_tensor *inputs,
-                          int64_t b, int64_t time)
+                          int64_t b, uint32_t sequence, int64_t time)
 {
-    if (model->lengths_input < 0) {
-        return (uint32_t)time;
+    for (uint32_t i = 0; i < model->n_inputs; i++) {
+        if (model->inputs[i].is_lengths && model->inputs[i].sequence == sequence) {
+            ck_assert_ptr_nonnull(inputs[i].data);
+            const double length = inputs[i].data[model->inputs[i].batch_axis < 0 ? 0 : b];
+            ck_assert(length >= 0 && length <= (double)time);
+            return (uint32_t)length;
+        }
     }
-    ck_assert_ptr_nonnull(inputs[model->lengths_input].data);
-    double length = inputs[model->lengths_input].data[b];
-    ck_assert(length >= 0 && length <= (double)time);
-    return (uint32_t)length;
+    return (uint32_t)time;
 }
 
 /* ---- Stages ------------------------------------------------------------------------------- */
@@ -148,7 +154,8 @@ static uint32_t steps_of(const struct replay *replay, const struct cell_stage *s
     case CELL_STAGE_CHAIN:
         break;
     }
-    return length_of(replay->model, replay->inputs, b, replay->time);
+    return length_of(replay->model, replay->inputs, b, stage->sequence,
+                     replay->times[stage->sequence]);
 }
 
 static bool has_ended(const struct replay *replay, const struct cell_stage *stage,
@@ -160,20 +167,22 @@ static bool has_ended(const struct replay *replay, const struct cell_stage *stag
            oracle->values[value][0] == (double)decoder->end.id;
 }
 
-/* All rows of what a decoder attends to; the copies are the oracle's user's to free. */
+/* All rows of what a stage attends to; the copies are the oracle's user's to free. */
 static void set_memories(const struct replay *replay, const struct cell_stage *stage, int64_t b,
                          struct oracle *oracle, double *copies[CELL_INPUTS_MAX])
 {
-    oracle->n_rows = length_of(replay->model, replay->inputs, b, replay->time);
     for (uint32_t i = 0; i < stage->type->def.n_inputs; i++) {
         copies[i] = NULL;
         if (stage->inputs[i].kind != CELL_SOURCE_MEMORY) {
             continue;
         }
-        const struct cell_memory *memory = &replay->model->decoder.memories[stage->inputs[i].index];
+        const struct cell_memory *memory = &replay->model->memories[stage->inputs[i].index];
         const uint32_t piece = memory->width / memory->pieces;
-        copies[i] = numbers((size_t)replay->time * memory->width);
-        for (uint32_t t = 0; t < oracle->n_rows; t++) {
+        const uint32_t n = length_of(replay->model, replay->inputs, b, memory->sequence,
+                                     replay->times[memory->sequence]);
+        oracle->n_rows[i] = n;
+        copies[i] = numbers((size_t)n * memory->width);
+        for (uint32_t t = 0; t < n; t++) {
             for (uint32_t p = 0; p < memory->pieces; p++) {
                 memcpy(copies[i] + (size_t)t * memory->width + (size_t)p * piece,
                        read_source(replay, &memory->sources[p], b, t), piece * sizeof(double));
@@ -198,7 +207,9 @@ static void run_stage(struct replay *replay, uint32_t s, int64_t b)
         set_value(&oracle, def->n_inputs + i, read_source(replay, &stage->init[i], b, 0));
     }
     for (uint32_t o = 0; o < def->n_outputs; o++) {
-        const size_t time = stage->kind == CELL_STAGE_DECODER ? made->steps : (size_t)replay->time;
+        const size_t time = stage->kind == CELL_STAGE_DECODER
+                                ? made->steps
+                                : (size_t)replay->times[stage->sequence];
         made->outputs[o] = numbers(time * def->values[def->outputs[o]].width);
     }
     for (uint32_t n = 0; n < made->steps; n++) {
@@ -251,7 +262,7 @@ static void make_outputs(const struct replay *replay, struct replay_tensor *outp
         outputs[o] = (struct replay_tensor){.rank = shape->rank, .count = 1};
         for (uint32_t k = 0; k < shape->rank; k++) {
             int64_t size = (int32_t)k == shape->batch_axis  ? replay->batch
-                           : (int32_t)k == shape->time_axis ? replay->answer_time
+                           : (int32_t)k == shape->time_axis ? replay->times[shape->sequence]
                                                             : shape->dims[k];
             ck_assert(shape->dims[k] == CELL_DIM_ANY || shape->dims[k] == size);
             outputs[o].dims[k] = size;
@@ -278,7 +289,7 @@ static void copy_outputs(const struct replay *replay, struct replay_tensor *outp
 {
     for (uint32_t o = 0; o < replay->model->n_outputs; o++) {
         const struct cell_tensor *shape = &replay->model->outputs[o];
-        int64_t steps = shape->time_axis >= 0 ? replay->answer_time : 1;
+        int64_t steps = shape->time_axis >= 0 ? replay->times[shape->sequence] : 1;
         ck_assert_ptr_nonnull(outputs[o].data);
         for (int64_t t = 0; t < steps; t++) {
             if (shape->time_axis < 0 || replay->taken == NULL || (double)t < replay->taken[b]) {
@@ -298,7 +309,8 @@ static void find_lengths(struct replay *replay)
     const struct cell_decoder *decoder = &model->decoder;
     const struct cell_stage *stage = &model->stages[decoder->stage];
     replay->taken = numbers((size_t)replay->batch);
-    replay->answer_time = 0;
+    int64_t *longest = &replay->times[decoder->sequence];
+    *longest = 0;
     for (uint32_t s = 0; s < stage->type->def.n_states; s++) {
         if (stage->init[s].kind == CELL_SOURCE_START) {
             replay->start = (double)cell_integer_at(
@@ -311,7 +323,7 @@ static void find_lengths(struct replay *replay)
         }
         const int64_t taken = replay->made[decoder->stage].taken;
         replay->taken[b] = (double)taken;
-        replay->answer_time = taken > replay->answer_time ? taken : replay->answer_time;
+        *longest = taken > *longest ? taken : *longest;
         free_made(replay);
     }
 }
@@ -321,7 +333,6 @@ void replay_run(const struct cell_model *model, const struct replay_tensor *inpu
 {
     struct replay replay = {.model = model, .inputs = inputs};
     read_sizes(&replay);
-    replay.answer_time = replay.time;
     if (model->unfold == CELL_UNFOLD_SEQ2SEQ) {
         find_lengths(&replay);
     }
@@ -376,7 +387,7 @@ static bool is_padding(const struct cell_model *model, const struct replay_tenso
     }
     int64_t time = dims[shape->time_axis];
     return place[shape->time_axis] >=
-           (int64_t)length_of(model, inputs, place[shape->batch_axis], time);
+           (int64_t)length_of(model, inputs, place[shape->batch_axis], shape->sequence, time);
 }
 
 static void compare(const struct cell_model *model, const struct replay_tensor *inputs, uint32_t o,

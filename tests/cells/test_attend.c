@@ -21,7 +21,7 @@ enum { ROWS = 9, STEPS = 3, LONGEST = 70 };
 static const struct shape {
     uint32_t width, value_width, longest;
 } shapes[] = {{1, 1, 1}, {7, 3, 5}, {16, 16, 17}, {33, 20, LONGEST}, {256, 130, LONGEST}};
-enum { SHAPES = sizeof(shapes) / sizeof(shapes[0]) };
+enum { SHAPES = sizeof(shapes) / sizeof(shapes[0]), VARIANTS = CELL_ATTEND_LARGEST + 1 };
 
 /* What a case's chains read. */
 struct memory {
@@ -32,18 +32,20 @@ struct memory {
 static void build_attend(struct build *build, const struct shape *shape, uint32_t variant)
 {
     build_init(build, 3);
+    const bool is_largest = variant == CELL_ATTEND_LARGEST; // V is K, the result one number
+    const uint32_t width = is_largest ? 1 : shape->value_width;
     const uint32_t q = build_input(build, CELL_F32, shape->width);
     const uint32_t keys = build_input(build, CELL_F32, shape->width);
     const uint32_t values = build_input(build, CELL_F32, shape->value_width);
-    const uint32_t sum = build_state(build, CELL_F32, shape->value_width);
-    const uint32_t out = build_op(build, CELL_OP_ATTEND, q, keys, shape->value_width);
+    const uint32_t sum = build_state(build, CELL_F32, width);
+    const uint32_t out = build_op(build, CELL_OP_ATTEND, q, keys, width);
     struct cell_op *op = build_last(build);
-    op->operands[op->n_operands++] = values;
+    op->operands[op->n_operands++] = is_largest ? keys : values;
     op->variant = variant;
     op->n_weights = 1;
     op->weights[0] =
         (struct cell_weight){CELL_F32, 1, shape->width, build_floats(build, 1, shape->width, 1.0f)};
-    const uint32_t next = build_op(build, CELL_OP_ADD, sum, out, shape->value_width);
+    const uint32_t next = build_op(build, CELL_OP_ADD, sum, out, width);
     build_next(build, 0, next);
     build_output(build, out);
 }
@@ -83,9 +85,9 @@ static void expect_row(const struct cell_def *def, const struct shape *shape, co
     }
     oracle.rows[1] = keys;
     oracle.rows[2] = values;
-    oracle.n_rows = memory->n;
+    oracle.n_rows[1] = oracle.n_rows[2] = memory->n;
     oracle_step(&oracle);
-    for (uint32_t i = 0; i < shape->value_width; i++) {
+    for (uint32_t i = 0; i < def->values[def->outputs[0]].width; i++) {
         util_assert_close(got[i], oracle.values[def->outputs[0]][i], 1e-5, 1e-5);
     }
     oracle_release(&oracle);
@@ -103,7 +105,8 @@ static uint8_t *run_rows(const char *isa, uint32_t members, const struct build *
     struct cell_batch_row rows[ROWS];
     struct base_random random = util_random(4);
     struct rig rig;
-    const size_t bytes = (size_t)STEPS * shape->value_width * sizeof(float);
+    const uint32_t width = build->def.values[build->def.outputs[0]].width;
+    const size_t bytes = (size_t)STEPS * width * sizeof(float);
     uint8_t *all = base_alloc(ROWS * bytes);
     ck_assert_ptr_nonnull(all);
     rig_init(&rig, "cpu", isa, members, &build->def);
@@ -130,8 +133,7 @@ static uint8_t *run_rows(const char *isa, uint32_t members, const struct build *
         memcpy(all + r * bytes, chains[r].outputs[0], bytes);
         for (uint32_t s = 0; s < STEPS && is_checked; s++) {
             const float *q = (const float *)(const void *)chains[r].inputs[0] + s * shape->width;
-            const float *got =
-                (const float *)(const void *)chains[r].outputs[0] + s * shape->value_width;
+            const float *got = (const float *)(const void *)chains[r].outputs[0] + s * width;
             expect_row(&build->def, shape, q, &memories[r], got);
         }
         base_free(memories[r].keys);
@@ -145,14 +147,15 @@ static uint8_t *run_rows(const char *isa, uint32_t members, const struct build *
 /* _i: of shapes, and variants. */
 START_TEST(test_rows_attend_to_their_own)
 {
-    const struct shape *shape = &shapes[_i / 2];
+    const struct shape *shape = &shapes[_i / VARIANTS];
     struct build build;
-    build_attend(&build, shape, (uint32_t)_i % 2);
+    build_attend(&build, shape, (uint32_t)_i % VARIANTS);
+    const uint32_t width = build.def.values[build.def.outputs[0]].width;
     uint8_t *wanted = run_rows("scalar", 0, &build, shape, true);
     for (int isa = 0; isa < ISA_COUNT; isa++) {
         for (uint32_t members = 0; members <= 2 && isa_at(isa) != NULL; members += 2) {
             uint8_t *got = run_rows(isa_name(isa), members, &build, shape, false);
-            ck_assert_mem_eq(got, wanted, ROWS * STEPS * shape->value_width * sizeof(float));
+            ck_assert_mem_eq(got, wanted, ROWS * STEPS * width * sizeof(float));
             base_free(got);
         }
     }
@@ -167,7 +170,9 @@ START_TEST(test_what_is_no_attention_is_no_definition)
     struct base_error error;
     build_attend(&build, &shapes[2], 0);
     ck_assert_int_eq(cell_def_check(&build.def, &error), BASE_OK);
-    build.def.ops[0].variant = 2;
+    build.def.ops[0].variant = CELL_ATTEND_LARGEST; // V is not K
+    ck_assert_int_eq(cell_def_check(&build.def, &error), BASE_INVALID_ARGUMENT);
+    build.def.ops[0].variant = CELL_ATTEND_LARGEST + 1;
     ck_assert_int_eq(cell_def_check(&build.def, &error), BASE_INVALID_ARGUMENT);
     build.def.ops[0].variant = 0;
     build.def.ops[0].operands[1] = 3; // the state
@@ -366,13 +371,13 @@ START_TEST(test_what_is_no_attention_is_refused)
     product_context();
     end_step();
     expect_refused(BASE_UNIMPLEMENTED, "a sum over the source's steps that is no attention");
-    begin_step(); // other scores
+    begin_step(); // scores that no query is in
     onnx_node(&builder, "MatMul", "memory v", "products");
     onnx_node(&builder, "Squeeze", "products two", "scores");
     weights();
     product_context();
     end_step();
-    expect_refused(BASE_UNIMPLEMENTED, "a sum over the source's steps that is no attention");
+    expect_refused(BASE_UNIMPLEMENTED, "let the encoder make it");
     begin_step(); // keys that the step makes
     onnx_node(&builder, "MatMul", "memory w", "keys");
     onnx_node(&builder, "Unsqueeze", "h two", "column");
@@ -417,7 +422,7 @@ int main(void)
     TCase *device = tcase_create("device");
     TCase *imported = tcase_create("imported");
     tcase_set_timeout(device, 120);
-    tcase_add_loop_test(device, test_rows_attend_to_their_own, 0, 2 * SHAPES);
+    tcase_add_loop_test(device, test_rows_attend_to_their_own, 0, VARIANTS * SHAPES);
     tcase_add_test(device, test_what_is_no_attention_is_no_definition);
     suite_add_tcase(suite, device);
     tcase_add_loop_test(imported, test_every_way_is_one_op, 0, 12);

@@ -260,7 +260,7 @@ START_TEST(test_lengths_are_an_input)
     onnx_node(&f.builder, "LSTM", "x w r b l32", "y");
     output(&f, "y");
     load(&f);
-    ck_assert_int_eq(f.model->lengths_input, 1);
+    ck_assert(f.model->inputs[1].is_lengths);
     ck_assert_int_eq(f.model->inputs[1].dtype, CELL_I64);
     ck_assert_int_eq(f.model->inputs[1].batch_axis, 0);
     ck_assert_uint_eq(f.model->n_stages, 1);

@@ -43,7 +43,7 @@ START_TEST(test_langid_is_one_chain_with_its_embedding_and_a_head)
     ck_assert_int_eq(model->outputs[0].batch_axis, 0);
     ck_assert_int_eq(model->outputs[0].time_axis, -1);
     ck_assert_int_eq(model->outputs[0].dims[1], 2);
-    ck_assert_int_eq(model->lengths_input, -1);
+    ck_assert(!model->inputs[0].is_lengths);
     ck_assert_str_eq(model->producer, "pytorch 1.13.0");
 
     ck_assert_uint_eq(model->n_stages, 2);

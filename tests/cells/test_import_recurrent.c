@@ -315,7 +315,7 @@ START_TEST(test_sequence_lengths_are_an_input)
     onnx_input(&builder, "lengths", INT64, 1, lengths);
     add_node(_i, "x w r b lengths");
     load();
-    ck_assert_int_eq(model->lengths_input, 1);
+    ck_assert(model->inputs[1].is_lengths);
     ck_assert_int_eq(model->inputs[1].batch_axis, 0);
     end();
 }

@@ -1,5 +1,6 @@
 /* What the importer refuses, and how: every refusal names the operator and the node, or the tensor,
  * and the reason. Each case changes one thing in a model that is accepted. */
+#include "cells/model.h"
 #include "base/mem.h"
 #include "tests/cells/parse.h"
 #include "tests/util.h"
@@ -160,15 +161,35 @@ START_TEST(test_the_last_step_beside_sequence_lengths_is_refused)
 }
 END_TEST
 
-START_TEST(test_two_time_axes_are_refused)
+/* LSTMs over n inputs of their own, beside the one that is there. */
+static void add_sequences(uint32_t n, int64_t batch)
 {
-    const int64_t z[] = {-1, -1, 2};
+    const int64_t z[] = {-1, batch, 2};
+    for (uint32_t i = 0; i < n; i++) {
+        char name[16];
+        char operands[32];
+        char result[16];
+        snprintf(name, sizeof(name), "z%u", i);
+        snprintf(operands, sizeof(operands), "z%u w0 r0", i);
+        snprintf(result, sizeof(result), "other%u", i);
+        onnx_input(&builder, name, FLOAT, 3, z);
+        onnx_node(&builder, "LSTM", operands, result);
+        onnx_output(&builder, result, FLOAT, 3, z);
+        builder.graph.output[builder.graph.n_output - 1]->type = NULL;
+    }
+}
+
+START_TEST(test_time_axes_are_sequences_of_their_own)
+{
     begin(0);
-    onnx_input(&builder, "z", FLOAT, 3, z);
-    onnx_node(&builder, "LSTM", "z w0 r0", "other");
-    onnx_output(&builder, "other", FLOAT, 3, z);
-    builder.graph.output[1]->type = NULL;
-    expect(BASE_UNIMPLEMENTED, "LSTM (node \"other\"", "time axis is another one");
+    add_sequences(CELL_SEQUENCES_MAX - 1, -1);
+    expect_accepted(&builder);
+    begin(0);
+    add_sequences(CELL_SEQUENCES_MAX, -1);
+    expect(BASE_UNIMPLEMENTED, "LSTM (node \"other3\"", "more than 4 time axes");
+    begin(0);
+    add_sequences(1, 5); // a batch of 5, beside one that each request chooses
+    expect(BASE_UNIMPLEMENTED, "LSTM (node \"other0\"", "batch axis is another one");
 }
 END_TEST
 
@@ -413,7 +434,7 @@ int main(void)
     tcase_add_test(lstm, test_weights_that_come_with_the_request_are_refused);
     tcase_add_test(lstm, test_constant_sequence_lengths_are_refused);
     tcase_add_test(lstm, test_the_last_step_beside_sequence_lengths_is_refused);
-    tcase_add_test(lstm, test_two_time_axes_are_refused);
+    tcase_add_test(lstm, test_time_axes_are_sequences_of_their_own);
     suite_add_tcase(suite, lstm);
     tcase_add_test(around, test_unknown_operators_matter_only_when_they_are_needed);
     tcase_add_test(around, test_time_and_batch_may_not_be_mixed_into_rows);

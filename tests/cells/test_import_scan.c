@@ -337,7 +337,7 @@ START_TEST(test_numbers_of_inputs_and_outputs)
     }
     begin("scan_lstm");
     find_attribute(scan(), "num_scan_inputs")->i = 3; // its batch would be the time
-    expect(BASE_UNIMPLEMENTED, "input \"h0\"", "batch");
+    expect(BASE_INVALID_ARGUMENT, "output \"hn\"", "not of the type and shape");
     begin("scan_lstm");
     rename_text(&find_attribute(scan(), "body")->name, "nobody");
     expect(BASE_UNIMPLEMENTED, "Scan (node", "attribute \"nobody\"");

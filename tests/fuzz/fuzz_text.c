@@ -58,7 +58,7 @@ static struct cell_tensor tensor_of(const char *name, uint32_t rank, uint32_t wi
 static void check_rows(const struct srv_texts *texts, struct srv_request *request,
                        bool is_time_first)
 {
-    static struct cell_model model = {.n_inputs = 1, .lengths_input = -1};
+    static struct cell_model model = {.n_inputs = 1, .n_sequences = 1};
     const struct srv_limits limits = {.sequence_length_max = STEPS_MAX};
     struct srv_text_rows rows;
     struct sched_sequences sequences;
@@ -76,8 +76,8 @@ static void check_rows(const struct srv_texts *texts, struct srv_request *reques
         return;
     }
     for (uint32_t row = 0; row < sequences.n_rows; row++) {
-        base_assert(sequences.steps[row] >= 1);
-        base_assert(sequences.steps[row] <= ids->shape[is_time_first ? 0 : 1]);
+        base_assert(sequences.steps[0][row] >= 1);
+        base_assert(sequences.steps[0][row] <= ids->shape[is_time_first ? 0 : 1]);
     }
 }
 
@@ -166,7 +166,7 @@ static void check_trees(const struct srv_texts *texts, struct srv_request *reque
 {
     static struct cell_model model = {
         .n_inputs = 2,
-        .lengths_input = -1,
+        .n_sequences = 1,
         .unfold = CELL_UNFOLD_TREE,
         .tree = {.n_children = CHILDREN, .n_leaf_inputs = 1, .children_input = 1}};
     const struct srv_limits limits = {.sequence_length_max = STEPS_MAX};

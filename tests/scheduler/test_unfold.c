@@ -35,7 +35,7 @@ static void setup(void)
     memset(&model, 0, sizeof(model));
     chain = graphs_type_token(&types, 1, 2, 1, WIDTH);
     each = graphs_type_token(&types, 2, 0, 2, WIDTH);
-    model.lengths_input = -1;
+    model.n_sequences = 1;
     base_arena_init(&arena, 4096, 1 << 20);
     struct base_random random = util_random(4);
     for (uint32_t t = 0; t < TENSORS; t++) {
@@ -52,7 +52,7 @@ static void setup(void)
         steps[r] = STEPS_MAX;
     }
     sequences = (struct sched_sequences){
-        .model = &model, .n_rows = 1, .steps = steps, .inputs = in, .outputs = out};
+        .model = &model, .n_rows = 1, .steps = {steps}, .inputs = in, .outputs = out};
 }
 
 static void teardown(void)

@@ -156,7 +156,7 @@ static struct replay_tensor replay_input(const struct ask *ask, uint32_t i)
         }
     }
     for (size_t e = 0; e < made.count; e++) {
-        double left_out = ask->cells->lengths_input == (int32_t)i ? ask->steps : 0;
+        double left_out = ask->cells->inputs[i].is_lengths ? ask->steps : 0;
         made.data[e] = sent == NULL ? left_out : element(want->dtype, sent->data, e);
     }
     return made;

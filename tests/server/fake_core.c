@@ -32,7 +32,7 @@ static const struct cell_model sum_cells = {
                  .dims = {CELL_DIM_ANY, 2},
                  .time_axis = -1,
                  .width = 2}},
-    .lengths_input = -1,
+    .n_sequences = 1,
 };
 
 static struct srv_signature sum_signature;

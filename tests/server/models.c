@@ -13,7 +13,7 @@ static struct cell_model *model_create(const char *producer)
 {
     struct cell_model *model = base_alloc(sizeof(*model));
     base_assert(model != NULL);
-    model->lengths_input = -1;
+    model->n_sequences = 1;
     snprintf(model->producer, sizeof(model->producer), "%s", producer);
     return model;
 }
@@ -89,8 +89,9 @@ struct cell_model *models_chain(struct cell_registry *registry, uint32_t inputs,
     input_add(model, tensor("x", CELL_F32, true, true, inputs), false);
     input_add(model, tensor("h0", CELL_F32, true, false, hidden), true);
     input_add(model, tensor("c0", CELL_F32, true, false, hidden), true);
-    model->lengths_input = (int32_t)model->n_inputs;
-    input_add(model, tensor("lengths", CELL_I64, true, false, 0), true);
+    struct cell_tensor lengths = tensor("lengths", CELL_I64, true, false, 0);
+    lengths.is_lengths = true;
+    input_add(model, lengths, true);
     output_add(model, tensor("y", CELL_F32, true, true, hidden), source(CELL_SOURCE_EACH, 0, 0));
     output_add(model, tensor("h", CELL_F32, true, false, hidden),
                source(CELL_SOURCE_LAST_STATE, 0, 0));

@@ -81,7 +81,7 @@ START_TEST(test_a_good_request_is_laid_out)
     for (uint32_t b = 0; b < ROWS; b++) {
         int64_t length = 0;
         memcpy(&length, lengths->data + b * sizeof(length), sizeof(length));
-        ck_assert_int_eq(sequences.steps[b], length);
+        ck_assert_int_eq(sequences.steps[0][b], length);
     }
     ck_assert_uint_eq(ask.request.n_outputs, 3);
     const struct srv_tensor *y = &ask.request.outputs[0];
@@ -108,7 +108,7 @@ START_TEST(test_optional_inputs_may_be_left_out)
     ck_assert_ptr_null(sequences.inputs[1].data);
     ck_assert_ptr_null(sequences.inputs[3].data);
     for (uint32_t b = 0; b < ROWS; b++) {
-        ck_assert_uint_eq(sequences.steps[b], STEPS);
+        ck_assert_uint_eq(sequences.steps[0][b], STEPS);
     }
     ask_release(&ask);
 }
@@ -136,7 +136,7 @@ START_TEST(test_a_lone_sequence_is_one_row)
     ask_init(&ask, lone, 1, 7, &numbers, ASK_PLAIN);
     expect_ok();
     ck_assert_uint_eq(sequences.n_rows, 1);
-    ck_assert_uint_eq(sequences.steps[0], 7);
+    ck_assert_uint_eq(sequences.steps[0][0], 7);
     ck_assert_int_eq(sequences.inputs[0].batch_bytes, 0);
     ck_assert_int_eq(sequences.inputs[0].step_bytes, 4);
     ck_assert_int_eq(ask.request.outputs[0].shape[0], 4);
@@ -150,7 +150,7 @@ START_TEST(test_a_model_with_neither_axis_known_runs_one_row_of_one_step)
     ask_chain(ASK_PLAIN);
     expect_ok();
     ck_assert_uint_eq(sequences.n_rows, 1);
-    ck_assert_uint_eq(sequences.steps[0], 1);
+    ck_assert_uint_eq(sequences.steps[0][0], 1);
     ask_release(&ask);
 }
 END_TEST
