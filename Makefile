@@ -352,6 +352,7 @@ CELLS_SUITES = \
   tests/cells/test_import_docs.c \
   tests/cells/test_import_exports.c \
   tests/cells/test_import_hostile.c \
+  tests/cells/test_import_readers.c \
   tests/cells/test_import_recurrent.c \
   tests/cells/test_import_recurrent_refusals.c \
   tests/cells/test_import_reduce.c \
@@ -415,6 +416,7 @@ SERVER_SUITES = \
   tests/server/test_http_server.c \
   tests/server/test_loop.c \
   tests/server/test_metrics.c \
+  tests/server/test_readers.c \
   tests/server/test_real_models.c \
   tests/server/test_repository.c \
   tests/server/test_repository_errors.c \

@@ -70,8 +70,8 @@ enum cell_stage_kind { CELL_STAGE_ONCE, CELL_STAGE_EACH, CELL_STAGE_CHAIN, CELL_
 struct cell_stage {
     const struct cell_type *type;
     enum cell_stage_kind kind;
-    bool is_reverse; /* CHAIN: takes the steps of the sequence from the last to the first */
-    bool is_shared;  /* reads nothing that has a batch axis: once for all rows of a request */
+    bool is_reverse;   /* CHAIN: takes the steps of the sequence from the last to the first */
+    bool is_shared;    /* reads nothing that has a batch axis: once for all rows of a request */
     uint32_t sequence; /* EACH, CHAIN: whose steps it takes */
     struct cell_source inputs[CELL_INPUTS_MAX]; /* earlier stages only */
     struct cell_source init[CELL_STATES_MAX];   /* CHAIN, DECODER: the state before step 0 */
@@ -125,7 +125,7 @@ struct cell_decoding {
 enum { CELL_BEAM_TOKENS, CELL_BEAM_SCORES, CELL_BEAM_LENGTHS, CELL_BEAM_OUTPUTS };
 
 /* What a cell attends to: rows, as many as its sequence has steps, each of pieces side by side: a
- * model input, or outputs of stages at each step. */
+ * model input, or outputs of stages at each step, all or none of which are shared. */
 struct cell_memory {
     uint32_t width, pieces, sequence;
     struct cell_source sources[CELL_PIECES_MAX];

@@ -135,11 +135,12 @@ static uint8_t *spill_of(struct unfolding *u, uint32_t stage, uint32_t output, s
             u->status = BASE_RESOURCE_EXHAUSTED;
             return NULL;
         }
-        sched_builder_emit(&u->builder, node_of(u, stage),
-                           (struct cell_emit){.what = CELL_EMIT_OUTPUT,
-                                              .when = CELL_EMIT_EACH,
-                                              .index = output,
-                                              .to = rows_for(from, *spill, (int64_t)*stride, steps)});
+        sched_builder_emit(
+            &u->builder, node_of(u, stage),
+            (struct cell_emit){.what = CELL_EMIT_OUTPUT,
+                               .when = CELL_EMIT_EACH,
+                               .index = output,
+                               .to = rows_for(from, *spill, (int64_t)*stride, steps)});
     }
     return *spill;
 }
@@ -179,23 +180,13 @@ static uint32_t steps_of(const struct unfolding *u, const struct cell_stage *sta
     return stage->kind == CELL_STAGE_ONCE ? 1 : length_of(u, stage->sequence);
 }
 
-/* Where the stages that make a memory note it. */
-static struct row_state *state_of_memory(struct unfolding *u, const struct cell_memory *memory)
-{
-    bool is_shared = true;
-    for (uint32_t p = 0; p < memory->pieces; p++) {
-        is_shared = is_shared && u->sequences->model->stages[memory->sources[p].stage].is_shared;
-    }
-    return is_shared ? &u->shared : &u->own;
-}
-
 /* Rows of the stages' outputs at each step, side by side, in the request's memory; on first use. */
 static uint8_t *make_memory(struct unfolding *u, uint32_t number)
 {
     const struct cell_memory *memory = &u->sequences->model->memories[number];
     const uint32_t steps = length_of(u, memory->sequence);
     const size_t stride = (size_t)memory->width * sizeof(float);
-    uint8_t **made = &state_of_memory(u, memory)->memories[number];
+    uint8_t **made = &state_of(u, memory->sources[0].stage)->memories[number];
     if (*made != NULL) {
         return *made;
     }
@@ -259,9 +250,8 @@ static void bind_input(struct unfolding *u, uint32_t s, uint32_t input)
     if (source->kind == CELL_SOURCE_INPUT) {
         const struct sched_tensor *tensor = &u->sequences->inputs[source->index];
         if (tensor->data != NULL) {
-            struct cell_ref rows =
-                rows_for(stage, piece_of(tensor, u->own.row, source->piece), tensor->step_bytes,
-                         steps_of(u, stage));
+            struct cell_ref rows = rows_for(stage, piece_of(tensor, u->own.row, source->piece),
+                                            tensor->step_bytes, steps_of(u, stage));
             sched_builder_input_host(&u->builder, node, input, rows.host, rows.stride_bytes);
         }
         return;

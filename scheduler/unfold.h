@@ -23,7 +23,7 @@ struct sched_tensor {
 
 struct sched_sequences {
     const struct cell_model *model;
-    uint32_t n_rows;       /* of the batch axis, >= 1 */
+    uint32_t n_rows; /* of the batch axis, >= 1 */
     /* [model->n_sequences][n_rows]: length of each row; 0: no step runs, what reads its results
      * reads zeros. Not looked at of what a decoder answers. */
     const uint32_t *steps[CELL_SEQUENCES_MAX];

@@ -9,7 +9,7 @@
 
 /* What the axes that a request chooses have turned out to be. */
 struct srv_extents {
-    int64_t batch, steps[CELL_SEQUENCES_MAX]; /* -1: not known yet */
+    int64_t batch, steps[CELL_SEQUENCES_MAX];            /* -1: not known yet */
     const char *batch_of, *steps_of[CELL_SEQUENCES_MAX]; /* the inputs that set them */
 };
 

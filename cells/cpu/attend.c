@@ -121,8 +121,8 @@ void cell_attend(const struct cell_view *view, const struct cell_program_op *op)
             *out = largest(&query, &wiring->inputs[op->op->operands[1]]);
         } else {
             attend(&query, &wiring->inputs[op->op->operands[1]],
-                   &wiring->inputs[op->op->operands[2]],
-                   view->program->values[op->out].shape.width, out);
+                   &wiring->inputs[op->op->operands[2]], view->program->values[op->out].shape.width,
+                   out);
         }
     }
 }

@@ -144,8 +144,8 @@ struct cell__activation {
 /* A recurrent node: LSTM, GRU, RNN, Scan or Loop (a Scan that takes its elements itself). Rows are
  * filled in when it is lowered. */
 struct cell__recurrent {
-    uint32_t node;    /* of a Scan: the one that ends it */
-    const char *word; /* what its chain is called: "lstm", "scan" */
+    uint32_t node;     /* of a Scan: the one that ends it */
+    const char *word;  /* what its chain is called: "lstm", "scan" */
     uint32_t sequence; /* whose steps it takes; set with the roles */
     bool is_shared;    /* by all rows of the batch; set when it is lowered */
     bool is_reverse;
@@ -205,9 +205,9 @@ struct cell__import {
 
     uint32_t n_inputs; /* graph inputs that are no initialisers */
     uint32_t inputs[CELL_TENSORS_MAX];
-    bool is_part;          /* cell_model_options.is_part */
-    bool feeds_back;       /* cell_model_options.feeds_back */
-    bool has_batch;        /* an axis has the role */
+    bool is_part;    /* cell_model_options.is_part */
+    bool feeds_back; /* cell_model_options.feeds_back */
+    bool has_batch;  /* an axis has the role */
     uint32_t n_sequences;
     struct cell__sequence sequences[CELL_SEQUENCES_MAX];
     uint32_t scan;    /* whose body is being read or lowered: its number; NONE outside */

@@ -1,8 +1,8 @@
 /* Attention: of the steps of a sequence, by each row or by each step of another one; in a decoder's
- * step, of the source's. What exporters write of it, products with each step, a softmax over them and
- * a weighted sum, is seen as row expressions that have the sequence's times, perhaps beside those of
- * another one, and becomes one ATTEND where the sum, or the largest, is taken. So nothing is ever
- * computed for pairs of steps.
+ * step, of the source's. What exporters write of it, products with each step, a softmax over them
+ * and a weighted sum, is seen as row expressions that have the sequence's times, perhaps beside
+ * those of another one, and becomes one ATTEND where the sum, or the largest, is taken. So nothing
+ * is ever computed for pairs of steps.
  *
  * Scores are sums of products  w . (q * K_t), of terms  w . K_t  of the steps alone, or
  * w . tanh(K_t + q); what does not depend on t stands beside them. Several become one product of
@@ -67,8 +67,8 @@ static enum base_status add_term(const struct scores *s, struct term *terms, uin
 
 /* ---- Taking scores apart ------------------------------------------------------------------ */
 
-/* A further sum: of an operand, with weights of its own width; where it is repeated over the elements
- * of a wider row, with the sum of theirs. */
+/* A further sum: of an operand, with weights of its own width; where it is repeated over the
+ * elements of a wider row, with the sum of theirs. */
 static enum base_status push(struct scores *s, uint32_t row, const float *weights, uint32_t width)
 {
     const uint32_t own = s->im->rows[row].value.width;
@@ -108,12 +108,16 @@ static enum base_status take_factor(struct scores *s, const struct term *sum,
     const struct cell__row *constant = &s->im->rows[at->op.operands[1 - other]];
     const float *factors = floats_of(constant);
     const uint32_t width = at->value.width;
+    float *weights = new_weights(s, width);
+    if (weights == NULL) {
+        return cell__no_memory(s->im);
+    }
     for (uint32_t k = 0; k < width; k++) {
         const float factor = factors[constant->value.width == 1 ? 0 : k];
-        sum->weights[k] = at->op.kind == CELL_OP_DIV ? sum->weights[k] / factor
-                                                     : sum->weights[k] * factor;
+        const bool is_divisor = at->op.kind == CELL_OP_DIV;
+        weights[k] = is_divisor ? sum->weights[k] / factor : sum->weights[k] * factor;
     }
-    return push(s, at->op.operands[other], sum->weights, width);
+    return push(s, at->op.operands[other], weights, width);
 }
 
 /* What has the sequence's steps is the key. */
@@ -122,9 +126,8 @@ static enum base_status take_product(struct scores *s, const struct term *sum, c
 {
     const struct cell__row *rows = s->im->rows;
     const bool is_first = s->is_own[pair[0]];
-    const struct term term = {.row = pair[is_first ? 0 : 1],
-                              .query = pair[is_first ? 1 : 0],
-                              .weights = sum->weights};
+    const struct term term = {
+        .row = pair[is_first ? 0 : 1], .query = pair[is_first ? 1 : 0], .weights = sum->weights};
     if (!s->is_own[term.row] || (rows[term.query].times & s->times) != 0 ||
         rows[term.row].value.width != rows[sum->row].value.width ||
         rows[term.query].value.width != rows[sum->row].value.width) {
@@ -202,7 +205,8 @@ static enum base_status take_op(struct scores *s, const struct term *sum)
     }
 }
 
-/* One sum: as it is, where it is all of one side, else its op. */
+/* One sum: as it is, where it is all of one side, else its op. Where there is one sequence alone,
+ * each of its steps can compute whatever is no attention's. */
 static enum base_status take(struct scores *s, const struct term *sum)
 {
     const struct cell__row *at = &s->im->rows[sum->row];
@@ -212,7 +216,15 @@ static enum base_status take(struct scores *s, const struct term *sum)
     if ((at->times & s->times) == 0) {
         return add_term(s, s->rest, &s->n_rest, *sum);
     }
-    return take_op(s, sum);
+    const struct scores before = *s;
+    const struct base_error error = *s->im->error;
+    const enum base_status status = take_op(s, sum);
+    if (status != BASE_UNIMPLEMENTED || s->im->feeds_back || at->times != s->times) {
+        return status;
+    }
+    *s = before;
+    *s->im->error = error;
+    return add_term(s, s->own, &s->n_own, *sum);
 }
 
 /* Which rows are made of nothing but the sequence's steps. */
@@ -224,8 +236,8 @@ static enum base_status find_own(struct scores *s, uint32_t row)
     }
     for (uint32_t r = 0; r <= row; r++) {
         const struct cell__row *at = &s->im->rows[r];
-        is_own[r] = at->kind == CELL__ROW_OP || at->kind == CELL__ROW_CONST ||
-                    at->times == s->times;
+        is_own[r] =
+            at->kind == CELL__ROW_OP || at->kind == CELL__ROW_CONST || at->times == s->times;
         for (uint32_t i = 0; at->kind == CELL__ROW_OP && i < at->op.n_operands; i++) {
             const bool is_memory = at->op.kind == CELL_OP_ATTEND && i > 0;
             is_own[r] = is_own[r] && !is_memory && is_own[at->op.operands[i]];

@@ -224,7 +224,8 @@ static enum base_status reduce_row(struct cell__import *im, enum kind kind, uint
     return cell__refuse(im, "the largest or smallest of a row's features");
 }
 
-/* Over the steps of a sequence, by a chain or by an attention; width: of what is reduced besides. */
+/* Over the steps of a sequence, by a chain or by an attention; width: of what is reduced besides.
+ */
 static enum base_status reduce_times(struct cell__import *im, enum kind kind, uint32_t times,
                                      uint32_t width, uint32_t *row)
 {
@@ -244,7 +245,8 @@ static enum base_status reduce_times(struct cell__import *im, enum kind kind, ui
         if (is_seen_only || status != BASE_UNIMPLEMENTED) {
             return status;
         }
-        *im->error = before; // scores that no attention has, such as a network's, are steps of chains
+        *im->error =
+            before; // scores that no attention has, such as a network's, are steps of chains
     }
     if (kind == MAX && is_seen_only) {
         return cell__row_attend_largest(im, *row, over, row);

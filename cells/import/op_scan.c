@@ -476,7 +476,8 @@ static enum base_status lower_output(struct cell__import *im, uint32_t number, u
     }
     *out = row;
     if (im->rows[row].chain != number) {
-        return im->rows[row].times != 0 ? BASE_OK : cell__refuse(im, "repeats one row at every step");
+        return im->rows[row].times != 0 ? BASE_OK
+                                        : cell__refuse(im, "repeats one row at every step");
     }
     if (scan->n_outputs == CELL_OUTPUTS_MAX) {
         return cell__refuse(im, "more than %u outputs of a step", CELL_OUTPUTS_MAX);

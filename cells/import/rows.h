@@ -1,8 +1,8 @@
 /* Row expressions: what a graph does to one row, with batch and time taken away.
  *
- * An expression has *times*: the sequences at whose every step it has a row. FIRST and LAST turn one
- * of a single sequence into the row of one step. One of two sequences has a row for each pair of
- * steps; no stage computes that, only an attention is made of it (op_attend.c). One that reads
+ * An expression has *times*: the sequences at whose every step it has a row. FIRST and LAST turn
+ * one of a single sequence into the row of one step. One of two sequences has a row for each pair
+ * of steps; no stage computes that, only an attention is made of it (op_attend.c). One that reads
  * nothing with a batch axis is not *batched*: all rows of a request share it. Numbers are
  * topological: an expression's operands come before it.
  *

@@ -27,7 +27,7 @@ struct plan {
     uint32_t recurrent; /* CHAIN */
     uint32_t sequence;  /* EACH, CHAIN */
     bool is_shared;
-    uint32_t fused;     /* CHAIN: row of the op that makes x, inside, or NONE */
+    uint32_t fused; /* CHAIN: row of the op that makes x, inside, or NONE */
     uint32_t n_inputs;
     struct cell_source inputs[CELL_INPUTS_MAX];
     struct cell_source init[CELL_STATES_MAX];

@@ -142,6 +142,10 @@ static enum base_status describe(struct cell__import *im, const char *what,
                                 what, name, k);
         }
     }
+    if (cell__is_pair(cell__shape_times(im, shape))) {
+        return cell__refuse(im, "%s \"%s\" has a value for each pair of steps of two sequences",
+                            what, name);
+    }
     BASE_TRY(cell__row_dtype(im, value->dtype, &out->dtype));
     BASE_TRY(cell__shape_width(im, shape, &out->width));
     out->rank = shape->rank;
@@ -150,10 +154,9 @@ static enum base_status describe(struct cell__import *im, const char *what,
     if (!is_batch_alone || !is_time_alone) {
         return cell__refuse(im, "%s \"%s\" merges its batch or time axis with others", what, name);
     }
-    out->sequence =
-        out->time_axis < 0
-            ? 0
-            : cell__only_sequence(cell__axis_times(im, &shape->axes[out->time_axis]));
+    out->sequence = out->time_axis < 0
+                        ? 0
+                        : cell__only_sequence(cell__axis_times(im, &shape->axes[out->time_axis]));
     for (uint32_t k = 0; k < shape->rank; k++) {
         int64_t size = cell__axis_size(im, &shape->axes[k]);
         out->dims[k] = size < 0 ? CELL_DIM_ANY : size;

@@ -19,8 +19,8 @@ struct replay {
     const struct cell_model *model;
     const struct replay_tensor *inputs;
     int64_t batch, times[CELL_SEQUENCES_MAX]; /* of a decoder's answer: the longest */
-    double start;        /* a decoder's token */
-    double *taken;       /* [batch] steps of a decoder that are answered */
+    double start;                             /* a decoder's token */
+    double *taken;                            /* [batch] steps of a decoder that are answered */
     struct made made[CELL_STAGES_MAX];
 };
 

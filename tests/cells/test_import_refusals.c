@@ -1,7 +1,7 @@
 /* What the importer refuses, and how: every refusal names the operator and the node, or the tensor,
  * and the reason. Each case changes one thing in a model that is accepted. */
-#include "cells/model.h"
 #include "base/mem.h"
+#include "cells/model.h"
 #include "tests/cells/parse.h"
 #include "tests/util.h"
 

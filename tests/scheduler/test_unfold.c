@@ -26,7 +26,9 @@ static struct cell_model model;
 static struct base_arena arena;
 static struct tensor inputs[TENSORS], outputs[TENSORS];
 static struct sched_tensor in[TENSORS], out[TENSORS];
-static uint32_t steps[ROWS_MAX];
+enum { FIRST, SECOND, OF_ALL, SEQUENCES }; /* sequences; of the last all rows have the same steps */
+static uint32_t lengths[SEQUENCES][ROWS_MAX];
+static uint32_t *const steps = lengths[FIRST];
 static struct sched_sequences sequences;
 
 static void setup(void)
@@ -35,7 +37,7 @@ static void setup(void)
     memset(&model, 0, sizeof(model));
     chain = graphs_type_token(&types, 1, 2, 1, WIDTH);
     each = graphs_type_token(&types, 2, 0, 2, WIDTH);
-    model.n_sequences = 1;
+    model.n_sequences = SEQUENCES;
     base_arena_init(&arena, 4096, 1 << 20);
     struct base_random random = util_random(4);
     for (uint32_t t = 0; t < TENSORS; t++) {
@@ -49,10 +51,14 @@ static void setup(void)
         out[t].data = (uint8_t *)outputs[t].data;
     }
     for (uint32_t r = 0; r < ROWS_MAX; r++) {
-        steps[r] = STEPS_MAX;
+        lengths[FIRST][r] = lengths[SECOND][r] = lengths[OF_ALL][r] = STEPS_MAX;
     }
-    sequences = (struct sched_sequences){
-        .model = &model, .n_rows = 1, .steps = {steps}, .inputs = in, .outputs = out};
+    sequences =
+        (struct sched_sequences){.model = &model,
+                                 .n_rows = 1,
+                                 .steps = {lengths[FIRST], lengths[SECOND], lengths[OF_ALL]},
+                                 .inputs = in,
+                                 .outputs = out};
 }
 
 static void teardown(void)
@@ -90,6 +96,19 @@ static void to_time_first(struct sched_tensor *tensor)
     tensor->step_bytes = ROWS_MAX * 8;
 }
 
+/* Of a tensor that all rows share. */
+static void to_shared(struct sched_tensor *tensor)
+{
+    tensor->batch_bytes = 0;
+    tensor->step_bytes = 8;
+}
+
+/* One token of many. */
+static uint64_t add_token(uint64_t sum, uint64_t token)
+{
+    return (sum ^ token) * 0x9E3779B97F4A7C15u + 1;
+}
+
 /* ---- The model, evaluated directly ---- */
 
 /* Of one row: every stage's outputs and states after every step. */
@@ -101,8 +120,27 @@ struct trace {
 };
 
 static uint64_t source_token(const struct trace *trace, const struct cell_source *from,
+                             uint32_t row, uint32_t step);
+
+/* All rows of a memory, piece by piece; what a test's cell attends to is one token of them. */
+static uint64_t memory_token(const struct trace *trace, const struct cell_memory *memory,
+                             uint32_t row)
+{
+    uint64_t sum = 0;
+    for (uint32_t t = 0; t < lengths[memory->sequence][row]; t++) {
+        for (uint32_t p = 0; p < memory->pieces; p++) {
+            sum = add_token(sum, source_token(trace, &memory->sources[p], row, t));
+        }
+    }
+    return sum;
+}
+
+static uint64_t source_token(const struct trace *trace, const struct cell_source *from,
                              uint32_t row, uint32_t step)
 {
+    if (from->kind == CELL_SOURCE_MEMORY) {
+        return memory_token(trace, &model.memories[from->index], row);
+    }
     if (from->kind == CELL_SOURCE_INPUT) {
         const struct sched_tensor *tensor = &in[from->index];
         uint64_t token = 0;
@@ -131,7 +169,7 @@ static void evaluate_row(struct trace *trace, uint32_t row)
     for (uint32_t s = 0; s < model.n_stages; s++) {
         const struct cell_stage *stage = &model.stages[s];
         const struct cell_def *def = &stage->type->def;
-        trace->steps[s] = stage->kind == CELL_STAGE_ONCE ? 1 : steps[row];
+        trace->steps[s] = stage->kind == CELL_STAGE_ONCE ? 1 : lengths[stage->sequence][row];
         for (uint32_t i = 0; i < def->n_states; i++) {
             trace->states[s][i] = source_token(trace, &stage->init[i], row, 0);
         }
@@ -198,8 +236,29 @@ static uint8_t *place_of(const struct cell_ref *ref, uint32_t step)
                                       : (uint8_t *)&values[ref->row];
 }
 
+/* What the node reads at a step: of many rows one token. */
+static void read_token(const struct cell_ref *ref, uint32_t step, uint64_t *token)
+{
+    if (ref->kind != CELL_REF_HOST || ref->rows == 0) {
+        memcpy(token, place_of(ref, step), 8);
+        return;
+    }
+    *token = 0;
+    for (uint32_t t = 0; t < ref->rows; t++) {
+        const uint8_t *at = ref->host + (int64_t)t * ref->stride_bytes;
+        // Pieces stand side by side; a row of an input is one.
+        const size_t n = ref->stride_bytes == 16 ? 2 : 1;
+        for (size_t p = 0; p < n; p++) {
+            uint64_t piece = 0;
+            memcpy(&piece, at + p * 8, 8);
+            *token = add_token(*token, piece);
+        }
+    }
+}
+
 static void follow_node(const struct sched_node *node)
 {
+    uint64_t tokens[CELL_INPUTS_MAX] = {0};
     const struct cell_def *def = &node->type->def;
     uint64_t state_rows[CELL_STATES_MAX] = {0};
     uint64_t output_rows[CELL_OUTPUTS_MAX] = {0};
@@ -217,7 +276,8 @@ static void follow_node(const struct sched_node *node)
     }
     for (uint32_t t = 0; t < node->wiring.steps; t++) {
         for (uint32_t i = 0; i < def->n_inputs; i++) {
-            from[i] = place_of(&node->wiring.inputs[i], t);
+            read_token(&node->wiring.inputs[i], t, &tokens[i]);
+            from[i] = &tokens[i];
         }
         graphs_cell_token(node->type, from, states, to);
         for (uint32_t e = 0; e < node->wiring.n_emits; e++) {
@@ -385,30 +445,129 @@ START_TEST(test_what_is_left_out_reads_zeros_and_writes_nothing)
 }
 END_TEST
 
-/* A source a stage may read: anything before it. */
-static struct cell_source draw_source(struct base_random *random, uint32_t n_stages, bool is_init)
+/* A document and a question, each its own steps; the document attends to both directions of the
+ * question, one row of which all rows share. */
+static void reader_model(void)
 {
-    if (n_stages == 0 || base_random_below(random, 3) == 0) {
+    for (uint32_t s = 0; s < 3; s++) {
+        struct cell_stage *stage = stage_add(chain, CELL_STAGE_CHAIN);
+        stage->inputs[0] = source(CELL_SOURCE_INPUT, 0, s == 0 ? 0 : 1);
+        stage->sequence = s == 0 ? FIRST : OF_ALL;
+        stage->is_shared = s > 0;
+        stage->is_reverse = s == 2;
+    }
+    model.n_memories = 1;
+    model.memories[0] = (struct cell_memory){
+        .width = 4,
+        .pieces = 2,
+        .sequence = OF_ALL,
+        .sources = {source(CELL_SOURCE_EACH, 1, 0), source(CELL_SOURCE_EACH, 2, 0)}};
+    struct cell_stage *attends = stage_add(each, CELL_STAGE_EACH);
+    attends->inputs[0] = source(CELL_SOURCE_EACH, 0, 0);
+    attends->inputs[1] = source(CELL_SOURCE_MEMORY, 0, 0);
+    struct cell_stage *once = stage_add(each, CELL_STAGE_ONCE);
+    once->inputs[0] = source(CELL_SOURCE_MEMORY, 0, 0);
+    once->inputs[1] = source(CELL_SOURCE_LAST_STATE, 2, 1);
+    output_add(CELL_SOURCE_EACH, 3, 0);
+    output_add(CELL_SOURCE_LAST, 4, 1);
+    output_add(CELL_SOURCE_EACH, 1, 0);
+    to_shared(&in[1]);
+    to_shared(&out[2]);
+    model.n_inputs = 2;
+}
+
+START_TEST(test_what_all_rows_share_runs_once)
+{
+    reader_model();
+    sequences.n_rows = 3;
+    for (uint32_t r = 0; r < ROWS_MAX; r++) {
+        lengths[FIRST][r] = 2 + r;
+        lengths[OF_ALL][r] = 5;
+    }
+    const struct sched_graph *graph = unfold();
+    ck_assert_uint_eq(graph->n_nodes, 2 + 3 * 3);
+    ck_assert_uint_eq(graph->n_values, 1);
+    ck_assert_uint_eq(graph->values[0].readers_left, 3);
+    ck_assert_uint_eq(graph->nodes[0].wiring.n_emits, 2); // the memory and the answer
+    ck_assert_uint_eq(wrong_tokens(), 0);
+}
+END_TEST
+
+START_TEST(test_sequence_without_steps_is_attended_to_as_nothing)
+{
+    reader_model();
+    sequences.n_rows = 2;
+    lengths[FIRST][1] = 0;
+    lengths[OF_ALL][0] = lengths[OF_ALL][1] = 0;
+    const struct sched_graph *graph = unfold();
+    ck_assert_uint_eq(graph->n_nodes, 4);
+    for (uint32_t n = 0; n < graph->n_nodes; n++) {
+        ck_assert(n == 0 || graph->nodes[n].wiring.inputs[1].kind == CELL_REF_ZERO);
+    }
+    ck_assert_uint_eq(wrong_tokens(), 0);
+}
+END_TEST
+
+/* Whether a stage may read a stage's results: what all rows share reads nothing else. */
+static bool may_read(const struct cell_stage *stage, uint32_t other)
+{
+    return !stage->is_shared || model.stages[other].is_shared;
+}
+
+/* All steps of two stages of one sequence side by side, or of an input. */
+static struct cell_source draw_memory(struct base_random *random, const struct cell_stage *stage,
+                                      uint32_t n_stages)
+{
+    struct cell_memory *memory = &model.memories[model.n_memories];
+    *memory = (struct cell_memory){.width = 2, .pieces = 1, .sequence = stage->sequence};
+    memory->sources[0] =
+        source(CELL_SOURCE_INPUT, 0, stage->is_shared ? TENSORS - 1 : base_random_below(random, 4));
+    const uint32_t first = base_random_below(random, n_stages);
+    const uint32_t second = base_random_below(random, n_stages);
+    const struct cell_stage *from = &model.stages[first];
+    if (from->kind != CELL_STAGE_ONCE && model.stages[second].kind != CELL_STAGE_ONCE &&
+        from->sequence == model.stages[second].sequence &&
+        from->is_shared == model.stages[second].is_shared && may_read(stage, first)) {
+        *memory = (struct cell_memory){
+            .width = 4,
+            .pieces = 2,
+            .sequence = from->sequence,
+            .sources = {source(CELL_SOURCE_EACH, first, 0), source(CELL_SOURCE_EACH, second, 0)}};
+    }
+    return source(CELL_SOURCE_MEMORY, 0, model.n_memories++);
+}
+
+/* A source a stage may read: anything before it. */
+static struct cell_source draw_source(struct base_random *random, const struct cell_stage *stage,
+                                      uint32_t n_stages, bool is_init)
+{
+    const uint32_t tensor = stage->is_shared ? TENSORS - 1 : base_random_below(random, TENSORS);
+    const uint32_t from = n_stages == 0 ? 0 : base_random_below(random, n_stages);
+    if (n_stages == 0 || base_random_below(random, 3) == 0 || !may_read(stage, from)) {
         enum cell_source_kind kind =
             base_random_below(random, 4) == 0 ? CELL_SOURCE_ZERO : CELL_SOURCE_INPUT;
-        return source(kind, 0, base_random_below(random, TENSORS));
+        return source(kind, 0, tensor);
     }
-    uint32_t stage = base_random_below(random, n_stages);
-    const struct cell_def *def = &model.stages[stage].type->def;
+    if (!is_init && model.n_memories < CELL_MEMORIES_MAX && base_random_below(random, 4) == 0) {
+        return draw_memory(random, stage, n_stages);
+    }
+    const struct cell_def *def = &model.stages[from].type->def;
     if (def->n_states > 0 && base_random_below(random, 3) == 0) {
-        return source(CELL_SOURCE_LAST_STATE, stage, base_random_below(random, def->n_states));
+        return source(CELL_SOURCE_LAST_STATE, from, base_random_below(random, def->n_states));
     }
-    bool follows = !is_init && base_random_below(random, 2) == 0;
+    const bool is_of_steps =
+        stage->kind != CELL_STAGE_ONCE && model.stages[from].kind != CELL_STAGE_ONCE;
+    const bool fits = !is_of_steps || stage->sequence == model.stages[from].sequence;
+    bool follows = !is_init && fits && base_random_below(random, 2) == 0;
     bool is_first = base_random_below(random, 3) == 0;
     return source(follows    ? CELL_SOURCE_EACH
                   : is_first ? CELL_SOURCE_FIRST
                              : CELL_SOURCE_LAST,
-                  stage, base_random_below(random, def->n_outputs));
+                  from, base_random_below(random, def->n_outputs));
 }
 
-static void draw_model(struct base_random *random)
+static void draw_stages(struct base_random *random, uint32_t n)
 {
-    uint32_t n = 1 + base_random_below(random, 6);
     for (uint32_t s = 0; s < n; s++) {
         bool is_chain = base_random_below(random, 2) == 0;
         struct cell_stage stage = {.type = is_chain ? chain : each};
@@ -416,16 +575,26 @@ static void draw_model(struct base_random *random)
                      : base_random_below(random, 2) == 0 ? CELL_STAGE_EACH
                                                          : CELL_STAGE_ONCE;
         stage.is_reverse = is_chain && base_random_below(random, 2) == 0;
+        stage.is_shared = base_random_below(random, 4) == 0;
+        stage.sequence = stage.is_shared ? OF_ALL : base_random_below(random, SEQUENCES);
         for (uint32_t i = 0; i < 2; i++) {
-            stage.inputs[i] = draw_source(random, s, false);
-            stage.init[i] = draw_source(random, s, true);
+            stage.inputs[i] = draw_source(random, &stage, s, false);
+            stage.init[i] = draw_source(random, &stage, s, true);
         }
         model.stages[model.n_stages++] = stage;
     }
+}
+
+static void draw_model(struct base_random *random)
+{
+    const struct cell_stage once = {.kind = CELL_STAGE_ONCE};
+    uint32_t n = 1 + base_random_below(random, 6);
+    draw_stages(random, n);
     for (uint32_t o = 0; o < TENSORS; o++) {
-        struct cell_source from = draw_source(random, n, false);
-        if (from.kind == CELL_SOURCE_EACH && model.stages[from.stage].kind == CELL_STAGE_ONCE) {
-            from.kind = CELL_SOURCE_LAST;
+        struct cell_source from = draw_source(random, &once, n, true);
+        if (base_random_below(random, 2) == 0 && from.kind == CELL_SOURCE_LAST &&
+            model.stages[from.stage].kind != CELL_STAGE_ONCE) {
+            from.kind = CELL_SOURCE_EACH;
         }
         if (from.kind > CELL_SOURCE_INPUT) {
             output_of(from);
@@ -433,26 +602,44 @@ static void draw_model(struct base_random *random)
     }
 }
 
+/* Both orders of axes; tensors that all rows share have no axis for them. */
+static void draw_places(struct base_random *random)
+{
+    for (uint32_t t = 0; t < TENSORS; t++) {
+        if (base_random_below(random, 2) == 0) {
+            to_time_first(&in[t]);
+            to_time_first(&out[t]);
+        }
+    }
+    to_shared(&in[TENSORS - 1]);
+    for (uint32_t o = 0; o < model.n_outputs; o++) {
+        if (model.stages[model.output_sources[o][0].stage].is_shared) {
+            to_shared(&out[o]);
+        }
+    }
+}
+
 START_TEST(test_random_models_compute_what_they_say)
 {
     struct base_random random = util_random(5);
-    for (uint32_t i = 0; i < 3000; i++) {
+    uint32_t memories = 0;
+    for (uint32_t i = 0; i < 6000; i++) {
         teardown();
         setup();
         draw_model(&random);
         sequences.n_rows = 1 + base_random_below(&random, ROWS_MAX);
+        const uint32_t of_all = 1 + base_random_below(&random, STEPS_MAX);
         for (uint32_t r = 0; r < ROWS_MAX; r++) {
-            steps[r] = 1 + base_random_below(&random, STEPS_MAX);
+            lengths[FIRST][r] = 1 + base_random_below(&random, STEPS_MAX);
+            lengths[SECOND][r] = 1 + base_random_below(&random, STEPS_MAX);
+            lengths[OF_ALL][r] = of_all;
         }
-        for (uint32_t t = 0; t < TENSORS; t++) {
-            if (base_random_below(&random, 2) == 0) {
-                to_time_first(&in[t]);
-                to_time_first(&out[t]);
-            }
-        }
+        draw_places(&random);
         (void)unfold();
+        memories += model.n_memories;
         ck_assert_msg(wrong_tokens() == 0, "model %u", i);
     }
+    ck_assert_uint_gt(memories, 1000);
 }
 END_TEST
 
@@ -500,6 +687,8 @@ int main(void)
     tcase_add_test(tcase, test_row_of_no_steps_runs_only_what_runs_once_and_reads_zeros);
     tcase_add_test(tcase, test_request_of_no_steps_at_all_has_no_graph);
     tcase_add_test(tcase, test_what_is_left_out_reads_zeros_and_writes_nothing);
+    tcase_add_test(tcase, test_what_all_rows_share_runs_once);
+    tcase_add_test(tcase, test_sequence_without_steps_is_attended_to_as_nothing);
     tcase_add_test(tcase, test_random_models_compute_what_they_say);
     tcase_add_test(tcase, test_spent_arena_is_reported_wherever_it_ends);
     tcase_add_test(tcase, test_batch_whose_nodes_cannot_be_counted_is_refused);

@@ -26,7 +26,7 @@ static void shape(const struct ask *ask, const struct cell_tensor *want, struct 
     out->rank = want->rank;
     for (uint32_t i = 0; i < want->rank; i++) {
         out->shape[i] = want->batch_axis == (int32_t)i  ? ask->n_rows
-                        : want->time_axis == (int32_t)i ? ask->steps
+                        : want->time_axis == (int32_t)i ? ask->steps[want->sequence]
                                                         : want->dims[i];
     }
 }
@@ -37,7 +37,7 @@ static int64_t random_integer(const struct ask *ask, const struct cell_tensor *w
     if (want->id_bound > 0) {
         return base_random_below(random, (uint32_t)want->id_bound);
     }
-    return 1 + base_random_below(random, ask->steps);
+    return 1 + base_random_below(random, ask->steps[want->sequence]);
 }
 
 static void fill(struct ask *ask, const struct cell_tensor *want, struct srv_tensor *out,
@@ -66,11 +66,18 @@ static void fill(struct ask *ask, const struct cell_tensor *want, struct srv_ten
 void ask_init(struct ask *ask, const struct cell_model *cells, uint32_t n_rows, uint32_t steps,
               struct base_random *random, enum ask_extras extras)
 {
+    const uint32_t all[CELL_SEQUENCES_MAX] = {steps, steps, steps, steps};
+    ask_init_sequences(ask, cells, n_rows, all, random, extras);
+}
+
+void ask_init_sequences(struct ask *ask, const struct cell_model *cells, uint32_t n_rows,
+                        const uint32_t *steps, struct base_random *random, enum ask_extras extras)
+{
     memset(ask, 0, sizeof(*ask));
     struct srv_request *request = &ask->request;
     ask->cells = cells;
     ask->n_rows = n_rows;
-    ask->steps = steps;
+    memcpy(ask->steps, steps, sizeof(ask->steps));
     base_arena_init(&request->arena, 4096, (size_t)64 << 20);
     request->protocol = SRV_PROTOCOL_TEST;
     request->model_name = cells->producer;
@@ -156,7 +163,7 @@ static struct replay_tensor replay_input(const struct ask *ask, uint32_t i)
         }
     }
     for (size_t e = 0; e < made.count; e++) {
-        double left_out = ask->cells->inputs[i].is_lengths ? ask->steps : 0;
+        double left_out = want->is_lengths ? ask->steps[want->sequence] : 0;
         made.data[e] = sent == NULL ? left_out : element(want->dtype, sent->data, e);
     }
     return made;

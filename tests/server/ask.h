@@ -14,14 +14,18 @@ enum ask_extras {
 struct ask {
     struct srv_request request; /* first: done() finds the ask by it */
     const struct cell_model *cells;
-    uint32_t n_rows, steps;
+    uint32_t n_rows;
+    uint32_t steps[CELL_SEQUENCES_MAX]; /* of each sequence */
     void *user;
 };
 
-/* A good request of n_rows rows and steps steps; inputs are random, lengths 1..steps. Everything
- * but done is filled in; the caller changes what he likes. */
+/* A good request of n_rows rows and steps steps of every sequence; inputs are random, lengths
+ * 1..steps. Everything but done is filled in; the caller changes what he likes. */
 void ask_init(struct ask *ask, const struct cell_model *cells, uint32_t n_rows, uint32_t steps,
               struct base_random *random, enum ask_extras extras);
+/* The same with steps of each sequence's own, [CELL_SEQUENCES_MAX]. */
+void ask_init_sequences(struct ask *ask, const struct cell_model *cells, uint32_t n_rows,
+                        const uint32_t *steps, struct base_random *random, enum ask_extras extras);
 void ask_release(struct ask *ask);
 
 /* A text as an element of a BYTES tensor, 4 + length bytes; returns how many. */

@@ -71,7 +71,8 @@ static const struct cell_model *random_model(struct front *front)
 static void repeat_alone(struct client *client, struct front *front)
 {
     const struct ask *ask = front->alone;
-    ask_init(&client->visit.ask, ask->cells, ask->n_rows, ask->steps, &front->random, ASK_OPTIONAL);
+    ask_init(&client->visit.ask, ask->cells, ask->n_rows, ask->steps[0], &front->random,
+             ASK_OPTIONAL);
     for (uint32_t i = 0; i < ask->request.n_inputs; i++) {
         client->visit.ask.request.inputs[i].data = ask->request.inputs[i].data;
     }
