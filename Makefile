@@ -97,6 +97,8 @@ CELLS_SRCS = \
   cells/import/replace.c \
   cells/import/rows.c \
   cells/import/shape.c \
+  cells/import/plan.c \
+  cells/import/connect.c \
   cells/import/stages.c \
   cells/import/sym.c \
   cells/import/tensor.c \

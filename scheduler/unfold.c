@@ -27,14 +27,14 @@ struct unfolding {
     struct base_arena *arena;
     struct sched_builder builder;
     uint32_t emits_max[CELL_STAGES_MAX];
-    struct row_state shared, own;
+    struct row_state *shared, *own;
     enum base_status status;
 };
 
 /* Where what the stage makes is noted: of the row at work, or of all rows. */
 static struct row_state *state_of(struct unfolding *u, uint32_t stage)
 {
-    return u->sequences->model->stages[stage].is_shared ? &u->shared : &u->own;
+    return u->sequences->model->stages[stage].is_shared ? u->shared : u->own;
 }
 
 static sched_node_id node_of(struct unfolding *u, uint32_t stage)
@@ -45,7 +45,7 @@ static sched_node_id node_of(struct unfolding *u, uint32_t stage)
 /* Of the row at work. */
 static uint32_t length_of(const struct unfolding *u, uint32_t sequence)
 {
-    return u->sequences->steps[sequence][u->own.row];
+    return u->sequences->steps[sequence][u->own->row];
 }
 
 static bool is_of_stage(const struct cell_source *source)
@@ -221,7 +221,7 @@ static void bind_memory(struct unfolding *u, uint32_t number, sched_node_id node
         const struct sched_tensor *tensor = &u->sequences->inputs[source->index];
         if (tensor->data != NULL) {
             sched_builder_input_rows(&u->builder, node, input,
-                                     piece_of(tensor, u->own.row, source->piece),
+                                     piece_of(tensor, u->own->row, source->piece),
                                      tensor->step_bytes, steps);
         }
         return;
@@ -250,7 +250,7 @@ static void bind_input(struct unfolding *u, uint32_t s, uint32_t input)
     if (source->kind == CELL_SOURCE_INPUT) {
         const struct sched_tensor *tensor = &u->sequences->inputs[source->index];
         if (tensor->data != NULL) {
-            struct cell_ref rows = rows_for(stage, piece_of(tensor, u->own.row, source->piece),
+            struct cell_ref rows = rows_for(stage, piece_of(tensor, u->own->row, source->piece),
                                             tensor->step_bytes, steps_of(u, stage));
             sched_builder_input_host(&u->builder, node, input, rows.host, rows.stride_bytes);
         }
@@ -283,7 +283,7 @@ static void bind_init(struct unfolding *u, uint32_t s, uint32_t state)
         const struct sched_tensor *tensor = &u->sequences->inputs[source->index];
         if (tensor->data != NULL) {
             sched_builder_init_host(&u->builder, node, state,
-                                    piece_of(tensor, u->own.row, source->piece));
+                                    piece_of(tensor, u->own->row, source->piece));
         }
     } else if (source->kind == CELL_SOURCE_START) {
         sched_builder_init_host(&u->builder, node, state, u->sequences->model->decoder.start);
@@ -301,7 +301,7 @@ static void emit_piece(struct unfolding *u, uint32_t o, uint32_t piece)
         return;
     }
     const struct cell_stage *stage = &model->stages[source->stage];
-    uint8_t *to = piece_of(tensor, u->own.row, piece);
+    uint8_t *to = piece_of(tensor, u->own->row, piece);
     bool each = source->kind == CELL_SOURCE_EACH;
     bool is_state = source->kind == CELL_SOURCE_LAST_STATE;
     sched_builder_emit(
@@ -352,7 +352,7 @@ static struct cell_beam *make_beam(struct unfolding *u)
 static void begin_decoder(struct unfolding *u)
 {
     const struct cell_decoder *decoder = &u->sequences->model->decoder;
-    const sched_node_id node = u->own.nodes[decoder->stage];
+    const sched_node_id node = u->own->nodes[decoder->stage];
     if (decoder->beam_width > 0) {
         struct cell_beam *beam = make_beam(u);
         if (beam != NULL) {
@@ -361,7 +361,7 @@ static void begin_decoder(struct unfolding *u)
     } else if (decoder->has_end) {
         sched_builder_end(&u->builder, node, &decoder->end);
     }
-    u->sequences->decoders[u->own.row] = node;
+    u->sequences->decoders[u->own->row] = node;
 }
 
 static void clear(struct row_state *state, uint32_t row)
@@ -412,10 +412,9 @@ enum base_status sched_unfold_chain(const struct sched_sequences *sequences,
                                     struct base_arena *arena, struct sched_graph **out,
                                     struct base_error *error)
 {
-    struct unfolding u;
-    u.sequences = sequences;
-    u.arena = arena;
-    u.status = BASE_OK;
+    struct row_state shared;
+    struct row_state own;
+    struct unfolding u = {.sequences = sequences, .arena = arena, .shared = &shared, .own = &own};
     size_t reads = count_reads(&u);
     size_t nodes = 0;
     if (!base_size_mul(sequences->model->n_stages, sequences->n_rows, &nodes) ||
@@ -425,11 +424,11 @@ enum base_status sched_unfold_chain(const struct sched_sequences *sequences,
                          sequences->n_rows);
     }
     sched_builder_init(&u.builder, arena, (uint32_t)nodes, (uint32_t)reads, (uint32_t)reads);
-    clear(&u.shared, 0);
-    clear(&u.own, 0);
+    clear(&shared, 0);
+    clear(&own, 0);
     unfold_row(&u, true);
     for (uint32_t b = 0; b < sequences->n_rows && u.builder.status == BASE_OK; b++) {
-        clear(&u.own, b);
+        clear(&own, b);
         unfold_row(&u, false);
         if (u.status != BASE_OK) {
             break;

@@ -375,6 +375,7 @@ static enum base_status join(struct scores *s, const float *added, struct produc
         keys[n] = s->products[n].row;
     }
     if (added != NULL) {
+        base_assert(n > 0);
         uint32_t constant = CELL__NONE;
         BASE_TRY(cell__row_const(im, im->rows[queries[0]].value, added, &constant));
         BASE_TRY(cell__row_pair(im, CELL_OP_ADD, queries[0], constant, &queries[0]));

@@ -119,28 +119,10 @@ struct trace {
     uint64_t states[CELL_STAGES_MAX][CELL_STATES_MAX];
 };
 
-static uint64_t source_token(const struct trace *trace, const struct cell_source *from,
-                             uint32_t row, uint32_t step);
-
-/* All rows of a memory, piece by piece; what a test's cell attends to is one token of them. */
-static uint64_t memory_token(const struct trace *trace, const struct cell_memory *memory,
-                             uint32_t row)
+/* Of a source that is one row. */
+static uint64_t row_token(const struct trace *trace, const struct cell_source *from, uint32_t row,
+                          uint32_t step)
 {
-    uint64_t sum = 0;
-    for (uint32_t t = 0; t < lengths[memory->sequence][row]; t++) {
-        for (uint32_t p = 0; p < memory->pieces; p++) {
-            sum = add_token(sum, source_token(trace, &memory->sources[p], row, t));
-        }
-    }
-    return sum;
-}
-
-static uint64_t source_token(const struct trace *trace, const struct cell_source *from,
-                             uint32_t row, uint32_t step)
-{
-    if (from->kind == CELL_SOURCE_MEMORY) {
-        return memory_token(trace, &model.memories[from->index], row);
-    }
     if (from->kind == CELL_SOURCE_INPUT) {
         const struct sched_tensor *tensor = &in[from->index];
         uint64_t token = 0;
@@ -161,6 +143,26 @@ static uint64_t source_token(const struct trace *trace, const struct cell_source
     uint32_t last = trace->steps[from->stage] - 1;
     bool follows = from->kind == CELL_SOURCE_EACH && step <= last;
     return trace->outputs[from->stage][from->index][follows ? step : last];
+}
+
+/* All rows of a memory, piece by piece; what a test's cell attends to is one token of them. */
+static uint64_t memory_token(const struct trace *trace, const struct cell_memory *memory,
+                             uint32_t row)
+{
+    uint64_t sum = 0;
+    for (uint32_t t = 0; t < lengths[memory->sequence][row]; t++) {
+        for (uint32_t p = 0; p < memory->pieces; p++) {
+            sum = add_token(sum, row_token(trace, &memory->sources[p], row, t));
+        }
+    }
+    return sum;
+}
+
+static uint64_t source_token(const struct trace *trace, const struct cell_source *from,
+                             uint32_t row, uint32_t step)
+{
+    return from->kind == CELL_SOURCE_MEMORY ? memory_token(trace, &model.memories[from->index], row)
+                                            : row_token(trace, from, row, step);
 }
 
 static void evaluate_row(struct trace *trace, uint32_t row)

@@ -13,7 +13,8 @@ from onnx_nodes import all_nodes
 README_HEAD = """# PyTorch exports
 
 Tiny LSTM, GRU and RNN models with random weights, as PyTorch's exporters write them, for the importer's tests.
-Made by `tools/train/exports.py` and (modules that loop over time) `tools/train/loops.py`, and what no exporter writes by `tools/train/handmade.py` and (cells as bodies
+Made by `tools/train/exports.py`, (modules that loop over time) `tools/train/loops.py` and (modules that read two
+sequences) `tools/train/reader_exports.py`, and what no exporter writes by `tools/train/handmade.py` and (cells as bodies
 of a Scan) `tools/train/scans.py`; this file by `tools/train/exports_readme.py`. Do not edit any by hand.
 
 A folder is named `MODULE-EXPORTERtorch-opOPSET[-nofold]`: `ts` is the TorchScript exporter, `dynamo` the
@@ -25,7 +26,7 @@ PyTorch 1.13 alone. Sizes: input 6, hidden 8, 3 classes, 20 words.
 
 `golden.json`: `cases`, each with `inputs` and `outputs` as a list of {`name`, `dtype`, `shape`, `data`}, data
 flat and row-major, float32 values in the fewest digits that give the same float32 back. Cases differ in batch
-and time: (1, 1), (2, 4), (3, 7); the exporter saw (2, 4). `packed_hn` alone has batch 1 throughout, since the
+and time: (1, 1), (2, 4), (3, 7), of two sequences (1, 1, 1), (2, 4, 3), (3, 5, 7); the exporter saw (2, 4) or (2, 4, 3). `packed_hn` alone has batch 1 throughout, since the
 exporter writes its zero state's batch into the file. Every model was run in onnxruntime on all cases and
 agrees within 1e-5 (`onnxruntime_difference`); outputs are PyTorch's, of `helper` and `parser` those of the equations
 written out. Stack traces, which name folders of the machine that exported,
