@@ -898,6 +898,10 @@ bench-kernels: programs deps-peers ## cells beside ONNX Runtime and PyTorch: doc
 	$(Q)build/peers/bin/python bench/peers/compare.py --bench $(OUT)/cellbatch-bench \
 	  --out docs/benchmarks/kernels.md $(BENCH_KERNELS)
 
+bench-readers: programs deps-peers ## readers beside ONNX Runtime and PyTorch: docs/benchmarks/readers.md
+	$(Q)build/peers/bin/python bench/peers/readers.py --build $(OUT) \
+	  --out docs/benchmarks/readers.md $(BENCH_READERS)
+
 bench-cores: programs ## threads and teams on all cores: docs/benchmarks/cores.md
 	$(Q)mkdir -p docs/benchmarks
 	$(Q)OUT=$(OUT) scripts/bench-cores.sh > docs/benchmarks/cores.md
@@ -1015,6 +1019,6 @@ help: ## list the targets
 FORCE:
 
 .PHONY: all programs test test-neon fuzz run-fuzz demo check-long run-tests run-emulated conformance run-conformance deps deps-py \
-  deps-neon deps-peers bench-kernels bench-cores clients lint lint-all \
+  deps-neon deps-peers bench-kernels bench-readers bench-cores clients lint lint-all \
   layers headers tidy format format-check text shellcheck cppcheck analyze install install-models \
   uninstall clean help FORCE

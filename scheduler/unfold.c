@@ -318,7 +318,7 @@ static struct cell_beam *make_beam(struct unfolding *u)
 {
     const struct cell_decoder *decoder = &u->sequences->model->decoder;
     const struct cell_def *def = &u->sequences->model->stages[decoder->stage].type->def;
-    const size_t width = decoder->beam_width;
+    const uint32_t width = sched_beam_width(u->sequences);
     const uint32_t steps_max = sched_decoder_steps(u->sequences);
     size_t widest = 0;
     for (uint32_t s = 0; s < def->n_states; s++) {
@@ -327,14 +327,14 @@ static struct cell_beam *make_beam(struct unfolding *u)
         widest = bytes > widest ? bytes : widest;
     }
     struct cell_beam *beam = base_arena_alloc(u->arena, sizeof(*beam));
-    int32_t *steps = base_arena_array(u->arena, 2 * width * steps_max, sizeof(*steps));
+    int32_t *steps = base_arena_array(u->arena, 2 * (size_t)width * steps_max, sizeof(*steps));
     float *room = base_arena_array(u->arena, decoder->ids, sizeof(*room));
     uint8_t *copies = base_arena_array(u->arena, width, widest);
     if (beam == NULL || steps == NULL || room == NULL || copies == NULL) {
         u->status = BASE_RESOURCE_EXHAUSTED;
         return NULL;
     }
-    *beam = (struct cell_beam){.width = decoder->beam_width,
+    *beam = (struct cell_beam){.width = width,
                                .steps = steps_max,
                                .token = decoder->token,
                                .logits = decoder->logits,
@@ -343,7 +343,7 @@ static struct cell_beam *make_beam(struct unfolding *u)
                                .end = decoder->end.id,
                                .length_penalty = decoder->length_penalty,
                                .tokens = steps,
-                               .parents = steps + width * steps_max,
+                               .parents = steps + (size_t)width * steps_max,
                                .room = room,
                                .copies = copies};
     return beam;

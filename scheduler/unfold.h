@@ -32,6 +32,7 @@ struct sched_sequences {
         *outputs;            /* [model->n_outputs]; a decoder's have room for all steps */
     sched_node_id *decoders; /* [n_rows], filled: nodes of a decoder; of CELL_UNFOLD_SEQ2SEQ */
     uint32_t decoder_steps;  /* a decoder takes at most so many; 0: as many as the model's */
+    uint32_t beam_width;     /* of its search, at most the model's; 0: the model's */
 };
 
 /* Trees of one request: leaves are numbered from 0, inner nodes behind them. */
@@ -53,6 +54,14 @@ static inline uint32_t sched_decoder_steps(const struct sched_sequences *sequenc
 {
     const uint32_t most = sequences->model->decoder.steps_max;
     const uint32_t asked = sequences->decoder_steps;
+    return asked > 0 && asked < most ? asked : most;
+}
+
+/* 0: no beam search. */
+static inline uint32_t sched_beam_width(const struct sched_sequences *sequences)
+{
+    const uint32_t most = sequences->model->decoder.beam_width;
+    const uint32_t asked = sequences->beam_width;
     return asked > 0 && asked < most ? asked : most;
 }
 

@@ -132,7 +132,8 @@ static enum base_status finish_outputs(struct srv_flight *flight)
     const uint32_t *steps[CELL_SEQUENCES_MAX];
     memcpy(steps, sequences->steps, sizeof(steps));
     if (cells->unfold == CELL_UNFOLD_SEQ2SEQ) {
-        const uint32_t width = cells->decoder.beam_width > 0 ? cells->decoder.beam_width : 1;
+        const uint32_t beam_width = sched_beam_width(sequences);
+        const uint32_t width = beam_width > 0 ? beam_width : 1;
         const size_t n = (size_t)flight->n_rows * width;
         uint32_t *taken = has_texts ? base_arena_array(&request->arena, n, sizeof(*taken)) : NULL;
         if (has_texts && taken == NULL) {

@@ -62,6 +62,7 @@ struct srv_request {
     uint64_t deadline_ns;      /* monotonic; BASE_NEVER = none */
     uint64_t timeout_ns;       /* the `timeout` parameter, 0 = none; core takes the smaller */
     uint64_t steps_max;        /* `max_steps` of a decoder's answer, 0 = the model's; likewise */
+    uint64_t beam;             /* `beam`: width of a beam search, 0 = the model's; likewise */
     struct srv_times times;
     /* Called once; the request is the front end's again. error.status BASE_OK: outputs are valid.
      */

@@ -9,7 +9,8 @@
 
 /* What the axes that a request chooses have turned out to be. */
 struct srv_extents {
-    int64_t batch, steps[CELL_SEQUENCES_MAX];            /* -1: not known yet */
+    int64_t batch, steps[CELL_SEQUENCES_MAX]; /* -1: not known yet */
+    int64_t beam; /* hypotheses of a beam search, the second axis of all that it answers; 0: none */
     const char *batch_of, *steps_of[CELL_SEQUENCES_MAX]; /* the inputs that set them */
 };
 

@@ -97,7 +97,7 @@ static void write_found(const struct trim *t, uint32_t output, uint32_t row, uin
 static void trim_beams(struct srv_request *request, struct trim *t, uint32_t *steps)
 {
     const struct cell_model *model = t->sequences->model;
-    const uint32_t width = model->decoder.beam_width;
+    const uint32_t width = sched_beam_width(t->sequences);
     for (uint32_t row = 0; row < t->sequences->n_rows; row++) {
         for (uint32_t i = 0; i < width; i++) {
             const bool is_found = i < beam_of(t, row)->n_found;

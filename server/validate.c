@@ -99,11 +99,28 @@ static enum base_status take_sequences(struct srv_request *request,
     return BASE_OK;
 }
 
+/* Hypotheses that are asked for. */
+static enum base_status take_beam(const struct srv_request *request,
+                                  struct sched_sequences *sequences, struct srv_extents *extents,
+                                  struct base_error *error)
+{
+    const uint32_t most = sequences->model->decoder.beam_width;
+    if (request->beam > most) {
+        return base_fail(error, BASE_INVALID_ARGUMENT,
+                         "parameter 'beam' is %" PRIu64 "; the model has at most %u", request->beam,
+                         most);
+    }
+    sequences->beam_width = (uint32_t)request->beam;
+    extents->beam = sched_beam_width(sequences);
+    return BASE_OK;
+}
+
 /* Of a decoder: how long an answer may be. */
 static enum base_status take_decoding(struct srv_request *request,
                                       struct sched_sequences *sequences,
                                       struct srv_extents *extents, struct base_error *error)
 {
+    BASE_TRY(take_beam(request, sequences, extents, error));
     sequences->decoder_steps =
         request->steps_max < UINT32_MAX ? (uint32_t)request->steps_max : UINT32_MAX;
     extents->steps[sequences->model->decoder.sequence] = sched_decoder_steps(sequences);

@@ -80,6 +80,8 @@ bool srv_grpc__parameters_add(struct srv_grpc__parameters *parameters, struct sr
         parameters->priority = value;
     } else if (srv_grpc_bytes_equal(key, "max_steps")) {
         parameters->max_steps = value;
+    } else if (srv_grpc_bytes_equal(key, "beam")) {
+        parameters->beam = value;
     } else if (srv_grpc_bytes_equal(key, "sequence_id")) {
         parameters->sequence_id = value;
     }
@@ -114,6 +116,7 @@ enum base_status srv_grpc__parameters_apply(const struct srv_grpc__parameters *p
     BASE_TRY(to_unsigned(&parameters->timeout, "timeout", &timeout_us, error));
     BASE_TRY(to_unsigned(&parameters->priority, "priority", &priority, error));
     BASE_TRY(to_unsigned(&parameters->max_steps, "max_steps", &request->steps_max, error));
+    BASE_TRY(to_unsigned(&parameters->beam, "beam", &request->beam, error));
     // Beyond 584 years there is no deadline.
     request->timeout_ns =
         timeout_us > UINT64_MAX / BASE_NS_PER_US ? 0 : timeout_us * BASE_NS_PER_US;

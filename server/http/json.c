@@ -187,6 +187,7 @@ static enum base_status take_request_parameters(struct decoder *decoder, const j
     decoder->request->timeout_ns =
         timeout_us > UINT64_MAX / BASE_NS_PER_US ? 0 : timeout_us * BASE_NS_PER_US;
     BASE_TRY(take_count(decoder, parameters, "max_steps", &decoder->request->steps_max));
+    BASE_TRY(take_count(decoder, parameters, "beam", &decoder->request->beam));
     BASE_TRY(take_flag(decoder, parameters, "binary_data_output", &decoder->form->binary_all));
     if (is_used(json_object_get(parameters, "sequence_id"))) {
         return FAIL(decoder,
@@ -443,6 +444,7 @@ enum base_status srv_http_decode(struct srv_http_codec *codec, const struct srv_
     request->n_wanted = 0;
     request->timeout_ns = 0;
     request->steps_max = 0;
+    request->beam = 0;
     *form = (struct srv_http_form){0};
     enum base_status status = decode(&decoder);
     if (status == BASE_OK) {

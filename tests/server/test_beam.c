@@ -246,6 +246,8 @@ static void expect_row(struct visit *visit, const struct search *search, uint32_
     const struct srv_tensor *scores = ask_output(&visit->ask, "scores");
     const struct srv_tensor *lengths = ask_output(&visit->ask, "lengths");
     ck_assert(token != NULL && scores != NULL && lengths != NULL);
+    ck_assert_int_eq(token->shape[1], search->width);
+    ck_assert_int_eq(scores->shape[1], search->width);
     for (uint32_t k = 0; k < HIDDEN; k++) {
         x[k] = (double)floats_of(visit, "x", row)[k];
         first.h[k] = (double)floats_of(visit, "h", row)[k];
@@ -272,6 +274,7 @@ static void expect_row(struct visit *visit, const struct search *search, uint32_
     }
 }
 
+/* Of the model "beam<width>"; every third asks for fewer hypotheses than it has. */
 static void begin(struct visit *visit, uint32_t width, struct base_random *random)
 {
     static const char *const names[] = {"",      "beam1", "beam2", "beam3", "beam4",
@@ -280,6 +283,15 @@ static void begin(struct visit *visit, uint32_t width, struct base_random *rando
     ask_init(&visit->ask, site_find(&site, names[width]), 1 + base_random_below(random, 3), 1,
              random, ASK_OPTIONAL);
     visit->ask.request.model_name = names[width];
+    visit->ask.request.beam = base_random_below(random, 3) == 0 ? 1 + width / 2 : 0;
+}
+
+/* The search that was asked for. */
+static struct search search_asked(const struct visit *visit, uint32_t width)
+{
+    struct search search = search_of(width);
+    search.width = visit->ask.request.beam > 0 ? (uint32_t)visit->ask.request.beam : width;
+    return search;
 }
 
 static void ask_again(const struct visit *first)
@@ -336,7 +348,7 @@ START_TEST(test_beams_find_what_a_plain_search_finds)
         visit_start(&site, &visits[i]);
     }
     for (uint32_t i = 0; i < WIDTHS * EACH; i++) {
-        const struct search search = search_of(1 + i % WIDTHS);
+        const struct search search = search_asked(&visits[i], 1 + i % WIDTHS);
         visit_wait(&visits[i]);
         ck_assert_msg(visits[i].ask.request.error.status == BASE_OK, "%s",
                       visits[i].ask.request.error.message);
@@ -380,6 +392,23 @@ START_TEST(test_beams_that_are_cancelled)
 }
 END_TEST
 
+START_TEST(test_a_beam_wider_than_the_models_is_refused)
+{
+    static struct visit visit;
+    struct base_random random = util_random(14);
+    open_site(1, 64);
+    begin(&visit, 3, &random);
+    visit.ask.request.beam = 4;
+    visit_start(&site, &visit);
+    visit_wait(&visit);
+    ck_assert_int_eq(visit.ask.request.error.status, BASE_INVALID_ARGUMENT);
+    ck_assert_str_eq(visit.ask.request.error.message,
+                     "parameter 'beam' is 4; the model has at most 3");
+    ask_release(&visit.ask);
+    site_close(&site);
+}
+END_TEST
+
 /* What the server asks itself before a model is ready has room for the most that a beam may be. */
 START_TEST(test_a_wide_vocabulary_and_long_answers_become_ready)
 {
@@ -406,6 +435,7 @@ int main(void)
     tcase_set_timeout(tcase, 120);
     tcase_add_loop_test(tcase, test_beams_find_what_a_plain_search_finds, 0, 3);
     tcase_add_test(tcase, test_beams_that_are_cancelled);
+    tcase_add_test(tcase, test_a_beam_wider_than_the_models_is_refused);
     tcase_add_test(tcase, test_a_wide_vocabulary_and_long_answers_become_ready);
     suite_add_tcase(suite, tcase);
     return util_run(suite);

@@ -539,6 +539,7 @@ END_TEST
 START_TEST(test_codec_bound_of_steps)
 {
     static char key_max_steps[] = "max_steps";
+    static char key_beam[] = "beam";
     struct draft draft;
     struct decoded decoded;
     draft_init(&draft);
@@ -552,6 +553,12 @@ START_TEST(test_codec_bound_of_steps)
     decoded_release(&decoded);
     set_int(&draft, 0, key_max_steps, -1);
     assert_refused(&draft, "parameter 'max_steps' is negative");
+    set_int(&draft, 0, key_beam, 3);
+    decode_draft(&draft, &decoded);
+    ck_assert_uint_eq(decoded.request.beam, 3);
+    decoded_release(&decoded);
+    set_int(&draft, 0, key_beam, -3);
+    assert_refused(&draft, "parameter 'beam' is negative");
 }
 END_TEST
 

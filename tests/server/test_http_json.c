@@ -87,16 +87,18 @@ static int64_t i64_at(uint32_t input, size_t index)
 
 START_TEST(test_json_whole_request)
 {
-    assert_decodes("{\"id\":\"a1\",\"parameters\":{\"max_steps\":9,\"timeout\":1500,\"priority\":2,"
-                   "\"mine\":[1]},"
-                   "\"inputs\":[{\"data\":[1,2.5,-3e0],\"shape\":[1,3],\"datatype\":\"FP32\","
-                   "\"name\":\"x\"},{\"name\":\"n\",\"shape\":[1],\"datatype\":\"INT64\","
-                   "\"parameters\":{},\"data\":[3]}],"
-                   "\"outputs\":[{\"name\":\"y\"},{\"name\":\"z\",\"parameters\":"
-                   "{\"binary_data\":true,\"classification\":0}}],\"extra\":null}");
+    assert_decodes(
+        "{\"id\":\"a1\",\"parameters\":{\"max_steps\":9,\"beam\":2,\"timeout\":1500,\"priority\":2,"
+        "\"mine\":[1]},"
+        "\"inputs\":[{\"data\":[1,2.5,-3e0],\"shape\":[1,3],\"datatype\":\"FP32\","
+        "\"name\":\"x\"},{\"name\":\"n\",\"shape\":[1],\"datatype\":\"INT64\","
+        "\"parameters\":{},\"data\":[3]}],"
+        "\"outputs\":[{\"name\":\"y\"},{\"name\":\"z\",\"parameters\":"
+        "{\"binary_data\":true,\"classification\":0}}],\"extra\":null}");
     ck_assert_str_eq(request.id, "a1");
     ck_assert_uint_eq(request.timeout_ns, 1500000);
     ck_assert_uint_eq(request.steps_max, 9);
+    ck_assert_uint_eq(request.beam, 2);
     ck_assert_uint_eq(request.n_inputs, 2);
     ck_assert_str_eq(request.inputs[0].name, "x");
     ck_assert_str_eq(request.inputs[0].datatype, "FP32");
@@ -260,6 +262,7 @@ static const struct {
     {"{\"inputs\":[" ONE "],\"parameters\":{\"timeout\":1.5}}", "'timeout' has to be an integer"},
     {"{\"inputs\":[" ONE "],\"parameters\":{\"max_steps\":-1}}",
      "'max_steps' has to be an integer"},
+    {"{\"inputs\":[" ONE "],\"parameters\":{\"beam\":\"wide\"}}", "'beam' has to be an integer"},
     {"{\"inputs\":[" ONE "],\"parameters\":{\"sequence_id\":7}}", "'sequence_id'"},
     {"{\"inputs\":[" ONE "],\"parameters\":{\"sequence_id\":\"s\"}}", "'sequence_id'"},
     {"{\"id\":\"q\",\"inputs\":[" ONE "],\"outputs\":3}", "[request id: q] outputs"},
