@@ -79,6 +79,7 @@ CELLS_SRCS = \
   cells/import/import.c \
   cells/import/op_activation.c \
   cells/import/op_attend.c \
+  cells/import/op_conv.c \
   cells/import/op_join.c \
   cells/import/op_layout.c \
   cells/import/op_linear.c \
@@ -354,6 +355,7 @@ CELLS_SUITES = \
   tests/cells/test_import_docs.c \
   tests/cells/test_import_exports.c \
   tests/cells/test_import_hostile.c \
+  tests/cells/test_import_conv.c \
   tests/cells/test_import_readers.c \
   tests/cells/test_import_recurrent.c \
   tests/cells/test_import_recurrent_refusals.c \

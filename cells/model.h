@@ -21,6 +21,7 @@
  * question. */
 #define CELL_SEQUENCES_MAX 4u
 #define CELL_MEMORIES_MAX  16u
+#define CELL_WINDOW_MAX    256u /* steps from the first to the last that a step reads */
 
 /* A dimension that each request chooses. */
 #define CELL_DIM_ANY (-1)
@@ -60,9 +61,14 @@ enum cell_source_kind {
                                what a beam search has found (CELL_BEAM_..) */
 };
 
+/* An INPUT or an EACH of the reader's own sequence may be a window: `count` rows behind each other, as
+ * one, from that of the step `offset` behind (before: negative) on; beyond the ends zeros. count 0:
+ * the row of the step itself. */
 struct cell_source {
     enum cell_source_kind kind;
     uint32_t stage, index, piece;
+    int32_t offset;
+    uint32_t count;
 };
 
 enum cell_stage_kind { CELL_STAGE_ONCE, CELL_STAGE_EACH, CELL_STAGE_CHAIN, CELL_STAGE_DECODER };
@@ -164,6 +170,7 @@ struct cell_model {
     struct cell_tree tree;       /* of CELL_UNFOLD_TREE */
     struct cell_decoder decoder; /* of CELL_UNFOLD_SEQ2SEQ */
     uint32_t n_inputs, n_outputs, n_stages, n_sequences, n_memories;
+    uint32_t reach; /* of all windows: the most steps before or behind a step's own */
     struct cell_tensor inputs[CELL_TENSORS_MAX];
     struct cell_tensor outputs[CELL_TENSORS_MAX];
     /* Of each piece; EACH where the output has a time axis. */

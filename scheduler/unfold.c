@@ -17,6 +17,7 @@ struct row_state {
     sched_node_id nodes[CELL_STAGES_MAX]; /* SCHED_NONE: a stage of no steps */
     uint8_t *spills[CELL_STAGES_MAX][CELL_OUTPUTS_MAX];
     uint8_t *memories[CELL_MEMORIES_MAX];                      /* of outputs of stages */
+    uint8_t *padded[CELL_TENSORS_MAX][CELL_PIECES_MAX];        /* of inputs that windows read */
     sched_value_id firsts[CELL_STAGES_MAX][CELL_OUTPUTS_MAX];  /* SCHED_NONE: none yet */
     sched_value_id outputs[CELL_STAGES_MAX][CELL_OUTPUTS_MAX]; /* likewise, of the last step */
     sched_value_id states[CELL_STAGES_MAX][CELL_STATES_MAX];
@@ -120,6 +121,18 @@ static struct cell_ref rows_for(const struct cell_stage *stage, const uint8_t *d
                              : sched_host_ref(data, step_bytes);
 }
 
+/* Room for the rows of all steps, with zeros for windows before and behind; at the first step. */
+static uint8_t *make_rows(struct unfolding *u, uint32_t steps, size_t stride)
+{
+    const size_t reach = u->sequences->model->reach;
+    uint8_t *rows = base_arena_array(u->arena, steps + 2 * reach, stride);
+    if (rows == NULL) {
+        u->status = BASE_RESOURCE_EXHAUSTED;
+        return NULL;
+    }
+    return rows + reach * stride;
+}
+
 /* The rows of the row's steps of a stage's output, spilled on first use. */
 static uint8_t *spill_of(struct unfolding *u, uint32_t stage, uint32_t output, size_t *stride)
 {
@@ -130,9 +143,8 @@ static uint8_t *spill_of(struct unfolding *u, uint32_t stage, uint32_t output, s
     *stride = (size_t)value->width * cell_dtype_bytes(value->dtype);
     uint8_t **spill = &state_of(u, stage)->spills[stage][output];
     if (*spill == NULL) {
-        *spill = base_arena_array(u->arena, steps, *stride);
+        *spill = make_rows(u, steps, *stride);
         if (*spill == NULL) {
-            u->status = BASE_RESOURCE_EXHAUSTED;
             return NULL;
         }
         sched_builder_emit(
@@ -237,6 +249,51 @@ static void bind_memory(struct unfolding *u, uint32_t number, sched_node_id node
                              (int64_t)memory->width * (int64_t)sizeof(float), steps);
 }
 
+/* The rows of an input's piece as a window needs them, copied on first use. */
+static const uint8_t *pad_input(struct unfolding *u, const struct cell_source *source,
+                                uint32_t steps, size_t *stride)
+{
+    const struct cell_tensor *tensor = &u->sequences->model->inputs[source->index];
+    const struct sched_tensor *given = &u->sequences->inputs[source->index];
+    struct row_state *state = tensor->batch_axis < 0 ? u->shared : u->own;
+    uint8_t **padded = &state->padded[source->index][source->piece];
+    *stride = (size_t)(tensor->width / tensor->pieces) * cell_dtype_bytes(tensor->dtype);
+    if (*padded != NULL) {
+        return *padded;
+    }
+    *padded = make_rows(u, steps, *stride);
+    const uint8_t *from = piece_of(given, u->own->row, source->piece);
+    for (uint32_t t = 0; *padded != NULL && t < steps; t++) {
+        memcpy(*padded + t * *stride, from + t * given->step_bytes, *stride);
+    }
+    return *padded;
+}
+
+static void bind_window(struct unfolding *u, uint32_t s, uint32_t input)
+{
+    const struct cell_model *model = u->sequences->model;
+    const struct cell_stage *stage = &model->stages[s];
+    const struct cell_source *source = &stage->inputs[input];
+    const sched_node_id node = node_of(u, s);
+    const uint32_t steps = steps_of(u, stage);
+    size_t stride = 0;
+    const uint8_t *rows = NULL;
+    if (source->kind == CELL_SOURCE_INPUT && u->sequences->inputs[source->index].data == NULL) {
+        return; // reads zeros
+    }
+    if (source->kind == CELL_SOURCE_INPUT) {
+        rows = pad_input(u, source, steps, &stride);
+    } else {
+        rows = spill_of(u, source->stage, source->index, &stride);
+        sched_builder_after(&u->builder, node, node_of(u, source->stage));
+    }
+    if (rows != NULL) {
+        const struct cell_ref refs = rows_for(stage, rows, (int64_t)stride, steps);
+        sched_builder_input_host(&u->builder, node, input,
+                                 refs.host + source->offset * (int64_t)stride, refs.stride_bytes);
+    }
+}
+
 static void bind_input(struct unfolding *u, uint32_t s, uint32_t input)
 {
     const struct cell_model *model = u->sequences->model;
@@ -245,6 +302,10 @@ static void bind_input(struct unfolding *u, uint32_t s, uint32_t input)
     const sched_node_id node = node_of(u, s);
     if (source->kind == CELL_SOURCE_MEMORY) {
         bind_memory(u, source->index, node, input);
+        return;
+    }
+    if (source->count > 0) {
+        bind_window(u, s, input);
         return;
     }
     if (source->kind == CELL_SOURCE_INPUT) {
@@ -373,6 +434,7 @@ static void clear(struct row_state *state, uint32_t row)
     memset(state->states, 0xff, sizeof(state->states));
     memset(state->spills, 0, sizeof(state->spills));
     memset(state->memories, 0, sizeof(state->memories));
+    memset(state->padded, 0, sizeof(state->padded));
 }
 
 /* The row at work, or what all rows share. */

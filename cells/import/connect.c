@@ -36,8 +36,9 @@ static enum base_status source_of_step(struct cell__plans *plans, enum cell_sour
     return BASE_OK;
 }
 
-/* Where a stage or an output of the model finds this row. */
-enum base_status cell__source_of(struct cell__plans *plans, uint32_t r, struct cell_source *out)
+/* Of a row that is no window. */
+static enum base_status source_of_row(struct cell__plans *plans, uint32_t r,
+                                      struct cell_source *out)
 {
     const struct cell__row *row = &plans->im->rows[r];
     const struct cell__row *of = row;
@@ -70,8 +71,9 @@ enum base_status cell__source_of(struct cell__plans *plans, uint32_t r, struct c
     case CELL__ROW_OP:
         BASE_TRY(publish(plans, r));
         break;
+    case CELL__ROW_WINDOW:
     case CELL__ROW_IN:
-        base_assert(false); // inside its own chain it is no source
+        base_assert(false); // a window is of another row, a state inside its own chain no source
         break;
     }
     out->kind = row->times != 0 ? CELL_SOURCE_EACH : kind_at;
@@ -80,9 +82,22 @@ enum base_status cell__source_of(struct cell__plans *plans, uint32_t r, struct c
     return BASE_OK;
 }
 
+enum base_status cell__source_of(struct cell__plans *plans, uint32_t r, struct cell_source *out)
+{
+    const struct cell__row *row = &plans->im->rows[r];
+    if (row->kind != CELL__ROW_WINDOW) {
+        return source_of_row(plans, r, out);
+    }
+    BASE_TRY(source_of_row(plans, row->index, out));
+    out->offset = row->offset;
+    out->count = row->part;
+    return BASE_OK;
+}
+
 static bool is_same_source(struct cell_source a, struct cell_source b)
 {
-    return a.kind == b.kind && a.stage == b.stage && a.index == b.index && a.piece == b.piece;
+    return a.kind == b.kind && a.stage == b.stage && a.index == b.index && a.piece == b.piece &&
+           a.offset == b.offset && a.count == b.count;
 }
 
 /* Number of the stage's input that is this source. */

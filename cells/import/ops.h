@@ -26,6 +26,8 @@ cell__op_fn cell__infer_rows_product, cell__lower_rows_product;
 cell__op_fn cell__infer_softmax, cell__lower_softmax, cell__infer_softplus, cell__lower_softplus;
 cell__op_fn cell__infer_select, cell__lower_select; /* Where */
 cell__op_fn cell__infer_pow, cell__lower_pow, cell__infer_clip, cell__lower_clip;
+/* op_conv.c */
+cell__op_fn cell__infer_conv, cell__lower_conv, cell__infer_batch_norm, cell__lower_batch_norm;
 /* op_norm.c */
 cell__op_fn cell__infer_layer_norm, cell__lower_layer_norm;
 /* op_reduce.c */

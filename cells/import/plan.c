@@ -127,6 +127,7 @@ void cell__plan_needed(struct cell__import *im, const struct cell_model *model,
             break;
         case CELL__ROW_FIRST:
         case CELL__ROW_LAST:
+        case CELL__ROW_WINDOW:
             im->rows[row->index].is_needed = true;
             break;
         case CELL__ROW_STEP:
@@ -155,6 +156,7 @@ static uint32_t rank_behind(const struct cell__plans *plans, uint32_t r)
         return plans->chain_ranks[row->index] + 1;
     case CELL__ROW_FIRST:
     case CELL__ROW_LAST:
+    case CELL__ROW_WINDOW:
         return row->rank;
     case CELL__ROW_IN:
     case CELL__ROW_INPUT:
@@ -237,7 +239,8 @@ static void rank_row(struct cell__plans *plans, uint32_t r)
     row->rank = 0;
     if (row->kind == CELL__ROW_STEP || row->kind == CELL__ROW_STATE) {
         rank_recurrent(plans, row->index);
-    } else if (row->kind == CELL__ROW_FIRST || row->kind == CELL__ROW_LAST) {
+    } else if (row->kind == CELL__ROW_FIRST || row->kind == CELL__ROW_LAST ||
+               row->kind == CELL__ROW_WINDOW) {
         row->rank = rank_behind(plans, row->index);
     } else if (row->kind == CELL__ROW_OP && row->chain == CELL__NONE) {
         for (uint32_t i = 0; i < row->op.n_operands; i++) {

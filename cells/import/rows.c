@@ -191,6 +191,23 @@ enum base_status cell__row_concat(struct cell__import *im, const uint32_t *rows,
     return BASE_OK;
 }
 
+enum base_status cell__row_window(struct cell__import *im, uint32_t row, int32_t offset,
+                                  uint32_t count, uint32_t *out)
+{
+    const struct cell__row *from = &im->rows[row];
+    struct cell__row window = {.kind = CELL__ROW_WINDOW,
+                               .index = row,
+                               .part = count,
+                               .offset = offset,
+                               .value = {from->value.dtype, from->value.width * count},
+                               .times = from->times,
+                               .is_batched = from->is_batched};
+    if (count > CELL_WIDTH_MAX / from->value.width) {
+        return cell__refuse(im, "a row of more than %u elements", CELL_WIDTH_MAX);
+    }
+    return row_new(im, &window, out);
+}
+
 /* ---- One step ------------------------------------------------------------------------ */
 
 static enum base_status leaf_at(struct cell__import *im, enum cell__row_kind kind, uint32_t row,
@@ -201,7 +218,8 @@ static enum base_status leaf_at(struct cell__import *im, enum cell__row_kind kin
         return cell__refuse(im, "takes the last step beside sequence_lens, where shorter sequences "
                                 "have nothing; use Y_h");
     }
-    if (im->rows[row].kind == CELL__ROW_INPUT) { // only a stage has steps
+    const enum cell__row_kind from = im->rows[row].kind;
+    if (from == CELL__ROW_INPUT || from == CELL__ROW_WINDOW) { // only a stage has steps
         struct cell_op copy = {.kind = CELL_OP_COPY, .n_operands = 1, .operands = {row}};
         BASE_TRY(cell__row_op(im, &copy, im->rows[row].value, &row));
     }

@@ -16,14 +16,15 @@
 #define CELL__ROWS_MAX 65536u
 
 enum cell__row_kind {
-    CELL__ROW_INPUT, /* piece `part` of model input `index` */
-    CELL__ROW_CONST, /* op.weights[0], the same for every request */
-    CELL__ROW_OP,    /* op, whose operands are row numbers */
-    CELL__ROW_STEP,  /* output `part` (h, or a Scan's) of recurrent node `index` at each step */
-    CELL__ROW_STATE, /* its state `part` (h, c) after the last step */
-    CELL__ROW_IN,    /* its state `part` before each step, inside its body */
-    CELL__ROW_FIRST, /* row `index` at the first step */
-    CELL__ROW_LAST,  /* and at the last one */
+    CELL__ROW_INPUT,  /* piece `part` of model input `index` */
+    CELL__ROW_CONST,  /* op.weights[0], the same for every request */
+    CELL__ROW_OP,     /* op, whose operands are row numbers */
+    CELL__ROW_STEP,   /* output `part` (h, or a Scan's) of recurrent node `index` at each step */
+    CELL__ROW_STATE,  /* its state `part` (h, c) after the last step */
+    CELL__ROW_IN,     /* its state `part` before each step, inside its body */
+    CELL__ROW_FIRST,  /* row `index` at the first step */
+    CELL__ROW_LAST,   /* and at the last one */
+    CELL__ROW_WINDOW, /* row `index` at `part` steps behind each other, from `offset` on */
 };
 
 struct cell__row {
@@ -32,6 +33,7 @@ struct cell__row {
     bool is_batched;
     struct cell_value value;
     uint32_t index, part;
+    int32_t offset;
     struct cell_op op;
     uint32_t chain; /* OP: the Scan that computes it, NONE elsewhere */
     /* OP: of what it is the softmax over the steps of sequence `over`, with which one that has two
@@ -88,6 +90,10 @@ enum base_status cell__row_pair(struct cell__import *im, enum cell_op_kind kind,
 /* Elements start.. of a row; looks through CONCAT, SLICE and constants. */
 enum base_status cell__row_slice(struct cell__import *im, uint32_t row, uint32_t start,
                                  uint32_t width, uint32_t *out);
+/* The rows of `count` steps as one wide row, from that of the step `offset` behind on; zeros beyond
+ * the ends of the sequence. row has one sequence and is not constant. */
+enum base_status cell__row_window(struct cell__import *im, uint32_t row, int32_t offset,
+                                  uint32_t count, uint32_t *out);
 /* One row of all behind each other; of one, itself. More than an op takes are joined in rounds. */
 enum base_status cell__row_concat(struct cell__import *im, const uint32_t *rows, uint32_t n,
                                   uint32_t *out);

@@ -38,8 +38,8 @@ static enum base_status def_op(struct cell__plans *plans, const struct cell_op *
     return BASE_OK;
 }
 
-static struct cell_value source_value(const struct cell__plans *plans,
-                                      const struct cell_model *model, struct cell_source source)
+static struct cell_value row_value(const struct cell__plans *plans, const struct cell_model *model,
+                                   struct cell_source source)
 {
     const struct cell__import *im = plans->im;
     const struct cell__plan *stage = &plans->stages[source.stage];
@@ -69,6 +69,15 @@ static struct cell_value source_value(const struct cell__plans *plans,
     }
     base_assert(false);
     return (struct cell_value){CELL_F32, 1};
+}
+
+/* The same of a source that may be a window. */
+static struct cell_value source_value(const struct cell__plans *plans,
+                                      const struct cell_model *model, struct cell_source source)
+{
+    struct cell_value value = row_value(plans, model, source);
+    value.width *= source.count > 0 ? source.count : 1;
+    return value;
 }
 
 static enum base_status def_begin(struct cell__plans *plans, const struct cell_model *model,
@@ -265,6 +274,22 @@ static enum base_status intern_stage(struct cell__plans *plans, struct cell_regi
     return BASE_OK;
 }
 
+/* The most steps that a window has before or behind a step's own. */
+static uint32_t reach_of(const struct cell__plans *plans)
+{
+    int64_t reach = 0;
+    for (uint32_t s = 0; s < plans->n; s++) {
+        for (uint32_t i = 0; i < plans->stages[s].n_inputs; i++) {
+            const struct cell_source *source = &plans->stages[s].inputs[i];
+            const int64_t before = -(int64_t)source->offset;
+            const int64_t behind = (int64_t)source->offset + source->count - 1;
+            reach = before > reach ? before : reach;
+            reach = behind > reach ? behind : reach;
+        }
+    }
+    return (uint32_t)reach;
+}
+
 enum base_status cell__stages_build(struct cell__import *im, struct cell_registry *registry,
                                     uint32_t (*output_rows)[CELL_PIECES_MAX],
                                     struct cell_model *model)
@@ -285,6 +310,7 @@ enum base_status cell__stages_build(struct cell__import *im, struct cell_registr
             BASE_TRY(cell__source_of(plans, output_rows[i][p], &model->output_sources[i][p]));
         }
     }
+    model->reach = reach_of(plans);
     model->n_memories = plans->n_memories;
     memcpy(model->memories, plans->memories, sizeof(model->memories));
     enum base_status status = BASE_OK;

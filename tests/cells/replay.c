@@ -133,6 +133,24 @@ static const double *read_source(const struct replay *replay, const struct cell_
     return made->outputs[source->index] + at * width;
 }
 
+/* The rows of a window, zeros beyond the ends, to the oracle's value. */
+static void set_window(const struct replay *replay, const struct cell_stage *stage, uint32_t input,
+                       int64_t b, int64_t t, struct oracle *oracle)
+{
+    const struct cell_source *source = &stage->inputs[input];
+    const uint32_t width = oracle->def->values[input].width / source->count;
+    const int64_t steps = length_of(replay->model, replay->inputs, b, stage->sequence,
+                                    replay->times[stage->sequence]);
+    for (uint32_t i = 0; i < source->count; i++) {
+        const int64_t at = t + source->offset + i;
+        double *to = oracle->values[input] + (size_t)i * width;
+        memset(to, 0, width * sizeof(*to));
+        if (at >= 0 && at < steps) {
+            memcpy(to, read_source(replay, source, b, at), width * sizeof(*to));
+        }
+    }
+}
+
 static void set_value(struct oracle *oracle, uint32_t v, const double *row)
 {
     if (row == NULL) {
@@ -215,7 +233,11 @@ static void run_stage(struct replay *replay, uint32_t s, int64_t b)
     for (uint32_t n = 0; n < made->steps; n++) {
         const uint32_t t = stage->is_reverse ? made->steps - 1 - n : n;
         for (uint32_t i = 0; i < def->n_inputs; i++) {
-            set_value(&oracle, i, read_source(replay, &stage->inputs[i], b, t));
+            if (stage->inputs[i].count > 0) {
+                set_window(replay, stage, i, b, t, &oracle);
+            } else {
+                set_value(&oracle, i, read_source(replay, &stage->inputs[i], b, t));
+            }
         }
         oracle_step(&oracle);
         for (uint32_t o = 0; o < def->n_outputs; o++) {

@@ -38,6 +38,12 @@ static void setup(void)
     chain = graphs_type_token(&types, 1, 2, 1, WIDTH);
     each = graphs_type_token(&types, 2, 0, 2, WIDTH);
     model.n_sequences = SEQUENCES;
+    for (uint32_t t = 0; t < TENSORS; t++) { // a token is two floats
+        model.inputs[t] = (struct cell_tensor){.width = 2,
+                                               .pieces = 1,
+                                               .batch_axis = t == TENSORS - 1 ? -1 : 0,
+                                               .sequence = t == TENSORS - 1 ? OF_ALL : t % 2};
+    }
     base_arena_init(&arena, 4096, 1 << 20);
     struct base_random random = util_random(4);
     for (uint32_t t = 0; t < TENSORS; t++) {
@@ -165,6 +171,16 @@ static uint64_t source_token(const struct trace *trace, const struct cell_source
                                             : row_token(trace, from, row, step);
 }
 
+/* What a stage reads at step t: perhaps of a step before or behind it. */
+static uint64_t window_token(const struct trace *trace, const struct cell_stage *stage,
+                             uint32_t input, uint32_t row, uint32_t t)
+{
+    const struct cell_source *from = &stage->inputs[input];
+    const int64_t at = (int64_t)t + from->offset;
+    const bool is_there = at >= 0 && at < lengths[stage->sequence][row];
+    return from->count == 0 || is_there ? source_token(trace, from, row, (uint32_t)at) : 0;
+}
+
 static void evaluate_row(struct trace *trace, uint32_t row)
 {
     memset(trace, 0, sizeof(*trace));
@@ -183,7 +199,7 @@ static void evaluate_row(struct trace *trace, uint32_t row)
             void *to[CELL_OUTPUTS_MAX];
             for (uint32_t i = 0; i < CELL_INPUTS_MAX; i++) {
                 from[i] = &tokens[i];
-                tokens[i] = i < def->n_inputs ? source_token(trace, &stage->inputs[i], row, t) : 0;
+                tokens[i] = i < def->n_inputs ? window_token(trace, stage, i, row, t) : 0;
             }
             for (uint32_t i = 0; i < CELL_STATES_MAX; i++) {
                 states[i] = &trace->states[s][i];
@@ -568,6 +584,21 @@ static struct cell_source draw_source(struct base_random *random, const struct c
                   from, base_random_below(random, def->n_outputs));
 }
 
+/* Perhaps of another step than the stage's own. */
+static struct cell_source draw_window(struct base_random *random, const struct cell_stage *stage,
+                                      struct cell_source from)
+{
+    const bool fits =
+        (from.kind == CELL_SOURCE_INPUT && model.inputs[from.index].sequence == stage->sequence) ||
+        (from.kind == CELL_SOURCE_EACH && model.stages[from.stage].kind != CELL_STAGE_ONCE);
+    if (stage->kind != CELL_STAGE_ONCE && fits && base_random_below(random, 3) == 0) {
+        from.count = 1;
+        from.offset = (int32_t)base_random_below(random, 7) - 3;
+        model.reach = 3;
+    }
+    return from;
+}
+
 static void draw_stages(struct base_random *random, uint32_t n)
 {
     for (uint32_t s = 0; s < n; s++) {
@@ -580,7 +611,7 @@ static void draw_stages(struct base_random *random, uint32_t n)
         stage.is_shared = base_random_below(random, 4) == 0;
         stage.sequence = stage.is_shared ? OF_ALL : base_random_below(random, SEQUENCES);
         for (uint32_t i = 0; i < 2; i++) {
-            stage.inputs[i] = draw_source(random, &stage, s, false);
+            stage.inputs[i] = draw_window(random, &stage, draw_source(random, &stage, s, false));
             stage.init[i] = draw_source(random, &stage, s, true);
         }
         model.stages[model.n_stages++] = stage;

@@ -1,7 +1,7 @@
-/* Models that read several sequences, as PyTorch exports them (tests/data/onnx/reader_*), served:
- * at once, each sequence of any length, on every kind of engine. Each answer is compared with the
- * cells evaluated step by step in double precision, and has the bits that it has alone. Requests
- * whose sequences do not fit are refused by name. */
+/* Models that read several sequences, or at each step those around it, as PyTorch exports them
+ * (tests/data/onnx/reader_*, conv_*), served: at once, each sequence of any length, on every kind
+ * of engine. Each answer is compared with the cells evaluated step by step in double precision, and
+ * has the bits that it has alone. Requests whose sequences do not fit are refused by name. */
 #include "base/mem.h"
 #include "tests/server/gate.h"
 #include "tests/server/site.h"
@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #define EXPORTS   "tests/data/onnx"
-#define PREFIX    "reader_"
 #define SUFFIX    "-ts1.13-op17"
 #define TOLERANCE 1e-5
 
@@ -25,7 +24,7 @@ static struct site site;
 static char names[MODELS_MAX][64];
 static uint32_t n_models;
 
-/* A repository of the exports: `reader_both` and so on. */
+/* A repository of the exports: `reader_both`, `conv_deep` and so on. */
 static void make_repository(void)
 {
     char path[UTIL_PATH_BYTES];
@@ -36,7 +35,7 @@ static void make_repository(void)
     for (struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir)) {
         char target[UTIL_PATH_BYTES];
         char link[UTIL_PATH_BYTES];
-        if (strncmp(entry->d_name, PREFIX, strlen(PREFIX)) != 0) {
+        if (strncmp(entry->d_name, "reader_", 7) != 0 && strncmp(entry->d_name, "conv_", 5) != 0) {
             continue;
         }
         ck_assert_uint_lt(n_models, MODELS_MAX);
@@ -50,7 +49,7 @@ static void make_repository(void)
         ck_assert_int_eq(symlink(target, link), 0);
     }
     closedir(dir);
-    ck_assert_uint_ge(n_models, 11);
+    ck_assert_uint_ge(n_models, 15);
 }
 
 static const struct kind {

@@ -1,0 +1,220 @@
+/* Convolutions along the steps of a sequence: what is refused, and how (what is served computes
+ * what PyTorch does: test_import_exports.c, tests/server/test_readers.c). Each case changes one
+ * thing. */
+#include "cells/model.h"
+#include "tests/cells/parse.h"
+#include "tests/util.h"
+
+#include <string.h>
+
+enum { FLOAT = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT, INT64 = ONNX__TENSOR_PROTO__DATA_TYPE__INT64 };
+enum { CHANNELS = 4, FILTERS = 4, HIDDEN = 3 };
+
+static struct onnx_builder builder;
+static struct base_random numbers;
+
+static void weights(const char *name, int64_t filters, int64_t channels, int64_t taps)
+{
+    const int64_t dims[] = {filters, channels, taps};
+    onnx_constant(&builder, name, onnx_random(&builder, 3, dims, &numbers, 0.5f));
+}
+
+/* x [batch, channels, time]; the case adds the node that makes `y` of it. */
+static void begin(void)
+{
+    const int64_t dims[] = {-1, CHANNELS, -1};
+    numbers = util_random(1);
+    onnx_init(&builder, 17);
+    onnx_add_weights(&builder, "GRU", FILTERS, HIDDEN, 1);
+    onnx_input(&builder, "x", FLOAT, 3, dims);
+}
+
+static Onnx__NodeProto *convolve(int64_t before, int64_t behind)
+{
+    const int64_t pads[] = {before, behind};
+    Onnx__NodeProto *conv = onnx_node(&builder, "Conv", "x wc", "y");
+    onnx_set_ints(&builder, conv, "pads", 2, pads);
+    return conv;
+}
+
+static void set_only(Onnx__NodeProto *node, const char *name, int64_t value)
+{
+    onnx_set_ints(&builder, node, name, 1, &value);
+}
+
+/* A GRU over the steps of y, with these lengths. */
+static void end(const char *lengths)
+{
+    const int64_t perm[] = {2, 0, 1};
+    char operands[32] = "turned w r b ";
+    onnx_set_ints(&builder, onnx_node(&builder, "Transpose", "y", "turned"), "perm", 3, perm);
+    strncat(operands, lengths, 16);
+    onnx_set_int(&builder, onnx_node(&builder, "GRU", operands, "out"), "hidden_size", HIDDEN);
+    onnx_output(&builder, "out", FLOAT, 0, NULL);
+    builder.graph.output[0]->type = NULL;
+}
+
+static void refuse(enum base_status status, const char *why)
+{
+    end("-");
+    expect_refused(&builder, status, why);
+}
+
+START_TEST(test_windows_around_a_step_are_served)
+{
+    static const int64_t pads[][2] = {{1, 1}, {2, 0}, {0, 2}};
+    for (size_t i = 0; i < sizeof(pads) / sizeof(pads[0]); i++) {
+        begin();
+        weights("wc", FILTERS, CHANNELS, 3);
+        (void)convolve(pads[i][0], pads[i][1]);
+        end("-");
+        expect_accepted(&builder);
+    }
+    static const char *const same[] = {"SAME_UPPER", "SAME_LOWER"};
+    for (size_t i = 0; i < 2; i++) {
+        begin();
+        weights("wc", FILTERS, CHANNELS, 4);
+        onnx_set_string(&builder, onnx_node(&builder, "Conv", "x wc", "y"), "auto_pad", same[i]);
+        end("-");
+        expect_accepted(&builder);
+    }
+    begin();
+    weights("wc", FILTERS, 1, 3);
+    onnx_set_int(&builder, convolve(1, 1), "group", CHANNELS);
+    end("-");
+    expect_accepted(&builder);
+}
+END_TEST
+
+START_TEST(test_other_numbers_of_steps_are_refused)
+{
+    begin();
+    weights("wc", FILTERS, CHANNELS, 3);
+    (void)convolve(0, 0);
+    refuse(BASE_UNIMPLEMENTED,
+           "Conv (node \"y\", opset 17): over a window of 3 steps with 0 and 0");
+    begin();
+    weights("wc", FILTERS, CHANNELS, 3);
+    (void)convolve(3, -1);
+    refuse(BASE_UNIMPLEMENTED, "with 3 and -1 of padding");
+    begin();
+    weights("wc", FILTERS, CHANNELS, 3);
+    set_only(convolve(1, 1), "strides", 2);
+    refuse(BASE_UNIMPLEMENTED, "a stride of 2");
+    begin();
+    weights("wc", FILTERS, CHANNELS, CELL_WINDOW_MAX + 1);
+    (void)convolve(CELL_WINDOW_MAX, 0);
+    refuse(BASE_UNIMPLEMENTED, "a kernel of more than 256 steps");
+    begin();
+    weights("wc", FILTERS, CHANNELS, 3);
+    set_only(convolve(1, 1), "dilations", INT64_MAX / 2);
+    refuse(BASE_UNIMPLEMENTED, "a kernel of more than 256 steps");
+    begin();
+    weights("wc", FILTERS, CHANNELS, 3);
+    set_only(convolve(1, 1), "dilations", 0);
+    refuse(BASE_UNIMPLEMENTED, "a kernel of more than 256 steps");
+    begin();
+    weights("wc", FILTERS, CHANNELS, 3);
+    onnx_set_string(&builder, convolve(1, 1), "auto_pad", "SOMEHOW");
+    refuse(BASE_INVALID_ARGUMENT, "auto_pad");
+    begin();
+    weights("wc", FILTERS, CHANNELS, 3);
+    set_only(convolve(1, 1), "kernel_shape", 5);
+    refuse(BASE_UNIMPLEMENTED, "Conv (node \"y\"");
+}
+END_TEST
+
+START_TEST(test_weights_that_do_not_fit_are_refused)
+{
+    begin();
+    weights("wc", FILTERS, CHANNELS + 1, 3);
+    (void)convolve(1, 1);
+    refuse(BASE_INVALID_ARGUMENT, "weights that do not fit x");
+    begin();
+    weights("wc", FILTERS, CHANNELS / 2, 3);
+    onnx_set_int(&builder, convolve(1, 1), "group", 2);
+    refuse(BASE_UNIMPLEMENTED, "2 groups");
+    begin();
+    weights("wc", FILTERS, CHANNELS, 3);
+    const int64_t few[] = {FILTERS - 1};
+    onnx_constant(&builder, "bias", onnx_random(&builder, 1, few, &numbers, 0.5f));
+    const int64_t pads[] = {1, 1};
+    onnx_set_ints(&builder, onnx_node(&builder, "Conv", "x wc bias", "y"), "pads", 2, pads);
+    refuse(BASE_UNIMPLEMENTED, "a bias that is no constant");
+    begin();
+    onnx_set_ints(&builder, onnx_node(&builder, "Conv", "x x", "y"), "pads", 2, pads);
+    refuse(BASE_UNIMPLEMENTED, "weights that are no constant");
+}
+END_TEST
+
+/* Behind its length a row's x is whatever the client sent: ONNX would read it. */
+START_TEST(test_beside_lengths_it_is_refused)
+{
+    const int64_t any = -1;
+    begin();
+    onnx_input(&builder, "lengths", INT64, 1, &any);
+    onnx_set_int(&builder, onnx_node(&builder, "Cast", "lengths", "l32"), "to",
+                 ONNX__TENSOR_PROTO__DATA_TYPE__INT32);
+    weights("wc", FILTERS, CHANNELS, 3);
+    (void)convolve(1, 1);
+    end("l32");
+    expect_refused(&builder, BASE_UNIMPLEMENTED,
+                   "Conv (node \"y\", opset 17): beside sequence_lens");
+}
+END_TEST
+
+/* Along the features of a step, or of what is the same at every step. */
+START_TEST(test_only_time_is_convolved)
+{
+    const int64_t dims[] = {-1, -1, 6};
+    begin();
+    onnx_input(&builder, "z", FLOAT, 3, dims); // its steps as channels
+    weights("wc", FILTERS, CHANNELS, 3);
+    const int64_t pads[] = {1, 1};
+    onnx_set_ints(&builder, onnx_node(&builder, "Conv", "z wc", "y"), "pads", 2, pads);
+    end("-");
+    ck_assert_int_ne(parse_built(&builder, &(struct base_error){.message = ""}), BASE_OK);
+}
+END_TEST
+
+static void normalise(const char *names, uint32_t outputs, int64_t channels)
+{
+    static const char *const constants[] = {"scale", "shift", "mean"};
+    static const float variances[CHANNELS + 1] = {0.5f, 1.0f, 2.0f, 0.25f, 1.0f};
+    begin();
+    for (size_t i = 0; i < 3; i++) {
+        onnx_constant(&builder, constants[i], onnx_random(&builder, 1, &channels, &numbers, 0.5f));
+    }
+    onnx_constant(
+        &builder, "variance",
+        onnx_tensor(&builder, FLOAT, 1, &channels, variances, (size_t)channels * sizeof(float)));
+    (void)onnx_node(&builder, "BatchNormalization", names, outputs == 1 ? "y" : "y m");
+}
+
+START_TEST(test_batch_normalisation_is_of_inference)
+{
+    normalise("x scale shift mean variance", 1, CHANNELS);
+    end("-");
+    expect_accepted(&builder);
+    normalise("x scale shift mean variance", 1, CHANNELS + 1);
+    refuse(BASE_UNIMPLEMENTED, "BatchNormalization (node \"y\", opset 17): input 1 is no constant");
+    normalise("x scale shift mean x", 1, CHANNELS);
+    refuse(BASE_UNIMPLEMENTED, "input 4 is no constant");
+    normalise("x scale shift mean variance", 2, CHANNELS);
+    refuse(BASE_UNIMPLEMENTED, "BatchNormalization (node \"y\"");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("import_conv");
+    TCase *tests = tcase_create("conv");
+    tcase_add_test(tests, test_windows_around_a_step_are_served);
+    tcase_add_test(tests, test_other_numbers_of_steps_are_refused);
+    tcase_add_test(tests, test_weights_that_do_not_fit_are_refused);
+    tcase_add_test(tests, test_beside_lengths_it_is_refused);
+    tcase_add_test(tests, test_only_time_is_convolved);
+    tcase_add_test(tests, test_batch_normalisation_is_of_inference);
+    suite_add_tcase(suite, tests);
+    return util_run(suite);
+}

@@ -1,0 +1,152 @@
+#!/usr/bin/env python3
+"""Writes into tests/data/onnx modules with convolutions along the steps, before and behind recurrent
+layers, as of speech and OCR. Weights and cases in the manner of exports.py, one run under each
+PyTorch whose exporter is to be tried.
+"""
+
+import argparse
+import pathlib
+import zlib
+
+import torch
+from torch import nn
+
+from exports import CASES, SAMPLE, TOLERANCE, WEIGHT_MAX
+from exports import as_tuple, difference, make_golden, strip_stack_traces, tensor, torch_version
+from lstm_modules import CLASSES, HIDDEN, INPUT, WORDS
+
+OPSET = 17
+BATCH = {0: "batch"}
+TIMED = {0: "batch", 1: "time"}
+
+
+class Front(nn.Module):
+    """batch norm, Conv1d of 5 taps and ReLU over features [batch, time, ..]; a bidirectional LSTM"""
+
+    kind, outputs = "features", {"p": TIMED}
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm = nn.Conv1d(INPUT, 10, 5, padding=2), nn.BatchNorm1d(INPUT)
+        self.lstm = nn.LSTM(10, HIDDEN // 2, batch_first=True, bidirectional=True)
+        self.head = nn.Linear(HIDDEN, CLASSES)
+
+    def forward(self, x):
+        y = torch.relu(self.conv(self.norm(x.transpose(1, 2)))).transpose(1, 2)
+        return torch.softmax(self.head(self.lstm(y)[0]), 2)
+
+
+class Deep(nn.Module):
+    """three convolutions, a dilated one and one without bias among them; the last state of a GRU"""
+
+    kind, outputs = "features", {"hn": BATCH}
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv1d(INPUT, 7, 3, padding=1)
+        self.dilated = nn.Conv1d(7, 5, 3, padding=4, dilation=4)
+        self.point = nn.Conv1d(5, 9, 1, bias=False)
+        self.gru = nn.GRU(9, HIDDEN, batch_first=True)
+
+    def forward(self, x):
+        y = torch.tanh(self.first(x.transpose(1, 2)))
+        y = self.point(torch.relu(self.dilated(y)))
+        return self.gru(y.transpose(1, 2))[1][0]
+
+
+class Behind(nn.Module):
+    """an LSTM, behind it a depthwise and a pointwise convolution"""
+
+    kind, outputs = "features", {"y": TIMED}
+
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(INPUT, HIDDEN, batch_first=True)
+        self.depth = nn.Conv1d(HIDDEN, HIDDEN, 3, padding=1, groups=HIDDEN)
+        self.point = nn.Conv1d(HIDDEN, CLASSES, 1)
+
+    def forward(self, x):
+        return self.point(self.depth(self.lstm(x)[0].transpose(1, 2))).transpose(1, 2)
+
+
+class Ends(nn.Module):
+    """a convolution over an embedding: its largest and last step beside the last state of a GRU"""
+
+    kind, outputs = "ids", {"p": BATCH}
+
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.conv = nn.Embedding(WORDS, INPUT), nn.Conv1d(INPUT, HIDDEN, 3, padding=1)
+        self.gru, self.head = nn.GRU(HIDDEN, HIDDEN, batch_first=True), nn.Linear(3 * HIDDEN, CLASSES)
+
+    def forward(self, x):
+        y = self.conv(self.embedding(x).transpose(1, 2))
+        state = self.gru(y.transpose(1, 2))[1][0]
+        return torch.softmax(self.head(torch.cat([y.max(2)[0], y[:, :, -1], state], 1)), 1)
+
+
+MODULES = {"conv_behind": Behind, "conv_deep": Deep, "conv_ends": Ends, "conv_front": Front}
+
+
+def make_module(name):
+    generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
+    module = MODULES[name]().eval()
+    for key, values in sorted(module.state_dict().items()):
+        if values.is_floating_point():
+            drawn = torch.rand(values.shape, generator=generator) * 2 - 1
+            values.copy_(drawn.abs() + 0.5 if "running_var" in key else drawn * WEIGHT_MAX)
+    return module
+
+
+def make_input(module, batch, time, generator):
+    if module.kind == "ids":
+        return torch.randint(0, WORDS, (batch, time), generator=generator)
+    return torch.randint(-8, 9, (batch, time, INPUT), generator=generator) / 8
+
+
+def make_cases(name, module):
+    generator = torch.Generator().manual_seed(zlib.crc32(b"cases of " + name.encode()))
+    cases = []
+    for batch, time in CASES:
+        x = make_input(module, batch, time, generator)
+        with torch.no_grad():
+            outputs = as_tuple(module(x))
+        given = [tensor(n, v) for n, v in zip(module.outputs, outputs)]
+        cases.append({"inputs": [tensor("x", x)], "outputs": given})
+    return cases
+
+
+def export(module, path):
+    torch.onnx.export(
+        module,
+        (make_input(module, *SAMPLE, torch.Generator().manual_seed(0)),),
+        str(path),
+        input_names=["x"],
+        output_names=list(module.outputs),
+        dynamic_axes={"x": TIMED, **module.outputs},
+        opset_version=OPSET,
+    )
+    strip_stack_traces(path)
+
+
+def main():
+    root = pathlib.Path(__file__).resolve().parents[2]
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--out", type=pathlib.Path, default=root / "tests/data/onnx")
+    out = parser.parse_args().out
+    for name in MODULES:
+        folder = out / f"{name}-ts{torch_version()}-op{OPSET}"
+        folder.mkdir(parents=True, exist_ok=True)
+        module = make_module(name)
+        cases = make_cases(name, module)
+        export(module, folder / "model.onnx")
+        worst, runtime = difference(folder / "model.onnx", cases)
+        assert worst < TOLERANCE, f"{name}: outputs differ from onnxruntime's by {worst:.2g}"
+        about = {"module": name, "what": module.__doc__, "torch": torch.__version__}
+        about.update({"exporter": "TorchScript", "opset": OPSET, "constant_folding": True})
+        (folder / "golden.json").write_text(make_golden(about, (worst, runtime), cases))
+        print(f"{folder.name}: differs by {worst:.2g}")
+
+
+if __name__ == "__main__":
+    main()
