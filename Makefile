@@ -72,11 +72,15 @@ CELLS_SRCS = \
   cells/cpu/waves.c \
   cells/def.c \
   cells/import/attr.c \
+  cells/import/build.c \
   cells/import/feed_back.c \
   cells/import/fold.c \
   cells/import/fold_math.c \
   cells/import/graph.c \
   cells/import/import.c \
+  cells/import/layer_recurrent.c \
+  cells/import/layer_tensors.c \
+  cells/import/layers.c \
   cells/import/op_activation.c \
   cells/import/op_attend.c \
   cells/import/op_conv.c \
@@ -97,6 +101,7 @@ CELLS_SRCS = \
   cells/import/recognise_tree.c \
   cells/import/replace.c \
   cells/import/rows.c \
+  cells/import/safetensors.c \
   cells/import/shape.c \
   cells/import/plan.c \
   cells/import/connect.c \
@@ -309,8 +314,10 @@ TEST_UTIL_SRCS = \
   tests/cells/rig.c \
   tests/cells/same_bits.c \
   tests/cells/split.c \
+  tests/cells/stored.c \
   tests/cells/team.c \
   tests/fuzz/serve.c \
+  tests/fuzz/sound.c \
   tests/reference_cells.c \
   tests/reference_device.c \
   tests/reference_run.c \
@@ -365,9 +372,11 @@ CELLS_SUITES = \
   tests/cells/test_import_tree.c \
   tests/cells/test_kernels.c \
   tests/cells/test_math.c \
+  tests/cells/test_named_layers.c \
   tests/cells/test_ops.c \
   tests/cells/test_panels.c \
   tests/cells/test_precision.c \
+  tests/cells/test_safetensors.c \
   tests/cells/test_stale_window.c \
   tests/cells/test_tree.c \
   tests/cells/test_type.c \
@@ -499,6 +508,7 @@ FUZZ_TARGETS = \
   tests/fuzz/fuzz_json.c \
   tests/fuzz/fuzz_model.c \
   tests/fuzz/fuzz_request.c \
+  tests/fuzz/fuzz_safetensors.c \
   tests/fuzz/fuzz_sched.c \
   tests/fuzz/fuzz_text.c \
 

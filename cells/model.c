@@ -78,18 +78,23 @@ static enum base_status create_model(const struct cell_model_options *options,
 }
 
 /* Fills the model, or frees it and leaves NULL. */
-static enum base_status import(struct cell_registry *registry, const void *bytes, size_t length,
+static enum base_status import(struct cell_registry *registry, struct cell_model_file file,
                                const char *label, struct cell_model **model,
                                struct base_error *error)
 {
     base_assert(*model != NULL);
-    enum base_status status = cell__import_onnx(registry, bytes, length, label, *model, error);
+    const struct cell_layers *layers = (*model)->options.layers;
+    (*model)->options.layers = NULL; // the caller's
+    base_assert(layers == NULL || !(*model)->options.is_part);
+    const enum base_status status =
+        layers == NULL ? cell__import_onnx(registry, file, label, *model, error)
+                       : cell__import_layers(registry, file, layers, label, *model, error);
     if (status != BASE_OK) {
         base_free(*model);
         *model = NULL;
         return status;
     }
-    (*model)->file_bytes = length;
+    (*model)->file_bytes = file.length;
     return BASE_OK;
 }
 
@@ -114,7 +119,7 @@ enum base_status cell_model_load(struct cell_registry *registry, const char *pat
         status = create_model(options, out, error);
     }
     if (status == BASE_OK) {
-        status = import(registry, bytes, length, label, out, error);
+        status = import(registry, (struct cell_model_file){bytes, length}, label, out, error);
     }
     base_free(bytes);
     return status;
@@ -131,7 +136,7 @@ enum base_status cell_model_parse(struct cell_registry *registry, struct cell_mo
                          file.length, FILE_BYTES_MAX);
     }
     BASE_TRY(create_model(options, out, error));
-    return import(registry, file.bytes, file.length, label, out, error);
+    return import(registry, file, label, out, error);
 }
 
 enum base_status cell_unfold_find(const char *name, enum cell_unfold *out, struct base_error *error)

@@ -152,8 +152,23 @@ struct cell_decoder {
     float length_penalty;
 };
 
+/* A layer of a model whose tensors are a safetensors file (docs/safetensors.md): what it is, and
+ * what the names of its tensors begin with; "" where they stand alone, or it has none. */
+struct cell_layer {
+    const char *kind, *prefix;
+};
+
+/* In the order in which they follow each other. */
+struct cell_layers {
+    uint32_t n;
+    const struct cell_layer *items;
+};
+
 struct cell_model_options {
     enum cell_precision precision; /* of its recurrent weights */
+    /* The file is safetensors, and these are the layers of a whole model; NULL: it is ONNX. Only
+     * read during the call. */
+    const struct cell_layers *layers;
     struct cell_decoding decoding; /* of SEQ2SEQ */
     /* A part of a model: rows in, rows out, on the first axis of each tensor; a recurrent node in
      * it has one step. It becomes one ONCE stage. */
@@ -188,9 +203,10 @@ struct cell_model_file {
     size_t length;
 };
 
-/* The whole model file is read; nothing in it is trusted (docs/model-files.md). On success *out is
- * freed with cell_model_free(), which gives back its types. label names its cells in metrics;
- * options: NULL for fp32.
+/* The whole model file is read; nothing in it is trusted (docs/model-files.md). A model of layers
+ * has one input, "input", and one output, "output". On success *out is freed with
+ * cell_model_free(), which gives back its types. label names its cells in metrics; options: NULL
+ * for ONNX in fp32.
  * NOT_FOUND, INVALID_ARGUMENT (what and where), UNIMPLEMENTED (operator, node, opset),
  * RESOURCE_EXHAUSTED (file over the budget). Loop thread. */
 enum base_status cell_model_load(struct cell_registry *registry, const char *path,

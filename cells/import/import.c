@@ -1,12 +1,13 @@
-/* The way of a model through this folder: unpack, read the graph's inputs and constants, walk and
- * infer its nodes (walk.c), give roles to axes, lower what the outputs need, build stages, describe
- * inputs and outputs.
+/* The way of a model through this folder: unpack, or make a graph of layers, read the graph's
+ * inputs and constants, walk and infer its nodes (walk.c), give roles to axes, lower what the
+ * outputs need, build stages, describe inputs and outputs.
  *
  * A node that cannot be imported poisons what it makes; it is an error only when an output needs
  * it, so dead branches and left-overs of training do no harm. All working memory is one arena whose
  * budget follows the size of the file. No recursion anywhere. */
 #include "cells/import/import.h"
 
+#include "cells/import/layers.h"
 #include "cells/import/ops.h"
 #include "cells/import/stages.h"
 #include "cells/import/tensors.h"
@@ -26,6 +27,11 @@
 #define UNPACK_FACTOR 4u
 #define IMPORT_FACTOR 6u
 #define IMPORT_EXTRA  (4u << 20)
+
+/* What a graph of layers may take, of its weights in float32: gates in another order, and types
+ * widened before that. The rest is the graph itself. */
+#define LAYERS_FACTOR 4u
+#define LAYERS_EXTRA  (1u << 20)
 
 /* ---- Liveness and roles ------------------------------------------------------------------- */
 
@@ -342,28 +348,23 @@ static size_t budget(size_t length, size_t factor, size_t extra)
     return fits ? bytes : SIZE_MAX;
 }
 
-enum base_status cell__import_onnx(struct cell_registry *registry, const void *bytes, size_t length,
-                                   const char *label, struct cell_model *model,
-                                   struct base_error *error)
+/* What messages the graph is made of no longer matters here. length: of what the model's weights
+ * take, which the budget follows. */
+static enum base_status import_proto(struct cell_registry *registry, const Onnx__ModelProto *proto,
+                                     size_t length, const char *label, struct cell_model *model,
+                                     struct base_error *error)
 {
-    struct base_error own = {.status = BASE_OK};
-    struct base_arena message;
     struct base_arena work;
-    Onnx__ModelProto *proto = NULL;
-    base_arena_init(&message, ARENA_CHUNK, budget(length, UNPACK_FACTOR, ARENA_CHUNK));
     base_arena_init(&work, ARENA_CHUNK, budget(length, IMPORT_FACTOR, IMPORT_EXTRA));
-    struct cell__import im = {.arena = &work,
-                              .error = error == NULL ? &own : error,
+    struct cell__import im = {.model = proto,
+                              .arena = &work,
+                              .error = error,
                               .label = label,
                               .is_part = model->options.is_part,
                               .feeds_back = model->options.feeds_back,
                               .scan = CELL__NONE,
                               .current = CELL__NONE};
-    enum base_status status = cell__wire_unpack(&message, bytes, length, &proto, im.error);
-    if (status == BASE_OK) {
-        im.model = proto;
-        status = import_graph(&im, registry, model);
-    }
+    const enum base_status status = import_graph(&im, registry, model);
     if (status == BASE_OK) {
         snprintf(model->producer, sizeof(model->producer), "%s%s%s",
                  cell__quote((char[CELL__TEXT_BYTES]){0}, proto->producer_name),
@@ -371,6 +372,50 @@ enum base_status cell__import_onnx(struct cell_registry *registry, const void *b
                  cell__quote((char[CELL__TEXT_BYTES]){0}, proto->producer_version));
     }
     base_arena_release(&work);
+    return status;
+}
+
+enum base_status cell__import_onnx(struct cell_registry *registry, struct cell_model_file file,
+                                   const char *label, struct cell_model *model,
+                                   struct base_error *error)
+{
+    struct base_error own = {.status = BASE_OK};
+    struct base_error *why = error == NULL ? &own : error;
+    struct base_arena message;
+    Onnx__ModelProto *proto = NULL;
+    base_arena_init(&message, ARENA_CHUNK, budget(file.length, UNPACK_FACTOR, ARENA_CHUNK));
+    enum base_status status = cell__wire_unpack(&message, file.bytes, file.length, &proto, why);
+    if (status == BASE_OK) {
+        status = import_proto(registry, proto, file.length, label, model, why);
+    }
     base_arena_release(&message);
+    return status;
+}
+
+enum base_status cell__import_layers(struct cell_registry *registry, struct cell_model_file file,
+                                     const struct cell_layers *layers, const char *label,
+                                     struct cell_model *model, struct base_error *error)
+{
+    struct base_error own = {.status = BASE_OK};
+    struct base_error *why = error == NULL ? &own : error;
+    struct base_arena header;
+    struct base_arena message;
+    struct cell__store store;
+    Onnx__ModelProto *proto = NULL;
+    const size_t header_bytes =
+        file.length < CELL__HEADER_BYTES_MAX ? file.length : CELL__HEADER_BYTES_MAX;
+    base_arena_init(&header, ARENA_CHUNK,
+                    budget(header_bytes, CELL__HEADER_FACTOR, CELL__HEADER_EXTRA));
+    enum base_status status = cell__safetensors_read(&header, file, &store, why);
+    const size_t length = status == BASE_OK ? store.float_bytes : 0;
+    base_arena_init(&message, ARENA_CHUNK, budget(length, LAYERS_FACTOR, LAYERS_EXTRA));
+    if (status == BASE_OK) {
+        status = cell__layers_build(&message, &store, layers, &proto, why);
+    }
+    if (status == BASE_OK) {
+        status = import_proto(registry, proto, length, label, model, why);
+    }
+    base_arena_release(&message);
+    base_arena_release(&header);
     return status;
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes seeds for fuzz_request, fuzz_json, fuzz_sched and fuzz_text into tests/fuzz/corpus; from the root of
+"""Writes seeds for fuzz_request, fuzz_json, fuzz_sched, fuzz_text and fuzz_safetensors into tests/fuzz/corpus; from the root of
 the tree. The models they ask are those of tests/server/models.h, as tests/fuzz/serve.c makes them:
 lone (x), tokens (tokens), chain (x, h0, c0, lengths) and tree (x, children). What fuzzing found is beside them, and not
 made here."""
@@ -188,6 +188,26 @@ def all_texts():
     yield "tree_deep", texts(TREE, "(" * 3000 + "a" + ")" * 3000)
 
 
-for corpus, seeds in (("request", requests()), ("json", bodies()), ("sched", worlds()), ("text", all_texts())):
+# ---- Safetensors: layers, then the file; see fuzz_safetensors.c ----
+
+
+def stored():
+    """Of tests/data/safetensors, and two small ones by hand."""
+    for folder in sorted(pathlib.Path("tests/data/safetensors").iterdir()):
+        if folder.is_dir() and folder.name not in ("lstm_last", "lstm_bidirectional_last", "lstm_tied"):
+            layers = (folder / "config.yaml").read_text().split("[")[1].split("]")[0].replace(" ", "")
+            yield folder.name, layers.encode() + b"\n" + (folder / "1/model.safetensors").read_bytes()
+    shapes = {"a.weight_ih_l0": [4, 1], "a.weight_hh_l0": [4, 1], "b.weight": [2, 1]}
+    for name, last in (("small", "linear:b,last,tanh"), ("unused", "mean")):
+        header, at = {"__metadata__": {"format": "pt"}}, 0
+        for tensor, (rows, columns) in shapes.items():
+            header[tensor] = {"dtype": "F32", "shape": [rows, columns], "data_offsets": [at, at + 4 * rows * columns]}
+            at += 4 * rows * columns
+        text = json.dumps(header, separators=(",", ":")).encode()
+        yield name, f"lstm:a,{last}\n".encode() + struct.pack("<Q", len(text)) + text + floats([0.5] * (at // 4))
+
+
+for corpus, seeds in (("request", requests()), ("json", bodies()), ("sched", worlds()), ("text", all_texts()),
+                      ("safetensors", stored())):
     for name, data in seeds:
         write(f"{corpus}/{name}", data)
