@@ -433,6 +433,7 @@ SERVER_SUITES = \
   tests/server/test_real_models.c \
   tests/server/test_repository.c \
   tests/server/test_repository_errors.c \
+  tests/server/test_safetensors_model.c \
   tests/server/test_start_calibration.c \
   tests/server/test_status.c \
   tests/server/test_text.c \

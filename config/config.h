@@ -43,6 +43,18 @@ struct cfg_vocabularies {
     struct cfg_vocabulary items[CFG_VOCABULARIES_MAX];
 };
 
+#define CFG_LAYERS_MAX 64u
+
+struct cfg_layer {
+    char kind[16];
+    char prefix[128]; /* of the names of its tensors; "" without */
+};
+
+struct cfg_layers {
+    uint32_t count;
+    struct cfg_layer items[CFG_LAYERS_MAX];
+};
+
 /* C type of each option type: TIME is in ns, SIZE in bytes, TEXT is never NULL ("" = not given). */
 #define CFG_FIELD_BOOL(field)    bool field;
 #define CFG_FIELD_SWITCH(field)  bool field;

@@ -31,6 +31,10 @@
       "step chooses by itself.")                                                                   \
     X(DECIMAL, length_penalty, "1", 0, 10, "X", LIMITS, ALL,                                       \
       "seq2seq: what is found by a beam is compared by its score over its length to this power.")  \
+    X(LAYERS, layers, "", 0, 0, "KIND:PREFIX,..", LIMITS, ALL,                                     \
+      "Of model.safetensors: its layers in their order, and what the names of their tensors "      \
+      "begin "                                                                                     \
+      "with.")                                                                                     \
     X(VOCABULARIES, vocabularies, "", 0, 0, "TENSOR=HOW,..", LIMITS, ALL,                          \
       "Tensors of ids that clients send or get as text (BYTES): TENSOR=bytes, or "                 \
       "TENSOR=words:FILE or TENSOR=characters:FILE, a text an id a line.")                         \
@@ -43,6 +47,7 @@ struct cfg_model_config {
     int64_t start, end;           /* or CFG_ID_NONE */
     uint32_t max_steps, beam;
     double length_penalty;
+    struct cfg_layers layers;
     struct cfg_vocabularies vocabularies;
     int64_t unknown; /* or CFG_ID_NONE */
 };

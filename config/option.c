@@ -130,6 +130,8 @@ void cfg__table_defaults(const struct cfg_table *table, void *object)
             *(struct cfg_names *)field = (struct cfg_names){0};
         } else if (option->type == CFG_TYPE_VOCABULARIES) {
             *(struct cfg_vocabularies *)field = (struct cfg_vocabularies){0};
+        } else if (option->type == CFG_TYPE_LAYERS) {
+            *(struct cfg_layers *)field = (struct cfg_layers){0};
         } else if (option->type == CFG_TYPE_TEXT || option->type == CFG_TYPE_WORD) {
             *(const char **)field = option->default_text; // static, needs no copy
         } else {

@@ -26,7 +26,8 @@
     X(TEXT, "1 to 4095 bytes without control characters")                                          \
     X(WORD, "one of the words listed")                                                             \
     X(NAMES, "model names between commas")                                                         \
-    X(VOCABULARIES, "TENSOR=bytes, TENSOR=words:FILE or TENSOR=characters:FILE, between commas")
+    X(VOCABULARIES, "TENSOR=bytes, TENSOR=words:FILE or TENSOR=characters:FILE, between commas")   \
+    X(LAYERS, "KIND or KIND:PREFIX, between commas")
 
 /* An ID that is `none`. */
 #define CFG_ID_NONE (-1)
@@ -40,7 +41,7 @@ enum cfg_type {
 /* Types whose values may come one by one, in a list. */
 static inline bool cfg__type_is_list(enum cfg_type type)
 {
-    return type == CFG_TYPE_NAMES || type == CFG_TYPE_VOCABULARIES;
+    return type == CFG_TYPE_NAMES || type == CFG_TYPE_VOCABULARIES || type == CFG_TYPE_LAYERS;
 }
 
 /* Where an option may be given. */

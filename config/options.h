@@ -30,7 +30,7 @@
  * listed. */
 #define CFG_OPTIONS(X)                                                                             \
     X(TEXT, model_repository, "", 0, 0, "DIR", MODELS, ALL,                                        \
-      "Folder of models, each NAME/VERSION/model.onnx. Needed to serve.")                          \
+      "Folder of models, each NAME/VERSION/model.onnx or model.safetensors. Needed to serve.")     \
     X(NAMES, load_model, "", 0, 0, "NAME", MODELS, ALL,                                            \
       "Load only this model; may be repeated or hold several names between commas. Without it "    \
       "every model of the folder is loaded.")                                                      \

@@ -372,6 +372,53 @@ static enum base_status append_vocabulary(struct cfg_vocabularies *list,
     return BASE_OK;
 }
 
+/* A word of small letters and `_`; which words there are is for the importer to say. */
+static bool is_kind(const char *text, size_t length)
+{
+    for (size_t i = 0; i < length; i++) {
+        if ((text[i] < 'a' || text[i] > 'z') && text[i] != '_') {
+            return false;
+        }
+    }
+    return length > 0 && length < sizeof(((struct cfg_layer *)NULL)->kind);
+}
+
+static enum base_status append_layer(struct cfg_layers *list, const struct cfg_given *given,
+                                     struct base_error *error)
+{
+    struct cfg_layer made = {.prefix = ""};
+    const char *colon = memchr(given->text, ':', given->length);
+    const size_t kind_length = colon == NULL ? given->length : (size_t)(colon - given->text);
+    const size_t prefix_length = colon == NULL ? 0 : given->length - kind_length - 1;
+    bool is_good = is_kind(given->text, kind_length) && prefix_length < sizeof(made.prefix) &&
+                   (prefix_length > 0) == (colon != NULL);
+    for (size_t i = 0; i < prefix_length && is_good; i++) {
+        is_good = !is_control(colon + 1 + i);
+    }
+    if (!is_good) {
+        return fail_value(given, "is not KIND or KIND:PREFIX, such as lstm:rnn", error);
+    }
+    if (list->count == CFG_LAYERS_MAX) {
+        return base_fail(error, BASE_INVALID_ARGUMENT, "%s: more than %u layers", given->where,
+                         CFG_LAYERS_MAX);
+    }
+    memcpy(made.kind, given->text, kind_length);
+    if (colon != NULL) {
+        memcpy(made.prefix, colon + 1, prefix_length);
+    }
+    list->items[list->count++] = made;
+    return BASE_OK;
+}
+
+static enum base_status append_one(const struct cfg_option *option, void *field,
+                                   struct base_arena *arena, const struct cfg_given *one,
+                                   struct base_error *error)
+{
+    return option->type == CFG_TYPE_NAMES    ? append_name(field, arena, one, error)
+           : option->type == CFG_TYPE_LAYERS ? append_layer(field, one, error)
+                                             : append_vocabulary(field, one, error);
+}
+
 /* What stands between commas, one by one. */
 static enum base_status append_each(const struct cfg_option *option, void *field,
                                     struct base_arena *arena, const struct cfg_given *given,
@@ -384,8 +431,7 @@ static enum base_status append_each(const struct cfg_option *option, void *field
             end++;
         }
         const struct cfg_given one = {given->text + start, end - start, given->where};
-        BASE_TRY(option->type == CFG_TYPE_NAMES ? append_name(field, arena, &one, error)
-                                                : append_vocabulary(field, &one, error));
+        BASE_TRY(append_one(option, field, arena, &one, error));
         start = end + 1;
     }
     return BASE_OK;
@@ -417,6 +463,7 @@ enum base_status cfg__value_set(const struct cfg_option *option, void *object,
         return set_word(option, field, arena, given, error);
     case CFG_TYPE_NAMES:
     case CFG_TYPE_VOCABULARIES:
+    case CFG_TYPE_LAYERS:
         return append_each(option, field, arena, given, error);
     }
     base_assert(false);
@@ -470,6 +517,17 @@ static void write_vocabularies(const struct cfg_vocabularies *list, struct base_
     base_buf_text(out, "]");
 }
 
+static void write_layers(const struct cfg_layers *list, struct base_buf *out)
+{
+    base_buf_text(out, "[");
+    for (uint32_t i = 0; i < list->count; i++) {
+        const struct cfg_layer *item = &list->items[i];
+        base_buf_printf(out, "%s%s%s%s", i == 0 ? "" : ", ", item->kind,
+                        item->prefix[0] == '\0' ? "" : ":", item->prefix);
+    }
+    base_buf_text(out, "]");
+}
+
 static void write_id(int64_t id, struct base_buf *out)
 {
     if (id == CFG_ID_NONE) {
@@ -513,6 +571,9 @@ void cfg__value_write(const struct cfg_option *option, const void *object, struc
         break;
     case CFG_TYPE_VOCABULARIES:
         write_vocabularies(field, out);
+        break;
+    case CFG_TYPE_LAYERS:
+        write_layers(field, out);
         break;
     }
 }

@@ -120,9 +120,8 @@ static enum base_status visit(struct walk *walk, const char *path, uint32_t dept
     if (stat(path, &info) != 0) {
         return base_fail(error, BASE_NOT_FOUND, "%s: no such file or folder", path);
     }
-    size_t length = strlen(path);
     if (S_ISREG(info.st_mode)) {
-        if (depth > 0 && (length < 5 || strcmp(path + length - 5, ".onnx") != 0)) {
+        if (depth > 0 && !srv_model_files_is_model(path)) {
             return BASE_OK;
         }
         walk->files++;

@@ -9,6 +9,9 @@
 
 #define PATH_BYTES 4096
 
+#define ONNX        "model.onnx"
+#define SAFETENSORS "model.safetensors"
+
 static enum base_status join(char out[PATH_BYTES], const char *folder, const char *name,
                              struct base_error *error)
 {
@@ -33,25 +36,89 @@ static enum base_status read_options(const struct cfg_model_config *config,
     return cell_precision_find(config->weights, &out->precision, error);
 }
 
+static bool holds(const char *folder, const char *name)
+{
+    char path[PATH_BYTES];
+    struct stat info;
+    return join(path, folder, name, NULL) == BASE_OK && stat(path, &info) == 0;
+}
+
+static bool ends_with(const char *path, const char *end)
+{
+    const size_t length = strlen(path);
+    return length >= strlen(end) && strcmp(path + length - strlen(end), end) == 0;
+}
+
+const char *srv_model_files_name(const char *folder)
+{
+    return holds(folder, SAFETENSORS) ? SAFETENSORS : ONNX;
+}
+
+bool srv_model_files_is_model(const char *path)
+{
+    return ends_with(path, ".onnx") || ends_with(path, ".safetensors");
+}
+
+/* One file that is a whole model. Layers are of safetensors alone, and safetensors needs them. */
+static enum base_status load_file(struct cell_registry *registry, const char *path,
+                                  const char *label, const struct cfg_model_config *config,
+                                  struct cell_model **out, struct base_error *error)
+{
+    struct cell_layer items[CFG_LAYERS_MAX];
+    const struct cell_layers layers = {config->layers.count, items};
+    const bool is_safetensors = ends_with(path, ".safetensors");
+    struct cell_model_options options = {0};
+    BASE_TRY(read_options(config, &options, error));
+    if (is_safetensors != (layers.n > 0)) {
+        return base_fail(error, BASE_INVALID_ARGUMENT,
+                         is_safetensors
+                             ? "safetensors tells no layers: name them in config.yaml (layers: "
+                               "embedding:embed,lstm:rnn,last,linear:fc)"
+                             : "config.yaml names layers, which are of a " SAFETENSORS
+                               ", and the model is ONNX");
+    }
+    for (uint32_t i = 0; i < layers.n; i++) {
+        items[i] =
+            (struct cell_layer){config->layers.items[i].kind, config->layers.items[i].prefix};
+    }
+    options.layers = is_safetensors ? &layers : NULL;
+    return cell_model_load(registry, path, label, &options, out, error);
+}
+
+/* The parts of a model, which are ONNX. */
+static enum base_status load_parts(struct cell_registry *registry, const char *folder,
+                                   const char *label, const struct cfg_model_config *config,
+                                   struct cell_model **out, struct base_error *error)
+{
+    struct cell_model_options options = {0};
+    if (config->layers.count > 0) {
+        return base_fail(error, BASE_INVALID_ARGUMENT,
+                         "config.yaml names layers, and unfold: %s, whose parts are ONNX",
+                         config->unfold);
+    }
+    BASE_TRY(read_options(config, &options, error));
+    return strcmp(config->unfold, "tree") == 0
+               ? cell_model_load_tree(registry, folder, label, &options, out, error)
+               : cell_model_load_decoder(registry, folder, label, &options, out, error);
+}
+
 static enum base_status load_cells(struct cell_registry *registry, const char *folder,
                                    const char *label, const struct cfg_model_config *config,
                                    struct cell_model **out, struct base_error *error)
 {
     char file[PATH_BYTES];
-    struct cell_model_options options = {0};
     enum cell_unfold unfold = CELL_UNFOLD_CHAIN;
     BASE_TRY(cell_unfold_find(config->unfold, &unfold, error));
-    BASE_TRY(read_options(config, &options, error));
-    switch (unfold) {
-    case CELL_UNFOLD_CHAIN:
-        break;
-    case CELL_UNFOLD_TREE:
-        return cell_model_load_tree(registry, folder, label, &options, out, error);
-    case CELL_UNFOLD_SEQ2SEQ:
-        return cell_model_load_decoder(registry, folder, label, &options, out, error);
+    if (unfold != CELL_UNFOLD_CHAIN) {
+        return load_parts(registry, folder, label, config, out, error);
     }
-    BASE_TRY(join(file, folder, "model.onnx", error));
-    return cell_model_load(registry, file, label, &options, out, error);
+    if (holds(folder, SAFETENSORS) && holds(folder, ONNX)) {
+        return base_fail(error, BASE_INVALID_ARGUMENT,
+                         "there is a " SAFETENSORS " and a " ONNX "; which of them is the model?");
+    }
+    const bool is_onnx = config->layers.count == 0 || holds(folder, ONNX);
+    BASE_TRY(join(file, folder, is_onnx ? srv_model_files_name(folder) : SAFETENSORS, error));
+    return load_file(registry, file, label, config, out, error);
 }
 
 /* above: the folder of config.yaml. */
@@ -87,13 +154,6 @@ void srv_model_files_release(struct cell_registry *registry, struct srv_model_fi
     *files = (struct srv_model_files){0};
 }
 
-static bool holds(const char *folder, const char *name)
-{
-    char path[PATH_BYTES];
-    struct stat info;
-    return join(path, folder, name, NULL) == BASE_OK && stat(path, &info) == 0;
-}
-
 bool srv_model_files_are_parts(const char *folder, enum cell_unfold *out)
 {
     const bool is_tree = holds(folder, "leaf.onnx") && holds(folder, "node.onnx");
@@ -118,17 +178,15 @@ static enum base_status open_cells(struct cell_registry *registry, const char *p
                                    struct srv_model_files *out, struct base_error *error)
 {
     char file[PATH_BYTES];
-    struct cell_model_options options = {0};
     enum cell_unfold unfold = CELL_UNFOLD_CHAIN;
     const bool are_parts = srv_model_files_are_parts(path, &unfold);
     BASE_TRY(join(file, above, "config.yaml", error));
     BASE_TRY(cfg_model_config_load(file, config, error));
-    BASE_TRY(read_options(config, &options, error));
     config->unfold = unfold == CELL_UNFOLD_TREE ? "tree" : "seq2seq"; // as the files tell
     struct base_error why = {.status = BASE_OK};
     const enum base_status status =
         are_parts ? load_cells(registry, path, "model", config, &out->cells, &why)
-                  : cell_model_load(registry, path, "model", &options, &out->cells, &why);
+                  : load_file(registry, path, "model", config, &out->cells, &why);
     return status == BASE_OK ? BASE_OK : base_fail(error, status, "%.150s: %s", path, why.message);
 }
 

@@ -1,4 +1,5 @@
-/* A model's files: NAME/VERSION/model.onnx, or the parts of a model of several (docs/trees.md,
+/* A model's files: NAME/VERSION/model.onnx, or model.safetensors, whose layers NAME/config.yaml
+ * names (docs/safetensors.md), or the parts of a model of several (docs/trees.md,
  * docs/decoders.md), and what NAME/config.yaml says of them, with the vocabularies beside it.
  * Blocks; loop thread, or any before it runs. */
 #ifndef SERVER_MODEL_FILES_H
@@ -20,6 +21,13 @@ struct srv_model_files {
 enum base_status srv_model_files_load(struct cell_registry *registry, const char *folder,
                                       const char *label, const struct cfg_model_config *config,
                                       struct srv_model_files *out, struct base_error *error);
+
+/* The file of a whole model in that folder: "model.safetensors" where there is one, else
+ * "model.onnx". */
+const char *srv_model_files_name(const char *folder);
+
+/* Whether the path ends as that of a model file. */
+bool srv_model_files_is_model(const char *path);
 
 /* Whether the folder holds the parts of a model, and of which kind. */
 bool srv_model_files_are_parts(const char *folder, enum cell_unfold *out);

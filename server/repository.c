@@ -191,7 +191,8 @@ static enum base_status load_version(struct loading *loading, const char *folder
     char version_folder[PATH_BYTES];
     struct srv_model_files files = {0};
     struct base_error reason = {.status = BASE_OK};
-    if (!join(version_folder, folder, version) || !join(file, version_folder, "model.onnx")) {
+    if (!join(version_folder, folder, version) ||
+        !join(file, version_folder, srv_model_files_name(version_folder))) {
         return base_fail(error, BASE_INVALID_ARGUMENT, "%.200s: path too long", folder);
     }
     const char *path = strcmp(config->unfold, "chain") == 0 ? file : version_folder;

@@ -1,4 +1,5 @@
-/* The model repository on disk: NAME/VERSION/model.onnx, and NAME/config.yaml if there is one.
+/* The model repository on disk: NAME/VERSION/model.onnx or model.safetensors, and NAME/config.yaml
+ * if there is one.
  *
  * Read once at start. Names are [A-Za-z0-9_.-]+ without a leading dot, versions plain positive
  * integers; other files and folders at these places are passed over, hidden ones silently. */

@@ -70,6 +70,7 @@ static const char *other_value(const struct cfg_option *option)
     case CFG_TYPE_NAMES:
         return "one,two-2";
     case CFG_TYPE_VOCABULARIES: // of models
+    case CFG_TYPE_LAYERS:
     case CFG_TYPE_WORD:
         break;
     case CFG_TYPE_SWITCH:

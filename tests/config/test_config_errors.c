@@ -474,6 +474,66 @@ START_TEST(test_model_config_of_text)
 }
 END_TEST
 
+START_TEST(test_model_config_of_layers)
+{
+    static const char grammar[] = "is not KIND or KIND:PREFIX, such as lstm:rnn";
+    static const char *const mistakes[] = {
+        "LSTM",         "lstm-1",         "\":rnn\"",      "\"lstm:\"",  "lstm:rnn,",
+        "\"lstm : a\"", "\"lstm:a\\tb\"", "\"lstm:a\\0\"", "\", lstm\"", "abcdefghijklmnop",
+    };
+    static const char *const good[] = {
+        "layers: embedding:e.m/b-1:0,last,log_softmax\n",
+        "layers: [embedding:e.m/b-1:0, last, log_softmax]\n",
+        "layers:\n  - embedding:e.m/b-1:0\n  - last\n  - log_softmax\n",
+    };
+    struct cfg_model_config config;
+    struct base_error error;
+    ck_assert_int_eq(cfg_model_config_parse("m", "", 0, &config, &error), BASE_OK);
+    ck_assert_uint_eq(config.layers.count, 0);
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        ck_assert_int_eq(cfg_model_config_parse("m", good[i], strlen(good[i]), &config, &error),
+                         BASE_OK);
+        ck_assert_uint_eq(config.layers.count, 3);
+        ck_assert_str_eq(config.layers.items[0].kind, "embedding");
+        ck_assert_str_eq(config.layers.items[0].prefix, "e.m/b-1:0");
+        ck_assert_str_eq(config.layers.items[1].kind, "last");
+        ck_assert_str_eq(config.layers.items[1].prefix, "");
+        ck_assert_str_eq(config.layers.items[2].kind, "log_softmax");
+    }
+    for (size_t i = 0; i < sizeof(mistakes) / sizeof(mistakes[0]); i++) {
+        char text[256];
+        snprintf(text, sizeof(text), "layers: %s\n", mistakes[i]);
+        ck_assert_int_eq(cfg_model_config_parse("m", text, strlen(text), &config, &error),
+                         BASE_INVALID_ARGUMENT);
+        ck_assert_msg(strstr(error.message, grammar) != NULL, "%s", error.message);
+    }
+}
+END_TEST
+
+START_TEST(test_model_config_of_long_layers)
+{
+    char text[1024] = "layers: lstm:";
+    struct cfg_model_config config;
+    struct base_error error;
+    memset(text + strlen(text), 'x', 127);
+    ck_assert_int_eq(cfg_model_config_parse("m", text, strlen(text), &config, &error), BASE_OK);
+    ck_assert_uint_eq(strlen(config.layers.items[0].prefix), 127);
+    text[strlen(text)] = 'x';
+    ck_assert_int_eq(cfg_model_config_parse("m", text, strlen(text), &config, &error),
+                     BASE_INVALID_ARGUMENT);
+    snprintf(text, sizeof(text), "layers: relu");
+    for (uint32_t i = 1; i < 64; i++) {
+        snprintf(text + strlen(text), sizeof(text) - strlen(text), ",relu");
+    }
+    ck_assert_int_eq(cfg_model_config_parse("m", text, strlen(text), &config, &error), BASE_OK);
+    ck_assert_uint_eq(config.layers.count, 64);
+    snprintf(text + strlen(text), sizeof(text) - strlen(text), ",relu");
+    ck_assert_int_eq(cfg_model_config_parse("m", text, strlen(text), &config, &error),
+                     BASE_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(error.message, "more than 64 layers"));
+}
+END_TEST
+
 START_TEST(test_model_config_when_allocations_fail)
 {
     struct cfg_model_config config;
@@ -512,6 +572,8 @@ int main(void)
     tcase_add_test(files, test_model_config);
     tcase_add_test(files, test_model_config_of_a_decoder);
     tcase_add_test(files, test_model_config_of_text);
+    tcase_add_test(files, test_model_config_of_layers);
+    tcase_add_test(files, test_model_config_of_long_layers);
     tcase_add_test(files, test_model_config_when_allocations_fail);
     suite_add_tcase(suite, files);
     return util_run(suite);
