@@ -534,6 +534,7 @@ TEST_SCRIPTS = \
   tests/docs/test_quickstart.sh \
   tests/docs/test_readers.sh \
   tests/docs/test_readme.sh \
+  tests/docs/test_safetensors.sh \
   tests/docs/test_text.sh \
   tests/docs/test_together.sh \
   tests/docs/test_trees.sh \

@@ -3,6 +3,7 @@
  * tests/server/test_safetensors_model.c. */
 #include "base/mem.h"
 #include "cells/import/layer.h"
+#include "tests/cells/parse.h"
 #include "tests/cells/stored.h"
 #include "tests/util.h"
 
@@ -164,6 +165,62 @@ START_TEST(test_each_kind_of_layer)
         ck_assert_uint_eq(model->outputs[0].rank, good[i].rank);
         ck_assert_int_eq(model->outputs[0].dims[good[i].rank - 1], good[i].width);
     }
+}
+END_TEST
+
+/* What PyTorch would call this part of an ONNX constant: gates in its own order. */
+static void add_gates(const Onnx__TensorProto *constant, size_t first_gate, const uint8_t *torch,
+                      size_t gates, const char *name, const char *shape)
+{
+    const size_t bytes = constant->raw_data.len / (constant->n_dims == 2 ? 2 * gates : gates);
+    uint8_t *ordered = base_alloc(gates * bytes);
+    for (size_t g = 0; g < gates; g++) {
+        memcpy(ordered + torch[g] * bytes, constant->raw_data.data + (first_gate + g) * bytes,
+               bytes);
+    }
+    stored_add_bytes(&file, name, "F32", shape, ordered, gates * bytes);
+    base_free(ordered);
+}
+
+START_TEST(test_a_model_saved_both_ways_has_one_cell)
+{
+    static const struct {
+        const char *op, *layers;
+        uint32_t gates;
+        uint8_t torch[4];
+        const char *shapes[3];
+    } units[] = {{"LSTM", "lstm:rnn", 4, {0, 3, 1, 2}, {"16 6", "16 4", "16"}},
+                 {"GRU", "gru:rnn", 3, {1, 0, 2}, {"12 6", "12 4", "12"}},
+                 {"RNN", "rnn:rnn", 1, {0}, {"4 6", "4 4", "4"}}};
+    const uint32_t gates = units[_i].gates;
+    const uint8_t *torch = units[_i].torch;
+    struct onnx_builder builder;
+    size_t length = 0;
+    onnx_init(&builder, 17);
+    onnx_input(&builder, "x", ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT, 3, (int64_t[]){-1, -1, 6});
+    onnx_add_weights(&builder, units[_i].op, 6, 4, 1);
+    Onnx__NodeProto *node = onnx_node(&builder, units[_i].op, "x w r b", "y");
+    onnx_set_int(&builder, node, "hidden_size", 4);
+    if (gates == 3) {
+        onnx_set_int(&builder, node, "linear_before_reset", 1);
+    }
+    onnx_output(&builder, "y", ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT, 4, (int64_t[]){-1, 1, -1, 4});
+    const uint8_t *bytes = onnx_pack(&builder, &length);
+    struct cell_model *exported = NULL;
+    ck_assert_int_eq(cell_model_parse(registry, (struct cell_model_file){bytes, length}, "onnx",
+                                      NULL, &exported, &error),
+                     BASE_OK);
+    add_gates(constant_of(&builder, "w"), 0, torch, gates, "rnn.weight_ih_l0", units[_i].shapes[0]);
+    add_gates(constant_of(&builder, "r"), 0, torch, gates, "rnn.weight_hh_l0", units[_i].shapes[1]);
+    add_gates(constant_of(&builder, "b"), 0, torch, gates, "rnn.bias_ih_l0", units[_i].shapes[2]);
+    add_gates(constant_of(&builder, "b"), gates, torch, gates, "rnn.bias_hh_l0",
+              units[_i].shapes[2]);
+    ck_assert_msg(stored_load(registry, stored_file(&file), units[_i].layers, &model, &error) ==
+                      BASE_OK,
+                  "%s", error.message);
+    ck_assert_ptr_eq(model->stages[0].type, exported->stages[0].type);
+    cell_model_free(registry, exported);
+    onnx_release(&builder);
 }
 END_TEST
 
@@ -334,6 +391,30 @@ START_TEST(test_what_is_refused)
 }
 END_TEST
 
+START_TEST(test_every_kind_is_documented)
+{
+    static const char begin[] = "there are ";
+    char path[UTIL_PATH_BYTES];
+    uint32_t n = 0;
+    util_repo_path(path, "docs/safetensors.md");
+    char *document = util_read_file(path, NULL);
+    ck_assert_ptr_nonnull(document);
+    ck_assert_int_eq(load(LSTM_6_4, "none"), BASE_INVALID_ARGUMENT);
+    const char *at = strstr(error.message, begin);
+    ck_assert_ptr_nonnull(at);
+    for (at += strlen(begin); *at != '\0'; n++) {
+        char word[32];
+        const int length = (int)strcspn(at, ", ");
+        snprintf(word, sizeof(word), "`%.*s`", length, at);
+        ck_assert_msg(strstr(document, word) != NULL, "docs/safetensors.md does not tell %s", word);
+        at += length;
+        at += strspn(at, ", ");
+    }
+    ck_assert_uint_eq(n, 15);
+    base_free(document);
+}
+END_TEST
+
 START_TEST(test_names_of_strangers_are_cut_in_messages)
 {
     char name[1024];
@@ -405,6 +486,7 @@ int main(void)
     tcase_add_test(good, test_a_classifier_of_ids);
     tcase_add_test(good, test_stacks_and_directions_are_found_by_the_tensors);
     tcase_add_test(good, test_each_kind_of_layer);
+    tcase_add_loop_test(good, test_a_model_saved_both_ways_has_one_cell, 0, 3);
     tcase_add_test(good, test_a_tensor_may_be_of_two_layers);
     tcase_add_test(good, test_every_half_is_widened_exactly);
     suite_add_tcase(suite, good);
@@ -413,6 +495,7 @@ int main(void)
     tcase_add_test(bad, test_other_types_are_refused_by_name);
     tcase_add_test(bad, test_weights_that_are_not_finite);
     tcase_add_test(bad, test_what_is_refused);
+    tcase_add_test(bad, test_every_kind_is_documented);
     tcase_add_test(bad, test_names_of_strangers_are_cut_in_messages);
     tcase_add_test(bad, test_too_many_layers);
     tcase_add_test(bad, test_memory_follows_the_size_of_the_file);
