@@ -40,6 +40,21 @@ enum base_status cell__layer_no_memory(const struct cell__making *making)
                             "the model takes too much memory to read");
 }
 
+/* Whether the tensor is what a Keras layer draws its dropout from: in every file of recurrent
+ * layers, and of no use to serve. */
+static bool is_random_state(const char *name)
+{
+    static const char part[] = "seed_generator";
+    const size_t length = sizeof(part) - 1;
+    for (const char *at = strstr(name, part); at != NULL; at = strstr(at + 1, part)) {
+        const bool begins = at == name || at[-1] == '/' || at[-1] == '.';
+        if (begins && (at[length] == '/' || at[length] == '.')) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* The names of tensors, as many as find room; of those that no layer uses, or of all. */
 static void list_names(const struct cell__store *store, bool of_all, char out[LIST_BYTES])
 {
@@ -48,7 +63,7 @@ static void list_names(const struct cell__store *store, bool of_all, char out[LI
     out[0] = '\0';
     for (uint32_t i = 0; i < store->n; i++) {
         char name[CELL__TEXT_BYTES];
-        if (store->tensors[i].is_used && !of_all) {
+        if (!of_all && (store->tensors[i].is_used || is_random_state(store->tensors[i].name))) {
             continue;
         }
         cell__quote(name, store->tensors[i].name);

@@ -276,6 +276,22 @@ START_TEST(test_every_half_is_widened_exactly)
 }
 END_TEST
 
+START_TEST(test_states_of_random_generators_are_passed_over)
+{
+    add_tensors("x/cell/vars/0=6 16;x/cell/vars/1=4 16");
+    stored_add_bytes(&file, "x/cell/seed_generator/vars/0", "U32", "2", "\0\0\0\0\0\0\0\0", 8);
+    stored_add_bytes(&file, "seed_generator.state", "U32", "", "\0\0\0\0", 4);
+    ck_assert_msg(stored_load(registry, stored_file(&file), "lstm:x", &model, &error) == BASE_OK,
+                  "%s", error.message);
+    ck_assert_int_eq(load("x/cell/vars/0=6 16;x/cell/vars/1=4 16;my_seed_generator/x=2;"
+                          "x/seed_generators/y=1;seed_generator=1",
+                          "lstm:x"),
+                     BASE_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(error.message, "uses: my_seed_generator/x, x/seed_generators/y, "
+                                                "seed_generator"));
+}
+END_TEST
+
 START_TEST(test_other_types_are_refused_by_name)
 {
     static const char zeros[16 * 8];
@@ -492,6 +508,7 @@ int main(void)
     suite_add_tcase(suite, good);
     TCase *bad = tcase_create("bad");
     tcase_add_checked_fixture(bad, setup, teardown);
+    tcase_add_test(bad, test_states_of_random_generators_are_passed_over);
     tcase_add_test(bad, test_other_types_are_refused_by_name);
     tcase_add_test(bad, test_weights_that_are_not_finite);
     tcase_add_test(bad, test_what_is_refused);
