@@ -68,6 +68,11 @@ enum base_status cell__layer_matrix(const struct cell__making *making,
 enum base_status cell__layer_floats(const struct cell__making *making,
                                     const struct cell__stored *tensor, const float **out);
 
+/* Its elements as a constant of its own shape, of at most 2 dimensions; *out is the value's name.
+ */
+enum base_status cell__layer_constant(const struct cell__making *making,
+                                      const struct cell__stored *tensor, const char **out);
+
 /* Whether the rows so far can be `width` wide, as the tensor needs them. */
 enum base_status cell__layer_width(struct cell__making *making, const struct cell__stored *tensor,
                                    int64_t width);

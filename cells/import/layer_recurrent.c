@@ -184,7 +184,7 @@ static void copy_gates(const struct level *level, const struct half *half, const
     }
 }
 
-/* Room for `each` floats of every direction. */
+/* Room for a matrix of every direction. */
 static enum base_status new_floats(const struct cell__making *making, const struct level *level,
                                    int64_t rows, int64_t cols, float **out)
 {
@@ -203,7 +203,7 @@ static enum base_status add_matrices(const struct cell__making *making, const st
 {
     const int64_t cols = is_state ? level->halves[0].hidden : level->halves[0].input;
     const int64_t rows = level->unit->gates * level->halves[0].hidden;
-    const struct cell__constant constant = {.rank = 3, .dims = {level->directions, rows, cols}};
+    struct cell__constant matrices = {.rank = 3, .dims = {level->directions, rows, cols}};
     float *all = NULL;
     BASE_TRY(new_floats(making, level, rows, cols, &all));
     for (uint32_t d = 0; d < level->directions; d++) {
@@ -212,7 +212,6 @@ static enum base_status add_matrices(const struct cell__making *making, const st
         BASE_TRY(cell__layer_floats(making, is_state ? half->r : half->w, &floats));
         copy_gates(level, half, floats, cols, all + (size_t)(d * rows) * (size_t)cols);
     }
-    struct cell__constant matrices = constant;
     matrices.data = all;
     return cell__build_floats(making->builder, &matrices, out);
 }
@@ -297,11 +296,7 @@ struct projected {
 static enum base_status add_transposed(const struct cell__making *making,
                                        const struct cell__stored *tensor, const char **out)
 {
-    struct cell__constant matrix = {.rank = 2, .dims = {tensor->dims[0], tensor->dims[1]}};
-    const float *floats = NULL;
-    BASE_TRY(cell__layer_floats(making, tensor, &floats));
-    matrix.data = floats;
-    BASE_TRY(cell__build_floats(making->builder, &matrix, out));
+    BASE_TRY(cell__layer_constant(making, tensor, out));
     return cell__build_op(making->builder, "Transpose", (const char *[]){*out, NULL}, out);
 }
 

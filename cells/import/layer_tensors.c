@@ -330,3 +330,15 @@ enum base_status cell__layer_floats(const struct cell__making *making,
     *out = copy;
     return BASE_OK;
 }
+
+enum base_status cell__layer_constant(const struct cell__making *making,
+                                      const struct cell__stored *tensor, const char **out)
+{
+    struct cell__constant constant = {.rank = tensor->rank};
+    const float *floats = NULL;
+    base_assert(tensor->rank <= 2);
+    BASE_TRY(cell__layer_floats(making, tensor, &floats));
+    constant.data = floats;
+    memcpy(constant.dims, tensor->dims, tensor->rank * sizeof(constant.dims[0]));
+    return cell__build_floats(making->builder, &constant, out);
+}

@@ -36,25 +36,11 @@ static enum base_status set_value(struct cell__making *making, const char *op,
 
 /* ---- Layers with tensors ------------------------------------------------------------------ */
 
-static enum base_status add_matrix(struct cell__making *making, const struct cell__stored *tensor,
-                                   const char **out)
-{
-    struct cell__constant matrix = {.rank = 2, .dims = {tensor->dims[0], tensor->dims[1]}};
-    const float *floats = NULL;
-    BASE_TRY(cell__layer_floats(making, tensor, &floats));
-    matrix.data = floats;
-    return cell__build_floats(making->builder, &matrix, out);
-}
-
 static enum base_status add_list(struct cell__making *making, const struct cell__stored *tensor,
                                  int64_t width, const char **out)
 {
-    struct cell__constant list = {.rank = 1, .dims = {width}};
-    const float *floats = NULL;
     BASE_TRY(cell__layer_shape(making, tensor, width, 0));
-    BASE_TRY(cell__layer_floats(making, tensor, &floats));
-    list.data = floats;
-    return cell__build_floats(making->builder, &list, out);
+    return cell__layer_constant(making, tensor, out);
 }
 
 /* A tensor of this name with two dimensions, whatever they are. */
@@ -76,7 +62,7 @@ static enum base_status add_embedding(struct cell__making *making)
                                 "takes ids, so it can only be the first layer");
     }
     BASE_TRY(find_matrix(making, &weight, &table));
-    BASE_TRY(add_matrix(making, table, &constant));
+    BASE_TRY(cell__layer_constant(making, table, &constant));
     making->has_ids = true;
     making->width = table->dims[1];
     return set_value(making, "Gather", (const char *[]){constant, making->value, NULL});
@@ -95,7 +81,7 @@ static enum base_status add_linear(struct cell__making *making)
     BASE_TRY(cell__layer_find(making, &bias, CELL__WAY_ONLY, &list));
     BASE_TRY(cell__layer_width(making, matrix, matrix->dims[is_torch ? 1 : 0]));
     making->width = matrix->dims[is_torch ? 0 : 1];
-    BASE_TRY(add_matrix(making, matrix, &constant));
+    BASE_TRY(cell__layer_constant(making, matrix, &constant));
     if (is_torch) {
         BASE_TRY(cell__build_op(making->builder, "Transpose", (const char *[]){constant, NULL},
                                 &constant));
