@@ -55,6 +55,15 @@ struct cfg_layers {
     struct cfg_layer items[CFG_LAYERS_MAX];
 };
 
+/* The parts that a model is made of, in the order that numbers them. */
+#define CFG_PARTS_MAX       32u
+#define CFG_PART_NAME_BYTES 64u
+
+struct cfg_parts {
+    uint32_t count;
+    char names[CFG_PARTS_MAX][CFG_PART_NAME_BYTES];
+};
+
 /* C type of each option type: TIME is in ns, SIZE in bytes, TEXT is never NULL ("" = not given). */
 #define CFG_FIELD_BOOL(field)    bool field;
 #define CFG_FIELD_SWITCH(field)  bool field;

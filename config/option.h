@@ -27,7 +27,8 @@
     X(WORD, "one of the words listed")                                                             \
     X(NAMES, "model names between commas")                                                         \
     X(VOCABULARIES, "TENSOR=bytes, TENSOR=words:FILE or TENSOR=characters:FILE, between commas")   \
-    X(LAYERS, "KIND or KIND:PREFIX, between commas")
+    X(LAYERS, "KIND or KIND:PREFIX, between commas")                                               \
+    X(PARTS, "names of a model's parts between commas")
 
 /* An ID that is `none`. */
 #define CFG_ID_NONE (-1)
@@ -41,7 +42,8 @@ enum cfg_type {
 /* Types whose values may come one by one, in a list. */
 static inline bool cfg__type_is_list(enum cfg_type type)
 {
-    return type == CFG_TYPE_NAMES || type == CFG_TYPE_VOCABULARIES || type == CFG_TYPE_LAYERS;
+    return type == CFG_TYPE_NAMES || type == CFG_TYPE_VOCABULARIES || type == CFG_TYPE_LAYERS ||
+           type == CFG_TYPE_PARTS;
 }
 
 /* Where an option may be given. */

@@ -410,12 +410,38 @@ static enum base_status append_layer(struct cfg_layers *list, const struct cfg_g
     return BASE_OK;
 }
 
+/* The name of a file without its ending. */
+static enum base_status append_part(struct cfg_parts *list, const struct cfg_given *given,
+                                    struct base_error *error)
+{
+    if (!is_model_name(given->text, given->length) || given->length >= CFG_PART_NAME_BYTES) {
+        return fail_value(given,
+                          "is not the name of a part (at most 63 letters, digits, _, - and ., not "
+                          "starting with . or -)",
+                          error);
+    }
+    for (uint32_t i = 0; i < list->count; i++) {
+        if (is_word(given, list->names[i])) {
+            return fail_value(given, "is named twice", error);
+        }
+    }
+    if (list->count == CFG_PARTS_MAX) {
+        return base_fail(error, BASE_INVALID_ARGUMENT, "%s: more than %u parts", given->where,
+                         CFG_PARTS_MAX);
+    }
+    char *name = list->names[list->count++];
+    memcpy(name, given->text, given->length);
+    name[given->length] = '\0';
+    return BASE_OK;
+}
+
 static enum base_status append_one(const struct cfg_option *option, void *field,
                                    struct base_arena *arena, const struct cfg_given *one,
                                    struct base_error *error)
 {
     return option->type == CFG_TYPE_NAMES    ? append_name(field, arena, one, error)
            : option->type == CFG_TYPE_LAYERS ? append_layer(field, one, error)
+           : option->type == CFG_TYPE_PARTS  ? append_part(field, one, error)
                                              : append_vocabulary(field, one, error);
 }
 
@@ -464,6 +490,7 @@ enum base_status cfg__value_set(const struct cfg_option *option, void *object,
     case CFG_TYPE_NAMES:
     case CFG_TYPE_VOCABULARIES:
     case CFG_TYPE_LAYERS:
+    case CFG_TYPE_PARTS:
         return append_each(option, field, arena, given, error);
     }
     base_assert(false);
@@ -528,6 +555,15 @@ static void write_layers(const struct cfg_layers *list, struct base_buf *out)
     base_buf_text(out, "]");
 }
 
+static void write_parts(const struct cfg_parts *list, struct base_buf *out)
+{
+    base_buf_text(out, "[");
+    for (uint32_t i = 0; i < list->count; i++) {
+        base_buf_printf(out, "%s%s", i == 0 ? "" : ", ", list->names[i]);
+    }
+    base_buf_text(out, "]");
+}
+
 static void write_id(int64_t id, struct base_buf *out)
 {
     if (id == CFG_ID_NONE) {
@@ -574,6 +610,9 @@ void cfg__value_write(const struct cfg_option *option, const void *object, struc
         break;
     case CFG_TYPE_LAYERS:
         write_layers(field, out);
+        break;
+    case CFG_TYPE_PARTS:
+        write_parts(field, out);
         break;
     }
 }

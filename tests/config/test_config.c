@@ -71,6 +71,7 @@ static const char *other_value(const struct cfg_option *option)
         return "one,two-2";
     case CFG_TYPE_VOCABULARIES: // of models
     case CFG_TYPE_LAYERS:
+    case CFG_TYPE_PARTS:
     case CFG_TYPE_WORD:
         break;
     case CFG_TYPE_SWITCH:

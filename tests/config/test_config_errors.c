@@ -510,6 +510,41 @@ START_TEST(test_model_config_of_layers)
 }
 END_TEST
 
+START_TEST(test_model_config_of_a_graph)
+{
+    static const char *const good[] = {"unfold: graph\ncells: leaf,a.b-c\n",
+                                       "cells: [leaf, a.b-c]\nunfold: graph\n"};
+    struct cfg_model_config config;
+    struct base_error error;
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        ck_assert_int_eq(cfg_model_config_parse("m", good[i], strlen(good[i]), &config, &error),
+                         BASE_OK);
+        ck_assert_str_eq(config.unfold, "graph");
+        ck_assert_uint_eq(config.cells.count, 2);
+        ck_assert_str_eq(config.cells.names[0], "leaf");
+        ck_assert_str_eq(config.cells.names[1], "a.b-c");
+    }
+    char many[256] = "cells: c0";
+    for (uint32_t i = 1; i <= CFG_PARTS_MAX; i++) {
+        snprintf(many + strlen(many), sizeof(many) - strlen(many), ",c%u", i);
+    }
+    const char *const mistakes[][2] = {
+        {"cells: ../leaf", "\"../leaf\" is not the name of a part"},
+        {"cells: leaf,", "\"\" is not the name of a part"},
+        {"cells: leaf,node,leaf", "\"leaf\" is named twice"},
+        {"cells: "
+         "a123456789b123456789c123456789d123456789e123456789f123456789g123",
+         "is not the name of a part"},
+        {many, "more than 32 parts"}};
+    for (size_t i = 0; i < sizeof(mistakes) / sizeof(mistakes[0]); i++) {
+        const char *text = mistakes[i][0];
+        ck_assert_int_eq(cfg_model_config_parse("m", text, strlen(text), &config, &error),
+                         BASE_INVALID_ARGUMENT);
+        ck_assert_msg(strstr(error.message, mistakes[i][1]) != NULL, "%s", error.message);
+    }
+}
+END_TEST
+
 START_TEST(test_model_config_of_long_layers)
 {
     char text[1024] = "layers: lstm:";
@@ -574,6 +609,7 @@ int main(void)
     tcase_add_test(files, test_model_config_of_text);
     tcase_add_test(files, test_model_config_of_layers);
     tcase_add_test(files, test_model_config_of_long_layers);
+    tcase_add_test(files, test_model_config_of_a_graph);
     tcase_add_test(files, test_model_config_when_allocations_fail);
     suite_add_tcase(suite, files);
     return util_run(suite);
