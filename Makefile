@@ -114,6 +114,7 @@ CELLS_SRCS = \
   cells/kernels.c \
   cells/model.c \
   cells/model_decoder.c \
+  cells/model_graph.c \
   cells/model_tree.c \
   cells/pack.c \
   cells/quant.c \
@@ -141,6 +142,7 @@ CELLS_SRCS_aarch64 = \
 
 SCHEDULER_SRCS = \
   scheduler/admission.c \
+  scheduler/dag.c \
   scheduler/form.c \
   scheduler/graph.c \
   scheduler/policy.c \
@@ -149,6 +151,7 @@ SCHEDULER_SRCS = \
   scheduler/rows.c \
   scheduler/scheduler.c \
   scheduler/unfold.c \
+  scheduler/unfold_graph.c \
   scheduler/unfold_tree.c \
 
 WORKER_SRCS = \
@@ -204,6 +207,7 @@ SERVER_SRCS = \
   server/text_tree.c \
   server/trim.c \
   server/validate.c \
+  server/validate_graph.c \
   server/validate_tree.c \
   server/vocabulary.c \
   server/warm.c \
@@ -302,6 +306,7 @@ TEST_UTIL_SRCS = \
   tests/server/ask.c \
   tests/server/exposition.c \
   tests/server/gate.c \
+  tests/server/graphs.c \
   tests/server/models.c \
   tests/server/shelf.c \
   tests/server/parts.c \
@@ -397,6 +402,7 @@ SCHEDULER_SUITES = \
   tests/scheduler/test_simulation.c \
   tests/scheduler/test_stop.c \
   tests/scheduler/test_unfold.c \
+  tests/scheduler/test_unfold_graph.c \
 
 WORKER_SUITES = \
   tests/worker/test_calibrate.c \
@@ -417,6 +423,8 @@ SERVER_SUITES = \
   tests/server/test_engine.c \
   tests/server/test_explain.c \
   tests/server/test_g2p.c \
+  tests/server/test_graph_model.c \
+  tests/server/test_graph_refusals.c \
   tests/server/test_grpc_codec.c \
   tests/server/test_grpc_life.c \
   tests/server/test_grpc_server.c \

@@ -1,4 +1,5 @@
-/* A model: named tensors outside, cells inside, and how they are wired for sequences or a tree.
+/* A model: named tensors outside, cells inside, and how they are wired for sequences, a tree or a
+ * graph.
  *
  * An imported model is a short program of *stages*. A stage is one cell type used once per request
  * (ONCE), once per time step with no memory (EACH), once per time step with state (CHAIN), or with
@@ -61,9 +62,9 @@ enum cell_source_kind {
                                what a beam search has found (CELL_BEAM_..) */
 };
 
-/* An INPUT or an EACH of the reader's own sequence may be a window: `count` rows behind each other, as
- * one, from that of the step `offset` behind (before: negative) on; beyond the ends zeros. count 0:
- * the row of the step itself. */
+/* An INPUT or an EACH of the reader's own sequence may be a window: `count` rows behind each other,
+ * as one, from that of the step `offset` behind (before: negative) on; beyond the ends zeros. count
+ * 0: the row of the step itself. */
 struct cell_source {
     enum cell_source_kind kind;
     uint32_t stage, index, piece;
@@ -87,9 +88,14 @@ struct cell_stage {
 const char *cell_stage_kind_name(const struct cell_stage *stage);
 
 /* How a request is unfolded (scheduler/unfold.h): SEQ2SEQ as CHAIN, with a decoder behind. */
-enum cell_unfold { CELL_UNFOLD_CHAIN, CELL_UNFOLD_TREE, CELL_UNFOLD_SEQ2SEQ };
+enum cell_unfold {
+    CELL_UNFOLD_CHAIN,
+    CELL_UNFOLD_TREE,
+    CELL_UNFOLD_SEQ2SEQ,
+    CELL_UNFOLD_GRAPH,
+};
 
-/* Of "chain", "tree" or "seq2seq"; INVALID_ARGUMENT for another word. */
+/* Of "chain", "tree", "seq2seq" or "graph"; INVALID_ARGUMENT for another word. */
 enum base_status cell_unfold_find(const char *name, enum cell_unfold *out,
                                   struct base_error *error);
 
@@ -107,6 +113,37 @@ struct cell_tree {
     uint32_t children_input; /* [inner nodes, n_children] of int64: numbers of leaves and nodes */
     bool has_root;           /* stage CELL_TREE_ROOT makes the outputs, else a root's cell does */
 };
+
+/* The separator of a cell's name from that of its tensor. */
+#define CELL_GRAPH_SEPARATOR "."
+
+/* A cell of a graph, a stage of kind ONCE. Its inputs and outputs are numbered as in its file; here
+ * are the first of them among those of all cells. */
+struct cell_graph_cell {
+    char name[CELL_NAME_BYTES];
+    uint32_t first_input, n_inputs, first_output, n_outputs;
+};
+
+/* The cells of a graph, by stage. An input has one value a node: an output of another node, of the
+ * same type and width, or a row of the request. A stage's inputs are CELL_SOURCE_INPUT with the
+ * number of the cell's input as index. */
+struct cell_graph {
+    uint32_t n_inputs, n_outputs; /* of all cells together */
+    struct cell_graph_cell cells[CELL_STAGES_MAX];
+    /* Called CELL.TENSOR, rows on the first axis; inputs are optional. */
+    struct cell_tensor inputs[CELL_TENSORS_MAX], outputs[CELL_TENSORS_MAX];
+    uint32_t results[CELL_TENSORS_MAX]; /* by output: the cell's output that it is */
+    /* Inputs of the model: which cell each node is, INT64 [nodes]; INT64 [edges,
+     * CELL_EDGE_NUMBERS]; behind them all of inputs. Outputs of the model are outputs. */
+    uint32_t cells_input, edges_input;
+};
+
+/* Of an edge: a node, the number of an output of its cell, the node that reads it, and the number
+ * of an input of that one's cell. */
+enum { CELL_EDGE_FROM, CELL_EDGE_OUTPUT, CELL_EDGE_TO, CELL_EDGE_INPUT, CELL_EDGE_NUMBERS };
+
+/* Whether an edge may lead from the output to the input. */
+bool cell_graph_fits(const struct cell_tensor *output, const struct cell_tensor *input);
 
 /* The state of a decoder that is an id, and the output that answers its ids. */
 #define CELL_TOKEN "token"
@@ -184,6 +221,7 @@ struct cell_model {
     enum cell_unfold unfold;
     struct cell_tree tree;       /* of CELL_UNFOLD_TREE */
     struct cell_decoder decoder; /* of CELL_UNFOLD_SEQ2SEQ */
+    struct cell_graph graph;     /* of CELL_UNFOLD_GRAPH */
     uint32_t n_inputs, n_outputs, n_stages, n_sequences, n_memories;
     uint32_t reach; /* of all windows: the most steps before or behind a step's own */
     struct cell_tensor inputs[CELL_TENSORS_MAX];
@@ -226,6 +264,21 @@ void cell_model_free(struct cell_registry *registry, struct cell_model *model);
 enum base_status cell_model_load_tree(struct cell_registry *registry, const char *folder,
                                       const char *label, const struct cell_model_options *options,
                                       struct cell_model **out, struct base_error *error);
+
+/* Parts in a folder, each NAME.onnx. */
+struct cell_parts {
+    const char *folder;
+    uint32_t n; /* 1..CELL_STAGES_MAX */
+    const char *names[CELL_STAGES_MAX];
+};
+
+/* The cells of a graph, each from a file that is read as cell_model_load() reads one, with the rows
+ * of nodes on the first axis of all of its tensors. Errors name the part; options->is_part is not
+ * looked at. */
+enum base_status cell_model_load_graph(struct cell_registry *registry,
+                                       const struct cell_parts *parts, const char *label,
+                                       const struct cell_model_options *options,
+                                       struct cell_model **out, struct base_error *error);
 
 /* The parts of a sequence-to-sequence model in `folder`. encoder.onnx, which may be missing, is a
  * model as cell_model_load() reads it. decoder.onnx is one step: of its outputs each that is called

@@ -3,6 +3,9 @@
  * `tree`: every leaf and every inner node is a node of the graph; what a node hands up goes through
  * value rows, and is free again when its parent has read it.
  *
+ * `graph`: every node that the request names is a node of the graph; an output that others read
+ * goes through a value row, and is free again when the last of them has read it.
+ *
  * `chain`: every row of the batch axis becomes one chain per CHAIN stage, with the model's EACH and
  * ONCE stages around it (cells/model.h); what reads nothing of a batch axis runs once for all rows.
  * Values that are read at every step of a chain, and what cells attend to, pass through request
@@ -12,6 +15,7 @@
 #define SCHEDULER_UNFOLD_H
 
 #include "cells/model.h"
+#include "scheduler/dag.h"
 #include "scheduler/graph.h"
 
 /* Where a tensor's rows lie in request memory: piece p of the row of batch b at step t is at
@@ -49,6 +53,10 @@ struct sched_forest {
 /* Takes all memory from the arena. RESOURCE_EXHAUSTED (arena spent), INVALID_ARGUMENT. */
 enum base_status sched_unfold_tree(const struct sched_forest *forest, struct base_arena *arena,
                                    struct sched_graph **out, struct base_error *error);
+
+/* dag: checked, with its rows and answers. The same. */
+enum base_status sched_unfold_graph(const struct sched_dag *dag, struct base_arena *arena,
+                                    struct sched_graph **out, struct base_error *error);
 
 static inline uint32_t sched_decoder_steps(const struct sched_sequences *sequences)
 {

@@ -54,13 +54,25 @@ static void write_stage(struct base_buf *out, const struct cell_model *model, ui
     static const char *const parts[] = {"of each leaf", "of each inner node", "of each root"};
     const struct cell_stage *stage = &model->stages[index];
     const struct cell_type *type = stage->type;
-    base_buf_printf(out, "  stage %u %s (%s):", index, type->name,
-                    model->unfold == CELL_UNFOLD_TREE ? parts[index] : cell_stage_kind_name(stage));
+    if (model->unfold == CELL_UNFOLD_GRAPH) { // its type may have been named by an equal one
+        base_buf_printf(out, "  cell %u %s:", index, model->graph.cells[index].name);
+    } else {
+        base_buf_printf(out, "  stage %u %s (%s):", index, type->name,
+                        model->unfold == CELL_UNFOLD_TREE ? parts[index]
+                                                          : cell_stage_kind_name(stage));
+    }
     for (uint32_t i = 0; i < type->def.n_ops; i++) {
         base_buf_printf(out, " %s", cell_op_name(type->def.ops[i].kind));
     }
     base_buf_printf(out, "; %" PRIu64 " weight bytes, %" PRIu64 " flops a row and step\n",
                     type->weight_bytes, type->flops);
+}
+
+static const char *rows_of_graph(const struct cell_model *model, uint32_t input)
+{
+    return input == model->graph.cells_input   ? "nodes"
+           : input == model->graph.edges_input ? "edges"
+                                               : "nodes of the cell";
 }
 
 static void write_model(struct base_buf *out, const char *path, const struct srv_model_files *files)
@@ -69,18 +81,22 @@ static void write_model(struct base_buf *out, const char *path, const struct srv
     const struct cell_model *model = files->cells;
     const struct srv_texts *texts = files->texts != NULL ? files->texts : &no_texts;
     const bool is_tree = model->unfold == CELL_UNFOLD_TREE;
+    const bool is_graph = model->unfold == CELL_UNFOLD_GRAPH;
     base_buf_printf(out, "%s: ok, %s, %" PRIu64 " bytes\n", path,
                     model->producer[0] != '\0' ? model->producer : "producer not stated",
                     model->file_bytes);
     for (uint32_t i = 0; i < model->n_inputs; i++) {
-        const char *rows = !is_tree                        ? "batch"
+        const char *rows = is_graph                        ? rows_of_graph(model, i)
+                           : !is_tree                      ? "batch"
                            : i < model->tree.n_leaf_inputs ? "leaves"
                                                            : "inner nodes";
         write_tensor(out, "input", &model->inputs[i], texts->inputs[i], rows, "time");
     }
     for (uint32_t i = 0; i < model->n_outputs; i++) {
         write_tensor(out, "output", &model->outputs[i], texts->outputs[i],
-                     is_tree ? "roots" : "batch",
+                     is_tree    ? "roots"
+                     : is_graph ? "nodes of the cell"
+                                : "batch",
                      model->unfold == CELL_UNFOLD_SEQ2SEQ ? "steps" : "time");
     }
     for (uint32_t i = 0; i < model->n_stages; i++) {

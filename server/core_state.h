@@ -29,7 +29,7 @@ struct srv_flight {
     bool cancel_posted;               /* the pool has been or is being told */
     bool finished, cancel_seen;       /* what has come back from the pool */
     uint32_t n_rows;                  /* of the batch axis */
-    struct sched_sequences sequences; /* of a model that is no tree's */
+    struct sched_sequences sequences; /* of a model of sequences */
     uint64_t validated_ns;            /* how long checking and unfolding took */
     struct srv_deadline deadline;
     struct srv_job job;

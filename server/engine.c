@@ -235,6 +235,44 @@ static enum base_status unfold_probe_tree(const struct cell_model *model, struct
     return sched_unfold_tree(&forest, arena, out, error);
 }
 
+static void note_rows(struct srv_engine *engine, uint32_t layout, uint32_t rows)
+{
+    uint32_t *most = &engine->rows_per_chain[layout];
+    *most = rows > *most ? rows : *most;
+}
+
+/* Whether any cell of the graph could read the output. */
+static bool may_be_read(const struct cell_graph *graph, uint32_t output)
+{
+    bool may = false;
+    for (uint32_t i = 0; i < graph->n_inputs && !may; i++) {
+        may = cell_graph_fits(&graph->outputs[output], &graph->inputs[i]);
+    }
+    return may;
+}
+
+/* Notes the rows of a graph with as many nodes of each cell as a tree is reckoned with, whose every
+ * output is read that can be. */
+static void probe_graph(struct srv_engine *engine, const struct cell_model *model)
+{
+    uint32_t rows[CELL_LAYOUTS_MAX] = {0};
+    for (uint32_t s = 0; s < model->n_stages; s++) {
+        const struct cell_type *type = model->stages[s].type;
+        const struct cell_graph_cell *cell = &model->graph.cells[s];
+        if (type->state_layout != CELL_LAYOUT_NONE) {
+            rows[type->state_layout] += PROBE_LEAVES;
+        }
+        for (uint32_t o = cell->first_output; o < cell->first_output + cell->n_outputs; o++) {
+            if (may_be_read(&model->graph, o)) {
+                rows[type->output_layouts[model->graph.results[o]]] += PROBE_LEAVES;
+            }
+        }
+    }
+    for (uint32_t l = 0; l < CELL_LAYOUTS_MAX; l++) {
+        note_rows(engine, l, rows[l]);
+    }
+}
+
 /* Unfolds a small request and notes which rows it needs. */
 static enum base_status probe_needs(struct srv_engine *engine, const struct cell_model *model,
                                     struct base_error *error)
@@ -242,13 +280,16 @@ static enum base_status probe_needs(struct srv_engine *engine, const struct cell
     struct base_arena arena;
     base_arena_init(&arena, PROBE_CHUNK_BYTES, PROBE_BYTES);
     struct sched_graph *graph = NULL;
+    if (model->unfold == CELL_UNFOLD_GRAPH) {
+        probe_graph(engine, model);
+        return BASE_OK;
+    }
     enum base_status status = model->unfold == CELL_UNFOLD_TREE
                                   ? unfold_probe_tree(model, &arena, &graph, error)
                                   : unfold_probe(model, &arena, &graph, error);
     if (status == BASE_OK) {
         for (uint32_t i = 0; i < graph->n_needs; i++) {
-            uint32_t *rows = &engine->rows_per_chain[graph->needs[i].layout];
-            *rows = graph->needs[i].rows > *rows ? graph->needs[i].rows : *rows;
+            note_rows(engine, graph->needs[i].layout, graph->needs[i].rows);
         }
     }
     base_arena_release(&arena);

@@ -85,18 +85,32 @@ static enum base_status load_file(struct cell_registry *registry, const char *pa
     return cell_model_load(registry, path, label, &options, out, error);
 }
 
+static void name_parts(const struct cfg_model_config *config, const char *folder,
+                       struct cell_parts *out)
+{
+    *out = (struct cell_parts){.folder = folder, .n = config->cells.count};
+    for (uint32_t i = 0; i < out->n; i++) {
+        out->names[i] = config->cells.names[i];
+    }
+}
+
 /* The parts of a model, which are ONNX. */
 static enum base_status load_parts(struct cell_registry *registry, const char *folder,
                                    const char *label, const struct cfg_model_config *config,
                                    struct cell_model **out, struct base_error *error)
 {
     struct cell_model_options options = {0};
+    struct cell_parts parts;
     if (config->layers.count > 0) {
         return base_fail(error, BASE_INVALID_ARGUMENT,
                          "config.yaml names layers, and unfold: %s, whose parts are ONNX",
                          config->unfold);
     }
     BASE_TRY(read_options(config, &options, error));
+    if (strcmp(config->unfold, "graph") == 0) {
+        name_parts(config, folder, &parts);
+        return cell_model_load_graph(registry, &parts, label, &options, out, error);
+    }
     return strcmp(config->unfold, "tree") == 0
                ? cell_model_load_tree(registry, folder, label, &options, out, error)
                : cell_model_load_decoder(registry, folder, label, &options, out, error);
@@ -154,8 +168,33 @@ void srv_model_files_release(struct cell_registry *registry, struct srv_model_fi
     *files = (struct srv_model_files){0};
 }
 
+/* What the config.yaml of the folder above says. Of a graph the files alone do not tell. */
+static bool is_graph(const char *folder)
+{
+    char path[PATH_BYTES];
+    struct stat info;
+    struct cfg_model_config config;
+    if (join(path, folder, "../config.yaml", NULL) != BASE_OK || stat(path, &info) != 0 ||
+        !S_ISREG(info.st_mode) || // reading anything else could wait
+        cfg_model_config_load(path, &config, NULL) != BASE_OK ||
+        strcmp(config.unfold, "graph") != 0) {
+        return false;
+    }
+    bool has_cell = false;
+    for (uint32_t i = 0; i < config.cells.count && !has_cell; i++) {
+        char file[CFG_PART_NAME_BYTES + 8];
+        (void)snprintf(file, sizeof(file), "%s.onnx", config.cells.names[i]);
+        has_cell = holds(folder, file);
+    }
+    return has_cell;
+}
+
 bool srv_model_files_are_parts(const char *folder, enum cell_unfold *out)
 {
+    if (is_graph(folder)) {
+        *out = CELL_UNFOLD_GRAPH;
+        return true;
+    }
     const bool is_tree = holds(folder, "leaf.onnx") && holds(folder, "node.onnx");
     *out = is_tree ? CELL_UNFOLD_TREE : CELL_UNFOLD_SEQ2SEQ;
     return is_tree || holds(folder, "decoder.onnx");
@@ -182,7 +221,9 @@ static enum base_status open_cells(struct cell_registry *registry, const char *p
     const bool are_parts = srv_model_files_are_parts(path, &unfold);
     BASE_TRY(join(file, above, "config.yaml", error));
     BASE_TRY(cfg_model_config_load(file, config, error));
-    config->unfold = unfold == CELL_UNFOLD_TREE ? "tree" : "seq2seq"; // as the files tell
+    if (unfold != CELL_UNFOLD_GRAPH) {
+        config->unfold = unfold == CELL_UNFOLD_TREE ? "tree" : "seq2seq"; // as the files tell
+    }
     struct base_error why = {.status = BASE_OK};
     const enum base_status status =
         are_parts ? load_cells(registry, path, "model", config, &out->cells, &why)

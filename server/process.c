@@ -323,6 +323,31 @@ static enum base_status unfold_trees(struct srv_flight *flight, const struct srv
     return sched_unfold_tree(&forest, &request->arena, &flight->job.graph, &request->error);
 }
 
+static enum base_status unfold_graph(struct srv_flight *flight)
+{
+    struct srv_request *request = flight->request;
+    struct sched_dag dag;
+    BASE_TRY(srv_validate_graph(request, flight->model->cells, &flight->model->limits, &dag,
+                                &request->error));
+    flight->n_rows = dag.n_ends;
+    return sched_unfold_graph(&dag, &request->arena, &flight->job.graph, &request->error);
+}
+
+static enum base_status unfold(struct srv_flight *flight, const struct srv_text_rows *rows)
+{
+    switch (flight->model->cells->unfold) {
+    case CELL_UNFOLD_CHAIN:
+    case CELL_UNFOLD_SEQ2SEQ:
+        return unfold_sequences(flight, rows);
+    case CELL_UNFOLD_TREE:
+        return unfold_trees(flight, rows);
+    case CELL_UNFOLD_GRAPH:
+        return unfold_graph(flight);
+    }
+    base_assert(!"no such unfold program");
+    return BASE_INTERNAL;
+}
+
 /* Checks, unfolds, admits. */
 static enum base_status start_flight(struct srv_flight *flight)
 {
@@ -331,8 +356,7 @@ static enum base_status start_flight(struct srv_flight *flight)
     struct srv_text_rows rows;
     uint64_t begun_ns = base_now_ns();
     BASE_TRY(srv_texts_read(flight->model->texts, cells, request, &rows, &request->error));
-    BASE_TRY(cells->unfold == CELL_UNFOLD_TREE ? unfold_trees(flight, &rows)
-                                               : unfold_sequences(flight, &rows));
+    BASE_TRY(unfold(flight, &rows));
     uint64_t now_ns = base_now_ns();
     flight->validated_ns = now_ns - begun_ns;
     if (flight->job.graph == NULL) {

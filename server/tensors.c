@@ -296,15 +296,22 @@ static enum base_status find_output(const struct srv_request *request,
                      model->n_outputs);
 }
 
-enum base_status srv_tensors_place(struct srv_request *request, const struct cell_model *model,
-                                   const struct srv_extents *extents, struct sched_tensor *outputs,
-                                   struct base_error *error)
+static enum base_status check_wanted(const struct srv_request *request,
+                                     const struct cell_model *model, struct base_error *error)
 {
-    uint32_t n = request->n_wanted > 0 ? request->n_wanted : model->n_outputs;
-    if (n > model->n_outputs) {
-        return base_fail(error, BASE_INVALID_ARGUMENT, "%u outputs asked for, the model has %u", n,
-                         model->n_outputs);
-    }
+    return request->n_wanted <= model->n_outputs
+               ? BASE_OK
+               : base_fail(error, BASE_INVALID_ARGUMENT, "%u outputs asked for, the model has %u",
+                           request->n_wanted, model->n_outputs);
+}
+
+/* stride: 0 where one pair of extents is that of all outputs, else 1. */
+static enum base_status place_outputs(struct srv_request *request, const struct cell_model *model,
+                                      const struct srv_extents *extents, uint32_t stride,
+                                      struct sched_tensor *outputs, struct base_error *error)
+{
+    const uint32_t n = request->n_wanted > 0 ? request->n_wanted : model->n_outputs;
+    BASE_TRY(check_wanted(request, model, error));
     request->outputs = base_arena_array(&request->arena, n, sizeof(*request->outputs));
     if (request->outputs == NULL) {
         return base_fail(error, BASE_RESOURCE_EXHAUSTED, "request memory spent");
@@ -318,9 +325,24 @@ enum base_status srv_tensors_place(struct srv_request *request, const struct cel
             return base_fail(error, BASE_INVALID_ARGUMENT, "output '%s' is asked for twice",
                              tensor->name);
         }
-        BASE_TRY(place_output(request, tensor, extents, answer, error));
+        const struct srv_extents *own = &extents[(size_t)index * stride];
+        BASE_TRY(place_output(request, tensor, own, answer, error));
         outputs[index] = rows_of(answer, tensor);
     }
     request->n_outputs = n;
     return BASE_OK;
+}
+
+enum base_status srv_tensors_place(struct srv_request *request, const struct cell_model *model,
+                                   const struct srv_extents *extents, struct sched_tensor *outputs,
+                                   struct base_error *error)
+{
+    return place_outputs(request, model, extents, 0, outputs, error);
+}
+
+enum base_status srv_tensors_place_each(struct srv_request *request, const struct cell_model *model,
+                                        const struct srv_extents *extents,
+                                        struct sched_tensor *outputs, struct base_error *error)
+{
+    return place_outputs(request, model, extents, 1, outputs, error);
 }

@@ -30,10 +30,14 @@ enum base_status srv_tensor_take(struct srv_request *request, const struct cell_
 /* Element i of an input of integers. */
 int64_t srv_tensor_integer(const struct cell_tensor *tensor, const uint8_t *data, size_t i);
 
-/* Makes request->outputs, zeros, of these extents. outputs: by the model's number; data NULL where
+/* Makes request->outputs, zeros, of these extents; or each output of its own, extents[n_outputs].
+ * outputs: by the model's number; data NULL where
  * one is not asked for. */
 enum base_status srv_tensors_place(struct srv_request *request, const struct cell_model *model,
                                    const struct srv_extents *extents, struct sched_tensor *outputs,
                                    struct base_error *error);
+enum base_status srv_tensors_place_each(struct srv_request *request, const struct cell_model *model,
+                                        const struct srv_extents *extents,
+                                        struct sched_tensor *outputs, struct base_error *error);
 
 #endif

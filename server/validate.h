@@ -1,6 +1,6 @@
-/* From a request's tensors to sequences or trees: every name, type, shape, byte count and id is
- * checked here, before anything else looks at them, and the output tensors are laid out. Pure but
- * for the request's arena; loop thread. */
+/* From a request's tensors to sequences, trees or graphs: every name, type, shape, byte count and
+ * id is checked here, before anything else looks at them, and the output tensors are laid out. Pure
+ * but for the request's arena; loop thread. */
 #ifndef SERVER_VALIDATE_H
 #define SERVER_VALIDATE_H
 
@@ -29,5 +29,11 @@ enum base_status srv_validate_tree(struct srv_request *request, const struct cel
                                    const struct srv_limits *limits,
                                    const struct srv_text_rows *rows, struct sched_forest *forest,
                                    struct base_error *error);
+
+/* The same for models of CELL_UNFOLD_GRAPH: sched_dag_check()'s refusals, nodes are at most
+ * sequence_length_max, and an input of a cell that comes has a row for each of its nodes. */
+enum base_status srv_validate_graph(struct srv_request *request, const struct cell_model *model,
+                                    const struct srv_limits *limits, struct sched_dag *dag,
+                                    struct base_error *error);
 
 #endif

@@ -1,8 +1,8 @@
 /* Warm-up: a model is ready only when a sequence has gone through it.
  *
- * One request of zeros per model, two steps of batch 1 (and two of a decoder) or a tree of one
- * node, through the same path as a client's. It touches every weight and every kernel once. Loop
- * thread. */
+ * One request of zeros per model, two steps of batch 1 (and two of a decoder), a tree of one node
+ * or a node of each of a graph's cells, through the same path as a client's. It touches every
+ * weight and every kernel once. Loop thread. */
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -60,6 +60,19 @@ static void warm_done(struct srv_request *request)
     srv_loop_post(warming->core->loop, &warming->again);
 }
 
+/* A node of each cell, as many as a request may have, and nothing between them. */
+static int64_t extent_of_graph(const struct srv_model_entry *entry, uint32_t i)
+{
+    const struct cell_graph *graph = &entry->cells->graph;
+    const uint32_t most = entry->limits.sequence_length_max;
+    const uint32_t n = entry->cells->n_stages < most ? entry->cells->n_stages : most;
+    if (i == graph->cells_input || i == graph->edges_input) {
+        return i == graph->cells_input ? n : 0;
+    }
+    const uint32_t behind = n < entry->cells->n_stages ? graph->cells[n].first_input : UINT32_MAX;
+    return i - graph->edges_input - 1 < behind ? 1 : 0;
+}
+
 /* Elements on an axis of input i: the model's own number, or a short sequence of batch 1, or one
  * node with a leaf for each child. */
 static int64_t extent(const struct srv_model_entry *entry, uint32_t i, uint32_t axis)
@@ -71,6 +84,9 @@ static int64_t extent(const struct srv_model_entry *entry, uint32_t i, uint32_t 
     }
     if (model->unfold == CELL_UNFOLD_TREE) {
         return i < model->tree.n_leaf_inputs ? model->tree.n_children : 1;
+    }
+    if (model->unfold == CELL_UNFOLD_GRAPH) {
+        return extent_of_graph(entry, i);
     }
     if (tensor->time_axis != (int32_t)axis) {
         return 1;
@@ -93,6 +109,14 @@ static void fill_children(const struct srv_tensor *input, uint8_t *data)
 {
     for (int64_t leaf = 0; leaf < input->shape[1]; leaf++) {
         memcpy(data + leaf * (int64_t)sizeof(leaf), &leaf, sizeof(leaf));
+    }
+}
+
+/* Each node is of the next cell. */
+static void fill_cells(const struct srv_tensor *input, uint8_t *data)
+{
+    for (int64_t cell = 0; cell < input->shape[0]; cell++) {
+        memcpy(data + cell * (int64_t)sizeof(cell), &cell, sizeof(cell));
     }
 }
 
@@ -125,6 +149,9 @@ static bool fill(struct srv_request *request, const struct srv_model_entry *entr
         }
         if (model->unfold == CELL_UNFOLD_TREE && model->tree.children_input == i) {
             fill_children(input, data);
+        }
+        if (model->unfold == CELL_UNFOLD_GRAPH && model->graph.cells_input == i) {
+            fill_cells(input, data);
         }
         input->data = data;
     }
