@@ -109,7 +109,8 @@ START_TEST(test_model_keys_are_documented)
 #undef KEY
     };
     for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-        ck_assert_ptr_nonnull(strstr(document, keys[i].help));
+        ck_assert_msg(strstr(document, keys[i].help) != NULL, "%s is behind: %s", keys[i].field,
+                      keys[i].help);
     }
     base_free(document);
 }
