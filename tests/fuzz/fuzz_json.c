@@ -1,7 +1,7 @@
 /* Infer bodies: two bytes of JSON length (big-endian, 65535 = all), then the body.
  *
  * Beside not crashing: what was decoded, written as an answer in JSON, is decoded again to the same
- * elements (a NaN to a NaN). Then it is served by each of three small models, and what they answer
+ * elements (a NaN to a NaN). Then it is served by each of the small models, and what they answer
  * is written. */
 #include "base/assert.h"
 #include "server/core.h"

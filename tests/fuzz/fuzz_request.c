@@ -1,4 +1,4 @@
-/* ModelInferRequest messages: decoded, served by each of three small models, and answered.
+/* ModelInferRequest messages: decoded, served by each of the small models, and answered.
  *
  * Beside not crashing: protobuf-c, where it takes the message, reads the same, and from the answer
  * the same outputs. */

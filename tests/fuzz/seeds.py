@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Writes seeds for fuzz_request, fuzz_json, fuzz_sched, fuzz_text and fuzz_safetensors into tests/fuzz/corpus; from the root of
 the tree. The models they ask are those of tests/server/models.h, as tests/fuzz/serve.c makes them:
-lone (x), tokens (tokens), chain (x, h0, c0, lengths) and tree (x, children). What fuzzing found is beside them, and not
+lone (x), tokens (tokens), chain (x, h0, c0, lengths), tree (x, children) and graph (cells: word 0, join 1; edges,
+word.id, join.a, join.b). What fuzzing found is beside them, and not
 made here."""
 import json
 import pathlib
@@ -107,6 +108,24 @@ def requests():
         n = len(children) // 2
         yield name, infer("tree", [leaves(4), joined(n)], [some, longs(children)])
     yield "tree_leaf", infer("tree", [leaves(1), joined(0)], [some[:8], b""])
+    for name, cells, edges in (
+            ("graph", [0, 1, 1], [[0, 0, 1, 0], [0, 0, 1, 1], [1, 0, 2, 1]]),
+            ("graph_backwards", [1, 1, 0], [[2, 0, 1, 0], [1, 0, 0, 0], [2, 0, 0, 1]]),
+            ("graph_ids", [1, 0, 1], [[0, 1, 1, 0], [1, 0, 2, 0]]), ("graph_alone", [0], []),
+            ("graph_cycle", [1, 1, 0], [[0, 0, 1, 0], [1, 0, 0, 0]]), ("graph_itself", [1], [[0, 0, 0, 1]]),
+            ("graph_twice", [0, 1], [[0, 0, 1, 0]] * 2), ("graph_beyond", [0, 1], [[0, 0, 2, 0]]),
+            ("graph_output", [0, 1], [[0, 1, 1, 0]]), ("graph_input", [0, 1], [[0, 0, 1, -2]]),
+            ("graph_type", [1, 1], [[0, 1, 1, 0]]), ("graph_cell", [2], []), ("graph_none", [], [])):
+        words, joins = cells.count(0), cells.count(1)
+        yield name, infer(
+            "graph",
+            [tensor("cells", "INT64", [len(cells)]), tensor("edges", "INT64", [len(edges), 4]),
+             tensor("word.id", "INT64", [words]), tensor("join.a", "FP32", [joins, 3])],
+            [longs(cells), longs([n for edge in edges for n in edge]), longs([7] * words),
+             floats([0.5, -1.0, 1e30] * joins)],
+            ["join.sum", "word.v"] if name == "graph_backwards" else [])
+    yield "graph_rows", infer("graph", [tensor("cells", "INT64", [2]), tensor("edges", "INT64", [0, 4]),
+                                        tensor("join.b", "FP32", [2, 3])], [longs([0, 1]), b"", floats([0.0] * 6)])
     yield "output_unknown", infer("lone", [tensor("x", "INT32", [1, 1])], [bytes(4)], ["nothing"])
     yield "parameters", infer("lone", [tensor("x", "INT32", [1, 1])], [bytes(4)], [], [
         parameter("binary_data_output", 1, 1), parameter("sequence_id", 3, "s"),
@@ -137,6 +156,10 @@ def bodies():
     yield "serve_texts", body([given("tokens", "BYTES", [2], ["\1\2", "\37"])])
     yield "serve_tree", body([given("x", "FP32", [2, 2], [[0, 1], [2, 3]]),
                               given("children", "INT64", [1, 2], [[0, 1]])])
+    yield "serve_graph", body([given("cells", "INT64", [3], [1, 0, 1]),
+                               given("edges", "INT64", [2, 4], [[1, 0, 0, 0], [0, 0, 2, 1]]),
+                               given("word.id", "INT64", [1], [3]),
+                               given("join.b", "FP32", [2, 3], [[1, 2, 3], [0, 0, 1]])])
     yield "serve_lone", body([given("x", "INT32", [1, 3], [[7, 8, 9]])],
                              parameters={"binary_data_output": True})
 

@@ -68,6 +68,7 @@ static struct server *server_get(void)
         struct cell_model *tree = NULL;
         base_assert(bench_tree_model(server.registry, 2, 3, &tree, NULL) == BASE_OK);
         server.cells[3] = tree;
+        server.cells[4] = models_graph(server.registry, 4);
         for (uint32_t m = 0; m < SERVE_MODELS; m++) {
             struct srv_model *model = &server.models[m];
             snprintf(model->name, sizeof(model->name), "%s", server.cells[m]->producer);
@@ -135,6 +136,12 @@ static enum base_status try_serve(struct server *server, struct srv_request *req
         struct sched_forest forest;
         BASE_TRY(srv_validate_tree(request, cells, &limits, &rows, &forest, error));
         BASE_TRY(sched_unfold_tree(&forest, &request->arena, &graph, error));
+        return admit_and_run(server, graph, error);
+    }
+    if (cells->unfold == CELL_UNFOLD_GRAPH) {
+        struct sched_dag dag;
+        BASE_TRY(srv_validate_graph(request, cells, &limits, &dag, error));
+        BASE_TRY(sched_unfold_graph(&dag, &request->arena, &graph, error));
         return admit_and_run(server, graph, error);
     }
     BASE_TRY(srv_validate(request, cells, &limits, &rows, &sequences, error));

@@ -1,12 +1,13 @@
 /* The way of a request without network and threads, for the fuzz targets: validation, unfolding,
  * admission, scheduler and the scalar kernels, over the small models of tests/server/models.h, of
- * which "tokens" takes text too, its bytes, and a TreeLSTM (bench/tree_model.h). */
+ * which "tokens" takes text too, its bytes, and "graph" what leads from cell to cell, and a
+ * TreeLSTM (bench/tree_model.h). */
 #ifndef TESTS_FUZZ_SERVE_H
 #define TESTS_FUZZ_SERVE_H
 
 #include "server/request.h"
 
-#define SERVE_MODELS 4u /* "lone", "tokens", "chain", "tree" */
+#define SERVE_MODELS 5u /* "lone", "tokens", "chain", "tree", "graph" */
 
 /* Answers a decoded request as the model of that index. BASE_OK: request->model, error and outputs
  * are as a front end finds them in done(). Else error says why.

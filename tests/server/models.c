@@ -151,3 +151,86 @@ struct cell_model *models_lone(struct cell_registry *registry, uint64_t salt)
     output_add(model, tensor("last", CELL_F32, false, false, 4), source(CELL_SOURCE_LAST, 1, 0));
     return model;
 }
+
+/* ---- A graph ---- */
+
+static void graph_input(struct cell_model *model, struct cell_graph_cell *cell,
+                        struct cell_tensor input)
+{
+    input.optional = true;
+    cell->n_inputs++;
+    model->graph.inputs[model->graph.n_inputs++] = input;
+}
+
+/* result: which of the cell's outputs it is. */
+static void graph_output(struct cell_model *model, struct cell_graph_cell *cell,
+                         struct cell_tensor output, uint32_t result)
+{
+    cell->n_outputs++;
+    model->graph.results[model->graph.n_outputs] = result;
+    model->graph.outputs[model->graph.n_outputs++] = output;
+}
+
+/* The last stage as a cell, whose inputs come in the order of its tensors. */
+static struct cell_graph_cell *graph_cell(struct cell_model *model, const char *name)
+{
+    struct cell_stage *stage = &model->stages[model->n_stages - 1];
+    struct cell_graph_cell *cell = &model->graph.cells[model->n_stages - 1];
+    snprintf(cell->name, sizeof(cell->name), "%s", name);
+    cell->first_input = model->graph.n_inputs;
+    cell->first_output = model->graph.n_outputs;
+    for (uint32_t i = 0; i < stage->type->def.n_inputs; i++) {
+        stage->inputs[i] = source(CELL_SOURCE_INPUT, 0, i);
+    }
+    return cell;
+}
+
+static void word_add(struct cell_model *model, struct cell_registry *registry, uint64_t salt)
+{
+    struct build build;
+    build_init(&build, salt);
+    uint32_t id = build_input(&build, CELL_I64, 1);
+    build_output(&build, build_gather(&build, id, MODELS_TOKENS, 3));
+    stage_add(model, CELL_STAGE_ONCE, registry, &build);
+    struct cell_graph_cell *cell = graph_cell(model, "word");
+    struct cell_tensor ids = tensor("word.id", CELL_I64, true, false, 0);
+    ids.id_bound = MODELS_TOKENS;
+    graph_input(model, cell, ids);
+    graph_output(model, cell, tensor("word.v", CELL_F32, true, false, 3), 0);
+}
+
+static void join_add(struct cell_model *model, struct cell_registry *registry, uint64_t salt)
+{
+    struct build build;
+    build_init(&build, salt);
+    uint32_t a = build_input(&build, CELL_F32, 3);
+    uint32_t b = build_input(&build, CELL_F32, 3);
+    uint32_t sum = build_op(&build, CELL_OP_ADD, a, b, 3);
+    build_output(&build, build_cast(&build, build_linear(&build, sum, 1, true), CELL_I64));
+    build_output(&build, sum);
+    stage_add(model, CELL_STAGE_ONCE, registry, &build);
+    struct cell_graph_cell *cell = graph_cell(model, "join");
+    graph_input(model, cell, tensor("join.a", CELL_F32, true, false, 3));
+    graph_input(model, cell, tensor("join.b", CELL_F32, true, false, 3));
+    graph_output(model, cell, tensor("join.sum", CELL_F32, true, false, 3), 1);
+    graph_output(model, cell, tensor("join.id", CELL_I64, true, false, 0), 0);
+}
+
+struct cell_model *models_graph(struct cell_registry *registry, uint64_t salt)
+{
+    struct cell_model *model = model_create("graph");
+    model->unfold = CELL_UNFOLD_GRAPH;
+    word_add(model, registry, salt);
+    join_add(model, registry, salt + 1);
+    model->graph.cells_input = model->n_inputs;
+    input_add(model, tensor("cells", CELL_I64, true, false, 0), false);
+    model->graph.edges_input = model->n_inputs;
+    input_add(model, tensor("edges", CELL_I64, true, false, CELL_EDGE_NUMBERS), false);
+    for (uint32_t i = 0; i < model->graph.n_inputs; i++) {
+        input_add(model, model->graph.inputs[i], true);
+    }
+    for (uint32_t o = 0; o < model->graph.n_outputs; o++) {
+        model->outputs[model->n_outputs++] = model->graph.outputs[o];
+    }
+    return model;
+}

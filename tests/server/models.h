@@ -22,4 +22,9 @@ struct cell_model *models_tokens(struct cell_registry *registry, uint32_t hidden
 /* The same over a lone sequence, time second: x INT32 [1, time], no batch axis -> last FP32 [4]. */
 struct cell_model *models_lone(struct cell_registry *registry, uint64_t salt);
 
+/* A graph of two cells, of rows of 3 and of ids that may be any number:
+ *   word  id INT64, 0..MODELS_TOKENS-1 -> v FP32 [3]
+ *   join  a, b FP32 [3] -> sum FP32 [3], id INT64 */
+struct cell_model *models_graph(struct cell_registry *registry, uint64_t salt);
+
 #endif
