@@ -116,6 +116,99 @@ static enum base_status unfold_tree(const struct settings *settings, struct samp
     return sched_unfold_tree(&forest, &sample->arena, &sample->graph, error);
 }
 
+/* ---- A graph: rounds of one node of each cell, which read what stands nearest before them ---- */
+
+struct sketch {
+    const struct cell_model *model;
+    uint32_t n_edges;
+    int64_t *cells, *edges;
+};
+
+/* The turn-th output of the cell that the input can read, over and over; SCHED_NONE: none. */
+static uint32_t find_output(const struct cell_graph *graph, uint32_t cell, uint32_t input,
+                            uint32_t turn)
+{
+    const struct cell_graph_cell *from = &graph->cells[cell];
+    uint32_t fitting[CELL_TENSORS_MAX];
+    uint32_t n = 0;
+    for (uint32_t o = 0; o < from->n_outputs; o++) {
+        if (cell_graph_fits(&graph->outputs[from->first_output + o], &graph->inputs[input])) {
+            fitting[n++] = o;
+        }
+    }
+    return n == 0 ? SCHED_NONE : fitting[turn % n];
+}
+
+/* An edge to the node's input, from the nearest of those in the round before it. */
+static void sketch_edge(struct sketch *sketch, uint32_t node, uint32_t input)
+{
+    const struct cell_graph *graph = &sketch->model->graph;
+    const uint32_t n_cells = sketch->model->n_stages;
+    const uint32_t first = graph->cells[node % n_cells].first_input;
+    for (uint32_t back = 1; back <= n_cells && back <= node; back++) {
+        const uint32_t from = node - back;
+        const uint32_t output = find_output(graph, from % n_cells, first + input, input);
+        if (output != SCHED_NONE) {
+            const int64_t edge[CELL_EDGE_NUMBERS] = {from, output, node, input};
+            memcpy(&sketch->edges[(size_t)sketch->n_edges * CELL_EDGE_NUMBERS], edge, sizeof(edge));
+            sketch->n_edges++;
+            return;
+        }
+    }
+}
+
+/* All that can be answered is, at an address that is only reckoned with. */
+static void answer_all(struct sched_dag *dag)
+{
+    static uint8_t nothing[64];
+    for (uint32_t o = 0; o < dag->first_output[dag->n_nodes]; o++) {
+        dag->answers[o] = nothing;
+    }
+}
+
+static enum base_status unfold_graph(const struct settings *settings, struct sample *sample,
+                                     struct base_error *error)
+{
+    struct sketch sketch = {.model = sample->files.cells};
+    const struct cell_graph *graph = &sketch.model->graph;
+    const uint32_t n_nodes = settings->steps * sketch.model->n_stages;
+    const size_t edges_max = (size_t)settings->steps * graph->n_inputs;
+    sketch.cells = base_arena_array(&sample->arena, n_nodes, sizeof(int64_t));
+    sketch.edges = base_arena_array(&sample->arena, edges_max, CELL_EDGE_NUMBERS * sizeof(int64_t));
+    if (sketch.cells == NULL || sketch.edges == NULL) {
+        return base_fail(error, BASE_RESOURCE_EXHAUSTED, "out of memory");
+    }
+    for (uint32_t n = 0; n < n_nodes; n++) {
+        sketch.cells[n] = n % sketch.model->n_stages;
+        for (uint32_t i = 0; i < graph->cells[sketch.cells[n]].n_inputs; i++) {
+            sketch_edge(&sketch, n, i);
+        }
+    }
+    struct sched_dag dag = {.model = sketch.model,
+                            .n_nodes = n_nodes,
+                            .n_edges = sketch.n_edges,
+                            .cells = sketch.cells,
+                            .edges = sketch.edges};
+    BASE_TRY(sched_dag_check(&dag, &sample->arena, error));
+    answer_all(&dag);
+    return sched_unfold_graph(&dag, &sample->arena, &sample->graph, error);
+}
+
+static enum base_status unfold(const struct settings *settings, struct sample *sample,
+                               struct base_error *error)
+{
+    switch (sample->files.cells->unfold) {
+    case CELL_UNFOLD_CHAIN:
+    case CELL_UNFOLD_SEQ2SEQ:
+        return unfold_sequences(settings, sample, error);
+    case CELL_UNFOLD_TREE:
+        return unfold_tree(settings, sample, error);
+    case CELL_UNFOLD_GRAPH:
+        return unfold_graph(settings, sample, error);
+    }
+    return base_fail(error, BASE_INTERNAL, "no such unfold program");
+}
+
 static enum base_status make_sample(const struct settings *settings, struct sample *sample,
                                     struct base_error *error)
 {
@@ -124,9 +217,7 @@ static enum base_status make_sample(const struct settings *settings, struct samp
         return base_fail(error, BASE_RESOURCE_EXHAUSTED, "out of memory");
     }
     BASE_TRY(srv_model_files_open(sample->registry, settings->model, &sample->files, error));
-    BASE_TRY(sample->files.cells->unfold == CELL_UNFOLD_TREE
-                 ? unfold_tree(settings, sample, error)
-                 : unfold_sequences(settings, sample, error));
+    BASE_TRY(unfold(settings, sample, error));
     return sample->graph != NULL ? BASE_OK
                                  : base_fail(error, BASE_INVALID_ARGUMENT,
                                              "%.200s: nothing is to run", settings->model);
@@ -175,6 +266,10 @@ static void write_request(const struct settings *settings, const struct cell_mod
         base_buf_printf(out, "a tree of %u leaves", settings->leaves);
         return;
     }
+    if (model->unfold == CELL_UNFOLD_GRAPH) {
+        base_buf_printf(out, "a graph of %u nodes of each cell", settings->steps);
+        return;
+    }
     base_buf_printf(out, "%u sequence%s of %u steps", settings->rows,
                     settings->rows == 1 ? "" : "s", settings->steps);
 }
@@ -195,11 +290,12 @@ static void write_text(const struct settings *settings, const struct sample *sam
                        struct base_buf *out)
 {
     const struct sched_graph *graph = sample->graph;
+    const enum cell_unfold kind = sample->files.cells->unfold;
+    const bool is_one = kind == CELL_UNFOLD_TREE || kind == CELL_UNFOLD_GRAPH;
     uint64_t rows = 0;
     base_buf_printf(out, "%s: ", settings->model);
     write_request(settings, sample->files.cells, out);
-    base_buf_printf(out, " become%s %u nodes, %u arrows\n",
-                    sample->files.cells->unfold == CELL_UNFOLD_TREE ? "s" : "", graph->n_nodes,
+    base_buf_printf(out, " become%s %u nodes, %u arrows\n", is_one ? "s" : "", graph->n_nodes,
                     count_arrows(graph));
     for (uint32_t n = 0; n < graph->n_nodes; n++) {
         const struct sched_node *node = &graph->nodes[n];
@@ -273,7 +369,7 @@ static const char help[] =
     "usage: cellbatch-bench describe [options] MODEL\n"
     "  MODEL         a model file, or the version's folder of a model in parts\n"
     "  --rows N      sequences in the sample request (default 1)\n"
-    "  --steps N     of each (default 4)\n"
+    "  --steps N     of each (default 4); of a graph, nodes of each cell\n"
     "  --leaves N    of a tree, joined as evenly as it goes (default 6)\n"
     "  --dot         the graph in graphviz's language, in place of text\n"
     "  --svg FILE    draws it (needs graphviz)\n"

@@ -7,6 +7,8 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 /* What the command writes about a model of models/. */
 static char *output_of(const char *options, const char *model, int wanted)
@@ -50,6 +52,39 @@ START_TEST(test_graphs_are_told)
                  (const char *const[]){"a tree of 7 leaves becomes 10 nodes", NULL});
     assert_tells("--leaves=1", "listops/1",
                  (const char *const[]){"a tree of 1 leaves becomes 2 nodes, 1 arrows", NULL});
+}
+END_TEST
+
+/* models/listops, asked as a graph: a leaf of the second round reads the id of the first one's
+ * root. */
+START_TEST(test_a_graph_of_named_cells_is_told)
+{
+    static const char *const parts[] = {"leaf", "node", "root"};
+    char folder[UTIL_PATH_BYTES];
+    char path[2 * UTIL_PATH_BYTES];
+    char command[4 * UTIL_PATH_BYTES];
+    int result = 0;
+    util_temp_dir(folder);
+    snprintf(path, sizeof(path), "%s/config.yaml", folder);
+    util_write_file(path, "unfold: graph\ncells: leaf,node,root\n");
+    snprintf(path, sizeof(path), "%s/1", folder);
+    ck_assert_int_eq(mkdir(path, 0755), 0);
+    for (size_t p = 0; p < sizeof(parts) / sizeof(parts[0]); p++) {
+        char relative[64];
+        char from[UTIL_PATH_BYTES];
+        snprintf(relative, sizeof(relative), "models/listops/1/%s.onnx", parts[p]);
+        util_repo_path(from, relative);
+        snprintf(path, sizeof(path), "%s/1/%s.onnx", folder, parts[p]);
+        ck_assert_int_eq(symlink(from, path), 0);
+    }
+    snprintf(command, sizeof(command), "describe --steps=2 %s/1", folder);
+    char *text = command_run(bench_describe, command, &result);
+    ck_assert_int_eq(result, 0);
+    ck_assert_ptr_nonnull(
+        strstr(text, "a graph of 2 nodes of each cell becomes 6 nodes, 5 arrows"));
+    ck_assert_ptr_nonnull(strstr(text, "node 0 model/leaf: 1 cell; for node "));
+    base_free(text);
+    util_remove_tree(folder);
 }
 END_TEST
 
@@ -97,6 +132,7 @@ int main(void)
     TCase *tcase = tcase_create("describe");
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, test_graphs_are_told);
+    tcase_add_test(tcase, test_a_graph_of_named_cells_is_told);
     tcase_add_test(tcase, test_graphs_are_drawn);
     tcase_add_test(tcase, test_what_cannot_be_described_is_refused);
     suite_add_tcase(suite, tcase);
