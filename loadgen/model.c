@@ -127,6 +127,19 @@ static enum base_status apply_shape(const char *shape, struct lg_model *model,
                      shape, model->name);
 }
 
+static bool is_input(const struct lg_metadata_input *input, const char *name, size_t rank)
+{
+    return strcmp(input->name, name) == 0 && strcmp(input->datatype, "INT64") == 0 &&
+           input->rank == rank && input->shape[0] < 0;
+}
+
+/* Cells and edges of a graph: numbers at random would be none. */
+static bool is_graph(const struct lg_metadata_input *inputs, size_t input_count)
+{
+    return input_count >= 2 && is_input(&inputs[0], "cells", 1) &&
+           is_input(&inputs[1], "edges", 2) && inputs[1].shape[1] == 4;
+}
+
 enum base_status lg_model_init(const struct lg_model_wish *wish,
                                const struct lg_metadata_input *inputs, size_t input_count,
                                struct lg_model *out, struct base_error *error)
@@ -138,6 +151,12 @@ enum base_status lg_model_init(const struct lg_model_wish *wish,
     if (input_count == 0 || input_count > LG_TENSORS_MAX) {
         return base_fail(error, BASE_INVALID_ARGUMENT, "model %s has %zu inputs: want 1 to %u",
                          wish->name, input_count, LG_TENSORS_MAX);
+    }
+    if (is_graph(inputs, input_count)) {
+        return base_fail(error, BASE_UNIMPLEMENTED,
+                         "model %s takes graphs of cells (inputs cells and edges), which "
+                         "cellbatch-load does not make",
+                         wish->name);
     }
     size_t open_max = 0;
     for (size_t i = 0; i < input_count; i++) {

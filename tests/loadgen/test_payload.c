@@ -148,6 +148,18 @@ END_TEST
 
 /* ---- Requests -------------------------------------------------------------------------------- */
 
+START_TEST(test_model_of_graphs_is_refused)
+{
+    static const int64_t nodes[] = {-1};
+    static const int64_t edges[] = {-1, 4};
+    struct lg_metadata_input inputs[] = {{"cells", "INT64", nodes, 1},
+                                         {"edges", "INT64", edges, 2}};
+    ck_assert_int_eq(init_model(inputs, 2, NULL), BASE_UNIMPLEMENTED);
+    ck_assert_ptr_nonnull(strstr(error.message, "takes graphs of cells"));
+    ck_assert_int_eq(init_model(inputs, 1, NULL), BASE_OK); // "cells" alone may be anything
+}
+END_TEST
+
 START_TEST(test_payload_decodes_to_what_was_asked)
 {
     init_floats();
@@ -348,6 +360,7 @@ int main(void)
     tcase_add_test(tcase, test_model_lone_open_dim_is_the_length);
     tcase_add_test(tcase, test_model_shape_of_the_user_wins);
     tcase_add_test(tcase, test_model_that_cannot_be_filled_is_refused);
+    tcase_add_test(tcase, test_model_of_graphs_is_refused);
     tcase_add_test(tcase, test_payload_decodes_to_what_was_asked);
     tcase_add_test(tcase, test_payload_ids_stay_within_the_vocabulary);
     tcase_add_test(tcase, test_payload_requests_differ_and_repeat_by_seed);
