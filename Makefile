@@ -538,6 +538,7 @@ TEST_SCRIPTS = \
   tests/daemon/test_daemon.sh \
   tests/proto/test_numbers.sh \
   tests/docs/test_decoders.sh \
+  tests/docs/test_graphs.sh \
   tests/docs/test_links.sh \
   tests/docs/test_quickstart.sh \
   tests/docs/test_readers.sh \
