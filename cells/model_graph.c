@@ -6,7 +6,6 @@
 #include "base/assert.h"
 #include "base/mem.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -94,7 +93,7 @@ static bool reads_once(const struct cell_model *part)
 {
     const struct cell_stage *stage = &part->stages[0];
     uint32_t seen = 0;
-    static_assert(CELL_TENSORS_MAX <= 32, "a bit an input");
+    _Static_assert(CELL_TENSORS_MAX <= 32, "a bit an input");
     for (uint32_t i = 0; i < stage->type->def.n_inputs; i++) {
         base_assert(stage->inputs[i].kind == CELL_SOURCE_INPUT);
         const uint32_t bit = (uint32_t)1 << stage->inputs[i].index;
