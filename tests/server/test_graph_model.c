@@ -376,7 +376,7 @@ static void add_child(const struct cell_graph *graph, struct tree *tree, int64_t
 
 static void draw_tree(const struct cell_graph *graph, struct tree *tree, struct base_random *random)
 {
-    int64_t open[LEAVES];
+    int64_t open[LEAVES] = {0};
     uint32_t n_open = 1 + base_random_below(random, LEAVES);
     memset(tree, 0, sizeof(*tree));
     memset(tree->children, 0xff, sizeof(tree->children));
