@@ -198,7 +198,10 @@ SERVER_SRCS = \
   server/request.c \
   server/metrics.c \
   server/model_files.c \
+  server/plugin.c \
+  server/plugin_call.c \
   server/process.c \
+  server/process_plugin.c \
   server/repository.c \
   server/status.c \
   server/signature.c \
@@ -208,6 +211,7 @@ SERVER_SRCS = \
   server/trim.c \
   server/validate.c \
   server/validate_graph.c \
+  server/validate_plugin.c \
   server/validate_tree.c \
   server/vocabulary.c \
   server/warm.c \
@@ -437,6 +441,7 @@ SERVER_SUITES = \
   tests/server/test_http_server.c \
   tests/server/test_loop.c \
   tests/server/test_metrics.c \
+  tests/server/test_plugin.c \
   tests/server/test_readers.c \
   tests/server/test_real_models.c \
   tests/server/test_repository.c \
@@ -678,7 +683,8 @@ isa_flags = $(if $(filter %__avx2.c,$(1)),-mavx2 -mfma) \
   $(if $(filter cells/cpu/%__neondot.c,$(1)),-march=armv8.2-a+dotprod)
 # For the checks, which read what is of another architecture too.
 lint_flags = $(call isa_flags,$(1)) \
-  $(if $(findstring __neon,$(1)),--target=aarch64-linux-gnu -isystem /usr/aarch64-linux-gnu/include)
+  $(if $(findstring __neon,$(1)),--target=aarch64-linux-gnu -isystem /usr/aarch64-linux-gnu/include) \
+  $(if $(filter tests/plugins/% examples/%,$(1)),-Iinclude)
 comma := ,
 # Skylake's successors cannot keep decoded what jumps across 32 bytes (Intel, "Mitigations for Jump
 # Conditional Code Erratum"): an inner loop would lose a tenth by where it happens to lie.
@@ -778,6 +784,24 @@ $(OUT)/proto/%.pb-c.c $(OUT)/proto/%.pb-c.h: %.proto
 $(PROTO_OBJECTS): %.o: %.c $(OUT)/flags | $(PROTO_HEADERS)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CFLAGS_ALL) -w $(PKG_CFLAGS) -c $< -o $@
+
+# Plug-ins as users build them (docs/plugins.md), for the tests; wrong.c is one a variant.
+TEST_PLUGINS := $(OUT)/tests/plugins/steered.so $(OUT)/examples/unfold_grid/unfold.so \
+  $(foreach v,1 2 3 4 5 6 7 8,$(OUT)/tests/plugins/wrong$(v).so)
+plugin_command = $(CC) $(CFLAGS_ALL) $(WARNINGS) -Iinclude -fPIC -shared
+
+$(OUT)/%.so: %.c include/cellbatch/unfold.h tests/plugins/steered.h $(OUT)/flags
+	@mkdir -p $(@D)
+	$(call say,SO,$<)
+	$(Q)$(plugin_command) $< -o $@
+
+$(OUT)/tests/plugins/wrong%.so: tests/plugins/wrong.c include/cellbatch/unfold.h $(OUT)/flags
+	@mkdir -p $(@D)
+	$(call say,SO,$@)
+	$(Q)$(plugin_command) -DVARIANT=$* $< -o $@
+
+$(OUT)/tests/server/test_plugin: | $(TEST_PLUGINS)
+$(OUT)/tests/server/test_plugin.o: FILE_CFLAGS = -DCELLBATCH_OUT='"$(CURDIR)/$(OUT)"'
 
 # Where the tests find their golden files.
 $(OUT)/tests/util.o: FILE_CFLAGS = -DCELLBATCH_SOURCE_DIR='"$(CURDIR)"'
@@ -1008,16 +1032,19 @@ PREFIX  ?= /usr/local
 DESTDIR ?=
 
 BIN_DIR    = $(DESTDIR)$(PREFIX)/bin
+INCLUDE_DIR = $(DESTDIR)$(PREFIX)/include
 DOC_DIR    = $(DESTDIR)$(PREFIX)/share/doc/cellbatch
 UNIT_DIR   = $(DESTDIR)$(PREFIX)/lib/systemd/system
 CONFIG_DIR = $(DESTDIR)/etc/cellbatch
 STATE_DIR  = $(DESTDIR)/var/lib/cellbatch
 
-install: programs ## programs, documents, systemd unit; PREFIX=/usr/local DESTDIR=
+install: programs ## programs, header for plug-ins, documents, systemd unit; PREFIX=/usr/local DESTDIR=
 	$(Q)install -d $(BIN_DIR) $(DOC_DIR)/docs $(UNIT_DIR) $(CONFIG_DIR)
 	$(Q)for program in $(PROGRAMS); do install -m 755 $$program $(BIN_DIR) || exit 1; done
 	$(Q)install -m 644 LICENSE README.md $(DOC_DIR)
 	$(Q)install -m 644 docs/*.md $(DOC_DIR)/docs
+	$(Q)install -d $(INCLUDE_DIR)/cellbatch
+	$(Q)install -m 644 include/cellbatch/*.h $(INCLUDE_DIR)/cellbatch
 	$(Q)sed 's|@PREFIX@|$(PREFIX)|g' packaging/systemd/cellbatch.service > $(UNIT_DIR)/cellbatch.service
 	$(Q)chmod 644 $(UNIT_DIR)/cellbatch.service
 	$(Q)[ -e $(CONFIG_DIR)/cellbatch.yaml ] || \
@@ -1029,7 +1056,7 @@ install-models: ## the demo models into /var/lib/cellbatch
 
 uninstall: ## what install put there, but not configuration and models
 	$(Q)rm -f $(addprefix $(BIN_DIR)/,$(notdir $(PROGRAMS))) $(UNIT_DIR)/cellbatch.service
-	$(Q)rm -rf $(DOC_DIR)
+	$(Q)rm -rf $(DOC_DIR) $(INCLUDE_DIR)/cellbatch
 
 # ---- The rest -------------------------------------------------------------------------------
 

@@ -204,6 +204,7 @@ static enum base_status unfold(const struct settings *settings, struct sample *s
     case CELL_UNFOLD_TREE:
         return unfold_tree(settings, sample, error);
     case CELL_UNFOLD_GRAPH:
+    case CELL_UNFOLD_PLUGIN:
         return unfold_graph(settings, sample, error);
     }
     return base_fail(error, BASE_INTERNAL, "no such unfold program");
@@ -266,7 +267,7 @@ static void write_request(const struct settings *settings, const struct cell_mod
         base_buf_printf(out, "a tree of %u leaves", settings->leaves);
         return;
     }
-    if (model->unfold == CELL_UNFOLD_GRAPH) {
+    if (model->graph.n_outputs > 0) {
         base_buf_printf(out, "a graph of %u nodes of each cell", settings->steps);
         return;
     }
@@ -291,7 +292,7 @@ static void write_text(const struct settings *settings, const struct sample *sam
 {
     const struct sched_graph *graph = sample->graph;
     const enum cell_unfold kind = sample->files.cells->unfold;
-    const bool is_one = kind == CELL_UNFOLD_TREE || kind == CELL_UNFOLD_GRAPH;
+    const bool is_one = kind != CELL_UNFOLD_CHAIN && kind != CELL_UNFOLD_SEQ2SEQ;
     uint64_t rows = 0;
     base_buf_printf(out, "%s: ", settings->model);
     write_request(settings, sample->files.cells, out);

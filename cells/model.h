@@ -93,9 +93,10 @@ enum cell_unfold {
     CELL_UNFOLD_TREE,
     CELL_UNFOLD_SEQ2SEQ,
     CELL_UNFOLD_GRAPH,
+    CELL_UNFOLD_PLUGIN,
 };
 
-/* Of "chain", "tree", "seq2seq" or "graph"; INVALID_ARGUMENT for another word. */
+/* Of "chain", "tree", "seq2seq", "graph" or "plugin"; INVALID_ARGUMENT for another word. */
 enum base_status cell_unfold_find(const char *name, enum cell_unfold *out,
                                   struct base_error *error);
 
@@ -133,8 +134,8 @@ struct cell_graph {
     /* Called CELL.TENSOR, rows on the first axis; inputs are optional. */
     struct cell_tensor inputs[CELL_TENSORS_MAX], outputs[CELL_TENSORS_MAX];
     uint32_t results[CELL_TENSORS_MAX]; /* by output: the cell's output that it is */
-    /* Inputs of the model: which cell each node is, INT64 [nodes]; INT64 [edges,
-     * CELL_EDGE_NUMBERS]; behind them all of inputs. Outputs of the model are outputs. */
+    /* Of CELL_UNFOLD_GRAPH. Inputs of the model: which cell each node is, INT64 [nodes]; INT64
+     * [edges, CELL_EDGE_NUMBERS]; behind them all of inputs. Outputs of the model are outputs. */
     uint32_t cells_input, edges_input;
 };
 
@@ -221,7 +222,7 @@ struct cell_model {
     enum cell_unfold unfold;
     struct cell_tree tree;       /* of CELL_UNFOLD_TREE */
     struct cell_decoder decoder; /* of CELL_UNFOLD_SEQ2SEQ */
-    struct cell_graph graph;     /* of CELL_UNFOLD_GRAPH */
+    struct cell_graph graph;     /* of CELL_UNFOLD_GRAPH and CELL_UNFOLD_PLUGIN */
     uint32_t n_inputs, n_outputs, n_stages, n_sequences, n_memories;
     uint32_t reach; /* of all windows: the most steps before or behind a step's own */
     struct cell_tensor inputs[CELL_TENSORS_MAX];
@@ -276,6 +277,12 @@ struct cell_parts {
  * of nodes on the first axis of all of its tensors. Errors name the part; options->is_part is not
  * looked at. */
 enum base_status cell_model_load_graph(struct cell_registry *registry,
+                                       const struct cell_parts *parts, const char *label,
+                                       const struct cell_model_options *options,
+                                       struct cell_model **out, struct base_error *error);
+
+/* The same, for requests that somebody else turns into graphs: the model has no tensors yet. */
+enum base_status cell_model_load_cells(struct cell_registry *registry,
                                        const struct cell_parts *parts, const char *label,
                                        const struct cell_model_options *options,
                                        struct cell_model **out, struct base_error *error);

@@ -22,6 +22,7 @@ struct gathering {
     const struct cell_parts *parts;
     const char *label;
     const struct cell_model_options *options;
+    enum cell_unfold unfold;
     struct cell_model *model;
     struct base_error *error;
 };
@@ -88,7 +89,8 @@ static enum base_status add_tensors(const struct gathering *g, const struct cell
 
 /* ---- Parts -------------------------------------------------------------------------------- */
 
-/* Whether each of the part's inputs is one of its cell's at most: then each edge is followed once. */
+/* Whether each of the part's inputs is one of its cell's at most: then each edge is followed once.
+ */
 static bool reads_once(const struct cell_model *part)
 {
     const struct cell_stage *stage = &part->stages[0];
@@ -194,11 +196,32 @@ static enum base_status gather(struct gathering *g)
         return base_fail(g->error, BASE_RESOURCE_EXHAUSTED, "no memory for a model");
     }
     g->model->options = *g->options;
-    g->model->unfold = CELL_UNFOLD_GRAPH;
+    g->model->unfold = g->unfold;
     for (uint32_t i = 0; i < g->parts->n; i++) {
         BASE_TRY(load_part(g, i));
     }
-    return set_tensors(g);
+    return g->unfold == CELL_UNFOLD_GRAPH ? set_tensors(g) : BASE_OK;
+}
+
+static enum base_status load(struct gathering *g, struct cell_model **out)
+{
+    const struct cell_model_options plain = {.precision = CELL_FP32};
+    struct base_error own = {.status = BASE_OK};
+    g->options = g->options == NULL ? &plain : g->options;
+    g->error = g->error == NULL ? &own : g->error;
+    *out = NULL;
+    if (g->parts->n == 0 || g->parts->n > CELL_STAGES_MAX) {
+        return base_fail(g->error, BASE_INVALID_ARGUMENT,
+                         "a graph of %u cells, expected 1..%u (cells: in config.yaml)", g->parts->n,
+                         CELL_STAGES_MAX);
+    }
+    const enum base_status status = gather(g);
+    if (status != BASE_OK) {
+        cell_model_free(g->registry, g->model);
+        return status;
+    }
+    *out = g->model;
+    return BASE_OK;
 }
 
 enum base_status cell_model_load_graph(struct cell_registry *registry,
@@ -206,24 +229,25 @@ enum base_status cell_model_load_graph(struct cell_registry *registry,
                                        const struct cell_model_options *options,
                                        struct cell_model **out, struct base_error *error)
 {
-    const struct cell_model_options plain = {.precision = CELL_FP32};
-    struct base_error own = {.status = BASE_OK};
     struct gathering g = {.registry = registry,
                           .parts = parts,
                           .label = label,
-                          .options = options == NULL ? &plain : options,
-                          .error = error == NULL ? &own : error};
-    *out = NULL;
-    if (parts->n == 0 || parts->n > CELL_STAGES_MAX) {
-        return base_fail(g.error, BASE_INVALID_ARGUMENT,
-                         "a graph of %u cells, expected 1..%u (cells: in config.yaml)", parts->n,
-                         CELL_STAGES_MAX);
-    }
-    const enum base_status status = gather(&g);
-    if (status != BASE_OK) {
-        cell_model_free(registry, g.model);
-        return status;
-    }
-    *out = g.model;
-    return BASE_OK;
+                          .options = options,
+                          .unfold = CELL_UNFOLD_GRAPH,
+                          .error = error};
+    return load(&g, out);
+}
+
+enum base_status cell_model_load_cells(struct cell_registry *registry,
+                                       const struct cell_parts *parts, const char *label,
+                                       const struct cell_model_options *options,
+                                       struct cell_model **out, struct base_error *error)
+{
+    struct gathering g = {.registry = registry,
+                          .parts = parts,
+                          .label = label,
+                          .options = options,
+                          .unfold = CELL_UNFOLD_PLUGIN,
+                          .error = error};
+    return load(&g, out);
 }

@@ -17,12 +17,14 @@
       "Steps of the longest sequence; 0 = as the server's option of this name.")                   \
     X(WORD, weights, "fp32", 0, 0, "fp32|bf16|int8", DEVICES, ALL,                                 \
       "How recurrent weights are held; fewer bits are read faster and answer less exactly.")       \
-    X(WORD, unfold, "chain", 0, 0, "chain|tree|seq2seq|graph", LIMITS, ALL,                        \
+    X(WORD, unfold, "chain", 0, 0, "chain|tree|seq2seq|graph|plugin", LIMITS, ALL,                 \
       "What a request becomes: chains of cells from model.onnx, a tree of those in leaf.onnx, "    \
-      "node.onnx and root.onnx, a chain from encoder.onnx and then steps of decoder.onnx, or the " \
-      "graph that the client sends, of the cells that are named.")                                 \
+      "node.onnx and root.onnx, a chain from encoder.onnx and then steps of decoder.onnx, or, of " \
+      "the cells that are named, the graph that the client sends or that unfold.so makes.")        \
     X(PARTS, cells, "", 0, 0, "NAME,..", LIMITS, ALL,                                              \
-      "graph: its cells, each from NAME.onnx; the order numbers them from 0. Needed.")             \
+      "graph, plugin: the cells, each from NAME.onnx; the order numbers them from 0. Needed.")     \
+    X(TIME, unfold_deadline, "100ms", CFG_MS, CFG_HOUR, "TIME", LIMITS, ALL,                       \
+      "plugin: how long unfold.so may take for a request.")                                        \
     X(ID, start, "none", 0, INT32_MAX, "ID", LIMITS, ALL,                                          \
       "seq2seq: the token before the first step; none: the client sends it, or the encoder.")      \
     X(ID, end, "none", 0, INT32_MAX, "ID", LIMITS, ALL,                                            \
@@ -48,6 +50,7 @@ struct cfg_model_config {
     uint32_t max_sequence_length;
     const char *weights, *unfold; /* one of their words each, forever */
     struct cfg_parts cells;       /* of a graph */
+    uint64_t unfold_deadline;     /* ns */
     int64_t start, end;           /* or CFG_ID_NONE */
     uint32_t max_steps, beam;
     double length_penalty;

@@ -39,6 +39,8 @@
       "stays unavailable.")                                                                        \
     X(BOOL, strict_readiness, "true", 0, 0, "true|false", MODELS, ALL,                             \
       "Ready only when every model is; false: ready as soon as requests are answered.")            \
+    X(BOOL, allow_plugins, "false", 0, 0, "true|false", MODELS, ALL,                               \
+      "Load unfold.so of models that have one: code that runs inside the server.")                 \
     X(BOOL, allow_grpc, "true", 0, 0, "true|false", INTERFACES, ALL, "Serve gRPC.")                \
     X(TEXT, grpc_address, "127.0.0.1", 0, 0, "ADDRESS", INTERFACES, ALL,                           \
       "Address that gRPC listens on; 0.0.0.0 for all networks.")                                   \

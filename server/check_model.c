@@ -54,7 +54,7 @@ static void write_stage(struct base_buf *out, const struct cell_model *model, ui
     static const char *const parts[] = {"of each leaf", "of each inner node", "of each root"};
     const struct cell_stage *stage = &model->stages[index];
     const struct cell_type *type = stage->type;
-    if (model->unfold == CELL_UNFOLD_GRAPH) { // its type may have been named by an equal one
+    if (model->graph.n_outputs > 0) { // of a graph; its type may have been named by an equal one
         base_buf_printf(out, "  cell %u %s:", index, model->graph.cells[index].name);
     } else {
         base_buf_printf(out, "  stage %u %s (%s):", index, type->name,
@@ -98,6 +98,9 @@ static void write_model(struct base_buf *out, const char *path, const struct srv
                      : is_graph ? "nodes of the cell"
                                 : "batch",
                      model->unfold == CELL_UNFOLD_SEQ2SEQ ? "steps" : "time");
+    }
+    if (model->unfold == CELL_UNFOLD_PLUGIN) { // nothing of it is run to look at a model
+        base_buf_text(out, "  tensors are those that unfold.so names\n");
     }
     for (uint32_t i = 0; i < model->n_stages; i++) {
         write_stage(out, model, i);

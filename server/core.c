@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "server/core_state.h"
+#include "server/plugin.h"
 #include "server/text.h"
 
 #include <stdio.h>
@@ -35,6 +36,12 @@ enum base_status srv_core_create(struct srv_loop *loop, struct srv_engine *engin
 
 void srv_core_close(struct srv_core *core)
 {
+    core->is_closed = true;
+    for (uint32_t i = 0; i < core->n_models; i++) {
+        if (core->models[i]->plugin != NULL) {
+            srv_core__close_plugin(core->models[i]);
+        }
+    }
     uv_close(srv_uv_handle(&core->timer), NULL);
 }
 
@@ -42,7 +49,9 @@ void srv_core_free(struct srv_core *core)
 {
     base_assert(core->waiting.first == NULL && core->running.first == NULL);
     base_assert(core->warming == NULL);
+    base_assert(core->n_unfolding == 0);
     for (uint32_t i = 0; i < core->n_models; i++) {
+        srv_plugin_free(core->models[i]->plugin);
         if (core->models[i]->cells != NULL) {
             cell_model_free(srv_engine_registry(core->engine), core->models[i]->cells);
             srv_texts_free(core->models[i]->texts);
@@ -126,6 +135,13 @@ enum base_status srv_core_add_model(struct srv_core *core, const struct srv_mode
         base_free(entry);
         return base_fail(error, BASE_RESOURCE_EXHAUSTED, "out of memory");
     }
+    if (source->plugin != NULL) {
+        const enum base_status status = srv_core__open_plugin(core, entry, source, error);
+        if (status != BASE_OK) {
+            base_free(entry);
+            return status;
+        }
+    }
     entry->limits.sequence_length_max = source->sequence_length_max > 0
                                             ? source->sequence_length_max
                                             : core->options.sequence_length_max;
@@ -207,7 +223,7 @@ void srv_core__check_idle(struct srv_core *core)
 {
     // A warm-up between two of its requests holds on to the core too.
     if (core->idle != NULL && core->warming == NULL && core->waiting.first == NULL &&
-        core->running.first == NULL) {
+        core->running.first == NULL && core->n_unfolding == 0) {
         void (*idle)(void *context) = core->idle;
         core->idle = NULL;
         idle(core->idle_context);

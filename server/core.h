@@ -37,10 +37,12 @@ struct srv_model_source {
     struct srv_texts *texts;  /* core's too; NULL: all of its tensors are numbers */
     const char *reason;
     uint32_t sequence_length_max; /* 0 = the server's */
+    struct srv_plugin *plugin;    /* core's too; NULL unless cells are of CELL_UNFOLD_PLUGIN */
+    uint64_t unfold_deadline_ns;  /* for a call of it */
 };
 
-/* Adds a version before srv_core_warm(). ALREADY_EXISTS, RESOURCE_EXHAUSTED: cells and
- * texts stay the caller's. */
+/* Adds a version before srv_core_warm(). ALREADY_EXISTS, RESOURCE_EXHAUSTED: cells, texts and
+ * plugin stay the caller's. */
 enum base_status srv_core_add_model(struct srv_core *core, const struct srv_model_source *source,
                                     struct base_error *error);
 

@@ -9,35 +9,49 @@
 #include "server/loop.h"
 #include "server/validate.h"
 
+struct srv_flights {
+    struct srv_flight *first, *last;
+};
+
+/* Requests of a model that its plug-in has still to unfold (process_plugin.c). */
+struct srv_unfolding {
+    struct srv_core *core;
+    struct srv_flights flights;
+    struct srv_plugin_call *call; /* with the plug-in's thread; NULL: it is free */
+    bool is_late;
+    uint64_t deadline_ns; /* for a call */
+    uv_timer_t timer;
+};
+
 struct srv_model_entry {
-    struct srv_model face; /* first: found models are faces of entries */
+    struct srv_model face;     /* first: found models are faces of entries */
+    struct srv_plugin *plugin; /* of CELL_UNFOLD_PLUGIN */
+    struct srv_unfolding unfolding;
     struct cell_model *cells;
     struct srv_texts *texts;
     struct srv_signature signature;
     struct srv_limits limits;
 };
 
-enum srv_phase { SRV_PHASE_WAITING, SRV_PHASE_RUNNING };
+enum srv_phase { SRV_PHASE_UNFOLDING, SRV_PHASE_WAITING, SRV_PHASE_RUNNING };
 
 /* A request between start and done; in the request's arena. */
 struct srv_flight {
     struct srv_core *core;
     struct srv_request *request;
     struct srv_model_entry *model;
-    struct srv_flight *next, *previous; /* in core's waiting or running list */
+    struct srv_flight *next, *previous; /* in its model's or core's list of its phase */
     enum srv_phase phase;
     bool cancel_posted;               /* the pool has been or is being told */
     bool finished, cancel_seen;       /* what has come back from the pool */
     uint32_t n_rows;                  /* of the batch axis */
     struct sched_sequences sequences; /* of a model of sequences */
-    uint64_t validated_ns;            /* how long checking and unfolding took */
+    struct sched_tensor *inputs;      /* of a plug-in's model, and what that is shown */
+    struct cellbatch_values *values;
+    uint64_t validated_ns; /* how long checking and unfolding took */
     struct srv_deadline deadline;
     struct srv_job job;
     struct base_message finished_message, cancelled_message;
-};
-
-struct srv_flights {
-    struct srv_flight *first, *last;
 };
 
 struct srv_core {
@@ -48,10 +62,11 @@ struct srv_core {
     uint32_t n_models;
     struct srv_counters counters;
     struct srv_flights waiting, running;
+    uint32_t n_unfolding; /* flights in lists of models */
     struct srv_deadlines deadlines;
     uv_timer_t timer;
     uint64_t timer_at_ns; /* what the timer is armed for; BASE_NEVER = not armed */
-    bool stopping, refusing;
+    bool stopping, refusing, is_closed;
     void (*idle)(void *context);
     void *idle_context;
     struct srv_warming *warming;
@@ -70,6 +85,23 @@ static inline struct srv_model_entry *srv_model_entry_of(const struct srv_model 
 /* As srv_request_start(), the model given: warm-up uses it before the model is ready. */
 void srv_core__start(struct srv_core *core, struct srv_request *request,
                      struct srv_model_entry *model);
+
+/* ---- Between process.c and process_plugin.c ---- */
+
+/* Checks a request of a plug-in's model. */
+enum base_status srv_core__check_plugin(struct srv_flight *flight);
+/* Gives the plug-in its next request, if it is free. */
+void srv_core__begin_plugin(struct srv_model_entry *entry);
+/* The request is going: whatever the plug-in says of it is not looked at. */
+void srv_core__drop_plugin(struct srv_flight *flight);
+/* Takes a flight out of its model's list: it has its graph, or fails with status, which its error
+ * has already. */
+void srv_core__unfolded(struct srv_flight *flight, enum base_status status);
+/* Starts and ends the plug-in of a model. */
+enum base_status srv_core__open_plugin(struct srv_core *core, struct srv_model_entry *entry,
+                                       const struct srv_model_source *source,
+                                       struct base_error *error);
+void srv_core__close_plugin(struct srv_model_entry *entry);
 
 /* Calls the idle callback if it is due. */
 void srv_core__check_idle(struct srv_core *core);

@@ -250,6 +250,7 @@ static enum base_status core_open(struct daemon *daemon, struct base_error *erro
     struct srv_repository_options repository = {.path = config->model_repository,
                                                 .n_names = config->load_model.count,
                                                 .names = config->load_model.names,
+                                                .allow_plugins = config->allow_plugins,
                                                 .exit_on_error = config->exit_on_error};
     return srv_repository_load(&repository, daemon->core, daemon->engine, error);
 }

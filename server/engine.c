@@ -280,7 +280,7 @@ static enum base_status probe_needs(struct srv_engine *engine, const struct cell
     struct base_arena arena;
     base_arena_init(&arena, PROBE_CHUNK_BYTES, PROBE_BYTES);
     struct sched_graph *graph = NULL;
-    if (model->unfold == CELL_UNFOLD_GRAPH) {
+    if (model->unfold == CELL_UNFOLD_GRAPH || model->unfold == CELL_UNFOLD_PLUGIN) {
         probe_graph(engine, model);
         return BASE_OK;
     }

@@ -1,6 +1,8 @@
 /* See model_files.h. */
 #include "server/model_files.h"
 
+#include "base/assert.h"
+#include "server/plugin.h"
 #include "server/text.h"
 
 #include <stdio.h>
@@ -101,19 +103,30 @@ static enum base_status load_parts(struct cell_registry *registry, const char *f
 {
     struct cell_model_options options = {0};
     struct cell_parts parts;
+    enum cell_unfold unfold = CELL_UNFOLD_CHAIN;
+    BASE_TRY(cell_unfold_find(config->unfold, &unfold, error));
     if (config->layers.count > 0) {
         return base_fail(error, BASE_INVALID_ARGUMENT,
                          "config.yaml names layers, and unfold: %s, whose parts are ONNX",
                          config->unfold);
     }
     BASE_TRY(read_options(config, &options, error));
-    if (strcmp(config->unfold, "graph") == 0) {
+    switch (unfold) {
+    case CELL_UNFOLD_TREE:
+        return cell_model_load_tree(registry, folder, label, &options, out, error);
+    case CELL_UNFOLD_SEQ2SEQ:
+        return cell_model_load_decoder(registry, folder, label, &options, out, error);
+    case CELL_UNFOLD_GRAPH:
         name_parts(config, folder, &parts);
         return cell_model_load_graph(registry, &parts, label, &options, out, error);
+    case CELL_UNFOLD_PLUGIN:
+        name_parts(config, folder, &parts);
+        return cell_model_load_cells(registry, &parts, label, &options, out, error);
+    case CELL_UNFOLD_CHAIN:
+        break;
     }
-    return strcmp(config->unfold, "tree") == 0
-               ? cell_model_load_tree(registry, folder, label, &options, out, error)
-               : cell_model_load_decoder(registry, folder, label, &options, out, error);
+    base_assert(false); // it has no parts
+    return BASE_INTERNAL;
 }
 
 static enum base_status load_cells(struct cell_registry *registry, const char *folder,
@@ -161,6 +174,7 @@ enum base_status srv_model_files_load(struct cell_registry *registry, const char
 
 void srv_model_files_release(struct cell_registry *registry, struct srv_model_files *files)
 {
+    srv_plugin_free(files->plugin);
     if (files->cells != NULL) {
         cell_model_free(registry, files->cells);
     }
@@ -168,8 +182,8 @@ void srv_model_files_release(struct cell_registry *registry, struct srv_model_fi
     *files = (struct srv_model_files){0};
 }
 
-/* What the config.yaml of the folder above says. Of a graph the files alone do not tell. */
-static bool is_graph(const char *folder)
+/* What the config.yaml of the folder above says. Of a graph's cells the files alone do not tell. */
+static bool are_cells(const char *folder, enum cell_unfold *out)
 {
     char path[PATH_BYTES];
     struct stat info;
@@ -177,7 +191,8 @@ static bool is_graph(const char *folder)
     if (join(path, folder, "../config.yaml", NULL) != BASE_OK || stat(path, &info) != 0 ||
         !S_ISREG(info.st_mode) || // reading anything else could wait
         cfg_model_config_load(path, &config, NULL) != BASE_OK ||
-        strcmp(config.unfold, "graph") != 0) {
+        cell_unfold_find(config.unfold, out, NULL) != BASE_OK ||
+        (*out != CELL_UNFOLD_GRAPH && *out != CELL_UNFOLD_PLUGIN)) {
         return false;
     }
     bool has_cell = false;
@@ -191,8 +206,7 @@ static bool is_graph(const char *folder)
 
 bool srv_model_files_are_parts(const char *folder, enum cell_unfold *out)
 {
-    if (is_graph(folder)) {
-        *out = CELL_UNFOLD_GRAPH;
+    if (are_cells(folder, out)) {
         return true;
     }
     const bool is_tree = holds(folder, "leaf.onnx") && holds(folder, "node.onnx");
@@ -221,7 +235,7 @@ static enum base_status open_cells(struct cell_registry *registry, const char *p
     const bool are_parts = srv_model_files_are_parts(path, &unfold);
     BASE_TRY(join(file, above, "config.yaml", error));
     BASE_TRY(cfg_model_config_load(file, config, error));
-    if (unfold != CELL_UNFOLD_GRAPH) {
+    if (unfold != CELL_UNFOLD_GRAPH && unfold != CELL_UNFOLD_PLUGIN) {
         config->unfold = unfold == CELL_UNFOLD_TREE ? "tree" : "seq2seq"; // as the files tell
     }
     struct base_error why = {.status = BASE_OK};

@@ -8,12 +8,14 @@
 #include "cells/model.h"
 #include "config/model_config.h"
 
+struct srv_plugin;
 struct srv_texts;
 
 /* What the files make; ended with srv_model_files_release() or by who takes it over. */
 struct srv_model_files {
     struct cell_model *cells;
-    struct srv_texts *texts; /* NULL: no tensor is text */
+    struct srv_texts *texts;   /* NULL: no tensor is text */
+    struct srv_plugin *plugin; /* NULL: none, or not loaded (srv_plugin_open()) */
 };
 
 /* Loads what config->unfold asks for from the version's folder. Errors name a part, but no path of

@@ -88,7 +88,7 @@ static void fail_flight(struct srv_flight *flight, enum base_status status, bool
                        : status == BASE_CANCELLED         ? "cancelled by the client while"
                                                           : "the server is stopping; it was";
     base_fail(error, status, "%s %s", text,
-              flight->phase == SRV_PHASE_WAITING ? "waiting" : "running");
+              flight->phase == SRV_PHASE_RUNNING ? "running" : "waiting");
 }
 
 static void admit_waiting(struct srv_core *core);
@@ -259,6 +259,18 @@ static enum base_status arm_deadline(struct srv_flight *flight, uint64_t now_ns)
     return BASE_OK;
 }
 
+static enum base_status check_queue(struct srv_flight *flight)
+{
+    struct srv_core *core = flight->core;
+    if (core->counters.requests_waiting < core->options.queue_max) {
+        return BASE_OK;
+    }
+    core->counters.rejected_queue_full++;
+    return base_fail(&flight->request->error, core->options.queue_full_status,
+                     "the queue is full: %u requests wait (--queue-max)",
+                     core->counters.requests_waiting);
+}
+
 /* Reserves rows and goes on to the pool, or waits, or is refused. */
 static enum base_status admit(struct srv_flight *flight)
 {
@@ -275,12 +287,7 @@ static enum base_status admit(struct srv_flight *flight)
         submit(flight);
         return BASE_OK;
     }
-    if (core->counters.requests_waiting >= core->options.queue_max) {
-        core->counters.rejected_queue_full++;
-        return base_fail(&request->error, core->options.queue_full_status,
-                         "the queue is full: %u requests wait (--queue-max)",
-                         core->counters.requests_waiting);
-    }
+    BASE_TRY(check_queue(flight));
     flight->phase = SRV_PHASE_WAITING;
     list_add(&core->waiting, flight);
     core->counters.requests_waiting++;
@@ -333,6 +340,17 @@ static enum base_status unfold_graph(struct srv_flight *flight)
     return sched_unfold_graph(&dag, &request->arena, &flight->job.graph, &request->error);
 }
 
+/* Of a plug-in's model only a warm-up comes here. */
+static enum base_status unfold_sample(struct srv_flight *flight)
+{
+    struct srv_request *request = flight->request;
+    struct sched_dag dag;
+    BASE_TRY(srv_validate_plugin_sample(request, flight->model->cells, &flight->model->limits, &dag,
+                                        &request->error));
+    flight->n_rows = dag.n_ends;
+    return sched_unfold_graph(&dag, &request->arena, &flight->job.graph, &request->error);
+}
+
 static enum base_status unfold(struct srv_flight *flight, const struct srv_text_rows *rows)
 {
     switch (flight->model->cells->unfold) {
@@ -343,9 +361,47 @@ static enum base_status unfold(struct srv_flight *flight, const struct srv_text_
         return unfold_trees(flight, rows);
     case CELL_UNFOLD_GRAPH:
         return unfold_graph(flight);
+    case CELL_UNFOLD_PLUGIN:
+        return unfold_sample(flight);
     }
     base_assert(!"no such unfold program");
     return BASE_INTERNAL;
+}
+
+/* Gives the request to the model's plug-in; it comes back by srv_core__unfolded(). */
+static enum base_status start_plugin(struct srv_flight *flight)
+{
+    struct srv_core *core = flight->core;
+    struct srv_model_entry *entry = flight->model;
+    const uint64_t begun_ns = base_now_ns();
+    BASE_TRY(srv_core__check_plugin(flight));
+    const uint64_t now_ns = base_now_ns();
+    flight->validated_ns = now_ns - begun_ns;
+    BASE_TRY(check_queue(flight));
+    BASE_TRY(arm_deadline(flight, now_ns));
+    flight->request->flight = flight;
+    flight->phase = SRV_PHASE_UNFOLDING;
+    list_add(&entry->unfolding.flights, flight);
+    core->n_unfolding++;
+    core->counters.requests_waiting++;
+    srv_core__begin_plugin(entry);
+    return BASE_OK;
+}
+
+void srv_core__unfolded(struct srv_flight *flight, enum base_status status)
+{
+    struct srv_core *core = flight->core;
+    base_assert(flight->phase == SRV_PHASE_UNFOLDING);
+    list_remove(&flight->model->unfolding.flights, flight);
+    core->n_unfolding--;
+    core->counters.requests_waiting--;
+    status = status == BASE_OK ? admit(flight) : status;
+    if (status != BASE_OK) {
+        srv_deadlines_remove(&core->deadlines, &flight->deadline);
+        count_answer(flight->model, flight->request, flight, base_now_ns());
+        answer(core, flight->request);
+        srv_core__check_idle(core);
+    }
 }
 
 /* Checks, unfolds, admits. */
@@ -355,6 +411,9 @@ static enum base_status start_flight(struct srv_flight *flight)
     const struct cell_model *cells = flight->model->cells;
     struct srv_text_rows rows;
     uint64_t begun_ns = base_now_ns();
+    if (cells->unfold == CELL_UNFOLD_PLUGIN && flight->model->face.state == SRV_MODEL_READY) {
+        return start_plugin(flight);
+    }
     BASE_TRY(srv_texts_read(flight->model->texts, cells, request, &rows, &request->error));
     BASE_TRY(unfold(flight, &rows));
     uint64_t now_ns = base_now_ns();
@@ -417,7 +476,12 @@ void srv_request_start(struct srv_core *core, struct srv_request *request)
 
 static void stop_flight(struct srv_flight *flight, enum base_status why)
 {
-    if (flight->phase == SRV_PHASE_WAITING) {
+    if (flight->phase == SRV_PHASE_UNFOLDING) {
+        fail_flight(flight, why, false);
+        flight->core->counters.cancelled_waiting += why == BASE_CANCELLED ? 1 : 0;
+        srv_core__drop_plugin(flight);
+        srv_core__unfolded(flight, why);
+    } else if (flight->phase == SRV_PHASE_WAITING) {
         fail_flight(flight, why, false);
         end_flight(flight);
     } else if (!flight->cancel_posted && !flight->finished) {
@@ -438,6 +502,11 @@ void srv_request_cancel(struct srv_core *core, struct srv_request *request, enum
 void srv_core_cancel_all(struct srv_core *core)
 {
     base_assert(core->refusing); // or answers could bring new requests without end
+    for (uint32_t i = 0; i < core->n_models; i++) {
+        while (core->models[i]->unfolding.flights.first != NULL) {
+            stop_flight(core->models[i]->unfolding.flights.first, BASE_UNAVAILABLE);
+        }
+    }
     while (core->waiting.first != NULL) {
         stop_flight(core->waiting.first, BASE_UNAVAILABLE);
     }

@@ -9,6 +9,7 @@
 #include "config/model_config.h"
 #include "server/engine.h"
 #include "server/model_files.h"
+#include "server/plugin.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -152,6 +153,19 @@ struct loading {
     uint32_t loaded;
 };
 
+static enum base_status open_plugin(const struct loading *loading, const char *folder,
+                                    struct srv_model_files *files, struct base_error *error)
+{
+    if (files->cells->unfold != CELL_UNFOLD_PLUGIN) {
+        return BASE_OK;
+    }
+    if (!loading->options->allow_plugins) {
+        return base_fail(error, BASE_FAILED_PRECONDITION,
+                         "unfold.so: plug-ins are not allowed (--allow-plugins true)");
+    }
+    return srv_plugin_open(folder, files->cells, &files->plugin, error);
+}
+
 /* Loads one version from its folder; on an error nothing of it stays. */
 static enum base_status load_cells(struct loading *loading, const char *folder, const char *name,
                                    const struct cfg_model_config *config,
@@ -159,7 +173,10 @@ static enum base_status load_cells(struct loading *loading, const char *folder, 
 {
     struct cell_registry *registry = srv_engine_registry(loading->engine);
     BASE_TRY(srv_model_files_load(registry, folder, name, config, out, error));
-    enum base_status status = srv_engine_add_model(loading->engine, out->cells, error);
+    enum base_status status = open_plugin(loading, folder, out, error);
+    if (status == BASE_OK) {
+        status = srv_engine_add_model(loading->engine, out->cells, error);
+    }
     if (status != BASE_OK) {
         srv_model_files_release(registry, out);
     }
@@ -206,6 +223,8 @@ static enum base_status load_version(struct loading *loading, const char *folder
                                       .version = version,
                                       .cells = files.cells,
                                       .texts = files.texts,
+                                      .plugin = files.plugin,
+                                      .unfold_deadline_ns = config->unfold_deadline,
                                       .reason = "",
                                       .sequence_length_max = config->max_sequence_length};
     status = srv_core_add_model(loading->core, &source, error);

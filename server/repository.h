@@ -14,6 +14,7 @@ struct srv_repository_options {
     const char *path;
     uint32_t n_names; /* load only these models; 0 = all */
     const char *const *names;
+    bool allow_plugins; /* else a model with one cannot be loaded */
     bool exit_on_error; /* false: what cannot be loaded is added as unavailable */
 };
 

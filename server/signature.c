@@ -26,7 +26,8 @@ static struct srv_signature_tensor tensor_of(const struct cell_tensor *tensor, b
 
 static uint32_t max_batch_size(const struct cell_model *model, const struct srv_texts *texts)
 {
-    if (model->unfold == CELL_UNFOLD_TREE || model->unfold == CELL_UNFOLD_GRAPH || texts != NULL) {
+    if (model->unfold == CELL_UNFOLD_TREE || model->unfold == CELL_UNFOLD_GRAPH ||
+        model->unfold == CELL_UNFOLD_PLUGIN || texts != NULL) {
         return 0; // nodes of each kind are axes of their own; a text has no axis beside the batch
     }
     for (uint32_t i = 0; i < model->n_inputs; i++) {

@@ -258,10 +258,11 @@ static enum base_status place_output(struct srv_request *request, const struct c
     size_t bytes = cell_dtype_bytes(tensor->dtype);
     bool fits = true;
     for (uint32_t i = 0; i < tensor->rank; i++) {
-        int64_t dim = tensor->batch_axis == (int32_t)i  ? extents->batch
-                      : extents->beam > 0 && i == 1     ? extents->beam
-                      : tensor->time_axis == (int32_t)i ? extents->steps[tensor->sequence]
-                                                        : tensor->dims[i];
+        int64_t dim = extents->dims != NULL              ? extents->dims[i]
+                      : tensor->batch_axis == (int32_t)i ? extents->batch
+                      : extents->beam > 0 && i == 1      ? extents->beam
+                      : tensor->time_axis == (int32_t)i  ? extents->steps[tensor->sequence]
+                                                         : tensor->dims[i];
         base_assert(dim >= 0);
         answer->shape[i] = dim;
         fits = fits && base_size_mul(bytes, (size_t)dim, &bytes);

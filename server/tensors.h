@@ -12,6 +12,7 @@ struct srv_extents {
     int64_t batch, steps[CELL_SEQUENCES_MAX]; /* -1: not known yet */
     int64_t beam; /* hypotheses of a beam search, the second axis of all that it answers; 0: none */
     const char *batch_of, *steps_of[CELL_SEQUENCES_MAX]; /* the inputs that set them */
+    const int64_t *dims; /* NULL, or of an output: all that it has */
 };
 
 /* Nothing is known yet. */

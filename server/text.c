@@ -103,7 +103,7 @@ static enum base_status load_one(struct srv_texts *texts, const struct cfg_vocab
     const int32_t input = find_tensor(model->inputs, model->n_inputs, item->tensor);
     const int32_t output = find_tensor(model->outputs, model->n_outputs, item->tensor);
     const int length = snprintf(path, sizeof(path), "%s/%s", folder, item->file);
-    if (model->unfold == CELL_UNFOLD_GRAPH) {
+    if (model->unfold == CELL_UNFOLD_GRAPH || model->unfold == CELL_UNFOLD_PLUGIN) {
         return base_fail(error, BASE_UNIMPLEMENTED, "vocabularies: not of the cells of a graph");
     }
     if (input < 0 && output < 0) {

@@ -36,4 +36,28 @@ enum base_status srv_validate_graph(struct srv_request *request, const struct ce
                                     const struct srv_limits *limits, struct sched_dag *dag,
                                     struct base_error *error);
 
+struct cellbatch_values;
+struct srv_plugin_call;
+
+/* Of a model whose requests a plug-in unfolds (server/plugin.h): first its inputs, [n_inputs] where
+ * they are and what the plug-in is shown of them. */
+enum base_status srv_validate_plugin_inputs(struct srv_request *request,
+                                            const struct cell_model *model,
+                                            struct sched_tensor *inputs,
+                                            struct cellbatch_values *values,
+                                            struct base_error *error);
+
+/* Then what it made of them: its call, which is back. INTERNAL: what is no graph. What dag names
+ * stays the call's, but for rows: those are the request's. */
+enum base_status srv_validate_plugin(struct srv_request *request, const struct cell_model *model,
+                                     const struct srv_plugin_call *call,
+                                     const struct sched_tensor *inputs, struct sched_dag *dag,
+                                     struct base_error *error);
+
+/* For a warm-up, which the plug-in knows nothing of: a node of each cell, without inputs. */
+enum base_status srv_validate_plugin_sample(struct srv_request *request,
+                                            const struct cell_model *model,
+                                            const struct srv_limits *limits, struct sched_dag *dag,
+                                            struct base_error *error);
+
 #endif

@@ -26,6 +26,8 @@ unit=$tree/usr/lib/systemd/system/cellbatch.service
 grep -q '^ExecStart=/usr/bin/cellbatchd --config /etc/cellbatch/cellbatch.yaml$' "$unit" ||
     fail "the unit starts something else"
 ! grep -q '@PREFIX@' "$unit" || fail "the unit has a placeholder left"
+echo '#include <cellbatch/unfold.h>' | cc -std=c11 -Wall -Wextra -Werror -I"$tree/usr/include" -fsyntax-only -x c - ||
+    fail "the header of plug-ins does not compile where it is installed"
 [ -s "$tree/usr/share/doc/cellbatch/README.md" ] || fail "no documents"
 
 "$tree/usr/bin/cellbatchd" --config "$tree/etc/cellbatch/cellbatch.yaml" --check-config >/dev/null ||

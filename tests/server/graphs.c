@@ -53,13 +53,18 @@ static void write_wide(const char *version)
     parts_write(&graphs_builder, version, "wide");
 }
 
-void graphs_write(char version[UTIL_PATH_BYTES])
+void graphs_write_parts(const char *version)
 {
-    parts_folder(graphs_folder, "graph", "unfold: graph\ncells: source,join,word,wide\n", version);
     write_source(version);
     write_join(version);
     write_word(version);
     write_wide(version);
+}
+
+void graphs_write(char version[UTIL_PATH_BYTES])
+{
+    parts_folder(graphs_folder, "graph", "unfold: graph\ncells: source,join,word,wide\n", version);
+    graphs_write_parts(version);
 }
 
 void graphs_open(uint32_t nodes_max, uint32_t rows)
@@ -68,6 +73,7 @@ void graphs_open(uint32_t nodes_max, uint32_t rows)
     site_options_init(&options);
     options.core.sequence_length_max = nodes_max;
     options.repositories[0] = graphs_folder;
+    options.allow_plugins = true;
     options.engine.rows = rows;
     site_open(&graphs_site, &options);
 }

@@ -28,7 +28,11 @@ void graphs_teardown(void);
 /* Writes "graph"; the path of its version. */
 void graphs_write(char version[UTIL_PATH_BYTES]);
 
-/* Serves the repository: at most so many nodes a request, rows for so many of the probe's graphs.
+/* Its parts, into a version's folder. */
+void graphs_write_parts(const char *version);
+
+/* Serves the repository, plug-ins allowed: at most so many nodes a request, rows for so many of the
+ * probe's graphs.
  */
 void graphs_open(uint32_t nodes_max, uint32_t rows);
 

@@ -93,12 +93,13 @@ static struct cell_model *add(struct site *site, struct cell_model *cells, const
     return cells;
 }
 
-static void add_repository(struct site *site, const char *relative)
+static void add_repository(struct site *site, const char *relative, bool allow_plugins)
 {
     char path[UTIL_PATH_BYTES];
     struct base_error error = {BASE_OK, ""};
     util_repo_path(path, relative);
     const struct srv_repository_options options = {.path = relative[0] == '/' ? relative : path,
+                                                   .allow_plugins = allow_plugins,
                                                    .exit_on_error = true};
     ck_assert_msg(srv_repository_load(&options, site->core, site->engine, &error) == BASE_OK, "%s",
                   error.message);
@@ -135,7 +136,7 @@ void site_open(struct site *site, const struct site_options *options)
         .name = "broken", .version = "1", .reason = "its file is torn"};
     ck_assert_int_eq(srv_core_add_model(site->core, &broken, &error), BASE_OK);
     for (uint32_t i = 0; i < 2 && options->repositories[i] != NULL; i++) {
-        add_repository(site, options->repositories[i]);
+        add_repository(site, options->repositories[i], options->allow_plugins);
     }
     ck_assert_int_eq(srv_engine_start(site->engine, &error), BASE_OK);
     ck_assert_int_eq(pthread_create(&site->thread, NULL, loop_main, site), 0);

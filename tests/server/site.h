@@ -21,6 +21,7 @@ struct site_options {
     /* NULL, or a repository on disk (path from the root of the tree, or absolute) loaded beside the
      * others. */
     const char *repositories[2];
+    bool allow_plugins; /* of models there */
 };
 
 struct site {
