@@ -545,6 +545,7 @@ TEST_SCRIPTS = \
   tests/docs/test_decoders.sh \
   tests/docs/test_graphs.sh \
   tests/docs/test_links.sh \
+  tests/docs/test_plugins.sh \
   tests/docs/test_quickstart.sh \
   tests/docs/test_readers.sh \
   tests/docs/test_readme.sh \
