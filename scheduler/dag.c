@@ -239,8 +239,7 @@ static enum base_status order_nodes(struct sched_dag *dag, struct base_arena *ar
 {
     const size_t n = dag->n_nodes;
     struct sorting s = {.first = base_arena_array(arena, n + 2, sizeof(*s.first)),
-                        .reads =
-                            base_arena_array(arena, dag->n_edges, sizeof(*s.reads)),
+                        .reads = base_arena_array(arena, dag->n_edges, sizeof(*s.reads)),
                         .waits = base_arena_array(arena, n, sizeof(*s.waits))};
     if (s.first == NULL || s.reads == NULL || s.waits == NULL) {
         return no_memory(error);

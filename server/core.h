@@ -107,7 +107,7 @@ struct srv_counters {
     uint64_t requests_total[SRV_PROTOCOL_COUNT][BASE_STATUS_COUNT];
     uint64_t rejected_queue_full, rejected_deadline, rejected_too_large, rejected_draining;
     uint64_t cancelled_waiting, cancelled_running;
-    uint32_t requests_waiting; /* for rows */
+    uint32_t requests_waiting; /* for rows, or for a plug-in */
     uint32_t requests_running; /* admitted, not yet done */
 };
 const struct srv_counters *srv_core_counters(const struct srv_core *core);
