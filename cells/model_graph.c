@@ -205,10 +205,8 @@ static enum base_status gather(struct gathering *g)
 
 static enum base_status load(struct gathering *g, struct cell_model **out)
 {
-    const struct cell_model_options plain = {.precision = CELL_FP32};
-    struct base_error own = {.status = BASE_OK};
+    static const struct cell_model_options plain = {.precision = CELL_FP32};
     g->options = g->options == NULL ? &plain : g->options;
-    g->error = g->error == NULL ? &own : g->error;
     *out = NULL;
     if (g->parts->n == 0 || g->parts->n > CELL_STAGES_MAX) {
         return base_fail(g->error, BASE_INVALID_ARGUMENT,

@@ -138,6 +138,7 @@ static enum base_status set_feeds(const struct checking *c)
         const struct cell_tensor *port = NULL;
         uint32_t number = 0;
         BASE_TRY(find_port(c, &rows[r], true, &number, &port));
+        base_assert(port != NULL);
         if (c->dag->rows[number] != NULL || c->dag->fed_by[number] != SCHED_NONE) {
             return fail_row(c, &rows[r], "input", "it reads something else already");
         }
@@ -178,6 +179,7 @@ static enum base_status set_answers(const struct checking *c)
         const struct cell_tensor *port = NULL;
         uint32_t number = 0;
         BASE_TRY(find_port(c, row, false, &number, &port));
+        base_assert(port != NULL);
         if (row->tensor >= c->model->n_outputs ||
             c->model->outputs[row->tensor].dtype != port->dtype) {
             return fail_row(c, row, "output", "no such tensor, or one of another datatype");

@@ -264,7 +264,7 @@ START_TEST(test_the_clients_own_deadline)
     static struct visit later;
     open_steered("30s");
     prepare(&inside, STEERED_HOLD);
-    inside.ask.request.deadline_ns = base_now_ns() + 200 * BASE_NS_PER_MS;
+    inside.ask.request.deadline_ns = base_now_ns() + 500 * BASE_NS_PER_MS;
     visit_start(&graphs_site, &inside);
     expect(&inside, BASE_DEADLINE_EXCEEDED, "the deadline passed while it was waiting");
     atomic_store(&hold.is_released, 1);
