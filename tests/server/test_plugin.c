@@ -22,6 +22,7 @@ static const float xs[][GRAPHS_WIDTH] = {{1, 2}, {3, 4}, {5, 6}};
 static const float ys[][GRAPHS_WIDTH] = {{102, 204}, {108, 212}, {118, 224}};
 
 static struct steered_hold hold;
+static int64_t address; /* of hold: requests read it while others are made */
 static char config[128];
 
 /* ---- The model ---------------------------------------------------------------------------- */
@@ -47,6 +48,7 @@ static void open_steered(const char *deadline)
     char version[UTIL_PATH_BYTES];
     atomic_store(&hold.is_inside, 0);
     atomic_store(&hold.is_released, 0);
+    address = (int64_t)(uintptr_t)&hold;
     write_model("steered", deadline, version);
     graphs_open(ROWS_MAX, 64);
 }
@@ -58,8 +60,6 @@ static const int64_t modes[] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9, 10,
 
 static void prepare(struct visit *visit, enum steered_mode mode)
 {
-    static int64_t address;
-    address = (int64_t)(uintptr_t)&hold;
     graphs_begin(visit, "steered");
     graphs_add(visit, "mode", "INT64", 1, 0, &modes[mode]);
     graphs_add(visit, "x", "FP32", 3, GRAPHS_WIDTH, xs);
