@@ -44,7 +44,9 @@ static void check_answer(const struct srv_request *request)
     base_assert(answer != NULL && answer->n_raw_output_contents == request->n_outputs);
     for (uint32_t i = 0; i < request->n_outputs; i++) {
         base_assert(answer->raw_output_contents[i].len == request->outputs[i].bytes);
-        base_assert(memcmp(answer->raw_output_contents[i].data, request->outputs[i].data,
+        // Without rows, as of a cell that no node is of, protobuf-c has no data.
+        base_assert(request->outputs[i].bytes == 0 ||
+                    memcmp(answer->raw_output_contents[i].data, request->outputs[i].data,
                            request->outputs[i].bytes) == 0);
     }
     inference__model_infer_response__free_unpacked(answer, NULL);
