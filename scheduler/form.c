@@ -143,6 +143,7 @@ static void take_nodes(struct sched *sched, struct cell_batch *batch,
     uint32_t before = batch->n_rows;
     while (subgraph->ready_first != NULL && has_room(batch, subgraph, rows_max)) {
         struct sched_node *node = sched__subgraph_pop(subgraph);
+        sched__fetch(subgraph->ready_first);
         if (node->steps_submitted == 0) {
             node_start(sched, graph, node);
         }

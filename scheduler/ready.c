@@ -19,6 +19,8 @@ void sched__subgraph_push(struct sched_subgraph *subgraph, struct sched_node *no
         subgraph->ready_last = node;
     }
     subgraph->n_ready += sched__node_rows(node);
+    __builtin_prefetch(node->reads); // it is soon in a batch
+    __builtin_prefetch(node->writes);
 }
 
 struct sched_node *sched__subgraph_pop(struct sched_subgraph *subgraph)

@@ -5,6 +5,9 @@
 #include "base/assert.h"
 #include "scheduler/state.h"
 
+/* Rows whose nodes are on their way while one is taken back. */
+#define AHEAD 6u
+
 /* The first row of a subgraph seen in this batch: one batch less in flight, and the subgraph comes
  * out of its list while its ready nodes change. */
 static void subgraph_back(struct sched *sched, struct sched_subgraph *subgraph, uint64_t mark)
@@ -150,6 +153,20 @@ static void count_batch(struct sched__type *type, const struct cell_batch *batch
     sched__stat_add(&stats->rows_sum, batch->n_rows);
 }
 
+/* First a node, then what it points to. */
+static void fetch_ahead(const struct cell_batch *batch, uint32_t row)
+{
+    if (row + AHEAD < batch->n_rows) {
+        sched__fetch(batch->rows[row + AHEAD].tag);
+    }
+    if (row + AHEAD / 2 < batch->n_rows && batch->rows[row + AHEAD / 2].tag != NULL) {
+        const struct sched_node *node = batch->rows[row + AHEAD / 2].tag;
+        __builtin_prefetch(node->reads);
+        __builtin_prefetch(node->writes);
+        __builtin_prefetch(&node->graph->subgraphs[node->subgraph]);
+    }
+}
+
 void sched_retire(struct sched *sched, struct cell_batch *batch, uint64_t now_ns)
 {
     struct sched__type *type = sched__type_of(sched, batch->type);
@@ -160,6 +177,7 @@ void sched_retire(struct sched *sched, struct cell_batch *batch, uint64_t now_ns
     uint64_t mark = ++sched->next_mark;
     for (uint32_t i = 0; i < batch->n_rows; i++) {
         struct sched_node *node = batch->rows[i].tag;
+        fetch_ahead(batch, i);
         if (node != NULL && batch->rows[i].wiring->lane == 0) {
             subgraph_back(sched, &node->graph->subgraphs[node->subgraph], mark);
             row_back(sched, batch, node, &batch->rows[i], now_ns);

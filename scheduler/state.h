@@ -45,6 +45,16 @@ struct sched {
     struct sched_graph *finished_first, *finished_last;
 };
 
+/* Asks for a node that is needed soon: most were written last by another core, or long ago. It may
+ * be NULL. */
+static inline void sched__fetch(const struct sched_node *node)
+{
+    const char *at = (const char *)node;
+    for (size_t line = 0; node != NULL && line < sizeof(*node); line += 64) {
+        __builtin_prefetch(at + line);
+    }
+}
+
 static inline struct sched__type *sched__type_of(const struct sched *sched,
                                                  const struct cell_type *type)
 {
