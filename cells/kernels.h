@@ -223,6 +223,13 @@ struct cell_kernels {
     void (*tanh)(uint32_t n, const float *in, float *out);
     void (*softmax)(uint32_t n, const float *in, float *out);
     float (*mean)(uint32_t n, const float *in);
+
+    /* Of ATTEND, no operation fused. dot: the sum of a_i b_i, term i added to partial sum i mod 16,
+     * which are then folded as those of mean. add_scaled: out += factor * in. divide: out / by, any
+     * NaN as the one of CELL_NAN_BITS. */
+    float (*dot)(uint32_t n, const float *a, const float *b);
+    void (*add_scaled)(uint32_t n, float factor, const float *in, float *out);
+    void (*divide)(uint32_t n, float by, float *out);
 };
 
 void cell_gated_release(struct cell_gated *gated);

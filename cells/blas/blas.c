@@ -439,6 +439,21 @@ static float mean_of(uint32_t n, const float *in)
     return activations()->mean(n, in);
 }
 
+static float dot_of(uint32_t n, const float *a, const float *b)
+{
+    return activations()->dot(n, a, b);
+}
+
+static void add_scaled(uint32_t n, float factor, const float *in, float *out)
+{
+    activations()->add_scaled(n, factor, in, out);
+}
+
+static void divide_all(uint32_t n, float by, float *out)
+{
+    activations()->divide(n, by, out);
+}
+
 static const struct cell_kernels kernels = {
     .name = "openblas",
     .invariant = false,
@@ -453,6 +468,9 @@ static const struct cell_kernels kernels = {
     .tanh = tanh_all,
     .softmax = softmax_group,
     .mean = mean_of,
+    .dot = dot_of,
+    .add_scaled = add_scaled,
+    .divide = divide_all,
     .pointwise = pointwise,
 };
 

@@ -1,7 +1,7 @@
 /* One pass over the memory: the sums so far are scaled down when a larger score comes, so no score
- * is kept and a memory may be as long as it likes (Milakov, Gimelshein 2018). Portable C without
- * fused operations, so the same bits everywhere; element i of a score adds to partial sum i mod 16.
- * Cost: two passes over T * D floats a row and step, no copy, nothing padded. */
+ * is kept and a memory may be as long as it likes (Milakov, Gimelshein 2018). No operation is
+ * fused, and element i of a score adds to partial sum i mod 16, on every instruction set. Cost: two
+ * passes over T * D floats a row and step, no copy, nothing padded. */
 #include "cells/cpu/attend.h"
 
 #include "base/assert.h"
@@ -11,8 +11,6 @@
 #include <math.h>
 #include <string.h>
 
-enum { LANES = CELL_SOFTMAX_LANES };
-
 /* Of one row. */
 struct query {
     const struct cell_kernels *kernels;
@@ -21,32 +19,16 @@ struct query {
     float *room; /* [width] */
 };
 
-/* The sum over k of a_k b_k. */
-static float dot(uint32_t n, const float *a, const float *b)
-{
-    float lanes[LANES] = {0};
-    uint32_t k = 0;
-    for (; k + LANES <= n; k += LANES) {
-        for (uint32_t i = 0; i < LANES; i++) {
-            lanes[i] += a[k + i] * b[k + i];
-        }
-    }
-    for (uint32_t i = 0; k + i < n; i++) {
-        lanes[i] += a[k + i] * b[k + i];
-    }
-    return cell_fold_f32__scalar(lanes);
-}
-
 static float score_of(const struct query *query, const float *key)
 {
     if (query->variant != CELL_ATTEND_TANH) {
-        return dot(query->width, query->room, key); // room: v_k q_k
+        return query->kernels->dot(query->width, query->room, key); // room: v_k q_k
     }
     for (uint32_t k = 0; k < query->width; k++) {
         query->room[k] = key[k] + query->q[k];
     }
     query->kernels->tanh(query->width, query->room, query->room);
-    return dot(query->width, query->room, query->v);
+    return query->kernels->dot(query->width, query->room, query->v);
 }
 
 static const float *row_at(const struct cell_ref *memory, uint32_t t)
@@ -76,12 +58,10 @@ static void attend(const struct query *query, const struct cell_ref *keys,
         }
         const float weight = cell_exp_f32__scalar(score - high);
         sum += weight;
-        for (uint32_t k = 0; k < width; k++) {
-            out[k] += weight * value[k];
-        }
+        query->kernels->add_scaled(width, weight, value, out);
     }
-    for (uint32_t k = 0; k < width && n > 0; k++) {
-        out[k] = cell_nan_f32__scalar(out[k] / sum);
+    if (n > 0) {
+        query->kernels->divide(width, sum, out);
     }
 }
 

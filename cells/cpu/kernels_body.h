@@ -120,6 +120,9 @@ const struct cell_kernels CELL_TABLE = {
     .tanh = tanh_all,
     .softmax = softmax_group,
     .mean = mean_of,
+    .dot = dot_of,
+    .add_scaled = add_scaled,
+    .divide = divide_all,
 };
 
 #endif

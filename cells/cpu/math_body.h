@@ -290,6 +290,59 @@ static float mean_of(uint32_t n, const float *in)
     return cell_nan_f32__scalar(cell_fold_f32__scalar(lanes) / (float)n);
 }
 
+static float dot_of(uint32_t n, const float *a, const float *b)
+{
+    enum { VECTORS = CELL_SOFTMAX_LANES / CELL_SIMD_LANES };
+    simd_vec sums[VECTORS];
+    float lanes[CELL_SOFTMAX_LANES];
+    CELL_UNROLL
+    for (size_t v = 0; v < VECTORS; v++) {
+        sums[v] = simd_set1(0.0f);
+    }
+    size_t i = 0;
+    for (; i + CELL_SOFTMAX_LANES <= n; i += CELL_SOFTMAX_LANES) {
+        CELL_UNROLL
+        for (size_t v = 0; v < VECTORS; v++) {
+            const size_t at = i + v * CELL_SIMD_LANES;
+            sums[v] = simd_add(sums[v], simd_mul(simd_load(a + at), simd_load(b + at)));
+        }
+    }
+    CELL_UNROLL
+    for (size_t v = 0; v < VECTORS; v++) {
+        simd_store(lanes + v * CELL_SIMD_LANES, sums[v]);
+    }
+    for (size_t l = 0; i < n; i++, l++) {
+        lanes[l] += a[i] * b[i];
+    }
+    return cell_fold_f32__scalar(lanes);
+}
+
+static void add_scaled(uint32_t n, float factor, const float *in, float *out)
+{
+    const simd_vec factors = simd_set1(factor);
+    size_t i = 0;
+    for (; i + CELL_SIMD_LANES <= n; i += CELL_SIMD_LANES) {
+        simd_store(out + i, simd_add(simd_load(out + i), simd_mul(factors, simd_load(in + i))));
+    }
+    if (i < n) {
+        const simd_vec x = simd_mul(factors, simd_load_part(in + i, n - i));
+        simd_store_part(out + i, n - i, simd_add(simd_load_part(out + i, n - i), x));
+    }
+}
+
+static void divide_all(uint32_t n, float by, float *out)
+{
+    const simd_vec divisor = simd_set1(by);
+    size_t i = 0;
+    for (; i + CELL_SIMD_LANES <= n; i += CELL_SIMD_LANES) {
+        simd_store(out + i, one_nan(simd_div(simd_load(out + i), divisor)));
+    }
+    if (i < n) {
+        const simd_vec x = simd_load_part(out + i, n - i);
+        simd_store_part(out + i, n - i, one_nan(simd_div(x, divisor)));
+    }
+}
+
 static void softmax_group(uint32_t n, const float *in, float *out)
 {
     simd_vec sum = simd_set1(softmax_exponentials(n, in, out));

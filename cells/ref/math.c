@@ -179,3 +179,26 @@ float cell_mean_f32__scalar(uint32_t n, const float *in)
     }
     return cell_nan_f32__scalar(cell_fold_f32__scalar(lanes) / (float)n);
 }
+
+float cell_dot_f32__scalar(uint32_t n, const float *a, const float *b)
+{
+    float lanes[CELL_SOFTMAX_LANES] = {0};
+    for (uint32_t i = 0; i < n; i++) {
+        lanes[i % CELL_SOFTMAX_LANES] += a[i] * b[i];
+    }
+    return cell_fold_f32__scalar(lanes);
+}
+
+void cell_add_scaled_f32__scalar(uint32_t n, float factor, const float *in, float *out)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        out[i] += factor * in[i];
+    }
+}
+
+void cell_divide_f32__scalar(uint32_t n, float by, float *out)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        out[i] = cell_nan_f32__scalar(out[i] / by);
+    }
+}

@@ -27,4 +27,9 @@ void cell_softmax_f32__scalar(uint32_t n, const float *in, float *out);
 /* The mean of n elements; see math.c for the order of the sum. */
 float cell_mean_f32__scalar(uint32_t n, const float *in);
 
+/* As cell_kernels.dot, add_scaled and divide say. */
+float cell_dot_f32__scalar(uint32_t n, const float *a, const float *b);
+void cell_add_scaled_f32__scalar(uint32_t n, float factor, const float *in, float *out);
+void cell_divide_f32__scalar(uint32_t n, float by, float *out);
+
 #endif

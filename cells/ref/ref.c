@@ -343,5 +343,8 @@ const struct cell_kernels cell_kernels__scalar = {
     .tanh = tanh_all,
     .softmax = cell_softmax_f32__scalar,
     .mean = cell_mean_f32__scalar,
+    .dot = cell_dot_f32__scalar,
+    .add_scaled = cell_add_scaled_f32__scalar,
+    .divide = cell_divide_f32__scalar,
     .pointwise = cell_pointwise__scalar,
 };
