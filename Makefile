@@ -90,6 +90,7 @@ CELLS_SRCS = \
   cells/import/op_list.c \
   cells/import/op_math.c \
   cells/import/op_norm.c \
+  cells/import/op_product.c \
   cells/import/op_recurrent.c \
   cells/import/op_reduce.c \
   cells/import/op_scan.c \

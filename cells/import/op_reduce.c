@@ -103,21 +103,18 @@ enum base_status cell__row_mean(struct cell__import *im, uint32_t row, uint32_t 
     return cell__row_op(im, &op, (struct cell_value){CELL_F32, 1}, out);
 }
 
-/* The sum of a row's elements: its product with ones. */
+/* Their mean, which is made of vectors, times their number. */
 enum base_status cell__row_sum(struct cell__import *im, uint32_t row, uint32_t *out)
 {
     const uint32_t width = im->rows[row].value.width;
-    float *ones = base_arena_array(im->arena, width, sizeof(*ones));
-    struct cell_op op = {
-        .kind = CELL_OP_LINEAR, .n_operands = 1, .operands = {row}, .n_weights = 1};
-    if (ones == NULL) {
-        return cell__no_memory(im);
+    uint32_t number = CELL__NONE;
+    *out = row;
+    if (width == 1) {
+        return BASE_OK;
     }
-    for (uint32_t i = 0; i < width; i++) {
-        ones[i] = 1.0f;
-    }
-    op.weights[0] = (struct cell_weight){CELL_F32, width, 1, ones};
-    return cell__row_op(im, &op, (struct cell_value){CELL_F32, 1}, out);
+    BASE_TRY(cell__row_mean(im, row, out));
+    BASE_TRY(cell__row_number(im, (float)width, &number));
+    return cell__row_pair(im, CELL_OP_MUL, *out, number, out);
 }
 
 /* ---- Over the steps ----------------------------------------------------------------------- */

@@ -22,12 +22,13 @@ cell__op_fn cell__infer_slice, cell__lower_slice;
 /* op_math.c */
 cell__op_fn cell__infer_binary, cell__lower_binary;
 cell__op_fn cell__infer_unary, cell__lower_unary;
-cell__op_fn cell__infer_rows_product, cell__lower_rows_product;
 cell__op_fn cell__infer_softmax, cell__lower_softmax, cell__infer_softplus, cell__lower_softplus;
 cell__op_fn cell__infer_select, cell__lower_select; /* Where */
 cell__op_fn cell__infer_pow, cell__lower_pow, cell__infer_clip, cell__lower_clip;
 /* op_conv.c */
 cell__op_fn cell__infer_conv, cell__lower_conv, cell__infer_batch_norm, cell__lower_batch_norm;
+/* op_product.c */
+cell__op_fn cell__infer_rows_product, cell__lower_rows_product;
 /* op_norm.c */
 cell__op_fn cell__infer_layer_norm, cell__lower_layer_norm;
 /* op_reduce.c */
