@@ -283,6 +283,35 @@ START_TEST(test_several_heads_are_refused)
 }
 END_TEST
 
+/* A row that is repeated at every step: its mean over the steps is itself, and not that of its
+ * features; nothing like it is computed. */
+START_TEST(test_reductions_of_what_has_no_steps_are_refused)
+{
+    static const char *const ops[] = {"ReduceMean", "ReduceSum", "ReduceMax", "Softmax"};
+    const int64_t zero = 0;
+    const int64_t one = 1;
+    for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
+        begin("-");
+        onnx_constant(&builder, "axis0", onnx_ints(&builder, 1, 1, &zero));
+        onnx_set_int(&builder, node("GRU", "q_x w r b", "- last"), "hidden_size", HIDDEN);
+        node("Squeeze", "last axis0", "flat");
+        node("Unsqueeze", "flat axis1", "line");
+        node("Shape", "c", "shape");
+        node("Expand", "line shape", "repeated");
+        if (i == 1) {
+            node(ops[i], "repeated axis1", "y");
+        } else if (i == 3) {
+            softmax("repeated", "y", 1);
+        } else {
+            onnx_set_ints(&builder, node(ops[i], "repeated", "y"), "axes", 1, &one);
+        }
+        answer("y");
+        answer("c");
+        expect_refused(&builder, BASE_UNIMPLEMENTED, "of what is the same at each");
+    }
+}
+END_TEST
+
 /* More terms than a score may have. */
 START_TEST(test_scores_of_too_many_terms_are_refused)
 {
@@ -352,6 +381,7 @@ int main(void)
     tcase_add_test(tests, test_attention_beside_lengths_is_refused);
     tcase_add_test(tests, test_one_input_of_lengths_is_of_one_sequence);
     tcase_add_test(tests, test_several_heads_are_refused);
+    tcase_add_test(tests, test_reductions_of_what_has_no_steps_are_refused);
     tcase_add_test(tests, test_scores_of_too_many_terms_are_refused);
     tcase_add_test(tests, test_what_all_rows_share_is_no_answer_of_each);
     suite_add_tcase(suite, tests);
