@@ -20,7 +20,6 @@ enum base_status cell__infer_layer_norm(struct cell__import *im, struct cell__no
     return BASE_OK;
 }
 
-/* An op of two rows as wide as the first. */
 /* 1 / sqrt(mean(d d) + epsilon) is not taken: the division is the one that ONNX writes. */
 static enum base_status deviation(struct cell__import *im, const struct cell__node *node,
                                   uint32_t d, uint32_t *out)

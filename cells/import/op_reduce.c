@@ -96,7 +96,6 @@ enum base_status cell__infer_reduce(struct cell__import *im, struct cell__node *
 
 /* ---- Rows --------------------------------------------------------------------------------- */
 
-/* An op of two rows, as wide as the first. */
 enum base_status cell__row_mean(struct cell__import *im, uint32_t row, uint32_t *out)
 {
     struct cell_op op = {.kind = CELL_OP_MEAN, .n_operands = 1, .operands = {row}};

@@ -4,15 +4,14 @@ layers, as of speech and OCR. Weights and cases in the manner of exports.py, one
 PyTorch whose exporter is to be tried.
 """
 
-import argparse
-import pathlib
+import sys
 import zlib
 
 import torch
 from torch import nn
 
-from exports import CASES, SAMPLE, TOLERANCE, WEIGHT_MAX
-from exports import as_tuple, difference, make_golden, strip_stack_traces, tensor, torch_version
+from exports import CASES, SAMPLE, WEIGHT_MAX
+from exports import as_tuple, strip_stack_traces, tensor, write_models
 from lstm_modules import CLASSES, HIDDEN, INPUT, WORDS
 
 OPSET = 17
@@ -129,24 +128,5 @@ def export(module, path):
     strip_stack_traces(path)
 
 
-def main():
-    root = pathlib.Path(__file__).resolve().parents[2]
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--out", type=pathlib.Path, default=root / "tests/data/onnx")
-    out = parser.parse_args().out
-    for name in MODULES:
-        folder = out / f"{name}-ts{torch_version()}-op{OPSET}"
-        folder.mkdir(parents=True, exist_ok=True)
-        module = make_module(name)
-        cases = make_cases(name, module)
-        export(module, folder / "model.onnx")
-        worst, runtime = difference(folder / "model.onnx", cases)
-        assert worst < TOLERANCE, f"{name}: outputs differ from onnxruntime's by {worst:.2g}"
-        about = {"module": name, "what": module.__doc__, "torch": torch.__version__}
-        about.update({"exporter": "TorchScript", "opset": OPSET, "constant_folding": True})
-        (folder / "golden.json").write_text(make_golden(about, (worst, runtime), cases))
-        print(f"{folder.name}: differs by {worst:.2g}")
-
-
 if __name__ == "__main__":
-    main()
+    write_models(__doc__, MODULES, sys.modules[__name__])

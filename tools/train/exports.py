@@ -319,6 +319,27 @@ def generate(out, only):
     left_out_path.write_text(json.dumps(left_out, indent=1, sort_keys=True) + "\n")
 
 
+def write_models(about_tool, modules, make):
+    """For a tool of one exporter and opset: each module's folder, checked against onnxruntime. make has
+    make_module(name), make_cases(name, module), export(module, path) and OPSET."""
+    root = pathlib.Path(__file__).resolve().parents[2]
+    parser = argparse.ArgumentParser(description=about_tool.split("\n")[0])
+    parser.add_argument("--out", type=pathlib.Path, default=root / "tests/data/onnx")
+    out = parser.parse_args().out
+    for name in modules:
+        folder = out / f"{name}-ts{torch_version()}-op{make.OPSET}"
+        folder.mkdir(parents=True, exist_ok=True)
+        module = make.make_module(name)
+        cases = make.make_cases(name, module)
+        make.export(module, folder / "model.onnx")
+        worst, runtime = difference(folder / "model.onnx", cases)
+        assert worst < TOLERANCE, f"{name}: outputs differ from onnxruntime's by {worst:.2g}"
+        about = {"module": name, "what": module.__doc__, "torch": torch.__version__}
+        about.update({"exporter": "TorchScript", "opset": make.OPSET, "constant_folding": True})
+        (folder / "golden.json").write_text(make_golden(about, (worst, runtime), cases))
+        print(f"{folder.name}: differs by {worst:.2g}")
+
+
 def main():
     root = pathlib.Path(__file__).resolve().parents[2]
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])

@@ -4,16 +4,15 @@ cells that PyTorch does not have: scripted, then exported, so the loop is a Loop
 in the manner of exports.py, one run under each PyTorch whose exporter is to be tried.
 """
 
-import argparse
-import pathlib
+import sys
 import zlib
 from typing import List, Tuple
 
 import torch
 from torch import Tensor, nn
 
-from exports import CASES, SAMPLE, TOLERANCE, WEIGHT_MAX
-from exports import difference, make_golden, strip_stack_traces, tensor, torch_version
+from exports import CASES, SAMPLE, WEIGHT_MAX
+from exports import strip_stack_traces, tensor, write_models
 from lstm_modules import CLASSES, HIDDEN, INPUT
 from scans import make_input
 
@@ -185,24 +184,5 @@ def export(module, path):
     strip_stack_traces(path)
 
 
-def main():
-    root = pathlib.Path(__file__).resolve().parents[2]
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--out", type=pathlib.Path, default=root / "tests/data/onnx")
-    out = parser.parse_args().out
-    for name in MODULES:
-        folder = out / f"{name}-ts{torch_version()}-op{OPSET}"
-        folder.mkdir(parents=True, exist_ok=True)
-        module = make_module(name)
-        cases = make_cases(name, module)
-        export(module, folder / "model.onnx")
-        worst, runtime = difference(folder / "model.onnx", cases)
-        assert worst < TOLERANCE, f"{name}: outputs differ from onnxruntime's by {worst:.2g}"
-        about = {"module": name, "what": module.__doc__, "torch": torch.__version__}
-        about.update({"exporter": "TorchScript", "opset": OPSET, "constant_folding": True})
-        (folder / "golden.json").write_text(make_golden(about, (worst, runtime), cases))
-        print(f"{folder.name}: differs by {worst:.2g}")
-
-
 if __name__ == "__main__":
-    main()
+    write_models(__doc__, MODULES, sys.modules[__name__])
