@@ -425,16 +425,20 @@ static void begin_decoder(struct unfolding *u)
     u->sequences->decoders[u->own->row] = node;
 }
 
-static void clear(struct row_state *state, uint32_t row)
+/* Only what the model has: a request of a small model is as quick as it is small. */
+static void clear(const struct cell_model *model, struct row_state *state, uint32_t row)
 {
+    const size_t n = model->n_stages;
     state->row = row;
-    memset(state->nodes, 0xff, sizeof(state->nodes));
-    memset(state->firsts, 0xff, sizeof(state->firsts));
-    memset(state->outputs, 0xff, sizeof(state->outputs));
-    memset(state->states, 0xff, sizeof(state->states));
-    memset(state->spills, 0, sizeof(state->spills));
-    memset(state->memories, 0, sizeof(state->memories));
-    memset(state->padded, 0, sizeof(state->padded));
+    memset(state->nodes, 0xff, n * sizeof(state->nodes[0]));
+    memset(state->firsts, 0xff, n * sizeof(state->firsts[0]));
+    memset(state->outputs, 0xff, n * sizeof(state->outputs[0]));
+    memset(state->states, 0xff, n * sizeof(state->states[0]));
+    memset(state->spills, 0, n * sizeof(state->spills[0]));
+    memset(state->memories, 0, model->n_memories * sizeof(state->memories[0]));
+    if (model->reach > 0) {
+        memset(state->padded, 0, model->n_inputs * sizeof(state->padded[0]));
+    }
 }
 
 /* The row at work, or what all rows share. */
@@ -486,11 +490,11 @@ enum base_status sched_unfold_chain(const struct sched_sequences *sequences,
                          sequences->n_rows);
     }
     sched_builder_init(&u.builder, arena, (uint32_t)nodes, (uint32_t)reads, (uint32_t)reads);
-    clear(&shared, 0);
-    clear(&own, 0);
+    clear(sequences->model, &shared, 0);
+    clear(sequences->model, &own, 0);
     unfold_row(&u, true);
     for (uint32_t b = 0; b < sequences->n_rows && u.builder.status == BASE_OK; b++) {
-        clear(&own, b);
+        clear(sequences->model, &own, b);
         unfold_row(&u, false);
         if (u.status != BASE_OK) {
             break;
