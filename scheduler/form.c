@@ -135,6 +135,19 @@ static bool has_room(const struct cell_batch *batch, const struct sched_subgraph
     return batch->n_rows == 0 || batch->n_rows + node->lanes <= rows_max;
 }
 
+/* The node that is taken next has been asked for before: what it points to is asked for now, and
+ * the node behind it. */
+static void fetch_ahead(const struct sched_node *next)
+{
+    if (next != NULL) {
+        __builtin_prefetch(next->writes, 1);
+        __builtin_prefetch(next->reads, 1);
+        __builtin_prefetch(next->wiring.emits, 1);
+        __builtin_prefetch(next->wiring.inputs, 1);
+        sched__fetch(next->next_ready);
+    }
+}
+
 /* Moves ready nodes of a subgraph into the batch, as many as fit. */
 static void take_nodes(struct sched *sched, struct cell_batch *batch,
                        struct sched_subgraph *subgraph, uint32_t rows_max)
@@ -143,7 +156,7 @@ static void take_nodes(struct sched *sched, struct cell_batch *batch,
     uint32_t before = batch->n_rows;
     while (subgraph->ready_first != NULL && has_room(batch, subgraph, rows_max)) {
         struct sched_node *node = sched__subgraph_pop(subgraph);
-        sched__fetch(subgraph->ready_first);
+        fetch_ahead(subgraph->ready_first);
         if (node->steps_submitted == 0) {
             node_start(sched, graph, node);
         }

@@ -7,6 +7,9 @@
 
 #include <stdatomic.h>
 
+/* Rows taken after this one whose generation is asked for. */
+#define AHEAD 8u
+
 struct free_list {
     uint32_t capacity, n_free;
     uint32_t *ids;         /* ids[0..n_free-1] are free */
@@ -66,6 +69,9 @@ uint32_t sched_rows_take(struct sched_rows *rows, uint32_t layout)
     uint32_t row = list->ids[--list->n_free];
     base_assert((list->generations[row] & 1u) == 0);
     list->generations[row]++;
+    if (list->n_free > AHEAD) {
+        __builtin_prefetch(&list->generations[list->ids[list->n_free - 1 - AHEAD]], 1);
+    }
     atomic_store_explicit(&list->in_use, list->capacity - list->n_free, memory_order_relaxed);
     return row;
 }

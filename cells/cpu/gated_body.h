@@ -153,6 +153,21 @@ CELL_INLINE void group_sums(const enum cell_gated_kind kind, const struct group 
     multiply(vectors_of(kind), &product);
 }
 
+/* What the update of a tree's rows will touch besides their sums: lines far apart, of rows that
+ * other cores have had, which nothing else asks for before they are needed. */
+CELL_INLINE void ask_for_rows(const enum cell_gated_kind kind, const struct group *g)
+{
+    const struct cell_gated_step *step = g->step;
+    const size_t at = (size_t)g->panel * unit_vectors(kind) * CELL_SIMD_LANES;
+    for (uint32_t r = g->row; r < g->row + g->rows; r++) {
+        for (uint32_t k = 0; k < step->n_children; k++) {
+            __builtin_prefetch(step->children[k][r] + at);
+        }
+        __builtin_prefetch(step->second[r] + at, 1);
+        __builtin_prefetch(step->out[r] + at, 1);
+    }
+}
+
 /* All rows, for turn number i. */
 CELL_INLINE void all_rows(const enum cell_gated_kind kind, const struct cell_gated_step *step,
                           uint32_t i)
@@ -163,6 +178,9 @@ CELL_INLINE void all_rows(const enum cell_gated_kind kind, const struct cell_gat
         uint32_t left = step->n_rows - g.row;
         g.rows = left < GROUP_ROWS ? left : GROUP_ROWS;
         g.n_spans = list_spans(step, g.row, g.panel, turn(step, i + 1), g.spans);
+        if (kind == CELL_GATED_TREE || kind == CELL_GATED_TREE_BINARY) {
+            ask_for_rows(kind, &g);
+        }
         group_sums(kind, &g);
         if (!step->products_only) {
             struct complete all = {.step = step,

@@ -348,6 +348,33 @@ static bool emits_in_place(const struct cell_def *def, const struct cell_wiring 
     return false;
 }
 
+/* Rows whose wirings are on their way while one is looked at. */
+#define FETCHED 8u
+
+/* Wirings were written by the thread that unfolded the request: first one of them is asked for,
+ * then what it points to. */
+static void fetch_wirings(const struct cell_batch *batch, uint32_t row)
+{
+    const uint32_t n_inputs = batch->type->def.n_inputs;
+    if (row + FETCHED < batch->n_rows) {
+        const struct cell_wiring *wiring = batch->rows[row + FETCHED].wiring;
+        __builtin_prefetch(wiring);
+        __builtin_prefetch(&wiring->emits);
+    }
+    if (row + FETCHED / 2 >= batch->n_rows) {
+        return;
+    }
+    const struct cell_wiring *wiring = batch->rows[row + FETCHED / 2].wiring;
+    if (n_inputs > 0) {
+        __builtin_prefetch(wiring->inputs);
+        __builtin_prefetch(&wiring->inputs[n_inputs - 1]);
+    }
+    if (wiring->n_emits > 0) {
+        __builtin_prefetch(wiring->emits);
+        __builtin_prefetch(&wiring->emits[wiring->n_emits - 1]);
+    }
+}
+
 /* What every member must know before the first step, from one look at each row. */
 static void start(struct cell_view *view)
 {
@@ -357,6 +384,7 @@ static void start(struct cell_view *view)
     view->settles = view->program->settles;
     for (uint32_t r = 0; r < batch->n_rows; r++) {
         const struct cell_batch_row *row = &batch->rows[r];
+        fetch_wirings(batch, r);
         is_fresh |= row->first_step == 0;
         view->settles |= emits_in_place(def, row->wiring);
         view->has_ends |= row->wiring->end != NULL || row->wiring->beam != NULL;
