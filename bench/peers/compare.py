@@ -5,7 +5,8 @@ Each is a process of its own, and all speak one protocol (bench/serve.h, peer.py
 take turns: a turn is some untimed runs, then some timed ones, then a pause, since the threads of a
 peer spin for a while after its last run. What the others' processes compute during a turn is measured.
 A time is the median of the turns' medians. Outputs are compared; one that differs by more than 1e-5
-makes the exit status 1.
+makes the exit status 1. Beside them stands what the machine's limits allow (bench/limits.h): where a
+peer is near it, no engine can be far ahead.
 """
 
 import argparse
@@ -166,13 +167,20 @@ class Meter:
         return {"other_cpus": max(0.0, busy - own) / seconds, "stolen_cpus": stolen / seconds}
 
 
+def geometric_mean(ratios):
+    return math.exp(statistics.fmean(math.log(ratio) for ratio in ratios)) if ratios else None
+
+
 def summary(rows, engines, meter):
-    """Geometric means of the peers' times over ours."""
+    """Geometric means of the peers' times over ours, and of each one's best over the roofline."""
     long_rows = [row for row in rows if not is_short(row)]
     line = {"cell": rows[0]["cell"], "threads": rows[0]["threads"], "rows": len(long_rows)}
+    for engine in engines:
+        best = [min(row[f"{engine.name}_ms_turns"]) / row["roofline_ms"] for row in long_rows]
+        line[f"{engine.name}_bound"] = geometric_mean(best)
     for engine in engines[1:]:
-        logs = [math.log(row[f"{engine.name}_ratio"]) for row in long_rows]
-        line[f"{engine.name}_geomean"] = math.exp(statistics.fmean(logs)) if logs else None
+        ratios = [row[f"{engine.name}_ratio"] for row in long_rows]
+        line[f"{engine.name}_geomean"] = geometric_mean(ratios)
         line[f"{engine.name}_diff"] = max(row[f"{engine.name}_diff"] for row in rows)
     line["engines_cpu"] = max(row["engines_cpu"] for row in rows)
     return line | meter.cpus()
@@ -193,15 +201,26 @@ def start(options, threads):
     return engines
 
 
+def rooflines(options, name):
+    """Milliseconds for each shape: what products, activations and reading the weights must take."""
+    shapes = ",".join(map(str, options.shapes))
+    command = [options.bench, "kernels", "--backend", "cpu", "--json", "--ms", "10", "--cells", name]
+    command += ["--threads", str(options.now), "--isa", options.isa, "--shapes", shapes]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    found = [json.loads(line) for line in lines]
+    return [line["roofline_ms"] for line in found if "roofline_ms" in line]
+
+
 def measure_cell(engines, name, options, folder, report):
     """The rows and their summary."""
     cell = cells.CELLS[name]
     rows = []
+    limits = rooflines(options, name)
     meter = Meter(engines)
     for i, shape in enumerate(options.shapes):
         for tensor, values in cells.random_tensors(cell, shape, options.seed + i).items():
             cells.write_tensor(folder, tensor, values)
-        rows.append(measure(engines, cell, shape, folder, options))
+        rows.append(measure(engines, cell, shape, folder, options) | {"roofline_ms": limits[i]})
         report(rows[-1])
     last = summary(rows, engines, meter)
     report(last)

@@ -78,7 +78,9 @@ defaults, spinning included. Ours goes through the device of the `cpu` backend, 
 Weights (uniform within 1/sqrt(hidden), seed {seed}) and inputs are the same; `difference` is the largest
 absolute one of any output. A ratio is the peer's time over ours. Rows of less than 100 steps have the
 time of a call that computes nothing (an Identity node of the same size, measured in the same turns)
-subtracted from the peer's time before the ratio, and are not part of the geometric means."""
+subtracted from the peer's time before the ratio, and are not part of the geometric means. `roofline`
+is what the same number of threads must take at the least: products and activations at the rates of
+fixed loops, and weights read from the nearest cache that holds them, whichever takes longer."""
 
 
 def peers_of(row):
@@ -87,13 +89,13 @@ def peers_of(row):
 
 def table(rows):
     peers = peers_of(rows[0])
-    heads = ["input", "hidden", "rows", "steps", "cellbatch"]
+    heads = ["input", "hidden", "rows", "steps", "roofline", "cellbatch"]
     for name in peers:
         heads += [TITLES[name], "ratio", "difference"]
     lines = ["| " + " | ".join(heads) + " |", "|" + "---:|" * len(heads)]
     for row in rows:
         columns = [str(row[key]) for key in ("input", "hidden", "rows", "steps")]
-        columns.append(times(row, "cellbatch"))
+        columns += [number(row["roofline_ms"]), times(row, "cellbatch")]
         for name in peers:
             cell = times(row, name)
             if row["steps"] != 100:
@@ -120,8 +122,11 @@ def notes(summary):
         mean = summary.get(f"{name}_geomean")
         if mean is not None:
             lines.append(
-                f"- {title} over cellbatch, geometric mean of {summary['rows']} rows: **{mean:.2f}**"
+                f"- {title} over cellbatch, geometric mean of {summary['rows']} rows: **{mean:.2f}**; "
+                f"its best turns over the roofline, which nothing passes: "
+                f"{summary[f'{name}_bound']:.2f}"
             )
+    lines.append(f"- best turns of cellbatch over the roofline: {summary['cellbatch_bound']:.2f}")
     lines.append(
         f"- the other engines during a timed turn: at most {summary['engines_cpu']:.4f} CPUs; other "
         f"work on the machine all the while: {summary['other_cpus']:.2f} CPUs; taken by the host: "
