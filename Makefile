@@ -963,9 +963,11 @@ C_FILES   := $(sort $(wildcard $(foreach f,$(C_FOLDERS),$(foreach x,c h,\
 ifneq ($(CUDA),1)
 LINT_SKIP := cells/cuda/%
 endif
+# Read by nvcc alone (scripts/gpu/): their format, includes and calls are looked at, no more.
+CUDA_FILES   := $(wildcard bench/gpu/*.cu bench/gpu/*.cuh)
 LINT_SOURCES := $(filter-out $(LINT_SKIP),$(filter %.c,$(C_FILES)))
 LINT_HEADERS := $(filter-out $(LINT_SKIP),$(filter %.h,$(C_FILES)))
-SHELL_FILES  := $(wildcard scripts/*.sh tests/*.sh tests/*/*.sh .ci/run)
+SHELL_FILES  := $(wildcard scripts/*.sh scripts/*/*.sh tests/*.sh tests/*/*.sh .ci/run)
 
 lint: ## all static checks; installs their tools
 	$(Q)sh scripts/deps.sh build lint
@@ -975,7 +977,7 @@ lint: ## all static checks; installs their tools
 lint-all: layers headers format-check text shellcheck tidy cppcheck
 
 layers: ## includes against tests/layers.txt
-	$(Q)awk -f tests/layers.awk tests/layers.txt $(filter-out tests/% examples/%,$(C_FILES))
+	$(Q)awk -f tests/layers.awk tests/layers.txt $(filter-out tests/% examples/%,$(C_FILES)) $(CUDA_FILES)
 
 # simd__neon.h by clang alone: gcc has a compiler for each architecture.
 headers: $(LINT_HEADERS:%=build/lint/%.alone) ## each header compiles alone, gcc and clang
@@ -983,13 +985,13 @@ headers: $(LINT_HEADERS:%=build/lint/%.alone) ## each header compiles alone, gcc
 tidy: $(LINT_SOURCES:%=build/lint/%.tidy) ## clang-tidy
 
 format: ## clang-format on every C file, in place
-	$(Q)clang-format -i $(C_FILES)
+	$(Q)clang-format -i $(C_FILES) $(CUDA_FILES)
 
 format-check:
-	$(Q)clang-format --dry-run -Werror $(C_FILES)
+	$(Q)clang-format --dry-run -Werror $(C_FILES) $(CUDA_FILES)
 
 text:
-	$(Q)bash scripts/check-text.sh $(C_FILES)
+	$(Q)bash scripts/check-text.sh $(C_FILES) $(CUDA_FILES)
 
 shellcheck:
 	$(Q)shellcheck $(SHELL_FILES)
