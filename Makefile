@@ -555,6 +555,8 @@ TEST_SCRIPTS = \
   tests/docs/test_together.sh \
   tests/docs/test_trees.sh \
   tests/server/test_curl_examples.sh \
+  tests/bench/test_gpu_build.sh \
+  tests/bench/test_gpu_scripts.sh \
   tests/test_check_text.sh \
   tests/test_install.sh \
   tests/test_layers.sh \

@@ -13,7 +13,7 @@ import sys
 STATUSES = ("ok", "unsupported", "failed")
 QUANTILES = ("p50", "p99", "min")
 FRAMES = ("machine", "clocks")  # what all was measured with: no cases
-SHAPE = ("part", "case", "cell", "hidden", "rows", "steps")
+SHAPE = ("case", "cell", "hidden", "rows", "steps")
 HIDDEN = {"part", "case", "status", "reason", "checked"}
 
 
@@ -127,10 +127,12 @@ def document(entries):
     parts = list(dict.fromkeys(e["part"] for e in entries if e["part"] not in FRAMES))
     for part in parts:
         of_part = [e for e in entries if e["part"] == part]
-        is_peer = any("algorithm" in e for e in of_part)
-        pieces += [f"## {part}", pivot(of_part) if is_peer else plain(of_part)]
-        if is_peer and reasons(of_part):
-            pieces.append(reasons(of_part))
+        peers = [e for e in of_part if "algorithm" in e]
+        others = [e for e in of_part if "algorithm" not in e]
+        pieces.append(f"## {part}")
+        pieces += [plain(others)] if others else []
+        pieces += [pivot(peers)] if peers else []
+        pieces += [reasons(peers)] if reasons(peers) else []
     clocks = [e for e in entries if e["part"] == "clocks"]
     if clocks:
         heads = [k for k in clocks[0] if k != "part"]

@@ -6,6 +6,7 @@ cd "$(dirname "$0")/../.." || exit 1
 USAGE='usage: scripts/gpu/floors.sh [--build-only] [--arch 80,90a] [--only barrier,mma] [--out FOLDER]
   --build-only   build, for all known targets unless --arch says which; needs no GPU
   --arch LIST    targets of nvcc (default: what the card is)
+  --build FOLDER for the programs (default build/gpu)
   --only LIST    of facts, barrier, cluster, broadcast, mma, doorbell, launch, colaunch
   --out FOLDER   for floors.jsonl and floors.md (default build/gpu/results)'
 DEFAULT_ARCHS='80 90a'
@@ -31,7 +32,7 @@ if [ ${#names[@]} -eq 0 ]; then
     echo "$0: --only names no part" >&2
     exit $EXIT_USAGE
 fi
-build "${names[@]}"
+build "${names[*]}"
 if [ "$build_only" -eq 1 ]; then
     exit 0
 fi
