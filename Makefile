@@ -957,6 +957,10 @@ bench-cores: programs ## threads and teams on all cores: docs/benchmarks/cores.m
 	$(Q)mkdir -p docs/benchmarks
 	$(Q)OUT=$(OUT) scripts/bench-cores.sh > docs/benchmarks/cores.md
 
+gpu-tools: ## scripts/gpu's programs for every target; needs nvcc and cuDNN, no GPU
+	$(Q)scripts/gpu/floors.sh --build-only
+	$(Q)scripts/gpu/peers.sh --build-only
+
 # ---- Checks without running: quiet when clean, remembered per file under build/lint ---------------
 
 C_FOLDERS := base config cells scheduler worker server loadgen bench sim include examples tests
@@ -1075,6 +1079,6 @@ help: ## list the targets
 FORCE:
 
 .PHONY: all programs test test-neon fuzz run-fuzz demo check-long run-tests run-emulated conformance run-conformance deps deps-py \
-  deps-neon deps-peers bench-kernels bench-readers bench-cores clients lint lint-all \
+  deps-neon deps-peers bench-kernels bench-readers bench-cores gpu-tools clients lint lint-all \
   layers headers tidy format format-check text shellcheck cppcheck analyze install install-models \
   uninstall clean help FORCE

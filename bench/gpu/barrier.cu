@@ -4,8 +4,8 @@
  *   grid.sync   cooperative groups' own
  *   counter     red.release on one word, ld.acquire polls of it by one thread a block
  *   flags       st.release on a word of each block's own, polled by a thread for each block
- *   tagged      no fence at all: 64-bit words of data and round, which everybody reads until the
- * round is right (1 or 8 words a block; 8 are what an SM of 128 has of 1,024 units)
+ *   tagged      no fence: 64-bit words of data and round, read until the round is right; 1 or 8
+ *               words a block (8 are what one of 128 SMs has of 1,024 units)
  *
  * One block an SM, 256 threads. Each is also run with slots that every block writes before and
  * reads after the barrier, and must have seen all of them; tagged words are looked at in the timed

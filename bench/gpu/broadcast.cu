@@ -4,9 +4,9 @@
  *   loads      16-byte loads of scope gpu by 512 threads, added up
  *   bulk       cp.async.bulk into shared memory, by each block for itself (from 9.0 on)
  *   multicast  each block of a cluster copies its part of the bytes into all blocks of the cluster
- * (to be built for sm_90a: plain sm_90 has the instruction, but not the promise that it is fast)
  *
- * One block an SM; a round begins when the block has all bytes of the round before, so a round's
+ * Multicast is to be built for sm_90a: plain sm_90 has it without the promise that it is fast. One
+ * block an SM; a round begins when the block has all bytes of the round before, so a round's
  * time contains the latency of one dependent step. The timed runs of `loads` are checked by their
  * sums. Bulk copies are checked by a run that adds up what arrived; the timed ones only wait for
  * it. */

@@ -1,13 +1,14 @@
-/* Exchanges within a thread block cluster (from compute capability 9.0 on), and what clusters fit.
+/* Exchanges within a thread block cluster (compute capability 9.0 on), and what clusters fit.
  *
  *   fit           how many clusters of a size run at the same time, a block an SM
  *   cooperative   may a launch be cooperative and have clusters?
  *   cluster.sync  barrier.cluster, release and acquire
- *   push          every block stores 256 bytes into every block of its cluster (st.async) and waits
- * until its own mbarrier has counted the bytes of all: data and arrival in one
+ *   push          every block stores 256 bytes into every block of its cluster (st.async), until
+ *                 its own mbarrier has counted the bytes of all: data and arrival in one
  *
- * Barrier and push run with one cluster and with all that fit. Both are checked by what blocks
- * read. */
+ * The wait of a push acquires with the cluster's scope, as it must by the letter, or with the
+ * block's, as is usual. Barrier and push run with one cluster and with all that fit. All are
+ * checked by what blocks read. */
 #include "bench/gpu/floor.cuh"
 
 enum { THREADS = 256, ROUNDS = 1000, CHECKED_ROUNDS = 500, CLUSTER_MAX = 16, WORDS = 32 };
@@ -99,17 +100,25 @@ __device__ void mbarrier_expect(uint32_t bar, uint32_t bytes)
                  : "memory");
 }
 
+#    define TRY_WAIT(scope, is_done, bar, parity)                                                  \
+        asm volatile("{\n\t.reg .pred p;\n\t"                                                      \
+                     "mbarrier.try_wait.parity.acquire." scope ".shared::cta.b64 p, [%1], %2;\n\t" \
+                     "selp.u32 %0, 1, 0, p;\n\t}"                                                  \
+                     : "=r"(is_done)                                                               \
+                     : "r"(bar), "r"(parity)                                                       \
+                     : "memory")
+
 /* Acquire of the cluster's scope: the bytes that others stored are counted with a release of that
- * scope. */
-__device__ bool mbarrier_is_done(uint32_t bar, uint32_t parity)
+ * scope. It also empties L1, for what else those others may have written; that of the block's scope
+ * does not. */
+template <bool IS_OF_BLOCK> __device__ bool mbarrier_is_done(uint32_t bar, uint32_t parity)
 {
     uint32_t is_done;
-    asm volatile("{\n\t.reg .pred p;\n\t"
-                 "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2;\n\t"
-                 "selp.u32 %0, 1, 0, p;\n\t}"
-                 : "=r"(is_done)
-                 : "r"(bar), "r"(parity)
-                 : "memory");
+    if (IS_OF_BLOCK) {
+        TRY_WAIT("cta", is_done, bar, parity);
+    } else {
+        TRY_WAIT("cluster", is_done, bar, parity);
+    }
     return is_done != 0;
 }
 
@@ -132,7 +141,7 @@ __device__ void push(uint32_t to, uint64_t value, uint32_t bar)
  * and the mbarrier's phase of round t is over. Bytes may be counted before this block has said how
  * many it expects: the phase does not end before that arrival. Who gives up pushes nothing more,
  * for nobody would count it. */
-__device__ uint64_t push_rounds(const memory &m, uint32_t rounds)
+template <bool IS_OF_BLOCK> __device__ uint64_t push_rounds(const memory &m, uint32_t rounds)
 {
     __shared__ alignas(16) uint64_t buffers[2][CLUSTER_MAX * WORDS];
     __shared__ alignas(8) uint64_t bars[2];
@@ -159,7 +168,7 @@ __device__ uint64_t push_rounds(const memory &m, uint32_t rounds)
             push(peer_address(to, peer), push_value(rank, i % WORDS, round),
                  peer_address(bar, peer));
         }
-        for (uint32_t turn = 0; !mbarrier_is_done(bar, (round >> 1) & 1u); turn++) {
+        for (uint32_t turn = 0; !mbarrier_is_done<IS_OF_BLOCK>(bar, (round >> 1) & 1u); turn++) {
             if (!wait.goes_on(turn * 256 + 255, 1)) { // a turn may sleep in hardware: look at each
                 break;
             }
@@ -180,21 +189,21 @@ template <bool HAS_SLOTS> __device__ uint64_t sync_rounds(uint32_t)
     return 0;
 }
 
-__device__ uint64_t push_rounds(const memory &, uint32_t)
+template <bool IS_OF_BLOCK> __device__ uint64_t push_rounds(const memory &, uint32_t)
 {
     return 0;
 }
 
 #endif
 
-enum what { SYNC, SYNC_CHECKED, PUSH };
+enum what { SYNC, SYNC_CHECKED, PUSH, PUSH_OF_BLOCK };
 
 template <what WHAT>
 __global__ void __launch_bounds__(THREADS, 1) cluster_kernel(memory m, uint32_t rounds)
 {
     uint64_t right = 0;
-    if (WHAT == PUSH) {
-        right = push_rounds(m, rounds);
+    if (WHAT == PUSH || WHAT == PUSH_OF_BLOCK) {
+        right = push_rounds<WHAT == PUSH_OF_BLOCK>(m, rounds);
     } else {
         right = sync_rounds<WHAT == SYNC_CHECKED>(rounds);
     }
@@ -324,6 +333,8 @@ int main()
                       [&](json_line &line) { measure<SYNC>(r, line, cluster, is_alone); });
                 r.run("push", describe,
                       [&](json_line &line) { measure<PUSH>(r, line, cluster, is_alone); });
+                r.run("push, block scope", describe,
+                      [&](json_line &line) { measure<PUSH_OF_BLOCK>(r, line, cluster, is_alone); });
             }
         }
     });

@@ -1,8 +1,7 @@
 /* The way from the CPU to a kernel that is already running and back, through pinned host memory.
  *
- *   two reads   the kernel polls a sequence number (ld.acquire.sys), then reads the message: two
- * trips tagged      the message is a line of 16 words, each with the number in it: one trip, no
- * fence
+ *   two reads   the kernel polls a number (ld.acquire.sys), then reads the message: two trips
+ *   tagged      a line of 16 words, each with the number in it: one trip, and no fence
  *
  * From before the first store of the CPU until it sees the kernel's answer, which has the sum of
  * what the kernel has read; with 4 KiB of outputs, which the CPU looks at too; and while other
@@ -71,7 +70,9 @@ __device__ uint32_t receive_tagged(const memory &m, uint32_t number, patience &w
     }
 }
 
-/* The release covers what the block's other threads stored, by the bar.sync before it. */
+/* The release covers what the block's other threads stored, by the bar.sync before it. Without
+ * outputs a tagged answer orders nothing: it holds its number and the sum, which is made of what
+ * was read. */
 template <form FORM, bool HAS_OUTPUTS>
 __device__ void answer_all(const memory &m, uint32_t messages)
 {
@@ -91,7 +92,12 @@ __device__ void answer_all(const memory &m, uint32_t messages)
             __syncthreads();
         }
         if (threadIdx.x == 0) {
-            store_release_sys(m.answer, static_cast<uint64_t>(number) << 32 | sum);
+            const uint64_t answer = static_cast<uint64_t>(number) << 32 | sum;
+            if (FORM == TAGGED && !HAS_OUTPUTS) {
+                store_relaxed_sys(m.answer, answer);
+            } else {
+                store_release_sys(m.answer, answer);
+            }
         }
     }
     if (threadIdx.x == 0) {

@@ -26,8 +26,7 @@
 
 enum { EXIT_NO_GPU = 3, REPEATS = 200, WARM_UPS = 20 };
 
-/* ---- Failures ----------------------------------------------------------------------------------
- */
+/* ---- Failures -------------------------------------------------------------------------------- */
 
 struct failure {
     std::string text;
@@ -58,8 +57,7 @@ inline void want(bool is_right, const char *what)
     }
 }
 
-/* ---- Waits in kernels
- * ---------------------------------------------------------------------------- */
+/* ---- Waits in kernels ------------------------------------------------------------------------ */
 
 #define PATIENCE_NS 3000000000ull
 
@@ -181,8 +179,7 @@ inline void await_word(const uint64_t *word, uint64_t value, double start_us)
     }
 }
 
-/* ---- Memory
- * -------------------------------------------------------------------------------------- */
+/* ---- Memory ---------------------------------------------------------------------------------- */
 
 /* Zeroed at first. `pinned` memory is mapped: one address for both sides. Copies go by the thread's
  * own default stream (nvcc's --default-stream per-thread), never by the legacy one, which waits for
@@ -205,6 +202,9 @@ template <class T> struct device_array {
     void set(const T *from)
     {
         TRY(cudaMemcpy(at, from, count * sizeof(T), cudaMemcpyHostToDevice));
+        // It may return before the last bytes have left; kernels run in streams that would not
+        // wait.
+        TRY(cudaStreamSynchronize(cudaStreamPerThread));
     }
     std::vector<T> get() const
     {
@@ -252,8 +252,7 @@ struct draws {
     }
 };
 
-/* ---- Lines of JSON
- * ------------------------------------------------------------------------------- */
+/* ---- Lines of JSON --------------------------------------------------------------------------- */
 
 /* Repeated measurements of one thing, in its unit. */
 struct samples {
@@ -318,8 +317,7 @@ struct json_line {
     }
 };
 
-/* ---- The card, and repeats on it
- * --------------------------------------------------------------------- */
+/* ---- The card, and repeats on it ------------------------------------------------------------- */
 
 /* Keeps all units of an SM a little busy, so that the clock has risen before anything is timed. */
 static __global__ void warm_kernel(float *out, uint64_t ns)
@@ -368,7 +366,7 @@ struct rig {
     /* False, with a word on standard error, when there is no card. One device, its first. */
     bool start()
     {
-        // Before the first call: nothing may be loaded while a kernel waits (GPU pitfall 1).
+        // Before the first call: nothing may be loaded while a kernel waits.
         (void)setenv("CUDA_MODULE_LOADING", "EAGER", 1);
         int count = 0;
         const cudaError_t error = cudaGetDeviceCount(&count);
@@ -377,8 +375,8 @@ struct rig {
                           error != cudaSuccess ? cudaGetErrorString(error) : "no device");
             return false;
         }
+        TRY(cudaSetDeviceFlags(cudaDeviceScheduleSpin | cudaDeviceMapHost)); // of device 0
         TRY(cudaSetDevice(0));
-        TRY(cudaSetDeviceFlags(cudaDeviceScheduleSpin | cudaDeviceMapHost));
         TRY(cudaGetDeviceProperties(&about, 0));
         TRY(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
         TRY(cudaEventCreate(&begin));
@@ -475,8 +473,7 @@ template <class F> int run_all(const char *part, F all)
     return r.failures > 0 ? 1 : 0;
 }
 
-/* ---- Launches
- * ---------------------------------------------------------------------------------------- */
+/* ---- Launches -------------------------------------------------------------------------------- */
 
 struct shape {
     int blocks, threads;

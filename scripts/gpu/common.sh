@@ -149,7 +149,7 @@ begin_results() {
     mkdir -p "$out"
     results=$out/$1.jsonl
     printf '{"part":"machine",%s}\n' "$(json \
-        commit "$(first git rev-parse --short HEAD)${changed:+, changed}" \
+        commit "${COMMIT:-$(first git rev-parse --short HEAD)${changed:+, changed}}" \
         date "$(date -u '+%F %H:%M UTC')" \
         gpu "$(first nvidia-smi --query-gpu=name --format=csv,noheader)" \
         driver "$(first nvidia-smi --query-gpu=driver_version --format=csv,noheader)" \
