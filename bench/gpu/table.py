@@ -93,6 +93,14 @@ def plain(entries):
     return table(heads + ["outcome"], rows)
 
 
+def facts(entries):
+    """A row a fact: cases that have nothing in common."""
+    rows = [
+        [e["case"], k, text(v)] for e in entries for k, v in e.items() if k not in HIDDEN
+    ] + [[e["case"], "outcome", text(outcome(e))] for e in entries if outcome(e)]
+    return table(["case", "fact", "value"], rows)
+
+
 def pivot(entries):
     """A row a shape, a column a type and algorithm; what was refused is a dash."""
     columns = sorted({(e.get("type", ""), e.get("algorithm", "")) for e in entries})
@@ -130,7 +138,7 @@ def document(entries):
         peers = [e for e in of_part if "algorithm" in e]
         others = [e for e in of_part if "algorithm" not in e]
         pieces.append(f"## {part}")
-        pieces += [plain(others)] if others else []
+        pieces += [(facts if part == "facts" else plain)(others)] if others else []
         pieces += [pivot(peers)] if peers else []
         pieces += [reasons(peers)] if reasons(peers) else []
     clocks = [e for e in entries if e["part"] == "clocks"]

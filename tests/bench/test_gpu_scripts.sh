@@ -34,6 +34,8 @@ cat >"$folder/good.jsonl" <<'LINES'
 {"part":"machine","commit":"abc1234","gpu":"A card","driver":"580.1"}
 {"part":"clocks","after":"start","sm_mhz":"1980"}
 
+{"part":"facts","case":"card","name":"A card","sms":132,"checked":true,"status":"ok"}
+{"part":"facts","case":"bus","status":"failed","reason":"no bus"}
 {"part":"barrier","case":"counter","blocks":8,"per_repeat":1000,"events_us":{"p50":0.625,"p99":0.75,"min":0.5,"n":200},"wall_us":{"p50":1234.5,"p99":2000.25,"min":1,"n":200},"checked":true,"status":"ok"}
 {"part":"barrier","case":"counter","blocks":132,"status":"unsupported","reason":"only 128 | blocks run together"}
 {"part":"colaunch","case":"cudaMalloc","call_us":3.5,"done_us":null,"runs_beside":false,"checked":true,"status":"ok"}
@@ -43,6 +45,8 @@ cat >"$folder/good.jsonl" <<'LINES'
 LINES
 try 0 python3 bench/gpu/table.py "$folder/good.jsonl"
 says 'commit abc1234; gpu A card; driver 580.1'
+says '| card | sms | 132 |'
+says '| bus | outcome | failed: no bus |'
 says '| case | blocks | per_repeat | events_us p50 / p99 / min | wall_us p50 / p99 / min | outcome |'
 says '| counter | 8 | 1000 | 0.625 / 0.75 / 0.5 | 1234 / 2000 / 1 |  |'
 says '| counter | 132 |  |  |  | unsupported: only 128 / blocks run together |'
@@ -51,11 +55,11 @@ says '| case | cell | hidden | rows | steps | bf16 PERSIST_STATIC | fp16 STANDAR
 says '| sequence | lstm | 64 | 1 | 100 | - | 12.3 | failed |'
 says '- bf16 PERSIST_STATIC (1): unsupported: CUDNN_STATUS_NOT_SUPPORTED'
 says '| start | 1980 |'
-says '3 ok, 2 unsupported, 1 failed'
+says '4 ok, 2 unsupported, 2 failed'
 
 # broken LINE WHY: named with its number, while the line before it is printed.
 broken() {
-    sed -n 4p "$folder/good.jsonl" >"$folder/broken.jsonl"
+    sed -n 6p "$folder/good.jsonl" >"$folder/broken.jsonl"
     printf '%s\n' "$1" >>"$folder/broken.jsonl"
     try 1 python3 bench/gpu/table.py "$folder/broken.jsonl"
     says "$folder/broken.jsonl:2: $2"
