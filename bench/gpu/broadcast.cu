@@ -14,7 +14,7 @@
 
 enum {
     THREADS = 512,
-    ROUNDS = 200,
+    ROUNDS = 500,
     CHECKED_ROUNDS = 20,
     ITEM_BYTES = 32768, /* a bulk copy's part */
     SLOTS = 4           /* items that shared memory holds */

@@ -27,7 +27,7 @@ enum {
     K_WARP = TILES_K * TILE, /* 128 */
     K_ALL = WARPS * K_WARP,  /* 1,024 */
     PITCH = K_ALL + 8,       /* of a row of h: 16 bytes more, so that no two lanes share a bank */
-    STEPS = 200
+    STEPS = 2000
 };
 
 enum place { REGISTERS, H_SHARED, BOTH_SHARED };
@@ -259,7 +259,7 @@ template <place PLACE, int TILES_N> static void measure(rig &r, json_line &line)
     TRY(cudaStreamSynchronize(r.stream));
     data.p.want_sums(data.out.get(), 1.0, 1e-5);
     r.repeat(line, STEPS, [&] { TRY(launch(r, data.s, kernel, data.arguments(), STEPS)); });
-    data.p.want_sums(data.out.get(), STEPS, 1e-3);
+    data.p.want_sums(data.out.get(), STEPS, 5e-3);
     add_spans(line, data.spans.get(), TILES_N);
     const double flops = 2.0 * ROWS * K_WARP * WARPS * TILES_N * 8 * r.sms();
     line.number("gflop_per_step", flops * 1e-9);
@@ -273,12 +273,12 @@ static void measure_clock(rig &r, json_line &line)
     want_resident(r, data.s, kernel);
     std::vector<double> mhz;
     for (const double end = now_us() + 2e6; now_us() < end;) {
-        TRY(launch(r, data.s, kernel, data.arguments(), 50 * STEPS));
+        TRY(launch(r, data.s, kernel, data.arguments(), 5 * STEPS));
         TRY(cudaStreamSynchronize(r.stream));
         const span first = data.spans.get()[0];
         mhz.push_back(1000.0 * static_cast<double>(first.cycles) / static_cast<double>(first.ns));
     }
-    data.p.want_sums(data.out.get(), 50 * STEPS,
+    data.p.want_sums(data.out.get(), 5 * STEPS,
                      5e-2); // a check of the steps made, not of rounding
     line.number("launches", static_cast<double>(mhz.size()));
     line.number("sm_mhz_first", mhz.front());
