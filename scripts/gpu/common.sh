@@ -181,7 +181,7 @@ part() {
     is_wanted "$name" || return 0
     echo "$name .." >&2
     lines=$(wc -l <"$results")
-    timeout -k 5 "$seconds" "$@" >>"$results" 2>"$out/$name.err"
+    timeout -k 2 "$seconds" "$@" >>"$results" 2>"$out/$name.err"
     status=$?
     case $status in
     0) reason= ;;

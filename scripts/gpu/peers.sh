@@ -80,7 +80,7 @@ fi
 failed=0
 export CUDA_MODULE_LOADING=EAGER
 begin_results peers
-part cudnn 280 env LD_LIBRARY_PATH="$(library_path)${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
-    "$programs/peers_cudnn-${archs// /-}" 270
-part torch 180 "$python" bench/gpu/peers_torch.py --seconds 140
+part cudnn 250 env LD_LIBRARY_PATH="$(library_path)${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
+    "$programs/peers_cudnn-${archs// /-}" 240
+part torch 215 "$python" bench/gpu/peers_torch.py --seconds 170
 end_results
