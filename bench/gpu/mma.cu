@@ -9,13 +9,11 @@
  *   both shared   weights read from shared memory too
  *
  * A step is all products of an SM with all N rows. `clock` is the longest case again, for two
- * seconds. wgmma, which should pay from 32 rows on, is not here yet.
+ * seconds. wgmma.cu has the same with Hopper's own instruction.
  *
  * Checked: the sums of one step against the same products in double precision, and of the timed
  * steps against as many times that. */
-#include "bench/gpu/floor.cuh"
-
-#include <cuda_bf16.h>
+#include "bench/gpu/product.cuh"
 
 enum {
     THREADS = 256,
@@ -31,12 +29,6 @@ enum {
 };
 
 enum place { REGISTERS, H_SHARED, BOTH_SHARED };
-
-/* Of clock64() and %globaltimer around all steps, by each block. */
-struct span {
-    uint64_t cycles;
-    uint64_t ns;
-};
 
 struct memory {
     const __nv_bfloat16 *weights; /* [WARPS][ROWS][K_WARP] */
@@ -163,70 +155,6 @@ __global__ void __launch_bounds__(THREADS, 1) mma_kernel(memory m, uint32_t step
     store<TILES_N>(m, sums);
 }
 
-/* Inputs, and the sums of one step in double precision. */
-struct problem {
-    std::vector<__nv_bfloat16> weights, h;
-    std::vector<double> sums, sizes; /* [WARPS][ROWS][n]; sizes: of the absolute products */
-
-    problem(int n, bool is_first_rows)
-        : weights(WARPS * ROWS * K_WARP), h(static_cast<size_t>(n) * K_ALL)
-    {
-        draws random(static_cast<uint64_t>(n));
-        for (__nv_bfloat16 &v : weights) {
-            v = __float2bfloat16(random.real(1.0f));
-        }
-        for (__nv_bfloat16 &v : h) {
-            v = __float2bfloat16(random.real(1.0f));
-        }
-        for (int w = 0; w < WARPS; w++) {
-            for (int row = 0; row < ROWS; row++) {
-                for (int j = 0; j < n; j++) {
-                    add_sum(w, row, is_first_rows ? j % 8 : j);
-                }
-            }
-        }
-    }
-
-    void add_sum(int w, int row, int j)
-    {
-        double sum = 0.0, size = 0.0;
-        for (int k = 0; k < K_WARP; k++) {
-            const auto a = static_cast<double>(
-                __bfloat162float(weights[static_cast<size_t>((w * ROWS + row) * K_WARP + k)]));
-            const auto b = static_cast<double>(
-                __bfloat162float(h[static_cast<size_t>(j * K_ALL + w * K_WARP + k)]));
-            sum += a * b;
-            size += std::fabs(a * b);
-        }
-        sums.push_back(sum);
-        sizes.push_back(size);
-    }
-
-    /* What all blocks have after so many steps; `tolerance` is of the sum of absolute products. */
-    void want_sums(const std::vector<float> &got, double steps, double tolerance) const
-    {
-        for (size_t i = 0; i < got.size(); i++) {
-            const size_t at = i % sums.size();
-            const double error = std::fabs(static_cast<double>(got[i]) - steps * sums[at]);
-            want(error <= tolerance * steps * sizes[at], "a sum is not that of the products");
-        }
-    }
-};
-
-/* Medians over blocks: cycles of a step, and the SM's clock. */
-static void add_spans(json_line &line, const std::vector<span> &spans, int tiles_n)
-{
-    samples cycles, mhz;
-    for (const span &s : spans) {
-        cycles.values.push_back(static_cast<double>(s.cycles) / STEPS);
-        mhz.values.push_back(1000.0 * static_cast<double>(s.cycles) / static_cast<double>(s.ns));
-    }
-    const double mmas = TILES_M * TILES_K * tiles_n * WARPS / 4.0; // of one of an SM's four units
-    line.number("cycles_per_step", cycles.quantile(0.5));
-    line.number("cycles_per_mma", cycles.quantile(0.5) / mmas);
-    line.number("sm_mhz", mhz.quantile(0.5));
-}
-
 struct ready {
     shape s;
     problem p;
@@ -235,7 +163,8 @@ struct ready {
     device_array<span> spans;
 
     ready(const rig &r, int n, place where)
-        : s{r.sms(), THREADS}, p(n, where == REGISTERS), weights(p.weights.size()), h(p.h.size()),
+        : s{r.sms(), THREADS}, p({WARPS, ROWS, K_WARP, n, where == REGISTERS}),
+          weights(p.weights.size()), h(p.h.size()),
           out(p.sums.size() * static_cast<size_t>(r.sms())), spans(static_cast<size_t>(r.sms()))
     {
         s.shared_bytes =
@@ -260,9 +189,11 @@ template <place PLACE, int TILES_N> static void measure(rig &r, json_line &line)
     data.p.want_sums(data.out.get(), 1.0, 1e-5);
     r.repeat(line, STEPS, [&] { TRY(launch(r, data.s, kernel, data.arguments(), STEPS)); });
     data.p.want_sums(data.out.get(), STEPS, 5e-3);
-    add_spans(line, data.spans.get(), TILES_N);
-    const double flops = 2.0 * ROWS * K_WARP * WARPS * TILES_N * 8 * r.sms();
-    line.number("gflop_per_step", flops * 1e-9);
+    add_spans(line, data.spans.get(), STEPS);
+    add_flops(line, data.p, r.sms());
+    // An SM has four units, each with every fourth warp.
+    const double mmas = TILES_M * TILES_K * TILES_N * WARPS / 4.0;
+    line.number("mmas_per_unit", mmas);
 }
 
 /* Launch after launch, for two seconds: the clock of each by its first block. */

@@ -95,8 +95,7 @@ compile() {
     local name=$1 arch code=() strict=()
     shift
     local program="$programs/$name-${archs// /-}" source=bench/gpu/$name.cu
-    if [ "$program" -nt "$source" ] && [ "$program" -nt bench/gpu/floor.cuh ] &&
-        [ "$program" -nt scripts/gpu/common.sh ]; then
+    if [ -z "$(find "$source" bench/gpu/*.cuh scripts/gpu/common.sh -newer "$program" 2>&1)" ]; then
         return 0
     fi
     for arch in $archs; do

@@ -7,14 +7,14 @@ USAGE='usage: scripts/gpu/floors.sh [--build-only] [--arch 80,90a] [--only barri
   --build-only   build, for all known targets unless --arch says which; needs no GPU
   --arch LIST    targets of nvcc (default: what the card is)
   --build FOLDER for the programs (default build/gpu)
-  --only LIST    of facts, barrier, cluster, broadcast, mma, doorbell, launch, colaunch
+  --only LIST    of facts, barrier, cluster, broadcast, mma, wgmma, doorbell, launch, colaunch
   --out FOLDER   for floors.jsonl and floors.md (default build/gpu/results)'
 DEFAULT_ARCHS='80 90a'
 # shellcheck source=scripts/gpu/common.sh
 . scripts/gpu/common.sh
 
 # Seconds of each: beside two minutes for the build, less than ten minutes in all.
-parts=(facts:20 barrier:50 cluster:50 broadcast:60 mma:50 doorbell:50 launch:60 colaunch:80)
+parts=(facts:20 barrier:50 cluster:50 broadcast:60 mma:50 wgmma:30 doorbell:50 launch:60 colaunch:80)
 
 take_options "$@"
 if [ "$build_only" -eq 0 ]; then
