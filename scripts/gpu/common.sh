@@ -149,6 +149,7 @@ begin_results() {
     changed=$(git status --porcelain --untracked-files=no 2>/dev/null | head -n 1)
     mkdir -p "$out"
     results=$out/$1.jsonl
+    : >"$out/$1.err"
     printf '{"part":"machine",%s}\n' "$(json \
         commit "${COMMIT:-$(first git rev-parse --short HEAD)${changed:+, changed}}" \
         date "$(date -u '+%F %H:%M UTC')" \
@@ -175,17 +176,18 @@ clocks() {
 # part NAME SECONDS COMMAND...: adds what it prints to the results. What ends it early, or fails it without
 # a failed case, is a line there too; either makes `failed` 1.
 part() {
-    local name=$1 seconds=$2 status reason lines
+    local name=$1 seconds=$2 status reason lines errors=$programs/$1.err
     shift 2
     is_wanted "$name" || return 0
     echo "$name .." >&2
     lines=$(wc -l <"$results")
-    timeout -k 2 "$seconds" "$@" >>"$results" 2>"$out/$name.err"
+    timeout -k 2 "$seconds" "$@" >>"$results" 2>"$errors"
     status=$?
+    sed "s/^/$name: /" "$errors" >>"${results%.jsonl}.err"
     case $status in
     0) reason= ;;
     124 | 137) reason="not done within $seconds s" ;;
-    *) reason="exit status $status: $(tail -n 1 "$out/$name.err")" ;;
+    *) reason="exit status $status: $(tail -n 1 "$errors")" ;;
     esac
     if [ $status -eq 1 ] && tail -n "+$((lines + 1))" "$results" | grep -q '"status": *"failed"'; then
         reason=

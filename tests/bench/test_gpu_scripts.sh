@@ -154,6 +154,7 @@ says '1 ok, 0 unsupported, 1 failed'
 try 1 floors --only cluster,doorbell
 says '| all of it | failed: exit status 1: broken |'
 says '| all of it | failed: exit status 9: last words |'
+grep -q '^doorbell: last words' "$folder/results/floors.err" || wrong "what a part said is not kept"
 try 4 floors --only broadcast,facts
 says 'not all was built'
 try 0 floors --build-only --arch 80,90a --only facts
@@ -164,7 +165,7 @@ grep -q 'compute_80,code=sm_80 -gencode arch=compute_90a' "$folder/bin/commands"
 try 0 floors --build-only --only launch --arch 90a
 cat >"$folder/bound.sh" <<'SCRIPT'
 . scripts/gpu/common.sh
-out=$1 results=$1/bound.jsonl failed=0
+programs=$1 results=$1/bound.jsonl failed=0
 : >"$results"
 part launch 1 "$2"
 cat "$results"
