@@ -160,7 +160,9 @@ __global__ void __launch_bounds__(THREADS, 1)
 
 template <class BARRIER> static void measure(rig &r, json_line &line, int blocks)
 {
-    want(blocks <= BLOCKS_MAX, "more blocks than this was written for");
+    if (blocks > BLOCKS_MAX) {
+        throw unsupported{"more blocks than a thread has words for"};
+    }
     shape s = {blocks, THREADS};
     // More than half of an SM's shared memory: no two blocks on one.
     s.shared_bytes =
