@@ -70,8 +70,8 @@ __device__ uint2 h_tile(const __nv_bfloat16 *h, uint32_t pitch, uint32_t tile_n,
 }
 
 /* One step of a warp: sums[tile_m][tile_n] += weights x h. The asm of an mma is volatile: no step
- * can be left out or made of another. `fence` keeps the compiler from reading shared memory once
- * for all steps. */
+ * can be left out or made of another. The empty asm keeps the compiler from reading shared memory
+ * once for all steps. */
 template <place PLACE, int TILES_N>
 __device__ void step(float (&sums)[TILES_M][TILES_N][4], const uint4 (&own)[TILES_M][TILES_K],
                      const uint4 *tiles, const __nv_bfloat16 *h, const uint2 (&h_own)[TILES_K])
