@@ -87,7 +87,7 @@ static void add_op(struct walk *walk, const struct cell_op *op)
         walk->out->sigmoids += width;
     } else if (op->kind == CELL_OP_TANH) {
         walk->out->tanhs += width;
-    } else if (op->kind == CELL_OP_MEAN || op->kind == CELL_OP_ARGMAX) {
+    } else if (op->kind == CELL_OP_MEAN || op->kind == CELL_OP_ARGMAX || op->kind == CELL_OP_TOP) {
         walk->out->elements += walk->def->values[op->operands[0]].width;
     } else if (cell_op_is_pointwise(op->kind)) {
         walk->out->elements += width;

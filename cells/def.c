@@ -437,6 +437,31 @@ static enum base_status check_mean(const struct look *look)
                : bad(look, "operand and result must be f32, the result of width 1");
 }
 
+static enum base_status check_top(const struct look *look)
+{
+    if (!is_f32(operand(look, 0), operand(look, 0).width) || result(look, 0).dtype != CELL_I64 ||
+        result(look, 0).width > operand(look, 0).width) {
+        return bad(look, "the operand is not f32, or the result not i64 and at most as wide");
+    }
+    return look->op->variant <= CELL_TOP_SMALLEST ? BASE_OK : bad(look, "unknown variant");
+}
+
+/* The numbers are believed when the op is run, so they must be those of elements of x. */
+static enum base_status check_take(const struct look *look)
+{
+    const struct cell_op *top = NULL;
+    for (uint32_t o = 0; o < look->index; o++) {
+        const struct cell_op *op = &look->def->ops[o];
+        top = op->result == look->op->operands[1] ? op : top;
+    }
+    if (top == NULL || top->kind != CELL_OP_TOP || top->operands[0] != look->op->operands[0]) {
+        return bad(look, "the numbers are not the result of a TOP of the row that they are of");
+    }
+    return is_f32(result(look, 0), operand(look, 1).width)
+               ? BASE_OK
+               : bad(look, "the result is not f32, one element a number");
+}
+
 static enum base_status check_concat(const struct look *look)
 {
     uint64_t width = 0;
@@ -497,6 +522,10 @@ static enum base_status check_shapes(const struct look *look)
                        result(look, 0).width == 1
                    ? BASE_OK
                    : bad(look, "the operand is not of floats, or the result not one integer");
+    case CELL_OP_TOP:
+        return check_top(look);
+    case CELL_OP_TAKE:
+        return check_take(look);
     case CELL_OP_ATTEND:
         return check_attend(look);
     case CELL_OP_CONCAT:

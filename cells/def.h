@@ -75,6 +75,11 @@ struct cell_weight {
  *              16 are folded to 8, 4, 2, 1, then divided
  * ARGMAX       the number of the largest element, the first of equal ones: a row of width 1, I64 or
  *              I32. The first NaN is larger than all
+ * TOP          the numbers of as many elements as the result, I64, is wide: with variant
+ *              CELL_TOP_LARGEST the largest ones, the largest first, with CELL_TOP_SMALLEST the
+ *              smallest, the smallest first; of equal ones the first come first. NaNs are equal,
+ *              and larger than all others
+ * TAKE         operands x and the result of a TOP of x: the elements of x with these numbers
  * SOFTMAX      over groups of `group` consecutive elements (group divides width), max subtracted
  * LOG_SOFTMAX  its logarithm: x minus the maximum, plus the logarithm of the largest softmax
  * ATTEND       operands q [D], K [D], V, as wide as the result; weight v [1, D]. K and V are
@@ -145,6 +150,8 @@ struct cell_weight {
     X(SQRT, 1, 0, 0)                                                                               \
     X(MEAN, 1, 0, 0)                                                                               \
     X(ARGMAX, 1, 0, 0)                                                                             \
+    X(TOP, 1, 0, 0)                                                                                \
+    X(TAKE, 2, 0, 0)                                                                               \
     X(SOFTMAX, 1, 0, 0)                                                                            \
     X(LOG_SOFTMAX, 1, 0, 0)                                                                        \
     X(ATTEND, 3, 1, 0)                                                                             \
@@ -170,7 +177,7 @@ enum cell_op_kind {
 /* "GATHER" and so on; never NULL. */
 const char *cell_op_name(enum cell_op_kind kind);
 
-/* Of a GRU, of an RNN, and of ATTEND. */
+/* Of a GRU, of an RNN, of ATTEND, and of TOP. */
 enum cell_op_variant {
     CELL_GRU_RESET_BEFORE = 0, /* linear_before_reset = 0 */
     CELL_GRU_RESET_AFTER = 1,
@@ -179,6 +186,8 @@ enum cell_op_variant {
     CELL_ATTEND_PRODUCT = 0,
     CELL_ATTEND_TANH = 1,
     CELL_ATTEND_LARGEST = 2,
+    CELL_TOP_LARGEST = 0,
+    CELL_TOP_SMALLEST = 1,
 };
 
 /* Gates of an op that sums over x and h: LSTM 4, GRU 3, RNN 1, TREE_LEAF 3, TREE_BINARY 5, TREE_SUM
@@ -206,7 +215,7 @@ struct cell_op {
     uint32_t result;               /* number of the (first) result value */
     uint32_t start;                /* SLICE */
     uint32_t group;                /* SOFTMAX, LOG_SOFTMAX */
-    uint32_t variant;              /* GRU, RNN, ATTEND */
+    uint32_t variant;              /* GRU, RNN, ATTEND, TOP */
     enum cell_precision precision; /* of what has gates */
 };
 

@@ -35,7 +35,8 @@ static void hash_u32(struct base_hasher *hasher, uint32_t value)
 
 static bool has_variants(enum cell_op_kind kind)
 {
-    return kind == CELL_OP_GRU || kind == CELL_OP_RNN || kind == CELL_OP_ATTEND;
+    return kind == CELL_OP_GRU || kind == CELL_OP_RNN || kind == CELL_OP_ATTEND ||
+           kind == CELL_OP_TOP;
 }
 
 static void hash_op(struct base_hasher *hasher, const struct cell_op *op)

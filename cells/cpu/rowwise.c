@@ -93,6 +93,80 @@ static void store_integer(enum cell_dtype dtype, uint32_t number, uint8_t *out)
     memcpy(out, &value, cell_dtype_bytes(dtype)); // little-endian: the low half is the I32
 }
 
+/* ---- The largest or smallest elements ------------------------------------------------------- */
+
+/* Elements of a row, and numbers of the best of them so far: a heap, the worst on top, in the
+ * result's own row. */
+struct top {
+    const float *in;
+    bool is_largest;
+    uint8_t *numbers;
+};
+
+static int64_t number_at(const uint8_t *numbers, uint32_t i)
+{
+    return load_integer(CELL_I64, numbers, i);
+}
+
+static void set_number(const struct top *top, uint32_t i, int64_t number)
+{
+    memcpy(top->numbers + i * sizeof(number), &number, sizeof(number));
+}
+
+/* Whether element number a comes before number b. */
+static bool is_before(const struct top *top, int64_t a, int64_t b)
+{
+    const float x = top->in[a];
+    const float y = top->in[b];
+    const bool is_larger = isnan(x) ? !isnan(y) : x > y;
+    const bool is_smaller = isnan(y) ? !isnan(x) : y > x;
+    return is_larger == is_smaller ? a < b : is_larger == top->is_largest;
+}
+
+/* Lets `number` sink from place i of a heap of n numbers to its place. */
+static void sink(const struct top *top, uint32_t i, uint32_t n, int64_t number)
+{
+    for (uint32_t child = 2 * i + 1; child < n; child = 2 * i + 1) {
+        const bool is_right = child + 1 < n && is_before(top, number_at(top->numbers, child),
+                                                         number_at(top->numbers, child + 1));
+        child += is_right ? 1 : 0;
+        if (!is_before(top, number, number_at(top->numbers, child))) {
+            break;
+        }
+        set_number(top, i, number_at(top->numbers, child));
+        i = child;
+    }
+    set_number(top, i, number);
+}
+
+/* The numbers of the best k of n elements, the best first. Time: n times the logarithm of k. */
+static void find_top(const struct top *top, uint32_t n, uint32_t k)
+{
+    for (uint32_t i = 0; i < k; i++) {
+        set_number(top, i, i);
+    }
+    for (uint32_t i = k / 2; i-- > 0;) {
+        sink(top, i, k, number_at(top->numbers, i));
+    }
+    for (uint32_t i = k; i < n; i++) {
+        if (is_before(top, i, number_at(top->numbers, 0))) {
+            sink(top, 0, k, i);
+        }
+    }
+    for (uint32_t left = k; left-- > 1;) { // the worst of what is left goes behind it
+        const int64_t last = number_at(top->numbers, left);
+        set_number(top, left, number_at(top->numbers, 0));
+        sink(top, 0, left, last);
+    }
+}
+
+static void take(const float *in, const uint8_t *numbers, uint32_t n, float *out)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        out[i] = in[number_at(numbers, i)];
+    }
+}
+
 static void concat(const struct cell_program *program, const struct cell_program_op *op,
                    const uint8_t *const *in, uint8_t *out)
 {
@@ -127,6 +201,14 @@ void cell_rowwise(const struct cell_program *program, const struct cell_program_
         break;
     case CELL_OP_ARGMAX:
         store_integer(to.dtype, argmax(from.width, f32(in[0])), out);
+        break;
+    case CELL_OP_TOP: {
+        const struct top top = {f32(in[0]), op->op->variant == CELL_TOP_LARGEST, out};
+        find_top(&top, from.width, to.width);
+        break;
+    }
+    case CELL_OP_TAKE:
+        take(f32(in[0]), in[1], to.width, out_f32);
         break;
     case CELL_OP_CONCAT:
         concat(program, op, in, out);

@@ -303,6 +303,35 @@ static double argmax(const struct oracle *oracle, const struct cell_op *op)
     return best;
 }
 
+/* Whether element i of the first operand comes before element k among the largest or smallest. */
+static bool is_before(const struct oracle *oracle, const struct cell_op *op, uint32_t i, uint32_t k)
+{
+    const double a = at(oracle, op, 0, i);
+    const double b = at(oracle, op, 0, k);
+    const bool is_largest = op->variant == CELL_TOP_LARGEST;
+    if (isnan(a) != isnan(b)) {
+        return isnan(a) == is_largest;
+    }
+    return isnan(a) || a == b ? i < k : (a > b) == is_largest;
+}
+
+/* The number of the element that has `place` others before it. */
+static double top(const struct oracle *oracle, const struct cell_op *op, uint32_t place)
+{
+    const uint32_t n = oracle->def->values[op->operands[0]].width;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t before = 0;
+        for (uint32_t k = 0; k < n; k++) {
+            before += k != i && is_before(oracle, op, k, i) ? 1 : 0;
+        }
+        if (before == place) {
+            return i;
+        }
+    }
+    base_assert(false);
+    return 0.0;
+}
+
 /* Element i of what is filled from the operands alone. */
 static double element(const struct oracle *oracle, const struct cell_op *op, uint32_t i)
 {
@@ -323,6 +352,10 @@ static double element(const struct oracle *oracle, const struct cell_op *op, uin
         return mean(oracle, op);
     case CELL_OP_ARGMAX:
         return argmax(oracle, op);
+    case CELL_OP_TOP:
+        return top(oracle, op, i);
+    case CELL_OP_TAKE:
+        return at(oracle, op, 0, (uint32_t)at(oracle, op, 1, i));
     default:
         return op->n_operands == 2
                    ? arithmetic(op->kind, at(oracle, op, 0, i), at(oracle, op, 1, i))

@@ -10,7 +10,7 @@
 static struct build build;
 
 /* Values by name of the definition below. */
-static uint32_t x, id, h, c, wide, embedded, linear, lstm, soft, joined, slice;
+static uint32_t x, id, h, c, wide, embedded, linear, lstm, soft, joined, slice, numbers;
 
 static void setup(void)
 {
@@ -31,6 +31,9 @@ static void setup(void)
     (void)build_op(&build, CELL_OP_COPY, slice, UINT32_MAX, 3);
     (void)build_const(&build, 7);
     (void)build_op(&build, CELL_OP_TANH, slice, UINT32_MAX, 3);
+    numbers = build_op(&build, CELL_OP_TOP, joined, UINT32_MAX, 2);
+    build.def.values[numbers].dtype = CELL_I64;
+    (void)build_op(&build, CELL_OP_TAKE, joined, numbers, 2);
     build_next(&build, 0, lstm);
     build_next(&build, 1, lstm + 1);
     build_output(&build, soft);
@@ -397,6 +400,30 @@ START_TEST(test_def_rowwise_shapes)
 }
 END_TEST
 
+/* The numbers are believed when the op is run. */
+START_TEST(test_def_top_and_take)
+{
+    struct cell_def def = build.def;
+    build.def.values[numbers].dtype = CELL_I32;
+    assert_refused("TOP): the operand is not f32, or the result not i64");
+    build.def = def;
+    build.def.values[numbers].width = 10;
+    assert_refused("at most as wide");
+    build.def = def;
+    op_of(CELL_OP_TOP)->variant = 2;
+    assert_refused("unknown variant");
+    build.def = def;
+    op_of(CELL_OP_TAKE)->operands[0] = linear;
+    assert_refused("TAKE): the numbers are not the result of a TOP");
+    build.def = def;
+    op_of(CELL_OP_TAKE)->operands[1] = id;
+    assert_refused("TAKE): the numbers are not the result of a TOP");
+    build.def = def;
+    build.def.values[numbers + 1].width = 3;
+    assert_refused("one element a number");
+}
+END_TEST
+
 START_TEST(test_def_states_and_outputs)
 {
     build.def.outputs[0] = build.def.n_values;
@@ -438,6 +465,7 @@ int main(void)
     tcase_add_test(tcase, test_def_tree_weights);
     tcase_add_test(tcase, test_def_names_precisions);
     tcase_add_test(tcase, test_def_rowwise_shapes);
+    tcase_add_test(tcase, test_def_top_and_take);
     tcase_add_test(tcase, test_def_states_and_outputs);
     tcase_add_test(tcase, test_def_names_ops);
     suite_add_tcase(suite, tcase);

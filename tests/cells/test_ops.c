@@ -387,6 +387,35 @@ START_TEST(test_op_argmax)
 }
 END_TEST
 
+/* From one element to all of them, each with its number. */
+static void add_top(struct build *build, uint32_t of, uint32_t variant, uint32_t k)
+{
+    uint32_t numbers = build_op(build, CELL_OP_TOP, of, UINT32_MAX, k);
+    build->def.values[numbers].dtype = CELL_I64;
+    build_last(build)->variant = variant;
+    build_output(build, numbers);
+    build_output(build, build_op(build, CELL_OP_TAKE, of, numbers, k));
+}
+
+/* Many equal elements, many NaN, as test_op_argmax. */
+START_TEST(test_op_top)
+{
+    const uint32_t width = widths[_i];
+    for (uint32_t way = 0; way < 3; way++) {
+        struct build build;
+        build_init(&build, way);
+        uint32_t of = build_input(&build, CELL_F32, width);
+        if (way > 0) {
+            of = build_op(&build, way == 1 ? CELL_OP_FLOOR : CELL_OP_SQRT, of, UINT32_MAX, width);
+        }
+        add_top(&build, of, CELL_TOP_LARGEST, (width + 2) / 3);
+        add_top(&build, of, CELL_TOP_SMALLEST, (width + 1) / 2);
+        add_top(&build, of, CELL_TOP_LARGEST, width);
+        assert_everywhere(&build);
+    }
+}
+END_TEST
+
 /* ---- Chains of element-wise ops ------------------------------------------------------------- */
 
 /* Element-wise ops at random over each other's results, some of them over a mean or a part of
@@ -624,6 +653,7 @@ int main(void)
     tcase_add_loop_test(tcase, test_op_comparisons_of_special_values, 0, ISA_COUNT);
     tcase_add_loop_test(tcase, test_op_roots_and_means, 0, WIDTHS);
     tcase_add_loop_test(tcase, test_op_argmax, 0, WIDTHS);
+    tcase_add_loop_test(tcase, test_op_top, 0, WIDTHS);
     tcase_add_loop_test(tcase, test_chains_have_the_scalar_bits, 0, WIDTHS + 4);
     tcase_add_loop_test(tcase, test_op_moves, 0, WIDTHS);
     tcase_add_test(tcase, test_op_casts);
