@@ -97,6 +97,7 @@ CELLS_SRCS = \
   cells/import/op_select.c \
   cells/import/op_shape.c \
   cells/import/op_step.c \
+  cells/import/op_top.c \
   cells/import/operators.c \
   cells/import/recognise.c \
   cells/import/recognise_tree.c \

@@ -138,6 +138,8 @@ static const struct cell__operator operators[] = {
     {"Squeeze", 1, 2, 1, " axes ", cell__infer_squeeze, cell__lower_reshaped, ""},
     {"Sub", 2, 2, 1, " ", cell__infer_binary, cell__lower_binary, "float32"},
     {"Tanh", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},
+    {"TopK", 1, 2, 2, " axis k largest sorted ", cell__infer_top, cell__lower_top,
+     "over the whole of a row; constant k; of equal elements the first come first"},
     {"Transpose", 1, 1, 1, " perm ", cell__infer_transpose, cell__lower_transpose,
      "keeps the order of a row; any of a constant"},
     {"Unsqueeze", 1, 2, 1, " axes ", cell__infer_unsqueeze, cell__lower_reshaped, ""},

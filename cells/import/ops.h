@@ -34,6 +34,8 @@ cell__op_fn cell__infer_layer_norm, cell__lower_layer_norm;
 /* op_reduce.c */
 cell__op_fn cell__infer_reduce, cell__lower_reduce;
 cell__op_fn cell__infer_argmax, cell__lower_argmax;
+/* op_top.c */
+cell__op_fn cell__infer_top, cell__lower_top;
 /* op_linear.c */
 cell__op_fn cell__infer_matmul, cell__lower_matmul;
 cell__op_fn cell__infer_gemm, cell__lower_gemm;

@@ -336,6 +336,113 @@ START_TEST(test_argmax_of_each_step)
 }
 END_TEST
 
+/* k of each row's largest and smallest, values and numbers apart; k as attribute before opset 10.
+ */
+static size_t wanted_place;
+static bool is_largest, wants_numbers;
+
+static void expect_top(const double *x, const struct replay_tensor *out)
+{
+    ck_assert_uint_eq(out->count, (size_t)TIME * BATCH * (wanted_place + 1));
+    for (size_t row = 0; row < (size_t)TIME * BATCH; row++) {
+        const double *given = x + row * IN;
+        const size_t number =
+            wants_numbers ? (size_t)out->data[row * (wanted_place + 1) + wanted_place] : IN;
+        size_t before = 0;
+        for (size_t i = 0; i < IN; i++) {
+            const double last = out->data[row * (wanted_place + 1) + wanted_place];
+            const double at = wants_numbers ? given[number] : last;
+            before += (is_largest ? given[i] > at : given[i] < at) ? 1 : 0;
+        }
+        ck_assert_uint_eq(before, wanted_place);
+    }
+}
+
+static Onnx__NodeProto *top(int64_t opset, int64_t k, const char *outputs)
+{
+    Onnx__NodeProto *node = NULL;
+    begin(opset);
+    if (opset < 10) {
+        node = onnx_node(&builder, "TopK", "x", outputs);
+        onnx_set_int(&builder, node, "k", k);
+        return node;
+    }
+    onnx_constant(&builder, "k", onnx_ints(&builder, 1, 1, &k));
+    return onnx_node(&builder, "TopK", "x k", outputs);
+}
+
+/* Smallest ones are of opset 11. */
+static void run_top(int64_t opset, bool largest, bool numbers)
+{
+    is_largest = largest;
+    wants_numbers = numbers;
+    Onnx__NodeProto *node = top(opset, (int64_t)wanted_place + 1, wants_numbers ? "- out" : "out");
+    if (!is_largest) {
+        onnx_set_int(&builder, node, "largest", 0);
+        onnx_set_int(&builder, node, "sorted", 1);
+    }
+    run(expect_top);
+}
+
+START_TEST(test_top_of_each_step)
+{
+    static const int64_t opsets[] = {9, 10, 14};
+    for (wanted_place = 0; wanted_place < IN; wanted_place++) {
+        for (size_t i = 0; i < 3; i++) {
+            run_top(opsets[i], true, false);
+            run_top(opsets[i], true, true);
+        }
+        run_top(14, false, false);
+        run_top(14, false, true);
+    }
+}
+END_TEST
+
+START_TEST(test_other_tops_are_refused)
+{
+    const int64_t lengths[] = {-1};
+    (void)top(14, 0, "out");
+    expect_refused(&builder, BASE_UNIMPLEMENTED,
+                   "TopK (node \"out\", opset 14): k is 0; at least 1");
+    (void)top(14, -3, "out");
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "k is -3; at least 1");
+    (void)top(14, IN + 1, "out");
+    expect_refused(&builder, BASE_INVALID_ARGUMENT, "k is 4, on an axis of 3");
+    (void)top(9, IN + 1, "out");
+    expect_refused(&builder, BASE_INVALID_ARGUMENT, "k is 4, on an axis of 3");
+    onnx_set_int(&builder, top(14, 2, "out"), "axis", 0);
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "over the steps of a sequence");
+    onnx_set_int(&builder, top(14, 2, "out"), "axis", 1);
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "over the batch axis");
+    onnx_set_int(&builder, top(14, 2, "out"), "axis", 3);
+    expect_refused(&builder, BASE_INVALID_ARGUMENT, "axis 3 of a tensor of rank 3");
+    begin(14);
+    onnx_node(&builder, "TopK", "x", "out");
+    expect_refused(&builder, BASE_INVALID_ARGUMENT, "without k");
+    begin(14);
+    onnx_input(&builder, "k", ONNX__TENSOR_PROTO__DATA_TYPE__INT64, 1, lengths);
+    onnx_node(&builder, "TopK", "x k", "out");
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "k is not constant");
+    begin(14);
+    onnx_node(&builder, "Shape", "x", "shape");
+    const int64_t first = 0;
+    onnx_constant(&builder, "first", onnx_ints(&builder, 1, 1, &first));
+    onnx_node(&builder, "Gather", "shape first", "k");
+    onnx_node(&builder, "TopK", "x k", "out");
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "it depends on the shape of the request");
+    begin(14);
+    const int64_t two[] = {1, 2};
+    onnx_constant(&builder, "k", onnx_ints(&builder, 1, 2, two));
+    onnx_node(&builder, "TopK", "x k", "out");
+    expect_refused(&builder, BASE_INVALID_ARGUMENT, "k is no integer");
+    begin(14);
+    onnx_constant(&builder, "k", onnx_ints(&builder, 1, 1, two));
+    onnx_node(&builder, "ArgMax", "x", "numbers");
+    onnx_node(&builder, "TopK", "numbers k", "out");
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "of a constant, or of type int64");
+}
+END_TEST
+
 /* ---- One step ----------------------------------------------------------------------------- */
 
 static size_t wanted_step;
@@ -423,6 +530,8 @@ int main(void)
     tcase_add_test(steps, test_sum_over_the_features_of_each_step);
     tcase_add_test(steps, test_pools_are_reductions_over_the_steps);
     tcase_add_test(steps, test_argmax_of_each_step);
+    tcase_add_test(steps, test_top_of_each_step);
+    tcase_add_test(refused, test_other_tops_are_refused);
     tcase_add_test(steps, test_softmax_over_the_steps);
     tcase_add_test(steps, test_attention_pooling);
     tcase_add_test(steps, test_log_softmax);

@@ -398,6 +398,27 @@ class HeadNoBias(HeadLinear):
 
 
 @variant
+class HeadTopk(Base):
+    """at every step the two largest logits and their numbers"""
+
+    outputs = {"scores": PER_STEP, "tags": PER_STEP}
+
+    def forward(self, x):
+        return torch.topk(self.head(self.lstm(x)[0]), 2)
+
+
+@variant
+class HeadTopkLast(Base):
+    """after the last step the two smallest probabilities and the number of the largest"""
+
+    outputs = {"smallest": PER_ROW, "best": PER_ROW}
+
+    def forward(self, x):
+        probabilities = torch.softmax(self.head(self.lstm(x)[0][:, -1]), 1)
+        return torch.topk(probabilities, 2, largest=False)[0], torch.topk(probabilities, 1)[1]
+
+
+@variant
 class Tagger(Base):
     """linear and softmax at every step"""
 
