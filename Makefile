@@ -90,6 +90,7 @@ CELLS_SRCS = \
   cells/import/op_list.c \
   cells/import/op_math.c \
   cells/import/op_norm.c \
+  cells/import/op_pool.c \
   cells/import/op_product.c \
   cells/import/op_recurrent.c \
   cells/import/op_reduce.c \
@@ -98,6 +99,7 @@ CELLS_SRCS = \
   cells/import/op_shape.c \
   cells/import/op_step.c \
   cells/import/op_top.c \
+  cells/import/op_window.c \
   cells/import/operators.c \
   cells/import/recognise.c \
   cells/import/recognise_tree.c \

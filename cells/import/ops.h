@@ -27,6 +27,8 @@ cell__op_fn cell__infer_select, cell__lower_select; /* Where */
 cell__op_fn cell__infer_pow, cell__lower_pow, cell__infer_clip, cell__lower_clip;
 /* op_conv.c */
 cell__op_fn cell__infer_conv, cell__lower_conv, cell__infer_batch_norm, cell__lower_batch_norm;
+/* op_pool.c */
+cell__op_fn cell__infer_pool, cell__lower_pool;
 /* op_product.c */
 cell__op_fn cell__infer_rows_product, cell__lower_rows_product;
 /* op_norm.c */
@@ -63,6 +65,28 @@ enum base_status cell__infer_element(struct cell__import *im, const struct cell_
                                      int64_t attribute);
 /* walk.c: what is left of an If once its branch stands in its place */
 cell__op_fn cell__infer_branch, cell__lower_branch;
+
+/* ---- Windows along the steps (op_window.c) ------------------------------------------------- */
+
+/* What a convolution or pool of rank 3 reads at each step. */
+struct cell__window {
+    int64_t taps, dilation; /* steps that one reads; from one of them to the next */
+    int64_t extent;         /* from the first to the last of them, both included */
+    int64_t before, behind; /* padding */
+};
+
+/* From the node's attributes; taps: those of its weights, 0: kernel_shape says. */
+enum base_status cell__read_window(struct cell__import *im, const struct cell__node *node,
+                                   int64_t taps, struct cell__window *window);
+/* When lowering: input 0 is a row of channels at each step of one sequence. */
+enum base_status cell__check_window(struct cell__import *im, const struct cell__node *node);
+/* Steps from a step's own to the one that tap reads. */
+int64_t cell__window_at(const struct cell__window *window, uint32_t tap);
+/* The rows of all taps behind each other, and of one. */
+enum base_status cell__window_row(struct cell__import *im, const struct cell__window *window,
+                                  uint32_t row, uint32_t *out);
+enum base_status cell__window_tap(struct cell__import *im, const struct cell__window *window,
+                                  uint32_t row, uint32_t tap, uint32_t *out);
 
 /* ---- Functions of recurrent nodes (op_activation.c) ---------------------------------------- */
 

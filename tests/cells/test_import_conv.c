@@ -5,6 +5,7 @@
 #include "tests/cells/parse.h"
 #include "tests/util.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { FLOAT = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT, INT64 = ONNX__TENSOR_PROTO__DATA_TYPE__INT64 };
@@ -177,6 +178,62 @@ START_TEST(test_only_time_is_convolved)
 }
 END_TEST
 
+static Onnx__NodeProto *pool(const char *op, int64_t taps, int64_t before, int64_t behind)
+{
+    const int64_t pads[] = {before, behind};
+    begin();
+    Onnx__NodeProto *node = onnx_node(&builder, op, "x", "y");
+    set_only(node, "kernel_shape", taps);
+    onnx_set_ints(&builder, node, "pads", 2, pads);
+    return node;
+}
+
+static const char *const pools[] = {"MaxPool", "AveragePool"};
+
+START_TEST(test_pools_around_a_step_are_served)
+{
+    for (size_t i = 0; i < 2; i++) {
+        (void)pool(pools[i], 3, 1, 1);
+        end("-");
+        expect_accepted(&builder);
+        onnx_set_int(&builder, pool(pools[i], 2, 0, 1), "ceil_mode", 1);
+        end("-");
+        expect_accepted(&builder);
+        set_only(pool(pools[i], 3, 2, 2), "dilations", 2);
+        end("-");
+        expect_accepted(&builder);
+        (void)pool(pools[i], 1, 0, 0);
+        end("-");
+        expect_accepted(&builder);
+    }
+    onnx_set_int(&builder, pool("AveragePool", 3, 1, 1), "count_include_pad", 1);
+    end("-");
+    expect_accepted(&builder);
+}
+END_TEST
+
+START_TEST(test_other_pools_are_refused)
+{
+    for (size_t i = 0; i < 2; i++) {
+        char message[64];
+        begin();
+        (void)onnx_node(&builder, pools[i], "x", "y");
+        refuse(BASE_INVALID_ARGUMENT, "without kernel_shape");
+        set_only(pool(pools[i], 3, 1, 1), "strides", 2);
+        (void)snprintf(message, sizeof(message), "%s (node \"y\", opset 17): a stride of 2",
+                       pools[i]);
+        refuse(BASE_UNIMPLEMENTED, message);
+        (void)pool(pools[i], 3, 0, 0);
+        refuse(BASE_UNIMPLEMENTED, "over a window of 3 steps with 0 and 0 of padding");
+        (void)pool(pools[i], 0, 0, 0);
+        refuse(BASE_UNIMPLEMENTED, "a kernel of more than 256 steps");
+    }
+    begin();
+    set_only(onnx_node(&builder, "MaxPool", "x", "y numbers"), "kernel_shape", 1);
+    refuse(BASE_UNIMPLEMENTED, "MaxPool (node \"y\", opset 17): output Indices");
+}
+END_TEST
+
 static void normalise(const char *names, uint32_t outputs, int64_t channels)
 {
     static const char *const constants[] = {"scale", "shift", "mean"};
@@ -214,6 +271,8 @@ int main(void)
     tcase_add_test(tests, test_weights_that_do_not_fit_are_refused);
     tcase_add_test(tests, test_beside_lengths_it_is_refused);
     tcase_add_test(tests, test_only_time_is_convolved);
+    tcase_add_test(tests, test_pools_around_a_step_are_served);
+    tcase_add_test(tests, test_other_pools_are_refused);
     tcase_add_test(tests, test_batch_normalisation_is_of_inference);
     suite_add_tcase(suite, tests);
     return util_run(suite);

@@ -84,7 +84,23 @@ class Ends(nn.Module):
         return torch.softmax(self.head(torch.cat([y.max(2)[0], y[:, :, -1], state], 1)), 1)
 
 
-MODULES = {"conv_behind": Behind, "conv_deep": Deep, "conv_ends": Ends, "conv_front": Front}
+class Pools(nn.Module):
+    """the largest and the mean of the steps around each, which stay as many; a GRU over both"""
+
+    kind, outputs = "features", {"y": TIMED}
+
+    def __init__(self):
+        super().__init__()
+        self.largest, self.mean = nn.MaxPool1d(3, 1, 1), nn.AvgPool1d(5, 1, 2, count_include_pad=False)
+        self.gru = nn.GRU(2 * INPUT, HIDDEN, batch_first=True)
+
+    def forward(self, x):
+        steps = x.transpose(1, 2)
+        y = torch.cat([self.largest(steps), self.mean(torch.tanh(steps))], 1)
+        return self.largest(self.gru(y.transpose(1, 2))[0].transpose(1, 2)).transpose(1, 2)
+
+
+MODULES = {"conv_behind": Behind, "conv_deep": Deep, "conv_ends": Ends, "conv_front": Front, "conv_pools": Pools}
 
 
 def make_module(name):
