@@ -209,12 +209,12 @@ enum base_status cell__lower_gather(struct cell__import *im, struct cell__node *
 
 /* ---- Slice -------------------------------------------------------------------------------- */
 
-/* What happens to one axis: elements start.. of which there are `size`. */
+/* What happens to one axis: elements start, start + step and so on, of which there are `size`. */
 struct cut {
     bool is_whole; /* nothing happens */
     bool is_first; /* the first element alone */
     bool is_last;  /* the last one alone; start is not set when the size is unknown */
-    int64_t start, size;
+    int64_t start, size, step;
 };
 
 struct cuts {
@@ -277,6 +277,25 @@ static enum base_status read_bounds(struct cell__import *im, const struct cell__
     return BASE_OK;
 }
 
+static int64_t clamp_to(int64_t value, int64_t low, int64_t high)
+{
+    return value < low ? low : value > high ? high : value;
+}
+
+/* One axis of a constant, in steps of any size but 0. */
+static struct cut cut_stepped(int64_t start, int64_t end, int64_t step, int64_t size)
+{
+    const int64_t low = step > 0 ? 0 : -1;
+    const int64_t high = step > 0 ? size : size - 1;
+    start = clamp_to(start + (start < 0 ? size : 0), low, high);
+    end = clamp_to(end + (end < 0 ? size : 0), low, high);
+    const int64_t gap = step > 0 ? end - start : start - end;
+    const int64_t width = step > 0 ? step : step == INT64_MIN ? INT64_MAX : -step;
+    struct cut cut = {.start = start, .step = step};
+    cut.size = gap <= 0 ? 0 : (gap - 1) / width + 1;
+    return cut;
+}
+
 static int64_t clamp(int64_t value, int64_t size)
 {
     value += value < 0 ? size : 0;
@@ -288,7 +307,7 @@ static struct cut cut_known(int64_t start, int64_t end, int64_t size)
 {
     start = clamp(start, size);
     end = clamp(end, size);
-    struct cut cut = {.start = start, .size = end > start ? end - start : 0};
+    struct cut cut = {.start = start, .size = end > start ? end - start : 0, .step = 1};
     cut.is_whole = cut.size == size;
     cut.is_first = cut.size == 1 && start == 0;
     cut.is_last = cut.size == 1 && end == size;
@@ -313,14 +332,18 @@ static enum base_status cut_symbolic(struct cell__import *im, const struct cell_
         return cell__refuse(im, "takes a part of an axis of unknown size that is neither its first "
                                 "nor its last element");
     }
-    *cut = (struct cut){
-        .is_whole = from_first && !is_one, .is_first = is_one, .is_last = from_last, .size = 1};
+    *cut = (struct cut){.is_whole = from_first && !is_one,
+                        .is_first = is_one,
+                        .is_last = from_last,
+                        .size = 1,
+                        .step = 1};
     return BASE_OK;
 }
 
 static enum base_status read_cuts(struct cell__import *im, const struct cell__node *node,
                                   const struct cell__shape *shape, struct cuts *cuts)
 {
+    const bool is_const = cell__input(im, node, 0)->kind == CELL__CONST;
     struct bounds bounds;
     uint32_t seen = 0;
     BASE_TRY(read_bounds(im, node, &bounds));
@@ -335,16 +358,22 @@ static enum base_status read_cuts(struct cell__import *im, const struct cell__no
             return cell__invalid(im, "axis %u given twice", k);
         }
         seen |= 1u << k;
-        if (bounds.steps.at[i] != 1) {
-            return cell__refuse(im, "steps of %lld; only 1 is supported",
-                                (long long)bounds.steps.at[i]);
-        }
         struct cell__sym size = cell__sym_of_axis(im, &shape->axes[k]);
         const struct cell__sym *start = &bounds.starts[i];
         const struct cell__sym *end = &bounds.ends[i];
+        const bool is_known =
+            cell__sym_is_number(&size) && cell__sym_is_number(start) && cell__sym_is_number(end);
+        if (bounds.steps.at[i] != 1) {
+            if (!is_const || !is_known || bounds.steps.at[i] == 0) {
+                return cell__refuse(im, "steps of %lld; only 1 is supported",
+                                    (long long)bounds.steps.at[i]);
+            }
+            cuts->axes[k] = cut_stepped(start->add, end->add, bounds.steps.at[i], size.add);
+            continue;
+        }
         if (!cell__sym_is_number(&size)) {
             BASE_TRY(cut_symbolic(im, start, end, &size, &cuts->axes[k]));
-        } else if (cell__sym_is_number(start) && cell__sym_is_number(end)) {
+        } else if (is_known) {
             cuts->axes[k] = cut_known(start->add, end->add, size.add);
         } else {
             return cell__refuse(im, "a range that depends on the request");
@@ -369,7 +398,8 @@ enum base_status cell__infer_slice(struct cell__import *im, struct cell__node *n
             continue;
         }
         view.dims[k] = cut->size;
-        view.start += cut->start * view.strides[k];
+        view.start += cut->size > 0 ? cut->start * view.strides[k] : 0;
+        view.strides[k] *= cut->size > 1 ? cut->step : 1;
         BASE_TRY(cell__axis_new(im, cut->size, &shape.axes[k]));
     }
     if (is_const) {
