@@ -90,6 +90,7 @@ CELLS_SRCS = \
   cells/import/op_list.c \
   cells/import/op_math.c \
   cells/import/op_norm.c \
+  cells/import/op_pad.c \
   cells/import/op_pool.c \
   cells/import/op_product.c \
   cells/import/op_recurrent.c \
@@ -382,6 +383,7 @@ CELLS_SUITES = \
   tests/cells/test_import_reduce.c \
   tests/cells/test_import_refusals.c \
   tests/cells/test_import_scan.c \
+  tests/cells/test_import_strided.c \
   tests/cells/test_import_tree.c \
   tests/cells/test_kernels.c \
   tests/cells/test_math.c \

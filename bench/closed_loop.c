@@ -26,7 +26,7 @@ struct slot {
     struct srv_job job; /* first */
     struct bench_loop *loop;
     struct base_arena arena;
-    uint32_t steps;
+    uint32_t steps[CELL_SEQUENCES_MAX];
     struct sched_sequences sequences;
     struct sched_forest forest;
     struct sched_tensor inputs[CELL_TENSORS_MAX], outputs[CELL_TENSORS_MAX];
@@ -113,7 +113,7 @@ static enum base_status refill(struct slot *slot)
         return sched_unfold_tree(&slot->forest, &slot->arena, &slot->job.graph, NULL);
     }
     loop->next = (next + 1) % loop->lengths->count;
-    slot->steps = loop->lengths->values[next];
+    cell_model_steps(loop->cells, loop->lengths->values[next], slot->steps);
     return sched_unfold_chain(&slot->sequences, &slot->arena, &slot->job.graph, NULL);
 }
 
@@ -199,7 +199,9 @@ static uint32_t rows_of(const struct bench_loop *loop, const struct cell_tensor 
     if (is_of_trees(loop)) {
         return loop->shapes->leaves_max;
     }
-    return tensor->time_axis < 0 ? 1 : loop->lengths->max;
+    uint32_t steps[CELL_SEQUENCES_MAX];
+    cell_model_steps(loop->cells, loop->lengths->max, steps);
+    return tensor->time_axis < 0 ? 1 : steps[tensor->sequence];
 }
 
 /* Memory for as many rows, time first. */
@@ -220,12 +222,11 @@ static enum base_status slot_init(struct bench_loop *loop, struct slot *slot, si
     const struct cell_model *cells = loop->cells;
     slot->loop = loop;
     slot->job.finished = finished;
-    const uint32_t *const steps = &slot->steps; // of all sequences
-    slot->sequences = (struct sched_sequences){.model = cells,
-                                               .n_rows = 1,
-                                               .steps = {steps, steps, steps, steps},
-                                               .inputs = slot->inputs,
-                                               .outputs = slot->outputs};
+    slot->sequences = (struct sched_sequences){
+        .model = cells, .n_rows = 1, .inputs = slot->inputs, .outputs = slot->outputs};
+    for (uint32_t s = 0; s < CELL_SEQUENCES_MAX; s++) {
+        slot->sequences.steps[s] = &slot->steps[s];
+    }
     for (uint32_t i = 0; i < cells->n_inputs; i++) {
         if (!cells->inputs[i].optional) {
             BASE_TRY(place(loop, &cells->inputs[i], &slot->inputs[i]));
@@ -254,12 +255,13 @@ static enum base_status unfold_largest(const struct bench_loop *loop, struct bas
         const struct sched_forest forest = forest_of(loop, &shapes->trees[largest], none, none);
         return sched_unfold_tree(&forest, arena, &graph, NULL);
     }
-    const uint32_t *const steps = &loop->lengths->max;
-    const struct sched_sequences longest = {.model = loop->cells,
-                                            .n_rows = 1,
-                                            .steps = {steps, steps, steps, steps},
-                                            .inputs = none,
-                                            .outputs = none};
+    uint32_t steps[CELL_SEQUENCES_MAX];
+    struct sched_sequences longest = {
+        .model = loop->cells, .n_rows = 1, .inputs = none, .outputs = none};
+    cell_model_steps(loop->cells, loop->lengths->max, steps);
+    for (uint32_t s = 0; s < CELL_SEQUENCES_MAX; s++) {
+        longest.steps[s] = &steps[s];
+    }
     return sched_unfold_chain(&longest, arena, &graph, NULL);
 }
 
@@ -292,6 +294,25 @@ static enum base_status slots_init(struct bench_loop *loop, struct base_error *e
     return status == BASE_OK ? BASE_OK : base_fail(error, status, "no memory for the requests");
 }
 
+/* Convolutions need as many steps as their windows have. */
+static enum base_status check_steps(const struct cell_model *cells,
+                                    const struct lg_lengths *lengths, struct base_error *error)
+{
+    uint32_t steps[CELL_SEQUENCES_MAX];
+    for (uint32_t i = 0; i < lengths->count; i++) {
+        cell_model_steps(cells, lengths->values[i], steps);
+        for (uint32_t s = 0; s < CELL_SEQUENCES_MAX; s++) {
+            if (steps[s] == 0) {
+                return base_fail(error, BASE_INVALID_ARGUMENT,
+                                 "sequences of %u steps, of which the model's strides and windows "
+                                 "leave none",
+                                 lengths->values[i]);
+            }
+        }
+    }
+    return BASE_OK;
+}
+
 enum base_status bench_loop_create(struct srv_engine *engine, const struct cell_model *cells,
                                    const struct bench_load *load, struct bench_loop **out,
                                    struct base_error *error)
@@ -299,6 +320,9 @@ enum base_status bench_loop_create(struct srv_engine *engine, const struct cell_
     const bool is_of_trees = cells->unfold == CELL_UNFOLD_TREE;
     for (uint32_t i = 0; i < cells->n_inputs && !is_of_trees; i++) {
         BASE_TRY(check_tensor(&cells->inputs[i], load->lengths, error));
+    }
+    if (!is_of_trees) {
+        BASE_TRY(check_steps(cells, load->lengths, error));
     }
     for (uint32_t i = 0; i < cells->n_inputs; i++) {
         if (cells->inputs[i].is_lengths && !cells->inputs[i].optional) {

@@ -54,20 +54,28 @@ static enum base_status unfold_sequences(const struct settings *settings, struct
 {
     struct sched_tensor inputs[CELL_TENSORS_MAX];
     struct sched_tensor outputs[CELL_TENSORS_MAX];
-    uint32_t steps[ROWS_MAX];
+    uint32_t steps[CELL_SEQUENCES_MAX];
+    uint32_t lengths[CELL_SEQUENCES_MAX][ROWS_MAX];
     sched_node_id decoders[ROWS_MAX];
     stand_in(inputs, CELL_TENSORS_MAX);
     stand_in(outputs, CELL_TENSORS_MAX);
-    for (uint32_t r = 0; r < settings->rows; r++) {
-        steps[r] = settings->steps;
-    }
-    const uint32_t *const lengths = steps;
     struct sched_sequences sequences = {.model = sample->files.cells,
                                         .n_rows = settings->rows,
-                                        .steps = {lengths, lengths, lengths, lengths},
                                         .inputs = inputs,
                                         .outputs = outputs,
                                         .decoders = decoders};
+    cell_model_steps(sample->files.cells, settings->steps, steps);
+    for (uint32_t s = 0; s < CELL_SEQUENCES_MAX; s++) {
+        if (steps[s] == 0) {
+            return base_fail(error, BASE_INVALID_ARGUMENT,
+                             "of %u steps the model's strides and windows leave none",
+                             settings->steps);
+        }
+        for (uint32_t r = 0; r < settings->rows; r++) {
+            lengths[s][r] = steps[s];
+        }
+        sequences.steps[s] = lengths[s];
+    }
     return sched_unfold_chain(&sequences, &sample->arena, &sample->graph, error);
 }
 

@@ -158,6 +158,43 @@ const char *cell_stage_kind_name(const struct cell_stage *stage)
     return stage->is_reverse ? "chain, backwards" : names[stage->kind];
 }
 
+uint32_t cell_sequence_steps(const struct cell_sequence *sequence, uint32_t source_steps)
+{
+    const int64_t reach = (int64_t)source_steps + sequence->add;
+    base_assert(sequence->stride > 0);
+    const int64_t steps = reach < 0 ? 0 : reach / sequence->stride + 1;
+    return steps > UINT32_MAX ? UINT32_MAX : (uint32_t)steps;
+}
+
+void cell_model_steps(const struct cell_model *model, uint32_t given,
+                      uint32_t steps[CELL_SEQUENCES_MAX])
+{
+    for (uint32_t s = 0; s < CELL_SEQUENCES_MAX; s++) {
+        const struct cell_sequence *sequence = &model->sequences[s];
+        base_assert(sequence->stride == 0 || sequence->source < s);
+        steps[s] =
+            sequence->stride == 0 ? given : cell_sequence_steps(sequence, steps[sequence->source]);
+    }
+}
+
+void cell_model_steps_min(const struct cell_model *model, uint32_t steps[CELL_SEQUENCES_MAX])
+{
+    for (uint32_t s = 0; s < CELL_SEQUENCES_MAX; s++) {
+        steps[s] = 1;
+    }
+    for (uint32_t s = CELL_SEQUENCES_MAX; s-- > 0;) { // a source stands before what follows from it
+        const struct cell_sequence *sequence = &model->sequences[s];
+        if (sequence->stride == 0) {
+            continue;
+        }
+        const int64_t needed = ((int64_t)steps[s] - 1) * sequence->stride - sequence->add;
+        const int64_t most = needed > UINT32_MAX ? UINT32_MAX : needed;
+        if (most > (int64_t)steps[sequence->source]) {
+            steps[sequence->source] = (uint32_t)most;
+        }
+    }
+}
+
 void cell_model_free(struct cell_registry *registry, struct cell_model *model)
 {
     if (model == NULL) {

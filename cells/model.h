@@ -18,11 +18,11 @@
 #define CELL_NAME_BYTES  128u
 #define CELL_PIECES_MAX  16u /* of a row: layers times directions */
 
-/* Time axes of a model whose lengths do not depend on each other: a reader has a document and a
- * question. */
-#define CELL_SEQUENCES_MAX 4u
+/* Time axes of a model that differ in length: a reader has a document and a question, and a
+ * convolution with strides leaves fewer steps than it reads. */
+#define CELL_SEQUENCES_MAX 8u
 #define CELL_MEMORIES_MAX  16u
-#define CELL_WINDOW_MAX    256u /* steps from the first to the last that a step reads */
+#define CELL_WINDOW_MAX    256u /* steps from the first to the last that a step reads; a stride */
 
 /* A dimension that each request chooses. */
 #define CELL_DIM_ANY (-1)
@@ -62,15 +62,27 @@ enum cell_source_kind {
                                what a beam search has found (CELL_BEAM_..) */
 };
 
-/* An INPUT or an EACH of the reader's own sequence may be a window: `count` rows behind each other,
- * as one, from that of the step `offset` behind (before: negative) on; beyond the ends zeros. count
- * 0: the row of the step itself. */
+/* An INPUT or an EACH of one sequence may be a window: `count` rows behind each other, as one, at
+ * step t of the reader from that of the step t * stride + offset on; beyond the ends zeros. count
+ * 0: the row of the step itself, of the reader's own sequence. */
 struct cell_source {
     enum cell_source_kind kind;
     uint32_t stage, index, piece;
     int32_t offset;
-    uint32_t count;
+    uint32_t count, stride;
 };
+
+/* A time axis. Its rows are as long as the request says, or as follows from how long they are in
+ * another sequence, with a smaller number: where that has n steps, this has (n + add) / stride + 1,
+ * rounded down, or none where that is below 1. */
+struct cell_sequence {
+    uint32_t stride; /* 0: the request says, and the rest means nothing */
+    int32_t add;
+    uint32_t source;
+};
+
+/* Steps of a sequence that follows from another, which has so many. */
+uint32_t cell_sequence_steps(const struct cell_sequence *sequence, uint32_t source_steps);
 
 enum cell_stage_kind { CELL_STAGE_ONCE, CELL_STAGE_EACH, CELL_STAGE_CHAIN, CELL_STAGE_DECODER };
 
@@ -224,7 +236,8 @@ struct cell_model {
     struct cell_decoder decoder; /* of CELL_UNFOLD_SEQ2SEQ */
     struct cell_graph graph;     /* of CELL_UNFOLD_GRAPH and CELL_UNFOLD_PLUGIN */
     uint32_t n_inputs, n_outputs, n_stages, n_sequences, n_memories;
-    uint32_t reach; /* of all windows: the most steps before or behind a step's own */
+    struct cell_sequence sequences[CELL_SEQUENCES_MAX];
+    uint32_t reach; /* of all windows: the most steps beyond either end of a sequence */
     struct cell_tensor inputs[CELL_TENSORS_MAX];
     struct cell_tensor outputs[CELL_TENSORS_MAX];
     /* Of each piece; EACH where the output has a time axis. */
@@ -255,6 +268,11 @@ enum base_status cell_model_load(struct cell_registry *registry, const char *pat
 enum base_status cell_model_parse(struct cell_registry *registry, struct cell_model_file file,
                                   const char *label, const struct cell_model_options *options,
                                   struct cell_model **out, struct base_error *error);
+/* Steps of every sequence of the model where each that the request says has `given`. */
+void cell_model_steps(const struct cell_model *model, uint32_t given,
+                      uint32_t steps[CELL_SEQUENCES_MAX]);
+/* The fewest of every sequence that leave a step of each that follows from it; 1 of others. */
+void cell_model_steps_min(const struct cell_model *model, uint32_t steps[CELL_SEQUENCES_MAX]);
 void cell_model_free(struct cell_registry *registry, struct cell_model *model);
 
 /* The parts of a tree model in `folder`, which is read as cell_model_load() reads a file. leaf.onnx

@@ -251,9 +251,10 @@ static void bind_memory(struct unfolding *u, uint32_t number, sched_node_id node
 
 /* The rows of an input's piece as a window needs them, copied on first use. */
 static const uint8_t *pad_input(struct unfolding *u, const struct cell_source *source,
-                                uint32_t steps, size_t *stride)
+                                size_t *stride)
 {
     const struct cell_tensor *tensor = &u->sequences->model->inputs[source->index];
+    const uint32_t steps = length_of(u, tensor->sequence);
     const struct sched_tensor *given = &u->sequences->inputs[source->index];
     struct row_state *state = tensor->batch_axis < 0 ? u->shared : u->own;
     uint8_t **padded = &state->padded[source->index][source->piece];
@@ -275,20 +276,23 @@ static void bind_window(struct unfolding *u, uint32_t s, uint32_t input)
     const struct cell_stage *stage = &model->stages[s];
     const struct cell_source *source = &stage->inputs[input];
     const sched_node_id node = node_of(u, s);
-    const uint32_t steps = steps_of(u, stage);
     size_t stride = 0;
     const uint8_t *rows = NULL;
     if (source->kind == CELL_SOURCE_INPUT && u->sequences->inputs[source->index].data == NULL) {
         return; // reads zeros
     }
+    if (source->kind != CELL_SOURCE_INPUT && node_of(u, source->stage) == SCHED_NONE) {
+        return; // what has no step is zeros too
+    }
     if (source->kind == CELL_SOURCE_INPUT) {
-        rows = pad_input(u, source, steps, &stride);
+        rows = pad_input(u, source, &stride);
     } else {
         rows = spill_of(u, source->stage, source->index, &stride);
         sched_builder_after(&u->builder, node, node_of(u, source->stage));
     }
     if (rows != NULL) {
-        const struct cell_ref refs = rows_for(stage, rows, (int64_t)stride, steps);
+        const struct cell_ref refs =
+            rows_for(stage, rows, (int64_t)(source->stride * stride), steps_of(u, stage));
         sched_builder_input_host(&u->builder, node, input,
                                  refs.host + source->offset * (int64_t)stride, refs.stride_bytes);
     }

@@ -189,20 +189,26 @@ struct cell_registry *srv_engine_registry(struct srv_engine *engine)
 /* Leaves of the tree that rows are reckoned for: a larger one needs those of several. */
 #define PROBE_LEAVES 16u
 
-/* One chain of two steps. */
+#define PROBE_STEPS 2u
+
+/* One chain of two steps, or of as many more as convolutions need. */
 static enum base_status unfold_probe(const struct cell_model *model, struct base_arena *arena,
                                      struct sched_graph **out, struct base_error *error)
 {
-    const uint32_t steps = 2;
-    const uint32_t *const lengths = &steps;
+    uint32_t steps[CELL_SEQUENCES_MAX];
+    uint32_t given = PROBE_STEPS;
     sched_node_id decoder = 0;
     struct sched_tensor none[CELL_TENSORS_MAX] = {{0}};
-    struct sched_sequences sequences = {.model = model,
-                                        .n_rows = 1,
-                                        .steps = {lengths, lengths, lengths, lengths},
-                                        .inputs = none,
-                                        .outputs = none,
-                                        .decoders = &decoder};
+    struct sched_sequences sequences = {
+        .model = model, .n_rows = 1, .inputs = none, .outputs = none, .decoders = &decoder};
+    cell_model_steps_min(model, steps);
+    for (uint32_t s = 0; s < CELL_SEQUENCES_MAX; s++) {
+        given = steps[s] > given ? steps[s] : given;
+    }
+    cell_model_steps(model, given, steps);
+    for (uint32_t s = 0; s < CELL_SEQUENCES_MAX; s++) {
+        sequences.steps[s] = &steps[s];
+    }
     return sched_unfold_chain(&sequences, arena, out, error);
 }
 

@@ -40,6 +40,48 @@ static enum base_status check_extents(const struct srv_extents *extents,
     return BASE_OK;
 }
 
+/* The given sequence that those of this one follow from; itself when it is given. */
+static uint32_t origin_of(const struct cell_model *model, uint32_t sequence)
+{
+    while (model->sequences[sequence].stride > 0) {
+        sequence = model->sequences[sequence].source;
+    }
+    return sequence;
+}
+
+/* Of a sequence that has no step, since the one that it follows from has too few. */
+static enum base_status fail_short(const struct cell_model *model,
+                                   const struct srv_extents *extents, uint32_t sequence,
+                                   int64_t given, struct base_error *error)
+{
+    const uint32_t origin = origin_of(model, sequence);
+    const char *name = extents->steps_of[origin];
+    uint32_t least[CELL_SEQUENCES_MAX];
+    cell_model_steps_min(model, least);
+    return base_fail(error, BASE_INVALID_ARGUMENT,
+                     "input '%s': a sequence of %" PRId64 " steps, of which the model's strides "
+                     "and windows leave none, expected at least %u",
+                     name == NULL ? "" : name, given, least[origin]);
+}
+
+/* The extents of what follows from others. */
+static enum base_status derive_extents(const struct cell_model *model, struct srv_extents *extents,
+                                       struct base_error *error)
+{
+    for (uint32_t s = 0; s < model->n_sequences; s++) {
+        const struct cell_sequence *sequence = &model->sequences[s];
+        if (sequence->stride == 0) {
+            continue;
+        }
+        extents->steps[s] =
+            cell_sequence_steps(sequence, (uint32_t)extents->steps[sequence->source]);
+        if (extents->steps[s] == 0) {
+            return fail_short(model, extents, s, extents->steps[origin_of(model, s)], error);
+        }
+    }
+    return BASE_OK;
+}
+
 /* A sequence, as a request tells of it. */
 struct told {
     const struct cell_tensor *tensor; /* that holds lengths; NULL: none */
@@ -47,15 +89,25 @@ struct told {
     uint32_t steps;
     const uint32_t *words; /* of texts, [n_words]; NULL: no text */
     uint32_t n_words;
+    const struct cell_sequence *sequence;
+    const uint32_t *source; /* [n_rows], of the sequence that it follows from, if it does */
 };
 
-/* The number of steps of each row: the time extent, what its text says, or what the lengths input
- * says. */
+static uint32_t length_of(const struct told *told, uint32_t row)
+{
+    if (told->source != NULL) {
+        return cell_sequence_steps(told->sequence, told->source[row]);
+    }
+    return told->words == NULL ? told->steps : told->words[told->n_words == 1 ? 0 : row];
+}
+
+/* The number of steps of each row: the time extent, what its text says, what follows from another
+ * sequence, or what the lengths input says. */
 static enum base_status take_lengths(const struct told *told, uint32_t n_rows, uint32_t *lengths,
                                      struct base_error *error)
 {
     for (uint32_t b = 0; b < n_rows; b++) {
-        lengths[b] = told->words == NULL ? told->steps : told->words[told->n_words == 1 ? 0 : b];
+        lengths[b] = length_of(told, b);
     }
     for (uint32_t b = 0; told->tensor != NULL && b < n_rows; b++) {
         const uint8_t *at = told->lengths.data + b * told->lengths.batch_bytes;
@@ -70,6 +122,21 @@ static enum base_status take_lengths(const struct told *told, uint32_t n_rows, u
     return BASE_OK;
 }
 
+/* Texts of one request differ in length, and one of them may be too short. */
+static enum base_status check_rows(const struct told *told, const struct sched_sequences *sequences,
+                                   const struct srv_extents *extents, uint32_t sequence,
+                                   struct base_error *error)
+{
+    const struct cell_model *model = sequences->model;
+    for (uint32_t b = 0; b < sequences->n_rows; b++) {
+        if (length_of(told, b) == 0) {
+            return fail_short(model, extents, sequence,
+                              sequences->steps[origin_of(model, sequence)][b], error);
+        }
+    }
+    return BASE_OK;
+}
+
 /* Lengths of all sequences. Needs the inputs placed and n_rows set. */
 static enum base_status take_sequences(struct srv_request *request,
                                        struct sched_sequences *sequences,
@@ -80,7 +147,11 @@ static enum base_status take_sequences(struct srv_request *request,
     struct told told[CELL_SEQUENCES_MAX];
     for (uint32_t s = 0; s < model->n_sequences; s++) {
         told[s] = (struct told){
-            .steps = (uint32_t)extents->steps[s], .words = rows->steps[s], .n_words = rows->n[s]};
+            .steps = (uint32_t)extents->steps[s],
+            .words = rows->steps[s],
+            .n_words = rows->n[s],
+            .sequence = &model->sequences[s],
+        };
     }
     for (uint32_t i = 0; i < model->n_inputs; i++) {
         if (model->inputs[i].is_lengths && sequences->inputs[i].data != NULL) {
@@ -94,6 +165,10 @@ static enum base_status take_sequences(struct srv_request *request,
             return base_fail(error, BASE_RESOURCE_EXHAUSTED, "request memory spent");
         }
         sequences->steps[s] = lengths;
+        if (model->sequences[s].stride > 0) {
+            told[s].source = sequences->steps[model->sequences[s].source];
+            BASE_TRY(check_rows(&told[s], sequences, extents, s, error));
+        }
         BASE_TRY(take_lengths(&told[s], sequences->n_rows, lengths, error));
     }
     return BASE_OK;
@@ -153,6 +228,7 @@ enum base_status srv_validate(struct srv_request *request, const struct cell_mod
     for (uint32_t q = 0; q < CELL_SEQUENCES_MAX; q++) {
         extents.steps[q] = extents.steps[q] < 0 ? 1 : extents.steps[q];
     }
+    BASE_TRY(derive_extents(model, &extents, error));
     sequences->model = model;
     sequences->n_rows = (uint32_t)extents.batch;
     sequences->inputs = inputs;

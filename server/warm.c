@@ -1,8 +1,8 @@
 /* Warm-up: a model is ready only when a sequence has gone through it.
  *
- * One request of zeros per model, two steps of batch 1 (and two of a decoder), a tree of one node
- * or a node of each of a graph's cells, through the same path as a client's. It touches every
- * weight and every kernel once. Loop thread. */
+ * One request of zeros per model, two steps of batch 1, or as many more as convolutions need (and
+ * two of a decoder), a tree of one node or a node of each of a graph's cells, through the same path
+ * as a client's. It touches every weight and every kernel once. Loop thread. */
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -91,8 +91,12 @@ static int64_t extent(const struct srv_model_entry *entry, uint32_t i, uint32_t 
     if (tensor->time_axis != (int32_t)axis) {
         return 1;
     }
-    return entry->limits.sequence_length_max < WARM_STEPS ? entry->limits.sequence_length_max
-                                                          : WARM_STEPS;
+    uint32_t steps[CELL_SEQUENCES_MAX];
+    cell_model_steps_min(model, steps);
+    const uint32_t least = steps[tensor->sequence];
+    const uint32_t wanted = least > WARM_STEPS ? least : WARM_STEPS;
+    const uint32_t most = entry->limits.sequence_length_max;
+    return most < wanted ? most : wanted;
 }
 
 /* The input with every row's length: the shortest, so that each runs. */

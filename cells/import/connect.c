@@ -82,6 +82,11 @@ static enum base_status source_of_row(struct cell__plans *plans, uint32_t r,
     return BASE_OK;
 }
 
+static uint32_t max_u32(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
 enum base_status cell__source_of(struct cell__plans *plans, uint32_t r, struct cell_source *out)
 {
     const struct cell__row *row = &plans->im->rows[r];
@@ -91,13 +96,16 @@ enum base_status cell__source_of(struct cell__plans *plans, uint32_t r, struct c
     BASE_TRY(source_of_row(plans, row->index, out));
     out->offset = row->offset;
     out->count = row->part;
+    out->stride = row->stride;
+    plans->reach = max_u32(plans->reach, row->behind);
+    plans->reach = max_u32(plans->reach, row->offset < 0 ? (uint32_t)-row->offset : 0);
     return BASE_OK;
 }
 
 static bool is_same_source(struct cell_source a, struct cell_source b)
 {
     return a.kind == b.kind && a.stage == b.stage && a.index == b.index && a.piece == b.piece &&
-           a.offset == b.offset && a.count == b.count;
+           a.offset == b.offset && a.count == b.count && a.stride == b.stride;
 }
 
 /* Number of the stage's input that is this source. */

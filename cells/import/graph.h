@@ -39,6 +39,10 @@ struct cell__atom {
     enum cell__role role;
     uint32_t sequence; /* TIME: its number among those of the model */
     int64_t size;      /* -1: each request chooses */
+    /* A number of steps that follows from another: of n steps of atom `source`, or NONE,
+     * (n + add) / stride + 1, rounded down. */
+    uint32_t source;
+    int64_t add, stride;
 };
 
 /* Product of atoms, outermost first. None: an axis of size 1. */
@@ -178,6 +182,7 @@ struct cell__recurrent {
 
 /* A time axis: what is known of the lengths of its rows. */
 struct cell__sequence {
+    uint32_t atom;         /* NONE: no axis has it */
     bool uses_lengths;     /* a needed recurrent node over it has sequence_lens */
     bool has_lengths;      /* one has been lowered, so the next field holds */
     int32_t lengths_input; /* graph input, -1: none */
@@ -277,6 +282,10 @@ uint32_t cell__atom_root(const struct cell__import *im, uint32_t atom);
 
 /* An axis of one fresh atom; of none when size is 1. */
 enum base_status cell__axis_new(struct cell__import *im, int64_t size, struct cell__axis *out);
+/* The axis of a convolution's or pool's steps, by that of what it reads: (n + add) / stride + 1
+ * where there are n. The same axis where these are as many. */
+enum base_status cell__axis_strided(struct cell__import *im, const struct cell__axis *axis,
+                                    int64_t add, int64_t stride, struct cell__axis *out);
 /* Elements, or -1 when the request chooses. */
 int64_t cell__axis_size(const struct cell__import *im, const struct cell__axis *axis);
 bool cell__axis_is_same(const struct cell__import *im, const struct cell__axis *a,

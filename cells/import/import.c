@@ -126,25 +126,93 @@ static enum base_status set_batch(struct cell__import *im, const struct cell__ax
     return BASE_OK;
 }
 
-/* Makes it a time axis: that of the sequence that it belongs to, or of a new one. */
+/* The sequence that is known to have as many steps as this atom, or NONE. */
+static uint32_t same_sequence(const struct cell__import *im, const struct cell__atom *atom)
+{
+    for (uint32_t s = 0; s < im->n_sequences && atom->source != CELL__NONE; s++) {
+        const struct cell__atom *other = &im->atoms[cell__atom_root(im, im->sequences[s].atom)];
+        if (other->source != CELL__NONE && other->add == atom->add &&
+            other->stride == atom->stride &&
+            cell__atom_root(im, other->source) == cell__atom_root(im, atom->source)) {
+            return s;
+        }
+    }
+    return CELL__NONE;
+}
+
+/* Makes the atom, whose source has a number if it has a source, one of a sequence. */
+static enum base_status number_sequence(struct cell__import *im, uint32_t root)
+{
+    struct cell__atom *atom = &im->atoms[root];
+    const uint32_t same = same_sequence(im, atom);
+    if (atom->role == CELL__ROLE_BATCH) {
+        return cell__refuse(im, "X's batch axis is also its time axis");
+    }
+    if (same == CELL__NONE && im->n_sequences == CELL_SEQUENCES_MAX) {
+        return cell__refuse(im, "more than %u time axes of different lengths", CELL_SEQUENCES_MAX);
+    }
+    atom->role = CELL__ROLE_TIME;
+    if (same != CELL__NONE) {
+        atom->parent = cell__atom_root(im, im->sequences[same].atom);
+        return BASE_OK;
+    }
+    im->sequences[im->n_sequences].atom = root;
+    atom->sequence = im->n_sequences++;
+    return BASE_OK;
+}
+
+/* Makes it a time axis: that of the sequence that it belongs to, or of a new one. So are those that
+ * its steps follow from, before it. */
 static enum base_status set_time(struct cell__import *im, const struct cell__axis *axis,
                                  uint32_t *sequence)
 {
     uint32_t atom = CELL__NONE;
+    uint32_t open[CELL_SEQUENCES_MAX + 1];
+    uint32_t n = 0;
     BASE_TRY(lone_atom(im, axis, CELL__ROLE_TIME, &atom));
     *sequence = 0;
-    if (atom == CELL__NONE) {
-        return BASE_OK;
-    }
-    if (im->atoms[atom].role != CELL__ROLE_TIME) {
-        if (im->n_sequences == CELL_SEQUENCES_MAX) {
+    for (uint32_t at = atom; at != CELL__NONE && im->atoms[at].role != CELL__ROLE_TIME;) {
+        const uint32_t source = im->atoms[at].source;
+        if (n == CELL_SEQUENCES_MAX + 1) {
             return cell__refuse(im, "more than %u time axes of different lengths",
                                 CELL_SEQUENCES_MAX);
         }
-        im->atoms[atom].role = CELL__ROLE_TIME;
-        im->atoms[atom].sequence = im->n_sequences++;
+        open[n++] = at;
+        at = source == CELL__NONE ? CELL__NONE : cell__atom_root(im, source);
     }
-    *sequence = im->atoms[atom].sequence;
+    while (n > 0) {
+        BASE_TRY(number_sequence(im, open[--n]));
+    }
+    if (atom != CELL__NONE) {
+        *sequence = im->atoms[cell__atom_root(im, atom)].sequence;
+    }
+    return BASE_OK;
+}
+
+/* Whether the axis is what a convolution or pool leaves of a sequence. */
+static bool is_of_sequence(const struct cell__import *im, const struct cell__axis *axis)
+{
+    if (axis->n != 1) {
+        return false;
+    }
+    const uint32_t source = im->atoms[cell__atom_root(im, axis->atoms[0])].source;
+    return source != CELL__NONE && im->atoms[cell__atom_root(im, source)].role == CELL__ROLE_TIME;
+}
+
+/* Makes what the node leaves of a sequence one too. */
+static enum base_status set_strided_times(struct cell__import *im, const struct cell__node *node)
+{
+    uint32_t sequence = 0;
+    for (uint32_t o = 0; o < node->n_outputs; o++) {
+        if (!cell__has_output(node, o) || cell__output(im, node, o)->kind != CELL__ROWS) {
+            continue;
+        }
+        const struct cell__shape *shape = &cell__output(im, node, o)->shape;
+        for (uint32_t k = 0; k < shape->rank; k++) {
+            const struct cell__axis *axis = &shape->axes[k];
+            BASE_TRY(is_of_sequence(im, axis) ? set_time(im, axis, &sequence) : BASE_OK);
+        }
+    }
     return BASE_OK;
 }
 
@@ -203,8 +271,17 @@ static enum base_status set_roles(struct cell__import *im)
         im->current = CELL__NONE;
         im->sequences[recurrent->sequence].uses_lengths |= recurrent->lengths_value != CELL__NONE;
     }
+    for (uint32_t n = 0; n < im->n_nodes; n++) {
+        im->current = n;
+        if (im->nodes[n].is_needed && !im->nodes[n].is_folded) {
+            BASE_TRY(set_strided_times(im, &im->nodes[n]));
+        }
+        im->current = CELL__NONE;
+    }
     im->has_batch = batch != CELL__NONE;
-    im->n_sequences = im->n_sequences == 0 ? 1 : im->n_sequences; // of one step
+    if (im->n_sequences == 0) { // of one step
+        im->sequences[im->n_sequences++].atom = CELL__NONE;
+    }
     return is_recurrent
                ? BASE_OK
                : cell__refuse(im, "the outputs do not come from an LSTM, GRU, RNN or Scan; "
@@ -308,12 +385,27 @@ static enum base_status check_model(struct cell__import *im)
     return BASE_OK;
 }
 
-/* Which inputs say how long rows are. */
+static void set_source(const struct cell__import *im, uint32_t s, struct cell_sequence *out)
+{
+    const uint32_t number = im->sequences[s].atom;
+    const struct cell__atom *atom =
+        number == CELL__NONE ? NULL : &im->atoms[cell__atom_root(im, number)];
+    if (atom != NULL && atom->source != CELL__NONE) {
+        *out = (struct cell_sequence){
+            .stride = (uint32_t)atom->stride,
+            .add = (int32_t)atom->add,
+            .source = im->atoms[cell__atom_root(im, atom->source)].sequence,
+        };
+    }
+}
+
+/* How long sequences are, and which inputs say how long their rows are. */
 static void set_lengths(const struct cell__import *im, struct cell_model *model)
 {
     model->n_sequences = im->n_sequences;
     for (uint32_t s = 0; s < im->n_sequences; s++) {
         const struct cell__sequence *sequence = &im->sequences[s];
+        set_source(im, s, &model->sequences[s]);
         if (sequence->has_lengths && sequence->lengths_input >= 0) {
             model->inputs[sequence->lengths_input].is_lengths = true;
             model->inputs[sequence->lengths_input].sequence = s;

@@ -69,10 +69,7 @@ enum base_status cell__infer_conv(struct cell__import *im, struct cell__node *no
 {
     struct conv conv;
     BASE_TRY(read_conv(im, node, &conv));
-    struct cell__shape out = cell__input(im, node, IN_X)->shape;
-    BASE_TRY(cell__axis_new(im, conv.filters, &out.axes[1]));
-    cell__set_rows(im, node, 0, CELL__F32, &out);
-    return BASE_OK;
+    return cell__infer_window(im, node, &conv.window, conv.filters);
 }
 
 static enum base_status lower_dense(struct cell__import *im, const struct conv *conv, uint32_t row,
@@ -145,7 +142,7 @@ enum base_status cell__lower_conv(struct cell__import *im, struct cell__node *no
     struct conv conv;
     uint32_t row = x->row;
     BASE_TRY(read_conv(im, node, &conv));
-    BASE_TRY(cell__check_window(im, node));
+    BASE_TRY(cell__check_window(im, node, &conv.window));
     BASE_TRY(conv.is_depthwise ? lower_depthwise(im, &conv, row, &row)
                                : lower_dense(im, &conv, row, &row));
     cell__set_row(im, node, 0, row);

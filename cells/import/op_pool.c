@@ -12,6 +12,18 @@ struct pool {
     bool counts_pads; /* AveragePool: a mean over all taps, wherever they are */
 };
 
+/* Whether a tap of each window is inside: of steps beside each other the last of the first window
+ * and the first of the last one, or one that always is. */
+static bool is_never_empty(const struct cell__window *window)
+{
+    bool has_inside = false;
+    for (uint32_t k = 0; k < window->taps; k++) {
+        has_inside = has_inside || cell__window_is_inside(window, k);
+    }
+    return has_inside ||
+           (window->dilation == 1 && window->before < window->taps && window->add < window->before);
+}
+
 static enum base_status read_pool(struct cell__import *im, const struct cell__node *node,
                                   struct pool *pool)
 {
@@ -28,13 +40,16 @@ static enum base_status read_pool(struct cell__import *im, const struct cell__no
         BASE_TRY(cell__attr_int(im, node, "count_include_pad", 0, &counts));
     }
     pool->counts_pads = counts != 0;
-    return BASE_OK;
-}
-
-/* Whether a tap never reads beyond the ends. */
-static bool is_inside(const struct pool *pool, uint32_t tap)
-{
-    return cell__window_at(&pool->window, tap) == 0;
+    if (pool->counts_pads && pool->window.rounds_up) {
+        return cell__refuse(im, "ceil_mode beside count_include_pad");
+    }
+    return pool->counts_pads || is_never_empty(&pool->window)
+               ? BASE_OK
+               : cell__refuse(im,
+                              "a window that may lie beyond the ends: %lld steps, %lld apart, "
+                              "with %lld and %lld of padding",
+                              (long long)pool->window.taps, (long long)pool->window.dilation,
+                              (long long)pool->window.before, (long long)pool->window.behind);
 }
 
 enum base_status cell__infer_pool(struct cell__import *im, struct cell__node *node)
@@ -45,8 +60,7 @@ enum base_status cell__infer_pool(struct cell__import *im, struct cell__node *no
         return cell__refuse(im, "of anything but floats [batch, channels, steps]");
     }
     BASE_TRY(read_pool(im, node, &pool));
-    cell__set_rows(im, node, 0, CELL__F32, &x->shape);
-    return BASE_OK;
+    return cell__infer_window(im, node, &pool.window, 0);
 }
 
 /* Where a pool reads. */
@@ -75,7 +89,8 @@ static enum base_status taps_init(struct cell__import *im, const struct pool *po
 {
     *taps = (struct taps){.im = im, .pool = pool, .row = row, .width = im->rows[row].value.width};
     for (uint32_t k = 0; k < pool->window.taps; k++) {
-        taps->has_ones = taps->has_ones || (!is_inside(pool, k) && !pool->counts_pads);
+        taps->has_ones =
+            taps->has_ones || (!cell__window_is_inside(&pool->window, k) && !pool->counts_pads);
     }
     return taps->has_ones ? add_one(im, row, &taps->row) : BASE_OK;
 }
@@ -90,7 +105,7 @@ static enum base_status read_tap(const struct taps *taps, uint32_t k, uint32_t *
 static enum base_status read_inside(const struct taps *taps, uint32_t k, uint32_t *out)
 {
     *out = CELL__NONE;
-    if (is_inside(taps->pool, k)) {
+    if (cell__window_is_inside(&taps->pool->window, k)) {
         return BASE_OK;
     }
     BASE_TRY(cell__window_tap(taps->im, &taps->pool->window, taps->row, k, out));
@@ -133,7 +148,7 @@ static enum base_status count_taps(const struct taps *taps, uint32_t *out)
     const struct pool *pool = taps->pool;
     uint32_t always = 0;
     for (uint32_t k = 0; k < pool->window.taps; k++) {
-        always += is_inside(pool, k) || pool->counts_pads ? 1 : 0;
+        always += cell__window_is_inside(&pool->window, k) || pool->counts_pads ? 1 : 0;
     }
     BASE_TRY(cell__row_number(taps->im, (float)always, out));
     for (uint32_t k = 0; k < pool->window.taps && !pool->counts_pads; k++) {
@@ -165,7 +180,7 @@ enum base_status cell__lower_pool(struct cell__import *im, struct cell__node *no
     struct taps taps;
     uint32_t row = CELL__NONE;
     BASE_TRY(read_pool(im, node, &pool));
-    BASE_TRY(cell__check_window(im, node));
+    BASE_TRY(cell__check_window(im, node, &pool.window));
     BASE_TRY(taps_init(im, &pool, cell__input(im, node, 0)->row, &taps));
     BASE_TRY(pool.is_max ? lower_max(&taps, &row) : lower_mean(&taps, &row));
     if (pool.is_max && pool.window.taps == 1) { // what a step hands on is a result of its own

@@ -1,7 +1,10 @@
 /* Windows along the steps of a sequence, as convolutions and pools read them: each step reads
- * `taps` steps around it, zeros beyond the ends. */
+ * `taps` steps around it, zeros beyond the ends. With a stride, or other padding than keeps their
+ * number, what they leave is a sequence of another length (graph.h, struct cell__atom). */
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
+
+#include "base/assert.h"
 
 /* Attribute of one integer for the only axis. */
 static enum base_status read_only_int(struct cell__import *im, const struct cell__node *node,
@@ -13,12 +16,24 @@ static enum base_status read_only_int(struct cell__import *im, const struct cell
     return list.n <= 1 ? BASE_OK : cell__invalid(im, "%s of %u axes", name, list.n);
 }
 
+/* Padding that keeps as many steps; with a stride it would depend on how many there are. */
+static enum base_status pad_same(struct cell__import *im, bool is_upper,
+                                 struct cell__window *window)
+{
+    const int64_t reach = window->extent - 1;
+    if (window->stride != 1) {
+        return cell__refuse(im, "auto_pad with a stride of %lld", (long long)window->stride);
+    }
+    window->before = is_upper ? reach / 2 : reach - reach / 2;
+    window->behind = reach - window->before;
+    return BASE_OK;
+}
+
 /* Steps of zeros before and behind. */
 static enum base_status read_pads(struct cell__import *im, const struct cell__node *node,
                                   struct cell__window *window)
 {
     const Onnx__AttributeProto *how = cell__attr(node, "auto_pad");
-    const int64_t reach = window->extent - 1;
     struct cell__list list;
     BASE_TRY(cell__attr_ints(im, node, "pads", &list));
     if (list.n != 0 && list.n != 2) {
@@ -26,21 +41,40 @@ static enum base_status read_pads(struct cell__import *im, const struct cell__no
     }
     window->before = list.n == 2 ? list.at[0] : 0;
     window->behind = list.n == 2 ? list.at[1] : 0;
-    if (how != NULL && cell__is_text(how->s, "same_upper")) {
-        window->before = reach / 2;
-        window->behind = reach - window->before;
-    } else if (how != NULL && cell__is_text(how->s, "same_lower")) {
-        window->behind = reach / 2;
-        window->before = reach - window->behind;
-    } else if (how != NULL && !cell__is_text(how->s, "notset") && !cell__is_text(how->s, "valid")) {
+    if (window->before < 0 || window->behind < 0 || window->before > CELL_WINDOW_MAX ||
+        window->behind > CELL_WINDOW_MAX) {
+        return cell__refuse(im, "padding of %lld and %lld steps; 0 to %u each",
+                            (long long)window->before, (long long)window->behind, CELL_WINDOW_MAX);
+    }
+    if (how == NULL || cell__is_text(how->s, "notset")) {
+        return BASE_OK;
+    }
+    if (cell__is_text(how->s, "valid")) {
+        window->before = window->behind = 0;
+        return BASE_OK;
+    }
+    const bool is_upper = cell__is_text(how->s, "same_upper");
+    if (!is_upper && !cell__is_text(how->s, "same_lower")) {
         return cell__invalid(im, "auto_pad");
     }
-    if (window->before < 0 || window->behind < 0 || window->before + window->behind != reach) {
-        return cell__refuse(im,
-                            "over a window of %lld steps with %lld and %lld of padding, so that "
-                            "there are others behind it than before",
-                            (long long)window->extent, (long long)window->before,
-                            (long long)window->behind);
+    return pad_same(im, is_upper, window);
+}
+
+/* With ceil_mode a last window counts that does not fit, unless it begins behind the steps. */
+static enum base_status read_rounding(struct cell__import *im, const struct cell__node *node,
+                                      struct cell__window *window)
+{
+    int64_t ceil_mode = 0;
+    BASE_TRY(cell__attr_int(im, node, "ceil_mode", 0, &ceil_mode));
+    if (ceil_mode != 0 && window->behind >= window->extent) {
+        return cell__refuse(im, "ceil_mode with %lld steps of padding behind windows of %lld",
+                            (long long)window->behind, (long long)window->extent);
+    }
+    window->rounds_up = ceil_mode != 0 && window->stride > 1;
+    window->add = window->before + window->behind - window->extent;
+    if (window->rounds_up) {
+        window->add += window->stride - 1;
+        window->add = window->add < window->before ? window->add : window->before - 1;
     }
     return BASE_OK;
 }
@@ -48,9 +82,8 @@ static enum base_status read_pads(struct cell__import *im, const struct cell__no
 enum base_status cell__read_window(struct cell__import *im, const struct cell__node *node,
                                    int64_t taps, struct cell__window *window)
 {
-    int64_t stride = 1;
     *window = (struct cell__window){.taps = taps};
-    BASE_TRY(read_only_int(im, node, "strides", 1, &stride));
+    BASE_TRY(read_only_int(im, node, "strides", 1, &window->stride));
     BASE_TRY(read_only_int(im, node, "dilations", 1, &window->dilation));
     BASE_TRY(read_only_int(im, node, "kernel_shape", taps, &window->taps));
     if ((taps > 0 && window->taps != taps) || window->taps < 1 || window->dilation < 1 ||
@@ -58,32 +91,77 @@ enum base_status cell__read_window(struct cell__import *im, const struct cell__n
         (window->taps - 1) * window->dilation >= CELL_WINDOW_MAX) {
         return cell__refuse(im, "a kernel of more than %u steps", CELL_WINDOW_MAX);
     }
-    window->extent = (window->taps - 1) * window->dilation + 1;
-    if (stride != 1) {
-        return cell__refuse(im, "a stride of %lld", (long long)stride);
+    if (window->stride < 1 || window->stride > CELL_WINDOW_MAX) {
+        return cell__refuse(im, "a stride of %lld; 1 to %u", (long long)window->stride,
+                            CELL_WINDOW_MAX);
     }
-    return read_pads(im, node, window);
+    window->extent = (window->taps - 1) * window->dilation + 1;
+    BASE_TRY(read_pads(im, node, window));
+    return read_rounding(im, node, window);
 }
 
-enum base_status cell__check_window(struct cell__import *im, const struct cell__node *node)
+enum base_status cell__infer_window(struct cell__import *im, const struct cell__node *node,
+                                    const struct cell__window *window, int64_t channels)
+{
+    struct cell__shape out = cell__input(im, node, 0)->shape;
+    const struct cell__axis steps = out.axes[2];
+    if (channels > 0) {
+        BASE_TRY(cell__axis_new(im, channels, &out.axes[1]));
+    }
+    BASE_TRY(cell__axis_strided(im, &steps, window->add, window->stride, &out.axes[2]));
+    cell__set_rows(im, node, 0, CELL__F32, &out);
+    return BASE_OK;
+}
+
+enum base_status cell__check_window(struct cell__import *im, const struct cell__node *node,
+                                    struct cell__window *window)
 {
     const struct cell__value *x = cell__input(im, node, 0);
-    const uint32_t times = cell__axis_times(im, &x->shape.axes[2]);
     const struct cell__row *row = &im->rows[x->row];
-    if (times == 0 || row->times != times || im->scan != CELL__NONE || im->feeds_back ||
-        (int64_t)row->value.width != cell__axis_size(im, &x->shape.axes[1])) {
+    const uint32_t times = cell__axis_times(im, &x->shape.axes[2]);
+    const uint32_t left = cell__axis_times(im, &cell__output(im, node, 0)->shape.axes[2]);
+    if (times == 0 || left == 0 || row->times != times || im->scan != CELL__NONE ||
+        im->feeds_back || (int64_t)row->value.width != cell__axis_size(im, &x->shape.axes[1])) {
         return cell__refuse(im, "over an axis that is not the time of a recurrent node");
     }
     if (im->sequences[cell__only_sequence(times)].uses_lengths) {
         return cell__refuse(im, "beside sequence_lens, where ONNX would read what stands behind a "
                                 "shorter sequence");
     }
+    window->sequence = cell__only_sequence(left);
     return BASE_OK;
 }
 
-int64_t cell__window_at(const struct cell__window *window, uint32_t tap)
+/* Steps from where a step's window would begin without padding to the one that tap reads. */
+static int64_t place_of(const struct cell__window *window, uint32_t tap)
 {
     return (int64_t)tap * window->dilation - window->before;
+}
+
+/* Steps behind the last that `count` steps from this place on may be, of the last window. */
+static int64_t behind_of(const struct cell__window *window, int64_t place, int64_t count)
+{
+    const int64_t behind = window->add + place + count;
+    return behind < 0 ? 0 : behind;
+}
+
+bool cell__window_is_inside(const struct cell__window *window, uint32_t tap)
+{
+    const int64_t place = place_of(window, tap);
+    return place >= 0 && behind_of(window, place, 1) == 0;
+}
+
+static enum base_status take(struct cell__import *im, const struct cell__window *window,
+                             uint32_t row, uint32_t tap, uint32_t *out)
+{
+    const int64_t place = place_of(window, tap);
+    const int64_t count = window->dilation == 1 ? window->taps - tap : 1;
+    const struct cell__steps steps = {.sequence = window->sequence,
+                                      .count = (uint32_t)count,
+                                      .stride = (uint32_t)window->stride,
+                                      .behind = (uint32_t)behind_of(window, place, count),
+                                      .offset = (int32_t)place};
+    return cell__row_window(im, row, &steps, out);
 }
 
 enum base_status cell__window_row(struct cell__import *im, const struct cell__window *window,
@@ -91,10 +169,11 @@ enum base_status cell__window_row(struct cell__import *im, const struct cell__wi
 {
     uint32_t taps[CELL_WINDOW_MAX];
     if (window->dilation == 1) {
-        return cell__row_window(im, row, (int32_t)-window->before, (uint32_t)window->taps, out);
+        return take(im, window, row, 0, out);
     }
+    base_assert(window->taps <= CELL_WINDOW_MAX);
     for (uint32_t k = 0; k < window->taps; k++) {
-        BASE_TRY(cell__window_tap(im, window, row, k, &taps[k]));
+        BASE_TRY(take(im, window, row, k, &taps[k]));
     }
     return cell__row_concat(im, taps, (uint32_t)window->taps, out);
 }
@@ -105,8 +184,8 @@ enum base_status cell__window_tap(struct cell__import *im, const struct cell__wi
 {
     const uint32_t width = im->rows[row].value.width;
     if (window->dilation != 1) {
-        return cell__row_window(im, row, (int32_t)cell__window_at(window, tap), 1, out);
+        return take(im, window, row, tap, out);
     }
-    BASE_TRY(cell__row_window(im, row, (int32_t)-window->before, (uint32_t)window->taps, out));
+    BASE_TRY(take(im, window, row, 0, out));
     return cell__row_slice(im, *out, tap * width, width, out);
 }

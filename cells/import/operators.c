@@ -24,9 +24,7 @@ static const struct cell__operator operators[] = {
      "over the whole of a row; the first of equal ones"},
     {"AveragePool", 1, 1, 1,
      " auto_pad ceil_mode count_include_pad dilations kernel_shape pads strides ", cell__infer_pool,
-     cell__lower_pool,
-     "of rank 3 along the steps of a sequence; stride 1, as many steps behind it as before; not "
-     "beside sequence_lens"},
+     cell__lower_pool, "of rank 3 along the steps of a sequence; not beside sequence_lens"},
     {"BatchNormalization", 5, 5, 5, " epsilon momentum spatial training_mode ",
      cell__infer_batch_norm, cell__lower_batch_norm, "inference; constants"},
     {"Cast", 1, 1, 1, " to saturate ", cell__infer_cast, cell__lower_cast,
@@ -44,8 +42,8 @@ static const struct cell__operator operators[] = {
      cell__lower_constant_of_shape, "folded"},
     {"Conv", 2, 3, 1, " auto_pad dilations group kernel_shape pads strides ", cell__infer_conv,
      cell__lower_conv,
-     "of rank 3 along the steps of a sequence; stride 1, as many steps behind it as before; one "
-     "group, or one a channel; not beside sequence_lens"},
+     "of rank 3 along the steps of a sequence; one group, or one a channel; not beside "
+     "sequence_lens"},
     {"Div", 2, 2, 1, " ", cell__infer_binary, cell__lower_binary, "float32"},
     {"Dropout", 1, 3, 2, " ratio seed is_test ", cell__infer_dropout, cell__lower_identity,
      "inference: the same values; no mask"},
@@ -100,6 +98,8 @@ static const struct cell__operator operators[] = {
     {"Neg", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},
     {"Not", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "bool, inside a row"},
     {"Or", 2, 2, 1, " ", cell__infer_binary, cell__lower_binary, "bool, inside a row"},
+    {"Pad", 1, 4, 1, " mode pads value ", cell__infer_pad, cell__lower_pad,
+     "with zeros along the steps of a sequence; not beside sequence_lens"},
     {"Pow", 2, 2, 1, " ", cell__infer_pow, cell__lower_pow, "float32; exponents 0.5, 2, 3"},
     {"Range", 3, 3, 1, " ", cell__infer_range, NULL, "folded: int64 constants only"},
     {"Reciprocal", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},

@@ -29,6 +29,8 @@ cell__op_fn cell__infer_pow, cell__lower_pow, cell__infer_clip, cell__lower_clip
 cell__op_fn cell__infer_conv, cell__lower_conv, cell__infer_batch_norm, cell__lower_batch_norm;
 /* op_pool.c */
 cell__op_fn cell__infer_pool, cell__lower_pool;
+/* op_pad.c */
+cell__op_fn cell__infer_pad, cell__lower_pad;
 /* op_product.c */
 cell__op_fn cell__infer_rows_product, cell__lower_rows_product;
 /* op_norm.c */
@@ -68,20 +70,29 @@ cell__op_fn cell__infer_branch, cell__lower_branch;
 
 /* ---- Windows along the steps (op_window.c) ------------------------------------------------- */
 
-/* What a convolution or pool of rank 3 reads at each step. */
+/* What a convolution or pool of rank 3 reads at each step: of n steps it leaves
+ * (n + add) / stride + 1. */
 struct cell__window {
     int64_t taps, dilation; /* steps that one reads; from one of them to the next */
     int64_t extent;         /* from the first to the last of them, both included */
     int64_t before, behind; /* padding */
+    int64_t stride, add;
+    bool rounds_up;
+    uint32_t sequence; /* whose steps these are; set by cell__check_window() */
 };
 
 /* From the node's attributes; taps: those of its weights, 0: kernel_shape says. */
 enum base_status cell__read_window(struct cell__import *im, const struct cell__node *node,
                                    int64_t taps, struct cell__window *window);
+/* Sets output 0: floats [batch, channels, steps that the window leaves of input 0]; 0: channels as
+ * before. */
+enum base_status cell__infer_window(struct cell__import *im, const struct cell__node *node,
+                                    const struct cell__window *window, int64_t channels);
 /* When lowering: input 0 is a row of channels at each step of one sequence. */
-enum base_status cell__check_window(struct cell__import *im, const struct cell__node *node);
-/* Steps from a step's own to the one that tap reads. */
-int64_t cell__window_at(const struct cell__window *window, uint32_t tap);
+enum base_status cell__check_window(struct cell__import *im, const struct cell__node *node,
+                                    struct cell__window *window);
+/* Whether a tap never lies beyond the ends. */
+bool cell__window_is_inside(const struct cell__window *window, uint32_t tap);
 /* The rows of all taps behind each other, and of one. */
 enum base_status cell__window_row(struct cell__import *im, const struct cell__window *window,
                                   uint32_t row, uint32_t *out);

@@ -26,6 +26,7 @@ struct cell__plans {
     struct cell__plan stages[CELL_STAGES_MAX];
     uint32_t chain_stages[CELL_STAGES_MAX];
     uint32_t chain_ranks[CELL_STAGES_MAX];
+    uint32_t reach; /* of windows: the most steps beyond either end */
     uint32_t n_memories;
     struct cell_memory memories[CELL_MEMORIES_MAX];
     struct cell_def def; /* the one at work */

@@ -191,18 +191,41 @@ enum base_status cell__row_concat(struct cell__import *im, const uint32_t *rows,
     return BASE_OK;
 }
 
-enum base_status cell__row_window(struct cell__import *im, uint32_t row, int32_t offset,
-                                  uint32_t count, uint32_t *out)
+/* The window that a row is a copy of, one step of it at each step, as padding is; or NULL. */
+static const struct cell__row *padding_of(const struct cell__import *im, uint32_t row)
 {
+    const struct cell__row *at = &im->rows[row];
+    if (at->kind != CELL__ROW_OP || at->op.kind != CELL_OP_COPY) {
+        return NULL;
+    }
+    const struct cell__row *window = &im->rows[at->op.operands[0]];
+    const bool is_padding =
+        window->kind == CELL__ROW_WINDOW && window->part == 1 && window->stride == 1;
+    return is_padding ? window : NULL;
+}
+
+enum base_status cell__row_window(struct cell__import *im, uint32_t row,
+                                  const struct cell__steps *steps, uint32_t *out)
+{
+    const struct cell__row *padding = padding_of(im, row);
+    int32_t offset = steps->offset;
+    uint32_t behind = steps->behind;
+    if (padding != NULL) { // what lies beyond the ends reads as zeros anyway
+        offset += padding->offset;
+        behind += padding->behind;
+        row = padding->index;
+    }
     const struct cell__row *from = &im->rows[row];
     struct cell__row window = {.kind = CELL__ROW_WINDOW,
                                .index = row,
-                               .part = count,
+                               .part = steps->count,
                                .offset = offset,
-                               .value = {from->value.dtype, from->value.width * count},
-                               .times = from->times,
+                               .stride = steps->stride,
+                               .behind = behind,
+                               .value = {from->value.dtype, from->value.width * steps->count},
+                               .times = 1u << steps->sequence,
                                .is_batched = from->is_batched};
-    if (count > CELL_WIDTH_MAX / from->value.width) {
+    if (steps->count > CELL_WIDTH_MAX / from->value.width) {
         return cell__refuse(im, "a row of more than %u elements", CELL_WIDTH_MAX);
     }
     return row_new(im, &window, out);

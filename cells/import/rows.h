@@ -24,7 +24,8 @@ enum cell__row_kind {
     CELL__ROW_IN,     /* its state `part` before each step, inside its body */
     CELL__ROW_FIRST,  /* row `index` at the first step */
     CELL__ROW_LAST,   /* and at the last one */
-    CELL__ROW_WINDOW, /* row `index` at `part` steps behind each other, from `offset` on */
+    CELL__ROW_WINDOW, /* row `index` at `part` steps behind each other, at step t from t * stride +
+                         offset on */
 };
 
 struct cell__row {
@@ -33,7 +34,8 @@ struct cell__row {
     bool is_batched;
     struct cell_value value;
     uint32_t index, part;
-    int32_t offset;
+    int32_t offset;          /* WINDOW, and so are the next two */
+    uint32_t stride, behind; /* most steps that it reads behind the last */
     struct cell_op op;
     uint32_t chain; /* OP: the Scan that computes it, NONE elsewhere */
     /* OP: of what it is the softmax over the steps of sequence `over`, with which one that has two
@@ -90,10 +92,17 @@ enum base_status cell__row_pair(struct cell__import *im, enum cell_op_kind kind,
 /* Elements start.. of a row; looks through CONCAT, SLICE and constants. */
 enum base_status cell__row_slice(struct cell__import *im, uint32_t row, uint32_t start,
                                  uint32_t width, uint32_t *out);
-/* The rows of `count` steps as one wide row, from that of the step `offset` behind on; zeros beyond
- * the ends of the sequence. row has one sequence and is not constant. */
-enum base_status cell__row_window(struct cell__import *im, uint32_t row, int32_t offset,
-                                  uint32_t count, uint32_t *out);
+/* What step t of `sequence` reads of another, or of itself: `count` steps from t * stride + offset
+ * on, of which the last may be `behind` steps behind its last one. */
+struct cell__steps {
+    uint32_t sequence, count, stride, behind;
+    int32_t offset;
+};
+
+/* The rows of these steps as one wide row; zeros beyond the ends of the row's sequence. row has one
+ * sequence and is not constant. */
+enum base_status cell__row_window(struct cell__import *im, uint32_t row,
+                                  const struct cell__steps *steps, uint32_t *out);
 /* One row of all behind each other; of one, itself. More than an op takes are joined in rounds. */
 enum base_status cell__row_concat(struct cell__import *im, const uint32_t *rows, uint32_t n,
                                   uint32_t *out);

@@ -17,7 +17,7 @@ enum base_status cell__atom_new(struct cell__import *im, int64_t size, uint32_t 
                         (struct cell__limit){CELL__ATOMS_MAX, "dimensions"}));
     im->atoms = array;
     *out = im->n_atoms++;
-    im->atoms[*out] = (struct cell__atom){.parent = *out, .size = size};
+    im->atoms[*out] = (struct cell__atom){.parent = *out, .size = size, .source = CELL__NONE};
     return BASE_OK;
 }
 
@@ -42,6 +42,18 @@ static enum cell__role atom_role(const struct cell__import *im, uint32_t atom)
     return im->atoms[cell__atom_root(im, atom)].role;
 }
 
+/* Whether two atoms have as many steps whatever the request: neither follows from another, or both
+ * do in the same way. */
+static bool may_unite(const struct cell__import *im, const struct cell__atom *one,
+                      const struct cell__atom *two)
+{
+    if (one->source == CELL__NONE || two->source == CELL__NONE) {
+        return one->source == two->source;
+    }
+    return one->add == two->add && one->stride == two->stride &&
+           cell__atom_root(im, one->source) == cell__atom_root(im, two->source);
+}
+
 static enum base_status atoms_unite(struct cell__import *im, uint32_t a, uint32_t b,
                                     const char *what)
 {
@@ -49,6 +61,12 @@ static enum base_status atoms_unite(struct cell__import *im, uint32_t a, uint32_
     struct cell__atom *two = &im->atoms[cell__atom_root(im, b)];
     if (one == two) {
         return BASE_OK;
+    }
+    if (!may_unite(im, one, two)) {
+        return cell__refuse(im,
+                            "%s: a number of steps that follows from another's, by a stride or "
+                            "padding, and one that may differ from it",
+                            what);
     }
     if (one->size != two->size && one->size >= 0 && two->size >= 0) {
         return cell__invalid(im, "%s: sizes %lld and %lld do not fit", what, (long long)one->size,
@@ -59,6 +77,9 @@ static enum base_status atoms_unite(struct cell__import *im, uint32_t a, uint32_
     return BASE_OK;
 }
 
+/* Padding of all convolutions behind each other. */
+#define ADD_MAX (1 << 20)
+
 /* ---- Axes --------------------------------------------------------------------------------- */
 
 enum base_status cell__axis_new(struct cell__import *im, int64_t size, struct cell__axis *out)
@@ -68,6 +89,44 @@ enum base_status cell__axis_new(struct cell__import *im, int64_t size, struct ce
         out->n = 1;
         BASE_TRY(cell__atom_new(im, size, &out->atoms[0]));
     }
+    return BASE_OK;
+}
+
+enum base_status cell__axis_strided(struct cell__import *im, const struct cell__axis *axis,
+                                    int64_t add, int64_t stride, struct cell__axis *out)
+{
+    *out = *axis;
+    if (stride == 1 && add == -1) {
+        return BASE_OK;
+    }
+    if (axis->n != 1) {
+        return cell__refuse(im, "along an axis that is made of several dimensions, or of none");
+    }
+    uint32_t source = cell__atom_root(im, axis->atoms[0]);
+    if (im->atoms[source].source != CELL__NONE && im->atoms[source].stride == 1) {
+        add += im->atoms[source].add + 1; // padding that is cut off again leaves what there was
+        source = cell__atom_root(im, im->atoms[source].source);
+    }
+    if (add < -ADD_MAX || add > ADD_MAX) {
+        return cell__refuse(im, "after more than %d steps of padding or windows", ADD_MAX);
+    }
+    if (stride == 1 && add == -1) {
+        out->atoms[0] = source;
+        return BASE_OK;
+    }
+    int64_t size = im->atoms[source].size;
+    if (size >= 0) {
+        const int64_t given = size;
+        size = given + add < 0 ? 0 : (given + add) / stride + 1;
+        if (size < 1) {
+            return cell__invalid(im, "nothing is left of %lld steps", (long long)given);
+        }
+    }
+    BASE_TRY(cell__atom_new(im, size, &out->atoms[0]));
+    struct cell__atom *atom = &im->atoms[out->atoms[0]];
+    atom->source = source;
+    atom->add = add;
+    atom->stride = stride;
     return BASE_OK;
 }
 

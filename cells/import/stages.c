@@ -274,22 +274,6 @@ static enum base_status intern_stage(struct cell__plans *plans, struct cell_regi
     return BASE_OK;
 }
 
-/* The most steps that a window has before or behind a step's own. */
-static uint32_t reach_of(const struct cell__plans *plans)
-{
-    int64_t reach = 0;
-    for (uint32_t s = 0; s < plans->n; s++) {
-        for (uint32_t i = 0; i < plans->stages[s].n_inputs; i++) {
-            const struct cell_source *source = &plans->stages[s].inputs[i];
-            const int64_t before = -(int64_t)source->offset;
-            const int64_t behind = (int64_t)source->offset + source->count - 1;
-            reach = before > reach ? before : reach;
-            reach = behind > reach ? behind : reach;
-        }
-    }
-    return (uint32_t)reach;
-}
-
 enum base_status cell__stages_build(struct cell__import *im, struct cell_registry *registry,
                                     uint32_t (*output_rows)[CELL_PIECES_MAX],
                                     struct cell_model *model)
@@ -310,7 +294,7 @@ enum base_status cell__stages_build(struct cell__import *im, struct cell_registr
             BASE_TRY(cell__source_of(plans, output_rows[i][p], &model->output_sources[i][p]));
         }
     }
-    model->reach = reach_of(plans);
+    model->reach = plans->reach;
     model->n_memories = plans->n_memories;
     memcpy(model->memories, plans->memories, sizeof(model->memories));
     enum base_status status = BASE_OK;

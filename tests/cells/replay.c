@@ -5,6 +5,7 @@
 #include "tests/cells/oracle.h"
 #include "tests/util.h"
 
+#include <math.h>
 #include <string.h>
 
 /* What a stage has made for one row of the batch. */
@@ -75,6 +76,14 @@ static void read_sizes(struct replay *replay)
             replay->times[shape->sequence] = tensor->dims[shape->time_axis];
         }
     }
+    for (uint32_t s = 0; s < replay->model->n_sequences; s++) {
+        const struct cell_sequence *sequence = &replay->model->sequences[s];
+        if (sequence->stride > 0) {
+            const double reach = (double)(replay->times[sequence->source] + sequence->add);
+            replay->times[s] = (int64_t)floor(reach / sequence->stride) + 1;
+            ck_assert(replay->times[s] > 0);
+        }
+    }
 }
 
 /* Steps of row b of a sequence, whose tensors have `time`. */
@@ -139,10 +148,12 @@ static void set_window(const struct replay *replay, const struct cell_stage *sta
 {
     const struct cell_source *source = &stage->inputs[input];
     const uint32_t width = oracle->def->values[input].width / source->count;
-    const int64_t steps = length_of(replay->model, replay->inputs, b, stage->sequence,
-                                    replay->times[stage->sequence]);
+    const uint32_t of = source->kind == CELL_SOURCE_INPUT
+                            ? replay->model->inputs[source->index].sequence
+                            : replay->model->stages[source->stage].sequence;
+    const int64_t steps = length_of(replay->model, replay->inputs, b, of, replay->times[of]);
     for (uint32_t i = 0; i < source->count; i++) {
-        const int64_t at = t + source->offset + i;
+        const int64_t at = t * source->stride + source->offset + i;
         double *to = oracle->values[input] + (size_t)i * width;
         memset(to, 0, width * sizeof(*to));
         if (at >= 0 && at < steps) {

@@ -5,7 +5,6 @@
 #include "tests/cells/parse.h"
 #include "tests/util.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum { FLOAT = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT, INT64 = ONNX__TENSOR_PROTO__DATA_TYPE__INT64 };
@@ -87,21 +86,31 @@ START_TEST(test_windows_around_a_step_are_served)
 }
 END_TEST
 
-START_TEST(test_other_numbers_of_steps_are_refused)
+START_TEST(test_windows_out_of_bounds_are_refused)
 {
     begin();
     weights("wc", FILTERS, CHANNELS, 3);
-    (void)convolve(0, 0);
-    refuse(BASE_UNIMPLEMENTED,
-           "Conv (node \"y\", opset 17): over a window of 3 steps with 0 and 0");
-    begin();
-    weights("wc", FILTERS, CHANNELS, 3);
     (void)convolve(3, -1);
-    refuse(BASE_UNIMPLEMENTED, "with 3 and -1 of padding");
+    refuse(BASE_UNIMPLEMENTED,
+           "Conv (node \"y\", opset 17): padding of 3 and -1 steps; 0 to 256 each");
     begin();
     weights("wc", FILTERS, CHANNELS, 3);
-    set_only(convolve(1, 1), "strides", 2);
-    refuse(BASE_UNIMPLEMENTED, "a stride of 2");
+    (void)convolve(257, 0);
+    refuse(BASE_UNIMPLEMENTED, "padding of 257 and 0 steps");
+    begin();
+    weights("wc", FILTERS, CHANNELS, 3);
+    set_only(convolve(1, 1), "strides", 0);
+    refuse(BASE_UNIMPLEMENTED, "a stride of 0; 1 to 256");
+    begin();
+    weights("wc", FILTERS, CHANNELS, 3);
+    set_only(convolve(1, 1), "strides", 257);
+    refuse(BASE_UNIMPLEMENTED, "a stride of 257; 1 to 256");
+    begin();
+    weights("wc", FILTERS, CHANNELS, 4);
+    Onnx__NodeProto *same = onnx_node(&builder, "Conv", "x wc", "y");
+    onnx_set_string(&builder, same, "auto_pad", "SAME_UPPER");
+    set_only(same, "strides", 2);
+    refuse(BASE_UNIMPLEMENTED, "auto_pad with a stride of 2");
     begin();
     weights("wc", FILTERS, CHANNELS, CELL_WINDOW_MAX + 1);
     (void)convolve(CELL_WINDOW_MAX, 0);
@@ -215,19 +224,24 @@ END_TEST
 START_TEST(test_other_pools_are_refused)
 {
     for (size_t i = 0; i < 2; i++) {
-        char message[64];
         begin();
         (void)onnx_node(&builder, pools[i], "x", "y");
         refuse(BASE_INVALID_ARGUMENT, "without kernel_shape");
-        set_only(pool(pools[i], 3, 1, 1), "strides", 2);
-        (void)snprintf(message, sizeof(message), "%s (node \"y\", opset 17): a stride of 2",
-                       pools[i]);
-        refuse(BASE_UNIMPLEMENTED, message);
-        (void)pool(pools[i], 3, 0, 0);
-        refuse(BASE_UNIMPLEMENTED, "over a window of 3 steps with 0 and 0 of padding");
+        (void)pool(pools[i], 2, 2, 0);
+        refuse(BASE_UNIMPLEMENTED, "a window that may lie beyond the ends: 2 steps, 1 apart, with "
+                                   "2 and 0 of padding");
+        set_only(pool(pools[i], 2, 1, 1), "dilations", 4);
+        refuse(BASE_UNIMPLEMENTED, "a window that may lie beyond the ends");
         (void)pool(pools[i], 0, 0, 0);
         refuse(BASE_UNIMPLEMENTED, "a kernel of more than 256 steps");
     }
+    Onnx__NodeProto *mean = pool("AveragePool", 3, 1, 1);
+    set_only(mean, "strides", 2);
+    onnx_set_int(&builder, mean, "count_include_pad", 1);
+    onnx_set_int(&builder, mean, "ceil_mode", 1);
+    refuse(BASE_UNIMPLEMENTED, "ceil_mode beside count_include_pad");
+    onnx_set_int(&builder, pool("MaxPool", 2, 0, 2), "ceil_mode", 1);
+    refuse(BASE_UNIMPLEMENTED, "ceil_mode with 2 steps of padding behind windows of 2");
     begin();
     set_only(onnx_node(&builder, "MaxPool", "x", "y numbers"), "kernel_shape", 1);
     refuse(BASE_UNIMPLEMENTED, "MaxPool (node \"y\", opset 17): output Indices");
@@ -267,7 +281,7 @@ int main(void)
     Suite *suite = suite_create("import_conv");
     TCase *tests = tcase_create("conv");
     tcase_add_test(tests, test_windows_around_a_step_are_served);
-    tcase_add_test(tests, test_other_numbers_of_steps_are_refused);
+    tcase_add_test(tests, test_windows_out_of_bounds_are_refused);
     tcase_add_test(tests, test_weights_that_do_not_fit_are_refused);
     tcase_add_test(tests, test_beside_lengths_it_is_refused);
     tcase_add_test(tests, test_only_time_is_convolved);

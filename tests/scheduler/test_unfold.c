@@ -26,7 +26,9 @@ static struct cell_model model;
 static struct base_arena arena;
 static struct tensor inputs[TENSORS], outputs[TENSORS];
 static struct sched_tensor in[TENSORS], out[TENSORS];
-enum { FIRST, SECOND, OF_ALL, SEQUENCES }; /* sequences; of the last all rows have the same steps */
+/* Sequences: of OF_ALL all rows have the same steps, of STRIDED those that follow from FIRST. */
+enum { FIRST, SECOND, OF_ALL, STRIDED, SEQUENCES };
+enum { STRIDE = 2, ADD = 1 };
 static uint32_t lengths[SEQUENCES][ROWS_MAX];
 static uint32_t *const steps = lengths[FIRST];
 static struct sched_sequences sequences;
@@ -38,6 +40,7 @@ static void setup(void)
     chain = graphs_type_token(&types, 1, 2, 1, WIDTH);
     each = graphs_type_token(&types, 2, 0, 2, WIDTH);
     model.n_sequences = SEQUENCES;
+    model.sequences[STRIDED] = (struct cell_sequence){STRIDE, ADD, FIRST};
     model.n_inputs = TENSORS;
     for (uint32_t t = 0; t < TENSORS; t++) { // a token is two floats
         model.inputs[t] = (struct cell_tensor){.width = 2,
@@ -59,13 +62,14 @@ static void setup(void)
     }
     for (uint32_t r = 0; r < ROWS_MAX; r++) {
         lengths[FIRST][r] = lengths[SECOND][r] = lengths[OF_ALL][r] = STEPS_MAX;
+        lengths[STRIDED][r] = cell_sequence_steps(&model.sequences[STRIDED], STEPS_MAX);
     }
-    sequences =
-        (struct sched_sequences){.model = &model,
-                                 .n_rows = 1,
-                                 .steps = {lengths[FIRST], lengths[SECOND], lengths[OF_ALL]},
-                                 .inputs = in,
-                                 .outputs = out};
+    sequences = (struct sched_sequences){
+        .model = &model,
+        .n_rows = 1,
+        .steps = {lengths[FIRST], lengths[SECOND], lengths[OF_ALL], lengths[STRIDED]},
+        .inputs = in,
+        .outputs = out};
 }
 
 static void teardown(void)
@@ -177,8 +181,10 @@ static uint64_t window_token(const struct trace *trace, const struct cell_stage 
                              uint32_t input, uint32_t row, uint32_t t)
 {
     const struct cell_source *from = &stage->inputs[input];
-    const int64_t at = (int64_t)t + from->offset;
-    const bool is_there = at >= 0 && at < lengths[stage->sequence][row];
+    const uint32_t of = from->kind == CELL_SOURCE_INPUT ? model.inputs[from->index].sequence
+                                                        : model.stages[from->stage].sequence;
+    const int64_t at = from->count == 0 ? t : (int64_t)t * from->stride + from->offset;
+    const bool is_there = at >= 0 && at < lengths[of][row];
     return from->count == 0 || is_there ? source_token(trace, from, row, (uint32_t)at) : 0;
 }
 
@@ -593,10 +599,27 @@ static struct cell_source draw_window(struct base_random *random, const struct c
         (from.kind == CELL_SOURCE_INPUT && model.inputs[from.index].sequence == stage->sequence) ||
         (from.kind == CELL_SOURCE_EACH && model.stages[from.stage].kind != CELL_STAGE_ONCE);
     if (stage->kind != CELL_STAGE_ONCE && fits && base_random_below(random, 3) == 0) {
-        from.count = 1;
+        from.count = from.stride = 1;
         from.offset = (int32_t)base_random_below(random, 7) - 3;
-        model.reach = 3;
+        model.reach = model.reach > 3 ? model.reach : 3;
     }
+    return from;
+}
+
+/* Of a stage whose steps follow from those of FIRST: what it reads of that sequence. */
+static struct cell_source draw_strided(struct base_random *random, const struct cell_stage *stage,
+                                       uint32_t n_stages)
+{
+    struct cell_source from = source(CELL_SOURCE_INPUT, 0, 2 * base_random_below(random, 2));
+    const uint32_t other = n_stages == 0 ? 0 : base_random_below(random, n_stages);
+    if (n_stages > 0 && model.stages[other].kind != CELL_STAGE_ONCE &&
+        model.stages[other].sequence == FIRST && may_read(stage, other)) {
+        from = source(CELL_SOURCE_EACH, other, 0);
+    }
+    from.count = 1;
+    from.stride = STRIDE;
+    from.offset = (int32_t)base_random_below(random, 7) - 3;
+    model.reach = ADD + 3 + 1; // of the last window, behind the last step
     return from;
 }
 
@@ -612,7 +635,10 @@ static void draw_stages(struct base_random *random, uint32_t n)
         stage.is_shared = base_random_below(random, 4) == 0;
         stage.sequence = stage.is_shared ? OF_ALL : base_random_below(random, SEQUENCES);
         for (uint32_t i = 0; i < 2; i++) {
-            stage.inputs[i] = draw_window(random, &stage, draw_source(random, &stage, s, false));
+            stage.inputs[i] =
+                stage.sequence == STRIDED && base_random_below(random, 2) == 0
+                    ? draw_strided(random, &stage, s)
+                    : draw_window(random, &stage, draw_source(random, &stage, s, false));
             stage.init[i] = draw_source(random, &stage, s, true);
         }
         model.stages[model.n_stages++] = stage;
@@ -667,6 +693,7 @@ START_TEST(test_random_models_compute_what_they_say)
             lengths[FIRST][r] = 1 + base_random_below(&random, STEPS_MAX);
             lengths[SECOND][r] = 1 + base_random_below(&random, STEPS_MAX);
             lengths[OF_ALL][r] = of_all;
+            lengths[STRIDED][r] = cell_sequence_steps(&model.sequences[STRIDED], lengths[FIRST][r]);
         }
         draw_places(&random);
         (void)unfold();

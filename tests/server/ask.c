@@ -66,7 +66,10 @@ static void fill(struct ask *ask, const struct cell_tensor *want, struct srv_ten
 void ask_init(struct ask *ask, const struct cell_model *cells, uint32_t n_rows, uint32_t steps,
               struct base_random *random, enum ask_extras extras)
 {
-    const uint32_t all[CELL_SEQUENCES_MAX] = {steps, steps, steps, steps};
+    uint32_t all[CELL_SEQUENCES_MAX];
+    for (uint32_t s = 0; s < CELL_SEQUENCES_MAX; s++) {
+        all[s] = steps;
+    }
     ask_init_sequences(ask, cells, n_rows, all, random, extras);
 }
 
@@ -78,6 +81,12 @@ void ask_init_sequences(struct ask *ask, const struct cell_model *cells, uint32_
     ask->cells = cells;
     ask->n_rows = n_rows;
     memcpy(ask->steps, steps, sizeof(ask->steps));
+    for (uint32_t s = 0; s < cells->n_sequences; s++) {
+        const struct cell_sequence *sequence = &cells->sequences[s];
+        if (sequence->stride > 0) {
+            ask->steps[s] = cell_sequence_steps(sequence, ask->steps[sequence->source]);
+        }
+    }
     base_arena_init(&request->arena, 4096, (size_t)64 << 20);
     request->protocol = SRV_PROTOCOL_TEST;
     request->model_name = cells->producer;

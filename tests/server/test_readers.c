@@ -51,7 +51,7 @@ static void make_repository(void)
         ck_assert_int_eq(symlink(target, link), 0);
     }
     closedir(dir);
-    ck_assert_uint_ge(n_models, 17);
+    ck_assert_uint_ge(n_models, 22);
 }
 
 static const struct kind {
@@ -92,6 +92,11 @@ static void begin(struct visit *visit, const char *model, uint32_t n_rows,
     uint32_t steps[CELL_SEQUENCES_MAX];
     for (uint32_t s = 0; s < CELL_SEQUENCES_MAX; s++) {
         steps[s] = 1 + base_random_below(random, STEPS_MAX);
+    }
+    uint32_t least[CELL_SEQUENCES_MAX]; // what convolutions need
+    cell_model_steps_min(site_find(&site, model), least);
+    for (uint32_t s = 0; s < CELL_SEQUENCES_MAX; s++) {
+        steps[s] += least[s] - 1;
     }
     memset(visit, 0, sizeof(*visit));
     ask_init_sequences(&visit->ask, site_find(&site, model), n_rows, steps, random, ASK_OPTIONAL);
@@ -222,6 +227,29 @@ static void length_of_the_other(struct ask *ask)
     asked->data = (const uint8_t *)lengths;
 }
 
+/* Windows of 3 steps, and of 5 behind them: 7 make one. */
+START_TEST(test_what_convolutions_leave_nothing_of_is_refused)
+{
+    struct base_random random = util_random(9);
+    open_site(&kinds[2]);
+    for (uint32_t given = 1; given <= 8; given++) {
+        struct visit visit = {0};
+        char message[128];
+        ask_init(&visit.ask, site_find(&site, "conv_unpadded"), 2, given, &random, ASK_PLAIN);
+        visit.ask.request.model_name = "conv_unpadded";
+        visit_start(&site, &visit);
+        visit_wait(&visit);
+        (void)snprintf(message, sizeof(message),
+                       "input 'x': a sequence of %u steps, of which the model's strides and "
+                       "windows leave none, expected at least 7",
+                       given);
+        ck_assert_str_eq(visit.ask.request.error.message, given < 7 ? message : "");
+        ask_release(&visit.ask);
+    }
+    site_close(&site);
+}
+END_TEST
+
 START_TEST(test_sequences_that_do_not_fit_are_refused)
 {
     open_site(&kinds[0]);
@@ -242,6 +270,7 @@ int main(void)
     tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, test_readers_in_company_and_alone, 0, KINDS);
     tcase_add_test(tests, test_a_shared_query_is_read_once);
+    tcase_add_test(tests, test_what_convolutions_leave_nothing_of_is_refused);
     tcase_add_test(tests, test_sequences_that_do_not_fit_are_refused);
     suite_add_tcase(suite, tests);
     return util_run(suite);

@@ -144,6 +144,49 @@ START_TEST(test_a_lone_sequence_is_one_row)
 }
 END_TEST
 
+/* Of n steps (n - 3) / 2 + 1 are left, and of these again. */
+static void follow(void)
+{
+    chain->n_sequences = 3;
+    chain->sequences[1] = (struct cell_sequence){.stride = 2, .add = -3, .source = 0};
+    chain->sequences[2] = (struct cell_sequence){.stride = 2, .add = -3, .source = 1};
+    chain->outputs[0].sequence = 2;
+}
+
+START_TEST(test_steps_that_follow_from_others)
+{
+    follow();
+    ask_init(&ask, chain, ROWS, 12, &numbers, ASK_PLAIN);
+    expect_ok();
+    for (uint32_t b = 0; b < ROWS; b++) {
+        ck_assert_uint_eq(sequences.steps[0][b], 12);
+        ck_assert_uint_eq(sequences.steps[1][b], 5);
+        ck_assert_uint_eq(sequences.steps[2][b], 2);
+    }
+    ck_assert_int_eq(ask.request.outputs[0].shape[1], 2);
+    ck_assert_uint_eq(ask.request.outputs[0].bytes, ROWS * 2 * HIDDEN * 4);
+    ask_release(&ask);
+}
+END_TEST
+
+START_TEST(test_too_few_steps_to_follow_from_are_refused)
+{
+    follow();
+    ask_init(&ask, chain, ROWS, 6, &numbers, ASK_PLAIN);
+    expect("input 'x': a sequence of 6 steps, of which the model's strides and windows leave none, "
+           "expected at least 7");
+    ask_init(&ask, chain, ROWS, 2, &numbers, ASK_PLAIN);
+    expect("input 'x': a sequence of 2 steps, of which the model's strides and windows leave none, "
+           "expected at least 7");
+    // A row of its own length, as texts have.
+    ask_init(&ask, chain, ROWS, 12, &numbers, ASK_OPTIONAL);
+    static const int64_t lengths[ROWS] = {12, 4};
+    ask_input(&ask, "lengths")->data = (const uint8_t *)lengths;
+    expect("input 'x': a sequence of 4 steps, of which the model's strides and windows leave none, "
+           "expected at least 7");
+}
+END_TEST
+
 START_TEST(test_a_model_with_neither_axis_known_runs_one_row_of_one_step)
 {
     chain->inputs[0].optional = true;
@@ -545,6 +588,8 @@ static TCase *good_case(void)
     tcase_add_test(tcase, test_optional_inputs_may_be_left_out);
     tcase_add_test(tcase, test_outputs_come_in_the_order_asked_for);
     tcase_add_test(tcase, test_a_lone_sequence_is_one_row);
+    tcase_add_test(tcase, test_steps_that_follow_from_others);
+    tcase_add_test(tcase, test_too_few_steps_to_follow_from_are_refused);
     tcase_add_test(tcase, test_a_model_with_neither_axis_known_runs_one_row_of_one_step);
     tcase_add_test(tcase, test_unaligned_data_is_copied_once);
     tcase_add_test(tcase, test_four_byte_data_needs_only_four_byte_addresses);

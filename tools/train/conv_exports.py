@@ -9,6 +9,7 @@ import zlib
 
 import torch
 from torch import nn
+from torch.nn import functional
 
 from exports import CASES, SAMPLE, WEIGHT_MAX
 from exports import as_tuple, strip_stack_traces, tensor, write_models
@@ -100,7 +101,77 @@ class Pools(nn.Module):
         return self.largest(self.gru(y.transpose(1, 2))[0].transpose(1, 2)).transpose(1, 2)
 
 
-MODULES = {"conv_behind": Behind, "conv_deep": Deep, "conv_ends": Ends, "conv_front": Front, "conv_pools": Pools}
+class Strided(nn.Module):
+    """two convolutions of stride 2 with ReLU; a bidirectional LSTM and a Linear over what is left"""
+
+    kind, outputs = "features", {"y": {0: "batch", 1: "left"}}
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Conv1d(INPUT, 8, 3, 2, 1), nn.Conv1d(8, 10, 3, 2, 1)
+        self.lstm = nn.LSTM(10, HIDDEN // 2, batch_first=True, bidirectional=True)
+        self.head = nn.Linear(HIDDEN, CLASSES)
+
+    def forward(self, x):
+        y = torch.relu(self.second(torch.relu(self.first(x.transpose(1, 2)))))
+        return self.head(self.lstm(y.transpose(1, 2))[0])
+
+
+class Pooled(nn.Module):
+    """a convolution, the largest and the mean of every two steps of it, a GRU, its last state"""
+
+    kind, outputs = "features", {"y": {0: "batch", 1: "left"}, "hn": BATCH}
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv1d(INPUT, 8, 5, padding=2)
+        self.largest, self.mean = nn.MaxPool1d(2, ceil_mode=True), nn.AvgPool1d(2, ceil_mode=True)
+        self.gru = nn.GRU(16, HIDDEN, batch_first=True)
+
+    def forward(self, x):
+        y = self.conv(x.transpose(1, 2))
+        y, hn = self.gru(torch.cat([self.largest(y), self.mean(y)], 1).transpose(1, 2))
+        return y, hn[0]
+
+
+class Residual(nn.Module):
+    """a strided block with a shortcut, a pool with zeros around it, a causal convolution, a GRU from zeros"""
+
+    kind, outputs = "features", {"y": {0: "batch", 1: "left"}}
+
+    def __init__(self):
+        super().__init__()
+        self.wide, self.short = nn.Conv1d(INPUT, 8, 3, 2, 1), nn.Conv1d(INPUT, 8, 1, 2)
+        self.mean, self.causal = nn.AvgPool1d(3, 1, 1), nn.Conv1d(8, 8, 3)
+        self.gru = nn.GRU(8, HIDDEN)
+
+    def forward(self, x):
+        steps = x.transpose(1, 2)
+        y = self.mean(torch.relu(self.wide(steps) + self.short(steps)))
+        y = self.causal(functional.pad(y, (2, 0))).permute(2, 0, 1)
+        zeros = torch.zeros(1, y.size(1), HIDDEN)
+        return self.gru(y, zeros)[0].transpose(0, 1)
+
+
+class Unpadded(nn.Module):
+    """convolutions that shorten the sequence, of an embedding; the mean of a GRU behind them"""
+
+    kind, outputs, least = "ids", {"p": BATCH}, 7
+
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.conv = nn.Embedding(WORDS, INPUT), nn.Conv1d(INPUT, HIDDEN, 3)
+        self.dilated = nn.Conv1d(HIDDEN, HIDDEN, 3, dilation=2)
+        self.gru, self.head = nn.GRU(HIDDEN, HIDDEN, batch_first=True), nn.Linear(HIDDEN, CLASSES)
+
+    def forward(self, x):
+        y = self.dilated(torch.tanh(self.conv(self.embedding(x).transpose(1, 2))))
+        return torch.softmax(self.head(self.gru(y.transpose(1, 2))[0].mean(1)), 1)
+
+
+MODULES = {"conv_behind": Behind, "conv_deep": Deep, "conv_ends": Ends, "conv_front": Front,
+           "conv_pooled": Pooled, "conv_pools": Pools, "conv_residual": Residual, "conv_strided": Strided,
+           "conv_unpadded": Unpadded}
 
 
 def make_module(name):
@@ -114,6 +185,7 @@ def make_module(name):
 
 
 def make_input(module, batch, time, generator):
+    time += getattr(module, "least", 1) - 1
     if module.kind == "ids":
         return torch.randint(0, WORDS, (batch, time), generator=generator)
     return torch.randint(-8, 9, (batch, time, INPUT), generator=generator) / 8
