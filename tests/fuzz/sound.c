@@ -3,6 +3,9 @@
 
 #include "base/assert.h"
 
+/* Lengths that windows are tried with: more than most of them are wide. */
+#define GIVEN_MAX 64u
+
 /* A source is made before stage `before`, and is a row of this width. */
 static void check_source(const struct cell_model *model, struct cell_source source, uint32_t before,
                          uint32_t width)
@@ -21,15 +24,76 @@ static void check_source(const struct cell_model *model, struct cell_source sour
     }
 }
 
+/* All pieces of a memory are made before the stage. */
+static void check_memory(const struct cell_model *model, uint32_t number, uint32_t before,
+                         uint32_t width)
+{
+    base_assert(number < model->n_memories);
+    const struct cell_memory *memory = &model->memories[number];
+    base_assert(memory->width == width && memory->pieces >= 1);
+    base_assert(memory->pieces <= CELL_PIECES_MAX && memory->sequence < model->n_sequences);
+    for (uint32_t p = 0; p < memory->pieces; p++) {
+        check_source(model, memory->sources[p], before, width / memory->pieces);
+    }
+}
+
+/* No step reads further beyond the ends than the model says, whatever the request's lengths. */
+static void check_window(const struct cell_model *model, const struct cell_stage *stage,
+                         const struct cell_source *source)
+{
+    const uint32_t of = source->kind == CELL_SOURCE_INPUT ? model->inputs[source->index].sequence
+                                                          : model->stages[source->stage].sequence;
+    base_assert(stage->kind == CELL_STAGE_EACH || stage->kind == CELL_STAGE_CHAIN);
+    base_assert(source->stride >= 1 && source->offset >= -(int64_t)model->reach);
+    for (uint32_t given = 1; given <= GIVEN_MAX; given++) {
+        uint32_t steps[CELL_SEQUENCES_MAX];
+        cell_model_steps(model, given, steps);
+        const int64_t last = ((int64_t)steps[stage->sequence] - 1) * source->stride +
+                             source->offset + source->count - 1;
+        base_assert(steps[stage->sequence] == 0 || steps[of] == 0 ||
+                    last < (int64_t)steps[of] + model->reach);
+    }
+}
+
+static void check_sequences(const struct cell_model *model)
+{
+    base_assert(model->n_sequences <= CELL_SEQUENCES_MAX);
+    for (uint32_t s = 0; s < model->n_sequences; s++) {
+        base_assert(model->sequences[s].stride == 0 || model->sequences[s].source < s);
+    }
+    for (uint32_t i = 0; i < model->n_inputs; i++) {
+        const struct cell_tensor *tensor = &model->inputs[i];
+        base_assert(tensor->time_axis < 0 || model->sequences[tensor->sequence].stride == 0);
+    }
+}
+
+static void check_input(const struct cell_model *model, uint32_t s, uint32_t input)
+{
+    const struct cell_stage *stage = &model->stages[s];
+    const struct cell_source *source = &stage->inputs[input];
+    const uint32_t width = stage->type->def.values[input].width;
+    if (source->kind == CELL_SOURCE_MEMORY) {
+        check_memory(model, source->index, s, width);
+        return;
+    }
+    if (source->count > 0) {
+        base_assert(width % source->count == 0);
+        check_window(model, stage, source);
+    }
+    check_source(model, *source, s, source->count > 0 ? width / source->count : width);
+}
+
 void sound_model(const struct cell_model *model)
 {
+    check_sequences(model);
     for (uint32_t s = 0; s < model->n_stages; s++) {
         const struct cell_def *def = &model->stages[s].type->def;
-        for (uint32_t i = 0; i < def->n_inputs + def->n_states; i++) {
-            const struct cell_stage *stage = &model->stages[s];
-            check_source(model,
-                         i < def->n_inputs ? stage->inputs[i] : stage->init[i - def->n_inputs], s,
-                         def->values[i].width);
+        const struct cell_stage *stage = &model->stages[s];
+        for (uint32_t i = 0; i < def->n_inputs; i++) {
+            check_input(model, s, i);
+        }
+        for (uint32_t i = 0; i < def->n_states; i++) {
+            check_source(model, stage->init[i], s, def->values[def->n_inputs + i].width);
         }
     }
     for (uint32_t o = 0; o < model->n_outputs; o++) {
