@@ -440,9 +440,7 @@ static void clear(const struct cell_model *model, struct row_state *state, uint3
     memset(state->states, 0xff, n * sizeof(state->states[0]));
     memset(state->spills, 0, n * sizeof(state->spills[0]));
     memset(state->memories, 0, model->n_memories * sizeof(state->memories[0]));
-    if (model->reach > 0) {
-        memset(state->padded, 0, model->n_inputs * sizeof(state->padded[0]));
-    }
+    memset(state->padded, 0, model->n_inputs * sizeof(state->padded[0]));
 }
 
 /* The row at work, or what all rows share. */

@@ -591,6 +591,13 @@ static struct cell_source draw_source(struct base_random *random, const struct c
                   from, base_random_below(random, def->n_outputs));
 }
 
+/* No further than windows do: many models' reach no step beyond the ends. */
+static void reach_to(int32_t steps_beyond)
+{
+    const uint32_t beyond = steps_beyond < 0 ? 0 : (uint32_t)steps_beyond;
+    model.reach = beyond > model.reach ? beyond : model.reach;
+}
+
 /* Perhaps of another step than the stage's own. */
 static struct cell_source draw_window(struct base_random *random, const struct cell_stage *stage,
                                       struct cell_source from)
@@ -601,7 +608,8 @@ static struct cell_source draw_window(struct base_random *random, const struct c
     if (stage->kind != CELL_STAGE_ONCE && fits && base_random_below(random, 3) == 0) {
         from.count = from.stride = 1;
         from.offset = (int32_t)base_random_below(random, 7) - 3;
-        model.reach = model.reach > 3 ? model.reach : 3;
+        reach_to(-from.offset);
+        reach_to(from.offset);
     }
     return from;
 }
@@ -619,7 +627,8 @@ static struct cell_source draw_strided(struct base_random *random, const struct 
     from.count = 1;
     from.stride = STRIDE;
     from.offset = (int32_t)base_random_below(random, 7) - 3;
-    model.reach = ADD + 3 + 1; // of the last window, behind the last step
+    reach_to(-from.offset);
+    reach_to(ADD + from.offset + 1); // of the last window, behind the last step
     return from;
 }
 
