@@ -117,6 +117,7 @@ CELLS_SRCS = \
   cells/import/walk.c \
   cells/import/wire.c \
   cells/kernels.c \
+  cells/lane/host.c \
   cells/model.c \
   cells/model_decoder.c \
   cells/model_graph.c \
@@ -332,6 +333,8 @@ TEST_UTIL_SRCS = \
   tests/cells/team.c \
   tests/fuzz/serve.c \
   tests/fuzz/sound.c \
+  tests/lane/loop.c \
+  tests/lane/rig.c \
   tests/reference_cells.c \
   tests/reference_device.c \
   tests/reference_run.c \
@@ -400,6 +403,20 @@ CELLS_SUITES = \
 
 CELLS_SUITES_x86_64 = \
   tests/cells/test_mutants.c \
+
+# What a host and a device say to each other (cells/lane/).
+LANE_SUITES = \
+  tests/lane/test_lane.c \
+  tests/lane/test_lane_model.c \
+  tests/lane/test_lane_threads.c \
+  tests/lane/test_lane_trace.c \
+
+# Linked into them: the model checker of the lane's protocol.
+LANE_MODEL_SRCS = \
+  tests/lane/model.c \
+  tests/lane/model_host.c \
+  tests/lane/model_lane.c \
+  tests/lane/model_memory.c \
 
 SCHEDULER_SUITES = \
   tests/scheduler/test_admission.c \
@@ -483,8 +500,8 @@ BENCH_SUITES = \
   tests/bench/test_bench_engine.c \
   tests/bench/test_bench_serve.c \
 
-TEST_SUITES = $(BASE_SUITES) $(CONFIG_SUITES) $(CELLS_SUITES) $(SCHEDULER_SUITES) $(WORKER_SUITES) \
-  $(SERVER_SUITES) $(LOADGEN_SUITES) $(BENCH_SUITES)
+TEST_SUITES = $(BASE_SUITES) $(CONFIG_SUITES) $(CELLS_SUITES) $(LANE_SUITES) $(SCHEDULER_SUITES) \
+  $(WORKER_SUITES) $(SERVER_SUITES) $(LOADGEN_SUITES) $(BENCH_SUITES)
 
 # These run a front end over tests/server/fake_core.c in the place of core.
 FAKE_CORE_SRCS = \
@@ -547,6 +564,7 @@ CONFORMANCE_SRCS = \
 # the python of build/venv.
 TEST_SCRIPTS = \
   tests/daemon/test_daemon.sh \
+  tests/lane/test_contract.sh \
   tests/proto/test_numbers.sh \
   tests/docs/test_decoders.sh \
   tests/docs/test_graphs.sh \
@@ -832,6 +850,7 @@ $(OUT)/flags: FORCE
   $(BENCH_SRCS) $(BENCH_MAIN) $(TEST_UTIL_SRCS) $(TEST_SUITES) $(FUZZ_TARGETS) \
   tests/fuzz/driver.c \
   $(FAKE_CORE_SRCS) $(FAKE_CORE_TOOLS) $(LOADGEN_TOOLS) $(MAKE_MODEL_SRCS) $(CONFORMANCE_SRCS) $(MUTANT_SRCS) \
+  $(LANE_MODEL_SRCS) \
   tests/cells/mutants/stale_window.c))
 
 # ---- Tests: `make test SUITE=test_ring` runs one --------------------------------------------
@@ -861,6 +880,8 @@ endif
 $(patsubst %.c,$(OUT)/%,$(FAKE_CORE_SUITES) $(FAKE_CORE_TOOLS)): $(call objects,$(FAKE_CORE_SRCS))
 
 $(CONFORMANCE): $(OUT)/tests/conformance/cases.o
+
+$(patsubst %.c,$(OUT)/%,$(LANE_SUITES)): $(call objects,$(LANE_MODEL_SRCS))
 
 $(OUT)/tests/cells/test_mutants: $(call objects,$(MUTANT_SRCS))
 $(OUT)/tests/cells/test_stale_window: $(OUT)/tests/cells/mutants/stale_window.o
