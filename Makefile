@@ -337,6 +337,7 @@ TEST_UTIL_SRCS = \
   tests/lane/rig.c \
   tests/reference_cells.c \
   tests/reference_device.c \
+  tests/reference_lane.c \
   tests/reference_run.c \
   tests/scheduler/graphs.c \
   tests/scheduler/sim.c \

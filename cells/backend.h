@@ -51,6 +51,9 @@ struct cell_device_options {
      * waits may sleep; from any thread. NULL: the counters are polled. */
     void (*wake)(void *context);
     void *wake_context;
+    /* A queue that has work and shows no progress for so long is stopped, and what it held fails
+     * with UNAVAILABLE; 0: it is waited for. Of devices that poll() has. */
+    uint64_t watchdog_ns;
 };
 
 struct cell_device_caps {
@@ -110,6 +113,21 @@ struct cell_backend {
     /* The queue's counter: batches completed since open, each release-stored after the batch's
      * results, status and steps_done. */
     const _Atomic uint64_t *(*completed)(struct cell_device *device, uint32_t queue);
+
+    /* (optional) The pool thread, in each of its turns, before it reads the counter: takes over
+     * what the device has written since the last call (results, status and steps_done of batches,
+     * then the counter), lets the watchdog judge, and starts anew what has ended while it has work.
+     * Never blocks. A queue that waits for a device is polled several times per watchdog_ns. */
+    void (*poll)(struct cell_device *device, uint32_t queue, uint64_t now_ns);
+
+    /* (optional) Whether something on the device could not be stopped, so that nobody knows what it
+     * still writes. What that queue holds, and is given from then on, fails with UNAVAILABLE; the
+     * process should end. Pool thread. */
+    bool (*is_lost)(const struct cell_device *device);
+
+    /* (optional) The queue's attention word, in memory that the device reaches, 0 at first; lives
+     * as long as the device. NULL: the pool's own memory will do. */
+    _Atomic uint32_t *(*attention)(struct cell_device *device, uint32_t queue);
 
     /* Pumped devices: runs the oldest submitted batch of the queue to its end; false when there
      * was none. NULL for others. */

@@ -1,11 +1,10 @@
 /* The reference device; see reference_device.h.
  *
- * Data: reference_state.h. Threads: one a queue; submit on the pool thread meets it in the ring;
- * script and counts are atomics. Nothing is allocated after type_load and rows_open. */
+ * Data: reference_state.h. Threads: one a lane (reference_lane.c); script and counts are atomics.
+ * Nothing is allocated after type_load and rows_open. */
 #include "tests/reference_device.h"
 
 #include "base/assert.h"
-#include "base/clock.h"
 #include "tests/reference_state.h"
 #include "tests/scheduler/graphs.h"
 
@@ -19,90 +18,16 @@ void reference_configure(const struct reference_options *options)
     options_next = *options;
 }
 
-/* ---- The queue's thread ---- */
-
-/* Release: results, status and steps_done are visible to whoever sees the count. */
-static void complete(struct reference__queue *queue)
-{
-    atomic_fetch_add_explicit(&queue->completed, 1, memory_order_release);
-    struct cell_device *device = queue->device;
-    if (device->wake != NULL && !device->options.pumped && !device->options.polled) {
-        device->wake(device->wake_context);
-    }
-}
-
-static bool is_ending(const struct cell_device *device)
-{
-    return atomic_load_explicit(&device->end, memory_order_acquire);
-}
-
-/* Pauses for a random time, most of them short. */
-static void pause_before_completion(struct reference__queue *queue)
-{
-    uint64_t max_ns = queue->device->options.pause_ns_max;
-    if (max_ns == 0) {
-        return;
-    }
-    double unit = base_random_unit(&queue->random);
-    uint64_t until_ns = base_now_ns() + (uint64_t)((double)max_ns * unit * unit);
-    while (base_now_ns() < until_ns && !is_ending(queue->device)) {
-        base_cpu_relax();
-    }
-}
-
-/* Waits while the device is dead. */
-static void wait_while_dead(struct reference__queue *queue)
-{
-    while (atomic_load_explicit(&queue->device->dead, memory_order_acquire) &&
-           !is_ending(queue->device)) {
-        (void)base_event_wait(&queue->wake, 0, BASE_WAIT_FOREVER);
-    }
-}
-
-/* Whether the n-th batch of the queue was there when the device was reset, or closed dead. */
-static bool is_lost(struct reference__queue *queue, uint64_t n)
-{
-    return n < atomic_load_explicit(&queue->lost_until, memory_order_acquire) ||
-           atomic_load_explicit(&queue->device->dead, memory_order_acquire);
-}
-
-static void *queue_main(void *argument)
-{
-    struct reference__queue *queue = argument;
-    while (!is_ending(queue->device)) {
-        struct cell_batch *batch = base_spsc_pop(queue->ring);
-        if (batch == NULL) {
-            (void)base_event_wait(&queue->wake, 0, BASE_WAIT_FOREVER);
-            continue;
-        }
-        uint64_t n = atomic_load_explicit(&queue->completed, memory_order_relaxed);
-        wait_while_dead(queue);
-        if (!is_lost(queue, n)) {
-            reference__run(queue, batch);
-            pause_before_completion(queue);
-            wait_while_dead(queue);
-        }
-        if (is_lost(queue, n)) {
-            batch->status = BASE_UNAVAILABLE;
-            batch->steps_done = 0;
-        }
-        complete(queue);
-    }
-    return NULL;
-}
-
-static void signal_all(struct cell_device *device)
-{
-    for (uint32_t q = 0; q < device->n_queues; q++) {
-        base_event_signal(&device->queues[q].wake);
-    }
-}
-
 /* ---- The backend ---- */
 
 static void type_unload(struct cell_device *device, const struct cell_type *type)
 {
     struct reference_cells *all = device->cells_of[type->id];
+    device->types[type->id] = NULL;
+    if (device->inner != NULL) {
+        device->options.inner->type_unload(device->inner, type);
+        return;
+    }
     for (uint32_t i = 0; all != NULL && i < REFERENCE__QUEUES_MAX * REFERENCE__MEMBERS_MAX; i++) {
         reference_cells_release(&all[i]);
     }
@@ -110,21 +35,32 @@ static void type_unload(struct cell_device *device, const struct cell_type *type
     device->cells_of[type->id] = NULL;
 }
 
+static void queue_close(struct reference__queue *queue)
+{
+    if (queue->device->options.pumped) {
+        base_spsc_free(queue->ring);
+    } else {
+        reference__lane_close(queue);
+    }
+}
+
 static void device_close(struct cell_device *device)
 {
     atomic_store_explicit(&device->end, true, memory_order_release);
-    signal_all(device);
     for (uint32_t q = 0; q < device->n_queues; q++) {
-        if (device->queues[q].has_thread) {
-            pthread_join(device->queues[q].thread, NULL);
-        }
-        base_spsc_free(device->queues[q].ring);
+        queue_close(&device->queues[q]);
     }
     for (uint32_t t = 0; t < CELL_TYPES_MAX; t++) {
-        base_assert(device->cells_of[t] == NULL); // every type was unloaded
+        base_assert(device->types[t] == NULL); // every type was unloaded
     }
     for (uint32_t l = 0; l < CELL_LAYOUTS_MAX; l++) {
-        base_free(device->stores[l].rows);
+        base_free(device->stores[l].memory);
+    }
+    if (device->inner != NULL) {
+        device->options.inner->close(device->inner);
+    }
+    if (last_opened == device) {
+        last_opened = NULL;
     }
     base_free(device);
 }
@@ -142,15 +78,25 @@ static enum base_status queue_open(struct cell_device *device,
     queue->team = device->options.pumped && options->teams != NULL ? options->teams[q] : NULL;
     base_assert(reference__members(queue) <= REFERENCE__MEMBERS_MAX);
     base_random_init(&queue->random, device->options.seed + q);
-    base_event_init(&queue->wake);
-    BASE_TRY(base_spsc_create(capacity, &queue->ring));
-    if (!device->options.pumped) {
-        if (pthread_create(&queue->thread, NULL, queue_main, queue) != 0) {
-            return BASE_UNAVAILABLE;
-        }
-        queue->has_thread = true;
+    if (device->options.pumped) {
+        return base_spsc_create(capacity, &queue->ring);
     }
-    return BASE_OK;
+    base_assert(capacity <= REFERENCE__SLOTS);
+    return reference__lane_open(queue, options->watchdog_ns);
+}
+
+static enum base_status inner_open(struct cell_device *device,
+                                   const struct cell_device_options *options,
+                                   struct base_error *error)
+{
+    const struct cell_backend *inner = device->options.inner;
+    if (inner == NULL || device->options.pumped) {
+        return BASE_OK;
+    }
+    struct cell_device_options of_inner = *options;
+    of_inner.batches_queued_max = 1;
+    of_inner.wake = NULL;
+    return inner->open(&of_inner, &device->inner, error);
 }
 
 static enum base_status device_open(const struct cell_device_options *options,
@@ -167,6 +113,11 @@ static enum base_status device_open(const struct cell_device_options *options,
     device->options = options_next;
     device->wake = options->wake;
     device->wake_context = options->wake_context;
+    enum base_status opened = inner_open(device, options, error);
+    if (opened != BASE_OK) {
+        device_close(device);
+        return opened;
+    }
     for (uint32_t q = 0; q < options->n_queues; q++) {
         device->n_queues++;
         enum base_status status = queue_open(device, options, q);
@@ -191,7 +142,13 @@ static void device_caps(const struct cell_device *device, struct cell_device_cap
 static enum base_status type_load(struct cell_device *device, const struct cell_type *type,
                                   struct base_error *error)
 {
-    base_assert(type->id < CELL_TYPES_MAX && device->cells_of[type->id] == NULL);
+    base_assert(type->id < CELL_TYPES_MAX && device->types[type->id] == NULL);
+    if (device->inner != NULL) {
+        BASE_TRY(device->options.inner->type_load(device->inner, type, error));
+        device->types[type->id] = type;
+        return BASE_OK;
+    }
+    device->types[type->id] = type;
     struct reference_cells *all =
         base_alloc_array((size_t)REFERENCE__QUEUES_MAX * REFERENCE__MEMBERS_MAX, sizeof(*all));
     device->cells_of[type->id] = all;
@@ -206,44 +163,57 @@ static enum base_status type_load(struct cell_device *device, const struct cell_
               : base_fail(error, BASE_RESOURCE_EXHAUSTED, "reference device: out of memory");
 }
 
+static void rows_init(struct cell_lane_rows *rows, const struct cell_layout *layout, uint32_t count)
+{
+    cell_lane_rows_init(rows, count);
+    for (uint32_t p = 0; p < layout->n_parts; p++) {
+        bool twice = layout->kind == CELL_LAYOUT_STATE && layout->twice[p];
+        cell_lane_rows_add(rows, (uint32_t)graphs_row_bytes(&layout->parts[p]), twice);
+    }
+}
+
 static size_t row_bytes(const struct cell_device *device, const struct cell_layout *layout)
 {
-    (void)device;
-    size_t bytes = 0;
-    for (uint32_t p = 0; p < layout->n_parts; p++) {
-        bytes += graphs_row_bytes(&layout->parts[p]);
+    struct cell_lane_rows rows;
+    if (device->inner != NULL) {
+        return device->options.inner->row_bytes(device->inner, layout);
     }
-    return bytes;
+    rows_init(&rows, layout, 1);
+    return (size_t)rows.bytes;
 }
 
 static enum base_status rows_open(struct cell_device *device, uint32_t layout_id,
                                   const struct cell_layout *layout, uint32_t count,
                                   struct base_error *error)
 {
-    base_assert(layout_id < CELL_LAYOUTS_MAX && device->stores[layout_id].rows == NULL);
     struct reference__store *store = &device->stores[layout_id];
+    if (device->inner != NULL) {
+        return device->options.inner->rows_open(device->inner, layout_id, layout, count, error);
+    }
+    base_assert(layout_id < CELL_LAYOUTS_MAX && store->memory == NULL);
     store->layout = layout;
-    store->row_bytes = row_bytes(device, layout);
-    store->rows = base_alloc_array(count, store->row_bytes);
-    if (store->rows == NULL) {
+    rows_init(&store->rows, layout, count);
+    store->memory = base_alloc_aligned((size_t)store->rows.bytes, CELL_LANE_ROW_ALIGN);
+    if (store->memory == NULL) {
         return base_fail(error, BASE_RESOURCE_EXHAUSTED, "reference device: out of memory");
     }
-    store->count = count;
     for (uint32_t r = 0; r < count; r++) {
-        reference__poison(store, store->rows + r * store->row_bytes);
+        reference__poison(store, r);
     }
     return BASE_OK;
 }
 
-static void submit(struct cell_device *device, uint32_t queue, struct cell_batch *batch)
+static void submit(struct cell_device *device, uint32_t index, struct cell_batch *batch)
 {
-    base_assert(queue < device->n_queues);
-    atomic_fetch_add_explicit(&device->queues[queue].submitted, 1, memory_order_relaxed);
-    bool pushed = base_spsc_push(device->queues[queue].ring, batch);
-    base_assert(pushed);
+    base_assert(index < device->n_queues);
+    struct reference__queue *queue = &device->queues[index];
+    atomic_fetch_add_explicit(&queue->submitted, 1, memory_order_relaxed);
     if (!device->options.pumped) {
-        base_event_signal(&device->queues[queue].wake);
+        reference__lane_submit(queue, batch);
+        return;
     }
+    bool pushed = base_spsc_push(queue->ring, batch);
+    base_assert(pushed);
 }
 
 static const _Atomic uint64_t *completed(struct cell_device *device, uint32_t queue)
@@ -260,25 +230,48 @@ static bool pump(struct cell_device *device, uint32_t queue)
         return false;
     }
     reference__run(&device->queues[queue], batch);
-    complete(&device->queues[queue]);
+    // Release: results, status and steps_done are visible to whoever sees the count.
+    atomic_fetch_add_explicit(&device->queues[queue].completed, 1, memory_order_release);
     return true;
 }
 
-/* A state part is held once: as it is after the last step done. */
+static void poll(struct cell_device *device, uint32_t queue, uint64_t now_ns)
+{
+    if (!device->options.pumped) {
+        reference__lane_poll(&device->queues[queue], now_ns);
+    }
+}
+
+static bool is_lost(const struct cell_device *device)
+{
+    return device->is_lost;
+}
+
+static _Atomic uint32_t *attention(struct cell_device *device, uint32_t queue)
+{
+    return device->options.pumped ? NULL : &device->queues[queue].lane.control->attention;
+}
+
 static void row_read(struct cell_device *device, uint32_t layout_id, uint32_t row, uint32_t part,
                      uint32_t step, void *out)
 {
-    (void)step;
-    memcpy(out, reference__part_at(device, layout_id, row, part),
-           graphs_row_bytes(&device->stores[layout_id].layout->parts[part]));
+    if (device->inner != NULL) {
+        device->options.inner->row_read(device->inner, layout_id, row, part, step, out);
+        return;
+    }
+    memcpy(out, reference__part_at(device, layout_id, row, part, step),
+           device->stores[layout_id].rows.parts[part].value_bytes);
 }
 
 static void row_write(struct cell_device *device, uint32_t layout_id, uint32_t row, uint32_t part,
                       uint32_t step, const void *in)
 {
-    (void)step;
-    memcpy(reference__part_at(device, layout_id, row, part), in,
-           graphs_row_bytes(&device->stores[layout_id].layout->parts[part]));
+    if (device->inner != NULL) {
+        device->options.inner->row_write(device->inner, layout_id, row, part, step, in);
+        return;
+    }
+    memcpy(reference__part_at(device, layout_id, row, part, step), in,
+           device->stores[layout_id].rows.parts[part].value_bytes);
 }
 
 const struct cell_backend *reference_backend(void)
@@ -294,6 +287,9 @@ const struct cell_backend *reference_backend(void)
         .rows_open = rows_open,
         .submit = submit,
         .completed = completed,
+        .poll = poll,
+        .is_lost = is_lost,
+        .attention = attention,
         .pump = pump,
         .row_read = row_read,
         .row_write = row_write,
@@ -323,7 +319,12 @@ void reference_reset(struct cell_device *device)
                               memory_order_release);
     }
     atomic_store_explicit(&device->dead, false, memory_order_release);
-    signal_all(device);
+}
+
+void reference_hang(struct cell_device *device, enum reference_hang hang)
+{
+    base_assert(!device->options.pumped);
+    atomic_store_explicit(&device->hang, hang, memory_order_relaxed);
 }
 
 struct cell_device *reference_last(void)
@@ -346,5 +347,6 @@ struct reference_counts reference_counts(const struct cell_device *device)
         .batches = atomic_load_explicit(&device->batches, memory_order_relaxed),
         .steps = atomic_load_explicit(&device->steps, memory_order_relaxed),
         .cells = atomic_load_explicit(&device->cells, memory_order_relaxed),
-        .interrupted = atomic_load_explicit(&device->interrupted, memory_order_relaxed)};
+        .interrupted = atomic_load_explicit(&device->interrupted, memory_order_relaxed),
+        .launches = atomic_load_explicit(&device->launches, memory_order_relaxed)};
 }

@@ -1,13 +1,21 @@
 /* The reference device: a backend for tests that takes its time and fails on demand.
  *
- * Each queue has a thread of its own that drains a ring, pauses at random, looks at attention
- * between steps, executes cells one after the other (reference_cells.h) on rows in memory of its
- * own, and calls options.wake. A pumped device does the same inside pump(), with its team. Rows are
- * never trusted: memory starts as NaN, and a state slot is NaN again when its chain has ended. */
+ * Each queue is a *lane* (cells/lane/contract.h): a thread that polls a ring of tasks as a resident
+ * kernel does, looks at attention and abort between steps, beats its heart, completes through the
+ * lane's counter, parks when it is idle and is launched again. The host's side is that of every
+ * backend with lanes (cells/lane/host.h), with its watchdog. Lanes see batches only through their
+ * tasks: nothing of a batch is written but by poll(), on the pool thread.
+ *
+ * A pumped device has no lanes: it does the same work inside pump(), with its team.
+ *
+ * Cells are executed one after the other (reference_cells.h) on rows of the device's own memory,
+ * which are never trusted: they start as NaN, and a state slot is NaN again when its chain has
+ * ended. Or another backend does it, a step at a time (options.inner). */
 #ifndef TESTS_REFERENCE_DEVICE_H
 #define TESTS_REFERENCE_DEVICE_H
 
 #include "cells/backend.h"
+#include "cells/lane/contract.h"
 
 struct reference_options {
     uint64_t seed;
@@ -16,6 +24,8 @@ struct reference_options {
     bool pumped;
     bool polled; /* never calls wake */
     enum base_status open_status;
+    enum cell_lane_form form;         /* of the lanes' slots */
+    const struct cell_backend *inner; /* NULL, or the pumped backend that computes on the lanes */
 };
 
 /* Named "reference". Not in cell_backend_at(). */
@@ -37,12 +47,22 @@ void reference_fail(struct cell_device *device, uint64_t n, enum base_status sta
 void reference_die(struct cell_device *device);
 void reference_reset(struct cell_device *device);
 
+/* The next step that any of its lanes runs does not come to an end. */
+enum reference_hang {
+    REFERENCE_HANG_NONE,
+    REFERENCE_HANG_FAULT, /* its own bounded wait finds out: it writes a fault record and ends */
+    REFERENCE_HANG_STILL, /* its heart stops until it is aborted */
+    REFERENCE_HANG_DEAF,  /* and it does not look at abort either: the device is lost */
+};
+void reference_hang(struct cell_device *device, enum reference_hang hang);
+
 /* Batches it was given, ever. */
 uint64_t reference_submitted(const struct cell_device *device);
 
 struct reference_counts {
     uint64_t batches, steps, cells;
     uint64_t interrupted; /* batches that ended early because of attention */
+    uint64_t launches;    /* of lanes */
 };
 struct reference_counts reference_counts(const struct cell_device *device);
 

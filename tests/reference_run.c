@@ -11,33 +11,29 @@ static const uint8_t zeros[4096];
 
 /* ---- Rows ---- */
 
-void reference__poison(const struct reference__store *store, uint8_t *row)
+void reference__poison(const struct reference__store *store, uint32_t row)
 {
-    memset(row, 0xFF, store->row_bytes);
-}
-
-static uint8_t *row_at(const struct cell_device *device, uint32_t layout, uint32_t row)
-{
-    const struct reference__store *store = &device->stores[layout];
-    base_assert(row < store->count);
-    return store->rows + row * store->row_bytes;
+    for (uint32_t p = 0; p < store->rows.n_parts; p++) {
+        for (uint32_t step = 0; step < 2; step++) {
+            memset(store->memory + cell_lane_rows_at(&store->rows, row, p, step), 0xFF,
+                   store->rows.parts[p].value_bytes);
+        }
+    }
 }
 
 uint8_t *reference__part_at(const struct cell_device *device, uint32_t layout, uint32_t row,
-                            uint32_t part)
+                            uint32_t part, uint32_t step)
 {
-    uint8_t *at = row_at(device, layout, row);
-    for (uint32_t p = 0; p < part; p++) {
-        at += graphs_row_bytes(&device->stores[layout].layout->parts[p]);
-    }
-    return at;
+    const struct reference__store *store = &device->stores[layout];
+    base_assert(row < store->rows.count && part < store->rows.n_parts);
+    return store->memory + cell_lane_rows_at(&store->rows, row, part, step);
 }
 
 static uint8_t *place_of(const struct cell_device *device, const struct cell_ref *ref,
                          uint32_t layout, uint32_t step)
 {
     return ref->kind == CELL_REF_HOST ? ref->host + (int64_t)step * ref->stride_bytes
-                                      : row_at(device, layout, ref->row);
+                                      : reference__part_at(device, layout, ref->row, 0, 0);
 }
 
 static const uint8_t *source_of(const struct cell_device *device, const struct cell_ref *ref,
@@ -78,11 +74,14 @@ static bool run_cell(struct cell_device *device, struct reference_cells *cells,
     void *states[CELL_STATES_MAX] = {NULL};
     void *outputs[CELL_OUTPUTS_MAX] = {NULL};
     for (uint32_t s = 0; s < def->n_states; s++) {
-        states[s] = reference__part_at(device, type->state_layout, wiring->state, s);
+        // The old state is read from one copy and advanced in the other, where there are two.
+        const size_t bytes = graphs_row_bytes(&def->values[def->n_inputs + s]);
+        uint8_t *old = reference__part_at(device, type->state_layout, wiring->state, s, step);
+        states[s] = reference__part_at(device, type->state_layout, wiring->state, s, step + 1);
         if (step == 0) {
-            memcpy(states[s], source_of(device, &wiring->init[s], type->state_layouts[s], 0),
-                   graphs_row_bytes(&def->values[def->n_inputs + s]));
+            memcpy(old, source_of(device, &wiring->init[s], type->state_layouts[s], 0), bytes);
         }
+        memmove(states[s], old, bytes);
     }
     for (uint32_t i = 0; i < def->n_inputs; i++) {
         inputs[i] = source_of(device, &wiring->inputs[i], type->input_layouts[i], step);
@@ -100,8 +99,7 @@ static bool run_cell(struct cell_device *device, struct reference_cells *cells,
     }
     bool has_ended = is_at_end(type, wiring, states);
     if ((has_ended || step + 1 == wiring->steps) && def->n_states > 0) {
-        reference__poison(&device->stores[type->state_layout],
-                          row_at(device, type->state_layout, wiring->state));
+        reference__poison(&device->stores[type->state_layout], wiring->state);
     }
     return has_ended;
 }
@@ -151,8 +149,7 @@ static void run_member(void *argument, struct cell_team *team, uint32_t member)
     }
 }
 
-/* Whether the script says that this batch fails. */
-static bool is_failing(struct cell_device *device)
+bool reference__is_failing(struct cell_device *device)
 {
     uint64_t left = atomic_load_explicit(&device->fail_in, memory_order_acquire);
     while (left > 0 && !atomic_compare_exchange_weak(&device->fail_in, &left, left - 1)) {
@@ -165,7 +162,7 @@ void reference__run(struct reference__queue *queue, struct cell_batch *batch)
     struct cell_device *device = queue->device;
     uint64_t cells = 0;
     atomic_fetch_add_explicit(&device->batches, 1, memory_order_relaxed);
-    if (is_failing(device)) {
+    if (reference__is_failing(device)) {
         batch->status = (enum base_status)atomic_load(&device->fail_status);
         batch->steps_done = 0;
         return;
@@ -181,9 +178,84 @@ void reference__run(struct reference__queue *queue, struct cell_batch *batch)
     for (uint32_t r = 0; r < batch->n_rows; r++) {
         cells += batch->rows[r].steps_done;
     }
-    atomic_fetch_add_explicit(&device->steps, batch->steps_done, memory_order_relaxed);
-    atomic_fetch_add_explicit(&device->cells, cells, memory_order_relaxed);
-    if (batch->steps_done < batch->steps) {
-        atomic_fetch_add_explicit(&device->interrupted, 1, memory_order_relaxed);
+    reference__count(device, batch->steps_done, cells, batch->steps_done < batch->steps);
+}
+
+/* ---- A step of a lane ---- */
+
+/* The rows of the task, as the host has written them. */
+static const struct cell_batch_row *rows_of(const struct cell_lane_task *task)
+{
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): the task carries an address
+    return (const struct cell_batch_row *)(uintptr_t)task->x_ref;
+}
+
+static bool goes_on(const struct cell_batch_row *row, uint32_t step, uint32_t outcome)
+{
+    return step < row->steps && (outcome & CELL_LANE_ROW_ENDED) == 0;
+}
+
+static uint32_t outcome_of(uint32_t step, bool has_ended)
+{
+    return (step + 1) | (has_ended ? CELL_LANE_ROW_ENDED : 0);
+}
+
+/* Another device runs the rows that go on as a batch of one step. */
+static void run_inside(struct reference__queue *queue, const struct cell_lane_task *task,
+                       uint32_t step, uint32_t *outcomes)
+{
+    const struct cell_device *device = queue->device;
+    const struct cell_batch_row *rows = rows_of(task);
+    uint32_t n = 0;
+    for (uint32_t r = 0; r < task->n_rows; r++) {
+        if (goes_on(&rows[r], step, outcomes[r])) {
+            queue->inner_index[n] = r;
+            queue->inner_rows[n++] = (struct cell_batch_row){
+                .wiring = rows[r].wiring, .first_step = rows[r].first_step + step, .steps = 1};
+        }
     }
+    if (n == 0) {
+        return;
+    }
+    queue->inner_batch = (struct cell_batch){.type = device->types[task->cell],
+                                             .queue = queue->index,
+                                             .n_rows = n,
+                                             .steps = 1,
+                                             .rows = queue->inner_rows};
+    device->options.inner->submit(device->inner, queue->index, &queue->inner_batch);
+    bool has_run = device->options.inner->pump(device->inner, queue->index);
+    base_assert(has_run && queue->inner_batch.status == BASE_OK);
+    for (uint32_t i = 0; i < n; i++) {
+        outcomes[queue->inner_index[i]] = outcome_of(step, queue->inner_rows[i].has_ended);
+    }
+}
+
+void reference__run_step(struct reference__queue *queue, const struct cell_lane_task *task,
+                         uint32_t step, uint32_t *outcomes)
+{
+    struct cell_device *device = queue->device;
+    const struct cell_batch_row *rows = rows_of(task);
+    const uint64_t until_ns = base_now_ns() + device->options.step_ns;
+    if (device->inner != NULL) {
+        run_inside(queue, task, step, outcomes);
+    } else {
+        struct reference_cells *cells =
+            &device->cells_of[task->cell][queue->index * REFERENCE__MEMBERS_MAX];
+        for (uint32_t r = 0; r < task->n_rows; r++) {
+            if (goes_on(&rows[r], step, outcomes[r])) {
+                bool has_ended = run_cell(device, cells, rows[r].wiring, rows[r].first_step + step);
+                outcomes[r] = outcome_of(step, has_ended);
+            }
+        }
+    }
+    while (device->options.step_ns > 0 && base_now_ns() < until_ns) {
+        base_cpu_relax();
+    }
+}
+
+void reference__count(struct cell_device *device, uint64_t steps, uint64_t cells, bool interrupted)
+{
+    atomic_fetch_add_explicit(&device->steps, steps, memory_order_relaxed);
+    atomic_fetch_add_explicit(&device->cells, cells, memory_order_relaxed);
+    atomic_fetch_add_explicit(&device->interrupted, interrupted ? 1 : 0, memory_order_relaxed);
 }

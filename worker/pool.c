@@ -20,6 +20,9 @@
 #include <stdalign.h>
 #include <string.h>
 
+/* More than cell_lane_host_look() wants, so that it is never the one that is late. */
+#define LOOKS_PER_WATCHDOG 8u
+
 struct attention {
     alignas(BASE_CACHE_LINE) _Atomic uint32_t word;
 };
@@ -54,7 +57,9 @@ struct wrk_pool {
     uint32_t n_drivers;
     bool started;
     pthread_t thread;
-    struct attention *attention; /* [n_queues] */
+    struct attention *attention; /* [n_queues]; of queues whose device has no word of its own */
+    _Atomic uint32_t *attention_of[WRK_QUEUES_MAX];
+    bool is_lost;
     struct base_inbox inbox;
     alignas(BASE_CACHE_LINE) struct base_event wake;
     _Atomic bool stop;
@@ -97,7 +102,13 @@ static enum base_status queues_create(struct wrk_pool *pool, struct base_error *
     }
     for (uint32_t q = 0; q < pool->n_queues; q++) {
         struct queue *queue = &pool->queues[q];
-        queue->completed = pool->options.backend->completed(pool->device, q);
+        const struct cell_backend *backend = pool->options.backend;
+        queue->completed = backend->completed(pool->device, q);
+        pool->attention_of[q] =
+            backend->attention == NULL ? NULL : backend->attention(pool->device, q);
+        if (pool->attention_of[q] == NULL) {
+            pool->attention_of[q] = &pool->attention[q].word;
+        }
         queue->in_flight =
             base_alloc_array(pool->options.batches_queued_max, sizeof(struct cell_batch *));
         if (queue->in_flight == NULL) {
@@ -126,7 +137,8 @@ enum base_status wrk_pool_create(const struct wrk_pool_options *options, struct 
                                              .isa = options->isa,
                                              .batches_queued_max = options->batches_queued_max,
                                              .wake = wake_pool,
-                                             .wake_context = pool};
+                                             .wake_context = pool,
+                                             .watchdog_ns = options->watchdog_ns};
         status = options->backend->open(&device, &pool->device, error);
     }
     if (status == BASE_OK) {
@@ -171,7 +183,7 @@ uint32_t wrk_pool_queues(const struct wrk_pool *pool)
 const _Atomic uint32_t *wrk_pool_attention(const struct wrk_pool *pool, uint32_t queue)
 {
     base_assert(queue < pool->n_queues);
-    return &pool->attention[queue].word;
+    return pool->attention_of[queue];
 }
 
 uint64_t wrk_pool_busy_ns(const struct wrk_pool *pool)
@@ -239,7 +251,7 @@ void wrk_pool_post(struct wrk_pool *pool, struct base_message *message)
         return; // whoever posted onto the empty inbox has called for attention
     }
     for (uint32_t q = 0; q < pool->n_queues; q++) {
-        atomic_store_explicit(&pool->attention[q].word, 1, memory_order_release);
+        atomic_store_explicit(pool->attention_of[q], 1, memory_order_release);
     }
     base_event_signal(&pool->wake);
 }
@@ -249,7 +261,7 @@ void wrk_pool_post(struct wrk_pool *pool, struct base_message *message)
  * one that raises it after leaves it up, and at worst the next run ends early for nothing. */
 static void attention_lower(struct wrk_pool *pool, uint32_t q)
 {
-    _Atomic uint32_t *word = &pool->attention[q].word;
+    _Atomic uint32_t *word = pool->attention_of[q];
     if (pool->queues[q].retired < pool->queues[q].attended ||
         atomic_load_explicit(word, memory_order_relaxed) == 0) {
         return;
@@ -275,7 +287,7 @@ static bool deliver(struct wrk_pool *pool)
         struct queue *queue = &pool->queues[q];
         if (queue->submitted != queue->retired) {
             queue->attended = queue->submitted;
-            atomic_store_explicit(&pool->attention[q].word, 1, memory_order_relaxed);
+            atomic_store_explicit(pool->attention_of[q], 1, memory_order_relaxed);
         }
     }
     return true;
@@ -286,6 +298,9 @@ static bool deliver(struct wrk_pool *pool)
 static bool retire(struct wrk_pool *pool, uint32_t q, uint64_t now_ns)
 {
     struct queue *queue = &pool->queues[q];
+    if (pool->options.backend->poll != NULL && queue->submitted != queue->retired) {
+        pool->options.backend->poll(pool->device, q, now_ns);
+    }
     // Acquire: results, status and steps_done of the batches counted are visible.
     uint64_t completed = atomic_load_explicit(queue->completed, memory_order_acquire);
     if (queue->retired == completed) {
@@ -304,6 +319,19 @@ static bool retire(struct wrk_pool *pool, uint32_t q, uint64_t now_ns)
         pool->source.retire(pool->source.context, batch, now_ns);
     }
     return true;
+}
+
+static void look_for_loss(struct wrk_pool *pool)
+{
+    const struct cell_backend *backend = pool->options.backend;
+    if (pool->is_lost || backend->is_lost == NULL || !backend->is_lost(pool->device)) {
+        return;
+    }
+    pool->is_lost = true;
+    log_error("pool", "the device is lost device=\"%s\"", pool->caps.description);
+    if (pool->options.lost != NULL) {
+        pool->options.lost(pool->options.lost_context);
+    }
 }
 
 static void send_off(struct wrk_pool *pool, uint64_t now_ns)
@@ -382,6 +410,7 @@ static bool turn(struct wrk_pool *pool)
     for (uint32_t q = 0; q < pool->n_queues; q++) {
         news |= retire(pool, q, now_ns);
     }
+    look_for_loss(pool);
     news |= deliver(pool);
     if (news) {
         // The clock behind the messages: no batch starts before the requests in it have come.
@@ -403,6 +432,14 @@ static bool turn(struct wrk_pool *pool)
         moved |= pool->options.backend->pump(pool->device, 0);
     }
     return moved;
+}
+
+/* A device under a watchdog is looked at while it works, though nothing wakes us. */
+static uint64_t sleep_ns(const struct wrk_pool *pool)
+{
+    const bool is_watched = pool->options.backend->poll != NULL && pool->options.watchdog_ns > 0;
+    return is_watched && has_in_flight(pool) ? pool->options.watchdog_ns / LOOKS_PER_WATCHDOG
+                                             : BASE_WAIT_FOREVER;
 }
 
 static void *pool_main(void *argument)
@@ -427,7 +464,7 @@ static void *pool_main(void *argument)
         }
         base_event_wait(&pool->wake,
                         pumps_here(pool) ? pool->options.idle_spin_ns : pool->options.spin_ns,
-                        BASE_WAIT_FOREVER);
+                        sleep_ns(pool));
     }
 }
 
@@ -510,7 +547,7 @@ void wrk_pool_stop(struct wrk_pool *pool)
     base_assert(pool->started);
     atomic_store_explicit(&pool->stop, true, memory_order_release);
     for (uint32_t q = 0; q < pool->n_queues; q++) {
-        atomic_store_explicit(&pool->attention[q].word, 1, memory_order_release);
+        atomic_store_explicit(pool->attention_of[q], 1, memory_order_release);
     }
     base_event_signal(&pool->wake);
     pthread_join(pool->thread, NULL);

@@ -12,6 +12,13 @@ bool lane_loop_is_aborted(const struct lane_loop *loop)
     return cell_lane_is_aborted(loop->lane, loop->launch.number);
 }
 
+static void wake(struct lane_loop *loop)
+{
+    if (loop->has_moved != NULL) {
+        loop->has_moved(loop);
+    }
+}
+
 /* One turn; why the launch ends, or 0. */
 static uint32_t turn(struct lane_loop *loop, uint64_t seq, bool *did_take)
 {
@@ -29,6 +36,7 @@ static uint32_t turn(struct lane_loop *loop, uint64_t seq, bool *did_take)
         return end;
     }
     cell_lane_complete(loop->lane, seq);
+    wake(loop);
     if (task.op == CELL_LANE_PARK) {
         return CELL_LANE_END_PARKED;
     }
@@ -49,4 +57,5 @@ void lane_loop_run(struct lane_loop *loop, const struct cell_lane_launch *launch
         }
     }
     cell_lane_end(loop->lane, launch->number, (enum cell_lane_end)end);
+    wake(loop);
 }

@@ -12,6 +12,8 @@ struct lane_loop {
     uint32_t (*run)(struct lane_loop *loop, uint64_t seq, const struct cell_lane_task *task);
     /* Nothing to do: true when the launch has been idle for long enough. */
     bool (*is_idle_over)(struct lane_loop *loop);
+    /* NULL, or called behind each completion and behind `ended`, to wake the host. */
+    void (*has_moved)(struct lane_loop *loop);
     /* Filled in by the loop. */
     struct cell_lane_launch launch;
     uint64_t beats; /* of all launches */

@@ -1,17 +1,14 @@
 /* A lane's memory; see rig.h. */
 #include "tests/lane/rig.h"
 
-#include "base/assert.h"
 #include "base/mem.h"
 
 static void *lines(size_t bytes)
 {
-    void *memory = base_alloc_aligned(bytes, CELL_LANE_LINE_BYTES);
-    base_assert(memory != NULL);
-    return memory;
+    return base_alloc_aligned(bytes, CELL_LANE_LINE_BYTES);
 }
 
-void lane_rig_init(struct cell_lane *lane, uint32_t n_slots, uint32_t rows_max,
+bool lane_rig_init(struct cell_lane *lane, uint32_t n_slots, uint32_t rows_max,
                    enum cell_lane_form form)
 {
     const size_t n_rows = (size_t)n_slots * rows_max;
@@ -23,6 +20,8 @@ void lane_rig_init(struct cell_lane *lane, uint32_t n_slots, uint32_t rows_max,
                                .n_slots = n_slots,
                                .rows_max = rows_max,
                                .form = form};
+    return lane->control != NULL && lane->slots != NULL && lane->results != NULL &&
+           lane->row_ids != NULL && lane->outcomes != NULL;
 }
 
 void lane_rig_release(struct cell_lane *lane)

@@ -13,7 +13,7 @@ static struct cell_lane_host host;
 
 static void open_lane(uint32_t n_slots, int form)
 {
-    lane_rig_init(&lane, n_slots, 64, (enum cell_lane_form)form);
+    ck_assert(lane_rig_init(&lane, n_slots, 64, (enum cell_lane_form)form));
     cell_lane_host_init(&host, &lane, 0);
 }
 
@@ -416,7 +416,7 @@ START_TEST(test_rows_of_a_state_slot_stand_apart_and_twice_by_parity)
             ck_assert(!overlap(at[a], at[b], bytes[part_of[b]]));
         }
     }
-    lane_rig_init(&lane, 2, 1, CELL_LANE_FORM_PLAIN);
+    ck_assert(lane_rig_init(&lane, 2, 1, CELL_LANE_FORM_PLAIN));
     lane_rig_release(&lane);
 }
 END_TEST

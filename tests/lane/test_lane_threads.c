@@ -126,7 +126,7 @@ static void check_stress(int form)
     uint32_t failed = 0;
     uint32_t wrong = 0;
     pthread_t thread;
-    lane_rig_init(&lane, 8, 64, (enum cell_lane_form)form);
+    ck_assert(lane_rig_init(&lane, 8, 64, (enum cell_lane_form)form));
     cell_lane_host_init(&host, &lane, 0);
     memset(&stress, 0, sizeof(stress));
     stress.loop = (struct lane_loop){.lane = &lane, .run = stress_run, .is_idle_over = stress_idle};

@@ -55,7 +55,7 @@ START_TEST(test_the_model_does_what_the_code_does)
     struct model_options options;
     uint8_t wanted[MODEL_TRACE_MAX];
     uint32_t ids[64] = {0};
-    lane_rig_init(&lane, 2, 64, (enum cell_lane_form)_i);
+    ck_assert(lane_rig_init(&lane, 2, 64, (enum cell_lane_form)_i));
     cell_lane_host_init(&host, &lane, 0);
     model_options_init(&options);
     options.form = lane.form;

@@ -209,7 +209,10 @@ void pool_rig_init(struct pool_rig *rig, const struct pool_rig_options *options)
                                     .batches_queued_max = options->sched.tasks_max,
                                     .spin_ns = options->spin_ns,
                                     .idle_spin_ns = options->spin_ns,
-                                    .pin = options->pin};
+                                    .pin = options->pin,
+                                    .watchdog_ns = options->watchdog_ns,
+                                    .lost = options->lost,
+                                    .lost_context = rig};
     struct base_error error = {.message = ""};
     enum base_status status = wrk_pool_create(&pool, &rig->pool, &error);
     ck_assert_msg(status == BASE_OK, "%s", error.message);

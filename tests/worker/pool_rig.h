@@ -25,6 +25,8 @@ struct pool_rig_options {
     uint32_t teams, team_threads;
     uint64_t spin_ns;
     bool pin;
+    uint64_t watchdog_ns;
+    void (*lost)(void *rig);
     struct sched_options sched; /* queues and attention are filled in */
 };
 

@@ -95,6 +95,7 @@ static uint32_t run_clients(uint32_t cancel)
 static const struct device {
     const char *backend;
     bool pumped, polled, real_cells, runs_on; /* runs_on: not interruptible */
+    bool tagged, inner;                       /* lanes: form of slots; the CPU device computes */
     uint32_t teams, threads;
     uint64_t pause_us;
 } devices[] = {
@@ -103,6 +104,15 @@ static const struct device {
     {.backend = "reference", .teams = 2, .threads = 1, .pause_us = 100, .runs_on = true},
     {.backend = "reference", .teams = 2, .threads = 1, .polled = true},
     {.backend = "reference", .teams = 2, .threads = 1, .real_cells = true},
+    {.backend = "reference", .teams = 2, .threads = 1, .pause_us = 100, .tagged = true},
+    {.backend = "reference", .teams = 2, .threads = 1, .real_cells = true, .inner = true},
+    {.backend = "reference",
+     .teams = 1,
+     .threads = 2,
+     .runs_on = true,
+     .tagged = true,
+     .real_cells = true,
+     .inner = true},
     {.backend = "reference", .teams = 1, .threads = 1, .pumped = true},
     {.backend = "reference", .teams = 1, .threads = 2, .pumped = true},
     {.backend = "reference", .teams = 2, .threads = 1, .pumped = true},
@@ -121,8 +131,10 @@ static void init_device(const struct device *device)
     options.reference.pumped = device->pumped;
     options.reference.polled = device->polled;
     options.reference.pause_ns_max = device->pause_us * BASE_NS_PER_US;
+    options.reference.form = device->tagged ? CELL_LANE_FORM_TAGGED : CELL_LANE_FORM_PLAIN;
+    options.reference.inner = device->inner ? cell_backend_find("cpu") : NULL;
     options.real_cells = device->real_cells;
-    options.tolerance = is_reference ? 0 : 1e-4;
+    options.tolerance = is_reference && !device->inner ? 0 : 1e-4;
     options.teams = device->teams;
     options.team_threads = device->threads;
     options.sched.interruptible = !device->runs_on;

@@ -1,6 +1,7 @@
 /* The pool's life: messages and wake-ups, starting, stopping with work inside, devices that fail,
  * and every way to run out of memory. */
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "tests/util.h"
 #include "tests/worker/pool_rig.h"
@@ -334,6 +335,101 @@ START_TEST(test_dead_device_holds_everything_until_its_reset)
 }
 END_TEST
 
+/* Slow machines pause a lane that is well for some milliseconds. */
+#define WATCHDOG_NS (300 * BASE_NS_PER_MS)
+
+enum { HANG_JOBS = 12 };
+
+/* Two lanes, all jobs posted, and the next step of one lane hangs. How many jobs fail. */
+static uint32_t hang_in_the_middle(enum reference_hang hang)
+{
+    struct pool_job jobs[HANG_JOBS];
+    uint32_t n_failed = 0;
+    options.teams = 2;
+    options.watchdog_ns = WATCHDOG_NS;
+    options.sched.rows_max = 2;
+    options.sched.run_steps_max = 5;
+    options.reference.pause_ns_max = BASE_NS_PER_MS;
+    pool_rig_init(&rig, &options);
+    for (uint32_t i = 0; i < HANG_JOBS; i++) {
+        pool_job_chain(&jobs[i], &rig, 0, 40, &random_numbers);
+        pool_job_post(&jobs[i]);
+    }
+    while (reference_counts(wrk_pool_device(rig.pool)).batches < 8) {
+        (void)usleep(100);
+    }
+    const uint64_t from_ns = base_now_ns();
+    reference_hang(wrk_pool_device(rig.pool), hang);
+    for (uint32_t i = 0; i < HANG_JOBS; i++) {
+        pool_job_wait(&jobs[i]);
+        ck_assert(jobs[i].status == BASE_OK || jobs[i].status == BASE_UNAVAILABLE);
+        ck_assert_uint_eq(pool_job_wrong(&jobs[i]), 0);
+        n_failed += jobs[i].status == BASE_OK ? 0 : 1;
+        pool_job_release(&jobs[i]);
+    }
+    // Until the abort, and as long again where that did not help; and some for a busy machine.
+    ck_assert_uint_lt(base_now_ns() - from_ns, 4 * WATCHDOG_NS + BASE_NS_PER_S);
+    return n_failed;
+}
+
+static void answers_again(void)
+{
+    struct pool_job job;
+    pool_job_chain(&job, &rig, 0, 20, &random_numbers);
+    pool_job_post(&job);
+    pool_job_wait(&job);
+    ck_assert_int_eq(job.status, BASE_OK);
+    ck_assert_uint_eq(pool_job_wrong(&job), 0);
+    pool_job_release(&job);
+}
+
+START_TEST(test_a_lane_that_hangs_fails_its_requests_and_no_other)
+{
+    const enum reference_hang hang = _i % 2 == 0 ? REFERENCE_HANG_FAULT : REFERENCE_HANG_STILL;
+    options.reference.form = _i / 2 == 0 ? CELL_LANE_FORM_PLAIN : CELL_LANE_FORM_TAGGED;
+    base_log_configure(BASE_LOG_ERROR, BASE_LOG_TEXT);
+    uint32_t n_failed = hang_in_the_middle(hang);
+    ck_assert_uint_ge(n_failed, 1);
+    ck_assert_uint_lt(n_failed, HANG_JOBS); // the other lane's are answered
+    for (uint32_t i = 0; i < 4; i++) {
+        answers_again();
+    }
+    pool_rig_release(&rig);
+}
+END_TEST
+
+static _Atomic uint32_t n_lost;
+
+static void note_loss(void *argument)
+{
+    (void)argument;
+    (void)atomic_fetch_add(&n_lost, 1);
+}
+
+START_TEST(test_a_lane_that_cannot_be_stopped_loses_the_device)
+{
+    atomic_store(&n_lost, 0);
+    options.lost = note_loss;
+    uint32_t n_failed = hang_in_the_middle(REFERENCE_HANG_DEAF);
+    ck_assert_uint_ge(n_failed, 1);
+    pool_rig_release(&rig);
+    ck_assert_uint_eq(atomic_load(&n_lost), 1);
+}
+END_TEST
+
+START_TEST(test_an_idle_lane_parks_and_is_launched_again)
+{
+    options.watchdog_ns = WATCHDOG_NS;
+    pool_rig_init(&rig, &options);
+    for (uint32_t i = 0; i < 5; i++) {
+        answers_again();
+        (void)usleep(5000);
+    }
+    ck_assert_uint_ge(reference_counts(wrk_pool_device(rig.pool)).launches, 5);
+    pool_rig_release(&rig);
+}
+END_TEST
+
 /* ---- What cannot be made ---- */
 
 static struct wrk_pool_options pool_options(void)
@@ -420,6 +516,9 @@ int main(void)
     tcase_add_loop_test(tcase, test_pinned_pool_computes, 0, 3);
     tcase_add_loop_test(tcase, test_failed_batch_fails_its_requests_and_no_other, 0, 3);
     tcase_add_test(tcase, test_dead_device_holds_everything_until_its_reset);
+    tcase_add_loop_test(tcase, test_a_lane_that_hangs_fails_its_requests_and_no_other, 0, 4);
+    tcase_add_test(tcase, test_a_lane_that_cannot_be_stopped_loses_the_device);
+    tcase_add_test(tcase, test_an_idle_lane_parks_and_is_launched_again);
     tcase_add_test(tcase, test_device_that_does_not_open_is_reported);
     tcase_add_loop_test(tcase, test_out_of_memory_while_creating_is_a_status, 0, 2);
     tcase_add_test(tcase, test_start_that_fails_can_be_tried_again);
