@@ -174,6 +174,7 @@ SERVER_SRCS = \
   server/core_metrics.c \
   server/daemon.c \
   server/deadline.c \
+  server/device.c \
   server/engine.c \
   server/explain.c \
   server/grpc/batches.c \
@@ -565,6 +566,7 @@ CONFORMANCE_SRCS = \
 # the python of build/venv.
 TEST_SCRIPTS = \
   tests/daemon/test_daemon.sh \
+  tests/daemon/test_reference.sh \
   tests/lane/test_contract.sh \
   tests/proto/test_numbers.sh \
   tests/docs/test_decoders.sh \
@@ -851,7 +853,7 @@ $(OUT)/flags: FORCE
   $(BENCH_SRCS) $(BENCH_MAIN) $(TEST_UTIL_SRCS) $(TEST_SUITES) $(FUZZ_TARGETS) \
   tests/fuzz/driver.c \
   $(FAKE_CORE_SRCS) $(FAKE_CORE_TOOLS) $(LOADGEN_TOOLS) $(MAKE_MODEL_SRCS) $(CONFORMANCE_SRCS) $(MUTANT_SRCS) \
-  $(LANE_MODEL_SRCS) \
+  $(LANE_MODEL_SRCS) $(TEST_DAEMON_SRCS) \
   tests/cells/mutants/stale_window.c))
 
 # ---- Tests: `make test SUITE=test_ring` runs one --------------------------------------------
@@ -862,6 +864,9 @@ CHOSEN_SUITES  := $(call chosen,$(if $(filter tsan,$(BUILD)),\
   $(filter-out $(TSAN_EXCLUDED),$(TEST_SUITES)),$(TEST_SUITES)))
 CHOSEN_SCRIPTS := $(call chosen,$(TEST_SCRIPTS))
 CHOSEN_FUZZ    := $(call chosen,$(FUZZ_TARGETS))
+# cellbatchd with the tests' device in its table of backends, by a file of ours in the library's place.
+TEST_DAEMON      := $(OUT)/cellbatchd-test
+TEST_DAEMON_SRCS := tests/daemon/backends.c
 FUZZ_PROGRAMS  := $(CHOSEN_FUZZ:%.c=$(OUT)/%)
 TEST_PROGRAMS  := $(CHOSEN_SUITES:%.c=$(OUT)/%) $(FUZZ_PROGRAMS)
 CONFORMANCE    := $(OUT)/tests/conformance/conformance
@@ -871,6 +876,17 @@ TEST_TOOLS     := $(patsubst %.c,$(OUT)/%,$(FAKE_CORE_TOOLS) $(LOADGEN_TOOLS)) $
 $(TEST_PROGRAMS) $(TEST_TOOLS): %: %.o $(OUT)/libtestutil.a $(LIBBENCH) $(LIBLOADGEN) $(CORE_LIBS)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) $(FUZZ_MAIN) $(filter %.o,$^) $(filter %.a,$^) $(TEST_LIBS) -ldl -lm -o $@
+
+$(TEST_DAEMON): $(call objects,$(SERVER_MAIN) $(TEST_DAEMON_SRCS)) $(OUT)/libtestutil.a $(CORE_LIBS)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) $(filter %.o,$^) $(filter %.a,$^) $(TEST_LIBS) -ldl -lm -o $@
+
+# Where scripts look for programs, with that daemon as the daemon.
+$(OUT)/reference/stamp: $(TEST_DAEMON) $(PROGRAMS)
+	@mkdir -p $(@D)
+	$(Q)for program in $(notdir $(PROGRAMS)) tests; do ln -sfn ../$$program $(@D)/$$program; done
+	$(Q)ln -sfn ../cellbatchd-test $(@D)/cellbatchd
+	@touch $@
 
 ifeq ($(BUILD),fuzz)
 $(FUZZ_PROGRAMS): FUZZ_MAIN := -fsanitize=fuzzer
@@ -921,7 +937,7 @@ test-neon: deps-neon ## the AArch64 kernels, cross-compiled, in an emulator
 run-emulated: $(TEST_PROGRAMS)
 	$(Q)BUILD=$(BUILD) OUT=$(OUT) bash tests/run.sh $(TEST_PROGRAMS)
 
-run-tests: programs $(TEST_PROGRAMS)
+run-tests: programs $(TEST_PROGRAMS) $(OUT)/reference/stamp
 	$(Q)BUILD=$(BUILD) OUT=$(OUT) bash tests/run.sh $(TEST_PROGRAMS) $(CHOSEN_SCRIPTS)
 
 # ---- Packages -------------------------------------------------------------------------------

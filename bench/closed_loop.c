@@ -51,7 +51,7 @@ struct bench_loop {
 
 static void read_tally(const struct bench_loop *loop, uint64_t now_ns, struct bench_tally *out)
 {
-    const struct sched *sched = srv_engine_scheduler(loop->engine);
+    const struct sched *sched = srv_engine_scheduler(loop->engine, 0);
     out->ns = now_ns;
     out->requests = loop->finished;
     out->allocations = base_alloc_count();

@@ -55,6 +55,13 @@
     X(COUNT, metrics_port, "8002", 0, 65535, "PORT", INTERFACES, ALL, "0 = any free port.")        \
     X(WORD, backend, "cpu", 0, 0, "cpu|blas||reference", DEVICES, ALL,                             \
       "What computes the cells: our own kernels, or OpenBLAS.")                                    \
+    X(TEXT, device, "", 0, 0, "NAME[:N]", DEVICES, ALL,                                            \
+      "Devices that compute, in the backend's place: N of this name. Each has rows and weights "   \
+      "of "                                                                                        \
+      "its own, and a request stays on one.")                                                      \
+    X(TIME, watchdog, "2s", 0, CFG_HOUR, "TIME", DEVICES, ALL,                                     \
+      "A device queue that shows no progress for so long is stopped; what it held fails with "     \
+      "UNAVAILABLE. 0 = never. The CPU's queues have no need of it.")                              \
     X(WORD, isa, "auto", 0, 0, "auto|scalar|avx2|avx512|neon", DEVICES, ALL,                       \
       "Instruction set of the cpu backend; auto: the best that the processor has.")                \
     X(COUNT, threads, "0", 0, 1024, "N", DEVICES, ALL,                                             \

@@ -103,38 +103,45 @@ static void layout_name(const struct cell_layout *layout, uint32_t id, char *tex
              (unsigned long long)width, id);
 }
 
+static void write_rows_of(const struct srv_core *core, uint32_t device, bool in_use,
+                          const char *name, struct base_buf *out)
+{
+    const struct sched_rows *rows = sched_rows_of(srv_engine_scheduler(core->engine, device));
+    struct cell_registry *registry = srv_engine_registry(core->engine);
+    char number[16];
+    snprintf(number, sizeof(number), "%u", device);
+    for (uint32_t l = 0; l < cell_registry_layouts(registry); l++) {
+        if (sched_rows_capacity(rows, l) == 0) {
+            continue;
+        }
+        char text[64];
+        layout_name(cell_registry_layout(registry, l), l, text, sizeof(text));
+        struct srv_metrics_labels labels = {0};
+        srv_metrics_label(&labels, "device", number);
+        srv_metrics_label(&labels, "layout", text);
+        srv_metrics_count(out, name, &labels,
+                          in_use ? sched_rows_in_use(rows, l) : sched_rows_capacity(rows, l));
+    }
+}
+
 static void write_rows(const struct srv_core *core, struct base_buf *out)
 {
-    const struct sched_rows *rows = sched_rows_of(srv_engine_scheduler(core->engine));
-    struct cell_registry *registry = srv_engine_registry(core->engine);
     for (uint32_t pass = 0; pass < 2; pass++) {
         const char *name = pass == 0 ? "cellbatch_rows_in_use" : "cellbatch_rows_capacity";
         srv_metrics_family(out, name, SRV_METRICS_GAUGE,
                            pass == 0 ? "Rows that hold a request's state or values."
                                      : "Rows there are, by layout.");
-        for (uint32_t l = 0; l < cell_registry_layouts(registry); l++) {
-            if (sched_rows_capacity(rows, l) == 0) {
-                continue;
-            }
-            char text[64];
-            layout_name(cell_registry_layout(registry, l), l, text, sizeof(text));
-            struct srv_metrics_labels labels = {0};
-            srv_metrics_label(&labels, "device", "0");
-            srv_metrics_label(&labels, "layout", text);
-            srv_metrics_count(out, name, &labels,
-                              pass == 0 ? sched_rows_in_use(rows, l)
-                                        : sched_rows_capacity(rows, l));
+        for (uint32_t d = 0; d < srv_engine_devices(core->engine); d++) {
+            write_rows_of(core, d, pass == 0, name, out);
         }
     }
 }
 
-/* The cell types that some model uses, with their counters; NULL for a type nobody loaded. */
-static const struct sched_type_stats *stats_of(const struct srv_core *core, uint32_t t)
+/* Whether some model uses the cell type. */
+static bool is_used(const struct srv_core *core, uint32_t t)
 {
     const struct cell_type *type = cell_registry_type(srv_engine_registry(core->engine), t);
-    return type == NULL || type->refs == 0
-               ? NULL
-               : sched_type_stats(srv_engine_scheduler(core->engine), t);
+    return type != NULL && type->refs > 0;
 }
 
 static void cell_label(const struct srv_core *core, uint32_t t, struct srv_metrics_labels *labels)
@@ -148,28 +155,37 @@ static void cell_label(const struct srv_core *core, uint32_t t, struct srv_metri
     srv_metrics_label(labels, "type", number);
 }
 
-static uint64_t read_stat(const _Atomic uint64_t *stat)
+/* A counter of struct sched_type_stats, by its offset, over all devices. */
+static uint64_t read_stat(const struct srv_core *core, uint32_t t, size_t offset)
 {
-    return atomic_load_explicit(stat, memory_order_relaxed);
+    uint64_t sum = 0;
+    for (uint32_t d = 0; d < srv_engine_devices(core->engine); d++) {
+        const struct sched_type_stats *stats =
+            sched_type_stats(srv_engine_scheduler(core->engine, d), t);
+        const void *at = (const char *)stats + offset;
+        sum += atomic_load_explicit((const _Atomic uint64_t *)at, memory_order_relaxed);
+    }
+    return sum;
 }
 
 /* Batches by rows as a histogram: the scheduler's own buckets, cumulated. */
-static void write_batch_rows(struct base_buf *out, const char *name,
-                             const struct srv_metrics_labels *labels,
-                             const struct sched_type_stats *stats)
+static void write_batch_rows(const struct srv_core *core, uint32_t t, const char *name,
+                             const struct srv_metrics_labels *labels, struct base_buf *out)
 {
+    const size_t buckets = offsetof(struct sched_type_stats, rows_buckets);
+    const size_t rows_sum = offsetof(struct sched_type_stats, rows_sum);
     uint64_t below = 0;
     char text[64];
     snprintf(text, sizeof(text), "%s_bucket", name);
     for (uint32_t b = 0; b <= SCHED_ROW_BUCKETS; b++) {
         char le[16];
         snprintf(le, sizeof(le), "%u", 1u << (b < SCHED_ROW_BUCKETS ? b : 0));
-        below += read_stat(&stats->rows_buckets[b]);
+        below += read_stat(core, t, buckets + b * sizeof(_Atomic uint64_t));
         base_buf_printf(out, "%s{%s,le=\"%s\"} %llu\n", text, labels->text,
                         b < SCHED_ROW_BUCKETS ? le : "+Inf", (unsigned long long)below);
     }
     base_buf_printf(out, "%s_sum{%s} %llu\n", name, labels->text,
-                    (unsigned long long)read_stat(&stats->rows_sum));
+                    (unsigned long long)read_stat(core, t, rows_sum));
     base_buf_printf(out, "%s_count{%s} %llu\n", name, labels->text, (unsigned long long)below);
 }
 
@@ -197,21 +213,18 @@ static void write_cells(const struct srv_core *core, struct base_buf *out)
         const struct cell_counter *counter = &cell_counters[c];
         srv_metrics_family(out, counter->name, SRV_METRICS_COUNTER, counter->help);
         for (uint32_t t = 0; t < n; t++) {
-            const struct sched_type_stats *stats = stats_of(core, t);
-            if (stats != NULL) {
-                const void *at = (const char *)stats + counter->offset;
+            if (is_used(core, t)) {
                 cell_label(core, t, &labels);
                 srv_metrics_value(out, counter->name, &labels,
-                                  (double)read_stat(at) * counter->scale);
+                                  (double)read_stat(core, t, counter->offset) * counter->scale);
             }
         }
     }
     srv_metrics_family(out, "cellbatch_cell_batch_rows", SRV_METRICS_HISTOGRAM, "Rows of batches.");
     for (uint32_t t = 0; t < n; t++) {
-        const struct sched_type_stats *stats = stats_of(core, t);
-        if (stats != NULL) {
+        if (is_used(core, t)) {
             cell_label(core, t, &labels);
-            write_batch_rows(out, "cellbatch_cell_batch_rows", &labels, stats);
+            write_batch_rows(core, t, "cellbatch_cell_batch_rows", &labels, out);
         }
     }
 }
@@ -240,10 +253,14 @@ void srv_core_write_metrics(const struct srv_core *core, struct base_buf *out)
     write_cells(core, out);
     srv_metrics_family(out, "cellbatch_device_busy_seconds_total", SRV_METRICS_COUNTER,
                        "Time that device queues had work.");
-    struct srv_metrics_labels labels = {0};
-    srv_metrics_label(&labels, "device", "0");
-    srv_metrics_value(out, "cellbatch_device_busy_seconds_total", &labels,
-                      (double)srv_engine_busy_ns(core->engine) * 1e-9);
+    for (uint32_t d = 0; d < srv_engine_devices(core->engine); d++) {
+        struct srv_metrics_labels labels = {0};
+        char number[16];
+        snprintf(number, sizeof(number), "%u", d);
+        srv_metrics_label(&labels, "device", number);
+        srv_metrics_value(out, "cellbatch_device_busy_seconds_total", &labels,
+                          (double)srv_engine_busy_ns(core->engine, d) * 1e-9);
+    }
     srv_metrics_family(out, "cellbatch_build_info", SRV_METRICS_GAUGE, "Always 1.");
     struct srv_metrics_labels build = {0};
     srv_metrics_label(&build, "version", SRV_ABOUT_VERSION);

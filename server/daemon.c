@@ -10,6 +10,7 @@
 #include "base/process.h"
 #include "server/about.h"
 #include "server/core.h"
+#include "server/device.h"
 #include "server/engine.h"
 #include "server/grpc/server.h"
 #include "server/http/server.h"
@@ -17,6 +18,8 @@
 #include "server/repository.h"
 
 #include <signal.h>
+#include <stdatomic.h>
+#include <stddef.h>
 #include <stdio.h>
 
 /* How long clients may take to read their last answers once all are given. */
@@ -36,6 +39,9 @@ struct daemon {
     enum daemon_phase phase;
     uint32_t front_ends_open;
     bool engine_running;
+    struct base_message lost;
+    _Atomic bool lost_posted; /* by the pool thread that saw it first */
+    bool is_lost;
 };
 
 /* ---- The start block ---- */
@@ -58,7 +64,12 @@ static void print_block(const struct daemon *daemon)
     base_build_id(build);
     fprintf(stderr, "%s %s, build %s\n", SRV_ABOUT_NAME, SRV_ABOUT_VERSION, build);
     fprintf(stderr, "  cpus      %u allowed\n", base_cpus_allowed());
-    fprintf(stderr, "  device    %s\n", srv_engine_description(daemon->engine));
+    const uint32_t n_devices = srv_engine_devices(daemon->engine);
+    fprintf(stderr, "  device    %s", srv_engine_description(daemon->engine));
+    if (n_devices > 1) {
+        fprintf(stderr, ", %u of them", n_devices);
+    }
+    fprintf(stderr, "\n");
     fprintf(stderr, "  threads   %u computing in %u team%s, 1 loop, %u gRPC\n", cfg_threads(config),
             config->teams, config->teams > 1 ? "s" : "", config->grpc_threads);
     print_models(daemon);
@@ -199,6 +210,33 @@ static void on_signal(uv_signal_t *handle, int number)
     }
 }
 
+/* A device that cannot be stopped may still write into its memory, and nothing in this process can
+ * end it: we tell everybody and leave, and who watches over us starts us anew. */
+static void deliver_lost(struct base_message *message)
+{
+    struct daemon *daemon =
+        (struct daemon *)(void *)((char *)message - offsetof(struct daemon, lost));
+    log_error("daemon", "a device was lost: failing what is inside, then leaving");
+    daemon->is_lost = true;
+    if (daemon->phase == SERVING || daemon->phase == DELAYING) {
+        srv_core_set_stopping(daemon->core);
+        start_draining(daemon);
+    }
+    if (daemon->phase == DRAINING) {
+        srv_core_cancel_all(daemon->core);
+    }
+}
+
+/* Pool threads. */
+static void device_lost(void *context)
+{
+    struct daemon *daemon = context;
+    if (!atomic_exchange(&daemon->lost_posted, true)) {
+        daemon->lost.deliver = deliver_lost;
+        srv_loop_post(&daemon->loop, &daemon->lost);
+    }
+}
+
 /* ---- Starting ---- */
 
 static void handles_init(struct daemon *daemon)
@@ -218,11 +256,7 @@ static enum base_status engine_open(struct daemon *daemon, struct base_error *er
     const struct cfg_config *config = daemon->config;
     struct srv_engine_options options;
     srv_engine_options_init(&options);
-    options.backend = cell_backend_find(config->backend);
-    if (options.backend == NULL) {
-        return base_fail(error, BASE_INVALID_ARGUMENT, "no backend '%s' in this program",
-                         config->backend);
-    }
+    BASE_TRY(srv_device_choose(config, &options.backend, &options.n_devices, error));
     options.isa = config->isa;
     options.teams = config->teams;
     options.team_threads = cfg_threads(config) / config->teams;
@@ -234,6 +268,9 @@ static enum base_status engine_open(struct daemon *daemon, struct base_error *er
     options.run_steps_max = config->max_run_steps;
     options.calibrate = cfg_calibrates(config);
     options.calibration_cache = config->calibration_cache;
+    options.watchdog_ns = config->watchdog;
+    options.lost = device_lost;
+    options.lost_context = daemon;
     return srv_engine_create(&options, &daemon->engine, error);
 }
 
@@ -342,6 +379,9 @@ enum base_status srv_daemon_run(const struct cfg_config *config, struct base_err
     if (status == BASE_OK) {
         srv_core_warm(daemon->core, warmed, daemon);
         srv_loop_run(&daemon->loop);
+        if (daemon->is_lost) {
+            status = base_fail(error, BASE_UNAVAILABLE, "a device was lost");
+        }
     } else {
         close_early(daemon);
     }

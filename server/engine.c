@@ -1,8 +1,9 @@
 /* Wiring of scheduler, worker and backend.
  *
- * Data: the pool and the scheduler, which of the registry's types and layouts are loaded, and what
- * each layout needs per chain. Threads: models and admission on the loop thread; the scheduler is
- * touched by the pool thread alone, through messages embedded in the jobs. */
+ * Data: for each device its pool, scheduler and admission; which of the registry's types and
+ * layouts are loaded, and what each layout needs per chain. Threads: models and admission on the
+ * loop thread; the scheduler is touched by its pool thread alone, through messages embedded in the
+ * jobs. */
 #include "server/engine.h"
 
 #include "base/assert.h"
@@ -23,13 +24,19 @@
 /* The loop and one that reads from the network. */
 #define OTHER_BUSY_THREADS 2u
 
+struct device {
+    struct wrk_pool *pool;
+    struct sched *sched;
+    struct sched_admission admission; /* loop thread, as inside */
+    uint32_t inside;                  /* graphs reserved for */
+    bool running;
+};
+
 struct srv_engine {
     struct srv_engine_options options;
     struct cell_registry *registry;
-    struct wrk_pool *pool;
-    struct sched *sched;
-    struct sched_admission admission;
-    struct cell_device_caps caps;
+    struct device *devices;       /* [options.n_devices] */
+    struct cell_device_caps caps; /* all are of one kind */
     bool type_loaded[CELL_TYPES_MAX];
     uint32_t priority[CELL_TYPES_MAX];         /* the highest place in any model */
     uint32_t rows_per_chain[CELL_LAYOUTS_MAX]; /* the most that one chain of any model needs */
@@ -39,6 +46,7 @@ struct srv_engine {
 void srv_engine_options_init(struct srv_engine_options *options)
 {
     *options = (struct srv_engine_options){.backend = cell_backend_find("cpu"),
+                                           .n_devices = 1,
                                            .isa = "auto",
                                            .teams = 1,
                                            .team_threads = 1,
@@ -61,27 +69,27 @@ static uint64_t idle_spin(const struct srv_engine_options *options)
 
 static struct cell_batch *source_next(void *context, uint32_t queue, uint64_t now_ns)
 {
-    struct srv_engine *engine = context;
-    return sched_next(engine->sched, queue, now_ns);
+    struct device *device = context;
+    return sched_next(device->sched, queue, now_ns);
 }
 
 static void source_retire(void *context, struct cell_batch *batch, uint64_t now_ns)
 {
-    struct srv_engine *engine = context;
-    sched_retire(engine->sched, batch, now_ns);
+    struct device *device = context;
+    sched_retire(device->sched, batch, now_ns);
 }
 
 static void source_row_ended(void *context, struct cell_batch *batch, uint32_t row, uint64_t now_ns)
 {
-    struct srv_engine *engine = context;
-    sched_row_ended(engine->sched, batch, row, now_ns);
+    struct device *device = context;
+    sched_row_ended(device->sched, batch, row, now_ns);
 }
 
 static void after_turn(void *context, uint64_t now_ns)
 {
-    struct srv_engine *engine = context;
+    struct device *device = context;
     struct sched_graph *next = NULL;
-    for (struct sched_graph *graph = sched_take_finished(engine->sched); graph != NULL;
+    for (struct sched_graph *graph = sched_take_finished(device->sched); graph != NULL;
          graph = next) {
         // finished() gives the graph's memory to another thread, so its link is read before.
         next = graph->next_finished;
@@ -101,12 +109,12 @@ static uint32_t pumped_tasks(const struct srv_engine_options *options)
     return has_others && options->tasks_max > 1 ? 2 : 1;
 }
 
-static enum base_status sched_open(struct srv_engine *engine)
+static enum base_status sched_open(struct srv_engine *engine, struct device *device)
 {
     const struct srv_engine_options *options = &engine->options;
     struct sched_options sched;
     sched_options_init(&sched);
-    sched.n_queues = wrk_pool_queues(engine->pool);
+    sched.n_queues = wrk_pool_queues(device->pool);
     sched.rows_max = options->batch_rows_max;
     // A queue that computes inside pump() is interrupted when somebody comes. One that runs behind
     // our back is kept busy by several short batches instead.
@@ -118,39 +126,53 @@ static enum base_status sched_open(struct srv_engine *engine)
                               ? options->run_steps_max
                               : bound;
     for (uint32_t q = 0; q < sched.n_queues; q++) {
-        sched.attention[q] = wrk_pool_attention(engine->pool, q);
+        sched.attention[q] = wrk_pool_attention(device->pool, q);
     }
-    return sched_create(&sched, &engine->sched);
+    return sched_create(&sched, &device->sched);
+}
+
+static enum base_status device_open(struct srv_engine *engine, struct device *device,
+                                    struct base_error *error)
+{
+    const struct srv_engine_options *options = &engine->options;
+    const struct wrk_pool_options pool = {.backend = options->backend,
+                                          .isa = options->isa,
+                                          .teams = options->teams,
+                                          .team_threads = options->team_threads,
+                                          .batches_queued_max = options->tasks_max,
+                                          .spin_ns = options->spin_ns,
+                                          .idle_spin_ns = idle_spin(options),
+                                          .pin = options->pin,
+                                          .watchdog_ns = options->watchdog_ns,
+                                          .lost = options->lost,
+                                          .lost_context = options->lost_context};
+    BASE_TRY(wrk_pool_create(&pool, &device->pool, error));
+    options->backend->caps(wrk_pool_device(device->pool), &engine->caps);
+    if (engine->caps.pumped && options->n_devices > 1) {
+        return base_fail(error, BASE_INVALID_ARGUMENT, "there is one device '%s', not %u",
+                         options->backend->name, options->n_devices);
+    }
+    enum base_status status = sched_open(engine, device);
+    return status == BASE_OK ? BASE_OK : base_fail(error, status, "out of memory");
 }
 
 enum base_status srv_engine_create(const struct srv_engine_options *options,
                                    struct srv_engine **out, struct base_error *error)
 {
+    base_assert(options->n_devices >= 1 && options->n_devices <= SRV_DEVICES_MAX);
     struct srv_engine *engine = base_alloc(sizeof(*engine));
     if (engine == NULL) {
         return base_fail(error, BASE_RESOURCE_EXHAUSTED, "out of memory");
     }
     engine->options = *options;
-    enum base_status status = cell_registry_create(&engine->registry);
-    if (status == BASE_OK) {
-        struct wrk_pool_options pool = {.backend = options->backend,
-                                        .isa = options->isa,
-                                        .teams = options->teams,
-                                        .team_threads = options->team_threads,
-                                        .batches_queued_max = options->tasks_max,
-                                        .spin_ns = options->spin_ns,
-                                        .idle_spin_ns = idle_spin(options),
-                                        .pin = options->pin};
-        status = wrk_pool_create(&pool, &engine->pool, error);
-    } else {
+    engine->devices = base_alloc_array(options->n_devices, sizeof(*engine->devices));
+    enum base_status status =
+        engine->devices == NULL ? BASE_RESOURCE_EXHAUSTED : cell_registry_create(&engine->registry);
+    if (status != BASE_OK) {
         base_fail(error, status, "out of memory");
     }
-    if (status == BASE_OK) {
-        options->backend->caps(wrk_pool_device(engine->pool), &engine->caps);
-        status = sched_open(engine);
-        if (status != BASE_OK) {
-            base_fail(error, status, "out of memory");
-        }
+    for (uint32_t d = 0; d < options->n_devices && status == BASE_OK; d++) {
+        status = device_open(engine, &engine->devices[d], error);
     }
     if (status != BASE_OK) {
         srv_engine_free(engine);
@@ -158,6 +180,14 @@ enum base_status srv_engine_create(const struct srv_engine_options *options,
     }
     *out = engine;
     return BASE_OK;
+}
+
+/* Of a type that is loaded on the first n_devices. */
+static void type_unload(struct srv_engine *engine, const struct cell_type *type, uint32_t n_devices)
+{
+    for (uint32_t d = 0; d < n_devices; d++) {
+        engine->options.backend->type_unload(wrk_pool_device(engine->devices[d].pool), type);
+    }
 }
 
 void srv_engine_free(struct srv_engine *engine)
@@ -169,13 +199,16 @@ void srv_engine_free(struct srv_engine *engine)
     for (uint32_t t = 0; t < CELL_TYPES_MAX; t++) {
         if (engine->type_loaded[t]) {
             const struct cell_type *type = cell_registry_type(engine->registry, t);
-            engine->options.backend->type_unload(wrk_pool_device(engine->pool), type);
+            type_unload(engine, type, engine->options.n_devices);
             cell_type_unref(engine->registry, type);
         }
     }
-    sched_free(engine->sched);
-    wrk_pool_free(engine->pool);
+    for (uint32_t d = 0; engine->devices != NULL && d < engine->options.n_devices; d++) {
+        sched_free(engine->devices[d].sched);
+        wrk_pool_free(engine->devices[d].pool);
+    }
     cell_registry_free(engine->registry);
+    base_free(engine->devices);
     base_free(engine);
 }
 
@@ -302,19 +335,44 @@ static enum base_status probe_needs(struct srv_engine *engine, const struct cell
     return status;
 }
 
+/* On every device, or on none. */
+static enum base_status type_load(struct srv_engine *engine, const struct cell_type *type,
+                                  struct base_error *error)
+{
+    for (uint32_t d = 0; d < engine->options.n_devices; d++) {
+        struct cell_device *device = wrk_pool_device(engine->devices[d].pool);
+        enum base_status status = engine->options.backend->type_load(device, type, error);
+        if (status != BASE_OK) {
+            type_unload(engine, type, d);
+            return status;
+        }
+    }
+    return BASE_OK;
+}
+
+static enum base_status type_set(struct srv_engine *engine, const struct cell_type *type,
+                                 uint32_t rows_max)
+{
+    for (uint32_t d = 0; d < engine->options.n_devices; d++) {
+        BASE_TRY(
+            sched_type_set(engine->devices[d].sched, type, engine->priority[type->id], rows_max));
+    }
+    return BASE_OK;
+}
+
 static enum base_status add_type(struct srv_engine *engine, const struct cell_type *type,
                                  uint32_t place, struct base_error *error)
 {
     if (!engine->type_loaded[type->id]) {
-        BASE_TRY(engine->options.backend->type_load(wrk_pool_device(engine->pool), type, error));
-        // The device holds it until the engine ends, whatever becomes of the model.
+        BASE_TRY(type_load(engine, type, error));
+        // The devices hold it until the engine ends, whatever becomes of the model.
         cell_type_ref(engine->registry, type);
         engine->type_loaded[type->id] = true;
     }
     // Later in the graph first.
     uint32_t *priority = &engine->priority[type->id];
     *priority = place > *priority ? place : *priority;
-    if (sched_type_set(engine->sched, type, *priority, 0) != BASE_OK) {
+    if (type_set(engine, type, 0) != BASE_OK) {
         return base_fail(error, BASE_RESOURCE_EXHAUSTED, "out of memory");
     }
     return BASE_OK;
@@ -330,22 +388,23 @@ enum base_status srv_engine_add_model(struct srv_engine *engine, const struct ce
     return probe_needs(engine, model, error);
 }
 
-static enum base_status rows_open(struct srv_engine *engine, struct base_error *error)
+static enum base_status rows_open(struct srv_engine *engine, struct device *device,
+                                  struct base_error *error)
 {
-    struct cell_device *device = wrk_pool_device(engine->pool);
     for (uint32_t l = 0; l < cell_registry_layouts(engine->registry); l++) {
         if (engine->rows_per_chain[l] == 0) {
             continue;
         }
         uint64_t rows = (uint64_t)engine->options.rows * engine->rows_per_chain[l];
         uint32_t capacity = rows < UINT32_MAX / 2 ? (uint32_t)rows : UINT32_MAX / 2;
-        BASE_TRY(engine->options.backend->rows_open(
-            device, l, cell_registry_layout(engine->registry, l), capacity, error));
-        enum base_status status = sched_layout_open(engine->sched, l, capacity);
+        BASE_TRY(engine->options.backend->rows_open(wrk_pool_device(device->pool), l,
+                                                    cell_registry_layout(engine->registry, l),
+                                                    capacity, error));
+        enum base_status status = sched_layout_open(device->sched, l, capacity);
         if (status != BASE_OK) {
             return base_fail(error, status, "no memory for %u rows", capacity);
         }
-        engine->admission.capacity[l] = capacity;
+        device->admission.capacity[l] = capacity;
     }
     return BASE_OK;
 }
@@ -358,14 +417,15 @@ static uint32_t calibration_rows(const struct srv_engine *engine, const struct c
     if (type->state_layout == CELL_LAYOUT_NONE) {
         return 0;
     }
-    uint32_t rows = engine->admission.capacity[type->state_layout];
+    uint32_t rows = engine->devices[0].admission.capacity[type->state_layout];
     return rows < engine->options.batch_rows_max ? rows : engine->options.batch_rows_max;
 }
 
 static void calibrate(struct srv_engine *engine)
 {
     const struct srv_engine_options *options = &engine->options;
-    struct srv_calibrator calibrator = {.pool = engine->pool,
+    // Only devices that compute inside pump() are measured, and of them there is one.
+    struct srv_calibrator calibrator = {.pool = engine->devices[0].pool,
                                         .backend = options->backend,
                                         .folder = options->calibration_cache,
                                         .teams = options->teams,
@@ -384,27 +444,44 @@ static void calibrate(struct srv_engine *engine)
         (void)srv_calibrate(&calibrator, type, rows, &calibration, &choice);
         if (choice.rows_max > 0) {
             // It is known already, so no memory is needed.
-            enum base_status status =
-                sched_type_set(engine->sched, type, engine->priority[t], choice.rows_max);
+            enum base_status status = type_set(engine, type, choice.rows_max);
             base_assert(status == BASE_OK);
         }
+    }
+}
+
+static void stop_devices(struct srv_engine *engine)
+{
+    for (uint32_t d = 0; d < engine->options.n_devices; d++) {
+        struct device *device = &engine->devices[d];
+        if (device->running) {
+            wrk_pool_stop(device->pool);
+        }
+        device->running = false;
     }
 }
 
 enum base_status srv_engine_start(struct srv_engine *engine, struct base_error *error)
 {
     base_assert(!engine->running);
-    BASE_TRY(rows_open(engine, error));
-    if (engine->options.calibrate && wrk_pool_can_calibrate(engine->pool)) {
+    for (uint32_t d = 0; d < engine->options.n_devices; d++) {
+        BASE_TRY(rows_open(engine, &engine->devices[d], error));
+    }
+    if (engine->options.calibrate && wrk_pool_can_calibrate(engine->devices[0].pool)) {
         calibrate(engine);
     }
-    struct cell_batch_source source = {.context = engine,
-                                       .next = source_next,
-                                       .retire = source_retire,
-                                       .row_ended = source_row_ended};
-    enum base_status status = wrk_pool_start(engine->pool, source, after_turn);
-    if (status != BASE_OK) {
-        return base_fail(error, status, "cannot start the pool's threads");
+    for (uint32_t d = 0; d < engine->options.n_devices; d++) {
+        struct device *device = &engine->devices[d];
+        struct cell_batch_source source = {.context = device,
+                                           .next = source_next,
+                                           .retire = source_retire,
+                                           .row_ended = source_row_ended};
+        enum base_status status = wrk_pool_start(device->pool, source, after_turn);
+        if (status != BASE_OK) {
+            stop_devices(engine);
+            return base_fail(error, status, "cannot start the pool's threads");
+        }
+        device->running = true;
     }
     engine->running = true;
     return BASE_OK;
@@ -413,18 +490,26 @@ enum base_status srv_engine_start(struct srv_engine *engine, struct base_error *
 void srv_engine_stop(struct srv_engine *engine)
 {
     base_assert(engine->running);
-    wrk_pool_stop(engine->pool);
-    base_assert(sched_graphs_inside(engine->sched) == 0);
+    stop_devices(engine);
+    for (uint32_t d = 0; d < engine->options.n_devices; d++) {
+        base_assert(sched_graphs_inside(engine->devices[d].sched) == 0);
+    }
     engine->running = false;
 }
 
 /* ---- Jobs ---- */
 
+static struct device *device_of(const struct srv_job *job)
+{
+    base_assert(job->device < job->engine->options.n_devices);
+    return &job->engine->devices[job->device];
+}
+
 static void deliver_add(struct base_message *message)
 {
     struct srv_job *job =
         (struct srv_job *)(void *)((char *)message - offsetof(struct srv_job, add));
-    sched_add(job->engine->sched, job->graph, base_now_ns());
+    sched_add(device_of(job)->sched, job->graph, base_now_ns());
 }
 
 static void deliver_cancel(struct base_message *message)
@@ -432,13 +517,43 @@ static void deliver_cancel(struct base_message *message)
     struct srv_job *job =
         (struct srv_job *)(void *)((char *)message - offsetof(struct srv_job, cancel));
     // After it has finished the graph is no longer inside, and this does nothing.
-    sched_cancel(job->engine->sched, job->graph, job->cancel_status, base_now_ns());
+    sched_cancel(device_of(job)->sched, job->graph, job->cancel_status, base_now_ns());
     job->cancelled(job);
 }
 
-struct sched_admission *srv_engine_admission(struct srv_engine *engine)
+bool srv_engine_fits(const struct srv_engine *engine, const struct sched_graph *graph)
 {
-    return &engine->admission;
+    return sched_admission_fits(&engine->devices[0].admission, graph); // all have as many rows
+}
+
+bool srv_engine_reserve(struct srv_engine *engine, struct srv_job *job)
+{
+    const uint32_t n = engine->options.n_devices;
+    bool was_tried[SRV_DEVICES_MAX] = {false};
+    for (uint32_t tries = 0; tries < n; tries++) {
+        uint32_t best = n;
+        for (uint32_t d = 0; d < n; d++) {
+            if (!was_tried[d] &&
+                (best == n || engine->devices[d].inside < engine->devices[best].inside)) {
+                best = d;
+            }
+        }
+        if (sched_admission_reserve(&engine->devices[best].admission, job->graph)) {
+            engine->devices[best].inside++;
+            job->device = best;
+            return true;
+        }
+        was_tried[best] = true;
+    }
+    return false;
+}
+
+void srv_engine_credit(struct srv_engine *engine, struct srv_job *job)
+{
+    struct device *device = &engine->devices[job->device];
+    base_assert(device->inside > 0);
+    device->inside--;
+    sched_admission_credit(&device->admission, job->graph);
 }
 
 void srv_engine_submit(struct srv_engine *engine, struct srv_job *job)
@@ -446,14 +561,15 @@ void srv_engine_submit(struct srv_engine *engine, struct srv_job *job)
     job->engine = engine;
     job->graph->user = job;
     job->add.deliver = deliver_add;
-    wrk_pool_post(engine->pool, &job->add);
+    wrk_pool_post(device_of(job)->pool, &job->add);
 }
 
 void srv_engine_cancel(struct srv_engine *engine, struct srv_job *job, enum base_status status)
 {
     job->cancel_status = status;
     job->cancel.deliver = deliver_cancel;
-    wrk_pool_post(engine->pool, &job->cancel);
+    base_assert(job->engine == engine);
+    wrk_pool_post(device_of(job)->pool, &job->cancel);
 }
 
 /* ---- Inspect ---- */
@@ -463,12 +579,25 @@ const char *srv_engine_description(const struct srv_engine *engine)
     return engine->caps.description;
 }
 
-const struct sched *srv_engine_scheduler(const struct srv_engine *engine)
+uint32_t srv_engine_devices(const struct srv_engine *engine)
 {
-    return engine->sched;
+    return engine->options.n_devices;
 }
 
-uint64_t srv_engine_busy_ns(const struct srv_engine *engine)
+const struct sched *srv_engine_scheduler(const struct srv_engine *engine, uint32_t device)
 {
-    return wrk_pool_busy_ns(engine->pool);
+    base_assert(device < engine->options.n_devices);
+    return engine->devices[device].sched;
+}
+
+uint64_t srv_engine_busy_ns(const struct srv_engine *engine, uint32_t device)
+{
+    base_assert(device < engine->options.n_devices);
+    return wrk_pool_busy_ns(engine->devices[device].pool);
+}
+
+const struct sched_admission *srv_engine_admission(const struct srv_engine *engine, uint32_t device)
+{
+    base_assert(device < engine->options.n_devices);
+    return &engine->devices[device].admission;
 }

@@ -1,8 +1,14 @@
-/* The engine: a device, its pool thread and a scheduler, wired together; cell types and row stores.
+/* The engine: devices, each with its pool thread and a scheduler, wired together; cell types and
+ * row stores.
+ *
+ * A device is one memory, and a graph lives on one device from its reservation to its end: no state
+ * and no value ever leaves it, so devices know nothing of each other. Each has all types and rows
+ * of its own. Which device a graph goes to is decided when its rows are reserved: the one with the
+ * fewest graphs inside that has the rows free.
  *
  * It runs cell graphs and knows nothing of requests or protocols: the benchmark drives it without a
- * network. Jobs come in from one thread (the loop thread, or a benchmark's own) and leave on the
- * pool thread. */
+ * network. Jobs come in from one thread (the loop thread, or a benchmark's own) and leave on their
+ * device's pool thread. */
 #ifndef SERVER_ENGINE_H
 #define SERVER_ENGINE_H
 
@@ -12,10 +18,13 @@
 #include "scheduler/admission.h"
 #include "scheduler/scheduler.h"
 
+#define SRV_DEVICES_MAX 16u
+
 struct srv_engine;
 
 struct srv_engine_options {
     const struct cell_backend *backend;
+    uint32_t n_devices; /* 1..SRV_DEVICES_MAX, of the backend; each with as many teams */
     const char *isa;
     uint32_t teams, team_threads;
     uint64_t spin_ns;
@@ -26,12 +35,17 @@ struct srv_engine_options {
     uint32_t run_steps_max;        /* 0 = no bound of its own */
     bool calibrate;                /* types with a state, at start (server/calibrate.h) */
     const char *calibration_cache; /* folder; "": none; outlives the engine */
+    uint64_t watchdog_ns;          /* of device queues; 0: none */
+    /* NULL, or called on a pool thread, at most once a device, when it is lost. */
+    void (*lost)(void *context);
+    void *lost_context;
 };
 
 /* One graph to run. Embedded in what its owner keeps of the request; must stay until `finished`
  * and, when it was cancelled, until `cancelled` has been called too. */
 struct srv_job {
     struct sched_graph *graph;
+    uint32_t device; /* set by reserve; 0 for who reserves nothing */
     /* Pool thread, once: the graph left; its status says how. */
     void (*finished)(struct srv_job *job);
     /* Pool thread, once per srv_engine_cancel(): the cancel message was seen. */
@@ -63,8 +77,12 @@ enum base_status srv_engine_start(struct srv_engine *engine, struct base_error *
 /* No job may be inside. */
 void srv_engine_stop(struct srv_engine *engine);
 
-/* Reserve before submit, credit after finished: loop thread. */
-struct sched_admission *srv_engine_admission(struct srv_engine *engine);
+/* Reserve before submit, credit after finished: loop thread. fits: some device could hold the graph
+ * if it were empty, else waiting does not help. reserve: false, and nothing changes, when no device
+ * has the rows now; else job->device is where it goes. */
+bool srv_engine_fits(const struct srv_engine *engine, const struct sched_graph *graph);
+bool srv_engine_reserve(struct srv_engine *engine, struct srv_job *job);
+void srv_engine_credit(struct srv_engine *engine, struct srv_job *job);
 
 void srv_engine_submit(struct srv_engine *engine, struct srv_job *job);
 
@@ -73,7 +91,11 @@ void srv_engine_cancel(struct srv_engine *engine, struct srv_job *job, enum base
 
 /* Inspect: any thread, moment's views. */
 const char *srv_engine_description(const struct srv_engine *engine);
-const struct sched *srv_engine_scheduler(const struct srv_engine *engine);
-uint64_t srv_engine_busy_ns(const struct srv_engine *engine);
+uint32_t srv_engine_devices(const struct srv_engine *engine);
+const struct sched *srv_engine_scheduler(const struct srv_engine *engine, uint32_t device);
+uint64_t srv_engine_busy_ns(const struct srv_engine *engine, uint32_t device);
+/* Loop thread. */
+const struct sched_admission *srv_engine_admission(const struct srv_engine *engine,
+                                                   uint32_t device);
 
 #endif

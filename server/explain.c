@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "cells/model.h"
 #include "server/calibrate.h"
+#include "server/device.h"
 #include "server/model_files.h"
 
 #include <inttypes.h>
@@ -32,11 +33,8 @@ struct explaining {
 static enum base_status open_pool(struct explaining *e, struct base_error *error)
 {
     const struct cfg_config *config = e->config;
-    e->backend = cell_backend_find(config->backend);
-    if (e->backend == NULL) {
-        return base_fail(error, BASE_INVALID_ARGUMENT, "no backend '%s' in this program",
-                         config->backend);
-    }
+    uint32_t n_devices = 0;
+    BASE_TRY(srv_device_choose(config, &e->backend, &n_devices, error));
     const struct wrk_pool_options options = {.backend = e->backend,
                                              .isa = config->isa,
                                              .teams = config->teams,

@@ -103,7 +103,7 @@ static void end_flight(struct srv_flight *flight)
     if (was_running) {
         list_remove(&core->running, flight);
         core->counters.requests_running--;
-        sched_admission_credit(srv_engine_admission(core->engine), flight->job.graph);
+        srv_engine_credit(core->engine, &flight->job);
         request->times.started_ns = flight->job.graph->started_ns;
         request->times.computed_ns = flight->job.graph->finished_ns;
     } else {
@@ -218,10 +218,9 @@ static void submit(struct srv_flight *flight)
  * one would wait for ever. */
 static void admit_waiting(struct srv_core *core)
 {
-    struct sched_admission *admission = srv_engine_admission(core->engine);
     while (core->waiting.first != NULL) {
         struct srv_flight *flight = core->waiting.first;
-        if (!sched_admission_reserve(admission, flight->job.graph)) {
+        if (!srv_engine_reserve(core->engine, &flight->job)) {
             return;
         }
         list_remove(&core->waiting, flight);
@@ -276,14 +275,13 @@ static enum base_status admit(struct srv_flight *flight)
 {
     struct srv_core *core = flight->core;
     struct srv_request *request = flight->request;
-    struct sched_admission *admission = srv_engine_admission(core->engine);
-    if (!sched_admission_fits(admission, flight->job.graph)) {
+    if (!srv_engine_fits(core->engine, flight->job.graph)) {
         core->counters.rejected_too_large++;
         return base_fail(&request->error, BASE_RESOURCE_EXHAUSTED,
                          "a batch of %u rows needs more state rows than the server has (--rows)",
                          flight->n_rows);
     }
-    if (core->waiting.first == NULL && sched_admission_reserve(admission, flight->job.graph)) {
+    if (core->waiting.first == NULL && srv_engine_reserve(core->engine, &flight->job)) {
         submit(flight);
         return BASE_OK;
     }

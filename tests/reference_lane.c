@@ -78,6 +78,9 @@ static uint32_t hang(struct reference__queue *queue, uint64_t seq)
     if (kind == REFERENCE_HANG_FAULT) {
         return end_with_fault(queue, CELL_LANE_WAIT_EXCHANGE, seq);
     }
+    if (kind == REFERENCE_HANG_DEAF) {
+        atomic_store_explicit(&queue->is_deaf, true, memory_order_release);
+    }
     while (!reference__is_ending(device) &&
            (kind == REFERENCE_HANG_DEAF || !lane_loop_is_aborted(&queue->loop))) {
         (void)usleep(NAP_US);
@@ -261,6 +264,17 @@ static void fail(struct reference__queue *queue, uint64_t seq)
     batch->steps_done = 0;
 }
 
+/* A kernel writes memory of its device's own; this lane writes the requests' own memory, which is
+ * given back with the answer. So one that is lost has to be one that hangs; a thread that merely
+ * did not get a processor for so long is waited for. */
+static void wait_until_harmless(struct reference__queue *queue)
+{
+    while (!atomic_load_explicit(&queue->is_deaf, memory_order_acquire) &&
+           cell_lane_ended(&queue->lane, queue->host.launch) == 0) {
+        (void)usleep(NAP_US);
+    }
+}
+
 static void tell_of_end(const struct reference__queue *queue)
 {
     const struct cell_lane_host *host = &queue->host;
@@ -284,6 +298,11 @@ void reference__lane_poll(struct reference__queue *queue, uint64_t now_ns)
     if (host->faults != faults) {
         tell_of_end(queue);
     }
+    if (host->is_lost && !queue->device->is_lost) {
+        wait_until_harmless(queue);
+        log_error("device", "lane %u cannot be stopped: the device is lost", queue->index);
+        queue->device->is_lost = true;
+    }
     uint64_t settled = 0;
     for (uint64_t seq = cell_lane_host_next(host); seq != 0; seq = cell_lane_host_next(host)) {
         settle(queue, seq);
@@ -293,10 +312,6 @@ void reference__lane_poll(struct reference__queue *queue, uint64_t now_ns)
          seq = cell_lane_host_next_failed(host)) {
         fail(queue, seq);
         settled++;
-    }
-    if (host->is_lost && !queue->device->is_lost) {
-        log_error("device", "lane %u cannot be stopped: the device is lost", queue->index);
-        queue->device->is_lost = true;
     }
     if (settled > 0) {
         // Release, as the seam promises, though the pool thread is on both of its sides.

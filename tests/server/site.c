@@ -309,7 +309,9 @@ uint32_t site_rows(struct site *site)
 {
     uint32_t rows = 0;
     for (uint32_t l = 0; l < cell_registry_layouts(srv_engine_registry(site->engine)); l++) {
-        rows += sched_rows_in_use(sched_rows_of(srv_engine_scheduler(site->engine)), l);
+        for (uint32_t d = 0; d < srv_engine_devices(site->engine); d++) {
+            rows += sched_rows_in_use(sched_rows_of(srv_engine_scheduler(site->engine, d)), l);
+        }
     }
     return rows;
 }
@@ -319,7 +321,9 @@ static void read_reserved(struct site *site, void *argument)
     uint32_t *reserved = argument;
     *reserved = 0;
     for (uint32_t l = 0; l < CELL_LAYOUTS_MAX; l++) {
-        *reserved += srv_engine_admission(site->engine)->reserved[l];
+        for (uint32_t d = 0; d < srv_engine_devices(site->engine); d++) {
+            *reserved += srv_engine_admission(site->engine, d)->reserved[l];
+        }
     }
 }
 

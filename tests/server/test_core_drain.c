@@ -174,7 +174,7 @@ START_TEST(test_the_warm_up_runs_every_type_and_counts_nothing)
     for (int m = 0; m < 4; m++) {
         for (uint32_t s = 0; s < models[m]->n_stages; s++) {
             const struct sched_type_stats *stats =
-                sched_type_stats(srv_engine_scheduler(site.engine), models[m]->stages[s].type->id);
+                sched_type_stats(srv_engine_scheduler(site.engine, 0), models[m]->stages[s].type->id);
             ck_assert_uint_gt(atomic_load(&stats->cells), 0);
         }
     }

@@ -56,7 +56,7 @@ static uint32_t rows_in_use(void)
 {
     uint32_t rows = 0;
     for (uint32_t l = 0; l < cell_registry_layouts(srv_engine_registry(engine)); l++) {
-        rows += sched_rows_in_use(sched_rows_of(srv_engine_scheduler(engine)), l);
+        rows += sched_rows_in_use(sched_rows_of(srv_engine_scheduler(engine, 0)), l);
     }
     return rows;
 }
@@ -96,14 +96,14 @@ static void work_init(struct work *work, const struct cell_model *model, uint32_
     ck_assert_int_eq(
         sched_unfold_chain(&work->sequences, &work->ask.request.arena, &work->job.graph, &error),
         BASE_OK);
-    ck_assert(sched_admission_reserve(srv_engine_admission(engine), work->job.graph));
+    ck_assert(srv_engine_reserve(engine, &work->job));
     work->job.finished = work_finished;
     work->job.cancelled = work_cancelled;
 }
 
 static void work_release(struct work *work)
 {
-    sched_admission_credit(srv_engine_admission(engine), work->job.graph);
+    srv_engine_credit(engine, &work->job);
     ask_release(&work->ask);
 }
 
@@ -147,7 +147,7 @@ START_TEST(test_engine_runs_jobs_to_the_right_result)
         work_release(&works[i]);
     }
     ck_assert_uint_eq(rows_in_use(), 0);
-    ck_assert_uint_gt(srv_engine_busy_ns(engine), 0);
+    ck_assert_uint_gt(srv_engine_busy_ns(engine, 0), 0);
     srv_engine_stop(engine);
     model_free(models[0]);
     model_free(models[1]);

@@ -289,7 +289,7 @@ static void check_turns(void)
 {
     const struct cell_model *model = site_find(&site, "g2p");
     const struct sched_type_stats *stats = sched_type_stats(
-        srv_engine_scheduler(site.engine), model->stages[model->decoder.stage].type->id);
+        srv_engine_scheduler(site.engine, 0), model->stages[model->decoder.stage].type->id);
     const uint64_t batches = stats->rows_sum; // of each, the requests in it
     ck_assert_uint_gt(stats->cells, 4 * WORDS_MAX);
     ck_assert_msg(100 * batches <= 20 * stats->cells, "%llu batches for %llu tokens",

@@ -292,7 +292,7 @@ static double company(void)
     uint64_t rows = 0;
     for (uint32_t t = 0; t < cell_registry_types(srv_engine_registry(site.engine)); t++) {
         const struct sched_type_stats *stats =
-            sched_type_stats(srv_engine_scheduler(site.engine), t);
+            sched_type_stats(srv_engine_scheduler(site.engine, 0), t);
         batches += atomic_load(&stats->batches);
         rows += atomic_load(&stats->rows_sum);
     }

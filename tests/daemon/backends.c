@@ -1,0 +1,65 @@
+/* The table of backends of cellbatchd-test: those of cellbatchd, and the tests' reference device
+ * (tests/reference_device.h), whose lanes have the CPU device compute. Linked in the place of
+ * cells/backend.c.
+ *
+ * REFERENCE_DEVICE in the environment holds words that say how: `plain` slots instead of tagged
+ * ones, and what SIGUSR1 does to the device opened last: `fault`, `deaf`, else its next step stands
+ * still. */
+#include "cells/backend.h"
+#include "cells/cpu/device.h"
+#include "tests/reference_device.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+static enum reference_hang hang = REFERENCE_HANG_STILL;
+
+static bool is_asked_for(const char *word)
+{
+    const char *words = getenv("REFERENCE_DEVICE");
+    return words != NULL && strstr(words, word) != NULL;
+}
+
+static void hang_now(int number)
+{
+    (void)number;
+    if (reference_last() != NULL) {
+        reference_hang(reference_last(), hang); // one atomic store
+    }
+}
+
+static const struct cell_backend *reference(void)
+{
+    static bool is_configured;
+    if (!is_configured) {
+        is_configured = true;
+        const struct reference_options options = {
+            .seed = 1,
+            .form = is_asked_for("plain") ? CELL_LANE_FORM_PLAIN : CELL_LANE_FORM_TAGGED,
+            .inner = &cell_backend_cpu};
+        reference_configure(&options);
+        hang = is_asked_for("fault")  ? REFERENCE_HANG_FAULT
+               : is_asked_for("deaf") ? REFERENCE_HANG_DEAF
+                                      : REFERENCE_HANG_STILL;
+        (void)signal(SIGUSR1, hang_now);
+    }
+    return reference_backend();
+}
+
+const struct cell_backend *cell_backend_at(uint32_t index)
+{
+    static const struct cell_backend *const backends[] = {&cell_backend_cpu, &cell_backend_blas};
+    const uint32_t n = sizeof(backends) / sizeof(backends[0]);
+    return index < n ? backends[index] : index == n ? reference() : NULL;
+}
+
+const struct cell_backend *cell_backend_find(const char *name)
+{
+    for (uint32_t i = 0; cell_backend_at(i) != NULL; i++) {
+        if (strcmp(cell_backend_at(i)->name, name) == 0) {
+            return cell_backend_at(i);
+        }
+    }
+    return NULL;
+}
