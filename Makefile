@@ -479,6 +479,23 @@ SERVER_SUITES = \
   tests/server/test_validate.c \
   tests/server/test_vocabulary.c \
 
+# Those of them that do not mind where cells run: tests/reference.sh runs them on the tests' device.
+REFERENCE_SUITES = \
+  tests/server/test_beam.c \
+  tests/server/test_core_load.c \
+  tests/server/test_deadline.c \
+  tests/server/test_decoder_model.c \
+  tests/server/test_demo_models.c \
+  tests/server/test_g2p.c \
+  tests/server/test_graph_model.c \
+  tests/server/test_graph_refusals.c \
+  tests/server/test_plugin.c \
+  tests/server/test_readers.c \
+  tests/server/test_real_models.c \
+  tests/server/test_safetensors_model.c \
+  tests/server/test_text.c \
+  tests/server/test_tree_model.c \
+
 LOADGEN_SUITES = \
   tests/loadgen/test_ask.c \
   tests/loadgen/test_channel.c \
@@ -586,6 +603,7 @@ TEST_SCRIPTS = \
   tests/test_check_text.sh \
   tests/test_install.sh \
   tests/test_layers.sh \
+  tests/test_reference.sh \
   tests/test_run.sh \
 
 # Suites left out of BUILD=tsan, each with its reason beside it.
@@ -937,8 +955,18 @@ test-neon: deps-neon ## the AArch64 kernels, cross-compiled, in an emulator
 run-emulated: $(TEST_PROGRAMS)
 	$(Q)BUILD=$(BUILD) OUT=$(OUT) bash tests/run.sh $(TEST_PROGRAMS)
 
-run-tests: programs $(TEST_PROGRAMS) $(OUT)/reference/stamp
-	$(Q)BUILD=$(BUILD) OUT=$(OUT) bash tests/run.sh $(TEST_PROGRAMS) $(CHOSEN_SCRIPTS)
+REFERENCE_PROGRAMS := $(REFERENCE_SUITES:%.c=$(OUT)/%)
+
+run-tests: programs $(TEST_PROGRAMS) $(OUT)/reference/stamp \
+  $(if $(filter %/test_reference.sh,$(CHOSEN_SCRIPTS)),$(REFERENCE_PROGRAMS))
+	$(Q)BUILD=$(BUILD) OUT=$(OUT) REFERENCE_PROGRAMS="$(REFERENCE_PROGRAMS)" bash tests/run.sh $(TEST_PROGRAMS) $(CHOSEN_SCRIPTS)
+
+test-reference: deps ## the server's suites and the documents on 1 and on 2 of the tests' devices
+	+$(Q)$(MAKE) --no-print-directory $(all_cores) run-reference
+
+run-reference: programs $(REFERENCE_PROGRAMS) $(OUT)/reference/stamp
+	$(Q)for n in 1 2; do \
+	  BUILD=$(BUILD) OUT=$(OUT) REFERENCE_PROGRAMS="$(REFERENCE_PROGRAMS)" bash tests/reference.sh $$n docs || exit 1; done
 
 # ---- Packages -------------------------------------------------------------------------------
 

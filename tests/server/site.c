@@ -6,11 +6,13 @@
 #include "base/mem.h"
 #include "server/core_state.h"
 #include "server/repository.h"
+#include "tests/reference_device.h"
 #include "tests/server/gate.h"
 #include "tests/server/models.h"
 #include "tests/util.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -118,12 +120,32 @@ static bool is_warmed(void *argument)
     return atomic_load(&site->warmed);
 }
 
+/* CELLBATCH_SITE_DEVICES=N (make test-reference): what would run on the CPU runs on N of the tests'
+ * devices instead, on whose lanes the CPU device computes. */
+static struct srv_engine_options engine_options(const struct site_options *options)
+{
+    struct srv_engine_options engine = options->engine;
+    const char *devices = getenv("CELLBATCH_SITE_DEVICES");
+    if (devices == NULL || options->gated || engine.backend == reference_backend() ||
+        engine.backend == cell_backend_find("blas")) {
+        return engine;
+    }
+    reference_configure(&(struct reference_options){.seed = util_seed(),
+                                                    .pause_ns_max = 50 * BASE_NS_PER_US,
+                                                    .form = CELL_LANE_FORM_TAGGED,
+                                                    .inner = cell_backend_find("cpu")});
+    engine.backend = reference_backend();
+    engine.n_devices = (uint32_t)strtoul(devices, NULL, 10);
+    return engine;
+}
+
 void site_open(struct site *site, const struct site_options *options)
 {
     struct base_error error = {BASE_OK, ""};
+    const struct srv_engine_options engine = engine_options(options);
     memset(site, 0, sizeof(*site));
     ck_assert_int_eq(srv_loop_init(&site->loop), BASE_OK);
-    ck_assert_msg(srv_engine_create(&options->engine, &site->engine, &error) == BASE_OK, "%s",
+    ck_assert_msg(srv_engine_create(&engine, &site->engine, &error) == BASE_OK, "%s",
                   error.message);
     ck_assert_int_eq(srv_core_create(&site->loop, site->engine, &options->core, &site->core),
                      BASE_OK);

@@ -17,7 +17,8 @@
 struct site_options {
     struct srv_engine_options engine;
     struct srv_core_options core;
-    bool cold; /* not warmed: site_warm() does it */
+    bool gated; /* the test commands the gate: see engine_options() in site.c */
+    bool cold;  /* not warmed: site_warm() does it */
     /* NULL, or a repository on disk (path from the root of the tree, or absolute) loaded beside the
      * others. */
     const char *repositories[2];

@@ -189,6 +189,75 @@ START_TEST(test_a_device_that_fails_the_warm_up)
 }
 END_TEST
 
+/* Two devices; a lane of the one hangs while both have requests. */
+START_TEST(test_a_lane_that_hangs_fails_only_what_it_holds)
+{
+    const struct reference_options reference = {
+        .seed = 5, .step_ns = BASE_NS_PER_MS, .form = (enum cell_lane_form)(_i % 2)};
+    struct site_options options;
+    uint32_t n_ok = 0;
+    reference_configure(&reference);
+    site_options_init(&options);
+    options.engine.backend = reference_backend();
+    options.engine.n_devices = 2;
+    options.engine.tasks_max = TASKS;
+    options.engine.rows = 64;
+    options.engine.watchdog_ns = 300 * BASE_NS_PER_MS;
+    site_open(&site, &options);
+    numbers = util_random(5);
+    const uint64_t before = reference_submitted(reference_last());
+    for (uint32_t i = 0; i < VISITS; i++) {
+        start_chain(&visits[i], 1, 60);
+    }
+    wait_submitted(before, 2);
+    reference_hang(reference_last(), _i < 2 ? REFERENCE_HANG_STILL : REFERENCE_HANG_FAULT);
+    for (uint32_t i = 0; i < VISITS; i++) {
+        visit_wait(&visits[i]);
+        if (visits[i].ask.request.error.status == BASE_OK) {
+            expect_ok(&visits[i]);
+            n_ok++;
+        } else {
+            expect(&visits[i], BASE_UNAVAILABLE, "the device failed while it was running");
+        }
+    }
+    ck_assert_uint_lt(n_ok, VISITS);
+    ck_assert_uint_ge(n_ok, VISITS / 2); // the other device's half
+    for (uint32_t i = 0; i < 4; i++) {
+        start_chain(&visits[i], 1, 5);
+    }
+    for (uint32_t i = 0; i < 4; i++) {
+        expect_ok(&visits[i]);
+    }
+    close_site();
+}
+END_TEST
+
+/* As many requests at once as one device has rows for, and as many again: each device has its half,
+ * and one more waits. */
+START_TEST(test_requests_are_spread_over_the_devices)
+{
+    const struct reference_options slow = {.seed = 6, .step_ns = BASE_NS_PER_MS};
+    struct site_options options;
+    reference_configure(&slow);
+    site_options_init(&options);
+    options.engine.backend = reference_backend();
+    options.engine.n_devices = 3;
+    options.engine.rows = 16;
+    site_open(&site, &options);
+    numbers = util_random(6);
+    for (uint32_t i = 0; i < 49; i++) {
+        start_chain(&visits[i], 1, 30);
+    }
+    ck_assert_uint_eq(site_counters(&site).requests_running, 48);
+    ck_assert_uint_eq(site_counters(&site).requests_waiting, 1);
+    ck_assert_uint_eq(site_reserved(&site), 3 * 16);
+    for (uint32_t i = 0; i < 49; i++) {
+        expect_ok(&visits[i]);
+    }
+    close_site();
+}
+END_TEST
+
 /* ---- Cancels and deadlines while a batch is in flight ---- */
 
 START_TEST(test_a_cancel_waits_for_what_is_in_flight_and_no_longer)
@@ -363,6 +432,8 @@ int main(void)
     tcase_add_loop_test(tcase, test_every_request_is_answered_right, 0, 6);
     tcase_add_loop_test(tcase, test_a_failed_batch_fails_only_those_in_it, 0, 8);
     tcase_add_test(tcase, test_a_dead_device_fails_what_it_holds_and_serves_on);
+    tcase_add_loop_test(tcase, test_a_lane_that_hangs_fails_only_what_it_holds, 0, 4);
+    tcase_add_test(tcase, test_requests_are_spread_over_the_devices);
     tcase_add_test(tcase, test_a_device_that_fails_the_warm_up);
     tcase_add_test(tcase, test_a_cancel_waits_for_what_is_in_flight_and_no_longer);
     tcase_add_test(tcase, test_a_cancelled_request_s_rows_serve_the_next);

@@ -173,8 +173,8 @@ START_TEST(test_the_warm_up_runs_every_type_and_counts_nothing)
     const struct cell_model *models[] = {site.chain, site.tokens, site.tokens2, site.lone};
     for (int m = 0; m < 4; m++) {
         for (uint32_t s = 0; s < models[m]->n_stages; s++) {
-            const struct sched_type_stats *stats =
-                sched_type_stats(srv_engine_scheduler(site.engine, 0), models[m]->stages[s].type->id);
+            const struct sched_type_stats *stats = sched_type_stats(
+                srv_engine_scheduler(site.engine, 0), models[m]->stages[s].type->id);
             ck_assert_uint_gt(atomic_load(&stats->cells), 0);
         }
     }

@@ -206,6 +206,7 @@ static void open_site(const struct cell_backend *backend)
     options.engine.rows = 512;
     if (backend != NULL) {
         options.engine.backend = backend;
+        options.gated = true;
         options.engine.run_steps_max = 4;
     }
     site_open(&site, &options);

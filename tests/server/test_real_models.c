@@ -244,6 +244,7 @@ static void open_site_of(const struct kind *kind, const char *first, const char 
     options.repositories[1] = second;
     bool is_gate = strcmp(kind->backend, "gate") == 0;
     options.engine.backend = is_gate ? &gate_backend : cell_backend_find(kind->backend);
+    options.gated = is_gate;
     options.engine.isa = kind->isa;
     options.engine.team_threads = kind->threads;
     options.engine.run_steps_max = is_gate ? 1 : 0;
