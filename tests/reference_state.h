@@ -50,7 +50,7 @@ struct reference__queue {
     struct base_event start;        /* a launch, a reset or the end */
     struct lane_loop loop;
     uint32_t idle_polls;
-    _Atomic bool is_deaf; /* it touches nothing any more, until the device is closed */
+    _Atomic bool is_deaf;        /* it touches nothing any more, until the device is closed */
     _Atomic uint64_t lost_until; /* tasks up to this one were submitted before a reset */
     pthread_t thread;
     bool has_thread;

@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-#define STATES_MAX (1u << 20)
+#define STATES_MAX (1u << 21)
 #define TABLE_SIZE (1u << 22)
 #define EDGES_MAX  (1u << 23)
 #define CHOICES    (MODEL_STORES + 1u)

@@ -14,7 +14,7 @@
 #ifdef CELLBATCH_DEBUG
 #    define STRESS_TASKS 3000u /* sanitizers are slow */
 #else
-#    define STRESS_TASKS 30000u
+#    define STRESS_TASKS 10000u
 #endif
 
 static struct cell_lane lane;
