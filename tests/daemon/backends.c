@@ -9,6 +9,7 @@
 #include "cells/cpu/device.h"
 #include "tests/reference_device.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,11 +22,29 @@ static bool is_asked_for(const char *word)
     return words != NULL && strstr(words, word) != NULL;
 }
 
-static void hang_now(int number)
+/* A thread of its own waits for the signal: of all others it is kept away, by a mask that they
+ * inherit from the one that asks for a backend before it starts them. */
+static void *wait_for_signal(void *argument)
 {
-    (void)number;
-    if (reference_last() != NULL) {
-        reference_hang(reference_last(), hang); // one atomic store
+    const sigset_t *set = argument;
+    int number = 0;
+    while (sigwait(set, &number) == 0) {
+        if (reference_last() != NULL) {
+            reference_hang(reference_last(), hang);
+        }
+    }
+    return NULL;
+}
+
+static void listen_to_signal(void)
+{
+    static sigset_t set;
+    pthread_t thread;
+    (void)sigemptyset(&set);
+    (void)sigaddset(&set, SIGUSR1);
+    (void)pthread_sigmask(SIG_BLOCK, &set, NULL);
+    if (pthread_create(&thread, NULL, wait_for_signal, &set) == 0) {
+        (void)pthread_detach(thread);
     }
 }
 
@@ -42,7 +61,7 @@ static const struct cell_backend *reference(void)
         hang = is_asked_for("fault")  ? REFERENCE_HANG_FAULT
                : is_asked_for("deaf") ? REFERENCE_HANG_DEAF
                                       : REFERENCE_HANG_STILL;
-        (void)signal(SIGUSR1, hang_now);
+        listen_to_signal();
     }
     return reference_backend();
 }
