@@ -35,7 +35,8 @@ struct device {
 struct srv_engine {
     struct srv_engine_options options;
     struct cell_registry *registry;
-    struct device *devices;       /* [options.n_devices] */
+    struct device *devices; /* [options.n_devices] */
+    uint32_t turn;          /* who comes first of devices with as many graphs inside; loop thread */
     struct cell_device_caps caps; /* all are of one kind */
     bool type_loaded[CELL_TYPES_MAX];
     uint32_t priority[CELL_TYPES_MAX];         /* the highest place in any model */
@@ -532,7 +533,8 @@ bool srv_engine_reserve(struct srv_engine *engine, struct srv_job *job)
     bool was_tried[SRV_DEVICES_MAX] = {false};
     for (uint32_t tries = 0; tries < n; tries++) {
         uint32_t best = n;
-        for (uint32_t d = 0; d < n; d++) {
+        for (uint32_t i = 0; i < n; i++) {
+            const uint32_t d = (engine->turn + i) % n;
             if (!was_tried[d] &&
                 (best == n || engine->devices[d].inside < engine->devices[best].inside)) {
                 best = d;
@@ -541,6 +543,7 @@ bool srv_engine_reserve(struct srv_engine *engine, struct srv_job *job)
         if (sched_admission_reserve(&engine->devices[best].admission, job->graph)) {
             engine->devices[best].inside++;
             job->device = best;
+            engine->turn = (best + 1) % n;
             return true;
         }
         was_tried[best] = true;

@@ -4,7 +4,7 @@
  * A device is one memory, and a graph lives on one device from its reservation to its end: no state
  * and no value ever leaves it, so devices know nothing of each other. Each has all types and rows
  * of its own. Which device a graph goes to is decided when its rows are reserved: the one with the
- * fewest graphs inside that has the rows free.
+ * fewest graphs inside that has the rows free; of equals, in turn.
  *
  * It runs cell graphs and knows nothing of requests or protocols: the benchmark drives it without a
  * network. Jobs come in from one thread (the loop thread, or a benchmark's own) and leave on their

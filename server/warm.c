@@ -1,8 +1,11 @@
 /* Warm-up: a model is ready only when a sequence has gone through it.
  *
- * One request of zeros per model, two steps of batch 1, or as many more as convolutions need (and
- * two of a decoder), a tree of one node or a node of each of a graph's cells, through the same path
- * as a client's. It touches every weight and every kernel once. Loop thread. */
+ * One request of zeros per model and device, two steps of batch 1, or as many more as convolutions
+ * need (and two of a decoder), a tree of one node or a node of each of a graph's cells, through the
+ * same path as a client's. It touches every weight and every kernel once. Devices without requests
+ * take turns (srv_engine_reserve), so as many requests as there are devices reach all of them,
+ * unless a client of a model that is ready already comes between; then one device is touched by its
+ * first client. Loop thread. */
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -18,7 +21,8 @@
 
 struct srv_warming {
     struct srv_core *core;
-    uint32_t next; /* model to warm */
+    uint32_t next;    /* model to warm */
+    uint32_t devices; /* that it has gone through */
     struct srv_request request;
     struct base_message again; /* posted when the request is back */
     const char *wanted;        /* of a decoder: room for all of its answer may be much */
@@ -37,11 +41,17 @@ static void judge(struct srv_warming *warming)
 {
     const struct srv_request *request = &warming->request;
     struct srv_core *core = warming->core;
-    struct srv_model_entry *entry = core->models[warming->next++];
-    if (request->error.status == BASE_OK) {
+    struct srv_model_entry *entry = core->models[warming->next];
+    const bool is_ok = request->error.status == BASE_OK;
+    const bool is_last = !is_ok || ++warming->devices == srv_engine_devices(core->engine);
+    if (is_last) {
+        warming->next++;
+        warming->devices = 0;
+    }
+    if (is_ok && is_last) {
         entry->face.state = SRV_MODEL_READY;
         entry->face.signature = &entry->signature;
-    } else {
+    } else if (!is_ok) {
         give_up(entry, request->error.message);
     }
     // What warm-up counted is no client's.
