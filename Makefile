@@ -207,6 +207,7 @@ SERVER_SRCS = \
   server/model_files.c \
   server/plugin.c \
   server/plugin_call.c \
+  server/probe.c \
   server/process.c \
   server/process_plugin.c \
   server/repository.c \
