@@ -9,9 +9,9 @@
  * on, so a thread may see a word late, and two words in another order than they were written: store
  * buffers and reordered loads are among its runs. A release store carries its thread's view; an
  * acquire load that reads it takes that view over. A relaxed store carries nothing. That is C11's
- * release / acquire, without the strength of any processor; loads that read stores which their own
- * thread makes possible later are left out, since here no load's value reaches a store that the
- * other side could feed back.
+ * release / acquire, without the strength of any processor. Left out are runs in which a load
+ * returns a store that only what its own thread does later makes possible (load buffering): where
+ * that could matter, a slot that is written anew while it is read, the race below stands for it.
  *
  * Plain memory is checked for races: who reads it must see its last write, who writes it anew must
  * have seen that it was read, and see its last write too.

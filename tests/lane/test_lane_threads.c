@@ -52,8 +52,12 @@ static uint32_t stress_run(struct lane_loop *loop, uint64_t seq, const struct ce
     while (steps < task->k_steps) {
         lane_loop_beat(loop);
         steps++;
+        if (seq % 8 == 0) {
+            (void)sched_yield(); // so that an abort finds it running
+        }
         if (lane_loop_is_aborted(loop)) {
-            return CELL_LANE_END_ABORTED;
+            loop->lane->control->fault = (struct cell_lane_fault){.epoch = seq};
+            return CELL_LANE_END_FAULT;
         }
         if (cell_lane_has_attention(loop->lane)) {
             stress.interrupted++;
@@ -138,10 +142,13 @@ static void check_stress(int form)
         }
         const uint32_t chance = base_random_below(&random, 1000);
         cell_lane_attend(&lane, chance < 20);
-        if (chance == 999 && host.end == 0) {
+        if (chance >= 980 && host.end == 0) {
             cell_lane_abort(&lane, host.launch);
         }
         cell_lane_host_look(&host, base_now_ns());
+        if (host.end == CELL_LANE_END_FAULT) {
+            wrong += cell_lane_host_fault(&host).epoch != host.completed + 1;
+        }
         wrong += stress_settle(&done, &failed);
         if (cell_lane_host_wants_launch(&host)) {
             stress.launch = cell_lane_host_launch(&host, 0);
