@@ -51,7 +51,7 @@ static void make_repository(void)
         ck_assert_int_eq(symlink(target, link), 0);
     }
     closedir(dir);
-    ck_assert_uint_ge(n_models, 22);
+    ck_assert_uint_ge(n_models, 24);
 }
 
 static const struct kind {

@@ -169,9 +169,49 @@ class Unpadded(nn.Module):
         return torch.softmax(self.head(self.gru(y.transpose(1, 2))[0].mean(1)), 1)
 
 
-MODULES = {"conv_behind": Behind, "conv_deep": Deep, "conv_ends": Ends, "conv_front": Front,
-           "conv_pooled": Pooled, "conv_pools": Pools, "conv_residual": Residual, "conv_strided": Strided,
-           "conv_unpadded": Unpadded}
+class Attended(nn.Module):
+    """an LSTM over all steps, which attend to a bidirectional GRU over every second one"""
+
+    kind, outputs = "features", {"y": TIMED}
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.all = nn.Conv1d(INPUT, 5, 3, 2, 1), nn.LSTM(INPUT, HIDDEN, batch_first=True)
+        self.left = nn.GRU(5, HIDDEN // 2, batch_first=True, bidirectional=True)
+
+    def forward(self, x):
+        left = self.left(torch.relu(self.conv(x.transpose(1, 2))).transpose(1, 2))[0]
+        scores = torch.bmm(self.all(x)[0], left.transpose(1, 2))
+        return torch.bmm(torch.softmax(scores, 2), left)
+
+
+class Bare(nn.Module):
+    """a pool without padding straight over the input; ends, mean and maximum of a GRU"""
+
+    kind, outputs, least = "features", {"y": BATCH}, 3
+
+    def __init__(self):
+        super().__init__()
+        self.pool, self.gru = nn.MaxPool1d(3, 2), nn.GRU(INPUT, HIDDEN, batch_first=True)
+
+    def forward(self, x):
+        y = self.gru(self.pool(x.transpose(1, 2)).transpose(1, 2))[0]
+        return torch.cat([y[:, 0], y[:, -1], y.mean(1), y.max(1)[0]], 1)
+
+
+MODULES = {
+    "conv_attended": Attended,
+    "conv_bare": Bare,
+    "conv_behind": Behind,
+    "conv_deep": Deep,
+    "conv_ends": Ends,
+    "conv_front": Front,
+    "conv_pooled": Pooled,
+    "conv_pools": Pools,
+    "conv_residual": Residual,
+    "conv_strided": Strided,
+    "conv_unpadded": Unpadded,
+}
 
 
 def make_module(name):

@@ -26,7 +26,7 @@ PyTorch 1.13 alone. Sizes: input 6, hidden 8, 3 classes, 20 words.
 
 `golden.json`: `cases`, each with `inputs` and `outputs` as a list of {`name`, `dtype`, `shape`, `data`}, data
 flat and row-major, float32 values in the fewest digits that give the same float32 back. Cases differ in batch
-and time: (1, 1), (2, 4), (3, 7), of two sequences (1, 1, 1), (2, 4, 3), (3, 5, 7), of `conv_unpadded` 6 steps more; the exporter saw (2, 4) or (2, 4, 3). `packed_hn` alone has batch 1 throughout, since the
+and time: (1, 1), (2, 4), (3, 7), of two sequences (1, 1, 1), (2, 4, 3), (3, 5, 7), of `conv_bare` 2 and of `conv_unpadded` 6 steps more; the exporter saw (2, 4) or (2, 4, 3). `packed_hn` alone has batch 1 throughout, since the
 exporter writes its zero state's batch into the file. Every model was run in onnxruntime on all cases and
 agrees within 1e-5 (`onnxruntime_difference`); outputs are PyTorch's, of `helper` and `parser` those of the equations
 written out. Stack traces, which name folders of the machine that exported,
