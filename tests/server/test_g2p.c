@@ -288,12 +288,17 @@ static void teardown(void)
 static void check_turns(void)
 {
     const struct cell_model *model = site_find(&site, "g2p");
-    const struct sched_type_stats *stats = sched_type_stats(
-        srv_engine_scheduler(site.engine, 0), model->stages[model->decoder.stage].type->id);
-    const uint64_t batches = stats->rows_sum; // of each, the requests in it
-    ck_assert_uint_gt(stats->cells, 4 * WORDS_MAX);
-    ck_assert_msg(100 * batches <= 20 * stats->cells, "%llu batches for %llu tokens",
-                  (unsigned long long)batches, (unsigned long long)stats->cells);
+    uint64_t batches = 0; // of each, the requests in it
+    uint64_t cells = 0;
+    for (uint32_t d = 0; d < srv_engine_devices(site.engine); d++) {
+        const struct sched_type_stats *stats = sched_type_stats(
+            srv_engine_scheduler(site.engine, d), model->stages[model->decoder.stage].type->id);
+        batches += stats->rows_sum;
+        cells += stats->cells;
+    }
+    ck_assert_uint_gt(cells, 4 * WORDS_MAX);
+    ck_assert_msg(100 * batches <= 20 * cells, "%llu batches for %llu tokens",
+                  (unsigned long long)batches, (unsigned long long)cells);
 }
 
 START_TEST(test_words_in_company_and_alone)
