@@ -10,6 +10,7 @@
 #include "tests/reference_device.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,14 +23,21 @@ static bool is_asked_for(const char *word)
     return words != NULL && strstr(words, word) != NULL;
 }
 
-/* A thread of its own waits for the signal: of all others it is kept away, by a mask that they
- * inherit from the one that asks for a backend before it starts them. */
+static sem_t signals;
+
+/* On whichever thread: libraries start some before main(), which no mask of ours reaches. */
+static void note_signal(int number)
+{
+    (void)number;
+    (void)sem_post(&signals);
+}
+
+/* What a signal asks for is done on a thread of its own, where locks may be taken. */
 static void *wait_for_signal(void *argument)
 {
-    const sigset_t *set = argument;
-    int number = 0;
-    while (sigwait(set, &number) == 0) {
-        if (reference_last() != NULL) {
+    (void)argument;
+    for (;;) {
+        if (sem_wait(&signals) == 0 && reference_last() != NULL) {
             reference_hang(reference_last(), hang);
         }
     }
@@ -38,13 +46,12 @@ static void *wait_for_signal(void *argument)
 
 static void listen_to_signal(void)
 {
-    static sigset_t set;
+    const struct sigaction action = {.sa_handler = note_signal, .sa_flags = SA_RESTART};
     pthread_t thread;
-    (void)sigemptyset(&set);
-    (void)sigaddset(&set, SIGUSR1);
-    (void)pthread_sigmask(SIG_BLOCK, &set, NULL);
-    if (pthread_create(&thread, NULL, wait_for_signal, &set) == 0) {
+    if (sem_init(&signals, 0, 0) == 0 &&
+        pthread_create(&thread, NULL, wait_for_signal, NULL) == 0) {
         (void)pthread_detach(thread);
+        (void)sigaction(SIGUSR1, &action, NULL);
     }
 }
 

@@ -6,6 +6,8 @@ set -u
 . tests/daemon/daemon.sh
 load=$OUT/cellbatch-load
 OUT=$OUT/reference
+# As people start it: OpenBLAS then has threads before main(), and the signal may come to one of them.
+unset OPENBLAS_NUM_THREADS
 
 asks() { "$load" --target "$grpc" --ask "$1" | grep -q "^$2 "; }
 ready_is() { [ "$(curl -s -o /dev/null -w '%{http_code}' "http://$http/v2/health/ready")" = "$1" ]; }
