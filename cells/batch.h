@@ -38,13 +38,16 @@ struct cell_ref {
          * t * stride_bytes. */
         uint32_t rows;
     };
-    uint8_t *host;
+    union {
+        uint8_t *host;
+        uint32_t value; /* VALUE: the scheduler's; no device looks at it */
+    };
     int64_t stride_bytes; /* may be negative: a chain that runs backwards in time */
 };
 
 /* What to write where after a step. */
-enum cell_emit_what { CELL_EMIT_OUTPUT, CELL_EMIT_STATE };
-enum cell_emit_when { CELL_EMIT_EACH, CELL_EMIT_FIRST, CELL_EMIT_LAST };
+enum cell_emit_what { CELL_EMIT_OUTPUT, CELL_EMIT_STATE } __attribute__((packed));
+enum cell_emit_when { CELL_EMIT_EACH, CELL_EMIT_FIRST, CELL_EMIT_LAST } __attribute__((packed));
 
 struct cell_emit {
     enum cell_emit_what what;
@@ -104,11 +107,11 @@ struct cell_beam {
 /* Wiring of one node. */
 struct cell_wiring {
     uint32_t steps; /* cells in the chain, >= 1; at most, where it has an end */
+    uint32_t lane;  /* of a beam */
     /* NULL: it takes all steps. Such a chain is in one batch at a time, and emits nothing at its
      * last step, which only the device knows. */
     const struct cell_end *end;
     struct cell_beam *beam; /* NULL: none. Such a chain has no end and emits nothing */
-    uint32_t lane;          /* of a beam */
     /* Never given to two chains: by it a device knows what it has computed ahead, in an earlier
      * batch, for this one. 0: it keeps nothing beyond a batch. */
     uint64_t chain;

@@ -94,15 +94,19 @@ static void node_start(struct sched *sched, struct sched_graph *graph, struct sc
     if (node->type->state_layout != CELL_LAYOUT_NONE) {
         node->wiring.state = sched_rows_take(sched->rows, node->type->state_layout);
     }
-    for (uint32_t i = 0; i < node->n_writes; i++) {
-        struct sched_value *value = &graph->values[node->writes[i].value];
-        value->row = sched_rows_take(sched->rows, value->layout);
-        node->writes[i].ref->row = value->row;
+    for (uint32_t e = 0; e < node->wiring.n_emits; e++) {
+        struct cell_ref *to = &node->wiring.emits[e].to;
+        if (to->kind == CELL_REF_VALUE) {
+            struct sched_value *value = &graph->values[to->value];
+            value->row = to->row = sched_rows_take(sched->rows, value->layout);
+        }
     }
-    for (uint32_t i = 0; i < node->n_reads; i++) {
-        uint32_t row = graph->values[node->reads[i].value].row;
-        base_assert(row != CELL_ROW_NONE);
-        node->reads[i].ref->row = row;
+    for (uint32_t i = 0; i < sched__n_reads(node); i++) {
+        struct cell_ref *from = &node->wiring.inputs[i];
+        if (from->kind == CELL_REF_VALUE) {
+            from->row = graph->values[from->value].row;
+            base_assert(from->row != CELL_ROW_NONE);
+        }
     }
     for (uint32_t lane = 1; lane < node->lanes; lane++) {
         struct cell_wiring *wiring = sched__wiring_of(node, lane);
@@ -140,10 +144,7 @@ static bool has_room(const struct cell_batch *batch, const struct sched_subgraph
 static void fetch_ahead(const struct sched_node *next)
 {
     if (next != NULL) {
-        __builtin_prefetch(next->writes, 1);
-        __builtin_prefetch(next->reads, 1);
-        __builtin_prefetch(next->wiring.emits, 1);
-        __builtin_prefetch(next->wiring.inputs, 1);
+        sched__fetch_references(next);
         sched__fetch(next->next_ready);
     }
 }

@@ -10,6 +10,7 @@
 
 #include "base/assert.h"
 #include "base/checked.h"
+#include "base/mem.h"
 #include "scheduler/ready.h"
 
 #include <string.h>
@@ -49,7 +50,11 @@ void sched_builder_init(struct sched_builder *builder, struct base_arena *arena,
         return;
     }
     builder->graph = graph;
-    graph->nodes = base_arena_array(arena, nodes_max, sizeof(*graph->nodes));
+    _Static_assert(sizeof(*graph->nodes) == (size_t)2 * BASE_CACHE_LINE, "graph.h says so");
+    size_t bytes = 0; // whole lines: a node is fetched by them
+    graph->nodes = base_size_mul(nodes_max, sizeof(*graph->nodes), &bytes)
+                       ? base_arena_alloc_aligned64(arena, bytes)
+                       : NULL;
     graph->values = base_arena_array(arena, values_max, sizeof(*graph->values));
     if (graph->nodes == NULL || graph->values == NULL) {
         builder_fail(builder, BASE_RESOURCE_EXHAUSTED, "request memory spent");
@@ -65,19 +70,15 @@ sched_node_id sched_builder_node(struct sched_builder *builder, const struct cel
         return 0;
     }
     struct sched_node *node = &graph->nodes[graph->n_nodes];
-    uint32_t reads_max = type->def.n_inputs + type->def.n_states;
     node->type = type;
     node->graph = graph;
     node->lanes = 1;
     node->wiring.steps = steps;
     node->wiring.state = CELL_ROW_NONE;
     node->wiring.emits = base_arena_array(builder->arena, emits_max, sizeof(*node->wiring.emits));
-    // Side by side: a batch that is formed meets each node's memory for the first time.
-    node->wiring.inputs = base_arena_array(builder->arena, reads_max, sizeof(struct cell_ref));
-    node->reads = base_arena_array(builder->arena, reads_max, sizeof(*node->reads));
-    node->writes = base_arena_array(builder->arena, emits_max, sizeof(*node->writes));
-    if (node->wiring.emits == NULL || node->wiring.inputs == NULL || node->reads == NULL ||
-        node->writes == NULL) {
+    node->wiring.inputs =
+        base_arena_array(builder->arena, sched__n_reads(node), sizeof(struct cell_ref));
+    if (node->wiring.emits == NULL || node->wiring.inputs == NULL) {
         builder_fail(builder, BASE_RESOURCE_EXHAUSTED, "request memory spent");
         return 0;
     }
@@ -107,6 +108,12 @@ struct cell_ref sched_host_ref(const void *host, int64_t stride_bytes)
     } address = {.in = host};
     return (struct cell_ref){
         .kind = CELL_REF_HOST, .host = address.out, .stride_bytes = stride_bytes};
+}
+
+/* A value that has no row yet. */
+static struct cell_ref value_ref(uint32_t value)
+{
+    return (struct cell_ref){.kind = CELL_REF_VALUE, .row = CELL_ROW_NONE, .value = value};
 }
 
 /* The node's input, or initial state, not bound yet; NULL after recording why not. */
@@ -249,14 +256,12 @@ sched_value_id sched_builder_value(struct sched_builder *builder, sched_node_id 
     if (emit == NULL) {
         return 0;
     }
-    emit->to = (struct cell_ref){.kind = CELL_REF_VALUE, .row = CELL_ROW_NONE};
+    emit->to = value_ref(graph->n_values);
     struct sched_value *value = &graph->values[graph->n_values];
     value->layout = what == CELL_EMIT_OUTPUT ? node->type->output_layouts[index]
                                              : node->type->state_layouts[index];
     // Until it is allocated a value's row field remembers its writer, for the edges.
     value->row = node_id;
-    node->writes[node->n_writes++] =
-        (struct sched_patch){.value = graph->n_values, .ref = &emit->to};
     return graph->n_values++;
 }
 
@@ -265,6 +270,11 @@ static void edge_add(struct sched_builder *builder, sched_node_id from, sched_no
     struct sched_graph *graph = builder->graph;
     if (!builder_need(builder, from < to, "a node before its producer") ||
         !builder_need(builder, graph->n_edges < builder->edges_max, "more edges than announced")) {
+        return;
+    }
+    // Who hands up several values is mostly asked for all of them in turn.
+    if (graph->n_edges > 0 && builder->edge_from[graph->n_edges - 1] == from &&
+        builder->edge_to[graph->n_edges - 1] == to) {
         return;
     }
     builder->edge_from[graph->n_edges] = from;
@@ -283,9 +293,7 @@ static void read_value(struct sched_builder *builder, sched_node_id node_id, str
     if (!builder_need(builder, value->layout == layout, "a value of another shape")) {
         return;
     }
-    struct sched_node *node = &graph->nodes[node_id];
-    *ref = (struct cell_ref){.kind = CELL_REF_VALUE, .row = CELL_ROW_NONE};
-    node->reads[node->n_reads++] = (struct sched_patch){.value = value_id, .ref = ref};
+    *ref = value_ref(value_id);
     value->readers_left++;
     edge_add(builder, value->row, node_id);
 }

@@ -24,27 +24,28 @@ struct sched_value {
     uint32_t readers_left; /* nodes that still read it */
 };
 
-/* A reference to fill with the row of a value when the node is first submitted. */
-struct sched_patch {
-    uint32_t value;
-    struct cell_ref *ref;
-};
-
+/* Two cache lines: a large part of what the scheduler does is to wait for them. */
 struct sched_node {
+    /* Its references to values have the value's number from the first on, and its row once the node
+     * is submitted. */
     struct cell_wiring wiring;
     const struct cell_type *type;
     struct sched_graph *graph;
     struct sched_node *next_ready; /* within its subgraph */
+    struct cell_wiring *others; /* [lanes - 1]: of lanes 1 and on, from the first submission on */
     uint32_t subgraph;
     uint32_t steps_submitted, steps_done;
-    uint32_t lanes;               /* rows in a batch: of a beam its width, else 1 */
-    struct cell_wiring *others;   /* [lanes - 1]: of lanes 1 and on, from the first submission on */
-    bool has_ended;               /* by wiring.end, whose steps are from then on those it took */
     uint32_t waits;               /* producers in its own subgraph not yet wholly submitted */
     uint32_t first_edge, n_edges; /* its consumers: graph.edges */
-    uint32_t n_reads, n_writes;
-    struct sched_patch *reads, *writes;
+    uint32_t lanes;               /* rows in a batch: of a beam its width, else 1 */
+    bool has_ended;               /* by wiring.end, whose steps are from then on those it took */
 };
+
+/* References of its inputs, and behind them of its initial states. */
+static inline uint32_t sched__n_reads(const struct sched_node *node)
+{
+    return node->type->def.n_inputs + node->type->def.n_states;
+}
 
 /* Whether only the device knows how many steps the node takes. */
 static inline bool sched__ends_itself(const struct sched_node *node)

@@ -19,8 +19,8 @@ void sched__subgraph_push(struct sched_subgraph *subgraph, struct sched_node *no
         subgraph->ready_last = node;
     }
     subgraph->n_ready += sched__node_rows(node);
-    __builtin_prefetch(node->reads); // it is soon in a batch
-    __builtin_prefetch(node->writes);
+    __builtin_prefetch(node->wiring.inputs); // it is soon in a batch
+    __builtin_prefetch(node->wiring.emits);
 }
 
 struct sched_node *sched__subgraph_pop(struct sched_subgraph *subgraph)

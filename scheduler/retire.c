@@ -36,17 +36,23 @@ static void node_done(struct sched *sched, struct sched_node *node)
 {
     struct sched_graph *graph = node->graph;
     sched__states_give(sched, node);
-    for (uint32_t i = 0; i < node->n_reads; i++) {
-        struct sched_value *value = &graph->values[node->reads[i].value];
-        base_assert(value->readers_left > 0);
-        if (--value->readers_left == 0) {
-            value_give(sched, value);
+    for (uint32_t i = 0; i < sched__n_reads(node); i++) {
+        const struct cell_ref *from = &node->wiring.inputs[i];
+        if (from->kind == CELL_REF_VALUE) {
+            struct sched_value *value = &graph->values[from->value];
+            base_assert(value->readers_left > 0);
+            if (--value->readers_left == 0) {
+                value_give(sched, value);
+            }
         }
     }
-    for (uint32_t i = 0; i < node->n_writes; i++) {
-        struct sched_value *value = &graph->values[node->writes[i].value];
-        if (value->readers_left == 0 && value->row != CELL_ROW_NONE) {
-            value_give(sched, value);
+    for (uint32_t e = 0; e < node->wiring.n_emits; e++) {
+        const struct cell_ref *to = &node->wiring.emits[e].to;
+        if (to->kind == CELL_REF_VALUE) {
+            struct sched_value *value = &graph->values[to->value];
+            if (value->readers_left == 0 && value->row != CELL_ROW_NONE) {
+                value_give(sched, value);
+            }
         }
     }
     for (uint32_t e = 0; e < node->n_edges; e++) {
@@ -161,8 +167,7 @@ static void fetch_ahead(const struct cell_batch *batch, uint32_t row)
     }
     if (row + AHEAD / 2 < batch->n_rows && batch->rows[row + AHEAD / 2].tag != NULL) {
         const struct sched_node *node = batch->rows[row + AHEAD / 2].tag;
-        __builtin_prefetch(node->reads);
-        __builtin_prefetch(node->writes);
+        sched__fetch_references(node);
         __builtin_prefetch(&node->graph->subgraphs[node->subgraph]);
     }
 }

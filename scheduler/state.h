@@ -55,6 +55,17 @@ static inline void sched__fetch(const struct sched_node *node)
     }
 }
 
+/* What a node at hand points to. */
+static inline void sched__fetch_references(const struct sched_node *node)
+{
+    const struct cell_wiring *wiring = &node->wiring;
+    __builtin_prefetch(wiring->emits, 1);
+    __builtin_prefetch(wiring->inputs, 1);
+    if (sched__n_reads(node) > 0) {
+        __builtin_prefetch(&wiring->inputs[sched__n_reads(node) - 1], 1);
+    }
+}
+
 static inline struct sched__type *sched__type_of(const struct sched *sched,
                                                  const struct cell_type *type)
 {

@@ -4,6 +4,7 @@
 #ifndef CELLS_CPU_GATED_BODY_H
 #define CELLS_CPU_GATED_BODY_H
 
+#include "base/mem.h"
 #include "cells/cpu/product_body.h"
 
 #ifdef CELL_SIMD_LANES
@@ -153,18 +154,17 @@ CELL_INLINE void group_sums(const enum cell_gated_kind kind, const struct group 
     multiply(vectors_of(kind), &product);
 }
 
-/* What the update of a tree's rows will touch besides their sums: lines far apart, of rows that
- * other cores have had, which nothing else asks for before they are needed. */
-CELL_INLINE void ask_for_rows(const enum cell_gated_kind kind, const struct group *g)
+/* Rows that are multiplied next stand apart, each too short for the hardware to run ahead in it;
+ * what other cores wrote is far away. The panels behind the first find them near. */
+CELL_INLINE void ask_for_terms(const struct group *g)
 {
-    const struct cell_gated_step *step = g->step;
-    const size_t at = (size_t)g->panel * unit_vectors(kind) * CELL_SIMD_LANES;
-    for (uint32_t r = g->row; r < g->row + g->rows; r++) {
-        for (uint32_t k = 0; k < step->n_children; k++) {
-            __builtin_prefetch(step->children[k][r] + at);
+    const uint32_t line = BASE_CACHE_LINE / sizeof(float);
+    for (uint32_t s = 0; s < g->n_spans; s++) {
+        for (uint32_t r = 0; r < g->rows; r++) {
+            for (uint32_t t = 0; t < g->spans[s].k; t += line) {
+                __builtin_prefetch(g->spans[s].rows[r] + t, 0, 2);
+            }
         }
-        __builtin_prefetch(step->second[r] + at, 1);
-        __builtin_prefetch(step->out[r] + at, 1);
     }
 }
 
@@ -178,18 +178,21 @@ CELL_INLINE void all_rows(const enum cell_gated_kind kind, const struct cell_gat
         uint32_t left = step->n_rows - g.row;
         g.rows = left < GROUP_ROWS ? left : GROUP_ROWS;
         g.n_spans = list_spans(step, g.row, g.panel, turn(step, i + 1), g.spans);
-        if (kind == CELL_GATED_TREE || kind == CELL_GATED_TREE_BINARY) {
-            ask_for_rows(kind, &g);
+        const struct complete all = {.step = step,
+                                     .row = g.row,
+                                     .panel = g.panel,
+                                     .rows = g.rows,
+                                     .panels = 1,
+                                     .sums = g.sums,
+                                     .over_x = g.over_x};
+        if (is_tree(kind)) {
+            ask_for_entries(kind, &all, 0, 2 * CELL_TOGETHER);
+            if (i == 0) {
+                ask_for_terms(&g);
+            }
         }
         group_sums(kind, &g);
         if (!step->products_only) {
-            struct complete all = {.step = step,
-                                   .row = g.row,
-                                   .panel = g.panel,
-                                   .rows = g.rows,
-                                   .panels = 1,
-                                   .sums = g.sums,
-                                   .over_x = g.over_x};
             update(kind, &all);
         }
     }

@@ -313,6 +313,29 @@ CELL_INLINE simd_vec load_within(const float *row, size_t at, size_t width)
                                          : simd_load_part(row + at, width - at);
 }
 
+CELL_INLINE bool is_tree(enum cell_gated_kind kind)
+{
+    return kind == CELL_GATED_TREE || kind == CELL_GATED_TREE_BINARY;
+}
+
+/* Asks for what the update of n entries touches besides their sums, from `first` on, as far as
+ * there are so many: a line each of rows far apart, which other cores have had. */
+CELL_INLINE void ask_for_entries(const enum cell_gated_kind kind, const struct complete *all,
+                                 uint32_t first, uint32_t n)
+{
+    const struct cell_gated_step *step = all->step;
+    const uint32_t n_children = kind == CELL_GATED_TREE_BINARY ? 2 : step->n_children;
+    const uint32_t end = first + n < entries_of(all) ? first + n : entries_of(all);
+    for (uint32_t e = first; e < end; e++) {
+        const struct unit u = unit_of(kind, all, e, 0);
+        for (uint32_t k = 0; k < n_children; k++) {
+            __builtin_prefetch(step->children[k][u.row] + u.at);
+        }
+        __builtin_prefetch(step->second[u.row] + u.at, 1);
+        __builtin_prefetch(step->out[u.row] + u.at, 1);
+    }
+}
+
 /* c of n entries, from i, o, u, and a TREE_BINARY's f_l, f_r; the activation of o stays where its
  * sum was. */
 CELL_INLINE void tree_c(const enum cell_gated_kind kind, const size_t n, const struct complete *all,
@@ -326,6 +349,7 @@ CELL_INLINE void tree_c(const enum cell_gated_kind kind, const size_t n, const s
     simd_vec c[CELL_TOGETHER];
     simd_vec f[CELL_TOGETHER];
     simd_vec o[CELL_TOGETHER];
+    ask_for_entries(kind, all, first + 2 * CELL_TOGETHER, CELL_TOGETHER);
     load_gate(kind, n, all, first, 0, i);
     sigmoid_each(n, i);
     load_gate(kind, n, all, first, 2, c);
@@ -419,7 +443,7 @@ CELL_INLINE void update(const enum cell_gated_kind kind, const struct complete *
     } else if (kind == CELL_GATED_GRU) {
         FOR_ENTRIES(kind, all, gru_n);
         FOR_ENTRIES(kind, all, gru_h);
-    } else if (kind == CELL_GATED_TREE || kind == CELL_GATED_TREE_BINARY) {
+    } else if (is_tree(kind)) {
         FOR_ENTRIES(kind, all, tree_c);
         FOR_ENTRIES(kind, all, h_of_c);
     } else {

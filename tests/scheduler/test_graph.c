@@ -63,8 +63,8 @@ START_TEST(test_single_cells_in_a_row_are_one_subgraph_that_opens_one_by_one)
     ck_assert_uint_eq(recipe.graph->n_subgraphs, 1);
     ck_assert_uint_eq(subgraph_of(0)->n_ready, 1);
     ck_assert_ptr_eq(subgraph_of(0)->ready_first, node_at(0));
-    // Both states come from the same node: two edges, taken back one by one.
-    ck_assert_uint_eq(node_at(3)->waits, 2);
+    // Both states come from the same node: one edge.
+    ck_assert_uint_eq(node_at(3)->waits, 1);
     recipe_release(&recipe);
 }
 END_TEST
@@ -107,8 +107,8 @@ START_TEST(test_tree_of_16_leaves_has_17_subgraphs)
         ck_assert_ptr_eq(subgraph_of(n)->type, n < 16 ? leaf : inner);
         ck_assert_uint_eq(node_at(n)->subgraph == node_at(30)->subgraph, n >= 16);
     }
-    // Two values from each of 16 leaves; within it only the lowest eight inner nodes are ready.
-    ck_assert_uint_eq(subgraph_of(30)->waits, 32);
+    // 16 leaves, of each two values; within it only the lowest eight inner nodes are ready.
+    ck_assert_uint_eq(subgraph_of(30)->waits, 16);
     ck_assert_uint_eq(subgraph_of(30)->n_ready, 8);
     ck_assert_uint_eq(subgraph_of(0)->waits, 0);
     recipe_release(&recipe);

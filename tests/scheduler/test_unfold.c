@@ -317,6 +317,14 @@ static void follow_node(const struct sched_node *node)
     }
 }
 
+/* A value's row is here the one of its number. */
+static void number(struct cell_ref *ref)
+{
+    if (ref->kind == CELL_REF_VALUE) {
+        ref->row = ref->value;
+    }
+}
+
 /* Unfolds and follows; the graph, whose nodes stand in an order that respects its edges. */
 static struct sched_graph *unfold(void)
 {
@@ -327,11 +335,11 @@ static struct sched_graph *unfold(void)
     values = base_arena_array(&arena, graph->n_values, sizeof(*values));
     for (uint32_t n = 0; n < graph->n_nodes; n++) {
         const struct sched_node *node = &graph->nodes[n];
-        for (uint32_t i = 0; i < node->n_reads; i++) {
-            node->reads[i].ref->row = node->reads[i].value;
+        for (uint32_t i = 0; i < sched__n_reads(node); i++) {
+            number(&node->wiring.inputs[i]);
         }
-        for (uint32_t i = 0; i < node->n_writes; i++) {
-            node->writes[i].ref->row = node->writes[i].value;
+        for (uint32_t e = 0; e < node->wiring.n_emits; e++) {
+            number(&node->wiring.emits[e].to);
         }
         follow_node(node);
     }
