@@ -333,6 +333,7 @@ TEST_UTIL_SRCS = \
   tests/cells/split.c \
   tests/cells/stored.c \
   tests/cells/team.c \
+  tests/cells/windows.c \
   tests/fuzz/serve.c \
   tests/fuzz/sound.c \
   tests/lane/loop.c \
@@ -391,6 +392,7 @@ CELLS_SUITES = \
   tests/cells/test_import_scan.c \
   tests/cells/test_import_strided.c \
   tests/cells/test_import_tree.c \
+  tests/cells/test_import_windows.c \
   tests/cells/test_kernels.c \
   tests/cells/test_math.c \
   tests/cells/test_named_layers.c \

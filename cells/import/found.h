@@ -31,6 +31,10 @@ struct cell__found {
     uint32_t h_next, c_next;   /* ops that compute them; c_next: CELL__NONE but for an LSTM */
     uint32_t x, h, c;          /* values; of a tree's node x may be NONE, of a leaf h and c are */
     uint32_t h_right, c_right; /* of a node with two children, whose left ones are h and c */
+    /* Of a child-sum node, whose h is the sum of the children's; its gates' terms are over x and h
+     * alone, though f's product is with each child's own. */
+    uint32_t n_children;
+    uint32_t h_of[CELL_CHILDREN_MAX], c_of[CELL_CHILDREN_MAX];
     struct cell__sum gates[CELL__GATES_MAX];
     struct cell__sum late; /* GRU, reset after: the sum over h of its last gate */
 };
@@ -72,7 +76,7 @@ bool cell__take_apart(const struct cell__looking *l, struct cell__part from, uin
 /* The op that makes h' = s(o) tanh(c'), or NONE. */
 uint32_t cell__find_h_next(const struct cell__looking *l, uint32_t c_next, struct cell__part *gate);
 
-/* Whether op number o makes the c' of a leaf or of a node with two children (recognise_tree.c). */
+/* Whether op number o makes the c' of a leaf or of a node (recognise_tree.c). */
 bool cell__match_tree(const struct cell__looking *l, uint32_t o, struct cell__found *found);
 
 /* Puts the op in place of what it was found in, with weights of its own in the import's arena, and

@@ -101,7 +101,6 @@ enum base_status cell__infer_pad(struct cell__import *im, struct cell__node *nod
 enum base_status cell__lower_pad(struct cell__import *im, struct cell__node *node)
 {
     const struct cell__value *x = cell__input(im, node, IN_X);
-    struct cell_op copy = {.kind = CELL_OP_COPY, .n_operands = 1};
     struct padding padding;
     uint32_t row = x->row;
     BASE_TRY(read_padding(im, node, &padding));
@@ -109,24 +108,11 @@ enum base_status cell__lower_pad(struct cell__import *im, struct cell__node *nod
         cell__set_row(im, node, 0, row);
         return BASE_OK;
     }
-    const uint32_t times = cell__axis_times(im, &x->shape.axes[padding.axis]);
-    const uint32_t left =
-        cell__axis_times(im, &cell__output(im, node, 0)->shape.axes[padding.axis]);
-    if (times == 0 || left == 0 || im->rows[row].times != times || im->scan != CELL__NONE ||
-        im->feeds_back) {
-        return cell__refuse(im, "along an axis that is not the time of a recurrent node");
-    }
-    if (im->sequences[cell__only_sequence(times)].uses_lengths) {
-        return cell__refuse(im, "beside sequence_lens, where ONNX would read what stands behind a "
-                                "shorter sequence");
-    }
-    const struct cell__steps steps = {.sequence = cell__only_sequence(left),
-                                      .count = 1,
-                                      .stride = 1,
-                                      .behind = (uint32_t)padding.behind,
-                                      .offset = (int32_t)-padding.before};
-    BASE_TRY(cell__row_window(im, row, &steps, &copy.operands[0]));
-    BASE_TRY(cell__row_op(im, &copy, im->rows[row].value, &row));
+    struct cell__steps steps = {
+        .stride = 1, .behind = (uint32_t)padding.behind, .offset = (int32_t)-padding.before};
+    BASE_TRY(cell__row_copy_steps(im, &x->shape.axes[padding.axis],
+                                  &cell__output(im, node, 0)->shape.axes[padding.axis], &steps,
+                                  &row));
     cell__set_row(im, node, 0, row);
     return BASE_OK;
 }

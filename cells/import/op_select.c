@@ -1,4 +1,5 @@
-/* Gather and Slice: embeddings, the first and last step, and parts of a row. */
+/* Gather and Slice: embeddings, the first and last step, all but some at the ends, and parts of a
+ * row. */
 #include "cells/import/fold.h"
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
@@ -214,7 +215,8 @@ struct cut {
     bool is_whole; /* nothing happens */
     bool is_first; /* the first element alone */
     bool is_last;  /* the last one alone; start is not set when the size is unknown */
-    int64_t start, size, step;
+    bool is_steps; /* of an unknown size all but `start` before and `behind` behind */
+    int64_t start, size, step, behind;
 };
 
 struct cuts {
@@ -314,23 +316,51 @@ static struct cut cut_known(int64_t start, int64_t end, int64_t size)
     return cut;
 }
 
-/* One axis whose size the request chooses: all of it, or its first or last element. */
-static enum base_status cut_symbolic(struct cell__import *im, const struct cell__sym *start,
-                                     const struct cell__sym *end, const struct cell__sym *size,
-                                     struct cut *cut)
+/* Elements behind `end` of an axis of that size; negative: unknown, or none of a fixed number. */
+static int64_t count_behind(struct cell__import *im, const struct cell__sym *end,
+                            const struct cell__sym *size)
 {
+    struct cell__sym behind;
+    if (cell__sym_is_number(end)) {
+        const bool is_near = end->add < 0 && end->add >= -(int64_t)CELL_WINDOW_MAX;
+        return end->add >= INT32_MAX ? 0 : is_near ? -end->add : -1;
+    }
+    const bool is_fixed =
+        cell__sym_compute(im, '-', size, end, &behind) && cell__sym_is_number(&behind);
+    return cell__sym_equal(im, end, size) == 1 ? 0 : is_fixed ? behind.add : -1;
+}
+
+/* One axis whose size the request chooses: its first or last element, or all but some at its ends.
+ */
+static enum base_status cut_symbolic(struct cell__import *im, const struct bounds *bounds,
+                                     uint32_t i, const struct cell__sym *size, struct cut *cut)
+{
+    const struct cell__sym *start = &bounds->starts[i];
+    const struct cell__sym *end = &bounds->ends[i];
+    const int64_t step = bounds->steps.at[i];
+    const int64_t behind = count_behind(im, end, size);
     struct cell__sym one = cell__sym_number(1);
     struct cell__sym last;
     bool has_last = cell__sym_compute(im, '-', size, &one, &last);
-    bool to_end =
-        (cell__sym_is_number(end) && end->add >= INT32_MAX) || cell__sym_equal(im, end, size) == 1;
     bool from_last = (cell__sym_is_number(start) && start->add == -1) ||
                      (has_last && cell__sym_equal(im, start, &last) == 1);
     bool from_first = cell__sym_is_number(start) && start->add == 0;
     bool is_one = from_first && cell__sym_is_number(end) && end->add == 1;
-    if (!is_one && (!to_end || (!from_first && !from_last))) {
+    bool is_within = cell__sym_is_number(start) && start->add >= 0 &&
+                     start->add <= (int64_t)CELL_WINDOW_MAX && behind >= 0 &&
+                     behind <= (int64_t)CELL_WINDOW_MAX;
+    if (step < 1 || step > (int64_t)CELL_WINDOW_MAX) {
+        return cell__refuse(im, "steps of %lld along an axis of unknown size; 1 to %u",
+                            (long long)step, CELL_WINDOW_MAX);
+    }
+    if (!is_one && !(from_last && behind == 0) && !is_within) {
         return cell__refuse(im, "takes a part of an axis of unknown size that is neither its first "
-                                "nor its last element");
+                                "nor its last element, nor all but some at its ends");
+    }
+    if (is_within && !is_one && (start->add > 0 || behind > 0 || step > 1)) {
+        *cut = (struct cut){
+            .is_steps = true, .start = start->add, .step = step, .behind = behind, .size = 1};
+        return BASE_OK;
     }
     *cut = (struct cut){.is_whole = from_first && !is_one,
                         .is_first = is_one,
@@ -363,16 +393,14 @@ static enum base_status read_cuts(struct cell__import *im, const struct cell__no
         const struct cell__sym *end = &bounds.ends[i];
         const bool is_known =
             cell__sym_is_number(&size) && cell__sym_is_number(start) && cell__sym_is_number(end);
-        if (bounds.steps.at[i] != 1) {
+        if (!cell__sym_is_number(&size)) {
+            BASE_TRY(cut_symbolic(im, &bounds, i, &size, &cuts->axes[k]));
+        } else if (bounds.steps.at[i] != 1) {
             if (!is_const || !is_known || bounds.steps.at[i] == 0) {
                 return cell__refuse(im, "steps of %lld; only 1 is supported",
                                     (long long)bounds.steps.at[i]);
             }
             cuts->axes[k] = cut_stepped(start->add, end->add, bounds.steps.at[i], size.add);
-            continue;
-        }
-        if (!cell__sym_is_number(&size)) {
-            BASE_TRY(cut_symbolic(im, start, end, &size, &cuts->axes[k]));
         } else if (is_known) {
             cuts->axes[k] = cut_known(start->add, end->add, size.add);
         } else {
@@ -395,6 +423,12 @@ enum base_status cell__infer_slice(struct cell__import *im, struct cell__node *n
     for (uint32_t k = 0; k < shape.rank; k++) {
         const struct cut *cut = &cuts.axes[k];
         if (cut->is_whole) {
+            continue;
+        }
+        if (cut->is_steps) {
+            const struct cell__axis steps = shape.axes[k];
+            BASE_TRY(cell__axis_strided(im, &steps, -cut->start - cut->behind - 1, cut->step,
+                                        &shape.axes[k]));
             continue;
         }
         view.dims[k] = cut->size;
@@ -425,7 +459,12 @@ enum base_status cell__lower_slice(struct cell__import *im, struct cell__node *n
         if (cut->is_whole) {
             continue;
         }
-        if (cell__axis_has(im, &shape.axes[k], CELL__ROLE_TIME)) {
+        if (cut->is_steps) {
+            struct cell__steps steps = {
+                .stride = (uint32_t)cut->step, .offset = (int32_t)cut->start, .is_cut = true};
+            BASE_TRY(cell__row_copy_steps(im, &shape.axes[k],
+                                          &cell__output(im, node, 0)->shape.axes[k], &steps, &row));
+        } else if (cell__axis_has(im, &shape.axes[k], CELL__ROLE_TIME)) {
             if ((!cut->is_first && !cut->is_last) || shape.axes[k].n != 1) {
                 return cell__refuse(im, "takes steps that are neither the first nor the last");
             }

@@ -133,7 +133,8 @@ static const struct cell__operator operators[] = {
     {"Shape", 1, 1, 1, " start end ", cell__infer_shape, NULL, "folded, batch and time as symbols"},
     {"Sigmoid", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},
     {"Slice", 1, 5, 1, " starts ends axes ", cell__infer_slice, cell__lower_slice,
-     "step 1, of a constant any; the first or last step, or a part of a feature axis"},
+     "the first or last step, or all but some at the ends, every nth of them; a part of a feature "
+     "axis; of a constant any"},
     {"Softmax", 1, 1, 1, " axis ", cell__infer_softmax, cell__lower_softmax,
      "over the innermost feature axis, or over the steps of a sequence"},
     {"Softplus", 1, 1, 1, " ", cell__infer_softplus, cell__lower_softplus, "float32"},

@@ -43,21 +43,41 @@ static const struct cell__term *term_over(const struct cell__sum *sum, uint32_t 
     return NULL;
 }
 
+static void add_operand(struct cell_op *op, uint32_t value)
+{
+    if (value != CELL__NONE) {
+        op->operands[op->n_operands++] = value;
+    }
+}
+
+/* In the order of the op, without those that are not there. */
+static void list_operands(const struct cell__found *found, struct cell_op *op)
+{
+    const bool is_tree = cell_op_is_tree(found->kind);
+    op->n_operands = 0;
+    add_operand(op, found->x);
+    for (uint32_t k = 0; k < found->n_children; k++) {
+        add_operand(op, found->h_of[k]);
+        add_operand(op, found->c_of[k]);
+    }
+    if (found->n_children == 0) {
+        add_operand(op, found->h);
+        add_operand(op, found->c);
+        add_operand(op, is_tree ? found->h_right : CELL__NONE);
+        add_operand(op, is_tree ? found->c_right : CELL__NONE);
+    }
+}
+
 /* A matrix over each value that gates are sums of, then the biases. What a gate does not see has
  * zeros there. */
 static enum base_status make_tree_op(const struct cell__looking *l, const struct cell__found *found,
                                      struct cell_op *op)
 {
     const uint32_t over[] = {found->x, found->h, found->h_right};
-    const uint32_t operands[] = {found->x, found->h, found->c, found->h_right, found->c_right};
     const uint32_t gates = cell_op_gates(found->kind);
     const uint32_t width = found->width;
     *op = (struct cell_op){.kind = found->kind};
-    for (uint32_t i = 0; i < 5; i++) {
-        if (operands[i] != CELL__NONE) {
-            op->operands[op->n_operands++] = operands[i];
-        }
-    }
+    list_operands(found, op);
     for (uint32_t i = 0; i < 3; i++) {
         if (over[i] == CELL__NONE) {
             continue;
@@ -115,11 +135,8 @@ static enum base_status make_op(const struct cell__looking *l, const struct cell
             copy_biases(&found->late, width, bias + ((size_t)gates + g) * width);
         }
     }
-    *op = (struct cell_op){.kind = found->kind,
-                           .variant = found->variant,
-                           .n_operands = found->c == CELL__NONE ? 2 : 3,
-                           .operands = {found->x, found->h, found->c},
-                           .n_weights = 3};
+    *op = (struct cell_op){.kind = found->kind, .variant = found->variant, .n_weights = 3};
+    list_operands(found, op);
     for (uint32_t half = 0; half < 2; half++) {
         op->weights[half] =
             (struct cell_weight){CELL_F32, gates * width, inputs[half], weights[half]};
@@ -228,12 +245,11 @@ static uint32_t place_of(const struct cell__looking *l, const struct cell__found
 {
     uint32_t at = found->c_next == CELL__NONE || found->h_next < found->c_next ? found->h_next
                                                                                : found->c_next;
-    const bool is_tree = cell_op_is_tree(found->kind);
-    uint32_t operands[] = {found->x, found->h, found->c, is_tree ? found->h_right : CELL__NONE,
-                           is_tree ? found->c_right : CELL__NONE};
-    for (uint32_t i = 0; i < 5; i++) {
-        bool is_made = operands[i] != CELL__NONE && l->made_by[operands[i]] != CELL__NONE;
-        if (is_made && l->made_by[operands[i]] >= at) {
+    struct cell_op op;
+    list_operands(found, &op);
+    for (uint32_t i = 0; i < op.n_operands; i++) {
+        const uint32_t maker = l->made_by[op.operands[i]];
+        if (maker != CELL__NONE && maker >= at) {
             return CELL__NONE;
         }
     }

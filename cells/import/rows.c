@@ -199,8 +199,8 @@ static const struct cell__row *padding_of(const struct cell__import *im, uint32_
         return NULL;
     }
     const struct cell__row *window = &im->rows[at->op.operands[0]];
-    const bool is_padding =
-        window->kind == CELL__ROW_WINDOW && window->part == 1 && window->stride == 1;
+    const bool is_padding = window->kind == CELL__ROW_WINDOW && window->part == 1 &&
+                            window->stride == 1 && !window->is_cut;
     return is_padding ? window : NULL;
 }
 
@@ -222,6 +222,7 @@ enum base_status cell__row_window(struct cell__import *im, uint32_t row,
                                .offset = offset,
                                .stride = steps->stride,
                                .behind = behind,
+                               .is_cut = steps->is_cut,
                                .value = {from->value.dtype, from->value.width * steps->count},
                                .times = 1u << steps->sequence,
                                .is_batched = from->is_batched};
@@ -229,6 +230,27 @@ enum base_status cell__row_window(struct cell__import *im, uint32_t row,
         return cell__refuse(im, "a row of more than %u elements", CELL_WIDTH_MAX);
     }
     return row_new(im, &window, out);
+}
+
+enum base_status cell__row_copy_steps(struct cell__import *im, const struct cell__axis *axis,
+                                      const struct cell__axis *left, struct cell__steps *steps,
+                                      uint32_t *row)
+{
+    const uint32_t from = cell__axis_times(im, axis);
+    const uint32_t to = cell__axis_times(im, left);
+    struct cell_op copy = {.kind = CELL_OP_COPY, .n_operands = 1};
+    if (from == 0 || to == 0 || im->rows[*row].times != from || im->scan != CELL__NONE ||
+        im->feeds_back) {
+        return cell__refuse(im, "along an axis that is not the time of a recurrent node");
+    }
+    if (im->sequences[cell__only_sequence(from)].uses_lengths) {
+        return cell__refuse(im, "beside sequence_lens, where ONNX would read what stands behind a "
+                                "shorter sequence");
+    }
+    steps->sequence = cell__only_sequence(to);
+    steps->count = 1;
+    BASE_TRY(cell__row_window(im, *row, steps, &copy.operands[0]));
+    return cell__row_op(im, &copy, im->rows[*row].value, row);
 }
 
 /* ---- One step ------------------------------------------------------------------------ */

@@ -36,6 +36,7 @@ struct cell__row {
     uint32_t index, part;
     int32_t offset;          /* WINDOW, and so are the next two */
     uint32_t stride, behind; /* most steps that it reads behind the last */
+    bool is_cut;             /* WINDOW, see struct cell__steps */
     struct cell_op op;
     uint32_t chain; /* OP: the Scan that computes it, NONE elsewhere */
     /* OP: of what it is the softmax over the steps of sequence `over`, with which one that has two
@@ -97,12 +98,18 @@ enum base_status cell__row_slice(struct cell__import *im, uint32_t row, uint32_t
 struct cell__steps {
     uint32_t sequence, count, stride, behind;
     int32_t offset;
+    bool is_cut; /* steps of the other are left out: who reads beyond the ends reads none of them */
 };
 
 /* The rows of these steps as one wide row; zeros beyond the ends of the row's sequence. row has one
  * sequence and is not constant. */
 enum base_status cell__row_window(struct cell__import *im, uint32_t row,
                                   const struct cell__steps *steps, uint32_t *out);
+/* A copy of one step of x at each step of the axis that is left of its axis k; *row: of x, and then
+ * the copy. steps->sequence is set here. Refused where that is not the time of a recurrent node. */
+enum base_status cell__row_copy_steps(struct cell__import *im, const struct cell__axis *axis,
+                                      const struct cell__axis *left, struct cell__steps *steps,
+                                      uint32_t *row);
 /* One row of all behind each other; of one, itself. More than an op takes are joined in rounds. */
 enum base_status cell__row_concat(struct cell__import *im, const uint32_t *rows, uint32_t n,
                                   uint32_t *out);

@@ -1,212 +1,13 @@
-/* Convolutions, pools and padding that leave another number of steps than there were: how many,
- * what they hold (against plain loops), which sequences a model then has, and what is refused. */
-#include "base/mem.h"
+/* Convolutions, pools, padding and slices that leave another number of steps than there were: how
+ * many, which sequences a model then has, and what is refused. */
 #include "cells/model.h"
 #include "tests/cells/parse.h"
-#include "tests/cells/replay.h"
-#include "tests/onnx_builder.h"
+#include "tests/cells/windows.h"
 #include "tests/util.h"
 
-#include <math.h>
 #include <string.h>
 
 enum { FLOAT = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT, INT32 = ONNX__TENSOR_PROTO__DATA_TYPE__INT32 };
-enum { CHANNELS = 2, HIDDEN = 3, BATCH = 2, STEPS_MAX = 9 };
-
-static struct onnx_builder builder;
-static struct base_random numbers;
-
-/* x [batch, channels, time]; the case adds nodes that make `y` of it, of as many channels. */
-static void begin(int64_t time)
-{
-    const int64_t dims[] = {-1, CHANNELS, time};
-    numbers = util_random(1);
-    onnx_init(&builder, 17);
-    onnx_add_weights(&builder, "GRU", CHANNELS, HIDDEN, 1);
-    onnx_input(&builder, "x", FLOAT, 3, dims);
-}
-
-/* A GRU over the steps of y; outputs y and its. */
-static void end(const char *operands)
-{
-    const int64_t perm[] = {2, 0, 1};
-    onnx_set_ints(&builder, onnx_node(&builder, "Transpose", "y", "turned"), "perm", 3, perm);
-    onnx_set_int(&builder, onnx_node(&builder, "GRU", operands, "out"), "hidden_size", HIDDEN);
-    onnx_output(&builder, "y", FLOAT, 0, NULL);
-    onnx_output(&builder, "out", FLOAT, 0, NULL);
-    builder.graph.output[0]->type = NULL;
-    builder.graph.output[1]->type = NULL;
-}
-
-static void refuse(enum base_status status, const char *why)
-{
-    end("turned w r b");
-    expect_refused(&builder, status, why);
-}
-
-/* ---- Windows of all kinds ------------------------------------------------------------------ */
-
-/* What a node does along the steps. */
-struct window {
-    const char *op;
-    int64_t taps, dilation, stride, before, behind;
-    bool rounds_up, counts_pads;
-};
-
-static Onnx__NodeProto *add_window(const struct window *w, const char *from, const char *to)
-{
-    const int64_t pads[] = {w->before, w->behind};
-    const int64_t dims[] = {CHANNELS, 1, w->taps};
-    char operands[32];
-    const bool is_conv = strcmp(w->op, "Conv") == 0;
-    (void)snprintf(operands, sizeof(operands), is_conv ? "%s wc" : "%s", from);
-    if (is_conv) {
-        onnx_constant(&builder, "wc", onnx_random(&builder, 3, dims, &numbers, 0.5f));
-    }
-    Onnx__NodeProto *node = onnx_node(&builder, w->op, operands, to);
-    onnx_set_ints(&builder, node, "kernel_shape", 1, &w->taps);
-    onnx_set_ints(&builder, node, "strides", 1, &w->stride);
-    onnx_set_ints(&builder, node, "dilations", 1, &w->dilation);
-    onnx_set_ints(&builder, node, "pads", 2, pads);
-    if (is_conv) {
-        onnx_set_int(&builder, node, "group", CHANNELS);
-        return node;
-    }
-    onnx_set_int(&builder, node, "ceil_mode", w->rounds_up ? 1 : 0);
-    if (strcmp(w->op, "AveragePool") == 0) {
-        onnx_set_int(&builder, node, "count_include_pad", w->counts_pads ? 1 : 0);
-    }
-    return node;
-}
-
-/* As PyTorch has it. */
-static int64_t steps_left(const struct window *w, int64_t time)
-{
-    const int64_t rest = time + w->before + w->behind - w->dilation * (w->taps - 1) - 1;
-    const int64_t up = w->rounds_up ? w->stride - 1 : 0;
-    const int64_t left = rest + up < 0 ? 0 : (rest + up) / w->stride + 1;
-    return w->rounds_up && (left - 1) * w->stride >= time + w->before ? left - 1 : left;
-}
-
-/* What a window gives at step t of a channel, whose steps are at[0], at[step] and so on. */
-static double expected(const struct window *w, const double *at, size_t step, int64_t time,
-                       const float *weights, int64_t t)
-{
-    double sum = 0.0;
-    double largest = -INFINITY;
-    int64_t inside = 0;
-    for (int64_t k = 0; k < w->taps; k++) {
-        const int64_t from = t * w->stride + k * w->dilation - w->before;
-        if (from >= 0 && from < time) {
-            const double x = at[(size_t)from * step];
-            sum += weights == NULL ? x : x * (double)weights[k];
-            largest = fmax(largest, x);
-            inside++;
-        }
-    }
-    if (strcmp(w->op, "AveragePool") == 0) {
-        return sum / (double)(w->counts_pads ? w->taps : inside);
-    }
-    return strcmp(w->op, "MaxPool") == 0 ? largest : sum;
-}
-
-/* Runs the model on sequences of so many steps, and compares y. */
-static void compare(const struct cell_model *model, const struct window *w, const float *weights,
-                    int64_t time)
-{
-    struct replay_tensor x = {.rank = 3, .dims = {BATCH, CHANNELS, time}};
-    struct replay_tensor outputs[2] = {{.rank = 0}};
-    const int64_t left = steps_left(w, time);
-    x.count = (size_t)(BATCH * CHANNELS * time);
-    x.data = base_alloc_array(x.count, sizeof(double));
-    ck_assert_ptr_nonnull(x.data);
-    for (size_t i = 0; i < x.count; i++) {
-        x.data[i] = (double)base_random_f32(&numbers, -2.0f, -0.5f); // below the zeros beyond
-    }
-    replay_run(model, &x, outputs);
-    ck_assert_int_eq(outputs[0].dims[2], left);
-    for (int64_t row = 0; row < BATCH * CHANNELS; row++) {
-        const float *own = weights == NULL ? NULL : weights + row % CHANNELS * w->taps;
-        for (int64_t t = 0; t < left; t++) {
-            const double want = expected(w, x.data + row * time, 1, time, own, t);
-            util_assert_close(outputs[0].data[row * left + t], want, 1e-6, 0);
-        }
-    }
-    base_free(x.data);
-    base_free(outputs[0].data);
-    base_free(outputs[1].data);
-}
-
-/* A pool that may have nothing to read, or of which PyTorch and others differ. */
-static bool may_be_refused(const struct window *w)
-{
-    const bool has_much = w->before >= w->taps || w->behind >= w->taps;
-    return strcmp(w->op, "Conv") != 0 &&
-           (w->counts_pads ? w->rounds_up : has_much || w->dilation > 1);
-}
-
-/* One model of the window, at all lengths; true: it is served. */
-static bool try_window(const struct window *w)
-{
-    struct cell_registry *registry = NULL;
-    struct cell_model *model = NULL;
-    struct base_error error = {.message = ""};
-    uint32_t least[CELL_SEQUENCES_MAX];
-    size_t length = 0;
-    begin(-1);
-    (void)add_window(w, "x", "y");
-    end("turned w r b");
-    const bool is_conv = strcmp(w->op, "Conv") == 0;
-    const Onnx__TensorProto *constant = is_conv ? constant_of(&builder, "wc") : NULL;
-    const float *weights = is_conv ? (const float *)(const void *)constant->raw_data.data : NULL;
-    const uint8_t *bytes = onnx_pack(&builder, &length);
-    ck_assert_int_eq(cell_registry_create(&registry), BASE_OK);
-    const enum base_status status = cell_model_parse(
-        registry, (struct cell_model_file){bytes, length}, "test", NULL, &model, &error);
-    if (status == BASE_OK) {
-        cell_model_steps_min(model, least);
-        const uint32_t given = model->outputs[0].sequence == 0 ? 0 : model->sequences[1].source;
-        for (int64_t time = least[given]; time <= STEPS_MAX; time++) {
-            compare(model, w, weights, time);
-        }
-        ck_assert(least[given] == 1 || steps_left(w, (int64_t)least[given] - 1) == 0);
-    } else {
-        ck_assert_msg(status == BASE_UNIMPLEMENTED && may_be_refused(w), "%s", error.message);
-    }
-    cell_model_free(registry, model);
-    cell_registry_free(registry);
-    onnx_release(&builder);
-    return status == BASE_OK;
-}
-
-static const char *const ops[] = {"Conv", "MaxPool", "AveragePool"};
-
-/* _i: bits of the padding. */
-START_TEST(test_windows_of_all_kinds)
-{
-    uint32_t served = 0;
-    for (uint32_t i = 0; i < 3 * 3 * 2 * 3 * 2 * 2; i++) {
-        uint32_t at = i;
-        struct window w = {.op = ops[at % 3], .before = _i % 3, .behind = _i / 3};
-        at /= 3;
-        w.taps = 1 + at % 3;
-        at /= 3;
-        w.dilation = 1 + at % 2;
-        at /= 2;
-        w.stride = 1 + at % 3;
-        at /= 3;
-        w.rounds_up = at % 2 == 1;
-        w.counts_pads = at / 2 == 1;
-        const bool is_mean = strcmp(w.op, "AveragePool") == 0;
-        const bool is_conv = strcmp(w.op, "Conv") == 0;
-        if ((w.counts_pads && !is_mean) || (w.rounds_up && is_conv)) {
-            continue;
-        }
-        served += try_window(&w) ? 1 : 0;
-    }
-    ck_assert_uint_ge(served, 40);
-}
-END_TEST
 
 /* ---- Sequences ------------------------------------------------------------------------------ */
 
@@ -216,7 +17,7 @@ static void expect_sequences(uint32_t n, const struct cell_sequence *wanted)
     struct cell_model *model = NULL;
     struct base_error error = {.message = ""};
     size_t length = 0;
-    const uint8_t *bytes = onnx_pack(&builder, &length);
+    const uint8_t *bytes = onnx_pack(&window_builder, &length);
     ck_assert_int_eq(cell_registry_create(&registry), BASE_OK);
     const enum base_status status = cell_model_parse(
         registry, (struct cell_model_file){bytes, length}, "test", NULL, &model, &error);
@@ -229,7 +30,7 @@ static void expect_sequences(uint32_t n, const struct cell_sequence *wanted)
     }
     cell_model_free(registry, model);
     cell_registry_free(registry);
-    onnx_release(&builder);
+    onnx_release(&window_builder);
 }
 
 static const struct window half = {.op = "MaxPool", .taps = 2, .dilation = 1, .stride = 2};
@@ -238,10 +39,10 @@ static const struct window valid = {.op = "MaxPool", .taps = 3, .dilation = 1, .
 START_TEST(test_strided_layers_follow_from_each_other)
 {
     const struct cell_sequence wanted[] = {{0, 0, 0}, {2, -2, 0}, {2, -2, 1}};
-    begin(-1);
-    (void)add_window(&half, "x", "once");
-    (void)add_window(&half, "once", "y");
-    end("turned w r b");
+    window_begin(-1);
+    (void)window_add(&half, "x", "once");
+    (void)window_add(&half, "once", "y");
+    window_end("turned w r b");
     expect_sequences(3, wanted);
 }
 END_TEST
@@ -249,11 +50,11 @@ END_TEST
 START_TEST(test_equal_strides_are_one_sequence)
 {
     const struct cell_sequence wanted[] = {{0, 0, 0}, {2, -2, 0}};
-    begin(-1);
-    (void)add_window(&half, "x", "one");
-    (void)add_window(&half, "x", "other");
-    onnx_node(&builder, "Add", "one other", "y");
-    end("turned w r b");
+    window_begin(-1);
+    (void)window_add(&half, "x", "one");
+    (void)window_add(&half, "x", "other");
+    onnx_node(&window_builder, "Add", "one other", "y");
+    window_end("turned w r b");
     expect_sequences(2, wanted);
 }
 END_TEST
@@ -262,13 +63,71 @@ START_TEST(test_what_padding_adds_a_window_takes)
 {
     const struct cell_sequence wanted[] = {{0, 0, 0}, {1, 1, 0}};
     const int64_t pads[] = {0, 0, 2, 0, 0, 0};
-    begin(-1);
-    onnx_constant(&builder, "pads", onnx_ints(&builder, 1, 6, pads));
-    onnx_node(&builder, "Pad", "x pads", "padded");
-    (void)add_window(&valid, "padded", "back");
-    onnx_node(&builder, "Add", "back x", "y");
-    end("turned w r b");
+    window_begin(-1);
+    onnx_constant(&window_builder, "pads", onnx_ints(&window_builder, 1, 6, pads));
+    onnx_node(&window_builder, "Pad", "x pads", "padded");
+    (void)window_add(&valid, "padded", "back");
+    onnx_node(&window_builder, "Add", "back x", "y");
+    window_end("turned w r b");
     expect_sequences(2, wanted);
+}
+END_TEST
+
+static const struct window causal = {
+    .op = "Conv", .taps = 3, .dilation = 1, .stride = 1, .before = 2, .behind = 2};
+static const struct window cut_off = {
+    .op = "Slice", .taps = 1, .dilation = 1, .stride = 1, .behind = -2};
+static const struct window but_last = {
+    .op = "Slice", .taps = 1, .dilation = 1, .stride = 1, .behind = -1};
+
+/* A block that adds what it has convolved to what it got, and one that looks one step back. */
+START_TEST(test_a_causal_convolution_keeps_the_sequence)
+{
+    const struct cell_sequence padded[] = {{0, 0, 0}, {1, 1, 0}};
+    const struct cell_sequence shifted[] = {{0, 0, 0}, {1, -2, 0}};
+    const int64_t pads[] = {0, 0, 1, 0, 0, 0};
+    window_begin(-1);
+    (void)window_add(&causal, "x", "long");
+    (void)window_add(&cut_off, "long", "back");
+    onnx_node(&window_builder, "Add", "back x", "y");
+    window_end("turned w r b");
+    expect_sequences(2, padded);
+    window_begin(-1);
+    onnx_constant(&window_builder, "pads", onnx_ints(&window_builder, 1, 6, pads));
+    (void)window_add(&but_last, "x", "but_last");
+    onnx_node(&window_builder, "Pad", "but_last pads", "shifted");
+    onnx_node(&window_builder, "Add", "shifted x", "y");
+    window_end("turned w r b");
+    expect_sequences(2, shifted);
+}
+END_TEST
+
+START_TEST(test_parts_of_steps_that_are_refused)
+{
+    static const struct {
+        int64_t start, stop, axis, step;
+        const char *why;
+    } cases[] = {
+        {-3, INT64_MAX, 2, 1, "a part of an axis of unknown size"}, // of two steps it would be two
+        {0, 3, 2, 1, "a part of an axis of unknown size"},
+        {0, 0, 2, 1, "a part of an axis of unknown size"},
+        {300, INT64_MAX, 2, 1, "a part of an axis of unknown size"},
+        {0, -300, 2, 1, "a part of an axis of unknown size"},
+        {0, INT64_MIN, 2, 1, "a part of an axis of unknown size"},
+        {INT64_MAX, INT64_MIN, 2, -1, "steps of -1 along an axis of unknown size"},
+        {0, INT64_MAX, 2, 0, "steps of 0 along an axis of unknown size"},
+        {0, INT64_MAX, 2, INT64_MAX, "steps of 9223372036854775807 along an axis of unknown size"},
+        {1, INT64_MAX, 0, 1, "axis 0 is of unknown size"},
+    };
+    for (uint32_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        window_begin(-1);
+        onnx_constant(&window_builder, "start", onnx_ints(&window_builder, 1, 1, &cases[i].start));
+        onnx_constant(&window_builder, "stop", onnx_ints(&window_builder, 1, 1, &cases[i].stop));
+        onnx_constant(&window_builder, "axis", onnx_ints(&window_builder, 1, 1, &cases[i].axis));
+        onnx_constant(&window_builder, "step", onnx_ints(&window_builder, 1, 1, &cases[i].step));
+        onnx_node(&window_builder, "Slice", "x start stop axis step", "y");
+        window_refuse(BASE_UNIMPLEMENTED, cases[i].why);
+    }
 }
 END_TEST
 
@@ -276,13 +135,14 @@ END_TEST
 START_TEST(test_known_numbers_of_steps)
 {
     const struct cell_sequence wanted[] = {{0, 0, 0}, {2, -2, 0}};
-    begin(7);
-    (void)add_window(&half, "x", "y");
-    end("turned w r b");
+    window_begin(7);
+    (void)window_add(&half, "x", "y");
+    window_end("turned w r b");
     expect_sequences(2, wanted);
-    begin(1);
-    (void)add_window(&half, "x", "y");
-    refuse(BASE_INVALID_ARGUMENT, "MaxPool (node \"y\", opset 17): nothing is left of 1 steps");
+    window_begin(1);
+    (void)window_add(&half, "x", "y");
+    window_refuse(BASE_INVALID_ARGUMENT,
+                  "MaxPool (node \"y\", opset 17): nothing is left of 1 steps");
 }
 END_TEST
 
@@ -291,28 +151,31 @@ START_TEST(test_lengths_of_what_is_left)
 {
     const struct cell_sequence wanted[] = {{0, 0, 0}, {2, -2, 0}};
     const int64_t any = -1;
-    begin(-1);
-    onnx_input(&builder, "lengths", INT32, 1, &any);
-    (void)add_window(&half, "x", "y");
-    end("turned w r b lengths");
+    window_begin(-1);
+    onnx_input(&window_builder, "lengths", INT32, 1, &any);
+    (void)window_add(&half, "x", "y");
+    window_end("turned w r b lengths");
     expect_sequences(2, wanted);
-    begin(-1);
-    onnx_input(&builder, "lengths", INT32, 1, &any);
-    (void)add_window(&half, "x", "once");
+    window_begin(-1);
+    onnx_input(&window_builder, "lengths", INT32, 1, &any);
+    (void)window_add(&half, "x", "once");
     const int64_t perm[] = {2, 0, 1};
-    onnx_set_ints(&builder, onnx_node(&builder, "Transpose", "once", "before"), "perm", 3, perm);
-    onnx_set_int(&builder, onnx_node(&builder, "GRU", "before w r b lengths", "other"),
-                 "hidden_size", HIDDEN);
-    (void)add_window(&half, "once", "y");
-    onnx_output(&builder, "other", FLOAT, 0, NULL);
-    builder.graph.output[0]->type = NULL;
+    onnx_set_ints(&window_builder, onnx_node(&window_builder, "Transpose", "once", "before"),
+                  "perm", 3, perm);
+    onnx_set_int(&window_builder,
+                 onnx_node(&window_builder, "GRU", "before w r b lengths", "other"), "hidden_size",
+                 WINDOW_HIDDEN);
+    (void)window_add(&half, "once", "y");
+    onnx_output(&window_builder, "other", FLOAT, 0, NULL);
+    window_builder.graph.output[0]->type = NULL;
     const int64_t turned[] = {2, 0, 1};
-    onnx_set_ints(&builder, onnx_node(&builder, "Transpose", "y", "turned"), "perm", 3, turned);
-    onnx_set_int(&builder, onnx_node(&builder, "GRU", "turned w r b", "out"), "hidden_size",
-                 HIDDEN);
-    onnx_output(&builder, "out", FLOAT, 0, NULL);
-    builder.graph.output[1]->type = NULL;
-    expect_refused(&builder, BASE_UNIMPLEMENTED,
+    onnx_set_ints(&window_builder, onnx_node(&window_builder, "Transpose", "y", "turned"), "perm",
+                  3, turned);
+    onnx_set_int(&window_builder, onnx_node(&window_builder, "GRU", "turned w r b", "out"),
+                 "hidden_size", WINDOW_HIDDEN);
+    onnx_output(&window_builder, "out", FLOAT, 0, NULL);
+    window_builder.graph.output[1]->type = NULL;
+    expect_refused(&window_builder, BASE_UNIMPLEMENTED,
                    "MaxPool (node \"y\", opset 17): beside sequence_lens");
 }
 END_TEST
@@ -321,43 +184,44 @@ END_TEST
 
 START_TEST(test_lengths_that_may_differ_are_refused)
 {
-    const int64_t dims[] = {-1, CHANNELS, -1};
-    begin(-1);
-    (void)add_window(&half, "x", "less");
-    onnx_node(&builder, "Add", "x less", "y");
-    refuse(BASE_UNIMPLEMENTED, "a number of steps that follows from another's");
-    begin(-1);
-    onnx_input(&builder, "z", FLOAT, 3, dims);
-    (void)add_window(&half, "x", "one");
-    (void)add_window(&half, "z", "other");
-    onnx_node(&builder, "Add", "one other", "y");
-    refuse(BASE_UNIMPLEMENTED, "a number of steps that follows from another's");
-    begin(-1);
-    (void)add_window(&half, "x", "one");
-    (void)add_window(&valid, "x", "other");
-    onnx_node(&builder, "Add", "one other", "y");
-    refuse(BASE_UNIMPLEMENTED, "a number of steps that follows from another's");
+    const int64_t dims[] = {-1, WINDOW_CHANNELS, -1};
+    window_begin(-1);
+    (void)window_add(&half, "x", "less");
+    onnx_node(&window_builder, "Add", "x less", "y");
+    window_refuse(BASE_UNIMPLEMENTED, "a number of steps that follows from another's");
+    window_begin(-1);
+    onnx_input(&window_builder, "z", FLOAT, 3, dims);
+    (void)window_add(&half, "x", "one");
+    (void)window_add(&half, "z", "other");
+    onnx_node(&window_builder, "Add", "one other", "y");
+    window_refuse(BASE_UNIMPLEMENTED, "a number of steps that follows from another's");
+    window_begin(-1);
+    (void)window_add(&half, "x", "one");
+    (void)window_add(&valid, "x", "other");
+    onnx_node(&window_builder, "Add", "one other", "y");
+    window_refuse(BASE_UNIMPLEMENTED, "a number of steps that follows from another's");
 }
 END_TEST
 
 START_TEST(test_too_many_strides_are_refused)
 {
     static const char *const values[] = {"x", "v1", "v2", "v3", "v4", "v5", "v6", "v7", "y"};
-    begin(-1);
+    window_begin(-1);
     for (uint32_t i = 0; i < CELL_SEQUENCES_MAX; i++) {
-        (void)add_window(&half, values[i], values[i + 1]);
+        (void)window_add(&half, values[i], values[i + 1]);
     }
-    refuse(BASE_UNIMPLEMENTED, "more than 8 time axes of different lengths");
+    window_refuse(BASE_UNIMPLEMENTED, "more than 8 time axes of different lengths");
 }
 END_TEST
 
 static void pad(int64_t opset, size_t n, const int64_t *pads, float value)
 {
-    begin(-1);
-    builder.opset.version = opset;
-    onnx_constant(&builder, "pads", onnx_ints(&builder, 1, n, pads));
-    onnx_constant(&builder, "value", onnx_tensor(&builder, FLOAT, 0, NULL, &value, sizeof(value)));
-    onnx_node(&builder, "Pad", "x pads value", "y");
+    window_begin(-1);
+    window_builder.opset.version = opset;
+    onnx_constant(&window_builder, "pads", onnx_ints(&window_builder, 1, n, pads));
+    onnx_constant(&window_builder, "value",
+                  onnx_tensor(&window_builder, FLOAT, 0, NULL, &value, sizeof(value)));
+    onnx_node(&window_builder, "Pad", "x pads value", "y");
 }
 
 START_TEST(test_padding_of_another_kind_is_refused)
@@ -370,41 +234,42 @@ START_TEST(test_padding_of_another_kind_is_refused)
     const int64_t none[] = {0, 0, 0, 0, 0, 0};
     const struct cell_sequence wanted[] = {{0, 0, 0}, {1, 0, 0}};
     pad(17, 6, behind, 0.0f);
-    end("turned w r b");
+    window_end("turned w r b");
     expect_sequences(2, wanted);
     pad(17, 6, none, 0.0f);
-    end("turned w r b");
+    window_end("turned w r b");
     expect_sequences(1, wanted);
     pad(17, 6, behind, 1.0f);
-    refuse(BASE_UNIMPLEMENTED, "Pad (node \"y\", opset 17): with another value than 0");
+    window_refuse(BASE_UNIMPLEMENTED, "Pad (node \"y\", opset 17): with another value than 0");
     pad(17, 6, features, 0.0f); // one channel more than the GRU reads
-    refuse(BASE_INVALID_ARGUMENT, "W is not a float tensor of the shape");
+    window_refuse(BASE_INVALID_ARGUMENT, "W is not a float tensor of the shape");
     pad(17, 6, batch, 0.0f);
-    refuse(BASE_UNIMPLEMENTED, "input \"x\": axis 0 is of unknown size");
+    window_refuse(BASE_UNIMPLEMENTED, "input \"x\": axis 0 is of unknown size");
     pad(17, 6, both, 0.0f);
-    refuse(BASE_UNIMPLEMENTED, "along axes 1 and 2 at once");
+    window_refuse(BASE_UNIMPLEMENTED, "along axes 1 and 2 at once");
     pad(17, 6, less, 0.0f);
-    refuse(BASE_UNIMPLEMENTED, "padding of -1 and 0; 0 to 256 each");
+    window_refuse(BASE_UNIMPLEMENTED, "padding of -1 and 0; 0 to 256 each");
     pad(17, 4, behind, 0.0f);
-    refuse(BASE_INVALID_ARGUMENT, "pads of 4 numbers");
-    begin(-1);
-    onnx_constant(&builder, "pads", onnx_ints(&builder, 1, 6, behind));
-    onnx_set_string(&builder, onnx_node(&builder, "Pad", "x pads", "y"), "mode", "reflect");
-    refuse(BASE_UNIMPLEMENTED, "of another mode than constant");
+    window_refuse(BASE_INVALID_ARGUMENT, "pads of 4 numbers");
+    window_begin(-1);
+    onnx_constant(&window_builder, "pads", onnx_ints(&window_builder, 1, 6, behind));
+    onnx_set_string(&window_builder, onnx_node(&window_builder, "Pad", "x pads", "y"), "mode",
+                    "reflect");
+    window_refuse(BASE_UNIMPLEMENTED, "of another mode than constant");
 }
 END_TEST
 
 /* pads as PyTorch writes them: a constant, cut in steps of its own. */
 static void pad_sliced(int64_t start, int64_t stop, int64_t step, const int64_t *pads, size_t n)
 {
-    begin(-1);
-    onnx_constant(&builder, "all", onnx_ints(&builder, 1, n, pads));
-    onnx_constant(&builder, "start", onnx_ints(&builder, 1, 1, &start));
-    onnx_constant(&builder, "stop", onnx_ints(&builder, 1, 1, &stop));
-    onnx_constant(&builder, "axes", onnx_ints(&builder, 1, 1, (const int64_t[]){0}));
-    onnx_constant(&builder, "step", onnx_ints(&builder, 1, 1, &step));
-    onnx_node(&builder, "Slice", "all start stop axes step", "pads");
-    onnx_node(&builder, "Pad", "x pads", "y");
+    window_begin(-1);
+    onnx_constant(&window_builder, "all", onnx_ints(&window_builder, 1, n, pads));
+    onnx_constant(&window_builder, "start", onnx_ints(&window_builder, 1, 1, &start));
+    onnx_constant(&window_builder, "stop", onnx_ints(&window_builder, 1, 1, &stop));
+    onnx_constant(&window_builder, "axes", onnx_ints(&window_builder, 1, 1, (const int64_t[]){0}));
+    onnx_constant(&window_builder, "step", onnx_ints(&window_builder, 1, 1, &step));
+    onnx_node(&window_builder, "Slice", "all start stop axes step", "pads");
+    onnx_node(&window_builder, "Pad", "x pads", "y");
 }
 
 START_TEST(test_slices_of_constants_may_have_any_step)
@@ -422,19 +287,19 @@ START_TEST(test_slices_of_constants_may_have_any_step)
     for (size_t i = 0; i < 4; i++) {
         const struct cell_sequence wanted[] = {{0, 0, 0}, {1, 2, 0}};
         pad_sliced(cuts[i].start, cuts[i].stop, cuts[i].step, pads, cuts[i].n);
-        end("turned w r b");
+        window_end("turned w r b");
         expect_sequences(2, wanted);
     }
     pad_sliced(cuts[4].start, cuts[4].stop, cuts[4].step, behind, 6);
-    refuse(BASE_INVALID_ARGUMENT, "pads of 3 numbers");
+    window_refuse(BASE_INVALID_ARGUMENT, "pads of 3 numbers");
     pad_sliced(2, 5, -1, behind, 6);
-    refuse(BASE_INVALID_ARGUMENT, "pads of 0 numbers");
+    window_refuse(BASE_INVALID_ARGUMENT, "pads of 0 numbers");
     pad_sliced(0, 5, 0, behind, 6);
-    refuse(BASE_UNIMPLEMENTED, "Slice (node \"pads\", opset 17): steps of 0");
+    window_refuse(BASE_UNIMPLEMENTED, "Slice (node \"pads\", opset 17): steps of 0");
     pad_sliced(0, INT64_MAX, INT64_MAX, behind, 6);
-    refuse(BASE_INVALID_ARGUMENT, "pads of 1 numbers");
+    window_refuse(BASE_INVALID_ARGUMENT, "pads of 1 numbers");
     pad_sliced(5, INT64_MIN, INT64_MIN, behind, 6);
-    refuse(BASE_INVALID_ARGUMENT, "pads of 1 numbers");
+    window_refuse(BASE_INVALID_ARGUMENT, "pads of 1 numbers");
 }
 END_TEST
 
@@ -466,7 +331,8 @@ int main(void)
 {
     Suite *suite = suite_create("import_strided");
     TCase *tests = tcase_create("strided");
-    tcase_add_loop_test(tests, test_windows_of_all_kinds, 0, 9);
+    tcase_add_test(tests, test_a_causal_convolution_keeps_the_sequence);
+    tcase_add_test(tests, test_parts_of_steps_that_are_refused);
     tcase_add_test(tests, test_strided_layers_follow_from_each_other);
     tcase_add_test(tests, test_equal_strides_are_one_sequence);
     tcase_add_test(tests, test_what_padding_adds_a_window_takes);

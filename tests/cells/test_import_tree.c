@@ -130,7 +130,8 @@ static void expect(bool is_found, enum cell_op_kind kind)
     struct cell_model *written = load(true);
     ck_assert_int_eq(has_op(found, kind), is_found);
     ck_assert(is_found ||
-              (!has_op(found, CELL_OP_TREE_LEAF) && !has_op(found, CELL_OP_TREE_BINARY)));
+              (!has_op(found, CELL_OP_TREE_LEAF) && !has_op(found, CELL_OP_TREE_BINARY) &&
+               !has_op(found, CELL_OP_TREE_SUM)));
     ck_assert(!has_op(written, kind));
     uint32_t n = run(found, got);
     ck_assert_uint_eq(run(written, want), n);
@@ -274,6 +275,156 @@ START_TEST(test_a_forget_gate_that_sees_one_child)
 }
 END_TEST
 
+/* ---- Child-sum nodes ---------------------------------------------------------------------- */
+
+/* How a child-sum node is written, or what is wrong with it. */
+struct child_sum {
+    uint32_t n;
+    int64_t x;            /* its width, 0: none */
+    bool is_backwards;    /* the children, where they are added and where c is */
+    uint32_t in_sum[3];   /* whose h are added; of three */
+    uint32_t in_f[3];     /* whose h each f is over */
+    const char *f_last;   /* weights of the last child's f */
+    const char *f_last_b; /* and its bias */
+};
+
+#define AS_DEFINED .in_sum = {0, 1, 2}, .in_f = {0, 1, 2}, .f_last = "f_w", .f_last_b = "f_b"
+
+static const struct child_sum child_sums[] = {
+    {.n = 1, AS_DEFINED},
+    {.n = 2, AS_DEFINED},
+    {.n = 3, AS_DEFINED},
+    {.n = 3, .is_backwards = true, AS_DEFINED},
+    {.n = 2, .x = IN, AS_DEFINED},
+    {.n = 3, .x = H, AS_DEFINED},
+    {.n = 3, .x = IN, .is_backwards = true, AS_DEFINED},
+    // Weights that are equal without being one tensor.
+    {.n = 3, .in_sum = {0, 1, 2}, .in_f = {0, 1, 2}, .f_last = "f_w_same", .f_last_b = "f_b_same"},
+};
+
+static const struct child_sum no_child_sums[] = {
+    {.n = 3, .in_sum = {0, 1, 1}, .in_f = {0, 1, 2}, .f_last = "f_w", .f_last_b = "f_b"},
+    {.n = 3, .in_sum = {0, 1, 2}, .in_f = {0, 1, 1}, .f_last = "f_w", .f_last_b = "f_b"},
+    {.n = 3, .in_sum = {0, 1, 2}, .in_f = {0, 1, 2}, .f_last = "f_w_other", .f_last_b = "f_b"},
+    {.n = 3, .in_sum = {0, 1, 2}, .in_f = {0, 1, 2}, .f_last = "f_w", .f_last_b = "f_b_other"},
+    {.n = 3, .x = H, .in_sum = {0, 1, 1}, .in_f = {0, 1, 2}, .f_last = "f_w", .f_last_b = "f_b"},
+};
+
+static void forget_weights(void)
+{
+    const int64_t dims[] = {H, H};
+    Onnx__TensorProto *w = onnx_random(&builder, 2, dims, &numbers, 0.5f);
+    Onnx__TensorProto *b = onnx_random(&builder, 1, dims, &numbers, 0.5f);
+    onnx_constant(&builder, "f_w", w);
+    onnx_constant(&builder, "f_b", b);
+    onnx_constant(&builder, "f_w_same",
+                  onnx_tensor(&builder, FLOAT, 2, dims, w->raw_data.data, w->raw_data.len));
+    onnx_constant(&builder, "f_b_same",
+                  onnx_tensor(&builder, FLOAT, 1, dims, b->raw_data.data, b->raw_data.len));
+    constant("f_w_other", H, H);
+    constant("f_b_other", 0, H);
+}
+
+/* out_k = op(plain, with_k), or op(with_k). */
+static void numbered_node(const char *op, const char *plain, const char *with, uint32_t k,
+                          const char *out)
+{
+    char names[48];
+    char to[16];
+    snprintf(names, sizeof(names), "%s%s%s_%u", plain == NULL ? "" : plain,
+             plain == NULL ? "" : " ", with, k);
+    snprintf(to, sizeof(to), "%s_%u", out, k);
+    node(op, names, to);
+}
+
+/* s(f_k) c_k as "fc_k". */
+static void forget(const struct child_sum *as, uint32_t k)
+{
+    const bool is_last = k + 1 == as->n;
+    char names[64];
+    char to[16];
+    snprintf(names, sizeof(names), "h_%u %s %s", as->in_f[k], is_last ? as->f_last : "f_w",
+             is_last ? as->f_last_b : "f_b");
+    snprintf(to, sizeof(to), "f_%u", k);
+    node("Gemm", names, to);
+    if (as->x > 0) {
+        numbered_node("Add", "xf", "f", k, "xf");
+    }
+    numbered_node("Sigmoid", NULL, as->x > 0 ? "xf" : "f", k, "sf");
+    snprintf(names, sizeof(names), "sf_%u", k);
+    numbered_node("Mul", names, "c", k, "fc");
+}
+
+/* to = the first + those of the others that `of` names. */
+static void add_up(const struct child_sum *as, const char *name, const uint32_t of[3],
+                   const char *to)
+{
+
+    char sum[16];
+    char names[48];
+    for (uint32_t i = 0; i < as->n && i < 3; i++) {
+        const uint32_t k = of[as->is_backwards ? as->n - 1 - i : i];
+        if (i == 0) {
+            snprintf(sum, sizeof(sum), "%s_%u", name, k);
+            continue;
+        }
+        snprintf(names, sizeof(names), "%s %s_%u", sum, name, k);
+        snprintf(sum, sizeof(sum), "%s_to_%u", name, i);
+        node("Add", names, sum);
+    }
+    node("Identity", sum, to);
+}
+
+static void child_sum(const struct child_sum *as)
+{
+    static const uint32_t all[] = {0, 1, 2};
+    char name[16];
+    for (uint32_t k = 0; k < as->n; k++) {
+        snprintf(name, sizeof(name), "h_%u", k);
+        input(name, H);
+        snprintf(name, sizeof(name), "c_%u", k);
+        input(name, H);
+    }
+    forget_weights();
+    add_up(as, "h", as->in_sum, "below");
+    linear("below", H, "iou", 3 * H);
+    if (as->x > 0) {
+        input("x", as->x);
+        linear("x", as->x, "own", 3 * H);
+        linear("x", as->x, "xf", H);
+        node("Add", "own iou", "iou_x");
+    }
+    onnx_set_int(&builder, onnx_node(&builder, "Split", as->x > 0 ? "iou_x" : "iou", "i o u"),
+                 "axis", 1);
+    node("Sigmoid", "i", "si");
+    node("Tanh", "u", "tu");
+    node("Mul", "si tu", "fresh");
+    for (uint32_t k = 0; k < as->n; k++) {
+        forget(as, k);
+    }
+    add_up(as, "fc", all, "kept");
+    node("Add", "kept fresh", "c");
+    node("Sigmoid", "o", "so");
+    node("Tanh", "c", "tc");
+    node("Mul", "so tc", "h");
+    output("h");
+    output("c");
+}
+
+START_TEST(test_a_child_sum_node)
+{
+    child_sum(&child_sums[_i]);
+    expect(true, CELL_OP_TREE_SUM);
+}
+END_TEST
+
+START_TEST(test_what_is_nearly_a_child_sum_stays)
+{
+    child_sum(&no_child_sums[_i]);
+    expect(false, CELL_OP_TREE_SUM);
+}
+END_TEST
+
 /* ---- What is something else --------------------------------------------------------------- */
 
 START_TEST(test_cells_that_are_something_else_stay)
@@ -391,6 +542,10 @@ int main(void)
     tcase_add_loop_test(cells, test_a_node_of_a_product_over_each_child, 0, 4);
     tcase_add_loop_test(cells, test_a_node_with_an_input_of_its_own, 0, 2);
     tcase_add_test(cells, test_a_forget_gate_that_sees_one_child);
+    tcase_add_loop_test(cells, test_a_child_sum_node, 0,
+                        (int)(sizeof(child_sums) / sizeof(child_sums[0])));
+    tcase_add_loop_test(cells, test_what_is_nearly_a_child_sum_stays, 0,
+                        (int)(sizeof(no_child_sums) / sizeof(no_child_sums[0])));
     tcase_add_loop_test(cells, test_cells_that_are_something_else_stay, 0, 2);
     tcase_add_test(cells, test_what_else_is_read_is_still_computed);
     suite_add_tcase(suite, cells);

@@ -199,10 +199,64 @@ class Bare(nn.Module):
         return torch.cat([y[:, 0], y[:, -1], y.mean(1), y.max(1)[0]], 1)
 
 
+class Block(nn.Module):
+    """A causal, dilated convolution whose last steps are cut off, beside its input."""
+
+    def __init__(self, dilation):
+        super().__init__()
+        self.conv, self.extra = nn.Conv1d(INPUT, INPUT, 3, padding=2 * dilation, dilation=dilation), 2 * dilation
+
+    def forward(self, x):
+        return x + torch.relu(self.conv(x)[:, :, : -self.extra])
+
+
+class Causal(nn.Module):
+    """causal convolutions of growing dilation that cut off what padding adds, with shortcuts; a GRU"""
+
+    kind, outputs = "features", {"y": TIMED}
+
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.Sequential(Block(1), Block(2), Block(4))
+        self.gru = nn.GRU(INPUT, HIDDEN, batch_first=True)
+
+    def forward(self, x):
+        return self.gru(self.blocks(x.transpose(1, 2)).transpose(1, 2))[0]
+
+
+class Change(nn.Module):
+    """each step beside its difference from the one before; an LSTM over all but the first"""
+
+    kind, outputs, least = "features", {"y": {0: "batch", 1: "left"}}, 2
+
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(2 * INPUT, HIDDEN, batch_first=True)
+
+    def forward(self, x):
+        return self.lstm(torch.cat([x[:, 1:], x[:, 1:] - x[:, :-1]], 2))[0]
+
+
+class Thinned(nn.Module):
+    """an LSTM, every third of its steps, and a bidirectional GRU over those"""
+
+    kind, outputs = "features", {"y": {0: "batch", 1: "left"}}
+
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(INPUT, HIDDEN, batch_first=True)
+        self.gru = nn.GRU(HIDDEN, HIDDEN // 2, batch_first=True, bidirectional=True)
+
+    def forward(self, x):
+        return self.gru(self.lstm(x)[0][:, ::3])[0]
+
+
 MODULES = {
     "conv_attended": Attended,
     "conv_bare": Bare,
     "conv_behind": Behind,
+    "conv_causal": Causal,
+    "conv_change": Change,
     "conv_deep": Deep,
     "conv_ends": Ends,
     "conv_front": Front,
@@ -210,6 +264,7 @@ MODULES = {
     "conv_pools": Pools,
     "conv_residual": Residual,
     "conv_strided": Strided,
+    "conv_thinned": Thinned,
     "conv_unpadded": Unpadded,
 }
 
