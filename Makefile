@@ -51,6 +51,8 @@ CONFIG_SRCS = \
 
 CELLS_SRCS = \
   cells/backend.c \
+  cells/backend_library.c \
+  cells/beam.c \
   cells/blas/blas.c \
   cells/calibration.c \
   cells/calibration_file.c \
@@ -129,6 +131,34 @@ CELLS_SRCS = \
   cells/ref/ref.c \
   cells/type.c \
   $(CELLS_SRCS_$(ARCH)) \
+
+# The CUDA device but for its driver: in libcellbatch_cuda.so, and in the tests over a host's driver.
+CUDA_DEVICE_SRCS = \
+  cells/cuda/device.c \
+  cells/cuda/piece.c \
+  cells/cuda/plan.c \
+  cells/cuda/plan_cells.c \
+  cells/cuda/plan_ops.c \
+  cells/cuda/queue.c \
+
+# The rest of it, and what it needs of base/: the library brings its own, and shows none of it.
+CUDA_LIBRARY_SRCS = \
+  $(CUDA_DEVICE_SRCS) \
+  base/assert.c \
+  base/buf.c \
+  base/mem.c \
+  base/random.c \
+  base/status.c \
+  base/utf8.c \
+  cells/beam.c \
+  cells/cuda/driver_cuda.c \
+  cells/cuda/library.c \
+  cells/cuda/products_cuda.c \
+  cells/def.c \
+  cells/ref/math.c \
+
+CUDA_KERNELS = \
+  cells/cuda/step_kernels.cu \
 
 # Kernels of one architecture's instruction sets.
 CELLS_SRCS_x86_64 = \
@@ -329,11 +359,14 @@ TEST_UTIL_SRCS = \
   tests/cells/parse.c \
   tests/cells/replay.c \
   tests/cells/rig.c \
+  tests/cells/rig_chain.c \
   tests/cells/same_bits.c \
   tests/cells/split.c \
   tests/cells/stored.c \
   tests/cells/team.c \
   tests/cells/windows.c \
+  tests/cuda/driver_host.c \
+  tests/cuda/kernels_host.c \
   tests/fuzz/serve.c \
   tests/fuzz/sound.c \
   tests/lane/loop.c \
@@ -346,6 +379,7 @@ TEST_UTIL_SRCS = \
   tests/scheduler/sim.c \
   tests/scheduler/sim_model.c \
   tests/worker/pool_rig.c \
+  $(CUDA_DEVICE_SRCS) \
 
 # Each is one `check` program with a main().
 BASE_SUITES = \
@@ -423,6 +457,12 @@ LANE_MODEL_SRCS = \
   tests/lane/model_lane.c \
   tests/lane/model_memory.c \
 
+# The CUDA device (cells/cuda/) over a host's driver.
+CUDA_SUITES = \
+  tests/cuda/test_device_bits.c \
+  tests/cuda/test_device_faults.c \
+  tests/cuda/test_device_runs.c \
+
 SCHEDULER_SUITES = \
   tests/scheduler/test_admission.c \
   tests/scheduler/test_builder.c \
@@ -499,6 +539,9 @@ REFERENCE_SUITES = \
   tests/server/test_text.c \
   tests/server/test_tree_model.c \
 
+# Those that the CUDA device has all kernels for (int8 it has not): tests/cuda/test_server.sh.
+CUDA_HOST_SUITES = $(filter-out tests/server/test_real_models.c,$(REFERENCE_SUITES))
+
 LOADGEN_SUITES = \
   tests/loadgen/test_ask.c \
   tests/loadgen/test_channel.c \
@@ -522,7 +565,8 @@ BENCH_SUITES = \
   tests/bench/test_bench_engine.c \
   tests/bench/test_bench_serve.c \
 
-TEST_SUITES = $(BASE_SUITES) $(CONFIG_SUITES) $(CELLS_SUITES) $(LANE_SUITES) $(SCHEDULER_SUITES) \
+TEST_SUITES = $(BASE_SUITES) $(CONFIG_SUITES) $(CELLS_SUITES) $(LANE_SUITES) $(CUDA_SUITES) \
+  $(SCHEDULER_SUITES) \
   $(WORKER_SUITES) $(SERVER_SUITES) $(LOADGEN_SUITES) $(BENCH_SUITES)
 
 # These run a front end over tests/server/fake_core.c in the place of core.
@@ -587,6 +631,9 @@ CONFORMANCE_SRCS = \
 TEST_SCRIPTS = \
   tests/daemon/test_daemon.sh \
   tests/daemon/test_reference.sh \
+  tests/cuda/test_card.sh \
+  tests/cuda/test_library.sh \
+  tests/cuda/test_server.sh \
   tests/lane/test_contract.sh \
   tests/proto/test_numbers.sh \
   tests/docs/test_decoders.sh \
@@ -617,6 +664,36 @@ TSAN_EXCLUDED = \
   tests/server/test_grpc_life.c \
   tests/server/test_grpc_server.c \
 
+# ---- Block code of cells/cuda/, a fiber a thread --------------------------------------------
+
+# The emulator of a thread block, and lanes in it; linked into the suites below.
+FIBER_SRCS = \
+  cells/cuda/lane_pack.c \
+  tests/cuda/fiber.c \
+  tests/cuda/fiber_lane.c \
+  tests/cuda/fiber_lane__bf16_128.c \
+  tests/cuda/fiber_lane__bf16_16.c \
+  tests/cuda/fiber_lane__bf16_64.c \
+  tests/cuda/fiber_lane__f32_16.c \
+  tests/cuda/fiber_lane__f32_64.c \
+  tests/cuda/fiber_lane_define.c \
+  tests/cuda/fiber_mutants.c \
+  tests/cuda/fiber_order.c \
+  tests/cuda/fiber_scenes.c \
+
+FIBER_SUITES = \
+  tests/cuda/test_fragment.c \
+  tests/cuda/test_lane_block.c \
+  tests/cuda/test_lane_fiber.c \
+  tests/cuda/test_lane_life.c \
+  tests/cuda/test_lane_removed.c \
+
+TEST_SUITES += $(FIBER_SUITES)
+TEST_SCRIPTS += tests/cuda/test_gates.sh
+
+# Fibers of one thread, whose order they check themselves; tsan does not follow ucontexts.
+TSAN_EXCLUDED += $(FIBER_SUITES)
+
 # ---- AArch64 in an emulator: `make test-neon` -----------------------------------------------
 
 # The CPU device and what it stands on, with its suites: what needs few libraries.
@@ -625,11 +702,15 @@ EMULATED_UTIL_SRCS = \
   tests/cells/isa.c \
   tests/cells/oracle.c \
   tests/cells/rig.c \
+  tests/cells/rig_chain.c \
   tests/cells/same_bits.c \
   tests/cells/split.c \
   tests/cells/team.c \
+  tests/cuda/driver_host.c \
+  tests/cuda/kernels_host.c \
   tests/reference_cells.c \
   tests/util.c \
+  $(CUDA_DEVICE_SRCS) \
 
 EMULATED_SUITES = \
   tests/cells/test_def.c \
@@ -786,6 +867,50 @@ PROGRAMS := $(if $(SERVER_MAIN),$(OUT)/cellbatchd) \
   $(if $(LOADGEN_MAIN),$(OUT)/cellbatch-load) \
   $(if $(BENCH_MAIN),$(OUT)/cellbatch-bench)
 
+# ---- libcellbatch_cuda.so: `make CUDA=1`; needs nvcc and cuBLASLt, no GPU -------------------------
+
+CUDA_HOME ?= /usr/local/cuda
+CUDA_ARCH ?= 80 90
+NVCC      := $(CUDA_HOME)/bin/nvcc
+# PTX of the newest too, for cards that come later. No contraction, as everywhere: bits are defined.
+NVCC_FLAGS = -std=c++17 -O3 -I. -fmad=false -lineinfo -Werror all-warnings \
+  -Xcompiler -fPIC,-fvisibility=hidden,-Wall,-Wextra \
+  $(foreach a,$(CUDA_ARCH),-gencode arch=compute_$(a),code=sm_$(a)) \
+  -gencode arch=compute_$(lastword $(CUDA_ARCH)),code=compute_$(lastword $(CUDA_ARCH))
+
+CUDA_LIBRARY := $(OUT)/libcellbatch_cuda.so
+CUDA_OBJECTS := $(CUDA_LIBRARY_SRCS:%.c=$(OUT)/cuda/%.o) $(CUDA_KERNELS:%.cu=$(OUT)/cuda/%.o)
+
+# Objects of its own: position-independent, and with nothing to be seen from outside.
+$(OUT)/cuda/%.o: %.c $(OUT)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CFLAGS_ALL) $(WARNINGS) -fPIC -fvisibility=hidden -isystem $(CUDA_HOME)/include \
+	  -MMD -MP -c $< -o $@
+
+$(OUT)/cuda/%.o: %.cu $(OUT)/cuda/flags
+	@mkdir -p $(@D)
+	$(call say,NVCC,$<)
+	$(Q)$(NVCC) $(NVCC_FLAGS) -MMD -MP -MF $(@:.o=.d) -c $< -o $@
+
+$(OUT)/cuda/flags: FORCE
+	@mkdir -p $(@D)
+	@printf '%s\n' "$(NVCC) $(NVCC_FLAGS)" | cmp -s - $@ || printf '%s\n' "$(NVCC) $(NVCC_FLAGS)" > $@
+
+# The runtime inside, which finds the driver by itself and says so where there is none.
+$(CUDA_LIBRARY): $(CUDA_OBJECTS)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) -shared -Wl,--exclude-libs,ALL $(if $(SANITIZE),,-Wl,-z$(comma)defs) $^ -L$(CUDA_HOME)/lib64 \
+	  -lcublasLt -lcudart_static -ldl -lrt -lm -lstdc++ -o $@
+
+-include $(CUDA_OBJECTS:.o=.d)
+
+cuda-library: $(CUDA_LIBRARY) ## the CUDA device's library; CUDA_ARCH="80 90"
+
+ifeq ($(CUDA),1)
+programs: $(CUDA_LIBRARY)
+endif
+
 programs: $(PROGRAMS) $(CORE_LIBS) $(OUT)/tests/tools/make_model
 
 $(OUT)/libbase.a:      $(call objects,$(BASE_SRCS))
@@ -864,10 +989,12 @@ $(patsubst %.c,$(OUT)/%.o,$(MUTANT_SRCS)): FILE_CFLAGS = $(MUTANT_CFLAGS)
 $(OUT)/tests/cells/mutants/contraction__avx2.o: FILE_CFLAGS = $(MUTANT_CFLAGS) -O2 -ffp-contract=fast
 
 # Changes only when the compiler or its flags change, so that objects of two kinds never mix.
+kernel_kinds := avx2 avx512 avx512vnni neon neondot
+all_flags = $(CC) $(CFLAGS_ALL) $(WARNINGS) \
+  $(foreach k,$(kernel_kinds),$(call isa_flags,cells/cpu/x__$(k).c) $(call asm_flags,cells/cpu/x__$(k).c))
 $(OUT)/flags: FORCE
 	@mkdir -p $(@D)
-	@printf '%s\n' "$(CC) $(subst ",,$(CFLAGS_ALL) $(WARNINGS))" | cmp -s - $@ || \
-	  printf '%s\n' "$(CC) $(subst ",,$(CFLAGS_ALL) $(WARNINGS))" > $@
+	@printf '%s\n' "$(subst ",,$(all_flags))" | cmp -s - $@ || printf '%s\n' "$(subst ",,$(all_flags))" > $@
 
 -include $(patsubst %.o,%.d,$(call objects,$(BASE_SRCS) $(CONFIG_SRCS) $(CELLS_SRCS) \
   $(SCHEDULER_SRCS) $(WORKER_SRCS) $(SERVER_SRCS) $(SERVER_MAIN) $(LOADGEN_SRCS) $(LOADGEN_MAIN) \
@@ -890,11 +1017,14 @@ TEST_DAEMON      := $(OUT)/cellbatchd-test
 TEST_DAEMON_SRCS := tests/daemon/backends.c
 FUZZ_PROGRAMS  := $(CHOSEN_FUZZ:%.c=$(OUT)/%)
 TEST_PROGRAMS  := $(CHOSEN_SUITES:%.c=$(OUT)/%) $(FUZZ_PROGRAMS)
+# What scripts run, whichever suites are chosen.
+REFERENCE_PROGRAMS := $(REFERENCE_SUITES:%.c=$(OUT)/%)
+CUDA_HOST_PROGRAMS := $(CUDA_HOST_SUITES:%.c=$(OUT)/%)
 CONFORMANCE    := $(OUT)/tests/conformance/conformance
 TEST_TOOLS     := $(patsubst %.c,$(OUT)/%,$(FAKE_CORE_TOOLS) $(LOADGEN_TOOLS)) $(CONFORMANCE)
 
 # Objects before archives, so that what a suite brings stands in for what the libraries have.
-$(TEST_PROGRAMS) $(TEST_TOOLS): %: %.o $(OUT)/libtestutil.a $(LIBBENCH) $(LIBLOADGEN) $(CORE_LIBS)
+$(sort $(TEST_PROGRAMS) $(REFERENCE_PROGRAMS)) $(TEST_TOOLS): %: %.o $(OUT)/libtestutil.a $(LIBBENCH) $(LIBLOADGEN) $(CORE_LIBS)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) $(FUZZ_MAIN) $(filter %.o,$^) $(filter %.a,$^) $(TEST_LIBS) -ldl -lm -o $@
 
@@ -920,6 +1050,9 @@ $(patsubst %.c,$(OUT)/%,$(FAKE_CORE_SUITES) $(FAKE_CORE_TOOLS)): $(call objects,
 $(CONFORMANCE): $(OUT)/tests/conformance/cases.o
 
 $(patsubst %.c,$(OUT)/%,$(LANE_SUITES)): $(call objects,$(LANE_MODEL_SRCS))
+
+$(patsubst %.c,$(OUT)/%,$(FIBER_SUITES)): $(call objects,$(FIBER_SRCS))
+-include $(FIBER_SRCS:%.c=$(OUT)/%.d)
 
 $(OUT)/tests/cells/test_mutants: $(call objects,$(MUTANT_SRCS))
 $(OUT)/tests/cells/test_stale_window: $(OUT)/tests/cells/mutants/stale_window.o
@@ -958,18 +1091,19 @@ test-neon: deps-neon ## the AArch64 kernels, cross-compiled, in an emulator
 run-emulated: $(TEST_PROGRAMS)
 	$(Q)BUILD=$(BUILD) OUT=$(OUT) bash tests/run.sh $(TEST_PROGRAMS)
 
-REFERENCE_PROGRAMS := $(REFERENCE_SUITES:%.c=$(OUT)/%)
-
 run-tests: programs $(TEST_PROGRAMS) $(OUT)/reference/stamp \
-  $(if $(filter %/test_reference.sh,$(CHOSEN_SCRIPTS)),$(REFERENCE_PROGRAMS))
-	$(Q)BUILD=$(BUILD) OUT=$(OUT) REFERENCE_PROGRAMS="$(REFERENCE_PROGRAMS)" bash tests/run.sh $(TEST_PROGRAMS) $(CHOSEN_SCRIPTS)
+  $(if $(filter %/test_reference.sh,$(CHOSEN_SCRIPTS)),$(REFERENCE_PROGRAMS)) \
+  $(if $(filter %/cuda/test_server.sh,$(CHOSEN_SCRIPTS)),$(CUDA_HOST_PROGRAMS))
+	$(Q)BUILD=$(BUILD) OUT=$(OUT) REFERENCE_PROGRAMS="$(REFERENCE_PROGRAMS)" \
+	  CUDA_HOST_PROGRAMS="$(CUDA_HOST_PROGRAMS)" bash tests/run.sh $(TEST_PROGRAMS) $(CHOSEN_SCRIPTS)
 
-test-reference: deps ## the server's suites and the documents on 1 and on 2 of the tests' devices
+test-reference: deps ## the server's suites and the documents on 1 and on 2 of the tests' devices, and without a card on the CUDA device
 	+$(Q)$(MAKE) --no-print-directory $(all_cores) run-reference
 
-run-reference: programs $(REFERENCE_PROGRAMS) $(OUT)/reference/stamp
+run-reference: programs $(REFERENCE_PROGRAMS) $(CUDA_HOST_PROGRAMS) $(OUT)/reference/stamp
 	$(Q)for n in 1 2; do \
 	  BUILD=$(BUILD) OUT=$(OUT) REFERENCE_PROGRAMS="$(REFERENCE_PROGRAMS)" bash tests/reference.sh $$n docs || exit 1; done
+	$(Q)BUILD=$(BUILD) OUT=$(OUT) REFERENCE_PROGRAMS="$(CUDA_HOST_PROGRAMS)" bash tests/reference.sh cuda-host
 
 # ---- Packages -------------------------------------------------------------------------------
 
@@ -1035,16 +1169,20 @@ gpu-tools: ## scripts/gpu's programs for every target; needs nvcc and cuDNN, no 
 	$(Q)scripts/gpu/floors.sh --build-only
 	$(Q)scripts/gpu/peers.sh --build-only
 
+cuda-gates: ## registers, spills and orders of the CUDA kernels; needs nvcc, no GPU
+	$(Q)scripts/gpu/gates.sh
+
 # ---- Checks without running: quiet when clean, remembered per file under build/lint ---------------
 
 C_FOLDERS := base config cells scheduler worker server loadgen bench sim include examples tests
 C_FILES   := $(sort $(wildcard $(foreach f,$(C_FOLDERS),$(foreach x,c h,\
   $(f)/*.$(x) $(f)/*/*.$(x) $(f)/*/*/*.$(x)))))
+# Read by nvcc alone: their format, includes and calls are looked at, no more.
+CUDA_FILES   := $(wildcard bench/gpu/*.cu bench/gpu/*.cuh cells/cuda/*.cu cells/cuda/*.cuh)
+# Those that include CUDA's headers are read where the toolkit is.
 ifneq ($(CUDA),1)
-LINT_SKIP := cells/cuda/%
+LINT_SKIP := cells/cuda/%_cuda.c cells/cuda/%_cuda.h cells/cuda/library.c cells/cuda/step_kernels.h
 endif
-# Read by nvcc alone (scripts/gpu/): their format, includes and calls are looked at, no more.
-CUDA_FILES   := $(wildcard bench/gpu/*.cu bench/gpu/*.cuh)
 LINT_SOURCES := $(filter-out $(LINT_SKIP),$(filter %.c,$(C_FILES)))
 LINT_HEADERS := $(filter-out $(LINT_SKIP),$(filter %.h,$(C_FILES)))
 SHELL_FILES  := $(wildcard scripts/*.sh scripts/*/*.sh tests/*.sh tests/*/*.sh .ci/run)
@@ -1119,12 +1257,14 @@ BIN_DIR    = $(DESTDIR)$(PREFIX)/bin
 INCLUDE_DIR = $(DESTDIR)$(PREFIX)/include
 DOC_DIR    = $(DESTDIR)$(PREFIX)/share/doc/cellbatch
 UNIT_DIR   = $(DESTDIR)$(PREFIX)/lib/systemd/system
+LIB_DIR    = $(DESTDIR)$(PREFIX)/lib
 CONFIG_DIR = $(DESTDIR)/etc/cellbatch
 STATE_DIR  = $(DESTDIR)/var/lib/cellbatch
 
 install: programs ## programs, header for plug-ins, documents, systemd unit; PREFIX=/usr/local DESTDIR=
 	$(Q)install -d $(BIN_DIR) $(DOC_DIR)/docs $(UNIT_DIR) $(CONFIG_DIR)
 	$(Q)for program in $(PROGRAMS); do install -m 755 $$program $(BIN_DIR) || exit 1; done
+	$(if $(filter 1,$(CUDA)),$(Q)install -d $(LIB_DIR) && install -m 755 $(CUDA_LIBRARY) $(LIB_DIR))
 	$(Q)install -m 644 LICENSE README.md $(DOC_DIR)
 	$(Q)install -m 644 docs/*.md $(DOC_DIR)/docs
 	$(Q)install -d $(INCLUDE_DIR)/cellbatch
@@ -1139,7 +1279,7 @@ install-models: ## the demo models into /var/lib/cellbatch
 	$(Q)cp -r models $(STATE_DIR)/
 
 uninstall: ## what install put there, but not configuration and models
-	$(Q)rm -f $(addprefix $(BIN_DIR)/,$(notdir $(PROGRAMS))) $(UNIT_DIR)/cellbatch.service
+	$(Q)rm -f $(addprefix $(BIN_DIR)/,$(notdir $(PROGRAMS))) $(LIB_DIR)/$(notdir $(CUDA_LIBRARY)) $(UNIT_DIR)/cellbatch.service
 	$(Q)rm -rf $(DOC_DIR) $(INCLUDE_DIR)/cellbatch
 
 # ---- The rest -------------------------------------------------------------------------------
@@ -1152,7 +1292,7 @@ help: ## list the targets
 
 FORCE:
 
-.PHONY: all programs test test-neon fuzz run-fuzz demo check-long run-tests run-emulated conformance run-conformance deps deps-py \
-  deps-neon deps-peers bench-kernels bench-readers bench-cores gpu-tools clients lint lint-all \
+.PHONY: all programs cuda-library test test-neon fuzz run-fuzz demo check-long run-tests run-emulated conformance run-conformance deps deps-py \
+  deps-neon deps-peers bench-kernels bench-readers bench-cores gpu-tools cuda-gates clients lint lint-all \
   layers headers tidy format format-check text shellcheck cppcheck analyze install install-models \
   uninstall clean help FORCE

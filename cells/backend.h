@@ -47,6 +47,7 @@ struct cell_device_options {
     struct cell_team **teams;    /* n_queues of them; NULL for devices that need none */
     const char *isa;             /* CPU: "auto", "scalar", "avx2", "avx512", "neon" */
     uint32_t batches_queued_max; /* outstanding batches per queue, >= 1 */
+    uint32_t card;               /* of backends whose devices are numbered: which */
     /* Devices with threads of their own call it after a completion counter moved, so that whoever
      * waits may sleep; from any thread. NULL: the counters are polled. */
     void (*wake)(void *context);
@@ -76,6 +77,9 @@ enum cell_tunable { CELL_TUNABLE_WINDOWS = 1, CELL_TUNABLE_TEAM = 2 };
 
 struct cell_backend {
     const char *name; /* "cpu", "blas", "reference", "cuda" */
+    /* Its devices are cards of this machine, with numbers from 0 on: NAME:0,2 says which, not how
+     * many. */
+    bool is_numbered;
 
     enum base_status (*open)(const struct cell_device_options *options, struct cell_device **out,
                              struct base_error *error);
@@ -124,6 +128,9 @@ struct cell_backend {
      * still writes. What that queue holds, and is given from then on, fails with UNAVAILABLE; the
      * process should end. Pool thread. */
     bool (*is_lost)(const struct cell_device *device);
+
+    /* (optional) Of a lost device: why, in words; lives as long as it. Pool thread. */
+    const char *(*why_lost)(const struct cell_device *device);
 
     /* (optional) The queue's attention word, in memory that the device reaches, 0 at first; lives
      * as long as the device. NULL: the pool's own memory will do. */

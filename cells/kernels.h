@@ -18,12 +18,11 @@
 
 #include "base/status.h"
 #include "cells/def.h"
+#include "cells/math_constants.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-#define CELL_NAN_BITS 0x7FC00000u
 
 /* Rows that kernels write, and the c they read, start on a cache line and have room up to the next
  * one, so that whole vectors may be loaded and stored: CELL_ROW_FLOATS(width) floats. What stands

@@ -46,6 +46,9 @@
 #define CELL_EXP_HIGH 0x1.62e42ep+6f    /* 88.722835 */
 #define CELL_EXP_LOW  (-0x1.5d589ep+6f) /* -87.336540 */
 
+/* A NaN that leaves a kernel is always this one. */
+#define CELL_NAN_BITS 0x7FC00000u
+
 /* Partial sums of a softmax: element i goes to sum i mod 16, whatever the vector width. */
 enum { CELL_SOFTMAX_LANES = 16 };
 

@@ -56,9 +56,8 @@
     X(WORD, backend, "cpu", 0, 0, "cpu|blas||reference", DEVICES, ALL,                             \
       "What computes the cells: our own kernels, or OpenBLAS.")                                    \
     X(TEXT, device, "", 0, 0, "NAME[:N]", DEVICES, ALL,                                            \
-      "Devices that compute, in the backend's place: N of this name. Each has rows and weights "   \
-      "of "                                                                                        \
-      "its own, and a request stays on one.")                                                      \
+      "Devices that compute, in the backend's place: N of this name, or of GPUs those with these " \
+      "numbers (cuda:0,1). Each has rows and weights of its own, and a request stays on one.")     \
     X(TIME, watchdog, "2s", 0, CFG_HOUR, "TIME", DEVICES, ALL,                                     \
       "A device queue that shows no progress for so long is stopped; what it held fails with "     \
       "UNAVAILABLE. 0 = never. The CPU's queues have no need of it.")                              \

@@ -21,6 +21,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
 /* How long clients may take to read their last answers once all are given. */
 #define CLOSE_GRACE_MS 2000
@@ -255,8 +256,12 @@ static enum base_status engine_open(struct daemon *daemon, struct base_error *er
 {
     const struct cfg_config *config = daemon->config;
     struct srv_engine_options options;
+    struct srv_devices devices;
     srv_engine_options_init(&options);
-    BASE_TRY(srv_device_choose(config, &options.backend, &options.n_devices, error));
+    BASE_TRY(srv_device_choose(config, &devices, error));
+    options.backend = devices.backend;
+    options.n_devices = devices.n;
+    memcpy(options.cards, devices.cards, sizeof(options.cards));
     options.isa = config->isa;
     options.teams = config->teams;
     options.team_threads = cfg_threads(config) / config->teams;

@@ -130,6 +130,7 @@ static enum base_status device_open(struct srv_engine *engine, struct device *de
 {
     const struct srv_engine_options *options = &engine->options;
     const struct wrk_pool_options pool = {.backend = options->backend,
+                                          .card = options->cards[device - engine->devices],
                                           .isa = options->isa,
                                           .teams = options->teams,
                                           .team_threads = options->team_threads,

@@ -25,6 +25,7 @@ struct srv_engine;
 struct srv_engine_options {
     const struct cell_backend *backend;
     uint32_t n_devices; /* 1..SRV_DEVICES_MAX, of the backend; each with as many teams */
+    uint32_t cards[SRV_DEVICES_MAX]; /* of a backend whose devices are numbered: which */
     const char *isa;
     uint32_t teams, team_threads;
     uint64_t spin_ns;

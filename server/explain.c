@@ -33,9 +33,11 @@ struct explaining {
 static enum base_status open_pool(struct explaining *e, struct base_error *error)
 {
     const struct cfg_config *config = e->config;
-    uint32_t n_devices = 0;
-    BASE_TRY(srv_device_choose(config, &e->backend, &n_devices, error));
+    struct srv_devices devices;
+    BASE_TRY(srv_device_choose(config, &devices, error));
+    e->backend = devices.backend;
     const struct wrk_pool_options options = {.backend = e->backend,
+                                             .card = devices.cards[0],
                                              .isa = config->isa,
                                              .teams = config->teams,
                                              .team_threads = cfg_threads(config) / config->teams,

@@ -6,6 +6,7 @@
 #define TESTS_UTIL_H
 
 #include "base/random.h"
+#include "tests/seed.h"
 
 #include <check.h>
 #include <jansson.h>
@@ -22,9 +23,6 @@ void util_skip(const char *reason);
 
 /* CELLBATCH_SEED, or 1. Every random test takes its numbers from it. */
 uint64_t util_seed(void);
-
-/* A generator seeded from util_seed() and a number of the case's own. */
-struct base_random util_random(uint64_t salt);
 
 /* Of many cases that are alike, few: CELLBATCH_QUICK is set where an emulator runs them, or tsan.
  */

@@ -135,6 +135,7 @@ enum base_status wrk_pool_create(const struct wrk_pool_options *options, struct 
         struct cell_device_options device = {.n_queues = options->teams,
                                              .teams = pool->teams,
                                              .isa = options->isa,
+                                             .card = options->card,
                                              .batches_queued_max = options->batches_queued_max,
                                              .wake = wake_pool,
                                              .wake_context = pool,
@@ -328,7 +329,9 @@ static void look_for_loss(struct wrk_pool *pool)
         return;
     }
     pool->is_lost = true;
-    log_error("pool", "the device is lost device=\"%s\"", pool->caps.description);
+    log_error("pool", "the device is lost device=\"%s\"%s%s", pool->caps.description,
+              backend->why_lost == NULL ? "" : " why=",
+              backend->why_lost == NULL ? "" : backend->why_lost(pool->device));
     if (pool->options.lost != NULL) {
         pool->options.lost(pool->options.lost_context);
     }

@@ -22,6 +22,7 @@
 struct wrk_pool_options {
     const struct cell_backend *backend;
     const char *isa;       /* passed to the backend */
+    uint32_t card;         /* likewise */
     uint32_t teams;        /* queues of a CPU device, >= 1 */
     uint32_t team_threads; /* per team, >= 1 */
     uint32_t batches_queued_max;

@@ -61,21 +61,10 @@ static void cast_one(struct cell_value from, const uint8_t *in, struct cell_valu
     }
 }
 
-/* Of what the softmax gives: its largest is 1 over the sum of the exponentials, so no probability
- * is too small for a logarithm. A NaN anywhere makes all NaN. */
 void cell_log_softmax(const struct cell_kernels *kernels, uint32_t n, const float *in, float *out)
 {
-    float high = -INFINITY;
-    float most = 0.0f;
     kernels->softmax(n, in, out);
-    for (uint32_t i = 0; i < n; i++) {
-        high = in[i] > high ? in[i] : high;
-        most = out[i] > most || isnan(out[i]) ? out[i] : most;
-    }
-    const float log_most = cell_log_f32__scalar(most);
-    for (uint32_t i = 0; i < n; i++) {
-        out[i] = cell_nan_f32__scalar((in[i] - high) + log_most);
-    }
+    cell_log_of_softmax_f32__scalar(n, in, out);
 }
 
 static uint32_t argmax(uint32_t n, const float *in)

@@ -351,7 +351,6 @@ CELL_LANE_FN bool cell_lane_take(const struct cell_lane *lane, uint64_t seq,
         cell_lane_task_from(slot->plain.words, CELL_LANE_PLAIN_WORDS, out);
         return true;
     }
-    // A kernel reads all 16 in one load of a warp, each by its thread, and votes.
     for (uint32_t i = CELL_LANE_TAGGED_WORDS; i-- > 0;) {
         const uint64_t word =
             i > 0 ? cell_word64_load(&slot->tagged.words[i], CELL_LANE_AT(LANE_READS_TAGGED))
@@ -363,6 +362,18 @@ CELL_LANE_FN bool cell_lane_take(const struct cell_lane *lane, uint64_t seq,
     }
     cell_lane_task_from(words, CELL_LANE_TAGGED_WORDS, out);
     return true;
+}
+
+/* The same by a warp, of a lane with tagged slots: thread i < CELL_LANE_TAGGED_WORDS reads word i.
+ * All are one load, so that all acquire. The task is there when it is true of every one of them;
+ * behind a barrier of the warp all its threads may read what the task names. */
+CELL_LANE_FN bool cell_lane_take_word(const struct cell_lane *lane, uint64_t seq, uint32_t i,
+                                      uint32_t *out)
+{
+    const union cell_lane_slot *slot = &lane->slots[cell_lane_index(lane, seq)];
+    const uint64_t word = cell_word64_load(&slot->tagged.words[i], CELL_LANE_AT(LANE_POLLS_TAGGED));
+    *out = (uint32_t)word;
+    return word >> 32 == (seq & 0xFFFFFFFFu);
 }
 
 /* Results and outcomes of task seq are written. */

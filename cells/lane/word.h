@@ -44,10 +44,18 @@ enum cell_lane_order {
     CELL_LANE_RELEASE, /* a store; all that was written before it is visible to who acquires it */
 };
 
+/* A test that defines CELL_WORD_TRACE hears of each access before it is made. */
+#ifdef CELL_WORD_TRACE
+void cell_word_trace(const void *word, enum cell_lane_order order, bool is_store);
+#else
+#    define cell_word_trace(word, order, is_store) ((void)0)
+#endif
+
 /* The order is a constant at each call, so of the branches one remains. */
 
 CELL_LANE_FN uint64_t cell_word64_load(const cell_word64 *word, enum cell_lane_order order)
 {
+    cell_word_trace(word, order, false);
 #if defined(__CUDA_ARCH__)
     uint64_t value;
     if (order == CELL_LANE_ACQUIRE) {
@@ -67,6 +75,7 @@ CELL_LANE_FN uint64_t cell_word64_load(const cell_word64 *word, enum cell_lane_o
 
 CELL_LANE_FN uint32_t cell_word32_load(const cell_word32 *word, enum cell_lane_order order)
 {
+    cell_word_trace(word, order, false);
 #if defined(__CUDA_ARCH__)
     uint32_t value;
     if (order == CELL_LANE_ACQUIRE) {
@@ -86,6 +95,7 @@ CELL_LANE_FN uint32_t cell_word32_load(const cell_word32 *word, enum cell_lane_o
 
 CELL_LANE_FN void cell_word64_store(cell_word64 *word, uint64_t value, enum cell_lane_order order)
 {
+    cell_word_trace(word, order, true);
 #if defined(__CUDA_ARCH__)
     if (order == CELL_LANE_RELEASE) {
         asm volatile("st.release.sys.u64 [%0], %1;" : : "l"(word), "l"(value) : "memory");
@@ -109,6 +119,7 @@ CELL_LANE_FN void cell_word64_store(cell_word64 *word, uint64_t value, enum cell
 
 CELL_LANE_FN void cell_word32_store(cell_word32 *word, uint32_t value, enum cell_lane_order order)
 {
+    cell_word_trace(word, order, true);
 #if defined(__CUDA_ARCH__)
     if (order == CELL_LANE_RELEASE) {
         asm volatile("st.release.sys.u32 [%0], %1;" : : "l"(word), "r"(value) : "memory");

@@ -24,6 +24,9 @@ float cell_fold_f32__scalar(float *lanes);
 /* Softmax over n elements; see math.c for the order of the sum. in == out is allowed. */
 void cell_softmax_f32__scalar(uint32_t n, const float *in, float *out);
 
+/* out: what a softmax of in gave; becomes its logarithm. */
+void cell_log_of_softmax_f32__scalar(uint32_t n, const float *in, float *out);
+
 /* The mean of n elements; see math.c for the order of the sum. */
 float cell_mean_f32__scalar(uint32_t n, const float *in);
 

@@ -143,12 +143,14 @@ first() {
     printf '%s' "${line:-unknown}"
 }
 
-# Starts the file of results with what they must be kept with.
+# Starts the file of results with what they must be kept with. Kernels load before anything is timed.
 begin_results() {
     local changed
     changed=$(git status --porcelain --untracked-files=no 2>/dev/null | head -n 1)
     mkdir -p "$out"
     results=$out/$1.jsonl
+    failed=0
+    export CUDA_MODULE_LOADING=EAGER
     : >"$out/$1.err"
     printf '{"part":"machine",%s}\n' "$(json \
         commit "${COMMIT:-$(first git rev-parse --short HEAD)${changed:+, changed}}" \

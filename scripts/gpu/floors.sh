@@ -37,8 +37,6 @@ if [ "$build_only" -eq 1 ]; then
     exit 0
 fi
 
-failed=0
-export CUDA_MODULE_LOADING=EAGER
 begin_results floors
 for entry in "${parts[@]}"; do
     part "${entry%:*}" "${entry#*:}" "$programs/${entry%:*}-${archs// /-}"

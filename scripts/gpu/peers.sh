@@ -77,8 +77,6 @@ if [ "$build_only" -eq 1 ]; then
     exit 0
 fi
 
-failed=0
-export CUDA_MODULE_LOADING=EAGER
 begin_results peers
 part cudnn 250 env LD_LIBRARY_PATH="$(library_path)${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
     "$programs/peers_cudnn-${archs// /-}" 240

@@ -2,7 +2,7 @@
 #include "tests/cells/build.h"
 
 #include "base/assert.h"
-#include "tests/util.h"
+#include "tests/seed.h"
 
 #include <math.h>
 #include <string.h>

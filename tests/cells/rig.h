@@ -16,13 +16,14 @@ struct rig {
     uint64_t submitted;
 };
 
-/* Opens the backend (isa may be NULL), loads def's type and opens RIG_ROWS rows of every layout.
- * members 0: no team. Fails the case when anything does. */
+/* Opens the backend, one of this program's or "cuda-host", "cuda-host-library" (isa may be NULL),
+ * loads def's type and opens RIG_ROWS rows of every layout. members 0: no team. Fails the case when
+ * anything does. */
 void rig_init(struct rig *rig, const char *backend, const char *isa, uint32_t members,
               const struct cell_def *def);
 void rig_release(struct rig *rig);
 
-/* Submits, pumps, and checks the counter and the status. */
+/* Submits, pumps or polls until it has completed, and checks the counter and the status. */
 void rig_run(struct rig *rig, struct cell_batch *batch);
 
 /* A chain with its own memory. Inputs, per-step outputs and final states are all HOST references;

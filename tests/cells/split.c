@@ -127,7 +127,8 @@ bool split_has_the_bits_of_one_run(const struct split_options *options,
     struct base_random random = util_random(13);
     rig_init(&alone, "cpu", "scalar", 0, options->def);
     make_wanted(&split, &alone);
-    rig_init(&batches, "cpu", options->isa, options->members, options->def);
+    const char *backend = options->backend == NULL ? "cpu" : options->backend;
+    rig_init(&batches, backend, options->isa, options->members, options->def);
     uint64_t allocations = base_alloc_count();
     bool is_same = true;
     const uint32_t rounds = util_is_quick() ? 1 : 3;

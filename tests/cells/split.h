@@ -1,4 +1,4 @@
-/* The check that batches change no bit: chains split over random batches on a CPU device against
+/* The check that batches change no bit: chains split over random batches on a device against
  * the same chains, each run alone at once by the scalar kernels. */
 #ifndef TESTS_CELLS_SPLIT_H
 #define TESTS_CELLS_SPLIT_H
@@ -11,6 +11,7 @@
 
 struct split_options {
     const struct cell_def *def;
+    const char *backend; /* NULL: "cpu" */
     const char *isa;
     uint32_t members; /* of the team that runs the batches */
     uint32_t n_chains;

@@ -1,5 +1,6 @@
 /* The CPU device: batches, rows, emits, attention; on every instruction set, with teams of one and
- * two. Chains split over batches in any way must give the bits of one run. */
+ * two; what a batch means, on the CUDA device's host driver too. Chains split over batches in any
+ * way must give the bits of one run. */
 #include "cells/backend.h"
 
 #include "base/mem.h"
@@ -251,20 +252,26 @@ START_TEST(test_device_largest_definition_runs)
 }
 END_TEST
 
+/* Where batches, rows and references must mean the same. */
+static const char *const devices[] = {"cpu", "cuda-host"};
+enum { DEVICES = sizeof(devices) / sizeof(devices[0]) };
+
 START_TEST(test_device_attention_ends_a_batch_after_one_step)
 {
     struct build build;
     build_lstm_cell(&build, 7, 5, 41);
     struct rig rig;
-    rig_init(&rig, "cpu", NULL, 1, &build.def);
+    rig_init(&rig, devices[_i], NULL, 1, &build.def);
     struct base_random random = util_random(42);
     rig_chain_init(&chains[0], rig.type, 3, 8, &random);
     rig_chain_init(&chains[1], rig.type, 4, 8, &random);
     struct cell_batch_row rows[2] = {rig_chain_row(&chains[0], 8), rig_chain_row(&chains[1], 1)};
-    _Atomic uint32_t attention;
-    atomic_init(&attention, 1);
+    _Atomic uint32_t own;
+    _Atomic uint32_t *attention =
+        rig.backend->attention == NULL ? &own : rig.backend->attention(rig.device, 0);
+    atomic_store(attention, 1);
     struct cell_batch batch = {
-        .n_rows = 2, .steps = 8, .interruptible = true, .attention = &attention, .rows = rows};
+        .n_rows = 2, .steps = 8, .interruptible = true, .attention = attention, .rows = rows};
     rig_run(&rig, &batch);
     ck_assert_uint_eq(batch.steps_done, 1);
     ck_assert_uint_eq(rows[0].steps_done, 1);
@@ -273,7 +280,7 @@ START_TEST(test_device_attention_ends_a_batch_after_one_step)
     rig_run(&rig, &batch);
     ck_assert_uint_eq(batch.steps_done, 8);
     ck_assert_uint_eq(rows[1].steps_done, 1);
-    atomic_store(&attention, 0);
+    atomic_store(attention, 0);
     batch.interruptible = true;
     rig_run(&rig, &batch);
     ck_assert_uint_eq(batch.steps_done, 8);
@@ -289,7 +296,7 @@ START_TEST(test_device_batch_ends_when_no_row_is_left)
     struct build build;
     build_lstm_cell(&build, 7, 5, 41);
     struct rig rig;
-    rig_init(&rig, "cpu", NULL, 1, &build.def);
+    rig_init(&rig, devices[_i], NULL, 1, &build.def);
     struct base_random random = util_random(42);
     rig_chain_init(&chains[0], rig.type, 3, 2, &random);
     struct cell_batch_row row = rig_chain_row(&chains[0], 2);
@@ -310,7 +317,7 @@ START_TEST(test_device_value_rows_carry_values_between_chains)
     struct build build;
     build_lstm_cell(&build, 5, 5, 51);
     struct rig rig;
-    rig_init(&rig, "cpu", NULL, 1, &build.def);
+    rig_init(&rig, devices[_i], NULL, 1, &build.def);
     struct base_random random = util_random(52);
     struct rig_chain *first = &chains[0];
     struct rig_chain *second = &chains[1];
@@ -357,7 +364,7 @@ START_TEST(test_device_backward_chain_reads_and_writes_with_negative_strides)
     struct build build;
     build_lstm_cell(&build, 5, 5, 51);
     struct rig rig;
-    rig_init(&rig, "cpu", NULL, 1, &build.def);
+    rig_init(&rig, devices[_i], NULL, 1, &build.def);
     struct base_random random = util_random(53);
     rig_chain_init(&chains[0], rig.type, 0, 6, &random);
     struct cell_batch_row row = rig_chain_row(&chains[0], 6);
@@ -389,7 +396,7 @@ START_TEST(test_device_state_can_be_moved_between_slots)
     struct build build;
     build_lstm_cell(&build, 5, 5, 61);
     struct rig rig;
-    rig_init(&rig, "cpu", NULL, 1, &build.def);
+    rig_init(&rig, devices[_i], NULL, 1, &build.def);
     struct base_random random = util_random(62);
     rig_chain_init(&chains[0], rig.type, 0, 6, &random);
     struct cell_batch_row row = rig_chain_row(&chains[0], 6);
@@ -424,7 +431,7 @@ START_TEST(test_device_emits_a_state_at_each_step)
     struct build build;
     build_lstm_cell(&build, 140, 130, 71);
     struct rig rig;
-    rig_init(&rig, "cpu", NULL, 2, &build.def);
+    rig_init(&rig, devices[_i], NULL, 2, &build.def);
     struct base_random random = util_random(72);
     struct cell_batch_row rows[4];
     float cells[4][5][130];
@@ -527,12 +534,13 @@ int main(void)
                         ISA_COUNT * EMBEDDED_KINDS * PRECISIONS);
     tcase_add_test(tcase, test_device_large_embeddings_have_no_table);
     tcase_add_test(tcase, test_device_largest_definition_runs);
-    tcase_add_test(tcase, test_device_attention_ends_a_batch_after_one_step);
-    tcase_add_test(tcase, test_device_batch_ends_when_no_row_is_left);
-    tcase_add_test(tcase, test_device_value_rows_carry_values_between_chains);
-    tcase_add_test(tcase, test_device_backward_chain_reads_and_writes_with_negative_strides);
-    tcase_add_test(tcase, test_device_state_can_be_moved_between_slots);
-    tcase_add_test(tcase, test_device_emits_a_state_at_each_step);
+    tcase_add_loop_test(tcase, test_device_attention_ends_a_batch_after_one_step, 0, DEVICES);
+    tcase_add_loop_test(tcase, test_device_batch_ends_when_no_row_is_left, 0, DEVICES);
+    tcase_add_loop_test(tcase, test_device_value_rows_carry_values_between_chains, 0, DEVICES);
+    tcase_add_loop_test(tcase, test_device_backward_chain_reads_and_writes_with_negative_strides, 0,
+                        DEVICES);
+    tcase_add_loop_test(tcase, test_device_state_can_be_moved_between_slots, 0, DEVICES);
+    tcase_add_loop_test(tcase, test_device_emits_a_state_at_each_step, 0, DEVICES);
     tcase_add_test(tcase, test_device_options_are_checked);
     tcase_add_test(tcase, test_device_every_failed_allocation_is_reported);
     suite_add_tcase(suite, tcase);

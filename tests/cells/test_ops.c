@@ -104,7 +104,9 @@ static void assert_everywhere(struct build *build)
     }
     if (!util_is_quick()) {
         assert_cell(&build->def, "blas", NULL); // in an emulator of no interest: others' products
+        assert_cell(&build->def, "cuda-host-library", NULL);
     }
+    assert_cell(&build->def, "cuda-host", NULL);
     build_release(build);
 }
 
@@ -303,7 +305,7 @@ static void assert_pair(const float out[4], float a, float b)
     ck_assert_uint_eq(bits_of(out[3]), isnan(a > 0.0f ? a : b) ? CELL_NAN_BITS : selected);
 }
 
-/* Each of these beside each. _i: of instruction sets. */
+/* Each of these beside each. _i: of instruction sets; behind them the card. */
 START_TEST(test_op_comparisons_of_special_values)
 {
     static const float special[] = {NAN,   -NAN, INFINITY, -INFINITY, 0.0f,
@@ -313,7 +315,8 @@ START_TEST(test_op_comparisons_of_special_values)
     struct rig rig;
     struct rig_chain chain;
     struct base_random random = util_random(1);
-    if (isa_at(_i) == NULL) {
+    const bool is_card = _i == ISA_COUNT;
+    if (!is_card && isa_at(_i) == NULL) {
         return;
     }
     build_init(&build, 1);
@@ -323,7 +326,7 @@ START_TEST(test_op_comparisons_of_special_values)
     build_output(&build, build_op(&build, CELL_OP_MAX, a, b, WIDTH));
     build_output(&build, build_op(&build, CELL_OP_LESS_EQUAL, a, b, WIDTH));
     build_output(&build, build_select(&build, a, a, b, WIDTH));
-    rig_init(&rig, "cpu", isa_name(_i), 0, &build.def);
+    rig_init(&rig, is_card ? "cuda-host" : "cpu", is_card ? NULL : isa_name(_i), 0, &build.def);
     rig_chain_init(&chain, rig.type, 0, 1, &random);
     for (uint32_t i = 0; i < WIDTH; i++) {
         memcpy(chain.inputs[0] + i * sizeof(float), &special[i / N], sizeof(float));
@@ -477,7 +480,7 @@ static uint8_t *run_tangle(const struct build *build, const char *isa, uint32_t 
     *bytes = ROWS * def->n_outputs * output_bytes;
     uint8_t *all = base_alloc(*bytes);
     ck_assert_ptr_nonnull(all);
-    rig_init(&rig, "cpu", isa, members, def);
+    rig_init(&rig, isa == NULL ? "cuda-host" : "cpu", isa, members, def);
     for (uint32_t r = 0; r < ROWS; r++) {
         rig_chain_init(&chains[r], rig.type, r, STEPS, &random);
         for (uint32_t n = 0; r % 2 == 1 && n < sizeof(nasty) / sizeof(nasty[0]); n++) {
@@ -521,6 +524,10 @@ START_TEST(test_chains_have_the_scalar_bits)
                           isa_name((int)i / 2), width, (uint32_t)salt);
             base_free(got);
         }
+        uint8_t *got = run_tangle(&build, NULL, 0, &bytes);
+        ck_assert_msg(memcmp(got, wanted, bytes) == 0, "card, width %u, salt %u", width,
+                      (uint32_t)salt);
+        base_free(got);
         base_free(wanted);
         build_release(&build);
     }
@@ -650,7 +657,7 @@ int main(void)
     tcase_add_loop_test(tcase, test_op_arithmetic, 0, WIDTHS);
     tcase_add_loop_test(tcase, test_op_functions, 0, WIDTHS);
     tcase_add_loop_test(tcase, test_op_comparisons, 0, WIDTHS);
-    tcase_add_loop_test(tcase, test_op_comparisons_of_special_values, 0, ISA_COUNT);
+    tcase_add_loop_test(tcase, test_op_comparisons_of_special_values, 0, ISA_COUNT + 1);
     tcase_add_loop_test(tcase, test_op_roots_and_means, 0, WIDTHS);
     tcase_add_loop_test(tcase, test_op_argmax, 0, WIDTHS);
     tcase_add_loop_test(tcase, test_op_top, 0, WIDTHS);

@@ -1,12 +1,13 @@
-/* The table of backends of cellbatchd-test: those of cellbatchd, and the tests' reference device
- * (tests/reference_device.h), whose lanes have the CPU device compute. Linked in the place of
- * cells/backend.c.
+/* The table of backends of cellbatchd-test: those of cellbatchd, the CUDA device over the host's
+ * driver (tests/cuda/driver_host.h), and the tests' reference device (tests/reference_device.h),
+ * whose lanes have the CPU device compute. Linked in the place of cells/backend.c.
  *
  * REFERENCE_DEVICE in the environment holds words that say how: `plain` slots instead of tagged
  * ones, and what SIGUSR1 does to the device opened last: `fault`, `deaf`, else its next step stands
- * still. */
+ * still. With `card` it stops all cards of the CUDA device. */
 #include "cells/backend.h"
 #include "cells/cpu/device.h"
+#include "tests/cuda/driver_host.h"
 #include "tests/reference_device.h"
 
 #include <pthread.h>
@@ -37,7 +38,12 @@ static void *wait_for_signal(void *argument)
 {
     (void)argument;
     for (;;) {
-        if (sem_wait(&signals) == 0 && reference_last() != NULL) {
+        if (sem_wait(&signals) != 0) {
+            continue;
+        }
+        if (is_asked_for("card")) {
+            cuda_host_hang(true);
+        } else if (reference_last() != NULL) {
             reference_hang(reference_last(), hang);
         }
     }
@@ -55,7 +61,8 @@ static void listen_to_signal(void)
     }
 }
 
-static const struct cell_backend *reference(void)
+/* Once: as the environment says. */
+static void configure(void)
 {
     static bool is_configured;
     if (!is_configured) {
@@ -70,14 +77,15 @@ static const struct cell_backend *reference(void)
                                       : REFERENCE_HANG_STILL;
         listen_to_signal();
     }
-    return reference_backend();
 }
 
 const struct cell_backend *cell_backend_at(uint32_t index)
 {
-    static const struct cell_backend *const backends[] = {&cell_backend_cpu, &cell_backend_blas};
-    const uint32_t n = sizeof(backends) / sizeof(backends[0]);
-    return index < n ? backends[index] : index == n ? reference() : NULL;
+    const struct cell_backend *const backends[] = {&cell_backend_cpu, &cell_backend_blas,
+                                                   cuda_host_backend(), cuda_host_library_backend(),
+                                                   reference_backend()};
+    configure();
+    return index < sizeof(backends) / sizeof(backends[0]) ? backends[index] : NULL;
 }
 
 const struct cell_backend *cell_backend_find(const char *name)

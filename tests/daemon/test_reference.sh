@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The daemon on the tests' device (cellbatchd-test --device reference:N), whose lanes hang: what they
 # held fails with UNAVAILABLE within the watchdog's limit, the rest is answered, and the daemon goes
-# on; unless a lane cannot be stopped, when it is not ready any more, fails what it holds and leaves.
+# on; unless a lane cannot be stopped, when it is not ready any more, fails what it holds and leaves. So
+# it does where a card of the CUDA device stands still, since a stream cannot be stopped.
 set -u
 . tests/daemon/daemon.sh
 load=$OUT/cellbatch-load
@@ -30,8 +31,8 @@ check 'one CPU' fails_with "there is one device 'cpu', not 2" --device cpu:2
 hang() {
     local from client
     # shellcheck disable=SC2030,SC2031
-    REFERENCE_DEVICE=$1 daemon_start --model-repository models --device reference:2 \
-        --watchdog 500ms || return 1
+    REFERENCE_DEVICE=$1 daemon_start --model-repository models --device "${2:-reference:2}" \
+        --watchdog 500ms --load-model langid || return 1
     "$load" --target "$grpc" --concurrency 8 --duration 3 --lengths fixed:3000 --warmup 0 \
         --cooldown 0 --json >"$daemon_dir/load.json" 2>&1 &
     client=$!
@@ -67,11 +68,17 @@ for kind in still fault; do
     check "$kind: a clean exit" [ "$daemon_exit" -eq 0 ]
 done
 
-check 'deaf: serves' hang deaf
-daemon_wait
-check 'deaf: leaves with an error' [ "$daemon_exit" -eq 1 ]
-check 'deaf: says why' daemon_says 'a device was lost'
-check 'deaf: what was inside failed with UNAVAILABLE' [ "$(number UNAVAILABLE)" -ge 1 ]
-check 'deaf: soon' [ "$took" -le 5 ]
+# lost KIND DEVICE: nobody can stop it.
+lost() {
+    check "$1: serves" hang "$1" "$2"
+    daemon_wait
+    check "$1: leaves with an error" [ "$daemon_exit" -eq 1 ]
+    check "$1: says why" daemon_says 'a device was lost'
+    check "$1: what was inside failed with UNAVAILABLE" [ "$(number UNAVAILABLE)" -ge 1 ]
+    check "$1: soon" [ "$took" -le 5 ]
+}
+lost deaf reference:2
+lost card cuda-host:0,1
+check 'card: and what it was' daemon_says 'why=no progress for 500 ms'
 
 report

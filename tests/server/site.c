@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "server/core_state.h"
 #include "server/repository.h"
+#include "tests/cuda/driver_host.h"
 #include "tests/reference_device.h"
 #include "tests/server/gate.h"
 #include "tests/server/models.h"
@@ -121,13 +122,20 @@ static bool is_warmed(void *argument)
 }
 
 /* CELLBATCH_SITE_DEVICES=N (make test-reference): what would run on the CPU runs on N of the tests'
- * devices instead, on whose lanes the CPU device computes. */
+ * devices instead, on whose lanes the CPU device computes; =cuda-host: on two CUDA devices over the
+ * host's driver. */
 static struct srv_engine_options engine_options(const struct site_options *options)
 {
     struct srv_engine_options engine = options->engine;
     const char *devices = getenv("CELLBATCH_SITE_DEVICES");
     if (devices == NULL || options->gated || engine.backend == reference_backend() ||
         engine.backend == cell_backend_find("blas")) {
+        return engine;
+    }
+    if (strcmp(devices, "cuda-host") == 0) {
+        engine.backend = cuda_host_backend();
+        engine.n_devices = 2;
+        engine.cards[1] = 1;
         return engine;
     }
     reference_configure(&(struct reference_options){.seed = util_seed(),

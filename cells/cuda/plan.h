@@ -1,0 +1,79 @@
+/* Making the program of a type: where each value's matrix stands, and which kernels compute it.
+ * Shared by plan.c, plan_cells.c and plan_ops.c; on the stack of who loads. */
+#ifndef CELLS_CUDA_PLAN_H
+#define CELLS_CUDA_PLAN_H
+
+#include "cells/cuda/device_state.h"
+
+/* A program is made several times by the same code: first to learn how much memory it takes, then
+ * for each queue at its addresses. Weights are written the second time. */
+struct cell_cuda__plan {
+    struct cell_device *device;
+    const struct cell_def *def;
+    cell_step_address block, weights; /* 0: only counted */
+    size_t block_at, weights_at;      /* taken so far */
+    bool writes_weights;
+    struct cell_step_place places[CELL_VALUES_MAX];
+    bool is_placed[CELL_VALUES_MAX];
+    bool is_view[CELL_VALUES_MAX]; /* a part of another's matrix, or a constant */
+    struct cell_cuda__program *program;
+    enum base_status status; /* the first that failed */
+    struct base_error *error;
+};
+
+/* Matrices for CELL_STEP_ROWS_MAX rows of so many bytes. */
+struct cell_step_place cell_cuda__matrix(struct cell_cuda__plan *plan, size_t bytes);
+
+/* Columns of a matrix from byte `at` on. */
+static inline struct cell_step_place cell_cuda__columns(struct cell_step_place place, size_t at)
+{
+    place.at += at;
+    return place;
+}
+
+/* The value's, placed now if it has none yet. */
+struct cell_step_place cell_cuda__place(struct cell_cuda__plan *plan, uint32_t value);
+
+/* Appends an op that has items_row items for each row; its step is filled in through what is
+ * returned, until the next is added. Never NULL: after a failure it is one that is not kept. */
+struct cell_step *cell_cuda__add(struct cell_cuda__plan *plan, enum cell_step_kernel kernel,
+                                 uint32_t items_row, const char *about);
+
+/* Memory for n weights: to be filled and given back with cell_cuda__weights_end(), or NULL when
+ * they are only counted. *at is where they will stand. */
+float *cell_cuda__weights_begin(struct cell_cuda__plan *plan, size_t n, cell_step_address *at);
+void cell_cuda__weights_end(struct cell_cuda__plan *plan, float *weights, size_t n,
+                            cell_step_address at);
+
+/* A weight's words of 32 bits, as they stand in the definition. */
+cell_step_address cell_cuda__weight(struct cell_cuda__plan *plan, const struct cell_weight *weight);
+
+static inline uint32_t cell_cuda__words(const struct cell_value *value)
+{
+    return cell_cuda__bytes(value) / (uint32_t)sizeof(uint32_t);
+}
+
+/* ---- plan_ops.c ---- */
+
+/* The element-wise ops from `first` on, as many as stand together and have one width. Returns the
+ * op behind them. */
+uint32_t cell_cuda__plan_chain(struct cell_cuda__plan *plan, uint32_t first);
+
+void cell_cuda__plan_lookup(struct cell_cuda__plan *plan, const struct cell_op *op);
+void cell_cuda__plan_softmax(struct cell_cuda__plan *plan, const struct cell_op *op);
+void cell_cuda__plan_attend(struct cell_cuda__plan *plan, const struct cell_op *op,
+                            const struct cell_step_batch *batch);
+
+/* MEAN, ARGMAX, TOP, TAKE, CAST. */
+void cell_cuda__plan_rowwise(struct cell_cuda__plan *plan, const struct cell_op *op);
+
+/* ---- plan_cells.c ---- */
+
+/* Tries to place what a gated op's sums go over side by side, so that one product has all. */
+void cell_cuda__join(struct cell_cuda__plan *plan, const struct cell_op *op);
+
+/* The kernels of a gated op, or of a LINEAR. */
+void cell_cuda__plan_gated(struct cell_cuda__plan *plan, const struct cell_op *op);
+void cell_cuda__plan_linear(struct cell_cuda__plan *plan, const struct cell_op *op);
+
+#endif

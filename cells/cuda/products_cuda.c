@@ -1,0 +1,355 @@
+/* Products by cuBLASLt, with one algorithm for all row counts of a shape.
+ *
+ * NVIDIA promises the same bits for the same call, not for one row among others: heuristics choose
+ * another tile, or split the sum, for each number of rows. So an algorithm is chosen once a shape
+ * (kernel, tile, stages; never one that splits the sum over k), and before it is taken a probe runs
+ * random rows through it in every row count that is recorded, at the head and at the end of the
+ * matrix: a row must have the same bits in all. That is seen on this card with this library, not
+ * promised; a shape for which no algorithm passes is the device's own kernel's. */
+#include "cells/cuda/driver_cuda.h"
+
+#include "base/mem.h"
+#include "base/random.h"
+#include "cells/cuda/device_state.h"
+
+#include <string.h>
+
+/* Rows for which algorithms are ranked: between a lone request and a full batch. */
+#define RANKED_ROWS 64u
+#define RANKED      16
+
+/* ---- Descriptions --------------------------------------------------------------------------- */
+
+/* cuBLAS counts by columns: our row-major [rows, columns] are its [columns, rows]. */
+static cublasLtMatrixLayout_t layout_of(uint32_t columns, uint32_t rows, uint32_t pitch_bytes)
+{
+    cublasLtMatrixLayout_t layout = NULL;
+    const int64_t pitch = pitch_bytes / (uint32_t)sizeof(float);
+    return cublasLtMatrixLayoutCreate(&layout, CUDA_R_32F, columns, rows, pitch) ==
+                   CUBLAS_STATUS_SUCCESS
+               ? layout
+               : NULL;
+}
+
+static void layout_free(cublasLtMatrixLayout_t layout)
+{
+    if (layout != NULL) {
+        (void)cublasLtMatrixLayoutDestroy(layout);
+    }
+}
+
+static void shape_free(struct cell_cuda__shape *shape)
+{
+    layout_free(shape->weights);
+    if (shape->desc != NULL) {
+        (void)cublasLtMatmulDescDestroy(shape->desc);
+    }
+    memset(shape, 0, sizeof(*shape));
+}
+
+void cell_cuda__products_free(struct cell_cuda *cuda)
+{
+    for (uint32_t s = 0; s < cuda->n_shapes; s++) {
+        shape_free(&cuda->shapes[s]);
+    }
+    cuda->n_shapes = 0;
+}
+
+/* fp32 in every term: no TF32 that nobody asked for. */
+static bool describe(struct cell_cuda__shape *shape)
+{
+    const struct cell_step_product *p = &shape->product;
+    const cublasLtEpilogue_t epilogue =
+        p->bias != 0 ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+    const void *bias = (const void *)(uintptr_t)p->bias; // NOLINT(performance-no-int-to-ptr)
+    bool ok = cublasLtMatmulDescCreate(&shape->desc, CUBLAS_COMPUTE_32F, CUDA_R_32F) ==
+              CUBLAS_STATUS_SUCCESS;
+    ok = ok && cublasLtMatmulDescSetAttribute(shape->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue,
+                                              sizeof(epilogue)) == CUBLAS_STATUS_SUCCESS;
+    ok = ok && (p->bias == 0 ||
+                cublasLtMatmulDescSetAttribute(shape->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+                                               &bias, sizeof(bias)) == CUBLAS_STATUS_SUCCESS);
+    shape->weights = layout_of(p->outputs, p->inputs, p->outputs * (uint32_t)sizeof(float));
+    return ok && shape->weights != NULL;
+}
+
+/* One product: matrices of n_rows rows. */
+struct call {
+    const struct cell_cuda__shape *shape;
+    cublasLtMatrixLayout_t a, start, out;
+};
+
+static bool call_init(struct call *call, const struct cell_cuda__shape *shape, uint32_t n_rows)
+{
+    const struct cell_step_product *p = &shape->product;
+    const uint32_t start_pitch = p->has_start != 0 ? p->start.pitch : p->out.pitch;
+    *call = (struct call){.shape = shape,
+                          .a = layout_of(p->inputs, n_rows, p->a.pitch),
+                          .start = layout_of(p->outputs, n_rows, start_pitch),
+                          .out = layout_of(p->outputs, n_rows, p->out.pitch)};
+    return call->a != NULL && call->start != NULL && call->out != NULL;
+}
+
+static void call_release(struct call *call)
+{
+    layout_free(call->a);
+    layout_free(call->start);
+    layout_free(call->out);
+}
+
+/* ---- Multiplying ---------------------------------------------------------------------------- */
+
+static const void *memory_at(cell_step_address at)
+{
+    return (const void *)(uintptr_t)at; // NOLINT(performance-no-int-to-ptr)
+}
+
+static void *room_at(cell_step_address at)
+{
+    return (void *)(uintptr_t)at; // NOLINT(performance-no-int-to-ptr)
+}
+
+static enum base_status multiply(struct cell_cuda *cuda, const struct cell_cuda__shape *shape,
+                                 const struct cell_step_product *p, cudaStream_t stream,
+                                 void *workspace)
+{
+    static const float one = 1.0f;
+    static const float zero = 0.0f;
+    struct call call;
+    cublasStatus_t status = CUBLAS_STATUS_ALLOC_FAILED;
+    if (call_init(&call, shape, p->n_rows)) {
+        const bool has_start = p->has_start != 0;
+        status = cublasLtMatmul(
+            cuda->blas, shape->desc, &one, memory_at(p->weights), shape->weights,
+            memory_at(p->a.at), call.a, has_start ? &one : &zero,
+            memory_at(has_start ? p->start.at : p->out.at), call.start, room_at(p->out.at),
+            call.out, &shape->algo, workspace, CELL_CUDA__WORKSPACE, stream);
+    }
+    call_release(&call);
+    return status == CUBLAS_STATUS_SUCCESS ? BASE_OK : BASE_UNAVAILABLE;
+}
+
+static bool is_same_product(const struct cell_step_product *a, const struct cell_step_product *b)
+{
+    return a->weights == b->weights && a->bias == b->bias && a->inputs == b->inputs &&
+           a->outputs == b->outputs && a->has_start == b->has_start && a->a.pitch == b->a.pitch &&
+           a->out.pitch == b->out.pitch && (a->has_start == 0 || a->start.pitch == b->start.pitch);
+}
+
+static struct cell_cuda__shape *shape_find(struct cell_cuda *cuda,
+                                           const struct cell_step_product *product)
+{
+    for (uint32_t s = 0; s < cuda->n_shapes; s++) {
+        if (is_same_product(&cuda->shapes[s].product, product)) {
+            return &cuda->shapes[s];
+        }
+    }
+    return NULL;
+}
+
+/* While a step is recorded, so that looking for the shape costs no batch anything. */
+enum base_status cell_cuda__product(struct cell_cuda_stream *stream,
+                                    const struct cell_step_product *product)
+{
+    const struct cell_cuda__shape *shape = shape_find(stream->cuda, product);
+    return shape == NULL
+               ? BASE_INTERNAL
+               : multiply(stream->cuda, shape, product, stream->stream, stream->workspace);
+}
+
+/* ---- Choosing ------------------------------------------------------------------------------- */
+
+/* Matrices of the probe, as the product has them, and what rows must give. */
+struct probe {
+    struct cell_cuda *cuda;
+    struct cell_cuda__shape *shape;
+    struct cell_step_product product; /* over our own rows */
+    cell_step_address memory;
+    void *workspace;
+    float *row, *wanted, *got;
+};
+
+static bool splits_the_sum(const cublasLtMatmulAlgo_t *algo)
+{
+    int32_t splits = 0;
+    uint32_t scheme = 0;
+    size_t written = 0;
+    const bool ok =
+        cublasLtMatmulAlgoConfigGetAttribute(algo, CUBLASLT_ALGO_CONFIG_SPLITK_NUM, &splits,
+                                             sizeof(splits), &written) == CUBLAS_STATUS_SUCCESS &&
+        cublasLtMatmulAlgoConfigGetAttribute(algo, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, &scheme,
+                                             sizeof(scheme), &written) == CUBLAS_STATUS_SUCCESS;
+    return !ok || splits > 1 || scheme != CUBLASLT_REDUCTION_SCHEME_NONE;
+}
+
+static bool takes_all_counts(struct cell_cuda *cuda, const struct cell_cuda__shape *shape)
+{
+    bool ok = true;
+    for (uint32_t b = 0; b < CELL_CUDA__BUCKETS && ok; b++) {
+        struct call call;
+        cublasLtMatmulHeuristicResult_t result;
+        ok = call_init(&call, shape, cell_cuda__buckets[b]) &&
+             cublasLtMatmulAlgoCheck(cuda->blas, shape->desc, shape->weights, call.a, call.start,
+                                     call.out, &shape->algo, &result) == CUBLAS_STATUS_SUCCESS &&
+             result.workspaceSize <= CELL_CUDA__WORKSPACE;
+        call_release(&call);
+    }
+    return ok;
+}
+
+static void probe_close(struct probe *probe)
+{
+    (void)cudaFree(room_at(probe->memory));
+    (void)cudaFree(probe->workspace);
+    base_free(probe->row);
+    base_free(probe->wanted);
+    base_free(probe->got);
+}
+
+/* Every row is the same: whatever place it has, its sum must be the first's. */
+static enum base_status probe_open(struct probe *probe, struct cell_cuda *cuda,
+                                   struct cell_cuda__shape *shape)
+{
+    const struct cell_step_product *p = &shape->product;
+    const size_t a = (size_t)p->a.pitch * CELL_STEP_ROWS_MAX;
+    const size_t out = (size_t)p->out.pitch * CELL_STEP_ROWS_MAX;
+    const size_t start = (size_t)p->start.pitch * CELL_STEP_ROWS_MAX;
+    void *memory = NULL;
+    struct base_random random;
+    *probe = (struct probe){.cuda = cuda, .shape = shape, .product = *p};
+    base_random_init(&random, 1);
+    probe->row = base_alloc_array(p->inputs, sizeof(float));
+    probe->wanted = base_alloc_array(p->outputs, sizeof(float));
+    probe->got = base_alloc_array(p->outputs, sizeof(float));
+    if (probe->row == NULL || probe->wanted == NULL || probe->got == NULL ||
+        cudaMalloc(&memory, a + out + start) != cudaSuccess ||
+        cudaMalloc(&probe->workspace, CELL_CUDA__WORKSPACE) != cudaSuccess) {
+        (void)cudaFree(memory);
+        return BASE_RESOURCE_EXHAUSTED;
+    }
+    probe->memory = (uint64_t)(uintptr_t)memory;
+    probe->product.a.at = probe->memory;
+    probe->product.out.at = probe->memory + a;
+    probe->product.start.at = probe->memory + a + out;
+    for (uint32_t k = 0; k < p->inputs; k++) {
+        probe->row[k] = base_random_f32(&random, -1.0f, 1.0f);
+    }
+    cudaError_t status = cudaMemsetAsync(memory, 0, a + out + start, cuda->loading);
+    for (uint32_t r = 0; r < CELL_STEP_ROWS_MAX && status == cudaSuccess; r++) {
+        status = cudaMemcpyAsync((uint8_t *)memory + (size_t)r * p->a.pitch, probe->row,
+                                 p->inputs * sizeof(float), cudaMemcpyDefault, cuda->loading);
+    }
+    return status == cudaSuccess ? BASE_OK : BASE_UNAVAILABLE;
+}
+
+static enum base_status probe_row(struct probe *probe, uint32_t r, float *out)
+{
+    const struct cell_step_product *p = &probe->product;
+    const void *from = memory_at(p->out.at + (uint64_t)r * p->out.pitch);
+    cudaError_t status = cudaMemcpyAsync(out, from, p->outputs * sizeof(float), cudaMemcpyDefault,
+                                         probe->cuda->loading);
+    status = status == cudaSuccess ? cudaStreamSynchronize(probe->cuda->loading) : status;
+    return cell_cuda__status(status, "probe", NULL);
+}
+
+/* Whether the first and the last row have the same bits in every count. */
+static enum base_status probe_counts(struct probe *probe, bool *is_invariant)
+{
+    *is_invariant = true;
+    for (uint32_t b = 0; b < CELL_CUDA__BUCKETS && *is_invariant; b++) {
+        const uint32_t n = cell_cuda__buckets[b];
+        const size_t bytes = probe->product.outputs * sizeof(float);
+        probe->product.n_rows = n;
+        BASE_TRY(multiply(probe->cuda, probe->shape, &probe->product, probe->cuda->loading,
+                          probe->workspace));
+        BASE_TRY(probe_row(probe, 0, b == 0 ? probe->wanted : probe->got));
+        *is_invariant = b == 0 || memcmp(probe->got, probe->wanted, bytes) == 0;
+        BASE_TRY(probe_row(probe, n - 1, probe->got));
+        *is_invariant = *is_invariant && memcmp(probe->got, probe->wanted, bytes) == 0;
+    }
+    return BASE_OK;
+}
+
+/* What all matrices of the product are aligned to, in bytes. */
+static uint32_t alignment_of(const struct cell_step_product *p)
+{
+    const uint64_t all = p->a.at | p->a.pitch | p->out.at | p->out.pitch | p->weights |
+                         (uint64_t)p->outputs * sizeof(float) |
+                         (p->has_start != 0 ? p->start.at | p->start.pitch : 0);
+    return (all & 15) == 0 ? 16 : 4;
+}
+
+static int rank(struct cell_cuda *cuda, const struct cell_cuda__shape *shape,
+                cublasLtMatmulHeuristicResult_t results[RANKED])
+{
+    static const cublasLtMatmulPreferenceAttributes_t aligned[] = {
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
+    const size_t workspace = CELL_CUDA__WORKSPACE;
+    const uint32_t alignment = alignment_of(&shape->product);
+    cublasLtMatmulPreference_t preference = NULL;
+    struct call call = {0};
+    int n = 0;
+    bool ok = cublasLtMatmulPreferenceCreate(&preference) == CUBLAS_STATUS_SUCCESS &&
+              cublasLtMatmulPreferenceSetAttribute(
+                  preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
+                  sizeof(workspace)) == CUBLAS_STATUS_SUCCESS;
+    for (uint32_t i = 0; i < sizeof(aligned) / sizeof(aligned[0]) && ok; i++) {
+        ok = cublasLtMatmulPreferenceSetAttribute(preference, aligned[i], &alignment,
+                                                  sizeof(alignment)) == CUBLAS_STATUS_SUCCESS;
+    }
+    ok = ok && call_init(&call, shape, RANKED_ROWS) &&
+         cublasLtMatmulAlgoGetHeuristic(cuda->blas, shape->desc, shape->weights, call.a, call.start,
+                                        call.out, preference, RANKED, results,
+                                        &n) == CUBLAS_STATUS_SUCCESS;
+    call_release(&call);
+    if (preference != NULL) {
+        (void)cublasLtMatmulPreferenceDestroy(preference);
+    }
+    return ok ? n : 0;
+}
+
+/* The best of the ranked ones that passes; UNIMPLEMENTED: none does. */
+static enum base_status choose(struct cell_cuda *cuda, struct cell_cuda__shape *shape)
+{
+    cublasLtMatmulHeuristicResult_t results[RANKED];
+    struct probe probe;
+    const int n = rank(cuda, shape, results);
+    bool is_chosen = false;
+    enum base_status status = probe_open(&probe, cuda, shape);
+    for (int i = 0; i < n && !is_chosen && status == BASE_OK; i++) {
+        shape->algo = results[i].algo;
+        if (results[i].state == CUBLAS_STATUS_SUCCESS && !splits_the_sum(&shape->algo) &&
+            takes_all_counts(cuda, shape)) {
+            status = probe_counts(&probe, &is_chosen);
+        }
+    }
+    probe_close(&probe);
+    return status == BASE_OK && !is_chosen ? BASE_UNIMPLEMENTED : status;
+}
+
+enum base_status cell_cuda__product_prepare(struct cell_cuda *cuda,
+                                            const struct cell_step_product *product,
+                                            struct base_error *error)
+{
+    if (cudaSetDevice(cuda->card) != cudaSuccess) {
+        return base_fail(error, BASE_UNAVAILABLE, "%s is lost", cuda->name);
+    }
+    if (shape_find(cuda, product) != NULL) {
+        return BASE_OK;
+    }
+    if (cuda->n_shapes == CELL_CUDA__SHAPES) {
+        return base_fail(error, BASE_RESOURCE_EXHAUSTED, "more than %u products",
+                         CELL_CUDA__SHAPES);
+    }
+    struct cell_cuda__shape *shape = &cuda->shapes[cuda->n_shapes];
+    *shape = (struct cell_cuda__shape){.product = *product};
+    const enum base_status status = describe(shape) ? choose(cuda, shape) : BASE_RESOURCE_EXHAUSTED;
+    if (status != BASE_OK) {
+        shape_free(shape);
+        return base_fail(error, status, "cuBLASLt has no algorithm for %u x %u", product->inputs,
+                         product->outputs);
+    }
+    cuda->n_shapes++;
+    return BASE_OK;
+}

@@ -1,0 +1,22 @@
+#!/bin/bash
+# How long a step takes on this card, by the device with cuBLASLt's products and with its own: GRNN's shapes and
+# BatchMaker's figure 3 (docs/benchmarks/gpu.md has the floors and the peers beside them). See scripts/gpu/README.md.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+USAGE='usage: scripts/gpu/bench.sh [--build-only] [--arch 80,90a] [--only library,exact] [--out FOLDER]
+  --build-only   build; needs no GPU
+  --arch LIST    targets of nvcc (default: what the card is)
+  --build FOLDER for the program (default build/gpu)
+  --only LIST    of library (cuBLASLt), exact (our own products)
+  --out FOLDER   for bench.jsonl and bench.md (default build/gpu/results)'
+DEFAULT_ARCHS='80 90'
+# shellcheck source=scripts/gpu/common.sh
+. scripts/gpu/common.sh
+# shellcheck source=scripts/gpu/card.sh
+. scripts/gpu/card.sh
+
+begin_card "$@"
+begin_results bench
+part library 200 "$card" bench cuda
+part exact 200 "$card" bench cuda-exact
+end_results

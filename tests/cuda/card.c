@@ -1,0 +1,471 @@
+/* Whether a CUDA device computes what it should, and how fast: a program that needs gcc, nvcc and
+ * cuBLASLt, and none of the tests' or the server's libraries (scripts/gpu/check.sh, bench.sh).
+ *
+ *   quick   a few of check's cases, for tools that slow it down
+ *   check   every kind of cell at edges of its shapes: chains of different lengths that join and
+ *           leave, against double precision (tests/cells/oracle.h); and each chain alone against
+ *           itself in company, bit by bit
+ *   bench   time of a step of an LSTM and a GRU by rows, in runs of 64 steps
+ *
+ * A line of JSON for each case, as bench/gpu/ has them (bench/gpu/table.py). Exit status: 0, 1
+ * after a failed case, 2 for wrong arguments, 3 where the device cannot be opened. */
+#include "tests/cuda/card.h"
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/random.h"
+#include "cells/type.h"
+#include "tests/cells/oracle.h"
+#include "tests/cells/rig.h"
+
+#include <math.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { EXIT_USAGE = 2, EXIT_NO_DEVICE = 3 };
+
+#define CHECK_ROWS  64u
+#define CHECK_STEPS 20u
+#define BENCH_ROWS  1024u
+#define BENCH_STEPS 64u
+#define BENCH_RUNS  60u
+#define BENCH_WARM  10u
+#define WAIT_NS     UINT64_C(20000000000)
+
+/* GPU.md's gate for fp32 at 100 steps; here are fewer. */
+#define ERROR_MAX 1e-5
+
+/* ---- Cells ---- */
+
+static void make_lstm(struct build *build, uint32_t inputs, uint32_t hidden)
+{
+    build_lstm_cell(build, inputs, hidden, 1);
+}
+
+static void make_gated(struct build *build, enum cell_op_kind kind, uint32_t variant,
+                       const uint32_t size[2])
+{
+    build_init(build, 2);
+    const uint32_t x = build_input(build, CELL_F32, size[0]);
+    const uint32_t h = build_state(build, CELL_F32, size[1]);
+    const uint32_t next = build_gated(build, kind, variant, x, h, true);
+    build_next(build, 0, next);
+    build_output(build, next);
+}
+
+static void make_gru(struct build *build, uint32_t inputs, uint32_t hidden)
+{
+    make_gated(build, CELL_OP_GRU, CELL_GRU_RESET_AFTER, (const uint32_t[]){inputs, hidden});
+}
+
+static void make_gru_before(struct build *build, uint32_t inputs, uint32_t hidden)
+{
+    make_gated(build, CELL_OP_GRU, CELL_GRU_RESET_BEFORE, (const uint32_t[]){inputs, hidden});
+}
+
+static void make_rnn(struct build *build, uint32_t inputs, uint32_t hidden)
+{
+    make_gated(build, CELL_OP_RNN, CELL_RNN_TANH, (const uint32_t[]){inputs, hidden});
+}
+
+static void make_own(struct build *build, uint32_t inputs, uint32_t hidden)
+{
+    build_own_cell(build, inputs, hidden, 3);
+}
+
+static void make_tree_of(struct build *build, enum cell_op_kind kind, uint32_t n_children,
+                         const uint32_t size[2])
+{
+    const struct build_tree tree = {
+        .kind = kind, .hidden = size[1], .n_children = n_children, .has_bias = true};
+    build_tree_cell(build, tree, size[0], 4);
+}
+
+static void make_leaf(struct build *build, uint32_t inputs, uint32_t hidden)
+{
+    make_tree_of(build, CELL_OP_TREE_LEAF, 0, (const uint32_t[]){inputs, hidden});
+}
+
+static void make_binary(struct build *build, uint32_t inputs, uint32_t hidden)
+{
+    make_tree_of(build, CELL_OP_TREE_BINARY, 2, (const uint32_t[]){inputs, hidden});
+}
+
+static void make_child_sum(struct build *build, uint32_t inputs, uint32_t hidden)
+{
+    make_tree_of(build, CELL_OP_TREE_SUM, 3, (const uint32_t[]){inputs, hidden});
+}
+
+static const struct cell_kind {
+    const char *name;
+    void (*make)(struct build *build, uint32_t inputs, uint32_t hidden);
+} kinds[] = {
+    {"lstm", make_lstm},
+    {"gru", make_gru},
+    {"gru, reset before", make_gru_before},
+    {"rnn", make_rnn},
+    {"own cell", make_own},
+    {"tree, leaf", make_leaf},
+    {"tree, binary", make_binary},
+    {"tree, child-sum", make_child_sum},
+};
+
+/* Below, at and beyond what blocks, tiles and warps hold. */
+static const uint32_t shapes[][2] = {{1, 1}, {3, 7}, {31, 33}, {64, 64}, {65, 127}, {256, 256}};
+static const uint32_t row_counts[] = {1, 3, 8, 17, CHECK_ROWS};
+
+#define QUICK_SHAPE 1u
+#define QUICK_ROWS  17u
+
+/* ---- A type on the device ---- */
+
+struct card {
+    const struct cell_backend *backend;
+    struct cell_device *device;
+    struct cell_registry *registry;
+    const struct cell_type *type;
+    uint64_t submitted;
+    bool is_loaded;
+    const char *wrong; /* what has failed, or NULL */
+    struct base_error error;
+};
+
+static bool card_open(struct card *card, const struct cell_def *def, uint32_t rows)
+{
+    const struct cell_device_options options = {.n_queues = 1, .batches_queued_max = 4};
+    bool is_new = false;
+    card->is_loaded = card->backend->open(&options, &card->device, &card->error) == BASE_OK &&
+                      cell_registry_create(&card->registry) == BASE_OK &&
+                      cell_registry_intern(card->registry, def, "card/cell", &card->type, &is_new,
+                                           &card->error) == BASE_OK &&
+                      card->backend->type_load(card->device, card->type, &card->error) == BASE_OK;
+    bool is_open = card->is_loaded;
+    for (uint32_t l = 0; is_open && l < cell_registry_layouts(card->registry); l++) {
+        is_open = card->backend->rows_open(card->device, l, cell_registry_layout(card->registry, l),
+                                           rows, &card->error) == BASE_OK;
+    }
+    card->wrong = is_open ? NULL : card->error.message;
+    return is_open;
+}
+
+static void card_close(struct card *card)
+{
+    if (card->is_loaded) {
+        card->backend->type_unload(card->device, card->type);
+    }
+    if (card->device != NULL) {
+        card->backend->close(card->device);
+    }
+    cell_registry_free(card->registry);
+    card->device = NULL;
+    card->registry = NULL;
+    card->is_loaded = false;
+    card->submitted = 0;
+}
+
+static void run(struct card *card, struct cell_batch *batch)
+{
+    const uint64_t start_ns = base_now_ns();
+    batch->type = card->type;
+    batch->status = BASE_INTERNAL;
+    card->backend->submit(card->device, 0, batch);
+    card->submitted++;
+    while (atomic_load(card->backend->completed(card->device, 0)) < card->submitted) {
+        card->backend->poll(card->device, 0, base_now_ns());
+        if (base_now_ns() - start_ns > WAIT_NS) {
+            card->wrong = "a batch does not come back";
+            return;
+        }
+    }
+    if (batch->status != BASE_OK) {
+        card->wrong = base_status_name(batch->status);
+    }
+}
+
+/* ---- Check ---- */
+
+/* Largest difference of the chain's outputs from double precision. */
+static double error_of(const struct cell_type *type, const struct rig_chain *chain)
+{
+    const struct cell_def *def = &type->def;
+    struct oracle oracle;
+    double worst = 0;
+    oracle_init(&oracle, def);
+    for (uint32_t s = 0; s < def->n_states; s++) {
+        const float *init = (const float *)(const void *)chain->init[s];
+        for (uint32_t k = 0; k < def->values[def->n_inputs + s].width; k++) {
+            oracle.values[def->n_inputs + s][k] = (double)init[k];
+        }
+    }
+    for (uint32_t t = 0; t < chain->wiring.steps; t++) {
+        for (uint32_t i = 0; i < def->n_inputs; i++) {
+            const uint32_t width = def->values[i].width;
+            const float *x = (const float *)(const void *)chain->inputs[i] + (size_t)t * width;
+            for (uint32_t k = 0; k < width; k++) {
+                oracle.values[i][k] = (double)x[k];
+            }
+        }
+        oracle_step(&oracle);
+        for (uint32_t o = 0; o < def->n_outputs; o++) {
+            const uint32_t width = def->values[def->outputs[o]].width;
+            const float *y = (const float *)(const void *)chain->outputs[o] + (size_t)t * width;
+            for (uint32_t k = 0; k < width; k++) {
+                const double error = fabs((double)y[k] - oracle.values[def->outputs[o]][k]);
+                worst = error <= worst ? worst : error; // a NaN, too, is the worst
+            }
+        }
+        oracle_advance(&oracle);
+    }
+    oracle_release(&oracle);
+    return worst;
+}
+
+/* Runs all chains to their ends: at each turn most of those that have steps left, up to four of
+ * them. */
+static void run_chains(struct card *card, struct rig_chain *chains, uint32_t n,
+                       struct base_random *random)
+{
+    struct cell_batch_row rows[CHECK_ROWS];
+    const bool has_state = card->type->def.n_states > 0;
+    for (bool is_left = true; is_left && card->wrong == NULL;) {
+        struct cell_batch batch = {.rows = rows};
+        is_left = false;
+        batch.steps = has_state ? 1 + base_random_below(random, 4) : 1;
+        for (uint32_t i = 0; i < n; i++) {
+            const bool has_steps = chains[i].done < chains[i].wiring.steps;
+            is_left |= has_steps;
+            if (has_steps && (n == 1 || base_random_below(random, 4) != 0)) {
+                rows[batch.n_rows] = rig_chain_row(&chains[i], batch.steps);
+                rows[batch.n_rows++].tag = &chains[i];
+            }
+        }
+        if (batch.n_rows > 0) {
+            run(card, &batch);
+        }
+        for (uint32_t r = 0; r < batch.n_rows; r++) {
+            struct rig_chain *chain = rows[r].tag;
+            chain->done += rows[r].steps_done;
+            card->wrong = rows[r].steps_done == 0 ? "a row has taken no step" : card->wrong;
+        }
+    }
+}
+
+struct verdict {
+    double error;
+    bool has_same_bits;
+};
+
+/* The first chain once more, alone. */
+static bool is_same_alone(struct card *card, struct rig_chain *chain, struct base_random *random)
+{
+    const struct cell_def *def = &card->type->def;
+    uint8_t *kept[CELL_OUTPUTS_MAX] = {NULL};
+    bool is_same = true;
+    size_t bytes[CELL_OUTPUTS_MAX];
+    for (uint32_t o = 0; o < def->n_outputs; o++) {
+        bytes[o] = (size_t)chain->wiring.steps * def->values[def->outputs[o]].width * sizeof(float);
+        kept[o] = rig_copy(chain->outputs[o], bytes[o]);
+    }
+    rig_chain_reset(chain, card->type);
+    run_chains(card, chain, 1, random);
+    for (uint32_t o = 0; o < def->n_outputs; o++) {
+        is_same &= memcmp(kept[o], chain->outputs[o], bytes[o]) == 0;
+        base_free(kept[o]);
+    }
+    return is_same;
+}
+
+static struct verdict check(struct card *card, uint32_t n)
+{
+    static struct rig_chain chains[CHECK_ROWS];
+    struct verdict verdict = {0, true};
+    struct base_random random;
+    base_random_init(&random, n);
+    for (uint32_t i = 0; i < n; i++) {
+        rig_chain_init(&chains[i], card->type, i, 1 + base_random_below(&random, CHECK_STEPS),
+                       &random);
+        rig_chain_reset(&chains[i], card->type);
+    }
+    run_chains(card, chains, n, &random);
+    for (uint32_t i = 0; i < n && card->wrong == NULL; i++) {
+        const double error = error_of(card->type, &chains[i]);
+        verdict.error = error <= verdict.error ? verdict.error : error;
+    }
+    if (card->wrong == NULL) {
+        verdict.has_same_bits = is_same_alone(card, &chains[0], &random);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        rig_chain_release(&chains[i]);
+    }
+    return verdict;
+}
+
+static bool must_have_same_bits(const struct card *card)
+{
+    struct cell_device_caps caps;
+    card->backend->caps(card->device, &caps);
+    return caps.invariant_bits;
+}
+
+/* Messages are ours, and have neither quotes nor backslashes but where a name is quoted. */
+static void print_end(const char *wrong)
+{
+    if (wrong == NULL) {
+        (void)printf(",\"checked\":true,\"status\":\"ok\"}\n");
+    } else {
+        (void)printf(",\"status\":\"failed\",\"reason\":\"");
+        for (; *wrong != '\0'; wrong++) {
+            (void)putchar(*wrong == '"' || *wrong == '\\' ? '\'' : *wrong);
+        }
+        (void)printf("\"}\n");
+    }
+    (void)fflush(stdout);
+}
+
+static bool check_shape(struct card *card, const struct cell_kind *kind, const uint32_t *shape,
+                        bool is_quick)
+{
+    struct build build;
+    bool is_right = true;
+    kind->make(&build, shape[0], shape[1]);
+    (void)card_open(card, &build.def, CHECK_ROWS);
+    for (size_t i = 0; i < sizeof(row_counts) / sizeof(row_counts[0]); i++) {
+        struct verdict verdict = {0, true};
+        if (is_quick && row_counts[i] != QUICK_ROWS) {
+            continue;
+        }
+        if (card->wrong == NULL) {
+            verdict = check(card, row_counts[i]);
+        }
+        if (card->wrong == NULL && !(verdict.error <= ERROR_MAX)) {
+            card->wrong = "the answers are wrong";
+        } else if (card->wrong == NULL && !verdict.has_same_bits && must_have_same_bits(card)) {
+            card->wrong = "other bits alone than in company";
+        }
+        (void)printf("{\"part\":\"check\",\"case\":\"%s\",\"device\":\"%s\",\"inputs\":%u,"
+                     "\"hidden\":%u,\"rows\":%u,\"error\":%.3g,\"same_bits\":%s",
+                     kind->name, card->backend->name, shape[0], shape[1], row_counts[i],
+                     isnan(verdict.error) ? -1.0 : verdict.error,
+                     verdict.has_same_bits ? "true" : "false");
+        print_end(card->wrong);
+        is_right &= card->wrong == NULL;
+    }
+    card_close(card);
+    build_release(&build);
+    return is_right;
+}
+
+static bool check_all(struct card *card, bool is_quick)
+{
+    bool is_right = true;
+    for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
+        for (size_t s = 0; s < sizeof(shapes) / sizeof(shapes[0]); s++) {
+            if (!is_quick || s == QUICK_SHAPE) {
+                is_right &= check_shape(card, &kinds[k], shapes[s], is_quick);
+            }
+        }
+    }
+    return is_right;
+}
+
+/* ---- Bench ---- */
+
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a;
+    const double y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Microseconds of a step, from submit until the counter moves; sorted. */
+static void time_rows(struct card *card, uint32_t n, double us[BENCH_RUNS])
+{
+    static struct rig_chain chains[BENCH_ROWS];
+    static struct cell_batch_row rows[BENCH_ROWS];
+    struct base_random random;
+    base_random_init(&random, n);
+    for (uint32_t i = 0; i < n; i++) {
+        // In mid-course: no initial state, and no final one that must come back.
+        rig_chain_init(&chains[i], card->type, i, BENCH_STEPS + 2, &random);
+        chains[i].wiring.n_emits = 0;
+    }
+    for (uint32_t run_number = 0; run_number < BENCH_WARM + BENCH_RUNS; run_number++) {
+        struct cell_batch batch = {.rows = rows, .n_rows = n, .steps = BENCH_STEPS};
+        for (uint32_t i = 0; i < n; i++) {
+            chains[i].done = 1;
+            rows[i] = rig_chain_row(&chains[i], BENCH_STEPS);
+        }
+        const uint64_t start_ns = base_now_ns();
+        run(card, &batch);
+        if (card->wrong != NULL) {
+            break;
+        }
+        if (run_number >= BENCH_WARM) {
+            us[run_number - BENCH_WARM] =
+                (double)(base_now_ns() - start_ns) * 1e-3 / (double)BENCH_STEPS;
+        }
+    }
+    qsort(us, BENCH_RUNS, sizeof(us[0]), by_size);
+    for (uint32_t i = 0; i < n; i++) {
+        rig_chain_release(&chains[i]);
+    }
+}
+
+/* GRNN's shapes, and BatchMaker's figure 3. */
+static bool bench_all(struct card *card)
+{
+    static const struct {
+        uint32_t kind, hidden, rows;
+    } cases[] = {
+        {0, 64, 1},     {0, 64, 10},    {0, 64, 20},    {0, 256, 1},     {0, 256, 10},
+        {0, 256, 20},   {0, 1024, 1},   {0, 1024, 10},  {0, 1024, 20},   {1, 64, 1},
+        {1, 64, 10},    {1, 64, 20},    {1, 256, 1},    {1, 256, 10},    {1, 256, 20},
+        {1, 1024, 1},   {1, 1024, 10},  {1, 1024, 20},  {0, 1024, 2},    {0, 1024, 64},
+        {0, 1024, 128}, {0, 1024, 256}, {0, 1024, 512}, {0, 1024, 1024},
+    };
+    bool is_right = true;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct build build;
+        double us[BENCH_RUNS] = {0};
+        kinds[cases[i].kind].make(&build, cases[i].hidden, cases[i].hidden);
+        if (card_open(card, &build.def, BENCH_ROWS)) {
+            (void)check(card, CHECK_ROWS < cases[i].rows ? CHECK_ROWS : cases[i].rows);
+            time_rows(card, cases[i].rows, us);
+        }
+        (void)printf("{\"part\":\"step\",\"case\":\"%s\",\"device\":\"%s\",\"hidden\":%u,"
+                     "\"rows\":%u,\"steps\":%u,\"step_us\":{\"p50\":%.3f,\"p99\":%.3f,"
+                     "\"min\":%.3f,\"n\":%u}",
+                     kinds[cases[i].kind].name, card->backend->name, cases[i].hidden, cases[i].rows,
+                     BENCH_STEPS, us[BENCH_RUNS / 2], us[BENCH_RUNS * 99 / 100], us[0], BENCH_RUNS);
+        print_end(card->wrong);
+        is_right &= card->wrong == NULL;
+        card_close(card);
+        build_release(&build);
+    }
+    return is_right;
+}
+
+int main(int argc, char **argv)
+{
+    struct card card = {.backend = argc == 3 ? card_backend(argv[2]) : NULL};
+    const char *job = argc == 3 ? argv[1] : "";
+    const bool is_bench = strcmp(job, "bench") == 0;
+    const bool is_quick = strcmp(job, "quick") == 0;
+    if (card.backend == NULL || (!is_bench && !is_quick && strcmp(job, "check") != 0)) {
+        (void)fprintf(stderr, "usage: card quick|check|bench DEVICE\n");
+        return EXIT_USAGE;
+    }
+    struct build build;
+    build_lstm_cell(&build, 1, 1, 1);
+    const bool is_there = card_open(&card, &build.def, 1);
+    card_close(&card);
+    build_release(&build);
+    if (!is_there) {
+        (void)fprintf(stderr, "card: %s\n", card.error.message);
+        return EXIT_NO_DEVICE;
+    }
+    const bool is_right = is_bench ? bench_all(&card) : check_all(&card, is_quick);
+    return is_right ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,46 @@
+/* Devices over a host's driver, so that card.c itself is tested without a card; and two that card.c
+ * must find something wrong with. */
+#include "tests/cuda/card.h"
+#include "tests/cuda/driver_host.h"
+
+#include <string.h>
+
+/* Calls of the driver until the device is lost: beyond loading, in the middle of the first cases.
+ */
+#define CALLS_UNTIL_LOST 4000u
+
+/* Multiplies by another weight than it was told. */
+static enum base_status load_wrong(struct cell_device *device, const struct cell_type *type,
+                                   struct base_error *error)
+{
+    const struct cell_op *op = type->def.ops;
+    while (op->n_weights == 0) {
+        op++;
+    }
+    union {
+        const void *told;
+        float *changed;
+    } weight = {.told = op->weights[0].data};
+    const float kept = *weight.changed;
+    *weight.changed += 1.0f;
+    const enum base_status status = cuda_host_backend()->type_load(device, type, error);
+    *weight.changed = kept;
+    return status;
+}
+
+const struct cell_backend *card_backend(const char *name)
+{
+    static struct cell_backend wrong;
+    if (strcmp(name, "cuda-host-wrong") == 0) {
+        wrong = *cuda_host_backend();
+        wrong.type_load = load_wrong;
+        return &wrong;
+    }
+    if (strcmp(name, "cuda-host-lost") == 0) {
+        cuda_host_fail_at(CALLS_UNTIL_LOST);
+        return cuda_host_backend();
+    }
+    return strcmp(name, "cuda-host") == 0           ? cuda_host_backend()
+           : strcmp(name, "cuda-host-library") == 0 ? cuda_host_library_backend()
+                                                    : NULL;
+}
