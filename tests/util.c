@@ -1,6 +1,7 @@
 /* Shared by the test programs; see util.h. One thread. */
 #include "tests/util.h"
 
+#include "base/buf.h"
 #include "base/mem.h"
 
 #include <fcntl.h>
@@ -164,6 +165,37 @@ char *util_read_file(const char *path, size_t *length)
         *length = used;
     }
     return text;
+}
+
+void util_expect_made(const char *document, const char *name, const char *made)
+{
+    char path[UTIL_PATH_BYTES];
+    char begin_mark[64];
+    char end_mark[64];
+    struct base_buf wanted;
+    util_repo_path(path, document);
+    char *text = util_read_file(path, NULL);
+    ck_assert_ptr_nonnull(text);
+    (void)snprintf(begin_mark, sizeof(begin_mark), "<!-- %s: begin -->\n", name);
+    (void)snprintf(end_mark, sizeof(end_mark), "<!-- %s: end -->\n", name);
+    const char *begin = strstr(text, begin_mark);
+    ck_assert_ptr_nonnull(begin);
+    begin += strlen(begin_mark);
+    const char *end = strstr(begin, end_mark);
+    ck_assert_ptr_nonnull(end);
+    base_buf_init(&wanted, 1 << 20);
+    base_buf_add(&wanted, text, (size_t)(begin - text));
+    base_buf_text(&wanted, made);
+    base_buf_text(&wanted, end);
+    ck_assert(!wanted.failed);
+    if (getenv("CELLBATCH_UPDATE_DOCS") != NULL) {
+        util_write_file(path, wanted.data);
+    } else {
+        ck_assert_msg(strcmp(text, wanted.data) == 0,
+                      "%s is behind; CELLBATCH_UPDATE_DOCS=1 make test writes it", document);
+    }
+    base_buf_release(&wanted);
+    base_free(text);
 }
 
 json_t *util_load_json(const char *relative)

@@ -50,6 +50,11 @@ void util_write_file(const char *path, const char *text);
  * length may be NULL. */
 char *util_read_file(const char *path, size_t *length);
 
+/* That the document (such as "docs/configuration.md") has made between its marks, `<!-- NAME: begin
+ * -->` and
+ * `<!-- NAME: end -->`. With CELLBATCH_UPDATE_DOCS=1 it is written there. */
+void util_expect_made(const char *document, const char *name, const char *made);
+
 /* A JSON file below the root of the tree; fails the case when it is missing or malformed. */
 json_t *util_load_json(const char *relative);
 

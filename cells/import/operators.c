@@ -1,4 +1,4 @@
-/* The operators we know. docs/model-files.md has the same table; a test compares them. */
+/* The operators we know; docs/operators.md is made of them (tests/cells/test_import_docs.c). */
 #include "cells/import/ops.h"
 
 #include <stddef.h>
