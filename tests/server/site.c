@@ -438,3 +438,18 @@ void visit_wait(struct visit *visit)
     ck_assert_uint_eq(atomic_load(&visit->done), 1);
     ck_assert_uint_eq(visit->wrong, 0);
 }
+
+void visit_expect(struct visit *visit, enum base_status status, const char *message)
+{
+    visit_wait(visit);
+    ck_assert_int_eq(visit->ask.request.error.status, status);
+    ck_assert_str_eq(visit->ask.request.error.message, message);
+    ask_release(&visit->ask);
+}
+
+void visit_expect_ok(struct visit *visit)
+{
+    visit_wait(visit);
+    ck_assert_double_le(ask_error(&visit->ask), 1e-5);
+    ask_release(&visit->ask);
+}

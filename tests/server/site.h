@@ -89,6 +89,10 @@ void visit_wait(struct visit *visit);
 bool visit_try_wait(struct visit *visit); /* any thread: the same, false after 30 s */
 bool visit_is_done(const struct visit *visit);
 
+/* Waits for this answer, or for the right tensors of an own model, and ends the ask. */
+void visit_expect(struct visit *visit, enum base_status status, const char *message);
+void visit_expect_ok(struct visit *visit);
+
 /* Waits until it is true, 30 s at most; returns whether it became so. */
 bool site_until(bool (*is_true)(void *argument), void *argument);
 

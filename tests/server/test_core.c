@@ -44,21 +44,6 @@ static void chain_init(struct visit *visit, uint32_t n_rows, uint32_t steps)
     ask_init(&visit->ask, site.chain, n_rows, steps, &numbers, ASK_OPTIONAL);
 }
 
-static void expect(struct visit *visit, enum base_status status, const char *message)
-{
-    visit_wait(visit);
-    ck_assert_int_eq(visit->ask.request.error.status, status);
-    ck_assert_str_eq(visit->ask.request.error.message, message);
-    ask_release(&visit->ask);
-}
-
-static void expect_ok(struct visit *visit)
-{
-    visit_wait(visit);
-    ck_assert_double_le(ask_error(&visit->ask), 1e-5);
-    ask_release(&visit->ask);
-}
-
 /* The device holds back; this many chains of the model run, filling all rows when ROWS. */
 static void run_held(struct visit *visits, uint32_t n)
 {
@@ -83,7 +68,7 @@ START_TEST(test_every_model_answers_what_the_interpreter_does)
         visit_start(&site, &visit);
         visit_wait(&visit);
         ck_assert_ptr_eq(srv_model_entry_of(visit.ask.request.model)->cells, model);
-        expect_ok(&visit);
+        visit_expect_ok(&visit);
     }
 }
 END_TEST
@@ -98,7 +83,7 @@ START_TEST(test_only_the_outputs_asked_for_are_answered)
     visit_start(&site, &visit);
     visit_wait(&visit);
     ck_assert_uint_eq(visit.ask.request.n_outputs, 1);
-    expect_ok(&visit);
+    visit_expect_ok(&visit);
 }
 END_TEST
 
@@ -208,7 +193,7 @@ START_TEST(test_an_unknown_model_is_not_found)
     visit.ask.request.model_name = "chains";
     visit.ask.request.id = "7";
     visit_start(&site, &visit);
-    expect(&visit, BASE_NOT_FOUND, "[request id: 7] no model 'chains' here");
+    visit_expect(&visit, BASE_NOT_FOUND, "[request id: 7] no model 'chains' here");
     ck_assert_ptr_null(visit.ask.request.model);
 }
 END_TEST
@@ -219,7 +204,7 @@ START_TEST(test_an_unknown_version_is_not_found)
     chain_init(&visit, 1, 1);
     visit.ask.request.model_version = "9";
     visit_start(&site, &visit);
-    expect(&visit, BASE_NOT_FOUND, "model 'chain' has no version '9'");
+    visit_expect(&visit, BASE_NOT_FOUND, "model 'chain' has no version '9'");
 }
 END_TEST
 
@@ -234,7 +219,7 @@ START_TEST(test_no_version_means_the_highest)
         visit_start(&site, &visit);
         visit_wait(&visit);
         ck_assert_ptr_eq(srv_model_entry_of(visit.ask.request.model)->cells, want[i]);
-        expect_ok(&visit);
+        visit_expect_ok(&visit);
     }
 }
 END_TEST
@@ -245,7 +230,8 @@ START_TEST(test_an_unavailable_model_says_why)
     chain_init(&visit, 1, 1);
     visit.ask.request.model_name = "broken";
     visit_start(&site, &visit);
-    expect(&visit, BASE_UNAVAILABLE, "model 'broken' version 1 is unavailable: its file is torn");
+    visit_expect(&visit, BASE_UNAVAILABLE,
+                 "model 'broken' version 1 is unavailable: its file is torn");
 }
 END_TEST
 
@@ -256,8 +242,8 @@ START_TEST(test_bad_input_is_answered_and_counted)
     visit.ask.request.inputs[0].datatype = "BYTES";
     visit.ask.request.id = "nr. 5";
     visit_start(&site, &visit);
-    expect(&visit, BASE_INVALID_ARGUMENT,
-           "[request id: nr. 5] input 'x': datatype 'BYTES', expected FP32");
+    visit_expect(&visit, BASE_INVALID_ARGUMENT,
+                 "[request id: nr. 5] input 'x': datatype 'BYTES', expected FP32");
     struct srv_model_stats stats = site_stats(&site, "chain", "1");
     ck_assert_uint_eq(stats.fail.count, 1);
     ck_assert_uint_gt(stats.fail.ns, 0);
@@ -272,8 +258,8 @@ START_TEST(test_a_batch_beyond_all_rows_is_refused)
     struct visit visit;
     chain_init(&visit, ROWS + 1, 1);
     visit_start(&site, &visit);
-    expect(&visit, BASE_RESOURCE_EXHAUSTED,
-           "a batch of 5 rows needs more state rows than the server has (--rows)");
+    visit_expect(&visit, BASE_RESOURCE_EXHAUSTED,
+                 "a batch of 5 rows needs more state rows than the server has (--rows)");
     ck_assert_uint_eq(site_counters(&site).rejected_too_large, 1);
 }
 END_TEST
@@ -285,14 +271,15 @@ START_TEST(test_a_full_queue_refuses)
     run_held(inside, ROWS + 3);
     chain_init(&visit, 1, 1);
     visit_start(&site, &visit);
-    expect(&visit, BASE_RESOURCE_EXHAUSTED, "the queue is full: 3 requests wait (--queue-max)");
+    visit_expect(&visit, BASE_RESOURCE_EXHAUSTED,
+                 "the queue is full: 3 requests wait (--queue-max)");
     struct srv_counters counters = site_counters(&site);
     ck_assert_uint_eq(counters.rejected_queue_full, 1);
     ck_assert_uint_eq(counters.requests_waiting, 3);
     ck_assert_uint_eq(counters.requests_running, ROWS);
     gate_open();
     for (uint32_t i = 0; i < ROWS + 3; i++) {
-        expect_ok(&inside[i]);
+        visit_expect_ok(&inside[i]);
     }
 }
 END_TEST
@@ -305,10 +292,10 @@ START_TEST(test_a_full_queue_refuses_as_configured)
     run_held(inside, ROWS);
     chain_init(&visit, 1, 1);
     visit_start(&site, &visit);
-    expect(&visit, BASE_UNAVAILABLE, "the queue is full: 0 requests wait (--queue-max)");
+    visit_expect(&visit, BASE_UNAVAILABLE, "the queue is full: 0 requests wait (--queue-max)");
     gate_open();
     for (uint32_t i = 0; i < ROWS; i++) {
-        expect_ok(&inside[i]);
+        visit_expect_ok(&inside[i]);
     }
     site_close(&site);
 }
@@ -348,14 +335,14 @@ START_TEST(test_cancel_while_waiting_answers_at_once)
     static struct visit inside[ROWS + 2];
     run_held(inside, ROWS + 2);
     visit_cancel(&inside[ROWS], BASE_CANCELLED);
-    expect(&inside[ROWS], BASE_CANCELLED, "cancelled by the client while waiting");
+    visit_expect(&inside[ROWS], BASE_CANCELLED, "cancelled by the client while waiting");
     struct srv_counters counters = site_counters(&site);
     ck_assert_uint_eq(counters.cancelled_waiting, 1);
     ck_assert_uint_eq(counters.requests_waiting, 1);
     gate_open();
     for (uint32_t i = 0; i < ROWS + 2; i++) {
         if (i != ROWS) {
-            expect_ok(&inside[i]);
+            visit_expect_ok(&inside[i]);
         }
     }
 }
@@ -372,7 +359,7 @@ START_TEST(test_cancel_while_running_ends_it_within_the_batches_in_flight)
     (void)site_counters(&site); // the cancel is with the pool thread now
     uint64_t before = gate_passed();
     gate_open();
-    expect(&visit, BASE_CANCELLED, "cancelled by the client while running");
+    visit_expect(&visit, BASE_CANCELLED, "cancelled by the client while running");
     ck_assert_uint_le(gate_passed() - before, 3 + 5); // what passed meanwhile, and a full queue
     ck_assert_uint_eq(site_counters(&site).cancelled_running, 1);
     ck_assert_uint_eq(site_rows(&site), 0);
@@ -395,8 +382,8 @@ START_TEST(test_cancel_twice_keeps_the_first_reason)
     site_cancel_all(&site);
     site_cancel_all(&site);
     gate_open();
-    expect(&visit, BASE_DEADLINE_EXCEEDED, "the deadline passed while it was running");
-    expect(&other, BASE_UNAVAILABLE, "the server is stopping; it was running");
+    visit_expect(&visit, BASE_DEADLINE_EXCEEDED, "the deadline passed while it was running");
+    visit_expect(&other, BASE_UNAVAILABLE, "the server is stopping; it was running");
 }
 END_TEST
 
@@ -411,14 +398,14 @@ START_TEST(test_those_behind_a_cancelled_large_request_go_on)
     visit_start(&site, &small);
     ck_assert_uint_eq(site_counters(&site).requests_waiting, 2);
     visit_cancel(&large, BASE_CANCELLED);
-    expect(&large, BASE_CANCELLED, "cancelled by the client while waiting");
+    visit_expect(&large, BASE_CANCELLED, "cancelled by the client while waiting");
     struct srv_counters counters = site_counters(&site);
     ck_assert_uint_eq(counters.requests_waiting, 0);
     ck_assert_uint_eq(counters.requests_running, 3);
     gate_open();
-    expect_ok(&small);
-    expect_ok(&inside[0]);
-    expect_ok(&inside[1]);
+    visit_expect_ok(&small);
+    visit_expect_ok(&inside[0]);
+    visit_expect_ok(&inside[1]);
 }
 END_TEST
 
@@ -430,8 +417,8 @@ START_TEST(test_a_deadline_in_the_past_is_refused)
     chain_init(&visit, 1, 1);
     visit.ask.request.deadline_ns = base_now_ns() - 1;
     visit_start(&site, &visit);
-    expect(&visit, BASE_DEADLINE_EXCEEDED,
-           "the deadline had passed before the request could start");
+    visit_expect(&visit, BASE_DEADLINE_EXCEEDED,
+                 "the deadline had passed before the request could start");
     ck_assert_uint_eq(site_counters(&site).rejected_deadline, 1);
 }
 END_TEST
@@ -446,8 +433,9 @@ START_TEST(test_deadlines_pass_while_waiting_and_running)
         inside[i].ask.request.deadline_ns = base_now_ns() + (150 - 10 * i) * BASE_NS_PER_MS;
         visit_start(&site, &inside[i]);
     }
-    expect(&inside[ROWS + 1], BASE_DEADLINE_EXCEEDED, "the deadline passed while it was waiting");
-    expect(&inside[ROWS], BASE_DEADLINE_EXCEEDED, "the deadline passed while it was waiting");
+    visit_expect(&inside[ROWS + 1], BASE_DEADLINE_EXCEEDED,
+                 "the deadline passed while it was waiting");
+    visit_expect(&inside[ROWS], BASE_DEADLINE_EXCEEDED, "the deadline passed while it was waiting");
     while (base_now_ns() < inside[0].ask.request.deadline_ns + 10 * BASE_NS_PER_MS) {
         (void)site_counters(&site);
     }
@@ -455,7 +443,8 @@ START_TEST(test_deadlines_pass_while_waiting_and_running)
     ck_assert_uint_gt(site_counters(&site).requests_running, 0);
     gate_open();
     for (uint32_t i = 0; i < ROWS; i++) {
-        expect(&inside[i], BASE_DEADLINE_EXCEEDED, "the deadline passed while it was running");
+        visit_expect(&inside[i], BASE_DEADLINE_EXCEEDED,
+                     "the deadline passed while it was running");
     }
 }
 END_TEST
@@ -470,10 +459,10 @@ START_TEST(test_the_smaller_of_deadline_and_timeout_counts)
     visit.ask.request.deadline_ns = base_now_ns() + 3600 * BASE_NS_PER_S;
     visit.ask.request.timeout_ns = 20 * BASE_NS_PER_MS;
     visit_start(&site, &visit);
-    expect(&visit, BASE_DEADLINE_EXCEEDED, "the deadline passed while it was waiting");
+    visit_expect(&visit, BASE_DEADLINE_EXCEEDED, "the deadline passed while it was waiting");
     gate_open();
     for (uint32_t i = 0; i < ROWS; i++) {
-        expect_ok(&inside[i]);
+        visit_expect_ok(&inside[i]);
     }
 }
 END_TEST
@@ -485,7 +474,7 @@ START_TEST(test_a_deadline_not_reached_changes_nothing)
         chain_init(&visit, 1, 3);
         visit.ask.request.deadline_ns = base_now_ns() + 20 * BASE_NS_PER_S + i;
         visit_start(&site, &visit);
-        expect_ok(&visit);
+        visit_expect_ok(&visit);
     }
 }
 END_TEST
@@ -501,10 +490,10 @@ START_TEST(test_a_failing_batch_fails_its_requests_and_no_other)
     visit_start(&site, &visit);
     gate_fail(1, BASE_INTERNAL);
     gate_open(); // what was submitted behind it ends first
-    expect(&visit, BASE_INTERNAL, "[request id: a] the device failed while it was running");
+    visit_expect(&visit, BASE_INTERNAL, "[request id: a] the device failed while it was running");
     chain_init(&after, 2, 9);
     visit_start(&site, &after);
-    expect_ok(&after);
+    visit_expect_ok(&after);
     ck_assert_uint_eq(site_rows(&site), 0);
     ck_assert_uint_eq(site_reserved(&site), 0);
     ck_assert_uint_eq(site_stats(&site, "chain", "1").fail.count, 1);
@@ -519,7 +508,7 @@ START_TEST(test_a_lost_device_is_not_taken_for_a_drain)
     visit_start(&site, &visit);
     gate_fail(1, BASE_UNAVAILABLE);
     gate_open();
-    expect(&visit, BASE_UNAVAILABLE, "the device failed while it was running");
+    visit_expect(&visit, BASE_UNAVAILABLE, "the device failed while it was running");
 }
 END_TEST
 

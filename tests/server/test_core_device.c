@@ -64,21 +64,6 @@ static void start_any(struct visit *visit)
     visit_start(&site, visit);
 }
 
-static void expect(struct visit *visit, enum base_status status, const char *message)
-{
-    visit_wait(visit);
-    ck_assert_int_eq(visit->ask.request.error.status, status);
-    ck_assert_str_eq(visit->ask.request.error.message, message);
-    ask_release(&visit->ask);
-}
-
-static void expect_ok(struct visit *visit)
-{
-    visit_wait(visit);
-    ck_assert_double_le(ask_error(&visit->ask), 1e-5);
-    ask_release(&visit->ask);
-}
-
 static bool has_submitted(void *argument)
 {
     return reference_submitted(reference_last()) >= *(const uint64_t *)argument;
@@ -102,7 +87,7 @@ START_TEST(test_every_request_is_answered_right)
         start_any(&visits[i]);
     }
     for (uint32_t i = 0; i < VISITS; i++) {
-        expect_ok(&visits[i]);
+        visit_expect_ok(&visits[i]);
     }
     ck_assert_uint_eq(site_counters(&site).requests_total[SRV_PROTOCOL_TEST][BASE_OK], VISITS);
     close_site();
@@ -123,9 +108,9 @@ START_TEST(test_a_failed_batch_fails_only_those_in_it)
     for (uint32_t i = 0; i < VISITS; i++) {
         visit_wait(&visits[i]);
         if (visits[i].ask.request.error.status == BASE_OK) {
-            expect_ok(&visits[i]);
+            visit_expect_ok(&visits[i]);
         } else {
-            expect(&visits[i], BASE_UNAVAILABLE, "the device failed while it was running");
+            visit_expect(&visits[i], BASE_UNAVAILABLE, "the device failed while it was running");
             n_failed++;
         }
     }
@@ -151,11 +136,11 @@ START_TEST(test_a_dead_device_fails_what_it_holds_and_serves_on)
     }
     ck_assert_uint_eq(site_counters(&site).requests_running, 16);
     reference_reset(device);
-    expect(&visits[0], BASE_UNAVAILABLE, "the device failed while it was running");
+    visit_expect(&visits[0], BASE_UNAVAILABLE, "the device failed while it was running");
     for (uint32_t i = 1; i < VISITS; i++) {
         visit_wait(&visits[i]);
         if (i >= 16) { // came to the device after it
-            expect_ok(&visits[i]);
+            visit_expect_ok(&visits[i]);
         } else {
             ask_release(&visits[i].ask);
         }
@@ -214,10 +199,10 @@ START_TEST(test_a_lane_that_hangs_fails_only_what_it_holds)
     for (uint32_t i = 0; i < VISITS; i++) {
         visit_wait(&visits[i]);
         if (visits[i].ask.request.error.status == BASE_OK) {
-            expect_ok(&visits[i]);
+            visit_expect_ok(&visits[i]);
             n_ok++;
         } else {
-            expect(&visits[i], BASE_UNAVAILABLE, "the device failed while it was running");
+            visit_expect(&visits[i], BASE_UNAVAILABLE, "the device failed while it was running");
         }
     }
     ck_assert_uint_lt(n_ok, VISITS);
@@ -226,7 +211,7 @@ START_TEST(test_a_lane_that_hangs_fails_only_what_it_holds)
         start_chain(&visits[i], 1, 5);
     }
     for (uint32_t i = 0; i < 4; i++) {
-        expect_ok(&visits[i]);
+        visit_expect_ok(&visits[i]);
     }
     close_site();
 }
@@ -256,7 +241,7 @@ START_TEST(test_requests_are_spread_over_the_devices)
     ck_assert_uint_eq(site_counters(&site).requests_waiting, 1);
     ck_assert_uint_eq(site_reserved(&site), 3 * 16);
     for (uint32_t i = 0; i < 49; i++) {
-        expect_ok(&visits[i]);
+        visit_expect_ok(&visits[i]);
     }
     close_site();
 }
@@ -271,7 +256,7 @@ START_TEST(test_a_cancel_waits_for_what_is_in_flight_and_no_longer)
     start_chain(&visits[0], 1, 64);
     wait_submitted(before, 1);
     visit_cancel(&visits[0], BASE_CANCELLED);
-    expect(&visits[0], BASE_CANCELLED, "cancelled by the client while running");
+    visit_expect(&visits[0], BASE_CANCELLED, "cancelled by the client while running");
     ck_assert_uint_le(reference_submitted(reference_last()) - before, TASKS);
     ck_assert_uint_eq(site_counters(&site).cancelled_running, 1);
     ck_assert_uint_eq(site_rows(&site), 0);
@@ -290,8 +275,8 @@ START_TEST(test_a_cancelled_request_s_rows_serve_the_next)
     start_chain(&visits[1], 16, 3);
     ck_assert_uint_eq(site_counters(&site).requests_waiting, 1);
     visit_cancel(&visits[0], BASE_CANCELLED);
-    expect_ok(&visits[1]);
-    expect(&visits[0], BASE_CANCELLED, "cancelled by the client while running");
+    visit_expect_ok(&visits[1]);
+    visit_expect(&visits[0], BASE_CANCELLED, "cancelled by the client while running");
     close_site();
 }
 END_TEST
@@ -327,8 +312,8 @@ START_TEST(test_a_deadline_passes_while_a_batch_is_in_flight)
     visit->ask.request.deadline_ns = base_now_ns() + 30 * BASE_NS_PER_MS; // of 128
     visit_start(&site, visit);
     start_chain(&visits[1], 1, 64);
-    expect(visit, BASE_DEADLINE_EXCEEDED, "the deadline passed while it was running");
-    expect_ok(&visits[1]);
+    visit_expect(visit, BASE_DEADLINE_EXCEEDED, "the deadline passed while it was running");
+    visit_expect_ok(&visits[1]);
     ck_assert_uint_gt(reference_submitted(reference_last()), before);
     close_site();
 }
@@ -355,7 +340,7 @@ START_TEST(test_cancels_at_random_leave_the_others_right)
         enum base_status status = visits[i].ask.request.error.status;
         seen[status]++;
         if (status == BASE_OK) {
-            expect_ok(&visits[i]);
+            visit_expect_ok(&visits[i]);
         } else {
             ask_release(&visits[i].ask);
         }
@@ -388,9 +373,9 @@ START_TEST(test_a_drain_waits_for_what_is_in_flight)
     site_refuse_new(&site);
     site_when_idle(&site, &idle);
     start_chain(&late, 1, 1);
-    expect(&late, BASE_UNAVAILABLE, "the server is stopping");
+    visit_expect(&late, BASE_UNAVAILABLE, "the server is stopping");
     for (uint32_t i = 0; i < 20; i++) {
-        expect_ok(&visits[i]);
+        visit_expect_ok(&visits[i]);
     }
     ck_assert(site_until(is_counted, &idle));
     close_site();
@@ -413,7 +398,7 @@ START_TEST(test_a_drain_that_cancels_waits_for_a_dead_device)
     site_when_idle(&site, &idle);
     site_cancel_all(&site);
     for (uint32_t i = 16; i < 20; i++) {
-        expect(&visits[i], BASE_UNAVAILABLE, "the server is stopping; it was waiting");
+        visit_expect(&visits[i], BASE_UNAVAILABLE, "the server is stopping; it was waiting");
     }
     ck_assert_uint_eq(atomic_load(&idle), 0);
     ck_assert(!visit_is_done(&visits[0]));

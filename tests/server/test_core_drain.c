@@ -29,21 +29,6 @@ static void visit_chain(struct visit *visit, uint32_t steps)
     visit_start(&site, visit);
 }
 
-static void expect(struct visit *visit, enum base_status status, const char *message)
-{
-    visit_wait(visit);
-    ck_assert_int_eq(visit->ask.request.error.status, status);
-    ck_assert_str_eq(visit->ask.request.error.message, message);
-    ask_release(&visit->ask);
-}
-
-static void expect_ok(struct visit *visit)
-{
-    visit_wait(visit);
-    ck_assert_double_le(ask_error(&visit->ask), 1e-5);
-    ask_release(&visit->ask);
-}
-
 static bool is_warmed(void *argument)
 {
     const struct site *at = argument;
@@ -146,7 +131,7 @@ START_TEST(test_before_the_warm_up_models_are_loading)
     ck_assert_int_eq(find("chain")->state, SRV_MODEL_LOADING);
     ck_assert_ptr_null(find("chain")->signature);
     visit_chain(&visit, 2);
-    expect(&visit, BASE_UNAVAILABLE, "model 'chain' version 1 is loading");
+    visit_expect(&visit, BASE_UNAVAILABLE, "model 'chain' version 1 is loading");
     gate_close();
     site_warm(&site);
     ck_assert(!site_is_ready(&site));
@@ -154,7 +139,7 @@ START_TEST(test_before_the_warm_up_models_are_loading)
     wait_warmed();
     ck_assert(site_is_ready(&site));
     visit_chain(&visit, 2);
-    expect_ok(&visit);
+    visit_expect_ok(&visit);
     site_close(&site);
 }
 END_TEST
@@ -211,8 +196,8 @@ START_TEST(test_a_model_whose_warm_up_fails_is_unavailable)
     ck_assert_str_eq(find("chain")->reason, "the device failed while it was running");
     ck_assert_int_eq(find("tokens")->state, SRV_MODEL_READY);
     visit_chain(&visit, 1);
-    expect(&visit, BASE_UNAVAILABLE,
-           "model 'chain' version 1 is unavailable: the device failed while it was running");
+    visit_expect(&visit, BASE_UNAVAILABLE,
+                 "model 'chain' version 1 is unavailable: the device failed while it was running");
     site_close(&site);
 }
 END_TEST
@@ -253,7 +238,7 @@ START_TEST(test_a_drain_ends_the_warm_up_before_the_core_is_idle)
     ck_assert_uint_eq(atomic_load(&idle), 0);
     ck_assert(!atomic_load(&site.warmed));
     visit_chain(&visit, 1);
-    expect(&visit, BASE_UNAVAILABLE, "the server is stopping");
+    visit_expect(&visit, BASE_UNAVAILABLE, "the server is stopping");
     gate_open();
     ck_assert(site_until(is_counted, &idle));
     ck_assert(atomic_load(&site.warmed));
@@ -287,7 +272,7 @@ START_TEST(test_stopping_is_not_ready_but_serves)
     ck_assert(!site_is_ready(&site));
     ck_assert(srv_core_is_draining(site.core));
     visit_chain(&visit, 3);
-    expect_ok(&visit);
+    visit_expect_ok(&visit);
     site_close(&site);
 }
 END_TEST
@@ -305,12 +290,12 @@ START_TEST(test_refusing_lets_finish_what_is_inside)
     site_refuse_new(&site);
     site_when_idle(&site, &idle);
     visit_chain(&late, 3);
-    expect(&late, BASE_UNAVAILABLE, "the server is stopping");
+    visit_expect(&late, BASE_UNAVAILABLE, "the server is stopping");
     ck_assert_uint_eq(site_counters(&site).rejected_draining, 1);
     ck_assert_uint_eq(atomic_load(&idle), 0);
     gate_open();
     for (uint32_t i = 0; i < 6; i++) {
-        expect_ok(&inside[i]);
+        visit_expect_ok(&inside[i]);
     }
     ck_assert(site_until(is_counted, &idle));
     site_close(&site);
@@ -332,12 +317,12 @@ START_TEST(test_cancel_all_ends_what_waits_and_runs)
     site_when_idle(&site, &idle);
     site_cancel_all(&site);
     for (uint32_t i = 4; i < 6; i++) {
-        expect(&inside[i], BASE_UNAVAILABLE, "the server is stopping; it was waiting");
+        visit_expect(&inside[i], BASE_UNAVAILABLE, "the server is stopping; it was waiting");
     }
     ck_assert_uint_eq(atomic_load(&idle), 0);
     gate_open();
     for (uint32_t i = 0; i < 4; i++) {
-        expect(&inside[i], BASE_UNAVAILABLE, "the server is stopping; it was running");
+        visit_expect(&inside[i], BASE_UNAVAILABLE, "the server is stopping; it was running");
     }
     ck_assert(site_until(is_counted, &idle));
     struct srv_counters counters = site_counters(&site);
