@@ -121,10 +121,12 @@ static uint8_t *run_rows(const char *isa, uint32_t members, const struct build *
                                       .host = (uint8_t *)memory->keys,
                                       .stride_bytes = (int64_t)shape->width * 4,
                                       .rows = memory->n};
-        inputs[2] = (struct cell_ref){.kind = CELL_REF_HOST,
-                                      .host = (uint8_t *)memory->values,
-                                      .stride_bytes = (int64_t)shape->value_width * 4,
-                                      .rows = memory->n};
+        if (cell_def_input_has_rows(&build->def, 2)) { // else it is read by nobody, step by step
+            inputs[2] = (struct cell_ref){.kind = CELL_REF_HOST,
+                                          .host = (uint8_t *)memory->values,
+                                          .stride_bytes = (int64_t)shape->value_width * 4,
+                                          .rows = memory->n};
+        }
         rows[r] = rig_chain_row(&chains[r], STEPS);
     }
     struct cell_batch batch = {.n_rows = ROWS, .steps = STEPS, .rows = rows};
