@@ -349,6 +349,7 @@ TEST_UTIL_SRCS = \
   tests/server/exposition.c \
   tests/server/gate.c \
   tests/server/graphs.c \
+  tests/server/grpc_draft.c \
   tests/server/models.c \
   tests/server/shelf.c \
   tests/server/parts.c \
@@ -499,6 +500,7 @@ SERVER_SUITES = \
   tests/server/test_graph_refusals.c \
   tests/server/test_grpc_codec.c \
   tests/server/test_grpc_life.c \
+  tests/server/test_grpc_parameters.c \
   tests/server/test_grpc_server.c \
   tests/server/test_grpc_wire.c \
   tests/server/test_http_json.c \
