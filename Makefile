@@ -810,9 +810,10 @@ CFLAGS_ALL := $(STD) $(COMMON) $(MODE) $(SANITIZE)
 LDFLAGS    := $(COMMON) $(MODE) $(SANITIZE) $(LINK)
 
 # Kernels of one instruction set stand in files of their own; everything else is baseline.
-isa_flags = $(if $(filter %__avx2.c,$(1)),-mavx2 -mfma) \
+# PREFETCHW is a hint: older processors with AVX2 that do not know it pass over it.
+isa_flags = $(if $(filter %__avx2.c,$(1)),-mavx2 -mfma -mprfchw) \
   $(if $(filter %__avx512.c %__avx512vnni.c,$(1)),-mavx512f -mavx512bw \
-    -mavx512dq -mavx512vl -mfma -mprefer-vector-width=512) \
+    -mavx512dq -mavx512vl -mfma -mprfchw -mprefer-vector-width=512) \
   $(if $(filter cells/cpu/%__avx512vnni.c,$(1)),-mavx512vnni) \
   $(if $(filter cells/cpu/%__neondot.c,$(1)),-march=armv8.2-a+dotprod)
 # For the checks, which read what is of another architecture too.

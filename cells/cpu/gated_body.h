@@ -183,10 +183,11 @@ CELL_INLINE void all_rows(const enum cell_gated_kind kind, const struct cell_gat
                                      .panel = g.panel,
                                      .rows = g.rows,
                                      .panels = 1,
+                                     .next = turn(step, i + 1),
                                      .sums = g.sums,
                                      .over_x = g.over_x};
         if (is_tree(kind)) {
-            ask_for_entries(kind, &all, 0, 2 * CELL_TOGETHER);
+            ask_for_entries(kind, &all, 0, i == 0 ? g.rows : 2 * CELL_TOGETHER);
             if (i == 0) {
                 ask_for_terms(&g);
             }

@@ -125,6 +125,7 @@ struct complete {
     const struct cell_gated_step *step;
     uint32_t row, panel;   /* the lowest */
     uint32_t rows, panels; /* one of them is 1 */
+    uint32_t next;         /* a tree's: the panel whose turn comes behind this one, or this one */
     float *sums;           /* [entry][vectors]; activations take their place */
     const float *over_x;   /* a GRU's, likewise, but for sums computed ahead */
 };
@@ -318,21 +319,38 @@ CELL_INLINE bool is_tree(enum cell_gated_kind kind)
     return kind == CELL_GATED_TREE || kind == CELL_GATED_TREE_BINARY;
 }
 
-/* Asks for what the update of n entries touches besides their sums, from `first` on, as far as
- * there are so many: a line each of rows far apart, which other cores have had. */
+/* Asks for what the update of one row's units from `at` on touches besides their sums: a line each
+ * of rows far apart. What is written is asked for alone, since other cores have read it. */
+CELL_INLINE void ask_for_unit(const enum cell_gated_kind kind, const struct cell_gated_step *step,
+                              uint32_t row, size_t at)
+{
+    const uint32_t n_children = kind == CELL_GATED_TREE_BINARY ? 2 : step->n_children;
+    for (uint32_t k = 0; k < n_children; k++) {
+        __builtin_prefetch(step->children[k][row] + at);
+    }
+    __builtin_prefetch(step->second[row] + at, 1);
+    __builtin_prefetch(step->out[row] + at, 1);
+}
+
+/* Of n entries from `first` on, as far as there are so many. */
 CELL_INLINE void ask_for_entries(const enum cell_gated_kind kind, const struct complete *all,
                                  uint32_t first, uint32_t n)
 {
-    const struct cell_gated_step *step = all->step;
-    const uint32_t n_children = kind == CELL_GATED_TREE_BINARY ? 2 : step->n_children;
     const uint32_t end = first + n < entries_of(all) ? first + n : entries_of(all);
     for (uint32_t e = first; e < end; e++) {
         const struct unit u = unit_of(kind, all, e, 0);
-        for (uint32_t k = 0; k < n_children; k++) {
-            __builtin_prefetch(step->children[k][u.row] + u.at);
-        }
-        __builtin_prefetch(step->second[u.row] + u.at, 1);
-        __builtin_prefetch(step->out[u.row] + u.at, 1);
+        ask_for_unit(kind, all->step, u.row, u.at);
+    }
+}
+
+/* Of the same rows and the panel behind this one: what another core has had is half a microsecond
+ * away where the two share no cache, as long as some rows' updates take, and a product lies
+ * between. */
+CELL_INLINE void ask_for_next(const enum cell_gated_kind kind, const struct complete *all,
+                              uint32_t first, uint32_t n)
+{
+    for (uint32_t e = first; e < first + n && all->rows > 1 && all->next != all->panel; e++) {
+        ask_for_unit(kind, all->step, all->row + e, (size_t)all->next * CELL_SIMD_LANES);
     }
 }
 
@@ -350,6 +368,7 @@ CELL_INLINE void tree_c(const enum cell_gated_kind kind, const size_t n, const s
     simd_vec f[CELL_TOGETHER];
     simd_vec o[CELL_TOGETHER];
     ask_for_entries(kind, all, first + 2 * CELL_TOGETHER, CELL_TOGETHER);
+    ask_for_next(kind, all, first, (uint32_t)n);
     load_gate(kind, n, all, first, 0, i);
     sigmoid_each(n, i);
     load_gate(kind, n, all, first, 2, c);
