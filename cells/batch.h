@@ -12,6 +12,7 @@
 #define CELLS_BATCH_H
 
 #include "base/status.h"
+#include "cells/beam_state.h"
 #include "cells/type.h"
 
 #include <stdatomic.h>
@@ -68,40 +69,6 @@ static inline bool cell_emit_is_due(const struct cell_emit *emit, uint32_t step,
 struct cell_end {
     uint32_t state;
     int64_t id;
-};
-
-#define CELL_BEAM_MAX 8u /* lanes */
-
-/* A hypothesis that is complete: the ids on the way back from `lane` after `steps` steps. */
-struct cell_beam_found {
-    float score;    /* sum of the logarithms of its ids' probabilities, its end's too */
-    float rank;     /* score / steps ^ length_penalty: what hypotheses are compared by */
-    uint32_t steps; /* ids in it, without its end */
-    uint32_t lane;
-};
-
-/* Beam search: `width` rows, the lanes of one node, run next to each other in every batch. Before
- * the first step all are the same, and only lane 0 counts. After each step the 2 * width best
- * continuations of all lanes are taken in order (of equal ones the lower lane, then the lower id,
- * first): an end id among the first `width` is a complete hypothesis, others become the lanes of
- * the next step, their states those of the lane that they continue. The search ends with `width`
- * complete hypotheses, or with the last step, when the lanes count as complete.
- * Memory: the request's, the device's from submit on. */
-struct cell_beam {
-    uint32_t width;       /* 1..CELL_BEAM_MAX */
-    uint32_t steps;       /* of the node */
-    uint32_t token;       /* state */
-    uint32_t logits, ids; /* output, and how wide it is */
-    bool has_end;
-    int64_t end;
-    float length_penalty;
-    float scores[CELL_BEAM_MAX]; /* of the lanes; -Inf: nobody is there */
-    int32_t *tokens, *parents;   /* [steps][width] */
-    float *room;                 /* [ids] */
-    uint8_t *copies;             /* width rows of the widest state */
-    uint32_t n_found;
-    struct cell_beam_found found[CELL_BEAM_MAX]; /* best rank first */
-    bool is_done;
 };
 
 /* Wiring of one node. */
