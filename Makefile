@@ -139,6 +139,7 @@ CUDA_DEVICE_SRCS = \
   cells/cuda/plan.c \
   cells/cuda/plan_cells.c \
   cells/cuda/plan_ops.c \
+  cells/cuda/plan_search.c \
   cells/cuda/queue.c \
 
 # The rest of it, and what it needs of base/: the library brings its own, and shows none of it.
@@ -150,7 +151,6 @@ CUDA_LIBRARY_SRCS = \
   base/random.c \
   base/status.c \
   base/utf8.c \
-  cells/beam.c \
   cells/cuda/driver_cuda.c \
   cells/cuda/library.c \
   cells/cuda/products_cuda.c \
@@ -463,6 +463,7 @@ CUDA_SUITES = \
   tests/cuda/test_device_bits.c \
   tests/cuda/test_device_faults.c \
   tests/cuda/test_device_runs.c \
+  tests/cuda/test_device_search.c \
 
 SCHEDULER_SUITES = \
   tests/scheduler/test_admission.c \

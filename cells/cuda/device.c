@@ -162,7 +162,8 @@ void cell_cuda_type_explain(const struct cell_device *device, const struct cell_
     const struct cell_cuda__type *loaded = device->types[type->id];
     const struct cell_cuda__program *program = &loaded->programs[0];
     base_buf_printf(out, "  %u kernels a step, recorded for 1 to %u rows; %zu bytes of weights\n",
-                    program->n_ops, CELL_STEP_ROWS_MAX, loaded->weight_bytes);
+                    program->n_ops - program->n_searching, CELL_STEP_ROWS_MAX,
+                    loaded->weight_bytes);
     for (uint32_t o = 0; o < program->n_ops; o++) {
         const struct cell_cuda__op *op = &program->ops[o];
         base_buf_printf(out, "  %-10s %s", names[op->step.kernel], op->about);

@@ -39,10 +39,11 @@ extern const uint32_t cell_cuda__lengths[CELL_CUDA__LENGTHS];
 /* One kernel or product of a step. */
 struct cell_cuda__op {
     struct cell_step step;
-    uint32_t items_row; /* items for each row; 0: `items` in all */
-    uint32_t items;     /* or one of them */
-    bool is_of_library; /* a PRODUCT by the driver's library */
-    const char *about;  /* what for, in words; static */
+    uint32_t items_row;  /* items for each row; 0: `items` in all */
+    uint32_t items;      /* or one of them */
+    bool is_of_library;  /* a PRODUCT by the driver's library */
+    bool is_of_searches; /* only in steps of batches with a beam search */
+    const char *about;   /* what for, in words; static */
 };
 
 /* A type on one queue: its memory, and its steps as they were recorded. */
@@ -54,8 +55,10 @@ struct cell_cuda__program {
     size_t inbox_bytes, outbox_bytes;
     struct cell_cuda__op begin;
     uint32_t n_ops, capacity;
+    uint32_t n_searching; /* ops of searches */
     struct cell_cuda__op *ops;
     struct cell_cuda_graph *graphs[CELL_CUDA__BUCKETS][CELL_CUDA__LENGTHS];
+    struct cell_cuda_graph *searching[CELL_CUDA__BUCKETS][CELL_CUDA__LENGTHS]; /* of searches */
 };
 
 /* A type on the device. */
@@ -79,10 +82,9 @@ struct cell_cuda__piece {
 /* A batch that was submitted and has not completed. */
 struct cell_cuda__batch {
     struct cell_batch *batch;
-    uint32_t steps;  /* that some row takes */
-    uint32_t issued; /* of them */
-    uint32_t pieces; /* on their way */
-    bool has_beams;
+    uint32_t steps;          /* that some row takes */
+    uint32_t issued;         /* of them */
+    uint32_t pieces;         /* on their way */
     enum base_status status; /* what it will end with, if it is not OK */
     /* A bit for each block of requests' memory that it writes, modulo their number: some are set in
      * vain. */
@@ -156,9 +158,8 @@ size_t cell_cuda__piece_write(const struct cell_device *device,
                               const struct cell_batch *batch, struct cell_cuda__piece *piece,
                               size_t *out_bytes);
 
-/* Copies what it has given away to where it belongs, and chooses who goes on in beam searches,
- * whose pieces have one step: of one that is over has_ended and steps_done are set. */
-void cell_cuda__piece_read(struct cell_batch *batch, const struct cell_cuda__piece *piece);
+/* Copies what it has given away to where it belongs, and what was chosen in beam searches. */
+void cell_cuda__piece_read(const struct cell_batch *batch, const struct cell_cuda__piece *piece);
 
 /* ---- queue.c ---- */
 

@@ -1,18 +1,16 @@
 /* Pieces: what a batch reads of requests' memory is copied to pinned memory with its table of rows,
  * and what it gives away back.
  *
- *   in    task | rows | sources [inputs, states][rows] | emits | rows that are read
- *   out   result, with the outcomes of the piece's rows | rows that were given away
+ *   in    task | rows | sources [inputs, states][rows] | searches | emits | rows that are read
+ *   out   result, with outcomes of the rows | searches | what they chose, rows that were given away
  *
  * Both directions walk rows and references in the same order, so nothing is noted between. Pool
  * thread; cost: the bytes of the rows, and some tens of nanoseconds a reference. */
 #include "cells/cuda/device_state.h"
 
 #include "base/assert.h"
-#include "cells/beam.h"
-#include "cells/ref/math.h"
+#include "cells/beam_body.h"
 
-#include <math.h>
 #include <string.h>
 
 _Static_assert(CELL_STEP_ROWS_MAX == CELL_BATCH_ROWS_MAX, "rows of a batch");
@@ -24,11 +22,20 @@ _Static_assert((int)CELL_STEP_EACH == (int)CELL_EMIT_EACH &&
 /* A row's emits, as many as a graph's node may reasonably have: each value twice. */
 #define EMITS_A_VALUE 2u
 
-/* Steps of the piece that a row takes, if no end comes before. A search that is over takes none. */
+/* Steps of the piece that a row takes, if no end comes before. */
 static uint32_t steps_of(const struct cell_batch_row *row, uint32_t first, uint32_t steps)
 {
-    const uint32_t left = row->steps > first && !row->has_ended ? row->steps - first : 0;
+    const uint32_t left = row->steps > first ? row->steps - first : 0;
     return left < steps ? left : steps;
+}
+
+/* What a lane of a search chooses in a step: a token and a parent. */
+#define CHOICE_BYTES (2 * sizeof(int32_t))
+
+/* The search that the row begins; NULL: it is another lane of one, or of none. */
+static struct cell_beam *search_of(const struct cell_batch_row *row)
+{
+    return row->wiring->lane == 0 ? row->wiring->beam : NULL;
 }
 
 static const struct cell_value *emitted(const struct cell_def *def, const struct cell_emit *emit)
@@ -54,13 +61,14 @@ void cell_cuda__piece_sizes(const struct cell_type *type, size_t *in_bytes, size
     for (uint32_t o = 0; o < def->n_outputs; o++) {
         out += cell_cuda__bytes(&def->values[def->outputs[o]]);
     }
-    in += sizeof(struct cell_step_row);
+    in += sizeof(struct cell_step_row) + sizeof(struct cell_step_search);
+    out += sizeof(struct cell_beam) + CHOICE_BYTES;
     in += (1 + EMITS_A_VALUE * (size_t)(def->n_outputs + def->n_states)) *
           sizeof(struct cell_step_emit);
     *in_bytes =
         sizeof(struct cell_step_task) + in * CELL_STEP_ROWS_MAX + CELL_CUDA__STAGING + memory;
-    *out_bytes = sizeof(struct cell_step_result) + EMITS_A_VALUE * out * CELL_STEP_ROWS_MAX +
-                 CELL_CUDA__STAGING;
+    *out_bytes = sizeof(struct cell_step_result) + sizeof(uint64_t) +
+                 EMITS_A_VALUE * out * CELL_STEP_ROWS_MAX + CELL_CUDA__STAGING;
 }
 
 /* Bytes that a piece needs, in all and for each of its steps. */
@@ -79,8 +87,8 @@ static void need_row(struct need *need, const struct cell_def *def,
     need->out += sizeof(uint32_t);
     for (uint32_t i = 0; i < def->n_inputs; i++) {
         if (wiring->inputs[i].kind == CELL_REF_HOST && cell_def_input_has_rows(def, i)) {
-            need->in +=
-                wiring->inputs[i].rows * (cell_cuda__bytes(&def->values[i]) + sizeof(float));
+            need->in += wiring->inputs[i].rows *
+                        (cell_cuda__bytes(&def->values[i]) + CELL_STEP_ATTEND_ROOM * sizeof(float));
         } else if (wiring->inputs[i].kind == CELL_REF_HOST) {
             *(wiring->inputs[i].stride_bytes == 0 ? &need->in : &need->in_step) +=
                 cell_cuda__bytes(&def->values[i]);
@@ -96,9 +104,10 @@ static void need_row(struct need *need, const struct cell_def *def,
                 cell_cuda__bytes(emitted(def, emit));
         }
     }
-    if (wiring->beam != NULL) {
-        need->in += sizeof(struct cell_step_emit) + sizeof(int64_t);
-        need->out_step += wiring->beam->ids * sizeof(float);
+    if (search_of(row) != NULL) {
+        need->in += sizeof(struct cell_step_search);
+        need->out += sizeof(struct cell_beam);
+        need->out_step += wiring->beam->width * CHOICE_BYTES;
     }
 }
 
@@ -120,6 +129,7 @@ struct writer {
     struct cell_cuda__piece *piece;
     uint8_t *in;
     size_t in_at, out_at;
+    size_t room_at; /* in the inbox: rooms, from its end on, which are not copied */
 };
 
 static cell_step_address value_row(const struct cell_device *device, uint32_t layout, uint32_t row)
@@ -170,56 +180,68 @@ static struct cell_step_source memory_of(struct writer *writer, const struct cel
     if (ref->kind == CELL_REF_HOST && n > 0 && ref->rows > 0) {
         source.rows = ref->rows;
         source.at = put(writer, ref->host, ref->stride_bytes, bytes, ref->rows);
-        source.room = writer->program->inbox + writer->in_at;
-        writer->in_at += ref->rows * sizeof(float);
+        writer->room_at -= (size_t)ref->rows * CELL_STEP_ATTEND_ROOM * sizeof(float);
+        source.room = writer->program->inbox + writer->room_at;
     }
     return source;
 }
 
-/* Where the lane of a search goes on: its number among the step's, and the parent's row; false: it
- * begins, or nobody is there. */
-static bool continues(const struct cell_batch_row *row, uint32_t first, size_t *at,
-                      const struct cell_batch_row **parent)
-{
-    const struct cell_beam *beam = row->wiring->beam;
-    const uint32_t lane = row->wiring->lane;
-    const uint32_t step = row->first_step + first;
-    if (beam == NULL || step == 0 || !(beam->scores[lane] > -INFINITY)) {
-        return false;
-    }
-    *at = (size_t)(step - 1) * beam->width + lane;
-    *parent = row - lane + beam->parents[*at];
-    return true;
-}
-
-static void write_row(const struct writer *writer, const struct cell_batch *batch, uint32_t r,
+/* search: its search's number, from 1 on; 0: none. */
+static void write_row(const struct cell_batch *batch, uint32_t r, uint32_t search,
                       struct cell_step_row *out)
 {
     const struct cell_batch_row *row = &batch->rows[r];
     const struct cell_end *end = row->wiring->end;
-    const struct cell_batch_row *parent = row;
-    size_t at = 0;
     *out = (struct cell_step_row){.slot = row->wiring->state,
-                                  .given =
-                                      row->first_step + writer->piece->first == 0 ? UINT32_MAX : 0,
+                                  .search = search,
+                                  .lane = row->wiring->lane,
                                   .first_step = row->first_step,
                                   .steps = row->steps,
                                   .of_chain = row->wiring->steps,
                                   .has_end = end != NULL ? 1 : 0,
                                   .end_state = end != NULL ? end->state : 0,
                                   .end_id = end != NULL ? end->id : 0};
-    if (continues(row, writer->piece->first, &at, &parent)) {
-        out->given = 1u << row->wiring->beam->token;
-    }
-    out->origin = parent->wiring->state;
 }
 
-/* The id that the lane of a search goes on with. */
-static struct cell_step_source token_of(struct writer *writer, const struct cell_batch_row *row,
-                                        size_t at, size_t bytes)
+static void write_rows(struct writer *writer, const struct cell_batch *batch)
 {
-    const int64_t id = row->wiring->beam->tokens[at]; // little-endian: the low half is the I32
-    return (struct cell_step_source){.at = put(writer, (const uint8_t *)&id, 0, bytes, 1)};
+    struct cell_step_row *rows = (struct cell_step_row *)(void *)(writer->in + writer->in_at);
+    uint32_t searches = 0;
+    for (uint32_t r = 0; r < batch->n_rows; r++) {
+        const struct cell_batch_row *row = &batch->rows[r];
+        searches += search_of(row) != NULL ? 1 : 0;
+        base_assert(search_of(row) == NULL || r + row->wiring->beam->width <= batch->n_rows);
+        write_row(batch, r, row->wiring->beam != NULL ? searches : 0, &rows[r]);
+    }
+    writer->in_at += batch->n_rows * sizeof(*rows);
+}
+
+/* Searches as they are before the batch, which its first piece brings, and where the piece puts
+ * what they choose. */
+static void write_searches(struct writer *writer, const struct cell_batch *batch,
+                           struct cell_step_task *task)
+{
+    struct cell_step_search *out = (struct cell_step_search *)(void *)(writer->in + writer->in_at);
+    task->searches_at = (uint32_t)writer->in_at;
+    for (uint32_t r = 0; r < batch->n_rows; r++) {
+        const struct cell_batch_row *row = &batch->rows[r];
+        const struct cell_beam *beam = search_of(row);
+        if (beam == NULL) {
+            continue;
+        }
+        struct cell_step_search *search = &out[task->n_searches++];
+        search->choices = writer->program->outbox + writer->out_at;
+        search->beam = *beam;
+        search->beam.tokens = search->beam.parents = NULL;
+        search->beam.room = NULL;
+        search->beam.copies = NULL;
+        if (row->first_step == 0) {
+            cell_beam_begin(&search->beam);
+        }
+        writer->out_at += (size_t)steps_of(row, writer->piece->first, writer->piece->steps) *
+                          beam->width * CHOICE_BYTES;
+    }
+    writer->in_at += task->n_searches * sizeof(*out);
 }
 
 static void write_sources(struct writer *writer, const struct cell_batch *batch, uint32_t r,
@@ -244,13 +266,6 @@ static void write_sources(struct writer *writer, const struct cell_batch *batch,
             source_of(writer, &row->wiring->init[s], type->state_layouts[s],
                       cell_cuda__bytes(&def->values[def->n_inputs + s]), 0, is_first);
         sources[(size_t)(def->n_inputs + s) * batch->n_rows + r].stride = 0;
-    }
-    const struct cell_batch_row *parent = NULL;
-    size_t at = 0;
-    if (n > 0 && continues(row, first, &at, &parent)) {
-        const uint32_t token = def->n_inputs + row->wiring->beam->token;
-        sources[(size_t)token * batch->n_rows + r] =
-            token_of(writer, row, at, cell_cuda__bytes(&def->values[token]));
     }
 }
 
@@ -282,22 +297,26 @@ static uint32_t write_emits(struct writer *writer, const struct cell_batch *batc
                                   emit->to.row);
         }
     }
-    if (wiring->beam == NULL || n == 0) {
-        return n > 0 ? wiring->n_emits : 0;
-    }
-    // A search emits nothing, but the host chooses, and needs to see its logits.
-    out[wiring->n_emits] = (struct cell_step_emit){.row = r,
-                                                   .value = wiring->beam->logits,
-                                                   .when = CELL_STEP_EACH,
-                                                   .to = writer->program->outbox + writer->out_at};
-    writer->out_at += wiring->beam->ids * sizeof(float);
-    return wiring->n_emits + 1;
+    return n > 0 ? wiring->n_emits : 0;
 }
 
-/* Behind the outcomes of the batch's rows; what the result has room for beyond is not used. */
+/* Where searches stand: behind the outcomes of the batch's rows; what the result has room for
+ * beyond is not used. The same in all pieces of a batch: between them the card keeps searches
+ * there. */
+static size_t beams_at(const struct cell_batch *batch)
+{
+    const size_t end =
+        offsetof(struct cell_step_result, outcomes) + batch->n_rows * sizeof(uint32_t);
+    return (end + sizeof(uint64_t) - 1) / sizeof(uint64_t) * sizeof(uint64_t);
+}
+
 static size_t emitted_at(const struct cell_batch *batch)
 {
-    return offsetof(struct cell_step_result, outcomes) + batch->n_rows * sizeof(uint32_t);
+    size_t at = beams_at(batch);
+    for (uint32_t r = 0; r < batch->n_rows; r++) {
+        at += search_of(&batch->rows[r]) != NULL ? sizeof(struct cell_beam) : 0;
+    }
+    return at;
 }
 
 size_t cell_cuda__piece_write(const struct cell_device *device,
@@ -307,7 +326,7 @@ size_t cell_cuda__piece_write(const struct cell_device *device,
 {
     const struct cell_def *def = &batch->type->def;
     const uint32_t n = batch->n_rows;
-    struct need need = {.in = sizeof(struct cell_step_task), .out = emitted_at(batch)};
+    struct need need = {.in = sizeof(struct cell_step_task), .out = beams_at(batch)};
     for (uint32_t r = 0; r < n; r++) {
         need_row(&need, def, &batch->rows[r]);
     }
@@ -321,10 +340,10 @@ size_t cell_cuda__piece_write(const struct cell_device *device,
                             .piece = piece,
                             .in = piece->in.host,
                             .in_at = sizeof(struct cell_step_task),
-                            .out_at = emitted_at(batch)};
+                            .out_at = emitted_at(batch),
+                            .room_at = program->inbox_bytes / sizeof(float) * sizeof(float)};
     struct cell_step_task *task = piece->in.host;
-    struct cell_step_row *rows = (struct cell_step_row *)(void *)(writer.in + writer.in_at);
-    writer.in_at += n * sizeof(*rows);
+    write_rows(&writer, batch);
     struct cell_step_source *sources =
         (struct cell_step_source *)(void *)(writer.in + writer.in_at);
     *task = (struct cell_step_task){.n_rows = n,
@@ -332,8 +351,10 @@ size_t cell_cuda__piece_write(const struct cell_device *device,
                                     .steps = batch->steps,
                                     .is_interruptible = batch->interruptible ? 1 : 0,
                                     .steps_min = batch->steps_min,
-                                    .sources_at = (uint32_t)writer.in_at};
+                                    .sources_at = (uint32_t)writer.in_at,
+                                    .beams_at = (uint32_t)beams_at(batch)};
     writer.in_at += (size_t)n * (def->n_inputs + def->n_states) * sizeof(*sources);
+    write_searches(&writer, batch, task);
     task->emits_at = (uint32_t)writer.in_at;
     struct cell_step_emit *emits = (struct cell_step_emit *)(void *)(writer.in + writer.in_at);
     for (uint32_t r = 0; r < n; r++) {
@@ -341,10 +362,9 @@ size_t cell_cuda__piece_write(const struct cell_device *device,
     }
     writer.in_at += task->n_emits * sizeof(*emits);
     for (uint32_t r = 0; r < n; r++) {
-        write_row(&writer, batch, r, &rows[r]);
         write_sources(&writer, batch, r, sources);
     }
-    base_assert(writer.in_at <= program->inbox_bytes && writer.out_at <= program->outbox_bytes);
+    base_assert(writer.in_at <= writer.room_at && writer.out_at <= program->outbox_bytes);
     *out_bytes = writer.out_at;
     return writer.in_at;
 }
@@ -368,35 +388,62 @@ static void take(const struct cell_emit *emit, const uint8_t *from, size_t bytes
     }
 }
 
-/* All lanes' logits have come; the first of them stand at `logits`, side by side. */
-static void advance_beam(struct cell_batch *batch, uint32_t r, const struct cell_cuda__piece *piece,
-                         const float *logits)
+/* Of the piece's steps the row took: its batch was over later, or its end came. */
+static uint32_t steps_taken(const struct cell_step_result *result, uint32_t r,
+                            const struct cell_cuda__piece *piece, uint32_t planned)
 {
-    struct cell_batch_row *row = &batch->rows[r];
-    struct cell_beam *beam = row->wiring->beam;
-    struct cell_beam_logits all = {.softmax = cell_softmax_f32__scalar};
-    for (uint32_t lane = 0; lane < beam->width; lane++) {
-        all.rows[lane] = logits + (size_t)lane * beam->ids;
-    }
-    (void)cell_beam_choose(beam, row->first_step + piece->first, &all);
-    for (uint32_t lane = 0; lane < beam->width && beam->is_done; lane++) {
-        row[lane].has_ended = true;
-        row[lane].steps_done = piece->first + 1;
-    }
+    const uint32_t taken = result->outcomes[r] & ~CELL_STEP_ENDED;
+    const uint32_t until = taken < result->steps_done ? taken : result->steps_done;
+    const uint32_t ran = until > piece->first ? until - piece->first : 0;
+    return ran < planned ? ran : planned;
 }
 
-void cell_cuda__piece_read(struct cell_batch *batch, const struct cell_cuda__piece *piece)
+/* What a search has chosen in n steps from `step` on, which stands at `from`, and how it is now. */
+static void take_search(struct cell_beam *beam, const struct cell_beam *now, const uint8_t *from,
+                        uint32_t step, uint32_t n)
 {
-    const struct cell_def *def = &batch->type->def;
+    const size_t bytes = beam->width * sizeof(int32_t);
+    for (uint32_t t = 0; t < n; t++) {
+        const size_t at = (size_t)(step + t) * beam->width;
+        memcpy(beam->tokens + at, from + (size_t)2 * t * bytes, bytes);
+        memcpy(beam->parents + at, from + ((size_t)2 * t + 1) * bytes, bytes);
+    }
+    memcpy(beam->scores, now->scores, sizeof(beam->scores));
+    memcpy(beam->found, now->found, sizeof(beam->found));
+    beam->n_found = now->n_found;
+    beam->is_done = now->is_done;
+}
+
+/* Returns what stands behind. */
+static const uint8_t *read_searches(const struct cell_batch *batch,
+                                    const struct cell_cuda__piece *piece)
+{
     const struct cell_step_result *result = piece->out.host;
-    const uint8_t *from = (const uint8_t *)piece->out.host + emitted_at(batch);
+    const uint8_t *out = piece->out.host;
+    const struct cell_beam *now = (const struct cell_beam *)(const void *)(out + beams_at(batch));
+    const uint8_t *from = out + emitted_at(batch);
     for (uint32_t r = 0; r < batch->n_rows; r++) {
         const struct cell_batch_row *row = &batch->rows[r];
-        const uint32_t taken = result->outcomes[r] & ~CELL_STEP_ENDED;
-        const uint32_t until = taken < result->steps_done ? taken : result->steps_done;
+        struct cell_beam *beam = search_of(row);
+        if (beam == NULL) {
+            continue;
+        }
         const uint32_t planned = steps_of(row, piece->first, piece->steps);
-        const uint32_t ran = until > piece->first ? until - piece->first : 0;
-        const uint32_t n = ran < planned ? ran : planned;
+        take_search(beam, now++, from, row->first_step + piece->first,
+                    steps_taken(result, r, piece, planned));
+        from += (size_t)planned * beam->width * CHOICE_BYTES;
+    }
+    return from;
+}
+
+void cell_cuda__piece_read(const struct cell_batch *batch, const struct cell_cuda__piece *piece)
+{
+    const struct cell_def *def = &batch->type->def;
+    const uint8_t *from = read_searches(batch, piece);
+    for (uint32_t r = 0; r < batch->n_rows; r++) {
+        const struct cell_batch_row *row = &batch->rows[r];
+        const uint32_t planned = steps_of(row, piece->first, piece->steps);
+        const uint32_t n = steps_taken(piece->out.host, r, piece, planned);
         for (uint32_t e = 0; e < row->wiring->n_emits && planned > 0; e++) {
             const struct cell_emit *emit = &row->wiring->emits[e];
             if (emit->to.kind != CELL_REF_HOST) {
@@ -405,15 +452,6 @@ void cell_cuda__piece_read(struct cell_batch *batch, const struct cell_cuda__pie
             const size_t bytes = cell_cuda__bytes(emitted(def, emit));
             take(emit, from, bytes, row->first_step + piece->first, n, row->wiring->steps);
             from += emit->when == CELL_EMIT_EACH ? planned * bytes : bytes;
-        }
-        const struct cell_beam *beam = row->wiring->beam;
-        if (beam != NULL && planned > 0) {
-            base_assert(planned == 1 && n == 1);
-            from += beam->ids * sizeof(float);
-            if (row->wiring->lane + 1 == beam->width) {
-                advance_beam(batch, r + 1 - beam->width, piece,
-                             (const float *)(const void *)from - (size_t)beam->width * beam->ids);
-            }
         }
     }
 }

@@ -1,6 +1,6 @@
 /* From a type's op graph to the kernels of a step; see plan.h.
  *
- *   LOAD | ops in the definition's order ... | STORE | EMIT | TURN
+ *   LOAD | ops in the definition's order ... | of searches: SEARCH | CHOOSE | STORE | EMIT | TURN
  *
  * Every value has a matrix of its own, for as many rows as a batch may have, but for what is a part
  * of another: a SLICE, a COPY, what a CONCAT joins, x and h of a gated cell. So nothing is copied
@@ -312,6 +312,7 @@ static void make(struct cell_cuda__plan *plan, const struct cell_type *type)
     const struct cell_device *device = plan->device;
     program->type = type;
     program->n_ops = 0;
+    program->n_searching = 0;
     cell_cuda__piece_sizes(type, &program->inbox_bytes, &program->outbox_bytes);
     program->inbox = block_take(plan, program->inbox_bytes);
     program->outbox = block_take(plan, program->outbox_bytes);
@@ -332,26 +333,30 @@ static void make(struct cell_cuda__plan *plan, const struct cell_type *type)
     for (uint32_t o = 0; o < plan->def->n_ops;) {
         o = plan_op(plan, o, &batch);
     }
+    cell_cuda__plan_searches(plan, &batch);
     plan_store(plan, &batch);
     program->block = plan->block;
     program->block_bytes = plan->block_at;
 }
 
 static enum base_status record(struct cell_device *device, struct cell_cuda_stream *stream,
-                               struct cell_cuda__program *program, uint32_t bucket, uint32_t length)
+                               struct cell_cuda__program *program, uint32_t bucket, uint32_t l,
+                               bool is_searching)
 {
     const struct cell_cuda_driver *driver = device->driver;
     struct cell_cuda_graph *graph = NULL;
     BASE_TRY(driver->record(stream));
     enum base_status status = BASE_OK;
-    for (uint32_t step = 0; step < cell_cuda__lengths[length]; step++) {
+    for (uint32_t step = 0; step < cell_cuda__lengths[l]; step++) {
         for (uint32_t o = 0; o < program->n_ops && status == BASE_OK; o++) {
-            status =
-                cell_cuda__op_run(device, stream, &program->ops[o], cell_cuda__buckets[bucket]);
+            const struct cell_cuda__op *op = &program->ops[o];
+            if (is_searching || !op->is_of_searches) {
+                status = cell_cuda__op_run(device, stream, op, cell_cuda__buckets[bucket]);
+            }
         }
     }
     const enum base_status ended = driver->recorded(stream, &graph); // in any case
-    program->graphs[bucket][length] = graph;
+    *(is_searching ? &program->searching[bucket][l] : &program->graphs[bucket][l]) = graph;
     return status == BASE_OK ? ended : status;
 }
 
@@ -371,14 +376,14 @@ static enum base_status prepare(struct cell_device *device, uint32_t queue,
             }
         }
     }
-    for (uint32_t bucket = 0; bucket < CELL_CUDA__BUCKETS; bucket++) {
-        for (uint32_t length = 0; length < CELL_CUDA__LENGTHS; length++) {
-            const enum base_status status =
-                record(device, device->queues[queue].stream, program, bucket, length);
-            if (status != BASE_OK) {
-                return base_fail(error, status, "cannot record a step of %u rows",
-                                 cell_cuda__buckets[bucket]);
-            }
+    const uint32_t n = CELL_CUDA__BUCKETS * CELL_CUDA__LENGTHS;
+    for (uint32_t i = 0; i < (program->n_searching > 0 ? 2 * n : n); i++) {
+        const uint32_t bucket = i % n / CELL_CUDA__LENGTHS;
+        const enum base_status status = record(device, device->queues[queue].stream, program,
+                                               bucket, i % CELL_CUDA__LENGTHS, i >= n);
+        if (status != BASE_OK) {
+            return base_fail(error, status, "cannot record a step of %u rows",
+                             cell_cuda__buckets[bucket]);
         }
     }
     return BASE_OK;
@@ -442,8 +447,9 @@ void cell_cuda__type_free(struct cell_device *device, struct cell_cuda__type *ty
     for (uint32_t q = 0; q < device->n_queues; q++) {
         struct cell_cuda__program *program = &type->programs[q];
         for (uint32_t i = 0; i < CELL_CUDA__BUCKETS * CELL_CUDA__LENGTHS && !device->is_lost; i++) {
-            driver->graph_free(device->cuda,
-                               program->graphs[i / CELL_CUDA__LENGTHS][i % CELL_CUDA__LENGTHS]);
+            const uint32_t bucket = i / CELL_CUDA__LENGTHS;
+            driver->graph_free(device->cuda, program->graphs[bucket][i % CELL_CUDA__LENGTHS]);
+            driver->graph_free(device->cuda, program->searching[bucket][i % CELL_CUDA__LENGTHS]);
         }
         if (!device->is_lost) {
             driver->free(device->cuda, program->block);

@@ -67,6 +67,14 @@ void cell_cuda__plan_attend(struct cell_cuda__plan *plan, const struct cell_op *
 /* MEAN, ARGMAX, TOP, TAKE, CAST. */
 void cell_cuda__plan_rowwise(struct cell_cuda__plan *plan, const struct cell_op *op);
 
+/* ---- plan_search.c ---- */
+
+/* Whether a beam search could run it: logits, and a token that is fed back. */
+bool cell_cuda__may_search(const struct cell_def *def);
+
+/* What is left of a step of a batch with searches, between its ops and STORE. */
+void cell_cuda__plan_searches(struct cell_cuda__plan *plan, const struct cell_step_batch *batch);
+
 /* ---- plan_cells.c ---- */
 
 /* Tries to place what a gated op's sums go over side by side, so that one product has all. */

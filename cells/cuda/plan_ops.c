@@ -136,7 +136,10 @@ void cell_cuda__plan_attend(struct cell_cuda__plan *plan, const struct cell_op *
                                             .variant = op->variant};
     cell_cuda__add(plan, CELL_STEP_ATTEND_SCORE, CELL_STEP_SCORERS, "ATTEND")->attend_score =
         attend;
-    cell_cuda__add(plan, CELL_STEP_ATTEND, out_width, "ATTEND")->attend = attend;
+    cell_cuda__add(plan, CELL_STEP_ATTEND_WEIGH, 1, "ATTEND")->attend_weigh = attend;
+    if (op->variant != CELL_ATTEND_LARGEST) {
+        cell_cuda__add(plan, CELL_STEP_ATTEND, out_width, "ATTEND")->attend = attend;
+    }
 }
 
 void cell_cuda__plan_rowwise(struct cell_cuda__plan *plan, const struct cell_op *op)

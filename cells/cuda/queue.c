@@ -118,13 +118,13 @@ static uint32_t bucket_of(uint32_t n_rows)
 }
 
 static enum base_status replay(struct cell_cuda__queue *queue,
-                               const struct cell_cuda__program *program, uint32_t n_rows,
-                               uint32_t steps)
+                               struct cell_cuda_graph *const graphs[][CELL_CUDA__LENGTHS],
+                               uint32_t n_rows, uint32_t steps)
 {
     const uint32_t bucket = bucket_of(n_rows);
     for (uint32_t l = CELL_CUDA__LENGTHS; l-- > 0;) {
         for (; steps >= cell_cuda__lengths[l]; steps -= cell_cuda__lengths[l]) {
-            BASE_TRY(queue->device->driver->replay(queue->stream, program->graphs[bucket][l]));
+            BASE_TRY(queue->device->driver->replay(queue->stream, graphs[bucket][l]));
         }
     }
     return BASE_OK;
@@ -143,7 +143,8 @@ static enum base_status send(struct cell_cuda__queue *queue,
     if (piece->first == 0) {
         BASE_TRY(cell_cuda__op_run(device, queue->stream, &program->begin, task->n_rows));
     }
-    BASE_TRY(replay(queue, program, task->n_rows, piece->steps));
+    BASE_TRY(replay(queue, task->n_searches > 0 ? program->searching : program->graphs,
+                    task->n_rows, piece->steps));
     BASE_TRY(driver->copy_out(queue->stream, &piece->out, program->outbox, out_bytes));
     return driver->write64(queue->stream, &word, queue->pieces_sent + 1);
 }
@@ -254,9 +255,7 @@ static enum base_status issue(struct cell_cuda__queue *queue, uint64_t number)
     const struct cell_cuda__program *program =
         &device->types[batch->type->id]->programs[queue - device->queues];
     struct cell_cuda__piece *piece = &queue->pieces[queue->pieces_sent % CELL_CUDA__SLOTS];
-    const uint32_t most = entry->has_beams       ? 1 // the host chooses between two steps
-                          : batch->interruptible ? CELL_CUDA__STEPS_LOOSE
-                                                 : CELL_CUDA__STEPS;
+    const uint32_t most = batch->interruptible ? CELL_CUDA__STEPS_LOOSE : CELL_CUDA__STEPS;
     const uint32_t left = entry->steps - entry->issued;
     size_t out_bytes = 0;
     piece->batch = number;
@@ -282,7 +281,6 @@ static bool may_issue(struct cell_cuda__queue *queue, uint64_t number)
 {
     const struct cell_cuda__batch *entry = batch_at(queue, number);
     if (queue->pieces_sent - queue->pieces_back == CELL_CUDA__SLOTS ||
-        (entry->has_beams && entry->pieces > 0) ||
         (entry->batch->interruptible && entry->pieces == CELL_CUDA__PIECES_LOOSE)) {
         return false;
     }
@@ -325,7 +323,6 @@ void cell_cuda_submit(struct cell_device *device, uint32_t queue_index, struct c
     for (uint32_t r = 0; r < batch->n_rows; r++) {
         const struct cell_batch_row *row = &batch->rows[r];
         entry->steps = row->steps > entry->steps ? row->steps : entry->steps;
-        entry->has_beams |= row->wiring->beam != NULL;
     }
     entry->steps = entry->steps < batch->steps ? entry->steps : batch->steps;
     note_writes(entry);
@@ -350,29 +347,9 @@ static void settle_rows(struct cell_batch *batch, const struct cell_step_result 
     batch->steps_done = result->steps_done;
     for (uint32_t r = 0; r < batch->n_rows; r++) {
         const uint32_t steps = result->outcomes[r] & ~CELL_STEP_ENDED;
-        if (batch->rows[r].wiring->beam != NULL && batch->rows[r].has_ended) {
-            continue; // piece.c has said so
-        }
         batch->rows[r].steps_done = steps < result->steps_done ? steps : result->steps_done;
         batch->rows[r].has_ended = (result->outcomes[r] & CELL_STEP_ENDED) != 0;
     }
-}
-
-/* Whether a batch with searches is over, which the card does not know of: when one has ended that
- * somebody waits for, or nothing is left to run. */
-static bool are_beams_over(const struct cell_batch *batch, const struct cell_step_result *result)
-{
-    bool has_ended = false;
-    bool goes_on = false;
-    for (uint32_t r = 0; r < batch->n_rows; r++) {
-        const struct cell_batch_row *row = &batch->rows[r];
-        const bool is_left = row->wiring->beam != NULL
-                                 ? !row->has_ended && row->steps > result->steps_done
-                                 : result->outcomes[r] > result->steps_done;
-        goes_on |= is_left && (result->outcomes[r] & CELL_STEP_ENDED) == 0;
-        has_ended |= row->wiring->beam != NULL && row->has_ended;
-    }
-    return !goes_on || (has_ended && batch->interruptible);
 }
 
 /* Takes over a piece that has come back: the oldest batch's, or one of a batch that was over before
@@ -387,7 +364,7 @@ static void take_back(struct cell_cuda__queue *queue, const struct cell_cuda__pi
     base_assert(piece->batch == completed(queue) + 1 && entry->pieces > 0);
     entry->pieces--;
     cell_cuda__piece_read(entry->batch, piece);
-    if (result->is_over != 0 || (entry->has_beams && are_beams_over(entry->batch, result))) {
+    if (result->is_over != 0) {
         settle_rows(entry->batch, result);
         entry->issued = entry->steps;
         complete(queue, entry->batch, entry->status);

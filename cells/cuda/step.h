@@ -8,12 +8,13 @@
  * step learns its number.
  *
  * A kernel's body is a function of the common subset of C11 and CUDA C++ (step_rows.h,
- * step_cells.h, step_ops.h): one thread's part of it, a *lane* of an *item* in a *phase*. Lanes of
- * an item share a *room*, and all have ended one phase before any begins the next. step_kernels.cu
- * runs them on a GPU; tests/cuda/driver_host.c in loops on the host. */
+ * step_cells.h, step_ops.h, ...): one thread's part of it, a *lane* of an *item* in a *phase*.
+ * Lanes of an item share a *room*, and all have ended one phase before any begins the next.
+ * step_kernels.cu runs them on a GPU; tests/cuda/driver_host.c in loops on the host. */
 #ifndef CELLS_CUDA_STEP_H
 #define CELLS_CUDA_STEP_H
 
+#include "cells/beam_state.h"
 #include "cells/def.h"
 #include "cells/lane/rows.h"
 
@@ -47,10 +48,13 @@
     X(SOFTMAX, softmax, 16, 4)                                                                     \
     X(MEAN, mean, 16, 2)                                                                           \
     X(ARGMAX, argmax, 32, 2)                                                                       \
-    X(TOP, top, 1, 1)                                                                              \
+    X(TOP, top, 256, 37)                                                                           \
     X(TAKE, take, 1, 1)                                                                            \
-    X(ATTEND_SCORE, attend_score, 1, 1)                                                            \
-    X(ATTEND, attend, 1, 1)
+    X(ATTEND_SCORE, attend_score, 16, 2)                                                           \
+    X(ATTEND_WEIGH, attend_weigh, 256, 2)                                                          \
+    X(ATTEND, attend, 1, 1)                                                                        \
+    X(SEARCH, search, 32, 4)                                                                       \
+    X(CHOOSE, choose, 1, 1)
 
 enum cell_step_kernel {
 #define CELL_STEP_ENUM(NAME, name, lanes, phases) CELL_STEP_##NAME,
@@ -60,13 +64,13 @@ enum cell_step_kernel {
 };
 
 #define CELL_STEP_LANES_MAX 256u
-#define CELL_STEP_ROOM      48u /* floats that the lanes of an item share */
+#define CELL_STEP_ROOM      3u /* floats a lane that the lanes of an item share */
 
 /* Which thread's part a body is asked for. Every kernel goes on until n_items are done. */
 struct cell_step_at {
     uint32_t item, n_items;
     uint32_t lane, phase;
-    float *room; /* [CELL_STEP_ROOM], in shared memory */
+    float *room; /* [lanes * CELL_STEP_ROOM], in shared memory */
 };
 
 /* An address in memory that the device reaches; only kernels and the driver may follow it. */
@@ -98,13 +102,17 @@ struct cell_step_task {
     uint32_t sources_at;         /* struct cell_step_source [inputs, then states][n_rows] */
     uint32_t emits_at;           /* struct cell_step_emit [n_emits] */
     cell_step_address attention; /* a word that the host may raise */
+    uint32_t n_searches;
+    uint32_t searches_at; /* struct cell_step_search [n_searches] */
+    uint32_t beams_at;    /* from the result: struct cell_beam [n_searches] */
+    uint32_t reserved;
 };
 
 /* Behind the task, [n_rows]. */
 struct cell_step_row {
     uint32_t slot;       /* state slot */
-    uint32_t origin;     /* slot that the piece's first step reads: of a beam, the parent's */
-    uint32_t given;      /* bit s: but state s from its source */
+    uint32_t search;     /* 1 + the number of the search whose lane it is; 0: of none */
+    uint32_t lane;       /* of it: lanes are rows next to each other */
     uint32_t first_step; /* of its chain, at the batch's first */
     uint32_t steps;      /* that it takes in this batch */
     uint32_t of_chain;   /* steps of the whole chain */
@@ -113,15 +121,22 @@ struct cell_step_row {
     int64_t end_id;
 };
 
-/* Where a row reads an input at the piece's first step, and at those behind it; of a state that
- * is given, at the first alone; of an input with many rows (ATTEND), row 0 at every step. 0: zeros.
- */
+/* A beam search of the batch. Its state, of which this is the start, is on the card from the
+ * batch's first piece on, in the outbox, and the host reads it there. */
+struct cell_step_search {
+    cell_step_address
+        choices;           /* tokens and parents, int32_t [2][width], of each step of the piece */
+    struct cell_beam beam; /* read with the batch's first piece */
+};
+
+/* Where a row reads an input at the piece's first step, and at those behind it; of a state, at its
+ * chain's first; of an input with many rows (ATTEND), row 0 at every step. 0: zeros. */
 struct cell_step_source {
     cell_step_address at;
     int64_t stride; /* bytes from step to step, or from row to row */
     uint32_t rows;  /* of ATTEND */
     uint32_t reserved;
-    cell_step_address room; /* [rows] floats, of ATTEND's K */
+    cell_step_address room; /* [rows][CELL_STEP_ATTEND_ROOM] floats, of ATTEND's K */
 };
 
 /* As enum cell_emit_when. */
@@ -145,9 +160,11 @@ struct cell_step_result {
     uint32_t outcomes[CELL_STEP_ROWS_MAX]; /* steps, and CELL_STEP_ENDED: its end came */
 };
 
-CELL_LANE_STATIC_ASSERT(sizeof(struct cell_step_task) == 40, "no gap");
+CELL_LANE_STATIC_ASSERT(sizeof(struct cell_step_task) == 56, "no gap");
 CELL_LANE_STATIC_ASSERT(sizeof(struct cell_step_row) == 40, "no gap");
 CELL_LANE_STATIC_ASSERT(sizeof(struct cell_step_emit) == 32, "no gap");
+CELL_LANE_STATIC_ASSERT(sizeof(struct cell_step_search) == sizeof(struct cell_beam) + 8, "no gap");
+CELL_LANE_STATIC_ASSERT(sizeof(struct cell_beam) % 8 == 0, "in words, behind one another");
 
 /* The rows of one layout, in a table in device memory: they are opened after kernels were recorded.
  */
@@ -165,7 +182,7 @@ struct cell_step_batch {
     cell_step_address store;  /* struct cell_step_store of the states */
 };
 
-/* The first piece of a batch: sets the result to its start. One item. */
+/* The first piece of a batch: sets the result, and searches, to their start. One item. */
 struct cell_step_begin {
     struct cell_step_batch batch;
 };
@@ -187,7 +204,8 @@ struct cell_step_load {
     struct cell_step_value values[CELL_STEP_VALUES_MAX]; /* inputs, then states */
 };
 
-/* The next states into their slots. An item is a word of a row. */
+/* The next states into their slots; of a search's lane, those of the lane that it continues, and
+ * the token that was chosen. An item is a word of a row. */
 struct cell_step_store_states {
     struct cell_step_batch batch;
     uint32_t n_states;
@@ -310,7 +328,7 @@ struct cell_step_softmax {
     uint32_t is_log, reserved;
 };
 
-/* An item is a row, of these three. */
+/* An item is a row, of these two. */
 struct cell_step_mean {
     struct cell_step_place in, out;
     uint32_t width, reserved;
@@ -321,6 +339,7 @@ struct cell_step_argmax {
     uint32_t width, is_long;
 };
 
+/* An item is a row. The numbers' high words are its room. */
 struct cell_step_top {
     struct cell_step_place in, out;
     uint32_t width, n; /* elements; how many of them */
@@ -333,9 +352,12 @@ struct cell_step_take {
     uint32_t width, n;
 };
 
-/* Both kernels of an ATTEND: the scores of a row's memory into its room, an item for every
- * CELL_STEP_SCORERS-th of them; then an element of its result, an item each. */
-#define CELL_STEP_SCORERS 32u
+/* All kernels of an ATTEND. The scores of a row's memory into its room: an item is every
+ * CELL_STEP_SCORERS-th of them. What its values count, and what the sums so far do from there on;
+ * or the largest score, which is the result: an item is a row. The result: an item is an element.
+ */
+#define CELL_STEP_SCORERS     32u
+#define CELL_STEP_ATTEND_ROOM 17u /* a score, and its partial sums */
 struct cell_step_attend {
     struct cell_step_batch batch;
     struct cell_step_place q, out;
@@ -343,6 +365,30 @@ struct cell_step_attend {
     uint32_t width, out_width; /* of q and K; of V and the result */
     uint32_t keys, values;     /* inputs */
     uint32_t variant, reserved;
+};
+
+/* Of a search's lane the best continuations, of the 2 * width that count at most, best first and
+ * with -Inf behind them. An item is a row. */
+#define CELL_STEP_SEARCHERS 32u /* lanes of it */
+#define CELL_STEP_BEST      (2 * CELL_BEAM_MAX)
+
+struct cell_step_continued {
+    float score;
+    uint32_t id;
+};
+
+struct cell_step_search_lane {
+    struct cell_step_batch batch;
+    struct cell_step_place outputs[CELL_OUTPUTS_MAX];
+    struct cell_step_place room; /* struct cell_step_continued [SEARCHERS][BEST] a row */
+    struct cell_step_place best; /* struct cell_step_continued [BEST] a row */
+};
+
+/* What goes on in a search, by cells/beam_body.h. An item is a row, and a search's lane 0 does it.
+ */
+struct cell_step_choose {
+    struct cell_step_batch batch;
+    struct cell_step_place best;
 };
 
 /* One launch. */
@@ -370,7 +416,9 @@ struct cell_step {
         struct cell_step_argmax argmax;
         struct cell_step_top top;
         struct cell_step_take take;
-        struct cell_step_attend attend_score, attend;
+        struct cell_step_attend attend_score, attend_weigh, attend;
+        struct cell_step_search_lane search;
+        struct cell_step_choose choose;
     };
 };
 

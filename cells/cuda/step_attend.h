@@ -1,6 +1,7 @@
-/* Bodies of the kernels of ATTEND; see step.h. One pass over the scores for each element, as
- * cells/cpu/attend.c makes one for all: the sums so far are scaled down when a larger score comes.
- * No operation is fused, and element i of a score adds to partial sum i mod 16. */
+/* Bodies of the kernels of ATTEND; see step.h. Sums over the memory are in the order of
+ * cells/cpu/attend.c, which makes one pass: the sums so far are scaled down when a larger score
+ * comes. By what, is known of all positions before the pass. No operation is fused, and element i
+ * of a score adds to partial sum i mod 16. */
 #ifndef CELLS_CUDA_STEP_ATTEND_H
 #define CELLS_CUDA_STEP_ATTEND_H
 
@@ -20,20 +21,26 @@ CELL_STEP_FN float cell_step_score_term(const struct cell_step_attend *p, const 
     return p->variant == CELL_ATTEND_TANH ? cell_tanh_f32(key[i] + q[i]) * v : v * q[i] * key[i];
 }
 
-CELL_STEP_FN float cell_step_score(const struct cell_step_attend *p, const float *q,
-                                   const float *key)
+/* A row's room: its scores, or what they count; and behind them partial sums, or by what the sums
+ * so far are multiplied. */
+struct cell_step_weights {
+    float *scores; /* [n] */
+    float *behind; /* [n][CELL_SOFTMAX_LANES], or [n] */
+    uint32_t n;
+};
+
+CELL_STEP_FN struct cell_step_weights cell_step_weights(const struct cell_step_attend *p,
+                                                        uint32_t r)
 {
-    float lanes[CELL_SOFTMAX_LANES];
-    for (uint32_t lane = 0; lane < CELL_SOFTMAX_LANES; lane++) {
-        float sum = 0.0f;
-        for (uint32_t i = lane; i < p->width; i += CELL_SOFTMAX_LANES) {
-            sum += cell_step_score_term(p, q, key, i);
-        }
-        lanes[lane] = sum;
-    }
-    return cell_step_fold(lanes);
+    const struct cell_step_source *keys = cell_step_source_of(&p->batch, p->keys, r);
+    struct cell_step_weights weights;
+    weights.scores = (float *)cell_step_pointer(keys->room);
+    weights.behind = weights.scores + keys->rows;
+    weights.n = keys->rows;
+    return weights;
 }
 
+/* Phases: a partial sum of every score, for each lane; a score. */
 CELL_STEP_FN void cell_step_attend_score(const struct cell_step_attend *p, struct cell_step_at at)
 {
     const uint32_t r = at.item / CELL_STEP_SCORERS;
@@ -41,20 +48,86 @@ CELL_STEP_FN void cell_step_attend_score(const struct cell_step_attend *p, struc
         return;
     }
     const struct cell_step_source *keys = cell_step_source_of(&p->batch, p->keys, r);
-    float *room = (float *)cell_step_pointer(keys->room);
-    for (uint32_t t = at.item % CELL_STEP_SCORERS; t < keys->rows; t += CELL_STEP_SCORERS) {
-        room[t] = cell_step_score(p, cell_step_f32(p->q, r), cell_step_memory_row(keys, t));
+    const struct cell_step_weights weights = cell_step_weights(p, r);
+    const float *q = cell_step_f32(p->q, r);
+    const uint32_t first = at.item % CELL_STEP_SCORERS;
+    for (uint32_t t = first; t < weights.n && at.phase == 0; t += CELL_STEP_SCORERS) {
+        const float *key = cell_step_memory_row(keys, t);
+        float sum = 0.0f;
+        for (uint32_t i = at.lane; i < p->width; i += CELL_SOFTMAX_LANES) {
+            sum += cell_step_score_term(p, q, key, i);
+        }
+        weights.behind[(uint64_t)t * CELL_SOFTMAX_LANES + at.lane] = sum;
+    }
+    for (uint32_t t = first + at.lane * CELL_STEP_SCORERS; t < weights.n && at.phase == 1;
+         t += CELL_SOFTMAX_LANES * CELL_STEP_SCORERS) {
+        weights.scores[t] = cell_step_fold(weights.behind + (uint64_t)t * CELL_SOFTMAX_LANES);
     }
 }
 
-/* A NaN, too, from then on; 0 without rows. */
-CELL_STEP_FN float cell_step_largest_score(const float *scores, uint32_t n)
+/* The larger of a score and the largest before; the first of equal ones, and no NaN. */
+CELL_STEP_FN float cell_step_higher(float high, float score)
 {
-    float high = n == 0 ? 0.0f : -INFINITY;
-    for (uint32_t t = 0; t < n && !isnan(high); t++) {
-        high = scores[t] <= high ? high : scores[t];
+    return score > high ? score : high;
+}
+
+/* Of CELL_ATTEND_LARGEST: a NaN, too, from then on. */
+CELL_STEP_FN float cell_step_higher_or_nan(float high, float score)
+{
+    return isnan(high) || score <= high ? high : score;
+}
+
+/* The largest of the lanes' parts before number n. */
+CELL_STEP_FN float cell_step_high_before(const struct cell_step_attend *p, const float *room,
+                                         uint32_t n)
+{
+    float high = -INFINITY;
+    for (uint32_t lane = 0; lane < n; lane++) {
+        high = p->variant == CELL_ATTEND_LARGEST ? cell_step_higher_or_nan(high, room[lane])
+                                                 : cell_step_higher(high, room[lane]);
     }
-    return cell_nan_f32(high);
+    return high;
+}
+
+/* What the positions of a lane's part count, where `high` is the largest score before. Where none
+ * is larger, the sums so far stay: times 1. */
+CELL_STEP_FN void cell_step_weigh(const struct cell_step_weights *weights, uint32_t first,
+                                  uint32_t end, float high)
+{
+    for (uint32_t t = first; t < end; t++) {
+        const float score = weights->scores[t];
+        weights->behind[t] = score > high ? cell_exp_f32(high - score) : 1.0f;
+        high = cell_step_higher(high, score);
+        weights->scores[t] = cell_exp_f32(score - high);
+    }
+}
+
+/* Phases: the largest of each lane's part; then of all, the result; or what each position counts.
+ */
+CELL_STEP_FN void cell_step_attend_weigh(const struct cell_step_attend *p, struct cell_step_at at)
+{
+    if (!cell_step_runs(&p->batch, at.item)) {
+        return;
+    }
+    const struct cell_step_weights weights = cell_step_weights(p, at.item);
+    const bool is_largest = p->variant == CELL_ATTEND_LARGEST;
+    const uint32_t part = (weights.n + CELL_STEP_LANES_MAX - 1) / CELL_STEP_LANES_MAX;
+    const uint32_t first = at.lane * part < weights.n ? at.lane * part : weights.n;
+    const uint32_t end = first + part < weights.n ? first + part : weights.n;
+    if (at.phase == 0) {
+        float high = -INFINITY;
+        for (uint32_t t = first; t < end; t++) {
+            const float score = weights.scores[t];
+            high =
+                is_largest ? cell_step_higher_or_nan(high, score) : cell_step_higher(high, score);
+        }
+        at.room[at.lane] = high;
+    } else if (!is_largest && first < end) {
+        cell_step_weigh(&weights, first, end, cell_step_high_before(p, at.room, at.lane));
+    } else if (is_largest && at.lane == 0) { // 0 without rows
+        const float high = cell_step_high_before(p, at.room, CELL_STEP_LANES_MAX);
+        *cell_step_f32(p->out, at.item) = weights.n == 0 ? 0.0f : cell_nan_f32(high);
+    }
 }
 
 CELL_STEP_FN void cell_step_attend(const struct cell_step_attend *p, struct cell_step_at at)
@@ -64,30 +137,16 @@ CELL_STEP_FN void cell_step_attend(const struct cell_step_attend *p, struct cell
     if (!cell_step_runs(&p->batch, r)) {
         return;
     }
-    const struct cell_step_source *keys = cell_step_source_of(&p->batch, p->keys, r);
     const struct cell_step_source *values = cell_step_source_of(&p->batch, p->values, r);
-    const float *scores = cell_step_floats(keys->room);
-    float *result = cell_step_f32(p->out, r) + k;
-    if (p->variant == CELL_ATTEND_LARGEST) {
-        *result = cell_step_largest_score(scores, keys->rows);
-        return;
-    }
-    float high = -INFINITY;
+    const struct cell_step_weights weights = cell_step_weights(p, r);
     float sum = 0.0f;
     float out = 0.0f;
-    for (uint32_t t = 0; t < keys->rows; t++) {
-        const float score = scores[t];
-        if (score > high) {
-            const float less = cell_exp_f32(high - score);
-            high = score;
-            sum *= less;
-            out *= less;
-        }
-        const float weight = cell_exp_f32(score - high);
-        sum += weight;
-        out += weight * cell_step_memory_row(values, t)[k];
+    for (uint32_t t = 0; t < weights.n; t++) {
+        const float weight = weights.scores[t];
+        sum = sum * weights.behind[t] + weight;
+        out = out * weights.behind[t] + weight * cell_step_memory_row(values, t)[k];
     }
-    *result = keys->rows == 0 ? 0.0f : cell_nan_f32(out / sum);
+    cell_step_f32(p->out, r)[k] = weights.n == 0 ? 0.0f : cell_nan_f32(out / sum);
 }
 
 #endif

@@ -22,12 +22,16 @@
  *   registers  cell_step_softmax__sm80 40
  *   registers  cell_step_mean__sm80 32
  *   registers  cell_step_argmax__sm80 32
- *   registers  cell_step_top__sm80 32
+ *   registers  cell_step_top__sm80 80
  *   registers  cell_step_take__sm80 32
  *   registers  cell_step_attend_score__sm80 48
+ *   registers  cell_step_attend_weigh__sm80 40
  *   registers  cell_step_attend__sm80 40
+ *   registers  cell_step_search__sm80 80
+ *   registers  cell_step_choose__sm80 48
  *   ptx        1 ld.relaxed.sys.u32
  *   stack      cell_step_chain__sm80 160
+ *   stack      cell_step_choose__sm80 208
  */
 #include "cells/cuda/step_kernels.h"
 
@@ -35,6 +39,8 @@
 #include "cells/cuda/step_cells.h"
 #include "cells/cuda/step_ops.h"
 #include "cells/cuda/step_rows.h"
+#include "cells/cuda/step_search.h"
+#include "cells/cuda/step_top.h"
 
 namespace
 {
@@ -50,7 +56,7 @@ static_assert(THREADS == CELL_STEP_LANES_MAX, "an item is one block's at most");
         const __grid_constant__ decltype(cell_step::name) told, uint32_t n_items)                  \
     {                                                                                              \
         constexpr uint32_t items = THREADS / (lanes);                                              \
-        __shared__ float rooms[(lanes) > 1 ? items : 1][CELL_STEP_ROOM];                           \
+        __shared__ float rooms[(lanes) > 1 ? items : 1][CELL_STEP_ROOM * (lanes)];                 \
         struct cell_step_at at;                                                                    \
         at.n_items = n_items;                                                                      \
         at.lane = threadIdx.x % (lanes);                                                           \

@@ -33,16 +33,42 @@ CELL_STEP_FN bool cell_step_runs(const struct cell_step_batch *batch, uint32_t r
            result->steps_done < (result->outcomes[r] & ~CELL_STEP_ENDED);
 }
 
-/* Where a part of a slot stands as after `later` more steps than the row has taken. */
+/* Where a part of a row's slot stands as after so many steps of its chain. */
 CELL_STEP_FN uint32_t *cell_step_slot(const struct cell_step_batch *batch,
-                                      const struct cell_step_row *row, uint32_t slot, uint32_t part,
-                                      uint32_t later)
+                                      const struct cell_step_row *row, uint32_t part, uint32_t step)
 {
     const struct cell_step_store *store =
         (const struct cell_step_store *)cell_step_pointer(batch->store);
-    const uint32_t step = row->first_step + cell_step_result(batch)->steps_done + later;
     return (uint32_t *)cell_step_pointer(store->memory +
-                                         cell_lane_rows_at(&store->rows, slot, part, step));
+                                         cell_lane_rows_at(&store->rows, row->slot, part, step));
+}
+
+/* Steps of its chain that the row has taken. */
+CELL_STEP_FN uint32_t cell_step_taken(const struct cell_step_batch *batch,
+                                      const struct cell_step_row *row)
+{
+    return row->first_step + cell_step_result(batch)->steps_done;
+}
+
+/* ---- Of a row with a search ---- */
+
+CELL_STEP_FN struct cell_beam *cell_step_beam(const struct cell_step_batch *batch,
+                                              const struct cell_step_row *row)
+{
+    const uint64_t at = batch->result + cell_step_task(batch)->beams_at;
+    return (struct cell_beam *)cell_step_pointer(at) + (row->search - 1);
+}
+
+/* The tokens of the lanes after this step, and behind them their parents; [width] each. */
+CELL_STEP_FN int32_t *cell_step_choices(const struct cell_step_batch *batch,
+                                        const struct cell_step_row *row, uint32_t width)
+{
+    const struct cell_step_task *task = cell_step_task(batch);
+    const struct cell_step_search *searches =
+        (const struct cell_step_search *)cell_step_pointer(batch->task + task->searches_at);
+    const uint32_t step = cell_step_result(batch)->steps_done - task->first;
+    return (int32_t *)cell_step_pointer(searches[row->search - 1].choices) +
+           (uint64_t)step * 2 * width;
 }
 
 CELL_STEP_FN void cell_step_begin(const struct cell_step_begin *p, struct cell_step_at at)
@@ -52,9 +78,18 @@ CELL_STEP_FN void cell_step_begin(const struct cell_step_begin *p, struct cell_s
         result->steps_done = 0;
         result->is_over = 0;
     }
-    const uint32_t n = at.phase == 0 ? cell_step_task(&p->batch)->n_rows : 0;
+    const struct cell_step_task *task = cell_step_task(&p->batch);
+    const uint32_t n = at.phase == 0 ? task->n_rows : 0;
     for (uint32_t r = at.lane; r < n; r += CELL_STEP_LANES_MAX) {
         result->outcomes[r] = cell_step_row(&p->batch, r)->steps;
+    }
+    const struct cell_step_search *searches =
+        (const struct cell_step_search *)cell_step_pointer(p->batch.task + task->searches_at);
+    struct cell_beam *beams =
+        (struct cell_beam *)cell_step_pointer(p->batch.result + task->beams_at);
+    for (uint32_t s = at.phase == 0 ? at.lane : task->n_searches; s < task->n_searches;
+         s += CELL_STEP_LANES_MAX) {
+        beams[s] = searches[s].beam;
     }
 }
 
@@ -99,15 +134,26 @@ CELL_STEP_FN void cell_step_load(const struct cell_step_load *p, struct cell_ste
     }
     const uint32_t v = cell_step_value_of(p->values, &word);
     const struct cell_step_row *row = cell_step_row(&p->batch, r);
-    const bool is_first =
-        cell_step_result(&p->batch)->steps_done == cell_step_task(&p->batch)->first;
-    const bool is_given =
-        v < p->n_inputs || (is_first && (row->given >> (v - p->n_inputs) & 1) != 0);
-    const uint32_t *from = is_given
+    const uint32_t taken = cell_step_taken(&p->batch, row);
+    const uint32_t *from = v < p->n_inputs || taken == 0
                                ? cell_step_source(&p->batch, v, r)
-                               : cell_step_slot(&p->batch, row, is_first ? row->origin : row->slot,
-                                                v - p->n_inputs, 0);
+                               : cell_step_slot(&p->batch, row, v - p->n_inputs, taken);
     cell_step_words(p->values[v].place, r)[word] = from ? from[word] : 0;
+}
+
+/* Word `word` of state s as the lane of a search goes on with it. Lanes are read in their matrices
+ * and written in their slots: none overwrites what another reads. */
+CELL_STEP_FN uint32_t cell_step_searched(const struct cell_step_store_states *p, uint32_t r,
+                                         uint32_t s, uint32_t word)
+{
+    const struct cell_step_row *row = cell_step_row(&p->batch, r);
+    const struct cell_beam *beam = cell_step_beam(&p->batch, row);
+    const int32_t *choices = cell_step_choices(&p->batch, row, beam->width);
+    const uint32_t parent = (uint32_t)choices[beam->width + row->lane];
+    if (s == beam->token) {
+        return word == 0 ? (uint32_t)choices[row->lane] : 0; // of an I64, the half above
+    }
+    return cell_step_words(p->values[s].place, r - row->lane + parent)[word];
 }
 
 CELL_STEP_FN void cell_step_store(const struct cell_step_store_states *p, struct cell_step_at at)
@@ -117,8 +163,9 @@ CELL_STEP_FN void cell_step_store(const struct cell_step_store_states *p, struct
     if (cell_step_runs(&p->batch, r)) {
         const uint32_t s = cell_step_value_of(p->values, &word);
         const struct cell_step_row *row = cell_step_row(&p->batch, r);
-        cell_step_slot(&p->batch, row, row->slot, s, 1)[word] =
-            cell_step_words(p->values[s].place, r)[word];
+        cell_step_slot(&p->batch, row, s, cell_step_taken(&p->batch, row) + 1)[word] =
+            row->search == 0 ? cell_step_words(p->values[s].place, r)[word]
+                             : cell_step_searched(p, r, s, word);
     }
 }
 
@@ -155,6 +202,9 @@ CELL_STEP_FN void cell_step_emit(const struct cell_step_emit_values *p, struct c
 CELL_STEP_FN bool cell_step_is_at_end(const struct cell_step_turn *p, uint32_t r)
 {
     const struct cell_step_row *row = cell_step_row(&p->batch, r);
+    if (row->search != 0) {
+        return cell_step_beam(&p->batch, row)->is_done;
+    }
     return row->has_end != 0 && cell_step_integer(cell_step_words(p->states[row->end_state], r),
                                                   p->is_long >> row->end_state & 1) == row->end_id;
 }

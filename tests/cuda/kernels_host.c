@@ -5,6 +5,8 @@
 #include "cells/cuda/step_cells.h"
 #include "cells/cuda/step_ops.h"
 #include "cells/cuda/step_rows.h"
+#include "cells/cuda/step_search.h"
+#include "cells/cuda/step_top.h"
 
 #include <string.h>
 
@@ -16,7 +18,7 @@ static uint32_t turned(uint32_t i, uint32_t n, bool is_backwards)
 #define RUN_KERNEL(NAME, name, n_lanes, n_phases)                                                  \
     static void run_##name(const struct cell_step *step, uint32_t n_items, bool is_backwards)      \
     {                                                                                              \
-        float room[CELL_STEP_ROOM];                                                                \
+        float room[CELL_STEP_ROOM * (n_lanes)];                                                    \
         for (uint32_t i = 0; i < n_items; i++) {                                                   \
             memset(room, 0xFF, sizeof(room));                                                      \
             struct cell_step_at at = {                                                             \
@@ -59,14 +61,23 @@ static bool has_fma(void)
 }
 #endif
 
+static kernels_host_fn *replaced[CELL_STEP_COUNT];
+
+void kernels_host_replace(enum cell_step_kernel kernel, kernels_host_fn *run)
+{
+    replaced[kernel] = run;
+}
+
 void kernels_host_run(const struct cell_step *step, uint32_t n_items, bool is_backwards)
 {
-    static void (*const kernels[])(const struct cell_step *, uint32_t, bool) = {
+    static kernels_host_fn *const kernels[] = {
 #define KERNEL_OF(NAME, name, lanes, phases) run_##name,
         CELL_STEP_MAP(KERNEL_OF)
 #undef KERNEL_OF
     };
-    if (step->kernel == CELL_STEP_PRODUCT && has_fma()) {
+    if (replaced[step->kernel] != NULL) {
+        replaced[step->kernel](step, n_items, is_backwards);
+    } else if (step->kernel == CELL_STEP_PRODUCT && has_fma()) {
         run_product_fma(&step->product, n_items);
     } else {
         kernels[step->kernel](step, n_items, is_backwards);
