@@ -147,17 +147,22 @@ CUDA_LIBRARY_SRCS = \
   $(CUDA_DEVICE_SRCS) \
   base/assert.c \
   base/buf.c \
+  base/clock.c \
   base/mem.c \
   base/random.c \
   base/status.c \
   base/utf8.c \
   cells/cuda/driver_cuda.c \
+  cells/cuda/lane_driver_cuda.c \
   cells/cuda/library.c \
   cells/cuda/products_cuda.c \
   cells/def.c \
   cells/ref/math.c \
 
 CUDA_KERNELS = \
+  cells/cuda/lane__bf16_128.cu \
+  cells/cuda/lane__bf16_64.cu \
+  cells/cuda/lane__f32_64.cu \
   cells/cuda/step_kernels.cu \
 
 # Kernels of one architecture's instruction sets.

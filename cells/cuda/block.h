@@ -179,8 +179,12 @@ void cell_block_word_store(uint32_t site, uint64_t *word, uint64_t value,
 uint64_t cell_block_clock_ns(void);
 void cell_block_sleep(uint32_t ns);
 
-/* It hears of each access before it is made. */
+/* It hears of each access before it is made, but where who includes this has made it nothing. */
+#    ifndef CELL_BLOCK_UNHEARD
 void cell_block_touch(const void *at, uint32_t bytes, bool is_write);
+#    else
+#        define cell_block_touch(at, bytes, is_write) ((void)0)
+#    endif
 
 // NOLINTBEGIN(bugprone-macro-parentheses): a type
 #    define CELL_BLOCK_ACCESS(name, type)                                                          \
@@ -204,6 +208,15 @@ CELL_BLOCK_ACCESS(u64, uint64_t)
 CELL_BLOCK_ACCESS(f32, float)
 CELL_BLOCK_ACCESS(u32x4, struct cell_u32x4)
 CELL_BLOCK_ACCESS(f32x4, struct cell_f32x4)
+
+/* Memory whose address a task or a row carries. */
+CELL_BLOCK_FN void *cell_block_pointer(uint64_t address)
+{
+#ifdef CELL_BLOCK_BIAS
+    address -= CELL_BLOCK_BIAS; // of a driver on a host, whose addresses are no pointers
+#endif
+    return (void *)(uintptr_t)address; // NOLINT(performance-no-int-to-ptr)
+}
 
 /* Which of the warp's threads this is. */
 CELL_BLOCK_FN uint32_t cell_warp_lane(void)

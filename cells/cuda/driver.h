@@ -10,6 +10,7 @@
 #define CELLS_CUDA_DRIVER_H
 
 #include "base/status.h"
+#include "cells/cuda/lane_args.h"
 #include "cells/cuda/step.h"
 
 #include <stddef.h>
@@ -22,6 +23,22 @@ struct cell_cuda_graph;  /* work of a stream, recorded */
 struct cell_cuda_pinned {
     void *host;
     cell_step_address at;
+};
+
+/* A *lane*: one block that stays on its SM (docs/gpu.md), on a stream of its own. */
+struct cell_cuda_lane;
+
+/* What a card has for lanes. */
+struct cell_cuda_room {
+    uint32_t sms;          /* 0: it runs no lanes */
+    uint32_t shared_block; /* bytes of shared memory that a block may have */
+    uint32_t shared_sm;    /* that an SM has: two blocks of more than half of it have one each */
+};
+
+struct cell_cuda_lane_kernel {
+    const char *name; /* of cell_sm_choose() */
+    uint32_t threads;
+    uint32_t shared_bytes;
 };
 
 struct cell_cuda_driver {
@@ -81,6 +98,21 @@ struct cell_cuda_driver {
     /* Stores a word of pinned memory, release, behind everything before. */
     enum base_status (*write64)(struct cell_cuda_stream *stream,
                                 const struct cell_cuda_pinned *word, uint64_t value);
+
+    /* ---- Lanes ---- */
+
+    void (*room)(const struct cell_cuda *cuda, struct cell_cuda_room *out);
+    /* Allocates, and loads the kernel; no lane runs. */
+    enum base_status (*lane_open)(struct cell_cuda *cuda,
+                                  const struct cell_cuda_lane_kernel *kernel,
+                                  struct cell_cuda_lane **out, struct base_error *error);
+    /* Its last launch has left, or it was never launched. */
+    void (*lane_close)(struct cell_cuda_lane *lane);
+    /* Starts a launch behind the last, which has said that it ends. Returns at once, and allocates
+     * nothing. Addresses in args, pointers included, are the card's. */
+    enum base_status (*lane_launch)(struct cell_cuda_lane *lane, const struct cell_sm_args *args);
+    /* Blocks until the last launch has left the card, for so long at most: UNAVAILABLE. */
+    enum base_status (*lane_wait)(struct cell_cuda_lane *lane, uint64_t most_ns);
 
     /* Whether anything has failed by now. */
     enum base_status (*error)(struct cell_cuda *cuda, struct cell_cuda_stream *stream,

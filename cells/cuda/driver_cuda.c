@@ -91,6 +91,7 @@ static enum base_status look_at(struct cell_cuda *cuda, uint32_t card, struct ba
     if (looked != cudaSuccess) {
         return no_card(looked, error);
     }
+    cuda->room = cell_cuda__room(&properties);
     (void)snprintf(cuda->name, sizeof(cuda->name), "%.64s (sm_%d%d)", properties.name,
                    properties.major, properties.minor);
     if (properties.major < MAJOR_MIN) {
@@ -365,6 +366,11 @@ static enum base_status error_of(struct cell_cuda *cuda, struct cell_cuda_stream
     return status == cudaErrorNotReady ? BASE_OK : cell_cuda__status(status, cuda->name, error);
 }
 
+static void room(const struct cell_cuda *cuda, struct cell_cuda_room *out)
+{
+    *out = cuda->room;
+}
+
 const struct cell_cuda_driver cell_cuda_driver = {
     .name = "cuda",
     .open = cuda_open,
@@ -389,5 +395,10 @@ const struct cell_cuda_driver cell_cuda_driver = {
     .product = cell_cuda__product,
     .replay = replay,
     .write64 = write64,
+    .room = room,
+    .lane_open = cell_cuda__lane_open,
+    .lane_close = cell_cuda__lane_close,
+    .lane_launch = cell_cuda__lane_launch,
+    .lane_wait = cell_cuda__lane_wait,
     .error = error_of,
 };

@@ -24,6 +24,7 @@ struct cell_cuda__shape {
 
 struct cell_cuda {
     int card;
+    struct cell_cuda_room room;
     char name[128];
     cudaStream_t loading; /* of what blocks */
     cublasLtHandle_t blas;
@@ -49,5 +50,17 @@ enum base_status cell_cuda__product_prepare(struct cell_cuda *cuda,
 enum base_status cell_cuda__product(struct cell_cuda_stream *stream,
                                     const struct cell_step_product *product);
 void cell_cuda__products_free(struct cell_cuda *cuda);
+
+/* ---- lane_driver_cuda.c ---- */
+
+/* What open() learns of the card. */
+struct cell_cuda_room cell_cuda__room(const struct cudaDeviceProp *properties);
+enum base_status cell_cuda__lane_open(struct cell_cuda *cuda,
+                                      const struct cell_cuda_lane_kernel *kernel,
+                                      struct cell_cuda_lane **out, struct base_error *error);
+void cell_cuda__lane_close(struct cell_cuda_lane *lane);
+enum base_status cell_cuda__lane_launch(struct cell_cuda_lane *lane,
+                                        const struct cell_sm_args *args);
+enum base_status cell_cuda__lane_wait(struct cell_cuda_lane *lane, uint64_t most_ns);
 
 #endif

@@ -24,6 +24,8 @@ enum cell_sm_kind {
 enum cell_sm_row_flags {
     /* The last step of this run is the chain's last: write `last` behind it, if it is reached. */
     CELL_SM_ROW_LAST = 1,
+    /* c does not stand behind h where a state is read or written, but at init_c and last_c. */
+    CELL_SM_ROW_APART = 2,
 };
 
 /* One row of a RUN. Addresses are the device's, aligned to a float; memory that a run reads is
@@ -40,15 +42,17 @@ struct cell_sm_row {
     uint32_t steps;      /* the row leaves behind so many; at most the task's */
     uint32_t flags;      /* enum cell_sm_row_flags */
     uint32_t reserved;
+    uint64_t init_c; /* with CELL_SM_ROW_APART: [units]; 0: zeros */
+    uint64_t last_c; /* the same; 0: nowhere */
 };
 
-CELL_LANE_STATIC_ASSERT(sizeof(struct cell_sm_row) == 64, "half a line");
+CELL_LANE_STATIC_ASSERT(sizeof(struct cell_sm_row) == 80, "copied by 16 bytes");
 
 /* Arguments of a launch. */
 struct cell_sm_args {
     struct cell_lane lane; /* rows_max at most CELL_SM_ROWS_MAX */
     struct cell_lane_launch launch;
-    struct cell_lane_rows rows; /* parts: h twice, in the kernel's precision; an LSTM's c once */
+    struct cell_lane_rows rows; /* parts: h twice, an LSTM's c once; floats, in bf16 lanes too */
     uint8_t *memory;            /* of rows */
     const uint8_t *weights;     /* as cell_sm_pack() has written them; aligned to 16 bytes */
     uint32_t units;             /* at most the kernel's */

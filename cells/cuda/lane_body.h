@@ -104,8 +104,8 @@ CELL_BLOCK_FN float CELL_SM_NAME(old_h)(const struct CELL_SM_NAME(math) * m, uin
         return init == 0 ? 0.0f : cell_block_load_f32(cell_sm_at(init, 0, unit));
     }
     const uint32_t id = cell_block_load_u32(&m->order->ids[row]);
-    const void *h = cell_sm_part(m->args, id, CELL_SM_PART_H, first_step);
-    return CELL_SM_NAME(get)((const CELL_SM_NAME(tile) *)h + unit);
+    const float *h = (const float *)cell_sm_part(m->args, id, CELL_SM_PART_H, first_step);
+    return cell_block_load_f32(&h[unit]);
 }
 
 CELL_BLOCK_FN void CELL_SM_NAME(load_h)(const struct CELL_SM_NAME(math) * m)
@@ -198,8 +198,7 @@ CELL_BLOCK_FN void CELL_SM_NAME(update)(const struct CELL_SM_NAME(math) * m, uin
     value.h = cell_bf16_widen(cell_bf16_round(value.h));
 #    endif
     if (unit < m->args->units) {
-        const struct cell_sm_place place = {m->args,    m->order,       row, unit, step,
-                                            m->is_lstm, CELL_SM_IS_BF16};
+        const struct cell_sm_place place = {m->args, m->order, row, unit, step, m->is_lstm};
         cell_sm_store(&place, value);
     } else {
         value.h = 0.0f; // what the sums of the next step go over is filled up with zeros

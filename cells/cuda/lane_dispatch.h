@@ -174,8 +174,7 @@ CELL_BLOCK_FN bool cell_sm_has_rows(const struct cell_sm_args *args,
 CELL_BLOCK_FN void cell_sm_copy_row(struct cell_sm_order *order, uint64_t x_ref)
 {
     const uint32_t row = cell_warp_lane();
-    // NOLINTNEXTLINE(performance-no-int-to-ptr): the task carries an address
-    const void *all = (const void *)(uintptr_t)x_ref;
+    const void *all = cell_block_pointer(x_ref);
     void *place = &order->rows[row];
     const struct cell_u32x4 *from = (const struct cell_u32x4 *)all + row * CELL_SM_ROW_QUARTERS;
     struct cell_u32x4 *to = (struct cell_u32x4 *)place;

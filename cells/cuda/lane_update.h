@@ -16,8 +16,7 @@ enum { CELL_SM_PART_H, CELL_SM_PART_C };
 /* A float of memory whose address a row carries. */
 CELL_BLOCK_FN float *cell_sm_at(uint64_t address, int64_t bytes, uint32_t i)
 {
-    // NOLINTNEXTLINE(performance-no-int-to-ptr): rows carry addresses
-    return (float *)(uintptr_t)(address + (uint64_t)bytes) + i;
+    return (float *)cell_block_pointer(address + (uint64_t)bytes) + i;
 }
 
 /* A part of row `id` as after `step` steps of its chain. */
@@ -27,6 +26,17 @@ CELL_BLOCK_FN void *cell_sm_part(const struct cell_sm_args *args, uint32_t id, u
     return args->memory + cell_lane_rows_at(&args->rows, id, part, step);
 }
 
+/* Where c of a state stands whose h is at *h; 0: nowhere. */
+CELL_BLOCK_FN uint64_t cell_sm_of_c(const struct cell_sm_args *args, const struct cell_sm_row *row,
+                                    const uint64_t *h, const uint64_t *c)
+{
+    if ((cell_block_load_u32(&row->flags) & CELL_SM_ROW_APART) != 0) {
+        return cell_block_load_u64(c);
+    }
+    const uint64_t both = cell_block_load_u64(h);
+    return both == 0 ? 0 : both + (uint64_t)args->units * sizeof(float);
+}
+
 /* c of a unit before step `step` of the run. */
 CELL_BLOCK_FN float cell_sm_old_c(const struct cell_sm_args *args,
                                   const struct cell_sm_order *order, uint32_t row, uint32_t unit,
@@ -34,8 +44,8 @@ CELL_BLOCK_FN float cell_sm_old_c(const struct cell_sm_args *args,
 {
     const struct cell_sm_row *from = &order->rows[row];
     if (step == 0 && cell_block_load_u32(&from->first_step) == 0) {
-        const uint64_t init = cell_block_load_u64(&from->init);
-        return init == 0 ? 0.0f : cell_block_load_f32(cell_sm_at(init, 0, args->units + unit));
+        const uint64_t init = cell_sm_of_c(args, from, &from->init, &from->init_c);
+        return init == 0 ? 0.0f : cell_block_load_f32(cell_sm_at(init, 0, unit));
     }
     const float *c =
         (const float *)cell_sm_part(args, cell_block_load_u32(&order->ids[row]), CELL_SM_PART_C, 0);
@@ -72,22 +82,19 @@ struct cell_sm_place {
     const struct cell_sm_args *args;
     const struct cell_sm_order *order;
     uint32_t row, unit, step;
-    bool is_lstm, is_bf16;
+    bool is_lstm;
 };
 
-/* h of a bf16 lane is rounded already. */
+/* h of a bf16 lane is rounded already; it stands as a float, as everywhere but in the tiles, so
+ * that whoever else reads rows needs not know which lane wrote them. */
 CELL_BLOCK_FN void cell_sm_store(const struct cell_sm_place *at, struct cell_sm_state value)
 {
     const struct cell_sm_args *args = at->args;
     const struct cell_sm_row *to = &at->order->rows[at->row];
     const uint32_t id = cell_block_load_u32(&at->order->ids[at->row]);
     const uint32_t after = cell_block_load_u32(&to->first_step) + at->step + 1;
-    void *h = cell_sm_part(args, id, CELL_SM_PART_H, after);
-    if (at->is_bf16) {
-        cell_block_store_u16((uint16_t *)h + at->unit, cell_bf16_round(value.h));
-    } else {
-        cell_block_store_f32((float *)h + at->unit, value.h);
-    }
+    cell_block_store_f32((float *)cell_sm_part(args, id, CELL_SM_PART_H, after) + at->unit,
+                         value.h);
     if (at->is_lstm) {
         cell_block_store_f32((float *)cell_sm_part(args, id, CELL_SM_PART_C, 0) + at->unit,
                              value.c);
@@ -97,13 +104,17 @@ CELL_BLOCK_FN void cell_sm_store(const struct cell_sm_place *at, struct cell_sm_
         const int64_t stride = (int64_t)cell_block_load_u64((const uint64_t *)&to->out_stride);
         cell_block_store_f32(cell_sm_at(out, at->step * stride, at->unit), value.h);
     }
+    if ((cell_block_load_u32(&to->flags) & CELL_SM_ROW_LAST) == 0 ||
+        at->step + 1 != cell_block_load_u32(&to->steps)) {
+        return;
+    }
     const uint64_t last = cell_block_load_u64(&to->last);
-    if (last != 0 && (cell_block_load_u32(&to->flags) & CELL_SM_ROW_LAST) != 0 &&
-        at->step + 1 == cell_block_load_u32(&to->steps)) {
+    if (last != 0) {
         cell_block_store_f32(cell_sm_at(last, 0, at->unit), value.h);
-        if (at->is_lstm) {
-            cell_block_store_f32(cell_sm_at(last, 0, args->units + at->unit), value.c);
-        }
+    }
+    const uint64_t last_c = cell_sm_of_c(args, to, &to->last, &to->last_c);
+    if (at->is_lstm && last_c != 0) {
+        cell_block_store_f32(cell_sm_at(last_c, 0, at->unit), value.c);
     }
 }
 

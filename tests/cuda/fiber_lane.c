@@ -147,9 +147,8 @@ void fiber_lane_init(struct fiber_lane *rig, const struct fiber_lane_options *op
     const size_t n_rows = (size_t)FIBER_LANE_SLOTS * CELL_SM_ROWS_MAX;
     rig->rows = some(n_rows * sizeof(*rig->rows));
     struct cell_sm_args *args = &rig->launch.args;
-    const bool is_bf16 = options->kernel->menu.is_bf16;
     cell_lane_rows_init(&args->rows, options->chains);
-    cell_lane_rows_add(&args->rows, options->units * (is_bf16 ? 2 : 4), true);
+    cell_lane_rows_add(&args->rows, options->units * 4, true);
     if (options->kind == CELL_SM_LSTM) {
         cell_lane_rows_add(&args->rows, options->units * 4, false);
     }
@@ -214,6 +213,11 @@ static void describe(const struct fiber_lane *rig, struct fiber_lane_chain *chai
                                .first_step = first,
                                .steps = steps,
                                .flags = first + steps == chain->steps ? CELL_SM_ROW_LAST : 0};
+    if (chain->id % 2 == 1) { // the same places, told apart
+        to->flags |= CELL_SM_ROW_APART;
+        to->init_c = chain->has_init ? address(chain->init + rig->options.units) : 0;
+        to->last_c = address(chain->last + rig->options.units);
+    }
     if (first == 0) { // its input comes with its first task
         fiber_host_touch(chain->x, sizeof(chain->x), true);
         fiber_host_touch(chain->sums, sizeof(chain->sums), true);
