@@ -302,6 +302,7 @@ BENCH_SRCS = \
   bench/bare.c \
   bench/calibrate.c \
   bench/cell.c \
+  bench/cells_file.c \
   bench/cellular.c \
   bench/closed_loop.c \
   bench/course.c \

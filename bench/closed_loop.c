@@ -12,9 +12,13 @@
 #include "base/random.h"
 #include "scheduler/unfold.h"
 
+#include <math.h>
 #include <string.h>
 
 #define SEED 1u
+
+/* Requests that bench_loop_check() repeats, at most. */
+#define CHECKED_MAX 32u
 
 /* Arenas of graphs are tried in sizes from this on. */
 #define ARENA_BYTES_MIN ((size_t)16 << 10)
@@ -26,6 +30,7 @@ struct slot {
     struct srv_job job; /* first */
     struct bench_loop *loop;
     struct base_arena arena;
+    uint32_t request; /* which of the lengths or trees it has */
     uint32_t steps[CELL_SEQUENCES_MAX];
     struct sched_sequences sequences;
     struct sched_forest forest;
@@ -43,6 +48,7 @@ struct bench_loop {
     uint64_t window_ns, last_finished_ns;
     uint64_t finished, finished_at_start;
     uint32_t inside;
+    enum base_status status; /* of the first request that failed */
     struct bench_tally start, end;
     struct base_event over;
 };
@@ -55,6 +61,7 @@ static void read_tally(const struct bench_loop *loop, uint64_t now_ns, struct be
     out->ns = now_ns;
     out->requests = loop->finished;
     out->allocations = base_alloc_count();
+    out->busy_ns = srv_engine_busy_ns(loop->engine, 0);
     for (uint32_t s = 0; s < loop->cells->n_stages; s++) {
         cell_type_id id = loop->cells->stages[s].type->id;
         const struct sched_type_stats *stats = sched_type_stats(sched, id);
@@ -101,27 +108,38 @@ static struct sched_forest forest_of(const struct bench_loop *loop,
                                  .outputs = outputs};
 }
 
-/* The next length or tree, and a fresh graph in the slot's arena. */
+/* A fresh graph of the slot's request in its arena. */
+static enum base_status unfold(struct slot *slot)
+{
+    struct bench_loop *loop = slot->loop;
+    base_arena_reset(&slot->arena);
+    if (is_of_trees(loop)) {
+        slot->forest =
+            forest_of(loop, &loop->shapes->trees[slot->request], slot->inputs, slot->outputs);
+        return sched_unfold_tree(&slot->forest, &slot->arena, &slot->job.graph, NULL);
+    }
+    cell_model_steps(loop->cells, loop->lengths->values[slot->request], slot->steps);
+    return sched_unfold_chain(&slot->sequences, &slot->arena, &slot->job.graph, NULL);
+}
+
+/* The next length or tree. */
 static enum base_status refill(struct slot *slot)
 {
     struct bench_loop *loop = slot->loop;
-    const uint32_t next = loop->next;
-    base_arena_reset(&slot->arena);
-    if (is_of_trees(loop)) {
-        loop->next = (next + 1) % loop->shapes->count;
-        slot->forest = forest_of(loop, &loop->shapes->trees[next], slot->inputs, slot->outputs);
-        return sched_unfold_tree(&slot->forest, &slot->arena, &slot->job.graph, NULL);
-    }
-    loop->next = (next + 1) % loop->lengths->count;
-    cell_model_steps(loop->cells, loop->lengths->values[next], slot->steps);
-    return sched_unfold_chain(&slot->sequences, &slot->arena, &slot->job.graph, NULL);
+    slot->request = loop->next;
+    loop->next = (loop->next + 1) %
+                 (uint32_t)(is_of_trees(loop) ? loop->shapes->count : loop->lengths->count);
+    return unfold(slot);
 }
 
 static void finished(struct srv_job *job)
 {
     struct slot *slot = (struct slot *)job;
     struct bench_loop *loop = slot->loop;
-    base_assert(job->graph->status == BASE_OK);
+    if (job->graph->status != BASE_OK) { // the device is lost: so are all others
+        loop->status = loop->status == BASE_OK ? job->graph->status : loop->status;
+        loop->phase = ENDING;
+    }
     if (job->graph->finished_ns != loop->last_finished_ns) {
         loop->last_finished_ns = job->graph->finished_ns;
         move_phase(loop, job->graph->finished_ns);
@@ -136,7 +154,7 @@ static void finished(struct srv_job *job)
     }
 }
 
-void bench_loop_run(struct bench_loop *loop, uint64_t ns, struct bench_tally *out)
+enum base_status bench_loop_run(struct bench_loop *loop, uint64_t ns, struct bench_tally *out)
 {
     loop->phase = FILLING;
     loop->window_ns = ns;
@@ -152,12 +170,97 @@ void bench_loop_run(struct bench_loop *loop, uint64_t ns, struct bench_tally *ou
     base_event_wait(&loop->over, 0, BASE_WAIT_FOREVER);
     *out = (struct bench_tally){.ns = loop->end.ns - loop->start.ns,
                                 .requests = loop->end.requests - loop->start.requests,
-                                .allocations = loop->end.allocations - loop->start.allocations};
+                                .allocations = loop->end.allocations - loop->start.allocations,
+                                .busy_ns = loop->end.busy_ns - loop->start.busy_ns};
     for (uint32_t t = 0; t < CELL_TYPES_MAX; t++) {
         out->types[t].cells = loop->end.types[t].cells - loop->start.types[t].cells;
         out->types[t].steps = loop->end.types[t].steps - loop->start.types[t].steps;
         out->types[t].batches = loop->end.types[t].batches - loop->start.types[t].batches;
     }
+    return loop->status;
+}
+
+/* ---- Checking ---- */
+
+/* Rows of a tensor in the longest sequence, or the leaves of the largest tree. */
+static uint32_t rows_of(const struct bench_loop *loop, const struct cell_tensor *tensor)
+{
+    if (is_of_trees(loop)) {
+        return loop->shapes->leaves_max;
+    }
+    uint32_t steps[CELL_SEQUENCES_MAX];
+    cell_model_steps(loop->cells, loop->lengths->max, steps);
+    return tensor->time_axis < 0 ? 1 : steps[tensor->sequence];
+}
+
+static size_t bytes_of(const struct bench_loop *loop, const struct cell_tensor *tensor)
+{
+    return (size_t)rows_of(loop, tensor) * tensor->width * cell_dtype_bytes(tensor->dtype);
+}
+
+static double larger(double a, double b)
+{
+    return b <= a ? a : b; // a NaN is larger than all, as the second; as the first it stays
+}
+
+static double difference_of(const struct cell_tensor *tensor, const uint8_t *a, const uint8_t *b,
+                            size_t bytes)
+{
+    const size_t size = cell_dtype_bytes(tensor->dtype);
+    double worst = 0;
+    for (size_t at = 0; at < bytes; at += size) {
+        if (memcmp(a + at, b + at, size) == 0) {
+            continue;
+        }
+        float x[2] = {0, 1}; // of numbers that are no floats any difference is one
+        if (tensor->dtype == CELL_F32) {
+            memcpy(&x[0], a + at, size);
+            memcpy(&x[1], b + at, size);
+        }
+        const double difference = (double)x[0] - (double)x[1];
+        worst = isnan(worst) ? worst : larger(worst, difference < 0 ? -difference : difference);
+    }
+    return worst;
+}
+
+/* The slot's request alone; what its outputs were before is in kept, one behind the other. */
+static enum base_status check_slot(struct bench_loop *loop, struct slot *slot, uint8_t *kept,
+                                   double *worst)
+{
+    const struct cell_model *cells = loop->cells;
+    size_t at = 0;
+    for (uint32_t o = 0; o < cells->n_outputs; at += bytes_of(loop, &cells->outputs[o++])) {
+        memcpy(kept + at, slot->outputs[o].data, bytes_of(loop, &cells->outputs[o]));
+    }
+    loop->inside = 1;
+    enum base_status status = unfold(slot);
+    base_assert(status == BASE_OK); // it was unfolded before
+    srv_engine_submit(loop->engine, &slot->job);
+    base_event_wait(&loop->over, 0, BASE_WAIT_FOREVER);
+    at = 0;
+    for (uint32_t o = 0; o < cells->n_outputs; at += bytes_of(loop, &cells->outputs[o++])) {
+        const double difference =
+            difference_of(&cells->outputs[o], kept + at, slot->outputs[o].data,
+                          bytes_of(loop, &cells->outputs[o]));
+        *worst = isnan(*worst) ? *worst : larger(*worst, difference);
+    }
+    return loop->status;
+}
+
+enum base_status bench_loop_check(struct bench_loop *loop, double *out)
+{
+    size_t bytes = 0;
+    for (uint32_t o = 0; o < loop->cells->n_outputs; o++) {
+        bytes += bytes_of(loop, &loop->cells->outputs[o]);
+    }
+    uint8_t *kept = base_alloc(bytes);
+    enum base_status status = kept == NULL ? BASE_RESOURCE_EXHAUSTED : loop->status;
+    *out = 0;
+    for (uint32_t i = 0; i < loop->present && i < CHECKED_MAX && status == BASE_OK; i++) {
+        status = check_slot(loop, &loop->slots[i], kept, out);
+    }
+    base_free(kept);
+    return status;
 }
 
 /* ---- Making ---- */
@@ -191,17 +294,6 @@ static void fill_random(const struct cell_tensor *tensor, uint8_t *data, uint32_
                                                         : (const void *)&narrow;
         memcpy(data + i * cell_dtype_bytes(tensor->dtype), value, cell_dtype_bytes(tensor->dtype));
     }
-}
-
-/* Rows of a tensor in the longest sequence, or the leaves of the largest tree. */
-static uint32_t rows_of(const struct bench_loop *loop, const struct cell_tensor *tensor)
-{
-    if (is_of_trees(loop)) {
-        return loop->shapes->leaves_max;
-    }
-    uint32_t steps[CELL_SEQUENCES_MAX];
-    cell_model_steps(loop->cells, loop->lengths->max, steps);
-    return tensor->time_axis < 0 ? 1 : steps[tensor->sequence];
 }
 
 /* Memory for as many rows, time first. */

@@ -19,6 +19,7 @@ struct bench_tally {
     uint64_t ns; /* from one completion to another */
     uint64_t requests;
     uint64_t allocations; /* by all threads */
+    uint64_t busy_ns;     /* that the device's queues had work, summed (srv_engine_busy_ns()) */
     struct bench_type_tally types[CELL_TYPES_MAX];
 };
 
@@ -39,7 +40,13 @@ enum base_status bench_loop_create(struct srv_engine *engine, const struct cell_
 void bench_loop_free(struct bench_loop *loop);
 
 /* Starts all requests, measures for about ns once each was replaced for the first time, and lets
- * them end. Blocks; may be called again. */
-void bench_loop_run(struct bench_loop *loop, uint64_t ns, struct bench_tally *out);
+ * them end. Blocks; may be called again. Another status than BASE_OK: that of a request that
+ * failed, and *out means nothing. */
+enum base_status bench_loop_run(struct bench_loop *loop, uint64_t ns, struct bench_tally *out);
+
+/* Behind a run: some of its last requests once more, each alone. *out: the largest difference of an
+ * output from what it was in company; NaN where one of both is no number. Blocks. A status as of
+ * bench_loop_run(). */
+enum base_status bench_loop_check(struct bench_loop *loop, double *out);
 
 #endif

@@ -1,4 +1,5 @@
-/* cellbatch-bench engine: how much of the kernels' own speed is left when requests come and go.
+/* cellbatch-bench engine: how much of the kernels' own speed is left when requests come and go, and
+ * how much of the time the device had work.
  *
  * A round is a closed loop through the engine (bench/closed_loop.h), then the same kernels in a
  * bare loop (bench/ideal.h) at the row counts that the engine reached. ideal_requests_per_s is what
@@ -9,22 +10,31 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "bench/bench.h"
+#include "bench/cells_file.h"
 #include "bench/closed_loop.h"
 #include "bench/ideal.h"
 #include "bench/lstm_model.h"
 #include "bench/tree_model.h"
+#include "cells/backend_library.h"
 
 #include <getopt.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define ROUNDS_MAX 100u
 #define SEED       1u
 
+/* A device that stands still for so long is lost. */
+#define WATCHDOG_NS (10 * BASE_NS_PER_S)
+
+/* Of a request alone and in company: what other sums of a library's products may make of it. */
+#define DIFFERENCE_MAX 1e-4
+
 struct settings {
-    const char *model, *lstm, *tree, *lengths, *backend;
+    const char *model, *cells, *write_cells, *lstm, *tree, *lengths, *backend;
     struct srv_engine_options engine;
     uint32_t present, rounds;
     double seconds;
@@ -34,6 +44,7 @@ struct settings {
 /* One round; and, in a result, the median of each number over the rounds. */
 struct round {
     double requests_per_s, cells_per_s, ideal_requests_per_s, ideal_ratio;
+    double device_busy;     /* of the time measured the queues had work: their mean */
     double mean_rows;       /* of the type that had most cells */
     double steps_per_batch; /* likewise */
     uint64_t allocations;
@@ -48,6 +59,7 @@ struct bench {
     struct bench_loop *loop;
     struct bench_ideal *ideal;
     struct round rounds[ROUNDS_MAX];
+    double difference; /* the largest of a request's outputs, in company and alone */
 };
 
 /* ---- A round ---- */
@@ -82,10 +94,10 @@ static bool is_first_use(const struct cell_model *cells, uint32_t stage)
     return true;
 }
 
-static void run_round(struct bench *bench, uint64_t ns, struct round *out)
+static enum base_status run_round(struct bench *bench, uint64_t ns, struct round *out)
 {
     struct bench_tally tally;
-    bench_loop_run(bench->loop, ns, &tally);
+    BASE_TRY(bench_loop_run(bench->loop, ns, &tally));
     // The type that computes most stands for the run: a model has at least one.
     const struct bench_type_tally *most = &tally.types[bench->cells->stages[0].type->id];
     double cells = 0;
@@ -108,9 +120,11 @@ static void run_round(struct bench *bench, uint64_t ns, struct round *out)
     out->cells_per_s = cells / seconds_of(tally.ns);
     out->ideal_requests_per_s = 1 / ideal_s;
     out->ideal_ratio = out->requests_per_s / out->ideal_requests_per_s;
+    out->device_busy = (double)tally.busy_ns / (double)tally.ns / bench->settings.engine.teams;
     out->mean_rows = (double)most->cells / (double)most->steps;
     out->steps_per_batch = (double)most->steps / (double)most->batches;
     out->allocations = tally.allocations;
+    return isfinite(ideal_s) ? BASE_OK : BASE_UNAVAILABLE;
 }
 
 /* ---- Result ---- */
@@ -130,6 +144,7 @@ static void summarise(const struct bench *bench, struct round *out)
     out->cells_per_s = median_of(bench, offsetof(struct round, cells_per_s));
     out->ideal_requests_per_s = median_of(bench, offsetof(struct round, ideal_requests_per_s));
     out->ideal_ratio = median_of(bench, offsetof(struct round, ideal_ratio));
+    out->device_busy = median_of(bench, offsetof(struct round, device_busy));
     out->mean_rows = median_of(bench, offsetof(struct round, mean_rows));
     out->steps_per_batch = median_of(bench, offsetof(struct round, steps_per_batch));
     out->allocations = 0;
@@ -140,13 +155,35 @@ static void summarise(const struct bench *bench, struct round *out)
 
 static const char *model_of(const struct settings *set)
 {
-    return set->model != NULL ? set->model : set->tree != NULL ? set->tree : set->lstm;
+    return set->model != NULL   ? set->model
+           : set->cells != NULL ? set->cells
+           : set->tree != NULL  ? set->tree
+                                : set->lstm;
+}
+
+static bool is_right(const struct bench *bench)
+{
+    return bench->difference <= DIFFERENCE_MAX; // and not of a NaN
+}
+
+/* What all tables of scripts/gpu/ want of a line: bench/gpu/table.py. */
+static void write_outcome(const struct bench *bench, struct base_buf *out)
+{
+    if (is_right(bench)) {
+        base_buf_printf(out, "\"max_difference\":%.3g,\"checked\":true,\"status\":\"ok\"",
+                        bench->difference);
+    } else {
+        base_buf_text(out, "\"status\":\"failed\",\"reason\":\"other answers alone than in "
+                           "company\"");
+    }
 }
 
 static void write_json(const struct bench *bench, const struct round *all, struct base_buf *out)
 {
     const struct settings *set = &bench->settings;
-    base_buf_text(out, "{");
+    base_buf_text(out, "{\"part\":\"engine\",\"case\":\"closed loop\",");
+    write_outcome(bench, out);
+    base_buf_text(out, ",");
     bench_host_json(out);
     const char *model = model_of(set);
     base_buf_text(out, ",\"model\":");
@@ -160,11 +197,11 @@ static void write_json(const struct bench *bench, const struct round *all, struc
                     set->engine.team_threads, set->engine.batch_rows_max, set->present, SEED,
                     set->rounds, set->seconds);
     base_buf_printf(out,
-                    "\"requests_per_s\":%.1f,\"cells_per_s\":%.0f,\"mean_rows\":%.2f,"
-                    "\"steps_per_batch\":%.2f,\"ideal_requests_per_s\":%.1f,"
+                    "\"requests_per_s\":%.1f,\"cells_per_s\":%.0f,\"device_busy\":%.4f,"
+                    "\"mean_rows\":%.2f,\"steps_per_batch\":%.2f,\"ideal_requests_per_s\":%.1f,"
                     "\"ideal_ratio\":%.4f,\"allocations\":%llu,\"ratios\":[",
-                    all->requests_per_s, all->cells_per_s, all->mean_rows, all->steps_per_batch,
-                    all->ideal_requests_per_s, all->ideal_ratio,
+                    all->requests_per_s, all->cells_per_s, all->device_busy, all->mean_rows,
+                    all->steps_per_batch, all->ideal_requests_per_s, all->ideal_ratio,
                     (unsigned long long)all->allocations);
     for (uint32_t i = 0; i < set->rounds; i++) {
         base_buf_printf(out, "%s%.4f", i > 0 ? "," : "", bench->rounds[i].ideal_ratio);
@@ -182,6 +219,7 @@ static void write_text(const struct bench *bench, const struct round *all, struc
     base_buf_printf(out, "load             %u present, %s\n", set->present, set->lengths);
     base_buf_printf(out, "requests_per_s   %.1f\n", all->requests_per_s);
     base_buf_printf(out, "cells_per_s      %.0f\n", all->cells_per_s);
+    base_buf_printf(out, "device_busy      %.4f\n", all->device_busy);
     base_buf_printf(out, "mean_rows        %.2f\n", all->mean_rows);
     base_buf_printf(out, "steps_per_batch  %.2f\n", all->steps_per_batch);
     base_buf_printf(out, "ideal            %.1f requests/s\n", all->ideal_requests_per_s);
@@ -191,6 +229,7 @@ static void write_text(const struct bench *bench, const struct round *all, struc
     }
     base_buf_printf(out, ")\nallocations      %llu while measuring\n",
                     (unsigned long long)all->allocations);
+    base_buf_printf(out, "max_difference   %.3g alone and in company\n", bench->difference);
 }
 
 static int report(const struct bench *bench)
@@ -206,17 +245,32 @@ static int report(const struct bench *bench)
     }
     bool printed = !out.failed && fwrite(out.data, 1, out.length, stdout) == out.length;
     base_buf_release(&out);
-    return printed ? EXIT_SUCCESS : EXIT_FAILURE;
+    return printed && is_right(bench) ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 /* ---- Life ---- */
+
+/* A file, or a model's folder in a repository: the file of its version 1. */
+static enum base_status load_file(struct bench *bench, struct base_error *error)
+{
+    char path[4096];
+    struct stat info;
+    const char *model = bench->settings.model;
+    const bool is_folder = stat(model, &info) == 0 && S_ISDIR(info.st_mode);
+    (void)snprintf(path, sizeof(path), "%s%s", model, is_folder ? "/1/model.onnx" : "");
+    return cell_model_load(srv_engine_registry(bench->engine), path, "bench", NULL, &bench->cells,
+                           error);
+}
 
 static enum base_status load_cells(struct bench *bench, struct base_error *error)
 {
     struct cell_registry *registry = srv_engine_registry(bench->engine);
     const struct settings *set = &bench->settings;
     if (set->model != NULL) {
-        return cell_model_load(registry, set->model, "bench", NULL, &bench->cells, error);
+        return load_file(bench, error);
+    }
+    if (set->cells != NULL) {
+        return bench_cells_read(registry, set->cells, &bench->cells, error);
     }
     const char *size = model_of(set);
     uint32_t inputs = 0;
@@ -251,18 +305,36 @@ static uint32_t rows_for(const struct bench *bench)
     return bench->settings.present * (1 + leaves / 8);
 }
 
+/* NAME or NAME:CARD; one device. */
+static enum base_status find_device(struct settings *set, struct base_error *error)
+{
+    char name[32] = "";
+    char rest = 0;
+    // NOLINTNEXTLINE(cert-err34-c): the range is checked below
+    const int n = sscanf(set->backend, "%31[^:]:%2u%c", name, &set->engine.cards[0], &rest);
+    const bool has_colon = strchr(set->backend, ':') != NULL;
+    if (n != (has_colon ? 2 : 1)) {
+        return base_fail(error, BASE_INVALID_ARGUMENT, "device '%s': want NAME or NAME:CARD",
+                         set->backend);
+    }
+    BASE_TRY(cell_backend_load(name, &set->engine.backend, error));
+    return has_colon && !set->engine.backend->is_numbered
+               ? base_fail(error, BASE_INVALID_ARGUMENT, "device '%s' has no numbers", name)
+               : BASE_OK;
+}
+
 static enum base_status open_all(struct bench *bench, struct base_error *error)
 {
     struct settings *set = &bench->settings;
     BASE_TRY(read_load(bench, error));
-    set->engine.backend = cell_backend_find(set->backend);
-    if (set->engine.backend == NULL || set->engine.backend->pump == NULL) {
-        return base_fail(error, BASE_INVALID_ARGUMENT, "no backend '%s' that computes here",
-                         set->backend);
-    }
+    BASE_TRY(find_device(set, error));
     set->engine.rows = rows_for(bench);
+    set->engine.watchdog_ns = WATCHDOG_NS;
     BASE_TRY(srv_engine_create(&set->engine, &bench->engine, error));
     BASE_TRY(load_cells(bench, error));
+    if (set->write_cells != NULL) {
+        return bench_cells_write(bench->cells, set->write_cells, error);
+    }
     BASE_TRY(srv_engine_add_model(bench->engine, bench->cells, error));
     BASE_TRY(bench_ideal_create(&set->engine, srv_engine_registry(bench->engine), bench->cells,
                                 &bench->ideal, error));
@@ -296,13 +368,24 @@ static int run_all(struct bench *bench)
         close_all(bench);
         return EXIT_FAILURE;
     }
-    uint32_t rounds = bench->settings.rounds;
-    uint64_t ns = (uint64_t)(bench->settings.seconds * 1e9 / rounds);
-    for (uint32_t i = 0; i < rounds; i++) {
-        run_round(bench, ns, &bench->rounds[i]);
+    if (bench->settings.write_cells != NULL) {
+        close_all(bench);
+        return EXIT_SUCCESS;
+    }
+    const uint32_t rounds = bench->settings.rounds;
+    const uint64_t ns = (uint64_t)(bench->settings.seconds * 1e9 / rounds);
+    enum base_status status = BASE_OK;
+    for (uint32_t i = 0; i < rounds && status == BASE_OK; i++) {
+        status = run_round(bench, ns, &bench->rounds[i]);
+    }
+    if (status == BASE_OK) {
+        status = bench_loop_check(bench->loop, &bench->difference);
     }
     srv_engine_stop(bench->engine);
-    int result = report(bench);
+    if (status != BASE_OK) {
+        (void)fprintf(stderr, "the device failed: %s\n", base_status_name(status));
+    }
+    const int result = status == BASE_OK ? report(bench) : EXIT_FAILURE;
     close_all(bench);
     return result;
 }
@@ -311,7 +394,8 @@ static int run_all(struct bench *bench)
 
 static const char help[] =
     "usage: cellbatch-bench engine [options]\n"
-    "  --model FILE           an ONNX model, or\n"
+    "  --model FILE           an ONNX model, or its folder in a repository, or\n"
+    "  --cells FILE           what --write-cells has written, or\n"
     "  --lstm INPUTSxUNITS    one LSTM of random weights (default 256x256), or\n"
     "  --tree INPUTSxUNITS    one binary TreeLSTM of random weights\n"
     "  --lengths SPEC         fixed:N, uniform:A:B or trace:FILE[:COLUMN] (default fixed:24); of\n"
@@ -320,12 +404,14 @@ static const char help[] =
     "  --threads N            of each team (default 1)\n"
     "  --teams N              (default 1)\n"
     "  --isa NAME             auto, scalar, avx2, avx512, neon (default auto)\n"
-    "  --backend NAME         cpu or blas (default cpu)\n"
+    "  --device NAME[:CARD]   cpu, blas, cuda:0, cuda-exact:0 (default cpu)\n"
     "  --batch-rows N         the most rows of a batch (default 64)\n"
     "  --pin                  pin threads to CPUs\n"
     "  --seconds S            of the engine's rounds together (default 5)\n"
     "  --rounds N             engine and bare loop by turns (default 5)\n"
-    "  --json                 one JSON object";
+    "  --json                 one JSON object\n"
+    "  --write-cells FILE     writes the model's cells for this program where it has no importer\n"
+    "                         (scripts/gpu/engine.sh), and ends";
 
 /* A number of an option; false: not one in low..high. */
 static bool parse_count(const char *text, uint32_t low, uint32_t high, uint32_t *out)
@@ -343,6 +429,12 @@ static bool take_option(struct settings *set, int option, const char *value)
     switch (option) {
     case 'm':
         set->model = value;
+        return true;
+    case 'c':
+        set->cells = value;
+        return true;
+    case 'w':
+        set->write_cells = value;
         return true;
     case 's':
         set->lstm = value;
@@ -387,6 +479,8 @@ static bool take_option(struct settings *set, int option, const char *value)
 static bool parse_arguments(int argc, char **argv, struct settings *set, int *status)
 {
     static const struct option options[] = {{"model", required_argument, NULL, 'm'},
+                                            {"cells", required_argument, NULL, 'c'},
+                                            {"write-cells", required_argument, NULL, 'w'},
                                             {"lstm", required_argument, NULL, 's'},
                                             {"tree", required_argument, NULL, 'x'},
                                             {"lengths", required_argument, NULL, 'l'},
@@ -394,6 +488,7 @@ static bool parse_arguments(int argc, char **argv, struct settings *set, int *st
                                             {"threads", required_argument, NULL, 't'},
                                             {"teams", required_argument, NULL, 'T'},
                                             {"isa", required_argument, NULL, 'i'},
+                                            {"device", required_argument, NULL, 'b'},
                                             {"backend", required_argument, NULL, 'b'},
                                             {"pin", no_argument, NULL, 'P'},
                                             {"batch-rows", required_argument, NULL, 'r'},

@@ -1,7 +1,9 @@
 /* The bare loop over a device.
  *
- * Data: one set of rows and wirings a team, made anew for each measurement. Threads: team q's loop
- * runs on a thread of its own, the first on the caller's. */
+ * Data: one set of rows and wirings a queue, made anew for each measurement. Threads: where batches
+ * run inside pump(), team q's loop runs on a thread of its own, the first on the caller's. A device
+ * with threads or a card of its own is fed by the caller alone, as the pool thread would: each
+ * queue has as many batches under way as the engine may have, one behind the other. */
 #include "bench/ideal.h"
 
 #include "base/assert.h"
@@ -12,6 +14,7 @@
 #include "worker/team.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <string.h>
 
 #define SEED 2u
@@ -25,10 +28,17 @@ struct bench_ideal {
     const struct cell_model *cells;
     struct cell_team **teams;
     struct cell_device *device;
+    bool is_pumped;
     bool loaded[CELL_TYPES_MAX];
 };
 
-/* One team's loop. */
+/* A batch of a device that is not pumped, and its copy of the rows: the device writes into them. */
+struct flight {
+    struct cell_batch batch;
+    struct cell_batch_row *rows;
+};
+
+/* One queue's loop. */
 struct course {
     struct bench_ideal *ideal;
     uint32_t queue;
@@ -39,7 +49,10 @@ struct course {
     struct cell_wiring *wirings;
     struct cell_refs *refs;
     struct cell_batch_row *batch_rows;
-    double cells_per_s;
+    struct flight *flights; /* [options.tasks_max]; of a device that is not pumped */
+    uint64_t before;        /* the queue's counter when the loop began */
+    uint64_t submitted, done;
+    double cells_per_s; /* 0: a batch has failed */
     pthread_t thread;
 };
 
@@ -126,11 +139,15 @@ static void course_release(struct course *course)
     base_free(course->wirings);
     base_free(course->refs);
     base_free(course->batch_rows);
+    for (uint32_t i = 0; course->flights != NULL && i < course->ideal->options.tasks_max; i++) {
+        base_free(course->flights[i].rows);
+    }
+    base_free(course->flights);
 }
 
-/* ---- The loop ---- */
+/* ---- The loop, pumped ---- */
 
-static void run_batch(struct course *course)
+static bool run_batch(struct course *course)
 {
     const struct cell_backend *backend = course->ideal->options.backend;
     struct cell_batch batch = {.type = course->type,
@@ -140,7 +157,8 @@ static void run_batch(struct course *course)
                                .rows = course->batch_rows};
     backend->submit(course->ideal->device, course->queue, &batch);
     bool ran = backend->pump(course->ideal->device, course->queue);
-    base_assert(ran && batch.status == BASE_OK);
+    base_assert(ran);
+    return batch.status == BASE_OK;
 }
 
 static void *course_main(void *argument)
@@ -150,18 +168,118 @@ static void *course_main(void *argument)
     if (options->pin) {
         (void)base_cpus_pin_self(course->queue * options->team_threads);
     }
-    run_batch(course); // warm
+    bool is_right = run_batch(course); // warm
     uint64_t start_ns = base_now_ns();
     uint64_t now_ns = start_ns;
     uint64_t batches = 0;
-    while (now_ns - start_ns < course->window_ns) {
-        run_batch(course);
+    while (is_right && now_ns - start_ns < course->window_ns) {
+        is_right = run_batch(course);
         batches++;
         now_ns = base_now_ns();
     }
-    course->cells_per_s =
-        (double)(batches * course->rows * course->steps) / ((double)(now_ns - start_ns) * 1e-9);
+    course->cells_per_s = is_right ? (double)(batches * course->rows * course->steps) /
+                                         ((double)(now_ns - start_ns) * 1e-9)
+                                   : 0;
     return NULL;
+}
+
+static void pump_all(struct course *courses, uint32_t n)
+{
+    for (uint32_t q = 1; q < n; q++) {
+        int failed = pthread_create(&courses[q].thread, NULL, course_main, &courses[q]);
+        base_assert(failed == 0);
+    }
+    course_main(&courses[0]);
+    for (uint32_t q = 1; q < n; q++) {
+        pthread_join(courses[q].thread, NULL);
+    }
+}
+
+/* ---- The loop of a device that computes by itself ---- */
+
+static void flights_init(struct course *course)
+{
+    const uint32_t depth = course->ideal->options.tasks_max;
+    course->flights = must(base_alloc_array(depth, sizeof(*course->flights)));
+    for (uint32_t i = 0; i < depth; i++) {
+        struct flight *flight = &course->flights[i];
+        flight->rows = must(base_alloc_array(course->rows, sizeof(*flight->rows)));
+        flight->batch.status = BASE_OK; // as if it had been run
+    }
+    const struct bench_ideal *ideal = course->ideal;
+    course->before = atomic_load_explicit(
+        ideal->options.backend->completed(ideal->device, course->queue), memory_order_acquire);
+}
+
+/* What is complete is looked at; false: a batch has failed. */
+static bool take_completed(struct course *course)
+{
+    const struct bench_ideal *ideal = course->ideal;
+    const struct cell_backend *backend = ideal->options.backend;
+    bool is_right = true;
+    if (backend->poll != NULL) {
+        backend->poll(ideal->device, course->queue, base_now_ns());
+    }
+    const uint64_t done = atomic_load_explicit(backend->completed(ideal->device, course->queue),
+                                               memory_order_acquire) -
+                          course->before;
+    for (; course->done < done; course->done++) {
+        const struct flight *flight = &course->flights[course->done % ideal->options.tasks_max];
+        is_right &= flight->batch.status == BASE_OK;
+    }
+    return is_right;
+}
+
+static void submit_one(struct course *course)
+{
+    const struct bench_ideal *ideal = course->ideal;
+    struct flight *flight = &course->flights[course->submitted % ideal->options.tasks_max];
+    memcpy(flight->rows, course->batch_rows, course->rows * sizeof(*flight->rows));
+    flight->batch = (struct cell_batch){.type = course->type,
+                                        .queue = course->queue,
+                                        .n_rows = course->rows,
+                                        .steps = course->steps,
+                                        .rows = flight->rows};
+    ideal->options.backend->submit(ideal->device, course->queue, &flight->batch);
+    course->submitted++;
+}
+
+/* Keeps all queues full for so long, then lets them run empty; false: a batch has failed. */
+static bool feed(struct course *courses, uint32_t n, uint64_t window_ns)
+{
+    const uint32_t depth = courses[0].ideal->options.tasks_max;
+    const uint64_t start_ns = base_now_ns();
+    bool is_right = true;
+    bool is_busy = true;
+    for (bool is_open = true; is_open || is_busy;) {
+        is_open = is_right && base_now_ns() - start_ns < window_ns;
+        is_busy = false;
+        for (uint32_t q = 0; q < n; q++) {
+            is_right &= take_completed(&courses[q]);
+            while (is_open && courses[q].submitted - courses[q].done < depth) {
+                submit_one(&courses[q]);
+            }
+            is_busy |= courses[q].submitted != courses[q].done;
+        }
+        sched_yield(); // as the pool thread does
+    }
+    return is_right;
+}
+
+static void feed_all(struct course *courses, uint32_t n)
+{
+    for (uint32_t q = 0; q < n; q++) {
+        submit_one(&courses[q]); // warm
+    }
+    bool is_right = feed(courses, n, 0);
+    const uint64_t warm = courses[0].done; // one of each
+    const uint64_t start_ns = base_now_ns();
+    is_right = is_right && feed(courses, n, courses[0].window_ns);
+    const double seconds = (double)(base_now_ns() - start_ns) * 1e-9;
+    for (uint32_t q = 0; q < n; q++) {
+        const uint64_t cells = (courses[q].done - warm) * courses[q].rows * courses[q].steps;
+        courses[q].cells_per_s = is_right ? (double)cells / seconds : 0;
+    }
 }
 
 double bench_ideal_cells_per_s(struct bench_ideal *ideal, const struct cell_type *type,
@@ -170,6 +288,7 @@ double bench_ideal_cells_per_s(struct bench_ideal *ideal, const struct cell_type
     uint32_t n = ideal->options.teams;
     struct course *courses = must(base_alloc_array(n, sizeof(*courses)));
     double cells_per_s = 0;
+    bool is_right = true;
     for (uint32_t q = 0; q < n; q++) {
         courses[q] = (struct course){.ideal = ideal,
                                      .queue = q,
@@ -178,21 +297,22 @@ double bench_ideal_cells_per_s(struct bench_ideal *ideal, const struct cell_type
                                      .steps = steps,
                                      .window_ns = ns};
         course_init(&courses[q]);
-    }
-    for (uint32_t q = 1; q < n; q++) {
-        int failed = pthread_create(&courses[q].thread, NULL, course_main, &courses[q]);
-        base_assert(failed == 0);
-    }
-    course_main(&courses[0]);
-    for (uint32_t q = 0; q < n; q++) {
-        if (q > 0) {
-            pthread_join(courses[q].thread, NULL);
+        if (!ideal->is_pumped) {
+            flights_init(&courses[q]);
         }
+    }
+    if (ideal->is_pumped) {
+        pump_all(courses, n);
+    } else {
+        feed_all(courses, n);
+    }
+    for (uint32_t q = 0; q < n; q++) {
+        is_right &= courses[q].cells_per_s > 0;
         cells_per_s += courses[q].cells_per_s;
         course_release(&courses[q]);
     }
     base_free(courses);
-    return cells_per_s;
+    return is_right ? cells_per_s : 0;
 }
 
 /* ---- Life cycle ---- */
@@ -248,8 +368,13 @@ static enum base_status device_open(struct bench_ideal *ideal, struct base_error
     struct cell_device_options options = {.n_queues = ideal->options.teams,
                                           .teams = ideal->teams,
                                           .isa = ideal->options.isa,
-                                          .batches_queued_max = 1};
+                                          .batches_queued_max = ideal->options.tasks_max,
+                                          .card = ideal->options.cards[0],
+                                          .watchdog_ns = ideal->options.watchdog_ns};
+    struct cell_device_caps caps;
     BASE_TRY(ideal->options.backend->open(&options, &ideal->device, error));
+    ideal->options.backend->caps(ideal->device, &caps);
+    ideal->is_pumped = caps.pumped;
     for (uint32_t s = 0; s < ideal->cells->n_stages; s++) {
         BASE_TRY(load_type(ideal, ideal->cells->stages[s].type, error));
     }
@@ -279,8 +404,14 @@ enum base_status bench_ideal_create(const struct srv_engine_options *options,
 
 void bench_ideal_free(struct bench_ideal *ideal)
 {
+    const struct cell_backend *backend = ideal->options.backend;
+    for (uint32_t t = 0; t < CELL_TYPES_MAX; t++) {
+        if (ideal->loaded[t]) {
+            backend->type_unload(ideal->device, cell_registry_type(ideal->registry, t));
+        }
+    }
     if (ideal->device != NULL) {
-        ideal->options.backend->close(ideal->device); // with its types
+        backend->close(ideal->device);
     }
     for (uint32_t t = 0; t < ideal->options.teams; t++) {
         wrk_team_free(ideal->teams[t]);

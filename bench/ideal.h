@@ -1,6 +1,6 @@
-/* What the engine is measured against: the same kernels, weights, threads and instruction set in a
- * bare loop. Batches are made beforehand and handed straight to a device of their own; nothing is
- * scheduled, nothing emitted, no request begins or ends. */
+/* What the engine is measured against: the same kernels, weights, threads and instruction set, or
+ * the same card, in a bare loop. Batches are made beforehand and handed straight to a device of
+ * their own; nothing is scheduled, nothing emitted, no request begins or ends. */
 #ifndef BENCH_IDEAL_H
 #define BENCH_IDEAL_H
 
@@ -17,7 +17,8 @@ enum base_status bench_ideal_create(const struct srv_engine_options *options,
 void bench_ideal_free(struct bench_ideal *ideal);
 
 /* Cells a second of a type of the model in batches of `rows` rows and `steps` steps (a stateless
- * type: 1), all teams together, over about ns. Not 0. */
+ * type: 1), all queues together, over about ns. A device that is not pumped has as many batches
+ * under way as the engine may have. 0: a batch has failed. */
 double bench_ideal_cells_per_s(struct bench_ideal *ideal, const struct cell_type *type,
                                uint32_t rows, uint32_t steps, uint64_t ns);
 

@@ -1,5 +1,5 @@
-/* What card.c needs of libraries that a machine with a card may lack, in plain words: identity of
- * the one type it has (xxHash elsewhere), and the tests' seed. */
+/* What card.c and its siblings need of libraries that a machine with a card may lack, in plain
+ * words: identity of the few types it has (xxHash elsewhere), and the tests' seed. */
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/random.h"
@@ -32,6 +32,13 @@ struct base_hash base_hasher_digest(const struct base_hasher *hasher)
 void base_hasher_free(struct base_hasher *hasher)
 {
     base_free(hasher);
+}
+
+struct base_hash base_hash_bytes(const void *bytes, size_t length)
+{
+    struct base_hasher hasher = {.state = 0};
+    base_hasher_add(&hasher, bytes, length);
+    return base_hasher_digest(&hasher);
 }
 
 struct base_random util_random(uint64_t salt)
