@@ -1,13 +1,27 @@
 # shellcheck shell=bash disable=SC2154
-# How check.sh and bench.sh build and begin with tests/cuda/card.c: to be sourced behind common.sh. Sets card, the
-# program.
+# How check.sh, bench.sh and engine.sh build and begin with tests/cuda/card*.c: to be sourced behind common.sh. Sets
+# card, card_engine: the programs.
 
-card_sources=(
+device_sources=(
     base/{arena,assert,buf,clock,event,mem,random,status,utf8}.c
     cells/{beam,def,type}.c cells/ref/math.c
     cells/cuda/{device,piece,plan,plan_cells,plan_ops,queue}.c
-    tests/cells/{build,oracle,rig_chain}.c tests/cuda/{card,card_plain}.c
+    tests/cuda/card_plain.c
 )
+card_sources=(
+    "${device_sources[@]}"
+    tests/cells/{build,oracle,rig_chain}.c tests/cuda/card.c
+)
+engine_sources=(
+    "${device_sources[@]}"
+    base/{build,cpus,inbox,log}.c
+    cells/{calibration,calibration_file,model,model_graph}.c
+    scheduler/*.c worker/{calibrate,pool,team}.c server/{calibrate,engine,probe}.c
+    bench/{cells_file,closed_loop,engine,host,ideal,lstm_model,shapes,tree_model}.c
+    loadgen/{file,lengths,number}.c tests/cuda/card_engine.c
+)
+host_sources=(tests/cuda/{card_host,driver_host,kernels_host}.c)
+card_kernels=(cells/cuda/{step_kernels,lane__f32_64,lane__bf16_64,lane__bf16_128}.cu)
 card_flags=(-std=c11 -D_GNU_SOURCE -O2 -ffp-contract=off -pthread -I. -Wall -Wextra)
 
 # What failed to build is said by the compiler.
@@ -17,37 +31,79 @@ or_leave() {
     exit "$EXIT_BUILD"
 }
 
-# The program over a driver that is a thread of this host.
-build_card_host() {
+# build_host PROGRAM SOURCE...: over a driver that is a thread of this host.
+build_host() {
+    local program=$1
+    shift
     mkdir -p "$programs"
-    card=$programs/card-host
-    or_leave "${CC:-gcc}" "${card_flags[@]}" "${card_sources[@]}" \
-        tests/cuda/{card_host,driver_host,kernels_host}.c -lm -o "$card"
+    or_leave "${CC:-gcc}" "${card_flags[@]}" "$@" "${host_sources[@]}" -lm -o "$program"
 }
 
-# The program for the targets in archs, PTX of the last one too.
-build_card() {
-    local code=() arch kernels=$programs/step_kernels-${archs// /-}.o
+build_card_host() {
+    card=$programs/card-host
+    build_host "$card" "${card_sources[@]}"
+}
+
+build_engine_host() {
+    card_engine=$programs/engine-host
+    build_host "$card_engine" "${engine_sources[@]}"
+}
+
+# compile_kernels: for the targets in archs, PTX of the last one too, all at a time. Sets kernels, their objects.
+compile_kernels() {
+    local code=() arch source object jobs=() job
     mkdir -p "$programs"
-    card=$programs/card-${archs// /-}
+    kernels=()
     for arch in $archs; do
         code+=(-gencode "arch=compute_$arch,code=sm_$arch")
     done
     code+=(-gencode "arch=compute_$arch,code=compute_$arch")
-    or_leave "$nvcc" -std=c++17 -O3 -I. -fmad=false -lineinfo "${code[@]}" -c cells/cuda/step_kernels.cu -o "$kernels"
-    or_leave "${CC:-gcc}" "${card_flags[@]}" -isystem "$toolkit/include" "${card_sources[@]}" tests/cuda/card_cuda.c \
-        cells/cuda/{driver_cuda,library,products_cuda}.c "$kernels" -L"$toolkit/lib64" \
-        -Wl,-rpath,"$toolkit/lib64" -lcublasLt -lcudart_static -ldl -lrt -lm -lstdc++ -o "$card"
+    for source in "${card_kernels[@]}"; do
+        object=$programs/$(basename "$source" .cu)-${archs// /-}.o
+        kernels+=("$object")
+        if [ -n "$(find "$source" cells/cuda/*.h cells/cuda/*.cuh cells/lane/*.h -newer "$object" 2>&1)" ]; then
+            "$nvcc" -std=c++17 -O3 -I. -fmad=false -lineinfo "${code[@]}" -c "$source" -o "$object" &
+            jobs+=($!)
+        fi
+    done
+    for job in ${jobs[@]+"${jobs[@]}"}; do
+        or_leave wait "$job"
+    done
 }
 
-# begin_card ARGUMENT...: takes the options, builds, and leaves where that was all.
-begin_card() {
+# build_cuda PROGRAM SOURCE...: with the card's driver and its kernels.
+build_cuda() {
+    local program=$1
+    shift
+    compile_kernels
+    or_leave "${CC:-gcc}" "${card_flags[@]}" -isystem "$toolkit/include" "$@" tests/cuda/card_cuda.c \
+        cells/cuda/{driver_cuda,lane_driver_cuda,library,products_cuda}.c "${kernels[@]}" -L"$toolkit/lib64" \
+        -Wl,-rpath,"$toolkit/lib64" -lcublasLt -lcudart_static -ldl -lrt -lm -lstdc++ -o "$program"
+}
+
+build_card() {
+    card=$programs/card-${archs// /-}
+    build_cuda "$card" "${card_sources[@]}"
+}
+
+build_engine() {
+    card_engine=$programs/engine-${archs// /-}
+    build_cuda "$card_engine" "${engine_sources[@]}"
+}
+
+# begin_options ARGUMENT...: takes the options, and leaves where what they want is not there.
+begin_options() {
     take_options "$@"
     if [ "$build_only" -eq 0 ]; then
         want_gpu
     fi
     want_nvcc
     choose_archs
+}
+
+# begin_card ARGUMENT...: and builds card, and leaves where that was all.
+begin_card() {
+    begin_options "$@"
     build_card
     if [ "$build_only" -eq 1 ]; then
         exit 0
