@@ -658,6 +658,7 @@ TEST_SCRIPTS = \
   tests/docs/test_trees.sh \
   tests/server/test_curl_examples.sh \
   tests/bench/test_gpu_build.sh \
+  tests/bench/test_gpu_document.sh \
   tests/bench/test_gpu_scripts.sh \
   tests/test_check_text.sh \
   tests/test_install.sh \
@@ -1179,6 +1180,10 @@ gpu-tools: ## scripts/gpu's programs for every target; needs nvcc and cuDNN, no 
 	$(Q)scripts/gpu/floors.sh --build-only
 	$(Q)scripts/gpu/peers.sh --build-only
 
+gpu-cells: programs ## build/gpu/langid.cells, what scripts/gpu/engine.sh wants of a machine that can import models
+	$(Q)mkdir -p build/gpu
+	$(Q)$(OUT)/cellbatch-bench engine --model models/langid --write-cells build/gpu/langid.cells
+
 cuda-gates: ## registers, spills and orders of the CUDA kernels; needs nvcc, no GPU
 	$(Q)scripts/gpu/gates.sh
 
@@ -1303,6 +1308,6 @@ help: ## list the targets
 FORCE:
 
 .PHONY: all programs cuda-library test test-neon fuzz run-fuzz demo check-long run-tests run-emulated conformance run-conformance deps deps-py \
-  deps-neon deps-peers bench-kernels bench-readers bench-cores gpu-tools cuda-gates clients lint lint-all \
+  deps-neon deps-peers bench-kernels bench-readers bench-cores gpu-tools gpu-cells cuda-gates clients lint lint-all \
   layers headers tidy format format-check text shellcheck cppcheck analyze install install-models \
   uninstall clean help FORCE

@@ -1,13 +1,14 @@
 #!/bin/bash
-# How long a step takes on this card, by the device with cuBLASLt's products and with its own: GRNN's shapes and
-# BatchMaker's figure 3 (docs/benchmarks/gpu.md has the floors and the peers beside them). See scripts/gpu/README.md.
+# How long a step takes on this card, by the device with cuBLASLt's products and with its own, and by a lane: GRNN's
+# shapes and BatchMaker's figure 3 (docs/benchmarks/gpu.md has the floors and the peers beside them); and what a lane's
+# ring and launches cost. See scripts/gpu/README.md.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
-USAGE='usage: scripts/gpu/bench.sh [--build-only] [--arch 80,90a] [--only library,exact] [--out FOLDER]
+USAGE='usage: scripts/gpu/bench.sh [--build-only] [--arch 80,90a] [--only library,exact,lane] [--out FOLDER]
   --build-only   build; needs no GPU
   --arch LIST    targets of nvcc (default: what the card is)
   --build FOLDER for the program (default build/gpu)
-  --only LIST    of library (cuBLASLt), exact (our own products)
+  --only LIST    of library (cuBLASLt), exact (our own products), lane
   --out FOLDER   for bench.jsonl and bench.md (default build/gpu/results)'
 DEFAULT_ARCHS='80 90'
 # shellcheck source=scripts/gpu/common.sh
@@ -19,4 +20,5 @@ begin_card "$@"
 begin_results bench
 part library 200 "$card" bench cuda
 part exact 200 "$card" bench cuda-exact
+part lane 100 "$card_lane" bench cuda
 end_results

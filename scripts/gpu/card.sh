@@ -1,17 +1,22 @@
 # shellcheck shell=bash disable=SC2154
 # How check.sh, bench.sh and engine.sh build and begin with tests/cuda/card*.c: to be sourced behind common.sh. Sets
-# card, card_engine: the programs.
+# card, card_lane, card_engine: the programs.
 
+# Files that need CUDA's headers are the last two kinds.
+cuda_driver=(cells/cuda/*_cuda.c cells/cuda/library.c)
 device_sources=(
     base/{arena,assert,buf,clock,event,mem,random,status,utf8}.c
-    cells/{beam,def,type}.c cells/ref/math.c
-    cells/cuda/{device,piece,plan,plan_cells,plan_ops,queue}.c
-    tests/cuda/card_plain.c
+    cells/{beam,def,pack,quant,type}.c cells/ref/math.c cells/lane/host.c
+    tests/cuda/{card_lines,card_plain}.c
 )
+for source in cells/cuda/*.c; do
+    [[ " ${cuda_driver[*]} " == *" $source "* ]] || device_sources+=("$source")
+done
 card_sources=(
     "${device_sources[@]}"
     tests/cells/{build,oracle,rig_chain}.c tests/cuda/card.c
 )
+lane_sources=("${device_sources[@]}" tests/cuda/{card_lane,card_lane_define,card_lane_rig}.c)
 engine_sources=(
     "${device_sources[@]}"
     base/{build,cpus,inbox,log}.c
@@ -21,7 +26,11 @@ engine_sources=(
     loadgen/{file,lengths,number}.c tests/cuda/card_engine.c
 )
 host_sources=(tests/cuda/{card_host,driver_host,kernels_host}.c)
-card_kernels=(cells/cuda/{step_kernels,lane__f32_64,lane__bf16_64,lane__bf16_128}.cu)
+# Where the host's driver runs lanes.
+for source in tests/cuda/lane_host*.c tests/cuda/live.c; do
+    [ ! -e "$source" ] || host_sources+=("$source")
+done
+card_kernels=(cells/cuda/*.cu)
 card_flags=(-std=c11 -D_GNU_SOURCE -O2 -ffp-contract=off -pthread -I. -Wall -Wextra)
 
 # What failed to build is said by the compiler.
@@ -42,6 +51,11 @@ build_host() {
 build_card_host() {
     card=$programs/card-host
     build_host "$card" "${card_sources[@]}"
+}
+
+build_lane_host() {
+    card_lane=$programs/lane-host
+    build_host "$card_lane" "${lane_sources[@]}"
 }
 
 build_engine_host() {
@@ -77,13 +91,15 @@ build_cuda() {
     shift
     compile_kernels
     or_leave "${CC:-gcc}" "${card_flags[@]}" -isystem "$toolkit/include" "$@" tests/cuda/card_cuda.c \
-        cells/cuda/{driver_cuda,lane_driver_cuda,library,products_cuda}.c "${kernels[@]}" -L"$toolkit/lib64" \
+        "${cuda_driver[@]}" "${kernels[@]}" -L"$toolkit/lib64" \
         -Wl,-rpath,"$toolkit/lib64" -lcublasLt -lcudart_static -ldl -lrt -lm -lstdc++ -o "$program"
 }
 
 build_card() {
     card=$programs/card-${archs// /-}
+    card_lane=$programs/lane-${archs// /-}
     build_cuda "$card" "${card_sources[@]}"
+    build_cuda "$card_lane" "${lane_sources[@]}"
 }
 
 build_engine() {
@@ -101,7 +117,7 @@ begin_options() {
     choose_archs
 }
 
-# begin_card ARGUMENT...: and builds card, and leaves where that was all.
+# begin_card ARGUMENT...: and builds card and card_lane, and leaves where that was all.
 begin_card() {
     begin_options "$@"
     build_card

@@ -1,15 +1,16 @@
 #!/bin/bash
-# Whether the CUDA device computes on this card what it should: builds tests/cuda/card.c with the device and no
-# other library than CUDA's, runs every kind of cell at edges of its shapes against double precision, and a few of
-# them under compute-sanitizer. See scripts/gpu/README.md.
+# Whether the CUDA device and the lanes compute on this card what they should: builds tests/cuda/card.c and card_lane.c
+# with the device and no other library than CUDA's, runs every kind of cell and every lane's kernel at edges of
+# their shapes against double precision, and a few of them under compute-sanitizer. See scripts/gpu/README.md.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
-USAGE='usage: scripts/gpu/check.sh [--build-only | --host] [--arch 80,90a] [--only exact,library,memcheck,racecheck] [--out FOLDER]
+USAGE='usage: scripts/gpu/check.sh [--build-only | --host] [--arch 80,90a] [--only PARTS] [--out FOLDER]
   --build-only   build; needs no GPU
   --host         the same program over a driver that is a thread of this host, a few cases; needs gcc alone
   --arch LIST    targets of nvcc (default: what the card is)
   --build FOLDER for the program (default build/gpu)
-  --only LIST    of exact (our own products), library (cuBLASLt), memcheck, racecheck
+  --only LIST    of exact (our own products), library (cuBLASLt), lane, memcheck, racecheck, lane-memcheck,
+                 lane-racecheck
   --out FOLDER   for check.jsonl and check.md (default build/gpu/results)'
 DEFAULT_ARCHS='80 90'
 # shellcheck source=scripts/gpu/common.sh
@@ -21,16 +22,35 @@ if [ "${1:-}" = --host ]; then
     shift
     take_options "$@"
     build_card_host
-    "$card" quick cuda-host && "$card" quick cuda-host-library
-    exit
+    build_lane_host
+    "$card" quick cuda-host && "$card" quick cuda-host-library || exit
+    for job in quick filled; do
+        "$card_lane" $job cuda-host
+        status=$?
+        if [ $status -ne 0 ] && [ $status -ne 3 ]; then # 3: the host's driver runs no lanes, and this was said
+            exit $status
+        fi
+    done
+    exit 0
 fi
 begin_card "$@"
+
+# sanitize NAME SECONDS TOOL COMMAND...
+sanitize() {
+    local name=$1 seconds=$2 tool=$3
+    shift 3
+    part "$name" "$seconds" "$sanitizer" --tool "$tool" --error-exitcode 9 --log-file "$out/$name.log" "$@"
+}
+
 begin_results check
-part exact 150 "$card" check cuda-exact
-part library 150 "$card" check cuda
+part exact 120 "$card" check cuda-exact
+part library 120 "$card" check cuda
+part lane 60 "$card_lane" check cuda
 sanitizer=$toolkit/bin/compute-sanitizer
 if [ -x "$sanitizer" ]; then
-    part memcheck 120 "$sanitizer" --tool memcheck --error-exitcode 9 --log-file "$out/memcheck.log" "$card" quick cuda-exact
-    part racecheck 120 "$sanitizer" --tool racecheck --error-exitcode 9 --log-file "$out/racecheck.log" "$card" quick cuda-exact
+    sanitize memcheck 70 memcheck "$card" quick cuda-exact
+    sanitize racecheck 70 racecheck "$card" quick cuda-exact
+    sanitize lane-memcheck 50 memcheck "$card_lane" filled cuda
+    sanitize lane-racecheck 50 racecheck "$card_lane" filled cuda
 fi
 end_results

@@ -1,4 +1,4 @@
-/* The card's own devices, linked into the program. */
+/* The card's own devices and driver, linked into the program. */
 #include "cells/backend_library.h"
 #include "tests/cuda/card.h"
 
@@ -13,4 +13,11 @@ const struct cell_backend *card_backend(const char *name)
         backend++;
     }
     return *backend;
+}
+
+extern const struct cell_cuda_driver cell_cuda_driver;
+
+const struct cell_cuda_driver *card_driver(const char *name)
+{
+    return strcmp(name, cell_cuda_driver.name) == 0 ? &cell_cuda_driver : NULL;
 }

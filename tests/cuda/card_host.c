@@ -1,5 +1,5 @@
-/* Devices over a host's driver, so that card.c itself is tested without a card; and two that card.c
- * must find something wrong with. */
+/* Devices over a host's driver, so that card.c and its siblings are tested without a card; and
+ * those that they must find something wrong with. */
 #include "tests/cuda/card.h"
 #include "tests/cuda/driver_host.h"
 
@@ -43,4 +43,23 @@ const struct cell_backend *card_backend(const char *name)
     return strcmp(name, "cuda-host") == 0           ? cuda_host_backend()
            : strcmp(name, "cuda-host-library") == 0 ? cuda_host_library_backend()
                                                     : NULL;
+}
+
+/* Begins all memory that is written with something else: weights are among it. */
+static enum base_status write_wrong(struct cell_cuda *cuda, cell_step_address to, const void *from,
+                                    size_t bytes)
+{
+    const uint8_t other[4] = {0x40, 0x40, 0x40, 0x40};
+    const enum base_status status = cuda_host_driver.write(cuda, to, from, bytes);
+    return status == BASE_OK ? cuda_host_driver.write(cuda, to, other, sizeof(other)) : status;
+}
+
+const struct cell_cuda_driver *card_driver(const char *name)
+{
+    static struct cell_cuda_driver wrong;
+    wrong = cuda_host_driver;
+    wrong.write = write_wrong;
+    return strcmp(name, "cuda-host") == 0         ? &cuda_host_driver
+           : strcmp(name, "cuda-host-wrong") == 0 ? &wrong
+                                                  : NULL;
 }
