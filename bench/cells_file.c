@@ -41,17 +41,19 @@ enum base_status bench_cells_write(const struct cell_model *model, const char *p
                                    struct base_error *error)
 {
     FILE *to = fopen(path, "we");
-    bool is_written = to != NULL;
-    if (is_written) {
-        (void)fwrite(&our_head, sizeof(our_head), 1, to);
-        (void)fwrite(model, sizeof(*model), 1, to);
-        for (uint32_t s = 0; s < model->n_stages; s++) {
-            write_stage(&model->stages[s].type->def, to);
-        }
-        is_written = ferror(to) == 0;
-        is_written = fclose(to) == 0 && is_written;
+    if (to == NULL) {
+        return base_fail(error, BASE_UNAVAILABLE, "%s: cannot be written", path);
     }
-    return is_written ? BASE_OK : base_fail(error, BASE_UNAVAILABLE, "%s: cannot be written", path);
+    (void)fwrite(&our_head, sizeof(our_head), 1, to);
+    (void)fwrite(model, sizeof(*model), 1, to);
+    for (uint32_t s = 0; s < model->n_stages; s++) {
+        write_stage(&model->stages[s].type->def, to);
+    }
+    const bool is_written = ferror(to) == 0;
+    const bool is_closed = fclose(to) == 0;
+    return is_written && is_closed
+               ? BASE_OK
+               : base_fail(error, BASE_UNAVAILABLE, "%s: cannot be written", path);
 }
 
 /* ---- Reading ---- */
