@@ -459,6 +459,7 @@ LANE_SUITES = \
 
 # Linked into them: the model checker of the lane's protocol.
 LANE_MODEL_SRCS = \
+  tests/lane/model_ahead.c \
   tests/lane/model.c \
   tests/lane/model_host.c \
   tests/lane/model_lane.c \

@@ -50,7 +50,8 @@ void model_state_init(struct model_state *state)
 
 bool model_is_good_end(const struct model_options *options, const struct model_state *state)
 {
-    bool is_good = model_host_is_free(state) && model_lane_is_off(state) && state->end != 0 &&
+    const bool is_off = options->is_ahead ? model_ahead_is_off(state) : model_lane_is_off(state);
+    bool is_good = model_host_is_free(state) && is_off && state->end != 0 &&
                    state->submitted >= options->n_tasks && state->settled == state->submitted;
     for (uint32_t seq = 1; seq <= options->n_tasks; seq++) {
         is_good = is_good && state->answered[seq] == 1;
@@ -96,7 +97,7 @@ static void grow_queue(struct search *search)
 
 static void add(struct search *search, uint32_t from, struct model_state *state)
 {
-    model_memory_forget(&state->memory);
+    model_memory_forget(&state->memory, search->options->is_ahead ? MODEL_THREADS : MODEL_BACK);
     bool is_new = false;
     if (search->n_states - search->first + 1 >= search->queue_size) {
         grow_queue(search);
@@ -109,19 +110,30 @@ static void add(struct search *search, uint32_t from, struct model_state *state)
     search->edges[search->n_edges++] = (struct edge){from, to};
 }
 
+static bool take_step(struct model_step *step, uint32_t thread)
+{
+    if (thread == MODEL_HOST) {
+        return model_host_step(step);
+    }
+    if (!step->options->is_ahead) {
+        return model_lane_step(step);
+    }
+    return thread == MODEL_LANE ? model_front_step(step) : model_back_step(step);
+}
+
 /* All that may follow state n. */
 static void expand(struct search *search, uint32_t n)
 {
     const struct model_state from = search->queue[n & (search->queue_size - 1)];
-    for (uint32_t thread = 0; thread < MODEL_THREADS; thread++) {
+    const uint32_t n_threads = search->options->is_ahead ? MODEL_THREADS : MODEL_BACK;
+    for (uint32_t thread = 0; thread < n_threads; thread++) {
         for (uint8_t choice = 0; choice < CHOICES && search->violation == NULL; choice++) {
             struct model_state to = from;
             struct model_step step = {.options = search->options,
                                       .state = &to,
                                       .choice = choice,
                                       .site = CELL_LANE_SITE_COUNT};
-            const bool is_step =
-                thread == MODEL_HOST ? model_host_step(&step) : model_lane_step(&step);
+            const bool is_step = take_step(&step, thread);
             if (is_step) {
                 search->violation = step.violation;
                 add(search, n, &to);

@@ -1,8 +1,9 @@
 /* A bounded model check of the lane's protocol (cells/lane/contract.h).
  *
- * Two threads, the host (as cells/lane/host.c) and the lane (as tests/lane/loop.c), take one access
- * to shared memory at a time; every interleaving of them is explored, and with it every value that
- * the memory model lets a load return. States are remembered by their hash.
+ * Two threads, the host (as cells/lane/host.c) and the lane (as tests/lane/loop.c; or two, as the
+ * one-SM lane, is_ahead), take one access to shared memory at a time; every interleaving of them is
+ * explored, and with it every value that the memory model lets a load return. States are remembered
+ * by their hash.
  *
  * Memory model. Each word keeps all its stores, in order, since it has one writer. A thread has a
  * *view*: of each word, the oldest store that it may still read. A load takes any store from there
@@ -40,6 +41,9 @@ enum model_mutant {
     MODEL_FAULT_LAST,           /* the fault record behind ended */
     MODEL_WAITS_STILL,          /* the idle poll does not beat */
     MODEL_DEAF,                 /* a step that waits does not look at abort */
+    /* Of a lane that takes tasks ahead alone. */
+    MODEL_LEAVES_BACK,  /* a launch that is aborted ends before its back has */
+    MODEL_HANDS_UNSEEN, /* an order is run without what its writer has seen */
     MODEL_MUTANTS
 };
 
@@ -47,6 +51,7 @@ struct model_options {
     enum cell_lane_order orders[CELL_LANE_SITE_COUNT];
     enum cell_lane_form form;
     enum model_mutant mutant;
+    bool is_ahead;   /* the lane takes a task while the one before runs */
     uint8_t n_slots; /* 1 or 2 */
     uint8_t n_tasks; /* then one more, EXIT */
     uint8_t park_op; /* number of the task that is a PARK; 0: none */

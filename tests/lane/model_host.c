@@ -54,8 +54,10 @@ static bool may_abort(const struct model_step *step)
     const struct model_state *state = step->state;
     const struct model_memory *memory = &state->memory;
     const uint8_t last = memory->value[MODEL_ABORT][memory->n[MODEL_ABORT] - 1];
+    const bool is_stuck =
+        step->options->is_ahead ? model_ahead_is_stuck(state) : model_lane_is_stuck(state);
     return state->end == 0 && state->submitted != state->settled && last != state->launch &&
-           (state->aborts < step->options->aborts_max || model_lane_is_stuck(state));
+           (state->aborts < step->options->aborts_max || is_stuck);
 }
 
 static bool choose(struct model_step *step)
@@ -264,6 +266,9 @@ static bool launch(struct model_step *step)
         state->end = 0;
         state->launch++;
         model_lane_start(state, first);
+        if (step->options->is_ahead) {
+            model_ahead_start(state, first);
+        }
     }
     return step->choice == 0;
 }

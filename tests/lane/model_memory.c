@@ -74,12 +74,14 @@ void model_memory_launch(struct model_memory *memory)
     memcpy(memory->seen[MODEL_LANE], memory->seen[MODEL_HOST], MODEL_VIEW);
 }
 
-void model_memory_forget(struct model_memory *memory)
+void model_memory_forget(struct model_memory *memory, uint32_t n_threads)
 {
     for (uint32_t place = 0; place < MODEL_PLACES; place++) {
-        const uint8_t host = memory->seen[MODEL_HOST][place];
-        const uint8_t lane = memory->seen[MODEL_LANE][place];
-        const uint8_t oldest = host < lane ? host : lane;
+        uint8_t oldest = memory->seen[MODEL_HOST][place];
+        for (uint32_t thread = 1; thread < n_threads; thread++) {
+            const uint8_t seen = memory->seen[thread][place];
+            oldest = seen < oldest ? seen : oldest;
+        }
         for (uint32_t at = 0; at < oldest; at++) {
             memory->value[place][at] = 0;
             memory->has_view[place][at] = 0;

@@ -21,7 +21,8 @@ enum model_place {
 #define MODEL_STORES 6u                  /* of one place, with the first */
 #define MODEL_VIEW   (2u * MODEL_PLACES) /* stores seen; and reads of plain memory seen */
 
-enum model_thread { MODEL_HOST, MODEL_LANE, MODEL_THREADS };
+/* A lane that takes tasks ahead is two threads (model_ahead.c). */
+enum model_thread { MODEL_HOST, MODEL_LANE, MODEL_BACK, MODEL_THREADS };
 
 struct model_memory {
     uint8_t n[MODEL_PLACES];    /* stores */
@@ -43,6 +44,10 @@ struct model_state {
     uint8_t lane_pc, lane_launch, seq, step, steps_done, has_beaten, parks, faults;
     uint8_t is_next_end; /* what the launch ends with */
     uint8_t taken[MODEL_TASKS_MAX + 1];
+    /* Of a lane that takes tasks ahead. */
+    uint8_t order, quit; /* the front's: a task that waits for the back, 0: none */
+    uint8_t order_view[MODEL_VIEW];
+    uint8_t back_pc, back_seq;
 };
 
 /* One step on the way: the site that was reached, or none. */
@@ -62,14 +67,19 @@ void model_store(struct model_step *step, enum model_thread thread, enum cell_la
 /* The launch knows what the host knows. */
 void model_memory_launch(struct model_memory *memory);
 /* What nobody can read any more does not tell states apart. */
-void model_memory_forget(struct model_memory *memory);
+void model_memory_forget(struct model_memory *memory, uint32_t n_threads);
 
 /* One step of a thread with this choice; false: there is no such choice. */
 bool model_host_step(struct model_step *step);
 bool model_lane_step(struct model_step *step);
+bool model_front_step(struct model_step *step);
+bool model_back_step(struct model_step *step);
 
 void model_state_init(struct model_state *state);
 bool model_is_good_end(const struct model_options *options, const struct model_state *state);
+void model_ahead_start(struct model_state *state, uint8_t first);
+bool model_ahead_is_stuck(const struct model_state *state);
+bool model_ahead_is_off(const struct model_state *state);
 /* The host's launch starts the lane. */
 void model_lane_start(struct model_state *state, uint8_t first);
 bool model_lane_is_stuck(const struct model_state *state);
