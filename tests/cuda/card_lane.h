@@ -49,7 +49,7 @@ struct lane_card {
     struct cell_cuda_lane *lane;
     struct cell_cuda_pinned pinned; /* all that both sides reach */
     cell_step_address weights, memory;
-    cell_step_address x; /* a step of chain 0, in the card's memory */
+    cell_step_address x; /* the first step of each chain, in the card's memory */
     struct cell_sm_args args;
     struct cell_lane_host host;
     struct cell_sm_row *rows; /* [slots][CELL_SM_ROWS_MAX] */

@@ -12,6 +12,9 @@
 #define BOUND_NS    2000000000u
 #define PARK_NS     UINT64_C(10000000000)
 
+/* Of a row of card->x. */
+#define X_BYTES (4 * LANE_CARD_UNITS * sizeof(float))
+
 static void fail(struct lane_card *card, const char *text)
 {
     card->wrong = card->wrong == NULL ? text : card->wrong;
@@ -166,7 +169,7 @@ static bool fill_card(struct lane_card *card, const struct cell_sm_layout *layou
         bytes != NULL &&
         is_ok(card, card->driver->alloc(card->cuda, layout->bytes, &card->weights)) &&
         is_ok(card, card->driver->alloc(card->cuda, args->rows.bytes, &card->memory)) &&
-        is_ok(card, card->driver->alloc(card->cuda, sizeof(card->io->sums[0]), &card->x));
+        is_ok(card, card->driver->alloc(card->cuda, CELL_SM_ROWS_MAX * X_BYTES, &card->x));
     if (is_there) {
         cell_sm_pack(&card->gated, card->kernel, card->shape.is_given, bytes);
         is_there =
@@ -212,6 +215,19 @@ static bool open_lane(struct lane_card *card)
     return true;
 }
 
+/* Each chain's first x, in the card's memory. */
+static bool fill_x(struct lane_card *card)
+{
+    bool is_there = true;
+    for (uint32_t i = 0; i < CELL_SM_ROWS_MAX && is_there; i++) {
+        const void *x = card->shape.is_given ? card->io[i].sums[0] : card->io[i].x[0];
+        const size_t bytes =
+            card->shape.is_given ? sizeof(card->io->sums[0]) : sizeof(card->io->x[0]);
+        is_there = is_ok(card, card->driver->write(card->cuda, card->x + i * X_BYTES, x, bytes));
+    }
+    return is_there;
+}
+
 bool lane_card_open(struct lane_card *card, const struct lane_shape *shape)
 {
     card->shape = *shape;
@@ -235,11 +251,7 @@ bool lane_card_open(struct lane_card *card, const struct lane_shape *shape)
     for (uint32_t i = 0; i < CELL_SM_ROWS_MAX; i++) {
         make_chain(card, i);
     }
-    const struct lane_card_io *io = &card->io[0];
-    return is_ok(card,
-                 shape->is_given
-                     ? card->driver->write(card->cuda, card->x, io->sums[0], sizeof(io->sums[0]))
-                     : card->driver->write(card->cuda, card->x, io->x[0], sizeof(io->x[0])));
+    return fill_x(card);
 }
 
 static void close_lane(struct lane_card *card)
@@ -383,7 +395,7 @@ void lane_card_submit_long(struct lane_card *card, uint32_t n, uint32_t k_steps,
     for (uint32_t i = 0; i < n; i++) {
         chains[i] = i;
         rows[i] = (struct cell_sm_row){
-            .x = is_far ? card->x : x_at(card, i, 0),
+            .x = is_far ? card->x + i * X_BYTES : x_at(card, i, 0),
             .out = is_far ? 0 : io_at(card, i, offsetof(struct lane_card_io, out)),
             .steps = k_steps};
     }
