@@ -319,6 +319,7 @@ BENCH_SRCS = \
   bench/tree_model.c \
   bench/own_cell.c \
   bench/peak.c \
+  bench/round_trip.c \
   bench/sequence.c \
   bench/serve.c \
   bench/small_ops.c \

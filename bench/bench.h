@@ -69,4 +69,8 @@ double bench_activation_rate(void (*activation)(uint32_t n, const float *in, flo
  * memory. */
 double bench_read_gbytes(size_t bytes, uint64_t ns);
 
+/* Nanoseconds that a word takes from the first allowed CPU to the second and back, the best of some
+ * milliseconds; 0 where there is only one. */
+double bench_round_trip_ns(void);
+
 #endif

@@ -47,6 +47,7 @@ struct round {
     double device_busy;     /* of the time measured the queues had work: their mean */
     double mean_rows;       /* of the type that had most cells */
     double steps_per_batch; /* likewise */
+    double round_trip_ns;   /* between the first two CPUs, behind it */
     uint64_t allocations;
 };
 
@@ -98,6 +99,7 @@ static enum base_status run_round(struct bench *bench, uint64_t ns, struct round
 {
     struct bench_tally tally;
     BASE_TRY(bench_loop_run(bench->loop, ns, &tally));
+    out->round_trip_ns = bench_round_trip_ns();
     // The type that computes most stands for the run: a model has at least one.
     const struct bench_type_tally *most = &tally.types[bench->cells->stages[0].type->id];
     double cells = 0;
@@ -147,6 +149,7 @@ static void summarise(const struct bench *bench, struct round *out)
     out->device_busy = median_of(bench, offsetof(struct round, device_busy));
     out->mean_rows = median_of(bench, offsetof(struct round, mean_rows));
     out->steps_per_batch = median_of(bench, offsetof(struct round, steps_per_batch));
+    out->round_trip_ns = median_of(bench, offsetof(struct round, round_trip_ns));
     out->allocations = 0;
     for (uint32_t i = 0; i < bench->settings.rounds; i++) {
         out->allocations += bench->rounds[i].allocations;
@@ -199,10 +202,10 @@ static void write_json(const struct bench *bench, const struct round *all, struc
     base_buf_printf(out,
                     "\"requests_per_s\":%.1f,\"cells_per_s\":%.0f,\"device_busy\":%.4f,"
                     "\"mean_rows\":%.2f,\"steps_per_batch\":%.2f,\"ideal_requests_per_s\":%.1f,"
-                    "\"ideal_ratio\":%.4f,\"allocations\":%llu,\"ratios\":[",
+                    "\"ideal_ratio\":%.4f,\"allocations\":%llu,\"round_trip_ns\":%.0f,\"ratios\":[",
                     all->requests_per_s, all->cells_per_s, all->device_busy, all->mean_rows,
                     all->steps_per_batch, all->ideal_requests_per_s, all->ideal_ratio,
-                    (unsigned long long)all->allocations);
+                    (unsigned long long)all->allocations, all->round_trip_ns);
     for (uint32_t i = 0; i < set->rounds; i++) {
         base_buf_printf(out, "%s%.4f", i > 0 ? "," : "", bench->rounds[i].ideal_ratio);
     }
@@ -227,7 +230,11 @@ static void write_text(const struct bench *bench, const struct round *all, struc
     for (uint32_t i = 0; i < set->rounds; i++) {
         base_buf_printf(out, "%s%.4f", i > 0 ? " " : "", bench->rounds[i].ideal_ratio);
     }
-    base_buf_printf(out, ")\nallocations      %llu while measuring\n",
+    base_buf_text(out, ")\nround_trip_ns    ");
+    for (uint32_t i = 0; i < set->rounds; i++) {
+        base_buf_printf(out, "%.0f ", bench->rounds[i].round_trip_ns);
+    }
+    base_buf_printf(out, "between two CPUs\nallocations      %llu while measuring\n",
                     (unsigned long long)all->allocations);
     base_buf_printf(out, "max_difference   %.3g alone and in company\n", bench->difference);
 }

@@ -22,7 +22,7 @@ engine_sources=(
     base/{build,cpus,inbox,log}.c
     cells/{calibration,calibration_file,model,model_graph}.c
     scheduler/*.c worker/{calibrate,pool,team}.c server/{calibrate,engine,probe}.c
-    bench/{cells_file,closed_loop,engine,host,ideal,lstm_model,shapes,tree_model}.c
+    bench/{cells_file,closed_loop,engine,host,ideal,lstm_model,round_trip,shapes,tree_model}.c
     loadgen/{file,lengths,number}.c tests/cuda/card_engine.c
 )
 host_sources=(tests/cuda/{card_host,driver_host,kernels_host}.c)
