@@ -139,6 +139,7 @@ CUDA_DEVICE_SRCS = \
   cells/cuda/plan.c \
   cells/cuda/plan_cells.c \
   cells/cuda/plan_ops.c \
+  cells/cuda/plan_products.c \
   cells/cuda/plan_search.c \
   cells/cuda/queue.c \
 
@@ -470,6 +471,7 @@ LANE_MODEL_SRCS = \
 CUDA_SUITES = \
   tests/cuda/test_device_bits.c \
   tests/cuda/test_device_faults.c \
+  tests/cuda/test_device_products.c \
   tests/cuda/test_device_runs.c \
   tests/cuda/test_device_search.c \
 

@@ -67,6 +67,29 @@ uint32_t cell_precision_bytes(enum cell_precision precision)
     return precision == CELL_INT8 ? 1 : precision == CELL_BF16 ? 2 : 4;
 }
 
+static const char *const products_names[CELL_PRODUCTS_COUNT] = {[CELL_PRODUCTS_FP32] = "fp32",
+                                                                [CELL_PRODUCTS_TF32] = "tf32",
+                                                                [CELL_PRODUCTS_BF16] = "bf16",
+                                                                [CELL_PRODUCTS_BF16X3] = "bf16x3"};
+
+const char *cell_products_name(enum cell_products products)
+{
+    return products_names[products];
+}
+
+enum base_status cell_products_find(const char *name, enum cell_products *out,
+                                    struct base_error *error)
+{
+    for (uint32_t p = 0; p < CELL_PRODUCTS_COUNT; p++) {
+        if (strcmp(products_names[p], name) == 0) {
+            *out = (enum cell_products)p;
+            return BASE_OK;
+        }
+    }
+    return base_fail(error, BASE_INVALID_ARGUMENT,
+                     "products %.32s: must be fp32, tf32, bf16 or bf16x3", name);
+}
+
 uint32_t cell_op_gates(enum cell_op_kind kind)
 {
     switch ((unsigned)kind) {
@@ -619,6 +642,9 @@ static enum base_status check_frame(const struct cell_def *def, struct base_erro
         def->n_values > CELL_VALUES_MAX) {
         return base_fail(error, BASE_INVALID_ARGUMENT,
                          "too many inputs, states, outputs, ops or values");
+    }
+    if ((uint32_t)def->products >= CELL_PRODUCTS_COUNT) {
+        return base_fail(error, BASE_INVALID_ARGUMENT, "unknown precision of products");
     }
     uint32_t values = def->n_inputs + def->n_states;
     for (uint32_t o = 0; o < def->n_ops; o++) {

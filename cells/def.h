@@ -33,6 +33,27 @@ enum base_status cell_precision_find(const char *name, enum cell_precision *out,
 /* Of one weight: 4, 2, 1. */
 uint32_t cell_precision_bytes(enum cell_precision precision);
 
+/* How exactly a device with units for it multiplies, in every product of a cell (LINEAR and what
+ * has gates): both factors of each term are rounded before. Sums and all else are fp32. A
+ * permission: a device without such units computes fp32 products, which are more exact.
+ *
+ * TF32      to 11 significant bits, ties to even
+ * BF16      to 8 significant bits, ties to even
+ * BF16X3    a factor is the sum of two of 8 bits, the second what the first has lost; a term is hi
+ *           * hi + hi * lo + lo * hi */
+enum cell_products {
+    CELL_PRODUCTS_FP32,
+    CELL_PRODUCTS_TF32,
+    CELL_PRODUCTS_BF16,
+    CELL_PRODUCTS_BF16X3
+};
+#define CELL_PRODUCTS_COUNT 4u
+
+/* "fp32", "tf32", "bf16", "bf16x3"; and back, INVALID_ARGUMENT for another word. */
+const char *cell_products_name(enum cell_products products);
+enum base_status cell_products_find(const char *name, enum cell_products *out,
+                                    struct base_error *error);
+
 /* Terms of a sum of int8 products that cannot leave int32: (2^31 - 1) / (127 * 127). */
 #define CELL_INT8_TERMS_MAX 133144u
 
@@ -233,6 +254,7 @@ struct cell_def {
     struct cell_op ops[CELL_OPS_MAX];
     uint32_t state_next[CELL_STATES_MAX]; /* value that becomes state s of the next step */
     uint32_t outputs[CELL_OUTPUTS_MAX];   /* values that may be emitted */
+    enum cell_products products;          /* of all ops */
     /* For measurements: a device computes each op on its own, and joins none to another. */
     bool as_written;
 };

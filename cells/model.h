@@ -216,6 +216,7 @@ struct cell_layers {
 
 struct cell_model_options {
     enum cell_precision precision; /* of its recurrent weights */
+    enum cell_products products;
     /* The file is safetensors, and these are the layers of a whole model; NULL: it is ONNX. Only
      * read during the call. */
     const struct cell_layers *layers;

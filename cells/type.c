@@ -64,7 +64,8 @@ static enum base_status hash_def(const struct cell_def *def, struct base_hash *o
         return BASE_RESOURCE_EXHAUSTED;
     }
     const uint32_t counts[] = {def->n_inputs, def->n_states,  def->n_values,
-                               def->n_ops,    def->n_outputs, def->as_written ? 1 : 0};
+                               def->n_ops,    def->n_outputs, def->as_written ? 1 : 0,
+                               (uint32_t)def->products};
     base_hasher_add(hasher, counts, sizeof(counts));
     for (uint32_t v = 0; v < def->n_values; v++) {
         hash_u32(hasher, (uint32_t)def->values[v].dtype);
@@ -110,6 +111,7 @@ static bool is_def_equal(const struct cell_def *a, const struct cell_def *b)
 {
     if (a->n_inputs != b->n_inputs || a->n_states != b->n_states || a->n_values != b->n_values ||
         a->n_ops != b->n_ops || a->n_outputs != b->n_outputs || a->as_written != b->as_written ||
+        a->products != b->products ||
         memcmp(a->state_next, b->state_next, a->n_states * sizeof(a->state_next[0])) != 0 ||
         memcmp(a->outputs, b->outputs, a->n_outputs * sizeof(a->outputs[0])) != 0) {
         return false;

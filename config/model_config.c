@@ -33,8 +33,10 @@ static const char *kept(const char *word, const char *const words[], size_t n)
 static void keep_words(struct cfg_model_config *config)
 {
     static const char *const weights[] = {"fp32", "bf16", "int8"};
+    static const char *const products[] = {"fp32", "tf32", "bf16", "bf16x3"};
     static const char *const unfolds[] = {"chain", "tree", "seq2seq", "graph", "plugin"};
     config->weights = kept(config->weights, weights, sizeof(weights) / sizeof(weights[0]));
+    config->products = kept(config->products, products, sizeof(products) / sizeof(products[0]));
     config->unfold = kept(config->unfold, unfolds, sizeof(unfolds) / sizeof(unfolds[0]));
 }
 

@@ -17,6 +17,9 @@
       "Steps of the longest sequence; 0 = as the server's option of this name.")                   \
     X(WORD, weights, "fp32", 0, 0, "fp32|bf16|int8", DEVICES, ALL,                                 \
       "How recurrent weights are held; fewer bits are read faster and answer less exactly.")       \
+    X(WORD, products, "fp32", 0, 0, "fp32|tf32|bf16|bf16x3", DEVICES, ALL,                         \
+      "How a GPU multiplies: what it multiplies is rounded so, sums stay fp32; bf16x3 is nearly "  \
+      "as exact as fp32. A CPU multiplies in fp32 whatever stands here.")                          \
     X(WORD, unfold, "chain", 0, 0, "chain|tree|seq2seq|graph|plugin", LIMITS, ALL,                 \
       "What a request becomes: chains of cells from model.onnx, a tree of those in leaf.onnx, "    \
       "node.onnx and root.onnx, a chain from encoder.onnx and then steps of decoder.onnx, or, of " \
@@ -48,10 +51,10 @@
 
 struct cfg_model_config {
     uint32_t max_sequence_length;
-    const char *weights, *unfold; /* one of their words each, forever */
-    struct cfg_parts cells;       /* of a graph */
-    uint64_t unfold_deadline;     /* ns */
-    int64_t start, end;           /* or CFG_ID_NONE */
+    const char *weights, *products, *unfold; /* one of their words each, forever */
+    struct cfg_parts cells;                  /* of a graph */
+    uint64_t unfold_deadline;                /* ns */
+    int64_t start, end;                      /* or CFG_ID_NONE */
     uint32_t max_steps, beam;
     double length_penalty;
     struct cfg_layers layers;

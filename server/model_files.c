@@ -35,7 +35,8 @@ static enum base_status read_options(const struct cfg_model_config *config,
                                                  .steps_max = config->max_steps,
                                                  .beam_width = config->beam,
                                                  .length_penalty = (float)config->length_penalty}};
-    return cell_precision_find(config->weights, &out->precision, error);
+    BASE_TRY(cell_precision_find(config->weights, &out->precision, error));
+    return cell_products_find(config->products, &out->products, error);
 }
 
 static bool holds(const char *folder, const char *name)

@@ -168,7 +168,9 @@ void cell_cuda_type_explain(const struct cell_device *device, const struct cell_
         const struct cell_cuda__op *op = &program->ops[o];
         base_buf_printf(out, "  %-10s %s", names[op->step.kernel], op->about);
         if (op->step.kernel == CELL_STEP_PRODUCT) {
-            base_buf_printf(out, ", %u x %u, %s", op->step.product.inputs, op->step.product.outputs,
+            base_buf_printf(out, ", %u x %u %s, %s", op->step.product.inputs,
+                            op->step.product.outputs,
+                            cell_products_name((enum cell_products)op->step.product.products),
                             op->is_of_library ? "by the library" : "own kernel");
         }
         base_buf_text(out, "\n");

@@ -211,7 +211,8 @@ static bool is_too_wide(const struct cell_def *def)
         widest = words > widest ? words : widest;
     }
     widest = loaded > widest ? loaded : widest;
-    return widest * CELL_STEP_ROWS_MAX > INT32_MAX;
+    // Rounding has an item for each element of up to three values side by side.
+    return widest * CELL_STEP_ROWS_MAX * (def->products == CELL_PRODUCTS_FP32 ? 1 : 3) > INT32_MAX;
 }
 
 enum base_status cell_cuda__check(const struct cell_def *def, struct base_error *error)

@@ -5,6 +5,13 @@
 
 #include "cells/cuda/device_state.h"
 
+/* A product's factor as it is multiplied: more than so many are rounded anew for each product. */
+#define CELL_CUDA__ROUNDED 16u
+struct cell_cuda__rounded {
+    struct cell_step_place from, to;
+    uint32_t width;
+};
+
 /* A program is made several times by the same code: first to learn how much memory it takes, then
  * for each queue at its addresses. Weights are written the second time. */
 struct cell_cuda__plan {
@@ -16,6 +23,8 @@ struct cell_cuda__plan {
     struct cell_step_place places[CELL_VALUES_MAX];
     bool is_placed[CELL_VALUES_MAX];
     bool is_view[CELL_VALUES_MAX]; /* a part of another's matrix, or a constant */
+    uint32_t n_rounded;
+    struct cell_cuda__rounded rounded[CELL_CUDA__ROUNDED];
     struct cell_cuda__program *program;
     enum base_status status; /* the first that failed */
     struct base_error *error;
@@ -74,6 +83,24 @@ bool cell_cuda__may_search(const struct cell_def *def);
 
 /* What is left of a step of a batch with searches, between its ops and STORE. */
 void cell_cuda__plan_searches(struct cell_cuda__plan *plan, const struct cell_step_batch *batch);
+
+/* ---- plan_products.c ---- */
+
+/* Room for a product's weights [inputs][outputs], to be filled and handed to
+ * cell_cuda__plan_product(); NULL while they are only counted. */
+float *cell_cuda__factors_begin(struct cell_cuda__plan *plan, uint32_t inputs, uint32_t outputs);
+
+/* Appends a product: a's first `inputs` columns, floats whose ops stand already, times the weights,
+ * which are given back; both rounded as the definition says. What else it has (start, bias, out) is
+ * filled in through what is returned, until the next is added. */
+struct cell_cuda__factors {
+    struct cell_step_place a;
+    float *weights;
+    uint32_t inputs, outputs;
+    const char *about;
+};
+struct cell_step_product *cell_cuda__plan_product(struct cell_cuda__plan *plan,
+                                                  const struct cell_cuda__factors *factors);
 
 /* ---- plan_cells.c ---- */
 

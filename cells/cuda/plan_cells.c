@@ -82,30 +82,21 @@ static struct cell_step_place matrix_of(struct cell_cuda__plan *plan, uint32_t v
 static void plan_sum(struct cell_cuda__plan *plan, const struct sum *sum)
 {
     const uint32_t columns = sum->parts[0].gates * hidden_of(sum->op);
-    cell_step_address weights_at = 0;
-    cell_step_address bias = 0;
-    uint32_t terms = 0;
+    struct cell_cuda__factors factors = {
+        .a = sum->parts[0].rows, .outputs = columns, .about = cell_op_name(sum->op->kind)};
     for (uint32_t p = 0; p < sum->n_parts; p++) {
-        terms += sum->parts[p].weight->cols;
+        factors.inputs += sum->parts[p].weight->cols;
     }
-    float *weights = cell_cuda__weights_begin(plan, (size_t)terms * columns, &weights_at);
+    factors.weights = cell_cuda__factors_begin(plan, factors.inputs, columns);
     size_t at = 0;
-    for (uint32_t p = 0; p < sum->n_parts && weights != NULL; p++) {
-        turn(sum->op, &sum->parts[p], weights + at);
+    for (uint32_t p = 0; p < sum->n_parts && factors.weights != NULL; p++) {
+        turn(sum->op, &sum->parts[p], factors.weights + at);
         at += (size_t)sum->parts[p].weight->cols * columns;
     }
-    cell_cuda__weights_end(plan, weights, (size_t)terms * columns, weights_at);
-    if (sum->bias != NULL) {
-        bias = copy_floats(plan, sum->bias, columns);
-    }
-    struct cell_step_product *product =
-        &cell_cuda__add(plan, CELL_STEP_PRODUCT, 0, cell_op_name(sum->op->kind))->product;
-    product->a = sum->parts[0].rows;
+    const cell_step_address bias = sum->bias != NULL ? copy_floats(plan, sum->bias, columns) : 0;
+    struct cell_step_product *product = cell_cuda__plan_product(plan, &factors);
     product->out = sum->out;
-    product->weights = weights_at;
     product->bias = bias;
-    product->inputs = terms;
-    product->outputs = columns;
     if (sum->start != NULL) {
         product->start = *sum->start;
         product->has_start = 1;
@@ -141,16 +132,17 @@ void cell_cuda__plan_linear(struct cell_cuda__plan *plan, const struct cell_op *
     const struct cell_weight *w = &op->weights[0];
     const struct cell_step_place a = matrix_of(plan, op->operands[0]);
     const struct cell_step_place out = cell_cuda__place(plan, op->result);
-    const cell_step_address weights = copy_floats(plan, w->data, (size_t)w->rows * w->cols);
+    struct cell_cuda__factors factors = {
+        .a = a, .inputs = w->rows, .outputs = w->cols, .about = "LINEAR"};
+    factors.weights = cell_cuda__factors_begin(plan, w->rows, w->cols);
+    if (factors.weights != NULL) {
+        memcpy(factors.weights, w->data, (size_t)w->rows * w->cols * sizeof(float));
+    }
     const cell_step_address bias =
         op->n_weights > 1 ? copy_floats(plan, op->weights[1].data, w->cols) : 0;
-    cell_cuda__add(plan, CELL_STEP_PRODUCT, 0, "LINEAR")->product =
-        (struct cell_step_product){.a = a,
-                                   .out = out,
-                                   .weights = weights,
-                                   .bias = bias,
-                                   .inputs = w->rows,
-                                   .outputs = w->cols};
+    struct cell_step_product *product = cell_cuda__plan_product(plan, &factors);
+    product->out = out;
+    product->bias = bias;
 }
 
 /* ---- Gated ops ------------------------------------------------------------------------------ */

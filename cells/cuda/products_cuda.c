@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "cells/cuda/device_state.h"
+#include "cells/cuda/round.h"
 
 #include <string.h>
 
@@ -20,13 +21,25 @@
 
 /* ---- Descriptions --------------------------------------------------------------------------- */
 
+/* What both factors hold. */
+static bool is_bf16(const struct cell_step_product *product)
+{
+    return product->products == CELL_PRODUCTS_BF16;
+}
+
+static uint32_t factor_bytes(const struct cell_step_product *product)
+{
+    return is_bf16(product) ? 2 : 4;
+}
+
 /* cuBLAS counts by columns: our row-major [rows, columns] are its [columns, rows]. */
-static cublasLtMatrixLayout_t layout_of(uint32_t columns, uint32_t rows, uint32_t pitch_bytes)
+static cublasLtMatrixLayout_t layout_of(bool is_of_bf16, uint32_t columns, uint32_t rows,
+                                        uint32_t pitch_bytes)
 {
     cublasLtMatrixLayout_t layout = NULL;
-    const int64_t pitch = pitch_bytes / (uint32_t)sizeof(float);
-    return cublasLtMatrixLayoutCreate(&layout, CUDA_R_32F, columns, rows, pitch) ==
-                   CUBLAS_STATUS_SUCCESS
+    const int64_t pitch = pitch_bytes / (is_of_bf16 ? 2 : 4);
+    return cublasLtMatrixLayoutCreate(&layout, is_of_bf16 ? CUDA_R_16BF : CUDA_R_32F, columns, rows,
+                                      pitch) == CUBLAS_STATUS_SUCCESS
                ? layout
                : NULL;
 }
@@ -55,21 +68,28 @@ void cell_cuda__products_free(struct cell_cuda *cuda)
     cuda->n_shapes = 0;
 }
 
-/* fp32 in every term: no TF32 that nobody asked for. */
+/* fp32 in every term, and no TF32 that nobody asked for. What TF32 multiplies is rounded already:
+ * what a tensor core leaves out of a float is zeros. */
+static cublasComputeType_t compute_type(const struct cell_step_product *product)
+{
+    return product->products == CELL_PRODUCTS_TF32 ? CUBLAS_COMPUTE_32F_FAST_TF32
+                                                   : CUBLAS_COMPUTE_32F;
+}
+
 static bool describe(struct cell_cuda__shape *shape)
 {
     const struct cell_step_product *p = &shape->product;
     const cublasLtEpilogue_t epilogue =
         p->bias != 0 ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
     const void *bias = (const void *)(uintptr_t)p->bias; // NOLINT(performance-no-int-to-ptr)
-    bool ok = cublasLtMatmulDescCreate(&shape->desc, CUBLAS_COMPUTE_32F, CUDA_R_32F) ==
+    bool ok = cublasLtMatmulDescCreate(&shape->desc, compute_type(p), CUDA_R_32F) ==
               CUBLAS_STATUS_SUCCESS;
     ok = ok && cublasLtMatmulDescSetAttribute(shape->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue,
                                               sizeof(epilogue)) == CUBLAS_STATUS_SUCCESS;
     ok = ok && (p->bias == 0 ||
                 cublasLtMatmulDescSetAttribute(shape->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
                                                &bias, sizeof(bias)) == CUBLAS_STATUS_SUCCESS);
-    shape->weights = layout_of(p->outputs, p->inputs, p->outputs * (uint32_t)sizeof(float));
+    shape->weights = layout_of(is_bf16(p), p->outputs, p->inputs, p->outputs * factor_bytes(p));
     return ok && shape->weights != NULL;
 }
 
@@ -84,9 +104,9 @@ static bool call_init(struct call *call, const struct cell_cuda__shape *shape, u
     const struct cell_step_product *p = &shape->product;
     const uint32_t start_pitch = p->has_start != 0 ? p->start.pitch : p->out.pitch;
     *call = (struct call){.shape = shape,
-                          .a = layout_of(p->inputs, n_rows, p->a.pitch),
-                          .start = layout_of(p->outputs, n_rows, start_pitch),
-                          .out = layout_of(p->outputs, n_rows, p->out.pitch)};
+                          .a = layout_of(is_bf16(p), p->inputs, n_rows, p->a.pitch),
+                          .start = layout_of(false, p->outputs, n_rows, start_pitch),
+                          .out = layout_of(false, p->outputs, n_rows, p->out.pitch)};
     return call->a != NULL && call->start != NULL && call->out != NULL;
 }
 
@@ -132,8 +152,9 @@ static enum base_status multiply(struct cell_cuda *cuda, const struct cell_cuda_
 static bool is_same_product(const struct cell_step_product *a, const struct cell_step_product *b)
 {
     return a->weights == b->weights && a->bias == b->bias && a->inputs == b->inputs &&
-           a->outputs == b->outputs && a->has_start == b->has_start && a->a.pitch == b->a.pitch &&
-           a->out.pitch == b->out.pitch && (a->has_start == 0 || a->start.pitch == b->start.pitch);
+           a->outputs == b->outputs && a->has_start == b->has_start && a->products == b->products &&
+           a->a.pitch == b->a.pitch && a->out.pitch == b->out.pitch &&
+           (a->has_start == 0 || a->start.pitch == b->start.pitch);
 }
 
 static struct cell_cuda__shape *shape_find(struct cell_cuda *cuda,
@@ -166,7 +187,8 @@ struct probe {
     struct cell_step_product product; /* over our own rows */
     cell_step_address memory;
     void *workspace;
-    float *row, *wanted, *got;
+    void *row; /* of factors */
+    float *wanted, *got;
 };
 
 static bool splits_the_sum(const cublasLtMatmulAlgo_t *algo)
@@ -206,6 +228,15 @@ static void probe_close(struct probe *probe)
     base_free(probe->got);
 }
 
+/* As a step's ROUND writes it. */
+static void put_factor(const struct cell_step_product *p, void *row, uint32_t k, float x)
+{
+    const float rounded = p->products == CELL_PRODUCTS_TF32 ? cell_tf32_round(x) : x;
+    const uint16_t bf16 = cell_bf16_round(x);
+    memcpy((uint8_t *)row + (size_t)k * factor_bytes(p),
+           is_bf16(p) ? (const void *)&bf16 : (const void *)&rounded, factor_bytes(p));
+}
+
 /* Every row is the same: whatever place it has, its sum must be the first's. */
 static enum base_status probe_open(struct probe *probe, struct cell_cuda *cuda,
                                    struct cell_cuda__shape *shape)
@@ -218,7 +249,7 @@ static enum base_status probe_open(struct probe *probe, struct cell_cuda *cuda,
     struct base_random random;
     *probe = (struct probe){.cuda = cuda, .shape = shape, .product = *p};
     base_random_init(&random, 1);
-    probe->row = base_alloc_array(p->inputs, sizeof(float));
+    probe->row = base_alloc_array(p->inputs, factor_bytes(p));
     probe->wanted = base_alloc_array(p->outputs, sizeof(float));
     probe->got = base_alloc_array(p->outputs, sizeof(float));
     if (probe->row == NULL || probe->wanted == NULL || probe->got == NULL ||
@@ -232,12 +263,13 @@ static enum base_status probe_open(struct probe *probe, struct cell_cuda *cuda,
     probe->product.out.at = probe->memory + a;
     probe->product.start.at = probe->memory + a + out;
     for (uint32_t k = 0; k < p->inputs; k++) {
-        probe->row[k] = base_random_f32(&random, -1.0f, 1.0f);
+        put_factor(p, probe->row, k, base_random_f32(&random, -1.0f, 1.0f));
     }
     cudaError_t status = cudaMemsetAsync(memory, 0, a + out + start, cuda->loading);
     for (uint32_t r = 0; r < CELL_STEP_ROWS_MAX && status == cudaSuccess; r++) {
-        status = cudaMemcpyAsync((uint8_t *)memory + (size_t)r * p->a.pitch, probe->row,
-                                 p->inputs * sizeof(float), cudaMemcpyDefault, cuda->loading);
+        status =
+            cudaMemcpyAsync((uint8_t *)memory + (size_t)r * p->a.pitch, probe->row,
+                            (size_t)p->inputs * factor_bytes(p), cudaMemcpyDefault, cuda->loading);
     }
     return status == cudaSuccess ? BASE_OK : BASE_UNAVAILABLE;
 }
@@ -274,9 +306,9 @@ static enum base_status probe_counts(struct probe *probe, bool *is_invariant)
 static uint32_t alignment_of(const struct cell_step_product *p)
 {
     const uint64_t all = p->a.at | p->a.pitch | p->out.at | p->out.pitch | p->weights |
-                         (uint64_t)p->outputs * sizeof(float) |
+                         (uint64_t)p->outputs * factor_bytes(p) |
                          (p->has_start != 0 ? p->start.at | p->start.pitch : 0);
-    return (all & 15) == 0 ? 16 : 4;
+    return (all & 15) == 0 ? 16 : factor_bytes(p);
 }
 
 static int rank(struct cell_cuda *cuda, const struct cell_cuda__shape *shape,

@@ -37,6 +37,7 @@
     X(LOOKUP, lookup, 1, 1)                                                                        \
     X(MOVE, move, 1, 1)                                                                            \
     X(CAST, cast, 1, 1)                                                                            \
+    X(ROUND, round, 1, 1)                                                                          \
     X(PRODUCT, product, 1, 1)                                                                      \
     X(LSTM, lstm, 1, 1)                                                                            \
     X(GRU, gru, 1, 1)                                                                              \
@@ -249,18 +250,30 @@ struct cell_step_cast {
     uint32_t width, from, to, reserved;
 };
 
+/* What a product multiplies, rounded as `products` says, never FP32: TF32 to floats [width], BF16
+ * to bf16 [width], BF16X3 to bf16 [3][width]: high, high again, and what it has lost. An item is an
+ * element. */
+struct cell_step_round {
+    struct cell_step_place in, out;
+    uint32_t width, products;
+};
+
 /* out = start + a W over `inputs` terms, for `outputs` columns. A sum starts from bias, a row
  * [outputs], or from `start`, a matrix of out's kind (which may be out itself), or from 0; then
  * comes one fused multiply-add a term, in their order. An item is a column of
- * CELL_STEP_PRODUCT_ROWS rows. */
+ * CELL_STEP_PRODUCT_ROWS rows. a and W hold floats, with TF32 such as have few bits; with BF16 both
+ * are bf16. BF16X3 is a BF16 product of three times the inputs: high and high, high and lost, lost
+ * and high. start, bias and out are floats always. */
 #define CELL_STEP_PRODUCT_ROWS 8u
 struct cell_step_product {
     struct cell_step_place a, start, out;
-    cell_step_address weights; /* [inputs][outputs], dense */
+    cell_step_address weights; /* [inputs][outputs], dense, on 256 bytes */
     cell_step_address bias;    /* 0: none */
     uint32_t inputs, outputs;
     uint32_t n_rows; /* of the matrices that are computed; set where it is launched */
     uint32_t has_start;
+    uint32_t products; /* enum cell_products, but for BF16X3 */
+    uint32_t reserved;
 };
 
 /* sums: i, o, f, c, each [hidden]. An item is a unit of a row. */
@@ -403,6 +416,7 @@ struct cell_step {
         struct cell_step_lookup lookup;
         struct cell_step_move move;
         struct cell_step_cast cast;
+        struct cell_step_round round;
         struct cell_step_product product;
         struct cell_step_lstm lstm;
         struct cell_step_gru gru;
@@ -442,6 +456,11 @@ CELL_STEP_FN float *cell_step_f32(struct cell_step_place place, uint32_t row)
 CELL_STEP_FN uint32_t *cell_step_words(struct cell_step_place place, uint32_t row)
 {
     return (uint32_t *)cell_step_pointer(place.at + (uint64_t)row * place.pitch);
+}
+
+CELL_STEP_FN uint16_t *cell_step_bf16(struct cell_step_place place, uint32_t row)
+{
+    return (uint16_t *)cell_step_pointer(place.at + (uint64_t)row * place.pitch);
 }
 
 CELL_STEP_FN const float *cell_step_floats(cell_step_address at)

@@ -3,12 +3,13 @@
 #ifndef CELLS_CUDA_STEP_CELLS_H
 #define CELLS_CUDA_STEP_CELLS_H
 
+#include "cells/cuda/bf16.h"
 #include "cells/cuda/step.h"
 #include "cells/ref/math_body.h"
 
 /* A column of n rows, n a constant at each call: sums stay in registers. */
-CELL_STEP_FN void cell_step_column(const struct cell_step_product *p, uint32_t column,
-                                   uint32_t first, uint32_t n)
+CELL_STEP_FN void cell_step_column_f32(const struct cell_step_product *p, uint32_t column,
+                                       uint32_t first, uint32_t n)
 {
     const float *weights = cell_step_floats(p->weights) + column;
     const float bias = p->bias != 0 ? cell_step_floats(p->bias)[column] : 0.0f;
@@ -26,6 +27,39 @@ CELL_STEP_FN void cell_step_column(const struct cell_step_product *p, uint32_t c
     }
     for (uint32_t i = 0; i < n; i++) {
         cell_step_f32(p->out, first + i)[column] = cell_nan_f32(sums[i]);
+    }
+}
+
+/* The same of bf16 factors: their product is exact in a float. */
+CELL_STEP_FN void cell_step_column_bf16(const struct cell_step_product *p, uint32_t column,
+                                        uint32_t first, uint32_t n)
+{
+    const uint16_t *weights = (const uint16_t *)cell_step_pointer(p->weights) + column;
+    const float bias = p->bias != 0 ? cell_step_floats(p->bias)[column] : 0.0f;
+    const uint16_t *a[CELL_STEP_PRODUCT_ROWS];
+    float sums[CELL_STEP_PRODUCT_ROWS];
+    for (uint32_t i = 0; i < n; i++) {
+        a[i] = cell_step_bf16(p->a, first + i);
+        sums[i] = p->has_start != 0 ? cell_step_f32(p->start, first + i)[column] : bias;
+    }
+    for (uint32_t k = 0; k < p->inputs; k++) {
+        const float weight = cell_bf16_widen(weights[(uint64_t)k * p->outputs]);
+        for (uint32_t i = 0; i < n; i++) {
+            sums[i] = fmaf(cell_bf16_widen(a[i][k]), weight, sums[i]);
+        }
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        cell_step_f32(p->out, first + i)[column] = cell_nan_f32(sums[i]);
+    }
+}
+
+CELL_STEP_FN void cell_step_column(const struct cell_step_product *p, uint32_t column,
+                                   uint32_t first, uint32_t n)
+{
+    if (p->products == CELL_PRODUCTS_BF16) {
+        cell_step_column_bf16(p, column, first, n);
+    } else {
+        cell_step_column_f32(p, column, first, n);
     }
 }
 

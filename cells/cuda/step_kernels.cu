@@ -11,6 +11,7 @@
  *   registers  cell_step_lookup__sm80 32
  *   registers  cell_step_move__sm80 32
  *   registers  cell_step_cast__sm80 32
+ *   registers  cell_step_round__sm80 32
  *   registers  cell_step_product__sm80 96
  *   registers  cell_step_lstm__sm80 40
  *   registers  cell_step_gru__sm80 40
@@ -38,6 +39,7 @@
 #include "cells/cuda/step_attend.h"
 #include "cells/cuda/step_cells.h"
 #include "cells/cuda/step_ops.h"
+#include "cells/cuda/step_round.h"
 #include "cells/cuda/step_rows.h"
 #include "cells/cuda/step_search.h"
 #include "cells/cuda/step_top.h"

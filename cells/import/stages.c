@@ -250,6 +250,7 @@ static enum base_status intern_stage(struct cell__plans *plans, struct cell_regi
         struct cell_op *op = &plans->def.ops[o];
         op->precision = cell_op_gates(op->kind) > 0 ? model->options.precision : CELL_FP32;
     }
+    plans->def.products = model->options.products;
     uint32_t same = 0;
     for (uint32_t i = 0; i < s; i++) {
         same += strcmp(stage_word(plans, &plans->stages[i]), word) == 0 ? 1 : 0;

@@ -99,6 +99,20 @@ START_TEST(test_def_value_width_and_dtype)
 }
 END_TEST
 
+START_TEST(test_def_products)
+{
+    enum cell_products found = CELL_PRODUCTS_FP32;
+    for (uint32_t p = 0; p < CELL_PRODUCTS_COUNT; p++) {
+        const char *name = cell_products_name((enum cell_products)p);
+        ck_assert_int_eq(cell_products_find(name, &found, NULL), BASE_OK);
+        ck_assert_uint_eq(found, p);
+    }
+    ck_assert_int_eq(cell_products_find("fp16", &found, NULL), BASE_INVALID_ARGUMENT);
+    build.def.products = (enum cell_products)CELL_PRODUCTS_COUNT;
+    assert_refused("precision of products");
+}
+END_TEST
+
 START_TEST(test_def_op_frame)
 {
     struct cell_def def = build.def;
@@ -454,6 +468,7 @@ int main(void)
     tcase_add_test(tcase, test_def_with_every_kind_of_op_passes);
     tcase_add_test(tcase, test_def_with_too_many_of_something_is_refused);
     tcase_add_test(tcase, test_def_value_width_and_dtype);
+    tcase_add_test(tcase, test_def_products);
     tcase_add_test(tcase, test_def_op_frame);
     tcase_add_test(tcase, test_def_weights);
     tcase_add_test(tcase, test_def_gather_shapes);

@@ -110,6 +110,22 @@ START_TEST(test_type_precision_of_recurrent_weights_counts)
 }
 END_TEST
 
+START_TEST(test_type_products_count)
+{
+    struct build a;
+    build_init(&a, 3);
+    build_output(&a, build_linear(&a, build_input(&a, CELL_F32, 5), 4, true));
+    const struct cell_type *types[CELL_PRODUCTS_COUNT];
+    for (uint32_t p = 0; p < CELL_PRODUCTS_COUNT; p++) {
+        a.def.products = (enum cell_products)p;
+        types[p] = intern(&a.def, true);
+        ck_assert_ptr_eq(types[p], intern(&a.def, false));
+        ck_assert(p == 0 || !base_hash_equal(types[p]->hash, types[p - 1]->hash));
+    }
+    build_release(&a);
+}
+END_TEST
+
 START_TEST(test_type_id_is_free_after_the_last_reference)
 {
     struct build a;
@@ -208,6 +224,7 @@ int main(void)
     tcase_add_test(tcase, test_type_one_weight_bit_makes_another);
     tcase_add_test(tcase, test_type_wiring_of_the_definition_counts);
     tcase_add_test(tcase, test_type_precision_of_recurrent_weights_counts);
+    tcase_add_test(tcase, test_type_products_count);
     tcase_add_test(tcase, test_type_id_is_free_after_the_last_reference);
     tcase_add_test(tcase, test_type_layouts_of_an_lstm);
     tcase_add_test(tcase, test_type_c_read_elsewhere_is_held_twice);

@@ -353,6 +353,15 @@ START_TEST(test_model_config)
         ck_assert_int_eq(cfg_model_config_parse("m", text, strlen(text), &config, &error), BASE_OK);
         ck_assert_str_eq(config.weights, weights[i]);
     }
+    static const char *const products[] = {"fp32", "tf32", "bf16", "bf16x3"};
+    for (size_t i = 0; i < sizeof(products) / sizeof(products[0]); i++) {
+        char text[64];
+        ck_assert_str_eq(config.products, "fp32");
+        snprintf(text, sizeof(text), "products: %s\n", products[i]);
+        ck_assert_int_eq(cfg_model_config_parse("m", text, strlen(text), &config, &error), BASE_OK);
+        ck_assert_str_eq(config.products, products[i]);
+        config.products = "fp32";
+    }
     const char other[] = "# ours\nweights: fp16\n";
     ck_assert_int_eq(cfg_model_config_parse("m/config.yaml", other, strlen(other), &config, &error),
                      BASE_INVALID_ARGUMENT);

@@ -4,6 +4,7 @@
 #include "cells/cuda/step_attend.h"
 #include "cells/cuda/step_cells.h"
 #include "cells/cuda/step_ops.h"
+#include "cells/cuda/step_round.h"
 #include "cells/cuda/step_rows.h"
 #include "cells/cuda/step_search.h"
 #include "cells/cuda/step_top.h"
@@ -84,16 +85,23 @@ void kernels_host_run(const struct cell_step *step, uint32_t n_items, bool is_ba
     }
 }
 
+static float factor(const void *row, size_t k, uint32_t products)
+{
+    return products == CELL_PRODUCTS_BF16 ? cell_bf16_widen(((const uint16_t *)row)[k])
+                                          : ((const float *)row)[k];
+}
+
 void kernels_host_product(const struct cell_step_product *product)
 {
     const struct cell_step_product *p = product;
-    const float *weights = cell_step_floats(p->weights);
+    const void *weights = cell_step_pointer(p->weights);
     for (uint32_t r = 0; r < p->n_rows; r++) {
-        const float *a = cell_step_f32(p->a, r);
+        const void *a = cell_step_f32(p->a, r);
         for (uint32_t c = 0; c < p->outputs; c++) {
             float sum = 0.0f;
             for (uint32_t k = p->inputs; k-- > 0;) {
-                sum += a[k] * weights[(size_t)k * p->outputs + c];
+                sum += factor(a, k, p->products) *
+                       factor(weights, (size_t)k * p->outputs + c, p->products);
             }
             sum += p->has_start != 0 ? cell_step_f32(p->start, r)[c]
                    : p->bias != 0    ? cell_step_floats(p->bias)[c]

@@ -63,6 +63,26 @@ START_TEST(test_weights_are_held_as_the_model_says)
 }
 END_TEST
 
+START_TEST(test_products_are_as_exact_as_the_model_says)
+{
+    static const enum cell_products wanted[] = {CELL_PRODUCTS_FP32, CELL_PRODUCTS_TF32,
+                                                CELL_PRODUCTS_BF16X3};
+    shelf_model("a/1/model.onnx");
+    shelf_model("b/1/model.onnx");
+    shelf_text("b/config.yaml", "products: tf32\n");
+    shelf_model("c/1/model.onnx");
+    shelf_text("c/config.yaml", "products: bf16x3\n");
+    expect_loaded(3);
+    for (uint32_t i = 0; i < 3; i++) {
+        const struct srv_model *model = srv_core_model_at(shelf.core, i);
+        const struct cell_model *cells = srv_model_entry_of(model)->cells;
+        for (uint32_t s = 0; s < cells->n_stages; s++) {
+            ck_assert_int_eq(cells->stages[s].type->def.products, wanted[i]);
+        }
+    }
+}
+END_TEST
+
 START_TEST(test_what_is_no_model_is_passed_over)
 {
     shelf_model("good/1/model.onnx");
@@ -241,6 +261,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, shelf_setup, shelf_teardown);
     tcase_add_test(tcase, test_models_and_versions_are_loaded_in_order);
     tcase_add_test(tcase, test_weights_are_held_as_the_model_says);
+    tcase_add_test(tcase, test_products_are_as_exact_as_the_model_says);
     tcase_add_test(tcase, test_what_is_no_model_is_passed_over);
     tcase_add_test(tcase, test_links_are_followed);
     tcase_add_test(tcase, test_only_wanted_models_are_loaded);
