@@ -54,6 +54,7 @@ CELLS_SRCS = \
   cells/backend_library.c \
   cells/beam.c \
   cells/blas/blas.c \
+  cells/cache_file.c \
   cells/calibration.c \
   cells/calibration_file.c \
   cells/cpu/ahead.c \

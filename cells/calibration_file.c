@@ -10,19 +10,14 @@
 
 #include "base/buf.h"
 #include "base/hash.h"
+#include "cells/cache_file.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#define FILE_BYTES_MAX 8192u
-#define PATH_BYTES     4096
-#define HASH_MARK      "\nhash "
+#define PATH_BYTES 4096
 
 /* The largest time that is believed: a quarter of an hour. */
 #define STEP_NS_MAX ((uint64_t)900 * 1000 * 1000 * 1000)
@@ -74,12 +69,6 @@ static void write_times(const struct cell_calibration *calibration, struct base_
     }
 }
 
-static void write_hash(struct base_buf *out)
-{
-    struct base_hash hash = base_hash_bytes(out->data, out->length);
-    base_buf_printf(out, "hash %016" PRIx64 "%016" PRIx64 "\n", hash.high, hash.low);
-}
-
 /* ---- Files ---------------------------------------------------------------------------------- */
 
 /* The name holds the type and the set-up, so that two set-ups of a machine do not chase each other.
@@ -97,126 +86,7 @@ static bool path_of(const char *folder, const struct cell_calibration_key *key,
     return length > 0 && length < PATH_BYTES;
 }
 
-/* Bytes read, or -1 with errno. */
-static ssize_t read_all(int fd, char *out, size_t most)
-{
-    size_t n = 0;
-    while (n < most) {
-        ssize_t got = read(fd, out + n, most - n);
-        if (got < 0 && errno == EINTR) {
-            continue;
-        }
-        if (got < 0) {
-            return -1;
-        }
-        if (got == 0) {
-            break;
-        }
-        n += (size_t)got;
-    }
-    return (ssize_t)n;
-}
-
-static bool write_all(int fd, const char *bytes, size_t length)
-{
-    size_t n = 0;
-    while (n < length) {
-        ssize_t put = write(fd, bytes + n, length - n);
-        if (put < 0 && errno == EINTR) {
-            continue;
-        }
-        if (put <= 0) {
-            return false;
-        }
-        n += (size_t)put;
-    }
-    return true;
-}
-
-static enum base_status unusable(const char *path, const char *why, struct base_error *error)
-{
-    return base_fail(error, BASE_FAILED_PRECONDITION, "%.200s: %s", path, why);
-}
-
-static const char *errno_text(void)
-{
-    return strerror(errno); // NOLINT(concurrency-mt-unsafe): of an errno, a static text in glibc
-}
-
-/* The file's bytes and a NUL behind them. */
-static enum base_status load_text(const char *path, char out[FILE_BYTES_MAX], size_t *length,
-                                  struct base_error *error)
-{
-    struct stat info;
-    *length = 0;
-    out[0] = '\0';
-    // Nothing that reading could wait for.
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (fd < 0 && errno == ENOENT) {
-        return base_fail(error, BASE_NOT_FOUND, "%.200s: not there", path);
-    }
-    if (fd < 0) {
-        return unusable(path, errno_text(), error);
-    }
-    enum base_status status = BASE_OK;
-    ssize_t got = 0;
-    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-        status = unusable(path, "not a regular file", error);
-    } else {
-        got = read_all(fd, out, FILE_BYTES_MAX);
-    }
-    if (got < 0) {
-        status = unusable(path, errno_text(), error);
-    } else if (got == FILE_BYTES_MAX) {
-        status = unusable(path, "too long for a calibration", error);
-    }
-    (void)close(fd);
-    *length = status == BASE_OK ? (size_t)got : 0;
-    out[*length] = '\0';
-    return status;
-}
-
 /* ---- Reading -------------------------------------------------------------------------------- */
-
-/* Whether the last line is the hash of all before it. */
-static bool is_whole(const char *text, size_t length)
-{
-    const char *mark = NULL;
-    for (const char *at = text; (at = strstr(at, HASH_MARK)) != NULL; at++) {
-        mark = at;
-    }
-    if (mark == NULL) {
-        return false;
-    }
-    size_t hashed = (size_t)(mark - text) + 1;
-    struct base_buf wanted;
-    base_buf_init(&wanted, (size_t)2 * FILE_BYTES_MAX);
-    base_buf_add(&wanted, text, hashed);
-    write_hash(&wanted);
-    bool is_same =
-        !wanted.failed && wanted.length == length && memcmp(wanted.data, text, length) == 0;
-    base_buf_release(&wanted);
-    return is_same;
-}
-
-/* Names the first line of the key that another program or machine has written. */
-static enum base_status check_key(const char *path, const char *text, const char *wanted,
-                                  struct base_error *error)
-{
-    while (*wanted != '\0') {
-        size_t has = strcspn(text, "\n");
-        size_t wants = strcspn(wanted, "\n");
-        if (has != wants || memcmp(text, wanted, has) != 0) {
-            return base_fail(error, BASE_FAILED_PRECONDITION,
-                             "%.160s: measured elsewhere: it has \"%.*s\", here \"%.*s\"", path,
-                             (int)(has < 80 ? has : 80), text, (int)(wants < 80 ? wants : 80),
-                             wanted);
-        }
-        text += has + (text[has] == '\n');
-        wanted += wants + 1;
-    }
-    return BASE_OK;
-}
 
 static void parse_times(const char *text, struct cell_calibration *calibration)
 {
@@ -236,18 +106,17 @@ static void parse_times(const char *text, struct cell_calibration *calibration)
 static enum base_status parse(const char *path, const char *text, const struct base_buf *key,
                               struct cell_calibration *calibration, struct base_error *error)
 {
-    BASE_TRY(check_key(path, text, key->data, error));
+    BASE_TRY(cell_cache_file_check(path, text, key->data, error));
     struct cell_calibration read = *calibration;
     struct base_buf again;
     parse_times(text + key->length, &read);
-    base_buf_init(&again, FILE_BYTES_MAX);
+    base_buf_init(&again, CELL_CACHE_FILE_BYTES);
     write_times(&read, &again);
-    bool is_same =
-        !again.failed && strncmp(text + key->length, again.data, again.length) == 0 &&
-        strncmp(text + key->length + again.length, &HASH_MARK[1], strlen(HASH_MARK) - 1) == 0;
+    bool is_same = !again.failed && strcmp(text + key->length, again.data) == 0;
     base_buf_release(&again);
     if (!is_same) {
-        return unusable(path, "its times are not numbers as we write them", error);
+        return base_fail(error, BASE_FAILED_PRECONDITION,
+                         "%.200s: its times are not numbers as we write them", path);
     }
     *calibration = read;
     return BASE_OK;
@@ -259,17 +128,13 @@ enum base_status cell_calibration_read(const char *folder, const struct cell_cal
                                        struct base_error *error)
 {
     char path[PATH_BYTES];
-    char text[FILE_BYTES_MAX];
-    size_t length = 0;
+    char text[CELL_CACHE_FILE_BYTES];
     if (!path_of(folder, key, type, calibration->rows_limit, path)) {
         return base_fail(error, BASE_FAILED_PRECONDITION, "%.200s: path too long", folder);
     }
-    BASE_TRY(load_text(path, text, &length, error));
-    if (!is_whole(text, length)) {
-        return unusable(path, "damaged: it does not end with the hash of its lines", error);
-    }
+    BASE_TRY(cell_cache_file_read(path, text, error));
     struct base_buf wanted;
-    base_buf_init(&wanted, FILE_BYTES_MAX);
+    base_buf_init(&wanted, CELL_CACHE_FILE_BYTES);
     write_key(key, type, calibration, &wanted);
     enum base_status status = wanted.failed
                                   ? base_fail(error, BASE_RESOURCE_EXHAUSTED, "out of memory")
@@ -279,32 +144,6 @@ enum base_status cell_calibration_read(const char *folder, const struct cell_cal
 }
 
 /* ---- Writing -------------------------------------------------------------------------------- */
-
-static enum base_status failed(const char *path, struct base_error *error)
-{
-    return base_fail(error, BASE_UNAVAILABLE, "%.200s: %s", path, errno_text());
-}
-
-/* Into a file of this process beside the one that is meant, which then takes its place. */
-static enum base_status replace(const char *path, const struct base_buf *text,
-                                struct base_error *error)
-{
-    char beside[PATH_BYTES + 32];
-    (void)snprintf(beside, sizeof(beside), "%s.%ld", path, (long)getpid());
-    (void)unlink(beside); // of an earlier process of this number
-    int fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
-    if (fd < 0) {
-        return failed(beside, error);
-    }
-    bool is_written = write_all(fd, text->data, text->length);
-    is_written = close(fd) == 0 && is_written;
-    if (!is_written || rename(beside, path) != 0) {
-        enum base_status status = failed(path, error);
-        (void)unlink(beside);
-        return status;
-    }
-    return BASE_OK;
-}
 
 enum base_status cell_calibration_write(const char *folder, const struct cell_calibration_key *key,
                                         const struct cell_type *type,
@@ -316,16 +155,10 @@ enum base_status cell_calibration_write(const char *folder, const struct cell_ca
     if (!path_of(folder, key, type, calibration->rows_limit, path)) {
         return base_fail(error, BASE_UNAVAILABLE, "%.200s: path too long", folder);
     }
-    if (mkdir(folder, 0755) != 0 && errno != EEXIST) {
-        return failed(folder, error);
-    }
-    base_buf_init(&text, FILE_BYTES_MAX - 1);
+    base_buf_init(&text, CELL_CACHE_FILE_BYTES - 1);
     write_key(key, type, calibration, &text);
     write_times(calibration, &text);
-    write_hash(&text);
-    enum base_status status =
-        text.failed ? base_fail(error, BASE_UNAVAILABLE, "%.200s: no memory for its text", path)
-                    : replace(path, &text, error);
+    enum base_status status = cell_cache_file_write(folder, path, &text, error);
     base_buf_release(&text);
     return status;
 }
