@@ -135,6 +135,7 @@ CELLS_SRCS = \
 
 # The CUDA device but for its driver: in libcellbatch_cuda.so, and in the tests over a host's driver.
 CUDA_DEVICE_SRCS = \
+  cells/cuda/choose.c \
   cells/cuda/device.c \
   cells/cuda/piece.c \
   cells/cuda/plan.c \
@@ -212,6 +213,7 @@ SERVER_SRCS = \
   server/daemon.c \
   server/deadline.c \
   server/device.c \
+  server/device_cache.c \
   server/engine.c \
   server/explain.c \
   server/grpc/batches.c \
@@ -470,6 +472,7 @@ LANE_MODEL_SRCS = \
 
 # The CUDA device (cells/cuda/) over a host's driver.
 CUDA_SUITES = \
+  tests/cuda/test_choose.c \
   tests/cuda/test_device_bits.c \
   tests/cuda/test_device_faults.c \
   tests/cuda/test_device_products.c \
@@ -503,6 +506,7 @@ SERVER_SUITES = \
   tests/server/test_core_drain.c \
   tests/server/test_core_load.c \
   tests/server/test_deadline.c \
+  tests/server/test_device_cache.c \
   tests/server/test_demo_models.c \
   tests/server/test_decoder_model.c \
   tests/server/test_engine.c \

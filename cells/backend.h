@@ -42,6 +42,17 @@ cell_team_run(struct cell_team *team,
     team->finish(team);
 }
 
+/* What a device has measured and would measure again at the next start, kept by who opens it.
+ * Loading thread. */
+struct cell_device_cache {
+    void *context;
+    /* The text that was kept under that name with the same key, and a NUL; key: lines that end, of
+     * what the text depends on beside its name. False: there is none of at most `bytes`. */
+    bool (*load)(void *context, const char *name, const char *key, char *out, size_t bytes);
+    /* text: lines that end. Failing is no concern of the device. */
+    void (*store)(void *context, const char *name, const char *key, const char *text);
+};
+
 struct cell_device_options {
     uint32_t n_queues;           /* CPU: teams */
     struct cell_team **teams;    /* n_queues of them; NULL for devices that need none */
@@ -55,6 +66,7 @@ struct cell_device_options {
     /* A queue that has work and shows no progress for so long is stopped, and what it held fails
      * with UNAVAILABLE; 0: it is waited for. Of devices that poll() has. */
     uint64_t watchdog_ns;
+    const struct cell_device_cache *cache; /* outlives the device; NULL: nothing is kept */
 };
 
 struct cell_device_caps {

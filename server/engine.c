@@ -11,6 +11,7 @@
 #include "base/cpus.h"
 #include "base/mem.h"
 #include "server/calibrate.h"
+#include "server/device_cache.h"
 #include "server/probe.h"
 #include "worker/pool.h"
 
@@ -35,6 +36,7 @@ struct srv_engine {
     uint32_t priority[CELL_TYPES_MAX];         /* the highest place in any model */
     uint32_t rows_per_chain[CELL_LAYOUTS_MAX]; /* the most that one chain of any model needs */
     bool running;
+    struct srv_device_cache cache;
 };
 
 void srv_engine_options_init(struct srv_engine_options *options)
@@ -139,6 +141,7 @@ static enum base_status device_open(struct srv_engine *engine, struct device *de
                                           .idle_spin_ns = idle_spin(options),
                                           .pin = options->pin,
                                           .watchdog_ns = options->watchdog_ns,
+                                          .cache = srv_device_cache_of(&engine->cache),
                                           .lost = options->lost,
                                           .lost_context = options->lost_context};
     BASE_TRY(wrk_pool_create(&pool, &device->pool, error));
@@ -160,6 +163,7 @@ enum base_status srv_engine_create(const struct srv_engine_options *options,
         return base_fail(error, BASE_RESOURCE_EXHAUSTED, "out of memory");
     }
     engine->options = *options;
+    srv_device_cache_init(&engine->cache, options->calibration_cache);
     engine->devices = base_alloc_array(options->n_devices, sizeof(*engine->devices));
     enum base_status status =
         engine->devices == NULL ? BASE_RESOURCE_EXHAUSTED : cell_registry_create(&engine->registry);

@@ -6,6 +6,7 @@
 #include "cells/model.h"
 #include "server/calibrate.h"
 #include "server/device.h"
+#include "server/device_cache.h"
 #include "server/model_files.h"
 
 #include <inttypes.h>
@@ -16,6 +17,7 @@
 static const uint32_t told_rows[] = {1, 4, 16, 64};
 
 struct explaining {
+    struct srv_device_cache cache;
     const struct cfg_config *config;
     const struct cell_backend *backend;
     struct wrk_pool *pool;
@@ -36,6 +38,7 @@ static enum base_status open_pool(struct explaining *e, struct base_error *error
     struct srv_devices devices;
     BASE_TRY(srv_device_choose(config, &devices, error));
     e->backend = devices.backend;
+    srv_device_cache_init(&e->cache, config->calibration_cache);
     const struct wrk_pool_options options = {.backend = e->backend,
                                              .card = devices.cards[0],
                                              .isa = config->isa,
@@ -43,7 +46,8 @@ static enum base_status open_pool(struct explaining *e, struct base_error *error
                                              .team_threads = cfg_threads(config) / config->teams,
                                              .batches_queued_max = 1,
                                              .spin_ns = config->spin_us * BASE_NS_PER_US,
-                                             .pin = config->pin_threads};
+                                             .pin = config->pin_threads,
+                                             .cache = srv_device_cache_of(&e->cache)};
     BASE_TRY(wrk_pool_create(&options, &e->pool, error));
     e->calibrator = (struct srv_calibrator){.pool = e->pool,
                                             .backend = e->backend,

@@ -139,7 +139,8 @@ enum base_status wrk_pool_create(const struct wrk_pool_options *options, struct 
                                              .batches_queued_max = options->batches_queued_max,
                                              .wake = wake_pool,
                                              .wake_context = pool,
-                                             .watchdog_ns = options->watchdog_ns};
+                                             .watchdog_ns = options->watchdog_ns,
+                                             .cache = options->cache};
         status = options->backend->open(&device, &pool->device, error);
     }
     if (status == BASE_OK) {

@@ -30,6 +30,7 @@ struct wrk_pool_options {
     uint64_t idle_spin_ns; /* the same of a pool thread that computes, and so has none at all */
     bool pin;              /* pin threads to CPUs */
     uint64_t watchdog_ns;  /* passed to the backend; 0: none */
+    const struct cell_device_cache *cache; /* likewise; NULL: none */
     /* NULL, or called once on the pool thread when the device is lost (backend.is_lost). */
     void (*lost)(void *context);
     void *lost_context;

@@ -41,7 +41,7 @@ enum base_status cell_cuda_open(const struct cell_cuda_driver *driver,
     device->products = products;
     device->watchdog_ns = options->watchdog_ns;
     device->batches_max = options->batches_queued_max;
-    enum base_status status = driver->open(options->card, &device->cuda, error);
+    enum base_status status = driver->open(options, &device->cuda, error);
     if (status != BASE_OK) {
         base_free(device);
         return status;

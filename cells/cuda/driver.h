@@ -10,6 +10,7 @@
 #define CELLS_CUDA_DRIVER_H
 
 #include "base/status.h"
+#include "cells/backend.h"
 #include "cells/cuda/lane_args.h"
 #include "cells/cuda/step.h"
 
@@ -44,8 +45,10 @@ struct cell_cuda_lane_kernel {
 struct cell_cuda_driver {
     const char *name; /* "cuda" */
 
-    /* Card number `card`. UNAVAILABLE: there is no driver, or no such card; says which. */
-    enum base_status (*open)(uint32_t card, struct cell_cuda **out, struct base_error *error);
+    /* options->card, with options->cache for what a library's algorithms take. UNAVAILABLE: there
+     * is no driver, or no such card; says which. */
+    enum base_status (*open)(const struct cell_device_options *options, struct cell_cuda **out,
+                             struct base_error *error);
     /* Everything of it has been ended; or the card is lost: then nothing is waited for. */
     void (*close)(struct cell_cuda *cuda, bool is_lost);
     /* Such as "NVIDIA H200"; lives as long as it. */

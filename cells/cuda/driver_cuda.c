@@ -133,7 +133,8 @@ static void cuda_close(struct cell_cuda *cuda, bool is_lost)
     base_free(cuda);
 }
 
-static enum base_status cuda_open(uint32_t card, struct cell_cuda **out, struct base_error *error)
+static enum base_status cuda_open(const struct cell_device_options *options, struct cell_cuda **out,
+                                  struct base_error *error)
 {
     // Before the first call: a kernel that is loaded at its first launch waits for all that runs.
     // NOLINTNEXTLINE(concurrency-mt-unsafe): devices are opened before other threads read it
@@ -146,7 +147,8 @@ static enum base_status cuda_open(uint32_t card, struct cell_cuda **out, struct 
         base_free(cuda);
         return base_fail(error, BASE_RESOURCE_EXHAUSTED, "cuda: out of memory");
     }
-    enum base_status status = look_at(cuda, card, error);
+    cuda->cache = options->cache;
+    enum base_status status = look_at(cuda, options->card, error);
     const bool is_there = status == BASE_OK;
     status = is_there ? begin(cuda, error) : status;
     if (status != BASE_OK) {

@@ -29,6 +29,7 @@ struct cell_cuda {
     cudaStream_t loading; /* of what blocks */
     cublasLtHandle_t blas;
     CUresult (*write64)(CUstream, CUdeviceptr, cuuint64_t, unsigned);
+    const struct cell_device_cache *cache; /* NULL: none */
     uint32_t n_shapes;
     struct cell_cuda__shape *shapes; /* [CELL_CUDA__SHAPES] */
 };

@@ -2,22 +2,30 @@
  *
  * NVIDIA promises the same bits for the same call, not for one row among others: heuristics choose
  * another tile, or split the sum, for each number of rows. So an algorithm is chosen once a shape
- * (kernel, tile, stages; never one that splits the sum over k), and before it is taken a probe runs
- * random rows through it in every row count that is recorded, at the head and at the end of the
- * matrix: a row must have the same bits in all. That is seen on this card with this library, not
- * promised; a shape for which no algorithm passes is the device's own kernel's. */
+ * (kernel, tile, stages; never one that splits the sum over k; choose.h), and before it is taken a
+ * probe runs random rows through it in every row count that is recorded, at the head and at the end
+ * of the matrix: a row must have the same bits in all. That is seen on this card with this library,
+ * not promised; a shape for which no algorithm passes is the device's own kernel's. Those that pass
+ * are timed here by events, and the choice is kept for the next start. */
 #include "cells/cuda/driver_cuda.h"
 
 #include "base/mem.h"
 #include "base/random.h"
+#include "cells/cuda/choose.h"
 #include "cells/cuda/device_state.h"
 #include "cells/cuda/round.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Rows for which algorithms are ranked: between a lone request and a full batch. */
 #define RANKED_ROWS 64u
-#define RANKED      16
+#define RANKED      ((int)CELL_CUDA_RANKED)
+
+#define NAME_BYTES 256 /* in the cache */
+
+/* Products that are timed together at most. */
+#define TIMED_MAX 20u
 
 /* ---- Descriptions --------------------------------------------------------------------------- */
 
@@ -146,7 +154,10 @@ static enum base_status multiply(struct cell_cuda *cuda, const struct cell_cuda_
             call.out, &shape->algo, workspace, CELL_CUDA__WORKSPACE, stream);
     }
     call_release(&call);
-    return status == CUBLAS_STATUS_SUCCESS ? BASE_OK : BASE_UNAVAILABLE;
+    return status == CUBLAS_STATUS_SUCCESS ? BASE_OK
+           : status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE
+               ? BASE_UNIMPLEMENTED
+               : BASE_UNAVAILABLE;
 }
 
 static bool is_same_product(const struct cell_step_product *a, const struct cell_step_product *b)
@@ -189,6 +200,7 @@ struct probe {
     void *workspace;
     void *row; /* of factors */
     float *wanted, *got;
+    cudaEvent_t began, ended;
 };
 
 static bool splits_the_sum(const cublasLtMatmulAlgo_t *algo)
@@ -223,6 +235,12 @@ static void probe_close(struct probe *probe)
 {
     (void)cudaFree(room_at(probe->memory));
     (void)cudaFree(probe->workspace);
+    if (probe->began != NULL) {
+        (void)cudaEventDestroy(probe->began);
+    }
+    if (probe->ended != NULL) {
+        (void)cudaEventDestroy(probe->ended);
+    }
     base_free(probe->row);
     base_free(probe->wanted);
     base_free(probe->got);
@@ -254,7 +272,9 @@ static enum base_status probe_open(struct probe *probe, struct cell_cuda *cuda,
     probe->got = base_alloc_array(p->outputs, sizeof(float));
     if (probe->row == NULL || probe->wanted == NULL || probe->got == NULL ||
         cudaMalloc(&memory, a + out + start) != cudaSuccess ||
-        cudaMalloc(&probe->workspace, CELL_CUDA__WORKSPACE) != cudaSuccess) {
+        cudaMalloc(&probe->workspace, CELL_CUDA__WORKSPACE) != cudaSuccess ||
+        cudaEventCreate(&probe->began) != cudaSuccess ||
+        cudaEventCreate(&probe->ended) != cudaSuccess) {
         (void)cudaFree(memory);
         return BASE_RESOURCE_EXHAUSTED;
     }
@@ -341,23 +361,124 @@ static int rank(struct cell_cuda *cuda, const struct cell_cuda__shape *shape,
     return ok ? n : 0;
 }
 
-/* The best of the ranked ones that passes; UNIMPLEMENTED: none does. */
-static enum base_status choose(struct cell_cuda *cuda, struct cell_cuda__shape *shape)
+/* ---- A choice; see choose.h ------------------------------------------------------------------ */
+
+_Static_assert(sizeof(cublasLtMatmulAlgo_t) == sizeof(struct cell_cuda_algo), "kept as it is");
+
+static enum base_status trial_rank(void *context, struct cell_cuda_algo out[CELL_CUDA_RANKED],
+                                   uint32_t *n)
 {
+    const struct probe *probe = context;
     cublasLtMatmulHeuristicResult_t results[RANKED];
-    struct probe probe;
-    const int n = rank(cuda, shape, results);
-    bool is_chosen = false;
-    enum base_status status = probe_open(&probe, cuda, shape);
-    for (int i = 0; i < n && !is_chosen && status == BASE_OK; i++) {
-        shape->algo = results[i].algo;
-        if (results[i].state == CUBLAS_STATUS_SUCCESS && !splits_the_sum(&shape->algo) &&
-            takes_all_counts(cuda, shape)) {
-            status = probe_counts(&probe, &is_chosen);
+    const int ranked = rank(probe->cuda, probe->shape, results);
+    *n = 0;
+    for (int i = 0; i < ranked; i++) {
+        if (results[i].state == CUBLAS_STATUS_SUCCESS) {
+            memcpy(&out[(*n)++], &results[i].algo, sizeof(out[0]));
         }
     }
+    return BASE_OK;
+}
+
+static enum base_status trial_probe(void *context, const struct cell_cuda_algo *algo,
+                                    bool *is_invariant)
+{
+    struct probe *probe = context;
+    memcpy(&probe->shape->algo, algo, sizeof(*algo));
+    if (splits_the_sum(&probe->shape->algo) || !takes_all_counts(probe->cuda, probe->shape)) {
+        return BASE_UNIMPLEMENTED;
+    }
+    return probe_counts(probe, is_invariant);
+}
+
+/* n products between two events. */
+static enum base_status time_products(struct probe *probe, uint32_t n, uint64_t *ns)
+{
+    const cudaStream_t stream = probe->cuda->loading;
+    float ms = 0;
+    cudaError_t status = cudaEventRecord(probe->began, stream);
+    for (uint32_t i = 0; i < n; i++) {
+        BASE_TRY(multiply(probe->cuda, probe->shape, &probe->product, stream, probe->workspace));
+    }
+    status = status == cudaSuccess ? cudaEventRecord(probe->ended, stream) : status;
+    status = status == cudaSuccess ? cudaEventSynchronize(probe->ended) : status;
+    status = status == cudaSuccess ? cudaEventElapsedTime(&ms, probe->began, probe->ended) : status;
+    *ns = (uint64_t)((double)ms * 1e6 / (double)n);
+    return cell_cuda__status(status, "timing", NULL);
+}
+
+/* The first is not counted, but says how many fit. */
+static enum base_status trial_time(void *context, const struct cell_cuda_algo *algo, uint32_t rows,
+                                   uint64_t budget_ns, uint64_t *ns)
+{
+    struct probe *probe = context;
+    memcpy(&probe->shape->algo, algo, sizeof(*algo));
+    probe->product.n_rows = rows;
+    BASE_TRY(time_products(probe, 1, ns));
+    const uint64_t fit = *ns == 0 ? TIMED_MAX : budget_ns / *ns;
+    return time_products(probe, (uint32_t)(fit < 1 ? 1 : fit < TIMED_MAX ? fit : TIMED_MAX), ns);
+}
+
+/* Of another type or layer with the same shape; the weights' address does not matter to it. */
+static bool has_same_shape(const struct cell_step_product *a, const struct cell_step_product *b)
+{
+    struct cell_step_product like_a = *b;
+    like_a.weights = a->weights;
+    like_a.bias = (a->bias != 0) == (b->bias != 0) ? a->bias : a->bias + 1;
+    return is_same_product(a, &like_a) && alignment_of(a) == alignment_of(b);
+}
+
+static bool take_known(const struct cell_cuda *cuda, struct cell_cuda__shape *shape)
+{
+    for (uint32_t s = 0; s < cuda->n_shapes; s++) {
+        if (has_same_shape(&cuda->shapes[s].product, &shape->product)) {
+            shape->algo = cuda->shapes[s].algo;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void write_names(const struct cell_cuda *cuda, const struct cell_step_product *p,
+                        char name[NAME_BYTES], char key[NAME_BYTES])
+{
+    int driver = 0;
+    int runtime = 0;
+    (void)cudaDriverGetVersion(&driver);
+    (void)cudaRuntimeGetVersion(&runtime);
+    (void)snprintf(name, NAME_BYTES, "%s: %s product %u x %u, pitches %u %u %u, %s, aligned to %u",
+                   cuda->name, cell_products_name((enum cell_products)p->products), p->inputs,
+                   p->outputs, p->a.pitch, p->has_start != 0 ? p->start.pitch : 0, p->out.pitch,
+                   p->bias != 0 ? "bias" : "no bias", alignment_of(p));
+    (void)snprintf(key, NAME_BYTES, "driver %d, runtime %d, cublasLt %zu\n", driver, runtime,
+                   cublasLtGetVersion());
+}
+
+/* UNIMPLEMENTED: no algorithm will do. */
+static enum base_status choose(struct cell_cuda *cuda, struct cell_cuda__shape *shape)
+{
+    char name[NAME_BYTES];
+    char key[NAME_BYTES];
+    struct cell_cuda_algo algo;
+    struct probe probe;
+    if (take_known(cuda, shape)) {
+        return BASE_OK;
+    }
+    write_names(cuda, &shape->product, name, key);
+    const struct cell_cuda_trial trial = {.context = &probe,
+                                          .cache = cuda->cache,
+                                          .name = name,
+                                          .key = key,
+                                          .rank = trial_rank,
+                                          .probe = trial_probe,
+                                          .time = trial_time};
+    enum base_status status = probe_open(&probe, cuda, shape);
+    status = status == BASE_OK ? cell_cuda_choose(&trial, &algo) : status;
     probe_close(&probe);
-    return status == BASE_OK && !is_chosen ? BASE_UNIMPLEMENTED : status;
+    if (status == BASE_OK) {
+        memcpy(&shape->algo, &algo, sizeof(shape->algo));
+    }
+    return status;
 }
 
 enum base_status cell_cuda__product_prepare(struct cell_cuda *cuda,

@@ -8,7 +8,7 @@ USAGE='usage: scripts/gpu/bench.sh [--build-only] [--arch 80,90a] [--only librar
   --build-only   build; needs no GPU
   --arch LIST    targets of nvcc (default: what the card is)
   --build FOLDER for the program (default build/gpu)
-  --only LIST    of library (cuBLASLt), exact (our own products), lane
+  --only LIST    of library (cuBLASLt), library-tf32, library-bf16, library-bf16x3, exact (our own products), lane
   --out FOLDER   for bench.jsonl and bench.md (default build/gpu/results)'
 DEFAULT_ARCHS='80 90'
 # shellcheck source=scripts/gpu/common.sh
@@ -18,7 +18,10 @@ DEFAULT_ARCHS='80 90'
 
 begin_card "$@"
 begin_results bench
-part library 200 "$card" bench cuda
-part exact 200 "$card" bench cuda-exact
-part lane 100 "$card_lane" bench cuda
+part library 120 "$card" bench cuda
+for products in tf32 bf16 bf16x3; do
+    part "library-$products" 80 "$card" bench cuda $products
+done
+part exact 120 "$card" bench cuda-exact
+part lane 80 "$card_lane" bench cuda
 end_results

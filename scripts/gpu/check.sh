@@ -9,8 +9,8 @@ USAGE='usage: scripts/gpu/check.sh [--build-only | --host] [--arch 80,90a] [--on
   --host         the same program over a driver that is a thread of this host, a few cases; needs gcc alone
   --arch LIST    targets of nvcc (default: what the card is)
   --build FOLDER for the program (default build/gpu)
-  --only LIST    of exact (our own products), library (cuBLASLt), lane, memcheck, racecheck, lane-memcheck,
-                 lane-racecheck
+  --only LIST    of exact (our own products), library (cuBLASLt), both with -tf32, -bf16, -bf16x3 behind them, lane,
+                 memcheck, racecheck, lane-memcheck, lane-racecheck
   --out FOLDER   for check.jsonl and check.md (default build/gpu/results)'
 DEFAULT_ARCHS='80 90'
 # shellcheck source=scripts/gpu/common.sh
@@ -23,7 +23,9 @@ if [ "${1:-}" = --host ]; then
     take_options "$@"
     build_card_host
     build_lane_host
-    "$card" quick cuda-host && "$card" quick cuda-host-library || exit
+    for products in fp32 tf32 bf16 bf16x3; do
+        "$card" quick cuda-host $products && "$card" quick cuda-host-library $products || exit
+    done
     for job in quick filled; do
         "$card_lane" $job cuda-host
         status=$?
@@ -43,14 +45,18 @@ sanitize() {
 }
 
 begin_results check
-part exact 120 "$card" check cuda-exact
-part library 120 "$card" check cuda
-part lane 60 "$card_lane" check cuda
+part exact 90 "$card" check cuda-exact
+part library 90 "$card" check cuda
+for products in tf32 bf16 bf16x3; do
+    part "exact-$products" 25 "$card" check cuda-exact $products
+    part "library-$products" 25 "$card" check cuda $products
+done
+part lane 50 "$card_lane" check cuda
 sanitizer=$toolkit/bin/compute-sanitizer
 if [ -x "$sanitizer" ]; then
-    sanitize memcheck 70 memcheck "$card" quick cuda-exact
-    sanitize racecheck 70 racecheck "$card" quick cuda-exact
-    sanitize lane-memcheck 50 memcheck "$card_lane" filled cuda
-    sanitize lane-racecheck 50 racecheck "$card_lane" filled cuda
+    sanitize memcheck 60 memcheck "$card" quick cuda-exact
+    sanitize racecheck 60 racecheck "$card" quick cuda-exact
+    sanitize lane-memcheck 40 memcheck "$card_lane" filled cuda
+    sanitize lane-racecheck 40 racecheck "$card_lane" filled cuda
 fi
 end_results

@@ -360,8 +360,10 @@ static enum base_status read_now(struct cell_cuda *cuda, void *to, cell_step_add
 
 /* ---- Life ----------------------------------------------------------------------------------- */
 
-static enum base_status host_open(uint32_t card, struct cell_cuda **out, struct base_error *error)
+static enum base_status host_open(const struct cell_device_options *options, struct cell_cuda **out,
+                                  struct base_error *error)
 {
+    const uint32_t card = options->card;
     if (card >= CARDS) {
         return base_fail(error, BASE_UNAVAILABLE, "cuda-host: no card %u, there are %u", card,
                          CARDS);

@@ -14,9 +14,9 @@ wrong() {
 
 scripts/gpu/check.sh --host --build "$folder" >"$folder/lines" 2>"$folder/errors" || wrong "a case has failed"
 cases=$(grep -c '^{"part":"check".*"status":"ok"}$' "$folder/lines")
-[ "$cases" -eq 16 ] || wrong "$cases cases are right, not 16: $(cat "$folder/lines")"
+[ "$cases" -eq 34 ] || wrong "$cases cases are right, not 34: $(cat "$folder/lines")"
 python3 bench/gpu/table.py "$folder/lines" >"$folder/table" || wrong "no lines for a table"
-grep -q '| lstm | cuda-host | 3 | 7 | 17 |' "$folder/table" || wrong "no such row: $(cat "$folder/table")"
+grep -q '| lstm | cuda-host | fp32 | 3 | 7 | 17 |' "$folder/table" || wrong "no such row: $(cat "$folder/table")"
 
 # The two devices that something is wrong with.
 "$folder/card-host" quick cuda-host-wrong >"$folder/lines" 2>&1
@@ -29,6 +29,8 @@ grep -q '"status":"failed","reason":"..*"}$' "$folder/lines" || wrong "a lost de
 
 "$folder/card-host" quick cuda-none >"$folder/out" 2>&1
 [ $? -eq 2 ] || wrong "a device that nobody knows: $(cat "$folder/out")"
+"$folder/card-host" quick cuda-host fp16 >"$folder/out" 2>&1
+[ $? -eq 2 ] || wrong "products that nobody knows: $(cat "$folder/out")"
 "$folder/card-host" all cuda-host >"$folder/out" 2>&1
 [ $? -eq 2 ] || wrong "a job that nobody knows: $(cat "$folder/out")"
 
