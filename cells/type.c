@@ -63,9 +63,9 @@ static enum base_status hash_def(const struct cell_def *def, struct base_hash *o
     if (hasher == NULL) {
         return BASE_RESOURCE_EXHAUSTED;
     }
-    const uint32_t counts[] = {def->n_inputs, def->n_states,  def->n_values,
-                               def->n_ops,    def->n_outputs, def->as_written ? 1 : 0,
-                               (uint32_t)def->products};
+    const uint32_t counts[] = {
+        def->n_inputs,  def->n_states,           def->n_values,          def->n_ops,
+        def->n_outputs, def->as_written ? 1 : 0, (uint32_t)def->products};
     base_hasher_add(hasher, counts, sizeof(counts));
     for (uint32_t v = 0; v < def->n_values; v++) {
         hash_u32(hasher, (uint32_t)def->values[v].dtype);
