@@ -137,6 +137,9 @@ CELLS_SRCS = \
 CUDA_DEVICE_SRCS = \
   cells/cuda/choose.c \
   cells/cuda/device.c \
+  cells/cuda/lane_pack.c \
+  cells/cuda/lane_tasks.c \
+  cells/cuda/lanes.c \
   cells/cuda/piece.c \
   cells/cuda/plan.c \
   cells/cuda/plan_cells.c \
@@ -160,6 +163,7 @@ CUDA_LIBRARY_SRCS = \
   cells/cuda/library.c \
   cells/cuda/products_cuda.c \
   cells/def.c \
+  cells/lane/host.c \
   cells/ref/math.c \
 
 CUDA_KERNELS = \
@@ -379,6 +383,11 @@ TEST_UTIL_SRCS = \
   tests/cells/windows.c \
   tests/cuda/driver_host.c \
   tests/cuda/kernels_host.c \
+  tests/cuda/lane_host.c \
+  tests/cuda/lane_host__bf16_128.c \
+  tests/cuda/lane_host__bf16_64.c \
+  tests/cuda/lane_host__f32_64.c \
+  tests/cuda/live.c \
   tests/fuzz/serve.c \
   tests/fuzz/sound.c \
   tests/lane/loop.c \
@@ -727,6 +736,11 @@ EMULATED_UTIL_SRCS = \
   tests/cells/team.c \
   tests/cuda/driver_host.c \
   tests/cuda/kernels_host.c \
+  tests/cuda/lane_host.c \
+  tests/cuda/lane_host__bf16_128.c \
+  tests/cuda/lane_host__bf16_64.c \
+  tests/cuda/lane_host__f32_64.c \
+  tests/cuda/live.c \
   tests/reference_cells.c \
   tests/util.c \
   $(CUDA_DEVICE_SRCS) \

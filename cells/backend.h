@@ -67,6 +67,7 @@ struct cell_device_options {
      * with UNAVAILABLE; 0: it is waited for. Of devices that poll() has. */
     uint64_t watchdog_ns;
     const struct cell_device_cache *cache; /* outlives the device; NULL: nothing is kept */
+    bool lanes_off; /* GPUs: everything in streams, no kernel stays on its SM */
 };
 
 struct cell_device_caps {

@@ -61,6 +61,9 @@
     X(TIME, watchdog, "2s", 0, CFG_HOUR, "TIME", DEVICES, ALL,                                     \
       "A device queue that shows no progress for so long is stopped; what it held fails with "     \
       "UNAVAILABLE. 0 = never. The CPU's queues have no need of it.")                              \
+    X(BOOL, lanes, "true", 0, 0, "true|false", DEVICES, ALL,                                       \
+      "GPUs: cells that fit one SM run in kernels that stay there. false: everything in streams, " \
+      "for comparison, and for a GPU that others use too.")                                        \
     X(WORD, isa, "auto", 0, 0, "auto|scalar|avx2|avx512|neon", DEVICES, ALL,                       \
       "Instruction set of the cpu backend; auto: the best that the processor has.")                \
     X(COUNT, threads, "0", 0, 1024, "N", DEVICES, ALL,                                             \

@@ -274,6 +274,7 @@ static enum base_status engine_open(struct daemon *daemon, struct base_error *er
     options.calibrate = cfg_calibrates(config);
     options.calibration_cache = config->calibration_cache;
     options.watchdog_ns = config->watchdog;
+    options.lanes_off = !config->lanes;
     options.lost = device_lost;
     options.lost_context = daemon;
     return srv_engine_create(&options, &daemon->engine, error);

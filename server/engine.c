@@ -142,6 +142,7 @@ static enum base_status device_open(struct srv_engine *engine, struct device *de
                                           .pin = options->pin,
                                           .watchdog_ns = options->watchdog_ns,
                                           .cache = srv_device_cache_of(&engine->cache),
+                                          .lanes_off = options->lanes_off,
                                           .lost = options->lost,
                                           .lost_context = options->lost_context};
     BASE_TRY(wrk_pool_create(&pool, &device->pool, error));

@@ -37,6 +37,7 @@ struct srv_engine_options {
     bool calibrate;                /* types with a state, at start (server/calibrate.h) */
     const char *calibration_cache; /* folder; "": none; outlives the engine */
     uint64_t watchdog_ns;          /* of device queues; 0: none */
+    bool lanes_off;                /* of GPUs (cells/backend.h) */
     /* NULL, or called on a pool thread, at most once a device, when it is lost. */
     void (*lost)(void *context);
     void *lost_context;

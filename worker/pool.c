@@ -140,7 +140,8 @@ enum base_status wrk_pool_create(const struct wrk_pool_options *options, struct 
                                              .wake = wake_pool,
                                              .wake_context = pool,
                                              .watchdog_ns = options->watchdog_ns,
-                                             .cache = options->cache};
+                                             .cache = options->cache,
+                                             .lanes_off = options->lanes_off};
         status = options->backend->open(&device, &pool->device, error);
     }
     if (status == BASE_OK) {

@@ -31,6 +31,7 @@ struct wrk_pool_options {
     bool pin;              /* pin threads to CPUs */
     uint64_t watchdog_ns;  /* passed to the backend; 0: none */
     const struct cell_device_cache *cache; /* likewise; NULL: none */
+    bool lanes_off;                        /* likewise */
     /* NULL, or called once on the pool thread when the device is lost (backend.is_lost). */
     void (*lost)(void *context);
     void *lost_context;

@@ -40,6 +40,7 @@ enum base_status cell_cuda_open(const struct cell_cuda_driver *driver,
     device->driver = driver;
     device->products = products;
     device->watchdog_ns = options->watchdog_ns;
+    device->lanes_off = options->lanes_off;
     device->batches_max = options->batches_queued_max;
     enum base_status status = driver->open(options, &device->cuda, error);
     if (status != BASE_OK) {
@@ -61,6 +62,7 @@ enum base_status cell_cuda_open(const struct cell_cuda_driver *driver,
 
 static void drain(struct cell_device *device)
 {
+    cell_cuda__lanes_park(device);
     for (uint32_t q = 0; q < device->n_queues; q++) {
         if (device->queues[q].device != NULL) {
             cell_cuda__queue_drain(&device->queues[q]);
@@ -161,6 +163,15 @@ void cell_cuda_type_explain(const struct cell_device *device, const struct cell_
     };
     const struct cell_cuda__type *loaded = device->types[type->id];
     const struct cell_cuda__program *program = &loaded->programs[0];
+    if (loaded->lanes[0] != NULL) {
+        const struct cell_cuda__lane_shape *shape = &loaded->lanes[0]->shape;
+        base_buf_printf(out, "  a lane on each queue: %s, %u bytes of weights\n",
+                        shape->is_lstm ? shape->kernel->lstm : shape->kernel->gru,
+                        shape->layout.bytes);
+        base_buf_text(out, "  what lanes cannot give away goes through the stream:\n");
+    } else {
+        base_buf_printf(out, "  no lane: %s\n", loaded->why_no_lane.message);
+    }
     base_buf_printf(out, "  %u kernels a step, recorded for 1 to %u rows; %zu bytes of weights\n",
                     program->n_ops - program->n_searching, CELL_STEP_ROWS_MAX,
                     loaded->weight_bytes);

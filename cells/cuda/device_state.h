@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "cells/cuda/device.h"
+#include "cells/cuda/lanes.h"
 
 #define CELL_CUDA__QUEUES_MAX  8u
 #define CELL_CUDA__BATCHES_MAX 64u /* outstanding on a queue */
@@ -66,6 +67,10 @@ struct cell_cuda__type {
     cell_step_address weights;
     size_t weight_bytes;
     struct cell_cuda__program programs[CELL_CUDA__QUEUES_MAX];
+    /* One on each queue, or none, and why not. */
+    struct cell_cuda__lane *lanes[CELL_CUDA__QUEUES_MAX];
+    cell_step_address lane_weights;
+    struct base_error why_no_lane;
 };
 
 /* Some steps of a batch, on their way. */
@@ -82,10 +87,13 @@ struct cell_cuda__piece {
 /* A batch that was submitted and has not completed. */
 struct cell_cuda__batch {
     struct cell_batch *batch;
-    uint32_t steps;          /* that some row takes */
-    uint32_t issued;         /* of them */
-    uint32_t pieces;         /* on their way */
-    enum base_status status; /* what it will end with, if it is not OK */
+    uint32_t steps;                     /* that some row takes */
+    uint32_t issued;                    /* of them */
+    uint32_t pieces;                    /* on their way; of a lane, tasks */
+    struct cell_cuda__lane *lane;       /* that runs it; NULL: the stream does */
+    uint32_t window, group;             /* of a lane: steps of this window, and its next task */
+    uint16_t order[CELL_STEP_ROWS_MAX]; /* of a lane: rows, those with the most steps first */
+    enum base_status status;            /* what it will end with, if it is not OK */
     /* A bit for each block of requests' memory that it writes, modulo their number: some are set in
      * vain. */
     uint64_t writes[CELL_CUDA__BLOCKS / 64];
@@ -122,7 +130,11 @@ struct cell_device {
     uint32_t n_queues;
     uint32_t batches_max;
     struct cell_cuda__queue queues[CELL_CUDA__QUEUES_MAX];
-    cell_step_address stores_at; /* struct cell_step_store [CELL_LAYOUTS_MAX] */
+    bool lanes_off;
+    uint32_t n_lanes;
+    struct cell_cuda__lane *lanes[CELL_CUDA__LANES_MAX];
+    struct cell_cuda__lane *launching; /* that was launched and has not beaten; NULL: none */
+    cell_step_address stores_at;       /* struct cell_step_store [CELL_LAYOUTS_MAX] */
     struct cell_step_store stores[CELL_LAYOUTS_MAX];
     struct cell_cuda__type *types[CELL_TYPES_MAX];
     size_t in_bytes, out_bytes; /* of a slot's staging */
@@ -162,6 +174,11 @@ size_t cell_cuda__piece_write(const struct cell_device *device,
 void cell_cuda__piece_read(const struct cell_batch *batch, const struct cell_cuda__piece *piece);
 
 /* ---- queue.c ---- */
+
+struct cell_cuda__batch *cell_cuda__batch_at(struct cell_cuda__queue *queue, uint64_t number);
+
+/* The word that the pool raises. */
+const _Atomic uint32_t *cell_cuda__attention_of(const struct cell_cuda__queue *queue);
 
 enum base_status cell_cuda__queue_open(struct cell_device *device, struct cell_cuda__queue *queue);
 void cell_cuda__queue_close(struct cell_cuda__queue *queue);

@@ -21,6 +21,9 @@ enum cell_sm_kind {
     CELL_SM_GRU,  /* as CELL_OP_GRU with CELL_GRU_RESET_AFTER; state: h */
 };
 
+/* Parts of a row, as the lane counts them. */
+enum { CELL_SM_PART_H, CELL_SM_PART_C };
+
 enum cell_sm_row_flags {
     /* The last step of this run is the chain's last: write `last` behind it, if it is reached. */
     CELL_SM_ROW_LAST = 1,

@@ -10,9 +10,6 @@
 #include "cells/cuda/lane_shared.h"
 #include "cells/ref/math_body.h"
 
-/* Parts of a row. */
-enum { CELL_SM_PART_H, CELL_SM_PART_C };
-
 /* A float of memory whose address a row carries. */
 CELL_BLOCK_FN float *cell_sm_at(uint64_t address, int64_t bytes, uint32_t i)
 {

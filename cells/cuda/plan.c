@@ -423,7 +423,7 @@ static enum base_status type_make(struct cell_device *device, const struct cell_
         base_assert(plan.block_at == counted.block_at && plan.weights_at == counted.weights_at);
         BASE_TRY(prepare(device, q, plan.program, error));
     }
-    return BASE_OK;
+    return cell_cuda__lanes_create(device, type, made, error);
 }
 
 enum base_status cell_cuda__type_create(struct cell_device *device, const struct cell_type *type,
@@ -445,6 +445,7 @@ enum base_status cell_cuda__type_create(struct cell_device *device, const struct
 void cell_cuda__type_free(struct cell_device *device, struct cell_cuda__type *type)
 {
     const struct cell_cuda_driver *driver = device->driver;
+    cell_cuda__lanes_free(device, type);
     for (uint32_t q = 0; q < device->n_queues; q++) {
         struct cell_cuda__program *program = &type->programs[q];
         for (uint32_t i = 0; i < CELL_CUDA__BUCKETS * CELL_CUDA__LENGTHS && !device->is_lost; i++) {

@@ -149,7 +149,7 @@ static enum base_status send(struct cell_cuda__queue *queue,
     return driver->write64(queue->stream, &word, queue->pieces_sent + 1);
 }
 
-static struct cell_cuda__batch *batch_at(struct cell_cuda__queue *queue, uint64_t number)
+struct cell_cuda__batch *cell_cuda__batch_at(struct cell_cuda__queue *queue, uint64_t number)
 {
     return &queue->batches[number % CELL_CUDA__BATCHES_MAX];
 }
@@ -236,9 +236,9 @@ static bool reads_of(const struct cell_batch *batch, struct cell_cuda__batch *ea
  * (scheduler, Algorithm 1, line 18). All others wait with the scheduler. */
 static bool must_wait(struct cell_cuda__queue *queue, uint64_t number)
 {
-    const struct cell_batch *batch = batch_at(queue, number)->batch;
+    const struct cell_batch *batch = cell_cuda__batch_at(queue, number)->batch;
     for (uint64_t n = completed(queue) + 1; n < number; n++) {
-        struct cell_cuda__batch *earlier = batch_at(queue, n);
+        struct cell_cuda__batch *earlier = cell_cuda__batch_at(queue, n);
         if (earlier->batch->type == batch->type && reads_of(batch, earlier)) {
             return true;
         }
@@ -250,7 +250,7 @@ static bool must_wait(struct cell_cuda__queue *queue, uint64_t number)
 static enum base_status issue(struct cell_cuda__queue *queue, uint64_t number)
 {
     struct cell_device *device = queue->device;
-    struct cell_cuda__batch *entry = batch_at(queue, number);
+    struct cell_cuda__batch *entry = cell_cuda__batch_at(queue, number);
     const struct cell_batch *batch = entry->batch;
     const struct cell_cuda__program *program =
         &device->types[batch->type->id]->programs[queue - device->queues];
@@ -276,15 +276,27 @@ static enum base_status issue(struct cell_cuda__queue *queue, uint64_t number)
     return BASE_OK;
 }
 
+/* Whether the batch before runs elsewhere, and has not completed: lanes and the stream know nothing
+ * of each other, and this batch may read what that one writes. */
+static bool changes_executor(struct cell_cuda__queue *queue, uint64_t number)
+{
+    return number > completed(queue) + 1 &&
+           cell_cuda__batch_at(queue, number)->lane != cell_cuda__batch_at(queue, number - 1)->lane;
+}
+
 /* Whether a piece of this batch may be sent now. */
 static bool may_issue(struct cell_cuda__queue *queue, uint64_t number)
 {
-    const struct cell_cuda__batch *entry = batch_at(queue, number);
-    if (queue->pieces_sent - queue->pieces_back == CELL_CUDA__SLOTS ||
-        (entry->batch->interruptible && entry->pieces == CELL_CUDA__PIECES_LOOSE)) {
+    const struct cell_cuda__batch *entry = cell_cuda__batch_at(queue, number);
+    const bool is_begun = entry->issued > 0 || entry->group > 0;
+    if (!is_begun && (changes_executor(queue, number) || must_wait(queue, number))) {
         return false;
     }
-    return entry->issued > 0 || !must_wait(queue, number);
+    if (entry->lane != NULL) {
+        return cell_cuda__lane_may_issue(entry);
+    }
+    return queue->pieces_sent - queue->pieces_back < CELL_CUDA__SLOTS &&
+           !(entry->batch->interruptible && entry->pieces == CELL_CUDA__PIECES_LOOSE);
 }
 
 /* After a call has failed: the driver knows why. */
@@ -301,11 +313,13 @@ static void lose(struct cell_cuda__queue *queue)
 static void feed(struct cell_cuda__queue *queue)
 {
     while (!queue->device->is_lost && queue->issuing <= queue->submitted) {
-        const struct cell_cuda__batch *entry = batch_at(queue, queue->issuing);
+        struct cell_cuda__batch *entry = cell_cuda__batch_at(queue, queue->issuing);
         if (entry->issued == entry->steps) {
             queue->issuing++;
         } else if (!may_issue(queue, queue->issuing)) {
             return;
+        } else if (entry->lane != NULL) {
+            cell_cuda__lane_issue(entry, queue->issuing);
         } else if (issue(queue, queue->issuing) != BASE_OK) {
             lose(queue);
         }
@@ -318,13 +332,14 @@ void cell_cuda_submit(struct cell_device *device, uint32_t queue_index, struct c
     base_assert(batch->n_rows > 0 && batch->n_rows <= CELL_STEP_ROWS_MAX && batch->steps > 0);
     struct cell_cuda__queue *queue = &device->queues[queue_index];
     base_assert(queue->submitted - completed(queue) < device->batches_max);
-    struct cell_cuda__batch *entry = batch_at(queue, ++queue->submitted);
+    struct cell_cuda__batch *entry = cell_cuda__batch_at(queue, ++queue->submitted);
     *entry = (struct cell_cuda__batch){.batch = batch};
     for (uint32_t r = 0; r < batch->n_rows; r++) {
         const struct cell_batch_row *row = &batch->rows[r];
         entry->steps = row->steps > entry->steps ? row->steps : entry->steps;
     }
     entry->steps = entry->steps < batch->steps ? entry->steps : batch->steps;
+    entry->lane = cell_cuda__lane_of(queue, entry);
     note_writes(entry);
     feed(queue);
 }
@@ -359,7 +374,7 @@ static void take_back(struct cell_cuda__queue *queue, const struct cell_cuda__pi
     if (piece->batch <= completed(queue)) {
         return;
     }
-    struct cell_cuda__batch *entry = batch_at(queue, piece->batch);
+    struct cell_cuda__batch *entry = cell_cuda__batch_at(queue, piece->batch);
     const struct cell_step_result *result = piece->out.host;
     base_assert(piece->batch == completed(queue) + 1 && entry->pieces > 0);
     entry->pieces--;
@@ -371,13 +386,29 @@ static void take_back(struct cell_cuda__queue *queue, const struct cell_cuda__pi
     }
 }
 
-/* Batches that fail without a piece. */
-static void complete_failed(struct cell_cuda__queue *queue)
+/* A lane's batch ends whole; no chain of it by itself. */
+static void settle_lane(const struct cell_cuda__batch *entry)
+{
+    struct cell_batch *batch = entry->batch;
+    batch->steps_done = entry->steps;
+    for (uint32_t r = 0; r < batch->n_rows; r++) {
+        const uint32_t steps = batch->rows[r].steps;
+        batch->rows[r].steps_done = steps < entry->steps ? steps : entry->steps;
+        batch->rows[r].has_ended = false;
+    }
+}
+
+/* Batches that have nothing on its way: those that fail, and lanes'. */
+static void complete_settled(struct cell_cuda__queue *queue)
 {
     while (completed(queue) < queue->submitted) {
-        const struct cell_cuda__batch *entry = batch_at(queue, completed(queue) + 1);
-        if (entry->status == BASE_OK || entry->pieces > 0) {
+        const struct cell_cuda__batch *entry = cell_cuda__batch_at(queue, completed(queue) + 1);
+        const bool is_over = entry->lane != NULL && entry->issued == entry->steps;
+        if (entry->pieces > 0 || (entry->status == BASE_OK && !is_over)) {
             return;
+        }
+        if (entry->status == BASE_OK) {
+            settle_lane(entry);
         }
         complete(queue, entry->batch, entry->status);
     }
@@ -386,7 +417,7 @@ static void complete_failed(struct cell_cuda__queue *queue)
 static void fail_all(struct cell_cuda__queue *queue)
 {
     while (completed(queue) < queue->submitted) {
-        complete(queue, batch_at(queue, completed(queue) + 1)->batch, BASE_UNAVAILABLE);
+        complete(queue, cell_cuda__batch_at(queue, completed(queue) + 1)->batch, BASE_UNAVAILABLE);
     }
 }
 
@@ -430,11 +461,14 @@ void cell_cuda_poll(struct cell_device *device, uint32_t queue_index, uint64_t n
     while (queue->pieces_back < done) {
         const struct cell_cuda__piece *piece =
             &queue->pieces[queue->pieces_back % CELL_CUDA__SLOTS];
-        complete_failed(queue);
+        complete_settled(queue);
         take_back(queue, piece);
         queue->pieces_back++;
     }
-    complete_failed(queue);
+    if (!device->is_lost && cell_cuda__lanes_poll(queue, now_ns) != BASE_OK) {
+        lose(queue);
+    }
+    complete_settled(queue);
     feed(queue);
     if (!device->is_lost && is_stalled(queue, has_moved, now_ns)) {
         device->is_lost = true;
@@ -452,6 +486,11 @@ const _Atomic uint64_t *cell_cuda_completed(struct cell_device *device, uint32_t
 {
     base_assert(queue < device->n_queues);
     return &device->queues[queue].completed;
+}
+
+const _Atomic uint32_t *cell_cuda__attention_of(const struct cell_cuda__queue *queue)
+{
+    return &words_of(queue)->attention;
 }
 
 _Atomic uint32_t *cell_cuda_attention(struct cell_device *device, uint32_t queue)

@@ -26,7 +26,7 @@ static const struct cell_backend *find_card(const char *name)
 static const struct cell_backend *find_backend(const char *name)
 {
     const bool is_card = getenv("CELLBATCH_CARD") != NULL;
-    if (strcmp(name, "cuda-host") == 0) {
+    if (strcmp(name, "cuda-host") == 0 || strcmp(name, "cuda-host-stream") == 0) {
         return is_card ? find_card("cuda-exact") : cuda_host_backend();
     }
     if (strcmp(name, "cuda-host-library") == 0) {
@@ -46,7 +46,8 @@ void rig_init(struct rig *rig, const char *backend, const char *isa, uint32_t me
     struct cell_device_options options = {.n_queues = 1,
                                           .teams = rig->team == NULL ? NULL : &rig->team,
                                           .isa = isa,
-                                          .batches_queued_max = 4};
+                                          .batches_queued_max = 4,
+                                          .lanes_off = strcmp(backend, "cuda-host-stream") == 0};
     ck_assert_msg(rig->backend->open(&options, &rig->device, &error) == BASE_OK, "%s",
                   error.message);
     ck_assert_int_eq(cell_registry_create(&rig->registry), BASE_OK);

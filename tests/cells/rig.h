@@ -16,7 +16,8 @@ struct rig {
     uint64_t submitted;
 };
 
-/* Opens the backend, one of this program's or "cuda-host", "cuda-host-library" (isa may be NULL),
+/* Opens the backend, one of this program's or "cuda-host", "cuda-host-library", and the first of
+ * them with everything in its streams, "cuda-host-stream" (isa may be NULL),
  * loads def's type and opens RIG_ROWS rows of every layout. members 0: no team. Fails the case when
  * anything does. */
 void rig_init(struct rig *rig, const char *backend, const char *isa, uint32_t members,

@@ -8,12 +8,14 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "tests/cuda/kernels_host.h"
+#include "tests/cuda/lane_host.h"
 
 #include <pthread.h>
 #include <string.h>
 #include <unistd.h>
 
 #define CARDS    2u
+#define SMS      24u
 #define COMMANDS 256u
 #define ALIGN    ((size_t)256) /* of memory */
 
@@ -49,6 +51,7 @@ struct cell_cuda {
     struct cell_cuda_stream *streams; /* lists */
     struct cell_cuda_graph *graphs;
     struct block *card, *pinned;
+    struct lane_host_card lanes;
 };
 
 struct cell_cuda_stream {
@@ -247,10 +250,19 @@ static bool is_busy(struct cell_cuda *cuda)
     return is_busy;
 }
 
+/* Of a card that still runs: what is appended behind an error does not count. */
+static bool has_failed(void)
+{
+    if (atomic_exchange(&knobs.is_faulting, false)) {
+        atomic_store(&knobs.is_failed, true);
+    }
+    return atomic_load(&knobs.is_failed);
+}
+
 static void note_alloc(struct cell_cuda *cuda)
 {
     atomic_fetch_add(&knobs.allocs, 1);
-    if (is_busy(cuda)) {
+    if (is_busy(cuda) || lane_host_lives(&cuda->lanes)) { // a card would wait for it
         atomic_fetch_add(&knobs.unsound, 1);
     }
 }
@@ -436,8 +448,9 @@ static void graph_free(struct cell_cuda *cuda, struct cell_cuda_graph *graph)
 /* Of a lost card what is left is given back here: the tests' process goes on. */
 static void host_close(struct cell_cuda *cuda, bool is_lost)
 {
-    base_assert(is_lost || (cuda->streams == NULL && cuda->graphs == NULL && cuda->card == NULL &&
-                            cuda->pinned == NULL));
+    base_assert(is_lost || (cuda->lanes.lanes == NULL && cuda->streams == NULL &&
+                            cuda->graphs == NULL && cuda->card == NULL && cuda->pinned == NULL));
+    lane_host_close_all(&cuda->lanes);
     while (cuda->streams != NULL) {
         stream_close(cuda->streams);
     }
@@ -548,6 +561,40 @@ static enum base_status error_of(struct cell_cuda *cuda, struct cell_cuda_stream
     return fails() ? base_fail(error, BASE_UNAVAILABLE, "cuda-host: told to fail") : BASE_OK;
 }
 
+/* ---- Lanes ---------------------------------------------------------------------------------- */
+
+static void room(const struct cell_cuda *cuda, struct cell_cuda_room *out)
+{
+    (void)cuda;
+    // As many SMs as leave some for a few lanes; memory as on sm_90.
+    *out = (struct cell_cuda_room){
+        .sms = lane_host_can() ? SMS : 0, .shared_block = 227 << 10, .shared_sm = 228 << 10};
+}
+
+static enum base_status lane_open(struct cell_cuda *cuda,
+                                  const struct cell_cuda_lane_kernel *kernel,
+                                  struct cell_cuda_lane **out, struct base_error *error)
+{
+    note_alloc(cuda);
+    return fails() ? base_fail(error, BASE_UNAVAILABLE, "cuda-host: told to fail")
+                   : lane_host_open(&cuda->lanes, kernel, has_failed, out);
+}
+
+static enum base_status lane_launch(struct cell_cuda_lane *lane, const struct cell_sm_args *args)
+{
+    if (fails()) {
+        return BASE_UNAVAILABLE;
+    }
+    lane_host_launch(lane, args);
+    return BASE_OK;
+}
+
+static enum base_status lane_wait(struct cell_cuda_lane *lane, uint64_t most_ns)
+{
+    const enum base_status status = lane_host_wait(lane, most_ns);
+    return fails() ? BASE_UNAVAILABLE : status;
+}
+
 const struct cell_cuda_driver cuda_host_driver = {
     .name = "cuda-host",
     .open = host_open,
@@ -572,6 +619,11 @@ const struct cell_cuda_driver cuda_host_driver = {
     .product = product,
     .replay = replay,
     .write64 = write64,
+    .room = room,
+    .lane_open = lane_open,
+    .lane_close = lane_host_close,
+    .lane_launch = lane_launch,
+    .lane_wait = lane_wait,
     .error = error_of,
 };
 

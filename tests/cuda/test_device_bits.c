@@ -3,6 +3,7 @@
  * same kernel bodies is scripts/gpu/check.sh's to see. */
 #include "tests/cells/split.h"
 #include "tests/cuda/driver_host.h"
+#include "tests/cuda/lane_host.h"
 #include "tests/util.h"
 
 static void assert_same_bits(struct build *build, uint32_t n_chains, uint32_t steps_max)
@@ -41,6 +42,29 @@ START_TEST(test_bits_of_gru)
 END_TEST
 
 /* An embedding, what surrounds an LSTM, and a state that counts in integers. */
+static const uint32_t sizes[][2] = {{1, 1}, {5, 7}, {128, 64}, {33, 60}}; // inputs, units
+
+/* Cells that have a lane; batches of up to two tasks. */
+START_TEST(test_bits_on_lanes)
+{
+    struct build build;
+    const uint64_t launches = lane_host_launches();
+    const uint32_t *size = sizes[_i / 2];
+    if (_i % 2 == 0) {
+        build_lstm_cell(&build, size[0], size[1], 51);
+    } else {
+        build_init(&build, 53);
+        const uint32_t x = build_input(&build, CELL_F32, size[0]);
+        const uint32_t h = build_state(&build, CELL_F32, size[1]);
+        const uint32_t out = build_gated(&build, CELL_OP_GRU, CELL_GRU_RESET_AFTER, x, h, true);
+        build_next(&build, 0, out);
+        build_output(&build, out);
+    }
+    assert_same_bits(&build, SPLIT_CHAINS_MAX, 6);
+    ck_assert(lane_host_launches() > launches || !lane_host_can());
+}
+END_TEST
+
 START_TEST(test_bits_of_a_reader)
 {
     struct build build;
@@ -88,6 +112,7 @@ int main(void)
     tcase_set_timeout(tcase, 300);
     tcase_add_loop_test(tcase, test_bits_of_lstm, 0, 2);
     tcase_add_loop_test(tcase, test_bits_of_gru, 0, 4);
+    tcase_add_loop_test(tcase, test_bits_on_lanes, 0, 8);
     tcase_add_test(tcase, test_bits_of_a_reader);
     tcase_add_test(tcase, test_bits_of_three_cells_behind_one_another);
     tcase_add_test(tcase, test_bits_of_a_cell_of_small_ops);

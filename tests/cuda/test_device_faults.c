@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "tests/cells/rig.h"
 #include "tests/cuda/driver_host.h"
+#include "tests/cuda/lane_host.h"
 #include "tests/util.h"
 
 #include <sched.h>
@@ -67,7 +68,7 @@ static enum base_status load(struct bed *bed, struct base_error *error)
 static enum base_status open_all(struct bed *bed, struct base_error *error)
 {
     const struct cell_device_options options = {
-        .n_queues = 2, .batches_queued_max = 4, .watchdog_ns = WATCHDOG_NS};
+        .n_queues = 2, .batches_queued_max = 4, .watchdog_ns = WATCHDOG_NS, .lanes_off = true};
     BASE_TRY(bed->backend->open(&options, &bed->device, error));
     const enum base_status status = load(bed, error);
     if (status != BASE_OK) {
@@ -249,6 +250,46 @@ START_TEST(test_watchdog_forgives_a_clock_that_jumps)
 }
 END_TEST
 
+/* A lane that hangs fails what it holds, and is launched again; one that is deaf is a lost card. */
+START_TEST(test_lanes_that_hang)
+{
+    static struct bed bed;
+    struct base_error error;
+    struct cell_batch batches[2];
+    struct cell_batch_row rows[2];
+    const enum lane_host_hang hang = (enum lane_host_hang)_i;
+    const struct cell_device_options options = {
+        .n_queues = 2, .batches_queued_max = 4, .watchdog_ns = BASE_NS_PER_S};
+    bed_init(&bed);
+    ck_assert_int_eq(bed.backend->open(&options, &bed.device, &error), BASE_OK);
+    ck_assert_int_eq(load(&bed, &error), BASE_OK);
+    rig_chain_reset(&bed.chain, bed.type);
+    if (lane_host_can()) {
+        lane_host_hang(hang);
+        submit(&bed, &batches[0], &rows[0]);
+        while (completed(&bed) < 1) {
+            bed.backend->poll(bed.device, 0, base_now_ns());
+            (void)usleep(100);
+        }
+        ck_assert_int_eq(batches[0].status, BASE_UNAVAILABLE);
+        expect_untouched(&bed);
+        ck_assert_int_eq(bed.backend->is_lost(bed.device), hang == LANE_HOST_HANG_DEAF);
+    }
+    if (hang != LANE_HOST_HANG_DEAF) {
+        const uint64_t before = completed(&bed);
+        submit(&bed, &batches[1], &rows[1]);
+        while (completed(&bed) == before) {
+            bed.backend->poll(bed.device, 0, base_now_ns());
+            (void)usleep(100);
+        }
+        ck_assert_int_eq(batches[1].status, BASE_OK);
+        ck_assert_uint_eq(batches[1].steps_done, STEPS);
+    }
+    close_all(&bed);
+    bed_release(&bed);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("device_faults");
@@ -258,6 +299,7 @@ int main(void)
     tcase_add_test(tcase, test_a_card_that_is_not_there);
     tcase_add_loop_test(tcase, test_what_it_has_no_kernel_for_is_refused_by_name, 0, 2);
     tcase_add_loop_test(tcase, test_faults_while_it_runs, 0, FAULTS);
+    tcase_add_loop_test(tcase, test_lanes_that_hang, LANE_HOST_HANG_FAULT, LANE_HOST_HANG_DEAF + 1);
     tcase_add_test(tcase, test_watchdog_forgives_a_clock_that_jumps);
     suite_add_tcase(suite, tcase);
     return util_run(suite);

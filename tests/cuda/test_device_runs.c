@@ -1,5 +1,6 @@
-/* Batches in pieces on the CUDA device over a host's driver: several behind each other, ended
- * early, reading what an earlier one writes; and nothing allocated meanwhile. */
+/* Batches on the CUDA device over a host's driver, in pieces in its stream and as tasks of a lane:
+ * several behind each other, ended early, reading what an earlier one writes; and nothing allocated
+ * meanwhile. */
 #include "base/clock.h"
 #include "base/mem.h"
 #include "tests/cells/rig.h"
@@ -28,11 +29,14 @@ static void run_alone(struct bed *bed, uint32_t c, uint32_t steps)
     ck_assert_uint_eq(batch.steps_done, steps);
 }
 
-static void bed_init(struct bed *bed)
+enum executor { IN_STREAM, ON_LANE, EXECUTORS };
+
+static void bed_init(struct bed *bed, enum executor executor)
 {
+    static const char *const names[] = {"cuda-host-stream", "cuda-host"};
     struct base_random random = util_random(5);
     build_lstm_cell(&bed->build, WIDTH, WIDTH, 41);
-    rig_init(&bed->rig, "cuda-host", NULL, 0, &bed->build.def);
+    rig_init(&bed->rig, names[executor], NULL, 0, &bed->build.def);
     for (uint32_t c = 0; c < CHAINS; c++) {
         rig_chain_init(&bed->chains[c], bed->rig.type, c, STEPS, &random);
         run_alone(bed, c, STEPS);
@@ -81,7 +85,7 @@ START_TEST(test_runs_behind_each_other)
     static struct bed bed;
     struct cell_batch batches[4];
     struct cell_batch_row rows[4][CHAINS];
-    bed_init(&bed);
+    bed_init(&bed, (enum executor)_i);
     cuda_host_pause(20 * BASE_NS_PER_US);
     const uint64_t before = bed.rig.submitted;
     const uint64_t allocs = cuda_host_counts().allocs;
@@ -113,7 +117,7 @@ START_TEST(test_runs_that_are_interrupted)
 {
     static struct bed bed;
     struct base_random random = util_random((uint64_t)_i);
-    bed_init(&bed);
+    bed_init(&bed, (enum executor)(_i % EXECUTORS));
     cuda_host_pause(10 * BASE_NS_PER_US);
     _Atomic uint32_t *attention = bed.rig.backend->attention(bed.rig.device, 0);
     uint32_t interrupted = 0;
@@ -156,7 +160,7 @@ END_TEST
 START_TEST(test_runs_that_leave_pieces_behind)
 {
     static struct bed bed;
-    bed_init(&bed);
+    bed_init(&bed, (enum executor)_i);
     _Atomic uint32_t *attention = bed.rig.backend->attention(bed.rig.device, 0);
     struct cell_batch_row row = rig_chain_row(&bed.chains[0], STEPS);
     struct cell_batch batch = {
@@ -173,9 +177,9 @@ END_TEST
 /* A chain that reads, in the request's memory, what the chain on the queue before it writes. */
 START_TEST(test_runs_that_read_what_is_being_written)
 {
-    enum { FEW = 10 }; // one piece each
+    enum { FEW = 10 }; // one piece or task each
     static struct bed bed;
-    bed_init(&bed);
+    bed_init(&bed, (enum executor)_i);
     bed.chains[0].wiring.steps = FEW;
     bed.chains[1].wiring.steps = FEW;
     bed.chains[1].wiring.inputs[0] = (struct cell_ref){
@@ -205,7 +209,7 @@ START_TEST(test_runs_of_rows_with_steps_of_their_own)
 {
     static struct bed bed;
     struct cell_batch_row rows[CHAINS];
-    bed_init(&bed);
+    bed_init(&bed, (enum executor)_i);
     for (uint32_t c = 0; c < CHAINS; c++) {
         rows[c] = rig_chain_row(&bed.chains[c], 20 * c + 3);
     }
@@ -229,7 +233,7 @@ START_TEST(test_runs_with_too_many_references)
     static struct cell_emit emits[EMITS];
     struct cell_batch_row rows[3];
     struct cell_batch batches[3];
-    bed_init(&bed);
+    bed_init(&bed, (enum executor)_i);
     const struct cell_emit own = bed.chains[1].emits[2];
     for (uint32_t e = 0; e < EMITS; e++) {
         emits[e] = own;
@@ -256,12 +260,12 @@ int main(void)
     Suite *suite = suite_create("device_runs");
     TCase *tcase = tcase_create("cuda-host");
     tcase_set_timeout(tcase, 120);
-    tcase_add_test(tcase, test_runs_behind_each_other);
-    tcase_add_loop_test(tcase, test_runs_that_are_interrupted, 0, 8);
-    tcase_add_test(tcase, test_runs_that_leave_pieces_behind);
-    tcase_add_test(tcase, test_runs_that_read_what_is_being_written);
-    tcase_add_test(tcase, test_runs_of_rows_with_steps_of_their_own);
-    tcase_add_test(tcase, test_runs_with_too_many_references);
+    tcase_add_loop_test(tcase, test_runs_behind_each_other, 0, EXECUTORS);
+    tcase_add_loop_test(tcase, test_runs_that_are_interrupted, 0, 8 * EXECUTORS);
+    tcase_add_loop_test(tcase, test_runs_that_leave_pieces_behind, 0, EXECUTORS);
+    tcase_add_loop_test(tcase, test_runs_that_read_what_is_being_written, 0, EXECUTORS);
+    tcase_add_loop_test(tcase, test_runs_of_rows_with_steps_of_their_own, 0, EXECUTORS);
+    tcase_add_test(tcase, test_runs_with_too_many_references); // a lane takes them
     suite_add_tcase(suite, tcase);
     return util_run(suite);
 }
