@@ -225,6 +225,39 @@ START_TEST(test_runs_of_rows_with_steps_of_their_own)
 }
 END_TEST
 
+/* A chain on a lane, then in the stream, for c at each step no lane gives away, and back: all on
+ * the queue at once, over one state slot. */
+START_TEST(test_runs_that_change_the_executor)
+{
+    static const uint32_t parts[] = {20, 30, 20};
+    static struct bed bed;
+    static uint8_t states[STEPS * ROW_BYTES];
+    struct cell_batch batches[3];
+    struct cell_batch_row rows[3];
+    struct cell_emit emits[8];
+    bed_init(&bed, ON_LANE);
+    cuda_host_pause(20 * BASE_NS_PER_US);
+    struct cell_wiring odd = bed.chains[0].wiring;
+    memcpy(emits, odd.emits, odd.n_emits * sizeof(*emits));
+    emits[odd.n_emits++] =
+        (struct cell_emit){CELL_EMIT_STATE,
+                           CELL_EMIT_EACH,
+                           1,
+                           {.kind = CELL_REF_HOST, .host = states, .stride_bytes = ROW_BYTES}};
+    odd.emits = emits;
+    for (uint32_t b = 0; b < 3; b++) {
+        rows[b] = rig_chain_row(&bed.chains[0], parts[b]);
+        rows[b].wiring = b == 1 ? &odd : rows[b].wiring;
+        bed.chains[0].done += parts[b];
+        batches[b] = (struct cell_batch){.n_rows = 1, .steps = parts[b], .rows = &rows[b]};
+        submit(&bed, &batches[b]);
+    }
+    poll_until(&bed, bed.rig.submitted);
+    ck_assert_mem_eq(bed.chains[0].outputs[0], bed.wanted[0], STEPS * ROW_BYTES);
+    bed_release(&bed);
+}
+END_TEST
+
 /* More references than a piece has room for: the batch fails, those around it do not. */
 START_TEST(test_runs_with_too_many_references)
 {
@@ -265,6 +298,7 @@ int main(void)
     tcase_add_loop_test(tcase, test_runs_that_leave_pieces_behind, 0, EXECUTORS);
     tcase_add_loop_test(tcase, test_runs_that_read_what_is_being_written, 0, EXECUTORS);
     tcase_add_loop_test(tcase, test_runs_of_rows_with_steps_of_their_own, 0, EXECUTORS);
+    tcase_add_test(tcase, test_runs_that_change_the_executor);
     tcase_add_test(tcase, test_runs_with_too_many_references); // a lane takes them
     suite_add_tcase(suite, tcase);
     return util_run(suite);
