@@ -164,6 +164,8 @@ CUDA_LIBRARY_SRCS = \
   cells/cuda/products_cuda.c \
   cells/def.c \
   cells/lane/host.c \
+  cells/pack.c \
+  cells/quant.c \
   cells/ref/math.c \
 
 CUDA_KERNELS = \
