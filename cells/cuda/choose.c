@@ -120,16 +120,23 @@ static enum base_status time_one(const struct cell_cuda_trial *trial, struct fie
     return status == BASE_UNIMPLEMENTED ? BASE_OK : status;
 }
 
+static enum base_status time_count(const struct cell_cuda_trial *trial, struct field *field,
+                                   uint32_t count)
+{
+    for (uint32_t i = 0; i < field->n; i++) {
+        if (!field->is_out[i]) {
+            BASE_TRY(time_one(trial, field, i, count));
+        }
+    }
+    return BASE_OK;
+}
+
 /* All of them in each round, so that what disturbs for a while disturbs all. */
 static enum base_status time_all(const struct cell_cuda_trial *trial, struct field *field)
 {
     for (uint32_t round = 0; round < CELL_CUDA_ROUNDS; round++) {
         for (uint32_t count = 0; count < CELL_CUDA_COUNTS; count++) {
-            for (uint32_t i = 0; i < field->n; i++) {
-                if (!field->is_out[i]) {
-                    BASE_TRY(time_one(trial, field, i, count));
-                }
-            }
+            BASE_TRY(time_count(trial, field, count));
         }
     }
     return BASE_OK;

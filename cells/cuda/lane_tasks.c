@@ -133,6 +133,7 @@ static uint32_t window_of(const struct cell_cuda__batch *entry, uint32_t n_activ
 {
     const struct cell_batch *batch = entry->batch;
     const uint32_t first = entry->issued;
+    base_assert(n_active > 0);
     uint32_t steps = least(entry->steps - first, CELL_CUDA__LANE_STEPS);
     steps = least(steps, CELL_CUDA__LANE_ROW_STEPS / least(n_active, CELL_SM_ROWS_MAX));
     if (first == 0 && is_first_apart(entry)) {

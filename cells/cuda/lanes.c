@@ -49,6 +49,27 @@ static bool is_one_op(const struct cell_def *def)
     return is_so;
 }
 
+/* A lane has floats as they are, or rounds weights, h and x to bf16: what `products` allows. */
+static enum base_status choose_precision(const struct cell_device *device,
+                                         const struct cell_def *def, enum cell_precision *precision,
+                                         struct base_error *why_not)
+{
+    if (def->products == CELL_PRODUCTS_BF16 && device->products == CELL_CUDA_OWN) {
+        return base_fail(why_not, BASE_UNIMPLEMENTED,
+                         "a lane's sums in bf16 have an order of their own, and this device is "
+                         "exact");
+    }
+    if (def->products == CELL_PRODUCTS_BF16 && *precision != CELL_INT8) {
+        *precision = CELL_BF16;
+        return BASE_OK;
+    }
+    if (def->products != CELL_PRODUCTS_FP32 || *precision != CELL_FP32) {
+        return base_fail(why_not, BASE_UNIMPLEMENTED, "lanes have no weights in %s times %s",
+                         cell_precision_name(*precision), cell_products_name(def->products));
+    }
+    return BASE_OK;
+}
+
 static enum base_status choose(const struct cell_device *device, const struct cell_def *def,
                                struct cell_cuda__lane_shape *out, struct base_error *why_not)
 {
@@ -62,11 +83,8 @@ static enum base_status choose(const struct cell_device *device, const struct ce
     if (op->kind == CELL_OP_GRU && op->variant != CELL_GRU_RESET_AFTER) {
         return base_fail(why_not, BASE_UNIMPLEMENTED, "a GRU with linear_before_reset = 0");
     }
-    if (op->precision == CELL_BF16 && device->products == CELL_CUDA_OWN) {
-        return base_fail(why_not, BASE_UNIMPLEMENTED,
-                         "lanes round h and x to bf16 too, and this device is exact");
-    }
-    const struct cell_gated gated = gated_of(op);
+    struct cell_gated gated = gated_of(op);
+    BASE_TRY(choose_precision(device, def, &gated.precision, why_not));
     struct cell_cuda__lane_shape shape = {.is_lstm = op->kind == CELL_OP_LSTM,
                                           .units = gated.hidden,
                                           .inputs = gated.inputs,
@@ -123,7 +141,7 @@ static enum base_status place(struct cell_cuda__lane *lane)
 {
     const struct cell_cuda__lane_shape *shape = &lane->shape;
     const size_t n_rows = (size_t)CELL_CUDA__LANE_SLOTS * CELL_SM_ROWS_MAX;
-    const size_t states = (shape->is_lstm ? 2u : 1u) * CELL_SM_ROWS_MAX * shape->units;
+    const size_t states = (size_t)(shape->is_lstm ? 2 : 1) * CELL_SM_ROWS_MAX * shape->units;
     const size_t x = (size_t)CELL_CUDA__LANE_ROW_STEPS * shape->inputs;
     const size_t h = (size_t)CELL_CUDA__LANE_ROW_STEPS * shape->units;
     size_t bytes = 0;
@@ -132,7 +150,7 @@ static enum base_status place(struct cell_cuda__lane *lane)
     const size_t results = take(&bytes, sizeof(struct cell_lane_result) * CELL_CUDA__LANE_SLOTS);
     const size_t ids = take(&bytes, sizeof(uint32_t) * n_rows);
     const size_t outcomes = take(&bytes, sizeof(uint32_t) * n_rows);
-    lane->zeros = take(&bytes, sizeof(float) * (shape->inputs + shape->units));
+    lane->zeros = take(&bytes, sizeof(float) * ((size_t)shape->inputs + shape->units));
     lane->rows = take(&bytes, 0);
     lane->row_bytes = sizeof(struct cell_sm_row) * CELL_SM_ROWS_MAX;
     (void)take(&bytes, lane->row_bytes * CELL_CUDA__LANE_SLOTS);
@@ -192,6 +210,7 @@ static enum base_status lane_create(struct cell_cuda__type *made, struct cell_cu
                                     const struct cell_type *type)
 {
     struct cell_device *device = queue->device;
+    base_assert(shape->kernel != NULL);
     struct cell_cuda__lane *lane = base_alloc_aligned(sizeof(*lane), BASE_CACHE_LINE);
     if (lane == NULL) {
         return BASE_RESOURCE_EXHAUSTED;

@@ -236,8 +236,9 @@ bool lane_card_open(struct lane_card *card, const struct lane_shape *shape)
         fail(card, "this driver runs no lanes");
         return false;
     }
-    if (!is_ok(card, card->driver->open(0, &card->cuda, &card->error)) || !make_model(card) ||
-        !open_lane(card)) {
+    const struct cell_device_options options = {.card = 0};
+    if (!is_ok(card, card->driver->open(&options, &card->cuda, &card->error)) ||
+        !make_model(card) || !open_lane(card)) {
         fail(card, "out of memory");
         return false;
     }

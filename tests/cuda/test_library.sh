@@ -43,7 +43,7 @@ archs=90
 [ -z "${CELLBATCH_LONG:-}" ] || archs='80 90'
 # In a folder of its own: a default build has no trace of CUDA.
 builds() {
-    make OUT="$daemon_dir/build" CUDA_HOME="$cuda" CUDA_ARCH="$archs" cuda-library \
+    make BUILD=release OUT="$daemon_dir/build" CUDA_HOME="$cuda" CUDA_ARCH="$archs" cuda-library \
         >"$daemon_dir/log" 2>&1
 }
 check 'builds' builds
