@@ -11,12 +11,15 @@
 /* Below this many operations a member, some microseconds, taking costs more than waiting. */
 #define TAKE_FLOPS 400000u
 
-/* More panels, of two pieces each, do not fit the word. */
-#define PANELS_MAX (UINT16_MAX / 2)
+/* More panels, of so many pieces each, do not fit the word. */
+#define PANELS_MAX (UINT16_MAX / CELL_PIECES_MAX)
 
 /* Fewer rows are not cut in two; and what is cut off are whole tiles of so many. */
 #define SPLIT_ROWS_MIN 24u
 #define SPLIT_TILE     6u
+
+/* Fewer rows are not shared out by rows: a piece is a quarter of them, and a tile has 8 at most. */
+#define GROUPS_ROWS_MIN 32u
 
 static uint64_t word_of(uint32_t round, uint32_t first, uint32_t end)
 {
@@ -83,6 +86,22 @@ static uint32_t split_of(uint32_t rows)
     return rows < SPLIT_ROWS_MIN ? rows : rows / 2 / SPLIT_TILE * SPLIT_TILE;
 }
 
+/* Groups and pieces, and where each begins. */
+static void cut_rows(struct cell_panels *panels, bool by_rows)
+{
+    const uint32_t rows = panels->rows;
+    const uint32_t split = split_of(rows);
+    panels->groups = by_rows && rows >= GROUPS_ROWS_MIN ? 2 : 1;
+    panels->pieces = panels->groups == 2 || split < rows ? 2 : 1;
+    const uint32_t n = panels->groups * panels->pieces;
+    for (uint32_t i = 0; i <= n; i++) {
+        panels->row_at[i] = rows * i / n;
+    }
+    if (n == 2) {
+        panels->row_at[1] = split;
+    }
+}
+
 void cell_panels_begin(struct cell_panels *panels, const struct cell_view *view,
                        const struct cell_wave *wave, uint32_t n, uint32_t rows, uint64_t flops)
 {
@@ -90,7 +109,7 @@ void cell_panels_begin(struct cell_panels *panels, const struct cell_view *view,
     *panels = (struct cell_panels){.view = view,
                                    .rows = rows,
                                    .row_end = rows,
-                                   .row_split = split_of(rows),
+                                   .groups = 1,
                                    .pieces = 1,
                                    .n = n,
                                    .unit = 1,
@@ -99,8 +118,8 @@ void cell_panels_begin(struct cell_panels *panels, const struct cell_view *view,
         cell_panels_share(view, wave, n, &panels->first, &panels->end);
         return;
     }
-    panels->pieces = panels->row_split < rows ? 2 : 1;
-    panels->n = n * panels->pieces;
+    cut_rows(panels, view->run->by_rows);
+    panels->n = n * panels->groups * panels->pieces;
     // 0 says that a share is fixed.
     view->space->round = view->space->round == UINT32_MAX ? 1 : view->space->round + 1;
     panels->round = view->space->round;
@@ -146,18 +165,24 @@ static bool take(struct cell_panels *panels)
     }
 }
 
-/* The next of the pieces that were taken: whole panels, or one half. */
+/* The next of the pieces that were taken: whole panels of one group of rows, or one piece. */
 static void compute(struct cell_panels *panels)
 {
     const uint32_t pieces = panels->pieces;
-    const uint32_t at = panels->taken_first;
-    const bool is_second = at % pieces != 0;
-    const bool is_half = pieces == 2 && (is_second || panels->taken_end - at == 1);
+    const uint32_t in_group = panels->n / panels->groups;
+    const uint32_t group = panels->taken_first / in_group;
+    const uint32_t before = group * in_group;
+    const uint32_t at = panels->taken_first - before;
+    const uint32_t taken = panels->taken_end - before;
+    const uint32_t end = taken < in_group ? taken : in_group;
+    const uint32_t piece = at % pieces;
+    const bool is_one = pieces > 1 && (piece > 0 || end - at == 1);
+    const uint32_t *row_at = panels->row_at + (size_t)group * pieces;
     panels->first = at / pieces;
-    panels->end = is_half ? panels->first + 1 : panels->taken_end / pieces;
-    panels->row_first = is_second ? panels->row_split : 0;
-    panels->row_end = is_half && !is_second ? panels->row_split : panels->rows;
-    panels->taken_first = is_half ? at + 1 : panels->end * pieces;
+    panels->end = is_one ? panels->first + 1 : end / pieces;
+    panels->row_first = row_at[piece];
+    panels->row_end = row_at[is_one ? piece + 1 : pieces];
+    panels->taken_first = before + (is_one ? at + 1 : panels->end * pieces);
 }
 
 bool cell_panels_next(struct cell_panels *panels)

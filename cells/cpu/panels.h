@@ -9,6 +9,11 @@
  * At the end of an op a panel is long beside what a member may be late: then it is two pieces of
  * work, half of the rows each.
  *
+ * Where a step reads what other batches made (a type without states: trees), and rows are many,
+ * they are two groups, and shares are of all panels of one group: with two members each computes
+ * whole rows, reads the operands of its own rows alone, and leaves the next level of a tree mostly
+ * what it will read itself. Both then read all weights.
+ *
  *   struct cell_panels panels;
  *   cell_panels_begin(&panels, view, wave, n, rows, flops);
  *   while (cell_panels_next(&panels)) {
@@ -22,17 +27,21 @@
 
 #include "cells/cpu/view.h"
 
+/* Of a panel's rows. */
+#define CELL_PIECES_MAX 4u
+
 struct cell_panels {
     uint32_t first, end;         /* to be computed now, */
     uint32_t row_first, row_end; /* of these rows */
     const struct cell_view *view;
-    uint32_t rows, row_split;        /* of the op; where its second half begins */
-    uint32_t pieces;                 /* of a panel: 1 or 2 */
-    uint32_t n;                      /* pieces of the op */
-    uint32_t unit;                   /* panels that are best computed together */
-    uint32_t round;                  /* 0: the share is fixed */
-    uint32_t victim;                 /* whose share is taken from; first the own */
-    uint32_t taken_first, taken_end; /* pieces that are taken and not yet computed */
+    uint32_t rows;                        /* of the op */
+    uint32_t groups, pieces;              /* of the rows; of a panel of one group: 1 or 2 */
+    uint32_t row_at[CELL_PIECES_MAX + 1]; /* where each piece of each group begins */
+    uint32_t n;                           /* pieces of the op: [groups][panels][pieces] */
+    uint32_t unit;                        /* panels that are best computed together */
+    uint32_t round;                       /* 0: the share is fixed */
+    uint32_t victim;                      /* whose share is taken from; first the own */
+    uint32_t taken_first, taken_end;      /* pieces that are taken and not yet computed */
     bool is_done;
 };
 

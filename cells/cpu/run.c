@@ -577,6 +577,7 @@ void cell_run_begin(struct cell_run *run, struct cell_program *program,
                              .spaces = program->spaces[queue],
                              .windows = program->windows == NULL ? NULL : program->windows[queue],
                              .members = program->n_members[queue],
+                             .by_rows = program->type->def.n_states == 0,
                              .turn = program->spaces[queue][0].turn};
     if (batch->n_rows <= program->solo_rows) {
         run->members = 1;

@@ -18,6 +18,7 @@ struct cell_run {
     struct cell_space *spaces;
     struct cell_windows *windows; /* of the queue; NULL when the program has none */
     uint32_t members;
+    bool by_rows;     /* long ops of many rows are shared out by rows first; panels.h */
     uint32_t turn;    /* of the first step */
     uint32_t stop[2]; /* by parity of the step; member 0 writes, all read behind a barrier */
 };

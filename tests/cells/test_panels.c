@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-enum { MEMBERS = 3, PANELS = 24, FEW = 5, MANY = 64, HALF = 30 }; // FEW rows are not cut
+enum { MEMBERS = 3, PANELS = 24, FEW = 5, MANY = 64 }; // FEW rows are not cut
 
 #define MUCH (UINT64_C(1) << 40) /* operations, enough that panels may be taken */
 
@@ -19,8 +19,8 @@ struct table {
     struct cell_view views[MEMBERS];
     struct cell_panels panels[MEMBERS];
     uint32_t rows;
-    uint32_t computed[PANELS][2]; /* times, of both halves of the rows */
-    uint32_t by[PANELS];          /* the last member */
+    uint32_t computed[PANELS][MANY]; /* times, of each row */
+    uint32_t by[PANELS];             /* the last member */
 };
 
 static void table_init(struct table *table, uint32_t members, bool is_backwards)
@@ -52,11 +52,12 @@ static bool step(struct table *table, uint32_t m)
     }
     ck_assert_uint_lt(panels->first, panels->end);
     ck_assert_uint_le(panels->end, PANELS);
-    ck_assert(panels->row_first == 0 || panels->row_first == HALF);
-    ck_assert(panels->row_end == table->rows || panels->row_end == HALF);
+    ck_assert_uint_lt(panels->row_first, panels->row_end);
+    ck_assert_uint_le(panels->row_end, table->rows);
     for (uint32_t p = panels->first; p < panels->end; p++) {
-        table->computed[p][0] += panels->row_first == 0 ? 1 : 0;
-        table->computed[p][1] += panels->row_end == table->rows ? 1 : 0;
+        for (uint32_t r = panels->row_first; r < panels->row_end; r++) {
+            table->computed[p][r]++;
+        }
         table->by[p] = m;
     }
     return true;
@@ -71,8 +72,9 @@ static void finish(struct table *table, uint32_t m)
 static void assert_each_once(const struct table *table, uint32_t n)
 {
     for (uint32_t p = 0; p < PANELS; p++) {
-        ck_assert_uint_eq(table->computed[p][0], p < n ? 1 : 0);
-        ck_assert_uint_eq(table->computed[p][1], p < n ? 1 : 0);
+        for (uint32_t r = 0; r < table->rows; r++) {
+            ck_assert_uint_eq(table->computed[p][r], p < n ? 1 : 0);
+        }
     }
 }
 
@@ -148,10 +150,53 @@ START_TEST(test_panels_at_the_end_are_shared_by_halves)
     begin(&table, 0, 2, MUCH, 1);
     begin(&table, 1, 2, MUCH, 1);
     ck_assert(step(&table, 1));
-    ck_assert_uint_eq(table.computed[1][0] + table.computed[1][1], 1);
+    ck_assert_uint_eq(table.computed[1][0] + table.computed[1][MANY - 1], 1);
     finish(&table, 0);
     ck_assert(!step(&table, 1));
     assert_each_once(&table, 2);
+}
+END_TEST
+
+/* By rows each of two members has all panels of half of the rows; of what is left at the end of
+ * another's share a piece is a quarter of them. */
+START_TEST(test_panels_by_rows_are_of_one_half_each)
+{
+    struct table table;
+    table_init(&table, 2, _i == 1);
+    table.rows = MANY;
+    table.run.by_rows = true;
+    begin(&table, 0, PANELS, MUCH, 1);
+    begin(&table, 1, PANELS, MUCH, 1);
+    for (bool is_any = true; is_any;) {
+        is_any = false;
+        for (uint32_t m = 0; m < 2; m++) {
+            struct cell_panels *panels = &table.panels[m];
+            if (step(&table, m)) {
+                is_any = true;
+                ck_assert_uint_ge(panels->row_first, m * MANY / 2);
+                ck_assert_uint_le(panels->row_end, (m + 1) * MANY / 2);
+            }
+        }
+    }
+    assert_each_once(&table, PANELS);
+    memset(table.computed, 0, sizeof(table.computed));
+    begin(&table, 0, 1, MUCH, 1);
+    begin(&table, 1, 1, MUCH, 1);
+    uint32_t n = 0;
+    while (step(&table, 0)) { // its own half, and then the other's
+        ck_assert_uint_eq(table.panels[0].row_end - table.panels[0].row_first, MANY / 4);
+        n++;
+    }
+    ck_assert_uint_eq(n, 4);
+    ck_assert(!step(&table, 1));
+    assert_each_once(&table, 1);
+    table.rows = FEW; // too few: panels of all rows
+    memset(table.computed, 0, sizeof(table.computed));
+    begin(&table, 0, PANELS, MUCH, 1);
+    ck_assert(step(&table, 0));
+    ck_assert_uint_eq(table.panels[0].row_end, FEW);
+    finish(&table, 0);
+    assert_each_once(&table, PANELS);
 }
 END_TEST
 
@@ -197,7 +242,9 @@ START_TEST(test_panels_in_any_order_are_computed_once)
         const uint32_t n = 1 + base_random_below(&random, PANELS);
         const uint32_t unit = 1 + base_random_below(&random, 3);
         const uint64_t flops = base_random_below(&random, 5) == 0 ? 1000 : MUCH;
-        table.rows = base_random_below(&random, 2) == 0 ? FEW : MANY;
+        table.rows =
+            base_random_below(&random, 2) == 0 ? FEW : 1 + base_random_below(&random, MANY);
+        table.run.by_rows = base_random_below(&random, 2) == 0;
         uint32_t n_done = 0;
         bool has_begun[MEMBERS] = {false};
         bool is_done[MEMBERS] = {false};
@@ -228,6 +275,7 @@ int main(void)
     tcase_add_loop_test(tcase, test_panels_of_a_slow_member_are_taken, 0, 2);
     tcase_add_test(tcase, test_panels_of_a_member_that_comes_late_are_taken);
     tcase_add_loop_test(tcase, test_panels_at_the_end_are_shared_by_halves, 0, 2);
+    tcase_add_loop_test(tcase, test_panels_by_rows_are_of_one_half_each, 0, 2);
     tcase_add_loop_test(tcase, test_panels_are_fixed_where_taking_does_not_pay, 0, 2);
     tcase_add_test(tcase, test_panels_in_any_order_are_computed_once);
     suite_add_tcase(suite, tcase);
