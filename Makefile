@@ -63,8 +63,10 @@ CELLS_SRCS = \
   cells/cpu/device.c \
   cells/cpu/explain.c \
   cells/cpu/fuse.c \
+  cells/cpu/ops.c \
   cells/cpu/panels.c \
   cells/cpu/phases.c \
+  cells/cpu/places.c \
   cells/cpu/program.c \
   cells/cpu/reduced.c \
   cells/cpu/rows.c \
@@ -455,6 +457,7 @@ CELLS_SUITES = \
   tests/cells/test_named_layers.c \
   tests/cells/test_ops.c \
   tests/cells/test_panels.c \
+  tests/cells/test_places.c \
   tests/cells/test_precision.c \
   tests/cells/test_safetensors.c \
   tests/cells/test_stale_window.c \

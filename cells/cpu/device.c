@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/ring.h"
 #include "cells/cpu/ahead.h"
+#include "cells/cpu/places.h"
 #include "cells/cpu/program.h"
 #include "cells/cpu/rows.h"
 #include "cells/cpu/run.h"
@@ -21,8 +22,10 @@
 struct queue {
     _Alignas(BASE_CACHE_LINE) _Atomic uint64_t completed;
     _Alignas(BASE_CACHE_LINE) struct base_spsc *ring;
-    struct cell_team *team; /* NULL: the pumping thread alone */
-    struct cell_run run;    /* of the batch that has begun */
+    struct cell_submitted *slots; /* [batches_max]; what the ring points to */
+    uint64_t n_submitted;         /* ever; of the thread that submits */
+    struct cell_team *team;       /* NULL: the pumping thread alone */
+    struct cell_run run;          /* of the batch that has begun */
     bool has_begun;
 };
 
@@ -30,6 +33,7 @@ struct cell_device {
     const struct cell_kernels *kernels;
     char description[64];
     uint32_t n_queues;
+    uint32_t batches_max; /* outstanding in each */
     struct queue *queues;
     uint32_t *n_members;
     struct cell_program *programs[CELL_TYPES_MAX]; /* NULL: not loaded */
@@ -55,12 +59,17 @@ static enum base_status open_queues(struct cell_device *device,
         return BASE_RESOURCE_EXHAUSTED;
     }
     device->n_queues = options->n_queues;
+    device->batches_max = ring_capacity(options->batches_queued_max);
     for (uint32_t q = 0; q < options->n_queues; q++) {
         struct queue *queue = &device->queues[q];
         queue->team = options->teams == NULL ? NULL : options->teams[q];
         device->n_members[q] = queue->team == NULL ? 1 : queue->team->members;
         atomic_init(&queue->completed, 0);
-        BASE_TRY(base_spsc_create(ring_capacity(options->batches_queued_max), &queue->ring));
+        queue->slots = base_alloc_array(device->batches_max, sizeof(*queue->slots));
+        if (queue->slots == NULL) {
+            return BASE_RESOURCE_EXHAUSTED;
+        }
+        BASE_TRY(base_spsc_create(device->batches_max, &queue->ring));
     }
     return BASE_OK;
 }
@@ -101,6 +110,7 @@ void cell_cpu_close(struct cell_device *device)
 {
     for (uint32_t q = 0; q < device->n_queues; q++) {
         base_spsc_free(device->queues[q].ring);
+        base_free(device->queues[q].slots);
     }
     for (uint32_t t = 0; t < CELL_TYPES_MAX; t++) {
         cell_program_free(device->programs[t]);
@@ -125,8 +135,9 @@ enum base_status cell_cpu_type_load(struct cell_device *device, const struct cel
 {
     base_assert(type->id < CELL_TYPES_MAX && device->programs[type->id] == NULL);
     struct cell_program **program = &device->programs[type->id];
-    BASE_TRY(cell_program_create(type, device->kernels, device->n_queues, device->n_members,
-                                 program, error));
+    const struct cell_program_queues queues = {
+        .n = device->n_queues, .n_members = device->n_members, .batches = device->batches_max};
+    BASE_TRY(cell_program_create(type, device->kernels, &queues, program, error));
     cell_run_tune(*program, NULL);
     return BASE_OK;
 }
@@ -194,7 +205,14 @@ enum base_status cell_cpu_rows_open(struct cell_device *device, uint32_t layout_
 void cell_cpu_submit(struct cell_device *device, uint32_t queue, struct cell_batch *batch)
 {
     base_assert(queue < device->n_queues && device->programs[batch->type->id] != NULL);
-    bool has_room = base_spsc_push(device->queues[queue].ring, batch);
+    struct queue *own = &device->queues[queue];
+    // No more are outstanding than there are slots: the batch that had this one is completed.
+    const uint32_t slot = (uint32_t)(own->n_submitted++ % device->batches_max);
+    own->slots[slot] =
+        (struct cell_submitted){.batch = batch,
+                                .places = cell_places_find(device->programs[batch->type->id],
+                                                           device->stores, queue, slot, batch)};
+    bool has_room = base_spsc_push(own->ring, &own->slots[slot]);
     base_assert(has_room);
 }
 
@@ -208,10 +226,10 @@ void cell_cpu_begin(struct cell_device *device, uint32_t queue)
 {
     base_assert(queue < device->n_queues);
     struct queue *own = &device->queues[queue];
-    struct cell_batch *batch = own->has_begun ? NULL : base_spsc_pop(own->ring);
-    if (batch != NULL) {
-        cell_run_begin(&own->run, device->programs[batch->type->id], device->stores, queue,
-                       own->team, batch);
+    const struct cell_submitted *submitted = own->has_begun ? NULL : base_spsc_pop(own->ring);
+    if (submitted != NULL) {
+        cell_run_begin(&own->run, device->programs[submitted->batch->type->id], device->stores,
+                       queue, own->team, submitted);
         own->has_begun = true;
     }
 }

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "cells/batch.h"
 #include "cells/cpu/ahead.h"
+#include "cells/cpu/places.h"
 #include "cells/cpu/tree.h"
 
 #include <string.h>
@@ -516,9 +517,10 @@ static enum base_status make_spaces(struct cell_program *program, uint32_t queue
     return BASE_OK;
 }
 
-static enum base_status make_memory(struct cell_program *program, uint32_t n_queues,
-                                    const uint32_t *n_members)
+static enum base_status make_memory(struct cell_program *program,
+                                    const struct cell_program_queues *queues)
 {
+    const uint32_t n_queues = queues->n;
     const struct cell_def *def = &program->type->def;
     size_t widest = BASE_CACHE_LINE;
     for (uint32_t v = 0; v < def->n_inputs + def->n_states; v++) {
@@ -532,10 +534,11 @@ static enum base_status make_memory(struct cell_program *program, uint32_t n_que
     if (program->zeros == NULL || program->n_members == NULL || program->spaces == NULL) {
         return BASE_RESOURCE_EXHAUSTED;
     }
-    memcpy(program->n_members, n_members, n_queues * sizeof(uint32_t));
+    memcpy(program->n_members, queues->n_members, n_queues * sizeof(uint32_t));
     for (uint32_t q = 0; q < n_queues; q++) {
         BASE_TRY(make_spaces(program, q));
     }
+    BASE_TRY(cell_places_make(program, queues->batches));
     if (program->window_floats > 0) {
         return cell_windows_create(program);
     }
@@ -562,9 +565,9 @@ static enum base_status check_precision(const struct cell_type *type,
 /* ---- Life cycle ----------------------------------------------------------------------------- */
 
 enum base_status cell_program_create(const struct cell_type *type,
-                                     const struct cell_kernels *kernels, uint32_t n_queues,
-                                     const uint32_t *n_members, struct cell_program **out,
-                                     struct base_error *error)
+                                     const struct cell_kernels *kernels,
+                                     const struct cell_program_queues *queues,
+                                     struct cell_program **out, struct base_error *error)
 {
     BASE_TRY(check_precision(type, kernels, error));
     struct cell_program *program = base_alloc(sizeof(*program));
@@ -591,7 +594,7 @@ enum base_status cell_program_create(const struct cell_type *type,
     if (status == BASE_OK) {
         cell_program_find_waves(program);
         cell_program_size_windows(program);
-        status = make_memory(program, n_queues, n_members);
+        status = make_memory(program, queues);
     }
     if (status == BASE_OK) {
         status = cell_program_fill_tables(program);

@@ -117,6 +117,7 @@ struct cell_kept {
 };
 
 struct cell_windows;
+struct cell_places;
 
 struct cell_program {
     const struct cell_type *type;
@@ -143,6 +144,8 @@ struct cell_program {
     uint32_t *n_members;        /* [n_queues] */
     uint32_t solo_rows;         /* batches of up to so many rows are member 0's alone */
     struct cell_space **spaces; /* [n_queues] -> [n_members] */
+    /* [n_queues] -> [batches]; NULL: a type with states */
+    struct cell_places **places;
 };
 
 /* ---- table.c; while the program is made ---- */
@@ -183,12 +186,19 @@ uint32_t cell_program_add_value(struct cell_program *program, struct cell_value 
 struct cell_program_op *cell_program_add_op(struct cell_program *program, enum cell_op_kind kind,
                                             enum cell_share share);
 
+/* The device's. */
+struct cell_program_queues {
+    uint32_t n;
+    const uint32_t *n_members; /* [n] */
+    uint32_t batches;          /* outstanding in each at most */
+};
+
 /* Loads the weights into the kernels' order and makes room for every member of every queue.
  * RESOURCE_EXHAUSTED. *out is ended with cell_program_free(). type outlives it. */
 enum base_status cell_program_create(const struct cell_type *type,
-                                     const struct cell_kernels *kernels, uint32_t n_queues,
-                                     const uint32_t *n_members, struct cell_program **out,
-                                     struct base_error *error);
+                                     const struct cell_kernels *kernels,
+                                     const struct cell_program_queues *queues,
+                                     struct cell_program **out, struct base_error *error);
 void cell_program_free(struct cell_program *program); /* NULL allowed */
 
 #endif

@@ -11,11 +11,8 @@
 
 #include "base/assert.h"
 #include "cells/cpu/ahead.h"
-#include "cells/cpu/attend.h"
 #include "cells/cpu/beam.h"
-#include "cells/cpu/panels.h"
-#include "cells/cpu/rowwise.h"
-#include "cells/cpu/tree.h"
+#include "cells/cpu/places.h"
 #include "cells/cpu/view.h"
 
 #include <stdatomic.h>
@@ -32,24 +29,12 @@
 
 /* ---- References ----------------------------------------------------------------------------- */
 
-static uint8_t *place_of(const struct cell_rows *stores, const struct cell_ref *ref,
-                         uint32_t layout, uint32_t step)
-{
-    if (ref->kind == CELL_REF_HOST) {
-        return ref->host + (int64_t)step * ref->stride_bytes;
-    }
-    base_assert(ref->kind == CELL_REF_VALUE);
-    return cell_rows_part(&stores[layout], ref->row, 0, 0);
-}
-
 static void resolve_input(const struct cell_view *view, uint32_t input, uint8_t **pointers)
 {
-    uint32_t layout = view->program->type->input_layouts[input];
     for (uint32_t r = 0; r < view->n_rows; r++) {
-        const struct cell_ref *ref = &cell_view_row(view, r)->wiring->inputs[input];
-        pointers[r] = ref->kind == CELL_REF_ZERO
-                          ? view->program->zeros
-                          : place_of(view->run->stores, ref, layout, cell_view_step(view, r));
+        pointers[r] =
+            cell_place_input(view->program, view->run->stores, cell_view_row(view, r)->wiring,
+                             input, cell_view_step(view, r));
     }
 }
 
@@ -74,20 +59,6 @@ void cell_view_resolve_inputs(const struct cell_view *view)
     }
 }
 
-/* Where a row's output goes when it goes to a value row at this step; NULL: not there. */
-static const struct cell_ref *value_emit(const struct cell_wiring *wiring, uint32_t output,
-                                         uint32_t step)
-{
-    for (uint32_t e = 0; e < wiring->n_emits; e++) {
-        const struct cell_emit *emit = &wiring->emits[e];
-        if (emit->what == CELL_EMIT_OUTPUT && emit->index == output &&
-            emit->to.kind == CELL_REF_VALUE && cell_emit_is_due(emit, step, wiring->steps)) {
-            return &emit->to;
-        }
-    }
-    return NULL;
-}
-
 /* Outputs of a type without states: rows that go to value rows are computed there. */
 static void resolve_outputs(const struct cell_view *view)
 {
@@ -100,10 +71,10 @@ static void resolve_outputs(const struct cell_view *view)
         }
         uint8_t **rows = view->space->rows[type->def.outputs[o]];
         for (uint32_t r = 0; r < view->n_rows; r++) {
-            const struct cell_ref *to =
-                value_emit(cell_view_row(view, r)->wiring, o, cell_view_step(view, r));
-            rows[r] = to == NULL ? view->space->outs[o][r]
-                                 : place_of(view->run->stores, to, type->output_layouts[o], 0);
+            uint8_t *to =
+                cell_place_output(program, view->run->stores, cell_view_row(view, r)->wiring, o,
+                                  cell_view_step(view, r));
+            rows[r] = to == NULL ? view->space->outs[o][r] : to;
         }
     }
 }
@@ -129,135 +100,6 @@ static void resolve(const struct cell_view *view)
 }
 
 /* ---- Ops ------------------------------------------------------------------------------------ */
-
-static const float *const *f32_in(const struct cell_view *view, uint32_t value)
-{
-    return (const float *const *)(void *)view->space->rows[value];
-}
-
-static float *const *f32_out(const struct cell_view *view, uint32_t value)
-{
-    return (float *const *)(void *)view->space->rows[value];
-}
-
-/* The server refuses ids outside the table; one that a cell computed itself is held inside. */
-static void gather(const struct cell_view *view, const struct cell_program_op *op)
-{
-    const struct cell_weight *table = &op->lookup;
-    size_t row_bytes = (size_t)table->cols * cell_dtype_bytes(table->dtype);
-    uint8_t *data = NULL; // only read through: rows are pointers to what may also be written
-    memcpy(&data, &table->data, sizeof(data));
-    enum cell_dtype dtype = view->program->values[op->in[0]].shape.dtype;
-    for (uint32_t r = 0; r < view->n_rows; r++) {
-        int64_t id = cell_integer_at(dtype, view->space->rows[op->in[0]][r]);
-        id = id < 0 ? 0 : id;
-        id = id >= (int64_t)table->rows ? (int64_t)table->rows - 1 : id;
-        view->space->rows[op->out][r] = data + (size_t)id * row_bytes;
-    }
-}
-
-static void gated(const struct cell_view *view, const struct cell_program_op *op)
-{
-    struct cell_gated_step step = {
-        .gated = &op->gated,
-        .n_rows = view->n_rows,
-        .x = f32_in(view, op->in[CELL_GATED_X]),
-        .h = f32_in(view, op->in[CELL_GATED_H]),
-        .old = op->n_in > CELL_GATED_OLD ? f32_in(view, op->in[CELL_GATED_OLD]) : NULL,
-        .z = op->n_in > CELL_GATED_Z ? f32_in(view, op->in[CELL_GATED_Z]) : NULL,
-        .out = f32_out(view, op->out),
-        .second = op->second != CELL_VALUES_MAX ? f32_out(view, op->second) : NULL,
-        .scratch = view->space->scratch,
-        .backwards = cell_view_is_backwards(view),
-    };
-    if (op->embedding != NULL) {
-        step.ahead = step.x;
-        step.x = NULL;
-    } else if (view->is_ahead && op->has_window) {
-        step.x = NULL;
-        step.ahead = (const float *const *)view->space->ahead[op->window];
-    }
-    cell_panels_gated(view, cell_view_wave(view, op), &step);
-}
-
-static void linear(const struct cell_view *view, const struct cell_program_op *op)
-{
-    struct cell_linear_rows rows = {
-        .linear = &op->linear,
-        .scratch = view->space->scratch,
-    };
-    uint64_t flops = 2ull * op->linear.inputs * op->linear.outputs * view->n_rows;
-    struct cell_panels panels;
-    cell_panels_begin(&panels, view, cell_view_wave(view, op), op->linear.panels, view->n_rows,
-                      flops);
-    while (cell_panels_next(&panels)) {
-        rows.panel_first = panels.first;
-        rows.panel_end = panels.end;
-        rows.n_rows = panels.row_end - panels.row_first;
-        rows.x = f32_in(view, op->in[0]) + panels.row_first;
-        rows.out = f32_out(view, op->out) + panels.row_first;
-        view->program->kernels->linear_rows(&rows);
-    }
-}
-
-/* A part of another row, where it stands. */
-static void slice(const struct cell_view *view, const struct cell_program_op *op)
-{
-    size_t element = cell_dtype_bytes(view->program->values[op->out].shape.dtype);
-    for (uint32_t r = 0; r < view->n_rows; r++) {
-        view->space->rows[op->out][r] = view->space->rows[op->in[0]][r] + op->op->start * element;
-    }
-}
-
-static void pointwise(const struct cell_view *view, const struct cell_program_op *op)
-{
-    uint32_t first;
-    uint32_t end;
-    cell_view_share(view, view->n_rows, &first, &end);
-    for (uint32_t r = first; r < end; r++) {
-        float *values[CELL_POINTWISE_VALUES_MAX];
-        for (uint32_t v = 0; v < op->chain->n_values; v++) {
-            bool has_row = op->chain->values[v].tile == CELL_POINTWISE_ROW;
-            values[v] = has_row ? f32_out(view, op->chain_values[v])[r] : NULL;
-        }
-        view->program->kernels->pointwise(op->chain, values, view->space->scratch);
-    }
-}
-
-static void rowwise(const struct cell_view *view, const struct cell_program_op *op)
-{
-    uint32_t first;
-    uint32_t end;
-    cell_view_share(view, view->n_rows, &first, &end);
-    for (uint32_t r = first; r < end; r++) {
-        const uint8_t *in[CELL_OPERANDS_MAX];
-        for (uint32_t i = 0; i < op->n_in; i++) {
-            in[i] = view->space->rows[op->in[i]][r];
-        }
-        cell_rowwise(view->program, op, in, view->space->rows[op->out][r]);
-    }
-}
-
-void cell_view_run_op(const struct cell_view *view, const struct cell_program_op *op)
-{
-    if (op->is_gated && cell_op_is_tree(op->kind)) {
-        cell_tree_run(view, op);
-    } else if (op->is_gated) {
-        gated(view, op);
-    } else if (op->kind == CELL_OP_LINEAR) {
-        linear(view, op);
-    } else if (op->kind == CELL_OP_GATHER) {
-        gather(view, op);
-    } else if (op->chain != NULL) {
-        pointwise(view, op);
-    } else if (op->kind == CELL_OP_ATTEND) {
-        cell_attend(view, op);
-    } else if (op->share == CELL_SHARE_EACH) {
-        slice(view, op);
-    } else {
-        rowwise(view, op);
-    }
-}
 
 /* A barrier stands even where its op is left out: others count on it. */
 static void run_ops(const struct cell_view *view)
@@ -285,8 +127,8 @@ static void emit(const struct cell_view *view, uint32_t r, const struct cell_emi
     uint32_t layout =
         is_state ? type->state_layouts[emit->index] : type->output_layouts[emit->index];
     struct cell_value shape = program->values[value].shape;
-    uint8_t *to = place_of(view->run->stores, &emit->to, layout,
-                           cell_view_row(view, r)->first_step + view->step);
+    uint8_t *to = cell_place(view->run->stores, &emit->to, layout,
+                             cell_view_row(view, r)->first_step + view->step);
     if (to != view->space->rows[value][r]) {
         memcpy(to, view->space->rows[value][r],
                (size_t)shape.width * cell_dtype_bytes(shape.dtype));
@@ -325,7 +167,8 @@ static void init_states(const struct cell_view *view)
             uint8_t *to = cell_rows_part(slots, wiring->state, s, 0);
             memset(to, 0, slots->part_bytes[s] * (slots->layout.twice[s] ? 2 : 1));
             if (wiring->init[s].kind != CELL_REF_ZERO) {
-                memcpy(to, place_of(view->run->stores, &wiring->init[s], type->state_layouts[s], 0),
+                memcpy(to,
+                       cell_place(view->run->stores, &wiring->init[s], type->state_layouts[s], 0),
                        cell_rows_value_bytes(slots, s));
             }
         }
@@ -513,6 +356,78 @@ static void run_step(struct cell_view *view, uint32_t n_active)
     }
 }
 
+/* A batch whose places were found when it was submitted: one step of all rows. No member looks at
+ * rows or wirings, which the thread that submits goes on to change. */
+static void run_placed(struct cell_view *view)
+{
+    const struct cell_program *program = view->program;
+    const struct cell_def *def = &program->type->def;
+    const struct cell_places *places = view->run->places;
+    const uint32_t n_rows = view->run->n_rows;
+    for (uint32_t r = 0; r < n_rows; r++) {
+        view->space->active[r] = r;
+        view->space->steps[r] = 1;
+    }
+    view->rows = view->space->active;
+    view->n_rows = n_rows;
+    for (uint32_t i = 0; i < def->n_inputs; i++) {
+        if (places->inputs[i] != NULL) {
+            memcpy(view->space->rows[i], places->inputs[i], n_rows * sizeof(uint8_t *));
+        }
+    }
+    for (uint32_t o = 0; o < def->n_outputs; o++) {
+        if (places->outs[o] != NULL) {
+            memcpy(view->space->rows[def->outputs[o]], places->outs[o], n_rows * sizeof(uint8_t *));
+        }
+    }
+    run_ops(view);
+    if (program->ends_on_panels) {
+        cell_view_barrier(view);
+    }
+    uint32_t first;
+    uint32_t end;
+    cell_view_share(view, places->n_copies, &first, &end);
+    for (uint32_t c = first; c < end; c++) {
+        const struct cell_copy *copy = &places->copies[c];
+        const struct cell_value shape = program->values[copy->value].shape;
+        memcpy(copy->to, view->space->rows[copy->value][copy->row],
+               (size_t)shape.width * cell_dtype_bytes(shape.dtype));
+    }
+    view->step = 1;
+}
+
+static void run_chains(struct cell_view *view)
+{
+    const struct cell_run *run = view->run;
+    start(view);
+    uint32_t n_active = 0;
+    uint32_t until = 0;
+    bool is_stopped = false;
+    while (view->step < run->batch->steps && !is_stopped) {
+        bool is_changed = view->step >= until || view->have_ended;
+        if (is_changed) {
+            n_active = select_active(view, &until);
+            view->have_ended = false;
+        }
+        if (n_active == 0) {
+            break;
+        }
+        if (is_changed || view->step >= view->ahead_until) {
+            view->rows = view->space->active;
+            view->n_rows = n_active;
+            cell_windows_fill(view);
+        }
+        run_step(view, n_active);
+        is_stopped = run->stop[view->step & 1] != 0;
+        if (view->have_ended && run->batch->row_ended != NULL) {
+            let_go(view);
+        } else if (view->have_ended) {
+            is_stopped |= run->batch->interruptible;
+        }
+        view->step++;
+    }
+}
+
 static void run_member(void *argument, struct cell_team *team, uint32_t member)
 {
     struct cell_run *run = argument;
@@ -521,32 +436,10 @@ static void run_member(void *argument, struct cell_team *team, uint32_t member)
                              .team = team,
                              .space = &run->spaces[member],
                              .member = member};
-    start(&view);
-    uint32_t n_active = 0;
-    uint32_t until = 0;
-    bool is_stopped = false;
-    while (view.step < run->batch->steps && !is_stopped) {
-        bool is_changed = view.step >= until || view.have_ended;
-        if (is_changed) {
-            n_active = select_active(&view, &until);
-            view.have_ended = false;
-        }
-        if (n_active == 0) {
-            break;
-        }
-        if (is_changed || view.step >= view.ahead_until) {
-            view.rows = view.space->active;
-            view.n_rows = n_active;
-            cell_windows_fill(&view);
-        }
-        run_step(&view, n_active);
-        is_stopped = run->stop[view.step & 1] != 0;
-        if (view.have_ended && run->batch->row_ended != NULL) {
-            let_go(&view);
-        } else if (view.have_ended) {
-            is_stopped |= run->batch->interruptible;
-        }
-        view.step++;
+    if (run->places != NULL) {
+        run_placed(&view);
+    } else {
+        run_chains(&view);
     }
     if (member == 0) {
         run->batch->steps_done = view.step;
@@ -567,12 +460,15 @@ void cell_run_tune(struct cell_program *program, const struct cell_tuning *tunin
 
 void cell_run_begin(struct cell_run *run, struct cell_program *program,
                     const struct cell_rows *stores, uint32_t queue, struct cell_team *team,
-                    struct cell_batch *batch)
+                    const struct cell_submitted *submitted)
 {
+    struct cell_batch *batch = submitted->batch;
     base_assert(batch->n_rows > 0 && batch->n_rows <= CELL_BATCH_ROWS_MAX && batch->steps > 0);
     *run = (struct cell_run){.program = program,
                              .stores = stores,
                              .batch = batch,
+                             .places = submitted->places,
+                             .n_rows = batch->n_rows,
                              .team = team,
                              .spaces = program->spaces[queue],
                              .windows = program->windows == NULL ? NULL : program->windows[queue],

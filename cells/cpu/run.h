@@ -7,13 +7,19 @@
 #include "cells/cpu/rows.h"
 #include "cells/cpu/view.h"
 
+/* What the queue of a device holds. */
+struct cell_submitted {
+    struct cell_batch *batch;
+    const struct cell_places *places; /* NULL: members find their own */
+};
+
 /* Begins the batch: the team's other members compute from now on, unless the batch is one member's.
  * team NULL: the caller alone. stores: [CELL_LAYOUTS_MAX]. *run stays where it is until
  * cell_run_end(), by the same thread, has computed the caller's part, waited for the others and
  * filled in what the device writes. No allocation. */
 void cell_run_begin(struct cell_run *run, struct cell_program *program,
                     const struct cell_rows *stores, uint32_t queue, struct cell_team *team,
-                    struct cell_batch *batch);
+                    const struct cell_submitted *submitted);
 void cell_run_end(struct cell_run *run);
 
 /* Which batches member 0 runs alone from now on: none in a program just made; NULL: those of which

@@ -9,12 +9,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct cell_places;
+
 /* Shared by the members. */
 struct cell_run {
     struct cell_program *program;
     const struct cell_rows *stores;
     struct cell_batch *batch;
-    struct cell_team *team; /* NULL: the caller alone */
+    const struct cell_places *places; /* NULL: members find their own */
+    uint32_t n_rows;                  /* the batch's */
+    struct cell_team *team;           /* NULL: the caller alone */
     struct cell_space *spaces;
     struct cell_windows *windows; /* of the queue; NULL when the program has none */
     uint32_t members;

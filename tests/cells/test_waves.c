@@ -91,13 +91,13 @@ static void make(const struct cell_def *def, struct made *out)
     struct base_error error;
     const struct cell_type *type = NULL;
     bool is_new = false;
-    uint32_t members = 4;
+    const uint32_t members = 4;
+    const struct cell_program_queues queues = {.n = 1, .n_members = &members, .batches = 1};
     ck_assert_int_eq(cell_registry_create(&out->registry), BASE_OK);
     ck_assert_int_eq(cell_registry_intern(out->registry, def, "test", &type, &is_new, &error),
                      BASE_OK);
     ck_assert_int_eq(
-        cell_program_create(type, &cell_kernels__scalar, 1, &members, &out->program, &error),
-        BASE_OK);
+        cell_program_create(type, &cell_kernels__scalar, &queues, &out->program, &error), BASE_OK);
 }
 
 static void unmake(struct made *made)

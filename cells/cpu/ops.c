@@ -1,0 +1,139 @@
+/* One member's share of each kind of op, over the rows of its view: what is shared out by panels
+ * (panels.h), by rows, or done by each member for itself because only pointers are made. Which op
+ * stands where, and the barriers between them, program.c has decided. */
+#include "cells/cpu/attend.h"
+#include "cells/cpu/panels.h"
+#include "cells/cpu/rowwise.h"
+#include "cells/cpu/tree.h"
+#include "cells/cpu/view.h"
+
+#include <string.h>
+
+static const float *const *f32_in(const struct cell_view *view, uint32_t value)
+{
+    return (const float *const *)(void *)view->space->rows[value];
+}
+
+static float *const *f32_out(const struct cell_view *view, uint32_t value)
+{
+    return (float *const *)(void *)view->space->rows[value];
+}
+
+/* The server refuses ids outside the table; one that a cell computed itself is held inside. */
+static void gather(const struct cell_view *view, const struct cell_program_op *op)
+{
+    const struct cell_weight *table = &op->lookup;
+    size_t row_bytes = (size_t)table->cols * cell_dtype_bytes(table->dtype);
+    uint8_t *data = NULL; // only read through: rows are pointers to what may also be written
+    memcpy(&data, &table->data, sizeof(data));
+    enum cell_dtype dtype = view->program->values[op->in[0]].shape.dtype;
+    for (uint32_t r = 0; r < view->n_rows; r++) {
+        int64_t id = cell_integer_at(dtype, view->space->rows[op->in[0]][r]);
+        id = id < 0 ? 0 : id;
+        id = id >= (int64_t)table->rows ? (int64_t)table->rows - 1 : id;
+        view->space->rows[op->out][r] = data + (size_t)id * row_bytes;
+    }
+}
+
+static void gated(const struct cell_view *view, const struct cell_program_op *op)
+{
+    struct cell_gated_step step = {
+        .gated = &op->gated,
+        .n_rows = view->n_rows,
+        .x = f32_in(view, op->in[CELL_GATED_X]),
+        .h = f32_in(view, op->in[CELL_GATED_H]),
+        .old = op->n_in > CELL_GATED_OLD ? f32_in(view, op->in[CELL_GATED_OLD]) : NULL,
+        .z = op->n_in > CELL_GATED_Z ? f32_in(view, op->in[CELL_GATED_Z]) : NULL,
+        .out = f32_out(view, op->out),
+        .second = op->second != CELL_VALUES_MAX ? f32_out(view, op->second) : NULL,
+        .scratch = view->space->scratch,
+        .backwards = cell_view_is_backwards(view),
+    };
+    if (op->embedding != NULL) {
+        step.ahead = step.x;
+        step.x = NULL;
+    } else if (view->is_ahead && op->has_window) {
+        step.x = NULL;
+        step.ahead = (const float *const *)view->space->ahead[op->window];
+    }
+    cell_panels_gated(view, cell_view_wave(view, op), &step);
+}
+
+static void linear(const struct cell_view *view, const struct cell_program_op *op)
+{
+    struct cell_linear_rows rows = {
+        .linear = &op->linear,
+        .scratch = view->space->scratch,
+    };
+    uint64_t flops = 2ull * op->linear.inputs * op->linear.outputs * view->n_rows;
+    struct cell_panels panels;
+    cell_panels_begin(&panels, view, cell_view_wave(view, op), op->linear.panels, view->n_rows,
+                      flops);
+    while (cell_panels_next(&panels)) {
+        rows.panel_first = panels.first;
+        rows.panel_end = panels.end;
+        rows.n_rows = panels.row_end - panels.row_first;
+        rows.x = f32_in(view, op->in[0]) + panels.row_first;
+        rows.out = f32_out(view, op->out) + panels.row_first;
+        view->program->kernels->linear_rows(&rows);
+    }
+}
+
+/* A part of another row, where it stands. */
+static void slice(const struct cell_view *view, const struct cell_program_op *op)
+{
+    size_t element = cell_dtype_bytes(view->program->values[op->out].shape.dtype);
+    for (uint32_t r = 0; r < view->n_rows; r++) {
+        view->space->rows[op->out][r] = view->space->rows[op->in[0]][r] + op->op->start * element;
+    }
+}
+
+static void pointwise(const struct cell_view *view, const struct cell_program_op *op)
+{
+    uint32_t first;
+    uint32_t end;
+    cell_view_share(view, view->n_rows, &first, &end);
+    for (uint32_t r = first; r < end; r++) {
+        float *values[CELL_POINTWISE_VALUES_MAX];
+        for (uint32_t v = 0; v < op->chain->n_values; v++) {
+            bool has_row = op->chain->values[v].tile == CELL_POINTWISE_ROW;
+            values[v] = has_row ? f32_out(view, op->chain_values[v])[r] : NULL;
+        }
+        view->program->kernels->pointwise(op->chain, values, view->space->scratch);
+    }
+}
+
+static void rowwise(const struct cell_view *view, const struct cell_program_op *op)
+{
+    uint32_t first;
+    uint32_t end;
+    cell_view_share(view, view->n_rows, &first, &end);
+    for (uint32_t r = first; r < end; r++) {
+        const uint8_t *in[CELL_OPERANDS_MAX];
+        for (uint32_t i = 0; i < op->n_in; i++) {
+            in[i] = view->space->rows[op->in[i]][r];
+        }
+        cell_rowwise(view->program, op, in, view->space->rows[op->out][r]);
+    }
+}
+
+void cell_view_run_op(const struct cell_view *view, const struct cell_program_op *op)
+{
+    if (op->is_gated && cell_op_is_tree(op->kind)) {
+        cell_tree_run(view, op);
+    } else if (op->is_gated) {
+        gated(view, op);
+    } else if (op->kind == CELL_OP_LINEAR) {
+        linear(view, op);
+    } else if (op->kind == CELL_OP_GATHER) {
+        gather(view, op);
+    } else if (op->chain != NULL) {
+        pointwise(view, op);
+    } else if (op->kind == CELL_OP_ATTEND) {
+        cell_attend(view, op);
+    } else if (op->share == CELL_SHARE_EACH) {
+        slice(view, op);
+    } else {
+        rowwise(view, op);
+    }
+}
