@@ -7,6 +7,9 @@
 #include "base/assert.h"
 #include "scheduler/state.h"
 
+/* Rows whose nodes are on their way while one is started. */
+#define AHEAD 16u
+
 /* Other queues that have nothing in flight. */
 static uint32_t count_idle(const struct sched *sched, uint32_t queue)
 {
@@ -150,17 +153,13 @@ static void fetch_ahead(const struct sched_node *next)
 }
 
 /* Moves ready nodes of a subgraph into the batch, as many as fit. */
-static void take_nodes(struct sched *sched, struct cell_batch *batch,
-                       struct sched_subgraph *subgraph, uint32_t rows_max)
+static void take_nodes(struct cell_batch *batch, struct sched_subgraph *subgraph, uint32_t rows_max)
 {
     struct sched_graph *graph = subgraph->graph;
     uint32_t before = batch->n_rows;
     while (subgraph->ready_first != NULL && has_room(batch, subgraph, rows_max)) {
         struct sched_node *node = sched__subgraph_pop(subgraph);
         fetch_ahead(subgraph->ready_first);
-        if (node->steps_submitted == 0) {
-            node_start(sched, graph, node);
-        }
         if (node->type->state_layout != CELL_LAYOUT_NONE) {
             row_add(batch, node, node->steps_submitted); // its steps are set with the run's length
             continue;
@@ -188,10 +187,30 @@ static void take_subgraphs(struct sched *sched, struct sched__type *type, struct
         }
         const uint32_t before = batch->n_rows;
         sched__ready_remove(list, subgraph);
-        take_nodes(sched, batch, subgraph, type->rows_max);
+        take_nodes(batch, subgraph, type->rows_max);
         unpinned += list == &type->unpinned ? batch->n_rows - before : 0;
         subgraph->running++;
         subgraph->pinned = batch->queue;
+    }
+}
+
+/* Starts the nodes that are in a batch for the first time. Most of what that touches was last
+ * touched when the request was unfolded, so it is asked for some rows ahead. */
+static void start_nodes(struct sched *sched, const struct cell_batch *batch)
+{
+    for (uint32_t i = 0; i < batch->n_rows; i++) {
+        const struct cell_batch_row *row = &batch->rows[i];
+        if (i + AHEAD < batch->n_rows) {
+            sched__fetch_references(batch->rows[i + AHEAD].tag);
+        }
+        if (i + AHEAD / 2 < batch->n_rows) {
+            sched__fetch_values(batch->rows[i + AHEAD / 2].tag);
+            sched__fetch_consumer(batch->rows[i + AHEAD / 2].tag);
+        }
+        if (row->first_step == 0 && row->wiring->lane == 0) {
+            struct sched_node *node = row->tag;
+            node_start(sched, node->graph, node);
+        }
     }
 }
 
@@ -327,6 +346,7 @@ struct cell_batch *sched_next(struct sched *sched, uint32_t queue_index, uint64_
     batch->status = BASE_OK;
     batch->submitted_ns = now_ns;
     take_subgraphs(sched, type, batch);
+    start_nodes(sched, batch);
     batch->steps = run_length(sched, batch);
     batch->steps_min = least_steps(sched, batch);
     batch->interruptible = sched->options.interruptible && batch->steps > 1;

@@ -6,7 +6,7 @@
 #include "scheduler/state.h"
 
 /* Rows whose nodes are on their way while one is taken back. */
-#define AHEAD 6u
+#define AHEAD 12u
 
 /* The first row of a subgraph seen in this batch: one batch less in flight, and the subgraph comes
  * out of its list while its ready nodes change. */
@@ -159,16 +159,20 @@ static void count_batch(struct sched__type *type, const struct cell_batch *batch
     sched__stat_add(&stats->rows_sum, batch->n_rows);
 }
 
-/* First a node, then what it points to. */
+/* First a node, then what it points to, then what that points to. */
 static void fetch_ahead(const struct cell_batch *batch, uint32_t row)
 {
     if (row + AHEAD < batch->n_rows) {
         sched__fetch(batch->rows[row + AHEAD].tag);
     }
-    if (row + AHEAD / 2 < batch->n_rows && batch->rows[row + AHEAD / 2].tag != NULL) {
-        const struct sched_node *node = batch->rows[row + AHEAD / 2].tag;
+    if (row + 2 * AHEAD / 3 < batch->n_rows && batch->rows[row + 2 * AHEAD / 3].tag != NULL) {
+        const struct sched_node *node = batch->rows[row + 2 * AHEAD / 3].tag;
         sched__fetch_references(node);
         __builtin_prefetch(&node->graph->subgraphs[node->subgraph]);
+    }
+    if (row + AHEAD / 3 < batch->n_rows && batch->rows[row + AHEAD / 3].tag != NULL) {
+        sched__fetch_values(batch->rows[row + AHEAD / 3].tag);
+        sched__fetch_consumer(batch->rows[row + AHEAD / 3].tag);
     }
 }
 

@@ -45,6 +45,9 @@ struct sched {
     struct sched_graph *finished_first, *finished_last;
 };
 
+/* Values of a node that are asked for ahead: of each kind, a tree's. */
+#define SCHED__FETCHED_VALUES 4u
+
 /* Asks for a node that is needed soon: most were written last by another core, or long ago. It may
  * be NULL. */
 static inline void sched__fetch(const struct sched_node *node)
@@ -60,9 +63,42 @@ static inline void sched__fetch_references(const struct sched_node *node)
 {
     const struct cell_wiring *wiring = &node->wiring;
     __builtin_prefetch(wiring->emits, 1);
+    if (wiring->n_emits > 0) {
+        __builtin_prefetch(&wiring->emits[wiring->n_emits - 1], 1);
+    }
+    __builtin_prefetch(&node->graph->edges[node->first_edge]);
     __builtin_prefetch(wiring->inputs, 1);
     if (sched__n_reads(node) > 0) {
         __builtin_prefetch(&wiring->inputs[sched__n_reads(node) - 1], 1);
+    }
+}
+
+/* The first node that waits for this one, where the scheduler looks at it; the edge is at hand. */
+static inline void sched__fetch_consumer(const struct sched_node *node)
+{
+    if (node->n_edges > 0) {
+        const struct sched_graph *graph = node->graph;
+        __builtin_prefetch(&graph->nodes[graph->edges[node->first_edge]].subgraph, 1);
+    }
+}
+
+/* The values that a node reads and writes, the first of each; its references are at hand. */
+static inline void sched__fetch_values(const struct sched_node *node)
+{
+    const struct sched_value *values = node->graph->values;
+    const uint32_t n_reads = sched__n_reads(node);
+    const uint32_t n_emits = node->wiring.n_emits;
+    for (uint32_t i = 0; i < n_reads && i < SCHED__FETCHED_VALUES; i++) {
+        const struct cell_ref *from = &node->wiring.inputs[i];
+        if (from->kind == CELL_REF_VALUE) {
+            __builtin_prefetch(&values[from->value], 1);
+        }
+    }
+    for (uint32_t e = 0; e < n_emits && e < SCHED__FETCHED_VALUES; e++) {
+        const struct cell_ref *to = &node->wiring.emits[e].to;
+        if (to->kind == CELL_REF_VALUE) {
+            __builtin_prefetch(&values[to->value], 1);
+        }
     }
 }
 
