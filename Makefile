@@ -697,6 +697,42 @@ TSAN_EXCLUDED = \
   tests/server/test_grpc_life.c \
   tests/server/test_grpc_server.c \
 
+# These compute and no more: they check no time, and write nothing that another of them reads. Where there
+# are cores they run beside each other, the longest first; the rest runs alone, one after the other.
+BESIDE_TESTS = \
+  tests/cells/test_kernels.c \
+  tests/cuda/test_card.sh \
+  tests/cells/test_ops.c \
+  tests/cells/test_device.c \
+  tests/lane/test_lane_model.c \
+  tests/cuda/test_device_products.c \
+  tests/docs/test_together.sh \
+  tests/cuda/test_library.sh \
+  tests/docs/test_decoders.sh \
+  tests/cuda/test_gates.sh \
+  tests/docs/test_readers.sh \
+  tests/cells/test_math.c \
+  tests/docs/test_graphs.sh \
+  tests/docs/test_plugins.sh \
+  tests/cuda/test_lane_block.c \
+  tests/docs/test_quickstart.sh \
+  tests/docs/test_text.sh \
+  tests/docs/test_trees.sh \
+  tests/cells/test_tree.c \
+  tests/cells/test_end.c \
+  tests/docs/test_safetensors.sh \
+  tests/cuda/test_device_bits.c \
+  tests/cuda/test_lane_removed.c \
+  tests/cells/test_precision.c \
+  tests/scheduler/test_simulation.c \
+  tests/bench/test_gpu_build.sh \
+  tests/cells/test_stale_window.c \
+  tests/cells/test_mutants.c \
+  tests/cuda/test_lane_life.c \
+  tests/cuda/test_fragment.c \
+  tests/cells/test_attend.c \
+  tests/cells/test_waves.c \
+
 # ---- Block code of cells/cuda/, a fiber a thread --------------------------------------------
 
 # The emulator of a thread block, and lanes in it; linked into the suites below.
@@ -1099,6 +1135,12 @@ $(OUT)/tests/cells/test_stale_window: $(OUT)/tests/cells/mutants/stale_window.o
 # For a recipe: all cores, unless make was told how many.
 all_cores = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$$(nproc))
 
+# $(call run_tests,PATHS): with those first that may run beside each other; how many of them at once.
+TEST_JOBS ?= $$(nproc)
+beside = $(filter $(1),$(BESIDE_TESTS:%.c=$(OUT)/%))
+run_tests = BUILD=$(BUILD) OUT=$(OUT) TEST_JOBS="$(TEST_JOBS)" TEST_BESIDE="$(call beside,$(1))" \
+  bash tests/run.sh $(call beside,$(1)) $(filter-out $(call beside,$(1)),$(1))
+
 test: deps ## build and run all suites; SUITE=test_ring for one
 	+$(Q)$(MAKE) --no-print-directory $(all_cores) run-tests
 
@@ -1128,13 +1170,13 @@ test-neon: deps-neon ## the AArch64 kernels, cross-compiled, in an emulator
 	  $(all_cores) ARCH=aarch64 CROSS=build/arm64 CC=aarch64-linux-gnu-gcc AR=aarch64-linux-gnu-ar run-emulated
 
 run-emulated: $(TEST_PROGRAMS)
-	$(Q)BUILD=$(BUILD) OUT=$(OUT) bash tests/run.sh $(TEST_PROGRAMS)
+	$(Q)$(call run_tests,$(TEST_PROGRAMS))
 
 run-tests: programs $(TEST_PROGRAMS) $(OUT)/reference/stamp \
   $(if $(filter %/test_reference.sh,$(CHOSEN_SCRIPTS)),$(REFERENCE_PROGRAMS)) \
   $(if $(filter %/cuda/test_server.sh,$(CHOSEN_SCRIPTS)),$(CUDA_HOST_PROGRAMS))
-	$(Q)BUILD=$(BUILD) OUT=$(OUT) REFERENCE_PROGRAMS="$(REFERENCE_PROGRAMS)" \
-	  CUDA_HOST_PROGRAMS="$(CUDA_HOST_PROGRAMS)" bash tests/run.sh $(TEST_PROGRAMS) $(CHOSEN_SCRIPTS)
+	$(Q)REFERENCE_PROGRAMS="$(REFERENCE_PROGRAMS)" CUDA_HOST_PROGRAMS="$(CUDA_HOST_PROGRAMS)" \
+	  $(call run_tests,$(TEST_PROGRAMS) $(CHOSEN_SCRIPTS))
 
 test-reference: deps ## the server's suites and the documents on 1 and on 2 of the tests' devices, and without a card on the CUDA device
 	+$(Q)$(MAKE) --no-print-directory $(all_cores) run-reference

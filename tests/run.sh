@@ -1,7 +1,9 @@
 #!/bin/bash
-# Runs test programs and scripts one after the other, a quiet line each, the whole output of those
-# that fail, and ends with `N passed, N failed[, N skipped]`. Exits 1 when anything failed or
-# nothing ran. Usage: run.sh PATH... from the root of the tree; BUILD and OUT come from make.
+# Runs test programs and scripts, a quiet line each, the whole output of those that fail, and ends with
+# `N passed, N failed[, N skipped]`. Exits 1 when anything failed or nothing ran. Usage: run.sh PATH...
+# from the root of the tree; BUILD and OUT come from make, and so do TEST_BESIDE, those of the paths that
+# may run beside each other, and TEST_JOBS, how many of them at once. They run first, the others then one
+# after the other.
 #
 # A `check` program is counted by its summary; a case that calls util_skip() is counted as skipped.
 # A script (.sh, .py) counts as one, or by its own last line `N passed, N failed[, N skipped]`.
@@ -30,18 +32,27 @@ export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1:allocator_may_return_null=1:
 passed=0
 failed=0
 skipped=0
-output=$(mktemp)
-trap 'rm -f "$output"' EXIT
+folder=$(mktemp -d)
+declare -A running=() # number of a path by process
+begin_us=()           # by number of a path
+# Each test in a process group of its own: without, what runs in the background ignores SIGINT. So an
+# interrupt does not reach them, and is passed on.
+set -m
+trap '[ ${#running[@]} -eq 0 ] || kill "${!running[@]}"; rm -rf "$folder"' EXIT
+trap 'exit 1' INT TERM HUP
 
+# Does not come back.
 run_one() {
     case $1 in
-    *.sh) timeout "$limit_s" bash "$1" ;;
-    *.py) timeout "$limit_s" build/venv/bin/python "$1" ;;
-    *) timeout "$limit_s" "${emulator[@]}" "$1" ;;
-    esac >"$output" 2>&1 </dev/null
+    *.sh) exec timeout "$limit_s" bash "$1" ;;
+    *.py) exec timeout "$limit_s" build/venv/bin/python "$1" ;;
+    *) exec timeout "$limit_s" "${emulator[@]}" "$1" ;;
+    esac
 }
 
-# Sets p, f and s from the exit status $1 and the output file.
+now_us() { echo "${EPOCHREALTIME/[^0-9]/}"; }
+
+# Sets p, f and s from the exit status $1 and the output of $test.
 count() {
     local summary last
     p=0 f=0 s=0
@@ -68,12 +79,23 @@ count() {
     fi
 }
 
-for test in "$@"; do
-    name=${test#"$OUT"/}
-    start=$(date +%s%N)
-    run_one "$test"
+# Waits for one of those that run, and counts and shows it.
+finish_one() {
+    local process status number ms test name output
+    wait -n -p process
     status=$?
-    ms=$((($(date +%s%N) - start) / 1000000))
+    if [ -z "${process:-}" ]; then # bash has told of a crash by itself: the first of them has ended
+        process=${!running[*]}
+        process=${process%% *}
+        wait "$process"
+        status=$?
+    fi
+    number=${running[$process]}
+    unset "running[$process]"
+    ms=$((($(now_us) - begin_us[number]) / 1000))
+    test=${paths[number]}
+    output=$folder/$number
+    name=${test#"$OUT"/}
     count "$status"
     passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
     if [ "$f" -ne 0 ]; then
@@ -87,7 +109,35 @@ for test in "$@"; do
             grep '^SKIP: ' "$output"
         fi
     fi
+    rm "$output"
+}
+
+# run_all JOBS NUMBER...: of the paths.
+run_all() {
+    local jobs=$1 number
+    shift
+    for number in "$@"; do
+        [ "${#running[@]}" -lt "$jobs" ] || finish_one
+        begin_us[number]=$(now_us)
+        run_one "${paths[number]}" >"$folder/$number" 2>&1 </dev/null &
+        running[$!]=$number
+    done
+    while [ "${#running[@]}" -gt 0 ]; do
+        finish_one
+    done
+}
+
+paths=("$@")
+beside=()
+alone=()
+for number in "${!paths[@]}"; do
+    case " ${TEST_BESIDE:-} " in
+    *" ${paths[number]} "*) beside+=("$number") ;;
+    *) alone+=("$number") ;;
+    esac
 done
+run_all "${TEST_JOBS:-1}" "${beside[@]}"
+run_all 1 "${alone[@]}"
 
 line="$passed passed, $failed failed"
 [ "$skipped" -eq 0 ] || line="$line, $skipped skipped"

@@ -30,6 +30,7 @@ program sums.sh <<<'echo "5 passed, 0 failed, 2 skipped"'
 try() {
     local want_status=$1 want_line=$2
     shift 2
+    rm -f ./*.here
     TEST_LIMIT_S=1 OUT=none bash "$run" "$@" >out 2>&1
     local status=$?
     if [ "$status" -ne "$want_status" ] || [ "$(tail -n 1 out)" != "$want_line" ]; then
@@ -61,5 +62,63 @@ says '^SKIP: ./skip.sh: not here'
 try 1 '0 passed, 1 failed' ./fail.sh
 try 0 '9 passed, 0 failed, 2 skipped' ./good ./script.sh ./sums.sh
 try 1 '0 passed, 0 failed'
+
+# Two that may run beside each other meet; others never do.
+# meet NAME OTHER: passes when OTHER runs at the same time.
+meet() {
+    program "$1" <<END
+touch $1.here
+for ((i = 0; i < 20; i++)); do
+    [ ! -e $2.here ] || { sleep 0.2; rm $1.here; echo "100%: Checks: 1, Failures: 0, Errors: 0"; exit 0; }
+    sleep 0.02
+done
+rm $1.here
+echo "$1 is alone"
+exit 1
+END
+}
+meet first second
+meet second first
+export TEST_JOBS=2
+TEST_BESIDE='./first ./second' try 0 '2 passed, 0 failed' ./first ./second
+TEST_BESIDE='./first ./second' try 0 '8 passed, 0 failed' ./good ./first ./good ./second
+TEST_BESIDE='./first ./second' try 1 '2 passed, 1 failed' ./first ./crash ./second
+says '^last words'
+TEST_BESIDE='./crash ./bad' try 1 '4 passed, 3 failed' ./good ./crash ./bad
+says '^last words'
+says '^why'
+TEST_BESIDE='./hang ./good' try 1 '3 passed, 1 failed' ./hang ./good
+TEST_BESIDE=./first try 1 '0 passed, 2 failed' ./first ./second
+says '^first is alone'
+TEST_BESIDE='./first ./second' TEST_JOBS=1 try 1 '0 passed, 2 failed' ./first ./second
+unset TEST_JOBS
+try 1 '0 passed, 2 failed' ./first ./second
+
+# An interrupt ends what runs; and what runs may be interrupted itself.
+program sleeps <<<'echo $$ >sleeps.id; exec sleep 20'
+for signal in INT TERM; do
+    rm -f sleeps.id
+    set -m # which leaves SIGINT to the runner
+    OUT=none bash "$run" ./sleeps >out 2>&1 &
+    runner=$!
+    set +m
+    for ((i = 0; i < 250; i++)); do
+        [ ! -s sleeps.id ] || break
+        sleep 0.02
+    done
+    kill -s "$signal" "$runner"
+    wait "$runner"
+    [ $? -eq 1 ] || { echo "no failure on $signal"; failed=1; }
+    for ((i = 0; i < 250; i++)); do
+        kill -0 "$(cat sleeps.id)" 2>/dev/null || break
+        sleep 0.02
+    done
+    [ "$i" -lt 250 ] || { echo "a test outlives $signal"; failed=1; }
+done
+program interrupted <<'END'
+bash -c 'kill -s INT $$'
+[ $? -eq 130 ] && echo "100%: Checks: 1, Failures: 0, Errors: 0"
+END
+try 0 '1 passed, 0 failed' ./interrupted
 
 exit $failed
