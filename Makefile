@@ -897,11 +897,14 @@ comma := ,
 # Conditional Code Erratum"): an inner loop would lose a tenth by where it happens to lie.
 # A tile's sums are a local array: watched by ASan it stays out of registers, a hundred times slower;
 # UBSan checks its bounds.
+# To follow where each variable of an optimised tile is doubles gcc's time: lines and functions are enough.
+# The code is the same, byte for byte.
 # On AArch64 gcc reorders before it gives out registers, and then has too few for the largest tiles.
 asm_flags = $(if $(filter cells/cpu/%__avx2.c bench/%__avx2.c %__avx512.c %__avx512vnni.c,$(1)),\
   $(if $(IS_CLANG),,-Wa$(comma))-mbranches-within-32B-boundaries \
   $(if $(filter asan,$(BUILD)),$(if $(IS_CLANG),,--param asan-stack=0))) \
-  $(if $(IS_CLANG),,$(if $(filter cells/cpu/%__neon.c cells/cpu/%__neondot.c,$(1)),-fno-schedule-insns))
+  $(if $(IS_CLANG),,$(if $(filter cells/cpu/%__neon.c cells/cpu/%__neondot.c,$(1)),-fno-schedule-insns)) \
+  $(if $(filter release,$(BUILD)),$(if $(findstring __,$(filter cells/cpu/%,$(1))),-g1))
 
 # ---- Quiet output: $(call say,CC,file) ------------------------------------------------------
 
