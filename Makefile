@@ -127,6 +127,8 @@ CELLS_SRCS = \
   cells/model_decoder.c \
   cells/model_graph.c \
   cells/model_tree.c \
+  cells/op.c \
+  cells/op_check.c \
   cells/pack.c \
   cells/quant.c \
   cells/ref/math.c \
@@ -166,6 +168,8 @@ CUDA_LIBRARY_SRCS = \
   cells/cuda/products_cuda.c \
   cells/def.c \
   cells/lane/host.c \
+  cells/op.c \
+  cells/op_check.c \
   cells/pack.c \
   cells/quant.c \
   cells/ref/math.c \
@@ -697,7 +701,7 @@ TSAN_EXCLUDED = \
   tests/server/test_grpc_life.c \
   tests/server/test_grpc_server.c \
 
-# These compute and no more: they check no time, and write nothing that another of them reads. Where there
+# These compute and no more: they keep no deadline of less than seconds, and share no file or port. Where there
 # are cores they run beside each other, the longest first; the rest runs alone, one after the other.
 BESIDE_TESTS = \
   tests/cells/test_kernels.c \

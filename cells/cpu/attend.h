@@ -1,4 +1,4 @@
-/* ATTEND: a row reads all rows of its own request's memory (cells/def.h). */
+/* ATTEND: a row reads all rows of its own request's memory (cells/op.h). */
 #ifndef CELLS_CPU_ATTEND_H
 #define CELLS_CPU_ATTEND_H
 

@@ -2,7 +2,7 @@
  * input], initial_h and (LSTM) initial_c [directions, batch, hidden], Y [time, directions,
  * batch, hidden], Y_h and (LSTM) Y_c [directions, batch, hidden]; with layout 1 the batch stands
  * first everywhere. Each direction is a recurrent node and a chain of its own. Gates and equations
- * are those of cells/def.h, so weights are taken as they lie. Activations, a clip or coupled gates
+ * are those of cells/op.h, so weights are taken as they lie. Activations, a clip or coupled gates
  * that no kernel has make the cell a body of small operators (op_step.c). */
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"

@@ -1,5 +1,5 @@
 /* From the definition's results backwards: an op that may end a cell is matched against the
- * equations of cells/def.h, with the operands of sums and products in either order. A gate's sum is
+ * equations of cells/op.h, with the operands of sums and products in either order. A gate's sum is
  * taken apart into products with constant weights, constants and the rest, whatever the tree of
  * ADD, SLICE and CONCAT: so it does not matter whether an exporter writes one product for all gates
  * or one for each, two biases or one, or one product over x and h side by side.

@@ -1,4 +1,4 @@
-/* The cells of a TreeLSTM (cells/def.h), as exporters write them:
+/* The cells of a TreeLSTM (cells/op.h), as exporters write them:
  *
  *   leaf       c' = s(i) tanh(u)
  *   binary     c' = s(i) tanh(u) + s(f_l) c_l + s(f_r) c_r,  added in any order

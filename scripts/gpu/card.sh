@@ -6,7 +6,7 @@
 cuda_driver=(cells/cuda/*_cuda.c cells/cuda/library.c)
 device_sources=(
     base/{arena,assert,buf,clock,event,mem,random,status,utf8}.c
-    cells/{beam,def,pack,quant,type}.c cells/ref/math.c cells/lane/host.c
+    cells/{beam,def,op,op_check,pack,quant,type}.c cells/ref/math.c cells/lane/host.c
     tests/cuda/{card_lines,card_plain}.c
 )
 for source in cells/cuda/*.c; do

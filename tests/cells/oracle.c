@@ -112,7 +112,7 @@ static void gru_or_rnn(const struct cell_op *op, double **values, uint32_t hidde
 }
 
 /* A tree's cell by the equations of the paper, with weights, operands and gates in the order of
- * def.h: i, o, u, then the forget gates. */
+ * op.h: i, o, u, then the forget gates. */
 struct tree {
     const struct cell_op *op;
     double **values;

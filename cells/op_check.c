@@ -1,0 +1,497 @@
+/* Each kind's operands, weights and results against each other. Pure functions over the caller's
+ * data; the cost is one look at every weight (is it finite?). */
+#include "cells/op_check.h"
+
+#include "base/checked.h"
+#include "cells/quant.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* What a check looks at: op `index` of the definition. */
+struct look {
+    const struct cell_def *def;
+    const struct cell_op *op;
+    uint32_t index;
+    struct base_error *error;
+};
+
+/* `return bad(look, "...")`: INVALID_ARGUMENT with the op's number and kind. */
+static enum base_status bad(const struct look *look, const char *what)
+{
+    return base_fail(look->error, BASE_INVALID_ARGUMENT, "op %u (%s): %s", look->index,
+                     cell_op_name(look->op->kind), what);
+}
+
+static struct cell_value operand(const struct look *look, uint32_t i)
+{
+    return look->def->values[look->op->operands[i]];
+}
+
+static struct cell_value result(const struct look *look, uint32_t i)
+{
+    return look->def->values[look->op->result + i];
+}
+
+static bool is_same(struct cell_value a, struct cell_value b)
+{
+    return a.dtype == b.dtype && a.width == b.width;
+}
+
+static bool is_f32(struct cell_value value, uint32_t width)
+{
+    return value.dtype == CELL_F32 && value.width == width;
+}
+
+static bool is_weight_f32(const struct cell_weight *weight, uint64_t rows, uint64_t cols)
+{
+    return weight->dtype == CELL_F32 && weight->rows == rows && weight->cols == cols;
+}
+
+static bool is_finite(const struct cell_weight *weight, size_t elements)
+{
+    if (weight->dtype != CELL_F32) {
+        return true;
+    }
+    const float *data = weight->data;
+    for (size_t i = 0; i < elements; i++) {
+        if (!isfinite(data[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static enum base_status check_weights(const struct look *look)
+{
+    for (uint32_t w = 0; w < look->op->n_weights; w++) {
+        const struct cell_weight *weight = &look->op->weights[w];
+        size_t elements = 0;
+        size_t bytes = 0;
+        if ((uint32_t)weight->dtype > CELL_I32) {
+            return bad(look, "a weight has an unknown dtype");
+        }
+        if (weight->data == NULL || weight->rows == 0 || weight->cols == 0) {
+            return bad(look, "a weight is empty");
+        }
+        if (weight->cols > CELL_WIDTH_MAX ||
+            !base_size_mul(weight->rows, weight->cols, &elements) ||
+            !base_size_mul(elements, cell_dtype_bytes(weight->dtype), &bytes) ||
+            bytes > PTRDIFF_MAX) {
+            return bad(look, "a weight is too large");
+        }
+        if (!is_finite(weight, elements)) {
+            return bad(look, "a weight is not finite");
+        }
+    }
+    return BASE_OK;
+}
+
+/* GATHER, LINEAR, LSTM, CONST: the weights' shapes against the rows'. */
+static enum base_status check_gather(const struct look *look)
+{
+    const struct cell_weight *table = &look->op->weights[0];
+    struct cell_value id = operand(look, 0);
+    if (id.dtype == CELL_F32 || id.width != 1) {
+        return bad(look, "the id is not one integer");
+    }
+    if (table->dtype != result(look, 0).dtype || table->cols != result(look, 0).width) {
+        return bad(look, "the result is not a row of the table");
+    }
+    return BASE_OK;
+}
+
+static enum base_status check_linear(const struct look *look)
+{
+    const struct cell_op *op = look->op;
+    uint32_t in = operand(look, 0).width;
+    uint32_t out = result(look, 0).width;
+    if (!is_f32(operand(look, 0), in) || !is_f32(result(look, 0), out)) {
+        return bad(look, "operand and result must be f32");
+    }
+    if (!is_weight_f32(&op->weights[0], in, out)) {
+        return bad(look, "W is not f32 [in, out]");
+    }
+    if (op->n_weights > 1 && !is_weight_f32(&op->weights[1], 1, out)) {
+        return bad(look, "b is not f32 [1, out]");
+    }
+    return BASE_OK;
+}
+
+/* Whether the matrices can be held as the op asks. */
+static enum base_status check_precision(const struct look *look)
+{
+    const struct cell_op *op = look->op;
+    if ((uint32_t)op->precision >= CELL_PRECISION_COUNT) {
+        return bad(look, "unknown precision of the weights");
+    }
+    for (uint32_t w = 0; w < cell_op_matrices(op) && op->precision != CELL_FP32; w++) {
+        const struct cell_weight *weight = &op->weights[w];
+        const float *data = weight->data;
+        size_t elements = (size_t)weight->rows * weight->cols;
+        if (op->precision == CELL_INT8 && weight->cols > CELL_INT8_TERMS_MAX) {
+            return base_fail(look->error, BASE_INVALID_ARGUMENT,
+                             "op %u (%s): int8 weights: %u terms of up to 127 * 127 may overflow "
+                             "an int32 sum; at most %u",
+                             look->index, cell_op_name(op->kind), weight->cols,
+                             CELL_INT8_TERMS_MAX);
+        }
+        for (size_t i = 0; i < elements && op->precision == CELL_BF16; i++) {
+            if (!isfinite(cell_bf16_float(cell_bf16_of(data[i])))) {
+                return bad(look, "bf16 weights: a weight is too large for bf16");
+            }
+        }
+    }
+    return BASE_OK;
+}
+
+/* W [gates * H, in], R [gates * H, feedback], B [1, 2 * gates * H] of LSTM, GRU and RNN. */
+static enum base_status check_gates(const struct look *look, uint32_t feedback)
+{
+    const struct cell_op *op = look->op;
+    uint64_t gates = cell_op_gates(op->kind);
+    uint32_t in = operand(look, 0).width;
+    uint64_t hidden = result(look, 0).width;
+    if (!is_f32(operand(look, 0), in)) {
+        return bad(look, "x must be f32");
+    }
+    if (!is_f32(operand(look, 1), feedback) || !is_f32(result(look, 0), (uint32_t)hidden)) {
+        return bad(look, "h and the result must be f32 of one width");
+    }
+    if (!is_weight_f32(&op->weights[0], gates * hidden, in)) {
+        return bad(look, "W is not f32 [gates * H, in]");
+    }
+    if (!is_weight_f32(&op->weights[1], gates * hidden, feedback)) {
+        return bad(look, "R is not f32 [gates * H, width of h]");
+    }
+    if (op->n_weights > 2 && !is_weight_f32(&op->weights[2], 1, 2 * gates * hidden)) {
+        return bad(look, "B is not f32 [1, 2 * gates * H]");
+    }
+    return check_precision(look);
+}
+
+static enum base_status check_lstm(const struct look *look)
+{
+    const struct cell_op *op = look->op;
+    uint64_t hidden = result(look, 0).width;
+    BASE_TRY(check_gates(look, operand(look, 1).width));
+    if (!is_f32(operand(look, 2), (uint32_t)hidden) || !is_f32(result(look, 1), (uint32_t)hidden)) {
+        return bad(look, "c and the results must be f32 of one width");
+    }
+    if (op->n_weights > 3 && !is_weight_f32(&op->weights[3], 1, 3 * hidden)) {
+        return bad(look, "P is not f32 [1, 3H]");
+    }
+    return BASE_OK;
+}
+
+static enum base_status check_gru_or_rnn(const struct look *look)
+{
+    if (look->op->variant > 1) {
+        return bad(look, "unknown variant");
+    }
+    return check_gates(look, result(look, 0).width);
+}
+
+/* Weight w must be f32 [rows, cols]; name: of the weight. */
+static enum base_status check_tree_weight(const struct look *look, uint32_t w, const char *name,
+                                          uint64_t rows, uint64_t cols)
+{
+    const struct cell_weight *weight = &look->op->weights[w];
+    if (is_weight_f32(weight, rows, cols)) {
+        return BASE_OK;
+    }
+    return base_fail(look->error, BASE_INVALID_ARGUMENT,
+                     "op %u (%s): %s is [%u, %u], not f32 [%llu, %llu]", look->index,
+                     cell_op_name(look->op->kind), name, weight->rows, weight->cols,
+                     (unsigned long long)rows, (unsigned long long)cols);
+}
+
+static enum base_status check_tree_weights(const struct look *look)
+{
+    const struct cell_op *op = look->op;
+    const uint32_t matrices = cell_op_matrices(op);
+    const uint64_t hidden = result(look, 0).width;
+    const uint64_t rows = cell_op_gates(op->kind) * hidden;
+    const uint32_t of_x = cell_op_has_x(op) ? 1 : 0;
+    if (op->n_weights != matrices && op->n_weights != matrices + 1) {
+        return base_fail(look->error, BASE_INVALID_ARGUMENT,
+                         "op %u (%s): %u weights, but %u matrices and an optional B", look->index,
+                         cell_op_name(op->kind), op->n_weights, matrices);
+    }
+    if (of_x == 1) {
+        BASE_TRY(check_tree_weight(look, 0, "W", rows, operand(look, 0).width));
+    }
+    for (uint32_t w = of_x; w < matrices; w++) {
+        const char *name = op->kind == CELL_OP_TREE_SUM ? "U" : w == of_x ? "L" : "R";
+        BASE_TRY(check_tree_weight(look, w, name, rows, hidden));
+    }
+    return op->n_weights == matrices ? BASE_OK : check_tree_weight(look, matrices, "B", 1, rows);
+}
+
+static enum base_status check_tree(const struct look *look)
+{
+    const struct cell_op *op = look->op;
+    const uint32_t hidden = result(look, 0).width;
+    const uint32_t of_x = cell_op_has_x(op) ? 1 : 0;
+    if (!is_f32(result(look, 0), hidden) || !is_f32(result(look, 1), hidden)) {
+        return bad(look, "the results must be f32 of one width");
+    }
+    if (of_x == 1 && operand(look, 0).dtype != CELL_F32) {
+        return bad(look, "x must be f32");
+    }
+    for (uint32_t k = 0; k < cell_op_children(op); k++) {
+        struct cell_value h = operand(look, of_x + 2 * k);
+        struct cell_value c = operand(look, of_x + 2 * k + 1);
+        if (!is_f32(h, hidden) || !is_f32(c, hidden)) {
+            return base_fail(look->error, BASE_INVALID_ARGUMENT,
+                             "op %u (%s): child %u: h and c are %u and %u wide, not f32 of %u",
+                             look->index, cell_op_name(op->kind), k, h.width, c.width, hidden);
+        }
+    }
+    BASE_TRY(check_tree_weights(look));
+    return check_precision(look);
+}
+
+static enum base_status check_const(const struct look *look)
+{
+    const struct cell_weight *weight = &look->op->weights[0];
+    struct cell_value value = result(look, 0);
+    if (weight->dtype != value.dtype || weight->rows != 1 || weight->cols != value.width) {
+        return bad(look, "the weight is not [1, width] of the result's dtype");
+    }
+    return BASE_OK;
+}
+
+static enum base_status check_arithmetic(const struct look *look)
+{
+    uint32_t width = result(look, 0).width;
+    uint32_t widest = 1;
+    for (uint32_t i = 0; i < look->op->n_operands; i++) {
+        struct cell_value value = operand(look, i);
+        if (value.dtype != CELL_F32 || (value.width != width && value.width != 1)) {
+            return bad(look, "an operand is not f32 of the result's width or of width 1");
+        }
+        widest = value.width > widest ? value.width : widest;
+    }
+    if (!is_f32(result(look, 0), widest)) {
+        return bad(look, "the result is not f32 as wide as the widest operand");
+    }
+    return BASE_OK;
+}
+
+static enum base_status check_function(const struct look *look)
+{
+    if (operand(look, 0).dtype != CELL_F32 || !is_same(operand(look, 0), result(look, 0))) {
+        return bad(look, "operand and result must be f32 of one width");
+    }
+    uint32_t group = look->op->group;
+    if (cell_op_has_groups(look->op->kind) && (group == 0 || result(look, 0).width % group != 0)) {
+        return bad(look, "the group does not divide the width");
+    }
+    return BASE_OK;
+}
+
+static enum base_status check_attend(const struct look *look)
+{
+    const uint32_t width = operand(look, 0).width;
+    const uint32_t *operands = look->op->operands;
+    if (operands[1] >= look->def->n_inputs || operands[2] >= look->def->n_inputs) {
+        return bad(look, "K and V are not inputs");
+    }
+    const bool is_largest = look->op->variant == CELL_ATTEND_LARGEST;
+    const uint32_t out = is_largest ? width : result(look, 0).width;
+    if (!is_f32(operand(look, 0), width) || !is_f32(operand(look, 1), width) ||
+        !is_f32(operand(look, 2), out) || result(look, 0).dtype != CELL_F32 ||
+        !is_weight_f32(&look->op->weights[0], 1, width) ||
+        look->op->variant > CELL_ATTEND_LARGEST) {
+        return bad(look, "q, K and v, or V and the result, differ in width, or one is not f32");
+    }
+    if (is_largest && (operands[2] != operands[1] || result(look, 0).width != 1)) {
+        return bad(look, "the largest score is not one element, or V is not K");
+    }
+    return BASE_OK;
+}
+
+static enum base_status check_mean(const struct look *look)
+{
+    return is_f32(operand(look, 0), operand(look, 0).width) && is_f32(result(look, 0), 1)
+               ? BASE_OK
+               : bad(look, "operand and result must be f32, the result of width 1");
+}
+
+static enum base_status check_top(const struct look *look)
+{
+    if (!is_f32(operand(look, 0), operand(look, 0).width) || result(look, 0).dtype != CELL_I64 ||
+        result(look, 0).width > operand(look, 0).width) {
+        return bad(look, "the operand is not f32, or the result not i64 and at most as wide");
+    }
+    return look->op->variant <= CELL_TOP_SMALLEST ? BASE_OK : bad(look, "unknown variant");
+}
+
+/* The numbers are believed when the op is run, so they must be those of elements of x. */
+static enum base_status check_take(const struct look *look)
+{
+    const struct cell_op *top = NULL;
+    for (uint32_t o = 0; o < look->index; o++) {
+        const struct cell_op *op = &look->def->ops[o];
+        top = op->result == look->op->operands[1] ? op : top;
+    }
+    if (top == NULL || top->kind != CELL_OP_TOP || top->operands[0] != look->op->operands[0]) {
+        return bad(look, "the numbers are not the result of a TOP of the row that they are of");
+    }
+    return is_f32(result(look, 0), operand(look, 1).width)
+               ? BASE_OK
+               : bad(look, "the result is not f32, one element a number");
+}
+
+static enum base_status check_concat(const struct look *look)
+{
+    uint64_t width = 0;
+    for (uint32_t i = 0; i < look->op->n_operands; i++) {
+        if (operand(look, i).dtype != result(look, 0).dtype) {
+            return bad(look, "operands and result differ in dtype");
+        }
+        width += operand(look, i).width;
+    }
+    if (width != result(look, 0).width) {
+        return bad(look, "the result is not as wide as the operands together");
+    }
+    return BASE_OK;
+}
+
+static enum base_status check_slice(const struct look *look)
+{
+    struct cell_value from = operand(look, 0);
+    struct cell_value to = result(look, 0);
+    if (from.dtype != to.dtype || (uint64_t)look->op->start + to.width > from.width) {
+        return bad(look, "the slice is not inside its operand");
+    }
+    return BASE_OK;
+}
+
+static enum base_status check_shapes(const struct look *look)
+{
+    switch (look->op->kind) {
+    case CELL_OP_GATHER:
+        return check_gather(look);
+    case CELL_OP_LINEAR:
+        return check_linear(look);
+    case CELL_OP_ADD:
+    case CELL_OP_SUB:
+    case CELL_OP_MUL:
+    case CELL_OP_DIV:
+    case CELL_OP_MIN:
+    case CELL_OP_MAX:
+    case CELL_OP_LESS:
+    case CELL_OP_LESS_EQUAL:
+    case CELL_OP_SELECT:
+        return check_arithmetic(look);
+    case CELL_OP_SIGMOID:
+    case CELL_OP_TANH:
+    case CELL_OP_RELU:
+    case CELL_OP_EXP:
+    case CELL_OP_LOG:
+    case CELL_OP_ABS:
+    case CELL_OP_FLOOR:
+    case CELL_OP_SQRT:
+    case CELL_OP_SOFTMAX:
+    case CELL_OP_LOG_SOFTMAX:
+        return check_function(look);
+    case CELL_OP_MEAN:
+        return check_mean(look);
+    case CELL_OP_ARGMAX:
+        return operand(look, 0).dtype == CELL_F32 && result(look, 0).dtype != CELL_F32 &&
+                       result(look, 0).width == 1
+                   ? BASE_OK
+                   : bad(look, "the operand is not of floats, or the result not one integer");
+    case CELL_OP_TOP:
+        return check_top(look);
+    case CELL_OP_TAKE:
+        return check_take(look);
+    case CELL_OP_ATTEND:
+        return check_attend(look);
+    case CELL_OP_CONCAT:
+        return check_concat(look);
+    case CELL_OP_SLICE:
+        return check_slice(look);
+    case CELL_OP_COPY:
+        return is_same(operand(look, 0), result(look, 0))
+                   ? BASE_OK
+                   : bad(look, "operand and result differ in dtype or width");
+    case CELL_OP_CAST:
+        return operand(look, 0).width == result(look, 0).width
+                   ? BASE_OK
+                   : bad(look, "operand and result differ in width");
+    case CELL_OP_CONST:
+        return check_const(look);
+    case CELL_OP_LSTM:
+        return check_lstm(look);
+    case CELL_OP_GRU:
+    case CELL_OP_RNN:
+        return check_gru_or_rnn(look);
+    case CELL_OP_TREE_LEAF:
+    case CELL_OP_TREE_BINARY:
+    case CELL_OP_TREE_SUM:
+        return check_tree(look);
+    case CELL_OP_COUNT:
+        break;
+    }
+    return bad(look, "unknown op");
+}
+
+/* The fewest operands of an op that takes up to `most`. */
+static uint32_t fewest_operands(enum cell_op_kind kind, uint32_t most)
+{
+    return kind == CELL_OP_CONCAT        ? 1
+           : kind == CELL_OP_TREE_SUM    ? 2 // one child, no x
+           : kind == CELL_OP_TREE_BINARY ? most - 1
+                                         : most;
+}
+
+enum base_status cell__op_check(const struct cell_def *def, uint32_t index, uint32_t next,
+                                struct base_error *error)
+{
+    static const uint8_t operands[] = {
+#define CELL_OP_OPERANDS(name, operands, weights, optional) operands,
+        CELL_OP_MAP(CELL_OP_OPERANDS)
+#undef CELL_OP_OPERANDS
+    };
+    static const uint8_t weights[] = {
+#define CELL_OP_WEIGHTS(name, operands, weights, optional) weights,
+        CELL_OP_MAP(CELL_OP_WEIGHTS)
+#undef CELL_OP_WEIGHTS
+    };
+    static const uint8_t optional[] = {
+#define CELL_OP_OPTIONAL(name, operands, weights, optional) optional,
+        CELL_OP_MAP(CELL_OP_OPTIONAL)
+#undef CELL_OP_OPTIONAL
+    };
+    const struct cell_op *op = &def->ops[index];
+    const struct look here = {def, op, index, error};
+    const struct look *look = &here;
+    if ((uint32_t)op->kind >= CELL_OP_COUNT) {
+        return bad(look, "unknown op");
+    }
+    uint32_t most = operands[op->kind];
+    uint32_t fewest = fewest_operands(op->kind, most);
+    if (op->n_operands > most || op->n_operands < fewest) {
+        return base_fail(look->error, BASE_INVALID_ARGUMENT,
+                         "op %u (%s): wrong number of operands: %u, not %u..%u", look->index,
+                         cell_op_name(op->kind), op->n_operands, fewest, most);
+    }
+    if (op->n_weights > weights[op->kind] ||
+        op->n_weights + optional[op->kind] < weights[op->kind]) {
+        return bad(look, "wrong number of weights");
+    }
+    if (op->result != next) {
+        return bad(look, "the result does not have the next value number");
+    }
+    for (uint32_t i = 0; i < op->n_operands; i++) {
+        if (op->operands[i] >= op->result) {
+            return bad(look, "an operand is not an earlier value");
+        }
+    }
+    BASE_TRY(check_weights(look));
+    return check_shapes(look);
+}
