@@ -369,6 +369,7 @@ TEST_UTIL_SRCS = \
   tests/onnx_lstm.c \
   tests/onnx_recurrent.c \
   tests/server/ask.c \
+  tests/server/decoder_parts.c \
   tests/server/exposition.c \
   tests/server/gate.c \
   tests/server/graphs.c \

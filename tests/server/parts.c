@@ -1,6 +1,10 @@
 /* See parts.h. */
 #include "tests/server/parts.h"
 
+#include "base/buf.h"
+#include "base/mem.h"
+#include "server/check_model.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -47,4 +51,37 @@ void parts_output(struct onnx_builder *builder, const char *name)
 {
     onnx_output(builder, name, PARTS_FLOAT, 0, NULL);
     builder->graph.output[builder->graph.n_output - 1]->type = NULL;
+}
+
+void parts_fail_allocations(parts_load *load, const void *version)
+{
+    enum base_status status = BASE_RESOURCE_EXHAUSTED;
+    uint32_t refused = 0;
+    for (uint64_t n = 1; status != BASE_OK; n++) {
+        struct cell_registry *registry = NULL;
+        struct cell_model *model = NULL;
+        ck_assert_int_eq(cell_registry_create(&registry), BASE_OK);
+        base_alloc_fail_at(n);
+        status = load(registry, version, &model);
+        base_alloc_fail_at(0);
+        ck_assert(status == BASE_OK || status == BASE_RESOURCE_EXHAUSTED);
+        refused += status == BASE_OK ? 0 : 1;
+        cell_model_free(registry, model);
+        cell_registry_free(registry);
+    }
+    ck_assert_uint_gt(refused, 3);
+}
+
+void parts_expect_lines(const char *folder, const char *const *lines)
+{
+    struct base_buf out;
+    struct base_error error = {.message = ""};
+    base_buf_init(&out, 1 << 16);
+    ck_assert_msg(srv_check_model(folder, &out, &error) == BASE_OK, "%s", error.message);
+    base_buf_text(&out, "");
+    for (; *lines != NULL; lines++) {
+        ck_assert_msg(memmem(out.data, out.length, *lines, strlen(*lines)) != NULL, "%s in %.*s",
+                      *lines, (int)out.length, (const char *)out.data);
+    }
+    base_buf_release(&out);
 }

@@ -3,6 +3,7 @@
 #ifndef TESTS_SERVER_PARTS_H
 #define TESTS_SERVER_PARTS_H
 
+#include "cells/model.h"
 #include "tests/onnx_builder.h"
 #include "tests/util.h"
 
@@ -25,5 +26,16 @@ void parts_constant(struct onnx_builder *builder, struct base_random *random, co
                     int64_t rows, int64_t cols);
 void parts_input(struct onnx_builder *builder, const char *name, int32_t dtype, int64_t width);
 void parts_output(struct onnx_builder *builder, const char *name);
+
+/* Loads what `version` names; RESOURCE_EXHAUSTED where an allocation fails. */
+typedef enum base_status parts_load(struct cell_registry *registry, const void *version,
+                                    struct cell_model **out);
+
+/* Loads it again and again, with each allocation failing in turn, until it succeeds: nothing may be
+ * left behind. */
+void parts_fail_allocations(parts_load *load, const void *version);
+
+/* --check-model takes the folder and says these lines, NULL behind the last. */
+void parts_expect_lines(const char *folder, const char *const *lines);
 
 #endif

@@ -1,7 +1,5 @@
 /* Models of graphs: requests that are no graphs, and parts that make none, are refused by name and
  * number. */
-#include "base/mem.h"
-#include "server/check_model.h"
 #include "tests/server/graphs.h"
 
 #include <stdio.h>
@@ -86,24 +84,16 @@ END_TEST
 
 START_TEST(test_check_model_knows_a_graph)
 {
-    struct base_buf out;
-    struct base_error error = {.message = ""};
     char version[UTIL_PATH_BYTES];
     graphs_write(version);
-    base_buf_init(&out, 1 << 16);
-    ck_assert_msg(srv_check_model(graphs_folder, &out, &error) == BASE_OK, "%s", error.message);
-    base_buf_text(&out, "");
     const char *const lines[] = {"input   cells INT64 [nodes]\n",
                                  "input   edges INT64 [edges, 4]\n",
                                  "input   word.id INT64 [nodes of the cell], ids 0..4, optional\n",
                                  "output  join.product FP32 [nodes of the cell, 2]\n",
                                  "cell 1 join: ADD MUL",
-                                 "cell 2 word: GATHER"};
-    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
-        ck_assert_msg(memmem(out.data, out.length, lines[i], strlen(lines[i])) != NULL,
-                      "%s in %.*s", lines[i], (int)out.length, (const char *)out.data);
-    }
-    base_buf_release(&out);
+                                 "cell 2 word: GATHER",
+                                 NULL};
+    parts_expect_lines(graphs_folder, lines);
 }
 END_TEST
 
@@ -185,27 +175,19 @@ START_TEST(test_parts_that_make_no_graph_are_refused)
 }
 END_TEST
 
+static enum base_status load_part(struct cell_registry *registry, const void *parts,
+                                  struct cell_model **out)
+{
+    return cell_model_load_graph(registry, parts, "test", NULL, out, NULL);
+}
+
 START_TEST(test_loading_survives_every_failed_allocation)
 {
     char version[UTIL_PATH_BYTES];
-    enum base_status status = BASE_RESOURCE_EXHAUSTED;
-    uint32_t refused = 0;
     graphs_write(version);
     const struct cell_parts parts = {
         .folder = version, .n = 4, .names = {"source", "join", "word", "wide"}};
-    for (uint32_t n = 1; status != BASE_OK; n++) {
-        struct cell_registry *registry = NULL;
-        struct cell_model *model = NULL;
-        ck_assert_int_eq(cell_registry_create(&registry), BASE_OK);
-        base_alloc_fail_at(n);
-        status = cell_model_load_graph(registry, &parts, "test", NULL, &model, NULL);
-        base_alloc_fail_at(0);
-        ck_assert(status == BASE_OK || status == BASE_RESOURCE_EXHAUSTED);
-        refused += status == BASE_OK ? 0 : 1;
-        cell_model_free(registry, model);
-        cell_registry_free(registry);
-    }
-    ck_assert_uint_gt(refused, 3);
+    parts_fail_allocations(load_part, &parts);
 }
 END_TEST
 

@@ -1,7 +1,6 @@
 /* Models of trees: three parts on disk, served; random forests in one run, each answer compared
  * with the cells evaluated one by one in double precision, and with itself asked alone. Requests
  * that are no trees, and parts that do not fit each other, are refused by name. */
-#include "base/mem.h"
 #include "server/check_model.h"
 #include "tests/cells/oracle.h"
 #include "tests/server/parts.h"
@@ -452,21 +451,15 @@ START_TEST(test_check_model_knows_a_tree)
     struct base_error error = {.message = ""};
     char version[UTIL_PATH_BYTES];
     write_model("tree", &whole, version);
-    base_buf_init(&out, 1 << 16);
-    ck_assert_msg(srv_check_model(folder, &out, &error) == BASE_OK, "%s", error.message);
-    base_buf_text(&out, "");
     const char *const lines[] = {"input   word INT64 [leaves], ids 0..10\n",
                                  "input   tag FP32 [inner nodes, 2]\n",
                                  "input   children INT64 [inner nodes, 2]\n",
                                  "output  scores FP32 [roots, 3]\n",
                                  "model/leaf (of each leaf): GATHER",
                                  "(of each inner node):",
-                                 "(of each root): LINEAR SOFTMAX"};
-    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
-        ck_assert_msg(memmem(out.data, out.length, lines[i], strlen(lines[i])) != NULL,
-                      "%s in %.*s", lines[i], (int)out.length, (const char *)out.data);
-    }
-    base_buf_release(&out);
+                                 "(of each root): LINEAR SOFTMAX",
+                                 NULL};
+    parts_expect_lines(folder, lines);
     snprintf(version + strlen(version), sizeof(version) - strlen(version), "/root.onnx");
     util_write_file(version, "no model");
     base_buf_init(&out, 1 << 16);
@@ -599,27 +592,19 @@ START_TEST(test_parts_that_do_not_fit_are_refused)
 }
 END_TEST
 
+static enum base_status load_part(struct cell_registry *registry, const void *version,
+                                  struct cell_model **out)
+{
+    struct base_error error;
+    return cell_model_load_tree(registry, version, "test", NULL, out, &error);
+}
+
 /* An allocation that fails anywhere leaves nothing behind. */
 START_TEST(test_loading_survives_every_failed_allocation)
 {
     char version[UTIL_PATH_BYTES];
-    enum base_status status = BASE_RESOURCE_EXHAUSTED;
-    uint32_t refused = 0;
     write_model("tree", &whole, version);
-    for (uint32_t n = 1; status != BASE_OK; n++) {
-        struct cell_registry *registry = NULL;
-        struct cell_model *model = NULL;
-        struct base_error error;
-        ck_assert_int_eq(cell_registry_create(&registry), BASE_OK);
-        base_alloc_fail_at(n);
-        status = cell_model_load_tree(registry, version, "test", NULL, &model, &error);
-        base_alloc_fail_at(0);
-        ck_assert(status == BASE_OK || status == BASE_RESOURCE_EXHAUSTED);
-        refused += status == BASE_OK ? 0 : 1;
-        cell_model_free(registry, model);
-        cell_registry_free(registry);
-    }
-    ck_assert_uint_gt(refused, 3);
+    parts_fail_allocations(load_part, version);
 }
 END_TEST
 
