@@ -408,6 +408,7 @@ TEST_UTIL_SRCS = \
   tests/scheduler/graphs.c \
   tests/scheduler/sim.c \
   tests/scheduler/sim_model.c \
+  tests/scheduler/unfold_oracle.c \
   tests/worker/pool_rig.c \
   $(CUDA_DEVICE_SRCS) \
 
