@@ -390,6 +390,7 @@ TEST_UTIL_SRCS = \
   tests/cells/stored.c \
   tests/cells/team.c \
   tests/cells/windows.c \
+  tests/cuda/choice_host.c \
   tests/cuda/driver_host.c \
   tests/cuda/kernels_host.c \
   tests/cuda/lane_host.c \
@@ -495,6 +496,7 @@ CUDA_SUITES = \
   tests/cuda/test_choose.c \
   tests/cuda/test_device_bits.c \
   tests/cuda/test_device_faults.c \
+  tests/cuda/test_device_orders.c \
   tests/cuda/test_device_products.c \
   tests/cuda/test_device_runs.c \
   tests/cuda/test_device_search.c \
@@ -781,6 +783,7 @@ EMULATED_UTIL_SRCS = \
   tests/cells/same_bits.c \
   tests/cells/split.c \
   tests/cells/team.c \
+  tests/cuda/choice_host.c \
   tests/cuda/driver_host.c \
   tests/cuda/kernels_host.c \
   tests/cuda/lane_host.c \

@@ -1,6 +1,6 @@
 /* See device_cache.h. The text of a file is
  *
- *   cellbatch-device 1               format
+ *   cellbatch-device 2               format
  *   program ..., name, key lines     the key
  *   what the device has kept
  *   hash                             cells/cache_file.h's */
@@ -28,7 +28,7 @@ static bool path_of(const struct srv_device_cache *cache, const char *name, char
 static void write_key(const struct srv_device_cache *cache, const char *name, const char *key,
                       struct base_buf *out)
 {
-    base_buf_text(out, "cellbatch-device 1\n");
+    base_buf_text(out, "cellbatch-device 2\n");
     base_buf_printf(out, "program %s, build %s\n", SRV_ABOUT_VERSION, cache->build);
     base_buf_printf(out, "name %s\n", name);
     base_buf_text(out, key);

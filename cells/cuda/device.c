@@ -179,10 +179,12 @@ void cell_cuda_type_explain(const struct cell_device *device, const struct cell_
         const struct cell_cuda__op *op = &program->ops[o];
         base_buf_printf(out, "  %-10s %s", names[op->step.kernel], op->about);
         if (op->step.kernel == CELL_STEP_PRODUCT) {
-            base_buf_printf(out, ", %u x %u %s, %s", op->step.product.inputs,
-                            op->step.product.outputs,
-                            cell_products_name((enum cell_products)op->step.product.products),
+            const struct cell_step_product *product = &op->step.product;
+            base_buf_printf(out, ", %u x %u %s, %s", product->inputs, product->outputs,
+                            cell_products_name((enum cell_products)product->products),
                             op->is_of_library ? "by the library" : "own kernel");
+            base_buf_printf(out, ", weights %s",
+                            product->order == CELL_STEP_NK ? "[n, k]" : "[k, n]");
         }
         base_buf_text(out, "\n");
     }

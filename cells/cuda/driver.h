@@ -77,12 +77,14 @@ struct cell_cuda_driver {
     enum base_status (*recorded)(struct cell_cuda_stream *stream, struct cell_cuda_graph **out);
     void (*graph_free)(struct cell_cuda *cuda, struct cell_cuda_graph *graph);
 
-    /* A library's product: chooses an algorithm for its shape, places' alignment included, and
-     * allocates. Before it is asked for, of any n_rows; asking twice for a shape is allowed.
-     * UNIMPLEMENTED: the library has none that will do. */
-    enum base_status (*product_prepare)(struct cell_cuda *cuda,
-                                        const struct cell_step_product *product,
-                                        struct base_error *error);
+    /* A library's product: chooses an algorithm for its shape, places' alignment included, and the
+     * order of its weights, which are there in both until it returns: product->weights has
+     * [inputs][outputs], `turned` has [outputs][inputs], on 256 bytes. Sets product->order, which
+     * is how the caller leaves them at product->weights. Allocates. Before it is asked for, of any
+     * n_rows; asking twice for a shape is allowed. UNIMPLEMENTED: the library has none that will
+     * do. */
+    enum base_status (*product_prepare)(struct cell_cuda *cuda, struct cell_step_product *product,
+                                        cell_step_address turned, struct base_error *error);
 
     /* ---- Appended to a stream; none allocates or blocks ---- */
 

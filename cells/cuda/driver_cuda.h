@@ -14,11 +14,12 @@ extern const struct cell_cuda_driver cell_cuda_driver;
 #define CELL_CUDA__WORKSPACE ((size_t)32 << 20) /* NVIDIA's advice for Hopper; of a stream */
 #define CELL_CUDA__SHAPES    2048u              /* products of all types */
 
-/* A product with what cuBLASLt wants of it: one algorithm for all row counts. */
+/* A product with what cuBLASLt wants of it: one algorithm for all row counts, over weights in one
+ * order, product.order. */
 struct cell_cuda__shape {
     struct cell_step_product product; /* n_rows is not looked at */
-    cublasLtMatmulDesc_t desc;
-    cublasLtMatrixLayout_t weights;
+    cublasLtMatmulDesc_t desc[CELL_STEP_ORDERS];
+    cublasLtMatrixLayout_t weights[CELL_STEP_ORDERS];
     cublasLtMatmulAlgo_t algo;
 };
 
@@ -46,8 +47,8 @@ enum base_status cell_cuda__status(cudaError_t status, const char *what, struct 
 /* ---- products_cuda.c ---- */
 
 enum base_status cell_cuda__product_prepare(struct cell_cuda *cuda,
-                                            const struct cell_step_product *product,
-                                            struct base_error *error);
+                                            struct cell_step_product *product,
+                                            cell_step_address turned, struct base_error *error);
 enum base_status cell_cuda__product(struct cell_cuda_stream *stream,
                                     const struct cell_step_product *product);
 void cell_cuda__products_free(struct cell_cuda *cuda);

@@ -361,22 +361,9 @@ static enum base_status record(struct cell_device *device, struct cell_cuda_stre
     return status == BASE_OK ? ended : status;
 }
 
-/* The library learns the shapes, of which it may leave some to our own kernel; then the steps are
- * recorded. */
-static enum base_status prepare(struct cell_device *device, uint32_t queue,
-                                struct cell_cuda__program *program, struct base_error *error)
+static enum base_status record_all(struct cell_device *device, uint32_t queue,
+                                   struct cell_cuda__program *program, struct base_error *error)
 {
-    for (uint32_t o = 0; o < program->n_ops; o++) {
-        struct cell_cuda__op *op = &program->ops[o];
-        if (op->is_of_library) {
-            const enum base_status status =
-                device->driver->product_prepare(device->cuda, &op->step.product, error);
-            op->is_of_library = status == BASE_OK;
-            if (status != BASE_OK && status != BASE_UNIMPLEMENTED) {
-                return status;
-            }
-        }
-    }
     const uint32_t n = CELL_CUDA__BUCKETS * CELL_CUDA__LENGTHS;
     for (uint32_t i = 0; i < (program->n_searching > 0 ? 2 * n : n); i++) {
         const uint32_t bucket = i % n / CELL_CUDA__LENGTHS;
@@ -421,7 +408,9 @@ static enum base_status type_make(struct cell_device *device, const struct cell_
         make(&plan, type);
         BASE_TRY(plan.status);
         base_assert(plan.block_at == counted.block_at && plan.weights_at == counted.weights_at);
-        BASE_TRY(prepare(device, q, plan.program, error));
+        BASE_TRY(cell_cuda__products_prepare(device, q == 0 ? NULL : &made->programs[0],
+                                             plan.program, error));
+        BASE_TRY(record_all(device, q, plan.program, error));
     }
     return cell_cuda__lanes_create(device, type, made, error);
 }

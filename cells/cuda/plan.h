@@ -102,6 +102,14 @@ struct cell_cuda__factors {
 struct cell_step_product *cell_cuda__plan_product(struct cell_cuda__plan *plan,
                                                   const struct cell_cuda__factors *factors);
 
+/* The library learns the shapes of the program's products, chooses the order of their weights, and
+ * may leave some to our own kernel. Those of the type's first queue, whose choice, `first`, the
+ * others take over: weights are shared. first: NULL for that one. */
+enum base_status cell_cuda__products_prepare(struct cell_device *device,
+                                             const struct cell_cuda__program *first,
+                                             struct cell_cuda__program *program,
+                                             struct base_error *error);
+
 /* ---- plan_cells.c ---- */
 
 /* Tries to place what a gated op's sums go over side by side, so that one product has all. */

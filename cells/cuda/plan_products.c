@@ -3,12 +3,17 @@
  * Weights are rounded here, once; what they are multiplied with by a kernel in the step (ROUND), a
  * matrix once however many products read it. Three bf16 products are one, of three times the
  * inputs: as many bytes of weights are read as by three, what comes of it is written once and not
- * three times, and there is one algorithm to be found for it. */
+ * three times, and there is one algorithm to be found for it.
+ *
+ * A library may want weights by inputs or by outputs: it is shown both, one product after the
+ * other, and what it does not take is given back before anything runs. */
 #include "cells/cuda/plan.h"
 
+#include "base/assert.h"
 #include "cells/cuda/round.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Words of 32 bits that n weights take. */
 static size_t words_of(enum cell_products products, size_t n)
@@ -116,4 +121,95 @@ struct cell_step_product *cell_cuda__plan_product(struct cell_cuda__plan *plan,
     product->outputs = factors->outputs;
     product->products = (uint32_t)(is_three ? CELL_PRODUCTS_BF16 : products);
     return product;
+}
+
+/* ---- The order of weights ------------------------------------------------------------------- */
+
+/* Weights of one product, as they are and turned, here; and turned on the card. */
+struct turned {
+    size_t bytes;
+    uint8_t *from, *to; /* [inputs][outputs], [outputs][inputs] */
+    cell_step_address at;
+};
+
+/* A block of both at a time: one of them is walked against its rows. */
+#define BLOCK 32u
+
+static void turn_block(const struct cell_step_product *p, const struct turned *turned, uint32_t k,
+                       uint32_t n)
+{
+    const size_t bytes = turned->bytes / ((size_t)p->inputs * p->outputs);
+    for (uint32_t row = k; row < p->inputs && row < k + BLOCK; row++) {
+        for (uint32_t column = n; column < p->outputs && column < n + BLOCK; column++) {
+            memcpy(turned->to + ((size_t)column * p->inputs + row) * bytes,
+                   turned->from + ((size_t)row * p->outputs + column) * bytes, bytes);
+        }
+    }
+}
+
+static enum base_status turned_open(struct cell_device *device, const struct cell_step_product *p,
+                                    struct turned *turned)
+{
+    const struct cell_cuda_driver *driver = device->driver;
+    const size_t n = (size_t)p->inputs * p->outputs;
+    turned->bytes = n * (p->products == CELL_PRODUCTS_BF16 ? sizeof(uint16_t) : sizeof(float));
+    turned->from = base_alloc(turned->bytes);
+    turned->to = base_alloc(turned->bytes);
+    if (turned->from == NULL || turned->to == NULL) {
+        return BASE_RESOURCE_EXHAUSTED;
+    }
+    BASE_TRY(driver->alloc(device->cuda, turned->bytes, &turned->at));
+    BASE_TRY(driver->read(device->cuda, turned->from, p->weights, turned->bytes));
+    for (uint32_t k = 0; k < p->inputs; k += BLOCK) {
+        for (uint32_t column = 0; column < p->outputs; column += BLOCK) {
+            turn_block(p, turned, k, column);
+        }
+    }
+    return driver->write(device->cuda, turned->at, turned->to, turned->bytes);
+}
+
+static enum base_status product_prepare(struct cell_device *device, struct cell_cuda__op *op,
+                                        struct base_error *error)
+{
+    const struct cell_cuda_driver *driver = device->driver;
+    struct cell_step_product *p = &op->step.product;
+    struct turned turned = {0};
+    enum base_status status = turned_open(device, p, &turned);
+    if (status != BASE_OK) {
+        status =
+            base_fail(error, status, "no %zu bytes for weights in another order", turned.bytes);
+    } else {
+        status = driver->product_prepare(device->cuda, p, turned.at, error);
+    }
+    op->is_of_library = status == BASE_OK;
+    if (status == BASE_OK && p->order == CELL_STEP_NK) {
+        status = driver->write(device->cuda, p->weights, turned.to, turned.bytes);
+        status = status == BASE_OK ? BASE_OK : base_fail(error, status, "the device is lost");
+    }
+    driver->free(device->cuda, turned.at);
+    base_free(turned.from);
+    base_free(turned.to);
+    return status == BASE_UNIMPLEMENTED ? BASE_OK : status;
+}
+
+enum base_status cell_cuda__products_prepare(struct cell_device *device,
+                                             const struct cell_cuda__program *first,
+                                             struct cell_cuda__program *program,
+                                             struct base_error *error)
+{
+    for (uint32_t o = 0; o < program->n_ops; o++) {
+        struct cell_cuda__op *op = &program->ops[o];
+        if (!op->is_of_library) {
+            continue;
+        }
+        if (first == NULL) {
+            BASE_TRY(product_prepare(device, op, error));
+            continue;
+        }
+        base_assert(o < first->n_ops &&
+                    first->ops[o].step.product.weights == op->step.product.weights);
+        op->is_of_library = first->ops[o].is_of_library;
+        op->step.product.order = first->ops[o].step.product.order;
+    }
+    return BASE_OK;
 }

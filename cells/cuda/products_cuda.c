@@ -6,7 +6,8 @@
  * probe runs random rows through it in every row count that is recorded, at the head and at the end
  * of the matrix: a row must have the same bits in all. That is seen on this card with this library,
  * not promised; a shape for which no algorithm passes is the device's own kernel's. Those that pass
- * are timed here by events, and the choice is kept for the next start. */
+ * are timed here by events, and the choice is kept for the next start. Weights may lie by inputs or
+ * by outputs, of which a tensor core may want the latter: each order has algorithms of its own. */
 #include "cells/cuda/driver_cuda.h"
 
 #include "base/mem.h"
@@ -61,9 +62,11 @@ static void layout_free(cublasLtMatrixLayout_t layout)
 
 static void shape_free(struct cell_cuda__shape *shape)
 {
-    layout_free(shape->weights);
-    if (shape->desc != NULL) {
-        (void)cublasLtMatmulDescDestroy(shape->desc);
+    for (uint32_t order = 0; order < CELL_STEP_ORDERS; order++) {
+        layout_free(shape->weights[order]);
+        if (shape->desc[order] != NULL) {
+            (void)cublasLtMatmulDescDestroy(shape->desc[order]);
+        }
     }
     memset(shape, 0, sizeof(*shape));
 }
@@ -84,21 +87,30 @@ static cublasComputeType_t compute_type(const struct cell_step_product *product)
                                                    : CUBLAS_COMPUTE_32F;
 }
 
-static bool describe(struct cell_cuda__shape *shape)
+/* Of weights in this order: the library's first factor, turned by it where they lie by outputs. */
+static bool describe(struct cell_cuda__shape *shape, enum cell_step_order order)
 {
     const struct cell_step_product *p = &shape->product;
+    const bool is_kn = order == CELL_STEP_KN;
+    const int32_t turn = is_kn ? CUBLAS_OP_N : CUBLAS_OP_T;
+    const uint32_t columns = is_kn ? p->outputs : p->inputs;
     const cublasLtEpilogue_t epilogue =
         p->bias != 0 ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
     const void *bias = (const void *)(uintptr_t)p->bias; // NOLINT(performance-no-int-to-ptr)
-    bool ok = cublasLtMatmulDescCreate(&shape->desc, compute_type(p), CUDA_R_32F) ==
-              CUBLAS_STATUS_SUCCESS;
-    ok = ok && cublasLtMatmulDescSetAttribute(shape->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue,
-                                              sizeof(epilogue)) == CUBLAS_STATUS_SUCCESS;
+    cublasLtMatmulDesc_t desc = NULL;
+    bool ok =
+        cublasLtMatmulDescCreate(&desc, compute_type(p), CUDA_R_32F) == CUBLAS_STATUS_SUCCESS &&
+        cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_TRANSA, &turn, sizeof(turn)) ==
+            CUBLAS_STATUS_SUCCESS &&
+        cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue,
+                                       sizeof(epilogue)) == CUBLAS_STATUS_SUCCESS;
     ok = ok && (p->bias == 0 ||
-                cublasLtMatmulDescSetAttribute(shape->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
-                                               &bias, sizeof(bias)) == CUBLAS_STATUS_SUCCESS);
-    shape->weights = layout_of(is_bf16(p), p->outputs, p->inputs, p->outputs * factor_bytes(p));
-    return ok && shape->weights != NULL;
+                cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
+                                               sizeof(bias)) == CUBLAS_STATUS_SUCCESS);
+    shape->desc[order] = desc;
+    shape->weights[order] =
+        layout_of(is_bf16(p), columns, is_kn ? p->inputs : p->outputs, columns * factor_bytes(p));
+    return ok && shape->weights[order] != NULL;
 }
 
 /* One product: matrices of n_rows rows. */
@@ -148,8 +160,8 @@ static enum base_status multiply(struct cell_cuda *cuda, const struct cell_cuda_
     if (call_init(&call, shape, p->n_rows)) {
         const bool has_start = p->has_start != 0;
         status = cublasLtMatmul(
-            cuda->blas, shape->desc, &one, memory_at(p->weights), shape->weights,
-            memory_at(p->a.at), call.a, has_start ? &one : &zero,
+            cuda->blas, shape->desc[p->order], &one, memory_at(p->weights),
+            shape->weights[p->order], memory_at(p->a.at), call.a, has_start ? &one : &zero,
             memory_at(has_start ? p->start.at : p->out.at), call.start, room_at(p->out.at),
             call.out, &shape->algo, workspace, CELL_CUDA__WORKSPACE, stream);
     }
@@ -184,7 +196,7 @@ enum base_status cell_cuda__product(struct cell_cuda_stream *stream,
                                     const struct cell_step_product *product)
 {
     const struct cell_cuda__shape *shape = shape_find(stream->cuda, product);
-    return shape == NULL
+    return shape == NULL || shape->product.order != product->order
                ? BASE_INTERNAL
                : multiply(stream->cuda, shape, product, stream->stream, stream->workspace);
 }
@@ -195,7 +207,8 @@ enum base_status cell_cuda__product(struct cell_cuda_stream *stream,
 struct probe {
     struct cell_cuda *cuda;
     struct cell_cuda__shape *shape;
-    struct cell_step_product product; /* over our own rows */
+    struct cell_step_product product; /* over our own rows, and a candidate's weights */
+    cell_step_address weights[CELL_STEP_ORDERS];
     cell_step_address memory;
     void *workspace;
     void *row; /* of factors */
@@ -216,15 +229,17 @@ static bool splits_the_sum(const cublasLtMatmulAlgo_t *algo)
     return !ok || splits > 1 || scheme != CUBLASLT_REDUCTION_SCHEME_NONE;
 }
 
-static bool takes_all_counts(struct cell_cuda *cuda, const struct cell_cuda__shape *shape)
+static bool takes_all_counts(struct cell_cuda *cuda, const struct cell_cuda__shape *shape,
+                             enum cell_step_order order)
 {
     bool ok = true;
     for (uint32_t b = 0; b < CELL_CUDA__BUCKETS && ok; b++) {
         struct call call;
         cublasLtMatmulHeuristicResult_t result;
         ok = call_init(&call, shape, cell_cuda__buckets[b]) &&
-             cublasLtMatmulAlgoCheck(cuda->blas, shape->desc, shape->weights, call.a, call.start,
-                                     call.out, &shape->algo, &result) == CUBLAS_STATUS_SUCCESS &&
+             cublasLtMatmulAlgoCheck(cuda->blas, shape->desc[order], shape->weights[order], call.a,
+                                     call.start, call.out, &shape->algo,
+                                     &result) == CUBLAS_STATUS_SUCCESS &&
              result.workspaceSize <= CELL_CUDA__WORKSPACE;
         call_release(&call);
     }
@@ -257,7 +272,7 @@ static void put_factor(const struct cell_step_product *p, void *row, uint32_t k,
 
 /* Every row is the same: whatever place it has, its sum must be the first's. */
 static enum base_status probe_open(struct probe *probe, struct cell_cuda *cuda,
-                                   struct cell_cuda__shape *shape)
+                                   struct cell_cuda__shape *shape, cell_step_address turned)
 {
     const struct cell_step_product *p = &shape->product;
     const size_t a = (size_t)p->a.pitch * CELL_STEP_ROWS_MAX;
@@ -265,7 +280,8 @@ static enum base_status probe_open(struct probe *probe, struct cell_cuda *cuda,
     const size_t start = (size_t)p->start.pitch * CELL_STEP_ROWS_MAX;
     void *memory = NULL;
     struct base_random random;
-    *probe = (struct probe){.cuda = cuda, .shape = shape, .product = *p};
+    *probe = (struct probe){
+        .cuda = cuda, .shape = shape, .product = *p, .weights = {p->weights, turned}};
     base_random_init(&random, 1);
     probe->row = base_alloc_array(p->inputs, factor_bytes(p));
     probe->wanted = base_alloc_array(p->outputs, sizeof(float));
@@ -322,23 +338,24 @@ static enum base_status probe_counts(struct probe *probe, bool *is_invariant)
     return BASE_OK;
 }
 
-/* What all matrices of the product are aligned to, in bytes. */
-static uint32_t alignment_of(const struct cell_step_product *p)
+/* What all matrices of the product are aligned to, in bytes, with weights in this order. */
+static uint32_t alignment_of(const struct cell_step_product *p, enum cell_step_order order)
 {
+    const uint32_t columns = order == CELL_STEP_KN ? p->outputs : p->inputs;
     const uint64_t all = p->a.at | p->a.pitch | p->out.at | p->out.pitch | p->weights |
-                         (uint64_t)p->outputs * factor_bytes(p) |
+                         (uint64_t)columns * factor_bytes(p) |
                          (p->has_start != 0 ? p->start.at | p->start.pitch : 0);
     return (all & 15) == 0 ? 16 : factor_bytes(p);
 }
 
 static int rank(struct cell_cuda *cuda, const struct cell_cuda__shape *shape,
-                cublasLtMatmulHeuristicResult_t results[RANKED])
+                enum cell_step_order order, cublasLtMatmulHeuristicResult_t results[RANKED])
 {
     static const cublasLtMatmulPreferenceAttributes_t aligned[] = {
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
     const size_t workspace = CELL_CUDA__WORKSPACE;
-    const uint32_t alignment = alignment_of(&shape->product);
+    const uint32_t alignment = alignment_of(&shape->product, order);
     cublasLtMatmulPreference_t preference = NULL;
     struct call call = {0};
     int n = 0;
@@ -351,8 +368,8 @@ static int rank(struct cell_cuda *cuda, const struct cell_cuda__shape *shape,
                                                   sizeof(alignment)) == CUBLAS_STATUS_SUCCESS;
     }
     ok = ok && call_init(&call, shape, RANKED_ROWS) &&
-         cublasLtMatmulAlgoGetHeuristic(cuda->blas, shape->desc, shape->weights, call.a, call.start,
-                                        call.out, preference, RANKED, results,
+         cublasLtMatmulAlgoGetHeuristic(cuda->blas, shape->desc[order], shape->weights[order],
+                                        call.a, call.start, call.out, preference, RANKED, results,
                                         &n) == CUBLAS_STATUS_SUCCESS;
     call_release(&call);
     if (preference != NULL) {
@@ -365,12 +382,12 @@ static int rank(struct cell_cuda *cuda, const struct cell_cuda__shape *shape,
 
 _Static_assert(sizeof(cublasLtMatmulAlgo_t) == sizeof(struct cell_cuda_algo), "kept as it is");
 
-static enum base_status trial_rank(void *context, struct cell_cuda_algo out[CELL_CUDA_RANKED],
-                                   uint32_t *n)
+static enum base_status trial_rank(void *context, enum cell_step_order order,
+                                   struct cell_cuda_algo out[CELL_CUDA_RANKED], uint32_t *n)
 {
     const struct probe *probe = context;
     cublasLtMatmulHeuristicResult_t results[RANKED];
-    const int ranked = rank(probe->cuda, probe->shape, results);
+    const int ranked = rank(probe->cuda, probe->shape, order, results);
     *n = 0;
     for (int i = 0; i < ranked; i++) {
         if (results[i].state == CUBLAS_STATUS_SUCCESS) {
@@ -380,12 +397,20 @@ static enum base_status trial_rank(void *context, struct cell_cuda_algo out[CELL
     return BASE_OK;
 }
 
-static enum base_status trial_probe(void *context, const struct cell_cuda_algo *algo,
+static void take(struct probe *probe, const struct cell_cuda_candidate *candidate)
+{
+    memcpy(&probe->shape->algo, &candidate->algo, sizeof(candidate->algo));
+    probe->product.order = candidate->order;
+    probe->product.weights = probe->weights[candidate->order];
+}
+
+static enum base_status trial_probe(void *context, const struct cell_cuda_candidate *candidate,
                                     bool *is_invariant)
 {
     struct probe *probe = context;
-    memcpy(&probe->shape->algo, algo, sizeof(*algo));
-    if (splits_the_sum(&probe->shape->algo) || !takes_all_counts(probe->cuda, probe->shape)) {
+    take(probe, candidate);
+    if (splits_the_sum(&probe->shape->algo) ||
+        !takes_all_counts(probe->cuda, probe->shape, candidate->order)) {
         return BASE_UNIMPLEMENTED;
     }
     return probe_counts(probe, is_invariant);
@@ -408,11 +433,11 @@ static enum base_status time_products(struct probe *probe, uint32_t n, uint64_t 
 }
 
 /* The first is not counted, but says how many fit. */
-static enum base_status trial_time(void *context, const struct cell_cuda_algo *algo, uint32_t rows,
-                                   uint64_t budget_ns, uint64_t *ns)
+static enum base_status trial_time(void *context, const struct cell_cuda_candidate *candidate,
+                                   uint32_t rows, uint64_t budget_ns, uint64_t *ns)
 {
     struct probe *probe = context;
-    memcpy(&probe->shape->algo, algo, sizeof(*algo));
+    take(probe, candidate);
     probe->product.n_rows = rows;
     BASE_TRY(time_products(probe, 1, ns));
     const uint64_t fit = *ns == 0 ? TIMED_MAX : budget_ns / *ns;
@@ -425,7 +450,9 @@ static bool has_same_shape(const struct cell_step_product *a, const struct cell_
     struct cell_step_product like_a = *b;
     like_a.weights = a->weights;
     like_a.bias = (a->bias != 0) == (b->bias != 0) ? a->bias : a->bias + 1;
-    return is_same_product(a, &like_a) && alignment_of(a) == alignment_of(b);
+    return is_same_product(a, &like_a) &&
+           alignment_of(a, CELL_STEP_KN) == alignment_of(b, CELL_STEP_KN) &&
+           alignment_of(a, CELL_STEP_NK) == alignment_of(b, CELL_STEP_NK);
 }
 
 static bool take_known(const struct cell_cuda *cuda, struct cell_cuda__shape *shape)
@@ -433,6 +460,7 @@ static bool take_known(const struct cell_cuda *cuda, struct cell_cuda__shape *sh
     for (uint32_t s = 0; s < cuda->n_shapes; s++) {
         if (has_same_shape(&cuda->shapes[s].product, &shape->product)) {
             shape->algo = cuda->shapes[s].algo;
+            shape->product.order = cuda->shapes[s].product.order;
             return true;
         }
     }
@@ -446,20 +474,23 @@ static void write_names(const struct cell_cuda *cuda, const struct cell_step_pro
     int runtime = 0;
     (void)cudaDriverGetVersion(&driver);
     (void)cudaRuntimeGetVersion(&runtime);
-    (void)snprintf(name, NAME_BYTES, "%s: %s product %u x %u, pitches %u %u %u, %s, aligned to %u",
-                   cuda->name, cell_products_name((enum cell_products)p->products), p->inputs,
-                   p->outputs, p->a.pitch, p->has_start != 0 ? p->start.pitch : 0, p->out.pitch,
-                   p->bias != 0 ? "bias" : "no bias", alignment_of(p));
+    (void)snprintf(name, NAME_BYTES,
+                   "%s: %s product %u x %u, pitches %u %u %u, %s, aligned to %u, %u", cuda->name,
+                   cell_products_name((enum cell_products)p->products), p->inputs, p->outputs,
+                   p->a.pitch, p->has_start != 0 ? p->start.pitch : 0, p->out.pitch,
+                   p->bias != 0 ? "bias" : "no bias", alignment_of(p, CELL_STEP_KN),
+                   alignment_of(p, CELL_STEP_NK));
     (void)snprintf(key, NAME_BYTES, "driver %d, runtime %d, cublasLt %zu\n", driver, runtime,
                    cublasLtGetVersion());
 }
 
 /* UNIMPLEMENTED: no algorithm will do. */
-static enum base_status choose(struct cell_cuda *cuda, struct cell_cuda__shape *shape)
+static enum base_status choose(struct cell_cuda *cuda, struct cell_cuda__shape *shape,
+                               cell_step_address turned)
 {
     char name[NAME_BYTES];
     char key[NAME_BYTES];
-    struct cell_cuda_algo algo;
+    struct cell_cuda_candidate chosen;
     struct probe probe;
     if (take_known(cuda, shape)) {
         return BASE_OK;
@@ -472,37 +503,43 @@ static enum base_status choose(struct cell_cuda *cuda, struct cell_cuda__shape *
                                           .rank = trial_rank,
                                           .probe = trial_probe,
                                           .time = trial_time};
-    enum base_status status = probe_open(&probe, cuda, shape);
-    status = status == BASE_OK ? cell_cuda_choose(&trial, &algo) : status;
+    enum base_status status = probe_open(&probe, cuda, shape, turned);
+    status = status == BASE_OK ? cell_cuda_choose(&trial, &chosen) : status;
     probe_close(&probe);
     if (status == BASE_OK) {
-        memcpy(&shape->algo, &algo, sizeof(shape->algo));
+        memcpy(&shape->algo, &chosen.algo, sizeof(shape->algo));
+        shape->product.order = chosen.order;
     }
     return status;
 }
 
 enum base_status cell_cuda__product_prepare(struct cell_cuda *cuda,
-                                            const struct cell_step_product *product,
-                                            struct base_error *error)
+                                            struct cell_step_product *product,
+                                            cell_step_address turned, struct base_error *error)
 {
     if (cudaSetDevice(cuda->card) != cudaSuccess) {
         return base_fail(error, BASE_UNAVAILABLE, "%s is lost", cuda->name);
     }
-    if (shape_find(cuda, product) != NULL) {
+    struct cell_cuda__shape *shape = shape_find(cuda, product);
+    if (shape != NULL) {
+        product->order = shape->product.order;
         return BASE_OK;
     }
     if (cuda->n_shapes == CELL_CUDA__SHAPES) {
         return base_fail(error, BASE_RESOURCE_EXHAUSTED, "more than %u products",
                          CELL_CUDA__SHAPES);
     }
-    struct cell_cuda__shape *shape = &cuda->shapes[cuda->n_shapes];
+    shape = &cuda->shapes[cuda->n_shapes];
     *shape = (struct cell_cuda__shape){.product = *product};
-    const enum base_status status = describe(shape) ? choose(cuda, shape) : BASE_RESOURCE_EXHAUSTED;
+    const bool is_described = describe(shape, CELL_STEP_KN) && describe(shape, CELL_STEP_NK);
+    const enum base_status status =
+        is_described ? choose(cuda, shape, turned) : BASE_RESOURCE_EXHAUSTED;
     if (status != BASE_OK) {
         shape_free(shape);
         return base_fail(error, status, "cuBLASLt has no algorithm for %u x %u", product->inputs,
                          product->outputs);
     }
     cuda->n_shapes++;
+    product->order = shape->product.order;
     return BASE_OK;
 }

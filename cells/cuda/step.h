@@ -258,6 +258,10 @@ struct cell_step_round {
     uint32_t width, products;
 };
 
+/* Of weights: a row for each input, or for each output, which only a library reads. */
+enum cell_step_order { CELL_STEP_KN, CELL_STEP_NK };
+#define CELL_STEP_ORDERS 2u
+
 /* out = start + a W over `inputs` terms, for `outputs` columns. A sum starts from bias, a row
  * [outputs], or from `start`, a matrix of out's kind (which may be out itself), or from 0; then
  * comes one fused multiply-add a term, in their order. An item is a column of
@@ -267,13 +271,13 @@ struct cell_step_round {
 #define CELL_STEP_PRODUCT_ROWS 8u
 struct cell_step_product {
     struct cell_step_place a, start, out;
-    cell_step_address weights; /* [inputs][outputs], dense, on 256 bytes */
+    cell_step_address weights; /* [inputs][outputs], dense, on 256 bytes; or as `order` says */
     cell_step_address bias;    /* 0: none */
     uint32_t inputs, outputs;
     uint32_t n_rows; /* of the matrices that are computed; set where it is launched */
     uint32_t has_start;
     uint32_t products; /* enum cell_products, but for BF16X3 */
-    uint32_t reserved;
+    uint32_t order;    /* enum cell_step_order */
 };
 
 /* sums: i, o, f, c, each [hidden]. An item is a unit of a row. */

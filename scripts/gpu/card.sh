@@ -25,7 +25,7 @@ engine_sources=(
     bench/{cells_file,closed_loop,engine,host,ideal,lstm_model,round_trip,shapes,tree_model}.c
     loadgen/{file,lengths,number}.c tests/cuda/card_engine.c
 )
-host_sources=(tests/cuda/{card_host,driver_host,kernels_host}.c)
+host_sources=(tests/cuda/{card_host,choice_host,driver_host,kernels_host}.c)
 # Where the host's driver runs lanes.
 for source in tests/cuda/lane_host*.c tests/cuda/live.c; do
     [ ! -e "$source" ] || host_sources+=("$source")

@@ -13,6 +13,7 @@
  * after a failed case, 2 for wrong arguments, 3 where the device cannot be opened. */
 #include "tests/cuda/card.h"
 
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/random.h"
@@ -35,6 +36,7 @@ enum { EXIT_USAGE = 2, EXIT_NO_DEVICE = 3 };
 #define BENCH_RUNS  60u
 #define BENCH_WARM  10u
 #define BENCH_NS    UINT64_C(5000000000) /* of a case: what has been timed by then is enough */
+#define TOLD_BYTES  8192u
 #define WAIT_NS     UINT64_C(20000000000)
 
 /* Gates of h at 100 steps, by products; here are fewer. They are of LSTM and GRU, the first kinds:
@@ -308,6 +310,24 @@ static struct verdict check(struct card *card, uint32_t n)
     return verdict;
 }
 
+/* How the weights of each product lie, in the order of the ops: a member of a line. */
+static void print_orders(const struct card *card)
+{
+    static const char mark[] = "weights [";
+    struct base_buf told;
+    (void)printf(",\"weights\":\"");
+    if (card->is_loaded) {
+        base_buf_init(&told, TOLD_BYTES);
+        card->backend->type_explain(card->device, card->type, &told);
+        base_buf_add(&told, "", 1);
+        for (const char *at = told.data; !told.failed && (at = strstr(at, mark)) != NULL; at++) {
+            (void)printf("%.6s", at + sizeof(mark) - 2);
+        }
+        base_buf_release(&told);
+    }
+    (void)printf("\"");
+}
+
 static bool must_have_same_bits(const struct card *card)
 {
     struct cell_device_caps caps;
@@ -341,6 +361,7 @@ static bool check_shape(struct card *card, const struct cell_kind *kind, const u
                      kind->name, card->backend->name, cell_products_name(card->products), shape[0],
                      shape[1], row_counts[i], isnan(verdict.error) ? -1.0 : verdict.error,
                      verdict.has_same_bits ? "true" : "false");
+        print_orders(card);
         card_end_line(card->wrong);
         is_right &= card->wrong == NULL;
     }
@@ -434,6 +455,7 @@ static bool bench_all(struct card *card)
                      cell_products_name(card->products), cases[i].hidden, cases[i].rows,
                      BENCH_STEPS);
         card_quantiles("step_us", us, n_us);
+        print_orders(card);
         card_end_line(card->wrong);
         is_right &= card->wrong == NULL;
         card_close(card);

@@ -7,6 +7,7 @@
 #include "base/event.h"
 #include "base/mem.h"
 #include "base/random.h"
+#include "tests/cuda/choice_host.h"
 #include "tests/cuda/kernels_host.h"
 #include "tests/cuda/lane_host.h"
 
@@ -51,6 +52,7 @@ struct cell_cuda {
     struct cell_cuda_stream *streams; /* lists */
     struct cell_cuda_graph *graphs;
     struct block *card, *pinned;
+    const struct cell_device_cache *cache;
     struct lane_host_card lanes;
 };
 
@@ -72,7 +74,7 @@ static struct {
     _Atomic uint64_t fail_at;
     _Atomic bool is_failed, is_faulting, is_hung;
     _Atomic uint64_t pause_ns;
-    _Atomic uint64_t calls, launches, replays, allocs, unsound;
+    _Atomic uint64_t calls, launches, replays, allocs, unsound, card_bytes;
 } knobs;
 
 void cuda_host_fail_at(uint64_t n)
@@ -103,7 +105,8 @@ struct cuda_host_counts cuda_host_counts(void)
                                      .launches = atomic_load(&knobs.launches),
                                      .replays = atomic_load(&knobs.replays),
                                      .allocs = atomic_load(&knobs.allocs),
-                                     .unsound = atomic_load(&knobs.unsound)};
+                                     .unsound = atomic_load(&knobs.unsound),
+                                     .card_bytes = atomic_load(&knobs.card_bytes)};
 }
 
 /* Whether this call fails. */
@@ -296,7 +299,8 @@ static struct block *block_add(struct block **list, size_t bytes, bool is_poison
     return block;
 }
 
-static void block_remove(struct block **list, const uint8_t *data)
+/* Returns its bytes. */
+static size_t block_remove(struct block **list, const uint8_t *data)
 {
     while (*list != NULL && (*list)->data != data) {
         list = &(*list)->next;
@@ -304,8 +308,10 @@ static void block_remove(struct block **list, const uint8_t *data)
     struct block *block = *list;
     base_assert(block != NULL); // given back twice, or never taken
     *list = block->next;
+    const size_t bytes = block->bytes;
     base_free(block->memory);
     base_free(block);
+    return bytes;
 }
 
 static void check_inside(const struct block *list, const uint8_t *from, size_t bytes)
@@ -325,6 +331,7 @@ static enum base_status card_alloc(struct cell_cuda *cuda, size_t bytes, cell_st
     if (block == NULL) {
         return BASE_RESOURCE_EXHAUSTED;
     }
+    atomic_fetch_add(&knobs.card_bytes, bytes);
     *out = address_of(block->data);
     return BASE_OK;
 }
@@ -333,7 +340,7 @@ static void card_free(struct cell_cuda *cuda, cell_step_address memory)
 {
     if (memory != 0) {
         note_alloc(cuda);
-        block_remove(&cuda->card, pointer_of(memory));
+        atomic_fetch_sub(&knobs.card_bytes, block_remove(&cuda->card, pointer_of(memory)));
     }
 }
 
@@ -351,7 +358,7 @@ static enum base_status pin(struct cell_cuda *cuda, size_t bytes, struct cell_cu
 static void unpin(struct cell_cuda *cuda, const struct cell_cuda_pinned *pinned)
 {
     note_alloc(cuda);
-    block_remove(&cuda->pinned, pinned->host);
+    (void)block_remove(&cuda->pinned, pinned->host);
 }
 
 static enum base_status write_now(struct cell_cuda *cuda, cell_step_address to, const void *from,
@@ -381,8 +388,11 @@ static enum base_status host_open(const struct cell_device_options *options, str
                          CARDS);
     }
     *out = fails() ? NULL : base_alloc(sizeof(**out));
-    return *out != NULL ? BASE_OK
-                        : base_fail(error, BASE_RESOURCE_EXHAUSTED, "cuda-host: out of memory");
+    if (*out == NULL) {
+        return base_fail(error, BASE_RESOURCE_EXHAUSTED, "cuda-host: out of memory");
+    }
+    (*out)->cache = options->cache;
+    return BASE_OK;
 }
 
 static void stream_close(struct cell_cuda_stream *stream)
@@ -402,14 +412,18 @@ static void stream_close(struct cell_cuda_stream *stream)
     base_free(stream);
 }
 
-static void blocks_free(struct block *list)
+/* Returns their bytes. */
+static size_t blocks_free(struct block *list)
 {
+    size_t bytes = 0;
     while (list != NULL) {
         struct block *next = list->next;
+        bytes += list->bytes;
         base_free(list->memory);
         base_free(list);
         list = next;
     }
+    return bytes;
 }
 
 static enum base_status record(struct cell_cuda_stream *stream)
@@ -457,8 +471,8 @@ static void host_close(struct cell_cuda *cuda, bool is_lost)
     while (cuda->graphs != NULL) {
         graph_free(cuda, cuda->graphs);
     }
-    blocks_free(cuda->card);
-    blocks_free(cuda->pinned);
+    atomic_fetch_sub(&knobs.card_bytes, blocks_free(cuda->card));
+    (void)blocks_free(cuda->pinned);
     base_free(cuda);
 }
 
@@ -494,13 +508,20 @@ static enum base_status wait_for(struct cell_cuda_stream *stream)
     return fails() ? BASE_UNAVAILABLE : BASE_OK;
 }
 
-static enum base_status product_prepare(struct cell_cuda *cuda,
-                                        const struct cell_step_product *product,
-                                        struct base_error *error)
+static enum base_status product_prepare(struct cell_cuda *cuda, struct cell_step_product *product,
+                                        cell_step_address turned, struct base_error *error)
 {
-    (void)cuda;
-    (void)product;
-    return fails() ? base_fail(error, BASE_UNAVAILABLE, "cuda-host: told to fail") : BASE_OK;
+    const size_t factor = product->products == CELL_PRODUCTS_BF16 ? 2 : sizeof(float);
+    const size_t bytes = (size_t)product->inputs * product->outputs * factor;
+    check_inside(cuda->card, pointer_of(product->weights), bytes);
+    check_inside(cuda->card, pointer_of(turned), bytes);
+    if (fails()) {
+        return base_fail(error, BASE_UNAVAILABLE, "cuda-host: told to fail");
+    }
+    const enum base_status status = choice_host(product, turned, cuda->cache);
+    return status == BASE_OK ? BASE_OK
+                             : base_fail(error, status, "cuda-host: no product %u x %u",
+                                         product->inputs, product->outputs);
 }
 
 /* ---- Appending ------------------------------------------------------------------------------ */

@@ -5,7 +5,8 @@
  * card holds NaN until it is written, and its addresses are no pointers (CELL_STEP_HOST_BIAS);
  * items and lanes come in either order; copies are checked against what was allocated, pinned
  * memory included; and allocating while work is outstanding, or while nothing but running is
- * allowed, is counted. Products "of a library" sum from the last term to the first. */
+ * allowed, is counted. Products "of a library" sum from the last term to the first, over weights in
+ * either order (choice_host.h). */
 #ifndef TESTS_CUDA_DRIVER_HOST_H
 #define TESTS_CUDA_DRIVER_HOST_H
 
@@ -37,7 +38,8 @@ void cuda_host_pause(uint64_t ns);
 struct cuda_host_counts {
     uint64_t calls; /* that may fail */
     uint64_t launches, replays, allocs;
-    uint64_t unsound; /* allocations while work was outstanding, copies outside what is there */
+    uint64_t unsound;    /* allocations while work was outstanding, copies outside what is there */
+    uint64_t card_bytes; /* of the cards' memory, allocated now */
 };
 struct cuda_host_counts cuda_host_counts(void);
 

@@ -95,13 +95,16 @@ void kernels_host_product(const struct cell_step_product *product)
 {
     const struct cell_step_product *p = product;
     const void *weights = cell_step_pointer(p->weights);
+    const bool is_nk = p->order == CELL_STEP_NK;
+    const size_t next_k = is_nk ? 1 : p->outputs;
+    const size_t next_column = is_nk ? p->inputs : 1;
     for (uint32_t r = 0; r < p->n_rows; r++) {
         const void *a = cell_step_f32(p->a, r);
         for (uint32_t c = 0; c < p->outputs; c++) {
             float sum = 0.0f;
             for (uint32_t k = p->inputs; k-- > 0;) {
                 sum += factor(a, k, p->products) *
-                       factor(weights, (size_t)k * p->outputs + c, p->products);
+                       factor(weights, k * next_k + c * next_column, p->products);
             }
             sum += p->has_start != 0 ? cell_step_f32(p->start, r)[c]
                    : p->bias != 0    ? cell_step_floats(p->bias)[c]

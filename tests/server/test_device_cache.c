@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "cells/cache_file.h"
 #include "tests/util.h"
 
 #include <dirent.h>
@@ -12,7 +13,7 @@
 
 #define NAME "a shape"
 #define KEY  "card one\ndriver 1\n"
-#define TEXT "algo 1 2 3\n"
+#define TEXT "kn 1 2 3\n"
 
 static char folder[UTIL_PATH_BYTES];
 static struct srv_device_cache cache;
@@ -92,6 +93,30 @@ START_TEST(test_another_key_or_program_is_not_believed)
 }
 END_TEST
 
+/* Whole, of this program, and of the format before: another first line, and its own hash. */
+START_TEST(test_a_file_of_an_older_format_is_not_believed)
+{
+    char path[2 * UTIL_PATH_BYTES];
+    struct base_error error;
+    store(NAME, KEY, TEXT);
+    find_file(path);
+    size_t length = 0;
+    char *text = util_read_file(path, &length);
+    char *number = strchr(text, '\n') - 1;
+    ck_assert_int_eq(*number, '2');
+    for (int i = 0; i < 2; i++) {
+        struct base_buf older;
+        *number = "12"[i];
+        base_buf_init(&older, CELL_CACHE_FILE_BYTES);
+        base_buf_add(&older, text, (size_t)(strstr(text, "\nhash ") + 1 - text));
+        ck_assert_int_eq(cell_cache_file_write(folder, path, &older, &error), BASE_OK);
+        base_buf_release(&older);
+        ck_assert(load(NAME, KEY) == (i == 1));
+    }
+    base_free(text);
+}
+END_TEST
+
 START_TEST(test_a_damaged_file_is_not_believed)
 {
     char path[2 * UTIL_PATH_BYTES];
@@ -142,6 +167,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, test_what_is_kept_is_found);
     tcase_add_test(tcase, test_another_key_or_program_is_not_believed);
+    tcase_add_test(tcase, test_a_file_of_an_older_format_is_not_believed);
     tcase_add_test(tcase, test_a_damaged_file_is_not_believed);
     tcase_add_test(tcase, test_without_a_folder_nothing_is_kept);
     tcase_add_test(tcase, test_a_folder_that_cannot_be_written_is_said_once);
