@@ -496,6 +496,7 @@ CUDA_SUITES = \
   tests/cuda/test_choose.c \
   tests/cuda/test_device_bits.c \
   tests/cuda/test_device_faults.c \
+  tests/cuda/test_device_memory.c \
   tests/cuda/test_device_mutants.c \
   tests/cuda/test_device_orders.c \
   tests/cuda/test_device_products.c \

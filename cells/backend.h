@@ -123,6 +123,11 @@ struct cell_backend {
                                   const struct cell_layout *layout, uint32_t count,
                                   struct base_error *error);
 
+    /* (optional) Whether a row with this wiring can be computed at all, whoever else is in its
+     * batch: RESOURCE_EXHAUSTED says how much too large it is. Any thread; of a loaded type. */
+    enum base_status (*wiring_check)(const struct cell_device *device, const struct cell_type *type,
+                                     const struct cell_wiring *wiring, struct base_error *error);
+
     /* Appends a batch to a queue; it belongs to the device until completed() passes it. Never
      * blocks; the caller keeps at most batches_queued_max outstanding. */
     void (*submit)(struct cell_device *device, uint32_t queue, struct cell_batch *batch);

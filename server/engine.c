@@ -410,6 +410,18 @@ bool srv_engine_fits(const struct srv_engine *engine, const struct sched_graph *
     return sched_admission_fits(&engine->devices[0].admission, graph); // all have as many rows
 }
 
+enum base_status srv_engine_check(const struct srv_engine *engine, const struct sched_graph *graph,
+                                  struct base_error *error)
+{
+    const struct cell_backend *backend = engine->options.backend;
+    const struct cell_device *device = wrk_pool_device(engine->devices[0].pool);
+    for (uint32_t n = 0; n < graph->n_nodes && backend->wiring_check != NULL; n++) {
+        const struct sched_node *node = &graph->nodes[n];
+        BASE_TRY(backend->wiring_check(device, node->type, &node->wiring, error));
+    }
+    return BASE_OK;
+}
+
 bool srv_engine_reserve(struct srv_engine *engine, struct srv_job *job)
 {
     const uint32_t n = engine->options.n_devices;

@@ -83,6 +83,9 @@ void srv_engine_stop(struct srv_engine *engine);
  * if it were empty, else waiting does not help. reserve: false, and nothing changes, when no device
  * has the rows now; else job->device is where it goes. */
 bool srv_engine_fits(const struct srv_engine *engine, const struct sched_graph *graph);
+/* Whether the device can compute each of its chains at all (struct cell_backend's wiring_check). */
+enum base_status srv_engine_check(const struct srv_engine *engine, const struct sched_graph *graph,
+                                  struct base_error *error);
 bool srv_engine_reserve(struct srv_engine *engine, struct srv_job *job);
 void srv_engine_credit(struct srv_engine *engine, struct srv_job *job);
 

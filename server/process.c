@@ -281,6 +281,10 @@ static enum base_status admit(struct srv_flight *flight)
                          "a batch of %u rows needs more state rows than the server has (--rows)",
                          flight->n_rows);
     }
+    if (srv_engine_check(core->engine, flight->job.graph, &request->error) != BASE_OK) {
+        core->counters.rejected_too_large++;
+        return request->error.status;
+    }
     if (core->waiting.first == NULL && srv_engine_reserve(core->engine, &flight->job)) {
         submit(flight);
         return BASE_OK;

@@ -35,6 +35,9 @@ size_t cell_cuda_row_bytes(const struct cell_device *device, const struct cell_l
 enum base_status cell_cuda_rows_open(struct cell_device *device, uint32_t layout_id,
                                      const struct cell_layout *layout, uint32_t count,
                                      struct base_error *error);
+enum base_status cell_cuda_wiring_check(const struct cell_device *device,
+                                        const struct cell_type *type,
+                                        const struct cell_wiring *wiring, struct base_error *error);
 void cell_cuda_submit(struct cell_device *device, uint32_t queue_index, struct cell_batch *batch);
 const _Atomic uint64_t *cell_cuda_completed(struct cell_device *device, uint32_t queue);
 void cell_cuda_poll(struct cell_device *device, uint32_t queue_index, uint64_t now_ns);
@@ -52,10 +55,10 @@ void cell_cuda_row_write(struct cell_device *device, uint32_t layout_id, uint32_
         .close = cell_cuda_close, .caps = cell_cuda_caps, .type_load = cell_cuda_type_load,        \
         .type_unload = cell_cuda_type_unload, .type_explain = cell_cuda_type_explain,              \
         .row_bytes = cell_cuda_row_bytes, .rows_open = cell_cuda_rows_open,                        \
-        .submit = cell_cuda_submit, .completed = cell_cuda_completed, .poll = cell_cuda_poll,      \
-        .is_lost = cell_cuda_is_lost, .why_lost = cell_cuda_why_lost,                              \
-        .attention = cell_cuda_attention, .row_read = cell_cuda_row_read,                          \
-        .row_write = cell_cuda_row_write,                                                          \
+        .wiring_check = cell_cuda_wiring_check, .submit = cell_cuda_submit,                        \
+        .completed = cell_cuda_completed, .poll = cell_cuda_poll, .is_lost = cell_cuda_is_lost,    \
+        .why_lost = cell_cuda_why_lost, .attention = cell_cuda_attention,                          \
+        .row_read = cell_cuda_row_read, .row_write = cell_cuda_row_write,                          \
     }
 
 #endif

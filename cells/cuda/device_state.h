@@ -28,7 +28,7 @@
 #define CELL_CUDA__STAGING ((size_t)1 << 20)
 
 /* And of a type that attends, for all that its rows attend to: every piece brings it anew. A batch
- * with more fails with RESOURCE_EXHAUSTED. */
+ * with more is run in several *passes*, some rows in each; what a row alone may attend to. */
 #define CELL_CUDA__MEMORY ((size_t)32 << 20)
 
 /* Row counts for which a step is recorded, once and four times in a row. */
@@ -76,6 +76,7 @@ struct cell_cuda__type {
 /* Some steps of a batch, on their way. */
 struct cell_cuda__piece {
     uint64_t batch; /* number of it on its queue, from 1 on */
+    uint32_t from;  /* row of the batch: the first of its pass */
     uint32_t first, steps;
     uint32_t emitted_at; /* in the outbox: what is given away */
     struct cell_cuda_pinned in, out;
@@ -87,9 +88,11 @@ struct cell_cuda__piece {
 /* A batch that was submitted and has not completed. */
 struct cell_cuda__batch {
     struct cell_batch *batch;
-    uint32_t steps;                     /* that some row takes */
+    uint32_t from, n_rows;              /* of this pass; all rows, but where they do not fit */
+    uint32_t steps_most;                /* of this pass */
+    uint32_t steps;                     /* that some row of it takes */
     uint32_t issued;                    /* of them */
-    uint32_t pieces;                    /* on their way; of a lane, tasks */
+    uint32_t pieces;                    /* on their way, of passes before too; of a lane, tasks */
     struct cell_cuda__lane *lane;       /* that runs it; NULL: the stream does */
     uint32_t window, group;             /* of a lane: steps of this window, and its next task */
     uint16_t order[CELL_STEP_ROWS_MAX]; /* of a lane: rows, those with the most steps first */
@@ -169,6 +172,11 @@ size_t cell_cuda__piece_write(const struct cell_device *device,
                               const struct cell_cuda__program *program,
                               const struct cell_batch *batch, struct cell_cuda__piece *piece,
                               size_t *out_bytes);
+
+/* How many rows, from the batch's first on, fit into a piece of one step; those of a search stay
+ * together. 0: not even the first. */
+uint32_t cell_cuda__piece_rows(const struct cell_cuda__program *program,
+                               const struct cell_batch *batch);
 
 /* Copies what it has given away to where it belongs, and what was chosen in beam searches. */
 void cell_cuda__piece_read(const struct cell_batch *batch, const struct cell_cuda__piece *piece);

@@ -77,6 +77,19 @@ struct need {
     size_t out, out_step;
 };
 
+/* Of what the row attends to, with room for its scores. */
+static size_t memory_bytes(const struct cell_def *def, const struct cell_wiring *wiring)
+{
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < def->n_inputs; i++) {
+        if (wiring->inputs[i].kind == CELL_REF_HOST && cell_def_input_has_rows(def, i)) {
+            bytes += wiring->inputs[i].rows *
+                     (cell_cuda__bytes(&def->values[i]) + CELL_STEP_ATTEND_ROOM * sizeof(float));
+        }
+    }
+    return bytes;
+}
+
 static void need_row(struct need *need, const struct cell_def *def,
                      const struct cell_batch_row *row)
 {
@@ -84,12 +97,10 @@ static void need_row(struct need *need, const struct cell_def *def,
     need->in += sizeof(struct cell_step_row) +
                 (def->n_inputs + def->n_states) * sizeof(struct cell_step_source) +
                 wiring->n_emits * sizeof(struct cell_step_emit);
+    need->in += memory_bytes(def, wiring);
     need->out += sizeof(uint32_t);
     for (uint32_t i = 0; i < def->n_inputs; i++) {
-        if (wiring->inputs[i].kind == CELL_REF_HOST && cell_def_input_has_rows(def, i)) {
-            need->in += wiring->inputs[i].rows *
-                        (cell_cuda__bytes(&def->values[i]) + CELL_STEP_ATTEND_ROOM * sizeof(float));
-        } else if (wiring->inputs[i].kind == CELL_REF_HOST) {
+        if (wiring->inputs[i].kind == CELL_REF_HOST && !cell_def_input_has_rows(def, i)) {
             *(wiring->inputs[i].stride_bytes == 0 ? &need->in : &need->in_step) +=
                 cell_cuda__bytes(&def->values[i]);
         }
@@ -118,6 +129,21 @@ static uint32_t steps_that_fit(uint32_t steps, size_t bytes_max, size_t bytes, s
     }
     const size_t fit = step_bytes == 0 ? steps : (bytes_max - bytes) / step_bytes;
     return fit < steps ? (uint32_t)fit : steps;
+}
+
+enum base_status cell_cuda_wiring_check(const struct cell_device *device,
+                                        const struct cell_type *type,
+                                        const struct cell_wiring *wiring, struct base_error *error)
+{
+    const uint32_t lanes = wiring->beam != NULL ? wiring->beam->width : 1;
+    const size_t bytes = lanes * memory_bytes(&type->def, wiring);
+    (void)device;
+    return bytes <= CELL_CUDA__MEMORY
+               ? BASE_OK
+               : base_fail(error, BASE_RESOURCE_EXHAUSTED,
+                           "what a row attends to takes %zu bytes of the device, which has %zu "
+                           "(with a beam search: for each lane)",
+                           bytes, CELL_CUDA__MEMORY);
 }
 
 /* ---- In ------------------------------------------------------------------------------------- */
@@ -300,23 +326,38 @@ static uint32_t write_emits(struct writer *writer, const struct cell_batch *batc
     return n > 0 ? wiring->n_emits : 0;
 }
 
-/* Where searches stand: behind the outcomes of the batch's rows; what the result has room for
- * beyond is not used. The same in all pieces of a batch: between them the card keeps searches
- * there. */
-static size_t beams_at(const struct cell_batch *batch)
+/* Where searches stand: behind the outcomes of so many rows; what the result has room for beyond is
+ * not used. The same in all pieces of a pass: between them the card keeps searches there. */
+static size_t beams_at(uint32_t n_rows)
 {
-    const size_t end =
-        offsetof(struct cell_step_result, outcomes) + batch->n_rows * sizeof(uint32_t);
+    const size_t end = offsetof(struct cell_step_result, outcomes) + n_rows * sizeof(uint32_t);
     return (end + sizeof(uint64_t) - 1) / sizeof(uint64_t) * sizeof(uint64_t);
 }
 
 static size_t emitted_at(const struct cell_batch *batch)
 {
-    size_t at = beams_at(batch);
+    size_t at = beams_at(batch->n_rows);
     for (uint32_t r = 0; r < batch->n_rows; r++) {
         at += search_of(&batch->rows[r]) != NULL ? sizeof(struct cell_beam) : 0;
     }
     return at;
+}
+
+uint32_t cell_cuda__piece_rows(const struct cell_cuda__program *program,
+                               const struct cell_batch *batch)
+{
+    struct need need = {.in = sizeof(struct cell_step_task)};
+    uint32_t fit = 0;
+    for (uint32_t r = 0; r < batch->n_rows; r++) {
+        need_row(&need, &batch->type->def, &batch->rows[r]);
+        if (need.in + need.in_step > program->inbox_bytes ||
+            beams_at(r + 1) + need.out + need.out_step > program->outbox_bytes) {
+            break;
+        }
+        const bool is_whole = r + 1 == batch->n_rows || batch->rows[r + 1].wiring->lane == 0;
+        fit = is_whole ? r + 1 : fit;
+    }
+    return fit;
 }
 
 size_t cell_cuda__piece_write(const struct cell_device *device,
@@ -326,7 +367,7 @@ size_t cell_cuda__piece_write(const struct cell_device *device,
 {
     const struct cell_def *def = &batch->type->def;
     const uint32_t n = batch->n_rows;
-    struct need need = {.in = sizeof(struct cell_step_task), .out = beams_at(batch)};
+    struct need need = {.in = sizeof(struct cell_step_task), .out = beams_at(n)};
     for (uint32_t r = 0; r < n; r++) {
         need_row(&need, def, &batch->rows[r]);
     }
@@ -352,7 +393,7 @@ size_t cell_cuda__piece_write(const struct cell_device *device,
                                     .is_interruptible = batch->interruptible ? 1 : 0,
                                     .steps_min = batch->steps_min,
                                     .sources_at = (uint32_t)writer.in_at,
-                                    .beams_at = (uint32_t)beams_at(batch)};
+                                    .beams_at = (uint32_t)beams_at(n)};
     writer.in_at += (size_t)n * (def->n_inputs + def->n_states) * sizeof(*sources);
     write_searches(&writer, batch, task);
     task->emits_at = (uint32_t)writer.in_at;
@@ -420,7 +461,8 @@ static const uint8_t *read_searches(const struct cell_batch *batch,
 {
     const struct cell_step_result *result = piece->out.host;
     const uint8_t *out = piece->out.host;
-    const struct cell_beam *now = (const struct cell_beam *)(const void *)(out + beams_at(batch));
+    const struct cell_beam *now =
+        (const struct cell_beam *)(const void *)(out + beams_at(batch->n_rows));
     const uint8_t *from = out + emitted_at(batch);
     for (uint32_t r = 0; r < batch->n_rows; r++) {
         const struct cell_batch_row *row = &batch->rows[r];

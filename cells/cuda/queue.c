@@ -6,7 +6,8 @@
  * A batch is sent in pieces, so that staging has a bound and an interruption does not come behind a
  * hundred recorded steps; the card itself stops a batch that is over, and pieces of it that are
  * still on their way find nothing to do. The next batch's pieces follow at once: it waits for the
- * host only where it reads what an earlier one gives away to a request's memory.
+ * host only where it reads what an earlier one gives away to a request's memory. Rows that do not
+ * fit into a piece together are run in passes, one after the other, each to its end.
  *
  * Any error is a lost card: what is outstanding fails, now and from then on. Pool thread. */
 #include "cells/cuda/device_state.h"
@@ -246,24 +247,74 @@ static bool must_wait(struct cell_cuda__queue *queue, uint64_t number)
     return false;
 }
 
+/* The rows of this pass, as a batch. All of a batch take the same steps: only the first pass may be
+ * interrupted, and sets how many. */
+static struct cell_batch pass_of(const struct cell_cuda__batch *entry)
+{
+    struct cell_batch pass = *entry->batch;
+    pass.rows += entry->from;
+    pass.n_rows = entry->n_rows;
+    pass.steps = entry->steps_most;
+    pass.interruptible &= entry->from == 0;
+    return pass;
+}
+
+static bool is_last_pass(const struct cell_cuda__batch *entry)
+{
+    return entry->from + entry->n_rows == entry->batch->n_rows;
+}
+
+/* Of so many rows from `from` on. */
+static void begin_pass(struct cell_cuda__batch *entry, uint32_t from, uint32_t n_rows)
+{
+    entry->from = from;
+    entry->n_rows = n_rows;
+    entry->issued = 0;
+    entry->steps = 0;
+    for (uint32_t r = from; r < from + n_rows; r++) {
+        const uint32_t steps = entry->batch->rows[r].steps;
+        entry->steps = steps > entry->steps ? steps : entry->steps;
+    }
+    entry->steps = entry->steps < entry->steps_most ? entry->steps : entry->steps_most;
+}
+
+/* Writes the next piece, of fewer rows where not all fit: 0, if not even one does. */
+static size_t write_piece(const struct cell_device *device,
+                          const struct cell_cuda__program *program, struct cell_cuda__batch *entry,
+                          struct cell_cuda__piece *piece, size_t *out_bytes)
+{
+    struct cell_batch pass = pass_of(entry);
+    const uint32_t most = pass.interruptible ? CELL_CUDA__STEPS_LOOSE : CELL_CUDA__STEPS;
+    for (uint32_t tries = 0; tries < 2; tries++) {
+        const uint32_t left = entry->steps - entry->issued;
+        piece->from = entry->from;
+        piece->first = entry->issued;
+        piece->steps = left < most ? left : most;
+        const size_t in_bytes = cell_cuda__piece_write(device, program, &pass, piece, out_bytes);
+        const uint32_t fit = in_bytes > 0 ? 0 : cell_cuda__piece_rows(program, &pass);
+        if (fit == 0) {
+            return in_bytes;
+        }
+        begin_pass(entry, entry->from, fit);
+        pass = pass_of(entry);
+    }
+    return 0;
+}
+
 /* Writes and sends the next piece of the batch that is issued. */
 static enum base_status issue(struct cell_cuda__queue *queue, uint64_t number)
 {
     struct cell_device *device = queue->device;
     struct cell_cuda__batch *entry = cell_cuda__batch_at(queue, number);
-    const struct cell_batch *batch = entry->batch;
     const struct cell_cuda__program *program =
-        &device->types[batch->type->id]->programs[queue - device->queues];
+        &device->types[entry->batch->type->id]->programs[queue - device->queues];
     struct cell_cuda__piece *piece = &queue->pieces[queue->pieces_sent % CELL_CUDA__SLOTS];
-    const uint32_t most = batch->interruptible ? CELL_CUDA__STEPS_LOOSE : CELL_CUDA__STEPS;
-    const uint32_t left = entry->steps - entry->issued;
     size_t out_bytes = 0;
     piece->batch = number;
-    piece->first = entry->issued;
-    piece->steps = left < most ? left : most;
-    const size_t in_bytes = cell_cuda__piece_write(device, program, batch, piece, &out_bytes);
+    const size_t in_bytes = write_piece(device, program, entry, piece, &out_bytes);
     if (in_bytes == 0) {
-        entry->status = BASE_RESOURCE_EXHAUSTED; // more references than there is room for
+        entry->status = BASE_RESOURCE_EXHAUSTED; // a row that wiring_check() refuses
+        entry->n_rows = entry->batch->n_rows - entry->from;
         entry->issued = entry->steps;
         return BASE_OK;
     }
@@ -314,8 +365,10 @@ static void feed(struct cell_cuda__queue *queue)
 {
     while (!queue->device->is_lost && queue->issuing <= queue->submitted) {
         struct cell_cuda__batch *entry = cell_cuda__batch_at(queue, queue->issuing);
-        if (entry->issued == entry->steps) {
+        if (entry->issued == entry->steps && is_last_pass(entry)) {
             queue->issuing++;
+        } else if (entry->issued == entry->steps) {
+            return; // the next pass begins when this one is over
         } else if (!may_issue(queue, queue->issuing)) {
             return;
         } else if (entry->lane != NULL) {
@@ -333,12 +386,8 @@ void cell_cuda_submit(struct cell_device *device, uint32_t queue_index, struct c
     struct cell_cuda__queue *queue = &device->queues[queue_index];
     base_assert(queue->submitted - completed(queue) < device->batches_max);
     struct cell_cuda__batch *entry = cell_cuda__batch_at(queue, ++queue->submitted);
-    *entry = (struct cell_cuda__batch){.batch = batch};
-    for (uint32_t r = 0; r < batch->n_rows; r++) {
-        const struct cell_batch_row *row = &batch->rows[r];
-        entry->steps = row->steps > entry->steps ? row->steps : entry->steps;
-    }
-    entry->steps = entry->steps < batch->steps ? entry->steps : batch->steps;
+    *entry = (struct cell_cuda__batch){.batch = batch, .steps_most = batch->steps};
+    begin_pass(entry, 0, batch->n_rows);
     entry->lane = cell_cuda__lane_of(queue, entry);
     note_writes(entry);
     feed(queue);
@@ -357,14 +406,22 @@ static void complete(struct cell_cuda__queue *queue, struct cell_batch *batch,
     atomic_fetch_add_explicit(&queue->completed, 1, memory_order_release);
 }
 
-static void settle_rows(struct cell_batch *batch, const struct cell_step_result *result)
+/* Of a pass that is over. */
+static void settle_rows(struct cell_cuda__batch *entry, const struct cell_batch *pass,
+                        const struct cell_step_result *result)
 {
-    batch->steps_done = result->steps_done;
-    for (uint32_t r = 0; r < batch->n_rows; r++) {
+    struct cell_batch *batch = entry->batch;
+    bool is_interrupted = false;
+    for (uint32_t r = 0; r < pass->n_rows; r++) {
+        struct cell_batch_row *row = &pass->rows[r];
         const uint32_t steps = result->outcomes[r] & ~CELL_STEP_ENDED;
-        batch->rows[r].steps_done = steps < result->steps_done ? steps : result->steps_done;
-        batch->rows[r].has_ended = (result->outcomes[r] & CELL_STEP_ENDED) != 0;
+        row->steps_done = steps < result->steps_done ? steps : result->steps_done;
+        row->has_ended = (result->outcomes[r] & CELL_STEP_ENDED) != 0;
+        is_interrupted |= steps > result->steps_done;
     }
+    const uint32_t before = entry->from == 0 ? 0 : batch->steps_done;
+    batch->steps_done = result->steps_done > before ? result->steps_done : before;
+    entry->steps_most = is_interrupted ? result->steps_done : entry->steps_most;
 }
 
 /* Takes over a piece that has come back: the oldest batch's, or one of a batch that was over before
@@ -378,11 +435,21 @@ static void take_back(struct cell_cuda__queue *queue, const struct cell_cuda__pi
     const struct cell_step_result *result = piece->out.host;
     base_assert(piece->batch == completed(queue) + 1 && entry->pieces > 0);
     entry->pieces--;
-    cell_cuda__piece_read(entry->batch, piece);
-    if (result->is_over != 0) {
-        settle_rows(entry->batch, result);
+    if (piece->from != entry->from) {
+        return; // of a pass that was over before
+    }
+    const struct cell_batch pass = pass_of(entry);
+    cell_cuda__piece_read(&pass, piece);
+    if (result->is_over == 0) {
+        return;
+    }
+    settle_rows(entry, &pass, result);
+    if (is_last_pass(entry)) {
         entry->issued = entry->steps;
         complete(queue, entry->batch, entry->status);
+    } else {
+        const uint32_t next = entry->from + entry->n_rows;
+        begin_pass(entry, next, entry->batch->n_rows - next);
     }
 }
 

@@ -19,6 +19,7 @@ static void (*wake)(void *context);
 static void *wake_context;
 
 /* Submitted and not yet passed, oldest first; pool thread. */
+static uint32_t steps_max = UINT32_MAX;
 static struct cell_batch *held[HELD_MAX];
 static uint64_t n_submitted, n_passed;
 
@@ -123,6 +124,23 @@ static bool gate_pump(struct cell_device *device, uint32_t queue)
     return true;
 }
 
+static enum base_status gate_wiring_check(const struct cell_device *device,
+                                          const struct cell_type *type,
+                                          const struct cell_wiring *wiring,
+                                          struct base_error *error)
+{
+    (void)device, (void)type;
+    return wiring->steps <= steps_max
+               ? BASE_OK
+               : base_fail(error, BASE_RESOURCE_EXHAUSTED, "a chain of %u steps, %u are the most",
+                           wiring->steps, steps_max);
+}
+
+void gate_steps_max(uint32_t steps)
+{
+    steps_max = steps;
+}
+
 const struct cell_backend gate_backend = {.name = "gate",
                                           .open = gate_device_open,
                                           .close = gate_device_close,
@@ -131,6 +149,7 @@ const struct cell_backend gate_backend = {.name = "gate",
                                           .type_unload = cell_cpu_type_unload,
                                           .row_bytes = cell_cpu_row_bytes,
                                           .rows_open = cell_cpu_rows_open,
+                                          .wiring_check = gate_wiring_check,
                                           .submit = gate_submit,
                                           .completed = cell_cpu_completed,
                                           .pump = gate_pump,

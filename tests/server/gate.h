@@ -19,6 +19,9 @@ void gate_let(uint32_t batches);
 /* The n-th batch to pass from now (1 = the next) fails with this status, and no other. */
 void gate_fail(uint32_t n, enum base_status status);
 
+/* Chains of more steps are none that the device can compute. While no request is there. */
+void gate_steps_max(uint32_t steps);
+
 /* Batches that have passed since the device was opened. */
 uint64_t gate_passed(void);
 

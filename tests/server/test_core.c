@@ -264,6 +264,24 @@ START_TEST(test_a_batch_beyond_all_rows_is_refused)
 }
 END_TEST
 
+/* Before it is in a batch with others; they are answered. */
+START_TEST(test_a_chain_that_no_device_can_compute_is_refused)
+{
+    struct visit large;
+    struct visit visit;
+    gate_steps_max(3);
+    memset(&large, 0, sizeof(large));
+    ask_init(&large.ask, site.chain, 1, 4, &numbers, ASK_PLAIN); // of no other lengths than that
+    chain_init(&visit, 1, 3);
+    visit_start(&site, &large);
+    visit_start(&site, &visit);
+    visit_expect(&large, BASE_RESOURCE_EXHAUSTED, "a chain of 4 steps, 3 are the most");
+    visit_expect_ok(&visit);
+    gate_steps_max(UINT32_MAX);
+    ck_assert_uint_eq(site_counters(&site).rejected_too_large, 1);
+}
+END_TEST
+
 START_TEST(test_a_full_queue_refuses)
 {
     static struct visit inside[ROWS + 3];
@@ -539,6 +557,7 @@ static TCase *refusals_case(void)
     tcase_add_test(tcase, test_an_unavailable_model_says_why);
     tcase_add_test(tcase, test_bad_input_is_answered_and_counted);
     tcase_add_test(tcase, test_a_batch_beyond_all_rows_is_refused);
+    tcase_add_test(tcase, test_a_chain_that_no_device_can_compute_is_refused);
     tcase_add_test(tcase, test_a_full_queue_refuses);
     tcase_add_test(tcase, test_every_allocation_of_a_request_may_fail);
     return tcase;
