@@ -365,12 +365,11 @@ static void feed(struct cell_cuda__queue *queue)
 {
     while (!queue->device->is_lost && queue->issuing <= queue->submitted) {
         struct cell_cuda__batch *entry = cell_cuda__batch_at(queue, queue->issuing);
-        if (entry->issued == entry->steps && is_last_pass(entry)) {
+        const bool is_issued = entry->issued == entry->steps;
+        if (is_issued && is_last_pass(entry)) {
             queue->issuing++;
-        } else if (entry->issued == entry->steps) {
+        } else if (is_issued || !may_issue(queue, queue->issuing)) {
             return; // the next pass begins when this one is over
-        } else if (!may_issue(queue, queue->issuing)) {
-            return;
         } else if (entry->lane != NULL) {
             cell_cuda__lane_issue(entry, queue->issuing);
         } else if (issue(queue, queue->issuing) != BASE_OK) {
