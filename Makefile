@@ -144,6 +144,7 @@ CUDA_DEVICE_SRCS = \
   cells/cuda/lane_pack.c \
   cells/cuda/lane_tasks.c \
   cells/cuda/lanes.c \
+  cells/cuda/parts.c \
   cells/cuda/piece.c \
   cells/cuda/plan.c \
   cells/cuda/plan_cells.c \
@@ -393,6 +394,7 @@ TEST_UTIL_SRCS = \
   tests/cuda/choice_host.c \
   tests/cuda/driver_host.c \
   tests/cuda/kernels_host.c \
+  tests/cuda/lane_bed.c \
   tests/cuda/lane_host.c \
   tests/cuda/lane_host__bf16_128.c \
   tests/cuda/lane_host__bf16_64.c \
@@ -499,6 +501,7 @@ CUDA_SUITES = \
   tests/cuda/test_device_memory.c \
   tests/cuda/test_device_mutants.c \
   tests/cuda/test_device_orders.c \
+  tests/cuda/test_device_parts.c \
   tests/cuda/test_device_products.c \
   tests/cuda/test_device_runs.c \
   tests/cuda/test_device_search.c \

@@ -105,10 +105,13 @@ static inline void cell_wiring_use(struct cell_wiring *wiring, struct cell_refs 
 struct cell_batch_row {
     const struct cell_wiring *wiring;
     uint32_t first_step;
-    uint32_t steps;      /* >= 1, at most batch.steps: rows may leave before the batch ends */
-    uint32_t steps_done; /* written by the device: min(steps, batch.steps_done), or up to its end */
-    bool has_ended;      /* written by the device, false before: wiring->end came with steps_done */
-    void *tag;           /* the scheduler's; untouched by the device */
+    uint32_t steps; /* >= 1, at most batch.steps: rows may leave before the batch ends */
+    /* Written by the device: min(steps, batch.steps_done), or up to its end; of a batch that was
+     * interrupted also less, where a device computes its rows in several places: at least 1, and
+     * steps_min. */
+    uint32_t steps_done;
+    bool has_ended; /* written by the device, false before: wiring->end came with steps_done */
+    void *tag;      /* the scheduler's; untouched by the device */
 };
 
 struct cell_batch {
@@ -128,7 +131,8 @@ struct cell_batch {
      * nor at its wiring again. The batch then goes on with the other rows. */
     void (*row_ended)(struct cell_batch *batch, uint32_t row, void *context);
     void *row_ended_context;
-    uint32_t steps_done;     /* written by the device, >= 1 unless status is an error */
+    uint32_t steps_done;     /* written by the device, >= 1 unless status is an error: the most
+                              * that a row has done */
     enum base_status status; /* written by the device: BASE_OK, or why all rows failed */
     uint64_t submitted_ns;
     struct cell_batch_row *rows;

@@ -79,7 +79,7 @@ void cell_cuda_close(struct cell_device *device)
     for (uint32_t t = 0; t < CELL_TYPES_MAX; t++) {
         base_assert(device->types[t] == NULL); // every type was unloaded
     }
-    for (uint32_t q = 0; q < device->n_queues && !device->is_lost; q++) {
+    for (uint32_t q = 0; q < device->n_queues; q++) {
         if (device->queues[q].device != NULL) {
             cell_cuda__queue_close(&device->queues[q]);
         }

@@ -12,6 +12,7 @@
 
 #define CELL_CUDA__QUEUES_MAX  8u
 #define CELL_CUDA__BATCHES_MAX 64u /* outstanding on a queue */
+#define CELL_CUDA__PARTS_MAX   (2 * CELL_CUDA__BATCHES_MAX)
 
 /* Pieces on their way on a queue: one runs while the next waits behind it, and two are being made
  * or taken back. */
@@ -75,8 +76,8 @@ struct cell_cuda__type {
 
 /* Some steps of a batch, on their way. */
 struct cell_cuda__piece {
-    uint64_t batch; /* number of it on its queue, from 1 on */
-    uint32_t from;  /* row of the batch: the first of its pass */
+    uint64_t batch; /* number of its part on its queue, from 1 on */
+    uint32_t from;  /* row of the part: the first of its pass */
     uint32_t first, steps;
     uint32_t emitted_at; /* in the outbox: what is given away */
     struct cell_cuda_pinned in, out;
@@ -85,16 +86,21 @@ struct cell_cuda__piece {
 #define CELL_CUDA__BLOCKS      UINT64_C(8192)
 #define CELL_CUDA__BLOCK_BYTES UINT64_C(256)
 
-/* A batch that was submitted and has not completed. */
+/* A batch that was submitted and has not completed, or one of two parts of it: the rows that a lane
+ * can serve, and the others. */
 struct cell_cuda__batch {
-    struct cell_batch *batch;
-    uint32_t from, n_rows;              /* of this pass; all rows, but where they do not fit */
-    uint32_t steps_most;                /* of this pass */
-    uint32_t steps;                     /* that some row of it takes */
-    uint32_t issued;                    /* of them */
-    uint32_t pieces;                    /* on their way, of passes before too; of a lane, tasks */
-    struct cell_cuda__lane *lane;       /* that runs it; NULL: the stream does */
-    uint32_t window, group;             /* of a lane: steps of this window, and its next task */
+    struct cell_batch *batch;     /* what runs: as it was submitted, or `part` */
+    struct cell_batch *whole;     /* as it was submitted */
+    struct cell_batch part;       /* rows: a part of the queue's; their tags: those they are */
+    bool is_last;                 /* part of its batch, which has completed with it */
+    bool is_over;                 /* of the stream: its results have been taken over */
+    uint32_t from, n_rows;        /* of this pass; all rows, but where they do not fit */
+    uint32_t steps_most;          /* of this pass */
+    uint32_t steps;               /* that some row of it takes */
+    uint32_t issued;              /* of them */
+    uint32_t pieces;              /* on their way, of passes before too; of a lane, tasks */
+    struct cell_cuda__lane *lane; /* that runs it; NULL: the stream does */
+    uint32_t window, group;       /* of a lane: steps of this window, and its next task */
     uint16_t order[CELL_STEP_ROWS_MAX]; /* of a lane: rows, those with the most steps first */
     enum base_status status;            /* what it will end with, if it is not OK */
     /* A bit for each block of requests' memory that it writes, modulo their number: some are set in
@@ -108,8 +114,12 @@ struct cell_cuda__queue {
     struct cell_cuda_stream *stream;
     struct cell_cuda_pinned words; /* struct cell_cuda__words */
     struct cell_cuda_pinned staging;
-    struct cell_cuda__batch batches[CELL_CUDA__BATCHES_MAX]; /* number n stands at n mod MAX */
-    uint64_t submitted, issuing; /* numbers: of the last; of the one whose pieces are being made */
+    uint64_t accepted; /* batches */
+    /* Parts, most of which are batches: number n stands at n mod PARTS_MAX. */
+    struct cell_cuda__batch parts[CELL_CUDA__PARTS_MAX];
+    /* Numbers: of the last; of the last that is settled; of the one whose pieces are being made. */
+    uint64_t submitted, settled, issuing;
+    struct cell_batch_row *rows; /* [batches_max][CELL_STEP_ROWS_MAX]: of batches that are cut */
     struct cell_cuda__piece pieces[CELL_CUDA__SLOTS]; /* number n stands at n mod SLOTS */
     uint64_t pieces_sent, pieces_back;
     uint64_t looked_ns;  /* at the watchdog's last look; 0: nothing was outstanding */
@@ -181,9 +191,24 @@ uint32_t cell_cuda__piece_rows(const struct cell_cuda__program *program,
 /* Copies what it has given away to where it belongs, and what was chosen in beam searches. */
 void cell_cuda__piece_read(const struct cell_batch *batch, const struct cell_cuda__piece *piece);
 
+/* ---- parts.c ---- */
+
+/* Makes the batch that was accepted last the queue's next part, or its next two: in two it is cut
+ * where a lane can serve some of its rows, so that a row's place is its own matter and not its
+ * neighbours'. */
+void cell_cuda__parts_add(struct cell_cuda__queue *queue, struct cell_batch *batch);
+
+/* The oldest part that is not settled is done, or has failed; with the last of them the batch has
+ * what has become of all its rows. Returns whether it has. */
+bool cell_cuda__part_settle(struct cell_cuda__queue *queue);
+
+/* The part with this number. */
+struct cell_cuda__batch *cell_cuda__batch_at(struct cell_cuda__queue *queue, uint64_t number);
+
 /* ---- queue.c ---- */
 
-struct cell_cuda__batch *cell_cuda__batch_at(struct cell_cuda__queue *queue, uint64_t number);
+/* The part goes on with so many rows from `from` on; its steps_most is set. */
+void cell_cuda__pass_begin(struct cell_cuda__batch *entry, uint32_t from, uint32_t n_rows);
 
 /* The word that the pool raises. */
 const _Atomic uint32_t *cell_cuda__attention_of(const struct cell_cuda__queue *queue);

@@ -26,7 +26,7 @@ static bool is_c(const struct cell_cuda__lane *lane, const struct cell_emit *emi
 
 /* A lane has for each row one place for the h' of each step, which is staging; one for h' and one
  * for c' behind the task's last step. Any number of copies are made from staging. */
-static bool fits(const struct cell_cuda__lane *lane, const struct cell_wiring *wiring)
+bool cell_cuda__lane_fits(const struct cell_cuda__lane *lane, const struct cell_wiring *wiring)
 {
     uint32_t h_rows = 0;
     uint32_t c_places = 0;
@@ -73,19 +73,9 @@ static void sort(const struct cell_batch *batch, uint16_t *order)
     }
 }
 
-struct cell_cuda__lane *cell_cuda__lane_of(struct cell_cuda__queue *queue,
-                                           struct cell_cuda__batch *entry)
+void cell_cuda__lane_begin(struct cell_cuda__batch *entry)
 {
-    struct cell_device *device = queue->device;
-    const struct cell_batch *batch = entry->batch;
-    struct cell_cuda__lane *lane = device->types[batch->type->id]->lanes[queue - device->queues];
-    for (uint32_t r = 0; r < batch->n_rows && lane != NULL; r++) {
-        lane = fits(lane, batch->rows[r].wiring) ? lane : NULL;
-    }
-    if (lane != NULL) {
-        sort(batch, entry->order);
-    }
-    return lane;
+    sort(entry->batch, entry->order);
 }
 
 /* ---- Windows -------------------------------------------------------------------------------- */

@@ -2,8 +2,9 @@
  * by lanes.c (types, launches), lane_tasks.c (tasks) and queue.c.
  *
  * A type that is one cell of cell_sm_choose() has a lane on each queue, and its kernels in the
- * stream besides: rows stand in memory alike for both, so what a lane cannot give away goes to the
- * stream, batch by batch. All is the pool thread's while batches run; nothing is allocated then. */
+ * stream besides: rows stand in memory alike for both, so chains that ask for what a lane cannot
+ * give away go to the stream, whoever is in their batches (parts.c). All is the pool thread's while
+ * batches run; nothing is allocated then. */
 #ifndef CELLS_CUDA_LANES_H
 #define CELLS_CUDA_LANES_H
 
@@ -12,8 +13,8 @@
 #include "cells/lane/host.h"
 #include "cells/type.h"
 
-struct cell_batch;
 struct cell_cuda__batch;
+struct cell_wiring;
 struct cell_cuda__lane;
 struct cell_cuda__queue;
 struct cell_cuda__type;
@@ -49,7 +50,7 @@ struct cell_cuda__lane_shape {
 
 /* A task that was given to a lane. */
 struct cell_cuda__lane_task {
-    uint64_t batch; /* 0: none of a batch */
+    uint64_t batch; /* number of its part (parts.c); 0: none of a batch */
     uint32_t first, steps;
     uint32_t from, n_rows; /* of the batch's order */
 };
@@ -88,9 +89,11 @@ enum base_status cell_cuda__lanes_poll(struct cell_cuda__queue *queue, uint64_t 
 
 /* ---- lane_tasks.c ---- */
 
-/* Orders the batch's rows; the lane that it is for, NULL: it is the stream's. */
-struct cell_cuda__lane *cell_cuda__lane_of(struct cell_cuda__queue *queue,
-                                           struct cell_cuda__batch *entry);
+/* Whether the lane can serve rows of this wiring. */
+bool cell_cuda__lane_fits(const struct cell_cuda__lane *lane, const struct cell_wiring *wiring);
+
+/* The batch is for its lane: orders its rows. */
+void cell_cuda__lane_begin(struct cell_cuda__batch *entry);
 
 /* Whether the next task of the batch may be sent, and sending it. */
 bool cell_cuda__lane_may_issue(const struct cell_cuda__batch *entry);

@@ -1,6 +1,6 @@
 /* A queue of the CUDA device: a stream, and the batches on it.
  *
- *   submit -> [batches] -> issue: a piece is written, copied in, run by replayed graphs, copied
+ *   submit -> [parts] -> issue: a piece is written, copied in, run by replayed graphs, copied
  * out, and its number stored to `words.pieces` -> poll: taken over, batch completed
  *
  * A batch is sent in pieces, so that staging has a bound and an interruption does not come behind a
@@ -40,6 +40,11 @@ enum base_status cell_cuda__queue_open(struct cell_device *device, struct cell_c
 {
     queue->device = device;
     queue->issuing = 1;
+    queue->rows =
+        base_alloc_array((size_t)device->batches_max * CELL_STEP_ROWS_MAX, sizeof(*queue->rows));
+    if (queue->rows == NULL) {
+        return BASE_RESOURCE_EXHAUSTED;
+    }
     BASE_TRY(device->driver->stream_open(device->cuda, &queue->stream));
     return device->driver->pin(device->cuda, sizeof(struct cell_cuda__words), &queue->words);
 }
@@ -47,6 +52,10 @@ enum base_status cell_cuda__queue_open(struct cell_device *device, struct cell_c
 void cell_cuda__queue_close(struct cell_cuda__queue *queue)
 {
     const struct cell_device *device = queue->device;
+    base_free(queue->rows);
+    if (device->is_lost) {
+        return; // what the card may still write stays
+    }
     if (queue->staging.host != NULL) {
         device->driver->unpin(device->cuda, &queue->staging);
     }
@@ -83,7 +92,7 @@ enum base_status cell_cuda__queue_stage(struct cell_cuda__queue *queue)
 void cell_cuda__queue_drain(struct cell_cuda__queue *queue)
 {
     struct cell_device *device = queue->device;
-    base_assert(queue->submitted == atomic_load(&queue->completed));
+    base_assert(queue->submitted == queue->settled);
     if (!device->is_lost && queue->pieces_back != queue->pieces_sent) {
         device->is_lost = device->driver->wait(queue->stream) != BASE_OK;
         queue->pieces_back = queue->pieces_sent;
@@ -148,11 +157,6 @@ static enum base_status send(struct cell_cuda__queue *queue,
                     task->n_rows, piece->steps));
     BASE_TRY(driver->copy_out(queue->stream, &piece->out, program->outbox, out_bytes));
     return driver->write64(queue->stream, &word, queue->pieces_sent + 1);
-}
-
-struct cell_cuda__batch *cell_cuda__batch_at(struct cell_cuda__queue *queue, uint64_t number)
-{
-    return &queue->batches[number % CELL_CUDA__BATCHES_MAX];
 }
 
 static uint64_t completed(const struct cell_cuda__queue *queue)
@@ -237,10 +241,12 @@ static bool reads_of(const struct cell_batch *batch, struct cell_cuda__batch *ea
  * (scheduler, Algorithm 1, line 18). All others wait with the scheduler. */
 static bool must_wait(struct cell_cuda__queue *queue, uint64_t number)
 {
-    const struct cell_batch *batch = cell_cuda__batch_at(queue, number)->batch;
-    for (uint64_t n = completed(queue) + 1; n < number; n++) {
+    const struct cell_cuda__batch *entry = cell_cuda__batch_at(queue, number);
+    const struct cell_batch *batch = entry->batch;
+    for (uint64_t n = queue->settled + 1; n < number; n++) {
         struct cell_cuda__batch *earlier = cell_cuda__batch_at(queue, n);
-        if (earlier->batch->type == batch->type && reads_of(batch, earlier)) {
+        if (earlier->whole != entry->whole && earlier->batch->type == batch->type &&
+            reads_of(batch, earlier)) {
             return true;
         }
     }
@@ -264,8 +270,12 @@ static bool is_last_pass(const struct cell_cuda__batch *entry)
     return entry->from + entry->n_rows == entry->batch->n_rows;
 }
 
-/* Of so many rows from `from` on. */
-static void begin_pass(struct cell_cuda__batch *entry, uint32_t from, uint32_t n_rows)
+static bool is_issued(const struct cell_cuda__batch *entry)
+{
+    return entry->issued == entry->steps;
+}
+
+void cell_cuda__pass_begin(struct cell_cuda__batch *entry, uint32_t from, uint32_t n_rows)
 {
     entry->from = from;
     entry->n_rows = n_rows;
@@ -295,7 +305,7 @@ static size_t write_piece(const struct cell_device *device,
         if (fit == 0) {
             return in_bytes;
         }
-        begin_pass(entry, entry->from, fit);
+        cell_cuda__pass_begin(entry, entry->from, fit);
         pass = pass_of(entry);
     }
     return 0;
@@ -327,12 +337,18 @@ static enum base_status issue(struct cell_cuda__queue *queue, uint64_t number)
     return BASE_OK;
 }
 
-/* Whether the batch before runs elsewhere, and has not completed: lanes and the stream know nothing
- * of each other, and this batch may read what that one writes. */
+/* Whether a batch before runs elsewhere, and is not settled: lanes and the stream know nothing of
+ * each other, and this batch may read what that one writes. Parts of one batch do not. */
 static bool changes_executor(struct cell_cuda__queue *queue, uint64_t number)
 {
-    return number > completed(queue) + 1 &&
-           cell_cuda__batch_at(queue, number)->lane != cell_cuda__batch_at(queue, number - 1)->lane;
+    const struct cell_cuda__batch *entry = cell_cuda__batch_at(queue, number);
+    for (uint64_t n = queue->settled + 1; n < number; n++) {
+        const struct cell_cuda__batch *earlier = cell_cuda__batch_at(queue, n);
+        if (earlier->lane != entry->lane && earlier->whole != entry->whole) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* Whether a piece of this batch may be sent now. */
@@ -360,21 +376,32 @@ static void lose(struct cell_cuda__queue *queue)
     }
 }
 
-/* Sends what may be sent. Of a batch that was told to end nothing more is issued (take_back()). */
-static void feed(struct cell_cuda__queue *queue)
+/* Sends what may be sent of a part; whether all of it is. Of one that was told to end nothing more
+ * is issued (take_back()). */
+static bool feed_part(struct cell_cuda__queue *queue, uint64_t number)
 {
-    while (!queue->device->is_lost && queue->issuing <= queue->submitted) {
-        struct cell_cuda__batch *entry = cell_cuda__batch_at(queue, queue->issuing);
-        const bool is_issued = entry->issued == entry->steps;
-        if (is_issued && is_last_pass(entry)) {
-            queue->issuing++;
-        } else if (is_issued || !may_issue(queue, queue->issuing)) {
-            return; // the next pass begins when this one is over
-        } else if (entry->lane != NULL) {
-            cell_cuda__lane_issue(entry, queue->issuing);
-        } else if (issue(queue, queue->issuing) != BASE_OK) {
+    struct cell_cuda__batch *entry = cell_cuda__batch_at(queue, number);
+    while (!queue->device->is_lost && !(is_issued(entry) && is_last_pass(entry))) {
+        if (is_issued(entry) || !may_issue(queue, number)) {
+            return false; // the next pass begins when this one is over
+        }
+        if (entry->lane != NULL) {
+            cell_cuda__lane_issue(entry, number);
+        } else if (issue(queue, number) != BASE_OK) {
             lose(queue);
         }
+    }
+    return !queue->device->is_lost;
+}
+
+/* In order; but the other part of a batch does not wait for the first. */
+static void feed(struct cell_cuda__queue *queue)
+{
+    while (queue->issuing <= queue->submitted && feed_part(queue, queue->issuing)) {
+        queue->issuing++;
+    }
+    if (queue->issuing < queue->submitted && !cell_cuda__batch_at(queue, queue->issuing)->is_last) {
+        (void)feed_part(queue, queue->issuing + 1);
     }
 }
 
@@ -383,27 +410,17 @@ void cell_cuda_submit(struct cell_device *device, uint32_t queue_index, struct c
     base_assert(queue_index < device->n_queues && device->types[batch->type->id] != NULL);
     base_assert(batch->n_rows > 0 && batch->n_rows <= CELL_STEP_ROWS_MAX && batch->steps > 0);
     struct cell_cuda__queue *queue = &device->queues[queue_index];
-    base_assert(queue->submitted - completed(queue) < device->batches_max);
-    struct cell_cuda__batch *entry = cell_cuda__batch_at(queue, ++queue->submitted);
-    *entry = (struct cell_cuda__batch){.batch = batch, .steps_most = batch->steps};
-    begin_pass(entry, 0, batch->n_rows);
-    entry->lane = cell_cuda__lane_of(queue, entry);
-    note_writes(entry);
+    base_assert(queue->accepted - completed(queue) < device->batches_max);
+    queue->accepted++;
+    const uint64_t before = queue->submitted;
+    cell_cuda__parts_add(queue, batch);
+    for (uint64_t n = before + 1; n <= queue->submitted; n++) {
+        note_writes(cell_cuda__batch_at(queue, n));
+    }
     feed(queue);
 }
 
 /* ---- Taking back ---------------------------------------------------------------------------- */
-
-static void complete(struct cell_cuda__queue *queue, struct cell_batch *batch,
-                     enum base_status status)
-{
-    batch->status = status;
-    if (status != BASE_OK) {
-        batch->steps_done = 0;
-    }
-    // Release: who sees the count also sees the batch's results, status and steps.
-    atomic_fetch_add_explicit(&queue->completed, 1, memory_order_release);
-}
 
 /* Of a pass that is over. */
 static void settle_rows(struct cell_cuda__batch *entry, const struct cell_batch *pass,
@@ -423,16 +440,15 @@ static void settle_rows(struct cell_cuda__batch *entry, const struct cell_batch 
     entry->steps_most = is_interrupted ? result->steps_done : entry->steps_most;
 }
 
-/* Takes over a piece that has come back: the oldest batch's, or one of a batch that was over before
- * it came to it. */
+/* Takes over a piece that has come back; or one of a part that was over before it came to it. */
 static void take_back(struct cell_cuda__queue *queue, const struct cell_cuda__piece *piece)
 {
-    if (piece->batch <= completed(queue)) {
+    struct cell_cuda__batch *entry = cell_cuda__batch_at(queue, piece->batch);
+    if (piece->batch <= queue->settled || entry->is_over) {
         return;
     }
-    struct cell_cuda__batch *entry = cell_cuda__batch_at(queue, piece->batch);
     const struct cell_step_result *result = piece->out.host;
-    base_assert(piece->batch == completed(queue) + 1 && entry->pieces > 0);
+    base_assert(entry->pieces > 0);
     entry->pieces--;
     if (piece->from != entry->from) {
         return; // of a pass that was over before
@@ -445,10 +461,10 @@ static void take_back(struct cell_cuda__queue *queue, const struct cell_cuda__pi
     settle_rows(entry, &pass, result);
     if (is_last_pass(entry)) {
         entry->issued = entry->steps;
-        complete(queue, entry->batch, entry->status);
+        entry->is_over = true;
     } else {
         const uint32_t next = entry->from + entry->n_rows;
-        begin_pass(entry, next, entry->batch->n_rows - next);
+        cell_cuda__pass_begin(entry, next, entry->batch->n_rows - next);
     }
 }
 
@@ -464,26 +480,40 @@ static void settle_lane(const struct cell_cuda__batch *entry)
     }
 }
 
-/* Batches that have nothing on its way: those that fail, and lanes'. */
-static void complete_settled(struct cell_cuda__queue *queue)
+/* Whether nothing of the part is on its way that anybody looks at, nor will be. */
+static bool is_done(const struct cell_cuda__batch *entry)
 {
-    while (completed(queue) < queue->submitted) {
-        const struct cell_cuda__batch *entry = cell_cuda__batch_at(queue, completed(queue) + 1);
-        const bool is_over = entry->lane != NULL && entry->issued == entry->steps;
-        if (entry->pieces > 0 || (entry->status == BASE_OK && !is_over)) {
+    const bool has_all_back = entry->pieces == 0 && entry->issued == entry->steps;
+    return entry->is_over || (has_all_back && (entry->lane != NULL || entry->status != BASE_OK));
+}
+
+static void settle(struct cell_cuda__queue *queue)
+{
+    if (cell_cuda__part_settle(queue)) {
+        // Release: who sees the count also sees the batch's results, status and steps.
+        atomic_fetch_add_explicit(&queue->completed, 1, memory_order_release);
+    }
+}
+
+static void settle_done(struct cell_cuda__queue *queue)
+{
+    while (queue->settled < queue->submitted) {
+        const struct cell_cuda__batch *entry = cell_cuda__batch_at(queue, queue->settled + 1);
+        if (!is_done(entry)) {
             return;
         }
-        if (entry->status == BASE_OK) {
+        if (entry->lane != NULL && entry->status == BASE_OK) {
             settle_lane(entry);
         }
-        complete(queue, entry->batch, entry->status);
+        settle(queue);
     }
 }
 
 static void fail_all(struct cell_cuda__queue *queue)
 {
-    while (completed(queue) < queue->submitted) {
-        complete(queue, cell_cuda__batch_at(queue, completed(queue) + 1)->batch, BASE_UNAVAILABLE);
+    while (queue->settled < queue->submitted) {
+        cell_cuda__batch_at(queue, queue->settled + 1)->status = BASE_UNAVAILABLE;
+        settle(queue);
     }
 }
 
@@ -527,14 +557,13 @@ void cell_cuda_poll(struct cell_device *device, uint32_t queue_index, uint64_t n
     while (queue->pieces_back < done) {
         const struct cell_cuda__piece *piece =
             &queue->pieces[queue->pieces_back % CELL_CUDA__SLOTS];
-        complete_settled(queue);
         take_back(queue, piece);
         queue->pieces_back++;
     }
     if (!device->is_lost && cell_cuda__lanes_poll(queue, now_ns) != BASE_OK) {
         lose(queue);
     }
-    complete_settled(queue);
+    settle_done(queue);
     feed(queue);
     if (!device->is_lost && is_stalled(queue, has_moved, now_ns)) {
         device->is_lost = true;

@@ -72,6 +72,11 @@ static bool is_aborted(const struct cell_cuda_lane *lane)
 static bool goes_on(void *context)
 {
     struct cell_cuda_lane *lane = context;
+    const struct cell_sm_args *args = &lane->launch.args;
+    // Behind its last store a launch is not needed any more, whatever hangs.
+    if (cell_lane_ended(&args->lane, args->launch.number) != 0) {
+        return false;
+    }
     uint32_t hang = atomic_load(&knobs.hang);
     if (hang != LANE_HOST_HANG_NONE &&
         atomic_compare_exchange_strong(&knobs.hang, &hang, LANE_HOST_HANG_NONE)) {
@@ -84,10 +89,7 @@ static bool goes_on(void *context)
         lane->is_still = hang == LANE_HOST_HANG_DEAF || !is_aborted(lane);
         (void)usleep(100);
     }
-    // Behind its last store a launch is not needed any more, whatever hangs.
-    const struct cell_sm_args *args = &lane->launch.args;
-    return cell_lane_ended(&args->lane, args->launch.number) == 0 &&
-           !atomic_load(&lane->is_ended) && !lane->has_failed();
+    return !atomic_load(&lane->is_ended) && !lane->has_failed();
 }
 
 static void *lane_main(void *argument)
