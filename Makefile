@@ -498,6 +498,8 @@ CUDA_SUITES = \
   tests/cuda/test_choose.c \
   tests/cuda/test_device_bits.c \
   tests/cuda/test_device_faults.c \
+  tests/cuda/test_device_lane_life.c \
+  tests/cuda/test_device_lanes.c \
   tests/cuda/test_device_memory.c \
   tests/cuda/test_device_mutants.c \
   tests/cuda/test_device_orders.c \
@@ -677,6 +679,7 @@ TEST_SCRIPTS = \
   tests/daemon/test_daemon.sh \
   tests/daemon/test_reference.sh \
   tests/cuda/test_card.sh \
+  tests/cuda/test_lanes.sh \
   tests/cuda/test_library.sh \
   tests/cuda/test_server.sh \
   tests/lane/test_contract.sh \

@@ -40,6 +40,7 @@ static enum base_status open_pool(struct explaining *e, struct base_error *error
     e->backend = devices.backend;
     srv_device_cache_init(&e->cache, config->calibration_cache);
     const struct wrk_pool_options options = {.backend = e->backend,
+                                             .lanes_off = !e->config->lanes,
                                              .card = devices.cards[0],
                                              .isa = config->isa,
                                              .teams = config->teams,

@@ -11,8 +11,8 @@
 #include "cells/cuda/lanes.h"
 
 #define CELL_CUDA__QUEUES_MAX  8u
-#define CELL_CUDA__BATCHES_MAX 64u /* outstanding on a queue */
-#define CELL_CUDA__PARTS_MAX   (2 * CELL_CUDA__BATCHES_MAX)
+#define CELL_CUDA__BATCHES_MAX 64u  /* outstanding on a queue */
+#define CELL_CUDA__PARTS_MAX   128u /* of them */
 
 /* Pieces on their way on a queue: one runs while the next waits behind it, and two are being made
  * or taken back. */

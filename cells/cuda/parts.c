@@ -14,6 +14,8 @@
 
 #include "base/assert.h"
 
+_Static_assert(CELL_CUDA__PARTS_MAX == 2 * CELL_CUDA__BATCHES_MAX, "each may be cut in two");
+
 struct cell_cuda__batch *cell_cuda__batch_at(struct cell_cuda__queue *queue, uint64_t number)
 {
     return &queue->parts[number % CELL_CUDA__PARTS_MAX];

@@ -133,6 +133,15 @@ void lane_bed_run_chain(struct lane_bed *bed, struct rig_chain *chain, uint32_t 
     chain->done += steps;
 }
 
+uint8_t *lane_bed_alone(struct lane_bed *bed, struct rig_chain *chain)
+{
+    const uint32_t steps = chain->wiring.steps;
+    lane_bed_run_chain(bed, chain, steps);
+    uint8_t *wanted = rig_copy(chain->outputs[0], (size_t)steps * lane_bed_row_bytes(bed));
+    rig_chain_reset(chain, bed->type);
+    return wanted;
+}
+
 uint32_t lane_bed_row_bytes(const struct lane_bed *bed)
 {
     const struct cell_def *def = &bed->type->def;

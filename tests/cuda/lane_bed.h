@@ -57,6 +57,10 @@ void lane_bed_run(struct lane_bed *bed, uint32_t queue, struct cell_batch *batch
 /* So many steps of one chain from where it is, in batches of its own; the chain goes on. */
 void lane_bed_run_chain(struct lane_bed *bed, struct rig_chain *chain, uint32_t steps);
 
+/* What output 0 of the chain is, run alone in one batch; ended with base_free(). The chain is as
+ * before. */
+uint8_t *lane_bed_alone(struct lane_bed *bed, struct rig_chain *chain);
+
 /* Has the chain give away c of each step, to to [steps][units]: no lane does. */
 void lane_bed_make_odd(const struct lane_bed *bed, struct rig_chain *chain, uint8_t *to);
 

@@ -34,6 +34,7 @@ struct cell_cuda_lane {
 static struct {
     _Atomic uint32_t hang;
     _Atomic uint64_t park_ns, launches;
+    _Atomic uint32_t living;
 } knobs;
 
 void lane_host_hang(enum lane_host_hang hang)
@@ -49,6 +50,11 @@ void lane_host_park_ns(uint64_t ns)
 uint64_t lane_host_launches(void)
 {
     return atomic_load(&knobs.launches);
+}
+
+bool lane_host_lives_any(void)
+{
+    return atomic_load(&knobs.living) > 0;
 }
 
 bool lane_host_can(void)
@@ -109,6 +115,7 @@ static void *lane_main(void *argument)
         (void)live_run(lane->block, lane->kernel->main, &lane->launch, goes_on, lane);
         pthread_mutex_lock(&lane->lock);
         lane->is_launched = false;
+        atomic_fetch_sub(&knobs.living, 1);
     }
 }
 
@@ -211,6 +218,7 @@ void lane_host_launch(struct cell_cuda_lane *lane, const struct cell_sm_args *ar
     lane->is_still = false;
     lane->is_launched = true;
     atomic_fetch_add(&knobs.launches, 1);
+    atomic_fetch_add(&knobs.living, 1);
     pthread_cond_signal(&lane->changed);
     pthread_mutex_unlock(&lane->lock);
 }

@@ -60,7 +60,8 @@ void lane_host_hang(enum lane_host_hang hang);
 /* Idle for so long a lane parks; the device's own time is for cards. */
 void lane_host_park_ns(uint64_t ns);
 
-/* Launches, ever. */
+/* Launches, ever; and whether one is on a card now. */
 uint64_t lane_host_launches(void);
+bool lane_host_lives_any(void);
 
 #endif
