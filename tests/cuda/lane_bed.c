@@ -148,6 +148,7 @@ uint32_t lane_bed_row_bytes(const struct lane_bed *bed)
     return def->values[def->n_inputs].width * (uint32_t)sizeof(float);
 }
 
+// NOLINTNEXTLINE(readability-non-const-parameter): the device writes there
 void lane_bed_make_odd(const struct lane_bed *bed, struct rig_chain *chain, uint8_t *to)
 {
     struct cell_wiring *wiring = &chain->wiring;

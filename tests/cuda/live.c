@@ -30,9 +30,10 @@
 #define STACK_BYTES ((size_t)1 << 16)
 #define BARRIERS    16u
 #define WARPS_MAX   11u
-#define ASK_ONE_IN  64u  /* turns */
-#define NAP_NS      500u /* so long a nap is one of somebody idle: */
-#define IDLE_US     50u  /* it sleeps in earnest */
+#define ASK_ONE_IN  64u                   /* turns */
+#define NAP_NS      500u                  /* so long a nap is one of somebody idle: */
+#define IDLE_US     50u                   /* it sleeps in earnest */
+#define JUMP_NS     (50 * BASE_NS_PER_MS) /* of its clock, between two looks */
 #define NOBODY      UINT32_MAX
 
 enum meeting { SYNC, SHFL, ALL, MMA };
@@ -60,6 +61,7 @@ struct live_block {
     uint32_t warp_come[WARPS_MAX];
     uint32_t current;
     uint32_t hang_at; /* barrier; NOBODY: none */
+    uint64_t looked_ns, now_ns;
     void (*main)(void *argument);
     void *argument;
 #if HAS_ASAN
@@ -194,6 +196,7 @@ bool live_run(struct live_block *block, void (*main)(void *argument), void *argu
     block->argument = argument;
     block->first = block->n_runnable = block->n_ended = 0;
     block->hang_at = NOBODY;
+    block->looked_ns = block->now_ns = base_now_ns();
     memset(block->n_waiting, 0, sizeof(block->n_waiting));
     memset(block->n_come, 0, sizeof(block->n_come));
     memset(block->warp_come, 0, sizeof(block->warp_come));
@@ -378,9 +381,14 @@ void cell_block_word_store(uint32_t site, uint64_t *word, uint64_t value,
     *word = value;
 }
 
+/* A card goes on while its host's process is stopped, and is not late when that goes on. */
 uint64_t cell_block_clock_ns(void)
 {
-    return base_now_ns();
+    const uint64_t looked_ns = base_now_ns();
+    const uint64_t since_ns = looked_ns - here->looked_ns;
+    here->now_ns += since_ns < JUMP_NS ? since_ns : JUMP_NS;
+    here->looked_ns = looked_ns;
+    return here->now_ns;
 }
 
 /* By one thread of the warp: the others wait for it at the next meeting. */

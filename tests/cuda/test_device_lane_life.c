@@ -160,6 +160,16 @@ START_TEST(test_a_lane_stays_between_batches)
 }
 END_TEST
 
+/* Nobody looks at a lane while nothing is outstanding, so it must go of its own accord. */
+static void wait_until_parked(void)
+{
+    const uint64_t until_ns = base_now_ns() + PATIENCE_NS;
+    while (lane_host_lives_any() && base_now_ns() < until_ns) {
+        (void)usleep(1000);
+    }
+    ck_assert(!lane_host_lives_any());
+}
+
 /* A lane that has nothing to do leaves by itself; chains that it had begun go on in its next
  * launch, beside others that begin there. */
 START_TEST(test_a_lane_parks_and_rows_join_it)
@@ -169,16 +179,11 @@ START_TEST(test_a_lane_parks_and_rows_join_it)
     lane_host_park_ns(BASE_NS_PER_MS);
     crowd_init(&crowd, &one_queue, CHAINS, STEPS);
     for (uint32_t round = 0; round < 4; round++) {
-        lane_bed_park(&crowd.bed);
+        wait_until_parked();
         const uint64_t launches = lane_host_launches();
         run_all(&crowd, 0, 3 * round + 3, 1);
         ck_assert_uint_eq(lane_host_launches() - launches, lane_host_can() ? 1 : 0);
-        // Nobody looks at the lane while nothing is outstanding, so it must go of its own accord.
-        const uint64_t until_ns = base_now_ns() + PATIENCE_NS;
-        while (lane_host_lives_any() && base_now_ns() < until_ns) {
-            (void)usleep(1000);
-        }
-        ck_assert(!lane_host_lives_any());
+        wait_until_parked();
         run_all(&crowd, 0, 3 * round + 3, 2);
         ck_assert_uint_eq(lane_host_launches() - launches, lane_host_can() ? 2 : 0);
     }
