@@ -415,6 +415,20 @@ TEST_UTIL_SRCS = \
   tests/worker/pool_rig.c \
   $(CUDA_DEVICE_SRCS) \
 
+# Lanes in the CUDA device, with one thing wrong: suites of lanes that are linked once more with them
+# (test_lane_wrong.sh).
+LANE_WRONG_SRCS = \
+  tests/cuda/lane_wrong/lanes.c \
+  tests/cuda/lane_wrong/parts.c \
+  tests/cuda/lane_wrong/tasks.c \
+  tests/cuda/lane_wrong/wrong.c \
+
+LANE_WRONG_SUITES = \
+  tests/cuda/test_device_lane_life.c \
+  tests/cuda/test_device_lanes.c \
+  tests/cuda/test_device_parts.c \
+  tests/cuda/test_device_runs.c \
+
 # Each is one `check` program with a main().
 BASE_SUITES = \
   tests/base/test_arena.c \
@@ -679,6 +693,7 @@ TEST_SCRIPTS = \
   tests/daemon/test_daemon.sh \
   tests/daemon/test_reference.sh \
   tests/cuda/test_card.sh \
+  tests/cuda/test_lane_wrong.sh \
   tests/cuda/test_lanes.sh \
   tests/cuda/test_library.sh \
   tests/cuda/test_server.sh \
@@ -1096,7 +1111,7 @@ $(OUT)/flags: FORCE
   $(BENCH_SRCS) $(BENCH_MAIN) $(TEST_UTIL_SRCS) $(TEST_SUITES) $(FUZZ_TARGETS) \
   tests/fuzz/driver.c \
   $(FAKE_CORE_SRCS) $(FAKE_CORE_TOOLS) $(LOADGEN_TOOLS) $(MAKE_MODEL_SRCS) $(CONFORMANCE_SRCS) $(MUTANT_SRCS) \
-  $(LANE_MODEL_SRCS) $(TEST_DAEMON_SRCS) \
+  $(LANE_MODEL_SRCS) $(TEST_DAEMON_SRCS) $(LANE_WRONG_SRCS) \
   tests/cells/mutants/stale_window.c))
 
 # ---- Tests: `make test SUITE=test_ring` runs one --------------------------------------------
@@ -1115,6 +1130,7 @@ TEST_PROGRAMS  := $(CHOSEN_SUITES:%.c=$(OUT)/%) $(FUZZ_PROGRAMS)
 # What scripts run, whichever suites are chosen.
 REFERENCE_PROGRAMS := $(REFERENCE_SUITES:%.c=$(OUT)/%)
 CUDA_HOST_PROGRAMS := $(CUDA_HOST_SUITES:%.c=$(OUT)/%)
+LANE_WRONG_PROGRAMS := $(LANE_WRONG_SUITES:tests/cuda/%.c=$(OUT)/tests/cuda/lane_wrong/%)
 CONFORMANCE    := $(OUT)/tests/conformance/conformance
 TEST_TOOLS     := $(patsubst %.c,$(OUT)/%,$(FAKE_CORE_TOOLS) $(LOADGEN_TOOLS)) $(CONFORMANCE)
 
@@ -1122,6 +1138,11 @@ TEST_TOOLS     := $(patsubst %.c,$(OUT)/%,$(FAKE_CORE_TOOLS) $(LOADGEN_TOOLS)) $
 $(sort $(TEST_PROGRAMS) $(REFERENCE_PROGRAMS)) $(TEST_TOOLS): %: %.o $(OUT)/libtestutil.a $(LIBBENCH) $(LIBLOADGEN) $(CORE_LIBS)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) $(FUZZ_MAIN) $(filter %.o,$^) $(filter %.a,$^) $(TEST_LIBS) -ldl -lm -o $@
+
+$(LANE_WRONG_PROGRAMS): $(OUT)/tests/cuda/lane_wrong/%: $(OUT)/tests/cuda/%.o \
+  $(call objects,$(LANE_WRONG_SRCS)) $(OUT)/libtestutil.a $(LIBBENCH) $(LIBLOADGEN) $(CORE_LIBS)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) $(filter %.o,$^) $(filter %.a,$^) $(TEST_LIBS) -ldl -lm -o $@
 
 $(TEST_DAEMON): $(call objects,$(SERVER_MAIN) $(TEST_DAEMON_SRCS)) $(OUT)/libtestutil.a $(CORE_LIBS)
 	$(call say,LD,$@)
@@ -1194,7 +1215,8 @@ run-emulated: $(TEST_PROGRAMS)
 
 run-tests: programs $(TEST_PROGRAMS) $(OUT)/reference/stamp \
   $(if $(filter %/test_reference.sh,$(CHOSEN_SCRIPTS)),$(REFERENCE_PROGRAMS)) \
-  $(if $(filter %/cuda/test_server.sh,$(CHOSEN_SCRIPTS)),$(CUDA_HOST_PROGRAMS))
+  $(if $(filter %/cuda/test_server.sh,$(CHOSEN_SCRIPTS)),$(CUDA_HOST_PROGRAMS)) \
+  $(if $(filter %/cuda/test_lane_wrong.sh,$(CHOSEN_SCRIPTS)),$(LANE_WRONG_PROGRAMS))
 	$(Q)REFERENCE_PROGRAMS="$(REFERENCE_PROGRAMS)" CUDA_HOST_PROGRAMS="$(CUDA_HOST_PROGRAMS)" \
 	  $(call run_tests,$(TEST_PROGRAMS) $(CHOSEN_SCRIPTS))
 
