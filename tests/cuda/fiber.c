@@ -2,9 +2,10 @@
  *
  * A fiber gives way to the scheduler, which draws the next one among those that can go on. Warp
  * functions are meetings of 32 fibers: the last that comes does the work for all. */
+#include "tests/cuda/switch.h"
+
 #define CELL_LANE_TRACE
 #define CELL_WORD_TRACE
-#undef _FORTIFY_SOURCE // it takes a jump to another stack for a mistake
 #include "tests/cuda/fiber.h"
 
 #include "base/mem.h"
@@ -14,23 +15,9 @@
 #include "tests/cuda/fiber_order.h"
 #include "tests/util.h"
 
-#include <setjmp.h>
 #include <stdio.h>
 #include <string.h>
-#include <ucontext.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#    define HAS_ASAN 1
-#elif defined(__has_feature)
-#    define HAS_ASAN __has_feature(address_sanitizer)
-#else
-#    define HAS_ASAN 0
-#endif
-#if HAS_ASAN
-#    include <sanitizer/common_interface_defs.h>
-#endif
-
-#define STACK_BYTES  ((size_t)1 << 16)
 #define BARRIERS     16u
 #define WARPS_MAX    (FIBER_THREADS_MAX / CELL_WARP)
 #define LOOK_NS      10u /* that pass when a thread looks at the clock */
@@ -42,12 +29,7 @@ enum state { RUNNABLE, AT_BARRIER, AT_WARP, HUNG, ENDED };
 enum meeting { NOBODY, SYNC, SHFL, ALL, MMA };
 
 struct fiber {
-    ucontext_t context;
-    uint8_t *stack;
-#if !HAS_ASAN
-    jmp_buf jump;
-    bool has_begun;
-#endif
+    struct switch_fiber at;
     enum state state;
     uint32_t barrier; /* that it waits at */
     uint32_t place;   /* among those that can go on */
@@ -83,12 +65,8 @@ static struct {
     uint64_t now_ns;
     void (*main)(void *argument);
     void *argument;
-#if HAS_ASAN
-    ucontext_t scheduler;
-#else
-    jmp_buf home; /* the scheduler */
-#endif
-    int lane_site; /* of the contract's access that comes next */
+    struct switch_home home; /* the scheduler */
+    int lane_site;           /* of the contract's access that comes next */
     bool has_violation;
     char violation[FIBER_TEXT];
 } block;
@@ -126,7 +104,7 @@ void fiber_init(const struct fiber_options *options)
 void fiber_release(void)
 {
     for (uint32_t i = 0; block.fibers != NULL && i < FIBER_THREADS_MAX; i++) {
-        base_free(block.fibers[i].stack);
+        base_free(block.fibers[i].at.stack);
     }
     base_free(block.fibers);
     block.fibers = NULL;
@@ -150,50 +128,10 @@ uint64_t fiber_now_ns(void)
 
 /* ---- Changing fibers ---- */
 
-/* swapcontext() asks the system for the mask of signals each time; so, once a fiber has begun, it
- * is left and entered by jumps. ASan has to be told, and does not know such jumps. */
-#if HAS_ASAN
-static struct {
-    const void *bottom; /* of the scheduler's stack */
-    size_t bytes;
-} home;
-
-static void enter(struct fiber *fiber)
-{
-    void *fake = NULL;
-    __sanitizer_start_switch_fiber(&fake, fiber->stack, STACK_BYTES);
-    (void)swapcontext(&block.scheduler, &fiber->context);
-    __sanitizer_finish_switch_fiber(fake, NULL, NULL);
-}
-
 static void give_way(void)
 {
-    struct fiber *self = &block.fibers[block.current];
-    void *fake = NULL;
-    __sanitizer_start_switch_fiber(&fake, home.bottom, home.bytes);
-    (void)swapcontext(&self->context, &block.scheduler);
-    __sanitizer_finish_switch_fiber(fake, NULL, NULL);
+    switch_leave(&block.home, &block.fibers[block.current].at);
 }
-#else
-static void enter(struct fiber *fiber)
-{
-    if (_setjmp(block.home) != 0) {
-        return;
-    }
-    if (fiber->has_begun) {
-        _longjmp(fiber->jump, 1);
-    }
-    fiber->has_begun = true;
-    (void)setcontext(&fiber->context);
-}
-
-static void give_way(void)
-{
-    if (_setjmp(block.fibers[block.current].jump) == 0) {
-        _longjmp(block.home, 1);
-    }
-}
-#endif
 
 /* A fiber whose block went wrong does not come back. */
 static void violate(const char *text)
@@ -232,9 +170,7 @@ static void wait_as(enum state state)
 
 static void fiber_main(void)
 {
-#if HAS_ASAN
-    __sanitizer_finish_switch_fiber(NULL, &home.bottom, &home.bytes);
-#endif
+    switch_begun(&block.home);
     block.main(block.argument);
     set_waiting(block.current, ENDED);
     block.n_ended++;
@@ -244,18 +180,11 @@ static void fiber_main(void)
 static void start(uint32_t thread)
 {
     struct fiber *fiber = &block.fibers[thread];
-    if (fiber->stack == NULL) {
-        fiber->stack = base_alloc(STACK_BYTES);
-        ck_assert_ptr_nonnull(fiber->stack);
+    if (fiber->at.stack == NULL) {
+        fiber->at.stack = base_alloc(SWITCH_STACK_BYTES);
+        ck_assert_ptr_nonnull(fiber->at.stack);
     }
-    ck_assert_int_eq(getcontext(&fiber->context), 0);
-    fiber->context.uc_stack.ss_sp = fiber->stack;
-    fiber->context.uc_stack.ss_size = STACK_BYTES;
-    fiber->context.uc_link = NULL;
-    makecontext(&fiber->context, fiber_main, 0);
-#if !HAS_ASAN
-    fiber->has_begun = false;
-#endif
+    ck_assert(switch_prepare(&fiber->at, fiber_main));
     set_runnable(thread);
 }
 
@@ -317,7 +246,7 @@ enum fiber_end fiber_run(void (*main)(void *argument), void *argument, bool (*ho
         } else {
             block.now_ns++;
             block.current = draw();
-            enter(&block.fibers[block.current]);
+            switch_enter(&block.home, &block.fibers[block.current].at);
             block.current = FIBER_HOST;
         }
     }

@@ -1,7 +1,8 @@
 /* See live.h. Fibers that can go on stand in a queue; one that waits for others leaves it, and who
  * comes last puts all back. Words, clocks and memory need no change of fibers: every loop that
  * waits has a warp function in it. */
-#undef _FORTIFY_SOURCE // it takes a jump to another stack for a mistake
+#include "tests/cuda/switch.h"
+
 #include "tests/cuda/live.h"
 
 #include "base/assert.h"
@@ -11,40 +12,21 @@
 #include "cells/cuda/block.h"
 #include "cells/cuda/fragment.h"
 
-#include <setjmp.h>
 #include <string.h>
-#include <ucontext.h>
 #include <unistd.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#    define HAS_ASAN 1
-#elif defined(__has_feature)
-#    define HAS_ASAN __has_feature(address_sanitizer)
-#else
-#    define HAS_ASAN 0
-#endif
-#if HAS_ASAN
-#    include <sanitizer/common_interface_defs.h>
-#endif
-
-#define STACK_BYTES ((size_t)1 << 16)
-#define BARRIERS    16u
-#define WARPS_MAX   11u
-#define ASK_ONE_IN  64u                   /* turns */
-#define NAP_NS      500u                  /* so long a nap is one of somebody idle: */
-#define IDLE_US     50u                   /* it sleeps in earnest */
-#define JUMP_NS     (50 * BASE_NS_PER_MS) /* of its clock, between two looks */
-#define NOBODY      UINT32_MAX
+#define BARRIERS   16u
+#define WARPS_MAX  11u
+#define ASK_ONE_IN 64u                   /* turns */
+#define NAP_NS     500u                  /* so long a nap is one of somebody idle: */
+#define IDLE_US    50u                   /* it sleeps in earnest */
+#define JUMP_NS    (50 * BASE_NS_PER_MS) /* of its clock, between two looks */
+#define NOBODY     UINT32_MAX
 
 enum meeting { SYNC, SHFL, ALL, MMA };
 
 struct fiber {
-    ucontext_t context;
-    uint8_t *stack;
-#if !HAS_ASAN
-    jmp_buf jump;
-    bool has_begun;
-#endif
+    struct switch_fiber at;
     /* What it brings to a meeting of its warp, and takes home. */
     uint32_t value, from, result;
     float sums[4];
@@ -64,13 +46,7 @@ struct live_block {
     uint64_t looked_ns, now_ns;
     void (*main)(void *argument);
     void *argument;
-#if HAS_ASAN
-    ucontext_t scheduler;
-    const void *bottom; /* of the scheduler's stack */
-    size_t bytes;
-#else
-    jmp_buf home;
-#endif
+    struct switch_home home;
 };
 
 /* The block that this thread runs. */
@@ -81,7 +57,7 @@ static _Thread_local struct live_block *here;
 void live_free(struct live_block *block)
 {
     for (uint32_t i = 0; block->fibers != NULL && i < block->n_threads; i++) {
-        base_free(block->fibers[i].stack);
+        base_free(block->fibers[i].at.stack);
     }
     for (uint32_t b = 0; b < BARRIERS; b++) {
         base_free(block->waiting[b]);
@@ -108,8 +84,8 @@ struct live_block *live_create(uint32_t n_threads)
         ok = block->waiting[b] != NULL;
     }
     for (uint32_t i = 0; i < n_threads && ok; i++) {
-        block->fibers[i].stack = base_alloc(STACK_BYTES);
-        ok = block->fibers[i].stack != NULL;
+        block->fibers[i].at.stack = base_alloc(SWITCH_STACK_BYTES);
+        ok = block->fibers[i].at.stack != NULL;
     }
     if (!ok) {
         live_free(block);
@@ -118,45 +94,12 @@ struct live_block *live_create(uint32_t n_threads)
     return block;
 }
 
-/* ---- Changing fibers: as in fiber.c ---- */
-
-#if HAS_ASAN
-static void enter(struct fiber *fiber)
-{
-    void *fake = NULL;
-    __sanitizer_start_switch_fiber(&fake, fiber->stack, STACK_BYTES);
-    (void)swapcontext(&here->scheduler, &fiber->context);
-    __sanitizer_finish_switch_fiber(fake, NULL, NULL);
-}
+/* ---- Changing fibers ---- */
 
 static void give_way(void)
 {
-    struct fiber *self = &here->fibers[here->current];
-    void *fake = NULL;
-    __sanitizer_start_switch_fiber(&fake, here->bottom, here->bytes);
-    (void)swapcontext(&self->context, &here->scheduler);
-    __sanitizer_finish_switch_fiber(fake, NULL, NULL);
+    switch_leave(&here->home, &here->fibers[here->current].at);
 }
-#else
-static void enter(struct fiber *fiber)
-{
-    if (_setjmp(here->home) != 0) {
-        return;
-    }
-    if (fiber->has_begun) {
-        _longjmp(fiber->jump, 1);
-    }
-    fiber->has_begun = true;
-    (void)setcontext(&fiber->context);
-}
-
-static void give_way(void)
-{
-    if (_setjmp(here->fibers[here->current].jump) == 0) {
-        _longjmp(here->home, 1);
-    }
-}
-#endif
 
 static void set_runnable(uint32_t thread)
 {
@@ -165,9 +108,7 @@ static void set_runnable(uint32_t thread)
 
 static void fiber_main(void)
 {
-#if HAS_ASAN
-    __sanitizer_finish_switch_fiber(NULL, &here->bottom, &here->bytes);
-#endif
+    switch_begun(&here->home);
     here->main(here->argument);
     here->n_ended++;
     give_way();
@@ -175,16 +116,8 @@ static void fiber_main(void)
 
 static void start(uint32_t thread)
 {
-    struct fiber *fiber = &here->fibers[thread];
-    const int got = getcontext(&fiber->context);
-    base_assert(got == 0);
-    fiber->context.uc_stack.ss_sp = fiber->stack;
-    fiber->context.uc_stack.ss_size = STACK_BYTES;
-    fiber->context.uc_link = NULL;
-    makecontext(&fiber->context, fiber_main, 0);
-#if !HAS_ASAN
-    fiber->has_begun = false;
-#endif
+    const bool is_there = switch_prepare(&here->fibers[thread].at, fiber_main);
+    base_assert(is_there);
     set_runnable(thread);
 }
 
@@ -210,7 +143,7 @@ bool live_run(struct live_block *block, void (*main)(void *argument), void *argu
         block->current = block->runnable[block->first];
         block->first = (block->first + 1) % block->n_threads;
         block->n_runnable--;
-        enter(&block->fibers[block->current]);
+        switch_enter(&block->home, &block->fibers[block->current].at);
     }
     return true;
 }

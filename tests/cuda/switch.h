@@ -1,0 +1,117 @@
+/* Changing fibers: what both emulators of a thread block (fiber.c, live.c) do it by. Included
+ * before any other header.
+ *
+ * swapcontext() asks the system for the mask of signals each time; so, once a fiber has begun, it
+ * is left and entered by jumps. ASan has to be told, and does not know such jumps. All fibers of a
+ * home are one thread's, which is in one of them or at home. */
+#ifndef TESTS_CUDA_SWITCH_H
+#define TESTS_CUDA_SWITCH_H
+
+#undef _FORTIFY_SOURCE // it takes a jump to another stack for a mistake
+
+#include <setjmp.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <ucontext.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#    define SWITCH_HAS_ASAN 1
+#elif defined(__has_feature)
+#    define SWITCH_HAS_ASAN __has_feature(address_sanitizer)
+#else
+#    define SWITCH_HAS_ASAN 0
+#endif
+#if SWITCH_HAS_ASAN
+#    include <sanitizer/common_interface_defs.h>
+#endif
+
+#define SWITCH_STACK_BYTES ((size_t)1 << 16)
+
+struct switch_fiber {
+    ucontext_t context;
+    uint8_t *stack; /* SWITCH_STACK_BYTES, the owner's */
+#if !SWITCH_HAS_ASAN
+    jmp_buf jump;
+    bool has_begun;
+#endif
+};
+
+/* The scheduler, on the thread's own stack. */
+struct switch_home {
+#if SWITCH_HAS_ASAN
+    ucontext_t context;
+    const void *bottom; /* of its stack */
+    size_t bytes;
+#else
+    jmp_buf jump;
+#endif
+};
+
+/* The fiber begins with main() when it is entered; its stack is there. False: the system refuses.
+ */
+static inline bool switch_prepare(struct switch_fiber *fiber, void (*main)(void))
+{
+    if (getcontext(&fiber->context) != 0) {
+        return false;
+    }
+    fiber->context.uc_stack.ss_sp = fiber->stack;
+    fiber->context.uc_stack.ss_size = SWITCH_STACK_BYTES;
+    fiber->context.uc_link = NULL;
+    makecontext(&fiber->context, main, 0);
+#if !SWITCH_HAS_ASAN
+    fiber->has_begun = false;
+#endif
+    return true;
+}
+
+/* switch_enter: from home; returns when the fiber leaves. switch_begun: first of all in main().
+ * switch_leave: from the fiber; returns when it is entered again. */
+#if SWITCH_HAS_ASAN
+static inline void switch_enter(struct switch_home *home, struct switch_fiber *fiber)
+{
+    void *fake = NULL;
+    __sanitizer_start_switch_fiber(&fake, fiber->stack, SWITCH_STACK_BYTES);
+    (void)swapcontext(&home->context, &fiber->context);
+    __sanitizer_finish_switch_fiber(fake, NULL, NULL);
+}
+
+static inline void switch_begun(struct switch_home *home)
+{
+    __sanitizer_finish_switch_fiber(NULL, &home->bottom, &home->bytes);
+}
+
+static inline void switch_leave(struct switch_home *home, struct switch_fiber *fiber)
+{
+    void *fake = NULL;
+    __sanitizer_start_switch_fiber(&fake, home->bottom, home->bytes);
+    (void)swapcontext(&fiber->context, &home->context);
+    __sanitizer_finish_switch_fiber(fake, NULL, NULL);
+}
+#else
+static inline void switch_enter(struct switch_home *home, struct switch_fiber *fiber)
+{
+    if (_setjmp(home->jump) != 0) {
+        return;
+    }
+    if (fiber->has_begun) {
+        _longjmp(fiber->jump, 1);
+    }
+    fiber->has_begun = true;
+    (void)setcontext(&fiber->context);
+}
+
+static inline void switch_begun(const struct switch_home *home)
+{
+    (void)home;
+}
+
+static inline void switch_leave(struct switch_home *home, struct switch_fiber *fiber)
+{
+    if (_setjmp(fiber->jump) == 0) {
+        _longjmp(home->jump, 1);
+    }
+}
+#endif
+
+#endif
