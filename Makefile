@@ -427,7 +427,6 @@ LANE_WRONG_SUITES = \
   tests/cuda/test_device_lane_life.c \
   tests/cuda/test_device_lanes.c \
   tests/cuda/test_device_parts.c \
-  tests/cuda/test_device_runs.c \
 
 # Each is one `check` program with a main().
 BASE_SUITES = \

@@ -124,6 +124,41 @@ START_TEST(test_several_tasks_are_interrupted_at_once)
 }
 END_TEST
 
+/* One task of all steps, which the lane has begun when it is told to end. */
+START_TEST(test_a_task_ends_in_the_middle)
+{
+    enum { STEPS = 120, TRIES = 20 };
+    static const struct lane_bed_options options = {
+        .is_library = true, .inputs = INPUTS, .units = UNITS};
+    static struct crowd crowd;
+    bool is_interrupted = false;
+    crowd_init(&crowd, &options, 1, STEPS);
+    struct rig_chain *chain = &crowd.chains[0];
+    _Atomic uint32_t *attention = crowd.bed.backend->attention(crowd.bed.device, 0);
+    for (uint32_t t = 0; t < TRIES && !is_interrupted; t++) { // a machine may be busy elsewhere
+        rig_chain_reset(chain, crowd.bed.type);
+        struct cell_batch_row row = rig_chain_row(chain, STEPS);
+        struct cell_batch batch = {.n_rows = 1,
+                                   .steps = STEPS,
+                                   .interruptible = true,
+                                   .attention = attention,
+                                   .rows = &row};
+        lane_bed_submit(&crowd.bed, 0, &batch);
+        lane_bed_poll(&crowd.bed);
+        atomic_store(attention, 1);
+        lane_bed_wait_all(&crowd.bed);
+        atomic_store(attention, 0);
+        ck_assert_int_eq(batch.status, BASE_OK);
+        ck_assert_uint_ge(row.steps_done, 1);
+        is_interrupted = row.steps_done < STEPS;
+        chain->done = row.steps_done;
+        expect_wanted(&crowd, 0);
+    }
+    ck_assert(is_interrupted);
+    crowd_release(&crowd);
+}
+END_TEST
+
 /* ---- Parking -------------------------------------------------------------------------------- */
 
 static const struct lane_bed_options one_queue = {
@@ -399,10 +434,12 @@ int main(void)
 {
     Suite *suite = suite_create("device_lane_life");
     TCase *interrupted = tcase_create("interrupted");
+    TCase *middle = tcase_create("middle");
     TCase *parking = tcase_create("parking");
     TCase *dying = tcase_create("dying");
     TCase *room = tcase_create("room");
     tcase_add_loop_test(interrupted, test_several_tasks_are_interrupted_at_once, 0, 4);
+    tcase_add_test(middle, test_a_task_ends_in_the_middle);
     tcase_add_test(parking, test_a_lane_stays_between_batches);
     tcase_add_test(parking, test_a_lane_parks_and_rows_join_it);
     tcase_add_test(parking, test_lanes_are_parked_for_what_allocates);
@@ -411,6 +448,7 @@ int main(void)
     tcase_add_test(room, test_types_without_an_SM_run_in_the_stream);
     tcase_add_test(room, test_lanes_that_are_turned_off);
     add_case(suite, interrupted);
+    add_case(suite, middle);
     add_case(suite, parking);
     add_case(suite, dying);
     add_case(suite, room);

@@ -38,8 +38,8 @@ rows:test_device_lanes:firsts
 slot:test_device_lanes:firsts
 length:test_device_lanes:firsts
 open:test_device_lane_life:interrupted
-closed:test_device_runs:cuda-host
-attention:test_device_runs:cuda-host
+closed:test_device_lane_life:middle
+attention:test_device_lane_life:middle
 early:test_device_lanes:firsts
 died:test_device_lane_life:dying
 park:test_device_lane_life:parking
