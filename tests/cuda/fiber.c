@@ -104,6 +104,7 @@ void fiber_init(const struct fiber_options *options)
 void fiber_release(void)
 {
     for (uint32_t i = 0; block.fibers != NULL && i < FIBER_THREADS_MAX; i++) {
+        switch_release(&block.fibers[i].at);
         base_free(block.fibers[i].at.stack);
     }
     base_free(block.fibers);

@@ -1,8 +1,7 @@
 /* Lanes of the driver on a host (driver_host.h): the lane's own block code, compiled for a host, on
  * a thread each that stays while the lane lives (live.h).
  *
- * Not under ThreadSanitizer, which does not follow fibers, nor where they would run in an
- * emulator: there a card has no SMs for lanes. */
+ * Not where they would run in an emulator: there a card has no SMs for lanes. */
 #ifndef TESTS_CUDA_LANE_HOST_H
 #define TESTS_CUDA_LANE_HOST_H
 

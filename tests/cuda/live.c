@@ -57,6 +57,7 @@ static _Thread_local struct live_block *here;
 void live_free(struct live_block *block)
 {
     for (uint32_t i = 0; block->fibers != NULL && i < block->n_threads; i++) {
+        switch_release(&block->fibers[i].at);
         base_free(block->fibers[i].at.stack);
     }
     for (uint32_t b = 0; b < BARRIERS; b++) {
