@@ -790,7 +790,7 @@ FIBER_SUITES = \
 TEST_SUITES += $(FIBER_SUITES)
 TEST_SCRIPTS += tests/cuda/test_gates.sh
 
-# Fibers of one thread, whose order they check themselves; tsan does not follow ucontexts.
+# Fibers of one thread, whose order they check themselves.
 TSAN_EXCLUDED += $(FIBER_SUITES)
 
 # ---- AArch64 in an emulator: `make test-neon` -----------------------------------------------

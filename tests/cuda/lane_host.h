@@ -1,7 +1,8 @@
 /* Lanes of the driver on a host (driver_host.h): the lane's own block code, compiled for a host, on
  * a thread each that stays while the lane lives (live.h).
  *
- * Not where they would run in an emulator: there a card has no SMs for lanes. */
+ * Not where they would run in an emulator, and under ThreadSanitizer, which takes minutes for a
+ * second of them, only with CELLBATCH_LONG: there a card has no SMs for lanes. */
 #ifndef TESTS_CUDA_LANE_HOST_H
 #define TESTS_CUDA_LANE_HOST_H
 
