@@ -7,8 +7,8 @@
 #include "base/assert.h"
 #include "scheduler/state.h"
 
-/* Rows whose nodes are on their way while one is started. */
-#define AHEAD 16u
+/* Rows whose values are on their way while one is started. */
+#define AHEAD 8u
 
 /* Other queues that have nothing in flight. */
 static uint32_t count_idle(const struct sched *sched, uint32_t queue)
@@ -195,17 +195,15 @@ static void take_subgraphs(struct sched *sched, struct sched__type *type, struct
 }
 
 /* Starts the nodes that are in a batch for the first time. Most of what that touches was last
- * touched when the request was unfolded, so it is asked for some rows ahead. */
+ * touched when the request was unfolded: references have been asked for while nodes were taken, and
+ * what they refer to is asked for some rows ahead. */
 static void start_nodes(struct sched *sched, const struct cell_batch *batch)
 {
     for (uint32_t i = 0; i < batch->n_rows; i++) {
         const struct cell_batch_row *row = &batch->rows[i];
         if (i + AHEAD < batch->n_rows) {
-            sched__fetch_references(batch->rows[i + AHEAD].tag);
-        }
-        if (i + AHEAD / 2 < batch->n_rows) {
-            sched__fetch_values(batch->rows[i + AHEAD / 2].tag);
-            sched__fetch_consumer(batch->rows[i + AHEAD / 2].tag);
+            sched__fetch_values(batch->rows[i + AHEAD].tag);
+            sched__fetch_consumer(batch->rows[i + AHEAD].tag);
         }
         if (row->first_step == 0 && row->wiring->lane == 0) {
             struct sched_node *node = row->tag;

@@ -27,7 +27,7 @@
 
 #include "cells/cpu/view.h"
 
-/* Of a panel's rows. */
+/* Of a panel, in all groups of rows. */
 #define CELL_PIECES_MAX 4u
 
 struct cell_panels {

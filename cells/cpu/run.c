@@ -357,7 +357,7 @@ static void run_step(struct cell_view *view, uint32_t n_active)
 }
 
 /* A batch whose places were found when it was submitted: one step of all rows. No member looks at
- * rows or wirings, which the thread that submits goes on to change. */
+ * rows or wirings, which another core has just written; but ATTEND does, for its many rows. */
 static void run_placed(struct cell_view *view)
 {
     const struct cell_program *program = view->program;
