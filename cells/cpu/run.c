@@ -386,9 +386,12 @@ static void run_placed(struct cell_view *view)
     }
     uint32_t first;
     uint32_t end;
-    cell_view_share(view, places->n_copies, &first, &end);
-    for (uint32_t c = first; c < end; c++) {
+    cell_view_share(view, n_rows, &first, &end); // as ops by rows are, behind which no barrier is
+    for (uint32_t c = 0; c < places->n_copies; c++) {
         const struct cell_copy *copy = &places->copies[c];
+        if (copy->row < first || copy->row >= end) {
+            continue;
+        }
         const struct cell_value shape = program->values[copy->value].shape;
         memcpy(copy->to, view->space->rows[copy->value][copy->row],
                (size_t)shape.width * cell_dtype_bytes(shape.dtype));

@@ -18,7 +18,8 @@ struct rig {
 
 /* Opens the backend, one of this program's or "cuda-host", "cuda-host-library", and the first of
  * them with everything in its streams, "cuda-host-stream" (isa may be NULL),
- * loads def's type and opens RIG_ROWS rows of every layout. members 0: no team. Fails the case when
+ * loads def's type and opens RIG_ROWS rows of every layout. members 0: no team; of several all
+ * compute, however small the cell is. Fails the case when
  * anything does. */
 void rig_init(struct rig *rig, const char *backend, const char *isa, uint32_t members,
               const struct cell_def *def);

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #define MEMBERS_MAX 8u
 
@@ -20,7 +21,15 @@ struct team {
     } helpers[MEMBERS_MAX];
     void (*work)(void *argument, struct cell_team *team, uint32_t member); /* NULL: end */
     void *argument;
+    uint32_t late, late_us; /* the member that comes late, and by how much */
 };
+
+static void be_late(const struct team *team, uint32_t member)
+{
+    if (team->late_us > 0 && member == team->late) {
+        (void)usleep(team->late_us);
+    }
+}
 
 static void *help(void *pointer)
 {
@@ -31,6 +40,7 @@ static void *help(void *pointer)
         if (team->work == NULL) {
             return NULL;
         }
+        be_late(team, self->member);
         team->work(team->argument, &team->team, self->member);
         (void)pthread_barrier_wait(&team->gate);
     }
@@ -49,6 +59,7 @@ static void start(struct cell_team *self,
 static void finish(struct cell_team *self)
 {
     struct team *team = self->context;
+    be_late(team, 0);
     team->work(team->argument, self, 0);
     (void)pthread_barrier_wait(&team->gate);
 }
@@ -58,6 +69,7 @@ static void meet(struct cell_team *self, uint32_t member)
     struct team *team = self->context;
     base_assert(member < self->members);
     (void)pthread_barrier_wait(&team->meet);
+    be_late(team, member);
 }
 
 struct cell_team *team_create(uint32_t members)
@@ -73,6 +85,13 @@ struct cell_team *team_create(uint32_t members)
         base_assert(pthread_create(&team->threads[m], NULL, help, &team->helpers[m]) == 0);
     }
     return &team->team;
+}
+
+void team_delay(struct cell_team *self, uint32_t member, uint32_t us)
+{
+    struct team *team = self->context;
+    team->late = member;
+    team->late_us = us;
 }
 
 void team_free(struct cell_team *self)

@@ -7,6 +7,10 @@
 
 /* members >= 1, the caller of run() included. Ended with team_free(). */
 struct cell_team *team_create(uint32_t members);
+/* From now on this member waits so many microseconds behind each start of a run and each barrier,
+ * so that the others meet what it has not done yet; nobody else does. 0: nobody. Not during a run.
+ */
+void team_delay(struct cell_team *self, uint32_t member, uint32_t us);
 void team_free(struct cell_team *self);
 
 #endif

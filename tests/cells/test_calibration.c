@@ -484,6 +484,7 @@ START_TEST(test_no_tuning_changes_a_bit)
     for (uint32_t c = 0; c < CHAINS; c++) {
         rig_chain_init(&chains[c], rig.type, c, STEPS, &random);
     }
+    rig.backend->type_tune(rig.device, rig.type, NULL);
     ck_assert(rig.backend->type_tuning(rig.device, rig.type, &own));
     for (uint32_t n = 0; n < 3; n++) {
         rig.backend->type_tune(rig.device, rig.type, NULL);

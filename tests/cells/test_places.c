@@ -2,6 +2,7 @@
  * request memory at any stride, value rows, nothing; results that go to several places at once. On
  * the CPU their places are found when they are submitted (cells/cpu/places.h). */
 #include "tests/cells/rig.h"
+#include "tests/cells/team.h"
 #include "tests/util.h"
 
 #include <string.h>
@@ -19,14 +20,21 @@ static const struct {
 enum { SUM, PRODUCTS, SAME, N_OUTPUTS };
 static const uint32_t widths[N_OUTPUTS] = {WIDTH, SUMS, WIDTH};
 
-static void build_cell(struct build *build)
+/* What the cell computes last: products, whose panels members share, or something of them, row by
+ * row, where no barrier is left before the results are copied. */
+enum ending { ON_PANELS, ON_ROWS, N_ENDINGS };
+
+static void build_cell(struct build *build, enum ending ending)
 {
     build_init(build, 3);
     const uint32_t x = build_input(build, CELL_F32, WIDTH);
     const uint32_t y = build_input(build, CELL_F32, WIDTH);
     const uint32_t sum = build_op(build, CELL_OP_ADD, x, y, WIDTH);
+    const uint32_t products = build_linear(build, sum, SUMS, true);
     build_output(build, sum);
-    build_output(build, build_linear(build, sum, SUMS, true));
+    build_output(build, ending == ON_PANELS
+                            ? products
+                            : build_op(build, CELL_OP_TANH, products, UINT32_MAX, SUMS));
     build_output(build, x);
 }
 
@@ -246,10 +254,14 @@ START_TEST(test_places_of_all_kinds)
     struct rig rig;
     struct base_random random = util_random(11);
     struct cell_device_caps caps;
-    build_cell(&build);
-    rig_init(&rig, devices[_i].backend, NULL, devices[_i].members, &build.def);
+    build_cell(&build, (enum ending)(_i % N_ENDINGS));
+    rig_init(&rig, devices[_i / N_ENDINGS].backend, NULL, devices[_i / N_ENDINGS].members,
+             &build.def);
     rig.backend->caps(rig.device, &caps);
     for (uint32_t i = 0; i < 60; i++) {
+        if (devices[_i / N_ENDINGS].members > 1) {
+            team_delay(rig.team, i % 3, i % 3 < 2 ? 300 : 0); // the one, the other, nobody
+        }
         const uint32_t n = 2 + base_random_below(&random, ROWS - 1);
         fill_value_rows(&rig, &random);
         for (uint32_t r = 0; r < n; r++) {
@@ -272,8 +284,9 @@ START_TEST(test_places_of_more_copies_than_there_is_room_for)
     struct rig rig;
     struct base_random random = util_random(12);
     struct cell_device_caps caps;
-    build_cell(&build);
-    rig_init(&rig, devices[_i].backend, NULL, devices[_i].members, &build.def);
+    build_cell(&build, (enum ending)(_i % N_ENDINGS));
+    rig_init(&rig, devices[_i / N_ENDINGS].backend, NULL, devices[_i / N_ENDINGS].members,
+             &build.def);
     rig.backend->caps(rig.device, &caps);
     fill_value_rows(&rig, &random);
     for (uint32_t r = 0; r < ROWS; r++) {
@@ -296,8 +309,9 @@ int main(void)
     Suite *suite = suite_create("places");
     TCase *tcase = tcase_create("places");
     tcase_set_timeout(tcase, 120);
-    tcase_add_loop_test(tcase, test_places_of_all_kinds, 0, N_DEVICES);
-    tcase_add_loop_test(tcase, test_places_of_more_copies_than_there_is_room_for, 0, N_DEVICES);
+    tcase_add_loop_test(tcase, test_places_of_all_kinds, 0, N_DEVICES * N_ENDINGS);
+    tcase_add_loop_test(tcase, test_places_of_more_copies_than_there_is_room_for, 0,
+                        N_DEVICES * N_ENDINGS);
     suite_add_tcase(suite, tcase);
     return util_run(suite);
 }
