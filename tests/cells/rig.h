@@ -25,7 +25,8 @@ void rig_init(struct rig *rig, const char *backend, const char *isa, uint32_t me
               const struct cell_def *def);
 void rig_release(struct rig *rig);
 
-/* Submits, pumps or polls until it has completed, and checks the counter and the status. */
+/* Submits, pumps or polls until it has completed, and checks the counter and the status. Of a team
+ * a member is late now and then. */
 void rig_run(struct rig *rig, struct cell_batch *batch);
 
 /* A chain with its own memory. Inputs, per-step outputs and final states are all HOST references;
