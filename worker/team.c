@@ -1,10 +1,15 @@
 /* Threads of a CPU team.
  *
- * Data: one generation counter that announces work, one counter of members that are done, and a
- * barrier whose phase is a monotonic count of arrivals. All are on cache lines of their own.
+ * Data: one generation counter that announces work, one counter of members that are done, and for
+ * each member how many barriers it has come to. All are on cache lines of their own.
+ *
+ * At a barrier a member says in a word of its own that it has come, and waits for the words of all
+ * others. So of two members each writes its own line and reads the other's, both at the same time;
+ * a counter that both add to goes there and back.
+ *
  * Threads: member 0 is the caller of start() and finish(); members 1.. are ours. Cost: a run is one
- * store, one futex wake per sleeping member and a wait; a barrier is one atomic addition and a
- * spin. */
+ * store, one futex wake per sleeping member and a wait; a barrier is one store, a look at each
+ * other member and a spin. */
 #include "worker/team.h"
 
 #include "base/assert.h"
@@ -30,13 +35,21 @@
 /* Spins between two looks at the clock. */
 #define SPINS_PER_LOOK 64u
 
+/* Looking at the clock costs a fifth of a barrier: behind short work only every so many look. */
+#define BARRIERS_PER_LOOK 8u
+#define SHORT_NS          (10 * BASE_NS_PER_US)
+
 struct member {
     alignas(BASE_CACHE_LINE) struct base_event wake;
     struct team *team;
     uint32_t index;
-    uint64_t left_ns; /* when it began to work: behind the last barrier, or at the start of a run */
+    uint64_t left_ns;   /* when it left the last barrier but `unlooked`, or began a run */
+    uint32_t unlooked;  /* barriers since then */
+    uint32_t next_look; /* at so many the clock is looked at */
     pthread_t thread;
     _Atomic int32_t number; /* for base_cpus_send_away(); 0: has not run yet */
+    alignas(
+        BASE_CACHE_LINE) _Atomic uint64_t came; /* to so many barriers, ever; others wait for it */
 };
 
 struct team {
@@ -45,7 +58,6 @@ struct team {
     void (*work)(void *argument, struct cell_team *team, uint32_t member);
     void *argument;
     alignas(BASE_CACHE_LINE) _Atomic uint32_t running; /* members 1.. not yet done with this run */
-    alignas(BASE_CACHE_LINE) _Atomic uint64_t arrived; /* at barriers, ever */
     alignas(BASE_CACHE_LINE) _Atomic bool stop;
     uint32_t n_threads;
     struct member *members; /* [options.members]; 0 has no thread */
@@ -63,21 +75,21 @@ static void send_others_away(struct team *team, uint32_t member)
     }
 }
 
-/* The member waits until done(team, argument); it yields when that takes long. */
-static void wait_until(struct team *team, uint32_t member,
-                       bool (*done)(struct team *team, uint64_t argument), uint64_t argument)
+/* The member waits until done(argument); it yields when that takes long. */
+static void wait_until(struct team *team, uint32_t member, bool (*done)(void *argument),
+                       void *argument)
 {
     uint64_t started_ns = 0;
     uint64_t patience_ns = 0;
     uint32_t times_late = 0;
-    for (uint32_t spins = 0; !done(team, argument); spins++) {
+    for (uint32_t spins = 0; !done(argument); spins++) {
         base_cpu_relax();
         if (spins % SPINS_PER_LOOK != SPINS_PER_LOOK - 1) {
             continue;
         }
         uint64_t now_ns = base_now_ns();
         if (started_ns == 0) {
-            uint64_t worked_ns = now_ns - team->members[member].left_ns;
+            uint64_t worked_ns = now_ns - team->members[member].left_ns; // of some barriers
             started_ns = now_ns;
             patience_ns = worked_ns > LATE_NS ? worked_ns : LATE_NS;
         }
@@ -91,6 +103,9 @@ static void wait_until(struct team *team, uint32_t member,
             patience_ns = LATE_NS;
         }
     }
+    if (started_ns != 0) {
+        team->members[member].next_look = 0; // waiting is no work
+    }
 }
 
 static void note_number(struct member *self)
@@ -100,29 +115,62 @@ static void note_number(struct member *self)
     }
 }
 
-static bool all_arrived(struct team *team, uint64_t target)
+/* Who has come so far to a barrier. */
+struct arrivals {
+    const struct team *team;
+    uint64_t barrier;
+    uint32_t n; /* members 0..n-1 have */
+};
+
+static bool all_came(void *argument)
 {
-    // Acquire: what the others wrote before they arrived is visible from here on.
-    return atomic_load_explicit(&team->arrived, memory_order_acquire) >= target;
+    struct arrivals *arrivals = argument;
+    const struct team *team = arrivals->team;
+    // Acquire: what they wrote before they came is visible from here on.
+    while (arrivals->n < team->options.members &&
+           atomic_load_explicit(&team->members[arrivals->n].came, memory_order_acquire) >=
+               arrivals->barrier) {
+        arrivals->n++;
+    }
+    return arrivals->n == team->options.members;
 }
 
-static bool all_done(struct team *team, uint64_t unused)
+static bool all_done(void *argument)
 {
-    (void)unused;
+    const struct team *team = argument;
     return atomic_load_explicit(&team->running, memory_order_acquire) == 0;
+}
+
+static void begin_work(struct member *self, uint64_t now_ns)
+{
+    self->left_ns = now_ns;
+    self->unlooked = 0;
+    self->next_look = BARRIERS_PER_LOOK;
+}
+
+/* Behind a barrier, where work begins again. */
+static void note_work(struct member *self)
+{
+    if (++self->unlooked < self->next_look) {
+        return;
+    }
+    uint64_t now_ns = base_now_ns();
+    bool is_short = now_ns - self->left_ns < self->unlooked * SHORT_NS;
+    begin_work(self, now_ns);
+    self->next_look = is_short ? BARRIERS_PER_LOOK : 1;
 }
 
 static void team_barrier(struct cell_team *face, uint32_t member)
 {
     struct team *team = (struct team *)face->context;
-    if (face->members == 1) {
-        return;
-    }
-    // The count only grows; the round this arrival belongs to ends at the next multiple.
-    uint64_t before = atomic_fetch_add_explicit(&team->arrived, 1, memory_order_acq_rel);
-    uint64_t target = (before / face->members + 1) * face->members;
-    wait_until(team, member, all_arrived, target);
-    team->members[member].left_ns = base_now_ns();
+    struct member *self = &team->members[member];
+    // Relaxed: nobody else writes it.
+    const uint64_t barrier = atomic_load_explicit(&self->came, memory_order_relaxed) + 1;
+    // Release: what this member wrote is visible to whoever sees that it has come.
+    atomic_store_explicit(&self->came, barrier, memory_order_release);
+    struct arrivals arrivals = {.team = team, .barrier = barrier};
+    wait_until(team, member, all_came, &arrivals);
+    note_work(self);
 }
 
 static void team_start(struct cell_team *face,
@@ -143,10 +191,10 @@ static void team_start(struct cell_team *face,
 static void team_finish(struct cell_team *face)
 {
     struct team *team = (struct team *)face->context;
-    team->members[0].left_ns = base_now_ns();
+    begin_work(&team->members[0], base_now_ns());
     team->work(team->argument, face, 0);
     if (face->members > 1) {
-        wait_until(team, 0, all_done, 0);
+        wait_until(team, 0, all_done, team);
     }
 }
 
@@ -168,7 +216,7 @@ static void *member_main(void *argument)
         if (atomic_load_explicit(&team->stop, memory_order_acquire)) {
             return NULL;
         }
-        member->left_ns = base_now_ns();
+        begin_work(member, base_now_ns());
         team->work(team->argument, &team->face, member->index);
         // Release: what this member computed is visible to whoever sees the count fall to 0.
         atomic_fetch_sub_explicit(&team->running, 1, memory_order_release);
