@@ -10,6 +10,7 @@
 #include "cells/cpu/run.h"
 
 #include "base/assert.h"
+#include "base/mem.h"
 #include "cells/cpu/ahead.h"
 #include "cells/cpu/beam.h"
 #include "cells/cpu/places.h"
@@ -18,14 +19,15 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* Below this many operations a step, about two microseconds of one core, a second member costs more
- * at the barriers than it saves; but not where the weights are many, since each member reads only
- * its own. Cascade Lake, LSTM, time of one member over that of two (one of them 1.6 times as slow
- * as the other much of the time): 64 units, 1 row 0.86 to 1.17, 2 rows 0.85, 3 rows 0.86, 4 rows
- * 1.14 to 1.17; 96 units, 1 row 1.06; 128 units, 1 row 1.32. GRU: 64 units, 1 row 0.71; 96 units, 1
- * row 1.13. */
-#define SOLO_FLOPS     300000u
-#define SOLO_FLOPS_ROW 100000u /* of one row */
+/* Below this many operations a step, about a microsecond of one core, a second member may cost
+ * more at the barriers than it saves. Zen 4, time of one member over that of two, which share an L3
+ * (a word there and back: 105 ns; where it takes 500, a step of two is 0.3 us longer): LSTM of 64
+ * units, 1 row 1.25 to 1.38 (0.67 to 1.0 on a disturbed host with 500 ns), 2 rows 1.30, 4 rows
+ * 1.50; GRU of 64 units, 1 row 1.15, 2 rows 1.25, 4 rows 1.40. Cascade Lake, one core 1.6 times as
+ * slow as the other much of the time: LSTM of 64 units, 1 row 0.86 to 1.17, 2 rows 0.85, 3 rows
+ * 0.86, 4 rows 1.14 to 1.17; 96 units, 1 row 1.06; 128 units, 1 row 1.32; GRU of 64 units, 1 row
+ * 0.71; 96 units, 1 row 1.13. */
+#define SOLO_FLOPS 100000u
 
 /* ---- References ----------------------------------------------------------------------------- */
 
@@ -117,7 +119,9 @@ static void run_ops(const struct cell_view *view)
 
 /* ---- Emits and first states ----------------------------------------------------------------- */
 
-static void emit(const struct cell_view *view, uint32_t r, const struct cell_emit *emit)
+/* Part number `part` of `parts`, cut between cache lines. */
+static void emit(const struct cell_view *view, uint32_t r, const struct cell_emit *emit,
+                 uint32_t part, uint32_t parts)
 {
     const struct cell_program *program = view->program;
     const struct cell_type *type = program->type;
@@ -129,24 +133,34 @@ static void emit(const struct cell_view *view, uint32_t r, const struct cell_emi
     struct cell_value shape = program->values[value].shape;
     uint8_t *to = cell_place(view->run->stores, &emit->to, layout,
                              cell_view_row(view, r)->first_step + view->step);
+    const size_t bytes = (size_t)shape.width * cell_dtype_bytes(shape.dtype);
+    const size_t first = bytes * part / parts / BASE_CACHE_LINE * BASE_CACHE_LINE;
+    const size_t end =
+        part + 1 == parts ? bytes : bytes * (part + 1) / parts / BASE_CACHE_LINE * BASE_CACHE_LINE;
     if (to != view->space->rows[value][r]) {
-        memcpy(to, view->space->rows[value][r],
-               (size_t)shape.width * cell_dtype_bytes(shape.dtype));
+        memcpy(to + first, view->space->rows[value][r] + first, end - first);
     }
 }
 
-/* The emits of this member's share of the rows. */
+/* The emits of this member's share of the rows, which it may have computed itself without a barrier
+ * behind it. Behind panels, and of few rows, its part of each: most of that it has computed itself,
+ * and what another has written is a cache miss away, in every step. */
 static void run_emits(const struct cell_view *view)
 {
-    uint32_t first;
-    uint32_t end;
-    cell_view_share(view, view->n_rows, &first, &end);
+    const uint32_t members = view->run->members;
+    const bool in_parts = view->program->ends_on_panels && view->n_rows < members;
+    const uint32_t part = in_parts ? view->member : 0;
+    uint32_t first = 0;
+    uint32_t end = view->n_rows;
+    if (!in_parts) {
+        cell_view_share(view, view->n_rows, &first, &end);
+    }
     for (uint32_t r = first; r < end; r++) {
         const struct cell_batch_row *row = cell_view_row(view, r);
         const uint32_t step = row->first_step + view->step;
         for (uint32_t e = 0; e < row->wiring->n_emits; e++) {
             if (cell_emit_is_due(&row->wiring->emits[e], step, row->wiring->steps)) {
-                emit(view, r, &row->wiring->emits[e]);
+                emit(view, r, &row->wiring->emits[e], part, in_parts ? members : 1);
             }
         }
     }
@@ -454,8 +468,6 @@ void cell_run_tune(struct cell_program *program, const struct cell_tuning *tunin
     const uint64_t flops = program->type->flops;
     if (tuning != NULL) {
         program->solo_rows = tuning->solo_rows;
-    } else if (flops >= SOLO_FLOPS_ROW) {
-        program->solo_rows = 0;
     } else {
         program->solo_rows = (uint32_t)((SOLO_FLOPS - 1) / (flops > 0 ? flops : 1));
     }

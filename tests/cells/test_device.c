@@ -467,6 +467,54 @@ START_TEST(test_device_emits_a_state_at_each_step)
 }
 END_TEST
 
+/* Inputs and units of cells that a team shares even with one row; what they emit is less than a
+ * cache line, some lines and a piece, and many. */
+static const uint32_t emitted[][2] = {{2000, 5}, {300, 33}, {140, 130}};
+enum { EMITTED = sizeof(emitted) / sizeof(emitted[0]), EMITTED_STEPS = 5 };
+
+/* One chain with all steps; what it has emitted: outputs, then c at each step. Ended with
+ * base_free(). */
+static uint8_t *run_emitting(const char *backend, const struct cell_def *def, uint32_t members)
+{
+    const size_t bytes = (size_t)EMITTED_STEPS * def->values[def->outputs[0]].width * sizeof(float);
+    struct rig rig;
+    rig_init(&rig, backend, NULL, members, def);
+    struct base_random random = util_random(74);
+    rig_chain_init(&chains[0], rig.type, 0, EMITTED_STEPS, &random);
+    uint8_t *all = base_alloc(2 * bytes);
+    ck_assert_ptr_nonnull(all);
+    struct cell_ref to = {.kind = CELL_REF_HOST,
+                          .host = all + bytes,
+                          .stride_bytes = (int64_t)(bytes / EMITTED_STEPS)};
+    chains[0].emits[chains[0].wiring.n_emits++] =
+        (struct cell_emit){CELL_EMIT_STATE, CELL_EMIT_EACH, 1, to};
+    struct cell_batch_row row = rig_chain_row(&chains[0], EMITTED_STEPS);
+    struct cell_batch batch = {.n_rows = 1, .steps = EMITTED_STEPS, .rows = &row};
+    rig_run(&rig, &batch);
+    memcpy(all, chains[0].outputs[0], bytes);
+    rig_chain_release(&chains[0]);
+    rig_release(&rig);
+    return all;
+}
+
+/* Each member then emits a part of the row (cells/cpu/run.c). */
+START_TEST(test_device_one_row_is_emitted_by_many_members)
+{
+    for (uint32_t shape = 0; shape < EMITTED; shape++) {
+        struct build build;
+        build_lstm_cell(&build, emitted[shape][0], emitted[shape][1], 73);
+        uint8_t *wanted = run_emitting(devices[_i], &build.def, 1);
+        for (uint32_t members = 2; members <= 4; members++) {
+            uint8_t *got = run_emitting(devices[_i], &build.def, members);
+            ck_assert_mem_eq(got, wanted, 2 * EMITTED_STEPS * emitted[shape][1] * sizeof(float));
+            base_free(got);
+        }
+        base_free(wanted);
+        build_release(&build);
+    }
+}
+END_TEST
+
 START_TEST(test_device_options_are_checked)
 {
     const struct cell_backend *cpu = cell_backend_find("cpu");
@@ -541,6 +589,7 @@ int main(void)
                         DEVICES);
     tcase_add_loop_test(tcase, test_device_state_can_be_moved_between_slots, 0, DEVICES);
     tcase_add_loop_test(tcase, test_device_emits_a_state_at_each_step, 0, DEVICES);
+    tcase_add_loop_test(tcase, test_device_one_row_is_emitted_by_many_members, 0, DEVICES);
     tcase_add_test(tcase, test_device_options_are_checked);
     tcase_add_test(tcase, test_device_every_failed_allocation_is_reported);
     suite_add_tcase(suite, tcase);
