@@ -226,6 +226,16 @@ size_t base_cpus_cache_bytes(uint32_t level)
     return bytes > 0 ? (size_t)bytes : 0;
 }
 
+bool base_cpus_l3_is_near(void)
+{
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    return __builtin_cpu_is("amd") != 0;
+#else
+    return false;
+#endif
+}
+
 void base_cpus_model(char out[BASE_CPUS_MODEL_BYTES])
 {
     static const char start[] = "model name";

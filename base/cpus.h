@@ -5,6 +5,7 @@
 
 #include "base/status.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -26,6 +27,11 @@ enum base_status base_cpus_send_away(int32_t thread);
 /* Bytes of the data cache of a level, 1 to 3; 0 when the machine does not tell. Level 3 is shared.
  */
 size_t base_cpus_cache_bytes(uint32_t level);
+
+/* Whether the last cache stands beside a few cores and hands lines on nearly as fast as L2 does, as
+ * that of AMD's Zen does (some 27 bytes a cycle of each core), and not on a mesh or ring of many
+ * cores (some 10). From the processor's vendor, so it is the same at every call and every start. */
+bool base_cpus_l3_is_near(void);
 
 #define BASE_CPUS_MODEL_BYTES 128
 

@@ -94,6 +94,7 @@ struct cell_gated {
     float *scales[CELL_GATED_PARTS];
     uint32_t *offsets[CELL_GATED_PARTS];
     const struct cell_reduced_kernels *reduced; /* the kernel's own choice; NULL: none */
+    bool l3_is_near;                            /* the kernel's own choice; changes no bit */
 };
 
 /* Terms of a part. A cell without x (TREE, TREE_BINARY, FORGET) or without h (TREE) has 0 of it;

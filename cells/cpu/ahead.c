@@ -36,11 +36,17 @@
  * rows: 20.9 and 19.4; 64 (in L2), 10 rows: 0.73 and 0.79; 1024 (from memory), 32 steps: 20 rows
  * 136 and 126. us a step by `cellbatch-bench calibrate`: 128 (in half of L2) 2 rows 11.1 and 10.4,
  * 4 rows 16.2 and 16.9, 6 rows 22.1 and 24.8; 256 with two threads (1 MiB each) 4 rows 31.4
- * and 27.4, 6 rows 33.3 and 35.3; GRUs likewise. */
+ * and 27.4, 6 rows 33.3 and 35.3; GRUs likewise.
+ *
+ * Where L3 is near, W of some times L2 is read as fast as few rows are multiplied. Zen 4, two
+ * threads, us: 256 inputs and units 2 rows 14.3 and 13.1, 4 rows 21.5 and 23.4, 10 rows 54.0
+ * and 59.0; 512 4 rows 87 and 85, 10 rows 210 and 209; one thread 256 2 rows 26.9 and 24.4, 4
+ * rows 41.8 and 44.6, 10 rows 101 and 108; 512 4 rows 227 and 175, 10 rows 546 and 449. */
 #define AHEAD_ROWS_OF_HALF   3u
 #define AHEAD_ROWS           4u
 #define AHEAD_ROWS_OF_L3     12u
 #define AHEAD_ROWS_OF_MEMORY 24u
+#define NEAR_L2S             2u
 
 /* Weights from here on are not all found in a shared L3 at the next step. */
 #define MEMORY_BYTES ((uint64_t)12 << 20)
@@ -110,11 +116,13 @@ static bool is_from_memory(const struct cell_program *program)
 
 static uint32_t choose_rows(const struct cell_program *program)
 {
-    uint64_t bytes = held_bytes(program) / most_members(program);
-    uint32_t rows = is_from_memory(program)  ? AHEAD_ROWS_OF_MEMORY
-                    : bytes > l2_bytes()     ? AHEAD_ROWS_OF_L3
-                    : bytes > l2_bytes() / 2 ? AHEAD_ROWS
-                                             : AHEAD_ROWS_OF_HALF;
+    const uint64_t bytes = held_bytes(program) / most_members(program);
+    const bool is_near = base_cpus_l3_is_near();
+    const uint64_t near = is_near ? NEAR_L2S * l2_bytes() : l2_bytes();
+    uint32_t rows = is_from_memory(program)              ? AHEAD_ROWS_OF_MEMORY
+                    : bytes > near                       ? AHEAD_ROWS_OF_L3
+                    : bytes > l2_bytes() / 2 && !is_near ? AHEAD_ROWS
+                                                         : AHEAD_ROWS_OF_HALF;
     return rows < program->block_rows ? rows : program->block_rows;
 }
 

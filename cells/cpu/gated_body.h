@@ -4,6 +4,7 @@
 #ifndef CELLS_CPU_GATED_BODY_H
 #define CELLS_CPU_GATED_BODY_H
 
+#include "base/cpus.h"
 #include "base/mem.h"
 #include "cells/cpu/product_body.h"
 
@@ -42,34 +43,35 @@ static uint32_t list_spans(const struct cell_gated_step *step, uint32_t row, uin
 static bool is_step_streamed(const struct cell_gated_step *step)
 {
     return is_streamed(terms_of(step) * step->gated->panels * step->gated->columns * sizeof(weight),
-                       step->n_rows);
+                       step->n_rows, step->gated->l3_is_near);
 }
 
-/* The sums over x, or the first part there is, of one row and panels_of_row() panels, from `panel`
- * on. Returns where they are: in `to`, or where they were computed ahead. */
+/* The sums over x, or the first part there is, of one row and `panels` panels, from `panel` on.
+ * Returns where they are: in `to`, or where they were computed ahead. */
 CELL_INLINE const float *row_over_x(const size_t vectors, const struct cell_gated_step *step,
-                                    uint32_t panel, const struct span *x, float *to)
+                                    const uint32_t panels, uint32_t panel, const struct span *x,
+                                    float *to)
 {
     const size_t at = panel * vectors * CELL_SIMD_LANES;
     if (step->ahead != NULL) {
         return step->ahead[0] + at;
     }
-    add_row(vectors, x, is_step_streamed(step), step->gated->bias + at, to);
+    add_row(panels, vectors, x, is_step_streamed(step), step->gated->bias + at, to);
     return to;
 }
 
-/* One row, panels_of_row() panels; their lowest is `panel`. */
+/* One row, `panels` panels; their lowest is `panel`. */
 CELL_INLINE void row_panels(const enum cell_gated_kind kind, const struct cell_gated_step *step,
-                            uint32_t panel)
+                            const uint32_t panels, uint32_t panel)
 {
     const size_t vectors = vectors_of(kind);
     const size_t columns = vectors * CELL_SIMD_LANES;
-    const uint32_t panels = panels_of_row(vectors);
     const float *late_bias = step->gated->late_bias;
     float *sums = step->scratch;
     struct span spans[CELL_GATED_PARTS];
     const uint32_t n = list_spans(step, 0, panel, panel, spans);
-    const float *over_x = row_over_x(vectors, step, panel, &spans[0], sums + panels * columns);
+    const float *over_x =
+        row_over_x(vectors, step, panels, panel, &spans[0], sums + panels * columns);
     const float *start = over_x;
     for (uint32_t p = 0; p < panels && kind == CELL_GATED_GRU; p++) {
         begin_gru(over_x + p * columns, late_bias + (panel + p) * CELL_SIMD_LANES,
@@ -77,7 +79,7 @@ CELL_INLINE void row_panels(const enum cell_gated_kind kind, const struct cell_g
         start = sums;
     }
     for (uint32_t s = 1 - first_part(step); s < n; s++) {
-        add_row(vectors, &spans[s], is_step_streamed(step), start, sums);
+        add_row(panels, vectors, &spans[s], is_step_streamed(step), start, sums);
         start = sums;
     }
     for (uint32_t p = 0; p < panels && start != sums; p++) {
@@ -206,7 +208,10 @@ CELL_INLINE void step_of(const enum cell_gated_kind kind, const struct cell_gate
     uint32_t i = 0;
     if (step->n_rows == 1) {
         for (; i + together <= panels; i += together) {
-            row_panels(kind, step, turn(step, step->backwards ? i + together - 1 : i));
+            row_panels(kind, step, together, turn(step, step->backwards ? i + together - 1 : i));
+        }
+        for (; together > 2 && i + 2 <= panels; i += 2) {
+            row_panels(kind, step, 2, turn(step, step->backwards ? i + 1 : i));
         }
     }
     for (; i < panels; i++) {
@@ -265,7 +270,8 @@ CELL_INLINE void ahead_of(const size_t vectors, const struct cell_gated_ahead *a
             struct product product = {.spans = &x,
                                       .n_spans = 1,
                                       .n_rows = rows,
-                                      .is_streamed = is_streamed(bytes, ahead->n_rows),
+                                      .is_streamed =
+                                          is_streamed(bytes, ahead->n_rows, gated->l3_is_near),
                                       .start.table = gated->bias + panel * columns,
                                       .end = {.rows = ahead->out + row, .at = panel * columns}};
             multiply(vectors, &product);
@@ -288,6 +294,7 @@ static void gated_ahead(const struct cell_gated_ahead *ahead)
 static enum base_status gated_load(struct cell_gated *gated)
 {
     uint32_t lanes = (uint32_t)CELL_SIMD_LANES;
+    gated->l3_is_near = base_cpus_l3_is_near();
     return cell_gated_pack(
         gated, &(struct cell_packing){.units = unit_vectors(gated->kind) * lanes, .lanes = lanes});
 }

@@ -8,6 +8,7 @@
 #ifndef CELLS_CPU_INT8_BODY_H
 #define CELLS_CPU_INT8_BODY_H
 
+#include "base/cpus.h"
 #include "cells/cpu/reduced.h"
 #include "cells/cpu/update_body.h"
 #include "cells/quant.h"
@@ -401,7 +402,8 @@ static void gated_step(const struct cell_gated_step *step)
         return;
     }
     place(&g, gated, most, step->scratch);
-    g.is_streamed = is_streamed(terms_of(step) * gated->panels * gated->columns, step->n_rows);
+    g.is_streamed = is_streamed(terms_of(step) * gated->panels * gated->columns, step->n_rows,
+                                gated->l3_is_near);
     for (; g.row < step->n_rows; g.row += g.rows) {
         uint32_t left = step->n_rows - g.row;
         g.rows = left < most ? left : most;
@@ -432,7 +434,7 @@ CELL_INLINE void ahead_of(const size_t vectors, const struct cell_gated_ahead *a
                                 .in = &g.in[0],
                                 .n_rows = g.rows,
                                 .panel = panel,
-                                .is_streamed = is_streamed(bytes, ahead->n_rows),
+                                .is_streamed = is_streamed(bytes, ahead->n_rows, gated->l3_is_near),
                                 .start.table = gated->bias + at,
                                 .end = {.rows = ahead->out + g.row, .at = at}};
             multiply(1, vectors, &p);
@@ -455,6 +457,7 @@ static void gated_ahead(const struct cell_gated_ahead *ahead)
 static enum base_status gated_load(struct cell_gated *gated)
 {
     uint32_t lanes = (uint32_t)CELL_SIMD_LANES;
+    gated->l3_is_near = base_cpus_l3_is_near();
     return cell_gated_pack(gated, &(struct cell_packing){.units = unit_vectors(gated->kind) * lanes,
                                                          .word_terms = (uint32_t)CELL_WORD_TERMS,
                                                          .has_offset = CELL_X_OFFSET != 0});

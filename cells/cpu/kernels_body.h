@@ -63,7 +63,7 @@ static void linear_rows(const struct cell_linear_rows *step)
 {
     const struct cell_linear *linear = step->linear;
     size_t panel_floats = linear->inputs * LINEAR_COLUMNS;
-    bool streamed = is_streamed(panel_floats * linear->panels * sizeof(float), step->n_rows);
+    bool streamed = is_streamed(panel_floats * linear->panels * sizeof(float), step->n_rows, false);
     for (uint32_t panel = step->panel_first; panel < step->panel_end; panel++) {
         const float *weights = linear->packed + panel * panel_floats;
         const float *next = panel + 1 < step->panel_end ? weights + panel_floats : weights;

@@ -425,14 +425,14 @@ CELL_INLINE void tile_row(const size_t panels, const size_t vectors, const bool 
     }
 }
 
-/* Adds a span for one row and panels_of_row() neighbouring panels. */
-CELL_INLINE void add_row(const size_t vectors, const struct span *span, bool is_streamed,
-                         const float *start, float *end)
+/* Adds a span for one row and `panels` neighbouring panels. */
+CELL_INLINE void add_row(const uint32_t panels, const size_t vectors, const struct span *span,
+                         bool is_streamed, const float *start, float *end)
 {
     if (is_streamed) {
-        tile_row(panels_of_row(vectors), vectors, true, span, start, end);
+        tile_row(panels, vectors, true, span, start, end);
     } else {
-        tile_row(panels_of_row(vectors), vectors, false, span, start, end);
+        tile_row(panels, vectors, false, span, start, end);
     }
 }
 

@@ -304,6 +304,21 @@ START_TEST(test_cache_levels)
 }
 END_TEST
 
+/* Of AMD's processors alone, as the kernel names the vendor. */
+START_TEST(test_l3_is_near_by_the_vendor)
+{
+    char line[512];
+    bool is_amd = false;
+    FILE *file = fopen("/proc/cpuinfo", "re");
+    ck_assert_ptr_nonnull(file);
+    while (fgets(line, sizeof(line), file) != NULL) {
+        is_amd |= strncmp(line, "vendor_id", 9) == 0 && strstr(line, "AuthenticAMD") != NULL;
+    }
+    (void)fclose(file);
+    ck_assert(base_cpus_l3_is_near() == is_amd);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("cpus");
@@ -323,6 +338,7 @@ int main(void)
     tcase_add_test(machine, test_nobody_is_sent_where_it_may_not_run);
     tcase_add_test(machine, test_thread_name_is_cut);
     tcase_add_test(machine, test_cache_levels);
+    tcase_add_test(machine, test_l3_is_near_by_the_vendor);
     suite_add_tcase(suite, machine);
     return util_run(suite);
 }
