@@ -38,19 +38,6 @@ static const struct cell_backend *find_backend(const char *name)
     return cell_backend_find(name);
 }
 
-/* Cells of tests are small, and a device lets one member alone compute small cells. */
-static void let_all_members_compute(const struct rig *rig)
-{
-    struct cell_tuning tuning;
-    if (rig->team == NULL || rig->team->members == 1 || rig->backend->type_tune == NULL) {
-        return;
-    }
-    if ((rig->backend->type_tuning(rig->device, rig->type, &tuning) & CELL_TUNABLE_TEAM) != 0) {
-        tuning.solo_rows = 0;
-        rig->backend->type_tune(rig->device, rig->type, &tuning);
-    }
-}
-
 void rig_init(struct rig *rig, const char *backend, const char *isa, uint32_t members,
               const struct cell_def *def)
 {
@@ -71,7 +58,7 @@ void rig_init(struct rig *rig, const char *backend, const char *isa, uint32_t me
                                        &error) == BASE_OK,
                   "%s", error.message);
     ck_assert_int_eq(rig->backend->type_load(rig->device, rig->type, &error), BASE_OK);
-    let_all_members_compute(rig);
+    team_share_small(rig->backend, rig->device, rig->type);
     for (uint32_t l = 0; l < cell_registry_layouts(rig->registry); l++) {
         ck_assert_int_eq(rig->backend->rows_open(rig->device, l,
                                                  cell_registry_layout(rig->registry, l), RIG_ROWS,

@@ -106,3 +106,14 @@ void team_free(struct cell_team *self)
     (void)pthread_barrier_destroy(&team->meet);
     base_free(team);
 }
+
+void team_share_small(const struct cell_backend *backend, struct cell_device *device,
+                      const struct cell_type *type)
+{
+    struct cell_tuning tuning;
+    if (backend->type_tune != NULL &&
+        (backend->type_tuning(device, type, &tuning) & CELL_TUNABLE_TEAM) != 0) {
+        tuning.solo_rows = 0;
+        backend->type_tune(device, type, &tuning);
+    }
+}

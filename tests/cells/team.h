@@ -13,4 +13,9 @@ struct cell_team *team_create(uint32_t members);
 void team_delay(struct cell_team *self, uint32_t member, uint32_t us);
 void team_free(struct cell_team *self);
 
+/* Lets all members of the device's teams compute the loaded type together: cells of tests are
+ * small, and small cells are otherwise computed by one member alone. */
+void team_share_small(const struct cell_backend *backend, struct cell_device *device,
+                      const struct cell_type *type);
+
 #endif

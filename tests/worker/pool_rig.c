@@ -4,13 +4,14 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "tests/cells/team.h"
 #include "tests/reference_cells.h"
 #include "tests/util.h"
 
 #include <stddef.h>
 #include <string.h>
 
-#define WIDTH 48u /* of real cells: batches of ten rows are worth a second thread */
+#define WIDTH 48u /* of real cells: some panels of each kernel */
 #define IDS   16u
 
 /* ---- Types ---- */
@@ -183,6 +184,7 @@ static void open_types(struct pool_rig *rig)
     for (uint32_t t = 0; t < rig->types.n; t++) {
         enum base_status status = backend->type_load(device, &rig->types.types[t], &error);
         ck_assert_msg(status == BASE_OK, "%s", error.message);
+        team_share_small(backend, device, &rig->types.types[t]);
         ck_assert_int_eq(sched_type_set(rig->sched, &rig->types.types[t], t, 0), BASE_OK);
     }
 }
