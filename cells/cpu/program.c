@@ -108,6 +108,18 @@ struct cell_program_op *cell_program_add_op(struct cell_program *program, enum c
     return op;
 }
 
+struct cell_program_op *cell_program_add_gated(struct cell_program *program,
+                                               const struct cell_op *from,
+                                               enum cell_gated_kind kind)
+{
+    struct cell_program_op *op = cell_program_add_op(program, from->kind, CELL_SHARE_PANELS);
+    op->op = from;
+    op->is_gated = true;
+    op->gated.kind = kind;
+    op->out = from->result;
+    return op;
+}
+
 static void add_copy(struct cell_program *program, uint32_t from, uint32_t to)
 {
     struct cell_program_op *copy = cell_program_add_op(program, CELL_OP_COPY, CELL_SHARE_ROWS);
@@ -137,17 +149,14 @@ static enum cell_share share_of(enum cell_op_kind kind)
                                     : CELL_SHARE_ROWS;
 }
 
+/* Over x and h. */
 static struct cell_program_op *add_gated(struct cell_program *program, const struct cell_op *from,
                                          enum cell_gated_kind kind)
 {
-    struct cell_program_op *op = cell_program_add_op(program, from->kind, CELL_SHARE_PANELS);
-    op->op = from;
-    op->is_gated = true;
-    op->gated.kind = kind;
+    struct cell_program_op *op = cell_program_add_gated(program, from, kind);
     op->n_in = 2;
     op->in[CELL_GATED_X] = from->operands[0];
     op->in[CELL_GATED_H] = from->operands[1];
-    op->out = from->result;
     return op;
 }
 

@@ -177,14 +177,17 @@ enum base_status cell_program_fuse(struct cell_program *program);
 /* The weights are loaded and the barriers placed. */
 void cell_program_find_waves(struct cell_program *program);
 
-/* ---- program.c; the first two while the program is made, for tree.c ---- */
+/* ---- program.c; the first three while the program is made, for tree.c ---- */
 
 /* Adds a value of the program's own; an op, all zero but for what is given and without a second
- * result. */
+ * result; a gated op that computes `from`, or a part of it, into its result, without operands. */
 uint32_t cell_program_add_value(struct cell_program *program, struct cell_value shape,
                                 enum cell_place place, uint32_t index);
 struct cell_program_op *cell_program_add_op(struct cell_program *program, enum cell_op_kind kind,
                                             enum cell_share share);
+struct cell_program_op *cell_program_add_gated(struct cell_program *program,
+                                               const struct cell_op *from,
+                                               enum cell_gated_kind kind);
 
 /* The device's. */
 struct cell_program_queues {

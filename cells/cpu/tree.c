@@ -28,14 +28,11 @@ static uint32_t of_x(const struct cell_op *op)
 
 /* ---- Listing -------------------------------------------------------------------------------- */
 
-static struct cell_program_op *add_gated(struct cell_program *program, const struct cell_op *from,
-                                         enum cell_gated_kind kind)
+/* h and c of a node. */
+static struct cell_program_op *add_node(struct cell_program *program, const struct cell_op *from,
+                                        enum cell_gated_kind kind)
 {
-    struct cell_program_op *op = cell_program_add_op(program, from->kind, CELL_SHARE_PANELS);
-    op->op = from;
-    op->is_gated = true;
-    op->gated.kind = kind;
-    op->out = from->result;
+    struct cell_program_op *op = cell_program_add_gated(program, from, kind);
     op->second = from->result + 1;
     return op;
 }
@@ -91,10 +88,9 @@ static enum base_status add_child_sum(struct cell_program *program, const struct
     if (n > 1) {
         BASE_TRY(add_sum(program, from, &sum));
     }
-    struct cell_program_op *forget = add_gated(program, from, CELL_GATED_FORGET);
+    struct cell_program_op *forget = cell_program_add_gated(program, from, CELL_GATED_FORGET);
     forget->out = f;
-    forget->second = CELL_VALUES_MAX;
-    struct cell_program_op *tree = add_gated(program, from, CELL_GATED_TREE);
+    struct cell_program_op *tree = add_node(program, from, CELL_GATED_TREE);
     for (uint32_t x = 0; x < first; x++) {
         add_in(forget, from->operands[x]);
         add_in(tree, from->operands[x]);
@@ -116,7 +112,7 @@ enum base_status cell_tree_list(struct cell_program *program, const struct cell_
     }
     bool is_leaf = from->kind == CELL_OP_TREE_LEAF;
     struct cell_program_op *op =
-        add_gated(program, from, is_leaf ? CELL_GATED_TREE : CELL_GATED_TREE_BINARY);
+        add_node(program, from, is_leaf ? CELL_GATED_TREE : CELL_GATED_TREE_BINARY);
     op->n_in = from->n_operands;
     memcpy(op->in, from->operands, sizeof(op->in));
     return BASE_OK;
