@@ -23,13 +23,14 @@
 #include <stdalign.h>
 #include <stdio.h>
 
-/* A member that is late by this, and by as long as the waiting member has worked since the last
- * barrier, is not running. Perhaps it waits for the very CPU that the waiting one spins on: members
- * wake up where they slept, and the kernel takes milliseconds to part two that share a CPU. So it
- * is sent to another one first. If it is still late somebody else has its CPU, and the waiting
- * member yields: where one busy neighbour shares 2 cores, a 2-thread step became slower than a
- * 1-thread step. A member that is merely slower than another, since its core is shared, is not
- * late: yielding would only be a system call in every step. */
+/* A member that is late by this, and by as long as the waiting member has worked since it last
+ * looked at the clock (one piece of work, or some short ones), is not running. Perhaps it waits for
+ * the very CPU that the waiting one spins on: members wake up where they slept, and the kernel
+ * takes milliseconds to part two that share a CPU. So it is sent to another one first. If it is
+ * still late somebody else has its CPU, and the waiting member yields: where one busy neighbour
+ * shares 2 cores, a 2-thread step became slower than a 1-thread step. A member that is merely
+ * slower than another, since its core is shared, is not late: yielding would only be a system call
+ * in every step. */
 #define LATE_NS (50 * BASE_NS_PER_US)
 
 /* Spins between two looks at the clock. */
@@ -43,7 +44,7 @@ struct member {
     alignas(BASE_CACHE_LINE) struct base_event wake;
     struct team *team;
     uint32_t index;
-    uint64_t left_ns;   /* when it left the last barrier but `unlooked`, or began a run */
+    uint64_t left_ns;   /* when it last looked: behind a barrier, or at the start of a run */
     uint32_t unlooked;  /* barriers since then */
     uint32_t next_look; /* at so many the clock is looked at */
     pthread_t thread;
@@ -89,7 +90,7 @@ static void wait_until(struct team *team, uint32_t member, bool (*done)(void *ar
         }
         uint64_t now_ns = base_now_ns();
         if (started_ns == 0) {
-            uint64_t worked_ns = now_ns - team->members[member].left_ns; // of some barriers
+            uint64_t worked_ns = now_ns - team->members[member].left_ns;
             started_ns = now_ns;
             patience_ns = worked_ns > LATE_NS ? worked_ns : LATE_NS;
         }

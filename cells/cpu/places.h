@@ -20,7 +20,7 @@ struct cell_places {
     uint8_t **inputs[CELL_INPUTS_MAX];    /* [input] -> [n_rows]; NULL: not read through pointers */
     uint8_t **outs[CELL_OUTPUTS_MAX];     /* [output] -> [n_rows]; NULL: not CELL_PLACE_OUT */
     uint8_t **own_outs[CELL_OUTPUTS_MAX]; /* likewise, the queue's own rows: never change */
-    struct cell_copy *copies;
+    struct cell_copy *copies; /* who computes a row by rows copies it, too: no barrier between */
     uint32_t n_copies;
 };
 
