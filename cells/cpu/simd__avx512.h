@@ -163,7 +163,7 @@ static inline simd_vec simd_sqrt(simd_vec v)
 
 static inline simd_vec simd_floor(simd_vec v)
 {
-    return _mm512_roundscale_ps(v, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+    return _mm512_floor_ps(v);
 }
 
 /* Any NaN becomes the one whose bits are given. */
