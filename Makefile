@@ -382,7 +382,9 @@ TEST_UTIL_SRCS = \
   tests/cells/build.c \
   tests/cells/isa.c \
   tests/cells/oracle.c \
+  tests/cells/oracle_chain.c \
   tests/cells/parse.c \
+  tests/cells/random_cell.c \
   tests/cells/replay.c \
   tests/cells/rig.c \
   tests/cells/rig_chain.c \
@@ -481,6 +483,7 @@ CELLS_SUITES = \
   tests/cells/test_panels.c \
   tests/cells/test_places.c \
   tests/cells/test_precision.c \
+  tests/cells/test_random_cells.c \
   tests/cells/test_safetensors.c \
   tests/cells/test_stale_window.c \
   tests/cells/test_tree.c \
@@ -800,6 +803,8 @@ EMULATED_UTIL_SRCS = \
   tests/cells/build.c \
   tests/cells/isa.c \
   tests/cells/oracle.c \
+  tests/cells/oracle_chain.c \
+  tests/cells/random_cell.c \
   tests/cells/rig.c \
   tests/cells/rig_chain.c \
   tests/cells/same_bits.c \
@@ -824,6 +829,7 @@ EMULATED_SUITES = \
   tests/cells/test_math.c \
   tests/cells/test_ops.c \
   tests/cells/test_precision.c \
+  tests/cells/test_random_cells.c \
   tests/cells/test_type.c \
   tests/cells/test_waves.c \
   tests/worker/test_team.c \

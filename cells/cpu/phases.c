@@ -47,6 +47,34 @@ static void place_windows(struct cell_program *program, const struct phase phase
     }
 }
 
+/* Whether anything that may run ahead reads a value that is timeless. */
+static bool is_read_ahead(const struct cell_program *program, uint32_t value,
+                          const struct phase phases[])
+{
+    bool is_read = false;
+    for (uint32_t o = 0; o < program->n_ops; o++) {
+        const struct cell_program_op *op = &program->ops[o];
+        for (uint32_t i = 0; i < op->n_in; i++) {
+            is_read |= op->in[i] == value &&
+                       (phases[op->out].is_timeless || (op->has_window && i == CELL_GATED_X));
+        }
+    }
+    return is_read;
+}
+
+/* A next state stands in the row's slot, which holds one step; what runs ahead has many. So it is
+ * made elsewhere, and each step copies its own to the slot. */
+static void move_nexts(struct cell_program *program, struct phase phases[])
+{
+    for (uint32_t s = 0; s < program->type->def.n_states; s++) {
+        const uint32_t value = program->next_value[s];
+        if (phases[value].is_timeless && is_read_ahead(program, value, phases)) {
+            program->values[value].place = CELL_PLACE_SCRATCH;
+            cell_program_add_next(program, value, s);
+        }
+    }
+}
+
 static void mark_wanted(const struct cell_program *program, struct phase phases[])
 {
     const struct cell_def *def = &program->type->def;
@@ -100,6 +128,7 @@ void cell_program_find_phases(struct cell_program *program)
     }
     mark_timeless(program, phases);
     place_windows(program, phases);
+    move_nexts(program, phases);
     mark_wanted(program, phases);
     mark_ahead(program, phases);
 }

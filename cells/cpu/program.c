@@ -102,9 +102,8 @@ struct cell_program_op *cell_program_add_op(struct cell_program *program, enum c
 {
     base_assert(program->n_ops < CELL_PROGRAM_OPS_MAX);
     struct cell_program_op *op = &program->ops[program->n_ops++];
-    op->kind = kind;
-    op->share = share;
-    op->second = CELL_VALUES_MAX;
+    // One that was left out may have stood there before.
+    *op = (struct cell_program_op){.kind = kind, .share = share, .second = CELL_VALUES_MAX};
     return op;
 }
 
@@ -221,6 +220,13 @@ static enum base_status list_op(struct cell_program *program, const struct cell_
     return BASE_OK;
 }
 
+void cell_program_add_next(struct cell_program *program, uint32_t from, uint32_t state)
+{
+    const struct cell_value shape = program->values[from].shape;
+    program->next_value[state] = cell_program_add_value(program, shape, CELL_PLACE_NEXT, state);
+    add_copy(program, from, program->next_value[state]);
+}
+
 static enum base_status list_ops(struct cell_program *program)
 {
     const struct cell_def *def = &program->type->def;
@@ -231,12 +237,9 @@ static enum base_status list_ops(struct cell_program *program)
         uint32_t value = def->state_next[s];
         bool is_there =
             program->values[value].place == CELL_PLACE_NEXT && program->values[value].index == s;
-        program->next_value[s] =
-            is_there
-                ? value
-                : cell_program_add_value(program, program->values[value].shape, CELL_PLACE_NEXT, s);
+        program->next_value[s] = value;
         if (!is_there) {
-            add_copy(program, value, program->next_value[s]);
+            cell_program_add_next(program, value, s);
         }
     }
     return BASE_OK;

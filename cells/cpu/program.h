@@ -177,7 +177,7 @@ enum base_status cell_program_fuse(struct cell_program *program);
 /* The weights are loaded and the barriers placed. */
 void cell_program_find_waves(struct cell_program *program);
 
-/* ---- program.c; the first three while the program is made, for tree.c ---- */
+/* ---- program.c; the first four while the program is made, for tree.c and phases.c ---- */
 
 /* Adds a value of the program's own; an op, all zero but for what is given and without a second
  * result; a gated op that computes `from`, or a part of it, into its result, without operands. */
@@ -188,6 +188,9 @@ struct cell_program_op *cell_program_add_op(struct cell_program *program, enum c
 struct cell_program_op *cell_program_add_gated(struct cell_program *program,
                                                const struct cell_op *from,
                                                enum cell_gated_kind kind);
+
+/* State `state` becomes a copy of this value, which stands elsewhere. */
+void cell_program_add_next(struct cell_program *program, uint32_t from, uint32_t state);
 
 /* The device's. */
 struct cell_program_queues {

@@ -57,7 +57,8 @@ void rig_init(struct rig *rig, const char *backend, const char *isa, uint32_t me
     ck_assert_msg(cell_registry_intern(rig->registry, def, "test/cell", &rig->type, &is_new,
                                        &error) == BASE_OK,
                   "%s", error.message);
-    ck_assert_int_eq(rig->backend->type_load(rig->device, rig->type, &error), BASE_OK);
+    ck_assert_msg(rig->backend->type_load(rig->device, rig->type, &error) == BASE_OK, "%s",
+                  error.message);
     team_share_small(rig->backend, rig->device, rig->type);
     for (uint32_t l = 0; l < cell_registry_layouts(rig->registry); l++) {
         ck_assert_int_eq(rig->backend->rows_open(rig->device, l,

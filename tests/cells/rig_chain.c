@@ -47,6 +47,9 @@ void rig_chain_init(struct rig_chain *chain, const struct cell_type *type, uint3
     for (uint32_t i = 0; i < def->n_inputs; i++) {
         chain->inputs[i] = random_rows(def->values[i], steps, random);
         chain->wiring.inputs[i] = host(chain->inputs[i], row_bytes(def->values[i]));
+        if (cell_def_input_has_rows(def, i)) {
+            chain->wiring.inputs[i].rows = steps;
+        }
     }
     for (uint32_t s = 0; s < def->n_states; s++) {
         struct cell_value value = def->values[def->n_inputs + s];

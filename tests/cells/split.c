@@ -11,7 +11,7 @@
 /* A chain and what it must give. */
 struct wanted {
     struct rig_chain chain;
-    uint8_t *output;
+    uint8_t *outputs[CELL_OUTPUTS_MAX];
     uint8_t *finals[CELL_STATES_MAX];
 };
 
@@ -26,22 +26,65 @@ static size_t width_bytes(const struct rig *rig, uint32_t value)
     return (size_t)shape.width * cell_dtype_bytes(shape.dtype);
 }
 
+static void turn(struct cell_ref *ref, uint32_t steps)
+{
+    ref->host += (int64_t)(steps - 1) * ref->stride_bytes;
+    ref->stride_bytes = -ref->stride_bytes;
+}
+
+/* Some chains run backwards in time, start from zeros, read zeros, or do not emit at every step. */
+static void vary(struct rig_chain *chain, const struct cell_type *type, struct base_random *random)
+{
+    const struct cell_def *def = &type->def;
+    struct cell_wiring *wiring = &chain->wiring;
+    const bool is_backwards = base_random_below(random, 3) == 0;
+    for (uint32_t i = 0; i < def->n_inputs; i++) {
+        if (cell_def_input_has_rows(def, i)) {
+            continue;
+        }
+        if (base_random_below(random, 8) == 0) {
+            wiring->inputs[i] = (struct cell_ref){.kind = CELL_REF_ZERO};
+        } else if (is_backwards) {
+            turn(&wiring->inputs[i], wiring->steps);
+        }
+    }
+    for (uint32_t s = 0; s < def->n_states; s++) {
+        if (base_random_below(random, 4) == 0) {
+            wiring->init[s] = (struct cell_ref){.kind = CELL_REF_ZERO};
+        }
+    }
+    for (uint32_t e = 0; e < wiring->n_emits; e++) {
+        struct cell_emit *emit = &wiring->emits[e];
+        if (emit->what == CELL_EMIT_OUTPUT && is_backwards) {
+            turn(&emit->to, wiring->steps);
+        }
+        if (emit->what == CELL_EMIT_OUTPUT && base_random_below(random, 4) == 0) {
+            emit->when = base_random_below(random, 2) == 0 ? CELL_EMIT_FIRST : CELL_EMIT_LAST;
+        }
+    }
+    rig_chain_reset(chain, type); // what is not emitted is the same each time
+}
+
 /* Runs each chain alone to its end in one batch and keeps what it gave. */
 static void make_wanted(struct split *split, struct rig *rig)
 {
-    struct base_random random = util_random(11);
+    struct base_random random = util_random(split->options->salt + 11);
     const struct cell_def *def = &rig->type->def;
     for (uint32_t i = 0; i < split->options->n_chains; i++) {
         struct wanted *wanted = &split->chains[i];
         struct rig_chain *chain = &wanted->chain;
         uint32_t steps = 1 + base_random_below(&random, split->options->steps_max);
         rig_chain_init(chain, rig->type, i, steps, &random);
+        vary(chain, rig->type, &random);
         struct cell_batch_row row = rig_chain_row(chain, steps);
         struct cell_batch batch = {.n_rows = 1, .steps = steps, .rows = &row};
         rig_run(rig, &batch);
         ck_assert_uint_eq(batch.steps_done, steps);
         ck_assert_uint_eq(row.steps_done, steps);
-        wanted->output = rig_copy(chain->outputs[0], steps * width_bytes(rig, def->outputs[0]));
+        for (uint32_t o = 0; o < def->n_outputs; o++) {
+            wanted->outputs[o] =
+                rig_copy(chain->outputs[o], steps * width_bytes(rig, def->outputs[o]));
+        }
         for (uint32_t s = 0; s < def->n_states; s++) {
             wanted->finals[s] = rig_copy(chain->final[s], width_bytes(rig, def->n_inputs + s));
         }
@@ -86,8 +129,11 @@ static bool is_wanted(const struct wanted *wanted, const struct rig *rig)
 {
     const struct cell_def *def = &rig->type->def;
     const struct rig_chain *chain = &wanted->chain;
-    bool is_same = memcmp(chain->outputs[0], wanted->output,
-                          chain->wiring.steps * width_bytes(rig, def->outputs[0])) == 0;
+    bool is_same = true;
+    for (uint32_t o = 0; o < def->n_outputs; o++) {
+        size_t bytes = chain->wiring.steps * width_bytes(rig, def->outputs[o]);
+        is_same &= memcmp(chain->outputs[o], wanted->outputs[o], bytes) == 0;
+    }
     for (uint32_t s = 0; s < def->n_states; s++) {
         size_t bytes = width_bytes(rig, def->n_inputs + s);
         is_same &= memcmp(chain->final[s], wanted->finals[s], bytes) == 0;
@@ -111,7 +157,9 @@ static void release(struct split *split)
 {
     for (uint32_t i = 0; i < split->options->n_chains; i++) {
         rig_chain_release(&split->chains[i].chain);
-        base_free(split->chains[i].output);
+        for (uint32_t o = 0; o < CELL_OUTPUTS_MAX; o++) {
+            base_free(split->chains[i].outputs[o]);
+        }
         for (uint32_t s = 0; s < CELL_STATES_MAX; s++) {
             base_free(split->chains[i].finals[s]);
         }
@@ -124,11 +172,16 @@ bool split_has_the_bits_of_one_run(const struct split_options *options,
     struct rig alone;
     struct rig batches;
     struct split split = {.options = options};
-    struct base_random random = util_random(13);
-    rig_init(&alone, "cpu", "scalar", 0, options->def);
+    struct base_random random = util_random(options->salt + 13);
+    struct cell_def as_written = *options->def;
+    as_written.as_written = true;
+    rig_init(&alone, "cpu", "scalar", 0, &as_written);
     make_wanted(&split, &alone);
     const char *backend = options->backend == NULL ? "cpu" : options->backend;
     rig_init(&batches, backend, options->isa, options->members, options->def);
+    if (options->tuning != NULL && batches.backend->type_tune != NULL) {
+        batches.backend->type_tune(batches.device, batches.type, options->tuning);
+    }
     uint64_t allocations = base_alloc_count();
     bool is_same = true;
     const uint32_t rounds = util_is_quick() ? 1 : 3;

@@ -1,5 +1,6 @@
 /* The check that batches change no bit: chains split over random batches on a device against
- * the same chains, each run alone at once by the scalar kernels. */
+ * the same chains, each run alone at once by the scalar kernels, op by op as the cell is written.
+ */
 #ifndef TESTS_CELLS_SPLIT_H
 #define TESTS_CELLS_SPLIT_H
 
@@ -15,7 +16,9 @@ struct split_options {
     const char *isa;
     uint32_t members; /* of the team that runs the batches */
     uint32_t n_chains;
-    uint32_t steps_max; /* of a chain, and of a batch */
+    uint32_t steps_max;               /* of a chain, and of a batch */
+    const struct cell_tuning *tuning; /* NULL: the device's own */
+    uint64_t salt;                    /* of the chains and the batches */
 };
 
 /* What was not as wanted, in words. */

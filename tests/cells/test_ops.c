@@ -4,7 +4,7 @@
 
 #include "base/mem.h"
 #include "tests/cells/isa.h"
-#include "tests/cells/oracle.h"
+#include "tests/cells/oracle_chain.h"
 #include "tests/cells/rig.h"
 #include "tests/util.h"
 
@@ -12,66 +12,6 @@
 #include <string.h>
 
 enum { ROWS = 5, STEPS = 3 };
-
-static double element(struct cell_value value, const uint8_t *row, uint32_t i)
-{
-    if (value.dtype == CELL_F32) {
-        float x;
-        memcpy(&x, row + i * sizeof(x), sizeof(x));
-        return (double)x;
-    }
-    if (value.dtype == CELL_I32) {
-        int32_t x;
-        memcpy(&x, row + i * sizeof(x), sizeof(x));
-        return (double)x;
-    }
-    int64_t x;
-    memcpy(&x, row + i * sizeof(x), sizeof(x));
-    return (double)x;
-}
-
-static void load_row(double *out, struct cell_value value, const uint8_t *rows, uint32_t row)
-{
-    rows += (size_t)row * value.width * cell_dtype_bytes(value.dtype);
-    for (uint32_t i = 0; i < value.width; i++) {
-        out[i] = element(value, rows, i);
-    }
-}
-
-static void assert_row(const double *want, struct cell_value value, const uint8_t *rows,
-                       uint32_t row)
-{
-    rows += (size_t)row * value.width * cell_dtype_bytes(value.dtype);
-    for (uint32_t i = 0; i < value.width; i++) {
-        util_assert_close(element(value, rows, i), want[i], 2e-6, 2e-6);
-    }
-}
-
-static void assert_chain(const struct cell_def *def, const struct rig_chain *chain)
-{
-    struct oracle oracle;
-    oracle_init(&oracle, def);
-    for (uint32_t s = 0; s < def->n_states; s++) {
-        load_row(oracle.values[def->n_inputs + s], def->values[def->n_inputs + s], chain->init[s],
-                 0);
-    }
-    for (uint32_t t = 0; t < STEPS; t++) {
-        for (uint32_t i = 0; i < def->n_inputs; i++) {
-            load_row(oracle.values[i], def->values[i], chain->inputs[i], t);
-        }
-        oracle_step(&oracle);
-        for (uint32_t o = 0; o < def->n_outputs; o++) {
-            uint32_t value = def->outputs[o];
-            assert_row(oracle.values[value], def->values[value], chain->outputs[o], t);
-        }
-        oracle_advance(&oracle);
-    }
-    for (uint32_t s = 0; s < def->n_states; s++) {
-        uint32_t value = def->n_inputs + s;
-        assert_row(oracle.values[value], def->values[value], chain->final[s], 0);
-    }
-    oracle_release(&oracle);
-}
 
 static void assert_cell(const struct cell_def *def, const char *backend, const char *isa)
 {
@@ -87,7 +27,7 @@ static void assert_cell(const struct cell_def *def, const char *backend, const c
     struct cell_batch batch = {.n_rows = ROWS, .steps = STEPS, .rows = rows};
     rig_run(&rig, &batch);
     for (uint32_t r = 0; r < ROWS; r++) {
-        assert_chain(def, &chains[r]);
+        oracle_check_chain(def, &chains[r], 2e-6);
         rig_chain_release(&chains[r]);
     }
     rig_release(&rig);

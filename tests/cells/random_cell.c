@@ -1,0 +1,511 @@
+/* See random_cell.h. One thread.
+ *
+ * Of each value the largest magnitude is kept, roughly: one that has grown goes through a tanh
+ * before something is computed of it. A cell without that soon computes nothing but infinities, in
+ * which every fault hides. */
+#include "tests/cells/random_cell.h"
+
+#include "base/assert.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#define IDS        10u /* an input of integers is less */
+#define OPS_DRAWN  24u /* at most; they bring others with them */
+#define STATE_MOST 8.0 /* magnitude that a state may start a step with */
+#define CALM       8.0
+
+struct drawing {
+    struct build *build;
+    struct base_random *random;
+    enum random_cell_manner manner;
+    uint32_t n_rowed;                /* inputs 0 .. n_rowed - 1 are K and V of ATTENDs */
+    double most[CELL_VALUES_MAX];    /* magnitude, roughly; 0 of a result that is not noted yet */
+    uint32_t below[CELL_VALUES_MAX]; /* of integers: they are less; 0: nobody knows */
+};
+
+static uint32_t draw(struct drawing *drawing, uint32_t n)
+{
+    return base_random_below(drawing->random, n);
+}
+
+static bool is_smooth(const struct drawing *drawing)
+{
+    return drawing->manner == RANDOM_CELL_SMOOTH;
+}
+
+/* Around the sizes of vectors and tiles, now and then beyond several of them. */
+static uint32_t draw_width(struct drawing *drawing)
+{
+    static const uint32_t widths[] = {1, 2, 5, 8, 15, 16, 17, 31, 32, 33, 48, 64, 65, 80, 96, 130};
+    return draw(drawing, 12) == 0 ? 1 + draw(drawing, 400)
+                                  : widths[draw(drawing, sizeof(widths) / sizeof(widths[0]))];
+}
+
+static const struct cell_value *shape(const struct drawing *drawing, uint32_t value)
+{
+    return &drawing->build->def.values[value];
+}
+
+static uint32_t width_of(const struct drawing *drawing, uint32_t value)
+{
+    return shape(drawing, value)->width;
+}
+
+static uint32_t noted(struct drawing *drawing, uint32_t value, double most)
+{
+    drawing->most[value] = most;
+    return value;
+}
+
+/* A value of floats or of integers, more often a late one; UINT32_MAX: there is none. */
+static uint32_t pick(struct drawing *drawing, bool is_float)
+{
+    const uint32_t n = drawing->build->def.n_values;
+    uint32_t found[CELL_VALUES_MAX];
+    uint32_t n_found = 0;
+    for (uint32_t v = drawing->n_rowed; v < n; v++) {
+        if ((shape(drawing, v)->dtype == CELL_F32) == is_float) {
+            found[n_found++] = v;
+        }
+    }
+    if (n_found == 0) {
+        return UINT32_MAX;
+    }
+    const uint32_t late = n_found < 6 ? n_found : 6;
+    return draw(drawing, 2) == 0 ? found[n_found - 1 - draw(drawing, late)]
+                                 : found[draw(drawing, n_found)];
+}
+
+static uint32_t tanh_of(struct drawing *drawing, uint32_t value)
+{
+    const uint32_t width = width_of(drawing, value);
+    return noted(drawing, build_op(drawing->build, CELL_OP_TANH, value, UINT32_MAX, width), 1.0);
+}
+
+/* The value, or a tanh of it where it may be large; in a cell of any kind not always. */
+static uint32_t calm(struct drawing *drawing, uint32_t value)
+{
+    const bool is_large = drawing->most[value] > CALM;
+    return is_large && (is_smooth(drawing) || draw(drawing, 4) != 0) ? tanh_of(drawing, value)
+                                                                     : value;
+}
+
+static uint32_t pick_calm(struct drawing *drawing)
+{
+    return calm(drawing, pick(drawing, true));
+}
+
+static uint32_t slice_of(struct drawing *drawing, uint32_t value, uint32_t width)
+{
+    const uint32_t start = draw(drawing, width_of(drawing, value) - width + 1);
+    const uint32_t result = build_op(drawing->build, CELL_OP_SLICE, value, UINT32_MAX, width);
+    build_last(drawing->build)->start = start;
+    drawing->below[result] = drawing->below[value];
+    return noted(drawing, result, drawing->most[value]);
+}
+
+/* Sums of terms of both signs: the root of their number, and something for luck. */
+static uint32_t linear_of(struct drawing *drawing, uint32_t value, uint32_t width)
+{
+    const double most = 4.0 * drawing->most[value] + 1.0;
+    return noted(drawing, build_linear(drawing->build, value, width, draw(drawing, 2) == 0), most);
+}
+
+/* Of floats, so wide: the value, a part of it, or a product. */
+static uint32_t fit(struct drawing *drawing, uint32_t value, uint32_t width)
+{
+    if (width_of(drawing, value) == width) {
+        return value;
+    }
+    return width_of(drawing, value) > width && draw(drawing, 2) == 0
+               ? slice_of(drawing, value, width)
+               : linear_of(drawing, value, width);
+}
+
+static uint32_t pick_fitting(struct drawing *drawing, uint32_t width)
+{
+    for (uint32_t tries = 0; tries < 8; tries++) {
+        const uint32_t value = pick(drawing, true);
+        if (width_of(drawing, value) == width) {
+            return calm(drawing, value);
+        }
+    }
+    return calm(drawing, fit(drawing, pick_calm(drawing), width));
+}
+
+/* ---- One op and what it brings -------------------------------------------------------------- */
+
+static void any_precision(struct drawing *drawing)
+{
+    if (!is_smooth(drawing)) {
+        build_last(drawing->build)->precision =
+            (enum cell_precision)draw(drawing, CELL_PRECISION_COUNT);
+    }
+}
+
+static void add_lstm(struct drawing *drawing)
+{
+    const uint32_t x = pick_calm(drawing);
+    const uint32_t h = pick_calm(drawing);
+    const uint32_t c = pick_calm(drawing);
+    const bool has_bias = draw(drawing, 3) != 0;
+    const uint32_t out = build_lstm(drawing->build, x, h, c, has_bias);
+    if (has_bias && draw(drawing, 3) == 0) {
+        build_peepholes(drawing->build);
+    }
+    any_precision(drawing);
+    (void)noted(drawing, out, 1.0);
+    (void)noted(drawing, out + 1, drawing->most[c] + 1.0);
+}
+
+static void add_gru_or_rnn(struct drawing *drawing)
+{
+    const uint32_t x = pick_calm(drawing);
+    const uint32_t h = pick_calm(drawing);
+    const enum cell_op_kind kind = draw(drawing, 3) == 0 ? CELL_OP_RNN : CELL_OP_GRU;
+    const uint32_t variant = draw(drawing, 2);
+    const bool is_relu = kind == CELL_OP_RNN && variant == CELL_RNN_RELU;
+    const double most =
+        is_relu ? 4.0 * (drawing->most[x] + drawing->most[h]) + 2.0 : fmax(1.0, drawing->most[h]);
+    (void)noted(drawing, build_gated(drawing->build, kind, variant, x, h, draw(drawing, 3) != 0),
+                most);
+    any_precision(drawing);
+}
+
+static void add_tree(struct drawing *drawing)
+{
+    struct build_tree tree = {
+        .kind = (enum cell_op_kind)(CELL_OP_TREE_LEAF + draw(drawing, 3)),
+        .hidden = draw_width(drawing),
+        .x = UINT32_MAX,
+        .has_bias = draw(drawing, 3) != 0,
+    };
+    tree.n_children = tree.kind == CELL_OP_TREE_LEAF     ? 0
+                      : tree.kind == CELL_OP_TREE_BINARY ? 2
+                                                         : 1 + draw(drawing, 4);
+    double most = 1.0;
+    for (uint32_t i = 0; i < 2 * tree.n_children; i++) {
+        tree.children[i] = pick_fitting(drawing, tree.hidden);
+        most += i % 2 == 1 ? drawing->most[tree.children[i]] : 0.0;
+    }
+    if (tree.kind == CELL_OP_TREE_LEAF || draw(drawing, 2) == 0) {
+        tree.x = pick_calm(drawing);
+    }
+    const uint32_t out = build_tree(drawing->build, &tree);
+    any_precision(drawing);
+    (void)noted(drawing, out, 1.0);
+    (void)noted(drawing, out + 1, most);
+}
+
+/* a and b of one width, or b a single number. */
+static void add_arithmetic(struct drawing *drawing)
+{
+    const enum cell_op_kind kind = (enum cell_op_kind)(
+        CELL_OP_ADD +
+        draw(drawing, (is_smooth(drawing) ? CELL_OP_MAX : CELL_OP_LESS_EQUAL) - CELL_OP_ADD + 1));
+    uint32_t a = pick_calm(drawing);
+    const uint32_t width = width_of(drawing, a);
+    uint32_t b = pick_fitting(drawing, draw(drawing, 5) == 0 ? 1 : width);
+    double most = drawing->most[a] + drawing->most[b];
+    if (kind == CELL_OP_MUL) {
+        most = drawing->most[a] * drawing->most[b];
+    } else if (kind == CELL_OP_DIV && (is_smooth(drawing) || draw(drawing, 2) == 0)) {
+        b = noted(drawing,
+                  build_op(drawing->build, CELL_OP_EXP, tanh_of(drawing, b), UINT32_MAX,
+                           width_of(drawing, b)),
+                  3.0);
+        most = 3.0 * drawing->most[a];
+    } else if (kind == CELL_OP_DIV) {
+        most = 1e9;
+    }
+    if (kind != CELL_OP_DIV && width_of(drawing, b) == 1 && draw(drawing, 4) == 0) {
+        const uint32_t first = b;
+        b = a;
+        a = first;
+    }
+    (void)noted(drawing, build_op(drawing->build, kind, a, b, width), most);
+}
+
+static void add_select(struct drawing *drawing)
+{
+    const uint32_t a = pick_calm(drawing);
+    const uint32_t width = width_of(drawing, a);
+    const uint32_t condition = pick_fitting(drawing, draw(drawing, 4) == 0 ? 1 : width);
+    const uint32_t b = pick_fitting(drawing, draw(drawing, 4) == 0 ? 1 : width);
+    (void)noted(drawing, build_select(drawing->build, condition, a, b, width),
+                fmax(drawing->most[a], drawing->most[b]));
+}
+
+static void add_function(struct drawing *drawing)
+{
+    static const enum cell_op_kind kinds[] = {CELL_OP_SIGMOID, CELL_OP_TANH, CELL_OP_RELU,
+                                              CELL_OP_ABS,     CELL_OP_EXP,  CELL_OP_LOG,
+                                              CELL_OP_SQRT,    CELL_OP_FLOOR};
+    const uint32_t n = sizeof(kinds) / sizeof(kinds[0]);
+    const enum cell_op_kind kind = kinds[draw(drawing, is_smooth(drawing) ? n - 1 : n)];
+    uint32_t of = pick_calm(drawing);
+    const uint32_t width = width_of(drawing, of);
+    const bool is_tamed = is_smooth(drawing) || draw(drawing, 3) != 0;
+    if (is_tamed && (kind == CELL_OP_EXP || kind == CELL_OP_LOG || kind == CELL_OP_SQRT)) {
+        of = tanh_of(drawing, of);
+    }
+    if (is_tamed && (kind == CELL_OP_LOG || kind == CELL_OP_SQRT)) { // of what is not near 0
+        of = noted(drawing, build_op(drawing->build, CELL_OP_SIGMOID, of, UINT32_MAX, width), 1.0);
+    }
+    const double most = kind == CELL_OP_EXP ? exp(fmin(drawing->most[of], 20.0)) : 0.0;
+    (void)noted(drawing, build_op(drawing->build, kind, of, UINT32_MAX, width),
+                fmax(most, fmax(drawing->most[of], 2.0)));
+}
+
+static void add_softmax(struct drawing *drawing)
+{
+    const uint32_t of = pick_calm(drawing);
+    const uint32_t width = width_of(drawing, of);
+    const bool is_log = draw(drawing, 2) == 0;
+    (void)noted(drawing,
+                build_op(drawing->build, is_log ? CELL_OP_LOG_SOFTMAX : CELL_OP_SOFTMAX, of,
+                         UINT32_MAX, width),
+                is_log ? 2.0 * CALM + log((double)width) : 1.0);
+    const uint32_t parts = 1 + draw(drawing, 5);
+    build_last(drawing->build)->group = width % parts == 0 ? width / parts : width;
+}
+
+static void add_mean(struct drawing *drawing)
+{
+    const uint32_t of = pick_calm(drawing);
+    (void)noted(drawing, build_op(drawing->build, CELL_OP_MEAN, of, UINT32_MAX, 1),
+                drawing->most[of]);
+}
+
+static void add_argmax(struct drawing *drawing)
+{
+    const uint32_t of = pick(drawing, true);
+    const uint32_t result = build_op(drawing->build, CELL_OP_ARGMAX, of, UINT32_MAX, 1);
+    drawing->build->def.values[result].dtype = draw(drawing, 2) == 0 ? CELL_I64 : CELL_I32;
+    drawing->below[result] = width_of(drawing, of);
+}
+
+/* The numbers, and what they are the numbers of. */
+static void add_top(struct drawing *drawing)
+{
+    const uint32_t of = pick(drawing, true);
+    const uint32_t most = width_of(drawing, of) < 20 ? width_of(drawing, of) : 20;
+    const uint32_t width = 1 + draw(drawing, most);
+    const uint32_t numbers = build_op(drawing->build, CELL_OP_TOP, of, UINT32_MAX, width);
+    build_last(drawing->build)->variant = draw(drawing, 2);
+    drawing->build->def.values[numbers].dtype = CELL_I64;
+    drawing->below[numbers] = width_of(drawing, of);
+    (void)noted(drawing, build_op(drawing->build, CELL_OP_TAKE, of, numbers, width),
+                drawing->most[of]);
+}
+
+/* Of integers whose bound nobody knows it takes what it finds: an id outside is held inside. */
+static void add_gather(struct drawing *drawing)
+{
+    uint32_t id = pick(drawing, false);
+    if (id == UINT32_MAX) {
+        return;
+    }
+    id = width_of(drawing, id) > 1 ? slice_of(drawing, id, 1) : id;
+    const uint32_t below = drawing->below[id] == 0 ? 5 : drawing->below[id];
+    (void)noted(drawing,
+                build_gather(drawing->build, id, below + draw(drawing, 3), draw_width(drawing)),
+                1.0);
+}
+
+/* Its q is made as wide as K. */
+static void add_attend(struct drawing *drawing)
+{
+    if (drawing->n_rowed == 0) {
+        return;
+    }
+    const uint32_t variant = draw(drawing, CELL_ATTEND_LARGEST + 1);
+    const uint32_t keys = draw(drawing, drawing->n_rowed);
+    const uint32_t values = variant == CELL_ATTEND_LARGEST ? keys : draw(drawing, drawing->n_rowed);
+    const uint32_t depth = width_of(drawing, keys);
+    const uint32_t q = pick_fitting(drawing, depth);
+    const uint32_t width = variant == CELL_ATTEND_LARGEST ? 1 : width_of(drawing, values);
+    const uint32_t out = build_op(drawing->build, CELL_OP_ATTEND, q, keys, width);
+    struct cell_op *op = build_last(drawing->build);
+    op->operands[op->n_operands++] = values;
+    op->variant = variant;
+    op->n_weights = 1;
+    op->weights[0] = (struct cell_weight){
+        CELL_F32, 1, depth, build_floats(drawing->build, 1, depth, 1.0f / sqrtf((float)depth))};
+    (void)noted(drawing, out, 4.0 * CALM);
+}
+
+static void add_concat(struct drawing *drawing)
+{
+    const bool is_float = draw(drawing, 4) != 0 || pick(drawing, false) == UINT32_MAX;
+    uint32_t operands[4] = {pick(drawing, is_float)};
+    const enum cell_dtype dtype = shape(drawing, operands[0])->dtype;
+    double most = drawing->most[operands[0]];
+    uint32_t below = drawing->below[operands[0]];
+    uint32_t n = 1;
+    for (uint32_t tries = draw(drawing, 4); tries > 0; tries--) {
+        const uint32_t value = pick(drawing, is_float);
+        if (shape(drawing, value)->dtype == dtype) {
+            operands[n++] = value;
+            most = fmax(most, drawing->most[value]);
+            below = below > drawing->below[value] ? below : drawing->below[value];
+        }
+    }
+    const uint32_t result = build_concat(drawing->build, n, operands);
+    drawing->below[result] = below;
+    (void)noted(drawing, result, most);
+}
+
+static void add_slice_or_copy(struct drawing *drawing)
+{
+    uint32_t of = draw(drawing, 4) == 0 ? pick(drawing, false) : UINT32_MAX;
+    of = of == UINT32_MAX ? pick(drawing, true) : of;
+    if (draw(drawing, 3) != 0) {
+        (void)slice_of(drawing, of, 1 + draw(drawing, width_of(drawing, of)));
+        return;
+    }
+    const uint32_t copy =
+        build_op(drawing->build, CELL_OP_COPY, of, UINT32_MAX, width_of(drawing, of));
+    drawing->below[copy] = drawing->below[of];
+    (void)noted(drawing, copy, drawing->most[of]);
+}
+
+static void add_cast(struct drawing *drawing)
+{
+    const bool is_float = draw(drawing, 2) == 0;
+    const uint32_t of = pick(drawing, is_float);
+    if (of != UINT32_MAX) {
+        const enum cell_dtype to = (enum cell_dtype)draw(drawing, 3);
+        (void)noted(drawing, build_cast(drawing->build, of, to), 1e9);
+    }
+}
+
+static void add_linear(struct drawing *drawing)
+{
+    const uint32_t of = pick_calm(drawing);
+    (void)linear_of(drawing, of, draw_width(drawing));
+}
+
+static void add_const(struct drawing *drawing)
+{
+    (void)noted(drawing, build_const(drawing->build, draw_width(drawing)), 1.0);
+}
+
+static void add_some(struct drawing *drawing)
+{
+    static void (*const of_any[])(struct drawing *) = {
+        add_linear, add_linear,  add_lstm,       add_gru_or_rnn,    add_tree,     add_arithmetic,
+        add_gather, add_softmax, add_arithmetic, add_function,      add_function, add_mean,
+        add_attend, add_concat,  add_const,      add_slice_or_copy, // the rest decides on numbers
+        add_select, add_argmax,  add_top,        add_cast,
+    };
+    const uint32_t n = sizeof(of_any) / sizeof(of_any[0]);
+    of_any[draw(drawing, is_smooth(drawing) ? n - 4 : n)](drawing);
+}
+
+/* ---- A whole cell --------------------------------------------------------------------------- */
+
+static void add_inputs(struct drawing *drawing)
+{
+    struct build *build = drawing->build;
+    drawing->n_rowed = draw(drawing, 3) == 0 ? 1 + draw(drawing, 2) : 0;
+    for (uint32_t i = 0; i < drawing->n_rowed; i++) {
+        (void)noted(drawing, build_input(build, CELL_F32, draw_width(drawing)), 2.0);
+    }
+    for (uint32_t i = draw(drawing, 2); i > 0; i--) {
+        const uint32_t id = build_input(build, draw(drawing, 2) == 0 ? CELL_I64 : CELL_I32, 1);
+        drawing->below[id] = IDS;
+    }
+    for (uint32_t i = 1 + draw(drawing, 3); i > 0; i--) {
+        (void)noted(drawing, build_input(build, CELL_F32, draw_width(drawing)), 2.0);
+    }
+}
+
+static void add_states(struct drawing *drawing)
+{
+    struct build *build = drawing->build;
+    const uint32_t n = draw(drawing, 4);
+    for (uint32_t s = 0; s < n; s++) {
+        if (!is_smooth(drawing) && draw(drawing, 5) == 0) {
+            (void)build_state(build, CELL_I64, 1);
+        } else {
+            (void)noted(drawing, build_state(build, CELL_F32, draw_width(drawing)), STATE_MOST);
+        }
+    }
+}
+
+/* What comes of a state of integers: one of them, or the state itself. */
+static uint32_t next_integer(struct drawing *drawing, uint32_t state)
+{
+    for (uint32_t tries = 0; tries < 8; tries++) {
+        const uint32_t value = pick(drawing, false);
+        if (shape(drawing, value)->dtype == CELL_I64) {
+            return width_of(drawing, value) == 1 ? value : slice_of(drawing, value, 1);
+        }
+    }
+    return state;
+}
+
+static void add_nexts(struct drawing *drawing)
+{
+    const struct cell_def *def = &drawing->build->def;
+    for (uint32_t s = 0; s < def->n_states; s++) {
+        const uint32_t state = def->n_inputs + s;
+        if (shape(drawing, state)->dtype != CELL_F32) {
+            build_next(drawing->build, s, next_integer(drawing, state));
+            continue;
+        }
+        uint32_t next = pick_fitting(drawing, width_of(drawing, state));
+        if (drawing->most[next] > STATE_MOST) {
+            next = tanh_of(drawing, next);
+        }
+        build_next(drawing->build, s, next);
+    }
+}
+
+void random_cell_build(struct build *build, enum random_cell_manner manner, uint64_t salt)
+{
+    struct drawing drawing = {.build = build, .random = &build->random, .manner = manner};
+    build_init(build, salt);
+    add_inputs(&drawing);
+    add_states(&drawing);
+    const uint32_t n = 1 + draw(&drawing, OPS_DRAWN);
+    for (uint32_t o = 0; o < n && build->def.n_ops < CELL_OPS_MAX - 50; o++) {
+        add_some(&drawing);
+    }
+    add_nexts(&drawing);
+    for (uint32_t o = 1 + draw(&drawing, CELL_OUTPUTS_MAX); o > 0; o--) {
+        const uint32_t of_integers = draw(&drawing, 6) == 0 ? pick(&drawing, false) : UINT32_MAX;
+        build_output(build, of_integers != UINT32_MAX ? of_integers : pick(&drawing, true));
+    }
+    struct base_error error = {BASE_OK, ""};
+    if (cell_def_check(&build->def, &error) != BASE_OK) {
+        random_cell_print(&build->def);
+        (void)printf("%s\n", error.message);
+        base_assert(false);
+    }
+}
+
+void random_cell_print(const struct cell_def *def)
+{
+    for (uint32_t v = 0; v < def->n_inputs + def->n_states; v++) {
+        (void)printf("%u: %s of %u, dtype %d", v, v < def->n_inputs ? "input" : "state",
+                     def->values[v].width, (int)def->values[v].dtype);
+        (void)printf(v < def->n_inputs ? "\n" : ", then %u\n",
+                     def->state_next[v < def->n_inputs ? 0 : v - def->n_inputs]);
+    }
+    for (uint32_t o = 0; o < def->n_ops; o++) {
+        const struct cell_op *op = &def->ops[o];
+        (void)printf("%u: %s of", op->result, cell_op_name(op->kind));
+        for (uint32_t i = 0; i < op->n_operands; i++) {
+            (void)printf(" %u", op->operands[i]);
+        }
+        (void)printf(", %u wide, variant %u, start %u, group %u, precision %d\n",
+                     def->values[op->result].width, op->variant, op->start, op->group,
+                     (int)op->precision);
+    }
+    for (uint32_t o = 0; o < def->n_outputs; o++) {
+        (void)printf("output %u: %u\n", o, def->outputs[o]);
+    }
+}
