@@ -145,7 +145,7 @@ static enum base_status lower_lookup(struct cell__import *im, struct cell__node 
            im->rows[im->rows[index].op.operands[0]].value.dtype != CELL_F32) {
         index = im->rows[index].op.operands[0];
     }
-    if (im->rows[index].kind != CELL__ROW_INPUT) {
+    if (cell__row_ids(im, index) == CELL__NONE) {
         return cell__refuse(im, "looks up what is not an input of the model");
     }
     if (im->rows[index].value.width != 1) {

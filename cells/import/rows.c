@@ -275,6 +275,17 @@ static enum base_status leaf_at(struct cell__import *im, enum cell__row_kind kin
     return row_new(im, &at, out);
 }
 
+uint32_t cell__row_ids(const struct cell__import *im, uint32_t row)
+{
+    const struct cell__row *at = &im->rows[row];
+    if (at->kind == CELL__ROW_FIRST || at->kind == CELL__ROW_LAST) {
+        const struct cell__row *copy = &im->rows[at->index];
+        const bool is_copy = copy->kind == CELL__ROW_OP && copy->op.kind == CELL_OP_COPY;
+        row = is_copy ? copy->op.operands[0] : row;
+    }
+    return im->rows[row].kind == CELL__ROW_INPUT ? row : CELL__NONE;
+}
+
 /* The op of `row` over its operands' rows at that step, which stand in map. */
 static enum base_status op_at(struct cell__import *im, uint32_t row, const uint32_t *map,
                               uint32_t *out)

@@ -118,6 +118,9 @@ enum base_status cell__row_concat(struct cell__import *im, const uint32_t *rows,
 enum base_status cell__row_at(struct cell__import *im, enum cell__row_kind kind, uint32_t row,
                               uint32_t *out);
 
+/* The row of an input that this one is, or is one step of; NONE: it is of no input. */
+uint32_t cell__row_ids(const struct cell__import *im, uint32_t row);
+
 /* The row as something that a stage can hand on: a constant becomes an op. */
 enum base_status cell__row_as_source(struct cell__import *im, uint32_t row, uint32_t *out);
 

@@ -285,9 +285,9 @@ static void set_id_bounds(const struct cell__import *im, struct cell_model *mode
         if (row->kind != CELL__ROW_OP || row->op.kind != CELL_OP_GATHER) {
             continue;
         }
-        const struct cell__row *index = &im->rows[row->op.operands[0]];
-        base_assert(index->kind == CELL__ROW_INPUT);
-        int64_t *bound = &model->inputs[index->index].id_bound;
+        const uint32_t ids = cell__row_ids(im, row->op.operands[0]);
+        base_assert(ids != CELL__NONE); // op_select.c wants them there
+        int64_t *bound = &model->inputs[im->rows[ids].index].id_bound;
         int64_t n = row->op.weights[0].rows;
         *bound = *bound == 0 || n < *bound ? n : *bound;
     }

@@ -104,7 +104,8 @@ static struct replay_tensor make_input(const struct cell_tensor *shape)
                 scale *= (size_t)tensor.dims[k];
             }
         }
-        tensor.data[i] = sample(place[0], place[1], place[2]);
+        tensor.data[i] = shape->id_bound > 0 ? (double)((place[0] + place[1]) % shape->id_bound)
+                                             : sample(place[0], place[1], place[2]);
     }
     return tensor;
 }
@@ -293,6 +294,43 @@ START_TEST(test_a_head_in_front_of_the_last_step_runs_once)
 }
 END_TEST
 
+/* The step is taken of the ids, whether the file does so in front of the embedding or behind it. */
+START_TEST(test_an_embedding_of_one_step)
+{
+    const int64_t ids[] = {-1, -1};
+    const int64_t table[] = {3, IN};
+    const int64_t at = _i == 0 ? 0 : -1;
+    struct replay_tensor got[2];
+    for (uint32_t is_behind = 0; is_behind < 2; is_behind++) {
+        struct fixture f;
+        begin_usual(&f);
+        onnx_input(&f.builder, "ids", INT64, 2, ids);
+        onnx_constant(&f.builder, "table", onnx_random(&f.builder, 2, table, &f.random, 0.5f));
+        onnx_constant(&f.builder, "at", onnx_ints(&f.builder, 0, 1, &at));
+        onnx_node(&f.builder, "Gather", "table ids", "all");
+        onnx_node(&f.builder, "Add", "x all", "sum");
+        onnx_node(&f.builder, "LSTM", "sum w r b", "- h");
+        ints(&f, "axis", 0, 0, 0, 1);
+        onnx_node(&f.builder, "Squeeze", "h axis", "last");
+        onnx_node(&f.builder, "Gather", is_behind == 1 ? "all at" : "ids at", "one");
+        if (is_behind == 0) {
+            onnx_node(&f.builder, "Gather", "table one", "looked_up");
+        }
+        Onnx__NodeProto *both =
+            onnx_node(&f.builder, "Concat", is_behind == 1 ? "one last" : "looked_up last", "out");
+        onnx_set_int(&f.builder, both, "axis", 1);
+        output(&f, "out");
+        load(&f);
+        ck_assert_int_eq(f.model->inputs[1].id_bound, 3);
+        got[is_behind] = run(f.model);
+        end(&f);
+    }
+    expect_same(&got[0], &got[1]);
+    base_free(got[0].data);
+    base_free(got[1].data);
+}
+END_TEST
+
 START_TEST(test_a_constant_initial_state_comes_from_a_stage)
 {
     struct fixture f;
@@ -432,6 +470,7 @@ int main(void)
     tcase_add_test(axes, test_lengths_are_an_input);
     suite_add_tcase(suite, axes);
     tcase_add_test(stages, test_a_head_in_front_of_the_last_step_runs_once);
+    tcase_add_loop_test(stages, test_an_embedding_of_one_step, 0, 2);
     tcase_add_test(stages, test_a_constant_initial_state_comes_from_a_stage);
     tcase_add_test(stages, test_zero_initial_states_of_any_form_need_no_stage);
     tcase_add_test(stages, test_split_and_concat_put_a_row_together_again);
