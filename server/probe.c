@@ -1,9 +1,7 @@
-/* Which rows a model's chains need; see probe.h. Loop thread; nothing is kept. */
+/* Which rows a model's requests need; see probe.h. Loop thread; nothing is kept. */
 #include "server/probe.h"
 
 #include "scheduler/unfold.h"
-
-#include <string.h>
 
 /* Memory that unfolding one short sequence may take. Only against a mistake: a wide vocabulary and
  * a long bound of steps may need hundreds of MiB. */
@@ -36,38 +34,16 @@ static enum base_status unfold_probe(const struct cell_model *model, struct base
     return sched_unfold_chain(&sequences, arena, out, error);
 }
 
-/* A tree in which each inner node has the one before and, where there is room, a leaf below. */
-static enum base_status unfold_probe_tree(const struct cell_model *model, struct base_arena *arena,
-                                          struct sched_graph **out, struct base_error *error)
-{
-    const uint32_t n_children = model->tree.n_children;
-    const uint32_t root = 2 * PROBE_LEAVES - 2;
-    struct sched_tensor none[CELL_TENSORS_MAX] = {{0}};
-    uint32_t children[PROBE_LEAVES * CELL_CHILDREN_MAX];
-    uint32_t order[PROBE_LEAVES];
-    memset(children, 0xff, sizeof(children));
-    for (uint32_t n = 0; n + 1 < PROBE_LEAVES; n++) {
-        order[n] = n;
-        children[(size_t)n * n_children] = n == 0 ? 0 : PROBE_LEAVES + n - 1;
-        if (n_children > 1) {
-            children[(size_t)n * n_children + 1] = n + 1;
-        }
-    }
-    const struct sched_forest forest = {.model = model,
-                                        .n_leaves = PROBE_LEAVES,
-                                        .n_nodes = PROBE_LEAVES - 1,
-                                        .n_roots = 1,
-                                        .children = children,
-                                        .order = order,
-                                        .roots = &root,
-                                        .inputs = none,
-                                        .outputs = none};
-    return sched_unfold_tree(&forest, arena, out, error);
-}
-
 static void note(uint32_t *most, uint32_t rows)
 {
     *most = rows > *most ? rows : *most;
+}
+
+static void note_all(uint32_t *most, const uint32_t rows[CELL_LAYOUTS_MAX])
+{
+    for (uint32_t l = 0; l < CELL_LAYOUTS_MAX; l++) {
+        note(&most[l], rows[l]);
+    }
 }
 
 /* Whether any cell of the graph could read the output. */
@@ -97,9 +73,39 @@ static void probe_graph(const struct cell_model *model, uint32_t *most)
             }
         }
     }
-    for (uint32_t l = 0; l < CELL_LAYOUTS_MAX; l++) {
-        note(&most[l], rows[l]);
+    note_all(most, rows);
+}
+
+/* Whether a node, or the root's cell, reads this value of any of its children. */
+static bool is_handed_up(const struct cell_model *model, uint32_t value)
+{
+    bool is = false;
+    for (uint32_t s = CELL_TREE_NODE; s < model->n_stages; s++) {
+        const struct cell_stage *stage = &model->stages[s];
+        for (uint32_t i = 0; i < stage->type->def.n_inputs; i++) {
+            is |= stage->inputs[i].kind == CELL_SOURCE_CHILD && stage->inputs[i].index == value;
+        }
     }
+    return is;
+}
+
+/* Notes the rows of a tree with so many leaves and inner nodes that may stand below any other, as
+ * any of its children: every value is kept that one of those would be read for. */
+static void probe_tree(const struct cell_model *model, uint32_t *most)
+{
+    uint32_t rows[CELL_LAYOUTS_MAX] = {0};
+    for (uint32_t s = 0; s < model->n_stages; s++) {
+        const struct cell_type *type = model->stages[s].type;
+        if (type->state_layout != CELL_LAYOUT_NONE) {
+            rows[type->state_layout] += s == CELL_TREE_ROOT ? 1 : PROBE_LEAVES;
+        }
+        for (uint32_t v = 0; s != CELL_TREE_ROOT && v < model->tree.n_values; v++) {
+            if (is_handed_up(model, v)) {
+                rows[type->output_layouts[model->tree.outputs[s][v]]] += PROBE_LEAVES;
+            }
+        }
+    }
+    note_all(most, rows);
 }
 
 enum base_status srv_probe_rows(const struct cell_model *model, uint32_t most[CELL_LAYOUTS_MAX],
@@ -112,9 +118,11 @@ enum base_status srv_probe_rows(const struct cell_model *model, uint32_t most[CE
         probe_graph(model, most);
         return BASE_OK;
     }
-    enum base_status status = model->unfold == CELL_UNFOLD_TREE
-                                  ? unfold_probe_tree(model, &arena, &graph, error)
-                                  : unfold_probe(model, &arena, &graph, error);
+    if (model->unfold == CELL_UNFOLD_TREE) {
+        probe_tree(model, most);
+        return BASE_OK;
+    }
+    enum base_status status = unfold_probe(model, &arena, &graph, error);
     if (status == BASE_OK) {
         for (uint32_t i = 0; i < graph->n_needs; i++) {
             note(&most[graph->needs[i].layout], graph->needs[i].rows);

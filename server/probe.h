@@ -1,4 +1,5 @@
-/* How many rows of each layout a small request of a model needs, found out by unfolding one. */
+/* How many rows of each layout a small request of a model needs: of chains found out by unfolding
+ * one, else reckoned from what the cells may read of each other. */
 #ifndef SERVER_PROBE_H
 #define SERVER_PROBE_H
 

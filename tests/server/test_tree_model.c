@@ -444,6 +444,64 @@ START_TEST(test_a_deep_tree)
 }
 END_TEST
 
+/* h = h_0 x W, c = c_2 of the last of three children: what others hand up is not looked at. */
+static void write_node_of_three(const char *version)
+{
+    onnx_init(&builder, 17);
+    for (uint32_t k = 0; k < 3; k++) {
+        char name[8];
+        snprintf(name, sizeof(name), "h_%u", k);
+        parts_input(&builder, name, PARTS_FLOAT, HIDDEN);
+        snprintf(name, sizeof(name), "c_%u", k);
+        parts_input(&builder, name, PARTS_FLOAT, TAGS);
+    }
+    constant("w", HIDDEN, HIDDEN);
+    onnx_node(&builder, "MatMul", "h_0 w", "h");
+    onnx_node(&builder, "Tanh", "c_2", "c");
+    parts_output(&builder, "h");
+    parts_output(&builder, "c");
+    parts_write(&builder, version, "node");
+}
+
+/* There are rows for a value that only the last of many children is read for. */
+START_TEST(test_a_value_of_the_last_child_alone)
+{
+    static struct visit visit;
+    char version[UTIL_PATH_BYTES];
+    random_numbers = util_random(1);
+    parts_folder(folder, "tree", "unfold: tree\n", version);
+    onnx_init(&builder, 17);
+    parts_input(&builder, "x", PARTS_FLOAT, TAGS);
+    constant("w", TAGS, HIDDEN);
+    onnx_node(&builder, "MatMul", "x w", "h");
+    onnx_node(&builder, "Tanh", "x", "c");
+    parts_output(&builder, "h");
+    parts_output(&builder, "c");
+    parts_write(&builder, version, "leaf");
+    write_node_of_three(version);
+    open_site();
+    begin(&visit, "tree");
+    float *x = take(&visit, (size_t)3 * TAGS, sizeof(float));
+    int64_t *children = take(&visit, 3, sizeof(int64_t));
+    for (uint32_t i = 0; i < 3; i++) {
+        children[i] = i;
+        x[i * TAGS] = 0.25f * (float)i;
+    }
+    visit.ask.request.n_inputs = 2;
+    visit.ask.request.inputs = take(&visit, 2, sizeof(struct srv_tensor));
+    visit.ask.request.inputs[0] = tensor("x", "FP32", 3, TAGS, x);
+    visit.ask.request.inputs[1] = tensor("children", "INT64", 1, 3, children);
+    visit_start(&site, &visit);
+    visit_wait(&visit);
+    const struct srv_request *request = &visit.ask.request;
+    ck_assert_msg(request->error.status == BASE_OK, "%s", request->error.message);
+    const float *c = (const float *)(const void *)request->outputs[1].data;
+    util_assert_close(c[0], tanh(tanh(0.5)), 1e-6, 1e-6);
+    end(&visit);
+    site_close(&site);
+}
+END_TEST
+
 /* --check-model takes the folder of the parts, or one above it. */
 START_TEST(test_check_model_knows_a_tree)
 {
@@ -617,6 +675,7 @@ int main(void)
     tcase_add_checked_fixture(refused, setup, teardown);
     tcase_add_loop_test(served, test_random_forests_in_company_and_alone, 0, 2);
     tcase_add_test(served, test_a_deep_tree);
+    tcase_add_test(served, test_a_value_of_the_last_child_alone);
     tcase_add_test(served, test_check_model_knows_a_tree);
     suite_add_tcase(suite, served);
     tcase_add_test(refused, test_what_is_no_tree_is_refused_with_its_numbers);
