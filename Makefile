@@ -1198,6 +1198,11 @@ fuzz: deps ## fuzz each target for FUZZ_SECONDS=60 with clang; SUITE=fuzz_model 
 run-fuzz: $(FUZZ_PROGRAMS)
 	$(Q)OUT=$(OUT) bash tests/fuzz/run.sh $(FUZZ_SECONDS) $(FUZZ_PROGRAMS)
 
+FUZZ_ROUNDS ?= 10
+fuzz-models: programs deps-peers ## random ONNX models beside ONNX Runtime: FUZZ_ROUNDS=10 of 60 models
+	$(Q)build/peers/bin/python tests/fuzz/random_models.py --daemon $(OUT)/cellbatchd \
+	  --rounds $(FUZZ_ROUNDS) --seed $(or $(CELLBATCH_SEED),1)
+
 demo: deps ## build, serve models/, ask, draw latency against load
 	+$(Q)$(MAKE) --no-print-directory $(all_cores) programs
 	$(Q)OUT=$(OUT) bash scripts/demo.sh
@@ -1272,7 +1277,7 @@ build/arm64/stamp: scripts/cross-root.sh scripts/packages.txt
 	$(Q)sh scripts/cross-root.sh arm64 build/arm64
 	@touch $@
 
-deps-peers: ## what bench-kernels needs: build/peers, Debian's PyTorch
+deps-peers: ## what bench-kernels and fuzz-models need: build/peers, Debian's PyTorch
 	$(Q)sh scripts/deps.sh peers
 	+$(Q)$(MAKE) --no-print-directory build/peers/stamp
 
@@ -1424,7 +1429,7 @@ help: ## list the targets
 
 FORCE:
 
-.PHONY: all programs cuda-library test test-neon fuzz run-fuzz demo check-long run-tests run-emulated conformance run-conformance deps deps-py \
+.PHONY: all programs cuda-library test test-neon fuzz run-fuzz fuzz-models demo check-long run-tests run-emulated conformance run-conformance deps deps-py \
   deps-neon deps-peers bench-kernels bench-readers bench-cores gpu-tools gpu-cells cuda-gates clients lint lint-all \
   layers headers tidy format format-check text shellcheck cppcheck analyze install install-models \
   uninstall clean help FORCE

@@ -1,0 +1,471 @@
+"""Models of each kind that the daemon serves, at random: their files, requests for them, and what
+ONNX Runtime makes of those."""
+
+import random
+
+import numpy
+import onnx
+import onnxruntime
+from onnx import TensorProto, helper
+
+from random_graph import (CALM, CHANGES, WIDTHS, Graph, Value, binary_tree_cell, change_of, either, gru_cell, leaf_cell,
+                          lstm_cell, rnn_cell, sum_tree_cell)
+
+
+def session_of(path):
+    quiet = onnxruntime.SessionOptions()
+    quiet.log_severity_level = 3
+    quiet.intra_op_num_threads = 1
+    return onnxruntime.InferenceSession(str(path), quiet, providers=["CPUExecutionProvider"])
+
+
+def run(session, feed):
+    return dict(zip([o.name for o in session.get_outputs()], session.run(None, feed)))
+
+
+def save(graph, inputs, outputs, path):
+    made = helper.make_graph(graph.nodes, "random", inputs, outputs, graph.constants)
+    model = helper.make_model(made, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
+    onnx.checker.check_model(model)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    onnx.save(model, path)
+
+
+def body_of(model, scanned):
+    """A Scan's body over the scanned sequences: the graph, its states' widths and its outputs'."""
+    rng = model.rng
+    g = Graph(rng, model.weights, prefix=f"b{model.count}_")
+    kind = rng.choice(["lstm", "gru", "rnn", "own"])
+    hidden = rng.choice(WIDTHS[2:])
+    widths = {"lstm": [hidden, hidden], "gru": [hidden], "rnn": [hidden],
+              "own": [rng.choice(WIDTHS) for _ in range(rng.randrange(1, 4))]}[kind]
+    states = [g.add(g.name(), "row", w, CALM) for w in widths]
+    inputs = [g.add(g.name(), "row", v.width, v.most) for v in scanned]
+    for _ in range(rng.randrange(0, 3)):
+        g.op()
+    x = g.fit(g.some(), rng.choice(WIDTHS)) if rng.random() < 0.4 else inputs[0]
+    change = change_of(g, kind) if kind != "own" else ""
+    nexts = []
+    if kind == "lstm":
+        nexts = lstm_cell(g, x, *states, change)
+    elif kind == "gru":
+        nexts = gru_cell(g, x, states[0], change)
+    elif kind == "rnn":
+        nexts = rnn_cell(g, x, states[0], change)
+    for _ in range(rng.randrange(1, 12) if kind == "own" else rng.randrange(0, 4)):
+        g.op()
+    if not nexts or rng.random() < 0.15:
+        nexts = [g.fit(g.some(), w) for w in widths]
+    nexts = [n if n.most <= 10.0 else g.add(g.node("Tanh", [n.name]), "row", n.width, 1.0) for n in nexts]
+    outs = [g.some() for _ in range(rng.randrange(1, 3))] + ([nexts[0]] if rng.random() < 0.7 else [])
+    ends = [(g.node("Identity", [v.name]), v) for v in nexts + outs]  # each output has a name of its own
+    made = helper.make_graph(
+        g.nodes, f"body{model.count}",
+        [helper.make_tensor_value_info(v.name, TensorProto.FLOAT, ["batch", v.width]) for v in states + inputs],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", v.width]) for name, v in ends],
+        g.constants)
+    return made, widths, outs, f"{kind} {change}".strip()
+
+
+# ---- Recurrent nodes of a model -------------------------------------------------------------------
+
+
+class Chains(Graph):
+    """Recurrent nodes over sequences, in one file."""
+
+    def __init__(self, seed):
+        super().__init__(random.Random(seed), numpy.random.default_rng(seed))
+        self.seed, self.ids, self.dtypes, self.notes = seed, {}, {}, []
+
+    def input(self, name, kind, width):
+        shape = ["time", "batch", width] if kind == "seq" else ["batch", width]
+        self.inputs.append((name, kind, width))
+        self.add(name, kind, width, 1.0)
+        return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+
+    def initial(self, width, *lead):
+        """Zeros of the batch's size, or a row of the model as a state."""
+        row = self.pick("row")
+        if row is not None and self.rng.random() < 0.5:
+            name = self.fit(self.calm(row), width).name
+            return self.node("Unsqueeze", [name, self.integers(0)]) if lead else name
+        of = self.pick("seq")
+        batch = self.node("Gather", [self.node("Shape", [of.name]), self.integers(1)], axis=0)
+        shape = self.node("Concat", [self.integers(*lead), batch, self.integers(width)], axis=0) if lead \
+            else self.node("Concat", [batch, self.integers(width)], axis=0)
+        zero = helper.make_tensor("zero", TensorProto.FLOAT, [1], [0.0])
+        return self.node("ConstantOfShape", [shape], value=zero)
+
+    def recurrent(self):
+        rng = self.rng
+        kind = rng.choice(["LSTM", "GRU", "RNN"])
+        x = self.some("seq")
+        hidden = rng.choice(WIDTHS[2:])
+        gates = {"LSTM": 4, "GRU": 3, "RNN": 1}[kind]
+        direction = rng.choice(["forward", "reverse", "bidirectional"])
+        n = 2 if direction == "bidirectional" else 1
+        inputs = [x.name, self.floats(n, gates * hidden, x.width, scale=(3.0 / x.width) ** 0.5),
+                  self.floats(n, gates * hidden, hidden, scale=(3.0 / hidden) ** 0.5),
+                  self.floats(n, 2 * gates * hidden) if rng.random() < 0.7 else "", ""]
+        attributes = {"hidden_size": hidden, "direction": direction}
+        if kind == "GRU":
+            attributes["linear_before_reset"] = rng.randrange(2)
+        if rng.random() < 0.25:
+            per = {"LSTM": 3, "GRU": 2, "RNN": 1}[kind]
+            attributes["activations"] = [rng.choice(["Sigmoid", "Tanh"] if kind != "RNN" else ["Relu", "Tanh"])
+                                         for _ in range(per * n)]
+        if rng.random() < 0.4 and n == 1:
+            inputs.append(self.initial(hidden, 1))
+            inputs += [self.initial(hidden, 1)] if kind == "LSTM" else []
+        elif kind == "LSTM":
+            inputs += ["", ""]
+        if kind == "LSTM" and rng.random() < 0.3:
+            inputs.append(self.floats(n, 3 * hidden))
+        while inputs[-1] == "":
+            inputs.pop()
+        names = self.node(kind, inputs, 3 if kind == "LSTM" else 2, **attributes)
+        self.notes.append(f"{kind} {direction}")
+        turned = self.node("Transpose", [names[0]], perm=[0, 2, 1, 3])
+        self.add(self.node("Reshape", [turned, self.integers(0, 0, n * hidden)]), "seq", n * hidden, CALM)
+        for name in names[1:]:
+            if rng.random() < 0.5:
+                turned = self.node("Transpose", [name], perm=[1, 0, 2])
+                self.add(self.node("Reshape", [turned, self.integers(0, n * hidden)]), "row", n * hidden, 10.0)
+
+    def scan(self):
+        rng = self.rng
+        scanned = [self.some("seq") for _ in range(rng.randrange(1, 3))]
+        body, widths, outs, note = body_of(self, scanned)
+        initial = [self.initial(w) for w in widths]
+        backwards = 1 if rng.random() < 0.2 else 0
+        names = self.node("Scan", initial + [v.name for v in scanned], len(widths) + len(outs), body=body,
+                          num_scan_inputs=len(scanned), scan_input_directions=[backwards] * len(scanned),
+                          scan_output_directions=[backwards] * len(outs))
+        names = [names] if isinstance(names, str) else names
+        self.notes.append(f"Scan {note}")
+        for name, width in zip(names, widths):
+            self.add(name, "row", width, 12.0)
+        for name, value in zip(names[len(widths):], outs):
+            self.add(name, "seq", value.width, value.most)
+
+    def window(self):
+        """A convolution or a pool along the steps that leaves as many of them."""
+        rng = self.rng
+        value = self.some("seq")
+        name = self.node("Transpose", [value.name], perm=[1, 2, 0])
+        taps, dilation = rng.randrange(1, 5), rng.randrange(1, 3)
+        reach = (taps - 1) * dilation
+        before = rng.randrange(reach + 1)
+        attributes = {"kernel_shape": [taps], "pads": [before, reach - before], "dilations": [dilation]}
+        width = value.width
+        if rng.random() < 0.6:
+            groups = value.width if rng.random() < 0.3 else 1
+            width = value.width if groups > 1 else rng.choice(WIDTHS)
+            scale = (3.0 / (value.width / groups * taps)) ** 0.5
+            inputs = [name, self.floats(width, value.width // groups, taps, scale=scale)]
+            inputs += [self.floats(width)] if rng.random() < 0.6 else []
+            name = self.node("Conv", inputs, group=groups, **attributes)
+        elif dilation == 1 and before < taps and reach - before < taps and rng.random() < 0.5:
+            attributes.pop("dilations")
+            name = self.node("AveragePool", [name], count_include_pad=rng.randrange(2), **attributes)
+        elif before < taps and reach - before < taps:
+            name = self.node("MaxPool", [name], **attributes)
+        else:
+            return
+        self.add(self.node("Transpose", [name], perm=[2, 0, 1]), "seq", width, 4 * value.most + 1)
+
+    def attention(self):
+        """A sum over the steps, weighted by a softmax over them."""
+        value, about = self.some("seq"), self.some("seq")
+        score = self.fit(about, 1)
+        weight = self.node("Softmax", [score.name], axis=0)
+        product = self.node("Mul", either(self, weight, value.name))
+        name = self.node("ReduceSum", [product, self.integers(0)], keepdims=0)
+        self.add(name, "row", value.width, value.most)
+
+    def embedding(self, name):
+        rows, width = self.rng.randrange(2, 12), self.rng.choice(WIDTHS)
+        self.ids[name] = rows
+        table = self.floats(rows, width)
+        self.add(self.node("Gather", [table, name], axis=0), "seq", width, 1.0)
+        dtype = self.rng.choice([TensorProto.INT64, TensorProto.INT32])
+        self.dtypes[name] = "int64" if dtype == TensorProto.INT64 else "int32"
+        return helper.make_tensor_value_info(name, dtype, ["time", "batch"])
+
+    def over_steps(self):
+        value = self.some("seq")
+        roll = self.rng.random()
+        if roll < 0.5:
+            kind = self.rng.choice(["ReduceMean", "ReduceMax", "ReduceMin"])
+            name = self.node(kind, [value.name], axes=[0], keepdims=0)
+        else:
+            name = self.node("Gather", [value.name, self.constant(numpy.int64(self.rng.choice([0, -1])))], axis=0)
+        self.add(name, "row", value.width, value.most)
+
+    def write(self, folder):
+        rng = self.rng
+        infos = [self.input(f"x{i}", "seq", rng.choice(WIDTHS)) for i in range(rng.randrange(1, 3))]
+        infos += [self.input(f"r{i}", "row", rng.choice(WIDTHS)) for i in range(rng.randrange(0, 2))]
+        if rng.random() < 0.3:
+            infos.append(self.embedding("ids"))
+        for _ in range(rng.randrange(1, 4)):
+            for _ in range(rng.randrange(0, 4)):
+                self.op()
+            if rng.random() < 0.3:
+                self.window()
+            rng.choice([self.recurrent, self.scan, self.scan])()
+            if rng.random() < 0.3:
+                rng.choice([self.over_steps, self.over_steps, self.attention])()
+        for _ in range(rng.randrange(0, 5)):
+            self.op()
+        last = self.values[-6:]
+        picked = rng.sample(last, min(len(last), rng.randrange(1, 4)))
+        picked[0] = self.with_inputs_left(picked)
+        outputs = []
+        for i, value in enumerate(picked):
+            self.nodes.append(helper.make_node("Identity", [value.name], [f"y{i}"]))
+            shape = ["time", "batch", value.width] if value.kind == "seq" else ["batch", value.width]
+            outputs.append(helper.make_tensor_value_info(f"y{i}", TensorProto.FLOAT, shape))
+        save(self, infos, outputs, folder / "1" / "model.onnx")
+
+    def feeds(self, rng):
+        for _ in range(6):
+            time_, batch = int(rng.integers(1, 12)), int(rng.integers(1, 4))
+            feed = {n: rng.uniform(-1, 1, (time_, batch, w) if k == "seq" else (batch, w)).astype(numpy.float32)
+                    for n, k, w in self.inputs}
+            feed.update({n: rng.integers(0, rows, (time_, batch)).astype(self.dtypes[n])
+                         for n, rows in self.ids.items()})
+            yield feed
+
+    def requests(self, folder, rng):
+        session = session_of(folder / "1" / "model.onnx")
+        for feed in self.feeds(rng):
+            yield feed, run(session, feed)
+
+
+# ---- Trees ----------------------------------------------------------------------------------------
+
+
+class Part(Graph):
+    """One row: a cell that other files belong to."""
+
+    def __init__(self, rng, weights):
+        super().__init__(rng, weights)
+        self.infos = []
+
+    def input(self, name, width, most=1.0):
+        self.infos.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, ["rows", width]))
+        self.inputs.append((name, "row", width))
+        return self.add(name, "row", width, most)
+
+    def ops(self, most):
+        for _ in range(self.rng.randrange(most)):
+            self.op()
+
+    def write(self, path, outputs):
+        """outputs: name: value; a small tanh is taken of what has grown."""
+        infos = []
+        for name, value in outputs.items():
+            value = value if value.most <= 12.0 else self.add(self.node("Tanh", [value.name]), "row", value.width, 1.0)
+            self.nodes.append(helper.make_node("Identity", [value.name], [name]))
+            infos.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, ["rows", value.width]))
+        save(self, self.infos, infos, path)
+
+
+class Tree:
+    def __init__(self, seed):
+        self.rng, self.weights = random.Random(seed), numpy.random.default_rng(seed)
+        self.notes = []
+
+    def write(self, folder):
+        rng = self.rng
+        kind = rng.choice(["binary", "sum", "own"])
+        self.arity = {"binary": 2, "sum": rng.randrange(1, 5), "own": rng.randrange(1, 4)}[kind]
+        hidden = rng.choice(WIDTHS[2:])
+        widths = {"h": hidden, "c": hidden} if kind != "own" else {n: rng.choice(WIDTHS) for n in
+                                                                  ("h", "c", "k")[:rng.randrange(1, 4)]}
+        self.widths, self.word = widths, rng.choice(WIDTHS)
+        self.x = rng.choice(WIDTHS) if rng.random() < 0.4 else 0
+        self.notes.append(f"tree {kind} of {self.arity}")
+        self.has_root = rng.random() < 0.7
+        (folder / "1").mkdir(parents=True)
+        (folder / "config.yaml").write_text("unfold: tree\n")
+        self.write_leaf(folder, kind)
+        self.write_node(folder, kind)
+        if self.has_root:
+            root = Part(rng, self.weights)
+            root.input("h", widths["h"], 10.0)
+            root.ops(6)
+            root.write(folder / "1" / "root.onnx", {"scores": root.some()})
+
+    def write_leaf(self, folder, kind):
+        leaf = Part(self.rng, self.weights)
+        word = leaf.input("word", self.word)
+        leaf.ops(3)
+        if kind != "own":
+            change = change_of(leaf, "leaf")
+            self.notes.append(change)
+            made = leaf_cell(leaf, word if self.rng.random() < 0.7 else leaf.some(), self.widths["h"], change)
+        else:
+            made = [leaf.fit(leaf.some(), w) for w in self.widths.values()]
+        leaf.write(folder / "1" / "leaf.onnx", dict(zip(self.widths, made)))
+
+    def write_node(self, folder, kind):
+        node = Part(self.rng, self.weights)
+        of = {n: [node.input(f"{n}_{k}", w, 10.0) for k in range(self.arity)] for n, w in self.widths.items()}
+        x = node.input("x", self.x) if self.x > 0 else None
+        node.ops(3)
+        if kind == "own":
+            node.ops(10)
+            made = [node.fit(node.some(), w) for w in self.widths.values()]
+        else:
+            change = change_of(node, kind)
+            self.notes.append(change)
+            made = (binary_tree_cell if kind == "binary" else sum_tree_cell)(node, of["h"], of["c"], x, change)
+        node.write(folder / "1" / "node.onnx", dict(zip(self.widths, made)))
+
+    def shape(self, rng):
+        """Leaves, and the children of each inner node, in an order in which no node waits; then shuffled."""
+        leaves = int(rng.integers(1, 9))
+        roots, children = list(range(leaves)), []
+        while len(roots) > 1 and rng.random() < 0.9:
+            n = min(len(roots), int(rng.integers(1, self.arity + 1)))
+            taken = [roots.pop(int(rng.integers(len(roots)))) for _ in range(n)]
+            taken += [-1] * (self.arity - n)
+            rng.shuffle(taken)
+            roots.append(leaves + len(children))
+            children.append(taken)
+            if len(children) > 12:
+                break
+        order = rng.permutation(len(children))
+        place = {leaves + int(old): leaves + new for new, old in enumerate(order)}
+        return leaves, [[place.get(int(c), int(c)) for c in children[int(old)]] for old in order]
+
+    def values_of(self, sessions, feed, leaves, children):
+        values = [None] * (leaves + len(children))
+        for at, row in enumerate(zip(*run(sessions["leaf"], {"word": feed["word"]}).values())):
+            values[at] = row
+        while any(v is None for v in values):
+            for k, of in enumerate(children):
+                if values[leaves + k] is not None or any(c >= 0 and values[c] is None for c in of):
+                    continue
+                inputs = {f"{name}_{i}": (numpy.zeros(width, dtype=numpy.float32) if c < 0 else values[c][n])[None]
+                          for n, (name, width) in enumerate(self.widths.items()) for i, c in enumerate(of)}
+                if self.x > 0:
+                    inputs["x"] = feed["x"][k:k + 1]
+                values[leaves + k] = tuple(a[0] for a in run(sessions["node"], inputs).values())
+        return values
+
+    def requests(self, folder, rng):
+        sessions = {n: session_of(folder / "1" / f"{n}.onnx") for n in ["leaf", "node"] + ["root"] * self.has_root}
+        for _ in range(6):
+            leaves, children = self.shape(rng)
+            feed = {"word": rng.uniform(-1, 1, (leaves, self.word)).astype(numpy.float32)}
+            if self.x > 0:
+                feed["x"] = rng.uniform(-1, 1, (len(children), self.x)).astype(numpy.float32)
+            values = self.values_of(sessions, feed, leaves, children)
+            below = {c for of in children for c in of}
+            roots = [values[k] for k in range(len(values)) if k not in below]
+            wanted = {n: numpy.stack([r[i] for r in roots]) for i, n in enumerate(self.widths)}
+            if self.has_root:
+                wanted = run(sessions["root"], {"h": wanted["h"]})
+            feed["children"] = numpy.array(children, dtype=numpy.int64).reshape(len(children), self.arity)
+            yield feed, wanted
+
+
+# ---- Decoders -------------------------------------------------------------------------------------
+
+
+class Decoder:
+    """A step that feeds itself, without an encoder."""
+
+    IDS, END, STEPS = 7, 3, 12
+
+    def __init__(self, seed):
+        self.rng, self.weights = random.Random(seed), numpy.random.default_rng(seed)
+        self.notes = []
+
+    def write(self, folder):
+        rng = self.rng
+        kind = rng.choice(["lstm", "gru", "rnn", "own"])
+        hidden = rng.choice(WIDTHS[2:])
+        self.states = {"lstm": [hidden, hidden], "gru": [hidden], "rnn": [hidden],
+                       "own": [rng.choice(WIDTHS) for _ in range(rng.randrange(1, 4))]}[kind]
+        self.same = rng.choice(WIDTHS) if rng.random() < 0.5 else 0
+        g = Part(rng, self.weights)
+        g.infos.append(helper.make_tensor_value_info("token", TensorProto.INT64, ["rows"]))
+        width = rng.choice(WIDTHS)
+        embedded = g.add(g.node("Gather", [g.floats(self.IDS, width), "token"], axis=0), "row", width, 1.0)
+        states = [g.input(f"s{i}", w, 8.0) for i, w in enumerate(self.states)]
+        if self.same > 0:
+            g.input("same", self.same)
+        g.ops(3)
+        change = change_of(g, kind) if kind != "own" else ""
+        self.notes.append(f"decoder {kind} {change}".strip())
+        x = embedded if rng.random() < 0.6 else g.some()
+        nexts = {"lstm": lambda: lstm_cell(g, x, *states, change), "gru": lambda: gru_cell(g, x, states[0], change),
+                 "rnn": lambda: rnn_cell(g, x, states[0], change), "own": lambda: []}[kind]()
+        g.ops(8 if kind == "own" else 3)
+        nexts = nexts or [g.fit(g.some(), w) for w in self.states]
+        last = g.with_inputs_left(nexts)
+        if "token" not in g.needed(nexts):
+            token = g.fit(embedded, last.width)
+            last = g.add(g.node("Add", [last.name, token.name]), "row", last.width, last.most + 4)
+        logits = g.linear(g.calm(last), self.IDS)
+        g.nodes.append(helper.make_node("ArgMax", [logits.name], ["token_next"], axis=1, keepdims=0))
+        outputs = {f"s{i}_next": v for i, v in enumerate(nexts)}
+        outputs["logits"] = logits
+        outputs["other"] = g.some()
+        (folder / "1").mkdir(parents=True)
+        (folder / "config.yaml").write_text(f"unfold: seq2seq\nstart: 1\nend: {self.END}\nmax-steps: {self.STEPS}\n")
+        infos = [helper.make_tensor_value_info("token_next", TensorProto.INT64, ["rows"])]
+        for name, value in outputs.items():
+            if value.most > 12.0 and name != "logits":
+                value = g.add(g.node("Tanh", [value.name]), "row", value.width, 1.0)
+            g.nodes.append(helper.make_node("Identity", [value.name], [name]))
+            infos.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, ["rows", value.width]))
+        save(g, g.infos, infos, folder / "1" / "decoder.onnx")
+
+    def decode(self, session, feed, row):
+        """The ids of a row, the other outputs of each step; None where two ids are too near to each other."""
+        at = {"token": numpy.array([1])}
+        at.update({n: a[row:row + 1] for n, a in feed.items()})
+        ids, others = [], []
+        while len(ids) < self.STEPS:
+            made = run(session, {n: a for n, a in at.items() if n in {i.name for i in session.get_inputs()}})
+            best = numpy.sort(made["logits"][0])[-2:]
+            if not best[1] - best[0] > 1e-3:
+                return None
+            if int(made["token_next"][0]) == self.END:
+                break
+            ids.append(int(made["token_next"][0]))
+            others.append((made["logits"][0], made["other"][0]))
+            at.update({n[:-5]: a for n, a in made.items() if n.endswith("_next")})
+        return ids, others
+
+    def requests(self, folder, rng):
+        session = session_of(folder / "1" / "decoder.onnx")
+        read = {i.name for i in session.get_inputs()}
+        for _ in range(6):
+            batch = int(rng.integers(1, 4))
+            feed = {f"s{i}": rng.uniform(-1, 1, (batch, w)).astype(numpy.float32) for i, w in enumerate(self.states)}
+            if self.same > 0:
+                feed["same"] = rng.uniform(-1, 1, (batch, self.same)).astype(numpy.float32)
+            feed = {n: a for n, a in feed.items() if n in read}
+            rows = [self.decode(session, feed, r) for r in range(batch)]
+            if None in rows:
+                continue
+            steps = max(len(ids) for ids, _ in rows)
+            wanted = {"lengths": numpy.array([len(ids) for ids, _ in rows]),
+                      "token": numpy.array([ids + [self.END] * (steps - len(ids)) for ids, _ in rows]
+                                           ).reshape(batch, steps)}
+            for n, name in enumerate(["logits", "other"]):
+                width = session.get_outputs()[[o.name for o in session.get_outputs()].index(name)].shape[1]
+                wanted[name] = numpy.zeros((batch, steps, width))
+                for r, (_, others) in enumerate(rows):
+                    for t, of in enumerate(others):
+                        wanted[name][r, t] = of[n]
+            yield feed, wanted
+
+
+FAMILIES = {"chains": Chains, "trees": Tree, "decoders": Decoder}
