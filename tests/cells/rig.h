@@ -30,8 +30,8 @@ void rig_release(struct rig *rig);
 void rig_run(struct rig *rig, struct cell_batch *batch);
 
 /* A chain with its own memory. Inputs, per-step outputs and final states are all HOST references;
- * inputs and initial states are random (bytes 0 of ids in 0..9). An input of many rows has as many as
- * the chain has steps. */
+ * inputs and initial states are random (bytes 0 of ids in 0..9). An input of many rows has as many
+ * as the chain has steps. */
 struct rig_chain {
     struct cell_wiring wiring;
     struct cell_refs refs;

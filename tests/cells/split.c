@@ -18,6 +18,7 @@ struct wanted {
 struct split {
     const struct split_options *options;
     struct wanted chains[SPLIT_CHAINS_MAX];
+    uint32_t rows_taken[CELL_LAYOUTS_MAX]; /* value rows that a chain reads or writes */
 };
 
 static size_t width_bytes(const struct rig *rig, uint32_t value)
@@ -32,8 +33,20 @@ static void turn(struct cell_ref *ref, uint32_t steps)
     ref->stride_bytes = -ref->stride_bytes;
 }
 
-/* Some chains run backwards in time, start from zeros, read zeros, or do not emit at every step. */
-static void vary(struct rig_chain *chain, const struct cell_type *type, struct base_random *random)
+/* Now and then the place is a value row that nobody else has. */
+static void use_value_row(struct split *split, struct cell_ref *ref, uint32_t layout,
+                          struct base_random *random)
+{
+    uint32_t *taken = &split->rows_taken[layout];
+    if (base_random_below(random, 6) == 0 && *taken < RIG_ROWS) {
+        *ref = (struct cell_ref){.kind = CELL_REF_VALUE, .row = (*taken)++};
+    }
+}
+
+/* Some chains run backwards in time, start from zeros, read zeros or what stands in value rows,
+ * write there, or do not emit at every step. */
+static void vary(struct split *split, struct rig_chain *chain, const struct cell_type *type,
+                 struct base_random *random)
 {
     const struct cell_def *def = &type->def;
     struct cell_wiring *wiring = &chain->wiring;
@@ -47,11 +60,13 @@ static void vary(struct rig_chain *chain, const struct cell_type *type, struct b
         } else if (is_backwards) {
             turn(&wiring->inputs[i], wiring->steps);
         }
+        use_value_row(split, &wiring->inputs[i], type->input_layouts[i], random);
     }
     for (uint32_t s = 0; s < def->n_states; s++) {
         if (base_random_below(random, 4) == 0) {
             wiring->init[s] = (struct cell_ref){.kind = CELL_REF_ZERO};
         }
+        use_value_row(split, &wiring->init[s], type->state_layouts[s], random);
     }
     for (uint32_t e = 0; e < wiring->n_emits; e++) {
         struct cell_emit *emit = &wiring->emits[e];
@@ -61,8 +76,48 @@ static void vary(struct rig_chain *chain, const struct cell_type *type, struct b
         if (emit->what == CELL_EMIT_OUTPUT && base_random_below(random, 4) == 0) {
             emit->when = base_random_below(random, 2) == 0 ? CELL_EMIT_FIRST : CELL_EMIT_LAST;
         }
+        use_value_row(split, &emit->to,
+                      emit->what == CELL_EMIT_OUTPUT ? type->output_layouts[emit->index]
+                                                     : type->state_layouts[emit->index],
+                      random);
     }
     rig_chain_reset(chain, type); // what is not emitted is the same each time
+}
+
+/* What the chain reads of value rows: the first row that it has of the input. */
+static void write_value_rows(const struct rig *rig, const struct rig_chain *chain)
+{
+    const struct cell_type *type = rig->type;
+    const struct cell_wiring *wiring = &chain->wiring;
+    for (uint32_t i = 0; i < type->def.n_inputs; i++) {
+        if (wiring->inputs[i].kind == CELL_REF_VALUE) {
+            rig->backend->row_write(rig->device, type->input_layouts[i], wiring->inputs[i].row, 0,
+                                    0, chain->inputs[i]);
+        }
+    }
+    for (uint32_t s = 0; s < type->def.n_states; s++) {
+        if (wiring->init[s].kind == CELL_REF_VALUE) {
+            rig->backend->row_write(rig->device, type->state_layouts[s], wiring->init[s].row, 0, 0,
+                                    chain->init[s]);
+        }
+    }
+}
+
+/* What it has written to them, to where it would stand if it had been emitted once. */
+static void read_value_rows(const struct rig *rig, const struct rig_chain *chain)
+{
+    const struct cell_type *type = rig->type;
+    for (uint32_t e = 0; e < chain->wiring.n_emits; e++) {
+        const struct cell_emit *emit = &chain->emits[e];
+        const bool is_output = emit->what == CELL_EMIT_OUTPUT;
+        if (emit->to.kind == CELL_REF_VALUE) {
+            rig->backend->row_read(
+                rig->device,
+                is_output ? type->output_layouts[emit->index] : type->state_layouts[emit->index],
+                emit->to.row, 0, 0,
+                is_output ? chain->outputs[emit->index] : chain->final[emit->index]);
+        }
+    }
 }
 
 /* Runs each chain alone to its end in one batch and keeps what it gave. */
@@ -75,12 +130,14 @@ static void make_wanted(struct split *split, struct rig *rig)
         struct rig_chain *chain = &wanted->chain;
         uint32_t steps = 1 + base_random_below(&random, split->options->steps_max);
         rig_chain_init(chain, rig->type, i, steps, &random);
-        vary(chain, rig->type, &random);
+        vary(split, chain, rig->type, &random);
+        write_value_rows(rig, chain);
         struct cell_batch_row row = rig_chain_row(chain, steps);
         struct cell_batch batch = {.n_rows = 1, .steps = steps, .rows = &row};
         rig_run(rig, &batch);
         ck_assert_uint_eq(batch.steps_done, steps);
         ck_assert_uint_eq(row.steps_done, steps);
+        read_value_rows(rig, chain);
         for (uint32_t o = 0; o < def->n_outputs; o++) {
             wanted->outputs[o] =
                 rig_copy(chain->outputs[o], steps * width_bytes(rig, def->outputs[o]));
@@ -98,6 +155,7 @@ static void run_split(struct split *split, struct rig *rig, struct base_random *
     uint32_t left = n_chains;
     for (uint32_t i = 0; i < n_chains; i++) {
         rig_chain_reset(&split->chains[i].chain, rig->type);
+        write_value_rows(rig, &split->chains[i].chain);
         split->chains[i].chain.wiring.state = (i + 17) % RIG_ROWS; // a slot with other contents
     }
     while (left > 0) {
@@ -122,6 +180,9 @@ static void run_split(struct split *split, struct rig *rig, struct base_random *
             chain->done += rows[r].steps_done;
             left -= chain->done == chain->wiring.steps;
         }
+    }
+    for (uint32_t i = 0; i < n_chains; i++) {
+        read_value_rows(rig, &split->chains[i].chain);
     }
 }
 

@@ -468,4 +468,80 @@ class Decoder:
             yield feed, wanted
 
 
-FAMILIES = {"chains": Chains, "trees": Tree, "decoders": Decoder}
+# ---- Graphs ---------------------------------------------------------------------------------------
+
+
+class Graphs:
+    """Cells whose outputs a request binds to inputs as it likes."""
+
+    WIDTHS = (3, 8, 17)  # few, so that many edges fit
+
+    def __init__(self, seed):
+        self.rng, self.weights = random.Random(seed), numpy.random.default_rng(seed)
+        self.notes, self.cells = ["graph"], []
+
+    def write(self, folder):
+        rng = self.rng
+        (folder / "1").mkdir(parents=True)
+        names = ["a", "b", "c", "d"][:rng.randrange(1, 5)]
+        (folder / "config.yaml").write_text(f"unfold: graph\ncells: {','.join(names)}\n")
+        for name in names:
+            g = Part(rng, self.weights)
+            inputs = [g.input(f"i{k}", rng.choice(self.WIDTHS), 10.0) for k in range(rng.randrange(1, 4))]
+            g.ops(6)
+            kind = rng.choice(["lstm", "gru", "own", "own"])
+            made = []
+            if kind == "lstm":
+                hidden = rng.choice(self.WIDTHS)
+                made = lstm_cell(g, inputs[0], g.fit(g.some(), hidden), g.fit(inputs[-1], hidden), change_of(g, kind))
+            elif kind == "gru":
+                made = gru_cell(g, inputs[0], g.fit(inputs[-1], rng.choice(self.WIDTHS)), change_of(g, kind))
+            made = made or [g.fit(g.some(), rng.choice(self.WIDTHS)) for _ in range(rng.randrange(1, 3))]
+            made.append(g.with_inputs_left(made))
+            made[-1] = g.fit(g.calm(made[-1]), rng.choice(self.WIDTHS))
+            outputs = {f"o{k}": v for k, v in enumerate(made)}
+            g.write(folder / "1" / f"{name}.onnx", outputs)
+            self.cells.append((name, [v.width for v in inputs], [v.width for v in made]))
+
+    def shape(self, rng):
+        """The cell of each node, and for each of its inputs (node, output), or None; producers come first."""
+        cells, bound = [], []
+        for node in range(int(rng.integers(1, 13))):
+            cell = int(rng.integers(len(self.cells)))
+            of = []
+            for width in self.cells[cell][1]:
+                fit = [(n, o) for n in range(node) for o, w in enumerate(self.cells[cells[n]][2]) if w == width]
+                of.append(fit[int(rng.integers(len(fit)))] if fit and rng.random() < 0.7 else None)
+            cells.append(cell)
+            bound.append(of)
+        return cells, bound
+
+    def requests(self, folder, rng):
+        sessions = [session_of(folder / "1" / f"{name}.onnx") for name, _, _ in self.cells]
+        for _ in range(6):
+            cells, bound = self.shape(rng)
+            place = [int(p) for p in rng.permutation(len(cells))]  # of each node in the request
+            order = sorted(range(len(cells)), key=lambda n: place[n])
+            feed = {"cells": numpy.array([cells[n] for n in order])}
+            edges = [[place[at[0]], at[1], place[n], i] for n, of in enumerate(bound) for i, at in enumerate(of) if at]
+            feed["edges"] = numpy.array([edges[int(k)] for k in rng.permutation(len(edges))],
+                                        dtype=numpy.int64).reshape(len(edges), 4)
+            rows = {c: [n for n in order if cells[n] == c] for c in set(cells)}
+            for c, nodes in rows.items():
+                for i, width in enumerate(self.cells[c][1]):
+                    if rng.random() < 0.7:
+                        feed[f"{self.cells[c][0]}.i{i}"] = rng.uniform(-1, 1, (len(nodes), width)).astype(numpy.float32)
+            made = []
+            for n, (cell, of) in enumerate(zip(cells, bound)):
+                name, widths, _ = self.cells[cell]
+                zeros = [numpy.zeros(w, dtype=numpy.float32) for w in widths]
+                inputs = {f"i{i}": (made[at[0]][at[1]] if at else
+                                    feed[f"{name}.i{i}"][rows[cell].index(n)] if f"{name}.i{i}" in feed else zeros[i])
+                          for i, at in enumerate(of)}
+                made.append([a[0] for a in sessions[cell].run(None, {k: a[None] for k, a in inputs.items()})])
+            wanted = {f"{self.cells[c][0]}.o{o}": numpy.stack([made[n][o] for n in nodes])
+                      for c, nodes in rows.items() for o in range(len(self.cells[c][2]))}
+            yield feed, wanted
+
+
+FAMILIES = {"graphs": Graphs, "chains": Chains, "trees": Tree, "decoders": Decoder}

@@ -110,7 +110,7 @@ def make(options, seed, repository, counts, why):
     """The models that the daemon serves, by name."""
     served = {}
     for number in range(options.models):
-        kind = options.family or random.Random(seed * 1000 + number).choice(["chains", "chains", "trees", "decoders"])
+        kind = options.family or random.Random(seed * 1000 + number).choice(["chains", "chains", "trees", "decoders", "graphs"])
         model = FAMILIES[kind](seed * 1000 + number)
         folder = repository / f"m{number}"
         model.write(folder)
