@@ -80,7 +80,12 @@ class Chains(Graph):
     def input(self, name, kind, width):
         shape = ["time", "batch", width] if kind == "seq" else ["batch", width]
         self.inputs.append((name, kind, width))
-        self.add(name, kind, width, 1.0)
+        if kind == "seq" and self.rng.random() < 0.3:
+            self.batch_first.add(name)
+            shape = ["batch", "time", width]
+            self.add(self.node("Transpose", [name], perm=[1, 0, 2]), kind, width, 1.0)
+        else:
+            self.add(name, kind, width, 1.0)
         return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
 
     def initial(self, width, *lead):
@@ -183,6 +188,18 @@ class Chains(Graph):
         name = self.node("ReduceSum", [product, self.integers(0)], keepdims=0)
         self.add(name, "row", value.width, value.most)
 
+    def looked_at(self):
+        """A row's product with each step, a softmax over the steps, and the sum of the steps weighted by it."""
+        memory, row = self.some("seq"), self.some("row")
+        if row is None:
+            return
+        query = self.node("Unsqueeze", [self.fit(row, memory.width).name, self.integers(1)])
+        keys = self.node("Transpose", [memory.name], perm=[1, 2, 0])
+        weights = self.node("Softmax", [self.node("MatMul", [query, keys])], axis=-1)
+        steps = self.node("Transpose", [memory.name], perm=[1, 0, 2])
+        attended = self.node("Squeeze", [self.node("MatMul", [weights, steps]), self.integers(1)])
+        self.add(attended, "row", memory.width, memory.most)
+
     def embedding(self, name):
         rows, width = self.rng.randrange(2, 12), self.rng.choice(WIDTHS)
         self.ids[name] = rows
@@ -215,7 +232,7 @@ class Chains(Graph):
                 self.window()
             rng.choice([self.recurrent, self.scan, self.scan])()
             if rng.random() < 0.3:
-                rng.choice([self.over_steps, self.over_steps, self.attention])()
+                rng.choice([self.over_steps, self.over_steps, self.attention, self.looked_at])()
         for _ in range(rng.randrange(0, 5)):
             self.op()
         last = self.values[-6:]
@@ -223,16 +240,21 @@ class Chains(Graph):
         picked[0] = self.with_inputs_left(picked)
         outputs = []
         for i, value in enumerate(picked):
-            self.nodes.append(helper.make_node("Identity", [value.name], [f"y{i}"]))
             shape = ["time", "batch", value.width] if value.kind == "seq" else ["batch", value.width]
+            if value.kind == "seq" and rng.random() < 0.3:
+                shape = ["batch", "time", value.width]
+                self.nodes.append(helper.make_node("Transpose", [value.name], [f"y{i}"], perm=[1, 0, 2]))
+            else:
+                self.nodes.append(helper.make_node("Identity", [value.name], [f"y{i}"]))
             outputs.append(helper.make_tensor_value_info(f"y{i}", TensorProto.FLOAT, shape))
         save(self, infos, outputs, folder / "1" / "model.onnx")
 
     def feeds(self, rng):
         for _ in range(6):
             time_, batch = int(rng.integers(1, 12)), int(rng.integers(1, 4))
-            feed = {n: rng.uniform(-1, 1, (time_, batch, w) if k == "seq" else (batch, w)).astype(numpy.float32)
-                    for n, k, w in self.inputs}
+            shapes = {n: (batch, w) if k == "row" else (batch, time_, w) if n in self.batch_first else
+                      (time_, batch, w) for n, k, w in self.inputs}
+            feed = {n: rng.uniform(-1, 1, shape).astype(numpy.float32) for n, shape in shapes.items()}
             feed.update({n: rng.integers(0, rows, (time_, batch)).astype(self.dtypes[n])
                          for n, rows in self.ids.items()})
             yield feed

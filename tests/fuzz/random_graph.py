@@ -19,7 +19,7 @@ class Graph:
 
     def __init__(self, rng, weights, prefix=""):
         self.rng, self.weights, self.prefix = rng, weights, prefix
-        self.nodes, self.constants, self.values, self.inputs, self.count = [], [], [], [], 0
+        self.nodes, self.constants, self.values, self.inputs, self.batch_first, self.count = [], [], [], [], set(), 0
 
     def name(self):
         self.count += 1
@@ -191,7 +191,7 @@ class Graph:
         """The first value, to which inputs are added that no value needs: the daemon wants each to be of use."""
         value, needed = picked[0], self.needed(picked)
         for name, kind, width in self.inputs:
-            if name not in needed and (kind == "row" or value.kind == "seq"):
+            if name not in needed and name not in self.batch_first and (kind == "row" or value.kind == "seq"):
                 other = self.fit(Value(name, kind, width, 1.0), value.width)
                 value = self.add(self.node("Add", [value.name, other.name]), value.kind, value.width, value.most + 4)
         return value
