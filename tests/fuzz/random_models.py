@@ -73,8 +73,10 @@ def difference(got, wanted):
 
 
 def start(options, repository, port, threads):
-    flags = ["--model-repository", repository, "--grpc-port", "0", "--metrics-port", "0", "--http-port", str(port),
-               "--threads", str(threads), "--calibrate", "off", *options.flags.split()]
+    flags = ["--model-repository", repository, "--grpc-port", "0", "--metrics-port", "0", "--http-port", str(port)]
+    flags += options.flags.split()
+    flags += ["--threads", str(threads)] if "--threads" not in flags else []
+    flags += ["--calibrate", "off"] if "--calibrate" not in flags else []
     with open(f"{repository}.log", "w", encoding="utf-8") as log:
         return subprocess.Popen([options.daemon, *flags], stdout=subprocess.DEVNULL, stderr=log)
 
