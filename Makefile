@@ -63,6 +63,7 @@ CELLS_SRCS = \
   cells/cpu/device.c \
   cells/cpu/explain.c \
   cells/cpu/fuse.c \
+  cells/cpu/list.c \
   cells/cpu/ops.c \
   cells/cpu/panels.c \
   cells/cpu/phases.c \

@@ -148,6 +148,24 @@ struct cell_program {
     struct cell_places **places;
 };
 
+/* ---- list.c; while the program is made, the last four for tree.c and phases.c ---- */
+
+/* The first step: all values with their places, all ops. RESOURCE_EXHAUSTED. */
+enum base_status cell_program_list(struct cell_program *program);
+
+/* Adds a value of the program's own; an op, all zero but for what is given and without a second
+ * result; a gated op that computes `from`, or a part of it, into its result, without operands. */
+uint32_t cell_program_add_value(struct cell_program *program, struct cell_value shape,
+                                enum cell_place place, uint32_t index);
+struct cell_program_op *cell_program_add_op(struct cell_program *program, enum cell_op_kind kind,
+                                            enum cell_share share);
+struct cell_program_op *cell_program_add_gated(struct cell_program *program,
+                                               const struct cell_op *from,
+                                               enum cell_gated_kind kind);
+
+/* State `state` becomes a copy of this value, which stands elsewhere. */
+void cell_program_add_next(struct cell_program *program, uint32_t from, uint32_t state);
+
 /* ---- table.c; while the program is made ---- */
 
 /* Before the phases: finds the gated ops that look up sums over x instead of x. */
@@ -177,20 +195,7 @@ enum base_status cell_program_fuse(struct cell_program *program);
 /* The weights are loaded and the barriers placed. */
 void cell_program_find_waves(struct cell_program *program);
 
-/* ---- program.c; the first four while the program is made, for tree.c and phases.c ---- */
-
-/* Adds a value of the program's own; an op, all zero but for what is given and without a second
- * result; a gated op that computes `from`, or a part of it, into its result, without operands. */
-uint32_t cell_program_add_value(struct cell_program *program, struct cell_value shape,
-                                enum cell_place place, uint32_t index);
-struct cell_program_op *cell_program_add_op(struct cell_program *program, enum cell_op_kind kind,
-                                            enum cell_share share);
-struct cell_program_op *cell_program_add_gated(struct cell_program *program,
-                                               const struct cell_op *from,
-                                               enum cell_gated_kind kind);
-
-/* State `state` becomes a copy of this value, which stands elsewhere. */
-void cell_program_add_next(struct cell_program *program, uint32_t from, uint32_t state);
+/* ---- program.c ---- */
 
 /* The device's. */
 struct cell_program_queues {
