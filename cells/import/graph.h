@@ -165,7 +165,7 @@ struct cell__recurrent {
     uint32_t x_value, x_row;
     struct cell_op op; /* kind, variant, weights; the rest is set in a definition */
     struct cell__activation activations[3]; /* f, g, h of the ONNX specification */
-    float clip;                             /* of what goes into them; 0: none */
+    float clip;                             /* of the gates' sums; 0: none */
     bool input_forget;                      /* an LSTM's f is 1 - i */
     bool is_written_out; /* what op is not: the cell is a body of small operators (op_step.c) */
     // Scan: the rows of its body.

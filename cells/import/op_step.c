@@ -107,7 +107,7 @@ static uint32_t activate_by(struct step *step, const struct cell__activation *by
     return affine(step, x, by->alpha, by->beta);
 }
 
-/* Activation number n of what is clipped first. */
+/* Activation number n of a gate's sum, which is clipped first. */
 static uint32_t activate(struct step *step, uint32_t n, uint32_t x)
 {
     const float clip = step->recurrent->clip;
@@ -174,7 +174,9 @@ static void lstm(struct step *step, uint32_t x, uint32_t h, uint32_t c, uint32_t
     uint32_t g = activate(step, 1, gate_of(step, sums, 3));
     out[1] = pair(step, CELL_OP_ADD, pair(step, CELL_OP_MUL, f, c), pair(step, CELL_OP_MUL, i, g));
     uint32_t o = activate(step, 0, peep(step, gate_of(step, sums, 1), 1, out[1]));
-    out[0] = pair(step, CELL_OP_MUL, o, activate(step, 2, out[1]));
+    // The clip is of sums: c goes into its function as it is (decision 53).
+    uint32_t squashed = activate_by(step, &step->recurrent->activations[2], out[1]);
+    out[0] = pair(step, CELL_OP_MUL, o, squashed);
 }
 
 static uint32_t gru(struct step *step, uint32_t x, uint32_t h)

@@ -149,7 +149,7 @@ static void lstm_step(const struct wanted *wanted, size_t u, const double *a, co
     double g = activate(wanted, &wanted->g, a[3]);
     c_next[u] = f * c[u] + i * g;
     double o = activate(wanted, &wanted->f, a[1] + (double)p[HIDDEN + u] * c_next[u]);
-    h_next[u] = o * activate(wanted, &wanted->h, c_next[u]);
+    h_next[u] = o * apply(&wanted->h, c_next[u]); // not clipped, as in ONNX Runtime
 }
 
 /* n of a GRU that resets before the product: its z and r of all units come first. */
@@ -321,7 +321,7 @@ END_TEST
 static const struct wanted own_lstm = {
     .op = "LSTM", .f = {"Sigmoid", 0, 0}, .g = {"Tanh", 0, 0}, .h = {"Tanh", 0, 0}};
 
-START_TEST(test_clip_bounds_what_goes_into_a_function)
+START_TEST(test_clip_bounds_the_sums_of_gates)
 {
     struct wanted wanted = own_lstm;
     wanted.clip = 0.125;
@@ -408,7 +408,7 @@ int main(void)
                         FUNCTIONS);
     tcase_add_test(served, test_factors_go_to_the_functions_that_take_them);
     tcase_add_test(served, test_a_gru_takes_any_function_in_both_forms);
-    tcase_add_test(served, test_clip_bounds_what_goes_into_a_function);
+    tcase_add_test(served, test_clip_bounds_the_sums_of_gates);
     tcase_add_test(served, test_a_clip_that_changes_nothing_leaves_the_op);
     tcase_add_test(served, test_input_forget_couples_the_gates);
     tcase_add_test(served, test_a_cell_that_is_written_out_keeps_its_name);
