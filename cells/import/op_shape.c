@@ -36,6 +36,9 @@ enum base_status cell__infer_constant(struct cell__import *im, struct cell__node
     const Onnx__AttributeProto *real = cell__attr(node, "value_float");
     const Onnx__AttributeProto *numbers = cell__attr(node, "value_ints");
     const Onnx__AttributeProto *reals = cell__attr(node, "value_floats");
+    if (node->proto->n_attribute > 1) {
+        return cell__invalid(im, "%zu values; it has one", node->proto->n_attribute);
+    }
     if (tensor != NULL && tensor->t != NULL) {
         struct cell__tensor out;
         BASE_TRY(cell__tensor_read(im, tensor->t, &out));

@@ -416,6 +416,8 @@ START_TEST(test_other_tops_are_refused)
     expect_refused(&builder, BASE_UNIMPLEMENTED, "over the batch axis");
     onnx_set_int(&builder, top(14, 2, "out"), "axis", 3);
     expect_refused(&builder, BASE_INVALID_ARGUMENT, "axis 3 of a tensor of rank 3");
+    onnx_set_int(&builder, top(14, 2, "out"), "largest", 2);
+    expect_refused(&builder, BASE_INVALID_ARGUMENT, "largest is 2; it is 0 or 1");
     begin(14);
     onnx_node(&builder, "TopK", "x", "out");
     expect_refused(&builder, BASE_INVALID_ARGUMENT, "without k");

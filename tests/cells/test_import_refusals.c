@@ -410,6 +410,18 @@ START_TEST(test_inputs_of_other_types_are_refused)
 }
 END_TEST
 
+START_TEST(test_a_constant_of_two_values_is_refused)
+{
+    begin(0);
+    Onnx__NodeProto *node = onnx_node(&builder, "Constant", "", "two");
+    onnx_set_int(&builder, node, "value_int", 1);
+    onnx_set_float(&builder, node, "value_float", 2.0f);
+    onnx_node(&builder, "Add", "y two", "sum");
+    onnx_output(&builder, "sum", FLOAT, 0, NULL);
+    expect(BASE_INVALID_ARGUMENT, "Constant (node \"two\"", "2 values; it has one");
+}
+END_TEST
+
 START_TEST(test_names_are_cut_and_cleaned_in_errors)
 {
     static char name[] = "a\nb\"c\\d\x7f"
@@ -436,6 +448,7 @@ int main(void)
     tcase_add_test(lstm, test_the_last_step_beside_sequence_lengths_is_refused);
     tcase_add_test(lstm, test_time_axes_are_sequences_of_their_own);
     suite_add_tcase(suite, lstm);
+    tcase_add_test(around, test_a_constant_of_two_values_is_refused);
     tcase_add_test(around, test_unknown_operators_matter_only_when_they_are_needed);
     tcase_add_test(around, test_time_and_batch_may_not_be_mixed_into_rows);
     tcase_add_test(around, test_rows_may_not_be_permuted);
