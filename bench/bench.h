@@ -58,8 +58,9 @@ struct bench_burst {
     double mean_gflops; /* of all of it, by the thread's CPU time */
 };
 
-/* Multiply-adds of the instruction set for about `ns` of time; zeros when this machine lacks it. */
-struct bench_burst bench_fma_burst(const char *isa, uint64_t ns);
+/* Multiply-adds of the instruction set for about `ns` of time, of floats or, where it has an
+ * instruction for them, of fewer bits; zeros when this machine lacks it. */
+struct bench_burst bench_fma_burst(const char *isa, enum cell_precision precision, uint64_t ns);
 
 /* 10^9 elements a second that an activation of a kernel table takes through L1, for about `ns`. */
 double bench_activation_rate(void (*activation)(uint32_t n, const float *in, float *out),

@@ -8,12 +8,12 @@ void bench_demand_of_cell(const struct bench_cell *cell, const struct bench_shap
 {
     double bytes = cell_precision_bytes(precision);
     *out = (struct bench_demand){
-        .flops = bench_flops(cell, shape) / shape->rows / shape->steps,
         .sigmoids = (double)cell->sigmoids * shape->hidden,
         .tanhs = (double)cell->tanhs * shape->hidden,
         .step_bytes = (double)bench_tensor_floats(cell, shape, BENCH_R) * bytes,
         .once_bytes = (double)bench_tensor_floats(cell, shape, BENCH_W) * bytes,
     };
+    out->flops[precision] = bench_flops(cell, shape) / shape->rows / shape->steps;
     if (bench_cell_is_tree(cell)) { // its input is a child
         out->step_bytes += out->once_bytes;
         out->once_bytes = 0;
@@ -33,22 +33,22 @@ static double elements(const struct cell_weight *weight)
     return (double)weight->rows * weight->cols;
 }
 
-static void add_product(struct walk *walk, const struct cell_weight *weight, double bytes,
-                        bool is_timeless)
+static void add_product(struct walk *walk, const struct cell_weight *weight,
+                        enum cell_precision precision, bool is_timeless)
 {
-    walk->out->flops += 2.0 * elements(weight);
-    *(is_timeless ? &walk->out->once_bytes : &walk->out->step_bytes) += elements(weight) * bytes;
+    const double bytes = elements(weight) * cell_precision_bytes(precision);
+    walk->out->flops[precision] += 2.0 * elements(weight);
+    *(is_timeless ? &walk->out->once_bytes : &walk->out->step_bytes) += bytes;
 }
 
 static void add_gated(struct walk *walk, const struct cell_op *op)
 {
-    double bytes = cell_precision_bytes(op->precision);
     double units = (double)op->weights[0].rows / cell_op_gates(op->kind);
     uint32_t x = op->operands[0];
     if (!walk->is_looked_up[x]) {
-        add_product(walk, &op->weights[0], bytes, walk->is_timeless[x]);
+        add_product(walk, &op->weights[0], op->precision, walk->is_timeless[x]);
     }
-    add_product(walk, &op->weights[1], bytes, false);
+    add_product(walk, &op->weights[1], op->precision, false);
     bool is_relu = op->kind == CELL_OP_RNN && op->variant == CELL_RNN_RELU;
     walk->out->sigmoids += units * (op->kind == CELL_OP_LSTM  ? 3.0
                                     : op->kind == CELL_OP_GRU ? 2.0
@@ -63,10 +63,10 @@ static void add_tree(struct walk *walk, const struct cell_op *op)
     double children = cell_op_children(op);
     for (uint32_t w = 0; w < op->n_weights; w++) {
         if (op->weights[w].rows > 1) { // not B
-            add_product(walk, &op->weights[w], cell_precision_bytes(op->precision), false);
-            walk->out->flops += op->kind == CELL_OP_TREE_SUM
-                                    ? 2.0 * (children - 1) * units * op->weights[w].cols
-                                    : 0.0;
+            add_product(walk, &op->weights[w], op->precision, false);
+            walk->out->flops[op->precision] +=
+                op->kind == CELL_OP_TREE_SUM ? 2.0 * (children - 1) * units * op->weights[w].cols
+                                             : 0.0;
         }
     }
     walk->out->sigmoids += units * (2 + children);
@@ -81,7 +81,7 @@ static void add_op(struct walk *walk, const struct cell_op *op)
     } else if (cell_op_gates(op->kind) > 0) {
         add_gated(walk, op);
     } else if (op->kind == CELL_OP_LINEAR) {
-        add_product(walk, &op->weights[0], sizeof(float), walk->is_timeless[op->operands[0]]);
+        add_product(walk, &op->weights[0], CELL_FP32, walk->is_timeless[op->operands[0]]);
     } else if (op->kind == CELL_OP_SIGMOID || op->kind == CELL_OP_EXP || op->kind == CELL_OP_LOG ||
                cell_op_has_groups(op->kind)) {
         walk->out->sigmoids += width;

@@ -8,7 +8,8 @@
 
 /* Of one step of one row, but for the bytes, which all rows share. */
 struct bench_demand {
-    double flops;           /* of products, a multiply-add being 2 */
+    /* Of products, a multiply-add being 2, by how their weights are held. */
+    double flops[CELL_PRECISION_COUNT];
     double sigmoids, tanhs; /* elements; an exp counts as a sigmoid */
     double elements;        /* of other element-wise ops and of means */
     double step_bytes;      /* weights that every step needs */

@@ -107,6 +107,11 @@ static uint32_t repeats_of(struct job *job)
     return once_ns >= ROUND_NS ? 1 : (uint32_t)(ROUND_NS / once_ns) + 1;
 }
 
+static struct bench_burst burst_of(const struct bench_run *run)
+{
+    return bench_fma_burst(run->kernels->name, run->precision, BURST_NS);
+}
+
 static void measure(struct job *job, struct result *out)
 {
     static double ms[ROUNDS_MAX];
@@ -116,7 +121,7 @@ static void measure(struct job *job, struct result *out)
     run_once(job);
     uint32_t repeats = repeats_of(job);
     uint64_t start = base_now_ns();
-    struct bench_burst before = bench_fma_burst(job->run->kernels->name, BURST_NS);
+    struct bench_burst before = burst_of(job->run);
     while (out->rounds < ROUNDS_MAX &&
            (out->rounds < 3 || base_now_ns() - start < job->run->settings.ms * BASE_NS_PER_MS)) {
         uint64_t begun_ns = time_ns(job);
@@ -124,7 +129,7 @@ static void measure(struct job *job, struct result *out)
             run_once(job);
         }
         double round_ms = (double)(time_ns(job) - begun_ns) / 1e6 / repeats;
-        struct bench_burst behind = bench_fma_burst(job->run->kernels->name, BURST_NS);
+        struct bench_burst behind = burst_of(job->run);
         double all = (before.mean_gflops + behind.mean_gflops) / 2.0 * job->run->settings.threads;
         out->peak = before.best_gflops > out->peak ? before.best_gflops : out->peak;
         of_peak[out->rounds] = all > 0.0 && round_ms > 0.0 ? flops / (round_ms * 1e6) / all : 0.0;

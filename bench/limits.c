@@ -9,7 +9,8 @@
 
 /* Rates of one member. */
 struct rates {
-    double gflops, gsigmoids, gtanhs;
+    double gflops[CELL_PRECISION_COUNT];
+    double gsigmoids, gtanhs;
     double gbytes[BENCH_LEVELS_MAX];
 };
 
@@ -31,8 +32,11 @@ static void survey_member(void *argument, struct cell_team *team, uint32_t membe
 {
     struct survey *survey = argument;
     struct rates *rates = &survey->members[member];
-    team->barrier(team, member);
-    rates->gflops = bench_fma_burst(survey->kernels->name, survey->ns).best_gflops;
+    for (uint32_t p = 0; p < CELL_PRECISION_COUNT; p++) {
+        team->barrier(team, member);
+        rates->gflops[p] =
+            bench_fma_burst(survey->kernels->name, (enum cell_precision)p, survey->ns).best_gflops;
+    }
     team->barrier(team, member);
     rates->gsigmoids = bench_activation_rate(survey->kernels->sigmoid, survey->ns);
     team->barrier(team, member);
@@ -78,7 +82,9 @@ void bench_limits_measure(struct cell_team *team, const struct cell_kernels *ker
     cell_team_run(team, survey_member, &survey);
     for (uint32_t m = 0; m < team->members; m++) {
         const struct rates *rates = &survey.members[m];
-        out->gflops += rates->gflops;
+        for (uint32_t p = 0; p < CELL_PRECISION_COUNT; p++) {
+            out->gflops[p] += rates->gflops[p];
+        }
         out->gsigmoids += rates->gsigmoids;
         out->gtanhs += rates->gtanhs;
         for (uint32_t l = 0; l < out->n_levels; l++) {
@@ -91,9 +97,10 @@ void bench_limits_measure(struct cell_team *team, const struct cell_kernels *ker
 void bench_limits_text(struct base_buf *out, const struct bench_limits *limits)
 {
     base_buf_printf(out,
-                    "# limits, %u threads: %.1f GFLOP/s, 10^9/s sigmoid %.2f, tanh %.2f; GB/s of a "
-                    "thread:",
-                    limits->threads, limits->gflops, limits->gsigmoids, limits->gtanhs);
+                    "# limits, %u threads: %.1f GFLOP/s, bf16 %.1f, int8 %.1f; 10^9/s sigmoid "
+                    "%.2f, tanh %.2f; GB/s of a thread:",
+                    limits->threads, limits->gflops[CELL_FP32], limits->gflops[CELL_BF16],
+                    limits->gflops[CELL_INT8], limits->gsigmoids, limits->gtanhs);
     for (uint32_t l = 0; l < limits->n_levels; l++) {
         base_buf_printf(out, " %s %.1f", limits->levels[l].name, limits->levels[l].gbytes);
     }
@@ -103,9 +110,11 @@ void bench_limits_text(struct base_buf *out, const struct bench_limits *limits)
 void bench_limits_json(struct base_buf *out, const struct bench_limits *limits)
 {
     base_buf_printf(out,
-                    "\"limits\":{\"threads\":%u,\"gflops\":%.1f,\"gsigmoids\":%.3f,"
-                    "\"gtanhs\":%.3f,\"read_gbytes_per_thread\":{",
-                    limits->threads, limits->gflops, limits->gsigmoids, limits->gtanhs);
+                    "\"limits\":{\"threads\":%u,\"gflops\":%.1f,\"gflops_bf16\":%.1f,"
+                    "\"gops_int8\":%.1f,\"gsigmoids\":%.3f,\"gtanhs\":%.3f,"
+                    "\"read_gbytes_per_thread\":{",
+                    limits->threads, limits->gflops[CELL_FP32], limits->gflops[CELL_BF16],
+                    limits->gflops[CELL_INT8], limits->gsigmoids, limits->gtanhs);
     for (uint32_t l = 0; l < limits->n_levels; l++) {
         base_buf_printf(out, "%s\"%s\":%.1f", l > 0 ? "," : "", limits->levels[l].name,
                         limits->levels[l].gbytes);
@@ -135,13 +144,17 @@ static double reads_s(const struct bench_limits *limits, const struct bench_dema
 double bench_roofline_ms(const struct bench_limits *limits, const struct bench_demand *demand,
                          uint32_t rows, uint32_t steps)
 {
-    if (!(limits->gflops > 0.0 && limits->gsigmoids > 0.0 && limits->gtanhs > 0.0)) {
+    if (!(limits->gflops[CELL_FP32] > 0.0 && limits->gsigmoids > 0.0 && limits->gtanhs > 0.0)) {
         return 0.0;
     }
     double all = (double)rows * steps;
-    double products_s = all * demand->flops / (limits->gflops * 1e9);
+    double products_s = 0.0;
+    for (uint32_t p = 0; p < CELL_PRECISION_COUNT; p++) {
+        products_s +=
+            demand->flops[p] > 0.0 ? all * demand->flops[p] / (limits->gflops[p] * 1e9) : 0.0;
+    }
     double others_s = all * 1e-9 *
                       (demand->sigmoids / limits->gsigmoids + demand->tanhs / limits->gtanhs +
-                       demand->elements / (limits->gflops / 2));
+                       demand->elements / (limits->gflops[CELL_FP32] / 2));
     return (larger(products_s, reads_s(limits, demand, steps)) + others_s) * 1e3;
 }

@@ -20,8 +20,8 @@ struct bench_level {
 /* All threads together, but for the levels. A rate is 0 where nothing could be measured. */
 struct bench_limits {
     uint32_t threads;
-    double gflops;
-    double gsigmoids, gtanhs; /* 10^9 elements a second */
+    double gflops[CELL_PRECISION_COUNT]; /* multiply-adds, which are 2 */
+    double gsigmoids, gtanhs;            /* 10^9 elements a second */
     uint32_t n_levels;
     struct bench_level levels[BENCH_LEVELS_MAX];
 };
@@ -36,8 +36,7 @@ void bench_limits_measure(struct cell_team *team, const struct cell_kernels *ker
 void bench_limits_text(struct base_buf *out, const struct bench_limits *limits);
 void bench_limits_json(struct base_buf *out, const struct bench_limits *limits);
 
-/* Milliseconds of a sequence of so many rows and steps; 0 when not known. Products of whole numbers
- * count as those of floats do, so that int8 may be faster where the multiply-adds are the limit. */
+/* Milliseconds of a sequence of so many rows and steps; 0 when not known. */
 double bench_roofline_ms(const struct bench_limits *limits, const struct bench_demand *demand,
                          uint32_t rows, uint32_t steps);
 

@@ -73,6 +73,17 @@ static void fma_ymm(uint64_t rounds)
     FMA_LOOP("vfmadd231ps", "ymm", "vbroadcastss");
 }
 
+/* Terms of a product in a lane's word: 2 of bf16, 4 of int8. */
+static void bf16_zmm(uint64_t rounds)
+{
+    FMA_LOOP("vdpbf16ps", "zmm", "vbroadcastss");
+}
+
+static void int8_zmm(uint64_t rounds)
+{
+    FMA_LOOP("vpdpbusd", "zmm", "vbroadcastss");
+}
+
 static void fma_one(uint64_t rounds)
 {
     FMA_LOOP("vfmadd231ss", "xmm", "vmovss");
@@ -88,16 +99,20 @@ static void read_ymm(const uint8_t *at, const uint8_t *end)
     LOAD_LOOP("ymm", "32");
 }
 
+struct loop {
+    double terms; /* of one instruction */
+    void (*run)(uint64_t rounds);
+};
+
 struct isa {
     const char *name;
-    double lanes;
-    void (*fma)(uint64_t rounds);
+    struct loop loops[CELL_PRECISION_COUNT]; /* without one: that of floats */
 };
 
 static const struct isa isas[] = {
-    {"avx512", 16.0, fma_zmm},
-    {"avx2", 8.0, fma_ymm},
-    {"scalar", 1.0, fma_one},
+    {"avx512", {{16.0, fma_zmm}, {32.0, bf16_zmm}, {64.0, int8_zmm}}},
+    {"avx2", {{8.0, fma_ymm}}},
+    {"scalar", {{1.0, fma_one}}},
 };
 enum { ISAS = sizeof(isas) / sizeof(isas[0]) };
 
@@ -109,10 +124,18 @@ static bool has_avx512(void)
 static bool has_isa(const struct isa *isa)
 {
     bool has_fma = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    return has_fma && (isa->fma != fma_zmm || has_avx512());
+    return has_fma && (isa->loops[0].run != fma_zmm || has_avx512());
 }
 
-struct bench_burst bench_fma_burst(const char *isa, uint64_t ns)
+static const struct loop *loop_of(const struct isa *isa, enum cell_precision precision)
+{
+    bool has_it = isa->loops[precision].run != NULL &&
+                  (precision != CELL_BF16 || __builtin_cpu_supports("avx512bf16")) &&
+                  (precision != CELL_INT8 || __builtin_cpu_supports("avx512vnni"));
+    return &isa->loops[has_it ? precision : CELL_FP32];
+}
+
+struct bench_burst bench_fma_burst(const char *isa, enum cell_precision precision, uint64_t ns)
 {
     struct bench_burst burst = {0};
     for (int i = 0; i < ISAS; i++) {
@@ -120,11 +143,12 @@ struct bench_burst bench_fma_burst(const char *isa, uint64_t ns)
             continue;
         }
         const uint64_t rounds = 2000; // about 10 us, so that some pieces are undisturbed
-        const double flops = (double)rounds * 24 * 2 * isas[i].lanes;
+        const struct loop *loop = loop_of(&isas[i], precision);
+        const double flops = (double)rounds * 24 * 2 * loop->terms;
         uint64_t cpu_ns = base_thread_cpu_ns();
         uint64_t pieces = 0;
         for (uint64_t start = base_now_ns(), now = start; now - start < ns; pieces++) {
-            isas[i].fma(rounds);
+            loop->run(rounds);
             uint64_t end = base_now_ns();
             double gflops = flops / (double)(end - now);
             burst.best_gflops = gflops > burst.best_gflops ? gflops : burst.best_gflops;
@@ -165,9 +189,10 @@ double bench_read_gbytes(size_t bytes, uint64_t ns)
 
 #else
 
-struct bench_burst bench_fma_burst(const char *isa, uint64_t ns)
+struct bench_burst bench_fma_burst(const char *isa, enum cell_precision precision, uint64_t ns)
 {
     (void)isa;
+    (void)precision;
     (void)ns;
     return (struct bench_burst){0};
 }
@@ -231,7 +256,7 @@ static void measure(struct base_buf *out, bool is_json, uint64_t ns)
     base_buf_text(out, is_json ? ",\"fma_gflops\":{" : "multiply-add, GFLOP/s of one core:");
     for (int i = 0; i < 3; i++) {
         base_buf_printf(out, is_json ? "%s\"%s\":%.1f" : "%s %s %.1f", is_json && i > 0 ? "," : "",
-                        isa_names[i], bench_fma_burst(isa_names[i], ns).best_gflops);
+                        isa_names[i], bench_fma_burst(isa_names[i], CELL_FP32, ns).best_gflops);
     }
     base_buf_text(out, is_json ? "},\"activations_g\":{" : "\nactivations, 10^9/s of one core:");
     measure_activations(out, is_json, ns);

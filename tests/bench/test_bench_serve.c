@@ -332,7 +332,7 @@ END_TEST
 START_TEST(test_roofline_is_the_larger_limit_and_the_activations)
 {
     struct bench_limits limits = {.threads = 2,
-                                  .gflops = 1000,
+                                  .gflops = {1000, 1000, 1000},
                                   .gsigmoids = 2,
                                   .gtanhs = 1,
                                   .n_levels = 2,
@@ -356,9 +356,15 @@ START_TEST(test_roofline_is_the_larger_limit_and_the_activations)
                       11e6 / 10e9 * 1e3 + activations_ms, 0, 1e-9);
     limits.levels[1].gbytes = 1e9; // now L2: every byte passes it
     util_assert_close(bench_roofline_ms(&limits, &work, 1, 10), 88e6 / 100e9 * 1e3, 0, 1e-9);
-    limits.gflops = 10;
+    bench_demand_of_cell(lstm(), &wide, CELL_BF16, &narrow);
+    narrow.sigmoids = 0;
+    narrow.tanhs = 0;
+    limits.gflops[CELL_BF16] = 20; // of products whose weights are held so, and of no others
+    util_assert_close(bench_roofline_ms(&limits, &narrow, 1, 10), 160e6 / 20e9 * 1e3, 0, 1e-9);
+    util_assert_close(bench_roofline_ms(&limits, &work, 1, 10), 88e6 / 100e9 * 1e3, 0, 1e-9);
+    limits.gflops[CELL_FP32] = 10;
     util_assert_close(bench_roofline_ms(&limits, &work, 1, 10), 160e6 / 10e9 * 1e3, 0, 1e-9);
-    limits.gflops = 0;
+    limits.gflops[CELL_FP32] = 0;
     ck_assert_double_eq(bench_roofline_ms(&limits, &work, 1, 10), 0);
 }
 END_TEST
@@ -387,7 +393,7 @@ START_TEST(test_demand_of_a_definition_is_counted)
     double each = 20 * 50 + 80 * 20 + 80 * 50 + 80 * 20;
     ck_assert_double_eq(demand.once_bytes, once * 4);
     ck_assert_double_eq(demand.step_bytes, each * 4);
-    ck_assert_double_eq(demand.flops, 2 * (once + each));
+    ck_assert_double_eq(demand.flops[CELL_FP32], 2 * (once + each));
     ck_assert_double_eq(demand.sigmoids, 30 + 2 * 3 * 20);
     ck_assert_double_eq(demand.tanhs, 2 * 2 * 20);
     ck_assert_double_eq(demand.elements, 50 + 50);
