@@ -4,7 +4,7 @@
  * bias, then takes one fused multiply-add per term, first the terms of x with k = 0..inputs-1,
  * then those of h with k = 0..feedback-1, then a binary tree's of its right child's h with k =
  * 0..right-1; activations are the fixed operation sequences of
- * cells/ref/math.c. With bf16 weights the same holds of the rounded weights; with int8 the sums
+ * cells/ref/math.c. With bf16 the same holds of rounded weights, x and h; with int8 the sums
  * over x and over h are whole numbers, and each is one fused multiply-add (docs/kernels.md). Every
  * table with `invariant` set gives exactly those bits, for any number and order of rows and any
  * share of the panels. A NaN that leaves a kernel is always CELL_NAN_BITS.
@@ -238,8 +238,8 @@ void cell_linear_release(struct cell_linear *linear);
 /* How a kernel wants its panels. */
 struct cell_packing {
     uint32_t units;      /* hidden units of a panel */
-    uint32_t lanes;      /* BF16: columns of a vector, of which two lie interleaved */
-    uint32_t word_terms; /* INT8: terms of a column that lie together */
+    uint32_t lanes;      /* BF16 without words: columns of a vector, of which two lie interleaved */
+    uint32_t word_terms; /* terms of a column that lie together: of INT8; of BF16 2, or 0: none */
     bool has_offset;     /* INT8: x comes with 128 added to each */
 };
 
@@ -250,6 +250,7 @@ struct cell_packing {
  *           over right, bias [panel][gate][unit], late_bias [panel][unit],
  *           peepholes [gate i, o, f][panel][unit]
  *     BF16  two vectors of columns lie as [lane][vector]; a last one alone as it is
+ *     BF16 in words  packed [panel][k / 2][gate][unit], a word's upper half the first of its terms
  *     INT8  packed [panel][k / word_terms][gate][unit][k % word_terms], filled up with zeros;
  *           scales and offsets as bias
  *   LINEAR  packed [panel][k < inputs][column], bias [panel][column] */

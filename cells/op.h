@@ -31,7 +31,8 @@ uint32_t cell_precision_bytes(enum cell_precision precision);
 
 /* How exactly a device with units for it multiplies, in every product of a cell (LINEAR and what
  * has gates): both factors of each term are rounded before. Sums and all else are fp32. A
- * permission: a device without such units computes fp32 products, which are more exact.
+ * permission: a device without such units computes fp32 products, which are more exact. Of an op
+ * with BF16 weights both factors are bf16 on every device.
  *
  * TF32      to 11 significant bits, ties to even
  * BF16      to 8 significant bits, ties to even

@@ -3,7 +3,7 @@
 #include "cells/op_check.h"
 
 #include "base/checked.h"
-#include "cells/quant.h"
+#include "cells/bf16.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -138,7 +138,7 @@ static enum base_status check_precision(const struct look *look)
                              CELL_INT8_TERMS_MAX);
         }
         for (size_t i = 0; i < elements && op->precision == CELL_BF16; i++) {
-            if (!isfinite(cell_bf16_float(cell_bf16_of(data[i])))) {
+            if (!isfinite(cell_bf16_widen(cell_bf16_factor(data[i])))) {
                 return bad(look, "bf16 weights: a weight is too large for bf16");
             }
         }

@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "base/mem.h"
+#include "cells/bf16.h"
 #include "cells/quant.h"
 
 #include <string.h>
@@ -75,6 +76,12 @@ static size_t column_of(const struct cell_gated *gated, uint32_t gate, uint32_t 
     return (size_t)(unit / units) * gated->columns + (size_t)gate * units + unit % units;
 }
 
+/* What a sum begins with. */
+static float start_of(const struct cell_gated *gated, float bias)
+{
+    return gated->precision == CELL_BF16 ? cell_bf16_start(bias) : bias;
+}
+
 static void pack_biases(struct cell_gated *gated)
 {
     bool is_gru = gated->kind == CELL_GATED_GRU;
@@ -83,11 +90,12 @@ static void pack_biases(struct cell_gated *gated)
             size_t from = (size_t)gate * gated->hidden + unit;
             size_t at = column_of(gated, gate, unit);
             if (is_gru && gate == 2) {
-                gated->bias[at] = gated->b_w[from];
-                gated->late_bias[unit] = gated->b_r[from];
+                gated->bias[at] = start_of(gated, gated->b_w[from]);
+                gated->late_bias[unit] = start_of(gated, gated->b_r[from]);
             } else {
-                gated->bias[at] =
+                float bias =
                     gated->b_r == NULL ? gated->b_w[from] : gated->b_w[from] + gated->b_r[from];
+                gated->bias[at] = start_of(gated, bias);
             }
         }
     }
@@ -147,7 +155,7 @@ struct matrix {
     const struct cell_packing *how;
     const float *weights;
     uint32_t part, terms;
-    uint32_t words; /* of INT8: terms / word_terms, rounded up */
+    uint32_t words; /* terms / word_terms, rounded up */
 };
 
 static void pack_fp32(const struct matrix *m, const float *row, size_t panel, size_t column)
@@ -171,7 +179,19 @@ static void pack_bf16(const struct matrix *m, const float *row, size_t panel, si
                     : column;
     uint16_t *to = (uint16_t *)m->gated->packed[m->part] + panel * m->terms * columns + at;
     for (uint32_t k = 0; k < m->terms; k++) {
-        to[k * columns] = cell_bf16_of(row[k]);
+        to[k * columns] = cell_bf16_factor(row[k]);
+    }
+}
+
+/* Two terms of a column in a word, the first in its upper half, as what it is multiplied with has
+ * them. A last term alone stands beside -0: times the row's 0 it adds -0, which changes no sum. */
+static void pack_bf16_words(const struct matrix *m, const float *row, size_t panel, size_t column)
+{
+    size_t columns = m->gated->columns;
+    uint32_t *to = (uint32_t *)m->gated->packed[m->part] + panel * m->words * columns + column;
+    for (uint32_t k = 0; k < m->terms; k += 2) {
+        uint32_t second = k + 1 < m->terms ? cell_bf16_factor(row[k + 1]) : 0x8000u;
+        to[k / 2 * columns] = cell_bf16_pair((uint16_t)second, cell_bf16_factor(row[k]));
     }
 }
 
@@ -205,8 +225,10 @@ static void pack_matrix(const struct matrix *m)
             size_t column = at % gated->columns;
             if (gated->precision == CELL_FP32) {
                 pack_fp32(m, row, panel, column);
-            } else if (gated->precision == CELL_BF16) {
+            } else if (gated->precision == CELL_BF16 && m->how->word_terms == 0) {
                 pack_bf16(m, row, panel, column);
+            } else if (gated->precision == CELL_BF16) {
+                pack_bf16_words(m, row, panel, column);
             } else {
                 pack_int8(m, row, panel, column);
             }
@@ -218,7 +240,7 @@ static enum base_status alloc_matrix(const struct matrix *m)
 {
     struct cell_gated *gated = m->gated;
     bool is_int8 = gated->precision == CELL_INT8;
-    size_t terms = is_int8 ? (size_t)m->words * m->how->word_terms : m->terms;
+    size_t terms = m->words > 0 ? (size_t)m->words * m->how->word_terms : m->terms;
     size_t weights = 0;
     size_t bytes = 0;
     if (!base_size_mul((size_t)gated->panels * gated->columns, terms, &weights) ||

@@ -4,6 +4,7 @@
 #include "cells/kernels.h"
 
 #include <math.h>
+#include <string.h>
 
 #define INFINITY_BITS 0x7F800000u
 

@@ -1,26 +1,9 @@
-/* Weights and rows in fewer bits: what rounding is, in one place. docs/kernels.md, "Weights in
- * fewer bits". Pure functions, any thread. */
+/* Weights and rows as int8: what rounding is, in one place (of bf16 it is in bf16.h).
+ * docs/kernels.md, "Weights in fewer bits". Pure functions, any thread. */
 #ifndef CELLS_QUANT_H
 #define CELLS_QUANT_H
 
 #include <stdint.h>
-#include <string.h>
-
-/* The nearest bf16, ties to even; the upper half of a float. x is not a NaN. */
-static inline uint16_t cell_bf16_of(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof(bits));
-    return (uint16_t)((bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16);
-}
-
-static inline float cell_bf16_float(uint16_t bf16)
-{
-    uint32_t bits = (uint32_t)bf16 << 16;
-    float x;
-    memcpy(&x, &bits, sizeof(x));
-    return x;
-}
 
 /* The scale of n values as int8: max|x| / 127; CELL_NAN_BITS when one is not finite. 0 where that
  * is less than the least float: then every value is 0. */

@@ -16,10 +16,11 @@
     X(COUNT, max_sequence_length, "0", 0, 1 << 24, "N", LIMITS, ALL,                               \
       "Steps of the longest sequence; 0 = as the server's option of this name.")                   \
     X(WORD, weights, "fp32", 0, 0, "fp32|bf16|int8", DEVICES, ALL,                                 \
-      "How recurrent weights are held; fewer bits are read faster and answer less exactly.")       \
+      "How recurrent weights are held, and what they multiply is rounded: fewer bits are faster, " \
+      "and less exact.")                                                                           \
     X(WORD, products, "fp32", 0, 0, "fp32|tf32|bf16|bf16x3", DEVICES, ALL,                         \
       "How a GPU multiplies: what it multiplies is rounded so, sums stay fp32; bf16x3 is nearly "  \
-      "as exact as fp32. A CPU multiplies in fp32 whatever stands here.")                          \
+      "as exact as fp32. A CPU heeds weights alone.")                                              \
     X(WORD, unfold, "chain", 0, 0, "chain|tree|seq2seq|graph|plugin", LIMITS, ALL,                 \
       "What a request becomes: chains of cells from model.onnx, a tree of those in leaf.onnx, "    \
       "node.onnx and root.onnx, a chain from encoder.onnx and then steps of decoder.onnx, or, of " \

@@ -1,12 +1,6 @@
-/* Gated cells with bf16 weights for AVX-512 (F, BW, DQ, VL); the body is that of fp32 but for the
- * loads of weights, see gated_body.h. Called only where cell_kernels_choose() found the
- * instructions. */
-#define CELL_WEIGHTS_BF16
+/* Gated cells with bf16 weights for AVX-512 (F, BW, DQ, VL); rows are rounded to floats of few
+ * bits, and a weight is widened where it is loaded. The body is shared, see bf16_body.h.
+ * Called only where the instructions are. */
+#define CELL_BF16_TABLE cell_bf16__avx512
 
-#include "cells/cpu/gated_body.h"
-#include "cells/cpu/reduced.h"
-
-#ifdef CELL_SIMD_LANES
-const struct cell_reduced_kernels cell_bf16__avx512 = {gated_load, gated_ahead, gated_step,
-                                                       gated_scratch};
-#endif
+#include "cells/cpu/bf16_body.h"

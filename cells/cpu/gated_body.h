@@ -1,6 +1,6 @@
 /* Steps of gated cells, and the sums over x ahead of them, over product_body.h: for weights that
- * are floats, or bf16 where CELL_WEIGHTS_BF16 is defined. Any thread, over the caller's rows and
- * scratch. */
+ * are floats, or bf16 where CELL_WEIGHTS_BF16 is defined; then x and h have been rounded
+ * (bf16_body.h). Any thread, over the caller's rows and scratch. */
 #ifndef CELLS_CPU_GATED_BODY_H
 #define CELLS_CPU_GATED_BODY_H
 
@@ -10,11 +10,17 @@
 
 #ifdef CELL_SIMD_LANES
 
+/* Weights of a column over a part, and so the elements of what it is multiplied with. */
+static uint32_t weights_of(const struct cell_gated *gated, uint32_t part)
+{
+    return (cell_gated_terms(gated, part) + WEIGHT_TERMS - 1) / WEIGHT_TERMS;
+}
+
 /* Weights of a panel over a part. */
 static const weight *part_of(const struct cell_gated *gated, uint32_t part, uint32_t panel)
 {
-    size_t terms = cell_gated_terms(gated, part);
-    return (const weight *)gated->packed[part] + panel * terms * gated->columns;
+    size_t k = weights_of(gated, part);
+    return (const weight *)gated->packed[part] + panel * k * gated->columns;
 }
 
 /* The sums of one panel over each part that has terms, but over x where they were computed ahead,
@@ -26,10 +32,10 @@ static uint32_t list_spans(const struct cell_gated_step *step, uint32_t row, uin
     const float *const *const rows[] = {step->x, step->h, step->h_right};
     uint32_t n = 0;
     for (uint32_t part = first_part(step); part < CELL_GATED_PARTS; part++) {
-        uint32_t terms = cell_gated_terms(gated, part);
-        if (terms > 0) {
+        uint32_t k = weights_of(gated, part);
+        if (k > 0) {
             spans[n++] = (struct span){.rows = rows[part] + row,
-                                       .k = terms,
+                                       .k = k,
                                        .weights = part_of(gated, part, panel),
                                        .later = part_of(gated, part, next)};
         }
@@ -42,8 +48,9 @@ static uint32_t list_spans(const struct cell_gated_step *step, uint32_t row, uin
 
 static bool is_step_streamed(const struct cell_gated_step *step)
 {
-    return is_streamed(terms_of(step) * step->gated->panels * step->gated->columns * sizeof(weight),
-                       step->n_rows, step->gated->l3_is_near);
+    uint64_t terms = terms_of(step) * step->gated->panels * step->gated->columns;
+    return is_streamed(terms / WEIGHT_TERMS * sizeof(weight), step->n_rows,
+                       step->gated->l3_is_near);
 }
 
 /* The sums over x, or the first part there is, of one row and `panels` panels, from `panel` on.
@@ -256,12 +263,13 @@ CELL_INLINE void ahead_of(const size_t vectors, const struct cell_gated_ahead *a
 {
     const size_t columns = vectors * CELL_SIMD_LANES;
     const struct cell_gated *gated = ahead->gated;
-    uint64_t bytes = (uint64_t)gated->inputs * gated->panels * gated->columns * sizeof(weight);
+    const uint32_t k = weights_of(gated, 0);
+    const uint64_t bytes = (uint64_t)k * gated->panels * gated->columns * sizeof(weight);
     for (uint32_t panel = ahead->panel_first; panel < ahead->panel_end; panel++) {
         uint32_t next = panel + 1 < ahead->panel_end ? panel + 1 : panel;
         for (uint32_t row = 0; row < ahead->n_rows; row += GROUP_ROWS) {
             struct span x = {.rows = ahead->x + row,
-                             .k = gated->inputs,
+                             .k = k,
                              .weights = part_of(gated, 0, panel),
                              .next = part_of(gated, 0, next),
                              .later = part_of(gated, 0, next)};
@@ -296,7 +304,9 @@ static enum base_status gated_load(struct cell_gated *gated)
     uint32_t lanes = (uint32_t)CELL_SIMD_LANES;
     gated->l3_is_near = base_cpus_l3_is_near();
     return cell_gated_pack(
-        gated, &(struct cell_packing){.units = unit_vectors(gated->kind) * lanes, .lanes = lanes});
+        gated, &(struct cell_packing){.units = unit_vectors(gated->kind) * lanes,
+                                      .lanes = lanes,
+                                      .word_terms = WEIGHT_TERMS > 1 ? WEIGHT_TERMS : 0});
 }
 
 static size_t gated_scratch(const struct cell_gated *gated, uint32_t rows_max)

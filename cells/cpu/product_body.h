@@ -19,11 +19,20 @@
 /* Rows that go through a panel together: their sums, 64 columns wide, take 9 KiB of L1 (80: 12). */
 #    define GROUP_ROWS 36u
 
-/* A weight as it is held. */
+/* A weight as it is held, and how many terms of a sum it is: with bf16 one, widened to a float; or,
+ * where an instruction multiplies words of two, such a word, for which a float stands. */
 #    ifdef CELL_WEIGHTS_BF16
+#        ifdef CELL_BF16_WORDS
+typedef float weight;
+#            define WEIGHT_TERMS 2u
+#        else
 typedef uint16_t weight;
+#            define WEIGHT_TERMS 1u
+#            define WEIGHT_HALVES
+#        endif
 #    else
 typedef float weight;
+#        define WEIGHT_TERMS 1u
 #    endif
 
 #    define LINE_WEIGHTS ((size_t)64 / sizeof(weight))
@@ -79,7 +88,8 @@ CELL_INLINE uint32_t lines_of(const size_t vectors)
     return (uint32_t)((vectors * CELL_SIMD_LANES + LINE_WEIGHTS - 1) / LINE_WEIGHTS);
 }
 
-/* One part of the sum: x or h. */
+/* One part of the sum: x or h. An element of a row is what is multiplied with a weight: of words
+ * another word. */
 struct span {
     const float *const *rows; /* [n_rows] -> [k] */
     uint32_t k;
@@ -114,8 +124,17 @@ CELL_INLINE void prefetch_later(const size_t lines, const weight *from)
     }
 }
 
+CELL_INLINE simd_vec add_product(simd_vec w, simd_vec x, simd_vec sum)
+{
+#    if WEIGHT_TERMS == 2
+    return simd_fma_words(w, x, sum);
+#    else
+    return simd_fma(w, x, sum);
+#    endif
+}
+
 /* Vector v of the `vectors` that one term has at `from`. */
-#    ifdef CELL_WEIGHTS_BF16
+#    ifdef WEIGHT_HALVES
 CELL_INLINE simd_vec load_weights(const size_t vectors, const weight *from, size_t v)
 {
     const weight *pair = from + v / 2 * 2 * CELL_SIMD_LANES;
@@ -147,7 +166,7 @@ CELL_INLINE void add_term_of_few(const size_t vectors, const uint32_t rows, cons
         simd_vec x = simd_set1(in[r][k]);
         CELL_UNROLL
         for (size_t v = 0; v < vectors; v++) {
-            sum[r][v] = simd_fma(w[v], x, sum[r][v]);
+            sum[r][v] = add_product(w[v], x, sum[r][v]);
         }
     }
 }
@@ -168,15 +187,15 @@ CELL_INLINE void add_two_terms_of_2(const uint32_t rows, const weight *weights,
     for (uint32_t r = 0; r < rows; r++) {
         const float *at = in[r] + k;
         simd_vec x = simd_set1(at[0]);
-        sum[r][0] = simd_fma(w[0][0], x, sum[r][0]);
-        sum[r][1] = simd_fma(w[0][1], x, sum[r][1]);
+        sum[r][0] = add_product(w[0][0], x, sum[r][0]);
+        sum[r][1] = add_product(w[0][1], x, sum[r][1]);
         x = simd_set1(at[1]);
-        sum[r][0] = simd_fma(w[1][0], x, sum[r][0]);
-        sum[r][1] = simd_fma(w[1][1], x, sum[r][1]);
+        sum[r][0] = add_product(w[1][0], x, sum[r][0]);
+        sum[r][1] = add_product(w[1][1], x, sum[r][1]);
     }
 }
 
-#    ifdef CELL_WEIGHTS_BF16
+#    ifdef WEIGHT_HALVES
 /* For 4 or 5 vectors that come in pairs: one pair after the other. */
 CELL_INLINE void add_term_of_many(const size_t vectors, const uint32_t rows, const weight *weights,
                                   const float *in[], uint32_t k, simd_vec sum[][VECTORS_MAX])
@@ -194,7 +213,7 @@ CELL_INLINE void add_term_of_many(const size_t vectors, const uint32_t rows, con
             simd_vec x = simd_set1(in[r][k]);
             CELL_UNROLL
             for (size_t v = 0; v < n; v++) {
-                sum[r][first + v] = simd_fma(w[v], x, sum[r][first + v]);
+                sum[r][first + v] = add_product(w[v], x, sum[r][first + v]);
             }
         }
     }
@@ -214,7 +233,7 @@ CELL_INLINE void add_term_of_many(const size_t vectors, const uint32_t rows, con
         simd_vec w = simd_keep(load_weights(vectors, weights, v));
         CELL_UNROLL
         for (uint32_t r = 0; r < rows; r++) {
-            sum[r][v] = simd_fma(w, x[r], sum[r][v]);
+            sum[r][v] = add_product(w, x[r], sum[r][v]);
         }
     }
 }
@@ -416,7 +435,7 @@ CELL_INLINE void tile_row(const size_t panels, const size_t vectors, const bool 
             if (is_streamed && v % vectors == 0) {
                 prefetch_lines(lines_of(vectors), w + FAR_WEIGHTS);
             }
-            sum[v] = simd_fma(load_weights(vectors, w, v % vectors), x, sum[v]);
+            sum[v] = add_product(load_weights(vectors, w, v % vectors), x, sum[v]);
         }
     }
     CELL_UNROLL

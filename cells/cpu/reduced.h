@@ -15,6 +15,7 @@ struct cell_reduced_kernels {
 #ifdef __x86_64__
 extern const struct cell_reduced_kernels cell_bf16__avx2;
 extern const struct cell_reduced_kernels cell_bf16__avx512;
+extern const struct cell_reduced_kernels cell_bf16__avx512bf16;
 extern const struct cell_reduced_kernels cell_int8__avx2;
 extern const struct cell_reduced_kernels cell_int8__avx512;
 extern const struct cell_reduced_kernels cell_int8__avx512vnni;

@@ -2,6 +2,8 @@
 #ifndef CELLS_CPU_SIMD_AVX2_H
 #define CELLS_CPU_SIMD_AVX2_H
 
+#include "cells/bf16.h"
+
 #include <immintrin.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -198,6 +200,21 @@ static inline simd_vec simd_load_high_bf16(const uint16_t *from)
 {
     __m256i upper = _mm256_set1_epi32((int32_t)0xFFFF0000u);
     return _mm256_castsi256_ps(_mm256_and_si256(simd_load_bits__avx2(from), upper));
+}
+
+/* Each lane as a float of what cell_bf16_factor() makes of it. */
+static inline simd_vec simd_bf16_factor(simd_vec v)
+{
+    __m256i bits = _mm256_castps_si256(v);
+    __m256i size = _mm256_and_si256(bits, _mm256_set1_epi32(0x7FFFFFFF)); // never negative
+    __m256i least = _mm256_set1_epi32(CELL_BF16_FACTOR_LEAST - 1);
+    __m256i is_nan = _mm256_cmpgt_epi32(size, _mm256_set1_epi32(0x7F800000));
+    __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    __m256i sum = _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7FFF)));
+    __m256i quiet = _mm256_or_si256(bits, _mm256_set1_epi32(0x00400000));
+    sum = _mm256_blendv_epi8(sum, quiet, is_nan);
+    sum = _mm256_and_si256(sum, _mm256_set1_epi32((int32_t)0xFFFF0000u));
+    return _mm256_castsi256_ps(_mm256_and_si256(sum, _mm256_cmpgt_epi32(size, least)));
 }
 
 typedef __m256i simd_ints;

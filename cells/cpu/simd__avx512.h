@@ -2,6 +2,8 @@
 #ifndef CELLS_CPU_SIMD_AVX512_H
 #define CELLS_CPU_SIMD_AVX512_H
 
+#include "cells/bf16.h"
+
 #include <immintrin.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -193,6 +195,45 @@ static inline simd_vec simd_load_high_bf16(const uint16_t *from)
     __m512i upper = _mm512_set1_epi32((int32_t)0xFFFF0000u);
     return _mm512_castsi512_ps(_mm512_and_si512(_mm512_loadu_si512(from), upper));
 }
+
+/* Each lane as a float of what cell_bf16_factor() makes of it. */
+static inline simd_vec simd_bf16_factor(simd_vec v)
+{
+    __m512i bits = _mm512_castps_si512(v);
+    __m512i size = _mm512_and_si512(bits, _mm512_set1_epi32(0x7FFFFFFF));
+    __mmask16 counts = _mm512_cmpge_epu32_mask(size, _mm512_set1_epi32(CELL_BF16_FACTOR_LEAST));
+    __mmask16 is_nan = _mm512_cmpgt_epu32_mask(size, _mm512_set1_epi32(0x7F800000));
+    __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    __m512i sum = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7FFF)));
+    sum = _mm512_mask_or_epi32(sum, is_nan, bits, _mm512_set1_epi32(0x00400000));
+    __m512i upper = _mm512_set1_epi32((int32_t)0xFFFF0000u);
+    return _mm512_castsi512_ps(_mm512_maskz_and_epi32(counts, sum, upper));
+}
+
+#ifdef __AVX512BF16__
+/* bf16 products of words of two. simd_fma_words() adds that of the upper halves and then that of
+ * the lower ones, each rounded once; simd_store_bf16_words() makes words of the lanes of two
+ * vectors, of neighbours the first in the upper half. */
+#    define CELL_BF16_WORDS 1
+
+static inline simd_vec simd_fma_words(simd_vec w, simd_vec x, simd_vec sum)
+{
+    return _mm512_dpbf16_ps(sum, (__m512bh)w, (__m512bh)x);
+}
+
+static inline simd_vec simd_bf16_counted__avx512(simd_vec v)
+{
+    __m512 least = _mm512_castsi512_ps(_mm512_set1_epi32(CELL_BF16_FACTOR_LEAST));
+    return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(_mm512_abs_ps(v), least, _CMP_NLT_UQ), v);
+}
+
+static inline void simd_store_bf16_words(float *to, simd_vec first, simd_vec second)
+{
+    __m512bh halves =
+        _mm512_cvtne2ps_pbh(simd_bf16_counted__avx512(second), simd_bf16_counted__avx512(first));
+    _mm512_storeu_si512(to, _mm512_rol_epi32((__m512i)halves, 16));
+}
+#endif
 
 typedef __m512i simd_ints;
 

@@ -2,6 +2,8 @@
 #ifndef CELLS_CPU_SIMD_NEON_H
 #define CELLS_CPU_SIMD_NEON_H
 
+#include "cells/bf16.h"
+
 #include <arm_neon.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -208,6 +210,20 @@ static inline simd_vec simd_load_high_bf16(const uint16_t *from)
 {
     uint32x4_t upper = vdupq_n_u32(0xFFFF0000u);
     return vreinterpretq_f32_u32(vandq_u32(simd_load_bits__neon(from), upper));
+}
+
+/* Each lane as a float of what cell_bf16_factor() makes of it. */
+static inline simd_vec simd_bf16_factor(simd_vec v)
+{
+    uint32x4_t bits = vreinterpretq_u32_f32(v);
+    uint32x4_t size = vandq_u32(bits, vdupq_n_u32(0x7FFFFFFFu));
+    uint32x4_t counts = vcgeq_u32(size, vdupq_n_u32(CELL_BF16_FACTOR_LEAST));
+    uint32x4_t is_nan = vcgtq_u32(size, vdupq_n_u32(0x7F800000u));
+    uint32x4_t odd = vandq_u32(vshrq_n_u32(bits, 16), vdupq_n_u32(1));
+    uint32x4_t sum = vaddq_u32(bits, vaddq_u32(odd, vdupq_n_u32(0x7FFFu)));
+    sum = vbslq_u32(is_nan, vorrq_u32(bits, vdupq_n_u32(0x00400000u)), sum);
+    sum = vandq_u32(sum, vdupq_n_u32(0xFFFF0000u));
+    return vreinterpretq_f32_u32(vandq_u32(sum, counts));
 }
 
 typedef int32x4_t simd_ints;

@@ -2,7 +2,7 @@
 #include "cells/cuda/lane_pack.h"
 
 #include "base/assert.h"
-#include "cells/cuda/bf16.h"
+#include "cells/bf16.h"
 #include "cells/cuda/lane_shared.h"
 
 /* The menu, smallest first. */

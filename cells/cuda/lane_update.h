@@ -6,7 +6,7 @@
 #ifndef CELLS_CUDA_LANE_UPDATE_H
 #define CELLS_CUDA_LANE_UPDATE_H
 
-#include "cells/cuda/bf16.h"
+#include "cells/bf16.h"
 #include "cells/cuda/lane_shared.h"
 #include "cells/ref/math_body.h"
 

@@ -211,8 +211,12 @@ static bool is_too_wide(const struct cell_def *def)
         widest = words > widest ? words : widest;
     }
     widest = loaded > widest ? loaded : widest;
+    bool is_rounded = def->products != CELL_PRODUCTS_FP32;
+    for (uint32_t o = 0; o < def->n_ops; o++) {
+        is_rounded |= def->ops[o].precision == CELL_BF16;
+    }
     // Rounding has an item for each element of up to three values side by side.
-    return widest * CELL_STEP_ROWS_MAX * (def->products == CELL_PRODUCTS_FP32 ? 1 : 3) > INT32_MAX;
+    return widest * CELL_STEP_ROWS_MAX * (is_rounded ? 3 : 1) > INT32_MAX;
 }
 
 enum base_status cell_cuda__check(const struct cell_def *def, struct base_error *error)

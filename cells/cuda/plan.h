@@ -10,6 +10,7 @@
 struct cell_cuda__rounded {
     struct cell_step_place from, to;
     uint32_t width;
+    enum cell_products products;
 };
 
 /* A program is made several times by the same code: first to learn how much memory it takes, then
@@ -97,6 +98,7 @@ struct cell_cuda__factors {
     struct cell_step_place a;
     float *weights;
     uint32_t inputs, outputs;
+    enum cell_products products; /* what they are rounded to */
     const char *about;
 };
 struct cell_step_product *cell_cuda__plan_product(struct cell_cuda__plan *plan,

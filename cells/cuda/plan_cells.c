@@ -6,7 +6,7 @@
 #include "cells/cuda/plan.h"
 
 #include "base/assert.h"
-#include "cells/quant.h"
+#include "cells/bf16.h"
 
 #include <string.h>
 
@@ -35,21 +35,21 @@ static uint32_t hidden_of(const struct cell_op *op)
     return op->weights[0].rows / cell_op_gates(op->kind);
 }
 
-static float as_held(enum cell_precision precision, float weight)
+/* With bf16 weights what they are multiplied with is bf16 too (docs/kernels.md). */
+static enum cell_products products_of(const struct cell_cuda__plan *plan, const struct cell_op *op)
 {
-    return precision == CELL_BF16 ? cell_bf16_float(cell_bf16_of(weight)) : weight;
+    return op->precision == CELL_BF16 ? CELL_PRODUCTS_BF16 : plan->def->products;
 }
 
 /* out: [terms][columns]. */
-static void turn(const struct cell_op *op, const struct part *part, float *out)
+static void turn(uint32_t hidden, const struct part *part, float *out)
 {
-    const uint32_t hidden = hidden_of(op);
     const uint32_t columns = part->gates * hidden;
     const uint32_t terms = part->weight->cols;
     const float *from = (const float *)part->weight->data + (size_t)part->gate * hidden * terms;
     for (uint32_t k = 0; k < terms; k++) {
         for (uint32_t c = 0; c < columns; c++) {
-            out[(size_t)k * columns + c] = as_held(op->precision, from[(size_t)c * terms + k]);
+            out[(size_t)k * columns + c] = from[(size_t)c * terms + k];
         }
     }
 }
@@ -82,15 +82,17 @@ static struct cell_step_place matrix_of(struct cell_cuda__plan *plan, uint32_t v
 static void plan_sum(struct cell_cuda__plan *plan, const struct sum *sum)
 {
     const uint32_t columns = sum->parts[0].gates * hidden_of(sum->op);
-    struct cell_cuda__factors factors = {
-        .a = sum->parts[0].rows, .outputs = columns, .about = cell_op_name(sum->op->kind)};
+    struct cell_cuda__factors factors = {.a = sum->parts[0].rows,
+                                         .outputs = columns,
+                                         .products = products_of(plan, sum->op),
+                                         .about = cell_op_name(sum->op->kind)};
     for (uint32_t p = 0; p < sum->n_parts; p++) {
         factors.inputs += sum->parts[p].weight->cols;
     }
     factors.weights = cell_cuda__factors_begin(plan, factors.inputs, columns);
     size_t at = 0;
     for (uint32_t p = 0; p < sum->n_parts && factors.weights != NULL; p++) {
-        turn(sum->op, &sum->parts[p], factors.weights + at);
+        turn(hidden_of(sum->op), &sum->parts[p], factors.weights + at);
         at += (size_t)sum->parts[p].weight->cols * columns;
     }
     const cell_step_address bias = sum->bias != NULL ? copy_floats(plan, sum->bias, columns) : 0;
@@ -132,8 +134,11 @@ void cell_cuda__plan_linear(struct cell_cuda__plan *plan, const struct cell_op *
     const struct cell_weight *w = &op->weights[0];
     const struct cell_step_place a = matrix_of(plan, op->operands[0]);
     const struct cell_step_place out = cell_cuda__place(plan, op->result);
-    struct cell_cuda__factors factors = {
-        .a = a, .inputs = w->rows, .outputs = w->cols, .about = "LINEAR"};
+    struct cell_cuda__factors factors = {.a = a,
+                                         .inputs = w->rows,
+                                         .outputs = w->cols,
+                                         .products = plan->def->products,
+                                         .about = "LINEAR"};
     factors.weights = cell_cuda__factors_begin(plan, w->rows, w->cols);
     if (factors.weights != NULL) {
         memcpy(factors.weights, w->data, (size_t)w->rows * w->cols * sizeof(float));
@@ -209,6 +214,7 @@ static float *biases_of(struct cell_cuda__plan *plan, const struct cell_op *op, 
     const bool has_two = op->weights[at].cols == 2 * all;
     for (uint32_t i = 0; i < all; i++) {
         sum[i] = has_two && of_w && of_r ? w[i] + w[all + i] : has_two && of_r ? w[all + i] : w[i];
+        sum[i] = op->precision == CELL_BF16 ? cell_bf16_start(sum[i]) : sum[i];
     }
     return sum;
 }

@@ -38,7 +38,7 @@ static bool round_weights(enum cell_products products, const float *from, size_t
         is_finite &= isfinite(to[i]) != 0;
     }
     for (size_t i = 0; i < n && products != CELL_PRODUCTS_TF32; i++) {
-        const uint16_t high = cell_bf16_round(from[i]);
+        const uint16_t high = cell_bf16_high(products == CELL_PRODUCTS_BF16X3, from[i]);
         put_bf16(to, i, high);
         is_finite &= isfinite(cell_bf16_widen(high)) != 0;
         if (products == CELL_PRODUCTS_BF16X3) {
@@ -62,9 +62,9 @@ float *cell_cuda__factors_begin(struct cell_cuda__plan *plan, uint32_t inputs, u
 }
 
 /* Weights to the card; `weights` is given back. */
-static cell_step_address weights_end(struct cell_cuda__plan *plan, float *weights, size_t n)
+static cell_step_address weights_end(struct cell_cuda__plan *plan, enum cell_products products,
+                                     float *weights, size_t n)
 {
-    const enum cell_products products = plan->def->products;
     const size_t words = words_of(products, n);
     cell_step_address at = 0;
     float *out = cell_cuda__weights_begin(plan, words, &at);
@@ -82,13 +82,13 @@ static cell_step_address weights_end(struct cell_cuda__plan *plan, float *weight
 }
 
 /* A matrix is written before what reads it, and once a step: so it may be rounded once. */
-static struct cell_step_place rounded(struct cell_cuda__plan *plan, struct cell_step_place from,
-                                      uint32_t width)
+static struct cell_step_place rounded(struct cell_cuda__plan *plan, enum cell_products products,
+                                      struct cell_step_place from, uint32_t width)
 {
-    const enum cell_products products = plan->def->products;
     for (uint32_t i = 0; i < plan->n_rounded; i++) {
         const struct cell_cuda__rounded *known = &plan->rounded[i];
-        if (known->from.at == from.at && known->from.pitch == from.pitch && known->width == width) {
+        if (known->from.at == from.at && known->from.pitch == from.pitch && known->width == width &&
+            known->products == products) {
             return known->to;
         }
     }
@@ -98,8 +98,8 @@ static struct cell_step_place rounded(struct cell_cuda__plan *plan, struct cell_
         (struct cell_step_round){
             .in = from, .out = to, .width = width, .products = (uint32_t)products};
     if (plan->n_rounded < CELL_CUDA__ROUNDED) {
-        plan->rounded[plan->n_rounded++] =
-            (struct cell_cuda__rounded){.from = from, .to = to, .width = width};
+        plan->rounded[plan->n_rounded++] = (struct cell_cuda__rounded){
+            .from = from, .to = to, .width = width, .products = products};
     }
     return to;
 }
@@ -107,12 +107,13 @@ static struct cell_step_place rounded(struct cell_cuda__plan *plan, struct cell_
 struct cell_step_product *cell_cuda__plan_product(struct cell_cuda__plan *plan,
                                                   const struct cell_cuda__factors *factors)
 {
-    const enum cell_products products = plan->def->products;
+    const enum cell_products products = factors->products;
     const bool is_three = products == CELL_PRODUCTS_BF16X3;
     const cell_step_address weights =
-        weights_end(plan, factors->weights, (size_t)factors->inputs * factors->outputs);
-    const struct cell_step_place a =
-        products == CELL_PRODUCTS_FP32 ? factors->a : rounded(plan, factors->a, factors->inputs);
+        weights_end(plan, products, factors->weights, (size_t)factors->inputs * factors->outputs);
+    const struct cell_step_place a = products == CELL_PRODUCTS_FP32
+                                         ? factors->a
+                                         : rounded(plan, products, factors->a, factors->inputs);
     struct cell_step_product *product =
         &cell_cuda__add(plan, CELL_STEP_PRODUCT, 0, factors->about)->product;
     product->a = a;

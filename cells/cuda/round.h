@@ -3,7 +3,7 @@
 #ifndef CELLS_CUDA_ROUND_H
 #define CELLS_CUDA_ROUND_H
 
-#include "cells/cuda/bf16.h"
+#include "cells/bf16.h"
 
 #define CELL_TF32_DROPPED 0x1FFFu /* bits of a float's significand */
 
@@ -21,6 +21,12 @@ CELL_LANE_FN float cell_tf32_round(float x)
     bits &= ~CELL_TF32_DROPPED;
     memcpy(&x, &bits, sizeof(x));
     return x;
+}
+
+/* The bf16 of x, or the first of two (is_of_two), which keep small factors. */
+CELL_LANE_FN uint16_t cell_bf16_high(bool is_of_two, float x)
+{
+    return is_of_two ? cell_bf16_round(x) : cell_bf16_factor(x);
 }
 
 /* What bf16 `high`, x rounded, has lost of x; 0 where x has become infinity or is NaN. */

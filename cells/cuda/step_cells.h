@@ -3,7 +3,7 @@
 #ifndef CELLS_CUDA_STEP_CELLS_H
 #define CELLS_CUDA_STEP_CELLS_H
 
-#include "cells/cuda/bf16.h"
+#include "cells/bf16.h"
 #include "cells/cuda/step.h"
 #include "cells/ref/math_body.h"
 

@@ -15,9 +15,10 @@ CELL_STEP_FN void cell_step_round(const struct cell_step_round *p, struct cell_s
         return;
     }
     uint16_t *out = cell_step_bf16(p->out, r) + k;
-    const uint16_t high = cell_bf16_round(x);
+    const bool is_of_two = p->products == CELL_PRODUCTS_BF16X3;
+    const uint16_t high = cell_bf16_high(is_of_two, x);
     out[0] = high;
-    if (p->products == CELL_PRODUCTS_BF16X3) {
+    if (is_of_two) {
         out[p->width] = high;
         out[2 * (uint64_t)p->width] = cell_bf16_lost(x, high);
     }

@@ -8,6 +8,7 @@
 
 #include "base/assert.h"
 #include "base/mem.h"
+#include "cells/bf16.h"
 #include "cells/quant.h"
 #include "cells/ref/math.h"
 #include "cells/ref/pointwise.h"
@@ -66,16 +67,22 @@ static float add_terms(const struct cell_gated *gated, uint32_t gate, uint32_t u
     return fmaf(in->scale * gated->scales[in->part][row], (float)whole, sum);
 }
 
-/* Of INT8 the row is rounded into scratch, part behind part. */
+/* In fewer bits the row is rounded into scratch, part behind part. */
 static struct vector read_row(const struct cell_gated *gated, uint32_t part, const float *row,
                               float *scratch)
 {
     struct vector in = {.part = part, .terms = cell_gated_terms(gated, part), .floats = row};
-    if (gated->precision == CELL_INT8) {
-        int8_t *bytes = (int8_t *)(void *)scratch;
-        for (uint32_t before = 0; before < part; before++) {
-            bytes += cell_gated_terms(gated, before);
+    size_t before = 0;
+    for (uint32_t p = 0; p < part; p++) {
+        before += cell_gated_terms(gated, p);
+    }
+    if (gated->precision == CELL_BF16) {
+        for (uint32_t k = 0; k < in.terms; k++) {
+            scratch[before + k] = cell_bf16_widen(cell_bf16_factor(row[k]));
         }
+        in.floats = scratch + before;
+    } else if (gated->precision == CELL_INT8) {
+        int8_t *bytes = (int8_t *)(void *)scratch + before;
         in.scale = cell_int8_scale(in.terms, row);
         for (uint32_t k = 0; k < in.terms; k++) {
             bytes[k] = cell_int8_of(row[k], in.scale);
@@ -246,7 +253,7 @@ static enum base_status round_weights(struct cell_gated *gated, uint32_t part)
         return BASE_RESOURCE_EXHAUSTED;
     }
     for (size_t i = 0; i < rows * terms && !is_int8; i++) {
-        floats[i] = cell_bf16_float(cell_bf16_of(weights[i]));
+        floats[i] = cell_bf16_widen(cell_bf16_factor(weights[i]));
     }
     for (size_t row = 0; row < rows && is_int8; row++) {
         float scale = cell_int8_scale(terms, weights + row * terms);
@@ -299,12 +306,14 @@ static enum base_status linear_load(struct cell_linear *linear)
     return BASE_OK;
 }
 
-/* One row of each part as bytes. */
+/* One row of each part, rounded: as floats, or as bytes. */
 static size_t gated_scratch(const struct cell_gated *gated, uint32_t rows_max)
 {
     (void)rows_max;
-    size_t bytes = (size_t)gated->inputs + gated->feedback + gated->right;
-    return gated->precision == CELL_INT8 ? (bytes + sizeof(float) - 1) / sizeof(float) : 0;
+    size_t terms = (size_t)gated->inputs + gated->feedback + gated->right;
+    return gated->precision == CELL_BF16   ? terms
+           : gated->precision == CELL_INT8 ? (terms + sizeof(float) - 1) / sizeof(float)
+                                           : 0;
 }
 
 static size_t linear_scratch(const struct cell_linear *linear, uint32_t rows_max)

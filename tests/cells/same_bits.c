@@ -334,8 +334,10 @@ bool same_bits_gated(const struct cell_kernels *kernels, const struct same_bits_
     gated_case_init(&got, options);
     gated_case_init(&want, options);
     if (options->change != NULL) {
-        options->change(&got.build, &got.gated, got.x.row, false);
-        options->change(&want.build, &want.gated, want.x.row, true);
+        const struct same_bits_factors of_got = {{got.x.row, got.h.row, got.right.row}};
+        const struct same_bits_factors of_want = {{want.x.row, want.h.row, want.right.row}};
+        options->change(&got.build, &got.gated, &of_got, false);
+        options->change(&want.build, &want.gated, &of_want, true);
     }
     gated_case_load(&want, &cell_kernels__scalar);
     gated_case_load(&got, kernels);

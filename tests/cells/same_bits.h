@@ -35,16 +35,21 @@ struct same_bits_difference {
     char text[128];
 };
 
+/* Rows of each part, [SAME_BITS_ROWS] -> [terms]. */
+struct same_bits_factors {
+    float *const *part[CELL_GATED_PARTS];
+};
+
 struct same_bits_gated {
     struct same_bits_kind kind;
     uint32_t inputs, hidden;
     uint32_t rows_max;    /* <= SAME_BITS_ROWS */
     uint32_t rows_stride; /* every so many row counts, from 1 on */
     bool no_biases;
-    /* NULL, or changes the cell and its rows of x before it is loaded: that of the scalar table
-     * (is_wanted) and that of the other. */
-    void (*change)(struct build *build, struct cell_gated *gated, float *x[SAME_BITS_ROWS],
-                   bool is_wanted);
+    /* NULL, or changes the cell and what it multiplies before it is loaded: that of the scalar
+     * table (is_wanted) and that of the other. */
+    void (*change)(struct build *build, struct cell_gated *gated,
+                   const struct same_bits_factors *rows, bool is_wanted);
 };
 
 /* A cell with random weights, which are the build's; not yet loaded. */

@@ -43,27 +43,30 @@ static uint32_t stride_of(uint32_t inputs, uint32_t hidden)
     return util_is_quick() && inputs + hidden > 20 ? 13 : STRIDE;
 }
 
-/* The instruction sets, and the last one as on a processor that has no instruction for products of
- * int8: AVX-512 without VNNI, NEON without dot products. */
+/* The instruction sets, and the last one as on a processor that has no instructions for products in
+ * fewer bits: AVX-512 without VNNI and BF16, NEON without dot products. */
 enum { TABLES = ISA_COUNT + 1 };
+
+/* NULL: nothing else than what is chosen. */
+static const struct cell_reduced_kernels *without_dot(enum cell_precision precision)
+{
+#if defined(__x86_64__)
+    return precision == CELL_BF16   ? &cell_bf16__avx512
+           : precision == CELL_INT8 ? &cell_int8__avx512
+                                    : NULL;
+#elif defined(__aarch64__)
+    return precision == CELL_INT8 ? &cell_int8__neon : NULL;
+#else
+    (void)precision;
+    return NULL;
+#endif
+}
 
 static enum base_status load_without_dot(struct cell_gated *gated)
 {
-#if defined(__x86_64__)
-    const struct cell_kernels *kernels = &cell_kernels__avx512;
-    const struct cell_reduced_kernels *without = &cell_int8__avx512;
-#elif defined(__aarch64__)
-    const struct cell_kernels *kernels = &cell_kernels__neon;
-    const struct cell_reduced_kernels *without = &cell_int8__neon;
-#else
-    const struct cell_kernels *kernels = &cell_kernels__scalar;
-    const struct cell_reduced_kernels *without = NULL;
-#endif
-    if (gated->precision != CELL_INT8 || without == NULL) {
-        return kernels->gated_load(gated);
-    }
-    gated->reduced = without;
-    return without->load(gated);
+    gated->reduced = without_dot(gated->precision);
+    return gated->reduced == NULL ? isa_at(ISA_COUNT - 1)->gated_load(gated)
+                                  : gated->reduced->load(gated);
 }
 
 /* NULL: not here. The scalar table is what the others are compared with: a quick run has none. */
@@ -73,19 +76,18 @@ static const struct cell_kernels *table_at(int index)
         return NULL;
     }
     const struct cell_kernels *kernels = isa_at(index < ISA_COUNT ? index : ISA_COUNT - 1);
-    static struct cell_kernels without_dot;
+    static struct cell_kernels without;
     if (index == ISA_COUNT && kernels != NULL) {
-        without_dot = *kernels;
-        without_dot.gated_load = load_without_dot;
-        return &without_dot;
+        without = *kernels;
+        without.gated_load = load_without_dot;
+        return &without;
     }
     return kernels;
 }
 
-/* There only int8 is another. */
 static bool is_other(int table, struct same_bits_kind kind)
 {
-    return table < ISA_COUNT || kind.precision == CELL_INT8;
+    return table < ISA_COUNT || without_dot(kind.precision) != NULL;
 }
 
 static void check_gated(const struct cell_kernels *kernels, const struct same_bits_gated *options)
@@ -165,36 +167,52 @@ START_TEST(test_kernels_gated_cell_without_biases)
 }
 END_TEST
 
-/* To 8 bits, ties to even, by other means than the kernels'. */
-static const float *rounded(struct build *build, const float *weights, size_t n)
+/* To 8 bits, ties to even, and what is less than the least to 0, by other means than the kernels'.
+ */
+static float rounded(float x)
+{
+    int exponent = 0;
+    if (!isfinite(x) || fabsf(x) < 0x1p-55f) {
+        return isfinite(x) ? 0.0f : x;
+    }
+    double part = frexp((double)x, &exponent);
+    return (float)ldexp(rint(ldexp(part, 8)), exponent - 8);
+}
+
+static const float *rounded_weights(struct build *build, const float *weights, size_t n)
 {
     float *out = base_arena_array(&build->arena, n, sizeof(float));
     ck_assert_ptr_nonnull(out);
     for (size_t i = 0; i < n; i++) {
-        int exponent = 0;
-        double part = frexp((double)weights[i], &exponent);
-        out[i] = (float)ldexp(rint(ldexp(part, 8)), exponent - 8);
+        out[i] = rounded(weights[i]);
     }
     return out;
 }
 
-static void round_before(struct build *build, struct cell_gated *gated, float *x[ROWS],
-                         bool is_wanted)
+static void round_before(struct build *build, struct cell_gated *gated,
+                         const struct same_bits_factors *rows, bool is_wanted)
 {
-    (void)x;
-    if (is_wanted) {
-        size_t gates = (size_t)cell_gated_gates(gated->kind) * gated->hidden;
-        gated->precision = CELL_FP32;
-        gated->w = rounded(build, gated->w, gates * gated->inputs);
-        gated->r = rounded(build, gated->r, gates * gated->feedback);
-        gated->r_right = rounded(build, gated->r_right, gates * gated->right);
+    const size_t gates = (size_t)cell_gated_gates(gated->kind) * gated->hidden;
+    if (!is_wanted) {
+        return;
+    }
+    gated->precision = CELL_FP32;
+    gated->w = rounded_weights(build, gated->w, gates * gated->inputs);
+    gated->r = rounded_weights(build, gated->r, gates * gated->feedback);
+    gated->r_right = rounded_weights(build, gated->r_right, gates * gated->right);
+    for (uint32_t part = 0; part < CELL_GATED_PARTS; part++) {
+        for (uint32_t r = 0; r < SAME_BITS_ROWS; r++) {
+            for (uint32_t k = 0; k < cell_gated_terms(gated, part); k++) {
+                rows->part[part][r][k] = rounded(rows->part[part][r][k]);
+            }
+        }
     }
 }
 
-/* bf16 is nothing but fp32 with other weights. */
-START_TEST(test_kernels_bf16_has_the_bits_of_rounded_weights)
+/* bf16 is nothing but fp32 with other weights, x and h. */
+START_TEST(test_kernels_bf16_has_the_bits_of_rounded_factors)
 {
-    const struct cell_kernels *kernels = isa_at(_i / KINDS);
+    const struct cell_kernels *kernels = table_at(_i / KINDS);
     struct same_bits_gated options = {.kind = same_bits_kinds[_i % KINDS],
                                       .inputs = 70,
                                       .hidden = 130,
@@ -203,14 +221,65 @@ START_TEST(test_kernels_bf16_has_the_bits_of_rounded_weights)
                                       .change = round_before};
     if (kernels != NULL && options.kind.precision == CELL_BF16) {
         check_gated(kernels, &options);
+        options.inputs = 33; // a last term alone
+        options.hidden = 17;
+        check_gated(kernels, &options);
     }
 }
 END_TEST
 
-static void use_largest(struct build *build, struct cell_gated *gated, float *x[ROWS],
-                        bool is_wanted)
+/* Magnitudes about the least that counts as a factor, 2^-55; products from 2^-100 to denormals. */
+static float small(struct base_random *random)
+{
+    return ldexpf(base_random_f32(random, -1.0f, 1.0f), -50 - (int)base_random_below(random, 18));
+}
+
+/* And sums that begin about the least of theirs, 2^-100, or at what such products add up to. */
+static void use_small(struct build *build, struct cell_gated *gated,
+                      const struct same_bits_factors *rows, bool is_wanted)
 {
     (void)is_wanted;
+    const uint32_t columns = cell_gated_gates(gated->kind) * gated->hidden;
+    for (uint32_t part = 0; part < CELL_GATED_PARTS; part++) {
+        const size_t terms = cell_gated_terms(gated, part);
+        float *weights = build_floats(build, columns, (uint32_t)terms, 1.0f);
+        for (size_t i = 0; i < columns * terms; i++) {
+            weights[i] = small(&build->random);
+        }
+        *(part == 0 ? &gated->w : part == 1 ? &gated->r : &gated->r_right) = weights;
+        for (size_t i = 0; i < SAME_BITS_ROWS * terms; i++) {
+            rows->part[part][i / terms][i % terms] = small(&build->random);
+        }
+    }
+    float *bias = build_floats(build, 1, columns, 1.0f);
+    for (uint32_t i = 0; i < columns; i++) {
+        bias[i] = ldexpf(bias[i], -95 - (int)base_random_below(&build->random, 30));
+    }
+    gated->b_w = bias;
+    gated->b_r = gated->b_r == NULL ? NULL : bias;
+}
+
+/* An instruction for bf16 takes denormals for 0: no sum may come by one. */
+START_TEST(test_kernels_bf16_has_no_denormal_sums)
+{
+    const struct cell_kernels *kernels = table_at(_i / KINDS);
+    struct same_bits_gated options = {.kind = same_bits_kinds[_i % KINDS],
+                                      .inputs = 9,
+                                      .hidden = 70,
+                                      .rows_max = ROWS,
+                                      .rows_stride = util_is_quick() ? 39 : 7,
+                                      .change = use_small};
+    if (kernels != NULL && options.kind.precision == CELL_BF16) {
+        check_gated(kernels, &options);
+    }
+}
+END_TEST
+
+static void use_largest(struct build *build, struct cell_gated *gated,
+                        const struct same_bits_factors *rows, bool is_wanted)
+{
+    (void)is_wanted;
+    float *const *x = rows->part[0];
     uint32_t columns = cell_gated_gates(gated->kind) * gated->hidden;
     float *w = build_floats(build, columns, gated->inputs, 1.0f);
     for (size_t i = 0; i < (size_t)columns * gated->inputs; i++) {
@@ -325,8 +394,9 @@ int main(void)
     tcase_add_loop_test(tcase, test_kernels_gated_cells_have_the_scalar_bits, 0, TABLES * KINDS);
     tcase_add_loop_test(tcase, test_kernels_large_cells_have_the_scalar_bits, 0, TABLES * KINDS);
     tcase_add_loop_test(tcase, test_kernels_gated_cell_without_biases, 0, TABLES * KINDS);
-    tcase_add_loop_test(tcase, test_kernels_bf16_has_the_bits_of_rounded_weights, 0,
-                        ISA_COUNT * KINDS);
+    tcase_add_loop_test(tcase, test_kernels_bf16_has_the_bits_of_rounded_factors, 0,
+                        TABLES * KINDS);
+    tcase_add_loop_test(tcase, test_kernels_bf16_has_no_denormal_sums, 0, TABLES * KINDS);
     tcase_add_loop_test(tcase, test_kernels_int8_sums_reach_the_ends_of_int32, 0, 2 * TABLES);
     tcase_add_loop_test(tcase, test_kernels_every_failed_allocation_of_a_load, 0, TABLES * KINDS);
     tcase_add_loop_test(tcase, test_kernels_linear_has_the_scalar_bits, 0, ISA_COUNT * SIZES);

@@ -2,6 +2,7 @@
  * those in double precision. That all kernels do the same to the bit stands in test_kernels.c. */
 #include "cells/quant.h"
 
+#include "cells/bf16.h"
 #include "cells/kernels.h"
 #include "tests/cells/oracle.h"
 #include "tests/cells/rig.h"
@@ -27,19 +28,31 @@ START_TEST(test_precision_bf16_is_the_nearest_ties_to_even)
         uint32_t bits;
         uint16_t want;
     } cases[] = {
-        {0x00000000, 0x0000}, {0x80000000, 0x8000}, // both zeros
+        {0x00000000, 0x0000}, {0x80000000, 0x0000}, // both zeros
         {0x3F800000, 0x3F80}, {0xBF800000, 0xBF80}, // +-1
         {0x3F807FFF, 0x3F80}, {0x3F808000, 0x3F80}, // below the middle, and in it: to the even one
         {0x3F808001, 0x3F81}, {0x3F818000, 0x3F82}, // above it; in the middle, upwards to the even
         {0xBF818000, 0xBF82}, {0x3FFFFFFF, 0x4000}, // by sign; into the next power of two
-        {0x00000001, 0x0000}, {0x00008000, 0x0000}, // denormals are numbers like all others
-        {0x00008001, 0x0001}, {0x00018000, 0x0002}, //
+        {0x00000001, 0x0000}, {0x807FFFFF, 0x0000}, // denormals
+        {0x23FFFFFF, 0x0000}, {0xA4000000, 0xA400}, // below 2^-55, before anything is rounded
         {0x7F7F7FFF, 0x7F7F}, {0x7F7F8000, 0x7F80}, // the largest that stays finite, and the next
+        {0xFF800000, 0xFF80}, {0x7F800001, 0x7FC0}, // infinity; a NaN, which is quiet then
+        {0xFFFFFFFF, 0xFFFF},                       // another, whose bits have no room above
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        ck_assert_uint_eq(cell_bf16_of(of_bits(cases[i].bits)), cases[i].want);
+        ck_assert_uint_eq(cell_bf16_factor(of_bits(cases[i].bits)), cases[i].want);
     }
-    ck_assert(cell_bf16_float(0x3F81) == 1.0078125f);
+    ck_assert(cell_bf16_widen(0x3F81) == 1.0078125f);
+}
+END_TEST
+
+START_TEST(test_precision_bf16_sums_begin_with_what_is_no_denormal_later)
+{
+    ck_assert(cell_bf16_start(0x1p-100f) == 0x1p-100f);
+    ck_assert(cell_bf16_start(-0x1p-100f) == -0x1p-100f);
+    ck_assert(cell_bf16_start(nextafterf(0x1p-100f, 0.0f)) == 0.0f);
+    ck_assert(cell_bf16_start(-0x1p-149f) == 0.0f);
+    ck_assert(isnan(cell_bf16_start(NAN)) && isinf(cell_bf16_start(INFINITY)));
 }
 END_TEST
 
@@ -237,6 +250,7 @@ int main(void)
     TCase *tcase = tcase_create("precision");
     tcase_set_timeout(tcase, 120);
     tcase_add_test(tcase, test_precision_bf16_is_the_nearest_ties_to_even);
+    tcase_add_test(tcase, test_precision_bf16_sums_begin_with_what_is_no_denormal_later);
     tcase_add_test(tcase, test_precision_int8_is_the_nearest_ties_to_even);
     tcase_add_test(tcase, test_precision_int8_of_rows_out_of_the_ordinary);
     tcase_add_test(tcase, test_precision_int8_row_that_is_not_finite);

@@ -3,7 +3,7 @@
  * fp32 to the scalar kernel's bits besides. */
 #include "tests/cuda/card_lane.h"
 
-#include "cells/cuda/bf16.h"
+#include "cells/bf16.h"
 
 #include <math.h>
 #include <stdio.h>

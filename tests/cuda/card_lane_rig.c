@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
-#include "cells/cuda/bf16.h"
+#include "cells/bf16.h"
 
 #include <math.h>
 #include <string.h>

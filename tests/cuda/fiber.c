@@ -9,7 +9,7 @@
 #include "tests/cuda/fiber.h"
 
 #include "base/mem.h"
-#include "cells/cuda/bf16.h"
+#include "cells/bf16.h"
 #include "cells/cuda/fragment.h"
 #include "cells/lane/contract.h"
 #include "tests/cuda/fiber_order.h"

@@ -5,7 +5,7 @@
 #include "cells/lane/host.c" // NOLINT(bugprone-suspicious-include): so that its accesses are heard
 
 #include "base/mem.h"
-#include "cells/cuda/bf16.h"
+#include "cells/bf16.h"
 #include "tests/lane/rig.h"
 #include "tests/util.h"
 

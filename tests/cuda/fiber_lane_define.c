@@ -2,7 +2,7 @@
  * rounded weights, inputs and h, with sums in double precision. */
 #include "tests/cuda/fiber_lane.h"
 
-#include "cells/cuda/bf16.h"
+#include "cells/bf16.h"
 #include "cells/ref/math.h"
 #include "tests/util.h"
 

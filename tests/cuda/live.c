@@ -8,7 +8,7 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/mem.h"
-#include "cells/cuda/bf16.h"
+#include "cells/bf16.h"
 #include "cells/cuda/block.h"
 #include "cells/cuda/fragment.h"
 

@@ -3,7 +3,7 @@
  * has the CPU's bits is test_device_bits' matter. */
 #include "base/clock.h"
 #include "base/mem.h"
-#include "cells/cuda/bf16.h"
+#include "cells/bf16.h"
 #include "tests/cells/oracle.h"
 #include "tests/cuda/driver_host.h"
 #include "tests/cuda/lane_bed.h"

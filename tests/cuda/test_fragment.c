@@ -1,5 +1,5 @@
 /* Index maps, bf16 and packing, exhaustively, against plain definitions that share no code. */
-#include "cells/cuda/bf16.h"
+#include "cells/bf16.h"
 #include "cells/cuda/fragment.h"
 #include "cells/cuda/lane_pack.h"
 #include "tests/util.h"
