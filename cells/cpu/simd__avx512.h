@@ -235,16 +235,18 @@ static inline void simd_store_bf16_words(float *to, simd_vec first, simd_vec sec
 }
 #endif
 
-typedef __m512i simd_ints;
+/* Of 32 bits each: as __m512i, which holds numbers of 64, gcc 12 copies every sum of a loop once a
+ * term. */
+typedef int32_t simd_ints __attribute__((vector_size(64)));
 
 static inline simd_ints simd_ints_load(const uint32_t *from)
 {
-    return _mm512_loadu_si512(from);
+    return (simd_ints)_mm512_loadu_si512(from);
 }
 
 static inline simd_ints simd_ints_set1(int32_t x)
 {
-    return _mm512_set1_epi32(x);
+    return (simd_ints)_mm512_set1_epi32(x);
 }
 
 static inline simd_ints simd_ints_keep(simd_ints v)
@@ -256,23 +258,23 @@ static inline simd_ints simd_ints_keep(simd_ints v)
 /* As floats, and back: rounded to the nearest, ties to even. */
 static inline simd_vec simd_of_ints(simd_ints v)
 {
-    return _mm512_cvtepi32_ps(v);
+    return _mm512_cvtepi32_ps((__m512i)v);
 }
 
 static inline simd_ints simd_round(simd_vec v)
 {
-    return _mm512_cvtps_epi32(v);
+    return (simd_ints)_mm512_cvtps_epi32(v);
 }
 
 /* The larger of a and the bits of v without signs. */
 static inline simd_ints simd_largest_bits(simd_ints a, simd_vec v)
 {
-    return _mm512_max_epu32(a, _mm512_castps_si512(simd_abs(v)));
+    return (simd_ints)_mm512_max_epu32((__m512i)a, _mm512_castps_si512(simd_abs(v)));
 }
 
 static inline uint32_t simd_largest_lane(simd_ints v)
 {
-    return _mm512_reduce_max_epu32(v);
+    return _mm512_reduce_max_epu32((__m512i)v);
 }
 
 /* int8 products. simd_dot() adds to each lane the products of a word of x with a word of the lane's
@@ -283,17 +285,18 @@ static inline uint32_t simd_largest_lane(simd_ints v)
 
 static inline simd_ints simd_load_words(const int8_t *from)
 {
-    return _mm512_loadu_si512(from);
+    return (simd_ints)_mm512_loadu_si512(from);
 }
 
 static inline simd_ints simd_dot(simd_ints sum, simd_ints x, simd_ints w)
 {
-    return _mm512_dpbusd_epi32(sum, x, w);
+    return (simd_ints)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)x, (__m512i)w);
 }
 
 static inline void simd_store_words(void *to, simd_ints v)
 {
-    _mm_storeu_si128(to, _mm512_cvtepi32_epi8(_mm512_add_epi32(v, _mm512_set1_epi32(128))));
+    _mm_storeu_si128(to,
+                     _mm512_cvtepi32_epi8(_mm512_add_epi32((__m512i)v, _mm512_set1_epi32(128))));
 }
 #else
 #    define CELL_WORD_TERMS ((size_t)2)
@@ -301,17 +304,17 @@ static inline void simd_store_words(void *to, simd_ints v)
 
 static inline simd_ints simd_load_words(const int8_t *from)
 {
-    return _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)(const void *)from));
+    return (simd_ints)_mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)(const void *)from));
 }
 
 static inline simd_ints simd_dot(simd_ints sum, simd_ints x, simd_ints w)
 {
-    return _mm512_add_epi32(sum, _mm512_madd_epi16(x, w));
+    return (simd_ints)_mm512_add_epi32((__m512i)sum, _mm512_madd_epi16((__m512i)x, (__m512i)w));
 }
 
 static inline void simd_store_words(void *to, simd_ints v)
 {
-    _mm256_storeu_si256(to, _mm512_cvtepi32_epi16(v));
+    _mm256_storeu_si256(to, _mm512_cvtepi32_epi16((__m512i)v));
 }
 #endif
 
