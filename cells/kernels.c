@@ -1,4 +1,4 @@
-/* Chooses a kernel table, once, when a device is opened. */
+/* Chooses a kernel table, once, when a device is opened; and cuts steps for all of them. */
 #include "cells/kernels.h"
 
 #include <string.h>
@@ -55,4 +55,30 @@ enum base_status cell_kernels_choose(const char *isa, const struct cell_kernels 
     }
     return base_fail(error, BASE_INVALID_ARGUMENT,
                      "isa %s: must be auto, scalar, avx2, avx512 or neon", isa);
+}
+
+static const float *const *rows_from(const float *const *rows, uint32_t first)
+{
+    return rows == NULL ? NULL : rows + first;
+}
+
+struct cell_gated_step cell_gated_step_of_rows(const struct cell_gated_step *whole, uint32_t first,
+                                               uint32_t end, const float *const **children)
+{
+    struct cell_gated_step step = *whole;
+    step.n_rows = end - first;
+    step.x = rows_from(whole->x, first);
+    step.ahead = rows_from(whole->ahead, first);
+    step.h = rows_from(whole->h, first);
+    step.h_right = rows_from(whole->h_right, first);
+    step.old = rows_from(whole->old, first);
+    step.z = rows_from(whole->z, first);
+    step.forget = rows_from(whole->forget, first);
+    step.out = whole->out == NULL ? NULL : whole->out + first;
+    step.second = whole->second == NULL ? NULL : whole->second + first;
+    for (uint32_t k = 0; k < whole->n_children; k++) {
+        children[k] = whole->children[k] + first;
+    }
+    step.children = children;
+    return step;
 }

@@ -139,6 +139,11 @@ struct cell_gated_step {
     bool products_only;
 };
 
+/* The step over rows first..end-1 alone. children: room for its n_children, read by what is
+ * returned. */
+struct cell_gated_step cell_gated_step_of_rows(const struct cell_gated_step *whole, uint32_t first,
+                                               uint32_t end, const float *const **children);
+
 /* The sums over x of n_rows rows, which may belong to different steps: what a step would begin
  * with. Steps then read less than half of the weights (DeepCPU, section 4: phased execution). */
 struct cell_gated_ahead {

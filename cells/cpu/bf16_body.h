@@ -49,7 +49,7 @@ static void round_row(const float *row, uint32_t n, float *to)
     }
 }
 
-/* Rounded rows of a part, in its place in `scratch`; rows_max: of the largest group. */
+/* A part's rows to scratch, rounded; out: where each is. */
 static void round_rows(const struct cell_gated *gated, uint32_t part, const float *const *rows,
                        uint32_t n_rows, const float *out[GROUP_ROWS], float *scratch)
 {
@@ -72,56 +72,30 @@ static size_t rounded_scratch(const struct cell_gated *gated, uint32_t rows_max)
 
 /* ---- Steps ---------------------------------------------------------------------------------- */
 
-/* A group's rounded rows; what stands in their place in a step reads them. */
-struct rounded {
-    const float *rows[CELL_GATED_PARTS][GROUP_ROWS];
-    const float *const *children[CELL_CHILDREN_MAX];
-};
-
-/* Moves what a step reads and writes on by some rows, but x and h. */
-static void advance(struct cell_gated_step *step, struct rounded *rounded, uint32_t rows)
-{
-    step->ahead = step->ahead != NULL ? step->ahead + rows : NULL;
-    step->old = step->old != NULL ? step->old + rows : NULL;
-    step->z = step->z != NULL ? step->z + rows : NULL;
-    step->forget = step->forget != NULL ? step->forget + rows : NULL;
-    step->out = step->out != NULL ? step->out + rows : NULL;
-    step->second = step->second != NULL ? step->second + rows : NULL;
-    for (uint32_t c = 0; c < step->n_children; c++) {
-        rounded->children[c] += rows;
-    }
-}
-
 static void rounded_step(const struct cell_gated_step *step)
 {
     const struct cell_gated *gated = step->gated;
-    const float *const *const given[] = {step->x, step->h, step->h_right};
     const uint32_t most = rounded_rows(step->n_rows);
-    struct rounded rounded;
-    struct cell_gated_step group = *step;
+    const float *rounded[CELL_GATED_PARTS][GROUP_ROWS];
+    const float *const *children[CELL_CHILDREN_MAX];
     if (step->panel_first == step->panel_end) {
         return;
     }
-    for (uint32_t c = 0; c < step->n_children; c++) {
-        rounded.children[c] = step->children[c];
-    }
-    group.x = rounded.rows[0];
-    group.h = rounded.rows[1];
-    group.h_right = rounded.rows[2];
-    group.children = rounded.children;
-    for (uint32_t row = 0; row < step->n_rows; row += group.n_rows) {
+    for (uint32_t row = 0; row < step->n_rows; row += most) {
         const uint32_t left = step->n_rows - row;
-        group.n_rows = left < most ? left : most;
-        group.scratch = step->scratch;
+        struct cell_gated_step group =
+            cell_gated_step_of_rows(step, row, row + (left < most ? left : most), children);
+        const float *const *const given[] = {group.x, group.h, group.h_right};
         for (uint32_t part = first_part(step); part < CELL_GATED_PARTS; part++) {
             if (cell_gated_terms(gated, part) > 0) {
-                round_rows(gated, part, given[part] + row, group.n_rows, rounded.rows[part],
-                           group.scratch);
+                round_rows(gated, part, given[part], group.n_rows, rounded[part], group.scratch);
                 group.scratch += group.n_rows * rounded_floats(gated, part);
             }
         }
+        group.x = rounded[0];
+        group.h = rounded[1];
+        group.h_right = rounded[2];
         gated_step(&group);
-        advance(&group, &rounded, group.n_rows);
     }
 }
 

@@ -213,33 +213,6 @@ uint64_t cell_panels_flops(const struct cell_gated *gated, uint32_t terms, uint3
     return gated->precision == CELL_INT8 ? 0 : 2 * (uint64_t)terms * sums;
 }
 
-static const float *const *rows_from(const float *const *rows, uint32_t first)
-{
-    return rows == NULL ? NULL : rows + first;
-}
-
-/* The step over rows first..end-1 alone. children: room for its n_children. */
-static struct cell_gated_step step_of_rows(const struct cell_gated_step *whole, uint32_t first,
-                                           uint32_t end, const float *const **children)
-{
-    struct cell_gated_step step = *whole;
-    step.n_rows = end - first;
-    step.x = rows_from(whole->x, first);
-    step.ahead = rows_from(whole->ahead, first);
-    step.h = rows_from(whole->h, first);
-    step.h_right = rows_from(whole->h_right, first);
-    step.old = rows_from(whole->old, first);
-    step.z = rows_from(whole->z, first);
-    step.forget = rows_from(whole->forget, first);
-    step.out = whole->out + first;
-    step.second = whole->second == NULL ? NULL : whole->second + first;
-    for (uint32_t k = 0; k < whole->n_children; k++) {
-        children[k] = whole->children[k] + first;
-    }
-    step.children = children;
-    return step;
-}
-
 void cell_panels_gated(const struct cell_view *view, const struct cell_wave *wave,
                        struct cell_gated_step *step)
 {
@@ -260,7 +233,7 @@ void cell_panels_gated(const struct cell_view *view, const struct cell_wave *wav
             continue;
         }
         const struct cell_gated_step half =
-            step_of_rows(step, panels.row_first, panels.row_end, children);
+            cell_gated_step_of_rows(step, panels.row_first, panels.row_end, children);
         view->program->kernels->gated_step(&half);
     }
 }
