@@ -81,7 +81,7 @@ static void add_op(struct walk *walk, const struct cell_op *op)
     } else if (cell_op_gates(op->kind) > 0) {
         add_gated(walk, op);
     } else if (op->kind == CELL_OP_LINEAR) {
-        add_product(walk, &op->weights[0], CELL_FP32, walk->is_timeless[op->operands[0]]);
+        add_product(walk, &op->weights[0], op->precision, walk->is_timeless[op->operands[0]]);
     } else if (op->kind == CELL_OP_SIGMOID || op->kind == CELL_OP_EXP || op->kind == CELL_OP_LOG ||
                cell_op_has_groups(op->kind)) {
         walk->out->sigmoids += width;

@@ -48,7 +48,8 @@
  *                           part of a child-sum cell where h stands for the sum of the children's
  *   TREE_BINARY  i, o, u, f_l, f_r
  *                           c' = s(i) tanh(u) + s(f_l) c_1 + s(f_r) c_2,  out and second as above
- *   FORGET     f            out = s(f): a child-sum cell's other part, for each child */
+ *   FORGET     f            out = s(f): a child-sum cell's other part, for each child
+ *   SUM        a            out = a: a LINEAR in fewer bits */
 enum cell_gated_kind {
     CELL_GATED_LSTM,
     CELL_GATED_GRU,
@@ -59,9 +60,10 @@ enum cell_gated_kind {
     CELL_GATED_TREE,
     CELL_GATED_TREE_BINARY,
     CELL_GATED_FORGET,
+    CELL_GATED_SUM,
 };
 
-/* 4, 3, 2, 1, 1, 1, 3, 5, 1. */
+/* 4, 3, 2, 1, 1, 1, 3, 5, 1, 1. */
 uint32_t cell_gated_gates(enum cell_gated_kind kind);
 
 struct cell_reduced_kernels; /* cells/cpu/reduced.h */
@@ -97,8 +99,8 @@ struct cell_gated {
     bool l3_is_near;                            /* the kernel's own choice; changes no bit */
 };
 
-/* Terms of a part. A cell without x (TREE, TREE_BINARY, FORGET) or without h (TREE) has 0 of it;
- * some part has terms. */
+/* Terms of a part. A cell without x (TREE, TREE_BINARY, FORGET) or without h (TREE, SUM) has 0 of
+ * it; some part has terms. */
 static inline uint32_t cell_gated_terms(const struct cell_gated *gated, uint32_t part)
 {
     return part == 0 ? gated->inputs : part == 1 ? gated->feedback : gated->right;
@@ -157,13 +159,15 @@ struct cell_gated_ahead {
 
 /* A loaded LINEAR, likewise. */
 struct cell_linear {
+    enum cell_precision precision; /* of w: how it is held */
     uint32_t inputs, outputs;
     const float *w; /* [inputs, outputs] */
     const float *b; /* [outputs] or NULL */
 
     uint32_t panels;
-    float *bias;
+    float *bias; /* FP32, and */
     float *packed;
+    struct cell_gated sums; /* BF16 and INT8: a SUM of the same weights */
 };
 
 struct cell_linear_rows {
@@ -263,6 +267,11 @@ enum base_status cell_gated_pack(struct cell_gated *gated, const struct cell_pac
 /* All but the weights. */
 enum base_status cell_gated_pack_biases(struct cell_gated *gated, uint32_t units);
 enum base_status cell_linear_pack(struct cell_linear *linear, uint32_t columns);
+
+/* A LINEAR in fewer bits as a SUM, loaded by `load`; and its step. */
+enum base_status cell_linear_load_sums(struct cell_linear *linear,
+                                       enum base_status (*load)(struct cell_gated *gated));
+struct cell_gated_step cell_linear_sums_step(const struct cell_linear_rows *rows);
 
 extern const struct cell_kernels cell_kernels__scalar;
 #ifdef __x86_64__

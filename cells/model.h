@@ -215,7 +215,8 @@ struct cell_layers {
 };
 
 struct cell_model_options {
-    enum cell_precision precision; /* of its recurrent weights */
+    enum cell_precision precision;        /* of its recurrent weights */
+    enum cell_precision linear_precision; /* of those of LINEAR: MatMul, Gemm, Conv */
     enum cell_products products;
     /* The file is safetensors, and these are the layers of a whole model; NULL: it is ONNX. Only
      * read during the call. */

@@ -229,7 +229,7 @@ struct cell_op {
     uint32_t start;                /* SLICE */
     uint32_t group;                /* SOFTMAX, LOG_SOFTMAX */
     uint32_t variant;              /* GRU, RNN, ATTEND, TOP */
-    enum cell_precision precision; /* of what has gates */
+    enum cell_precision precision; /* of what has gates, and of LINEAR */
 };
 
 /* Of a checked tree op: whether it has x, and its children. */

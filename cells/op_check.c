@@ -102,6 +102,35 @@ static enum base_status check_gather(const struct look *look)
     return BASE_OK;
 }
 
+/* Whether the matrices can be held as the op asks. */
+static enum base_status check_precision(const struct look *look)
+{
+    const struct cell_op *op = look->op;
+    if ((uint32_t)op->precision >= CELL_PRECISION_COUNT) {
+        return bad(look, "unknown precision of the weights");
+    }
+    const bool is_linear = op->kind == CELL_OP_LINEAR;
+    const uint32_t matrices = is_linear ? 1 : cell_op_matrices(op);
+    for (uint32_t w = 0; w < matrices && op->precision != CELL_FP32; w++) {
+        const struct cell_weight *weight = &op->weights[w];
+        const float *data = weight->data;
+        size_t elements = (size_t)weight->rows * weight->cols;
+        const uint32_t terms = is_linear ? weight->rows : weight->cols;
+        if (op->precision == CELL_INT8 && terms > CELL_INT8_TERMS_MAX) {
+            return base_fail(look->error, BASE_INVALID_ARGUMENT,
+                             "op %u (%s): int8 weights: %u terms of up to 127 * 127 may overflow "
+                             "an int32 sum; at most %u",
+                             look->index, cell_op_name(op->kind), terms, CELL_INT8_TERMS_MAX);
+        }
+        for (size_t i = 0; i < elements && op->precision == CELL_BF16; i++) {
+            if (!isfinite(cell_bf16_widen(cell_bf16_factor(data[i])))) {
+                return bad(look, "bf16 weights: a weight is too large for bf16");
+            }
+        }
+    }
+    return BASE_OK;
+}
+
 static enum base_status check_linear(const struct look *look)
 {
     const struct cell_op *op = look->op;
@@ -116,34 +145,7 @@ static enum base_status check_linear(const struct look *look)
     if (op->n_weights > 1 && !is_weight_f32(&op->weights[1], 1, out)) {
         return bad(look, "b is not f32 [1, out]");
     }
-    return BASE_OK;
-}
-
-/* Whether the matrices can be held as the op asks. */
-static enum base_status check_precision(const struct look *look)
-{
-    const struct cell_op *op = look->op;
-    if ((uint32_t)op->precision >= CELL_PRECISION_COUNT) {
-        return bad(look, "unknown precision of the weights");
-    }
-    for (uint32_t w = 0; w < cell_op_matrices(op) && op->precision != CELL_FP32; w++) {
-        const struct cell_weight *weight = &op->weights[w];
-        const float *data = weight->data;
-        size_t elements = (size_t)weight->rows * weight->cols;
-        if (op->precision == CELL_INT8 && weight->cols > CELL_INT8_TERMS_MAX) {
-            return base_fail(look->error, BASE_INVALID_ARGUMENT,
-                             "op %u (%s): int8 weights: %u terms of up to 127 * 127 may overflow "
-                             "an int32 sum; at most %u",
-                             look->index, cell_op_name(op->kind), weight->cols,
-                             CELL_INT8_TERMS_MAX);
-        }
-        for (size_t i = 0; i < elements && op->precision == CELL_BF16; i++) {
-            if (!isfinite(cell_bf16_widen(cell_bf16_factor(data[i])))) {
-                return bad(look, "bf16 weights: a weight is too large for bf16");
-            }
-        }
-    }
-    return BASE_OK;
+    return check_precision(look);
 }
 
 /* W [gates * H, in], R [gates * H, feedback], B [1, 2 * gates * H] of LSTM, GRU and RNN. */

@@ -15,7 +15,8 @@ uint32_t cell_gated_gates(enum cell_gated_kind kind)
     static const uint8_t gates[] = {
         [CELL_GATED_LSTM] = 4,    [CELL_GATED_GRU] = 3,         [CELL_GATED_GRU_RESET] = 2,
         [CELL_GATED_GRU_NEW] = 1, [CELL_GATED_TANH] = 1,        [CELL_GATED_RELU] = 1,
-        [CELL_GATED_TREE] = 3,    [CELL_GATED_TREE_BINARY] = 5, [CELL_GATED_FORGET] = 1};
+        [CELL_GATED_TREE] = 3,    [CELL_GATED_TREE_BINARY] = 5, [CELL_GATED_FORGET] = 1,
+        [CELL_GATED_SUM] = 1};
     return gates[kind];
 }
 
@@ -41,6 +42,7 @@ void cell_linear_release(struct cell_linear *linear)
     base_free(linear->packed);
     linear->bias = NULL;
     linear->packed = NULL;
+    cell_gated_release(&linear->sums);
 }
 
 /* Zeroed bias [panels * columns] and weights [panels * k * columns], each on a cache line. */
@@ -300,4 +302,57 @@ enum base_status cell_linear_pack(struct cell_linear *linear, uint32_t columns)
         }
     }
     return BASE_OK;
+}
+
+/* ---- LINEAR in fewer bits ---- */
+
+/* [inputs, outputs] to [outputs, inputs], some columns at a time: a line read is used while it is
+ * near. */
+static void turn(const struct cell_linear *linear, float *out)
+{
+    const size_t block = BASE_CACHE_LINE / sizeof(float);
+    for (size_t first = 0; first < linear->outputs; first += block) {
+        const size_t end = first + block < linear->outputs ? first + block : linear->outputs;
+        for (size_t k = 0; k < linear->inputs; k++) {
+            for (size_t column = first; column < end; column++) {
+                out[column * linear->inputs + k] = linear->w[k * linear->outputs + column];
+            }
+        }
+    }
+}
+
+enum base_status cell_linear_load_sums(struct cell_linear *linear,
+                                       enum base_status (*load)(struct cell_gated *gated))
+{
+    size_t elements = 0;
+    if (!base_size_mul(linear->inputs, linear->outputs, &elements)) {
+        return BASE_RESOURCE_EXHAUSTED;
+    }
+    float *turned = base_alloc_array(elements, sizeof(*turned));
+    if (turned == NULL) {
+        return BASE_RESOURCE_EXHAUSTED;
+    }
+    turn(linear, turned);
+    linear->sums = (struct cell_gated){.kind = CELL_GATED_SUM,
+                                       .precision = linear->precision,
+                                       .inputs = linear->inputs,
+                                       .hidden = linear->outputs,
+                                       .w = turned,
+                                       .b_w = linear->b};
+    enum base_status status = load(&linear->sums);
+    linear->sums.w = NULL; // in fewer bits it is a copy that is read
+    linear->panels = linear->sums.panels;
+    base_free(turned);
+    return status;
+}
+
+struct cell_gated_step cell_linear_sums_step(const struct cell_linear_rows *rows)
+{
+    return (struct cell_gated_step){.gated = &rows->linear->sums,
+                                    .n_rows = rows->n_rows,
+                                    .panel_first = rows->panel_first,
+                                    .panel_end = rows->panel_end,
+                                    .x = rows->x,
+                                    .out = rows->out,
+                                    .scratch = rows->scratch};
 }

@@ -39,6 +39,13 @@ static bool has_variants(enum cell_op_kind kind)
            kind == CELL_OP_TOP;
 }
 
+/* What means nothing to an op does not make it another. */
+static enum cell_precision precision_of(const struct cell_op *op)
+{
+    const bool has_one = cell_op_gates(op->kind) > 0 || op->kind == CELL_OP_LINEAR;
+    return has_one ? op->precision : CELL_FP32;
+}
+
 static void hash_op(struct base_hasher *hasher, const struct cell_op *op)
 {
     hash_u32(hasher, (uint32_t)op->kind);
@@ -47,7 +54,7 @@ static void hash_op(struct base_hasher *hasher, const struct cell_op *op)
     hash_u32(hasher, op->kind == CELL_OP_SLICE ? op->start : 0);
     hash_u32(hasher, cell_op_has_groups(op->kind) ? op->group : 0);
     hash_u32(hasher, has_variants(op->kind) ? op->variant : 0);
-    hash_u32(hasher, cell_op_gates(op->kind) > 0 ? (uint32_t)op->precision : 0);
+    hash_u32(hasher, (uint32_t)precision_of(op));
     hash_u32(hasher, op->n_weights);
     for (uint32_t w = 0; w < op->n_weights; w++) {
         hash_u32(hasher, (uint32_t)op->weights[w].dtype);
@@ -91,8 +98,7 @@ static bool is_op_equal(const struct cell_op *a, const struct cell_op *b)
     if (a->kind != b->kind || a->n_operands != b->n_operands || a->n_weights != b->n_weights ||
         (a->kind == CELL_OP_SLICE && a->start != b->start) ||
         (cell_op_has_groups(a->kind) && a->group != b->group) ||
-        (has_variants(a->kind) && a->variant != b->variant) ||
-        (cell_op_gates(a->kind) > 0 && a->precision != b->precision) ||
+        (has_variants(a->kind) && a->variant != b->variant) || precision_of(a) != precision_of(b) ||
         memcmp(a->operands, b->operands, a->n_operands * sizeof(a->operands[0])) != 0) {
         return false;
     }

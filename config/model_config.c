@@ -36,6 +36,8 @@ static void keep_words(struct cfg_model_config *config)
     static const char *const products[] = {"fp32", "tf32", "bf16", "bf16x3"};
     static const char *const unfolds[] = {"chain", "tree", "seq2seq", "graph", "plugin"};
     config->weights = kept(config->weights, weights, sizeof(weights) / sizeof(weights[0]));
+    config->linear_weights =
+        kept(config->linear_weights, weights, sizeof(weights) / sizeof(weights[0]));
     config->products = kept(config->products, products, sizeof(products) / sizeof(products[0]));
     config->unfold = kept(config->unfold, unfolds, sizeof(unfolds) / sizeof(unfolds[0]));
 }

@@ -18,6 +18,8 @@
     X(WORD, weights, "fp32", 0, 0, "fp32|bf16|int8", DEVICES, ALL,                                 \
       "How recurrent weights are held, and what they multiply is rounded: fewer bits are faster, " \
       "and less exact.")                                                                           \
+    X(WORD, linear_weights, "fp32", 0, 0, "fp32|bf16|int8", DEVICES, ALL,                          \
+      "The same of the weights of MatMul, Gemm and Conv.")                                         \
     X(WORD, products, "fp32", 0, 0, "fp32|tf32|bf16|bf16x3", DEVICES, ALL,                         \
       "How a GPU multiplies: what it multiplies is rounded so, sums stay fp32; bf16x3 is nearly "  \
       "as exact as fp32. A CPU heeds weights alone.")                                              \
@@ -52,10 +54,10 @@
 
 struct cfg_model_config {
     uint32_t max_sequence_length;
-    const char *weights, *products, *unfold; /* one of their words each, forever */
-    struct cfg_parts cells;                  /* of a graph */
-    uint64_t unfold_deadline;                /* ns */
-    int64_t start, end;                      /* or CFG_ID_NONE */
+    const char *weights, *linear_weights, *products, *unfold; /* one of their words each, forever */
+    struct cfg_parts cells;                                   /* of a graph */
+    uint64_t unfold_deadline;                                 /* ns */
+    int64_t start, end;                                       /* or CFG_ID_NONE */
     uint32_t max_steps, beam;
     double length_penalty;
     struct cfg_layers layers;

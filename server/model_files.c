@@ -36,6 +36,7 @@ static enum base_status read_options(const struct cfg_model_config *config,
                                                  .beam_width = config->beam,
                                                  .length_penalty = (float)config->length_penalty}};
     BASE_TRY(cell_precision_find(config->weights, &out->precision, error));
+    BASE_TRY(cell_precision_find(config->linear_weights, &out->linear_precision, error));
     return cell_products_find(config->products, &out->products, error);
 }
 

@@ -271,7 +271,8 @@ static enum base_status load_model(struct loading *loading, const char *name,
                                    struct base_error *error)
 {
     char folder[PATH_BYTES];
-    struct cfg_model_config config = {.weights = "fp32", .unfold = "chain"};
+    struct cfg_model_config config = {
+        .weights = "fp32", .linear_weights = "fp32", .unfold = "chain"};
     struct listing versions = {0};
     struct base_error why = {.status = BASE_OK};
     bool opened = open_model(loading, name, folder, &versions, &config, &why) == BASE_OK;

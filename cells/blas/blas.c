@@ -251,6 +251,9 @@ static void update(const struct cell_kernels *best, const struct panel_row *p)
     case CELL_GATED_FORGET:
         best->sigmoid(p->units, p->gates, out);
         break;
+    case CELL_GATED_SUM:
+        memcpy(out, p->gates, p->units * sizeof(*out));
+        break;
     }
 }
 

@@ -104,6 +104,10 @@ static uint64_t held_bytes(const struct cell_program *program)
             uint64_t weights = terms * gated->hidden * cell_gated_gates(gated->kind);
             bytes -= weights *
                      (cell_precision_bytes(CELL_FP32) - cell_precision_bytes(gated->precision));
+        } else if (program->ops[o].kind == CELL_OP_LINEAR) {
+            const struct cell_linear *linear = &program->ops[o].linear;
+            bytes -= (uint64_t)linear->inputs * linear->outputs *
+                     (cell_precision_bytes(CELL_FP32) - cell_precision_bytes(linear->precision));
         }
     }
     return bytes;

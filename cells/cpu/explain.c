@@ -39,6 +39,11 @@ static uint64_t weight_bytes(const struct cell_program_op *op)
         return (uint64_t)op->lookup.rows * op->lookup.cols * cell_dtype_bytes(op->lookup.dtype);
     }
     uint64_t bytes = 0;
+    if (op->kind == CELL_OP_LINEAR) {
+        bytes = (uint64_t)op->linear.inputs * op->linear.outputs *
+                cell_precision_bytes(op->linear.precision);
+        return bytes + (op->linear.b != NULL ? op->linear.outputs * sizeof(float) : 0);
+    }
     for (uint32_t w = 0; op->op != NULL && w < op->op->n_weights; w++) {
         const struct cell_weight *weight = &op->op->weights[w];
         bytes += (uint64_t)weight->rows * weight->cols * cell_dtype_bytes(weight->dtype);
@@ -72,8 +77,9 @@ static void explain_op(const struct cell_program *program, const struct cell_pro
     uint64_t bytes = weight_bytes(op);
     shape_of(program, op, shape);
     if (bytes > 0) {
-        (void)snprintf(weights, sizeof(weights), "%s, %" PRIu64 " bytes",
-                       cell_precision_name(op->is_gated ? op->gated.precision : CELL_FP32), bytes);
+        (void)snprintf(
+            weights, sizeof(weights), "%s, %" PRIu64 " bytes",
+            cell_precision_name(op->is_gated ? op->gated.precision : op->linear.precision), bytes);
     }
     if (op->chain != NULL) {
         (void)snprintf(name, sizeof(name), "%u joined", op->chain->n_ops);

@@ -256,6 +256,9 @@ static void gated_step(const struct cell_gated_step *step)
     case CELL_GATED_FORGET:
         step_of(CELL_GATED_FORGET, step);
         break;
+    case CELL_GATED_SUM:
+        step_of(CELL_GATED_SUM, step);
+        break;
     }
 }
 

@@ -389,6 +389,9 @@ static void panels_of_group(const struct group *g)
     case CELL_GATED_FORGET:
         all_panels(CELL_GATED_FORGET, g);
         break;
+    case CELL_GATED_SUM:
+        all_panels(CELL_GATED_SUM, g);
+        break;
     }
 }
 

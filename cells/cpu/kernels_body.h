@@ -62,6 +62,11 @@ static void linear_store(const struct cell_linear *linear, size_t column, const 
 static void linear_rows(const struct cell_linear_rows *step)
 {
     const struct cell_linear *linear = step->linear;
+    if (linear->precision != CELL_FP32) {
+        const struct cell_gated_step sums = cell_linear_sums_step(step);
+        any_step(&sums);
+        return;
+    }
     size_t panel_floats = linear->inputs * LINEAR_COLUMNS;
     bool streamed = is_streamed(panel_floats * linear->panels * sizeof(float), step->n_rows, false);
     for (uint32_t panel = step->panel_first; panel < step->panel_end; panel++) {
@@ -92,16 +97,16 @@ static void linear_rows(const struct cell_linear_rows *step)
 
 static enum base_status linear_load(struct cell_linear *linear)
 {
-    return cell_linear_pack(linear, (uint32_t)LINEAR_COLUMNS);
+    return linear->precision == CELL_FP32 ? cell_linear_pack(linear, (uint32_t)LINEAR_COLUMNS)
+                                          : cell_linear_load_sums(linear, any_load);
 }
 
 /* ---- Table ---------------------------------------------------------------------------------- */
 
 static size_t linear_scratch(const struct cell_linear *linear, uint32_t rows_max)
 {
-    (void)linear;
-    (void)rows_max;
-    return (size_t)GROUP_ROWS * LINEAR_COLUMNS; // sums
+    return linear->precision == CELL_FP32 ? (size_t)GROUP_ROWS * LINEAR_COLUMNS // sums
+                                          : any_scratch(&linear->sums, rows_max);
 }
 
 const struct cell_kernels CELL_TABLE = {

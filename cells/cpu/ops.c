@@ -65,7 +65,8 @@ static void linear(const struct cell_view *view, const struct cell_program_op *o
         .linear = &op->linear,
         .scratch = view->space->scratch,
     };
-    uint64_t flops = 2ull * op->linear.inputs * op->linear.outputs * view->n_rows;
+    const bool is_int8 = op->linear.precision == CELL_INT8; // its members' shares are fixed
+    uint64_t flops = is_int8 ? 0 : 2ull * op->linear.inputs * op->linear.outputs * view->n_rows;
     struct cell_panels panels;
     cell_panels_begin(&panels, view, cell_view_wave(view, op), op->linear.panels, view->n_rows,
                       flops);

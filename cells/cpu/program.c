@@ -129,6 +129,7 @@ static enum base_status load_gated(const struct cell_kernels *kernels, struct ce
 static enum base_status load_linear(const struct cell_kernels *kernels, struct cell_program_op *op)
 {
     const struct cell_weight *weights = op->op->weights;
+    op->linear.precision = op->op->precision;
     op->linear.inputs = weights[0].rows;
     op->linear.outputs = weights[0].cols;
     op->linear.w = weights[0].data;
@@ -346,9 +347,11 @@ static enum base_status check_precision(const struct cell_type *type,
         enum cell_precision precision = type->def.ops[o].precision;
         if (precision != CELL_FP32 && !kernels->has_reduced) {
             return base_fail(error, BASE_UNIMPLEMENTED,
-                             "cell type %s: weights: %s in the model's config.yaml, but %s kernels "
+                             "cell type %s: %s: %s in the model's config.yaml, but %s kernels "
                              "hold them as fp32 only",
-                             type->name, cell_precision_name(precision), kernels->name);
+                             type->name,
+                             type->def.ops[o].kind == CELL_OP_LINEAR ? "linear-weights" : "weights",
+                             cell_precision_name(precision), kernels->name);
         }
     }
     return BASE_OK;

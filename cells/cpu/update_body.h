@@ -438,7 +438,7 @@ CELL_INLINE void finish_units(const enum cell_gated_kind kind, const struct comp
     for (uint32_t e = 0; e < entries_of(all); e++) {
         float *sums = unit_of(kind, all, e, 0).sums;
         simd_vec x[CELL_TOGETHER];
-        if (kind != CELL_GATED_RELU) {
+        if (kind != CELL_GATED_RELU && kind != CELL_GATED_SUM) {
             CELL_UNROLL
             for (size_t v = 0; v < vectors; v++) {
                 x[v] = simd_load(sums + v * CELL_SIMD_LANES);

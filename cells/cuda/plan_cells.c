@@ -129,6 +129,28 @@ static void plan_sums(struct cell_cuda__plan *plan, const struct sum *sum)
     }
 }
 
+/* What a sum begins with; see products_of(). */
+static float start_of(const struct cell_op *op, float bias)
+{
+    return op->precision == CELL_BF16 ? cell_bf16_start(bias) : bias;
+}
+
+/* Freed by the caller; NULL when out of memory. */
+static float *bias_of_linear(struct cell_cuda__plan *plan, const struct cell_op *op)
+{
+    const uint32_t n = op->weights[1].cols;
+    const float *from = op->weights[1].data;
+    float *bias = base_alloc_array(n, sizeof(*bias));
+    if (bias == NULL) {
+        plan->status = base_fail(plan->error, BASE_RESOURCE_EXHAUSTED, "out of memory");
+        return NULL;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        bias[i] = start_of(op, from[i]);
+    }
+    return bias;
+}
+
 void cell_cuda__plan_linear(struct cell_cuda__plan *plan, const struct cell_op *op)
 {
     const struct cell_weight *w = &op->weights[0];
@@ -137,17 +159,18 @@ void cell_cuda__plan_linear(struct cell_cuda__plan *plan, const struct cell_op *
     struct cell_cuda__factors factors = {.a = a,
                                          .inputs = w->rows,
                                          .outputs = w->cols,
-                                         .products = plan->def->products,
+                                         .products = products_of(plan, op),
                                          .about = "LINEAR"};
     factors.weights = cell_cuda__factors_begin(plan, w->rows, w->cols);
     if (factors.weights != NULL) {
         memcpy(factors.weights, w->data, (size_t)w->rows * w->cols * sizeof(float));
     }
-    const cell_step_address bias =
-        op->n_weights > 1 ? copy_floats(plan, op->weights[1].data, w->cols) : 0;
+    float *bias = op->n_weights > 1 ? bias_of_linear(plan, op) : NULL;
+    const cell_step_address bias_at = op->n_weights > 1 ? copy_floats(plan, bias, w->cols) : 0;
     struct cell_step_product *product = cell_cuda__plan_product(plan, &factors);
     product->out = out;
-    product->bias = bias;
+    product->bias = bias_at;
+    base_free(bias);
 }
 
 /* ---- Gated ops ------------------------------------------------------------------------------ */
@@ -214,7 +237,7 @@ static float *biases_of(struct cell_cuda__plan *plan, const struct cell_op *op, 
     const bool has_two = op->weights[at].cols == 2 * all;
     for (uint32_t i = 0; i < all; i++) {
         sum[i] = has_two && of_w && of_r ? w[i] + w[all + i] : has_two && of_r ? w[all + i] : w[i];
-        sum[i] = op->precision == CELL_BF16 ? cell_bf16_start(sum[i]) : sum[i];
+        sum[i] = start_of(op, sum[i]);
     }
     return sum;
 }

@@ -248,7 +248,9 @@ static enum base_status intern_stage(struct cell__plans *plans, struct cell_regi
     BASE_TRY(define_stage(plans, model, s));
     for (uint32_t o = 0; o < plans->def.n_ops; o++) {
         struct cell_op *op = &plans->def.ops[o];
-        op->precision = cell_op_gates(op->kind) > 0 ? model->options.precision : CELL_FP32;
+        op->precision = cell_op_gates(op->kind) > 0  ? model->options.precision
+                        : op->kind == CELL_OP_LINEAR ? model->options.linear_precision
+                                                     : CELL_FP32;
     }
     plans->def.products = model->options.products;
     uint32_t same = 0;

@@ -176,6 +176,9 @@ static void update(const struct cell_gated_step *step, uint32_t row, uint32_t un
     case CELL_GATED_FORGET:
         *out = cell_sigmoid_f32__scalar(sums[0]);
         break;
+    case CELL_GATED_SUM:
+        *out = cell_nan_f32__scalar(sums[0]);
+        break;
     }
 }
 
@@ -283,6 +286,11 @@ static enum base_status gated_load(struct cell_gated *gated)
 static void linear_rows(const struct cell_linear_rows *rows)
 {
     const struct cell_linear *linear = rows->linear;
+    if (linear->precision != CELL_FP32) {
+        const struct cell_gated_step step = cell_linear_sums_step(rows);
+        gated_step(&step);
+        return;
+    }
     for (uint32_t row = 0; row < rows->n_rows; row++) {
         for (uint32_t col = rows->panel_first; col < rows->panel_end; col++) {
             float sum = dot(linear->bias[col], linear->inputs, rows->x[row], linear->w + col,
@@ -294,6 +302,9 @@ static void linear_rows(const struct cell_linear_rows *rows)
 
 static enum base_status linear_load(struct cell_linear *linear)
 {
+    if (linear->precision != CELL_FP32) {
+        return cell_linear_load_sums(linear, gated_load);
+    }
     linear->panels = linear->outputs;
     linear->packed = NULL;
     linear->bias = base_alloc_array(linear->outputs, sizeof(float));
@@ -318,9 +329,7 @@ static size_t gated_scratch(const struct cell_gated *gated, uint32_t rows_max)
 
 static size_t linear_scratch(const struct cell_linear *linear, uint32_t rows_max)
 {
-    (void)linear;
-    (void)rows_max;
-    return 0;
+    return linear->precision == CELL_FP32 ? 0 : gated_scratch(&linear->sums, rows_max);
 }
 
 static void sigmoid_all(uint32_t n, const float *in, float *out)

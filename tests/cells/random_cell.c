@@ -105,11 +105,24 @@ static uint32_t slice_of(struct drawing *drawing, uint32_t value, uint32_t width
     return noted(drawing, result, drawing->most[value]);
 }
 
+/* Of the last op's weights. */
+static void any_precision(struct drawing *drawing)
+{
+    if (!is_smooth(drawing)) {
+        build_last(drawing->build)->precision =
+            (enum cell_precision)draw(drawing, CELL_PRECISION_COUNT);
+    }
+}
+
 /* Sums of terms of both signs: the root of their number, and something for luck. */
 static uint32_t linear_of(struct drawing *drawing, uint32_t value, uint32_t width)
 {
     const double most = 4.0 * drawing->most[value] + 1.0;
-    return noted(drawing, build_linear(drawing->build, value, width, draw(drawing, 2) == 0), most);
+    const uint32_t out = build_linear(drawing->build, value, width, draw(drawing, 2) == 0);
+    if (draw(drawing, 4) == 0) {
+        any_precision(drawing);
+    }
+    return noted(drawing, out, most);
 }
 
 /* Of floats, so wide: the value, a part of it, or a product. */
@@ -135,14 +148,6 @@ static uint32_t pick_fitting(struct drawing *drawing, uint32_t width)
 }
 
 /* ---- One op and what it brings -------------------------------------------------------------- */
-
-static void any_precision(struct drawing *drawing)
-{
-    if (!is_smooth(drawing)) {
-        build_last(drawing->build)->precision =
-            (enum cell_precision)draw(drawing, CELL_PRECISION_COUNT);
-    }
-}
 
 static void add_lstm(struct drawing *drawing)
 {

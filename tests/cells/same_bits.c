@@ -103,8 +103,9 @@ static bool are_same(const struct rows *got, const struct rows *want, uint32_t f
         {CELL_GATED_TREE_BINARY, SAME_BITS_PLAIN, precision},                                      \
         {CELL_GATED_TREE_BINARY, SAME_BITS_NO_X, precision},                                       \
         {CELL_GATED_FORGET, SAME_BITS_PLAIN, precision},                                           \
+        {CELL_GATED_FORGET, SAME_BITS_NO_X, precision},                                            \
     {                                                                                              \
-        CELL_GATED_FORGET, SAME_BITS_NO_X, precision                                               \
+        CELL_GATED_SUM, SAME_BITS_LEAF, precision                                                  \
     }
 
 const struct same_bits_kind same_bits_kinds[SAME_BITS_ALL_KINDS] = {
@@ -127,8 +128,8 @@ struct cell_gated same_bits_gated_cell(struct build *build, const struct same_bi
     const uint32_t hidden = options->hidden;
     uint32_t gates = cell_gated_gates(kind.kind) * hidden;
     const bool is_binary = kind.kind == CELL_GATED_TREE_BINARY;
-    const bool is_tree =
-        kind.kind == CELL_GATED_TREE || kind.kind == CELL_GATED_FORGET || is_binary;
+    const bool has_one_bias = kind.kind == CELL_GATED_TREE || kind.kind == CELL_GATED_FORGET ||
+                              kind.kind == CELL_GATED_SUM || is_binary;
     // As wide as the state, but for an LSTM whose state is projected.
     uint32_t feedback = kind.form == SAME_BITS_PEEPHOLES ? hidden / 2 + 1
                         : kind.form == SAME_BITS_LEAF    ? 0
@@ -144,7 +145,7 @@ struct cell_gated same_bits_gated_cell(struct build *build, const struct same_bi
         .w = build_floats(build, gates, options->inputs, scale),
         .r = build_floats(build, gates, feedback, scale),
         .b_w = build_floats(build, 1, gates, 1.0f),
-        .b_r = is_tree ? NULL : build_floats(build, 1, gates, 1.0f),
+        .b_r = has_one_bias ? NULL : build_floats(build, 1, gates, 1.0f),
         .p = kind.form == SAME_BITS_PEEPHOLES ? build_floats(build, 3, hidden, 1.0f) : NULL,
         .r_right = is_binary ? build_floats(build, gates, hidden, scale) : NULL,
     };
@@ -396,34 +397,43 @@ static void linear_run(struct linear_case *test, const struct cell_kernels *kern
 
 static void linear_case_release(struct linear_case *test)
 {
+    base_free(test->scratch);
     cell_linear_release(&test->linear);
     rows_release(&test->x);
     rows_release(&test->out);
     build_release(&test->build);
 }
 
-bool same_bits_linear(const struct cell_kernels *kernels, uint32_t inputs, uint32_t outputs,
-                      struct same_bits_difference *out)
+static void linear_case_load(struct linear_case *test, const struct cell_kernels *kernels,
+                             enum cell_precision precision)
+{
+    test->linear.precision = precision;
+    ck_assert_int_eq(kernels->linear_load(&test->linear), BASE_OK);
+    size_t floats = kernels->linear_scratch(&test->linear, SAME_BITS_ROWS);
+    test->scratch = base_alloc_aligned((floats + 1) * sizeof(float), BASE_CACHE_LINE);
+    ck_assert_ptr_nonnull(test->scratch);
+}
+
+bool same_bits_linear(const struct cell_kernels *kernels, enum cell_precision precision,
+                      uint32_t inputs, uint32_t outputs, struct same_bits_difference *out)
 {
     struct linear_case want;
     struct linear_case got;
     linear_case_init(&want, inputs, outputs);
     linear_case_init(&got, inputs, outputs);
-    ck_assert_int_eq(cell_kernels__scalar.linear_load(&want.linear), BASE_OK);
-    ck_assert_int_eq(kernels->linear_load(&got.linear), BASE_OK);
+    linear_case_load(&want, &cell_kernels__scalar, precision);
+    linear_case_load(&got, kernels, precision);
     linear_run(&want, &cell_kernels__scalar, 0, SAME_BITS_ROWS, want.linear.panels);
-    size_t floats = kernels->linear_scratch(&got.linear, SAME_BITS_ROWS);
-    got.scratch = base_alloc_aligned((floats + 1) * sizeof(float), BASE_CACHE_LINE);
-    ck_assert_ptr_nonnull(got.scratch);
     // The scalar table is what it is compared with: a few row counts will do.
-    uint32_t stride = kernels == &cell_kernels__scalar || util_is_quick() ? 13 : 1;
+    uint32_t stride = kernels == &cell_kernels__scalar || util_is_quick() ? 13
+                      : precision == CELL_FP32                            ? 1
+                                                                          : 3;
     bool is_same = true;
     for (uint32_t n = 1; n <= SAME_BITS_ROWS && is_same; n += stride) {
         uint32_t first = n * 7 % SAME_BITS_ROWS;
         linear_run(&got, kernels, first, n, n * 3 % (got.linear.panels + 1));
         is_same = are_same(&got.out, &want.out, first, n, out);
     }
-    base_free(got.scratch);
     linear_case_release(&want);
     linear_case_release(&got);
     return is_same;

@@ -12,7 +12,7 @@
 #define SAME_BITS_ROWS 40u
 
 /* Of fp32, and of all precisions: those of fp32 come first. */
-#define SAME_BITS_KINDS     14u
+#define SAME_BITS_KINDS     15u
 #define SAME_BITS_ALL_KINDS (3 * SAME_BITS_KINDS)
 
 enum same_bits_form {
@@ -63,8 +63,8 @@ struct cell_gated same_bits_gated_cell(struct build *build, const struct same_bi
  * read past them. */
 bool same_bits_gated(const struct cell_kernels *kernels, const struct same_bits_gated *options,
                      struct same_bits_difference *out);
-bool same_bits_linear(const struct cell_kernels *kernels, uint32_t inputs, uint32_t outputs,
-                      struct same_bits_difference *out);
+bool same_bits_linear(const struct cell_kernels *kernels, enum cell_precision precision,
+                      uint32_t inputs, uint32_t outputs, struct same_bits_difference *out);
 
 /* Sigmoid and tanh of every `stride`th float. */
 bool same_bits_activations(const struct cell_kernels *kernels, uint32_t stride,

@@ -296,6 +296,31 @@ START_TEST(test_def_precision_of_recurrent_weights)
 }
 END_TEST
 
+START_TEST(test_def_precision_of_a_linear)
+{
+    static float weights[CELL_INT8_TERMS_MAX + 1];
+    build_init(&build, 2);
+    uint32_t in = build_input(&build, CELL_F32, CELL_INT8_TERMS_MAX + 1);
+    build_output(&build, build_linear(&build, in, 1, false));
+    struct cell_op *op = build_last(&build);
+    op->weights[0].data = weights;
+    op->precision = CELL_BF16;
+    ck_assert_int_eq(cell_def_check(&build.def, NULL), BASE_OK);
+    op->precision = CELL_INT8;
+    assert_refused(
+        "op 0 (LINEAR): int8 weights: 133145 terms of up to 127 * 127 may overflow an int32 "
+        "sum; at most 133144");
+    build.def.values[in].width = op->weights[0].rows = CELL_INT8_TERMS_MAX;
+    ck_assert_int_eq(cell_def_check(&build.def, NULL), BASE_OK);
+    weights[7] = 3.4e38f;
+    ck_assert_int_eq(cell_def_check(&build.def, NULL), BASE_OK);
+    op->precision = CELL_BF16;
+    assert_refused("op 0 (LINEAR): bf16 weights: a weight is too large for bf16");
+    op->precision = (enum cell_precision)CELL_PRECISION_COUNT;
+    assert_refused("unknown precision");
+}
+END_TEST
+
 /* A definition of one tree op alone, with x. */
 static struct cell_op *tree_of(enum cell_op_kind kind, uint32_t n_children)
 {
@@ -476,6 +501,7 @@ int main(void)
     tcase_add_test(tcase, test_def_lstm_with_peepholes);
     tcase_add_loop_test(tcase, test_def_gru_and_rnn_shapes, 0, 2);
     tcase_add_test(tcase, test_def_precision_of_recurrent_weights);
+    tcase_add_test(tcase, test_def_precision_of_a_linear);
     tcase_add_test(tcase, test_def_tree_operands);
     tcase_add_test(tcase, test_def_tree_weights);
     tcase_add_test(tcase, test_def_names_precisions);

@@ -11,7 +11,7 @@
 
 #include <math.h>
 
-enum { ROWS = SAME_BITS_ROWS, KINDS = SAME_BITS_ALL_KINDS };
+enum { ROWS = SAME_BITS_ROWS, KINDS = SAME_BITS_ALL_KINDS, PRECISIONS = CELL_PRECISION_COUNT };
 
 /* Every so many row counts: all of them, but where races are looked for, of which one thread has
  * none. */
@@ -343,14 +343,40 @@ END_TEST
 
 START_TEST(test_kernels_linear_has_the_scalar_bits)
 {
-    const struct cell_kernels *kernels = isa_at(_i / SIZES);
+    const enum cell_precision precision = (enum cell_precision)(_i / SIZES % PRECISIONS);
+    const struct cell_kernels *kernels = table_at(_i / SIZES / PRECISIONS);
+    const uint32_t inputs = sizes[_i % SIZES];
     struct same_bits_difference difference;
     for (uint32_t o = 0; o < SIZES && kernels != NULL; o++) {
-        if (!is_left_out(sizes[_i % SIZES], sizes[o]) &&
-            !same_bits_linear(kernels, sizes[_i % SIZES], sizes[o], &difference)) {
-            ck_abort_msg("%u outputs: %s", sizes[o], difference.text);
+        if (!is_left_out(inputs, sizes[o]) &&
+            !same_bits_linear(kernels, precision, inputs, sizes[o], &difference)) {
+            ck_abort_msg("%s, %u outputs: %s", cell_precision_name(precision), sizes[o],
+                         difference.text);
         }
     }
+}
+END_TEST
+
+START_TEST(test_kernels_every_failed_allocation_of_a_linear)
+{
+    const struct cell_kernels *kernels = isa_at(_i / PRECISIONS);
+    struct build build;
+    build_init(&build, 9);
+    struct cell_linear linear = {.precision = (enum cell_precision)(_i % PRECISIONS),
+                                 .inputs = 17,
+                                 .outputs = 33,
+                                 .w = build_floats(&build, 17, 33, 1.0f),
+                                 .b = build_floats(&build, 1, 33, 1.0f)};
+    enum base_status status = kernels == NULL ? BASE_OK : BASE_RESOURCE_EXHAUSTED;
+    for (uint64_t n = 1; status == BASE_RESOURCE_EXHAUSTED; n++) {
+        base_alloc_fail_at(n);
+        status = kernels->linear_load(&linear);
+        base_alloc_fail_at(0);
+        ck_assert(status == BASE_OK || (linear.packed == NULL && linear.sums.packed[0] == NULL));
+    }
+    ck_assert_int_eq(status, BASE_OK);
+    cell_linear_release(&linear);
+    build_release(&build);
 }
 END_TEST
 
@@ -399,7 +425,10 @@ int main(void)
     tcase_add_loop_test(tcase, test_kernels_bf16_has_no_denormal_sums, 0, TABLES * KINDS);
     tcase_add_loop_test(tcase, test_kernels_int8_sums_reach_the_ends_of_int32, 0, 2 * TABLES);
     tcase_add_loop_test(tcase, test_kernels_every_failed_allocation_of_a_load, 0, TABLES * KINDS);
-    tcase_add_loop_test(tcase, test_kernels_linear_has_the_scalar_bits, 0, ISA_COUNT * SIZES);
+    tcase_add_loop_test(tcase, test_kernels_linear_has_the_scalar_bits, 0,
+                        TABLES * PRECISIONS * SIZES);
+    tcase_add_loop_test(tcase, test_kernels_every_failed_allocation_of_a_linear, 0,
+                        ISA_COUNT * PRECISIONS);
     tcase_add_test(tcase, test_kernels_choice);
     tcase_add_test(tcase, test_kernels_choice_of_another_architecture);
     suite_add_tcase(suite, tcase);

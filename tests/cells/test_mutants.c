@@ -80,7 +80,8 @@ START_TEST(test_mutants_are_caught_in_linear_and_activations)
     const struct mutant *mutant = &mutants[_i];
     struct same_bits_difference difference;
     if (isa_at(AVX2) != NULL && mutant->linear) {
-        assert_caught(mutant, same_bits_linear(mutant->kernels, INPUTS, HIDDEN, &difference),
+        assert_caught(mutant,
+                      same_bits_linear(mutant->kernels, CELL_FP32, INPUTS, HIDDEN, &difference),
                       "LINEAR");
     }
     if (isa_at(AVX2) != NULL && mutant->activations) {
@@ -101,7 +102,8 @@ START_TEST(test_mutants_without_a_mutation_pass)
         struct same_bits_gated options = shape(k);
         ck_assert_msg(same_bits_gated(kernels, &options, &difference), "%s", difference.text);
     }
-    ck_assert_msg(same_bits_linear(kernels, INPUTS, HIDDEN, &difference), "%s", difference.text);
+    ck_assert_msg(same_bits_linear(kernels, CELL_FP32, INPUTS, HIDDEN, &difference), "%s",
+                  difference.text);
     ck_assert_msg(same_bits_activations(kernels, 257, &difference), "%s", difference.text);
 }
 END_TEST

@@ -104,8 +104,15 @@ START_TEST(test_type_precision_of_recurrent_weights_counts)
     uint32_t x = build_input(&a, CELL_F32, 5);
     build_output(&a, build_linear(&a, x, 4, true));
     const struct cell_type *linear = intern(&a.def, true);
-    a.def.ops[0].precision = CELL_INT8; // means nothing to a LINEAR
-    ck_assert_ptr_eq(linear, intern(&a.def, false));
+    a.def.ops[0].precision = CELL_INT8;
+    ck_assert(!base_hash_equal(linear->hash, intern(&a.def, true)->hash));
+    build_release(&a);
+    build_init(&a, 3);
+    x = build_input(&a, CELL_F32, 5);
+    build_output(&a, build_op(&a, CELL_OP_TANH, x, UINT32_MAX, 5));
+    const struct cell_type *tanh = intern(&a.def, true);
+    a.def.ops[0].precision = CELL_INT8; // means nothing to what has no weights
+    ck_assert_ptr_eq(tanh, intern(&a.def, false));
     build_release(&a);
 }
 END_TEST

@@ -85,6 +85,9 @@ START_TEST(test_bits_of_a_reader)
     build_next(&build, 1, lstm + 1);
     build_next(&build, 2, id);
     build_output(&build, build_op(&build, CELL_OP_SOFTMAX, logits, UINT32_MAX, 200));
+    for (uint32_t o = 0; o < build.def.n_ops && _i == 1; o++) {
+        build.def.ops[o].precision = CELL_BF16; // of its LINEARs and its LSTM
+    }
     assert_same_bits(&build, 12, 9);
 }
 END_TEST
@@ -113,7 +116,7 @@ int main(void)
     tcase_add_loop_test(tcase, test_bits_of_lstm, 0, 2);
     tcase_add_loop_test(tcase, test_bits_of_gru, 0, 4);
     tcase_add_loop_test(tcase, test_bits_on_lanes, 0, 8);
-    tcase_add_test(tcase, test_bits_of_a_reader);
+    tcase_add_loop_test(tcase, test_bits_of_a_reader, 0, 2);
     tcase_add_test(tcase, test_bits_of_three_cells_behind_one_another);
     tcase_add_test(tcase, test_bits_of_a_cell_of_small_ops);
     suite_add_tcase(suite, tcase);

@@ -63,6 +63,36 @@ START_TEST(test_weights_are_held_as_the_model_says)
 }
 END_TEST
 
+START_TEST(test_linear_weights_are_held_as_the_model_says)
+{
+    char langid[UTIL_PATH_BYTES];
+    util_repo_path(langid, "models/langid/1");
+    shelf_text("a/config.yaml", "linear-weights: bf16\n");
+    shelf_link("a/1", langid);
+    shelf_text("b/config.yaml", "linear-weights: int8\nweights: bf16\n");
+    shelf_link("b/1", langid);
+    expect_loaded(2);
+    static const enum cell_precision wanted[2][2] = {{CELL_BF16, CELL_FP32},
+                                                     {CELL_INT8, CELL_BF16}};
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct cell_model *cells =
+            srv_model_entry_of(srv_core_model_at(shelf.core, i))->cells;
+        uint32_t n[2] = {0};
+        for (uint32_t s = 0; s < cells->n_stages; s++) {
+            const struct cell_def *def = &cells->stages[s].type->def;
+            for (uint32_t o = 0; o < def->n_ops; o++) {
+                const bool has_gates = cell_op_gates(def->ops[o].kind) > 0;
+                const bool is_linear = def->ops[o].kind == CELL_OP_LINEAR;
+                n[has_gates] += has_gates || is_linear ? 1 : 0;
+                ck_assert_int_eq(def->ops[o].precision,
+                                 has_gates || is_linear ? wanted[i][has_gates] : CELL_FP32);
+            }
+        }
+        ck_assert(n[0] > 0 && n[1] > 0);
+    }
+}
+END_TEST
+
 START_TEST(test_products_are_as_exact_as_the_model_says)
 {
     static const enum cell_products wanted[] = {CELL_PRODUCTS_FP32, CELL_PRODUCTS_TF32,
@@ -261,6 +291,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, shelf_setup, shelf_teardown);
     tcase_add_test(tcase, test_models_and_versions_are_loaded_in_order);
     tcase_add_test(tcase, test_weights_are_held_as_the_model_says);
+    tcase_add_test(tcase, test_linear_weights_are_held_as_the_model_says);
     tcase_add_test(tcase, test_products_are_as_exact_as_the_model_says);
     tcase_add_test(tcase, test_what_is_no_model_is_passed_over);
     tcase_add_test(tcase, test_links_are_followed);
