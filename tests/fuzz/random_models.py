@@ -6,7 +6,9 @@ them, so that an importer that takes them for what they are no longer is found o
 
 Usage: random_models.py [--daemon build/release/cellbatchd] [--flags "--threads 2"] [--seed 1]
                         [--rounds 10] [--models 60] [--family NAME] [--keep DIR]
+                        [--config "weights: bf16; linear-weights: int8"] [--tolerance 2e-4]
 
+In fewer bits answers are further off, and an argmax or a floor may go the other way.
 Ends with `N passed, N failed`; a failure names the model, which --keep puts into that folder."""
 
 import argparse
@@ -28,8 +30,6 @@ import urllib.request
 import numpy
 
 from random_families import FAMILIES
-
-TOLERANCE = 2e-4
 
 # ---- Asking ---------------------------------------------------------------------------------------
 
@@ -55,7 +55,7 @@ def ask(port, name, feed):
                                    dtype=numpy.float64).reshape(o["shape"]) for o in outputs}
 
 
-def difference(got, wanted):
+def difference(got, wanted, tolerance):
     """In words, or None."""
     if isinstance(got, str):
         return got
@@ -65,7 +65,7 @@ def difference(got, wanted):
             return f"{name}: shape {None if have is None else have.shape}, wanted {want.shape}"
         if not numpy.isfinite(want).all():
             continue  # too large for single precision: no question of being right
-        far = numpy.abs(have - want) - TOLERANCE * (1 + numpy.abs(want))
+        far = numpy.abs(have - want) - tolerance * (1 + numpy.abs(want))
         if not (far <= 0).all():
             at = numpy.unravel_index(numpy.argmax(numpy.where(numpy.isnan(far), numpy.inf, far)), far.shape)
             return f"{name}{list(map(int, at))}: {have[at]:.7g}, wanted {want[at]:.7g}"
@@ -116,6 +116,8 @@ def make(options, seed, repository, counts, why):
         model = FAMILIES[kind](seed * 1000 + number)
         folder = repository / f"m{number}"
         model.write(folder)
+        with open(folder / "config.yaml", "a", encoding="utf-8") as config:
+            config.write("".join(f"{line.strip()}\n" for line in options.config.split(";") if line.strip()))
         reason = refusal(options.daemon, folder)
         if reason is None:
             served[folder.name] = model
@@ -130,7 +132,7 @@ def make(options, seed, repository, counts, why):
     return served
 
 
-def ask_all(repository, port, served, seed, counts):
+def ask_all(repository, port, served, seed, counts, tolerance):
     """Models that answer wrongly: the first difference of each."""
     asked, wrong = [], {}
     rng = numpy.random.default_rng(seed)
@@ -139,7 +141,7 @@ def ask_all(repository, port, served, seed, counts):
             for feed, wanted in model.requests(repository / name, rng):
                 asked.append((name, wanted, pool.submit(ask, port, name, feed)))
     for name, wanted, answer in asked:
-        said = difference(answer.result(), wanted)
+        said = difference(answer.result(), wanted, tolerance)
         counts["failed" if said else "passed"] += 1
         if said:
             wrong.setdefault(name, said)
@@ -153,7 +155,7 @@ def run_round(options, seed, counts, why):
     daemon = start(options, repository, port, 1 + seed % 2)
     try:
         wait_ready(daemon, port, repository)
-        for name, said in ask_all(repository, port, served, seed, counts).items():
+        for name, said in ask_all(repository, port, served, seed, counts, options.tolerance).items():
             print(f"seed {seed} {name} ({', '.join(served[name].notes)}): {said[:300]}", flush=True)
             keep(options, seed, repository / name)
     finally:
@@ -174,6 +176,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--models", type=int, default=60)
     parser.add_argument("--family", choices=sorted(FAMILIES))
+    parser.add_argument("--config", default="", help="lines for each model's config.yaml, ; between")
+    parser.add_argument("--tolerance", type=float, default=2e-4)
     parser.add_argument("--keep")
     options = parser.parse_args()
     counts, why = collections.Counter(), collections.Counter()
