@@ -299,6 +299,7 @@ END_TEST
 START_TEST(test_def_precision_of_a_linear)
 {
     static float weights[CELL_INT8_TERMS_MAX + 1];
+    build_release(&build);
     build_init(&build, 2);
     uint32_t in = build_input(&build, CELL_F32, CELL_INT8_TERMS_MAX + 1);
     build_output(&build, build_linear(&build, in, 1, false));
