@@ -58,6 +58,7 @@ CELLS_SRCS = \
   cells/calibration.c \
   cells/calibration_file.c \
   cells/cpu/ahead.c \
+  cells/cpu/apart.c \
   cells/cpu/attend.c \
   cells/cpu/beam.c \
   cells/cpu/device.c \
@@ -458,11 +459,13 @@ CONFIG_SUITES = \
   tests/config/test_config_errors.c \
 
 CELLS_SUITES = \
+  tests/cells/test_apart.c \
   tests/cells/test_attend.c \
   tests/cells/test_calibration.c \
   tests/cells/test_def.c \
   tests/cells/test_device.c \
   tests/cells/test_end.c \
+  tests/cells/test_hasty_ring.c \
   tests/cells/test_import.c \
   tests/cells/test_import_activations.c \
   tests/cells/test_import_docs.c \
@@ -761,7 +764,9 @@ BESIDE_TESTS = \
   tests/cells/test_precision.c \
   tests/scheduler/test_simulation.c \
   tests/bench/test_gpu_build.sh \
+  tests/cells/test_apart.c \
   tests/cells/test_stale_window.c \
+  tests/cells/test_hasty_ring.c \
   tests/cells/test_mutants.c \
   tests/cuda/test_lane_life.c \
   tests/cuda/test_fragment.c \
@@ -825,6 +830,7 @@ EMULATED_UTIL_SRCS = \
   $(CUDA_DEVICE_SRCS) \
 
 EMULATED_SUITES = \
+  tests/cells/test_apart.c \
   tests/cells/test_def.c \
   tests/cells/test_device.c \
   tests/cells/test_kernels.c \
@@ -1120,7 +1126,7 @@ $(OUT)/flags: FORCE
   tests/fuzz/driver.c \
   $(FAKE_CORE_SRCS) $(FAKE_CORE_TOOLS) $(LOADGEN_TOOLS) $(MAKE_MODEL_SRCS) $(CONFORMANCE_SRCS) $(MUTANT_SRCS) \
   $(LANE_MODEL_SRCS) $(TEST_DAEMON_SRCS) $(LANE_WRONG_SRCS) \
-  tests/cells/mutants/stale_window.c))
+  tests/cells/mutants/stale_window.c tests/cells/mutants/hasty_ring.c))
 
 # ---- Tests: `make test SUITE=test_ring` runs one --------------------------------------------
 
@@ -1180,6 +1186,7 @@ $(patsubst %.c,$(OUT)/%,$(FIBER_SUITES)): $(call objects,$(FIBER_SRCS))
 
 $(OUT)/tests/cells/test_mutants: $(call objects,$(MUTANT_SRCS))
 $(OUT)/tests/cells/test_stale_window: $(OUT)/tests/cells/mutants/stale_window.o
+$(OUT)/tests/cells/test_hasty_ring: $(OUT)/tests/cells/mutants/hasty_ring.o
 
 # For a recipe: all cores, unless make was told how many.
 all_cores = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$$(nproc))

@@ -226,6 +226,12 @@ size_t base_cpus_cache_bytes(uint32_t level)
     return bytes > 0 ? (size_t)bytes : 0;
 }
 
+size_t base_cpus_l2_bytes(void)
+{
+    const size_t bytes = base_cpus_cache_bytes(2);
+    return bytes > 0 ? bytes : (size_t)1 << 20;
+}
+
 bool base_cpus_l3_is_near(void)
 {
 #if defined(__x86_64__)

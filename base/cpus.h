@@ -28,6 +28,9 @@ enum base_status base_cpus_send_away(int32_t thread);
  */
 size_t base_cpus_cache_bytes(uint32_t level);
 
+/* Bytes of a core's L2; 1 MiB when the machine does not tell. */
+size_t base_cpus_l2_bytes(void);
+
 /* Whether the last cache stands beside a few cores and hands lines on nearly as fast as L2 does, as
  * that of AMD's Zen does (some 27 bytes a cycle of each core), and not on a mesh or ring of many
  * cores (some 10). From the processor's vendor, so it is the same at every call and every start. */

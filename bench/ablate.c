@@ -80,13 +80,23 @@ static void turning_barrier(struct cell_team *face, uint32_t member)
     turning->team->barrier(turning->team, (member + members - turning->turn) % members);
 }
 
+static void turning_wait(struct cell_team *face, uint32_t member, bool (*is_over)(void *argument),
+                         void *argument)
+{
+    const struct turning_team *turning = face->context;
+    const uint32_t members = face->members;
+    turning->team->wait(turning->team, (member + members - turning->turn) % members, is_over,
+                        argument);
+}
+
 static void turning_init(struct turning_team *turning, struct cell_team *team)
 {
     *turning = (struct turning_team){.face = {.context = turning,
                                               .members = team->members,
                                               .start = turning_start,
                                               .finish = turning_finish,
-                                              .barrier = turning_barrier},
+                                              .barrier = turning_barrier,
+                                              .wait = turning_wait},
                                      .team = team};
 }
 

@@ -63,6 +63,10 @@ static const char *way_of(const struct result *result, uint32_t point)
         rows <= tuning->solo_rows) {
         return "solo";
     }
+    if (cell_calibration_has(&result->calibration, CELL_TUNABLE_APART) && tuning->apart_rows > 0 &&
+        rows >= tuning->apart_rows) {
+        return "apart";
+    }
     return cell_calibration_has(&result->calibration, CELL_TUNABLE_WINDOWS) &&
                    rows <= tuning->ahead_rows
                ? "ahead"
@@ -96,6 +100,10 @@ static void print_choice(const struct result *result)
     if (cell_calibration_has(calibration, CELL_TUNABLE_TEAM)) {
         (void)printf(", one thread up to %u rows (own rule: %u)", tuning->solo_rows,
                      calibration->own.solo_rows);
+    }
+    if (cell_calibration_has(calibration, CELL_TUNABLE_APART)) {
+        (void)printf(", rows apart from %u on (own rule: %u; 0: never)", tuning->apart_rows,
+                     calibration->own.apart_rows);
     }
     if (result->choice.rows_max > 0) {
         (void)printf("; b_max %u", result->choice.rows_max);
@@ -133,12 +141,14 @@ static void print_json(const struct result *result, uint32_t threads)
     const struct cell_tuning *tuning = &result->choice.tuning;
     (void)printf("{\"cell\":\"%s\",\"threads\":%u,\"seconds\":%.3f,\"has_windows\":%s,"
                  "\"is_disturbed\":%s,\"own_ahead_rows\":%u,\"ahead_rows\":%u,\"fill_steps\":%u,"
-                 "\"own_solo_rows\":%u,\"solo_rows\":%u,\"b_max\":%u,\"points\":[",
+                 "\"own_solo_rows\":%u,\"solo_rows\":%u,\"own_apart_rows\":%u,"
+                 "\"apart_rows\":%u,\"b_max\":%u,\"points\":[",
                  result->name, threads, result->seconds,
                  cell_calibration_has(calibration, CELL_TUNABLE_WINDOWS) ? "true" : "false",
                  cell_calibration_is_disturbed(calibration) ? "true" : "false",
                  calibration->own.ahead_rows, tuning->ahead_rows, tuning->fill_steps,
-                 calibration->own.solo_rows, tuning->solo_rows, result->choice.rows_max);
+                 calibration->own.solo_rows, tuning->solo_rows, calibration->own.apart_rows,
+                 tuning->apart_rows, result->choice.rows_max);
     for (uint32_t p = 0; p < CELL_CALIBRATION_POINTS; p++) {
         if (cell_calibration_rows[p] > calibration->rows_limit) {
             break;

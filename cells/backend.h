@@ -32,6 +32,9 @@ struct cell_team {
     /* Inside a run only, by every member the same number of times: nobody returns before all have
      * called; what was written before is visible to all after. */
     void (*barrier)(struct cell_team *team, uint32_t member);
+    /* Inside a run only: returns when is_over(argument), which another member makes true. */
+    void (*wait)(struct cell_team *team, uint32_t member, bool (*is_over)(void *argument),
+                 void *argument);
 };
 
 static inline void
@@ -82,11 +85,13 @@ struct cell_tuning {
     uint32_t
         ahead_rows; /* batches of up to so many rows use windows (cells/cpu/ahead.h); 0: none */
     uint32_t fill_steps; /* computed ahead for a row at a time, at most; 0: as the device reckons */
-    uint32_t solo_rows;  /* batches of up to so many rows are one member's; 0: all are the team's */
+    uint32_t solo_rows;  /* batches of up to so many rows are one member's, whom the others help
+                            where there is much to compute ahead; 0: all are the team's */
+    uint32_t apart_rows; /* of so many rows and more each member runs some alone; 0: never */
 };
 
 /* What of it there is to choose, as a set of bits. */
-enum cell_tunable { CELL_TUNABLE_WINDOWS = 1, CELL_TUNABLE_TEAM = 2 };
+enum cell_tunable { CELL_TUNABLE_WINDOWS = 1, CELL_TUNABLE_TEAM = 2, CELL_TUNABLE_APART = 4 };
 
 struct cell_backend {
     const char *name; /* "cpu", "blas", "reference", "cuda" */

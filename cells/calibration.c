@@ -18,7 +18,7 @@ const uint32_t cell_calibration_rows[CELL_CALIBRATION_POINTS] = {1,  2,  4,  6, 
 
 const char *cell_variant_name(enum cell_variant variant)
 {
-    static const char *const names[CELL_VARIANTS] = {"plain",   "ahead",    "solo",
+    static const char *const names[CELL_VARIANTS] = {"plain",   "ahead",    "solo",    "apart",
                                                      "ahead-8", "ahead-16", "ahead-32"};
     base_assert(variant < CELL_VARIANTS);
     return names[variant];
@@ -26,7 +26,7 @@ const char *cell_variant_name(enum cell_variant variant)
 
 uint32_t cell_variant_fill_steps(enum cell_variant variant)
 {
-    static const uint32_t steps[CELL_VARIANTS] = {0, 0, 0, 8, 16, 32};
+    static const uint32_t steps[CELL_VARIANTS] = {0, 0, 0, 0, 8, 16, 32};
     base_assert(variant < CELL_VARIANTS);
     return steps[variant];
 }
@@ -88,6 +88,11 @@ uint64_t cell_calibration_step_ns(const struct cell_calibration *calibration,
                    cell_calibration_rows[point] <= tuning->solo_rows;
     if (is_solo && calibration->step_ns[CELL_VARIANT_SOLO][point] > 0) {
         return calibration->step_ns[CELL_VARIANT_SOLO][point];
+    }
+    bool is_apart = cell_calibration_has(calibration, CELL_TUNABLE_APART) &&
+                    tuning->apart_rows > 0 && cell_calibration_rows[point] >= tuning->apart_rows;
+    if (is_apart && calibration->step_ns[CELL_VARIANT_APART][point] > 0) {
+        return calibration->step_ns[CELL_VARIANT_APART][point];
     }
     bool is_ahead = cell_calibration_has(calibration, CELL_TUNABLE_WINDOWS) &&
                     cell_calibration_rows[point] <= tuning->ahead_rows;
@@ -152,6 +157,24 @@ static uint32_t choose_solo_rows(const struct cell_calibration *calibration,
         team.ns[p] = cell_calibration_step_ns(calibration, &team_tuning, p);
     }
     return find_border(&solo, &team, calibration->own.solo_rows, CELL_CALIBRATION_SOLO_ROWS_MAX);
+}
+
+/* tuning: of windows and of one member, as chosen. From so many rows on they are run apart. */
+static uint32_t choose_apart_rows(const struct cell_calibration *calibration,
+                                  const struct cell_tuning *tuning)
+{
+    struct cell_tuning together_tuning = *tuning;
+    together_tuning.apart_rows = 0;
+    const uint32_t own = calibration->own.apart_rows;
+    struct way together;
+    struct way apart;
+    for (uint32_t p = 0; p < CELL_CALIBRATION_POINTS; p++) {
+        together.ns[p] = cell_calibration_step_ns(calibration, &together_tuning, p);
+        apart.ns[p] = calibration->step_ns[CELL_VARIANT_APART][p];
+    }
+    const uint32_t most = CELL_CALIBRATION_ROWS_MAX;
+    const uint32_t border = find_border(&together, &apart, own == 0 ? most : own - 1, most);
+    return border < most ? border + 1 : own > most ? own : 0;
 }
 
 /* Times of one way of serving, from one row on. */
@@ -268,6 +291,9 @@ struct cell_choice cell_calibration_choose(const struct cell_calibration *calibr
     }
     if (cell_calibration_has(calibration, CELL_TUNABLE_TEAM)) {
         choice.tuning.solo_rows = choose_solo_rows(calibration, &choice.tuning);
+    }
+    if (cell_calibration_has(calibration, CELL_TUNABLE_APART)) {
+        choice.tuning.apart_rows = choose_apart_rows(calibration, &choice.tuning);
     }
     choice.rows_max = choose_rows_max(calibration, &choice.tuning);
     return choice;

@@ -17,6 +17,7 @@ enum cell_variant {
     CELL_VARIANT_PLAIN, /* without windows; of a type that has none to choose: as it is */
     CELL_VARIANT_AHEAD, /* with windows, filled as far as the device reckons */
     CELL_VARIANT_SOLO,  /* as the device reckons, but by one member of the team */
+    CELL_VARIANT_APART, /* likewise, but by each member some of the rows */
     CELL_VARIANT_AHEAD_8,
     CELL_VARIANT_AHEAD_16,
     CELL_VARIANT_AHEAD_32,

@@ -125,6 +125,10 @@ static enum base_status explain_times(struct explaining *e, const struct cell_ty
         base_buf_printf(e->out, "    one thread for up to %u rows (the device's own rule: %u)\n",
                         choice.tuning.solo_rows, calibration.own.solo_rows);
     }
+    if (cell_calibration_has(&calibration, CELL_TUNABLE_APART) && choice.tuning.apart_rows > 0) {
+        base_buf_printf(e->out, "    each thread runs rows of its own from %u rows on\n",
+                        choice.tuning.apart_rows);
+    }
     uint32_t b_max = choice.rows_max > 0 && choice.rows_max < rows ? choice.rows_max : rows;
     base_buf_printf(e->out, "    batches of up to %u rows (%s)\n", b_max,
                     b_max < rows ? "b_max" : "max-batch-rows");

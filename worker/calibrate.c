@@ -36,6 +36,9 @@
 /* Lengths of fills are tried where windows matter most. */
 #define FILL_ROWS_MAX 8u
 
+/* Fewer rows are nobody's but one member's. */
+#define APART_ROWS_MIN 2u
+
 /* Rows of an input; row r reads number r at its first step, r + 1 at its second. */
 #define INPUT_ROWS  (CELL_CALIBRATION_ROWS_MAX + STEPS_FEW_ROWS)
 #define MEMORY_ROWS 24u /* of an input with many rows (ATTEND) */
@@ -225,6 +228,14 @@ static bool set_variant(const struct measuring *m, enum cell_variant variant, ui
         }
         tuning = m->result->own;
         tuning.solo_rows = CELL_CALIBRATION_SOLO_ROWS_MAX;
+        tuning.apart_rows = 0;
+    } else if (variant == CELL_VARIANT_APART) {
+        if (!cell_calibration_has(m->result, CELL_TUNABLE_APART) || rows < APART_ROWS_MIN) {
+            return false;
+        }
+        tuning = m->result->own;
+        tuning.solo_rows = 0;
+        tuning.apart_rows = APART_ROWS_MIN;
     } else if (variant != CELL_VARIANT_PLAIN) {
         bool is_length = variant != CELL_VARIANT_AHEAD;
         if (rows > m->ahead_rows_max || (is_length && rows > FILL_ROWS_MAX)) {

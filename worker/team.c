@@ -174,6 +174,12 @@ static void team_barrier(struct cell_team *face, uint32_t member)
     note_work(self);
 }
 
+static void team_wait(struct cell_team *face, uint32_t member, bool (*is_over)(void *argument),
+                      void *argument)
+{
+    wait_until((struct team *)face->context, member, is_over, argument);
+}
+
 static void team_start(struct cell_team *face,
                        void (*work)(void *argument, struct cell_team *team, uint32_t member),
                        void *argument)
@@ -251,7 +257,8 @@ enum base_status wrk_team_create(const struct wrk_team_options *options, struct 
                                     .members = options->members,
                                     .start = team_start,
                                     .finish = team_finish,
-                                    .barrier = team_barrier};
+                                    .barrier = team_barrier,
+                                    .wait = team_wait};
     team->members = base_alloc_aligned(options->members * sizeof(*team->members), BASE_CACHE_LINE);
     enum base_status status = team->members == NULL ? BASE_RESOURCE_EXHAUSTED : threads_start(team);
     if (status != BASE_OK) {

@@ -1,6 +1,10 @@
 /* See ahead.h. Windows are found by the number of the chain, which is never used twice, so what
  * a dead chain has left is never taken for another's. Member 0 chooses and notes, all compute.
  *
+ * Help: where members have no rows, the sums of a single row's next steps are made in pieces, each
+ * by who is free: the member that runs the row, while it waits for one, or a helper. The row's
+ * window is a ring then: a piece may be begun as soon as the steps whose place it takes are done.
+ *
  * Cost: a look at CELL_WINDOWS numbers a row when the rows of a batch change, a pointer a row and
  * step; a fill lasts as long as some steps, in which nobody joins: FILL_FLOPS bounds it, for each
  * row that fills. */
@@ -10,6 +14,7 @@
 #include "base/cpus.h"
 #include "cells/cpu/panels.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 /* What one row's fill computes at most, some tenths of a millisecond of a core, unless that is less
@@ -55,18 +60,38 @@
  * sets of the caches with each other, with 1024 columns even the same ones. */
 #define PAD_FLOATS 64u
 
-/* Where a machine does not tell. */
-#define L2_BYTES ((size_t)1 << 20)
+/* Members that run rows alone have windows of their own where those take no more than this: of
+ * larger cells they have so many rows each that none are used. */
+#define ALONE_BYTES_MAX ((size_t)4 << 20)
 
 struct window {
     uint64_t chain;      /* 0: free, or only this batch's */
     uint32_t first, end; /* steps of the chain that it holds */
     uint64_t used;       /* the larger, the later */
-    float *sums;         /* [steps][window_stride()] */
+    float *sums;         /* [step % capacity][window_stride()] */
+};
+
+/* Pieces of a ring; half as many where one would be less than a few microseconds of work. */
+#define PIECES      6u
+#define PIECE_FLOPS 500000u
+
+/* Sums of one row that are made in pieces. Steps are the batch's. */
+struct ring {
+    _Alignas(BASE_CACHE_LINE) _Atomic bool is_open; /* all but what is atomic stays, once it is */
+    uint32_t row;                                   /* of the batch */
+    uint32_t first, end;                            /* steps that are made in pieces */
+    uint32_t piece_steps;
+    uint32_t capacity;                               /* of the window */
+    _Alignas(BASE_CACHE_LINE) _Atomic uint32_t next; /* piece that nobody has begun yet */
+    _Alignas(BASE_CACHE_LINE) _Atomic uint32_t done; /* steps before it are not read again */
+    /* By piece % PIECES: one more than the last that stands there. */
+    _Alignas(BASE_CACHE_LINE) _Atomic uint32_t made[PIECES];
 };
 
 struct cell_windows {
+    struct ring ring;
     struct window windows[CELL_WINDOWS];
+    uint32_t capacity; /* steps of each */
     uint64_t clock;
     /* Member 0 writes, all read behind a barrier. By place in view->rows. */
     uint32_t window_of[CELL_WINDOWS];
@@ -77,56 +102,20 @@ struct cell_windows {
 
 /* ---- Making ---------------------------------------------------------------------------------- */
 
-static size_t l2_bytes(void)
-{
-    size_t bytes = base_cpus_cache_bytes(2);
-    return bytes > 0 ? bytes : L2_BYTES;
-}
-
-/* Threads of the largest team, who share the weights. */
-static uint32_t most_members(const struct cell_program *program)
-{
-    uint32_t most = 1;
-    for (uint32_t q = 0; q < program->n_queues; q++) {
-        most = program->n_members[q] > most ? program->n_members[q] : most;
-    }
-    return most;
-}
-
-/* What a step reads of weights, all members together. */
-static uint64_t held_bytes(const struct cell_program *program)
-{
-    uint64_t bytes = program->type->weight_bytes;
-    for (uint32_t o = 0; o < program->n_ops; o++) {
-        const struct cell_gated *gated = &program->ops[o].gated;
-        if (program->ops[o].is_gated) {
-            uint64_t terms = (uint64_t)gated->inputs + gated->feedback + gated->right;
-            uint64_t weights = terms * gated->hidden * cell_gated_gates(gated->kind);
-            bytes -= weights *
-                     (cell_precision_bytes(CELL_FP32) - cell_precision_bytes(gated->precision));
-        } else if (program->ops[o].kind == CELL_OP_LINEAR) {
-            const struct cell_linear *linear = &program->ops[o].linear;
-            bytes -= (uint64_t)linear->inputs * linear->outputs *
-                     (cell_precision_bytes(CELL_FP32) - cell_precision_bytes(linear->precision));
-        }
-    }
-    return bytes;
-}
-
 static bool is_from_memory(const struct cell_program *program)
 {
-    return held_bytes(program) > MEMORY_BYTES;
+    return cell_program_held_bytes(program) > MEMORY_BYTES;
 }
 
 static uint32_t choose_rows(const struct cell_program *program)
 {
-    const uint64_t bytes = held_bytes(program) / most_members(program);
+    const uint64_t bytes = cell_program_held_bytes(program) / cell_program_most_members(program);
     const bool is_near = base_cpus_l3_is_near();
-    const uint64_t near = is_near ? NEAR_L2S * l2_bytes() : l2_bytes();
-    uint32_t rows = is_from_memory(program)              ? AHEAD_ROWS_OF_MEMORY
-                    : bytes > near                       ? AHEAD_ROWS_OF_L3
-                    : bytes > l2_bytes() / 2 && !is_near ? AHEAD_ROWS
-                                                         : AHEAD_ROWS_OF_HALF;
+    const uint64_t near = is_near ? NEAR_L2S * base_cpus_l2_bytes() : base_cpus_l2_bytes();
+    uint32_t rows = is_from_memory(program)                        ? AHEAD_ROWS_OF_MEMORY
+                    : bytes > near                                 ? AHEAD_ROWS_OF_L3
+                    : bytes > base_cpus_l2_bytes() / 2 && !is_near ? AHEAD_ROWS
+                                                                   : AHEAD_ROWS_OF_HALF;
     return rows < program->block_rows ? rows : program->block_rows;
 }
 
@@ -163,16 +152,21 @@ static size_t window_stride(const struct cell_program *program)
     return (size_t)program->window_floats + PAD_FLOATS;
 }
 
+static size_t window_size(const struct cell_program *program)
+{
+    return (window_stride(program) * window_steps(program) + PAD_FLOATS) * sizeof(float);
+}
+
 static enum base_status make_windows(struct cell_program *program, struct cell_windows **out)
 {
-    struct cell_windows *windows = base_arena_array(&program->arena, 1, sizeof(*windows));
-    size_t floats = window_stride(program) * window_steps(program) + PAD_FLOATS;
+    struct cell_windows *windows = base_arena_alloc_aligned64(&program->arena, sizeof(*windows));
     if (windows == NULL) {
         return BASE_RESOURCE_EXHAUSTED;
     }
+    windows->capacity = window_steps(program);
     for (uint32_t w = 0; w < CELL_WINDOWS; w++) {
         windows->windows[w].sums =
-            base_arena_alloc_aligned64(&program->arena, floats * sizeof(float));
+            base_arena_alloc_aligned64(&program->arena, window_size(program));
         if (windows->windows[w].sums == NULL) {
             return BASE_RESOURCE_EXHAUSTED;
         }
@@ -203,10 +197,28 @@ static enum base_status make_space(struct cell_program *program, struct cell_spa
     return BASE_OK;
 }
 
+/* Member 0 works alone with what it works with in the team. */
+static enum base_status make_alone(struct cell_program *program, uint32_t queue)
+{
+    if (program->apart == NULL) {
+        return BASE_OK;
+    }
+    struct cell_alone *alone = program->apart[queue]->alone;
+    alone[0].windows = program->windows[queue];
+    const bool has_windows = CELL_WINDOWS * window_size(program) <= ALONE_BYTES_MAX;
+    for (uint32_t m = 1; m < program->n_members[queue]; m++) {
+        BASE_TRY(make_space(program, alone[m].space));
+        if (has_windows) {
+            BASE_TRY(make_windows(program, &alone[m].windows));
+        }
+    }
+    return BASE_OK;
+}
+
 enum base_status cell_windows_create(struct cell_program *program)
 {
     program->ahead_rows = choose_rows(program);
-    program->windows_near_bytes = l2_bytes() / 2 * most_members(program);
+    program->windows_near_bytes = base_cpus_l2_bytes() / 2 * cell_program_most_members(program);
     program->windows =
         base_arena_array(&program->arena, program->n_queues, sizeof(struct cell_windows *));
     if (program->windows == NULL) {
@@ -217,6 +229,7 @@ enum base_status cell_windows_create(struct cell_program *program)
             BASE_TRY(make_space(program, &program->spaces[q][m]));
         }
         BASE_TRY(make_windows(program, &program->windows[q]));
+        BASE_TRY(make_alone(program, q));
     }
     return BASE_OK;
 }
@@ -308,7 +321,8 @@ static float *at(const struct cell_view *view, uint32_t place, uint32_t step, ui
 {
     const struct cell_windows *windows = view->run->windows;
     const struct window *window = &windows->windows[windows->window_of[place]];
-    return window->sums + (step - window->first) * window_stride(view->program) + window_at;
+    const uint32_t slot = step % windows->capacity;
+    return window->sums + slot * window_stride(view->program) + window_at;
 }
 
 /* Lets the rows of kept values point into the windows. places: of the chains, by row; NULL: r. */
@@ -401,9 +415,179 @@ static void fill(const struct cell_view *view)
     }
 }
 
+/* ---- Help ----------------------------------------------------------------------------------- */
+
+static uint32_t piece_end(const struct ring *ring, uint32_t piece)
+{
+    const uint32_t end = ring->first + (piece + 1) * ring->piece_steps;
+    return end < ring->end ? end : ring->end;
+}
+
+/* Takes a piece to be made, if there is one and room for it. */
+static bool take_piece(struct ring *ring, uint32_t *piece)
+{
+    *piece = atomic_load_explicit(&ring->next, memory_order_relaxed);
+    // Acquire: the sums that stood there have been read.
+    while (ring->first + *piece * ring->piece_steps < ring->end &&
+           piece_end(ring, *piece) <=
+               atomic_load_explicit(&ring->done, memory_order_acquire) + ring->capacity) {
+        if (atomic_compare_exchange_weak_explicit(&ring->next, piece, *piece + 1,
+                                                  memory_order_relaxed, memory_order_relaxed)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* view: of who makes it; its run has the ring's windows. */
+static void make_piece(const struct cell_view *view, struct ring *ring, uint32_t piece)
+{
+    const struct cell_space *space = view->space;
+    const uint32_t end = piece_end(ring, piece);
+    struct cell_view block = *view;
+    block.rows = space->fill_rows;
+    block.offsets = space->fill_offsets;
+    block.is_filling = true;
+    block.n_rows = 0;
+    for (uint32_t step = ring->first + piece * ring->piece_steps; step < end; step++) {
+        space->fill_rows[block.n_rows] = ring->row;
+        space->fill_offsets[block.n_rows] = step - view->step;
+        space->fill_places[block.n_rows++] = 0;
+    }
+    base_assert(block.n_rows <= view->program->block_rows);
+    compute(&block, space->fill_places);
+    // Release: the sums.
+    atomic_store_explicit(&ring->made[piece % PIECES], piece + 1, memory_order_release);
+}
+
+static bool is_made(const struct ring *ring, uint32_t piece)
+{
+    // Acquire: the sums.
+    return atomic_load_explicit(&ring->made[piece % PIECES], memory_order_acquire) == piece + 1;
+}
+
+/* From the first step on that no window holds yet. */
+static void open_ring(struct cell_view *view)
+{
+    struct cell_windows *windows = view->run->windows;
+    struct ring *ring = &windows->ring;
+    const struct cell_batch_row *row = cell_view_row(view, 0);
+    const uint32_t step = cell_view_step(view, 0);
+    uint32_t w = find(windows, row->wiring, step);
+    const bool has = w < CELL_WINDOWS;
+    w = has ? w : oldest(windows);
+    struct window *window = &windows->windows[w];
+    take(windows, 0, w);
+    window->chain = row->wiring->chain;
+    ring->row = view->rows[0];
+    ring->first = has ? window->end - row->first_step : view->step;
+    ring->end = view->space->steps[ring->row];
+    ring->capacity = windows->capacity;
+    ring->piece_steps = ring->capacity / PIECES;
+    if (view->program->window_flops * ring->piece_steps < PIECE_FLOPS) {
+        ring->piece_steps *= 2;
+    }
+    // Relaxed: is_open publishes them.
+    atomic_store_explicit(&ring->next, 0, memory_order_relaxed);
+    atomic_store_explicit(&ring->done, view->step, memory_order_relaxed);
+    for (uint32_t p = 0; p < PIECES; p++) {
+        atomic_store_explicit(&ring->made[p], 0, memory_order_relaxed);
+    }
+    atomic_store_explicit(&ring->is_open, true, memory_order_release);
+    view->ahead_until = ring->first;
+}
+
+static bool is_open(const struct ring *ring)
+{
+    return atomic_load_explicit(&ring->is_open, memory_order_acquire);
+}
+
+bool cell_windows_has_work(struct cell_windows *windows)
+{
+    struct ring *ring = &windows->ring;
+    if (!is_open(ring)) {
+        return false;
+    }
+    const uint32_t piece = atomic_load_explicit(&ring->next, memory_order_relaxed);
+    return ring->first + piece * ring->piece_steps < ring->end &&
+           piece_end(ring, piece) <=
+               atomic_load_explicit(&ring->done, memory_order_relaxed) + ring->capacity;
+}
+
+bool cell_windows_help(const struct cell_view *view)
+{
+    struct ring *ring = &view->run->windows->ring;
+    uint32_t piece;
+    const bool is_taken = is_open(ring) && take_piece(ring, &piece);
+    if (is_taken) {
+        make_piece(view, ring, piece);
+    }
+    return is_taken;
+}
+
+struct awaited {
+    const struct ring *ring;
+    uint32_t piece;
+};
+
+static bool has_come(void *argument)
+{
+    const struct awaited *awaited = argument;
+    return is_made(awaited->ring, awaited->piece);
+}
+
+/* The sums of the next steps, whoever makes them: this member too, while it would wait and there is
+ * room for later ones. */
+static void await_piece(struct cell_view *view)
+{
+    struct ring *ring = &view->run->windows->ring;
+    const uint32_t awaited = (view->step - ring->first) / ring->piece_steps;
+    uint32_t piece;
+    // Release: what stood there has been read.
+    atomic_store_explicit(&ring->done, view->step, memory_order_release);
+    while (!is_made(ring, awaited) && take_piece(ring, &piece)) {
+        make_piece(view, ring, piece);
+    }
+    if (!is_made(ring, awaited)) {
+        struct awaited argument = {.ring = ring, .piece = awaited};
+        view->team->wait(view->team, view->run->apart_member, has_come, &argument);
+    }
+    view->ahead_until = piece_end(ring, awaited);
+}
+
+void cell_windows_close(const struct cell_view *view)
+{
+    struct cell_windows *windows = view->run->windows;
+    if (windows == NULL || !is_open(&windows->ring)) {
+        return;
+    }
+    struct ring *ring = &windows->ring;
+    struct window *window = &windows->windows[windows->window_of[0]];
+    const uint32_t first_step = view->run->batch->rows[ring->row].first_step;
+    uint32_t until = ring->first;
+    uint32_t piece = view->step > ring->first ? (view->step - ring->first) / ring->piece_steps : 0;
+    while (until < ring->end && is_made(ring, piece)) {
+        until = piece_end(ring, piece++);
+    }
+    window->first = first_step + view->step;
+    window->end = first_step + until;
+    // Members that make a piece of it still end before the batch does.
+    atomic_store_explicit(&ring->is_open, false, memory_order_relaxed);
+}
+
 void cell_windows_fill(struct cell_view *view)
 {
     struct cell_windows *windows = view->run->windows;
+    if (windows != NULL && view->run->is_helped && view->program->ahead_rows > 0) {
+        view->is_ahead = true;
+        if (!is_open(&windows->ring)) {
+            open_ring(view);
+        }
+        if (view->step >= windows->ring.first) {
+            await_piece(view);
+        }
+        return;
+    }
     view->is_ahead = windows != NULL && view->n_rows <= view->program->ahead_rows;
     view->ahead_until = UINT32_MAX;
     if (!view->is_ahead) {

@@ -30,6 +30,14 @@ void cell_windows_tune(struct cell_program *program, const struct cell_tuning *t
  * it at the same steps: whenever the rows change, and at view->ahead_until. */
 void cell_windows_fill(struct cell_view *view);
 
+/* Whether a member that has no rows could make some of a helped run's sums; and making them, with a
+ * view whose run has those windows: false when another has been faster. */
+bool cell_windows_has_work(struct cell_windows *windows);
+bool cell_windows_help(const struct cell_view *view);
+
+/* The end of a helped run: what was made for later steps is kept. */
+void cell_windows_close(const struct cell_view *view);
+
 /* Lets the step's row pointers of every windowed op and every kept value point into the windows. */
 void cell_windows_resolve(const struct cell_view *view);
 

@@ -158,9 +158,11 @@ uint32_t cell_cpu_type_tuning(const struct cell_device *device, const struct cel
     for (uint32_t q = 0; q < program->n_queues; q++) {
         tunable |= program->n_members[q] > 1 ? CELL_TUNABLE_TEAM : 0;
     }
+    tunable |= program->apart != NULL ? CELL_TUNABLE_APART : 0;
     *out = (struct cell_tuning){.ahead_rows = program->ahead_rows,
                                 .fill_steps = program->fill_steps,
-                                .solo_rows = program->solo_rows};
+                                .solo_rows = program->solo_rows,
+                                .apart_rows = program->apart_rows};
     return device->kernels->invariant ? tunable : 0;
 }
 

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "cells/batch.h"
 #include "cells/cpu/ahead.h"
+#include "cells/cpu/apart.h"
 #include "cells/cpu/places.h"
 #include "cells/cpu/tree.h"
 
@@ -282,15 +283,15 @@ static enum base_status make_rows(struct cell_program *program, struct cell_spac
     return space->rows[value] == NULL ? BASE_RESOURCE_EXHAUSTED : BASE_OK;
 }
 
-static enum base_status make_spaces(struct cell_program *program, uint32_t queue)
+enum base_status cell_program_make_spaces(struct cell_program *program, uint32_t members,
+                                          struct cell_space **out)
 {
-    uint32_t members = program->n_members[queue];
     size_t floats = scratch_floats(program);
     struct cell_space *spaces = base_arena_array(&program->arena, members, sizeof(*spaces));
     if (spaces == NULL) {
         return BASE_RESOURCE_EXHAUSTED;
     }
-    program->spaces[queue] = spaces;
+    *out = spaces;
     for (uint32_t m = 0; m < members; m++) {
         spaces[m].active =
             base_arena_array(&program->arena, CELL_BATCH_ROWS_MAX, sizeof(spaces[m].active[0]));
@@ -329,8 +330,9 @@ static enum base_status make_memory(struct cell_program *program,
     }
     memcpy(program->n_members, queues->n_members, n_queues * sizeof(uint32_t));
     for (uint32_t q = 0; q < n_queues; q++) {
-        BASE_TRY(make_spaces(program, q));
+        BASE_TRY(cell_program_make_spaces(program, program->n_members[q], &program->spaces[q]));
     }
+    BASE_TRY(cell_apart_create(program));
     BASE_TRY(cell_places_make(program, queues->batches));
     if (program->window_floats > 0) {
         return cell_windows_create(program);
@@ -355,6 +357,36 @@ static enum base_status check_precision(const struct cell_type *type,
         }
     }
     return BASE_OK;
+}
+
+/* ---- What others ask ------------------------------------------------------------------------ */
+
+uint32_t cell_program_most_members(const struct cell_program *program)
+{
+    uint32_t most = 1;
+    for (uint32_t q = 0; q < program->n_queues; q++) {
+        most = program->n_members[q] > most ? program->n_members[q] : most;
+    }
+    return most;
+}
+
+uint64_t cell_program_held_bytes(const struct cell_program *program)
+{
+    uint64_t bytes = program->type->weight_bytes;
+    for (uint32_t o = 0; o < program->n_ops; o++) {
+        const struct cell_gated *gated = &program->ops[o].gated;
+        if (program->ops[o].is_gated) {
+            uint64_t terms = (uint64_t)gated->inputs + gated->feedback + gated->right;
+            uint64_t weights = terms * gated->hidden * cell_gated_gates(gated->kind);
+            bytes -= weights *
+                     (cell_precision_bytes(CELL_FP32) - cell_precision_bytes(gated->precision));
+        } else if (program->ops[o].kind == CELL_OP_LINEAR) {
+            const struct cell_linear *linear = &program->ops[o].linear;
+            bytes -= (uint64_t)linear->inputs * linear->outputs *
+                     (cell_precision_bytes(CELL_FP32) - cell_precision_bytes(linear->precision));
+        }
+    }
+    return bytes;
 }
 
 /* ---- Life cycle ----------------------------------------------------------------------------- */

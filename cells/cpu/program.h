@@ -9,8 +9,11 @@
 #define CELLS_CPU_PROGRAM_H
 
 #include "base/arena.h"
+#include "base/mem.h"
 #include "cells/kernels.h"
 #include "cells/type.h"
+
+#include <stdatomic.h>
 
 /* Values of the definition, then those the program adds: of an op at most 5, a GRU's z, its r * h,
  * a copy of its h and two looked up in gate tables; and a copy for each state. Ops likewise: both
@@ -119,6 +122,26 @@ struct cell_kept {
 struct cell_windows;
 struct cell_places;
 
+/* What a member works with where it runs rows without the others; apart.c. */
+struct cell_alone {
+    _Alignas(BASE_CACHE_LINE) _Atomic uint32_t is; /* what it is about */
+    /* What it was given: those of these rows that have steps in its space, from this step on. */
+    uint32_t row_first, row_end, step;
+    bool settles;
+    struct cell_space *space;
+    struct cell_windows *windows; /* NULL: the program has none */
+};
+
+/* What members share that run rows apart. */
+struct cell_apart {
+    _Alignas(BASE_CACHE_LINE) _Atomic uint32_t n_idle;  /* members that wait to be given rows */
+    _Alignas(BASE_CACHE_LINE) _Atomic uint32_t n_busy;  /* that have some */
+    _Alignas(BASE_CACHE_LINE) _Atomic uint32_t n_given; /* rows, ever: for who wants to know, */
+    _Atomic uint32_t n_helped;                          /* and pieces of sums made for others */
+    uint32_t members;
+    struct cell_alone alone[]; /* [members] */
+};
+
 struct cell_program {
     const struct cell_type *type;
     const struct cell_kernels *kernels;
@@ -143,7 +166,9 @@ struct cell_program {
     uint32_t n_queues;
     uint32_t *n_members;        /* [n_queues] */
     uint32_t solo_rows;         /* batches of up to so many rows are member 0's alone */
+    uint32_t apart_rows;        /* from so many on each member runs some alone; 0: never */
     struct cell_space **spaces; /* [n_queues] -> [n_members] */
+    struct cell_apart **apart;  /* [n_queues]; NULL: rows are never run apart */
     /* [n_queues] -> [batches]; NULL: a type with states */
     struct cell_places **places;
 };
@@ -196,6 +221,17 @@ enum base_status cell_program_fuse(struct cell_program *program);
 void cell_program_find_waves(struct cell_program *program);
 
 /* ---- program.c ---- */
+
+/* Spaces of members that compute together, with rows of scratch that they share.
+ * RESOURCE_EXHAUSTED; of the arena. */
+enum base_status cell_program_make_spaces(struct cell_program *program, uint32_t members,
+                                          struct cell_space **out);
+
+/* What a step reads of weights, as they are held. */
+uint64_t cell_program_held_bytes(const struct cell_program *program);
+
+/* Threads of the largest team. */
+uint32_t cell_program_most_members(const struct cell_program *program);
 
 /* The device's. */
 struct cell_program_queues {

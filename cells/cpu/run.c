@@ -4,6 +4,8 @@
  *
  *   step:  input, state pointers | ops ... | barrier | emits | barrier if they might be overwritten
  *
+ * Or each runs rows of its own alone (apart.h): then all that follows is about one member.
+ *
  * What all members must agree on (which rows still run, when to stop) each works out from the same
  * data, but for the attention word, which member 0 alone reads and shares before a barrier.
  * Cost of a step beside the ops: some ten nanoseconds a row and member, one or two barriers. */
@@ -12,6 +14,7 @@
 #include "base/assert.h"
 #include "base/mem.h"
 #include "cells/cpu/ahead.h"
+#include "cells/cpu/apart.h"
 #include "cells/cpu/beam.h"
 #include "cells/cpu/places.h"
 #include "cells/cpu/view.h"
@@ -28,6 +31,15 @@
  * 0.86, 4 rows 1.14 to 1.17; 96 units, 1 row 1.06; 128 units, 1 row 1.32; GRU of 64 units, 1 row
  * 0.71; 96 units, 1 row 1.13. */
 #define SOLO_FLOPS 100000u
+
+/* A row alone, whose sums over x the others make (apart.h): one member may have more to do, but
+ * reads all weights of h. Zen 4, two members, which share an L3, time of a shared step over that
+ * of one so: LSTM of 64 inputs and units in fp32 1.39, bf16 1.35, int8 1.27; 96 (144 KiB in
+ * fp32) 0.94, 1.02, 1.12; 128 0.85, 0.88, 0.94; GRU, fp32, 64 1.34, 96 0.91, 128 0.87. */
+#define HELPED_BYTES 100000u
+
+/* Less than this in a whole run, some 20 us, is not worth waking others. */
+#define WAKE_FLOPS 2000000u
 
 /* ---- References ----------------------------------------------------------------------------- */
 
@@ -170,12 +182,13 @@ static void run_emits(const struct cell_view *view)
 static void init_states(const struct cell_view *view)
 {
     const struct cell_type *type = view->program->type;
-    const struct cell_batch *batch = view->run->batch;
-    const struct cell_rows *slots = &view->run->stores[type->state_layout];
+    const struct cell_run *run = view->run;
+    const struct cell_batch *batch = run->batch;
+    const struct cell_rows *slots = &run->stores[type->state_layout];
     uint32_t first;
     uint32_t end;
-    cell_view_share(view, batch->n_rows, &first, &end);
-    for (uint32_t r = first; r < end; r++) {
+    cell_view_share(view, run->row_end - run->row_first, &first, &end);
+    for (uint32_t r = run->row_first + first; r < run->row_first + end; r++) {
         const struct cell_wiring *wiring = batch->rows[r].wiring;
         for (uint32_t s = 0; s < type->def.n_states && batch->rows[r].first_step == 0; s++) {
             uint8_t *to = cell_rows_part(slots, wiring->state, s, 0);
@@ -233,13 +246,13 @@ static void fetch_wirings(const struct cell_batch *batch, uint32_t row)
 }
 
 /* What every member must know before the first step, from one look at each row. */
-static void start(struct cell_view *view)
+void cell_run_start(struct cell_view *view)
 {
     const struct cell_batch *batch = view->run->batch;
     const struct cell_def *def = &view->program->type->def;
     bool is_fresh = false;
     view->settles = view->program->settles;
-    for (uint32_t r = 0; r < batch->n_rows; r++) {
+    for (uint32_t r = view->run->row_first; r < view->run->row_end; r++) {
         const struct cell_batch_row *row = &batch->rows[r];
         fetch_wirings(batch, r);
         is_fresh |= row->first_step == 0;
@@ -258,10 +271,9 @@ static void start(struct cell_view *view)
  * at which that may change again. */
 static uint32_t select_active(const struct cell_view *view, uint32_t *until)
 {
-    const struct cell_batch *batch = view->run->batch;
     uint32_t n = 0;
     *until = UINT32_MAX;
-    for (uint32_t r = 0; r < batch->n_rows; r++) {
+    for (uint32_t r = view->run->row_first; r < view->run->row_end; r++) {
         uint32_t steps = view->space->steps[r];
         if (steps > view->step) {
             view->space->active[n++] = r;
@@ -413,10 +425,9 @@ static void run_placed(struct cell_view *view)
     view->step = 1;
 }
 
-static void run_chains(struct cell_view *view)
+void cell_run_steps(struct cell_view *view)
 {
     const struct cell_run *run = view->run;
-    start(view);
     uint32_t n_active = 0;
     uint32_t until = 0;
     bool is_stopped = false;
@@ -442,12 +453,19 @@ static void run_chains(struct cell_view *view)
             is_stopped |= run->batch->interruptible;
         }
         view->step++;
+        if (run->apart != NULL && !is_stopped && cell_apart_give(view, n_active)) {
+            until = view->step;
+        }
     }
 }
 
 static void run_member(void *argument, struct cell_team *team, uint32_t member)
 {
     struct cell_run *run = argument;
+    if (run->apart != NULL) {
+        cell_apart_run(run, team, member);
+        return;
+    }
     struct cell_view view = {.run = run,
                              .program = run->program,
                              .team = team,
@@ -456,20 +474,68 @@ static void run_member(void *argument, struct cell_team *team, uint32_t member)
     if (run->places != NULL) {
         run_placed(&view);
     } else {
-        run_chains(&view);
+        cell_run_start(&view);
+        cell_run_steps(&view);
     }
     if (member == 0) {
         run->batch->steps_done = view.step;
     }
 }
 
+/* Of h, and whatever else each step reads where sums over x stand in windows. */
+static uint64_t step_bytes(const struct cell_program *program)
+{
+    uint64_t bytes = cell_program_held_bytes(program);
+    for (uint32_t o = 0; o < program->n_ops; o++) {
+        const struct cell_program_op *op = &program->ops[o];
+        if (op->has_window) {
+            bytes -= (uint64_t)op->gated.inputs * op->gated.hidden *
+                     cell_gated_gates(op->gated.kind) * cell_precision_bytes(op->gated.precision);
+        } else if (op->is_only_ahead && op->kind == CELL_OP_LINEAR) {
+            bytes -= (uint64_t)op->linear.inputs * op->linear.outputs *
+                     cell_precision_bytes(op->linear.precision);
+        }
+    }
+    return bytes;
+}
+
+static uint32_t choose_solo_rows(const struct cell_program *program)
+{
+    const uint64_t flops = program->type->flops + (program->type->flops == 0 ? 1 : 0);
+    const bool is_helped = program->apart != NULL && program->windows != NULL &&
+                           flops - program->window_flops < SOLO_FLOPS &&
+                           step_bytes(program) < HELPED_BYTES;
+    const uint32_t rows = (uint32_t)((SOLO_FLOPS - 1) / flops);
+    return rows == 0 && is_helped ? 1 : rows;
+}
+
 void cell_run_tune(struct cell_program *program, const struct cell_tuning *tuning)
 {
-    const uint64_t flops = program->type->flops;
-    if (tuning != NULL) {
-        program->solo_rows = tuning->solo_rows;
-    } else {
-        program->solo_rows = (uint32_t)((SOLO_FLOPS - 1) / (flops > 0 ? flops : 1));
+    program->solo_rows = tuning != NULL ? tuning->solo_rows : choose_solo_rows(program);
+    program->apart_rows = tuning != NULL ? tuning->apart_rows : cell_apart_rows(program);
+    if (program->apart == NULL) {
+        program->apart_rows = 0;
+    }
+}
+
+/* How the batch is shared out: to one member, in rows, or each step of it. */
+static void share_out(struct cell_run *run, uint32_t queue)
+{
+    const struct cell_program *program = run->program;
+    const struct cell_batch *batch = run->batch;
+    const bool is_solo = batch->n_rows <= program->solo_rows;
+    const bool is_helped = batch->n_rows == 1 && is_solo && program->apart != NULL &&
+                           program->windows != NULL && program->ahead_rows > 0;
+    const bool is_apart =
+        program->apart != NULL && program->apart_rows > 0 && batch->n_rows >= program->apart_rows;
+    // What others could do of it.
+    const uint64_t flops = batch->steps * (is_helped ? program->window_flops
+                                                     : batch->n_rows * program->type->flops / 2);
+    if (run->members > 1 && (is_apart || is_helped) && (!is_solo || flops >= WAKE_FLOPS / 2)) {
+        run->apart = program->apart[queue];
+        cell_apart_begin(run->apart, run->batch, run->members);
+    } else if (is_solo) {
+        run->members = 1;
     }
 }
 
@@ -484,17 +550,25 @@ void cell_run_begin(struct cell_run *run, struct cell_program *program,
                              .batch = batch,
                              .places = submitted->places,
                              .n_rows = batch->n_rows,
+                             .row_end = batch->n_rows,
                              .team = team,
                              .spaces = program->spaces[queue],
                              .windows = program->windows == NULL ? NULL : program->windows[queue],
                              .members = program->n_members[queue],
                              .by_rows = program->type->def.n_states == 0,
                              .turn = program->spaces[queue][0].turn};
-    if (batch->n_rows <= program->solo_rows) {
-        run->members = 1;
-    }
+    share_out(run, queue);
     if (run->members > 1) {
         team->start(team, run_member, run);
+    }
+}
+
+static void note_steps(const struct cell_run *run)
+{
+    struct cell_batch *batch = run->batch;
+    for (uint32_t r = 0; r < batch->n_rows; r++) {
+        const uint32_t steps = run->spaces[0].steps[r];
+        batch->rows[r].steps_done = steps < batch->steps_done ? steps : batch->steps_done;
     }
 }
 
@@ -506,10 +580,11 @@ void cell_run_end(struct cell_run *run)
     } else {
         run_member(run, run->team, 0);
     }
-    for (uint32_t r = 0; r < batch->n_rows; r++) {
-        const uint32_t steps = run->spaces[0].steps[r];
-        batch->rows[r].steps_done = steps < batch->steps_done ? steps : batch->steps_done;
+    if (run->apart != NULL) {
+        cell_apart_end(batch);
+    } else {
+        note_steps(run);
+        run->spaces[0].turn += batch->steps_done;
     }
-    run->spaces[0].turn += batch->steps_done;
     batch->status = BASE_OK;
 }

@@ -22,6 +22,13 @@ void cell_run_begin(struct cell_run *run, struct cell_program *program,
                     const struct cell_submitted *submitted);
 void cell_run_end(struct cell_run *run);
 
+/* What a member must know of its run's rows before their first step, which it finds out here. */
+void cell_run_start(struct cell_view *view);
+
+/* Runs them from view->step on, to the end of the batch, or of the rows, or until it is
+ * interrupted; view->step is then how far they came. */
+void cell_run_steps(struct cell_view *view);
+
 /* Which batches member 0 runs alone from now on: none in a program just made; NULL: those of which
  * that is expected to be faster. While no batch of the type is outstanding. */
 void cell_run_tune(struct cell_program *program, const struct cell_tuning *tuning);

@@ -18,13 +18,17 @@ struct cell_run {
     struct cell_batch *batch;
     const struct cell_places *places; /* NULL: members find their own */
     uint32_t n_rows;                  /* the batch's */
+    uint32_t row_first, row_end;      /* those that this run is about */
     struct cell_team *team;           /* NULL: the caller alone */
     struct cell_space *spaces;
     struct cell_windows *windows; /* of the queue; NULL when the program has none */
+    struct cell_apart *apart;     /* each member runs some of the rows alone; NULL: all together */
     uint32_t members;
-    bool by_rows;     /* long ops of many rows are shared out by rows first; panels.h */
-    uint32_t turn;    /* of the first step */
-    uint32_t stop[2]; /* by parity of the step; member 0 writes, all read behind a barrier */
+    uint32_t apart_member; /* where apart: of the team */
+    bool is_helped;        /* and this member has a single row, and others none: ahead.c */
+    bool by_rows;          /* long ops of many rows are shared out by rows first; panels.h */
+    uint32_t turn;         /* of the first step */
+    uint32_t stop[2];      /* by parity of the step; member 0 writes, all read behind a barrier */
 };
 
 /* One member's view of the block of rows it works on. */

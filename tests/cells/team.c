@@ -6,6 +6,7 @@
 #include "base/mem.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <unistd.h>
 
 #define MEMBERS_MAX 8u
@@ -72,12 +73,22 @@ static void meet(struct cell_team *self, uint32_t member)
     be_late(team, member);
 }
 
+static void wait_for(struct cell_team *self, uint32_t member, bool (*is_over)(void *argument),
+                     void *argument)
+{
+    (void)member;
+    (void)self;
+    while (!is_over(argument)) {
+        (void)sched_yield();
+    }
+}
+
 struct cell_team *team_create(uint32_t members)
 {
     base_assert(members >= 1 && members <= MEMBERS_MAX);
     struct team *team = base_alloc(sizeof(*team));
     base_assert(team != NULL);
-    team->team = (struct cell_team){team, members, start, finish, meet};
+    team->team = (struct cell_team){team, members, start, finish, meet, wait_for};
     base_assert(pthread_barrier_init(&team->gate, NULL, members) == 0);
     base_assert(pthread_barrier_init(&team->meet, NULL, members) == 0);
     for (uint32_t m = 1; m < members; m++) {
@@ -114,6 +125,7 @@ void team_share_small(const struct cell_backend *backend, struct cell_device *de
     if (backend->type_tune != NULL &&
         (backend->type_tuning(device, type, &tuning) & CELL_TUNABLE_TEAM) != 0) {
         tuning.solo_rows = 0;
+        tuning.apart_rows = 0;
         backend->type_tune(device, type, &tuning);
     }
 }

@@ -106,6 +106,42 @@ START_TEST(test_solo_rows_follow_only_clear_gains)
 }
 END_TEST
 
+/* Rows apart likewise, against one member or the team, whichever is chosen; from its own number on
+ * downwards while apart gains, upwards while the others do. */
+START_TEST(test_rows_apart_follow_only_clear_gains)
+{
+    struct cell_calibration calibration = linear(10000, 1000);
+    calibration.own.apart_rows = 12;
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.apart_rows, 12); // not tunable
+    calibration.tunable |= CELL_TUNABLE_APART;
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.apart_rows, 12);
+    *time_of(&calibration, CELL_VARIANT_APART, 10) = 20000 * 98 / 100;
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.apart_rows, 12);
+    *time_of(&calibration, CELL_VARIANT_APART, 10) = 20000 * 96 / 100;
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.apart_rows, 9);
+    *time_of(&calibration, CELL_VARIANT_APART, 8) = 18000 * 96 / 100;
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.apart_rows, 7);
+    *time_of(&calibration, CELL_VARIANT_APART, 4) = 1; // 6 rows stand between
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.apart_rows, 7);
+
+    calibration = linear(10000, 1000);
+    calibration.tunable |= CELL_TUNABLE_APART;
+    calibration.own.apart_rows = 12;
+    *time_of(&calibration, CELL_VARIANT_APART, 12) = 22000 * 104 / 100;
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.apart_rows, 13);
+    for (uint32_t p = point_of(16); p < CELL_CALIBRATION_POINTS; p++) {
+        calibration.step_ns[CELL_VARIANT_APART][p] *= 2;
+    }
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.apart_rows, 0);
+    calibration.own.apart_rows = 80; // beyond what is measured
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.apart_rows, 80);
+    calibration.own.apart_rows = 0;
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.apart_rows, 0);
+    *time_of(&calibration, CELL_VARIANT_APART, 64) = 74000 * 90 / 100;
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.apart_rows, 49);
+}
+END_TEST
+
 /* What a step takes is told as it is computed. */
 START_TEST(test_a_step_takes_as_long_as_its_way)
 {
@@ -123,6 +159,17 @@ START_TEST(test_a_step_takes_as_long_as_its_way)
     calibration.tunable = CELL_TUNABLE_WINDOWS;
     *time_of(&calibration, CELL_VARIANT_SOLO, 2) = 1;
     ck_assert_uint_eq(cell_calibration_step_ns(&calibration, &tuning, point_of(2)), 12000);
+
+    const struct cell_tuning apart = {.ahead_rows = 4, .apart_rows = 6};
+    *time_of(&calibration, CELL_VARIANT_APART, 4) = 5;
+    *time_of(&calibration, CELL_VARIANT_APART, 6) = 6;
+    ck_assert_uint_eq(cell_calibration_step_ns(&calibration, &apart, point_of(6)), 4);
+    calibration.tunable = CELL_TUNABLE_WINDOWS | CELL_TUNABLE_APART;
+    ck_assert_uint_eq(cell_calibration_step_ns(&calibration, &apart, point_of(4)), 3);
+    ck_assert_uint_eq(cell_calibration_step_ns(&calibration, &apart, point_of(6)), 6);
+    ck_assert_uint_eq(cell_calibration_step_ns(&calibration, &tuning, point_of(6)), 4);
+    *time_of(&calibration, CELL_VARIANT_APART, 6) = 0; // not measured
+    ck_assert_uint_eq(cell_calibration_step_ns(&calibration, &apart, point_of(6)), 4);
 }
 END_TEST
 
@@ -468,8 +515,10 @@ static void run_chains(struct rig *rig, struct rig_chain *chains, uint32_t n, fl
 START_TEST(test_no_tuning_changes_a_bit)
 {
     static const struct cell_tuning tunings[] = {
-        {0, 0, 0},  {1, 0, 0},   {CHAINS, 8, 0}, {CHAINS, 1, 1},
-        {64, 0, 0}, {64, 32, 0}, {64, 32, 64},   {UINT32_MAX, UINT32_MAX, UINT32_MAX}};
+        {0, 0, 0, 0},       {1, 0, 0, 1},
+        {CHAINS, 8, 0, 2},  {CHAINS, 1, 1, 0},
+        {64, 0, 0, CHAINS}, {64, 32, 0, 0},
+        {64, 32, 64, 1},    {UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX}};
     static const uint32_t counts[] = {1, 4, CHAINS};
     static float wanted[CHAINS * STEPS * HIDDEN];
     static float got[CHAINS * STEPS * HIDDEN];
@@ -531,6 +580,7 @@ int main(void)
     tcase_add_test(choice, test_equal_times_change_nothing);
     tcase_add_test(choice, test_windows_follow_only_clear_gains);
     tcase_add_test(choice, test_solo_rows_follow_only_clear_gains);
+    tcase_add_test(choice, test_rows_apart_follow_only_clear_gains);
     tcase_add_test(choice, test_a_step_takes_as_long_as_its_way);
     tcase_add_test(choice, test_windows_stay_where_nothing_was_measured);
     tcase_add_test(choice, test_fills_are_the_best_length_if_it_gains);

@@ -27,7 +27,8 @@ static void check_somewhere(const struct cell_def *def, struct base_random *rand
 {
     const struct cell_tuning tuning = {.ahead_rows = base_random_below(random, 30),
                                        .fill_steps = base_random_below(random, 12),
-                                       .solo_rows = base_random_below(random, 8)};
+                                       .solo_rows = base_random_below(random, 8),
+                                       .apart_rows = base_random_below(random, 6)};
     const struct split_options options = {
         .def = def,
         .backend = "cpu",

@@ -96,12 +96,14 @@ START_TEST(test_all_is_measured_and_nothing_left_changed)
     ck_assert_mem_eq(&before, &calibration.own, sizeof(before));
     ck_assert(cell_calibration_has(&calibration, CELL_TUNABLE_WINDOWS));
     ck_assert_int_eq(cell_calibration_has(&calibration, CELL_TUNABLE_TEAM), _i > 1); // threads
+    ck_assert_int_eq(cell_calibration_has(&calibration, CELL_TUNABLE_APART), _i > 1);
     for (uint32_t p = 0; p < CELL_CALIBRATION_POINTS; p++) {
         uint32_t rows = cell_calibration_rows[p];
         ck_assert_uint_gt(calibration.step_ns[CELL_VARIANT_PLAIN][p], 0);
         ck_assert_int_eq(calibration.step_ns[CELL_VARIANT_AHEAD][p] > 0, rows <= 32);
         ck_assert_int_eq(calibration.step_ns[CELL_VARIANT_AHEAD_16][p] > 0, rows <= 8);
         ck_assert_int_eq(calibration.step_ns[CELL_VARIANT_SOLO][p] > 0, _i > 1 && rows <= 16);
+        ck_assert_int_eq(calibration.step_ns[CELL_VARIANT_APART][p] > 0, _i > 1 && rows > 1);
     }
     bed_close(&bed);
 }

@@ -1,0 +1,301 @@
+/* See apart.h. A member that has no rows says so in a word of its own and waits. Another that finds
+ * one waiting, between two steps, takes that word, writes into the waiting member's space which of
+ * its own rows are now the other's, and says so in the same word. Whoever gives has rows, so that
+ * the number of members that have some only falls to 0 when nobody can give any more: then all go
+ * home.
+ *
+ * Cost: a look at one word a step; to give rows, some cache lines there and back. */
+#include "cells/cpu/apart.h"
+
+#include "base/cpus.h"
+#include "cells/cpu/ahead.h"
+#include "cells/cpu/run.h"
+
+#include <string.h>
+
+/* Rows with less left to compute than this, some microseconds, are not worth giving away. */
+#define GIVE_FLOPS 400000u
+
+/* Every member reads all weights. Weights of up to so many bytes each member reads faster than it
+ * meets the others, also of one row; of up to so many L2s where L3 is near (else one) it waits for
+ * the multiply-adds of a tile of rows. Zen 4, two members, which share an L3, time together over
+ * time apart (where a word there and back takes 500 ns in place of 105, some tenths more): LSTM,
+ * inputs and units alike, fp32, 64 (128 KiB) 2 rows 1.08, 4 1.04, 10 1.08, 20 1.06; 128 2 rows
+ * 0.82, 4 0.97, 10 1.05; 256 (two L2s) 4 0.98, 10 1.04 to 1.16, 20 1.04; 512 (eight) 10 1.00, 20
+ * 0.97; bf16 64 2 1.35, 10 1.11, 128 (256 KiB) 2 0.92, 10 1.11, 512 (four L2s) 20 0.95; int8 64 2
+ * 1.44, 10 1.25, 128 (128 KiB) 2 1.03, 4 1.06, 512 (two) 20 1.01. */
+#define ONE_ROW_BYTES 200000u
+#define TILE_L2S      3u
+#define TILE_ROWS     5u
+
+/* Where every member would have to read more weights than this, rows are never apart. */
+#define BYTES_MAX ((uint64_t)12 << 20)
+
+/* What a member is about. */
+enum { BUSY, IDLE, GIVEN };
+
+/* ---- Making --------------------------------------------------------------------------------- */
+
+/* Not what a library multiplies, whose bits are those of whole batches; nor chains that may end by
+ * themselves, of which the thread that pumps tells the scheduler. */
+static bool may_be_apart(const struct cell_program *program)
+{
+    const struct cell_def *def = &program->type->def;
+    bool may = def->n_states > 0 && program->kernels->invariant &&
+               cell_program_most_members(program) > 1 &&
+               cell_program_held_bytes(program) <= BYTES_MAX;
+    for (uint32_t s = 0; s < def->n_states; s++) {
+        may = may && def->values[def->n_inputs + s].dtype == CELL_F32;
+    }
+    return may;
+}
+
+/* Member 0 works alone with what it works with in the team. */
+static enum base_status make(struct cell_program *program, uint32_t queue)
+{
+    const uint32_t members = program->n_members[queue];
+    struct cell_apart *apart = base_arena_alloc_aligned64(
+        &program->arena, sizeof(*apart) + members * sizeof(apart->alone[0]));
+    if (apart == NULL) {
+        return BASE_RESOURCE_EXHAUSTED;
+    }
+    program->apart[queue] = apart;
+    apart->members = members;
+    apart->alone[0].space = program->spaces[queue];
+    for (uint32_t m = 1; m < members; m++) {
+        BASE_TRY(cell_program_make_spaces(program, 1, &apart->alone[m].space));
+    }
+    return BASE_OK;
+}
+
+enum base_status cell_apart_create(struct cell_program *program)
+{
+    if (!may_be_apart(program)) {
+        return BASE_OK;
+    }
+    program->apart =
+        base_arena_array(&program->arena, program->n_queues, sizeof(struct cell_apart *));
+    if (program->apart == NULL) {
+        return BASE_RESOURCE_EXHAUSTED;
+    }
+    for (uint32_t q = 0; q < program->n_queues; q++) {
+        BASE_TRY(make(program, q));
+    }
+    return BASE_OK;
+}
+
+uint32_t cell_apart_rows(const struct cell_program *program)
+{
+    if (program->apart == NULL) {
+        return 0;
+    }
+    const uint64_t bytes = cell_program_held_bytes(program);
+    const uint64_t l2 = base_cpus_l2_bytes();
+    if (bytes < ONE_ROW_BYTES) {
+        return 2;
+    }
+    const bool is_near = bytes <= (base_cpus_l3_is_near() ? TILE_L2S * l2 : l2);
+    return is_near ? TILE_ROWS * cell_program_most_members(program) : 0;
+}
+
+/* ---- Running -------------------------------------------------------------------------------- */
+
+void cell_apart_begin(struct cell_apart *apart, struct cell_batch *batch, uint32_t members)
+{
+    // Relaxed: the start of the run publishes them.
+    atomic_store_explicit(&apart->n_busy, members, memory_order_relaxed);
+    atomic_store_explicit(&apart->n_idle, 0, memory_order_relaxed);
+    for (uint32_t m = 0; m < members; m++) {
+        atomic_store_explicit(&apart->alone[m].is, BUSY, memory_order_relaxed);
+    }
+    batch->steps_done = 0;
+}
+
+/* Rows that were not the member's, or are no longer, have no steps in its space. */
+static void note_steps(const struct cell_view *view)
+{
+    const struct cell_run *run = view->run;
+    for (uint32_t r = run->row_first; r < run->row_end; r++) {
+        const uint32_t steps = view->space->steps[r];
+        if (steps > 0) {
+            run->batch->rows[r].steps_done = steps < view->step ? steps : view->step;
+        }
+    }
+}
+
+/* A run of this member alone. */
+static struct cell_run make_run(const struct cell_run *run, uint32_t member)
+{
+    const struct cell_alone *alone = &run->apart->alone[member];
+    struct cell_run own = *run;
+    own.members = 1;
+    own.apart_member = member;
+    own.spaces = alone->space;
+    own.windows = alone->windows;
+    own.turn = alone->space->turn;
+    return own;
+}
+
+static void run_own(const struct cell_run *run, struct cell_team *team, uint32_t member)
+{
+    struct cell_space *space = run->apart->alone[member].space;
+    struct cell_run own = make_run(run, member);
+    const uint32_t members = run->members;
+    own.row_first = (run->n_rows * member + members - 1) / members;
+    own.row_end = (run->n_rows * (member + 1) + members - 1) / members;
+    own.is_helped = run->n_rows < members;
+    struct cell_view view = {.run = &own, .program = run->program, .team = team, .space = space};
+    if (own.row_first < own.row_end) {
+        cell_run_start(&view);
+        cell_run_steps(&view);
+        note_steps(&view);
+        space->turn += view.step;
+        cell_windows_close(&view);
+    }
+}
+
+static void run_given(const struct cell_run *run, struct cell_team *team, uint32_t member)
+{
+    const struct cell_alone *alone = &run->apart->alone[member];
+    struct cell_run own = make_run(run, member);
+    own.row_first = alone->row_first;
+    own.row_end = alone->row_end;
+    struct cell_view view = {.run = &own,
+                             .program = run->program,
+                             .team = team,
+                             .space = alone->space,
+                             .step = alone->step,
+                             .settles = alone->settles};
+    cell_run_steps(&view);
+    note_steps(&view);
+    alone->space->turn += view.step - alone->step;
+}
+
+/* Makes sums ahead for members that have a row. */
+static void help(const struct cell_run *run, struct cell_team *team, uint32_t member)
+{
+    struct cell_run own = make_run(run, member);
+    const struct cell_view view = {
+        .run = &own, .program = run->program, .team = team, .space = own.spaces};
+    for (uint32_t m = 0; m < run->members; m++) {
+        own.windows = run->apart->alone[m].windows;
+        const uint32_t n = own.windows != NULL && cell_windows_help(&view) ? 1 : 0;
+        atomic_fetch_add_explicit(&run->apart->n_helped, n, memory_order_relaxed);
+    }
+}
+
+/* Where rows are fewer than members, nobody has more than one. */
+static bool has_work(const struct cell_run *run)
+{
+    bool has = false;
+    for (uint32_t m = 0; m < run->members && run->n_rows < run->members; m++) {
+        struct cell_windows *windows = run->apart->alone[m].windows;
+        has |= windows != NULL && cell_windows_has_work(windows);
+    }
+    return has;
+}
+
+struct waiting {
+    const struct cell_run *run;
+    uint32_t member;
+};
+
+static bool is_over(void *argument)
+{
+    const struct waiting *waiting = argument;
+    struct cell_apart *apart = waiting->run->apart;
+    // Acquire: what a member wrote before it gave its rows, or came to its end, is visible.
+    return atomic_load_explicit(&apart->alone[waiting->member].is, memory_order_acquire) == GIVEN ||
+           has_work(waiting->run) ||
+           atomic_load_explicit(&apart->n_busy, memory_order_acquire) == 0;
+}
+
+void cell_apart_run(struct cell_run *run, struct cell_team *team, uint32_t member)
+{
+    struct cell_apart *apart = run->apart;
+    struct waiting waiting = {.run = run, .member = member};
+    _Atomic uint32_t *is = &apart->alone[member].is;
+    run_own(run, team, member);
+    do {
+        atomic_store_explicit(is, IDLE, memory_order_relaxed);
+        // Release: the word above, and all that this member has written.
+        atomic_fetch_add_explicit(&apart->n_idle, 1, memory_order_release);
+        atomic_fetch_sub_explicit(&apart->n_busy, 1, memory_order_acq_rel);
+        for (;;) {
+            team->wait(team, member, is_over, &waiting);
+            if (!has_work(run)) {
+                break;
+            }
+            help(run, team, member);
+        }
+        if (atomic_load_explicit(is, memory_order_acquire) != GIVEN) {
+            return;
+        }
+        run_given(run, team, member);
+    } while (true);
+}
+
+/* A member that waits, taken for this one; or `members`. */
+static uint32_t take_idle(const struct cell_run *run, uint32_t members)
+{
+    uint32_t m = 0;
+    for (; m < members; m++) {
+        uint32_t idle = IDLE;
+        if (atomic_compare_exchange_strong_explicit(&run->apart->alone[m].is, &idle, BUSY,
+                                                    memory_order_acquire, memory_order_relaxed)) {
+            break;
+        }
+    }
+    return m;
+}
+
+bool cell_apart_give(struct cell_view *view, uint32_t n_active)
+{
+    const struct cell_run *run = view->run;
+    struct cell_apart *apart = run->apart;
+    const struct cell_space *space = view->space;
+    // Acquire: who counts as idle has said so before.
+    if (n_active < 2 || atomic_load_explicit(&apart->n_idle, memory_order_acquire) == 0) {
+        return false;
+    }
+    uint64_t left = 0;
+    const uint32_t n_kept = n_active - n_active / 2;
+    for (uint32_t i = n_kept; i < n_active; i++) {
+        const uint32_t steps = space->steps[space->active[i]];
+        const uint32_t until = steps < run->batch->steps ? steps : run->batch->steps;
+        left += until > view->step ? until - view->step : 0;
+    }
+    if (left * view->program->type->flops < GIVE_FLOPS) {
+        return false;
+    }
+    const uint32_t to = take_idle(run, apart->members);
+    if (to == apart->members) {
+        return false;
+    }
+    atomic_fetch_sub_explicit(&apart->n_idle, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&apart->n_busy, 1, memory_order_relaxed);
+    struct cell_alone *given = &apart->alone[to];
+    given->row_first = space->active[n_kept];
+    given->row_end = space->active[n_active - 1] + 1;
+    given->step = view->step;
+    given->settles = view->settles;
+    memset(given->space->steps + given->row_first, 0,
+           (given->row_end - given->row_first) * sizeof(given->space->steps[0]));
+    for (uint32_t i = n_kept; i < n_active; i++) {
+        const uint32_t r = space->active[i];
+        given->space->steps[r] = space->steps[r];
+        space->steps[r] = 0;
+    }
+    atomic_fetch_add_explicit(&apart->n_given, n_active - n_kept, memory_order_relaxed);
+    // Release: the rows and their states.
+    atomic_store_explicit(&given->is, GIVEN, memory_order_release);
+    return true;
+}
+
+void cell_apart_end(struct cell_batch *batch)
+{
+    for (uint32_t r = 0; r < batch->n_rows; r++) {
+        const uint32_t steps = batch->rows[r].steps_done;
+        batch->steps_done = steps > batch->steps_done ? steps : batch->steps_done;
+    }
+}

@@ -1,0 +1,280 @@
+/* Rows apart: each member of a team runs some of a batch's rows alone, gives some away to one that
+ * has none, and is helped by one that has none: the bits are those of each chain alone. */
+#include "base/clock.h"
+#include "cells/cpu/device.h"
+#include "cells/cpu/program.h"
+#include "tests/cells/isa.h"
+#include "tests/cells/rig.h"
+#include "tests/cells/split.h"
+#include "tests/cells/team.h"
+#include "tests/util.h"
+
+#include <pthread.h>
+#include <string.h>
+
+enum { CHAINS = 8, STEPS = 150, LATE_US = 20000 };
+
+static struct rig_chain chains[CHAINS];
+
+/* ---- Bits in any batches -------------------------------------------------------------------- */
+
+/* From one row on, so that a batch of few is helped; and where a row alone is one member's. */
+static const struct cell_tuning tunings[] = {
+    {.apart_rows = 1, .ahead_rows = 3},
+    {.apart_rows = 2, .ahead_rows = 0},
+    {.apart_rows = 3, .ahead_rows = 8, .fill_steps = 5},
+    {.apart_rows = 1, .ahead_rows = 32, .solo_rows = 1},
+};
+enum { TUNINGS = sizeof(tunings) / sizeof(tunings[0]), MEMBERS_MAX = 3 };
+
+START_TEST(test_apart_has_the_bits_of_one_run)
+{
+    struct build build;
+    struct split_difference difference;
+    split_build_front(&build);
+    const struct split_options options = {.def = &build.def,
+                                          .isa = isa_name(_i / (TUNINGS * 2)),
+                                          .members = MEMBERS_MAX - (uint32_t)_i % 2,
+                                          .n_chains = 12,
+                                          .steps_max = 300,
+                                          .tuning = &tunings[_i / 2 % TUNINGS],
+                                          .salt = (uint64_t)_i};
+    if (isa_at(_i / (TUNINGS * 2)) != NULL) {
+        ck_assert_msg(split_has_the_bits_of_one_run(&options, &difference), "%s", difference.text);
+    }
+    build_release(&build);
+}
+END_TEST
+
+/* ---- One batch ------------------------------------------------------------------------------ */
+
+struct bed {
+    struct build build;
+    struct rig rig;
+    struct cell_batch_row rows[CHAINS];
+    uint8_t *outputs[CHAINS]; /* of each chain, run alone */
+};
+
+static size_t output_bytes(const struct bed *bed, uint32_t chain)
+{
+    const struct cell_def *def = &bed->rig.type->def;
+    return chains[chain].wiring.steps * def->values[def->outputs[0]].width * sizeof(float);
+}
+
+static void tune(const struct bed *bed, uint32_t apart_rows)
+{
+    const struct cell_tuning tuning = {.apart_rows = apart_rows, .ahead_rows = 2};
+    bed->rig.backend->type_tune(bed->rig.device, bed->rig.type, &tuning);
+}
+
+static void bed_open(struct bed *bed, uint32_t members)
+{
+    struct base_random random = util_random(7);
+    build_lstm_cell(&bed->build, 40, 64, 5);
+    rig_init(&bed->rig, "cpu", NULL, members, &bed->build.def);
+    tune(bed, 0);
+    for (uint32_t c = 0; c < CHAINS; c++) {
+        rig_chain_init(&chains[c], bed->rig.type, c, STEPS, &random);
+        bed->rows[0] = rig_chain_row(&chains[c], STEPS);
+        struct cell_batch batch = {.n_rows = 1, .steps = STEPS, .rows = bed->rows};
+        rig_run(&bed->rig, &batch);
+        bed->outputs[c] = rig_copy(chains[c].outputs[0], output_bytes(bed, c));
+    }
+}
+
+static void bed_close(struct bed *bed)
+{
+    for (uint32_t c = 0; c < CHAINS; c++) {
+        base_free(bed->outputs[c]);
+        rig_chain_release(&chains[c]);
+    }
+    rig_release(&bed->rig);
+    build_release(&bed->build);
+}
+
+static void begin_again(struct bed *bed, uint32_t n)
+{
+    for (uint32_t c = 0; c < n; c++) {
+        rig_chain_reset(&chains[c], bed->rig.type);
+    }
+}
+
+static void check_outputs(const struct bed *bed, uint32_t n)
+{
+    for (uint32_t c = 0; c < n; c++) {
+        ck_assert_mem_eq(chains[c].outputs[0], bed->outputs[c], output_bytes(bed, c));
+    }
+}
+
+static uint32_t count(const _Atomic uint32_t *counter)
+{
+    return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+static const struct cell_apart *apart_of(const struct bed *bed)
+{
+    return cell_cpu__program(bed->rig.device, bed->rig.type)->apart[0];
+}
+
+/* A member that comes late gives half of what it has left to one that has long been done, and that
+ * one, whose are the more steps then, perhaps some of it to the next. */
+START_TEST(test_a_late_member_gives_rows_away)
+{
+    struct bed bed;
+    bed_open(&bed, (uint32_t)_i);
+    tune(&bed, 2);
+    const uint32_t before = count(&apart_of(&bed)->n_given);
+    for (uint32_t late = 0; late < (uint32_t)_i; late++) {
+        begin_again(&bed, CHAINS);
+        for (uint32_t c = 0; c < CHAINS; c++) {
+            bed.rows[c] = rig_chain_row(&chains[c], STEPS);
+        }
+        struct cell_batch batch = {
+            .type = bed.rig.type, .n_rows = CHAINS, .steps = STEPS, .rows = bed.rows};
+        team_delay(bed.rig.team, late, LATE_US);
+        bed.rig.backend->submit(bed.rig.device, 0, &batch);
+        bed.rig.submitted++;
+        ck_assert(bed.rig.backend->pump(bed.rig.device, 0));
+        ck_assert_uint_eq(batch.steps_done, STEPS);
+        for (uint32_t c = 0; c < CHAINS; c++) {
+            ck_assert_uint_eq(bed.rows[c].steps_done, STEPS);
+        }
+        check_outputs(&bed, CHAINS);
+    }
+    ck_assert_uint_ge(count(&apart_of(&bed)->n_given) - before, (uint32_t)_i);
+    bed_close(&bed);
+}
+END_TEST
+
+/* Who helps is not certain in one batch: the others may not run. In enough of them somebody does.
+ */
+START_TEST(test_a_row_alone_is_helped)
+{
+    struct bed bed;
+    bed_open(&bed, (uint32_t)_i);
+    tune(&bed, 1);
+    const uint32_t before = count(&apart_of(&bed)->n_helped);
+    const uint64_t deadline_ns = base_deadline_after(base_now_ns(), 30 * BASE_NS_PER_S);
+    bool is_helped = false;
+    for (uint32_t i = 0; i < 30 || (!is_helped && base_now_ns() < deadline_ns); i++) {
+        begin_again(&bed, 1);
+        bed.rows[0] = rig_chain_row(&chains[0], STEPS);
+        struct cell_batch batch = {.n_rows = 1, .steps = STEPS, .rows = bed.rows};
+        rig_run(&bed.rig, &batch);
+        ck_assert_uint_eq(batch.steps_done, STEPS);
+        ck_assert_uint_eq(bed.rows[0].steps_done, STEPS);
+        check_outputs(&bed, 1);
+        is_helped = count(&apart_of(&bed)->n_helped) > before;
+    }
+    ck_assert(is_helped);
+    bed_close(&bed);
+}
+END_TEST
+
+/* ---- Interruptions -------------------------------------------------------------------------- */
+
+/* Each member looks at the word by itself, but not before steps_min: so it ends there exactly. */
+START_TEST(test_attention_ends_all_parts)
+{
+    struct bed bed;
+    bed_open(&bed, 2);
+    tune(&bed, 1);
+    const uint32_t n = _i == 0 ? 1 : CHAINS - 1;
+    _Atomic uint32_t attention = 1;
+    begin_again(&bed, n);
+    for (uint32_t c = 0; c < n; c++) {
+        bed.rows[c] = rig_chain_row(&chains[c], STEPS);
+    }
+    struct cell_batch batch = {.n_rows = n,
+                               .steps = STEPS,
+                               .interruptible = true,
+                               .steps_min = 7,
+                               .attention = &attention,
+                               .rows = bed.rows};
+    rig_run(&bed.rig, &batch);
+    ck_assert_uint_eq(batch.steps_done, 7);
+    for (uint32_t c = 0; c < n; c++) {
+        ck_assert_uint_eq(bed.rows[c].steps_done, 7);
+    }
+    bed_close(&bed);
+}
+END_TEST
+
+struct caller {
+    _Atomic uint32_t attention, is_over;
+};
+
+static void *call_now_and_then(void *argument)
+{
+    struct caller *caller = argument;
+    struct base_random random = util_random(99);
+    while (atomic_load(&caller->is_over) == 0) {
+        const uint64_t until = base_now_ns() + base_random_below(&random, 200 * BASE_NS_PER_US);
+        while (base_now_ns() < until) {
+        }
+        atomic_store(&caller->attention, 1);
+    }
+    return NULL;
+}
+
+/* One batch of all chains that are not at their end. Returns how many come to it. */
+static uint32_t run_unfinished(struct bed *bed, uint32_t n_chains, _Atomic uint32_t *attention)
+{
+    uint32_t of_row[CHAINS] = {0};
+    uint32_t n_ended = 0;
+    struct cell_batch batch = {
+        .steps = STEPS, .interruptible = true, .attention = attention, .rows = bed->rows};
+    for (uint32_t c = 0; c < n_chains; c++) {
+        if (chains[c].done < STEPS) {
+            of_row[batch.n_rows] = c;
+            bed->rows[batch.n_rows++] = rig_chain_row(&chains[c], STEPS);
+        }
+    }
+    atomic_store(attention, 0);
+    rig_run(&bed->rig, &batch);
+    for (uint32_t r = 0; r < batch.n_rows; r++) {
+        ck_assert_uint_ge(bed->rows[r].steps_done, 1);
+        ck_assert_uint_le(bed->rows[r].steps_done, batch.steps_done);
+        struct rig_chain *chain = &chains[of_row[r]];
+        chain->done += bed->rows[r].steps_done;
+        n_ended += chain->done == STEPS ? 1 : 0;
+    }
+    return n_ended;
+}
+
+/* Rows that come to different steps, for which sums stand in windows, go on as if nothing was. */
+START_TEST(test_interrupted_rows_go_on)
+{
+    struct bed bed;
+    struct caller caller = {0};
+    pthread_t thread;
+    bed_open(&bed, 2);
+    tune(&bed, 1);
+    ck_assert_int_eq(pthread_create(&thread, NULL, call_now_and_then, &caller), 0);
+    for (uint32_t round = 0; round < (util_is_quick() ? 4 : 40); round++) {
+        const uint32_t n_chains = 1 + round % CHAINS;
+        begin_again(&bed, n_chains);
+        for (uint32_t left = n_chains; left > 0;) {
+            left -= run_unfinished(&bed, n_chains, &caller.attention);
+        }
+        check_outputs(&bed, n_chains);
+    }
+    atomic_store(&caller.is_over, 1);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    bed_close(&bed);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("apart");
+    TCase *tcase = tcase_create("apart");
+    tcase_set_timeout(tcase, 300);
+    tcase_add_loop_test(tcase, test_apart_has_the_bits_of_one_run, 0, 2 * TUNINGS * ISA_COUNT);
+    tcase_add_loop_test(tcase, test_a_late_member_gives_rows_away, 2, MEMBERS_MAX + 1);
+    tcase_add_loop_test(tcase, test_a_row_alone_is_helped, 2, MEMBERS_MAX + 1);
+    tcase_add_loop_test(tcase, test_attention_ends_all_parts, 0, 2);
+    tcase_add_test(tcase, test_interrupted_rows_go_on);
+    suite_add_tcase(suite, tcase);
+    return util_run(suite);
+}
