@@ -177,7 +177,10 @@ static void team_barrier(struct cell_team *face, uint32_t member)
 static void team_wait(struct cell_team *face, uint32_t member, bool (*is_over)(void *argument),
                       void *argument)
 {
-    wait_until((struct team *)face->context, member, is_over, argument);
+    struct team *team = (struct team *)face->context;
+    // How long this member has worked says nothing of when another will be at its next step.
+    begin_work(&team->members[member], base_now_ns());
+    wait_until(team, member, is_over, argument);
 }
 
 static void team_start(struct cell_team *face,

@@ -4,7 +4,8 @@
  * the number of members that have some only falls to 0 when nobody can give any more: then all go
  * home.
  *
- * Cost: a look at one word a step; to give rows, some cache lines there and back. */
+ * Cost: a look at one word a step, two of member 0; to give rows, some cache lines there and back.
+ */
 #include "cells/cpu/apart.h"
 
 #include "base/cpus.h"
@@ -36,18 +37,25 @@ enum { BUSY, IDLE, GIVEN };
 
 /* ---- Making --------------------------------------------------------------------------------- */
 
-/* Not what a library multiplies, whose bits are those of whole batches; nor chains that may end by
- * themselves, of which the thread that pumps tells the scheduler. */
+/* Not what a library multiplies, whose bits are those of whole batches. */
 static bool may_be_apart(const struct cell_program *program)
 {
-    const struct cell_def *def = &program->type->def;
-    bool may = def->n_states > 0 && program->kernels->invariant &&
-               cell_program_most_members(program) > 1 &&
-               cell_program_held_bytes(program) <= BYTES_MAX;
+    return program->type->def.n_states > 0 && program->kernels->invariant &&
+           cell_program_most_members(program) > 1 && cell_program_held_bytes(program) <= BYTES_MAX;
+}
+
+bool cell_apart_suits(const struct cell_batch *batch)
+{
+    const struct cell_def *def = &batch->type->def;
+    bool has_integers = false; // a beam keeps its tokens in one
+    bool suits = true;
     for (uint32_t s = 0; s < def->n_states; s++) {
-        may = may && def->values[def->n_inputs + s].dtype == CELL_F32;
+        has_integers |= def->values[def->n_inputs + s].dtype != CELL_F32;
     }
-    return may;
+    for (uint32_t r = 0; r < batch->n_rows && has_integers; r++) {
+        suits = suits && batch->rows[r].wiring->beam == NULL;
+    }
+    return suits;
 }
 
 /* Member 0 works alone with what it works with in the team. */
@@ -108,7 +116,46 @@ void cell_apart_begin(struct cell_apart *apart, struct cell_batch *batch, uint32
     for (uint32_t m = 0; m < members; m++) {
         atomic_store_explicit(&apart->alone[m].is, BUSY, memory_order_relaxed);
     }
+    for (uint32_t w = 0; w * 64 < batch->n_rows; w++) {
+        atomic_store_explicit(&apart->ended[w], 0, memory_order_relaxed);
+    }
+    atomic_store_explicit(&apart->have_ended, false, memory_order_relaxed);
     batch->steps_done = 0;
+}
+
+void cell_apart_let_go(const struct cell_view *view)
+{
+    const struct cell_run *run = view->run;
+    for (uint32_t r = run->row_first; r < run->row_end; r++) {
+        struct cell_batch_row *row = &run->batch->rows[r];
+        if (view->space->steps[r] == view->step + 1 && row->has_ended) {
+            row->steps_done = view->step + 1;
+            view->space->steps[r] = 0; // not this member's any more
+            // Release: what stands in the row, and the row's outputs.
+            atomic_fetch_or_explicit(&run->apart->ended[r / 64], (uint64_t)1 << r % 64,
+                                     memory_order_release);
+            atomic_store_explicit(&run->apart->have_ended, true, memory_order_release);
+        }
+    }
+}
+
+static bool have_ended(const struct cell_apart *apart)
+{
+    return atomic_load_explicit(&apart->have_ended, memory_order_relaxed);
+}
+
+/* Member 0. Who notes a row later says so again. */
+static void tell_ends(const struct cell_run *run)
+{
+    struct cell_batch *batch = run->batch;
+    (void)atomic_exchange_explicit(&run->apart->have_ended, false, memory_order_acquire);
+    for (uint32_t w = 0; w * 64 < batch->n_rows; w++) {
+        uint64_t ended = atomic_exchange_explicit(&run->apart->ended[w], 0, memory_order_acquire);
+        for (; ended != 0; ended &= ended - 1) {
+            const uint32_t r = w * 64 + (uint32_t)__builtin_ctzll(ended);
+            batch->row_ended(batch, r, batch->row_ended_context); // its wiring may be gone now
+        }
+    }
 }
 
 /* Rows that were not the member's, or are no longer, have no steps in its space. */
@@ -165,7 +212,8 @@ static void run_given(const struct cell_run *run, struct cell_team *team, uint32
                              .team = team,
                              .space = alone->space,
                              .step = alone->step,
-                             .settles = alone->settles};
+                             .settles = alone->settles,
+                             .has_ends = alone->has_ends};
     cell_run_steps(&view);
     note_steps(&view);
     alone->space->turn += view.step - alone->step;
@@ -206,7 +254,7 @@ static bool is_over(void *argument)
     struct cell_apart *apart = waiting->run->apart;
     // Acquire: what a member wrote before it gave its rows, or came to its end, is visible.
     return atomic_load_explicit(&apart->alone[waiting->member].is, memory_order_acquire) == GIVEN ||
-           has_work(waiting->run) ||
+           has_work(waiting->run) || (waiting->member == 0 && have_ended(apart)) ||
            atomic_load_explicit(&apart->n_busy, memory_order_acquire) == 0;
 }
 
@@ -223,10 +271,13 @@ void cell_apart_run(struct cell_run *run, struct cell_team *team, uint32_t membe
         atomic_fetch_sub_explicit(&apart->n_busy, 1, memory_order_acq_rel);
         for (;;) {
             team->wait(team, member, is_over, &waiting);
-            if (!has_work(run)) {
+            if (member == 0 && have_ended(apart)) {
+                tell_ends(run);
+            } else if (has_work(run)) {
+                help(run, team, member);
+            } else {
                 break;
             }
-            help(run, team, member);
         }
         if (atomic_load_explicit(is, memory_order_acquire) != GIVEN) {
             return;
@@ -249,7 +300,7 @@ static uint32_t take_idle(const struct cell_run *run, uint32_t members)
     return m;
 }
 
-bool cell_apart_give(struct cell_view *view, uint32_t n_active)
+static bool give(struct cell_view *view, uint32_t n_active)
 {
     const struct cell_run *run = view->run;
     struct cell_apart *apart = run->apart;
@@ -279,6 +330,7 @@ bool cell_apart_give(struct cell_view *view, uint32_t n_active)
     given->row_end = space->active[n_active - 1] + 1;
     given->step = view->step;
     given->settles = view->settles;
+    given->has_ends = view->has_ends;
     memset(given->space->steps + given->row_first, 0,
            (given->row_end - given->row_first) * sizeof(given->space->steps[0]));
     for (uint32_t i = n_kept; i < n_active; i++) {
@@ -290,6 +342,15 @@ bool cell_apart_give(struct cell_view *view, uint32_t n_active)
     // Release: the rows and their states.
     atomic_store_explicit(&given->is, GIVEN, memory_order_release);
     return true;
+}
+
+bool cell_apart_turn(struct cell_view *view, uint32_t n_active)
+{
+    const struct cell_run *run = view->run;
+    if (run->apart_member == 0 && have_ended(run->apart)) {
+        tell_ends(run);
+    }
+    return give(view, n_active);
 }
 
 void cell_apart_end(struct cell_batch *batch)

@@ -10,6 +10,9 @@
  * A member without rows (it has done its own: cores that others share are not equally fast) is
  * given half of another's between two of its steps.
  *
+ * A row that has ended by itself is noted, and member 0, which is the thread that pumps, tells the
+ * scheduler between two of its own steps, or while it waits.
+ *
  * Threads: the members of one team while they run a batch. */
 #ifndef CELLS_CPU_APART_H
 #define CELLS_CPU_APART_H
@@ -20,6 +23,9 @@
  * so; its spaces are there, its windows are not yet. RESOURCE_EXHAUSTED; of the program's arena. */
 enum base_status cell_apart_create(struct cell_program *program);
 
+/* Whether these rows may be run apart: the lanes of a beam are advanced together. */
+bool cell_apart_suits(const struct cell_batch *batch);
+
 /* From so many rows on that is expected to be faster; 0: never. */
 uint32_t cell_apart_rows(const struct cell_program *program);
 
@@ -29,9 +35,12 @@ void cell_apart_begin(struct cell_apart *apart, struct cell_batch *batch, uint32
 /* The member's part of the run: its rows, then what it is given of others'. */
 void cell_apart_run(struct cell_run *run, struct cell_team *team, uint32_t member);
 
-/* Between two steps: gives half of the rows that still run to a member that has none. True: the
- * rows have changed. */
-bool cell_apart_give(struct cell_view *view, uint32_t n_active);
+/* Between two steps: gives half of the rows that still run to a member that has none; the thread
+ * that pumps tells whose end has come. True: the rows have changed. */
+bool cell_apart_turn(struct cell_view *view, uint32_t n_active);
+
+/* Rows that the last step has ended leave the batch. */
+void cell_apart_let_go(const struct cell_view *view);
 
 /* When all have come to their end: fills in what the device writes of the batch as a whole. */
 void cell_apart_end(struct cell_batch *batch);

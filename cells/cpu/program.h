@@ -10,6 +10,7 @@
 
 #include "base/arena.h"
 #include "base/mem.h"
+#include "cells/batch.h"
 #include "cells/kernels.h"
 #include "cells/type.h"
 
@@ -127,15 +128,18 @@ struct cell_alone {
     _Alignas(BASE_CACHE_LINE) _Atomic uint32_t is; /* what it is about */
     /* What it was given: those of these rows that have steps in its space, from this step on. */
     uint32_t row_first, row_end, step;
-    bool settles;
+    bool settles, has_ends;
     struct cell_space *space;
     struct cell_windows *windows; /* NULL: the program has none */
 };
 
 /* What members share that run rows apart. */
 struct cell_apart {
-    _Alignas(BASE_CACHE_LINE) _Atomic uint32_t n_idle;  /* members that wait to be given rows */
-    _Alignas(BASE_CACHE_LINE) _Atomic uint32_t n_busy;  /* that have some */
+    _Alignas(BASE_CACHE_LINE) _Atomic uint32_t n_idle; /* members that wait to be given rows */
+    _Alignas(BASE_CACHE_LINE) _Atomic uint32_t n_busy; /* that have some */
+    /* Rows that have ended and of which nobody has been told: a bit each, and whether there are. */
+    _Alignas(BASE_CACHE_LINE) _Atomic uint64_t ended[CELL_BATCH_ROWS_MAX / 64];
+    _Alignas(BASE_CACHE_LINE) _Atomic bool have_ended;
     _Alignas(BASE_CACHE_LINE) _Atomic uint32_t n_given; /* rows, ever: for who wants to know, */
     _Atomic uint32_t n_helped;                          /* and pieces of sums made for others */
     uint32_t members;

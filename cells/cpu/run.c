@@ -223,15 +223,16 @@ static bool emits_in_place(const struct cell_def *def, const struct cell_wiring 
 
 /* Wirings were written by the thread that unfolded the request: first one of them is asked for,
  * then what it points to. */
-static void fetch_wirings(const struct cell_batch *batch, uint32_t row)
+static void fetch_wirings(const struct cell_run *run, uint32_t row)
 {
+    const struct cell_batch *batch = run->batch;
     const uint32_t n_inputs = batch->type->def.n_inputs;
-    if (row + FETCHED < batch->n_rows) {
+    if (row + FETCHED < run->row_end) { // another member's may have ended and be gone
         const struct cell_wiring *wiring = batch->rows[row + FETCHED].wiring;
         __builtin_prefetch(wiring);
         __builtin_prefetch(&wiring->emits);
     }
-    if (row + FETCHED / 2 >= batch->n_rows) {
+    if (row + FETCHED / 2 >= run->row_end) {
         return;
     }
     const struct cell_wiring *wiring = batch->rows[row + FETCHED / 2].wiring;
@@ -254,7 +255,7 @@ void cell_run_start(struct cell_view *view)
     view->settles = view->program->settles;
     for (uint32_t r = view->run->row_first; r < view->run->row_end; r++) {
         const struct cell_batch_row *row = &batch->rows[r];
-        fetch_wirings(batch, r);
+        fetch_wirings(view->run, r);
         is_fresh |= row->first_step == 0;
         view->settles |= emits_in_place(def, row->wiring);
         view->has_ends |= row->wiring->end != NULL || row->wiring->beam != NULL;
@@ -315,6 +316,10 @@ static void find_ends(struct cell_view *view)
 static void let_go(const struct cell_view *view)
 {
     struct cell_batch *batch = view->run->batch;
+    if (view->run->apart != NULL) {
+        cell_apart_let_go(view);
+        return;
+    }
     cell_view_barrier(view);
     uint32_t lanes = 1;
     for (uint32_t r = 0; view->member == 0 && r < batch->n_rows; r += lanes) {
@@ -453,7 +458,7 @@ void cell_run_steps(struct cell_view *view)
             is_stopped |= run->batch->interruptible;
         }
         view->step++;
-        if (run->apart != NULL && !is_stopped && cell_apart_give(view, n_active)) {
+        if (run->apart != NULL && !is_stopped && cell_apart_turn(view, n_active)) {
             until = view->step;
         }
     }
@@ -526,8 +531,8 @@ static void share_out(struct cell_run *run, uint32_t queue)
     const bool is_solo = batch->n_rows <= program->solo_rows;
     const bool is_helped = batch->n_rows == 1 && is_solo && program->apart != NULL &&
                            program->windows != NULL && program->ahead_rows > 0;
-    const bool is_apart =
-        program->apart != NULL && program->apart_rows > 0 && batch->n_rows >= program->apart_rows;
+    const bool is_apart = program->apart != NULL && program->apart_rows > 0 &&
+                          batch->n_rows >= program->apart_rows && cell_apart_suits(batch);
     // What others could do of it.
     const uint64_t flops = batch->steps * (is_helped ? program->window_flops
                                                      : batch->n_rows * program->type->flops / 2);

@@ -174,8 +174,14 @@ static void expect_taken(const struct rig_chain *chain, uint32_t taken, uint8_t 
     }
 }
 
-static void check_ends(const char *backend, const char *isa, uint32_t members,
-                       enum cell_dtype dtype)
+/* Where a decoder runs. */
+struct place {
+    const char *backend, *isa;
+    uint32_t members;
+    uint32_t apart_rows; /* from so many rows on each member runs some alone; 0: never */
+};
+
+static void check_ends(const struct place *place, enum cell_dtype dtype)
 {
     static struct rig_chain chains[CHAINS];
     static struct cell_end ends[CHAINS];
@@ -186,7 +192,11 @@ static void check_ends(const char *backend, const char *isa, uint32_t members,
     struct build build;
     struct rig rig;
     build_decoder(&build, dtype);
-    rig_init(&rig, backend, isa, members, &build.def);
+    rig_init(&rig, place->backend, place->isa, place->members, &build.def);
+    const struct cell_tuning tuning = {.apart_rows = place->apart_rows};
+    if (place->apart_rows > 0) {
+        rig.backend->type_tune(rig.device, rig.type, &tuning);
+    }
     for (uint32_t i = 0; i < CHAINS; i++) {
         rig_chain_init(&chains[i], rig.type, i, STEPS, &random);
     }
@@ -210,9 +220,12 @@ static void check_ends(const char *backend, const char *isa, uint32_t members,
 START_TEST(test_end_takes_no_step_more)
 {
     if (isa_at(_i) != NULL) {
-        check_ends("cpu", isa_name(_i), 0, CELL_I64);
-        check_ends("cpu", isa_name(_i), 2, CELL_I32);
-        check_ends("cpu", isa_name(_i), 3, CELL_I64);
+        const char *isa = isa_name(_i);
+        check_ends(&(struct place){"cpu", isa, 0, 0}, CELL_I64);
+        check_ends(&(struct place){"cpu", isa, 2, 0}, CELL_I32);
+        check_ends(&(struct place){"cpu", isa, 3, 0}, CELL_I64);
+        check_ends(&(struct place){"cpu", isa, 2, 1}, CELL_I64);
+        check_ends(&(struct place){"cpu", isa, 3, 2}, CELL_I32);
     }
 }
 END_TEST
@@ -220,7 +233,7 @@ END_TEST
 /* The card looks at ends, and the host hears of them with the batch. */
 START_TEST(test_end_on_a_card)
 {
-    check_ends("cuda-host", NULL, 0, _i == 0 ? CELL_I64 : CELL_I32);
+    check_ends(&(struct place){"cuda-host", NULL, 0, 0}, _i == 0 ? CELL_I64 : CELL_I32);
 }
 END_TEST
 
