@@ -17,6 +17,22 @@
 /* Rows with less left to compute than this, some microseconds, are not worth giving away. */
 #define GIVE_FLOPS 400000u
 
+/* A step of a member's rows that is longer than this, some 25 us, is better shared out by panels:
+ * those are taken, in the middle of a step, from a member whom others on the machine slow. The same
+ * for batches of few steps, between which rows can hardly be given away, unless their steps are
+ * very short. Zen 4, two members, rows that come and go, 1.7 to 2.8 steps a batch, us a step
+ * together and apart: LSTM of 64 inputs and units, 10 rows (0.33 million) 5.40 and 4.49, 20
+ * rows 9.23 and 8.64, where a word takes 500 ns 7.9 and 6.0, 14.5 and 11.4; 128, 10 rows (1.3
+ * million) 14.5 and 14.6, and with one of two cores slowed 14.9 and 18; 256 53.6 and 52.5, slowed
+ * 61 and 68 to 75. */
+#define STEP_FLOPS_MAX   3000000u
+#define SHORT_STEP_FLOPS 700000u
+#define STEPS_LEAST      4u
+
+/* Of so much less a member, some tens of microseconds, it costs more to wait for rows than the
+ * others can be late: who is done goes home. */
+#define MEET_FLOPS 4000000u
+
 /* Every member reads all weights. Weights of up to so many bytes each member reads faster than it
  * meets the others, also of one row; of up to so many L2s where L3 is near (else one) it waits for
  * the multiply-adds of a tile of rows. Zen 4, two members, which share an L3, time together over
@@ -44,16 +60,18 @@ static bool may_be_apart(const struct cell_program *program)
            cell_program_most_members(program) > 1 && cell_program_held_bytes(program) <= BYTES_MAX;
 }
 
-bool cell_apart_suits(const struct cell_batch *batch)
+bool cell_apart_suits(const struct cell_batch *batch, uint32_t members)
 {
     const struct cell_def *def = &batch->type->def;
     bool has_integers = false; // a beam keeps its tokens in one
-    bool suits = true;
+    const uint64_t flops = batch->n_rows * batch->type->flops / members;
+    bool suits =
+        flops <= STEP_FLOPS_MAX && (flops <= SHORT_STEP_FLOPS || batch->steps >= STEPS_LEAST);
     for (uint32_t s = 0; s < def->n_states; s++) {
         has_integers |= def->values[def->n_inputs + s].dtype != CELL_F32;
     }
-    for (uint32_t r = 0; r < batch->n_rows && has_integers; r++) {
-        suits = suits && batch->rows[r].wiring->beam == NULL;
+    for (uint32_t r = 0; r < batch->n_rows && has_integers && suits; r++) {
+        suits = batch->rows[r].wiring->beam == NULL;
     }
     return suits;
 }
@@ -110,17 +128,18 @@ uint32_t cell_apart_rows(const struct cell_program *program)
 
 void cell_apart_begin(struct cell_apart *apart, struct cell_batch *batch, uint32_t members)
 {
+    const uint64_t flops = batch->type->flops * batch->n_rows * batch->steps;
+    batch->steps_done = 0;
+    apart->meets = batch->n_rows < members || flops / members >= MEET_FLOPS;
     // Relaxed: the start of the run publishes them.
-    atomic_store_explicit(&apart->n_busy, members, memory_order_relaxed);
-    atomic_store_explicit(&apart->n_idle, 0, memory_order_relaxed);
-    for (uint32_t m = 0; m < members; m++) {
+    for (uint32_t m = 0; m < members && apart->meets; m++) {
+        atomic_store_explicit(&apart->n_busy, members, memory_order_relaxed);
         atomic_store_explicit(&apart->alone[m].is, BUSY, memory_order_relaxed);
     }
     for (uint32_t w = 0; w * 64 < batch->n_rows; w++) {
         atomic_store_explicit(&apart->ended[w], 0, memory_order_relaxed);
     }
     atomic_store_explicit(&apart->have_ended, false, memory_order_relaxed);
-    batch->steps_done = 0;
 }
 
 void cell_apart_let_go(const struct cell_view *view)
@@ -183,7 +202,14 @@ static struct cell_run make_run(const struct cell_run *run, uint32_t member)
     return own;
 }
 
-static void run_own(const struct cell_run *run, struct cell_team *team, uint32_t member)
+/* Whether a run was interrupted that has come to this step. */
+static bool is_cut(const struct cell_view *view)
+{
+    return view->run->stop[(view->step - 1) & 1] != 0;
+}
+
+/* True: it was interrupted, as the others will be. */
+static bool run_own(const struct cell_run *run, struct cell_team *team, uint32_t member)
 {
     struct cell_space *space = run->apart->alone[member].space;
     struct cell_run own = make_run(run, member);
@@ -192,16 +218,18 @@ static void run_own(const struct cell_run *run, struct cell_team *team, uint32_t
     own.row_end = (run->n_rows * (member + 1) + members - 1) / members;
     own.is_helped = run->n_rows < members;
     struct cell_view view = {.run = &own, .program = run->program, .team = team, .space = space};
-    if (own.row_first < own.row_end) {
-        cell_run_start(&view);
-        cell_run_steps(&view);
-        note_steps(&view);
-        space->turn += view.step;
-        cell_windows_close(&view);
+    if (own.row_first == own.row_end) {
+        return false;
     }
+    cell_run_start(&view);
+    cell_run_steps(&view);
+    note_steps(&view);
+    space->turn += view.step;
+    cell_windows_close(&view);
+    return is_cut(&view);
 }
 
-static void run_given(const struct cell_run *run, struct cell_team *team, uint32_t member)
+static bool run_given(const struct cell_run *run, struct cell_team *team, uint32_t member)
 {
     const struct cell_alone *alone = &run->apart->alone[member];
     struct cell_run own = make_run(run, member);
@@ -217,6 +245,7 @@ static void run_given(const struct cell_run *run, struct cell_team *team, uint32
     cell_run_steps(&view);
     note_steps(&view);
     alone->space->turn += view.step - alone->step;
+    return is_cut(&view);
 }
 
 /* Makes sums ahead for members that have a row. */
@@ -258,32 +287,41 @@ static bool is_over(void *argument)
            atomic_load_explicit(&apart->n_busy, memory_order_acquire) == 0;
 }
 
+/* Returns when the member has been given rows, or nobody has any. */
+static void wait_for_rows(const struct cell_run *run, struct cell_team *team, uint32_t member)
+{
+    struct waiting waiting = {.run = run, .member = member};
+    for (;;) {
+        team->wait(team, member, is_over, &waiting);
+        if (member == 0 && have_ended(run->apart)) {
+            tell_ends(run);
+        } else if (has_work(run)) {
+            help(run, team, member);
+        } else {
+            return;
+        }
+    }
+}
+
 void cell_apart_run(struct cell_run *run, struct cell_team *team, uint32_t member)
 {
     struct cell_apart *apart = run->apart;
-    struct waiting waiting = {.run = run, .member = member};
     _Atomic uint32_t *is = &apart->alone[member].is;
-    run_own(run, team, member);
-    do {
-        atomic_store_explicit(is, IDLE, memory_order_relaxed);
-        // Release: the word above, and all that this member has written.
-        atomic_fetch_add_explicit(&apart->n_idle, 1, memory_order_release);
-        atomic_fetch_sub_explicit(&apart->n_busy, 1, memory_order_acq_rel);
-        for (;;) {
-            team->wait(team, member, is_over, &waiting);
-            if (member == 0 && have_ended(apart)) {
-                tell_ends(run);
-            } else if (has_work(run)) {
-                help(run, team, member);
-            } else {
-                break;
-            }
+    bool has_rows = true;
+    bool is_over_early = run_own(run, team, member);
+    while (apart->meets && has_rows) {
+        if (!is_over_early) {
+            atomic_store_explicit(is, IDLE, memory_order_relaxed);
         }
-        if (atomic_load_explicit(is, memory_order_acquire) != GIVEN) {
+        // Release: the word above, and all that this member has written.
+        atomic_fetch_sub_explicit(&apart->n_busy, 1, memory_order_acq_rel);
+        if (is_over_early) {
             return;
         }
-        run_given(run, team, member);
-    } while (true);
+        wait_for_rows(run, team, member);
+        has_rows = atomic_load_explicit(is, memory_order_acquire) == GIVEN;
+        is_over_early = has_rows && run_given(run, team, member);
+    }
 }
 
 /* A member that waits, taken for this one; or `members`. */
@@ -305,8 +343,9 @@ static bool give(struct cell_view *view, uint32_t n_active)
     const struct cell_run *run = view->run;
     struct cell_apart *apart = run->apart;
     const struct cell_space *space = view->space;
-    // Acquire: who counts as idle has said so before.
-    if (n_active < 2 || atomic_load_explicit(&apart->n_idle, memory_order_acquire) == 0) {
+    // Acquire: who has no rows has said so before.
+    if (!apart->meets || n_active < 2 ||
+        atomic_load_explicit(&apart->n_busy, memory_order_acquire) == apart->members) {
         return false;
     }
     uint64_t left = 0;
@@ -323,7 +362,6 @@ static bool give(struct cell_view *view, uint32_t n_active)
     if (to == apart->members) {
         return false;
     }
-    atomic_fetch_sub_explicit(&apart->n_idle, 1, memory_order_relaxed);
     atomic_fetch_add_explicit(&apart->n_busy, 1, memory_order_relaxed);
     struct cell_alone *given = &apart->alone[to];
     given->row_first = space->active[n_kept];
@@ -353,8 +391,12 @@ bool cell_apart_turn(struct cell_view *view, uint32_t n_active)
     return give(view, n_active);
 }
 
-void cell_apart_end(struct cell_batch *batch)
+void cell_apart_end(const struct cell_run *run)
 {
+    struct cell_batch *batch = run->batch;
+    if (have_ended(run->apart)) {
+        tell_ends(run); // in their last steps, when this member had gone home
+    }
     for (uint32_t r = 0; r < batch->n_rows; r++) {
         const uint32_t steps = batch->rows[r].steps_done;
         batch->steps_done = steps > batch->steps_done ? steps : batch->steps_done;

@@ -23,8 +23,9 @@
  * so; its spaces are there, its windows are not yet. RESOURCE_EXHAUSTED; of the program's arena. */
 enum base_status cell_apart_create(struct cell_program *program);
 
-/* Whether these rows may be run apart: the lanes of a beam are advanced together. */
-bool cell_apart_suits(const struct cell_batch *batch);
+/* Whether these rows are better run apart, if they are enough: their steps are short, and no lanes
+ * of a beam must be advanced together. */
+bool cell_apart_suits(const struct cell_batch *batch, uint32_t members);
 
 /* From so many rows on that is expected to be faster; 0: never. */
 uint32_t cell_apart_rows(const struct cell_program *program);
@@ -42,7 +43,8 @@ bool cell_apart_turn(struct cell_view *view, uint32_t n_active);
 /* Rows that the last step has ended leave the batch. */
 void cell_apart_let_go(const struct cell_view *view);
 
-/* When all have come to their end: fills in what the device writes of the batch as a whole. */
-void cell_apart_end(struct cell_batch *batch);
+/* When all have come to their end, by the thread that pumps: tells whose end has come, and fills in
+ * what the device writes of the batch as a whole. */
+void cell_apart_end(const struct cell_run *run);
 
 #endif

@@ -135,14 +135,15 @@ struct cell_alone {
 
 /* What members share that run rows apart. */
 struct cell_apart {
-    _Alignas(BASE_CACHE_LINE) _Atomic uint32_t n_idle; /* members that wait to be given rows */
-    _Alignas(BASE_CACHE_LINE) _Atomic uint32_t n_busy; /* that have some */
+    _Alignas(BASE_CACHE_LINE) _Atomic uint32_t n_busy; /* members that have rows */
     /* Rows that have ended and of which nobody has been told: a bit each, and whether there are. */
     _Alignas(BASE_CACHE_LINE) _Atomic uint64_t ended[CELL_BATCH_ROWS_MAX / 64];
     _Alignas(BASE_CACHE_LINE) _Atomic bool have_ended;
     _Alignas(BASE_CACHE_LINE) _Atomic uint32_t n_given; /* rows, ever: for who wants to know, */
     _Atomic uint32_t n_helped;                          /* and pieces of sums made for others */
     uint32_t members;
+    bool
+        meets; /* this batch: members wait for rows, sums or each other's ends; else they go home */
     struct cell_alone alone[]; /* [members] */
 };
 

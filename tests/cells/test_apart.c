@@ -35,7 +35,7 @@ START_TEST(test_apart_has_the_bits_of_one_run)
     const struct split_options options = {.def = &build.def,
                                           .isa = isa_name(_i / (TUNINGS * 2)),
                                           .members = MEMBERS_MAX - (uint32_t)_i % 2,
-                                          .n_chains = 12,
+                                          .n_chains = 8,
                                           .steps_max = 300,
                                           .tuning = &tunings[_i / 2 % TUNINGS],
                                           .salt = (uint64_t)_i};
