@@ -423,14 +423,20 @@ static uint32_t piece_end(const struct ring *ring, uint32_t piece)
     return end < ring->end ? end : ring->end;
 }
 
-/* Takes a piece to be made, if there is one and room for it. */
+/* Whether there is such a piece, and room for it. */
+static bool may_begin(const struct ring *ring, uint32_t piece)
+{
+    // Acquire: the sums that stood there have been read.
+    return ring->first + piece * ring->piece_steps < ring->end &&
+           piece_end(ring, piece) <=
+               atomic_load_explicit(&ring->done, memory_order_acquire) + ring->capacity;
+}
+
+/* Takes a piece to be made. */
 static bool take_piece(struct ring *ring, uint32_t *piece)
 {
     *piece = atomic_load_explicit(&ring->next, memory_order_relaxed);
-    // Acquire: the sums that stood there have been read.
-    while (ring->first + *piece * ring->piece_steps < ring->end &&
-           piece_end(ring, *piece) <=
-               atomic_load_explicit(&ring->done, memory_order_acquire) + ring->capacity) {
+    while (may_begin(ring, *piece)) {
         if (atomic_compare_exchange_weak_explicit(&ring->next, piece, *piece + 1,
                                                   memory_order_relaxed, memory_order_relaxed)) {
             return true;
@@ -483,7 +489,7 @@ static void open_ring(struct cell_view *view)
     ring->first = has ? window->end - row->first_step : view->step;
     ring->end = view->space->steps[ring->row];
     ring->capacity = windows->capacity;
-    ring->piece_steps = ring->capacity / PIECES;
+    ring->piece_steps = (ring->capacity + PIECES - 1) / PIECES; // no more stand there at a time
     if (view->program->window_flops * ring->piece_steps < PIECE_FLOPS) {
         ring->piece_steps *= 2;
     }
@@ -502,16 +508,11 @@ static bool is_open(const struct ring *ring)
     return atomic_load_explicit(&ring->is_open, memory_order_acquire);
 }
 
-bool cell_windows_has_work(struct cell_windows *windows)
+bool cell_windows_has_work(const struct cell_windows *windows)
 {
-    struct ring *ring = &windows->ring;
-    if (!is_open(ring)) {
-        return false;
-    }
-    const uint32_t piece = atomic_load_explicit(&ring->next, memory_order_relaxed);
-    return ring->first + piece * ring->piece_steps < ring->end &&
-           piece_end(ring, piece) <=
-               atomic_load_explicit(&ring->done, memory_order_relaxed) + ring->capacity;
+    const struct ring *ring = &windows->ring;
+    return is_open(ring) &&
+           may_begin(ring, atomic_load_explicit(&ring->next, memory_order_relaxed));
 }
 
 bool cell_windows_help(const struct cell_view *view)

@@ -32,7 +32,7 @@ void cell_windows_fill(struct cell_view *view);
 
 /* Whether a member that has no rows could make some of a helped run's sums; and making them, with a
  * view whose run has those windows: false when another has been faster. */
-bool cell_windows_has_work(struct cell_windows *windows);
+bool cell_windows_has_work(const struct cell_windows *windows);
 bool cell_windows_help(const struct cell_view *view);
 
 /* The end of a helped run: what was made for later steps is kept. */

@@ -266,7 +266,7 @@ static bool has_work(const struct cell_run *run)
 {
     bool has = false;
     for (uint32_t m = 0; m < run->members && run->n_rows < run->members; m++) {
-        struct cell_windows *windows = run->apart->alone[m].windows;
+        const struct cell_windows *windows = run->apart->alone[m].windows;
         has |= windows != NULL && cell_windows_has_work(windows);
     }
     return has;

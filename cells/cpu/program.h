@@ -130,7 +130,7 @@ struct cell_alone {
     uint32_t row_first, row_end, step;
     bool settles, has_ends;
     struct cell_space *space;
-    struct cell_windows *windows; /* NULL: the program has none */
+    struct cell_windows *windows; /* NULL: the program has none, or they would be too large */
 };
 
 /* What members share that run rows apart. */
@@ -142,8 +142,7 @@ struct cell_apart {
     _Alignas(BASE_CACHE_LINE) _Atomic uint32_t n_given; /* rows, ever: for who wants to know, */
     _Atomic uint32_t n_helped;                          /* and pieces of sums made for others */
     uint32_t members;
-    bool
-        meets; /* this batch: members wait for rows, sums or each other's ends; else they go home */
+    bool meets; /* in this batch members wait for rows or pieces of sums; else they go home */
     struct cell_alone alone[]; /* [members] */
 };
 

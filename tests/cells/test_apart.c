@@ -67,10 +67,10 @@ static void tune(const struct bed *bed, uint32_t apart_rows)
     bed->rig.backend->type_tune(bed->rig.device, bed->rig.type, &tuning);
 }
 
-static void bed_open(struct bed *bed, uint32_t members)
+static void bed_open(struct bed *bed, uint32_t members, uint32_t inputs, uint32_t units)
 {
     struct base_random random = util_random(7);
-    build_lstm_cell(&bed->build, 40, 64, 5);
+    build_lstm_cell(&bed->build, inputs, units, 5);
     rig_init(&bed->rig, "cpu", NULL, members, &bed->build.def);
     tune(bed, 0);
     for (uint32_t c = 0; c < CHAINS; c++) {
@@ -121,7 +121,7 @@ static const struct cell_apart *apart_of(const struct bed *bed)
 START_TEST(test_a_late_member_gives_rows_away)
 {
     struct bed bed;
-    bed_open(&bed, (uint32_t)_i);
+    bed_open(&bed, (uint32_t)_i, 40, 64);
     tune(&bed, 2);
     const uint32_t before = count(&apart_of(&bed)->n_given);
     for (uint32_t late = 0; late < (uint32_t)_i; late++) {
@@ -151,7 +151,7 @@ END_TEST
 START_TEST(test_a_row_alone_is_helped)
 {
     struct bed bed;
-    bed_open(&bed, (uint32_t)_i);
+    bed_open(&bed, (uint32_t)_i, 40, 64);
     tune(&bed, 1);
     const uint32_t before = count(&apart_of(&bed)->n_helped);
     const uint64_t deadline_ns = base_deadline_after(base_now_ns(), 30 * BASE_NS_PER_S);
@@ -171,13 +171,32 @@ START_TEST(test_a_row_alone_is_helped)
 }
 END_TEST
 
+/* Wide inputs make short windows, of a number of steps that pieces do not divide: no piece may take
+ * the place of one that is still awaited. */
+START_TEST(test_pieces_of_short_windows)
+{
+    static const uint32_t inputs[] = {2560, 1750, 1100, 900}; // of 9, 14, 23 and 28 steps
+    struct bed bed;
+    bed_open(&bed, 2, inputs[_i], 256);
+    tune(&bed, 1);
+    for (uint32_t i = 0; i < 20; i++) {
+        begin_again(&bed, 1);
+        bed.rows[0] = rig_chain_row(&chains[0], STEPS);
+        struct cell_batch batch = {.n_rows = 1, .steps = STEPS, .rows = bed.rows};
+        rig_run(&bed.rig, &batch);
+        check_outputs(&bed, 1);
+    }
+    bed_close(&bed);
+}
+END_TEST
+
 /* ---- Interruptions -------------------------------------------------------------------------- */
 
 /* Each member looks at the word by itself, but not before steps_min: so it ends there exactly. */
 START_TEST(test_attention_ends_all_parts)
 {
     struct bed bed;
-    bed_open(&bed, 2);
+    bed_open(&bed, 2, 40, 64);
     tune(&bed, 1);
     const uint32_t n = _i == 0 ? 1 : CHAINS - 1;
     _Atomic uint32_t attention = 1;
@@ -248,7 +267,7 @@ START_TEST(test_interrupted_rows_go_on)
     struct bed bed;
     struct caller caller = {0};
     pthread_t thread;
-    bed_open(&bed, 2);
+    bed_open(&bed, 2, 40, 64);
     tune(&bed, 1);
     ck_assert_int_eq(pthread_create(&thread, NULL, call_now_and_then, &caller), 0);
     for (uint32_t round = 0; round < (util_is_quick() ? 4 : 40); round++) {
@@ -273,6 +292,7 @@ int main(void)
     tcase_add_loop_test(tcase, test_apart_has_the_bits_of_one_run, 0, 2 * TUNINGS * ISA_COUNT);
     tcase_add_loop_test(tcase, test_a_late_member_gives_rows_away, 2, MEMBERS_MAX + 1);
     tcase_add_loop_test(tcase, test_a_row_alone_is_helped, 2, MEMBERS_MAX + 1);
+    tcase_add_loop_test(tcase, test_pieces_of_short_windows, 0, 4);
     tcase_add_loop_test(tcase, test_attention_ends_all_parts, 0, 2);
     tcase_add_test(tcase, test_interrupted_rows_go_on);
     suite_add_tcase(suite, tcase);
