@@ -167,6 +167,7 @@ struct cell_linear {
     uint32_t panels;
     float *bias; /* FP32, and */
     float *packed;
+    bool l3_is_near;        /* FP32: the kernel's own choice; changes no bit */
     struct cell_gated sums; /* BF16 and INT8: a SUM of the same weights */
 };
 

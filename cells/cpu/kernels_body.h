@@ -68,7 +68,8 @@ static void linear_rows(const struct cell_linear_rows *step)
         return;
     }
     size_t panel_floats = linear->inputs * LINEAR_COLUMNS;
-    bool streamed = is_streamed(panel_floats * linear->panels * sizeof(float), step->n_rows, false);
+    bool streamed = is_streamed(panel_floats * linear->panels * sizeof(float), step->n_rows,
+                                linear->l3_is_near);
     for (uint32_t panel = step->panel_first; panel < step->panel_end; panel++) {
         const float *weights = linear->packed + panel * panel_floats;
         const float *next = panel + 1 < step->panel_end ? weights + panel_floats : weights;
@@ -97,6 +98,7 @@ static void linear_rows(const struct cell_linear_rows *step)
 
 static enum base_status linear_load(struct cell_linear *linear)
 {
+    linear->l3_is_near = base_cpus_l3_is_near();
     return linear->precision == CELL_FP32 ? cell_linear_pack(linear, (uint32_t)LINEAR_COLUMNS)
                                           : cell_linear_load_sums(linear, any_load);
 }

@@ -27,8 +27,8 @@
 #define CELL_FMA_BY_LANE 0
 
 /* Weights that an L2 of 512 KiB does not hold beside the rows. */
-#define CELL_STREAMED_ROWS  2u
-#define CELL_STREAMED_BYTES ((size_t)512 << 10)
+#define CELL_STREAMED_ROWS(l3_is_near) 2u
+#define CELL_STREAMED_BYTES            ((size_t)512 << 10)
 
 typedef __m256 simd_vec;
 

@@ -27,8 +27,8 @@
 #define CELL_FMA_BY_LANE 0
 
 /* Weights that an L2 of 1 MiB does not hold beside the rows. */
-#define CELL_STREAMED_ROWS  13u
-#define CELL_STREAMED_BYTES ((size_t)768 << 10)
+#define CELL_STREAMED_ROWS(l3_is_near) ((l3_is_near) ? 3u : 13u)
+#define CELL_STREAMED_BYTES            ((size_t)768 << 10)
 
 typedef __m512 simd_vec;
 

@@ -29,8 +29,8 @@
 
 /* Weights that an L2 of 1 MiB does not hold beside the rows, when they are read more than once: not
  * measured. */
-#define CELL_STREAMED_ROWS  7u
-#define CELL_STREAMED_BYTES ((size_t)768 << 10)
+#define CELL_STREAMED_ROWS(l3_is_near) 7u
+#define CELL_STREAMED_BYTES            ((size_t)768 << 10)
 
 typedef float32x4_t simd_vec;
 
