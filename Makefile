@@ -78,8 +78,10 @@ CELLS_SRCS = \
   cells/cpu/tree.c \
   cells/cpu/waves.c \
   cells/def.c \
+  cells/file.c \
   cells/import/attr.c \
   cells/import/build.c \
+  cells/import/external.c \
   cells/import/feed_back.c \
   cells/import/fold.c \
   cells/import/fold_math.c \
@@ -470,6 +472,7 @@ CELLS_SUITES = \
   tests/cells/test_import_activations.c \
   tests/cells/test_import_docs.c \
   tests/cells/test_import_exports.c \
+  tests/cells/test_import_external.c \
   tests/cells/test_import_hostile.c \
   tests/cells/test_import_conv.c \
   tests/cells/test_import_readers.c \

@@ -4,64 +4,15 @@
 
 #include "base/assert.h"
 #include "base/mem.h"
+#include "cells/file.h"
 #include "cells/import/import.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-/* protobuf's own limit for a message. */
-#define FILE_BYTES_MAX ((size_t)INT32_MAX)
-
-/* Reads all of an open regular file of `length` bytes. */
-static bool read_all(int fd, unsigned char *bytes, size_t length)
-{
-    size_t done = 0;
-    while (done < length) {
-        ssize_t n = read(fd, bytes + done, length - done);
-        if (n < 0 && errno == EINTR) {
-            continue;
-        }
-        if (n <= 0) {
-            return false;
-        }
-        done += (size_t)n;
-    }
-    return true;
-}
-
-/* The open file as memory, to be ended with base_free(). */
-static enum base_status read_file(int fd, unsigned char **out, size_t *length,
-                                  struct base_error *error)
-{
-    struct stat info;
-    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-        return base_fail(error, BASE_INVALID_ARGUMENT, "the model file is not a regular file");
-    }
-    if (info.st_size <= 0) {
-        return base_fail(error, BASE_INVALID_ARGUMENT, "the model file is empty");
-    }
-    if ((uintmax_t)info.st_size > FILE_BYTES_MAX) {
-        return base_fail(error, BASE_RESOURCE_EXHAUSTED,
-                         "the model file has %jd bytes; at most %zu", (intmax_t)info.st_size,
-                         FILE_BYTES_MAX);
-    }
-    *length = (size_t)info.st_size;
-    *out = base_alloc(*length);
-    if (*out == NULL) {
-        return base_fail(error, BASE_RESOURCE_EXHAUSTED, "no memory for a model file of %zu bytes",
-                         *length);
-    }
-    if (!read_all(fd, *out, *length)) {
-        base_free(*out);
-        *out = NULL;
-        return base_fail(error, BASE_UNAVAILABLE, "the model file cannot be read to its end");
-    }
-    return BASE_OK;
-}
+#define FOLDER_BYTES 4096
 
 /* An empty model; options may be NULL. */
 static enum base_status create_model(const struct cell_model_options *options,
@@ -94,7 +45,21 @@ static enum base_status import(struct cell_registry *registry, struct cell_model
         *model = NULL;
         return status;
     }
-    (*model)->file_bytes = file.length;
+    (*model)->file_bytes += file.length;
+    return BASE_OK;
+}
+
+/* Of the file at `path`. */
+static enum base_status folder_of(const char *path, char out[FOLDER_BYTES],
+                                  struct base_error *error)
+{
+    const char *slash = strrchr(path, '/');
+    const size_t length = slash == NULL ? 0 : slash == path ? 1 : (size_t)(slash - path);
+    if (length >= FOLDER_BYTES) {
+        return base_fail(error, BASE_INVALID_ARGUMENT, "the model file's path is too long");
+    }
+    memcpy(out, length == 0 ? "." : path, length == 0 ? 1 : length);
+    out[length == 0 ? 1 : length] = '\0';
     return BASE_OK;
 }
 
@@ -104,7 +69,9 @@ enum base_status cell_model_load(struct cell_registry *registry, const char *pat
 {
     unsigned char *bytes = NULL;
     size_t length = 0;
+    char folder[FOLDER_BYTES];
     *out = NULL;
+    BASE_TRY(folder_of(path, folder, error));
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) {
         char reason[128];
@@ -113,13 +80,15 @@ enum base_status cell_model_load(struct cell_registry *registry, const char *pat
                          "the model file cannot be opened: %s",
                          strerror_r(number, reason, sizeof(reason)));
     }
-    enum base_status status = read_file(fd, &bytes, &length, error);
+    enum base_status status =
+        cell_file_read(fd, "the model file", CELL_MODEL_BYTES_MAX, &bytes, &length, error);
     (void)close(fd);
     if (status == BASE_OK) {
         status = create_model(options, out, error);
     }
     if (status == BASE_OK) {
-        status = import(registry, (struct cell_model_file){bytes, length}, label, out, error);
+        const struct cell_model_file file = {bytes, length, folder};
+        status = import(registry, file, label, out, error);
     }
     base_free(bytes);
     return status;
@@ -131,9 +100,9 @@ enum base_status cell_model_parse(struct cell_registry *registry, struct cell_mo
 {
     base_assert(registry != NULL && label != NULL && out != NULL);
     *out = NULL;
-    if (file.length > FILE_BYTES_MAX) {
+    if (file.length > CELL_MODEL_BYTES_MAX) {
         return base_fail(error, BASE_RESOURCE_EXHAUSTED, "the model has %zu bytes; at most %zu",
-                         file.length, FILE_BYTES_MAX);
+                         file.length, CELL_MODEL_BYTES_MAX);
     }
     BASE_TRY(create_model(options, out, error));
     return import(registry, file, label, out, error);

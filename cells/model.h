@@ -248,21 +248,27 @@ struct cell_model {
     struct cell_memory memories[CELL_MEMORIES_MAX];
     struct cell_model_options options; /* as it was loaded */
     char producer[64];                 /* as the file states it, such as "pytorch 2.1.0" */
-    uint64_t file_bytes;
+    uint64_t file_bytes;               /* of all files that were read */
 };
 
 /* The bytes of a model file; read while it is parsed, not kept. */
 struct cell_model_file {
     const void *bytes;
     size_t length;
+    const char *folder; /* where its weights lie that are in files beside it; NULL: it has none */
 };
 
-/* The whole model file is read; nothing in it is trusted (docs/model-files.md). A model of layers
+/* protobuf's own limit for a message; of a model file and those beside it together. */
+#define CELL_MODEL_BYTES_MAX ((size_t)INT32_MAX)
+
+/* The whole model file is read, and those beside it that its weights lie in (ONNX: external data);
+ * nothing in it is trusted (docs/model-files.md). A model of layers
  * has one input, "input", and one output, "output". On success *out is freed with
  * cell_model_free(), which gives back its types. label names its cells in metrics; options: NULL
  * for ONNX in fp32.
  * NOT_FOUND, INVALID_ARGUMENT (what and where), UNIMPLEMENTED (operator, node, opset),
- * RESOURCE_EXHAUSTED (file over the budget). Loop thread. */
+ * RESOURCE_EXHAUSTED (file over the budget), UNAVAILABLE (cannot be read, or a file beside it is
+ * missing). Loop thread. */
 enum base_status cell_model_load(struct cell_registry *registry, const char *path,
                                  const char *label, const struct cell_model_options *options,
                                  struct cell_model **out, struct base_error *error);

@@ -188,8 +188,11 @@ struct cell__sequence {
     int32_t lengths_input; /* graph input, -1: none */
 };
 
+struct cell__external;
+
 struct cell__import {
     struct base_arena *arena;
+    struct cell__external *external; /* files beside the model file */
     struct base_error *error;
     const char *label;
     const Onnx__ModelProto *model;

@@ -7,6 +7,7 @@
  * budget follows the size of the file. No recursion anywhere. */
 #include "cells/import/import.h"
 
+#include "cells/import/external.h"
 #include "cells/import/layers.h"
 #include "cells/import/ops.h"
 #include "cells/import/stages.h"
@@ -440,16 +441,29 @@ static size_t budget(size_t length, size_t factor, size_t extra)
     return fits ? bytes : SIZE_MAX;
 }
 
-/* What messages the graph is made of no longer matters here. length: of what the model's weights
- * take, which the budget follows. */
-static enum base_status import_proto(struct cell_registry *registry, const Onnx__ModelProto *proto,
-                                     size_t length, const char *label, struct cell_model *model,
-                                     struct base_error *error)
+/* Unpacked, or made of layers: what messages it was no longer matters. */
+struct unpacked {
+    const Onnx__ModelProto *proto;
+    size_t length;      /* of what the model's weights take, which the budget follows, */
+    const char *folder; /* without those that lie in files below it; NULL: there are none */
+};
+
+static enum base_status import_proto(struct cell_registry *registry,
+                                     const struct unpacked *unpacked, const char *label,
+                                     struct cell_model *model, struct base_error *error)
 {
+    const Onnx__ModelProto *proto = unpacked->proto;
     struct base_arena work;
-    base_arena_init(&work, ARENA_CHUNK, budget(length, IMPORT_FACTOR, IMPORT_EXTRA));
+    base_arena_init(&work, ARENA_CHUNK, budget(unpacked->length, IMPORT_FACTOR, IMPORT_EXTRA));
+    struct cell__external external = {
+        .folder = unpacked->folder,
+        .factor = IMPORT_FACTOR,
+        .room_bytes =
+            unpacked->length < CELL_MODEL_BYTES_MAX ? CELL_MODEL_BYTES_MAX - unpacked->length : 0,
+    };
     struct cell__import im = {.model = proto,
                               .arena = &work,
+                              .external = &external,
                               .error = error,
                               .label = label,
                               .is_part = model->options.is_part,
@@ -462,7 +476,9 @@ static enum base_status import_proto(struct cell_registry *registry, const Onnx_
                  cell__quote((char[CELL__TEXT_BYTES]){0}, proto->producer_name),
                  proto->producer_version == NULL ? "" : " ",
                  cell__quote((char[CELL__TEXT_BYTES]){0}, proto->producer_version));
+        model->file_bytes += external.bytes;
     }
+    cell__external_release(&external);
     base_arena_release(&work);
     return status;
 }
@@ -478,7 +494,8 @@ enum base_status cell__import_onnx(struct cell_registry *registry, struct cell_m
     base_arena_init(&message, ARENA_CHUNK, budget(file.length, UNPACK_FACTOR, ARENA_CHUNK));
     enum base_status status = cell__wire_unpack(&message, file.bytes, file.length, &proto, why);
     if (status == BASE_OK) {
-        status = import_proto(registry, proto, file.length, label, model, why);
+        const struct unpacked unpacked = {proto, file.length, file.folder};
+        status = import_proto(registry, &unpacked, label, model, why);
     }
     base_arena_release(&message);
     return status;
@@ -505,7 +522,8 @@ enum base_status cell__import_layers(struct cell_registry *registry, struct cell
         status = cell__layers_build(&message, &store, layers, &proto, why);
     }
     if (status == BASE_OK) {
-        status = import_proto(registry, proto, length, label, model, why);
+        const struct unpacked unpacked = {proto, length, NULL};
+        status = import_proto(registry, &unpacked, label, model, why);
     }
     base_arena_release(&message);
     base_arena_release(&header);

@@ -1,7 +1,9 @@
-/* Constants: read from the file's TensorProto in any of its encodings, or made by folding.
+/* Constants: read from the file's TensorProto in any of its encodings, from a file beside it
+ * (external.c), or made by folding.
  *
  * raw_data is used where it lies (little-endian, as every machine we build for; protobuf-c copied
  * it into the arena, so it is aligned). Every size is a checked product. */
+#include "cells/import/external.h"
 #include "cells/import/graph.h"
 
 #include "base/assert.h"
@@ -158,11 +160,6 @@ enum base_status cell__tensor_read(struct cell__import *im, const Onnx__TensorPr
     char text[CELL__TEXT_BYTES];
     const char *name = cell__quote(text, proto->name);
     *out = (struct cell__tensor){.rank = 0};
-    if (proto->n_external_data > 0 ||
-        (proto->has_data_location &&
-         proto->data_location != ONNX__TENSOR_PROTO__DATA_LOCATION__DEFAULT)) {
-        return cell__refuse(im, "constant \"%s\" lies in another file (external data)", name);
-    }
     if (proto->segment != NULL) {
         return cell__refuse(im, "constant \"%s\" is a segment of a tensor", name);
     }
@@ -178,12 +175,17 @@ enum base_status cell__tensor_read(struct cell__import *im, const Onnx__TensorPr
     }
     BASE_TRY(cell__dtype_of(im, proto->data_type, proto->name, &out->dtype));
     BASE_TRY(cell__tensor_shape(im, out, (uint32_t)proto->n_dims, proto->dims));
+    size_t bytes = 0;
+    if (!base_size_mul(out->count, cell__dtype_bytes(out->dtype), &bytes)) {
+        return cell__no_memory(im);
+    }
+    if (cell__external_has(proto)) {
+        return cell__external_find(im, proto, bytes, cell__dtype_bytes(out->dtype), &out->data);
+    }
     if (!proto->has_raw_data) {
         return read_typed(im, proto, out);
     }
-    size_t bytes = 0;
-    if (!base_size_mul(out->count, cell__dtype_bytes(out->dtype), &bytes) ||
-        bytes != proto->raw_data.len) {
+    if (bytes != proto->raw_data.len) {
         return cell__invalid(im, "constant \"%s\" has %zu bytes of data, its shape %zu", name,
                              proto->raw_data.len, bytes);
     }

@@ -20,7 +20,7 @@ lane_sources=("${device_sources[@]}" tests/cuda/{card_lane,card_lane_define,card
 engine_sources=(
     "${device_sources[@]}"
     base/{build,cpus,inbox,log}.c
-    cells/{cache_file,calibration,calibration_file,model,model_graph}.c
+    cells/{cache_file,calibration,calibration_file,file,model,model_graph}.c
     scheduler/*.c worker/{calibrate,pool,team}.c server/{calibrate,device_cache,engine,probe}.c
     bench/{cells_file,closed_loop,engine,host,ideal,lstm_model,round_trip,shapes,tree_model}.c
     loadgen/{file,lengths,number}.c tests/cuda/card_engine.c

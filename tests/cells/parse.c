@@ -14,8 +14,8 @@ enum base_status parse_built(struct onnx_builder *builder, struct base_error *er
     const uint8_t *bytes = onnx_pack(builder, &length);
     ck_assert_int_eq(cell_registry_create(&registry), BASE_OK);
     *error = (struct base_error){.message = ""};
-    enum base_status status = cell_model_parse(registry, (struct cell_model_file){bytes, length},
-                                               "test", NULL, &model, error);
+    enum base_status status = cell_model_parse(
+        registry, (struct cell_model_file){bytes, length, NULL}, "test", NULL, &model, error);
     cell_model_free(registry, model);
     cell_registry_free(registry);
     onnx_release(builder);

@@ -91,7 +91,7 @@ struct cell_model_file stored_file(struct stored_file *file)
     base_buf_add(&file->whole, "}", 1);
     base_buf_add(&file->whole, file->data.data, file->data.length);
     ck_assert(!file->header.failed && !file->data.failed && !file->whole.failed);
-    return (struct cell_model_file){file->whole.data, file->whole.length};
+    return (struct cell_model_file){file->whole.data, file->whole.length, NULL};
 }
 
 enum base_status stored_load(struct cell_registry *registry, struct cell_model_file file,

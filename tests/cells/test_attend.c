@@ -309,8 +309,8 @@ static enum base_status load_step(struct cell_registry *registry, struct cell_mo
     const struct cell_model_options options = {.is_part = true, .feeds_back = true};
     size_t length = 0;
     const uint8_t *bytes = onnx_pack(&builder, &length);
-    enum base_status status = cell_model_parse(registry, (struct cell_model_file){bytes, length},
-                                               "test", &options, model, error);
+    enum base_status status = cell_model_parse(
+        registry, (struct cell_model_file){bytes, length, NULL}, "test", &options, model, error);
     onnx_release(&builder);
     return status;
 }

@@ -60,8 +60,9 @@ static struct cell_model *load(struct fixture *f)
     struct base_error error = {.message = ""};
     size_t length = 0;
     const uint8_t *bytes = onnx_pack(&f->builder, &length);
-    enum base_status status = cell_model_parse(f->registry, (struct cell_model_file){bytes, length},
-                                               "test", NULL, &f->model, &error);
+    enum base_status status =
+        cell_model_parse(f->registry, (struct cell_model_file){bytes, length, NULL}, "test", NULL,
+                         &f->model, &error);
     ck_assert_msg(status == BASE_OK, "%s", error.message);
     return f->model;
 }
@@ -423,8 +424,8 @@ START_TEST(test_the_same_file_twice_shares_its_types)
     output(&f, "out");
     load(&f);
     const uint8_t *bytes = onnx_pack(&f.builder, &length);
-    ck_assert_int_eq(cell_model_parse(f.registry, (struct cell_model_file){bytes, length}, "other",
-                                      NULL, &again, NULL),
+    ck_assert_int_eq(cell_model_parse(f.registry, (struct cell_model_file){bytes, length, NULL},
+                                      "other", NULL, &again, NULL),
                      BASE_OK);
     ck_assert_uint_eq(again->n_stages, 2);
     for (uint32_t s = 0; s < again->n_stages; s++) {

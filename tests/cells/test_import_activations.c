@@ -39,8 +39,8 @@ static void load(void)
     size_t length = 0;
     const uint8_t *bytes = onnx_pack(&builder, &length);
     ck_assert_int_eq(cell_registry_create(&registry), BASE_OK);
-    enum base_status status = cell_model_parse(registry, (struct cell_model_file){bytes, length},
-                                               "test", NULL, &model, &last_error);
+    enum base_status status = cell_model_parse(
+        registry, (struct cell_model_file){bytes, length, NULL}, "test", NULL, &model, &last_error);
     ck_assert_msg(status == BASE_OK, "%s", last_error.message);
 }
 

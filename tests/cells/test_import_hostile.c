@@ -20,8 +20,8 @@ static enum base_status parse(const uint8_t *bytes, size_t length)
     memcpy(copy, bytes, length);
     ck_assert_int_eq(cell_registry_create(&registry), BASE_OK);
     last_error = (struct base_error){.message = ""};
-    enum base_status status = cell_model_parse(registry, (struct cell_model_file){copy, length},
-                                               "test", NULL, &model, &last_error);
+    enum base_status status = cell_model_parse(
+        registry, (struct cell_model_file){copy, length, NULL}, "test", NULL, &model, &last_error);
     ck_assert((status == BASE_OK) == (model != NULL));
     ck_assert(status == BASE_OK || (last_error.status == status && last_error.message[0] != '\0'));
     cell_model_free(registry, model);
@@ -248,8 +248,8 @@ START_TEST(test_every_failed_allocation_is_survived)
     while (status != BASE_OK) {
         ck_assert_int_eq(status, BASE_RESOURCE_EXHAUSTED);
         base_alloc_fail_at(++n);
-        status = cell_model_parse(registry, (struct cell_model_file){bytes, length}, "test", NULL,
-                                  &model, &error);
+        status = cell_model_parse(registry, (struct cell_model_file){bytes, length, NULL}, "test",
+                                  NULL, &model, &error);
         base_alloc_fail_at(0);
     }
     ck_assert_uint_gt(n, 5);

@@ -58,8 +58,8 @@ static void load(void)
     struct base_error error = {.message = ""};
     size_t length = 0;
     const uint8_t *bytes = onnx_pack(&builder, &length);
-    enum base_status status = cell_model_parse(registry, (struct cell_model_file){bytes, length},
-                                               "test", NULL, &model, &error);
+    enum base_status status = cell_model_parse(
+        registry, (struct cell_model_file){bytes, length, NULL}, "test", NULL, &model, &error);
     ck_assert_msg(status == BASE_OK, "%s", error.message);
 }
 

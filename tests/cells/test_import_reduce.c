@@ -59,8 +59,8 @@ static void run(void (*check)(const double *x, const struct replay_tensor *out))
     size_t length = 0;
     const uint8_t *bytes = onnx_pack(&builder, &length);
     ck_assert_int_eq(cell_registry_create(&registry), BASE_OK);
-    enum base_status status = cell_model_parse(registry, (struct cell_model_file){bytes, length},
-                                               "test", NULL, &model, &last_error);
+    enum base_status status = cell_model_parse(
+        registry, (struct cell_model_file){bytes, length, NULL}, "test", NULL, &model, &last_error);
     ck_assert_msg(status == BASE_OK, "%s", last_error.message);
     x.data = base_alloc_array(x.count, sizeof(double));
     ck_assert_ptr_nonnull(x.data);

@@ -116,8 +116,8 @@ static enum base_status parse(struct cell_model **out)
     ck_assert_ptr_nonnull(bytes);
     ck_assert_uint_eq(onnx__model_proto__pack(model, bytes), length);
     last_error = (struct base_error){.message = ""};
-    enum base_status status = cell_model_parse(registry, (struct cell_model_file){bytes, length},
-                                               "test", NULL, out, &last_error);
+    enum base_status status = cell_model_parse(
+        registry, (struct cell_model_file){bytes, length, NULL}, "test", NULL, out, &last_error);
     base_free(bytes);
     onnx__model_proto__free_unpacked(model, NULL);
     model = NULL;

@@ -20,7 +20,7 @@ static void expect_sequences(uint32_t n, const struct cell_sequence *wanted)
     const uint8_t *bytes = onnx_pack(&window_builder, &length);
     ck_assert_int_eq(cell_registry_create(&registry), BASE_OK);
     const enum base_status status = cell_model_parse(
-        registry, (struct cell_model_file){bytes, length}, "test", NULL, &model, &error);
+        registry, (struct cell_model_file){bytes, length, NULL}, "test", NULL, &model, &error);
     ck_assert_msg(status == BASE_OK, "%s", error.message);
     ck_assert_uint_eq(model->n_sequences, n);
     for (uint32_t s = 0; s < n; s++) {

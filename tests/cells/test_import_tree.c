@@ -81,8 +81,8 @@ static struct cell_model *load(bool as_written)
     struct cell_model *model = NULL;
     size_t length = 0;
     const uint8_t *bytes = onnx_pack(&builder, &length);
-    enum base_status status = cell_model_parse(registry, (struct cell_model_file){bytes, length},
-                                               "part", &options, &model, &error);
+    enum base_status status = cell_model_parse(
+        registry, (struct cell_model_file){bytes, length, NULL}, "part", &options, &model, &error);
     ck_assert_msg(status == BASE_OK, "%s", error.message);
     ck_assert_uint_eq(model->n_stages, 1);
     return model;
@@ -504,8 +504,8 @@ static void expect_refused(const char *why)
     struct cell_model *model = NULL;
     size_t length = 0;
     const uint8_t *bytes = onnx_pack(&builder, &length);
-    enum base_status status = cell_model_parse(registry, (struct cell_model_file){bytes, length},
-                                               "part", &options, &model, &error);
+    enum base_status status = cell_model_parse(
+        registry, (struct cell_model_file){bytes, length, NULL}, "part", &options, &model, &error);
     ck_assert_msg(status != BASE_OK && strstr(error.message, why) != NULL, "%s", error.message);
 }
 

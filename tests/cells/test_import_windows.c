@@ -64,7 +64,7 @@ static bool try_window(const struct window *w)
     const uint8_t *bytes = onnx_pack(&window_builder, &length);
     ck_assert_int_eq(cell_registry_create(&registry), BASE_OK);
     const enum base_status status = cell_model_parse(
-        registry, (struct cell_model_file){bytes, length}, "test", NULL, &model, &error);
+        registry, (struct cell_model_file){bytes, length, NULL}, "test", NULL, &model, &error);
     if (status == BASE_OK) {
         cell_model_steps_min(model, least);
         const uint32_t given = model->outputs[0].sequence == 0 ? 0 : model->sequences[1].source;
@@ -173,7 +173,7 @@ START_TEST(test_windows_behind_each_other)
     const uint8_t *bytes = onnx_pack(&window_builder, &length);
     ck_assert_int_eq(cell_registry_create(&registry), BASE_OK);
     const enum base_status status = cell_model_parse(
-        registry, (struct cell_model_file){bytes, length}, "test", NULL, &model, &error);
+        registry, (struct cell_model_file){bytes, length, NULL}, "test", NULL, &model, &error);
     ck_assert_msg(status == BASE_OK, "%s", error.message);
     const float *weights =
         has_conv ? (const float *)(const void *)constant_of(&window_builder, "wc")->raw_data.data

@@ -207,8 +207,8 @@ START_TEST(test_a_model_saved_both_ways_has_one_cell)
     onnx_output(&builder, "y", ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT, 4, (int64_t[]){-1, 1, -1, 4});
     const uint8_t *bytes = onnx_pack(&builder, &length);
     struct cell_model *exported = NULL;
-    ck_assert_int_eq(cell_model_parse(registry, (struct cell_model_file){bytes, length}, "onnx",
-                                      NULL, &exported, &error),
+    ck_assert_int_eq(cell_model_parse(registry, (struct cell_model_file){bytes, length, NULL},
+                                      "onnx", NULL, &exported, &error),
                      BASE_OK);
     add_gates(constant_of(&builder, "w"), 0, torch, gates, "rnn.weight_ih_l0", units[_i].shapes[0]);
     add_gates(constant_of(&builder, "r"), 0, torch, gates, "rnn.weight_hh_l0", units[_i].shapes[1]);

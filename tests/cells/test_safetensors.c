@@ -30,7 +30,7 @@ static void teardown(void)
 
 static enum base_status read_text(const char *header, size_t header_length, size_t data_bytes)
 {
-    struct cell_model_file file = {NULL, 0};
+    struct cell_model_file file = {NULL, 0, NULL};
     uint8_t *bytes = stored_raw(header, header_length, data_bytes, &file.length);
     file.bytes = bytes;
     error = (struct base_error){.message = ""};
@@ -123,9 +123,9 @@ START_TEST(test_a_cut_file_is_refused_at_every_length)
         uint8_t *part = base_alloc(length + 1); // so that a sanitizer sees every step beyond
         memcpy(part, whole.bytes, length);
         uint8_t *exact = length > 0 ? base_realloc(part, length) : part;
-        ck_assert_int_eq(
-            cell__safetensors_read(&arena, (struct cell_model_file){exact, length}, &store, &error),
-            BASE_INVALID_ARGUMENT);
+        ck_assert_int_eq(cell__safetensors_read(
+                             &arena, (struct cell_model_file){exact, length, NULL}, &store, &error),
+                         BASE_INVALID_ARGUMENT);
         base_free(exact);
     }
     stored_release(&file);
@@ -138,9 +138,9 @@ START_TEST(test_lengths_of_headers_that_cannot_be)
     uint8_t bytes[8 + 2] = {0, 0, 0, 0, 0, 0, 0, 0, '{', '}'};
     for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
         memcpy(bytes, &lengths[i], sizeof(lengths[i]));
-        ck_assert_int_eq(
-            cell__safetensors_read(&arena, (struct cell_model_file){bytes, 10}, &store, &error),
-            BASE_INVALID_ARGUMENT);
+        ck_assert_int_eq(cell__safetensors_read(&arena, (struct cell_model_file){bytes, 10, NULL},
+                                                &store, &error),
+                         BASE_INVALID_ARGUMENT);
         ck_assert_ptr_nonnull(strstr(error.message, "does not end in its 10 bytes"));
     }
     char *header = base_alloc(CELL__HEADER_BYTES_MAX + 1);
@@ -272,7 +272,7 @@ END_TEST
 START_TEST(test_when_allocations_fail)
 {
     static const char header[] = "{" TENSOR("a", "U8", "[8]", "[0,8]") "}";
-    struct cell_model_file file = {NULL, 0};
+    struct cell_model_file file = {NULL, 0, NULL};
     uint8_t *bytes = stored_raw(header, sizeof(header) - 1, 8, &file.length);
     file.bytes = bytes;
     enum base_status status = BASE_INTERNAL;

@@ -56,12 +56,17 @@ static struct conformance_case *case_new(struct conformance_cases *cases, const 
     return made;
 }
 
-static void keep_model(struct conformance_cases *cases, struct conformance_case *of,
-                       const uint8_t *bytes, size_t length)
+static const uint8_t *keep(struct conformance_cases *cases, const uint8_t *bytes, size_t length)
 {
     uint8_t *copy = take(cases, length);
     memcpy(copy, bytes, length);
-    of->model = copy;
+    return copy;
+}
+
+static void keep_model(struct conformance_cases *cases, struct conformance_case *of,
+                       const uint8_t *bytes, size_t length)
+{
+    of->model = keep(cases, bytes, length);
     of->model_bytes = length;
 }
 
@@ -456,6 +461,19 @@ static void read_exports(struct conformance_cases *cases, const char *folder)
 
 /* ---- This tree's exports ------------------------------------------------------------------ */
 
+/* The weights of a model whose file has none. */
+static void keep_data(struct conformance_cases *cases, struct conformance_case *of,
+                      const char *folder)
+{
+    char path[3 * UTIL_PATH_BYTES];
+    (void)snprintf(path, sizeof(path), "%s/model.onnx.data", folder);
+    char *bytes = util_read_file(path, &of->data_bytes);
+    if (bytes != NULL) {
+        of->data = keep(cases, (const uint8_t *)bytes, of->data_bytes);
+        base_free(bytes);
+    }
+}
+
 /* One folder of tests/data/onnx: a model and some cases. */
 static void read_export(struct conformance_cases *cases, const char *folder, const char *name)
 {
@@ -472,6 +490,7 @@ static void read_export(struct conformance_cases *cases, const char *folder, con
             uint8_t *bytes = read_file(folder, "model.onnx", &length);
             keep_model(cases, made, bytes, length);
             base_free(bytes);
+            keep_data(cases, made, folder);
         }
         read_object(cases, made, json_object_get(from, "inputs"), true);
         read_object(cases, made, json_object_get(from, "outputs"), false);

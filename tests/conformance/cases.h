@@ -30,6 +30,8 @@ struct conformance_case {
     char model_name[CASES_NAME_BYTES];
     const uint8_t *model; /* the file; NULL: that of the case before */
     size_t model_bytes;
+    const uint8_t *data; /* model.onnx.data, where its weights are; NULL: they are in the file */
+    size_t data_bytes;
     uint32_t n_inputs, n_outputs;
     struct case_tensor inputs[CASES_TENSORS_MAX];
     struct case_tensor outputs[CASES_TENSORS_MAX];

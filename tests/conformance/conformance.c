@@ -34,6 +34,15 @@ static void make_folder(const char *path)
     }
 }
 
+static void write_file(const char *path, const uint8_t *bytes, size_t length)
+{
+    FILE *file = fopen(path, "wb");
+    bool is_written = file != NULL && fwrite(bytes, 1, length, file) == length;
+    if (file == NULL || fclose(file) != 0 || !is_written) {
+        cases_fail(path, "cannot be written");
+    }
+}
+
 static void write_model(const char *repository, const struct conformance_case *of)
 {
     char path[2 * UTIL_PATH_BYTES];
@@ -42,11 +51,10 @@ static void write_model(const char *repository, const struct conformance_case *o
     (void)snprintf(path, sizeof(path), "%s/%s/1", repository, of->model_name);
     make_folder(path);
     (void)snprintf(path, sizeof(path), "%s/%s/1/model.onnx", repository, of->model_name);
-    FILE *file = fopen(path, "wb");
-    bool is_written =
-        file != NULL && fwrite(of->model, 1, of->model_bytes, file) == of->model_bytes;
-    if (file == NULL || fclose(file) != 0 || !is_written) {
-        cases_fail(path, "cannot be written");
+    write_file(path, of->model, of->model_bytes);
+    if (of->data != NULL) {
+        (void)snprintf(path, sizeof(path), "%s/%s/1/model.onnx.data", repository, of->model_name);
+        write_file(path, of->data, of->data_bytes);
     }
 }
 

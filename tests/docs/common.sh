@@ -100,12 +100,3 @@ prepare_pytorch() {
     ln -s "$root/$OUT" "$work/build/release"
     cd "$work" || exit 1
 }
-
-# weights_inside FILE ARGUMENT: what the documents say of PyTorch that writes weights into a second
-# file: one more argument to the export, before this one.
-weights_inside() {
-    if "$torch" -c 'import inspect, torch; inspect.signature(torch.onnx.export).parameters["external_data"]' \
-        2>/dev/null; then
-        sed -i "s/^ *$2=/external_data=False, &/" "$1"
-    fi
-}

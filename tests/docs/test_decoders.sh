@@ -8,7 +8,6 @@
 prepare_pytorch docs/decoders.md speller_model.py reader_model.py speller_serve.sh speller_ask.py \
     speller_ask.sh
 for name in speller reader; do
-    weights_inside ${name}_model.py output_names
     "$torch" ${name}_model.py >$name-export.log 2>&1 || fail "the export of $name failed"
     [ -s my-models/$name/1/decoder.onnx ] || fail "no model file after the export"
 done

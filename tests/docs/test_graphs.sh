@@ -6,7 +6,6 @@
 . tests/docs/common.sh
 
 prepare_pytorch docs/graphs.md graph_model.py graph_serve.sh graph_ask.py graph_ask.sh
-weights_inside graph_model.py output_names
 "$torch" graph_model.py >export.log 2>&1 || fail "the export failed"
 [ -s my-models/terms/1/join.onnx ] || fail "no model file after the export"
 sed 's/^build/exec build/' graph_serve.sh >serve-exec.sh

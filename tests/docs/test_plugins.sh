@@ -10,7 +10,6 @@ prepare_pytorch docs/plugins.md plugin_build.sh plugin_serve.sh plugin_ask.sh
 ln -s "$root/include" include
 mkdir -p examples
 cp -r "$root/examples/unfold_grid" examples/
-weights_inside examples/unfold_grid/model.py output_names
 sed -i "s#^python3#$torch#" plugin_build.sh
 bash -e plugin_build.sh >build.log 2>&1 || fail "the example was not built"
 

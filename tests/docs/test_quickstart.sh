@@ -5,7 +5,6 @@
 . tests/docs/common.sh
 
 prepare_pytorch docs/quickstart.md model.py export.py ask.py serve.sh ask.sh
-weights_inside export.py dynamic_axes
 "$torch" export.py >export.log 2>&1 || fail "the export failed"
 [ -s my-models/tagger/1/model.onnx ] || fail "no model file after the export"
 sed 's/^build/exec build/' serve.sh >serve-exec.sh

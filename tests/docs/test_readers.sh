@@ -6,7 +6,6 @@
 . tests/docs/common.sh
 
 prepare_pytorch docs/readers.md readers_model.py readers_serve.sh readers_ask.py
-weights_inside readers_model.py output_names
 "$torch" readers_model.py >export.log 2>&1 || fail "the export failed"
 for name in similarity asr bidaf; do
     [ -s my-models/$name/1/model.onnx ] || fail "no model file of $name after the export"

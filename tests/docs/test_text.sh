@@ -6,7 +6,6 @@
 . tests/docs/common.sh
 
 prepare_pytorch docs/text.md tagger_model.py tagger_serve.sh tagger_ask.py tagger_ask.sh
-weights_inside tagger_model.py input_names
 "$torch" tagger_model.py >export.log 2>&1 || fail "the export failed"
 [ -s my-models/tagger/1/model.onnx ] || fail "no model file after the export"
 sed 's/^build/exec build/' tagger_serve.sh >serve-exec.sh

@@ -10,9 +10,6 @@ prepare_pytorch docs/quickstart.md model.py export.py serve.sh
 for block in docs/trees.md:tree_model.py docs/decoders.md:speller_model.py; do
     write_block "${block%:*}" "${block#*:}"
 done
-weights_inside export.py dynamic_axes
-weights_inside tree_model.py output_names
-weights_inside speller_model.py output_names
 for script in export.py tree_model.py speller_model.py; do
     "$torch" "$script" >"$script.log" 2>&1 || fail "the export of $script failed"
 done

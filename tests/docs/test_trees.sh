@@ -6,7 +6,6 @@
 . tests/docs/common.sh
 
 prepare_pytorch docs/trees.md tree_model.py tree_serve.sh tree_ask.py tree_ask.sh
-weights_inside tree_model.py output_names
 "$torch" tree_model.py >export.log 2>&1 || fail "the export failed"
 [ -s my-models/sentiment/1/node.onnx ] || fail "no model file after the export"
 sed 's/^build/exec build/' tree_serve.sh >serve-exec.sh

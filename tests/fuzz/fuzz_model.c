@@ -13,7 +13,7 @@ static void parse(const uint8_t *data, size_t size, const struct cell_model_opti
     struct cell_registry *registry = NULL;
     struct cell_model *model = NULL, *again = NULL;
     struct base_error error = {.message = ""};
-    const struct cell_model_file file = {data, size};
+    const struct cell_model_file file = {data, size, NULL};
     base_assert(cell_registry_create(&registry) == BASE_OK);
     enum base_status status = cell_model_parse(registry, file, "fuzz", options, &model, &error);
     base_assert(status == BASE_OK || error.message[0] != '\0');

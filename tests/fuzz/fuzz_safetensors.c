@@ -62,6 +62,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     memcpy(line, data, length);
     const struct cell_layers layers = {cut(line, items), items};
-    parse((struct cell_model_file){end + 1, size - length - 1}, &layers);
+    parse((struct cell_model_file){end + 1, size - length - 1, NULL}, &layers);
     return 0;
 }

@@ -18,7 +18,8 @@ sequences) `tools/train/reader_exports.py` and (convolutions) `tools/train/conv_
 of a Scan) `tools/train/scans.py`; this file by `tools/train/exports_readme.py`. Do not edit any by hand.
 
 A folder is named `MODULE-EXPORTERtorch-opOPSET[-nofold]`: `ts` is the TorchScript exporter, `dynamo` the
-newer one (the default of `torch.onnx.export` since 2.9), `nofold` means
+newer one (the default of `torch.onnx.export` since 2.9), `external` the same with its default of weights in a second
+file, `model.onnx.data`, `nofold` means
 `do_constant_folding=False` (`ts`) or `optimize=False` (`dynamo`), `helper` is no exporter but
 `onnx.helper`, and `parser` is `onnx.parser`: written node by node. Models of one module have the same weights whatever exported
 them. GRU and RNN modules are named after their cell (`gru_`, `rnn_tanh_`, `rnn_relu_`), and were tried with
@@ -34,7 +35,7 @@ were removed from the node metadata of the dynamo files; nothing else was change
 
 What an importer meets here, beyond the operator list below:
 - Constants are `Constant` nodes (`ts`) or initializers (`dynamo`, both with `nofold`); all weights are initializers
-  in `raw_data`. With `nofold` W, R and B are computed from them by Slice, Concat and Unsqueeze.
+  in `raw_data`, of `external` in the second file. With `nofold` W, R and B are computed from them by Slice, Concat and Unsqueeze.
 - LSTM: activations, clip and peepholes are never written by an exporter; GRU: `linear_before_reset` is always 1;
   RNN: `activations` is always there, once for each direction. Of all three B and sequence_lens may be empty names; zero states
   are ConstantOfShape, Expand or Slice chains over `Shape(x)`, or an initializer (`unbatched`). An unused Y is an
