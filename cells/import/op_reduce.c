@@ -10,14 +10,22 @@
 
 enum kind { SUM, MEAN, MAX, MIN };
 
+/* What is reduced: the elements, their absolute values, or their squares. */
+enum measure { PLAIN, ABSOLUTE, SQUARES };
+
 /* The opset in which axes became an input; 0: a pool, whose axes are all behind the second. */
 static const struct reduction {
     const char *name;
     enum kind kind;
     int64_t axes_opset;
+    enum measure measure;
+    bool is_root; /* the square root of it */
 } reductions[] = {
-    {"GlobalAveragePool", MEAN, 0}, {"GlobalMaxPool", MAX, 0}, {"ReduceMax", MAX, 18},
-    {"ReduceMean", MEAN, 18},       {"ReduceMin", MIN, 18},    {"ReduceSum", SUM, 13},
+    {"GlobalAveragePool", MEAN, 0, PLAIN, false}, {"GlobalMaxPool", MAX, 0, PLAIN, false},
+    {"ReduceL1", SUM, 18, ABSOLUTE, false},       {"ReduceL2", SUM, 18, SQUARES, true},
+    {"ReduceMax", MAX, 18, PLAIN, false},         {"ReduceMean", MEAN, 18, PLAIN, false},
+    {"ReduceMin", MIN, 18, PLAIN, false},         {"ReduceSum", SUM, 13, PLAIN, false},
+    {"ReduceSumSquare", SUM, 18, SQUARES, false},
 };
 
 static const struct reduction *reduction_of(const struct cell__node *node)
@@ -253,14 +261,33 @@ static enum base_status reduce_times(struct cell__import *im, enum kind kind, ui
     return reduce_steps(im, kind, *row, row);
 }
 
+static enum base_status map_row(struct cell__import *im, enum cell_op_kind kind, uint32_t row,
+                                uint32_t *out)
+{
+    const struct cell_op op = {.kind = kind, .n_operands = 1, .operands = {row}};
+    return cell__row_op(im, &op, im->rows[row].value, out);
+}
+
+/* The elements as they are reduced. */
+static enum base_status measure_row(struct cell__import *im, enum measure measure, uint32_t row,
+                                    uint32_t *out)
+{
+    *out = row;
+    return measure == PLAIN      ? BASE_OK
+           : measure == ABSOLUTE ? map_row(im, CELL_OP_ABS, row, out)
+                                 : cell__row_pair(im, CELL_OP_MUL, row, row, out);
+}
+
 enum base_status cell__lower_reduce(struct cell__import *im, struct cell__node *node)
 {
     const struct cell__value *in = cell__input(im, node, 0);
-    const enum kind kind = reduction_of(node)->kind;
+    const struct reduction *reduction = reduction_of(node);
+    const enum kind kind = reduction->kind;
     struct cell__shape taken = {.rank = 0};
     uint32_t mask = 0;
     uint32_t width = 0;
-    uint32_t row = in->row;
+    uint32_t row = CELL__NONE;
+    BASE_TRY(measure_row(im, reduction->measure, in->row, &row));
     BASE_TRY(read_axes(im, node, &mask));
     for (uint32_t k = 0; k < in->shape.rank; k++) {
         if ((mask >> k & 1) != 0) {
@@ -280,6 +307,9 @@ enum base_status cell__lower_reduce(struct cell__import *im, struct cell__node *
     }
     if (width != 1 || times == 0) {
         BASE_TRY(reduce_row(im, kind, row, &row));
+    }
+    if (reduction->is_root) {
+        BASE_TRY(map_row(im, CELL_OP_SQRT, row, &row));
     }
     cell__set_row(im, node, 0, row);
     return BASE_OK;

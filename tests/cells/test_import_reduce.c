@@ -180,6 +180,59 @@ START_TEST(test_sum_over_the_features_of_each_step)
 }
 END_TEST
 
+/* ---- Norms ---------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    int power; /* of absolute values */
+    bool is_root;
+} norms[] = {{"ReduceL1", 1, false}, {"ReduceL2", 2, true}, {"ReduceSumSquare", 2, false}};
+
+static size_t wanted_norm;
+
+/* Of n elements, `stride` apart. */
+static double norm(const double *x, size_t n, size_t stride)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        sum += pow(fabs(x[i * stride]), norms[wanted_norm].power);
+    }
+    return norms[wanted_norm].is_root ? sqrt(sum) : sum;
+}
+
+static void expect_norm_of_features(const double *x, const struct replay_tensor *out)
+{
+    ck_assert_uint_eq(out->count, (size_t)TIME * BATCH);
+    for (size_t row = 0; row < (size_t)TIME * BATCH; row++) {
+        util_assert_close(out->data[row], norm(x + row * IN, IN, 1), 0, 1e-6);
+    }
+}
+
+static void expect_norm_of_steps(const double *x, const struct replay_tensor *out)
+{
+    ck_assert_uint_eq(out->count, (size_t)BATCH * IN);
+    for (size_t i = 0; i < (size_t)BATCH * IN; i++) {
+        util_assert_close(out->data[i], norm(x + i, TIME, (size_t)BATCH * IN), 0, 1e-6);
+    }
+}
+
+/* Of the features of each step, as cosine similarity and normalised embeddings have them, or over
+ * the steps; axes as attribute and as input. */
+START_TEST(test_norms)
+{
+    const int64_t axes[] = {2, 0};
+    wanted_norm = (size_t)_i;
+    for (int64_t opset = 17; opset <= 18; opset++) {
+        for (size_t over = 0; over < 2; over++) {
+            begin(opset);
+            Onnx__NodeProto *node = reduce(norms[_i].name, 1, &axes[over], opset >= 18);
+            onnx_set_int(&builder, node, "keepdims", 0);
+            run(over == 0 ? expect_norm_of_features : expect_norm_of_steps);
+        }
+    }
+}
+END_TEST
+
 START_TEST(test_pools_are_reductions_over_the_steps)
 {
     const int64_t perm[] = {1, 2, 0}; // [batch, channels, time]
@@ -530,6 +583,7 @@ int main(void)
     tcase_add_loop_test(steps, test_reductions_over_the_steps, 0, 4);
     tcase_add_test(steps, test_sums_and_means_over_steps_and_features);
     tcase_add_test(steps, test_sum_over_the_features_of_each_step);
+    tcase_add_loop_test(steps, test_norms, 0, 3);
     tcase_add_test(steps, test_pools_are_reductions_over_the_steps);
     tcase_add_test(steps, test_argmax_of_each_step);
     tcase_add_test(steps, test_top_of_each_step);
