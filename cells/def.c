@@ -6,6 +6,7 @@
 #include "cells/op_check.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 
 /* Counts and values: everything an index may later be compared with. */
 static enum base_status check_frame(const struct cell_def *def, struct base_error *error)
@@ -115,4 +116,18 @@ enum base_status cell_def_check(const struct cell_def *def, struct base_error *e
     }
     BASE_TRY(check_many_rows(def, error));
     return check_ends(def, error);
+}
+
+const float *cell_def_bad_element(const struct cell_def *def)
+{
+    for (uint32_t o = 0; o < def->n_ops; o++) {
+        const struct cell_op *op = &def->ops[o];
+        for (uint32_t w = 0; w < op->n_weights; w++) {
+            const float *element = cell__op_bad_element(op, w);
+            if (element != NULL) {
+                return element;
+            }
+        }
+    }
+    return NULL;
 }

@@ -39,4 +39,8 @@ bool cell_def_input_has_rows(const struct cell_def *def, uint32_t input);
  * INVALID_ARGUMENT names the op and what is wrong; an unused op or value is allowed. */
 enum base_status cell_def_check(const struct cell_def *def, struct base_error *error);
 
+/* Of a definition that was refused: the first element of a weight that its op cannot hold, or NULL
+ * where that was not why. */
+const float *cell_def_bad_element(const struct cell_def *def);
+
 #endif

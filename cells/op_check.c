@@ -49,18 +49,43 @@ static bool is_weight_f32(const struct cell_weight *weight, uint64_t rows, uint6
     return weight->dtype == CELL_F32 && weight->rows == rows && weight->cols == cols;
 }
 
-static bool is_finite(const struct cell_weight *weight, size_t elements)
+/* Weights, from the first on, that are held in the op's precision. */
+static uint32_t matrices_of(const struct cell_op *op)
 {
-    if (weight->dtype != CELL_F32) {
-        return true;
+    return op->kind == CELL_OP_LINEAR ? 1 : cell_op_matrices(op);
+}
+
+const float *cell__op_bad_element(const struct cell_op *op, uint32_t w)
+{
+    const struct cell_weight *weight = &op->weights[w];
+    size_t elements = 0;
+    if (weight->dtype != CELL_F32 || weight->data == NULL ||
+        !base_size_mul(weight->rows, weight->cols, &elements)) {
+        return NULL;
     }
+    const bool is_bf16 = op->precision == CELL_BF16 && w < matrices_of(op);
     const float *data = weight->data;
     for (size_t i = 0; i < elements; i++) {
-        if (!isfinite(data[i])) {
-            return false;
+        if (!isfinite(data[i]) ||
+            (is_bf16 && !isfinite(cell_bf16_widen(cell_bf16_factor(data[i]))))) {
+            return &data[i];
         }
     }
-    return true;
+    return NULL;
+}
+
+/* `return bad_element(look, w, element)`: where it stands, and what it is. */
+static enum base_status bad_element(const struct look *look, uint32_t w, const float *element)
+{
+    const struct cell_weight *weight = &look->op->weights[w];
+    const size_t at = (size_t)(element - (const float *)weight->data);
+    return base_fail(look->error, BASE_INVALID_ARGUMENT,
+                     "op %u (%s): %s: %g in row %zu, column %zu of weight %u, %u x %u", look->index,
+                     cell_op_name(look->op->kind),
+                     isfinite(*element) ? "bf16 weights: a weight is too large for bf16"
+                                        : "a weight is not finite",
+                     (double)*element, at / weight->cols, at % weight->cols, w, weight->rows,
+                     weight->cols);
 }
 
 static enum base_status check_weights(const struct look *look)
@@ -73,16 +98,22 @@ static enum base_status check_weights(const struct look *look)
             return bad(look, "a weight has an unknown dtype");
         }
         if (weight->data == NULL || weight->rows == 0 || weight->cols == 0) {
-            return bad(look, "a weight is empty");
+            return base_fail(look->error, BASE_INVALID_ARGUMENT,
+                             "op %u (%s): weight %u is empty: %u x %u", look->index,
+                             cell_op_name(look->op->kind), w, weight->rows, weight->cols);
         }
         if (weight->cols > CELL_WIDTH_MAX ||
             !base_size_mul(weight->rows, weight->cols, &elements) ||
             !base_size_mul(elements, cell_dtype_bytes(weight->dtype), &bytes) ||
             bytes > PTRDIFF_MAX) {
-            return bad(look, "a weight is too large");
+            return base_fail(look->error, BASE_INVALID_ARGUMENT,
+                             "op %u (%s): weight %u is too large: %u x %u; at most %u columns",
+                             look->index, cell_op_name(look->op->kind), w, weight->rows,
+                             weight->cols, CELL_WIDTH_MAX);
         }
-        if (!is_finite(weight, elements)) {
-            return bad(look, "a weight is not finite");
+        const float *element = cell__op_bad_element(look->op, w);
+        if (element != NULL) {
+            return bad_element(look, w, element);
         }
     }
     return BASE_OK;
@@ -109,23 +140,14 @@ static enum base_status check_precision(const struct look *look)
     if ((uint32_t)op->precision >= CELL_PRECISION_COUNT) {
         return bad(look, "unknown precision of the weights");
     }
-    const bool is_linear = op->kind == CELL_OP_LINEAR;
-    const uint32_t matrices = is_linear ? 1 : cell_op_matrices(op);
-    for (uint32_t w = 0; w < matrices && op->precision != CELL_FP32; w++) {
+    for (uint32_t w = 0; w < matrices_of(op) && op->precision == CELL_INT8; w++) {
         const struct cell_weight *weight = &op->weights[w];
-        const float *data = weight->data;
-        size_t elements = (size_t)weight->rows * weight->cols;
-        const uint32_t terms = is_linear ? weight->rows : weight->cols;
-        if (op->precision == CELL_INT8 && terms > CELL_INT8_TERMS_MAX) {
+        const uint32_t terms = op->kind == CELL_OP_LINEAR ? weight->rows : weight->cols;
+        if (terms > CELL_INT8_TERMS_MAX) {
             return base_fail(look->error, BASE_INVALID_ARGUMENT,
                              "op %u (%s): int8 weights: %u terms of up to 127 * 127 may overflow "
                              "an int32 sum; at most %u",
                              look->index, cell_op_name(op->kind), terms, CELL_INT8_TERMS_MAX);
-        }
-        for (size_t i = 0; i < elements && op->precision == CELL_BF16; i++) {
-            if (!isfinite(cell_bf16_widen(cell_bf16_factor(data[i])))) {
-                return bad(look, "bf16 weights: a weight is too large for bf16");
-            }
         }
     }
     return BASE_OK;

@@ -338,6 +338,8 @@ enum base_status cell__sym_axis(struct cell__import *im, const struct cell__sym 
 /* ---- Constants (tensor.c) ----------------------------------------------------------------- */
 
 uint32_t cell__dtype_bytes(enum cell__dtype dtype);
+/* Its type and shape, such as "float32 [1, 20, 3]". Returns out. */
+const char *cell__tensor_text(char out[CELL__TEXT_BYTES], const struct cell__tensor *tensor);
 const char *cell__dtype_name(enum cell__dtype dtype);
 /* Ours for ONNX's number; UNIMPLEMENTED names what. */
 enum base_status cell__dtype_of(struct cell__import *im, int64_t onnx, const char *what,

@@ -38,7 +38,11 @@ static enum base_status read_weights(struct cell__import *im, const struct cell_
     }
     if (conv->window.taps < 1 || conv->filters < 1 || conv->filters > CELL_WIDTH_MAX ||
         w->tensor.dims[1] != (conv->is_depthwise ? 1 : conv->channels)) {
-        return cell__invalid(im, "weights that do not fit x");
+        char name[CELL__TEXT_BYTES];
+        char text[CELL__TEXT_BYTES];
+        return cell__invalid(im, "weights \"%s\", %s, that do not fit x of %lld channels",
+                             cell__quote(name, w->name), cell__tensor_text(text, &w->tensor),
+                             (long long)conv->channels);
     }
     if (!cell__has_input(node, IN_B)) {
         return BASE_OK;

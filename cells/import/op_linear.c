@@ -25,8 +25,11 @@ static enum base_status check_product(struct cell__import *im, const struct cell
     }
     int64_t in = cell__axis_size(im, &x->shape.axes[x->shape.rank - 1]);
     if (in != w->tensor.dims[in_axis]) {
-        return cell__invalid(im, "x has %lld elements on its last axis, the weights %lld",
-                             (long long)in, (long long)w->tensor.dims[in_axis]);
+        char name[CELL__TEXT_BYTES];
+        char text[CELL__TEXT_BYTES];
+        return cell__invalid(im, "x has %lld elements on its last axis; the weights \"%s\" are %s",
+                             (long long)in, cell__quote(name, w->name),
+                             cell__tensor_text(text, &w->tensor));
     }
     return BASE_OK;
 }

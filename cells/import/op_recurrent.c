@@ -118,10 +118,16 @@ static enum base_status read_weight(struct cell__import *im, const struct cell__
     const struct cell__tensor *tensor = &value->tensor;
     if (tensor->dtype != CELL__F32 || tensor->rank != rank || tensor->dims[0] != turn.directions ||
         tensor->dims[rank - 1] != wanted.cols || (rank == 3 && tensor->dims[1] != wanted.rows)) {
-        return cell__invalid(im,
-                             "%s is not a float tensor of the shape that direction, input and "
-                             "hidden size ask for",
-                             wanted.name);
+        char name[CELL__TEXT_BYTES];
+        char is[CELL__TEXT_BYTES];
+        char asked[CELL__TEXT_BYTES];
+        const struct cell__tensor other = {
+            .dtype = CELL__F32,
+            .rank = rank,
+            .dims = {turn.directions, rank == 3 ? wanted.rows : wanted.cols, wanted.cols}};
+        return cell__invalid(im, "%s (\"%s\") is %s; direction, input and hidden size ask for %s",
+                             wanted.name, cell__quote(name, value->name),
+                             cell__tensor_text(is, tensor), cell__tensor_text(asked, &other));
     }
     uint32_t rows = rank == 3 ? (uint32_t)wanted.rows : 1;
     const float *data = tensor->data;

@@ -8,6 +8,7 @@
 
 #include "base/assert.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -237,6 +238,49 @@ static const char *stage_word(const struct cell__plans *plans, const struct cell
     return plans->im->recurrents[plan->recurrent].word;
 }
 
+/* The constant of the file in which a weight stands that was refused: where it lies, or, where
+ * weights were made of others, the first that holds the like. NULL: none. */
+static const struct cell__value *constant_with(const struct cell__import *im, const float *element,
+                                               size_t *at)
+{
+    const struct cell__value *found = NULL;
+    for (uint32_t v = 0; v < im->n_values; v++) {
+        const struct cell__value *value = &im->values[v];
+        const bool is_floats = value->kind == CELL__CONST && value->tensor.dtype == CELL__F32;
+        const float *data = value->tensor.data;
+        for (size_t i = 0; is_floats && i < value->tensor.count; i++) {
+            const bool is_it = &data[i] == element && value->node == CELL__NONE;
+            const bool is_like =
+                isfinite(*element) ? fabsf(data[i]) >= fabsf(*element) : !isfinite(data[i]);
+            if (is_it || (is_like && found == NULL)) {
+                found = value;
+                *at = i;
+            }
+            if (is_it) {
+                return found;
+            }
+        }
+    }
+    return found;
+}
+
+/* An op has numbers for its weights; whoever made the file knows their names. */
+static void name_constant(struct cell__import *im, const struct cell_def *def)
+{
+    char name[CELL__TEXT_BYTES];
+    char text[CELL__TEXT_BYTES];
+    size_t at = 0;
+    const float *element = cell_def_bad_element(def);
+    const struct cell__value *value = element == NULL ? NULL : constant_with(im, element, &at);
+    if (value != NULL) {
+        const struct base_error why = *im->error;
+        (void)base_fail(im->error, why.status,
+                        "%.230s; constant \"%s\", %s, has such as number %zu", why.message,
+                        cell__quote(name, value->name), cell__tensor_text(text, &value->tensor),
+                        at);
+    }
+}
+
 static enum base_status intern_stage(struct cell__plans *plans, struct cell_registry *registry,
                                      struct cell_model *model, uint32_t s)
 {
@@ -264,8 +308,12 @@ static enum base_status intern_stage(struct cell__plans *plans, struct cell_regi
     } else {
         snprintf(name, sizeof(name), "%.48s/%s%u", plans->im->label, word, same + 1);
     }
-    BASE_TRY(
-        cell_registry_intern(registry, &plans->def, name, &stage->type, &is_new, plans->im->error));
+    const enum base_status status =
+        cell_registry_intern(registry, &plans->def, name, &stage->type, &is_new, plans->im->error);
+    if (status != BASE_OK) {
+        name_constant(plans->im, &plans->def);
+        return status;
+    }
     model->n_stages = s + 1;
     stage->kind = plan->kind;
     stage->sequence = plan->sequence;

@@ -9,6 +9,7 @@
 #include "base/assert.h"
 #include "base/checked.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "raw_data is used in place");
@@ -32,6 +33,25 @@ const char *cell__dtype_name(enum cell__dtype dtype)
 {
     static const char *const names[] = {"float32", "int64", "int32", "bool"};
     return names[dtype];
+}
+
+/* "[2, 3]" behind `used` bytes; what has no room is left out. */
+static void add_dims(char out[CELL__TEXT_BYTES], int used, uint32_t rank, const int64_t *dims)
+{
+    for (uint32_t k = 0; k < rank && used < (int)CELL__TEXT_BYTES; k++) {
+        used += snprintf(out + used, (size_t)((int)CELL__TEXT_BYTES - used), "%s%lld",
+                         k == 0 ? "[" : ", ", (long long)dims[k]);
+    }
+    if (used < (int)CELL__TEXT_BYTES) {
+        (void)snprintf(out + used, (size_t)((int)CELL__TEXT_BYTES - used), rank == 0 ? "[]" : "]");
+    }
+}
+
+const char *cell__tensor_text(char out[CELL__TEXT_BYTES], const struct cell__tensor *tensor)
+{
+    const int used = snprintf(out, CELL__TEXT_BYTES, "%s ", cell__dtype_name(tensor->dtype));
+    add_dims(out, used, tensor->rank, tensor->dims);
+    return out;
 }
 
 enum base_status cell__dtype_of(struct cell__import *im, int64_t onnx, const char *what,
@@ -174,10 +194,13 @@ enum base_status cell__tensor_read(struct cell__import *im, const Onnx__TensorPr
         }
     }
     BASE_TRY(cell__dtype_of(im, proto->data_type, proto->name, &out->dtype));
-    BASE_TRY(cell__tensor_shape(im, out, (uint32_t)proto->n_dims, proto->dims));
     size_t bytes = 0;
-    if (!base_size_mul(out->count, cell__dtype_bytes(out->dtype), &bytes)) {
-        return cell__no_memory(im);
+    if (cell__tensor_shape(im, out, (uint32_t)proto->n_dims, proto->dims) != BASE_OK ||
+        !base_size_mul(out->count, cell__dtype_bytes(out->dtype), &bytes)) {
+        char dims[CELL__TEXT_BYTES];
+        add_dims(dims, 0, (uint32_t)proto->n_dims, proto->dims);
+        return base_fail(im->error, BASE_RESOURCE_EXHAUSTED,
+                         "constant \"%s\" has the shape %s: more memory than there is", name, dims);
     }
     if (cell__external_has(proto)) {
         return cell__external_find(im, proto, bytes, cell__dtype_bytes(out->dtype), &out->data);

@@ -154,10 +154,17 @@ START_TEST(test_def_weights)
     *weight = good;
     float *data = build_floats(&build, good.rows, good.cols, 1.0f);
     weight->data = data;
+    char words[128];
+    (void)snprintf(words, sizeof(words),
+                   "not finite: nan in row %u, column %u of weight 0, %u x %u", good.rows - 1,
+                   good.cols - 1, good.rows, good.cols);
     data[good.rows * good.cols - 1] = NAN;
-    assert_refused("not finite");
+    assert_refused(words);
+    ck_assert_ptr_eq(cell_def_bad_element(&build.def), &data[good.rows * good.cols - 1]);
     data[good.rows * good.cols - 1] = -INFINITY;
-    assert_refused("not finite");
+    assert_refused("not finite: -inf in row");
+    *weight = good;
+    ck_assert_ptr_null(cell_def_bad_element(&build.def));
 }
 END_TEST
 

@@ -139,7 +139,8 @@ START_TEST(test_weights_that_do_not_fit_are_refused)
     begin();
     weights("wc", FILTERS, CHANNELS + 1, 3);
     (void)convolve(1, 1);
-    refuse(BASE_INVALID_ARGUMENT, "weights that do not fit x");
+    refuse(BASE_INVALID_ARGUMENT,
+           "weights \"wc\", float32 [4, 5, 3], that do not fit x of 4 channels");
     begin();
     weights("wc", FILTERS, CHANNELS / 2, 3);
     onnx_set_int(&builder, convolve(1, 1), "group", 2);

@@ -100,8 +100,7 @@ static char *text_of(const char *text)
 static void say(Onnx__TensorProto *tensor, const char *key, const char *value)
 {
     if (tensor->external_data == NULL) {
-        tensor->external_data =
-            base_arena_array(&builder.arena, ENTRIES_MAX, sizeof(*tensor->external_data));
+        tensor->external_data = base_arena_array(&builder.arena, ENTRIES_MAX, sizeof(void *));
         ck_assert_ptr_nonnull(tensor->external_data);
     }
     Onnx__StringStringEntryProto *entry = base_arena_alloc(&builder.arena, sizeof(*entry));

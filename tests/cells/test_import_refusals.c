@@ -101,11 +101,14 @@ START_TEST(test_lstm_inputs_are_checked)
     with_p[7] = bias;
     node->input = with_p;
     node->n_input = 8;
-    expect(BASE_INVALID_ARGUMENT, "LSTM (node \"y0\"", "P is not a float tensor of the shape");
+    expect(
+        BASE_INVALID_ARGUMENT, "LSTM (node \"y0\"",
+        "P (\"b0\") is float32 [1, 16]; direction, input and hidden size ask for float32 [1, 6]");
     begin(0);
     constant_of(&builder, "r0")->dims[1] = 4;
     constant_of(&builder, "r0")->dims[2] = 4;
-    expect(BASE_INVALID_ARGUMENT, "LSTM (node \"y0\"", "is not a float tensor of the shape");
+    expect(BASE_INVALID_ARGUMENT, "LSTM (node \"y0\"",
+           "R (\"r0\") is float32 [1, 4, 4]; direction, input and");
     begin(0);
     node_of("LSTM")->n_input = 2;
     expect(BASE_INVALID_ARGUMENT, "LSTM (node \"y0\"", "2 inputs");
@@ -351,7 +354,8 @@ START_TEST(test_constants_that_lie_elsewhere_or_do_not_fit_are_refused)
     expect(BASE_INVALID_ARGUMENT, "constant \"w0\"", "bytes of data");
     begin(0);
     constant_of(&builder, "w0")->dims[0] = INT64_MAX;
-    expect(BASE_RESOURCE_EXHAUSTED, "more memory", "");
+    expect(BASE_RESOURCE_EXHAUSTED, "constant \"w0\" has the shape [9223372036854775807, 8, 2]",
+           "more memory than there is");
     begin(0);
     constant_of(&builder, "w0")->dims[0] = -1;
     expect(BASE_INVALID_ARGUMENT, "constant \"w0\"", "dimension of -1");
@@ -360,7 +364,9 @@ START_TEST(test_constants_that_lie_elsewhere_or_do_not_fit_are_refused)
     expect(BASE_UNIMPLEMENTED, "w0", "float16");
     begin(0);
     ((float *)(void *)constant_of(&builder, "w0")->raw_data.data)[1] = (float)(1e30 * 1e30);
-    expect(BASE_INVALID_ARGUMENT, "LSTM", "not finite");
+    expect(BASE_INVALID_ARGUMENT,
+           "LSTM): a weight is not finite: inf in row 0, column 1 of weight 0",
+           "constant \"w0\", float32 [1, 8, 2], has such as number 1");
 }
 END_TEST
 
