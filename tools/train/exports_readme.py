@@ -23,7 +23,7 @@ file, `model.onnx.data`, `nofold` means
 `do_constant_folding=False` (`ts`) or `optimize=False` (`dynamo`), `helper` is no exporter but
 `onnx.helper`, and `parser` is `onnx.parser`: written node by node. Models of one module have the same weights whatever exported
 them. GRU and RNN modules are named after their cell (`gru_`, `rnn_tanh_`, `rnn_relu_`), and were tried with
-PyTorch 1.13 alone. Sizes: input 6, hidden 8, 3 classes, 20 words.
+PyTorch 1.13 and 2.15. Sizes: input 6, hidden 8, 3 classes, 20 words.
 
 `golden.json`: `cases`, each with `inputs` and `outputs` as a list of {`name`, `dtype`, `shape`, `data`}, data
 flat and row-major, float32 values in the fewest digits that give the same float32 back. Cases differ in batch
