@@ -15,7 +15,6 @@ from exports import CASES, SAMPLE, WEIGHT_MAX
 from exports import as_tuple, strip_stack_traces, tensor, write_models
 from lstm_modules import CLASSES, HIDDEN, INPUT, WORDS
 
-OPSET = 17
 BATCH = {0: "batch"}
 TIMED = {0: "batch", 1: "time"}
 
@@ -298,7 +297,7 @@ def make_cases(name, module):
     return cases
 
 
-def export(module, path):
+def export(module, path, opset):
     torch.onnx.export(
         module,
         (make_input(module, *SAMPLE, torch.Generator().manual_seed(0)),),
@@ -306,7 +305,7 @@ def export(module, path):
         input_names=["x"],
         output_names=list(module.outputs),
         dynamic_axes={"x": TIMED, **module.outputs},
-        opset_version=OPSET,
+        opset_version=opset,
     )
     strip_stack_traces(path)
 

@@ -16,7 +16,6 @@ from exports import strip_stack_traces, tensor, write_models
 from lstm_modules import CLASSES, HIDDEN, INPUT
 from scans import make_input
 
-OPSET = 17
 TIME_MAJOR = {0: "time", 1: "batch"}
 BATCH_FIRST = {0: "batch", 1: "time"}
 BATCH = {0: "batch"}
@@ -170,7 +169,7 @@ def make_cases(name, module):
     return cases
 
 
-def export(module, path):
+def export(module, path, opset):
     axes = {name: dims for name, (_, dims) in module.inputs.items()}
     torch.onnx.export(
         torch.jit.script(module),
@@ -179,7 +178,7 @@ def export(module, path):
         input_names=list(module.inputs),
         output_names=list(module.outputs),
         dynamic_axes={**axes, **module.outputs},
-        opset_version=OPSET,
+        opset_version=opset,
     )
     strip_stack_traces(path)
 

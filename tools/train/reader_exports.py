@@ -14,7 +14,6 @@ from exports import WEIGHT_MAX
 from exports import as_tuple, strip_stack_traces, tensor, write_models
 from lstm_modules import CLASSES, HIDDEN, INPUT, WORDS
 
-OPSET = 17
 CASES = [(1, 1, 1), (2, 4, 3), (3, 5, 7)]  # batch, steps of the question, of the text
 SAMPLE = (2, 4, 3)
 BATCH = {0: "batch"}
@@ -280,7 +279,7 @@ def make_cases(name, module):
     return cases
 
 
-def export(module, path):
+def export(module, path, opset):
     torch.onnx.export(
         module,
         tuple(make_inputs(module, *SAMPLE, torch.Generator().manual_seed(0))),
@@ -288,7 +287,7 @@ def export(module, path):
         input_names=list(module.inputs),
         output_names=list(module.outputs),
         dynamic_axes={**module.inputs, **module.outputs},
-        opset_version=OPSET,
+        opset_version=opset,
     )
     strip_stack_traces(path)
 
