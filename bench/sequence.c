@@ -87,6 +87,13 @@ static struct cell_ref host_ref(const struct bench_shape *shape, float *tensor, 
                              .stride_bytes = (int64_t)(stride * sizeof(float))};
 }
 
+/* Slots as a server has them that has run for a while: neighbouring rows of a batch do not have
+ * neighbouring ones. Every second one first. */
+static uint32_t slot_of(uint32_t row, uint32_t rows)
+{
+    return 2 * row % rows + (rows % 2 == 0 ? 2 * row / rows : 0);
+}
+
 void bench_sequence_wire(const struct bench_sequence *sequence, uint32_t row, uint32_t first,
                          struct cell_emit *emit, struct cell_refs *refs, struct cell_wiring *out)
 {
@@ -95,8 +102,10 @@ void bench_sequence_wire(const struct bench_sequence *sequence, uint32_t row, ui
     *emit = (struct cell_emit){.what = CELL_EMIT_OUTPUT,
                                .when = CELL_EMIT_EACH,
                                .to = host_ref(shape, tensors[BENCH_Y], shape->hidden, row, first)};
-    *out = (struct cell_wiring){
-        .steps = shape->steps - first, .state = row, .n_emits = 1, .emits = emit};
+    *out = (struct cell_wiring){.steps = shape->steps - first,
+                                .state = slot_of(row, shape->rows),
+                                .n_emits = 1,
+                                .emits = emit};
     *refs = (struct cell_refs){0};
     cell_wiring_use(out, refs);
     out->inputs[0] = host_ref(shape, tensors[BENCH_X], shape->inputs, row, first);

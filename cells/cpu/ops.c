@@ -1,6 +1,7 @@
 /* One member's share of each kind of op, over the rows of its view: what is shared out by panels
  * (panels.h), by rows, or done by each member for itself because only pointers are made. Which op
  * stands where, and the barriers between them, program.c has decided. */
+#include "base/mem.h"
 #include "cells/cpu/attend.h"
 #include "cells/cpu/panels.h"
 #include "cells/cpu/rowwise.h"
@@ -35,6 +36,18 @@ static void gather(const struct cell_view *view, const struct cell_program_op *o
     }
 }
 
+/* Of each row of h the other members have just written their units, and each of its lines would be
+ * waited for in turn. */
+static void ask_for_states(const struct cell_view *view, const float *const *rows, uint32_t width)
+{
+    const uint32_t line = BASE_CACHE_LINE / sizeof(float);
+    for (uint32_t r = 0; r < view->n_rows; r++) {
+        for (uint32_t i = 0; i < width; i += line) {
+            __builtin_prefetch(rows[r] + i);
+        }
+    }
+}
+
 static void gated(const struct cell_view *view, const struct cell_program_op *op)
 {
     struct cell_gated_step step = {
@@ -55,6 +68,9 @@ static void gated(const struct cell_view *view, const struct cell_program_op *op
     } else if (view->is_ahead && op->has_window) {
         step.x = NULL;
         step.ahead = (const float *const *)view->space->ahead[op->window];
+    }
+    if (view->run->members > 1) {
+        ask_for_states(view, step.h, op->gated.feedback);
     }
     cell_panels_gated(view, cell_view_wave(view, op), &step);
 }

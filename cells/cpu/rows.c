@@ -5,6 +5,14 @@
 #include "base/checked.h"
 #include "base/mem.h"
 
+/* Left free behind each row. Where neighbouring rows are different members', one that reads a row
+ * to its end makes its core ask for the lines behind, too, which the other has just written and
+ * will write again: these went there and back at each step, though nobody had asked for them. Zen
+ * 4, two members with 5 rows of 64 units each, every second slot the other's, ms of 100 steps of an
+ * LSTM with 0, 2, 4 and 8 such lines: 0.410, 0.382, 0.370, 0.367 where the members share no L3,
+ * 0.371, 0.365, 0.364, 0.365 where they do; 0.366 with their rows far apart. */
+#define FREE_LINES ((size_t)4)
+
 static size_t part_bytes(struct cell_value part)
 {
     size_t bytes = (size_t)part.width * cell_dtype_bytes(part.dtype);
@@ -19,7 +27,7 @@ size_t cell_rows_bytes(const struct cell_layout *layout)
     }
     // An odd number of lines: the elements that a product reads together, one of each row, would
     // share a set of L1 if rows were a multiple of 4 KiB apart.
-    return (bytes / BASE_CACHE_LINE | 1) * BASE_CACHE_LINE;
+    return ((bytes / BASE_CACHE_LINE | 1) + FREE_LINES) * BASE_CACHE_LINE;
 }
 
 enum base_status cell_rows_open(struct cell_rows *rows, const struct cell_layout *layout,
