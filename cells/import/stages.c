@@ -239,7 +239,7 @@ static const char *stage_word(const struct cell__plans *plans, const struct cell
 }
 
 /* The constant of the file in which a weight stands that was refused: where it lies, or, where
- * weights were made of others, the first that holds the like. NULL: none. */
+ * weights were copied from others, the first that holds the like. NULL: none. */
 static const struct cell__value *constant_with(const struct cell__import *im, const float *element,
                                                size_t *at)
 {
@@ -250,8 +250,7 @@ static const struct cell__value *constant_with(const struct cell__import *im, co
         const float *data = value->tensor.data;
         for (size_t i = 0; is_floats && i < value->tensor.count; i++) {
             const bool is_it = &data[i] == element && value->node == CELL__NONE;
-            const bool is_like =
-                isfinite(*element) ? fabsf(data[i]) >= fabsf(*element) : !isfinite(data[i]);
+            const bool is_like = isnan(*element) ? isnan(data[i]) : data[i] == *element;
             if (is_it || (is_like && found == NULL)) {
                 found = value;
                 *at = i;

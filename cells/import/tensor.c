@@ -152,7 +152,9 @@ static enum base_status read_typed(struct cell__import *im, const Onnx__TensorPr
                    : out->dtype == CELL__I64 ? proto->n_int64_data
                                              : proto->n_int32_data;
     if (given != out->count) {
-        return cell__invalid(im, "a constant has %zu elements, its shape %zu", given, out->count);
+        char text[CELL__TEXT_BYTES];
+        return cell__invalid(im, "constant \"%s\" has %zu elements, its shape %zu",
+                             cell__quote(text, proto->name), given, out->count);
     }
     BASE_TRY(cell__tensor_alloc(im, out, false, &data, &none));
     for (size_t i = 0; i < given; i++) {

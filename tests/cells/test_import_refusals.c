@@ -5,6 +5,7 @@
 #include "tests/cells/parse.h"
 #include "tests/util.h"
 
+#include <math.h>
 #include <string.h>
 
 enum {
@@ -353,6 +354,9 @@ START_TEST(test_constants_that_lie_elsewhere_or_do_not_fit_are_refused)
     constant_of(&builder, "w0")->raw_data.len -= 1;
     expect(BASE_INVALID_ARGUMENT, "constant \"w0\"", "bytes of data");
     begin(0);
+    constant_of(&builder, "w0")->has_raw_data = false; // and it has no float_data
+    expect(BASE_INVALID_ARGUMENT, "constant \"w0\" has 0 elements, its shape 16", "");
+    begin(0);
     constant_of(&builder, "w0")->dims[0] = INT64_MAX;
     expect(BASE_RESOURCE_EXHAUSTED, "constant \"w0\" has the shape [9223372036854775807, 8, 2]",
            "more memory than there is");
@@ -367,6 +371,14 @@ START_TEST(test_constants_that_lie_elsewhere_or_do_not_fit_are_refused)
     expect(BASE_INVALID_ARGUMENT,
            "LSTM): a weight is not finite: inf in row 0, column 1 of weight 0",
            "constant \"w0\", float32 [1, 8, 2], has such as number 1");
+    begin(0); // of two constants the one that holds it, and not a mask of infinities before it
+    const float mask[1] = {-INFINITY};
+    const int64_t one[1] = {1};
+    onnx_constant(&builder, "mask", onnx_tensor(&builder, FLOAT, 1, one, mask, sizeof(mask)));
+    ((float *)(void *)constant_of(&builder, "r0")->raw_data.data)[3] = NAN;
+    expect(BASE_INVALID_ARGUMENT,
+           "LSTM): a weight is not finite: nan in row 1, column 1 of weight 1",
+           "constant \"r0\", float32 [1, 8, 2], has such as number 3");
 }
 END_TEST
 
