@@ -212,6 +212,17 @@ static void start_nodes(struct sched *sched, const struct cell_batch *batch)
     }
 }
 
+/* Steps of a run while others wait: some of them, or as many as are worth starting. */
+static uint32_t shared_steps(const struct sched_options *options, const struct cell_batch *batch)
+{
+    const uint64_t flops = batch->type->flops * batch->n_rows;
+    const uint64_t worth = options->run_flops_shared / (flops == 0 ? 1 : flops);
+    if (worth <= options->run_steps_shared) {
+        return options->run_steps_shared;
+    }
+    return worth < UINT32_MAX ? (uint32_t)worth : UINT32_MAX;
+}
+
 /* How many steps the batch may run: 1 for a type without state. */
 static uint32_t run_length(const struct sched *sched, const struct cell_batch *batch)
 {
@@ -223,7 +234,7 @@ static uint32_t run_length(const struct sched *sched, const struct cell_batch *b
         const struct sched__type *other = sched->types[t];
         if (other != NULL && other->type != batch->type &&
             ready_rows(sched, other, batch->queue) > 0) {
-            uint32_t shared = sched->options.run_steps_shared;
+            const uint32_t shared = shared_steps(&sched->options, batch);
             steps = steps < shared ? steps : shared;
             break;
         }

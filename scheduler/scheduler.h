@@ -6,9 +6,9 @@
  *
  * Runs. A batch advances its rows up to k steps. k is bounded by the smallest number of steps left
  * among its rows, so that a request leaves the moment its last cell retires; by run_steps_max; and
- * by run_steps_shared while other types have ready rows. An interruptible run keeps its rows until
- * it retires; otherwise dependencies advance at submit (line 18) and the next batch may follow with
- * the same rows at once. */
+ * by run_steps_shared, or run_flops_shared, while other types have ready rows. An interruptible run
+ * keeps its rows until it retires; otherwise dependencies advance at submit (line 18) and the next
+ * batch may follow with the same rows at once. */
 #ifndef SCHEDULER_SCHEDULER_H
 #define SCHEDULER_SCHEDULER_H
 
@@ -27,7 +27,8 @@ struct sched_options {
     uint32_t tasks_max;        /* MaxTasksToSubmit: batches in flight per queue, and in a burst */
     bool full_behind_runs;     /* behind a run that can be interrupted only full batches */
     uint32_t run_steps_max;    /* bound of a run */
-    uint32_t run_steps_shared; /* the same while another type has ready rows */
+    uint32_t run_steps_shared; /* the same while another type has ready rows, */
+    uint64_t run_flops_shared; /* but in small cells as many steps as make so many operations */
     bool interruptible;        /* the devices look at their attention words */
     const struct sched_policy *policy;
     const _Atomic uint32_t *attention[SCHED_QUEUES_MAX]; /* one per queue; outlive the scheduler */

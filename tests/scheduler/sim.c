@@ -423,6 +423,7 @@ void sim_draw_options(struct sched_options *options, struct base_random *random)
     options->run_steps_max =
         base_random_below(random, 2) == 0 ? 256 : 1 + base_random_below(random, 6);
     options->run_steps_shared = 1 + base_random_below(random, 6);
+    options->run_flops_shared = base_random_below(random, 2) * base_random_below(random, 60);
     options->interruptible = base_random_below(random, 3) != 0;
 }
 

@@ -238,9 +238,14 @@ static void check_length(struct sim *sim, uint32_t q, const struct cell_batch *b
     for (uint32_t t = 0; t < sim->types->n; t++) {
         others |= t != batch->type->id && offers_before[t].ready > 0;
     }
-    uint32_t shared = sim->options.run_steps_shared;
+    uint64_t shared = sim->options.run_steps_shared;
+    uint64_t flops = batch->type->flops * batch->n_rows;
+    flops = flops == 0 ? 1 : flops;
+    while (flops * (shared + 1) <= sim->options.run_flops_shared) {
+        shared++;
+    }
     uint32_t want = sim->options.run_steps_max;
-    want = others && shared < want ? shared : want;
+    want = others && shared < want ? (uint32_t)shared : want;
     for (uint32_t i = 0; i < batch->n_rows; i++) {
         const struct cell_batch_row *row = &batch->rows[i];
         uint32_t left = row->wiring->steps - row->first_step;

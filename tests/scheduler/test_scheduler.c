@@ -152,6 +152,33 @@ START_TEST(test_run_is_bounded_by_its_options)
 }
 END_TEST
 
+/* Two steps of a large cell, but of a small one as many as are worth starting. */
+START_TEST(test_small_cells_run_longer_while_others_wait)
+{
+    types.types[lstm->id].flops = 100;
+    options.run_steps_max = 12;
+    options.run_steps_shared = 2;
+    options.run_flops_shared = 1000;
+    start();
+    add_node(gru, 40);
+    add_node(lstm, 40);
+    expect(0, gru, 1, 12); // 1,000 operations of it would be more steps than any run has
+    finish(0, UINT32_MAX);
+    expect(0, lstm, 1, 10);
+    finish(0, UINT32_MAX);
+    add_node(lstm, 40);
+    expect(0, gru, 1, 12);
+    finish(0, UINT32_MAX);
+    expect(0, lstm, 2, 5);
+    finish(0, UINT32_MAX);
+    types.types[gru->id].flops = 501;
+    expect(0, gru, 1, 2);
+    finish(0, UINT32_MAX);
+    types.types[lstm->id].flops = 0;
+    expect(0, lstm, 2, 12);
+}
+END_TEST
+
 START_TEST(test_run_that_cannot_be_interrupted_is_followed_at_once_by_the_next)
 {
     options.interruptible = false;
@@ -645,6 +672,7 @@ static void add_all(TCase *tcase)
     tcase_add_test(tcase, test_newcomer_joins_where_a_run_was_interrupted);
     tcase_add_test(tcase, test_short_request_leaves_a_long_one_behind);
     tcase_add_test(tcase, test_run_is_bounded_by_its_options);
+    tcase_add_test(tcase, test_small_cells_run_longer_while_others_wait);
     tcase_add_test(tcase, test_run_that_cannot_be_interrupted_is_followed_at_once_by_the_next);
     tcase_add_test(tcase, test_only_full_batches_stand_behind_a_run);
     tcase_add_test(tcase, test_steps_of_a_node_without_state_are_rows);
