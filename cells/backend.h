@@ -35,7 +35,17 @@ struct cell_team {
     /* Inside a run only: returns when is_over(argument), which another member makes true. */
     void (*wait)(struct cell_team *team, uint32_t member, bool (*is_over)(void *argument),
                  void *argument);
+    /* The first (members + 1) / 2 members and the others, each counted from 0: teams whose members
+     * may meet and wait inside a run of the whole, which they all begin and end together. A team
+     * of one has none (NULL). */
+    struct cell_team *halves[2];
 };
+
+/* Of a team of so many, the members of its first half. */
+static inline uint32_t cell_team_first_half(uint32_t members)
+{
+    return (members + 1) / 2;
+}
 
 static inline void
 cell_team_run(struct cell_team *team,

@@ -1,7 +1,8 @@
 /* Threads of a CPU team.
  *
  * Data: one generation counter that announces work, one counter of members that are done, and for
- * each member how many barriers it has come to. All are on cache lines of their own.
+ * each member how many barriers it has come to, of the team and of its half. All are on cache lines
+ * of their own.
  *
  * At a barrier a member says in a word of its own that it has come, and waits for the words of all
  * others. So of two members each writes its own line and reads the other's, both at the same time;
@@ -49,12 +50,23 @@ struct member {
     uint32_t next_look; /* at so many the clock is looked at */
     pthread_t thread;
     _Atomic int32_t number; /* for base_cpus_send_away(); 0: has not run yet */
-    alignas(
-        BASE_CACHE_LINE) _Atomic uint64_t came; /* to so many barriers, ever; others wait for it */
+    /* To so many barriers, ever; others wait for it. Those of a half are counted by themselves: the
+     * halves do not come to as many. */
+    struct arrived {
+        alignas(BASE_CACHE_LINE) _Atomic uint64_t n;
+    } came[2]; /* [is_half] */
+};
+
+/* Those who meet: the team, or a half of it. */
+struct circle {
+    struct cell_team face;
+    struct team *team;
+    uint32_t first, end; /* its members, in the team */
+    bool is_half;
 };
 
 struct team {
-    struct cell_team face; /* first: its functions get the outer from the inner */
+    struct circle whole, halves[2];
     struct wrk_team_options options;
     void (*work)(void *argument, struct cell_team *team, uint32_t member);
     void *argument;
@@ -118,22 +130,23 @@ static void note_number(struct member *self)
 
 /* Who has come so far to a barrier. */
 struct arrivals {
-    const struct team *team;
+    const struct circle *circle;
     uint64_t barrier;
-    uint32_t n; /* members 0..n-1 have */
+    uint32_t next; /* the team's members before it have, as far as they belong here */
 };
 
 static bool all_came(void *argument)
 {
     struct arrivals *arrivals = argument;
-    const struct team *team = arrivals->team;
+    const struct circle *circle = arrivals->circle;
+    const struct member *members = circle->team->members;
     // Acquire: what they wrote before they came is visible from here on.
-    while (arrivals->n < team->options.members &&
-           atomic_load_explicit(&team->members[arrivals->n].came, memory_order_acquire) >=
-               arrivals->barrier) {
-        arrivals->n++;
+    while (arrivals->next < circle->end &&
+           atomic_load_explicit(&members[arrivals->next].came[circle->is_half].n,
+                                memory_order_acquire) >= arrivals->barrier) {
+        arrivals->next++;
     }
-    return arrivals->n == team->options.members;
+    return arrivals->next == circle->end;
 }
 
 static bool all_done(void *argument)
@@ -161,33 +174,35 @@ static void note_work(struct member *self)
     self->next_look = is_short ? BARRIERS_PER_LOOK : 1;
 }
 
-static void team_barrier(struct cell_team *face, uint32_t member)
+static void circle_barrier(struct cell_team *face, uint32_t member)
 {
-    struct team *team = (struct team *)face->context;
-    struct member *self = &team->members[member];
+    const struct circle *circle = face->context;
+    struct member *self = &circle->team->members[circle->first + member];
+    _Atomic uint64_t *came = &self->came[circle->is_half].n;
     // Relaxed: nobody else writes it.
-    const uint64_t barrier = atomic_load_explicit(&self->came, memory_order_relaxed) + 1;
+    const uint64_t barrier = atomic_load_explicit(came, memory_order_relaxed) + 1;
     // Release: what this member wrote is visible to whoever sees that it has come.
-    atomic_store_explicit(&self->came, barrier, memory_order_release);
-    struct arrivals arrivals = {.team = team, .barrier = barrier};
-    wait_until(team, member, all_came, &arrivals);
+    atomic_store_explicit(came, barrier, memory_order_release);
+    struct arrivals arrivals = {.circle = circle, .barrier = barrier, .next = circle->first};
+    wait_until(circle->team, circle->first + member, all_came, &arrivals);
     note_work(self);
 }
 
-static void team_wait(struct cell_team *face, uint32_t member, bool (*is_over)(void *argument),
-                      void *argument)
+static void circle_wait(struct cell_team *face, uint32_t member, bool (*is_over)(void *argument),
+                        void *argument)
 {
-    struct team *team = (struct team *)face->context;
+    const struct circle *circle = face->context;
+    struct team *team = circle->team;
     // How long this member has worked says nothing of when another will be at its next step.
-    begin_work(&team->members[member], base_now_ns());
-    wait_until(team, member, is_over, argument);
+    begin_work(&team->members[circle->first + member], base_now_ns());
+    wait_until(team, circle->first + member, is_over, argument);
 }
 
 static void team_start(struct cell_team *face,
                        void (*work)(void *argument, struct cell_team *team, uint32_t member),
                        void *argument)
 {
-    struct team *team = (struct team *)face->context;
+    struct team *team = ((struct circle *)face->context)->team;
     team->work = work;
     team->argument = argument;
     note_number(&team->members[0]);
@@ -200,7 +215,7 @@ static void team_start(struct cell_team *face,
 
 static void team_finish(struct cell_team *face)
 {
-    struct team *team = (struct team *)face->context;
+    struct team *team = ((struct circle *)face->context)->team;
     begin_work(&team->members[0], base_now_ns());
     team->work(team->argument, face, 0);
     if (face->members > 1) {
@@ -227,7 +242,7 @@ static void *member_main(void *argument)
             return NULL;
         }
         begin_work(member, base_now_ns());
-        team->work(team->argument, &team->face, member->index);
+        team->work(team->argument, &team->whole.face, member->index);
         // Release: what this member computed is visible to whoever sees the count fall to 0.
         atomic_fetch_sub_explicit(&team->running, 1, memory_order_release);
     }
@@ -248,6 +263,31 @@ static enum base_status threads_start(struct team *team)
     return BASE_OK;
 }
 
+static void make_circle(struct circle *circle, struct team *team, uint32_t first, uint32_t end)
+{
+    *circle = (struct circle){.face = {.context = circle,
+                                       .members = end - first,
+                                       .barrier = circle_barrier,
+                                       .wait = circle_wait},
+                              .team = team,
+                              .first = first,
+                              .end = end};
+}
+
+static void make_circles(struct team *team)
+{
+    const uint32_t members = team->options.members;
+    const uint32_t border = cell_team_first_half(members);
+    make_circle(&team->whole, team, 0, members);
+    team->whole.face.start = team_start;
+    team->whole.face.finish = team_finish;
+    for (uint32_t h = 0; h < 2 && members > 1; h++) {
+        make_circle(&team->halves[h], team, h == 0 ? 0 : border, h == 0 ? border : members);
+        team->halves[h].is_half = true;
+        team->whole.face.halves[h] = &team->halves[h].face;
+    }
+}
+
 enum base_status wrk_team_create(const struct wrk_team_options *options, struct cell_team **out)
 {
     base_assert(options->members >= 1);
@@ -256,19 +296,14 @@ enum base_status wrk_team_create(const struct wrk_team_options *options, struct 
         return BASE_RESOURCE_EXHAUSTED;
     }
     team->options = *options;
-    team->face = (struct cell_team){.context = team,
-                                    .members = options->members,
-                                    .start = team_start,
-                                    .finish = team_finish,
-                                    .barrier = team_barrier,
-                                    .wait = team_wait};
+    make_circles(team);
     team->members = base_alloc_aligned(options->members * sizeof(*team->members), BASE_CACHE_LINE);
     enum base_status status = team->members == NULL ? BASE_RESOURCE_EXHAUSTED : threads_start(team);
     if (status != BASE_OK) {
-        wrk_team_free(&team->face);
+        wrk_team_free(&team->whole.face);
         return status;
     }
-    *out = &team->face;
+    *out = &team->whole.face;
     return BASE_OK;
 }
 
@@ -277,7 +312,7 @@ void wrk_team_free(struct cell_team *cell_team)
     if (cell_team == NULL) {
         return;
     }
-    struct team *team = (struct team *)cell_team->context;
+    struct team *team = ((struct circle *)cell_team->context)->team;
     atomic_store_explicit(&team->stop, true, memory_order_release);
     for (uint32_t i = 1; i <= team->n_threads; i++) {
         base_event_signal(&team->members[i].wake);

@@ -123,6 +123,55 @@ START_TEST(test_late_member_is_waited_for)
 }
 END_TEST
 
+struct boards {
+    struct board whole, halves[2];
+};
+
+/* All meet, then each half by itself, a different number of times, then all again. */
+static void work_in_halves(void *argument, struct cell_team *team, uint32_t member)
+{
+    struct boards *boards = argument;
+    const uint32_t border = cell_team_first_half(team->members);
+    const uint32_t half = member < border ? 0 : 1;
+    work(&boards->whole, team, member);
+    work(&boards->halves[half], team->halves[half], half == 0 ? member : member - border);
+    work(&boards->whole, team, member);
+}
+
+START_TEST(test_halves_meet_without_each_other)
+{
+    const uint32_t members = (uint32_t)_i;
+    const uint32_t border = cell_team_first_half(members);
+    struct cell_team *team = create(members, 20000);
+    ck_assert_uint_eq(team->halves[0]->members, border);
+    ck_assert_uint_eq(team->halves[1]->members, members - border);
+    struct boards boards = {
+        .whole = {.barriers = 2, .late = UINT32_MAX},
+        .halves = {{.barriers = 7, .late = UINT32_MAX}, {.barriers = 3, .late = UINT32_MAX}}};
+    const uint32_t rounds = rounds_of(members) / 4;
+    for (uint32_t run = 0; run < rounds; run++) {
+        if (run == rounds / 2) {
+            boards.halves[0].barriers = 1;
+            boards.halves[1].barriers = 5;
+        }
+        cell_team_run(team, work_in_halves, &boards);
+    }
+    check_runs(&boards.whole, members, 2 * rounds);
+    check_runs(&boards.halves[0], border, rounds);
+    check_runs(&boards.halves[1], members - border, rounds);
+    wrk_team_free(team);
+}
+END_TEST
+
+START_TEST(test_team_of_one_has_no_halves)
+{
+    struct cell_team *team = create(1, 20000);
+    ck_assert_ptr_null(team->halves[0]);
+    ck_assert_ptr_null(team->halves[1]);
+    wrk_team_free(team);
+}
+END_TEST
+
 START_TEST(test_idle_team_burns_no_time_and_wakes_again)
 {
     struct cell_team *team = create(3, 20000);
@@ -211,6 +260,8 @@ int main(void)
     tcase_add_loop_test(tcase, test_runs_without_barriers_and_without_spinning, 1, MEMBERS_MAX + 1);
     tcase_add_loop_test(tcase, test_many_barriers_in_one_run, 1, MEMBERS_MAX + 1);
     tcase_add_test(tcase, test_late_member_is_waited_for);
+    tcase_add_loop_test(tcase, test_halves_meet_without_each_other, 2, MEMBERS_MAX + 1);
+    tcase_add_test(tcase, test_team_of_one_has_no_halves);
     tcase_add_test(tcase, test_idle_team_burns_no_time_and_wakes_again);
     tcase_add_test(tcase, test_teams_of_two_threads_do_not_know_each_other);
     tcase_add_test(tcase, test_team_that_never_ran_is_freed);
