@@ -61,6 +61,7 @@ CELLS_SRCS = \
   cells/cpu/apart.c \
   cells/cpu/attend.c \
   cells/cpu/beam.c \
+  cells/cpu/beside.c \
   cells/cpu/device.c \
   cells/cpu/explain.c \
   cells/cpu/fuse.c \
@@ -463,6 +464,7 @@ CONFIG_SUITES = \
 CELLS_SUITES = \
   tests/cells/test_apart.c \
   tests/cells/test_attend.c \
+  tests/cells/test_beside.c \
   tests/cells/test_calibration.c \
   tests/cells/test_def.c \
   tests/cells/test_device.c \

@@ -105,6 +105,10 @@ static void print_choice(const struct result *result)
         (void)printf(", rows apart from %u on (own rule: %u; 0: never)", tuning->apart_rows,
                      calibration->own.apart_rows);
     }
+    if (cell_calibration_has(calibration, CELL_TUNABLE_BESIDE)) {
+        (void)printf(", beside another type up to %u rows (own rule: %u)", tuning->beside_rows,
+                     calibration->own.beside_rows);
+    }
     if (result->choice.rows_max > 0) {
         (void)printf("; b_max %u", result->choice.rows_max);
     } else {
@@ -142,13 +146,15 @@ static void print_json(const struct result *result, uint32_t threads)
     (void)printf("{\"cell\":\"%s\",\"threads\":%u,\"seconds\":%.3f,\"has_windows\":%s,"
                  "\"is_disturbed\":%s,\"own_ahead_rows\":%u,\"ahead_rows\":%u,\"fill_steps\":%u,"
                  "\"own_solo_rows\":%u,\"solo_rows\":%u,\"own_apart_rows\":%u,"
-                 "\"apart_rows\":%u,\"b_max\":%u,\"points\":[",
+                 "\"apart_rows\":%u,\"own_beside_rows\":%u,\"beside_rows\":%u,"
+                 "\"b_max\":%u,\"points\":[",
                  result->name, threads, result->seconds,
                  cell_calibration_has(calibration, CELL_TUNABLE_WINDOWS) ? "true" : "false",
                  cell_calibration_is_disturbed(calibration) ? "true" : "false",
                  calibration->own.ahead_rows, tuning->ahead_rows, tuning->fill_steps,
                  calibration->own.solo_rows, tuning->solo_rows, calibration->own.apart_rows,
-                 tuning->apart_rows, result->choice.rows_max);
+                 tuning->apart_rows, calibration->own.beside_rows, tuning->beside_rows,
+                 result->choice.rows_max);
     for (uint32_t p = 0; p < CELL_CALIBRATION_POINTS; p++) {
         if (cell_calibration_rows[p] > calibration->rows_limit) {
             break;

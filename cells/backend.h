@@ -84,9 +84,10 @@ struct cell_device_options {
 };
 
 struct cell_device_caps {
-    bool pumped;             /* true: batches run inside pump() on the caller's thread */
-    bool wakes;              /* calls options.wake after completions; else they must be polled */
-    bool invariant_bits;     /* results do not depend on batch composition, threads or ISA */
+    bool pumped;         /* true: batches run inside pump() on the caller's thread */
+    bool wakes;          /* calls options.wake after completions; else they must be polled */
+    bool beside;         /* runs two batches of a queue at the same time (type_tuning is there) */
+    bool invariant_bits; /* results do not depend on batch composition, threads or ISA */
     const char *description; /* such as "cpu avx512, 2 threads"; lives as long as the device */
 };
 
@@ -98,10 +99,18 @@ struct cell_tuning {
     uint32_t solo_rows;  /* batches of up to so many rows are one member's, whom the others help
                             where there is much to compute ahead; 0: all are the team's */
     uint32_t apart_rows; /* of so many rows and more each member runs some alone; 0: never */
+    /* Batches of up to so many rows are best run by half of the team, beside one of another type.
+     * Whoever forms batches keeps to it. */
+    uint32_t beside_rows;
 };
 
 /* What of it there is to choose, as a set of bits. */
-enum cell_tunable { CELL_TUNABLE_WINDOWS = 1, CELL_TUNABLE_TEAM = 2, CELL_TUNABLE_APART = 4 };
+enum cell_tunable {
+    CELL_TUNABLE_WINDOWS = 1,
+    CELL_TUNABLE_TEAM = 2,
+    CELL_TUNABLE_APART = 4,
+    CELL_TUNABLE_BESIDE = 8, /* and half of the team is one member */
+};
 
 struct cell_backend {
     const char *name; /* "cpu", "blas", "reference", "cuda" */
@@ -143,8 +152,8 @@ struct cell_backend {
     enum base_status (*wiring_check)(const struct cell_device *device, const struct cell_type *type,
                                      const struct cell_wiring *wiring, struct base_error *error);
 
-    /* Appends a batch to a queue; it belongs to the device until completed() passes it. Never
-     * blocks; the caller keeps at most batches_queued_max outstanding. */
+    /* Appends a batch to a queue, and the one beside it; it belongs to the device until completed()
+     * passes it. Never blocks; the caller keeps at most batches_queued_max outstanding. */
     void (*submit)(struct cell_device *device, uint32_t queue, struct cell_batch *batch);
 
     /* The queue's counter: batches completed since open, each release-stored after the batch's

@@ -131,6 +131,12 @@ struct cell_batch {
      * nor at its wiring again. The batch then goes on with the other rows. */
     void (*row_ended)(struct cell_batch *batch, uint32_t row, void *context);
     void *row_ended_context;
+    /* NULL, or a batch of another type that reads nothing of what this one writes: a device that
+     * can (cell_device_caps.beside) runs both at the same time. It is submitted with this one,
+     * comes right behind it in the queue's order, and has neither a batch beside itself nor
+     * row_ended. When one has ended, the other is soon interrupted, too, unless it has little left.
+     */
+    struct cell_batch *beside;
     uint32_t steps_done;     /* written by the device, >= 1 unless status is an error: the most
                               * that a row has done */
     enum base_status status; /* written by the device: BASE_OK, or why all rows failed */

@@ -177,6 +177,21 @@ static uint32_t choose_apart_rows(const struct cell_calibration *calibration,
     return border < most ? border + 1 : own > most ? own : 0;
 }
 
+/* tuning: as chosen, of a batch that has the team to itself. Beside another it has half of the
+ * team, one member, and both are done when two would be, one after the other. */
+static uint32_t choose_beside_rows(const struct cell_calibration *calibration,
+                                   const struct cell_tuning *tuning)
+{
+    struct way beside;
+    struct way in_turn;
+    for (uint32_t p = 0; p < CELL_CALIBRATION_POINTS; p++) {
+        beside.ns[p] = calibration->step_ns[CELL_VARIANT_SOLO][p];
+        in_turn.ns[p] = 2 * cell_calibration_step_ns(calibration, tuning, p);
+    }
+    return find_border(&beside, &in_turn, calibration->own.beside_rows,
+                       CELL_CALIBRATION_SOLO_ROWS_MAX);
+}
+
 /* Times of one way of serving, from one row on. */
 struct times {
     uint32_t n;       /* points known */
@@ -294,6 +309,9 @@ struct cell_choice cell_calibration_choose(const struct cell_calibration *calibr
     }
     if (cell_calibration_has(calibration, CELL_TUNABLE_APART)) {
         choice.tuning.apart_rows = choose_apart_rows(calibration, &choice.tuning);
+    }
+    if (cell_calibration_has(calibration, CELL_TUNABLE_BESIDE)) {
+        choice.tuning.beside_rows = choose_beside_rows(calibration, &choice.tuning);
     }
     choice.rows_max = choose_rows_max(calibration, &choice.tuning);
     return choice;

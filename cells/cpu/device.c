@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/ring.h"
 #include "cells/cpu/ahead.h"
+#include "cells/cpu/beside.h"
 #include "cells/cpu/places.h"
 #include "cells/cpu/program.h"
 #include "cells/cpu/rows.h"
@@ -26,7 +27,8 @@ struct queue {
     uint64_t n_submitted;         /* ever; of the thread that submits */
     struct cell_team *team;       /* NULL: the pumping thread alone */
     struct cell_run run;          /* of the batch that has begun */
-    bool has_begun;
+    struct cell_beside beside;    /* likewise, where another runs beside it */
+    bool has_begun, is_beside;
 };
 
 struct cell_device {
@@ -125,7 +127,12 @@ void cell_cpu_close(struct cell_device *device)
 
 void cell_cpu_caps(const struct cell_device *device, struct cell_device_caps *out)
 {
+    bool has_others = device->kernels->invariant;
+    for (uint32_t q = 0; q < device->n_queues; q++) {
+        has_others &= device->n_members[q] > 1;
+    }
     *out = (struct cell_device_caps){.pumped = true,
+                                     .beside = has_others,
                                      .invariant_bits = device->kernels->invariant,
                                      .description = device->description};
 }
@@ -159,10 +166,14 @@ uint32_t cell_cpu_type_tuning(const struct cell_device *device, const struct cel
         tunable |= program->n_members[q] > 1 ? CELL_TUNABLE_TEAM : 0;
     }
     tunable |= program->apart != NULL ? CELL_TUNABLE_APART : 0;
+    tunable |= program->beside_rows > 0 && cell_program_most_members(program) == 2
+                   ? CELL_TUNABLE_BESIDE
+                   : 0;
     *out = (struct cell_tuning){.ahead_rows = program->ahead_rows,
                                 .fill_steps = program->fill_steps,
                                 .solo_rows = program->solo_rows,
-                                .apart_rows = program->apart_rows};
+                                .apart_rows = program->apart_rows,
+                                .beside_rows = program->beside_rows};
     return device->kernels->invariant ? tunable : 0;
 }
 
@@ -229,10 +240,18 @@ void cell_cpu_begin(struct cell_device *device, uint32_t queue)
     base_assert(queue < device->n_queues);
     struct queue *own = &device->queues[queue];
     const struct cell_submitted *submitted = own->has_begun ? NULL : base_spsc_pop(own->ring);
-    if (submitted != NULL) {
-        cell_run_begin(&own->run, device->programs[submitted->batch->type->id], device->stores,
-                       queue, own->team, submitted);
-        own->has_begun = true;
+    if (submitted == NULL) {
+        return;
+    }
+    struct cell_batch *batch = submitted->batch;
+    struct cell_program *program = device->programs[batch->type->id];
+    own->has_begun = true;
+    own->is_beside = batch->beside != NULL;
+    if (own->is_beside) {
+        cell_beside_begin(&own->beside, program, device->programs[batch->beside->type->id],
+                          device->stores, queue, own->team, submitted);
+    } else {
+        cell_run_begin(&own->run, program, device->stores, queue, own->team, submitted);
     }
 }
 
@@ -243,10 +262,14 @@ bool cell_cpu_pump(struct cell_device *device, uint32_t queue)
     if (!own->has_begun) {
         return false;
     }
-    cell_run_end(&own->run);
+    if (own->is_beside) {
+        cell_beside_end(&own->beside);
+    } else {
+        cell_run_end(&own->run);
+    }
     own->has_begun = false;
     // Release: who sees the count also sees the batch's results, status and steps.
-    atomic_fetch_add_explicit(&own->completed, 1, memory_order_release);
+    atomic_fetch_add_explicit(&own->completed, own->is_beside ? 2 : 1, memory_order_release);
     return true;
 }
 

@@ -16,6 +16,7 @@
 #include "cells/cpu/ahead.h"
 #include "cells/cpu/apart.h"
 #include "cells/cpu/beam.h"
+#include "cells/cpu/beside.h"
 #include "cells/cpu/places.h"
 #include "cells/cpu/view.h"
 
@@ -345,10 +346,12 @@ static void share_attention(const struct cell_view *view)
 {
     const struct cell_batch *batch = view->run->batch;
     if (view->member == 0) {
+        const uint32_t done = view->step + 1;
         // Relaxed: the word only says "come back soon"; what it is about crosses by message.
         view->run->stop[view->step & 1] =
-            batch->interruptible && view->step + 1 >= batch->steps_min &&
-            atomic_load_explicit(batch->attention, memory_order_relaxed) != 0;
+            batch->interruptible && done >= batch->steps_min &&
+            (atomic_load_explicit(batch->attention, memory_order_relaxed) != 0 ||
+             (view->run->beside != NULL && cell_beside_is_over(view->run, done)));
     }
 }
 
@@ -469,9 +472,8 @@ void cell_run_steps(struct cell_view *view)
     }
 }
 
-static void run_member(void *argument, struct cell_team *team, uint32_t member)
+void cell_run_member(struct cell_run *run, struct cell_team *team, uint32_t member)
 {
-    struct cell_run *run = argument;
     if (run->apart != NULL) {
         cell_apart_run(run, team, member);
         return;
@@ -490,6 +492,11 @@ static void run_member(void *argument, struct cell_team *team, uint32_t member)
     if (member == 0) {
         run->batch->steps_done = view.step;
     }
+}
+
+static void run_member(void *argument, struct cell_team *team, uint32_t member)
+{
+    cell_run_member(argument, team, member);
 }
 
 /* Of h, and whatever else each step reads where sums over x stand in windows. */
@@ -524,6 +531,7 @@ void cell_run_tune(struct cell_program *program, const struct cell_tuning *tunin
 {
     program->solo_rows = tuning != NULL ? tuning->solo_rows : choose_solo_rows(program);
     program->apart_rows = tuning != NULL ? tuning->apart_rows : cell_apart_rows(program);
+    program->beside_rows = tuning != NULL ? tuning->beside_rows : cell_beside_rows(program);
     if (program->apart == NULL) {
         program->apart_rows = 0;
     }
@@ -551,9 +559,9 @@ static void share_out(struct cell_run *run, uint32_t queue)
     }
 }
 
-void cell_run_begin(struct cell_run *run, struct cell_program *program,
-                    const struct cell_rows *stores, uint32_t queue, struct cell_team *team,
-                    const struct cell_submitted *submitted)
+void cell_run_prepare(struct cell_run *run, struct cell_program *program,
+                      const struct cell_rows *stores, uint32_t queue, uint32_t members,
+                      const struct cell_submitted *submitted)
 {
     struct cell_batch *batch = submitted->batch;
     base_assert(batch->n_rows > 0 && batch->n_rows <= CELL_BATCH_ROWS_MAX && batch->steps > 0);
@@ -563,12 +571,19 @@ void cell_run_begin(struct cell_run *run, struct cell_program *program,
                              .places = submitted->places,
                              .n_rows = batch->n_rows,
                              .row_end = batch->n_rows,
-                             .team = team,
                              .spaces = program->spaces[queue],
                              .windows = program->windows == NULL ? NULL : program->windows[queue],
-                             .members = program->n_members[queue],
+                             .members = members,
                              .by_rows = program->type->def.n_states == 0,
                              .turn = program->spaces[queue][0].turn};
+}
+
+void cell_run_begin(struct cell_run *run, struct cell_program *program,
+                    const struct cell_rows *stores, uint32_t queue, struct cell_team *team,
+                    const struct cell_submitted *submitted)
+{
+    cell_run_prepare(run, program, stores, queue, program->n_members[queue], submitted);
+    run->team = team;
     share_out(run, queue);
     if (run->members > 1) {
         team->start(team, run_member, run);
@@ -584,19 +599,23 @@ static void note_steps(const struct cell_run *run)
     }
 }
 
-void cell_run_end(struct cell_run *run)
+void cell_run_note(const struct cell_run *run)
 {
-    struct cell_batch *batch = run->batch;
-    if (run->members > 1) {
-        run->team->finish(run->team);
-    } else {
-        run_member(run, run->team, 0);
-    }
     if (run->apart != NULL) {
         cell_apart_end(run);
     } else {
         note_steps(run);
-        run->spaces[0].turn += batch->steps_done;
+        run->spaces[0].turn += run->batch->steps_done;
     }
-    batch->status = BASE_OK;
+    run->batch->status = BASE_OK;
+}
+
+void cell_run_end(struct cell_run *run)
+{
+    if (run->members > 1) {
+        run->team->finish(run->team);
+    } else {
+        cell_run_member(run, run->team, 0);
+    }
+    cell_run_note(run);
 }

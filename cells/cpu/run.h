@@ -22,6 +22,14 @@ void cell_run_begin(struct cell_run *run, struct cell_program *program,
                     const struct cell_submitted *submitted);
 void cell_run_end(struct cell_run *run);
 
+/* The parts of both, for batches side by side (beside.h): the run of a team of so many; what one of
+ * its members computes; what the device writes of the batch when all have. */
+void cell_run_prepare(struct cell_run *run, struct cell_program *program,
+                      const struct cell_rows *stores, uint32_t queue, uint32_t members,
+                      const struct cell_submitted *submitted);
+void cell_run_member(struct cell_run *run, struct cell_team *team, uint32_t member);
+void cell_run_note(const struct cell_run *run);
+
 /* What a member must know of its run's rows before their first step, which it finds out here. */
 void cell_run_start(struct cell_view *view);
 

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct cell_beside;
 struct cell_places;
 
 /* Shared by the members. */
@@ -23,6 +24,7 @@ struct cell_run {
     struct cell_space *spaces;
     struct cell_windows *windows; /* of the queue; NULL when the program has none */
     struct cell_apart *apart;     /* each member runs some of the rows alone; NULL: all together */
+    struct cell_beside *beside;   /* at the same time another batch runs; NULL: none */
     uint32_t members;
     uint32_t apart_member; /* where apart: of the team */
     bool is_helped;        /* and this member has a single row, and others none: ahead.c */

@@ -42,7 +42,6 @@ void rig_init(struct rig *rig, const char *backend, const char *isa, uint32_t me
               const struct cell_def *def)
 {
     struct base_error error = {BASE_OK, ""};
-    bool is_new = false;
     memset(rig, 0, sizeof(*rig));
     rig->backend = find_backend(backend);
     rig->team = members == 0 ? NULL : team_create(members);
@@ -54,18 +53,29 @@ void rig_init(struct rig *rig, const char *backend, const char *isa, uint32_t me
     ck_assert_msg(rig->backend->open(&options, &rig->device, &error) == BASE_OK, "%s",
                   error.message);
     ck_assert_int_eq(cell_registry_create(&rig->registry), BASE_OK);
-    ck_assert_msg(cell_registry_intern(rig->registry, def, "test/cell", &rig->type, &is_new,
-                                       &error) == BASE_OK,
+    rig->type = rig_add(rig, def);
+}
+
+const struct cell_type *rig_add(struct rig *rig, const struct cell_def *def)
+{
+    struct base_error error = {BASE_OK, ""};
+    const struct cell_type *type = NULL;
+    bool is_new = false;
+    ck_assert_msg(cell_registry_intern(rig->registry, def, "test/cell", &type, &is_new, &error) ==
+                      BASE_OK,
                   "%s", error.message);
-    ck_assert_msg(rig->backend->type_load(rig->device, rig->type, &error) == BASE_OK, "%s",
+    ck_assert(is_new);
+    ck_assert_msg(rig->backend->type_load(rig->device, type, &error) == BASE_OK, "%s",
                   error.message);
-    team_share_small(rig->backend, rig->device, rig->type);
-    for (uint32_t l = 0; l < cell_registry_layouts(rig->registry); l++) {
+    team_share_small(rig->backend, rig->device, type);
+    for (; rig->n_layouts < cell_registry_layouts(rig->registry); rig->n_layouts++) {
+        const uint32_t l = rig->n_layouts;
         ck_assert_int_eq(rig->backend->rows_open(rig->device, l,
                                                  cell_registry_layout(rig->registry, l), RIG_ROWS,
                                                  &error),
                          BASE_OK);
     }
+    return type;
 }
 
 void rig_release(struct rig *rig)

@@ -13,6 +13,7 @@ struct rig {
     struct cell_team *team; /* NULL: one thread */
     struct cell_registry *registry;
     const struct cell_type *type;
+    uint32_t n_layouts; /* whose rows are open */
     uint64_t submitted;
 };
 
@@ -24,6 +25,9 @@ struct rig {
 void rig_init(struct rig *rig, const char *backend, const char *isa, uint32_t members,
               const struct cell_def *def);
 void rig_release(struct rig *rig);
+
+/* Loads one more type on the device, of another definition; likewise. */
+const struct cell_type *rig_add(struct rig *rig, const struct cell_def *def);
 
 /* Submits, pumps or polls until it has completed, and checks the counter and the status. Of a team
  * a member is late now and then. */

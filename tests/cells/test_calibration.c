@@ -142,6 +142,36 @@ START_TEST(test_rows_apart_follow_only_clear_gains)
 }
 END_TEST
 
+/* Half of the team must take less than two batches of all of it. */
+START_TEST(test_beside_rows_follow_only_clear_losses)
+{
+    struct cell_calibration calibration = linear(10000, 1000);
+    calibration.own.beside_rows = 9;
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.beside_rows, 9); // not tunable
+    calibration.tunable |= CELL_TUNABLE_BESIDE;
+    for (uint32_t p = 0; p < CELL_CALIBRATION_POINTS; p++) {
+        calibration.step_ns[CELL_VARIANT_SOLO][p] = 2 * calibration.step_ns[CELL_VARIANT_PLAIN][p];
+    }
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.beside_rows, 9);
+    *time_of(&calibration, CELL_VARIANT_SOLO, 8) = 2 * 18000 * 104 / 100;
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.beside_rows, 6);
+    *time_of(&calibration, CELL_VARIANT_SOLO, 6) = 2 * 16000 * 102 / 100;
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.beside_rows, 6);
+    *time_of(&calibration, CELL_VARIANT_SOLO, 8) = 2 * 18000;
+    *time_of(&calibration, CELL_VARIANT_SOLO, 10) = 2 * 20000 * 96 / 100;
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.beside_rows, 10);
+
+    calibration.own.beside_rows = 500; // more than is measured
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.beside_rows, 500);
+    *time_of(&calibration, CELL_VARIANT_SOLO, 16) = 2 * 26000 * 110 / 100;
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.beside_rows, 12);
+    for (uint32_t p = 0; p < CELL_CALIBRATION_POINTS; p++) {
+        calibration.step_ns[CELL_VARIANT_SOLO][p] = 3 * calibration.step_ns[CELL_VARIANT_PLAIN][p];
+    }
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.beside_rows, 0);
+}
+END_TEST
+
 /* What a step takes is told as it is computed. */
 START_TEST(test_a_step_takes_as_long_as_its_way)
 {
@@ -515,10 +545,10 @@ static void run_chains(struct rig *rig, struct rig_chain *chains, uint32_t n, fl
 START_TEST(test_no_tuning_changes_a_bit)
 {
     static const struct cell_tuning tunings[] = {
-        {0, 0, 0, 0},       {1, 0, 0, 1},
-        {CHAINS, 8, 0, 2},  {CHAINS, 1, 1, 0},
-        {64, 0, 0, CHAINS}, {64, 32, 0, 0},
-        {64, 32, 64, 1},    {UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX}};
+        {0, 0, 0, 0, 0},       {1, 0, 0, 1, 1},
+        {CHAINS, 8, 0, 2, 0},  {CHAINS, 1, 1, 0, 2},
+        {64, 0, 0, CHAINS, 0}, {64, 32, 0, 0, 0},
+        {64, 32, 64, 1, 9},    {UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX}};
     static const uint32_t counts[] = {1, 4, CHAINS};
     static float wanted[CHAINS * STEPS * HIDDEN];
     static float got[CHAINS * STEPS * HIDDEN];
@@ -581,6 +611,7 @@ int main(void)
     tcase_add_test(choice, test_windows_follow_only_clear_gains);
     tcase_add_test(choice, test_solo_rows_follow_only_clear_gains);
     tcase_add_test(choice, test_rows_apart_follow_only_clear_gains);
+    tcase_add_test(choice, test_beside_rows_follow_only_clear_losses);
     tcase_add_test(choice, test_a_step_takes_as_long_as_its_way);
     tcase_add_test(choice, test_windows_stay_where_nothing_was_measured);
     tcase_add_test(choice, test_fills_are_the_best_length_if_it_gains);

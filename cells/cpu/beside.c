@@ -1,0 +1,86 @@
+/* See beside.h. The halves know nothing of each other but for one word, that one of them has come
+ * to its end. */
+#include "cells/cpu/beside.h"
+
+#include "base/assert.h"
+#include "base/cpus.h"
+
+#include <stdatomic.h>
+
+/* A batch with less left to compute than this, some 10 us of a core, is not interrupted to be begun
+ * again by the whole team. */
+#define LEFT_FLOPS 1000000u
+
+/* Steps that take a member longer than this, some 200 us of a core, are the team's: rows that come
+ * wait for the end of one. And both cells should find room in the caches that cores share. Of
+ * others side by side was never slower. Zen 4, two members, requests of both directions of an LSTM
+ * present, 100 steps, requests a second one after the other and side by side (behind the slash:
+ * while the two share no L3, where what they wait for each other counts most): 64 units, 1 present
+ * 6,448 and 7,850 / 5,168 and 6,968, 4 11,296 and 12,238 / 10,193 and 11,469; 128 units, 1 2,208 /
+ * 1,572 and 2,297, 4 3,107 / 2,370 and 3,421; 256 units, 2 840 and 855 / 624, 8 974 and 978 / 818
+ * and 995, 20 967 and 1,012; 512 units (twice 8 MiB), 1 143 and 151, 4 231 and 245; 1024, 4 53.8
+ * and 54.9. */
+#define STEP_FLOPS_MAX 25000000u
+#define L2S_MAX        10u
+
+uint32_t cell_beside_rows(const struct cell_program *program)
+{
+    const uint64_t flops = program->type->flops + (program->type->flops == 0 ? 1 : 0);
+    const uint32_t members = cell_program_most_members(program);
+    if (program->type->def.n_states == 0 || members < 2 || !program->kernels->invariant) {
+        return 0;
+    }
+    const uint64_t near = L2S_MAX * base_cpus_l2_bytes() * (members / 2);
+    const uint64_t rows = STEP_FLOPS_MAX * (uint64_t)(members / 2) / flops;
+    const uint64_t most = rows < CELL_BATCH_ROWS_MAX ? rows : CELL_BATCH_ROWS_MAX;
+    return cell_program_held_bytes(program) <= near ? (uint32_t)most : 0;
+}
+
+static void run_half(void *argument, struct cell_team *team, uint32_t member)
+{
+    struct cell_beside *beside = argument;
+    const uint32_t border = cell_team_first_half(team->members);
+    const uint32_t half = member < border ? 0 : 1;
+    const uint32_t own = half == 0 ? member : member - border;
+    if (own < beside->runs[half].members) {
+        cell_run_member(&beside->runs[half], team->halves[half], own);
+    }
+    if (own == 0) {
+        // Relaxed: it says "come to your end soon"; results cross when the team has finished.
+        atomic_store_explicit(&beside->is_over, true, memory_order_relaxed);
+    }
+}
+
+bool cell_beside_is_over(const struct cell_run *run, uint32_t steps_done)
+{
+    const struct cell_batch *batch = run->batch;
+    return atomic_load_explicit(&run->beside->is_over, memory_order_relaxed) &&
+           batch->type->flops * batch->n_rows * (batch->steps - steps_done) > LEFT_FLOPS;
+}
+
+void cell_beside_begin(struct cell_beside *beside, struct cell_program *first,
+                       struct cell_program *second, const struct cell_rows *stores, uint32_t queue,
+                       struct cell_team *team, const struct cell_submitted *submitted)
+{
+    const struct cell_submitted other = {.batch = submitted->batch->beside};
+    base_assert(team != NULL && team->members > 1 && first != second);
+    base_assert(other.batch->beside == NULL && other.batch->row_ended == NULL);
+    cell_run_prepare(&beside->runs[0], first, stores, queue, team->halves[0]->members, submitted);
+    cell_run_prepare(&beside->runs[1], second, stores, queue, team->halves[1]->members, &other);
+    for (uint32_t h = 0; h < 2; h++) {
+        struct cell_run *run = &beside->runs[h];
+        run->team = team;
+        run->beside = beside;
+        run->members = run->n_rows <= run->program->solo_rows ? 1 : run->members;
+    }
+    atomic_store_explicit(&beside->is_over, false, memory_order_relaxed);
+    team->start(team, run_half, beside);
+}
+
+void cell_beside_end(struct cell_beside *beside)
+{
+    struct cell_team *team = beside->runs[0].team;
+    team->finish(team);
+    cell_run_note(&beside->runs[0]);
+    cell_run_note(&beside->runs[1]);
+}
