@@ -542,6 +542,7 @@ SCHEDULER_SUITES = \
   tests/scheduler/test_ready.c \
   tests/scheduler/test_rows.c \
   tests/scheduler/test_scheduler.c \
+  tests/scheduler/test_side_by_side.c \
   tests/scheduler/test_simulation.c \
   tests/scheduler/test_stop.c \
   tests/scheduler/test_unfold.c \

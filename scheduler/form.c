@@ -1,7 +1,9 @@
 /* Forming batches: Algorithm 1 of BatchMaker with runs.
  *
  * A queue takes from two sorted lists of a type, its own pinned subgraphs and the unpinned ones,
- * oldest first; of the unpinned ones it leaves idle queues their part (docs/decisions.md, 25).
+ * oldest first; of the unpinned ones it leaves idle queues their part (docs/decisions.md, 25). Two
+ * batches side by side are formed at once: first the rows of both are taken, then each learns how
+ * long it runs.
  * Thread: pool thread. Cost: O(rows of the batch), plus one look at each
  * known type when a burst ends. */
 #include "base/assert.h"
@@ -60,14 +62,23 @@ static uint32_t count_running(const struct sched *sched, uint32_t type, uint32_t
     return sched->types[type]->running + (had_it ? 1 : 0);
 }
 
-/* Chooses a type by the policy (lines 5-10); NULL when nothing is ready for this queue. */
-static struct sched__type *choose_type(struct sched *sched, uint32_t queue)
+/* Whether the type's ready rows are few enough for one of two batches side by side. */
+static bool suits_beside(const struct sched *sched, const struct sched__type *type, uint32_t queue)
+{
+    const uint32_t rows = ready_rows(sched, type, queue);
+    return (rows < type->rows_max ? rows : type->rows_max) <= type->beside_rows;
+}
+
+/* Chooses a type by the policy (lines 5-10); NULL when nothing is ready for this queue. first: the
+ * type of a batch that has been taken, beside which one of the others is to run; or NULL. */
+static struct sched__type *choose_type(struct sched *sched, uint32_t queue,
+                                       const struct sched__type *first)
 {
     struct sched_candidate candidates[CELL_TYPES_MAX];
     uint32_t n = 0;
     for (uint32_t t = 0; t < sched->n_types; t++) {
         struct sched__type *type = sched->types[t];
-        if (type == NULL) {
+        if (type == NULL || type == first || (first != NULL && !suits_beside(sched, type, queue))) {
             continue;
         }
         struct sched__ready *list = NULL;
@@ -223,8 +234,10 @@ static uint32_t shared_steps(const struct sched_options *options, const struct c
     return worth < UINT32_MAX ? (uint32_t)worth : UINT32_MAX;
 }
 
-/* How many steps the batch may run: 1 for a type without state. */
-static uint32_t run_length(const struct sched *sched, const struct cell_batch *batch)
+/* How many steps the batch may run: 1 for a type without state. beside: the type that runs at the
+ * same time, or NULL. */
+static uint32_t run_length(const struct sched *sched, const struct cell_batch *batch,
+                           const struct cell_type *beside)
 {
     if (batch->type->state_layout == CELL_LAYOUT_NONE) {
         return 1;
@@ -232,7 +245,7 @@ static uint32_t run_length(const struct sched *sched, const struct cell_batch *b
     uint32_t steps = sched->options.run_steps_max;
     for (uint32_t t = 0; t < sched->n_types; t++) {
         const struct sched__type *other = sched->types[t];
-        if (other != NULL && other->type != batch->type &&
+        if (other != NULL && other->type != batch->type && other->type != beside &&
             ready_rows(sched, other, batch->queue) > 0) {
             const uint32_t shared = shared_steps(&sched->options, batch);
             steps = steps < shared ? steps : shared;
@@ -328,13 +341,59 @@ static struct sched__type *next_type(struct sched *sched, struct sched__queue *q
             return may_follow(sched, queue, type, index) ? type : NULL;
         }
     }
-    struct sched__type *type = choose_type(sched, index);
+    struct sched__type *type = choose_type(sched, index, NULL);
     if (type == NULL || !may_follow(sched, queue, type, index)) {
         return NULL;
     }
     queue->burst_type = type->type->id;
     queue->burst_left = sched->options.tasks_max;
     return type;
+}
+
+/* A batch with rows of the type, which do not yet know how many steps they take. */
+static struct cell_batch *take_batch(struct sched *sched, struct sched__type *type, uint32_t index,
+                                     uint64_t now_ns)
+{
+    struct cell_batch *batch = &slot_take(&sched->queues[index])->batch;
+    batch->type = type->type;
+    batch->n_rows = 0;
+    batch->steps_done = 0;
+    batch->status = BASE_OK;
+    batch->submitted_ns = now_ns;
+    batch->beside = NULL;
+    take_subgraphs(sched, type, batch);
+    start_nodes(sched, batch);
+    base_assert(batch->n_rows > 0 && batch->n_rows <= CELL_BATCH_ROWS_MAX);
+    return batch;
+}
+
+/* While nothing of both batches counts as in flight. */
+static void set_length(const struct sched *sched, struct cell_batch *batch,
+                       const struct cell_type *beside)
+{
+    batch->steps = run_length(sched, batch, beside);
+    batch->steps_min = least_steps(sched, batch);
+    batch->interruptible = sched->options.interruptible && batch->steps > 1;
+}
+
+static void put_in_flight(struct sched *sched, struct cell_batch *batch, uint64_t now_ns)
+{
+    struct sched__queue *queue = &sched->queues[batch->queue];
+    struct sched__type *type = sched__type_of(sched, batch->type);
+    advance_rows(batch);
+    list_again(type, batch, now_ns);
+    type->running++;
+    queue->interruptible += batch->interruptible ? 1 : 0;
+    sched->n_busy += queue->in_flight++ == 0 ? 1 : 0;
+}
+
+/* The type to form a batch of beside one with these rows; NULL: it is better run alone. */
+static struct sched__type *type_beside(struct sched *sched, const struct sched__type *type,
+                                       const struct cell_batch *batch)
+{
+    const bool may_have = sched->options.beside && sched->queues[batch->queue].in_flight == 0 &&
+                          batch->n_rows <= type->beside_rows;
+    return may_have ? choose_type(sched, batch->queue, type) : NULL;
 }
 
 struct cell_batch *sched_next(struct sched *sched, uint32_t queue_index, uint64_t now_ns)
@@ -348,23 +407,19 @@ struct cell_batch *sched_next(struct sched *sched, uint32_t queue_index, uint64_
     if (type == NULL) {
         return NULL;
     }
-    struct cell_batch *batch = &slot_take(queue)->batch;
-    batch->type = type->type;
-    batch->n_rows = 0;
-    batch->steps_done = 0;
-    batch->status = BASE_OK;
-    batch->submitted_ns = now_ns;
-    take_subgraphs(sched, type, batch);
-    start_nodes(sched, batch);
-    batch->steps = run_length(sched, batch);
-    batch->steps_min = least_steps(sched, batch);
-    batch->interruptible = sched->options.interruptible && batch->steps > 1;
-    advance_rows(batch);
-    list_again(type, batch, now_ns);
-    type->running++;
-    queue->interruptible += batch->interruptible ? 1 : 0;
-    sched->n_busy += queue->in_flight++ == 0 ? 1 : 0;
+    struct cell_batch *batch = take_batch(sched, type, queue_index, now_ns);
+    struct sched__type *other = type_beside(sched, type, batch);
+    if (other != NULL) {
+        batch->beside = take_batch(sched, other, queue_index, now_ns);
+    }
+    set_length(sched, batch, other == NULL ? NULL : other->type);
+    if (other != NULL) {
+        set_length(sched, batch->beside, type->type);
+    }
+    put_in_flight(sched, batch, now_ns);
+    if (other != NULL) {
+        put_in_flight(sched, batch->beside, now_ns);
+    }
     queue->burst_left--;
-    base_assert(batch->n_rows > 0 && batch->n_rows <= CELL_BATCH_ROWS_MAX);
     return batch;
 }

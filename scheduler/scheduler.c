@@ -50,6 +50,7 @@ enum base_status sched_create(const struct sched_options *options, struct sched 
     base_assert(options->rows_min >= 1 && options->rows_min <= options->rows_max);
     base_assert(options->tasks_max >= 1 && options->run_steps_max >= 1);
     base_assert(options->run_steps_shared >= 1 && options->policy != NULL);
+    base_assert(!options->beside || options->tasks_max >= 2);
     struct sched *sched = base_alloc(sizeof(*sched));
     if (sched == NULL) {
         return BASE_RESOURCE_EXHAUSTED;
@@ -100,6 +101,12 @@ enum base_status sched_type_set(struct sched *sched, const struct cell_type *typ
     entry->priority = priority;
     entry->rows_max = rows_max > 0 ? rows_max : sched->options.rows_max;
     return BASE_OK;
+}
+
+void sched_type_set_beside(struct sched *sched, const struct cell_type *type, uint32_t rows)
+{
+    base_assert(type->id < CELL_TYPES_MAX && sched->types[type->id] != NULL);
+    sched->types[type->id]->beside_rows = rows;
 }
 
 enum base_status sched_layout_open(struct sched *sched, uint32_t layout, uint32_t capacity)

@@ -8,7 +8,11 @@
  * among its rows, so that a request leaves the moment its last cell retires; by run_steps_max; and
  * by run_steps_shared, or run_flops_shared, while other types have ready rows. An interruptible run
  * keeps its rows until it retires; otherwise dependencies advance at submit (line 18) and the next
- * batch may follow with the same rows at once. */
+ * batch may follow with the same rows at once.
+ *
+ * Side by side. Where a device runs two batches at the same time, a queue with nothing in flight is
+ * given two of different types, if both have few rows: no node waits for another of a different
+ * type that is not done, so neither reads what the other writes. */
 #ifndef SCHEDULER_SCHEDULER_H
 #define SCHEDULER_SCHEDULER_H
 
@@ -30,6 +34,7 @@ struct sched_options {
     uint32_t run_steps_shared; /* the same while another type has ready rows, */
     uint64_t run_flops_shared; /* but in small cells as many steps as make so many operations */
     bool interruptible;        /* the devices look at their attention words */
+    bool beside;               /* and run two batches at the same time; tasks_max >= 2 */
     const struct sched_policy *policy;
     const _Atomic uint32_t *attention[SCHED_QUEUES_MAX]; /* one per queue; outlive the scheduler */
 };
@@ -57,6 +62,9 @@ void sched_free(struct sched *sched);
  * RESOURCE_EXHAUSTED when out of memory. */
 enum base_status sched_type_set(struct sched *sched, const struct cell_type *type,
                                 uint32_t priority, uint32_t rows_max);
+/* Batches of the type of up to so many rows may have one of another such type beside them; at first
+ * none. Of a known type; when sched_type_set() may be called. */
+void sched_type_set_beside(struct sched *sched, const struct cell_type *type, uint32_t rows);
 /* Ids for a layout's rows; as sched_rows_open(). */
 enum base_status sched_layout_open(struct sched *sched, uint32_t layout, uint32_t capacity);
 
@@ -72,8 +80,9 @@ void sched_cancel(struct sched *sched, struct sched_graph *graph, enum base_stat
 /* Stops all graphs inside. */
 void sched_cancel_all(struct sched *sched, enum base_status status, uint64_t now_ns);
 
-/* Forms the next batch for a queue, or returns NULL: nothing ready for it, or tasks_max in flight.
- * The batch is the device's until sched_retire(). */
+/* Forms the next batch for a queue, and perhaps one beside it (batch.beside, submitted with it);
+ * or returns NULL: nothing ready for it, or tasks_max in flight. Both are the device's until
+ * sched_retire() of each. */
 struct cell_batch *sched_next(struct sched *sched, uint32_t queue_index, uint64_t now_ns);
 
 /* Takes a completed batch back, in the queue's order; batch.steps_done, rows and status as the

@@ -94,11 +94,12 @@ static void report(const struct cell_type *type, const struct cell_calibration *
     }
     log_info("calibration",
              "%s type=\"%s\" ahead_rows=%u own_ahead_rows=%u fill_steps=%u solo_rows=%u "
-             "own_solo_rows=%u apart_rows=%u own_apart_rows=%u b_max=%s ms=%u",
+             "own_solo_rows=%u apart_rows=%u own_apart_rows=%u beside_rows=%u own_beside_rows=%u "
+             "b_max=%s ms=%u",
              words[how], type->name, choice->tuning.ahead_rows, calibration->own.ahead_rows,
              choice->tuning.fill_steps, choice->tuning.solo_rows, calibration->own.solo_rows,
-             choice->tuning.apart_rows, calibration->own.apart_rows, b_max,
-             (uint32_t)(took_ns / BASE_NS_PER_MS));
+             choice->tuning.apart_rows, calibration->own.apart_rows, choice->tuning.beside_rows,
+             calibration->own.beside_rows, b_max, (uint32_t)(took_ns / BASE_NS_PER_MS));
 }
 
 enum srv_calibrated srv_calibrate(struct srv_calibrator *calibrator, const struct cell_type *type,

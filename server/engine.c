@@ -124,6 +124,7 @@ static enum base_status sched_open(struct srv_engine *engine, struct device *dev
     sched.full_behind_runs = engine->caps.pumped;
     sched.run_flops_shared = engine->caps.pumped ? SHARED_FLOPS : 0;
     sched.tasks_max = engine->caps.pumped ? pumped_tasks(options) : options->tasks_max;
+    sched.beside = engine->caps.beside && sched.tasks_max > 1;
     uint32_t bound = engine->caps.pumped ? UINT32_MAX : sched.run_steps_shared;
     sched.run_steps_max = options->run_steps_max > 0 && options->run_steps_max < bound
                               ? options->run_steps_max
@@ -251,6 +252,17 @@ static enum base_status type_set(struct srv_engine *engine, const struct cell_ty
     return BASE_OK;
 }
 
+/* Rows of a type up to which a batch may have another beside it, as the device is tuned. */
+static void set_beside(struct srv_engine *engine, const struct cell_type *type)
+{
+    for (uint32_t d = 0; d < engine->options.n_devices && engine->caps.beside; d++) {
+        struct device *device = &engine->devices[d];
+        struct cell_tuning tuning;
+        (void)engine->options.backend->type_tuning(wrk_pool_device(device->pool), type, &tuning);
+        sched_type_set_beside(device->sched, type, tuning.beside_rows);
+    }
+}
+
 static enum base_status add_type(struct srv_engine *engine, const struct cell_type *type,
                                  uint32_t place, struct base_error *error)
 {
@@ -266,6 +278,7 @@ static enum base_status add_type(struct srv_engine *engine, const struct cell_ty
     if (type_set(engine, type, 0) != BASE_OK) {
         return base_fail(error, BASE_RESOURCE_EXHAUSTED, "out of memory");
     }
+    set_beside(engine, type);
     return BASE_OK;
 }
 
@@ -333,6 +346,7 @@ static void calibrate(struct srv_engine *engine)
         struct cell_calibration calibration;
         struct cell_choice choice;
         (void)srv_calibrate(&calibrator, type, rows, &calibration, &choice);
+        set_beside(engine, type);
         if (choice.rows_max > 0) {
             // It is known already, so no memory is needed.
             enum base_status status = type_set(engine, type, choice.rows_max);

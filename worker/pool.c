@@ -384,6 +384,10 @@ static bool submit(struct wrk_pool *pool, uint32_t q, uint64_t now_ns)
         batch->row_ended = pumps_here(pool) ? row_ended : NULL;
         batch->row_ended_context = pool;
         queue->in_flight[queue->submitted++ % pool->options.batches_queued_max] = batch;
+        if (batch->beside != NULL) {
+            batch->beside->row_ended = NULL;
+            queue->in_flight[queue->submitted++ % pool->options.batches_queued_max] = batch->beside;
+        }
         pool->options.backend->submit(pool->device, q, batch);
         begin(pool);
         any = true;

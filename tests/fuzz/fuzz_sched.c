@@ -41,9 +41,10 @@ static void read_options(struct input *input, struct sched_options *options)
     uint32_t runs = below(input, 64);
     options->run_steps_max = runs % 8 == 0 ? 256 : runs % 8;
     options->run_steps_shared = 1 + runs / 8;
-    const uint32_t way = below(input, 3);
-    options->interruptible = way != 0;
-    options->full_behind_runs = way == 2;
+    const uint32_t way = below(input, 6);
+    options->interruptible = way % 3 != 0;
+    options->full_behind_runs = way % 3 == 2;
+    options->beside = way >= 3 && options->tasks_max > 1;
 }
 
 static void read_types(struct input *input, struct graphs_types *types, struct sim *sim)
@@ -55,6 +56,7 @@ static void read_types(struct input *input, struct graphs_types *types, struct s
         uint32_t numbers = below(input, 60);
         sim->priorities[t] = numbers % 3;
         sim->rows_max[t] = numbers / 3;
+        sim->beside_rows[t] = numbers % 7;
     }
 }
 

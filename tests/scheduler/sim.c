@@ -63,6 +63,7 @@ void sim_init(struct sim *sim, const struct graphs_types *types,
         sim_require(sim, sched_type_set(sim->sched, &types->types[t], sim->priorities[t],
                                         sim->rows_max[t]) == BASE_OK);
         sim->rows_max[t] = sim->rows_max[t] > 0 ? sim->rows_max[t] : options->rows_max;
+        sched_type_set_beside(sim->sched, &types->types[t], sim->beside_rows[t]);
     }
     for (uint32_t l = 0; l < types->n_layouts; l++) {
         uint32_t rows = capacity == NULL ? 64 : capacity[l];
@@ -317,13 +318,9 @@ static void let_go(struct sim *sim, struct cell_batch *batch)
     }
 }
 
-bool sim_execute(struct sim *sim, uint32_t q, uint32_t steps_max, enum base_status status)
+static void execute_batch(struct sim *sim, struct cell_batch *batch, uint32_t steps_max,
+                          enum base_status status)
 {
-    struct sim_queue *queue = &sim->queues[q];
-    if (queue->n_executed == queue->n) {
-        return false;
-    }
-    struct cell_batch *batch = queue->batches[queue->n_executed++];
     batch->status = status;
     batch->steps_done = batch->steps;
     if (status != BASE_OK) {
@@ -331,7 +328,7 @@ bool sim_execute(struct sim *sim, uint32_t q, uint32_t steps_max, enum base_stat
         for (uint32_t i = 0; i < batch->n_rows; i++) {
             sim_graph_of(&batch->rows[i])->failed = true;
         }
-        return true;
+        return;
     }
     if (batch->interruptible && steps_max < batch->steps) {
         batch->steps_done = steps_max > 0 ? steps_max : 1;
@@ -339,7 +336,40 @@ bool sim_execute(struct sim *sim, uint32_t q, uint32_t steps_max, enum base_stat
     for (uint32_t i = 0; i < batch->n_rows; i++) {
         execute_row(sim, batch, &batch->rows[i]);
     }
-    let_go(sim, batch);
+}
+
+/* Whichever of the two comes first: neither reads what the other writes. */
+static void execute_both(struct sim *sim, struct cell_batch *batch, uint32_t steps_max,
+                         enum base_status status)
+{
+    const bool is_second_first = base_random_below(&sim->random, 2) == 0;
+    const uint32_t other_max =
+        steps_max > batch->beside->steps ? steps_max : base_random_below(&sim->random, 6);
+    if (is_second_first) {
+        execute_batch(sim, batch->beside, other_max, status);
+    }
+    execute_batch(sim, batch, steps_max, status);
+    if (!is_second_first) {
+        execute_batch(sim, batch->beside, other_max, status);
+    }
+}
+
+bool sim_execute(struct sim *sim, uint32_t q, uint32_t steps_max, enum base_status status)
+{
+    struct sim_queue *queue = &sim->queues[q];
+    if (queue->n_executed == queue->n) {
+        return false;
+    }
+    struct cell_batch *batch = queue->batches[queue->n_executed++];
+    if (batch->beside != NULL) {
+        sim_require(sim, queue->batches[queue->n_executed++] == batch->beside);
+        execute_both(sim, batch, steps_max, status);
+    } else {
+        execute_batch(sim, batch, steps_max, status);
+    }
+    if (status == BASE_OK) {
+        let_go(sim, batch);
+    }
     collect(sim);
     return true;
 }
@@ -378,9 +408,9 @@ struct cell_batch *sim_next(struct sim *sim, uint32_t q)
     sim_require(sim, base_alloc_count() == allocations);
     sim_model_after(sim, q, batch);
     sched_check(sim->sched);
-    if (batch != NULL) {
-        sim_require(sim, batch->attention == &queue->attention);
-        queue->batches[queue->n++] = batch;
+    for (struct cell_batch *at = batch; at != NULL; at = at->beside) {
+        sim_require(sim, at->attention == &queue->attention);
+        queue->batches[queue->n++] = at;
         sim->n_batches++;
     }
     return batch;
@@ -425,6 +455,7 @@ void sim_draw_options(struct sched_options *options, struct base_random *random)
     options->run_steps_shared = 1 + base_random_below(random, 6);
     options->run_flops_shared = base_random_below(random, 2) * base_random_below(random, 60);
     options->interruptible = base_random_below(random, 3) != 0;
+    options->beside = options->tasks_max > 1 && base_random_below(random, 2) == 0;
 }
 
 void sim_capacity(uint32_t *capacity, const struct recipe *recipes, uint32_t n, uint32_t factor)

@@ -45,6 +45,7 @@ struct sim {
     const struct graphs_types *types;
     struct sched_options options;
     uint32_t priorities[GRAPHS_TYPES_MAX], rows_max[GRAPHS_TYPES_MAX];
+    uint32_t beside_rows[GRAPHS_TYPES_MAX];
     uint32_t running[GRAPHS_TYPES_MAX]; /* batches of the type in flight */
     struct sched *sched;
     struct sched_admission admission;
@@ -67,8 +68,8 @@ _Noreturn void sim_fail(const struct sim *sim, const char *condition, const char
 void sim_report_aborts(void);
 
 /* Empty, with capacity[layout] rows (NULL: 64 of each); attention words are the simulation's.
- * priorities and rows_max of the types: as in the struct, filled by the caller before (0 = the
- * option's). */
+ * priorities, rows_max (0 = the option's) and beside_rows of the types: as in the struct, filled by
+ * the caller before. */
 void sim_init(struct sim *sim, const struct graphs_types *types,
               const struct sched_options *options, const uint32_t *capacity, uint64_t seed);
 /* Nothing may be inside. */
@@ -81,11 +82,13 @@ void sim_release(struct sim *sim);
  */
 struct sim_graph *sim_add(struct sim *sim, const struct recipe *recipe);
 
-/* Pulls a batch for a queue and checks it against the model. NULL when there is none. */
+/* Pulls a batch for a queue, and the one beside it, and checks them against the model. NULL when
+ * there is none. */
 struct cell_batch *sim_next(struct sim *sim, uint32_t queue);
 
 /* Executes the oldest batch of the queue that waits for it: an interruptible one up to steps_max
- * steps. With a status other than BASE_OK it fails instead. false when none waits. */
+ * steps. With a status other than BASE_OK it fails instead. false when none waits. Of two side by
+ * side both, one after the other. */
 bool sim_execute(struct sim *sim, uint32_t queue, uint32_t steps_max, enum base_status status);
 
 /* Retires the oldest executed batch of the queue; false when there is none. Finished graphs are
@@ -112,6 +115,7 @@ void sim_capacity(uint32_t *capacity, const struct recipe *recipes, uint32_t n, 
 
 /* Notes what is ready for the queue; then compares a formed batch with what was to be formed. */
 void sim_model_before(struct sim *sim, uint32_t queue);
+/* batch: and the one beside it. */
 void sim_model_after(struct sim *sim, uint32_t queue, const struct cell_batch *batch);
 void sim_model_retire(struct sim *sim, const struct cell_batch *batch);
 void sim_model_row_ended(const struct sim *sim, const struct cell_batch_row *row);

@@ -139,6 +139,24 @@ static uint32_t type_predict(struct sim *sim, uint32_t q, const struct offer *of
     return best;
 }
 
+/* The type of the batch beside this one; GRAPHS_TYPES_MAX: none. */
+static uint32_t beside_predict(const struct sim *sim, uint32_t q, const struct offer *offers,
+                               const struct cell_batch *batch)
+{
+    const uint32_t first = batch->type->id;
+    uint32_t best = GRAPHS_TYPES_MAX;
+    for (uint32_t t = 0; t < sim->types->n && sim->options.beside && sim->queues[q].n == 0; t++) {
+        const uint32_t ready = offers[t].ready;
+        const uint32_t rows = ready < sim->rows_max[t] ? ready : sim->rows_max[t];
+        if (t != first && rows > 0 && rows <= sim->beside_rows[t] &&
+            batch->n_rows <= sim->beside_rows[first]) {
+            bool is_first = best == GRAPHS_TYPES_MAX || goes_first(sim, q, offers, t, best);
+            best = is_first ? t : best;
+        }
+    }
+    return best;
+}
+
 static struct offer offers_before[GRAPHS_TYPES_MAX];
 
 void sim_model_before(struct sim *sim, uint32_t q)
@@ -187,7 +205,8 @@ static uint32_t due_rows(struct sim *sim, uint32_t type)
     return rows;
 }
 
-/* Rows come from the oldest subgraphs, as many of each as are due. */
+/* Rows come from the oldest subgraphs, as many of each as are due; which are none for the batch
+ * beside it. */
 static void check_fifo(struct sim *sim, const struct cell_batch *batch)
 {
     uint64_t newest = 0;
@@ -203,6 +222,7 @@ static void check_fifo(struct sim *sim, const struct cell_batch *batch)
             const struct sched_subgraph *subgraph = &graph->recipe.graph->subgraphs[s];
             sim_require(sim, subgraph->type == batch->type || graph->taken[s] == 0);
             sim_require(sim, graph->taken[s] == graph->due[s]);
+            graph->due[s] = 0;
         }
     }
 }
@@ -231,12 +251,13 @@ static void check_rows(struct sim *sim, const struct cell_batch *batch)
 }
 
 /* The longest run that no row ends before, within the bounds. */
-static void check_length(struct sim *sim, uint32_t q, const struct cell_batch *batch)
+static void check_length(struct sim *sim, uint32_t q, const struct cell_batch *batch,
+                         uint32_t beside)
 {
     bool has_state = batch->type->def.n_states > 0;
     bool others = false;
     for (uint32_t t = 0; t < sim->types->n; t++) {
-        others |= t != batch->type->id && offers_before[t].ready > 0;
+        others |= t != batch->type->id && t != beside && offers_before[t].ready > 0;
     }
     uint64_t shared = sim->options.run_steps_shared;
     uint64_t flops = batch->type->flops * batch->n_rows;
@@ -274,6 +295,18 @@ static void check_pins(struct sim *sim, uint32_t q, const struct cell_batch *bat
     }
 }
 
+static void check_batch(struct sim *sim, uint32_t q, const struct cell_batch *batch, uint32_t type,
+                        uint32_t beside)
+{
+    sim_require(sim, batch->type->id == type);
+    sim_require(sim, batch->n_rows == due_rows(sim, type));
+    check_fifo(sim, batch);
+    check_rows(sim, batch);
+    check_length(sim, q, batch, beside);
+    check_pins(sim, q, batch);
+    sim->running[type]++;
+}
+
 void sim_model_after(struct sim *sim, uint32_t q, const struct cell_batch *batch)
 {
     if (sim->queues[q].n == sim->options.tasks_max) {
@@ -285,13 +318,13 @@ void sim_model_after(struct sim *sim, uint32_t q, const struct cell_batch *batch
     if (batch == NULL) {
         return;
     }
-    sim_require(sim, batch->type->id == type);
-    sim_require(sim, batch->n_rows == due_rows(sim, type));
-    check_fifo(sim, batch);
-    check_rows(sim, batch);
-    check_length(sim, q, batch);
-    check_pins(sim, q, batch);
-    sim->running[type]++;
+    uint32_t beside = beside_predict(sim, q, offers_before, batch);
+    sim_require(sim, (batch->beside == NULL) == (beside == GRAPHS_TYPES_MAX));
+    check_batch(sim, q, batch, type, beside);
+    if (batch->beside != NULL) {
+        sim_require(sim, batch->beside->beside == NULL);
+        check_batch(sim, q, batch->beside, beside, type);
+    }
 }
 
 /* It is the only node of its subgraph. */

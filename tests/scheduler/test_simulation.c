@@ -50,6 +50,7 @@ static uint32_t run_world(uint64_t seed, const struct climate *climate)
     for (uint32_t t = 0; t < types->n; t++) {
         sim->priorities[t] = base_random_below(&random, 3);
         sim->rows_max[t] = base_random_below(&random, 2) * base_random_below(&random, 20);
+        sim->beside_rows[t] = base_random_below(&random, 8);
     }
     struct recipe recipes[24];
     uint32_t n = 1 + base_random_below(&random, 24);

@@ -116,7 +116,10 @@ static void types_release(struct pool_rig *rig)
 
 static struct cell_batch *source_next(void *context, uint32_t queue, uint64_t now_ns)
 {
-    return sched_next(((struct pool_rig *)context)->sched, queue, now_ns);
+    struct pool_rig *rig = context;
+    struct cell_batch *batch = sched_next(rig->sched, queue, now_ns);
+    rig->beside += batch != NULL && batch->beside != NULL ? 1 : 0;
+    return batch;
 }
 
 static void source_row_ended(void *context, struct cell_batch *batch, uint32_t row, uint64_t now_ns)
@@ -186,6 +189,7 @@ static void open_types(struct pool_rig *rig)
         ck_assert_msg(status == BASE_OK, "%s", error.message);
         team_share_small(backend, device, &rig->types.types[t]);
         ck_assert_int_eq(sched_type_set(rig->sched, &rig->types.types[t], t, 0), BASE_OK);
+        sched_type_set_beside(rig->sched, &rig->types.types[t], rig->options.beside_rows);
     }
 }
 
@@ -223,6 +227,10 @@ void pool_rig_init(struct pool_rig *rig, const struct pool_rig_options *options)
     for (uint32_t q = 0; q < sched->n_queues; q++) {
         sched->attention[q] = wrk_pool_attention(rig->pool, q);
     }
+    struct cell_device_caps caps;
+    options->backend->caps(wrk_pool_device(rig->pool), &caps);
+    ck_assert(caps.beside || options->beside_rows == 0);
+    sched->beside = options->beside_rows > 0;
     ck_assert_int_eq(sched_create(sched, &rig->sched), BASE_OK);
     open_types(rig);
     pool_rig_start(rig);

@@ -22,6 +22,7 @@ struct pool_rig_options {
     struct reference_options reference;
     bool real_cells; /* LSTM and others in floats; else tokens */
     double tolerance;
+    uint32_t beside_rows; /* of every type; 0: no two batches at the same time */
     uint32_t teams, team_threads;
     uint64_t spin_ns;
     bool pin;
@@ -41,6 +42,7 @@ struct pool_rig {
     struct sched_admission admission;
     struct base_event events[POOL_RIG_CLIENTS]; /* something happened to a job of the client */
     _Atomic uint64_t batches;                   /* retired */
+    uint64_t beside;                            /* formed to run beside another; pool thread */
     bool started;
 };
 

@@ -96,7 +96,7 @@ static const struct device {
     const char *backend;
     bool pumped, polled, real_cells, runs_on; /* runs_on: not interruptible */
     bool tagged, inner;                       /* lanes: form of slots; the CPU device computes */
-    uint32_t teams, threads;
+    uint32_t teams, threads, beside_rows;
     uint64_t pause_us;
 } devices[] = {
     {.backend = "reference", .teams = 1, .threads = 1},
@@ -121,6 +121,9 @@ static const struct device {
     {.backend = "cpu", .teams = 1, .threads = 2, .real_cells = true},
     {.backend = "cpu", .teams = 2, .threads = 1, .real_cells = true, .runs_on = true},
     {.backend = "cpu", .teams = 2, .threads = 2, .real_cells = true},
+    {.backend = "cpu", .teams = 1, .threads = 2, .real_cells = true, .beside_rows = 24},
+    {.backend = "cpu", .teams = 1, .threads = 3, .real_cells = true, .beside_rows = 24},
+    {.backend = "cpu", .teams = 2, .threads = 2, .real_cells = true, .beside_rows = 24},
     {.backend = "blas", .teams = 1, .threads = 1, .real_cells = true},
 };
 
@@ -137,6 +140,7 @@ static void init_device(const struct device *device)
     options.tolerance = is_reference && !device->inner ? 0 : 1e-4;
     options.teams = device->teams;
     options.team_threads = device->threads;
+    options.beside_rows = device->beside_rows;
     options.sched.interruptible = !device->runs_on;
     options.sched.run_steps_max = device->runs_on ? 3 : 256;
     options.sched.rows_max = 24;
@@ -148,6 +152,8 @@ START_TEST(test_random_requests_compute_what_they_should)
     init_device(&devices[_i]);
     ck_assert_uint_eq(run_clients(0), CLIENTS * JOBS);
     ck_assert_uint_gt(rig.batches, 0);
+    pool_rig_stop(&rig);
+    ck_assert((rig.beside > 0) == (options.beside_rows > 0));
     pool_rig_release(&rig);
 }
 END_TEST
