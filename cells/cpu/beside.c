@@ -4,6 +4,7 @@
 
 #include "base/assert.h"
 #include "base/cpus.h"
+#include "cells/cpu/panels.h"
 
 #include <stdatomic.h>
 
@@ -81,6 +82,9 @@ void cell_beside_end(struct cell_beside *beside)
 {
     struct cell_team *team = beside->runs[0].team;
     team->finish(team);
-    cell_run_note(&beside->runs[0]);
-    cell_run_note(&beside->runs[1]);
+    for (uint32_t h = 0; h < 2; h++) {
+        const struct cell_run *run = &beside->runs[h];
+        cell_run_note(run);
+        cell_panels_align(run->spaces, run->members, team->members);
+    }
 }

@@ -79,6 +79,16 @@ static void begin_own(const struct cell_panels *panels)
     }
 }
 
+void cell_panels_align(struct cell_space *spaces, uint32_t members, uint32_t all)
+{
+    for (uint32_t m = members; m < all; m++) {
+        spaces[m].round = spaces[0].round;
+        // Relaxed: the next run's start publishes it.
+        atomic_store_explicit(spaces[m].share, word_of(spaces[0].round, 0, 0),
+                              memory_order_relaxed);
+    }
+}
+
 /* Where the rows are cut in two: whole tiles of 6 (or of 5, where 5 are the best) before it. Of few
  * rows the weights would be read twice for little. */
 static uint32_t split_of(uint32_t rows)

@@ -61,6 +61,10 @@ void cell_panels_gated(const struct cell_view *view, const struct cell_wave *wav
 /* What the sums over x of so many rows ahead cost: as above. */
 uint64_t cell_panels_flops(const struct cell_gated *gated, uint32_t terms, uint32_t rows);
 
+/* Behind a run of some of a queue's members, by one thread: those from `members` on have seen as
+ * many ops as the others. */
+void cell_panels_align(struct cell_space *spaces, uint32_t members, uint32_t all);
+
 /* This member's share of an op's panels where shares are fixed. */
 void cell_panels_share(const struct cell_view *view, const struct cell_wave *wave, uint32_t n,
                        uint32_t *first, uint32_t *end);

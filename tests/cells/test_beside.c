@@ -254,6 +254,16 @@ START_TEST(test_lstms_of_two_sizes)
 }
 END_TEST
 
+/* Of cells that are long enough for members to take panels from one another, which all of a team
+ * must count alike, also those that had no part in the batches before. */
+START_TEST(test_large_cells)
+{
+    build_lstm_cell(&bed.sides[0].build, 150, 200, 3);
+    build_lstm_cell(&bed.sides[1].build, 200, 180, 4);
+    check_bits(&bed, NULL, 700 + (uint64_t)_i);
+}
+END_TEST
+
 /* With states or without, in any precision, of many rows. */
 START_TEST(test_random_cells)
 {
@@ -423,6 +433,7 @@ int main(void)
     TCase *tcase = tcase_create("beside");
     tcase_set_timeout(tcase, 300);
     tcase_add_loop_test(tcase, test_lstms_of_two_sizes, 0, 4 * ISA_COUNT);
+    tcase_add_loop_test(tcase, test_large_cells, 0, 6);
     tcase_add_loop_test(tcase, test_random_cells, 0, 8 * ISA_COUNT);
     tcase_add_loop_test(tcase, test_the_other_ends_with_the_first, 0, 6);
     tcase_add_loop_test(tcase, test_attention_ends_both, 0, 3);

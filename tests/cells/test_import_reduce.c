@@ -100,7 +100,7 @@ static enum over wanted_over;
 static double over_steps(const double *x, size_t b, size_t i)
 {
     double sum = 0;
-    double high = -INFINITY;
+    double high = -(double)INFINITY;
     double low = INFINITY;
     for (size_t t = 0; t < TIME; t++) {
         sum += at(x, t, b, i);

@@ -101,7 +101,7 @@ double window_expected(const struct window *w, const double *at, size_t step, in
                        const float *weights, int64_t t)
 {
     double sum = 0.0;
-    double largest = -INFINITY;
+    double largest = -(double)INFINITY;
     int64_t inside = 0;
     for (int64_t k = 0; k < w->taps; k++) {
         const int64_t from = t * w->stride + k * w->dilation - w->before;
