@@ -133,6 +133,9 @@ static void bed_open(struct bed *bed, const char *isa, uint32_t members, uint64_
     bed->sides[1].type = rig_add(&bed->rig, &bed->sides[1].build.def);
     for (uint32_t i = 0; i < 2; i++) {
         struct side *side = &bed->sides[i];
+        memset(side->outputs, 0, sizeof(side->outputs));
+        memset(side->finals, 0, sizeof(side->finals));
+        side->batch.n_rows = 0;
         for (uint32_t c = 0; c < CHAINS; c++) {
             rig_chain_init(&side->chains[c], side->type, i * RIG_ROWS / 2 + c,
                            1 + base_random_below(&random, STEPS_MAX), &random);
