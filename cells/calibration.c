@@ -178,14 +178,16 @@ static uint32_t choose_apart_rows(const struct cell_calibration *calibration,
 }
 
 /* tuning: as chosen, of a batch that has the team to itself. Beside another it has half of the
- * team, one member, and both are done when two would be, one after the other. */
+ * team, one member, and both are done when two would be, one after the other. What one member takes
+ * for a row alone is not known: where it has the team, others help. */
 static uint32_t choose_beside_rows(const struct cell_calibration *calibration,
                                    const struct cell_tuning *tuning)
 {
     struct way beside;
     struct way in_turn;
     for (uint32_t p = 0; p < CELL_CALIBRATION_POINTS; p++) {
-        beside.ns[p] = calibration->step_ns[CELL_VARIANT_SOLO][p];
+        beside.ns[p] =
+            cell_calibration_rows[p] > 1 ? calibration->step_ns[CELL_VARIANT_SOLO][p] : 0;
         in_turn.ns[p] = 2 * cell_calibration_step_ns(calibration, tuning, p);
     }
     return find_border(&beside, &in_turn, calibration->own.beside_rows,

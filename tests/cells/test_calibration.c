@@ -168,7 +168,7 @@ START_TEST(test_beside_rows_follow_only_clear_losses)
     for (uint32_t p = 0; p < CELL_CALIBRATION_POINTS; p++) {
         calibration.step_ns[CELL_VARIANT_SOLO][p] = 3 * calibration.step_ns[CELL_VARIANT_PLAIN][p];
     }
-    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.beside_rows, 0);
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.beside_rows, 1);
 }
 END_TEST
 

@@ -107,6 +107,13 @@ static void gate_device_close(struct cell_device *device)
     cell_cpu_close(device);
 }
 
+/* It counts and holds one batch at a time. */
+static void gate_caps(const struct cell_device *device, struct cell_device_caps *out)
+{
+    cell_cpu_caps(device, out);
+    out->beside = false;
+}
+
 static void gate_submit(struct cell_device *device, uint32_t queue, struct cell_batch *batch)
 {
     base_assert(n_submitted - n_passed < HELD_MAX);
@@ -144,7 +151,7 @@ void gate_steps_max(uint32_t steps)
 const struct cell_backend gate_backend = {.name = "gate",
                                           .open = gate_device_open,
                                           .close = gate_device_close,
-                                          .caps = cell_cpu_caps,
+                                          .caps = gate_caps,
                                           .type_load = cell_cpu_type_load,
                                           .type_unload = cell_cpu_type_unload,
                                           .row_bytes = cell_cpu_row_bytes,
