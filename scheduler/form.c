@@ -62,29 +62,37 @@ static uint32_t count_running(const struct sched *sched, uint32_t type, uint32_t
     return sched->types[type]->running + (had_it ? 1 : 0);
 }
 
-/* Whether the type's ready rows are few enough for one of two batches side by side. */
-static bool suits_beside(const struct sched *sched, const struct sched__type *type, uint32_t queue)
+/* Whether the type's ready rows, the oldest of which is this, suit one of two batches side by side,
+ * the other of which is `first`: they are few, their steps about as long, since both end when
+ * somebody comes, and they do not end by themselves, for which runs go on while others wait. */
+static bool suits_beside(const struct sched *sched, const struct sched__type *type,
+                         const struct sched_subgraph *oldest, const struct cell_batch *first)
 {
-    const uint32_t rows = ready_rows(sched, type, queue);
-    return (rows < type->rows_max ? rows : type->rows_max) <= type->beside_rows;
+    const uint32_t ready = ready_rows(sched, type, first->queue);
+    const uint32_t rows = ready < type->rows_max ? ready : type->rows_max;
+    const uint64_t flops = type->type->flops * rows;
+    const uint64_t first_flops = first->type->flops * first->n_rows;
+    return type->type != first->type && !sched__ends_itself(oldest->ready_first) &&
+           rows <= type->beside_rows && 2 * flops <= 3 * first_flops &&
+           2 * first_flops <= 3 * flops;
 }
 
-/* Chooses a type by the policy (lines 5-10); NULL when nothing is ready for this queue. first: the
- * type of a batch that has been taken, beside which one of the others is to run; or NULL. */
+/* Chooses a type by the policy (lines 5-10); NULL when nothing is ready for this queue. first: a
+ * batch whose rows have been taken, beside which one of another type is to run; or NULL. */
 static struct sched__type *choose_type(struct sched *sched, uint32_t queue,
-                                       const struct sched__type *first)
+                                       const struct cell_batch *first)
 {
     struct sched_candidate candidates[CELL_TYPES_MAX];
     uint32_t n = 0;
     for (uint32_t t = 0; t < sched->n_types; t++) {
         struct sched__type *type = sched->types[t];
-        if (type == NULL || type == first || (first != NULL && !suits_beside(sched, type, queue))) {
+        if (type == NULL) {
             continue;
         }
         struct sched__ready *list = NULL;
         const uint32_t unpinned = unpinned_rows(sched, type, queue);
         const struct sched_subgraph *oldest = oldest_ready(type, queue, unpinned > 0, &list);
-        if (oldest != NULL) {
+        if (oldest != NULL && (first == NULL || suits_beside(sched, type, oldest, first))) {
             candidates[n++] =
                 (struct sched_candidate){.type = t,
                                          .ready = type->ready[queue].n_rows + unpinned,
@@ -392,8 +400,8 @@ static struct sched__type *type_beside(struct sched *sched, const struct sched__
                                        const struct cell_batch *batch)
 {
     const bool may_have = sched->options.beside && sched->queues[batch->queue].in_flight == 0 &&
-                          batch->n_rows <= type->beside_rows;
-    return may_have ? choose_type(sched, batch->queue, type) : NULL;
+                          batch->n_rows <= type->beside_rows && least_steps(sched, batch) == 0;
+    return may_have ? choose_type(sched, batch->queue, batch) : NULL;
 }
 
 struct cell_batch *sched_next(struct sched *sched, uint32_t queue_index, uint64_t now_ns)

@@ -11,6 +11,7 @@
 struct offer {
     uint32_t ready, unpinned;
     uint64_t oldest;
+    bool ends; /* the oldest's first node, by itself */
 };
 
 static struct sched_subgraph *subgraph_of(const struct cell_batch_row *row)
@@ -51,6 +52,7 @@ static void offers_count(struct sim *sim, uint32_t q, struct offer *offers)
 {
     uint32_t pinned[GRAPHS_TYPES_MAX] = {0};
     uint64_t oldest[GRAPHS_TYPES_MAX][2]; // of those on no queue, and on this one
+    bool ends[GRAPHS_TYPES_MAX][2] = {{false}};
     memset(offers, 0, GRAPHS_TYPES_MAX * sizeof(*offers));
     memset(oldest, 0xff, sizeof(oldest));
     for (uint32_t i = 0; i < SIM_GRAPHS_MAX; i++) {
@@ -67,6 +69,8 @@ static void offers_count(struct sim *sim, uint32_t q, struct offer *offers)
                 *(is_mine ? &pinned[type] : &offers[type].unpinned) += graph->ready[s];
                 bool is_older = subgraph->order < oldest[type][is_mine];
                 oldest[type][is_mine] = is_older ? subgraph->order : oldest[type][is_mine];
+                ends[type][is_mine] =
+                    is_older ? subgraph->ready_first->wiring.end != NULL : ends[type][is_mine];
             }
         }
     }
@@ -75,6 +79,7 @@ static void offers_count(struct sim *sim, uint32_t q, struct offer *offers)
         offers[t].ready = pinned[t] + offers[t].unpinned;
         bool is_mine = offers[t].unpinned == 0 || oldest[t][1] < oldest[t][0];
         offers[t].oldest = oldest[t][is_mine];
+        offers[t].ends = ends[t][is_mine];
     }
 }
 
@@ -145,11 +150,19 @@ static uint32_t beside_predict(const struct sim *sim, uint32_t q, const struct o
 {
     const uint32_t first = batch->type->id;
     uint32_t best = GRAPHS_TYPES_MAX;
+    for (uint32_t i = 0; i < batch->n_rows; i++) {
+        if (batch->rows[i].wiring->end != NULL) {
+            return GRAPHS_TYPES_MAX;
+        }
+    }
     for (uint32_t t = 0; t < sim->types->n && sim->options.beside && sim->queues[q].n == 0; t++) {
         const uint32_t ready = offers[t].ready;
         const uint32_t rows = ready < sim->rows_max[t] ? ready : sim->rows_max[t];
-        if (t != first && rows > 0 && rows <= sim->beside_rows[t] &&
-            batch->n_rows <= sim->beside_rows[first]) {
+        const double cost = (double)rows * (double)sim->types->types[t].flops;
+        const double beside = (double)batch->n_rows * (double)batch->type->flops;
+        if (t != first && !offers[t].ends && rows > 0 && rows <= sim->beside_rows[t] &&
+            batch->n_rows <= sim->beside_rows[first] && cost <= 1.5 * beside &&
+            beside <= 1.5 * cost) {
             bool is_first = best == GRAPHS_TYPES_MAX || goes_first(sim, q, offers, t, best);
             best = is_first ? t : best;
         }
