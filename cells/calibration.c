@@ -179,7 +179,8 @@ static uint32_t choose_apart_rows(const struct cell_calibration *calibration,
 
 /* tuning: as chosen, of a batch that has the team to itself. Beside another it has half of the
  * team, one member, and both are done when two would be, one after the other. What one member takes
- * for a row alone is not known: where it has the team, others help. */
+ * for a row alone is not known: where it has the team, others help. Never more than the device's
+ * own number, beyond which other things than the time of a step count. */
 static uint32_t choose_beside_rows(const struct cell_calibration *calibration,
                                    const struct cell_tuning *tuning)
 {
@@ -190,8 +191,9 @@ static uint32_t choose_beside_rows(const struct cell_calibration *calibration,
             cell_calibration_rows[p] > 1 ? calibration->step_ns[CELL_VARIANT_SOLO][p] : 0;
         in_turn.ns[p] = 2 * cell_calibration_step_ns(calibration, tuning, p);
     }
-    return find_border(&beside, &in_turn, calibration->own.beside_rows,
-                       CELL_CALIBRATION_SOLO_ROWS_MAX);
+    const uint32_t own = calibration->own.beside_rows;
+    const uint32_t rows = find_border(&beside, &in_turn, own, CELL_CALIBRATION_SOLO_ROWS_MAX);
+    return rows < own ? rows : own;
 }
 
 /* Times of one way of serving, from one row on. */

@@ -8,20 +8,23 @@
 
 #include <stdatomic.h>
 
-/* A batch with less left to compute than this, some 10 us of a core, is not interrupted to be begun
- * again by the whole team. */
+/* A batch that has less left to compute than this, some 10 us of a core, or one step, is not
+ * interrupted to be begun again by the whole team. */
 #define LEFT_FLOPS 1000000u
 
-/* Steps that take a member longer than this, some 200 us of a core, are the team's: rows that come
- * wait for the end of one. And both cells should find room in the caches that cores share. Of
- * others side by side was never slower. Zen 4, two members, requests of both directions of an LSTM
- * present, 100 steps, requests a second one after the other and side by side (behind the slash:
- * while the two share no L3, where what they wait for each other counts most): 64 units, 1 present
- * 6,448 and 7,850 / 5,168 and 6,968, 4 11,296 and 12,238 / 10,193 and 11,469; 128 units, 1 2,208 /
- * 1,572 and 2,297, 4 3,107 / 2,370 and 3,421; 256 units, 2 840 and 855 / 624, 8 974 and 978 / 818
- * and 995, 20 967 and 1,012; 512 units (twice 8 MiB), 1 143 and 151, 4 231 and 245; 1024, 4 53.8
- * and 54.9. */
-#define STEP_FLOPS_MAX 25000000u
+/* Steps that take a member longer than this, some 40 us of a core, are the team's: it shares them
+ * out evenly, while of two batches one is done first, and the thread that drives the team has more
+ * to do beside its own. And both cells should find room in the caches that cores share.
+ *
+ * Zen 4, two members, requests of both directions of an LSTM or GRU present, requests a second in
+ * turns and side by side (behind the slash: while the two share no L3, where what they wait for
+ * each other counts most). All of 100 steps: LSTM of 64 units, 1 present 4,498 and 9,264 / 4,530
+ * and 7,560, 4 10,770 and 12,868 / 8,752 and 11,147; 128 units, 1 2,143 and 2,515 / 1,439 and
+ * 2,269; 256 units, 4 954 and 1,001 / 824 and 886; 512 units (twice 8 MiB), 1 143 and 151, 4 231
+ * and 245. Of 5 to 50 steps, where runs are short: GRU of 64 units, 8 34,628 and 47,405, 32 43,700
+ * and 42,041; LSTM of 128, 4 10,379 and 12,475, 16 12,275 and 12,436, 32 (8.4 million) 12,069 and
+ * 10,505; 256, 4 2,940 and 3,368, 8 (8.4 million) 3,261 and 3,208. */
+#define STEP_FLOPS_MAX 5000000u
 #define L2S_MAX        10u
 
 uint32_t cell_beside_rows(const struct cell_program *program)
@@ -55,8 +58,9 @@ static void run_half(void *argument, struct cell_team *team, uint32_t member)
 bool cell_beside_is_over(const struct cell_run *run, uint32_t steps_done)
 {
     const struct cell_batch *batch = run->batch;
-    return atomic_load_explicit(&run->beside->is_over, memory_order_relaxed) &&
-           batch->type->flops * batch->n_rows * (batch->steps - steps_done) > LEFT_FLOPS;
+    const uint32_t left = batch->steps - steps_done;
+    return atomic_load_explicit(&run->beside->is_over, memory_order_relaxed) && left > 1 &&
+           batch->type->flops * batch->n_rows * left > LEFT_FLOPS;
 }
 
 void cell_beside_begin(struct cell_beside *beside, struct cell_program *first,

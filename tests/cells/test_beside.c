@@ -284,7 +284,7 @@ END_TEST
 
 enum { LONG = 300 };
 
-/* One chain of LONG steps on each side, of cells of which some steps are a million operations. */
+/* Chains of LONG steps on each side, of cells of which some steps are a million operations. */
 static void open_long(uint32_t members)
 {
     struct base_random random = util_random(7);
@@ -295,14 +295,19 @@ static void open_long(uint32_t members)
     bed.sides[0].type = bed.rig.type;
     bed.sides[1].type = rig_add(&bed.rig, &bed.sides[1].build.def);
     for (uint32_t i = 0; i < 2; i++) {
-        rig_chain_init(&bed.sides[i].chains[0], bed.sides[i].type, i, LONG, &random);
+        for (uint32_t c = 0; c < CHAINS; c++) {
+            rig_chain_init(&bed.sides[i].chains[c], bed.sides[i].type, i * RIG_ROWS / 2 + c, LONG,
+                           &random);
+        }
     }
 }
 
 static void close_long(void)
 {
-    rig_chain_release(&bed.sides[0].chains[0]);
-    rig_chain_release(&bed.sides[1].chains[0]);
+    for (uint32_t c = 0; c < CHAINS; c++) {
+        rig_chain_release(&bed.sides[0].chains[c]);
+        rig_chain_release(&bed.sides[1].chains[c]);
+    }
     rig_release(&bed.rig);
     build_release(&bed.sides[0].build);
     build_release(&bed.sides[1].build);
@@ -357,6 +362,18 @@ START_TEST(test_the_other_ends_with_the_first)
     second = long_batch(1, late_side == 1 ? 5 : 2, &attention);
     run(&bed, first, second);
     ck_assert_uint_eq(late->steps_done, 5);
+
+    // Nor where it is one step; of two it is interrupted.
+    for (uint32_t steps = 2; steps <= 3; steps++) {
+        first = long_batch(0, late_side == 0 ? steps : 2, &attention);
+        second = long_batch(1, late_side == 1 ? steps : 2, &attention);
+        for (uint32_t r = 1; r < CHAINS; r++) { // so many rows that a step is long
+            rig_chain_reset(&bed.sides[late_side].chains[r], bed.sides[late_side].type);
+            add_row(&bed.sides[late_side], r);
+        }
+        run(&bed, first, second);
+        ck_assert_uint_eq(late->steps_done, steps == 2 ? 2 : 1);
+    }
     close_long();
 }
 END_TEST

@@ -159,7 +159,7 @@ START_TEST(test_beside_rows_follow_only_clear_losses)
     ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.beside_rows, 6);
     *time_of(&calibration, CELL_VARIANT_SOLO, 8) = 2 * 18000;
     *time_of(&calibration, CELL_VARIANT_SOLO, 10) = 2 * 20000 * 96 / 100;
-    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.beside_rows, 10);
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.beside_rows, 9); // never more
 
     calibration.own.beside_rows = 500; // more than is measured
     ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.beside_rows, 500);

@@ -21,6 +21,7 @@ static void setup(void)
     ck_assert_ptr_nonnull(sim);
     for (uint32_t t = 0; t < TYPES; t++) {
         chain[t] = graphs_type_token(&types, 1, 2, 1, 1);
+        types.types[t].flops = 100;
         sim->beside_rows[t] = FEW;
     }
     options.beside = true;
@@ -182,6 +183,35 @@ START_TEST(test_others_that_wait_shorten_both)
 }
 END_TEST
 
+/* Both end when somebody comes: who has the longer steps would keep the other waiting. */
+START_TEST(test_steps_of_both_are_about_as_long)
+{
+    const bool is_much_longer = _i % 2 == 1;
+    types.types[_i / 2].flops = is_much_longer ? 151 : 150;
+    start();
+    add(2, (uint32_t[]){20, 20});
+    ck_assert((sim_next(sim, 0)->beside == NULL) == is_much_longer);
+}
+END_TEST
+
+/* A run of what ends by itself goes on for some steps while others wait: not beside one that stops
+ * at once. */
+START_TEST(test_what_ends_by_itself_has_nothing_beside_it)
+{
+    struct recipe recipe;
+    start();
+    recipe_init(&recipe, &types, 2);
+    recipe_node(&recipe, chain[0], 20);
+    recipe_node(&recipe, chain[1], 20);
+    recipe_end(&recipe, (uint32_t)_i, 0, 15);
+    recipe_fill(&recipe, &sim->random);
+    recipe_build(&recipe);
+    recipe_evaluate(&recipe, graphs_cell_token);
+    ck_assert_ptr_nonnull(sim_add(sim, &recipe));
+    ck_assert_ptr_null(sim_next(sim, 0)->beside);
+}
+END_TEST
+
 /* What is submitted counts as done for its own type alone. */
 START_TEST(test_nothing_is_formed_beside_what_is_in_flight)
 {
@@ -243,6 +273,8 @@ int main(void)
     tcase_add_loop_test(tcase, test_many_rows_have_nothing_beside_them, 0, 2);
     tcase_add_test(tcase, test_few_rows_by_the_size_of_a_batch);
     tcase_add_test(tcase, test_others_that_wait_shorten_both);
+    tcase_add_loop_test(tcase, test_steps_of_both_are_about_as_long, 0, 4);
+    tcase_add_loop_test(tcase, test_what_ends_by_itself_has_nothing_beside_it, 0, 2);
     tcase_add_test(tcase, test_nothing_is_formed_beside_what_is_in_flight);
     tcase_add_test(tcase, test_a_cancel_ends_both);
     tcase_add_test(tcase, test_both_fail);
