@@ -11,8 +11,9 @@
  * batch may follow with the same rows at once.
  *
  * Side by side. Where a device runs two batches at the same time, a queue with nothing in flight is
- * given two of different types, if both have few rows: no node waits for another of a different
- * type that is not done, so neither reads what the other writes. */
+ * given two of different types, if both have few rows, and steps about as long, of chains whose
+ * length is known. No node waits for another of a different type that is not done, so neither reads
+ * what the other writes. */
 #ifndef SCHEDULER_SCHEDULER_H
 #define SCHEDULER_SCHEDULER_H
 
