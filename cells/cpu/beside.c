@@ -63,20 +63,19 @@ bool cell_beside_is_over(const struct cell_run *run, uint32_t steps_done)
            batch->type->flops * batch->n_rows * left > LEFT_FLOPS;
 }
 
-void cell_beside_begin(struct cell_beside *beside, struct cell_program *first,
-                       struct cell_program *second, const struct cell_rows *stores, uint32_t queue,
-                       struct cell_team *team, const struct cell_submitted *submitted)
+void cell_beside_begin(struct cell_beside *beside, struct cell_program *const programs[2],
+                       const struct cell_rows *stores, uint32_t queue, struct cell_team *team,
+                       const struct cell_submitted *submitted)
 {
-    const struct cell_submitted other = {.batch = submitted->batch->beside};
-    base_assert(team != NULL && team->members > 1 && first != second);
-    base_assert(other.batch->beside == NULL && other.batch->row_ended == NULL);
-    cell_run_prepare(&beside->runs[0], first, stores, queue, team->halves[0]->members, submitted);
-    cell_run_prepare(&beside->runs[1], second, stores, queue, team->halves[1]->members, &other);
+    const struct cell_submitted both[2] = {*submitted, {.batch = submitted->batch->beside}};
+    base_assert(team != NULL && team->members > 1 && programs[0] != programs[1]);
+    base_assert(both[1].batch->beside == NULL && both[1].batch->row_ended == NULL);
     for (uint32_t h = 0; h < 2; h++) {
         struct cell_run *run = &beside->runs[h];
+        cell_run_prepare(run, programs[h], stores, queue, team->halves[h]->members, &both[h]);
         run->team = team;
         run->beside = beside;
-        run->members = run->n_rows <= run->program->solo_rows ? 1 : run->members;
+        run->members = run->n_rows <= programs[h]->solo_rows ? 1 : run->members;
     }
     atomic_store_explicit(&beside->is_over, false, memory_order_relaxed);
     team->start(team, run_half, beside);

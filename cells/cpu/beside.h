@@ -24,9 +24,9 @@ uint32_t cell_beside_rows(const struct cell_program *program);
 
 /* Begins submitted->batch and the one beside it, whose programs these are; as cell_run_begin() and
  * cell_run_end(). The team has two members at least. */
-void cell_beside_begin(struct cell_beside *beside, struct cell_program *first,
-                       struct cell_program *second, const struct cell_rows *stores, uint32_t queue,
-                       struct cell_team *team, const struct cell_submitted *submitted);
+void cell_beside_begin(struct cell_beside *beside, struct cell_program *const programs[2],
+                       const struct cell_rows *stores, uint32_t queue, struct cell_team *team,
+                       const struct cell_submitted *submitted);
 void cell_beside_end(struct cell_beside *beside);
 
 /* Whether a run that has done so many steps should make room, since the other batch has ended and

@@ -248,8 +248,8 @@ void cell_cpu_begin(struct cell_device *device, uint32_t queue)
     own->has_begun = true;
     own->is_beside = batch->beside != NULL;
     if (own->is_beside) {
-        cell_beside_begin(&own->beside, program, device->programs[batch->beside->type->id],
-                          device->stores, queue, own->team, submitted);
+        struct cell_program *both[2] = {program, device->programs[batch->beside->type->id]};
+        cell_beside_begin(&own->beside, both, device->stores, queue, own->team, submitted);
     } else {
         cell_run_begin(&own->run, program, device->stores, queue, own->team, submitted);
     }

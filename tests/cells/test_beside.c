@@ -109,18 +109,23 @@ static void make_wanted(struct bed *bed, struct side *side)
     }
 }
 
-static void check_side(const struct side *side)
+static void check_chain(const struct side *side, uint32_t c)
 {
     const struct cell_def *def = &side->type->def;
+    const struct rig_chain *chain = &side->chains[c];
+    for (uint32_t o = 0; o < def->n_outputs; o++) {
+        ck_assert_mem_eq(chain->outputs[o], side->outputs[c][o],
+                         chain->wiring.steps * value_bytes(side, def->outputs[o]));
+    }
+    for (uint32_t s = 0; s < def->n_states; s++) {
+        ck_assert_mem_eq(chain->final[s], side->finals[c][s], value_bytes(side, def->n_inputs + s));
+    }
+}
+
+static void check_side(const struct side *side)
+{
     for (uint32_t c = 0; c < CHAINS; c++) {
-        for (uint32_t o = 0; o < def->n_outputs; o++) {
-            ck_assert_mem_eq(side->chains[c].outputs[o], side->outputs[c][o],
-                             side->chains[c].wiring.steps * value_bytes(side, def->outputs[o]));
-        }
-        for (uint32_t s = 0; s < def->n_states; s++) {
-            ck_assert_mem_eq(side->chains[c].final[s], side->finals[c][s],
-                             value_bytes(side, def->n_inputs + s));
-        }
+        check_chain(side, c);
     }
 }
 
