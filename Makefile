@@ -890,15 +890,13 @@ endif
 OUT := build/$(BUILD)$(if $(IS_CLANG),-clang)$(if $(filter-out x86_64,$(ARCH)),-$(ARCH))
 
 STD      := -std=c11 -D_GNU_SOURCE -I. -isystem $(OUT)/proto
-WARNINGS := -Werror -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion \
+BOTH_WARNINGS := -Werror -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion \
   -Wdouble-promotion -Wcast-qual -Wcast-align -Wpointer-arith -Wwrite-strings -Wundef -Wvla \
   -Wformat=2 -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition -Wredundant-decls \
   -Wswitch-enum -Wimplicit-fallthrough -Wnull-dereference
-ifeq ($(IS_CLANG),)
-WARNINGS += -Wlogical-op -Wduplicated-cond -Wduplicated-branches -Walloc-zero -Wstrict-aliasing=2
-else
-WARNINGS += -Wcomma -Wno-string-conversion # base_assert(!"reason") is meant
-endif
+GCC_WARNINGS := -Wlogical-op -Wduplicated-cond -Wduplicated-branches -Walloc-zero -Wstrict-aliasing=2
+CLANG_WARNINGS := -Wcomma -Wno-string-conversion # base_assert(!"reason") is meant
+WARNINGS := $(BOTH_WARNINGS) $(if $(IS_CLANG),$(CLANG_WARNINGS),$(GCC_WARNINGS))
 
 # In every build: no contraction, so that results keep their bits; FMA only where it is written.
 COMMON := -g -fno-common -fno-math-errno -ffp-contract=off -pthread
@@ -1389,7 +1387,8 @@ build/lint/%.tidy: % .clang-tidy tests/.clang-tidy | $(PROTO_HEADERS)
 	@mkdir -p $(@D)
 	$(Q)clang-tidy --quiet $< -- $(STD) $(call lint_flags,$<) $(PKG_CFLAGS) > $@.log 2>&1 || \
 	  { cat $@.log; exit 1; }
-	$(Q)clang $(STD) $(call lint_flags,$<) $(PKG_CFLAGS) -MM -MP -MT $@ -MF $@.d $<
+	$(Q)clang $(STD) $(BOTH_WARNINGS) $(CLANG_WARNINGS) $(call lint_flags,$<) $(PKG_CFLAGS) -fsyntax-only \
+	  -MMD -MP -MT $@ -MF $@.d $<
 	@touch $@
 
 build/lint/%.analyzed: % | $(PROTO_HEADERS)

@@ -101,7 +101,7 @@ static double over_steps(const double *x, size_t b, size_t i)
 {
     double sum = 0;
     double high = -(double)INFINITY;
-    double low = INFINITY;
+    double low = (double)INFINITY;
     for (size_t t = 0; t < TIME; t++) {
         sum += at(x, t, b, i);
         high = fmax(high, at(x, t, b, i));
