@@ -172,6 +172,9 @@ void pool_rig_options_init(struct pool_rig_options *options)
     sched_options_init(&options->sched);
 }
 
+/* Rows of any two types are then as long as there are as many. */
+#define SAME_FLOPS 10000u
+
 static void open_types(struct pool_rig *rig)
 {
     const struct cell_backend *backend = rig->options.backend;
@@ -185,6 +188,9 @@ static void open_types(struct pool_rig *rig)
         rig->admission.capacity[l] = POOL_RIG_ROWS;
     }
     for (uint32_t t = 0; t < rig->types.n; t++) {
+        if (rig->options.beside_rows > 0) {
+            rig->types.types[t].flops = SAME_FLOPS;
+        }
         enum base_status status = backend->type_load(device, &rig->types.types[t], &error);
         ck_assert_msg(status == BASE_OK, "%s", error.message);
         team_share_small(backend, device, &rig->types.types[t]);

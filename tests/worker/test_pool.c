@@ -141,6 +141,10 @@ static void init_device(const struct device *device)
     options.teams = device->teams;
     options.team_threads = device->threads;
     options.beside_rows = device->beside_rows;
+    if (device->beside_rows > 0) { // as the server has them: queues are empty now and then
+        options.sched.tasks_max = 2;
+        options.sched.full_behind_runs = true;
+    }
     options.sched.interruptible = !device->runs_on;
     options.sched.run_steps_max = device->runs_on ? 3 : 256;
     options.sched.rows_max = 24;
