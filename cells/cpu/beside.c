@@ -75,6 +75,7 @@ void cell_beside_begin(struct cell_beside *beside, struct cell_program *const pr
         cell_run_prepare(run, programs[h], stores, queue, team->halves[h]->members, &both[h]);
         run->team = team;
         run->beside = beside;
+        // Of small cells one member of the half is enough, as one of the team would be.
         run->members = run->n_rows <= programs[h]->solo_rows ? 1 : run->members;
     }
     atomic_store_explicit(&beside->is_over, false, memory_order_relaxed);

@@ -430,6 +430,15 @@ void sim_drain(struct sim *sim)
     }
 }
 
+void sim_end(struct sim *sim)
+{
+    if (sim->sched != NULL) {
+        sim_drain(sim);
+        sim_release(sim);
+    }
+    base_free(sim);
+}
+
 /* ---- Random worlds ---- */
 
 void sim_draw_types(struct graphs_types *types, struct base_random *random)

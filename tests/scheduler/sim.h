@@ -101,6 +101,9 @@ void sim_cancel_all(struct sim *sim, enum base_status status);
 /* Pulls, executes and retires on all queues until nothing is inside. */
 void sim_drain(struct sim *sim);
 
+/* The end of a case, whether it has got as far as sim_init() or not: drains, releases and frees. */
+void sim_end(struct sim *sim);
+
 /* ---- Random worlds ---- */
 
 /* One to five types of tokens, into an empty one; every knob of the scheduler. */

@@ -39,11 +39,7 @@ static void start(void)
 
 static void teardown(void)
 {
-    if (sim->sched != NULL) {
-        sim_drain(sim);
-        sim_release(sim);
-    }
-    base_free(sim);
+    sim_end(sim);
 }
 
 /* A request of some chains, of the first types, that do not read each other. */

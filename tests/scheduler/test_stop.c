@@ -28,11 +28,7 @@ static void start(void)
 
 static void teardown(void)
 {
-    if (sim->sched != NULL) {
-        sim_drain(sim);
-        sim_release(sim);
-    }
-    base_free(sim);
+    sim_end(sim);
 }
 
 /* A chain, and a stage on its last output. */
