@@ -206,6 +206,7 @@ CELLS_SRCS_aarch64 = \
 SCHEDULER_SRCS = \
   scheduler/admission.c \
   scheduler/dag.c \
+  scheduler/follow.c \
   scheduler/form.c \
   scheduler/graph.c \
   scheduler/policy.c \
@@ -385,6 +386,7 @@ TEST_UTIL_SRCS = \
   tests/server/shelf.c \
   tests/server/parts.c \
   tests/server/site.c \
+  tests/cells/bed.c \
   tests/cells/build.c \
   tests/cells/isa.c \
   tests/cells/oracle.c \
@@ -469,6 +471,7 @@ CELLS_SUITES = \
   tests/cells/test_def.c \
   tests/cells/test_device.c \
   tests/cells/test_end.c \
+  tests/cells/test_follow.c \
   tests/cells/test_hasty_ring.c \
   tests/cells/test_import.c \
   tests/cells/test_import_activations.c \
@@ -544,6 +547,7 @@ SCHEDULER_SUITES = \
   tests/scheduler/test_scheduler.c \
   tests/scheduler/test_side_by_side.c \
   tests/scheduler/test_simulation.c \
+  tests/scheduler/test_stacked.c \
   tests/scheduler/test_stop.c \
   tests/scheduler/test_unfold.c \
   tests/scheduler/test_unfold_graph.c \
@@ -764,6 +768,7 @@ BESIDE_TESTS = \
   tests/docs/test_trees.sh \
   tests/cells/test_tree.c \
   tests/cells/test_end.c \
+  tests/cells/test_follow.c \
   tests/docs/test_safetensors.sh \
   tests/cuda/test_device_bits.c \
   tests/cuda/test_lane_removed.c \
@@ -813,6 +818,7 @@ TSAN_EXCLUDED += $(FIBER_SUITES)
 
 # The CPU device and what it stands on, with its suites: what needs few libraries.
 EMULATED_UTIL_SRCS = \
+  tests/cells/bed.c \
   tests/cells/build.c \
   tests/cells/isa.c \
   tests/cells/oracle.c \

@@ -85,7 +85,7 @@ struct cell_wiring {
     uint32_t state; /* state slot, CELL_ROW_NONE for a stateless cell */
     uint32_t n_emits;
     struct cell_ref *inputs; /* of each input: read at every step; all steps' are there from the
-                                first batch on */
+                                first batch on, but where it follows another (cell_batch) */
     struct cell_ref *init;   /* of each state: read at step 0, with step = 0 */
     struct cell_emit *emits;
 };
@@ -131,12 +131,17 @@ struct cell_batch {
      * nor at its wiring again. The batch then goes on with the other rows. */
     void (*row_ended)(struct cell_batch *batch, uint32_t row, void *context);
     void *row_ended_context;
-    /* NULL, or a batch of another type that reads nothing of what this one writes: a device that
-     * can (cell_device_caps.beside) runs both at the same time. It is submitted with this one,
-     * comes right behind it in the queue's order, and has neither a batch beside itself nor
-     * row_ended. When one has ended, the other is soon interrupted, too, unless it has little left.
-     */
+    /* NULL, or a batch of another type that reads nothing of what this one writes, or follows it: a
+     * device that can (cell_device_caps.beside) runs both at the same time. It is submitted with
+     * this one, comes right behind it in the queue's order, and has neither a batch beside itself
+     * nor row_ended. When one has ended, the other is soon interrupted, too, unless it has little
+     * left. */
     struct cell_batch *beside;
+    /* Of a batch beside another, whose rows read step by step what the other's emit (a layer over
+     * another): its first `lead` steps can be computed at once, and one more with each step that
+     * the other has done. Where the other ends before, so does this one; it can be interrupted. */
+    bool follows;
+    uint32_t lead;
     uint32_t steps_done;     /* written by the device, >= 1 unless status is an error: the most
                               * that a row has done */
     enum base_status status; /* written by the device: BASE_OK, or why all rows failed */

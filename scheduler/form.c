@@ -62,6 +62,15 @@ static uint32_t count_running(const struct sched *sched, uint32_t type, uint32_t
     return sched->types[type]->running + (had_it ? 1 : 0);
 }
 
+/* Whether so many rows of a type have as long steps as the batch, and are few. */
+static bool is_alike(const struct sched__type *type, uint32_t rows, const struct cell_batch *first)
+{
+    const uint64_t flops = type->type->flops * rows;
+    const uint64_t first_flops = first->type->flops * first->n_rows;
+    return type->type != first->type && rows <= type->beside_rows && 2 * flops <= 3 * first_flops &&
+           2 * first_flops <= 3 * flops;
+}
+
 /* Whether the type's ready rows, the oldest of which is this, suit one of two batches side by side,
  * the other of which is `first`: they are few, their steps about as long, since both end when
  * somebody comes, and they do not end by themselves, for which runs go on while others wait. */
@@ -70,11 +79,7 @@ static bool suits_beside(const struct sched *sched, const struct sched__type *ty
 {
     const uint32_t ready = ready_rows(sched, type, first->queue);
     const uint32_t rows = ready < type->rows_max ? ready : type->rows_max;
-    const uint64_t flops = type->type->flops * rows;
-    const uint64_t first_flops = first->type->flops * first->n_rows;
-    return type->type != first->type && !sched__ends_itself(oldest->ready_first) &&
-           rows <= type->beside_rows && 2 * flops <= 3 * first_flops &&
-           2 * first_flops <= 3 * flops;
+    return is_alike(type, rows, first) && !sched__ends_itself(oldest->ready_first);
 }
 
 /* Chooses a type by the policy (lines 5-10); NULL when nothing is ready for this queue. first: a
@@ -358,9 +363,9 @@ static struct sched__type *next_type(struct sched *sched, struct sched__queue *q
     return type;
 }
 
-/* A batch with rows of the type, which do not yet know how many steps they take. */
-static struct cell_batch *take_batch(struct sched *sched, struct sched__type *type, uint32_t index,
-                                     uint64_t now_ns)
+/* Without rows. */
+static struct cell_batch *open_batch(struct sched *sched, const struct sched__type *type,
+                                     uint32_t index, uint64_t now_ns)
 {
     struct cell_batch *batch = &slot_take(&sched->queues[index])->batch;
     batch->type = type->type;
@@ -369,6 +374,16 @@ static struct cell_batch *take_batch(struct sched *sched, struct sched__type *ty
     batch->status = BASE_OK;
     batch->submitted_ns = now_ns;
     batch->beside = NULL;
+    batch->follows = false;
+    batch->lead = 0;
+    return batch;
+}
+
+/* A batch with rows of the type, which do not yet know how many steps they take. */
+static struct cell_batch *take_batch(struct sched *sched, struct sched__type *type, uint32_t index,
+                                     uint64_t now_ns)
+{
+    struct cell_batch *batch = open_batch(sched, type, index, now_ns);
     take_subgraphs(sched, type, batch);
     start_nodes(sched, batch);
     base_assert(batch->n_rows > 0 && batch->n_rows <= CELL_BATCH_ROWS_MAX);
@@ -395,13 +410,83 @@ static void put_in_flight(struct sched *sched, struct cell_batch *batch, uint64_
     sched->n_busy += queue->in_flight++ == 0 ? 1 : 0;
 }
 
-/* The type to form a batch of beside one with these rows; NULL: it is better run alone. */
-static struct sched__type *type_beside(struct sched *sched, const struct sched__type *type,
-                                       const struct cell_batch *batch)
+/* The type of the chains that follow some of the batch's rows, where all of them suit a batch
+ * beside it that goes on for a while; NULL: none. */
+static struct sched__type *type_following(struct sched *sched, const struct cell_batch *batch)
+{
+    struct sched__type *type = NULL;
+    uint32_t rows = 0;
+    if (!sched__type_of(sched, batch->type)->follows || !sched->options.interruptible ||
+        run_length(sched, batch, NULL) < sched->options.follow_steps_min) {
+        return NULL;
+    }
+    for (uint32_t i = 0; i < batch->n_rows; i++) {
+        const struct sched_node *node = sched__follower(batch->rows[i].tag);
+        if (node != NULL && (type == NULL || type->type == node->type)) {
+            type = sched__type_of(sched, node->type);
+            rows++;
+        }
+    }
+    const bool suits = type != NULL && type->follows && rows <= type->rows_max;
+    return suits && is_alike(type, rows, batch) ? type : NULL;
+}
+
+/* A batch with the chains of the type that follow those of `first`. */
+static struct cell_batch *take_followers(struct sched *sched, const struct sched__type *type,
+                                         const struct cell_batch *first, uint64_t now_ns)
+{
+    struct cell_batch *batch = open_batch(sched, type, first->queue, now_ns);
+    batch->follows = true;
+    batch->lead = UINT32_MAX;
+    for (uint32_t i = 0; i < first->n_rows; i++) {
+        struct sched_node *node = sched__follower(first->rows[i].tag);
+        if (node == NULL || node->type != type->type) {
+            continue;
+        }
+        struct sched_subgraph *subgraph = &node->graph->subgraphs[node->subgraph];
+        const uint32_t lead = first->rows[i].first_step - node->steps_submitted;
+        batch->lead = lead < batch->lead ? lead : batch->lead;
+        (void)sched__subgraph_pop(subgraph);
+        row_add(batch, node, node->steps_submitted);
+        node->graph->rows_running++;
+        subgraph->running++;
+        subgraph->pinned = batch->queue;
+    }
+    start_nodes(sched, batch);
+    return batch;
+}
+
+/* Who follows comes as far as the other leads to. That is more than one step: it is held. */
+static void set_length_behind(struct cell_batch *batch, const struct cell_batch *first)
+{
+    uint64_t steps = (uint64_t)batch->lead + first->steps;
+    for (uint32_t i = 0; i < batch->n_rows; i++) {
+        const struct sched_node *node = batch->rows[i].tag;
+        const uint32_t left = node->wiring.steps - node->steps_submitted;
+        steps = left < steps ? left : steps;
+    }
+    batch->steps = (uint32_t)steps;
+    batch->steps_min = 0;
+    batch->interruptible = true;
+    base_assert(first->interruptible && steps > 1);
+}
+
+/* A batch that runs beside this one, of another type's ready rows or of what follows its own; NULL:
+ * it is better run alone. */
+static struct cell_batch *form_beside(struct sched *sched, const struct sched__type *type,
+                                      const struct cell_batch *batch, uint64_t now_ns)
 {
     const bool may_have = sched->options.beside && sched->queues[batch->queue].in_flight == 0 &&
                           batch->n_rows <= type->beside_rows && least_steps(sched, batch) == 0;
-    return may_have ? choose_type(sched, batch->queue, batch) : NULL;
+    if (!may_have) {
+        return NULL;
+    }
+    struct sched__type *other = choose_type(sched, batch->queue, batch);
+    if (other != NULL) {
+        return take_batch(sched, other, batch->queue, now_ns);
+    }
+    other = type_following(sched, batch);
+    return other == NULL ? NULL : take_followers(sched, other, batch, now_ns);
 }
 
 struct cell_batch *sched_next(struct sched *sched, uint32_t queue_index, uint64_t now_ns)
@@ -416,17 +501,17 @@ struct cell_batch *sched_next(struct sched *sched, uint32_t queue_index, uint64_
         return NULL;
     }
     struct cell_batch *batch = take_batch(sched, type, queue_index, now_ns);
-    struct sched__type *other = type_beside(sched, type, batch);
-    if (other != NULL) {
-        batch->beside = take_batch(sched, other, queue_index, now_ns);
-    }
+    struct cell_batch *other = form_beside(sched, type, batch, now_ns);
+    batch->beside = other;
     set_length(sched, batch, other == NULL ? NULL : other->type);
-    if (other != NULL) {
-        set_length(sched, batch->beside, type->type);
+    if (other != NULL && other->follows) {
+        set_length_behind(other, batch);
+    } else if (other != NULL) {
+        set_length(sched, other, type->type);
     }
     put_in_flight(sched, batch, now_ns);
     if (other != NULL) {
-        put_in_flight(sched, batch->beside, now_ns);
+        put_in_flight(sched, other, now_ns);
     }
     queue->burst_left--;
     return batch;

@@ -45,7 +45,9 @@ void sched_builder_init(struct sched_builder *builder, struct base_arena *arena,
     struct sched_graph *graph = base_arena_alloc(arena, sizeof(*graph));
     builder->edge_from = base_arena_array(arena, edges_max, sizeof(uint32_t));
     builder->edge_to = base_arena_array(arena, edges_max, sizeof(uint32_t));
-    if (graph == NULL || builder->edge_from == NULL || builder->edge_to == NULL) {
+    builder->edge_in_steps = base_arena_array(arena, edges_max, sizeof(bool));
+    if (graph == NULL || builder->edge_from == NULL || builder->edge_to == NULL ||
+        builder->edge_in_steps == NULL) {
         builder_fail(builder, BASE_RESOURCE_EXHAUSTED, "request memory spent");
         return;
     }
@@ -73,6 +75,7 @@ sched_node_id sched_builder_node(struct sched_builder *builder, const struct cel
     node->type = type;
     node->graph = graph;
     node->lanes = 1;
+    node->follows = SCHED_NONE;
     node->wiring.steps = steps;
     node->wiring.state = CELL_ROW_NONE;
     node->wiring.emits = base_arena_array(builder->arena, emits_max, sizeof(*node->wiring.emits));
@@ -227,7 +230,7 @@ void sched_builder_beam(struct sched_builder *builder, sched_node_id node_id,
         builder_fail(builder, BASE_RESOURCE_EXHAUSTED, "request memory spent");
         return;
     }
-    node->lanes = beam->width;
+    node->lanes = (uint16_t)beam->width;
     node->wiring.beam = beam;
 }
 
@@ -265,20 +268,24 @@ sched_value_id sched_builder_value(struct sched_builder *builder, sched_node_id 
     return graph->n_values++;
 }
 
-static void edge_add(struct sched_builder *builder, sched_node_id from, sched_node_id to)
+static void edge_add(struct sched_builder *builder, sched_node_id from, sched_node_id to,
+                     bool in_steps)
 {
     struct sched_graph *graph = builder->graph;
     if (!builder_need(builder, from < to, "a node before its producer") ||
         !builder_need(builder, graph->n_edges < builder->edges_max, "more edges than announced")) {
         return;
     }
-    // Who hands up several values is mostly asked for all of them in turn.
-    if (graph->n_edges > 0 && builder->edge_from[graph->n_edges - 1] == from &&
-        builder->edge_to[graph->n_edges - 1] == to) {
-        return;
+    // Who hands up several values needs one; a node's edges stand together.
+    for (uint32_t e = graph->n_edges; e-- > 0 && builder->edge_to[e] == to;) {
+        if (builder->edge_from[e] == from) {
+            builder->edge_in_steps[e] &= in_steps;
+            return;
+        }
     }
     builder->edge_from[graph->n_edges] = from;
     builder->edge_to[graph->n_edges] = to;
+    builder->edge_in_steps[graph->n_edges] = in_steps;
     graph->n_edges++;
 }
 
@@ -295,7 +302,7 @@ static void read_value(struct sched_builder *builder, sched_node_id node_id, str
     }
     *ref = value_ref(value_id);
     value->readers_left++;
-    edge_add(builder, value->row, node_id);
+    edge_add(builder, value->row, node_id, false);
 }
 
 void sched_builder_input_value(struct sched_builder *builder, sched_node_id node_id, uint32_t input,
@@ -322,7 +329,20 @@ void sched_builder_after(struct sched_builder *builder, sched_node_id node_id,
                          sched_node_id producer)
 {
     if (node_at(builder, node_id) != NULL) {
-        edge_add(builder, producer, node_id);
+        edge_add(builder, producer, node_id, false);
+    }
+}
+
+void sched_builder_after_each(struct sched_builder *builder, sched_node_id node_id,
+                              sched_node_id producer)
+{
+    const struct sched_node *node = node_at(builder, node_id);
+    const struct sched_node *from = node_at(builder, producer);
+    if (node != NULL && from != NULL &&
+        builder_need(builder, node->wiring.steps == from->wiring.steps,
+                     "a chain that follows one of another length")) {
+        edge_add(builder, producer, node_id, true);
+        builder->has_followers = true;
     }
 }
 
@@ -356,6 +376,23 @@ static void edges_sort(struct sched_builder *builder)
     for (uint32_t i = 0; i < graph->n_edges; i++) {
         struct sched_node *from = &graph->nodes[builder->edge_from[i]];
         graph->edges[from->first_edge + from->n_edges++] = builder->edge_to[i];
+    }
+}
+
+/* Which chains may follow others: both with a state, of a length that is known. Of several that it
+ * reads step by step the last. */
+static void find_followers(const struct sched_builder *builder)
+{
+    const struct sched_graph *graph = builder->graph;
+    for (uint32_t i = 0; i < graph->n_edges; i++) {
+        const struct sched_node *from = &graph->nodes[builder->edge_from[i]];
+        struct sched_node *to = &graph->nodes[builder->edge_to[i]];
+        if (builder->edge_in_steps[i] && from->type != to->type &&
+            from->type->state_layout != CELL_LAYOUT_NONE &&
+            to->type->state_layout != CELL_LAYOUT_NONE && !sched__ends_itself(from) &&
+            !sched__ends_itself(to)) {
+            to->follows = builder->edge_from[i];
+        }
     }
 }
 
@@ -475,6 +512,9 @@ enum base_status sched_builder_finish(struct sched_builder *builder, struct sche
             graph->needs == NULL) {
             builder_fail(builder, BASE_RESOURCE_EXHAUSTED, "request memory spent");
         } else {
+            if (builder->has_followers) {
+                find_followers(builder);
+            }
             edges_sort(builder);
             group_nodes(graph, depth, parent);
             cut_subgraphs(graph, parent);

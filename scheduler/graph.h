@@ -37,8 +37,9 @@ struct sched_node {
     uint32_t steps_submitted, steps_done;
     uint32_t waits;               /* producers in its own subgraph not yet wholly submitted */
     uint32_t first_edge, n_edges; /* its consumers: graph.edges */
-    uint32_t lanes;               /* rows in a batch: of a beam its width, else 1 */
-    bool has_ended;               /* by wiring.end, whose steps are from then on those it took */
+    uint32_t follows; /* node that it reads step by step, and nothing else of it; or SCHED_NONE */
+    uint16_t lanes;   /* rows in a batch: of a beam its width, else 1 */
+    bool has_ended;   /* by wiring.end, whose steps are from then on those it took */
 };
 
 /* References of its inputs, and behind them of its initial states. */
@@ -111,6 +112,8 @@ struct sched_builder {
     struct sched_graph *graph;
     uint32_t nodes_max, values_max, edges_max;
     uint32_t *edge_from, *edge_to;
+    bool *edge_in_steps; /* each step of `to` reads one of `from` */
+    bool has_followers;
     enum base_status status;
     const char *why;
 };
@@ -162,6 +165,11 @@ void sched_builder_init_value(struct sched_builder *builder, sched_node_id node_
 /* The node reads what producer emits to request memory: it waits for all of it. */
 void sched_builder_after(struct sched_builder *builder, sched_node_id node_id,
                          sched_node_id producer);
+
+/* Likewise, but step t of the node reads what step t of the producer emits, which has as many; it
+ * may begin before the producer has ended. */
+void sched_builder_after_each(struct sched_builder *builder, sched_node_id node_id,
+                              sched_node_id producer);
 
 /* Partitions into subgraphs and counts the needs. RESOURCE_EXHAUSTED (arena), INVALID_ARGUMENT
  * (limits, a bad index, a layout that does not fit) in *error. */

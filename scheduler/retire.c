@@ -130,7 +130,8 @@ static void list_again(struct sched *sched, struct cell_batch *batch)
             continue; // it left before
         }
         struct sched_subgraph *subgraph = &node->graph->subgraphs[node->subgraph];
-        if (node->graph->stopping || subgraph->listed || subgraph->n_ready == 0) {
+        if (node->graph->stopping || subgraph->listed || subgraph->n_ready == 0 ||
+            !subgraph->released) {
             continue;
         }
         struct sched__ready *list = sched__list_of(sched, subgraph);

@@ -21,6 +21,7 @@ void sched_options_init(struct sched_options *options)
     options->run_steps_max = 256;
     options->run_steps_shared = 8;
     options->interruptible = true;
+    options->follow_steps_min = 24;
     options->policy = &sched_policy_cellular;
 }
 
@@ -51,6 +52,7 @@ enum base_status sched_create(const struct sched_options *options, struct sched 
     base_assert(options->tasks_max >= 1 && options->run_steps_max >= 1);
     base_assert(options->run_steps_shared >= 1 && options->policy != NULL);
     base_assert(!options->beside || options->tasks_max >= 2);
+    base_assert(options->follow_steps_min >= 2);
     struct sched *sched = base_alloc(sizeof(*sched));
     if (sched == NULL) {
         return BASE_RESOURCE_EXHAUSTED;
@@ -103,10 +105,12 @@ enum base_status sched_type_set(struct sched *sched, const struct cell_type *typ
     return BASE_OK;
 }
 
-void sched_type_set_beside(struct sched *sched, const struct cell_type *type, uint32_t rows)
+void sched_type_set_beside(struct sched *sched, const struct cell_type *type, uint32_t rows,
+                           bool follows)
 {
     base_assert(type->id < CELL_TYPES_MAX && sched->types[type->id] != NULL);
     sched->types[type->id]->beside_rows = rows;
+    sched->types[type->id]->follows = follows;
 }
 
 enum base_status sched_layout_open(struct sched *sched, uint32_t layout, uint32_t capacity)
@@ -119,7 +123,9 @@ void sched__release(struct sched *sched, struct sched_subgraph *subgraph)
     base_assert(!subgraph->released && subgraph->waits == 0);
     subgraph->released = true;
     subgraph->order = sched->next_order++;
-    sched__ready_insert(sched__list_of(sched, subgraph), subgraph, NULL);
+    if (subgraph->n_ready > 0) { // else it followed, and is listed when it is back
+        sched__ready_insert(sched__list_of(sched, subgraph), subgraph, NULL);
+    }
 }
 
 void sched__advance(struct sched_graph *graph, struct sched_node *node)

@@ -12,8 +12,9 @@
  *
  * Side by side. Where a device runs two batches at the same time, a queue with nothing in flight is
  * given two of different types, if both have few rows, and steps about as long, of chains whose
- * length is known. No node waits for another of a different type that is not done, so neither reads
- * what the other writes. */
+ * length is known. What is ready waits for nothing of a different type that is not done, so neither
+ * reads what the other writes. Where nothing else is ready to run beside a batch, it is given the
+ * chains that read its own step by step (a layer over a layer): they come as far as those do. */
 #ifndef SCHEDULER_SCHEDULER_H
 #define SCHEDULER_SCHEDULER_H
 
@@ -36,6 +37,8 @@ struct sched_options {
     uint64_t run_flops_shared; /* but in small cells as many steps as make so many operations */
     bool interruptible;        /* the devices look at their attention words */
     bool beside;               /* and run two batches at the same time; tasks_max >= 2 */
+    uint32_t
+        follow_steps_min; /* of a run that another is to follow, where they are interruptible */
     const struct sched_policy *policy;
     const _Atomic uint32_t *attention[SCHED_QUEUES_MAX]; /* one per queue; outlive the scheduler */
 };
@@ -64,8 +67,10 @@ void sched_free(struct sched *sched);
 enum base_status sched_type_set(struct sched *sched, const struct cell_type *type,
                                 uint32_t priority, uint32_t rows_max);
 /* Batches of the type of up to so many rows may have one of another such type beside them; at first
- * none. Of a known type; when sched_type_set() may be called. */
-void sched_type_set_beside(struct sched *sched, const struct cell_type *type, uint32_t rows);
+ * none. follows: also if one follows the other. Of a known type; when sched_type_set() may be
+ * called. */
+void sched_type_set_beside(struct sched *sched, const struct cell_type *type, uint32_t rows,
+                           bool follows);
 /* Ids for a layout's rows; as sched_rows_open(). */
 enum base_status sched_layout_open(struct sched *sched, uint32_t layout, uint32_t capacity);
 

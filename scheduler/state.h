@@ -9,6 +9,7 @@
 struct sched__type {
     const struct cell_type *type; /* NULL: unknown */
     uint32_t priority, rows_max, beside_rows;
+    bool follows;
     uint32_t running;                            /* batches in flight */
     struct sched__ready ready[SCHED_QUEUES_MAX]; /* subgraphs pinned to a queue */
     struct sched__ready unpinned;                /* subgraphs any queue may take */
@@ -138,6 +139,10 @@ void sched__release(struct sched *sched, struct sched_subgraph *subgraph);
 
 /* All steps of the node are submitted (or done): consumers within its subgraph may follow. */
 void sched__advance(struct sched_graph *graph, struct sched_node *node);
+
+/* The chain that may run beside this one, step behind step, though what it reads is not done: all
+ * else that it waits for is. NULL: none. */
+struct sched_node *sched__follower(const struct sched_node *node);
 
 /* Frees all rows the graph still holds and puts it on the finished list; nothing is in flight. */
 void sched__finish(struct sched *sched, struct sched_graph *graph, uint64_t now_ns);

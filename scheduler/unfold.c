@@ -298,6 +298,19 @@ static void bind_window(struct unfolding *u, uint32_t s, uint32_t input)
     }
 }
 
+/* The stage reads each step of another, which it may follow if both go the same way. */
+static void read_steps(struct unfolding *u, uint32_t s, uint32_t from)
+{
+    const struct cell_stage *stage = &u->sequences->model->stages[s];
+    const struct cell_stage *producer = &u->sequences->model->stages[from];
+    if (stage->kind == CELL_STAGE_CHAIN && producer->kind == CELL_STAGE_CHAIN &&
+        stage->sequence == producer->sequence && stage->is_reverse == producer->is_reverse) {
+        sched_builder_after_each(&u->builder, node_of(u, s), node_of(u, from));
+    } else {
+        sched_builder_after(&u->builder, node_of(u, s), node_of(u, from));
+    }
+}
+
 static void bind_input(struct unfolding *u, uint32_t s, uint32_t input)
 {
     const struct cell_model *model = u->sequences->model;
@@ -334,7 +347,7 @@ static void bind_input(struct unfolding *u, uint32_t s, uint32_t input)
         }
         struct cell_ref rows = rows_for(stage, spill, (int64_t)stride, steps_of(u, stage));
         sched_builder_input_host(&u->builder, node, input, rows.host, rows.stride_bytes);
-        sched_builder_after(&u->builder, node, node_of(u, source->stage));
+        read_steps(u, s, source->stage);
     } else {
         sched_builder_input_value(&u->builder, node, input, value_of(u, source));
     }

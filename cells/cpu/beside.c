@@ -1,5 +1,5 @@
 /* See beside.h. The halves know nothing of each other but for one word, that one of them has come
- * to its end. */
+ * to its end; and where one follows, another, how far the first is. */
 #include "cells/cpu/beside.h"
 
 #include "base/assert.h"
@@ -40,6 +40,29 @@ uint32_t cell_beside_rows(const struct cell_program *program)
     return cell_program_held_bytes(program) <= near ? (uint32_t)most : 0;
 }
 
+/* Weights that do not fit the half's private caches are read from a shared one in every step, twice
+ * as many for each core as when all members share the step. Zen 4, two members, which share an L3
+ * and have L2s of 1 MiB, requests a second, two layers one after the other and one
+ * following the other, one request present: LSTM of 64 units (128 KiB a layer) 4,860 and 6,640 to
+ * 7,080, 128 (512 KiB) 2,160 and 2,220, 256 (2 MiB) 613 and 567; GRU of 128 (384 KiB) 2,440 and
+ * 2,820, 256 (1.5 MiB) 825 and 773. */
+bool cell_beside_follows(const struct cell_program *program)
+{
+    const uint32_t members = cell_program_most_members(program);
+    return cell_beside_rows(program) > 0 &&
+           cell_program_held_bytes(program) <= base_cpus_l2_bytes() * (members / 2);
+}
+
+/* The last member of the first half to come to its end: all that they emitted has been written. */
+static void tell_end(struct cell_beside *beside)
+{
+    // Acquire and release: what the others wrote before they came here.
+    if (atomic_fetch_sub_explicit(&beside->n_running, 1, memory_order_acq_rel) == 1) {
+        const uint64_t steps = beside->runs[0].batch->steps_done;
+        atomic_store_explicit(&beside->told, 2 * steps + 1, memory_order_release);
+    }
+}
+
 static void run_half(void *argument, struct cell_team *team, uint32_t member)
 {
     struct cell_beside *beside = argument;
@@ -48,6 +71,9 @@ static void run_half(void *argument, struct cell_team *team, uint32_t member)
     const uint32_t own = half == 0 ? member : member - border;
     if (own < beside->runs[half].members) {
         cell_run_member(&beside->runs[half], team->halves[half], own);
+        if (half == 0) {
+            tell_end(beside);
+        }
     }
     if (own == 0) {
         // Relaxed: it says "come to your end soon"; results cross when the team has finished.
@@ -63,6 +89,47 @@ bool cell_beside_is_over(const struct cell_run *run, uint32_t steps_done)
            batch->type->flops * batch->n_rows * left > LEFT_FLOPS;
 }
 
+void cell_beside_tell(const struct cell_view *view)
+{
+    struct cell_beside *beside = view->run->beside;
+    if (view->run != &beside->runs[0] || !beside->is_followed || view->member != 0) {
+        return;
+    }
+    // All have met behind the emits, or may still be writing those of this step, but not of the one
+    // before: a barrier stands in each.
+    const bool has_settled = view->run->members == 1 || view->settles;
+    base_assert(has_settled || view->program->ends_on_panels);
+    const uint64_t steps = has_settled ? view->step + 1 : view->step;
+    // Release: what was emitted.
+    atomic_store_explicit(&beside->told, 2 * steps, memory_order_release);
+}
+
+struct awaited {
+    struct cell_view *view;
+    uint32_t steps;
+    bool has_ended; /* the run that this one follows */
+};
+
+static bool has_come(void *argument)
+{
+    struct awaited *awaited = argument;
+    struct cell_view *view = awaited->view;
+    // Acquire: what was emitted.
+    const uint64_t told = atomic_load_explicit(&view->run->beside->told, memory_order_acquire);
+    awaited->has_ended = (told & 1) != 0;
+    view->available = (uint32_t)(told / 2) + view->run->batch->lead;
+    return awaited->has_ended || view->available >= awaited->steps;
+}
+
+bool cell_beside_await(struct cell_view *view, uint32_t steps)
+{
+    struct awaited awaited = {.view = view, .steps = steps};
+    if (view->available < steps && !has_come(&awaited)) {
+        view->team->wait(view->team, view->member, has_come, &awaited);
+    }
+    return view->available >= steps;
+}
+
 void cell_beside_begin(struct cell_beside *beside, struct cell_program *const programs[2],
                        const struct cell_rows *stores, uint32_t queue, struct cell_team *team,
                        const struct cell_submitted *submitted)
@@ -70,6 +137,7 @@ void cell_beside_begin(struct cell_beside *beside, struct cell_program *const pr
     const struct cell_submitted both[2] = {*submitted, {.batch = submitted->batch->beside}};
     base_assert(team != NULL && team->members > 1 && programs[0] != programs[1]);
     base_assert(both[1].batch->beside == NULL && both[1].batch->row_ended == NULL);
+    base_assert(!both[1].batch->follows || both[1].batch->interruptible);
     for (uint32_t h = 0; h < 2; h++) {
         struct cell_run *run = &beside->runs[h];
         cell_run_prepare(run, programs[h], stores, queue, team->halves[h]->members, &both[h]);
@@ -78,7 +146,11 @@ void cell_beside_begin(struct cell_beside *beside, struct cell_program *const pr
         // Of small cells one member of the half is enough, as one of the team would be.
         run->members = run->n_rows <= programs[h]->solo_rows ? 1 : run->members;
     }
+    beside->is_followed = both[1].batch->follows;
+    // Relaxed: the start publishes them.
     atomic_store_explicit(&beside->is_over, false, memory_order_relaxed);
+    atomic_store_explicit(&beside->told, 0, memory_order_relaxed);
+    atomic_store_explicit(&beside->n_running, beside->runs[0].members, memory_order_relaxed);
     team->start(team, run_half, beside);
 }
 

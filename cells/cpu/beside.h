@@ -7,6 +7,9 @@
  * independent products at the same time; Graphi: executors x threads. The bits are those of the
  * whole team.)
  *
+ * A batch that follows the other, a layer over a layer, is some steps behind it all the while: the
+ * first half says how far it has come, the second waits where it must.
+ *
  * Threads: the members of one team while they run both batches. */
 #ifndef CELLS_CPU_BESIDE_H
 #define CELLS_CPU_BESIDE_H
@@ -15,12 +18,20 @@
 
 struct cell_beside {
     struct cell_run runs[2];
+    bool is_followed;                               /* the second batch follows the first */
     _Alignas(BASE_CACHE_LINE) _Atomic bool is_over; /* one of them */
+    /* Of the first: twice the steps of which all emits have been written, and 1 more when it has
+     * come to its end. */
+    _Alignas(BASE_CACHE_LINE) _Atomic uint64_t told;
+    _Alignas(BASE_CACHE_LINE) _Atomic uint32_t n_running; /* its members */
 };
 
 /* Batches of up to so many rows are expected to be better run by half of the team, if another is
  * there; 0: none. */
 uint32_t cell_beside_rows(const struct cell_program *program);
+
+/* Whether they are, too, where one of them follows the other. */
+bool cell_beside_follows(const struct cell_program *program);
 
 /* Begins submitted->batch and the one beside it, whose programs these are; as cell_run_begin() and
  * cell_run_end(). The team has two members at least. */
@@ -32,5 +43,12 @@ void cell_beside_end(struct cell_beside *beside);
 /* Whether a run that has done so many steps should make room, since the other batch has ended and
  * the whole team could go on with this one. */
 bool cell_beside_is_over(const struct cell_run *run, uint32_t steps_done);
+
+/* Behind a step of one of the two: whoever follows learns of it. */
+void cell_beside_tell(const struct cell_view *view);
+
+/* For a run that follows: waits until so many of its steps can be computed; view->available then
+ * says how many can. False: so many never will. All members of a run come to the same answer. */
+bool cell_beside_await(struct cell_view *view, uint32_t steps);
 
 #endif

@@ -173,7 +173,8 @@ uint32_t cell_cpu_type_tuning(const struct cell_device *device, const struct cel
                                 .fill_steps = program->fill_steps,
                                 .solo_rows = program->solo_rows,
                                 .apart_rows = program->apart_rows,
-                                .beside_rows = program->beside_rows};
+                                .beside_rows = program->beside_rows,
+                                .follows = program->follows};
     return device->kernels->invariant ? tunable : 0;
 }
 

@@ -450,7 +450,7 @@ void cell_run_steps(struct cell_view *view)
             n_active = select_active(view, &until);
             view->have_ended = false;
         }
-        if (n_active == 0) {
+        if (n_active == 0 || (run->batch->follows && !cell_beside_await(view, view->step + 1))) {
             break;
         }
         if (is_changed || view->step >= view->ahead_until) {
@@ -459,6 +459,9 @@ void cell_run_steps(struct cell_view *view)
             cell_windows_fill(view);
         }
         run_step(view, n_active);
+        if (run->beside != NULL) {
+            cell_beside_tell(view);
+        }
         is_stopped = run->stop[view->step & 1] != 0;
         if (view->have_ended && run->batch->row_ended != NULL) {
             let_go(view);
@@ -532,6 +535,7 @@ void cell_run_tune(struct cell_program *program, const struct cell_tuning *tunin
     program->solo_rows = tuning != NULL ? tuning->solo_rows : choose_solo_rows(program);
     program->apart_rows = tuning != NULL ? tuning->apart_rows : cell_apart_rows(program);
     program->beside_rows = tuning != NULL ? tuning->beside_rows : cell_beside_rows(program);
+    program->follows = tuning != NULL ? tuning->follows : cell_beside_follows(program);
     if (program->apart == NULL) {
         program->apart_rows = 0;
     }

@@ -51,6 +51,7 @@ struct cell_view {
     bool is_ahead;        /* the sums over x of these rows stand in windows */
     uint32_t ahead_until; /* the first step for which they do not */
     bool is_filling;      /* windows: each op is run on its own, between barriers */
+    uint32_t available;   /* of a run that follows another: steps whose inputs are there */
 };
 
 static inline void cell_view_barrier(const struct cell_view *view)

@@ -1,172 +1,16 @@
 /* Two batches side by side, each by half of a team: the bits are those of each chain alone, and
  * when one has come to its end the other soon does, too. */
 #include "base/mem.h"
+#include "tests/cells/bed.h"
 #include "tests/cells/isa.h"
 #include "tests/cells/random_cell.h"
-#include "tests/cells/rig.h"
 #include "tests/cells/team.h"
 #include "tests/util.h"
 
 #include <pthread.h>
 #include <string.h>
 
-enum { CHAINS = 12, STEPS_MAX = 40, MEMBERS_MAX = 5, LATE_US = 20000, SOON_US = 100 };
-
-/* The chains of one of the two types, and what each gives alone. */
-struct side {
-    struct build build;
-    const struct cell_type *type;
-    struct rig_chain chains[CHAINS];
-    uint8_t *outputs[CHAINS][CELL_OUTPUTS_MAX];
-    uint8_t *finals[CHAINS][CELL_STATES_MAX];
-    struct cell_batch_row rows[CHAINS];
-    struct cell_batch batch;
-    uint32_t of_row[CHAINS]; /* chains of the batch */
-};
-
-struct bed {
-    struct rig rig;
-    struct side sides[2];
-};
-
-static size_t value_bytes(const struct side *side, uint32_t value)
-{
-    const struct cell_value shape = side->type->def.values[value];
-    return (size_t)shape.width * cell_dtype_bytes(shape.dtype);
-}
-
-/* ---- Running -------------------------------------------------------------------------------- */
-
-static struct cell_batch *batch_of(struct side *side, uint32_t steps)
-{
-    side->batch = (struct cell_batch){
-        .type = side->type, .steps = steps, .rows = side->rows, .status = BASE_INTERNAL};
-    return &side->batch;
-}
-
-static void add_row(struct side *side, uint32_t chain)
-{
-    side->of_row[side->batch.n_rows] = chain;
-    side->rows[side->batch.n_rows++] = rig_chain_row(&side->chains[chain], side->batch.steps);
-}
-
-/* Both, or the first alone. */
-static void run(struct bed *bed, struct cell_batch *first, struct cell_batch *second)
-{
-    first->beside = second;
-    bed->rig.backend->submit(bed->rig.device, 0, first);
-    bed->rig.submitted += second == NULL ? 1 : 2;
-    ck_assert(bed->rig.backend->pump(bed->rig.device, 0));
-    ck_assert_uint_eq(atomic_load(bed->rig.backend->completed(bed->rig.device, 0)),
-                      bed->rig.submitted);
-    ck_assert(!bed->rig.backend->pump(bed->rig.device, 0));
-    ck_assert_int_eq(first->status, BASE_OK);
-    ck_assert(second == NULL || second->status == BASE_OK);
-}
-
-/* The rows of a batch that is back. Returns how many chains have come to their end. */
-static uint32_t take_back(struct side *side)
-{
-    uint32_t n_ended = 0;
-    for (uint32_t r = 0; r < side->batch.n_rows; r++) {
-        struct rig_chain *chain = &side->chains[side->of_row[r]];
-        const uint32_t most = side->rows[r].steps;
-        const uint32_t done = side->batch.steps_done < most ? side->batch.steps_done : most;
-        ck_assert_uint_ge(side->rows[r].steps_done, side->batch.interruptible ? 1 : most);
-        ck_assert_uint_le(side->rows[r].steps_done, done);
-        chain->done += side->rows[r].steps_done;
-        n_ended += chain->done == chain->wiring.steps ? 1 : 0;
-    }
-    return n_ended;
-}
-
-static void begin_again(struct side *side)
-{
-    for (uint32_t c = 0; c < CHAINS; c++) {
-        rig_chain_reset(&side->chains[c], side->type);
-    }
-}
-
-/* ---- The bed -------------------------------------------------------------------------------- */
-
-/* Every chain alone, by all of the team. */
-static void make_wanted(struct bed *bed, struct side *side)
-{
-    const struct cell_def *def = &side->type->def;
-    for (uint32_t c = 0; c < CHAINS; c++) {
-        const uint32_t steps = side->chains[c].wiring.steps;
-        (void)batch_of(side, steps);
-        add_row(side, c);
-        run(bed, &side->batch, NULL);
-        for (uint32_t o = 0; o < def->n_outputs; o++) {
-            side->outputs[c][o] =
-                rig_copy(side->chains[c].outputs[o], steps * value_bytes(side, def->outputs[o]));
-        }
-        for (uint32_t s = 0; s < def->n_states; s++) {
-            side->finals[c][s] =
-                rig_copy(side->chains[c].final[s], value_bytes(side, def->n_inputs + s));
-        }
-    }
-}
-
-static void check_chain(const struct side *side, uint32_t c)
-{
-    const struct cell_def *def = &side->type->def;
-    const struct rig_chain *chain = &side->chains[c];
-    for (uint32_t o = 0; o < def->n_outputs; o++) {
-        ck_assert_mem_eq(chain->outputs[o], side->outputs[c][o],
-                         chain->wiring.steps * value_bytes(side, def->outputs[o]));
-    }
-    for (uint32_t s = 0; s < def->n_states; s++) {
-        ck_assert_mem_eq(chain->final[s], side->finals[c][s], value_bytes(side, def->n_inputs + s));
-    }
-}
-
-static void check_side(const struct side *side)
-{
-    for (uint32_t c = 0; c < CHAINS; c++) {
-        check_chain(side, c);
-    }
-}
-
-/* Of two cells that are built. */
-static void bed_open(struct bed *bed, const char *isa, uint32_t members, uint64_t salt)
-{
-    struct base_random random = util_random(salt);
-    rig_init(&bed->rig, "cpu", isa, members, &bed->sides[0].build.def);
-    bed->sides[0].type = bed->rig.type;
-    bed->sides[1].type = rig_add(&bed->rig, &bed->sides[1].build.def);
-    for (uint32_t i = 0; i < 2; i++) {
-        struct side *side = &bed->sides[i];
-        memset(side->outputs, 0, sizeof(side->outputs));
-        memset(side->finals, 0, sizeof(side->finals));
-        side->batch.n_rows = 0;
-        for (uint32_t c = 0; c < CHAINS; c++) {
-            rig_chain_init(&side->chains[c], side->type, i * RIG_ROWS / 2 + c,
-                           1 + base_random_below(&random, STEPS_MAX), &random);
-        }
-        make_wanted(bed, side);
-    }
-}
-
-static void bed_close(struct bed *bed)
-{
-    for (uint32_t i = 0; i < 2; i++) {
-        struct side *side = &bed->sides[i];
-        for (uint32_t c = 0; c < CHAINS; c++) {
-            rig_chain_release(&side->chains[c]);
-            for (uint32_t o = 0; o < CELL_OUTPUTS_MAX; o++) {
-                base_free(side->outputs[c][o]);
-            }
-            for (uint32_t s = 0; s < CELL_STATES_MAX; s++) {
-                base_free(side->finals[c][s]);
-            }
-        }
-    }
-    rig_release(&bed->rig);
-    build_release(&bed->sides[0].build);
-    build_release(&bed->sides[1].build);
-}
+enum { MEMBERS_MAX = 5, LATE_US = 20000, SOON_US = 100 };
 
 /* ---- Bits ----------------------------------------------------------------------------------- */
 
@@ -174,17 +18,17 @@ static void bed_close(struct bed *bed)
 static struct cell_batch *draw_batch(struct side *side, _Atomic uint32_t *attention,
                                      struct base_random *random)
 {
-    struct cell_batch *batch = batch_of(side, 1 + base_random_below(random, STEPS_MAX));
+    struct cell_batch *batch = bed_batch(side, 1 + base_random_below(random, BED_STEPS_MAX));
     batch->interruptible = base_random_below(random, 2) == 0;
     batch->attention = attention;
     uint32_t left = 0;
-    for (uint32_t c = 0; c < CHAINS; c++) {
-        left += side->chains[c].done < side->chains[c].wiring.steps ? 1 : 0;
+    for (uint32_t c = 0; c < BED_CHAINS; c++) {
+        left += bed_is_done(side, c) ? 0 : 1;
     }
-    for (uint32_t c = 0; c < CHAINS; c++) {
-        const bool is_unfinished = side->chains[c].done < side->chains[c].wiring.steps;
+    for (uint32_t c = 0; c < BED_CHAINS; c++) {
+        const bool is_unfinished = !bed_is_done(side, c);
         if (is_unfinished && (base_random_below(random, 2) == 0 || left == 1)) {
-            add_row(side, c);
+            bed_add_row(side, c);
         }
         left -= is_unfinished && batch->n_rows == 0 ? 1 : 0; // the last one, if no other
     }
@@ -210,24 +54,13 @@ static void run_all(struct bed *bed, struct base_random *random)
         if (base_random_below(random, 4) == 0) {
             team_delay(bed->rig.team, base_random_below(random, bed->rig.team->members), 5);
         }
-        run(bed, first == NULL ? second : first, first == NULL ? NULL : second);
+        bed_run(bed, first == NULL ? second : first, first == NULL ? NULL : second);
         team_delay(bed->rig.team, 0, 0);
         for (uint32_t i = 0; i < 2; i++) {
             if (bed->sides[i].batch.n_rows > 0) {
-                (void)take_back(&bed->sides[i]);
+                bed_take_back(&bed->sides[i]);
             }
         }
-    }
-}
-
-static void draw_tuning(const struct bed *bed, struct base_random *random)
-{
-    for (uint32_t i = 0; i < 2; i++) {
-        const struct cell_tuning tuning = {.ahead_rows = base_random_below(random, 20),
-                                           .fill_steps = base_random_below(random, 12),
-                                           .solo_rows = base_random_below(random, 4),
-                                           .apart_rows = base_random_below(random, 6)};
-        bed->rig.backend->type_tune(bed->rig.device, bed->sides[i].type, &tuning);
     }
 }
 
@@ -235,15 +68,13 @@ static void check_bits(struct bed *bed, const char *isa, uint64_t salt)
 {
     struct base_random random = util_random(salt + 1);
     const uint32_t members = 2 + base_random_below(&random, MEMBERS_MAX - 1);
-    bed_open(bed, isa, members, salt);
+    bed_open(bed, isa, members, false, salt);
     const uint64_t allocations = base_alloc_count();
     for (uint32_t round = 0; round < (util_is_quick() ? 1 : 4); round++) {
-        begin_again(&bed->sides[0]);
-        begin_again(&bed->sides[1]);
-        draw_tuning(bed, &random);
+        bed_begin_again(bed);
+        bed_draw_tuning(bed, &random);
         run_all(bed, &random);
-        check_side(&bed->sides[0]);
-        check_side(&bed->sides[1]);
+        bed_check(bed);
     }
     ck_assert_uint_eq(base_alloc_count(), allocations);
     bed_close(bed);
@@ -300,7 +131,7 @@ static void open_long(uint32_t members)
     bed.sides[0].type = bed.rig.type;
     bed.sides[1].type = rig_add(&bed.rig, &bed.sides[1].build.def);
     for (uint32_t i = 0; i < 2; i++) {
-        for (uint32_t c = 0; c < CHAINS; c++) {
+        for (uint32_t c = 0; c < BED_CHAINS; c++) {
             rig_chain_init(&bed.sides[i].chains[c], bed.sides[i].type, i * RIG_ROWS / 2 + c, LONG,
                            &random);
         }
@@ -309,7 +140,7 @@ static void open_long(uint32_t members)
 
 static void close_long(void)
 {
-    for (uint32_t c = 0; c < CHAINS; c++) {
+    for (uint32_t c = 0; c < BED_CHAINS; c++) {
         rig_chain_release(&bed.sides[0].chains[c]);
         rig_chain_release(&bed.sides[1].chains[c]);
     }
@@ -322,10 +153,10 @@ static void close_long(void)
 static struct cell_batch *long_batch(uint32_t side, uint32_t steps, _Atomic uint32_t *attention)
 {
     rig_chain_reset(&bed.sides[side].chains[0], bed.sides[side].type);
-    struct cell_batch *batch = batch_of(&bed.sides[side], steps);
+    struct cell_batch *batch = bed_batch(&bed.sides[side], steps);
     batch->interruptible = true;
     batch->attention = attention;
-    add_row(&bed.sides[side], 0);
+    bed_add_row(&bed.sides[side], 0);
     return batch;
 }
 
@@ -341,7 +172,7 @@ START_TEST(test_the_other_ends_with_the_first)
     struct cell_batch *second = long_batch(1, late_side == 1 ? LONG : 2, &attention);
     struct cell_batch *late = late_side == 0 ? first : second;
     team_delay(bed.rig.team, late_member, LATE_US);
-    run(&bed, first, second);
+    bed_run(&bed, first, second);
     ck_assert_uint_eq(late->steps_done, 1);
     late->steps_min = 0;
 
@@ -349,13 +180,13 @@ START_TEST(test_the_other_ends_with_the_first)
     first = long_batch(0, late_side == 0 ? LONG : 2, &attention);
     second = long_batch(1, late_side == 1 ? LONG : 2, &attention);
     late->steps_min = 9;
-    run(&bed, first, second);
+    bed_run(&bed, first, second);
     ck_assert_uint_eq(late->steps_done, 9);
     first = long_batch(0, late_side == 0 ? LONG : 2, &attention);
     second = long_batch(1, late_side == 1 ? LONG : 2, &attention);
     late->interruptible = false;
     team_delay(bed.rig.team, late_member, SOON_US); // behind each of its barriers
-    run(&bed, first, second);
+    bed_run(&bed, first, second);
     ck_assert_uint_eq(late->steps_done, LONG);
 
     team_delay(bed.rig.team, late_member, LATE_US);
@@ -365,18 +196,18 @@ START_TEST(test_the_other_ends_with_the_first)
     ck_assert_uint_gt(8 * bed.rig.type->flops, 1000000);
     first = long_batch(0, late_side == 0 ? 5 : 2, &attention);
     second = long_batch(1, late_side == 1 ? 5 : 2, &attention);
-    run(&bed, first, second);
+    bed_run(&bed, first, second);
     ck_assert_uint_eq(late->steps_done, 5);
 
     // Nor where it is one step; of two it is interrupted.
     for (uint32_t steps = 2; steps <= 3; steps++) {
         first = long_batch(0, late_side == 0 ? steps : 2, &attention);
         second = long_batch(1, late_side == 1 ? steps : 2, &attention);
-        for (uint32_t r = 1; r < CHAINS; r++) { // so many rows that a step is long
+        for (uint32_t r = 1; r < BED_CHAINS; r++) { // so many rows that a step is long
             rig_chain_reset(&bed.sides[late_side].chains[r], bed.sides[late_side].type);
-            add_row(&bed.sides[late_side], r);
+            bed_add_row(&bed.sides[late_side], r);
         }
-        run(&bed, first, second);
+        bed_run(&bed, first, second);
         ck_assert_uint_eq(late->steps_done, steps == 2 ? 2 : 1);
     }
     close_long();
@@ -391,7 +222,7 @@ START_TEST(test_attention_ends_both)
     struct cell_batch *second = long_batch(1, LONG, &attention);
     first->steps_min = 5;
     second->steps_min = 7;
-    run(&bed, first, second);
+    bed_run(&bed, first, second);
     ck_assert_uint_eq(first->steps_done, 5);
     ck_assert_uint_eq(second->steps_done, 7);
     close_long();

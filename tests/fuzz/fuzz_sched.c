@@ -45,6 +45,7 @@ static void read_options(struct input *input, struct sched_options *options)
     options->interruptible = way % 3 != 0;
     options->full_behind_runs = way % 3 == 2;
     options->beside = way >= 3 && options->tasks_max > 1;
+    options->follow_steps_min = 2;
 }
 
 static void read_types(struct input *input, struct graphs_types *types, struct sim *sim)
@@ -57,13 +58,16 @@ static void read_types(struct input *input, struct graphs_types *types, struct s
         sim->priorities[t] = numbers % 3;
         sim->rows_max[t] = numbers / 3;
         sim->beside_rows[t] = numbers % 7;
+        sim->follows[t] = numbers % 5 > 1;
     }
 }
 
 static void read_recipe(struct input *input, const struct graphs_types *types, struct recipe *out)
 {
     uint32_t bounds = below(input, 256);
-    struct recipe_shape shape = {.nodes_max = 1 + bounds % 16, .steps_max = 1 + bounds / 16};
+    struct recipe_shape shape = {.nodes_max = 1 + bounds % 16,
+                                 .steps_max = 1 + bounds / 16,
+                                 .layers = bounds % 3 == 0 ? 60 : 0};
     uint32_t seed = below(input, 256);
     struct base_random random;
     base_random_init(&random, seed << 8 | below(input, 256));

@@ -185,6 +185,15 @@ void recipe_state(struct recipe *recipe, uint32_t node, uint32_t state, uint32_t
         (struct recipe_read){.kind = RECIPE_VALUE, .node = from, .what = what, .index = index};
 }
 
+void recipe_steps(struct recipe *recipe, uint32_t node, uint32_t input, uint32_t from,
+                  uint32_t index, bool backwards)
+{
+    recipe->nodes[from].outputs[index].is_emitted = true;
+    recipe->nodes[from].outputs[index].when = CELL_EMIT_EACH;
+    recipe->nodes[node].inputs[input] = (struct recipe_read){
+        .kind = RECIPE_SPILL, .node = from, .index = index, .backwards = backwards};
+}
+
 void recipe_end(struct recipe *recipe, uint32_t node, uint32_t state, uint32_t steps)
 {
     struct recipe_node *at = &recipe->nodes[node];
@@ -273,12 +282,9 @@ static void draw_input(struct recipe *recipe, uint32_t n, uint32_t input,
         return; // reads zeros
     }
     if (n > 0 && kind >= 3 && read_earlier(recipe, n, read, layout, random)) {
-        struct recipe_node *from = &recipe->nodes[read->node];
+        const struct recipe_node *from = &recipe->nodes[read->node];
         if (kind >= 6 && read->what == CELL_EMIT_OUTPUT && from->steps >= node->steps) {
-            from->outputs[read->index].is_emitted = true;
-            from->outputs[read->index].when = CELL_EMIT_EACH;
-            read->kind = RECIPE_SPILL;
-            read->backwards = kind == 7;
+            recipe_steps(recipe, n, input, read->node, read->index, kind == 7);
         }
         return;
     }
@@ -295,6 +301,27 @@ static void draw_init(struct recipe *recipe, uint32_t n, uint32_t state, struct 
         return;
     }
     read_host(recipe, read, &node->type->def.values[node->type->def.n_inputs + state], 1, random);
+}
+
+/* A node over the one before it, which reads each of its steps; false: their rows are not alike. */
+static bool draw_layer(struct recipe *recipe, const struct cell_type *type,
+                       struct base_random *random)
+{
+    const uint32_t below = recipe->n_nodes - 1;
+    const struct recipe_node *from = &recipe->nodes[below];
+    if (type->def.n_inputs == 0 || type->input_layouts[0] != from->type->output_layouts[0]) {
+        return false;
+    }
+    const uint32_t n = recipe_node(recipe, type, from->steps);
+    recipe_steps(recipe, n, 0, below, 0, false);
+    for (uint32_t i = 1; i < type->def.n_inputs; i++) {
+        draw_input(recipe, n, i, random);
+    }
+    for (uint32_t i = 0; i < type->def.n_states; i++) {
+        read_host(recipe, &recipe->nodes[n].init[i], &type->def.values[type->def.n_inputs + i], 1,
+                  random);
+    }
+    return true;
 }
 
 /* Some chains that nobody reads end by themselves. */
@@ -323,12 +350,18 @@ void recipe_random(struct recipe *recipe, const struct graphs_types *types,
     for (uint32_t n = 0; n < n_nodes; n++) {
         const struct cell_type *type = &types->types[base_random_below(random, types->n)];
         uint32_t steps = 1 + base_random_below(random, shape->steps_max);
-        // Half of the nodes are single cells, so that trees come up and not only long chains.
-        recipe_node(recipe, type, base_random_below(random, 2) == 0 ? 1 : steps);
-        for (uint32_t i = 0; i < type->def.n_inputs; i++) {
+        bool is_layer = n > 0 && base_random_below(random, 100) < shape->layers &&
+                        draw_layer(recipe, type, random);
+        // Where there are no layers half are single cells, so that trees come up, not only long
+        // chains.
+        const bool is_single = shape->layers == 0 && base_random_below(random, 2) == 0;
+        if (!is_layer) {
+            recipe_node(recipe, type, is_single ? 1 : steps);
+        }
+        for (uint32_t i = 0; i < type->def.n_inputs && !is_layer; i++) {
             draw_input(recipe, n, i, random);
         }
-        for (uint32_t i = 0; i < type->def.n_states; i++) {
+        for (uint32_t i = 0; i < type->def.n_states && !is_layer; i++) {
             draw_init(recipe, n, i, random);
         }
         for (uint32_t i = 0; i < type->def.n_outputs; i++) {
@@ -381,6 +414,13 @@ static sched_value_id value_of(struct recipe *recipe, struct sched_builder *buil
     return result->value;
 }
 
+bool recipe_reads_steps(const struct recipe *recipe, uint32_t node, uint32_t input)
+{
+    const struct recipe_read *read = &recipe->nodes[node].inputs[input];
+    return read->kind == RECIPE_SPILL && !read->backwards &&
+           recipe->nodes[read->node].steps == recipe->nodes[node].steps;
+}
+
 static void build_reads(struct recipe *recipe, struct sched_builder *builder, uint32_t n)
 {
     const struct recipe_node *node = &recipe->nodes[n];
@@ -395,7 +435,9 @@ static void build_reads(struct recipe *recipe, struct sched_builder *builder, ui
                 rows_of(recipe, read, node->steps, graphs_row_bytes(&def->values[i]), &stride);
             sched_builder_input_host(builder, n, i, rows, stride);
         }
-        if (read->kind == RECIPE_SPILL) {
+        if (recipe_reads_steps(recipe, n, i)) {
+            sched_builder_after_each(builder, n, read->node);
+        } else if (read->kind == RECIPE_SPILL) {
             sched_builder_after(builder, n, read->node);
         }
     }

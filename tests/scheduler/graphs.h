@@ -95,6 +95,9 @@ void recipe_input(struct recipe *recipe, uint32_t node, uint32_t input, uint32_t
                   enum cell_emit_what what, uint32_t index);
 void recipe_state(struct recipe *recipe, uint32_t node, uint32_t state, uint32_t from,
                   enum cell_emit_what what, uint32_t index);
+/* The input reads an output of an earlier node, of at least as many steps, at every step. */
+void recipe_steps(struct recipe *recipe, uint32_t node, uint32_t input, uint32_t from,
+                  uint32_t index, bool backwards);
 /* The node ends after the step by which `state`, an integer, has what it has after this many. What
  * the node emits it emits at each step or the first, and nobody reads it. Before the build. */
 void recipe_end(struct recipe *recipe, uint32_t node, uint32_t state, uint32_t steps);
@@ -103,6 +106,7 @@ void recipe_fill(struct recipe *recipe, struct base_random *random);
 
 struct recipe_shape {
     uint32_t nodes_max, steps_max;
+    uint32_t layers; /* of 100 nodes: over the node before them, step by step, where they suit */
 };
 /* A random graph of 1..nodes_max nodes, all of it but the build. */
 void recipe_random(struct recipe *recipe, const struct graphs_types *types,
@@ -121,6 +125,9 @@ uint32_t recipe_wrong(const struct recipe *recipe, double tolerance, bool is_par
 
 /* Whether `node` reads, or waits for, anything of `from` directly. */
 bool recipe_is_child(const struct recipe *recipe, uint32_t node, uint32_t from);
+
+/* Whether each step of the node reads the same step of another through this input. */
+bool recipe_reads_steps(const struct recipe *recipe, uint32_t node, uint32_t input);
 
 void recipe_release(struct recipe *recipe);
 

@@ -63,7 +63,7 @@ void sim_init(struct sim *sim, const struct graphs_types *types,
         sim_require(sim, sched_type_set(sim->sched, &types->types[t], sim->priorities[t],
                                         sim->rows_max[t]) == BASE_OK);
         sim->rows_max[t] = sim->rows_max[t] > 0 ? sim->rows_max[t] : options->rows_max;
-        sched_type_set_beside(sim->sched, &types->types[t], sim->beside_rows[t]);
+        sched_type_set_beside(sim->sched, &types->types[t], sim->beside_rows[t], sim->follows[t]);
     }
     for (uint32_t l = 0; l < types->n_layouts; l++) {
         uint32_t rows = capacity == NULL ? 64 : capacity[l];
@@ -116,6 +116,7 @@ struct sim_graph *sim_add(struct sim *sim, const struct recipe *recipe)
     graph->submitted = take(graph, n_nodes, sizeof(uint32_t));
     graph->executed = take(graph, n_nodes, sizeof(uint32_t));
     graph->held = take(graph, n_nodes, sizeof(bool));
+    graph->follower = take(graph, n_nodes, sizeof(uint32_t));
     graph->cells = take(graph, n_nodes, sizeof(uint8_t *));
     for (uint32_t n = 0; n < n_nodes; n++) {
         graph->cells[n] = take(graph, recipe->nodes[n].steps, 1);
@@ -258,15 +259,40 @@ static void execute_cell(const struct sim *sim, const struct cell_type *type,
     }
 }
 
-/* The cell has not run, those before it in its chain have, and so has all that its node reads. */
+bool sim_reads_steps(const struct recipe *recipe, uint32_t n, uint32_t from)
+{
+    const struct recipe_node *node = &recipe->nodes[n];
+    bool reads = false;
+    for (uint32_t i = 0; i < node->type->def.n_inputs; i++) {
+        const struct recipe_read *read = &node->inputs[i];
+        if ((read->kind == RECIPE_VALUE || read->kind == RECIPE_SPILL) && read->node == from) {
+            if (!recipe_reads_steps(recipe, n, i)) {
+                return false;
+            }
+            reads = true;
+        }
+    }
+    for (uint32_t i = 0; i < node->type->def.n_states; i++) {
+        if (node->init[i].kind == RECIPE_VALUE && node->init[i].node == from) {
+            return false;
+        }
+    }
+    return reads;
+}
+
+/* The cell has not run, those before it in its chain have, and so has all that it reads. */
 static void check_cell(const struct sim *sim, struct sim_graph *graph, uint32_t n, uint32_t step)
 {
     const struct recipe *recipe = &graph->recipe;
     sim_require(sim, graph->cells[n][step] == 0);
     sim_require(sim, recipe->nodes[n].type->def.n_states == 0 || step == graph->executed[n]);
     for (uint32_t from = 0; graph->executed[n] == 0 && from < n; from++) {
-        sim_require(sim, !recipe_is_child(recipe, n, from) ||
+        sim_require(sim, !recipe_is_child(recipe, n, from) || sim_reads_steps(recipe, n, from) ||
                              graph->executed[from] == recipe->nodes[from].steps);
+    }
+    for (uint32_t i = 0; i < recipe->nodes[n].type->def.n_inputs; i++) {
+        const uint32_t from = recipe->nodes[n].inputs[i].node;
+        sim_require(sim, !recipe_reads_steps(recipe, n, i) || graph->executed[from] > step);
     }
     graph->cells[n][step] = 1;
     graph->executed[n]++;
@@ -338,13 +364,20 @@ static void execute_batch(struct sim *sim, struct cell_batch *batch, uint32_t st
     }
 }
 
-/* Whichever of the two comes first: neither reads what the other writes. */
+/* Whichever of the two comes first, where neither reads what the other writes. Who follows comes as
+ * far as the first lets it at most. */
 static void execute_both(struct sim *sim, struct cell_batch *batch, uint32_t steps_max,
                          enum base_status status)
 {
     const bool is_second_first = base_random_below(&sim->random, 2) == 0;
     const uint32_t other_max =
         steps_max > batch->beside->steps ? steps_max : base_random_below(&sim->random, 6);
+    if (batch->beside->follows) {
+        execute_batch(sim, batch, steps_max, status);
+        const uint32_t most = batch->beside->lead + batch->steps_done;
+        execute_batch(sim, batch->beside, other_max < most ? other_max : most, status);
+        return;
+    }
     if (is_second_first) {
         execute_batch(sim, batch->beside, other_max, status);
     }
@@ -465,6 +498,7 @@ void sim_draw_options(struct sched_options *options, struct base_random *random)
     options->run_flops_shared = base_random_below(random, 2) * base_random_below(random, 60);
     options->interruptible = base_random_below(random, 3) != 0;
     options->beside = options->tasks_max > 1 && base_random_below(random, 2) == 0;
+    options->follow_steps_min = 2 + base_random_below(random, 3);
 }
 
 void sim_capacity(uint32_t *capacity, const struct recipe *recipes, uint32_t n, uint32_t factor)

@@ -29,6 +29,7 @@ struct sim_graph {
     uint32_t *ready, *taken; /* [subgraph] rows before a batch, and rows it took */
     uint32_t *pinned;        /* [subgraph] before a batch */
     uint32_t *due;           /* [subgraph] rows that the batch should take */
+    uint32_t *follower;      /* [node] before a batch: the one that may run behind it */
 };
 
 struct sim_queue {
@@ -46,6 +47,7 @@ struct sim {
     struct sched_options options;
     uint32_t priorities[GRAPHS_TYPES_MAX], rows_max[GRAPHS_TYPES_MAX];
     uint32_t beside_rows[GRAPHS_TYPES_MAX];
+    bool follows[GRAPHS_TYPES_MAX];
     uint32_t running[GRAPHS_TYPES_MAX]; /* batches of the type in flight */
     struct sched *sched;
     struct sched_admission admission;
@@ -55,7 +57,7 @@ struct sim {
     struct sim_queue queues[SIM_QUEUES_MAX];
     struct sim_graph *graphs[SIM_GRAPHS_MAX];
     uint32_t n_finished, n_ok;
-    uint64_t n_batches;
+    uint64_t n_batches, n_followers; /* batches that follow another */
 };
 
 /* Prints the seed, the condition and its place, and aborts. */
@@ -68,8 +70,8 @@ _Noreturn void sim_fail(const struct sim *sim, const char *condition, const char
 void sim_report_aborts(void);
 
 /* Empty, with capacity[layout] rows (NULL: 64 of each); attention words are the simulation's.
- * priorities, rows_max (0 = the option's) and beside_rows of the types: as in the struct, filled by
- * the caller before. */
+ * priorities, rows_max (0 = the option's), beside_rows and follows of the types: as in the struct,
+ * filled by the caller before. */
 void sim_init(struct sim *sim, const struct graphs_types *types,
               const struct sched_options *options, const uint32_t *capacity, uint64_t seed);
 /* Nothing may be inside. */
@@ -115,6 +117,9 @@ void sim_draw_options(struct sched_options *options, struct base_random *random)
 void sim_capacity(uint32_t *capacity, const struct recipe *recipes, uint32_t n, uint32_t factor);
 
 /* ---- For sim.c and sim_model.c ---- */
+
+/* Whether node n reads nothing of an earlier one but the same step at each step. */
+bool sim_reads_steps(const struct recipe *recipe, uint32_t n, uint32_t from);
 
 /* Notes what is ready for the queue; then compares a formed batch with what was to be formed. */
 void sim_model_before(struct sim *sim, uint32_t queue);

@@ -170,11 +170,138 @@ static uint32_t beside_predict(const struct sim *sim, uint32_t q, const struct o
     return best;
 }
 
+/* ---- Who follows ---- */
+
+/* Whether an earlier input reads the same node as this one. */
+static bool is_read_before(const struct recipe_node *node, uint32_t input)
+{
+    bool is_read = false;
+    for (uint32_t i = 0; i < input; i++) {
+        const struct recipe_read *read = &node->inputs[i];
+        is_read |= (read->kind == RECIPE_SPILL || read->kind == RECIPE_VALUE) &&
+                   read->node == node->inputs[input].node;
+    }
+    return is_read;
+}
+
+/* The node whose steps this one may follow, the last that it begins to read so; SCHED_NONE: none.
+ */
+static uint32_t leader_of(const struct recipe *recipe, uint32_t n)
+{
+    const struct recipe_node *node = &recipe->nodes[n];
+    uint32_t leader = SCHED_NONE;
+    for (uint32_t i = 0; i < node->type->def.n_inputs; i++) {
+        const struct recipe_read *read = &node->inputs[i];
+        const struct recipe_node *from = &recipe->nodes[read->node];
+        const bool has_states = node->type->def.n_states > 0 && from->type->def.n_states > 0;
+        if (read->kind == RECIPE_SPILL && !is_read_before(node, i) &&
+            sim_reads_steps(recipe, n, read->node) && has_states && node->type != from->type &&
+            node->ends_after == 0 && from->ends_after == 0) {
+            leader = read->node;
+        }
+    }
+    return leader;
+}
+
+/* Whether of all that the node's subgraph reads nothing but this one is not done. */
+static bool lacks_only(const struct recipe *recipe, uint32_t n, uint32_t leader)
+{
+    const struct sched_node *nodes = recipe->graph->nodes;
+    uint32_t lacking = 0;
+    for (uint32_t m = 0; m < recipe->n_nodes; m++) {
+        for (uint32_t from = 0; nodes[m].subgraph == nodes[n].subgraph && from < m; from++) {
+            bool is_outside = nodes[from].subgraph != nodes[n].subgraph;
+            bool is_done = nodes[from].steps_done == recipe->nodes[from].steps;
+            lacking += is_outside && !is_done && recipe_is_child(recipe, m, from) ? 1 : 0;
+        }
+    }
+    return lacking == 1 && nodes[leader].steps_done < recipe->nodes[leader].steps;
+}
+
+/* Before a batch: of each node the one that may run behind it. */
+static void followers_count(struct sim *sim)
+{
+    for (uint32_t i = 0; i < SIM_GRAPHS_MAX; i++) {
+        struct sim_graph *graph = sim->graphs[i];
+        const uint32_t n_nodes = graph == NULL ? 0 : graph->recipe.n_nodes;
+        for (uint32_t n = 0; n < n_nodes; n++) {
+            graph->follower[n] = SCHED_NONE;
+        }
+        for (uint32_t n = n_nodes; n-- > 0;) {
+            const struct sched_node *node = &graph->recipe.graph->nodes[n];
+            const struct sched_subgraph *subgraph = &graph->recipe.graph->subgraphs[node->subgraph];
+            const uint32_t leader = leader_of(&graph->recipe, n);
+            if (leader != SCHED_NONE && subgraph->n_ready == 1 && subgraph->ready_first == node &&
+                lacks_only(&graph->recipe, n, leader)) {
+                graph->follower[leader] = n; // of several the first
+            }
+        }
+    }
+}
+
+/* The longest run, within the bounds, that no row ends before; beside: GRAPHS_TYPES_MAX: none. */
+static uint32_t longest_run(const struct sim *sim, const struct cell_batch *batch, uint32_t beside);
+
+/* The type of the batch that follows this one, and its rows; GRAPHS_TYPES_MAX: none. */
+static uint32_t follow_predict(const struct sim *sim, uint32_t q, const struct cell_batch *batch,
+                               uint32_t *n_rows)
+{
+    const uint32_t first = batch->type->id;
+    uint32_t type = GRAPHS_TYPES_MAX;
+    *n_rows = 0;
+    for (uint32_t i = 0; i < batch->n_rows; i++) {
+        const struct sim_graph *graph = sim_graph_of(&batch->rows[i]);
+        const uint32_t n = graph->follower[sim_node_of(&batch->rows[i])];
+        if (batch->rows[i].wiring->end != NULL) {
+            return GRAPHS_TYPES_MAX;
+        }
+        if (n != SCHED_NONE) {
+            const uint32_t its = graph->recipe.nodes[n].type->id;
+            type = type == GRAPHS_TYPES_MAX ? its : type;
+            *n_rows += type == its ? 1 : 0;
+        }
+    }
+    const bool may = sim->options.beside && sim->options.interruptible && sim->queues[q].n == 0 &&
+                     sim->follows[first] && batch->n_rows <= sim->beside_rows[first] &&
+                     type < GRAPHS_TYPES_MAX && sim->follows[type] &&
+                     *n_rows <= sim->beside_rows[type] && *n_rows <= sim->rows_max[type] &&
+                     longest_run(sim, batch, GRAPHS_TYPES_MAX) >= sim->options.follow_steps_min;
+    if (!may) {
+        return GRAPHS_TYPES_MAX;
+    }
+    const double cost = (double)*n_rows * (double)sim->types->types[type].flops;
+    const double beside = (double)batch->n_rows * (double)batch->type->flops;
+    return cost <= 1.5 * beside && beside <= 1.5 * cost ? type : GRAPHS_TYPES_MAX;
+}
+
+/* Each row behind one of the first batch, in its order; as far ahead as the least of those. */
+static void check_followers(struct sim *sim, const struct cell_batch *batch,
+                            const struct cell_batch *first)
+{
+    uint32_t n = 0;
+    uint32_t lead = UINT32_MAX;
+    for (uint32_t i = 0; i < first->n_rows; i++) {
+        struct sim_graph *graph = sim_graph_of(&first->rows[i]);
+        const uint32_t follower = graph->follower[sim_node_of(&first->rows[i])];
+        if (follower == SCHED_NONE || graph->recipe.nodes[follower].type != batch->type) {
+            continue;
+        }
+        sim_require(sim, n < batch->n_rows && sim_graph_of(&batch->rows[n]) == graph &&
+                             sim_node_of(&batch->rows[n]) == follower);
+        const uint32_t ahead = first->rows[i].first_step - batch->rows[n].first_step;
+        lead = ahead < lead ? ahead : lead;
+        graph->taken[graph->recipe.graph->nodes[follower].subgraph]++;
+        n++;
+    }
+    sim_require(sim, n == batch->n_rows && lead == batch->lead);
+}
+
 static struct offer offers_before[GRAPHS_TYPES_MAX];
 
 void sim_model_before(struct sim *sim, uint32_t q)
 {
     offers_count(sim, q, offers_before);
+    followers_count(sim);
 }
 
 /* The oldest subgraph of a type that has rows ready and was not looked at yet; NULL: none. */
@@ -263,9 +390,7 @@ static void check_rows(struct sim *sim, const struct cell_batch *batch)
     }
 }
 
-/* The longest run that no row ends before, within the bounds. */
-static void check_length(struct sim *sim, uint32_t q, const struct cell_batch *batch,
-                         uint32_t beside)
+static uint32_t longest_run(const struct sim *sim, const struct cell_batch *batch, uint32_t beside)
 {
     bool has_state = batch->type->def.n_states > 0;
     bool others = false;
@@ -285,7 +410,21 @@ static void check_length(struct sim *sim, uint32_t q, const struct cell_batch *b
         uint32_t left = row->wiring->steps - row->first_step;
         want = left < want ? left : want;
     }
-    want = has_state ? want : 1;
+    return has_state ? want : 1;
+}
+
+static void check_length(struct sim *sim, uint32_t q, const struct cell_batch *batch,
+                         const struct cell_batch *beside)
+{
+    uint32_t want = longest_run(sim, batch, beside == NULL ? GRAPHS_TYPES_MAX : beside->type->id);
+    if (batch->follows) { // the other's length is its own, too
+        want = batch->lead + beside->steps;
+        for (uint32_t i = 0; i < batch->n_rows; i++) {
+            const struct cell_batch_row *row = &batch->rows[i];
+            uint32_t left = row->wiring->steps - row->first_step;
+            want = left < want ? left : want;
+        }
+    }
     sim_require(sim, batch->steps == want && batch->queue == q);
     sim_require(sim, batch->interruptible == (sim->options.interruptible && want > 1));
 }
@@ -308,12 +447,17 @@ static void check_pins(struct sim *sim, uint32_t q, const struct cell_batch *bat
     }
 }
 
-static void check_batch(struct sim *sim, uint32_t q, const struct cell_batch *batch, uint32_t type,
-                        uint32_t beside)
+/* beside: the other of two, or NULL. */
+static void check_batch(struct sim *sim, uint32_t q, const struct cell_batch *batch,
+                        const struct cell_batch *beside)
 {
-    sim_require(sim, batch->type->id == type);
-    sim_require(sim, batch->n_rows == due_rows(sim, type));
-    check_fifo(sim, batch);
+    const uint32_t type = batch->type->id;
+    if (batch->follows) {
+        check_followers(sim, batch, beside);
+    } else {
+        sim_require(sim, batch->n_rows == due_rows(sim, type));
+        check_fifo(sim, batch);
+    }
     check_rows(sim, batch);
     check_length(sim, q, batch, beside);
     check_pins(sim, q, batch);
@@ -331,12 +475,19 @@ void sim_model_after(struct sim *sim, uint32_t q, const struct cell_batch *batch
     if (batch == NULL) {
         return;
     }
+    const struct cell_batch *other = batch->beside;
+    uint32_t n_followers = 0;
     uint32_t beside = beside_predict(sim, q, offers_before, batch);
-    sim_require(sim, (batch->beside == NULL) == (beside == GRAPHS_TYPES_MAX));
-    check_batch(sim, q, batch, type, beside);
-    if (batch->beside != NULL) {
-        sim_require(sim, batch->beside->beside == NULL);
-        check_batch(sim, q, batch->beside, beside, type);
+    const bool follows = beside == GRAPHS_TYPES_MAX;
+    beside = follows ? follow_predict(sim, q, batch, &n_followers) : beside;
+    sim_require(sim, (other == NULL) == (beside == GRAPHS_TYPES_MAX));
+    sim_require(sim, batch->type->id == type && !batch->follows);
+    check_batch(sim, q, batch, other);
+    if (other != NULL) {
+        sim_require(sim, other->beside == NULL && other->type->id == beside);
+        sim_require(sim, other->follows == follows && (!follows || other->n_rows == n_followers));
+        sim->n_followers += follows ? 1 : 0;
+        check_batch(sim, q, other, batch);
     }
 }
 

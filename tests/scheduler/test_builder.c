@@ -168,6 +168,16 @@ static void one_edge_too_many(void)
     sched_builder_after(&builder, third, second);
 }
 
+static void follows_another_length(void)
+{
+    sched_builder_after_each(&builder, sched_builder_node(&builder, wide, STEPS - 1, 0), 0);
+}
+
+static void follows_no_node(void)
+{
+    sched_builder_after_each(&builder, 0, 7);
+}
+
 static void input_bound_twice(void)
 {
     sched_builder_input_host(&builder, 0, 0, rows, 8);
@@ -284,6 +294,8 @@ static const struct mistake {
     {waits_for_itself, "cell graph: a node before its producer"},
     {waits_for_a_later_node, "cell graph: a node before its producer"},
     {waits_for_no_node, "cell graph: a node before its producer"},
+    {follows_another_length, "cell graph: a chain that follows one of another length"},
+    {follows_no_node, "cell graph: no such node"},
     {one_edge_too_many, "cell graph: more edges than announced"},
     {input_bound_twice, "cell graph: an input bound twice"},
     {input_bound_to_a_value_and_a_host, "cell graph: an input bound twice"},

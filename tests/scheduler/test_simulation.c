@@ -14,6 +14,7 @@
 /* Chances per mille of an event at each turn. */
 struct climate {
     uint32_t cancel, cancel_all, fail;
+    uint32_t layers; /* of 100 nodes; then on devices that run two batches at the same time */
 };
 
 static void draw_event(struct sim *sim, const struct climate *climate)
@@ -36,6 +37,24 @@ static void draw_event(struct sim *sim, const struct climate *climate)
     }
 }
 
+/* Batches that ran behind another, of all worlds so far. */
+static uint64_t n_followers;
+
+/* Types that can stand over one another, and a device for which that is worth something. */
+static void draw_layers(struct graphs_types *types, struct sched_options *options,
+                        struct base_random *random)
+{
+    for (uint32_t t = 0; t < 4; t++) {
+        graphs_type_token(types, 1 + base_random_below(random, 2), 1 + base_random_below(random, 2),
+                          1, 1);
+    }
+    options->tasks_max += options->tasks_max == 1 ? 1 : 0;
+    options->beside = true;
+    options->interruptible = true;
+    options->n_queues = 1 + base_random_below(random, 2);
+    options->run_steps_max = 256;
+}
+
 /* One world from its first request to its last; the number of requests that ran to their end. */
 static uint32_t run_world(uint64_t seed, const struct climate *climate)
 {
@@ -44,18 +63,25 @@ static uint32_t run_world(uint64_t seed, const struct climate *climate)
     struct graphs_types *types = base_alloc(sizeof(*types));
     struct sim *sim = base_alloc(sizeof(*sim));
     ck_assert(types != NULL && sim != NULL);
-    sim_draw_types(types, &random);
     struct sched_options options;
     sim_draw_options(&options, &random);
+    if (climate->layers > 0) {
+        draw_layers(types, &options, &random);
+    } else {
+        sim_draw_types(types, &random);
+    }
     for (uint32_t t = 0; t < types->n; t++) {
         sim->priorities[t] = base_random_below(&random, 3);
         sim->rows_max[t] = base_random_below(&random, 2) * base_random_below(&random, 20);
         sim->beside_rows[t] = base_random_below(&random, 8);
+        sim->follows[t] = climate->layers > 0 || base_random_below(&random, 4) != 0;
     }
     struct recipe recipes[24];
     uint32_t n = 1 + base_random_below(&random, 24);
-    struct recipe_shape shape = {.nodes_max = 1 + base_random_below(&random, 12),
-                                 .steps_max = 1 + base_random_below(&random, 9)};
+    struct recipe_shape shape = {.nodes_max =
+                                     1 + base_random_below(&random, climate->layers > 0 ? 5 : 12),
+                                 .steps_max = 1 + base_random_below(&random, 9),
+                                 .layers = climate->layers};
     for (uint32_t i = 0; i < n; i++) {
         recipe_random(&recipes[i], types, &shape, &random);
         recipe_build(&recipes[i]);
@@ -78,6 +104,7 @@ static uint32_t run_world(uint64_t seed, const struct climate *climate)
     }
     sim_require(sim, sim->n_finished == n);
     uint32_t n_ok = sim->n_ok;
+    n_followers += sim->n_followers;
     sim_release(sim);
     base_free(sim);
     base_free(types);
@@ -114,6 +141,14 @@ START_TEST(test_random_batches_fail)
 }
 END_TEST
 
+START_TEST(test_random_layers)
+{
+    struct climate climate = {.cancel = _i == 1 ? 30 : 0, .fail = _i == 2 ? 30 : 0, .layers = 60};
+    ck_assert_uint_gt(run_worlds(&climate, WORLDS, (3u + (uint64_t)_i) << 20), WORLDS);
+    ck_assert_uint_gt(n_followers, WORLDS / 10);
+}
+END_TEST
+
 int main(void)
 {
     sim_report_aborts();
@@ -122,6 +157,7 @@ int main(void)
     tcase_add_test(tcase, test_random_graphs_in_fair_weather_all_finish);
     tcase_add_test(tcase, test_random_graphs_cancelled_at_random);
     tcase_add_test(tcase, test_random_batches_fail);
+    tcase_add_loop_test(tcase, test_random_layers, 0, 3);
     suite_add_tcase(suite, tcase);
     return util_run(suite);
 }

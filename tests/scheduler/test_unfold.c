@@ -178,6 +178,52 @@ START_TEST(test_stack_of_layers_with_carried_states)
 }
 END_TEST
 
+/* What the second of two layers reads of the first, and whether it may follow it. */
+static const struct {
+    bool is_reverse[2], is_each, reads_state, is_same_type, is_window, follows;
+} layers[] = {
+    {.follows = true},
+    {.is_reverse = {true, true}, .follows = true},
+    {.is_reverse = {false, true}},
+    {.is_reverse = {true, false}},
+    {.is_each = true},     // not a chain
+    {.reads_state = true}, // and the last one of the first, too
+    {.is_same_type = true},
+    {.is_window = true}, // a step behind its own
+};
+
+START_TEST(test_layer_that_reads_each_step_follows)
+{
+    const struct cell_type *second = graphs_type_token(&types, 2, 2, 1, WIDTH);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct cell_stage *stage =
+            stage_add(i == 0 || layers[_i].is_same_type ? chain : second, CELL_STAGE_CHAIN);
+        stage->is_reverse = layers[_i].is_reverse[i];
+    }
+    struct cell_stage *upper = &model.stages[1];
+    model.stages[0].inputs[0] = source(CELL_SOURCE_INPUT, 0, 0);
+    upper->inputs[0] = source(CELL_SOURCE_EACH, 0, 0);
+    if (layers[_i].is_each) {
+        upper->type = each;
+        upper->kind = CELL_STAGE_EACH;
+    }
+    if (layers[_i].reads_state) {
+        upper->init[1] = source(CELL_SOURCE_LAST_STATE, 0, 0);
+    }
+    if (layers[_i].is_window) {
+        model.reach = 1;
+        upper->inputs[0].count = 1;
+        upper->inputs[0].stride = 1;
+        upper->inputs[0].offset = 1;
+    }
+    output_add(CELL_SOURCE_EACH, 1, 0);
+    const struct sched_graph *graph = unfold();
+    ck_assert_uint_eq(graph->nodes[0].follows, SCHED_NONE);
+    ck_assert_uint_eq(graph->nodes[1].follows, layers[_i].follows ? 0 : SCHED_NONE);
+    ck_assert_uint_eq(wrong_tokens(), 0);
+}
+END_TEST
+
 START_TEST(test_rows_of_a_batch_in_both_orders_of_axes)
 {
     stacked_model();
@@ -557,6 +603,8 @@ int main(void)
     TCase *tcase = tcase_create("unfold");
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, test_stack_of_layers_with_carried_states);
+    tcase_add_loop_test(tcase, test_layer_that_reads_each_step_follows, 0,
+                        sizeof(layers) / sizeof(layers[0]));
     tcase_add_test(tcase, test_rows_of_a_batch_in_both_orders_of_axes);
     tcase_add_test(tcase, test_rows_of_their_own_lengths);
     tcase_add_test(tcase, test_values_read_once_go_through_value_rows);

@@ -119,6 +119,7 @@ static struct cell_batch *source_next(void *context, uint32_t queue, uint64_t no
     struct pool_rig *rig = context;
     struct cell_batch *batch = sched_next(rig->sched, queue, now_ns);
     rig->beside += batch != NULL && batch->beside != NULL ? 1 : 0;
+    rig->followed += batch != NULL && batch->beside != NULL && batch->beside->follows ? 1 : 0;
     return batch;
 }
 
@@ -195,7 +196,7 @@ static void open_types(struct pool_rig *rig)
         ck_assert_msg(status == BASE_OK, "%s", error.message);
         team_share_small(backend, device, &rig->types.types[t]);
         ck_assert_int_eq(sched_type_set(rig->sched, &rig->types.types[t], t, 0), BASE_OK);
-        sched_type_set_beside(rig->sched, &rig->types.types[t], rig->options.beside_rows);
+        sched_type_set_beside(rig->sched, &rig->types.types[t], rig->options.beside_rows, true);
     }
 }
 
@@ -332,6 +333,18 @@ void pool_job_chain(struct pool_job *job, struct pool_rig *rig, uint32_t client,
     job_init(job, rig, client);
     recipe_init(&job->recipe, &rig->types, 1);
     recipe_node(&job->recipe, &rig->types.types[0], steps);
+    recipe_fill(&job->recipe, random);
+    job_finish(job);
+}
+
+void pool_job_layers(struct pool_job *job, struct pool_rig *rig, uint32_t client, uint32_t steps,
+                     struct base_random *random)
+{
+    job_init(job, rig, client);
+    recipe_init(&job->recipe, &rig->types, 2);
+    recipe_node(&job->recipe, &rig->types.types[0], steps);
+    recipe_node(&job->recipe, &rig->types.types[1], steps);
+    recipe_steps(&job->recipe, 1, 0, 0, 0, false);
     recipe_fill(&job->recipe, random);
     job_finish(job);
 }

@@ -42,7 +42,7 @@ struct pool_rig {
     struct sched_admission admission;
     struct base_event events[POOL_RIG_CLIENTS]; /* something happened to a job of the client */
     _Atomic uint64_t batches;                   /* retired */
-    uint64_t beside;                            /* formed to run beside another; pool thread */
+    uint64_t beside, followed; /* formed to run beside another, and behind it; pool thread */
     bool started;
 };
 
@@ -68,11 +68,15 @@ struct pool_job {
     _Atomic uint32_t messages; /* posted and not yet delivered */
 };
 
-/* A job with a random graph, or one chain of the rig's first type, ready to post. */
+/* A job with a random graph, or one chain of the rig's first type, or such a chain and over it one
+ * of the second type, ready to post. */
 void pool_job_random(struct pool_job *job, struct pool_rig *rig, uint32_t client,
                      const struct recipe_shape *shape, struct base_random *random);
 void pool_job_chain(struct pool_job *job, struct pool_rig *rig, uint32_t client, uint32_t steps,
                     struct base_random *random);
+
+void pool_job_layers(struct pool_job *job, struct pool_rig *rig, uint32_t client, uint32_t steps,
+                     struct base_random *random);
 
 /* Reserves and posts. */
 void pool_job_post(struct pool_job *job);

@@ -46,7 +46,8 @@ static void job_end(struct client *client, struct pool_job *job)
 static void *client_main(void *argument)
 {
     struct client *client = argument;
-    struct recipe_shape shape = {.nodes_max = 8, .steps_max = 12};
+    struct recipe_shape shape = {
+        .nodes_max = 8, .steps_max = 12, .layers = rig.options.beside_rows > 0 ? 50 : 0};
     for (uint32_t i = 0; i < JOBS; i++) {
         struct pool_job *job = &client->jobs[i % WINDOW];
         if (i >= WINDOW) {
@@ -144,6 +145,7 @@ static void init_device(const struct device *device)
     if (device->beside_rows > 0) { // as the server has them: queues are empty now and then
         options.sched.tasks_max = 2;
         options.sched.full_behind_runs = true;
+        options.sched.follow_steps_min = 2;
     }
     options.sched.interruptible = !device->runs_on;
     options.sched.run_steps_max = device->runs_on ? 3 : 256;
@@ -166,6 +168,34 @@ START_TEST(test_cancels_and_deadlines_race_with_the_end)
 {
     init_device(&devices[_i]);
     (void)run_clients(60);
+    pool_rig_release(&rig);
+}
+END_TEST
+
+/* One to three requests at a time, of two layers: the upper one mostly runs behind the lower, and
+ * newcomers interrupt both. */
+START_TEST(test_layers_follow_layers)
+{
+    enum { PRESENT = 3, REQUESTS = 200 };
+    static struct pool_job jobs[PRESENT];
+    struct base_random random = util_random(21);
+    init_device(&devices[_i]);
+    for (uint32_t i = 0; i < REQUESTS; i++) {
+        const uint32_t n = 1 + base_random_below(&random, PRESENT);
+        for (uint32_t j = 0; j < n; j++) {
+            const uint32_t steps = 1 + base_random_below(&random, 60);
+            pool_job_layers(&jobs[j], &rig, 0, i == 0 ? 60 : steps, &random);
+            pool_job_post(&jobs[j]);
+        }
+        for (uint32_t j = 0; j < n; j++) {
+            pool_job_wait(&jobs[j]);
+            ck_assert_int_eq(jobs[j].status, BASE_OK);
+            ck_assert_uint_eq(pool_job_wrong(&jobs[j]), 0);
+            pool_job_release(&jobs[j]);
+        }
+    }
+    pool_rig_stop(&rig);
+    ck_assert((rig.followed > 0) == (options.beside_rows > 0));
     pool_rig_release(&rig);
 }
 END_TEST
@@ -301,6 +331,7 @@ int main(void)
     int n_devices = sizeof(devices) / sizeof(devices[0]);
     tcase_add_loop_test(tcase, test_random_requests_compute_what_they_should, 0, n_devices);
     tcase_add_loop_test(tcase, test_cancels_and_deadlines_race_with_the_end, 0, n_devices);
+    tcase_add_loop_test(tcase, test_layers_follow_layers, 0, n_devices);
     tcase_add_test(tcase, test_newcomer_interrupts_a_run_of_the_device_s_own_thread);
     tcase_add_test(tcase, test_newcomer_interrupts_a_run_of_the_pool_thread);
     tcase_add_test(tcase, test_newcomer_interrupts_the_runs_of_two_teams);
