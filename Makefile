@@ -420,6 +420,7 @@ TEST_UTIL_SRCS = \
   tests/reference_run.c \
   tests/scheduler/graphs.c \
   tests/scheduler/sim.c \
+  tests/scheduler/sim_case.c \
   tests/scheduler/sim_model.c \
   tests/scheduler/unfold_oracle.c \
   tests/worker/pool_rig.c \

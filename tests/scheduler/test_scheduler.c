@@ -2,60 +2,38 @@
  * test_simulation.c. All runs go through the simulation, which checks values and the model beside
  * what is asked here. */
 #include "base/mem.h"
-#include "tests/scheduler/sim.h"
+#include "tests/scheduler/sim_case.h"
 #include "tests/util.h"
 
-#include <string.h>
-
-static struct graphs_types types;
 static const struct cell_type *lstm;  /* one input, two states, one output */
 static const struct cell_type *gru;   /* one input, one state, one output */
 static const struct cell_type *leaf;  /* one input, two outputs, no state */
 static const struct cell_type *inner; /* four inputs, two outputs, no state */
-static struct sched_options options;
+static struct sim_case now;
 static struct sim *sim;
 
 static void setup(void)
 {
-    memset(&types, 0, sizeof(types));
-    lstm = graphs_type_token(&types, 1, 2, 1, 1);
-    gru = graphs_type_token(&types, 1, 1, 1, 1);
-    leaf = graphs_type_token(&types, 1, 0, 2, 1);
-    inner = graphs_type_token(&types, 4, 0, 2, 1);
-    sched_options_init(&options);
-    sim = base_alloc(sizeof(*sim));
-    ck_assert_ptr_nonnull(sim);
-}
-
-/* After the options are as the case wants them. */
-static void start(void)
-{
-    sim_init(sim, &types, &options, NULL, util_seed());
+    sim_case_open(&now);
+    sim = now.sim;
+    lstm = graphs_type_token(&now.types, 1, 2, 1, 1);
+    gru = graphs_type_token(&now.types, 1, 1, 1, 1);
+    leaf = graphs_type_token(&now.types, 1, 0, 2, 1);
+    inner = graphs_type_token(&now.types, 4, 0, 2, 1);
 }
 
 static void teardown(void)
 {
-    sim_end(sim);
-}
-
-/* Adds a built recipe. */
-static struct sim_graph *add(struct recipe *recipe)
-{
-    recipe_fill(recipe, &sim->random);
-    recipe_build(recipe);
-    recipe_evaluate(recipe, graphs_cell_token);
-    struct sim_graph *graph = sim_add(sim, recipe);
-    ck_assert_ptr_nonnull(graph);
-    return graph;
+    sim_case_close(&now);
 }
 
 /* A request of one node. */
 static struct sim_graph *add_node(const struct cell_type *type, uint32_t steps)
 {
     struct recipe recipe;
-    recipe_init(&recipe, &types, 1);
+    recipe_init(&recipe, &now.types, 1);
     recipe_node(&recipe, type, steps);
-    return add(&recipe);
+    return sim_case_add(&now, &recipe);
 }
 
 /* Executes and retires the oldest batch of a queue, an interruptible one after some steps. */
@@ -93,7 +71,7 @@ static uint32_t rows_in_use(const struct cell_type *type)
 
 START_TEST(test_chain_alone_runs_to_its_end_in_one_batch)
 {
-    start();
+    sim_case_start(&now);
     add_node(lstm, 100);
     const struct cell_batch *batch = expect(0, lstm, 1, 100);
     ck_assert(batch->interruptible);
@@ -108,7 +86,7 @@ END_TEST
 
 START_TEST(test_newcomer_joins_where_a_run_was_interrupted)
 {
-    start();
+    sim_case_start(&now);
     add_node(lstm, 10);
     expect(0, lstm, 1, 10);
     add_node(lstm, 20);
@@ -121,7 +99,7 @@ END_TEST
 
 START_TEST(test_short_request_leaves_a_long_one_behind)
 {
-    start();
+    sim_case_start(&now);
     add_node(lstm, 9);
     add_node(lstm, 2);
     expect(0, lstm, 2, 2);
@@ -134,9 +112,9 @@ END_TEST
 
 START_TEST(test_run_is_bounded_by_its_options)
 {
-    options.run_steps_max = 6;
-    options.run_steps_shared = 2;
-    start();
+    now.options.run_steps_max = 6;
+    now.options.run_steps_shared = 2;
+    sim_case_start(&now);
     add_node(lstm, 20);
     expect(0, lstm, 1, 6);
     add_node(gru, 20);
@@ -151,11 +129,11 @@ END_TEST
 /* Two steps of a large cell, but of a small one as many as are worth starting. */
 START_TEST(test_small_cells_run_longer_while_others_wait)
 {
-    types.types[lstm->id].flops = 100;
-    options.run_steps_max = 12;
-    options.run_steps_shared = 2;
-    options.run_flops_shared = 1000;
-    start();
+    now.types.types[lstm->id].flops = 100;
+    now.options.run_steps_max = 12;
+    now.options.run_steps_shared = 2;
+    now.options.run_flops_shared = 1000;
+    sim_case_start(&now);
     add_node(gru, 40);
     add_node(lstm, 40);
     expect(0, gru, 1, 12); // 1,000 operations of it would be more steps than any run has
@@ -167,20 +145,20 @@ START_TEST(test_small_cells_run_longer_while_others_wait)
     finish(0, UINT32_MAX);
     expect(0, lstm, 2, 5);
     finish(0, UINT32_MAX);
-    types.types[gru->id].flops = 501;
+    now.types.types[gru->id].flops = 501;
     expect(0, gru, 1, 2);
     finish(0, UINT32_MAX);
-    types.types[lstm->id].flops = 0;
+    now.types.types[lstm->id].flops = 0;
     expect(0, lstm, 2, 12);
 }
 END_TEST
 
 START_TEST(test_run_that_cannot_be_interrupted_is_followed_at_once_by_the_next)
 {
-    options.interruptible = false;
-    options.run_steps_max = 4;
-    options.tasks_max = 2;
-    start();
+    now.options.interruptible = false;
+    now.options.run_steps_max = 4;
+    now.options.tasks_max = 2;
+    sim_case_start(&now);
     add_node(lstm, 10);
     ck_assert(!expect(0, lstm, 1, 4)->interruptible);
     ck_assert_uint_eq(expect(0, lstm, 1, 4)->rows[0].first_step, 4);
@@ -197,9 +175,9 @@ END_TEST
 /* Rows that come while a run goes on wait for it, unless they fill a batch of their own. */
 START_TEST(test_only_full_batches_stand_behind_a_run)
 {
-    options.full_behind_runs = true;
-    options.rows_max = 4;
-    start();
+    now.options.full_behind_runs = true;
+    now.options.rows_max = 4;
+    sim_case_start(&now);
     add_node(lstm, 10);
     ck_assert(expect(0, lstm, 1, 10)->interruptible);
     for (uint32_t i = 0; i < 3; i++) {
@@ -220,8 +198,8 @@ END_TEST
 
 START_TEST(test_steps_of_a_node_without_state_are_rows)
 {
-    options.rows_max = 4;
-    start();
+    now.options.rows_max = 4;
+    sim_case_start(&now);
     add_node(leaf, 6);
     add_node(leaf, 3);
     const struct cell_batch *batch = expect(0, leaf, 4, 1);
@@ -240,16 +218,16 @@ END_TEST
 
 START_TEST(test_node_taken_in_part_goes_on_before_the_next)
 {
-    options.rows_max = 2;
-    start();
+    now.options.rows_max = 2;
+    sim_case_start(&now);
     struct recipe recipe;
-    recipe_init(&recipe, &types, 3);
+    recipe_init(&recipe, &now.types, 3);
     for (uint32_t n = 0; n < 3; n++) {
         recipe_node(&recipe, inner, 3);
     }
     recipe_input(&recipe, 2, 0, 0, CELL_EMIT_OUTPUT, 0);
     recipe_input(&recipe, 2, 1, 1, CELL_EMIT_OUTPUT, 0);
-    add(&recipe);
+    sim_case_add(&now, &recipe);
     for (uint32_t i = 0; i < 9; i += 2) {
         const struct cell_batch *batch = expect(0, inner, i < 8 ? 2 : 1, 1);
         ck_assert_uint_eq(sim_node_of(&batch->rows[0]), i / 3);
@@ -262,10 +240,10 @@ END_TEST
 
 START_TEST(test_burst_lasts_for_tasks_max_batches)
 {
-    options.rows_max = 2;
-    options.tasks_max = 3;
+    now.options.rows_max = 2;
+    now.options.tasks_max = 3;
     sim->priorities[inner->id] = 1;
-    start();
+    sim_case_start(&now);
     add_node(leaf, 20);
     expect(0, leaf, 2, 1);
     add_node(inner, 20);
@@ -281,10 +259,10 @@ END_TEST
 
 START_TEST(test_burst_ends_when_the_queue_has_run_empty)
 {
-    options.rows_max = 2;
-    options.tasks_max = 3;
+    now.options.rows_max = 2;
+    now.options.tasks_max = 3;
     sim->priorities[inner->id] = 1;
-    start();
+    sim_case_start(&now);
     add_node(leaf, 20);
     expect(0, leaf, 2, 1);
     add_node(inner, 20);
@@ -295,9 +273,9 @@ END_TEST
 
 START_TEST(test_burst_ends_below_rows_min)
 {
-    options.rows_max = 4;
-    options.rows_min = 3;
-    start();
+    now.options.rows_max = 4;
+    now.options.rows_min = 3;
+    sim_case_start(&now);
     add_node(leaf, 6);
     expect(0, leaf, 4, 1);
     add_node(inner, 1);
@@ -310,7 +288,7 @@ START_TEST(test_full_batch_goes_before_higher_priority)
 {
     sim->rows_max[leaf->id] = 3;
     sim->priorities[inner->id] = 7;
-    start();
+    sim_case_start(&now);
     add_node(inner, 9);
     add_node(leaf, 4);
     expect(0, leaf, 3, 1);
@@ -319,10 +297,10 @@ END_TEST
 
 START_TEST(test_type_that_does_not_run_goes_before_higher_priority)
 {
-    options.tasks_max = 1;
-    options.n_queues = 2;
+    now.options.tasks_max = 1;
+    now.options.n_queues = 2;
     sim->priorities[inner->id] = 7;
-    start();
+    sim_case_start(&now);
     add_node(inner, 1);
     expect(0, inner, 1, 1);
     add_node(inner, 1);
@@ -337,9 +315,9 @@ END_TEST
  * graph must not hold back the first one's newcomers as long as it has work. */
 START_TEST(test_types_take_turns_on_a_queue_that_takes_one_batch)
 {
-    options.tasks_max = 1;
+    now.options.tasks_max = 1;
     sim->priorities[gru->id] = 1;
-    start();
+    sim_case_start(&now);
     add_node(gru, 40);
     (void)expect(0, gru, 1, 40);
     add_node(lstm, 20);
@@ -357,7 +335,7 @@ END_TEST
 START_TEST(test_higher_priority_first_among_equals)
 {
     sim->priorities[inner->id] = 7;
-    start();
+    sim_case_start(&now);
     add_node(leaf, 1);
     add_node(inner, 1);
     expect(0, inner, 1, 1);
@@ -367,7 +345,7 @@ END_TEST
 
 START_TEST(test_longest_wait_first_among_equal_priorities)
 {
-    start();
+    sim_case_start(&now);
     add_node(inner, 1);
     add_node(leaf, 1);
     expect(0, inner, 1, 1);
@@ -379,9 +357,9 @@ END_TEST
 
 START_TEST(test_oldest_requests_keep_their_place_until_they_are_done)
 {
-    options.rows_max = 2;
-    options.run_steps_max = 3;
-    start();
+    now.options.rows_max = 2;
+    now.options.run_steps_max = 3;
+    sim_case_start(&now);
     struct sim_graph *graphs[3];
     for (uint32_t i = 0; i < 3; i++) {
         graphs[i] = add_node(lstm, i == 0 ? 3 : 6);
@@ -400,16 +378,16 @@ END_TEST
  * level, each submitted behind the one it needs. */
 START_TEST(test_tree_runs_level_by_level)
 {
-    start();
+    sim_case_start(&now);
     struct recipe recipe;
-    recipe_init(&recipe, &types, 31);
+    recipe_init(&recipe, &now.types, 31);
     for (uint32_t n = 0; n < 31; n++) {
         recipe_node(&recipe, n < 16 ? leaf : inner, 1);
         for (uint32_t i = 0; n >= 16 && i < 4; i++) {
             recipe_input(&recipe, n, i, 2 * (n - 16) + i / 2, CELL_EMIT_OUTPUT, i % 2);
         }
     }
-    add(&recipe);
+    sim_case_add(&now, &recipe);
     expect(0, leaf, 16, 1);
     expect_none(0);
     finish(0, 1);
@@ -430,10 +408,10 @@ START_TEST(test_finished_graphs_come_out_in_their_order_with_their_times)
 {
     struct sched *sched = NULL;
     struct recipe recipes[3];
-    ck_assert_int_eq(sched_create(&options, &sched), BASE_OK);
+    ck_assert_int_eq(sched_create(&now.options, &sched), BASE_OK);
     ck_assert_int_eq(sched_type_set(sched, leaf, 0, 2), BASE_OK);
     for (uint32_t i = 0; i < 3; i++) {
-        recipe_init(&recipes[i], &types, 1);
+        recipe_init(&recipes[i], &now.types, 1);
         recipe_node(&recipes[i], leaf, 1);
         recipe_build(&recipes[i]);
         sched_add(sched, recipes[i].graph, 10 + i);
@@ -470,9 +448,9 @@ END_TEST
 
 START_TEST(test_subgraph_stays_on_its_queue_while_anything_of_it_is_in_flight)
 {
-    options.n_queues = 2;
-    options.rows_max = 2;
-    start();
+    now.options.n_queues = 2;
+    now.options.rows_max = 2;
+    sim_case_start(&now);
     add_node(leaf, 8);
     expect(0, leaf, 2, 1);
     expect_none(1);
@@ -487,9 +465,9 @@ END_TEST
 
 START_TEST(test_two_queues_share_the_requests)
 {
-    options.n_queues = 2;
-    options.rows_max = 2;
-    start();
+    now.options.n_queues = 2;
+    now.options.rows_max = 2;
+    sim_case_start(&now);
     for (uint32_t i = 0; i < 4; i++) {
         add_node(lstm, 5);
     }
@@ -503,8 +481,8 @@ END_TEST
 /* An idle queue is not left without while another takes all. */
 START_TEST(test_idle_queues_find_equal_parts)
 {
-    options.n_queues = 3;
-    start();
+    now.options.n_queues = 3;
+    sim_case_start(&now);
     for (uint32_t i = 0; i < 7; i++) {
         add_node(lstm, 5);
     }
@@ -521,9 +499,9 @@ END_TEST
 
 START_TEST(test_parts_are_no_smaller_than_rows_min)
 {
-    options.n_queues = 2;
-    options.rows_min = 4;
-    start();
+    now.options.n_queues = 2;
+    now.options.rows_min = 4;
+    sim_case_start(&now);
     for (uint32_t i = 0; i < 5; i++) {
         add_node(lstm, 5);
     }
@@ -535,8 +513,8 @@ END_TEST
 /* Nothing waits behind what a queue has in flight while another queue has nothing. */
 START_TEST(test_busy_queue_leaves_all_to_an_idle_one)
 {
-    options.n_queues = 2;
-    start();
+    now.options.n_queues = 2;
+    sim_case_start(&now);
     add_node(lstm, 500);
     expect(0, lstm, 1, 256);
     add_node(lstm, 3);
@@ -550,10 +528,10 @@ END_TEST
 /* What stands on the queue itself is taken beside its part. */
 START_TEST(test_own_rows_are_taken_beside_a_part)
 {
-    options.n_queues = 2;
-    options.interruptible = false;
-    options.run_steps_max = 2;
-    start();
+    now.options.n_queues = 2;
+    now.options.interruptible = false;
+    now.options.run_steps_max = 2;
+    sim_case_start(&now);
     for (uint32_t i = 0; i < 3; i++) {
         add_node(lstm, 5);
     }
@@ -566,8 +544,8 @@ END_TEST
 
 START_TEST(test_other_queue_continues_what_was_interrupted)
 {
-    options.n_queues = 2;
-    start();
+    now.options.n_queues = 2;
+    sim_case_start(&now);
     add_node(lstm, 10);
     expect(0, lstm, 1, 10);
     finish(0, 4);
@@ -579,8 +557,8 @@ END_TEST
 
 START_TEST(test_statistics_add_up)
 {
-    options.rows_max = 3;
-    start();
+    now.options.rows_max = 3;
+    sim_case_start(&now);
     for (uint32_t i = 0; i < 4; i++) {
         add_node(lstm, 5);
     }
@@ -607,13 +585,13 @@ END_TEST
 START_TEST(test_out_of_memory_is_a_status)
 {
     struct sched *sched = NULL;
-    options.n_queues = 3;
+    now.options.n_queues = 3;
     for (uint64_t n = 1; n <= 5; n++) {
         base_alloc_fail_at(n);
-        ck_assert_int_eq(sched_create(&options, &sched), BASE_RESOURCE_EXHAUSTED);
+        ck_assert_int_eq(sched_create(&now.options, &sched), BASE_RESOURCE_EXHAUSTED);
     }
     base_alloc_fail_at(0);
-    ck_assert_int_eq(sched_create(&options, &sched), BASE_OK);
+    ck_assert_int_eq(sched_create(&now.options, &sched), BASE_OK);
     base_alloc_fail_at(1);
     ck_assert_int_eq(sched_type_set(sched, lstm, 0, 0), BASE_RESOURCE_EXHAUSTED);
     ck_assert_int_eq(sched_type_set(sched, lstm, 0, 0), BASE_OK);
@@ -624,7 +602,7 @@ END_TEST
 
 START_TEST(test_numbers_of_a_type_can_change)
 {
-    start();
+    sim_case_start(&now);
     add_node(lstm, 9);
     add_node(lstm, 9);
     ck_assert_int_eq(sched_type_set(sim->sched, lstm, 0, 1), BASE_OK);
@@ -652,7 +630,7 @@ static void retire_without_a_step(void *batch)
 
 START_TEST(test_misuse_is_asserted)
 {
-    start();
+    sim_case_start(&now);
     struct sim_graph *graph = add_node(lstm, 9);
     ck_assert(util_aborts(add_twice, graph));
     ck_assert(util_aborts(free_while_inside, NULL));

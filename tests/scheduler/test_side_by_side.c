@@ -1,150 +1,105 @@
 /* Batches that the scheduler forms to run side by side: of which types, with which rows, and how
  * long. Random worlds: test_simulation.c. */
-#include "base/mem.h"
-#include "tests/scheduler/sim.h"
+#include "tests/scheduler/sim_case.h"
 #include "tests/util.h"
 
-#include <string.h>
-
-enum { TYPES = 4, FEW = 3 };
-
-static struct graphs_types types;
-static const struct cell_type *chain[TYPES]; /* one input, two states, one output */
-static struct sched_options options;
+static struct sim_case now;
 static struct sim *sim;
 
 static void setup(void)
 {
-    memset(&types, 0, sizeof(types));
-    sched_options_init(&options);
-    sim = base_alloc(sizeof(*sim));
-    ck_assert_ptr_nonnull(sim);
-    for (uint32_t t = 0; t < TYPES; t++) {
-        chain[t] = graphs_type_token(&types, 1, 2, 1, 1);
-        types.types[t].flops = 100;
-        sim->beside_rows[t] = FEW;
-    }
-    options.beside = true;
-    options.full_behind_runs = true;
-    options.tasks_max = 2;
-    options.run_steps_max = 100;
-    options.run_steps_shared = 2;
-}
-
-/* After the options are as the case wants them. */
-static void start(void)
-{
-    sim_init(sim, &types, &options, NULL, util_seed());
+    sim_case_open_beside(&now);
+    sim = now.sim;
 }
 
 static void teardown(void)
 {
-    sim_end(sim);
+    sim_case_close(&now);
 }
 
 /* A request of some chains, of the first types, that do not read each other. */
 static struct sim_graph *add(uint32_t n, const uint32_t *steps)
 {
     struct recipe recipe;
-    recipe_init(&recipe, &types, n);
+    recipe_init(&recipe, &now.types, n);
     for (uint32_t t = 0; t < n; t++) {
-        recipe_node(&recipe, chain[t], steps[t]);
+        recipe_node(&recipe, &now.types.types[t], steps[t]);
     }
-    recipe_fill(&recipe, &sim->random);
-    recipe_build(&recipe);
-    recipe_evaluate(&recipe, graphs_cell_token);
-    struct sim_graph *graph = sim_add(sim, &recipe);
-    ck_assert_ptr_nonnull(graph);
-    return graph;
-}
-
-static void check_batch(const struct cell_batch *batch, uint32_t type, uint32_t n_rows,
-                        uint32_t steps)
-{
-    ck_assert_ptr_nonnull(batch);
-    ck_assert_uint_eq(batch->type->id, chain[type]->id);
-    ck_assert_uint_eq(batch->n_rows, n_rows);
-    ck_assert_uint_eq(batch->steps, steps);
-}
-
-static void finish(uint32_t steps_max)
-{
-    ck_assert(sim_execute(sim, 0, steps_max, BASE_OK));
-    while (sim_retire(sim, 0)) {
-    }
+    return sim_case_add(&now, &recipe);
 }
 
 START_TEST(test_both_directions_of_a_request_run_to_their_ends)
 {
-    start();
+    sim_case_start(&now);
     add(2, (uint32_t[]){50, 60});
     const struct cell_batch *batch = sim_next(sim, 0);
-    check_batch(batch, 0, 1, 50);
-    check_batch(batch->beside, 1, 1, 60);
+    sim_case_check(&now, batch, 0, 1, 50);
+    sim_case_check(&now, batch->beside, 1, 1, 60);
     ck_assert(batch->interruptible && batch->beside->interruptible);
     ck_assert_ptr_null(batch->beside->beside);
     ck_assert_ptr_null(sim_next(sim, 0)); // both are in flight
-    finish(UINT32_MAX);
+    sim_case_finish(&now, UINT32_MAX);
     ck_assert_uint_eq(sim->n_ok, 1);
 }
 END_TEST
 
 START_TEST(test_without_such_a_device_they_take_turns)
 {
-    options.beside = false;
-    start();
+    now.options.beside = false;
+    sim_case_start(&now);
     add(2, (uint32_t[]){50, 60});
     const struct cell_batch *batch = sim_next(sim, 0);
-    check_batch(batch, 0, 1, 2);
+    sim_case_check(&now, batch, 0, 1, 2);
     ck_assert_ptr_null(batch->beside);
-    finish(UINT32_MAX);
-    check_batch(sim_next(sim, 0), 1, 1, 2);
+    sim_case_finish(&now, UINT32_MAX);
+    sim_case_check(&now, sim_next(sim, 0), 1, 1, 2);
 }
 END_TEST
 
 /* Where one is interrupted first, it goes on alone, or beside what has come. */
 START_TEST(test_what_is_left_goes_on_alone)
 {
-    start();
+    sim_case_start(&now);
     add(2, (uint32_t[]){5, 60});
-    check_batch(sim_next(sim, 0), 0, 1, 5);
-    finish(5);
+    sim_case_check(&now, sim_next(sim, 0), 0, 1, 5);
+    sim_case_finish(&now, 5);
     ck_assert_uint_eq(sim->graphs[0]->executed[0], 5);
     const uint32_t left = 60 - sim->graphs[0]->executed[1];
     ck_assert_uint_lt(left, 60);
     const struct cell_batch *batch = sim_next(sim, 0);
-    check_batch(batch, 1, 1, left);
+    sim_case_check(&now, batch, 1, 1, left);
     ck_assert_ptr_null(batch->beside);
     add(1, (uint32_t[]){9});
-    finish(1);
+    sim_case_finish(&now, 1);
     batch = sim_next(sim, 0);
-    check_batch(batch, 0, 1, 9);
-    check_batch(batch->beside, 1, 1, left - 1);
+    sim_case_check(&now, batch, 0, 1, 9);
+    sim_case_check(&now, batch->beside, 1, 1, left - 1);
 }
 END_TEST
 
 START_TEST(test_many_rows_have_nothing_beside_them)
 {
     const uint32_t many_of = (uint32_t)_i;
-    start();
-    for (uint32_t r = 0; r < FEW + 1; r++) {
-        add(2, (uint32_t[]){many_of == 0 || r < FEW ? 20 : 1, many_of == 1 || r < FEW ? 20 : 1});
+    sim_case_start(&now);
+    for (uint32_t r = 0; r < SIM_CASE_FEW + 1; r++) {
+        add(2, (uint32_t[]){many_of == 0 || r < SIM_CASE_FEW ? 20 : 1,
+                            many_of == 1 || r < SIM_CASE_FEW ? 20 : 1});
     }
     // The rows of one step leave; of the other type there are too many.
     const struct cell_batch *batch = sim_next(sim, 0);
-    ck_assert_uint_eq(batch->n_rows, FEW + 1);
+    ck_assert_uint_eq(batch->n_rows, SIM_CASE_FEW + 1);
     ck_assert_ptr_null(batch->beside);
-    finish(1);
+    sim_case_finish(&now, 1);
     batch = sim_next(sim, 0);
-    ck_assert_uint_eq(batch->n_rows, FEW + 1);
+    ck_assert_uint_eq(batch->n_rows, SIM_CASE_FEW + 1);
     ck_assert_ptr_null(batch->beside);
-    finish(1);
+    sim_case_finish(&now, 1);
     batch = sim_next(sim, 0);
-    ck_assert_uint_eq(batch->n_rows, many_of == 0 ? FEW + 1 : FEW);
+    ck_assert_uint_eq(batch->n_rows, many_of == 0 ? SIM_CASE_FEW + 1 : SIM_CASE_FEW);
     ck_assert_ptr_null(batch->beside);
-    finish(1);
+    sim_case_finish(&now, 1);
     batch = sim_next(sim, 0);
-    ck_assert_uint_eq(batch->n_rows, many_of == 0 ? FEW : FEW + 1);
+    ck_assert_uint_eq(batch->n_rows, many_of == 0 ? SIM_CASE_FEW : SIM_CASE_FEW + 1);
     ck_assert_ptr_null(batch->beside);
 }
 END_TEST
@@ -152,30 +107,31 @@ END_TEST
 /* As many as a batch takes count, not all that are ready. */
 START_TEST(test_few_rows_by_the_size_of_a_batch)
 {
-    options.rows_max = FEW;
-    start();
-    for (uint32_t r = 0; r < FEW + 2; r++) {
+    now.options.rows_max = SIM_CASE_FEW;
+    sim_case_start(&now);
+    for (uint32_t r = 0; r < SIM_CASE_FEW + 2; r++) {
         add(2, (uint32_t[]){20, 20});
     }
     const struct cell_batch *batch = sim_next(sim, 0);
-    check_batch(batch, 0, FEW, 20); // those that wait for their own type do not shorten it
-    check_batch(batch->beside, 1, FEW, 20);
+    sim_case_check(&now, batch, 0, SIM_CASE_FEW,
+                   20); // those that wait for their own type do not shorten it
+    sim_case_check(&now, batch->beside, 1, SIM_CASE_FEW, 20);
 }
 END_TEST
 
 START_TEST(test_others_that_wait_shorten_both)
 {
     sim->priorities[2] = 1;
-    start();
+    sim_case_start(&now);
     add(4, (uint32_t[]){20, 20, 20, 20});
     const struct cell_batch *batch = sim_next(sim, 0);
-    check_batch(batch, 2, 1, 2);
-    check_batch(batch->beside, 0, 1, 2);
-    finish(UINT32_MAX);
+    sim_case_check(&now, batch, 2, 1, 2);
+    sim_case_check(&now, batch->beside, 0, 1, 2);
+    sim_case_finish(&now, UINT32_MAX);
     // Of the others the one that has not just run comes first, and beside it goes the next.
     batch = sim_next(sim, 0);
-    check_batch(batch, 0, 1, 2);
-    check_batch(batch->beside, 2, 1, 2);
+    sim_case_check(&now, batch, 0, 1, 2);
+    sim_case_check(&now, batch->beside, 2, 1, 2);
 }
 END_TEST
 
@@ -183,8 +139,8 @@ END_TEST
 START_TEST(test_steps_of_both_are_about_as_long)
 {
     const bool is_much_longer = _i % 2 == 1;
-    types.types[_i / 2].flops = is_much_longer ? 151 : 150;
-    start();
+    now.types.types[_i / 2].flops = is_much_longer ? 151 : 150;
+    sim_case_start(&now);
     add(2, (uint32_t[]){20, 20});
     ck_assert((sim_next(sim, 0)->beside == NULL) == is_much_longer);
 }
@@ -195,15 +151,12 @@ END_TEST
 START_TEST(test_what_ends_by_itself_has_nothing_beside_it)
 {
     struct recipe recipe;
-    start();
-    recipe_init(&recipe, &types, 2);
-    recipe_node(&recipe, chain[0], 20);
-    recipe_node(&recipe, chain[1], 20);
+    sim_case_start(&now);
+    recipe_init(&recipe, &now.types, 2);
+    recipe_node(&recipe, &now.types.types[0], 20);
+    recipe_node(&recipe, &now.types.types[1], 20);
     recipe_end(&recipe, (uint32_t)_i, 0, 15);
-    recipe_fill(&recipe, &sim->random);
-    recipe_build(&recipe);
-    recipe_evaluate(&recipe, graphs_cell_token);
-    ck_assert_ptr_nonnull(sim_add(sim, &recipe));
+    sim_case_add(&now, &recipe);
     ck_assert_ptr_null(sim_next(sim, 0)->beside);
 }
 END_TEST
@@ -211,13 +164,13 @@ END_TEST
 /* What is submitted counts as done for its own type alone. */
 START_TEST(test_nothing_is_formed_beside_what_is_in_flight)
 {
-    options.interruptible = false;
-    options.run_steps_max = 4;
-    options.tasks_max = 3;
-    start();
+    now.options.interruptible = false;
+    now.options.run_steps_max = 4;
+    now.options.tasks_max = 3;
+    sim_case_start(&now);
     add(1, (uint32_t[]){20});
     const struct cell_batch *batch = sim_next(sim, 0);
-    check_batch(batch, 0, 1, 4);
+    sim_case_check(&now, batch, 0, 1, 4);
     ck_assert_ptr_null(batch->beside);
     add(2, (uint32_t[]){20, 20});
     for (uint32_t i = 0; i < 2; i++) {
@@ -230,7 +183,7 @@ END_TEST
 
 START_TEST(test_a_cancel_ends_both)
 {
-    start();
+    sim_case_start(&now);
     struct sim_graph *graph = add(2, (uint32_t[]){50, 60});
     ck_assert_ptr_nonnull(sim_next(sim, 0)->beside);
     sim_cancel(sim, graph, BASE_CANCELLED);
@@ -246,7 +199,7 @@ END_TEST
 
 START_TEST(test_both_fail)
 {
-    start();
+    sim_case_start(&now);
     add(2, (uint32_t[]){50, 60});
     ck_assert_ptr_nonnull(sim_next(sim, 0)->beside);
     ck_assert(sim_execute(sim, 0, 1, BASE_UNAVAILABLE));

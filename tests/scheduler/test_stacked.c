@@ -1,85 +1,51 @@
 /* Layers over layers: which chains are put into a batch behind the one whose steps they read, how
  * far they may come, and how they go on. Random worlds: test_simulation.c. */
-#include "base/mem.h"
-#include "tests/scheduler/sim.h"
+#include "tests/scheduler/sim_case.h"
 #include "tests/util.h"
 
-#include <string.h>
+enum { LEAST = 10 };
 
-enum { TYPES = 4, FEW = 3, LEAST = 10 };
-
-static struct graphs_types types;
-static const struct cell_type *chain[TYPES]; /* one input, two states, one output */
-static struct sched_options options;
+static struct sim_case now;
 static struct sim *sim;
 
 static void setup(void)
 {
-    memset(&types, 0, sizeof(types));
-    sched_options_init(&options);
-    sim = base_alloc(sizeof(*sim));
-    ck_assert_ptr_nonnull(sim);
-    for (uint32_t t = 0; t < TYPES; t++) {
-        chain[t] = graphs_type_token(&types, 1, 2, 1, 1);
-        types.types[t].flops = 100;
-        sim->beside_rows[t] = FEW;
+    sim_case_open_beside(&now);
+    sim = now.sim;
+    for (uint32_t t = 0; t < SIM_CASE_TYPES; t++) {
         sim->follows[t] = true;
     }
-    options.beside = true;
-    options.full_behind_runs = true;
-    options.tasks_max = 2;
-    options.run_steps_max = 100;
-    options.run_steps_shared = 2;
-    options.follow_steps_min = LEAST;
-}
-
-/* After the options are as the case wants them. */
-static void start(void)
-{
-    sim_init(sim, &types, &options, NULL, util_seed());
+    now.options.follow_steps_min = LEAST;
 }
 
 static void teardown(void)
 {
-    sim_end(sim);
+    sim_case_close(&now);
 }
 
 /* Layers of the first types, one over the other, of so many steps; not yet built. */
 static void draft(struct recipe *recipe, uint32_t layers, uint32_t steps)
 {
-    recipe_init(recipe, &types, TYPES + 1);
+    recipe_init(recipe, &now.types, SIM_CASE_TYPES + 1);
     for (uint32_t l = 0; l < layers; l++) {
-        recipe_node(recipe, chain[l], steps);
+        recipe_node(recipe, &now.types.types[l], steps);
         if (l > 0) {
             recipe_steps(recipe, l, 0, l - 1, 0, false);
         }
     }
 }
 
-static struct sim_graph *add_draft(struct recipe *recipe)
-{
-    recipe_fill(recipe, &sim->random);
-    recipe_build(recipe);
-    recipe_evaluate(recipe, graphs_cell_token);
-    struct sim_graph *graph = sim_add(sim, recipe);
-    ck_assert_ptr_nonnull(graph);
-    return graph;
-}
-
 static struct sim_graph *add(uint32_t layers, uint32_t steps)
 {
     struct recipe recipe;
     draft(&recipe, layers, steps);
-    return add_draft(&recipe);
+    return sim_case_add(&now, &recipe);
 }
 
 static void check_batch(const struct cell_batch *batch, uint32_t type, uint32_t n_rows,
                         uint32_t steps)
 {
-    ck_assert_ptr_nonnull(batch);
-    ck_assert_uint_eq(batch->type->id, chain[type]->id);
-    ck_assert_uint_eq(batch->n_rows, n_rows);
-    ck_assert_uint_eq(batch->steps, steps);
+    sim_case_check(&now, batch, type, n_rows, steps);
     ck_assert(batch->interruptible);
 }
 
@@ -91,23 +57,15 @@ static void check_follower(const struct cell_batch *batch, uint32_t type, uint32
     ck_assert_uint_eq(batch->lead, lead);
 }
 
-/* Both; of the second as many steps as come to be drawn. */
-static void finish(uint32_t steps_max)
-{
-    ck_assert(sim_execute(sim, 0, steps_max, BASE_OK));
-    while (sim_retire(sim, 0)) {
-    }
-}
-
 START_TEST(test_two_layers_run_at_the_same_time)
 {
-    start();
+    sim_case_start(&now);
     add(2, 50);
     const struct cell_batch *batch = sim_next(sim, 0);
     check_batch(batch, 0, 1, 50);
     check_follower(batch->beside, 1, 1, 0, 50);
     ck_assert_ptr_null(sim_next(sim, 0)); // both are in flight
-    finish(UINT32_MAX);
+    sim_case_finish(&now, UINT32_MAX);
     ck_assert_uint_eq(sim->n_ok, 1);
 }
 END_TEST
@@ -115,17 +73,17 @@ END_TEST
 /* Each goes on where it stood, the second as far behind as it was. */
 START_TEST(test_both_are_interrupted_and_go_on)
 {
-    start();
+    sim_case_start(&now);
     struct sim_graph *graph = add(2, 50);
     (void)sim_next(sim, 0);
-    finish(20);
+    sim_case_finish(&now, 20);
     ck_assert_uint_eq(graph->executed[0], 20);
     const uint32_t done = graph->executed[1];
     ck_assert_uint_lt(done, 20);
     const struct cell_batch *batch = sim_next(sim, 0);
     check_batch(batch, 0, 1, 30);
     check_follower(batch->beside, 1, 1, 20 - done, 50 - done);
-    finish(UINT32_MAX);
+    sim_case_finish(&now, UINT32_MAX);
     ck_assert_uint_eq(sim->n_ok, 1);
 }
 END_TEST
@@ -134,16 +92,16 @@ END_TEST
  * it. */
 START_TEST(test_the_rest_leads_the_next_layer)
 {
-    start();
+    sim_case_start(&now);
     struct sim_graph *graph = add(3, 50);
     check_follower(sim_next(sim, 0)->beside, 1, 1, 0, 50);
-    finish(50);
+    sim_case_finish(&now, 50);
     const uint32_t done = graph->executed[1];
     ck_assert_uint_lt(done, 50 - LEAST);
     const struct cell_batch *batch = sim_next(sim, 0);
     check_batch(batch, 1, 1, 50 - done);
     check_follower(batch->beside, 2, 1, done, 50);
-    finish(UINT32_MAX);
+    sim_case_finish(&now, UINT32_MAX);
     ck_assert_uint_eq(sim->n_ok, 1);
 }
 END_TEST
@@ -151,13 +109,13 @@ END_TEST
 /* A short rest leads nobody: who would follow waits for its end. */
 START_TEST(test_few_steps_lead_nobody)
 {
-    start();
+    sim_case_start(&now);
     const uint32_t steps = LEAST - 1 + (uint32_t)_i;
     add(2, steps);
     const struct cell_batch *batch = sim_next(sim, 0);
     check_batch(batch, 0, 1, steps);
     ck_assert((batch->beside == NULL) == (_i == 0));
-    finish(UINT32_MAX);
+    sim_case_finish(&now, UINT32_MAX);
     sim_drain(sim);
     ck_assert_uint_eq(sim->n_ok, 1);
 }
@@ -166,11 +124,11 @@ END_TEST
 /* Of rows that stand at different steps the least lead counts for all. */
 START_TEST(test_a_newcomer_follows_with_the_others)
 {
-    start();
+    sim_case_start(&now);
     struct sim_graph *graph = add(2, 60);
     (void)sim_next(sim, 0);
     add(2, 50);
-    finish(20);
+    sim_case_finish(&now, 20);
     const uint32_t done = graph->executed[1];
     const struct cell_batch *batch = sim_next(sim, 0);
     check_batch(batch, 0, 2, 40);
@@ -184,10 +142,10 @@ END_TEST
 START_TEST(test_what_is_ready_goes_before_what_follows)
 {
     struct recipe recipe;
-    start();
+    sim_case_start(&now);
     draft(&recipe, 2, 50);
-    recipe_node(&recipe, chain[2], 50);
-    add_draft(&recipe);
+    recipe_node(&recipe, &now.types.types[2], 50);
+    sim_case_add(&now, &recipe);
     const struct cell_batch *batch = sim_next(sim, 0);
     check_batch(batch, 0, 1, 50);
     check_batch(batch->beside, 2, 1, 50);
@@ -198,13 +156,13 @@ END_TEST
 /* Others that wait make runs shorter than is worth it. */
 START_TEST(test_nobody_follows_while_others_wait)
 {
-    start();
+    sim_case_start(&now);
     add(2, 50);
-    for (uint32_t r = 0; r < FEW + 1; r++) { // too many to run beside the first
+    for (uint32_t r = 0; r < SIM_CASE_FEW + 1; r++) { // too many to run beside the first
         struct recipe recipe;
-        recipe_init(&recipe, &types, 1);
-        recipe_node(&recipe, chain[2], 50);
-        add_draft(&recipe);
+        recipe_init(&recipe, &now.types, 1);
+        recipe_node(&recipe, &now.types.types[2], 50);
+        sim_case_add(&now, &recipe);
     }
     const struct cell_batch *batch = sim_next(sim, 0);
     check_batch(batch, 0, 1, 2);
@@ -230,43 +188,43 @@ enum {
 START_TEST(test_nobody_follows)
 {
     struct recipe recipe;
-    types.types[1].flops = _i == TOO_UNLIKE ? 151 : 150;
-    options.interruptible = _i != NOT_INTERRUPTIBLE;
-    options.beside = _i != NO_SUCH_DEVICE;
+    now.types.types[1].flops = _i == TOO_UNLIKE ? 151 : 150;
+    now.options.interruptible = _i != NOT_INTERRUPTIBLE;
+    now.options.beside = _i != NO_SUCH_DEVICE;
     sim->follows[0] = _i != LOWER_IS_LED_BY_NOBODY;
     sim->follows[1] = _i != UPPER_FOLLOWS_NOBODY;
-    start();
-    for (uint32_t r = 0; r < (_i == TOO_MANY ? FEW + 1 : 1); r++) {
-        recipe_init(&recipe, &types, 3);
-        recipe_node(&recipe, chain[0], 50);
-        recipe_node(&recipe, chain[_i == ONE_TYPE ? 0 : 1], 50);
+    sim_case_start(&now);
+    for (uint32_t r = 0; r < (_i == TOO_MANY ? SIM_CASE_FEW + 1 : 1); r++) {
+        recipe_init(&recipe, &now.types, 3);
+        recipe_node(&recipe, &now.types.types[0], 50);
+        recipe_node(&recipe, &now.types.types[_i == ONE_TYPE ? 0 : 1], 50);
         recipe_steps(&recipe, 1, 0, 0, 0, _i == READS_BACKWARDS);
         if (_i == READS_THE_LAST_STATE) {
             recipe_state(&recipe, 1, 0, 0, CELL_EMIT_STATE, 0);
         }
         if (_i == READS_ANOTHER) { // which comes behind the lower layer
-            recipe_init(&recipe, &types, 3);
-            recipe_node(&recipe, chain[0], 50);
-            recipe_node(&recipe, chain[2], 1);
-            recipe_node(&recipe, chain[1], 50);
+            recipe_init(&recipe, &now.types, 3);
+            recipe_node(&recipe, &now.types.types[0], 50);
+            recipe_node(&recipe, &now.types.types[2], 1);
+            recipe_node(&recipe, &now.types.types[1], 50);
             recipe_input(&recipe, 1, 0, 0, CELL_EMIT_OUTPUT, 0);
             recipe_steps(&recipe, 2, 0, 0, 0, false);
             recipe_state(&recipe, 2, 0, 1, CELL_EMIT_STATE, 0);
         }
-        add_draft(&recipe);
+        sim_case_add(&now, &recipe);
     }
     const struct cell_batch *batch = sim_next(sim, 0);
     ck_assert_ptr_nonnull(batch);
     ck_assert_ptr_null(batch->beside);
-    finish(UINT32_MAX);
+    sim_case_finish(&now, UINT32_MAX);
     sim_drain(sim);
-    ck_assert_uint_eq(sim->n_ok, _i == TOO_MANY ? FEW + 1 : 1);
+    ck_assert_uint_eq(sim->n_ok, _i == TOO_MANY ? SIM_CASE_FEW + 1 : 1);
 }
 END_TEST
 
 START_TEST(test_a_cancel_ends_both)
 {
-    start();
+    sim_case_start(&now);
     struct sim_graph *graph = add(2, 50);
     ck_assert(sim_next(sim, 0)->beside->follows);
     sim_cancel(sim, graph, BASE_CANCELLED);
@@ -282,10 +240,10 @@ END_TEST
 /* Before the second has been in a batch again. */
 START_TEST(test_a_cancel_between_two_batches)
 {
-    start();
+    sim_case_start(&now);
     struct sim_graph *graph = add(2, 50);
     (void)sim_next(sim, 0);
-    finish(20);
+    sim_case_finish(&now, 20);
     sim_cancel(sim, graph, BASE_CANCELLED);
     ck_assert_uint_eq(sim->n_finished, 1);
 }
@@ -293,7 +251,7 @@ END_TEST
 
 START_TEST(test_both_fail)
 {
-    start();
+    sim_case_start(&now);
     add(2, 50);
     ck_assert(sim_next(sim, 0)->beside->follows);
     ck_assert(sim_execute(sim, 0, 1, BASE_UNAVAILABLE));

@@ -1,50 +1,34 @@
 /* Requests that do not run to their end: cancelled in every phase, or on a device that fails. */
-#include "base/mem.h"
-#include "tests/scheduler/sim.h"
+#include "tests/scheduler/sim_case.h"
 #include "tests/util.h"
 
-#include <string.h>
-
-static struct graphs_types types;
 static const struct cell_type *lstm; /* one input, two states, one output */
 static const struct cell_type *leaf; /* one input, two outputs, no state */
-static struct sched_options options;
+static struct sim_case now;
 static struct sim *sim;
 
 static void setup(void)
 {
-    memset(&types, 0, sizeof(types));
-    lstm = graphs_type_token(&types, 1, 2, 1, 1);
-    leaf = graphs_type_token(&types, 1, 0, 2, 1);
-    sched_options_init(&options);
-    sim = base_alloc(sizeof(*sim));
-    ck_assert_ptr_nonnull(sim);
-}
-
-static void start(void)
-{
-    sim_init(sim, &types, &options, NULL, util_seed());
+    sim_case_open(&now);
+    sim = now.sim;
+    lstm = graphs_type_token(&now.types, 1, 2, 1, 1);
+    leaf = graphs_type_token(&now.types, 1, 0, 2, 1);
 }
 
 static void teardown(void)
 {
-    sim_end(sim);
+    sim_case_close(&now);
 }
 
 /* A chain, and a stage on its last output. */
 static struct sim_graph *add(uint32_t steps)
 {
     struct recipe recipe;
-    recipe_init(&recipe, &types, 2);
+    recipe_init(&recipe, &now.types, 2);
     recipe_node(&recipe, lstm, steps);
     recipe_node(&recipe, leaf, 1);
     recipe_input(&recipe, 1, 0, 0, CELL_EMIT_OUTPUT, 0);
-    recipe_fill(&recipe, &sim->random);
-    recipe_build(&recipe);
-    recipe_evaluate(&recipe, graphs_cell_token);
-    struct sim_graph *graph = sim_add(sim, &recipe);
-    ck_assert_ptr_nonnull(graph);
-    return graph;
+    return sim_case_add(&now, &recipe);
 }
 
 static void finish(uint32_t q, uint32_t steps_max, enum base_status status)
@@ -70,7 +54,7 @@ static void check_finished(uint32_t n_finished, uint32_t n_ok)
 
 START_TEST(test_cancel_before_the_first_batch_ends_it_at_once)
 {
-    start();
+    sim_case_start(&now);
     sim_cancel(sim, add(5), BASE_CANCELLED);
     check_finished(1, 0);
     ck_assert_ptr_null(sim_next(sim, 0));
@@ -79,7 +63,7 @@ END_TEST
 
 START_TEST(test_cancel_in_flight_ends_it_when_the_batch_retires)
 {
-    start();
+    sim_case_start(&now);
     struct sim_graph *graph = add(9);
     add(9);
     const struct cell_batch *batch = sim_next(sim, 0);
@@ -96,9 +80,9 @@ END_TEST
 
 START_TEST(test_cancel_with_several_batches_in_flight_waits_for_the_last)
 {
-    options.interruptible = false;
-    options.run_steps_max = 2;
-    start();
+    now.options.interruptible = false;
+    now.options.run_steps_max = 2;
+    sim_case_start(&now);
     struct sim_graph *graph = add(9);
     for (uint32_t i = 0; i < 3; i++) {
         ck_assert_ptr_nonnull(sim_next(sim, 0));
@@ -116,7 +100,7 @@ END_TEST
 
 START_TEST(test_cancel_between_two_runs_ends_it_at_once)
 {
-    start();
+    sim_case_start(&now);
     struct sim_graph *graph = add(9);
     ck_assert_ptr_nonnull(sim_next(sim, 0));
     finish(0, 4, BASE_OK);
@@ -129,7 +113,7 @@ END_TEST
 
 START_TEST(test_cancel_between_two_subgraphs_gives_the_value_back)
 {
-    start();
+    sim_case_start(&now);
     struct sim_graph *graph = add(3);
     ck_assert_ptr_nonnull(sim_next(sim, 0));
     finish(0, UINT32_MAX, BASE_OK);
@@ -142,7 +126,7 @@ END_TEST
 
 START_TEST(test_cancel_in_the_last_batch_beats_success)
 {
-    start();
+    sim_case_start(&now);
     struct sim_graph *graph = add(3);
     ck_assert_ptr_nonnull(sim_next(sim, 0));
     finish(0, UINT32_MAX, BASE_OK);
@@ -155,7 +139,7 @@ END_TEST
 
 START_TEST(test_first_of_two_cancels_says_why)
 {
-    start();
+    sim_case_start(&now);
     struct sim_graph *graph = add(9);
     ck_assert_ptr_nonnull(sim_next(sim, 0));
     sim_cancel(sim, graph, BASE_DEADLINE_EXCEEDED);
@@ -169,9 +153,9 @@ START_TEST(test_cancel_after_the_end_does_nothing)
 {
     struct sched *sched = NULL;
     struct recipe recipe;
-    ck_assert_int_eq(sched_create(&options, &sched), BASE_OK);
+    ck_assert_int_eq(sched_create(&now.options, &sched), BASE_OK);
     ck_assert_int_eq(sched_type_set(sched, leaf, 0, 0), BASE_OK);
-    recipe_init(&recipe, &types, 1);
+    recipe_init(&recipe, &now.types, 1);
     recipe_node(&recipe, leaf, 1);
     recipe_build(&recipe);
     sched_cancel(sched, recipe.graph, BASE_CANCELLED, 0); // nor before it is added
@@ -192,8 +176,8 @@ END_TEST
 
 START_TEST(test_cancel_all_stops_every_request_in_its_phase)
 {
-    options.rows_max = 2;
-    start();
+    now.options.rows_max = 2;
+    sim_case_start(&now);
     for (uint32_t i = 0; i < 5; i++) {
         add(4);
     }
@@ -209,8 +193,8 @@ END_TEST
 
 START_TEST(test_failed_batch_fails_its_requests_and_no_other)
 {
-    options.rows_max = 2;
-    start();
+    now.options.rows_max = 2;
+    sim_case_start(&now);
     for (uint32_t i = 0; i < 4; i++) {
         add(4);
     }
@@ -226,9 +210,9 @@ END_TEST
 
 START_TEST(test_batches_behind_a_failed_one_are_of_no_account)
 {
-    options.interruptible = false;
-    options.run_steps_max = 2;
-    start();
+    now.options.interruptible = false;
+    now.options.run_steps_max = 2;
+    sim_case_start(&now);
     add(9);
     ck_assert_ptr_nonnull(sim_next(sim, 0));
     ck_assert_ptr_nonnull(sim_next(sim, 0));
@@ -242,9 +226,9 @@ END_TEST
 
 START_TEST(test_request_twice_in_a_failed_batch_fails_once)
 {
-    start();
+    sim_case_start(&now);
     struct recipe recipe;
-    recipe_init(&recipe, &types, 2);
+    recipe_init(&recipe, &now.types, 2);
     recipe_node(&recipe, lstm, 3);
     recipe_node(&recipe, lstm, 5);
     recipe_build(&recipe);
