@@ -102,7 +102,8 @@ struct cell_tuning {
     /* Batches of up to so many rows are best run by half of the team, beside one of another type.
      * Whoever forms batches keeps to it. */
     uint32_t beside_rows;
-    bool follows; /* also beside one whose steps it reads, or which reads its (cell_batch) */
+    uint32_t follow_rows; /* of up to so many also beside one whose steps it reads, or which reads
+                             its (cell_batch.follows) */
 };
 
 /* What of it there is to choose, as a set of bits. */

@@ -416,7 +416,8 @@ static struct sched__type *type_following(struct sched *sched, const struct cell
 {
     struct sched__type *type = NULL;
     uint32_t rows = 0;
-    if (!sched__type_of(sched, batch->type)->follows || !sched->options.interruptible ||
+    if (batch->n_rows > sched__type_of(sched, batch->type)->follow_rows ||
+        !sched->options.interruptible ||
         run_length(sched, batch, NULL) < sched->options.follow_steps_min) {
         return NULL;
     }
@@ -427,7 +428,7 @@ static struct sched__type *type_following(struct sched *sched, const struct cell
             rows++;
         }
     }
-    const bool suits = type != NULL && type->follows && rows <= type->rows_max;
+    const bool suits = type != NULL && rows <= type->follow_rows && rows <= type->rows_max;
     return suits && is_alike(type, rows, batch) ? type : NULL;
 }
 

@@ -106,11 +106,11 @@ enum base_status sched_type_set(struct sched *sched, const struct cell_type *typ
 }
 
 void sched_type_set_beside(struct sched *sched, const struct cell_type *type, uint32_t rows,
-                           bool follows)
+                           uint32_t follow_rows)
 {
     base_assert(type->id < CELL_TYPES_MAX && sched->types[type->id] != NULL);
     sched->types[type->id]->beside_rows = rows;
-    sched->types[type->id]->follows = follows;
+    sched->types[type->id]->follow_rows = follow_rows;
 }
 
 enum base_status sched_layout_open(struct sched *sched, uint32_t layout, uint32_t capacity)

@@ -67,10 +67,10 @@ void sched_free(struct sched *sched);
 enum base_status sched_type_set(struct sched *sched, const struct cell_type *type,
                                 uint32_t priority, uint32_t rows_max);
 /* Batches of the type of up to so many rows may have one of another such type beside them; at first
- * none. follows: also if one follows the other. Of a known type; when sched_type_set() may be
- * called. */
+ * none. Of up to follow_rows also if one follows the other. Of a known type; when sched_type_set()
+ * may be called. */
 void sched_type_set_beside(struct sched *sched, const struct cell_type *type, uint32_t rows,
-                           bool follows);
+                           uint32_t follow_rows);
 /* Ids for a layout's rows; as sched_rows_open(). */
 enum base_status sched_layout_open(struct sched *sched, uint32_t layout, uint32_t capacity);
 

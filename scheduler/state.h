@@ -8,8 +8,7 @@
 
 struct sched__type {
     const struct cell_type *type; /* NULL: unknown */
-    uint32_t priority, rows_max, beside_rows;
-    bool follows;
+    uint32_t priority, rows_max, beside_rows, follow_rows;
     uint32_t running;                            /* batches in flight */
     struct sched__ready ready[SCHED_QUEUES_MAX]; /* subgraphs pinned to a queue */
     struct sched__ready unpinned;                /* subgraphs any queue may take */

@@ -259,7 +259,7 @@ static void set_beside(struct srv_engine *engine, const struct cell_type *type)
         struct device *device = &engine->devices[d];
         struct cell_tuning tuning;
         (void)engine->options.backend->type_tuning(wrk_pool_device(device->pool), type, &tuning);
-        sched_type_set_beside(device->sched, type, tuning.beside_rows, tuning.follows);
+        sched_type_set_beside(device->sched, type, tuning.beside_rows, tuning.follow_rows);
     }
 }
 

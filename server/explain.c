@@ -130,10 +130,11 @@ static enum base_status explain_times(struct explaining *e, const struct cell_ty
                         choice.tuning.apart_rows);
     }
     if (choice.tuning.beside_rows > 0) {
-        base_buf_printf(e->out,
-                        "    up to %u rows run beside another type%s, each on half the threads\n",
-                        choice.tuning.beside_rows,
-                        choice.tuning.follows ? ", or behind the layer that they read" : "");
+        base_buf_printf(
+            e->out,
+            "    up to %u rows run beside another type, each on half the threads; up to "
+            "%u behind the layer that they read\n",
+            choice.tuning.beside_rows, choice.tuning.follow_rows);
     }
     uint32_t b_max = choice.rows_max > 0 && choice.rows_max < rows ? choice.rows_max : rows;
     base_buf_printf(e->out, "    batches of up to %u rows (%s)\n", b_max,

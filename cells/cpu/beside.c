@@ -45,12 +45,19 @@ uint32_t cell_beside_rows(const struct cell_program *program)
  * and have L2s of 1 MiB, requests a second, two layers one after the other and one
  * following the other, one request present: LSTM of 64 units (128 KiB a layer) 4,860 and 6,640 to
  * 7,080, 128 (512 KiB) 2,160 and 2,220, 256 (2 MiB) 613 and 567; GRU of 128 (384 KiB) 2,440 and
- * 2,820, 256 (1.5 MiB) 825 and 773. */
-bool cell_beside_follows(const struct cell_program *program)
+ * 2,820, 256 (1.5 MiB) 825 and 773. *
+ * And of many rows each thread has enough of its own in either layer, while all that the first
+ * makes has to cross to the other core. The same, all requests at the same steps, where the two
+ * share no L3: LSTM of 64 units, 4 present 5,260 and 6,140, 8 7,040 and 7,970, 12 8,670 and 8,820,
+ * 16 8,660 and 7,840; GRU of 128, 8 2,660 and 3,180, 16 3,620 and 3,410. */
+#define FOLLOW_ROWS_MAX 8u
+
+uint32_t cell_beside_follow_rows(const struct cell_program *program)
 {
     const uint32_t members = cell_program_most_members(program);
-    return cell_beside_rows(program) > 0 &&
-           cell_program_held_bytes(program) <= base_cpus_l2_bytes() * (members / 2);
+    const uint32_t rows = cell_beside_rows(program);
+    const uint32_t most = rows < FOLLOW_ROWS_MAX ? rows : FOLLOW_ROWS_MAX;
+    return cell_program_held_bytes(program) <= base_cpus_l2_bytes() * (members / 2) ? most : 0;
 }
 
 /* The last member of the first half to come to its end: all that they emitted has been written. */

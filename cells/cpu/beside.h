@@ -30,8 +30,8 @@ struct cell_beside {
  * there; 0: none. */
 uint32_t cell_beside_rows(const struct cell_program *program);
 
-/* Whether they are, too, where one of them follows the other. */
-bool cell_beside_follows(const struct cell_program *program);
+/* And of so many where one of them follows the other. */
+uint32_t cell_beside_follow_rows(const struct cell_program *program);
 
 /* Begins submitted->batch and the one beside it, whose programs these are; as cell_run_begin() and
  * cell_run_end(). The team has two members at least. */

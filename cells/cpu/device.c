@@ -174,7 +174,7 @@ uint32_t cell_cpu_type_tuning(const struct cell_device *device, const struct cel
                                 .solo_rows = program->solo_rows,
                                 .apart_rows = program->apart_rows,
                                 .beside_rows = program->beside_rows,
-                                .follows = program->follows};
+                                .follow_rows = program->follow_rows};
     return device->kernels->invariant ? tunable : 0;
 }
 

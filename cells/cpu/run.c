@@ -535,7 +535,7 @@ void cell_run_tune(struct cell_program *program, const struct cell_tuning *tunin
     program->solo_rows = tuning != NULL ? tuning->solo_rows : choose_solo_rows(program);
     program->apart_rows = tuning != NULL ? tuning->apart_rows : cell_apart_rows(program);
     program->beside_rows = tuning != NULL ? tuning->beside_rows : cell_beside_rows(program);
-    program->follows = tuning != NULL ? tuning->follows : cell_beside_follows(program);
+    program->follow_rows = tuning != NULL ? tuning->follow_rows : cell_beside_follow_rows(program);
     if (program->apart == NULL) {
         program->apart_rows = 0;
     }

@@ -545,14 +545,10 @@ static void run_chains(struct rig *rig, struct rig_chain *chains, uint32_t n, fl
 START_TEST(test_no_tuning_changes_a_bit)
 {
     static const struct cell_tuning tunings[] = {
-        {0, 0, 0, 0, 0, false},
-        {1, 0, 0, 1, 1, false},
-        {CHAINS, 8, 0, 2, 0, true},
-        {CHAINS, 1, 1, 0, 2, true},
-        {64, 0, 0, CHAINS, 0, false},
-        {64, 32, 0, 0, 0, false},
-        {64, 32, 64, 1, 9, true},
-        {UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX, true}};
+        {0, 0, 0, 0, 0, 0},       {1, 0, 0, 1, 1, 0},
+        {CHAINS, 8, 0, 2, 0, 2},  {CHAINS, 1, 1, 0, 2, 2},
+        {64, 0, 0, CHAINS, 0, 0}, {64, 32, 0, 0, 0, 0},
+        {64, 32, 64, 1, 9, 2},    {UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX, 2}};
     static const uint32_t counts[] = {1, 4, CHAINS};
     static float wanted[CHAINS * STEPS * HIDDEN];
     static float got[CHAINS * STEPS * HIDDEN];

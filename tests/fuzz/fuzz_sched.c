@@ -58,7 +58,7 @@ static void read_types(struct input *input, struct graphs_types *types, struct s
         sim->priorities[t] = numbers % 3;
         sim->rows_max[t] = numbers / 3;
         sim->beside_rows[t] = numbers % 7;
-        sim->follows[t] = numbers % 5 > 1;
+        sim->follow_rows[t] = numbers % 5;
     }
 }
 

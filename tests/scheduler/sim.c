@@ -63,7 +63,8 @@ void sim_init(struct sim *sim, const struct graphs_types *types,
         sim_require(sim, sched_type_set(sim->sched, &types->types[t], sim->priorities[t],
                                         sim->rows_max[t]) == BASE_OK);
         sim->rows_max[t] = sim->rows_max[t] > 0 ? sim->rows_max[t] : options->rows_max;
-        sched_type_set_beside(sim->sched, &types->types[t], sim->beside_rows[t], sim->follows[t]);
+        sched_type_set_beside(sim->sched, &types->types[t], sim->beside_rows[t],
+                              sim->follow_rows[t]);
     }
     for (uint32_t l = 0; l < types->n_layouts; l++) {
         uint32_t rows = capacity == NULL ? 64 : capacity[l];

@@ -47,7 +47,7 @@ struct sim {
     struct sched_options options;
     uint32_t priorities[GRAPHS_TYPES_MAX], rows_max[GRAPHS_TYPES_MAX];
     uint32_t beside_rows[GRAPHS_TYPES_MAX];
-    bool follows[GRAPHS_TYPES_MAX];
+    uint32_t follow_rows[GRAPHS_TYPES_MAX];
     uint32_t running[GRAPHS_TYPES_MAX]; /* batches of the type in flight */
     struct sched *sched;
     struct sched_admission admission;
@@ -70,8 +70,8 @@ _Noreturn void sim_fail(const struct sim *sim, const char *condition, const char
 void sim_report_aborts(void);
 
 /* Empty, with capacity[layout] rows (NULL: 64 of each); attention words are the simulation's.
- * priorities, rows_max (0 = the option's), beside_rows and follows of the types: as in the struct,
- * filled by the caller before. */
+ * priorities, rows_max (0 = the option's), beside_rows and follow_rows of the types: as in the
+ * struct, filled by the caller before. */
 void sim_init(struct sim *sim, const struct graphs_types *types,
               const struct sched_options *options, const uint32_t *capacity, uint64_t seed);
 /* Nothing may be inside. */

@@ -262,9 +262,10 @@ static uint32_t follow_predict(const struct sim *sim, uint32_t q, const struct c
         }
     }
     const bool may = sim->options.beside && sim->options.interruptible && sim->queues[q].n == 0 &&
-                     sim->follows[first] && batch->n_rows <= sim->beside_rows[first] &&
-                     type < GRAPHS_TYPES_MAX && sim->follows[type] &&
-                     *n_rows <= sim->beside_rows[type] && *n_rows <= sim->rows_max[type] &&
+                     batch->n_rows <= sim->follow_rows[first] &&
+                     batch->n_rows <= sim->beside_rows[first] && type < GRAPHS_TYPES_MAX &&
+                     *n_rows <= sim->follow_rows[type] && *n_rows <= sim->beside_rows[type] &&
+                     *n_rows <= sim->rows_max[type] &&
                      longest_run(sim, batch, GRAPHS_TYPES_MAX) >= sim->options.follow_steps_min;
     if (!may) {
         return GRAPHS_TYPES_MAX;

@@ -13,7 +13,7 @@ static void setup(void)
     sim_case_open_beside(&now);
     sim = now.sim;
     for (uint32_t t = 0; t < SIM_CASE_TYPES; t++) {
-        sim->follows[t] = true;
+        sim->follow_rows[t] = SIM_CASE_FEW;
     }
     now.options.follow_steps_min = LEAST;
 }
@@ -67,6 +67,18 @@ START_TEST(test_two_layers_run_at_the_same_time)
     ck_assert_ptr_null(sim_next(sim, 0)); // both are in flight
     sim_case_finish(&now, UINT32_MAX);
     ck_assert_uint_eq(sim->n_ok, 1);
+}
+END_TEST
+
+START_TEST(test_few_rows_follow)
+{
+    sim_case_start(&now);
+    for (uint32_t r = 0; r < SIM_CASE_FEW; r++) {
+        add(2, 50);
+    }
+    const struct cell_batch *batch = sim_next(sim, 0);
+    check_batch(batch, 0, SIM_CASE_FEW, 50);
+    check_follower(batch->beside, 1, SIM_CASE_FEW, 0, 50);
 }
 END_TEST
 
@@ -174,8 +186,8 @@ END_TEST
 enum {
     TOO_MANY,
     TOO_UNLIKE,
-    LOWER_IS_LED_BY_NOBODY,
-    UPPER_FOLLOWS_NOBODY,
+    LOWER_HAS_TOO_MANY_TO_LEAD,
+    UPPER_HAS_TOO_MANY_TO_FOLLOW,
     NOT_INTERRUPTIBLE,
     NO_SUCH_DEVICE,
     READS_THE_LAST_STATE,
@@ -191,10 +203,12 @@ START_TEST(test_nobody_follows)
     now.types.types[1].flops = _i == TOO_UNLIKE ? 151 : 150;
     now.options.interruptible = _i != NOT_INTERRUPTIBLE;
     now.options.beside = _i != NO_SUCH_DEVICE;
-    sim->follows[0] = _i != LOWER_IS_LED_BY_NOBODY;
-    sim->follows[1] = _i != UPPER_FOLLOWS_NOBODY;
+    sim->follow_rows[0] -= _i == LOWER_HAS_TOO_MANY_TO_LEAD ? 1 : 0;
+    sim->follow_rows[1] -= _i == UPPER_HAS_TOO_MANY_TO_FOLLOW ? 1 : 0;
     sim_case_start(&now);
-    for (uint32_t r = 0; r < (_i == TOO_MANY ? SIM_CASE_FEW + 1 : 1); r++) {
+    const bool are_few = _i == LOWER_HAS_TOO_MANY_TO_LEAD || _i == UPPER_HAS_TOO_MANY_TO_FOLLOW;
+    const uint32_t n = _i == TOO_MANY ? SIM_CASE_FEW + 1 : are_few ? SIM_CASE_FEW : 1;
+    for (uint32_t r = 0; r < n; r++) {
         recipe_init(&recipe, &now.types, 3);
         recipe_node(&recipe, &now.types.types[0], 50);
         recipe_node(&recipe, &now.types.types[_i == ONE_TYPE ? 0 : 1], 50);
@@ -218,7 +232,7 @@ START_TEST(test_nobody_follows)
     ck_assert_ptr_null(batch->beside);
     sim_case_finish(&now, UINT32_MAX);
     sim_drain(sim);
-    ck_assert_uint_eq(sim->n_ok, _i == TOO_MANY ? SIM_CASE_FEW + 1 : 1);
+    ck_assert_uint_eq(sim->n_ok, n);
 }
 END_TEST
 
@@ -269,6 +283,7 @@ int main(void)
     TCase *tcase = tcase_create("stacked");
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, test_two_layers_run_at_the_same_time);
+    tcase_add_test(tcase, test_few_rows_follow);
     tcase_add_test(tcase, test_both_are_interrupted_and_go_on);
     tcase_add_test(tcase, test_the_rest_leads_the_next_layer);
     tcase_add_loop_test(tcase, test_few_steps_lead_nobody, 0, 2);

@@ -196,7 +196,8 @@ static void open_types(struct pool_rig *rig)
         ck_assert_msg(status == BASE_OK, "%s", error.message);
         team_share_small(backend, device, &rig->types.types[t]);
         ck_assert_int_eq(sched_type_set(rig->sched, &rig->types.types[t], t, 0), BASE_OK);
-        sched_type_set_beside(rig->sched, &rig->types.types[t], rig->options.beside_rows, true);
+        sched_type_set_beside(rig->sched, &rig->types.types[t], rig->options.beside_rows,
+                              rig->options.beside_rows);
     }
 }
 
