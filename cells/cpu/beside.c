@@ -42,14 +42,15 @@ uint32_t cell_beside_rows(const struct cell_program *program)
 
 /* Weights that do not fit the half's private caches are read from a shared one in every step, twice
  * as many for each core as when all members share the step. Zen 4, two members, which share an L3
- * and have L2s of 1 MiB, requests a second, two layers one after the other and one
- * following the other, one request present: LSTM of 64 units (128 KiB a layer) 4,860 and 6,640 to
- * 7,080, 128 (512 KiB) 2,160 and 2,220, 256 (2 MiB) 613 and 567; GRU of 128 (384 KiB) 2,440 and
- * 2,820, 256 (1.5 MiB) 825 and 773. *
+ * and have L2s of 1 MiB, requests a second, two layers one after the other and one following the
+ * other, one request present: LSTM of 64 units (128 KiB a layer) 4,860 and 6,640 to 7,080, 128 (512
+ * KiB) 2,160 and 2,220, 256 (2 MiB) 613 and 567; GRU of 128 (384 KiB) 2,440 and 2,820, 256 (1.5
+ * MiB) 825 and 773.
+ *
  * And of many rows each thread has enough of its own in either layer, while all that the first
  * makes has to cross to the other core. The same, all requests at the same steps, where the two
  * share no L3: LSTM of 64 units, 4 present 5,260 and 6,140, 8 7,040 and 7,970, 12 8,670 and 8,820,
- * 16 8,660 and 7,840; GRU of 128, 8 2,660 and 3,180, 16 3,620 and 3,410. */
+ * 16 8,660 and 7,820; GRU of 128, 8 2,660 and 3,180, 16 3,620 and 3,410. */
 #define FOLLOW_ROWS_MAX 8u
 
 uint32_t cell_beside_follow_rows(const struct cell_program *program)
