@@ -197,9 +197,28 @@ enum {
     HINDRANCES
 };
 
-START_TEST(test_nobody_follows)
+/* Two layers, with what of this keeps the second from following. */
+static void add_hindered(int hindrance)
 {
     struct recipe recipe;
+    recipe_init(&recipe, &now.types, 3);
+    const uint32_t lower = recipe_node(&recipe, &now.types.types[0], 50);
+    uint32_t other = lower;
+    if (hindrance == READS_ANOTHER) { // which comes behind the lower layer
+        other = recipe_node(&recipe, &now.types.types[2], 1);
+        recipe_input(&recipe, other, 0, lower, CELL_EMIT_OUTPUT, 0);
+    }
+    const uint32_t upper =
+        recipe_node(&recipe, &now.types.types[hindrance == ONE_TYPE ? 0 : 1], 50);
+    recipe_steps(&recipe, upper, 0, lower, 0, hindrance == READS_BACKWARDS);
+    if (hindrance == READS_THE_LAST_STATE || hindrance == READS_ANOTHER) {
+        recipe_state(&recipe, upper, 0, other, CELL_EMIT_STATE, 0);
+    }
+    sim_case_add(&now, &recipe);
+}
+
+START_TEST(test_nobody_follows)
+{
     now.types.types[1].flops = _i == TOO_UNLIKE ? 151 : 150;
     now.options.interruptible = _i != NOT_INTERRUPTIBLE;
     now.options.beside = _i != NO_SUCH_DEVICE;
@@ -209,23 +228,7 @@ START_TEST(test_nobody_follows)
     const bool are_few = _i == LOWER_HAS_TOO_MANY_TO_LEAD || _i == UPPER_HAS_TOO_MANY_TO_FOLLOW;
     const uint32_t n = _i == TOO_MANY ? SIM_CASE_FEW + 1 : are_few ? SIM_CASE_FEW : 1;
     for (uint32_t r = 0; r < n; r++) {
-        recipe_init(&recipe, &now.types, 3);
-        recipe_node(&recipe, &now.types.types[0], 50);
-        recipe_node(&recipe, &now.types.types[_i == ONE_TYPE ? 0 : 1], 50);
-        recipe_steps(&recipe, 1, 0, 0, 0, _i == READS_BACKWARDS);
-        if (_i == READS_THE_LAST_STATE) {
-            recipe_state(&recipe, 1, 0, 0, CELL_EMIT_STATE, 0);
-        }
-        if (_i == READS_ANOTHER) { // which comes behind the lower layer
-            recipe_init(&recipe, &now.types, 3);
-            recipe_node(&recipe, &now.types.types[0], 50);
-            recipe_node(&recipe, &now.types.types[2], 1);
-            recipe_node(&recipe, &now.types.types[1], 50);
-            recipe_input(&recipe, 1, 0, 0, CELL_EMIT_OUTPUT, 0);
-            recipe_steps(&recipe, 2, 0, 0, 0, false);
-            recipe_state(&recipe, 2, 0, 1, CELL_EMIT_STATE, 0);
-        }
-        sim_case_add(&now, &recipe);
+        add_hindered(_i);
     }
     const struct cell_batch *batch = sim_next(sim, 0);
     ck_assert_ptr_nonnull(batch);
