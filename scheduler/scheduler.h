@@ -54,7 +54,8 @@ struct sched_type_stats {
 
 struct sched;
 
-/* Defaults: 1 queue, 64 rows, min 1, 5 tasks, runs of 256 steps (8 shared), interruptible. */
+/* Defaults: 1 queue, 64 rows, min 1, 5 tasks, runs of 256 steps (8 shared; 24 to be
+ * followed), interruptible. */
 void sched_options_init(struct sched_options *options);
 
 enum base_status sched_create(const struct sched_options *options, struct sched **out);

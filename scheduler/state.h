@@ -1,5 +1,6 @@
-/* The scheduler's inside, shared by its three files: scheduler.c (life, adding, stopping), form.c
- * (forming batches) and retire.c (taking them back). Private to scheduler/. Owner: pool thread. */
+/* The scheduler's inside, shared by its four files: scheduler.c (life, adding, stopping), form.c
+ * (forming batches), follow.c (chains that run behind others) and retire.c (taking batches back).
+ * Private to scheduler/. Owner: pool thread. */
 #ifndef SCHEDULER_STATE_H
 #define SCHEDULER_STATE_H
 

@@ -115,18 +115,18 @@ void cell_beside_tell(const struct cell_view *view)
 struct awaited {
     struct cell_view *view;
     uint32_t steps;
-    bool has_ended; /* the run that this one follows */
 };
 
+/* So many steps can be computed, or no more will be than can. */
 static bool has_come(void *argument)
 {
-    struct awaited *awaited = argument;
+    const struct awaited *awaited = argument;
     struct cell_view *view = awaited->view;
     // Acquire: what was emitted.
     const uint64_t told = atomic_load_explicit(&view->run->beside->told, memory_order_acquire);
-    awaited->has_ended = (told & 1) != 0;
+    const bool has_ended = (told & 1) != 0;
     view->available = (uint32_t)(told / 2) + view->run->batch->lead;
-    return awaited->has_ended || view->available >= awaited->steps;
+    return has_ended || view->available >= awaited->steps;
 }
 
 bool cell_beside_await(struct cell_view *view, uint32_t steps)
