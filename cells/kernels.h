@@ -85,6 +85,7 @@ struct cell_gated {
     const float *p;       /* LSTM: peepholes [3 * hidden] of i, o, f, or NULL */
 
     uint32_t panels, columns; /* columns: of one panel */
+    uint32_t narrow;          /* columns of the last panel's weights where they are fewer, or 0 */
     /* What a sum starts from, in the kernel's order: input + recurrent bias, rounded once. But the
      * two sums of a GRU's n have one each, that over h in late_bias. */
     float *bias, *late_bias;
@@ -110,6 +111,11 @@ static inline uint32_t cell_gated_terms(const struct cell_gated *gated, uint32_t
 static inline const float *cell_gated_given(const struct cell_gated *gated, uint32_t part)
 {
     return part == 0 ? gated->w : part == 1 ? gated->r : gated->r_right;
+}
+
+static inline bool cell_gated_is_narrow(const struct cell_gated *gated, uint32_t panel)
+{
+    return gated->narrow > 0 && panel + 1 == gated->panels;
 }
 
 /* One step of n_rows rows, for panels first..end-1. No row of out or second may overlap a row of x
@@ -165,7 +171,8 @@ struct cell_linear {
     const float *b; /* [outputs] or NULL */
 
     uint32_t panels;
-    float *bias; /* FP32, and */
+    uint32_t last_columns; /* FP32: of the last panel, which may be fewer; */
+    float *bias;           /* and */
     float *packed;
     bool l3_is_near;        /* FP32: the kernel's own choice; changes no bit */
     struct cell_gated sums; /* BF16 and INT8: a SUM of the same weights */
@@ -248,13 +255,16 @@ void cell_linear_release(struct cell_linear *linear);
 /* How a kernel wants its panels. */
 struct cell_packing {
     uint32_t units;      /* hidden units of a panel */
-    uint32_t lanes;      /* BF16 without words: columns of a vector, of which two lie interleaved */
+    uint32_t lanes;      /* columns of a vector; of BF16 without words two lie interleaved */
     uint32_t word_terms; /* terms of a column that lie together: of INT8; of BF16 2, or 0: none */
     bool has_offset;     /* INT8: x comes with 128 added to each */
+    bool may_narrow;     /* FP32, BF16: the last panel may be narrow */
 };
 
 /* Packing for kernels whose panels hold some hidden units or columns: the last panel is filled up
- * with zeros.
+ * with zeros. Where all of its gates' columns, side by side, take fewer vectors than a panel has,
+ * it may be *narrow*: its weights are [k][gate][unit] without room between the gates, filled up to
+ * a whole vector; biases, and sums outside the product, are as wide as of any panel.
  *
  *   gated   packed[0] [panel][k < inputs][gate][unit], packed[1] likewise over feedback, packed[2]
  *           over right, bias [panel][gate][unit], late_bias [panel][unit],
@@ -267,7 +277,8 @@ struct cell_packing {
 enum base_status cell_gated_pack(struct cell_gated *gated, const struct cell_packing *how);
 /* All but the weights. */
 enum base_status cell_gated_pack_biases(struct cell_gated *gated, uint32_t units);
-enum base_status cell_linear_pack(struct cell_linear *linear, uint32_t columns);
+/* The last panel has as many vectors of `lanes` columns as it needs. */
+enum base_status cell_linear_pack(struct cell_linear *linear, uint32_t columns, uint32_t lanes);
 
 /* A LINEAR in fewer bits as a SUM, loaded by `load`; and its step. */
 enum base_status cell_linear_load_sums(struct cell_linear *linear,

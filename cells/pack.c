@@ -45,36 +45,22 @@ void cell_linear_release(struct cell_linear *linear)
     cell_gated_release(&linear->sums);
 }
 
-/* Zeroed bias [panels * columns] and weights [panels * k * columns], each on a cache line. */
-static enum base_status alloc_panels(uint32_t panels, uint64_t k, uint32_t columns, float **bias,
-                                     float **packed)
+static uint32_t round_up(uint32_t columns, uint32_t lanes)
 {
-    size_t floats = 0;
-    size_t bytes = 0;
-    *bias = NULL;
-    *packed = NULL;
-    if (!base_size_mul((size_t)panels * columns, (size_t)k, &floats) ||
-        !base_size_mul(floats, sizeof(float), &bytes)) {
-        return BASE_RESOURCE_EXHAUSTED;
-    }
-    *bias = base_alloc_aligned((size_t)panels * columns * sizeof(float), BASE_CACHE_LINE);
-    *packed = base_alloc_large(bytes);
-    if (*bias == NULL || *packed == NULL) {
-        base_free(*bias);
-        base_free(*packed);
-        *bias = NULL;
-        *packed = NULL;
-        return BASE_RESOURCE_EXHAUSTED;
-    }
-    return BASE_OK;
+    return (columns + lanes - 1) / lanes * lanes;
 }
 
 /* ---- Gated cells: biases -------------------------------------------------------------------- */
 
+static uint32_t panel_units(const struct cell_gated *gated)
+{
+    return gated->columns / cell_gated_gates(gated->kind);
+}
+
 /* The place of a gate of a unit in what has one value for each column. */
 static size_t column_of(const struct cell_gated *gated, uint32_t gate, uint32_t unit)
 {
-    uint32_t units = gated->columns / cell_gated_gates(gated->kind);
+    uint32_t units = panel_units(gated);
     return (size_t)(unit / units) * gated->columns + (size_t)gate * units + unit % units;
 }
 
@@ -160,59 +146,80 @@ struct matrix {
     uint32_t words; /* terms / word_terms, rounded up */
 };
 
-static void pack_fp32(const struct matrix *m, const float *row, size_t panel, size_t column)
+/* One column of the weights: of these `columns` that its panel has, number `at`. */
+struct column {
+    size_t panel, columns, at;
+};
+
+static struct column weight_column(const struct cell_gated *gated, uint32_t gate, uint32_t unit)
 {
-    size_t columns = m->gated->columns;
-    float *to = (float *)m->gated->packed[m->part] + panel * m->terms * columns + column;
+    const uint32_t units = panel_units(gated);
+    const uint32_t panel = unit / units;
+    const bool is_narrow = cell_gated_is_narrow(gated, panel);
+    const size_t stride = is_narrow ? gated->hidden - panel * units : units;
+    return (struct column){.panel = panel,
+                           .columns = is_narrow ? gated->narrow : gated->columns,
+                           .at = gate * stride + unit % units};
+}
+
+/* Where the panel's weights begin, of which each column has so many elements. */
+static size_t panel_at(const struct matrix *m, const struct column *column, size_t elements)
+{
+    return column->panel * elements * m->gated->columns;
+}
+
+static void pack_fp32(const struct matrix *m, const float *row, const struct column *column)
+{
+    float *to = (float *)m->gated->packed[m->part] + panel_at(m, column, m->terms) + column->at;
     for (uint32_t k = 0; k < m->terms; k++) {
-        to[k * columns] = row[k];
+        to[k * column->columns] = row[k];
     }
 }
 
 /* Of two neighbouring vectors the lanes lie side by side, the first vector's in the lower half of a
  * word; a last vector without a neighbour lies as it is. */
-static void pack_bf16(const struct matrix *m, const float *row, size_t panel, size_t column)
+static void pack_bf16(const struct matrix *m, const float *row, const struct column *column)
 {
-    size_t columns = m->gated->columns;
     size_t lanes = m->how->lanes;
-    size_t vector = column / lanes;
-    size_t at = (vector | 1) < columns / lanes
-                    ? vector / 2 * 2 * lanes + 2 * (column % lanes) + vector % 2
-                    : column;
-    uint16_t *to = (uint16_t *)m->gated->packed[m->part] + panel * m->terms * columns + at;
+    size_t vector = column->at / lanes;
+    size_t at = (vector | 1) < column->columns / lanes
+                    ? vector / 2 * 2 * lanes + 2 * (column->at % lanes) + vector % 2
+                    : column->at;
+    uint16_t *to = (uint16_t *)m->gated->packed[m->part] + panel_at(m, column, m->terms) + at;
     for (uint32_t k = 0; k < m->terms; k++) {
-        to[k * columns] = cell_bf16_factor(row[k]);
+        to[k * column->columns] = cell_bf16_factor(row[k]);
     }
 }
 
 /* Two terms of a column in a word, the first in its upper half, as what it is multiplied with has
  * them. A last term alone stands beside -0: times the row's 0 it adds -0, which changes no sum. */
-static void pack_bf16_words(const struct matrix *m, const float *row, size_t panel, size_t column)
+static void pack_bf16_words(const struct matrix *m, const float *row, const struct column *column)
 {
-    size_t columns = m->gated->columns;
-    uint32_t *to = (uint32_t *)m->gated->packed[m->part] + panel * m->words * columns + column;
+    uint32_t *to =
+        (uint32_t *)m->gated->packed[m->part] + panel_at(m, column, m->words) + column->at;
     for (uint32_t k = 0; k < m->terms; k += 2) {
         uint32_t second = k + 1 < m->terms ? cell_bf16_factor(row[k + 1]) : 0x8000u;
-        to[k / 2 * columns] = cell_bf16_pair((uint16_t)second, cell_bf16_factor(row[k]));
+        to[k / 2 * column->columns] = cell_bf16_pair((uint16_t)second, cell_bf16_factor(row[k]));
     }
 }
 
 /* The terms of a word lie side by side. An offset takes out what 128 more in each x adds; like the
  * sums it may pass the ends of int32 on the way. */
-static void pack_int8(const struct matrix *m, const float *row, size_t panel, size_t column)
+static void pack_int8(const struct matrix *m, const float *row, const struct column *column)
 {
-    size_t columns = m->gated->columns;
     size_t per = m->how->word_terms;
     float scale = cell_int8_scale(m->terms, row);
-    int8_t *to = (int8_t *)m->gated->packed[m->part] + (panel * m->words * columns + column) * per;
+    int8_t *to =
+        (int8_t *)m->gated->packed[m->part] + (panel_at(m, column, m->words) + column->at) * per;
     uint32_t offset = 0;
     for (uint32_t k = 0; k < m->terms; k++) {
         int8_t weight = cell_int8_of(row[k], scale);
-        to[k / per * columns * per + k % per] = weight;
+        to[k / per * column->columns * per + k % per] = weight;
         offset -= 128u * (uint32_t)(int32_t)weight;
     }
-    m->gated->scales[m->part][panel * columns + column] = scale;
-    m->gated->offsets[m->part][panel * columns + column] = m->how->has_offset ? offset : 0;
+    const size_t at = panel_at(m, column, 1) + column->at;
+    m->gated->scales[m->part][at] = scale;
+    m->gated->offsets[m->part][at] = m->how->has_offset ? offset : 0;
 }
 
 /* Row `gate * hidden + unit` of the matrix becomes one column of the unit's panel. */
@@ -222,17 +229,15 @@ static void pack_matrix(const struct matrix *m)
     for (uint32_t gate = 0; gate < cell_gated_gates(gated->kind); gate++) {
         for (uint32_t unit = 0; unit < gated->hidden; unit++) {
             const float *row = m->weights + ((size_t)gate * gated->hidden + unit) * m->terms;
-            size_t at = column_of(gated, gate, unit);
-            size_t panel = at / gated->columns;
-            size_t column = at % gated->columns;
+            const struct column column = weight_column(gated, gate, unit);
             if (gated->precision == CELL_FP32) {
-                pack_fp32(m, row, panel, column);
+                pack_fp32(m, row, &column);
             } else if (gated->precision == CELL_BF16 && m->how->word_terms == 0) {
-                pack_bf16(m, row, panel, column);
+                pack_bf16(m, row, &column);
             } else if (gated->precision == CELL_BF16) {
-                pack_bf16_words(m, row, panel, column);
+                pack_bf16_words(m, row, &column);
             } else {
-                pack_int8(m, row, panel, column);
+                pack_int8(m, row, &column);
             }
         }
     }
@@ -243,9 +248,11 @@ static enum base_status alloc_matrix(const struct matrix *m)
     struct cell_gated *gated = m->gated;
     bool is_int8 = gated->precision == CELL_INT8;
     size_t terms = m->words > 0 ? (size_t)m->words * m->how->word_terms : m->terms;
+    const size_t last = gated->narrow > 0 ? gated->narrow : gated->columns;
+    const size_t columns = (size_t)(gated->panels - 1) * gated->columns + last;
     size_t weights = 0;
     size_t bytes = 0;
-    if (!base_size_mul((size_t)gated->panels * gated->columns, terms, &weights) ||
+    if (!base_size_mul(columns, terms, &weights) ||
         !base_size_mul(weights, cell_precision_bytes(gated->precision), &bytes)) {
         return BASE_RESOURCE_EXHAUSTED;
     }
@@ -260,9 +267,21 @@ static enum base_status alloc_matrix(const struct matrix *m)
     return has_all ? BASE_OK : BASE_RESOURCE_EXHAUSTED;
 }
 
+/* Columns of the narrow last panel; 0: it is as wide as the others. */
+static uint32_t narrow_columns(const struct cell_gated *gated, const struct cell_packing *how)
+{
+    if (!how->may_narrow) {
+        return 0;
+    }
+    const uint32_t units = gated->hidden - (gated->panels - 1) * how->units;
+    const uint32_t columns = round_up(units * cell_gated_gates(gated->kind), how->lanes);
+    return columns < gated->columns ? columns : 0;
+}
+
 enum base_status cell_gated_pack(struct cell_gated *gated, const struct cell_packing *how)
 {
     BASE_TRY(cell_gated_pack_biases(gated, how->units));
+    gated->narrow = narrow_columns(gated, how);
     for (uint32_t part = 0; part < CELL_GATED_PARTS; part++) {
         struct matrix m = {.gated = gated,
                            .how = how,
@@ -284,22 +303,41 @@ enum base_status cell_gated_pack(struct cell_gated *gated, const struct cell_pac
 
 /* ---- LINEAR ---- */
 
-enum base_status cell_linear_pack(struct cell_linear *linear, uint32_t columns)
+/* Zeroed bias and weights, each on a cache line. */
+static enum base_status alloc_panels(struct cell_linear *linear, size_t columns)
 {
-    linear->panels = (linear->outputs + columns - 1) / columns;
-    BASE_TRY(alloc_panels(linear->panels, linear->inputs, columns, &linear->bias, &linear->packed));
-    for (uint32_t panel = 0; panel < linear->panels; panel++) {
-        uint32_t first = panel * columns;
-        uint32_t left = linear->outputs - first;
-        size_t bytes = (left < columns ? left : columns) * sizeof(float);
+    size_t floats = 0;
+    size_t bytes = 0;
+    if (!base_size_mul(columns, linear->inputs, &floats) ||
+        !base_size_mul(floats, sizeof(float), &bytes)) {
+        return BASE_RESOURCE_EXHAUSTED;
+    }
+    linear->bias = base_alloc_aligned(columns * sizeof(float), BASE_CACHE_LINE);
+    linear->packed = base_alloc_large(bytes);
+    if (linear->bias == NULL || linear->packed == NULL) {
+        cell_linear_release(linear);
+        return BASE_RESOURCE_EXHAUSTED;
+    }
+    return BASE_OK;
+}
+
+enum base_status cell_linear_pack(struct cell_linear *linear, uint32_t columns, uint32_t lanes)
+{
+    const uint32_t last = (linear->outputs - 1) / columns * columns;
+    linear->panels = last / columns + 1;
+    linear->last_columns = round_up(linear->outputs - last, lanes);
+    BASE_TRY(alloc_panels(linear, (size_t)last + linear->last_columns));
+    for (uint32_t first = 0; first <= last; first += columns) {
+        const uint32_t left = linear->outputs - first;
+        const size_t bytes = (left < columns ? left : columns) * sizeof(float);
+        const size_t stride = first < last ? columns : linear->last_columns;
         float *to = linear->packed + (size_t)first * linear->inputs;
         for (uint32_t k = 0; k < linear->inputs; k++) {
-            memcpy(to + (size_t)k * columns, linear->w + (size_t)k * linear->outputs + first,
-                   bytes);
+            memcpy(to + k * stride, linear->w + (size_t)k * linear->outputs + first, bytes);
         }
-        if (linear->b != NULL) {
-            memcpy(linear->bias + first, linear->b + first, bytes);
-        }
+    }
+    if (linear->b != NULL) {
+        memcpy(linear->bias, linear->b, linear->outputs * sizeof(float));
     }
     return BASE_OK;
 }

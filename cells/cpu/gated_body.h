@@ -63,9 +63,88 @@ CELL_INLINE const float *row_over_x(const size_t vectors, const struct cell_gate
     if (step->ahead != NULL) {
         return step->ahead[0] + at;
     }
-    add_row(panels, vectors, x, is_step_streamed(step), step->gated->bias + at, to);
+    add_row(panels, vectors, x, is_step_streamed(step),
+            (struct row_sums){step->gated->bias + at, to});
     return to;
 }
+
+/* ---- The narrow panel ----------------------------------------------------------------------- */
+
+/* How its sums lie side by side, and how they lie elsewhere, as those of any panel. */
+struct sides {
+    uint32_t gates, units;
+    size_t room;         /* of a gate, elsewhere */
+    uint32_t n_vectors;  /* that have units of a gate, */
+    uint32_t of_vectors; /* of so many that have room for them */
+};
+
+static struct sides sides_of(const struct cell_gated *gated)
+{
+    const uint32_t gates = cell_gated_gates(gated->kind);
+    const uint32_t room = gated->columns / gates;
+    const uint32_t units = gated->hidden - (gated->panels - 1) * room;
+    const uint32_t lanes = (uint32_t)CELL_SIMD_LANES;
+    return (struct sides){.gates = gates,
+                          .units = units,
+                          .room = room,
+                          .n_vectors = (units + lanes - 1) / lanes,
+                          .of_vectors = room / lanes};
+}
+
+/* Puts one row's sums side by side. What is stored past a gate's units the next gate overwrites,
+ * which is read behind it: in place they may stay. */
+CELL_INLINE void move_together(const struct sides *sides, const float *from, float *to)
+{
+    for (size_t gate = 0; gate < sides->gates; gate++) {
+        for (size_t at = 0; at < sides->n_vectors * CELL_SIMD_LANES; at += CELL_SIMD_LANES) {
+            simd_store(to + gate * sides->units + at, simd_load(from + gate * sides->room + at));
+        }
+    }
+}
+
+/* And apart again, in place; zeros past the units. */
+CELL_INLINE void move_apart(const struct sides *sides, float *sums)
+{
+    for (size_t gate = sides->gates; gate-- > 0;) {
+        for (size_t v = sides->of_vectors; v-- > 0;) {
+            const size_t at = v * CELL_SIMD_LANES;
+            const size_t left = sides->units > at ? sides->units - at : 0;
+            const float *from = sums + gate * sides->units + at;
+            simd_store(sums + gate * sides->room + at,
+                       left >= CELL_SIMD_LANES ? simd_load(from) : simd_load_part(from, left));
+        }
+    }
+}
+
+/* The product of the narrow panel, in the rows where its sums go. */
+static void multiply_narrow(const struct cell_gated *gated, const struct product *whole)
+{
+    const struct sides sides = sides_of(gated);
+    struct product product = *whole;
+    for (uint32_t r = 0; r < whole->n_rows; r++) {
+        move_together(&sides, start_of(&whole->start, r), end_of(&whole->end, r));
+    }
+    product.start = (struct starts){.table = whole->end.table,
+                                    .stride = whole->end.stride,
+                                    .rows = (const float *const *)whole->end.rows,
+                                    .at = whole->end.at};
+    multiply_last(gated->narrow / CELL_SIMD_LANES, &product);
+    for (uint32_t r = 0; r < whole->n_rows; r++) {
+        move_apart(&sides, end_of(&whole->end, r));
+    }
+}
+
+CELL_INLINE void multiply_panel(const size_t vectors, const struct cell_gated *gated,
+                                uint32_t panel, const struct product *product)
+{
+    if (cell_gated_is_narrow(gated, panel)) {
+        multiply_narrow(gated, product);
+    } else {
+        multiply(vectors, product);
+    }
+}
+
+/* ---- One row -------------------------------------------------------------------------------- */
 
 /* One row, `panels` panels; their lowest is `panel`. */
 CELL_INLINE void row_panels(const enum cell_gated_kind kind, const struct cell_gated_step *step,
@@ -86,7 +165,7 @@ CELL_INLINE void row_panels(const enum cell_gated_kind kind, const struct cell_g
         start = sums;
     }
     for (uint32_t s = 1 - first_part(step); s < n; s++) {
-        add_row(panels, vectors, &spans[s], is_step_streamed(step), start, sums);
+        add_row(panels, vectors, &spans[s], is_step_streamed(step), (struct row_sums){start, sums});
         start = sums;
     }
     for (uint32_t p = 0; p < panels && start != sums; p++) {
@@ -102,6 +181,57 @@ CELL_INLINE void row_panels(const enum cell_gated_kind kind, const struct cell_g
         update(kind, &all);
     }
 }
+
+/* The sums of one row and the last panels, behind `n` spans; start and end: [panels][columns]. */
+static void row_to_end_sums(const struct cell_gated *gated, uint32_t panels,
+                            const struct span *spans, uint32_t n, const float *start, float *end)
+{
+    const size_t vectors = gated->columns / CELL_SIMD_LANES;
+    const size_t at = (size_t)panels * gated->columns; // the narrow one's
+    const struct sides sides = sides_of(gated);
+    move_together(&sides, start + at, end + at);
+    for (uint32_t s = 0; s < n; s++) {
+        add_row_to_end(panels, vectors, gated->narrow / CELL_SIMD_LANES, &spans[s],
+                       (struct row_sums){start, end});
+        start = end;
+    }
+    move_apart(&sides, end + at);
+}
+
+/* One row, `panels` panels and the narrow one behind them. */
+CELL_INLINE void row_to_end(const enum cell_gated_kind kind, const struct cell_gated_step *step,
+                            uint32_t panels)
+{
+    const size_t columns = vectors_of(kind) * CELL_SIMD_LANES;
+    const struct cell_gated *gated = step->gated;
+    const uint32_t panel = gated->panels - 1 - panels;
+    const size_t at = panel * columns;
+    const float *start = step->ahead != NULL ? step->ahead[0] + at : gated->bias + at;
+    struct complete all = {
+        .step = step, .panel = panel, .rows = 1, .panels = panels + 1, .sums = step->scratch};
+    struct span spans[CELL_GATED_PARTS];
+    const uint32_t n = list_spans(step, 0, panel, panel, spans);
+    uint32_t s = 0;
+    if (kind == CELL_GATED_GRU) {
+        if (step->ahead == NULL) {
+            float *over_x = all.sums + all.panels * columns;
+            row_to_end_sums(gated, panels, &spans[s++], 1, start, over_x);
+            start = over_x;
+        }
+        all.over_x = start;
+        for (uint32_t p = 0; p < all.panels; p++) {
+            begin_gru(start + p * columns, gated->late_bias + (panel + p) * CELL_SIMD_LANES,
+                      all.sums + p * columns);
+        }
+        start = all.sums;
+    }
+    row_to_end_sums(gated, panels, &spans[s], n - s, start, all.sums);
+    if (!step->products_only) {
+        update(kind, &all);
+    }
+}
+
+/* ---- All rows ------------------------------------------------------------------------------- */
 
 /* Some rows of a step and one panel. */
 struct group {
@@ -130,7 +260,7 @@ CELL_INLINE void gru_sums(const struct group *g, struct product *product)
     product->n_spans = 1;
     if (g->step->ahead == NULL) {
         product->end.table = g->over_x;
-        multiply(3, product);
+        multiply_panel(3, gated, g->panel, product);
         product->end.table = g->sums;
     }
     for (uint32_t r = 0; r < g->rows; r++) {
@@ -139,7 +269,7 @@ CELL_INLINE void gru_sums(const struct group *g, struct product *product)
     }
     product->spans = g->spans + g->n_spans - 1;
     product->start = (struct starts){.table = g->sums, .stride = columns};
-    multiply(3, product);
+    multiply_panel(3, gated, g->panel, product);
 }
 
 /* The sums of up to GROUP_ROWS rows and one panel, behind all parts. */
@@ -160,7 +290,7 @@ CELL_INLINE void group_sums(const enum cell_gated_kind kind, const struct group 
     if (step->ahead != NULL) {
         product.start = (struct starts){.rows = step->ahead + g->row, .at = g->panel * columns};
     }
-    multiply(vectors_of(kind), &product);
+    multiply_panel(vectors_of(kind), step->gated, g->panel, &product);
 }
 
 /* Rows that are multiplied next stand apart, each too short for the hardware to run ahead in it;
@@ -210,19 +340,28 @@ CELL_INLINE void all_rows(const enum cell_gated_kind kind, const struct cell_gat
 
 CELL_INLINE void step_of(const enum cell_gated_kind kind, const struct cell_gated_step *step)
 {
-    const uint32_t together = panels_of_row(vectors_of(kind));
+    const size_t vectors = vectors_of(kind);
+    const uint32_t together = panels_of_row(vectors);
     uint32_t panels = step->panel_end - step->panel_first;
+    uint32_t skipped = 0; // turns that have been taken, of panels at the end
     uint32_t i = 0;
+    if (step->n_rows == 1 && panels > 0 && cell_gated_is_narrow(step->gated, step->panel_end - 1)) {
+        const uint32_t last = panels_to_end(vectors, panels - 1);
+        row_to_end(kind, step, last);
+        panels -= last + 1;
+        skipped = step->backwards ? last + 1 : 0;
+    }
     if (step->n_rows == 1) {
         for (; i + together <= panels; i += together) {
-            row_panels(kind, step, together, turn(step, step->backwards ? i + together - 1 : i));
+            const uint32_t lowest = step->backwards ? i + together - 1 : i;
+            row_panels(kind, step, together, turn(step, skipped + lowest));
         }
         for (; together > 2 && i + 2 <= panels; i += 2) {
-            row_panels(kind, step, 2, turn(step, step->backwards ? i + 1 : i));
+            row_panels(kind, step, 2, turn(step, skipped + (step->backwards ? i + 1 : i)));
         }
     }
     for (; i < panels; i++) {
-        all_rows(kind, step, i);
+        all_rows(kind, step, skipped + i);
     }
 }
 
@@ -285,7 +424,7 @@ CELL_INLINE void ahead_of(const size_t vectors, const struct cell_gated_ahead *a
                                           is_streamed(bytes, ahead->n_rows, gated->l3_is_near),
                                       .start.table = gated->bias + panel * columns,
                                       .end = {.rows = ahead->out + row, .at = panel * columns}};
-            multiply(vectors, &product);
+            multiply_panel(vectors, gated, panel, &product);
         }
     }
 }
@@ -309,6 +448,7 @@ static enum base_status gated_load(struct cell_gated *gated)
     return cell_gated_pack(
         gated, &(struct cell_packing){.units = unit_vectors(gated->kind) * lanes,
                                       .lanes = lanes,
+                                      .may_narrow = true,
                                       .word_terms = WEIGHT_TERMS > 1 ? WEIGHT_TERMS : 0});
 }
 

@@ -73,6 +73,8 @@ static void linear_rows(const struct cell_linear_rows *step)
     for (uint32_t panel = step->panel_first; panel < step->panel_end; panel++) {
         const float *weights = linear->packed + panel * panel_floats;
         const float *next = panel + 1 < step->panel_end ? weights + panel_floats : weights;
+        const bool is_last = panel + 1 == linear->panels;
+        const size_t columns = is_last ? linear->last_columns : LINEAR_COLUMNS;
         for (uint32_t row = 0; row < step->n_rows; row += GROUP_ROWS) {
             struct span x = {.rows = step->x + row,
                              .k = linear->inputs,
@@ -87,7 +89,11 @@ static void linear_rows(const struct cell_linear_rows *step)
                                       .is_streamed = streamed,
                                       .start.table = linear->bias + panel * LINEAR_COLUMNS,
                                       .end = {.table = step->scratch, .stride = LINEAR_COLUMNS}};
-            multiply(LINEAR_VECTORS, &product);
+            if (columns < LINEAR_COLUMNS) {
+                multiply_last(columns / CELL_SIMD_LANES, &product);
+            } else {
+                multiply(LINEAR_VECTORS, &product);
+            }
             for (uint32_t r = 0; r < rows; r++) {
                 linear_store(linear, panel * LINEAR_COLUMNS, step->scratch + r * LINEAR_COLUMNS,
                              step->out[row + r]);
@@ -99,8 +105,9 @@ static void linear_rows(const struct cell_linear_rows *step)
 static enum base_status linear_load(struct cell_linear *linear)
 {
     linear->l3_is_near = base_cpus_l3_is_near();
-    return linear->precision == CELL_FP32 ? cell_linear_pack(linear, (uint32_t)LINEAR_COLUMNS)
-                                          : cell_linear_load_sums(linear, any_load);
+    return linear->precision == CELL_FP32
+               ? cell_linear_pack(linear, (uint32_t)LINEAR_COLUMNS, CELL_SIMD_LANES)
+               : cell_linear_load_sums(linear, any_load);
 }
 
 /* ---- Table ---------------------------------------------------------------------------------- */

@@ -38,7 +38,7 @@ enum cell_share {
 /* Where an op's panels lie among those of its wave (waves.c), in multiply-adds for a row. */
 struct cell_wave {
     uint64_t before; /* of the ops before it */
-    uint64_t panel;  /* of one of its own; > 0 */
+    uint64_t panel;  /* of one of its own; > 0; the last may have less */
     uint64_t total;  /* of the wave */
 };
 

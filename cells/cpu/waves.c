@@ -19,9 +19,14 @@ static uint64_t panel_cost(const struct cell_program_op *op, bool is_ahead)
     return (terms + (has_no_x ? 0 : op->gated.inputs)) * op->gated.columns;
 }
 
-static uint32_t panels_of(const struct cell_program_op *op)
+/* The narrow one counts for what it is. */
+static uint64_t panels_cost(const struct cell_program_op *op, uint64_t panel)
 {
-    return op->is_gated ? op->gated.panels : op->linear.panels;
+    const struct cell_gated *gated = &op->gated;
+    return !op->is_gated ? op->linear.panels * panel
+           : gated->narrow == 0
+               ? gated->panels * panel
+               : (gated->panels - 1) * panel + panel * gated->narrow / gated->columns;
 }
 
 /* Ops first..end-1 are a wave. */
@@ -34,7 +39,7 @@ static void measure(struct cell_program *program, uint32_t first, uint32_t end, 
         bool has_panels = op->share == CELL_SHARE_PANELS && !(is_ahead && op->is_only_ahead);
         uint64_t cost = has_panels ? panel_cost(op, is_ahead) : 0;
         *wave = (struct cell_wave){.before = total, .panel = cost > 0 ? cost : 1};
-        total += has_panels ? wave->panel * panels_of(op) : 0;
+        total += has_panels ? panels_cost(op, wave->panel) : 0;
     }
     for (uint32_t o = first; o < end; o++) {
         program->ops[o].wave[is_ahead].total = total;

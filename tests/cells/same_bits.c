@@ -120,6 +120,7 @@ struct gated_case {
     struct rows x, h, right, old, z, forget, out, second, ahead;
     struct rows children[CHILDREN];
     float *scratch;
+    bool backwards;
 };
 
 struct cell_gated same_bits_gated_cell(struct build *build, const struct same_bits_gated *options)
@@ -277,7 +278,7 @@ static void gated_run(struct gated_case *test, const struct cell_kernels *kernel
                                    .out = out,
                                    .second = second,
                                    .scratch = test->scratch,
-                                   .backwards = n % 2 != 0};
+                                   .backwards = test->backwards};
     if (apart != UINT32_MAX) {
         apart = apart < n ? apart : n;
         struct cell_gated_ahead part = {.gated = &test->gated,
@@ -304,7 +305,8 @@ static void gated_run(struct gated_case *test, const struct cell_kernels *kernel
     kernels->gated_step(&step);
 }
 
-/* The row counts by turns, each with the sums over x ahead and without; to the first difference. */
+/* The row counts by turns, each with the sums over x ahead and without, one row in both directions;
+ * to the first difference. */
 static bool compare_gated(const struct cell_kernels *kernels, struct gated_case *got,
                           const struct gated_case *want, const struct same_bits_gated *options,
                           struct same_bits_difference *out)
@@ -315,9 +317,11 @@ static bool compare_gated(const struct cell_kernels *kernels, struct gated_case 
     bool has_ahead = gated->inputs > 0 && gated->feedback > 0;
     for (uint32_t n = 1; n <= options->rows_max; n += options->rows_stride) {
         uint32_t first = options->rows_max == SAME_BITS_ROWS ? n * 7 % SAME_BITS_ROWS : 0;
-        uint32_t split = n * 3 % (got->gated.panels + 1);
-        for (uint32_t is_ahead = 0; is_ahead < (has_ahead ? 2 : 1); is_ahead++) {
-            gated_run(got, kernels, first, n, split, is_ahead == 1 ? n * 5 % 9 : UINT32_MAX);
+        for (uint32_t i = 0; i < (n == 1 ? 4 : 2); i++) {
+            uint32_t split = (n * 3 + i / 2) % (got->gated.panels + 1);
+            bool is_ahead = has_ahead && i % 2 == 1;
+            got->backwards = (n + i / 2) % 2 != 0;
+            gated_run(got, kernels, first, n, split, is_ahead ? n * 5 % 9 : UINT32_MAX);
             if (!are_same(&got->out, &want->out, first, n, out) ||
                 (has_second && !are_same(&got->second, &want->second, first, n, out))) {
                 return false;

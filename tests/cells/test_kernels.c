@@ -152,6 +152,28 @@ START_TEST(test_kernels_large_cells_have_the_scalar_bits)
 }
 END_TEST
 
+/* Every number of units that can be left for the last panel, which may be narrow then, alone and
+ * behind one to four others. */
+START_TEST(test_kernels_every_rest_of_a_panel)
+{
+    const struct cell_kernels *kernels = table_at(_i / KINDS);
+    const bool is_quick = util_is_quick();
+    struct same_bits_gated options = {.kind = same_bits_kinds[_i % KINDS],
+                                      .inputs = 5,
+                                      .rows_max = is_quick ? 14 : ROWS,
+                                      .rows_stride = 13};
+    if (kernels == NULL || kernels == &cell_kernels__scalar ||
+        !is_other(_i / KINDS, options.kind)) {
+        return;
+    }
+    for (options.hidden = 1; options.hidden < 81; options.hidden += is_quick              ? 7
+                                                                    : options.hidden < 40 ? 1
+                                                                                          : 5) {
+        check_gated(kernels, &options);
+    }
+}
+END_TEST
+
 START_TEST(test_kernels_gated_cell_without_biases)
 {
     const struct cell_kernels *kernels = table_at(_i / KINDS);
@@ -357,6 +379,21 @@ START_TEST(test_kernels_linear_has_the_scalar_bits)
 }
 END_TEST
 
+START_TEST(test_kernels_linear_of_every_width)
+{
+    const enum cell_precision precision = (enum cell_precision)(_i % PRECISIONS);
+    const struct cell_kernels *kernels = table_at(_i / PRECISIONS);
+    struct same_bits_difference difference;
+    for (uint32_t outputs = 1; outputs < 70 && kernels != NULL;
+         outputs += util_is_quick() ? 11 : 1) {
+        if (!same_bits_linear(kernels, precision, 9, outputs, &difference)) {
+            ck_abort_msg("%s, %u outputs: %s", cell_precision_name(precision), outputs,
+                         difference.text);
+        }
+    }
+}
+END_TEST
+
 START_TEST(test_kernels_every_failed_allocation_of_a_linear)
 {
     const struct cell_kernels *kernels = isa_at(_i / PRECISIONS);
@@ -419,6 +456,7 @@ int main(void)
     tcase_set_timeout(tcase, 600);
     tcase_add_loop_test(tcase, test_kernels_gated_cells_have_the_scalar_bits, 0, TABLES * KINDS);
     tcase_add_loop_test(tcase, test_kernels_large_cells_have_the_scalar_bits, 0, TABLES * KINDS);
+    tcase_add_loop_test(tcase, test_kernels_every_rest_of_a_panel, 0, TABLES * KINDS);
     tcase_add_loop_test(tcase, test_kernels_gated_cell_without_biases, 0, TABLES * KINDS);
     tcase_add_loop_test(tcase, test_kernels_bf16_has_the_bits_of_rounded_factors, 0,
                         TABLES * KINDS);
@@ -427,6 +465,7 @@ int main(void)
     tcase_add_loop_test(tcase, test_kernels_every_failed_allocation_of_a_load, 0, TABLES * KINDS);
     tcase_add_loop_test(tcase, test_kernels_linear_has_the_scalar_bits, 0,
                         TABLES * PRECISIONS * SIZES);
+    tcase_add_loop_test(tcase, test_kernels_linear_of_every_width, 0, TABLES * PRECISIONS);
     tcase_add_loop_test(tcase, test_kernels_every_failed_allocation_of_a_linear, 0,
                         ISA_COUNT * PRECISIONS);
     tcase_add_test(tcase, test_kernels_choice);

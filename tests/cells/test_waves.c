@@ -12,16 +12,17 @@ enum { OPS_MAX = 12, PANELS_MAX = 40, STEPS = 6 };
 
 /* ---- Sharing -------------------------------------------------------------------------------- */
 
-/* Computes who has which panels of all ops: each has an owner, each member what it costs it. */
-static void check_shares(const struct cell_wave *waves, const uint32_t *n_panels, uint32_t n_ops,
-                         uint32_t members)
+/* Computes who has which panels of all ops: each has an owner, each member what it costs it. last:
+ * what the last panel of an op costs. */
+static void check_shares(const struct cell_wave *waves, const uint32_t *n_panels,
+                         const uint64_t *last, uint32_t n_ops, uint32_t members)
 {
     uint64_t most_panel = 0;
     uint64_t total = 0;
     uint64_t cost[16] = {0};
     for (uint32_t o = 0; o < n_ops; o++) {
         uint32_t next = 0;
-        total += n_panels[o] * waves[o].panel;
+        total += (n_panels[o] - 1) * waves[o].panel + last[o];
         most_panel = waves[o].panel > most_panel ? waves[o].panel : most_panel;
         for (uint32_t m = 0; m < members; m++) {
             struct cell_run run = {.members = members};
@@ -32,6 +33,7 @@ static void check_shares(const struct cell_wave *waves, const uint32_t *n_panels
             ck_assert_uint_eq(first, next);
             ck_assert_uint_le(first, end);
             cost[m] += (end - first) * waves[o].panel;
+            cost[m] -= first < end && end == n_panels[o] ? waves[o].panel - last[o] : 0;
             next = end;
         }
         ck_assert_uint_eq(next, n_panels[o]);
@@ -46,6 +48,7 @@ START_TEST(test_waves_are_shared_out_evenly)
     struct base_random random = util_random((uint64_t)_i);
     struct cell_wave waves[OPS_MAX];
     uint32_t n_panels[OPS_MAX];
+    uint64_t last[OPS_MAX];
     for (uint32_t round = 0; round < 500; round++) {
         const uint32_t n_ops = 1 + base_random_below(&random, OPS_MAX);
         uint64_t total = 0;
@@ -53,12 +56,13 @@ START_TEST(test_waves_are_shared_out_evenly)
             n_panels[o] = 1 + base_random_below(&random, PANELS_MAX);
             waves[o] =
                 (struct cell_wave){.before = total, .panel = 1 + base_random_below(&random, 70000)};
-            total += n_panels[o] * waves[o].panel;
+            last[o] = waves[o].panel / (1 + base_random_below(&random, 2) * 3);
+            total += (n_panels[o] - 1) * waves[o].panel + last[o];
         }
         for (uint32_t o = 0; o < n_ops; o++) {
             waves[o].total = total;
         }
-        check_shares(waves, n_panels, n_ops, 1 + base_random_below(&random, 16));
+        check_shares(waves, n_panels, last, n_ops, 1 + base_random_below(&random, 16));
     }
 }
 END_TEST
