@@ -110,9 +110,7 @@ struct cell_space {
     /* [block_rows], for a fill: rows of the batch, steps ahead, places; where sums go */
     uint32_t *fill_rows, *fill_offsets, *fill_places;
     float **ahead_out;
-    /* [block_rows * pairs_max], of each row and child: what tree.c makes of them */
-    const float **pair_x, **pair_h;
-    float **pair_out;
+    struct cell_pairs *pairs; /* of tree.c; NULL in a program that takes no pairs */
 };
 
 /* A value with place KEPT, at float window_at of each step in a window. */
@@ -122,6 +120,7 @@ struct cell_kept {
 
 struct cell_windows;
 struct cell_places;
+struct cell_pairs;
 
 /* What a member works with where it runs rows without the others; apart.c. */
 struct cell_alone {

@@ -2,8 +2,9 @@
  *
  *   leaf, binary   one gated op
  *   child-sum      h~ = h_1 + .. + h_n by rows
- *                  f_k of all children by panels: a product over n * rows rows of h
- *                  i, o, u over x and h~, and the new state, by panels
+ *                  f_k of all children by panels: a product over rows of x, and one that begins
+ * with its sums over h of all children that are there i, o, u over x and h~, and the new state, by
+ * panels
  *
  * The operands of a gated op are those of the definition's, but for a child-sum's: [x,] h_1 .. h_n
  * of the f_k, [x,] h~, c_1 .. c_n, f of the last. f is one value for all children, side by side,
@@ -146,18 +147,56 @@ enum base_status cell_tree_load(const struct cell_kernels *kernels, struct cell_
     return kernels->gated_load(gated);
 }
 
+/* Nodes and their children that are there, pairs, in a forget op; each member has its own. */
+struct cell_pairs {
+    uint32_t *at;        /* [block_rows + 1]: where a node's begin */
+    const float **h;     /* [block_rows * pairs_max]: the child's, */
+    const float **ahead; /* what its sums begin with, */
+    float **out;         /* and where f goes */
+    float **over_x;      /* [block_rows]: a node's sums over x, of the panels at hand */
+};
+
+/* Floats of a node's sums over x. */
+static size_t widest_forget(const struct cell_program *program)
+{
+    size_t most = 0;
+    for (uint32_t o = 0; o < program->n_ops; o++) {
+        const struct cell_program_op *op = &program->ops[o];
+        const size_t floats = (size_t)op->gated.panels * op->gated.columns;
+        const bool is_forget = op->is_gated && op->gated.kind == CELL_GATED_FORGET;
+        most = is_forget && floats > most ? floats : most;
+    }
+    return most;
+}
+
 enum base_status cell_tree_make_space(struct cell_program *program, struct cell_space *space)
 {
-    const size_t pairs = (size_t)program->block_rows * program->pairs_max;
-    if (pairs == 0) {
+    struct base_arena *arena = &program->arena;
+    const uint32_t rows = program->block_rows;
+    const size_t n = (size_t)rows * program->pairs_max;
+    if (n == 0) {
         return BASE_OK;
     }
-    space->pair_x = base_arena_array(&program->arena, pairs, sizeof(space->pair_x[0]));
-    space->pair_h = base_arena_array(&program->arena, pairs, sizeof(space->pair_h[0]));
-    space->pair_out = base_arena_array(&program->arena, pairs, sizeof(space->pair_out[0]));
-    return space->pair_x == NULL || space->pair_h == NULL || space->pair_out == NULL
-               ? BASE_RESOURCE_EXHAUSTED
-               : BASE_OK;
+    struct cell_pairs *pairs = base_arena_alloc(arena, sizeof(*pairs));
+    if (pairs == NULL) {
+        return BASE_RESOURCE_EXHAUSTED;
+    }
+    *pairs = (struct cell_pairs){
+        .at = base_arena_array(arena, (size_t)rows + 1, sizeof(pairs->at[0])),
+        .h = base_arena_array(arena, n, sizeof(pairs->h[0])),
+        .ahead = base_arena_array(arena, n, sizeof(pairs->ahead[0])),
+        .out = base_arena_array(arena, n, sizeof(pairs->out[0])),
+        .over_x = base_arena_array(arena, rows, sizeof(pairs->over_x[0])),
+    };
+    bool is_whole = pairs->at != NULL && pairs->h != NULL && pairs->ahead != NULL &&
+                    pairs->out != NULL && pairs->over_x != NULL;
+    const size_t bytes = CELL_ROW_FLOATS(widest_forget(program)) * sizeof(float);
+    for (uint32_t r = 0; r < rows && is_whole; r++) {
+        pairs->over_x[r] = base_arena_alloc_aligned64(arena, bytes);
+        is_whole = pairs->over_x[r] != NULL;
+    }
+    space->pairs = pairs;
+    return is_whole ? BASE_OK : BASE_RESOURCE_EXHAUSTED;
 }
 
 /* ---- Running -------------------------------------------------------------------------------- */
@@ -180,27 +219,130 @@ static void step_panels(const struct cell_view *view, const struct cell_program_
     cell_panels_gated(view, cell_view_wave(view, op), step);
 }
 
-/* All children of all rows in one product, so that it reads the weights once. */
-static void forget(const struct cell_view *view, const struct cell_program_op *op)
+/* ---- Forget gates ---- */
+
+/* One forget op over the view's rows, which are nodes. */
+struct forget {
+    const struct cell_view *view;
+    const struct cell_program_op *op;
+    struct cell_pairs *pairs;
+    uint32_t children; /* that a node can have */
+    bool has_x;
+};
+
+/* A child that is not there reads as zeros, those of the program. */
+static bool is_there(const struct forget *f, uint32_t r, uint32_t k)
 {
-    const struct cell_space *space = view->space;
-    const uint32_t first = of_x(op->op);
-    const uint32_t children = op->n_in - first;
-    const size_t room = CELL_ROW_FLOATS((size_t)op->gated.hidden);
+    const uint32_t h = f->op->in[of_x(f->op->op) + k];
+    return f->view->space->rows[h][r] != f->view->program->zeros;
+}
+
+static float *f_of(const struct forget *f, uint32_t r, uint32_t k)
+{
+    return rows_of(f->view, f->op->out)[r] + k * CELL_ROW_FLOATS((size_t)f->op->gated.hidden);
+}
+
+/* Returns how many pairs there are. */
+static uint32_t list_pairs(const struct forget *f)
+{
+    const struct cell_pairs *pairs = f->pairs;
     uint32_t n = 0;
-    for (uint32_t r = 0; r < view->n_rows; r++) {
-        for (uint32_t k = 0; k < children; k++, n++) {
-            space->pair_x[n] = first == 1 ? rows_of(view, op->in[0])[r] : NULL;
-            space->pair_h[n] = rows_of(view, op->in[first + k])[r];
-            space->pair_out[n] = rows_of(view, op->out)[r] + k * room;
+    for (uint32_t r = 0; r < f->view->n_rows; r++) {
+        pairs->at[r] = n;
+        for (uint32_t k = 0; k < f->children; k++) {
+            if (is_there(f, r, k)) {
+                pairs->h[n] = rows_of(f->view, f->op->in[of_x(f->op->op) + k])[r];
+                pairs->ahead[n] = pairs->over_x[r];
+                pairs->out[n++] = f_of(f, r, k);
+            }
         }
     }
-    struct cell_gated_step step = {.gated = &op->gated,
-                                   .n_rows = n,
-                                   .x = first == 1 ? space->pair_x : NULL,
-                                   .h = space->pair_h,
-                                   .out = space->pair_out};
-    step_panels(view, op, &step);
+    pairs->at[f->view->n_rows] = n;
+    return n;
+}
+
+/* The sums over x of a piece's nodes, once for all of their children. */
+static void sum_over_x(const struct forget *f, const struct cell_panels *panels)
+{
+    const struct cell_gated_ahead ahead = {.gated = &f->op->gated,
+                                           .n_rows = panels->row_end - panels->row_first,
+                                           .panel_first = panels->first,
+                                           .panel_end = panels->end,
+                                           .x = const_rows_of(f->view, f->op->in[0]) +
+                                                panels->row_first,
+                                           .out = f->pairs->over_x + panels->row_first,
+                                           .scratch = f->view->space->scratch};
+    f->view->program->kernels->gated_ahead(&ahead);
+}
+
+static void step_pairs(const struct forget *f, const struct cell_panels *panels)
+{
+    const struct cell_pairs *pairs = f->pairs;
+    const uint32_t first = pairs->at[panels->row_first];
+    const struct cell_gated_step step = {.gated = &f->op->gated,
+                                         .n_rows = pairs->at[panels->row_end] - first,
+                                         .panel_first = panels->first,
+                                         .panel_end = panels->end,
+                                         .ahead = f->has_x ? pairs->ahead + first : NULL,
+                                         .h = pairs->h + first,
+                                         .out = pairs->out + first,
+                                         .scratch = f->view->space->scratch,
+                                         .backwards = cell_view_is_backwards(f->view)};
+    if (step.n_rows > 0) {
+        f->view->program->kernels->gated_step(&step);
+    }
+}
+
+/* f of children that are not there, whose h adds nothing to the sums, and none to their bits: what
+ * is multiplied with their c, which is 0 unless f is no number. A panel has one gate, so units are
+ * columns. */
+static void fill_absent(const struct forget *f, const struct cell_panels *panels)
+{
+    const struct cell_gated *gated = &f->op->gated;
+    const size_t at = (size_t)panels->first * gated->columns;
+    const size_t end = (size_t)panels->end * gated->columns;
+    const uint32_t n = (uint32_t)((end < gated->hidden ? end : gated->hidden) - at);
+    for (uint32_t r = panels->row_first; r < panels->row_end; r++) {
+        const float *sums = f->has_x ? f->pairs->over_x[r] : gated->bias;
+        const float *filled = NULL;
+        for (uint32_t k = 0; k < f->children; k++) {
+            float *to = f_of(f, r, k) + at;
+            if (is_there(f, r, k)) {
+                continue;
+            }
+            if (filled == NULL) {
+                f->view->program->kernels->sigmoid(n, sums + at, to);
+                filled = to;
+            } else {
+                memcpy(to, filled, n * sizeof(float));
+            }
+        }
+    }
+}
+
+/* The children of all rows in one product, so that it reads the weights once; those alone that are
+ * there. */
+static void forget(const struct cell_view *view, const struct cell_program_op *op)
+{
+    const struct forget f = {.view = view,
+                             .op = op,
+                             .pairs = view->space->pairs,
+                             .children = op->n_in - of_x(op->op),
+                             .has_x = of_x(op->op) == 1};
+    const struct cell_gated *gated = &op->gated;
+    const uint32_t n = list_pairs(&f);
+    struct cell_panels panels;
+    cell_panels_begin(&panels, view, cell_view_wave(view, op), gated->panels, view->n_rows,
+                      cell_panels_flops(gated, gated->inputs, view->n_rows) +
+                          cell_panels_flops(gated, gated->feedback, n));
+    panels.unit = n > 1 ? 1 : 2; // one row goes through two at once
+    while (cell_panels_next(&panels)) {
+        if (f.has_x) {
+            sum_over_x(&f, &panels);
+        }
+        step_pairs(&f, &panels);
+        fill_absent(&f, &panels);
+    }
 }
 
 /* A leaf, a binary node, or what is left of a child-sum node. */
