@@ -406,7 +406,9 @@ enum base_status cell_program_create(const struct cell_type *type,
     program->kernels = kernels;
     enum base_status status = cell_program_list(program);
     if (status == BASE_OK) {
-        cell_program_plan_tables(program);
+        status = cell_program_plan_tables(program);
+    }
+    if (status == BASE_OK) {
         cell_program_find_phases(program);
         status = cell_program_fuse(program);
     }
@@ -442,6 +444,10 @@ void cell_program_free(struct cell_program *program)
         cell_gated_release(&program->ops[o].gated);
         base_free(program->ops[o].table);
         cell_linear_release(&program->ops[o].linear);
+    }
+    for (uint32_t i = 0; i < program->n_leaves; i++) {
+        cell_gated_release(&program->leaves[i].gated);
+        base_free(program->leaves[i].table);
     }
     base_arena_release(&program->arena);
     base_free(program);

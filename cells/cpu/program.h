@@ -63,7 +63,8 @@ struct cell_program_op {
     /* Its x is a row of this embedding, and instead of it, in[CELL_GATED_X] is a row of `table`,
      * the sums over x; or NULL. */
     const struct cell_weight *embedding;
-    float *table;              /* [embedding->rows, gated.panels * gated.columns], owned */
+    float *table;              /* [embedding->rows, gated.panels * gated.columns], owned; or see
+                                  cell_program.leaves */
     struct cell_weight lookup; /* GATHER: what it looks up */
     struct cell_linear linear;
     // A chain of element-wise ops (kind is CELL_OP_COUNT then): the program's number of each of its
@@ -156,6 +157,8 @@ struct cell_program {
     bool settles;        /* what is emitted may be overwritten by the next step: barrier after it */
     uint32_t block_rows; /* rows that run through the ops together */
     uint32_t pairs_max;  /* children of a row that tree.c takes together at most; 0: without */
+    struct cell_program_op *leaves; /* looked up, and none of ops; in their table h and then c, */
+    uint32_t n_leaves;              /* [embedding->rows, hidden] each */
     uint32_t n_windowed, n_kept;
     struct cell_kept kept[CELL_KEPT_MAX];
     uint32_t window_floats;        /* of one step in a window */
@@ -198,10 +201,11 @@ void cell_program_add_next(struct cell_program *program, uint32_t from, uint32_t
 
 /* ---- table.c; while the program is made ---- */
 
-/* Before the phases: finds the gated ops that look up sums over x instead of x. */
-void cell_program_plan_tables(struct cell_program *program);
+/* Before the phases: finds the gated ops that look up sums over x instead of x, and a tree's leaves
+ * that are looked up themselves. RESOURCE_EXHAUSTED, as below. */
+enum base_status cell_program_plan_tables(struct cell_program *program);
 
-/* The weights are loaded, the spaces are there. RESOURCE_EXHAUSTED. */
+/* The weights are loaded, the spaces are there. */
 enum base_status cell_program_fill_tables(struct cell_program *program);
 
 /* ---- phases.c; while the program is made ---- */

@@ -4,8 +4,11 @@
  * a step that does it all, as with windows. Runs on the thread that loads types.
  *
  * The op that looks up an embedding is replaced, for each reader, by one that looks up its table.
- */
+ *
+ * A tree's leaf that reads such a row depends on nothing else: its h and c are known at load,
+ * whole, and two ops that look them up stand in its place. */
 #include "cells/cpu/program.h"
+#include "cells/cpu/tree.h"
 
 #include "base/assert.h"
 #include "base/mem.h"
@@ -15,6 +18,13 @@
 /* A table is larger than the embedding by 4 gates and by units over width; a vocabulary of words
  * would take hundreds of MiB, and no step would find its rows in a cache. */
 #define TABLE_BYTES_MAX ((uint64_t)16 << 20)
+
+/* A leaf's h and c are read once each, a few lines behind each other: from memory, too, in less
+ * time than they are computed. 20,000 words of 150 units are 24 MB, as much as their embedding. */
+#define LEAVES_BYTES_MAX ((uint64_t)32 << 20)
+
+/* Leaves that are computed together. */
+#define FILL_ROWS 64u
 
 /* ---- Planning ------------------------------------------------------------------------------- */
 
@@ -94,9 +104,64 @@ static void remove_unread_lookups(struct cell_program *program)
     program->n_ops = n;
 }
 
-void cell_program_plan_tables(struct cell_program *program)
+/* The op that looks up x of a leaf whose h and c can be looked up instead: they go nowhere but to
+ * scratch. Or NULL. */
+static const struct cell_program_op *leaf_lookup(const struct cell_program *program,
+                                                 const struct cell_program_op *op)
 {
-    for (uint32_t o = 0; o < program->n_ops && !program->type->def.as_written; o++) {
+    const struct cell_program_op *lookup =
+        op->kind == CELL_OP_TREE_LEAF ? lookup_of(program, op->in[0]) : NULL;
+    const bool is_open = lookup != NULL && program->values[op->out].place == CELL_PLACE_SCRATCH &&
+                         program->values[op->second].place == CELL_PLACE_SCRATCH;
+    const uint64_t hidden = program->values[op->out].shape.width;
+    return is_open && hidden * lookup->lookup.rows * 2 * sizeof(float) <= LEAVES_BYTES_MAX ? lookup
+                                                                                           : NULL;
+}
+
+/* Two ops that look up h and c come where ops[at] was, which goes to the leaves. */
+static void plan_leaf(struct cell_program *program, uint32_t at,
+                      const struct cell_program_op *lookup)
+{
+    const struct cell_program_op instead = *lookup;
+    struct cell_program_op *leaf = &program->leaves[program->n_leaves++];
+    *leaf = program->ops[at];
+    leaf->embedding = &lookup->op->weights[0];
+    *insert(program, at) = instead;
+    program->ops[at].out = leaf->out;
+    program->ops[at + 1] = instead;
+    program->ops[at + 1].out = leaf->second;
+    program->values[leaf->out].place = CELL_PLACE_TABLE;
+    program->values[leaf->second].place = CELL_PLACE_TABLE;
+}
+
+static enum base_status plan_leaves(struct cell_program *program)
+{
+    uint32_t n = 0;
+    for (uint32_t o = 0; o < program->n_ops; o++) {
+        n += leaf_lookup(program, &program->ops[o]) != NULL ? 1 : 0;
+    }
+    if (n == 0) {
+        return BASE_OK;
+    }
+    program->leaves = base_arena_array(&program->arena, n, sizeof(program->leaves[0]));
+    if (program->leaves == NULL) {
+        return BASE_RESOURCE_EXHAUSTED;
+    }
+    for (uint32_t o = 0; program->n_leaves < n; o++) {
+        const struct cell_program_op *lookup = leaf_lookup(program, &program->ops[o]);
+        if (lookup != NULL) {
+            plan_leaf(program, o, lookup);
+        }
+    }
+    return BASE_OK;
+}
+
+enum base_status cell_program_plan_tables(struct cell_program *program)
+{
+    if (program->type->def.as_written) {
+        return BASE_OK;
+    }
+    for (uint32_t o = 0; o < program->n_ops; o++) {
         const struct cell_program_op *op = &program->ops[o];
         bool is_open = op->is_gated && op->embedding == NULL && !cell_op_is_tree(op->kind);
         const struct cell_program_op *lookup =
@@ -105,7 +170,9 @@ void cell_program_plan_tables(struct cell_program *program)
             plan_table(program, o, lookup);
         }
     }
+    BASE_TRY(plan_leaves(program));
     remove_unread_lookups(program);
+    return BASE_OK;
 }
 
 /* ---- Filling -------------------------------------------------------------------------------- */
@@ -164,6 +231,78 @@ static enum base_status fill_table(struct cell_program *program, struct cell_pro
     return BASE_OK;
 }
 
+/* ---- Filling with leaves -------------------------------------------------------------------- */
+
+/* To the op that looks a value of the leaf up: of as many rows, from `data` on. */
+static void show_leaves(struct cell_program *program, const struct cell_program_op *leaf,
+                        uint32_t value, const float *data)
+{
+    for (uint32_t o = 0; o < program->n_ops; o++) {
+        struct cell_program_op *op = &program->ops[o];
+        if (op->kind == CELL_OP_GATHER && op->out == value) {
+            op->lookup = (struct cell_weight){.dtype = CELL_F32,
+                                              .rows = leaf->embedding->rows,
+                                              .cols = leaf->gated.hidden,
+                                              .data = data};
+        }
+    }
+}
+
+/* Leaves first .. first + n - 1; rows: room for h and for c of FILL_ROWS, and behind them scratch.
+ */
+static void fill_leaves(const struct cell_program *program, const struct cell_program_op *leaf,
+                        uint32_t first, uint32_t n, float *rows)
+{
+    const struct cell_weight *embedding = leaf->embedding;
+    const size_t hidden = leaf->gated.hidden;
+    const size_t room = CELL_ROW_FLOATS(hidden);
+    const float *x[FILL_ROWS];
+    float *h[FILL_ROWS];
+    float *c[FILL_ROWS];
+    for (uint32_t r = 0; r < n; r++) {
+        x[r] = (const float *)embedding->data + (size_t)(first + r) * embedding->cols;
+        h[r] = rows + r * room;
+        c[r] = rows + (FILL_ROWS + r) * room;
+    }
+    const struct cell_gated_step step = {.gated = &leaf->gated,
+                                         .n_rows = n,
+                                         .panel_end = leaf->gated.panels,
+                                         .x = x,
+                                         .out = h,
+                                         .second = c,
+                                         .scratch = rows + (size_t)2 * FILL_ROWS * room};
+    program->kernels->gated_step(&step);
+    for (uint32_t r = 0; r < n; r++) {
+        float *to = leaf->table + (first + r) * hidden;
+        memcpy(to, h[r], hidden * sizeof(float));
+        memcpy(to + embedding->rows * hidden, c[r], hidden * sizeof(float));
+    }
+}
+
+static enum base_status make_leaves(struct cell_program *program, struct cell_program_op *leaf)
+{
+    BASE_TRY(cell_tree_load(program->kernels, leaf));
+    const uint32_t n = leaf->embedding->rows;
+    const size_t hidden = leaf->gated.hidden;
+    const size_t floats = (size_t)2 * FILL_ROWS * CELL_ROW_FLOATS(hidden) +
+                          program->kernels->gated_scratch(&leaf->gated, FILL_ROWS);
+    float *rows = base_alloc_aligned(floats * sizeof(float), BASE_CACHE_LINE);
+    leaf->table = base_alloc_large(hidden * n * 2 * sizeof(float));
+    if (rows == NULL || leaf->table == NULL) {
+        base_free(rows);
+        return BASE_RESOURCE_EXHAUSTED;
+    }
+    for (uint32_t first = 0; first < n; first += FILL_ROWS) {
+        const uint32_t left = n - first;
+        fill_leaves(program, leaf, first, left < FILL_ROWS ? left : FILL_ROWS, rows);
+    }
+    base_free(rows);
+    cell_gated_release(&leaf->gated);
+    show_leaves(program, leaf, leaf->out, leaf->table);
+    show_leaves(program, leaf, leaf->second, leaf->table + n * hidden);
+    return BASE_OK;
+}
+
 enum base_status cell_program_fill_tables(struct cell_program *program)
 {
     enum base_status status = BASE_OK;
@@ -171,6 +310,9 @@ enum base_status cell_program_fill_tables(struct cell_program *program)
         if (program->ops[o].embedding != NULL) {
             status = fill_table(program, &program->ops[o]);
         }
+    }
+    for (uint32_t i = 0; i < program->n_leaves && status == BASE_OK; i++) {
+        status = make_leaves(program, &program->leaves[i]);
     }
     return status;
 }

@@ -172,6 +172,108 @@ START_TEST(test_tree_cells_have_the_bits_of_one_scalar_row)
 }
 END_TEST
 
+/* ---- Leaves that are looked up --------------------------------------------------------------- */
+
+/* Leaves over the rows of an embedding, and what a tangle of them needs: c of one is looked up
+ * beside both of another, and h of the first goes on to an op. */
+static void build_words(struct build *build, uint32_t words, uint32_t hidden,
+                        enum cell_precision precision)
+{
+    build_init(build, 61);
+    const uint32_t id = build_input(build, CELL_I32, 1);
+    struct build_tree leaf = {.kind = CELL_OP_TREE_LEAF, .hidden = hidden, .has_bias = true};
+    leaf.x = build_gather(build, id, words, INPUTS);
+    const uint32_t first = build_tree(build, &leaf);
+    build_last(build)->precision = precision;
+    const uint32_t second = build_tree(build, &leaf);
+    build_last(build)->precision = precision;
+    build_output(build, build_op(build, CELL_OP_ADD, first, second + 1, hidden));
+    build_output(build, second);
+}
+
+static void assert_words(uint32_t words, uint32_t hidden, enum cell_precision precision)
+{
+    static struct crowd crowd;
+    struct build build;
+    build_words(&build, words, hidden, precision);
+    build.def.as_written = true;
+    crowd_want(&crowd, &build.def, hidden * sizeof(float));
+    build.def.as_written = false;
+    for (int isa = 0; isa < ISA_COUNT; isa++) {
+        const struct cell_kernels *kernels = NULL;
+        bool is_here = cell_kernels_choose(isa_name(isa), &kernels, NULL) == BASE_OK;
+        for (uint32_t members = 1; is_here && members <= 2; members++) {
+            assert_crowd(&crowd, &build.def, "cpu", isa_name(isa), members);
+        }
+    }
+    for (uint32_t r = 0; r < ROWS; r++) {
+        base_free(crowd.wanted[r][0]);
+        base_free(crowd.wanted[r][1]);
+    }
+    build_release(&build);
+}
+
+/* As many words as are computed together, one more, and some. */
+START_TEST(test_tree_leaves_of_an_embedding_are_looked_up)
+{
+    static const uint32_t words[] = {10, 64, 65, 150};
+    assert_words(words[_i / PRECISIONS], 33 + 50 * ((uint32_t)_i / PRECISIONS),
+                 (enum cell_precision)(_i % PRECISIONS));
+}
+END_TEST
+
+/* More than is made room for: computed as written. */
+START_TEST(test_tree_leaves_of_a_large_embedding_are_computed)
+{
+    assert_words(70000, 64, CELL_FP32);
+}
+END_TEST
+
+/* What the program says of itself, with and without. */
+START_TEST(test_tree_explains_leaves)
+{
+    const bool is_small = _i == 0;
+    struct build build;
+    struct rig rig;
+    struct base_buf text;
+    build_words(&build, is_small ? 10 : 70000, 64, CELL_FP32);
+    rig_init(&rig, "cpu", NULL, 0, &build.def);
+    base_buf_init(&text, 1u << 20);
+    rig.backend->type_explain(rig.device, rig.type, &text);
+    base_buf_printf(&text, "%c", '\0');
+    ck_assert_ptr_nonnull(strstr(text.data, "GATHER"));
+    ck_assert_int_eq(strstr(text.data, "TREE_LEAF") == NULL, is_small);
+    base_buf_release(&text);
+    rig_release(&rig);
+    build_release(&build);
+}
+END_TEST
+
+START_TEST(test_tree_every_failed_allocation_is_reported)
+{
+    struct build build;
+    struct rig rig;
+    enum base_status status = BASE_RESOURCE_EXHAUSTED;
+    uint64_t n = 0;
+    if (_i == 0) {
+        build_words(&build, 65, 17, CELL_INT8);
+    } else {
+        build_form(&build, &forms[FORMS - 1], 19, 17);
+    }
+    rig_init(&rig, "cpu", NULL, 0, &build.def);
+    rig.backend->type_unload(rig.device, rig.type);
+    while (status == BASE_RESOURCE_EXHAUSTED) {
+        base_alloc_fail_at(++n);
+        status = rig.backend->type_load(rig.device, rig.type, NULL);
+    }
+    base_alloc_fail_at(0);
+    ck_assert_int_eq(status, BASE_OK);
+    ck_assert_uint_gt(n, 5);
+    rig_release(&rig);
+    build_release(&build);
+}
+END_TEST
+
 /* ---- Double precision ----------------------------------------------------------------------- */
 
 static void read_floats(const uint8_t *from, uint32_t n, double *to)
@@ -475,6 +577,10 @@ int main(void)
     tcase_set_timeout(tcase, 600);
     tcase_add_loop_test(tcase, test_tree_cells_have_the_bits_of_one_scalar_row, 0,
                         FORMS * PRECISIONS);
+    tcase_add_loop_test(tcase, test_tree_leaves_of_an_embedding_are_looked_up, 0, 4 * PRECISIONS);
+    tcase_add_test(tcase, test_tree_leaves_of_a_large_embedding_are_computed);
+    tcase_add_loop_test(tcase, test_tree_explains_leaves, 0, 2);
+    tcase_add_loop_test(tcase, test_tree_every_failed_allocation_is_reported, 0, 2);
     tcase_add_loop_test(tcase, test_tree_cells_compute_what_the_paper_says, 0, 8);
     tcase_add_loop_test(tcase, test_tree_cells_in_fewer_bits_stay_near, 0, FORMS * PRECISIONS);
     tcase_add_test(tcase, test_tree_cells_over_other_values);
