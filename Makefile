@@ -74,6 +74,7 @@ CELLS_SRCS = \
   cells/cpu/reduced.c \
   cells/cpu/rows.c \
   cells/cpu/rowwise.c \
+  cells/cpu/shares.c \
   cells/cpu/run.c \
   cells/cpu/table.c \
   cells/cpu/tree.c \
@@ -499,6 +500,7 @@ CELLS_SUITES = \
   tests/cells/test_precision.c \
   tests/cells/test_random_cells.c \
   tests/cells/test_safetensors.c \
+  tests/cells/test_shares.c \
   tests/cells/test_stale_window.c \
   tests/cells/test_tree.c \
   tests/cells/test_type.c \

@@ -8,6 +8,7 @@
  */
 #include "cells/cpu/apart.h"
 
+#include "base/clock.h"
 #include "base/cpus.h"
 #include "cells/cpu/ahead.h"
 #include "cells/cpu/run.h"
@@ -17,21 +18,31 @@
 /* Rows with less left to compute than this, some microseconds, are not worth giving away. */
 #define GIVE_FLOPS 400000u
 
-/* A step of a member's rows that is longer than this, some 25 us, is better shared out by panels:
- * those are taken, in the middle of a step, from a member whom others on the machine slow. The same
- * for batches of few steps, between which rows can hardly be given away, unless their steps are
- * very short. Zen 4, two members, rows that come and go, 1.7 to 2.8 steps a batch, us a step
- * together and apart: LSTM of 64 inputs and units, 10 rows (0.33 million) 5.40 and 4.49, 20
- * rows 9.23 and 8.64, where a word takes 500 ns 7.9 and 6.0, 14.5 and 11.4; 128, 10 rows (1.3
- * million) 14.5 and 14.6, and with one of two cores slowed 14.9 and 18; 256 53.6 and 52.5, slowed
- * 61 and 68 to 75. */
-#define STEP_FLOPS_MAX   3000000u
-#define SHORT_STEP_FLOPS 700000u
-#define STEPS_LEAST      4u
+/* A step of a member's rows that is longer than this, half a millisecond, is better shared out by
+ * panels: those are taken, in the middle of a step, from a member whom others on the machine slow.
+ * Of shorter steps shares.h sees to it that a slow member has fewer. Zen 4, two members, requests
+ * of 5 to 50 steps, so that batches have few, requests a second together and apart while the
+ * members share an L3, and behind the slash where they share none: LSTM of 64 inputs and units, 64
+ * present (2.1 million) 67,441 and 79,835 / 41,258 and 69,278; 128, 32 present (4.2 million) 25,095
+ * and 25,645 / 18,483 and 22,457, 64 25,234 and 25,077 / 18,977 and 23,318; 256, 64 present (34
+ * million) 7,073 and 7,192 / 6,203 and 6,777. With another process that never stops on one of the
+ * two CPUs: 256, 32 present, 3,557 and 3,482 / 3,190 and 3,395; 20 present, all of 100 steps, 742
+ * and 1,347 / 901 and 1,301. */
+#define STEP_FLOPS_MAX 60000000u
 
 /* Of so much less a member, some tens of microseconds, it costs more to wait for rows than the
  * others can be late: who is done goes home. */
 #define MEET_FLOPS 4000000u
+
+/* Rows are shared out by when members were last done from so many a member on: of fewer, one more
+ * or less is too much, and where members meet, who is late gives some away. Zen 4, two members,
+ * LSTM of 64 units, requests of 5 to 50 steps, requests a second with even shares and without: 6
+ * present 54,911 and 51,193, 16 83,656 and 82,344, 32 78,390 and 81,973, 64 77,907 and 84,799. */
+#define UNEVEN_ROWS 10u
+
+/* Batches of which one is learnt from: who drives the team waits for when the others were done, in
+ * lines of theirs. */
+#define LEARNT_FROM 4u
 
 /* Every member reads all weights. Weights of up to so many bytes each member reads faster than it
  * meets the others, also of one row; of up to so many L2s where L3 is near (else one) it waits for
@@ -65,8 +76,7 @@ bool cell_apart_suits(const struct cell_batch *batch, uint32_t members)
     const struct cell_def *def = &batch->type->def;
     bool has_integers = false; // a beam keeps its tokens in one
     const uint64_t flops = batch->n_rows * batch->type->flops / members;
-    bool suits =
-        flops <= STEP_FLOPS_MAX && (flops <= SHORT_STEP_FLOPS || batch->steps >= STEPS_LEAST);
+    bool suits = flops <= STEP_FLOPS_MAX;
     for (uint32_t s = 0; s < def->n_states; s++) {
         has_integers |= def->values[def->n_inputs + s].dtype != CELL_F32;
     }
@@ -87,6 +97,11 @@ static enum base_status make(struct cell_program *program, uint32_t queue)
     }
     program->apart[queue] = apart;
     apart->members = members;
+    apart->took_ns = base_arena_array(&program->arena, members, sizeof(uint64_t));
+    if (apart->took_ns == NULL) {
+        return BASE_RESOURCE_EXHAUSTED;
+    }
+    BASE_TRY(cell_shares_init(&apart->shares, &program->arena, members));
     apart->alone[0].space = program->spaces[queue];
     for (uint32_t m = 1; m < members; m++) {
         BASE_TRY(cell_program_make_spaces(program, 1, &apart->alone[m].space));
@@ -131,6 +146,7 @@ void cell_apart_begin(struct cell_apart *apart, struct cell_batch *batch, uint32
     const uint64_t flops = batch->type->flops * batch->n_rows * batch->steps;
     batch->steps_done = 0;
     apart->meets = batch->n_rows < members || flops / members >= MEET_FLOPS;
+    apart->begun_ns = !apart->meets && apart->n_batches++ % LEARNT_FROM == 0 ? base_now_ns() : 0;
     // Relaxed: the start of the run publishes them.
     for (uint32_t m = 0; m < members && apart->meets; m++) {
         atomic_store_explicit(&apart->n_busy, members, memory_order_relaxed);
@@ -208,15 +224,21 @@ static bool is_cut(const struct cell_view *view)
     return view->run->stop[(view->step - 1) & 1] != 0;
 }
 
+/* Rows of the members before this one. */
+static uint32_t border_of(const struct cell_run *run, uint32_t member)
+{
+    return run->apart->is_even ? cell_shares_even(run->members, run->n_rows, member)
+                               : cell_shares_border(&run->apart->shares, run->n_rows, member);
+}
+
 /* True: it was interrupted, as the others will be. */
 static bool run_own(const struct cell_run *run, struct cell_team *team, uint32_t member)
 {
     struct cell_space *space = run->apart->alone[member].space;
     struct cell_run own = make_run(run, member);
-    const uint32_t members = run->members;
-    own.row_first = (run->n_rows * member + members - 1) / members;
-    own.row_end = (run->n_rows * (member + 1) + members - 1) / members;
-    own.is_helped = run->n_rows < members;
+    own.row_first = border_of(run, member);
+    own.row_end = border_of(run, member + 1);
+    own.is_helped = run->n_rows < run->members;
     struct cell_view view = {.run = &own, .program = run->program, .team = team, .space = space};
     if (own.row_first == own.row_end) {
         return false;
@@ -309,6 +331,9 @@ void cell_apart_run(struct cell_run *run, struct cell_team *team, uint32_t membe
     _Atomic uint32_t *is = &apart->alone[member].is;
     bool has_rows = true;
     bool is_over_early = run_own(run, team, member);
+    if (apart->begun_ns > 0) {
+        apart->alone[member].done_ns = is_over_early ? 0 : base_now_ns();
+    }
     while (apart->meets && has_rows) {
         if (!is_over_early) {
             atomic_store_explicit(is, IDLE, memory_order_relaxed);
@@ -391,9 +416,24 @@ bool cell_apart_turn(struct cell_view *view, uint32_t n_active)
     return give(view, n_active);
 }
 
+/* When members were done, unless some were interrupted before. */
+static void learn(const struct cell_run *run)
+{
+    struct cell_apart *apart = run->apart;
+    bool is_whole = apart->begun_ns > 0;
+    for (uint32_t m = 0; m < run->members && is_whole; m++) {
+        is_whole = apart->alone[m].done_ns > 0;
+        apart->took_ns[m] = apart->alone[m].done_ns - apart->begun_ns;
+    }
+    if (is_whole) {
+        cell_shares_learn(&apart->shares, run->n_rows, apart->took_ns);
+    }
+}
+
 void cell_apart_end(const struct cell_run *run)
 {
     struct cell_batch *batch = run->batch;
+    learn(run);
     if (have_ended(run->apart)) {
         tell_ends(run); // in their last steps, when this member had gone home
     }

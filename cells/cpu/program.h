@@ -11,6 +11,7 @@
 #include "base/arena.h"
 #include "base/mem.h"
 #include "cells/batch.h"
+#include "cells/cpu/shares.h"
 #include "cells/kernels.h"
 #include "cells/type.h"
 
@@ -131,6 +132,7 @@ struct cell_alone {
     bool settles, has_ends;
     struct cell_space *space;
     struct cell_windows *windows; /* NULL: the program has none, or they would be too large */
+    uint64_t done_ns;             /* when it had done its rows; 0: it was interrupted */
 };
 
 /* What members share that run rows apart. */
@@ -142,7 +144,12 @@ struct cell_apart {
     _Alignas(BASE_CACHE_LINE) _Atomic uint32_t n_given; /* rows, ever: for who wants to know, */
     _Atomic uint32_t n_helped;                          /* and pieces of sums made for others */
     uint32_t members;
-    bool meets; /* in this batch members wait for rows or pieces of sums; else they go home */
+    bool meets;   /* in this batch members wait for rows or pieces of sums; else they go home */
+    bool is_even; /* in this batch each has as many rows */
+    struct cell_shares shares; /* in others */
+    uint64_t n_batches;        /* such ones, ever */
+    uint64_t begun_ns;         /* of one that shares are learnt from; else 0 */
+    uint64_t *took_ns;         /* [members]: for them to learn */
     struct cell_alone alone[]; /* [members] */
 };
 

@@ -12,9 +12,9 @@
 #include <pthread.h>
 #include <string.h>
 
-enum { CHAINS = 8, STEPS = 150, LATE_US = 20000 };
+enum { CHAINS = 8, MANY = 30, STEPS = 150, LATE_US = 20000 };
 
-static struct rig_chain chains[CHAINS];
+static struct rig_chain chains[MANY];
 
 /* ---- Bits in any batches -------------------------------------------------------------------- */
 
@@ -51,8 +51,9 @@ END_TEST
 struct bed {
     struct build build;
     struct rig rig;
-    struct cell_batch_row rows[CHAINS];
-    uint8_t *outputs[CHAINS]; /* of each chain, run alone */
+    uint32_t n_chains;
+    struct cell_batch_row rows[MANY];
+    uint8_t *outputs[MANY]; /* of each chain, run alone */
 };
 
 static size_t output_bytes(const struct bed *bed, uint32_t chain)
@@ -67,13 +68,15 @@ static void tune(const struct bed *bed, uint32_t apart_rows)
     bed->rig.backend->type_tune(bed->rig.device, bed->rig.type, &tuning);
 }
 
-static void bed_open(struct bed *bed, uint32_t members, uint32_t inputs, uint32_t units)
+static void bed_open_with(struct bed *bed, uint32_t members, uint32_t inputs, uint32_t units,
+                          uint32_t n_chains)
 {
+    bed->n_chains = n_chains;
     struct base_random random = util_random(7);
     build_lstm_cell(&bed->build, inputs, units, 5);
     rig_init(&bed->rig, "cpu", NULL, members, &bed->build.def);
     tune(bed, 0);
-    for (uint32_t c = 0; c < CHAINS; c++) {
+    for (uint32_t c = 0; c < bed->n_chains; c++) {
         rig_chain_init(&chains[c], bed->rig.type, c, STEPS, &random);
         bed->rows[0] = rig_chain_row(&chains[c], STEPS);
         struct cell_batch batch = {.n_rows = 1, .steps = STEPS, .rows = bed->rows};
@@ -82,9 +85,14 @@ static void bed_open(struct bed *bed, uint32_t members, uint32_t inputs, uint32_
     }
 }
 
+static void bed_open(struct bed *bed, uint32_t members, uint32_t inputs, uint32_t units)
+{
+    bed_open_with(bed, members, inputs, units, CHAINS);
+}
+
 static void bed_close(struct bed *bed)
 {
-    for (uint32_t c = 0; c < CHAINS; c++) {
+    for (uint32_t c = 0; c < bed->n_chains; c++) {
         base_free(bed->outputs[c]);
         rig_chain_release(&chains[c]);
     }
@@ -116,6 +124,16 @@ static const struct cell_apart *apart_of(const struct bed *bed)
     return cell_cpu__program(bed->rig.device, bed->rig.type)->apart[0];
 }
 
+/* A batch to which one member comes late. */
+static void run_late(struct bed *bed, struct cell_batch *batch, uint32_t member, uint32_t us)
+{
+    batch->type = bed->rig.type;
+    team_delay(bed->rig.team, member, us);
+    bed->rig.backend->submit(bed->rig.device, 0, batch);
+    bed->rig.submitted++;
+    ck_assert(bed->rig.backend->pump(bed->rig.device, 0));
+}
+
 /* A member that comes late gives half of what it has left to one that has long been done, and that
  * one, whose are the more steps then, perhaps some of it to the next. */
 START_TEST(test_a_late_member_gives_rows_away)
@@ -129,12 +147,8 @@ START_TEST(test_a_late_member_gives_rows_away)
         for (uint32_t c = 0; c < CHAINS; c++) {
             bed.rows[c] = rig_chain_row(&chains[c], STEPS);
         }
-        struct cell_batch batch = {
-            .type = bed.rig.type, .n_rows = CHAINS, .steps = STEPS, .rows = bed.rows};
-        team_delay(bed.rig.team, late, LATE_US);
-        bed.rig.backend->submit(bed.rig.device, 0, &batch);
-        bed.rig.submitted++;
-        ck_assert(bed.rig.backend->pump(bed.rig.device, 0));
+        struct cell_batch batch = {.n_rows = CHAINS, .steps = STEPS, .rows = bed.rows};
+        run_late(&bed, &batch, late, LATE_US);
         ck_assert_uint_eq(batch.steps_done, STEPS);
         for (uint32_t c = 0; c < CHAINS; c++) {
             ck_assert_uint_eq(bed.rows[c].steps_done, STEPS);
@@ -142,6 +156,36 @@ START_TEST(test_a_late_member_gives_rows_away)
         check_outputs(&bed, CHAINS);
     }
     ck_assert_uint_ge(count(&apart_of(&bed)->n_given) - before, (uint32_t)_i);
+    bed_close(&bed);
+}
+END_TEST
+
+/* Batches of few steps, in which nobody meets: who is late each time takes fewer rows before long,
+ * and every member, with rows that change it on the way, leaves them as they are alone. */
+START_TEST(test_a_late_member_takes_fewer_rows)
+{
+    struct bed bed;
+    bed_open_with(&bed, (uint32_t)_i, 40, 64, MANY);
+    tune(&bed, 2);
+    const struct cell_shares *shares = &apart_of(&bed)->shares;
+    const uint32_t late = (uint32_t)_i - 1;
+    const uint32_t before = MANY - cell_shares_border(shares, MANY, late);
+    for (uint32_t round = 0; round < 2; round++) {
+        begin_again(&bed, MANY);
+        for (uint32_t done = 0; done < STEPS; done++) {
+            for (uint32_t c = 0; c < MANY; c++) {
+                bed.rows[c] = rig_chain_row(&chains[c], 1);
+            }
+            struct cell_batch batch = {.n_rows = MANY, .steps = 1, .rows = bed.rows};
+            run_late(&bed, &batch, late, 200);
+            for (uint32_t c = 0; c < MANY; c++) {
+                ck_assert_uint_eq(bed.rows[c].steps_done, 1);
+                chains[c].done++;
+            }
+        }
+        check_outputs(&bed, MANY);
+    }
+    ck_assert_uint_lt(MANY - cell_shares_border(shares, MANY, late), before);
     bed_close(&bed);
 }
 END_TEST
@@ -291,6 +335,7 @@ int main(void)
     tcase_set_timeout(tcase, 300);
     tcase_add_loop_test(tcase, test_apart_has_the_bits_of_one_run, 0, 2 * TUNINGS * ISA_COUNT);
     tcase_add_loop_test(tcase, test_a_late_member_gives_rows_away, 2, MEMBERS_MAX + 1);
+    tcase_add_loop_test(tcase, test_a_late_member_takes_fewer_rows, 2, MEMBERS_MAX + 1);
     tcase_add_loop_test(tcase, test_a_row_alone_is_helped, 2, MEMBERS_MAX + 1);
     tcase_add_loop_test(tcase, test_pieces_of_short_windows, 0, 4);
     tcase_add_loop_test(tcase, test_attention_ends_all_parts, 0, 2);
