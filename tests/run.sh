@@ -65,6 +65,7 @@ count() {
         read -r checks failures errors <<<"$summary"
         s=$(grep -c '^SKIP: ' "$output")
         f=$((failures + errors))
+        s=$((s > checks - f ? checks - f : s)) # one case may say it several times
         p=$((checks - f - s))
     elif [[ $last =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed(,\ ([0-9]+)\ skipped)?$ ]]; then
         p=${BASH_REMATCH[1]} f=${BASH_REMATCH[2]} s=${BASH_REMATCH[4]:-0}

@@ -16,6 +16,7 @@ program() {
 
 program good <<<'echo "100%: Checks: 3, Failures: 0, Errors: 0"'
 program skips <<<'echo "SKIP: no device"; echo "100%: Checks: 3, Failures: 0, Errors: 0"'
+program skips_much <<<'echo "SKIP: a"; echo "SKIP: a"; echo "SKIP: a"; echo "50%: Checks: 2, Failures: 1, Errors: 0"; exit 1'
 program bad <<<'echo why; echo "33%: Checks: 3, Failures: 1, Errors: 1"; exit 1'
 program crash <<<'echo "last words"; kill -SEGV $$'
 program leak <<<'echo "100%: Checks: 2, Failures: 0, Errors: 0"; exit 1'
@@ -48,6 +49,7 @@ says() {
 try 0 '3 passed, 0 failed' ./good
 try 0 '2 passed, 0 failed, 1 skipped' ./skips
 says '^SKIP: no device'
+try 1 '0 passed, 1 failed, 1 skipped' ./skips_much
 try 1 '1 passed, 2 failed' ./bad
 says '^why'
 try 1 '3 passed, 1 failed' ./good ./crash
