@@ -496,6 +496,7 @@ CELLS_SUITES = \
   tests/cells/test_named_layers.c \
   tests/cells/test_ops.c \
   tests/cells/test_panels.c \
+  tests/cells/test_patches.c \
   tests/cells/test_places.c \
   tests/cells/test_precision.c \
   tests/cells/test_random_cells.c \
@@ -754,6 +755,7 @@ BESIDE_TESTS = \
   tests/cells/test_kernels.c \
   tests/cuda/test_card.sh \
   tests/cells/test_ops.c \
+  tests/cells/test_patches.c \
   tests/cells/test_device.c \
   tests/lane/test_lane_model.c \
   tests/cuda/test_device_products.c \
@@ -851,6 +853,7 @@ EMULATED_SUITES = \
   tests/cells/test_kernels.c \
   tests/cells/test_math.c \
   tests/cells/test_ops.c \
+  tests/cells/test_patches.c \
   tests/cells/test_precision.c \
   tests/cells/test_random_cells.c \
   tests/cells/test_type.c \

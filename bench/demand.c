@@ -82,6 +82,8 @@ static void add_op(struct walk *walk, const struct cell_op *op)
         add_gated(walk, op);
     } else if (op->kind == CELL_OP_LINEAR) {
         add_product(walk, &op->weights[0], op->precision, walk->is_timeless[op->operands[0]]);
+        walk->out->flops[op->precision] +=
+            2.0 * (cell_op_patches(op) - 1) * op->weights[0].rows * op->weights[0].cols;
     } else if (op->kind == CELL_OP_SIGMOID || op->kind == CELL_OP_EXP || op->kind == CELL_OP_LOG ||
                cell_op_has_groups(op->kind)) {
         walk->out->sigmoids += width;

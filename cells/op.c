@@ -123,6 +123,11 @@ uint32_t cell_op_results(enum cell_op_kind kind)
     return kind == CELL_OP_LSTM || cell_op_is_tree(kind) ? 2 : 1;
 }
 
+uint32_t cell_op_patches(const struct cell_op *op)
+{
+    return op->kind == CELL_OP_LINEAR && op->patches > 0 ? op->patches : 1;
+}
+
 /* A child is two operands. */
 bool cell_op_has_x(const struct cell_op *op)
 {

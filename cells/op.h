@@ -78,7 +78,9 @@ struct cell_weight {
  *
  * GATHER       row[id] of table [n, width]; id is an I64 or I32 row of width 1; an id outside
  *              0..n-1 is refused by the server before it gets here
- * LINEAR       x W + b, W [in, out], b [1, out]
+ * LINEAR       x W + b, W [in, out], b [1, out]. With `patches`, of each of so many parts of x:
+ *              patch p is its in elements from p * step on, and the result is [patches, out]. So a
+ *              convolution along an axis within a row is one product (docs/kernels.md)
  * ADD..SELECT  element by element; an operand of width 1 is broadcast. MIN, MAX: a NaN wins, and of
  *              equal operands the second (zeros of both signs are equal). LESS,
  *              LESS_EQUAL: 1 or 0. SELECT: the second operand where the first is above 0, else the
@@ -106,6 +108,8 @@ struct cell_weight {
  * CONCAT       rows behind each other
  * SLICE        elements start .. start + width(result) - 1
  * COPY         the same row
+ * TRANSPOSE    x is [dims[0], dims[1], dims[2], what is left of its width]; the result is
+ *              [dims[0], dims[2], dims[1], ..]
  * CAST         to the result's dtype
  * CONST        the weight [1, width] itself
  * LSTM         operands x, h, c; weights W [4H, in], R [4H, F], B [1, 8H], P [1, 3H]; gate order
@@ -171,6 +175,7 @@ struct cell_weight {
     X(CONCAT, CELL_OPERANDS_MAX, 0, 0)                                                             \
     X(SLICE, 1, 0, 0)                                                                              \
     X(COPY, 1, 0, 0)                                                                               \
+    X(TRANSPOSE, 1, 0, 0)                                                                          \
     X(CAST, 1, 0, 0)                                                                               \
     X(CONST, 0, 1, 0)                                                                              \
     X(LSTM, 3, 4, 2)                                                                               \
@@ -227,10 +232,15 @@ struct cell_op {
     struct cell_weight weights[4];
     uint32_t result;               /* number of the (first) result value */
     uint32_t start;                /* SLICE */
+    uint32_t patches, step;        /* LINEAR; patches 0: x as a whole */
+    uint32_t dims[3];              /* TRANSPOSE */
     uint32_t group;                /* SOFTMAX, LOG_SOFTMAX */
     uint32_t variant;              /* GRU, RNN, ATTEND, TOP */
     enum cell_precision precision; /* of what has gates, and of LINEAR */
 };
+
+/* Products of one row with an op's matrix: the patches of a LINEAR that has some, else 1. */
+uint32_t cell_op_patches(const struct cell_op *op);
 
 /* Of a checked tree op: whether it has x, and its children. */
 bool cell_op_has_x(const struct cell_op *op);

@@ -153,6 +153,22 @@ static enum base_status check_precision(const struct look *look)
     return BASE_OK;
 }
 
+/* The last patch's elements must be x's too. */
+static enum base_status check_patches(const struct look *look)
+{
+    const struct cell_op *op = look->op;
+    const uint64_t last = (uint64_t)(op->patches - 1) * op->step;
+    if (op->step == 0 || result(look, 0).width % op->patches != 0 ||
+        last + op->weights[0].rows > operand(look, 0).width) {
+        return base_fail(look->error, BASE_INVALID_ARGUMENT,
+                         "op %u (LINEAR): %u patches, each %u elements behind the other, of %u, do "
+                         "not fit a row of %u and a result of %u",
+                         look->index, op->patches, op->step, op->weights[0].rows,
+                         operand(look, 0).width, result(look, 0).width);
+    }
+    return BASE_OK;
+}
+
 static enum base_status check_linear(const struct look *look)
 {
     const struct cell_op *op = look->op;
@@ -160,6 +176,11 @@ static enum base_status check_linear(const struct look *look)
     uint32_t out = result(look, 0).width;
     if (!is_f32(operand(look, 0), in) || !is_f32(result(look, 0), out)) {
         return bad(look, "operand and result must be f32");
+    }
+    if (op->patches > 0) {
+        BASE_TRY(check_patches(look));
+        in = op->weights[0].rows;
+        out /= op->patches;
     }
     if (!is_weight_f32(&op->weights[0], in, out)) {
         return bad(look, "W is not f32 [in, out]");
@@ -394,6 +415,24 @@ static enum base_status check_slice(const struct look *look)
     return BASE_OK;
 }
 
+static enum base_status check_transpose(const struct look *look)
+{
+    const uint32_t *dims = look->op->dims;
+    const uint32_t width = operand(look, 0).width;
+    uint64_t product = 1;
+    for (uint32_t i = 0; i < 3 && product <= width; i++) {
+        product = dims[i] == 0 ? UINT64_MAX : product * dims[i];
+    }
+    if (product > width || width % product != 0) {
+        return base_fail(look->error, BASE_INVALID_ARGUMENT,
+                         "op %u (TRANSPOSE): [%u, %u, %u, ..] is not a row of %u", look->index,
+                         dims[0], dims[1], dims[2], width);
+    }
+    return is_same(operand(look, 0), result(look, 0))
+               ? BASE_OK
+               : bad(look, "operand and result differ in dtype or width");
+}
+
 static enum base_status check_shapes(const struct look *look)
 {
     switch (look->op->kind) {
@@ -443,6 +482,8 @@ static enum base_status check_shapes(const struct look *look)
         return is_same(operand(look, 0), result(look, 0))
                    ? BASE_OK
                    : bad(look, "operand and result differ in dtype or width");
+    case CELL_OP_TRANSPOSE:
+        return check_transpose(look);
     case CELL_OP_CAST:
         return operand(look, 0).width == result(look, 0).width
                    ? BASE_OK

@@ -52,6 +52,13 @@ static void hash_op(struct base_hasher *hasher, const struct cell_op *op)
     hash_u32(hasher, op->n_operands);
     base_hasher_add(hasher, op->operands, op->n_operands * sizeof(op->operands[0]));
     hash_u32(hasher, op->kind == CELL_OP_SLICE ? op->start : 0);
+    if (op->kind == CELL_OP_LINEAR && op->patches > 0) {
+        hash_u32(hasher, op->patches);
+        hash_u32(hasher, op->step);
+    }
+    if (op->kind == CELL_OP_TRANSPOSE) {
+        base_hasher_add(hasher, op->dims, sizeof(op->dims));
+    }
     hash_u32(hasher, cell_op_has_groups(op->kind) ? op->group : 0);
     hash_u32(hasher, has_variants(op->kind) ? op->variant : 0);
     hash_u32(hasher, (uint32_t)precision_of(op));
@@ -93,10 +100,17 @@ static bool is_value_equal(struct cell_value a, struct cell_value b)
     return a.dtype == b.dtype && a.width == b.width;
 }
 
+static bool has_same_patches(const struct cell_op *a, const struct cell_op *b)
+{
+    return a->kind == CELL_OP_LINEAR
+               ? a->patches == b->patches && (a->patches == 0 || a->step == b->step)
+               : a->kind != CELL_OP_TRANSPOSE || memcmp(a->dims, b->dims, sizeof(a->dims)) == 0;
+}
+
 static bool is_op_equal(const struct cell_op *a, const struct cell_op *b)
 {
     if (a->kind != b->kind || a->n_operands != b->n_operands || a->n_weights != b->n_weights ||
-        (a->kind == CELL_OP_SLICE && a->start != b->start) ||
+        (a->kind == CELL_OP_SLICE && a->start != b->start) || !has_same_patches(a, b) ||
         (cell_op_has_groups(a->kind) && a->group != b->group) ||
         (has_variants(a->kind) && a->variant != b->variant) || precision_of(a) != precision_of(b) ||
         memcmp(a->operands, b->operands, a->n_operands * sizeof(a->operands[0])) != 0) {
@@ -258,7 +272,7 @@ static void count_work(struct cell_type *type)
         for (uint32_t w = 0; w < op->n_weights; w++) {
             const struct cell_weight *weight = &op->weights[w];
             bool is_matrix = w < (op->kind == CELL_OP_LINEAR ? 1 : cell_op_matrices(op));
-            type->flops += is_matrix ? matrix_flops(op, weight) : 0;
+            type->flops += is_matrix ? cell_op_patches(op) * matrix_flops(op, weight) : 0;
             type->weight_bytes += weight_bytes(weight);
         }
     }

@@ -57,6 +57,9 @@ static void shape_of(const struct cell_program *program, const struct cell_progr
     if (op->is_gated) {
         (void)snprintf(out, SHAPE_BYTES, "%u + %u -> %u", op->gated.inputs, op->gated.feedback,
                        op->gated.hidden);
+    } else if (op->kind == CELL_OP_LINEAR && op->op->patches > 0) {
+        (void)snprintf(out, SHAPE_BYTES, "%u x %u -> %u", op->op->patches, op->linear.inputs,
+                       op->linear.outputs);
     } else if (op->kind == CELL_OP_LINEAR) {
         (void)snprintf(out, SHAPE_BYTES, "%u -> %u", op->linear.inputs, op->linear.outputs);
     } else if (op->kind == CELL_OP_GATHER) {

@@ -124,11 +124,12 @@ static uint32_t padded(struct cell_program *program, uint32_t value)
     return copy;
 }
 
-static enum cell_share share_of(enum cell_op_kind kind)
+/* A row of patches is work enough for one member, and what is made of it stays with it. */
+static enum cell_share share_of(const struct cell_op *op)
 {
-    return kind == CELL_OP_GATHER   ? CELL_SHARE_EACH
-           : kind == CELL_OP_LINEAR ? CELL_SHARE_PANELS
-                                    : CELL_SHARE_ROWS;
+    return op->kind == CELL_OP_GATHER                       ? CELL_SHARE_EACH
+           : op->kind == CELL_OP_LINEAR && op->patches == 0 ? CELL_SHARE_PANELS
+                                                            : CELL_SHARE_ROWS;
 }
 
 /* Over x and h. */
@@ -192,8 +193,8 @@ static enum base_status list_op(struct cell_program *program, const struct cell_
                         from->variant == CELL_RNN_RELU ? CELL_GATED_RELU : CELL_GATED_TANH);
     } else if (from->kind != CELL_OP_CONST) {
         bool is_view = program->values[from->result].place == CELL_PLACE_VIEW;
-        struct cell_program_op *op = cell_program_add_op(
-            program, from->kind, is_view ? CELL_SHARE_EACH : share_of(from->kind));
+        struct cell_program_op *op =
+            cell_program_add_op(program, from->kind, is_view ? CELL_SHARE_EACH : share_of(from));
         op->op = from;
         op->out = from->result;
         op->n_in = from->n_operands;

@@ -96,6 +96,58 @@ static void linear(const struct cell_view *view, const struct cell_program_op *o
     }
 }
 
+/* Patches of some rows, as rows of a product; their sums go where they belong, or where those
+ * of one patch would end amid a cache line, first to rows of scratch. */
+struct patches {
+    const struct cell_view *view;
+    const struct cell_program_op *op;
+    const float *x[CELL_PATCHES_AT_ONCE];
+    float *out[CELL_PATCHES_AT_ONCE];
+    float *to[CELL_PATCHES_AT_ONCE];
+    uint32_t n;
+};
+
+static void multiply_patches(struct patches *patches)
+{
+    const struct cell_linear *linear = &patches->op->linear;
+    const struct cell_linear_rows rows = {.linear = linear,
+                                          .n_rows = patches->n,
+                                          .panel_end = linear->panels,
+                                          .x = patches->x,
+                                          .out = patches->out,
+                                          .scratch = patches->view->space->scratch};
+    patches->view->program->kernels->linear_rows(&rows);
+    for (uint32_t i = 0; i < patches->n && patches->out[i] != patches->to[i]; i++) {
+        memcpy(patches->to[i], patches->out[i], linear->outputs * sizeof(float));
+    }
+    patches->n = 0;
+}
+
+static void linear_of_patches(const struct cell_view *view, const struct cell_program_op *op)
+{
+    const size_t outputs = op->linear.outputs;
+    const bool is_direct = outputs % CELL_ROW_LINE == 0;
+    float *rows = view->space->scratch + view->program->patches_at;
+    struct patches patches = {.view = view, .op = op, .n = 0};
+    uint32_t first;
+    uint32_t end;
+    cell_view_share(view, view->n_rows, &first, &end);
+    for (uint32_t r = first; r < end; r++) {
+        for (uint32_t p = 0; p < op->op->patches; p++) {
+            const uint32_t i = patches.n++;
+            patches.x[i] = f32_in(view, op->in[0])[r] + (size_t)p * op->op->step;
+            patches.to[i] = f32_out(view, op->out)[r] + p * outputs;
+            patches.out[i] = is_direct ? patches.to[i] : rows + i * CELL_ROW_FLOATS(outputs);
+            if (patches.n == CELL_PATCHES_AT_ONCE) {
+                multiply_patches(&patches);
+            }
+        }
+    }
+    if (patches.n > 0) {
+        multiply_patches(&patches);
+    }
+}
+
 /* A part of another row, where it stands. */
 static void slice(const struct cell_view *view, const struct cell_program_op *op)
 {
@@ -140,6 +192,8 @@ void cell_view_run_op(const struct cell_view *view, const struct cell_program_op
         cell_tree_run(view, op);
     } else if (op->is_gated) {
         gated(view, op);
+    } else if (op->kind == CELL_OP_LINEAR && op->op->patches > 0) {
+        linear_of_patches(view, op);
     } else if (op->kind == CELL_OP_LINEAR) {
         linear(view, op);
     } else if (op->kind == CELL_OP_GATHER) {

@@ -151,7 +151,8 @@ void cell_program_size_windows(struct cell_program *program)
             program->window_floats += (uint32_t)columns;
             program->window_flops += 2ull * op->gated.inputs * columns;
         } else if (op->fills_windows && op->kind == CELL_OP_LINEAR) {
-            program->window_flops += 2ull * op->linear.inputs * op->linear.outputs;
+            program->window_flops +=
+                2ull * op->linear.inputs * op->linear.outputs * cell_op_patches(op->op);
         }
     }
     for (uint32_t k = 0; k < program->n_kept; k++) {

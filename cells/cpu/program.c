@@ -156,7 +156,22 @@ static enum base_status load_weights(struct cell_program *program)
 
 /* ---- Memory --------------------------------------------------------------------------------- */
 
-static size_t scratch_floats(const struct cell_program *program)
+/* Rows of sums over patches, whose widths do not fill cache lines, stand behind the kernels' own
+ * scratch. */
+static size_t patch_floats(const struct cell_program *program)
+{
+    size_t most = 0;
+    for (uint32_t o = 0; o < program->n_ops; o++) {
+        const struct cell_program_op *op = &program->ops[o];
+        const bool has_patches = op->kind == CELL_OP_LINEAR && op->op->patches > 0;
+        const size_t floats =
+            has_patches ? CELL_PATCHES_AT_ONCE * CELL_ROW_FLOATS((size_t)op->linear.outputs) : 0;
+        most = floats > most ? floats : most;
+    }
+    return most;
+}
+
+static size_t kernel_floats(const struct cell_program *program)
 {
     size_t most = 0;
     for (uint32_t o = 0; o < program->n_ops; o++) {
@@ -166,7 +181,8 @@ static size_t scratch_floats(const struct cell_program *program)
             uint32_t rows = program->block_rows * (program->pairs_max > 0 ? program->pairs_max : 1);
             floats = program->kernels->gated_scratch(&op->gated, rows);
         } else if (op->kind == CELL_OP_LINEAR) {
-            floats = program->kernels->linear_scratch(&op->linear, program->block_rows);
+            const uint32_t rows = op->op->patches > 0 ? CELL_PATCHES_AT_ONCE : program->block_rows;
+            floats = program->kernels->linear_scratch(&op->linear, rows);
         } else if (op->chain != NULL) {
             floats = CELL_POINTWISE_SCRATCH;
         } else if (op->kind == CELL_OP_ATTEND) {
@@ -286,7 +302,8 @@ static enum base_status make_rows(struct cell_program *program, struct cell_spac
 enum base_status cell_program_make_spaces(struct cell_program *program, uint32_t members,
                                           struct cell_space **out)
 {
-    size_t floats = scratch_floats(program);
+    program->patches_at = CELL_ROW_FLOATS(kernel_floats(program));
+    const size_t floats = program->patches_at + patch_floats(program);
     struct cell_space *spaces = base_arena_array(&program->arena, members, sizeof(*spaces));
     if (spaces == NULL) {
         return BASE_RESOURCE_EXHAUSTED;

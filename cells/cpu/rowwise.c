@@ -167,6 +167,46 @@ static void concat(const struct cell_program *program, const struct cell_program
     }
 }
 
+/* [n][rows][cols] of blocks to [n][cols][rows]. */
+static void transpose(const uint32_t dims[3], size_t block, const uint8_t *in, uint8_t *out)
+{
+    const size_t rows = dims[1];
+    const size_t cols = dims[2];
+    for (uint32_t i = 0; i < dims[0]; i++, in += rows * cols * block) {
+        for (size_t c = 0; c < cols; c++) {
+            for (size_t r = 0; r < rows; r++, out += block) {
+                memcpy(out, in + (r * cols + c) * block, block);
+            }
+        }
+    }
+}
+
+/* Of single floats, most often: as many moves as elements. */
+static void transpose_floats(const uint32_t dims[3], const float *in, float *out)
+{
+    const size_t rows = dims[1];
+    const size_t cols = dims[2];
+    for (uint32_t i = 0; i < dims[0]; i++, in += rows * cols) {
+        for (size_t c = 0; c < cols; c++) {
+            for (size_t r = 0; r < rows; r++) {
+                *out++ = in[r * cols + c];
+            }
+        }
+    }
+}
+
+static void transpose_row(const struct cell_op *op, struct cell_value value, const uint8_t *in,
+                          uint8_t *out)
+{
+    const size_t elements = (size_t)op->dims[0] * op->dims[1] * op->dims[2];
+    const size_t block = value.width / elements * cell_dtype_bytes(value.dtype);
+    if (block == sizeof(float)) {
+        transpose_floats(op->dims, f32(in), (float *)(void *)out);
+    } else {
+        transpose(op->dims, block, in, out);
+    }
+}
+
 void cell_rowwise(const struct cell_program *program, const struct cell_program_op *op,
                   const uint8_t *const *in, uint8_t *out)
 {
@@ -207,6 +247,9 @@ void cell_rowwise(const struct cell_program *program, const struct cell_program_
         break;
     case CELL_OP_COPY:
         memcpy(out, in[0], to.width * element);
+        break;
+    case CELL_OP_TRANSPOSE:
+        transpose_row(op->op, to, in[0], out);
         break;
     case CELL_OP_CAST:
         for (uint32_t i = 0; i < to.width; i++) {

@@ -184,8 +184,8 @@ static bool fuse_bias(struct cell__import *im, struct cell_op *op, uint32_t widt
         const struct cell__row *bias = &im->rows[op->operands[1 - i]];
         if (op->kind == CELL_OP_ADD && linear->kind == CELL__ROW_OP &&
             linear->op.kind == CELL_OP_LINEAR && linear->op.n_weights == 1 &&
-            bias->kind == CELL__ROW_CONST && bias->value.width == width &&
-            linear->value.width == width) {
+            linear->op.patches == 0 && bias->kind == CELL__ROW_CONST &&
+            bias->value.width == width && linear->value.width == width) {
             struct cell_weight weight = bias->op.weights[0];
             *op = linear->op;
             op->weights[op->n_weights++] = weight;

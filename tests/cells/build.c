@@ -125,6 +125,29 @@ uint32_t build_linear(struct build *build, uint32_t x, uint32_t width, bool has_
     return add_value(build, CELL_F32, width);
 }
 
+uint32_t build_patches(struct build *build, uint32_t x, uint32_t patches, uint32_t step,
+                       uint32_t width)
+{
+    const uint32_t inputs = build->def.values[x].width - (patches - 1) * step;
+    struct cell_op *op = add_op(build, CELL_OP_LINEAR);
+    op->n_operands = 1;
+    op->operands[0] = x;
+    op->patches = patches;
+    op->step = step;
+    add_weight(build, op, inputs, width, 2.0f / sqrtf((float)inputs));
+    add_weight(build, op, 1, width, 1.0f);
+    return add_value(build, CELL_F32, patches * width);
+}
+
+uint32_t build_transpose(struct build *build, uint32_t x, const uint32_t dims[3])
+{
+    struct cell_op *op = add_op(build, CELL_OP_TRANSPOSE);
+    op->n_operands = 1;
+    op->operands[0] = x;
+    memcpy(op->dims, dims, sizeof(op->dims));
+    return add_value(build, build->def.values[x].dtype, build->def.values[x].width);
+}
+
 uint32_t build_gather(struct build *build, uint32_t id, uint32_t rows, uint32_t width)
 {
     struct cell_op *op = add_op(build, CELL_OP_GATHER);
@@ -285,4 +308,14 @@ void build_own_cell(struct build *build, uint32_t inputs, uint32_t hidden, uint6
     build_output(build, build_concat(build, 2, (const uint32_t[]){of_x, out}));
     build_output(build, alone);
     build_output(build, next);
+}
+
+bool build_has_patches(const struct cell_def *def)
+{
+    bool has = false;
+    for (uint32_t o = 0; o < def->n_ops; o++) {
+        has |= def->ops[o].kind == CELL_OP_TRANSPOSE ||
+               (def->ops[o].kind == CELL_OP_LINEAR && def->ops[o].patches > 0);
+    }
+    return has;
 }

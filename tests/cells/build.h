@@ -30,6 +30,11 @@ uint32_t build_select(struct build *build, uint32_t condition, uint32_t a, uint3
 uint32_t build_cast(struct build *build, uint32_t a, enum cell_dtype dtype);
 uint32_t build_concat(struct build *build, uint32_t n, const uint32_t *operands);
 uint32_t build_linear(struct build *build, uint32_t x, uint32_t width, bool has_bias);
+/* Of this many patches, each `step` elements behind the other and as long as fits them all. */
+uint32_t build_patches(struct build *build, uint32_t x, uint32_t patches, uint32_t step,
+                       uint32_t width);
+/* dims[0] * dims[1] * dims[2] must divide its width. */
+uint32_t build_transpose(struct build *build, uint32_t x, const uint32_t dims[3]);
 uint32_t build_gather(struct build *build, uint32_t id, uint32_t rows, uint32_t width);
 uint32_t build_const(struct build *build, uint32_t width);
 /* Returns the number of h'; c' is the next. */
@@ -68,5 +73,8 @@ void build_lstm_cell(struct build *build, uint32_t inputs, uint32_t hidden, uint
  * computed ahead. Output 0 holds products of x and h', outputs 1 and 2 are a product of x and c'.
  */
 void build_own_cell(struct build *build, uint32_t inputs, uint32_t hidden, uint64_t salt);
+
+/* Whether it has what CUDA devices have no kernels for: sums over patches, or a TRANSPOSE. */
+bool build_has_patches(const struct cell_def *def);
 
 #endif

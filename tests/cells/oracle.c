@@ -174,13 +174,20 @@ static void tree_cell(const struct cell_op *op, double **values, uint32_t hidden
     }
 }
 
-static void linear(const struct cell_op *op, const double *x, double *out)
+static void linear_of(const struct cell_op *op, const double *x, double *out)
 {
     for (uint32_t j = 0; j < op->weights[0].cols; j++) {
         out[j] = op->n_weights > 1 ? weight_at(&op->weights[1], 0, j) : 0.0;
         for (uint32_t k = 0; k < op->weights[0].rows; k++) {
             out[j] += x[k] * weight_at(&op->weights[0], k, j);
         }
+    }
+}
+
+static void linear(const struct cell_op *op, const double *x, double *out)
+{
+    for (uint32_t p = 0; p < cell_op_patches(op); p++) {
+        linear_of(op, x + (size_t)p * op->step, out + (size_t)p * op->weights[0].cols);
     }
 }
 
@@ -332,6 +339,19 @@ static double top(const struct oracle *oracle, const struct cell_op *op, uint32_
     return 0.0;
 }
 
+/* Element [i, c, r, b] of the result is [i, r, c, b] of the operand. */
+static double transposed(const struct oracle *oracle, const struct cell_op *op, uint32_t at_result)
+{
+    const uint32_t rows = op->dims[1];
+    const uint32_t cols = op->dims[2];
+    const uint32_t block = oracle->def->values[op->result].width / (op->dims[0] * rows * cols);
+    const uint32_t b = at_result % block;
+    const uint32_t r = at_result / block % rows;
+    const uint32_t c = at_result / block / rows % cols;
+    const uint32_t i = at_result / block / rows / cols;
+    return at(oracle, op, 0, ((i * rows + r) * cols + c) * block + b);
+}
+
 /* Element i of what is filled from the operands alone. */
 static double element(const struct oracle *oracle, const struct cell_op *op, uint32_t i)
 {
@@ -344,6 +364,8 @@ static double element(const struct oracle *oracle, const struct cell_op *op, uin
         return at(oracle, op, 0, op->start + i);
     case CELL_OP_COPY:
         return at(oracle, op, 0, i);
+    case CELL_OP_TRANSPOSE:
+        return transposed(oracle, op, i);
     case CELL_OP_CAST:
         return cast(oracle->def->values[op->result].dtype, at(oracle, op, 0, i));
     case CELL_OP_SELECT:

@@ -392,6 +392,57 @@ static void add_linear(struct drawing *drawing)
     (void)linear_of(drawing, of, draw_width(drawing));
 }
 
+/* Patches that overlap, lie side by side, or have elements between them that no one reads. */
+static void add_patches(struct drawing *drawing)
+{
+    const uint32_t of = pick_calm(drawing);
+    const uint32_t width = width_of(drawing, of);
+    const uint32_t step = 1 + draw(drawing, 20);
+    const uint32_t most = 1 + (width - 1) / step;
+    const uint32_t patches = 1 + draw(drawing, most < 9 ? most : 9);
+    const uint32_t outputs = 1 + draw(drawing, 40);
+    const double magnitude = 4.0 * drawing->most[of] + 1.0;
+    const uint32_t out = build_patches(drawing->build, of, patches, step, outputs);
+    if (draw(drawing, 3) == 0) {
+        any_precision(drawing);
+    }
+    (void)noted(drawing, out, magnitude);
+}
+
+/* The first number from `from` on that divides n. */
+static uint32_t divisor_from(uint32_t n, uint32_t from)
+{
+    while (n % from != 0) {
+        from++;
+    }
+    return from;
+}
+
+static void add_transpose(struct drawing *drawing)
+{
+    uint32_t of = draw(drawing, 4) == 0 ? pick(drawing, false) : UINT32_MAX;
+    of = of == UINT32_MAX ? pick(drawing, true) : of;
+    uint32_t left = width_of(drawing, of);
+    uint32_t dims[3];
+    for (uint32_t i = 0; i < 3; i++) {
+        dims[i] = divisor_from(left, 1 + draw(drawing, left < 8 ? left : 8));
+        left /= dims[i];
+    }
+    const uint32_t out = build_transpose(drawing->build, of, dims);
+    drawing->below[out] = drawing->below[of];
+    (void)noted(drawing, out, drawing->most[of]);
+}
+
+/* CUDA devices have no kernels for them: cells with them are few. */
+static void add_rare(struct drawing *drawing)
+{
+    if (draw(drawing, 4) == 0) {
+        (draw(drawing, 2) == 0 ? add_patches : add_transpose)(drawing);
+    } else {
+        add_linear(drawing);
+    }
+}
+
 static void add_const(struct drawing *drawing)
 {
     (void)noted(drawing, build_const(drawing->build, draw_width(drawing)), 1.0);
@@ -400,7 +451,7 @@ static void add_const(struct drawing *drawing)
 static void add_some(struct drawing *drawing)
 {
     static void (*const of_any[])(struct drawing *) = {
-        add_linear, add_linear,  add_lstm,       add_gru_or_rnn,    add_tree,     add_arithmetic,
+        add_linear, add_rare,    add_lstm,       add_gru_or_rnn,    add_tree,     add_arithmetic,
         add_gather, add_softmax, add_arithmetic, add_function,      add_function, add_mean,
         add_attend, add_concat,  add_const,      add_slice_or_copy, // the rest decides on numbers
         add_select, add_argmax,  add_top,        add_cast,
@@ -506,9 +557,11 @@ void random_cell_print(const struct cell_def *def)
         for (uint32_t i = 0; i < op->n_operands; i++) {
             (void)printf(" %u", op->operands[i]);
         }
-        (void)printf(", %u wide, variant %u, start %u, group %u, precision %d\n",
+        (void)printf(", %u wide, variant %u, start %u, group %u, precision %d, "
+                     "patches %u, step %u, dims %u %u %u\n",
                      def->values[op->result].width, op->variant, op->start, op->group,
-                     (int)op->precision);
+                     (int)op->precision, op->patches, op->step, op->dims[0], op->dims[1],
+                     op->dims[2]);
     }
     for (uint32_t o = 0; o < def->n_outputs; o++) {
         (void)printf("output %u: %u\n", o, def->outputs[o]);

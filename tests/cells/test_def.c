@@ -10,7 +10,7 @@
 static struct build build;
 
 /* Values by name of the definition below. */
-static uint32_t x, id, h, c, wide, embedded, linear, lstm, soft, joined, slice, numbers;
+static uint32_t x, id, h, c, wide, embedded, linear, lstm, soft, joined, slice, numbers, patches;
 
 static void setup(void)
 {
@@ -34,6 +34,8 @@ static void setup(void)
     numbers = build_op(&build, CELL_OP_TOP, joined, UINT32_MAX, 2);
     build.def.values[numbers].dtype = CELL_I64;
     (void)build_op(&build, CELL_OP_TAKE, joined, numbers, 2);
+    (void)build_transpose(&build, wide, (const uint32_t[]){1, 2, 3});
+    patches = build_patches(&build, wide, 2, 2, 3); // of 4 elements
     build_next(&build, 0, lstm);
     build_next(&build, 1, lstm + 1);
     build_output(&build, soft);
@@ -471,6 +473,60 @@ START_TEST(test_def_top_and_take)
 }
 END_TEST
 
+START_TEST(test_def_patches)
+{
+    struct cell_def def = build.def;
+    struct cell_op *op = &build.def.ops[build.def.n_ops - 1];
+    struct base_error error = {BASE_OK, ""};
+    ck_assert_uint_eq(op->result, patches);
+    ck_assert_uint_eq(cell_op_patches(op), 2);
+    ck_assert_uint_eq(cell_op_patches(op_of(CELL_OP_LINEAR)), 1);
+    ck_assert_uint_eq(cell_op_patches(op_of(CELL_OP_TRANSPOSE)), 1);
+    op->step = 3;
+    assert_refused("LINEAR): 2 patches, each 3 elements behind the other, of 4, do not fit a row "
+                   "of 6 and a result of 6");
+    op->step = UINT32_MAX;
+    assert_refused("do not fit a row");
+    op->step = 0;
+    assert_refused("do not fit a row");
+    op->step = 1;
+    ck_assert_int_eq(cell_def_check(&build.def, &error), BASE_OK); // one element is not read
+    op->patches = UINT32_MAX;
+    assert_refused("do not fit a row");
+    op->patches = 4;
+    op->step = 1;
+    assert_refused("do not fit a row");
+    build.def = def;
+    op->patches = 1;
+    assert_refused("W is not");
+    build.def = def;
+    op->weights[1].cols = 6;
+    assert_refused("LINEAR): b is not");
+}
+END_TEST
+
+START_TEST(test_def_transpose)
+{
+    struct cell_def def = build.def;
+    struct cell_op *op = op_of(CELL_OP_TRANSPOSE);
+    op->dims[0] = 2;
+    assert_refused("TRANSPOSE): [2, 2, 3, ..] is not a row of 6");
+    op->dims[0] = 0;
+    assert_refused("is not a row");
+    op->dims[0] = op->dims[1] = op->dims[2] = UINT32_MAX;
+    assert_refused("is not a row");
+    build.def = def;
+    op->dims[2] = 4;
+    assert_refused("is not a row");
+    build.def = def;
+    build.def.values[op->result].width = 3;
+    assert_refused("differ in dtype or width");
+    build.def = def;
+    build.def.values[op->result].dtype = CELL_I32;
+    assert_refused("differ in dtype or width");
+}
+END_TEST
+
 START_TEST(test_def_states_and_outputs)
 {
     build.def.outputs[0] = build.def.n_values;
@@ -515,6 +571,8 @@ int main(void)
     tcase_add_test(tcase, test_def_names_precisions);
     tcase_add_test(tcase, test_def_rowwise_shapes);
     tcase_add_test(tcase, test_def_top_and_take);
+    tcase_add_test(tcase, test_def_patches);
+    tcase_add_test(tcase, test_def_transpose);
     tcase_add_test(tcase, test_def_states_and_outputs);
     tcase_add_test(tcase, test_def_names_ops);
     suite_add_tcase(suite, tcase);

@@ -1,0 +1,258 @@
+/* LINEAR over patches of a row, and TRANSPOSE: what a convolution along an axis within a row is
+ * made of. Beside double precision, beside their own bits, and as a part of a type's identity. */
+#include "cells/backend.h"
+
+#include "base/mem.h"
+#include "tests/cells/isa.h"
+#include "tests/cells/oracle_chain.h"
+#include "tests/cells/rig.h"
+#include "tests/cells/split.h"
+#include "tests/util.h"
+
+#include <string.h>
+
+enum { ROWS = 5, STEPS = 2 };
+
+/* ---- Numbers -------------------------------------------------------------------------------- */
+
+/* Of sums of more than a thousand terms more is lost. */
+#define ERROR_MOST      2e-6
+#define LONG_ERROR_MOST 5e-6
+
+static void assert_cell(const struct cell_def *def, const char *backend, const char *isa)
+{
+    const bool is_long = def->ops[0].n_weights > 0 && def->ops[0].weights[0].rows > 1000;
+    struct rig rig;
+    struct rig_chain chains[ROWS];
+    struct cell_batch_row rows[ROWS];
+    struct base_random random = util_random(3);
+    rig_init(&rig, backend, isa, 2, def);
+    for (uint32_t r = 0; r < ROWS; r++) {
+        rig_chain_init(&chains[r], rig.type, r, STEPS, &random);
+        rows[r] = rig_chain_row(&chains[r], STEPS);
+    }
+    struct cell_batch batch = {.n_rows = ROWS, .steps = STEPS, .rows = rows};
+    rig_run(&rig, &batch);
+    for (uint32_t r = 0; r < ROWS; r++) {
+        oracle_check_chain(def, &chains[r], is_long ? LONG_ERROR_MOST : ERROR_MOST);
+        rig_chain_release(&chains[r]);
+    }
+    rig_release(&rig);
+}
+
+static void assert_everywhere(struct build *build)
+{
+    for (int i = 0; i < ISA_COUNT; i++) {
+        const struct cell_kernels *kernels = NULL;
+        if (cell_kernels_choose(isa_name(i), &kernels, NULL) == BASE_OK) {
+            assert_cell(&build->def, "cpu", isa_name(i));
+        }
+    }
+    if (!util_is_quick()) {
+        assert_cell(&build->def, "blas", NULL);
+    }
+    build_release(build);
+}
+
+/* Of a row: so many patches, one behind the other by `step`, each of so many elements. Side by
+ * side, overlapping, apart, one alone, and more than go through a kernel at once; sums that fill
+ * cache lines, and such as do not. */
+static const struct shape {
+    uint32_t patches, step, inputs, outputs;
+} shapes[] = {
+    {1, 1, 7, 5},   {2, 1, 1, 1},   {4, 3, 3, 16},   {16, 1, 9, 64},   {7, 2, 6, 33},
+    {5, 20, 4, 17}, {150, 1, 3, 8}, {145, 2, 5, 32}, {9, 64, 192, 70}, {3, 16, 1100, 130},
+};
+enum { SHAPES = sizeof(shapes) / sizeof(shapes[0]) };
+
+static uint32_t row_of(const struct shape *shape)
+{
+    return (shape->patches - 1) * shape->step + shape->inputs;
+}
+
+START_TEST(test_patches_come_to_what_double_precision_does)
+{
+    const struct shape *shape = &shapes[_i];
+    struct build build;
+    build_init(&build, (uint64_t)_i);
+    const uint32_t x = build_input(&build, CELL_F32, row_of(shape));
+    build_output(&build, build_patches(&build, x, shape->patches, shape->step, shape->outputs));
+    assert_everywhere(&build);
+}
+END_TEST
+
+/* Without a bias, of a row that has elements behind the last patch, and of what other ops make. */
+START_TEST(test_patches_of_a_part_of_a_row)
+{
+    struct build build;
+    build_init(&build, 1);
+    const uint32_t x = build_input(&build, CELL_F32, 40);
+    const uint32_t y = build_op(&build, CELL_OP_TANH, x, UINT32_MAX, 40);
+    const uint32_t part = build_op(&build, CELL_OP_SLICE, y, UINT32_MAX, 31);
+    build_last(&build)->start = 3;
+    const uint32_t out = build_patches(&build, part, 5, 6, 10);
+    struct cell_op *op = build_last(&build);
+    op->n_weights = 1;
+    op->patches = 4; // 6 elements are no one's
+    build.def.values[out].width = 40;
+    build_output(&build, build_op(&build, CELL_OP_RELU, out, UINT32_MAX, 40));
+    build_output(&build, out);
+    assert_everywhere(&build);
+}
+END_TEST
+
+START_TEST(test_transpose)
+{
+    static const uint32_t dims[][3] = {{1, 1, 1},  {1, 7, 1},  {1, 1, 7}, {1, 3, 5},  {2, 3, 5},
+                                       {3, 16, 4}, {1, 64, 9}, {5, 2, 2}, {1, 17, 33}};
+    static const uint32_t blocks[] = {1, 2, 3, 16, 40};
+    for (size_t b = 0; b < sizeof(blocks) / sizeof(blocks[0]); b++) {
+        struct build build;
+        build_init(&build, b);
+        uint32_t of_floats[sizeof(dims) / sizeof(dims[0])];
+        uint32_t n = 0;
+        for (size_t i = 0; i < sizeof(dims) / sizeof(dims[0]); i++) {
+            const uint32_t width = dims[i][0] * dims[i][1] * dims[i][2] * blocks[b];
+            of_floats[n++] = build_input(&build, CELL_F32, width);
+        }
+        const uint32_t integers = build_input(&build, CELL_I64, 30 * blocks[b]);
+        const uint32_t shorts = build_input(&build, CELL_I32, 30 * blocks[b]);
+        for (uint32_t i = 0; i < 8; i++) { // a definition has 8 outputs at most
+            (void)build_transpose(&build, of_floats[i], dims[i]);
+        }
+        build_output(&build, build_transpose(&build, of_floats[8], dims[8]));
+        build_output(&build, build_transpose(&build, integers, dims[4]));
+        build_output(&build, build_transpose(&build, shorts, dims[4]));
+        for (uint32_t i = 3; i < 8; i++) {
+            build_output(&build, build.def.ops[i].result);
+        }
+        assert_everywhere(&build);
+    }
+}
+END_TEST
+
+/* ---- Bits ----------------------------------------------------------------------------------- */
+
+/* A convolution as the import writes it, inside a cell with a state and in one without, in each
+ * precision: whatever the batch, the instruction set and the team. */
+START_TEST(test_patches_have_the_same_bits_everywhere)
+{
+    for (uint32_t p = 0; p < CELL_PRECISION_COUNT; p++) {
+        for (uint32_t has_state = 0; has_state < 2; has_state++) {
+            struct build build;
+            build_init(&build, p);
+            const uint32_t x = build_input(&build, CELL_F32, 3 * 8 * 5); // taps, height, channels
+            const uint32_t h = has_state != 0 ? build_state(&build, CELL_F32, 20) : x;
+            const uint32_t turned = build_transpose(&build, x, (const uint32_t[]){1, 3, 8});
+            const uint32_t out = build_patches(&build, turned, 6, 15, 24);
+            build_last(&build)->precision = (enum cell_precision)p;
+            const uint32_t kept = build_op(&build, CELL_OP_RELU, out, UINT32_MAX, 6 * 24);
+            const uint32_t back = build_transpose(&build, kept, (const uint32_t[]){1, 6, 24});
+            build_output(&build, back);
+            if (has_state != 0) {
+                const uint32_t next =
+                    build_gated(&build, CELL_OP_GRU, CELL_GRU_RESET_AFTER, back, h, true);
+                build_next(&build, 0, next);
+                build_output(&build, next);
+            }
+            struct split_difference difference;
+            const struct split_options options = {.def = &build.def,
+                                                  .backend = "cpu",
+                                                  .isa = isa_name(_i % ISA_COUNT),
+                                                  .members = 1 + (uint32_t)_i / ISA_COUNT,
+                                                  .n_chains = 12,
+                                                  .steps_max = 7,
+                                                  .salt = p};
+            if (isa_at(_i % ISA_COUNT) != NULL) {
+                ck_assert_msg(split_has_the_bits_of_one_run(&options, &difference), "%s: %s",
+                              cell_precision_name((enum cell_precision)p), difference.text);
+            }
+            build_release(&build);
+        }
+    }
+}
+END_TEST
+
+/* ---- Identity, work, and devices that cannot ------------------------------------------------ */
+
+static const struct cell_type *intern(struct cell_registry *registry, const struct build *build)
+{
+    const struct cell_type *type = NULL;
+    bool is_new = false;
+    struct base_error error = {BASE_OK, ""};
+    ck_assert_msg(cell_registry_intern(registry, &build->def, "model/cell", &type, &is_new,
+                                       &error) == BASE_OK,
+                  "%s", error.message);
+    return type;
+}
+
+START_TEST(test_patches_and_dims_make_another_type)
+{
+    struct cell_registry *registry = NULL;
+    ck_assert_int_eq(cell_registry_create(&registry), BASE_OK);
+    struct build build;
+    build_init(&build, 1);
+    const uint32_t x = build_input(&build, CELL_F32, 24);
+    const uint32_t turned = build_transpose(&build, x, (const uint32_t[]){1, 4, 3});
+    const uint32_t out = build_patches(&build, turned, 3, 2, 5);
+    build_output(&build, out);
+    const struct cell_type *first = intern(registry, &build);
+    ck_assert_ptr_eq(first, intern(registry, &build));
+    ck_assert_uint_eq(first->flops, 2u * 20 * 5 * 3);
+    build.def.ops[1].step = 1;
+    ck_assert_ptr_ne(first, intern(registry, &build));
+    build.def.ops[1].step = 2;
+    build.def.ops[0].dims[1] = 2;
+    ck_assert_ptr_ne(first, intern(registry, &build));
+    build.def.ops[0].dims[1] = 4;
+    ck_assert_ptr_eq(first, intern(registry, &build));
+    build_release(&build);
+    cell_registry_free(registry);
+}
+END_TEST
+
+static enum base_status refused_by_cuda(const struct build *build, struct base_error *error)
+{
+    struct build other;
+    struct rig rig;
+    build_lstm_cell(&other, 3, 4, 1);
+    rig_init(&rig, "cuda-host", NULL, 0, &other.def);
+    const enum base_status status =
+        rig.backend->type_load(rig.device, intern(rig.registry, build), error);
+    rig_release(&rig);
+    build_release(&other);
+    return status;
+}
+
+START_TEST(test_patches_have_no_cuda_kernel_and_say_so)
+{
+    for (uint32_t way = 0; way < 2 && !util_is_quick(); way++) {
+        struct build build;
+        build_init(&build, way);
+        const uint32_t x = build_input(&build, CELL_F32, 12);
+        build_output(&build, way == 0 ? build_patches(&build, x, 3, 2, 4)
+                                      : build_transpose(&build, x, (const uint32_t[]){1, 3, 4}));
+        struct base_error error = {BASE_OK, ""};
+        ck_assert_int_eq(refused_by_cuda(&build, &error), BASE_UNIMPLEMENTED);
+        ck_assert_msg(strstr(error.message, way == 0 ? "LINEAR of patches" : "TRANSPOSE") != NULL,
+                      "%s", error.message);
+        ck_assert_msg(strstr(error.message, "no CUDA kernel") != NULL, "%s", error.message);
+        build_release(&build);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("patches");
+    TCase *tcase = tcase_create("patches");
+    tcase_set_timeout(tcase, 120);
+    tcase_add_loop_test(tcase, test_patches_come_to_what_double_precision_does, 0, SHAPES);
+    tcase_add_test(tcase, test_patches_of_a_part_of_a_row);
+    tcase_add_test(tcase, test_transpose);
+    tcase_add_loop_test(tcase, test_patches_have_the_same_bits_everywhere, 0, 2 * ISA_COUNT);
+    tcase_add_test(tcase, test_patches_and_dims_make_another_type);
+    tcase_add_test(tcase, test_patches_have_no_cuda_kernel_and_say_so);
+    suite_add_tcase(suite, tcase);
+    return util_run(suite);
+}
