@@ -229,15 +229,6 @@ enum base_status cell_cuda__check(const struct cell_def *def, struct base_error 
                              cell_op_name(op->kind));
         }
     }
-    for (uint32_t o = 0; o < def->n_ops; o++) {
-        const struct cell_op *op = &def->ops[o];
-        if (op->kind == CELL_OP_TRANSPOSE || (op->kind == CELL_OP_LINEAR && op->patches > 0)) {
-            return base_fail(error, BASE_UNIMPLEMENTED,
-                             "op %u: %s%s, of a convolution over two axes, has no CUDA kernel yet",
-                             o, cell_op_name(op->kind),
-                             op->kind == CELL_OP_LINEAR ? " of patches" : "");
-        }
-    }
     return is_too_wide(def)
                ? base_fail(error, BASE_UNIMPLEMENTED, "its rows are too wide for CUDA kernels")
                : BASE_OK;

@@ -74,7 +74,7 @@ void cell_cuda__plan_softmax(struct cell_cuda__plan *plan, const struct cell_op 
 void cell_cuda__plan_attend(struct cell_cuda__plan *plan, const struct cell_op *op,
                             const struct cell_step_batch *batch);
 
-/* MEAN, ARGMAX, TOP, TAKE, CAST. */
+/* MEAN, ARGMAX, TOP, TAKE, TRANSPOSE, CAST. */
 void cell_cuda__plan_rowwise(struct cell_cuda__plan *plan, const struct cell_op *op);
 
 /* ---- plan_search.c ---- */
@@ -100,6 +100,9 @@ struct cell_cuda__factors {
     uint32_t inputs, outputs;
     enum cell_products products; /* what they are rounded to */
     const char *about;
+    /* Of another product of the program whose weights these are; then `weights` is NULL, and the
+     * product is our own kernel's, as that one must be. NULL: none. */
+    const struct cell_step_product *same;
 };
 struct cell_step_product *cell_cuda__plan_product(struct cell_cuda__plan *plan,
                                                   const struct cell_cuda__factors *factors);

@@ -151,25 +151,46 @@ static float *bias_of_linear(struct cell_cuda__plan *plan, const struct cell_op 
     return bias;
 }
 
+/* The last product that was added is our own kernel's: a library would choose an order for weights
+ * that others share, and wants its rows aligned. */
+static void keep_from_library(struct cell_cuda__plan *plan)
+{
+    if (plan->status == BASE_OK) {
+        plan->program->ops[plan->program->n_ops - 1].is_of_library = false;
+    }
+}
+
+/* Each patch of the rows is a product, all with the same weights. */
 void cell_cuda__plan_linear(struct cell_cuda__plan *plan, const struct cell_op *op)
 {
     const struct cell_weight *w = &op->weights[0];
     const struct cell_step_place a = matrix_of(plan, op->operands[0]);
     const struct cell_step_place out = cell_cuda__place(plan, op->result);
-    struct cell_cuda__factors factors = {.a = a,
-                                         .inputs = w->rows,
+    struct cell_cuda__factors factors = {.inputs = w->rows,
                                          .outputs = w->cols,
                                          .products = products_of(plan, op),
                                          .about = "LINEAR"};
+    struct cell_step_product first;
     factors.weights = cell_cuda__factors_begin(plan, w->rows, w->cols);
     if (factors.weights != NULL) {
         memcpy(factors.weights, w->data, (size_t)w->rows * w->cols * sizeof(float));
     }
     float *bias = op->n_weights > 1 ? bias_of_linear(plan, op) : NULL;
     const cell_step_address bias_at = op->n_weights > 1 ? copy_floats(plan, bias, w->cols) : 0;
-    struct cell_step_product *product = cell_cuda__plan_product(plan, &factors);
-    product->out = out;
-    product->bias = bias_at;
+    for (uint32_t p = 0; p < cell_op_patches(op); p++) {
+        factors.a = cell_cuda__columns(a, (size_t)p * op->step * sizeof(float));
+        struct cell_step_product *product = cell_cuda__plan_product(plan, &factors);
+        product->out = cell_cuda__columns(out, (size_t)p * w->cols * sizeof(float));
+        product->bias = bias_at;
+        if (op->patches > 0) {
+            keep_from_library(plan);
+        }
+        if (p == 0) {
+            first = *product; // where ops stand may change
+            factors.same = &first;
+            factors.weights = NULL;
+        }
+    }
     base_free(bias);
 }
 

@@ -166,6 +166,16 @@ void cell_cuda__plan_rowwise(struct cell_cuda__plan *plan, const struct cell_op 
         const struct cell_step_place numbers = cell_cuda__place(plan, op->operands[1]);
         cell_cuda__add(plan, CELL_STEP_TAKE, to->width, about)->take = (struct cell_step_take){
             .in = in, .numbers = numbers, .out = out, .width = from->width, .n = to->width};
+    } else if (op->kind == CELL_OP_TRANSPOSE) {
+        const uint32_t words = cell_cuda__words(to);
+        cell_cuda__add(plan, CELL_STEP_TRANSPOSE, words, about)->transpose =
+            (struct cell_step_transpose){.in = in,
+                                         .out = out,
+                                         .words = words,
+                                         .rows = op->dims[1],
+                                         .cols = op->dims[2],
+                                         .block =
+                                             words / (op->dims[0] * op->dims[1] * op->dims[2])};
     } else {
         base_assert(op->kind == CELL_OP_CAST);
         cell_cuda__add(plan, CELL_STEP_CAST, to->width, about)->cast =

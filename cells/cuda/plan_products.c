@@ -109,8 +109,10 @@ struct cell_step_product *cell_cuda__plan_product(struct cell_cuda__plan *plan,
 {
     const enum cell_products products = factors->products;
     const bool is_three = products == CELL_PRODUCTS_BF16X3;
-    const cell_step_address weights =
-        weights_end(plan, products, factors->weights, (size_t)factors->inputs * factors->outputs);
+    const size_t n = (size_t)factors->inputs * factors->outputs;
+    const cell_step_address weights = factors->same != NULL
+                                          ? factors->same->weights
+                                          : weights_end(plan, products, factors->weights, n);
     const struct cell_step_place a = products == CELL_PRODUCTS_FP32
                                          ? factors->a
                                          : rounded(plan, products, factors->a, factors->inputs);

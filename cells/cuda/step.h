@@ -51,6 +51,7 @@
     X(ARGMAX, argmax, 32, 2)                                                                       \
     X(TOP, top, 256, 37)                                                                           \
     X(TAKE, take, 1, 1)                                                                            \
+    X(TRANSPOSE, transpose, 1, 1)                                                                  \
     X(ATTEND_SCORE, attend_score, 16, 2)                                                           \
     X(ATTEND_WEIGH, attend_weigh, 256, 2)                                                          \
     X(ATTEND, attend, 1, 1)                                                                        \
@@ -369,6 +370,14 @@ struct cell_step_take {
     uint32_t width, n;
 };
 
+/* An item is a word of the result, [cols][rows][block] within each [rows][cols][block] of the row.
+ */
+struct cell_step_transpose {
+    struct cell_step_place in, out;
+    uint32_t words; /* of a row */
+    uint32_t rows, cols, block;
+};
+
 /* All kernels of an ATTEND. The scores of a row's memory into its room: an item is every
  * CELL_STEP_SCORERS-th of them. What its values count, and what the sums so far do from there on;
  * or the largest score, which is the result: an item is a row. The result: an item is an element.
@@ -434,6 +443,7 @@ struct cell_step {
         struct cell_step_argmax argmax;
         struct cell_step_top top;
         struct cell_step_take take;
+        struct cell_step_transpose transpose;
         struct cell_step_attend attend_score, attend_weigh, attend;
         struct cell_step_search_lane search;
         struct cell_step_choose choose;

@@ -142,6 +142,19 @@ CELL_STEP_FN void cell_step_take(const struct cell_step_take *p, struct cell_ste
         cell_step_f32(p->in, r)[number < p->width ? number : p->width - 1];
 }
 
+CELL_STEP_FN void cell_step_transpose(const struct cell_step_transpose *p, struct cell_step_at at)
+{
+    const uint32_t r = at.item / p->words;
+    const uint32_t word = at.item % p->words;
+    const uint32_t b = word % p->block;
+    const uint32_t row = word / p->block % p->rows;
+    const uint32_t outer = word / p->block / p->rows;
+    const uint32_t col = outer % p->cols;
+    const uint32_t first = outer / p->cols * p->rows;
+    cell_step_words(p->out, r)[word] =
+        cell_step_words(p->in, r)[((first + row) * p->cols + col) * p->block + b];
+}
+
 /* Toward zero; outside the range its end; NaN is 0. */
 CELL_STEP_FN int64_t cell_step_integer_of(float x, int64_t low, int64_t high)
 {

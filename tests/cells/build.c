@@ -309,13 +309,3 @@ void build_own_cell(struct build *build, uint32_t inputs, uint32_t hidden, uint6
     build_output(build, alone);
     build_output(build, next);
 }
-
-bool build_has_patches(const struct cell_def *def)
-{
-    bool has = false;
-    for (uint32_t o = 0; o < def->n_ops; o++) {
-        has |= def->ops[o].kind == CELL_OP_TRANSPOSE ||
-               (def->ops[o].kind == CELL_OP_LINEAR && def->ops[o].patches > 0);
-    }
-    return has;
-}

@@ -74,7 +74,4 @@ void build_lstm_cell(struct build *build, uint32_t inputs, uint32_t hidden, uint
  */
 void build_own_cell(struct build *build, uint32_t inputs, uint32_t hidden, uint64_t salt);
 
-/* Whether it has what CUDA devices have no kernels for: sums over patches, or a TRANSPOSE. */
-bool build_has_patches(const struct cell_def *def);
-
 #endif

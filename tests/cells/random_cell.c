@@ -433,16 +433,6 @@ static void add_transpose(struct drawing *drawing)
     (void)noted(drawing, out, drawing->most[of]);
 }
 
-/* CUDA devices have no kernels for them: cells with them are few. */
-static void add_rare(struct drawing *drawing)
-{
-    if (draw(drawing, 4) == 0) {
-        (draw(drawing, 2) == 0 ? add_patches : add_transpose)(drawing);
-    } else {
-        add_linear(drawing);
-    }
-}
-
 static void add_const(struct drawing *drawing)
 {
     (void)noted(drawing, build_const(drawing->build, draw_width(drawing)), 1.0);
@@ -450,12 +440,14 @@ static void add_const(struct drawing *drawing)
 
 static void add_some(struct drawing *drawing)
 {
-    static void (*const of_any[])(struct drawing *) = {
-        add_linear, add_rare,    add_lstm,       add_gru_or_rnn,    add_tree,     add_arithmetic,
-        add_gather, add_softmax, add_arithmetic, add_function,      add_function, add_mean,
-        add_attend, add_concat,  add_const,      add_slice_or_copy, // the rest decides on numbers
-        add_select, add_argmax,  add_top,        add_cast,
-    };
+    static void (*const of_any[])(struct drawing *) =
+        {
+            add_linear,   add_patches,       add_transpose, add_lstm,    add_gru_or_rnn,
+            add_tree,     add_arithmetic,    add_gather,    add_softmax, add_arithmetic,
+            add_function, add_function,      add_mean,      add_attend,  add_concat,
+            add_const,    add_slice_or_copy, // the rest decides on numbers
+            add_select,   add_argmax,        add_top,       add_cast,
+        };
     const uint32_t n = sizeof(of_any) / sizeof(of_any[0]);
     of_any[draw(drawing, is_smooth(drawing) ? n - 4 : n)](drawing);
 }

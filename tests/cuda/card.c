@@ -134,6 +134,18 @@ static void make_child_sum(struct build *build, uint32_t inputs, uint32_t hidden
     make_tree_of(build, CELL_OP_TREE_SUM, 3, (const uint32_t[]){inputs, hidden});
 }
 
+/* As a convolution within a row is written: the row turned, patches of it, turned back. */
+static void make_patches(struct build *build, uint32_t inputs, uint32_t hidden)
+{
+    const uint32_t patches = inputs < 4 ? inputs : 4;
+    build_init(build, 6);
+    const uint32_t x = build_input(build, CELL_F32, 3 * inputs);
+    const uint32_t turned = build_transpose(build, x, (const uint32_t[]){1, 3, inputs});
+    const uint32_t sums = build_patches(build, turned, patches, 3, hidden);
+    const uint32_t out = build_op(build, CELL_OP_RELU, sums, UINT32_MAX, patches * hidden);
+    build_output(build, build_transpose(build, out, (const uint32_t[]){1, patches, hidden}));
+}
+
 static const struct cell_kind {
     const char *name;
     void (*make)(struct build *build, uint32_t inputs, uint32_t hidden);
@@ -148,6 +160,7 @@ static const struct cell_kind {
     {"tree, leaf", make_leaf, false},
     {"tree, binary", make_binary, false},
     {"tree, child-sum", make_child_sum, true},
+    {"patches", make_patches, true},
 };
 
 /* Below, at and beyond what blocks, tiles and warps hold. */
