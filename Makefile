@@ -95,6 +95,7 @@ CELLS_SRCS = \
   cells/import/op_activation.c \
   cells/import/op_attend.c \
   cells/import/op_conv.c \
+  cells/import/op_function.c \
   cells/import/op_join.c \
   cells/import/op_layout.c \
   cells/import/op_linear.c \
@@ -102,6 +103,7 @@ CELLS_SRCS = \
   cells/import/op_math.c \
   cells/import/op_norm.c \
   cells/import/op_pad.c \
+  cells/import/op_plane.c \
   cells/import/op_pool.c \
   cells/import/op_product.c \
   cells/import/op_recurrent.c \
@@ -116,6 +118,7 @@ CELLS_SRCS = \
   cells/import/recognise.c \
   cells/import/recognise_tree.c \
   cells/import/replace.c \
+  cells/import/row_order.c \
   cells/import/rows.c \
   cells/import/safetensors.c \
   cells/import/shape.c \
@@ -277,6 +280,7 @@ SERVER_SRCS = \
   server/text.c \
   server/text_tree.c \
   server/trim.c \
+  server/turn.c \
   server/validate.c \
   server/validate_graph.c \
   server/validate_plugin.c \
@@ -601,6 +605,7 @@ SERVER_SUITES = \
   tests/server/test_status.c \
   tests/server/test_text.c \
   tests/server/test_tree_model.c \
+  tests/server/test_turn.c \
   tests/server/test_validate.c \
   tests/server/test_vocabulary.c \
 
@@ -723,6 +728,7 @@ TEST_SCRIPTS = \
   tests/docs/test_decoders.sh \
   tests/docs/test_graphs.sh \
   tests/docs/test_links.sh \
+  tests/docs/test_pictures.sh \
   tests/docs/test_plugins.sh \
   tests/docs/test_quickstart.sh \
   tests/docs/test_readers.sh \
@@ -763,6 +769,7 @@ BESIDE_TESTS = \
   tests/cuda/test_library.sh \
   tests/docs/test_decoders.sh \
   tests/cuda/test_gates.sh \
+  tests/docs/test_pictures.sh \
   tests/docs/test_readers.sh \
   tests/cells/test_math.c \
   tests/docs/test_graphs.sh \

@@ -29,7 +29,9 @@
 
 /* An input or output tensor. Its rows lie at [batch b, step t]; the other axes, flattened, are the
  * row. It is contiguous, or where one of these axes stands before batch or time (the directions or
- * layers of states), as many contiguous pieces of the same width as that axis is long. */
+ * layers of states), as many contiguous pieces of the same width as that axis is long. Where such
+ * pieces would be many or short (the channels before the steps), the tensor is turned: whoever
+ * unfolds a request of the model hands over rows [batch][time][width], and gets such. */
 struct cell_tensor {
     char name[CELL_NAME_BYTES];
     enum cell_dtype dtype;
@@ -40,6 +42,7 @@ struct cell_tensor {
     uint32_t sequence;           /* whose steps the time axis, or is_lengths, has */
     int32_t piece_axis;          /* -1: pieces, if there are several, lie next to each other */
     uint32_t pieces;             /* >= 1 */
+    bool is_turned;              /* features stand before batch or time, and are no pieces */
     uint32_t width;              /* elements in a row, all pieces together */
     int64_t id_bound; /* > 0: values must be 0..id_bound-1 (they index an embedding table) */
     bool optional;    /* may be left out: reads as zeros */

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "server/about.h"
 #include "server/core_state.h"
+#include "server/tensors.h"
 #include "server/text.h"
 #include "server/trim.h"
 
@@ -141,6 +142,9 @@ static enum base_status finish_outputs(struct srv_flight *flight)
         }
         srv_trim(request, sequences, flight->job.graph, taken);
         steps[cells->decoder.sequence] = taken;
+    }
+    if (cells->unfold == CELL_UNFOLD_CHAIN) {
+        srv_tensors_turn_back(request, cells, sequences->outputs);
     }
     return srv_texts_write(flight->model->texts, cells, request, steps, &request->error);
 }

@@ -6,6 +6,7 @@
 #include "base/assert.h"
 #include "base/checked.h"
 #include "server/about.h"
+#include "server/turn.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -186,6 +187,17 @@ static int64_t axis_bytes(const int64_t *shape, uint32_t rank, int32_t axis, enu
     return bytes;
 }
 
+/* Where the rows of a tensor will lie that is turned: [batch][time][width]. */
+static struct sched_tensor turned_rows_of(const struct srv_tensor *at,
+                                          const struct cell_tensor *tensor)
+{
+    const int64_t row_bytes = (int64_t)tensor->width * cell_dtype_bytes(tensor->dtype);
+    const int64_t steps = tensor->time_axis < 0 ? 1 : at->shape[tensor->time_axis];
+    return (struct sched_tensor){.batch_bytes = tensor->batch_axis < 0 ? 0 : steps * row_bytes,
+                                 .step_bytes = tensor->time_axis < 0 ? 0 : row_bytes,
+                                 .piece_bytes = row_bytes / tensor->pieces};
+}
+
 /* Where the rows of a tensor in memory lie. */
 static struct sched_tensor rows_of(const struct srv_tensor *at, const struct cell_tensor *tensor)
 {
@@ -204,11 +216,27 @@ static struct sched_tensor rows_of(const struct srv_tensor *at, const struct cel
                 : (int64_t)tensor->width / tensor->pieces * cell_dtype_bytes(tensor->dtype)};
 }
 
+static enum base_status turn_input(struct srv_request *request, const struct cell_tensor *want,
+                                   const struct srv_tensor *got, struct sched_tensor *out,
+                                   struct base_error *error)
+{
+    *out = turned_rows_of(got, want);
+    out->data = base_arena_alloc_aligned64(&request->arena, got->bytes);
+    if (out->data == NULL) {
+        return base_fail(error, BASE_RESOURCE_EXHAUSTED, "request memory spent");
+    }
+    srv_turn_to_rows(want, got->shape, got->data, out->data);
+    return BASE_OK;
+}
+
 /* The rows of an input, at an address aligned to its elements. */
 static enum base_status place_input(struct srv_request *request, const struct cell_tensor *want,
                                     const struct srv_tensor *got, struct sched_tensor *out,
                                     struct base_error *error)
 {
+    if (want->is_turned) {
+        return turn_input(request, want, got, out, error);
+    }
     *out = rows_of(got, want);
     if (got->bytes > 0 && (uintptr_t)got->data % cell_dtype_bytes(want->dtype) != 0) {
         out->data = base_arena_alloc(&request->arena, got->bytes);
@@ -328,7 +356,14 @@ static enum base_status place_outputs(struct srv_request *request, const struct 
         }
         const struct srv_extents *own = &extents[(size_t)index * stride];
         BASE_TRY(place_output(request, tensor, own, answer, error));
-        outputs[index] = rows_of(answer, tensor);
+        outputs[index] =
+            tensor->is_turned ? turned_rows_of(answer, tensor) : rows_of(answer, tensor);
+        if (tensor->is_turned) {
+            outputs[index].data = base_arena_alloc_aligned64(&request->arena, answer->bytes);
+        }
+        if (outputs[index].data == NULL) {
+            return base_fail(error, BASE_RESOURCE_EXHAUSTED, "request memory spent");
+        }
     }
     request->n_outputs = n;
     return BASE_OK;
@@ -346,4 +381,23 @@ enum base_status srv_tensors_place_each(struct srv_request *request, const struc
                                         struct sched_tensor *outputs, struct base_error *error)
 {
     return place_outputs(request, model, extents, 1, outputs, error);
+}
+
+void srv_tensors_turn_back(struct srv_request *request, const struct cell_model *model,
+                           const struct sched_tensor *outputs)
+{
+    for (uint32_t i = 0; i < request->n_outputs; i++) {
+        const struct srv_tensor *answer = &request->outputs[i];
+        uint32_t o = 0;
+        while (answer->name != model->outputs[o].name) { // they are the model's own
+            o++;
+        }
+        if (model->outputs[o].is_turned) {
+            union {
+                const uint8_t *in;
+                uint8_t *out; // the request's own memory; see place_output()
+            } address = {.in = answer->data};
+            srv_turn_from_rows(&model->outputs[o], answer->shape, outputs[o].data, address.out);
+        }
+    }
 }

@@ -1,7 +1,10 @@
-/* Convolution along the steps of a sequence (ONNX Conv of rank 3), and BatchNormalization. A step
- * reads a window of the steps around it (op_window.c): rows that lie behind each other in memory
- * are one wide row to it, so the convolution is one product and nothing is copied. Of a dilated one
- * the window's steps are read apart; a depthwise one is a sum of products element by element. */
+/* Convolutions along the steps of a sequence (ONNX Conv of rank 3), also of pictures whose columns
+ * or rows are the steps (rank 4), and BatchNormalization. A step reads a window of the steps around
+ * it (op_window.c): rows that lie behind each other in memory are one wide row to it, so the
+ * convolution is one product and nothing is copied. Along the other axis of a picture each place of
+ * a row is one more row of that product (LINEAR's patches), once the window is turned so that the
+ * steps of a place lie together. Of a dilated one the window's steps are read apart; a depthwise
+ * one is a sum of products element by element. */
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
 
@@ -15,35 +18,69 @@ enum { IN_X, IN_W, IN_B };
 /* What a Conv node says. */
 struct conv {
     int64_t channels, filters; /* of its input and output */
-    struct cell__window window;
+    struct cell__windows windows;
     bool is_depthwise;
-    const float *w, *bias; /* [filters, channels or 1, taps]; [filters] or NULL */
+    const float *w, *bias; /* [filters, channels or 1, taps of each axis]; [filters] or NULL */
 };
 
+static const struct cell__window *along_time(const struct conv *conv)
+{
+    return &conv->windows.at[conv->windows.time];
+}
+
+/* Of rank 3 there is one element of it, and one tap. */
+static const struct cell__window *along_height(const struct conv *conv)
+{
+    static const struct cell__window step = {
+        .taps = 1, .dilation = 1, .extent = 1, .stride = 1, .add = -1};
+    return conv->windows.n == 1 ? &step : &conv->windows.at[1 - conv->windows.time];
+}
+
+/* Of filter f and channel c, of those that it has, at these taps of time and height. */
+static float weight_at(const struct conv *conv, size_t f, size_t c, size_t t, size_t h)
+{
+    const size_t channels = conv->is_depthwise ? 1 : (size_t)conv->channels;
+    const size_t times = (size_t)along_time(conv)->taps;
+    const size_t heights = (size_t)along_height(conv)->taps;
+    const size_t tap = conv->windows.time == 0 ? t * heights + h : h * times + t;
+    return conv->w[(f * channels + c) * times * heights + tap];
+}
+
+static enum base_status check_weights(struct cell__import *im, const struct cell__value *w,
+                                      const struct conv *conv)
+{
+    const struct cell__tensor *tensor = &w->tensor;
+    bool fits = conv->filters >= 1 && conv->filters <= CELL_WIDTH_MAX &&
+                tensor->dims[1] == (conv->is_depthwise ? 1 : conv->channels);
+    for (uint32_t k = 2; k < tensor->rank; k++) {
+        fits = fits && tensor->dims[k] >= 1;
+    }
+    if (!fits) {
+        char name[CELL__TEXT_BYTES];
+        char text[CELL__TEXT_BYTES];
+        return cell__invalid(im, "weights \"%s\", %s, that do not fit x of %lld channels",
+                             cell__quote(name, w->name), cell__tensor_text(text, tensor),
+                             (long long)conv->channels);
+    }
+    return BASE_OK;
+}
+
 static enum base_status read_weights(struct cell__import *im, const struct cell__node *node,
-                                     struct conv *conv)
+                                     uint32_t rank, struct conv *conv)
 {
     const struct cell__value *w = cell__input(im, node, IN_W);
     int64_t groups = 1;
     BASE_TRY(cell__attr_int(im, node, "group", 1, &groups));
-    if (w->kind != CELL__CONST || w->dtype != CELL__F32 || w->tensor.rank != 3) {
-        return cell__refuse(im, "weights that are no constant of floats, of rank 3");
+    if (w->kind != CELL__CONST || w->dtype != CELL__F32 || w->tensor.rank != rank) {
+        return cell__refuse(im, "weights that are no constant of floats, of rank %u", rank);
     }
     conv->filters = w->tensor.dims[0];
-    conv->window.taps = w->tensor.dims[2];
     conv->w = w->tensor.data;
     conv->is_depthwise = groups > 1;
     if (conv->is_depthwise && (groups != conv->channels || conv->filters != conv->channels)) {
         return cell__refuse(im, "%lld groups", (long long)groups);
     }
-    if (conv->window.taps < 1 || conv->filters < 1 || conv->filters > CELL_WIDTH_MAX ||
-        w->tensor.dims[1] != (conv->is_depthwise ? 1 : conv->channels)) {
-        char name[CELL__TEXT_BYTES];
-        char text[CELL__TEXT_BYTES];
-        return cell__invalid(im, "weights \"%s\", %s, that do not fit x of %lld channels",
-                             cell__quote(name, w->name), cell__tensor_text(text, &w->tensor),
-                             (long long)conv->channels);
-    }
+    BASE_TRY(check_weights(im, w, conv));
     if (!cell__has_input(node, IN_B)) {
         return BASE_OK;
     }
@@ -61,83 +98,193 @@ static enum base_status read_conv(struct cell__import *im, const struct cell__no
 {
     const struct cell__value *x = cell__input(im, node, IN_X);
     *conv = (struct conv){.channels = 0};
-    if (x->kind != CELL__ROWS || x->dtype != CELL__F32 || x->shape.rank != 3) {
-        return cell__refuse(im, "of anything but floats [batch, channels, steps]");
+    if (x->kind != CELL__ROWS || x->dtype != CELL__F32 || x->shape.rank < 3 || x->shape.rank > 4) {
+        return cell__refuse(im, "of anything but floats [batch, channels, steps], or with one more "
+                                "axis");
     }
     conv->channels = cell__axis_size(im, &x->shape.axes[1]);
-    BASE_TRY(read_weights(im, node, conv));
-    return cell__read_window(im, node, conv->window.taps, &conv->window);
+    BASE_TRY(read_weights(im, node, x->shape.rank, conv));
+    return cell__read_windows(im, node, &cell__input(im, node, IN_W)->tensor.dims[2],
+                              &conv->windows);
 }
 
 enum base_status cell__infer_conv(struct cell__import *im, struct cell__node *node)
 {
     struct conv conv;
     BASE_TRY(read_conv(im, node, &conv));
-    return cell__infer_window(im, node, &conv.window, conv.filters);
+    return cell__infer_windows(im, node, &conv.windows, conv.filters);
+}
+
+/* ---- All channels to all filters ------------------------------------------------------------ */
+
+/* Of one tap of both axes: [channels][filters]. */
+static void copy_tap(const struct conv *conv, size_t t, size_t h, float *out)
+{
+    for (size_t c = 0; c < (size_t)conv->channels; c++) {
+        for (size_t f = 0; f < (size_t)conv->filters; f++) {
+            *out++ = weight_at(conv, f, c, t, h);
+        }
+    }
+}
+
+/* The product with the weights [height, time, channels] or, of one place that has all of the
+ * height, [time, height, channels]. */
+static enum base_status multiply(struct cell__import *im, const struct conv *conv,
+                                 struct cell_op *op, uint32_t *out)
+{
+    const size_t channels = (size_t)conv->channels;
+    const size_t times = (size_t)along_time(conv)->taps;
+    const size_t heights = (size_t)along_height(conv)->taps;
+    const size_t filters = (size_t)conv->filters;
+    const struct cell_value value = {CELL_F32, (uint32_t)filters * cell_op_patches(op)};
+    float *w = base_arena_array(im->arena, times * heights * channels * filters, sizeof(*w));
+    if (w == NULL) {
+        return cell__no_memory(im);
+    }
+    for (size_t tap = 0; tap < times * heights; tap++) {
+        const size_t t = op->patches > 0 ? tap % times : tap / heights;
+        const size_t h = op->patches > 0 ? tap / times : tap % heights;
+        copy_tap(conv, t, h, w + tap * channels * filters);
+    }
+    op->kind = CELL_OP_LINEAR;
+    op->n_operands = op->n_weights = 1;
+    op->weights[0] = (struct cell_weight){CELL_F32, (uint32_t)(times * heights * channels),
+                                          (uint32_t)filters, w};
+    if (conv->bias != NULL) {
+        op->weights[op->n_weights++] =
+            (struct cell_weight){CELL_F32, 1, (uint32_t)filters, conv->bias};
+    }
+    return cell__row_op(im, op, value, out);
+}
+
+/* What the taps of each place read, place behind place: [height left][taps][taps of time *
+ * channels]. */
+static enum base_status gather_taps(struct cell__import *im, const struct conv *conv,
+                                    const struct cell__plane *plane, uint32_t *out)
+{
+    const struct cell__window *window = along_height(conv);
+    const uint32_t taps = (uint32_t)window->taps;
+    const uint32_t dims[3] = {1, taps, conv->windows.height_left};
+    uint32_t rows[CELL_WINDOW_MAX];
+    struct cell__split split;
+    base_assert(taps <= CELL_WINDOW_MAX);
+    BASE_TRY(cell__plane_split(im, plane, window, conv->windows.height_left, &split));
+    for (uint32_t k = 0; k < taps; k++) {
+        BASE_TRY(cell__split_tap(im, &split, split.row, k, &rows[k]));
+    }
+    BASE_TRY(cell__row_concat(im, rows, taps, out));
+    return cell__row_transpose(im, *out, dims, out);
+}
+
+/* The window of steps, the steps of each place side by side: [height][time][channels]. */
+static enum base_status turn_window(struct cell__import *im, const struct conv *conv,
+                                    struct cell__plane *plane)
+{
+    const uint32_t times = (uint32_t)along_time(conv)->taps;
+    const uint32_t dims[3] = {1, times, plane->height};
+    BASE_TRY(cell__row_transpose(im, plane->row, dims, &plane->row));
+    plane->width *= times;
+    return BASE_OK;
 }
 
 static enum base_status lower_dense(struct cell__import *im, const struct conv *conv, uint32_t row,
                                     uint32_t *out)
 {
-    const size_t channels = (size_t)conv->channels;
-    const size_t taps = (size_t)conv->window.taps;
-    const size_t filters = (size_t)conv->filters;
-    uint32_t window = CELL__NONE;
-    BASE_TRY(cell__window_row(im, &conv->window, row, &window));
-    float *w = base_arena_array(im->arena, taps * channels * filters, sizeof(*w));
-    if (w == NULL) {
-        return cell__no_memory(im);
+    const struct cell__window *time = along_time(conv);
+    const struct cell__window *window = along_height(conv);
+    const uint32_t left = conv->windows.height_left;
+    const bool is_all = left == 1 && window->taps == conv->windows.height &&
+                        window->dilation == 1 && window->before == 0 && window->behind == 0;
+    struct cell_op op = {.kind = CELL_OP_LINEAR};
+    struct cell__plane plane;
+    BASE_TRY(cell__plane_of(im, row, conv->windows.channels, &plane));
+    if (!cell__window_is_step(time)) {
+        BASE_TRY(cell__window_row(im, time, plane.row, &plane.row));
     }
-    for (size_t f = 0; f < filters; f++) {
-        for (size_t c = 0; c < channels; c++) {
-            for (size_t k = 0; k < taps; k++) {
-                w[(k * channels + c) * filters + f] = conv->w[(f * channels + c) * taps + k];
-            }
-        }
+    if (is_all) {
+        op.operands[0] = plane.row;
+        return multiply(im, conv, &op, out);
     }
-    const struct cell_value value = {CELL_F32, (uint32_t)filters};
-    struct cell_op op = {
-        .kind = CELL_OP_LINEAR, .n_operands = 1, .operands = {window}, .n_weights = 1};
-    op.weights[0] = (struct cell_weight){CELL_F32, (uint32_t)(taps * channels), value.width, w};
-    if (conv->bias != NULL) {
-        op.weights[op.n_weights++] = (struct cell_weight){CELL_F32, 1, value.width, conv->bias};
+    BASE_TRY(turn_window(im, conv, &plane));
+    BASE_TRY(cell__plane_pad(im, window->before, window->behind, CELL__EDGES_ZERO, &plane));
+    op.patches = left;
+    op.step = plane.width * (uint32_t)window->stride;
+    op.operands[0] = plane.row;
+    if (window->dilation != 1) {
+        op.step = plane.width * (uint32_t)window->taps;
+        BASE_TRY(gather_taps(im, conv, &plane, &op.operands[0]));
     }
-    return cell__row_op(im, &op, value, out);
+    BASE_TRY(multiply(im, conv, &op, out));
+    const struct cell__plane result = {*out, left, (uint32_t)conv->filters};
+    return cell__plane_row(im, &result, out);
 }
 
-/* Tap k of all channels times their weights. */
-static enum base_status lower_tap(struct cell__import *im, const struct conv *conv, uint32_t row,
-                                  uint32_t k, uint32_t *out)
+/* ---- Each channel for itself ---------------------------------------------------------------- */
+
+/* What channels times height have in common: of each channel the same, at each place. */
+static enum base_status row_of_channels(struct cell__import *im, const struct conv *conv,
+                                        const float *values, uint32_t *out)
 {
-    const struct cell_value value = {CELL_F32, (uint32_t)conv->channels};
-    float *w = base_arena_array(im->arena, value.width, sizeof(*w));
+    const size_t channels = (size_t)conv->channels;
+    const size_t left = conv->windows.height_left;
+    const struct cell_value value = {CELL_F32, (uint32_t)(channels * left)};
+    float *all = base_arena_array(im->arena, channels * left, sizeof(*all));
+    if (all == NULL) {
+        return cell__no_memory(im);
+    }
+    for (size_t i = 0; i < left; i++) {
+        memcpy(all + i * channels, values, channels * sizeof(*all));
+    }
+    return cell__row_const(im, value, all, out);
+}
+
+/* Tap t of the steps and h of the height, of all channels, times their weights. */
+static enum base_status lower_tap(struct cell__import *im, const struct conv *conv,
+                                  const struct cell__split *split, uint32_t t, uint32_t h,
+                                  uint32_t *out)
+{
+    const struct cell__window *time = along_time(conv);
+    const size_t channels = (size_t)conv->channels;
+    float *w = base_arena_array(im->arena, channels, sizeof(*w));
     uint32_t weights = CELL__NONE;
     if (w == NULL) {
         return cell__no_memory(im);
     }
-    for (size_t c = 0; c < value.width; c++) {
-        w[c] = conv->w[c * (size_t)conv->window.taps + k];
+    for (size_t c = 0; c < channels; c++) {
+        w[c] = weight_at(conv, c, 0, t, h);
     }
-    BASE_TRY(cell__row_const(im, value, w, &weights));
-    BASE_TRY(cell__window_tap(im, &conv->window, row, k, out));
+    BASE_TRY(row_of_channels(im, conv, w, &weights));
+    *out = split->row;
+    if (!cell__window_is_step(time)) {
+        BASE_TRY(cell__window_tap(im, time, split->row, t, out));
+    }
+    BASE_TRY(cell__split_tap(im, split, *out, h, out));
     return cell__row_pair(im, CELL_OP_MUL, *out, weights, out);
 }
 
 static enum base_status lower_depthwise(struct cell__import *im, const struct conv *conv,
                                         uint32_t row, uint32_t *out)
 {
-    const struct cell_value value = {CELL_F32, (uint32_t)conv->channels};
+    const struct cell__window *window = along_height(conv);
+    const uint32_t heights = (uint32_t)window->taps;
+    const uint32_t taps = (uint32_t)along_time(conv)->taps * heights;
+    struct cell__plane plane;
+    struct cell__split split;
     uint32_t other = CELL__NONE;
-    BASE_TRY(lower_tap(im, conv, row, 0, out));
-    for (uint32_t k = 1; k < conv->window.taps; k++) {
-        BASE_TRY(lower_tap(im, conv, row, k, &other));
+    BASE_TRY(cell__plane_of(im, row, conv->windows.channels, &plane));
+    BASE_TRY(cell__plane_pad(im, window->before, window->behind, CELL__EDGES_ZERO, &plane));
+    BASE_TRY(cell__plane_split(im, &plane, window, conv->windows.height_left, &split));
+    BASE_TRY(lower_tap(im, conv, &split, 0, 0, out));
+    for (uint32_t k = 1; k < taps; k++) {
+        BASE_TRY(lower_tap(im, conv, &split, k / heights, k % heights, &other));
         BASE_TRY(cell__row_pair(im, CELL_OP_ADD, *out, other, out));
     }
-    if (conv->bias == NULL) {
-        return BASE_OK;
+    if (conv->bias != NULL) {
+        BASE_TRY(row_of_channels(im, conv, conv->bias, &other));
+        BASE_TRY(cell__row_pair(im, CELL_OP_ADD, *out, other, out));
     }
-    BASE_TRY(cell__row_const(im, value, conv->bias, &other));
-    return cell__row_pair(im, CELL_OP_ADD, *out, other, out);
+    const struct cell__plane result = {*out, conv->windows.height_left, (uint32_t)conv->channels};
+    return cell__plane_row(im, &result, out);
 }
 
 enum base_status cell__lower_conv(struct cell__import *im, struct cell__node *node)
@@ -146,7 +293,7 @@ enum base_status cell__lower_conv(struct cell__import *im, struct cell__node *no
     struct conv conv;
     uint32_t row = x->row;
     BASE_TRY(read_conv(im, node, &conv));
-    BASE_TRY(cell__check_window(im, node, &conv.window));
+    BASE_TRY(cell__check_windows(im, node, &conv.windows));
     BASE_TRY(conv.is_depthwise ? lower_depthwise(im, &conv, row, &row)
                                : lower_dense(im, &conv, row, &row));
     cell__set_row(im, node, 0, row);
@@ -188,22 +335,22 @@ enum base_status cell__lower_batch_norm(struct cell__import *im, struct cell__no
     float epsilon = 0.0f;
     BASE_TRY(cell__attr_float(im, node, "epsilon", 1e-5f, &epsilon));
     const struct cell_value value = im->rows[x->row].value;
+    struct cell__place place;
+    BASE_TRY(cell__axis_in_row(im, &x->shape, 1, "normalises", &place));
     for (uint32_t i = SCALE; i < BN_INPUTS; i++) {
         in[i] = cell__input(im, node, i)->tensor.data;
-    }
-    if ((int64_t)value.width != cell__axis_size(im, &x->shape.axes[1])) {
-        return cell__refuse(im, "of a row that is more than its channels");
     }
     float *factor = base_arena_array(im->arena, value.width, sizeof(*factor));
     float *added = base_arena_array(im->arena, value.width, sizeof(*added));
     if (factor == NULL || added == NULL) {
         return cell__no_memory(im);
     }
-    for (uint32_t c = 0; c < value.width; c++) {
+    for (uint32_t i = 0; i < value.width; i++) {
+        const uint32_t c = i / place.inner % place.size;
         const double root = sqrt((double)in[VARIANCE][c] + (double)epsilon);
         const double by = (double)in[SCALE][c] / root;
-        factor[c] = (float)by;
-        added[c] = (float)((double)in[BIAS][c] - (double)in[MEAN][c] * by);
+        factor[i] = (float)by;
+        added[i] = (float)((double)in[BIAS][c] - (double)in[MEAN][c] * by);
     }
     uint32_t row = CELL__NONE;
     uint32_t other = CELL__NONE;

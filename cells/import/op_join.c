@@ -83,23 +83,23 @@ enum base_status cell__lower_concat(struct cell__import *im, struct cell__node *
 {
     int64_t attribute = 0;
     uint32_t axis = 0;
-    uint32_t inner = 0;
+    struct cell__place places[CELL__OPERANDS_MAX];
     uint32_t rows[CELL__OPERANDS_MAX] = {0};
     uint32_t row = CELL__NONE;
     const struct cell__shape *out = &cell__output(im, node, 0)->shape;
     BASE_TRY(cell__attr_int(im, node, "axis", 0, &attribute));
     BASE_TRY(cell__axis_index(im, attribute, out->rank, &axis));
-    BASE_TRY(cell__axis_in_row(im, out, axis, "joins", &inner));
+    BASE_TRY(cell__axis_in_row(im, out, axis, "joins", &places[0]));
     for (uint32_t i = 0; i < node->n_inputs; i++) {
         const struct cell__value *value = cell__input(im, node, i);
         struct cell__shape own;
         BASE_TRY(cell__shape_of(im, value, &own));
-        BASE_TRY(cell__axis_in_row(im, &own, axis, "joins", &inner));
         struct cell__shape shape = *out; // batch and time stand only in the result's axes
         shape.axes[axis] = own.axes[axis];
+        BASE_TRY(cell__axis_in_row(im, &shape, axis, "joins", &places[i]));
         BASE_TRY(cell__row_of(im, value, &shape, false, &rows[i]));
     }
-    BASE_TRY(cell__row_concat(im, rows, node->n_inputs, &row));
+    BASE_TRY(cell__row_join(im, rows, places, node->n_inputs, &row));
     cell__set_row(im, node, 0, row);
     return BASE_OK;
 }
@@ -169,19 +169,19 @@ enum base_status cell__lower_split(struct cell__import *im, struct cell__node *n
     const struct cell__value *in = cell__input(im, node, 0);
     int64_t attribute = 0;
     uint32_t axis = 0;
-    uint32_t inner = 0;
+    struct cell__place place;
     struct cell__list sizes;
     uint32_t start = 0;
     BASE_TRY(cell__attr_int(im, node, "axis", 0, &attribute));
     BASE_TRY(cell__axis_index(im, attribute, in->shape.rank, &axis));
-    BASE_TRY(cell__axis_in_row(im, &in->shape, axis, "splits", &inner));
+    BASE_TRY(cell__axis_in_row(im, &in->shape, axis, "splits", &place));
     BASE_TRY(split_sizes(im, node, cell__axis_size(im, &in->shape.axes[axis]), &sizes));
     for (uint32_t i = 0; i < node->n_outputs; i++) {
         uint32_t row = CELL__NONE;
-        uint32_t width = (uint32_t)sizes.at[i] * inner;
-        BASE_TRY(cell__row_slice(im, in->row, start, width, &row));
+        const uint32_t size = (uint32_t)sizes.at[i];
+        BASE_TRY(cell__row_part(im, in->row, &place, start, size, &row));
         cell__set_row(im, node, i, row);
-        start += width;
+        start += size;
     }
     return BASE_OK;
 }
@@ -259,14 +259,11 @@ enum base_status cell__lower_expand(struct cell__import *im, struct cell__node *
 {
     const struct cell__value *in = cell__input(im, node, 0);
     const struct cell__shape *out = &cell__output(im, node, 0)->shape;
-    uint32_t before = 0;
-    uint32_t after = 0;
+    uint32_t row = CELL__NONE;
+    BASE_TRY(cell__row_under(im, node, 0, &row));
     if (in->kind == CELL__ROWS) {
-        BASE_TRY(cell__shape_width(im, &in->shape, &before));
-        BASE_TRY(cell__shape_width(im, out, &after));
-        if (before != after) {
-            return cell__refuse(im, "repeats elements of a row");
-        }
+        BASE_TRY(cell__row_spread(im, row, &in->shape, out, &row));
     }
-    return cell__lower_reshaped(im, node);
+    cell__set_row(im, node, 0, row);
+    return BASE_OK;
 }

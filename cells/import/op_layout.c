@@ -1,5 +1,5 @@
 /* Operators that only move or rename axes: nothing is left of them in a row, as long as the
- * elements of a row keep their order. */
+ * elements of a row keep their order; and what is left of a Transpose that changes it. */
 #include "cells/import/fold.h"
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
@@ -43,24 +43,21 @@ enum base_status cell__row_under(struct cell__import *im, const struct cell__nod
 }
 
 enum base_status cell__axis_in_row(struct cell__import *im, const struct cell__shape *shape,
-                                   uint32_t axis, const char *verb, uint32_t *inner)
+                                   uint32_t axis, const char *verb, struct cell__place *out)
 {
     const struct cell__axis *at = &shape->axes[axis];
     if (cell__axis_has(im, at, CELL__ROLE_BATCH) || cell__axis_has(im, at, CELL__ROLE_TIME)) {
         return cell__refuse(im, "%s along the %s axis", verb,
                             cell__axis_has(im, at, CELL__ROLE_BATCH) ? "batch" : "time");
     }
+    const struct cell__shape only = {.rank = 1, .axes = {*at}};
     struct cell__shape before = {.rank = axis};
     struct cell__shape behind = {.rank = shape->rank - axis - 1};
     memcpy(before.axes, shape->axes, axis * sizeof(before.axes[0]));
     memcpy(behind.axes, &shape->axes[axis + 1], behind.rank * sizeof(behind.axes[0]));
-    uint32_t outer = 1;
-    BASE_TRY(cell__shape_width(im, &before, &outer));
-    BASE_TRY(cell__shape_width(im, &behind, inner));
-    if (outer != 1) {
-        return cell__refuse(im, "%s along an axis that is not the outermost of a row", verb);
-    }
-    return BASE_OK;
+    BASE_TRY(cell__shape_width(im, &before, &out->outer));
+    BASE_TRY(cell__shape_width(im, &only, &out->size));
+    return cell__shape_width(im, &behind, &out->inner);
 }
 
 /* ---- Identity, Dropout, Cast -------------------------------------------------------------- */
@@ -176,33 +173,69 @@ enum base_status cell__infer_transpose(struct cell__import *im, struct cell__nod
     return BASE_OK;
 }
 
-/* The feature atoms longer than 1 in their order. */
-static uint32_t feature_atoms(const struct cell__import *im, const struct cell__shape *shape,
-                              uint32_t *out)
+/* A dimension of a row: where its axis has it, which tells it from others of the same atom. */
+struct feature {
+    uint32_t axis, i, size;
+};
+
+/* Those longer than 1, of the input's axes in this order. */
+static uint32_t list_features(const struct cell__import *im, const struct cell__shape *shape,
+                              const int64_t *order, struct feature *out)
 {
     uint32_t n = 0;
     for (uint32_t k = 0; k < shape->rank; k++) {
-        for (uint32_t i = 0; i < shape->axes[k].n; i++) {
-            uint32_t root = cell__atom_root(im, shape->axes[k].atoms[i]);
-            if (im->atoms[root].role == CELL__ROLE_FEATURE && im->atoms[root].size != 1) {
-                out[n++] = root;
+        const uint32_t a = order == NULL ? k : (uint32_t)order[k];
+        for (uint32_t i = 0; i < shape->axes[a].n; i++) {
+            const struct cell__atom *atom =
+                &im->atoms[cell__atom_root(im, shape->axes[a].atoms[i])];
+            if (atom->role == CELL__ROLE_FEATURE && atom->size != 1) {
+                out[n++] = (struct feature){a, i, (uint32_t)atom->size};
             }
         }
     }
     return n;
 }
 
+/* Brings number k to place `to`, before those that stand there now. */
+static enum base_status bring_forward(struct cell__import *im, struct feature *features, uint32_t k,
+                                      uint32_t to, uint32_t *row)
+{
+    const struct feature moved = features[k];
+    uint32_t dims[3] = {1, 1, moved.size};
+    for (uint32_t i = 0; i < k; i++) {
+        dims[i < to ? 0 : 1] *= features[i].size;
+    }
+    memmove(&features[to + 1], &features[to], (k - to) * sizeof(features[0]));
+    features[to] = moved;
+    return cell__row_transpose(im, *row, dims, row);
+}
+
 enum base_status cell__lower_transpose(struct cell__import *im, struct cell__node *node)
 {
-    uint32_t before[CELL_RANK_MAX * CELL__AXIS_ATOMS_MAX];
-    uint32_t after[CELL_RANK_MAX * CELL__AXIS_ATOMS_MAX];
-    uint32_t n = feature_atoms(im, &cell__input(im, node, 0)->shape, before);
-    uint32_t m = feature_atoms(im, &cell__output(im, node, 0)->shape, after);
-    base_assert(n == m);
-    if (memcmp(before, after, n * sizeof(before[0])) != 0) {
-        return cell__refuse(im, "changes the order of the elements of a row");
+    const struct cell__value *in = cell__input(im, node, 0);
+    struct feature features[CELL_RANK_MAX * CELL__AXIS_ATOMS_MAX] = {{0}};
+    struct feature wanted[CELL_RANK_MAX * CELL__AXIS_ATOMS_MAX] = {{0}};
+    int64_t perm[CELL_RANK_MAX] = {0};
+    uint32_t row = in->row;
+    uint32_t width = 0;
+    BASE_TRY(read_perm(im, node, in->shape.rank, perm));
+    BASE_TRY(cell__shape_width(im, &in->shape, &width));
+    if (width != im->rows[row].value.width) {
+        return cell__refuse(im, "of a row that is no longer what its axes say");
     }
-    return cell__lower_identity(im, node);
+    const uint32_t n = list_features(im, &in->shape, NULL, features);
+    (void)list_features(im, &in->shape, perm, wanted);
+    for (uint32_t to = 0; to < n; to++) {
+        uint32_t k = to;
+        while (features[k].axis != wanted[to].axis || features[k].i != wanted[to].i) {
+            k++;
+        }
+        if (k != to) {
+            BASE_TRY(bring_forward(im, features, k, to, &row));
+        }
+    }
+    cell__set_row(im, node, 0, row);
+    return BASE_OK;
 }
 
 /* ---- Squeeze, Unsqueeze, Flatten, Reshape -------------------------------------------------- */

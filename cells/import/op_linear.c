@@ -47,21 +47,24 @@ static enum base_status lower_product(struct cell__import *im, struct cell__node
                                       const struct cell__tensor *w, const float *bias)
 {
     const struct cell__value *x = cell__input(im, node, 0);
-    uint32_t inner = 0;
+    struct cell__place place;
     uint32_t row = CELL__NONE;
-    // The last axis must be all of the row.
-    BASE_TRY(cell__axis_in_row(im, &x->shape, x->shape.rank - 1, "multiplies", &inner));
-    base_assert(im->rows[x->row].value.width == w->dims[0]);
-    if (w->dims[1] < 1 || w->dims[1] > CELL_WIDTH_MAX) {
+    BASE_TRY(cell__axis_in_row(im, &x->shape, x->shape.rank - 1, "multiplies", &place));
+    base_assert(im->rows[x->row].value.width == place.outer * place.size);
+    base_assert(w->dims[0] == place.size);
+    if (w->dims[1] < 1 || w->dims[1] > CELL_WIDTH_MAX / place.outer) {
         return cell__refuse(im, "a result of %lld elements", (long long)w->dims[1]);
     }
-    struct cell_value value = {CELL_F32, (uint32_t)w->dims[1]};
+    const uint32_t width = (uint32_t)w->dims[1];
     struct cell_op op = {
         .kind = CELL_OP_LINEAR, .n_operands = 1, .operands = {x->row}, .n_weights = 1};
-    op.weights[0] = (struct cell_weight){CELL_F32, (uint32_t)w->dims[0], value.width, w->data};
+    op.patches = place.outer > 1 ? place.outer : 0; // the same for each of the axes before it
+    op.step = place.outer > 1 ? place.size : 0;
+    op.weights[0] = (struct cell_weight){CELL_F32, place.size, width, w->data};
     if (bias != NULL) {
-        op.weights[op.n_weights++] = (struct cell_weight){CELL_F32, 1, value.width, bias};
+        op.weights[op.n_weights++] = (struct cell_weight){CELL_F32, 1, width, bias};
     }
+    const struct cell_value value = {CELL_F32, place.outer * width};
     BASE_TRY(cell__row_op(im, &op, value, &row));
     cell__set_row(im, node, 0, row);
     return BASE_OK;

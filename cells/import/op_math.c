@@ -145,10 +145,14 @@ static enum base_status joined_rows(struct cell__import *im, const struct cell__
     const struct cell__shape *shape = &cell__output(im, node, 0)->shape;
     BASE_TRY(cell__shape_width(im, shape, width));
     for (uint32_t i = 0; i < node->n_inputs; i++) {
-        BASE_TRY(cell__row_of(im, cell__input(im, node, i), shape, true, &rows[i]));
-        uint32_t own = im->rows[rows[i]].value.width;
-        if (own != 1 && own != *width) {
-            return cell__refuse(im, "repeats elements inside a row");
+        const struct cell__value *value = cell__input(im, node, i);
+        BASE_TRY(cell__row_of(im, value, shape, true, &rows[i]));
+        const uint32_t own = im->rows[rows[i]].value.width;
+        if (own != 1 && own != *width) { // a constant is as wide as it is wanted
+            BASE_TRY(cell__row_spread(im, rows[i], &value->shape, shape, &rows[i]));
+        }
+        if (im->rows[rows[i]].value.width != 1 && im->rows[rows[i]].value.width != *width) {
+            return cell__refuse(im, "of rows that are no longer what their axes say");
         }
     }
     return BASE_OK;

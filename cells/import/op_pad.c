@@ -1,5 +1,6 @@
-/* Pad along the steps of a sequence, with zeros: a copy that begins before the first step. What a
- * convolution reads of it, it reads of the sequence itself (cell__row_window()). */
+/* Pad, with zeros. Along the steps of a sequence: a copy that begins before the first step; what a
+ * convolution reads of it, it reads of the sequence itself (cell__row_window()). Along another
+ * axis: a row with zeros in it. */
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
 
@@ -12,8 +13,9 @@ enum { IN_X, IN_PADS, IN_VALUE, IN_AXES };
 #define AXES_OPSET   18
 
 struct padding {
-    uint32_t axis; /* the only one that is padded; rank: none is */
-    int64_t before, behind;
+    struct {
+        int64_t before, behind;
+    } axes[CELL_RANK_MAX];
 };
 
 /* That what is padded with is 0. */
@@ -36,22 +38,17 @@ static enum base_status check_value(struct cell__import *im, const struct cell__
 }
 
 /* The padding of axis k, number i of those that are listed. */
-static enum base_status add_axis(struct cell__import *im, const struct cell__list *pads, uint32_t i,
+static enum base_status set_axis(struct cell__import *im, const struct cell__list *pads, uint32_t i,
                                  uint32_t k, struct padding *out)
 {
     const int64_t before = pads->at[i];
     const int64_t behind = pads->at[i + pads->n / 2];
-    if (before == 0 && behind == 0) {
-        return BASE_OK;
-    }
     if (before < 0 || behind < 0 || before > CELL_WINDOW_MAX || behind > CELL_WINDOW_MAX) {
         return cell__refuse(im, "padding of %lld and %lld; 0 to %u each", (long long)before,
                             (long long)behind, CELL_WINDOW_MAX);
     }
-    if (out->before + out->behind > 0) {
-        return cell__refuse(im, "along axes %u and %u at once", out->axis, k);
-    }
-    *out = (struct padding){k, before, behind};
+    out->axes[k].before = before;
+    out->axes[k].behind = behind;
     return BASE_OK;
 }
 
@@ -61,7 +58,7 @@ static enum base_status read_padding(struct cell__import *im, const struct cell_
     const uint32_t rank = cell__input(im, node, IN_X)->shape.rank;
     struct cell__list axes = {.n = 0};
     struct cell__list pads;
-    *out = (struct padding){.axis = rank};
+    *out = (struct padding){.axes = {{0, 0}}};
     BASE_TRY(check_value(im, node));
     BASE_TRY(cell__ints_or_attr(im, node, IN_PADS, INPUTS_OPSET, "pads", &pads));
     if (im->opset >= AXES_OPSET && cell__has_input(node, IN_AXES)) {
@@ -75,7 +72,7 @@ static enum base_status read_padding(struct cell__import *im, const struct cell_
         if (axes.n > 0) {
             BASE_TRY(cell__axis_index(im, axes.at[i], rank, &k));
         }
-        BASE_TRY(add_axis(im, &pads, i, k, out));
+        BASE_TRY(set_axis(im, &pads, i, k, out));
     }
     return BASE_OK;
 }
@@ -89,30 +86,64 @@ enum base_status cell__infer_pad(struct cell__import *im, struct cell__node *nod
     }
     BASE_TRY(read_padding(im, node, &padding));
     struct cell__shape out = x->shape;
-    if (padding.axis < out.rank) {
-        const struct cell__axis steps = out.axes[padding.axis];
-        BASE_TRY(cell__axis_strided(im, &steps, padding.before + padding.behind - 1, 1,
-                                    &out.axes[padding.axis]));
+    for (uint32_t k = 0; k < out.rank; k++) {
+        const struct cell__axis steps = out.axes[k];
+        const int64_t more = padding.axes[k].before + padding.axes[k].behind;
+        BASE_TRY(cell__axis_strided(im, &steps, more - 1, 1, &out.axes[k]));
     }
     cell__set_rows(im, node, 0, CELL__F32, &out);
     return BASE_OK;
 }
 
+/* Rows of zeros before and behind those of axis k, which is brought out for it. */
+static enum base_status pad_features(struct cell__import *im, const struct cell__shape *shape,
+                                     uint32_t k, const struct padding *padding, uint32_t *row)
+{
+    struct cell__place place;
+    struct cell__plane plane = {.row = *row};
+    BASE_TRY(cell__axis_in_row(im, shape, k, "pads", &place));
+    const uint32_t there[3] = {1, place.outer, place.size};
+    BASE_TRY(cell__row_transpose(im, *row, there, &plane.row));
+    plane.height = place.size;
+    plane.width = place.outer * place.inner;
+    BASE_TRY(cell__plane_pad(im, padding->axes[k].before, padding->axes[k].behind, CELL__EDGES_ZERO,
+                             &plane));
+    const uint32_t back[3] = {1, plane.height, place.outer};
+    return cell__row_transpose(im, plane.row, back, row);
+}
+
+static enum base_status pad_steps(struct cell__import *im, const struct cell__axis *axis,
+                                  const struct cell__axis *left, int64_t before, int64_t behind,
+                                  uint32_t *row)
+{
+    struct cell__steps steps = {
+        .stride = 1, .behind = (uint32_t)behind, .offset = (int32_t)-before};
+    return cell__row_copy_steps(im, axis, left, &steps, row);
+}
+
+/* Axis by axis; the shape is that of the row. */
 enum base_status cell__lower_pad(struct cell__import *im, struct cell__node *node)
 {
     const struct cell__value *x = cell__input(im, node, IN_X);
+    const struct cell__shape *left = &cell__output(im, node, 0)->shape;
+    struct cell__shape shape = x->shape;
     struct padding padding;
     uint32_t row = x->row;
     BASE_TRY(read_padding(im, node, &padding));
-    if (padding.axis == x->shape.rank) {
-        cell__set_row(im, node, 0, row);
-        return BASE_OK;
+    for (uint32_t k = 0; k < shape.rank; k++) {
+        const int64_t before = padding.axes[k].before;
+        const int64_t behind = padding.axes[k].behind;
+        const bool is_known = cell__axis_size(im, &shape.axes[k]) >= 0;
+        if (before == 0 && behind == 0) {
+            continue;
+        }
+        if (is_known && !cell__axis_has(im, &shape.axes[k], CELL__ROLE_TIME)) {
+            BASE_TRY(pad_features(im, &shape, k, &padding, &row));
+        } else {
+            BASE_TRY(pad_steps(im, &shape.axes[k], &left->axes[k], before, behind, &row));
+        }
+        shape.axes[k] = left->axes[k];
     }
-    struct cell__steps steps = {
-        .stride = 1, .behind = (uint32_t)padding.behind, .offset = (int32_t)-padding.before};
-    BASE_TRY(cell__row_copy_steps(im, &x->shape.axes[padding.axis],
-                                  &cell__output(im, node, 0)->shape.axes[padding.axis], &steps,
-                                  &row));
     cell__set_row(im, node, 0, row);
     return BASE_OK;
 }

@@ -1,13 +1,16 @@
 /* MaxPool and AveragePool along the steps of a sequence: the largest, or the mean, of a window of
  * rows, element by element. What lies beyond the ends reads as zeros, which are no rows: where
- * that matters each row has a 1 behind it, and a 0 there says that a tap is outside. */
+ * that matters each row has a 1 behind it, and a 0 there says that a tap is outside. Of a picture
+ * (rank 4) each row is pooled along its height first, and then the steps are: the largest of the
+ * largest, or the mean of means. */
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
 
 #include <string.h>
 
 struct pool {
-    struct cell__window window;
+    struct cell__windows windows;
+    struct cell__window window; /* along the steps */
     bool is_max;
     bool counts_pads; /* AveragePool: a mean over all taps, wherever they are */
 };
@@ -35,33 +38,40 @@ static enum base_status read_pool(struct cell__import *im, const struct cell__no
     if (cell__attr(node, "kernel_shape") == NULL) {
         return cell__invalid(im, "without kernel_shape");
     }
-    BASE_TRY(cell__read_window(im, node, 0, &pool->window));
+    BASE_TRY(cell__read_windows(im, node, NULL, &pool->windows));
     if (!pool->is_max) {
         BASE_TRY(cell__attr_int(im, node, "count_include_pad", 0, &counts));
     }
     pool->counts_pads = counts != 0;
-    if (pool->counts_pads && pool->window.rounds_up) {
-        return cell__refuse(im, "ceil_mode beside count_include_pad");
+    for (uint32_t i = 0; i < pool->windows.n; i++) {
+        const struct cell__window *window = &pool->windows.at[i];
+        if (pool->counts_pads && window->rounds_up) {
+            return cell__refuse(im, "ceil_mode beside count_include_pad");
+        }
+        if (!pool->counts_pads && !is_never_empty(window)) {
+            return cell__refuse(im,
+                                "a window that may lie beyond the ends: %lld steps, %lld apart, "
+                                "with %lld and %lld of padding",
+                                (long long)window->taps, (long long)window->dilation,
+                                (long long)window->before, (long long)window->behind);
+        }
     }
-    return pool->counts_pads || is_never_empty(&pool->window)
-               ? BASE_OK
-               : cell__refuse(im,
-                              "a window that may lie beyond the ends: %lld steps, %lld apart, "
-                              "with %lld and %lld of padding",
-                              (long long)pool->window.taps, (long long)pool->window.dilation,
-                              (long long)pool->window.before, (long long)pool->window.behind);
+    return BASE_OK;
 }
 
 enum base_status cell__infer_pool(struct cell__import *im, struct cell__node *node)
 {
     const struct cell__value *x = cell__input(im, node, 0);
     struct pool pool;
-    if (x->kind != CELL__ROWS || x->dtype != CELL__F32 || x->shape.rank != 3) {
-        return cell__refuse(im, "of anything but floats [batch, channels, steps]");
+    if (x->kind != CELL__ROWS || x->dtype != CELL__F32 || x->shape.rank < 3 || x->shape.rank > 4) {
+        return cell__refuse(im, "of anything but floats [batch, channels, steps], or with one more "
+                                "axis");
     }
     BASE_TRY(read_pool(im, node, &pool));
-    return cell__infer_window(im, node, &pool.window, 0);
+    return cell__infer_windows(im, node, &pool.windows, 0);
 }
+
+/* ---- Along the steps ------------------------------------------------------------------------ */
 
 /* Where a pool reads. */
 struct taps {
@@ -174,19 +184,110 @@ static enum base_status lower_mean(const struct taps *taps, uint32_t *out)
     return cell__row_pair(taps->im, CELL_OP_DIV, *out, number, out);
 }
 
+static enum base_status lower_steps(struct cell__import *im, const struct pool *pool, uint32_t *row)
+{
+    struct taps taps;
+    BASE_TRY(taps_init(im, pool, *row, &taps));
+    BASE_TRY(pool->is_max ? lower_max(&taps, row) : lower_mean(&taps, row));
+    if (pool->is_max && pool->window.taps == 1) { // what a step hands on is a result of its own
+        struct cell_op copy = {.kind = CELL_OP_COPY, .n_operands = 1, .operands = {*row}};
+        BASE_TRY(cell__row_op(im, &copy, im->rows[*row].value, row));
+    }
+    return BASE_OK;
+}
+
+/* ---- Along the height ----------------------------------------------------------------------- */
+
+/* Rows of the plane, where it is not padded yet, that the window from place p on has. */
+static uint32_t rows_inside(const struct cell__window *window, uint32_t height, uint32_t p)
+{
+    uint32_t n = 0;
+    for (int64_t k = 0; k < window->taps; k++) {
+        const int64_t at = (int64_t)p * window->stride + k * window->dilation - window->before;
+        n += at >= 0 && at < (int64_t)height ? 1 : 0;
+    }
+    return n;
+}
+
+/* A mean's numbers: of all taps, or of those that are inside. */
+static enum base_status numbers_of_taps(struct cell__import *im, const struct pool *pool,
+                                        const struct cell__window *window, uint32_t *out)
+{
+    const struct cell__windows *all = &pool->windows;
+    const size_t channels = all->channels;
+    const struct cell_value value = {CELL_F32, all->channels * all->height_left};
+    float *numbers = base_arena_array(im->arena, value.width, sizeof(*numbers));
+    if (numbers == NULL) {
+        return cell__no_memory(im);
+    }
+    for (uint32_t p = 0; p < all->height_left; p++) {
+        const uint32_t inside = rows_inside(window, all->height, p);
+        if (inside == 0 && !pool->counts_pads) {
+            return cell__refuse(im, "a window with none of the %u rows of its height", all->height);
+        }
+        for (size_t c = 0; c < channels; c++) {
+            numbers[p * channels + c] = pool->counts_pads ? (float)window->taps : (float)inside;
+        }
+    }
+    return cell__row_const(im, value, numbers, out);
+}
+
+/* A window that has rows at all has those at the end where it is padded, unless it steps over them:
+ * a maximum may take them again. */
+static enum base_status pad_height(struct cell__import *im, const struct pool *pool,
+                                   const struct cell__window *window, struct cell__plane *plane)
+{
+    const int64_t last = (int64_t)(pool->windows.height_left - 1) * window->stride;
+    const int64_t needed = last + window->extent - window->before - plane->height;
+    const int64_t behind = needed > 0 ? needed : 0;
+    if (pool->is_max && window->dilation != 1 && (window->before > 0 || behind > 0)) {
+        return cell__refuse(im, "padding beside dilations, along the height");
+    }
+    return cell__plane_pad(im, window->before, behind,
+                           pool->is_max ? CELL__EDGES_REPEATED : CELL__EDGES_ZERO, plane);
+}
+
+static enum base_status lower_height(struct cell__import *im, const struct pool *pool,
+                                     struct cell__plane *plane)
+{
+    const struct cell__window *window = &pool->windows.at[1 - pool->windows.time];
+    const uint32_t left = pool->windows.height_left;
+    struct cell__split split;
+    uint32_t other = CELL__NONE;
+    uint32_t numbers = CELL__NONE;
+    if (cell__window_is_step(window)) {
+        return BASE_OK;
+    }
+    BASE_TRY(numbers_of_taps(im, pool, window, &numbers));
+    BASE_TRY(pad_height(im, pool, window, plane));
+    BASE_TRY(cell__plane_split(im, plane, window, left, &split));
+    BASE_TRY(cell__split_tap(im, &split, split.row, 0, &plane->row));
+    for (uint32_t k = 1; k < window->taps; k++) {
+        BASE_TRY(cell__split_tap(im, &split, split.row, k, &other));
+        BASE_TRY(cell__row_pair(im, pool->is_max ? CELL_OP_MAX : CELL_OP_ADD, plane->row, other,
+                                &plane->row));
+    }
+    plane->height = left;
+    return pool->is_max ? BASE_OK
+                        : cell__row_pair(im, CELL_OP_DIV, plane->row, numbers, &plane->row);
+}
+
 enum base_status cell__lower_pool(struct cell__import *im, struct cell__node *node)
 {
     struct pool pool;
-    struct taps taps;
-    uint32_t row = CELL__NONE;
+    struct cell__plane plane;
+    uint32_t row = cell__input(im, node, 0)->row;
     BASE_TRY(read_pool(im, node, &pool));
-    BASE_TRY(cell__check_window(im, node, &pool.window));
-    BASE_TRY(taps_init(im, &pool, cell__input(im, node, 0)->row, &taps));
-    BASE_TRY(pool.is_max ? lower_max(&taps, &row) : lower_mean(&taps, &row));
-    if (pool.is_max && pool.window.taps == 1) { // what a step hands on is a result of its own
-        struct cell_op copy = {.kind = CELL_OP_COPY, .n_operands = 1, .operands = {row}};
-        BASE_TRY(cell__row_op(im, &copy, im->rows[row].value, &row));
+    BASE_TRY(cell__check_windows(im, node, &pool.windows));
+    pool.window = pool.windows.at[pool.windows.time];
+    BASE_TRY(cell__plane_of(im, row, pool.windows.channels, &plane));
+    if (pool.windows.n == 2) {
+        BASE_TRY(lower_height(im, &pool, &plane));
     }
+    if (pool.windows.n == 1 || !cell__window_is_step(&pool.window)) {
+        BASE_TRY(lower_steps(im, &pool, &plane.row));
+    }
+    BASE_TRY(cell__plane_row(im, &plane, &row));
     cell__set_row(im, node, 0, row);
     return BASE_OK;
 }

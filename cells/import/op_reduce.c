@@ -10,6 +10,9 @@
 
 enum kind { SUM, MEAN, MAX, MIN };
 
+/* Parts of a row that are reduced to one, two ops of the cell each. */
+#define PARTS_MAX 48u
+
 /* What is reduced: the elements, their absolute values, or their squares. */
 enum measure { PLAIN, ABSOLUTE, SQUARES };
 
@@ -216,16 +219,56 @@ enum base_status cell__row_softmax_of_steps(struct cell__import *im, uint32_t ro
 
 /* ---- Lowering ----------------------------------------------------------------------------- */
 
-static enum base_status reduce_row(struct cell__import *im, enum kind kind, uint32_t row,
-                                   uint32_t *out)
+/* Axes of a row that lie side by side and are reduced: elements before, of, and behind them. */
+static enum base_status find_part(struct cell__import *im, const struct cell__shape *shape,
+                                  uint32_t mask, uint32_t sizes[3])
 {
-    if (kind == SUM) {
-        return cell__row_sum(im, row, out);
+    uint32_t at = 0; // before, of, behind
+    sizes[0] = sizes[1] = sizes[2] = 1;
+    for (uint32_t k = 0; k < shape->rank; k++) {
+        const struct cell__shape one = {.rank = 1, .axes = {shape->axes[k]}};
+        const bool is_taken = (mask >> k & 1) != 0;
+        uint32_t width = 0;
+        BASE_TRY(cell__shape_width(im, &one, &width));
+        if (width > 1 && is_taken != (at == 1)) {
+            at++;
+        }
+        if (at > 2) {
+            return cell__refuse(im, "over features of a row that do not lie together");
+        }
+        sizes[at] *= width;
     }
-    if (kind == MEAN) {
-        return cell__row_mean(im, row, out);
+    return BASE_OK;
+}
+
+/* One part of a row's features, such as the height of a picture's columns: element by element, each
+ * part that lies beside the others. */
+static enum base_status reduce_part(struct cell__import *im, enum kind kind,
+                                    const uint32_t sizes[3], uint32_t *row)
+{
+    const uint32_t dims[3] = {1, sizes[0], sizes[1]};
+    const uint32_t width = sizes[0] * sizes[2];
+    const enum cell_op_kind op = kind == MAX   ? CELL_OP_MAX
+                                 : kind == MIN ? CELL_OP_MIN
+                                               : CELL_OP_ADD;
+    uint32_t all = CELL__NONE;
+    uint32_t number = CELL__NONE;
+    if (sizes[1] > PARTS_MAX) {
+        return cell__refuse(im, "over a part of a row's features, of %u; at most %u", sizes[1],
+                            PARTS_MAX);
     }
-    return cell__refuse(im, "the largest or smallest of a row's features");
+    BASE_TRY(cell__row_transpose(im, *row, dims, &all));
+    BASE_TRY(cell__row_slice(im, all, 0, width, row));
+    for (uint32_t i = 1; i < sizes[1]; i++) {
+        uint32_t next = CELL__NONE;
+        BASE_TRY(cell__row_slice(im, all, i * width, width, &next));
+        BASE_TRY(cell__row_pair(im, op, *row, next, row));
+    }
+    if (kind != MEAN) {
+        return BASE_OK;
+    }
+    BASE_TRY(cell__row_number(im, (float)sizes[1], &number));
+    return cell__row_pair(im, CELL_OP_DIV, *row, number, row);
 }
 
 /* Over the steps of a sequence, by a chain or by an attention; width: of what is reduced besides.
@@ -298,15 +341,19 @@ enum base_status cell__lower_reduce(struct cell__import *im, struct cell__node *
         return cell__refuse(im, "over the batch axis");
     }
     BASE_TRY(cell__shape_width(im, &taken, &width));
-    if (width != 1 && width != im->rows[row].value.width) {
-        return cell__refuse(im, "over a part of a row's features");
-    }
     const uint32_t times = cell__shape_times(im, &taken);
+    const bool is_largest = kind == MAX || kind == MIN; // which a whole row has no op for
+    if (width != 1 && (width != im->rows[row].value.width || is_largest)) {
+        uint32_t sizes[3];
+        BASE_TRY(find_part(im, &in->shape, mask, sizes));
+        BASE_TRY(reduce_part(im, kind, sizes, &row));
+        width = 1;
+    }
     if (times != 0) {
         BASE_TRY(reduce_times(im, kind, times, width, &row));
     }
-    if (width != 1 || times == 0) {
-        BASE_TRY(reduce_row(im, kind, row, &row));
+    if (width != 1) {
+        BASE_TRY(kind == SUM ? cell__row_sum(im, row, &row) : cell__row_mean(im, row, &row));
     }
     if (reduction->is_root) {
         BASE_TRY(map_row(im, CELL_OP_SQRT, row, &row));

@@ -183,7 +183,7 @@ enum base_status cell__lower_gather(struct cell__import *im, struct cell__node *
 {
     const struct cell__value *data = cell__input(im, node, 0);
     struct pick pick;
-    uint32_t inner = 0;
+    struct cell__place place;
     uint32_t row = CELL__NONE;
     if (cell__input(im, node, 1)->kind == CELL__COUNTER) {
         return cell__lower_element(im, node);
@@ -199,10 +199,10 @@ enum base_status cell__lower_gather(struct cell__import *im, struct cell__node *
         }
         BASE_TRY(take_step(im, &data->shape.axes[pick.axis], pick.is_last, data->row, &row));
     } else {
-        BASE_TRY(cell__axis_in_row(im, &data->shape, pick.axis, "takes elements", &inner));
+        BASE_TRY(cell__axis_in_row(im, &data->shape, pick.axis, "takes elements", &place));
         base_assert(pick.first >= 0); // a row's axes have known sizes
-        BASE_TRY(cell__row_slice(im, data->row, (uint32_t)pick.first * inner,
-                                 (uint32_t)pick.count * inner, &row));
+        BASE_TRY(cell__row_part(im, data->row, &place, (uint32_t)pick.first, (uint32_t)pick.count,
+                                &row));
     }
     cell__set_row(im, node, 0, row);
     return BASE_OK;
@@ -455,7 +455,7 @@ enum base_status cell__lower_slice(struct cell__import *im, struct cell__node *n
     BASE_TRY(read_cuts(im, node, &shape, &cuts));
     for (uint32_t k = 0; k < shape.rank; k++) {
         const struct cut *cut = &cuts.axes[k];
-        uint32_t inner = 0;
+        struct cell__place place;
         if (cut->is_whole) {
             continue;
         }
@@ -470,12 +470,12 @@ enum base_status cell__lower_slice(struct cell__import *im, struct cell__node *n
             }
             BASE_TRY(take_step(im, &shape.axes[k], cut->is_last, row, &row));
         } else {
-            BASE_TRY(cell__axis_in_row(im, &shape, k, "takes elements", &inner));
+            BASE_TRY(cell__axis_in_row(im, &shape, k, "takes elements", &place));
             if (cut->size == 0) {
                 return cell__refuse(im, "an empty slice");
             }
-            BASE_TRY(cell__row_slice(im, row, (uint32_t)cut->start * inner,
-                                     (uint32_t)cut->size * inner, &row));
+            BASE_TRY(
+                cell__row_part(im, row, &place, (uint32_t)cut->start, (uint32_t)cut->size, &row));
         }
         shape.axes[k] = cell__output(im, node, 0)->shape.axes[k];
     }

@@ -10,7 +10,8 @@
 /* What a step is made of while it is written out. */
 struct step {
     struct cell__import *im;
-    const struct cell__recurrent *recurrent;
+    const struct cell__recurrent *recurrent; /* NULL: a function alone */
+    uint32_t width;                          /* of a state, or of what the function is of */
     enum base_status status; /* the first error; what comes behind it does nothing */
 };
 
@@ -23,17 +24,17 @@ static uint32_t emit(struct step *step, const struct cell_op *op, uint32_t width
     return row;
 }
 
-/* Both as wide as a state. */
+/* Of rows as wide as a state, as what follows. */
 static uint32_t pair(struct step *step, enum cell_op_kind kind, uint32_t a, uint32_t b)
 {
     struct cell_op op = {.kind = kind, .n_operands = 2, .operands = {a, b}};
-    return emit(step, &op, step->recurrent->hidden);
+    return emit(step, &op, step->width);
 }
 
 static uint32_t apply(struct step *step, enum cell_op_kind kind, uint32_t a)
 {
     struct cell_op op = {.kind = kind, .n_operands = 1, .operands = {a}};
-    return emit(step, &op, step->recurrent->hidden);
+    return emit(step, &op, step->width);
 }
 
 static uint32_t gate_of(struct step *step, uint32_t sums, uint32_t gate)
@@ -60,7 +61,7 @@ static uint32_t constant(struct step *step, float number)
 static uint32_t choose(struct step *step, uint32_t x, uint32_t a, uint32_t b)
 {
     struct cell_op op = {.kind = CELL_OP_SELECT, .n_operands = 3, .operands = {x, a, b}};
-    return emit(step, &op, step->recurrent->hidden);
+    return emit(step, &op, step->width);
 }
 
 /* a x + b */
@@ -209,7 +210,7 @@ static uint32_t rnn(struct step *step, uint32_t x, uint32_t h)
 enum base_status cell__lower_step(struct cell__import *im, const struct cell__recurrent *recurrent,
                                   uint32_t x, const uint32_t states[2], uint32_t out[2])
 {
-    struct step step = {.im = im, .recurrent = recurrent};
+    struct step step = {.im = im, .recurrent = recurrent, .width = recurrent->hidden};
     if (im->rows[x].value.width != recurrent->width) {
         return cell__refuse(im, "X of another width");
     }
@@ -219,5 +220,13 @@ enum base_status cell__lower_step(struct cell__import *im, const struct cell__re
         out[0] =
             recurrent->op.kind == CELL_OP_GRU ? gru(&step, x, states[0]) : rnn(&step, x, states[0]);
     }
+    return step.status;
+}
+
+enum base_status cell__row_function(struct cell__import *im, const struct cell__activation *by,
+                                    uint32_t row, uint32_t *out)
+{
+    struct step step = {.im = im, .width = im->rows[row].value.width};
+    *out = activate_by(&step, by, row);
     return step.status;
 }

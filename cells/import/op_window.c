@@ -1,28 +1,44 @@
 /* Windows along the steps of a sequence, as convolutions and pools read them: each step reads
  * `taps` steps around it, zeros beyond the ends. With a stride, or other padding than keeps their
- * number, what they leave is a sequence of another length (graph.h, struct cell__atom). */
+ * number, what they leave is a sequence of another length (graph.h, struct cell__atom). Of a
+ * picture one of the two axes is time, and the other lies within a row (op_plane.c). */
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
 
 #include "base/assert.h"
 
-/* Attribute of one integer for the only axis. */
-static enum base_status read_only_int(struct cell__import *im, const struct cell__node *node,
-                                      const char *name, int64_t otherwise, int64_t *out)
+/* One of the axes behind the channels. */
+struct place {
+    uint32_t axis, n; /* its number among them, and how many there are */
+    int64_t size;     /* -1: a request chooses */
+};
+
+/* The axis's integer of an attribute that has one for each of them. */
+static enum base_status read_int(struct cell__import *im, const struct cell__node *node,
+                                 const struct place *place, const char *name, int64_t *out)
 {
     struct cell__list list;
     BASE_TRY(cell__attr_ints(im, node, name, &list));
-    *out = list.n == 0 ? otherwise : list.at[0];
-    return list.n <= 1 ? BASE_OK : cell__invalid(im, "%s of %u axes", name, list.n);
+    if (list.n != 0 && list.n != place->n) {
+        return cell__invalid(im, "%s of %u axes", name, list.n);
+    }
+    *out = list.n == 0 ? *out : list.at[place->axis];
+    return BASE_OK;
 }
 
-/* Padding that keeps as many steps; with a stride it would depend on how many there are. */
-static enum base_status pad_same(struct cell__import *im, bool is_upper,
+/* Padding that leaves a stride's part of the steps, rounded up; with a stride of more than 1 it
+ * depends on how many there are. */
+static enum base_status pad_same(struct cell__import *im, const struct place *place, bool is_upper,
                                  struct cell__window *window)
 {
-    const int64_t reach = window->extent - 1;
-    if (window->stride != 1) {
+    int64_t reach = window->extent - 1;
+    if (window->stride != 1 && place->size < 0) {
         return cell__refuse(im, "auto_pad with a stride of %lld", (long long)window->stride);
+    }
+    if (window->stride != 1) {
+        const int64_t left = (place->size + window->stride - 1) / window->stride;
+        reach += (left - 1) * window->stride + 1 - place->size;
+        reach = reach < 0 ? 0 : reach;
     }
     window->before = is_upper ? reach / 2 : reach - reach / 2;
     window->behind = reach - window->before;
@@ -31,16 +47,16 @@ static enum base_status pad_same(struct cell__import *im, bool is_upper,
 
 /* Steps of zeros before and behind. */
 static enum base_status read_pads(struct cell__import *im, const struct cell__node *node,
-                                  struct cell__window *window)
+                                  const struct place *place, struct cell__window *window)
 {
     const Onnx__AttributeProto *how = cell__attr(node, "auto_pad");
     struct cell__list list;
     BASE_TRY(cell__attr_ints(im, node, "pads", &list));
-    if (list.n != 0 && list.n != 2) {
+    if (list.n != 0 && list.n != 2 * place->n) {
         return cell__invalid(im, "pads of %u numbers", list.n);
     }
-    window->before = list.n == 2 ? list.at[0] : 0;
-    window->behind = list.n == 2 ? list.at[1] : 0;
+    window->before = list.n > 0 ? list.at[place->axis] : 0;
+    window->behind = list.n > 0 ? list.at[place->n + place->axis] : 0;
     if (window->before < 0 || window->behind < 0 || window->before > CELL_WINDOW_MAX ||
         window->behind > CELL_WINDOW_MAX) {
         return cell__refuse(im, "padding of %lld and %lld steps; 0 to %u each",
@@ -57,7 +73,7 @@ static enum base_status read_pads(struct cell__import *im, const struct cell__no
     if (!is_upper && !cell__is_text(how->s, "same_lower")) {
         return cell__invalid(im, "auto_pad");
     }
-    return pad_same(im, is_upper, window);
+    return pad_same(im, place, is_upper, window);
 }
 
 /* With ceil_mode a last window counts that does not fit, unless it begins behind the steps. */
@@ -79,13 +95,14 @@ static enum base_status read_rounding(struct cell__import *im, const struct cell
     return BASE_OK;
 }
 
-enum base_status cell__read_window(struct cell__import *im, const struct cell__node *node,
-                                   int64_t taps, struct cell__window *window)
+static enum base_status read_window(struct cell__import *im, const struct cell__node *node,
+                                    const struct place *place, int64_t taps,
+                                    struct cell__window *window)
 {
-    *window = (struct cell__window){.taps = taps};
-    BASE_TRY(read_only_int(im, node, "strides", 1, &window->stride));
-    BASE_TRY(read_only_int(im, node, "dilations", 1, &window->dilation));
-    BASE_TRY(read_only_int(im, node, "kernel_shape", taps, &window->taps));
+    *window = (struct cell__window){.taps = taps, .dilation = 1, .stride = 1};
+    BASE_TRY(read_int(im, node, place, "strides", &window->stride));
+    BASE_TRY(read_int(im, node, place, "dilations", &window->dilation));
+    BASE_TRY(read_int(im, node, place, "kernel_shape", &window->taps));
     if ((taps > 0 && window->taps != taps) || window->taps < 1 || window->dilation < 1 ||
         window->dilation > CELL_WINDOW_MAX || window->taps > CELL_WINDOW_MAX ||
         (window->taps - 1) * window->dilation >= CELL_WINDOW_MAX) {
@@ -96,40 +113,112 @@ enum base_status cell__read_window(struct cell__import *im, const struct cell__n
                             CELL_WINDOW_MAX);
     }
     window->extent = (window->taps - 1) * window->dilation + 1;
-    BASE_TRY(read_pads(im, node, window));
+    BASE_TRY(read_pads(im, node, place, window));
     return read_rounding(im, node, window);
 }
 
-enum base_status cell__infer_window(struct cell__import *im, const struct cell__node *node,
-                                    const struct cell__window *window, int64_t channels)
+enum base_status cell__read_windows(struct cell__import *im, const struct cell__node *node,
+                                    const int64_t *taps, struct cell__windows *windows)
+{
+    const struct cell__shape *shape = &cell__input(im, node, 0)->shape;
+    base_assert(shape->rank == 3 || shape->rank == 4);
+    *windows = (struct cell__windows){.n = shape->rank - 2};
+    for (uint32_t i = 0; i < windows->n; i++) {
+        const struct place place = {i, windows->n, cell__axis_size(im, &shape->axes[2 + i])};
+        BASE_TRY(read_window(im, node, &place, taps == NULL ? 0 : taps[i], &windows->at[i]));
+    }
+    return BASE_OK;
+}
+
+enum base_status cell__infer_windows(struct cell__import *im, const struct cell__node *node,
+                                     const struct cell__windows *windows, int64_t channels)
 {
     struct cell__shape out = cell__input(im, node, 0)->shape;
-    const struct cell__axis steps = out.axes[2];
     if (channels > 0) {
         BASE_TRY(cell__axis_new(im, channels, &out.axes[1]));
     }
-    BASE_TRY(cell__axis_strided(im, &steps, window->add, window->stride, &out.axes[2]));
+    for (uint32_t i = 0; i < windows->n; i++) {
+        const struct cell__axis steps = out.axes[2 + i];
+        const struct cell__window *window = &windows->at[i];
+        BASE_TRY(cell__axis_strided(im, &steps, window->add, window->stride, &out.axes[2 + i]));
+    }
     cell__set_rows(im, node, 0, CELL__F32, &out);
     return BASE_OK;
 }
 
-enum base_status cell__check_window(struct cell__import *im, const struct cell__node *node,
-                                    struct cell__window *window)
+/* Elements along an axis within a row. */
+static enum base_status height_of(struct cell__import *im, const struct cell__axis *axis,
+                                  uint32_t *out)
 {
-    const struct cell__value *x = cell__input(im, node, 0);
-    const struct cell__row *row = &im->rows[x->row];
-    const uint32_t times = cell__axis_times(im, &x->shape.axes[2]);
-    const uint32_t left = cell__axis_times(im, &cell__output(im, node, 0)->shape.axes[2]);
-    if (times == 0 || left == 0 || row->times != times || im->scan != CELL__NONE ||
-        im->feeds_back || (int64_t)row->value.width != cell__axis_size(im, &x->shape.axes[1])) {
+    const struct cell__shape only = {.rank = 1, .axes = {*axis}};
+    if (cell__shape_has(im, &only, CELL__ROLE_BATCH) ||
+        cell__shape_has(im, &only, CELL__ROLE_TIME)) {
+        return cell__refuse(im, "over two axes that are both steps, or the batch");
+    }
+    return cell__shape_width(im, &only, out);
+}
+
+/* The axis of the windows that is time, or where none is, one that the window leaves as it is. */
+static uint32_t time_of(const struct cell__import *im, const struct cell__shape *shape,
+                        const struct cell__windows *windows)
+{
+    bool is_second = windows->n == 2 && cell__axis_times(im, &shape->axes[3]) != 0;
+    if (windows->n == 2 && cell__shape_times(im, shape) == 0) {
+        is_second = !cell__window_is_step(&windows->at[0]);
+    }
+    return is_second ? 1 : 0;
+}
+
+/* The sequence that is left of the steps. */
+static enum base_status check_time(struct cell__import *im, const struct cell__axis *axis,
+                                   const struct cell__axis *left, struct cell__window *window)
+{
+    const uint32_t times = cell__axis_times(im, axis);
+    const uint32_t times_left = cell__axis_times(im, left);
+    if (times == 0 && cell__window_is_step(window)) {
+        return BASE_OK; // of what has no steps
+    }
+    if (times == 0 || times_left == 0) {
         return cell__refuse(im, "over an axis that is not the time of a recurrent node");
     }
     if (im->sequences[cell__only_sequence(times)].uses_lengths) {
         return cell__refuse(im, "beside sequence_lens, where ONNX would read what stands behind a "
                                 "shorter sequence");
     }
-    window->sequence = cell__only_sequence(left);
+    window->sequence = cell__only_sequence(times_left);
     return BASE_OK;
+}
+
+enum base_status cell__check_windows(struct cell__import *im, const struct cell__node *node,
+                                     struct cell__windows *windows)
+{
+    const struct cell__value *x = cell__input(im, node, 0);
+    const struct cell__shape *left = &cell__output(im, node, 0)->shape;
+    const struct cell__row *row = &im->rows[x->row];
+    uint32_t width = 0;
+    windows->time = time_of(im, &x->shape, windows);
+    const uint32_t axis = 2 + windows->time;
+    BASE_TRY(cell__shape_width(im, &x->shape, &width));
+    if (row->times != cell__axis_times(im, &x->shape.axes[axis]) || im->scan != CELL__NONE ||
+        im->feeds_back || row->value.width != width) {
+        return cell__refuse(im, "over an axis that is not the time of a recurrent node");
+    }
+    BASE_TRY(check_time(im, &x->shape.axes[axis], &left->axes[axis], &windows->at[windows->time]));
+    windows->height = windows->height_left = 1;
+    if (windows->n == 2) {
+        BASE_TRY(height_of(im, &x->shape.axes[5 - axis], &windows->height));
+        BASE_TRY(height_of(im, &left->axes[5 - axis], &windows->height_left));
+    }
+    windows->channels = width / windows->height;
+    return (int64_t)windows->channels == cell__axis_size(im, &x->shape.axes[1])
+               ? BASE_OK
+               : cell__refuse(im, "of a row that has more features than its channels");
+}
+
+/* A row is its own window: one step each. */
+bool cell__window_is_step(const struct cell__window *window)
+{
+    return window->taps == 1 && window->stride == 1 && window->add == -1 && window->before == 0;
 }
 
 /* Steps from where a step's window would begin without padding to the one that tap reads. */

@@ -4,6 +4,8 @@
 
 #include "cells/import/graph.h"
 
+struct cell__place;
+
 typedef enum base_status cell__op_fn(struct cell__import *im, struct cell__node *node);
 
 /* op_layout.c */
@@ -25,6 +27,9 @@ cell__op_fn cell__infer_unary, cell__lower_unary;
 cell__op_fn cell__infer_softmax, cell__lower_softmax, cell__infer_softplus, cell__lower_softplus;
 cell__op_fn cell__infer_select, cell__lower_select; /* Where */
 cell__op_fn cell__infer_pow, cell__lower_pow, cell__infer_clip, cell__lower_clip;
+/* op_function.c */
+cell__op_fn cell__infer_function, cell__lower_function;
+cell__op_fn cell__infer_prelu, cell__lower_prelu;
 /* op_conv.c */
 cell__op_fn cell__infer_conv, cell__lower_conv, cell__infer_batch_norm, cell__lower_batch_norm;
 /* op_pool.c */
@@ -70,27 +75,38 @@ cell__op_fn cell__infer_branch, cell__lower_branch;
 
 /* ---- Windows along the steps (op_window.c) ------------------------------------------------- */
 
-/* What a convolution or pool of rank 3 reads at each step: of n steps it leaves
- * (n + add) / stride + 1. */
+/* What a convolution or pool reads at each step: of n steps it leaves (n + add) / stride + 1. */
 struct cell__window {
     int64_t taps, dilation; /* steps that one reads; from one of them to the next */
     int64_t extent;         /* from the first to the last of them, both included */
     int64_t before, behind; /* padding */
     int64_t stride, add;
     bool rounds_up;
-    uint32_t sequence; /* whose steps these are; set by cell__check_window() */
+    uint32_t sequence; /* whose steps these are; set by cell__check_windows() */
 };
 
-/* From the node's attributes; taps: those of its weights, 0: kernel_shape says. */
-enum base_status cell__read_window(struct cell__import *im, const struct cell__node *node,
-                                   int64_t taps, struct cell__window *window);
-/* Sets output 0: floats [batch, channels, steps that the window leaves of input 0]; 0: channels as
+/* Those of a node of rank 3 or 4, [batch, channels, steps] or with another axis before the steps or
+ * behind them, its height. */
+struct cell__windows {
+    uint32_t n; /* 1 or 2 */
+    struct cell__window at[2];
+    // Set by cell__check_windows().
+    uint32_t time; /* which of them is along the steps */
+    uint32_t channels, height, height_left;
+};
+
+/* From the node's attributes; taps: those of its weights, NULL: kernel_shape says. */
+enum base_status cell__read_windows(struct cell__import *im, const struct cell__node *node,
+                                    const int64_t *taps, struct cell__windows *windows);
+/* Sets output 0: floats [batch, channels, what the windows leave of input 0]; 0: channels as
  * before. */
-enum base_status cell__infer_window(struct cell__import *im, const struct cell__node *node,
-                                    const struct cell__window *window, int64_t channels);
-/* When lowering: input 0 is a row of channels at each step of one sequence. */
-enum base_status cell__check_window(struct cell__import *im, const struct cell__node *node,
-                                    struct cell__window *window);
+enum base_status cell__infer_windows(struct cell__import *im, const struct cell__node *node,
+                                     const struct cell__windows *windows, int64_t channels);
+/* When lowering: input 0 is a row [channels, height] at each step of one sequence. */
+enum base_status cell__check_windows(struct cell__import *im, const struct cell__node *node,
+                                     struct cell__windows *windows);
+/* Whether each step reads itself and no other. */
+bool cell__window_is_step(const struct cell__window *window);
 /* Whether a tap never lies beyond the ends. */
 bool cell__window_is_inside(const struct cell__window *window, uint32_t tap);
 /* The rows of all taps behind each other, and of one. */
@@ -98,6 +114,37 @@ enum base_status cell__window_row(struct cell__import *im, const struct cell__wi
                                   uint32_t row, uint32_t *out);
 enum base_status cell__window_tap(struct cell__import *im, const struct cell__window *window,
                                   uint32_t row, uint32_t tap, uint32_t *out);
+
+/* ---- Windows along an axis within a row (op_plane.c) ---------------------------------------- */
+
+/* A row [height][width]: most often the channels of a picture's column, the channels innermost. */
+struct cell__plane {
+    uint32_t row, height, width;
+};
+
+/* How rows beyond the ends read: as zeros, or as the first and the last one. */
+enum cell__edges { CELL__EDGES_ZERO, CELL__EDGES_REPEATED };
+
+/* The plane of a row [channels][height], and back. */
+enum base_status cell__plane_of(struct cell__import *im, uint32_t row, uint32_t channels,
+                                struct cell__plane *out);
+enum base_status cell__plane_row(struct cell__import *im, const struct cell__plane *plane,
+                                 uint32_t *out);
+/* Adds rows, or takes some from its end where behind is negative. */
+enum base_status cell__plane_pad(struct cell__import *im, int64_t before, int64_t behind,
+                                 enum cell__edges edges, struct cell__plane *plane);
+/* Of what a window leaves, `left` rows: rows that tap k reads, [left][width]. The plane is padded
+ * and split before, once; step by step a window over the split row may be read too. */
+struct cell__split {
+    uint32_t row, rows, width; /* [stride][rows][width] */
+    int64_t stride, dilation;
+    uint32_t left;
+};
+enum base_status cell__plane_split(struct cell__import *im, const struct cell__plane *plane,
+                                   const struct cell__window *window, uint32_t left,
+                                   struct cell__split *out);
+enum base_status cell__split_tap(struct cell__import *im, const struct cell__split *split,
+                                 uint32_t row, uint32_t k, uint32_t *out);
 
 /* ---- Functions of recurrent nodes (op_activation.c) ---------------------------------------- */
 
@@ -117,6 +164,10 @@ enum base_status cell__read_functions(struct cell__import *im, const struct cell
 /* One step: from the row of x and of h and, of an LSTM, c; out: rows of h' and c'. */
 enum base_status cell__lower_step(struct cell__import *im, const struct cell__recurrent *recurrent,
                                   uint32_t x, const uint32_t states[2], uint32_t out[2]);
+
+/* One of ONNX's activations, of each element of a row of floats. */
+enum base_status cell__row_function(struct cell__import *im, const struct cell__activation *by,
+                                    uint32_t row, uint32_t *out);
 
 /* ---- Reductions (op_reduce.c) --------------------------------------------------------------- */
 
@@ -156,10 +207,9 @@ enum base_status cell__shape_of(struct cell__import *im, const struct cell__valu
 /* Input i as a row for output 0, which has the same elements under another shape. */
 enum base_status cell__row_under(struct cell__import *im, const struct cell__node *node, uint32_t i,
                                  uint32_t *out);
-/* Where axis `axis` lies in a row: elements of one step along it. Refused when batch or time run
- * along the axis, or when feature axes longer than 1 stand before it (then its parts do not lie
- * together); the words are the operator's. */
+/* Where axis `axis` lies in a row. Refused when batch or time run along it; the words are the
+ * operator's. */
 enum base_status cell__axis_in_row(struct cell__import *im, const struct cell__shape *shape,
-                                   uint32_t axis, const char *verb, uint32_t *inner);
+                                   uint32_t axis, const char *verb, struct cell__place *out);
 
 #endif

@@ -93,6 +93,14 @@ enum base_status cell__row_const(struct cell__import *im, struct cell_value valu
 enum base_status cell__row_op(struct cell__import *im, const struct cell_op *op,
                               struct cell_value value, uint32_t *out)
 {
+    bool is_done = false;
+    BASE_TRY(cell__row_op_before(im, op, value, out, &is_done));
+    return is_done ? BASE_OK : cell__row_op_as_is(im, op, value, out);
+}
+
+enum base_status cell__row_op_as_is(struct cell__import *im, const struct cell_op *op,
+                                    struct cell_value value, uint32_t *out)
+{
     struct cell__row row = {.kind = CELL__ROW_OP, .value = value, .op = *op};
     for (uint32_t i = 0; i < op->n_operands; i++) {
         base_assert(op->operands[i] < im->n_rows);

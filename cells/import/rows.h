@@ -85,6 +85,35 @@ enum base_status cell__row_const(struct cell__import *im, struct cell_value valu
 /* An op over op->operands (row numbers) with a result of this type. */
 enum base_status cell__row_op(struct cell__import *im, const struct cell_op *op,
                               struct cell_value value, uint32_t *out);
+/* The same, whatever its operands are. */
+enum base_status cell__row_op_as_is(struct cell__import *im, const struct cell_op *op,
+                                    struct cell_value value, uint32_t *out);
+/* A row [dims[0], dims[1], dims[2], ..] as [dims[0], dims[2], dims[1], ..]. Looks through what does
+ * the opposite; of a constant it is one. Element-wise ops are computed before it, not behind it, so
+ * that two convolutions find rows in the order that both want (row_order.c). */
+enum base_status cell__row_transpose(struct cell__import *im, uint32_t row, const uint32_t dims[3],
+                                     uint32_t *out);
+/* Where an axis of a row lies: [outer, size, inner]. */
+struct cell__place {
+    uint32_t outer, size, inner;
+};
+
+/* Elements first.. of that axis; and one row of several that are alike but for its size. Where
+ * outer is not 1 they do not lie together, and rows are turned before and behind. */
+enum base_status cell__row_part(struct cell__import *im, uint32_t row,
+                                const struct cell__place *place, uint32_t first, uint32_t count,
+                                uint32_t *out);
+enum base_status cell__row_join(struct cell__import *im, const uint32_t *rows,
+                                const struct cell__place *places, uint32_t n, uint32_t *out);
+/* The row of shape `own`, aligned behind, as one of shape `out`: repeated along the axes where it
+ * has one element and out has more. */
+enum base_status cell__row_spread(struct cell__import *im, uint32_t row,
+                                  const struct cell__shape *own, const struct cell__shape *out,
+                                  uint32_t *spread);
+/* cell__row_op() of element-wise ops. *is_done: false where none of its operands is transposed, or
+ * others are otherwise. */
+enum base_status cell__row_op_before(struct cell__import *im, const struct cell_op *op,
+                                     struct cell_value value, uint32_t *out, bool *is_done);
 /* A constant row of one element, float32. */
 enum base_status cell__row_number(struct cell__import *im, float number, uint32_t *out);
 /* An op of two rows, with a result of a's type. */

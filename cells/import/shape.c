@@ -92,6 +92,27 @@ enum base_status cell__axis_new(struct cell__import *im, int64_t size, struct ce
     return BASE_OK;
 }
 
+/* What a window leaves of steps that are as many in each request. */
+static enum base_status steps_left(struct cell__import *im, int64_t given, int64_t add,
+                                   int64_t stride, int64_t *out)
+{
+    *out = given + add < 0 ? 0 : (given + add) / stride + 1;
+    return *out < 1 ? cell__invalid(im, "nothing is left of %lld steps", (long long)given)
+                    : BASE_OK;
+}
+
+/* Of an axis that is nobody's time: of several dimensions, or of one element. */
+static enum base_status axis_left(struct cell__import *im, int64_t given, int64_t add,
+                                  int64_t stride, struct cell__axis *out)
+{
+    int64_t size = 0;
+    if (given < 0) {
+        return cell__refuse(im, "along an axis that is made of several dimensions");
+    }
+    BASE_TRY(steps_left(im, given, add, stride, &size));
+    return cell__axis_new(im, size, out);
+}
+
 enum base_status cell__axis_strided(struct cell__import *im, const struct cell__axis *axis,
                                     int64_t add, int64_t stride, struct cell__axis *out)
 {
@@ -100,7 +121,7 @@ enum base_status cell__axis_strided(struct cell__import *im, const struct cell__
         return BASE_OK;
     }
     if (axis->n != 1) {
-        return cell__refuse(im, "along an axis that is made of several dimensions, or of none");
+        return axis_left(im, cell__axis_size(im, axis), add, stride, out);
     }
     uint32_t source = cell__atom_root(im, axis->atoms[0]);
     if (im->atoms[source].source != CELL__NONE && im->atoms[source].stride == 1) {
@@ -116,11 +137,7 @@ enum base_status cell__axis_strided(struct cell__import *im, const struct cell__
     }
     int64_t size = im->atoms[source].size;
     if (size >= 0) {
-        const int64_t given = size;
-        size = given + add < 0 ? 0 : (given + add) / stride + 1;
-        if (size < 1) {
-            return cell__invalid(im, "nothing is left of %lld steps", (long long)given);
-        }
+        BASE_TRY(steps_left(im, size, add, stride, &size));
     }
     BASE_TRY(cell__atom_new(im, size, &out->atoms[0]));
     struct cell__atom *atom = &im->atoms[out->atoms[0]];

@@ -98,29 +98,36 @@ static int32_t role_axis(const struct cell__import *im, const struct cell__shape
     return found;
 }
 
-/* The axis of a row's pieces, if there is one. */
-static enum base_status find_pieces(struct cell__import *im, const char *what,
-                                    struct cell_tensor *out)
+/* Pieces before the time that are read one by one, where they stand, are at least a cache line
+ * long.
+ */
+#define PIECE_BYTES_MIN 64u
+
+/* Features that stand before batch or time: the pieces of a row, or reason to turn the tensor. */
+static void find_pieces(struct cell_tensor *out)
 {
     const int32_t last = out->batch_axis > out->time_axis ? out->batch_axis : out->time_axis;
-    char name[CELL__TEXT_BYTES];
+    uint32_t n = 0;
     out->piece_axis = -1;
     out->pieces = 1;
     for (int32_t k = 0; k < last; k++) {
-        if (k == out->batch_axis || k == out->time_axis || out->dims[k] == 1) {
-            continue;
+        if (k != out->batch_axis && k != out->time_axis && out->dims[k] != 1) {
+            out->piece_axis = k;
+            n++;
         }
-        if (out->piece_axis >= 0 || out->dims[k] > CELL_PIECES_MAX) {
-            return cell__refuse(im,
-                                "%s \"%s\": axis %d of %lld elements stands before batch or "
-                                "time; supported: one axis of up to %u",
-                                what, cell__quote(name, out->name), k, (long long)out->dims[k],
-                                CELL_PIECES_MAX);
-        }
-        out->piece_axis = k;
-        out->pieces = (uint32_t)out->dims[k];
     }
-    return BASE_OK;
+    if (n == 0) {
+        return;
+    }
+    const int64_t pieces = out->dims[out->piece_axis];
+    const size_t bytes = out->width / (uint64_t)pieces * cell_dtype_bytes(out->dtype);
+    const bool is_short = out->piece_axis < out->time_axis && bytes < PIECE_BYTES_MIN;
+    if (n == 1 && pieces <= CELL_PIECES_MAX && !is_short) {
+        out->pieces = (uint32_t)pieces;
+        return;
+    }
+    out->piece_axis = -1;
+    out->is_turned = true;
 }
 
 static enum base_status describe(struct cell__import *im, const char *what,
@@ -161,7 +168,8 @@ static enum base_status describe(struct cell__import *im, const char *what,
         int64_t size = cell__axis_size(im, &shape->axes[k]);
         out->dims[k] = size < 0 ? CELL_DIM_ANY : size;
     }
-    return find_pieces(im, what, out);
+    find_pieces(out);
+    return BASE_OK;
 }
 
 /* The row expression of an input: its pieces, joined. */

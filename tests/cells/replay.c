@@ -34,10 +34,14 @@ static double *numbers(size_t count)
 
 /* ---- Places in tensors -------------------------------------------------------------------- */
 
-/* First element of the row at (b, t). */
+/* First element of the row at (b, t). What is turned has rows behind each other here. */
 static size_t row_offset(const struct cell_tensor *shape, const int64_t *dims, int64_t b, int64_t t)
 {
     size_t offset = 0;
+    if (shape->is_turned) {
+        const int64_t steps = shape->time_axis < 0 ? 1 : dims[shape->time_axis];
+        return (size_t)(b * steps + t) * shape->width;
+    }
     for (uint32_t k = 0; k < shape->rank; k++) {
         int64_t at = (int32_t)k == shape->batch_axis ? b : (int32_t)k == shape->time_axis ? t : 0;
         offset = offset * (size_t)dims[k] + (size_t)at;
@@ -56,6 +60,37 @@ static size_t piece_stride(const struct cell_tensor *shape, const int64_t *dims)
         stride *= (size_t)dims[k];
     }
     return stride;
+}
+
+/* Elements in another order: [batch][time][all other axes] of those of the tensor, or back. */
+static void turn(const struct cell_tensor *shape, const struct replay_tensor *tensor, bool is_back)
+{
+    const int64_t steps = shape->time_axis < 0 ? 1 : tensor->dims[shape->time_axis];
+    double *turned = numbers(tensor->count);
+    ck_assert_ptr_nonnull(tensor->data);
+    for (size_t i = 0; i < tensor->count; i++) {
+        int64_t b = 0;
+        int64_t t = 0;
+        size_t feature = 0;
+        size_t weight = 1;
+        size_t left = i;
+        for (uint32_t k = shape->rank; k-- > 0;) {
+            const int64_t at = (int64_t)(left % (size_t)tensor->dims[k]);
+            left /= (size_t)tensor->dims[k];
+            if ((int32_t)k == shape->batch_axis) {
+                b = at;
+            } else if ((int32_t)k == shape->time_axis) {
+                t = at;
+            } else {
+                feature += weight * (size_t)at;
+                weight *= (size_t)tensor->dims[k];
+            }
+        }
+        const size_t row = (size_t)(b * steps + t) * shape->width + feature;
+        turned[is_back ? i : row] = tensor->data[is_back ? row : i];
+    }
+    memcpy(tensor->data, turned, tensor->count * sizeof(*turned));
+    base_free(turned);
 }
 
 static void read_sizes(struct replay *replay)
@@ -366,6 +401,11 @@ void replay_run(const struct cell_model *model, const struct replay_tensor *inpu
 {
     struct replay replay = {.model = model, .inputs = inputs};
     read_sizes(&replay);
+    for (uint32_t i = 0; i < model->n_inputs; i++) {
+        if (model->inputs[i].is_turned) {
+            turn(&model->inputs[i], &inputs[i], false);
+        }
+    }
     if (model->unfold == CELL_UNFOLD_SEQ2SEQ) {
         find_lengths(&replay);
     }
@@ -376,6 +416,16 @@ void replay_run(const struct cell_model *model, const struct replay_tensor *inpu
         }
         copy_outputs(&replay, outputs, b);
         free_made(&replay);
+    }
+    for (uint32_t i = 0; i < model->n_inputs; i++) {
+        if (model->inputs[i].is_turned) { // they are the caller's
+            turn(&model->inputs[i], &inputs[i], true);
+        }
+    }
+    for (uint32_t o = 0; o < model->n_outputs; o++) {
+        if (model->outputs[o].is_turned) {
+            turn(&model->outputs[o], &outputs[o], true);
+        }
     }
     base_free(replay.taken);
 }

@@ -1,5 +1,6 @@
-/* Models that read several sequences, or at each step those around it, or answer the best of a row,
- * as PyTorch exports them (tests/data/onnx/reader_*, conv_*, head_topk*), served: at once, each
+/* Models that read several sequences, or at each step those around it, also of pictures, or answer
+ * the best of a row, as PyTorch exports them (tests/data/onnx/reader_*, conv_*, picture_*,
+ * head_topk*), served: at once, each
  * sequence of any length, on every kind of engine. Each answer is compared with the cells evaluated
  * step by step in double precision, and has the bits that it has alone. Requests whose sequences do
  * not fit are refused by name. */
@@ -47,6 +48,7 @@ static void make_repository(void)
         char target[UTIL_PATH_BYTES];
         char link[UTIL_PATH_BYTES];
         if (strncmp(entry->d_name, "reader_", 7) != 0 && strncmp(entry->d_name, "conv_", 5) != 0 &&
+            strncmp(entry->d_name, "picture_", 8) != 0 &&
             strncmp(entry->d_name, "head_topk", 9) != 0) {
             continue;
         }
@@ -60,7 +62,7 @@ static void make_repository(void)
         ck_assert_int_eq(symlink(target, link), 0);
     }
     closedir(dir);
-    ck_assert_uint_ge(n_models, 37);
+    ck_assert_uint_ge(n_models, 46);
 }
 
 static const struct kind {

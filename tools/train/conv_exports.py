@@ -268,9 +268,9 @@ MODULES = {
 }
 
 
-def make_module(name):
+def make_module(name, modules=None):
     generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
-    module = MODULES[name]().eval()
+    module = (modules or MODULES)[name]().eval()
     for key, values in sorted(module.state_dict().items()):
         if values.is_floating_point():
             drawn = torch.rand(values.shape, generator=generator) * 2 - 1

@@ -14,7 +14,7 @@ README_HEAD = """# PyTorch exports
 
 Tiny LSTM, GRU and RNN models with random weights, as PyTorch's exporters write them, for the importer's tests.
 Made by `tools/train/exports.py`, (modules that loop over time) `tools/train/loops.py`, (modules that read two
-sequences) `tools/train/reader_exports.py` and (convolutions) `tools/train/conv_exports.py`, and what no exporter writes by `tools/train/handmade.py` and (cells as bodies
+sequences) `tools/train/reader_exports.py` and (convolutions) `tools/train/conv_exports.py`, (pictures) `tools/train/picture_exports.py`, and what no exporter writes by `tools/train/handmade.py` and (cells as bodies
 of a Scan) `tools/train/scans.py`; this file by `tools/train/exports_readme.py`. Do not edit any by hand.
 
 A folder is named `MODULE-EXPORTERtorch-opOPSET[-nofold]`: `ts` is the TorchScript exporter, `dynamo` the
