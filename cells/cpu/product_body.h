@@ -24,7 +24,7 @@
 /* With more rows than a tile has: a panel of up to so many terms stays in L2 until all tiles have
  * been there; one of more goes in blocks. */
 #    define PANEL_TERMS_MAX (4096u / (uint32_t)sizeof(weight))
-#    define BLOCK_TERMS     64u
+#    define BLOCK_TERMS     (CELL_SIMD_LANES == 16 ? 64u : 256u)
 
 /* Rows from which near weights are asked for; with fewer the loads themselves run ahead. */
 #    define NEAR_ROWS 3u
