@@ -486,6 +486,7 @@ CELLS_SUITES = \
   tests/cells/test_import_external.c \
   tests/cells/test_import_hostile.c \
   tests/cells/test_import_conv.c \
+  tests/cells/test_import_pictures.c \
   tests/cells/test_import_readers.c \
   tests/cells/test_import_recurrent.c \
   tests/cells/test_import_recurrent_refusals.c \
@@ -1323,6 +1324,9 @@ bench-kernels: programs deps-peers ## cells beside ONNX Runtime and PyTorch: doc
 	$(Q)build/peers/bin/python bench/peers/compare.py --bench $(OUT)/cellbatch-bench \
 	  --out docs/benchmarks/kernels.md $(BENCH_KERNELS)
 
+bench-pictures: programs deps-peers ## pictures of many widths beside ONNX Runtime: printed
+	$(Q)build/peers/bin/python bench/peers/pictures.py --build $(OUT) $(BENCH_PICTURES)
+
 bench-readers: programs deps-peers ## readers beside ONNX Runtime and PyTorch: docs/benchmarks/readers.md
 	$(Q)build/peers/bin/python bench/peers/readers.py --build $(OUT) \
 	  --out docs/benchmarks/readers.md $(BENCH_READERS)
@@ -1464,6 +1468,6 @@ help: ## list the targets
 FORCE:
 
 .PHONY: all programs cuda-library test test-neon fuzz run-fuzz fuzz-models demo check-long run-tests run-emulated conformance run-conformance deps deps-py \
-  deps-neon deps-peers bench-kernels bench-readers bench-cores gpu-tools gpu-cells cuda-gates clients lint lint-all \
+  deps-neon deps-peers bench-kernels bench-pictures bench-readers bench-cores gpu-tools gpu-cells cuda-gates clients lint lint-all \
   layers headers tidy format format-check text shellcheck cppcheck analyze install install-models \
   uninstall clean help FORCE

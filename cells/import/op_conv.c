@@ -197,6 +197,9 @@ static enum base_status lower_dense(struct cell__import *im, const struct conv *
                         window->dilation == 1 && window->before == 0 && window->behind == 0;
     struct cell_op op = {.kind = CELL_OP_LINEAR};
     struct cell__plane plane;
+    if (conv->filters > CELL_WIDTH_MAX / left) {
+        return cell__refuse(im, "a row of more than %u elements", CELL_WIDTH_MAX);
+    }
     BASE_TRY(cell__plane_of(im, row, conv->windows.channels, &plane));
     if (!cell__window_is_step(time)) {
         BASE_TRY(cell__window_row(im, time, plane.row, &plane.row));
