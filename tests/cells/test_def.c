@@ -500,7 +500,7 @@ START_TEST(test_def_patches)
     op->patches = 1;
     assert_refused("W is not");
     build.def = def;
-    op->weights[1].cols = 6;
+    op->weights[1].cols = 2;
     assert_refused("LINEAR): b is not");
 }
 END_TEST
