@@ -185,7 +185,11 @@ START_TEST(test_a_late_member_takes_fewer_rows)
         }
         check_outputs(&bed, MANY);
     }
-    ck_assert_uint_lt(MANY - cell_shares_border(shares, MANY, late), before);
+    // Where cells take milliseconds, as in an emulator, 200 us are not late (test_shares.c has what
+    // is learnt from given times).
+    if (!util_is_quick()) {
+        ck_assert_uint_lt(MANY - cell_shares_border(shares, MANY, late), before);
+    }
     bed_close(&bed);
 }
 END_TEST
