@@ -393,6 +393,7 @@ TEST_UTIL_SRCS = \
   tests/server/site.c \
   tests/cells/bed.c \
   tests/cells/build.c \
+  tests/cells/everywhere.c \
   tests/cells/isa.c \
   tests/cells/oracle.c \
   tests/cells/oracle_chain.c \
@@ -833,6 +834,7 @@ TSAN_EXCLUDED += $(FIBER_SUITES)
 EMULATED_UTIL_SRCS = \
   tests/cells/bed.c \
   tests/cells/build.c \
+  tests/cells/everywhere.c \
   tests/cells/isa.c \
   tests/cells/oracle.c \
   tests/cells/oracle_chain.c \

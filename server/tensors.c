@@ -383,15 +383,21 @@ enum base_status srv_tensors_place_each(struct srv_request *request, const struc
     return place_outputs(request, model, extents, 1, outputs, error);
 }
 
+uint32_t srv_tensor_output(const struct cell_model *model, const struct srv_tensor *answer)
+{
+    uint32_t o = 0;
+    while (answer->name != model->outputs[o].name) { // they are the model's own
+        o++;
+    }
+    return o;
+}
+
 void srv_tensors_turn_back(struct srv_request *request, const struct cell_model *model,
                            const struct sched_tensor *outputs)
 {
     for (uint32_t i = 0; i < request->n_outputs; i++) {
         const struct srv_tensor *answer = &request->outputs[i];
-        uint32_t o = 0;
-        while (answer->name != model->outputs[o].name) { // they are the model's own
-            o++;
-        }
+        const uint32_t o = srv_tensor_output(model, answer);
         if (model->outputs[o].is_turned) {
             union {
                 const uint8_t *in;

@@ -37,11 +37,15 @@ int64_t srv_tensor_integer(const struct cell_tensor *tensor, const uint8_t *data
 enum base_status srv_tensors_place(struct srv_request *request, const struct cell_model *model,
                                    const struct srv_extents *extents, struct sched_tensor *outputs,
                                    struct base_error *error);
-/* Of what is answered: what is turned, from the rows that cells have written. */
-void srv_tensors_turn_back(struct srv_request *request, const struct cell_model *model,
-                           const struct sched_tensor *outputs);
 enum base_status srv_tensors_place_each(struct srv_request *request, const struct cell_model *model,
                                         const struct srv_extents *extents,
                                         struct sched_tensor *outputs, struct base_error *error);
+
+/* The model's number of an output that is answered. */
+uint32_t srv_tensor_output(const struct cell_model *model, const struct srv_tensor *answer);
+
+/* Of what is answered: what is turned, from the rows that cells have written. */
+void srv_tensors_turn_back(struct srv_request *request, const struct cell_model *model,
+                           const struct sched_tensor *outputs);
 
 #endif

@@ -3,6 +3,7 @@
 #include "server/trim.h"
 
 #include "base/assert.h"
+#include "server/tensors.h"
 
 #include <math.h>
 #include <string.h>
@@ -110,10 +111,7 @@ static void trim_beams(struct srv_request *request, struct trim *t, uint32_t *st
     }
     for (uint32_t i = 0; i < request->n_outputs; i++) {
         struct srv_tensor *answer = &request->outputs[i];
-        uint32_t o = 0;
-        while (answer->name != model->outputs[o].name) {
-            o++;
-        }
+        const uint32_t o = srv_tensor_output(model, answer);
         for (uint32_t at = 0; at < t->sequences->n_rows * width; at++) {
             write_found(t, o, at / width, at % width);
         }
@@ -142,10 +140,7 @@ void srv_trim(struct srv_request *request, const struct sched_sequences *sequenc
     }
     for (uint32_t i = 0; i < request->n_outputs; i++) {
         struct srv_tensor *answer = &request->outputs[i];
-        uint32_t o = 0;
-        while (answer->name != model->outputs[o].name) { // they are the model's own
-            o++;
-        }
+        const uint32_t o = srv_tensor_output(model, answer);
         if (model->output_sources[o][0].kind == CELL_SOURCE_TAKEN) {
             write_lengths(&t, &sequences->outputs[o]);
             continue;

@@ -11,7 +11,6 @@ import argparse
 import json
 import os
 import pathlib
-import re
 import statistics
 import subprocess
 import sys
@@ -19,7 +18,7 @@ import tempfile
 import time
 
 import page
-from readers import GRPC, Ours
+from readers import GRPC, Ours, export
 
 # Name in docs/pictures.md, input, height, widths.
 CASES = [("lines", "picture", 32, (40, 200)), ("speech", "frames", 161, (60, 300))]
@@ -87,14 +86,6 @@ def our_rate(ours, case, together, seconds):
     return json.loads(printed.splitlines()[-1])["rate_achieved"]
 
 
-def export(folder, python):
-    root = pathlib.Path(__file__).resolve().parents[2]
-    text = (root / "docs/pictures.md").read_text()
-    block = re.search(r"<!-- run: pictures_model.py -->\n```python\n(.*?)```", text, re.S).group(1)
-    (folder / "pictures_model.py").write_text(block)
-    subprocess.run([python, "pictures_model.py"], cwd=folder, check=True, stderr=subprocess.DEVNULL)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--build", type=pathlib.Path, required=True)
@@ -106,7 +97,7 @@ def main():
     rates = {}
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        export(folder, args.torch)
+        export(folder, args.torch, "pictures")
         ours, peer = Ours(args.build.resolve(), args.threads, folder), Peer(args.threads, folder)
         for _ in range(args.rounds):
             for case in CASES:

@@ -125,12 +125,13 @@ class Ours:
         self.process.wait()
 
 
-def export(folder, python):
+def export(folder, python, name):
+    """Runs docs/NAME.md's block NAME_model.py."""
     root = pathlib.Path(__file__).resolve().parents[2]
-    text = (root / "docs/readers.md").read_text()
-    block = re.search(r"<!-- run: readers_model.py -->\n```python\n(.*?)```", text, re.S).group(1)
-    (folder / "readers_model.py").write_text(block)
-    subprocess.run([python, "readers_model.py"], cwd=folder, check=True, stderr=subprocess.DEVNULL)
+    text = (root / f"docs/{name}.md").read_text()
+    block = re.search(rf"<!-- run: {name}_model.py -->\n```python\n(.*?)```", text, re.S).group(1)
+    (folder / f"{name}_model.py").write_text(block)
+    subprocess.run([python, f"{name}_model.py"], cwd=folder, check=True, stderr=subprocess.DEVNULL)
 
 
 def main():
@@ -145,7 +146,7 @@ def main():
     load = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        export(folder, args.torch)
+        export(folder, args.torch, "readers")
         engines = {
             "cellbatch": Ours(args.build.resolve(), args.threads, folder),
             "ONNX Runtime": Peer("onnxruntime", sys.executable, args.threads, folder),

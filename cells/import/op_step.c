@@ -1,7 +1,8 @@
 /* One step of an LSTM, GRU or RNN in small operators: the equations of cells/op.h, with any of
  * ONNX's activations, clipped, with input and forget gate coupled. So are cells that no kernel has,
  * and those inside the body of a Loop or Scan, as exporters write torch.nn.LSTMCell: recognise.c
- * makes the one op of them again, where nothing else of the body stands between. */
+ * makes the one op of them again, where nothing else of the body stands between. The activations
+ * alone are operators too (op_function.c). */
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
 

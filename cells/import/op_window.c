@@ -8,36 +8,36 @@
 #include "base/assert.h"
 
 /* One of the axes behind the channels. */
-struct place {
+struct spatial {
     uint32_t axis, n; /* its number among them, and how many there are */
     int64_t size;     /* -1: a request chooses */
 };
 
 /* The axis's integer of an attribute that has one for each of them. */
 static enum base_status read_int(struct cell__import *im, const struct cell__node *node,
-                                 const struct place *place, const char *name, int64_t *out)
+                                 const struct spatial *spatial, const char *name, int64_t *out)
 {
     struct cell__list list;
     BASE_TRY(cell__attr_ints(im, node, name, &list));
-    if (list.n != 0 && list.n != place->n) {
+    if (list.n != 0 && list.n != spatial->n) {
         return cell__invalid(im, "%s of %u axes", name, list.n);
     }
-    *out = list.n == 0 ? *out : list.at[place->axis];
+    *out = list.n == 0 ? *out : list.at[spatial->axis];
     return BASE_OK;
 }
 
 /* Padding that leaves a stride's part of the steps, rounded up; with a stride of more than 1 it
  * depends on how many there are. */
-static enum base_status pad_same(struct cell__import *im, const struct place *place, bool is_upper,
-                                 struct cell__window *window)
+static enum base_status pad_same(struct cell__import *im, const struct spatial *spatial,
+                                 bool is_upper, struct cell__window *window)
 {
     int64_t reach = window->extent - 1;
-    if (window->stride != 1 && place->size < 0) {
+    if (window->stride != 1 && spatial->size < 0) {
         return cell__refuse(im, "auto_pad with a stride of %lld", (long long)window->stride);
     }
     if (window->stride != 1) {
-        const int64_t left = (place->size + window->stride - 1) / window->stride;
-        reach += (left - 1) * window->stride + 1 - place->size;
+        const int64_t left = (spatial->size + window->stride - 1) / window->stride;
+        reach += (left - 1) * window->stride + 1 - spatial->size;
         reach = reach < 0 ? 0 : reach;
     }
     window->before = is_upper ? reach / 2 : reach - reach / 2;
@@ -47,16 +47,16 @@ static enum base_status pad_same(struct cell__import *im, const struct place *pl
 
 /* Steps of zeros before and behind. */
 static enum base_status read_pads(struct cell__import *im, const struct cell__node *node,
-                                  const struct place *place, struct cell__window *window)
+                                  const struct spatial *spatial, struct cell__window *window)
 {
     const Onnx__AttributeProto *how = cell__attr(node, "auto_pad");
     struct cell__list list;
     BASE_TRY(cell__attr_ints(im, node, "pads", &list));
-    if (list.n != 0 && list.n != 2 * place->n) {
+    if (list.n != 0 && list.n != 2 * spatial->n) {
         return cell__invalid(im, "pads of %u numbers", list.n);
     }
-    window->before = list.n > 0 ? list.at[place->axis] : 0;
-    window->behind = list.n > 0 ? list.at[place->n + place->axis] : 0;
+    window->before = list.n > 0 ? list.at[spatial->axis] : 0;
+    window->behind = list.n > 0 ? list.at[spatial->n + spatial->axis] : 0;
     if (window->before < 0 || window->behind < 0 || window->before > CELL_WINDOW_MAX ||
         window->behind > CELL_WINDOW_MAX) {
         return cell__refuse(im, "padding of %lld and %lld steps; 0 to %u each",
@@ -73,7 +73,7 @@ static enum base_status read_pads(struct cell__import *im, const struct cell__no
     if (!is_upper && !cell__is_text(how->s, "same_lower")) {
         return cell__invalid(im, "auto_pad");
     }
-    return pad_same(im, place, is_upper, window);
+    return pad_same(im, spatial, is_upper, window);
 }
 
 /* With ceil_mode a last window counts that does not fit, unless it begins behind the steps. */
@@ -96,13 +96,13 @@ static enum base_status read_rounding(struct cell__import *im, const struct cell
 }
 
 static enum base_status read_window(struct cell__import *im, const struct cell__node *node,
-                                    const struct place *place, int64_t taps,
+                                    const struct spatial *spatial, int64_t taps,
                                     struct cell__window *window)
 {
     *window = (struct cell__window){.taps = taps, .dilation = 1, .stride = 1};
-    BASE_TRY(read_int(im, node, place, "strides", &window->stride));
-    BASE_TRY(read_int(im, node, place, "dilations", &window->dilation));
-    BASE_TRY(read_int(im, node, place, "kernel_shape", &window->taps));
+    BASE_TRY(read_int(im, node, spatial, "strides", &window->stride));
+    BASE_TRY(read_int(im, node, spatial, "dilations", &window->dilation));
+    BASE_TRY(read_int(im, node, spatial, "kernel_shape", &window->taps));
     if ((taps > 0 && window->taps != taps) || window->taps < 1 || window->dilation < 1 ||
         window->dilation > CELL_WINDOW_MAX || window->taps > CELL_WINDOW_MAX ||
         (window->taps - 1) * window->dilation >= CELL_WINDOW_MAX) {
@@ -113,7 +113,7 @@ static enum base_status read_window(struct cell__import *im, const struct cell__
                             CELL_WINDOW_MAX);
     }
     window->extent = (window->taps - 1) * window->dilation + 1;
-    BASE_TRY(read_pads(im, node, place, window));
+    BASE_TRY(read_pads(im, node, spatial, window));
     return read_rounding(im, node, window);
 }
 
@@ -124,8 +124,8 @@ enum base_status cell__read_windows(struct cell__import *im, const struct cell__
     base_assert(shape->rank == 3 || shape->rank == 4);
     *windows = (struct cell__windows){.n = shape->rank - 2};
     for (uint32_t i = 0; i < windows->n; i++) {
-        const struct place place = {i, windows->n, cell__axis_size(im, &shape->axes[2 + i])};
-        BASE_TRY(read_window(im, node, &place, taps == NULL ? 0 : taps[i], &windows->at[i]));
+        const struct spatial spatial = {i, windows->n, cell__axis_size(im, &shape->axes[2 + i])};
+        BASE_TRY(read_window(im, node, &spatial, taps == NULL ? 0 : taps[i], &windows->at[i]));
     }
     return BASE_OK;
 }

@@ -163,8 +163,7 @@ static const struct cell__operator operators[] = {
     {"ThresholdedRelu", 1, 1, 1, " alpha ", cell__infer_function, cell__lower_function, "float32"},
     {"TopK", 1, 2, 2, " axis k largest sorted ", cell__infer_top, cell__lower_top,
      "over the whole of a row; constant k; of equal elements the first come first"},
-    {"Transpose", 1, 1, 1, " perm ", cell__infer_transpose, cell__lower_transpose,
-     "any; what stands between a convolution and another costs nothing"},
+    {"Transpose", 1, 1, 1, " perm ", cell__infer_transpose, cell__lower_transpose, "any"},
     {"Unsqueeze", 1, 2, 1, " axes ", cell__infer_unsqueeze, cell__lower_reshaped, ""},
     {"Where", 3, 3, 1, " ", cell__infer_select, cell__lower_select, "float32"},
 };

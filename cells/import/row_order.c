@@ -4,6 +4,7 @@
  * has them outermost. So it transposes its input and its result; what stands between two of them
  * works element by element, and is computed of the row before it is turned back: then the next one
  * undoes that, and nothing is left to be done of either. */
+#include "cells/import/fold.h"
 #include "cells/import/rows.h"
 
 #include "base/assert.h"
@@ -25,23 +26,21 @@ static enum base_status transpose_const(struct cell__import *im, const struct ce
                                         const uint32_t dims[3], uint32_t *out)
 {
     const struct cell_value value = row->value;
-    const char *from = row->op.weights[0].data;
-    const size_t rows = dims[1];
-    const size_t cols = dims[2];
-    const size_t block = value.width / (dims[0] * rows * cols) * cell_dtype_bytes(value.dtype);
-    char *data = base_arena_array(im->arena, value.width, cell_dtype_bytes(value.dtype));
-    char *to = data;
-    if (data == NULL) {
-        return cell__no_memory(im);
-    }
-    for (uint32_t i = 0; i < dims[0]; i++, from += rows * cols * block) {
-        for (size_t c = 0; c < cols; c++) {
-            for (size_t r = 0; r < rows; r++, to += block) {
-                memcpy(to, from + (r * cols + c) * block, block);
-            }
-        }
-    }
-    return cell__row_const(im, value, data, out);
+    const int64_t block = value.width / ((int64_t)dims[0] * dims[1] * dims[2]);
+    const struct cell__view view = {
+        .rank = 4,
+        .dims = {dims[0], dims[2], dims[1], block},
+        .strides = {dims[1] * (dims[2] * block), block, dims[2] * block, 1}};
+    const struct cell__tensor from = {.dtype = value.dtype == CELL_F32   ? CELL__F32
+                                               : value.dtype == CELL_I64 ? CELL__I64
+                                                                         : CELL__I32,
+                                      .rank = 1,
+                                      .dims = {value.width},
+                                      .count = value.width,
+                                      .data = row->op.weights[0].data};
+    struct cell__tensor turned;
+    BASE_TRY(cell__fold_view(im, &from, &view, &turned));
+    return cell__row_const(im, value, turned.data, out);
 }
 
 enum base_status cell__row_transpose(struct cell__import *im, uint32_t row, const uint32_t dims[3],

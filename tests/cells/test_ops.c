@@ -3,8 +3,8 @@
 #include "cells/backend.h"
 
 #include "base/mem.h"
+#include "tests/cells/everywhere.h"
 #include "tests/cells/isa.h"
-#include "tests/cells/oracle_chain.h"
 #include "tests/cells/rig.h"
 #include "tests/util.h"
 
@@ -13,40 +13,10 @@
 
 enum { ROWS = 5, STEPS = 3 };
 
-static void assert_cell(const struct cell_def *def, const char *backend, const char *isa)
-{
-    struct rig rig;
-    struct rig_chain chains[ROWS];
-    struct cell_batch_row rows[ROWS];
-    struct base_random random = util_random(3);
-    rig_init(&rig, backend, isa, 0, def);
-    for (uint32_t r = 0; r < ROWS; r++) {
-        rig_chain_init(&chains[r], rig.type, r, STEPS, &random);
-        rows[r] = rig_chain_row(&chains[r], STEPS);
-    }
-    struct cell_batch batch = {.n_rows = ROWS, .steps = STEPS, .rows = rows};
-    rig_run(&rig, &batch);
-    for (uint32_t r = 0; r < ROWS; r++) {
-        oracle_check_chain(def, &chains[r], 2e-6);
-        rig_chain_release(&chains[r]);
-    }
-    rig_release(&rig);
-}
-
-/* On each instruction set and over OpenBLAS; releases build. */
+/* Releases build. */
 static void assert_everywhere(struct build *build)
 {
-    for (int i = 0; i < ISA_COUNT; i++) {
-        const struct cell_kernels *kernels = NULL;
-        if (cell_kernels_choose(isa_name(i), &kernels, NULL) == BASE_OK) {
-            assert_cell(&build->def, "cpu", isa_name(i));
-        }
-    }
-    if (!util_is_quick()) {
-        assert_cell(&build->def, "blas", NULL); // in an emulator of no interest: others' products
-        assert_cell(&build->def, "cuda-host-library", NULL);
-    }
-    assert_cell(&build->def, "cuda-host", NULL);
+    everywhere_check(&build->def, &(struct everywhere){.steps = STEPS, .tolerance = 2e-6});
     build_release(build);
 }
 

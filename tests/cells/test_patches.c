@@ -3,15 +3,14 @@
 #include "cells/backend.h"
 
 #include "base/mem.h"
+#include "tests/cells/everywhere.h"
 #include "tests/cells/isa.h"
-#include "tests/cells/oracle_chain.h"
-#include "tests/cells/rig.h"
 #include "tests/cells/split.h"
 #include "tests/util.h"
 
 #include <string.h>
 
-enum { ROWS = 5, STEPS = 2 };
+enum { STEPS = 2 };
 
 /* ---- Numbers -------------------------------------------------------------------------------- */
 
@@ -19,40 +18,13 @@ enum { ROWS = 5, STEPS = 2 };
 #define ERROR_MOST      2e-6
 #define LONG_ERROR_MOST 5e-6
 
-static void assert_cell(const struct cell_def *def, const char *backend, const char *isa)
-{
-    const bool is_long = def->ops[0].n_weights > 0 && def->ops[0].weights[0].rows > 1000;
-    struct rig rig;
-    struct rig_chain chains[ROWS];
-    struct cell_batch_row rows[ROWS];
-    struct base_random random = util_random(3);
-    rig_init(&rig, backend, isa, 2, def);
-    for (uint32_t r = 0; r < ROWS; r++) {
-        rig_chain_init(&chains[r], rig.type, r, STEPS, &random);
-        rows[r] = rig_chain_row(&chains[r], STEPS);
-    }
-    struct cell_batch batch = {.n_rows = ROWS, .steps = STEPS, .rows = rows};
-    rig_run(&rig, &batch);
-    for (uint32_t r = 0; r < ROWS; r++) {
-        oracle_check_chain(def, &chains[r], is_long ? LONG_ERROR_MOST : ERROR_MOST);
-        rig_chain_release(&chains[r]);
-    }
-    rig_release(&rig);
-}
-
 static void assert_everywhere(struct build *build)
 {
-    for (int i = 0; i < ISA_COUNT; i++) {
-        const struct cell_kernels *kernels = NULL;
-        if (cell_kernels_choose(isa_name(i), &kernels, NULL) == BASE_OK) {
-            assert_cell(&build->def, "cpu", isa_name(i));
-        }
-    }
-    if (!util_is_quick()) {
-        assert_cell(&build->def, "blas", NULL);
-        assert_cell(&build->def, "cuda-host-library", NULL);
-    }
-    assert_cell(&build->def, "cuda-host", NULL);
+    const struct cell_op *op = &build->def.ops[0];
+    const bool is_long = op->n_weights > 0 && op->weights[0].rows > 1000;
+    const struct everywhere how = {
+        .members = 2, .steps = STEPS, .tolerance = is_long ? LONG_ERROR_MOST : ERROR_MOST};
+    everywhere_check(&build->def, &how);
     build_release(build);
 }
 

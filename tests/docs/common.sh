@@ -86,6 +86,19 @@ stop_server() {
     [ "$status" -eq 0 ] || fail "the server's exit status was $status"
 }
 
+# ask_with_tritonclient BLOCK PATTERN: the block's output has such a line; where that client is
+# installed.
+ask_with_tritonclient() {
+    local triton
+    triton=$(python_with tritonclient.grpc numpy)
+    if [ -z "$triton" ]; then
+        echo "without the tritonclient block (make deps-py)"
+        return
+    fi
+    "$triton" "$1" >ask-py.log 2>&1 || fail "the tritonclient block failed"
+    grep -q "$2" ask-py.log || fail "the tritonclient block printed something else"
+}
+
 # prepare_pytorch DOCUMENT BLOCK...: the blocks in the work folder, which becomes the current one, with
 # the programs where they expect them; sets torch to a Python with PyTorch, or skips the test.
 prepare_pytorch() {

@@ -75,11 +75,5 @@ cat compare.log
 bash speller_ask.sh >ask-sh.log 2>&1 || fail "the curl block failed"
 grep -q '"lengths"' ask-sh.log || fail "the curl block printed something else"
 
-triton=$(python_with tritonclient.grpc numpy)
-if [ -n "$triton" ]; then
-    "$triton" speller_ask.py >ask-py.log 2>&1 || fail "the tritonclient block failed"
-    grep -q '^\[\[[0-9]' ask-py.log || fail "the tritonclient block printed something else"
-else
-    echo "without the tritonclient block (make deps-py)"
-fi
+ask_with_tritonclient speller_ask.py '^\[\[[0-9]'
 stop_server

@@ -84,11 +84,5 @@ cat compare.log
 bash graph_ask.sh >ask-sh.log 2>&1 || fail "the curl block failed"
 grep -q '"score.scores"' ask-sh.log || fail "the curl block printed something else"
 
-triton=$(python_with tritonclient.grpc numpy)
-if [ -n "$triton" ]; then
-    "$triton" graph_ask.py >ask-py.log 2>&1 || fail "the tritonclient block failed"
-    grep -q '^\[\[0\.' ask-py.log || fail "the tritonclient block printed something else"
-else
-    echo "without the tritonclient block (make deps-py)"
-fi
+ask_with_tritonclient graph_ask.py '^\[\[0\.'
 stop_server

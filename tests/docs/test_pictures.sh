@@ -49,11 +49,5 @@ END
 HTTP_PORT=$http_port "$torch" compare.py >compare.log 2>&1 || fail "the answers are not PyTorch's"
 cat compare.log
 
-triton=$(python_with tritonclient.grpc numpy)
-if [ -n "$triton" ]; then
-    "$triton" pictures_ask.py >ask-py.log 2>&1 || fail "the tritonclient block failed"
-    grep -q '^\[' ask-py.log || fail "the tritonclient block printed something else"
-else
-    echo "without the tritonclient block (make deps-py)"
-fi
+ask_with_tritonclient pictures_ask.py '^\['
 stop_server

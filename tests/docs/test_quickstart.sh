@@ -32,11 +32,5 @@ cat compare.log
 bash ask.sh >ask-sh.log 2>&1 || fail "the curl block failed"
 grep -q '"tags"' ask-sh.log || fail "the curl block printed something else"
 
-triton=$(python_with tritonclient.grpc numpy)
-if [ -n "$triton" ]; then
-    "$triton" ask.py >ask-py.log 2>&1 || fail "the tritonclient block failed"
-    grep -q '^\[\[\[0\.' ask-py.log || fail "the tritonclient block printed something else"
-else
-    echo "without the tritonclient block (make deps-py)"
-fi
+ask_with_tritonclient ask.py '^\[\[\[0\.'
 stop_server

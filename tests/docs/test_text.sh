@@ -39,11 +39,5 @@ grep -q 'article noun verb preposition article noun mark' ask-sh.log || fail "th
 curl -s "http://127.0.0.1:$http_port/v2/models/tagger" >metadata.log
 grep -q '"name":"words","datatype":"BYTES","shape":\[-1\]' metadata.log || fail "the metadata says something else"
 
-triton=$(python_with tritonclient.grpc numpy)
-if [ -n "$triton" ]; then
-    "$triton" tagger_ask.py >ask-py.log 2>&1 || fail "the tritonclient block failed"
-    grep -q '^article noun verb mark$' ask-py.log || fail "the tritonclient block printed something else"
-else
-    echo "without the tritonclient block (make deps-py)"
-fi
+ask_with_tritonclient tagger_ask.py '^article noun verb mark$'
 stop_server

@@ -285,11 +285,11 @@ def make_input(module, batch, time, generator):
     return torch.randint(-8, 9, (batch, time, INPUT), generator=generator) / 8
 
 
-def make_cases(name, module):
+def make_cases(name, module, draw=make_input):
     generator = torch.Generator().manual_seed(zlib.crc32(b"cases of " + name.encode()))
     cases = []
     for batch, time in CASES:
-        x = make_input(module, batch, time, generator)
+        x = draw(module, batch, time, generator)
         with torch.no_grad():
             outputs = as_tuple(module(x))
         given = [tensor(n, v) for n, v in zip(module.outputs, outputs)]
@@ -297,14 +297,14 @@ def make_cases(name, module):
     return cases
 
 
-def export(module, path, opset):
+def export(module, path, opset, draw=make_input, axes=None):
     torch.onnx.export(
         module,
-        (make_input(module, *SAMPLE, torch.Generator().manual_seed(0)),),
+        (draw(module, *SAMPLE, torch.Generator().manual_seed(0)),),
         str(path),
         input_names=["x"],
         output_names=list(module.outputs),
-        dynamic_axes={"x": TIMED, **module.outputs},
+        dynamic_axes={"x": axes or TIMED, **module.outputs},
         opset_version=opset,
     )
     strip_stack_traces(path)

@@ -5,14 +5,13 @@ under each PyTorch whose exporter is to be tried.
 """
 
 import sys
-import zlib
 
 import torch
 from torch import nn
 from torch.nn import functional
 
-from exports import CASES, SAMPLE, as_tuple, strip_stack_traces, tensor, write_models
-from conv_exports import make_module as make_conv_module
+import conv_exports
+from exports import write_models
 from lstm_modules import CLASSES, HIDDEN
 
 BATCH = {0: "batch"}
@@ -206,7 +205,7 @@ MODULES = {
 
 
 def make_module(name):
-    return make_conv_module(name, MODULES)
+    return conv_exports.make_module(name, MODULES)
 
 
 def make_input(module, batch, time, generator):
@@ -221,28 +220,12 @@ def is_time_first(module):
 
 
 def make_cases(name, module):
-    generator = torch.Generator().manual_seed(zlib.crc32(b"cases of " + name.encode()))
-    cases = []
-    for batch, time in CASES:
-        x = make_input(module, batch, time, generator)
-        with torch.no_grad():
-            outputs = as_tuple(module(x))
-        given = [tensor(n, v) for n, v in zip(module.outputs, outputs)]
-        cases.append({"inputs": [tensor("x", x)], "outputs": given})
-    return cases
+    return conv_exports.make_cases(name, module, make_input)
 
 
 def export(module, path, opset):
-    torch.onnx.export(
-        module,
-        (make_input(module, *SAMPLE, torch.Generator().manual_seed(0)),),
-        str(path),
-        input_names=["x"],
-        output_names=list(module.outputs),
-        dynamic_axes={"x": {0: "batch", 2 if is_time_first(module) else 3: "time"}, **module.outputs},
-        opset_version=opset,
-    )
-    strip_stack_traces(path)
+    axes = {0: "batch", 2 if is_time_first(module) else 3: "time"}
+    conv_exports.export(module, path, opset, make_input, axes)
 
 
 if __name__ == "__main__":
