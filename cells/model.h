@@ -14,7 +14,7 @@
 
 #define CELL_RANK_MAX    8u
 #define CELL_TENSORS_MAX 32u
-#define CELL_STAGES_MAX  32u
+#define CELL_STAGES_MAX  128u
 #define CELL_NAME_BYTES  128u
 #define CELL_PIECES_MAX  16u /* of a row: layers times directions */
 

@@ -180,6 +180,7 @@ static void expect_cell(const struct cell_model *model, const char *folder)
         {"picture_crnn-", CELL_OP_LSTM, 0},
         {"picture_depthwise-", CELL_OP_LSTM, 0},
         {"picture_gated-", CELL_OP_ADD, 0},
+        {"picture_resnet-", CELL_OP_LSTM, 0},
         {"picture_turned-", CELL_OP_LSTM, 0},
         {"picture_", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
         {"rnn_tanh_", CELL_OP_RNN, CELL_RNN_TANH},

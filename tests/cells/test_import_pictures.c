@@ -239,6 +239,36 @@ START_TEST(test_functions)
 }
 END_TEST
 
+/* Each reads two steps of the one before: a stage of its own. */
+static void stack(uint32_t convolutions)
+{
+    char wire[32];
+    begin_with(1, 1, -1);
+    const int64_t dims[] = {1, 1, 1, 2};
+    onnx_constant(&builder, "wc", onnx_random(&builder, 4, dims, &numbers, 0.5f));
+    for (uint32_t i = 0; i < convolutions; i++) {
+        char from[8] = "x";
+        char to[8] = "y";
+        if (i > 0) {
+            snprintf(from, sizeof(from), "y%u", i - 1);
+        }
+        if (i + 1 < convolutions) {
+            snprintf(to, sizeof(to), "y%u", i);
+        }
+        snprintf(wire, sizeof(wire), "%s wc", from);
+        set_pads(onnx_node(&builder, "Conv", wire, to), 0, 0, 0, 1);
+    }
+}
+
+START_TEST(test_as_many_stages_as_there_may_be)
+{
+    stack(CELL_STAGES_MAX - 1); // and the GRU
+    accept();
+    stack(CELL_STAGES_MAX);
+    refuse(BASE_UNIMPLEMENTED, "more than 128 stages");
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("import_pictures");
@@ -250,6 +280,7 @@ int main(void)
     tcase_add_test(tests, test_pools_of_pictures);
     tcase_add_test(tests, test_a_picture_without_steps);
     tcase_add_test(tests, test_functions);
+    tcase_add_test(tests, test_as_many_stages_as_there_may_be);
     suite_add_tcase(suite, tests);
     return util_run(suite);
 }

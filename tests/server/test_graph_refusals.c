@@ -156,7 +156,9 @@ START_TEST(test_parts_that_make_no_graph_are_refused)
     snprintf(path, sizeof(path), "%s/torn.onnx", version);
     util_write_file(path, "no model");
     struct cell_parts parts = {.folder = version, .n = 0};
-    expect_no_model(&parts, BASE_INVALID_ARGUMENT, "a graph of 0 cells, expected 1..32");
+    expect_no_model(&parts, BASE_INVALID_ARGUMENT, "a graph of 0 cells, expected 1..128");
+    parts.n = CELL_STAGES_MAX + 1;
+    expect_no_model(&parts, BASE_INVALID_ARGUMENT, "a graph of 129 cells, expected 1..128");
     parts.n = 2;
     parts.names[0] = "source";
     parts.names[1] = "nowhere";

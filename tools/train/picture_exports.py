@@ -119,6 +119,43 @@ class Residual(nn.Module):
         return self.gru(y.mean(2).transpose(1, 2))[0].transpose(1, 2)
 
 
+class Block(nn.Module):
+    """two convolutions and a shortcut, of one where channels change"""
+
+    def __init__(self, inputs, outputs):
+        super().__init__()
+        self.first, self.second = conv(inputs, outputs, 3, 1, 1), nn.Conv2d(outputs, outputs, 3, 1, 1)
+        self.short = nn.Identity() if inputs == outputs else nn.Conv2d(inputs, outputs, 1)
+
+    def forward(self, x):
+        return torch.relu(self.short(x) + self.second(self.first(x)))
+
+
+class Resnet(nn.Module):
+    """the residual network of 29 layers that readers of text in scenes have (Cheng et al. 2017), in small; two bidirectional LSTMs"""
+
+    height, least, outputs = 32, 8, {"y": LEFT}
+
+    def __init__(self):
+        super().__init__()
+        narrow = {"kernel_size": (2, 2), "stride": (2, 1), "padding": (0, 1)}
+        self.front = nn.Sequential(
+            conv(1, 2, 3, 1, 1), conv(2, 3, 3, 1, 1), nn.MaxPool2d(2, 2),
+            *self.blocks(1, 3, 4), conv(4, 4, 3, 1, 1), nn.MaxPool2d(2, 2),
+            *self.blocks(2, 4, 5), conv(5, 5, 3, 1, 1), nn.MaxPool2d(**narrow),
+            *self.blocks(5, 5, 6), conv(6, 6, 3, 1, 1),
+            *self.blocks(3, 6, 6), conv(6, 6, 2, (2, 1), (0, 1)), conv(6, 6, 2),
+        )  # fmt: skip
+        self.lstm = nn.LSTM(6, HIDDEN // 2, num_layers=2, bidirectional=True, batch_first=True)
+
+    @staticmethod
+    def blocks(n, inputs, outputs):
+        return [Block(inputs if i == 0 else outputs, outputs) for i in range(n)]
+
+    def forward(self, x):
+        return self.lstm(self.front(x).squeeze(2).transpose(1, 2))[0]
+
+
 class Pools(nn.Module):
     """overlapping, padded and rounded pools, their results side by side; the largest of the height"""
 
@@ -199,6 +236,7 @@ MODULES = {
     "picture_gated": Gated,
     "picture_pools": Pools,
     "picture_residual": Residual,
+    "picture_resnet": Resnet,
     "picture_speech": Speech,
     "picture_turned": Turned,
 }
