@@ -307,6 +307,19 @@ CELL_INLINE void ask_for_terms(const struct group *g)
     }
 }
 
+/* Sums that were computed ahead, of the next panel: a tile begins with them, and they have left the
+ * near caches. */
+CELL_INLINE void ask_for_ahead(const size_t vectors, const struct group *g, uint32_t next)
+{
+    const size_t columns = vectors * CELL_SIMD_LANES;
+    const size_t line = BASE_CACHE_LINE / sizeof(float);
+    for (uint32_t r = 0; g->step->ahead != NULL && r < g->rows; r++) {
+        for (size_t at = next * columns; at < (next + 1) * columns; at += line) {
+            __builtin_prefetch(g->step->ahead[g->row + r] + at);
+        }
+    }
+}
+
 /* All rows, for turn number i. */
 CELL_INLINE void all_rows(const enum cell_gated_kind kind, const struct cell_gated_step *step,
                           uint32_t i)
@@ -325,6 +338,7 @@ CELL_INLINE void all_rows(const enum cell_gated_kind kind, const struct cell_gat
                                      .next = turn(step, i + 1),
                                      .sums = g.sums,
                                      .over_x = g.over_x};
+        ask_for_ahead(vectors_of(kind), &g, turn(step, i + 1));
         if (is_tree(kind)) {
             ask_for_entries(kind, &all, 0, i == 0 ? g.rows : 2 * CELL_TOGETHER);
             if (i == 0) {

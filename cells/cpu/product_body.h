@@ -81,7 +81,9 @@ CELL_INLINE void add_pass(const size_t vectors, uint32_t rows, enum asks asks, s
     } else {
         tile_of_4(rows, asks, tile);
     }
-    tile->asked += asks == ASKS_LATER ? 1 : asks == ASKS_LATER_2 ? 2 : 0;
+    tile->asked += asks == ASKS_LATER     ? tile->stride
+                   : asks == ASKS_LATER_2 ? 2 * (uint32_t)LINE_WEIGHTS
+                                          : 0;
     tile->column += vectors / 2 * CELL_SIMD_LANES;
 }
 
@@ -95,17 +97,21 @@ CELL_INLINE uint32_t count_passes(const size_t vectors, uint32_t n_rows)
     return passes;
 }
 
-/* All rows, tile by tile. The first passes ask for what comes later. */
+/* All rows, tile by tile. The first passes ask for what comes later, or all of them share it. */
 CELL_INLINE void add_tiles(const size_t vectors, const struct product *product)
 {
-    const uint32_t lines = product->is_streamed ? lines_of(vectors) : 0;
-    const bool two = count_passes(vectors, product->n_rows) < lines;
-    struct tile tile = {.product = product};
+    const uint32_t line = (uint32_t)LINE_WEIGHTS;
+    const uint32_t asked = product->is_streamed ? lines_of(vectors) * line : 0;
+    const uint32_t passes = count_passes(vectors, product->n_rows);
+    const bool two = passes * line < asked;
+    const bool is_shared = CELL_PASSES_SHARE_ASKS && passes * line > asked;
+    struct tile tile = {.product = product,
+                        .stride = is_shared ? (asked + passes - 1) / passes : line};
     for (uint32_t rows = 0; tile.row < product->n_rows; tile.row += rows) {
         rows = next_rows(vectors, product->n_rows - tile.row);
         tile.column = 0;
         for (uint32_t half = 0; half < halves_of(vectors, rows); half++) {
-            enum asks asks = tile.asked < lines  ? (two ? ASKS_LATER_2 : ASKS_LATER)
+            enum asks asks = tile.asked < asked  ? (two ? ASKS_LATER_2 : ASKS_LATER)
                              : rows >= NEAR_ROWS ? ASKS_NEAR
                                                  : ASKS_NOTHING;
             add_pass(vectors, rows, asks, &tile);

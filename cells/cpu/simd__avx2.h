@@ -30,6 +30,10 @@
 #define CELL_STREAMED_ROWS(l3_is_near) 2u
 #define CELL_STREAMED_BYTES            ((size_t)512 << 10)
 
+/* Whether what is asked for later is shared out to all passes: 512 KiB of L2 wait for L3 with few
+ * lines on their way, and a pass that asks for one with each term waits for them. */
+#define CELL_PASSES_SHARE_ASKS 1
+
 typedef __m256 simd_vec;
 
 static inline simd_vec simd_load(const float *from)

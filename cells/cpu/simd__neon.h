@@ -32,6 +32,9 @@
 #define CELL_STREAMED_ROWS(l3_is_near) 7u
 #define CELL_STREAMED_BYTES            ((size_t)768 << 10)
 
+/* Whether what is asked for later is shared out to all passes: not measured. */
+#define CELL_PASSES_SHARE_ASKS 0
+
 typedef float32x4_t simd_vec;
 
 static inline simd_vec simd_load(const float *from)

@@ -67,15 +67,6 @@ CELL_INLINE void prefetch_lines(const uint32_t lines, const weight *from)
     }
 }
 
-/* The same for a nearer but not the nearest cache. */
-CELL_INLINE void prefetch_later(const size_t lines, const weight *from)
-{
-    CELL_UNROLL
-    for (size_t l = 0; l < lines; l++) {
-        __builtin_prefetch(from + l * LINE_WEIGHTS, 0, 2);
-    }
-}
-
 CELL_INLINE simd_vec add_product(simd_vec w, simd_vec x, simd_vec sum)
 {
 #    if WEIGHT_TERMS == 2
@@ -192,16 +183,33 @@ CELL_INLINE void add_term_of_many(const size_t vectors, const uint32_t rows, con
 #    endif
 
 /* Weights that a tile asks for while it computes, so that they have come when they are needed: near
- * ones, some terms ahead; far ones, more terms ahead; or near ones and one or two cache lines a
- * term of those for later. */
+ * ones, some terms ahead; far ones, more terms ahead; or near ones and up to one or two cache lines
+ * a term of those for later. */
 enum asks { ASKS_NOTHING, ASKS_NEAR, ASKS_FAR, ASKS_LATER, ASKS_LATER_2, ASKS_COUNT };
+
+/* What one term asks for of the weights for later, for a nearer but not the nearest cache. Returns
+ * where the next term goes on. */
+CELL_INLINE const weight *prefetch_later(const enum asks asks, const weight *from, uint32_t stride)
+{
+    if (asks == ASKS_LATER || asks == ASKS_LATER_2) {
+        __builtin_prefetch(from, 0, 2);
+    }
+    if (asks == ASKS_LATER_2) {
+        __builtin_prefetch(from + LINE_WEIGHTS, 0, 2);
+    }
+    return asks == ASKS_LATER     ? from + stride
+           : asks == ASKS_LATER_2 ? from + 2 * LINE_WEIGHTS
+                                  : from;
+}
 
 /* The rows from `row` on of a product, and the vectors from column `column` on. */
 struct tile {
     const struct product *product;
     uint32_t row;
     size_t column;
-    uint32_t asked; /* lines of a later term that have been asked for */
+    /* What has been asked for of those for later, in weights a term; what each term of a tile that
+     * asks for up to one line goes on by: where that is less, it asks for a line more than once. */
+    uint32_t asked, stride;
 };
 
 /* All terms of all spans, for `rows` rows and `vectors` of a panel's `of` vectors. What lies past
@@ -212,7 +220,6 @@ CELL_INLINE void add_tile(const size_t vectors, const size_t of, const uint32_t 
     const size_t columns = of * CELL_SIMD_LANES;
     const uint32_t lines = asks == ASKS_NOTHING ? 0 : lines_of(vectors);
     const size_t distance = asks == ASKS_FAR ? FAR_WEIGHTS / columns : NEAR_TERMS;
-    const size_t later_lines = asks == ASKS_LATER ? 1 : asks == ASKS_LATER_2 ? 2 : 0;
     const struct product *product = tile->product;
     simd_vec sum[TILE_ROWS_MAX][VECTORS_MAX];
     CELL_UNROLL
@@ -227,7 +234,7 @@ CELL_INLINE void add_tile(const size_t vectors, const size_t of, const uint32_t 
         const struct span *span = &product->spans[s];
         const float *in[TILE_ROWS_MAX];
         const weight *weights = span->weights + tile->column;
-        const weight *later = span->later + (size_t)tile->asked * span->k * LINE_WEIGHTS;
+        const weight *later = span->later + (size_t)tile->asked * span->k;
         CELL_UNROLL
         for (uint32_t r = 0; r < rows; r++) {
             in[r] = span->rows[tile->row + r];
@@ -236,15 +243,14 @@ CELL_INLINE void add_tile(const size_t vectors, const size_t of, const uint32_t 
         for (; vectors == 2 && CELL_TILE_TERMS_OF_2 == 2 && k + 1 < span->k; k += 2) {
             prefetch_lines(lines, weights + distance * columns);
             prefetch_lines(lines, weights + (distance + 1) * columns);
-            prefetch_later(2 * later_lines, later);
-            later += 2 * later_lines * LINE_WEIGHTS;
+            later = prefetch_later(asks, later, tile->stride);
+            later = prefetch_later(asks, later, tile->stride);
             add_two_terms_of_2(rows, weights, weights + columns, in, k, sum);
             weights += 2 * columns;
         }
         for (; k < span->k; k++, weights += columns) {
             prefetch_lines(lines, weights + distance * columns);
-            prefetch_later(later_lines, later);
-            later += later_lines * LINE_WEIGHTS;
+            later = prefetch_later(asks, later, tile->stride);
             if (vectors >= 4 && !CELL_FMA_BY_LANE) {
                 add_term_of_many(vectors, rows, weights, in, k, sum);
             } else {
