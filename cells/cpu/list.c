@@ -7,6 +7,10 @@
 
 #include <string.h>
 
+/* Multiply-adds of a row's patches from which its members share panels: some rows of them then last
+ * much longer than a barrier. */
+#define PATCHES_TERMS_MIN 60000u
+
 /* ---- Places --------------------------------------------------------------------------------- */
 
 uint32_t cell_program_add_value(struct cell_program *program, struct cell_value shape,
@@ -124,12 +128,21 @@ static uint32_t padded(struct cell_program *program, uint32_t value)
     return copy;
 }
 
-/* A row of patches is work enough for one member, and what is made of it stays with it. */
+/* Whether members share the panels of a LINEAR. A row of patches is often work enough for one, and
+ * what is made of it stays with it; but a long one would wait for the slower member, and each would
+ * read all of its weights. */
+static bool has_panels_to_share(const struct cell_op *op)
+{
+    const struct cell_weight *w = &op->weights[0];
+    const uint64_t terms = (uint64_t)op->patches * w->rows * w->cols;
+    return op->patches == 0 || (terms >= PATCHES_TERMS_MIN && w->cols % CELL_ROW_LINE == 0);
+}
+
 static enum cell_share share_of(const struct cell_op *op)
 {
-    return op->kind == CELL_OP_GATHER                       ? CELL_SHARE_EACH
-           : op->kind == CELL_OP_LINEAR && op->patches == 0 ? CELL_SHARE_PANELS
-                                                            : CELL_SHARE_ROWS;
+    return op->kind == CELL_OP_GATHER                              ? CELL_SHARE_EACH
+           : op->kind == CELL_OP_LINEAR && has_panels_to_share(op) ? CELL_SHARE_PANELS
+                                                                   : CELL_SHARE_ROWS;
 }
 
 /* Over x and h. */

@@ -21,6 +21,9 @@
 /* Fewer rows are not shared out by rows: a piece is a quarter of them, and a tile has 8 at most. */
 #define GROUPS_ROWS_MIN 32u
 
+/* Nor where both members would read more weights than this: from memory, once for each. */
+#define GROUPS_BYTES_MAX ((uint64_t)4 << 20)
+
 static uint64_t word_of(uint32_t round, uint32_t first, uint32_t end)
 {
     return (uint64_t)round << 32 | first << 16 | end;
@@ -128,7 +131,8 @@ void cell_panels_begin(struct cell_panels *panels, const struct cell_view *view,
         cell_panels_share(view, wave, n, &panels->first, &panels->end);
         return;
     }
-    cut_rows(panels, view->run->by_rows);
+    // A weight of four bytes is a multiply-add for each row.
+    cut_rows(panels, view->run->by_rows && 2 * flops / rows <= GROUPS_BYTES_MAX);
     panels->n = n * panels->groups * panels->pieces;
     // 0 says that a share is fixed.
     view->space->round = view->space->round == UINT32_MAX ? 1 : view->space->round + 1;

@@ -12,6 +12,9 @@ enum { MEMBERS = 3, PANELS = 24, FEW = 5, MANY = 64 }; // FEW rows are not cut
 
 #define MUCH (UINT64_C(1) << 40) /* operations, enough that panels may be taken */
 
+/* Of MANY rows, whose weights, 4 MiB, each member may read. */
+#define NEAR_WEIGHTS ((UINT64_C(4) << 20) / 2 * MANY)
+
 struct table {
     _Alignas(64) _Atomic uint64_t shares[MEMBERS];
     struct cell_space spaces[MEMBERS];
@@ -165,8 +168,8 @@ START_TEST(test_panels_by_rows_are_of_one_half_each)
     table_init(&table, 2, _i == 1);
     table.rows = MANY;
     table.run.by_rows = true;
-    begin(&table, 0, PANELS, MUCH, 1);
-    begin(&table, 1, PANELS, MUCH, 1);
+    begin(&table, 0, PANELS, NEAR_WEIGHTS, 1);
+    begin(&table, 1, PANELS, NEAR_WEIGHTS, 1);
     for (bool is_any = true; is_any;) {
         is_any = false;
         for (uint32_t m = 0; m < 2; m++) {
@@ -180,8 +183,8 @@ START_TEST(test_panels_by_rows_are_of_one_half_each)
     }
     assert_each_once(&table, PANELS);
     memset(table.computed, 0, sizeof(table.computed));
-    begin(&table, 0, 1, MUCH, 1);
-    begin(&table, 1, 1, MUCH, 1);
+    begin(&table, 0, 1, NEAR_WEIGHTS, 1);
+    begin(&table, 1, 1, NEAR_WEIGHTS, 1);
     uint32_t n = 0;
     while (step(&table, 0)) { // its own half, and then the other's
         ck_assert_uint_eq(table.panels[0].row_end - table.panels[0].row_first, MANY / 4);
@@ -190,9 +193,15 @@ START_TEST(test_panels_by_rows_are_of_one_half_each)
     ck_assert_uint_eq(n, 4);
     ck_assert(!step(&table, 1));
     assert_each_once(&table, 1);
+    memset(table.computed, 0, sizeof(table.computed)); // weights that both would read: by panels
+    begin(&table, 0, PANELS, NEAR_WEIGHTS + MANY, 1);
+    ck_assert(step(&table, 0));
+    ck_assert_uint_eq(table.panels[0].row_end, MANY);
+    finish(&table, 0);
+    assert_each_once(&table, PANELS);
     table.rows = FEW; // too few: panels of all rows
     memset(table.computed, 0, sizeof(table.computed));
-    begin(&table, 0, PANELS, MUCH, 1);
+    begin(&table, 0, PANELS, NEAR_WEIGHTS, 1);
     ck_assert(step(&table, 0));
     ck_assert_uint_eq(table.panels[0].row_end, FEW);
     finish(&table, 0);

@@ -34,8 +34,21 @@ static void assert_everywhere(struct build *build)
 static const struct shape {
     uint32_t patches, step, inputs, outputs;
 } shapes[] = {
-    {1, 1, 7, 5},   {2, 1, 1, 1},   {4, 3, 3, 16},   {16, 1, 9, 64},   {7, 2, 6, 33},
-    {5, 20, 4, 17}, {150, 1, 3, 8}, {145, 2, 5, 32}, {9, 64, 192, 70}, {3, 16, 1100, 130},
+    {1, 1, 7, 5},
+    {2, 1, 1, 1},
+    {4, 3, 3, 16},
+    {16, 1, 9, 64},
+    {7, 2, 6, 33},
+    {5, 20, 4, 17},
+    {150, 1, 3, 8},
+    {145, 2, 5, 32},
+    {9, 64, 192, 70},
+    {3, 16, 1100, 130},
+    // Members share the panels: of some, of more at a time than once, of more weights than both
+    // read.
+    {4, 192, 576, 128},
+    {150, 16, 64, 32},
+    {8, 64, 2304, 512},
 };
 enum { SHAPES = sizeof(shapes) / sizeof(shapes[0]) };
 
@@ -107,28 +120,36 @@ END_TEST
 
 /* ---- Bits ----------------------------------------------------------------------------------- */
 
-/* A convolution as the import writes it, inside a cell with a state and in one without, in each
- * precision: whatever the batch, the instruction set and the team. */
+/* A convolution as the import writes it, of so many channels: inside a cell with a state, or in one
+ * without. */
+static void build_convolution(struct build *build, uint32_t channels, uint32_t outputs,
+                              bool has_state, enum cell_precision precision)
+{
+    const uint32_t x = build_input(build, CELL_F32, 3 * 8 * channels); // taps, height, channels
+    const uint32_t h = has_state ? build_state(build, CELL_F32, 20) : x;
+    const uint32_t turned = build_transpose(build, x, (const uint32_t[]){1, 3, 8});
+    const uint32_t out = build_patches(build, turned, 6, 3 * channels, outputs);
+    build_last(build)->precision = precision;
+    const uint32_t kept = build_op(build, CELL_OP_RELU, out, UINT32_MAX, 6 * outputs);
+    const uint32_t back = build_transpose(build, kept, (const uint32_t[]){1, 6, outputs});
+    build_output(build, back);
+    if (has_state) {
+        const uint32_t next = build_gated(build, CELL_OP_GRU, CELL_GRU_RESET_AFTER, back, h, true);
+        build_next(build, 0, next);
+        build_output(build, next);
+    }
+}
+
+/* In each precision, short ones and such as members share by panels: whatever the batch, the
+ * instruction set and the team. */
 START_TEST(test_patches_have_the_same_bits_everywhere)
 {
     for (uint32_t p = 0; p < CELL_PRECISION_COUNT; p++) {
-        for (uint32_t has_state = 0; has_state < 2; has_state++) {
+        for (uint32_t kind = 0; kind < 4; kind++) {
             struct build build;
             build_init(&build, p);
-            const uint32_t x = build_input(&build, CELL_F32, 3 * 8 * 5); // taps, height, channels
-            const uint32_t h = has_state != 0 ? build_state(&build, CELL_F32, 20) : x;
-            const uint32_t turned = build_transpose(&build, x, (const uint32_t[]){1, 3, 8});
-            const uint32_t out = build_patches(&build, turned, 6, 15, 24);
-            build_last(&build)->precision = (enum cell_precision)p;
-            const uint32_t kept = build_op(&build, CELL_OP_RELU, out, UINT32_MAX, 6 * 24);
-            const uint32_t back = build_transpose(&build, kept, (const uint32_t[]){1, 6, 24});
-            build_output(&build, back);
-            if (has_state != 0) {
-                const uint32_t next =
-                    build_gated(&build, CELL_OP_GRU, CELL_GRU_RESET_AFTER, back, h, true);
-                build_next(&build, 0, next);
-                build_output(&build, next);
-            }
+            build_convolution(&build, kind < 2 ? 5 : 40, kind < 2 ? 24 : 32, kind % 2 != 0,
+                              (enum cell_precision)p);
             struct split_difference difference;
             const struct split_options options = {.def = &build.def,
                                                   .backend = "cpu",
@@ -193,7 +214,7 @@ int main(void)
     tcase_add_loop_test(tcase, test_patches_come_to_what_double_precision_does, 0, SHAPES);
     tcase_add_test(tcase, test_patches_of_a_part_of_a_row);
     tcase_add_test(tcase, test_transpose);
-    tcase_add_loop_test(tcase, test_patches_have_the_same_bits_everywhere, 0, 2 * ISA_COUNT);
+    tcase_add_loop_test(tcase, test_patches_have_the_same_bits_everywhere, 0, 3 * ISA_COUNT);
     tcase_add_test(tcase, test_patches_and_dims_make_another_type);
     suite_add_tcase(suite, tcase);
     return util_run(suite);
