@@ -21,6 +21,9 @@
 #define CELL_TILE_TERMS_OF_2    2u
 #define CELL_TILE_ROWS_OF_WORDS 6u
 
+/* Terms that a tile's loop takes between two branches: more are not measured. */
+#define CELL_TILE_UNROLLED 1u
+
 /* Activations computed together, 3 registers each. */
 #define CELL_TOGETHER ((size_t)4)
 

@@ -97,7 +97,7 @@ CELL_INLINE simd_vec load_weights(const size_t vectors, const weight *from, size
  * elements come one by one: for many rows of few vectors, and where an element needs no register
  * for all of its lanes. */
 CELL_INLINE void add_term_of_few(const size_t vectors, const uint32_t rows, const weight *weights,
-                                 const float *in[], uint32_t k, simd_vec sum[][VECTORS_MAX])
+                                 const float *in[], size_t k, simd_vec sum[][VECTORS_MAX])
 {
     simd_vec w[VECTORS_MAX];
     CELL_UNROLL
@@ -117,7 +117,7 @@ CELL_INLINE void add_term_of_few(const size_t vectors, const uint32_t rows, cons
 /* Two terms of each row, one after the other: rows that are many take their pointers from the
  * stack, once for both. */
 CELL_INLINE void add_two_terms_of_2(const uint32_t rows, const weight *weights,
-                                    const weight *second, const float *in[], uint32_t k,
+                                    const weight *second, const float *in[], size_t k,
                                     simd_vec sum[][VECTORS_MAX])
 {
     simd_vec w[2][2];
@@ -141,7 +141,7 @@ CELL_INLINE void add_two_terms_of_2(const uint32_t rows, const weight *weights,
 #    ifdef WEIGHT_HALVES
 /* For 4 or 5 vectors that come in pairs: one pair after the other. */
 CELL_INLINE void add_term_of_many(const size_t vectors, const uint32_t rows, const weight *weights,
-                                  const float *in[], uint32_t k, simd_vec sum[][VECTORS_MAX])
+                                  const float *in[], size_t k, simd_vec sum[][VECTORS_MAX])
 {
     CELL_UNROLL
     for (size_t first = 0; first < vectors; first += 2) {
@@ -164,7 +164,7 @@ CELL_INLINE void add_term_of_many(const size_t vectors, const uint32_t rows, con
 #    else
 /* The other way round, for 4 or 5 vectors. */
 CELL_INLINE void add_term_of_many(const size_t vectors, const uint32_t rows, const weight *weights,
-                                  const float *in[], uint32_t k, simd_vec sum[][VECTORS_MAX])
+                                  const float *in[], size_t k, simd_vec sum[][VECTORS_MAX])
 {
     simd_vec x[TILE_ROWS_MAX];
     CELL_UNROLL
@@ -181,6 +181,16 @@ CELL_INLINE void add_term_of_many(const size_t vectors, const uint32_t rows, con
     }
 }
 #    endif
+
+CELL_INLINE void add_term(const size_t vectors, const uint32_t rows, const weight *weights,
+                          const float *in[], size_t k, simd_vec sum[][VECTORS_MAX])
+{
+    if (vectors >= 4 && !CELL_FMA_BY_LANE) {
+        add_term_of_many(vectors, rows, weights, in, k, sum);
+    } else {
+        add_term_of_few(vectors, rows, weights, in, k, sum);
+    }
+}
 
 /* Weights that a tile asks for while it computes, so that they have come when they are needed: near
  * ones, some terms ahead; far ones, more terms ahead; or near ones and up to one or two cache lines
@@ -239,7 +249,7 @@ CELL_INLINE void add_tile(const size_t vectors, const size_t of, const uint32_t 
         for (uint32_t r = 0; r < rows; r++) {
             in[r] = span->rows[tile->row + r];
         }
-        uint32_t k = 0;
+        size_t k = 0;
         for (; vectors == 2 && CELL_TILE_TERMS_OF_2 == 2 && k + 1 < span->k; k += 2) {
             prefetch_lines(lines, weights + distance * columns);
             prefetch_lines(lines, weights + (distance + 1) * columns);
@@ -248,14 +258,19 @@ CELL_INLINE void add_tile(const size_t vectors, const size_t of, const uint32_t 
             add_two_terms_of_2(rows, weights, weights + columns, in, k, sum);
             weights += 2 * columns;
         }
+        for (; CELL_TILE_UNROLLED > 1 && k + CELL_TILE_UNROLLED <= span->k;
+             k += CELL_TILE_UNROLLED, weights += CELL_TILE_UNROLLED * columns) {
+            CELL_UNROLL
+            for (size_t u = 0; u < CELL_TILE_UNROLLED; u++) {
+                prefetch_lines(lines, weights + (distance + u) * columns);
+                later = prefetch_later(asks, later, tile->stride);
+                add_term(vectors, rows, weights + u * columns, in, k + u, sum);
+            }
+        }
         for (; k < span->k; k++, weights += columns) {
             prefetch_lines(lines, weights + distance * columns);
             later = prefetch_later(asks, later, tile->stride);
-            if (vectors >= 4 && !CELL_FMA_BY_LANE) {
-                add_term_of_many(vectors, rows, weights, in, k, sum);
-            } else {
-                add_term_of_few(vectors, rows, weights, in, k, sum);
-            }
+            add_term(vectors, rows, weights, in, k, sum);
         }
         CELL_UNROLL
         for (uint32_t t = 0; t < NEXT_TERMS; t++) {
