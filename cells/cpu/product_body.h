@@ -26,9 +26,6 @@
 #    define PANEL_TERMS_MAX (4096u / (uint32_t)sizeof(weight))
 #    define BLOCK_TERMS     (CELL_SIMD_LANES == 16 ? 64u : 256u)
 
-/* Rows from which near weights are asked for; with fewer the loads themselves run ahead. */
-#    define NEAR_ROWS 3u
-
 /* The most rows that go through a panel at once: of 5 vectors the wider part takes 3. */
 CELL_INLINE uint32_t rows_at_once(const size_t vectors)
 {
@@ -81,9 +78,7 @@ CELL_INLINE void add_pass(const size_t vectors, uint32_t rows, enum asks asks, s
     } else {
         tile_of_4(rows, asks, tile);
     }
-    tile->asked += asks == ASKS_LATER     ? tile->stride
-                   : asks == ASKS_LATER_2 ? 2 * (uint32_t)LINE_WEIGHTS
-                                          : 0;
+    tile->asked += later_lines(asks) * tile->step / CELL_TILE_TERMS;
     tile->column += vectors / 2 * CELL_SIMD_LANES;
 }
 
@@ -97,24 +92,35 @@ CELL_INLINE uint32_t count_passes(const size_t vectors, uint32_t n_rows)
     return passes;
 }
 
-/* All rows, tile by tile. The first passes ask for what comes later, or all of them share it. */
-CELL_INLINE void add_tiles(const size_t vectors, const struct product *product)
+/* What the passes of a panel ask for of the next one: the first ones a line or two with each term,
+ * until all has been asked for, or each pass the same part of it. */
+CELL_INLINE enum asks share_asks(const size_t vectors, uint32_t passes, struct tile *tile)
 {
     const uint32_t line = (uint32_t)LINE_WEIGHTS;
-    const uint32_t asked = product->is_streamed ? lines_of(vectors) * line : 0;
-    const uint32_t passes = count_passes(vectors, product->n_rows);
-    const bool two = passes * line < asked;
-    const bool is_shared = CELL_PASSES_SHARE_ASKS && passes * line > asked;
-    struct tile tile = {.product = product,
-                        .stride = is_shared ? (asked + passes - 1) / passes : line};
+    const uint32_t all = (uint32_t)(vectors * CELL_SIMD_LANES);
+    uint32_t part = lines_of(vectors) > passes ? 2 * line : line; // weights a term
+    if (CELL_PASSES_SHARE_ASKS) {
+        part = (all + passes - 1) / passes;
+    }
+    enum asks asks = ASKS_LATER_1;
+    while (later_lines(asks) * line < part * CELL_TILE_TERMS) {
+        asks++;
+    }
+    tile->step = (part * CELL_TILE_TERMS + later_lines(asks) - 1) / later_lines(asks);
+    return asks;
+}
+
+/* All rows, tile by tile. */
+CELL_INLINE void add_tiles(const size_t vectors, const struct product *product)
+{
+    const uint32_t all = product->is_streamed ? (uint32_t)(vectors * CELL_SIMD_LANES) : 0;
+    struct tile tile = {.product = product};
+    const enum asks later = share_asks(vectors, count_passes(vectors, product->n_rows), &tile);
     for (uint32_t rows = 0; tile.row < product->n_rows; tile.row += rows) {
         rows = next_rows(vectors, product->n_rows - tile.row);
         tile.column = 0;
         for (uint32_t half = 0; half < halves_of(vectors, rows); half++) {
-            enum asks asks = tile.asked < asked  ? (two ? ASKS_LATER_2 : ASKS_LATER)
-                             : rows >= NEAR_ROWS ? ASKS_NEAR
-                                                 : ASKS_NOTHING;
-            add_pass(vectors, rows, asks, &tile);
+            add_pass(vectors, rows, tile.asked < all ? later : ASKS_NEAR, &tile);
         }
     }
 }
@@ -172,8 +178,7 @@ CELL_INLINE void multiply(const size_t vectors, const struct product *product)
     }
     struct tile tile = {.product = product};
     for (uint32_t half = 0; half < halves; half++) {
-        enum asks near = product->n_rows >= NEAR_ROWS ? ASKS_NEAR : ASKS_NOTHING;
-        add_pass(vectors, product->n_rows, product->is_streamed ? ASKS_FAR : near, &tile);
+        add_pass(vectors, product->n_rows, product->is_streamed ? ASKS_FAR : ASKS_NEAR, &tile);
     }
 }
 

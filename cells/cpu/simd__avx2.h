@@ -21,10 +21,11 @@
 #define CELL_TILE_TERMS_OF_2    1u
 #define CELL_TILE_ROWS_OF_WORDS 2u
 
-/* Terms that a tile's loop takes between two branches. With one, its counters and addresses are 11
- * of 31 instructions (6 rows, 2 vectors), with four 4 of 24. A core that has itself to itself hides
- * either behind 12 multiply-adds; one whose other hardware thread belongs to somebody does not. */
-#define CELL_TILE_UNROLLED 4u
+/* Terms that a tile's loop takes between two branches. Of 6 rows and 2 vectors a term needs 20
+ * instructions; with one, counters and addresses are 4 more, with four one and a half. A core that
+ * has itself to itself hides them behind 12 multiply-adds; one whose other hardware thread belongs
+ * to somebody takes some 3 instructions a cycle. */
+#define CELL_TILE_TERMS 4u
 
 /* Activations computed together, 3 registers each. */
 #define CELL_TOGETHER ((size_t)4)
@@ -38,6 +39,10 @@
 /* Whether what is asked for later is shared out to all passes: 512 KiB of L2 wait for L3 with few
  * lines on their way, and a pass that asks for one with each term waits for them. */
 #define CELL_PASSES_SHARE_ASKS 1
+
+/* Whether weights that a tile will need in a moment are asked for: Zen 3 finds them by itself, and
+ * an instruction more a term costs 2 to 6 %. */
+#define CELL_ASKS_NEAR 0
 
 typedef __m256 simd_vec;
 
@@ -120,6 +125,14 @@ static inline simd_vec simd_max(simd_vec a, simd_vec b)
 static inline simd_vec simd_fma(simd_vec a, simd_vec b, simd_vec c)
 {
     return _mm256_fmadd_ps(a, b, c);
+}
+
+/* a * b + c in c's own register: gcc moves the sums of a loop of many from one register to another,
+ * and some to memory and back. */
+static inline simd_vec simd_fma_in_place(simd_vec a, simd_vec b, simd_vec c)
+{
+    __asm__("vfmadd231ps %2, %1, %0" : "+x"(c) : "x"(a), "x"(b));
+    return c;
 }
 
 static inline simd_vec simd_fnma(simd_vec a, simd_vec b, simd_vec c)

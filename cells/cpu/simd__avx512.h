@@ -22,7 +22,7 @@
 #define CELL_TILE_ROWS_OF_WORDS 6u
 
 /* Terms that a tile's loop takes between two branches: more are not measured. */
-#define CELL_TILE_UNROLLED 1u
+#define CELL_TILE_TERMS 1u
 
 /* Activations computed together, 3 registers each. */
 #define CELL_TOGETHER ((size_t)4)
@@ -35,6 +35,9 @@
 
 /* Whether what is asked for later is shared out to all passes: not measured. */
 #define CELL_PASSES_SHARE_ASKS 0
+
+/* Whether weights that a tile will need in a moment are asked for. */
+#define CELL_ASKS_NEAR 1
 
 typedef __m512 simd_vec;
 
@@ -116,6 +119,11 @@ static inline simd_vec simd_max(simd_vec a, simd_vec b)
 static inline simd_vec simd_fma(simd_vec a, simd_vec b, simd_vec c)
 {
     return _mm512_fmadd_ps(a, b, c);
+}
+
+static inline simd_vec simd_fma_in_place(simd_vec a, simd_vec b, simd_vec c)
+{
+    return simd_fma(a, b, c);
 }
 
 static inline simd_vec simd_fnma(simd_vec a, simd_vec b, simd_vec c)

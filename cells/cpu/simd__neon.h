@@ -22,7 +22,7 @@
 #define CELL_TILE_ROWS_OF_WORDS 6u
 
 /* Terms that a tile's loop takes between two branches: more are not measured. */
-#define CELL_TILE_UNROLLED 1u
+#define CELL_TILE_TERMS 1u
 
 /* Activations computed together, 3 registers each. */
 #define CELL_TOGETHER ((size_t)4)
@@ -37,6 +37,9 @@
 
 /* Whether what is asked for later is shared out to all passes: not measured. */
 #define CELL_PASSES_SHARE_ASKS 0
+
+/* Whether weights that a tile will need in a moment are asked for. */
+#define CELL_ASKS_NEAR 1
 
 typedef float32x4_t simd_vec;
 
@@ -127,6 +130,11 @@ static inline simd_vec simd_max(simd_vec a, simd_vec b)
 static inline simd_vec simd_fma(simd_vec a, simd_vec b, simd_vec c)
 {
     return vfmaq_f32(c, a, b);
+}
+
+static inline simd_vec simd_fma_in_place(simd_vec a, simd_vec b, simd_vec c)
+{
+    return simd_fma(a, b, c);
 }
 
 static inline simd_vec simd_fnma(simd_vec a, simd_vec b, simd_vec c)

@@ -59,20 +59,22 @@ struct product {
     struct ends end;
 };
 
-CELL_INLINE void prefetch_lines(const uint32_t lines, const weight *from)
-{
-    CELL_UNROLL
-    for (uint32_t l = 0; l < lines; l++) {
-        __builtin_prefetch(from + l * LINE_WEIGHTS);
-    }
-}
-
 CELL_INLINE simd_vec add_product(simd_vec w, simd_vec x, simd_vec sum)
 {
 #    if WEIGHT_TERMS == 2
     return simd_fma_words(w, x, sum);
 #    else
     return simd_fma(w, x, sum);
+#    endif
+}
+
+/* The same for sums of a tile, which stay where they are. */
+CELL_INLINE simd_vec add_in_place(simd_vec w, simd_vec x, simd_vec sum)
+{
+#    if WEIGHT_TERMS == 2
+    return simd_fma_words(w, x, sum);
+#    else
+    return simd_fma_in_place(w, x, sum);
 #    endif
 }
 
@@ -109,7 +111,7 @@ CELL_INLINE void add_term_of_few(const size_t vectors, const uint32_t rows, cons
         simd_vec x = simd_set1(in[r][k]);
         CELL_UNROLL
         for (size_t v = 0; v < vectors; v++) {
-            sum[r][v] = add_product(w[v], x, sum[r][v]);
+            sum[r][v] = add_in_place(w[v], x, sum[r][v]);
         }
     }
 }
@@ -130,11 +132,11 @@ CELL_INLINE void add_two_terms_of_2(const uint32_t rows, const weight *weights,
     for (uint32_t r = 0; r < rows; r++) {
         const float *at = in[r] + k;
         simd_vec x = simd_set1(at[0]);
-        sum[r][0] = add_product(w[0][0], x, sum[r][0]);
-        sum[r][1] = add_product(w[0][1], x, sum[r][1]);
+        sum[r][0] = add_in_place(w[0][0], x, sum[r][0]);
+        sum[r][1] = add_in_place(w[0][1], x, sum[r][1]);
         x = simd_set1(at[1]);
-        sum[r][0] = add_product(w[1][0], x, sum[r][0]);
-        sum[r][1] = add_product(w[1][1], x, sum[r][1]);
+        sum[r][0] = add_in_place(w[1][0], x, sum[r][0]);
+        sum[r][1] = add_in_place(w[1][1], x, sum[r][1]);
     }
 }
 
@@ -156,7 +158,7 @@ CELL_INLINE void add_term_of_many(const size_t vectors, const uint32_t rows, con
             simd_vec x = simd_set1(in[r][k]);
             CELL_UNROLL
             for (size_t v = 0; v < n; v++) {
-                sum[r][first + v] = add_product(w[v], x, sum[r][first + v]);
+                sum[r][first + v] = add_in_place(w[v], x, sum[r][first + v]);
             }
         }
     }
@@ -176,7 +178,7 @@ CELL_INLINE void add_term_of_many(const size_t vectors, const uint32_t rows, con
         simd_vec w = simd_keep(load_weights(vectors, weights, v));
         CELL_UNROLL
         for (uint32_t r = 0; r < rows; r++) {
-            sum[r][v] = add_product(w, x[r], sum[r][v]);
+            sum[r][v] = add_in_place(w, x[r], sum[r][v]);
         }
     }
 }
@@ -193,23 +195,70 @@ CELL_INLINE void add_term(const size_t vectors, const uint32_t rows, const weigh
 }
 
 /* Weights that a tile asks for while it computes, so that they have come when they are needed: near
- * ones, some terms ahead; far ones, more terms ahead; or near ones and up to one or two cache lines
- * a term of those for later. */
-enum asks { ASKS_NOTHING, ASKS_NEAR, ASKS_FAR, ASKS_LATER, ASKS_LATER_2, ASKS_COUNT };
+ * ones, some terms ahead, where CELL_ASKS_NEAR; far ones, more terms ahead; or near ones and, with
+ * each group of CELL_TILE_TERMS terms, 1 to 8 cache lines of those for later. */
+enum asks {
+    ASKS_NEAR,
+    ASKS_FAR,
+    ASKS_LATER_1,
+    ASKS_LATER_2,
+    ASKS_LATER_4,
+    ASKS_LATER_8,
+    ASKS_COUNT
+};
 
-/* What one term asks for of the weights for later, for a nearer but not the nearest cache. Returns
- * where the next term goes on. */
-CELL_INLINE const weight *prefetch_later(const enum asks asks, const weight *from, uint32_t stride)
+/* Rows from which near weights are asked for; with fewer the loads themselves run ahead. */
+#    define NEAR_ROWS 3u
+
+CELL_INLINE uint32_t later_lines(const enum asks asks)
 {
-    if (asks == ASKS_LATER || asks == ASKS_LATER_2) {
-        __builtin_prefetch(from, 0, 2);
+    return asks >= ASKS_LATER_1 ? 1u << (asks - ASKS_LATER_1) : 0;
+}
+
+/* A kind of tile: `rows` rows, `vectors` of a panel's `of`. */
+struct kind {
+    size_t vectors, of;
+    uint32_t rows;
+    enum asks asks;
+};
+
+CELL_INLINE void prefetch_lines(const size_t lines, const weight *from)
+{
+    CELL_UNROLL
+    for (size_t l = 0; l < lines; l++) {
+        __builtin_prefetch(from + l * LINE_WEIGHTS);
     }
-    if (asks == ASKS_LATER_2) {
-        __builtin_prefetch(from + LINE_WEIGHTS, 0, 2);
+}
+
+/* What term t of a group of `terms` asks for of the weights at `from`, where the group of terms
+ * begins that will be needed. Of whole panels a group may have fewer lines than its terms, each by
+ * itself, would ask for. */
+CELL_INLINE void prefetch_soon(const struct kind kind, const uint32_t t, const uint32_t terms,
+                               const weight *from)
+{
+    const size_t columns = kind.of * CELL_SIMD_LANES;
+    if (kind.asks != ASKS_FAR && (!CELL_ASKS_NEAR || kind.rows < NEAR_ROWS)) {
+        return;
     }
-    return asks == ASKS_LATER     ? from + stride
-           : asks == ASKS_LATER_2 ? from + 2 * LINE_WEIGHTS
-                                  : from;
+    if (kind.vectors == kind.of && terms * columns % LINE_WEIGHTS == 0) {
+        const size_t lines = terms * columns / LINE_WEIGHTS;
+        const size_t first = lines * t / terms;
+        prefetch_lines(lines * (t + 1) / terms - first, from + first * LINE_WEIGHTS);
+    } else {
+        prefetch_lines(lines_of(kind.vectors), from + t * columns);
+    }
+}
+
+/* The same of those for later, `lines` a group, `step` weights from one to the next: for a nearer
+ * but not the nearest cache. */
+CELL_INLINE void prefetch_later(const uint32_t lines, const uint32_t t, const uint32_t terms,
+                                const weight *from, size_t step)
+{
+    CELL_UNROLL
+    for (uint32_t l = (lines * t + terms - 1) / terms; l < (lines * (t + 1) + terms - 1) / terms;
+         l++) {
+        __builtin_prefetch(from + l * step, 0, 2);
+    }
 }
 
 /* The rows from `row` on of a product, and the vectors from column `column` on. */
@@ -217,19 +266,64 @@ struct tile {
     const struct product *product;
     uint32_t row;
     size_t column;
-    /* What has been asked for of those for later, in weights a term; what each term of a tile that
-     * asks for up to one line goes on by: where that is less, it asks for a line more than once. */
-    uint32_t asked, stride;
+    /* What has been asked for of those for later, in weights a term; how far apart in them the
+     * lines are that it asks for. */
+    uint32_t asked, step;
 };
 
-/* All terms of all spans, for `rows` rows and `vectors` of a panel's `of` vectors. What lies past
- * the last terms is asked for as well, and does no harm. */
+/* All terms of one span. What lies past the last terms is asked for as well, and does no harm. */
+CELL_INLINE void add_span(const struct kind kind, const struct span *span, const struct tile *tile,
+                          simd_vec sum[][VECTORS_MAX])
+{
+    const size_t columns = kind.of * CELL_SIMD_LANES;
+    const size_t ahead = (kind.asks == ASKS_FAR ? FAR_WEIGHTS / columns : NEAR_TERMS) * columns;
+    const uint32_t lines = later_lines(kind.asks);
+    const uint32_t lines_of_one = (lines + CELL_TILE_TERMS - 1) / CELL_TILE_TERMS;
+    const weight *weights = span->weights + tile->column;
+    const weight *later = span->later + (size_t)tile->asked * span->k;
+    const size_t step = tile->step;
+    const float *in[TILE_ROWS_MAX];
+    CELL_UNROLL
+    for (uint32_t r = 0; r < kind.rows; r++) {
+        in[r] = span->rows[tile->row + r];
+    }
+    size_t k = 0;
+    for (; kind.vectors == 2 && CELL_TILE_TERMS_OF_2 == 2 && k + 1 < span->k; k += 2) {
+        CELL_UNROLL
+        for (uint32_t t = 0; t < 2; t++) {
+            prefetch_soon(kind, 0, 1, weights + ahead + t * columns);
+            prefetch_later(lines, 0, 1, later, step);
+            later += lines * step;
+        }
+        add_two_terms_of_2(kind.rows, weights, weights + columns, in, k, sum);
+        weights += 2 * columns;
+    }
+    for (; k + CELL_TILE_TERMS <= span->k; k += CELL_TILE_TERMS) {
+        CELL_UNROLL
+        for (uint32_t t = 0; t < CELL_TILE_TERMS; t++) {
+            prefetch_soon(kind, t, CELL_TILE_TERMS, weights + ahead);
+            prefetch_later(lines, t, CELL_TILE_TERMS, later, step);
+            add_term(kind.vectors, kind.rows, weights + t * columns, in, k + t, sum);
+        }
+        later += lines * step;
+        weights += CELL_TILE_TERMS * columns;
+    }
+    for (; CELL_TILE_TERMS > 1 && k < span->k; k++, weights += columns) {
+        prefetch_soon(kind, 0, 1, weights + ahead);
+        prefetch_later(lines_of_one, 0, 1, later, step);
+        later += lines_of_one * step;
+        add_term(kind.vectors, kind.rows, weights, in, k, sum);
+    }
+    CELL_UNROLL
+    for (uint32_t t = 0; t < NEXT_TERMS; t++) {
+        prefetch_soon(kind, 0, 1, span->next + tile->column + t * columns);
+    }
+}
+
 CELL_INLINE void add_tile(const size_t vectors, const size_t of, const uint32_t rows,
                           const enum asks asks, const struct tile *tile)
 {
-    const size_t columns = of * CELL_SIMD_LANES;
-    const uint32_t lines = asks == ASKS_NOTHING ? 0 : lines_of(vectors);
-    const size_t distance = asks == ASKS_FAR ? FAR_WEIGHTS / columns : NEAR_TERMS;
+    const struct kind kind = {.vectors = vectors, .of = of, .rows = rows, .asks = asks};
     const struct product *product = tile->product;
     simd_vec sum[TILE_ROWS_MAX][VECTORS_MAX];
     CELL_UNROLL
@@ -241,48 +335,19 @@ CELL_INLINE void add_tile(const size_t vectors, const size_t of, const uint32_t 
         }
     }
     for (uint32_t s = 0; s < product->n_spans; s++) {
-        const struct span *span = &product->spans[s];
-        const float *in[TILE_ROWS_MAX];
-        const weight *weights = span->weights + tile->column;
-        const weight *later = span->later + (size_t)tile->asked * span->k;
-        CELL_UNROLL
-        for (uint32_t r = 0; r < rows; r++) {
-            in[r] = span->rows[tile->row + r];
-        }
-        size_t k = 0;
-        for (; vectors == 2 && CELL_TILE_TERMS_OF_2 == 2 && k + 1 < span->k; k += 2) {
-            prefetch_lines(lines, weights + distance * columns);
-            prefetch_lines(lines, weights + (distance + 1) * columns);
-            later = prefetch_later(asks, later, tile->stride);
-            later = prefetch_later(asks, later, tile->stride);
-            add_two_terms_of_2(rows, weights, weights + columns, in, k, sum);
-            weights += 2 * columns;
-        }
-        for (; CELL_TILE_UNROLLED > 1 && k + CELL_TILE_UNROLLED <= span->k;
-             k += CELL_TILE_UNROLLED, weights += CELL_TILE_UNROLLED * columns) {
-            CELL_UNROLL
-            for (size_t u = 0; u < CELL_TILE_UNROLLED; u++) {
-                prefetch_lines(lines, weights + (distance + u) * columns);
-                later = prefetch_later(asks, later, tile->stride);
-                add_term(vectors, rows, weights + u * columns, in, k + u, sum);
-            }
-        }
-        for (; k < span->k; k++, weights += columns) {
-            prefetch_lines(lines, weights + distance * columns);
-            later = prefetch_later(asks, later, tile->stride);
-            add_term(vectors, rows, weights, in, k, sum);
-        }
-        CELL_UNROLL
-        for (uint32_t t = 0; t < NEXT_TERMS; t++) {
-            prefetch_lines(lines, span->next + tile->column + t * columns);
-        }
+        add_span(kind, &product->spans[s], tile, sum);
+    }
+    /* All are found before one is written to: for all a compiler knows, they stand there. */
+    float *to[TILE_ROWS_MAX];
+    CELL_UNROLL
+    for (uint32_t r = 0; r < rows; r++) {
+        to[r] = end_of(&product->end, tile->row + r) + tile->column;
     }
     CELL_UNROLL
     for (uint32_t r = 0; r < rows; r++) {
-        float *to = end_of(&product->end, tile->row + r) + tile->column;
         CELL_UNROLL
         for (size_t v = 0; v < vectors; v++) {
-            simd_store(to + v * CELL_SIMD_LANES, sum[r][v]);
+            simd_store(to[r] + v * CELL_SIMD_LANES, sum[r][v]);
         }
     }
 }
@@ -293,11 +358,23 @@ CELL_INLINE void add_tile(const size_t vectors, const size_t of, const uint32_t 
         add_tile(vectors, of, rows, asks, tile);                                                   \
         break;
 #    define NUMBERED(number, vectors, of, rows)                                                    \
-        TILE_THAT_ASKS(number, vectors, of, rows, ASKS_NOTHING)                                    \
         TILE_THAT_ASKS(number, vectors, of, rows, ASKS_NEAR)                                       \
         TILE_THAT_ASKS(number, vectors, of, rows, ASKS_FAR)                                        \
-        TILE_THAT_ASKS(number, vectors, of, rows, ASKS_LATER)                                      \
-        TILE_THAT_ASKS(number, vectors, of, rows, ASKS_LATER_2)
+        TILE_THAT_ASKS(number, vectors, of, rows, ASKS_LATER_1)                                    \
+        TILE_THAT_ASKS(number, vectors, of, rows, ASKS_LATER_2)                                    \
+        TILES_THAT_ASK_MORE(number, vectors, of, rows)
+#    if CELL_TILE_TERMS > 1
+/* There are two passes at the least: only the widest panels have 8 lines for each. */
+#        define TILES_THAT_ASK_MORE(number, vectors, of, rows)                                     \
+            TILE_THAT_ASKS(number, vectors, of, rows, ASKS_LATER_4)                                \
+        case (number)*ASKS_COUNT + ASKS_LATER_8:                                                   \
+            if ((of)*CELL_SIMD_LANES * CELL_TILE_TERMS > 8 * LINE_WEIGHTS) {                       \
+                add_tile(vectors, of, rows, ASKS_LATER_8, tile);                                   \
+            }                                                                                      \
+            break;
+#    else
+#        define TILES_THAT_ASK_MORE(number, vectors, of, rows)
+#    endif
 #    define TILE(vectors, of, rows) NUMBERED(rows, vectors, of, rows)
 #    define PART(vectors, of, rows) NUMBERED((vectors)*TILE_ROWS_MAX + (rows), vectors, of, rows)
 
@@ -387,9 +464,7 @@ static void tile_of_5(uint32_t rows, enum asks asks, const struct tile *tile)
 }
 
 /* Of 1 or 2 vectors, which are not streamed: nothing is asked for later. */
-#    define FEW(vectors, rows)                                                                     \
-        TILE_THAT_ASKS(rows, vectors, vectors, rows, ASKS_NOTHING)                                 \
-        TILE_THAT_ASKS(rows, vectors, vectors, rows, ASKS_NEAR)
+#    define FEW(vectors, rows) TILE_THAT_ASKS(rows, vectors, vectors, rows, ASKS_NEAR)
 
 static void tile_of_2(uint32_t rows, enum asks asks, const struct tile *tile)
 {

@@ -9,6 +9,7 @@ CELL_INLINE simd_vec round_twice(simd_vec a, simd_vec b, simd_vec c)
 {
     return simd_add(c, simd_mul(a, b));
 }
-#define simd_fma(a, b, c) round_twice(a, b, c)
+#define simd_fma(a, b, c)          round_twice(a, b, c)
+#define simd_fma_in_place(a, b, c) round_twice(a, b, c)
 
 #include "cells/cpu/kernels_body.h"
