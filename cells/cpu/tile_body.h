@@ -334,6 +334,12 @@ CELL_INLINE void add_tile(const size_t vectors, const size_t of, const uint32_t 
             sum[r][v] = simd_load(start + v * CELL_SIMD_LANES);
         }
     }
+    if (product->end.rows != NULL) { // sums made ahead: of other steps, and far away
+        CELL_UNROLL
+        for (uint32_t r = 0; r < rows; r++) {
+            __builtin_prefetch(end_of(&product->end, tile->row + r) + tile->column, 1);
+        }
+    }
     for (uint32_t s = 0; s < product->n_spans; s++) {
         add_span(kind, &product->spans[s], tile, sum);
     }
