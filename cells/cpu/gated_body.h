@@ -324,9 +324,12 @@ CELL_INLINE void ask_for_ahead(const size_t vectors, const struct group *g, uint
 CELL_INLINE void all_rows(const enum cell_gated_kind kind, const struct cell_gated_step *step,
                           uint32_t i)
 {
-    struct group g = {.step = step, .panel = turn(step, i), .sums = step->scratch};
+    struct group g; // not cleared: its spans would be, for each panel
+    g.step = step;
+    g.panel = turn(step, i);
+    g.sums = step->scratch;
     g.over_x = g.sums + GROUP_ROWS * COLUMNS_MAX;
-    for (; g.row < step->n_rows; g.row += g.rows) {
+    for (g.row = 0; g.row < step->n_rows; g.row += g.rows) {
         uint32_t left = step->n_rows - g.row;
         g.rows = left < GROUP_ROWS ? left : GROUP_ROWS;
         g.n_spans = list_spans(step, g.row, g.panel, turn(step, i + 1), g.spans);

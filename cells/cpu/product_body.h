@@ -97,11 +97,10 @@ CELL_INLINE uint32_t count_passes(const size_t vectors, uint32_t n_rows)
 CELL_INLINE enum asks share_asks(const size_t vectors, uint32_t passes, struct tile *tile)
 {
     const uint32_t line = (uint32_t)LINE_WEIGHTS;
-    const uint32_t all = (uint32_t)(vectors * CELL_SIMD_LANES);
-    uint32_t part = lines_of(vectors) > passes ? 2 * line : line; // weights a term
-    if (CELL_PASSES_SHARE_ASKS) {
-        part = (all + passes - 1) / passes;
-    }
+    const uint32_t part = CELL_PASSES_SHARE_ASKS
+                              ? ((uint32_t)(vectors * CELL_SIMD_LANES) + passes - 1) / passes
+                          : lines_of(vectors) > passes ? 2 * line
+                                                       : line; // weights a term
     enum asks asks = ASKS_LATER_1;
     while (later_lines(asks) * line < part * CELL_TILE_TERMS) {
         asks++;

@@ -278,7 +278,6 @@ CELL_INLINE void add_span(const struct kind kind, const struct span *span, const
     const size_t columns = kind.of * CELL_SIMD_LANES;
     const size_t ahead = (kind.asks == ASKS_FAR ? FAR_WEIGHTS / columns : NEAR_TERMS) * columns;
     const uint32_t lines = later_lines(kind.asks);
-    const uint32_t lines_of_one = (lines + CELL_TILE_TERMS - 1) / CELL_TILE_TERMS;
     const weight *weights = span->weights + tile->column;
     const weight *later = span->later + (size_t)tile->asked * span->k;
     const size_t step = tile->step;
@@ -309,6 +308,7 @@ CELL_INLINE void add_span(const struct kind kind, const struct span *span, const
         weights += CELL_TILE_TERMS * columns;
     }
     for (; CELL_TILE_TERMS > 1 && k < span->k; k++, weights += columns) {
+        const uint32_t lines_of_one = (lines + CELL_TILE_TERMS - 1) / CELL_TILE_TERMS;
         prefetch_soon(kind, 0, 1, weights + ahead);
         prefetch_later(lines_of_one, 0, 1, later, step);
         later += lines_of_one * step;
