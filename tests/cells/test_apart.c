@@ -227,7 +227,7 @@ START_TEST(test_pieces_of_short_windows)
     struct bed bed;
     bed_open(&bed, 2, inputs[_i], 256);
     tune(&bed, 1);
-    for (uint32_t i = 0; i < 20; i++) {
+    for (uint32_t i = 0; i < (util_is_quick() ? 4 : 20); i++) {
         begin_again(&bed, 1);
         bed.rows[0] = rig_chain_row(&chains[0], STEPS);
         struct cell_batch batch = {.n_rows = 1, .steps = STEPS, .rows = bed.rows};
