@@ -47,12 +47,13 @@
  * Where L3 is near, W of some times L2 is read as fast as few rows are multiplied. Zen 4, two
  * threads, us: 256 inputs and units 2 rows 14.3 and 13.1, 4 rows 21.5 and 23.4, 10 rows 54.0
  * and 59.0; 512 4 rows 87 and 85, 10 rows 210 and 209; one thread 256 2 rows 26.9 and 24.4, 4
- * rows 41.8 and 44.6, 10 rows 101 and 108; 512 4 rows 227 and 175, 10 rows 546 and 449. All of
- * these were taken before a window's lines were asked for ahead of being written. With that, Zen 3
- * (an L2 of 512 KiB) whose cores others use too, ms for 100 steps of 256 inputs and units, one
- * thread: 4 rows 8.15 and 7.38, 6 rows 9.94 and 9.63, 8 rows 13.7 and 13.5, 12 rows 18.5 and 19.0;
- * two: 4.73 and 4.08, 6.20 and 5.81, 8.18 and 7.54, 10.2 and 10.3; GRU, one thread, 6 rows 9.16
- * and 8.61, 10 rows 12.6 and 12.7; 512, 20 steps, 8 rows 9.57 and 8.67. */
+ * rows 41.8 and 44.6, 10 rows 101 and 108; 512 4 rows 227 and 175, 10 rows 546 and 449. Zen 3
+ * (an L2 of 512 KiB), one thread, ms: 512, 20 steps, 8 rows 9.57 and 8.67. All of these were taken
+ * before a window's lines were asked for ahead of being written. With that, the same Zen 3 whose
+ * cores others use too, ms for 100 steps of 256 inputs and units, one thread: 4 rows 8.15 and 7.38,
+ * 6 rows 9.94 and 9.63, 8 rows 13.7 and 13.5, 12 rows 18.5 and 19.0; two: 4.73 and 4.08, 6.20
+ * and 5.81, 8.18 and 7.54, 10.2 and 10.3; GRU, one thread, 6 rows 9.16 and 8.61, 10 rows 12.6
+ * and 12.7. */
 #define AHEAD_ROWS_OF_HALF   3u
 #define AHEAD_ROWS           4u
 #define AHEAD_ROWS_NEAR      6u

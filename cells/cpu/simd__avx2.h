@@ -41,7 +41,7 @@
 #define CELL_PASSES_SHARE_ASKS 1
 
 /* Whether weights that a tile will need in a moment are asked for: Zen 3 finds them by itself, and
- * an instruction more a term costs 2 to 6 %. */
+ * an instruction more a term costs up to 6 %. */
 #define CELL_ASKS_NEAR 0
 
 typedef __m256 simd_vec;

@@ -230,9 +230,9 @@ CELL_INLINE void prefetch_lines(const size_t lines, const weight *from)
     }
 }
 
-/* What term t of a group of `terms` asks for of the weights at `from`, where the group of terms
- * begins that will be needed. Of whole panels a group may have fewer lines than its terms, each by
- * itself, would ask for. */
+/* What term t of a group of `terms` asks for of near weights or far ones: of the group at `from`,
+ * which will be needed some terms from now. Of whole panels a group may have fewer lines than its
+ * terms, each by itself, would ask for. */
 CELL_INLINE void prefetch_soon(const struct kind kind, const uint32_t t, const uint32_t terms,
                                const weight *from)
 {
@@ -320,6 +320,7 @@ CELL_INLINE void add_span(const struct kind kind, const struct span *span, const
     }
 }
 
+/* All terms of all spans, for `rows` rows and `vectors` of a panel's `of` vectors. */
 CELL_INLINE void add_tile(const size_t vectors, const size_t of, const uint32_t rows,
                           const enum asks asks, const struct tile *tile)
 {
