@@ -870,6 +870,30 @@ EMULATED_SUITES = \
   tests/cells/test_waves.c \
   tests/worker/test_team.c \
 
+# ---- AVX-512 on machines without it: `make test-avx512` -------------------------------------
+
+# Its kernels, compiled for AVX2 behind a header whose functions stand for the instructions, and what
+# asks whether the processor has them.
+AVX512_SRCS = \
+  cells/cpu/bf16__avx512.c \
+  cells/cpu/bf16__avx512bf16.c \
+  cells/cpu/int8__avx512.c \
+  cells/cpu/int8__avx512vnni.c \
+  cells/cpu/kernels__avx512.c \
+  cells/cpu/reduced.c \
+  cells/kernels.c \
+
+AVX512_SUITES = \
+  tests/cells/test_apart.c \
+  tests/cells/test_device.c \
+  tests/cells/test_kernels.c \
+  tests/cells/test_ops.c \
+  tests/cells/test_patches.c \
+  tests/cells/test_precision.c \
+  tests/cells/test_random_cells.c \
+  tests/cells/test_tree.c \
+  tests/cells/test_waves.c \
+
 # CROSS: a folder with the target's libraries (scripts/cross-root.sh); then nothing else is built.
 ifdef CROSS
 CELLS_SRCS     := $(filter-out cells/import/%,$(CELLS_SRCS))
@@ -1171,6 +1195,8 @@ TEST_PROGRAMS  := $(CHOSEN_SUITES:%.c=$(OUT)/%) $(FUZZ_PROGRAMS)
 REFERENCE_PROGRAMS := $(REFERENCE_SUITES:%.c=$(OUT)/%)
 CUDA_HOST_PROGRAMS := $(CUDA_HOST_SUITES:%.c=$(OUT)/%)
 LANE_WRONG_PROGRAMS := $(LANE_WRONG_SUITES:tests/cuda/%.c=$(OUT)/tests/cuda/lane_wrong/%)
+AVX512_PROGRAMS := $(patsubst %.c,$(OUT)/avx512/%,$(call chosen,$(AVX512_SUITES)))
+AVX512_OBJECTS  := $(AVX512_SRCS:%.c=$(OUT)/avx512/%.o)
 CONFORMANCE    := $(OUT)/tests/conformance/conformance
 TEST_TOOLS     := $(patsubst %.c,$(OUT)/%,$(FAKE_CORE_TOOLS) $(LOADGEN_TOOLS)) $(CONFORMANCE)
 
@@ -1181,6 +1207,23 @@ $(sort $(TEST_PROGRAMS) $(REFERENCE_PROGRAMS)) $(TEST_TOOLS): %: %.o $(OUT)/libt
 
 $(LANE_WRONG_PROGRAMS): $(OUT)/tests/cuda/lane_wrong/%: $(OUT)/tests/cuda/%.o \
   $(call objects,$(LANE_WRONG_SRCS)) $(OUT)/libtestutil.a $(LIBBENCH) $(LIBLOADGEN) $(CORE_LIBS)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) $(filter %.o,$^) $(filter %.a,$^) $(TEST_LIBS) -ldl -lm -o $@
+
+# -O1: registers for vectors that are two cannot suffice, and -O2 tries for minutes.
+avx512_flags = $(call isa_flags,x__avx2.c) -O1 -g1 -Wno-psabi -Wno-pedantic -include tests/cells/emulated_avx512.h \
+  $(if $(filter %avx512bf16.c,$(1)),-DEMULATED_BF16) $(if $(filter %avx512vnni.c,$(1)),-DEMULATED_VNNI)
+
+$(AVX512_OBJECTS): $(OUT)/avx512/%.o: %.c $(OUT)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$@)
+	$(Q)$(CC) $(CFLAGS_ALL) $(WARNINGS) $(if $(findstring __,$<),$(call avx512_flags,$<),-D'__builtin_cpu_supports(x)=1') \
+	  -MMD -MP -c $< -o $@
+
+-include $(AVX512_OBJECTS:.o=.d)
+
+$(AVX512_PROGRAMS): $(OUT)/avx512/%: $(OUT)/%.o $(AVX512_OBJECTS) $(OUT)/libtestutil.a $(LIBBENCH) $(LIBLOADGEN) $(CORE_LIBS)
+	@mkdir -p $(@D)
 	$(call say,LD,$@)
 	$(Q)$(CC) $(LDFLAGS) $(filter %.o,$^) $(filter %.a,$^) $(TEST_LIBS) -ldl -lm -o $@
 
@@ -1255,6 +1298,12 @@ check-long: lint ## tests under every build and both compilers, long ones too, a
 test-neon: deps-neon ## the AArch64 kernels, cross-compiled, in an emulator
 	+$(Q)CELLBATCH_QUICK=1 CK_FORK=no TEST_EMULATOR=qemu-aarch64 $(MAKE) --no-print-directory \
 	  $(all_cores) ARCH=aarch64 CROSS=build/arm64 CC=aarch64-linux-gnu-gcc AR=aarch64-linux-gnu-ar run-emulated
+
+test-avx512: deps ## the AVX-512 kernels on a machine with AVX2 alone, their instructions emulated
+	+$(Q)CELLBATCH_QUICK=1 $(MAKE) --no-print-directory $(all_cores) run-avx512
+
+run-avx512: $(AVX512_PROGRAMS)
+	$(Q)$(call run_tests,$(AVX512_PROGRAMS))
 
 run-emulated: $(TEST_PROGRAMS)
 	$(Q)$(call run_tests,$(TEST_PROGRAMS))
@@ -1469,7 +1518,7 @@ help: ## list the targets
 
 FORCE:
 
-.PHONY: all programs cuda-library test test-neon fuzz run-fuzz fuzz-models demo check-long run-tests run-emulated conformance run-conformance deps deps-py \
+.PHONY: all programs cuda-library test test-avx512 test-neon fuzz run-fuzz fuzz-models demo check-long run-tests run-avx512 run-emulated conformance run-conformance deps deps-py \
   deps-neon deps-peers bench-kernels bench-pictures bench-readers bench-cores gpu-tools gpu-cells cuda-gates clients lint lint-all \
   layers headers tidy format format-check text shellcheck cppcheck analyze install install-models \
   uninstall clean help FORCE

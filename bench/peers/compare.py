@@ -65,15 +65,17 @@ class Engine:
         return json.loads(answer)
 
     def cpu_ns(self):
-        """CPU time of all its threads so far."""
-        total = 0
-        for task in pathlib.Path(f"/proc/{self.process.pid}/task").iterdir():
-            total += int((task / "schedstat").read_text(encoding="utf-8").split()[0])
-        return total
+        """CPU time of all its threads so far, those that have ended too."""
+        return time.clock_gettime_ns(cpu_clock(self.process.pid))
 
     def end(self):
         self.process.stdin.close()
         self.process.wait()
+
+
+def cpu_clock(pid):
+    """The number that clock_getcpuclockid(3) gives, which Python does not have."""
+    return ~pid << 3 | 2
 
 
 # ---- Turns --------------------------------------------------------------------------------------

@@ -243,9 +243,9 @@ static inline simd_vec simd_bf16_counted__avx512(simd_vec v)
 
 static inline void simd_store_bf16_words(float *to, simd_vec first, simd_vec second)
 {
-    __m512bh halves =
-        _mm512_cvtne2ps_pbh(simd_bf16_counted__avx512(second), simd_bf16_counted__avx512(first));
-    _mm512_storeu_si512(to, _mm512_rol_epi32((__m512i)halves, 16));
+    __m512i halves = (__m512i)_mm512_cvtne2ps_pbh(simd_bf16_counted__avx512(second),
+                                                  simd_bf16_counted__avx512(first));
+    _mm512_storeu_si512(to, _mm512_rol_epi32(halves, 16));
 }
 #endif
 
