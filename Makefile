@@ -551,6 +551,7 @@ SCHEDULER_SUITES = \
   tests/scheduler/test_admission.c \
   tests/scheduler/test_builder.c \
   tests/scheduler/test_graph.c \
+  tests/scheduler/test_lasting_runs.c \
   tests/scheduler/test_policy.c \
   tests/scheduler/test_ready.c \
   tests/scheduler/test_rows.c \

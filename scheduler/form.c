@@ -12,6 +12,14 @@
 /* Rows whose values are on their way while one is started. */
 #define AHEAD 8u
 
+/* Of many rows one leaves at nearly every step. A batch that then ended would begin and end for one
+ * step each, which takes longer than the step of a small cell: it goes on without those that leave,
+ * for a step for each ROWS_A_STEP of its rows, but no more than LASTING_STEPS_MAX. What
+ * run_flops_least says of its operations bounds how long an answer waits for it.
+ * (docs/decisions.md, 68) */
+#define ROWS_A_STEP       4u
+#define LASTING_STEPS_MAX 8u
+
 /* Other queues that have nothing in flight. */
 static uint32_t count_idle(const struct sched *sched, uint32_t queue)
 {
@@ -236,6 +244,12 @@ static void start_nodes(struct sched *sched, const struct cell_batch *batch)
     }
 }
 
+/* Of the row's chain, from the batch on. */
+static uint32_t steps_left(const struct cell_batch_row *row)
+{
+    return row->wiring->steps - row->first_step;
+}
+
 /* Steps of a run while others wait: some of them, or as many as are worth starting. */
 static uint32_t shared_steps(const struct sched_options *options, const struct cell_batch *batch)
 {
@@ -245,6 +259,22 @@ static uint32_t shared_steps(const struct sched_options *options, const struct c
         return options->run_steps_shared;
     }
     return worth < UINT32_MAX ? (uint32_t)worth : UINT32_MAX;
+}
+
+/* Steps that the batch takes though rows leave it before; 1: none. The steps of all its rows must
+ * be known, and the lanes of a beam stay together. */
+static uint32_t lasting_steps(const struct sched *sched, const struct cell_batch *batch)
+{
+    const uint64_t flops = batch->type->flops * batch->n_rows;
+    const uint64_t worth = sched->options.run_flops_least / (flops == 0 ? 1 : flops);
+    uint32_t steps = batch->n_rows / ROWS_A_STEP;
+    steps = steps < LASTING_STEPS_MAX ? steps : LASTING_STEPS_MAX;
+    steps = steps < worth ? steps : (uint32_t)worth;
+    for (uint32_t i = 0; i < batch->n_rows && steps > 1; i++) {
+        const struct cell_wiring *wiring = batch->rows[i].wiring;
+        steps = wiring->end != NULL || wiring->beam != NULL ? 1 : steps;
+    }
+    return steps > 1 ? steps : 1;
 }
 
 /* How many steps the batch may run: 1 for a type without state. beside: the type that runs at the
@@ -265,12 +295,17 @@ static uint32_t run_length(const struct sched *sched, const struct cell_batch *b
             break;
         }
     }
+    uint32_t least = UINT32_MAX;
+    uint32_t most = 0;
     for (uint32_t i = 0; i < batch->n_rows; i++) {
-        const struct sched_node *node = batch->rows[i].tag;
-        uint32_t left = node->wiring.steps - node->steps_submitted;
-        steps = steps < left ? steps : left;
+        const uint32_t left = steps_left(&batch->rows[i]);
+        least = left < least ? left : least;
+        most = left > most ? left : most;
     }
-    return steps;
+    const uint32_t lasting = lasting_steps(sched, batch);
+    const uint32_t wanted = lasting < most ? lasting : most;
+    least = least > wanted ? least : wanted;
+    return steps < least ? steps : least;
 }
 
 /* Rows that come and go by themselves would end a run at nearly every step: those that come wait
@@ -294,8 +329,9 @@ static void advance_rows(struct cell_batch *batch)
         struct cell_batch_row *row = &batch->rows[i];
         struct sched_node *node = row->tag;
         if (has_state) {
-            row->steps = batch->steps;
-            node->steps_submitted += row->wiring->lane == 0 ? batch->steps : 0;
+            const uint32_t left = steps_left(row);
+            row->steps = left < batch->steps ? left : batch->steps;
+            node->steps_submitted += row->wiring->lane == 0 ? row->steps : 0;
         }
         if (sched__is_held(batch, node)) {
             continue;
@@ -396,7 +432,9 @@ static void set_length(const struct sched *sched, struct cell_batch *batch,
 {
     batch->steps = run_length(sched, batch, beside);
     batch->steps_min = least_steps(sched, batch);
-    batch->interruptible = sched->options.interruptible && batch->steps > 1;
+    // Who comes waits for a run that lasts anyway: so the next can be formed behind it.
+    batch->interruptible =
+        sched->options.interruptible && batch->steps > lasting_steps(sched, batch);
 }
 
 static void put_in_flight(struct sched *sched, struct cell_batch *batch, uint64_t now_ns)
@@ -416,9 +454,10 @@ static struct sched__type *type_following(struct sched *sched, const struct cell
 {
     struct sched__type *type = NULL;
     uint32_t rows = 0;
+    const uint32_t steps = run_length(sched, batch, NULL);
     if (batch->n_rows > sched__type_of(sched, batch->type)->follow_rows ||
-        !sched->options.interruptible ||
-        run_length(sched, batch, NULL) < sched->options.follow_steps_min) {
+        !sched->options.interruptible || steps < sched->options.follow_steps_min ||
+        steps <= lasting_steps(sched, batch)) {
         return NULL;
     }
     for (uint32_t i = 0; i < batch->n_rows; i++) {
@@ -462,8 +501,7 @@ static void set_length_behind(struct cell_batch *batch, const struct cell_batch 
 {
     uint64_t steps = (uint64_t)batch->lead + first->steps;
     for (uint32_t i = 0; i < batch->n_rows; i++) {
-        const struct sched_node *node = batch->rows[i].tag;
-        const uint32_t left = node->wiring.steps - node->steps_submitted;
+        const uint32_t left = steps_left(&batch->rows[i]);
         steps = left < steps ? left : steps;
     }
     batch->steps = (uint32_t)steps;

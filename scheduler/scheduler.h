@@ -6,9 +6,10 @@
  *
  * Runs. A batch advances its rows up to k steps. k is bounded by the smallest number of steps left
  * among its rows, so that a request leaves the moment its last cell retires; by run_steps_max; and
- * by run_steps_shared, or run_flops_shared, while other types have ready rows. An interruptible run
- * keeps its rows until it retires; otherwise dependencies advance at submit (line 18) and the next
- * batch may follow with the same rows at once.
+ * by run_steps_shared, or run_flops_shared, while other types have ready rows. A batch of many rows
+ * of a small cell, of which one leaves at nearly every step, goes on for some without them
+ * (run_flops_least). An interruptible run keeps its rows until it retires; otherwise dependencies
+ * advance at submit (line 18) and the next batch may follow with the same rows at once.
  *
  * Side by side. Where a device runs two batches at the same time, a queue with nothing in flight is
  * given two of different types, if both have few rows, and steps about as long, of chains whose
@@ -35,8 +36,9 @@ struct sched_options {
     uint32_t run_steps_max;    /* bound of a run */
     uint32_t run_steps_shared; /* the same while another type has ready rows, */
     uint64_t run_flops_shared; /* but in small cells as many steps as make so many operations */
-    bool interruptible;        /* the devices look at their attention words */
-    bool beside;               /* and run two batches at the same time; tasks_max >= 2 */
+    uint64_t run_flops_least; /* a batch that rows leave goes on up to so many operations; 0: not */
+    bool interruptible;       /* the devices look at their attention words */
+    bool beside;              /* and run two batches at the same time; tasks_max >= 2 */
     uint32_t
         follow_steps_min; /* of a run that another is to follow, where they are interruptible */
     const struct sched_policy *policy;

@@ -46,6 +46,7 @@ static void read_options(struct input *input, struct sched_options *options)
     options->full_behind_runs = way % 3 == 2;
     options->beside = way >= 3 && options->tasks_max > 1;
     options->follow_steps_min = 2;
+    options->run_flops_least = runs / 8 % 2 * 100;
 }
 
 static void read_types(struct input *input, struct graphs_types *types, struct sim *sim)

@@ -497,6 +497,7 @@ void sim_draw_options(struct sched_options *options, struct base_random *random)
         base_random_below(random, 2) == 0 ? 256 : 1 + base_random_below(random, 6);
     options->run_steps_shared = 1 + base_random_below(random, 6);
     options->run_flops_shared = base_random_below(random, 2) * base_random_below(random, 60);
+    options->run_flops_least = base_random_below(random, 2) * base_random_below(random, 200);
     options->interruptible = base_random_below(random, 3) != 0;
     options->beside = options->tasks_max > 1 && base_random_below(random, 2) == 0;
     options->follow_steps_min = 2 + base_random_below(random, 3);

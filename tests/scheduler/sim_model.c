@@ -241,6 +241,7 @@ static void followers_count(struct sim *sim)
 
 /* The longest run, within the bounds, that no row ends before; beside: GRAPHS_TYPES_MAX: none. */
 static uint32_t longest_run(const struct sim *sim, const struct cell_batch *batch, uint32_t beside);
+static uint32_t lasting_run(const struct sim *sim, const struct cell_batch *batch);
 
 /* The type of the batch that follows this one, and its rows; GRAPHS_TYPES_MAX: none. */
 static uint32_t follow_predict(const struct sim *sim, uint32_t q, const struct cell_batch *batch,
@@ -266,7 +267,8 @@ static uint32_t follow_predict(const struct sim *sim, uint32_t q, const struct c
                      batch->n_rows <= sim->beside_rows[first] && type < GRAPHS_TYPES_MAX &&
                      *n_rows <= sim->follow_rows[type] && *n_rows <= sim->beside_rows[type] &&
                      *n_rows <= sim->rows_max[type] &&
-                     longest_run(sim, batch, GRAPHS_TYPES_MAX) >= sim->options.follow_steps_min;
+                     longest_run(sim, batch, GRAPHS_TYPES_MAX) >= sim->options.follow_steps_min &&
+                     longest_run(sim, batch, GRAPHS_TYPES_MAX) > lasting_run(sim, batch);
     if (!may) {
         return GRAPHS_TYPES_MAX;
     }
@@ -374,6 +376,21 @@ static bool is_held(const struct cell_batch *batch, const struct cell_batch_row 
     return batch->interruptible || row->wiring->end != NULL;
 }
 
+/* Steps that go on while rows leave: one for four rows, eight, what the operations allow. */
+static uint32_t lasting_run(const struct sim *sim, const struct cell_batch *batch)
+{
+    uint32_t steps = 1;
+    while (steps < 8 && 4 * (steps + 1) <= batch->n_rows &&
+           (steps + 1) * batch->n_rows * batch->type->flops <= sim->options.run_flops_least) {
+        steps++;
+    }
+    for (uint32_t i = 0; i < batch->n_rows; i++) {
+        const struct cell_wiring *wiring = batch->rows[i].wiring;
+        steps = wiring->end != NULL || wiring->beam != NULL ? 1 : steps;
+    }
+    return steps;
+}
+
 /* Each row continues where its node stood; none is in another batch that holds it. */
 static void check_rows(struct sim *sim, const struct cell_batch *batch)
 {
@@ -382,7 +399,10 @@ static void check_rows(struct sim *sim, const struct cell_batch *batch)
         const struct cell_batch_row *row = &batch->rows[i];
         struct sim_graph *graph = sim_graph_of(row);
         uint32_t n = sim_node_of(row);
-        sim_require(sim, row->steps == (has_state ? batch->steps : 1));
+        const uint32_t left = row->wiring->steps - row->first_step;
+        const uint32_t steps = left < batch->steps ? left : batch->steps;
+        sim_require(sim, row->steps == (has_state ? steps : 1));
+        sim_require(sim, steps == batch->steps || batch->steps <= lasting_run(sim, batch));
         sim_require(sim, graph->recipe.nodes[n].type == batch->type && !graph->held[n]);
         sim_require(sim, row->first_step == graph->submitted[n]);
         graph->submitted[n] += row->steps;
@@ -406,11 +426,16 @@ static uint32_t longest_run(const struct sim *sim, const struct cell_batch *batc
     }
     uint32_t want = sim->options.run_steps_max;
     want = others && shared < want ? (uint32_t)shared : want;
-    for (uint32_t i = 0; i < batch->n_rows; i++) {
-        const struct cell_batch_row *row = &batch->rows[i];
-        uint32_t left = row->wiring->steps - row->first_step;
-        want = left < want ? left : want;
+    uint32_t end = 0; // the first step behind which nobody is missing, or all are
+    for (uint32_t step = 1; step <= want && end == 0; step++) {
+        uint32_t leave = 0;
+        for (uint32_t i = 0; i < batch->n_rows; i++) {
+            const struct cell_batch_row *row = &batch->rows[i];
+            leave += row->wiring->steps - row->first_step <= step ? 1 : 0;
+        }
+        end = leave == batch->n_rows || (leave > 0 && step >= lasting_run(sim, batch)) ? step : 0;
     }
+    want = end > 0 ? end : want;
     return has_state ? want : 1;
 }
 
@@ -427,7 +452,8 @@ static void check_length(struct sim *sim, uint32_t q, const struct cell_batch *b
         }
     }
     sim_require(sim, batch->steps == want && batch->queue == q);
-    sim_require(sim, batch->interruptible == (sim->options.interruptible && want > 1));
+    sim_require(sim, batch->interruptible ==
+                         (sim->options.interruptible && want > lasting_run(sim, batch)));
 }
 
 /* A subgraph in flight stands on one queue only. */
