@@ -1001,7 +1001,7 @@ asm_flags = $(if $(filter cells/cpu/%__avx2.c bench/%__avx2.c %__avx512.c %__avx
   $(if $(IS_CLANG),,-Wa$(comma))-mbranches-within-32B-boundaries \
   $(if $(filter asan,$(BUILD)),$(if $(IS_CLANG),,--param asan-stack=0))) \
   $(if $(IS_CLANG),,$(if $(filter cells/cpu/%__neon.c cells/cpu/%__neondot.c,$(1)),-fno-schedule-insns)) \
-  $(if $(filter release,$(BUILD)),$(if $(findstring __,$(filter cells/cpu/%,$(1))),-g1))
+  $(if $(filter-out debug cov,$(BUILD)),$(if $(findstring __,$(filter cells/cpu/%,$(1))),-g1))
 
 # ---- Quiet output: $(call say,CC,file) ------------------------------------------------------
 

@@ -254,9 +254,10 @@ CELL_INLINE void prefetch_soon(const struct kind kind, const uint32_t t, const u
 CELL_INLINE void prefetch_later(const uint32_t lines, const uint32_t t, const uint32_t terms,
                                 const weight *from, size_t step)
 {
+    const uint32_t first = (lines * t + terms - 1) / terms;
+    const uint32_t end = (lines * (t + 1) + terms - 1) / terms;
     CELL_UNROLL
-    for (uint32_t l = (lines * t + terms - 1) / terms; l < (lines * (t + 1) + terms - 1) / terms;
-         l++) {
+    for (uint32_t l = first; l < end; l++) {
         __builtin_prefetch(from + l * step, 0, 2);
     }
 }
