@@ -70,6 +70,20 @@ static void resolve_state(const struct cell_view *view, uint32_t state, uint32_t
     }
 }
 
+/* Behind a step of the same rows: it has written what is read now, and the other way round where a
+ * state is held twice. */
+static void turn_state(const struct cell_view *view, uint32_t state)
+{
+    const struct cell_program *program = view->program;
+    uint8_t **now = view->space->rows[program->type->def.n_inputs + state];
+    uint8_t **next = view->space->rows[program->next_value[state]];
+    for (uint32_t r = 0; r < view->n_rows; r++) {
+        uint8_t *written = next[r];
+        next[r] = now[r];
+        now[r] = written;
+    }
+}
+
 void cell_view_resolve_inputs(const struct cell_view *view)
 {
     for (uint32_t i = 0; i < view->program->type->def.n_inputs; i++) {
@@ -105,7 +119,10 @@ static void resolve(const struct cell_view *view)
     const struct cell_def *def = &program->type->def;
     cell_view_resolve_inputs(view);
     resolve_outputs(view);
-    for (uint32_t s = 0; s < def->n_states; s++) {
+    for (uint32_t s = 0; s < def->n_states && view->goes_on; s++) {
+        turn_state(view, s);
+    }
+    for (uint32_t s = 0; s < def->n_states && !view->goes_on; s++) {
         resolve_state(view, s, 0, view->space->rows[def->n_inputs + s]);
         resolve_state(view, s, 1, view->space->rows[program->next_value[s]]);
     }
@@ -458,6 +475,7 @@ void cell_run_steps(struct cell_view *view)
             view->n_rows = n_active;
             cell_windows_fill(view);
         }
+        view->goes_on = !is_changed && n_active <= view->program->block_rows && !view->has_beams;
         run_step(view, n_active);
         if (run->beside != NULL) {
             cell_beside_tell(view);

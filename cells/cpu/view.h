@@ -48,6 +48,7 @@ struct cell_view {
     bool has_ends; /* some row of the batch may end by itself */
     bool has_beams;
     bool have_ended;      /* rows that ran in the last step and run no more */
+    bool goes_on;         /* the step before had the same rows, in one block */
     bool is_ahead;        /* the sums over x of these rows stand in windows */
     uint32_t ahead_until; /* the first step for which they do not */
     bool is_filling;      /* windows: each op is run on its own, between barriers */
