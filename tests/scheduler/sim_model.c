@@ -443,7 +443,8 @@ static void check_length(struct sim *sim, uint32_t q, const struct cell_batch *b
                          const struct cell_batch *beside)
 {
     uint32_t want = longest_run(sim, batch, beside == NULL ? GRAPHS_TYPES_MAX : beside->type->id);
-    if (batch->follows) { // the other's length is its own, too
+    sim_require(sim, !batch->follows || beside != NULL);
+    if (batch->follows && beside != NULL) { // the other's length is its own, too
         want = batch->lead + beside->steps;
         for (uint32_t i = 0; i < batch->n_rows; i++) {
             const struct cell_batch_row *row = &batch->rows[i];

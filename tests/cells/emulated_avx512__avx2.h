@@ -3,8 +3,8 @@
  * header before them (-include), in place of the flags that would bring the instructions, and runs
  * their suites: the same source, tiles, panels and bits, slowly. After Intel's "Intrinsics Guide";
  * bf16 after "BFLOAT16 - Hardware Numerics Definition". */
-#ifndef TESTS_CELLS_EMULATED_AVX512_H
-#define TESTS_CELLS_EMULATED_AVX512_H
+#ifndef TESTS_CELLS_EMULATED_AVX512_AVX2_H
+#define TESTS_CELLS_EMULATED_AVX512_AVX2_H
 
 #include <immintrin.h>
 #include <math.h>
@@ -13,6 +13,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Vectors of 64 bytes are handed on in memory: between functions of one file. */
+#pragma GCC diagnostic ignored "-Wpsabi"
 
 #define EMULATED_LANES 16u
 
@@ -382,6 +385,13 @@ static inline emulated_ints emulated_cvtne2ps_pbh(emulated_floats upper, emulate
 
 /* ---- Under the names of the instructions ----------------------------------------------------- */
 
+/* Macros in the header of one compiler or another. */
+#undef _mm512_cmp_ps_mask
+#undef _mm512_cmpge_epu32_mask
+#undef _mm512_cmpgt_epu32_mask
+#undef _mm512_rol_epi32
+#undef _mm512_slli_epi32
+#undef _mm512_srli_epi32
 #define __m512                  emulated_floats
 #define __m512i                 emulated_ints
 #define __m512bh                emulated_floats
