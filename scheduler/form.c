@@ -454,10 +454,12 @@ static struct sched__type *type_following(struct sched *sched, const struct cell
 {
     struct sched__type *type = NULL;
     uint32_t rows = 0;
-    const uint32_t steps = run_length(sched, batch, NULL);
     if (batch->n_rows > sched__type_of(sched, batch->type)->follow_rows ||
-        !sched->options.interruptible || steps < sched->options.follow_steps_min ||
-        steps <= lasting_steps(sched, batch)) {
+        !sched->options.interruptible) {
+        return NULL;
+    }
+    const uint32_t steps = run_length(sched, batch, NULL);
+    if (steps < sched->options.follow_steps_min || steps <= lasting_steps(sched, batch)) {
         return NULL;
     }
     for (uint32_t i = 0; i < batch->n_rows; i++) {
