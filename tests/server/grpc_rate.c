@@ -147,6 +147,8 @@ static void client_run(const struct settings *settings, uint16_t port)
            (double)base_hist_quantile(&load.latency_ns, 0.5) / 1e3,
            (double)base_hist_quantile(&load.latency_ns, 0.99) / 1e3,
            (double)cpu_ns / 1e3 / (double)calls);
+    free((void *)channels);
+    free(slots);
 }
 
 int main(int argc, char **argv)
