@@ -277,10 +277,10 @@ static uint32_t lasting_steps(const struct sched *sched, const struct cell_batch
     return steps > 1 ? steps : 1;
 }
 
-/* How many steps the batch may run: 1 for a type without state. beside: the type that runs at the
- * same time, or NULL. */
+/* How many steps the batch may run: 1 for a type without state. lasting: lasting_steps(). beside:
+ * the type that runs at the same time, or NULL. */
 static uint32_t run_length(const struct sched *sched, const struct cell_batch *batch,
-                           const struct cell_type *beside)
+                           uint32_t lasting, const struct cell_type *beside)
 {
     if (batch->type->state_layout == CELL_LAYOUT_NONE) {
         return 1;
@@ -302,7 +302,6 @@ static uint32_t run_length(const struct sched *sched, const struct cell_batch *b
         least = left < least ? left : least;
         most = left > most ? left : most;
     }
-    const uint32_t lasting = lasting_steps(sched, batch);
     const uint32_t wanted = lasting < most ? lasting : most;
     least = least > wanted ? least : wanted;
     return steps < least ? steps : least;
@@ -430,11 +429,11 @@ static struct cell_batch *take_batch(struct sched *sched, struct sched__type *ty
 static void set_length(const struct sched *sched, struct cell_batch *batch,
                        const struct cell_type *beside)
 {
-    batch->steps = run_length(sched, batch, beside);
+    const uint32_t lasting = lasting_steps(sched, batch);
+    batch->steps = run_length(sched, batch, lasting, beside);
     batch->steps_min = least_steps(sched, batch);
     // Who comes waits for a run that lasts anyway: so the next can be formed behind it.
-    batch->interruptible =
-        sched->options.interruptible && batch->steps > lasting_steps(sched, batch);
+    batch->interruptible = sched->options.interruptible && batch->steps > lasting;
 }
 
 static void put_in_flight(struct sched *sched, struct cell_batch *batch, uint64_t now_ns)
@@ -458,8 +457,9 @@ static struct sched__type *type_following(struct sched *sched, const struct cell
         !sched->options.interruptible) {
         return NULL;
     }
-    const uint32_t steps = run_length(sched, batch, NULL);
-    if (steps < sched->options.follow_steps_min || steps <= lasting_steps(sched, batch)) {
+    const uint32_t lasting = lasting_steps(sched, batch);
+    const uint32_t steps = run_length(sched, batch, lasting, NULL);
+    if (steps < sched->options.follow_steps_min || steps <= lasting) {
         return NULL;
     }
     for (uint32_t i = 0; i < batch->n_rows; i++) {

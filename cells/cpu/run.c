@@ -119,12 +119,13 @@ static void resolve(const struct cell_view *view)
     const struct cell_def *def = &program->type->def;
     cell_view_resolve_inputs(view);
     resolve_outputs(view);
-    for (uint32_t s = 0; s < def->n_states && view->goes_on; s++) {
-        turn_state(view, s);
-    }
-    for (uint32_t s = 0; s < def->n_states && !view->goes_on; s++) {
-        resolve_state(view, s, 0, view->space->rows[def->n_inputs + s]);
-        resolve_state(view, s, 1, view->space->rows[program->next_value[s]]);
+    for (uint32_t s = 0; s < def->n_states; s++) {
+        if (view->goes_on) {
+            turn_state(view, s);
+        } else {
+            resolve_state(view, s, 0, view->space->rows[def->n_inputs + s]);
+            resolve_state(view, s, 1, view->space->rows[program->next_value[s]]);
+        }
     }
     if (view->is_ahead) {
         cell_windows_resolve(view);
