@@ -225,7 +225,7 @@ START_TEST(test_pieces_of_short_windows)
 {
     static const uint32_t inputs[] = {2560, 1750, 1100, 900}; // of 9, 14, 23 and 28 steps
     struct bed bed;
-    bed_open(&bed, 2, inputs[_i], 256);
+    bed_open_with(&bed, 2, inputs[_i], 256, 1);
     tune(&bed, 1);
     for (uint32_t i = 0; i < (util_is_quick() ? 4 : 20); i++) {
         begin_again(&bed, 1);
