@@ -37,9 +37,9 @@ void everywhere_check(const struct cell_def *def, const struct everywhere *how)
             check(def, how, "cpu", isa_name(i));
         }
     }
-    if (!util_is_quick()) {
-        check(def, how, "blas", NULL); // in an emulator of no interest: others' products
+    if (!util_is_quick()) { // who emulates instructions of the CPU does not ask about these
+        check(def, how, "blas", NULL);
         check(def, how, "cuda-host-library", NULL);
+        check(def, how, "cuda-host", NULL);
     }
-    check(def, how, "cuda-host", NULL);
 }

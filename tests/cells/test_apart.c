@@ -36,7 +36,7 @@ START_TEST(test_apart_has_the_bits_of_one_run)
                                           .isa = isa_name(_i / (TUNINGS * 2)),
                                           .members = MEMBERS_MAX - (uint32_t)_i % 2,
                                           .n_chains = 8,
-                                          .steps_max = 300,
+                                          .steps_max = util_is_quick() ? 100 : 300,
                                           .tuning = &tunings[_i / 2 % TUNINGS],
                                           .salt = (uint64_t)_i};
     if (isa_at(_i / (TUNINGS * 2)) != NULL) {
@@ -227,7 +227,7 @@ START_TEST(test_pieces_of_short_windows)
     struct bed bed;
     bed_open_with(&bed, 2, inputs[_i], 256, 1);
     tune(&bed, 1);
-    for (uint32_t i = 0; i < (util_is_quick() ? 4 : 20); i++) {
+    for (uint32_t i = 0; i < (util_is_quick() ? 2 : 20); i++) {
         begin_again(&bed, 1);
         bed.rows[0] = rig_chain_row(&chains[0], STEPS);
         struct cell_batch batch = {.n_rows = 1, .steps = STEPS, .rows = bed.rows};
