@@ -1214,7 +1214,7 @@ $(LANE_WRONG_PROGRAMS): $(OUT)/tests/cuda/lane_wrong/%: $(OUT)/tests/cuda/%.o \
 	$(Q)$(CC) $(LDFLAGS) $(filter %.o,$^) $(filter %.a,$^) $(TEST_LIBS) -ldl -lm -o $@
 
 # -O1: registers for vectors that are two cannot suffice, and -O2 tries for minutes.
-avx512_flags = $(call isa_flags,x__avx2.c) -O1 -g1 -Wno-pedantic -include tests/cells/emulated_avx512__avx2.h \
+avx512_flags = $(call isa_flags,x__avx2.c) -O1 -g1 -Wno-pedantic -Wno-psabi -include tests/cells/emulated_avx512__avx2.h \
   $(if $(filter %avx512bf16.c,$(1)),-DEMULATED_BF16) $(if $(filter %avx512vnni.c,$(1)),-DEMULATED_VNNI)
 
 $(AVX512_OBJECTS): $(OUT)/avx512/%.o: %.c $(OUT)/flags
