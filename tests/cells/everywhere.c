@@ -37,7 +37,8 @@ void everywhere_check(const struct cell_def *def, const struct everywhere *how)
             check(def, how, "cpu", isa_name(i));
         }
     }
-    if (!util_is_quick()) { // who emulates instructions of the CPU does not ask about these
+    // Of no interest where the CPU's instructions are emulated; for tsan tests/cuda/ has suites.
+    if (!util_is_quick()) {
         check(def, how, "blas", NULL);
         check(def, how, "cuda-host-library", NULL);
         check(def, how, "cuda-host", NULL);

@@ -10,8 +10,8 @@ struct everywhere {
     double tolerance; /* oracle_check_chain() */
 };
 
-/* All rows of a batch, on each instruction set, and but in a quick run over OpenBLAS and on the
- * CUDA device over the host's driver. Fails the case. */
+/* All rows of a batch, on each instruction set; where the run is not a quick one also over OpenBLAS
+ * and on the CUDA device over the host's driver. Fails the case. */
 void everywhere_check(const struct cell_def *def, const struct everywhere *how);
 
 #endif

@@ -42,21 +42,13 @@ static double bias(const struct cell_op *op, uint32_t r, uint32_t at)
     return op->n_weights > 2 ? weight_at(&op->weights[2], 0, r * op->weights[0].rows + at) : 0.0;
 }
 
-/* In four sums, which do not wait for one another. */
 static double over(const struct cell_weight *weight, uint32_t row, const double *x)
 {
-    const float *w = (const float *)weight->data + (size_t)row * weight->cols;
-    double sums[4] = {0.0};
-    uint32_t k = 0;
-    for (; k + 4 <= weight->cols; k += 4) {
-        for (uint32_t i = 0; i < 4; i++) {
-            sums[i] += x[k + i] * (double)w[k + i];
-        }
+    double sum = 0.0;
+    for (uint32_t k = 0; k < weight->cols; k++) {
+        sum += x[k] * weight_at(weight, row, k);
     }
-    for (; k < weight->cols; k++) {
-        sums[0] += x[k] * (double)w[k];
-    }
-    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    return sum;
 }
 
 static double gate(const struct cell_op *op, uint32_t row, const double *x, const double *h)
