@@ -99,6 +99,8 @@ CELLS_SRCS = \
   cells/import/op_join.c \
   cells/import/op_layout.c \
   cells/import/op_linear.c \
+  cells/import/op_count.c \
+  cells/import/op_ids.c \
   cells/import/op_list.c \
   cells/import/op_math.c \
   cells/import/op_norm.c \
@@ -128,6 +130,7 @@ CELLS_SRCS = \
   cells/import/sym.c \
   cells/import/tensor.c \
   cells/import/tensors.c \
+  cells/import/turned.c \
   cells/import/walk.c \
   cells/import/wire.c \
   cells/kernels.c \
@@ -393,6 +396,7 @@ TEST_UTIL_SRCS = \
   tests/server/site.c \
   tests/cells/bed.c \
   tests/cells/build.c \
+  tests/cells/changed.c \
   tests/cells/everywhere.c \
   tests/cells/isa.c \
   tests/cells/oracle.c \
@@ -486,6 +490,7 @@ CELLS_SUITES = \
   tests/cells/test_import_exports.c \
   tests/cells/test_import_external.c \
   tests/cells/test_import_hostile.c \
+  tests/cells/test_import_keras.c \
   tests/cells/test_import_conv.c \
   tests/cells/test_import_pictures.c \
   tests/cells/test_import_readers.c \

@@ -31,12 +31,12 @@
 #define FILL_ROW_STEPS 80u
 
 /* Steps of a window: enough rows for a product near its peak. The windows of a batch share L2 with
- * the weights of h: more steps than the fewest only while they take half of it. Not so where weights
- * come from memory: each fill reads W from there and drives R out of L3. Zen 3 (an L2 of 512 KiB, an
- * L3 of 32 MiB), LSTM of 1024 inputs and units, 100 steps, medians in ms by turns, with half of L2
- * and with all the room: one thread, 1 row 89.6 and 71.8, 2 rows 112 and 85, 4 rows 168 and 129; two
- * threads 33.3 and 28.2, 44.8 and 37.0, 91 and 68; GRU, 1 row 44.3 and 36.7, 17.9 and 19.0. Windows
- * of 80 and 112 steps are within 3 % of these. */
+ * the weights of h: more steps than the fewest only while they take half of it. Not so where
+ * weights come from memory: each fill reads W from there and drives R out of L3. Zen 3 (an L2 of
+ * 512 KiB, an L3 of 32 MiB), LSTM of 1024 inputs and units, 100 steps, medians in ms by turns, with
+ * half of L2 and with all the room: one thread, 1 row 89.6 and 71.8, 2 rows 112 and 85, 4 rows 168
+ * and 129; two threads 33.3 and 28.2, 44.8 and 37.0, 91 and 68; GRU, 1 row 44.3 and 36.7, 17.9
+ * and 19.0. Windows of 80 and 112 steps are within 3 % of these. */
 #define STEPS_MAX 36u
 #define STEPS_MIN 8u
 

@@ -182,9 +182,10 @@ enum base_status cell__fold_cast(struct cell__import *im, const struct cell__ten
     }
     if (in->syms != NULL) {
         // Integers keep their symbols; a float of one cannot be followed.
-        out->dtype = CELL__I64;
-        return dtype == CELL__I32 ? BASE_OK
-                                  : cell__refuse(im, "computes with the size of batch or time");
+        out->dtype = dtype;
+        return dtype == CELL__I32 || dtype == CELL__I64
+                   ? BASE_OK
+                   : cell__refuse(im, "computes with the size of batch or time");
     }
     void *data = NULL;
     struct cell__sym *none = NULL;

@@ -67,8 +67,8 @@ struct cell__shape {
 
 enum cell__dtype { CELL__F32, CELL__I64, CELL__I32, CELL__BOOL };
 
-/* A constant. data is dense and row-major; a bool takes a byte. syms: one per element of an I64
- * tensor that may depend on the request (then data is not looked at), or NULL. */
+/* A constant. data is dense and row-major; a bool takes a byte. syms: one per element of an I64 or
+ * I32 tensor that may depend on the request (then data is not looked at), or NULL. */
 struct cell__tensor {
     enum cell__dtype dtype;
     uint32_t rank;
@@ -79,8 +79,9 @@ struct cell__tensor {
 };
 
 /* POISON: nothing is known, because its node cannot be imported; a fault only when it is needed.
- * COUNTER: the number of the step, inside a Loop. LIST: a sequence of tensors, one a step: what a
- * tensor is cut to along its axis `list_axis`, or what a Loop collects. */
+ * COUNTER: what the number of a Loop's step and sizes of axes make (op_count.c). LIST: a sequence
+ * of tensors, one a step: what a tensor is cut to along its axis `list_axis`, or what a Loop
+ * collects. */
 enum cell__value_kind {
     CELL__UNSET,
     CELL__CONST,
@@ -94,11 +95,15 @@ struct cell__value {
     const char *name;
     enum cell__value_kind kind;
     enum cell__dtype dtype;
-    struct cell__tensor tensor;      /* CONST */
-    struct cell__shape shape;        /* ROWS; LIST: of the whole, the steps' axis included */
-    uint32_t list_axis;              /* LIST */
-    uint32_t row;                    /* ROWS, LIST, once lowered: its row expression */
-    uint32_t node;                   /* that makes it, or NONE */
+    struct cell__tensor tensor; /* CONST */
+    struct cell__shape shape;   /* ROWS; LIST: of the whole, the steps' axis included */
+    uint32_t list_axis;         /* LIST */
+    uint32_t steps;             /* COUNTER: 1: the number of the step, and count; 0: count */
+    struct cell__sym count;     /* COUNTER; of a bool nothing: not the last step */
+    bool is_turned, is_back;    /* ROWS, LIST: its steps are the other way round (turned.c); a */
+    uint32_t turned;            /* Slice has made it so, or back; along which atom */
+    uint32_t row;               /* ROWS, LIST, once lowered: its row expression */
+    uint32_t node;              /* that makes it, or NONE */
     const struct base_error *poison; /* POISON: why */
     bool is_hidden; /* of a Scan's body that is read: its name may be given again */
 };
@@ -138,6 +143,12 @@ enum cell__activation_kind {
     CELL__ACT_SOFTSIGN,
     CELL__ACT_SOFTPLUS,
     CELL__ACT_AFFINE,
+    // Operators alone:
+    CELL__ACT_ERF,
+    CELL__ACT_GELU,
+    CELL__ACT_GELU_TANH,
+    CELL__ACT_SELU,
+    CELL__ACT_MISH,
 };
 
 struct cell__activation {
@@ -170,7 +181,8 @@ struct cell__recurrent {
     bool is_written_out; /* what op is not: the cell is a body of small operators (op_step.c) */
     // Scan: the rows of its body.
     bool is_scan;
-    bool is_loop; /* a Loop */
+    bool is_loop;                     /* a Loop */
+    bool takes_forward, takes_turned; /* sequences that are not, or are, turned round */
     bool is_step; /* an LSTM, GRU or RNN of one step inside a body: no chain of its own */
     uint32_t begin_node;
     uint32_t n_carried;                /* states, and a Loop's lists */

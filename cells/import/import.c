@@ -127,9 +127,28 @@ static enum base_status set_batch(struct cell__import *im, const struct cell__ax
     return BASE_OK;
 }
 
+/* Of two atoms that no other follows from: whether a size that the file states says that there are
+ * as many steps, where no input has one of them, such as a row repeated for each step of another.
+ */
+static bool is_same_size(const struct cell__import *im, const struct cell__atom *atom,
+                         const struct cell__atom *other)
+{
+    const struct cell__axis axes[2] = {{.n = 1, .atoms = {(uint32_t)(atom - im->atoms)}},
+                                       {.n = 1, .atoms = {(uint32_t)(other - im->atoms)}}};
+    return atom->source == CELL__NONE && other->source == CELL__NONE && atom->size > 0 &&
+           atom->size == other->size &&
+           !(cell__is_given(im, &axes[0]) && cell__is_given(im, &axes[1]));
+}
+
 /* The sequence that is known to have as many steps as this atom, or NONE. */
 static uint32_t same_sequence(const struct cell__import *im, const struct cell__atom *atom)
 {
+    for (uint32_t s = 0; s < im->n_sequences; s++) {
+        const uint32_t root = cell__atom_root(im, im->sequences[s].atom);
+        if (is_same_size(im, atom, &im->atoms[root])) {
+            return s;
+        }
+    }
     for (uint32_t s = 0; s < im->n_sequences && atom->source != CELL__NONE; s++) {
         const struct cell__atom *other = &im->atoms[cell__atom_root(im, im->sequences[s].atom)];
         if (other->source != CELL__NONE && other->add == atom->add &&
@@ -141,10 +160,34 @@ static uint32_t same_sequence(const struct cell__import *im, const struct cell__
     return CELL__NONE;
 }
 
+/* A number of steps that the file states and no input has, such as of a forecast: more or fewer
+ * than those of a sequence that is as long in every request. */
+static void follow_stated(struct cell__import *im, uint32_t root)
+{
+    struct cell__atom *atom = &im->atoms[root];
+    const struct cell__axis axis = {.n = 1, .atoms = {root}};
+    if (atom->size < 1 || atom->source != CELL__NONE || cell__is_given(im, &axis)) {
+        return;
+    }
+    for (uint32_t s = 0; s < im->n_sequences; s++) {
+        const uint32_t other = cell__atom_root(im, im->sequences[s].atom);
+        const struct cell__axis given = {.n = 1, .atoms = {other}};
+        const int64_t size = im->atoms[other].size;
+        if (size > 0 && size != atom->size && im->atoms[other].source == CELL__NONE &&
+            cell__is_given(im, &given)) {
+            atom->source = other;
+            atom->add = atom->size - 1 - size;
+            atom->stride = 1;
+            return;
+        }
+    }
+}
+
 /* Makes the atom, whose source has a number if it has a source, one of a sequence. */
 static enum base_status number_sequence(struct cell__import *im, uint32_t root)
 {
     struct cell__atom *atom = &im->atoms[root];
+    follow_stated(im, root);
     const uint32_t same = same_sequence(im, atom);
     if (atom->role == CELL__ROLE_BATCH) {
         return cell__refuse(im, "X's batch axis is also its time axis");

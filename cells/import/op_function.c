@@ -15,9 +15,13 @@ static const struct function {
     bool is_factor; /* x times it */
 } functions[] = {
     {"Elu", {CELL__ACT_ELU, 1.0f, 0.0f}, false},
+    {"Erf", {CELL__ACT_ERF, 0.0f, 0.0f}, false},
+    {"Gelu", {CELL__ACT_GELU, 0.0f, 0.0f}, false},
     {"HardSigmoid", {CELL__ACT_HARD_SIGMOID, 0.2f, 0.5f}, false},
     {"HardSwish", {CELL__ACT_HARD_SIGMOID, 1.0f / 6.0f, 0.5f}, true},
     {"LeakyRelu", {CELL__ACT_LEAKY_RELU, 0.01f, 0.0f}, false},
+    {"Mish", {CELL__ACT_MISH, 0.0f, 0.0f}, true},
+    {"Selu", {CELL__ACT_SELU, 1.67326319217681884765625f, 1.05070102214813232421875f}, false},
     {"Softsign", {CELL__ACT_SOFTSIGN, 0.0f, 0.0f}, false},
     {"ThresholdedRelu", {CELL__ACT_THRESHOLDED_RELU, 1.0f, 0.0f}, false},
 };
@@ -39,6 +43,14 @@ static enum base_status read_function(struct cell__import *im, const struct cell
     *out = function_of(node)->by;
     BASE_TRY(cell__attr_float(im, node, "alpha", out->alpha, &out->alpha));
     BASE_TRY(cell__attr_float(im, node, "beta", out->beta, &out->beta));
+    BASE_TRY(cell__attr_float(im, node, "gamma", out->beta, &out->beta));
+    const Onnx__AttributeProto *approximate = cell__attr(node, "approximate");
+    if (approximate != NULL && !cell__is_text(approximate->s, "none")) {
+        out->kind = CELL__ACT_GELU_TANH;
+        BASE_TRY(cell__is_text(approximate->s, "tanh")
+                     ? BASE_OK
+                     : cell__invalid(im, "approximate is neither none nor tanh"));
+    }
     return isfinite(out->alpha) && isfinite(out->beta)
                ? BASE_OK
                : cell__invalid(im, "alpha or beta is not finite");

@@ -124,7 +124,7 @@ static enum base_status split_sizes(struct cell__import *im, const struct cell__
     }
     int64_t sum = 0;
     for (uint32_t i = 0; i < sizes->n; i++) {
-        if (sizes->at[i] < 1 || !base_i64_add(sum, sizes->at[i], &sum)) {
+        if (sizes->at[i] < 0 || !base_i64_add(sum, sizes->at[i], &sum)) {
             return cell__invalid(im, "part %u has %lld elements", i, (long long)sizes->at[i]);
         }
     }
@@ -148,7 +148,9 @@ enum base_status cell__infer_split(struct cell__import *im, struct cell__node *n
     BASE_TRY(cell__axis_index(im, attribute, shape.rank, &axis));
     BASE_TRY(split_sizes(im, node, cell__axis_size(im, &shape.axes[axis]), &sizes));
     for (uint32_t i = 0; i < node->n_outputs; i++) {
-        if (in->kind == CELL__CONST) {
+        if (sizes.at[i] == 0 && cell__has_output(node, i)) { // tf2onnx, of a GRU; nobody reads it
+            BASE_TRY(cell__leave_out(im, node, i, "a part without elements"));
+        } else if (in->kind == CELL__CONST) {
             struct cell__view view = cell__view_of(&in->tensor);
             struct cell__tensor out;
             view.dims[axis] = sizes.at[i];
@@ -179,6 +181,9 @@ enum base_status cell__lower_split(struct cell__import *im, struct cell__node *n
     for (uint32_t i = 0; i < node->n_outputs; i++) {
         uint32_t row = CELL__NONE;
         const uint32_t size = (uint32_t)sizes.at[i];
+        if (size == 0) {
+            continue;
+        }
         BASE_TRY(cell__row_part(im, in->row, &place, start, size, &row));
         cell__set_row(im, node, i, row);
         start += size;
@@ -250,6 +255,33 @@ enum base_status cell__infer_expand(struct cell__import *im, struct cell__node *
         BASE_TRY(cell__fold_view(im, &in->tensor, &view, &out));
         cell__set_const(im, node, 0, &out);
         return BASE_OK;
+    }
+    cell__set_rows(im, node, 0, in->dtype, &shape);
+    return BASE_OK;
+}
+
+/* Tile of axes that have one element, which is an Expand. */
+enum base_status cell__infer_tile(struct cell__import *im, struct cell__node *node)
+{
+    const struct cell__value *in = cell__input(im, node, 0);
+    struct cell__shape shape;
+    struct cell__list repeats;
+    BASE_TRY(cell__tensor_ints(im, cell__input(im, node, 1), "repeats", &repeats));
+    if (in->kind != CELL__ROWS) {
+        return cell__refuse(im, "of a constant");
+    }
+    shape = in->shape;
+    if (repeats.n != shape.rank) {
+        return cell__invalid(im, "%u repeats of %u axes", repeats.n, shape.rank);
+    }
+    for (uint32_t k = 0; k < shape.rank; k++) {
+        if (repeats.at[k] == 1) {
+            continue;
+        }
+        if (repeats.at[k] < 1 || cell__axis_size(im, &shape.axes[k]) != 1) {
+            return cell__refuse(im, "repeats an axis of more than one element, or none of it");
+        }
+        BASE_TRY(cell__axis_new(im, repeats.at[k], &shape.axes[k]));
     }
     cell__set_rows(im, node, 0, in->dtype, &shape);
     return BASE_OK;

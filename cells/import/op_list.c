@@ -16,6 +16,7 @@ static enum base_status set_element(struct cell__import *im, const struct cell__
     }
     BASE_TRY(cell__axis_unite(im, &whole->shape.axes[axis], &im->recurrents[node->scan].time,
                               "the axis of the steps"));
+    cell__recurrent_takes(im, node->scan, whole);
     for (uint32_t k = 0; k < shape.rank; k++) {
         shape.axes[k] = whole->shape.axes[k < axis ? k : k + 1];
     }
@@ -38,7 +39,7 @@ enum base_status cell__infer_element(struct cell__import *im, const struct cell_
 enum base_status cell__lower_element(struct cell__import *im, struct cell__node *node)
 {
     uint32_t row = CELL__NONE;
-    BASE_TRY(cell__row_of_step(im, cell__input(im, node, 0), &row));
+    BASE_TRY(cell__row_of_step(im, cell__input(im, node, 0), node->scan, &row));
     cell__set_row(im, node, 0, row);
     return BASE_OK;
 }
@@ -92,7 +93,7 @@ enum base_status cell__infer_list_at(struct cell__import *im, struct cell__node 
 {
     const struct cell__value *list = cell__input(im, node, 0);
     if (list->kind != CELL__LIST || list->list_axis == CELL__NONE ||
-        cell__input(im, node, 1)->kind != CELL__COUNTER) {
+        !cell__is_step(cell__input(im, node, 1))) {
         return cell__refuse(im, "anything but a sequence by the number of the step");
     }
     return set_element(im, node, list, list->list_axis);

@@ -309,6 +309,26 @@ static enum base_status add_reverse(struct cell__import *im, struct cell__node *
     return BASE_OK;
 }
 
+/* Where X is turned round, the node runs the other way, and so is Y. */
+static enum base_status take_turned(struct cell__import *im, const struct cell__node *node,
+                                    const struct cell__value *x, struct cell__recurrent *recurrent)
+{
+    if (!x->is_turned) {
+        return BASE_OK;
+    }
+    if (!cell__is_turned_along(im, x, &recurrent->time) || recurrent->time.n != 1 ||
+        recurrent->directions != 1 || recurrent->lengths_value != CELL__NONE) {
+        return cell__refuse(im, "X is turned round, and the node has both directions or "
+                                "sequence_lens, or it is another axis");
+    }
+    recurrent->is_reverse = !recurrent->is_reverse;
+    if (cell__has_output(node, OUT_Y)) {
+        cell__output(im, node, OUT_Y)->is_turned = true;
+        cell__output(im, node, OUT_Y)->turned = x->turned;
+    }
+    return BASE_OK;
+}
+
 enum base_status cell__infer_recurrent(struct cell__import *im, struct cell__node *node)
 {
     const struct cell__value *x = cell__input(im, node, IN_X);
@@ -351,6 +371,7 @@ enum base_status cell__infer_recurrent(struct cell__import *im, struct cell__nod
     recurrent.time = x->shape.axes[places.x_time];
     recurrent.batch = *batch;
     BASE_TRY(set_outputs(im, node, &places, &recurrent, &x->shape));
+    BASE_TRY(take_turned(im, node, x, &recurrent));
     BASE_TRY(cell__recurrent_new(im, node, &recurrent));
     return recurrent.directions == 1 ? BASE_OK : add_reverse(im, node, unit, &recurrent);
 }
@@ -562,7 +583,7 @@ enum base_status cell__lower_recurrent(struct cell__import *im, struct cell__nod
             BASE_TRY(write_out(im, node->recurrent + d));
         }
     }
-    const bool is_timed = im->rows[x_row].times != 0;
+    const bool is_timed = im->rows[x_row].times != 0 || cell__is_given(im, &first->time);
     if (!is_timed && cell__axis_has(im, &first->time, CELL__ROLE_TIME)) {
         return cell__refuse(im, "X is the same at every step, so a request cannot tell how many");
     }

@@ -55,6 +55,15 @@ static bool is_state(const struct cell__recurrent *scan, uint32_t i, uint32_t *s
     return false;
 }
 
+void cell__recurrent_takes(struct cell__import *im, uint32_t number,
+                           const struct cell__value *sequence)
+{
+    struct cell__recurrent *recurrent = &im->recurrents[number];
+    const bool is_turned = cell__is_turned_along(im, sequence, &recurrent->time);
+    recurrent->takes_forward = recurrent->takes_forward || !is_turned;
+    recurrent->takes_turned = recurrent->takes_turned || is_turned;
+}
+
 /* ---- Attributes --------------------------------------------------------------------------- */
 
 /* Whether n sequences are all taken, or given, backwards; some alone would meet others' steps. */
@@ -208,17 +217,62 @@ enum base_status cell__infer_scan(struct cell__import *im, struct cell__node *no
         BASE_TRY(begin_element(im, node, i, &scan));
     }
     choose_batch(im, node, &scan);
-    return cell__recurrent_new(im, node, &scan);
+    BASE_TRY(cell__recurrent_new(im, node, &scan));
+    for (uint32_t i = scan.n_carried; i < node->n_inputs; i++) {
+        cell__recurrent_takes(im, node->recurrent, cell__input(im, node, i));
+    }
+    return BASE_OK;
 }
 
 /* ---- Begin of a Loop ---- */
+
+/* The number of a constant of one, where it may be one of steps; else 0. */
+static int64_t steps_of(const struct cell__value *value)
+{
+    float real = 0;
+    if (value->kind != CELL__CONST || value->tensor.count != 1 || value->tensor.syms != NULL) {
+        return 0;
+    }
+    if (value->dtype != CELL__F32) {
+        return cell__tensor_sym(&value->tensor, 0).add;
+    }
+    memcpy(&real, value->tensor.data, sizeof(real));
+    return real >= 1.0f && real < 16777216.0f ? (int64_t)real : 0;
+}
+
+/* The axis whose size the condition that a Loop begins on is computed with; the end of the body has
+ * to end by it. */
+static enum base_status condition_time(struct cell__import *im, const struct cell__node *node,
+                                       struct cell__axis *out)
+{
+    uint32_t next[2] = {cell__has_input(node, 1) ? node->inputs[1] : CELL__NONE, CELL__NONE};
+    while (next[0] != CELL__NONE) {
+        const struct cell__value *value = &im->values[next[0]];
+        if (value->kind == CELL__COUNTER && value->steps == 0 && value->count.add == 0 &&
+            value->count.factor == 1) {
+            *out = value->count.axis;
+            return BASE_OK;
+        }
+        if (value->dtype != CELL__BOOL && steps_of(value) > 0) {
+            return cell__axis_new(im, steps_of(value), out);
+        }
+        const struct cell__node *made = value->node == CELL__NONE ? NULL : &im->nodes[value->node];
+        next[0] = next[1];
+        next[1] = CELL__NONE;
+        if (made != NULL && made->n_inputs == 2 && next[0] == CELL__NONE) {
+            next[0] = made->inputs[0]; // of an And or a comparison
+            next[1] = made->inputs[1];
+        }
+    }
+    return cell__refuse(im, "without a number of steps, on a condition that has no axis's size");
+}
 
 /* The number of steps: the size of an axis. */
 static enum base_status loop_time(struct cell__import *im, const struct cell__node *node,
                                   struct cell__axis *out)
 {
     if (!cell__has_input(node, 0)) {
-        return cell__refuse(im, "without a number of steps");
+        return condition_time(im, node, out);
     }
     const struct cell__value *trips = cell__input(im, node, 0);
     if (trips->kind != CELL__CONST || trips->dtype != CELL__I64 || trips->tensor.count != 1) {
@@ -238,14 +292,46 @@ static bool is_true(const struct cell__value *value)
 static enum base_status begin_counters(struct cell__import *im, const struct cell__node *node)
 {
     static const uint8_t yes = 1;
+    const struct cell__sym none = cell__sym_number(0);
     struct cell__tensor condition = {.dtype = CELL__BOOL, .count = 1, .data = &yes};
     if (cell__has_input(node, 1) && !is_true(cell__input(im, node, 1))) {
         return cell__refuse(im, "on a condition that may not hold");
     }
-    cell__output(im, node, 0)->kind = CELL__COUNTER;
-    cell__output(im, node, 0)->dtype = CELL__I64;
+    cell__set_count(im, node, 0, CELL__I64, 1, &none);
     cell__set_const(im, node, 1, &condition);
     return BASE_OK;
+}
+
+static const Onnx__GraphProto *body_of(const struct cell__node *node)
+{
+    const Onnx__AttributeProto *body = cell__attr(node, "body");
+    return body == NULL ? NULL : body->g;
+}
+
+/* Whether the body hands carried value i on as it is, through nothing but Identity. */
+static bool is_kept(const struct cell__node *node, uint32_t i)
+{
+    const Onnx__GraphProto *body = body_of(node);
+    if (body == NULL || i + 2 >= body->n_input || i + 1 >= body->n_output) {
+        return false;
+    }
+    const char *name = body->output[i + 1]->name;
+    for (size_t n = body->n_node; n-- > 0 && name != NULL;) {
+        const Onnx__NodeProto *proto = body->node[n];
+        const bool makes = proto->n_output == 1 && strcmp(proto->output[0], name) == 0;
+        if (makes && proto->n_input == 1 && strcmp(proto->op_type, "Identity") == 0) {
+            name = proto->input[0];
+        }
+    }
+    return name != NULL && body->input[i + 2]->name != NULL &&
+           strcmp(name, body->input[i + 2]->name) == 0;
+}
+
+/* A carried integer is a counter of the body's own, which the end checks. */
+static bool is_counter(const struct cell__value *init)
+{
+    return init->kind == CELL__CONST && init->tensor.count == 1 &&
+           (init->dtype == CELL__I64 || init->dtype == CELL__I32);
 }
 
 enum base_status cell__infer_loop(struct cell__import *im, struct cell__node *node)
@@ -265,6 +351,11 @@ enum base_status cell__infer_loop(struct cell__import *im, struct cell__node *no
         const struct cell__value *init = cell__input(im, node, 2 + i);
         if (init->kind == CELL__LIST && init->list_axis == CELL__NONE) {
             cell__set_list(im, node, 2 + i, init->dtype, &none, CELL__NONE);
+        } else if (init->kind == CELL__CONST && is_kept(node, i)) {
+            cell__set_const(im, node, 2 + i, &init->tensor);
+        } else if (is_counter(init)) {
+            const struct cell__sym first = cell__tensor_sym(&init->tensor, 0);
+            cell__set_count(im, node, 2 + i, init->dtype, 1, &first);
         } else if (init->kind == CELL__CONST || init->kind == CELL__ROWS) {
             BASE_TRY(begin_state(im, node, i, &loop));
         } else {
@@ -277,11 +368,37 @@ enum base_status cell__infer_loop(struct cell__import *im, struct cell__node *no
 
 /* ---- Lowering the begin ---- */
 
+/* Whether a model's input has the atom among its axes. */
+static bool has_input(const struct cell__import *im, uint32_t root)
+{
+    for (uint32_t i = 0; i < im->n_inputs; i++) {
+        const struct cell__shape *shape = &im->values[im->inputs[i]].shape;
+        for (uint32_t k = 0; k < shape->rank; k++) {
+            if (shape->axes[k].n == 1 && cell__atom_root(im, shape->axes[k].atoms[0]) == root) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+bool cell__is_given(const struct cell__import *im, const struct cell__axis *time)
+{
+    if (time->n != 1) {
+        return false;
+    }
+    uint32_t root = cell__atom_root(im, time->atoms[0]);
+    while (im->atoms[root].source != CELL__NONE) {
+        root = cell__atom_root(im, im->atoms[root].source);
+    }
+    return has_input(im, root);
+}
+
 enum base_status cell__row_of_step(struct cell__import *im, const struct cell__value *value,
-                                   uint32_t *out)
+                                   uint32_t recurrent, uint32_t *out)
 {
     *out = value->row;
-    return im->rows[value->row].times != 0
+    return im->rows[value->row].times != 0 || cell__is_given(im, &im->recurrents[recurrent].time)
                ? BASE_OK
                : cell__refuse(im, "what it takes step by step is the same at every step, so a "
                                   "request cannot tell how many");
@@ -307,13 +424,9 @@ static enum base_status lower_init(struct cell__import *im, struct cell__recurre
 /* A request must tell how many steps a Loop runs: by an input that has them as an axis. */
 static enum base_status check_time(struct cell__import *im, const struct cell__recurrent *loop)
 {
-    for (uint32_t i = 0; i < im->n_inputs; i++) {
-        if (cell__shape_has(im, &im->values[im->inputs[i]].shape, CELL__ROLE_TIME) &&
-            cell__axis_has(im, &loop->time, CELL__ROLE_TIME)) {
-            return BASE_OK;
-        }
-    }
-    return cell__refuse(im, "a number of steps that no input of the model has");
+    return cell__is_given(im, &loop->time)
+               ? BASE_OK
+               : cell__refuse(im, "a number of steps that no input of the model has");
 }
 
 enum base_status cell__lower_scan(struct cell__import *im, struct cell__node *node)
@@ -330,7 +443,7 @@ enum base_status cell__lower_scan(struct cell__import *im, struct cell__node *no
         cell__set_row(im, node, begin_first(scan) + scan->carried[s], row);
     }
     for (uint32_t i = scan->n_carried; i < node->n_inputs && !scan->is_loop; i++) {
-        BASE_TRY(cell__row_of_step(im, cell__input(im, node, i), &row));
+        BASE_TRY(cell__row_of_step(im, cell__input(im, node, i), node->recurrent, &row));
         cell__set_row(im, node, i, row);
     }
     return BASE_OK;
@@ -381,6 +494,47 @@ static enum base_status end_list(struct cell__import *im, const struct cell__nod
     return BASE_OK;
 }
 
+/* A carried counter goes up by 1 a step: its last value is the first and the number of steps. */
+static enum base_status end_counter(struct cell__import *im, const struct cell__node *node,
+                                    uint32_t i, const struct cell__recurrent *scan)
+{
+    const struct cell__node *begin = &im->nodes[scan->begin_node];
+    const struct cell__value *in = cell__output(im, begin, begin_first(scan) + i);
+    const struct cell__value *next = cell__input(im, node, end_first(scan) + i);
+    const struct cell__sym one = cell__sym_number(1);
+    const struct cell__sym steps = cell__sym_of_axis(im, &scan->time);
+    struct cell__sym wanted;
+    struct cell__tensor last = {.dtype = in->dtype};
+    void *data = NULL;
+    struct cell__sym *syms = NULL;
+    if (next->kind != CELL__COUNTER || next->dtype != in->dtype || next->steps != 1 ||
+        !cell__sym_compute(im, '+', &in->count, &one, &wanted) ||
+        cell__sym_equal(im, &next->count, &wanted) != 1) {
+        return cell__refuse(im, "carries a number that does not go up by 1 at every step");
+    }
+    BASE_TRY(cell__tensor_shape(im, &last, 0, NULL));
+    BASE_TRY(cell__tensor_alloc(im, &last, true, &data, &syms));
+    if (!cell__sym_compute(im, '+', &in->count, &steps, &syms[0])) {
+        return cell__refuse(im, "carries a number that cannot be computed");
+    }
+    BASE_TRY(cell__tensor_settle(im, &last));
+    cell__set_const(im, node, i, &last);
+    return BASE_OK;
+}
+
+/* Carried value i, which is no state. */
+static enum base_status end_carried(struct cell__import *im, const struct cell__node *node,
+                                    uint32_t i, const struct cell__recurrent *scan)
+{
+    const struct cell__node *begin = &im->nodes[scan->begin_node];
+    const struct cell__value *in = cell__output(im, begin, begin_first(scan) + i);
+    if (in->kind == CELL__CONST) {
+        cell__set_const(im, node, i, &in->tensor);
+        return BASE_OK;
+    }
+    return in->kind == CELL__COUNTER ? end_counter(im, node, i, scan) : end_list(im, node, i, scan);
+}
+
 /* Output k behind the carried ones, with the time axis put in. */
 static enum base_status end_output(struct cell__import *im, const struct cell__node *node,
                                    uint32_t k, const struct cell__recurrent *scan)
@@ -402,6 +556,25 @@ static enum base_status end_output(struct cell__import *im, const struct cell__n
     return BASE_OK;
 }
 
+/* What it took was turned round: so it runs the other way, and what it gives step by step is
+ * turned as well. */
+static enum base_status end_turned(struct cell__import *im, const struct cell__node *node,
+                                   struct cell__recurrent *scan)
+{
+    scan->is_reverse = !scan->is_reverse;
+    for (uint32_t i = 0; i < node->n_outputs; i++) {
+        struct cell__value *out = cell__has_output(node, i) ? cell__output(im, node, i) : NULL;
+        if (out != NULL && (i >= scan->n_carried || out->kind == CELL__LIST)) {
+            if (scan->time.n != 1) {
+                return cell__refuse(im, "turns round several axes");
+            }
+            out->is_turned = true;
+            out->turned = scan->time.atoms[0];
+        }
+    }
+    return BASE_OK;
+}
+
 static enum base_status check_end(struct cell__import *im, const struct cell__node *node,
                                   const struct cell__recurrent *scan)
 {
@@ -415,7 +588,11 @@ static enum base_status check_end(struct cell__import *im, const struct cell__no
             return cell__invalid(im, "the body lacks output %u", i);
         }
     }
-    return scan->is_loop && !is_true(cell__input(im, node, 0))
+    const struct cell__value *goes_on = scan->is_loop ? cell__input(im, node, 0) : NULL;
+    const bool is_until_last =
+        scan->is_loop && goes_on->kind == CELL__COUNTER && goes_on->dtype == CELL__BOOL;
+    const bool is_counted = cell__has_input(&im->nodes[scan->begin_node], 0);
+    return scan->is_loop && !is_until_last && !(is_counted && is_true(goes_on))
                ? cell__refuse(im, "ends on a condition")
                : BASE_OK;
 }
@@ -431,10 +608,13 @@ enum base_status cell__infer_scan_end(struct cell__import *im, struct cell__node
     for (uint32_t i = 0; i < scan->n_carried; i++) {
         uint32_t s = 0;
         BASE_TRY(is_state(scan, i, &s) ? end_state(im, node, s, scan)
-                                       : end_list(im, node, i, scan));
+                                       : end_carried(im, node, i, scan));
     }
     const uint32_t n_outputs = node->n_inputs - end_first(scan) - scan->n_carried;
     bool is_reverse = scan->is_reverse;
+    if (scan->takes_turned && scan->takes_forward) {
+        return cell__refuse(im, "takes some sequences from the front and others turned round");
+    }
     if (n_outputs > 0 && !scan->is_loop) {
         BASE_TRY(read_directions(im, node, "scan_output_directions", n_outputs, &is_reverse));
     }
@@ -445,7 +625,7 @@ enum base_status cell__infer_scan_end(struct cell__import *im, struct cell__node
     for (uint32_t k = 0; k < n_outputs; k++) {
         BASE_TRY(end_output(im, node, k, scan));
     }
-    return BASE_OK;
+    return scan->takes_turned ? end_turned(im, node, scan) : BASE_OK;
 }
 
 /* The row of a state's next value. */
@@ -495,7 +675,7 @@ enum base_status cell__lower_scan_end(struct cell__import *im, struct cell__node
     for (uint32_t i = 0; i < node->n_outputs; i++) {
         uint32_t row = CELL__NONE;
         uint32_t s = 0;
-        if (!cell__has_output(node, i)) {
+        if (!cell__has_output(node, i) || cell__output(im, node, i)->kind == CELL__CONST) {
             continue;
         }
         if (is_state(scan, i, &s)) {

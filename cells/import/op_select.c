@@ -102,13 +102,16 @@ enum base_status cell__infer_gather(struct cell__import *im, struct cell__node *
     const struct cell__value *data = cell__input(im, node, 0);
     const struct cell__value *index = cell__input(im, node, 1);
     struct pick pick;
-    if (index->kind == CELL__COUNTER) {
+    if (cell__is_step(index)) {
         int64_t axis = 0;
         BASE_TRY(cell__attr_int(im, node, "axis", 0, &axis));
         return cell__infer_element(im, node, axis);
     }
-    if (data->kind == CELL__LIST || data->kind == CELL__COUNTER || index->kind == CELL__LIST) {
-        return cell__refuse(im, "of a sequence of tensors, or of the number of the step");
+    if (data->kind == CELL__LIST || data->kind == CELL__COUNTER || index->kind == CELL__LIST ||
+        index->kind == CELL__COUNTER) {
+        return cell__refuse(im,
+                            "of a sequence of tensors, of the number of the step, or of what is "
+                            "computed with it");
     }
     if (data->kind == CELL__CONST && index->kind == CELL__CONST) {
         struct cell__tensor out;
@@ -197,7 +200,9 @@ enum base_status cell__lower_gather(struct cell__import *im, struct cell__node *
             data->shape.axes[pick.axis].n != 1) {
             return cell__refuse(im, "takes a step that is neither the first nor the last");
         }
-        BASE_TRY(take_step(im, &data->shape.axes[pick.axis], pick.is_last, data->row, &row));
+        const bool is_turned = cell__is_turned_along(im, data, &data->shape.axes[pick.axis]);
+        BASE_TRY(take_step(im, &data->shape.axes[pick.axis], pick.is_last != is_turned, data->row,
+                           &row));
     } else {
         BASE_TRY(cell__axis_in_row(im, &data->shape, pick.axis, "takes elements", &place));
         base_assert(pick.first >= 0); // a row's axes have known sizes
@@ -212,10 +217,11 @@ enum base_status cell__lower_gather(struct cell__import *im, struct cell__node *
 
 /* What happens to one axis: elements start, start + step and so on, of which there are `size`. */
 struct cut {
-    bool is_whole; /* nothing happens */
-    bool is_first; /* the first element alone */
-    bool is_last;  /* the last one alone; start is not set when the size is unknown */
-    bool is_steps; /* of an unknown size all but `start` before and `behind` behind */
+    bool is_whole;  /* nothing happens */
+    bool is_first;  /* the first element alone */
+    bool is_last;   /* the last one alone; start is not set when the size is unknown */
+    bool is_steps;  /* of an unknown size all but `start` before and `behind` behind */
+    bool is_turned; /* all of them, the last one first */
     int64_t start, size, step, behind;
 };
 
@@ -349,6 +355,10 @@ static enum base_status cut_symbolic(struct cell__import *im, const struct bound
     bool is_within = cell__sym_is_number(start) && start->add >= 0 &&
                      start->add <= (int64_t)CELL_WINDOW_MAX && behind >= 0 &&
                      behind <= (int64_t)CELL_WINDOW_MAX;
+    if (step == -1 && from_last && cell__sym_is_number(end) && end->add <= -INT32_MAX) {
+        *cut = (struct cut){.is_turned = true, .size = 1, .step = -1};
+        return BASE_OK;
+    }
     if (step < 1 || step > (int64_t)CELL_WINDOW_MAX) {
         return cell__refuse(im, "steps of %lld along an axis of unknown size; 1 to %u",
                             (long long)step, CELL_WINDOW_MAX);
@@ -395,6 +405,9 @@ static enum base_status read_cuts(struct cell__import *im, const struct cell__no
             cell__sym_is_number(&size) && cell__sym_is_number(start) && cell__sym_is_number(end);
         if (!cell__sym_is_number(&size)) {
             BASE_TRY(cut_symbolic(im, &bounds, i, &size, &cuts->axes[k]));
+        } else if (!is_const && is_known && bounds.steps.at[i] == -1 && end->add < -size.add &&
+                   (start->add == -1 || start->add >= size.add - 1)) {
+            cuts->axes[k] = (struct cut){.is_turned = true, .size = size.add, .step = -1};
         } else if (bounds.steps.at[i] != 1) {
             if (!is_const || !is_known || bounds.steps.at[i] == 0) {
                 return cell__refuse(im, "steps of %lld; only 1 is supported",
@@ -419,11 +432,21 @@ enum base_status cell__infer_slice(struct cell__import *im, struct cell__node *n
     BASE_TRY(cell__shape_of(im, in, &shape));
     BASE_TRY(read_cuts(im, node, &shape, &cuts));
     struct cell__view view = {.rank = 0};
+    struct cell__axis turned = {.n = 0};
+    bool is_turned = false;
     view = is_const ? cell__view_of(&in->tensor) : view;
     for (uint32_t k = 0; k < shape.rank; k++) {
         const struct cut *cut = &cuts.axes[k];
         if (cut->is_whole) {
             continue;
+        }
+        if (cut->is_turned) {
+            is_turned = true;
+            turned = shape.axes[k];
+            continue;
+        }
+        if (cut->is_steps && cell__is_turned_along(im, in, &shape.axes[k])) {
+            return cell__refuse(im, "takes some steps of a sequence that is turned round");
         }
         if (cut->is_steps) {
             const struct cell__axis steps = shape.axes[k];
@@ -443,6 +466,10 @@ enum base_status cell__infer_slice(struct cell__import *im, struct cell__node *n
     } else {
         cell__set_rows(im, node, 0, in->dtype, &shape);
     }
+    if (is_turned) {
+        cell__output(im, node, 0)->is_back = true;
+        BASE_TRY(cell__turn(im, node, in, &turned));
+    }
     return BASE_OK;
 }
 
@@ -459,7 +486,9 @@ enum base_status cell__lower_slice(struct cell__import *im, struct cell__node *n
         if (cut->is_whole) {
             continue;
         }
-        if (cut->is_steps) {
+        if (cut->is_turned) {
+            BASE_TRY(cell__check_turned(im, &shape.axes[k]));
+        } else if (cut->is_steps) {
             struct cell__steps steps = {
                 .stride = (uint32_t)cut->step, .offset = (int32_t)cut->start, .is_cut = true};
             BASE_TRY(cell__row_copy_steps(im, &shape.axes[k],
@@ -468,7 +497,8 @@ enum base_status cell__lower_slice(struct cell__import *im, struct cell__node *n
             if ((!cut->is_first && !cut->is_last) || shape.axes[k].n != 1) {
                 return cell__refuse(im, "takes steps that are neither the first nor the last");
             }
-            BASE_TRY(take_step(im, &shape.axes[k], cut->is_last, row, &row));
+            const bool is_turned = cell__is_turned_along(im, in, &shape.axes[k]);
+            BASE_TRY(take_step(im, &shape.axes[k], cut->is_last != is_turned, row, &row));
         } else {
             BASE_TRY(cell__axis_in_row(im, &shape, k, "takes elements", &place));
             if (cut->size == 0) {

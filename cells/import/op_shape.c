@@ -154,6 +154,40 @@ enum base_status cell__lower_constant_of_shape(struct cell__import *im, struct c
     return BASE_OK;
 }
 
+/* ---- ReduceProd --------------------------------------------------------------------------- */
+
+/* Of the numbers of a shape. */
+enum base_status cell__infer_product(struct cell__import *im, struct cell__node *node)
+{
+    const struct cell__value *in = cell__input(im, node, 0);
+    struct cell__list axes;
+    int64_t keeps = 1;
+    int64_t dims[1] = {1};
+    struct cell__tensor out = {.dtype = in->dtype};
+    void *data = NULL;
+    struct cell__sym *syms = NULL;
+    BASE_TRY(cell__ints_or_attr(im, node, 1, 18, "axes", &axes));
+    BASE_TRY(cell__attr_int(im, node, "keepdims", 1, &keeps));
+    if (in->kind != CELL__CONST || in->tensor.rank != 1 ||
+        (in->dtype != CELL__I64 && in->dtype != CELL__I32) ||
+        (axes.is_given && (axes.n != 1 || (axes.at[0] != 0 && axes.at[0] != -1)))) {
+        return cell__refuse(im, "only of a list of integers that shapes make");
+    }
+    BASE_TRY(cell__tensor_shape(im, &out, keeps != 0 ? 1 : 0, dims));
+    BASE_TRY(cell__tensor_alloc(im, &out, true, &data, &syms));
+    syms[0] = cell__sym_number(1);
+    for (size_t i = 0; i < in->tensor.count; i++) {
+        const struct cell__sym before = syms[0];
+        const struct cell__sym next = cell__tensor_sym(&in->tensor, i);
+        if (!cell__sym_compute(im, '*', &before, &next, &syms[0])) {
+            return cell__refuse(im, "cannot compute a shape this way, or it overflows");
+        }
+    }
+    BASE_TRY(cell__tensor_settle(im, &out));
+    cell__set_const(im, node, 0, &out);
+    return BASE_OK;
+}
+
 /* ---- Equal, Where, Range ------------------------------------------------------------------ */
 
 static enum base_status all_const(struct cell__import *im, const struct cell__node *node)
@@ -192,8 +226,8 @@ enum base_status cell__infer_range(struct cell__import *im, struct cell__node *n
         struct cell__list operand;
         BASE_TRY(cell__tensor_ints(im, cell__input(im, node, i), "an operand", &operand));
         bounds[i] = operand.n > 0 ? operand.at[0] : 0;
-        if (operand.n != 1 || cell__input(im, node, i)->dtype != CELL__I64) {
-            return cell__refuse(im, "only of int64");
+        if (operand.n != 1 || cell__input(im, node, i)->dtype != cell__input(im, node, 0)->dtype) {
+            return cell__refuse(im, "only of integers of one type");
         }
     }
     int64_t length = 0;
@@ -205,14 +239,15 @@ enum base_status cell__infer_range(struct cell__import *im, struct cell__node *n
         bounds[2] == -1 ? (length == INT64_MIN ? INT64_MAX : -length) : length / bounds[2];
     steps += bounds[2] != -1 && length % bounds[2] != 0 ? 1 : 0;
     int64_t dims[1] = {is_empty ? 0 : steps};
-    struct cell__tensor out = {.dtype = CELL__I64};
+    struct cell__tensor out = {.dtype = cell__input(im, node, 0)->dtype};
     void *data = NULL;
-    struct cell__sym *none = NULL;
+    struct cell__sym *syms = NULL;
     BASE_TRY(cell__tensor_shape(im, &out, 1, dims));
-    BASE_TRY(cell__tensor_alloc(im, &out, false, &data, &none));
+    BASE_TRY(cell__tensor_alloc(im, &out, true, &data, &syms));
     for (size_t i = 0; i < out.count; i++) {
-        ((int64_t *)data)[i] = bounds[0] + (int64_t)i * bounds[2];
+        syms[i] = cell__sym_number(bounds[0] + (int64_t)i * bounds[2]);
     }
+    BASE_TRY(cell__tensor_settle(im, &out));
     cell__set_const(im, node, 0, &out);
     return BASE_OK;
 }

@@ -72,6 +72,49 @@ static uint32_t affine(struct step *step, uint32_t x, float a, float b)
     return pair(step, CELL_OP_ADD, product, constant(step, b));
 }
 
+/* erf by Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26: within 1.5e-7, and what
+ * floats round. */
+static uint32_t erf_of(struct step *step, uint32_t x)
+{
+    static const float terms[] = {1.061405429f, -1.453152027f, 1.421413741f, -0.284496736f,
+                                  0.254829592f};
+    const uint32_t size = apply(step, CELL_OP_ABS, x);
+    const uint32_t t =
+        pair(step, CELL_OP_DIV, constant(step, 1.0f), affine(step, size, 0.3275911f, 1.0f));
+    uint32_t sum = affine(step, t, terms[0], terms[1]);
+    for (size_t i = 2; i < sizeof(terms) / sizeof(terms[0]); i++) {
+        sum = pair(step, CELL_OP_ADD, pair(step, CELL_OP_MUL, sum, t), constant(step, terms[i]));
+    }
+    const uint32_t square = pair(step, CELL_OP_MUL, x, x);
+    const uint32_t bell =
+        apply(step, CELL_OP_EXP, pair(step, CELL_OP_MUL, square, constant(step, -1.0f)));
+    const uint32_t far = pair(step, CELL_OP_MUL, pair(step, CELL_OP_MUL, sum, t), bell);
+    return choose(step, x, affine(step, far, -1.0f, 1.0f), affine(step, far, 1.0f, -1.0f));
+}
+
+/* x times the part of the normal distribution below it, exact or by tanh (Hendrycks and Gimpel,
+ * Gaussian Error Linear Units, 2016). */
+static uint32_t gelu_of(struct step *step, uint32_t x, bool is_tanh)
+{
+    uint32_t part = CELL__NONE;
+    if (is_tanh) {
+        const uint32_t cube = pair(step, CELL_OP_MUL, pair(step, CELL_OP_MUL, x, x), x);
+        part = pair(step, CELL_OP_ADD, x, pair(step, CELL_OP_MUL, cube, constant(step, 0.044715f)));
+        part =
+            apply(step, CELL_OP_TANH, pair(step, CELL_OP_MUL, part, constant(step, 0.7978845608f)));
+    } else {
+        part = erf_of(step, pair(step, CELL_OP_MUL, x, constant(step, 0.7071067812f)));
+    }
+    return pair(step, CELL_OP_MUL, x, affine(step, part, 0.5f, 0.5f));
+}
+
+static uint32_t softplus_of(struct step *step, uint32_t x)
+{
+    uint32_t sum = pair(step, CELL_OP_MUL, apply(step, CELL_OP_ABS, x), constant(step, -1.0f));
+    sum = pair(step, CELL_OP_ADD, apply(step, CELL_OP_EXP, sum), constant(step, 1.0f));
+    return pair(step, CELL_OP_ADD, apply(step, CELL_OP_LOG, sum), apply(step, CELL_OP_RELU, x));
+}
+
 static uint32_t activate_by(struct step *step, const struct cell__activation *by, uint32_t x)
 {
     uint32_t least = CELL__NONE;
@@ -99,10 +142,17 @@ static uint32_t activate_by(struct step *step, const struct cell__activation *by
         least = pair(step, CELL_OP_ADD, apply(step, CELL_OP_ABS, x), constant(step, 1.0f));
         return pair(step, CELL_OP_DIV, x, least);
     case CELL__ACT_SOFTPLUS: // as the operator, op_math.c
-        least = pair(step, CELL_OP_MUL, apply(step, CELL_OP_ABS, x), constant(step, -1.0f));
-        least = pair(step, CELL_OP_ADD, apply(step, CELL_OP_EXP, least), constant(step, 1.0f));
-        return pair(step, CELL_OP_ADD, apply(step, CELL_OP_LOG, least),
-                    apply(step, CELL_OP_RELU, x));
+        return softplus_of(step, x);
+    case CELL__ACT_ERF:
+        return erf_of(step, x);
+    case CELL__ACT_GELU:
+    case CELL__ACT_GELU_TANH:
+        return gelu_of(step, x, by->kind == CELL__ACT_GELU_TANH);
+    case CELL__ACT_SELU:
+        least = affine(step, apply(step, CELL_OP_EXP, x), by->alpha, -by->alpha);
+        return pair(step, CELL_OP_MUL, choose(step, x, x, least), constant(step, by->beta));
+    case CELL__ACT_MISH:
+        return apply(step, CELL_OP_TANH, softplus_of(step, x));
     case CELL__ACT_AFFINE:
         break;
     }

@@ -48,7 +48,9 @@ static const struct cell__operator operators[] = {
     {"Dropout", 1, 3, 2, " ratio seed is_test ", cell__infer_dropout, cell__lower_identity,
      "inference: the same values; no mask"},
     {"Elu", 1, 1, 1, " alpha ", cell__infer_function, cell__lower_function, "float32"},
-    {"Equal", 2, 2, 1, " ", cell__infer_equal, NULL, "folded: constants and shapes only"},
+    {"Equal", 2, 2, 1, " ", cell__infer_same, cell__lower_same,
+     "float32; integers beside one constant below 2^24"},
+    {"Erf", 1, 1, 1, " ", cell__infer_function, cell__lower_function, "float32, within 3e-7"},
     {"Exp", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},
     {"Expand", 2, 2, 1, " ", cell__infer_expand, cell__lower_expand,
      "along batch or time, a constant, or up to 256 times inside a row"},
@@ -59,6 +61,8 @@ static const struct cell__operator operators[] = {
      "an embedding (constant table, axis 0); the first or last step; consecutive constant indices "
      "of a "
      "feature axis"},
+    {"Gelu", 1, 1, 1, " approximate ", cell__infer_function, cell__lower_function,
+     "float32, its Erf within 3e-7"},
     {"Gemm", 2, 3, 1, " alpha beta transA transB ", cell__infer_gemm, cell__lower_gemm,
      "constant weights; not transA"},
     {"GlobalAveragePool", 1, 1, 1, " ", cell__infer_reduce, cell__lower_reduce,
@@ -85,8 +89,8 @@ static const struct cell__operator operators[] = {
      "over the innermost feature axis, or over the steps of a sequence"},
     {"Loop", 0, CELL__OPERANDS_MAX, CELL__OPERANDS_MAX, " body ", cell__infer_scan_end,
      cell__lower_scan_end,
-     "as many steps as an axis is long, which Gather or SequenceAt takes one by one; no condition; "
-     "else as Scan"},
+     "as many steps as an axis is long, which Gather or SequenceAt takes one by one; a condition "
+     "must hold until then, and may say how many; else as Scan"},
     {"LSTM", 3, 8, 3,
      " activation_alpha activation_beta activations clip direction hidden_size input_forget "
      "layout output_sequence ",
@@ -97,6 +101,7 @@ static const struct cell__operator operators[] = {
     {"MaxPool", 1, 1, 2, " auto_pad ceil_mode dilations kernel_shape pads storage_order strides ",
      cell__infer_pool, cell__lower_pool, "as AveragePool; no Indices"},
     {"Min", 1, CELL__OPERANDS_MAX, 1, " ", cell__infer_binary, cell__lower_binary, "float32"},
+    {"Mish", 1, 1, 1, " ", cell__infer_function, cell__lower_function, "float32"},
     {"Mul", 2, 2, 1, " ", cell__infer_binary, cell__lower_binary, "float32"},
     {"Neg", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},
     {"Not", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "bool, inside a row"},
@@ -105,7 +110,7 @@ static const struct cell__operator operators[] = {
      "with zeros; along the steps of a sequence not beside sequence_lens"},
     {"Pow", 2, 2, 1, " ", cell__infer_pow, cell__lower_pow, "float32; exponents 0.5, 2, 3"},
     {"PRelu", 2, 2, 1, " ", cell__infer_prelu, cell__lower_prelu, "float32, constant slope"},
-    {"Range", 3, 3, 1, " ", cell__infer_range, NULL, "folded: int64 constants only"},
+    {"Range", 3, 3, 1, " ", cell__infer_range, NULL, "folded: integer constants only"},
     {"Reciprocal", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},
     {"ReduceL1", 1, 2, 1, " axes keepdims noop_with_empty_axes ", cell__infer_reduce,
      cell__lower_reduce, "as ReduceSum"},
@@ -120,6 +125,8 @@ static const struct cell__operator operators[] = {
      "sequence, or both"},
     {"ReduceMin", 1, 2, 1, " axes keepdims noop_with_empty_axes ", cell__infer_reduce,
      cell__lower_reduce, "as ReduceMax"},
+    {"ReduceProd", 1, 2, 1, " axes keepdims noop_with_empty_axes ", cell__infer_product, NULL,
+     "folded: of shapes"},
     {"ReduceSum", 1, 2, 1, " axes keepdims noop_with_empty_axes ", cell__infer_reduce,
      cell__lower_reduce, "as ReduceMean"},
     {"ReduceSumSquare", 1, 2, 1, " axes keepdims noop_with_empty_axes ", cell__infer_reduce,
@@ -127,6 +134,9 @@ static const struct cell__operator operators[] = {
     {"Relu", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},
     {"Reshape", 2, 2, 1, " allowzero ", cell__infer_reshape, cell__lower_reshaped,
      "keeps batch and time in their order"},
+    {"ReverseSequence", 2, 2, 1, " batch_axis time_axis ", cell__infer_reverse, cell__lower_reverse,
+     "all steps of a sequence; what is made of it is turned back, or feeds a recurrent node, or "
+     "gives its first or last step"},
     {"RNN", 3, 6, 2,
      " activation_alpha activation_beta activations clip direction hidden_size layout "
      "output_sequence ",
@@ -137,6 +147,7 @@ static const struct cell__operator operators[] = {
      "table that works "
      "on "
      "each row of the batch alone"},
+    {"Selu", 1, 1, 1, " alpha gamma ", cell__infer_function, cell__lower_function, "float32"},
     {"SequenceAt", 2, 2, 1, " ", cell__infer_list_at, cell__lower_element,
      "by the number of the step, in a Loop"},
     {"SequenceEmpty", 0, 0, 1, " dtype ", cell__infer_list_empty, NULL, "carried by a Loop"},
@@ -160,6 +171,7 @@ static const struct cell__operator operators[] = {
     {"Squeeze", 1, 2, 1, " axes ", cell__infer_squeeze, cell__lower_reshaped, ""},
     {"Sub", 2, 2, 1, " ", cell__infer_binary, cell__lower_binary, "float32"},
     {"Tanh", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},
+    {"Tile", 2, 2, 1, " ", cell__infer_tile, cell__lower_expand, "as Expand"},
     {"ThresholdedRelu", 1, 1, 1, " alpha ", cell__infer_function, cell__lower_function, "float32"},
     {"TopK", 1, 2, 2, " axis k largest sorted ", cell__infer_top, cell__lower_top,
      "over the whole of a row; constant k; of equal elements the first come first"},

@@ -17,7 +17,7 @@ cell__op_fn cell__infer_reshape, cell__lower_reshaped;
 /* op_join.c */
 cell__op_fn cell__infer_concat, cell__lower_concat;
 cell__op_fn cell__infer_split, cell__lower_split;
-cell__op_fn cell__infer_expand, cell__lower_expand;
+cell__op_fn cell__infer_expand, cell__infer_tile, cell__lower_expand;
 /* op_select.c */
 cell__op_fn cell__infer_gather, cell__lower_gather;
 cell__op_fn cell__infer_slice, cell__lower_slice;
@@ -26,6 +26,7 @@ cell__op_fn cell__infer_binary, cell__lower_binary;
 cell__op_fn cell__infer_unary, cell__lower_unary;
 cell__op_fn cell__infer_softmax, cell__lower_softmax, cell__infer_softplus, cell__lower_softplus;
 cell__op_fn cell__infer_select, cell__lower_select; /* Where */
+cell__op_fn cell__infer_same, cell__lower_same;     /* Equal */
 cell__op_fn cell__infer_pow, cell__lower_pow, cell__infer_clip, cell__lower_clip;
 /* op_function.c */
 cell__op_fn cell__infer_function, cell__lower_function;
@@ -50,19 +51,48 @@ cell__op_fn cell__infer_matmul, cell__lower_matmul;
 cell__op_fn cell__infer_gemm, cell__lower_gemm;
 /* op_shape.c */
 cell__op_fn cell__infer_constant, cell__infer_shape, cell__infer_range;
-cell__op_fn cell__infer_equal, cell__infer_where;
+cell__op_fn cell__infer_product, cell__infer_equal, cell__infer_where;
 cell__op_fn cell__infer_constant_of_shape, cell__lower_constant_of_shape;
+/* op_count.c: whether a node computes with counts alone, and it; whether a value is the number of
+ * the step, nothing added */
+bool cell__is_count(struct cell__import *im, const struct cell__node *node);
+cell__op_fn cell__infer_count;
+bool cell__is_step(const struct cell__value *value);
+void cell__set_count(struct cell__import *im, const struct cell__node *node, uint32_t i,
+                     enum cell__dtype dtype, uint32_t steps, const struct cell__sym *sym);
+/* walk.c: output i is nothing; a fault when it is needed */
+enum base_status cell__leave_out(struct cell__import *im, const struct cell__node *node, uint32_t i,
+                                 const char *why);
+/* op_ids.c: makes an Identity of the last Add of ids that may count from the end of a table */
+void cell__replace_ids(struct cell__import *im, struct cell__node *node);
+/* turned.c: marks what is computed of a sequence whose steps are turned round, or refuses it; turns
+ * output 0 along this axis of `in`; whether that is time, once roles are known; whether a value is
+ * turned along this axis */
+enum base_status cell__infer_turned(struct cell__import *im, const struct cell__node *node);
+enum base_status cell__turn(struct cell__import *im, const struct cell__node *node,
+                            const struct cell__value *in, const struct cell__axis *axis);
+enum base_status cell__check_turned(struct cell__import *im, const struct cell__axis *axis);
+bool cell__is_turned_along(const struct cell__import *im, const struct cell__value *value,
+                           const struct cell__axis *axis);
+cell__op_fn cell__infer_reverse, cell__lower_reverse; /* ReverseSequence */
 /* op_recurrent.c */
 cell__op_fn cell__infer_recurrent, cell__lower_recurrent;
+/* That recurrent node `number` takes a sequence step by step. */
+void cell__recurrent_takes(struct cell__import *im, uint32_t number,
+                           const struct cell__value *sequence);
 /* op_scan.c: a Scan is two nodes, before and behind those of its body */
 cell__op_fn cell__infer_scan, cell__lower_scan;
 cell__op_fn cell__infer_scan_end, cell__lower_scan_end;
 cell__op_fn cell__infer_loop;
 /* In operators.c, whose table has the ends. */
 extern const struct cell__operator cell__scan_begin, cell__loop_begin;
-/* The row of a sequence inside a body: of its step. Refused when it has none. */
+/* Whether an input of the model has this axis, or one that its steps follow from: so that a request
+ * tells how many there are. */
+bool cell__is_given(const struct cell__import *im, const struct cell__axis *time);
+/* The row of a sequence inside the body of this recurrent node: of its step. Refused when no
+ * request would tell how many there are. */
 enum base_status cell__row_of_step(struct cell__import *im, const struct cell__value *value,
-                                   uint32_t *out);
+                                   uint32_t recurrent, uint32_t *out);
 /* op_list.c */
 cell__op_fn cell__infer_list_split, cell__infer_list_length, cell__infer_list_at;
 cell__op_fn cell__infer_list_empty, cell__infer_list_insert, cell__infer_list_join;

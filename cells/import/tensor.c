@@ -129,14 +129,20 @@ enum base_status cell__tensor_settle(struct cell__import *im, struct cell__tenso
     if (tensor->syms == NULL) {
         return BASE_OK;
     }
-    int64_t *data = base_arena_array(im->arena, tensor->count, sizeof(*data));
+    void *data = base_arena_array(im->arena, tensor->count, cell__dtype_bytes(tensor->dtype));
     if (data == NULL) {
         return cell__no_memory(im);
     }
     for (size_t i = 0; i < tensor->count; i++) {
-        data[i] = tensor->syms[i].add;
+        const int64_t number = tensor->syms[i].add;
+        if (tensor->dtype == CELL__I64) {
+            ((int64_t *)data)[i] = number;
+        } else if (number >= INT32_MIN && number <= INT32_MAX) {
+            ((int32_t *)data)[i] = (int32_t)number;
+        } else {
+            return cell__refuse(im, "an int32 overflows");
+        }
     }
-    tensor->dtype = CELL__I64;
     tensor->data = data;
     tensor->syms = NULL;
     return BASE_OK;

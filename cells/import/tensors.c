@@ -327,6 +327,10 @@ enum base_status cell__tensors_outputs(struct cell__import *im, struct cell_mode
                 return cell__invalid(im, "output \"%s\" is given twice", name);
             }
         }
+        if (value->is_turned) {
+            return cell__refuse(im, "output \"%s\" has its steps turned round, the last one first",
+                                name);
+        }
         BASE_TRY(check_stated(im, graph->output[i], value));
         BASE_TRY(describe(im, "output", value, &model->outputs[i]));
         BASE_TRY(output_rows(im, value, &model->outputs[i], rows[i]));

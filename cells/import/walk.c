@@ -66,6 +66,17 @@ static enum base_status poison(struct cell__import *im, uint32_t v, const struct
     return BASE_OK;
 }
 
+enum base_status cell__leave_out(struct cell__import *im, const struct cell__node *node, uint32_t i,
+                                 const char *why)
+{
+    struct base_error *outer = im->error;
+    struct base_error error = {.status = BASE_OK};
+    im->error = &error;
+    cell__fail(im, BASE_UNIMPLEMENTED, "%s", why);
+    im->error = outer;
+    return poison(im, node->outputs[i], &error);
+}
+
 enum base_status cell__walk_constants(struct cell__import *im, const Onnx__GraphProto *graph)
 {
     for (size_t i = 0; i < graph->n_initializer; i++) {
@@ -168,7 +179,7 @@ static enum base_status check_node(struct cell__import *im, const struct cell__n
     if (op == NULL) {
         return cell__refuse(im, "the operator is not supported");
     }
-    uint32_t inputs = proto->n_input > UINT32_MAX ? UINT32_MAX : (uint32_t)proto->n_input;
+    uint32_t inputs = node->n_inputs;
     if (inputs < op->inputs_min || inputs > op->inputs_max || node->n_outputs > op->outputs_max) {
         return cell__invalid(im, "%u inputs and %u outputs", inputs, node->n_outputs);
     }
@@ -177,7 +188,8 @@ static enum base_status check_node(struct cell__import *im, const struct cell__n
             return cell__invalid(im, "input %u is missing", i);
         }
     }
-    for (uint32_t i = 0; i < node->n_inputs && !cell__operator_takes_lists(op); i++) {
+    const bool takes_all = cell__operator_takes_lists(op) || cell__is_count(im, node);
+    for (uint32_t i = 0; i < node->n_inputs && !takes_all; i++) {
         if (cell__has_input(node, i) && (cell__input(im, node, i)->kind == CELL__COUNTER ||
                                          cell__input(im, node, i)->kind == CELL__LIST)) {
             return cell__refuse(im, "computes with the number of the step, or with a sequence of "
@@ -212,14 +224,18 @@ static const struct base_error *poison_of_inputs(struct cell__import *im,
 
 static enum base_status infer_node(struct cell__import *im, struct cell__node *node)
 {
+    cell__replace_ids(im, node);
     const struct base_error *before = poison_of_inputs(im, node);
+    bool is_count = false;
     struct base_error *outer = im->error;
     struct base_error why = {.status = BASE_OK};
     if (before == NULL) {
         im->error = &why;
         enum base_status status = check_node(im, node);
         if (status == BASE_OK && node->op != NULL) {
-            status = node->op->infer(im, node);
+            is_count = cell__is_count(im, node);
+            status = is_count ? cell__infer_count(im, node) : node->op->infer(im, node);
+            status = status == BASE_OK ? cell__infer_turned(im, node) : status;
         }
         im->error = outer;
         base_assert(status == BASE_OK || status == why.status);
@@ -237,7 +253,7 @@ static enum base_status infer_node(struct cell__import *im, struct cell__node *n
         base_assert(value->kind != CELL__POISON || value->poison != NULL);
         bool is_known = value->kind == CELL__CONST || value->kind == CELL__POISON;
         bool is_empty = value->kind == CELL__LIST && node->op->lower == NULL; // SequenceEmpty
-        node->is_folded = node->is_folded && (is_known || is_empty);
+        node->is_folded = node->is_folded && (is_known || is_empty || is_count);
     }
     return BASE_OK;
 }

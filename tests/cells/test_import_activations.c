@@ -316,6 +316,69 @@ START_TEST(test_a_gru_takes_any_function_in_both_forms)
 }
 END_TEST
 
+/* ---- Functions that are operators alone --------------------------------------------------- */
+
+static double normal_below(double x)
+{
+    return 0.5 * (1 + erf(x / sqrt(2)));
+}
+
+static double own_operator(const char *name, double x)
+{
+    if (strcmp(name, "Erf") == 0) {
+        return erf(x);
+    }
+    if (strcmp(name, "Gelu") == 0) {
+        return x * normal_below(x);
+    }
+    if (strcmp(name, "Gelu tanh") == 0) {
+        return 0.5 * x * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x)));
+    }
+    if (strcmp(name, "Mish") == 0) {
+        return x * tanh(log1p(exp(x)));
+    }
+    ck_assert_str_eq(name, "Selu");
+    return 1.0507009873554805 * (x > 0 ? x : 1.6732632423543772 * (exp(x) - 1));
+}
+
+static const char *const own_operators[] = {"Erf", "Gelu", "Gelu tanh", "Mish", "Selu"};
+enum { OWN_OPERATORS = sizeof(own_operators) / sizeof(own_operators[0]), SPAN = 2001 };
+
+/* Of -10 to 10 and of what is no number, beside an RNN that says what time is. */
+START_TEST(test_operators_of_each_element_compute_as_the_specification_says)
+{
+    const char *name = own_operators[_i];
+    const bool is_tanh = strcmp(name, "Gelu tanh") == 0;
+    struct replay_tensor x = {.rank = 3, .dims = {SPAN, 1, IN}, .count = (size_t)SPAN * IN};
+    struct replay_tensor y[2] = {{.rank = 0}};
+    (void)begin("RNN");
+    builder.opset.version = 20;
+    Onnx__NodeProto *node = onnx_node(&builder, is_tanh ? "Gelu" : name, "x", "z");
+    if (is_tanh) {
+        onnx_set_string(&builder, node, "approximate", "tanh");
+    }
+    onnx_output(&builder, "z", FLOAT, 0, NULL);
+    builder.graph.output[1]->type = NULL;
+    load();
+    x.data = base_alloc_array(x.count, sizeof(double));
+    ck_assert_ptr_nonnull(x.data);
+    for (size_t i = 0; i < x.count; i++) {
+        x.data[i] = (double)(float)(((double)i / (double)x.count - 0.5) * 20);
+    }
+    x.data[0] = (double)NAN;
+    replay_run(model, &x, y);
+    ck_assert_uint_eq(y[1].count, x.count);
+    ck_assert(isnan(y[1].data[0]));
+    for (size_t i = 1; i < x.count; i++) {
+        util_assert_close(y[1].data[i], own_operator(name, x.data[i]), 1e-6, 1e-6);
+    }
+    base_free(x.data);
+    base_free(y[0].data);
+    base_free(y[1].data);
+    end();
+}
+END_TEST
+
 /* ---- Clip and coupled gates --------------------------------------------------------------- */
 
 static const struct wanted own_lstm = {
@@ -390,6 +453,11 @@ START_TEST(test_what_no_function_can_be_is_refused)
     expect_refused(&builder, BASE_INVALID_ARGUMENT, "activation_alpha is not finite");
     onnx_set_string(&builder, begin("RNN"), "activation_beta", "much");
     expect_refused(&builder, BASE_INVALID_ARGUMENT, "activation_beta is no list of numbers");
+    (void)begin("RNN");
+    builder.opset.version = 20;
+    onnx_set_string(&builder, onnx_node(&builder, "Gelu", "x", "z"), "approximate", "erf");
+    builder.graph.output[0]->name = builder.graph.node[1]->output[0];
+    expect_refused(&builder, BASE_INVALID_ARGUMENT, "approximate is neither none nor tanh");
     onnx_set_float(&builder, begin("RNN"), "clip", 0.0f);
     expect_refused(&builder, BASE_INVALID_ARGUMENT, "clip 0; it must be above 0");
     onnx_set_float(&builder, begin("RNN"), "clip", NAN);
@@ -406,6 +474,8 @@ int main(void)
     TCase *refused = tcase_create("refused");
     tcase_add_loop_test(served, test_each_function_computes_as_the_specification_says, 0,
                         FUNCTIONS);
+    tcase_add_loop_test(served, test_operators_of_each_element_compute_as_the_specification_says, 0,
+                        OWN_OPERATORS);
     tcase_add_test(served, test_factors_go_to_the_functions_that_take_them);
     tcase_add_test(served, test_a_gru_takes_any_function_in_both_forms);
     tcase_add_test(served, test_clip_bounds_the_sums_of_gates);

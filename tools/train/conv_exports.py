@@ -11,8 +11,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from exports import CASES, SAMPLE, WEIGHT_MAX
+from exports import SAMPLE, WEIGHT_MAX
 from exports import as_tuple, strip_stack_traces, tensor, write_models
+from golden import CASES
 from lstm_modules import CLASSES, HIDDEN, INPUT, WORDS
 
 BATCH = {0: "batch"}

@@ -33,12 +33,11 @@ from torch.nn.modules.rnn import RNNBase
 import lstm_modules
 import recurrent_modules
 from lstm_modules import HIDDEN, INPUT, INPUTS, WORDS
+from golden import CASES, TOLERANCE, difference, first_line, make_golden
 from onnx_nodes import all_nodes
 
 WEIGHT_MAX = 0.5
-CASES = [(1, 1), (2, 4), (3, 7)]  # (batch, time)
 SAMPLE = (2, 4)  # what the exporter sees; every export must work for the others too
-TOLERANCE = 1e-5  # against onnxruntime
 MODULES = {**lstm_modules.MODULES, **recurrent_modules.MODULES}
 EXPORTERS = {"ts": "TorchScript", "dynamo": "dynamo", "external": "dynamo"}
 FILES = ("model.onnx", "model.onnx.data", "golden.json")  # the second: of "external" alone
@@ -204,43 +203,6 @@ def strip_stack_traces(path):
     raw = path.read_bytes()
     assert here.encode() not in raw and b"site-packages" not in raw, "a path of this machine"
     assert b"dist-packages" not in raw, "a path of this machine"
-
-
-def difference(path, cases):
-    """The largest difference of the file's outputs in onnxruntime, and that one's version."""
-    import onnxruntime
-
-    onnxruntime.set_default_logger_severity(3)
-    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    worst = 0.0
-    for case in cases:
-        feed = {}
-        for given in case["inputs"]:
-            feed[given["name"]] = numpy.array(given["data"], given["dtype"]).reshape(given["shape"])
-        wanted_names = [wanted["name"] for wanted in case["outputs"]]
-        for got, wanted in zip(session.run(wanted_names, feed), case["outputs"]):
-            if list(got.shape) != wanted["shape"]:
-                raise ValueError(f"{wanted['name']} is {list(got.shape)}, not {wanted['shape']}")
-            flat = numpy.array(wanted["data"], wanted["dtype"]).reshape(wanted["shape"])
-            worst = max(worst, float(numpy.abs(got - flat).max()))
-    return worst, onnxruntime.__version__
-
-
-def make_golden(about, checked, cases):
-    """The text of golden.json; checked is what difference() says."""
-    worst, runtime = checked
-    about = {**about, "onnxruntime": runtime, "onnxruntime_difference": float(f"{worst:.2g}")}
-    lines = ",\n".join(json.dumps(case, separators=(",", ":")) for case in cases)
-    return json.dumps(about)[:-1] + f', "cases": [\n{lines}\n]}}\n'
-
-
-def first_line(error):
-    """The first line of what went wrong first: dynamo wraps errors several times."""
-    while error.__cause__ is not None:
-        error = error.__cause__
-    text = str(error).strip() or type(error).__name__
-    text = re.sub(r"\x1b\[\d*m", "", text.split("\n")[0])
-    return " ".join(text.split())[:160]
 
 
 def generate_one(out, name, tool, opset, fold):

@@ -10,18 +10,18 @@ from onnx import numpy_helper
 
 from onnx_nodes import all_nodes
 
-README_HEAD = """# PyTorch exports
+README_HEAD = """# Exports of PyTorch and Keras
 
-Tiny LSTM, GRU and RNN models with random weights, as PyTorch's exporters write them, for the importer's tests.
+Tiny LSTM, GRU and RNN models with random weights, as PyTorch's exporters and tf2onnx write them, for the importer's tests.
 Made by `tools/train/exports.py`, (modules that loop over time) `tools/train/loops.py`, (modules that read two
-sequences) `tools/train/reader_exports.py` and (convolutions) `tools/train/conv_exports.py`, (pictures) `tools/train/picture_exports.py`, and what no exporter writes by `tools/train/handmade.py` and (cells as bodies
+sequences) `tools/train/reader_exports.py` and (convolutions) `tools/train/conv_exports.py`, (pictures) `tools/train/picture_exports.py`, (Keras models) `tools/train/keras_exports.py`, and what no exporter writes by `tools/train/handmade.py` and (cells as bodies
 of a Scan) `tools/train/scans.py`; this file by `tools/train/exports_readme.py`. Do not edit any by hand.
 
 A folder is named `MODULE-EXPORTERtorch-opOPSET[-nofold]`: `ts` is the TorchScript exporter, `dynamo` the
 newer one (the default of `torch.onnx.export` since 2.9), `external` the same with its default of weights in a second
 file, `model.onnx.data`, `nofold` means
-`do_constant_folding=False` (`ts`) or `optimize=False` (`dynamo`), `helper` is no exporter but
-`onnx.helper`, and `parser` is `onnx.parser`: written node by node. Models of one module have the same weights whatever exported
+`do_constant_folding=False` (`ts`) or `optimize=False` (`dynamo`), `tf2.15` is tf2onnx under that
+TensorFlow, `helper` is no exporter but `onnx.helper`, and `parser` is `onnx.parser`: written node by node. Models of one module have the same weights whatever exported
 them. GRU and RNN modules are named after their cell (`gru_`, `rnn_tanh_`, `rnn_relu_`), and were tried with
 PyTorch 1.13 and 2.15. Sizes: input 6, hidden 8, 3 classes, 20 words.
 
@@ -29,7 +29,7 @@ PyTorch 1.13 and 2.15. Sizes: input 6, hidden 8, 3 classes, 20 words.
 flat and row-major, float32 values in the fewest digits that give the same float32 back. Cases differ in batch
 and time: (1, 1), (2, 4), (3, 7), of two sequences (1, 1, 1), (2, 4, 3), (3, 5, 7), of `conv_bare` 2 and of `conv_unpadded` 6 steps more; the exporter saw (2, 4) or (2, 4, 3). `packed_hn` alone has batch 1 throughout, since the
 exporter writes its zero state's batch into the file. Every model was run in onnxruntime on all cases and
-agrees within 1e-5 (`onnxruntime_difference`); outputs are PyTorch's, of `helper` and `parser` those of the equations
+agrees within 1e-5 (`onnxruntime_difference`); outputs are PyTorch's or Keras', of `helper` and `parser` those of the equations
 written out. Stack traces, which name folders of the machine that exported,
 were removed from the node metadata of the dynamo files; nothing else was changed.
 
@@ -47,6 +47,9 @@ What an importer meets here, beyond the operator list below:
 - Squeeze, Unsqueeze and ReduceMean have `axes` as attribute or as input, by opset; `Squeeze` may sit in an `If`
   that asks whether the dimension is 1 (`last_range_squeeze-ts1.13-op14`).
 - Linear is Gemm (`transB` 1) on two axes, MatMul and Add (operands in either order) on three.
+- tf2onnx computes shapes in int32 and compares them as floats. What it does not make an LSTM or GRU of is a Loop that
+  carries its weights, the number of steps and a counter, and ends on a condition, with a number of steps (Keras 3) or without (Keras 2).
+  A backward layer has ReverseSequence around it; Keras 3's Embedding takes ids from the end.
 
 To make them again, once under each PyTorch (Debian 12 has 1.13.1, Debian 13 has 2.6, PyPI the newest), each
 with `onnx`, `onnxruntime` and, for dynamo, `onnxscript`:
@@ -108,7 +111,7 @@ def modules_table(goldens):
 
 def variants_table(out, models, goldens):
     text = "## Variants\nNodes counted in the file, constants included.\n\n"
-    text += "| folder | torch | exporter | opset | folding | IR | bytes | operators |\n"
+    text += "| folder | by | exporter | opset | folding | IR | bytes | operators |\n"
     text += "|---|---|---|---|---|---|---|---|\n"
     for label, golden in goldens.items():
         size = (out / label / "model.onnx").stat().st_size

@@ -12,7 +12,8 @@ import onnx
 import torch
 from onnx import TensorProto, helper, numpy_helper
 
-from exports import CASES, TOLERANCE, WEIGHT_MAX, difference, make_golden, tensor
+from exports import WEIGHT_MAX, tensor
+from golden import CASES, TOLERANCE, difference, make_golden
 from lstm_modules import HIDDEN, INPUT
 
 OPSET = 14

@@ -11,8 +11,9 @@ from typing import List, Tuple
 import torch
 from torch import Tensor, nn
 
-from exports import CASES, SAMPLE, WEIGHT_MAX
+from exports import SAMPLE, WEIGHT_MAX
 from exports import strip_stack_traces, tensor, write_models
+from golden import CASES
 from lstm_modules import CLASSES, HIDDEN, INPUT
 from scans import make_input
 

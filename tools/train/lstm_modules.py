@@ -376,6 +376,55 @@ class HeadTanh(HeadLinear):
 
 
 @variant
+class HeadGelu(HeadLinear):
+    """linear, GELU"""
+
+    def answer(self, last):
+        return nn.functional.gelu(3 * self.head(last))
+
+
+@variant
+class HeadGeluTanh(HeadLinear):
+    """linear, GELU by tanh"""
+
+    def answer(self, last):
+        return nn.functional.gelu(3 * self.head(last), approximate="tanh")
+
+
+# -- backwards by hand
+
+
+@variant
+class Flipped(Base):
+    """x.flip(1), nn.LSTM, out.flip(1), beside a forward nn.LSTM over each step, linear"""
+
+    outputs = {"y": PER_STEP}
+    head_input = 2 * HIDDEN
+
+    def __init__(self):
+        super().__init__()
+        self.back = nn.LSTM(INPUT, HIDDEN, batch_first=True)
+
+    def forward(self, x):
+        back, _ = self.back(torch.flip(x, [1]))
+        out, _ = self.lstm(x)
+        return self.head(torch.cat([out, torch.flip(back, [1])], dim=2))
+
+
+@variant
+class FlippedLast(Base):
+    """relu(linear(x)).flip(1), nn.LSTM, linear over each step, the last one, softmax"""
+
+    def __init__(self):
+        super().__init__()
+        self.before = nn.Linear(INPUT, INPUT)
+
+    def forward(self, x):
+        out, _ = self.lstm(torch.flip(torch.relu(self.before(x)), [1]))
+        return torch.softmax(self.head(out)[:, -1, :], dim=1)
+
+
+@variant
 class HeadMlp(HeadLinear):
     """dropout, linear, relu, dropout, linear (eval mode)"""
 

@@ -16,7 +16,8 @@ import torch
 from onnx import numpy_helper
 from torch.nn.functional import layer_norm
 
-from exports import CASES, TOLERANCE, WEIGHT_MAX, difference, make_golden, tensor
+from exports import WEIGHT_MAX, tensor
+from golden import CASES, TOLERANCE, difference, make_golden
 from lstm_modules import HIDDEN, INPUT, WORDS
 
 OPSET = 17

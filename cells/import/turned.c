@@ -1,0 +1,191 @@
+/* See ops.h. A sequence whose steps are turned round, the last one first: what exporters make of a
+ * layer that runs backwards (tf2onnx: ReverseSequence, torch.flip: Slice by -1). Nothing is moved:
+ * the value keeps the rows of what it was made of and is marked, and so is all that is computed of
+ * it step by step. A recurrent node that takes such a value runs the other way round, its first
+ * step is the last one, and turned once more it is what it was. */
+#include "cells/import/ops.h"
+#include "cells/import/rows.h"
+
+#include "base/assert.h"
+
+static bool has_atom(const struct cell__import *im, const struct cell__shape *shape, uint32_t atom)
+{
+    for (uint32_t k = 0; k < shape->rank; k++) {
+        for (uint32_t a = 0; a < shape->axes[k].n; a++) {
+            if (cell__atom_root(im, shape->axes[k].atoms[a]) == cell__atom_root(im, atom)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+bool cell__is_turned_along(const struct cell__import *im, const struct cell__value *value,
+                           const struct cell__axis *axis)
+{
+    const struct cell__shape alone = {.rank = 1, .axes = {*axis}};
+    return value->is_turned && has_atom(im, &alone, value->turned);
+}
+
+enum base_status cell__turn(struct cell__import *im, const struct cell__node *node,
+                            const struct cell__value *in, const struct cell__axis *axis)
+{
+    struct cell__value *out = cell__output(im, node, 0);
+    if (axis->n == 0) {
+        return BASE_OK; // one step alone
+    }
+    if (axis->n > 1 || (in->is_turned && !cell__is_turned_along(im, in, axis))) {
+        return cell__refuse(im, "turns round several axes");
+    }
+    out->is_turned = !in->is_turned;
+    out->turned = axis->atoms[0];
+    return BASE_OK;
+}
+
+enum base_status cell__check_turned(struct cell__import *im, const struct cell__axis *axis)
+{
+    return axis->n == 0 || cell__axis_has(im, axis, CELL__ROLE_TIME)
+               ? BASE_OK
+               : cell__refuse(im, "turns round an axis that is not the time of a recurrent node");
+}
+
+/* ---- What is computed of it --------------------------------------------------------------- */
+
+/* Each step of its outputs is made of the same step of its inputs. */
+static bool is_stepwise(const struct cell__node *node)
+{
+    static cell__op_fn *const table[] = {
+        cell__infer_identity,  cell__infer_dropout,    cell__infer_cast,
+        cell__infer_transpose, cell__infer_squeeze,    cell__infer_unsqueeze,
+        cell__infer_flatten,   cell__infer_reshape,    cell__infer_concat,
+        cell__infer_split,     cell__infer_gather,     cell__infer_slice,
+        cell__infer_binary,    cell__infer_unary,      cell__infer_softmax,
+        cell__infer_softplus,  cell__infer_select,     cell__infer_same,
+        cell__infer_pow,       cell__infer_clip,       cell__infer_function,
+        cell__infer_prelu,     cell__infer_batch_norm, cell__infer_matmul,
+        cell__infer_gemm,      cell__infer_layer_norm, cell__infer_list_split,
+        cell__infer_list_join};
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        if (node->op->infer == table[i]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* They have looked at their inputs themselves. */
+static bool looks_itself(const struct cell__node *node)
+{
+    return node->op->infer == cell__infer_reverse || node->op->infer == cell__infer_recurrent ||
+           node->op->infer == cell__infer_scan || node->op->infer == cell__infer_scan_end ||
+           node->op->infer == cell__infer_loop;
+}
+
+static bool is_tensor(const struct cell__value *value)
+{
+    return value->kind == CELL__ROWS || value->kind == CELL__LIST;
+}
+
+static const struct cell__value *turned_input(struct cell__import *im,
+                                              const struct cell__node *node)
+{
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        if (cell__has_input(node, i) && is_tensor(cell__input(im, node, i)) &&
+            cell__input(im, node, i)->is_turned) {
+            return cell__input(im, node, i);
+        }
+    }
+    return NULL;
+}
+
+/* A Gather or Slice that takes one step, or a part, of the turned axis itself: the step is found
+ * when it is lowered, what turns is marked already. */
+static bool takes_step(const struct cell__import *im, const struct cell__node *node,
+                       const struct cell__shape *out, uint32_t atom)
+{
+    return (node->op->infer == cell__infer_gather || node->op->infer == cell__infer_slice) &&
+           !has_atom(im, out, atom);
+}
+
+enum base_status cell__infer_turned(struct cell__import *im, const struct cell__node *node)
+{
+    const struct cell__value *turned = turned_input(im, node);
+    bool is_const = true;
+    for (uint32_t i = 0; i < node->n_outputs; i++) {
+        is_const = is_const &&
+                   (!cell__has_output(node, i) || cell__output(im, node, i)->kind == CELL__CONST);
+    }
+    if (turned == NULL || is_const || looks_itself(node) ||
+        (node->op->infer == cell__infer_slice && cell__output(im, node, 0)->is_back)) {
+        return BASE_OK;
+    }
+    const uint32_t atom = turned->turned;
+    for (uint32_t i = 0; i < node->n_inputs && is_stepwise(node); i++) {
+        const struct cell__value *in = cell__has_input(node, i) ? cell__input(im, node, i) : NULL;
+        if (in != NULL && is_tensor(in) && has_atom(im, &in->shape, atom) && !in->is_turned) {
+            return cell__refuse(im, "of a sequence, and of one whose steps are turned round");
+        }
+    }
+    for (uint32_t i = 0; i < node->n_outputs; i++) {
+        struct cell__value *out = cell__has_output(node, i) ? cell__output(im, node, i) : NULL;
+        if (out == NULL || !is_tensor(out)) {
+            continue;
+        }
+        const bool has = has_atom(im, &out->shape, atom);
+        if (!is_stepwise(node) || (!has && !takes_step(im, node, &out->shape, atom))) {
+            return cell__refuse(im, "of a sequence whose steps are turned round");
+        }
+        out->is_turned = has;
+        out->turned = atom;
+    }
+    return BASE_OK;
+}
+
+/* ---- ReverseSequence ---------------------------------------------------------------------- */
+
+/* Whether input 1 says that all steps are turned: the size of the axis, once or for each row. */
+static bool is_of_all(struct cell__import *im, const struct cell__node *node,
+                      const struct cell__axis *axis)
+{
+    const struct cell__value *lengths = cell__input(im, node, 1);
+    const struct cell__sym size = cell__sym_of_axis(im, axis);
+    const struct cell__node *made = lengths->node == CELL__NONE ? NULL : &im->nodes[lengths->node];
+    if (lengths->kind == CELL__ROWS && made != NULL && made->op->infer == cell__infer_expand) {
+        lengths = cell__input(im, made, 0);
+    }
+    bool is_all = lengths->kind == CELL__CONST && lengths->dtype == CELL__I64;
+    for (size_t i = 0; is_all && i < lengths->tensor.count; i++) {
+        const struct cell__sym own = cell__tensor_sym(&lengths->tensor, i);
+        is_all = cell__sym_equal(im, &own, &size) == 1;
+    }
+    return is_all;
+}
+
+enum base_status cell__infer_reverse(struct cell__import *im, struct cell__node *node)
+{
+    const struct cell__value *in = cell__input(im, node, 0);
+    int64_t attribute = 0;
+    uint32_t axis = 0;
+    BASE_TRY(cell__attr_int(im, node, "time_axis", 0, &attribute));
+    if (in->kind != CELL__ROWS) {
+        return cell__refuse(im, "of a constant");
+    }
+    BASE_TRY(cell__axis_index(im, attribute, in->shape.rank, &axis));
+    if (!is_of_all(im, node, &in->shape.axes[axis])) {
+        return cell__refuse(im, "of some of the steps; only all of them are turned round");
+    }
+    node->inputs[1] = CELL__NONE; // nothing is computed with it
+    cell__set_rows(im, node, 0, in->dtype, &in->shape);
+    return cell__turn(im, node, in, &in->shape.axes[axis]);
+}
+
+enum base_status cell__lower_reverse(struct cell__import *im, struct cell__node *node)
+{
+    const struct cell__value *in = cell__input(im, node, 0);
+    int64_t attribute = 0;
+    uint32_t axis = 0;
+    BASE_TRY(cell__attr_int(im, node, "time_axis", 0, &attribute));
+    BASE_TRY(cell__axis_index(im, attribute, in->shape.rank, &axis));
+    BASE_TRY(cell__check_turned(im, &in->shape.axes[axis]));
+    return cell__lower_identity(im, node);
+}
