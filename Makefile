@@ -102,6 +102,7 @@ CELLS_SRCS = \
   cells/import/op_count.c \
   cells/import/op_ids.c \
   cells/import/op_list.c \
+  cells/import/op_loop.c \
   cells/import/op_math.c \
   cells/import/op_norm.c \
   cells/import/op_pad.c \

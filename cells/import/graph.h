@@ -22,7 +22,7 @@
 
 /* Versions of the standard operator set whose meaning the op_*.c files follow. */
 #define CELL__OPSET_MIN 7
-#define CELL__OPSET_MAX 22
+#define CELL__OPSET_MAX 28
 
 #define CELL__NODES_MAX      16384u
 #define CELL__VALUES_MAX     65536u

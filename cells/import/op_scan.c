@@ -14,34 +14,24 @@
  * [batch, units]; a body that mixes rows along it is refused where it does so. */
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
+#include "cells/import/scan.h"
 
 #include "base/assert.h"
 
 #include <string.h>
 
-/* Where the first carried value (a state or a list) stands among what the begin reads and gives,
- * and among what the end reads. */
-static uint32_t begin_first(const struct cell__recurrent *scan)
-{
-    return scan->is_loop ? 2 : 0;
-}
-
-static uint32_t end_first(const struct cell__recurrent *scan)
-{
-    return scan->is_loop ? 1 : 0;
-}
-
 /* State s as the body reads it, and as it leaves it. */
 static struct cell__value *state_in(struct cell__import *im, const struct cell__recurrent *scan,
                                     uint32_t s)
 {
-    return cell__output(im, &im->nodes[scan->begin_node], begin_first(scan) + scan->carried[s]);
+    return cell__output(im, &im->nodes[scan->begin_node],
+                        cell__scan_begin_first(scan) + scan->carried[s]);
 }
 
 static struct cell__value *state_out(struct cell__import *im, const struct cell__node *end,
                                      const struct cell__recurrent *scan, uint32_t s)
 {
-    return cell__input(im, end, end_first(scan) + scan->carried[s]);
+    return cell__input(im, end, cell__scan_end_first(scan) + scan->carried[s]);
 }
 
 /* Whether carried value i is a state, and which; else a list. */
@@ -99,8 +89,8 @@ static enum base_status scan_axis(struct cell__import *im, const struct cell__no
 
 /* ---- Begin -------------------------------------------------------------------------------- */
 
-static enum base_status check_begin(struct cell__import *im, const struct cell__node *node,
-                                    uint32_t first)
+enum base_status cell__scan_check_begin(struct cell__import *im, const struct cell__node *node,
+                                        uint32_t first)
 {
     if (node->scan != CELL__NONE) {
         return cell__refuse(im, "inside the body of another Scan or Loop");
@@ -117,10 +107,10 @@ static enum base_status check_begin(struct cell__import *im, const struct cell__
 }
 
 /* The next state, which is carried value i. */
-static enum base_status begin_state(struct cell__import *im, const struct cell__node *node,
-                                    uint32_t i, struct cell__recurrent *scan)
+enum base_status cell__scan_begin_state(struct cell__import *im, const struct cell__node *node,
+                                        uint32_t i, struct cell__recurrent *scan)
 {
-    const uint32_t at = begin_first(scan) + i;
+    const uint32_t at = cell__scan_begin_first(scan) + i;
     const struct cell__value *init = cell__input(im, node, at);
     struct cell__shape shape;
     if (scan->n_states == CELL_STATES_MAX) {
@@ -152,11 +142,11 @@ static bool find_batch(const struct cell__import *im, const struct cell__shape *
 }
 
 /* By the first of what the body reads that has one. */
-static void choose_batch(struct cell__import *im, const struct cell__node *node,
-                         struct cell__recurrent *scan)
+void cell__scan_choose_batch(struct cell__import *im, const struct cell__node *node,
+                             struct cell__recurrent *scan)
 {
     bool is_found = false;
-    for (uint32_t i = begin_first(scan); i < node->n_inputs && !is_found; i++) {
+    for (uint32_t i = cell__scan_begin_first(scan); i < node->n_inputs && !is_found; i++) {
         const struct cell__value *value = cell__output(im, node, i);
         is_found = value->kind == CELL__ROWS && find_batch(im, &value->shape, &scan->batch);
     }
@@ -206,164 +196,22 @@ enum base_status cell__infer_scan(struct cell__import *im, struct cell__node *no
         return cell__invalid(im, "num_scan_inputs %lld of %u inputs", (long long)n_scanned,
                              node->n_inputs);
     }
-    BASE_TRY(check_begin(im, node, 0));
+    BASE_TRY(cell__scan_check_begin(im, node, 0));
     BASE_TRY(
         read_directions(im, node, "scan_input_directions", (uint32_t)n_scanned, &scan.is_reverse));
     scan.n_carried = node->n_inputs - (uint32_t)n_scanned;
     for (uint32_t i = 0; i < scan.n_carried; i++) {
-        BASE_TRY(begin_state(im, node, i, &scan));
+        BASE_TRY(cell__scan_begin_state(im, node, i, &scan));
     }
     for (uint32_t i = 0; i < (uint32_t)n_scanned; i++) {
         BASE_TRY(begin_element(im, node, i, &scan));
     }
-    choose_batch(im, node, &scan);
+    cell__scan_choose_batch(im, node, &scan);
     BASE_TRY(cell__recurrent_new(im, node, &scan));
     for (uint32_t i = scan.n_carried; i < node->n_inputs; i++) {
         cell__recurrent_takes(im, node->recurrent, cell__input(im, node, i));
     }
     return BASE_OK;
-}
-
-/* ---- Begin of a Loop ---- */
-
-/* The number of a constant of one, where it may be one of steps; else 0. */
-static int64_t steps_of(const struct cell__value *value)
-{
-    float real = 0;
-    if (value->kind != CELL__CONST || value->tensor.count != 1 || value->tensor.syms != NULL) {
-        return 0;
-    }
-    if (value->dtype != CELL__F32) {
-        return cell__tensor_sym(&value->tensor, 0).add;
-    }
-    memcpy(&real, value->tensor.data, sizeof(real));
-    return real >= 1.0f && real < 16777216.0f ? (int64_t)real : 0;
-}
-
-/* The axis whose size the condition that a Loop begins on is computed with; the end of the body has
- * to end by it. */
-static enum base_status condition_time(struct cell__import *im, const struct cell__node *node,
-                                       struct cell__axis *out)
-{
-    uint32_t next[2] = {cell__has_input(node, 1) ? node->inputs[1] : CELL__NONE, CELL__NONE};
-    while (next[0] != CELL__NONE) {
-        const struct cell__value *value = &im->values[next[0]];
-        if (value->kind == CELL__COUNTER && value->steps == 0 && value->count.add == 0 &&
-            value->count.factor == 1) {
-            *out = value->count.axis;
-            return BASE_OK;
-        }
-        if (value->dtype != CELL__BOOL && steps_of(value) > 0) {
-            return cell__axis_new(im, steps_of(value), out);
-        }
-        const struct cell__node *made = value->node == CELL__NONE ? NULL : &im->nodes[value->node];
-        next[0] = next[1];
-        next[1] = CELL__NONE;
-        if (made != NULL && made->n_inputs == 2 && next[0] == CELL__NONE) {
-            next[0] = made->inputs[0]; // of an And or a comparison
-            next[1] = made->inputs[1];
-        }
-    }
-    return cell__refuse(im, "without a number of steps, on a condition that has no axis's size");
-}
-
-/* The number of steps: the size of an axis. */
-static enum base_status loop_time(struct cell__import *im, const struct cell__node *node,
-                                  struct cell__axis *out)
-{
-    if (!cell__has_input(node, 0)) {
-        return condition_time(im, node, out);
-    }
-    const struct cell__value *trips = cell__input(im, node, 0);
-    if (trips->kind != CELL__CONST || trips->dtype != CELL__I64 || trips->tensor.count != 1) {
-        return cell__refuse(im, "a number of steps that is not the size of an axis");
-    }
-    struct cell__sym sym = cell__tensor_sym(&trips->tensor, 0);
-    return cell__sym_axis(im, &sym, out);
-}
-
-static bool is_true(const struct cell__value *value)
-{
-    return value->kind == CELL__CONST && value->dtype == CELL__BOOL && value->tensor.count == 1 &&
-           *(const uint8_t *)value->tensor.data != 0;
-}
-
-/* The number of the step, and a condition that always holds. */
-static enum base_status begin_counters(struct cell__import *im, const struct cell__node *node)
-{
-    static const uint8_t yes = 1;
-    const struct cell__sym none = cell__sym_number(0);
-    struct cell__tensor condition = {.dtype = CELL__BOOL, .count = 1, .data = &yes};
-    if (cell__has_input(node, 1) && !is_true(cell__input(im, node, 1))) {
-        return cell__refuse(im, "on a condition that may not hold");
-    }
-    cell__set_count(im, node, 0, CELL__I64, 1, &none);
-    cell__set_const(im, node, 1, &condition);
-    return BASE_OK;
-}
-
-static const Onnx__GraphProto *body_of(const struct cell__node *node)
-{
-    const Onnx__AttributeProto *body = cell__attr(node, "body");
-    return body == NULL ? NULL : body->g;
-}
-
-/* Whether the body hands carried value i on as it is, through nothing but Identity. */
-static bool is_kept(const struct cell__node *node, uint32_t i)
-{
-    const Onnx__GraphProto *body = body_of(node);
-    if (body == NULL || i + 2 >= body->n_input || i + 1 >= body->n_output) {
-        return false;
-    }
-    const char *name = body->output[i + 1]->name;
-    for (size_t n = body->n_node; n-- > 0 && name != NULL;) {
-        const Onnx__NodeProto *proto = body->node[n];
-        const bool makes = proto->n_output == 1 && strcmp(proto->output[0], name) == 0;
-        if (makes && proto->n_input == 1 && strcmp(proto->op_type, "Identity") == 0) {
-            name = proto->input[0];
-        }
-    }
-    return name != NULL && body->input[i + 2]->name != NULL &&
-           strcmp(name, body->input[i + 2]->name) == 0;
-}
-
-/* A carried integer is a counter of the body's own, which the end checks. */
-static bool is_counter(const struct cell__value *init)
-{
-    return init->kind == CELL__CONST && init->tensor.count == 1 &&
-           (init->dtype == CELL__I64 || init->dtype == CELL__I32);
-}
-
-enum base_status cell__infer_loop(struct cell__import *im, struct cell__node *node)
-{
-    const struct cell__shape none = {.rank = 0};
-    struct cell__recurrent loop = {.node = im->current,
-                                   .begin_node = im->current,
-                                   .word = "scan",
-                                   .is_scan = true,
-                                   .is_loop = true,
-                                   .lengths_value = CELL__NONE};
-    BASE_TRY(check_begin(im, node, 2));
-    BASE_TRY(loop_time(im, node, &loop.time));
-    BASE_TRY(begin_counters(im, node));
-    loop.n_carried = node->n_inputs - 2;
-    for (uint32_t i = 0; i < loop.n_carried; i++) {
-        const struct cell__value *init = cell__input(im, node, 2 + i);
-        if (init->kind == CELL__LIST && init->list_axis == CELL__NONE) {
-            cell__set_list(im, node, 2 + i, init->dtype, &none, CELL__NONE);
-        } else if (init->kind == CELL__CONST && is_kept(node, i)) {
-            cell__set_const(im, node, 2 + i, &init->tensor);
-        } else if (is_counter(init)) {
-            const struct cell__sym first = cell__tensor_sym(&init->tensor, 0);
-            cell__set_count(im, node, 2 + i, init->dtype, 1, &first);
-        } else if (init->kind == CELL__CONST || init->kind == CELL__ROWS) {
-            BASE_TRY(begin_state(im, node, i, &loop));
-        } else {
-            return cell__refuse(im, "carries a sequence that is not empty at first");
-        }
-    }
-    choose_batch(im, node, &loop);
-    return cell__recurrent_new(im, node, &loop);
 }
 
 /* ---- Lowering the begin ---- */
@@ -440,7 +288,7 @@ enum base_status cell__lower_scan(struct cell__import *im, struct cell__node *no
     for (uint32_t s = 0; s < scan->n_states; s++) {
         BASE_TRY(lower_init(im, scan, s, &state_in(im, scan, s)->shape));
         BASE_TRY(cell__row_recurrent(im, CELL__ROW_IN, node->recurrent, s, &row));
-        cell__set_row(im, node, begin_first(scan) + scan->carried[s], row);
+        cell__set_row(im, node, cell__scan_begin_first(scan) + scan->carried[s], row);
     }
     for (uint32_t i = scan->n_carried; i < node->n_inputs && !scan->is_loop; i++) {
         BASE_TRY(cell__row_of_step(im, cell__input(im, node, i), node->recurrent, &row));
@@ -476,12 +324,12 @@ static enum base_status end_state(struct cell__import *im, const struct cell__no
 static enum base_status end_list(struct cell__import *im, const struct cell__node *node, uint32_t i,
                                  const struct cell__recurrent *scan)
 {
-    const struct cell__value *grown = cell__input(im, node, end_first(scan) + i);
+    const struct cell__value *grown = cell__input(im, node, cell__scan_end_first(scan) + i);
     const struct cell__node *begin = &im->nodes[scan->begin_node];
     const struct cell__node *insert = grown->node == CELL__NONE ? NULL : &im->nodes[grown->node];
     if (grown->kind != CELL__LIST || insert == NULL ||
         insert->op->infer != cell__infer_list_insert ||
-        insert->inputs[0] != begin->outputs[begin_first(scan) + i]) {
+        insert->inputs[0] != begin->outputs[cell__scan_begin_first(scan) + i]) {
         return cell__refuse(im, "carries a sequence to which not every step adds one element");
     }
     struct cell__shape whole = {.rank = grown->shape.rank + 1};
@@ -494,52 +342,26 @@ static enum base_status end_list(struct cell__import *im, const struct cell__nod
     return BASE_OK;
 }
 
-/* A carried counter goes up by 1 a step: its last value is the first and the number of steps. */
-static enum base_status end_counter(struct cell__import *im, const struct cell__node *node,
-                                    uint32_t i, const struct cell__recurrent *scan)
-{
-    const struct cell__node *begin = &im->nodes[scan->begin_node];
-    const struct cell__value *in = cell__output(im, begin, begin_first(scan) + i);
-    const struct cell__value *next = cell__input(im, node, end_first(scan) + i);
-    const struct cell__sym one = cell__sym_number(1);
-    const struct cell__sym steps = cell__sym_of_axis(im, &scan->time);
-    struct cell__sym wanted;
-    struct cell__tensor last = {.dtype = in->dtype};
-    void *data = NULL;
-    struct cell__sym *syms = NULL;
-    if (next->kind != CELL__COUNTER || next->dtype != in->dtype || next->steps != 1 ||
-        !cell__sym_compute(im, '+', &in->count, &one, &wanted) ||
-        cell__sym_equal(im, &next->count, &wanted) != 1) {
-        return cell__refuse(im, "carries a number that does not go up by 1 at every step");
-    }
-    BASE_TRY(cell__tensor_shape(im, &last, 0, NULL));
-    BASE_TRY(cell__tensor_alloc(im, &last, true, &data, &syms));
-    if (!cell__sym_compute(im, '+', &in->count, &steps, &syms[0])) {
-        return cell__refuse(im, "carries a number that cannot be computed");
-    }
-    BASE_TRY(cell__tensor_settle(im, &last));
-    cell__set_const(im, node, i, &last);
-    return BASE_OK;
-}
-
 /* Carried value i, which is no state. */
 static enum base_status end_carried(struct cell__import *im, const struct cell__node *node,
                                     uint32_t i, const struct cell__recurrent *scan)
 {
     const struct cell__node *begin = &im->nodes[scan->begin_node];
-    const struct cell__value *in = cell__output(im, begin, begin_first(scan) + i);
+    const struct cell__value *in = cell__output(im, begin, cell__scan_begin_first(scan) + i);
     if (in->kind == CELL__CONST) {
         cell__set_const(im, node, i, &in->tensor);
         return BASE_OK;
     }
-    return in->kind == CELL__COUNTER ? end_counter(im, node, i, scan) : end_list(im, node, i, scan);
+    return in->kind == CELL__COUNTER ? cell__loop_end_counter(im, node, i, scan)
+                                     : end_list(im, node, i, scan);
 }
 
 /* Output k behind the carried ones, with the time axis put in. */
 static enum base_status end_output(struct cell__import *im, const struct cell__node *node,
                                    uint32_t k, const struct cell__recurrent *scan)
 {
-    const struct cell__value *value = cell__input(im, node, end_first(scan) + scan->n_carried + k);
+    const struct cell__value *value =
+        cell__input(im, node, cell__scan_end_first(scan) + scan->n_carried + k);
     struct cell__shape shape = {.rank = value->shape.rank + 1};
     uint32_t axis = 0;
     if (value->kind != CELL__ROWS) {
@@ -578,7 +400,7 @@ static enum base_status end_turned(struct cell__import *im, const struct cell__n
 static enum base_status check_end(struct cell__import *im, const struct cell__node *node,
                                   const struct cell__recurrent *scan)
 {
-    const uint32_t first = end_first(scan);
+    const uint32_t first = cell__scan_end_first(scan);
     if (node->n_inputs < first + scan->n_carried || node->n_outputs > node->n_inputs - first) {
         return cell__invalid(im, "the body has %u outputs, the node %u", node->n_inputs,
                              node->n_outputs);
@@ -588,13 +410,7 @@ static enum base_status check_end(struct cell__import *im, const struct cell__no
             return cell__invalid(im, "the body lacks output %u", i);
         }
     }
-    const struct cell__value *goes_on = scan->is_loop ? cell__input(im, node, 0) : NULL;
-    const bool is_until_last =
-        scan->is_loop && goes_on->kind == CELL__COUNTER && goes_on->dtype == CELL__BOOL;
-    const bool is_counted = cell__has_input(&im->nodes[scan->begin_node], 0);
-    return scan->is_loop && !is_until_last && !(is_counted && is_true(goes_on))
-               ? cell__refuse(im, "ends on a condition")
-               : BASE_OK;
+    return scan->is_loop ? cell__loop_check_end(im, node, scan) : BASE_OK;
 }
 
 enum base_status cell__infer_scan_end(struct cell__import *im, struct cell__node *node)
@@ -610,7 +426,7 @@ enum base_status cell__infer_scan_end(struct cell__import *im, struct cell__node
         BASE_TRY(is_state(scan, i, &s) ? end_state(im, node, s, scan)
                                        : end_carried(im, node, i, scan));
     }
-    const uint32_t n_outputs = node->n_inputs - end_first(scan) - scan->n_carried;
+    const uint32_t n_outputs = node->n_inputs - cell__scan_end_first(scan) - scan->n_carried;
     bool is_reverse = scan->is_reverse;
     if (scan->takes_turned && scan->takes_forward) {
         return cell__refuse(im, "takes some sequences from the front and others turned round");
@@ -681,7 +497,7 @@ enum base_status cell__lower_scan_end(struct cell__import *im, struct cell__node
         if (is_state(scan, i, &s)) {
             BASE_TRY(cell__row_recurrent(im, CELL__ROW_STATE, node->recurrent, s, &row));
         } else {
-            uint32_t computed = cell__input(im, node, end_first(scan) + i)->row;
+            uint32_t computed = cell__input(im, node, cell__scan_end_first(scan) + i)->row;
             BASE_TRY(lower_output(im, node->recurrent, computed, &row));
         }
         cell__set_row(im, node, i, row);

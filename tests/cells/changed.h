@@ -30,7 +30,7 @@ void changed_add_ints(Onnx__NodeProto *node, const char *name, size_t n, const i
 
 /* Loads it and ends the case. *out: to be freed by changed_free(). */
 enum base_status changed_parse(struct cell_model **out);
-void changed_free(struct cell_model *model);
+void changed_free(struct cell_model *parsed);
 /* Loads it, which must fail so, with both texts in the message. */
 void changed_expect(enum base_status wanted, const char *where, const char *why);
 /* Loads it: the ops of stage s, a blank behind each. */

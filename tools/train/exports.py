@@ -267,6 +267,8 @@ def plan():
         yield name, "dynamo", None, True
     for name in ("last_slice", "last_hn", "tagger"):
         yield name, "dynamo", 18, True
+    for name in ("last_slice", "tagger", "two_layer", "gru_tagger", "flipped", "head_gelu") if version >= (2, 15) else ():
+        yield name, "dynamo", 25, True
     for name in ("tagger", "two_layer", "char_lm") if version >= (2, 9) else ():
         yield name, "external", None, True
     yield "last_hn", "dynamo", 18, False  # one is enough: half of its 46 KB is metadata
