@@ -311,6 +311,9 @@ enum base_status cell__infer_batch_norm(struct cell__import *im, struct cell__no
 {
     const struct cell__value *x = cell__input(im, node, IN_X);
     int64_t training = 0;
+    if (cell__is_row_norm(im, node)) {
+        return cell__infer_row_norm(im, node);
+    }
     BASE_TRY(cell__attr_int(im, node, "training_mode", 0, &training));
     if (training != 0 || cell__has_output(node, 1)) {
         return cell__refuse(im, "training_mode");
@@ -336,6 +339,9 @@ enum base_status cell__lower_batch_norm(struct cell__import *im, struct cell__no
     const struct cell__value *x = cell__input(im, node, IN_X);
     const float *in[BN_INPUTS] = {NULL};
     float epsilon = 0.0f;
+    if (cell__is_row_norm(im, node)) {
+        return cell__lower_row_norm(im, node);
+    }
     BASE_TRY(cell__attr_float(im, node, "epsilon", 1e-5f, &epsilon));
     const struct cell_value value = im->rows[x->row].value;
     struct cell__place place;

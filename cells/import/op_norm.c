@@ -1,4 +1,5 @@
-/* LayerNormalization, over the whole of a row. */
+/* Normalisation over the whole of a row: LayerNormalization, and BatchNormalization by statistics
+ * of each row, as Keras 2 writes a layer normalisation: all rows are its channels. */
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
 
@@ -64,6 +65,60 @@ enum base_status cell__lower_layer_norm(struct cell__import *im, struct cell__no
             BASE_TRY(cell__row_pair(im, i == 1 ? CELL_OP_MUL : CELL_OP_ADD, row, other, &row));
         }
     }
+    cell__set_row(im, node, 0, row);
+    return BASE_OK;
+}
+
+/* ---- BatchNormalization by statistics of each row ----------------------------------------- */
+
+enum { IN_SCALE = 1, IN_BIAS, IN_MEAN, IN_VARIANCE, N_INPUTS };
+
+bool cell__is_row_norm(struct cell__import *im, const struct cell__node *node)
+{
+    return cell__has_input(node, IN_VARIANCE) &&
+           cell__input(im, node, IN_MEAN)->kind == CELL__ROWS &&
+           cell__input(im, node, IN_VARIANCE)->kind == CELL__ROWS;
+}
+
+enum base_status cell__infer_row_norm(struct cell__import *im, struct cell__node *node)
+{
+    const struct cell__value *x = cell__input(im, node, 0);
+    if (x->kind != CELL__ROWS || x->dtype != CELL__F32 || x->shape.rank < 2) {
+        return cell__refuse(im, "of anything but floats [batch, channels, ..]");
+    }
+    for (uint32_t i = IN_SCALE; i < N_INPUTS; i++) {
+        const struct cell__value *value = cell__input(im, node, i);
+        if (value->kind != CELL__ROWS || value->dtype != CELL__F32 || value->shape.rank != 1 ||
+            cell__axis_size(im, &value->shape.axes[0]) >= 0) {
+            return cell__refuse(im, "input %u is neither constant nor one float a row", i);
+        }
+        BASE_TRY(cell__axis_unite(im, &value->shape.axes[0], &x->shape.axes[1], "channels"));
+    }
+    cell__set_rows(im, node, 0, CELL__F32, &x->shape);
+    return BASE_OK;
+}
+
+enum base_status cell__lower_row_norm(struct cell__import *im, struct cell__node *node)
+{
+    uint32_t rows[N_INPUTS];
+    uint32_t row = CELL__NONE;
+    uint32_t constant = CELL__NONE;
+    float epsilon = 0.0f;
+    struct cell_op root = {.kind = CELL_OP_SQRT, .n_operands = 1};
+    BASE_TRY(cell__attr_float(im, node, "epsilon", 1e-5f, &epsilon));
+    for (uint32_t i = 0; i < N_INPUTS; i++) {
+        rows[i] = cell__input(im, node, i)->row;
+        if (i > 0 && im->rows[rows[i]].value.width != 1) {
+            return cell__refuse(im, "input %u is no longer one float a row", i);
+        }
+    }
+    BASE_TRY(cell__row_number(im, epsilon, &constant));
+    BASE_TRY(cell__row_pair(im, CELL_OP_ADD, rows[IN_VARIANCE], constant, &root.operands[0]));
+    BASE_TRY(cell__row_op(im, &root, (struct cell_value){CELL_F32, 1}, &rows[IN_VARIANCE]));
+    BASE_TRY(cell__row_pair(im, CELL_OP_SUB, rows[0], rows[IN_MEAN], &row));
+    BASE_TRY(cell__row_pair(im, CELL_OP_DIV, row, rows[IN_VARIANCE], &row));
+    BASE_TRY(cell__row_pair(im, CELL_OP_MUL, row, rows[IN_SCALE], &row));
+    BASE_TRY(cell__row_pair(im, CELL_OP_ADD, row, rows[IN_BIAS], &row));
     cell__set_row(im, node, 0, row);
     return BASE_OK;
 }

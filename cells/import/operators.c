@@ -28,7 +28,8 @@ static const struct cell__operator operators[] = {
      "along the steps of a sequence, of rank 3, or of rank 4 with one more axis of a fixed "
      "size; not beside sequence_lens"},
     {"BatchNormalization", 5, 5, 5, " epsilon momentum spatial training_mode ",
-     cell__infer_batch_norm, cell__lower_batch_norm, "inference; constants"},
+     cell__infer_batch_norm, cell__lower_batch_norm,
+     "inference; constants, or one float a row (a layer normalisation)"},
     {"Cast", 1, 1, 1, " to saturate ", cell__infer_cast, cell__lower_cast,
      "between float32, int64, int32"},
     {"Clip", 1, 3, 1, " min max ", cell__infer_clip, cell__lower_clip, "float32, constant limits"},

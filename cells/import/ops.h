@@ -41,6 +41,8 @@ cell__op_fn cell__infer_pad, cell__lower_pad;
 cell__op_fn cell__infer_rows_product, cell__lower_rows_product;
 /* op_norm.c */
 cell__op_fn cell__infer_layer_norm, cell__lower_layer_norm;
+bool cell__is_row_norm(struct cell__import *im, const struct cell__node *node);
+cell__op_fn cell__infer_row_norm, cell__lower_row_norm;
 /* op_reduce.c */
 cell__op_fn cell__infer_reduce, cell__lower_reduce;
 cell__op_fn cell__infer_argmax, cell__lower_argmax;

@@ -260,6 +260,19 @@ START_TEST(test_parts_without_elements_must_not_be_needed)
 }
 END_TEST
 
+/* ---- Normalisation ------------------------------------------------------------------------ */
+
+START_TEST(test_statistics_are_one_float_a_row)
+{
+    begin("norm-tf2.15"); // a layer normalisation: a BatchNormalization whose channels are all rows
+    changed_rename(&node("BatchNormalization")->input[1], node("BatchNormalization")->input[0]);
+    changed_expect(BASE_UNIMPLEMENTED, "BatchNormalization (node", "nor one float a row");
+    begin("norm-tf2.15");
+    changed_rename(&node("BatchNormalization")->input[3], node("LSTM")->input[1]);
+    changed_expect(BASE_UNIMPLEMENTED, "BatchNormalization (node", "no constant of floats");
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("import_keras");
@@ -277,6 +290,7 @@ int main(void)
     tcase_add_test(tests, test_a_row_is_repeated_for_as_many_steps_as_the_file_states);
     tcase_add_test(tests, test_other_repeats_are_refused);
     tcase_add_test(tests, test_parts_without_elements_must_not_be_needed);
+    tcase_add_test(tests, test_statistics_are_one_float_a_row);
     suite_add_tcase(suite, tests);
     return util_run(suite);
 }

@@ -198,12 +198,18 @@ def activations():
     return chain(layers.GRU(HIDDEN), *behind, layers.Dense(CLASSES))
 
 
+def norm():
+    """LayerNormalization over each step, between two LSTMs, and over the last one"""
+    front = (layers.LSTM(HIDDEN, return_sequences=True), layers.LayerNormalization(), layers.LSTM(5))
+    return chain(*front, layers.LayerNormalization(), layers.Dense(CLASSES))
+
+
 MODELS = (
     (lstm_last, lstm_tagger, gru_last, gru_tagger, gru_before, rnn_tagger, lstm_hard)
     + (bidirectional_lstm, bidirectional_gru, bidirectional_rnn, backwards, stacked)
     + (embedding, embedding_masked, tagger_masked, masking)
     + (conv, conv_norm, pooled, attention, states, fixed)
-    + (autoencoder, forecast, cells, direction_states, activations)
+    + (autoencoder, forecast, cells, direction_states, activations, norm)
 )
 
 
