@@ -277,6 +277,9 @@ static enum base_status reduce_times(struct cell__import *im, enum kind kind, ui
                                      uint32_t width, uint32_t *row)
 {
     const uint32_t own = im->rows[*row].times;
+    if (cell__row_is_zero(im, *row)) {
+        return BASE_OK; // Keras begins a ConvLSTM so
+    }
     if (cell__is_pair(times) || (own & times) == 0) {
         return cell__refuse(im, "over the steps of what is the same at each of them, or of two "
                                 "sequences at once");

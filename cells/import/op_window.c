@@ -162,10 +162,13 @@ static enum base_status height_of(struct cell__import *im, const struct cell__ax
 static uint32_t time_of(const struct cell__import *im, const struct cell__shape *shape,
                         const struct cell__windows *windows)
 {
-    bool is_second = windows->n == 2 && cell__axis_times(im, &shape->axes[3]) != 0;
-    if (windows->n == 2 && cell__shape_times(im, shape) == 0) {
-        is_second = !cell__window_is_step(&windows->at[0]);
+    if (windows->n == 1) {
+        return 0;
     }
+    const bool is_none =
+        cell__axis_times(im, &shape->axes[2]) == 0 && cell__axis_times(im, &shape->axes[3]) == 0;
+    const bool is_second = is_none ? !cell__window_is_step(&windows->at[0])
+                                   : cell__axis_times(im, &shape->axes[3]) != 0;
     return is_second ? 1 : 0;
 }
 
@@ -189,6 +192,18 @@ static enum base_status check_time(struct cell__import *im, const struct cell__a
     return BASE_OK;
 }
 
+/* Along an axis within the row alone, of rank 3: as of a picture whose steps are read one by one.
+ */
+static void stay_within(struct cell__windows *windows)
+{
+    if (windows->n == 1) {
+        windows->at[1] = windows->at[0];
+        windows->at[0] =
+            (struct cell__window){.taps = 1, .dilation = 1, .extent = 1, .stride = 1, .add = -1};
+        windows->n = 2;
+    }
+}
+
 enum base_status cell__check_windows(struct cell__import *im, const struct cell__node *node,
                                      struct cell__windows *windows)
 {
@@ -198,16 +213,27 @@ enum base_status cell__check_windows(struct cell__import *im, const struct cell_
     uint32_t width = 0;
     windows->time = time_of(im, &x->shape, windows);
     const uint32_t axis = 2 + windows->time;
+    const bool has_time = cell__axis_times(im, &x->shape.axes[axis]) != 0;
+    const bool is_within =
+        !has_time && (windows->n == 1 || cell__window_is_step(&windows->at[windows->time]));
+    const bool is_along = row->times == cell__axis_times(im, &x->shape.axes[axis]) &&
+                          im->scan == CELL__NONE && !im->feeds_back;
     BASE_TRY(cell__shape_width(im, &x->shape, &width));
-    if (row->times != cell__axis_times(im, &x->shape.axes[axis]) || im->scan != CELL__NONE ||
-        im->feeds_back || row->value.width != width) {
+    if ((!is_within && !is_along) || row->value.width != width) {
         return cell__refuse(im, "over an axis that is not the time of a recurrent node");
     }
-    BASE_TRY(check_time(im, &x->shape.axes[axis], &left->axes[axis], &windows->at[windows->time]));
+    uint32_t height = 5 - axis;
+    if (is_within && windows->n == 1) {
+        height = axis;
+        stay_within(windows);
+    } else {
+        BASE_TRY(
+            check_time(im, &x->shape.axes[axis], &left->axes[axis], &windows->at[windows->time]));
+    }
     windows->height = windows->height_left = 1;
     if (windows->n == 2) {
-        BASE_TRY(height_of(im, &x->shape.axes[5 - axis], &windows->height));
-        BASE_TRY(height_of(im, &left->axes[5 - axis], &windows->height_left));
+        BASE_TRY(height_of(im, &x->shape.axes[height], &windows->height));
+        BASE_TRY(height_of(im, &left->axes[height], &windows->height_left));
     }
     windows->channels = width / windows->height;
     return (int64_t)windows->channels == cell__axis_size(im, &x->shape.axes[1])

@@ -26,7 +26,7 @@ static const struct cell__operator operators[] = {
      " auto_pad ceil_mode count_include_pad dilations kernel_shape pads strides ", cell__infer_pool,
      cell__lower_pool,
      "along the steps of a sequence, of rank 3, or of rank 4 with one more axis of a fixed "
-     "size; not beside sequence_lens"},
+     "size; not beside sequence_lens; or within each step, along one axis"},
     {"BatchNormalization", 5, 5, 5, " epsilon momentum spatial training_mode ",
      cell__infer_batch_norm, cell__lower_batch_norm,
      "inference; constants, or one float a row (a layer normalisation)"},

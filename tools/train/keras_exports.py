@@ -204,12 +204,33 @@ def norm():
     return chain(*front, layers.LayerNormalization(), layers.Dense(CLASSES))
 
 
+def windows():
+    """TimeDistributed convolutions and pools within each step, flattened, an LSTM: a CNN-LSTM"""
+    inner = (
+        layers.Conv1D(4, 3, activation="relu"),
+        layers.Conv1D(5, 3, padding="same", strides=2),
+        layers.AveragePooling1D(2),
+        layers.MaxPooling1D(2, strides=1),
+        layers.Flatten(),
+    )
+    return chain(*map(layers.TimeDistributed, inner), layers.LSTM(HIDDEN), layers.Dense(2), shape=(None, 14, 2))
+
+
+def conv_lstm():
+    """ConvLSTM1D over each step"""
+    inner = layers.ConvLSTM1D(3, 3, padding="same", return_sequences=True)
+    return chain(inner, layers.Reshape((-1, 15)), layers.Dense(2), shape=(None, 5, 2))
+
+
 MODELS = (
     (lstm_last, lstm_tagger, gru_last, gru_tagger, gru_before, rnn_tagger, lstm_hard)
     + (bidirectional_lstm, bidirectional_gru, bidirectional_rnn, backwards, stacked)
     + (embedding, embedding_masked, tagger_masked, masking)
     + (conv, conv_norm, pooled, attention, states, fixed)
     + (autoencoder, forecast, cells, direction_states, activations, norm)
+    + (conv_lstm,)
+    # Of TimeDistributed in Keras 3 tf2onnx makes a Loop over the batch, which is not served.
+    + ((windows,) if tensorflow.__version__ < "2.16" else ())
 )
 
 
