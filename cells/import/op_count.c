@@ -251,7 +251,15 @@ static enum base_status infer_condition(struct cell__import *im, struct cell__no
         cell__set_count(im, node, 0, CELL__BOOL, 1, &none);
         return BASE_OK;
     }
-    const struct cell__tensor answer = {.dtype = CELL__BOOL, .count = 1, .data = &answers[verdict]};
+    struct cell__tensor answer = {.dtype = CELL__BOOL, .count = 1, .data = &answers[verdict]};
+    for (uint32_t i = 0; i < node->n_inputs; i++) { // of as many axes as broadcasting makes
+        const struct cell__value *value = cell__input(im, node, i);
+        const bool is_wider = value->kind == CELL__CONST && value->tensor.rank > answer.rank;
+        answer.rank = is_wider ? value->tensor.rank : answer.rank;
+    }
+    for (uint32_t k = 0; k < answer.rank; k++) {
+        answer.dims[k] = 1;
+    }
     cell__set_const(im, node, 0, &answer);
     return BASE_OK;
 }
