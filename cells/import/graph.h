@@ -95,15 +95,16 @@ struct cell__value {
     const char *name;
     enum cell__value_kind kind;
     enum cell__dtype dtype;
-    struct cell__tensor tensor; /* CONST */
-    struct cell__shape shape;   /* ROWS; LIST: of the whole, the steps' axis included */
-    uint32_t list_axis;         /* LIST */
-    uint32_t steps;             /* COUNTER: 1: the number of the step, and count; 0: count */
-    struct cell__sym count;     /* COUNTER; of a bool nothing: not the last step */
-    bool is_turned, is_back;    /* ROWS, LIST: its steps are the other way round (turned.c); a */
-    uint32_t turned;            /* Slice has made it so, or back; along which atom */
-    uint32_t row;               /* ROWS, LIST, once lowered: its row expression */
-    uint32_t node;              /* that makes it, or NONE */
+    struct cell__tensor tensor;      /* CONST */
+    struct cell__shape shape;        /* ROWS; LIST: of the whole, the steps' axis included */
+    uint32_t list_axis;              /* LIST */
+    uint32_t steps;                  /* COUNTER: 1: the number of the step, and count; 0: count */
+    struct cell__sym count;          /* COUNTER; of a bool nothing: not the last step */
+    bool is_turned;                  /* ROWS, LIST: its steps are the other way round (turned.c) */
+    uint32_t turned;                 /* along which atom */
+    bool is_by_slice;                /* a Slice by -1 has said which way round they are */
+    uint32_t row;                    /* ROWS, LIST, once lowered: its row expression */
+    uint32_t node;                   /* that makes it, or NONE */
     const struct base_error *poison; /* POISON: why */
     bool is_hidden; /* of a Scan's body that is read: its name may be given again */
 };

@@ -311,12 +311,12 @@ enum base_status cell__infer_batch_norm(struct cell__import *im, struct cell__no
 {
     const struct cell__value *x = cell__input(im, node, IN_X);
     int64_t training = 0;
-    if (cell__is_row_norm(im, node)) {
-        return cell__infer_row_norm(im, node);
-    }
     BASE_TRY(cell__attr_int(im, node, "training_mode", 0, &training));
     if (training != 0 || cell__has_output(node, 1)) {
         return cell__refuse(im, "training_mode");
+    }
+    if (cell__is_row_norm(im, node)) {
+        return cell__infer_row_norm(im, node);
     }
     if (x->kind != CELL__ROWS || x->dtype != CELL__F32 || x->shape.rank < 2) {
         return cell__refuse(im, "of anything but floats [batch, channels, ..]");

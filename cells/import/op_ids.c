@@ -68,6 +68,10 @@ static bool are_halves(const struct cell__import *im, const struct cell__node *m
     return false;
 }
 
+/* What that Add is then: of input 0 alone. */
+static const struct cell__operator ids = {
+    "Add", 1, 2, 1, " ", cell__infer_identity, cell__lower_identity, ""};
+
 void cell__replace_ids(struct cell__import *im, struct cell__node *node)
 {
     uint32_t x = CELL__NONE;
@@ -77,7 +81,7 @@ void cell__replace_ids(struct cell__import *im, struct cell__node *node)
     const struct cell__node *first = made_by(im, node, 0, "Mul");
     const struct cell__node *second = made_by(im, node, 1, "Mul");
     if (are_halves(im, first, second, &x) || are_halves(im, second, first, &x)) {
-        node->op = cell__operator_find("Identity");
+        node->op = &ids;
         node->inputs[0] = x;
         node->n_inputs = 1;
     }

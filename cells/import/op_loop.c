@@ -101,7 +101,8 @@ static bool is_kept(const struct cell__node *node, uint32_t i)
     for (size_t n = body->n_node; n-- > 0 && name != NULL;) {
         const Onnx__NodeProto *proto = body->node[n];
         const bool makes = proto->n_output == 1 && strcmp(proto->output[0], name) == 0;
-        if (makes && proto->n_input == 1 && strcmp(proto->op_type, "Identity") == 0) {
+        if (makes && proto->n_input == 1 && proto->op_type != NULL &&
+            strcmp(proto->op_type, "Identity") == 0) {
             name = proto->input[0];
         }
     }

@@ -583,7 +583,7 @@ enum base_status cell__lower_recurrent(struct cell__import *im, struct cell__nod
             BASE_TRY(write_out(im, node->recurrent + d));
         }
     }
-    const bool is_timed = im->rows[x_row].times != 0 || cell__is_given(im, &first->time);
+    const bool is_timed = im->rows[x_row].times != 0 || cell__is_told(im, &first->time);
     if (!is_timed && cell__axis_has(im, &first->time, CELL__ROLE_TIME)) {
         return cell__refuse(im, "X is the same at every step, so a request cannot tell how many");
     }

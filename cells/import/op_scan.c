@@ -242,11 +242,29 @@ bool cell__is_given(const struct cell__import *im, const struct cell__axis *time
     return has_input(im, root);
 }
 
+bool cell__has_lengths(const struct cell__import *im, const struct cell__axis *time)
+{
+    uint32_t at = time->n == 1 ? time->atoms[0] : CELL__NONE;
+    while (at != CELL__NONE) {
+        const struct cell__atom *atom = &im->atoms[cell__atom_root(im, at)];
+        if (atom->role == CELL__ROLE_TIME && im->sequences[atom->sequence].uses_lengths) {
+            return true;
+        }
+        at = atom->source;
+    }
+    return false;
+}
+
+bool cell__is_told(const struct cell__import *im, const struct cell__axis *time)
+{
+    return cell__is_given(im, time) && !cell__has_lengths(im, time);
+}
+
 enum base_status cell__row_of_step(struct cell__import *im, const struct cell__value *value,
                                    uint32_t recurrent, uint32_t *out)
 {
     *out = value->row;
-    return im->rows[value->row].times != 0 || cell__is_given(im, &im->recurrents[recurrent].time)
+    return im->rows[value->row].times != 0 || cell__is_told(im, &im->recurrents[recurrent].time)
                ? BASE_OK
                : cell__refuse(im, "what it takes step by step is the same at every step, so a "
                                   "request cannot tell how many");

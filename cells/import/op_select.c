@@ -467,7 +467,7 @@ enum base_status cell__infer_slice(struct cell__import *im, struct cell__node *n
         cell__set_rows(im, node, 0, in->dtype, &shape);
     }
     if (is_turned) {
-        cell__output(im, node, 0)->is_back = true;
+        cell__output(im, node, 0)->is_by_slice = true;
         BASE_TRY(cell__turn(im, node, in, &turned));
     }
     return BASE_OK;

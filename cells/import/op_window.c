@@ -196,12 +196,10 @@ static enum base_status check_time(struct cell__import *im, const struct cell__a
  */
 static void stay_within(struct cell__windows *windows)
 {
-    if (windows->n == 1) {
-        windows->at[1] = windows->at[0];
-        windows->at[0] =
-            (struct cell__window){.taps = 1, .dilation = 1, .extent = 1, .stride = 1, .add = -1};
-        windows->n = 2;
-    }
+    windows->at[1] = windows->at[0];
+    windows->at[0] =
+        (struct cell__window){.taps = 1, .dilation = 1, .extent = 1, .stride = 1, .add = -1};
+    windows->n = 2;
 }
 
 enum base_status cell__check_windows(struct cell__import *im, const struct cell__node *node,

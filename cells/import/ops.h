@@ -65,7 +65,8 @@ void cell__set_count(struct cell__import *im, const struct cell__node *node, uin
 /* walk.c: output i is nothing; a fault when it is needed */
 enum base_status cell__leave_out(struct cell__import *im, const struct cell__node *node, uint32_t i,
                                  const char *why);
-/* op_ids.c: makes an Identity of the last Add of ids that may count from the end of a table */
+/* op_ids.c: takes the ids themselves for the last Add of ids that may count from the end of a table
+ */
 void cell__replace_ids(struct cell__import *im, struct cell__node *node);
 /* turned.c: marks what is computed of a sequence whose steps are turned round, or refuses it; turns
  * output 0 along this axis of `in`; whether that is time, once roles are known; whether a value is
@@ -91,6 +92,11 @@ extern const struct cell__operator cell__scan_begin, cell__loop_begin;
 /* Whether an input of the model has this axis, or one that its steps follow from: so that a request
  * tells how many there are. */
 bool cell__is_given(const struct cell__import *im, const struct cell__axis *time);
+/* Whether rows have lengths of their own there, by sequence_lens; once roles are known. */
+bool cell__has_lengths(const struct cell__import *im, const struct cell__axis *time);
+/* Whether a request tells how many steps there are of what is the same at each of them: they are
+ * given, and as many in every row. */
+bool cell__is_told(const struct cell__import *im, const struct cell__axis *time);
 /* The row of a sequence inside the body of this recurrent node: of its step. Refused when no
  * request would tell how many there are. */
 enum base_status cell__row_of_step(struct cell__import *im, const struct cell__value *value,

@@ -44,9 +44,16 @@ enum base_status cell__turn(struct cell__import *im, const struct cell__node *no
 
 enum base_status cell__check_turned(struct cell__import *im, const struct cell__axis *axis)
 {
-    return axis->n == 0 || cell__axis_has(im, axis, CELL__ROLE_TIME)
-               ? BASE_OK
-               : cell__refuse(im, "turns round an axis that is not the time of a recurrent node");
+    if (axis->n == 0) {
+        return BASE_OK;
+    }
+    if (!cell__axis_has(im, axis, CELL__ROLE_TIME)) {
+        return cell__refuse(im, "turns round an axis that is not the time of a recurrent node");
+    }
+    return cell__has_lengths(im, axis)
+               ? cell__refuse(im, "beside sequence_lens, where ONNX would begin with what stands "
+                                  "behind a shorter sequence")
+               : BASE_OK;
 }
 
 /* ---- What is computed of it --------------------------------------------------------------- */
@@ -114,7 +121,7 @@ enum base_status cell__infer_turned(struct cell__import *im, const struct cell__
                    (!cell__has_output(node, i) || cell__output(im, node, i)->kind == CELL__CONST);
     }
     if (turned == NULL || is_const || looks_itself(node) ||
-        (node->op->infer == cell__infer_slice && cell__output(im, node, 0)->is_back)) {
+        (node->op->infer == cell__infer_slice && cell__output(im, node, 0)->is_by_slice)) {
         return BASE_OK;
     }
     const uint32_t atom = turned->turned;

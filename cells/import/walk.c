@@ -179,7 +179,7 @@ static enum base_status check_node(struct cell__import *im, const struct cell__n
     if (op == NULL) {
         return cell__refuse(im, "the operator is not supported");
     }
-    uint32_t inputs = node->n_inputs;
+    uint32_t inputs = proto->n_input > UINT32_MAX ? UINT32_MAX : (uint32_t)proto->n_input;
     if (inputs < op->inputs_min || inputs > op->inputs_max || node->n_outputs > op->outputs_max) {
         return cell__invalid(im, "%u inputs and %u outputs", inputs, node->n_outputs);
     }

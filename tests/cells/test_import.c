@@ -450,7 +450,16 @@ START_TEST(test_an_if_on_a_constant_is_its_branch)
     Onnx__GraphProto *else_graph = onnx_graph(&f.builder, "c");
     onnx_node_in(&f.builder, then_graph, "Squeeze", "h axis", "a");
     onnx_node_in(&f.builder, else_graph, "Erf", "h", "c");
-    Onnx__NodeProto *node = onnx_node(&f.builder, "If", "is_one", "out");
+    Onnx__GraphProto *graphs[2] = {then_graph, else_graph};
+    for (size_t i = 0; i < 2; i++) { // nobody reads the second one
+        Onnx__ValueInfoProto **outputs =
+            base_arena_array(&f.builder.arena, 2, sizeof(Onnx__ValueInfoProto *));
+        ck_assert_ptr_nonnull(outputs);
+        outputs[0] = outputs[1] = graphs[i]->output[0];
+        graphs[i]->output = outputs;
+        graphs[i]->n_output = 2;
+    }
+    Onnx__NodeProto *node = onnx_node(&f.builder, "If", "is_one", "out other");
     onnx_set_graph(&f.builder, node, "then_branch", then_graph);
     onnx_set_graph(&f.builder, node, "else_branch", else_graph);
     output(&f, "out");

@@ -2,6 +2,7 @@
  * with counters of their own, sequences that are turned round, ids that count from the end, masks.
  * What they become, and what is refused of files with one thing changed. That they compute what
  * Keras does is test_import_exports' to show. */
+#include "base/mem.h"
 #include "tests/cells/changed.h"
 #include "tests/util.h"
 
@@ -118,6 +119,18 @@ START_TEST(test_one_more_comparison_ends_a_loop_too)
     less->input[1] = first;
     changed_rename(&less->op_type, "Greater");
     changed_expect_ops(0, CELL_STAGE_CHAIN, "RNN ");
+}
+END_TEST
+
+START_TEST(test_a_node_of_a_body_without_an_operator_is_refused)
+{
+    begin("rnn_tagger-tf2.15");
+    Onnx__NodeProto *copy = changed_node(body(), "Identity"); // of what a weight is handed on by
+    changed_rename(&copy->input[0], body()->input[5]->name);
+    changed_rename(&body()->output[4]->name, copy->output[0]);
+    base_free(copy->op_type);
+    copy->op_type = NULL;
+    changed_expect(BASE_UNIMPLEMENTED, "(node", "not supported");
 }
 END_TEST
 
@@ -270,6 +283,13 @@ START_TEST(test_statistics_are_one_float_a_row)
     begin("norm-tf2.15");
     changed_rename(&node("BatchNormalization")->input[3], node("LSTM")->input[1]);
     changed_expect(BASE_UNIMPLEMENTED, "BatchNormalization (node", "no constant of floats");
+    begin("norm-tf2.15"); // would take the batch's own
+    Onnx__AttributeProto *attribute = changed_attribute(node("BatchNormalization"), "epsilon");
+    changed_rename(&attribute->name, "training_mode");
+    attribute->type = ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT;
+    attribute->has_i = true;
+    attribute->i = 1;
+    changed_expect(BASE_UNIMPLEMENTED, "BatchNormalization (node", "training_mode");
 }
 END_TEST
 
@@ -283,6 +303,7 @@ int main(void)
     tcase_add_test(tests, test_what_is_turned_round_runs_backwards);
     tcase_add_test(tests, test_loops_that_may_end_early_are_refused);
     tcase_add_test(tests, test_one_more_comparison_ends_a_loop_too);
+    tcase_add_test(tests, test_a_node_of_a_body_without_an_operator_is_refused);
     tcase_add_test(tests, test_other_elements_than_the_step_s_are_refused);
     tcase_add_test(tests, test_what_is_turned_round_must_end_somewhere);
     tcase_add_test(tests, test_a_sequence_beside_its_mirror_is_refused);

@@ -165,6 +165,60 @@ START_TEST(test_the_last_step_beside_sequence_lengths_is_refused)
 }
 END_TEST
 
+/* An LSTM over what rows with lengths of their own are not: turned round whole, or one row repeated
+ * for as many steps as the file states. */
+static void over_lengths(const char *op, const char *inputs)
+{
+    static char lens[] = "lengths";
+    static char over[] = "over";
+    const int64_t lengths[] = {-1};
+    Onnx__NodeProto *node = node_of("LSTM");
+    char **all = base_arena_array(&builder.arena, 5, sizeof(*all));
+    ck_assert_ptr_nonnull(all);
+    memcpy(all, node->input, 4 * sizeof(*all));
+    onnx_input(&builder, lens, INT64, 1, lengths);
+    onnx_node(&builder, op, inputs, over);
+    Onnx__NodeProto *second = onnx_node(&builder, "LSTM", "over - -", "over_y");
+    onnx_set_int(&builder, second, "hidden_size", 2);
+    memcpy(&second->input[1], &node->input[1], 2 * sizeof(*all));
+    all[4] = lens;
+    node->input = all;
+    node->n_input = 5;
+    onnx_output(&builder, "over_y", FLOAT, 0, NULL);
+    builder.graph.output[1]->type = NULL;
+}
+
+START_TEST(test_turning_and_repeating_beside_sequence_lengths_is_refused)
+{
+    const int64_t turn[] = {-1, INT64_MIN, 0};
+    const int64_t repeat[] = {5, 1, 2};
+    begin(0);
+    onnx_constant(&builder, "minus", onnx_ints(&builder, 1, 1, &turn[0]));
+    onnx_constant(&builder, "all", onnx_ints(&builder, 1, 1, &turn[1]));
+    onnx_constant(&builder, "time", onnx_ints(&builder, 1, 1, &turn[2]));
+    over_lengths("Slice", "time_major minus all time minus");
+    expect(BASE_UNIMPLEMENTED, "Slice (node \"over\"", "beside sequence_lens");
+    for (int64_t steps = 5; steps < 7; steps++) { // as many as are repeated, and one more
+        begin(0);
+        Onnx__TensorShapeProto__Dimension *time =
+            builder.graph.input[0]->type->tensor_type->shape->dim[1];
+        time->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
+        time->dim_value = steps;
+        builder.graph.n_output = 0;
+        onnx_output(&builder, "s0", FLOAT, 0, NULL);
+        builder.graph.output[0]->type = NULL;
+        static char last[] = "last_h";
+        char *outputs[2] = {node_of("LSTM")->output[0], last};
+        node_of("LSTM")->output = outputs;
+        node_of("LSTM")->n_output = 2;
+        onnx_constant(&builder, "repeat", onnx_ints(&builder, 1, 3, repeat));
+        over_lengths("Expand", "last_h repeat");
+        expect(BASE_UNIMPLEMENTED, "LSTM (node \"over_y\"",
+               steps == 5 ? "another sequence_lens" : "the same at every step");
+    }
+}
+END_TEST
+
 /* LSTMs over n inputs of their own, beside the one that is there. */
 static void add_sequences(uint32_t n, int64_t batch)
 {
@@ -472,6 +526,7 @@ int main(void)
     tcase_add_test(around, test_products_need_constant_weights);
     tcase_add_test(around, test_reshapes_that_cannot_be_followed_are_refused);
     tcase_add_test(around, test_splitting_the_time_axis_is_refused);
+    tcase_add_test(around, test_turning_and_repeating_beside_sequence_lengths_is_refused);
     tcase_add_test(around, test_if_needs_a_constant_condition);
     suite_add_tcase(suite, around);
     tcase_add_test(file, test_opsets_outside_of_what_is_known_are_refused);
