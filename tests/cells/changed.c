@@ -2,6 +2,7 @@
 #include "tests/cells/changed.h"
 
 #include "base/mem.h"
+#include "tests/cells/parse.h"
 #include "tests/util.h"
 
 #include <string.h>
@@ -147,12 +148,7 @@ void changed_expect(enum base_status wanted, const char *where, const char *why)
     struct cell_model *parsed = NULL;
     enum base_status status = changed_parse(&parsed);
     cell_model_free(registry, parsed);
-    ck_assert_msg(status == wanted, "%s, wanted %s: %s", base_status_name(status),
-                  base_status_name(wanted), last_error.message);
-    ck_assert_msg(strstr(last_error.message, where) != NULL, "no '%s' in: %s", where,
-                  last_error.message);
-    ck_assert_msg(strstr(last_error.message, why) != NULL, "no '%s' in: %s", why,
-                  last_error.message);
+    expect_error(status, &last_error, wanted, where, why);
 }
 
 void changed_expect_ops(uint32_t s, enum cell_stage_kind kind, const char *wanted)

@@ -37,6 +37,15 @@ void expect_refused(struct onnx_builder *builder, enum base_status wanted, const
                   base_status_name(status), base_status_name(wanted), error.message);
 }
 
+void expect_error(enum base_status status, const struct base_error *error, enum base_status wanted,
+                  const char *where, const char *why)
+{
+    ck_assert_msg(status == wanted, "%s, wanted %s: %s", base_status_name(status),
+                  base_status_name(wanted), error->message);
+    ck_assert_msg(strstr(error->message, where) != NULL, "no '%s' in: %s", where, error->message);
+    ck_assert_msg(strstr(error->message, why) != NULL, "no '%s' in: %s", why, error->message);
+}
+
 Onnx__TensorProto *constant_of(const struct onnx_builder *builder, const char *name)
 {
     for (size_t i = 0; i < builder->graph.n_initializer; i++) {

@@ -14,6 +14,10 @@ void expect_accepted(struct onnx_builder *builder);
 /* The same, where it must not be: with this status, and a message that says why. */
 void expect_refused(struct onnx_builder *builder, enum base_status wanted, const char *why);
 
+/* A status, and a message in which both texts stand. */
+void expect_error(enum base_status status, const struct base_error *error, enum base_status wanted,
+                  const char *where, const char *why);
+
 /* The initializer of that name; fails the case when there is none. */
 Onnx__TensorProto *constant_of(const struct onnx_builder *builder, const char *name);
 

@@ -28,12 +28,7 @@ static void begin(uint32_t classes)
 static void expect(enum base_status wanted, const char *where, const char *why)
 {
     enum base_status status = parse_built(&builder, &last_error);
-    ck_assert_msg(status == wanted, "%s, wanted %s: %s", base_status_name(status),
-                  base_status_name(wanted), last_error.message);
-    ck_assert_msg(strstr(last_error.message, where) != NULL, "no '%s' in: %s", where,
-                  last_error.message);
-    ck_assert_msg(strstr(last_error.message, why) != NULL, "no '%s' in: %s", why,
-                  last_error.message);
+    expect_error(status, &last_error, wanted, where, why);
 }
 
 static Onnx__NodeProto *node_of(const char *op)
