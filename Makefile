@@ -128,6 +128,8 @@ CELLS_SRCS = \
   cells/import/plan.c \
   cells/import/connect.c \
   cells/import/stages.c \
+  cells/import/stated.c \
+  cells/import/mirror.c \
   cells/import/sym.c \
   cells/import/tensor.c \
   cells/import/tensors.c \

@@ -288,7 +288,7 @@ static void fill_random(const struct cell_tensor *tensor, uint8_t *data, uint32_
                          ? base_random_below(random, (uint32_t)tensor->id_bound)
                          : 0;
         int32_t narrow = (int32_t)id;
-        float real = base_random_f32(random, -1.0f, 1.0f);
+        float real = tensor->id_bound > 0 ? (float)id : base_random_f32(random, -1.0f, 1.0f);
         const void *value = tensor->dtype == CELL_F32   ? (const void *)&real
                             : tensor->dtype == CELL_I64 ? (const void *)&id
                                                         : (const void *)&narrow;

@@ -44,7 +44,8 @@ struct cell_tensor {
     uint32_t pieces;             /* >= 1 */
     bool is_turned;              /* features stand before batch or time, and are no pieces */
     uint32_t width;              /* elements in a row, all pieces together */
-    int64_t id_bound; /* > 0: values must be 0..id_bound-1 (they index an embedding table) */
+    int64_t id_bound; /* > 0: values must be 0..id_bound-1 (they index an embedding table; of floats
+                         what is left when they are cut to integers) */
     bool optional;    /* may be left out: reads as zeros */
     bool is_lengths;  /* input [batch]: each row's steps of its sequence (sequence_lens), which may
                          be fewer than the axis has; outputs past them are zeros */
@@ -60,9 +61,10 @@ enum cell_source_kind {
     CELL_SOURCE_LAST_STATE, /* state `index` of stage `stage` when all its steps are done */
     CELL_SOURCE_CHILD,      /* of a tree: value `index` of child `piece`; of a root: its own */
     CELL_SOURCE_START,      /* of a decoder's token: decoder.start */
-    CELL_SOURCE_MEMORY,     /* all rows of memories[index] */
-    CELL_SOURCE_TAKEN,      /* of an output: the steps that a decoder has taken before its end, or
-                               what a beam search has found (CELL_BEAM_..) */
+    CELL_SOURCE_MEMORY, /* all rows of memories[index]; of each `count` elements from `offset` on,
+                           count 0: all */
+    CELL_SOURCE_TAKEN,  /* of an output: the steps that a decoder has taken before its end, or
+                           what a beam search has found (CELL_BEAM_..) */
 };
 
 /* An INPUT or an EACH of one sequence may be a window: `count` rows behind each other, as one, at

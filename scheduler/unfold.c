@@ -221,9 +221,11 @@ static uint8_t *make_memory(struct unfolding *u, uint32_t number)
 }
 
 /* What a cell attends to; of a sequence without steps nothing. */
-static void bind_memory(struct unfolding *u, uint32_t number, sched_node_id node, uint32_t input)
+static void bind_memory(struct unfolding *u, const struct cell_source *part, sched_node_id node,
+                        uint32_t input)
 {
-    const struct cell_memory *memory = &u->sequences->model->memories[number];
+    const struct cell_memory *memory = &u->sequences->model->memories[part->index];
+    const size_t skipped = (size_t)part->offset * sizeof(float);
     const struct cell_source *source = &memory->sources[0];
     const uint32_t steps = length_of(u, memory->sequence);
     if (steps == 0) {
@@ -233,19 +235,19 @@ static void bind_memory(struct unfolding *u, uint32_t number, sched_node_id node
         const struct sched_tensor *tensor = &u->sequences->inputs[source->index];
         if (tensor->data != NULL) {
             sched_builder_input_rows(&u->builder, node, input,
-                                     piece_of(tensor, u->own->row, source->piece),
+                                     piece_of(tensor, u->own->row, source->piece) + skipped,
                                      tensor->step_bytes, steps);
         }
         return;
     }
-    const uint8_t *rows = make_memory(u, number);
+    const uint8_t *rows = make_memory(u, part->index);
     if (rows == NULL) {
         return;
     }
     for (uint32_t p = 0; p < memory->pieces; p++) {
         sched_builder_after(&u->builder, node, node_of(u, memory->sources[p].stage));
     }
-    sched_builder_input_rows(&u->builder, node, input, rows,
+    sched_builder_input_rows(&u->builder, node, input, rows + skipped,
                              (int64_t)memory->width * (int64_t)sizeof(float), steps);
 }
 
@@ -270,6 +272,14 @@ static const uint8_t *pad_input(struct unfolding *u, const struct cell_source *s
     return *padded;
 }
 
+/* Whose steps a window is of. */
+static uint32_t sequence_of(const struct cell_model *model, const struct cell_source *source)
+{
+    return source->kind == CELL_SOURCE_INPUT ? model->inputs[source->index].sequence
+                                             : model->stages[source->stage].sequence;
+}
+
+/* What has no steps itself reads some of a number that the model states. */
 static void bind_window(struct unfolding *u, uint32_t s, uint32_t input)
 {
     const struct cell_model *model = u->sequences->model;
@@ -291,6 +301,10 @@ static void bind_window(struct unfolding *u, uint32_t s, uint32_t input)
         sched_builder_after(&u->builder, node, node_of(u, source->stage));
     }
     if (rows != NULL) {
+        const int64_t end = (int64_t)source->offset + source->count;
+        base_assert(stage->kind != CELL_STAGE_ONCE ||
+                    (source->offset >= -(int64_t)model->reach &&
+                     end <= (int64_t)length_of(u, sequence_of(model, source)) + model->reach));
         const struct cell_ref refs =
             rows_for(stage, rows, (int64_t)(source->stride * stride), steps_of(u, stage));
         sched_builder_input_host(&u->builder, node, input,
@@ -318,7 +332,7 @@ static void bind_input(struct unfolding *u, uint32_t s, uint32_t input)
     const struct cell_stage *stage = &model->stages[s];
     const sched_node_id node = node_of(u, s);
     if (source->kind == CELL_SOURCE_MEMORY) {
-        bind_memory(u, source->index, node, input);
+        bind_memory(u, source, node, input);
         return;
     }
     if (source->count > 0) {

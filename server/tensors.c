@@ -125,10 +125,29 @@ int64_t srv_tensor_integer(const struct cell_tensor *tensor, const uint8_t *data
     return cell_integer_at(tensor->dtype, data + i * cell_dtype_bytes(tensor->dtype));
 }
 
+/* Of floats, which the model casts to integers. */
+static enum base_status check_float_ids(const struct cell_tensor *want,
+                                        const struct srv_tensor *got, struct base_error *error)
+{
+    for (size_t i = 0; i < got->bytes / sizeof(float); i++) {
+        float id = 0.0f;
+        memcpy(&id, got->data + i * sizeof(id), sizeof(id));
+        if (!(id >= 0.0f && id < (float)want->id_bound)) { // a NaN neither
+            return base_fail(error, BASE_INVALID_ARGUMENT,
+                             "input '%s': id %g at position %zu, expected 0..%" PRId64, want->name,
+                             (double)id, i, want->id_bound - 1);
+        }
+    }
+    return BASE_OK;
+}
+
 static enum base_status check_ids(const struct cell_tensor *want, const struct srv_tensor *got,
                                   struct base_error *error)
 {
     size_t count = got->bytes / cell_dtype_bytes(want->dtype);
+    if (want->dtype == CELL_F32) {
+        return check_float_ids(want, got, error);
+    }
     for (size_t i = 0; i < count; i++) {
         int64_t id = srv_tensor_integer(want, got->data, i);
         if (id < 0 || id >= want->id_bound) {

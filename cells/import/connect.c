@@ -169,6 +169,8 @@ static enum base_status add_memory(struct cell__plans *plans, const struct cell_
 enum base_status cell__connect_memory(struct cell__plans *plans, uint32_t row,
                                       struct cell__plan *stage, uint32_t *out)
 {
+    struct cell__part part;
+    row = cell__memory_of(plans->im, row, &part);
     const struct cell__row *at = &plans->im->rows[row];
     struct cell_memory memory = {.width = at->value.width,
                                  .sequence = cell__only_sequence(at->times)};
@@ -178,6 +180,8 @@ enum base_status cell__connect_memory(struct cell__plans *plans, uint32_t row,
         BASE_TRY(cell__source_of(plans, pieces[p], &memory.sources[p]));
     }
     BASE_TRY(add_memory(plans, &memory, &source.index));
+    source.offset = (int32_t)part.start;
+    source.count = part.width == memory.width ? 0 : part.width;
     return add_input(plans, stage, source, out);
 }
 

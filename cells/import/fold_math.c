@@ -1,6 +1,7 @@
 /* Folding of arithmetic. Floats are computed as ONNX says, in float; integers as symbols where one
  * may depend on the request, else as 64-bit numbers with overflow refused. */
 #include "cells/import/fold.h"
+#include "cells/ref/pointwise.h"
 
 #include "base/assert.h"
 
@@ -29,6 +30,10 @@ static enum base_status pair_init(struct cell__import *im, const struct cell__te
 
 static float compute_f32(char op, float a, float b)
 {
+    if (op == '>' || op == '<') {
+        const enum cell_op_kind kind = op == '>' ? CELL_OP_MAX : CELL_OP_MIN;
+        return cell_pointwise_f32__scalar(kind, a, b, 0.0f);
+    }
     return op == '+' ? a + b : op == '-' ? a - b : op == '*' ? a * b : a / b;
 }
 

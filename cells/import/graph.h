@@ -43,6 +43,8 @@ struct cell__atom {
      * (n + add) / stride + 1, rounded down. */
     uint32_t source;
     int64_t add, stride;
+    uint32_t whole; /* of which it is a part, both of known size, or NONE: if that turns out to be
+                       time, its steps follow from it */
 };
 
 /* Product of atoms, outermost first. None: an axis of size 1. */
@@ -302,6 +304,9 @@ enum base_status cell__axis_new(struct cell__import *im, int64_t size, struct ce
  * where there are n. The same axis where these are as many. */
 enum base_status cell__axis_strided(struct cell__import *im, const struct cell__axis *axis,
                                     int64_t add, int64_t stride, struct cell__axis *out);
+/* The axis of `size` elements of another, of known size. */
+enum base_status cell__axis_part(struct cell__import *im, const struct cell__axis *axis,
+                                 int64_t size, struct cell__axis *out);
 /* Elements, or -1 when the request chooses. */
 int64_t cell__axis_size(const struct cell__import *im, const struct cell__axis *axis);
 bool cell__axis_is_same(const struct cell__import *im, const struct cell__axis *a,

@@ -183,6 +183,23 @@ static void follow_stated(struct cell__import *im, uint32_t root)
     }
 }
 
+/* Of some steps of a sequence whose number the file states: that they follow from it. An input that
+ * has the axis too says itself how many there are. */
+static void follow_whole(struct cell__import *im, uint32_t root)
+{
+    struct cell__atom *atom = &im->atoms[root];
+    const struct cell__axis axis = {.n = 1, .atoms = {root}};
+    if (atom->source != CELL__NONE || atom->whole == CELL__NONE || cell__is_given(im, &axis)) {
+        return;
+    }
+    const uint32_t whole = cell__atom_root(im, atom->whole);
+    if (whole != root && im->atoms[whole].size > 0) {
+        atom->source = whole;
+        atom->add = atom->size - 1 - im->atoms[whole].size;
+        atom->stride = 1;
+    }
+}
+
 /* Makes the atom, whose source has a number if it has a source, one of a sequence. */
 static enum base_status number_sequence(struct cell__import *im, uint32_t root)
 {
@@ -216,6 +233,7 @@ static enum base_status set_time(struct cell__import *im, const struct cell__axi
     BASE_TRY(lone_atom(im, axis, CELL__ROLE_TIME, &atom));
     *sequence = 0;
     for (uint32_t at = atom; at != CELL__NONE && im->atoms[at].role != CELL__ROLE_TIME;) {
+        follow_whole(im, at);
         const uint32_t source = im->atoms[at].source;
         if (n == CELL_SEQUENCES_MAX + 1) {
             return cell__refuse(im, "more than %u time axes of different lengths",
@@ -233,13 +251,14 @@ static enum base_status set_time(struct cell__import *im, const struct cell__axi
     return BASE_OK;
 }
 
-/* Whether the axis is what a convolution or pool leaves of a sequence. */
+/* Whether the axis is what a convolution, a pool or a Slice leaves of a sequence. */
 static bool is_of_sequence(const struct cell__import *im, const struct cell__axis *axis)
 {
     if (axis->n != 1) {
         return false;
     }
-    const uint32_t source = im->atoms[cell__atom_root(im, axis->atoms[0])].source;
+    const struct cell__atom *atom = &im->atoms[cell__atom_root(im, axis->atoms[0])];
+    const uint32_t source = atom->source != CELL__NONE ? atom->source : atom->whole;
     return source != CELL__NONE && im->atoms[cell__atom_root(im, source)].role == CELL__ROLE_TIME;
 }
 
@@ -373,6 +392,9 @@ static enum base_status check_rows(struct cell__import *im, const struct cell__n
         BASE_TRY(cell__shape_width(im, &value->shape, &width));
         if (row->value.width != width || ((row->times & ~times) != 0 && !is_inside)) {
             return cell__refuse(im, "splits the batch or time axis");
+        }
+        if (cell__shape_has_twice(im, &value->shape)) {
+            return cell__refuse(im, "a value for each pair of steps of a sequence");
         }
         if (has_time && is_inside) {
             return cell__refuse(im, "a whole sequence inside the body of a Scan");

@@ -65,6 +65,15 @@ static enum base_status add_term(const struct scores *s, struct term *terms, uin
     return BASE_OK;
 }
 
+static bool are_zeros(const float *weights, uint32_t width)
+{
+    bool are = true;
+    for (uint32_t k = 0; k < width; k++) {
+        are = are && weights[k] <= 0.0f && weights[k] >= 0.0f;
+    }
+    return are;
+}
+
 /* ---- Taking scores apart ------------------------------------------------------------------ */
 
 /* A further sum: of an operand, with weights of its own width; where it is repeated over the
@@ -179,10 +188,26 @@ static enum base_status take_parts(struct scores *s, const struct term *sum,
     uint32_t start = 0;
     for (uint32_t i = 0; i < at->op.n_operands; i++) {
         const uint32_t width = s->im->rows[at->op.operands[i]].value.width;
-        BASE_TRY(push(s, at->op.operands[i], sum->weights + start, width));
+        if (!are_zeros(sum->weights + start, width)) { // such as of another head
+            BASE_TRY(push(s, at->op.operands[i], sum->weights + start, width));
+        }
         start += width;
     }
     return BASE_OK;
+}
+
+/* Elements start.. of a row: weights of 0 for the others. */
+static enum base_status take_slice(struct scores *s, const struct term *sum,
+                                   const struct cell__row *at)
+{
+    const uint32_t width = s->im->rows[at->op.operands[0]].value.width;
+    float *weights = new_weights(s, width);
+    if (weights == NULL) {
+        return cell__no_memory(s->im);
+    }
+    memset(weights, 0, width * sizeof(*weights));
+    memcpy(weights + at->op.start, sum->weights, at->value.width * sizeof(*weights));
+    return push(s, at->op.operands[0], weights, width);
 }
 
 static enum base_status take_op(struct scores *s, const struct term *sum)
@@ -211,6 +236,8 @@ static enum base_status take_op(struct scores *s, const struct term *sum)
         return take_linear(s, sum, at);
     case CELL_OP_CONCAT:
         return take_parts(s, sum, at);
+    case CELL_OP_SLICE:
+        return take_slice(s, sum, at);
     case CELL_OP_TANH: {
         const struct cell__row *energy = &s->im->rows[operands[0]];
         const bool is_sum = energy->kind == CELL__ROW_OP && energy->op.kind == CELL_OP_ADD;

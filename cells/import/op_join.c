@@ -96,8 +96,8 @@ enum base_status cell__lower_concat(struct cell__import *im, struct cell__node *
         BASE_TRY(cell__shape_of(im, value, &own));
         struct cell__shape shape = *out; // batch and time stand only in the result's axes
         shape.axes[axis] = own.axes[axis];
-        BASE_TRY(cell__axis_in_row(im, &shape, axis, "joins", &places[i]));
         BASE_TRY(cell__row_of(im, value, &shape, false, &rows[i]));
+        BASE_TRY(cell__row_of_steps(im, &shape, axis, "joins", &rows[i], &places[i]));
     }
     BASE_TRY(cell__row_join(im, rows, places, node->n_inputs, &row));
     cell__set_row(im, node, 0, row);

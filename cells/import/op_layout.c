@@ -289,6 +289,8 @@ static enum base_status axes_mask(struct cell__import *im, const struct cell__no
     return BASE_OK;
 }
 
+/* Without axes an axis whose size the request chooses stays, of one element too: a model that is
+ * exported so means its features. */
 enum base_status cell__infer_squeeze(struct cell__import *im, struct cell__node *node)
 {
     struct cell__shape in;
@@ -300,7 +302,7 @@ enum base_status cell__infer_squeeze(struct cell__import *im, struct cell__node 
     for (uint32_t k = 0; k < in.rank; k++) {
         int64_t size = cell__axis_size(im, &in.axes[k]);
         bool is_named = (mask >> k & 1) != 0;
-        if (size < 0 && (is_named || !given)) {
+        if (size < 0 && is_named) {
             return cell__refuse(im, "drops axis %u only when a request has size 1 there", k);
         }
         if (is_named && size != 1) {

@@ -42,22 +42,23 @@ static enum base_status set_product(struct cell__import *im, struct cell__node *
     return BASE_OK;
 }
 
-/* W is [in, out]; bias may be NULL. */
-static enum base_status lower_product(struct cell__import *im, struct cell__node *node,
-                                      const struct cell__tensor *w, const float *bias)
+/* W is [in, out]; bias may be NULL. *out: the row. */
+static enum base_status lower_product(struct cell__import *im, const struct cell__node *node,
+                                      const struct cell__tensor *w, const float *bias,
+                                      uint32_t *out)
 {
     const struct cell__value *x = cell__input(im, node, 0);
     struct cell__place place;
-    uint32_t row = CELL__NONE;
-    BASE_TRY(cell__axis_in_row(im, &x->shape, x->shape.rank - 1, "multiplies", &place));
-    base_assert(im->rows[x->row].value.width == place.outer * place.size);
+    uint32_t row = x->row;
+    BASE_TRY(cell__row_of_steps(im, &x->shape, x->shape.rank - 1, "multiplies", &row, &place));
+    base_assert(im->rows[row].value.width == place.outer * place.size);
     base_assert(w->dims[0] == place.size);
     if (w->dims[1] < 1 || w->dims[1] > CELL_WIDTH_MAX / place.outer) {
         return cell__refuse(im, "a result of %lld elements", (long long)w->dims[1]);
     }
     const uint32_t width = (uint32_t)w->dims[1];
     struct cell_op op = {
-        .kind = CELL_OP_LINEAR, .n_operands = 1, .operands = {x->row}, .n_weights = 1};
+        .kind = CELL_OP_LINEAR, .n_operands = 1, .operands = {row}, .n_weights = 1};
     op.patches = place.outer > 1 ? place.outer : 0; // the same for each of the axes before it
     op.step = place.outer > 1 ? place.size : 0;
     op.weights[0] = (struct cell_weight){CELL_F32, place.size, width, w->data};
@@ -65,9 +66,7 @@ static enum base_status lower_product(struct cell__import *im, struct cell__node
         op.weights[op.n_weights++] = (struct cell_weight){CELL_F32, 1, width, bias};
     }
     const struct cell_value value = {CELL_F32, place.outer * width};
-    BASE_TRY(cell__row_op(im, &op, value, &row));
-    cell__set_row(im, node, 0, row);
-    return BASE_OK;
+    return cell__row_op(im, &op, value, out);
 }
 
 static bool is_of_rows(struct cell__import *im, const struct cell__node *node)
@@ -87,13 +86,39 @@ enum base_status cell__infer_matmul(struct cell__import *im, struct cell__node *
 
 enum base_status cell__lower_matmul(struct cell__import *im, struct cell__node *node)
 {
+    uint32_t row = CELL__NONE;
     if (is_of_rows(im, node)) {
         return cell__lower_rows_product(im, node);
     }
-    return lower_product(im, node, &cell__input(im, node, 1)->tensor, NULL);
+    BASE_TRY(lower_product(im, node, &cell__input(im, node, 1)->tensor, NULL, &row));
+    cell__set_row(im, node, 0, row);
+    return BASE_OK;
 }
 
 /* ---- Gemm --------------------------------------------------------------------------------- */
+
+/* C, of floats; where it depends on the request, a row for each of x, or one for all: such as h R
+ * of a gate's sum, which optimisers put there. */
+static enum base_status check_c(struct cell__import *im, const struct cell__node *node,
+                                int64_t width)
+{
+    const struct cell__value *c = cell__input(im, node, 2);
+    const struct cell__axis *rows = &c->shape.axes[0];
+    if (c->dtype != CELL__F32) {
+        return cell__refuse(im, "C of type %s", cell__dtype_name(c->dtype));
+    }
+    if (c->kind == CELL__CONST) {
+        return BASE_OK; // see constant_bias()
+    }
+    if (c->kind != CELL__ROWS || c->shape.rank < 1 || c->shape.rank > 2 ||
+        cell__axis_size(im, &c->shape.axes[c->shape.rank - 1]) != width) {
+        return cell__refuse(im, "C that depends on the request, and is no rows of %lld elements",
+                            (long long)width);
+    }
+    return c->shape.rank == 1 || cell__axis_size(im, rows) == 1
+               ? BASE_OK
+               : cell__axis_unite(im, rows, &cell__input(im, node, 0)->shape.axes[0], "C");
+}
 
 enum base_status cell__infer_gemm(struct cell__import *im, struct cell__node *node)
 {
@@ -106,11 +131,9 @@ enum base_status cell__infer_gemm(struct cell__import *im, struct cell__node *no
         return cell__refuse(im, "transA, or an input of rank %u",
                             cell__input(im, node, 0)->shape.rank);
     }
-    if (cell__has_input(node, 2) && (cell__input(im, node, 2)->kind != CELL__CONST ||
-                                     cell__input(im, node, 2)->dtype != CELL__F32)) {
-        return cell__refuse(im, "C is not a constant of floats");
-    }
-    return set_product(im, node, cell__input(im, node, 1)->tensor.dims[trans_b != 0 ? 0 : 1]);
+    const int64_t width = cell__input(im, node, 1)->tensor.dims[trans_b != 0 ? 0 : 1];
+    BASE_TRY(cell__has_input(node, 2) ? check_c(im, node, width) : BASE_OK);
+    return set_product(im, node, width);
 }
 
 /* factor * the tensor, broadcast to rank and dims. */
@@ -128,14 +151,45 @@ static enum base_status scaled(struct cell__import *im, const struct cell__tenso
     return cell__fold_binary(im, '*', &copy, &scale, out);
 }
 
+/* beta * C as the bias of a product of this width. */
+static enum base_status constant_bias(struct cell__import *im, const struct cell__tensor *c,
+                                      float beta, int64_t width, struct cell__tensor *out)
+{
+    struct cell__view from = cell__view_of(c);
+    struct cell__view row = {.rank = 1, .dims = {width}};
+    uint32_t rank = 0;
+    int64_t dims[CELL_RANK_MAX];
+    BASE_TRY(cell__broadcast(im, &from, &row, &rank, dims));
+    if (rank > 2 || (rank == 2 && dims[0] != 1) || dims[rank - 1] != width) {
+        return cell__refuse(im, "C differs along the batch or time axis");
+    }
+    from = cell__view_broadcast(&from, rank, dims);
+    return scaled(im, c, &from, beta, out);
+}
+
+/* Adds beta * C to the row. */
+static enum base_status add_c(struct cell__import *im, const struct cell__value *c, float beta,
+                              uint32_t *row)
+{
+    uint32_t by = CELL__NONE;
+    uint32_t added = c->row;
+    if (beta != 1.0f) {
+        BASE_TRY(cell__row_number(im, beta, &by));
+        BASE_TRY(cell__row_pair(im, CELL_OP_MUL, added, by, &added));
+    }
+    return cell__row_pair(im, CELL_OP_ADD, *row, added, row);
+}
+
 enum base_status cell__lower_gemm(struct cell__import *im, struct cell__node *node)
 {
     const struct cell__tensor *b = &cell__input(im, node, 1)->tensor;
+    const struct cell__value *c = cell__has_input(node, 2) ? cell__input(im, node, 2) : NULL;
     struct cell__tensor w;
     struct cell__tensor bias = {.data = NULL};
     int64_t trans_b = 0;
     float alpha = 1.0f;
     float beta = 1.0f;
+    uint32_t row = CELL__NONE;
     BASE_TRY(cell__attr_int(im, node, "transB", 0, &trans_b));
     BASE_TRY(cell__attr_float(im, node, "alpha", 1.0f, &alpha));
     BASE_TRY(cell__attr_float(im, node, "beta", 1.0f, &beta));
@@ -147,18 +201,13 @@ enum base_status cell__lower_gemm(struct cell__import *im, struct cell__node *no
         view.strides[1] = b->dims[1];
     }
     BASE_TRY(scaled(im, b, &view, alpha, &w));
-    if (cell__has_input(node, 2)) {
-        const struct cell__tensor *c = &cell__input(im, node, 2)->tensor;
-        struct cell__view from = cell__view_of(c);
-        struct cell__view row = {.rank = 1, .dims = {w.dims[1]}};
-        uint32_t rank = 0;
-        int64_t dims[CELL_RANK_MAX];
-        BASE_TRY(cell__broadcast(im, &from, &row, &rank, dims));
-        if (rank > 2 || (rank == 2 && dims[0] != 1) || dims[rank - 1] != w.dims[1]) {
-            return cell__refuse(im, "C differs along the batch or time axis");
-        }
-        from = cell__view_broadcast(&from, rank, dims);
-        BASE_TRY(scaled(im, c, &from, beta, &bias));
+    if (c != NULL && c->kind == CELL__CONST) {
+        BASE_TRY(constant_bias(im, &c->tensor, beta, w.dims[1], &bias));
     }
-    return lower_product(im, node, &w, bias.data);
+    BASE_TRY(lower_product(im, node, &w, bias.data, &row));
+    if (c != NULL && c->kind == CELL__ROWS) {
+        BASE_TRY(add_c(im, c, beta, &row));
+    }
+    cell__set_row(im, node, 0, row);
+    return BASE_OK;
 }

@@ -37,8 +37,8 @@ static const struct elementwise *elementwise_of(const struct cell__node *node)
         {.name = "Less", .kind = CELL_OP_LESS, .gives_bool = true},
         {.name = "LessOrEqual", .kind = CELL_OP_LESS_EQUAL, .gives_bool = true},
         {.name = "Log", .kind = CELL_OP_LOG},
-        {.name = "Max", .kind = CELL_OP_MAX},
-        {.name = "Min", .kind = CELL_OP_MIN},
+        {.name = "Max", .kind = CELL_OP_MAX, .sign = '>'},
+        {.name = "Min", .kind = CELL_OP_MIN, .sign = '<'},
         {.name = "Mul", .kind = CELL_OP_MUL, .sign = '*'},
         {.name = "Neg", .kind = CELL_OP_MUL, .has_constant = true, .constant = -1.0f},
         {.name = "Not",
@@ -85,8 +85,10 @@ static enum base_status binary_axis(struct cell__import *im, const struct cell__
 {
     int64_t a_size = cell__axis_size(im, a);
     int64_t b_size = cell__axis_size(im, b);
+    struct cell__axis mirror;
     *out = a_size == 1 ? *b : *a;
-    if (a_size == 1 || b_size == 1) {
+    if (a_size == 1 || b_size == 1 || cell__axes_mirror(im, a, b, &mirror)) {
+        *out = a_size == 1 || b_size == 1 ? *out : mirror;
         return BASE_OK;
     }
     if (is_with_const) {
@@ -135,7 +137,22 @@ static enum base_status join_shapes(struct cell__import *im, const struct cell__
 {
     *out = (struct cell__shape){.rank = 0};
     BASE_TRY(join_some(im, node, false, out));
+    BASE_TRY(cell__shape_mirror(im, out));
     return join_some(im, node, true, out);
+}
+
+/* Of an input whose steps are the second ones of the result's pairs: as rows of these. */
+static enum base_status mirror_input(struct cell__import *im, const struct cell__value *value,
+                                     const struct cell__shape *out, uint32_t *row)
+{
+    for (uint32_t behind = 1; value->kind == CELL__ROWS && behind <= value->shape.rank; behind++) {
+        const struct cell__axis *own = &value->shape.axes[value->shape.rank - behind];
+        const struct cell__axis *axis = &out->axes[out->rank - behind];
+        if (cell__axis_times(im, own) != 0 && cell__axis_is_mirror(im, axis, own)) {
+            return cell__row_mirror(im, axis, row);
+        }
+    }
+    return BASE_OK;
 }
 
 /* The rows of all inputs, each as wide as output 0, or of width 1. */
@@ -147,6 +164,7 @@ static enum base_status joined_rows(struct cell__import *im, const struct cell__
     for (uint32_t i = 0; i < node->n_inputs; i++) {
         const struct cell__value *value = cell__input(im, node, i);
         BASE_TRY(cell__row_of(im, value, shape, true, &rows[i]));
+        BASE_TRY(mirror_input(im, value, shape, &rows[i]));
         const uint32_t own = im->rows[rows[i]].value.width;
         if (own != 1 && own != *width) { // a constant is as wide as it is wanted
             BASE_TRY(cell__row_spread(im, rows[i], &value->shape, shape, &rows[i]));
@@ -160,18 +178,26 @@ static enum base_status joined_rows(struct cell__import *im, const struct cell__
 
 /* ---- Of two and more operands ------------------------------------------------------------- */
 
+static enum base_status fold_constants(struct cell__import *im, const struct cell__node *node,
+                                       char sign)
+{
+    struct cell__tensor folded = cell__input(im, node, 0)->tensor;
+    if (sign == 0) {
+        return cell__refuse(im, "of constants");
+    }
+    for (uint32_t i = 1; i < node->n_inputs; i++) {
+        const struct cell__tensor before = folded;
+        BASE_TRY(cell__fold_binary(im, sign, &before, &cell__input(im, node, i)->tensor, &folded));
+    }
+    cell__set_const(im, node, 0, &folded);
+    return BASE_OK;
+}
+
 enum base_status cell__infer_binary(struct cell__import *im, struct cell__node *node)
 {
     const struct elementwise *like = elementwise_of(node);
     if (cell__is_all_const(im, node)) {
-        struct cell__tensor folded;
-        if (like->sign == 0) {
-            return cell__refuse(im, "of constants");
-        }
-        BASE_TRY(cell__fold_binary(im, like->sign, &cell__input(im, node, 0)->tensor,
-                                   &cell__input(im, node, 1)->tensor, &folded));
-        cell__set_const(im, node, 0, &folded);
-        return BASE_OK;
+        return fold_constants(im, node, like->sign);
     }
     struct cell__shape out;
     BASE_TRY(check_dtype(im, node, 0, like->takes_bool ? CELL__BOOL : CELL__F32));

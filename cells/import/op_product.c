@@ -3,6 +3,8 @@
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
 
+#define HEADS_MAX 32u
+
 enum base_status cell__infer_rows_product(struct cell__import *im, struct cell__node *node)
 {
     const struct cell__value *a = cell__input(im, node, 0);
@@ -23,13 +25,80 @@ enum base_status cell__infer_rows_product(struct cell__import *im, struct cell__
         }
     }
     const struct cell__axis *taken[2] = {&a->shape.axes[last], &b->shape.axes[last - 1]};
+    const struct cell__axis *left = &a->shape.axes[last - 1];
+    const struct cell__axis *right = &b->shape.axes[last];
     if ((cell__axis_size(im, taken[0]) < 0) != (cell__axis_size(im, taken[1]) < 0)) {
         return cell__refuse(im, "only x times constant weights, or an attention, is supported");
     }
-    BASE_TRY(cell__axis_unite(im, taken[0], taken[1], "operand dimensions"));
-    out.axes[last] = b->shape.axes[last];
+    if (!cell__axis_is_mirror(im, taken[0], taken[1])) { // weights of a sequence's own steps
+        BASE_TRY(cell__axis_unite(im, taken[0], taken[1], "operand dimensions"));
+    }
+    out.axes[last] = *right;
+    if (left->n == 1 && cell__axis_is_same(im, left, right)) { // pairs of steps of one sequence
+        BASE_TRY(cell__axis_mirror(im, left, &out.axes[last]));
+    }
     cell__set_rows(im, node, 0, CELL__F32, &out);
     return BASE_OK;
+}
+
+/* Of several heads: part h of n equal ones. */
+static enum base_status head_of(struct cell__import *im, uint32_t row, uint32_t h, uint32_t n,
+                                uint32_t *out)
+{
+    const uint32_t width = im->rows[row].value.width / n;
+    return cell__row_slice(im, row, h * width, width, out);
+}
+
+/* The weights of head h: the softmax over the steps of its scores. */
+static enum base_status weights_of(struct cell__import *im, uint32_t weights, uint32_t h,
+                                   uint32_t n, uint32_t *out)
+{
+    const uint32_t of = im->rows[weights].softmax_of;
+    const uint32_t over = im->rows[weights].over;
+    struct cell_op softmax = {.kind = CELL_OP_SOFTMAX, .n_operands = 1, .group = 1};
+    BASE_TRY(head_of(im, of, h, n, &softmax.operands[0]));
+    BASE_TRY(cell__row_op(im, &softmax, (struct cell_value){CELL_F32, 1}, out));
+    im->rows[*out].softmax_of = softmax.operands[0];
+    im->rows[*out].over = over;
+    return BASE_OK;
+}
+
+/* What each of n heads takes of its part of the values, beside each other. */
+static enum base_status attend_by_heads(struct cell__import *im, uint32_t weights, uint32_t values,
+                                        uint32_t n, uint32_t *out)
+{
+    uint32_t heads[HEADS_MAX];
+    if (n > HEADS_MAX || im->rows[values].value.width % n != 0) {
+        return cell__refuse(
+            im, "attention of %u heads, at most %u, whose values share a row evenly", n, HEADS_MAX);
+    }
+    for (uint32_t h = 0; h < n; h++) {
+        uint32_t of = CELL__NONE;
+        uint32_t part = CELL__NONE;
+        BASE_TRY(weights_of(im, weights, h, n, &of));
+        BASE_TRY(head_of(im, values, h, n, &part));
+        BASE_TRY(cell__row_attend(im, of, part, &heads[h]));
+    }
+    return cell__row_concat(im, heads, n, out);
+}
+
+/* The product of a query and a key of each head. */
+static enum base_status product_by_heads(struct cell__import *im, uint32_t a, uint32_t b,
+                                         uint32_t n, uint32_t *out)
+{
+    uint32_t heads[HEADS_MAX];
+    if (n > HEADS_MAX) {
+        return cell__refuse(im, "attention of %u heads; at most %u", n, HEADS_MAX);
+    }
+    for (uint32_t h = 0; h < n; h++) {
+        uint32_t query = CELL__NONE;
+        uint32_t key = CELL__NONE;
+        BASE_TRY(head_of(im, a, h, n, &query));
+        BASE_TRY(head_of(im, b, h, n, &key));
+        BASE_TRY(cell__row_pair(im, CELL_OP_MUL, query, key, &heads[h]));
+        BASE_TRY(cell__row_sum(im, heads[h], &heads[h]));
+    }
+    return cell__row_concat(im, heads, n, out);
 }
 
 /* Summed over the steps of a sequence. */
@@ -41,7 +110,11 @@ static enum base_status product_over_steps(struct cell__import *im, uint32_t a, 
     const uint32_t weights = is_first ? a : b;
     const uint32_t values = is_first ? b : a;
     const uint32_t times = im->rows[a].times | im->rows[b].times;
+    const uint32_t heads = im->rows[weights].value.width;
     const struct base_error before = *im->error;
+    if (heads > 1 && cell__is_pair(times) && im->rows[weights].softmax_of != CELL__NONE) {
+        return attend_by_heads(im, weights, values, heads, out);
+    }
     const enum base_status status = cell__row_attend(im, weights, values, out);
     if (status != BASE_UNIMPLEMENTED || im->feeds_back || cell__is_pair(times) ||
         im->rows[weights].value.width != 1) {
@@ -52,34 +125,66 @@ static enum base_status product_over_steps(struct cell__import *im, uint32_t a, 
     return cell__row_sum_of_steps(im, *out, out);
 }
 
+/* Rows of the operands; where these have the same steps, but what they make has a second axis for
+ * them, the second one's are its. */
+static enum base_status rows_of(struct cell__import *im, const struct cell__node *node, uint32_t *a,
+                                uint32_t *b)
+{
+    const struct cell__value *first = cell__input(im, node, 0);
+    const struct cell__value *second = cell__input(im, node, 1);
+    const struct cell__shape *out = &cell__output(im, node, 0)->shape;
+    const uint32_t last = out->rank - 1;
+    const struct cell__axis *taken = &first->shape.axes[last];
+    const struct cell__axis *right = &second->shape.axes[last];
+    *a = first->row;
+    *b = second->row;
+    const struct cell__axis *mirror = NULL;
+    if (cell__axis_is_mirror(im, &out->axes[last], right)) {
+        mirror = &out->axes[last];
+    } else if (cell__axis_is_mirror(im, taken, &second->shape.axes[last - 1])) {
+        mirror = taken;
+    }
+    return mirror == NULL ? BASE_OK : cell__row_mirror(im, mirror, b);
+}
+
+/* Whether the result has a matrix in each row: features on the left, or on the right. */
+static bool has_rows(struct cell__import *im, const struct cell__node *node)
+{
+    const struct cell__shape *out = &cell__output(im, node, 0)->shape;
+    bool has = false;
+    for (uint32_t k = out->rank - 2; k < out->rank; k++) {
+        const struct cell__axis *axis = &out->axes[k];
+        has =
+            has || (cell__axis_size(im, axis) != 1 && !cell__axis_has(im, axis, CELL__ROLE_TIME) &&
+                    !cell__axis_has(im, axis, CELL__ROLE_BATCH));
+    }
+    return has;
+}
+
 enum base_status cell__lower_rows_product(struct cell__import *im, struct cell__node *node)
 {
     const struct cell__value *a = cell__input(im, node, 0);
-    const struct cell__value *b = cell__input(im, node, 1);
     const struct cell__axis *taken = &a->shape.axes[a->shape.rank - 1];
-    const struct cell__axis *left = &a->shape.axes[a->shape.rank - 2];
-    const struct cell__axis *right = &b->shape.axes[b->shape.rank - 1];
     const struct cell__shape over = {.rank = 1, .axes = {*taken}};
     const uint32_t times = cell__axis_times(im, taken);
+    uint32_t rows[2] = {CELL__NONE, CELL__NONE};
     uint32_t row = CELL__NONE;
     uint32_t width = 0;
     if (cell__shape_has(im, &over, CELL__ROLE_BATCH)) {
         return cell__refuse(im, "over the batch axis");
     }
-    if ((cell__axis_times(im, left) & cell__axis_times(im, right)) != 0) {
-        return cell__refuse(im, "attention of a sequence over its own steps");
-    }
+    BASE_TRY(rows_of(im, node, &rows[0], &rows[1]));
     if (times != 0) {
-        BASE_TRY(product_over_steps(im, a->row, b->row, cell__only_sequence(times), &row));
+        BASE_TRY(product_over_steps(im, rows[0], rows[1], cell__only_sequence(times), &row));
         cell__set_row(im, node, 0, row);
         return BASE_OK;
     }
     BASE_TRY(cell__shape_width(im, &over, &width));
-    if (im->rows[a->row].value.width != width || im->rows[b->row].value.width != width) {
+    const uint32_t own = im->rows[rows[0]].value.width;
+    if (own % width != 0 || im->rows[rows[1]].value.width != own || has_rows(im, node)) {
         return cell__refuse(im, "a product of two matrices of a row");
     }
-    BASE_TRY(cell__row_pair(im, CELL_OP_MUL, a->row, b->row, &row));
-    BASE_TRY(cell__row_sum(im, row, &row));
+    BASE_TRY(product_by_heads(im, rows[0], rows[1], own / width, &row));
     cell__set_row(im, node, 0, row);
     return BASE_OK;
 }

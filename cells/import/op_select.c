@@ -129,7 +129,8 @@ enum base_status cell__infer_gather(struct cell__import *im, struct cell__node *
     BASE_TRY(pick_read(im, node, &pick));
     struct cell__shape out = data->shape;
     if (pick.keeps_axis) {
-        BASE_TRY(cell__axis_new(im, pick.count, &out.axes[pick.axis]));
+        const struct cell__axis whole = out.axes[pick.axis];
+        BASE_TRY(cell__axis_part(im, &whole, pick.count, &out.axes[pick.axis]));
     } else {
         out.rank--;
         memmove(&out.axes[pick.axis], &out.axes[pick.axis + 1],
@@ -171,15 +172,39 @@ static enum base_status lower_lookup(struct cell__import *im, struct cell__node 
     return BASE_OK;
 }
 
-/* The row at one end of a time axis. */
-static enum base_status take_step(struct cell__import *im, const struct cell__axis *axis,
-                                  bool is_last, uint32_t row, uint32_t *out)
+/* Steps of a time axis: `count` from number `first` on; of an axis of unknown size the first or the
+ * last one. */
+struct taken {
+    int64_t first, count;
+    bool is_first, is_last;
+};
+
+/* The row at the one step, or at each of them, whose axis is `left`. */
+static enum base_status take_steps(struct cell__import *im, const struct cell__value *data,
+                                   uint32_t k, const struct taken *taken,
+                                   const struct cell__axis *left, uint32_t *row)
 {
-    *out = row;
-    if ((im->rows[row].times & cell__axis_times(im, axis)) == 0) {
+    const struct cell__axis *axis = &data->shape.axes[k];
+    const int64_t size = cell__axis_size(im, axis);
+    const bool is_turned = cell__is_turned_along(im, data, axis);
+    if (axis->n != 1 || taken->count < 1 || (size < 0 && !taken->is_first && !taken->is_last)) {
+        return cell__refuse(im, "takes steps that are neither the first nor the last");
+    }
+    if (taken->count == 1 && size > 0) {
+        return cell__row_step(im, axis, is_turned ? size - 1 - taken->first : taken->first, row);
+    }
+    if ((im->rows[*row].times & cell__axis_times(im, axis)) == 0) {
         return BASE_OK; // it is the same at every step of this axis
     }
-    return cell__row_at(im, is_last ? CELL__ROW_LAST : CELL__ROW_FIRST, row, out);
+    if (taken->count == 1) {
+        const bool is_last = taken->is_last != is_turned;
+        return cell__row_at(im, is_last ? CELL__ROW_LAST : CELL__ROW_FIRST, *row, row);
+    }
+    if (is_turned) {
+        return cell__refuse(im, "takes some steps of a sequence that is turned round");
+    }
+    struct cell__steps steps = {.stride = 1, .offset = (int32_t)taken->first, .is_cut = true};
+    return cell__row_copy_steps(im, axis, left, &steps, row);
 }
 
 enum base_status cell__lower_gather(struct cell__import *im, struct cell__node *node)
@@ -196,13 +221,10 @@ enum base_status cell__lower_gather(struct cell__import *im, struct cell__node *
     }
     BASE_TRY(pick_read(im, node, &pick));
     if (cell__axis_has(im, &data->shape.axes[pick.axis], CELL__ROLE_TIME)) {
-        if ((!pick.is_first && !pick.is_last) || pick.count != 1 ||
-            data->shape.axes[pick.axis].n != 1) {
-            return cell__refuse(im, "takes a step that is neither the first nor the last");
-        }
-        const bool is_turned = cell__is_turned_along(im, data, &data->shape.axes[pick.axis]);
-        BASE_TRY(take_step(im, &data->shape.axes[pick.axis], pick.is_last != is_turned, data->row,
-                           &row));
+        const struct taken taken = {pick.first, pick.count, pick.is_first, pick.is_last};
+        row = data->row;
+        BASE_TRY(take_steps(im, data, pick.axis, &taken,
+                            &cell__output(im, node, 0)->shape.axes[pick.axis], &row));
     } else {
         BASE_TRY(cell__axis_in_row(im, &data->shape, pick.axis, "takes elements", &place));
         base_assert(pick.first >= 0); // a row's axes have known sizes
@@ -457,7 +479,8 @@ enum base_status cell__infer_slice(struct cell__import *im, struct cell__node *n
         view.dims[k] = cut->size;
         view.start += cut->size > 0 ? cut->start * view.strides[k] : 0;
         view.strides[k] *= cut->size > 1 ? cut->step : 1;
-        BASE_TRY(cell__axis_new(im, cut->size, &shape.axes[k]));
+        const struct cell__axis whole = shape.axes[k];
+        BASE_TRY(cell__axis_part(im, &whole, cut->size, &shape.axes[k]));
     }
     if (is_const) {
         struct cell__tensor out;
@@ -494,11 +517,9 @@ enum base_status cell__lower_slice(struct cell__import *im, struct cell__node *n
             BASE_TRY(cell__row_copy_steps(im, &shape.axes[k],
                                           &cell__output(im, node, 0)->shape.axes[k], &steps, &row));
         } else if (cell__axis_has(im, &shape.axes[k], CELL__ROLE_TIME)) {
-            if ((!cut->is_first && !cut->is_last) || shape.axes[k].n != 1) {
-                return cell__refuse(im, "takes steps that are neither the first nor the last");
-            }
-            const bool is_turned = cell__is_turned_along(im, in, &shape.axes[k]);
-            BASE_TRY(take_step(im, &shape.axes[k], cut->is_last != is_turned, row, &row));
+            const struct taken taken = {cut->start, cut->size, cut->is_first, cut->is_last};
+            BASE_TRY(
+                take_steps(im, in, k, &taken, &cell__output(im, node, 0)->shape.axes[k], &row));
         } else {
             BASE_TRY(cell__axis_in_row(im, &shape, k, "takes elements", &place));
             if (cut->size == 0) {

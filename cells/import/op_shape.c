@@ -188,6 +188,24 @@ enum base_status cell__infer_product(struct cell__import *im, struct cell__node 
     return BASE_OK;
 }
 
+/* ---- Mod ---------------------------------------------------------------------------------- */
+
+/* Of integers that are known, or that a shape makes whole multiples. */
+enum base_status cell__infer_mod(struct cell__import *im, struct cell__node *node)
+{
+    struct cell__tensor out;
+    int64_t fmod = 0;
+    BASE_TRY(cell__attr_int(im, node, "fmod", 0, &fmod));
+    if (!cell__is_all_const(im, node) || fmod != 0 ||
+        cell__input(im, node, 0)->dtype == CELL__F32) {
+        return cell__refuse(im, "only of integers that shapes make, with fmod 0");
+    }
+    BASE_TRY(cell__fold_binary(im, '%', &cell__input(im, node, 0)->tensor,
+                               &cell__input(im, node, 1)->tensor, &out));
+    cell__set_const(im, node, 0, &out);
+    return BASE_OK;
+}
+
 /* ---- Equal, Where, Range ------------------------------------------------------------------ */
 
 static enum base_status all_const(struct cell__import *im, const struct cell__node *node)

@@ -103,6 +103,7 @@ static const struct cell__operator operators[] = {
      cell__infer_pool, cell__lower_pool, "as AveragePool; no Indices"},
     {"Min", 1, CELL__OPERANDS_MAX, 1, " ", cell__infer_binary, cell__lower_binary, "float32"},
     {"Mish", 1, 1, 1, " ", cell__infer_function, cell__lower_function, "float32"},
+    {"Mod", 2, 2, 1, " fmod ", cell__infer_mod, NULL, "folded: of integers that shapes make"},
     {"Mul", 2, 2, 1, " ", cell__infer_binary, cell__lower_binary, "float32"},
     {"Neg", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},
     {"Not", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "bool, inside a row"},

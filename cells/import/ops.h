@@ -53,7 +53,7 @@ cell__op_fn cell__infer_matmul, cell__lower_matmul;
 cell__op_fn cell__infer_gemm, cell__lower_gemm;
 /* op_shape.c */
 cell__op_fn cell__infer_constant, cell__infer_shape, cell__infer_range;
-cell__op_fn cell__infer_product, cell__infer_equal, cell__infer_where;
+cell__op_fn cell__infer_product, cell__infer_mod, cell__infer_equal, cell__infer_where;
 cell__op_fn cell__infer_constant_of_shape, cell__lower_constant_of_shape;
 /* op_count.c: whether a node computes with counts alone, and it; whether a value is the number of
  * the step, nothing added */
@@ -80,6 +80,34 @@ bool cell__is_turned_along(const struct cell__import *im, const struct cell__val
 cell__op_fn cell__infer_reverse, cell__lower_reverse; /* ReverseSequence */
 /* op_recurrent.c */
 cell__op_fn cell__infer_recurrent, cell__lower_recurrent;
+/* stated.c: step k of the row, along an axis of known size; the row itself where it is the same at
+ * each. */
+enum base_status cell__row_step(struct cell__import *im, const struct cell__axis *axis, int64_t k,
+                                uint32_t *row);
+/* As cell__axis_in_row() of a shape whose row is *row; but of an axis along which time runs, beside
+ * features or alone, and of which the file states how long it is, the steps become features: *row
+ * has all of them behind each other. */
+enum base_status cell__row_of_steps(struct cell__import *im, const struct cell__shape *shape,
+                                    uint32_t axis, const char *verb, uint32_t *row,
+                                    struct cell__place *place);
+/* mirror.c: another axis of as many elements, of one atom: where a value has one for each pair of
+ * steps of a sequence, the second of both. Whether it is one, of that; whether one of two is the
+ * other's, which is *out then. */
+enum base_status cell__axis_mirror(struct cell__import *im, const struct cell__axis *axis,
+                                   struct cell__axis *out);
+bool cell__axis_is_mirror(const struct cell__import *im, const struct cell__axis *axis,
+                          const struct cell__axis *of);
+bool cell__axes_mirror(const struct cell__import *im, const struct cell__axis *a,
+                       const struct cell__axis *b, struct cell__axis *out);
+/* Of axes that are the same all but the first become mirrors. */
+enum base_status cell__shape_mirror(struct cell__import *im, struct cell__shape *shape);
+/* The row of a sequence as one of its mirror's: step t of both is the same. */
+enum base_status cell__row_mirror(struct cell__import *im, const struct cell__axis *mirror,
+                                  uint32_t *row);
+/* Whether the row is one that has been made so. */
+bool cell__row_is_mirror(const struct cell__import *im, uint32_t row);
+/* Whether one time runs along two of the axes, which no row can say. */
+bool cell__shape_has_twice(const struct cell__import *im, const struct cell__shape *shape);
 /* That recurrent node `number` takes a sequence step by step. */
 void cell__recurrent_takes(struct cell__import *im, uint32_t number,
                            const struct cell__value *sequence);

@@ -11,6 +11,7 @@
  * stage: they are repeated where they are used. One definition is at work at a time; the whole
  * costs a few passes over the row expressions. */
 #include "cells/import/plan.h"
+#include "cells/import/ops.h"
 
 #include "base/assert.h"
 
@@ -25,6 +26,25 @@ enum base_status cell__too_many(struct cell__import *im, uint32_t max, const cha
 bool cell__is_memory(const struct cell__row *row, uint32_t i)
 {
     return row->kind == CELL__ROW_OP && row->op.kind == CELL_OP_ATTEND && i > 0;
+}
+
+/* Copies of all steps are not made, nor what takes a part of each row. */
+uint32_t cell__memory_of(const struct cell__import *im, uint32_t row, struct cell__part *part)
+{
+    *part = (struct cell__part){.width = im->rows[row].value.width};
+    for (;;) {
+        const struct cell__row *at = &im->rows[row];
+        const struct cell__row *of =
+            at->kind == CELL__ROW_OP ? &im->rows[at->op.operands[0]] : NULL;
+        if (of != NULL && at->op.kind == CELL_OP_SLICE && of->times != 0) {
+            part->start += at->op.start;
+            row = at->op.operands[0];
+        } else if (of != NULL && cell__row_is_mirror(im, row)) {
+            row = of->index;
+        } else {
+            return row;
+        }
+    }
 }
 
 /* The rows that lie side by side in a memory: what joins the outputs of chains is not computed. */
@@ -49,9 +69,12 @@ static void need_operands(struct cell__import *im, const struct cell__row *row)
 {
     for (uint32_t i = 0; i < row->op.n_operands; i++) {
         uint32_t n = 1;
-        const uint32_t *rows = &row->op.operands[i];
+        uint32_t whole = row->op.operands[i];
+        const uint32_t *rows = &whole;
         if (cell__is_memory(row, i) && !im->is_part) {
-            rows = cell__pieces_of(im, rows, &n);
+            struct cell__part part;
+            whole = cell__memory_of(im, whole, &part);
+            rows = cell__pieces_of(im, &whole, &n);
         }
         for (uint32_t p = 0; p < n; p++) {
             im->rows[rows[p]].is_needed = true;
@@ -221,7 +244,9 @@ static uint32_t rank_operand(const struct cell__plans *plans, const struct cell_
     uint32_t rank = 0;
     if (cell__is_memory(row, i) && !im->is_part) {
         uint32_t n = 0;
-        const uint32_t *pieces = cell__pieces_of(im, &row->op.operands[i], &n);
+        struct cell__part part;
+        const uint32_t whole = cell__memory_of(im, row->op.operands[i], &part);
+        const uint32_t *pieces = cell__pieces_of(im, &whole, &n);
         for (uint32_t p = 0; p < n; p++) {
             rank = max_u32(rank, rank_behind(plans, pieces[p]));
         }

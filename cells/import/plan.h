@@ -42,6 +42,11 @@ bool cell__is_memory(const struct cell__row *row, uint32_t i);
 
 /* The n rows that lie side by side in a memory, or the row itself: what joins the outputs of chains
  * is not computed. */
+/* The row of a memory that a row of it is, or is a part of. */
+struct cell__part {
+    uint32_t start, width;
+};
+uint32_t cell__memory_of(const struct cell__import *im, uint32_t row, struct cell__part *part);
 const uint32_t *cell__pieces_of(const struct cell__import *im, const uint32_t *row, uint32_t *n);
 
 /* The op of x that is taken into the chain's own definition, or NONE: an embedding, or what joins

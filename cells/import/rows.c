@@ -232,7 +232,7 @@ enum base_status cell__row_window(struct cell__import *im, uint32_t row,
                                .behind = behind,
                                .is_cut = steps->is_cut,
                                .value = {from->value.dtype, from->value.width * steps->count},
-                               .times = 1u << steps->sequence,
+                               .times = steps->is_once ? 0 : 1u << steps->sequence,
                                .is_batched = from->is_batched};
     if (steps->count > CELL_WIDTH_MAX / from->value.width) {
         return cell__refuse(im, "a row of more than %u elements", CELL_WIDTH_MAX);
@@ -286,10 +286,18 @@ static enum base_status leaf_at(struct cell__import *im, enum cell__row_kind kin
 uint32_t cell__row_ids(const struct cell__import *im, uint32_t row)
 {
     const struct cell__row *at = &im->rows[row];
+    if (at->kind == CELL__ROW_OP && at->op.kind == CELL_OP_CAST && !im->is_part) {
+        row = at->op.operands[0]; // Keras takes ids as floats
+        at = &im->rows[row];
+    }
     if (at->kind == CELL__ROW_FIRST || at->kind == CELL__ROW_LAST) {
         const struct cell__row *copy = &im->rows[at->index];
         const bool is_copy = copy->kind == CELL__ROW_OP && copy->op.kind == CELL_OP_COPY;
         row = is_copy ? copy->op.operands[0] : row;
+    }
+    if (at->kind == CELL__ROW_OP && at->op.kind == CELL_OP_COPY &&
+        im->rows[at->op.operands[0]].kind == CELL__ROW_WINDOW) { // another step
+        row = im->rows[at->op.operands[0]].index;
     }
     return im->rows[row].kind == CELL__ROW_INPUT ? row : CELL__NONE;
 }

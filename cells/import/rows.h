@@ -128,6 +128,7 @@ struct cell__steps {
     uint32_t sequence, count, stride, behind;
     int32_t offset;
     bool is_cut; /* steps of the other are left out: who reads beyond the ends reads none of them */
+    bool is_once; /* read by what has no steps, as by its step 0; `sequence` means nothing */
 };
 
 /* The rows of these steps as one wide row; zeros beyond the ends of the row's sequence. row has one
@@ -147,7 +148,8 @@ enum base_status cell__row_concat(struct cell__import *im, const uint32_t *rows,
 enum base_status cell__row_at(struct cell__import *im, enum cell__row_kind kind, uint32_t row,
                               uint32_t *out);
 
-/* The row of an input that this one is, or is one step of; NONE: it is of no input. */
+/* The row of an input that this one is, is one step of, or is cast from; NONE: it is of no input.
+ */
 uint32_t cell__row_ids(const struct cell__import *im, uint32_t row);
 
 /* The row as something that a stage can hand on: a constant becomes an op. */

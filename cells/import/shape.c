@@ -1,7 +1,7 @@
 /* Atoms and axes: which dimension of which value is which. Union-find with path halving, so a
  * question costs a few steps; no recursion. Sizes are kept at the root: a request's choice (-1)
  * united with a number becomes the number. */
-#include "cells/import/graph.h"
+#include "cells/import/ops.h"
 
 #include "base/assert.h"
 #include "base/checked.h"
@@ -17,7 +17,8 @@ enum base_status cell__atom_new(struct cell__import *im, int64_t size, uint32_t 
                         (struct cell__limit){CELL__ATOMS_MAX, "dimensions"}));
     im->atoms = array;
     *out = im->n_atoms++;
-    im->atoms[*out] = (struct cell__atom){.parent = *out, .size = size, .source = CELL__NONE};
+    im->atoms[*out] = (struct cell__atom){
+        .parent = *out, .size = size, .source = CELL__NONE, .whole = CELL__NONE};
     return BASE_OK;
 }
 
@@ -42,16 +43,32 @@ static enum cell__role atom_role(const struct cell__import *im, uint32_t atom)
     return im->atoms[cell__atom_root(im, atom)].role;
 }
 
-/* Whether two atoms have as many steps whatever the request: neither follows from another, or both
- * do in the same way. */
+/* Whether two atoms have as many steps whatever the request: the file states both, neither follows
+ * from another, or both do in the same way. */
 static bool may_unite(const struct cell__import *im, const struct cell__atom *one,
                       const struct cell__atom *two)
 {
+    if (one->size >= 0 && two->size >= 0) {
+        return true; // their sizes are compared next
+    }
     if (one->source == CELL__NONE || two->source == CELL__NONE) {
         return one->source == two->source;
     }
     return one->add == two->add && one->stride == two->stride &&
            cell__atom_root(im, one->source) == cell__atom_root(im, two->source);
+}
+
+/* Whether its steps follow from this one's, over any number of others. */
+static bool follows(const struct cell__import *im, const struct cell__atom *atom, uint32_t root)
+{
+    while (atom->source != CELL__NONE) {
+        const uint32_t source = cell__atom_root(im, atom->source);
+        if (source == root) {
+            return true;
+        }
+        atom = &im->atoms[source];
+    }
+    return false;
 }
 
 static enum base_status atoms_unite(struct cell__import *im, uint32_t a, uint32_t b,
@@ -73,6 +90,12 @@ static enum base_status atoms_unite(struct cell__import *im, uint32_t a, uint32_
                              (long long)two->size);
     }
     two->size = two->size < 0 ? one->size : two->size;
+    if (two->source == CELL__NONE && !follows(im, one, two->parent)) {
+        two->source = one->source;
+        two->add = one->add;
+        two->stride = one->stride;
+    }
+    two->whole = two->whole == CELL__NONE ? one->whole : two->whole;
     one->parent = two->parent;
     return BASE_OK;
 }
@@ -144,6 +167,16 @@ enum base_status cell__axis_strided(struct cell__import *im, const struct cell__
     atom->source = source;
     atom->add = add;
     atom->stride = stride;
+    return BASE_OK;
+}
+
+enum base_status cell__axis_part(struct cell__import *im, const struct cell__axis *axis,
+                                 int64_t size, struct cell__axis *out)
+{
+    BASE_TRY(cell__axis_new(im, size, out));
+    if (out->n == 1 && axis->n == 1) {
+        im->atoms[out->atoms[0]].whole = cell__atom_root(im, axis->atoms[0]);
+    }
     return BASE_OK;
 }
 
@@ -361,23 +394,59 @@ static enum base_status take_number(struct cell__import *im, struct flat *flat, 
     return BASE_OK;
 }
 
+/* Whether the atoms of `axis` stand at this end of flat, where a mirror of them will do. */
+static bool is_next(const struct cell__import *im, const struct flat *flat, bool from_back,
+                    const struct cell__axis *axis)
+{
+    const uint32_t n = axis->n;
+    bool fits = n <= flat->last - flat->first;
+    const uint32_t start = from_back ? flat->last - n : flat->first;
+    for (uint32_t i = 0; fits && i < n; i++) {
+        const struct cell__axis own = {.n = 1, .atoms = {flat->atoms[start + i]}};
+        const struct cell__axis wanted = {.n = 1, .atoms = {axis->atoms[i]}};
+        fits = cell__axis_is_same(im, &own, &wanted) || cell__axis_is_mirror(im, &own, &wanted);
+    }
+    return fits;
+}
+
 /* Takes exactly the atoms of `axis` from one end of flat. */
 static enum base_status take_axis(struct cell__import *im, struct flat *flat, bool from_back,
                                   const struct cell__axis *axis, struct cell__axis *out)
 {
-    uint32_t n = axis->n;
-    bool fits = n <= flat->last - flat->first;
-    uint32_t start = !fits ? 0 : from_back ? flat->last - n : flat->first;
-    for (uint32_t i = 0; fits && i < n; i++) {
-        fits = cell__atom_root(im, flat->atoms[start + i]) == cell__atom_root(im, axis->atoms[i]);
-    }
-    if (!fits) {
+    const uint32_t n = axis->n;
+    if (!is_next(im, flat, from_back, axis)) {
         return cell__refuse(im, "moves the batch or the time axis inside the tensor");
     }
+    const uint32_t start = from_back ? flat->last - n : flat->first;
     out->n = n;
     memcpy(out->atoms, &flat->atoms[start], n * sizeof(out->atoms[0]));
     flat->first += from_back ? 0 : n;
     flat->last -= from_back ? n : 0;
+    return BASE_OK;
+}
+
+/* Takes the atoms of `axis` and a number of others, such as the heads of each row of a batch, or
+ * the batch of each of so many steps: the axis stands where it is found. */
+static enum base_status take_multiple(struct cell__import *im, struct flat *flat, bool from_back,
+                                      const struct cell__axis *axis, int64_t number,
+                                      struct cell__axis *out)
+{
+    const bool is_axis_next = is_next(im, flat, from_back, axis);
+    const uint32_t place = is_axis_next == from_back ? 1 : 0; // of the axis among the two
+    struct cell__axis parts[2] = {{.n = 0}, {.n = 0}};
+    if (is_axis_next) {
+        BASE_TRY(take_axis(im, flat, from_back, axis, &parts[place]));
+    }
+    BASE_TRY(take_number(im, flat, from_back, number, &parts[1 - place]));
+    if (!is_axis_next) {
+        BASE_TRY(take_axis(im, flat, from_back, axis, &parts[place]));
+    }
+    *out = parts[0];
+    for (uint32_t i = 0; i < parts[1].n; i++) {
+        if (!axis_push(out, parts[1].atoms[i], false)) {
+            return cell__refuse(im, "merges more than %u dimensions", CELL__AXIS_ATOMS_MAX);
+        }
+    }
     return BASE_OK;
 }
 
@@ -392,8 +461,11 @@ static enum base_status take(struct cell__import *im, struct flat *flat, bool fr
         return take_number(im, flat, from_back, target->add, out);
     }
     struct cell__axis axis;
-    BASE_TRY(cell__sym_axis(im, target, &axis));
-    return take_axis(im, flat, from_back, &axis, out);
+    struct cell__sym lone = *target;
+    lone.factor = target->factor > 1 ? 1 : target->factor;
+    BASE_TRY(cell__sym_axis(im, &lone, &axis));
+    return target->factor > 1 ? take_multiple(im, flat, from_back, &axis, target->factor, out)
+                              : take_axis(im, flat, from_back, &axis, out);
 }
 
 static bool is_number(const struct cell__sym *sym, int64_t value)

@@ -61,7 +61,8 @@ static struct cell_value row_value(const struct cell__plans *plans, const struct
         }
         return im->rows[stage->output_rows[source.index]].value;
     case CELL_SOURCE_MEMORY:
-        return (struct cell_value){CELL_F32, plans->memories[source.index].width};
+        return (struct cell_value){
+            CELL_F32, source.count > 0 ? source.count : plans->memories[source.index].width};
     case CELL_SOURCE_ZERO:
     case CELL_SOURCE_CHILD:
     case CELL_SOURCE_START:
@@ -77,7 +78,8 @@ static struct cell_value source_value(const struct cell__plans *plans,
                                       const struct cell_model *model, struct cell_source source)
 {
     struct cell_value value = row_value(plans, model, source);
-    value.width *= source.count > 0 ? source.count : 1;
+    const bool is_window = source.kind != CELL_SOURCE_MEMORY && source.count > 0;
+    value.width *= is_window ? source.count : 1;
     return value;
 }
 

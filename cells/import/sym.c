@@ -98,6 +98,36 @@ static bool divide(const struct cell__sym *a, const struct cell__sym *b, struct 
     return true;
 }
 
+/* ONNX Mod has the sign of the divisor. */
+static bool modulo(const struct cell__sym *a, const struct cell__sym *b, struct cell__sym *out)
+{
+    if (!cell__sym_is_number(b) || b->add == 0 || b->add == -1 || a->factor % b->add != 0) {
+        return false;
+    }
+    const int64_t left = a->add % b->add;
+    *out = cell__sym_number(left != 0 && (left < 0) != (b->add < 0) ? left + b->add : left);
+    return true;
+}
+
+/* The larger of two, or the smaller one: where these are certain. */
+static bool choose(const struct cell__import *im, const struct cell__sym *a,
+                   const struct cell__sym *b, bool is_larger, struct cell__sym *out)
+{
+    struct cell__sym difference;
+    int64_t nearest = 0;
+    if (!add(im, a, b, -1, &difference)) {
+        return false;
+    }
+    // The product of dimensions is at least 1: add + factor * product stays on one side of 0.
+    if (!base_i64_add(difference.add, difference.factor, &nearest) ||
+        (difference.factor > 0 && nearest < 0) || (difference.factor < 0 && nearest > 0)) {
+        return false;
+    }
+    const bool is_first = difference.factor != 0 ? difference.factor > 0 : difference.add >= 0;
+    *out = is_first == is_larger ? *a : *b;
+    return true;
+}
+
 bool cell__sym_compute(const struct cell__import *im, char op, const struct cell__sym *a,
                        const struct cell__sym *b, struct cell__sym *out)
 {
@@ -110,6 +140,11 @@ bool cell__sym_compute(const struct cell__import *im, char op, const struct cell
         return multiply(a, b, out);
     case '/':
         return divide(a, b, out);
+    case '>':
+    case '<':
+        return choose(im, a, b, op == '>', out);
+    case '%':
+        return modulo(a, b, out);
     default:
         base_assert(false);
         return false;

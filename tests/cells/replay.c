@@ -240,17 +240,24 @@ static void set_memories(const struct replay *replay, const struct cell_stage *s
         if (stage->inputs[i].kind != CELL_SOURCE_MEMORY) {
             continue;
         }
-        const struct cell_memory *memory = &replay->model->memories[stage->inputs[i].index];
+        const struct cell_source *part = &stage->inputs[i];
+        const struct cell_memory *memory = &replay->model->memories[part->index];
+        const uint32_t width = part->count > 0 ? part->count : memory->width;
         const uint32_t piece = memory->width / memory->pieces;
         const uint32_t n = length_of(replay->model, replay->inputs, b, memory->sequence,
                                      replay->times[memory->sequence]);
         oracle->n_rows[i] = n;
         copies[i] = numbers((size_t)n * memory->width);
+        ck_assert_uint_le((uint32_t)part->offset + width, memory->width);
         for (uint32_t t = 0; t < n; t++) {
             for (uint32_t p = 0; p < memory->pieces; p++) {
                 memcpy(copies[i] + (size_t)t * memory->width + (size_t)p * piece,
                        read_source(replay, &memory->sources[p], b, t), piece * sizeof(double));
             }
+        }
+        for (uint32_t t = 0; t < n; t++) { // a part of each row, behind each other
+            memmove(copies[i] + (size_t)t * width,
+                    copies[i] + (size_t)t * memory->width + part->offset, width * sizeof(double));
         }
         oracle->rows[i] = copies[i];
     }
@@ -279,7 +286,7 @@ static void run_stage(struct replay *replay, uint32_t s, int64_t b)
     for (uint32_t n = 0; n < made->steps; n++) {
         const uint32_t t = stage->is_reverse ? made->steps - 1 - n : n;
         for (uint32_t i = 0; i < def->n_inputs; i++) {
-            if (stage->inputs[i].count > 0) {
+            if (stage->inputs[i].count > 0 && stage->inputs[i].kind != CELL_SOURCE_MEMORY) {
                 set_window(replay, stage, i, b, t, &oracle);
             } else {
                 set_value(&oracle, i, read_source(replay, &stage->inputs[i], b, t));

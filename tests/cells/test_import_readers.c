@@ -38,19 +38,27 @@ static const struct {
     const char *name;
     uint32_t sequences, chains, attends, memories;
 } exports[] = {
-    {"additive", 2, 4, 1, 2}, // keys and values
-    {"apart", 2, 4, 0, 0},
-    {"attention_sum", 2, 6, 1, 1}, // the weights that are answered are
-                                   // two chains more
-    {"bidaf", 2, 14, 4, 5},        // u, h, m and scores that are the steps' own
-    {"both", 2, 4, 2, 3},
-    {"concatenated", 2, 5, 1, 1},
-    {"embedded", 2, 2, 0, 0},
-    {"lengths", 2, 4, 0, 0},
-    {"pooled", 2, 4, 2, 3}, // scores of either network, and what they
-                            // weigh
-    {"products", 2, 4, 1, 1},
-    {"similarity", 2, 4, 0, 0},
+    {"reader_additive", 2, 4, 1, 2}, // keys and values
+    {"reader_apart", 2, 4, 0, 0},
+    {"reader_attention_sum", 2, 6, 1, 1}, // the weights that are answered are
+                                          // two chains more
+    {"reader_bidaf", 2, 14, 4, 5},        // u, h, m and scores that are the steps' own
+    {"reader_both", 2, 4, 2, 3},
+    {"reader_concatenated", 2, 5, 1, 1},
+    {"reader_embedded", 2, 2, 0, 0},
+    {"reader_lengths", 2, 4, 0, 0},
+    {"reader_pooled", 2, 4, 2, 3}, // scores of either network, and what they
+                                   // weigh
+    {"reader_products", 2, 4, 1, 1},
+    {"reader_similarity", 2, 4, 0, 0},
+    // Of its own steps, of which the second of a pair is a sequence too:
+    {"own_additive", 2, 2, 1, 2},
+    {"own_encoder", 2, 1, 2, 1}, // heads read parts of rows that hold queries, keys and values
+    {"own_heads", 2, 2, 2, 2},
+    {"own_multihead", 2, 2, 2, 1},
+    {"own_multihead_stated", 2, 2, 2, 1},
+    {"own_products", 2, 2, 1, 1},
+    {"own_projected", 2, 3, 1, 2}, // and a mean over the steps
 };
 enum { EXPORTS = sizeof(exports) / sizeof(exports[0]) };
 
@@ -63,7 +71,7 @@ START_TEST(test_attention_is_one_op_however_it_is_written)
     struct cell_model *model = NULL;
     struct base_error error = {.message = ""};
     const char *name = exports[_i].name;
-    snprintf(relative, sizeof(relative), "tests/data/onnx/reader_%s-ts1.13-op17/model.onnx", name);
+    snprintf(relative, sizeof(relative), "tests/data/onnx/%s-ts1.13-op17/model.onnx", name);
     util_repo_path(path, relative);
     ck_assert_int_eq(cell_registry_create(&registry), BASE_OK);
     ck_assert_msg(cell_model_load(registry, path, "test", NULL, &model, &error) == BASE_OK, "%s",
@@ -75,7 +83,9 @@ START_TEST(test_attention_is_one_op_however_it_is_written)
                   count_ops(model, CELL_OP_ATTEND));
     ck_assert_msg(model->n_memories == exports[_i].memories, "%s: %u memories", name,
                   model->n_memories);
-    ck_assert_uint_ne(model->inputs[0].sequence, model->inputs[1].sequence);
+    const bool has_mirror = model->n_inputs == 1;
+    ck_assert_uint_eq(model->sequences[1].stride, has_mirror ? 1 : 0);
+    ck_assert(has_mirror || model->inputs[0].sequence != model->inputs[1].sequence);
     cell_model_free(registry, model);
     cell_registry_free(registry);
 }
@@ -210,17 +220,53 @@ START_TEST(test_one_step_of_pairs_is_refused)
 }
 END_TEST
 
-START_TEST(test_a_sequence_does_not_attend_to_itself)
+/* c c' of the steps of c alone. */
+static void begin_own(void)
 {
     begin("-");
     turn("c", "ct", 0, 2, 1);
     node("MatMul", "c ct", "own");
-    softmax("own", "p", 2);
+    answer("q");
+}
+
+START_TEST(test_pairs_of_own_steps_that_are_no_attention_are_refused)
+{
+    const int64_t both[] = {1, 2};
+    begin_own();
+    answer("own");
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "output \"own\" has a value for each pair");
+    begin_own();
+    onnx_set_ints(&builder, node("ReduceMean", "own", "y"), "axes", 2, both);
+    answer("y");
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "ReduceMean (node \"y\", opset 17)");
+    begin_own();
+    softmax("own", "p", 1); // over the first of both
     node("MatMul", "p c", "y");
     answer("y");
-    answer("q");
-    expect_refused(&builder, BASE_UNIMPLEMENTED,
-                   "MatMul (node \"own\", opset 17): attention of a sequence over its own steps");
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "MatMul (node \"y\", opset 17): a sum over");
+}
+END_TEST
+
+/* A value for each pair of steps by broadcasting, too: never one for each step, as if both were
+ * the same. */
+START_TEST(test_pairs_of_own_steps_by_broadcasting_are_refused)
+{
+    static const char *const ops[] = {"Add", "Sub", "Mul"};
+    const int64_t first = 1;
+    const int64_t second = 2;
+    const int64_t both[] = {1, 2};
+    for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
+        begin("-");
+        onnx_constant(&builder, "first", onnx_ints(&builder, 1, 1, &first));
+        onnx_constant(&builder, "second", onnx_ints(&builder, 1, 1, &second));
+        node("Unsqueeze", "c second", "rows");
+        node("Unsqueeze", "c first", "cols");
+        node(ops[i], "rows cols", "pairs");
+        onnx_set_ints(&builder, node("ReduceMean", "pairs", "y"), "axes", 2, both);
+        answer("y");
+        answer("q");
+        expect_refused(&builder, BASE_UNIMPLEMENTED, "ReduceMean (node \"y\", opset 17)");
+    }
 }
 END_TEST
 
@@ -263,9 +309,10 @@ START_TEST(test_one_input_of_lengths_is_of_one_sequence)
 }
 END_TEST
 
-START_TEST(test_several_heads_are_refused)
+/* q attends to c with so many heads, of which the values have `left` of HIDDEN elements less. */
+static void attend_by_heads(int64_t n, int64_t left)
 {
-    const int64_t heads[] = {0, 0, 2, HIDDEN / 2};
+    const int64_t heads[] = {0, 0, n, HIDDEN / n};
     const int64_t perm[] = {0, 2, 1, 3};
     const int64_t turned[] = {0, 2, 3, 1};
     begin("-");
@@ -276,10 +323,25 @@ START_TEST(test_several_heads_are_refused)
     onnx_set_ints(&builder, node("Transpose", "q4", "qh"), "perm", 4, turned);
     node("MatMul", "ch qh", "sh");
     softmax("sh", "p", 3);
-    onnx_set_ints(&builder, node("Transpose", "q4", "vh"), "perm", 4, perm);
+    if (left == 0) {
+        onnx_set_ints(&builder, node("Transpose", "q4", "vh"), "perm", 4, perm);
+    } else {
+        const int64_t one = 1;
+        onnx_constant(&builder, "at", onnx_ints(&builder, 1, 1, &one));
+        node("Unsqueeze", "q at", "vh"); // the same values for each head
+    }
     node("MatMul", "p vh", "y");
     answer("y");
-    expect_refused(&builder, BASE_UNIMPLEMENTED, "MatMul (node \"");
+}
+
+START_TEST(test_heads_share_a_row_evenly)
+{
+    attend_by_heads(2, 0);
+    expect_accepted(&builder);
+    attend_by_heads(HIDDEN, 0); // of one element each
+    expect_accepted(&builder);
+    attend_by_heads(2, 1);
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "MatMul (node \"y\"");
 }
 END_TEST
 
@@ -376,11 +438,12 @@ int main(void)
     tcase_add_test(tests, test_an_attention_is_accepted);
     tcase_add_test(tests, test_pairs_of_steps_that_are_no_attention_are_refused);
     tcase_add_test(tests, test_one_step_of_pairs_is_refused);
-    tcase_add_test(tests, test_a_sequence_does_not_attend_to_itself);
+    tcase_add_test(tests, test_pairs_of_own_steps_that_are_no_attention_are_refused);
+    tcase_add_test(tests, test_pairs_of_own_steps_by_broadcasting_are_refused);
     tcase_add_test(tests, test_weights_of_one_sequence_over_another_are_refused);
     tcase_add_test(tests, test_attention_beside_lengths_is_refused);
     tcase_add_test(tests, test_one_input_of_lengths_is_of_one_sequence);
-    tcase_add_test(tests, test_several_heads_are_refused);
+    tcase_add_test(tests, test_heads_share_a_row_evenly);
     tcase_add_test(tests, test_reductions_of_what_has_no_steps_are_refused);
     tcase_add_test(tests, test_scores_of_too_many_terms_are_refused);
     tcase_add_test(tests, test_what_all_rows_share_is_no_answer_of_each);

@@ -25,16 +25,36 @@ static void check_source(const struct cell_model *model, struct cell_source sour
 }
 
 /* All pieces of a memory are made before the stage. */
-static void check_memory(const struct cell_model *model, uint32_t number, uint32_t before,
-                         uint32_t width)
+static void check_memory(const struct cell_model *model, const struct cell_source *part,
+                         uint32_t before, uint32_t width)
 {
-    base_assert(number < model->n_memories);
-    const struct cell_memory *memory = &model->memories[number];
-    base_assert(memory->width == width && memory->pieces >= 1);
+    base_assert(part->index < model->n_memories && part->offset >= 0);
+    const struct cell_memory *memory = &model->memories[part->index];
+    base_assert(part->count == 0 ? part->offset == 0 && memory->width == width
+                                 : part->count == width);
+    base_assert((uint32_t)part->offset + width <= memory->width && memory->pieces >= 1);
     base_assert(memory->pieces <= CELL_PIECES_MAX && memory->sequence < model->n_sequences);
     for (uint32_t p = 0; p < memory->pieces; p++) {
-        check_source(model, memory->sources[p], before, width / memory->pieces);
+        check_source(model, memory->sources[p], before, memory->width / memory->pieces);
     }
+}
+
+/* Steps of a sequence that the file states, or that follow from such; 0: each request says. */
+static uint32_t stated_steps(const struct cell_model *model, uint32_t of)
+{
+    const struct cell_sequence *sequence = &model->sequences[of];
+    if (sequence->stride > 0) {
+        const uint32_t source = stated_steps(model, sequence->source); // a smaller number
+        return source == 0 ? 0 : cell_sequence_steps(sequence, source);
+    }
+    for (uint32_t i = 0; i < model->n_inputs; i++) {
+        const struct cell_tensor *tensor = &model->inputs[i];
+        if (tensor->time_axis >= 0 && tensor->sequence == of &&
+            tensor->dims[tensor->time_axis] != CELL_DIM_ANY) {
+            return (uint32_t)tensor->dims[tensor->time_axis];
+        }
+    }
+    return 0;
 }
 
 /* No step reads further beyond the ends than the model says, whatever the request's lengths. */
@@ -43,6 +63,11 @@ static void check_window(const struct cell_model *model, const struct cell_stage
 {
     const uint32_t of = source->kind == CELL_SOURCE_INPUT ? model->inputs[source->index].sequence
                                                           : model->stages[source->stage].sequence;
+    if (stage->kind == CELL_STAGE_ONCE) { // some steps of a stated number
+        base_assert(source->offset >= 0);
+        base_assert((uint32_t)source->offset + source->count <= stated_steps(model, of));
+        return;
+    }
     base_assert(stage->kind == CELL_STAGE_EACH || stage->kind == CELL_STAGE_CHAIN);
     base_assert(source->stride >= 1 && source->offset >= -(int64_t)model->reach);
     for (uint32_t given = 1; given <= GIVEN_MAX; given++) {
@@ -73,7 +98,7 @@ static void check_input(const struct cell_model *model, uint32_t s, uint32_t inp
     const struct cell_source *source = &stage->inputs[input];
     const uint32_t width = stage->type->def.values[input].width;
     if (source->kind == CELL_SOURCE_MEMORY) {
-        check_memory(model, source->index, s, width);
+        check_memory(model, source, s, width);
         return;
     }
     if (source->count > 0) {

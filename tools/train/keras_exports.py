@@ -23,7 +23,7 @@ from tensorflow import keras
 from golden import CASES, TOLERANCE, difference, first_line, make_golden
 
 layers = keras.layers
-INPUT, HIDDEN, CLASSES, WORDS = 6, 8, 3, 20
+INPUT, HIDDEN, CLASSES, WORDS, STATED = 6, 8, 3, 20, 6
 OPSET = 15
 WEIGHT_MAX = 0.5
 STEPS = (None, INPUT)
@@ -222,13 +222,65 @@ def conv_lstm():
     return chain(inner, layers.Reshape((-1, 15)), layers.Dense(2), shape=(None, 5, 2))
 
 
+def attends(attend, shape=STEPS):
+    """An LSTM, what attends to its own steps, a Dense over each step."""
+    x = keras.Input(shape, name="x")
+    return keras.Model(x, layers.Dense(CLASSES)(attend(layers.LSTM(HIDDEN, return_sequences=True)(x))))
+
+
+def own_products():
+    """Attention of an LSTM's steps over themselves"""
+    return attends(lambda h: layers.Attention()([h, h]))
+
+
+def own_additive():
+    """AdditiveAttention of an LSTM's steps over themselves"""
+    return attends(lambda h: layers.AdditiveAttention()([h, h]))
+
+
+def own_heads():
+    """MultiHeadAttention of an LSTM's steps over themselves, a shortcut, LayerNormalization"""
+    return attends(lambda h: layers.LayerNormalization()(h + layers.MultiHeadAttention(2, HIDDEN // 2)(h, h)))
+
+
+def own_heads_stated():
+    """MultiHeadAttention over a stated number of steps"""
+    return attends(lambda h: layers.MultiHeadAttention(2, HIDDEN // 2)(h, h), (STATED, INPUT))
+
+
+def flat():
+    """Flatten of a stated number of steps"""
+    return chain(layers.GRU(HIDDEN, return_sequences=True), layers.Flatten(), layers.Dense(CLASSES), shape=(STATED, INPUT))
+
+
+def tail():
+    """the last 3 steps of a stated number, and one by its number"""
+    x = keras.Input((STATED, INPUT), name="x")
+    steps = layers.GRU(HIDDEN, return_sequences=True)(x)
+    then = layers.LSTM(HIDDEN, return_sequences=True)(steps[:, -3:])
+    return keras.Model(x, [layers.Dense(CLASSES)(then), layers.Dense(CLASSES)(steps[:, 2])])
+
+
+def each_apart():
+    """TimeDistributed(Dense) over a stated number of steps, which Keras 3 writes one by one"""
+    return chain(
+        layers.LSTM(HIDDEN, return_sequences=True), layers.TimeDistributed(layers.Dense(CLASSES)), shape=(STATED, INPUT)
+    )
+
+
+def float_words():
+    """Embedding of words that are given as floats, as a Sequential model's are"""
+    return chain(layers.Embedding(WORDS, INPUT), layers.LSTM(HIDDEN), layers.Dense(CLASSES), shape=(None,))
+
+
 MODELS = (
     (lstm_last, lstm_tagger, gru_last, gru_tagger, gru_before, rnn_tagger, lstm_hard)
     + (bidirectional_lstm, bidirectional_gru, bidirectional_rnn, backwards, stacked)
     + (embedding, embedding_masked, tagger_masked, masking)
     + (conv, conv_norm, pooled, attention, states, fixed)
     + (autoencoder, forecast, cells, direction_states, activations, norm)
-    + (conv_lstm,)
+    + (conv_lstm, own_products, own_additive, own_heads, own_heads_stated, flat, tail, float_words)
+    + (each_apart,)
     # Of TimeDistributed in Keras 3 tf2onnx makes a Loop over the batch, which is not served.
     + ((windows,) if tensorflow.__version__ < "2.16" else ())
 )
@@ -251,6 +303,8 @@ def make_input(given, batch, time, generator, is_masked):
     shape = [batch] + [time if size is None else size for size in given.shape[1:]]
     if "int" in str(given.dtype):
         return generator.integers(0 if is_masked else 1, WORDS, shape).astype("int32")
+    if given.shape[1:] == (None,): # ids as floats
+        return generator.integers(0, WORDS, shape).astype("float32")
     value = (generator.integers(-8, 9, shape) / 8).astype("float32")
     if is_masked:
         value *= generator.integers(0, 2, shape[:-1] + [1]).astype("float32")

@@ -1,0 +1,218 @@
+#!/usr/bin/env python3
+"""Writes into tests/data/onnx modules in which a sequence attends to its own steps, in the ways in which
+people write it, and such as take steps of a sequence by their number. Weights and cases in the manner of
+exports.py, one run under each PyTorch whose exporter is to be tried.
+"""
+
+import sys
+import zlib
+
+import torch
+from torch import nn
+
+from exports import WEIGHT_MAX
+from exports import as_tuple, strip_stack_traces, tensor, write_models
+from lstm_modules import CLASSES, HIDDEN, INPUT
+
+CASES = [(1, 1), (2, 4), (3, 7)]  # batch, steps
+SAMPLE = (2, 4)
+STATED = 6  # steps of modules that state them
+HEADS = 2
+STEPS = {0: "batch", 1: "time"}
+BATCH = {0: "batch"}
+
+
+class Own(nn.Module):
+    """products of each step with all, a softmax of them, times all"""
+
+    inputs = {"x": STEPS}
+    outputs = {"y": STEPS}
+
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.GRU(INPUT, HIDDEN // 2, batch_first=True, bidirectional=True)
+        self.head = nn.Linear(HIDDEN, CLASSES)
+
+    def forward(self, x):
+        return self.head(self.attend(self.rnn(x)[0]))
+
+    def attend(self, h):
+        return torch.softmax(h @ h.transpose(1, 2), 2) @ h
+
+
+class Projected(Own):
+    """queries, keys and values of layers of their own, over sqrt(d); the mean of what is attended"""
+
+    outputs = {"y": BATCH}
+
+    def __init__(self):
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(HIDDEN, HIDDEN) for _ in range(3))
+
+    def forward(self, x):
+        return super().forward(x).mean(1)
+
+    def attend(self, h):
+        scores = torch.bmm(self.q(h), self.k(h).transpose(1, 2)) / HIDDEN**0.5
+        return torch.bmm(torch.softmax(scores, -1), self.v(h)) + h
+
+
+class Additive(Own):
+    """scores v tanh(W h_i + U h_j) of each pair of steps"""
+
+    def __init__(self):
+        super().__init__()
+        self.ask, self.key = nn.Linear(HIDDEN, HIDDEN), nn.Linear(HIDDEN, HIDDEN, bias=False)
+        self.score = nn.Linear(HIDDEN, 1)
+
+    def attend(self, h):
+        energy = torch.tanh(self.ask(h).unsqueeze(2) + self.key(h).unsqueeze(1))
+        return torch.softmax(self.score(energy).squeeze(-1), -1) @ h
+
+
+class Heads(Projected):
+    """two heads, each with its part of queries, keys and values"""
+
+    outputs = {"y": STEPS}
+
+    def forward(self, x):
+        return Own.forward(self, x)
+
+    def attend(self, h):
+        q, k, v = (
+            layer(h).view(h.size(0), -1, HEADS, HIDDEN // HEADS).transpose(1, 2)
+            for layer in (self.q, self.k, self.v)
+        )
+        weights = torch.softmax(q @ k.transpose(2, 3) / (HIDDEN // HEADS) ** 0.5, 3)
+        return (weights @ v).transpose(1, 2).reshape(h.size(0), -1, HIDDEN)
+
+
+class Multihead(Own):
+    """nn.MultiheadAttention behind the GRU, with a shortcut and a layer normalisation"""
+
+    def __init__(self):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(HIDDEN, HEADS, batch_first=True)
+        self.norm = nn.LayerNorm(HIDDEN)
+
+    def attend(self, h):
+        return self.norm(h + self.attention(h, h, h)[0])
+
+
+class MultiheadStated(Multihead):
+    """the same, of a stated number of steps"""
+
+    inputs = {"x": BATCH}
+    outputs = {"y": BATCH}
+    steps = STATED
+
+
+class Encoder(nn.Module):
+    """nn.TransformerEncoderLayer before an LSTM"""
+
+    inputs = {"x": STEPS}
+    outputs = {"y": STEPS, "last": BATCH}
+
+    def __init__(self):
+        super().__init__()
+        self.before = nn.Linear(INPUT, HIDDEN)
+        self.encoder = nn.TransformerEncoderLayer(HIDDEN, HEADS, HIDDEN, batch_first=True)
+        self.rnn = nn.LSTM(HIDDEN, HIDDEN, batch_first=True)
+
+    def forward(self, x):
+        y, (last, _) = self.rnn(self.encoder(self.before(x)))
+        return y, last[0]
+
+
+class Pairs(Own):
+    """the mean of what is computed for each pair of steps: refused"""
+
+    outputs = {"y": BATCH}
+
+    def forward(self, x):
+        h = self.rnn(x)[0]
+        return self.head((h.unsqueeze(2) * h.unsqueeze(1)).mean((1, 2)))
+
+
+class Flat(Own):
+    """all steps, of a stated number, as the features of a Linear; steps by their number"""
+
+    inputs = {"x": BATCH}
+    outputs = {"y": BATCH, "third": BATCH, "tail": BATCH}
+    steps = STATED
+
+    def __init__(self):
+        super().__init__()
+        self.flat = nn.Linear(STATED * HIDDEN, CLASSES)
+        self.then = nn.LSTM(HIDDEN, HIDDEN, batch_first=True)
+
+    def forward(self, x):
+        h = self.rnn(x)[0]
+        tail = self.then(h[:, -3:])[0]
+        return self.flat(torch.flatten(h, 1)), self.head(h[:, 2]), self.head(tail)
+
+
+class Squeezed(Own):
+    """one number a row, Squeeze without axes"""
+
+    outputs = {"y": BATCH}
+
+    def forward(self, x):
+        return self.head(self.rnn(x)[0][:, -1])[:, :1].squeeze()
+
+
+MODULES = {
+    "own_additive": Additive,
+    "own_encoder": Encoder,
+    "own_flat": Flat,
+    "own_heads": Heads,
+    "own_multihead": Multihead,
+    "own_multihead_stated": MultiheadStated,
+    "own_pairs": Pairs,
+    "own_products": Own,
+    "own_projected": Projected,
+    "own_squeezed": Squeezed,
+}
+
+
+def make_module(name):
+    generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
+    module = MODULES[name]().eval()
+    for _, parameter in sorted(module.named_parameters()):
+        values = torch.rand(parameter.shape, generator=generator) * 2 - 1
+        parameter.data.copy_(values * WEIGHT_MAX)
+    return module
+
+
+def make_input(module, batch, time, generator):
+    time = getattr(module, "steps", time)
+    return torch.randint(-8, 9, (batch, time, INPUT), generator=generator) / 8
+
+
+def make_cases(name, module):
+    generator = torch.Generator().manual_seed(zlib.crc32(b"cases of " + name.encode()))
+    cases = []
+    for case in CASES[1:] if name == "own_squeezed" else CASES:  # of one row alone it has no batch
+        x = make_input(module, *case, generator)
+        with torch.no_grad():
+            outputs = as_tuple(module(x))
+        made = [tensor(n, v) for n, v in zip(module.outputs, outputs)]
+        cases.append({"inputs": [tensor("x", x)], "outputs": made})
+    return cases
+
+
+def export(module, path, opset):
+    torch.onnx.export(
+        module,
+        (make_input(module, *SAMPLE, torch.Generator().manual_seed(0)),),
+        str(path),
+        input_names=list(module.inputs),
+        output_names=list(module.outputs),
+        dynamic_axes={**module.inputs, **module.outputs},
+        opset_version=opset,
+    )
+    strip_stack_traces(path)
+
+
+if __name__ == "__main__":
+    write_models(__doc__, MODULES, sys.modules[__name__])
