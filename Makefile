@@ -502,6 +502,7 @@ CELLS_SUITES = \
   tests/cells/test_import_reduce.c \
   tests/cells/test_import_refusals.c \
   tests/cells/test_import_scan.c \
+  tests/cells/test_import_stated.c \
   tests/cells/test_import_strided.c \
   tests/cells/test_import_tree.c \
   tests/cells/test_import_windows.c \

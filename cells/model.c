@@ -141,15 +141,16 @@ void cell_model_steps(const struct cell_model *model, uint32_t given,
     for (uint32_t s = 0; s < CELL_SEQUENCES_MAX; s++) {
         const struct cell_sequence *sequence = &model->sequences[s];
         base_assert(sequence->stride == 0 || sequence->source < s);
-        steps[s] =
-            sequence->stride == 0 ? given : cell_sequence_steps(sequence, steps[sequence->source]);
+        steps[s] = sequence->stride > 0   ? cell_sequence_steps(sequence, steps[sequence->source])
+                   : sequence->stated > 0 ? sequence->stated
+                                          : given;
     }
 }
 
 void cell_model_steps_min(const struct cell_model *model, uint32_t steps[CELL_SEQUENCES_MAX])
 {
     for (uint32_t s = 0; s < CELL_SEQUENCES_MAX; s++) {
-        steps[s] = 1;
+        steps[s] = model->sequences[s].stated > 0 ? model->sequences[s].stated : 1;
     }
     for (uint32_t s = CELL_SEQUENCES_MAX; s-- > 0;) { // a source stands before what follows from it
         const struct cell_sequence *sequence = &model->sequences[s];

@@ -81,9 +81,10 @@ struct cell_source {
  * another sequence, with a smaller number: where that has n steps, this has (n + add) / stride + 1,
  * rounded down, or none where that is below 1. */
 struct cell_sequence {
-    uint32_t stride; /* 0: the request says, and the rest means nothing */
+    uint32_t stride; /* 0: the request says, and the next two mean nothing */
     int32_t add;
     uint32_t source;
+    uint32_t stated; /* stride 0: as many in every request, for the file says so; 0: any number */
 };
 
 /* Steps of a sequence that follows from another, which has so many. */
@@ -281,10 +282,11 @@ enum base_status cell_model_load(struct cell_registry *registry, const char *pat
 enum base_status cell_model_parse(struct cell_registry *registry, struct cell_model_file file,
                                   const char *label, const struct cell_model_options *options,
                                   struct cell_model **out, struct base_error *error);
-/* Steps of every sequence of the model where each that the request says has `given`. */
+/* Steps of every sequence of the model where each that the request may choose has `given`. */
 void cell_model_steps(const struct cell_model *model, uint32_t given,
                       uint32_t steps[CELL_SEQUENCES_MAX]);
-/* The fewest of every sequence that leave a step of each that follows from it; 1 of others. */
+/* The fewest of every sequence that leave a step of each that follows from it; what the file states
+ * of those, 1 of others. */
 void cell_model_steps_min(const struct cell_model *model, uint32_t steps[CELL_SEQUENCES_MAX]);
 void cell_model_free(struct cell_registry *registry, struct cell_model *model);
 

@@ -462,6 +462,8 @@ static void set_source(const struct cell__import *im, uint32_t s, struct cell_se
             .add = (int32_t)atom->add,
             .source = im->atoms[cell__atom_root(im, atom->source)].sequence,
         };
+    } else if (atom != NULL && atom->size > 0 && atom->size <= UINT32_MAX) {
+        out->stated = (uint32_t)atom->size;
     }
 }
 

@@ -143,7 +143,6 @@ END_TEST
 static const struct {
     const char *module, *operator, * reason;
 } refused[] = {
-    {"own_pairs", "ReduceMean (node \"", "of two sequences at once"},
     {"packed_unsorted", "TopK (node \"", "of a constant, or of type int64"},
 };
 

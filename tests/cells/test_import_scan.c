@@ -39,8 +39,24 @@ START_TEST(test_cells_in_small_operators_are_recognised)
     changed_expect_ops(0, CELL_STAGE_CHAIN, "LSTM ");
     begin("scan_lstm_cell");
     changed_expect_ops(0, CELL_STAGE_CHAIN, "LSTM ");
+    begin("scan_lstm_sums");
+    changed_expect_ops(0, CELL_STAGE_CHAIN, "LSTM ");
     begin("scan_gru_cell");
     changed_expect_ops(0, CELL_STAGE_CHAIN, "GRU ");
+}
+END_TEST
+
+/* C of a Gemm may be rows, with alpha and beta as ever; not of another width. */
+START_TEST(test_a_sum_of_rows_in_a_gemm)
+{
+    begin("scan_weighted");
+    changed_expect_ops(0, CELL_STAGE_CHAIN, "LINEAR LINEAR CONST MUL ADD TANH ");
+    begin("scan_lstm_sums");
+    changed_rename(&changed_node(body(), "Gemm")->input[2], "h");
+    changed_expect(BASE_UNIMPLEMENTED, "Gemm (node", "no rows of 32 elements");
+    begin("scan_lstm_sums"); // an output that nobody names
+    changed_rename(&changed_node(body(), "Gemm")->output[0], "");
+    changed_expect(BASE_INVALID_ARGUMENT, "Add (node", "\"sum0\" is not computed");
 }
 END_TEST
 
@@ -454,6 +470,7 @@ int main(void)
     TCase *tests = tcase_create("scan");
     tcase_add_checked_fixture(tests, changed_setup, changed_teardown);
     tcase_add_test(tests, test_cells_in_small_operators_are_recognised);
+    tcase_add_test(tests, test_a_sum_of_rows_in_a_gemm);
     tcase_add_test(tests, test_a_cell_inside_another_is_recognised);
     tcase_add_test(tests, test_a_cell_whose_sum_is_read_by_others_stays_as_it_is);
     tcase_add_test(tests, test_a_cell_with_another_gate_stays_as_it_is);

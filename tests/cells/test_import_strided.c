@@ -38,7 +38,9 @@ static const struct window valid = {.op = "MaxPool", .taps = 3, .dilation = 1, .
 
 START_TEST(test_strided_layers_follow_from_each_other)
 {
-    const struct cell_sequence wanted[] = {{0, 0, 0}, {2, -2, 0}, {2, -2, 1}};
+    const struct cell_sequence wanted[] = {{.stride = 0},
+                                           {.stride = 2, .add = -2, .source = 0},
+                                           {.stride = 2, .add = -2, .source = 1}};
     window_begin(-1);
     (void)window_add(&half, "x", "once");
     (void)window_add(&half, "once", "y");
@@ -49,7 +51,7 @@ END_TEST
 
 START_TEST(test_equal_strides_are_one_sequence)
 {
-    const struct cell_sequence wanted[] = {{0, 0, 0}, {2, -2, 0}};
+    const struct cell_sequence wanted[] = {{.stride = 0}, {.stride = 2, .add = -2, .source = 0}};
     window_begin(-1);
     (void)window_add(&half, "x", "one");
     (void)window_add(&half, "x", "other");
@@ -61,7 +63,7 @@ END_TEST
 
 START_TEST(test_what_padding_adds_a_window_takes)
 {
-    const struct cell_sequence wanted[] = {{0, 0, 0}, {1, 1, 0}};
+    const struct cell_sequence wanted[] = {{.stride = 0}, {.stride = 1, .add = 1, .source = 0}};
     const int64_t pads[] = {0, 0, 2, 0, 0, 0};
     window_begin(-1);
     onnx_constant(&window_builder, "pads", onnx_ints(&window_builder, 1, 6, pads));
@@ -83,8 +85,8 @@ static const struct window but_last = {
 /* A block that adds what it has convolved to what it got, and one that looks one step back. */
 START_TEST(test_a_causal_convolution_keeps_the_sequence)
 {
-    const struct cell_sequence padded[] = {{0, 0, 0}, {1, 1, 0}};
-    const struct cell_sequence shifted[] = {{0, 0, 0}, {1, -2, 0}};
+    const struct cell_sequence padded[] = {{.stride = 0}, {.stride = 1, .add = 1, .source = 0}};
+    const struct cell_sequence shifted[] = {{.stride = 0}, {.stride = 1, .add = -2, .source = 0}};
     const int64_t pads[] = {0, 0, 1, 0, 0, 0};
     window_begin(-1);
     (void)window_add(&causal, "x", "long");
@@ -134,7 +136,7 @@ END_TEST
 /* Of files that state a number of steps. */
 START_TEST(test_known_numbers_of_steps)
 {
-    const struct cell_sequence wanted[] = {{0, 0, 0}, {2, -2, 0}};
+    const struct cell_sequence wanted[] = {{.stride = 0}, {.stride = 2, .add = -2, .source = 0}};
     window_begin(7);
     (void)window_add(&half, "x", "y");
     window_end("turned w r b");
@@ -149,7 +151,7 @@ END_TEST
 /* Lengths are of the sequence that the recurrent node runs over, not of what it follows from. */
 START_TEST(test_lengths_of_what_is_left)
 {
-    const struct cell_sequence wanted[] = {{0, 0, 0}, {2, -2, 0}};
+    const struct cell_sequence wanted[] = {{.stride = 0}, {.stride = 2, .add = -2, .source = 0}};
     const int64_t any = -1;
     window_begin(-1);
     onnx_input(&window_builder, "lengths", INT32, 1, &any);
@@ -232,7 +234,7 @@ START_TEST(test_padding_of_another_kind_is_refused)
     const int64_t both[] = {0, 1, 1, 0, 0, 0};
     const int64_t less[] = {0, 0, -1, 0, 0, 0};
     const int64_t none[] = {0, 0, 0, 0, 0, 0};
-    const struct cell_sequence wanted[] = {{0, 0, 0}, {1, 0, 0}};
+    const struct cell_sequence wanted[] = {{.stride = 0}, {.stride = 1, .add = 0, .source = 0}};
     pad(17, 6, behind, 0.0f);
     window_end("turned w r b");
     expect_sequences(2, wanted);
@@ -285,7 +287,7 @@ START_TEST(test_slices_of_constants_may_have_any_step)
                 {10, INT64_MIN, -2, 12},
                 {0, INT64_MAX, 2, 6}};
     for (size_t i = 0; i < 4; i++) {
-        const struct cell_sequence wanted[] = {{0, 0, 0}, {1, 2, 0}};
+        const struct cell_sequence wanted[] = {{.stride = 0}, {.stride = 1, .add = 2, .source = 0}};
         pad_sliced(cuts[i].start, cuts[i].stop, cuts[i].step, pads, cuts[i].n);
         window_end("turned w r b");
         expect_sequences(2, wanted);

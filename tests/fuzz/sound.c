@@ -39,44 +39,22 @@ static void check_memory(const struct cell_model *model, const struct cell_sourc
     }
 }
 
-/* Steps of a sequence that the file states, or that follow from such; 0: each request says. */
-static uint32_t stated_steps(const struct cell_model *model, uint32_t of)
-{
-    const struct cell_sequence *sequence = &model->sequences[of];
-    if (sequence->stride > 0) {
-        const uint32_t source = stated_steps(model, sequence->source); // a smaller number
-        return source == 0 ? 0 : cell_sequence_steps(sequence, source);
-    }
-    for (uint32_t i = 0; i < model->n_inputs; i++) {
-        const struct cell_tensor *tensor = &model->inputs[i];
-        if (tensor->time_axis >= 0 && tensor->sequence == of &&
-            tensor->dims[tensor->time_axis] != CELL_DIM_ANY) {
-            return (uint32_t)tensor->dims[tensor->time_axis];
-        }
-    }
-    return 0;
-}
-
 /* No step reads further beyond the ends than the model says, whatever the request's lengths. */
 static void check_window(const struct cell_model *model, const struct cell_stage *stage,
                          const struct cell_source *source)
 {
     const uint32_t of = source->kind == CELL_SOURCE_INPUT ? model->inputs[source->index].sequence
                                                           : model->stages[source->stage].sequence;
-    if (stage->kind == CELL_STAGE_ONCE) { // some steps of a stated number
-        base_assert(source->offset >= 0);
-        base_assert((uint32_t)source->offset + source->count <= stated_steps(model, of));
-        return;
-    }
-    base_assert(stage->kind == CELL_STAGE_EACH || stage->kind == CELL_STAGE_CHAIN);
+    const bool is_once = stage->kind == CELL_STAGE_ONCE; // reads some steps of a stated number
+    base_assert(is_once || stage->kind == CELL_STAGE_EACH || stage->kind == CELL_STAGE_CHAIN);
     base_assert(source->stride >= 1 && source->offset >= -(int64_t)model->reach);
     for (uint32_t given = 1; given <= GIVEN_MAX; given++) {
         uint32_t steps[CELL_SEQUENCES_MAX];
         cell_model_steps(model, given, steps);
-        const int64_t last = ((int64_t)steps[stage->sequence] - 1) * source->stride +
-                             source->offset + source->count - 1;
-        base_assert(steps[stage->sequence] == 0 || steps[of] == 0 ||
-                    last < (int64_t)steps[of] + model->reach);
+        const uint32_t own = is_once ? 1 : steps[stage->sequence];
+        const int64_t last =
+            ((int64_t)own - 1) * source->stride + source->offset + source->count - 1;
+        base_assert(own == 0 || steps[of] == 0 || last < (int64_t)steps[of] + model->reach);
     }
 }
 

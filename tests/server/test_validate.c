@@ -7,6 +7,7 @@
 #include "tests/server/models.h"
 #include "tests/util.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { INPUTS = 3, HIDDEN = 4, ROWS = 2, STEPS = 5, STEPS_MAX = 16 };
@@ -528,6 +529,36 @@ START_TEST(test_narrow_ids_are_checked_too)
 }
 END_TEST
 
+/* Keras takes words as floats; what is left when they are cut to integers must be in the table. */
+START_TEST(test_ids_that_are_floats_are_checked_too)
+{
+    const struct {
+        float id;
+        const char *message;
+    } cases[] = {
+        {32.0f, "input 'x': id 32 at position 2, expected 0..31"},
+        {-0.5f, "input 'x': id -0.5 at position 2, expected 0..31"},
+        {1e30f, "input 'x': id 1e+30 at position 2, expected 0..31"},
+        {INFINITY, "input 'x': id inf at position 2, expected 0..31"},
+        {NAN, "input 'x': id nan at position 2, expected 0..31"},
+        {31.75f, NULL},
+    };
+    chain->inputs[0].id_bound = MODELS_TOKENS;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        float ids[ROWS * STEPS * INPUTS] = {0.0f};
+        ids[2] = cases[i].id;
+        ask_chain(ASK_PLAIN);
+        ask_input(&ask, "x")->data = (const uint8_t *)ids;
+        if (cases[i].message != NULL) {
+            expect(cases[i].message);
+        } else {
+            expect_ok();
+            ask_release(&ask);
+        }
+    }
+}
+END_TEST
+
 START_TEST(test_ids_at_odd_addresses_are_checked_too)
 {
     ask_init(&ask, tokens, ROWS, STEPS, &numbers, ASK_PLAIN);
@@ -625,6 +656,7 @@ static TCase *bad_case(void)
     tcase_add_test(tcase, test_lengths_outside_the_sequence_are_refused);
     tcase_add_test(tcase, test_ids_outside_the_table_are_refused);
     tcase_add_test(tcase, test_narrow_ids_are_checked_too);
+    tcase_add_test(tcase, test_ids_that_are_floats_are_checked_too);
     tcase_add_test(tcase, test_ids_at_odd_addresses_are_checked_too);
     tcase_add_test(tcase, test_outputs_beyond_the_requests_memory_are_refused);
     tcase_add_test(tcase, test_every_allocation_may_fail);

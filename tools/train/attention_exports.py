@@ -124,16 +124,6 @@ class Encoder(nn.Module):
         return y, last[0]
 
 
-class Pairs(Own):
-    """the mean of what is computed for each pair of steps: refused"""
-
-    outputs = {"y": BATCH}
-
-    def forward(self, x):
-        h = self.rnn(x)[0]
-        return self.head((h.unsqueeze(2) * h.unsqueeze(1)).mean((1, 2)))
-
-
 class Flat(Own):
     """all steps, of a stated number, as the features of a Linear; steps by their number"""
 
@@ -168,7 +158,6 @@ MODULES = {
     "own_heads": Heads,
     "own_multihead": Multihead,
     "own_multihead_stated": MultiheadStated,
-    "own_pairs": Pairs,
     "own_products": Own,
     "own_projected": Projected,
     "own_squeezed": Squeezed,

@@ -79,6 +79,41 @@ m (float[time,batch,6] x, float[batch,8] h0, float[batch,8] c0)
         return {"y": y, "hn": h, "cn": c}
 
 
+class LstmSums(Lstm):
+    """The same with the sum of both products in a Gemm, as optimisers put it: C is h r, one row a row."""
+
+    text = Lstm.text.replace("      xw = MatMul (xt, w)\n", "").replace(
+        "      sum0 = Add (xw, hr)\n", "      sum0 = Gemm (xt, w, hr)\n"
+    )
+
+
+class Weighted(Lstm):
+    """Gemm with alpha, beta and a C that depends on the request, of the batch's rows and of one"""
+
+    weights = {"w": (I, H), "r": (H, H), "b": (1, H)}
+    inputs = {"x": "x", "h0": "state"}
+    text = """
+m (float[time,batch,6] x, float[batch,8] h0) => (float[time,batch,8] y, float[batch,8] hn) {
+  hn, y = Scan <num_scan_inputs = 1, body = step
+    (float[batch,8] h, float[batch,6] xt) => (float[batch,8] h1, float[batch,8] yt) {
+      hr = Gemm <alpha = 0.5, beta = 2.0> (h, r, b)
+      sum = Gemm <alpha = 2.0, beta = 0.25> (xt, w, hr)
+      h1 = Tanh (sum)
+      yt = Identity (h1)
+    }> (h0, x)
+}"""
+
+    @staticmethod
+    def compute(p, x, h0):
+        def step(at, states):
+            hr = 0.5 * states[0] @ p["r"] + 2 * p["b"]
+            h = torch.tanh(2 * at[0] @ p["w"] + 0.25 * hr)
+            return [h], [h]
+
+        (h,), (y,) = run(step, [x], [h0])
+        return {"y": y, "hn": h}
+
+
 class LstmCell:
     """An LSTM as torch.nn.LSTMCell exports it: two Gemms with transB, gates i f g o cut by Slice."""
 
@@ -433,7 +468,9 @@ m (int64[time,batch] ids, float[batch,8] h0) => (float[batch,3] p, float[batch,8
 
 MODELS = {
     "scan_lstm": Lstm,
+    "scan_lstm_sums": LstmSums,
     "scan_lstm_cell": LstmCell,
+    "scan_weighted": Weighted,
     "scan_gru_cell": Gru,
     "scan_phased_lstm": Phased,
     "scan_layer_norm_lstm": LayerNorm,

@@ -1,0 +1,175 @@
+/* Sequences of a stated number of steps: steps by their number, all of them as features, and what
+ * is refused where the number is not stated. That what comes of it is computed as PyTorch and Keras
+ * do, test_import_exports shows (own_flat, keras_flat, keras_tail, keras_each_apart). */
+#include "cells/model.h"
+#include "tests/cells/parse.h"
+#include "tests/util.h"
+
+enum { FLOAT = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT, INT64 = ONNX__TENSOR_PROTO__DATA_TYPE__INT64 };
+enum { INPUT = 5, HIDDEN = 6, STEPS = 7 };
+
+static struct onnx_builder builder;
+
+static Onnx__NodeProto *node(const char *op, const char *inputs, const char *output)
+{
+    return onnx_node(&builder, op, inputs, output);
+}
+
+static void numbers(const char *name, uint32_t rank, size_t n, const int64_t *values)
+{
+    onnx_constant(&builder, name, onnx_ints(&builder, rank, n, values));
+}
+
+static void answer(const char *name)
+{
+    onnx_output(&builder, name, FLOAT, 0, NULL);
+    builder.graph.output[builder.graph.n_output - 1]->type = NULL;
+}
+
+/* y [batch, steps, HIDDEN] of a GRU; with lengths an input has those of the rows. */
+static void begin(int64_t steps, bool has_lengths)
+{
+    const int64_t dims[] = {-1, steps, INPUT};
+    const int64_t time_first[] = {1, 0, 2};
+    const int64_t one = 1;
+    const int64_t any = -1;
+    onnx_init(&builder, 17);
+    onnx_add_weights(&builder, "GRU", INPUT, HIDDEN, 1);
+    numbers("axis1", 1, 1, &one);
+    onnx_input(&builder, "x", FLOAT, 3, dims);
+    if (has_lengths) {
+        onnx_input(&builder, "lengths", INT64, 1, &any);
+        onnx_set_int(&builder, node("Cast", "lengths", "l32"), "to",
+                     ONNX__TENSOR_PROTO__DATA_TYPE__INT32);
+    }
+    onnx_set_ints(&builder, node("Transpose", "x", "xt"), "perm", 3, time_first);
+    onnx_set_int(&builder, node("GRU", has_lengths ? "xt w r b l32" : "xt w r b", "all"),
+                 "hidden_size", HIDDEN);
+    node("Squeeze", "all axis1", "flat");
+    onnx_set_ints(&builder, node("Transpose", "flat", "y"), "perm", 3, time_first);
+}
+
+static void take(int64_t k)
+{
+    numbers("k", 0, 1, &k);
+    onnx_set_int(&builder, node("Gather", "y k", "one"), "axis", 1);
+    answer("one");
+}
+
+static void slice(int64_t first, int64_t end)
+{
+    numbers("first", 1, 1, &first);
+    numbers("end", 1, 1, &end);
+    node("Slice", "y first end axis1", "some");
+}
+
+START_TEST(test_a_step_by_its_number)
+{
+    begin(STEPS, false);
+    take(3);
+    expect_accepted(&builder);
+    begin(STEPS, false);
+    take(-2);
+    expect_accepted(&builder);
+    begin(STEPS, false);
+    take(STEPS);
+    expect_refused(&builder, BASE_INVALID_ARGUMENT, "index 7 on an axis of 7");
+    begin(-1, false);
+    take(3);
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "neither the first nor the last");
+    begin(STEPS, true);
+    take(3);
+    expect_refused(&builder, BASE_UNIMPLEMENTED,
+                   "takes steps by their number beside sequence_lens");
+}
+END_TEST
+
+/* A part of the steps is a sequence of its own, as what a convolution leaves is. */
+START_TEST(test_some_steps_follow_from_all)
+{
+    begin(STEPS, false);
+    slice(2, -1);
+    node("Relu", "some", "p");
+    answer("p");
+    expect_accepted(&builder);
+    begin(STEPS, false);
+    slice(4, 4);
+    node("Relu", "some", "p");
+    answer("p");
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "Slice (node \"some\"");
+    begin(STEPS, true);
+    slice(2, -1);
+    node("Relu", "some", "p");
+    answer("p");
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "beside sequence_lens");
+}
+END_TEST
+
+static void flatten(int64_t steps, bool has_lengths)
+{
+    const int64_t dims[] = {STEPS * HIDDEN, 2};
+    struct base_random random;
+    base_random_init(&random, 1);
+    begin(steps, has_lengths);
+    node("Flatten", "y", "wide");
+    onnx_constant(&builder, "matrix", onnx_random(&builder, 2, dims, &random, 1.0f));
+    node("MatMul", "wide matrix", "z");
+    answer("z");
+}
+
+START_TEST(test_all_steps_as_features)
+{
+    flatten(STEPS, false);
+    expect_accepted(&builder);
+    flatten(-1, false);
+    expect_refused(&builder, BASE_INVALID_ARGUMENT, "MatMul (node \"z\"");
+    flatten(STEPS, true);
+    expect_refused(&builder, BASE_UNIMPLEMENTED,
+                   "takes steps by their number beside sequence_lens");
+    const int64_t more[] = {-1, 3};
+    begin(STEPS, false); // beside what a request brings
+    onnx_input(&builder, "more", FLOAT, 2, more);
+    node("Flatten", "y", "wide");
+    onnx_set_int(&builder, node("Concat", "wide more", "both"), "axis", 1);
+    answer("both");
+    expect_accepted(&builder);
+}
+END_TEST
+
+/* Whoever makes a request up, such as the warm-up, takes as many steps as the file states. */
+START_TEST(test_stated_numbers_are_the_models)
+{
+    char path[UTIL_PATH_BYTES];
+    uint32_t steps[CELL_SEQUENCES_MAX];
+    struct cell_registry *registry = NULL;
+    struct cell_model *model = NULL;
+    struct base_error error = {.message = ""};
+    util_repo_path(path, "tests/data/onnx/own_flat-ts1.13-op17/model.onnx");
+    ck_assert_int_eq(cell_registry_create(&registry), BASE_OK);
+    ck_assert_msg(cell_model_load(registry, path, "test", NULL, &model, &error) == BASE_OK, "%s",
+                  error.message);
+    ck_assert_uint_eq(model->n_sequences, 2); // the last 3 of 6 are the second
+    ck_assert_uint_eq(model->sequences[0].stated, 6);
+    ck_assert_uint_eq(model->sequences[1].stride, 1);
+    ck_assert_int_eq(model->sequences[1].add, -4);
+    cell_model_steps_min(model, steps);
+    ck_assert_uint_eq(steps[0], 6);
+    cell_model_steps(model, 100, steps);
+    ck_assert_uint_eq(steps[0], 6);
+    ck_assert_uint_eq(steps[1], 3);
+    cell_model_free(registry, model);
+    cell_registry_free(registry);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("import_stated");
+    TCase *tests = tcase_create("stated");
+    tcase_add_test(tests, test_a_step_by_its_number);
+    tcase_add_test(tests, test_some_steps_follow_from_all);
+    tcase_add_test(tests, test_all_steps_as_features);
+    tcase_add_test(tests, test_stated_numbers_are_the_models);
+    suite_add_tcase(suite, tests);
+    return util_run(suite);
+}
