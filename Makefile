@@ -43,6 +43,7 @@ BASE_SRCS = \
 CONFIG_SRCS = \
   config/config.c \
   config/model_config.c \
+  config/inputs.c \
   config/option.c \
   config/sources.c \
   config/value.c \
@@ -494,6 +495,7 @@ CELLS_SUITES = \
   tests/cells/test_import_external.c \
   tests/cells/test_import_hostile.c \
   tests/cells/test_import_keras.c \
+  tests/cells/test_import_known.c \
   tests/cells/test_import_conv.c \
   tests/cells/test_import_pictures.c \
   tests/cells/test_import_readers.c \
@@ -746,6 +748,7 @@ TEST_SCRIPTS = \
   tests/docs/test_readers.sh \
   tests/docs/test_readme.sh \
   tests/docs/test_safetensors.sh \
+  tests/docs/test_streams.sh \
   tests/docs/test_text.sh \
   tests/docs/test_together.sh \
   tests/docs/test_trees.sh \

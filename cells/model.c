@@ -35,10 +35,12 @@ static enum base_status import(struct cell_registry *registry, struct cell_model
 {
     base_assert(*model != NULL);
     const struct cell_layers *layers = (*model)->options.layers;
+    const struct cell_known_inputs *known = (*model)->options.known;
     (*model)->options.layers = NULL; // the caller's
+    (*model)->options.known = NULL;
     base_assert(layers == NULL || !(*model)->options.is_part);
     const enum base_status status =
-        layers == NULL ? cell__import_onnx(registry, file, label, *model, error)
+        layers == NULL ? cell__import_onnx(registry, file, known, label, *model, error)
                        : cell__import_layers(registry, file, layers, label, *model, error);
     if (status != BASE_OK) {
         base_free(*model);

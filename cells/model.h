@@ -220,6 +220,21 @@ struct cell_layers {
     const struct cell_layer *items;
 };
 
+/* What the user knows of an input, and the file does not say: the number that each of its elements
+ * is in every request, so that it is no input; or sizes of its axes. */
+struct cell_known_input {
+    const char *name;
+    bool is_constant;
+    double number;
+    uint32_t rank;
+    int64_t dims[CELL_RANK_MAX]; /* or CELL_DIM_ANY: as the file says */
+};
+
+struct cell_known_inputs {
+    uint32_t n;
+    const struct cell_known_input *items;
+};
+
 struct cell_model_options {
     enum cell_precision precision;        /* of its recurrent weights */
     enum cell_precision linear_precision; /* of those of LINEAR: MatMul, Gemm, Conv */
@@ -227,6 +242,8 @@ struct cell_model_options {
     /* The file is safetensors, and these are the layers of a whole model; NULL: it is ONNX. Only
      * read during the call. */
     const struct cell_layers *layers;
+    /* Of a whole model or the encoder of one; NULL: nothing is known. Only read during the call. */
+    const struct cell_known_inputs *known;
     struct cell_decoding decoding; /* of SEQ2SEQ */
     /* A part of a model: rows in, rows out, on the first axis of each tensor; a recurrent node in
      * it has one step. It becomes one ONCE stage. */

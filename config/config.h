@@ -64,6 +64,35 @@ struct cfg_parts {
     char names[CFG_PARTS_MAX][CFG_PART_NAME_BYTES];
 };
 
+#define CFG_TENSOR_BYTES   128u
+#define CFG_CONSTANTS_MAX  8u
+#define CFG_SHAPES_MAX     16u
+#define CFG_SHAPE_RANK_MAX 8u
+#define CFG_SIZE_ANY       (-1)
+
+/* An input that is the same number in every request. */
+struct cfg_constant {
+    char tensor[CFG_TENSOR_BYTES];
+    double number;
+};
+
+struct cfg_constants {
+    uint32_t count;
+    struct cfg_constant items[CFG_CONSTANTS_MAX];
+};
+
+/* Sizes of an input that its file leaves open. */
+struct cfg_shape {
+    char tensor[CFG_TENSOR_BYTES];
+    uint32_t rank;
+    int64_t sizes[CFG_SHAPE_RANK_MAX]; /* or CFG_SIZE_ANY: as the file says */
+};
+
+struct cfg_shapes {
+    uint32_t count;
+    struct cfg_shape items[CFG_SHAPES_MAX];
+};
+
 /* C type of each option type: TIME is in ns, SIZE in bytes, TEXT is never NULL ("" = not given). */
 #define CFG_FIELD_BOOL(field)    bool field;
 #define CFG_FIELD_SWITCH(field)  bool field;

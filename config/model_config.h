@@ -49,6 +49,11 @@
     X(VOCABULARIES, vocabularies, "", 0, 0, "TENSOR=HOW,..", LIMITS, ALL,                          \
       "Tensors of ids that clients send or get as text (BYTES): TENSOR=bytes, or "                 \
       "TENSOR=words:FILE or TENSOR=characters:FILE, a text an id a line.")                         \
+    X(CONSTANTS, constants, "", 0, 0, "TENSOR=NUMBER,..", LIMITS, ALL,                             \
+      "Inputs that are this number in every request, and no client sends: what the model asks of " \
+      "them it asks once, such as which of its parts is meant.")                                   \
+    X(SHAPES, shapes, "", 0, 0, "TENSOR=SIZExSIZE,..", LIMITS, ALL,                                \
+      "Sizes of inputs that the file leaves open; * where it stays open.")                         \
     X(ID, unknown, "none", 0, INT32_MAX, "ID", LIMITS, ALL,                                        \
       "The id of what stands in no vocabulary; none: a request with such a text is refused.")
 
@@ -62,6 +67,8 @@ struct cfg_model_config {
     double length_penalty;
     struct cfg_layers layers;
     struct cfg_vocabularies vocabularies;
+    struct cfg_constants constants;
+    struct cfg_shapes shapes;
     int64_t unknown; /* or CFG_ID_NONE */
 };
 

@@ -28,7 +28,9 @@
     X(NAMES, "model names between commas")                                                         \
     X(VOCABULARIES, "TENSOR=bytes, TENSOR=words:FILE or TENSOR=characters:FILE, between commas")   \
     X(LAYERS, "KIND or KIND:PREFIX, between commas")                                               \
-    X(PARTS, "names of a model's parts between commas")
+    X(PARTS, "names of a model's parts between commas")                                            \
+    X(CONSTANTS, "TENSOR=NUMBER, between commas")                                                  \
+    X(SHAPES, "TENSOR=SIZExSIZE.., a SIZE * for any, between commas")
 
 /* An ID that is `none`. */
 #define CFG_ID_NONE (-1)
@@ -43,7 +45,7 @@ enum cfg_type {
 static inline bool cfg__type_is_list(enum cfg_type type)
 {
     return type == CFG_TYPE_NAMES || type == CFG_TYPE_VOCABULARIES || type == CFG_TYPE_LAYERS ||
-           type == CFG_TYPE_PARTS;
+           type == CFG_TYPE_PARTS || type == CFG_TYPE_CONSTANTS || type == CFG_TYPE_SHAPES;
 }
 
 /* Where an option may be given. */
@@ -131,6 +133,18 @@ struct cfg_given {
 enum base_status cfg__value_set(const struct cfg_option *option, void *object,
                                 struct base_arena *arena, const struct cfg_given *given,
                                 struct base_error *error);
+
+/* `where: "value" what`; INVALID_ARGUMENT. */
+enum base_status cfg__fail_value(const struct cfg_given *given, const char *what,
+                                 struct base_error *error);
+
+/* inputs.c: one item of such a list, and all of one as YAML. */
+enum base_status cfg__append_constant(struct cfg_constants *list, const struct cfg_given *given,
+                                      struct base_error *error);
+enum base_status cfg__append_shape(struct cfg_shapes *list, const struct cfg_given *given,
+                                   struct base_error *error);
+void cfg__write_constants(const struct cfg_constants *list, struct base_buf *out);
+void cfg__write_shapes(const struct cfg_shapes *list, struct base_buf *out);
 
 /* Appends the field's value in the same grammar; TEXT and lists as YAML. */
 void cfg__value_write(const struct cfg_option *option, const void *object, struct base_buf *out);

@@ -87,8 +87,8 @@ static enum base_status fail_range(const struct cfg_option *option, const struct
 }
 
 /* INVALID_ARGUMENT: the value is not what was expected. */
-static enum base_status fail_value(const struct cfg_given *given, const char *what,
-                                   struct base_error *error)
+enum base_status cfg__fail_value(const struct cfg_given *given, const char *what,
+                                 struct base_error *error)
 {
     char quoted[CFG_QUOTED_BYTES];
     return base_fail(error, BASE_INVALID_ARGUMENT, "%s: %s %s", given->where,
@@ -123,10 +123,10 @@ static enum base_status set_amount(const struct cfg_option *option, void *field,
         unit++;
     }
     if (digits == 0 || unit->name == NULL) {
-        return fail_value(given, refusals[option->type], error);
+        return cfg__fail_value(given, refusals[option->type], error);
     }
     if (given->text[0] == '0' && digits > 1) {
-        return fail_value(given, "starts with a zero", error);
+        return cfg__fail_value(given, "starts with a zero", error);
     }
     uint64_t amount;
     if (__builtin_mul_overflow(number, unit->factor, &amount) || amount < option->least ||
@@ -151,10 +151,10 @@ static enum base_status set_id(const struct cfg_option *option, int64_t *field,
         return BASE_OK;
     }
     if (read_digits(given->text, given->length, &number) < given->length) {
-        return fail_value(given, "is neither an id nor none", error);
+        return cfg__fail_value(given, "is neither an id nor none", error);
     }
     if (given->text[0] == '0' && given->length > 1) {
-        return fail_value(given, "starts with a zero", error);
+        return cfg__fail_value(given, "starts with a zero", error);
     }
     if (number < option->least || number > option->most) {
         return fail_range(option, given, error);
@@ -176,10 +176,10 @@ static enum base_status set_decimal(const struct cfg_option *option, double *fie
     }
     const size_t length = digits + behind + (behind > 0 ? 1 : 0);
     if (digits == 0 || length != given->length || behind > 3) {
-        return fail_value(given, "is not a number such as 2 or 0.75", error);
+        return cfg__fail_value(given, "is not a number such as 2 or 0.75", error);
     }
     if (given->text[0] == '0' && digits > 1) {
-        return fail_value(given, "starts with a zero", error);
+        return cfg__fail_value(given, "starts with a zero", error);
     }
     const double value = (double)whole + (double)part / units[behind];
     if (value < (double)option->least || value > (double)option->most) {
@@ -194,7 +194,7 @@ static enum base_status set_bool(bool *field, const struct cfg_given *given,
 {
     *field = is_word(given, "true");
     if (!*field && !is_word(given, "false")) {
-        return fail_value(given, "is neither true nor false", error);
+        return cfg__fail_value(given, "is neither true nor false", error);
     }
     return BASE_OK;
 }
@@ -259,7 +259,7 @@ static enum base_status set_word(const struct cfg_option *option, const char **f
     base_buf_text(&words, "is not one of ");
     cfg__words_write(option, ", ", &words);
     enum base_status status =
-        fail_value(given, words.failed ? "is not one of its words" : words.data, error);
+        cfg__fail_value(given, words.failed ? "is not one of its words" : words.data, error);
     base_buf_release(&words);
     return status;
 }
@@ -285,14 +285,15 @@ static enum base_status append_name(struct cfg_names *names, struct base_arena *
                                     const struct cfg_given *given, struct base_error *error)
 {
     if (!is_model_name(given->text, given->length)) {
-        return fail_value(given,
-                          "is not a model name (letters, digits, _, - and ., not starting with . "
-                          "or -)",
-                          error);
+        return cfg__fail_value(
+            given,
+            "is not a model name (letters, digits, _, - and ., not starting with . "
+            "or -)",
+            error);
     }
     for (uint32_t i = 0; i < names->count; i++) {
         if (is_word(given, names->names[i])) {
-            return fail_value(given, "is named twice", error);
+            return cfg__fail_value(given, "is named twice", error);
         }
     }
     if (names->count == NAMES_COUNT_MAX) {
@@ -345,14 +346,14 @@ static enum base_status append_vocabulary(struct cfg_vocabularies *list,
     const size_t file_length = colon == NULL ? 0 : rest - kind_length - 1;
     if (kind < 0 || name_length == 0 || name_length >= sizeof(made.tensor) ||
         (kind == CFG_VOCABULARY_BYTES) != (colon == NULL)) {
-        return fail_value(given, "is not TENSOR=bytes, TENSOR=words:FILE or TENSOR=characters:FILE",
-                          error);
+        return cfg__fail_value(
+            given, "is not TENSOR=bytes, TENSOR=words:FILE or TENSOR=characters:FILE", error);
     }
     if (colon != NULL && !is_model_name(colon + 1, file_length)) {
-        return fail_value(given,
-                          "names no file beside config.yaml (letters, digits, _, - and ., not "
-                          "starting with . or -)",
-                          error);
+        return cfg__fail_value(given,
+                               "names no file beside config.yaml (letters, digits, _, - and ., not "
+                               "starting with . or -)",
+                               error);
     }
     made.kind = (enum cfg_vocabulary_kind)kind;
     memcpy(made.tensor, given->text, name_length);
@@ -361,7 +362,7 @@ static enum base_status append_vocabulary(struct cfg_vocabularies *list,
     }
     for (uint32_t i = 0; i < list->count; i++) {
         if (strcmp(list->items[i].tensor, made.tensor) == 0) {
-            return fail_value(given, "is the tensor's second vocabulary", error);
+            return cfg__fail_value(given, "is the tensor's second vocabulary", error);
         }
     }
     if (list->count == CFG_VOCABULARIES_MAX) {
@@ -396,7 +397,7 @@ static enum base_status append_layer(struct cfg_layers *list, const struct cfg_g
         is_good = !is_control(colon + 1 + i);
     }
     if (!is_good) {
-        return fail_value(given, "is not KIND or KIND:PREFIX, such as lstm:rnn", error);
+        return cfg__fail_value(given, "is not KIND or KIND:PREFIX, such as lstm:rnn", error);
     }
     if (list->count == CFG_LAYERS_MAX) {
         return base_fail(error, BASE_INVALID_ARGUMENT, "%s: more than %u layers", given->where,
@@ -415,14 +416,15 @@ static enum base_status append_part(struct cfg_parts *list, const struct cfg_giv
                                     struct base_error *error)
 {
     if (!is_model_name(given->text, given->length) || given->length >= CFG_PART_NAME_BYTES) {
-        return fail_value(given,
-                          "is not the name of a part (at most 63 letters, digits, _, - and ., not "
-                          "starting with . or -)",
-                          error);
+        return cfg__fail_value(
+            given,
+            "is not the name of a part (at most 63 letters, digits, _, - and ., not "
+            "starting with . or -)",
+            error);
     }
     for (uint32_t i = 0; i < list->count; i++) {
         if (is_word(given, list->names[i])) {
-            return fail_value(given, "is named twice", error);
+            return cfg__fail_value(given, "is named twice", error);
         }
     }
     if (list->count == CFG_PARTS_MAX) {
@@ -439,10 +441,12 @@ static enum base_status append_one(const struct cfg_option *option, void *field,
                                    struct base_arena *arena, const struct cfg_given *one,
                                    struct base_error *error)
 {
-    return option->type == CFG_TYPE_NAMES    ? append_name(field, arena, one, error)
-           : option->type == CFG_TYPE_LAYERS ? append_layer(field, one, error)
-           : option->type == CFG_TYPE_PARTS  ? append_part(field, one, error)
-                                             : append_vocabulary(field, one, error);
+    return option->type == CFG_TYPE_NAMES       ? append_name(field, arena, one, error)
+           : option->type == CFG_TYPE_LAYERS    ? append_layer(field, one, error)
+           : option->type == CFG_TYPE_PARTS     ? append_part(field, one, error)
+           : option->type == CFG_TYPE_CONSTANTS ? cfg__append_constant(field, one, error)
+           : option->type == CFG_TYPE_SHAPES    ? cfg__append_shape(field, one, error)
+                                                : append_vocabulary(field, one, error);
 }
 
 /* What stands between commas, one by one. */
@@ -491,6 +495,8 @@ enum base_status cfg__value_set(const struct cfg_option *option, void *object,
     case CFG_TYPE_VOCABULARIES:
     case CFG_TYPE_LAYERS:
     case CFG_TYPE_PARTS:
+    case CFG_TYPE_CONSTANTS:
+    case CFG_TYPE_SHAPES:
         return append_each(option, field, arena, given, error);
     }
     base_assert(false);
@@ -613,6 +619,12 @@ void cfg__value_write(const struct cfg_option *option, const void *object, struc
         break;
     case CFG_TYPE_PARTS:
         write_parts(field, out);
+        break;
+    case CFG_TYPE_CONSTANTS:
+        cfg__write_constants(field, out);
+        break;
+    case CFG_TYPE_SHAPES:
+        cfg__write_shapes(field, out);
         break;
     }
 }

@@ -63,6 +63,27 @@ bool srv_model_files_is_model(const char *path)
     return ends_with(path, ".onnx") || ends_with(path, ".safetensors");
 }
 
+/* What config says of the model's inputs. */
+static void list_known(const struct cfg_model_config *config,
+                       struct cell_known_input items[CFG_CONSTANTS_MAX + CFG_SHAPES_MAX],
+                       struct cell_known_inputs *out)
+{
+    *out = (struct cell_known_inputs){.items = items};
+    for (uint32_t i = 0; i < config->constants.count; i++) {
+        const struct cfg_constant *constant = &config->constants.items[i];
+        items[out->n++] = (struct cell_known_input){
+            .name = constant->tensor, .is_constant = true, .number = constant->number};
+    }
+    for (uint32_t i = 0; i < config->shapes.count; i++) {
+        const struct cfg_shape *shape = &config->shapes.items[i];
+        struct cell_known_input *item = &items[out->n++];
+        *item = (struct cell_known_input){.name = shape->tensor, .rank = shape->rank};
+        for (uint32_t k = 0; k < shape->rank; k++) {
+            item->dims[k] = shape->sizes[k] == CFG_SIZE_ANY ? CELL_DIM_ANY : shape->sizes[k];
+        }
+    }
+}
+
 /* One file that is a whole model. Layers are of safetensors alone, and safetensors needs them. */
 static enum base_status load_file(struct cell_registry *registry, const char *path,
                                   const char *label, const struct cfg_model_config *config,
@@ -72,7 +93,16 @@ static enum base_status load_file(struct cell_registry *registry, const char *pa
     const struct cell_layers layers = {config->layers.count, items};
     const bool is_safetensors = ends_with(path, ".safetensors");
     struct cell_model_options options = {0};
+    struct cell_known_input inputs[CFG_CONSTANTS_MAX + CFG_SHAPES_MAX];
+    struct cell_known_inputs known;
     BASE_TRY(read_options(config, &options, error));
+    list_known(config, inputs, &known);
+    if (is_safetensors && known.n > 0) {
+        return base_fail(error, BASE_INVALID_ARGUMENT,
+                         "config.yaml has constants or shapes, which are of a " ONNX
+                         ", and the model is " SAFETENSORS);
+    }
+    options.known = &known;
     if (is_safetensors != (layers.n > 0)) {
         return base_fail(error, BASE_INVALID_ARGUMENT,
                          is_safetensors
@@ -110,6 +140,12 @@ static enum base_status load_parts(struct cell_registry *registry, const char *f
     if (config->layers.count > 0) {
         return base_fail(error, BASE_INVALID_ARGUMENT,
                          "config.yaml names layers, and unfold: %s, whose parts are ONNX",
+                         config->unfold);
+    }
+    if (config->constants.count > 0 || config->shapes.count > 0) {
+        return base_fail(error, BASE_INVALID_ARGUMENT,
+                         "config.yaml has constants or shapes, which are of a " ONNX
+                         ", and unfold: %s",
                          config->unfold);
     }
     BASE_TRY(read_options(config, &options, error));

@@ -228,9 +228,10 @@ struct cell__import {
 
     uint32_t n_inputs; /* graph inputs that are no initialisers */
     uint32_t inputs[CELL_TENSORS_MAX];
-    bool is_part;    /* cell_model_options.is_part */
-    bool feeds_back; /* cell_model_options.feeds_back */
-    bool has_batch;  /* an axis has the role */
+    const struct cell_known_inputs *known; /* cell_model_options.known */
+    bool is_part;                          /* cell_model_options.is_part */
+    bool feeds_back;                       /* cell_model_options.feeds_back */
+    bool has_batch;                        /* an axis has the role */
     uint32_t n_sequences;
     struct cell__sequence sequences[CELL_SEQUENCES_MAX];
     uint32_t scan;    /* whose body is being read or lowered: its number; NONE outside */

@@ -318,6 +318,21 @@ static enum base_status set_part_roles(struct cell__import *im)
     return im->feeds_back ? set_source_roles(im) : BASE_OK;
 }
 
+/* Of a model without a recurrent node, such as one step of a cell in small operators whose state
+ * the client keeps: rows stand on the first axis of the first input, if a request chooses how many.
+ */
+static enum base_status set_row_roles(struct cell__import *im, uint32_t *batch)
+{
+    for (uint32_t i = 0; i < im->n_inputs; i++) {
+        const struct cell__shape *shape = &im->values[im->inputs[i]].shape;
+        if (shape->rank > 0) {
+            return cell__axis_size(im, &shape->axes[0]) < 0 ? set_batch(im, &shape->axes[0], batch)
+                                                            : BASE_OK;
+        }
+    }
+    return BASE_OK;
+}
+
 static enum base_status set_roles(struct cell__import *im)
 {
     uint32_t batch = CELL__NONE;
@@ -341,14 +356,12 @@ static enum base_status set_roles(struct cell__import *im)
         }
         im->current = CELL__NONE;
     }
+    BASE_TRY(is_recurrent ? BASE_OK : set_row_roles(im, &batch));
     im->has_batch = batch != CELL__NONE;
     if (im->n_sequences == 0) { // of one step
         im->sequences[im->n_sequences++].atom = CELL__NONE;
     }
-    return is_recurrent
-               ? BASE_OK
-               : cell__refuse(im, "the outputs do not come from an LSTM, GRU, RNN or Scan; "
-                                  "other models are not supported");
+    return BASE_OK;
 }
 
 /* Of the body of a Scan, or what comes before it: there each value is one step's. */
@@ -513,6 +526,7 @@ struct unpacked {
     const Onnx__ModelProto *proto;
     size_t length;      /* of what the model's weights take, which the budget follows, */
     const char *folder; /* without those that lie in files below it; NULL: there are none */
+    const struct cell_known_inputs *known;
 };
 
 static enum base_status import_proto(struct cell_registry *registry,
@@ -533,6 +547,7 @@ static enum base_status import_proto(struct cell_registry *registry,
                               .external = &external,
                               .error = error,
                               .label = label,
+                              .known = unpacked->known,
                               .is_part = model->options.is_part,
                               .feeds_back = model->options.feeds_back,
                               .scan = CELL__NONE,
@@ -551,8 +566,8 @@ static enum base_status import_proto(struct cell_registry *registry,
 }
 
 enum base_status cell__import_onnx(struct cell_registry *registry, struct cell_model_file file,
-                                   const char *label, struct cell_model *model,
-                                   struct base_error *error)
+                                   const struct cell_known_inputs *known, const char *label,
+                                   struct cell_model *model, struct base_error *error)
 {
     struct base_error own = {.status = BASE_OK};
     struct base_error *why = error == NULL ? &own : error;
@@ -561,7 +576,7 @@ enum base_status cell__import_onnx(struct cell_registry *registry, struct cell_m
     base_arena_init(&message, ARENA_CHUNK, budget(file.length, UNPACK_FACTOR, ARENA_CHUNK));
     enum base_status status = cell__wire_unpack(&message, file.bytes, file.length, &proto, why);
     if (status == BASE_OK) {
-        const struct unpacked unpacked = {proto, file.length, file.folder};
+        const struct unpacked unpacked = {proto, file.length, file.folder, known};
         status = import_proto(registry, &unpacked, label, model, why);
     }
     base_arena_release(&message);
@@ -589,7 +604,7 @@ enum base_status cell__import_layers(struct cell_registry *registry, struct cell
         status = cell__layers_build(&message, &store, layers, &proto, why);
     }
     if (status == BASE_OK) {
-        const struct unpacked unpacked = {proto, length, NULL};
+        const struct unpacked unpacked = {proto, length, NULL, NULL};
         status = import_proto(registry, &unpacked, label, model, why);
     }
     base_arena_release(&message);

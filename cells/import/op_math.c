@@ -86,7 +86,8 @@ static enum base_status binary_axis(struct cell__import *im, const struct cell__
     int64_t a_size = cell__axis_size(im, a);
     int64_t b_size = cell__axis_size(im, b);
     struct cell__axis mirror;
-    *out = a_size == 1 ? *b : *a;
+    // Of one element both: the one of a graph input, which may be the time of one step.
+    *out = a_size == 1 && (b_size != 1 || a->n == 0) ? *b : *a;
     if (a_size == 1 || b_size == 1 || cell__axes_mirror(im, a, b, &mirror)) {
         *out = a_size == 1 || b_size == 1 ? *out : mirror;
         return BASE_OK;

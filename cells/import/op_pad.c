@@ -1,6 +1,6 @@
-/* Pad, with zeros. Along the steps of a sequence: a copy that begins before the first step; what a
+/* Pad. Along the steps of a sequence, with zeros: a copy that begins before the first step; what a
  * convolution reads of it, it reads of the sequence itself (cell__row_window()). Along another
- * axis: a row with zeros in it. */
+ * axis: a row with zeros in it, or with what its edges say. */
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
 
@@ -13,18 +13,24 @@ enum { IN_X, IN_PADS, IN_VALUE, IN_AXES };
 #define AXES_OPSET   18
 
 struct padding {
+    enum cell__edges edges;
     struct {
         int64_t before, behind;
     } axes[CELL_RANK_MAX];
 };
 
-/* That what is padded with is 0. */
-static enum base_status check_value(struct cell__import *im, const struct cell__node *node)
+/* What it is padded with; a constant must be 0. */
+static enum base_status read_edges(struct cell__import *im, const struct cell__node *node,
+                                   enum cell__edges *out)
 {
     const Onnx__AttributeProto *mode = cell__attr(node, "mode");
     float value = 0.0f;
+    *out = CELL__EDGES_ZERO;
     if (mode != NULL && !cell__is_text(mode->s, "constant")) {
-        return cell__refuse(im, "of another mode than constant");
+        *out = cell__is_text(mode->s, "edge") ? CELL__EDGES_REPEATED : CELL__EDGES_REFLECTED;
+        return *out == CELL__EDGES_REPEATED || cell__is_text(mode->s, "reflect")
+                   ? BASE_OK
+                   : cell__refuse(im, "of another mode than constant, edge and reflect");
     }
     BASE_TRY(cell__attr_float(im, node, "value", 0.0f, &value));
     if (im->opset >= INPUTS_OPSET && cell__has_input(node, IN_VALUE)) {
@@ -58,8 +64,8 @@ static enum base_status read_padding(struct cell__import *im, const struct cell_
     const uint32_t rank = cell__input(im, node, IN_X)->shape.rank;
     struct cell__list axes = {.n = 0};
     struct cell__list pads;
-    *out = (struct padding){.axes = {{0, 0}}};
-    BASE_TRY(check_value(im, node));
+    *out = (struct padding){.edges = CELL__EDGES_ZERO};
+    BASE_TRY(read_edges(im, node, &out->edges));
     BASE_TRY(cell__ints_or_attr(im, node, IN_PADS, INPUTS_OPSET, "pads", &pads));
     if (im->opset >= AXES_OPSET && cell__has_input(node, IN_AXES)) {
         BASE_TRY(cell__tensor_ints(im, cell__input(im, node, IN_AXES), "axes", &axes));
@@ -106,7 +112,7 @@ static enum base_status pad_features(struct cell__import *im, const struct cell_
     BASE_TRY(cell__row_transpose(im, *row, there, &plane.row));
     plane.height = place.size;
     plane.width = place.outer * place.inner;
-    BASE_TRY(cell__plane_pad(im, padding->axes[k].before, padding->axes[k].behind, CELL__EDGES_ZERO,
+    BASE_TRY(cell__plane_pad(im, padding->axes[k].before, padding->axes[k].behind, padding->edges,
                              &plane));
     const uint32_t back[3] = {1, plane.height, place.outer};
     return cell__row_transpose(im, plane.row, back, row);
@@ -139,6 +145,8 @@ enum base_status cell__lower_pad(struct cell__import *im, struct cell__node *nod
         }
         if (is_known && !cell__axis_has(im, &shape.axes[k], CELL__ROLE_TIME)) {
             BASE_TRY(pad_features(im, &shape, k, &padding, &row));
+        } else if (padding.edges != CELL__EDGES_ZERO) {
+            return cell__refuse(im, "along the steps of a sequence with anything but zeros");
         } else {
             BASE_TRY(pad_steps(im, &shape.axes[k], &left->axes[k], before, behind, &row));
         }

@@ -34,14 +34,27 @@ static enum base_status row_of_zeros(struct cell__import *im, uint32_t width, ui
     return cell__row_const(im, (struct cell_value){CELL_F32, width}, zeros, out);
 }
 
-/* `count` rows that stand beyond the end which has row `edge`. Adds them to parts. */
+/* Row `at` of what the plane is padded to, of which it begins at `before`. Adds it to parts. */
 static enum base_status add_beyond(struct cell__import *im, const struct cell__plane *plane,
-                                   int64_t count, uint32_t edge, uint32_t *parts, uint32_t *n)
+                                   int64_t at, enum cell__edges edges, uint32_t *part)
 {
-    uint32_t row = CELL__NONE;
-    BASE_TRY(cell__row_slice(im, plane->row, edge * plane->width, plane->width, &row));
+    const int64_t last = (int64_t)plane->height - 1;
+    const int64_t end = at < 0 ? 0 : last; // beyond which it stands
+    const int64_t inside = edges == CELL__EDGES_REFLECTED ? 2 * end - at : end;
+    base_assert(inside >= 0 && inside <= last);
+    return cell__row_slice(im, plane->row, (uint32_t)inside * plane->width, plane->width, part);
+}
+
+/* `count` rows from number `first` on, counted from the first one of the plane. */
+static enum base_status add_rows(struct cell__import *im, const struct cell__plane *plane,
+                                 int64_t first, int64_t count, enum cell__edges edges,
+                                 uint32_t parts[], uint32_t *n)
+{
+    if (count > 0 && edges == CELL__EDGES_ZERO) {
+        return row_of_zeros(im, (uint32_t)count * plane->width, &parts[(*n)++]);
+    }
     for (int64_t i = 0; i < count; i++) {
-        parts[(*n)++] = row;
+        BASE_TRY(add_beyond(im, plane, first + i, edges, &parts[(*n)++]));
     }
     return BASE_OK;
 }
@@ -57,17 +70,12 @@ enum base_status cell__plane_pad(struct cell__import *im, int64_t before, int64_
         plane->height -= (uint32_t)-behind;
         return cell__row_slice(im, plane->row, 0, plane->height * plane->width, &plane->row);
     }
-    if (before > 0 && edges == CELL__EDGES_ZERO) {
-        BASE_TRY(row_of_zeros(im, (uint32_t)before * plane->width, &parts[n++]));
-    } else if (before > 0) {
-        BASE_TRY(add_beyond(im, plane, before, 0, parts, &n));
+    if (edges == CELL__EDGES_REFLECTED && (before >= plane->height || behind >= plane->height)) {
+        return cell__invalid(im, "reflects more rows than there are");
     }
+    BASE_TRY(add_rows(im, plane, -before, before, edges, parts, &n));
     parts[n++] = plane->row;
-    if (behind > 0 && edges == CELL__EDGES_ZERO) {
-        BASE_TRY(row_of_zeros(im, (uint32_t)behind * plane->width, &parts[n++]));
-    } else if (behind > 0) {
-        BASE_TRY(add_beyond(im, plane, behind, plane->height - 1, parts, &n));
-    }
+    BASE_TRY(add_rows(im, plane, plane->height, behind, edges, parts, &n));
     plane->height += (uint32_t)(before + behind);
     return cell__row_concat(im, parts, n, &plane->row);
 }

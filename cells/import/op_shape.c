@@ -87,6 +87,28 @@ enum base_status cell__infer_shape(struct cell__import *im, struct cell__node *n
     return BASE_OK;
 }
 
+enum base_status cell__infer_size(struct cell__import *im, struct cell__node *node)
+{
+    struct cell__shape shape;
+    struct cell__tensor out = {.dtype = CELL__I64};
+    void *data = NULL;
+    struct cell__sym *syms = NULL;
+    BASE_TRY(cell__shape_of(im, cell__input(im, node, 0), &shape));
+    BASE_TRY(cell__tensor_shape(im, &out, 0, NULL));
+    BASE_TRY(cell__tensor_alloc(im, &out, true, &data, &syms));
+    syms[0] = cell__sym_number(1);
+    for (uint32_t k = 0; k < shape.rank; k++) {
+        const struct cell__sym before = syms[0];
+        const struct cell__sym next = cell__sym_of_axis(im, &shape.axes[k]);
+        if (!cell__sym_compute(im, '*', &before, &next, &syms[0])) {
+            return cell__refuse(im, "cannot compute a shape this way, or it overflows");
+        }
+    }
+    BASE_TRY(cell__tensor_settle(im, &out));
+    cell__set_const(im, node, 0, &out);
+    return BASE_OK;
+}
+
 /* ---- ConstantOfShape ---------------------------------------------------------------------- */
 
 /* The one element to fill with: float 0 by default. */

@@ -59,13 +59,12 @@ static const struct cell__operator operators[] = {
      "keeps the order of a row"},
     {"Floor", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},
     {"Gather", 2, 2, 1, " axis ", cell__infer_gather, cell__lower_gather,
-     "an embedding (constant table, axis 0); the first or last step; consecutive constant indices "
-     "of a "
-     "feature axis"},
+     "an embedding (constant table, axis 0); the first or last step, of a stated number any; "
+     "consecutive constant indices of a feature axis"},
     {"Gelu", 1, 1, 1, " approximate ", cell__infer_function, cell__lower_function,
      "float32, its Erf within 3e-7"},
     {"Gemm", 2, 3, 1, " alpha beta transA transB ", cell__infer_gemm, cell__lower_gemm,
-     "constant weights; not transA"},
+     "constant weights; C constant, or rows; not transA"},
     {"GlobalAveragePool", 1, 1, 1, " ", cell__infer_reduce, cell__lower_reduce,
      "over the steps of a sequence, of rank 4 over its height too"},
     {"GlobalMaxPool", 1, 1, 1, " ", cell__infer_reduce, cell__lower_reduce, "as GlobalAveragePool"},
@@ -109,7 +108,9 @@ static const struct cell__operator operators[] = {
     {"Not", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "bool, inside a row"},
     {"Or", 2, 2, 1, " ", cell__infer_binary, cell__lower_binary, "bool, inside a row"},
     {"Pad", 1, 4, 1, " mode pads value ", cell__infer_pad, cell__lower_pad,
-     "with zeros; along the steps of a sequence not beside sequence_lens"},
+     "with zeros, along an axis within each step also edge and reflect; along the steps of a "
+     "sequence "
+     "not beside sequence_lens"},
     {"Pow", 2, 2, 1, " ", cell__infer_pow, cell__lower_pow, "float32; exponents 0.5, 2, 3"},
     {"PRelu", 2, 2, 1, " ", cell__infer_prelu, cell__lower_prelu, "float32, constant slope"},
     {"Range", 3, 3, 1, " ", cell__infer_range, NULL, "folded: integer constants only"},
@@ -158,9 +159,11 @@ static const struct cell__operator operators[] = {
     {"SequenceLength", 1, 1, 1, " ", cell__infer_list_length, NULL, "folded"},
     {"Shape", 1, 1, 1, " start end ", cell__infer_shape, NULL, "folded, batch and time as symbols"},
     {"Sigmoid", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},
+    {"Size", 1, 1, 1, " ", cell__infer_size, NULL, "folded, batch and time as symbols"},
     {"Slice", 1, 5, 1, " starts ends axes ", cell__infer_slice, cell__lower_slice,
-     "the first or last step, or all but some at the ends, every nth of them; a part of a feature "
-     "axis; of a constant any"},
+     "the first or last step, or all but some at the ends, every nth of them, of a stated number "
+     "any "
+     "part; a part of a feature axis; of a constant any"},
     {"Softmax", 1, 1, 1, " axis ", cell__infer_softmax, cell__lower_softmax,
      "over the innermost feature axis, or over the steps of a sequence"},
     {"Softplus", 1, 1, 1, " ", cell__infer_softplus, cell__lower_softplus, "float32"},

@@ -52,7 +52,7 @@ cell__op_fn cell__infer_top, cell__lower_top;
 cell__op_fn cell__infer_matmul, cell__lower_matmul;
 cell__op_fn cell__infer_gemm, cell__lower_gemm;
 /* op_shape.c */
-cell__op_fn cell__infer_constant, cell__infer_shape, cell__infer_range;
+cell__op_fn cell__infer_constant, cell__infer_shape, cell__infer_size, cell__infer_range;
 cell__op_fn cell__infer_product, cell__infer_mod, cell__infer_equal, cell__infer_where;
 cell__op_fn cell__infer_constant_of_shape, cell__lower_constant_of_shape;
 /* op_count.c: whether a node computes with counts alone, and it; whether a value is the number of
@@ -188,8 +188,9 @@ struct cell__plane {
     uint32_t row, height, width;
 };
 
-/* How rows beyond the ends read: as zeros, or as the first and the last one. */
-enum cell__edges { CELL__EDGES_ZERO, CELL__EDGES_REPEATED };
+/* How rows beyond the ends read: as zeros, as the first and the last one, or as those that stand as
+ * far inside of these, of which there must be enough. */
+enum cell__edges { CELL__EDGES_ZERO, CELL__EDGES_REPEATED, CELL__EDGES_REFLECTED };
 
 /* The plane of a row [channels][height], and back. */
 enum base_status cell__plane_of(struct cell__import *im, uint32_t row, uint32_t channels,

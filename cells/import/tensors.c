@@ -3,10 +3,12 @@
  * lies in pieces. */
 #include "cells/import/tensors.h"
 
+#include "cells/import/fold.h"
 #include "cells/import/rows.h"
 
 #include "base/assert.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- Declaring ---------------------------------------------------------------------------- */
@@ -23,6 +25,81 @@ static const Onnx__TypeProto__Tensor *stated_type(const Onnx__ValueInfoProto *in
     return info->type != NULL && info->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE
                ? info->type->tensor_type
                : NULL;
+}
+
+/* What the user has said of an input, as a constant or not; NULL: nothing. */
+static const struct cell_known_input *known_of(const struct cell__import *im, const char *name,
+                                               bool is_constant)
+{
+    const struct cell_known_inputs *known = im->known;
+    for (uint32_t i = 0; known != NULL && i < known->n; i++) {
+        if (known->items[i].is_constant == is_constant && strcmp(known->items[i].name, name) == 0) {
+            return &known->items[i];
+        }
+    }
+    return NULL;
+}
+
+/* The size of axis k that the file states, or else the user. */
+static enum base_status known_size(struct cell__import *im, const Onnx__TypeProto__Tensor *type,
+                                   const char *name, uint32_t k, int64_t *out)
+{
+    const struct cell_known_input *known = known_of(im, name, false);
+    char text[CELL__TEXT_BYTES];
+    *out = stated_size(type->shape->dim[k]);
+    if (known == NULL || known->dims[k] == CELL_DIM_ANY) {
+        return BASE_OK;
+    }
+    if (*out >= 0 && *out != known->dims[k]) {
+        return cell__invalid(im,
+                             "input \"%s\" has %lld elements on axis %u, and its shape is to be "
+                             "one of %lld",
+                             cell__quote(text, name), (long long)*out, k,
+                             (long long)known->dims[k]);
+    }
+    *out = known->dims[k];
+    return BASE_OK;
+}
+
+/* A double holds all integers below. */
+#define INTEGER_MAX 9007199254740992.0
+
+/* Makes an input the constant that the user says it is. */
+static enum base_status declare_constant(struct cell__import *im, const struct cell_known_input *as,
+                                         const Onnx__TypeProto__Tensor *type, uint32_t v)
+{
+    struct cell__value *value = &im->values[v];
+    const double number = as->number;
+    const float real = (float)number;
+    struct cell__tensor one = {.dtype = CELL__F32, .count = 1, .data = &real};
+    struct cell__tensor cast;
+    int64_t dims[CELL_RANK_MAX];
+    char text[CELL__TEXT_BYTES];
+    BASE_TRY(cell__dtype_of(im, type->elem_type, as->name, &value->dtype));
+    for (uint32_t k = 0; k < type->shape->n_dim; k++) {
+        BASE_TRY(known_size(im, type, as->name, k, &dims[k]));
+        if (dims[k] < 0) {
+            return cell__refuse(im,
+                                "input \"%s\" is to be a constant, and how many elements it has "
+                                "on axis %u is not known",
+                                cell__quote(text, as->name), k);
+        }
+    }
+    const bool is_exact = number > -INTEGER_MAX && number < INTEGER_MAX && floor(number) == number;
+    const int64_t integer = is_exact ? (int64_t)number : 0;
+    if (value->dtype != CELL__F32 && !is_exact) {
+        return cell__invalid(im, "input \"%s\" is of integers, and %g is none",
+                             cell__quote(text, as->name), number);
+    }
+    if (value->dtype != CELL__F32) { // floats are not exact enough
+        one = (struct cell__tensor){.dtype = CELL__I64, .count = 1, .data = &integer};
+    }
+    BASE_TRY(cell__fold_cast(im, &one, value->dtype, &cast));
+    struct cell__view view = cell__view_of(&cast);
+    view = cell__view_broadcast(&view, (uint32_t)type->shape->n_dim, dims);
+    BASE_TRY(cell__fold_view(im, &cast, &view, &value->tensor));
+    value->kind = CELL__CONST;
+    return BASE_OK;
 }
 
 static enum base_status declare(struct cell__import *im, const Onnx__ValueInfoProto *info,
@@ -44,6 +121,10 @@ static enum base_status declare(struct cell__import *im, const Onnx__ValueInfoPr
         return cell__refuse(im, "input \"%s\" has rank %zu; at most %u", name, type->shape->n_dim,
                             CELL_RANK_MAX);
     }
+    const struct cell_known_input *constant = known_of(im, info->name, true);
+    if (constant != NULL) {
+        return declare_constant(im, constant, type, v);
+    }
     struct cell__value *value = &im->values[v];
     BASE_TRY(cell__dtype_of(im, type->elem_type, info->name, &value->dtype));
     value->kind = CELL__ROWS;
@@ -53,10 +134,40 @@ static enum base_status declare(struct cell__import *im, const Onnx__ValueInfoPr
         struct cell__axis *axis = &value->shape.axes[k];
         axis->n = 1;
         // Of a part the first axis is that of its rows, whatever number the export was made with.
-        int64_t size = im->is_part && k == 0 ? -1 : stated_size(type->shape->dim[k]);
+        int64_t size = -1;
+        if (!im->is_part || k > 0) {
+            BASE_TRY(known_size(im, type, info->name, k, &size));
+        }
         BASE_TRY(cell__atom_new(im, size, &axis->atoms[0]));
     }
     im->inputs[im->n_inputs++] = v;
+    return BASE_OK;
+}
+
+/* That what the user has said is of inputs of the model, and of their ranks. */
+static enum base_status check_known(struct cell__import *im)
+{
+    const Onnx__GraphProto *graph = im->model->graph;
+    char text[CELL__TEXT_BYTES];
+    for (uint32_t i = 0; im->known != NULL && i < im->known->n; i++) {
+        const struct cell_known_input *item = &im->known->items[i];
+        const Onnx__TypeProto__Tensor *type = NULL;
+        bool is_found = false;
+        for (size_t g = 0; g < graph->n_input && !is_found; g++) {
+            is_found =
+                graph->input[g]->name != NULL && strcmp(graph->input[g]->name, item->name) == 0;
+            type = is_found ? stated_type(graph->input[g]) : NULL;
+        }
+        if (!is_found) {
+            return cell__invalid(im, "the model has no input \"%s\" of which to know anything",
+                                 cell__quote(text, item->name));
+        }
+        if (!item->is_constant && type != NULL && type->shape != NULL &&
+            type->shape->n_dim != item->rank) {
+            return cell__invalid(im, "input \"%s\" has rank %zu, and its shape is to have %u",
+                                 cell__quote(text, item->name), type->shape->n_dim, item->rank);
+        }
+    }
     return BASE_OK;
 }
 
@@ -64,6 +175,7 @@ enum base_status cell__tensors_declare(struct cell__import *im)
 {
     const Onnx__GraphProto *graph = im->model->graph;
     char text[CELL__TEXT_BYTES];
+    BASE_TRY(check_known(im));
     for (size_t i = 0; i < graph->n_input; i++) {
         const char *name = graph->input[i]->name;
         uint32_t v = 0;

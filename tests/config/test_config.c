@@ -72,6 +72,8 @@ static const char *other_value(const struct cfg_option *option)
     case CFG_TYPE_VOCABULARIES: // of models
     case CFG_TYPE_LAYERS:
     case CFG_TYPE_PARTS:
+    case CFG_TYPE_CONSTANTS:
+    case CFG_TYPE_SHAPES:
     case CFG_TYPE_WORD:
         break;
     case CFG_TYPE_SWITCH:

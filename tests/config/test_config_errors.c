@@ -483,6 +483,57 @@ START_TEST(test_model_config_of_text)
 }
 END_TEST
 
+START_TEST(test_model_config_of_inputs)
+{
+    static const char *const mistakes[][2] = {
+        {"constants: sr", "is not TENSOR=NUMBER, such as sr=16000"},
+        {"constants: =1", "is not TENSOR=NUMBER"},
+        {"constants: sr=", "is not TENSOR=NUMBER"},
+        {"constants: sr=1e3", "is not TENSOR=NUMBER"},
+        {"constants: sr=+1", "is not TENSOR=NUMBER"},
+        {"constants: sr=1.", "is not TENSOR=NUMBER"},
+        {"constants: sr=-", "is not TENSOR=NUMBER"},
+        {"constants: sr=1.2.3", "is not TENSOR=NUMBER"},
+        {"constants: sr=1234567890123456789012345678901234567890", "is not TENSOR=NUMBER"},
+        {"constants: \"s\\tr=1\"", "is not TENSOR=NUMBER"},
+        {"constants: sr=1,sr=2", "is the tensor's second number"},
+        {"constants: a=1,b=1,c=1,d=1,e=1,f=1,g=1,h=1,i=1", "more than 8 constants"},
+        {"shapes: x", "is not TENSOR=SIZExSIZE.., such as x=*x576"},
+        {"shapes: x=", "is not TENSOR=SIZExSIZE"},
+        {"shapes: x=0", "is not TENSOR=SIZExSIZE"},
+        {"shapes: x=-1x2", "is not TENSOR=SIZExSIZE"},
+        {"shapes: x=2x", "is not TENSOR=SIZExSIZE"},
+        {"shapes: x=x2", "is not TENSOR=SIZExSIZE"},
+        {"shapes: x=**x2", "is not TENSOR=SIZExSIZE"},
+        {"shapes: x=99999999999999999999", "is not TENSOR=SIZExSIZE"},
+        {"shapes: x=1x1x1x1x1x1x1x1x1", "is not TENSOR=SIZExSIZE"},
+        {"shapes: x=1,x=2", "is the tensor's second shape"},
+    };
+    static const char text[] = "constants: [a=b=16000, c=-0.5]\nshapes: in=*x576,out=2x*x3\n";
+    struct cfg_model_config config;
+    struct base_error error;
+    ck_assert_int_eq(cfg_model_config_parse("m", "", 0, &config, &error), BASE_OK);
+    ck_assert_uint_eq(config.constants.count + config.shapes.count, 0);
+    ck_assert_int_eq(cfg_model_config_parse("m", text, strlen(text), &config, &error), BASE_OK);
+    ck_assert_uint_eq(config.constants.count, 2);
+    ck_assert_str_eq(config.constants.items[0].tensor, "a=b");
+    ck_assert_double_eq(config.constants.items[0].number, 16000.0);
+    ck_assert_double_eq(config.constants.items[1].number, -0.5);
+    ck_assert_uint_eq(config.shapes.count, 2);
+    ck_assert_uint_eq(config.shapes.items[0].rank, 2);
+    ck_assert_int_eq(config.shapes.items[0].sizes[0], CFG_SIZE_ANY);
+    ck_assert_int_eq(config.shapes.items[0].sizes[1], 576);
+    ck_assert_uint_eq(config.shapes.items[1].rank, 3);
+    ck_assert_int_eq(config.shapes.items[1].sizes[1], CFG_SIZE_ANY);
+    for (size_t i = 0; i < sizeof(mistakes) / sizeof(mistakes[0]); i++) {
+        ck_assert_msg(cfg_model_config_parse("m", mistakes[i][0], strlen(mistakes[i][0]), &config,
+                                             &error) == BASE_INVALID_ARGUMENT,
+                      "%s", mistakes[i][0]);
+        ck_assert_msg(strstr(error.message, mistakes[i][1]) != NULL, "%s", error.message);
+    }
+}
+END_TEST
+
 START_TEST(test_model_config_of_layers)
 {
     static const char grammar[] = "is not KIND or KIND:PREFIX, such as lstm:rnn";
@@ -616,6 +667,7 @@ int main(void)
     tcase_add_test(files, test_model_config);
     tcase_add_test(files, test_model_config_of_a_decoder);
     tcase_add_test(files, test_model_config_of_text);
+    tcase_add_test(files, test_model_config_of_inputs);
     tcase_add_test(files, test_model_config_of_layers);
     tcase_add_test(files, test_model_config_of_long_layers);
     tcase_add_test(files, test_model_config_of_a_graph);

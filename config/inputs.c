@@ -1,0 +1,163 @@
+/* What a model's settings say of its inputs, one by one: a number that each element of an input is,
+ * `sr=16000`, and sizes that the file leaves open, `x=*x576`. */
+#include "config/option.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define NUMBER_BYTES 32u
+#define SIZE_MAX_OF  (1u << 30) /* of one dimension */
+
+/* Splits TENSOR=REST; what stands behind the last `=`, for a tensor's name may have one. False
+ * where a part is missing, or the name too long or with control characters. */
+static bool split(const struct cfg_given *given, char tensor[CFG_TENSOR_BYTES], const char **rest,
+                  size_t *length)
+{
+    size_t name = given->length;
+    while (name > 0 && given->text[name - 1] != '=') {
+        name--;
+    }
+    if (name < 2 || name - 1 >= CFG_TENSOR_BYTES) {
+        return false;
+    }
+    for (size_t i = 0; i + 1 < name; i++) {
+        if ((unsigned char)given->text[i] < 0x20 || given->text[i] == 0x7f) {
+            return false;
+        }
+        tensor[i] = given->text[i];
+    }
+    tensor[name - 1] = '\0';
+    *rest = given->text + name;
+    *length = given->length - name;
+    return *length > 0;
+}
+
+/* -?DIGITS(.DIGITS)? */
+static bool read_number(const char *text, size_t length, double *out)
+{
+    char copy[NUMBER_BYTES];
+    const size_t sign = length > 0 && text[0] == '-' ? 1 : 0;
+    size_t digits = 0;
+    size_t points = 0;
+    if (length >= sizeof(copy) || length == sign) {
+        return false;
+    }
+    for (size_t i = sign; i < length; i++) {
+        const bool is_point = text[i] == '.' && i > sign && i + 1 < length && points == 0;
+        const bool is_digit = text[i] >= '0' && text[i] <= '9';
+        points += is_point ? 1 : 0;
+        digits += is_digit ? 1 : 0;
+        if (!is_point && !is_digit) {
+            return false;
+        }
+    }
+    memcpy(copy, text, length);
+    copy[length] = '\0';
+    *out = strtod(copy, NULL);
+    return digits > 0;
+}
+
+enum base_status cfg__append_constant(struct cfg_constants *list, const struct cfg_given *given,
+                                      struct base_error *error)
+{
+    struct cfg_constant made = {.tensor = ""};
+    const char *rest = NULL;
+    size_t length = 0;
+    if (!split(given, made.tensor, &rest, &length) || !read_number(rest, length, &made.number)) {
+        return cfg__fail_value(given, "is not TENSOR=NUMBER, such as sr=16000", error);
+    }
+    for (uint32_t i = 0; i < list->count; i++) {
+        if (strcmp(list->items[i].tensor, made.tensor) == 0) {
+            return cfg__fail_value(given, "is the tensor's second number", error);
+        }
+    }
+    if (list->count == CFG_CONSTANTS_MAX) {
+        return base_fail(error, BASE_INVALID_ARGUMENT, "%s: more than %u constants", given->where,
+                         CFG_CONSTANTS_MAX);
+    }
+    list->items[list->count++] = made;
+    return BASE_OK;
+}
+
+/* One size: `*`, or a number of at least 1. */
+static bool read_size(const char *text, size_t length, int64_t *out)
+{
+    *out = CFG_SIZE_ANY;
+    if (length == 1 && text[0] == '*') {
+        return true;
+    }
+    uint64_t size = 0;
+    for (size_t i = 0; i < length; i++) {
+        if (text[i] < '0' || text[i] > '9' || size > SIZE_MAX_OF) {
+            return false;
+        }
+        size = 10 * size + (uint64_t)(text[i] - '0');
+    }
+    *out = (int64_t)size;
+    return length > 0 && text[0] != '0' && size <= SIZE_MAX_OF;
+}
+
+static bool read_shape(const char *text, size_t length, struct cfg_shape *out)
+{
+    size_t start = 0;
+    while (start <= length) {
+        const char *x = memchr(text + start, 'x', length - start);
+        const size_t end = x == NULL ? length : (size_t)(x - text);
+        if (out->rank == CFG_SHAPE_RANK_MAX ||
+            !read_size(text + start, end - start, &out->sizes[out->rank++])) {
+            return false;
+        }
+        start = end + 1;
+    }
+    return true;
+}
+
+enum base_status cfg__append_shape(struct cfg_shapes *list, const struct cfg_given *given,
+                                   struct base_error *error)
+{
+    struct cfg_shape made = {.tensor = ""};
+    const char *rest = NULL;
+    size_t length = 0;
+    if (!split(given, made.tensor, &rest, &length) || !read_shape(rest, length, &made)) {
+        return cfg__fail_value(given, "is not TENSOR=SIZExSIZE.., such as x=*x576", error);
+    }
+    for (uint32_t i = 0; i < list->count; i++) {
+        if (strcmp(list->items[i].tensor, made.tensor) == 0) {
+            return cfg__fail_value(given, "is the tensor's second shape", error);
+        }
+    }
+    if (list->count == CFG_SHAPES_MAX) {
+        return base_fail(error, BASE_INVALID_ARGUMENT, "%s: more than %u shapes", given->where,
+                         CFG_SHAPES_MAX);
+    }
+    list->items[list->count++] = made;
+    return BASE_OK;
+}
+
+void cfg__write_constants(const struct cfg_constants *list, struct base_buf *out)
+{
+    base_buf_text(out, "[");
+    for (uint32_t i = 0; i < list->count; i++) {
+        base_buf_printf(out, "%s%s=%.15g", i == 0 ? "" : ", ", list->items[i].tensor,
+                        list->items[i].number);
+    }
+    base_buf_text(out, "]");
+}
+
+void cfg__write_shapes(const struct cfg_shapes *list, struct base_buf *out)
+{
+    base_buf_text(out, "[");
+    for (uint32_t i = 0; i < list->count; i++) {
+        const struct cfg_shape *item = &list->items[i];
+        base_buf_printf(out, "%s%s=", i == 0 ? "" : ", ", item->tensor);
+        for (uint32_t k = 0; k < item->rank; k++) {
+            base_buf_text(out, k == 0 ? "" : "x");
+            if (item->sizes[k] == CFG_SIZE_ANY) {
+                base_buf_text(out, "*");
+            } else {
+                base_buf_printf(out, "%lld", (long long)item->sizes[k]);
+            }
+        }
+    }
+    base_buf_text(out, "]");
+}
