@@ -42,14 +42,22 @@ bool cell__axes_mirror(const struct cell__import *im, const struct cell__axis *a
     return is_first || cell__axis_is_mirror(im, b, a);
 }
 
+/* Whether one of the axes before axis k is the same. */
+static bool is_there(const struct cell__import *im, const struct cell__shape *shape, uint32_t k)
+{
+    bool is = false;
+    for (uint32_t i = 0; i < k; i++) {
+        is = is || cell__axis_is_same(im, &shape->axes[k], &shape->axes[i]);
+    }
+    return is;
+}
+
 enum base_status cell__shape_mirror(struct cell__import *im, struct cell__shape *shape)
 {
     for (uint32_t k = 1; k < shape->rank; k++) {
-        for (uint32_t i = 0; i < k; i++) {
-            const struct cell__axis axis = shape->axes[k];
-            if (axis.n == 1 && cell__axis_is_same(im, &axis, &shape->axes[i])) {
-                BASE_TRY(cell__axis_mirror(im, &axis, &shape->axes[k]));
-            }
+        const struct cell__axis axis = shape->axes[k];
+        if (axis.n == 1 && is_there(im, shape, k)) {
+            BASE_TRY(cell__axis_mirror(im, &axis, &shape->axes[k]));
         }
     }
     return BASE_OK;

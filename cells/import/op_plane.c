@@ -45,16 +45,22 @@ static enum base_status add_beyond(struct cell__import *im, const struct cell__p
     return cell__row_slice(im, plane->row, (uint32_t)inside * plane->width, plane->width, part);
 }
 
+/* Rows of what a plane is padded to, behind each other. */
+struct rows {
+    uint32_t n;
+    uint32_t parts[2 * CELL_WINDOW_MAX + 1];
+};
+
 /* `count` rows from number `first` on, counted from the first one of the plane. */
 static enum base_status add_rows(struct cell__import *im, const struct cell__plane *plane,
                                  int64_t first, int64_t count, enum cell__edges edges,
-                                 uint32_t parts[], uint32_t *n)
+                                 struct rows *rows)
 {
     if (count > 0 && edges == CELL__EDGES_ZERO) {
-        return row_of_zeros(im, (uint32_t)count * plane->width, &parts[(*n)++]);
+        return row_of_zeros(im, (uint32_t)count * plane->width, &rows->parts[rows->n++]);
     }
     for (int64_t i = 0; i < count; i++) {
-        BASE_TRY(add_beyond(im, plane, first + i, edges, &parts[(*n)++]));
+        BASE_TRY(add_beyond(im, plane, first + i, edges, &rows->parts[rows->n++]));
     }
     return BASE_OK;
 }
@@ -62,8 +68,7 @@ static enum base_status add_rows(struct cell__import *im, const struct cell__pla
 enum base_status cell__plane_pad(struct cell__import *im, int64_t before, int64_t behind,
                                  enum cell__edges edges, struct cell__plane *plane)
 {
-    uint32_t parts[2 * CELL_WINDOW_MAX + 1];
-    uint32_t n = 0;
+    struct rows rows = {.n = 0};
     base_assert(before >= 0 && before <= CELL_WINDOW_MAX && behind <= CELL_WINDOW_MAX);
     if (behind < 0) {
         base_assert(before == 0 && -behind < (int64_t)plane->height);
@@ -73,11 +78,11 @@ enum base_status cell__plane_pad(struct cell__import *im, int64_t before, int64_
     if (edges == CELL__EDGES_REFLECTED && (before >= plane->height || behind >= plane->height)) {
         return cell__invalid(im, "reflects more rows than there are");
     }
-    BASE_TRY(add_rows(im, plane, -before, before, edges, parts, &n));
-    parts[n++] = plane->row;
-    BASE_TRY(add_rows(im, plane, plane->height, behind, edges, parts, &n));
+    BASE_TRY(add_rows(im, plane, -before, before, edges, &rows));
+    rows.parts[rows.n++] = plane->row;
+    BASE_TRY(add_rows(im, plane, plane->height, behind, edges, &rows));
     plane->height += (uint32_t)(before + behind);
-    return cell__row_concat(im, parts, n, &plane->row);
+    return cell__row_concat(im, rows.parts, rows.n, &plane->row);
 }
 
 enum base_status cell__plane_split(struct cell__import *im, const struct cell__plane *plane,
