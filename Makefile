@@ -95,6 +95,7 @@ CELLS_SRCS = \
   cells/import/layers.c \
   cells/import/op_activation.c \
   cells/import/op_attend.c \
+  cells/import/op_compare.c \
   cells/import/op_conv.c \
   cells/import/op_function.c \
   cells/import/op_join.c \

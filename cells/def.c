@@ -123,7 +123,7 @@ const float *cell_def_bad_element(const struct cell_def *def)
     for (uint32_t o = 0; o < def->n_ops; o++) {
         const struct cell_op *op = &def->ops[o];
         for (uint32_t w = 0; w < op->n_weights; w++) {
-            const float *element = cell__op_bad_element(op, w);
+            const float *element = cell__op_bad_element(def, op, w);
             if (element != NULL) {
                 return element;
             }

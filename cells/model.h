@@ -63,6 +63,7 @@ enum cell_source_kind {
     CELL_SOURCE_START,      /* of a decoder's token: decoder.start */
     CELL_SOURCE_MEMORY, /* all rows of memories[index]; of each `count` elements from `offset` on,
                            count 0: all */
+    CELL_SOURCE_NUMBER, /* the number of the step, from 0 on, an int64 */
     CELL_SOURCE_TAKEN,  /* of an output: the steps that a decoder has taken before its end, or
                            what a beam search has found (CELL_BEAM_..) */
 };

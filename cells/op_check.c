@@ -55,8 +55,30 @@ static uint32_t matrices_of(const struct cell_op *op)
     return op->kind == CELL_OP_LINEAR ? 1 : cell_op_matrices(op);
 }
 
-const float *cell__op_bad_element(const struct cell_op *op, uint32_t w)
+/* Whether the op is a constant that SELECT chooses and nothing else reads: what masks put in, which
+ * may be infinite. */
+static bool is_chosen_only(const struct cell_def *def, const struct cell_op *op)
 {
+    bool is = op->kind == CELL_OP_CONST;
+    for (uint32_t o = 0; o < def->n_ops && is; o++) {
+        const struct cell_op *reader = &def->ops[o];
+        for (uint32_t i = 0; i < reader->n_operands && i < CELL_OPERANDS_MAX; i++) {
+            const bool is_choice = reader->kind == CELL_OP_SELECT && i > 0;
+            is = is && (reader->operands[i] != op->result || is_choice);
+        }
+    }
+    for (uint32_t i = 0; i < def->n_states; i++) {
+        is = is && def->state_next[i] != op->result;
+    }
+    for (uint32_t i = 0; i < def->n_outputs; i++) {
+        is = is && def->outputs[i] != op->result;
+    }
+    return is;
+}
+
+const float *cell__op_bad_element(const struct cell_def *def, const struct cell_op *op, uint32_t w)
+{
+    const bool may_be_infinite = is_chosen_only(def, op);
     const struct cell_weight *weight = &op->weights[w];
     size_t elements = 0;
     if (weight->dtype != CELL_F32 || weight->data == NULL ||
@@ -66,7 +88,7 @@ const float *cell__op_bad_element(const struct cell_op *op, uint32_t w)
     const bool is_bf16 = op->precision == CELL_BF16 && w < matrices_of(op);
     const float *data = weight->data;
     for (size_t i = 0; i < elements; i++) {
-        if (!isfinite(data[i]) ||
+        if ((!isfinite(data[i]) && !(may_be_infinite && isinf(data[i]))) ||
             (is_bf16 && !isfinite(cell_bf16_widen(cell_bf16_factor(data[i]))))) {
             return &data[i];
         }
@@ -111,7 +133,7 @@ static enum base_status check_weights(const struct look *look)
                              look->index, cell_op_name(look->op->kind), w, weight->rows,
                              weight->cols, CELL_WIDTH_MAX);
         }
-        const float *element = cell__op_bad_element(look->op, w);
+        const float *element = cell__op_bad_element(look->def, look->op, w);
         if (element != NULL) {
             return bad_element(look, w, element);
         }

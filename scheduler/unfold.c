@@ -29,6 +29,7 @@ struct unfolding {
     struct sched_builder builder;
     uint32_t emits_max[CELL_STAGES_MAX];
     struct row_state *shared, *own;
+    int64_t *numbers[CELL_SEQUENCES_MAX]; /* 0, 1, .. of the longest row; made on first use */
     enum base_status status;
 };
 
@@ -312,6 +313,37 @@ static void bind_window(struct unfolding *u, uint32_t s, uint32_t input)
     }
 }
 
+/* The numbers of a sequence's steps, which all rows and stages read. */
+static const int64_t *make_numbers(struct unfolding *u, uint32_t sequence)
+{
+    uint32_t longest = 1;
+    if (u->numbers[sequence] != NULL) {
+        return u->numbers[sequence];
+    }
+    for (uint32_t r = 0; r < u->sequences->n_rows; r++) {
+        const uint32_t steps = u->sequences->steps[sequence][r];
+        longest = steps > longest ? steps : longest;
+    }
+    int64_t *numbers = base_arena_array(u->arena, longest, sizeof(*numbers));
+    for (uint32_t t = 0; numbers != NULL && t < longest; t++) {
+        numbers[t] = t;
+    }
+    u->status = numbers == NULL ? BASE_RESOURCE_EXHAUSTED : u->status;
+    u->numbers[sequence] = numbers;
+    return numbers;
+}
+
+static void bind_numbers(struct unfolding *u, const struct cell_stage *stage, sched_node_id node,
+                         uint32_t input)
+{
+    const int64_t *numbers = make_numbers(u, stage->sequence);
+    if (numbers != NULL) {
+        const struct cell_ref rows =
+            rows_for(stage, (const uint8_t *)numbers, sizeof(*numbers), steps_of(u, stage));
+        sched_builder_input_host(&u->builder, node, input, rows.host, rows.stride_bytes);
+    }
+}
+
 /* The stage reads each step of another, which it may follow if both go the same way. */
 static void read_steps(struct unfolding *u, uint32_t s, uint32_t from)
 {
@@ -333,6 +365,10 @@ static void bind_input(struct unfolding *u, uint32_t s, uint32_t input)
     const sched_node_id node = node_of(u, s);
     if (source->kind == CELL_SOURCE_MEMORY) {
         bind_memory(u, source, node, input);
+        return;
+    }
+    if (source->kind == CELL_SOURCE_NUMBER) {
+        bind_numbers(u, stage, node, input);
         return;
     }
     if (source->count > 0) {

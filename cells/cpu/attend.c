@@ -56,7 +56,8 @@ static void attend(const struct query *query, const struct cell_ref *keys,
                 out[k] *= less;
             }
         }
-        const float weight = cell_exp_f32__scalar(score - high);
+        // Of a masked step: also while nothing else has come, where the difference is no number.
+        const float weight = score == -INFINITY ? 0.0f : cell_exp_f32__scalar(score - high);
         sum += weight;
         query->kernels->add_scaled(width, weight, value, out);
     }

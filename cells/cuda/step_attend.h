@@ -98,7 +98,7 @@ CELL_STEP_FN void cell_step_weigh(const struct cell_step_weights *weights, uint3
         const float score = weights->scores[t];
         weights->behind[t] = score > high ? cell_exp_f32(high - score) : 1.0f;
         high = cell_step_higher(high, score);
-        weights->scores[t] = cell_exp_f32(score - high);
+        weights->scores[t] = score == -INFINITY ? 0.0f : cell_exp_f32(score - high);
     }
 }
 

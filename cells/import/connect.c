@@ -53,6 +53,9 @@ static enum base_status source_of_row(struct cell__plans *plans, uint32_t r,
         *out = (struct cell_source){
             .kind = CELL_SOURCE_INPUT, .index = row->index, .piece = row->part};
         return BASE_OK;
+    case CELL__ROW_NUMBER:
+        *out = (struct cell_source){.kind = CELL_SOURCE_NUMBER};
+        return BASE_OK;
     case CELL__ROW_STEP:
         return source_of_step(plans, CELL_SOURCE_EACH, row, out);
     case CELL__ROW_STATE:

@@ -116,6 +116,10 @@ enum base_status cell__lower_cast(struct cell__import *im, struct cell__node *no
     uint32_t row = cell__input(im, node, 0)->row;
     struct cell_value value = im->rows[row].value;
     enum cell_dtype from = value.dtype;
+    if (cell__input(im, node, 0)->dtype == cell__output(im, node, 0)->dtype) { // also of bool
+        cell__set_row(im, node, 0, row);
+        return BASE_OK;
+    }
     BASE_TRY(cell__row_dtype(im, cell__output(im, node, 0)->dtype, &value.dtype));
     if (from != value.dtype) {
         struct cell_op op = {.kind = CELL_OP_CAST, .n_operands = 1, .operands = {row}};

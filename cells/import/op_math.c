@@ -133,8 +133,8 @@ static enum base_status join_some(struct cell__import *im, const struct cell__no
 }
 
 /* The shape of all inputs together, of which one at least is no constant: axes of rows go on. */
-static enum base_status join_shapes(struct cell__import *im, const struct cell__node *node,
-                                    struct cell__shape *out)
+enum base_status cell__join_shapes(struct cell__import *im, const struct cell__node *node,
+                                   struct cell__shape *out)
 {
     *out = (struct cell__shape){.rank = 0};
     BASE_TRY(join_some(im, node, false, out));
@@ -157,8 +157,8 @@ static enum base_status mirror_input(struct cell__import *im, const struct cell_
 }
 
 /* The rows of all inputs, each as wide as output 0, or of width 1. */
-static enum base_status joined_rows(struct cell__import *im, const struct cell__node *node,
-                                    uint32_t rows[], uint32_t *width)
+enum base_status cell__joined_rows(struct cell__import *im, const struct cell__node *node,
+                                   uint32_t rows[], uint32_t *width)
 {
     const struct cell__shape *shape = &cell__output(im, node, 0)->shape;
     BASE_TRY(cell__shape_width(im, shape, width));
@@ -200,9 +200,12 @@ enum base_status cell__infer_binary(struct cell__import *im, struct cell__node *
     if (cell__is_all_const(im, node)) {
         return fold_constants(im, node, like->sign);
     }
+    if (like->gives_bool && !like->takes_bool && cell__is_of_integers(im, node)) {
+        return cell__infer_compared(im, node);
+    }
     struct cell__shape out;
     BASE_TRY(check_dtype(im, node, 0, like->takes_bool ? CELL__BOOL : CELL__F32));
-    BASE_TRY(join_shapes(im, node, &out));
+    BASE_TRY(cell__join_shapes(im, node, &out));
     cell__set_rows(im, node, 0, like->gives_bool ? CELL__BOOL : CELL__F32, &out);
     return BASE_OK;
 }
@@ -232,7 +235,10 @@ enum base_status cell__lower_binary(struct cell__import *im, struct cell__node *
     const struct elementwise *like = elementwise_of(node);
     uint32_t rows[CELL__OPERANDS_MAX];
     struct cell_value value = {.dtype = CELL_F32};
-    BASE_TRY(joined_rows(im, node, rows, &value.width));
+    if (cell__is_of_integers(im, node)) {
+        return cell__lower_compared(im, node, like->kind, like->is_turned);
+    }
+    BASE_TRY(cell__joined_rows(im, node, rows, &value.width));
     uint32_t row = rows[0];
     for (uint32_t i = 1; i < node->n_inputs; i++) {
         struct cell_op op = {.kind = like->kind, .n_operands = 2, .operands = {row, rows[i]}};
@@ -253,83 +259,7 @@ enum base_status cell__lower_binary(struct cell__import *im, struct cell__node *
     return BASE_OK;
 }
 
-/* ---- Equal, Where ------------------------------------------------------------------------- */
-
-/* Integers are compared as floats, which is right beside a constant that is exact as one: larger
- * integers become floats that are as large at least. */
-#define EXACT_MAX 16777215
-
-static enum base_status same_constant(struct cell__import *im, const struct cell__value *value,
-                                      float *out)
-{
-    if (value->kind != CELL__CONST || value->tensor.count != 1) {
-        return cell__refuse(im, "of integers that depend on the request");
-    }
-    const struct cell__sym sym = cell__tensor_sym(&value->tensor, 0);
-    if (!cell__sym_is_number(&sym) || sym.add > EXACT_MAX || sym.add < -EXACT_MAX) {
-        return cell__refuse(im, "of integers beside one of 2^24 and more, or the size of an axis");
-    }
-    *out = (float)sym.add;
-    return BASE_OK;
-}
-
-/* Of integers: which input depends on the request. */
-static uint32_t place_of_rows(struct cell__import *im, const struct cell__node *node)
-{
-    return cell__input(im, node, 0)->kind == CELL__CONST ? 1 : 0;
-}
-
-enum base_status cell__infer_same(struct cell__import *im, struct cell__node *node)
-{
-    struct cell__shape out;
-    if (cell__is_all_const(im, node)) {
-        return cell__infer_equal(im, node);
-    }
-    const enum cell__dtype dtype = cell__input(im, node, 0)->dtype;
-    if (dtype != cell__input(im, node, 1)->dtype) {
-        return cell__invalid(im, "operands of type %s and %s", cell__dtype_name(dtype),
-                             cell__dtype_name(cell__input(im, node, 1)->dtype));
-    }
-    if (dtype == CELL__I32 || dtype == CELL__I64) {
-        float number = 0;
-        BASE_TRY(same_constant(im, cell__input(im, node, 1 - place_of_rows(im, node)), &number));
-    } else {
-        BASE_TRY(check_dtype(im, node, 0, CELL__F32));
-    }
-    BASE_TRY(join_shapes(im, node, &out));
-    cell__set_rows(im, node, 0, CELL__BOOL, &out);
-    return BASE_OK;
-}
-
-/* Each of two rows is at most the other; neither, where one is no number. */
-enum base_status cell__lower_same(struct cell__import *im, struct cell__node *node)
-{
-    uint32_t rows[CELL__OPERANDS_MAX];
-    struct cell_value value = {.dtype = CELL_F32};
-    if (cell__input(im, node, 0)->dtype == CELL__F32) {
-        BASE_TRY(joined_rows(im, node, rows, &value.width));
-    } else {
-        const uint32_t at = place_of_rows(im, node);
-        const uint32_t ids = cell__input(im, node, at)->row;
-        const struct cell_op cast = {.kind = CELL_OP_CAST, .n_operands = 1, .operands = {ids}};
-        float number = 0;
-        value.width = im->rows[ids].value.width;
-        BASE_TRY(same_constant(im, cell__input(im, node, 1 - at), &number));
-        BASE_TRY(cell__row_op(im, &cast, value, &rows[0]));
-        BASE_TRY(cell__row_number(im, number, &rows[1]));
-    }
-    struct cell_op op = {
-        .kind = CELL_OP_LESS_EQUAL, .n_operands = 2, .operands = {rows[0], rows[1]}};
-    uint32_t row = CELL__NONE;
-    uint32_t turned = CELL__NONE;
-    BASE_TRY(cell__row_op(im, &op, value, &row));
-    op.operands[0] = rows[1];
-    op.operands[1] = rows[0];
-    BASE_TRY(cell__row_op(im, &op, value, &turned));
-    BASE_TRY(cell__row_pair(im, CELL_OP_MIN, row, turned, &row));
-    cell__set_row(im, node, 0, row);
-    return BASE_OK;
-}
+/* ---- Where --------------------------------------------------------------------------------- */
 
 enum base_status cell__infer_select(struct cell__import *im, struct cell__node *node)
 {
@@ -341,7 +271,7 @@ enum base_status cell__infer_select(struct cell__import *im, struct cell__node *
         return cell__invalid(im, "the condition is not bool");
     }
     BASE_TRY(check_dtype(im, node, 1, CELL__F32));
-    BASE_TRY(join_shapes(im, node, &out));
+    BASE_TRY(cell__join_shapes(im, node, &out));
     cell__set_rows(im, node, 0, CELL__F32, &out);
     return BASE_OK;
 }
@@ -352,7 +282,7 @@ enum base_status cell__lower_select(struct cell__import *im, struct cell__node *
     struct cell_value value = {.dtype = CELL_F32};
     uint32_t row = CELL__NONE;
     uint32_t widest = 1;
-    BASE_TRY(joined_rows(im, node, op.operands, &value.width));
+    BASE_TRY(cell__joined_rows(im, node, op.operands, &value.width));
     for (uint32_t i = 0; i < 3; i++) {
         uint32_t width = im->rows[op.operands[i]].value.width;
         widest = width > widest ? width : widest;

@@ -258,10 +258,49 @@ enum base_status cell__infer_where(struct cell__import *im, struct cell__node *n
     return BASE_OK;
 }
 
+/* The axis of which a Range has the numbers, 0 to the last one, or NULL. */
+static const struct cell__axis *
+numbered_axis(struct cell__import *im, const struct cell__node *node, struct cell__sym *limit)
+{
+    for (uint32_t i = 0; i < 3; i++) {
+        const struct cell__value *bound = cell__input(im, node, i);
+        if (bound->dtype == CELL__F32 || bound->dtype == CELL__BOOL || bound->tensor.count != 1) {
+            return NULL;
+        }
+    }
+    const struct cell__sym start = cell__tensor_sym(&cell__input(im, node, 0)->tensor, 0);
+    const struct cell__sym step = cell__tensor_sym(&cell__input(im, node, 2)->tensor, 0);
+    *limit = cell__tensor_sym(&cell__input(im, node, 1)->tensor, 0);
+    const bool is_all = cell__sym_is_number(&start) && start.add == 0 &&
+                        cell__sym_is_number(&step) && step.add == 1 && limit->add == 0 &&
+                        limit->factor == 1 && limit->axis.n == 1;
+    return is_all ? &limit->axis : NULL;
+}
+
+/* The numbers of all steps of a sequence: what masks compare with its length. */
+enum base_status cell__lower_range(struct cell__import *im, struct cell__node *node)
+{
+    const uint32_t times = cell__shape_times(im, &cell__output(im, node, 0)->shape);
+    uint32_t row = CELL__NONE;
+    if (times == 0 || im->scan != CELL__NONE || im->feeds_back) {
+        return cell__refuse(im, "the numbers of what are no steps of a recurrent node");
+    }
+    BASE_TRY(cell__row_number_of_step(im, cell__only_sequence(times), &row));
+    cell__set_row(im, node, 0, row);
+    return BASE_OK;
+}
+
 enum base_status cell__infer_range(struct cell__import *im, struct cell__node *node)
 {
     int64_t bounds[3] = {0, 0, 0}; // start, limit, step
+    struct cell__sym limit;
     BASE_TRY(all_const(im, node));
+    const struct cell__axis *numbered = numbered_axis(im, node, &limit);
+    if (numbered != NULL) {
+        const struct cell__shape shape = {.rank = 1, .axes = {*numbered}};
+        cell__set_rows(im, node, 0, cell__input(im, node, 1)->dtype, &shape);
+        return BASE_OK;
+    }
     for (uint32_t i = 0; i < 3; i++) {
         struct cell__list operand;
         BASE_TRY(cell__tensor_ints(im, cell__input(im, node, i), "an operand", &operand));

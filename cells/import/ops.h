@@ -26,7 +26,18 @@ cell__op_fn cell__infer_binary, cell__lower_binary;
 cell__op_fn cell__infer_unary, cell__lower_unary;
 cell__op_fn cell__infer_softmax, cell__lower_softmax, cell__infer_softplus, cell__lower_softplus;
 cell__op_fn cell__infer_select, cell__lower_select; /* Where */
-cell__op_fn cell__infer_same, cell__lower_same;     /* Equal */
+/* The shape of all inputs together, of which one at least is no constant; their rows, each as wide
+ * as output 0, or of width 1. */
+enum base_status cell__join_shapes(struct cell__import *im, const struct cell__node *node,
+                                   struct cell__shape *out);
+enum base_status cell__joined_rows(struct cell__import *im, const struct cell__node *node,
+                                   uint32_t rows[], uint32_t *width);
+/* op_compare.c */
+cell__op_fn cell__infer_same, cell__lower_same; /* Equal */
+bool cell__is_of_integers(struct cell__import *im, const struct cell__node *node);
+cell__op_fn cell__infer_compared;
+enum base_status cell__lower_compared(struct cell__import *im, struct cell__node *node,
+                                      enum cell_op_kind kind, bool is_turned);
 cell__op_fn cell__infer_pow, cell__lower_pow, cell__infer_clip, cell__lower_clip;
 /* op_function.c */
 cell__op_fn cell__infer_function, cell__lower_function;
@@ -53,6 +64,7 @@ cell__op_fn cell__infer_matmul, cell__lower_matmul;
 cell__op_fn cell__infer_gemm, cell__lower_gemm;
 /* op_shape.c */
 cell__op_fn cell__infer_constant, cell__infer_shape, cell__infer_size, cell__infer_range;
+cell__op_fn cell__lower_range;
 cell__op_fn cell__infer_product, cell__infer_mod, cell__infer_equal, cell__infer_where;
 cell__op_fn cell__infer_constant_of_shape, cell__lower_constant_of_shape;
 /* op_count.c: whether a node computes with counts alone, and it; whether a value is the number of

@@ -65,19 +65,24 @@ const uint32_t *cell__pieces_of(const struct cell__import *im, const uint32_t *r
 
 /* ---- What is needed ----------------------------------------------------------------------- */
 
+static void need_memory(struct cell__import *im, uint32_t row)
+{
+    struct cell__part part;
+    uint32_t n = 0;
+    const uint32_t whole = cell__memory_of(im, row, &part);
+    const uint32_t *pieces = cell__pieces_of(im, &whole, &n);
+    for (uint32_t p = 0; p < n; p++) {
+        im->rows[pieces[p]].is_needed = true;
+    }
+}
+
 static void need_operands(struct cell__import *im, const struct cell__row *row)
 {
     for (uint32_t i = 0; i < row->op.n_operands; i++) {
-        uint32_t n = 1;
-        uint32_t whole = row->op.operands[i];
-        const uint32_t *rows = &whole;
         if (cell__is_memory(row, i) && !im->is_part) {
-            struct cell__part part;
-            whole = cell__memory_of(im, whole, &part);
-            rows = cell__pieces_of(im, &whole, &n);
-        }
-        for (uint32_t p = 0; p < n; p++) {
-            im->rows[rows[p]].is_needed = true;
+            need_memory(im, row->op.operands[i]);
+        } else {
+            im->rows[row->op.operands[i]].is_needed = true;
         }
     }
 }
@@ -159,6 +164,7 @@ void cell__plan_needed(struct cell__import *im, const struct cell_model *model,
             break;
         case CELL__ROW_IN:
         case CELL__ROW_INPUT:
+        case CELL__ROW_NUMBER:
         case CELL__ROW_CONST:
             break;
         }
@@ -183,6 +189,7 @@ static uint32_t rank_behind(const struct cell__plans *plans, uint32_t r)
         return row->rank;
     case CELL__ROW_IN:
     case CELL__ROW_INPUT:
+    case CELL__ROW_NUMBER:
     case CELL__ROW_CONST:
         break;
     }

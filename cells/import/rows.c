@@ -65,6 +65,16 @@ enum base_status cell__row_input(struct cell__import *im, uint32_t input, uint32
     return row_new(im, &row, out);
 }
 
+enum base_status cell__row_number_of_step(struct cell__import *im, uint32_t sequence, uint32_t *out)
+{
+    struct cell__row row = {.kind = CELL__ROW_NUMBER,
+                            .index = sequence,
+                            .value = {CELL_I64, 1},
+                            .times = 1u << sequence,
+                            .is_batched = true};
+    return row_new(im, &row, out);
+}
+
 enum base_status cell__row_recurrent(struct cell__import *im, enum cell__row_kind kind,
                                      uint32_t recurrent, uint32_t part, uint32_t *out)
 {
@@ -272,7 +282,8 @@ static enum base_status leaf_at(struct cell__import *im, enum cell__row_kind kin
                                 "have nothing; use Y_h");
     }
     const enum cell__row_kind from = im->rows[row].kind;
-    if (from == CELL__ROW_INPUT || from == CELL__ROW_WINDOW) { // only a stage has steps
+    if (from == CELL__ROW_INPUT || from == CELL__ROW_WINDOW || from == CELL__ROW_NUMBER) {
+        // only a stage has steps
         struct cell_op copy = {.kind = CELL_OP_COPY, .n_operands = 1, .operands = {row}};
         BASE_TRY(cell__row_op(im, &copy, im->rows[row].value, &row));
     }

@@ -17,6 +17,7 @@
 
 enum cell__row_kind {
     CELL__ROW_INPUT,  /* piece `part` of model input `index` */
+    CELL__ROW_NUMBER, /* the number of the step of sequence `index`, an int64 */
     CELL__ROW_CONST,  /* op.weights[0], the same for every request */
     CELL__ROW_OP,     /* op, whose operands are row numbers */
     CELL__ROW_STEP,   /* output `part` (h, or a Scan's) of recurrent node `index` at each step */
@@ -69,6 +70,9 @@ struct cell__row_traits {
 /* A piece of the row of a model's input. */
 enum base_status cell__row_input(struct cell__import *im, uint32_t input, uint32_t piece,
                                  const struct cell__row_traits *traits, uint32_t *out);
+/* The number of each step of a sequence. Each row of a batch counts for itself. */
+enum base_status cell__row_number_of_step(struct cell__import *im, uint32_t sequence,
+                                          uint32_t *out);
 /* The number of the only sequence in times. */
 uint32_t cell__only_sequence(uint32_t times);
 /* Whether times holds several sequences. */

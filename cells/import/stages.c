@@ -63,6 +63,8 @@ static struct cell_value row_value(const struct cell__plans *plans, const struct
     case CELL_SOURCE_MEMORY:
         return (struct cell_value){
             CELL_F32, source.count > 0 ? source.count : plans->memories[source.index].width};
+    case CELL_SOURCE_NUMBER:
+        return (struct cell_value){CELL_I64, 1};
     case CELL_SOURCE_ZERO:
     case CELL_SOURCE_CHILD:
     case CELL_SOURCE_START:

@@ -168,6 +168,11 @@ static const double *read_source(const struct replay *replay, const struct cell_
         return &replay->start;
     case CELL_SOURCE_TAKEN:
         return &replay->taken[b];
+    case CELL_SOURCE_NUMBER: {
+        static double number;
+        number = (double)t;
+        return &number;
+    }
     case CELL_SOURCE_MEMORY:
         return NULL; // see set_memories()
     case CELL_SOURCE_CHILD:

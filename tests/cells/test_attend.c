@@ -169,6 +169,54 @@ START_TEST(test_rows_attend_to_their_own)
 }
 END_TEST
 
+/* One step that attends to four rows, whose scores are their keys; out: [2]. */
+static void run_scores(const char *isa, float keys[4], float values[8], float *out)
+{
+    static const struct shape shape = {1, 2, 4};
+    static const float one = 1.0f;
+    struct build build;
+    struct rig rig;
+    struct rig_chain chain;
+    struct base_random random = util_random(4);
+    build_attend(&build, &shape, CELL_ATTEND_PRODUCT);
+    build.def.ops[0].weights[0].data = &one;
+    rig_init(&rig, isa == NULL ? "cuda-host" : "cpu", isa, 0, &build.def);
+    rig_chain_init(&chain, rig.type, 0, 1, &random);
+    memcpy(chain.inputs[0], &one, sizeof(one));
+    chain.wiring.inputs[1] = (struct cell_ref){
+        .kind = CELL_REF_HOST, .host = (uint8_t *)keys, .stride_bytes = 4, .rows = 4};
+    chain.wiring.inputs[2] = (struct cell_ref){
+        .kind = CELL_REF_HOST, .host = (uint8_t *)values, .stride_bytes = 8, .rows = 4};
+    struct cell_batch_row row = rig_chain_row(&chain, 1);
+    struct cell_batch batch = {.n_rows = 1, .steps = 1, .rows = &row};
+    rig_run(&rig, &batch);
+    memcpy(out, chain.outputs[0], 2 * sizeof(*out));
+    rig_chain_release(&chain);
+    rig_release(&rig);
+    build_release(&build);
+}
+
+/* Scores of -inf, as masks make them, count nothing, the first ones neither; with no other score
+ * there is no answer, as in ONNX. */
+START_TEST(test_masked_rows_count_nothing)
+{
+    float values[8] = {1.0f, 2.0f, 3.0f, 4.0f, 5.0f, 6.0f, 7.0f, 8.0f};
+    for (int isa = 0; isa <= ISA_COUNT; isa++) {
+        float some[4] = {-INFINITY, -INFINITY, 0.5f, -INFINITY};
+        float none[4] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
+        float out[2];
+        if (isa < ISA_COUNT && isa_at(isa) == NULL) {
+            continue;
+        }
+        run_scores(isa < ISA_COUNT ? isa_name(isa) : NULL, some, values, out);
+        ck_assert_double_eq((double)out[0], 5.0);
+        ck_assert_double_eq((double)out[1], 6.0);
+        run_scores(isa < ISA_COUNT ? isa_name(isa) : NULL, none, values, out);
+        ck_assert(isnan(out[0]) && isnan(out[1]));
+    }
+}
+END_TEST
+
 START_TEST(test_what_is_no_attention_is_no_definition)
 {
     struct build build;
@@ -428,6 +476,7 @@ int main(void)
     TCase *imported = tcase_create("imported");
     tcase_set_timeout(device, 120);
     tcase_add_loop_test(device, test_rows_attend_to_their_own, 0, VARIANTS * SHAPES);
+    tcase_add_test(device, test_masked_rows_count_nothing);
     tcase_add_test(device, test_what_is_no_attention_is_no_definition);
     suite_add_tcase(suite, device);
     tcase_add_loop_test(imported, test_every_way_is_one_op, 0, 12);

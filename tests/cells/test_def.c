@@ -65,6 +65,39 @@ static struct cell_op *op_of(enum cell_op_kind kind)
     ck_abort_msg("no such op");
 }
 
+/* What SELECT chooses, and nothing else reads, may be infinite: masks are made so. */
+START_TEST(test_a_constant_that_masks_may_be_infinite)
+{
+    struct build own;
+    struct base_error error;
+    float number = -INFINITY;
+    build_init(&own, 1);
+    const uint32_t in = build_input(&own, CELL_F32, 3);
+    const uint32_t constant = build_op(&own, CELL_OP_CONST, 0, 0, 1);
+    struct cell_op *op = build_last(&own);
+    op->n_operands = 0;
+    op->n_weights = 1;
+    op->weights[0] = (struct cell_weight){CELL_F32, 1, 1, &number};
+    const uint32_t chosen = build_op(&own, CELL_OP_SELECT, in, constant, 3);
+    op = build_last(&own);
+    op->operands[op->n_operands++] = in;
+    build_output(&own, chosen);
+    ck_assert_msg(cell_def_check(&own.def, &error) == BASE_OK, "%s", error.message);
+    number = NAN;
+    ck_assert_int_eq(cell_def_check(&own.def, &error), BASE_INVALID_ARGUMENT);
+    number = INFINITY;
+    ck_assert_int_eq(cell_def_check(&own.def, &error), BASE_OK);
+    own.def.outputs[0] = constant; // somebody else reads it
+    own.def.values[constant].width = 1;
+    ck_assert_int_eq(cell_def_check(&own.def, &error), BASE_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(error.message, "not finite: inf"));
+    own.def.outputs[0] = chosen;
+    build_output(&own, build_op(&own, CELL_OP_ADD, in, constant, 3));
+    ck_assert_int_eq(cell_def_check(&own.def, &error), BASE_INVALID_ARGUMENT);
+    build_release(&own);
+}
+END_TEST
+
 START_TEST(test_def_with_every_kind_of_op_passes)
 {
     struct base_error error = {BASE_OK, ""};
@@ -554,6 +587,7 @@ int main(void)
     Suite *suite = suite_create("def");
     TCase *tcase = tcase_create("check");
     tcase_add_checked_fixture(tcase, setup, teardown);
+    tcase_add_test(tcase, test_a_constant_that_masks_may_be_infinite);
     tcase_add_test(tcase, test_def_with_every_kind_of_op_passes);
     tcase_add_test(tcase, test_def_with_too_many_of_something_is_refused);
     tcase_add_test(tcase, test_def_value_width_and_dtype);

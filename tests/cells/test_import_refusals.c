@@ -451,6 +451,52 @@ START_TEST(test_graphs_that_are_no_graphs_are_refused)
 }
 END_TEST
 
+/* y of inputs a and b by this operator, both of one int64 a row; b a constant where it is given. */
+static void compare(const char *op, const int64_t *b)
+{
+    const int64_t any[] = {-1, 1};
+    onnx_init(&builder, 17);
+    onnx_input(&builder, "a", INT64, 2, any);
+    if (b == NULL) {
+        onnx_input(&builder, "b", INT64, 2, any);
+    } else {
+        onnx_constant(&builder, "b", onnx_ints(&builder, 0, 1, b));
+    }
+    onnx_node(&builder, op, "a b", "is");
+    onnx_set_int(&builder, onnx_node(&builder, "Cast", "is", "y"), "to", FLOAT);
+    onnx_output(&builder, "y", FLOAT, 2, any);
+}
+
+/* They are compared as floats: one of them must be exact as one. */
+START_TEST(test_integers_are_compared_where_that_is_exact)
+{
+    static const char *const ops[] = {"Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal"};
+    const int64_t small = -16777215;
+    const int64_t large = 16777216;
+    for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
+        compare(ops[i], &small);
+        expect_accepted(&builder);
+        compare(ops[i], &large);
+        expect(BASE_UNIMPLEMENTED, ops[i], "2^24 and more");
+        compare(ops[i], NULL);
+        expect(BASE_UNIMPLEMENTED, ops[i], "neither is the number of a step");
+    }
+    const int64_t x[] = {-1, 4};
+    const int64_t zero = 0;
+    const int64_t one = 1;
+    onnx_init(&builder, 17); // rows of a batch have no numbers
+    onnx_input(&builder, "x", FLOAT, 2, x);
+    onnx_constant(&builder, "zero", onnx_ints(&builder, 0, 1, &zero));
+    onnx_constant(&builder, "one", onnx_ints(&builder, 0, 1, &one));
+    onnx_node(&builder, "Shape", "x", "shape");
+    onnx_node(&builder, "Gather", "shape zero", "n");
+    onnx_node(&builder, "Range", "zero n one", "numbers");
+    onnx_set_int(&builder, onnx_node(&builder, "Cast", "numbers", "y"), "to", FLOAT);
+    onnx_output(&builder, "y", FLOAT, 1, x);
+    expect(BASE_UNIMPLEMENTED, "Range (node \"numbers\"", "no steps of a recurrent node");
+}
+END_TEST
+
 /* What it computes for each row, as long as a row's size is known. */
 START_TEST(test_models_without_an_lstm_are_of_rows)
 {
@@ -540,6 +586,7 @@ int main(void)
     tcase_add_test(file, test_opsets_outside_of_what_is_known_are_refused);
     tcase_add_test(file, test_constants_that_lie_elsewhere_or_do_not_fit_are_refused);
     tcase_add_test(file, test_graphs_that_are_no_graphs_are_refused);
+    tcase_add_test(file, test_integers_are_compared_where_that_is_exact);
     tcase_add_test(file, test_models_without_an_lstm_are_of_rows);
     tcase_add_test(file, test_inputs_of_other_types_are_refused);
     tcase_add_test(file, test_names_are_cut_and_cleaned_in_errors);

@@ -23,10 +23,10 @@ const struct cell_backend *cell_backend_find(const char *name)
 }
 
 enum base_status cell__import_onnx(struct cell_registry *registry, struct cell_model_file file,
-                                   const char *label, struct cell_model *model,
-                                   struct base_error *error)
+                                   const struct cell_known_inputs *known, const char *label,
+                                   struct cell_model *model, struct base_error *error)
 {
-    (void)registry, (void)file, (void)label, (void)model;
+    (void)registry, (void)file, (void)known, (void)label, (void)model;
     return base_fail(error, BASE_UNIMPLEMENTED, "built without the importer: want --cells FILE");
 }
 
@@ -35,7 +35,7 @@ enum base_status cell__import_layers(struct cell_registry *registry, struct cell
                                      struct cell_model *model, struct base_error *error)
 {
     (void)layers;
-    return cell__import_onnx(registry, file, label, model, error);
+    return cell__import_onnx(registry, file, NULL, label, model, error);
 }
 
 int main(int argc, char **argv)

@@ -354,6 +354,35 @@ static void reader_model(void)
     model.n_inputs = 2;
 }
 
+/* Steps count from 0 in each row, backwards too, whatever the longest row has. */
+START_TEST(test_steps_have_numbers)
+{
+    for (uint32_t is_reverse = 0; is_reverse < 2; is_reverse++) {
+        model.n_stages = model.n_outputs = 0;
+        struct cell_stage *stage = stage_add(chain, CELL_STAGE_CHAIN);
+        stage->inputs[0] = source(CELL_SOURCE_NUMBER, 0, 0);
+        stage->sequence = FIRST;
+        stage->is_reverse = is_reverse == 1;
+        output_add(CELL_SOURCE_EACH, 0, 0);
+        model.n_inputs = 1;
+        sequences.n_rows = 2;
+        lengths[FIRST][0] = 2;
+        lengths[FIRST][1] = 5;
+        const struct sched_graph *graph = unfold();
+        ck_assert_uint_eq(graph->n_nodes, 2);
+        for (uint32_t n = 0; n < 2; n++) {
+            const struct cell_ref *ref = &graph->nodes[n].wiring.inputs[0];
+            const uint32_t own = lengths[FIRST][n];
+            for (uint32_t t = 0; t < own; t++) {
+                int64_t number = -1;
+                memcpy(&number, ref->host + (int64_t)t * ref->stride_bytes, sizeof(number));
+                ck_assert_int_eq(number, is_reverse == 1 ? own - 1 - t : t);
+            }
+        }
+    }
+}
+END_TEST
+
 START_TEST(test_what_all_rows_share_runs_once)
 {
     reader_model();
@@ -612,6 +641,7 @@ int main(void)
     tcase_add_test(tcase, test_row_of_no_steps_runs_only_what_runs_once_and_reads_zeros);
     tcase_add_test(tcase, test_request_of_no_steps_at_all_has_no_graph);
     tcase_add_test(tcase, test_what_is_left_out_reads_zeros_and_writes_nothing);
+    tcase_add_test(tcase, test_steps_have_numbers);
     tcase_add_test(tcase, test_what_all_rows_share_runs_once);
     tcase_add_test(tcase, test_sequence_without_steps_is_attended_to_as_nothing);
     tcase_add_test(tcase, test_random_models_compute_what_they_say);

@@ -1,0 +1,155 @@
+/* Equal, and comparisons of integers: of ids with a number, and of the numbers of a sequence's
+ * steps with how long it is, which is how masks are made.
+ *
+ * Integers are compared as floats. That is right where one of the two is exact as a float: a larger
+ * number becomes a float that is as large at least. */
+#include "cells/import/fold.h"
+#include "cells/import/ops.h"
+#include "cells/import/rows.h"
+
+#include "base/assert.h"
+
+/* Below, every integer is exact as a float; a sequence has fewer steps. */
+#define EXACT_MAX 16777215
+
+static bool is_integer(enum cell__dtype dtype)
+{
+    return dtype == CELL__I32 || dtype == CELL__I64;
+}
+
+bool cell__is_of_integers(struct cell__import *im, const struct cell__node *node)
+{
+    return is_integer(cell__input(im, node, 0)->dtype);
+}
+
+static enum base_status exact_constant(struct cell__import *im, const struct cell__value *value,
+                                       float *out)
+{
+    if (value->tensor.count != 1) {
+        return cell__refuse(im, "of integers beside several");
+    }
+    const struct cell__sym sym = cell__tensor_sym(&value->tensor, 0);
+    if (!cell__sym_is_number(&sym) || sym.add > EXACT_MAX || sym.add < -EXACT_MAX) {
+        return cell__refuse(im, "of integers beside one of 2^24 and more, or the size of an axis");
+    }
+    *out = (float)sym.add;
+    return BASE_OK;
+}
+
+enum base_status cell__infer_compared(struct cell__import *im, struct cell__node *node)
+{
+    struct cell__shape out;
+    const enum cell__dtype dtype = cell__input(im, node, 0)->dtype;
+    if (dtype != cell__input(im, node, 1)->dtype) {
+        return cell__invalid(im, "operands of type %s and %s", cell__dtype_name(dtype),
+                             cell__dtype_name(cell__input(im, node, 1)->dtype));
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        float number = 0.0f;
+        const struct cell__value *value = cell__input(im, node, i);
+        BASE_TRY(value->kind == CELL__CONST ? exact_constant(im, value, &number) : BASE_OK);
+    }
+    BASE_TRY(cell__join_shapes(im, node, &out));
+    cell__set_rows(im, node, 0, CELL__BOOL, &out);
+    return BASE_OK;
+}
+
+/* Whether a row holds numbers of steps, perhaps as integers of another width. */
+static bool is_number(const struct cell__import *im, uint32_t row)
+{
+    while (im->rows[row].kind == CELL__ROW_OP && im->rows[row].op.kind == CELL_OP_CAST) {
+        row = im->rows[row].op.operands[0];
+    }
+    return im->rows[row].kind == CELL__ROW_NUMBER;
+}
+
+/* Both operands as rows of floats. */
+static enum base_status rows_of_floats(struct cell__import *im, struct cell__node *node,
+                                       uint32_t rows[2], struct cell_value *value)
+{
+    bool is_exact = false;
+    *value = (struct cell_value){CELL_F32, 1};
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct cell__value *given = cell__input(im, node, i);
+        float number = 0.0f;
+        if (given->kind == CELL__CONST) {
+            BASE_TRY(exact_constant(im, given, &number));
+            BASE_TRY(cell__row_number(im, number, &rows[i]));
+            is_exact = true;
+            continue;
+        }
+        const struct cell_op cast = {
+            .kind = CELL_OP_CAST, .n_operands = 1, .operands = {given->row}};
+        const uint32_t width = im->rows[given->row].value.width;
+        is_exact = is_exact || is_number(im, given->row);
+        value->width = width > value->width ? width : value->width;
+        BASE_TRY(cell__row_op(im, &cast, (struct cell_value){CELL_F32, width}, &rows[i]));
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        const uint32_t width = im->rows[rows[i]].value.width;
+        is_exact = is_exact && (width == 1 || width == value->width);
+    }
+    return is_exact ? BASE_OK
+                    : cell__refuse(im, "of integers that depend on the request, of which neither "
+                                       "is the number of a step");
+}
+
+enum base_status cell__lower_compared(struct cell__import *im, struct cell__node *node,
+                                      enum cell_op_kind kind, bool is_turned)
+{
+    uint32_t rows[2] = {CELL__NONE, CELL__NONE};
+    struct cell_value value;
+    uint32_t row = CELL__NONE;
+    BASE_TRY(rows_of_floats(im, node, rows, &value));
+    const struct cell_op op = {.kind = kind,
+                               .n_operands = 2,
+                               .operands = {rows[is_turned ? 1 : 0], rows[is_turned ? 0 : 1]}};
+    BASE_TRY(cell__row_op(im, &op, value, &row));
+    cell__set_row(im, node, 0, row);
+    return BASE_OK;
+}
+
+/* ---- Equal -------------------------------------------------------------------------------- */
+
+enum base_status cell__infer_same(struct cell__import *im, struct cell__node *node)
+{
+    struct cell__shape out;
+    if (cell__is_all_const(im, node)) {
+        return cell__infer_equal(im, node);
+    }
+    if (cell__is_of_integers(im, node)) {
+        return cell__infer_compared(im, node);
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        if (cell__input(im, node, i)->dtype != CELL__F32) {
+            return cell__refuse(im, "of %s values that depend on the request",
+                                cell__dtype_name(cell__input(im, node, i)->dtype));
+        }
+    }
+    BASE_TRY(cell__join_shapes(im, node, &out));
+    cell__set_rows(im, node, 0, CELL__BOOL, &out);
+    return BASE_OK;
+}
+
+/* Each of two rows is at most the other; neither, where one is no number. */
+enum base_status cell__lower_same(struct cell__import *im, struct cell__node *node)
+{
+    uint32_t rows[CELL__OPERANDS_MAX];
+    struct cell_value value = {.dtype = CELL_F32};
+    if (cell__is_of_integers(im, node)) {
+        BASE_TRY(rows_of_floats(im, node, rows, &value));
+    } else {
+        BASE_TRY(cell__joined_rows(im, node, rows, &value.width));
+    }
+    struct cell_op op = {
+        .kind = CELL_OP_LESS_EQUAL, .n_operands = 2, .operands = {rows[0], rows[1]}};
+    uint32_t row = CELL__NONE;
+    uint32_t turned = CELL__NONE;
+    BASE_TRY(cell__row_op(im, &op, value, &row));
+    op.operands[0] = rows[1];
+    op.operands[1] = rows[0];
+    BASE_TRY(cell__row_op(im, &op, value, &turned));
+    BASE_TRY(cell__row_pair(im, CELL_OP_MIN, row, turned, &row));
+    cell__set_row(im, node, 0, row);
+    return BASE_OK;
+}
