@@ -169,8 +169,8 @@ START_TEST(test_rows_attend_to_their_own)
 }
 END_TEST
 
-/* One step that attends to four rows, whose scores are their keys; out: [2]. */
-static void run_scores(const char *isa, float keys[4], float values[8], float *out)
+/* One step that attends to rows whose scores are their keys; out: [2]. */
+static void run_scores(const char *isa, const struct memory *memory, float *out)
 {
     static const struct shape shape = {1, 2, 4};
     static const float one = 1.0f;
@@ -183,10 +183,14 @@ static void run_scores(const char *isa, float keys[4], float values[8], float *o
     rig_init(&rig, isa == NULL ? "cuda-host" : "cpu", isa, 0, &build.def);
     rig_chain_init(&chain, rig.type, 0, 1, &random);
     memcpy(chain.inputs[0], &one, sizeof(one));
-    chain.wiring.inputs[1] = (struct cell_ref){
-        .kind = CELL_REF_HOST, .host = (uint8_t *)keys, .stride_bytes = 4, .rows = 4};
-    chain.wiring.inputs[2] = (struct cell_ref){
-        .kind = CELL_REF_HOST, .host = (uint8_t *)values, .stride_bytes = 8, .rows = 4};
+    chain.wiring.inputs[1] = (struct cell_ref){.kind = CELL_REF_HOST,
+                                               .host = (uint8_t *)memory->keys,
+                                               .stride_bytes = 4,
+                                               .rows = memory->n};
+    chain.wiring.inputs[2] = (struct cell_ref){.kind = CELL_REF_HOST,
+                                               .host = (uint8_t *)memory->values,
+                                               .stride_bytes = 8,
+                                               .rows = memory->n};
     struct cell_batch_row row = rig_chain_row(&chain, 1);
     struct cell_batch batch = {.n_rows = 1, .steps = 1, .rows = &row};
     rig_run(&rig, &batch);
@@ -204,14 +208,15 @@ START_TEST(test_masked_rows_count_nothing)
     for (int isa = 0; isa <= ISA_COUNT; isa++) {
         float some[4] = {-INFINITY, -INFINITY, 0.5f, -INFINITY};
         float none[4] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
+        const struct memory memories[] = {{4, some, values}, {4, none, values}};
         float out[2];
         if (isa < ISA_COUNT && isa_at(isa) == NULL) {
             continue;
         }
-        run_scores(isa < ISA_COUNT ? isa_name(isa) : NULL, some, values, out);
+        run_scores(isa < ISA_COUNT ? isa_name(isa) : NULL, &memories[0], out);
         ck_assert_double_eq((double)out[0], 5.0);
         ck_assert_double_eq((double)out[1], 6.0);
-        run_scores(isa < ISA_COUNT ? isa_name(isa) : NULL, none, values, out);
+        run_scores(isa < ISA_COUNT ? isa_name(isa) : NULL, &memories[1], out);
         ck_assert(isnan(out[0]) && isnan(out[1]));
     }
 }
