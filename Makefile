@@ -98,6 +98,7 @@ CELLS_SRCS = \
   cells/import/op_compare.c \
   cells/import/op_conv.c \
   cells/import/op_function.c \
+  cells/import/op_index.c \
   cells/import/op_join.c \
   cells/import/op_layout.c \
   cells/import/op_linear.c \
@@ -495,6 +496,7 @@ CELLS_SUITES = \
   tests/cells/test_import_exports.c \
   tests/cells/test_import_external.c \
   tests/cells/test_import_hostile.c \
+  tests/cells/test_import_index.c \
   tests/cells/test_import_keras.c \
   tests/cells/test_import_known.c \
   tests/cells/test_import_conv.c \

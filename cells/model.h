@@ -39,7 +39,7 @@ struct cell_tensor {
     int64_t dims[CELL_RANK_MAX]; /* CELL_DIM_ANY on the batch and time axes */
     int32_t batch_axis;          /* -1: none, every request is one row */
     int32_t time_axis;           /* -1: one row per chain */
-    uint32_t sequence;           /* whose steps the time axis, or is_lengths, has */
+    uint32_t sequence;           /* whose steps the time axis, is_lengths, or is_step has */
     int32_t piece_axis;          /* -1: pieces, if there are several, lie next to each other */
     uint32_t pieces;             /* >= 1 */
     bool is_turned;              /* features stand before batch or time, and are no pieces */
@@ -47,8 +47,12 @@ struct cell_tensor {
     int64_t id_bound; /* > 0: values must be 0..id_bound-1 (they index an embedding table; of floats
                          what is left when they are cut to integers) */
     bool optional;    /* may be left out: reads as zeros */
-    bool is_lengths;  /* input [batch]: each row's steps of its sequence (sequence_lens), which may
-                         be fewer than the axis has; outputs past them are zeros */
+    bool is_step; /* input of integers: each, plus step_add, not below 0 where step_is_clipped, is
+                     the number of a step of `sequence`, which there must be */
+    bool step_is_clipped;
+    int32_t step_add;
+    bool is_lengths; /* input [batch]: each row's steps of its sequence (sequence_lens), which may
+                        be fewer than the axis has; outputs past them are zeros */
 };
 
 enum cell_source_kind {
@@ -76,6 +80,9 @@ struct cell_source {
     uint32_t stage, index, piece;
     int32_t offset;
     uint32_t count, stride;
+    uint32_t by;     /* a window of a stage of kind ONCE: 0, or its step is what model input by - 1
+                        says, plus offset, */
+    bool is_clipped; /* and not below 0 */
 };
 
 /* A time axis. Its rows are as long as the request says, or as follows from how long they are in

@@ -280,6 +280,22 @@ static uint32_t sequence_of(const struct cell_model *model, const struct cell_so
                                              : model->stages[source->stage].sequence;
 }
 
+/* The step that an input says; false where there is none such, which no checked request asks for.
+ */
+static bool told_step(struct unfolding *u, const struct cell_source *source, int64_t *out)
+{
+    const struct cell_model *model = u->sequences->model;
+    const struct cell_tensor *tensor = &model->inputs[source->by - 1];
+    const struct sched_tensor *given = &u->sequences->inputs[source->by - 1];
+    const int64_t said =
+        given->data == NULL ? 0 : cell_integer_at(tensor->dtype, piece_of(given, u->own->row, 0));
+    const int64_t steps = length_of(u, sequence_of(model, source));
+    const bool is_small = said >= -(int64_t)INT32_MAX && said <= INT32_MAX;
+    *out = is_small ? said + source->offset : -1;
+    *out = source->is_clipped && is_small && *out < 0 ? 0 : *out;
+    return *out >= 0 && *out < steps;
+}
+
 /* What has no steps itself reads some of a number that the model states. */
 static void bind_window(struct unfolding *u, uint32_t s, uint32_t input)
 {
@@ -301,15 +317,16 @@ static void bind_window(struct unfolding *u, uint32_t s, uint32_t input)
         rows = spill_of(u, source->stage, source->index, &stride);
         sched_builder_after(&u->builder, node, node_of(u, source->stage));
     }
-    if (rows != NULL) {
-        const int64_t end = (int64_t)source->offset + source->count;
+    int64_t offset = source->offset;
+    if (rows != NULL && (source->by == 0 || told_step(u, source, &offset))) {
+        const int64_t end = offset + source->count;
         base_assert(stage->kind != CELL_STAGE_ONCE ||
-                    (source->offset >= -(int64_t)model->reach &&
+                    (offset >= -(int64_t)model->reach &&
                      end <= (int64_t)length_of(u, sequence_of(model, source)) + model->reach));
         const struct cell_ref refs =
             rows_for(stage, rows, (int64_t)(source->stride * stride), steps_of(u, stage));
-        sched_builder_input_host(&u->builder, node, input,
-                                 refs.host + source->offset * (int64_t)stride, refs.stride_bytes);
+        sched_builder_input_host(&u->builder, node, input, refs.host + offset * (int64_t)stride,
+                                 refs.stride_bytes);
     }
 }
 

@@ -174,6 +174,31 @@ static enum base_status take_sequences(struct srv_request *request,
     return BASE_OK;
 }
 
+/* That each number of a step that an input says is one of its row's. */
+static enum base_status check_told_steps(const struct sched_sequences *sequences,
+                                         struct base_error *error)
+{
+    const struct cell_model *model = sequences->model;
+    for (uint32_t i = 0; i < model->n_inputs; i++) {
+        const struct cell_tensor *tensor = &model->inputs[i];
+        const struct sched_tensor *given = &sequences->inputs[i];
+        for (uint32_t r = 0; tensor->is_step && given->data != NULL && r < sequences->n_rows; r++) {
+            const int64_t said =
+                cell_integer_at(tensor->dtype, given->data + r * given->batch_bytes);
+            const int64_t least = tensor->step_is_clipped ? INT32_MIN : -(int64_t)tensor->step_add;
+            const int64_t most =
+                (int64_t)sequences->steps[tensor->sequence][r] - 1 - tensor->step_add;
+            if (said < least || said > most) {
+                return base_fail(error, BASE_INVALID_ARGUMENT,
+                                 "input '%s': %" PRId64 " of row %u, expected %" PRId64
+                                 "..%" PRId64,
+                                 tensor->name, said, r, least, most);
+            }
+        }
+    }
+    return BASE_OK;
+}
+
 /* Hypotheses that are asked for. */
 static enum base_status take_beam(const struct srv_request *request,
                                   struct sched_sequences *sequences, struct srv_extents *extents,
@@ -234,6 +259,7 @@ enum base_status srv_validate(struct srv_request *request, const struct cell_mod
     sequences->inputs = inputs;
     sequences->outputs = outputs;
     BASE_TRY(take_sequences(request, sequences, &extents, rows, error));
+    BASE_TRY(check_told_steps(sequences, error));
     if (model->unfold == CELL_UNFOLD_SEQ2SEQ) {
         BASE_TRY(take_decoding(request, sequences, &extents, error));
     }

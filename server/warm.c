@@ -109,12 +109,12 @@ static int64_t extent(const struct srv_model_entry *entry, uint32_t i, uint32_t 
     return most < wanted ? most : wanted;
 }
 
-/* The input with every row's length: the shortest, so that each runs. */
-static void fill_lengths(struct srv_tensor *input, enum cell_dtype dtype, uint8_t *data)
+/* An input of integers that are all the same. */
+static void fill_numbers(struct srv_tensor *input, enum cell_dtype dtype, int64_t number,
+                         uint8_t *data)
 {
-    const int64_t length = 1;
     for (size_t at = 0; at < input->bytes; at += cell_dtype_bytes(dtype)) {
-        memcpy(data + at, &length, cell_dtype_bytes(dtype)); // little-endian
+        memcpy(data + at, &number, cell_dtype_bytes(dtype)); // little-endian
     }
 }
 
@@ -161,8 +161,11 @@ static bool fill(struct srv_request *request, const struct srv_model_entry *entr
         if (data == NULL) {
             return false;
         }
-        if (tensor->is_lengths) {
-            fill_lengths(input, tensor->dtype, data);
+        if (tensor->is_lengths) { // the shortest, so that each row runs
+            fill_numbers(input, tensor->dtype, 1, data);
+        }
+        if (tensor->is_step) { // the first one
+            fill_numbers(input, tensor->dtype, -(int64_t)tensor->step_add, data);
         }
         if (model->unfold == CELL_UNFOLD_TREE && model->tree.children_input == i) {
             fill_children(input, data);

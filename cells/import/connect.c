@@ -53,6 +53,11 @@ static enum base_status source_of_row(struct cell__plans *plans, uint32_t r,
         *out = (struct cell_source){
             .kind = CELL_SOURCE_INPUT, .index = row->index, .piece = row->part};
         return BASE_OK;
+    case CELL__ROW_INDEX:
+        return base_fail(
+            plans->im->error, BASE_UNIMPLEMENTED,
+            "the model computes with integers of the request that are to be the number "
+            "of a step");
     case CELL__ROW_NUMBER:
         *out = (struct cell_source){.kind = CELL_SOURCE_NUMBER};
         return BASE_OK;
@@ -100,6 +105,8 @@ enum base_status cell__source_of(struct cell__plans *plans, uint32_t r, struct c
     out->offset = row->offset;
     out->count = row->part;
     out->stride = row->stride;
+    out->by = row->by;
+    out->is_clipped = row->is_clipped;
     plans->reach = max_u32(plans->reach, row->behind);
     plans->reach = max_u32(plans->reach, row->offset < 0 ? (uint32_t)-row->offset : 0);
     return BASE_OK;
@@ -108,7 +115,8 @@ enum base_status cell__source_of(struct cell__plans *plans, uint32_t r, struct c
 static bool is_same_source(struct cell_source a, struct cell_source b)
 {
     return a.kind == b.kind && a.stage == b.stage && a.index == b.index && a.piece == b.piece &&
-           a.offset == b.offset && a.count == b.count && a.stride == b.stride;
+           a.offset == b.offset && a.count == b.count && a.stride == b.stride && a.by == b.by &&
+           a.is_clipped == b.is_clipped;
 }
 
 /* Number of the stage's input that is this source. */

@@ -200,8 +200,8 @@ enum base_status cell__infer_binary(struct cell__import *im, struct cell__node *
     if (cell__is_all_const(im, node)) {
         return fold_constants(im, node, like->sign);
     }
-    if (like->gives_bool && !like->takes_bool && cell__is_of_integers(im, node)) {
-        return cell__infer_compared(im, node);
+    if (!like->takes_bool && cell__is_of_integers(im, node)) {
+        return like->gives_bool ? cell__infer_compared(im, node) : cell__infer_index(im, node);
     }
     struct cell__shape out;
     BASE_TRY(check_dtype(im, node, 0, like->takes_bool ? CELL__BOOL : CELL__F32));
@@ -236,7 +236,8 @@ enum base_status cell__lower_binary(struct cell__import *im, struct cell__node *
     uint32_t rows[CELL__OPERANDS_MAX];
     struct cell_value value = {.dtype = CELL_F32};
     if (cell__is_of_integers(im, node)) {
-        return cell__lower_compared(im, node, like->kind, like->is_turned);
+        return like->gives_bool ? cell__lower_compared(im, node, like->kind, like->is_turned)
+                                : cell__lower_index(im, node);
     }
     BASE_TRY(cell__joined_rows(im, node, rows, &value.width));
     uint32_t row = rows[0];
@@ -414,6 +415,9 @@ static enum base_status clip_limit(struct cell__import *im, const struct cell__n
 
 enum base_status cell__infer_clip(struct cell__import *im, struct cell__node *node)
 {
+    if (cell__is_of_integers(im, node) && cell__input(im, node, 0)->kind == CELL__ROWS) {
+        return cell__infer_index(im, node);
+    }
     for (uint32_t i = 1; i < 3; i++) {
         bool is_given = false;
         float limit = 0.0f;
@@ -424,6 +428,9 @@ enum base_status cell__infer_clip(struct cell__import *im, struct cell__node *no
 
 enum base_status cell__lower_clip(struct cell__import *im, struct cell__node *node)
 {
+    if (cell__is_of_integers(im, node)) {
+        return cell__lower_index(im, node);
+    }
     uint32_t row = cell__input(im, node, 0)->row;
     const struct cell_value one = {CELL_F32, 1};
     for (uint32_t i = 1; i < 3; i++) {

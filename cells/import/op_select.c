@@ -126,6 +126,9 @@ enum base_status cell__infer_gather(struct cell__import *im, struct cell__node *
     if (data->kind == CELL__CONST) {
         return infer_lookup(im, node);
     }
+    if (index->kind == CELL__ROWS) {
+        return cell__infer_gather_step(im, node);
+    }
     BASE_TRY(pick_read(im, node, &pick));
     struct cell__shape out = data->shape;
     if (pick.keeps_axis) {
@@ -218,6 +221,9 @@ enum base_status cell__lower_gather(struct cell__import *im, struct cell__node *
     }
     if (data->kind == CELL__CONST) {
         return lower_lookup(im, node);
+    }
+    if (cell__input(im, node, 1)->kind == CELL__ROWS) {
+        return cell__lower_gather_step(im, node);
     }
     BASE_TRY(pick_read(im, node, &pick));
     if (cell__axis_has(im, &data->shape.axes[pick.axis], CELL__ROLE_TIME)) {

@@ -280,8 +280,18 @@ numbered_axis(struct cell__import *im, const struct cell__node *node, struct cel
 /* The numbers of all steps of a sequence: what masks compare with its length. */
 enum base_status cell__lower_range(struct cell__import *im, struct cell__node *node)
 {
-    const uint32_t times = cell__shape_times(im, &cell__output(im, node, 0)->shape);
+    const struct cell__shape *shape = &cell__output(im, node, 0)->shape;
+    const uint32_t times = cell__shape_times(im, shape);
     uint32_t row = CELL__NONE;
+    if (cell__shape_has(im, shape, CELL__ROLE_BATCH)) {
+        const struct cell__row like = {.kind = CELL__ROW_INDEX,
+                                       .index = CELL__NONE,
+                                       .value = {CELL_I64, 1},
+                                       .is_batched = true};
+        BASE_TRY(cell__row_index(im, &like, &row));
+        cell__set_row(im, node, 0, row);
+        return BASE_OK;
+    }
     if (times == 0 || im->scan != CELL__NONE || im->feeds_back) {
         return cell__refuse(im, "the numbers of what are no steps of a recurrent node");
     }

@@ -61,6 +61,10 @@ static const struct cell__operator operators[] = {
     {"Gather", 2, 2, 1, " axis ", cell__infer_gather, cell__lower_gather,
      "an embedding (constant table, axis 0); the first or last step, of a stated number any; "
      "consecutive constant indices of a feature axis"},
+    {"GatherElements", 2, 2, 1, " axis ", cell__infer_gather_elements, cell__lower_gather_elements,
+     "the step whose number an input says, plus or minus a number"},
+    {"GatherND", 2, 2, 1, " batch_dims ", cell__infer_gather_nd, cell__lower_gather_nd,
+     "the same: pairs of a row of the batch and its step"},
     {"Gelu", 1, 1, 1, " approximate ", cell__infer_function, cell__lower_function,
      "float32, its Erf within 3e-7"},
     {"Gemm", 2, 3, 1, " alpha beta transA transB ", cell__infer_gemm, cell__lower_gemm,

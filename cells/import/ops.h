@@ -39,6 +39,11 @@ cell__op_fn cell__infer_compared;
 enum base_status cell__lower_compared(struct cell__import *im, struct cell__node *node,
                                       enum cell_op_kind kind, bool is_turned);
 cell__op_fn cell__infer_pow, cell__lower_pow, cell__infer_clip, cell__lower_clip;
+/* op_index.c: integers that tell a step, and who takes it */
+cell__op_fn cell__infer_index, cell__lower_index;
+cell__op_fn cell__infer_gather_elements, cell__lower_gather_elements;
+cell__op_fn cell__infer_gather_nd, cell__lower_gather_nd;
+cell__op_fn cell__infer_gather_step, cell__lower_gather_step; /* Gather, of one axis for both */
 /* op_function.c */
 cell__op_fn cell__infer_function, cell__lower_function;
 cell__op_fn cell__infer_prelu, cell__lower_prelu;

@@ -65,6 +65,14 @@ enum base_status cell__row_input(struct cell__import *im, uint32_t input, uint32
     return row_new(im, &row, out);
 }
 
+enum base_status cell__row_index(struct cell__import *im, const struct cell__row *like,
+                                 uint32_t *out)
+{
+    const struct cell__row row = *like; // rows may move
+    base_assert(row.kind == CELL__ROW_INDEX);
+    return row_new(im, &row, out);
+}
+
 enum base_status cell__row_number_of_step(struct cell__import *im, uint32_t sequence, uint32_t *out)
 {
     struct cell__row row = {.kind = CELL__ROW_NUMBER,
@@ -241,6 +249,8 @@ enum base_status cell__row_window(struct cell__import *im, uint32_t row,
                                .stride = steps->stride,
                                .behind = behind,
                                .is_cut = steps->is_cut,
+                               .by = steps->by,
+                               .is_clipped = steps->is_clipped,
                                .value = {from->value.dtype, from->value.width * steps->count},
                                .times = steps->is_once ? 0 : 1u << steps->sequence,
                                .is_batched = from->is_batched};

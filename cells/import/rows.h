@@ -18,6 +18,10 @@
 enum cell__row_kind {
     CELL__ROW_INPUT,  /* piece `part` of model input `index` */
     CELL__ROW_NUMBER, /* the number of the step of sequence `index`, an int64 */
+    CELL__ROW_INDEX,  /* an integer of each row of the batch, of which nobody computes (op_index.c):
+                         that of input `index`, NONE: the row's number, plus `offset`, not below 0
+                         where is_cut; plus, or, of NONE, times the steps of atom `part` - 1 or
+                         `stride` steps, one of which is not 0 then */
     CELL__ROW_CONST,  /* op.weights[0], the same for every request */
     CELL__ROW_OP,     /* op, whose operands are row numbers */
     CELL__ROW_STEP,   /* output `part` (h, or a Scan's) of recurrent node `index` at each step */
@@ -37,7 +41,9 @@ struct cell__row {
     uint32_t index, part;
     int32_t offset;          /* WINDOW, and so are the next two */
     uint32_t stride, behind; /* most steps that it reads behind the last */
-    bool is_cut;             /* WINDOW, see struct cell__steps */
+    bool is_cut;             /* WINDOW, see struct cell__steps; INDEX */
+    uint32_t by;             /* WINDOW, see struct cell__steps, and so is the next */
+    bool is_clipped;
     struct cell_op op;
     uint32_t chain; /* OP: the Scan that computes it, NONE elsewhere */
     /* OP: of what it is the softmax over the steps of sequence `over`, with which one that has two
@@ -70,6 +76,9 @@ struct cell__row_traits {
 /* A piece of the row of a model's input. */
 enum base_status cell__row_input(struct cell__import *im, uint32_t input, uint32_t piece,
                                  const struct cell__row_traits *traits, uint32_t *out);
+/* A row of kind INDEX like this. */
+enum base_status cell__row_index(struct cell__import *im, const struct cell__row *like,
+                                 uint32_t *out);
 /* The number of each step of a sequence. Each row of a batch counts for itself. */
 enum base_status cell__row_number_of_step(struct cell__import *im, uint32_t sequence,
                                           uint32_t *out);
@@ -133,6 +142,8 @@ struct cell__steps {
     int32_t offset;
     bool is_cut; /* steps of the other are left out: who reads beyond the ends reads none of them */
     bool is_once; /* read by what has no steps, as by its step 0; `sequence` means nothing */
+    uint32_t by;  /* with is_once: 0, or the step is what model input by - 1 says, plus offset, */
+    bool is_clipped; /* and not below 0 */
 };
 
 /* The rows of these steps as one wide row; zeros beyond the ends of the row's sequence. row has one

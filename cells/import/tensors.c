@@ -413,6 +413,31 @@ static void set_id_bounds(const struct cell__import *im, struct cell_model *mode
     }
 }
 
+/* Windows whose step an input says; it says it of one sequence, in one way. */
+static enum base_status set_steps(struct cell__import *im, struct cell_model *model)
+{
+    char text[CELL__TEXT_BYTES];
+    for (uint32_t r = 0; r < im->n_rows; r++) {
+        const struct cell__row *row = &im->rows[r];
+        if (row->kind != CELL__ROW_WINDOW || row->by == 0) {
+            continue;
+        }
+        struct cell_tensor *input = &model->inputs[row->by - 1];
+        const uint32_t sequence = cell__only_sequence(im->rows[row->index].times);
+        if (input->is_lengths ||
+            (input->is_step && (input->sequence != sequence || input->step_add != row->offset ||
+                                input->step_is_clipped != row->is_clipped))) {
+            return cell__refuse(im, "input \"%s\" tells steps in more than one way",
+                                cell__quote(text, input->name));
+        }
+        input->is_step = true;
+        input->sequence = sequence;
+        input->step_add = row->offset;
+        input->step_is_clipped = row->is_clipped;
+    }
+    return BASE_OK;
+}
+
 enum base_status cell__tensors_outputs(struct cell__import *im, struct cell_model *model,
                                        uint32_t (*rows)[CELL_PIECES_MAX])
 {
@@ -448,5 +473,5 @@ enum base_status cell__tensors_outputs(struct cell__import *im, struct cell_mode
         BASE_TRY(output_rows(im, value, &model->outputs[i], rows[i]));
     }
     set_id_bounds(im, model);
-    return BASE_OK;
+    return set_steps(im, model);
 }

@@ -192,8 +192,16 @@ static void set_window(const struct replay *replay, const struct cell_stage *sta
                             ? replay->model->inputs[source->index].sequence
                             : replay->model->stages[source->stage].sequence;
     const int64_t steps = length_of(replay->model, replay->inputs, b, of, replay->times[of]);
+    int64_t first = t * source->stride + source->offset;
+    if (source->by > 0) {
+        const struct replay_tensor *tensor = &replay->inputs[source->by - 1];
+        const struct cell_tensor *shape = &replay->model->inputs[source->by - 1];
+        first = (int64_t)tensor->data[row_offset(shape, tensor->dims, b, 0)] + source->offset;
+        first = source->is_clipped && first < 0 ? 0 : first;
+        ck_assert(first >= 0 && first < steps);
+    }
     for (uint32_t i = 0; i < source->count; i++) {
-        const int64_t at = t * source->stride + source->offset + i;
+        const int64_t at = first + i;
         double *to = oracle->values[input] + (size_t)i * width;
         memset(to, 0, width * sizeof(*to));
         if (at >= 0 && at < steps) {

@@ -46,6 +46,11 @@ static void check_window(const struct cell_model *model, const struct cell_stage
     const uint32_t of = source->kind == CELL_SOURCE_INPUT ? model->inputs[source->index].sequence
                                                           : model->stages[source->stage].sequence;
     const bool is_once = stage->kind == CELL_STAGE_ONCE; // reads some steps of a stated number
+    base_assert(source->by == 0 || (is_once && source->by <= model->n_inputs &&
+                                    model->inputs[source->by - 1].is_step && source->count == 1));
+    if (source->by > 0) {
+        return; // the request says which, and is checked
+    }
     base_assert(is_once || stage->kind == CELL_STAGE_EACH || stage->kind == CELL_STAGE_CHAIN);
     base_assert(source->stride >= 1 && source->offset >= -(int64_t)model->reach);
     for (uint32_t given = 1; given <= GIVEN_MAX; given++) {

@@ -354,6 +354,40 @@ static void reader_model(void)
     model.n_inputs = 2;
 }
 
+/* A stage that runs once takes the step that an input says, of each row its own. */
+START_TEST(test_an_input_says_which_step)
+{
+    static const int64_t said[] = {2, -7, 0, 9};
+    for (uint32_t i = 0; i < 4; i++) {
+        model.n_stages = model.n_outputs = 0;
+        struct cell_stage *stage = stage_add(chain, CELL_STAGE_CHAIN);
+        stage->inputs[0] = source(CELL_SOURCE_INPUT, 0, 0);
+        stage->sequence = FIRST;
+        struct cell_stage *once = stage_add(each, CELL_STAGE_ONCE);
+        once->inputs[0] = source(CELL_SOURCE_EACH, 0, 0);
+        once->inputs[0].count = once->inputs[0].stride = 1;
+        once->inputs[0].offset = 1;
+        once->inputs[0].by = 2; // input 1
+        once->inputs[0].is_clipped = true;
+        output_add(CELL_SOURCE_LAST, 1, 0);
+        model.inputs[1].dtype = CELL_I64;
+        model.n_inputs = 2;
+        sequences.n_rows = 1;
+        lengths[FIRST][0] = 5;
+        memcpy(in[1].data, &said[i], sizeof(said[i]));
+        const struct sched_graph *graph = unfold();
+        const struct cell_ref *ref = &graph->nodes[1].wiring.inputs[0];
+        const int64_t step = said[i] + 1 < 0 ? 0 : said[i] + 1;
+        if (step >= 5) { // nobody asks for it who has been checked
+            ck_assert_int_eq(ref->kind, CELL_REF_ZERO);
+            continue;
+        }
+        const struct cell_emit *emit = &graph->nodes[0].wiring.emits[0];
+        ck_assert_ptr_eq(ref->host, emit->to.host + step * emit->to.stride_bytes);
+    }
+}
+END_TEST
+
 /* Steps count from 0 in each row, backwards too, whatever the longest row has. */
 START_TEST(test_steps_have_numbers)
 {
@@ -641,6 +675,7 @@ int main(void)
     tcase_add_test(tcase, test_row_of_no_steps_runs_only_what_runs_once_and_reads_zeros);
     tcase_add_test(tcase, test_request_of_no_steps_at_all_has_no_graph);
     tcase_add_test(tcase, test_what_is_left_out_reads_zeros_and_writes_nothing);
+    tcase_add_test(tcase, test_an_input_says_which_step);
     tcase_add_test(tcase, test_steps_have_numbers);
     tcase_add_test(tcase, test_what_all_rows_share_runs_once);
     tcase_add_test(tcase, test_sequence_without_steps_is_attended_to_as_nothing);

@@ -559,6 +559,49 @@ START_TEST(test_ids_that_are_floats_are_checked_too)
 }
 END_TEST
 
+/* Numbers of steps: of tokens, which go on as steps of themselves. */
+START_TEST(test_numbers_of_steps_are_of_steps_that_are_there)
+{
+    static const struct {
+        int32_t add;
+        bool is_clipped;
+        int64_t said;
+        const char *message;
+    } cases[] = {
+        {-1, false, STEPS, NULL},
+        {-1, false, 1, NULL},
+        {-1, false, 0, "input 'tokens': 0 of row 1, expected 1..5"},
+        {-1, false, STEPS + 1, "input 'tokens': 6 of row 1, expected 1..5"},
+        {-1, true, 0, NULL},
+        {-1, true, -3, NULL},
+        {-1, true, STEPS + 1, "input 'tokens': 6 of row 1, expected -2147483648..5"},
+        {0, false, STEPS, "input 'tokens': 5 of row 1, expected 0..4"},
+        {2, false, -2, NULL},
+        {2, false, INT64_MAX, "input 'tokens': 9223372036854775807 of row 1, expected -2..2"},
+        {2, false, INT64_MIN, "input 'tokens': -9223372036854775808 of row 1, expected -2..2"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct cell_tensor *tensor = &tokens->inputs[0];
+        tensor->id_bound = 0;
+        tensor->is_step = true;
+        tensor->step_add = cases[i].add;
+        tensor->step_is_clipped = cases[i].is_clipped;
+        ask_init(&ask, tokens, ROWS, STEPS, &numbers, ASK_PLAIN);
+        set_token(0, 1); // of row 0
+        set_token(STEPS, cases[i].said);
+        if (cases[i].add == 2) {
+            set_token(0, 0);
+        }
+        if (cases[i].message != NULL) {
+            expect(cases[i].message);
+        } else {
+            expect_ok();
+            ask_release(&ask);
+        }
+    }
+}
+END_TEST
+
 START_TEST(test_ids_at_odd_addresses_are_checked_too)
 {
     ask_init(&ask, tokens, ROWS, STEPS, &numbers, ASK_PLAIN);
@@ -657,6 +700,7 @@ static TCase *bad_case(void)
     tcase_add_test(tcase, test_ids_outside_the_table_are_refused);
     tcase_add_test(tcase, test_narrow_ids_are_checked_too);
     tcase_add_test(tcase, test_ids_that_are_floats_are_checked_too);
+    tcase_add_test(tcase, test_numbers_of_steps_are_of_steps_that_are_there);
     tcase_add_test(tcase, test_ids_at_odd_addresses_are_checked_too);
     tcase_add_test(tcase, test_outputs_beyond_the_requests_memory_are_refused);
     tcase_add_test(tcase, test_every_allocation_may_fail);

@@ -88,10 +88,32 @@ class Given(Masked):
         return self.head((self.rnn(x)[0] * weights).sum(1) / weights.sum(1))
 
 
+class Indexed(Masked):
+    """the last step that a row has, by its number beside that of the row; forwards alone"""
+
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.LSTM(INPUT, HIDDEN, batch_first=True)
+
+    def forward(self, x, lengths):
+        return self.head(self.rnn(x)[0][torch.arange(x.size(0)), lengths - 1])
+
+
+class Gathered(Masked):
+    """the same by gather(), of both directions; a length of 0 takes the first step"""
+
+    def forward(self, x, lengths):
+        h = self.rnn(x)[0]
+        last = (lengths - 1).clamp(min=0).view(-1, 1, 1).expand(-1, 1, h.size(2))
+        return self.head(h.gather(1, last).squeeze(1))
+
+
 MODULES = {
     "mask_attended": Attended,
     "mask_filled": Filled,
+    "mask_gathered": Gathered,
     "mask_given": Given,
+    "mask_indexed": Indexed,
     "mask_largest": Largest,
     "mask_mean": Masked,
 }

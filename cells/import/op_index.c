@@ -1,0 +1,356 @@
+/* Steps that the request tells by their number: `y[arange(batch), lengths - 1]` and
+ * `y.gather(1, lengths - 1)`, as models of padded sequences take the last step that a row has.
+ *
+ * Integers of an input, to which a number is added, that may be cut off at 0, are followed as such
+ * (CELL__ROW_INDEX) and computed by nobody: the scheduler reads the input when a request is
+ * unfolded and takes the row of that step. Exporters write such an index as a list of pairs, a row
+ * of the batch and its step, or as one number, the row's number times the steps plus the step. */
+#include "cells/import/fold.h"
+#include "cells/import/ops.h"
+#include "cells/import/rows.h"
+
+#include <string.h>
+
+#define ADD_MAX (1 << 24) /* to the number */
+
+/* ---- Integers ------------------------------------------------------------------------------ */
+
+enum base_status cell__infer_index(struct cell__import *im, struct cell__node *node)
+{
+    struct cell__shape out = cell__input(im, node, 0)->shape;
+    if (node->n_inputs == 2 && strcmp(node->op->name, "Clip") != 0) {
+        BASE_TRY(cell__join_shapes(im, node, &out));
+    }
+    const bool is_const = cell__input(im, node, 0)->kind == CELL__CONST;
+    cell__set_rows(im, node, 0, cell__input(im, node, is_const ? 1 : 0)->dtype, &out);
+    return BASE_OK;
+}
+
+static enum base_status refuse(struct cell__import *im)
+{
+    return cell__refuse(im, "computes with integers that depend on the request, but for the number "
+                            "of a step: an input, plus or minus a number");
+}
+
+/* The row of an index, which may be an input's as it came. False: it is none. */
+static bool read_index(const struct cell__import *im, uint32_t row, struct cell__row *out)
+{
+    while (im->rows[row].kind == CELL__ROW_OP && im->rows[row].op.kind == CELL_OP_CAST &&
+           im->rows[row].value.dtype != CELL_F32) {
+        row = im->rows[row].op.operands[0];
+    }
+    *out = im->rows[row];
+    if (out->kind == CELL__ROW_INPUT && out->value.dtype != CELL_F32 && out->times == 0 &&
+        out->value.width == 1 && out->part == 0) {
+        *out = (struct cell__row){.kind = CELL__ROW_INDEX,
+                                  .index = out->index,
+                                  .value = out->value,
+                                  .is_batched = out->is_batched};
+    }
+    return out->kind == CELL__ROW_INDEX;
+}
+
+/* The constant number of one element; false: it is none, or too large. */
+static bool read_number(const struct cell__value *value, int64_t *out)
+{
+    if (value->kind != CELL__CONST || value->dtype == CELL__F32 || value->tensor.count != 1) {
+        return false;
+    }
+    const struct cell__sym sym = cell__tensor_sym(&value->tensor, 0);
+    *out = sym.add;
+    return cell__sym_is_number(&sym) && sym.add >= -ADD_MAX && sym.add <= ADD_MAX;
+}
+
+/* The number of the batch's row times the steps of an axis: `by` says which. */
+static bool read_factor(const struct cell__value *value, struct cell__sym *by)
+{
+    if (value->kind != CELL__CONST || value->dtype == CELL__F32 || value->tensor.count != 1) {
+        return false;
+    }
+    *by = cell__tensor_sym(&value->tensor, 0);
+    return cell__sym_is_number(by) ? by->add > 0
+                                   : by->add == 0 && by->factor == 1 && by->axis.n == 1;
+}
+
+static enum base_status multiply(struct cell__import *im, const struct cell__value *number,
+                                 const struct cell__value *by, uint32_t *out)
+{
+    struct cell__row row;
+    struct cell__sym factor;
+    if (!read_index(im, number->row, &row) || row.index != CELL__NONE || row.offset != 0 ||
+        row.stride != 0 || row.part != 0 || !read_factor(by, &factor)) {
+        return refuse(im);
+    }
+    row.stride = cell__sym_is_number(&factor) ? (uint32_t)factor.add : 0;
+    row.part = cell__sym_is_number(&factor) ? 0 : 1 + cell__atom_root(im, factor.axis.atoms[0]);
+    return cell__row_index(im, &row, out);
+}
+
+/* The step of a row, and where the row's steps begin. */
+static enum base_status add_rows(struct cell__import *im, const struct cell__value *const pair[2],
+                                 uint32_t *out)
+{
+    struct cell__row rows[2];
+    if (!read_index(im, pair[0]->row, &rows[0]) || !read_index(im, pair[1]->row, &rows[1])) {
+        return refuse(im);
+    }
+    const uint32_t base = rows[0].index == CELL__NONE ? 0 : 1;
+    struct cell__row sum = rows[1 - base];
+    if (rows[base].index != CELL__NONE || sum.index == CELL__NONE ||
+        (rows[base].stride == 0 && rows[base].part == 0) || sum.stride != 0 || sum.part != 0) {
+        return refuse(im);
+    }
+    sum.stride = rows[base].stride;
+    sum.part = rows[base].part;
+    return cell__row_index(im, &sum, out);
+}
+
+static enum base_status add(struct cell__import *im, const struct cell__value *const pair[2],
+                            int64_t sign, uint32_t *out)
+{
+    struct cell__row row;
+    int64_t number = 0;
+    const uint32_t at = pair[0]->kind == CELL__CONST ? 1 : 0; // of what the request says
+    if (pair[0]->kind == CELL__ROWS && pair[1]->kind == CELL__ROWS && sign > 0) {
+        return add_rows(im, pair, out);
+    }
+    if (!read_number(pair[1 - at], &number) || (sign < 0 && at == 1) ||
+        !read_index(im, pair[at]->row, &row) || row.index == CELL__NONE || row.is_cut ||
+        row.stride != 0 || row.part != 0) {
+        return refuse(im);
+    }
+    const int64_t sum = row.offset + sign * number;
+    if (sum < -ADD_MAX || sum > ADD_MAX) {
+        return refuse(im);
+    }
+    row.offset = (int32_t)sum;
+    return cell__row_index(im, &row, out);
+}
+
+/* Not below 0. */
+static enum base_status clip(struct cell__import *im, const struct cell__value *index,
+                             const struct cell__value *low, uint32_t *out)
+{
+    struct cell__row row;
+    int64_t number = -1;
+    if (!read_number(low, &number) || number != 0 || !read_index(im, index->row, &row) ||
+        row.index == CELL__NONE || row.stride != 0 || row.part != 0) {
+        return refuse(im);
+    }
+    row.is_cut = true;
+    return cell__row_index(im, &row, out);
+}
+
+enum base_status cell__lower_index(struct cell__import *im, struct cell__node *node)
+{
+    const char *name = node->op->name;
+    uint32_t row = CELL__NONE;
+    if (node->n_inputs < 2 || !cell__has_input(node, 1) ||
+        (node->n_inputs == 3 && cell__has_input(node, 2))) {
+        return refuse(im);
+    }
+    const struct cell__value *const pair[2] = {cell__input(im, node, 0), cell__input(im, node, 1)};
+    const uint32_t constant = pair[0]->kind == CELL__CONST ? 0 : 1;
+    if (strcmp(name, "Add") == 0) {
+        BASE_TRY(add(im, pair, 1, &row));
+    } else if (strcmp(name, "Sub") == 0) {
+        BASE_TRY(add(im, pair, -1, &row));
+    } else if (strcmp(name, "Mul") == 0) {
+        BASE_TRY(multiply(im, pair[1 - constant], pair[constant], &row));
+    } else if (strcmp(name, "Max") == 0 || strcmp(name, "Clip") == 0) {
+        BASE_TRY(clip(im, pair[1 - constant], pair[constant], &row));
+    } else {
+        return refuse(im);
+    }
+    cell__set_row(im, node, 0, row);
+    return BASE_OK;
+}
+
+/* ---- The step ------------------------------------------------------------------------------ */
+
+/* Of what is repeated over the features of a row, joined in rounds, the one; NONE: they differ. */
+static uint32_t the_one(const struct cell__import *im, uint32_t row)
+{
+    uint32_t one = CELL__NONE;
+    while (im->rows[row].kind == CELL__ROW_OP && im->rows[row].op.kind == CELL_OP_CONCAT) {
+        const struct cell_op *op = &im->rows[row].op;
+        for (uint32_t i = 1; i < op->n_operands; i++) {
+            one = one == CELL__NONE ? op->operands[i] : one;
+            if (op->operands[i] != one) {
+                return CELL__NONE;
+            }
+        }
+        row = op->operands[0];
+    }
+    return one == CELL__NONE || one == row ? row : CELL__NONE;
+}
+
+/* The row of the data at that step. */
+static enum base_status take_step(struct cell__import *im, const struct cell__value *data,
+                                  const struct cell__axis *time, const struct cell__row *index,
+                                  uint32_t *out)
+{
+    const uint32_t times = cell__axis_times(im, time);
+    struct cell_op copy = {.kind = CELL_OP_COPY, .n_operands = 1};
+    *out = data->row;
+    if (times == 0 || cell__is_pair(times) || im->scan != CELL__NONE || im->feeds_back ||
+        cell__is_turned_along(im, data, time)) {
+        return cell__refuse(im, "takes what is no step of a sequence, or one of a sequence that is "
+                                "turned round");
+    }
+    if (im->sequences[cell__only_sequence(times)].uses_lengths) {
+        return cell__refuse(im, "takes steps by their number beside sequence_lens");
+    }
+    if (im->rows[data->row].times != times) {
+        return im->rows[data->row].times == 0 ? BASE_OK : refuse(im);
+    }
+    const struct cell__steps steps = {.is_once = true,
+                                      .count = 1,
+                                      .stride = 1,
+                                      .offset = index->offset,
+                                      .by = 1 + index->index,
+                                      .is_clipped = index->is_cut};
+    BASE_TRY(cell__row_window(im, data->row, &steps, &copy.operands[0]));
+    return cell__row_op(im, &copy, im->rows[data->row].value, out);
+}
+
+/* An index that an input tells, of this many rows' steps. */
+static bool is_step(const struct cell__row *row)
+{
+    return row->index != CELL__NONE && row->stride == 0 && row->part == 0;
+}
+
+/* ---- GatherElements: an index as wide as the row -------------------------------------------- */
+
+static enum base_status elements_axis(struct cell__import *im, const struct cell__node *node,
+                                      uint32_t rank, uint32_t *out)
+{
+    int64_t axis = 0;
+    BASE_TRY(cell__attr_int(im, node, "axis", 0, &axis));
+    return cell__axis_index(im, axis, rank, out);
+}
+
+enum base_status cell__infer_gather_elements(struct cell__import *im, struct cell__node *node)
+{
+    const struct cell__value *data = cell__input(im, node, 0);
+    const struct cell__value *index = cell__input(im, node, 1);
+    uint32_t axis = 0;
+    if (data->kind != CELL__ROWS || index->kind != CELL__ROWS || data->dtype != CELL__F32 ||
+        index->dtype == CELL__F32 || data->shape.rank != index->shape.rank) {
+        return cell__refuse(im, "of other things than rows of floats, by integers of the request");
+    }
+    BASE_TRY(elements_axis(im, node, data->shape.rank, &axis));
+    struct cell__shape out = data->shape;
+    for (uint32_t k = 0; k < out.rank; k++) {
+        const struct cell__axis *own = &index->shape.axes[k];
+        const int64_t size = cell__axis_size(im, own);
+        if (k == axis ? size != 1 : size == 1 && cell__axis_size(im, &out.axes[k]) != 1) {
+            return cell__refuse(im, "takes %lld elements along axis %u", (long long)size, k);
+        }
+        BASE_TRY(k == axis ? BASE_OK : cell__axis_unite(im, own, &out.axes[k], "indices"));
+    }
+    out.axes[axis] = (struct cell__axis){.n = 0};
+    cell__set_rows(im, node, 0, data->dtype, &out);
+    return BASE_OK;
+}
+
+enum base_status cell__lower_gather_elements(struct cell__import *im, struct cell__node *node)
+{
+    const struct cell__value *data = cell__input(im, node, 0);
+    const uint32_t row = the_one(im, cell__input(im, node, 1)->row);
+    struct cell__row index;
+    uint32_t axis = 0;
+    uint32_t out = CELL__NONE;
+    BASE_TRY(elements_axis(im, node, data->shape.rank, &axis));
+    if (row == CELL__NONE || !read_index(im, row, &index) || !is_step(&index)) {
+        return refuse(im);
+    }
+    BASE_TRY(take_step(im, data, &data->shape.axes[axis], &index, &out));
+    cell__set_row(im, node, 0, out);
+    return BASE_OK;
+}
+
+/* ---- GatherND: pairs of a row of the batch and its step -------------------------------------- */
+
+enum base_status cell__infer_gather_nd(struct cell__import *im, struct cell__node *node)
+{
+    const struct cell__value *data = cell__input(im, node, 0);
+    const struct cell__value *index = cell__input(im, node, 1);
+    int64_t batch_dims = 0;
+    BASE_TRY(cell__attr_int(im, node, "batch_dims", 0, &batch_dims));
+    if (data->kind != CELL__ROWS || index->kind != CELL__ROWS || data->dtype != CELL__F32 ||
+        index->dtype != CELL__I64 || batch_dims != 0 || data->shape.rank < 2 ||
+        index->shape.rank != 2 || cell__axis_size(im, &index->shape.axes[1]) != 2) {
+        return cell__refuse(im, "by anything but pairs of a row of the batch and its step");
+    }
+    struct cell__shape out = {.rank = data->shape.rank - 1};
+    out.axes[0] = index->shape.axes[0];
+    memcpy(&out.axes[1], &data->shape.axes[2], (out.rank - 1) * sizeof(out.axes[0]));
+    cell__set_rows(im, node, 0, data->dtype, &out);
+    return BASE_OK;
+}
+
+enum base_status cell__lower_gather_nd(struct cell__import *im, struct cell__node *node)
+{
+    const struct cell__value *data = cell__input(im, node, 0);
+    const struct cell__row *pair = &im->rows[cell__input(im, node, 1)->row];
+    struct cell__row rows[2];
+    uint32_t out = CELL__NONE;
+    if (pair->kind != CELL__ROW_OP || pair->op.kind != CELL_OP_CONCAT || pair->op.n_operands != 2 ||
+        !read_index(im, pair->op.operands[0], &rows[0]) ||
+        !read_index(im, pair->op.operands[1], &rows[1])) {
+        return refuse(im);
+    }
+    const uint32_t step = is_step(&rows[0]) ? 0 : 1; // of the two axes, the one of time
+    const struct cell__axis *batch = &data->shape.axes[1 - step];
+    if (!is_step(&rows[step]) || rows[1 - step].index != CELL__NONE || rows[1 - step].stride != 0 ||
+        rows[1 - step].part != 0 ||
+        !cell__axis_is_same(im, batch, &cell__output(im, node, 0)->shape.axes[0])) {
+        return refuse(im);
+    }
+    BASE_TRY(take_step(im, data, &data->shape.axes[step], &rows[step], &out));
+    cell__set_row(im, node, 0, out);
+    return BASE_OK;
+}
+
+/* ---- Gather of what batch and steps are one axis of ------------------------------------------ */
+
+enum base_status cell__infer_gather_step(struct cell__import *im, struct cell__node *node)
+{
+    const struct cell__value *data = cell__input(im, node, 0);
+    const struct cell__value *index = cell__input(im, node, 1);
+    int64_t axis = 0;
+    BASE_TRY(cell__attr_int(im, node, "axis", 0, &axis));
+    if (axis != 0 || data->dtype != CELL__F32 || index->dtype == CELL__F32 ||
+        index->shape.rank != 1 || data->shape.rank < 1 || data->shape.axes[0].n != 2) {
+        return cell__refuse(im, "indices that are not constant");
+    }
+    struct cell__shape out = data->shape;
+    out.axes[0] = index->shape.axes[0];
+    cell__set_rows(im, node, 0, data->dtype, &out);
+    return BASE_OK;
+}
+
+enum base_status cell__lower_gather_step(struct cell__import *im, struct cell__node *node)
+{
+    const struct cell__value *data = cell__input(im, node, 0);
+    const struct cell__axis *both = &data->shape.axes[0];
+    const struct cell__axis batch = {.n = 1, .atoms = {both->atoms[0]}};
+    const struct cell__axis time = {.n = 1, .atoms = {both->atoms[1]}};
+    struct cell__row index;
+    uint32_t out = CELL__NONE;
+    if (!read_index(im, cell__input(im, node, 1)->row, &index) || index.index == CELL__NONE ||
+        !cell__axis_is_same(im, &batch, &cell__output(im, node, 0)->shape.axes[0])) {
+        return refuse(im);
+    }
+    const bool is_of_axis =
+        index.part > 0 && cell__atom_root(im, index.part - 1) == cell__atom_root(im, time.atoms[0]);
+    const bool is_of_number =
+        index.stride > 0 && cell__axis_size(im, &time) == (int64_t)index.stride;
+    if (!is_of_axis && !is_of_number) {
+        return refuse(im);
+    }
+    BASE_TRY(take_step(im, data, &time, &index, &out));
+    cell__set_row(im, node, 0, out);
+    return BASE_OK;
+}

@@ -1,0 +1,204 @@
+/* Steps whose number an input says: what is refused of them. That they are taken as PyTorch does,
+ * test_import_exports shows (mask_indexed, mask_gathered). */
+#include "cells/model.h"
+#include "tests/cells/parse.h"
+#include "tests/util.h"
+
+#include <stdio.h>
+
+enum { FLOAT = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT, INT64 = ONNX__TENSOR_PROTO__DATA_TYPE__INT64 };
+enum { INPUT = 5, HIDDEN = 3 };
+
+static struct onnx_builder builder;
+
+static Onnx__NodeProto *node(const char *op, const char *inputs, const char *output)
+{
+    return onnx_node(&builder, op, inputs, output);
+}
+
+static void number(const char *name, uint32_t rank, int64_t value)
+{
+    onnx_constant(&builder, name, onnx_ints(&builder, rank, 1, &value));
+}
+
+static void answer(const char *name, int32_t dtype)
+{
+    onnx_output(&builder, name, dtype, 0, NULL);
+    builder.graph.output[builder.graph.n_output - 1]->type = NULL;
+}
+
+/* y [batch, time, HIDDEN] of a GRU, n [batch]; one is 1, its last step less one `at`. */
+static void begin(bool has_lengths)
+{
+    const int64_t dims[] = {-1, -1, INPUT};
+    const int64_t time_first[] = {1, 0, 2};
+    const int64_t any = -1;
+    onnx_init(&builder, 17);
+    onnx_add_weights(&builder, "GRU", INPUT, HIDDEN, 1);
+    number("axis1", 1, 1);
+    number("axis2", 1, 2);
+    number("zero", 0, 0);
+    number("one", 0, 1);
+    onnx_input(&builder, "x", FLOAT, 3, dims);
+    onnx_input(&builder, "n", INT64, 1, &any);
+    if (has_lengths) {
+        onnx_input(&builder, "lengths", INT64, 1, &any);
+        onnx_set_int(&builder, node("Cast", "lengths", "l32"), "to",
+                     ONNX__TENSOR_PROTO__DATA_TYPE__INT32);
+    }
+    onnx_set_ints(&builder, node("Transpose", "x", "xt"), "perm", 3, time_first);
+    onnx_set_int(&builder, node("GRU", has_lengths ? "xt w r b l32" : "xt w r b", "all"),
+                 "hidden_size", HIDDEN);
+    node("Squeeze", "all axis1", "flat");
+    onnx_set_ints(&builder, node("Transpose", "flat", "y"), "perm", 3, time_first);
+}
+
+/* The step of y that `of` says, by GatherElements. */
+static void take(const char *of, const char *to)
+{
+    const int64_t shape[] = {-1, 1, 1};
+    const int64_t wide[] = {1, 1, HIDDEN};
+    char text[160];
+    snprintf(text, sizeof(text), "%s_shape", to);
+    onnx_constant(&builder, text, onnx_ints(&builder, 1, 3, shape));
+    snprintf(text, sizeof(text), "%s_wide", to);
+    onnx_constant(&builder, text, onnx_ints(&builder, 1, 3, wide));
+    char view[64];
+    char spread[64];
+    snprintf(view, sizeof(view), "%s_view", to);
+    snprintf(spread, sizeof(spread), "%s_spread", to);
+    snprintf(text, sizeof(text), "%s %s_shape", of, to);
+    node("Reshape", text, view);
+    snprintf(text, sizeof(text), "%s_view %s_wide", to, to);
+    node("Expand", text, spread);
+    snprintf(text, sizeof(text), "y %s", spread);
+    onnx_set_int(&builder, node("GatherElements", text, to), "axis", 1);
+    answer(to, FLOAT);
+}
+
+START_TEST(test_a_step_that_an_input_says)
+{
+    begin(false);
+    take("n", "z");
+    expect_accepted(&builder);
+    begin(false);
+    node("Add", "one n", "at");
+    take("at", "z");
+    expect_accepted(&builder);
+    begin(false);
+    node("Sub", "n one", "before");
+    node("Max", "before zero", "at");
+    take("at", "z");
+    expect_accepted(&builder);
+}
+END_TEST
+
+START_TEST(test_other_arithmetic_is_refused)
+{
+    static const char *const nodes[][2] = {
+        {"Sub", "one n"}, {"Mul", "n one"}, {"Div", "n one"}, {"Add", "n n"}, {"Max", "n one"},
+    };
+    for (size_t i = 0; i < sizeof(nodes) / sizeof(nodes[0]); i++) {
+        begin(false);
+        node(nodes[i][0], nodes[i][1], "at");
+        take("at", "z");
+        expect_refused(&builder, BASE_UNIMPLEMENTED, nodes[i][0]);
+    }
+    begin(false); // cut off, then moved
+    node("Max", "n zero", "cut");
+    node("Sub", "cut one", "at");
+    take("at", "z");
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "Sub (node \"at\"");
+    begin(false);
+    number("large", 0, (int64_t)1 << 40);
+    node("Sub", "n large", "at");
+    take("at", "z");
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "Sub (node \"at\"");
+}
+END_TEST
+
+/* Nobody computes such integers. */
+START_TEST(test_an_index_is_nothing_else)
+{
+    begin(false);
+    node("Sub", "n one", "at");
+    take("at", "z");
+    answer("at", INT64);
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "integers of the request");
+    begin(false);
+    node("Sub", "n one", "at");
+    onnx_set_int(&builder, node("Cast", "at", "real"), "to", FLOAT);
+    take("at", "z");
+    answer("real", FLOAT);
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "integers of the request");
+}
+END_TEST
+
+START_TEST(test_one_input_says_one_step)
+{
+    begin(false);
+    node("Sub", "n one", "at");
+    take("at", "z");
+    take("n", "other");
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "input \"n\" tells steps in more than one way");
+    begin(true);
+    take("n", "z");
+    expect_refused(&builder, BASE_UNIMPLEMENTED,
+                   "takes steps by their number beside sequence_lens");
+}
+END_TEST
+
+/* [batch, 2] of pairs: numbers of this axis of y, then n. */
+static void pairs(int64_t axis)
+{
+    begin(false);
+    number("which", 0, axis);
+    node("Shape", "y", "shape");
+    node("Gather", "shape which", "limit");
+    node("Range", "zero limit one", "numbers");
+    node("Unsqueeze", "numbers axis1", "first");
+    node("Unsqueeze", "n axis1", "second");
+    onnx_set_int(&builder, node("Concat", "first second", "both"), "axis", 1);
+    node("GatherND", "y both", "z");
+    answer("z", FLOAT);
+}
+
+START_TEST(test_pairs_are_of_rows_and_their_steps)
+{
+    pairs(0);
+    expect_accepted(&builder);
+    pairs(1);
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "(node \"");
+}
+END_TEST
+
+START_TEST(test_more_than_one_step_is_refused)
+{
+    const int64_t dims[] = {-1, 2, HIDDEN};
+    const int64_t narrow[] = {-1, 1, 1};
+    begin(false);
+    onnx_input(&builder, "two", INT64, 3, dims);
+    onnx_set_int(&builder, node("GatherElements", "y two", "z"), "axis", 1);
+    answer("z", FLOAT);
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "takes 2 elements along axis 1");
+    begin(false);
+    onnx_input(&builder, "first", INT64, 3, narrow);
+    onnx_set_int(&builder, node("GatherElements", "y first", "z"), "axis", 1);
+    answer("z", FLOAT);
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "takes 1 elements along axis 2");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("import_index");
+    TCase *tests = tcase_create("index");
+    tcase_add_test(tests, test_a_step_that_an_input_says);
+    tcase_add_test(tests, test_other_arithmetic_is_refused);
+    tcase_add_test(tests, test_an_index_is_nothing_else);
+    tcase_add_test(tests, test_one_input_says_one_step);
+    tcase_add_test(tests, test_pairs_are_of_rows_and_their_steps);
+    tcase_add_test(tests, test_more_than_one_step_is_refused);
+    suite_add_tcase(suite, tests);
+    return util_run(suite);
+}
