@@ -44,6 +44,31 @@ static size_t count_open(const struct lg_metadata_input *input)
     return count;
 }
 
+static size_t first_open(const struct lg_metadata_input *input)
+{
+    size_t i = 0;
+    while (i < input->rank && input->shape[i] >= 0) {
+        i++;
+    }
+    return i;
+}
+
+/* Two in one input are batch and length. One each, at different places, can only be the batch: of
+ * a step [-1, n] and its state [layers, -1, units]. */
+static bool has_open_batch(const struct lg_metadata_input *inputs, size_t count)
+{
+    size_t place = SIZE_MAX;
+    for (size_t i = 0; i < count; i++) {
+        size_t open = count_open(&inputs[i]);
+        size_t first = first_open(&inputs[i]);
+        if (open >= 2 || (open == 1 && place != SIZE_MAX && place != first)) {
+            return true;
+        }
+        place = open == 1 ? first : place;
+    }
+    return false;
+}
+
 static enum base_status take_input(const struct lg_metadata_input *input, bool has_batch,
                                    struct lg_tensor *out, struct base_error *error)
 {
@@ -63,7 +88,7 @@ static enum base_status take_input(const struct lg_metadata_input *input, bool h
             out->dims[i] = input->shape[i];
         } else if (out->datatype->fill == LG_FILL_TEXT) {
             out->dims[i] = LG_DIM_BATCH;
-        } else if (batch_open && (i == 0 || count_open(input) > 1)) {
+        } else if (batch_open) {
             out->dims[i] = LG_DIM_BATCH;
             batch_open = false;
         } else {
@@ -158,13 +183,9 @@ enum base_status lg_model_init(const struct lg_model_wish *wish,
                          "cellbatch-load does not make",
                          wish->name);
     }
-    size_t open_max = 0;
+    bool has_batch = has_open_batch(inputs, input_count);
     for (size_t i = 0; i < input_count; i++) {
-        size_t open = count_open(&inputs[i]);
-        open_max = open > open_max ? open : open_max;
-    }
-    for (size_t i = 0; i < input_count; i++) {
-        BASE_TRY(take_input(&inputs[i], open_max >= 2, &out->inputs[i], error));
+        BASE_TRY(take_input(&inputs[i], has_batch, &out->inputs[i], error));
         out->input_count++;
     }
     for (uint32_t i = 0; i < wish->shape_count; i++) {

@@ -56,8 +56,8 @@ struct lg_model_wish {
 };
 
 /* Asks ModelMetadata and decides which -1 of an input's shape means what: where any input has two
- * or more, the first is the batch and the others the length; a single one is then the batch when
- * it comes first, else the length. Where no input has two, a single one is the length. Those of
+ * or more, or two inputs have one each at different places (a step and its state), the first of
+ * each input is the batch and the others the length; else a single one is the length. Those of
  * BYTES are the batch. A shape of the wish replaces all that for its input. */
 enum base_status lg_model_fetch(struct lg_client *client, const struct lg_model_wish *wish,
                                 struct lg_model *out, struct base_error *error)

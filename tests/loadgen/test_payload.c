@@ -116,6 +116,22 @@ START_TEST(test_model_lone_open_dim_is_the_length)
 }
 END_TEST
 
+START_TEST(test_model_open_dim_of_a_state_is_the_batch)
+{
+    static const int64_t state[] = {2, -1, 8};
+    struct lg_metadata_input chain[] = {{"x", "FP32", batch_time_4, 3}, {"h", "FP32", state, 3}};
+    ck_assert_int_eq(init_model(chain, 2, NULL), BASE_OK);
+    ck_assert_int_eq(model.inputs[1].dims[1], LG_DIM_BATCH);
+    struct lg_metadata_input step[] = {{"x", "FP32", batch_3, 2}, {"h", "FP32", state, 3}};
+    ck_assert_int_eq(init_model(step, 2, NULL), BASE_OK);
+    ck_assert_int_eq(model.inputs[0].dims[0], LG_DIM_BATCH);
+    ck_assert_int_eq(model.inputs[1].dims[1], LG_DIM_BATCH);
+    struct lg_metadata_input two[] = {{"a", "FP32", batch_3, 2}, {"b", "FP32", batch_3, 2}};
+    ck_assert_int_eq(init_model(two, 2, NULL), BASE_OK);
+    ck_assert_int_eq(model.inputs[1].dims[0], LG_DIM_LENGTH);
+}
+END_TEST
+
 START_TEST(test_model_shape_of_the_user_wins)
 {
     struct lg_metadata_input input = {"a:b", "FP32", batch_time_4, 3};
@@ -358,6 +374,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, begin, end);
     tcase_add_test(tcase, test_model_first_open_dim_is_the_batch);
     tcase_add_test(tcase, test_model_lone_open_dim_is_the_length);
+    tcase_add_test(tcase, test_model_open_dim_of_a_state_is_the_batch);
     tcase_add_test(tcase, test_model_shape_of_the_user_wins);
     tcase_add_test(tcase, test_model_that_cannot_be_filled_is_refused);
     tcase_add_test(tcase, test_model_of_graphs_is_refused);
