@@ -201,7 +201,8 @@ START_TEST(test_other_sums_of_ids_are_refused)
 {
     begin("embedding-tf2.21"); // not the rest of the ids, but all
     changed_rename(&node("Not")->op_type, "Identity");
-    changed_expect(BASE_UNIMPLEMENTED, "Add (node", "computes with integers that depend on the request");
+    changed_expect(BASE_UNIMPLEMENTED, "Add (node",
+                   "computes with integers that depend on the request");
     begin("embedding_masked-tf2.15"); // a mask by an id that no float is exactly
     const int32_t large = 1 << 24;
     changed_rename(&node("Equal")->input[1], changed_add_int32("large", large));
