@@ -499,6 +499,7 @@ CELLS_SUITES = \
   tests/cells/test_import_index.c \
   tests/cells/test_import_keras.c \
   tests/cells/test_import_known.c \
+  tests/cells/test_import_norm.c \
   tests/cells/test_import_conv.c \
   tests/cells/test_import_pictures.c \
   tests/cells/test_import_readers.c \

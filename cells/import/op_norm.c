@@ -1,5 +1,6 @@
 /* Normalisation over the whole of a row: LayerNormalization, and BatchNormalization by statistics
- * of each row, as Keras 2 writes a layer normalisation: all rows are its channels. */
+ * of each row, as Keras 2 writes a layer normalisation: all rows are its channels. And over all
+ * steps, or what else stands behind the channels: InstanceNormalization, GroupNormalization. */
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
 
@@ -65,6 +66,119 @@ enum base_status cell__lower_layer_norm(struct cell__import *im, struct cell__no
             BASE_TRY(cell__row_pair(im, i == 1 ? CELL_OP_MUL : CELL_OP_ADD, row, other, &row));
         }
     }
+    cell__set_row(im, node, 0, row);
+    return BASE_OK;
+}
+
+/* ---- InstanceNormalization, GroupNormalization ---------------------------------------------- */
+
+/* What is normalised together: [batch, channels or groups, ..], over what stands behind those. */
+static enum base_status grouped_shape(struct cell__import *im, const struct cell__node *node,
+                                      struct cell__shape *out)
+{
+    const struct cell__shape *shape = &cell__input(im, node, 0)->shape;
+    const int64_t channels = cell__axis_size(im, &shape->axes[1]);
+    int64_t groups = 0;
+    *out = *shape;
+    if (strcmp(node->op->name, "GroupNormalization") != 0) {
+        return BASE_OK;
+    }
+    BASE_TRY(cell__attr_int(im, node, "num_groups", 0, &groups));
+    if (groups < 1 || channels % groups != 0) {
+        return cell__invalid(im, "%lld channels in num_groups=%lld", (long long)channels,
+                             (long long)groups);
+    }
+    if (shape->rank == CELL_RANK_MAX) {
+        return cell__refuse(im, "of rank %u", shape->rank);
+    }
+    memmove(&out->axes[2], &shape->axes[1], (shape->rank - 1) * sizeof(out->axes[0]));
+    out->rank++;
+    BASE_TRY(cell__axis_new(im, groups, &out->axes[1]));
+    return cell__axis_new(im, channels / groups, &out->axes[2]);
+}
+
+enum base_status cell__infer_instance_norm(struct cell__import *im, struct cell__node *node)
+{
+    const struct cell__value *x = cell__input(im, node, 0);
+    if (x->kind != CELL__ROWS || x->dtype != CELL__F32 || x->shape.rank < 3) {
+        return cell__refuse(im, "of anything but floats [batch, channels, ..]");
+    }
+    const int64_t channels = cell__axis_size(im, &x->shape.axes[1]);
+    if (channels < 1) {
+        return cell__refuse(im, "of channels whose number the file leaves open");
+    }
+    struct cell__shape grouped;
+    BASE_TRY(grouped_shape(im, node, &grouped));
+    const int64_t groups = cell__axis_size(im, &grouped.axes[1]);
+    for (uint32_t i = 1; i < 3; i++) {
+        const struct cell__value *value = cell__input(im, node, i);
+        if (value->kind != CELL__CONST || value->dtype != CELL__F32 || value->tensor.rank != 1 ||
+            (value->tensor.dims[0] != channels && value->tensor.dims[0] != groups)) {
+            return cell__refuse(im, "input %u is no constant of floats, one a channel", i);
+        }
+    }
+    cell__set_rows(im, node, 0, CELL__F32, &x->shape);
+    return BASE_OK;
+}
+
+/* The mean of each group's elements, once for each of them. */
+static enum base_status group_mean(struct cell__import *im, const struct cell__shape *grouped,
+                                   uint32_t row, uint32_t *out)
+{
+    struct cell__shape own = *grouped;
+    uint32_t mask = 0;
+    for (uint32_t k = 2; k < grouped->rank; k++) {
+        own.axes[k] = (struct cell__axis){.n = 0};
+        mask |= 1u << k;
+    }
+    *out = row;
+    BASE_TRY(cell__row_mean_over(im, grouped, mask, out));
+    return cell__row_spread(im, *out, &own, grouped, out);
+}
+
+/* A constant of one float a channel, or a group of them, as a row. */
+static enum base_status channels_row(struct cell__import *im, const struct cell__shape *shape,
+                                     const struct cell__tensor *of, struct cell_value value,
+                                     uint32_t *row)
+{
+    struct cell__place place;
+    const float *from = of->data;
+    float *floats = base_arena_array(im->arena, value.width, sizeof(*floats));
+    if (floats == NULL) {
+        return cell__no_memory(im);
+    }
+    BASE_TRY(cell__axis_in_row(im, shape, 1, "normalises", &place));
+    for (uint32_t i = 0; i < value.width; i++) {
+        const uint32_t channel = i / place.inner % place.size;
+        floats[i] = from[(uint64_t)channel * (uint64_t)of->dims[0] / place.size];
+    }
+    return cell__row_const(im, value, floats, row);
+}
+
+enum base_status cell__lower_instance_norm(struct cell__import *im, struct cell__node *node)
+{
+    const struct cell__value *x = cell__input(im, node, 0);
+    const struct cell_value value = im->rows[x->row].value;
+    struct cell_op root = {.kind = CELL_OP_SQRT, .n_operands = 1};
+    struct cell__shape grouped;
+    float epsilon = 0.0f;
+    uint32_t row = CELL__NONE;
+    uint32_t other = CELL__NONE;
+    uint32_t constant = CELL__NONE;
+    BASE_TRY(grouped_shape(im, node, &grouped));
+    BASE_TRY(cell__attr_float(im, node, "epsilon", 1e-5f, &epsilon));
+    BASE_TRY(group_mean(im, &grouped, x->row, &other));
+    BASE_TRY(cell__row_pair(im, CELL_OP_SUB, x->row, other, &row));
+    BASE_TRY(cell__row_pair(im, CELL_OP_MUL, row, row, &other));
+    BASE_TRY(group_mean(im, &grouped, other, &other));
+    BASE_TRY(cell__row_number(im, epsilon, &constant));
+    BASE_TRY(cell__row_pair(im, CELL_OP_ADD, other, constant, &root.operands[0]));
+    BASE_TRY(cell__row_op(im, &root, im->rows[root.operands[0]].value, &other));
+    BASE_TRY(cell__row_pair(im, CELL_OP_DIV, row, other, &row));
+    BASE_TRY(channels_row(im, &x->shape, &cell__input(im, node, 1)->tensor, value, &other));
+    BASE_TRY(cell__row_pair(im, CELL_OP_MUL, row, other, &row));
+    BASE_TRY(channels_row(im, &x->shape, &cell__input(im, node, 2)->tensor, value, &other));
+    BASE_TRY(cell__row_pair(im, CELL_OP_ADD, row, other, &row));
     cell__set_row(im, node, 0, row);
     return BASE_OK;
 }

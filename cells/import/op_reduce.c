@@ -129,38 +129,67 @@ enum base_status cell__row_sum(struct cell__import *im, uint32_t row, uint32_t *
 
 /* ---- Over the steps ----------------------------------------------------------------------- */
 
-/* A chain's states: what is accumulated, and how many steps were. */
-enum { STATE_VALUE, STATE_STEPS, STATES };
+/* A chain's states: what is accumulated, how many steps were, and of a sum by how much it is too
+ * large. */
+enum { STATE_VALUE, STATE_STEPS, STATE_OVER, STATES_MAX };
 
-/* What a step makes of its state and x. The first x is the largest so far, whatever the state. */
+static uint32_t n_states_of(enum kind kind)
+{
+    return kind == SUM || kind == MEAN ? STATES_MAX : STATE_OVER;
+}
+
+/* A sum by Kahan: what rounding has added is taken off the next step's x, so that the error does
+ * not grow with the number of steps. Nothing is taken off behind an infinity. */
+static enum base_status add(struct cell__import *im, uint32_t x, const uint32_t states[STATES_MAX],
+                            uint32_t next[STATES_MAX])
+{
+    const uint32_t before = states[STATE_VALUE];
+    uint32_t sum = CELL__NONE;
+    uint32_t over = CELL__NONE;
+    uint32_t zero = CELL__NONE;
+    struct cell_op op = {.kind = CELL_OP_SELECT, .n_operands = 3};
+    BASE_TRY(cell__row_pair(im, CELL_OP_SUB, x, states[STATE_OVER], &x));
+    BASE_TRY(cell__row_pair(im, CELL_OP_ADD, before, x, &sum));
+    BASE_TRY(cell__row_pair(im, CELL_OP_SUB, sum, before, &over));
+    BASE_TRY(cell__row_pair(im, CELL_OP_SUB, over, x, &over));
+    BASE_TRY(cell__row_number(im, 0.0f, &zero));
+    BASE_TRY(cell__row_pair(im, CELL_OP_SUB, over, over, &op.operands[0])); // 0, or NaN
+    BASE_TRY(cell__row_pair(im, CELL_OP_LESS_EQUAL, op.operands[0], zero, &op.operands[0]));
+    op.operands[1] = over;
+    op.operands[2] = zero;
+    next[STATE_VALUE] = sum;
+    return cell__row_op(im, &op, im->rows[x].value, &next[STATE_OVER]);
+}
+
+/* What a step makes of its states and x. The first x is the largest so far, whatever the state. */
 static enum base_status accumulate(struct cell__import *im, enum kind kind, uint32_t x,
-                                   const uint32_t states[STATES], uint32_t *out)
+                                   const uint32_t states[STATES_MAX], uint32_t next[STATES_MAX])
 {
     uint32_t best = CELL__NONE;
     if (kind == SUM || kind == MEAN) {
-        return cell__row_pair(im, CELL_OP_ADD, states[STATE_VALUE], x, out);
+        return add(im, x, states, next);
     }
     BASE_TRY(
         cell__row_pair(im, kind == MAX ? CELL_OP_MAX : CELL_OP_MIN, states[STATE_VALUE], x, &best));
     struct cell_op op = {
         .kind = CELL_OP_SELECT, .n_operands = 3, .operands = {states[STATE_STEPS], best, x}};
-    return cell__row_op(im, &op, im->rows[x].value, out);
+    return cell__row_op(im, &op, im->rows[x].value, &next[STATE_VALUE]);
 }
 
 /* The rows of one step, that stand in the chain's body. */
 static enum base_status write_body(struct cell__import *im, uint32_t chain, enum kind kind,
                                    uint32_t x)
 {
-    uint32_t states[STATES];
-    uint32_t next[STATES];
+    uint32_t states[STATES_MAX] = {CELL__NONE, CELL__NONE, CELL__NONE};
+    uint32_t next[STATES_MAX] = {CELL__NONE, CELL__NONE, CELL__NONE};
     uint32_t one = CELL__NONE;
-    for (uint32_t s = 0; s < STATES; s++) {
+    for (uint32_t s = 0; s < n_states_of(kind); s++) {
         BASE_TRY(cell__row_recurrent(im, CELL__ROW_IN, chain, s, &states[s]));
     }
-    BASE_TRY(accumulate(im, kind, x, states, &next[STATE_VALUE]));
+    BASE_TRY(accumulate(im, kind, x, states, next));
     BASE_TRY(cell__row_number(im, 1.0f, &one));
     BASE_TRY(cell__row_pair(im, CELL_OP_ADD, states[STATE_STEPS], one, &next[STATE_STEPS]));
-    memcpy(im->recurrents[chain].next_rows, next, sizeof(next));
+    memcpy(im->recurrents[chain].next_rows, next, n_states_of(kind) * sizeof(*next));
     return BASE_OK;
 }
 
@@ -176,9 +205,11 @@ static enum base_status reduce_steps(struct cell__import *im, enum kind kind, ui
                                     .is_shared = !im->rows[row].is_batched,
                                     .is_scan = true,
                                     .lengths_value = CELL__NONE,
-                                    .n_states = STATES,
-                                    .states = {im->rows[row].value, {CELL_F32, 1}}};
-    for (uint32_t s = 0; s < STATES; s++) {
+                                    .n_states = n_states_of(kind),
+                                    .states = {[STATE_VALUE] = im->rows[row].value,
+                                               [STATE_STEPS] = {CELL_F32, 1},
+                                               [STATE_OVER] = im->rows[row].value}};
+    for (uint32_t s = 0; s < chain.n_states; s++) {
         chain.init_values[s] = chain.init_rows[s] = CELL__NONE;
     }
     if (im->sequences[sequence].uses_lengths) {
@@ -324,20 +355,15 @@ static enum base_status measure_row(struct cell__import *im, enum measure measur
                                  : cell__row_pair(im, CELL_OP_MUL, row, row, out);
 }
 
-enum base_status cell__lower_reduce(struct cell__import *im, struct cell__node *node)
+/* The row of a value of this shape over the axes of the mask. */
+static enum base_status reduce_axes(struct cell__import *im, enum kind kind,
+                                    const struct cell__shape *shape, uint32_t mask, uint32_t *row)
 {
-    const struct cell__value *in = cell__input(im, node, 0);
-    const struct reduction *reduction = reduction_of(node);
-    const enum kind kind = reduction->kind;
     struct cell__shape taken = {.rank = 0};
-    uint32_t mask = 0;
     uint32_t width = 0;
-    uint32_t row = CELL__NONE;
-    BASE_TRY(measure_row(im, reduction->measure, in->row, &row));
-    BASE_TRY(read_axes(im, node, &mask));
-    for (uint32_t k = 0; k < in->shape.rank; k++) {
+    for (uint32_t k = 0; k < shape->rank; k++) {
         if ((mask >> k & 1) != 0) {
-            taken.axes[taken.rank++] = in->shape.axes[k];
+            taken.axes[taken.rank++] = shape->axes[k];
         }
     }
     if (cell__shape_has(im, &taken, CELL__ROLE_BATCH)) {
@@ -346,18 +372,36 @@ enum base_status cell__lower_reduce(struct cell__import *im, struct cell__node *
     BASE_TRY(cell__shape_width(im, &taken, &width));
     const uint32_t times = cell__shape_times(im, &taken);
     const bool is_largest = kind == MAX || kind == MIN; // which a whole row has no op for
-    if (width != 1 && (width != im->rows[row].value.width || is_largest)) {
+    if (width != 1 && (width != im->rows[*row].value.width || is_largest)) {
         uint32_t sizes[3];
-        BASE_TRY(find_part(im, &in->shape, mask, sizes));
-        BASE_TRY(reduce_part(im, kind, sizes, &row));
+        BASE_TRY(find_part(im, shape, mask, sizes));
+        BASE_TRY(reduce_part(im, kind, sizes, row));
         width = 1;
     }
     if (times != 0) {
-        BASE_TRY(reduce_times(im, kind, times, width, &row));
+        BASE_TRY(reduce_times(im, kind, times, width, row));
     }
     if (width != 1) {
-        BASE_TRY(kind == SUM ? cell__row_sum(im, row, &row) : cell__row_mean(im, row, &row));
+        BASE_TRY(kind == SUM ? cell__row_sum(im, *row, row) : cell__row_mean(im, *row, row));
     }
+    return BASE_OK;
+}
+
+enum base_status cell__row_mean_over(struct cell__import *im, const struct cell__shape *shape,
+                                     uint32_t mask, uint32_t *row)
+{
+    return reduce_axes(im, MEAN, shape, mask, row);
+}
+
+enum base_status cell__lower_reduce(struct cell__import *im, struct cell__node *node)
+{
+    const struct cell__value *in = cell__input(im, node, 0);
+    const struct reduction *reduction = reduction_of(node);
+    uint32_t mask = 0;
+    uint32_t row = CELL__NONE;
+    BASE_TRY(measure_row(im, reduction->measure, in->row, &row));
+    BASE_TRY(read_axes(im, node, &mask));
+    BASE_TRY(reduce_axes(im, reduction->kind, &in->shape, mask, &row));
     if (reduction->is_root) {
         BASE_TRY(map_row(im, CELL_OP_SQRT, row, &row));
     }

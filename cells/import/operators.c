@@ -78,11 +78,17 @@ static const struct cell__operator operators[] = {
      " activation_alpha activation_beta activations clip direction hidden_size layout "
      "linear_before_reset output_sequence ",
      cell__infer_recurrent, cell__lower_recurrent, "any activation; W, R, B constant"},
+    {"GroupNormalization", 3, 3, 1, " epsilon num_groups stash_type ", cell__infer_instance_norm,
+     cell__lower_instance_norm, "as InstanceNormalization"},
     {"HardSigmoid", 1, 1, 1, " alpha beta ", cell__infer_function, cell__lower_function, "float32"},
     {"HardSwish", 1, 1, 1, " ", cell__infer_function, cell__lower_function, "float32"},
     {"Identity", 1, 1, 1, " ", cell__infer_identity, cell__lower_identity, ""},
     {"If", 1, 1, CELL__OPERANDS_MAX, " then_branch else_branch ", cell__infer_branch,
      cell__lower_branch, "on a condition that folds to a constant"},
+    {"InstanceNormalization", 3, 3, 1, " epsilon ", cell__infer_instance_norm,
+     cell__lower_instance_norm,
+     "over the steps of a sequence, inside a row, or both; constant scale and bias; not beside "
+     "sequence_lens"},
     {"LayerNormalization", 2, 3, 1, " axis epsilon stash_type ", cell__infer_layer_norm,
      cell__lower_layer_norm, "over a whole row; constant scale and bias"},
     {"LeakyRelu", 1, 1, 1, " alpha ", cell__infer_function, cell__lower_function, "float32"},

@@ -59,6 +59,7 @@ cell__op_fn cell__infer_rows_product, cell__lower_rows_product;
 cell__op_fn cell__infer_layer_norm, cell__lower_layer_norm;
 bool cell__is_row_norm(struct cell__import *im, const struct cell__node *node);
 cell__op_fn cell__infer_row_norm, cell__lower_row_norm;
+cell__op_fn cell__infer_instance_norm, cell__lower_instance_norm; /* GroupNormalization too */
 /* op_reduce.c */
 cell__op_fn cell__infer_reduce, cell__lower_reduce;
 cell__op_fn cell__infer_argmax, cell__lower_argmax;
@@ -257,6 +258,9 @@ enum base_status cell__row_function(struct cell__import *im, const struct cell__
 
 /* The mean of a row's elements. */
 enum base_status cell__row_mean(struct cell__import *im, uint32_t row, uint32_t *out);
+/* The mean of a row of this shape over axes, bit k for axis k, time among them or not. */
+enum base_status cell__row_mean_over(struct cell__import *im, const struct cell__shape *shape,
+                                     uint32_t mask, uint32_t *row);
 /* The sum of a row's elements. */
 enum base_status cell__row_sum(struct cell__import *im, uint32_t row, uint32_t *out);
 /* op_attend.c: what the weights, a softmax over the steps of a sequence, make of the values; the

@@ -14,6 +14,7 @@ enum { FLOAT = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT };
 enum { IN = 3, HIDDEN = 4, BATCH = 2, TIME = 5, SEED = 13 };
 
 static struct onnx_builder builder;
+static bool has_infinities; // of both signs, in x: features 0 and 1 of the second step
 static struct base_error last_error;
 
 /* x [time, batch, IN]; an RNN over it says which axis is which. The case adds what makes "out". */
@@ -66,6 +67,10 @@ static void run(void (*check)(const double *x, const struct replay_tensor *out))
     ck_assert_ptr_nonnull(x.data);
     for (size_t i = 0; i < x.count; i++) {
         x.data[i] = (double)base_random_f32(&random, -2.0f, -0.5f); // below the states' zeros
+    }
+    for (size_t b = 0; has_infinities && b < BATCH; b++) {
+        x.data[(BATCH + b) * IN] = (double)INFINITY;
+        x.data[(BATCH + b) * IN + 1] = -(double)INFINITY;
     }
     replay_run(model, &x, outputs);
     check(x.data, &outputs[1]);
@@ -136,6 +141,28 @@ START_TEST(test_reductions_over_the_steps)
             run(expect_over_steps);
         }
     }
+}
+END_TEST
+
+static void expect_infinities(const double *x, const struct replay_tensor *out)
+{
+    for (size_t b = 0; b < BATCH; b++) {
+        const double *of = out->data + b * IN;
+        ck_assert_msg(of[0] == (double)INFINITY && of[1] == -(double)INFINITY, "%g %g", of[0],
+                      of[1]);
+        util_assert_close(of[2], over_steps(x, b, 2), 1e-6, 0);
+    }
+}
+
+START_TEST(test_infinities_are_no_nan_in_a_sum_over_the_steps)
+{
+    const int64_t axis = 0;
+    wanted_over = SUM;
+    has_infinities = true;
+    begin(14);
+    onnx_set_int(&builder, reduce("ReduceSum", 1, &axis, true), "keepdims", 0);
+    run(expect_infinities);
+    has_infinities = false;
 }
 END_TEST
 
@@ -590,6 +617,7 @@ int main(void)
     TCase *steps = tcase_create("steps");
     TCase *refused = tcase_create("refused");
     tcase_add_loop_test(steps, test_reductions_over_the_steps, 0, 4);
+    tcase_add_test(steps, test_infinities_are_no_nan_in_a_sum_over_the_steps);
     tcase_add_test(steps, test_sums_and_means_over_steps_and_features);
     tcase_add_test(steps, test_sum_over_the_features_of_each_step);
     tcase_add_loop_test(steps, test_norms, 0, 3);

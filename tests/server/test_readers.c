@@ -19,7 +19,7 @@
 #define SUFFIX    "-ts1.13-op17"
 #define TOLERANCE 1e-5
 
-enum { MODELS_MAX = 64, TOGETHER = 120, STEPS_MAX = 25 };
+enum { MODELS_MAX = 64, TOGETHER = 120, STEPS_MAX = 25, MANY_STEPS = 4000 };
 
 static char root[UTIL_PATH_BYTES];
 static struct site site;
@@ -62,7 +62,7 @@ static void make_repository(void)
         ck_assert_int_eq(symlink(target, link), 0);
     }
     closedir(dir);
-    ck_assert_uint_ge(n_models, 46);
+    ck_assert_uint_ge(n_models, 52);
 }
 
 static const struct kind {
@@ -71,7 +71,7 @@ static const struct kind {
 } kinds[] = {{"gate", "scalar", 1}, {"gate", "auto", 2}, {"cpu", "auto", 1}, {"cpu", "auto", 2}};
 enum { KINDS = sizeof(kinds) / sizeof(kinds[0]) };
 
-static void open_site(const struct kind *kind)
+static void open_long(const struct kind *kind, uint32_t steps_max)
 {
     struct site_options options;
     const bool is_gate = strcmp(kind->backend, "gate") == 0;
@@ -83,7 +83,13 @@ static void open_site(const struct kind *kind)
     options.engine.run_steps_max = is_gate ? 1 : 0;
     options.engine.rows = 4096;
     options.core.queue_max = TOGETHER;
+    options.core.sequence_length_max = steps_max;
     site_open(&site, &options);
+}
+
+static void open_site(const struct kind *kind)
+{
+    open_long(kind, 64);
 }
 
 static void setup(void)
@@ -177,6 +183,32 @@ START_TEST(test_a_shared_query_is_read_once)
     }
     ck_assert_uint_eq(shared, 3); // both directions and what is made of them
     begin(&visit, "reader_similarity", 40, &random);
+    visit_start(&site, &visit);
+    expect_ok(&visit);
+    ck_assert_double_le(ask_error(&visit.ask), TOLERANCE);
+    ask_release(&visit.ask);
+    site_close(&site);
+}
+END_TEST
+
+/* What is summed over the steps is no less precise over many of them, far from zero. */
+START_TEST(test_many_steps_are_normalised_as_precisely_as_few)
+{
+    static struct visit visit;
+    struct base_random random = util_random(6);
+    open_long(&kinds[2], MANY_STEPS);
+    memset(&visit, 0, sizeof(visit));
+    ask_init(&visit.ask, site_find(&site, "conv_instance_normed"), 2, MANY_STEPS, &random,
+             ASK_PLAIN);
+    visit.ask.request.model_name = "conv_instance_normed";
+    struct srv_tensor *x = ask_input(&visit.ask, "x");
+    float *data = base_arena_alloc(&visit.ask.request.arena, x->bytes);
+    ck_assert_ptr_nonnull(data);
+    memcpy(data, x->data, x->bytes);
+    for (size_t i = 0; i < x->bytes / sizeof(float); i++) {
+        data[i] += 100.0f;
+    }
+    x->data = (const uint8_t *)data;
     visit_start(&site, &visit);
     expect_ok(&visit);
     ck_assert_double_le(ask_error(&visit.ask), TOLERANCE);
@@ -281,6 +313,7 @@ int main(void)
     tcase_set_timeout(tests, 60);
     tcase_add_loop_test(tests, test_readers_in_company_and_alone, 0, KINDS);
     tcase_add_test(tests, test_a_shared_query_is_read_once);
+    tcase_add_test(tests, test_many_steps_are_normalised_as_precisely_as_few);
     tcase_add_test(tests, test_what_convolutions_leave_nothing_of_is_refused);
     tcase_add_test(tests, test_sequences_that_do_not_fit_are_refused);
     suite_add_tcase(suite, tests);

@@ -251,6 +251,37 @@ class Thinned(nn.Module):
         return self.gru(self.lstm(x)[0][:, ::3])[0]
 
 
+class InstanceNormed(nn.Module):
+    """an input normalised over its steps, a strided convolution so too, LeakyReLU; a bidirectional LSTM"""
+
+    kind, outputs, least = "features", {"y": TIMED}, 4
+
+    def __init__(self):
+        super().__init__()
+        self.before, self.behind = nn.InstanceNorm1d(INPUT, affine=True), nn.InstanceNorm1d(7)
+        self.conv = nn.Conv1d(INPUT, 7, 3, stride=2, padding=1)
+        self.lstm = nn.LSTM(7, HIDDEN // 2, batch_first=True, bidirectional=True)
+
+    def forward(self, x):
+        y = self.behind(self.conv(self.before(x.transpose(1, 2))))
+        return self.lstm(functional.leaky_relu(y).transpose(1, 2))[0]
+
+
+class GroupNormed(nn.Module):
+    """a convolution normalised over all steps in groups of channels, twice, the second time in one; a GRU"""
+
+    kind, outputs = "features", {"y": TIMED}
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm = nn.Conv1d(INPUT, 12, 3, padding=1), nn.GroupNorm(3, 12)
+        self.gru, self.last = nn.GRU(12, HIDDEN, batch_first=True), nn.GroupNorm(1, HIDDEN)
+
+    def forward(self, x):
+        y = torch.relu(self.norm(self.conv(x.transpose(1, 2))))
+        return self.last(self.gru(y.transpose(1, 2))[0].transpose(1, 2)).transpose(1, 2)
+
+
 MODULES = {
     "conv_attended": Attended,
     "conv_bare": Bare,
@@ -260,6 +291,8 @@ MODULES = {
     "conv_deep": Deep,
     "conv_ends": Ends,
     "conv_front": Front,
+    "conv_group_normed": GroupNormed,
+    "conv_instance_normed": InstanceNormed,
     "conv_pooled": Pooled,
     "conv_pools": Pools,
     "conv_residual": Residual,

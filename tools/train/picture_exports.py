@@ -228,12 +228,30 @@ class Gated(nn.Module):
         return self.lstm(y.transpose(1, 2))[0]
 
 
+class Normed(nn.Module):
+    """convolutions over a spectrogram, each channel normalised over all of it, then in two groups; a GRU"""
+
+    height, outputs = 8, {"y": LEFT}
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Conv2d(1, 6, 3, padding=1), nn.Conv2d(6, 4, (2, 3), (2, 1), (0, 1))
+        self.channel, self.group = nn.InstanceNorm2d(6, affine=True), nn.GroupNorm(2, 4)
+        self.gru = nn.GRU(4 * 4, HIDDEN // 2, bidirectional=True)
+
+    def forward(self, x):
+        y = torch.relu(self.channel(self.first(x)))
+        y = torch.relu(self.group(self.second(y)))
+        return self.gru(y.flatten(1, 2).permute(2, 0, 1))[0].transpose(0, 1)
+
+
 MODULES = {
     "picture_crnn": Crnn,
     "picture_depthwise": Depthwise,
     "picture_dilated": Dilated,
     "picture_frames": Frames,
     "picture_gated": Gated,
+    "picture_normed": Normed,
     "picture_pools": Pools,
     "picture_residual": Residual,
     "picture_resnet": Resnet,
