@@ -10,9 +10,6 @@
 
 enum kind { SUM, MEAN, MAX, MIN };
 
-/* Parts of a row that are reduced to one, two ops of the cell each. */
-#define PARTS_MAX 48u
-
 /* What is reduced: the elements, their absolute values, or their squares. */
 enum measure { PLAIN, ABSOLUTE, SQUARES };
 
@@ -272,29 +269,39 @@ static enum base_status find_part(struct cell__import *im, const struct cell__sh
     return BASE_OK;
 }
 
-/* One part of a row's features, such as the height of a picture's columns: element by element, each
- * part that lies beside the others. */
+/* n rows of this width that stand behind each other, to one: the first half with the second until
+ * one is left, so that there are few ops and each is wide. */
+static enum base_status halve(struct cell__import *im, enum cell_op_kind op, uint32_t n,
+                              uint32_t width, uint32_t *row)
+{
+    uint32_t rest = CELL__NONE; // of odd numbers
+    for (uint32_t left = n; left > 1; left /= 2) {
+        const uint32_t half = left / 2 * width;
+        const uint32_t all = *row;
+        uint32_t other = CELL__NONE;
+        if (left % 2 != 0) {
+            BASE_TRY(cell__row_slice(im, all, 2 * half, width, &other));
+            BASE_TRY(rest == CELL__NONE ? BASE_OK : cell__row_pair(im, op, rest, other, &other));
+            rest = other;
+        }
+        BASE_TRY(cell__row_slice(im, all, 0, half, row));
+        BASE_TRY(cell__row_slice(im, all, half, half, &other));
+        BASE_TRY(cell__row_pair(im, op, *row, other, row));
+    }
+    return rest == CELL__NONE ? BASE_OK : cell__row_pair(im, op, *row, rest, row);
+}
+
+/* One part of a row's features, such as the height of a picture's columns. */
 static enum base_status reduce_part(struct cell__import *im, enum kind kind,
                                     const uint32_t sizes[3], uint32_t *row)
 {
     const uint32_t dims[3] = {1, sizes[0], sizes[1]};
-    const uint32_t width = sizes[0] * sizes[2];
     const enum cell_op_kind op = kind == MAX   ? CELL_OP_MAX
                                  : kind == MIN ? CELL_OP_MIN
                                                : CELL_OP_ADD;
-    uint32_t all = CELL__NONE;
     uint32_t number = CELL__NONE;
-    if (sizes[1] > PARTS_MAX) {
-        return cell__refuse(im, "over a part of a row's features, of %u; at most %u", sizes[1],
-                            PARTS_MAX);
-    }
-    BASE_TRY(cell__row_transpose(im, *row, dims, &all));
-    BASE_TRY(cell__row_slice(im, all, 0, width, row));
-    for (uint32_t i = 1; i < sizes[1]; i++) {
-        uint32_t next = CELL__NONE;
-        BASE_TRY(cell__row_slice(im, all, i * width, width, &next));
-        BASE_TRY(cell__row_pair(im, op, *row, next, row));
-    }
+    BASE_TRY(cell__row_transpose(im, *row, dims, row));
+    BASE_TRY(halve(im, op, sizes[1], sizes[0] * sizes[2], row));
     if (kind != MEAN) {
         return BASE_OK;
     }

@@ -131,11 +131,10 @@ static const struct cell__operator operators[] = {
     {"ReduceL2", 1, 2, 1, " axes keepdims noop_with_empty_axes ", cell__infer_reduce,
      cell__lower_reduce, "as ReduceSum"},
     {"ReduceMax", 1, 2, 1, " axes keepdims noop_with_empty_axes ", cell__infer_reduce,
-     cell__lower_reduce,
-     "as ReduceMean, but not over all features; the largest score of an attention"},
+     cell__lower_reduce, "as ReduceMean; the largest score of an attention"},
     {"ReduceMean", 1, 2, 1, " axes keepdims noop_with_empty_axes ", cell__infer_reduce,
      cell__lower_reduce,
-     "over all features of a row, up to 48 of those that lie together, over the steps of a "
+     "over features of a row that lie together, all or some of them, over the steps of a "
      "sequence, or both"},
     {"ReduceMin", 1, 2, 1, " axes keepdims noop_with_empty_axes ", cell__infer_reduce,
      cell__lower_reduce, "as ReduceMax"},
