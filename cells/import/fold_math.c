@@ -68,7 +68,8 @@ static enum base_status compute_integers(struct cell__import *im, char op, const
         struct cell__sym a = cell__tensor_sym(&pair->a, i);
         struct cell__sym b = cell__tensor_sym(&pair->b, i);
         struct cell__sym result;
-        if (!cell__sym_compute(im, op, &a, &b, &result)) {
+        if (!cell__sym_compute(im, op, &a, &b, &result) &&
+            !(op == '/' && cell__sym_is_number(&b) && cell__axis_divide(im, &a, b.add, &result))) {
             return cell__refuse(im, "cannot compute a shape this way, or it overflows");
         }
         if (with_syms) {

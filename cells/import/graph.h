@@ -43,8 +43,9 @@ struct cell__atom {
      * (n + add) / stride + 1, rounded down. */
     uint32_t source;
     int64_t add, stride;
-    uint32_t whole; /* of which it is a part, both of known size, or NONE: if that turns out to be
-                       time, its steps follow from it */
+    bool is_divided; /* a shape has been divided so: what leaves as many steps has this atom */
+    uint32_t whole;  /* of which it is a part, both of known size, or NONE: if that turns out to be
+                        time, its steps follow from it */
 };
 
 /* Product of atoms, outermost first. None: an axis of size 1. */
@@ -184,6 +185,7 @@ struct cell__recurrent {
     bool is_written_out; /* what op is not: the cell is a body of small operators (op_step.c) */
     // Scan: the rows of its body.
     bool is_scan;
+    uint32_t reduced_row, reduction;  /* of a row over the steps: which, and which (op_reduce.c) */
     bool is_loop;                     /* a Loop */
     bool takes_forward, takes_turned; /* sequences that are not, or are, turned round */
     bool is_step; /* an LSTM, GRU or RNN of one step inside a body: no chain of its own */
@@ -305,6 +307,10 @@ enum base_status cell__axis_new(struct cell__import *im, int64_t size, struct ce
  * where there are n. The same axis where these are as many. */
 enum base_status cell__axis_strided(struct cell__import *im, const struct cell__axis *axis,
                                     int64_t add, int64_t stride, struct cell__axis *out);
+/* The number of steps of an axis divided by a number of 2 at least, rounded down, as exporters
+ * compute what strides leave: an axis and a number added. false: not of this axis. */
+bool cell__axis_divide(struct cell__import *im, const struct cell__sym *steps, int64_t by,
+                       struct cell__sym *out);
 /* The axis of `size` elements of another, of known size. */
 enum base_status cell__axis_part(struct cell__import *im, const struct cell__axis *axis,
                                  int64_t size, struct cell__axis *out);

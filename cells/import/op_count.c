@@ -5,6 +5,7 @@
  * 0 and one less than the number of steps, and there is at least one. */
 #include "cells/import/fold.h"
 #include "cells/import/ops.h"
+#include "cells/import/rows.h"
 
 #include "base/checked.h"
 
@@ -262,6 +263,50 @@ static enum base_status infer_condition(struct cell__import *im, struct cell__no
     }
     cell__set_const(im, node, 0, &answer);
     return BASE_OK;
+}
+
+/* ---- As floats beside others -------------------------------------------------------------- */
+
+bool cell__takes_counts(struct cell__import *im, const struct cell__node *node)
+{
+    bool is_counted = false;
+    if (node->op == NULL || node->op->infer != cell__infer_binary) {
+        return false;
+    }
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        const struct cell__value *value =
+            cell__has_input(node, i) ? cell__input(im, node, i) : NULL;
+        if (value != NULL && value->kind == CELL__COUNTER) {
+            if (value->dtype != CELL__F32 || value->steps != 0) {
+                return false;
+            }
+            is_counted = true;
+        }
+    }
+    return is_counted;
+}
+
+/* A standard deviation over the steps is divided by one less than how many there are. */
+enum base_status cell__row_of_count(struct cell__import *im, const struct cell__value *value,
+                                    uint32_t *out)
+{
+    const struct cell__sym *sym = &value->count;
+    uint32_t other = CELL__NONE;
+    if (cell__sym_is_number(sym)) {
+        return cell__row_number(im, (float)sym->add, out);
+    }
+    const uint32_t times = cell__axis_times(im, &sym->axis);
+    if (sym->axis.n != 1 || times == 0 || cell__is_pair(times)) {
+        return cell__refuse(im, "computes with the size of the batch, or of several axes together");
+    }
+    if (im->sequences[cell__only_sequence(times)].uses_lengths) {
+        return cell__refuse(im, "computes with the number of steps beside sequence_lens");
+    }
+    BASE_TRY(cell__row_steps(im, cell__only_sequence(times), out));
+    BASE_TRY(cell__row_number(im, (float)sym->factor, &other));
+    BASE_TRY(sym->factor == 1 ? BASE_OK : cell__row_pair(im, CELL_OP_MUL, *out, other, out));
+    BASE_TRY(cell__row_number(im, (float)sym->add, &other));
+    return sym->add == 0 ? BASE_OK : cell__row_pair(im, CELL_OP_ADD, *out, other, out);
 }
 
 enum base_status cell__infer_count(struct cell__import *im, struct cell__node *node)

@@ -7,6 +7,13 @@
 
 #include <string.h>
 
+/* y @ q, of a MatMul: a number for each row. */
+static bool is_by_vector(struct cell__import *im, const struct cell__node *node)
+{
+    const struct cell__value *w = cell__input(im, node, 1);
+    return w->kind == CELL__CONST && w->tensor.rank == 1 && strcmp(node->op->name, "MatMul") == 0;
+}
+
 /* The weights of a product: operand 1, a constant matrix. */
 static enum base_status check_product(struct cell__import *im, const struct cell__node *node,
                                       uint32_t in_axis)
@@ -20,7 +27,7 @@ static enum base_status check_product(struct cell__import *im, const struct cell
         return cell__refuse(im, "operands of type %s and %s", cell__dtype_name(x->dtype),
                             cell__dtype_name(w->dtype));
     }
-    if (x->shape.rank == 0 || w->tensor.rank != 2) {
+    if (x->shape.rank == 0 || (w->tensor.rank != 2 && !is_by_vector(im, node))) {
         return cell__refuse(im, "operands of rank %u and %u", x->shape.rank, w->tensor.rank);
     }
     int64_t in = cell__axis_size(im, &x->shape.axes[x->shape.rank - 1]);
@@ -81,6 +88,12 @@ enum base_status cell__infer_matmul(struct cell__import *im, struct cell__node *
         return cell__infer_rows_product(im, node);
     }
     BASE_TRY(check_product(im, node, 0));
+    if (is_by_vector(im, node)) {
+        struct cell__shape out = cell__input(im, node, 0)->shape;
+        out.rank--;
+        cell__set_rows(im, node, 0, CELL__F32, &out);
+        return BASE_OK;
+    }
     return set_product(im, node, cell__input(im, node, 1)->tensor.dims[1]);
 }
 
@@ -90,7 +103,12 @@ enum base_status cell__lower_matmul(struct cell__import *im, struct cell__node *
     if (is_of_rows(im, node)) {
         return cell__lower_rows_product(im, node);
     }
-    BASE_TRY(lower_product(im, node, &cell__input(im, node, 1)->tensor, NULL, &row));
+    struct cell__tensor w = cell__input(im, node, 1)->tensor;
+    if (w.rank == 1) {
+        w.rank = 2;
+        w.dims[1] = 1;
+    }
+    BASE_TRY(lower_product(im, node, &w, NULL, &row));
     cell__set_row(im, node, 0, row);
     return BASE_OK;
 }

@@ -126,6 +126,9 @@ enum base_status cell__row_sum(struct cell__import *im, uint32_t row, uint32_t *
 
 /* ---- Over the steps ----------------------------------------------------------------------- */
 
+/* What such a chain is called. */
+#define REDUCE "reduce"
+
 /* A chain's states: what is accumulated, how many steps were, and of a sum by how much it is too
  * large. */
 enum { STATE_VALUE, STATE_STEPS, STATE_OVER, STATES_MAX };
@@ -190,6 +193,26 @@ static enum base_status write_body(struct cell__import *im, uint32_t chain, enum
     return BASE_OK;
 }
 
+/* A mean is a sum until it is divided. */
+static uint32_t reduction_kind(enum kind kind)
+{
+    return kind == MEAN ? SUM : kind;
+}
+
+/* The chain that has reduced this row already, as exporters of a standard deviation ask for a mean
+ * twice, or NONE. */
+static uint32_t find_chain(const struct cell__import *im, enum kind kind, uint32_t row)
+{
+    for (uint32_t i = 0; i < im->n_recurrents; i++) {
+        const struct cell__recurrent *chain = &im->recurrents[i];
+        if (strcmp(chain->word, REDUCE) == 0 && chain->reduced_row == row &&
+            chain->reduction == reduction_kind(kind)) {
+            return i;
+        }
+    }
+    return CELL__NONE;
+}
+
 /* The reduction of a timed row of floats over all steps. */
 static enum base_status reduce_steps(struct cell__import *im, enum kind kind, uint32_t row,
                                      uint32_t *out)
@@ -197,10 +220,12 @@ static enum base_status reduce_steps(struct cell__import *im, enum kind kind, ui
     struct cell__node *node = &im->nodes[im->current];
     const uint32_t sequence = cell__only_sequence(im->rows[row].times);
     struct cell__recurrent chain = {.node = im->current,
-                                    .word = "reduce",
+                                    .word = REDUCE,
                                     .sequence = sequence,
                                     .is_shared = !im->rows[row].is_batched,
                                     .is_scan = true,
+                                    .reduced_row = row,
+                                    .reduction = reduction_kind(kind),
                                     .lengths_value = CELL__NONE,
                                     .n_states = n_states_of(kind),
                                     .states = {[STATE_VALUE] = im->rows[row].value,
@@ -213,12 +238,15 @@ static enum base_status reduce_steps(struct cell__import *im, enum kind kind, ui
         return cell__refuse(im, "over the steps beside sequence_lens, where ONNX would take the "
                                 "zeros behind a shorter sequence too");
     }
-    BASE_TRY(cell__recurrent_new(im, node, &chain));
-    const uint32_t chain_number = node->recurrent;
-    im->scan = chain_number;
-    enum base_status status = write_body(im, chain_number, kind, row);
-    im->scan = CELL__NONE;
-    BASE_TRY(status);
+    uint32_t chain_number = find_chain(im, kind, row);
+    if (chain_number == CELL__NONE) {
+        BASE_TRY(cell__recurrent_new(im, node, &chain));
+        chain_number = node->recurrent;
+        im->scan = chain_number;
+        enum base_status status = write_body(im, chain_number, kind, row);
+        im->scan = CELL__NONE;
+        BASE_TRY(status);
+    }
     BASE_TRY(cell__row_recurrent(im, CELL__ROW_STATE, chain_number, STATE_VALUE, out));
     if (kind == MEAN) {
         uint32_t steps = CELL__NONE;
@@ -226,6 +254,24 @@ static enum base_status reduce_steps(struct cell__import *im, enum kind kind, ui
         BASE_TRY(cell__row_pair(im, CELL_OP_DIV, *out, steps, out));
     }
     return BASE_OK;
+}
+
+enum base_status cell__row_steps(struct cell__import *im, uint32_t sequence, uint32_t *out)
+{
+    uint32_t row = CELL__NONE;
+    uint32_t one = CELL__NONE;
+    for (uint32_t i = 0; i < im->n_recurrents; i++) {
+        const struct cell__recurrent *chain = &im->recurrents[i];
+        if (chain->sequence == sequence && strcmp(chain->word, REDUCE) == 0) {
+            return cell__row_recurrent(im, CELL__ROW_STATE, i, STATE_STEPS, out); // has counted
+        }
+    }
+    struct cell_op cast = {.kind = CELL_OP_CAST, .n_operands = 1};
+    BASE_TRY(cell__row_number_of_step(im, sequence, &row));
+    BASE_TRY(cell__row_at(im, CELL__ROW_LAST, row, &cast.operands[0]));
+    BASE_TRY(cell__row_op(im, &cast, (struct cell_value){CELL_F32, 1}, &row));
+    BASE_TRY(cell__row_number(im, 1.0f, &one));
+    return cell__row_pair(im, CELL_OP_ADD, row, one, out);
 }
 
 enum base_status cell__row_sum_of_steps(struct cell__import *im, uint32_t row, uint32_t *out)

@@ -78,6 +78,8 @@ cell__op_fn cell__infer_constant_of_shape, cell__lower_constant_of_shape;
 bool cell__is_count(struct cell__import *im, const struct cell__node *node);
 cell__op_fn cell__infer_count;
 bool cell__is_step(const struct cell__value *value);
+/* Whether the node computes with floats of which some are sizes of axes. */
+bool cell__takes_counts(struct cell__import *im, const struct cell__node *node);
 void cell__set_count(struct cell__import *im, const struct cell__node *node, uint32_t i,
                      enum cell__dtype dtype, uint32_t steps, const struct cell__sym *sym);
 /* walk.c: output i is nothing; a fault when it is needed */
@@ -258,6 +260,8 @@ enum base_status cell__row_function(struct cell__import *im, const struct cell__
 
 /* The mean of a row's elements. */
 enum base_status cell__row_mean(struct cell__import *im, uint32_t row, uint32_t *out);
+/* How many steps the sequence has, a float. */
+enum base_status cell__row_steps(struct cell__import *im, uint32_t sequence, uint32_t *out);
 /* The mean of a row of this shape over axes, bit k for axis k, time among them or not. */
 enum base_status cell__row_mean_over(struct cell__import *im, const struct cell__shape *shape,
                                      uint32_t mask, uint32_t *row);

@@ -489,6 +489,9 @@ enum base_status cell__row_of(struct cell__import *im, const struct cell__value 
     if (value->kind == CELL__CONST) {
         return row_of_const(im, &value->tensor, shape, may_be_scalar, out);
     }
+    if (value->kind == CELL__COUNTER) {
+        return cell__row_of_count(im, value, out);
+    }
     base_assert(value->kind == CELL__ROWS && value->row != CELL__NONE);
     *out = value->row;
     return BASE_OK;

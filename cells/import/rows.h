@@ -66,6 +66,10 @@ enum base_status cell__row_dtype(struct cell__import *im, enum cell__dtype dtype
 enum base_status cell__row_of(struct cell__import *im, const struct cell__value *value,
                               const struct cell__shape *shape, bool may_be_scalar, uint32_t *out);
 
+/* The row of a COUNTER that is no step's number: op_count.c. */
+enum base_status cell__row_of_count(struct cell__import *im, const struct cell__value *value,
+                                    uint32_t *out);
+
 /* What the input's rows have in common. */
 struct cell__row_traits {
     struct cell_value value; /* of a piece */

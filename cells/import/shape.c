@@ -136,6 +136,77 @@ static enum base_status axis_left(struct cell__import *im, int64_t given, int64_
     return cell__axis_new(im, size, out);
 }
 
+/* An atom's number of steps by that of one that follows from no other: (n + add) / stride + 1. */
+struct origin {
+    uint32_t root;
+    int64_t add, stride;
+};
+
+/* Of (n + add) / stride + 1, where the source has n; false where numbers become too large. */
+static bool find_origin(const struct cell__import *im, uint32_t source, struct origin *origin)
+{
+    origin->root = cell__atom_root(im, source);
+    while (im->atoms[origin->root].source != CELL__NONE) {
+        const struct cell__atom *atom = &im->atoms[origin->root];
+        if (!base_i64_mul(atom->stride, 1 + origin->add, &origin->add) ||
+            !base_i64_add(origin->add, atom->add, &origin->add) ||
+            !base_i64_mul(origin->stride, atom->stride, &origin->stride) ||
+            origin->add < -ADD_MAX || origin->add > ADD_MAX || origin->stride > ADD_MAX) {
+            return false;
+        }
+        origin->root = cell__atom_root(im, atom->source);
+    }
+    return true;
+}
+
+/* An atom that has as many steps and *more, or NONE. only_divided: of those. */
+static uint32_t find_as_many(const struct cell__import *im, const struct origin *wanted,
+                             bool only_divided, int64_t *more)
+{
+    for (uint32_t i = 0; i < im->n_atoms; i++) {
+        const struct cell__atom *atom = &im->atoms[i];
+        const bool is_mirror = atom->stride == 1 && atom->add == -1; // a time of its own
+        if (atom->parent != i || atom->source == CELL__NONE || atom->size >= 0 || is_mirror ||
+            (only_divided && !atom->is_divided)) {
+            continue;
+        }
+        struct origin origin = {.add = atom->add, .stride = atom->stride};
+        if (find_origin(im, atom->source, &origin) && origin.root == wanted->root &&
+            origin.stride == wanted->stride && (wanted->add - origin.add) % wanted->stride == 0) {
+            *more = (wanted->add - origin.add) / wanted->stride;
+            return i;
+        }
+    }
+    return CELL__NONE;
+}
+
+bool cell__axis_divide(struct cell__import *im, const struct cell__sym *steps, int64_t by,
+                       struct cell__sym *out)
+{
+    // (n + add) / by is (n + add - by) / by + 1
+    struct origin origin = {.add = steps->add - by, .stride = by};
+    *out = (struct cell__sym){.factor = 1, .axis = {.n = 1}};
+    if (steps->factor != 1 || steps->axis.n != 1 || by < 2 || by > ADD_MAX ||
+        steps->add < -ADD_MAX || steps->add > ADD_MAX ||
+        !find_origin(im, steps->axis.atoms[0], &origin)) {
+        return false;
+    }
+    out->axis.atoms[0] = find_as_many(im, &origin, false, &out->add);
+    if (out->axis.atoms[0] != CELL__NONE) {
+        return true;
+    }
+    out->add = 0;
+    if (cell__atom_new(im, -1, &out->axis.atoms[0]) != BASE_OK) {
+        return false;
+    }
+    struct cell__atom *atom = &im->atoms[out->axis.atoms[0]];
+    atom->source = origin.root;
+    atom->add = origin.add;
+    atom->stride = origin.stride;
+    atom->is_divided = true;
+    return true;
+}
+
 enum base_status cell__axis_strided(struct cell__import *im, const struct cell__axis *axis,
                                     int64_t add, int64_t stride, struct cell__axis *out)
 {
@@ -161,6 +232,14 @@ enum base_status cell__axis_strided(struct cell__import *im, const struct cell__
     int64_t size = im->atoms[source].size;
     if (size >= 0) {
         BASE_TRY(steps_left(im, size, add, stride, &size));
+    }
+    struct origin origin = {.add = add, .stride = stride};
+    int64_t more = 0;
+    if (size < 0 && find_origin(im, source, &origin)) {
+        out->atoms[0] = find_as_many(im, &origin, true, &more);
+        if (out->atoms[0] != CELL__NONE && more == 0) {
+            return BASE_OK;
+        }
     }
     BASE_TRY(cell__atom_new(im, size, &out->atoms[0]));
     struct cell__atom *atom = &im->atoms[out->atoms[0]];

@@ -188,7 +188,8 @@ static enum base_status check_node(struct cell__import *im, const struct cell__n
             return cell__invalid(im, "input %u is missing", i);
         }
     }
-    const bool takes_all = cell__operator_takes_lists(op) || cell__is_count(im, node);
+    const bool takes_all =
+        cell__operator_takes_lists(op) || cell__is_count(im, node) || cell__takes_counts(im, node);
     for (uint32_t i = 0; i < node->n_inputs && !takes_all; i++) {
         if (cell__has_input(node, i) && (cell__input(im, node, i)->kind == CELL__COUNTER ||
                                          cell__input(im, node, i)->kind == CELL__LIST)) {

@@ -61,6 +61,66 @@ START_TEST(test_equal_strides_are_one_sequence)
 }
 END_TEST
 
+/* "shape": [0, WINDOW_CHANNELS, (steps of x + add) / by], as exporters compute a view's. */
+static void add_divided_shape(int64_t add, int64_t by)
+{
+    const int64_t axis = 2;
+    const int64_t before[] = {0, WINDOW_CHANNELS};
+    onnx_constant(&window_builder, "axis", onnx_ints(&window_builder, 1, 1, &axis));
+    onnx_constant(&window_builder, "add", onnx_ints(&window_builder, 1, 1, &add));
+    onnx_constant(&window_builder, "by", onnx_ints(&window_builder, 1, 1, &by));
+    onnx_constant(&window_builder, "before", onnx_ints(&window_builder, 1, 2, before));
+    onnx_node(&window_builder, "Shape", "x", "sizes");
+    onnx_node(&window_builder, "Gather", "sizes axis", "steps");
+    onnx_node(&window_builder, "Add", "steps add", "more");
+    onnx_node(&window_builder, "Div", "more by", "divided");
+    onnx_set_int(&window_builder, onnx_node(&window_builder, "Concat", "before divided", "shape"),
+                 "axis", 0);
+}
+
+/* Of n steps two strides of 2 leave n / 4, which PyTorch's exporter writes before the layers that
+ * do so; or it stands behind them. */
+START_TEST(test_strides_leave_what_a_shape_is_divided_to)
+{
+    const struct cell_sequence before[] = {{.stride = 0},
+                                           {.stride = 4, .add = -4, .source = 0},
+                                           {.stride = 2, .add = -2, .source = 0}};
+    const struct cell_sequence behind[] = {{.stride = 0},
+                                           {.stride = 2, .add = -2, .source = 0},
+                                           {.stride = 2, .add = -2, .source = 1}};
+    for (int is_before = 0; is_before < 2; is_before++) {
+        window_begin(-1);
+        if (is_before) {
+            add_divided_shape(0, 4);
+        }
+        (void)window_add(&half, "x", "once");
+        (void)window_add(&half, "once", "twice");
+        if (!is_before) {
+            add_divided_shape(0, 4);
+        }
+        onnx_node(&window_builder, "Reshape", "twice shape", "y");
+        window_end("turned w r b");
+        expect_sequences(3, is_before ? before : behind);
+    }
+}
+END_TEST
+
+START_TEST(test_a_shape_divided_to_other_numbers_is_refused)
+{
+    static const struct {
+        int64_t add, by;
+    } others[] = {{1, 4}, {-4, 4}, {0, 2}, {0, 3}, {2, 4}};
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        window_begin(-1);
+        add_divided_shape(others[i].add, others[i].by);
+        (void)window_add(&half, "x", "once");
+        (void)window_add(&half, "once", "twice");
+        onnx_node(&window_builder, "Reshape", "twice shape", "y");
+        window_refuse(BASE_UNIMPLEMENTED, "Reshape (node \"y\"");
+    }
+}
+END_TEST
+
 START_TEST(test_what_padding_adds_a_window_takes)
 {
     const struct cell_sequence wanted[] = {{.stride = 0}, {.stride = 1, .add = 1, .source = 0}};
@@ -337,6 +397,8 @@ int main(void)
     tcase_add_test(tests, test_parts_of_steps_that_are_refused);
     tcase_add_test(tests, test_strided_layers_follow_from_each_other);
     tcase_add_test(tests, test_equal_strides_are_one_sequence);
+    tcase_add_test(tests, test_strides_leave_what_a_shape_is_divided_to);
+    tcase_add_test(tests, test_a_shape_divided_to_other_numbers_is_refused);
     tcase_add_test(tests, test_what_padding_adds_a_window_takes);
     tcase_add_test(tests, test_known_numbers_of_steps);
     tcase_add_test(tests, test_lengths_of_what_is_left);

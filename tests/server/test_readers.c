@@ -62,7 +62,7 @@ static void make_repository(void)
         ck_assert_int_eq(symlink(target, link), 0);
     }
     closedir(dir);
-    ck_assert_uint_ge(n_models, 52);
+    ck_assert_uint_ge(n_models, 58);
 }
 
 static const struct kind {

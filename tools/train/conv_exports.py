@@ -282,6 +282,35 @@ class GroupNormed(nn.Module):
         return self.last(self.gru(y.transpose(1, 2))[0].transpose(1, 2)).transpose(1, 2)
 
 
+class Standardised(nn.Module):
+    """features less their mean by their deviation over the steps; mean and deviation of an LSTM, as of an x-vector"""
+
+    kind, outputs, least = "features", {"p": BATCH}, 2
+
+    def __init__(self):
+        super().__init__()
+        self.lstm, self.head = nn.LSTM(INPUT, HIDDEN, batch_first=True), nn.Linear(2 * HIDDEN, CLASSES)
+
+    def forward(self, x):
+        x = (x - x.mean(1, keepdim=True)) / (x.std(1, keepdim=True) + 0.01)
+        y = self.lstm(x)[0]
+        return self.head(torch.cat([y.mean(1), y.std(1)], 1))
+
+
+class Queried(nn.Module):
+    """attention over the steps by products with a vector, without a matrix"""
+
+    kind, outputs = "features", {"p": BATCH}
+
+    def __init__(self):
+        super().__init__()
+        self.lstm, self.query = nn.LSTM(INPUT, HIDDEN, batch_first=True), nn.Parameter(torch.zeros(HIDDEN))
+
+    def forward(self, x):
+        y = self.lstm(x)[0]
+        return (torch.softmax(y @ self.query, 1).unsqueeze(2) * y).sum(1)
+
+
 MODULES = {
     "conv_attended": Attended,
     "conv_bare": Bare,
@@ -295,7 +324,9 @@ MODULES = {
     "conv_instance_normed": InstanceNormed,
     "conv_pooled": Pooled,
     "conv_pools": Pools,
+    "conv_queried": Queried,
     "conv_residual": Residual,
+    "conv_standardised": Standardised,
     "conv_strided": Strided,
     "conv_thinned": Thinned,
     "conv_unpadded": Unpadded,

@@ -245,6 +245,22 @@ class Normed(nn.Module):
         return self.gru(y.flatten(1, 2).permute(2, 0, 1))[0].transpose(0, 1)
 
 
+class Subsampled(nn.Module):
+    """two strided convolutions in front of a GRU, as of speech; sizes by view(), which the default exporter computes"""
+
+    height, is_time_first, channels, least, outputs = 11, True, 1, 7, {"y": LEFT}
+
+    def __init__(self):
+        super().__init__()
+        self.front = nn.Sequential(nn.Conv2d(1, 3, 3, 2), nn.ReLU(), nn.Conv2d(3, 4, 3, 2), nn.ReLU())
+        self.gru = nn.GRU(4 * 2, HIDDEN, batch_first=True)
+
+    def forward(self, x):
+        y = self.front(x)
+        batch, channels, time, bins = y.size()
+        return self.gru(y.transpose(1, 2).contiguous().view(batch, time, channels * bins))[0]
+
+
 MODULES = {
     "picture_crnn": Crnn,
     "picture_depthwise": Depthwise,
@@ -256,6 +272,7 @@ MODULES = {
     "picture_residual": Residual,
     "picture_resnet": Resnet,
     "picture_speech": Speech,
+    "picture_subsampled": Subsampled,
     "picture_turned": Turned,
 }
 

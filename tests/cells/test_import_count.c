@@ -1,0 +1,187 @@
+/* How many steps there are, as a float beside others: of a standard deviation, say, which exporters
+ * divide by one less; and what of it is refused. */
+#include "base/mem.h"
+#include "cells/model.h"
+#include "tests/cells/parse.h"
+#include "tests/cells/replay.h"
+#include "tests/onnx_builder.h"
+#include "tests/util.h"
+
+#include <string.h>
+
+enum { FLOAT = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT, INT32 = ONNX__TENSOR_PROTO__DATA_TYPE__INT32 };
+enum { IN = 3, HIDDEN = 4, BATCH = 2, STEPS_MAX = 6, SEED = 13 };
+
+static struct onnx_builder builder;
+
+/* x [time, batch, IN], an RNN over it, and "count": the size of this axis of x as a float. */
+static void begin(int64_t axis, const char *rnn_inputs)
+{
+    const int64_t x[] = {-1, -1, IN};
+    onnx_init(&builder, 14);
+    onnx_input(&builder, "x", FLOAT, 3, x);
+    onnx_add_weights(&builder, "RNN", IN, HIDDEN, SEED);
+    onnx_node(&builder, "RNN", rnn_inputs, "- h");
+    onnx_output(&builder, "h", FLOAT, 0, NULL);
+    onnx_output(&builder, "out", FLOAT, 0, NULL);
+    builder.graph.output[0]->type = NULL;
+    builder.graph.output[1]->type = NULL;
+    onnx_constant(&builder, "axis", onnx_ints(&builder, 0, 1, &axis));
+    onnx_node(&builder, "Shape", "x", "sizes");
+    onnx_node(&builder, "Gather", "sizes axis", "size");
+    onnx_set_int(&builder, onnx_node(&builder, "Cast", "size", "count"), "to", FLOAT);
+}
+
+static void add_float(const char *name, float number)
+{
+    onnx_constant(&builder, name, onnx_tensor(&builder, FLOAT, 0, NULL, &number, sizeof(number)));
+}
+
+static void add_sum_of_steps(void)
+{
+    const int64_t axis = 0;
+    onnx_constant(&builder, "axes", onnx_ints(&builder, 1, 1, &axis));
+    onnx_set_int(&builder, onnx_node(&builder, "ReduceSum", "x axes", "sum"), "keepdims", 0);
+}
+
+/* What "out" is to be at x[t][b][i], or of a sum over the steps at [b][i], t being 0. */
+typedef double expected_fn(const double *x, size_t steps, size_t t, size_t b, size_t i);
+
+static double at(const double *x, size_t t, size_t b, size_t i)
+{
+    return x[(t * BATCH + b) * IN + i];
+}
+
+static double sum_of(const double *x, size_t steps, size_t b, size_t i)
+{
+    double sum = 0;
+    for (size_t t = 0; t < steps; t++) {
+        sum += at(x, t, b, i);
+    }
+    return sum;
+}
+
+static double sum_by_one_less(const double *x, size_t steps, size_t t, size_t b, size_t i)
+{
+    (void)t;
+    return sum_of(x, steps, b, i) / ((double)steps - 1);
+}
+
+static double step_by_count(const double *x, size_t steps, size_t t, size_t b, size_t i)
+{
+    return at(x, t, b, i) / (double)steps;
+}
+
+static double count_less_step(const double *x, size_t steps, size_t t, size_t b, size_t i)
+{
+    return (double)steps + 2 - at(x, t, b, i);
+}
+
+static void check(const struct cell_model *model, size_t steps, expected_fn *expected)
+{
+    struct replay_tensor x = {
+        .rank = 3, .dims = {(int64_t)steps, BATCH, IN}, .count = steps * BATCH * IN};
+    struct replay_tensor outputs[2] = {{.rank = 0}};
+    struct base_random random = util_random(steps);
+    x.data = base_alloc_array(x.count, sizeof(double));
+    ck_assert_ptr_nonnull(x.data);
+    for (size_t i = 0; i < x.count; i++) {
+        x.data[i] = (double)base_random_f32(&random, -2.0f, 2.0f);
+    }
+    replay_run(model, &x, outputs);
+    const size_t times = outputs[1].count / ((size_t)BATCH * IN);
+    ck_assert(times == 1 || times == steps);
+    for (size_t k = 0; k < outputs[1].count; k++) {
+        const double want = expected(x.data, steps, k / (BATCH * IN), k / IN % BATCH, k % IN);
+        util_assert_close(outputs[1].data[k], want, 1e-6, 1e-6);
+    }
+    base_free(outputs[0].data);
+    base_free(outputs[1].data);
+    base_free(x.data);
+}
+
+/* Runs the model over some numbers of steps. */
+static void run(size_t least, expected_fn *expected)
+{
+    struct cell_registry *registry = NULL;
+    struct cell_model *model = NULL;
+    struct base_error error = {.message = ""};
+    size_t length = 0;
+    const uint8_t *bytes = onnx_pack(&builder, &length);
+    ck_assert_int_eq(cell_registry_create(&registry), BASE_OK);
+    enum base_status status = cell_model_parse(
+        registry, (struct cell_model_file){bytes, length, NULL}, "test", NULL, &model, &error);
+    ck_assert_msg(status == BASE_OK, "%s", error.message);
+    for (size_t steps = least; steps <= STEPS_MAX; steps++) {
+        check(model, steps, expected);
+    }
+    cell_model_free(registry, model);
+    cell_registry_free(registry);
+    onnx_release(&builder);
+}
+
+START_TEST(test_a_sum_is_divided_by_one_less_than_its_steps)
+{
+    begin(0, "x w r b");
+    add_sum_of_steps();
+    add_float("one", 1.0f);
+    onnx_node(&builder, "Sub", "count one", "less");
+    onnx_node(&builder, "Div", "sum less", "out");
+    run(2, sum_by_one_less);
+}
+END_TEST
+
+/* Where nothing is summed over the steps, nothing has counted them. */
+START_TEST(test_each_step_beside_how_many_there_are)
+{
+    begin(0, "x w r b");
+    onnx_node(&builder, "Div", "x count", "out");
+    run(1, step_by_count);
+    begin(0, "x w r b");
+    add_float("two", 2.0f);
+    onnx_node(&builder, "Add", "two count", "more");
+    onnx_node(&builder, "Sub", "more x", "out");
+    run(1, count_less_step);
+}
+END_TEST
+
+START_TEST(test_other_counts_are_refused)
+{
+    const int64_t lengths[] = {-1};
+    begin(1, "x w r b");
+    onnx_node(&builder, "Div", "x count", "out");
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "computes with the size of the batch");
+    begin(0, "x w r b lengths");
+    onnx_input(&builder, "lengths", INT32, 1, lengths);
+    onnx_node(&builder, "Div", "x count", "out");
+    expect_refused(&builder, BASE_UNIMPLEMENTED,
+                   "computes with the number of steps beside sequence_lens");
+    begin(0, "x w r b");
+    onnx_node(&builder, "Concat", "x count", "out");
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "computes with the number of the step");
+}
+END_TEST
+
+/* y @ q without a matrix: a number for each row. */
+START_TEST(test_vectors_of_other_lengths_are_refused)
+{
+    const float q[IN + 1] = {0};
+    const int64_t dims[] = {IN + 1};
+    begin(0, "x w r b");
+    onnx_constant(&builder, "q", onnx_tensor(&builder, FLOAT, 1, dims, q, sizeof(q)));
+    onnx_node(&builder, "MatMul", "x q", "out");
+    expect_refused(&builder, BASE_INVALID_ARGUMENT, "x has 3 elements on its last axis");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("import_count");
+    TCase *tests = tcase_create("count");
+    tcase_add_test(tests, test_a_sum_is_divided_by_one_less_than_its_steps);
+    tcase_add_test(tests, test_each_step_beside_how_many_there_are);
+    tcase_add_test(tests, test_other_counts_are_refused);
+    tcase_add_test(tests, test_vectors_of_other_lengths_are_refused);
+    suite_add_tcase(suite, tests);
+    return util_run(suite);
+}
