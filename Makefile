@@ -110,6 +110,7 @@ CELLS_SRCS = \
   cells/import/op_norm.c \
   cells/import/op_pad.c \
   cells/import/op_plane.c \
+  cells/import/op_position.c \
   cells/import/op_pool.c \
   cells/import/op_product.c \
   cells/import/op_recurrent.c \

@@ -93,6 +93,7 @@ struct cell_sequence {
     int32_t add;
     uint32_t source;
     uint32_t stated; /* stride 0: as many in every request, for the file says so; 0: any number */
+    uint32_t steps_max; /* what a table of positions has a row for; 0: any number */
 };
 
 /* Steps of a sequence that follows from another, which has so many. */

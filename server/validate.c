@@ -64,19 +64,32 @@ static enum base_status fail_short(const struct cell_model *model,
                      name == NULL ? "" : name, given, least[origin]);
 }
 
+/* Of a sequence that has more steps than a table of positions has rows. */
+static enum base_status fail_long(const struct cell_model *model, const struct srv_extents *extents,
+                                  uint32_t sequence, struct base_error *error)
+{
+    const char *name = extents->steps_of[origin_of(model, sequence)];
+    return base_fail(
+        error, BASE_INVALID_ARGUMENT,
+        "input '%s': %" PRId64 " steps, where the model has a table of positions of %u",
+        name == NULL ? "" : name, extents->steps[sequence], model->sequences[sequence].steps_max);
+}
+
 /* The extents of what follows from others. */
 static enum base_status derive_extents(const struct cell_model *model, struct srv_extents *extents,
                                        struct base_error *error)
 {
     for (uint32_t s = 0; s < model->n_sequences; s++) {
         const struct cell_sequence *sequence = &model->sequences[s];
-        if (sequence->stride == 0) {
-            continue;
+        if (sequence->stride > 0) {
+            extents->steps[s] =
+                cell_sequence_steps(sequence, (uint32_t)extents->steps[sequence->source]);
         }
-        extents->steps[s] =
-            cell_sequence_steps(sequence, (uint32_t)extents->steps[sequence->source]);
         if (extents->steps[s] == 0) {
             return fail_short(model, extents, s, extents->steps[origin_of(model, s)], error);
+        }
+        if (sequence->steps_max > 0 && extents->steps[s] > (int64_t)sequence->steps_max) {
+            return fail_long(model, extents, s, error);
         }
     }
     return BASE_OK;

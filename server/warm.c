@@ -105,7 +105,9 @@ static int64_t extent(const struct srv_model_entry *entry, uint32_t i, uint32_t 
     cell_model_steps_min(model, steps);
     const uint32_t least = steps[tensor->sequence];
     const uint32_t wanted = least > WARM_STEPS ? least : WARM_STEPS;
-    const uint32_t most = entry->limits.sequence_length_max;
+    const uint32_t positions = model->sequences[tensor->sequence].steps_max;
+    const uint32_t server = entry->limits.sequence_length_max;
+    const uint32_t most = positions > 0 && positions < server ? positions : server;
     return most < wanted ? most : wanted;
 }
 

@@ -72,6 +72,7 @@ static enum base_status compute_integers(struct cell__import *im, char op, const
             !(op == '/' && cell__sym_is_number(&b) && cell__axis_divide(im, &a, b.add, &result))) {
             return cell__refuse(im, "cannot compute a shape this way, or it overflows");
         }
+        cell__axis_settle(im, &result);
         if (with_syms) {
             syms[i] = result;
         } else if (out->dtype == CELL__I64) {

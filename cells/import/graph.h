@@ -308,9 +308,11 @@ enum base_status cell__axis_new(struct cell__import *im, int64_t size, struct ce
 enum base_status cell__axis_strided(struct cell__import *im, const struct cell__axis *axis,
                                     int64_t add, int64_t stride, struct cell__axis *out);
 /* The number of steps of an axis divided by a number of 2 at least, rounded down, as exporters
- * compute what strides leave: an axis and a number added. false: not of this axis. */
+ * compute what strides leave: an axis. false: not of this axis. */
 bool cell__axis_divide(struct cell__import *im, const struct cell__sym *steps, int64_t by,
                        struct cell__sym *out);
+/* Such a number of steps and some more, or less, as an axis; others are left as they are. */
+void cell__axis_settle(struct cell__import *im, struct cell__sym *steps);
 /* The axis of `size` elements of another, of known size. */
 enum base_status cell__axis_part(struct cell__import *im, const struct cell__axis *axis,
                                  int64_t size, struct cell__axis *out);

@@ -152,25 +152,20 @@ static enum base_status lower_lookup(struct cell__import *im, struct cell__node 
            im->rows[im->rows[index].op.operands[0]].value.dtype != CELL_F32) {
         index = im->rows[index].op.operands[0];
     }
-    if (cell__row_ids(im, index) == CELL__NONE) {
+    if (cell__row_ids(im, index) == CELL__NONE && im->rows[index].kind != CELL__ROW_NUMBER) {
         return cell__refuse(im, "looks up what is not an input of the model");
     }
     if (im->rows[index].value.width != 1) {
         return cell__refuse(im, "looks up %u indices a row; only 1 is supported",
                             im->rows[index].value.width);
     }
-    size_t width = table->dims[0] > 0 ? table->count / (size_t)table->dims[0] : 0;
-    struct cell_value value = {.width = (uint32_t)width};
-    BASE_TRY(cell__row_dtype(im, table->dtype, &value.dtype));
-    if (width == 0 || width > CELL_WIDTH_MAX || table->dims[0] > INT32_MAX) {
-        return cell__refuse(im, "a table of %lld rows of %zu", (long long)table->dims[0], width);
-    }
-    struct cell_op op = {
-        .kind = CELL_OP_GATHER, .n_operands = 1, .operands = {index}, .n_weights = 1};
-    op.weights[0] =
-        (struct cell_weight){value.dtype, (uint32_t)table->dims[0], value.width, table->data};
+    const int64_t rows = table->dims[0];
+    const struct cell__table lookup = {.dtype = table->dtype,
+                                       .rows = rows,
+                                       .width = rows > 0 ? (int64_t)table->count / rows : 0,
+                                       .data = table->data};
     uint32_t row = CELL__NONE;
-    BASE_TRY(cell__row_op(im, &op, value, &row));
+    BASE_TRY(cell__row_lookup(im, &lookup, index, &row));
     cell__set_row(im, node, 0, row);
     return BASE_OK;
 }
@@ -457,6 +452,9 @@ enum base_status cell__infer_slice(struct cell__import *im, struct cell__node *n
     bool is_const = in->kind == CELL__CONST;
     struct cell__shape shape;
     struct cuts cuts;
+    if (cell__is_positions(im, node)) {
+        return cell__infer_positions(im, node);
+    }
     BASE_TRY(cell__shape_of(im, in, &shape));
     BASE_TRY(read_cuts(im, node, &shape, &cuts));
     struct cell__view view = {.rank = 0};
@@ -508,6 +506,9 @@ enum base_status cell__lower_slice(struct cell__import *im, struct cell__node *n
     struct cell__shape shape = in->shape;
     struct cuts cuts;
     uint32_t row = in->row;
+    if (cell__is_positions(im, node)) {
+        return cell__lower_positions(im, node);
+    }
     BASE_TRY(read_cuts(im, node, &shape, &cuts));
     for (uint32_t k = 0; k < shape.rank; k++) {
         const struct cut *cut = &cuts.axes[k];

@@ -59,7 +59,8 @@ static const struct cell__operator operators[] = {
      "keeps the order of a row"},
     {"Floor", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},
     {"Gather", 2, 2, 1, " axis ", cell__infer_gather, cell__lower_gather,
-     "an embedding (constant table, axis 0); the first or last step, of a stated number any; "
+     "an embedding (constant table, axis 0), of ids or of the numbers of steps; the first or last "
+     "step, of a stated number any; "
      "consecutive constant indices of a feature axis"},
     {"GatherElements", 2, 2, 1, " axis ", cell__infer_gather_elements, cell__lower_gather_elements,
      "the step whose number an input says, plus or minus a number"},
@@ -173,7 +174,7 @@ static const struct cell__operator operators[] = {
     {"Slice", 1, 5, 1, " starts ends axes ", cell__infer_slice, cell__lower_slice,
      "the first or last step, or all but some at the ends, every nth of them, of a stated number "
      "any "
-     "part; a part of a feature axis; of a constant any"},
+     "part; a part of a feature axis; of a constant any, or as much as there are steps"},
     {"Softmax", 1, 1, 1, " axis ", cell__infer_softmax, cell__lower_softmax,
      "over the innermost feature axis, or over the steps of a sequence"},
     {"Softplus", 1, 1, 1, " ", cell__infer_softplus, cell__lower_softplus, "float32"},

@@ -21,6 +21,16 @@ cell__op_fn cell__infer_expand, cell__infer_tile, cell__lower_expand;
 /* op_select.c */
 cell__op_fn cell__infer_gather, cell__lower_gather;
 cell__op_fn cell__infer_slice, cell__lower_slice;
+/* op_position.c: a Slice of a constant to the number of steps; a table's row by its index */
+struct cell__table {
+    enum cell__dtype dtype;
+    int64_t rows, width;
+    const void *data;
+};
+bool cell__is_positions(struct cell__import *im, const struct cell__node *node);
+cell__op_fn cell__infer_positions, cell__lower_positions;
+enum base_status cell__row_lookup(struct cell__import *im, const struct cell__table *table,
+                                  uint32_t index, uint32_t *out);
 /* op_math.c */
 cell__op_fn cell__infer_binary, cell__lower_binary;
 cell__op_fn cell__infer_unary, cell__lower_unary;

@@ -180,19 +180,13 @@ static uint32_t find_as_many(const struct cell__import *im, const struct origin 
     return CELL__NONE;
 }
 
-bool cell__axis_divide(struct cell__import *im, const struct cell__sym *steps, int64_t by,
-                       struct cell__sym *out)
+/* An atom of as many steps, a new one if need be, and a number more. */
+static bool make_divided(struct cell__import *im, const struct origin *origin,
+                         struct cell__sym *out)
 {
-    // (n + add) / by is (n + add - by) / by + 1
-    struct origin origin = {.add = steps->add - by, .stride = by};
     *out = (struct cell__sym){.factor = 1, .axis = {.n = 1}};
-    if (steps->factor != 1 || steps->axis.n != 1 || by < 2 || by > ADD_MAX ||
-        steps->add < -ADD_MAX || steps->add > ADD_MAX ||
-        !find_origin(im, steps->axis.atoms[0], &origin)) {
-        return false;
-    }
-    out->axis.atoms[0] = find_as_many(im, &origin, false, &out->add);
-    if (out->axis.atoms[0] != CELL__NONE) {
+    out->axis.atoms[0] = find_as_many(im, origin, false, &out->add);
+    if (out->axis.atoms[0] != CELL__NONE && out->add == 0) {
         return true;
     }
     out->add = 0;
@@ -200,11 +194,36 @@ bool cell__axis_divide(struct cell__import *im, const struct cell__sym *steps, i
         return false;
     }
     struct cell__atom *atom = &im->atoms[out->axis.atoms[0]];
-    atom->source = origin.root;
-    atom->add = origin.add;
-    atom->stride = origin.stride;
+    atom->source = origin->root;
+    atom->add = origin->add;
+    atom->stride = origin->stride;
     atom->is_divided = true;
     return true;
+}
+
+bool cell__axis_divide(struct cell__import *im, const struct cell__sym *steps, int64_t by,
+                       struct cell__sym *out)
+{
+    // (n + add) / by is (n + add - by) / by + 1
+    struct origin origin = {.add = steps->add - by, .stride = by};
+    return steps->factor == 1 && steps->axis.n == 1 && by >= 2 && by <= ADD_MAX &&
+           steps->add >= -ADD_MAX && steps->add <= ADD_MAX &&
+           find_origin(im, steps->axis.atoms[0], &origin) && make_divided(im, &origin, out);
+}
+
+void cell__axis_settle(struct cell__import *im, struct cell__sym *steps)
+{
+    struct origin origin = {.add = -1, .stride = 1};
+    struct cell__sym settled;
+    if (steps->factor != 1 || steps->axis.n != 1 || steps->add == 0 || steps->add < -ADD_MAX ||
+        steps->add > ADD_MAX || !im->atoms[cell__atom_root(im, steps->axis.atoms[0])].is_divided ||
+        !find_origin(im, steps->axis.atoms[0], &origin)) {
+        return;
+    }
+    origin.add += steps->add * origin.stride;
+    if (make_divided(im, &origin, &settled)) {
+        *steps = settled;
+    }
 }
 
 enum base_status cell__axis_strided(struct cell__import *im, const struct cell__axis *axis,

@@ -397,7 +397,29 @@ static enum base_status output_rows(struct cell__import *im, const struct cell__
     return BASE_OK;
 }
 
-/* Embeddings bound the ids that an input may hold. */
+/* The smallest of those that there are; 0: none yet. */
+static void bound_by(int64_t n, int64_t *bound)
+{
+    *bound = *bound == 0 || n < *bound ? n : *bound;
+}
+
+/* The sequence of whose steps this is a number, at each of them, the last or another; or NONE. */
+static uint32_t numbered_sequence(const struct cell__import *im, uint32_t r)
+{
+    const struct cell__row *row = &im->rows[r];
+    while (row->kind != CELL__ROW_NUMBER) {
+        const bool is_op = row->kind == CELL__ROW_OP &&
+                           (row->op.kind == CELL_OP_COPY || row->op.kind == CELL_OP_CAST);
+        if (!is_op && row->kind != CELL__ROW_FIRST && row->kind != CELL__ROW_LAST &&
+            row->kind != CELL__ROW_WINDOW) {
+            return CELL__NONE;
+        }
+        row = &im->rows[is_op ? row->op.operands[0] : row->index];
+    }
+    return row->index;
+}
+
+/* Embeddings bound the ids that an input may hold, or how many steps a sequence has. */
 static void set_id_bounds(const struct cell__import *im, struct cell_model *model)
 {
     for (uint32_t r = 0; r < im->n_rows; r++) {
@@ -406,10 +428,16 @@ static void set_id_bounds(const struct cell__import *im, struct cell_model *mode
             continue;
         }
         const uint32_t ids = cell__row_ids(im, row->op.operands[0]);
-        base_assert(ids != CELL__NONE); // op_select.c wants them there
-        int64_t *bound = &model->inputs[im->rows[ids].index].id_bound;
-        int64_t n = row->op.weights[0].rows;
-        *bound = *bound == 0 || n < *bound ? n : *bound;
+        const int64_t n = row->op.weights[0].rows;
+        if (ids != CELL__NONE) {
+            bound_by(n, &model->inputs[im->rows[ids].index].id_bound);
+            continue;
+        }
+        const uint32_t sequence = numbered_sequence(im, row->op.operands[0]);
+        base_assert(sequence != CELL__NONE); // op_select.c and op_position.c want them there
+        int64_t steps = model->sequences[sequence].steps_max;
+        bound_by(n, &steps);
+        model->sequences[sequence].steps_max = (uint32_t)steps;
     }
 }
 

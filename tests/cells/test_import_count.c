@@ -1,5 +1,6 @@
 /* How many steps there are, as a float beside others: of a standard deviation, say, which exporters
- * divide by one less; and what of it is refused. */
+ * divide by one less; tables of positions, of which each step takes its own row; and what is
+ * refused. */
 #include "base/mem.h"
 #include "cells/model.h"
 #include "tests/cells/parse.h"
@@ -162,6 +163,72 @@ START_TEST(test_other_counts_are_refused)
 }
 END_TEST
 
+/* ---- Tables of positions ------------------------------------------------------------------ */
+
+enum { POSITIONS = 9 };
+
+static float positions[2 * POSITIONS * IN];
+
+/* "table", and "taken": of its axis `along` as many as "size" says. */
+static void take_positions(uint32_t rank, const int64_t *dims, int64_t along)
+{
+    const int64_t first = 0;
+    const int64_t one = 1;
+    size_t count = 1;
+    struct base_random random = util_random(3);
+    for (uint32_t k = 0; k < rank; k++) {
+        count *= (size_t)dims[k];
+    }
+    for (size_t i = 0; i < count; i++) {
+        positions[i] = base_random_f32(&random, -1.0f, 1.0f);
+    }
+    onnx_constant(&builder, "table",
+                  onnx_tensor(&builder, FLOAT, rank, dims, positions, count * sizeof(float)));
+    onnx_constant(&builder, "from", onnx_ints(&builder, 1, 1, &first));
+    onnx_constant(&builder, "one", onnx_ints(&builder, 1, 1, &one));
+    onnx_constant(&builder, "along", onnx_ints(&builder, 1, 1, &along));
+    onnx_node(&builder, "Reshape", "size one", "to");
+    onnx_node(&builder, "Slice", "table from to along", "taken");
+}
+
+static double step_and_position(const double *x, size_t steps, size_t t, size_t b, size_t i)
+{
+    (void)steps;
+    return at(x, t, b, i) + (double)positions[t * IN + i];
+}
+
+START_TEST(test_each_step_beside_its_position)
+{
+    const int64_t dims[] = {POSITIONS, 1, IN};
+    begin(0, "x w r b");
+    take_positions(3, dims, 0);
+    onnx_node(&builder, "Add", "x taken", "out");
+    run(1, step_and_position);
+    begin(0, "x w r b"); // of whose axes none stands before that of the steps but one of size 1
+    const int64_t behind[] = {1, POSITIONS, 1, IN};
+    const int64_t axis = 0;
+    take_positions(4, behind, -3);
+    onnx_constant(&builder, "first", onnx_ints(&builder, 1, 1, &axis));
+    onnx_node(&builder, "Squeeze", "taken first", "rows");
+    onnx_node(&builder, "Add", "x rows", "out");
+    run(1, step_and_position);
+}
+END_TEST
+
+START_TEST(test_other_parts_of_constants_are_refused)
+{
+    const int64_t dims[] = {2, POSITIONS, 1, IN};
+    begin(0, "x w r b");
+    take_positions(4, dims, 1);
+    onnx_node(&builder, "Identity", "taken", "out");
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "of a constant that has one row of floats");
+    begin(1, "x w r b");
+    take_positions(2, (const int64_t[]){POSITIONS, IN}, 0); // of the batch
+    onnx_node(&builder, "Add", "x taken", "out");
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "no steps of a recurrent node");
+}
+END_TEST
+
 /* y @ q without a matrix: a number for each row. */
 START_TEST(test_vectors_of_other_lengths_are_refused)
 {
@@ -181,6 +248,8 @@ int main(void)
     tcase_add_test(tests, test_a_sum_is_divided_by_one_less_than_its_steps);
     tcase_add_test(tests, test_each_step_beside_how_many_there_are);
     tcase_add_test(tests, test_other_counts_are_refused);
+    tcase_add_test(tests, test_each_step_beside_its_position);
+    tcase_add_test(tests, test_other_parts_of_constants_are_refused);
     tcase_add_test(tests, test_vectors_of_other_lengths_are_refused);
     suite_add_tcase(suite, tests);
     return util_run(suite);

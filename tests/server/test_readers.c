@@ -62,7 +62,7 @@ static void make_repository(void)
         ck_assert_int_eq(symlink(target, link), 0);
     }
     closedir(dir);
-    ck_assert_uint_ge(n_models, 58);
+    ck_assert_uint_ge(n_models, 60);
 }
 
 static const struct kind {
@@ -293,6 +293,31 @@ START_TEST(test_what_convolutions_leave_nothing_of_is_refused)
 }
 END_TEST
 
+/* A table of 40 positions, and one of 30 behind a stride of 2, which 60 steps would need. */
+START_TEST(test_more_steps_than_positions_are_refused)
+{
+    struct base_random random = util_random(10);
+    open_site(&kinds[2]);
+    for (uint32_t given = 39; given <= 42; given++) {
+        struct visit visit = {0};
+        char message[128];
+        ask_init(&visit.ask, site_find(&site, "conv_positioned"), 2, given, &random, ASK_PLAIN);
+        visit.ask.request.model_name = "conv_positioned";
+        visit_start(&site, &visit);
+        visit_wait(&visit);
+        (void)snprintf(message, sizeof(message),
+                       "input 'x': %u steps, where the model has a table of positions of 40",
+                       given);
+        ck_assert_str_eq(visit.ask.request.error.message, given <= 40 ? "" : message);
+        if (given <= 40) {
+            ck_assert_double_le(ask_error(&visit.ask), TOLERANCE);
+        }
+        ask_release(&visit.ask);
+    }
+    site_close(&site);
+}
+END_TEST
+
 START_TEST(test_sequences_that_do_not_fit_are_refused)
 {
     open_site(&kinds[0]);
@@ -315,6 +340,7 @@ int main(void)
     tcase_add_test(tests, test_a_shared_query_is_read_once);
     tcase_add_test(tests, test_many_steps_are_normalised_as_precisely_as_few);
     tcase_add_test(tests, test_what_convolutions_leave_nothing_of_is_refused);
+    tcase_add_test(tests, test_more_steps_than_positions_are_refused);
     tcase_add_test(tests, test_sequences_that_do_not_fit_are_refused);
     suite_add_tcase(suite, tests);
     return util_run(suite);

@@ -311,6 +311,23 @@ class Queried(nn.Module):
         return (torch.softmax(y @ self.query, 1).unsqueeze(2) * y).sum(1)
 
 
+class Positioned(nn.Module):
+    """embeddings of the steps' numbers, and a table's first steps behind a stride of 2; the last step, a GRU"""
+
+    kind, outputs = "features", {"last": BATCH, "y": TIMED}
+
+    def __init__(self):
+        super().__init__()
+        self.numbers, self.conv = nn.Embedding(40, INPUT), nn.Conv1d(INPUT, 7, 3, stride=2, padding=1)
+        self.register_buffer("table", torch.zeros(1, 30, 7))
+        self.gru = nn.GRU(7, HIDDEN, batch_first=True)
+
+    def forward(self, x):
+        x = x + self.numbers(torch.arange(x.size(1), device=x.device))
+        y = self.conv(x.transpose(1, 2)).transpose(1, 2)
+        return x[:, -1], self.gru(y + self.table[:, : y.size(1)])[0]
+
+
 MODULES = {
     "conv_attended": Attended,
     "conv_bare": Bare,
@@ -324,6 +341,7 @@ MODULES = {
     "conv_instance_normed": InstanceNormed,
     "conv_pooled": Pooled,
     "conv_pools": Pools,
+    "conv_positioned": Positioned,
     "conv_queried": Queried,
     "conv_residual": Residual,
     "conv_standardised": Standardised,
