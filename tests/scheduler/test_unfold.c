@@ -40,7 +40,8 @@ static void setup(void)
     chain = graphs_type_token(&types, 1, 2, 1, WIDTH);
     each = graphs_type_token(&types, 2, 0, 2, WIDTH);
     model.n_sequences = SEQUENCES;
-    model.sequences[STRIDED] = (struct cell_sequence){STRIDE, ADD, FIRST, 0};
+    model.sequences[STRIDED] =
+        (struct cell_sequence){.stride = STRIDE, .add = ADD, .source = FIRST};
     model.n_inputs = TENSORS;
     for (uint32_t t = 0; t < TENSORS; t++) { // a token is two floats
         model.inputs[t] = (struct cell_tensor){.width = 2,
