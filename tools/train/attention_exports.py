@@ -5,17 +5,14 @@ exports.py, one run under each PyTorch whose exporter is to be tried.
 """
 
 import sys
-import zlib
 
 import torch
 from torch import nn
 
-from exports import WEIGHT_MAX
-from exports import as_tuple, strip_stack_traces, tensor, write_models
+from exports import SAMPLE, draw_cases, draw_weights, export_open, write_models
+from golden import CASES
 from lstm_modules import CLASSES, HIDDEN, INPUT
 
-CASES = [(1, 1), (2, 4), (3, 7)]  # batch, steps
-SAMPLE = (2, 4)
 STATED = 6  # steps of modules that state them
 HEADS = 2
 STEPS = {0: "batch", 1: "time"}
@@ -165,42 +162,21 @@ MODULES = {
 
 
 def make_module(name):
-    generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
-    module = MODULES[name]().eval()
-    for _, parameter in sorted(module.named_parameters()):
-        values = torch.rand(parameter.shape, generator=generator) * 2 - 1
-        parameter.data.copy_(values * WEIGHT_MAX)
-    return module
+    return draw_weights(MODULES[name](), name)
 
 
-def make_input(module, batch, time, generator):
+def make_inputs(module, batch, time, generator):
     time = getattr(module, "steps", time)
-    return torch.randint(-8, 9, (batch, time, INPUT), generator=generator) / 8
+    return [torch.randint(-8, 9, (batch, time, INPUT), generator=generator) / 8]
 
 
 def make_cases(name, module):
-    generator = torch.Generator().manual_seed(zlib.crc32(b"cases of " + name.encode()))
-    cases = []
-    for case in CASES[1:] if name == "own_squeezed" else CASES:  # of one row alone it has no batch
-        x = make_input(module, *case, generator)
-        with torch.no_grad():
-            outputs = as_tuple(module(x))
-        made = [tensor(n, v) for n, v in zip(module.outputs, outputs)]
-        cases.append({"inputs": [tensor("x", x)], "outputs": made})
-    return cases
+    shapes = CASES[1:] if name == "own_squeezed" else CASES  # of one row alone it has no batch
+    return draw_cases(name, module, make_inputs, shapes)
 
 
 def export(module, path, opset):
-    torch.onnx.export(
-        module,
-        (make_input(module, *SAMPLE, torch.Generator().manual_seed(0)),),
-        str(path),
-        input_names=list(module.inputs),
-        output_names=list(module.outputs),
-        dynamic_axes={**module.inputs, **module.outputs},
-        opset_version=opset,
-    )
-    strip_stack_traces(path)
+    export_open(module, path, opset, make_inputs(module, *SAMPLE, torch.Generator().manual_seed(0)))
 
 
 if __name__ == "__main__":

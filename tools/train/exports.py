@@ -66,14 +66,17 @@ CORE = [
 # ---- weights and cases --------------------------------------------------------------------
 
 
-def make_module(name):
+def draw_weights(module, name):
     """The same weights in every PyTorch: seeded by the name, drawn in order of the names."""
     generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
-    module = MODULES[name]().eval()
     for _, parameter in sorted(module.named_parameters()):
         values = torch.rand(parameter.shape, generator=generator) * 2 - 1
         parameter.data.copy_(values * WEIGHT_MAX)
-    return module
+    return module.eval()
+
+
+def make_module(name):
+    return draw_weights(MODULES[name](), name)
 
 
 def make_input(module, name, batch, time, generator):
@@ -125,6 +128,23 @@ def make_cases(module, generator):
         cases.append(
             {
                 "inputs": [tensor(name, value) for name, value in zip(names, inputs)],
+                "outputs": [tensor(n, v) for n, v in zip(module.outputs, outputs)],
+            }
+        )
+    return cases
+
+
+def draw_cases(name, module, make_inputs, shapes=CASES):
+    """For a module whose inputs and outputs have the names that they have in the file."""
+    generator = torch.Generator().manual_seed(zlib.crc32(b"cases of " + name.encode()))
+    cases = []
+    for shape in shapes:
+        inputs = make_inputs(module, *shape, generator)
+        with torch.no_grad():
+            outputs = as_tuple(module(*inputs))
+        cases.append(
+            {
+                "inputs": [tensor(n, v) for n, v in zip(module.inputs, inputs)],
                 "outputs": [tensor(n, v) for n, v in zip(module.outputs, outputs)],
             }
         )
@@ -309,6 +329,20 @@ def write_model(folder, module, cases, export):
     if worst > TOLERANCE:
         raise ValueError(f"outputs differ from onnxruntime's by {worst:.2g}")
     return worst, runtime
+
+
+def export_open(module, path, opset, inputs):
+    """As PyTorch does by default, with the axes open that module.inputs and module.outputs name."""
+    torch.onnx.export(
+        module,
+        tuple(inputs),
+        str(path),
+        input_names=list(module.inputs),
+        output_names=list(module.outputs),
+        dynamic_axes={**module.inputs, **module.outputs},
+        opset_version=opset,
+    )
+    strip_stack_traces(path)
 
 
 def write_models(about_tool, modules, make):

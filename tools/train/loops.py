@@ -5,15 +5,12 @@ in the manner of exports.py, one run under each PyTorch whose exporter is to be 
 """
 
 import sys
-import zlib
 from typing import List, Tuple
 
 import torch
 from torch import Tensor, nn
 
-from exports import SAMPLE, WEIGHT_MAX
-from exports import strip_stack_traces, tensor, write_models
-from golden import CASES
+from exports import SAMPLE, draw_cases, draw_weights, strip_stack_traces, write_models
 from lstm_modules import CLASSES, HIDDEN, INPUT
 from scans import make_input
 
@@ -141,12 +138,7 @@ MODULES = {
 
 
 def make_module(name):
-    generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
-    module = MODULES[name]().eval()
-    for _, parameter in sorted(module.named_parameters()):
-        values = torch.rand(parameter.shape, generator=generator) * 2 - 1
-        parameter.data.copy_(values * WEIGHT_MAX)
-    return module
+    return draw_weights(MODULES[name](), name)
 
 
 def make_inputs(module, batch, time, generator):
@@ -154,20 +146,7 @@ def make_inputs(module, batch, time, generator):
 
 
 def make_cases(name, module):
-    generator = torch.Generator().manual_seed(zlib.crc32(b"cases of " + name.encode()))
-    cases = []
-    for batch, time in CASES:
-        inputs = make_inputs(module, batch, time, generator)
-        with torch.no_grad():
-            outputs = module(*inputs)
-        outputs = outputs if isinstance(outputs, tuple) else (outputs,)
-        cases.append(
-            {
-                "inputs": [tensor(n, v) for n, v in zip(module.inputs, inputs)],
-                "outputs": [tensor(n, v) for n, v in zip(module.outputs, outputs)],
-            }
-        )
-    return cases
+    return draw_cases(name, module, make_inputs)
 
 
 def export(module, path, opset):

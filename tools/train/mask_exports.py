@@ -5,17 +5,13 @@ the manner of exports.py, one run under each PyTorch whose exporter is to be tri
 """
 
 import sys
-import zlib
 
 import torch
 from torch import nn
 
-from exports import WEIGHT_MAX
-from exports import as_tuple, strip_stack_traces, tensor, write_models
+from exports import SAMPLE, draw_cases, draw_weights, export_open, write_models
 from lstm_modules import CLASSES, HIDDEN, INPUT
 
-CASES = [(1, 1), (2, 4), (3, 7)]  # batch, steps
-SAMPLE = (2, 4)
 STEPS = {0: "batch", 1: "time"}
 BATCH = {0: "batch"}
 
@@ -23,7 +19,7 @@ BATCH = {0: "batch"}
 class Masked(nn.Module):
     """the mean of the steps that a row has, of a bidirectional LSTM"""
 
-    inputs = {"x": STEPS, "lengths": BATCH}
+    inputs, outputs = {"x": STEPS, "lengths": BATCH}, {"y": BATCH}
 
     def __init__(self):
         super().__init__()
@@ -120,12 +116,7 @@ MODULES = {
 
 
 def make_module(name):
-    generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
-    module = MODULES[name]().eval()
-    for _, parameter in sorted(module.named_parameters()):
-        values = torch.rand(parameter.shape, generator=generator) * 2 - 1
-        parameter.data.copy_(values * WEIGHT_MAX)
-    return module
+    return draw_weights(MODULES[name](), name)
 
 
 def make_inputs(module, batch, time, generator):
@@ -137,32 +128,11 @@ def make_inputs(module, batch, time, generator):
 
 
 def make_cases(name, module):
-    generator = torch.Generator().manual_seed(zlib.crc32(b"cases of " + name.encode()))
-    cases = []
-    for case in CASES:
-        inputs = make_inputs(module, *case, generator)
-        with torch.no_grad():
-            outputs = as_tuple(module(*inputs))
-        cases.append(
-            {
-                "inputs": [tensor(n, v) for n, v in zip(module.inputs, inputs)],
-                "outputs": [tensor("y", v) for v in outputs],
-            }
-        )
-    return cases
+    return draw_cases(name, module, make_inputs)
 
 
 def export(module, path, opset):
-    torch.onnx.export(
-        module,
-        make_inputs(module, *SAMPLE, torch.Generator().manual_seed(0)),
-        str(path),
-        input_names=list(module.inputs),
-        output_names=["y"],
-        dynamic_axes={**module.inputs, "y": BATCH},
-        opset_version=opset,
-    )
-    strip_stack_traces(path)
+    export_open(module, path, opset, make_inputs(module, *SAMPLE, torch.Generator().manual_seed(0)))
 
 
 if __name__ == "__main__":

@@ -5,13 +5,11 @@ manner of exports.py, one run under each PyTorch whose exporter is to be tried.
 """
 
 import sys
-import zlib
 
 import torch
 from torch import nn
 
-from exports import WEIGHT_MAX
-from exports import as_tuple, strip_stack_traces, tensor, write_models
+from exports import draw_cases, draw_weights, export_open, write_models
 from lstm_modules import CLASSES, HIDDEN, INPUT, WORDS
 
 CASES = [(1, 1, 1), (2, 4, 3), (3, 5, 7)]  # batch, steps of the question, of the text
@@ -238,12 +236,7 @@ MODULES = {
 
 
 def make_module(name):
-    generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
-    module = MODULES[name]().eval()
-    for _, parameter in sorted(module.named_parameters()):
-        values = torch.rand(parameter.shape, generator=generator) * 2 - 1
-        parameter.data.copy_(values * WEIGHT_MAX)
-    return module
+    return draw_weights(MODULES[name](), name)
 
 
 def make_inputs(module, batch, question, text, generator):
@@ -264,32 +257,11 @@ def make_inputs(module, batch, question, text, generator):
 
 
 def make_cases(name, module):
-    generator = torch.Generator().manual_seed(zlib.crc32(b"cases of " + name.encode()))
-    cases = []
-    for case in CASES:
-        inputs = make_inputs(module, *case, generator)
-        with torch.no_grad():
-            outputs = as_tuple(module(*inputs))
-        cases.append(
-            {
-                "inputs": [tensor(n, v) for n, v in zip(module.inputs, inputs)],
-                "outputs": [tensor(n, v) for n, v in zip(module.outputs, outputs)],
-            }
-        )
-    return cases
+    return draw_cases(name, module, make_inputs, CASES)
 
 
 def export(module, path, opset):
-    torch.onnx.export(
-        module,
-        tuple(make_inputs(module, *SAMPLE, torch.Generator().manual_seed(0))),
-        str(path),
-        input_names=list(module.inputs),
-        output_names=list(module.outputs),
-        dynamic_axes={**module.inputs, **module.outputs},
-        opset_version=opset,
-    )
-    strip_stack_traces(path)
+    export_open(module, path, opset, make_inputs(module, *SAMPLE, torch.Generator().manual_seed(0)))
 
 
 if __name__ == "__main__":
