@@ -81,8 +81,9 @@ enum base_status cell__infer_positions(struct cell__import *im, struct cell__nod
     const uint32_t axis = positions_axis(im, node, &steps);
     BASE_TRY(cell__shape_of(im, in, &shape));
     if (in->dtype != CELL__F32 || elements(&in->tensor, 0, axis) != 1) {
-        return cell__refuse(im, "a range that depends on the request, of a constant that has one "
-                                "row of floats for each step");
+        return cell__refuse(im,
+                            "a range that depends on the request, but of a constant that has one "
+                            "row of floats for each step");
     }
     shape.axes[axis] = steps;
     cell__set_rows(im, node, 0, CELL__F32, &shape);

@@ -1,24 +1,41 @@
 /* See parse.h. */
 #include "tests/cells/parse.h"
 
-#include "cells/model.h"
 #include "tests/util.h"
 
 #include <string.h>
 
-enum base_status parse_built(struct onnx_builder *builder, struct base_error *error)
+static enum base_status parse(struct onnx_builder *builder, struct built *built,
+                              struct base_error *error)
 {
-    struct cell_registry *registry = NULL;
-    struct cell_model *model = NULL;
     size_t length = 0;
     const uint8_t *bytes = onnx_pack(builder, &length);
-    ck_assert_int_eq(cell_registry_create(&registry), BASE_OK);
+    const struct cell_model_file file = {bytes, length, NULL};
+    *built = (struct built){.model = NULL};
     *error = (struct base_error){.message = ""};
-    enum base_status status = cell_model_parse(
-        registry, (struct cell_model_file){bytes, length, NULL}, "test", NULL, &model, error);
-    cell_model_free(registry, model);
-    cell_registry_free(registry);
+    ck_assert_int_eq(cell_registry_create(&built->registry), BASE_OK);
+    return cell_model_parse(built->registry, file, "test", NULL, &built->model, error);
+}
+
+void load_built(struct onnx_builder *builder, struct built *built)
+{
+    struct base_error error;
+    enum base_status status = parse(builder, built, &error);
+    ck_assert_msg(status == BASE_OK, "%s", error.message);
+}
+
+void free_built(struct onnx_builder *builder, struct built *built)
+{
+    cell_model_free(built->registry, built->model);
+    cell_registry_free(built->registry);
     onnx_release(builder);
+}
+
+enum base_status parse_built(struct onnx_builder *builder, struct base_error *error)
+{
+    struct built built;
+    enum base_status status = parse(builder, &built, error);
+    free_built(builder, &built);
     return status;
 }
 

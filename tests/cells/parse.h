@@ -1,9 +1,20 @@
-/* Whether a model that a test has built is accepted. */
+/* Models that a test has built: accepted, or refused. */
 #ifndef TESTS_CELLS_PARSE_H
 #define TESTS_CELLS_PARSE_H
 
 #include "base/status.h"
+#include "cells/model.h"
 #include "tests/onnx_builder.h"
+
+struct built {
+    struct cell_registry *registry;
+    struct cell_model *model;
+};
+
+/* Packs and parses what must be accepted. The builder stays as it is. */
+void load_built(struct onnx_builder *builder, struct built *built);
+/* Frees both, and releases the builder. */
+void free_built(struct onnx_builder *builder, struct built *built);
 
 /* Packs, releases the builder, parses and frees the model. */
 enum base_status parse_built(struct onnx_builder *builder, struct base_error *error);

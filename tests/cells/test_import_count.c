@@ -104,21 +104,12 @@ static void check(const struct cell_model *model, size_t steps, expected_fn *exp
 /* Runs the model over some numbers of steps. */
 static void run(size_t least, expected_fn *expected)
 {
-    struct cell_registry *registry = NULL;
-    struct cell_model *model = NULL;
-    struct base_error error = {.message = ""};
-    size_t length = 0;
-    const uint8_t *bytes = onnx_pack(&builder, &length);
-    ck_assert_int_eq(cell_registry_create(&registry), BASE_OK);
-    enum base_status status = cell_model_parse(
-        registry, (struct cell_model_file){bytes, length, NULL}, "test", NULL, &model, &error);
-    ck_assert_msg(status == BASE_OK, "%s", error.message);
+    struct built built;
+    load_built(&builder, &built);
     for (size_t steps = least; steps <= STEPS_MAX; steps++) {
-        check(model, steps, expected);
+        check(built.model, steps, expected);
     }
-    cell_model_free(registry, model);
-    cell_registry_free(registry);
-    onnx_release(&builder);
+    free_built(&builder, &built);
 }
 
 START_TEST(test_a_sum_is_divided_by_one_less_than_its_steps)

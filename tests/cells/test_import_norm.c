@@ -118,33 +118,24 @@ static void expect_normed(const double *x, const struct replay_tensor *out, size
 /* Runs the model on random x. */
 static void run(size_t groups, size_t constants)
 {
-    struct cell_registry *registry = NULL;
-    struct cell_model *model = NULL;
-    struct base_error error = {.message = ""};
+    struct built built;
     struct replay_tensor x = {.rank = 4,
                               .dims = {BATCH, CHANNELS, BINS, TIME},
                               .count = (size_t)BATCH * CHANNELS * BINS * TIME};
     struct replay_tensor outputs[2] = {{.rank = 0}};
     struct base_random random = util_random(1);
-    size_t length = 0;
-    const uint8_t *bytes = onnx_pack(&builder, &length);
-    ck_assert_int_eq(cell_registry_create(&registry), BASE_OK);
-    enum base_status status = cell_model_parse(
-        registry, (struct cell_model_file){bytes, length, NULL}, "test", NULL, &model, &error);
-    ck_assert_msg(status == BASE_OK, "%s", error.message);
+    load_built(&builder, &built);
     x.data = base_alloc_array(x.count, sizeof(double));
     ck_assert_ptr_nonnull(x.data);
     for (size_t i = 0; i < x.count; i++) {
         x.data[i] = (double)base_random_f32(&random, -2.0f, 3.0f);
     }
-    replay_run(model, &x, outputs);
+    replay_run(built.model, &x, outputs);
     expect_normed(x.data, &outputs[1], groups, constants);
     base_free(outputs[0].data);
     base_free(outputs[1].data);
     base_free(x.data);
-    cell_model_free(registry, model);
-    cell_registry_free(registry);
-    onnx_release(&builder);
+    free_built(&builder, &built);
 }
 
 START_TEST(test_each_channel_over_bins_and_steps)

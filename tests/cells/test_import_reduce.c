@@ -51,18 +51,12 @@ static Onnx__NodeProto *reduce(const char *op, size_t n, const int64_t *axes, bo
 /* Runs the model on random x and hands both to check(); frees all. */
 static void run(void (*check)(const double *x, const struct replay_tensor *out))
 {
-    struct cell_registry *registry = NULL;
-    struct cell_model *model = NULL;
+    struct built built;
     struct replay_tensor x = {
         .rank = 3, .dims = {TIME, BATCH, IN}, .count = (size_t)TIME * BATCH * IN};
     struct replay_tensor outputs[2] = {{.rank = 0}};
     struct base_random random = util_random(1);
-    size_t length = 0;
-    const uint8_t *bytes = onnx_pack(&builder, &length);
-    ck_assert_int_eq(cell_registry_create(&registry), BASE_OK);
-    enum base_status status = cell_model_parse(
-        registry, (struct cell_model_file){bytes, length, NULL}, "test", NULL, &model, &last_error);
-    ck_assert_msg(status == BASE_OK, "%s", last_error.message);
+    load_built(&builder, &built);
     x.data = base_alloc_array(x.count, sizeof(double));
     ck_assert_ptr_nonnull(x.data);
     for (size_t i = 0; i < x.count; i++) {
@@ -72,14 +66,12 @@ static void run(void (*check)(const double *x, const struct replay_tensor *out))
         x.data[(BATCH + b) * IN] = (double)INFINITY;
         x.data[(BATCH + b) * IN + 1] = -(double)INFINITY;
     }
-    replay_run(model, &x, outputs);
+    replay_run(built.model, &x, outputs);
     check(x.data, &outputs[1]);
     base_free(outputs[0].data);
     base_free(outputs[1].data);
     base_free(x.data);
-    cell_model_free(registry, model);
-    cell_registry_free(registry);
-    onnx_release(&builder);
+    free_built(&builder, &built);
 }
 
 static double at(const double *x, size_t t, size_t b, size_t i)

@@ -13,24 +13,15 @@ enum { FLOAT = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT, INT32 = ONNX__TENSOR_PROTO_
 
 static void expect_sequences(uint32_t n, const struct cell_sequence *wanted)
 {
-    struct cell_registry *registry = NULL;
-    struct cell_model *model = NULL;
-    struct base_error error = {.message = ""};
-    size_t length = 0;
-    const uint8_t *bytes = onnx_pack(&window_builder, &length);
-    ck_assert_int_eq(cell_registry_create(&registry), BASE_OK);
-    const enum base_status status = cell_model_parse(
-        registry, (struct cell_model_file){bytes, length, NULL}, "test", NULL, &model, &error);
-    ck_assert_msg(status == BASE_OK, "%s", error.message);
-    ck_assert_uint_eq(model->n_sequences, n);
+    struct built built;
+    load_built(&window_builder, &built);
+    ck_assert_uint_eq(built.model->n_sequences, n);
     for (uint32_t s = 0; s < n; s++) {
-        ck_assert_uint_eq(model->sequences[s].stride, wanted[s].stride);
-        ck_assert_int_eq(model->sequences[s].add, wanted[s].add);
-        ck_assert_uint_eq(model->sequences[s].source, wanted[s].source);
+        ck_assert_uint_eq(built.model->sequences[s].stride, wanted[s].stride);
+        ck_assert_int_eq(built.model->sequences[s].add, wanted[s].add);
+        ck_assert_uint_eq(built.model->sequences[s].source, wanted[s].source);
     }
-    cell_model_free(registry, model);
-    cell_registry_free(registry);
-    onnx_release(&window_builder);
+    free_built(&window_builder, &built);
 }
 
 static const struct window half = {.op = "MaxPool", .taps = 2, .dilation = 1, .stride = 2};

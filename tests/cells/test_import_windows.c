@@ -159,9 +159,7 @@ static int64_t expected_pair(const struct window w[2], const double *x, int64_t 
 START_TEST(test_windows_behind_each_other)
 {
     const struct window *w = pairs[_i];
-    struct cell_registry *registry = NULL;
-    struct cell_model *model = NULL;
-    struct base_error error = {.message = ""};
+    struct built built;
     uint32_t least[CELL_SEQUENCES_MAX];
     static const float ones[] = {1, 1, 1};
     window_begin(-1);
@@ -169,16 +167,11 @@ START_TEST(test_windows_behind_each_other)
     (void)window_add(&w[1], "between", "y");
     window_end("turned w r b");
     const bool has_conv = strcmp(w[0].op, "Conv") == 0 || strcmp(w[1].op, "Conv") == 0;
-    size_t length = 0;
-    const uint8_t *bytes = onnx_pack(&window_builder, &length);
-    ck_assert_int_eq(cell_registry_create(&registry), BASE_OK);
-    const enum base_status status = cell_model_parse(
-        registry, (struct cell_model_file){bytes, length, NULL}, "test", NULL, &model, &error);
-    ck_assert_msg(status == BASE_OK, "%s", error.message);
+    load_built(&window_builder, &built);
     const float *weights =
         has_conv ? (const float *)(const void *)constant_of(&window_builder, "wc")->raw_data.data
                  : ones;
-    cell_model_steps_min(model, least);
+    cell_model_steps_min(built.model, least);
     for (int64_t time = least[0]; time <= STEPS_MAX; time++) {
         struct replay_tensor x = {.rank = 3, .dims = {BATCH, WINDOW_CHANNELS, time}};
         struct replay_tensor outputs[2] = {{.rank = 0}};
@@ -188,7 +181,7 @@ START_TEST(test_windows_behind_each_other)
         for (size_t i = 0; i < x.count; i++) {
             x.data[i] = (double)base_random_f32(&window_numbers, -2.0f, -0.5f);
         }
-        replay_run(model, &x, outputs);
+        replay_run(built.model, &x, outputs);
         for (int64_t row = 0; row < BATCH * WINDOW_CHANNELS; row++) {
             double y[4 * STEPS_MAX];
             const uint32_t taps = (uint32_t)(strcmp(w[0].op, "Conv") == 0 ? w[0].taps : w[1].taps);
@@ -204,9 +197,7 @@ START_TEST(test_windows_behind_each_other)
         base_free(outputs[0].data);
         base_free(outputs[1].data);
     }
-    cell_model_free(registry, model);
-    cell_registry_free(registry);
-    onnx_release(&window_builder);
+    free_built(&window_builder, &built);
 }
 END_TEST
 

@@ -270,24 +270,36 @@ static void length_of_the_other(struct ask *ask)
     asked->data = (const uint8_t *)lengths;
 }
 
+/* Two rows of so many steps: answered, or refused with this message. */
+static void ask_steps(const char *model, uint32_t steps, const char *why)
+{
+    struct visit visit = {0};
+    struct base_random random = util_random(steps);
+    ask_init(&visit.ask, site_find(&site, model), 2, steps, &random, ASK_PLAIN);
+    visit.ask.request.model_name = model;
+    visit_start(&site, &visit);
+    if (why == NULL) {
+        expect_ok(&visit);
+        ck_assert_double_le(ask_error(&visit.ask), TOLERANCE);
+    } else {
+        visit_wait(&visit);
+        ck_assert_int_eq(visit.ask.request.error.status, BASE_INVALID_ARGUMENT);
+        ck_assert_str_eq(visit.ask.request.error.message, why);
+    }
+    ask_release(&visit.ask);
+}
+
 /* Windows of 3 steps, and of 5 behind them: 7 make one. */
 START_TEST(test_what_convolutions_leave_nothing_of_is_refused)
 {
-    struct base_random random = util_random(9);
     open_site(&kinds[2]);
     for (uint32_t given = 1; given <= 8; given++) {
-        struct visit visit = {0};
         char message[128];
-        ask_init(&visit.ask, site_find(&site, "conv_unpadded"), 2, given, &random, ASK_PLAIN);
-        visit.ask.request.model_name = "conv_unpadded";
-        visit_start(&site, &visit);
-        visit_wait(&visit);
         (void)snprintf(message, sizeof(message),
                        "input 'x': a sequence of %u steps, of which the model's strides and "
                        "windows leave none, expected at least 7",
                        given);
-        ck_assert_str_eq(visit.ask.request.error.message, given < 7 ? message : "");
-        ask_release(&visit.ask);
+        ask_steps("conv_unpadded", given, given < 7 ? message : NULL);
     }
     site_close(&site);
 }
@@ -296,23 +308,13 @@ END_TEST
 /* A table of 40 positions, and one of 30 behind a stride of 2, which 60 steps would need. */
 START_TEST(test_more_steps_than_positions_are_refused)
 {
-    struct base_random random = util_random(10);
     open_site(&kinds[2]);
     for (uint32_t given = 39; given <= 42; given++) {
-        struct visit visit = {0};
         char message[128];
-        ask_init(&visit.ask, site_find(&site, "conv_positioned"), 2, given, &random, ASK_PLAIN);
-        visit.ask.request.model_name = "conv_positioned";
-        visit_start(&site, &visit);
-        visit_wait(&visit);
         (void)snprintf(message, sizeof(message),
                        "input 'x': %u steps, where the model has a table of positions of 40",
                        given);
-        ck_assert_str_eq(visit.ask.request.error.message, given <= 40 ? "" : message);
-        if (given <= 40) {
-            ck_assert_double_le(ask_error(&visit.ask), TOLERANCE);
-        }
-        ask_release(&visit.ask);
+        ask_steps("conv_positioned", given, given <= 40 ? NULL : message);
     }
     site_close(&site);
 }
