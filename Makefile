@@ -72,6 +72,7 @@ CELLS_SRCS = \
   cells/cpu/phases.c \
   cells/cpu/places.c \
   cells/cpu/program.c \
+  cells/cpu/reduce.c \
   cells/cpu/reduced.c \
   cells/cpu/rows.c \
   cells/cpu/rowwise.c \
@@ -523,6 +524,7 @@ CELLS_SUITES = \
   tests/cells/test_places.c \
   tests/cells/test_precision.c \
   tests/cells/test_random_cells.c \
+  tests/cells/test_reduce.c \
   tests/cells/test_safetensors.c \
   tests/cells/test_shares.c \
   tests/cells/test_stale_window.c \
@@ -901,6 +903,7 @@ AVX512_SRCS = \
   cells/cpu/int8__avx512.c \
   cells/cpu/int8__avx512vnni.c \
   cells/cpu/kernels__avx512.c \
+  cells/cpu/reduce.c \
   cells/cpu/reduced.c \
   cells/kernels.c \
 

@@ -35,8 +35,8 @@ struct cell_ref {
     enum cell_ref_kind kind;
     union {
         uint32_t row; /* VALUE */
-        /* HOST, of an input with many rows (ATTEND): row t, the same at every step, is at host +
-         * t * stride_bytes. */
+        /* HOST, of an input with many rows (ATTEND, REDUCE): row t, the same at every step, is at
+         * host + t * stride_bytes. */
         uint32_t rows;
     };
     union {

@@ -68,8 +68,10 @@ bool cell_def_input_has_rows(const struct cell_def *def, uint32_t input)
 {
     for (uint32_t o = 0; o < def->n_ops; o++) {
         const struct cell_op *op = &def->ops[o];
-        if (op->kind == CELL_OP_ATTEND && (op->operands[1] == input || op->operands[2] == input)) {
-            return true;
+        for (uint32_t i = 0; i < op->n_operands; i++) {
+            if (cell_op_takes_rows(op, i) && op->operands[i] == input) {
+                return true;
+            }
         }
     }
     return false;
@@ -81,9 +83,8 @@ static bool is_read_as_row(const struct cell_def *def, uint32_t value)
     bool is_read = false;
     for (uint32_t o = 0; o < def->n_ops; o++) {
         const struct cell_op *op = &def->ops[o];
-        const uint32_t n = op->kind == CELL_OP_ATTEND ? 1 : op->n_operands;
-        for (uint32_t i = 0; i < n; i++) {
-            is_read |= op->operands[i] == value;
+        for (uint32_t i = 0; i < op->n_operands; i++) {
+            is_read |= !cell_op_takes_rows(op, i) && op->operands[i] == value;
         }
     }
     for (uint32_t s = 0; s < def->n_states; s++) {
@@ -100,7 +101,7 @@ static enum base_status check_many_rows(const struct cell_def *def, struct base_
     for (uint32_t i = 0; i < def->n_inputs; i++) {
         if (cell_def_input_has_rows(def, i) && is_read_as_row(def, i)) {
             return base_fail(error, BASE_INVALID_ARGUMENT,
-                             "input %u: ATTEND takes it for many rows, another op for one", i);
+                             "input %u: one op takes it for many rows, another for one", i);
         }
     }
     return BASE_OK;

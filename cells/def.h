@@ -32,7 +32,7 @@ struct cell_def {
     bool as_written;
 };
 
-/* Whether an input is K or V of an ATTEND: many rows at every step. */
+/* Whether an input is K or V of an ATTEND, or K of a REDUCE: many rows at every step. */
 bool cell_def_input_has_rows(const struct cell_def *def, uint32_t input);
 
 /* Checks every number, shape, dtype and weight (finite, and so in its precision) above.

@@ -21,7 +21,7 @@
 /* Time axes of a model that differ in length: a reader has a document and a question, and a
  * convolution with strides leaves fewer steps than it reads. */
 #define CELL_SEQUENCES_MAX 8u
-#define CELL_MEMORIES_MAX  16u
+#define CELL_MEMORIES_MAX  64u
 #define CELL_WINDOW_MAX    256u /* steps from the first to the last that a step reads; a stride */
 
 /* A dimension that each request chooses. */

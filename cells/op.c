@@ -123,6 +123,11 @@ uint32_t cell_op_results(enum cell_op_kind kind)
     return kind == CELL_OP_LSTM || cell_op_is_tree(kind) ? 2 : 1;
 }
 
+bool cell_op_takes_rows(const struct cell_op *op, uint32_t i)
+{
+    return op->kind == CELL_OP_ATTEND ? i > 0 : op->kind == CELL_OP_REDUCE;
+}
+
 uint32_t cell_op_patches(const struct cell_op *op)
 {
     return op->kind == CELL_OP_LINEAR && op->patches > 0 ? op->patches : 1;

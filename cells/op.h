@@ -105,17 +105,19 @@ struct cell_weight {
  *              (Luong, Pham, Manning, EMNLP 2015; Bahdanau, Cho, Bengio, ICLR 2015) With
  *              CELL_ATTEND_LARGEST, V is K and the result the largest of the scores of
  *              CELL_ATTEND_PRODUCT, a row of width 1; a NaN wins. (Seo et al., ICLR 2017)
- * CONCAT       rows behind each other
- * SLICE        elements start .. start + width(result) - 1
- * COPY         the same row
- * TRANSPOSE    x is [dims[0], dims[1], dims[2], what is left of its width]; the result is
- *              [dims[0], dims[2], dims[1], ..]
- * CAST         to the result's dtype
- * CONST        the weight [1, width] itself
- * LSTM         operands x, h, c; weights W [4H, in], R [4H, F], B [1, 8H], P [1, 3H]; gate order
- *              i, o, f, c (of P: i, o, f) and equations as ONNX LSTM (opset 14) with default
- *              activations:  i = s(xWi' + hRi' + b + Pi c), f likewise,  g = tanh(xWc' + hRc' + b),
- *              c' = f * c + i * g,  o = s(xWo' + hRo' + b + Po c'),  h' = o * tanh(c').
+ * REDUCE       operand K [D], an input as of ATTEND: of its rows K_1 .. K_T element by element,
+ * with CELL_REDUCE_SUM the sum, CELL_REDUCE_MEAN that over T, CELL_REDUCE_VARIANCE the mean of the
+ * squares of what they differ from it by, CELL_REDUCE_MAX and CELL_REDUCE_MIN the largest and
+ * smallest, of equal ones the first; a NaN wins. CELL_REDUCE_COUNT: T, a row of width 1. Sums are
+ * in double precision, those of CELL_REDUCE_PART(T) steps at a time in their order, and then of
+ * these in theirs; what comes of them is rounded once. Without rows a sum, a largest and a smallest
+ * are 0, a mean is NaN CONCAT       rows behind each other SLICE        elements start .. start +
+ * width(result) - 1 COPY         the same row TRANSPOSE    x is [dims[0], dims[1], dims[2], what is
+ * left of its width]; the result is [dims[0], dims[2], dims[1], ..] CAST         to the result's
+ * dtype CONST        the weight [1, width] itself LSTM         operands x, h, c; weights W [4H,
+ * in], R [4H, F], B [1, 8H], P [1, 3H]; gate order i, o, f, c (of P: i, o, f) and equations as ONNX
+ * LSTM (opset 14) with default activations:  i = s(xWi' + hRi' + b + Pi c), f likewise,  g =
+ * tanh(xWc' + hRc' + b), c' = f * c + i * g,  o = s(xWo' + hRo' + b + Po c'),  h' = o * tanh(c').
  *              F, the width of h, differs from H where a LINEAR projects h' before it comes back.
  *              Results: h' then c'.
  * GRU          operands x, h; weights W [3H, in], R [3H, H], B [1, 6H]; gate order z, r, h and
@@ -172,6 +174,7 @@ struct cell_weight {
     X(SOFTMAX, 1, 0, 0)                                                                            \
     X(LOG_SOFTMAX, 1, 0, 0)                                                                        \
     X(ATTEND, 3, 1, 0)                                                                             \
+    X(REDUCE, 1, 0, 0)                                                                             \
     X(CONCAT, CELL_OPERANDS_MAX, 0, 0)                                                             \
     X(SLICE, 1, 0, 0)                                                                              \
     X(COPY, 1, 0, 0)                                                                               \
@@ -195,7 +198,7 @@ enum cell_op_kind {
 /* "GATHER" and so on; never NULL. */
 const char *cell_op_name(enum cell_op_kind kind);
 
-/* Of a GRU, of an RNN, of ATTEND, and of TOP. */
+/* Of a GRU, of an RNN, of ATTEND, of REDUCE, and of TOP. */
 enum cell_op_variant {
     CELL_GRU_RESET_BEFORE = 0, /* linear_before_reset = 0 */
     CELL_GRU_RESET_AFTER = 1,
@@ -204,6 +207,12 @@ enum cell_op_variant {
     CELL_ATTEND_PRODUCT = 0,
     CELL_ATTEND_TANH = 1,
     CELL_ATTEND_LARGEST = 2,
+    CELL_REDUCE_SUM = 0,
+    CELL_REDUCE_MEAN = 1,
+    CELL_REDUCE_VARIANCE = 2,
+    CELL_REDUCE_MAX = 3,
+    CELL_REDUCE_MIN = 4,
+    CELL_REDUCE_COUNT = 5,
     CELL_TOP_LARGEST = 0,
     CELL_TOP_SMALLEST = 1,
 };
@@ -235,9 +244,18 @@ struct cell_op {
     uint32_t patches, step;        /* LINEAR; patches 0: x as a whole */
     uint32_t dims[3];              /* TRANSPOSE */
     uint32_t group;                /* SOFTMAX, LOG_SOFTMAX */
-    uint32_t variant;              /* GRU, RNN, ATTEND, TOP */
+    uint32_t variant;              /* GRU, RNN, ATTEND, REDUCE, TOP */
     enum cell_precision precision; /* of what has gates, and of LINEAR */
 };
+
+/* Whether the op takes all rows of its operand i at once: K and V of ATTEND, K of REDUCE. */
+bool cell_op_takes_rows(const struct cell_op *op, uint32_t i);
+
+/* Steps of T that a REDUCE sums at a time: of any number there are at most CELL_REDUCE_PARTS such
+ * parts, for as many threads of a GPU. >= 1. */
+#define CELL_REDUCE_PARTS 256u
+#define CELL_REDUCE_PART(steps)                                                                    \
+    ((steps) <= CELL_REDUCE_PARTS ? 1 : ((steps)-1) / CELL_REDUCE_PARTS + 1)
 
 /* Products of one row with an op's matrix: the patches of a LINEAR that has some, else 1. */
 uint32_t cell_op_patches(const struct cell_op *op);

@@ -380,6 +380,19 @@ static enum base_status check_attend(const struct look *look)
     return BASE_OK;
 }
 
+static enum base_status check_reduce(const struct look *look)
+{
+    const struct cell_op *op = look->op;
+    if (op->operands[0] >= look->def->n_inputs) {
+        return bad(look, "K is not an input");
+    }
+    const uint32_t width = op->variant == CELL_REDUCE_COUNT ? 1 : operand(look, 0).width;
+    if (!is_f32(operand(look, 0), operand(look, 0).width) || !is_f32(result(look, 0), width)) {
+        return bad(look, "K or the result is not f32, or the result not as wide as the variant's");
+    }
+    return op->variant <= CELL_REDUCE_COUNT ? BASE_OK : bad(look, "unknown variant");
+}
+
 static enum base_status check_mean(const struct look *look)
 {
     return is_f32(operand(look, 0), operand(look, 0).width) && is_f32(result(look, 0), 1)
@@ -496,6 +509,8 @@ static enum base_status check_shapes(const struct look *look)
         return check_take(look);
     case CELL_OP_ATTEND:
         return check_attend(look);
+    case CELL_OP_REDUCE:
+        return check_reduce(look);
     case CELL_OP_CONCAT:
         return check_concat(look);
     case CELL_OP_SLICE:

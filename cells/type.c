@@ -36,7 +36,7 @@ static void hash_u32(struct base_hasher *hasher, uint32_t value)
 static bool has_variants(enum cell_op_kind kind)
 {
     return kind == CELL_OP_GRU || kind == CELL_OP_RNN || kind == CELL_OP_ATTEND ||
-           kind == CELL_OP_TOP;
+           kind == CELL_OP_REDUCE || kind == CELL_OP_TOP;
 }
 
 /* What means nothing to an op does not make it another. */

@@ -130,7 +130,8 @@ sched_node_id sched_builder_node(struct sched_builder *builder, const struct cel
 /* Input or initial state from request memory: host + step * stride_bytes. */
 void sched_builder_input_host(struct sched_builder *builder, sched_node_id node_id, uint32_t input,
                               const void *host, int64_t stride_bytes);
-/* An input with many rows (ATTEND), the same at every step: row t at host + t * stride_bytes. */
+/* An input with many rows (ATTEND, REDUCE), the same at every step: row t at host + t *
+ * stride_bytes. */
 void sched_builder_input_rows(struct sched_builder *builder, sched_node_id node_id, uint32_t input,
                               const void *host, int64_t stride_bytes, uint32_t rows);
 void sched_builder_init_host(struct sched_builder *builder, sched_node_id node_id, uint32_t state,

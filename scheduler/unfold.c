@@ -200,7 +200,11 @@ static uint8_t *make_memory(struct unfolding *u, uint32_t number)
     const uint32_t steps = length_of(u, memory->sequence);
     const size_t stride = (size_t)memory->width * sizeof(float);
     uint8_t **made = &state_of(u, memory->sources[0].stage)->memories[number];
-    if (*made != NULL) {
+    if (*made == NULL && memory->pieces == 1) {
+        size_t same = 0; // as those who read it step by step
+        *made = spill_of(u, memory->sources[0].stage, memory->sources[0].index, &same);
+    }
+    if (*made != NULL || u->status != BASE_OK) {
         return *made;
     }
     *made = base_arena_array(u->arena, steps, stride);

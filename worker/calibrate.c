@@ -41,7 +41,7 @@
 
 /* Rows of an input; row r reads number r at its first step, r + 1 at its second. */
 #define INPUT_ROWS  (CELL_CALIBRATION_ROWS_MAX + STEPS_FEW_ROWS)
-#define MEMORY_ROWS 24u /* of an input with many rows (ATTEND) */
+#define MEMORY_ROWS 24u /* of an input with many rows (ATTEND, REDUCE) */
 
 /* Ids of an input that no table is read by. */
 #define IDS 16u

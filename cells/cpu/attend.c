@@ -5,6 +5,7 @@
 #include "cells/cpu/attend.h"
 
 #include "base/assert.h"
+#include "cells/cpu/memory.h"
 #include "cells/math_constants.h"
 #include "cells/ref/math.h"
 
@@ -31,23 +32,17 @@ static float score_of(const struct query *query, const float *key)
     return query->kernels->dot(query->width, query->room, query->v);
 }
 
-static const float *row_at(const struct cell_ref *memory, uint32_t t)
-{
-    const uint8_t *row = memory->host + (int64_t)t * memory->stride_bytes;
-    return (const float *)(const void *)row;
-}
-
 static void attend(const struct query *query, const struct cell_ref *keys,
                    const struct cell_ref *values, uint32_t width, float *out)
 {
     float high = -INFINITY;
     float sum = 0.0f;
-    const uint32_t n = keys->kind == CELL_REF_HOST ? keys->rows : 0;
+    const uint32_t n = cell_memory_rows(keys);
     memset(out, 0, width * sizeof(*out));
-    base_assert(n == 0 || (values->kind == CELL_REF_HOST && values->rows == n));
+    base_assert(n == cell_memory_rows(values));
     for (uint32_t t = 0; t < n; t++) {
-        const float score = score_of(query, row_at(keys, t));
-        const float *value = row_at(values, t);
+        const float score = score_of(query, cell_memory_row(keys, t));
+        const float *value = cell_memory_row(values, t);
         if (score > high) {
             const float less = cell_exp_f32__scalar(high - score);
             high = score;
@@ -69,10 +64,10 @@ static void attend(const struct query *query, const struct cell_ref *keys,
 /* The largest score; 0 without rows. */
 static float largest(const struct query *query, const struct cell_ref *keys)
 {
-    const uint32_t n = keys->kind == CELL_REF_HOST ? keys->rows : 0;
+    const uint32_t n = cell_memory_rows(keys);
     float high = n == 0 ? 0.0f : -INFINITY;
     for (uint32_t t = 0; t < n; t++) {
-        const float score = score_of(query, row_at(keys, t));
+        const float score = score_of(query, cell_memory_row(keys, t));
         high = score <= high ? high : score; // a NaN, too, from then on
         if (isnan(score)) {
             break;

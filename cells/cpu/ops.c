@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "cells/cpu/attend.h"
 #include "cells/cpu/panels.h"
+#include "cells/cpu/reduce.h"
 #include "cells/cpu/rowwise.h"
 #include "cells/cpu/tree.h"
 #include "cells/cpu/view.h"
@@ -216,6 +217,8 @@ void cell_view_run_op(const struct cell_view *view, const struct cell_program_op
         pointwise(view, op);
     } else if (op->kind == CELL_OP_ATTEND) {
         cell_attend(view, op);
+    } else if (op->kind == CELL_OP_REDUCE) {
+        cell_reduce(view, op);
     } else if (op->share == CELL_SHARE_EACH) {
         slice(view, op);
     } else {

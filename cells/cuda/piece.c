@@ -77,14 +77,25 @@ struct need {
     size_t out, out_step;
 };
 
-/* Of what the row attends to, with room for its scores. */
+/* For each row of an input with many: scores, where they are the keys of an ATTEND. */
+static size_t room_bytes(const struct cell_def *def, uint32_t input)
+{
+    for (uint32_t o = 0; o < def->n_ops; o++) {
+        if (def->ops[o].kind == CELL_OP_ATTEND && def->ops[o].operands[1] == input) {
+            return CELL_STEP_ATTEND_ROOM * sizeof(float);
+        }
+    }
+    return 0;
+}
+
+/* Of what the row reads as a whole, with its room. */
 static size_t memory_bytes(const struct cell_def *def, const struct cell_wiring *wiring)
 {
     size_t bytes = 0;
     for (uint32_t i = 0; i < def->n_inputs; i++) {
         if (wiring->inputs[i].kind == CELL_REF_HOST && cell_def_input_has_rows(def, i)) {
-            bytes += wiring->inputs[i].rows *
-                     (cell_cuda__bytes(&def->values[i]) + CELL_STEP_ATTEND_ROOM * sizeof(float));
+            bytes +=
+                wiring->inputs[i].rows * (cell_cuda__bytes(&def->values[i]) + room_bytes(def, i));
         }
     }
     return bytes;
@@ -198,15 +209,16 @@ static struct cell_step_source source_of(struct writer *writer, const struct cel
     return source;
 }
 
-/* A memory that is attended to, whole: the same at every step. */
-static struct cell_step_source memory_of(struct writer *writer, const struct cell_ref *ref,
-                                         size_t bytes, uint32_t n)
+/* A memory, whole: the same at every step. */
+static struct cell_step_source memory_of(struct writer *writer, const struct cell_def *def,
+                                         uint32_t input, const struct cell_ref *ref, uint32_t n)
 {
+    const size_t bytes = cell_cuda__bytes(&def->values[input]);
     struct cell_step_source source = {.stride = (int64_t)bytes};
     if (ref->kind == CELL_REF_HOST && n > 0 && ref->rows > 0) {
         source.rows = ref->rows;
         source.at = put(writer, ref->host, ref->stride_bytes, bytes, ref->rows);
-        writer->room_at -= (size_t)ref->rows * CELL_STEP_ATTEND_ROOM * sizeof(float);
+        writer->room_at -= ref->rows * room_bytes(def, input);
         source.room = writer->program->inbox + writer->room_at;
     }
     return source;
@@ -283,7 +295,7 @@ static void write_sources(struct writer *writer, const struct cell_batch *batch,
         const size_t bytes = cell_cuda__bytes(&def->values[i]);
         sources[(size_t)i * batch->n_rows + r] =
             cell_def_input_has_rows(def, i)
-                ? memory_of(writer, ref, bytes, n)
+                ? memory_of(writer, def, i, ref, n)
                 : source_of(writer, ref, type->input_layouts[i], bytes, row->first_step + first, n);
     }
     const uint32_t is_first = row->first_step + first == 0 && n > 0 ? 1 : 0;

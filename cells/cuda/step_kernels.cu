@@ -29,6 +29,7 @@
  *   registers  cell_step_attend_score__sm80 48
  *   registers  cell_step_attend_weigh__sm80 40
  *   registers  cell_step_attend__sm80 40
+ *   registers  cell_step_reduce__sm80 48
  *   registers  cell_step_search__sm80 80
  *   registers  cell_step_choose__sm80 48
  *   ptx        1 ld.relaxed.sys.u32
@@ -40,6 +41,7 @@
 #include "cells/cuda/step_attend.h"
 #include "cells/cuda/step_cells.h"
 #include "cells/cuda/step_ops.h"
+#include "cells/cuda/step_reduce.h"
 #include "cells/cuda/step_round.h"
 #include "cells/cuda/step_rows.h"
 #include "cells/cuda/step_search.h"

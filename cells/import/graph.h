@@ -185,7 +185,6 @@ struct cell__recurrent {
     bool is_written_out; /* what op is not: the cell is a body of small operators (op_step.c) */
     // Scan: the rows of its body.
     bool is_scan;
-    uint32_t reduced_row, reduction;  /* of a row over the steps: which, and which (op_reduce.c) */
     bool is_loop;                     /* a Loop */
     bool takes_forward, takes_turned; /* sequences that are not, or are, turned round */
     bool is_step; /* an LSTM, GRU or RNN of one step inside a body: no chain of its own */

@@ -1,6 +1,5 @@
-/* Reductions, ArgMax among them: over the whole of a row, or over the steps of a sequence. The
- * latter are chains that accumulate, a step each, in the order of the steps; what is behind the
- * last step is their state. A softmax over the steps is two of them. */
+/* Reductions, ArgMax among them: over the whole of a row, or over the steps of a sequence, which is
+ * a REDUCE that reads all of them. A softmax over the steps is two of those. */
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
 
@@ -126,144 +125,101 @@ enum base_status cell__row_sum(struct cell__import *im, uint32_t row, uint32_t *
 
 /* ---- Over the steps ----------------------------------------------------------------------- */
 
-/* What such a chain is called. */
-#define REDUCE "reduce"
-
-/* A chain's states: what is accumulated, how many steps were, and of a sum by how much it is too
- * large. */
-enum { STATE_VALUE, STATE_STEPS, STATE_OVER, STATES_MAX };
-
-static uint32_t n_states_of(enum kind kind)
+/* The row as one whose steps can all be read at once. */
+static enum base_status memory_of(struct cell__import *im, uint32_t row, uint32_t *out)
 {
-    return kind == SUM || kind == MEAN ? STATES_MAX : STATE_OVER;
-}
-
-/* A sum by Kahan: what rounding has added is taken off the next step's x, so that the error does
- * not grow with the number of steps. Nothing is taken off behind an infinity. */
-static enum base_status add(struct cell__import *im, uint32_t x, const uint32_t states[STATES_MAX],
-                            uint32_t next[STATES_MAX])
-{
-    const uint32_t before = states[STATE_VALUE];
-    uint32_t sum = CELL__NONE;
-    uint32_t over = CELL__NONE;
-    uint32_t zero = CELL__NONE;
-    struct cell_op op = {.kind = CELL_OP_SELECT, .n_operands = 3};
-    BASE_TRY(cell__row_pair(im, CELL_OP_SUB, x, states[STATE_OVER], &x));
-    BASE_TRY(cell__row_pair(im, CELL_OP_ADD, before, x, &sum));
-    BASE_TRY(cell__row_pair(im, CELL_OP_SUB, sum, before, &over));
-    BASE_TRY(cell__row_pair(im, CELL_OP_SUB, over, x, &over));
-    BASE_TRY(cell__row_number(im, 0.0f, &zero));
-    BASE_TRY(cell__row_pair(im, CELL_OP_SUB, over, over, &op.operands[0])); // 0, or NaN
-    BASE_TRY(cell__row_pair(im, CELL_OP_LESS_EQUAL, op.operands[0], zero, &op.operands[0]));
-    op.operands[1] = over;
-    op.operands[2] = zero;
-    next[STATE_VALUE] = sum;
-    return cell__row_op(im, &op, im->rows[x].value, &next[STATE_OVER]);
-}
-
-/* What a step makes of its states and x. The first x is the largest so far, whatever the state. */
-static enum base_status accumulate(struct cell__import *im, enum kind kind, uint32_t x,
-                                   const uint32_t states[STATES_MAX], uint32_t next[STATES_MAX])
-{
-    uint32_t best = CELL__NONE;
-    if (kind == SUM || kind == MEAN) {
-        return add(im, x, states, next);
+    const enum cell__row_kind kind = im->rows[row].kind;
+    struct cell_op copy = {.kind = CELL_OP_COPY, .n_operands = 1, .operands = {row}};
+    *out = row;
+    if (kind == CELL__ROW_OP || kind == CELL__ROW_STEP || kind == CELL__ROW_INPUT) {
+        return BASE_OK;
     }
-    BASE_TRY(
-        cell__row_pair(im, kind == MAX ? CELL_OP_MAX : CELL_OP_MIN, states[STATE_VALUE], x, &best));
-    struct cell_op op = {
-        .kind = CELL_OP_SELECT, .n_operands = 3, .operands = {states[STATE_STEPS], best, x}};
-    return cell__row_op(im, &op, im->rows[x].value, &next[STATE_VALUE]);
+    return cell__row_op(im, &copy, im->rows[row].value, out);
 }
 
-/* The rows of one step, that stand in the chain's body. */
-static enum base_status write_body(struct cell__import *im, uint32_t chain, enum kind kind,
-                                   uint32_t x)
-{
-    uint32_t states[STATES_MAX] = {CELL__NONE, CELL__NONE, CELL__NONE};
-    uint32_t next[STATES_MAX] = {CELL__NONE, CELL__NONE, CELL__NONE};
-    uint32_t one = CELL__NONE;
-    for (uint32_t s = 0; s < n_states_of(kind); s++) {
-        BASE_TRY(cell__row_recurrent(im, CELL__ROW_IN, chain, s, &states[s]));
-    }
-    BASE_TRY(accumulate(im, kind, x, states, next));
-    BASE_TRY(cell__row_number(im, 1.0f, &one));
-    BASE_TRY(cell__row_pair(im, CELL_OP_ADD, states[STATE_STEPS], one, &next[STATE_STEPS]));
-    memcpy(im->recurrents[chain].next_rows, next, n_states_of(kind) * sizeof(*next));
-    return BASE_OK;
-}
-
-/* A mean is a sum until it is divided. */
-static uint32_t reduction_kind(enum kind kind)
-{
-    return kind == MEAN ? SUM : kind;
-}
-
-/* The chain that has reduced this row already, as exporters of a standard deviation ask for a mean
+/* The REDUCE that there is of this memory, as exporters of a standard deviation ask for a mean
  * twice, or NONE. */
-static uint32_t find_chain(const struct cell__import *im, enum kind kind, uint32_t row)
+static uint32_t find_reduce(const struct cell__import *im, uint32_t variant, uint32_t memory)
 {
-    for (uint32_t i = 0; i < im->n_recurrents; i++) {
-        const struct cell__recurrent *chain = &im->recurrents[i];
-        if (strcmp(chain->word, REDUCE) == 0 && chain->reduced_row == row &&
-            chain->reduction == reduction_kind(kind)) {
-            return i;
+    for (uint32_t r = 0; r < im->n_rows; r++) {
+        const struct cell__row *at = &im->rows[r];
+        if (at->kind == CELL__ROW_OP && at->op.kind == CELL_OP_REDUCE &&
+            at->op.operands[0] == memory && at->op.variant == variant) {
+            return r;
         }
     }
     return CELL__NONE;
+}
+
+static enum base_status reduce_memory(struct cell__import *im, uint32_t variant, uint32_t memory,
+                                      uint32_t *out)
+{
+    const uint32_t width = variant == CELL_REDUCE_COUNT ? 1 : im->rows[memory].value.width;
+    const struct cell_op op = {
+        .kind = CELL_OP_REDUCE, .n_operands = 1, .operands = {memory}, .variant = variant};
+    *out = find_reduce(im, variant, memory);
+    return *out == CELL__NONE ? cell__row_op(im, &op, (struct cell_value){CELL_F32, width}, out)
+                              : BASE_OK;
+}
+
+/* What the row is the squares of, if that is how far a row is from its own mean over the steps;
+ * NONE. */
+static uint32_t deviating(const struct cell__import *im, uint32_t row)
+{
+    const struct cell__row *square = &im->rows[row];
+    if (square->kind != CELL__ROW_OP || square->op.kind != CELL_OP_MUL ||
+        square->op.operands[0] != square->op.operands[1]) {
+        return CELL__NONE;
+    }
+    const struct cell__row *off = &im->rows[square->op.operands[0]];
+    if (off->kind != CELL__ROW_OP || off->op.kind != CELL_OP_SUB) {
+        return CELL__NONE;
+    }
+    const uint32_t x = off->op.operands[0];
+    const struct cell__row *mean = &im->rows[off->op.operands[1]];
+    const bool is_mean = mean->kind == CELL__ROW_OP && mean->op.kind == CELL_OP_REDUCE &&
+                         mean->op.variant == CELL_REDUCE_MEAN && mean->op.operands[0] == x &&
+                         mean->value.width == im->rows[x].value.width;
+    return is_mean ? x : CELL__NONE;
 }
 
 /* The reduction of a timed row of floats over all steps. */
 static enum base_status reduce_steps(struct cell__import *im, enum kind kind, uint32_t row,
                                      uint32_t *out)
 {
-    struct cell__node *node = &im->nodes[im->current];
+    static const uint32_t variants[] = {[SUM] = CELL_REDUCE_SUM,
+                                        [MEAN] = CELL_REDUCE_MEAN,
+                                        [MAX] = CELL_REDUCE_MAX,
+                                        [MIN] = CELL_REDUCE_MIN};
     const uint32_t sequence = cell__only_sequence(im->rows[row].times);
-    struct cell__recurrent chain = {.node = im->current,
-                                    .word = REDUCE,
-                                    .sequence = sequence,
-                                    .is_shared = !im->rows[row].is_batched,
-                                    .is_scan = true,
-                                    .reduced_row = row,
-                                    .reduction = reduction_kind(kind),
-                                    .lengths_value = CELL__NONE,
-                                    .n_states = n_states_of(kind),
-                                    .states = {[STATE_VALUE] = im->rows[row].value,
-                                               [STATE_STEPS] = {CELL_F32, 1},
-                                               [STATE_OVER] = im->rows[row].value}};
-    for (uint32_t s = 0; s < chain.n_states; s++) {
-        chain.init_values[s] = chain.init_rows[s] = CELL__NONE;
-    }
+    uint32_t memory = CELL__NONE;
+    uint32_t steps = CELL__NONE;
     if (im->sequences[sequence].uses_lengths) {
         return cell__refuse(im, "over the steps beside sequence_lens, where ONNX would take the "
                                 "zeros behind a shorter sequence too");
     }
-    uint32_t chain_number = find_chain(im, kind, row);
-    if (chain_number == CELL__NONE) {
-        BASE_TRY(cell__recurrent_new(im, node, &chain));
-        chain_number = node->recurrent;
-        im->scan = chain_number;
-        enum base_status status = write_body(im, chain_number, kind, row);
-        im->scan = CELL__NONE;
-        BASE_TRY(status);
+    const uint32_t of = kind == SUM || kind == MEAN ? deviating(im, row) : CELL__NONE;
+    if (of == CELL__NONE) {
+        BASE_TRY(memory_of(im, row, &memory));
+        return reduce_memory(im, variants[kind], memory, out);
     }
-    BASE_TRY(cell__row_recurrent(im, CELL__ROW_STATE, chain_number, STATE_VALUE, out));
+    BASE_TRY(reduce_memory(im, CELL_REDUCE_VARIANCE, of, out));
     if (kind == MEAN) {
-        uint32_t steps = CELL__NONE;
-        BASE_TRY(cell__row_recurrent(im, CELL__ROW_STATE, chain_number, STATE_STEPS, &steps));
-        BASE_TRY(cell__row_pair(im, CELL_OP_DIV, *out, steps, out));
+        return BASE_OK;
     }
-    return BASE_OK;
+    BASE_TRY(reduce_memory(im, CELL_REDUCE_COUNT, of, &steps));
+    return cell__row_pair(im, CELL_OP_MUL, *out, steps, out);
 }
 
 enum base_status cell__row_steps(struct cell__import *im, uint32_t sequence, uint32_t *out)
 {
     uint32_t row = CELL__NONE;
     uint32_t one = CELL__NONE;
-    for (uint32_t i = 0; i < im->n_recurrents; i++) {
-        const struct cell__recurrent *chain = &im->recurrents[i];
-        if (chain->sequence == sequence && strcmp(chain->word, REDUCE) == 0) {
-            return cell__row_recurrent(im, CELL__ROW_STATE, i, STATE_STEPS, out); // has counted
+    for (uint32_t r = 0; r < im->n_rows; r++) {
+        const struct cell__row *at = &im->rows[r];
+        if (at->kind == CELL__ROW_OP && at->op.kind == CELL_OP_REDUCE &&
+            im->rows[at->op.operands[0]].times == 1u << sequence) {
+            return reduce_memory(im, CELL_REDUCE_COUNT, at->op.operands[0], out);
         }
     }
     struct cell_op cast = {.kind = CELL_OP_CAST, .n_operands = 1};
@@ -355,7 +311,7 @@ static enum base_status reduce_part(struct cell__import *im, enum kind kind,
     return cell__row_pair(im, CELL_OP_DIV, *row, number, row);
 }
 
-/* Over the steps of a sequence, by a chain or by an attention; width: of what is reduced besides.
+/* Over the steps of a sequence, by a REDUCE or by an attention; width: of what is reduced besides.
  */
 static enum base_status reduce_times(struct cell__import *im, enum kind kind, uint32_t times,
                                      uint32_t width, uint32_t *row)
@@ -380,7 +336,7 @@ static enum base_status reduce_times(struct cell__import *im, enum kind kind, ui
             return status;
         }
         *im->error =
-            before; // scores that no attention has, such as a network's, are steps of chains
+            before; // scores that no attention has, such as a network's, are rows of each step
     }
     if (kind == MAX && is_seen_only) {
         return cell__row_attend_largest(im, *row, over, row);

@@ -25,7 +25,7 @@ enum base_status cell__too_many(struct cell__import *im, uint32_t max, const cha
 /* Whether operand i of a row's op is read with all of its steps. */
 bool cell__is_memory(const struct cell__row *row, uint32_t i)
 {
-    return row->kind == CELL__ROW_OP && row->op.kind == CELL_OP_ATTEND && i > 0;
+    return row->kind == CELL__ROW_OP && cell_op_takes_rows(&row->op, i);
 }
 
 /* Copies of all steps are not made, nor what takes a part of each row. */

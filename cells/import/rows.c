@@ -123,8 +123,7 @@ enum base_status cell__row_op_as_is(struct cell__import *im, const struct cell_o
     for (uint32_t i = 0; i < op->n_operands; i++) {
         base_assert(op->operands[i] < im->n_rows);
         const struct cell__row *operand = &im->rows[op->operands[i]];
-        const bool is_memory = op->kind == CELL_OP_ATTEND && i > 0; // all of its steps are taken
-        row.times |= is_memory ? 0 : operand->times;
+        row.times |= cell_op_takes_rows(op, i) ? 0 : operand->times;
         row.is_batched = row.is_batched || operand->is_batched;
     }
     return row_new(im, &row, out);
@@ -330,8 +329,8 @@ static enum base_status op_at(struct cell__import *im, uint32_t row, const uint3
     struct cell_op op = im->rows[row].op;
     for (uint32_t i = 0; i < op.n_operands; i++) {
         uint32_t operand = op.operands[i];
-        const bool is_memory = op.kind == CELL_OP_ATTEND && i > 0;
-        op.operands[i] = im->rows[operand].times != 0 && !is_memory ? map[operand] : operand;
+        const bool is_one = im->rows[operand].times != 0 && !cell_op_takes_rows(&op, i);
+        op.operands[i] = is_one ? map[operand] : operand;
     }
     return cell__row_op(im, &op, im->rows[row].value, out);
 }
@@ -356,9 +355,9 @@ enum base_status cell__row_at(struct cell__import *im, enum cell__row_kind kind,
     map[row] = 0;
     for (uint32_t r = row + 1; r-- > 0;) {
         const struct cell__row *at = &im->rows[r];
-        const uint32_t n = at->op.kind == CELL_OP_ATTEND ? 1 : at->op.n_operands;
-        for (uint32_t i = 0; map[r] == 0 && at->kind == CELL__ROW_OP && i < n; i++) {
-            if (im->rows[at->op.operands[i]].times != 0) {
+        const bool is_op = map[r] == 0 && at->kind == CELL__ROW_OP;
+        for (uint32_t i = 0; is_op && i < at->op.n_operands; i++) {
+            if (im->rows[at->op.operands[i]].times != 0 && !cell_op_takes_rows(&at->op, i)) {
                 map[at->op.operands[i]] = 0;
             }
         }

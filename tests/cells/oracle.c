@@ -230,6 +230,34 @@ static void attend(const struct oracle *oracle, const struct cell_op *op, double
     }
 }
 
+static void reduce(const struct oracle *oracle, const struct cell_op *op, double *out, uint32_t n)
+{
+    const uint32_t steps = oracle->n_rows[op->operands[0]];
+    const double *rows = oracle->rows[op->operands[0]];
+    for (uint32_t k = 0; k < n; k++) {
+        double sum = 0.0;
+        double squares = 0.0;
+        double low = steps == 0 ? 0.0 : rows[k];
+        double high = low;
+        for (uint32_t t = 0; t < steps && op->variant != CELL_REDUCE_COUNT; t++) {
+            const double x = rows[(size_t)t * n + k];
+            sum += x;
+            low = x < low ? x : low;
+            high = x > high ? x : high;
+        }
+        for (uint32_t t = 0; t < steps && op->variant == CELL_REDUCE_VARIANCE; t++) {
+            const double off = rows[(size_t)t * n + k] - sum / steps;
+            squares += off * off;
+        }
+        out[k] = op->variant == CELL_REDUCE_SUM        ? sum
+                 : op->variant == CELL_REDUCE_MEAN     ? sum / steps
+                 : op->variant == CELL_REDUCE_VARIANCE ? squares / steps
+                 : op->variant == CELL_REDUCE_MAX      ? high
+                 : op->variant == CELL_REDUCE_MIN      ? low
+                                                       : steps;
+    }
+}
+
 static double arithmetic(enum cell_op_kind kind, double a, double b)
 {
     switch ((unsigned)kind) {
@@ -421,6 +449,8 @@ void oracle_step(struct oracle *oracle)
             }
         } else if (op->kind == CELL_OP_ATTEND) {
             attend(oracle, op, out, width);
+        } else if (op->kind == CELL_OP_REDUCE) {
+            reduce(oracle, op, out, width);
         } else if (op->kind == CELL_OP_CONCAT) {
             concat(oracle, op, out);
         } else {

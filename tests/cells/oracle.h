@@ -8,7 +8,7 @@
 struct oracle {
     const struct cell_def *def;
     double *values[CELL_VALUES_MAX]; /* [width] each; owned */
-    /* Of inputs with many rows (ATTEND): [n_rows][width] each, the caller's. */
+    /* Of inputs with many rows (ATTEND, REDUCE): [n_rows][width] each, the caller's. */
     const double *rows[CELL_INPUTS_MAX];
     uint32_t n_rows[CELL_INPUTS_MAX];
 };

@@ -19,8 +19,8 @@ struct drawing {
     struct build *build;
     struct base_random *random;
     enum random_cell_manner manner;
-    uint32_t n_rowed;                /* inputs 0 .. n_rowed - 1 are K and V of ATTENDs */
-    double most[CELL_VALUES_MAX];    /* magnitude, roughly; 0 of a result that is not noted yet */
+    uint32_t n_rowed;             /* inputs 0 .. n_rowed - 1 are K and V of ATTENDs, K of REDUCEs */
+    double most[CELL_VALUES_MAX]; /* magnitude, roughly; 0 of a result that is not noted yet */
     uint32_t below[CELL_VALUES_MAX]; /* of integers: they are less; 0: nobody knows */
 };
 
@@ -341,6 +341,19 @@ static void add_attend(struct drawing *drawing)
     (void)noted(drawing, out, 4.0 * CALM);
 }
 
+static void add_reduce(struct drawing *drawing)
+{
+    if (drawing->n_rowed == 0) {
+        return;
+    }
+    const uint32_t variant = draw(drawing, CELL_REDUCE_COUNT + 1);
+    const uint32_t memory = draw(drawing, drawing->n_rowed);
+    const uint32_t width = variant == CELL_REDUCE_COUNT ? 1 : width_of(drawing, memory);
+    const uint32_t out = build_op(drawing->build, CELL_OP_REDUCE, memory, UINT32_MAX, width);
+    build_last(drawing->build)->variant = variant;
+    (void)noted(drawing, out, 16.0 * CALM);
+}
+
 static void add_concat(struct drawing *drawing)
 {
     const bool is_float = draw(drawing, 4) != 0 || pick(drawing, false) == UINT32_MAX;
@@ -440,14 +453,13 @@ static void add_const(struct drawing *drawing)
 
 static void add_some(struct drawing *drawing)
 {
-    static void (*const of_any[])(struct drawing *) =
-        {
-            add_linear,   add_patches,       add_transpose, add_lstm,    add_gru_or_rnn,
-            add_tree,     add_arithmetic,    add_gather,    add_softmax, add_arithmetic,
-            add_function, add_function,      add_mean,      add_attend,  add_concat,
-            add_const,    add_slice_or_copy, // the rest decides on numbers
-            add_select,   add_argmax,        add_top,       add_cast,
-        };
+    static void (*const of_any[])(struct drawing *) = {
+        add_linear,   add_patches,    add_transpose,     add_lstm,    add_gru_or_rnn,
+        add_tree,     add_arithmetic, add_gather,        add_softmax, add_arithmetic,
+        add_function, add_function,   add_mean,          add_attend,  add_concat,
+        add_reduce,   add_const,      add_slice_or_copy, // the rest decides on numbers
+        add_select,   add_argmax,     add_top,           add_cast,
+    };
     const uint32_t n = sizeof(of_any) / sizeof(of_any[0]);
     of_any[draw(drawing, is_smooth(drawing) ? n - 4 : n)](drawing);
 }

@@ -239,11 +239,11 @@ START_TEST(test_what_is_no_attention_is_no_definition)
     build.def.ops[0].operands[1] = 1;
     build.def.outputs[0] = 2;
     ck_assert_int_eq(cell_def_check(&build.def, &error), BASE_INVALID_ARGUMENT);
-    ck_assert_str_eq(error.message, "input 2: ATTEND takes it for many rows, another op for one");
+    ck_assert_str_eq(error.message, "input 2: one op takes it for many rows, another for one");
     build.def.outputs[0] = build.def.state_next[0];
     build.def.ops[1].operands[0] = 1;
     ck_assert_int_eq(cell_def_check(&build.def, &error), BASE_INVALID_ARGUMENT);
-    ck_assert_ptr_nonnull(strstr(error.message, "input 1: ATTEND takes it for many rows"));
+    ck_assert_ptr_nonnull(strstr(error.message, "input 1: one op takes it for many rows"));
     build_release(&build);
 }
 END_TEST

@@ -174,12 +174,10 @@ static void expect_cell(const struct cell_model *model, const char *folder)
         {"conv_causal-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
         {"conv_deep-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
         {"conv_ends-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
-        {"conv_group_normed-", CELL_OP_ADD, 0},    // sums over the steps come first
-        {"conv_instance_normed-", CELL_OP_ADD, 0}, // likewise
+        {"conv_group_normed-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
         {"conv_pool", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
         {"conv_positioned-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
         {"conv_residual-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
-        {"conv_standardised-", CELL_OP_ADD, 0},
         {"conv_unpadded-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
         {"keras_activations-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
         {"keras_autoencoder-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
@@ -201,8 +199,7 @@ static void expect_cell(const struct cell_model *model, const char *folder)
         {"own_", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
         {"picture_crnn-", CELL_OP_LSTM, 0},
         {"picture_depthwise-", CELL_OP_LSTM, 0},
-        {"picture_gated-", CELL_OP_ADD, 0},
-        {"picture_normed-", CELL_OP_ADD, 0},
+        {"picture_gated-", CELL_OP_LSTM, 0},
         {"picture_resnet-", CELL_OP_LSTM, 0},
         {"picture_turned-", CELL_OP_LSTM, 0},
         {"picture_", CELL_OP_GRU, CELL_GRU_RESET_AFTER},

@@ -93,6 +93,7 @@ static const struct {
                   {"ReduceMin", MIN, 18}};
 
 static enum over wanted_over;
+static bool wants_sum; /* of squares, in place of their mean */
 
 static double over_steps(const double *x, size_t b, size_t i)
 {
@@ -254,6 +255,88 @@ START_TEST(test_reductions_over_a_part_of_the_features)
         onnx_set_int(&builder, node, "keepdims", 0);
         run(expect_over_bins);
     }
+}
+END_TEST
+
+/* ---- How they are made ---------------------------------------------------------------------- */
+
+static uint32_t count_reduces(const struct cell_model *model, uint32_t variant)
+{
+    uint32_t n = 0;
+    for (uint32_t s = 0; s < model->n_stages; s++) {
+        const struct cell_def *def = &model->stages[s].type->def;
+        for (uint32_t o = 0; o < def->n_ops; o++) {
+            n += def->ops[o].kind == CELL_OP_REDUCE && def->ops[o].variant == variant ? 1 : 0;
+        }
+    }
+    return n;
+}
+
+static void expect_reduces(uint32_t stages, uint32_t mean, uint32_t variance, uint32_t count)
+{
+    struct built built;
+    load_built(&builder, &built);
+    ck_assert_uint_eq(built.model->n_stages, stages);
+    ck_assert_uint_eq(count_reduces(built.model, CELL_REDUCE_MEAN), mean);
+    ck_assert_uint_eq(count_reduces(built.model, CELL_REDUCE_VARIANCE), variance);
+    ck_assert_uint_eq(count_reduces(built.model, CELL_REDUCE_COUNT), count);
+    cell_model_free(built.registry, built.model);
+    cell_registry_free(built.registry);
+}
+
+static void expect_variance(const double *x, const struct replay_tensor *out)
+{
+    ck_assert_uint_eq(out->count, (size_t)BATCH * IN);
+    for (size_t b = 0; b < BATCH; b++) {
+        for (size_t i = 0; i < IN; i++) {
+            double squares = 0;
+            wanted_over = MEAN;
+            for (size_t t = 0; t < TIME; t++) {
+                squares += pow(at(x, t, b, i) - over_steps(x, b, i), 2);
+            }
+            util_assert_close(out->data[b * IN + i], squares / (wants_sum ? 1 : TIME), 1e-6, 0);
+        }
+    }
+}
+
+/* How exporters write a variance: the mean twice or once, what is off it, squared. Nothing of it is
+ * computed step by step: the RNN and one stage more, where the sum asks for the number of steps. */
+START_TEST(test_a_variance_over_the_steps_is_one_op)
+{
+    const int64_t axis = 0;
+    const float two = 2.0f;
+    for (int is_power = 0; is_power < 2; is_power++) {
+        wants_sum = _i != 0;
+        begin(14);
+        onnx_set_ints(&builder, onnx_node(&builder, "ReduceMean", "x", "mean"), "axes", 1, &axis);
+        onnx_node(&builder, "Sub", "x mean", "off");
+        onnx_constant(&builder, "two", onnx_tensor(&builder, FLOAT, 0, NULL, &two, sizeof(two)));
+        onnx_node(&builder, is_power ? "Pow" : "Mul", is_power ? "off two" : "off off", "squares");
+        onnx_constant(&builder, "axes", onnx_ints(&builder, 1, 1, &axis));
+        Onnx__NodeProto *node = wants_sum ? onnx_node(&builder, "ReduceSum", "squares axes", "out")
+                                          : onnx_node(&builder, "ReduceMean", "squares", "out");
+        if (!wants_sum) {
+            onnx_set_ints(&builder, node, "axes", 1, &axis);
+        }
+        onnx_set_int(&builder, node, "keepdims", 0);
+        expect_reduces(2, 0, 1, wants_sum ? 1 : 0);
+        run(expect_variance);
+    }
+}
+END_TEST
+
+/* A mean of something else, or squares of what is off another's mean, is as it is written. */
+START_TEST(test_what_is_no_variance_is_no_such_op)
+{
+    const int64_t axis = 0;
+    begin(14);
+    onnx_set_ints(&builder, onnx_node(&builder, "ReduceMean", "x", "mean"), "axes", 1, &axis);
+    onnx_node(&builder, "Abs", "x", "size");
+    onnx_node(&builder, "Sub", "size mean", "off");
+    onnx_node(&builder, "Mul", "off off", "squares");
+    onnx_set_ints(&builder, onnx_node(&builder, "ReduceMean", "squares", "out"), "axes", 1, &axis);
+    expect_reduces(5, 2, 0, 0); // the RNN, sizes and squares at each step, their means
+    onnx_release(&builder);
 }
 END_TEST
 
@@ -662,6 +745,8 @@ int main(void)
     tcase_add_test(steps, test_sums_and_means_over_steps_and_features);
     tcase_add_test(steps, test_sum_over_the_features_of_each_step);
     tcase_add_loop_test(steps, test_reductions_over_a_part_of_the_features, 0, 4);
+    tcase_add_loop_test(steps, test_a_variance_over_the_steps_is_one_op, 0, 2);
+    tcase_add_test(steps, test_what_is_no_variance_is_no_such_op);
     tcase_add_loop_test(steps, test_norms, 0, 3);
     tcase_add_test(steps, test_pools_are_reductions_over_the_steps);
     tcase_add_test(steps, test_argmax_of_each_step);

@@ -4,6 +4,7 @@
 #include "cells/cuda/step_attend.h"
 #include "cells/cuda/step_cells.h"
 #include "cells/cuda/step_ops.h"
+#include "cells/cuda/step_reduce.h"
 #include "cells/cuda/step_round.h"
 #include "cells/cuda/step_rows.h"
 #include "cells/cuda/step_search.h"
