@@ -527,6 +527,7 @@ CELLS_SUITES = \
   tests/cells/test_reduce.c \
   tests/cells/test_safetensors.c \
   tests/cells/test_shares.c \
+  tests/cells/test_spans.c \
   tests/cells/test_stale_window.c \
   tests/cells/test_tree.c \
   tests/cells/test_type.c \

@@ -87,6 +87,7 @@ struct cell_device_caps {
     bool pumped;             /* true: batches run inside pump() on the caller's thread */
     bool wakes;              /* calls options.wake after completions; else they must be polled */
     bool beside;             /* two batches of a queue at once (cell_batch); it has type_tuning */
+    bool spans;              /* takes several steps of a row side by side (cell_batch_row) */
     bool invariant_bits;     /* results do not depend on batch composition, threads or ISA */
     const char *description; /* such as "cpu avx512, 2 threads"; lives as long as the device */
 };

@@ -105,7 +105,10 @@ static inline void cell_wiring_use(struct cell_wiring *wiring, struct cell_refs 
 struct cell_batch_row {
     const struct cell_wiring *wiring;
     uint32_t first_step;
-    uint32_t steps; /* >= 1, at most batch.steps: rows may leave before the batch ends */
+    /* >= 1, at most batch.steps: rows may leave before the batch ends. A batch of one step of a
+     * type without state may have *spans* on a device that takes them (cell_device_caps.spans): any
+     * number of a row's steps, which are computed side by side, as so many rows. */
+    uint32_t steps;
     /* Written by the device: min(steps, batch.steps_done), or up to its end; of a batch that was
      * interrupted also less, where a device computes its rows in several places: at least 1, and
      * steps_min. */
@@ -118,7 +121,8 @@ struct cell_batch {
     const struct cell_type *type;
     uint32_t queue; /* in-order queue it was formed for */
     uint32_t n_rows;
-    uint32_t steps; /* up to this many steps, a barrier between them; >= 1 */
+    uint32_t n_cells; /* of a step: n_rows, or the steps of all spans; the scheduler's */
+    uint32_t steps;   /* up to this many steps, a barrier between them; >= 1 */
     /* true: before each step but the first the device looks at *attention and, when it is not zero,
      * ends the batch with steps_done < steps; it may also do so when a row has ended and nobody is
      * to be told (row_ended). false: it runs all steps, so that later batches with the same rows
@@ -148,6 +152,12 @@ struct cell_batch {
     uint64_t submitted_ns;
     struct cell_batch_row *rows;
 };
+
+/* Whether the steps of its rows are spans. */
+static inline bool cell_batch_has_spans(const struct cell_batch *batch)
+{
+    return batch->steps == 1 && batch->type->state_layout == CELL_LAYOUT_NONE;
+}
 
 /* What a worker pulls batches from; implemented by the scheduler, called by the pool thread only.
  */

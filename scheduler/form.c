@@ -74,7 +74,7 @@ static uint32_t count_running(const struct sched *sched, uint32_t type, uint32_t
 static bool is_alike(const struct sched__type *type, uint32_t rows, const struct cell_batch *first)
 {
     const uint64_t flops = type->type->flops * rows;
-    const uint64_t first_flops = first->type->flops * first->n_rows;
+    const uint64_t first_flops = first->type->flops * first->n_cells;
     return type->type != first->type && rows <= type->beside_rows && 2 * flops <= 3 * first_flops &&
            2 * first_flops <= 3 * flops;
 }
@@ -152,14 +152,16 @@ static void node_start(struct sched *sched, struct sched_graph *graph, struct sc
     }
 }
 
-/* A row for each of its lanes. */
-static void row_add(struct cell_batch *batch, struct sched_node *node, uint32_t first_step)
+/* A row for each of its lanes; a run's steps are set with its length. */
+static void row_add(struct cell_batch *batch, struct sched_node *node, uint32_t first_step,
+                    uint32_t steps)
 {
+    batch->n_cells += node->lanes * steps;
     for (uint32_t lane = 0; lane < node->lanes; lane++) {
         struct cell_batch_row *row = &batch->rows[batch->n_rows++];
         row->wiring = sched__wiring_of(node, lane);
         row->first_step = first_step;
-        row->steps = 1;
+        row->steps = steps;
         row->steps_done = 0;
         row->has_ended = false;
         row->tag = node;
@@ -171,7 +173,7 @@ static bool has_room(const struct cell_batch *batch, const struct sched_subgraph
                      uint32_t rows_max)
 {
     const struct sched_node *node = subgraph->ready_first;
-    return batch->n_rows == 0 || batch->n_rows + node->lanes <= rows_max;
+    return batch->n_rows == 0 || batch->n_cells + node->lanes <= rows_max;
 }
 
 /* The node that is taken next has been asked for before: what it points to is asked for now, and
@@ -184,8 +186,26 @@ static void fetch_ahead(const struct sched_node *next)
     }
 }
 
+/* Steps of a node without state, each of which is a cell like any other: as many as there is room
+ * for, as a span or a row for each. */
+static void take_steps(const struct sched *sched, struct cell_batch *batch, struct sched_node *node,
+                       uint32_t rows_max)
+{
+    const uint32_t left = node->wiring.steps - node->steps_submitted;
+    const uint32_t room = rows_max - batch->n_cells;
+    const uint32_t steps = left < room ? left : room;
+    for (uint32_t k = 0; k < steps && !sched->options.spans; k++) {
+        row_add(batch, node, node->steps_submitted + k, 1);
+    }
+    if (steps > 0 && sched->options.spans) {
+        row_add(batch, node, node->steps_submitted, steps);
+    }
+    node->steps_submitted += steps;
+}
+
 /* Moves ready nodes of a subgraph into the batch, as many as fit. */
-static void take_nodes(struct cell_batch *batch, struct sched_subgraph *subgraph, uint32_t rows_max)
+static void take_nodes(const struct sched *sched, struct cell_batch *batch,
+                       struct sched_subgraph *subgraph, uint32_t rows_max)
 {
     struct sched_graph *graph = subgraph->graph;
     uint32_t before = batch->n_rows;
@@ -193,12 +213,10 @@ static void take_nodes(struct cell_batch *batch, struct sched_subgraph *subgraph
         struct sched_node *node = sched__subgraph_pop(subgraph);
         fetch_ahead(subgraph->ready_first);
         if (node->type->state_layout != CELL_LAYOUT_NONE) {
-            row_add(batch, node, node->steps_submitted); // its steps are set with the run's length
+            row_add(batch, node, node->steps_submitted, 1);
             continue;
         }
-        while (node->steps_submitted < node->wiring.steps && batch->n_rows < rows_max) {
-            row_add(batch, node, node->steps_submitted++);
-        }
+        take_steps(sched, batch, node, rows_max);
         if (node->steps_submitted < node->wiring.steps) {
             sched__subgraph_push(subgraph, node, true);
         }
@@ -211,16 +229,16 @@ static void take_subgraphs(struct sched *sched, struct sched__type *type, struct
 {
     const uint32_t most = unpinned_rows(sched, type, batch->queue);
     uint32_t unpinned = 0;
-    while (batch->n_rows < type->rows_max) {
+    while (batch->n_cells < type->rows_max) {
         struct sched__ready *list = NULL;
         struct sched_subgraph *subgraph = oldest_ready(type, batch->queue, unpinned < most, &list);
         if (subgraph == NULL || !has_room(batch, subgraph, type->rows_max)) {
             break;
         }
-        const uint32_t before = batch->n_rows;
+        const uint32_t before = batch->n_cells;
         sched__ready_remove(list, subgraph);
-        take_nodes(batch, subgraph, type->rows_max);
-        unpinned += list == &type->unpinned ? batch->n_rows - before : 0;
+        take_nodes(sched, batch, subgraph, type->rows_max);
+        unpinned += list == &type->unpinned ? batch->n_cells - before : 0;
         subgraph->running++;
         subgraph->pinned = batch->queue;
     }
@@ -405,6 +423,7 @@ static struct cell_batch *open_batch(struct sched *sched, const struct sched__ty
     struct cell_batch *batch = &slot_take(&sched->queues[index])->batch;
     batch->type = type->type;
     batch->n_rows = 0;
+    batch->n_cells = 0;
     batch->steps_done = 0;
     batch->status = BASE_OK;
     batch->submitted_ns = now_ns;
@@ -489,7 +508,7 @@ static struct cell_batch *take_followers(struct sched *sched, const struct sched
         const uint32_t lead = first->rows[i].first_step - node->steps_submitted;
         batch->lead = lead < batch->lead ? lead : batch->lead;
         (void)sched__subgraph_pop(subgraph);
-        row_add(batch, node, node->steps_submitted);
+        row_add(batch, node, node->steps_submitted, 1);
         node->graph->rows_running++;
         subgraph->running++;
         subgraph->pinned = batch->queue;
@@ -518,7 +537,7 @@ static struct cell_batch *form_beside(struct sched *sched, const struct sched__t
                                       const struct cell_batch *batch, uint64_t now_ns)
 {
     const bool may_have = sched->options.beside && sched->queues[batch->queue].in_flight == 0 &&
-                          batch->n_rows <= type->beside_rows && least_steps(sched, batch) == 0;
+                          batch->n_cells <= type->beside_rows && least_steps(sched, batch) == 0;
     if (!may_have) {
         return NULL;
     }

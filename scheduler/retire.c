@@ -149,7 +149,7 @@ static void count_batch(struct sched__type *type, const struct cell_batch *batch
         cells += batch->rows[i].steps_done;
     }
     uint32_t bucket = 0;
-    while (bucket < SCHED_ROW_BUCKETS && batch->n_rows > 1u << bucket) {
+    while (bucket < SCHED_ROW_BUCKETS && batch->n_cells > 1u << bucket) {
         bucket++;
     }
     sched__stat_add(&stats->batches, 1);
@@ -157,7 +157,7 @@ static void count_batch(struct sched__type *type, const struct cell_batch *batch
     sched__stat_add(&stats->cells, cells);
     sched__stat_add(&stats->exec_ns, now_ns - batch->submitted_ns);
     sched__stat_add(&stats->rows_buckets[bucket], 1);
-    sched__stat_add(&stats->rows_sum, batch->n_rows);
+    sched__stat_add(&stats->rows_sum, batch->n_cells);
 }
 
 /* First a node, then what it points to, then what that points to. */

@@ -38,6 +38,7 @@ struct sched_options {
     uint64_t run_flops_shared; /* but in small cells as many steps as make so many operations */
     uint64_t run_flops_least; /* a batch that rows leave goes on up to so many operations; 0: not */
     bool interruptible;       /* the devices look at their attention words */
+    bool spans;               /* the device takes several steps of a row of a type without state */
     bool beside;              /* and run two batches at the same time; tasks_max >= 2 */
     uint32_t
         follow_steps_min; /* of a run that another is to follow, where they are interruptible */

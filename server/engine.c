@@ -131,6 +131,7 @@ static enum base_status sched_open(struct srv_engine *engine, struct device *dev
     sched.run_flops_shared = engine->caps.pumped ? SHARED_FLOPS : 0;
     sched.run_flops_least = engine->caps.pumped ? LEAST_FLOPS : 0;
     sched.tasks_max = engine->caps.pumped ? pumped_tasks(options) : options->tasks_max;
+    sched.spans = engine->caps.spans;
     sched.beside = engine->caps.beside && sched.tasks_max > 1;
     uint32_t bound = engine->caps.pumped ? UINT32_MAX : sched.run_steps_shared;
     sched.run_steps_max = options->run_steps_max > 0 && options->run_steps_max < bound

@@ -152,7 +152,7 @@ void cell_beside_begin(struct cell_beside *beside, struct cell_program *const pr
         run->team = team;
         run->beside = beside;
         // Of small cells one member of the half is enough, as one of the team would be.
-        run->members = run->n_rows <= programs[h]->solo_rows ? 1 : run->members;
+        run->members = run->n_cells <= programs[h]->solo_rows ? 1 : run->members;
     }
     beside->is_followed = both[1].batch->follows;
     // Relaxed: the start publishes them.

@@ -133,6 +133,7 @@ void cell_cpu_caps(const struct cell_device *device, struct cell_device_caps *ou
     }
     *out = (struct cell_device_caps){.pumped = true,
                                      .beside = has_others,
+                                     .spans = true,
                                      .invariant_bits = device->kernels->invariant,
                                      .description = device->description};
 }

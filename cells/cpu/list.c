@@ -17,7 +17,8 @@ uint32_t cell_program_add_value(struct cell_program *program, struct cell_value 
                                 enum cell_place place, uint32_t index)
 {
     base_assert(program->n_values < CELL_PROGRAM_VALUES_MAX);
-    program->values[program->n_values] = (struct cell_program_value){shape, place, index};
+    program->values[program->n_values] =
+        (struct cell_program_value){.shape = shape, .place = place, .index = index};
     return program->n_values++;
 }
 

@@ -172,18 +172,78 @@ static void slice(const struct cell_view *view, const struct cell_program_op *op
     }
 }
 
+/* Rows of element-wise ops that lie behind each other are one long row; below so many it is not
+ * worth saying so. */
+#define JOINED_MIN 4u
+
+/* How many rows from `first` on, at most n, stand each a row's width behind the other, or, where
+ * *is_single says so at the end, are one element. */
+static uint32_t joined_rows(uint8_t *const *rows, uint32_t n, uint32_t width, bool *is_single)
+{
+    uint32_t k = 1;
+    *is_single = *is_single || (width == 1 && n > 1 && rows[1] == rows[0]);
+    const size_t stride = *is_single ? 0 : width * sizeof(float);
+    while (k < n && rows[k] == rows[k - 1] + stride) {
+        k++;
+    }
+    return k;
+}
+
+/* The rows from `first` on that are one; of them singles[v] says which values are one element. */
+static uint32_t joined(const struct cell_view *view, const struct cell_program_op *op,
+                       uint32_t first, uint32_t end, bool *singles)
+{
+    const struct cell_pointwise *chain = op->chain;
+    uint32_t n = end - first;
+    for (uint32_t v = 0; v < chain->n_values && n > 1; v++) {
+        singles[v] = chain->values[v].is_single;
+        if (chain->values[v].tile == CELL_POINTWISE_ROW) {
+            uint8_t *const *rows = view->space->rows[op->chain_values[v]] + first;
+            n = joined_rows(rows, n, chain->width, &singles[v]);
+        }
+    }
+    return n;
+}
+
+static void run_chain(const struct cell_view *view, const struct cell_program_op *op,
+                      const struct cell_pointwise *chain, uint32_t r)
+{
+    float *values[CELL_POINTWISE_VALUES_MAX];
+    for (uint32_t v = 0; v < chain->n_values; v++) {
+        bool has_row = chain->values[v].tile == CELL_POINTWISE_ROW;
+        values[v] = has_row ? f32_out(view, op->chain_values[v])[r] : NULL;
+    }
+    view->program->kernels->pointwise(chain, values, view->space->scratch);
+}
+
+/* n rows as one. */
+static void run_joined(const struct cell_view *view, const struct cell_program_op *op, uint32_t r,
+                       uint32_t n, const bool *singles)
+{
+    struct cell_pointwise chain = *op->chain;
+    chain.width *= n;
+    for (uint32_t v = 0; v < chain.n_values; v++) {
+        chain.values[v].is_single = singles[v];
+    }
+    run_chain(view, op, &chain, r);
+}
+
 static void pointwise(const struct cell_view *view, const struct cell_program_op *op)
 {
+    bool singles[CELL_POINTWISE_VALUES_MAX];
     uint32_t first;
     uint32_t end;
+    uint32_t n = 1;
     cell_view_share(view, view->n_rows, &first, &end);
-    for (uint32_t r = first; r < end; r++) {
-        float *values[CELL_POINTWISE_VALUES_MAX];
-        for (uint32_t v = 0; v < op->chain->n_values; v++) {
-            bool has_row = op->chain->values[v].tile == CELL_POINTWISE_ROW;
-            values[v] = has_row ? f32_out(view, op->chain_values[v])[r] : NULL;
+    for (uint32_t r = first; r < end; r += n) {
+        n = joined(view, op, r, end, singles);
+        if (n >= JOINED_MIN) {
+            run_joined(view, op, r, n, singles);
+            continue;
         }
-        view->program->kernels->pointwise(op->chain, values, view->space->scratch);
+        for (uint32_t k = 0; k < n; k++) {
+            run_chain(view, op, op->chain, r + k);
+        }
     }
 }
 

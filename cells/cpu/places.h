@@ -9,17 +9,19 @@
 #include "cells/cpu/program.h"
 #include "cells/cpu/rows.h"
 
-/* A row of a value that is written elsewhere than it was computed. */
+/* A cell's value that is written elsewhere than it was computed. */
 struct cell_copy {
-    uint32_t value, row;
+    uint32_t value, cell;
     uint8_t *to;
 };
 
-/* Of one batch. Read-only while it runs. */
+/* Of one batch. Read-only while it runs. A *cell* is a row of it, or one step of a row's span. */
 struct cell_places {
-    uint8_t **inputs[CELL_INPUTS_MAX];    /* [input] -> [n_rows]; NULL: not read through pointers */
-    uint8_t **outs[CELL_OUTPUTS_MAX];     /* [output] -> [n_rows]; NULL: not CELL_PLACE_OUT */
+    uint8_t **inputs[CELL_INPUTS_MAX]; /* [input] -> [n_cells]; NULL: not read through pointers */
+    uint8_t **outs[CELL_OUTPUTS_MAX];  /* [output] -> [n_cells]; NULL: not CELL_PLACE_OUT */
     uint8_t **own_outs[CELL_OUTPUTS_MAX]; /* likewise, the queue's own rows: never change */
+    uint32_t *rows;                       /* [n_cells]: of the batch */
+    uint32_t n_cells;
     struct cell_copy *copies; /* who computes a row by rows copies it, too: no barrier between */
     uint32_t n_copies;
 };
@@ -32,7 +34,8 @@ uint8_t *cell_place(const struct cell_rows *stores, const struct cell_ref *ref, 
 uint8_t *cell_place_input(const struct cell_program *program, const struct cell_rows *stores,
                           const struct cell_wiring *wiring, uint32_t input, uint32_t step);
 
-/* Where output o of a type without states goes as a value row at this step; NULL: nowhere. */
+/* Where output o of a type without states is computed at this step, since it goes there: a value
+ * row, or request memory where that will do; NULL: nowhere. */
 uint8_t *cell_place_output(const struct cell_program *program, const struct cell_rows *stores,
                            const struct cell_wiring *wiring, uint32_t o, uint32_t step);
 

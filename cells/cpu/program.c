@@ -200,8 +200,39 @@ static bool is_scratch(const struct cell_program *program, uint32_t value)
     return place == CELL_PLACE_SCRATCH || place == CELL_PLACE_KEPT || place == CELL_PLACE_OUT;
 }
 
+static bool is_read(const struct cell_program *program, uint32_t value)
+{
+    bool is = false;
+    for (uint32_t o = 0; o < program->n_ops; o++) {
+        const struct cell_program_op *op = &program->ops[o];
+        const struct cell_pointwise *chain = op->chain;
+        for (uint32_t i = 0; i < op->n_in && chain == NULL; i++) {
+            is |= op->in[i] == value;
+        }
+        for (uint32_t p = 0; chain != NULL && p < chain->n_ops; p++) {
+            for (uint32_t i = 0; i < chain->ops[p].n_in; i++) {
+                is |= op->chain_values[chain->ops[p].in[i]] == value;
+            }
+        }
+    }
+    return is;
+}
+
+/* Whether element-wise ops make the value: they write no element beyond it. */
+static bool is_of_chain(const struct cell_program *program, uint32_t value)
+{
+    bool is = false;
+    for (uint32_t o = 0; o < program->n_ops; o++) {
+        const struct cell_pointwise *chain = program->ops[o].chain;
+        for (uint32_t p = 0; chain != NULL && p < chain->n_ops; p++) {
+            is |= program->ops[o].chain_values[chain->ops[p].out] == value;
+        }
+    }
+    return is;
+}
+
 /* What is emitted behind each step of a chain is another row each time; a cell without a state is
- * one step, and its outputs mostly go to value rows. */
+ * one step, and its outputs mostly go to value rows, or are rows of request memory. */
 static void place_outputs(struct cell_program *program)
 {
     const struct cell_def *def = &program->type->def;
@@ -210,6 +241,8 @@ static void place_outputs(struct cell_program *program)
         if (value->place == CELL_PLACE_SCRATCH) {
             value->place = CELL_PLACE_OUT;
             value->index = o;
+            value->is_exact =
+                is_of_chain(program, def->outputs[o]) && !is_read(program, def->outputs[o]);
         }
     }
 }
@@ -316,8 +349,10 @@ enum base_status cell_program_make_spaces(struct cell_program *program, uint32_t
             base_arena_array(&program->arena, CELL_BATCH_ROWS_MAX, sizeof(spaces[m].steps[0]));
         spaces[m].scratch = base_arena_alloc_aligned64(&program->arena, floats * sizeof(float));
         spaces[m].share = base_arena_alloc_aligned64(&program->arena, BASE_CACHE_LINE);
-        if (spaces[m].active == NULL || spaces[m].steps == NULL || spaces[m].scratch == NULL ||
-            spaces[m].share == NULL) {
+        spaces[m].offsets =
+            base_arena_array(&program->arena, CELL_BATCH_ROWS_MAX, sizeof(spaces[m].offsets[0]));
+        if (spaces[m].active == NULL || spaces[m].steps == NULL || spaces[m].offsets == NULL ||
+            spaces[m].scratch == NULL || spaces[m].share == NULL) {
             return BASE_RESOURCE_EXHAUSTED;
         }
         BASE_TRY(cell_tree_make_space(program, &spaces[m]));

@@ -90,7 +90,7 @@ enum cell_place {
     CELL_PLACE_CONST,   /* a CONST's weight */
     CELL_PLACE_SCRATCH, /* written by an op, read by others of the same step */
     CELL_PLACE_KEPT,    /* likewise, but where steps are computed ahead it stands in a window */
-    CELL_PLACE_OUT,     /* likewise, but where a row is emitted to a value row it is written there:
+    CELL_PLACE_OUT,     /* likewise, but where a row is emitted it may be written there:
                            output `index` of a type without states */
 };
 
@@ -98,6 +98,9 @@ struct cell_program_value {
     struct cell_value shape;
     enum cell_place place;
     uint32_t index;
+    /* OUT: nobody in the cell reads it, and nothing behind its last element is written: it may
+     * stand in request memory, too. */
+    bool is_exact;
 };
 
 /* What one member of one queue's team works with. */
@@ -107,6 +110,7 @@ struct cell_space {
     uint8_t **outs[CELL_OUTPUTS_MAX]; /* [output] -> [block_rows] rows of those emitted elsewhere */
     uint32_t *active;                 /* [CELL_BATCH_ROWS_MAX] rows still running */
     uint32_t *steps;                  /* [CELL_BATCH_ROWS_MAX] of each row in this batch */
+    uint32_t *offsets;                /* [CELL_BATCH_ROWS_MAX] of active cells: steps into a span */
     float *scratch;                   /* the kernels' */
     _Atomic uint64_t *share;          /* on a cache line of its own; panels.c */
     uint32_t round;                   /* of ops whose panels were taken; panels.c */

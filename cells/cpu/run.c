@@ -167,8 +167,7 @@ static void emit(const struct cell_view *view, uint32_t r, const struct cell_emi
     uint32_t layout =
         is_state ? type->state_layouts[emit->index] : type->output_layouts[emit->index];
     struct cell_value shape = program->values[value].shape;
-    uint8_t *to = cell_place(view->run->stores, &emit->to, layout,
-                             cell_view_row(view, r)->first_step + view->step);
+    uint8_t *to = cell_place(view->run->stores, &emit->to, layout, cell_view_step(view, r));
     const size_t bytes = (size_t)shape.width * cell_dtype_bytes(shape.dtype);
     const size_t first = bytes * part / parts / BASE_CACHE_LINE * BASE_CACHE_LINE;
     const size_t end =
@@ -193,7 +192,7 @@ static void run_emits(const struct cell_view *view)
     }
     for (uint32_t r = first; r < end; r++) {
         const struct cell_batch_row *row = cell_view_row(view, r);
-        const uint32_t step = row->first_step + view->step;
+        const uint32_t step = cell_view_step(view, r);
         for (uint32_t e = 0; e < row->wiring->n_emits; e++) {
             if (cell_emit_is_due(&row->wiring->emits[e], step, row->wiring->steps)) {
                 emit(view, r, &row->wiring->emits[e], part, in_parts ? members : 1);
@@ -292,12 +291,28 @@ void cell_run_start(struct cell_view *view)
     }
 }
 
+/* All cells of the rows' spans. */
+static uint32_t select_spans(const struct cell_view *view)
+{
+    uint32_t n = 0;
+    for (uint32_t r = view->run->row_first; r < view->run->row_end; r++) {
+        for (uint32_t k = 0; k < view->space->steps[r]; k++) {
+            view->space->offsets[n] = k;
+            view->space->active[n++] = r;
+        }
+    }
+    return n;
+}
+
 /* Drops the rows that have no step left. Returns the number that have; *until is the first step
  * at which that may change again. */
 static uint32_t select_active(const struct cell_view *view, uint32_t *until)
 {
     uint32_t n = 0;
     *until = UINT32_MAX;
+    if (cell_batch_has_spans(view->run->batch)) {
+        return select_spans(view);
+    }
     for (uint32_t r = view->run->row_first; r < view->run->row_end; r++) {
         uint32_t steps = view->space->steps[r];
         if (steps > view->step) {
@@ -390,6 +405,8 @@ static void run_step(struct cell_view *view, uint32_t n_active)
     for (uint32_t first = 0; first < n_active;) {
         uint32_t left = n_active - first;
         view->rows = view->space->active + first;
+        view->offsets =
+            cell_batch_has_spans(view->run->batch) ? view->space->offsets + first : NULL;
         view->n_rows = block_of(view, left);
         resolve(view);
         run_ops(view);
@@ -413,7 +430,7 @@ static void run_step(struct cell_view *view, uint32_t n_active)
     }
 }
 
-/* A batch whose places were found when it was submitted: one step of all rows. No member looks at
+/* A batch whose places were found when it was submitted: one step of all cells. No member looks at
  * rows or wirings, which another core has just written; but ATTEND and REDUCE do, for their many
  * rows. */
 static void run_placed(struct cell_view *view)
@@ -421,21 +438,18 @@ static void run_placed(struct cell_view *view)
     const struct cell_program *program = view->program;
     const struct cell_def *def = &program->type->def;
     const struct cell_places *places = view->run->places;
-    const uint32_t n_rows = view->run->n_rows;
-    for (uint32_t r = 0; r < n_rows; r++) {
-        view->space->active[r] = r;
-        view->space->steps[r] = 1;
-    }
-    view->rows = view->space->active;
-    view->n_rows = n_rows;
+    const uint32_t n_cells = places->n_cells;
+    view->rows = places->rows;
+    view->n_rows = n_cells;
     for (uint32_t i = 0; i < def->n_inputs; i++) {
         if (places->inputs[i] != NULL) {
-            memcpy(view->space->rows[i], places->inputs[i], n_rows * sizeof(uint8_t *));
+            memcpy(view->space->rows[i], places->inputs[i], n_cells * sizeof(uint8_t *));
         }
     }
     for (uint32_t o = 0; o < def->n_outputs; o++) {
         if (places->outs[o] != NULL) {
-            memcpy(view->space->rows[def->outputs[o]], places->outs[o], n_rows * sizeof(uint8_t *));
+            memcpy(view->space->rows[def->outputs[o]], places->outs[o],
+                   n_cells * sizeof(uint8_t *));
         }
     }
     run_ops(view);
@@ -444,14 +458,14 @@ static void run_placed(struct cell_view *view)
     }
     uint32_t first;
     uint32_t end;
-    cell_view_share(view, n_rows, &first, &end); // as ops by rows are, behind which no barrier is
+    cell_view_share(view, n_cells, &first, &end); // as ops by rows are, behind which no barrier is
     for (uint32_t c = 0; c < places->n_copies; c++) {
         const struct cell_copy *copy = &places->copies[c];
-        if (copy->row < first || copy->row >= end) {
+        if (copy->cell < first || copy->cell >= end) {
             continue;
         }
         const struct cell_value shape = program->values[copy->value].shape;
-        memcpy(copy->to, view->space->rows[copy->value][copy->row],
+        memcpy(copy->to, view->space->rows[copy->value][copy->cell],
                (size_t)shape.width * cell_dtype_bytes(shape.dtype));
     }
     view->step = 1;
@@ -566,7 +580,7 @@ static void share_out(struct cell_run *run, uint32_t queue)
 {
     const struct cell_program *program = run->program;
     const struct cell_batch *batch = run->batch;
-    const bool is_solo = batch->n_rows <= program->solo_rows;
+    const bool is_solo = run->n_cells <= program->solo_rows;
     const bool is_helped = batch->n_rows == 1 && is_solo && program->apart != NULL &&
                            program->windows != NULL && program->ahead_rows > 0;
     const bool is_apart = program->apart != NULL && program->apart_rows > 0 &&
@@ -589,11 +603,18 @@ void cell_run_prepare(struct cell_run *run, struct cell_program *program,
 {
     struct cell_batch *batch = submitted->batch;
     base_assert(batch->n_rows > 0 && batch->n_rows <= CELL_BATCH_ROWS_MAX && batch->steps > 0);
+    const bool has_spans = cell_batch_has_spans(batch);
+    uint32_t n_cells = has_spans ? 0 : batch->n_rows;
+    for (uint32_t r = 0; r < batch->n_rows && has_spans; r++) {
+        n_cells += batch->rows[r].steps;
+    }
+    base_assert(n_cells <= CELL_BATCH_ROWS_MAX);
     *run = (struct cell_run){.program = program,
                              .stores = stores,
                              .batch = batch,
                              .places = submitted->places,
                              .n_rows = batch->n_rows,
+                             .n_cells = n_cells,
                              .row_end = batch->n_rows,
                              .spaces = program->spaces[queue],
                              .windows = program->windows == NULL ? NULL : program->windows[queue],
@@ -618,8 +639,11 @@ static void note_steps(const struct cell_run *run)
 {
     struct cell_batch *batch = run->batch;
     for (uint32_t r = 0; r < batch->n_rows; r++) {
+        struct cell_batch_row *row = &batch->rows[r];
         const uint32_t steps = run->spaces[0].steps[r];
-        batch->rows[r].steps_done = steps < batch->steps_done ? steps : batch->steps_done;
+        row->steps_done = cell_batch_has_spans(batch) ? row->steps
+                          : steps < batch->steps_done ? steps
+                                                      : batch->steps_done;
     }
 }
 

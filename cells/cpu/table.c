@@ -63,7 +63,7 @@ static void plan_table(struct cell_program *program, uint32_t at,
     base_assert(program->n_values < CELL_PROGRAM_VALUES_MAX);
     uint32_t sums = program->n_values++;
     struct cell_value shape = {CELL_F32, program->ops[at].op->weights[0].rows};
-    program->values[sums] = (struct cell_program_value){shape, CELL_PLACE_TABLE, 0};
+    program->values[sums] = (struct cell_program_value){.shape = shape, .place = CELL_PLACE_TABLE};
     struct cell_program_op instead = *lookup;
     instead.out = sums;
     program->ops[at].embedding = &lookup->op->weights[0];

@@ -19,6 +19,7 @@ struct cell_run {
     struct cell_batch *batch;
     const struct cell_places *places; /* NULL: members find their own */
     uint32_t n_rows;                  /* the batch's */
+    uint32_t n_cells;                 /* of its first step: of spans all steps */
     uint32_t row_first, row_end;      /* those that this run is about */
     struct cell_team *team;           /* NULL: the caller alone */
     struct cell_space *spaces;

@@ -42,6 +42,7 @@ static void read_options(struct input *input, struct sched_options *options)
     options->run_steps_max = runs % 8 == 0 ? 256 : runs % 8;
     options->run_steps_shared = 1 + runs / 8;
     const uint32_t way = below(input, 6);
+    options->spans = runs / 8 % 2 == 0;
     options->interruptible = way % 3 != 0;
     options->full_behind_runs = way % 3 == 2;
     options->beside = way >= 3 && options->tasks_max > 1;

@@ -319,7 +319,9 @@ static void execute_row(const struct sim *sim, const struct cell_batch *batch,
                         struct cell_batch_row *row)
 {
     struct sim_graph *graph = sim_graph_of(row);
-    row->steps_done = row->steps < batch->steps_done ? row->steps : batch->steps_done;
+    row->steps_done = row->steps < batch->steps_done || cell_batch_has_spans(batch)
+                          ? row->steps
+                          : batch->steps_done;
     if (graph->failed) {
         return;
     }
@@ -499,6 +501,7 @@ void sim_draw_options(struct sched_options *options, struct base_random *random)
     options->run_flops_shared = base_random_below(random, 2) * base_random_below(random, 60);
     options->run_flops_least = base_random_below(random, 2) * base_random_below(random, 200);
     options->interruptible = base_random_below(random, 3) != 0;
+    options->spans = base_random_below(random, 2) == 0;
     options->beside = options->tasks_max > 1 && base_random_below(random, 2) == 0;
     options->follow_steps_min = 2 + base_random_below(random, 3);
 }

@@ -40,6 +40,16 @@ static uint32_t part_of(const struct sim *sim, uint32_t q, uint32_t unpinned)
     return part < unpinned ? part : unpinned;
 }
 
+/* Of a batch's step: its rows, or all steps of their spans. */
+static uint32_t cells_of(const struct cell_batch *batch)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < batch->n_rows; i++) {
+        n += batch->type->def.n_states > 0 ? 1 : batch->rows[i].steps;
+    }
+    return n;
+}
+
 /* What of the subgraph the queue may look at. */
 static uint32_t open_rows(const struct sched_subgraph *subgraph, uint32_t q)
 {
@@ -159,9 +169,9 @@ static uint32_t beside_predict(const struct sim *sim, uint32_t q, const struct o
         const uint32_t ready = offers[t].ready;
         const uint32_t rows = ready < sim->rows_max[t] ? ready : sim->rows_max[t];
         const double cost = (double)rows * (double)sim->types->types[t].flops;
-        const double beside = (double)batch->n_rows * (double)batch->type->flops;
+        const double beside = (double)cells_of(batch) * (double)batch->type->flops;
         if (t != first && !offers[t].ends && rows > 0 && rows <= sim->beside_rows[t] &&
-            batch->n_rows <= sim->beside_rows[first] && cost <= 1.5 * beside &&
+            cells_of(batch) <= sim->beside_rows[first] && cost <= 1.5 * beside &&
             beside <= 1.5 * cost) {
             bool is_first = best == GRAPHS_TYPES_MAX || goes_first(sim, q, offers, t, best);
             best = is_first ? t : best;
@@ -357,7 +367,8 @@ static void check_fifo(struct sim *sim, const struct cell_batch *batch)
         const struct sched_subgraph *subgraph = subgraph_of(&batch->rows[i]);
         sim_require(sim, subgraph->order >= newest);
         newest = subgraph->order;
-        sim_graph_of(&batch->rows[i])->taken[subgraph - subgraph->graph->subgraphs]++;
+        sim_graph_of(&batch->rows[i])->taken[subgraph - subgraph->graph->subgraphs] +=
+            batch->type->def.n_states > 0 ? 1 : batch->rows[i].steps;
     }
     for (uint32_t i = 0; i < SIM_GRAPHS_MAX; i++) {
         const struct sim_graph *graph = sim->graphs[i];
@@ -401,7 +412,9 @@ static void check_rows(struct sim *sim, const struct cell_batch *batch)
         uint32_t n = sim_node_of(row);
         const uint32_t left = row->wiring->steps - row->first_step;
         const uint32_t steps = left < batch->steps ? left : batch->steps;
-        sim_require(sim, row->steps == (has_state ? steps : 1));
+        const bool is_span = !has_state && sim->options.spans; // as long as there is room
+        sim_require(sim, row->steps == (has_state ? steps : 1) || (is_span && row->steps <= left));
+        sim_require(sim, !is_span || i == 0 || batch->rows[i - 1].wiring != row->wiring);
         sim_require(sim, steps == batch->steps || batch->steps <= lasting_run(sim, batch));
         sim_require(sim, graph->recipe.nodes[n].type == batch->type && !graph->held[n]);
         sim_require(sim, row->first_step == graph->submitted[n]);
@@ -483,9 +496,10 @@ static void check_batch(struct sim *sim, uint32_t q, const struct cell_batch *ba
     if (batch->follows) {
         check_followers(sim, batch, beside);
     } else {
-        sim_require(sim, batch->n_rows == due_rows(sim, type));
+        sim_require(sim, cells_of(batch) == due_rows(sim, type));
         check_fifo(sim, batch);
     }
+    sim_require(sim, batch->n_cells == cells_of(batch));
     check_rows(sim, batch);
     check_length(sim, q, batch, beside);
     check_pins(sim, q, batch);

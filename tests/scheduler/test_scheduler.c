@@ -216,6 +216,34 @@ START_TEST(test_steps_of_a_node_without_state_are_rows)
 }
 END_TEST
 
+/* The same batches on a device that takes spans: as many cells, and a row for each node. */
+START_TEST(test_steps_of_a_node_without_state_are_a_span)
+{
+    static const uint32_t wanted[3][2][2] = {{{0, 4}}, {{4, 2}, {0, 2}}, {{2, 1}}};
+    static const uint32_t n_rows[] = {1, 2, 1};
+    now.options.rows_max = 4;
+    now.options.spans = true;
+    sim_case_start(&now);
+    add_node(leaf, 6);
+    add_node(leaf, 3);
+    for (uint32_t b = 0; b < 3; b++) {
+        const struct cell_batch *batch = expect(0, leaf, n_rows[b], 1);
+        for (uint32_t i = 0; i < n_rows[b]; i++) {
+            ck_assert_uint_eq(batch->rows[i].first_step, wanted[b][i][0]);
+            ck_assert_uint_eq(batch->rows[i].steps, wanted[b][i][1]);
+        }
+    }
+    for (uint32_t b = 0; b < 3; b++) {
+        finish(0, 1);
+        ck_assert_uint_eq(sim->n_ok, b);
+    }
+    const struct sched_type_stats *stats = sched_type_stats(sim->sched, leaf->id);
+    ck_assert_uint_eq(stats->cells, 9);
+    ck_assert_uint_eq(stats->rows_sum, 9);
+    ck_assert_uint_eq(stats->rows_buckets[2], 2); // up to four
+}
+END_TEST
+
 START_TEST(test_node_taken_in_part_goes_on_before_the_next)
 {
     now.options.rows_max = 2;
@@ -650,6 +678,7 @@ static void add_all(TCase *tcase)
     tcase_add_test(tcase, test_run_that_cannot_be_interrupted_is_followed_at_once_by_the_next);
     tcase_add_test(tcase, test_only_full_batches_stand_behind_a_run);
     tcase_add_test(tcase, test_steps_of_a_node_without_state_are_rows);
+    tcase_add_test(tcase, test_steps_of_a_node_without_state_are_a_span);
     tcase_add_test(tcase, test_node_taken_in_part_goes_on_before_the_next);
     tcase_add_test(tcase, test_burst_lasts_for_tasks_max_batches);
     tcase_add_test(tcase, test_burst_ends_when_the_queue_has_run_empty);
