@@ -133,7 +133,8 @@ uint32_t cell_sequence_steps(const struct cell_sequence *sequence, uint32_t sour
 {
     const int64_t reach = (int64_t)source_steps + sequence->add;
     base_assert(sequence->stride > 0);
-    const int64_t steps = reach < 0 ? 0 : reach / sequence->stride + 1;
+    const int64_t most = sequence->kept > 0 ? sequence->kept : reach / sequence->stride + 1;
+    const int64_t steps = reach < 0 ? 0 : most;
     return steps > UINT32_MAX ? UINT32_MAX : (uint32_t)steps;
 }
 
@@ -152,14 +153,17 @@ void cell_model_steps(const struct cell_model *model, uint32_t given,
 void cell_model_steps_min(const struct cell_model *model, uint32_t steps[CELL_SEQUENCES_MAX])
 {
     for (uint32_t s = 0; s < CELL_SEQUENCES_MAX; s++) {
-        steps[s] = model->sequences[s].stated > 0 ? model->sequences[s].stated : 1;
+        const struct cell_sequence *sequence = &model->sequences[s];
+        steps[s] = sequence->steps_min > 0 ? sequence->steps_min : 1;
+        steps[s] = sequence->stated > 0 ? sequence->stated : steps[s];
     }
     for (uint32_t s = CELL_SEQUENCES_MAX; s-- > 0;) { // a source stands before what follows from it
         const struct cell_sequence *sequence = &model->sequences[s];
         if (sequence->stride == 0) {
             continue;
         }
-        const int64_t needed = ((int64_t)steps[s] - 1) * sequence->stride - sequence->add;
+        const int64_t rest = sequence->kept > 0 ? 0 : (int64_t)steps[s] - 1;
+        const int64_t needed = rest * sequence->stride - sequence->add;
         const int64_t most = needed > UINT32_MAX ? UINT32_MAX : needed;
         if (most > (int64_t)steps[sequence->source]) {
             steps[sequence->source] = (uint32_t)most;

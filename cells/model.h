@@ -80,20 +80,23 @@ struct cell_source {
     uint32_t stage, index, piece;
     int32_t offset;
     uint32_t count, stride;
-    uint32_t by;     /* a window of a stage of kind ONCE: 0, or its step is what model input by - 1
-                        says, plus offset, */
-    bool is_clipped; /* and not below 0 */
+    uint32_t by;      /* a window of a stage of kind ONCE: 0, or its step is what model input by - 1
+                         says, plus offset, */
+    bool is_clipped;  /* and not below 0 */
+    bool is_from_end; /* offset counts from behind the last step of what is read: below 0 */
 };
 
 /* A time axis. Its rows are as long as the request says, or as follows from how long they are in
  * another sequence, with a smaller number: where that has n steps, this has (n + add) / stride + 1,
- * rounded down, or none where that is below 1. */
+ * rounded down, or none where that is below 1; or `kept`, or none where n + add is below 0. */
 struct cell_sequence {
     uint32_t stride; /* 0: the request says, and the next two mean nothing */
     int32_t add;
     uint32_t source;
+    uint32_t kept;   /* some of the source's first or last steps; stride is 1 */
     uint32_t stated; /* stride 0: as many in every request, for the file says so; 0: any number */
     uint32_t steps_max; /* what a table of positions has a row for; 0: any number */
+    uint32_t steps_min; /* what steps that are taken by their number ask for; 0: any number */
 };
 
 /* Steps of a sequence that follows from another, which has so many. */

@@ -322,11 +322,13 @@ static void bind_window(struct unfolding *u, uint32_t s, uint32_t input)
         sched_builder_after(&u->builder, node, node_of(u, source->stage));
     }
     int64_t offset = source->offset;
-    if (rows != NULL && (source->by == 0 || told_step(u, source, &offset))) {
-        const int64_t end = offset + source->count;
-        base_assert(stage->kind != CELL_STAGE_ONCE ||
-                    (offset >= -(int64_t)model->reach &&
-                     end <= (int64_t)length_of(u, sequence_of(model, source)) + model->reach));
+    offset += source->is_from_end ? length_of(u, sequence_of(model, source)) : 0;
+    // What no checked request asks for reads zeros.
+    const int64_t most = (int64_t)length_of(u, sequence_of(model, source)) + model->reach;
+    const bool is_there =
+        stage->kind != CELL_STAGE_ONCE || source->by > 0 ||
+        (offset >= -(int64_t)model->reach && offset + (int64_t)source->count <= most);
+    if (rows != NULL && is_there && (source->by == 0 || told_step(u, source, &offset))) {
         const struct cell_ref refs =
             rows_for(stage, rows, (int64_t)(source->stride * stride), steps_of(u, stage));
         sched_builder_input_host(&u->builder, node, input, refs.host + offset * (int64_t)stride,

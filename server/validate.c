@@ -49,7 +49,15 @@ static uint32_t origin_of(const struct cell_model *model, uint32_t sequence)
     return sequence;
 }
 
-/* Of a sequence that has no step, since the one that it follows from has too few. */
+/* Steps that a row of the sequence must have. */
+static uint32_t least_of(const struct cell_model *model, uint32_t sequence)
+{
+    const uint32_t least = model->sequences[sequence].steps_min;
+    return least > 0 ? least : 1;
+}
+
+/* Of a sequence that has no step, since the one that it follows from has too few, or not those that
+ * are taken by their number. */
 static enum base_status fail_short(const struct cell_model *model,
                                    const struct srv_extents *extents, uint32_t sequence,
                                    int64_t given, struct base_error *error)
@@ -59,9 +67,13 @@ static enum base_status fail_short(const struct cell_model *model,
     uint32_t least[CELL_SEQUENCES_MAX];
     cell_model_steps_min(model, least);
     return base_fail(error, BASE_INVALID_ARGUMENT,
-                     "input '%s': a sequence of %" PRId64 " steps, of which the model's strides "
-                     "and windows leave none, expected at least %u",
-                     name == NULL ? "" : name, given, least[origin]);
+                     "input '%s': a sequence of %" PRId64 " steps, of which %s, expected at least "
+                     "%u",
+                     name == NULL ? "" : name, given,
+                     model->sequences[sequence].steps_min > 0
+                         ? "the model takes some by their number"
+                         : "the model's strides and windows leave none",
+                     least[origin]);
 }
 
 /* Of a sequence that has more steps than a table of positions has rows. */
@@ -85,7 +97,7 @@ static enum base_status derive_extents(const struct cell_model *model, struct sr
             extents->steps[s] =
                 cell_sequence_steps(sequence, (uint32_t)extents->steps[sequence->source]);
         }
-        if (extents->steps[s] == 0) {
+        if (extents->steps[s] < (int64_t)least_of(model, s)) {
             return fail_short(model, extents, s, extents->steps[origin_of(model, s)], error);
         }
         if (sequence->steps_max > 0 && extents->steps[s] > (int64_t)sequence->steps_max) {
@@ -142,7 +154,7 @@ static enum base_status check_rows(const struct told *told, const struct sched_s
 {
     const struct cell_model *model = sequences->model;
     for (uint32_t b = 0; b < sequences->n_rows; b++) {
-        if (length_of(told, b) == 0) {
+        if (length_of(told, b) < least_of(model, sequence)) {
             return fail_short(model, extents, sequence,
                               sequences->steps[origin_of(model, sequence)][b], error);
         }
@@ -180,6 +192,8 @@ static enum base_status take_sequences(struct srv_request *request,
         sequences->steps[s] = lengths;
         if (model->sequences[s].stride > 0) {
             told[s].source = sequences->steps[model->sequences[s].source];
+        }
+        if (model->sequences[s].stride > 0 || model->sequences[s].steps_min > 0) {
             BASE_TRY(check_rows(&told[s], sequences, extents, s, error));
         }
         BASE_TRY(take_lengths(&told[s], sequences->n_rows, lengths, error));

@@ -107,8 +107,10 @@ enum base_status cell__source_of(struct cell__plans *plans, uint32_t r, struct c
     out->stride = row->stride;
     out->by = row->by;
     out->is_clipped = row->is_clipped;
+    out->is_from_end = row->is_from_end;
     plans->reach = max_u32(plans->reach, row->behind);
-    plans->reach = max_u32(plans->reach, row->offset < 0 ? (uint32_t)-row->offset : 0);
+    plans->reach =
+        max_u32(plans->reach, row->offset < 0 && !row->is_from_end ? (uint32_t)-row->offset : 0);
     return BASE_OK;
 }
 
@@ -116,7 +118,7 @@ static bool is_same_source(struct cell_source a, struct cell_source b)
 {
     return a.kind == b.kind && a.stage == b.stage && a.index == b.index && a.piece == b.piece &&
            a.offset == b.offset && a.count == b.count && a.stride == b.stride && a.by == b.by &&
-           a.is_clipped == b.is_clipped;
+           a.is_clipped == b.is_clipped && a.is_from_end == b.is_from_end;
 }
 
 /* Number of the stage's input that is this source. */

@@ -57,6 +57,14 @@ static enum base_status equal(struct cell__import *im, const struct pair *pair, 
     return BASE_OK;
 }
 
+/* Where the request's shape decides: as it will be, by an axis. */
+static bool compute_of_axis(struct cell__import *im, char op, const struct cell__sym *a,
+                            const struct cell__sym *b, struct cell__sym *out)
+{
+    return (op == '/' && cell__sym_is_number(b) && cell__axis_divide(im, a, b->add, out)) ||
+           (op == '>' && cell__axis_larger(im, a, b, out));
+}
+
 static enum base_status compute_integers(struct cell__import *im, char op, const struct pair *pair,
                                          struct cell__tensor *out)
 {
@@ -69,7 +77,7 @@ static enum base_status compute_integers(struct cell__import *im, char op, const
         struct cell__sym b = cell__tensor_sym(&pair->b, i);
         struct cell__sym result;
         if (!cell__sym_compute(im, op, &a, &b, &result) &&
-            !(op == '/' && cell__sym_is_number(&b) && cell__axis_divide(im, &a, b.add, &result))) {
+            !compute_of_axis(im, op, &a, &b, &result)) {
             return cell__refuse(im, "cannot compute a shape this way, or it overflows");
         }
         cell__axis_settle(im, &result);

@@ -43,6 +43,8 @@ struct cell__atom {
      * (n + add) / stride + 1, rounded down. */
     uint32_t source;
     int64_t add, stride;
+    bool is_kept;    /* or, where n + add is not below 0, `size` of them, wherever these stand */
+    int64_t least;   /* of an open size: the smallest that shapes were computed for */
     bool is_divided; /* a shape has been divided so: what leaves as many steps has this atom */
     uint32_t whole;  /* of which it is a part, both of known size, or NONE: if that turns out to be
                         time, its steps follow from it */
@@ -202,6 +204,7 @@ struct cell__sequence {
     bool uses_lengths;     /* a needed recurrent node over it has sequence_lens */
     bool has_lengths;      /* one has been lowered, so the next field holds */
     int32_t lengths_input; /* graph input, -1: none */
+    uint32_t steps_min;    /* cell_sequence.steps_min */
 };
 
 struct cell__external;
@@ -310,8 +313,18 @@ enum base_status cell__axis_strided(struct cell__import *im, const struct cell__
  * compute what strides leave: an axis. false: not of this axis. */
 bool cell__axis_divide(struct cell__import *im, const struct cell__sym *steps, int64_t by,
                        struct cell__sym *out);
+/* The larger of a size less a number and of a number, which exporters ask for behind a slice that
+ * begins so far from the end: the former, and shorter requests will be refused. false: not of
+ * these.
+ */
+bool cell__axis_larger(struct cell__import *im, const struct cell__sym *a,
+                       const struct cell__sym *b, struct cell__sym *out);
 /* Such a number of steps and some more, or less, as an axis; others are left as they are. */
 void cell__axis_settle(struct cell__import *im, struct cell__sym *steps);
+/* `size` of the steps of an axis whose number a request chooses, at least `needed`: 2 <= size <=
+ * needed. UNIMPLEMENTED for an axis of several. */
+enum base_status cell__axis_kept(struct cell__import *im, const struct cell__axis *axis,
+                                 int64_t size, int64_t needed, struct cell__axis *out);
 /* The axis of `size` elements of another, of known size. */
 enum base_status cell__axis_part(struct cell__import *im, const struct cell__axis *axis,
                                  int64_t size, struct cell__axis *out);

@@ -152,7 +152,8 @@ static uint32_t same_sequence(const struct cell__import *im, const struct cell__
     for (uint32_t s = 0; s < im->n_sequences && atom->source != CELL__NONE; s++) {
         const struct cell__atom *other = &im->atoms[cell__atom_root(im, im->sequences[s].atom)];
         if (other->source != CELL__NONE && other->add == atom->add &&
-            other->stride == atom->stride &&
+            other->stride == atom->stride && other->is_kept == atom->is_kept &&
+            other->size == atom->size &&
             cell__atom_root(im, other->source) == cell__atom_root(im, atom->source)) {
             return s;
         }
@@ -474,10 +475,28 @@ static void set_source(const struct cell__import *im, uint32_t s, struct cell_se
             .stride = (uint32_t)atom->stride,
             .add = (int32_t)atom->add,
             .source = im->atoms[cell__atom_root(im, atom->source)].sequence,
+            .kept = atom->is_kept ? (uint32_t)atom->size : 0,
         };
     } else if (atom != NULL && atom->size > 0 && atom->size <= UINT32_MAX) {
         out->stated = (uint32_t)atom->size;
     }
+}
+
+/* That shapes which were computed for requests of some length have only asked for steps: how many
+ * rows a batch has is nobody's to say. */
+static enum base_status check_least(struct cell__import *im)
+{
+    for (uint32_t i = 0; i < im->n_atoms; i++) {
+        const struct cell__atom *atom = &im->atoms[i];
+        if (atom->parent == i && atom->least > 1 && atom->size < 0 &&
+            atom->role != CELL__ROLE_TIME) {
+            return base_fail(im->error, BASE_UNIMPLEMENTED,
+                             "the model computes with at least %lld rows of the batch, or elements "
+                             "of an axis that is not the time of a recurrent node",
+                             (long long)atom->least);
+        }
+    }
+    return BASE_OK;
 }
 
 /* How long sequences are, and which inputs say how long their rows are. */
@@ -486,7 +505,11 @@ static void set_lengths(const struct cell__import *im, struct cell_model *model)
     model->n_sequences = im->n_sequences;
     for (uint32_t s = 0; s < im->n_sequences; s++) {
         const struct cell__sequence *sequence = &im->sequences[s];
+        const uint32_t least = sequence->atom == CELL__NONE
+                                   ? 0
+                                   : (uint32_t)im->atoms[cell__atom_root(im, sequence->atom)].least;
         set_source(im, s, &model->sequences[s]);
+        model->sequences[s].steps_min = sequence->steps_min > least ? sequence->steps_min : least;
         if (sequence->has_lengths && sequence->lengths_input >= 0) {
             model->inputs[sequence->lengths_input].is_lengths = true;
             model->inputs[sequence->lengths_input].sequence = s;
@@ -506,6 +529,7 @@ static enum base_status import_graph(struct cell__import *im, struct cell_regist
     BASE_TRY(im->is_part ? set_part_roles(im) : set_roles(im));
     BASE_TRY(cell__tensors_inputs(im, model));
     BASE_TRY(lower_nodes(im));
+    BASE_TRY(check_least(im));
     set_lengths(im, model);
     BASE_TRY(cell__tensors_outputs(im, model, output_rows));
     BASE_TRY(cell__stages_build(im, registry, output_rows, model));

@@ -42,6 +42,36 @@ static enum base_status infer_lookup(struct cell__import *im, struct cell__node 
     return BASE_OK;
 }
 
+/* The border of a part of an axis of unknown size: elements from its beginning, or from its end on.
+ * false: neither by a number. */
+struct border {
+    bool is_from_end;
+    int64_t at;
+};
+
+static bool find_border(struct cell__import *im, const struct cell__sym *sym,
+                        const struct cell__sym *size, struct border *out)
+{
+    struct cell__sym before;
+    if (cell__sym_is_number(sym)) {
+        const bool is_end = sym->add >= INT32_MAX;
+        *out = (struct border){is_end || sym->add < 0, is_end ? 0 : sym->add};
+        return sym->add > -INT32_MAX;
+    }
+    if (!cell__sym_compute(im, '-', sym, size, &before) || !cell__sym_is_number(&before)) {
+        return false;
+    }
+    *out = (struct border){true, before.add};
+    return before.add <= 0;
+}
+
+/* Whether it is near enough for a step to be taken by its number. */
+static bool is_numbered(const struct border *border)
+{
+    return border->at < CELL__NUMBERED_MAX && border->at >= -CELL__NUMBERED_MAX &&
+           border->is_from_end == (border->at < 0);
+}
+
 /* The constant indices of a Gather on an axis: first, count of consecutive ones, and whether they
  * are the first or last of the axis. */
 struct pick {
@@ -74,6 +104,7 @@ static enum base_status pick_read(struct cell__import *im, const struct cell__no
     pick->count = (int64_t)tensor->count;
     for (size_t i = 0; i < tensor->count; i++) {
         struct cell__sym at = cell__tensor_sym(tensor, i);
+        struct border border = {false, 0};
         bool is_last = (cell__sym_is_number(&at) && at.add == -1) ||
                        (has_end && cell__sym_equal(im, &at, &end) == 1);
         int64_t place = is_last ? -1 : at.add;
@@ -83,9 +114,13 @@ static enum base_status pick_read(struct cell__import *im, const struct cell__no
                 return cell__invalid(im, "index %lld on an axis of %lld", (long long)at.add,
                                      (long long)size.add);
             }
-        } else if (!(is_last || (cell__sym_is_number(&at) && place == 0)) || tensor->count > 1) {
-            return cell__refuse(im, "takes an element of an axis of unknown size that is neither "
-                                    "the first nor the last");
+        } else if (!is_last && (!find_border(im, &at, &size, &border) || !is_numbered(&border))) {
+            return cell__refuse(im, "takes an element of an axis of unknown size by a number that "
+                                    "depends on the request");
+        } else if (tensor->count > 1) {
+            return cell__refuse(im, "takes several elements of an axis of unknown size");
+        } else if (!is_last) {
+            place = border.at;
         }
         if (i > 0 && place != pick->first + (int64_t)i) {
             return cell__refuse(im, "indices that are not consecutive");
@@ -170,8 +205,8 @@ static enum base_status lower_lookup(struct cell__import *im, struct cell__node 
     return BASE_OK;
 }
 
-/* Steps of a time axis: `count` from number `first` on; of an axis of unknown size the first or the
- * last one. */
+/* Steps of a time axis: `count` from number `first` on; of an axis of unknown size one, from the
+ * end on below 0. */
 struct taken {
     int64_t first, count;
     bool is_first, is_last;
@@ -185,7 +220,8 @@ static enum base_status take_steps(struct cell__import *im, const struct cell__v
     const struct cell__axis *axis = &data->shape.axes[k];
     const int64_t size = cell__axis_size(im, axis);
     const bool is_turned = cell__is_turned_along(im, data, axis);
-    if (axis->n != 1 || taken->count < 1 || (size < 0 && !taken->is_first && !taken->is_last)) {
+    const bool is_end = taken->is_first || taken->is_last;
+    if (axis->n != 1 || taken->count < 1 || (size < 0 && !is_end && taken->count > 1)) {
         return cell__refuse(im, "takes steps that are neither the first nor the last");
     }
     if (taken->count == 1 && size > 0) {
@@ -193,6 +229,9 @@ static enum base_status take_steps(struct cell__import *im, const struct cell__v
     }
     if ((im->rows[*row].times & cell__axis_times(im, axis)) == 0) {
         return BASE_OK; // it is the same at every step of this axis
+    }
+    if (taken->count == 1 && !is_end) {
+        return cell__row_numbered(im, axis, is_turned ? -1 - taken->first : taken->first, row);
     }
     if (taken->count == 1) {
         const bool is_last = taken->is_last != is_turned;
@@ -245,6 +284,7 @@ struct cut {
     bool is_last;   /* the last one alone; start is not set when the size is unknown */
     bool is_steps;  /* of an unknown size all but `start` before and `behind` behind */
     bool is_turned; /* all of them, the last one first */
+    bool is_kept; /* of an unknown size `size` from `start` on, which counts from the end below 0 */
     int64_t start, size, step, behind;
 };
 
@@ -359,6 +399,28 @@ static int64_t count_behind(struct cell__import *im, const struct cell__sym *end
     return cell__sym_equal(im, end, size) == 1 ? 0 : is_fixed ? behind.add : -1;
 }
 
+/* Some elements, or one, near one end of an axis of unknown size. */
+static bool cut_kept(struct cell__import *im, const struct bounds *bounds, uint32_t i,
+                     const struct cell__sym *size, struct cut *cut)
+{
+    struct border first;
+    struct border end;
+    if (!find_border(im, &bounds->starts[i], size, &first) ||
+        !find_border(im, &bounds->ends[i], size, &end) || bounds->steps.at[i] != 1 ||
+        first.is_from_end != end.is_from_end || end.at <= first.at || !is_numbered(&first)) {
+        return false;
+    }
+    *cut = (struct cut){.start = first.at, .size = end.at - first.at, .step = 1};
+    cut->is_kept = cut->size > 1;
+    return true;
+}
+
+/* Elements that the axis must have for a part that is kept. */
+static int64_t needed_of(const struct cut *cut)
+{
+    return cut->start < 0 ? -cut->start : cut->start + cut->size;
+}
+
 /* One axis whose size the request chooses: its first or last element, or all but some at its ends.
  */
 static enum base_status cut_symbolic(struct cell__import *im, const struct bounds *bounds,
@@ -382,13 +444,17 @@ static enum base_status cut_symbolic(struct cell__import *im, const struct bound
         *cut = (struct cut){.is_turned = true, .size = 1, .step = -1};
         return BASE_OK;
     }
+    if (!is_within && !is_one && !(from_last && behind == 0) &&
+        cut_kept(im, bounds, i, size, cut)) {
+        return BASE_OK;
+    }
     if (step < 1 || step > (int64_t)CELL_WINDOW_MAX) {
         return cell__refuse(im, "steps of %lld along an axis of unknown size; 1 to %u",
                             (long long)step, CELL_WINDOW_MAX);
     }
     if (!is_one && !(from_last && behind == 0) && !is_within) {
         return cell__refuse(im, "takes a part of an axis of unknown size that is neither its first "
-                                "nor its last element, nor all but some at its ends");
+                                "nor its last element, nor some or all but some at its ends");
     }
     if (is_within && !is_one && (start->add > 0 || behind > 0 || step > 1)) {
         *cut = (struct cut){
@@ -471,13 +537,18 @@ enum base_status cell__infer_slice(struct cell__import *im, struct cell__node *n
             turned = shape.axes[k];
             continue;
         }
-        if (cut->is_steps && cell__is_turned_along(im, in, &shape.axes[k])) {
+        if ((cut->is_steps || cut->is_kept) && cell__is_turned_along(im, in, &shape.axes[k])) {
             return cell__refuse(im, "takes some steps of a sequence that is turned round");
         }
         if (cut->is_steps) {
             const struct cell__axis steps = shape.axes[k];
             BASE_TRY(cell__axis_strided(im, &steps, -cut->start - cut->behind - 1, cut->step,
                                         &shape.axes[k]));
+            continue;
+        }
+        if (cut->is_kept) {
+            const struct cell__axis steps = shape.axes[k];
+            BASE_TRY(cell__axis_kept(im, &steps, cut->size, needed_of(cut), &shape.axes[k]));
             continue;
         }
         view.dims[k] = cut->size;
@@ -518,9 +589,11 @@ enum base_status cell__lower_slice(struct cell__import *im, struct cell__node *n
         }
         if (cut->is_turned) {
             BASE_TRY(cell__check_turned(im, &shape.axes[k]));
-        } else if (cut->is_steps) {
-            struct cell__steps steps = {
-                .stride = (uint32_t)cut->step, .offset = (int32_t)cut->start, .is_cut = true};
+        } else if (cut->is_steps || cut->is_kept) {
+            struct cell__steps steps = {.stride = (uint32_t)cut->step,
+                                        .offset = (int32_t)cut->start,
+                                        .is_cut = true,
+                                        .is_from_end = cut->start < 0};
             BASE_TRY(cell__row_copy_steps(im, &shape.axes[k],
                                           &cell__output(im, node, 0)->shape.axes[k], &steps, &row));
         } else if (cell__axis_has(im, &shape.axes[k], CELL__ROLE_TIME)) {

@@ -114,6 +114,11 @@ cell__op_fn cell__infer_recurrent, cell__lower_recurrent;
  * each. */
 enum base_status cell__row_step(struct cell__import *im, const struct cell__axis *axis, int64_t k,
                                 uint32_t *row);
+/* Step k of the row, along an axis of any number of steps, from its end on below 0: a request that
+ * has no such step is refused. -CELL__NUMBERED_MAX <= k < CELL__NUMBERED_MAX. */
+#define CELL__NUMBERED_MAX (1 << 20)
+enum base_status cell__row_numbered(struct cell__import *im, const struct cell__axis *axis,
+                                    int64_t k, uint32_t *row);
 /* As cell__axis_in_row() of a shape whose row is *row; but of an axis along which time runs, beside
  * features or alone, and of which the file states how long it is, the steps become features: *row
  * has all of them behind each other. */

@@ -250,6 +250,7 @@ enum base_status cell__row_window(struct cell__import *im, uint32_t row,
                                .is_cut = steps->is_cut,
                                .by = steps->by,
                                .is_clipped = steps->is_clipped,
+                               .is_from_end = steps->is_from_end,
                                .value = {from->value.dtype, from->value.width * steps->count},
                                .times = steps->is_once ? 0 : 1u << steps->sequence,
                                .is_batched = from->is_batched};

@@ -43,7 +43,7 @@ struct cell__row {
     uint32_t stride, behind; /* most steps that it reads behind the last */
     bool is_cut;             /* WINDOW, see struct cell__steps; INDEX */
     uint32_t by;             /* WINDOW, see struct cell__steps, and so is the next */
-    bool is_clipped;
+    bool is_clipped, is_from_end;
     struct cell_op op;
     uint32_t chain; /* OP: the Scan that computes it, NONE elsewhere */
     /* OP: of what it is the softmax over the steps of sequence `over`, with which one that has two
@@ -147,7 +147,8 @@ struct cell__steps {
     bool is_cut; /* steps of the other are left out: who reads beyond the ends reads none of them */
     bool is_once; /* read by what has no steps, as by its step 0; `sequence` means nothing */
     uint32_t by;  /* with is_once: 0, or the step is what model input by - 1 says, plus offset, */
-    bool is_clipped; /* and not below 0 */
+    bool is_clipped;  /* and not below 0 */
+    bool is_from_end; /* offset counts from behind the last step, below 0: of steps that are kept */
 };
 
 /* The rows of these steps as one wide row; zeros beyond the ends of the row's sequence. row has one

@@ -54,7 +54,7 @@ static bool may_unite(const struct cell__import *im, const struct cell__atom *on
     if (one->source == CELL__NONE || two->source == CELL__NONE) {
         return one->source == two->source;
     }
-    return one->add == two->add && one->stride == two->stride &&
+    return one->add == two->add && one->stride == two->stride && one->is_kept == two->is_kept &&
            cell__atom_root(im, one->source) == cell__atom_root(im, two->source);
 }
 
@@ -90,10 +90,12 @@ static enum base_status atoms_unite(struct cell__import *im, uint32_t a, uint32_
                              (long long)two->size);
     }
     two->size = two->size < 0 ? one->size : two->size;
+    two->least = two->least > one->least ? two->least : one->least;
     if (two->source == CELL__NONE && !follows(im, one, two->parent)) {
         two->source = one->source;
         two->add = one->add;
         two->stride = one->stride;
+        two->is_kept = one->is_kept;
     }
     two->whole = two->whole == CELL__NONE ? one->whole : two->whole;
     one->parent = two->parent;
@@ -211,6 +213,23 @@ bool cell__axis_divide(struct cell__import *im, const struct cell__sym *steps, i
            find_origin(im, steps->axis.atoms[0], &origin) && make_divided(im, &origin, out);
 }
 
+bool cell__axis_larger(struct cell__import *im, const struct cell__sym *a,
+                       const struct cell__sym *b, struct cell__sym *out)
+{
+    const bool is_first = cell__sym_is_number(b);
+    const struct cell__sym *size = is_first ? a : b;
+    const struct cell__sym *number = is_first ? b : a;
+    if (!cell__sym_is_number(number) || size->factor != 1 || size->axis.n != 1 ||
+        size->add < -ADD_MAX || size->add > 0 || number->add < 0 || number->add > ADD_MAX) {
+        return false;
+    }
+    struct cell__atom *atom = &im->atoms[cell__atom_root(im, size->axis.atoms[0])];
+    const int64_t least = number->add - size->add;
+    atom->least = atom->least > least ? atom->least : least;
+    *out = *size;
+    return true;
+}
+
 void cell__axis_settle(struct cell__import *im, struct cell__sym *steps)
 {
     struct origin origin = {.add = -1, .stride = 1};
@@ -237,7 +256,8 @@ enum base_status cell__axis_strided(struct cell__import *im, const struct cell__
         return axis_left(im, cell__axis_size(im, axis), add, stride, out);
     }
     uint32_t source = cell__atom_root(im, axis->atoms[0]);
-    if (im->atoms[source].source != CELL__NONE && im->atoms[source].stride == 1) {
+    if (im->atoms[source].source != CELL__NONE && im->atoms[source].stride == 1 &&
+        !im->atoms[source].is_kept) {
         add += im->atoms[source].add + 1; // padding that is cut off again leaves what there was
         source = cell__atom_root(im, im->atoms[source].source);
     }
@@ -265,6 +285,25 @@ enum base_status cell__axis_strided(struct cell__import *im, const struct cell__
     atom->source = source;
     atom->add = add;
     atom->stride = stride;
+    return BASE_OK;
+}
+
+enum base_status cell__axis_kept(struct cell__import *im, const struct cell__axis *axis,
+                                 int64_t size, int64_t needed, struct cell__axis *out)
+{
+    base_assert(size >= 2 && needed >= size);
+    if (axis->n != 1 || needed > ADD_MAX) {
+        return cell__refuse(im,
+                            "takes steps of an axis that is made of several, or of more than "
+                            "%d steps",
+                            ADD_MAX);
+    }
+    BASE_TRY(cell__axis_new(im, size, out));
+    struct cell__atom *atom = &im->atoms[out->atoms[0]];
+    atom->source = cell__atom_root(im, axis->atoms[0]);
+    atom->add = -needed;
+    atom->stride = 1;
+    atom->is_kept = true;
     return BASE_OK;
 }
 

@@ -1,17 +1,22 @@
 /* Sequences whose number of steps the file states, so that it is the same in every request: one of
- * their steps, some of them, and all of them as the features of one row. */
+ * their steps, some of them, and all of them as the features of one row. And one step of a sequence
+ * of any number, from either end. */
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
 
 #include "base/assert.h"
 
-/* Steps first.. of the row's sequence behind each other, as one row that has no steps. */
+/* Steps first.. of the row's sequence behind each other, as one row that has no steps; below 0 they
+ * count from its end. */
 static enum base_status window_of(struct cell__import *im, const struct cell__axis *axis,
-                                  uint32_t first, uint32_t count, uint32_t *row)
+                                  int64_t first, uint32_t count, uint32_t *row)
 {
     const uint32_t times = cell__axis_times(im, axis);
-    const struct cell__steps steps = {
-        .is_once = true, .count = count, .stride = 1, .offset = (int32_t)first};
+    const struct cell__steps steps = {.is_once = true,
+                                      .count = count,
+                                      .stride = 1,
+                                      .offset = (int32_t)first,
+                                      .is_from_end = first < 0};
     if (times == 0 || cell__is_pair(times) || im->rows[*row].times != times ||
         im->scan != CELL__NONE || im->feeds_back) {
         return cell__refuse(im, "takes steps of what is no sequence of a stated number of steps");
@@ -50,6 +55,20 @@ enum base_status cell__row_step(struct cell__import *im, const struct cell__axis
         return cell__row_at(im, k == 0 ? CELL__ROW_FIRST : CELL__ROW_LAST, *row, row);
     }
     return one_step(im, axis, (uint32_t)size, (uint32_t)k, row);
+}
+
+enum base_status cell__row_numbered(struct cell__import *im, const struct cell__axis *axis,
+                                    int64_t k, uint32_t *row)
+{
+    struct cell_op copy = {.kind = CELL_OP_COPY, .n_operands = 1};
+    base_assert(k >= -CELL__NUMBERED_MAX && k < CELL__NUMBERED_MAX);
+    BASE_TRY(window_of(im, axis, k, 1, row));
+    struct cell__sequence *sequence =
+        &im->sequences[cell__only_sequence(cell__axis_times(im, axis))];
+    const uint32_t needed = (uint32_t)(k < 0 ? -k : k + 1);
+    sequence->steps_min = sequence->steps_min > needed ? sequence->steps_min : needed;
+    copy.operands[0] = *row;
+    return cell__row_op(im, &copy, im->rows[*row].value, row);
 }
 
 /* Features of the shape that stand before its axis of time, of which there must be one, inside

@@ -115,8 +115,9 @@ static void read_sizes(struct replay *replay)
         const struct cell_sequence *sequence = &replay->model->sequences[s];
         if (sequence->stride > 0) {
             const double reach = (double)(replay->times[sequence->source] + sequence->add);
-            replay->times[s] = (int64_t)floor(reach / sequence->stride) + 1;
-            ck_assert(replay->times[s] > 0);
+            const int64_t steps = (int64_t)floor(reach / sequence->stride) + 1;
+            ck_assert(steps > 0);
+            replay->times[s] = sequence->kept > 0 ? sequence->kept : steps;
         }
     }
 }
@@ -192,7 +193,8 @@ static void set_window(const struct replay *replay, const struct cell_stage *sta
                             ? replay->model->inputs[source->index].sequence
                             : replay->model->stages[source->stage].sequence;
     const int64_t steps = length_of(replay->model, replay->inputs, b, of, replay->times[of]);
-    int64_t first = t * source->stride + source->offset;
+    int64_t first = t * source->stride + source->offset + (source->is_from_end ? steps : 0);
+    ck_assert(!source->is_from_end || first >= 0);
     if (source->by > 0) {
         const struct replay_tensor *tensor = &replay->inputs[source->by - 1];
         const struct cell_tensor *shape = &replay->model->inputs[source->by - 1];

@@ -75,12 +75,119 @@ START_TEST(test_a_step_by_its_number)
     take(STEPS);
     expect_refused(&builder, BASE_INVALID_ARGUMENT, "index 7 on an axis of 7");
     begin(-1, false);
+    take(1 << 21);
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "by a number that depends on the request");
+    begin(-1, true);
     take(3);
-    expect_refused(&builder, BASE_UNIMPLEMENTED, "neither the first nor the last");
+    expect_refused(&builder, BASE_UNIMPLEMENTED,
+                   "takes steps by their number beside sequence_lens");
     begin(STEPS, true);
     take(3);
     expect_refused(&builder, BASE_UNIMPLEMENTED,
                    "takes steps by their number beside sequence_lens");
+}
+END_TEST
+
+/* Of any number of steps too, where a request must have that one. */
+START_TEST(test_a_step_of_any_number)
+{
+    static const int64_t taken[] = {3, -3, 1, -2};
+    static const uint32_t least[] = {4, 3, 2, 2};
+    uint32_t steps[CELL_SEQUENCES_MAX];
+    for (uint32_t i = 0; i < 4; i++) {
+        struct built built;
+        begin(-1, false);
+        take(taken[i]);
+        load_built(&builder, &built);
+        ck_assert_uint_eq(built.model->n_sequences, 1);
+        ck_assert_uint_eq(built.model->sequences[0].steps_min, least[i]);
+        cell_model_steps_min(built.model, steps);
+        ck_assert_uint_eq(steps[0], least[i]);
+        free_built(&builder, &built);
+    }
+}
+END_TEST
+
+static void expect_kept(int64_t first, int64_t end, uint32_t kept, int32_t add)
+{
+    struct built built;
+    uint32_t steps[CELL_SEQUENCES_MAX];
+    begin(-1, false);
+    slice(first, end);
+    node("Relu", "some", "p");
+    answer("p");
+    load_built(&builder, &built);
+    const struct cell_sequence *sequence = &built.model->sequences[1];
+    ck_assert_uint_eq(built.model->n_sequences, 2);
+    ck_assert_uint_eq(sequence->kept, kept);
+    ck_assert_int_eq(sequence->add, add);
+    ck_assert_int_eq(built.model->outputs[0].dims[1], kept);
+    ck_assert_uint_eq(cell_sequence_steps(sequence, 1000), kept);
+    ck_assert_uint_eq(cell_sequence_steps(sequence, (uint32_t)-add), kept);
+    ck_assert_uint_eq(cell_sequence_steps(sequence, (uint32_t)-add - 1), 0);
+    cell_model_steps_min(built.model, steps);
+    ck_assert_uint_eq(steps[0], (uint32_t)-add);
+    ck_assert_uint_eq(steps[1], 1);
+    free_built(&builder, &built);
+}
+
+/* Some steps near one end of any number: as many in every request, of which others are refused. */
+START_TEST(test_steps_near_an_end_are_kept)
+{
+    expect_kept(-3, INT64_MAX, 3, -3);
+    expect_kept(-5, -2, 3, -5);
+    expect_kept(0, 4, 4, -4);
+    expect_kept(2, 6, 4, -6);
+    begin(-1, true);
+    slice(-3, INT64_MAX);
+    node("Relu", "some", "p");
+    answer("p");
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "beside sequence_lens");
+}
+END_TEST
+
+/* x's steps less some, and 0 if there were fewer: what PyTorch's default exporter computes of a
+ * slice. Of the batch nobody may ask for so many rows. */
+START_TEST(test_a_shape_computed_for_long_requests)
+{
+    static const int64_t axes[] = {1, 0};
+    static const int64_t dims[] = {4 * HIDDEN, 2};
+    struct base_random random = util_random(1);
+    for (uint32_t i = 0; i < 2; i++) {
+        const int64_t none = 0;
+        const int64_t less = -4;
+        const int64_t minus = -1;
+        begin(-1, false);
+        numbers("none", 0, 1, &none);
+        numbers("less", 0, 1, &less);
+        numbers("minus", 0, 1, &minus);
+        numbers("which", 0, 1, &axes[i]);
+        numbers("rows", 1, 1, &(const int64_t){0});
+        node("Shape", "x", "shape");
+        node("Gather", "shape which", "size");
+        node("Add", "size less", "begin");
+        node("Max", "begin none", "border");
+        node("Mul", "border minus", "back");
+        node("Add", "size back", "left"); // 4
+        node("Unsqueeze", "left rows", "left1");
+        numbers("hidden", 1, 1, &(const int64_t){HIDDEN});
+        node("Mul", "left1 hidden", "wide");
+        onnx_set_int(&builder, node("Concat", "rows wide", "to"), "axis", 0);
+        slice(-4, INT64_MAX);
+        node("Reshape", "some to", "flat_some");
+        onnx_constant(&builder, "matrix", onnx_random(&builder, 2, dims, &random, 1.0f));
+        node("MatMul", "flat_some matrix", "p");
+        answer("p");
+        if (i == 1) {
+            expect_refused(&builder, BASE_UNIMPLEMENTED, "at least 4 rows of the batch");
+            continue;
+        }
+        struct built built;
+        load_built(&builder, &built);
+        ck_assert_uint_eq(built.model->sequences[0].steps_min, 4);
+        ck_assert_int_eq(built.model->outputs[0].dims[1], 2);
+        free_built(&builder, &built);
+    }
 }
 END_TEST
 
@@ -167,6 +274,9 @@ int main(void)
     Suite *suite = suite_create("import_stated");
     TCase *tests = tcase_create("stated");
     tcase_add_test(tests, test_a_step_by_its_number);
+    tcase_add_test(tests, test_a_step_of_any_number);
+    tcase_add_test(tests, test_steps_near_an_end_are_kept);
+    tcase_add_test(tests, test_a_shape_computed_for_long_requests);
     tcase_add_test(tests, test_some_steps_follow_from_all);
     tcase_add_test(tests, test_all_steps_as_features);
     tcase_add_test(tests, test_stated_numbers_are_the_models);

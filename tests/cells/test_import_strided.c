@@ -161,8 +161,12 @@ START_TEST(test_parts_of_steps_that_are_refused)
         int64_t start, stop, axis, step;
         const char *why;
     } cases[] = {
-        {-3, INT64_MAX, 2, 1, "a part of an axis of unknown size"}, // of two steps it would be two
-        {0, 3, 2, 1, "a part of an axis of unknown size"},
+        {-3, 5, 2, 1, "a part of an axis of unknown size"}, // from both ends
+        {3, -2, 2, 0, "steps of 0 along an axis of unknown size"},
+        {-3, -3, 2, 1, "a part of an axis of unknown size"},
+        {-(1 << 21), INT64_MAX, 2, 1, "a part of an axis of unknown size"},
+        {0, 1 << 21, 2, 1, "of more than 1048576 steps"},
+        {-3, INT64_MAX, 0, 1, "axis 0 is of unknown size"},
         {0, 0, 2, 1, "a part of an axis of unknown size"},
         {300, INT64_MAX, 2, 1, "a part of an axis of unknown size"},
         {0, -300, 2, 1, "a part of an axis of unknown size"},

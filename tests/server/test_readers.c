@@ -19,7 +19,7 @@
 #define SUFFIX    "-ts1.13-op17"
 #define TOLERANCE 1e-5
 
-enum { MODELS_MAX = 64, TOGETHER = 120, STEPS_MAX = 25, MANY_STEPS = 4000 };
+enum { MODELS_MAX = 96, TOGETHER = 120, STEPS_MAX = 25, MANY_STEPS = 4000 };
 
 static char root[UTIL_PATH_BYTES];
 static struct site site;
@@ -305,6 +305,22 @@ START_TEST(test_what_convolutions_leave_nothing_of_is_refused)
 }
 END_TEST
 
+/* The third from either end, and others that are as many in every request. */
+START_TEST(test_steps_that_are_not_there_are_refused)
+{
+    open_site(&kinds[2]);
+    for (uint32_t given = 1; given <= 6; given++) {
+        char message[128];
+        (void)snprintf(
+            message, sizeof(message),
+            "input 'x': a sequence of %u steps, of which the model%s, expected at least 5", given,
+            given < 3 ? " takes some by their number" : "'s strides and windows leave none");
+        ask_steps("conv_taken", given, given < 5 ? message : NULL);
+    }
+    site_close(&site);
+}
+END_TEST
+
 /* A table of 40 positions, and one of 30 behind a stride of 2, which 60 steps would need. */
 START_TEST(test_more_steps_than_positions_are_refused)
 {
@@ -342,6 +358,7 @@ int main(void)
     tcase_add_test(tests, test_a_shared_query_is_read_once);
     tcase_add_test(tests, test_many_steps_are_normalised_as_precisely_as_few);
     tcase_add_test(tests, test_what_convolutions_leave_nothing_of_is_refused);
+    tcase_add_test(tests, test_steps_that_are_not_there_are_refused);
     tcase_add_test(tests, test_more_steps_than_positions_are_refused);
     tcase_add_test(tests, test_sequences_that_do_not_fit_are_refused);
     suite_add_tcase(suite, tests);

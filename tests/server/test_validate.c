@@ -188,6 +188,28 @@ START_TEST(test_too_few_steps_to_follow_from_are_refused)
 }
 END_TEST
 
+/* Of n steps 3 are kept, and the fourth is taken. */
+START_TEST(test_steps_that_are_kept_or_taken_must_be_there)
+{
+    chain->n_sequences = 2;
+    chain->sequences[0].steps_min = 4;
+    chain->sequences[1] = (struct cell_sequence){.stride = 1, .add = -5, .kept = 3, .source = 0};
+    chain->outputs[0].sequence = 1;
+    chain->outputs[0].dims[1] = CELL_DIM_ANY;
+    ask_init(&ask, chain, ROWS, 12, &numbers, ASK_PLAIN);
+    expect_ok();
+    ck_assert_uint_eq(sequences.steps[1][0], 3);
+    ck_assert_int_eq(ask.request.outputs[0].shape[1], 3);
+    ask_release(&ask);
+    ask_init(&ask, chain, ROWS, 3, &numbers, ASK_PLAIN);
+    expect("input 'x': a sequence of 3 steps, of which the model takes some by their number, "
+           "expected at least 5");
+    ask_init(&ask, chain, ROWS, 4, &numbers, ASK_PLAIN);
+    expect("input 'x': a sequence of 4 steps, of which the model's strides and windows leave none, "
+           "expected at least 5");
+}
+END_TEST
+
 START_TEST(test_a_model_with_neither_axis_known_runs_one_row_of_one_step)
 {
     chain->inputs[0].optional = true;
@@ -664,6 +686,7 @@ static TCase *good_case(void)
     tcase_add_test(tcase, test_a_lone_sequence_is_one_row);
     tcase_add_test(tcase, test_steps_that_follow_from_others);
     tcase_add_test(tcase, test_too_few_steps_to_follow_from_are_refused);
+    tcase_add_test(tcase, test_steps_that_are_kept_or_taken_must_be_there);
     tcase_add_test(tcase, test_a_model_with_neither_axis_known_runs_one_row_of_one_step);
     tcase_add_test(tcase, test_unaligned_data_is_copied_once);
     tcase_add_test(tcase, test_four_byte_data_needs_only_four_byte_addresses);

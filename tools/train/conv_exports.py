@@ -328,6 +328,36 @@ class Positioned(nn.Module):
         return x[:, -1], self.gru(y + self.table[:, : y.size(1)])[0]
 
 
+class Forecast(nn.Module):
+    """an LSTM, a GRU over its last four steps, of which two are answered; its last three as features"""
+
+    kind, outputs, least = "features", {"y": {0: "batch"}, "p": BATCH}, 4
+
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(INPUT, HIDDEN, batch_first=True)
+        self.gru, self.head = nn.GRU(HIDDEN, 5, batch_first=True), nn.Linear(3 * HIDDEN, CLASSES)
+
+    def forward(self, x):
+        y = self.lstm(x)[0]
+        return self.gru(y[:, -4:])[0][:, -2:], self.head(y[:, -3:].flatten(1))
+
+
+class Taken(nn.Module):
+    """a GRU's third step and its last but two, its first four steps, a convolution over some near the end"""
+
+    kind, outputs, least = "features", {"one": BATCH, "y": {0: "batch"}, "z": {0: "batch"}}, 5
+
+    def __init__(self):
+        super().__init__()
+        self.gru, self.conv = nn.GRU(INPUT, HIDDEN, batch_first=True), nn.Conv1d(HIDDEN, 4, 3, padding=1)
+
+    def forward(self, x):
+        y = self.gru(x)[0]
+        few = self.conv(y.transpose(1, 2)[:, :, -5:-1])
+        return y[:, 2] + y[:, -3], y[:, :4] - y[:, -4:], few.transpose(1, 2)
+
+
 MODULES = {
     "conv_attended": Attended,
     "conv_bare": Bare,
@@ -336,6 +366,7 @@ MODULES = {
     "conv_change": Change,
     "conv_deep": Deep,
     "conv_ends": Ends,
+    "conv_forecast": Forecast,
     "conv_front": Front,
     "conv_group_normed": GroupNormed,
     "conv_instance_normed": InstanceNormed,
@@ -346,6 +377,7 @@ MODULES = {
     "conv_residual": Residual,
     "conv_standardised": Standardised,
     "conv_strided": Strided,
+    "conv_taken": Taken,
     "conv_thinned": Thinned,
     "conv_unpadded": Unpadded,
 }
