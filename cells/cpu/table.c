@@ -287,7 +287,8 @@ static enum base_status make_leaves(struct cell_program *program, struct cell_pr
     const size_t floats = (size_t)2 * FILL_ROWS * CELL_ROW_FLOATS(hidden) +
                           program->kernels->gated_scratch(&leaf->gated, FILL_ROWS);
     float *rows = base_alloc_aligned(floats * sizeof(float), BASE_CACHE_LINE);
-    leaf->table = base_alloc_large(hidden * n * 2 * sizeof(float));
+    // Behind the last row there is room for the vector that a kernel reads it by.
+    leaf->table = base_alloc_large((hidden * n * 2 + CELL_ROW_LINE) * sizeof(float));
     if (rows == NULL || leaf->table == NULL) {
         base_free(rows);
         return BASE_RESOURCE_EXHAUSTED;

@@ -175,7 +175,7 @@ END_TEST
 /* ---- Leaves that are looked up --------------------------------------------------------------- */
 
 /* Leaves over the rows of an embedding, and what a tangle of them needs: c of one is looked up
- * beside both of another, and h of the first goes on to an op. */
+ * beside both of another, h of the first goes on to an op, and an LSTM reads c by whole vectors. */
 static void build_words(struct build *build, uint32_t words, uint32_t hidden,
                         enum cell_precision precision)
 {
@@ -187,7 +187,8 @@ static void build_words(struct build *build, uint32_t words, uint32_t hidden,
     build_last(build)->precision = precision;
     const uint32_t second = build_tree(build, &leaf);
     build_last(build)->precision = precision;
-    build_output(build, build_op(build, CELL_OP_ADD, first, second + 1, hidden));
+    const uint32_t sum = build_op(build, CELL_OP_ADD, first, second + 1, hidden);
+    build_output(build, build_lstm(build, leaf.x, sum, second + 1, true));
     build_output(build, second);
 }
 

@@ -13,7 +13,7 @@ enum { ROWS = 13, STEPS = 7, KEY = 200, VALUE = 9, LONGEST = 9000 };
 
 /* A row's memory takes up to LONGEST * (4 * (KEY + VALUE) + 2 * 68) bytes, 8.7 MB of the 33.5 that
  * there are. */
-#define ROOM_BYTES   136u /* of both, a position: a score and its 16 partial sums each */
+#define ROOM_BYTES   68u /* of the keys, a position: a score and its 16 partial sums */
 #define MEMORY_BYTES ((size_t)32 << 20)
 
 /* Chains of different lengths that sum what they attend to, and their answers on the CPU. */
