@@ -159,6 +159,10 @@ void cell_model_steps_min(const struct cell_model *model, uint32_t steps[CELL_SE
     }
     for (uint32_t s = CELL_SEQUENCES_MAX; s-- > 0;) { // a source stands before what follows from it
         const struct cell_sequence *sequence = &model->sequences[s];
+        const uint32_t multiple = sequence->multiple;
+        if (multiple > 0 && steps[s] % multiple != 0) {
+            steps[s] += multiple - steps[s] % multiple;
+        }
         if (sequence->stride == 0) {
             continue;
         }

@@ -87,6 +87,24 @@ static enum base_status fail_long(const struct cell_model *model, const struct s
         name == NULL ? "" : name, extents->steps[sequence], model->sequences[sequence].steps_max);
 }
 
+/* Of a sequence whose steps are stacked, and some would be left over: what must divide the steps
+ * that it follows from, `given`. */
+static enum base_status fail_uneven(const struct cell_model *model,
+                                    const struct srv_extents *extents, uint32_t sequence,
+                                    int64_t given, struct base_error *error)
+{
+    uint64_t multiple = model->sequences[sequence].multiple;
+    const char *name = extents->steps_of[origin_of(model, sequence)];
+    for (uint32_t s = sequence; model->sequences[s].stride > 0; s = model->sequences[s].source) {
+        multiple *= model->sequences[s].stride;
+    }
+    return base_fail(error, BASE_INVALID_ARGUMENT,
+                     "input '%s': a sequence of %" PRId64
+                     " steps, of which some are left over when "
+                     "the model stacks them, expected a multiple of %" PRIu64,
+                     name == NULL ? "" : name, given, multiple);
+}
+
 /* The extents of what follows from others. */
 static enum base_status derive_extents(const struct cell_model *model, struct srv_extents *extents,
                                        struct base_error *error)
@@ -99,6 +117,9 @@ static enum base_status derive_extents(const struct cell_model *model, struct sr
         }
         if (extents->steps[s] < (int64_t)least_of(model, s)) {
             return fail_short(model, extents, s, extents->steps[origin_of(model, s)], error);
+        }
+        if (sequence->multiple > 0 && extents->steps[s] % sequence->multiple != 0) {
+            return fail_uneven(model, extents, s, extents->steps[origin_of(model, s)], error);
         }
         if (sequence->steps_max > 0 && extents->steps[s] > (int64_t)sequence->steps_max) {
             return fail_long(model, extents, s, error);
@@ -158,6 +179,14 @@ static enum base_status check_rows(const struct told *told, const struct sched_s
             return fail_short(model, extents, sequence,
                               sequences->steps[origin_of(model, sequence)][b], error);
         }
+        if (model->sequences[sequence].multiple > 0 &&
+            length_of(told, b) % model->sequences[sequence].multiple != 0) {
+            return fail_uneven(model, extents, sequence,
+                               told->source == NULL
+                                   ? length_of(told, b)
+                                   : sequences->steps[origin_of(model, sequence)][b],
+                               error);
+        }
     }
     return BASE_OK;
 }
@@ -193,7 +222,8 @@ static enum base_status take_sequences(struct srv_request *request,
         if (model->sequences[s].stride > 0) {
             told[s].source = sequences->steps[model->sequences[s].source];
         }
-        if (model->sequences[s].stride > 0 || model->sequences[s].steps_min > 0) {
+        if (model->sequences[s].stride > 0 || model->sequences[s].steps_min > 0 ||
+            model->sequences[s].multiple > 0) {
             BASE_TRY(check_rows(&told[s], sequences, extents, s, error));
         }
         BASE_TRY(take_lengths(&told[s], sequences->n_rows, lengths, error));

@@ -43,11 +43,12 @@ struct cell__atom {
      * (n + add) / stride + 1, rounded down. */
     uint32_t source;
     int64_t add, stride;
-    bool is_kept;    /* or, where n + add is not below 0, `size` of them, wherever these stand */
-    int64_t least;   /* of an open size: the smallest that shapes were computed for */
-    bool is_divided; /* a shape has been divided so: what leaves as many steps has this atom */
-    uint32_t whole;  /* of which it is a part, both of known size, or NONE: if that turns out to be
-                        time, its steps follow from it */
+    bool is_kept;     /* or, where n + add is not below 0, `size` of them, wherever these stand */
+    int64_t multiple; /* of an open size: what must divide it; 0: anything may */
+    int64_t least;    /* of an open size: the smallest that shapes were computed for */
+    bool is_divided;  /* a shape has been divided so: what leaves as many steps has this atom */
+    uint32_t whole;   /* of which it is a part, both of known size, or NONE: if that turns out to be
+                         time, its steps follow from it */
 };
 
 /* Product of atoms, outermost first. None: an axis of size 1. */

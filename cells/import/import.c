@@ -509,6 +509,10 @@ static void set_lengths(const struct cell__import *im, struct cell_model *model)
                                    ? 0
                                    : (uint32_t)im->atoms[cell__atom_root(im, sequence->atom)].least;
         set_source(im, s, &model->sequences[s]);
+        model->sequences[s].multiple =
+            sequence->atom == CELL__NONE
+                ? 0
+                : (uint32_t)im->atoms[cell__atom_root(im, sequence->atom)].multiple;
         model->sequences[s].steps_min = sequence->steps_min > least ? sequence->steps_min : least;
         if (sequence->has_lengths && sequence->lengths_input >= 0) {
             model->inputs[sequence->lengths_input].is_lengths = true;

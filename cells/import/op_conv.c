@@ -76,6 +76,9 @@ static enum base_status read_weights(struct cell__import *im, const struct cell_
     }
     conv->filters = w->tensor.dims[0];
     conv->w = w->tensor.data;
+    if (groups < 1) {
+        return cell__invalid(im, "%lld groups", (long long)groups);
+    }
     conv->is_depthwise = groups > 1;
     if (conv->is_depthwise && (groups != conv->channels || conv->filters != conv->channels)) {
         return cell__refuse(im, "%lld groups", (long long)groups);

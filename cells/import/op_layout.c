@@ -266,9 +266,53 @@ static enum base_status set_reshaped(struct cell__import *im, const struct cell_
     return BASE_OK;
 }
 
+enum base_status cell__row_stacked(struct cell__import *im, const struct cell__axis *time,
+                                   uint32_t atom, int64_t by, uint32_t *row)
+{
+    const struct cell__axis left = {.n = 1, .atoms = {atom}};
+    const uint32_t from = cell__axis_times(im, time);
+    const uint32_t to = cell__axis_times(im, &left);
+    struct cell_op copy = {.kind = CELL_OP_COPY, .n_operands = 1};
+    if (from == 0 || to == 0 || im->rows[*row].times != from || im->scan != CELL__NONE ||
+        im->feeds_back) {
+        return cell__refuse(im, "stacks steps of what is no sequence");
+    }
+    if (im->sequences[cell__only_sequence(from)].uses_lengths) {
+        return cell__refuse(im, "stacks steps beside sequence_lens, of which each row may have "
+                                "another number");
+    }
+    const struct cell__steps steps = {
+        .sequence = cell__only_sequence(to), .count = (uint32_t)by, .stride = (uint32_t)by};
+    BASE_TRY(cell__row_window(im, *row, &steps, &copy.operands[0]));
+    return cell__row_op(im, &copy, im->rows[copy.operands[0]].value, row);
+}
+
+/* Whether the node stacks frames (shape.c): by how many, else 0. */
+static int64_t stacked_by(struct cell__import *im, const struct cell__node *node)
+{
+    const struct cell__value *in = cell__input(im, node, 0);
+    const struct cell__shape *out = &cell__output(im, node, 0)->shape;
+    if (in->kind != CELL__ROWS || in->shape.rank != 3 || out->rank != 3) {
+        return 0;
+    }
+    const uint32_t from = cell__axis_times(im, &in->shape.axes[1]);
+    const uint32_t to = cell__axis_times(im, &out->axes[1]);
+    return from == 0 || to == 0 || from == to
+               ? 0
+               : cell__axis_size(im, &out->axes[2]) / cell__axis_size(im, &in->shape.axes[2]);
+}
+
 enum base_status cell__lower_reshaped(struct cell__import *im, struct cell__node *node)
 {
-    uint32_t row = CELL__NONE;
+    const struct cell__value *in = cell__input(im, node, 0);
+    const int64_t by = stacked_by(im, node);
+    uint32_t row = in->row;
+    if (by > 0) {
+        const struct cell__axis *left = &cell__output(im, node, 0)->shape.axes[1];
+        BASE_TRY(cell__row_stacked(im, &in->shape.axes[1], left->atoms[0], by, &row));
+        cell__set_row(im, node, 0, row);
+        return BASE_OK;
+    }
     BASE_TRY(cell__row_under(im, node, 0, &row));
     cell__set_row(im, node, 0, row);
     return BASE_OK;
@@ -418,6 +462,10 @@ enum base_status cell__infer_reshape(struct cell__import *im, struct cell__node 
     }
     struct cell__shape out;
     BASE_TRY(cell__reshape(im, &in->shape, wanted, n, allow_zero != 0, &out));
+    if (in->shape.rank == 3 && n == 3 && cell__is_turned_along(im, in, &in->shape.axes[1]) &&
+        !cell__axis_is_same(im, &in->shape.axes[1], &out.axes[1])) {
+        return cell__refuse(im, "stacks steps of a sequence that is turned round");
+    }
     cell__set_rows(im, node, 0, in->dtype, &out);
     return BASE_OK;
 }

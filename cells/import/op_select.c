@@ -279,11 +279,13 @@ enum base_status cell__lower_gather(struct cell__import *im, struct cell__node *
 
 /* What happens to one axis: elements start, start + step and so on, of which there are `size`. */
 struct cut {
-    bool is_whole;  /* nothing happens */
-    bool is_first;  /* the first element alone */
-    bool is_last;   /* the last one alone; start is not set when the size is unknown */
-    bool is_steps;  /* of an unknown size all but `start` before and `behind` behind */
-    bool is_turned; /* all of them, the last one first */
+    bool is_whole;        /* nothing happens */
+    bool is_first;        /* the first element alone */
+    bool is_last;         /* the last one alone; start is not set when the size is unknown */
+    bool is_steps;        /* of an unknown size all but `start` before and `behind` behind */
+    bool is_turned;       /* all of them, the last one first */
+    bool is_whole_frames; /* of an unknown size all that `size` divides: frames of so many each */
+    uint32_t frames;      /* the atom of their number */
     bool is_kept; /* of an unknown size `size` from `start` on, which counts from the end below 0 */
     int64_t start, size, step, behind;
 };
@@ -415,6 +417,28 @@ static bool cut_kept(struct cell__import *im, const struct bounds *bounds, uint3
     return true;
 }
 
+/* All elements but those that are left over when there are frames of some each (T // 3 * 3). */
+static bool cut_frames(const struct cell__import *im, const struct bounds *bounds, uint32_t i,
+                       const struct cell__sym *size, struct cut *cut)
+{
+    const struct cell__sym *start = &bounds->starts[i];
+    const struct cell__sym *end = &bounds->ends[i];
+    if (!cell__sym_is_number(start) || start->add != 0 || bounds->steps.at[i] != 1 ||
+        end->factor < 2 || end->factor > (int64_t)CELL_WINDOW_MAX || end->add != 0 ||
+        end->axis.n != 1 || size->axis.n != 1) {
+        return false;
+    }
+    const struct cell__atom *frames = &im->atoms[cell__atom_root(im, end->axis.atoms[0])];
+    if (frames->source == CELL__NONE || frames->stride != end->factor ||
+        frames->add != -end->factor ||
+        cell__atom_root(im, frames->source) != cell__atom_root(im, size->axis.atoms[0])) {
+        return false;
+    }
+    *cut = (struct cut){
+        .is_whole_frames = true, .frames = end->axis.atoms[0], .size = end->factor, .step = 1};
+    return true;
+}
+
 /* Elements that the axis must have for a part that is kept. */
 static int64_t needed_of(const struct cut *cut)
 {
@@ -442,6 +466,9 @@ static enum base_status cut_symbolic(struct cell__import *im, const struct bound
                      behind <= (int64_t)CELL_WINDOW_MAX;
     if (step == -1 && from_last && cell__sym_is_number(end) && end->add <= -INT32_MAX) {
         *cut = (struct cut){.is_turned = true, .size = 1, .step = -1};
+        return BASE_OK;
+    }
+    if (!is_within && cut_frames(im, bounds, i, size, cut)) {
         return BASE_OK;
     }
     if (!is_within && !is_one && !(from_last && behind == 0) &&
@@ -537,13 +564,21 @@ enum base_status cell__infer_slice(struct cell__import *im, struct cell__node *n
             turned = shape.axes[k];
             continue;
         }
-        if ((cut->is_steps || cut->is_kept) && cell__is_turned_along(im, in, &shape.axes[k])) {
+        if ((cut->is_steps || cut->is_kept || cut->is_whole_frames) &&
+            cell__is_turned_along(im, in, &shape.axes[k])) {
             return cell__refuse(im, "takes some steps of a sequence that is turned round");
         }
         if (cut->is_steps) {
             const struct cell__axis steps = shape.axes[k];
             BASE_TRY(cell__axis_strided(im, &steps, -cut->start - cut->behind - 1, cut->step,
                                         &shape.axes[k]));
+            continue;
+        }
+        if (cut->is_whole_frames) {
+            BASE_TRY(cell__axis_new(im, cut->size, &shape.axes[k]));
+            shape.axes[k].atoms[1] = shape.axes[k].atoms[0];
+            shape.axes[k].atoms[0] = cut->frames;
+            shape.axes[k].n = 2;
             continue;
         }
         if (cut->is_kept) {
@@ -571,6 +606,15 @@ enum base_status cell__infer_slice(struct cell__import *im, struct cell__node *n
     return BASE_OK;
 }
 
+/* Whether no features stand before the axis, so that steps lie behind each other. */
+static bool before_is_none(struct cell__import *im, const struct cell__shape *shape, uint32_t k)
+{
+    struct cell__shape before = {.rank = k};
+    uint32_t width = 0;
+    memcpy(before.axes, shape->axes, k * sizeof(before.axes[0]));
+    return cell__shape_width(im, &before, &width) == BASE_OK && width == 1;
+}
+
 enum base_status cell__lower_slice(struct cell__import *im, struct cell__node *node)
 {
     const struct cell__value *in = cell__input(im, node, 0);
@@ -589,6 +633,10 @@ enum base_status cell__lower_slice(struct cell__import *im, struct cell__node *n
         }
         if (cut->is_turned) {
             BASE_TRY(cell__check_turned(im, &shape.axes[k]));
+        } else if (cut->is_whole_frames && before_is_none(im, &shape, k)) {
+            BASE_TRY(cell__row_stacked(im, &shape.axes[k], cut->frames, cut->size, &row));
+        } else if (cut->is_whole_frames) {
+            return cell__refuse(im, "takes as many steps as a number divides, behind features");
         } else if (cut->is_steps || cut->is_kept) {
             struct cell__steps steps = {.stride = (uint32_t)cut->step,
                                         .offset = (int32_t)cut->start,

@@ -114,6 +114,10 @@ cell__op_fn cell__infer_recurrent, cell__lower_recurrent;
  * each. */
 enum base_status cell__row_step(struct cell__import *im, const struct cell__axis *axis, int64_t k,
                                 uint32_t *row);
+/* op_layout.c: at each step of the axis that is this atom, the next `by` steps of *row, whose time
+ * is the other, behind each other. */
+enum base_status cell__row_stacked(struct cell__import *im, const struct cell__axis *time,
+                                   uint32_t atom, int64_t by, uint32_t *row);
 /* Step k of the row, along an axis of any number of steps, from its end on below 0: a request that
  * has no such step is refused. -CELL__NUMBERED_MAX <= k < CELL__NUMBERED_MAX. */
 #define CELL__NUMBERED_MAX (1 << 20)

@@ -71,6 +71,19 @@ static bool follows(const struct cell__import *im, const struct cell__atom *atom
     return false;
 }
 
+/* Of two numbers of which 0 says nothing; those of windows, so it is small. */
+static int64_t common_multiple(int64_t a, int64_t b)
+{
+    int64_t both = a;
+    if (a == 0 || b == 0) {
+        return a + b;
+    }
+    while (both % b != 0) {
+        both += a;
+    }
+    return both;
+}
+
 static enum base_status atoms_unite(struct cell__import *im, uint32_t a, uint32_t b,
                                     const char *what)
 {
@@ -90,6 +103,7 @@ static enum base_status atoms_unite(struct cell__import *im, uint32_t a, uint32_
                              (long long)two->size);
     }
     two->size = two->size < 0 ? one->size : two->size;
+    two->multiple = common_multiple(two->multiple, one->multiple);
     two->least = two->least > one->least ? two->least : one->least;
     if (two->source == CELL__NONE && !follows(im, one, two->parent)) {
         two->source = one->source;
@@ -610,6 +624,40 @@ static bool is_number(const struct cell__sym *sym, int64_t value)
     return cell__sym_is_number(sym) && sym->add == value;
 }
 
+/* [rows, steps, features] to [rows, steps / by, by * features]: frames that are stacked, of a
+ * number of steps that `by` must divide. Sets *is_one where it is that. */
+static enum base_status stack(struct cell__import *im, const struct cell__shape *in,
+                              const struct cell__sym *targets, struct cell__shape *out,
+                              bool *is_one)
+{
+    const struct cell__axis *time = &in->axes[1];
+    const int64_t width = cell__axis_size(im, &in->axes[2]);
+    const struct cell__sym rows = cell__sym_of_axis(im, &in->axes[0]);
+    const int64_t by = width > 0 ? targets[2].add / width : 0;
+    const bool has_rows = is_number(&targets[0], 0) || is_number(&targets[0], -1) ||
+                          cell__sym_equal(im, &targets[0], &rows) == 1;
+    *is_one = time->n == 1 && cell__axis_size(im, time) < 0 && cell__sym_is_number(&targets[2]) &&
+              by >= 2 && by <= (int64_t)CELL_WINDOW_MAX && targets[2].add == by * width &&
+              has_rows && !is_number(&targets[1], 0);
+    if (!*is_one) {
+        return BASE_OK;
+    }
+    *out = *in;
+    BASE_TRY(cell__axis_strided(im, time, -by, by, &out->axes[1]));
+    const struct cell__sym left = cell__sym_of_axis(im, &out->axes[1]);
+    *is_one = is_number(&targets[1], -1) || cell__sym_equal(im, &targets[1], &left) == 1;
+    if (!*is_one) {
+        return BASE_OK;
+    }
+    struct cell__atom *atom = &im->atoms[cell__atom_root(im, time->atoms[0])];
+    atom->multiple = common_multiple(atom->multiple, by);
+    struct cell__axis frames;
+    BASE_TRY(cell__axis_new(im, by, &frames));
+    return axis_push(&out->axes[2], frames.atoms[0], true)
+               ? BASE_OK
+               : cell__refuse(im, "merges more than %u dimensions", CELL__AXIS_ATOMS_MAX);
+}
+
 enum base_status cell__reshape(struct cell__import *im, const struct cell__shape *in,
                                const struct cell__sym *targets, uint32_t n, bool allow_zero,
                                struct cell__shape *out)
@@ -632,6 +680,13 @@ enum base_status cell__reshape(struct cell__import *im, const struct cell__shape
         }
     }
     struct flat flat;
+    bool is_stack = false;
+    if (in->rank == 3 && n == 3) {
+        BASE_TRY(stack(im, in, targets, out, &is_stack));
+    }
+    if (is_stack) {
+        return BASE_OK;
+    }
     flatten(im, in, &flat);
     *out = (struct cell__shape){.rank = n};
     for (uint32_t k = 0; k < open; k++) {

@@ -147,6 +147,10 @@ START_TEST(test_weights_that_do_not_fit_are_refused)
     refuse(BASE_UNIMPLEMENTED, "2 groups");
     begin();
     weights("wc", FILTERS, CHANNELS, 3);
+    onnx_set_int(&builder, convolve(1, 1), "group", 0);
+    refuse(BASE_INVALID_ARGUMENT, "0 groups");
+    begin();
+    weights("wc", FILTERS, CHANNELS, 3);
     const int64_t few[] = {FILTERS - 1};
     onnx_constant(&builder, "bias", onnx_random(&builder, 1, few, &numbers, 0.5f));
     const int64_t pads[] = {1, 1};

@@ -271,8 +271,8 @@ START_TEST(test_time_and_batch_may_not_be_mixed_into_rows)
     const int64_t perm[] = {2, 3, 0, 1};
     begin(0);
     onnx_constant(&builder, "second", onnx_ints(&builder, 0, 1, &second));
-    behind("Gather", "s0 second");
-    expect(BASE_UNIMPLEMENTED, "Gather (node \"out\"", "neither the first nor the last");
+    onnx_set_int(&builder, behind("Gather", "s0 second"), "axis", 1);
+    expect(BASE_UNIMPLEMENTED, "Gather (node \"out\"", "takes elements along the batch axis");
     begin(0);
     onnx_set_int(&builder, behind("Softmax", "s0"), "axis", 1);
     expect(BASE_UNIMPLEMENTED, "Softmax (node \"out\"", "over the batch axis");

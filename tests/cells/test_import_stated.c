@@ -1,9 +1,12 @@
-/* Sequences of a stated number of steps: steps by their number, all of them as features, and what
- * is refused where the number is not stated. That what comes of it is computed as PyTorch and Keras
- * do, test_import_exports shows (own_flat, keras_flat, keras_tail, keras_each_apart). */
+/* Sequences of a stated number of steps: steps by their number, all of them as features; steps of
+ * any number near an end, and stacked; and what is refused. That what comes of it is computed as
+ * PyTorch and Keras do, test_import_exports shows (own_flat, keras_flat, keras_tail,
+ * keras_each_apart). */
 #include "cells/model.h"
 #include "tests/cells/parse.h"
 #include "tests/util.h"
+
+#include <stdio.h>
 
 enum { FLOAT = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT, INT64 = ONNX__TENSOR_PROTO__DATA_TYPE__INT64 };
 enum { INPUT = 5, HIDDEN = 6, STEPS = 7 };
@@ -146,6 +149,50 @@ START_TEST(test_steps_near_an_end_are_kept)
 }
 END_TEST
 
+/* The value `of`, of HIDDEN features, in frames as wide as that. */
+static void stack(const char *of, int64_t width)
+{
+    static const int64_t last = -1;
+    static const int64_t none = INT64_MIN;
+    const int64_t shape[] = {0, -1, width};
+    char inputs[32];
+    numbers("last", 1, 1, &last);
+    numbers("none", 1, 1, &none);
+    numbers("frames", 1, 3, shape);
+    node("Slice", "y last none axis1 last", "turned");
+    (void)snprintf(inputs, sizeof(inputs), "%s frames", of);
+    node("Reshape", inputs, "p");
+    answer("p");
+}
+
+/* Frames of three steps each, of a number that three divides. */
+START_TEST(test_frames_are_stacked)
+{
+    struct built built;
+    uint32_t steps[CELL_SEQUENCES_MAX];
+    begin(-1, false);
+    stack("y", 3 * HIDDEN);
+    load_built(&builder, &built);
+    ck_assert_uint_eq(built.model->n_sequences, 2);
+    ck_assert_uint_eq(built.model->sequences[0].multiple, 3);
+    ck_assert_uint_eq(built.model->sequences[1].stride, 3);
+    ck_assert_int_eq(built.model->sequences[1].add, -3);
+    ck_assert_uint_eq(built.model->outputs[0].width, 3 * HIDDEN);
+    cell_model_steps_min(built.model, steps);
+    ck_assert_uint_eq(steps[0], 3);
+    free_built(&builder, &built);
+    begin(-1, true);
+    stack("y", 2 * HIDDEN);
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "stacks steps beside sequence_lens");
+    begin(-1, false); // the rows of the batch
+    stack("flat", 2 * HIDDEN);
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "p");
+    begin(-1, false);
+    stack("turned", 2 * HIDDEN);
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "turned round");
+}
+END_TEST
+
 /* x's steps less some, and 0 if there were fewer: what PyTorch's default exporter computes of a
  * slice. Of the batch nobody may ask for so many rows. */
 START_TEST(test_a_shape_computed_for_long_requests)
@@ -277,6 +324,7 @@ int main(void)
     tcase_add_test(tests, test_a_step_of_any_number);
     tcase_add_test(tests, test_steps_near_an_end_are_kept);
     tcase_add_test(tests, test_a_shape_computed_for_long_requests);
+    tcase_add_test(tests, test_frames_are_stacked);
     tcase_add_test(tests, test_some_steps_follow_from_all);
     tcase_add_test(tests, test_all_steps_as_features);
     tcase_add_test(tests, test_stated_numbers_are_the_models);

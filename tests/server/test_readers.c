@@ -103,6 +103,16 @@ static void teardown(void)
     n_models = 0;
 }
 
+/* Whether the fewest steps divide all others that may be. */
+static bool are_stacked(const struct cell_model *model)
+{
+    bool are = false;
+    for (uint32_t s = 0; s < model->n_sequences; s++) {
+        are |= model->sequences[s].multiple > 0;
+    }
+    return are;
+}
+
 static void begin(struct visit *visit, const char *model, uint32_t n_rows,
                   struct base_random *random)
 {
@@ -114,6 +124,7 @@ static void begin(struct visit *visit, const char *model, uint32_t n_rows,
     cell_model_steps_min(site_find(&site, model), least);
     for (uint32_t s = 0; s < CELL_SEQUENCES_MAX; s++) {
         steps[s] += least[s] - 1;
+        steps[s] -= are_stacked(site_find(&site, model)) ? steps[s] % least[s] : 0;
     }
     memset(visit, 0, sizeof(*visit));
     ask_init_sequences(&visit->ask, site_find(&site, model), n_rows, steps, random, ASK_OPTIONAL);
@@ -321,6 +332,22 @@ START_TEST(test_steps_that_are_not_there_are_refused)
 }
 END_TEST
 
+/* Pairs of pairs of steps. */
+START_TEST(test_steps_that_stacking_leaves_over_are_refused)
+{
+    open_site(&kinds[2]);
+    for (uint32_t given = 4; given <= 12; given++) {
+        char message[160];
+        (void)snprintf(message, sizeof(message),
+                       "input 'x': a sequence of %u steps, of which some are left over when the "
+                       "model stacks them, expected a multiple of %u",
+                       given, given % 2 == 0 ? 4 : 2);
+        ask_steps("conv_pyramid", given, given % 4 == 0 ? NULL : message);
+    }
+    site_close(&site);
+}
+END_TEST
+
 /* A table of 40 positions, and one of 30 behind a stride of 2, which 60 steps would need. */
 START_TEST(test_more_steps_than_positions_are_refused)
 {
@@ -359,6 +386,7 @@ int main(void)
     tcase_add_test(tests, test_many_steps_are_normalised_as_precisely_as_few);
     tcase_add_test(tests, test_what_convolutions_leave_nothing_of_is_refused);
     tcase_add_test(tests, test_steps_that_are_not_there_are_refused);
+    tcase_add_test(tests, test_steps_that_stacking_leaves_over_are_refused);
     tcase_add_test(tests, test_more_steps_than_positions_are_refused);
     tcase_add_test(tests, test_sequences_that_do_not_fit_are_refused);
     suite_add_tcase(suite, tests);

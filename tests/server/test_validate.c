@@ -210,6 +210,31 @@ START_TEST(test_steps_that_are_kept_or_taken_must_be_there)
 }
 END_TEST
 
+/* Two steps are stacked, and three of those. */
+START_TEST(test_steps_that_are_stacked_must_come_out_even)
+{
+    chain->n_sequences = 2;
+    chain->sequences[0].multiple = 2;
+    chain->sequences[1] =
+        (struct cell_sequence){.stride = 2, .add = -2, .multiple = 3, .source = 0};
+    chain->outputs[0].sequence = 1;
+    ask_init(&ask, chain, ROWS, 12, &numbers, ASK_PLAIN);
+    expect_ok();
+    ck_assert_uint_eq(sequences.steps[1][0], 6);
+    ask_release(&ask);
+    ask_init(&ask, chain, ROWS, 7, &numbers, ASK_PLAIN);
+    expect("input 'x': a sequence of 7 steps, of which some are left over when the model stacks "
+           "them, expected a multiple of 2");
+    ask_init(&ask, chain, ROWS, 8, &numbers, ASK_PLAIN);
+    expect("input 'x': a sequence of 8 steps, of which some are left over when the model stacks "
+           "them, expected a multiple of 6");
+    uint32_t least[CELL_SEQUENCES_MAX];
+    cell_model_steps_min(chain, least);
+    ck_assert_uint_eq(least[0], 6);
+    ck_assert_uint_eq(least[1], 3);
+}
+END_TEST
+
 START_TEST(test_a_model_with_neither_axis_known_runs_one_row_of_one_step)
 {
     chain->inputs[0].optional = true;
@@ -687,6 +712,7 @@ static TCase *good_case(void)
     tcase_add_test(tcase, test_steps_that_follow_from_others);
     tcase_add_test(tcase, test_too_few_steps_to_follow_from_are_refused);
     tcase_add_test(tcase, test_steps_that_are_kept_or_taken_must_be_there);
+    tcase_add_test(tcase, test_steps_that_are_stacked_must_come_out_even);
     tcase_add_test(tcase, test_a_model_with_neither_axis_known_runs_one_row_of_one_step);
     tcase_add_test(tcase, test_unaligned_data_is_copied_once);
     tcase_add_test(tcase, test_four_byte_data_needs_only_four_byte_addresses);

@@ -343,6 +343,38 @@ class Forecast(nn.Module):
         return self.gru(y[:, -4:])[0][:, -2:], self.head(y[:, -3:].flatten(1))
 
 
+class Pyramid(nn.Module):
+    """three GRUs, each over the steps of the one before in pairs, as of a pyramid that listens"""
+
+    kind, outputs, each = "features", {"y": TIMED, "hn": BATCH}, 4
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.GRU(INPUT, HIDDEN // 2, batch_first=True, bidirectional=True)
+        self.second = nn.GRU(2 * HIDDEN, HIDDEN, batch_first=True)
+        self.third = nn.GRU(2 * HIDDEN, 5, batch_first=True)
+
+    def forward(self, x):
+        y = self.first(x)[0]
+        y = self.second(y.reshape(y.size(0), y.size(1) // 2, 2 * HIDDEN))[0]
+        y, hn = self.third(y.reshape(y.size(0), -1, 2 * HIDDEN))
+        return y, hn[0]
+
+
+class Frames(nn.Module):
+    """features of two steps as one, without a last one that is left over; an LSTM"""
+
+    kind, outputs, least = "features", {"y": TIMED}, 2
+
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(2 * INPUT, HIDDEN, batch_first=True)
+
+    def forward(self, x):
+        pairs = x.size(1) // 2
+        return self.lstm(x[:, : 2 * pairs].reshape(x.size(0), pairs, 2 * INPUT))[0]
+
+
 class Taken(nn.Module):
     """a GRU's third step and its last but two, its first four steps, a convolution over some near the end"""
 
@@ -367,12 +399,14 @@ MODULES = {
     "conv_deep": Deep,
     "conv_ends": Ends,
     "conv_forecast": Forecast,
+    "conv_frames": Frames,
     "conv_front": Front,
     "conv_group_normed": GroupNormed,
     "conv_instance_normed": InstanceNormed,
     "conv_pooled": Pooled,
     "conv_pools": Pools,
     "conv_positioned": Positioned,
+    "conv_pyramid": Pyramid,
     "conv_queried": Queried,
     "conv_residual": Residual,
     "conv_standardised": Standardised,
@@ -394,7 +428,7 @@ def make_module(name, modules=None):
 
 
 def make_input(module, batch, time, generator):
-    time += getattr(module, "least", 1) - 1
+    time = time * getattr(module, "each", 1) + getattr(module, "least", 1) - 1
     if module.kind == "ids":
         return torch.randint(0, WORDS, (batch, time), generator=generator)
     return torch.randint(-8, 9, (batch, time, INPUT), generator=generator) / 8
