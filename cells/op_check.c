@@ -508,9 +508,8 @@ static enum base_status check_shapes(const struct look *look)
     case CELL_OP_TAKE:
         return check_take(look);
     case CELL_OP_ATTEND:
-        return check_attend(look);
     case CELL_OP_REDUCE:
-        return check_reduce(look);
+        return look->op->kind == CELL_OP_ATTEND ? check_attend(look) : check_reduce(look);
     case CELL_OP_CONCAT:
         return check_concat(look);
     case CELL_OP_SLICE:

@@ -230,7 +230,7 @@ static void run_joined(const struct cell_view *view, const struct cell_program_o
 
 static void pointwise(const struct cell_view *view, const struct cell_program_op *op)
 {
-    bool singles[CELL_POINTWISE_VALUES_MAX];
+    bool singles[CELL_POINTWISE_VALUES_MAX] = {false};
     uint32_t first;
     uint32_t end;
     uint32_t n = 1;

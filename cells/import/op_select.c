@@ -72,12 +72,34 @@ static bool is_numbered(const struct border *border)
            border->is_from_end == (border->at < 0);
 }
 
+/* The number of the element that an index means; of an axis of unknown size from its end on below
+ * 0.
+ */
+static enum base_status find_place(struct cell__import *im, const struct cell__sym *at,
+                                   const struct cell__sym *size, int64_t *out)
+{
+    struct border border;
+    if (cell__sym_is_number(size)) {
+        *out = at->add + (at->add < 0 ? size->add : 0);
+        return cell__sym_is_number(at) && *out >= 0 && *out < size->add
+                   ? BASE_OK
+                   : cell__invalid(im, "index %lld on an axis of %lld", (long long)at->add,
+                                   (long long)size->add);
+    }
+    if (!find_border(im, at, size, &border) || !is_numbered(&border)) {
+        return cell__refuse(im, "takes an element of an axis of unknown size by a number that "
+                                "depends on the request");
+    }
+    *out = border.at;
+    return BASE_OK;
+}
+
 /* The constant indices of a Gather on an axis: first, count of consecutive ones, and whether they
  * are the first or last of the axis. */
 struct pick {
     uint32_t axis;
     bool keeps_axis; /* a list: the axis stays */
-    int64_t first;   /* -1: the last of an axis of unknown size */
+    int64_t first;   /* of an axis of unknown size from its end on below 0 */
     int64_t count;
     bool is_first, is_last;
 };
@@ -96,38 +118,22 @@ static enum base_status pick_read(struct cell__import *im, const struct cell__no
     if (tensor->dtype == CELL__F32 || tensor->rank > 1 || tensor->count == 0) {
         return cell__refuse(im, "indices that are no integer or list of integers");
     }
-    struct cell__sym size = cell__sym_of_axis(im, &shape->axes[pick->axis]);
-    struct cell__sym one = cell__sym_number(1);
-    struct cell__sym end;
-    bool has_end = cell__sym_compute(im, '-', &size, &one, &end);
+    const struct cell__sym size = cell__sym_of_axis(im, &shape->axes[pick->axis]);
+    if (!cell__sym_is_number(&size) && tensor->count > 1) {
+        return cell__refuse(im, "takes several elements of an axis of unknown size");
+    }
     pick->keeps_axis = tensor->rank == 1;
     pick->count = (int64_t)tensor->count;
     for (size_t i = 0; i < tensor->count; i++) {
-        struct cell__sym at = cell__tensor_sym(tensor, i);
-        struct border border = {false, 0};
-        bool is_last = (cell__sym_is_number(&at) && at.add == -1) ||
-                       (has_end && cell__sym_equal(im, &at, &end) == 1);
-        int64_t place = is_last ? -1 : at.add;
-        if (cell__sym_is_number(&size)) {
-            place += place < 0 ? size.add : 0;
-            if (place < 0 || place >= size.add || !cell__sym_is_number(&at)) {
-                return cell__invalid(im, "index %lld on an axis of %lld", (long long)at.add,
-                                     (long long)size.add);
-            }
-        } else if (!is_last && (!find_border(im, &at, &size, &border) || !is_numbered(&border))) {
-            return cell__refuse(im, "takes an element of an axis of unknown size by a number that "
-                                    "depends on the request");
-        } else if (tensor->count > 1) {
-            return cell__refuse(im, "takes several elements of an axis of unknown size");
-        } else if (!is_last) {
-            place = border.at;
-        }
+        const struct cell__sym at = cell__tensor_sym(tensor, i);
+        int64_t place = 0;
+        BASE_TRY(find_place(im, &at, &size, &place));
         if (i > 0 && place != pick->first + (int64_t)i) {
             return cell__refuse(im, "indices that are not consecutive");
         }
         pick->first = i == 0 ? place : pick->first;
         pick->is_first = place == 0;
-        pick->is_last = is_last || place == size.add - 1;
+        pick->is_last = place == size.add - 1; // of an unknown size 0
     }
     return BASE_OK;
 }

@@ -230,31 +230,36 @@ static void attend(const struct oracle *oracle, const struct cell_op *op, double
     }
 }
 
+/* Element k of all rows. */
+static double reduce_element(const double *rows, uint32_t steps, uint32_t n, uint32_t variant)
+{
+    double sum = 0.0;
+    double squares = 0.0;
+    double low = steps == 0 ? 0.0 : rows[0];
+    double high = low;
+    for (size_t t = 0; t < steps; t++) {
+        sum += rows[t * n];
+        low = rows[t * n] < low ? rows[t * n] : low;
+        high = rows[t * n] > high ? rows[t * n] : high;
+    }
+    for (size_t t = 0; t < steps; t++) {
+        const double off = rows[t * n] - sum / steps;
+        squares += off * off;
+    }
+    return variant == CELL_REDUCE_SUM        ? sum
+           : variant == CELL_REDUCE_MEAN     ? sum / steps
+           : variant == CELL_REDUCE_VARIANCE ? squares / steps
+           : variant == CELL_REDUCE_MAX      ? high
+                                             : low;
+}
+
 static void reduce(const struct oracle *oracle, const struct cell_op *op, double *out, uint32_t n)
 {
     const uint32_t steps = oracle->n_rows[op->operands[0]];
     const double *rows = oracle->rows[op->operands[0]];
     for (uint32_t k = 0; k < n; k++) {
-        double sum = 0.0;
-        double squares = 0.0;
-        double low = steps == 0 ? 0.0 : rows[k];
-        double high = low;
-        for (uint32_t t = 0; t < steps && op->variant != CELL_REDUCE_COUNT; t++) {
-            const double x = rows[(size_t)t * n + k];
-            sum += x;
-            low = x < low ? x : low;
-            high = x > high ? x : high;
-        }
-        for (uint32_t t = 0; t < steps && op->variant == CELL_REDUCE_VARIANCE; t++) {
-            const double off = rows[(size_t)t * n + k] - sum / steps;
-            squares += off * off;
-        }
-        out[k] = op->variant == CELL_REDUCE_SUM        ? sum
-                 : op->variant == CELL_REDUCE_MEAN     ? sum / steps
-                 : op->variant == CELL_REDUCE_VARIANCE ? squares / steps
-                 : op->variant == CELL_REDUCE_MAX      ? high
-                 : op->variant == CELL_REDUCE_MIN      ? low
-                                                       : steps;
+        out[k] = op->variant == CELL_REDUCE_COUNT ? steps
+                                                  : reduce_element(rows + k, steps, n, op->variant);
     }
 }
 
