@@ -59,8 +59,8 @@ static const struct cell__operator operators[] = {
      "keeps the order of a row"},
     {"Floor", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},
     {"Gather", 2, 2, 1, " axis ", cell__infer_gather, cell__lower_gather,
-     "an embedding (constant table, axis 0), of ids or of the numbers of steps; the first or last "
-     "step, of a stated number any; "
+     "an embedding (constant table, axis 0), of ids or of the numbers of steps; a step by its "
+     "number from either end; "
      "consecutive constant indices of a feature axis"},
     {"GatherElements", 2, 2, 1, " axis ", cell__infer_gather_elements, cell__lower_gather_elements,
      "the step whose number an input says, plus or minus a number"},
@@ -147,7 +147,7 @@ static const struct cell__operator operators[] = {
      cell__lower_reduce, "as ReduceSum"},
     {"Relu", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},
     {"Reshape", 2, 2, 1, " allowzero ", cell__infer_reshape, cell__lower_reshaped,
-     "keeps batch and time in their order"},
+     "keeps batch and time in their order; or stacks some steps into one"},
     {"ReverseSequence", 2, 2, 1, " batch_axis time_axis ", cell__infer_reverse, cell__lower_reverse,
      "all steps of a sequence; what is made of it is turned back, or feeds a recurrent node, or "
      "gives its first or last step"},
@@ -172,8 +172,8 @@ static const struct cell__operator operators[] = {
     {"Sigmoid", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},
     {"Size", 1, 1, 1, " ", cell__infer_size, NULL, "folded, batch and time as symbols"},
     {"Slice", 1, 5, 1, " starts ends axes ", cell__infer_slice, cell__lower_slice,
-     "the first or last step, or all but some at the ends, every nth of them, of a stated number "
-     "any "
+     "the first or last step or steps, or all but some at the ends, every nth of them, as many as "
+     "a number divides, of a stated number any "
      "part; a part of a feature axis; of a constant any, or as much as there are steps"},
     {"Softmax", 1, 1, 1, " axis ", cell__infer_softmax, cell__lower_softmax,
      "over the innermost feature axis, or over the steps of a sequence"},
