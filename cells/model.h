@@ -96,7 +96,7 @@ struct cell_sequence {
     uint32_t kept;   /* some of the source's first or last steps; stride is 1 */
     uint32_t stated; /* stride 0: as many in every request, for the file says so; 0: any number */
     uint32_t steps_max; /* what a table of positions has a row for; 0: any number */
-    uint32_t multiple;  /* what divides it, since so many steps are stacked; 0: anything may */
+    uint32_t multiple;  /* what divides it, since steps are parted so; 0: anything may */
     uint32_t steps_min; /* what steps that are taken by their number ask for; 0: any number */
 };
 

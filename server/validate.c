@@ -87,7 +87,7 @@ static enum base_status fail_long(const struct cell_model *model, const struct s
         name == NULL ? "" : name, extents->steps[sequence], model->sequences[sequence].steps_max);
 }
 
-/* Of a sequence whose steps are stacked, and some would be left over: what must divide the steps
+/* Of a sequence whose steps are parted, and some would be left over: what must divide the steps
  * that it follows from, `given`. */
 static enum base_status fail_uneven(const struct cell_model *model,
                                     const struct srv_extents *extents, uint32_t sequence,
@@ -98,11 +98,11 @@ static enum base_status fail_uneven(const struct cell_model *model,
     for (uint32_t s = sequence; model->sequences[s].stride > 0; s = model->sequences[s].source) {
         multiple *= model->sequences[s].stride;
     }
-    return base_fail(error, BASE_INVALID_ARGUMENT,
-                     "input '%s': a sequence of %" PRId64
-                     " steps, of which some are left over when "
-                     "the model stacks them, expected a multiple of %" PRIu64,
-                     name == NULL ? "" : name, given, multiple);
+    return base_fail(
+        error, BASE_INVALID_ARGUMENT,
+        "input '%s': a sequence of %" PRId64
+        " steps, which the model does not part evenly, expected a multiple of %" PRIu64,
+        name == NULL ? "" : name, given, multiple);
 }
 
 /* The extents of what follows from others. */

@@ -58,19 +58,6 @@ static bool may_unite(const struct cell__import *im, const struct cell__atom *on
            cell__atom_root(im, one->source) == cell__atom_root(im, two->source);
 }
 
-/* Whether its steps follow from this one's, over any number of others. */
-static bool follows(const struct cell__import *im, const struct cell__atom *atom, uint32_t root)
-{
-    while (atom->source != CELL__NONE) {
-        const uint32_t source = cell__atom_root(im, atom->source);
-        if (source == root) {
-            return true;
-        }
-        atom = &im->atoms[source];
-    }
-    return false;
-}
-
 /* Of two numbers of which 0 says nothing; those of windows, so it is small. */
 static int64_t common_multiple(int64_t a, int64_t b)
 {
@@ -84,6 +71,35 @@ static int64_t common_multiple(int64_t a, int64_t b)
     return both;
 }
 
+static int64_t floor_of(int64_t a, int64_t by)
+{
+    return a / by - (a % by < 0 ? 1 : 0);
+}
+
+/* Of two numbers of steps that follow from one by the same stride: whether they are equal wherever
+ * the stride divides that one, such as of the even steps and the odd. */
+static bool are_even(const struct cell__import *im, const struct cell__atom *one,
+                     const struct cell__atom *two)
+{
+    return one->source != CELL__NONE && two->source != CELL__NONE && !one->is_kept &&
+           !two->is_kept && one->stride == two->stride &&
+           cell__atom_root(im, one->source) == cell__atom_root(im, two->source) &&
+           floor_of(one->add, one->stride) == floor_of(two->add, two->stride);
+}
+
+/* Whether its steps follow from this one's, over any number of others. */
+static bool follows(const struct cell__import *im, const struct cell__atom *atom, uint32_t root)
+{
+    while (atom->source != CELL__NONE) {
+        const uint32_t source = cell__atom_root(im, atom->source);
+        if (source == root) {
+            return true;
+        }
+        atom = &im->atoms[source];
+    }
+    return false;
+}
+
 static enum base_status atoms_unite(struct cell__import *im, uint32_t a, uint32_t b,
                                     const char *what)
 {
@@ -92,7 +108,10 @@ static enum base_status atoms_unite(struct cell__import *im, uint32_t a, uint32_
     if (one == two) {
         return BASE_OK;
     }
-    if (!may_unite(im, one, two)) {
+    if (!may_unite(im, one, two) && are_even(im, one, two)) {
+        struct cell__atom *source = &im->atoms[cell__atom_root(im, one->source)];
+        source->multiple = common_multiple(source->multiple, one->stride);
+    } else if (!may_unite(im, one, two)) {
         return cell__refuse(im,
                             "%s: a number of steps that follows from another's, by a stride or "
                             "padding, and one that may differ from it",

@@ -188,6 +188,59 @@ START_TEST(test_parts_of_steps_that_are_refused)
 }
 END_TEST
 
+static void numbers(const char *name, int64_t value)
+{
+    onnx_constant(&window_builder, name, onnx_ints(&window_builder, 1, 1, &value));
+}
+
+/* Steps of x that are `by` apart, from number `first` on. */
+static void every(const char *out, const char *first, const char *by)
+{
+    char inputs[32];
+    (void)snprintf(inputs, sizeof(inputs), "x %s far axis %s", first, by);
+    onnx_node(&window_builder, "Slice", inputs, out);
+}
+
+static void begin_every(void)
+{
+    window_begin(-1);
+    numbers("far", INT64_MAX);
+    numbers("axis", 2);
+    numbers("n0", 0);
+    numbers("n1", 1);
+    numbers("n2", 2);
+    numbers("n3", 3);
+}
+
+/* Where the stride divides the number of steps there are as many even ones as odd. */
+START_TEST(test_numbers_that_are_equal_where_the_stride_divides)
+{
+    for (uint32_t by = 2; by <= 3; by++) {
+        struct built built;
+        begin_every();
+        every("even", "n0", by == 2 ? "n2" : "n3");
+        every("odd", "n1", by == 2 ? "n2" : "n3");
+        onnx_node(&window_builder, "Add", "even odd", "y");
+        window_end("turned w r b");
+        load_built(&window_builder, &built);
+        ck_assert_uint_eq(built.model->n_sequences, 2);
+        ck_assert_uint_eq(built.model->sequences[0].multiple, by);
+        ck_assert_uint_eq(built.model->sequences[1].stride, by);
+        free_built(&window_builder, &built);
+    }
+    begin_every(); // of other strides
+    every("even", "n0", "n2");
+    every("third", "n0", "n3");
+    onnx_node(&window_builder, "Add", "even third", "y");
+    window_refuse(BASE_UNIMPLEMENTED, "one that may differ from it");
+    begin_every(); // three steps further
+    every("even", "n0", "n2");
+    every("later", "n3", "n2");
+    onnx_node(&window_builder, "Add", "even later", "y");
+    window_refuse(BASE_UNIMPLEMENTED, "one that may differ from it");
+}
+END_TEST
+
 /* Of files that state a number of steps. */
 START_TEST(test_known_numbers_of_steps)
 {
@@ -395,6 +448,7 @@ int main(void)
     tcase_add_test(tests, test_strides_leave_what_a_shape_is_divided_to);
     tcase_add_test(tests, test_a_shape_divided_to_other_numbers_is_refused);
     tcase_add_test(tests, test_what_padding_adds_a_window_takes);
+    tcase_add_test(tests, test_numbers_that_are_equal_where_the_stride_divides);
     tcase_add_test(tests, test_known_numbers_of_steps);
     tcase_add_test(tests, test_lengths_of_what_is_left);
     tcase_add_test(tests, test_lengths_that_may_differ_are_refused);

@@ -339,8 +339,8 @@ START_TEST(test_steps_that_stacking_leaves_over_are_refused)
     for (uint32_t given = 4; given <= 12; given++) {
         char message[160];
         (void)snprintf(message, sizeof(message),
-                       "input 'x': a sequence of %u steps, of which some are left over when the "
-                       "model stacks them, expected a multiple of %u",
+                       "input 'x': a sequence of %u steps, which the model does not part evenly, "
+                       "expected a multiple of %u",
                        given, given % 2 == 0 ? 4 : 2);
         ask_steps("conv_pyramid", given, given % 4 == 0 ? NULL : message);
     }

@@ -223,11 +223,11 @@ START_TEST(test_steps_that_are_stacked_must_come_out_even)
     ck_assert_uint_eq(sequences.steps[1][0], 6);
     ask_release(&ask);
     ask_init(&ask, chain, ROWS, 7, &numbers, ASK_PLAIN);
-    expect("input 'x': a sequence of 7 steps, of which some are left over when the model stacks "
-           "them, expected a multiple of 2");
+    expect("input 'x': a sequence of 7 steps, which the model does not part evenly, expected a "
+           "multiple of 2");
     ask_init(&ask, chain, ROWS, 8, &numbers, ASK_PLAIN);
-    expect("input 'x': a sequence of 8 steps, of which some are left over when the model stacks "
-           "them, expected a multiple of 6");
+    expect("input 'x': a sequence of 8 steps, which the model does not part evenly, expected a "
+           "multiple of 6");
     uint32_t least[CELL_SEQUENCES_MAX];
     cell_model_steps_min(chain, least);
     ck_assert_uint_eq(least[0], 6);

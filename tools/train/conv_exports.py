@@ -361,6 +361,21 @@ class Pyramid(nn.Module):
         return y, hn[0]
 
 
+class Paired(nn.Module):
+    """even steps beside odd ones; a strided convolution and a pool that is added to it; a GRU"""
+
+    kind, outputs, each = "features", {"y": TIMED}, 4
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv1d(2 * INPUT, 2 * INPUT, 3, stride=2, padding=1)
+        self.gru = nn.GRU(2 * INPUT, HIDDEN, batch_first=True)
+
+    def forward(self, x):
+        x = torch.cat([x[:, 0::2], x[:, 1::2]], 2).transpose(1, 2)
+        return self.gru((self.conv(x) + functional.max_pool1d(x, 2)).transpose(1, 2))[0]
+
+
 class Frames(nn.Module):
     """features of two steps as one, without a last one that is left over; an LSTM"""
 
@@ -403,6 +418,7 @@ MODULES = {
     "conv_front": Front,
     "conv_group_normed": GroupNormed,
     "conv_instance_normed": InstanceNormed,
+    "conv_paired": Paired,
     "conv_pooled": Pooled,
     "conv_pools": Pools,
     "conv_positioned": Positioned,
