@@ -104,6 +104,7 @@ CELLS_SRCS = \
   cells/import/op_layout.c \
   cells/import/op_linear.c \
   cells/import/op_count.c \
+  cells/import/op_cumsum.c \
   cells/import/op_ids.c \
   cells/import/op_list.c \
   cells/import/op_loop.c \

@@ -45,6 +45,8 @@ static const struct cell__operator operators[] = {
      cell__lower_constant_of_shape, "folded"},
     {"Conv", 2, 3, 1, " auto_pad dilations group kernel_shape pads strides ", cell__infer_conv,
      cell__lower_conv, "as AveragePool; one group, or one a channel"},
+    {"CumSum", 2, 2, 1, " exclusive reverse ", cell__infer_cumsum, cell__lower_cumsum,
+     "over the steps of a sequence; float32"},
     {"Div", 2, 2, 1, " ", cell__infer_binary, cell__lower_binary, "float32"},
     {"Dropout", 1, 3, 2, " ratio seed is_test ", cell__infer_dropout, cell__lower_identity,
      "inference: the same values; no mask"},

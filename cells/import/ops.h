@@ -70,6 +70,8 @@ cell__op_fn cell__infer_layer_norm, cell__lower_layer_norm;
 bool cell__is_row_norm(struct cell__import *im, const struct cell__node *node);
 cell__op_fn cell__infer_row_norm, cell__lower_row_norm;
 cell__op_fn cell__infer_instance_norm, cell__lower_instance_norm; /* GroupNormalization too */
+/* op_cumsum.c */
+cell__op_fn cell__infer_cumsum, cell__lower_cumsum;
 /* op_reduce.c */
 cell__op_fn cell__infer_reduce, cell__lower_reduce;
 cell__op_fn cell__infer_argmax, cell__lower_argmax;

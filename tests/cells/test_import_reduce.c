@@ -340,6 +340,79 @@ START_TEST(test_what_is_no_variance_is_no_such_op)
 }
 END_TEST
 
+/* ---- Sums so far ----------------------------------------------------------------------------- */
+
+static bool is_exclusive, is_reverse;
+
+static void expect_sums_so_far(const double *x, const struct replay_tensor *out)
+{
+    ck_assert_uint_eq(out->count, (size_t)TIME * BATCH * IN);
+    for (size_t i = 0; i < (size_t)BATCH * IN; i++) {
+        double sum = 0;
+        for (size_t k = 0; k < TIME; k++) {
+            const size_t t = is_reverse ? TIME - 1 - k : k;
+            const double added = x[t * BATCH * IN + i];
+            util_assert_close(out->data[t * BATCH * IN + i], is_exclusive ? sum : sum + added, 1e-6,
+                              0);
+            sum += added;
+        }
+    }
+}
+
+/* x is [time, batch, IN]. */
+static Onnx__NodeProto *cumsum(int64_t axis)
+{
+    onnx_constant(&builder, "along", onnx_ints(&builder, 0, 1, &axis));
+    return onnx_node(&builder, "CumSum", "x along", "out");
+}
+
+START_TEST(test_sums_so_far)
+{
+    for (int way = 0; way < 4; way++) {
+        is_exclusive = way % 2 != 0;
+        is_reverse = way / 2 != 0;
+        begin(14);
+        Onnx__NodeProto *node = cumsum(way < 2 ? 0 : -3);
+        onnx_set_int(&builder, node, "exclusive", is_exclusive ? 1 : 0);
+        onnx_set_int(&builder, node, "reverse", is_reverse ? 1 : 0);
+        run(expect_sums_so_far);
+    }
+    is_exclusive = is_reverse = false;
+}
+END_TEST
+
+static void expect_no_number_behind(const double *x, const struct replay_tensor *out)
+{
+    (void)x;
+    for (size_t t = 0; t < TIME; t++) {
+        ck_assert(isinf(out->data[t * BATCH * IN]) == (t > 0)); // and not NaN
+    }
+}
+
+/* The second step is infinite, and so are all sums behind. */
+START_TEST(test_sums_so_far_behind_an_infinity)
+{
+    has_infinities = true;
+    begin(14);
+    (void)cumsum(0);
+    run(expect_no_number_behind);
+    has_infinities = false;
+}
+END_TEST
+
+START_TEST(test_sums_so_far_of_what_has_no_steps_are_refused)
+{
+    for (int64_t axis = 1; axis < 3; axis++) {
+        begin(14);
+        (void)cumsum(axis);
+        expect_refused(&builder, BASE_UNIMPLEMENTED, "over anything but the steps");
+    }
+    begin(14);
+    (void)cumsum(3);
+    expect_refused(&builder, BASE_INVALID_ARGUMENT, "axis 3");
+}
+END_TEST
+
 /* ---- Norms ---------------------------------------------------------------------------------- */
 
 static const struct {
@@ -747,6 +820,9 @@ int main(void)
     tcase_add_loop_test(steps, test_reductions_over_a_part_of_the_features, 0, 4);
     tcase_add_loop_test(steps, test_a_variance_over_the_steps_is_one_op, 0, 2);
     tcase_add_test(steps, test_what_is_no_variance_is_no_such_op);
+    tcase_add_test(steps, test_sums_so_far);
+    tcase_add_test(steps, test_sums_so_far_behind_an_infinity);
+    tcase_add_test(steps, test_sums_so_far_of_what_has_no_steps_are_refused);
     tcase_add_loop_test(steps, test_norms, 0, 3);
     tcase_add_test(steps, test_pools_are_reductions_over_the_steps);
     tcase_add_test(steps, test_argmax_of_each_step);

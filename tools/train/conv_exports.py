@@ -361,6 +361,20 @@ class Pyramid(nn.Module):
         return y, hn[0]
 
 
+class Cumulative(nn.Module):
+    """features less the mean of all so far, a GRU, sums so far of what it gives"""
+
+    kind, outputs = "features", {"y": TIMED}
+
+    def __init__(self):
+        super().__init__()
+        self.gru = nn.GRU(INPUT, HIDDEN, batch_first=True)
+
+    def forward(self, x):
+        number = torch.cumsum(torch.ones_like(x[:, :, :1]), 1)
+        return torch.cumsum(self.gru(x - torch.cumsum(x, 1) / number)[0], 1)
+
+
 class Paired(nn.Module):
     """even steps beside odd ones; a strided convolution and a pool that is added to it; a GRU"""
 
@@ -411,6 +425,7 @@ MODULES = {
     "conv_behind": Behind,
     "conv_causal": Causal,
     "conv_change": Change,
+    "conv_cumulative": Cumulative,
     "conv_deep": Deep,
     "conv_ends": Ends,
     "conv_forecast": Forecast,
