@@ -206,6 +206,7 @@ struct cell__sequence {
     bool has_lengths;      /* one has been lowered, so the next field holds */
     int32_t lengths_input; /* graph input, -1: none */
     uint32_t steps_min;    /* cell_sequence.steps_min */
+    uint32_t steps_max;    /* likewise, but what embeddings ask for */
 };
 
 struct cell__external;

@@ -509,6 +509,7 @@ static void set_lengths(const struct cell__import *im, struct cell_model *model)
                                    ? 0
                                    : (uint32_t)im->atoms[cell__atom_root(im, sequence->atom)].least;
         set_source(im, s, &model->sequences[s]);
+        model->sequences[s].steps_max = sequence->steps_max;
         model->sequences[s].multiple =
             sequence->atom == CELL__NONE
                 ? 0

@@ -1,7 +1,7 @@
 /* Tables of positions, of which each step takes the row of its own number: a learned embedding of
- * torch.arange(steps), or the first steps of a constant, as sines and cosines are added (Vaswani et
- * al. 2017, section 3.5). A request may have as many steps as the table has rows:
- * struct cell_sequence. */
+ * torch.arange(steps), or of the first of such numbers in the file, or the first steps of a
+ * constant, as sines and cosines are added (Vaswani et al. 2017, section 3.5). A request may have
+ * as many steps as the table has rows: struct cell_sequence. */
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
 
@@ -73,6 +73,16 @@ bool cell__is_positions(struct cell__import *im, const struct cell__node *node)
            positions_axis(im, node, &steps) != CELL__NONE;
 }
 
+/* 0, 1, 2 and so on. */
+static bool are_numbers(const struct cell__tensor *tensor)
+{
+    bool are = tensor->dtype == CELL__I64;
+    for (size_t i = 0; are && i < tensor->count; i++) {
+        are = ((const int64_t *)tensor->data)[i] == (int64_t)i;
+    }
+    return are;
+}
+
 enum base_status cell__infer_positions(struct cell__import *im, struct cell__node *node)
 {
     const struct cell__value *in = cell__input(im, node, 0);
@@ -80,13 +90,16 @@ enum base_status cell__infer_positions(struct cell__import *im, struct cell__nod
     struct cell__axis steps;
     const uint32_t axis = positions_axis(im, node, &steps);
     BASE_TRY(cell__shape_of(im, in, &shape));
-    if (in->dtype != CELL__F32 || elements(&in->tensor, 0, axis) != 1) {
+    const bool is_table =
+        in->dtype == CELL__F32 && elements(&in->tensor, 0, axis) == 1; // or their own numbers
+    if (!is_table &&
+        (!are_numbers(&in->tensor) || in->tensor.dims[axis] != (int64_t)in->tensor.count)) {
         return cell__refuse(im,
                             "a range that depends on the request, but of a constant that has one "
                             "row of floats for each step");
     }
     shape.axes[axis] = steps;
-    cell__set_rows(im, node, 0, CELL__F32, &shape);
+    cell__set_rows(im, node, 0, in->dtype, &shape);
     return BASE_OK;
 }
 
@@ -105,8 +118,15 @@ enum base_status cell__lower_positions(struct cell__import *im, struct cell__nod
         return cell__refuse(im, "a range that depends on the request, and no steps of a recurrent "
                                 "node");
     }
-    BASE_TRY(cell__row_number_of_step(im, cell__only_sequence(times), &row));
-    BASE_TRY(cell__row_lookup(im, &table, row, &row));
+    const uint32_t sequence = cell__only_sequence(times);
+    BASE_TRY(cell__row_number_of_step(im, sequence, &row));
+    if (in->dtype == CELL__F32) {
+        BASE_TRY(cell__row_lookup(im, &table, row, &row));
+    } else { // what is looked up by them may have more rows
+        const int64_t most = im->sequences[sequence].steps_max;
+        im->sequences[sequence].steps_max =
+            (uint32_t)(most == 0 || table.rows < most ? table.rows : most);
+    }
     cell__set_row(im, node, 0, row);
     return BASE_OK;
 }

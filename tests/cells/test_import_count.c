@@ -206,6 +206,49 @@ START_TEST(test_each_step_beside_its_position)
 }
 END_TEST
 
+/* The numbers of the steps stand in the file, from `first` on; a larger table is looked up by them.
+ */
+static void take_numbers(int64_t first)
+{
+    enum { ROWS = 2 * POSITIONS };
+    const int64_t dims[] = {ROWS, IN};
+    const int64_t zero = 0;
+    const int64_t one = 1;
+    int64_t numbers[POSITIONS];
+    struct base_random random = util_random(3);
+    for (int64_t i = 0; i < POSITIONS; i++) {
+        numbers[i] = first + i;
+    }
+    for (size_t i = 0; i < (size_t)ROWS * IN; i++) {
+        positions[i] = base_random_f32(&random, -1.0f, 1.0f);
+    }
+    begin(0, "x w r b");
+    onnx_constant(&builder, "numbers", onnx_ints(&builder, 1, POSITIONS, numbers));
+    onnx_constant(&builder, "embedding",
+                  onnx_tensor(&builder, FLOAT, 2, dims, positions, sizeof(positions)));
+    onnx_constant(&builder, "zero", onnx_ints(&builder, 1, 1, &zero));
+    onnx_constant(&builder, "one", onnx_ints(&builder, 1, 1, &one));
+    onnx_node(&builder, "Reshape", "size one", "to");
+    onnx_node(&builder, "Slice", "numbers zero to zero", "ids");
+    onnx_node(&builder, "Gather", "embedding ids", "rows");
+    onnx_node(&builder, "Unsqueeze", "rows one", "taken");
+    onnx_node(&builder, "Add", "x taken", "out");
+}
+
+START_TEST(test_positions_that_stand_in_the_file_as_integers)
+{
+    struct built built;
+    take_numbers(0);
+    load_built(&builder, &built);
+    ck_assert_uint_eq(built.model->sequences[0].steps_max, POSITIONS);
+    cell_model_free(built.registry, built.model);
+    cell_registry_free(built.registry);
+    run(1, step_and_position);
+    take_numbers(2);
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "of a constant that has one row of floats");
+}
+END_TEST
+
 START_TEST(test_other_parts_of_constants_are_refused)
 {
     const int64_t dims[] = {2, POSITIONS, 1, IN};
@@ -240,6 +283,7 @@ int main(void)
     tcase_add_test(tests, test_each_step_beside_how_many_there_are);
     tcase_add_test(tests, test_other_counts_are_refused);
     tcase_add_test(tests, test_each_step_beside_its_position);
+    tcase_add_test(tests, test_positions_that_stand_in_the_file_as_integers);
     tcase_add_test(tests, test_other_parts_of_constants_are_refused);
     tcase_add_test(tests, test_vectors_of_other_lengths_are_refused);
     suite_add_tcase(suite, tests);
