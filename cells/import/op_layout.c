@@ -297,9 +297,10 @@ static int64_t stacked_by(struct cell__import *im, const struct cell__node *node
     }
     const uint32_t from = cell__axis_times(im, &in->shape.axes[1]);
     const uint32_t to = cell__axis_times(im, &out->axes[1]);
-    return from == 0 || to == 0 || from == to
-               ? 0
-               : cell__axis_size(im, &out->axes[2]) / cell__axis_size(im, &in->shape.axes[2]);
+    const int64_t width = cell__axis_size(im, &in->shape.axes[2]);
+    const bool is_stack = from != 0 && to != 0 && from != to && width > 0 &&
+                          cell__axis_times(im, &in->shape.axes[2]) == 0;
+    return is_stack ? cell__axis_size(im, &out->axes[2]) / width : 0;
 }
 
 enum base_status cell__lower_reshaped(struct cell__import *im, struct cell__node *node)

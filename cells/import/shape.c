@@ -58,17 +58,25 @@ static bool may_unite(const struct cell__import *im, const struct cell__atom *on
            cell__atom_root(im, one->source) == cell__atom_root(im, two->source);
 }
 
-/* Of two numbers of which 0 says nothing; those of windows, so it is small. */
-static int64_t common_multiple(int64_t a, int64_t b)
+/* Padding, strides and windows of all convolutions behind each other. */
+#define ADD_MAX (1 << 20)
+
+/* That `by` divides the atom's size in every request, beside what did before; 0: nothing. */
+static enum base_status divide_by(struct cell__import *im, struct cell__atom *atom, int64_t by)
 {
-    int64_t both = a;
-    if (a == 0 || b == 0) {
-        return a + b;
+    int64_t both = atom->multiple;
+    if (both == 0 || by == 0) {
+        atom->multiple = both + by;
+        return BASE_OK;
     }
-    while (both % b != 0) {
-        both += a;
+    while (both % by != 0 && both <= ADD_MAX) {
+        both += atom->multiple;
     }
-    return both;
+    if (both > ADD_MAX) {
+        return cell__refuse(im, "parts the steps so that more than %d must divide them", ADD_MAX);
+    }
+    atom->multiple = both;
+    return BASE_OK;
 }
 
 static int64_t floor_of(int64_t a, int64_t by)
@@ -110,7 +118,7 @@ static enum base_status atoms_unite(struct cell__import *im, uint32_t a, uint32_
     }
     if (!may_unite(im, one, two) && are_even(im, one, two)) {
         struct cell__atom *source = &im->atoms[cell__atom_root(im, one->source)];
-        source->multiple = common_multiple(source->multiple, one->stride);
+        BASE_TRY(divide_by(im, source, one->stride));
     } else if (!may_unite(im, one, two)) {
         return cell__refuse(im,
                             "%s: a number of steps that follows from another's, by a stride or "
@@ -122,7 +130,7 @@ static enum base_status atoms_unite(struct cell__import *im, uint32_t a, uint32_
                              (long long)two->size);
     }
     two->size = two->size < 0 ? one->size : two->size;
-    two->multiple = common_multiple(two->multiple, one->multiple);
+    BASE_TRY(divide_by(im, two, one->multiple));
     two->least = two->least > one->least ? two->least : one->least;
     if (two->source == CELL__NONE && !follows(im, one, two->parent)) {
         two->source = one->source;
@@ -134,9 +142,6 @@ static enum base_status atoms_unite(struct cell__import *im, uint32_t a, uint32_
     one->parent = two->parent;
     return BASE_OK;
 }
-
-/* Padding of all convolutions behind each other. */
-#define ADD_MAX (1 << 20)
 
 /* ---- Axes --------------------------------------------------------------------------------- */
 
@@ -653,11 +658,10 @@ static enum base_status stack(struct cell__import *im, const struct cell__shape 
     const int64_t width = cell__axis_size(im, &in->axes[2]);
     const struct cell__sym rows = cell__sym_of_axis(im, &in->axes[0]);
     const int64_t by = width > 0 ? targets[2].add / width : 0;
-    const bool has_rows = is_number(&targets[0], 0) || is_number(&targets[0], -1) ||
-                          cell__sym_equal(im, &targets[0], &rows) == 1;
+    const bool has_rows =
+        is_number(&targets[0], -1) || cell__sym_equal(im, &targets[0], &rows) == 1;
     *is_one = time->n == 1 && cell__axis_size(im, time) < 0 && cell__sym_is_number(&targets[2]) &&
-              by >= 2 && by <= (int64_t)CELL_WINDOW_MAX && targets[2].add == by * width &&
-              has_rows && !is_number(&targets[1], 0);
+              by >= 2 && by <= (int64_t)CELL_WINDOW_MAX && targets[2].add == by * width && has_rows;
     if (!*is_one) {
         return BASE_OK;
     }
@@ -669,7 +673,7 @@ static enum base_status stack(struct cell__import *im, const struct cell__shape 
         return BASE_OK;
     }
     struct cell__atom *atom = &im->atoms[cell__atom_root(im, time->atoms[0])];
-    atom->multiple = common_multiple(atom->multiple, by);
+    BASE_TRY(divide_by(im, atom, by));
     struct cell__axis frames;
     BASE_TRY(cell__axis_new(im, by, &frames));
     return axis_push(&out->axes[2], frames.atoms[0], true)
@@ -701,7 +705,7 @@ enum base_status cell__reshape(struct cell__import *im, const struct cell__shape
     struct flat flat;
     bool is_stack = false;
     if (in->rank == 3 && n == 3) {
-        BASE_TRY(stack(im, in, targets, out, &is_stack));
+        BASE_TRY(stack(im, in, wanted, out, &is_stack));
     }
     if (is_stack) {
         return BASE_OK;

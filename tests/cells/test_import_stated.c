@@ -187,6 +187,15 @@ START_TEST(test_frames_are_stacked)
     begin(-1, false); // the rows of the batch
     stack("flat", 2 * HIDDEN);
     expect_refused(&builder, BASE_UNIMPLEMENTED, "p");
+    begin(-1, false); // 251 * 241 * 239 must divide the steps
+    stack("y", 251 * HIDDEN);
+    numbers("others", 1, 3, (const int64_t[]){0, -1, 241 * HIDDEN});
+    numbers("more", 1, 3, (const int64_t[]){0, -1, 239 * HIDDEN});
+    node("Reshape", "y others", "q");
+    answer("q");
+    node("Reshape", "y more", "s");
+    answer("s");
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "more than 1048576 must divide them");
     begin(-1, false);
     stack("turned", 2 * HIDDEN);
     expect_refused(&builder, BASE_UNIMPLEMENTED, "turned round");
