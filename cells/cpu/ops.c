@@ -172,8 +172,8 @@ static void slice(const struct cell_view *view, const struct cell_program_op *op
     }
 }
 
-/* Rows of element-wise ops that lie behind each other are one long row; below so many it is not
- * worth saying so. */
+/* Rows of element-wise ops that lie behind each other, as those of a span may, are one long row;
+ * below so many it is not worth saying so. */
 #define JOINED_MIN 4u
 
 /* How many rows from `first` on, at most n, stand each a row's width behind the other, or, where
@@ -189,9 +189,10 @@ static uint32_t joined_rows(uint8_t *const *rows, uint32_t n, uint32_t width, bo
     return k;
 }
 
-/* The rows from `first` on that are one; of them singles[v] says which values are one element. */
-static uint32_t joined(const struct cell_view *view, const struct cell_program_op *op,
-                       uint32_t first, uint32_t end, bool *singles)
+/* The rows first .. end - 1, as far as they are one; of them singles[v] says which values are one
+ * element. */
+static uint32_t joined_within(const struct cell_view *view, const struct cell_program_op *op,
+                              uint32_t first, uint32_t end, bool *singles)
 {
     const struct cell_pointwise *chain = op->chain;
     uint32_t n = end - first;
@@ -203,6 +204,15 @@ static uint32_t joined(const struct cell_view *view, const struct cell_program_o
         }
     }
     return n;
+}
+
+/* The same; most often two rows tell, before long looks at values of which one ends it. */
+static uint32_t joined(const struct cell_view *view, const struct cell_program_op *op,
+                       uint32_t first, uint32_t end, bool *singles)
+{
+    const uint32_t next = first + 2 < end ? first + 2 : end;
+    const uint32_t n = joined_within(view, op, first, next, singles);
+    return n > 1 ? joined_within(view, op, first, end, singles) : 1;
 }
 
 static void run_chain(const struct cell_view *view, const struct cell_program_op *op,
@@ -235,8 +245,9 @@ static void pointwise(const struct cell_view *view, const struct cell_program_op
     uint32_t end;
     uint32_t n = 1;
     cell_view_share(view, view->n_rows, &first, &end);
+    const bool has_spans = view->run->n_cells > view->run->n_rows;
     for (uint32_t r = first; r < end; r += n) {
-        n = joined(view, op, r, end, singles);
+        n = has_spans ? joined(view, op, r, end, singles) : 1;
         if (n >= JOINED_MIN) {
             run_joined(view, op, r, n, singles);
             continue;

@@ -603,9 +603,11 @@ void cell_run_prepare(struct cell_run *run, struct cell_program *program,
 {
     struct cell_batch *batch = submitted->batch;
     base_assert(batch->n_rows > 0 && batch->n_rows <= CELL_BATCH_ROWS_MAX && batch->steps > 0);
-    const bool has_spans = cell_batch_has_spans(batch);
-    uint32_t n_cells = has_spans ? 0 : batch->n_rows;
-    for (uint32_t r = 0; r < batch->n_rows && has_spans; r++) {
+    const bool must_count = submitted->places == NULL && cell_batch_has_spans(batch);
+    uint32_t n_cells = submitted->places != NULL ? submitted->places->n_cells
+                       : must_count              ? 0
+                                                 : batch->n_rows;
+    for (uint32_t r = 0; r < batch->n_rows && must_count; r++) {
         n_cells += batch->rows[r].steps;
     }
     base_assert(n_cells <= CELL_BATCH_ROWS_MAX);

@@ -270,21 +270,13 @@ enum base_status cell__row_stacked(struct cell__import *im, const struct cell__a
                                    uint32_t atom, int64_t by, uint32_t *row)
 {
     const struct cell__axis left = {.n = 1, .atoms = {atom}};
-    const uint32_t from = cell__axis_times(im, time);
-    const uint32_t to = cell__axis_times(im, &left);
-    struct cell_op copy = {.kind = CELL_OP_COPY, .n_operands = 1};
-    if (from == 0 || to == 0 || im->rows[*row].times != from || im->scan != CELL__NONE ||
-        im->feeds_back) {
-        return cell__refuse(im, "stacks steps of what is no sequence");
-    }
-    if (im->sequences[cell__only_sequence(from)].uses_lengths) {
+    const uint32_t times = cell__axis_times(im, time);
+    struct cell__steps steps = {.count = (uint32_t)by, .stride = (uint32_t)by};
+    if (times != 0 && im->sequences[cell__only_sequence(times)].uses_lengths) {
         return cell__refuse(im, "stacks steps beside sequence_lens, of which each row may have "
                                 "another number");
     }
-    const struct cell__steps steps = {
-        .sequence = cell__only_sequence(to), .count = (uint32_t)by, .stride = (uint32_t)by};
-    BASE_TRY(cell__row_window(im, *row, &steps, &copy.operands[0]));
-    return cell__row_op(im, &copy, im->rows[copy.operands[0]].value, row);
+    return cell__row_copy_steps(im, time, &left, &steps, row);
 }
 
 /* Whether the node stacks frames (shape.c): by how many, else 0. */

@@ -123,7 +123,7 @@ static enum base_status pad_steps(struct cell__import *im, const struct cell__ax
                                   uint32_t *row)
 {
     struct cell__steps steps = {
-        .stride = 1, .behind = (uint32_t)behind, .offset = (int32_t)-before};
+        .count = 1, .stride = 1, .behind = (uint32_t)behind, .offset = (int32_t)-before};
     return cell__row_copy_steps(im, axis, left, &steps, row);
 }
 

@@ -246,7 +246,8 @@ static enum base_status take_steps(struct cell__import *im, const struct cell__v
     if (is_turned) {
         return cell__refuse(im, "takes some steps of a sequence that is turned round");
     }
-    struct cell__steps steps = {.stride = 1, .offset = (int32_t)taken->first, .is_cut = true};
+    struct cell__steps steps = {
+        .count = 1, .stride = 1, .offset = (int32_t)taken->first, .is_cut = true};
     return cell__row_copy_steps(im, axis, left, &steps, row);
 }
 
@@ -644,7 +645,8 @@ enum base_status cell__lower_slice(struct cell__import *im, struct cell__node *n
         } else if (cut->is_whole_frames) {
             return cell__refuse(im, "takes as many steps as a number divides, behind features");
         } else if (cut->is_steps || cut->is_kept) {
-            struct cell__steps steps = {.stride = (uint32_t)cut->step,
+            struct cell__steps steps = {.count = 1,
+                                        .stride = (uint32_t)cut->step,
                                         .offset = (int32_t)cut->start,
                                         .is_cut = true,
                                         .is_from_end = cut->start < 0};

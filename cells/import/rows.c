@@ -276,9 +276,8 @@ enum base_status cell__row_copy_steps(struct cell__import *im, const struct cell
                                 "shorter sequence");
     }
     steps->sequence = cell__only_sequence(to);
-    steps->count = 1;
     BASE_TRY(cell__row_window(im, *row, steps, &copy.operands[0]));
-    return cell__row_op(im, &copy, im->rows[*row].value, row);
+    return cell__row_op(im, &copy, im->rows[copy.operands[0]].value, row);
 }
 
 /* ---- One step ------------------------------------------------------------------------ */

@@ -155,8 +155,9 @@ struct cell__steps {
  * sequence and is not constant. */
 enum base_status cell__row_window(struct cell__import *im, uint32_t row,
                                   const struct cell__steps *steps, uint32_t *out);
-/* A copy of one step of x at each step of the axis that is left of its axis k; *row: of x, and then
- * the copy. steps->sequence is set here. Refused where that is not the time of a recurrent node. */
+/* A copy of steps->count steps of x at each step of the axis that is left of its axis k; *row: of
+ * x, and then the copy. steps->sequence is set here. Refused where that is not the time of a
+ * recurrent node. */
 enum base_status cell__row_copy_steps(struct cell__import *im, const struct cell__axis *axis,
                                       const struct cell__axis *left, struct cell__steps *steps,
                                       uint32_t *row);
