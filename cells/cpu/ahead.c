@@ -231,12 +231,13 @@ static enum base_status make_alone(struct cell_program *program, uint32_t queue)
     if (program->apart == NULL) {
         return BASE_OK;
     }
-    struct cell_alone *alone = program->apart[queue]->alone;
-    alone[0].windows = program->windows[queue];
-    const bool has_windows = CELL_WINDOWS * window_size(program) <= ALONE_BYTES_MAX;
+    struct cell_apart *apart = program->apart[queue];
+    struct cell_alone *alone = apart->alone;
+    alone[0].windows = program->windows[queue]; // of any size: a row alone is helped in them
+    apart->all_have_windows = CELL_WINDOWS * window_size(program) <= ALONE_BYTES_MAX;
     for (uint32_t m = 1; m < program->n_members[queue]; m++) {
         BASE_TRY(make_space(program, alone[m].space));
-        if (has_windows) {
+        if (apart->all_have_windows) {
             BASE_TRY(make_windows(program, &alone[m].windows));
         }
     }
@@ -306,6 +307,11 @@ static void take(struct cell_windows *windows, uint32_t place, uint32_t w)
 {
     windows->windows[w].used = ++windows->clock;
     windows->window_of[place] = w;
+}
+
+uint64_t cell_windows_count(const struct cell_windows *windows)
+{
+    return windows->clock;
 }
 
 /* Of a run that follows another: steps of which sums can be made now. */

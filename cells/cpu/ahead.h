@@ -38,6 +38,9 @@ bool cell_windows_help(const struct cell_view *view);
 /* The end of a helped run: what was made for later steps is kept. */
 void cell_windows_close(const struct cell_view *view);
 
+/* How often a row was given a window, ever: for who wants to know. */
+uint64_t cell_windows_count(const struct cell_windows *windows);
+
 /* Lets the step's row pointers of every windowed op and every kept value point into the windows. */
 void cell_windows_resolve(const struct cell_view *view);
 

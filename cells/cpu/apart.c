@@ -205,15 +205,18 @@ static void note_steps(const struct cell_view *view)
     }
 }
 
-/* A run of this member alone. */
+/* A run of this member alone. Where not all members have windows, nobody uses any but of a row that
+ * is helped: a row that came to another member would find none, and what was made ahead for it is
+ * lost. */
 static struct cell_run make_run(const struct cell_run *run, uint32_t member)
 {
     const struct cell_alone *alone = &run->apart->alone[member];
     struct cell_run own = *run;
     own.members = 1;
     own.apart_member = member;
+    own.is_helped = run->n_rows < run->members;
     own.spaces = alone->space;
-    own.windows = alone->windows;
+    own.windows = run->apart->all_have_windows || own.is_helped ? alone->windows : NULL;
     own.turn = alone->space->turn;
     return own;
 }
@@ -238,7 +241,6 @@ static bool run_own(const struct cell_run *run, struct cell_team *team, uint32_t
     struct cell_run own = make_run(run, member);
     own.row_first = border_of(run, member);
     own.row_end = border_of(run, member + 1);
-    own.is_helped = run->n_rows < run->members;
     struct cell_view view = {.run = &own, .program = run->program, .team = team, .space = space};
     if (own.row_first == own.row_end) {
         return false;

@@ -153,6 +153,7 @@ struct cell_apart {
     uint32_t members;
     bool meets;   /* in this batch members wait for rows or pieces of sums; else they go home */
     bool is_even; /* in this batch each has as many rows */
+    bool all_have_windows;
     struct cell_shares shares; /* in others */
     uint64_t n_batches;        /* such ones, ever */
     uint64_t begun_ns;         /* of one that shares are learnt from; else 0 */

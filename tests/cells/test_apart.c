@@ -1,6 +1,7 @@
 /* Rows apart: each member of a team runs some of a batch's rows alone, gives some away to one that
  * has none, and is helped by one that has none: the bits are those of each chain alone. */
 #include "base/clock.h"
+#include "cells/cpu/ahead.h"
 #include "cells/cpu/device.h"
 #include "cells/cpu/program.h"
 #include "tests/cells/isa.h"
@@ -238,6 +239,31 @@ START_TEST(test_pieces_of_short_windows)
 }
 END_TEST
 
+/* Windows of a wide cell are member 0's alone: as rows change their member from batch to batch,
+ * what was made ahead there would be made in vain. Members that all have windows use them. */
+START_TEST(test_windows_of_one_member_are_not_used)
+{
+    static const uint32_t units[] = {64, 300};
+    struct bed bed;
+    bed_open_with(&bed, 2, 40, units[_i], 3);
+    tune(&bed, 2);
+    ck_assert_int_eq(apart_of(&bed)->all_have_windows, units[_i] == 64);
+    const struct cell_windows *windows =
+        cell_cpu__program(bed.rig.device, bed.rig.type)->windows[0];
+    const uint64_t before = cell_windows_count(windows);
+    begin_again(&bed, 3);
+    for (uint32_t c = 0; c < 3; c++) {
+        bed.rows[c] = rig_chain_row(&chains[c], STEPS);
+    }
+    struct cell_batch batch = {.n_rows = 3, .steps = STEPS, .rows = bed.rows};
+    rig_run(&bed.rig, &batch);
+    ck_assert_uint_eq(batch.steps_done, STEPS);
+    check_outputs(&bed, 3);
+    ck_assert_int_eq(cell_windows_count(windows) > before, units[_i] == 64);
+    bed_close(&bed);
+}
+END_TEST
+
 /* ---- Interruptions -------------------------------------------------------------------------- */
 
 /* Each member looks at the word by itself, but not before steps_min: so it ends there exactly. */
@@ -342,6 +368,7 @@ int main(void)
     tcase_add_loop_test(tcase, test_a_late_member_takes_fewer_rows, 2, MEMBERS_MAX + 1);
     tcase_add_loop_test(tcase, test_a_row_alone_is_helped, 2, MEMBERS_MAX + 1);
     tcase_add_loop_test(tcase, test_pieces_of_short_windows, 0, 4);
+    tcase_add_loop_test(tcase, test_windows_of_one_member_are_not_used, 0, 2);
     tcase_add_loop_test(tcase, test_attention_ends_all_parts, 0, 2);
     tcase_add_test(tcase, test_interrupted_rows_go_on);
     suite_add_tcase(suite, tcase);
