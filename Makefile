@@ -115,6 +115,7 @@ CELLS_SRCS = \
   cells/import/op_position.c \
   cells/import/op_pool.c \
   cells/import/op_product.c \
+  cells/import/op_quantize.c \
   cells/import/op_recurrent.c \
   cells/import/op_reduce.c \
   cells/import/op_scan.c \
@@ -504,6 +505,7 @@ CELLS_SUITES = \
   tests/cells/test_import_keras.c \
   tests/cells/test_import_known.c \
   tests/cells/test_import_norm.c \
+  tests/cells/test_import_quantised.c \
   tests/cells/test_import_conv.c \
   tests/cells/test_import_pictures.c \
   tests/cells/test_import_readers.c \

@@ -166,6 +166,7 @@ struct cell_weight {
     X(LOG, 1, 0, 0)                                                                                \
     X(ABS, 1, 0, 0)                                                                                \
     X(FLOOR, 1, 0, 0)                                                                              \
+    X(ROUND, 1, 0, 0)                                                                              \
     X(SQRT, 1, 0, 0)                                                                               \
     X(MEAN, 1, 0, 0)                                                                               \
     X(ARGMAX, 1, 0, 0)                                                                             \

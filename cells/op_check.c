@@ -492,6 +492,7 @@ static enum base_status check_shapes(const struct look *look)
     case CELL_OP_LOG:
     case CELL_OP_ABS:
     case CELL_OP_FLOOR:
+    case CELL_OP_ROUND:
     case CELL_OP_SQRT:
     case CELL_OP_SOFTMAX:
     case CELL_OP_LOG_SOFTMAX:

@@ -68,6 +68,8 @@ CELL_INLINE simd_vec pointwise_of(const enum cell_op_kind kind, simd_vec a, simd
         return simd_abs(a);
     case CELL_OP_FLOOR:
         return simd_floor(a);
+    case CELL_OP_ROUND:
+        return simd_rint(a);
     default:
         return simd_sqrt(a);
     }
@@ -133,6 +135,7 @@ static void pointwise_tile(enum cell_op_kind kind, const struct tile_op *op)
         POINTWISE_CASE(LOG, 1)
         POINTWISE_CASE(ABS, 1)
         POINTWISE_CASE(FLOOR, 1)
+        POINTWISE_CASE(ROUND, 1)
         POINTWISE_CASE(SQRT, 1)
     default:
         break;

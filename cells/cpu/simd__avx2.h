@@ -191,6 +191,12 @@ static inline simd_vec simd_floor(simd_vec v)
     return _mm256_floor_ps(v);
 }
 
+/* To the nearest whole number, of two the even one. */
+static inline simd_vec simd_rint(simd_vec v)
+{
+    return _mm256_round_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
 /* Any NaN becomes the one whose bits are given. */
 static inline simd_vec simd_one_nan(simd_vec v, uint32_t bits)
 {

@@ -195,6 +195,12 @@ static inline simd_vec simd_floor(simd_vec v)
     return vrndmq_f32(v);
 }
 
+/* To the nearest whole number, of two the even one. */
+static inline simd_vec simd_rint(simd_vec v)
+{
+    return vrndnq_f32(v);
+}
+
 /* Any NaN becomes the one whose bits are given. */
 static inline simd_vec simd_one_nan(simd_vec v, uint32_t bits)
 {

@@ -98,7 +98,7 @@ enum base_status cell__fold_binary(struct cell__import *im, char op, const struc
                                    const struct cell__tensor *b, struct cell__tensor *out)
 {
     struct pair pair;
-    if (a->dtype != b->dtype || (a->dtype == CELL__BOOL && op != '=')) {
+    if (a->dtype != b->dtype || (cell__dtype_bytes(a->dtype) == 1 && op != '=')) {
         return cell__invalid(im, "operands of type %s and %s", cell__dtype_name(a->dtype),
                              cell__dtype_name(b->dtype));
     }
@@ -184,6 +184,9 @@ static bool cast_element(const struct cell__tensor *in, size_t i, enum cell__dty
     case CELL__BOOL:
         ((uint8_t *)data)[i] = (uint8_t)(number < 0 || number > 0);
         return true;
+    case CELL__U8:
+    case CELL__I8: // nobody casts to these
+        break;
     }
     return false;
 }

@@ -131,6 +131,24 @@ enum base_status cell__value_named(struct cell__import *im, const char *name, ui
     return BASE_OK;
 }
 
+enum base_status cell__value_constant(struct cell__import *im, const char *name,
+                                      const struct cell__tensor *tensor, uint32_t *out)
+{
+    void *array = im->values;
+    BASE_TRY(cell__grow(im, &array, &im->values_room, im->n_values, sizeof(*im->values),
+                        (struct cell__limit){CELL__VALUES_MAX, "values"}));
+    im->values = array;
+    im->values[im->n_values] = (struct cell__value){.name = name,
+                                                    .kind = CELL__CONST,
+                                                    .dtype = tensor->dtype,
+                                                    .tensor = *tensor,
+                                                    .row = CELL__NONE,
+                                                    .node = CELL__NONE,
+                                                    .is_hidden = true};
+    *out = im->n_values++;
+    return BASE_OK;
+}
+
 /* ---- Inputs and outputs of a node --------------------------------------------------------- */
 
 bool cell__has_input(const struct cell__node *node, uint32_t i)

@@ -71,7 +71,8 @@ struct cell__shape {
 
 /* ---- Values ------------------------------------------------------------------------------- */
 
-enum cell__dtype { CELL__F32, CELL__I64, CELL__I32, CELL__BOOL };
+/* The last two of constants alone. */
+enum cell__dtype { CELL__F32, CELL__I64, CELL__I32, CELL__BOOL, CELL__U8, CELL__I8 };
 
 /* A constant. data is dense and row-major; a bool takes a byte. syms: one per element of an I64 or
  * I32 tensor that may depend on the request (then data is not looked at), or NULL. */
@@ -112,7 +113,7 @@ struct cell__value {
     uint32_t row;                    /* ROWS, LIST, once lowered: its row expression */
     uint32_t node;                   /* that makes it, or NONE */
     const struct base_error *poison; /* POISON: why */
-    bool is_hidden; /* of a Scan's body that is read: its name may be given again */
+    bool is_hidden; /* of a Scan's body that is read, or of our own: its name may be given again */
 };
 
 /* A short list of integers from an attribute or a constant. */
@@ -218,6 +219,8 @@ struct cell__import {
     const char *label;
     const Onnx__ModelProto *model;
     int64_t opset;
+    size_t weights_bytes; /* of the file, without those in files beside it */
+    size_t n_quantised;   /* elements of 8 bits, for whose floats the arena has been given room */
 
     struct cell__value *values;
     uint32_t n_values, values_room;
@@ -284,6 +287,10 @@ enum base_status cell__grow(struct cell__import *im, void **array, uint32_t *roo
 
 /* The value of this name, made when it is new. */
 enum base_status cell__value_named(struct cell__import *im, const char *name, uint32_t *out);
+/* A constant that no node of the file gives; the name is for errors, and names it for nobody else.
+ */
+enum base_status cell__value_constant(struct cell__import *im, const char *name,
+                                      const struct cell__tensor *tensor, uint32_t *out);
 
 /* CONST or ROWS value number i of the current node; i must be given. */
 struct cell__value *cell__input(struct cell__import *im, const struct cell__node *node, uint32_t i);

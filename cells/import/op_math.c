@@ -50,6 +50,7 @@ static const struct elementwise *elementwise_of(const struct cell__node *node)
         {.name = "Or", .kind = CELL_OP_MAX, .takes_bool = true, .gives_bool = true},
         {.name = "Reciprocal", .kind = CELL_OP_DIV, .has_constant = true, .constant = 1.0f},
         {.name = "Relu", .kind = CELL_OP_RELU},
+        {.name = "Round", .kind = CELL_OP_ROUND},
         {.name = "Sigmoid", .kind = CELL_OP_SIGMOID},
         {.name = "Sqrt", .kind = CELL_OP_SQRT},
         {.name = "Sub", .kind = CELL_OP_SUB, .sign = '-'},

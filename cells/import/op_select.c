@@ -165,6 +165,9 @@ enum base_status cell__infer_gather(struct cell__import *im, struct cell__node *
         return BASE_OK;
     }
     if (data->kind == CELL__CONST) {
+        if (data->dtype == CELL__U8 || data->dtype == CELL__I8) { // DequantizeLinear follows
+            BASE_TRY(cell__take_whole(im, node, 0));
+        }
         return infer_lookup(im, node);
     }
     if (index->kind == CELL__ROWS) {

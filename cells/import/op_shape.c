@@ -264,7 +264,8 @@ numbered_axis(struct cell__import *im, const struct cell__node *node, struct cel
 {
     for (uint32_t i = 0; i < 3; i++) {
         const struct cell__value *bound = cell__input(im, node, i);
-        if (bound->dtype == CELL__F32 || bound->dtype == CELL__BOOL || bound->tensor.count != 1) {
+        if (bound->dtype == CELL__F32 || cell__dtype_bytes(bound->dtype) == 1 ||
+            bound->tensor.count != 1) {
             return NULL;
         }
     }
@@ -315,7 +316,8 @@ enum base_status cell__infer_range(struct cell__import *im, struct cell__node *n
         struct cell__list operand;
         BASE_TRY(cell__tensor_ints(im, cell__input(im, node, i), "an operand", &operand));
         bounds[i] = operand.n > 0 ? operand.at[0] : 0;
-        if (operand.n != 1 || cell__input(im, node, i)->dtype != cell__input(im, node, 0)->dtype) {
+        if (operand.n != 1 || cell__dtype_bytes(cell__input(im, node, i)->dtype) == 1 ||
+            cell__input(im, node, i)->dtype != cell__input(im, node, 0)->dtype) {
             return cell__refuse(im, "only of integers of one type");
         }
     }

@@ -65,6 +65,12 @@ cell__op_fn cell__infer_pool, cell__lower_pool;
 cell__op_fn cell__infer_pad, cell__lower_pad;
 /* op_product.c */
 cell__op_fn cell__infer_rows_product, cell__lower_rows_product;
+/* op_quantize.c */
+cell__op_fn cell__infer_dequantise, cell__lower_dequantise;
+cell__op_fn cell__infer_quantise, cell__lower_quantise;
+cell__op_fn cell__infer_dynamic, cell__infer_integer_product, cell__infer_dynamic_lstm;
+/* Takes floats in place of constant whole numbers of 8 bits, input i. */
+enum base_status cell__take_whole(struct cell__import *im, struct cell__node *node, uint32_t i);
 /* op_norm.c */
 cell__op_fn cell__infer_layer_norm, cell__lower_layer_norm;
 bool cell__is_row_norm(struct cell__import *im, const struct cell__node *node);

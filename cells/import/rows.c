@@ -22,9 +22,12 @@ enum base_status cell__row_dtype(struct cell__import *im, enum cell__dtype dtype
         *out = CELL_I32;
         return BASE_OK;
     case CELL__BOOL:
+    case CELL__U8:
+    case CELL__I8:
         break;
     }
-    return cell__refuse(im, "computes with bool values that depend on the request");
+    return cell__refuse(im, "computes with %s values that depend on the request",
+                        cell__dtype_name(dtype));
 }
 
 static enum base_status row_new(struct cell__import *im, const struct cell__row *row, uint32_t *out)

@@ -37,7 +37,10 @@ struct cell__sym cell__tensor_sym(const struct cell__tensor *tensor, size_t i)
     case CELL__I32:
         return cell__sym_number(((const int32_t *)tensor->data)[i]);
     case CELL__BOOL:
+    case CELL__U8:
         return cell__sym_number(((const uint8_t *)tensor->data)[i]);
+    case CELL__I8:
+        return cell__sym_number(((const int8_t *)tensor->data)[i]);
     case CELL__F32:
         break;
     }

@@ -23,6 +23,8 @@ uint32_t cell__dtype_bytes(enum cell__dtype dtype)
     case CELL__I32:
         return 4;
     case CELL__BOOL:
+    case CELL__U8:
+    case CELL__I8:
         return 1;
     }
     base_assert(false);
@@ -31,7 +33,7 @@ uint32_t cell__dtype_bytes(enum cell__dtype dtype)
 
 const char *cell__dtype_name(enum cell__dtype dtype)
 {
-    static const char *const names[] = {"float32", "int64", "int32", "bool"};
+    static const char *const names[] = {"float32", "int64", "int32", "bool", "uint8", "int8"};
     return names[dtype];
 }
 
@@ -177,9 +179,45 @@ static enum base_status read_typed(struct cell__import *im, const Onnx__TensorPr
         case CELL__BOOL:
             ((uint8_t *)data)[i] = proto->int32_data[i] != 0;
             break;
+        case CELL__U8:
+        case CELL__I8: // of either kind the lowest 8 bits
+            ((uint8_t *)data)[i] = (uint8_t)proto->int32_data[i];
+            break;
         }
     }
     return BASE_OK;
+}
+
+/* Constants may be quantised, too. */
+static enum base_status const_dtype_of(struct cell__import *im, const Onnx__TensorProto *proto,
+                                       enum cell__dtype *out)
+{
+    switch (proto->data_type) {
+    case ONNX__TENSOR_PROTO__DATA_TYPE__UINT8:
+        *out = CELL__U8;
+        return BASE_OK;
+    case ONNX__TENSOR_PROTO__DATA_TYPE__INT8:
+        *out = CELL__I8;
+        return BASE_OK;
+    default:
+        return cell__dtype_of(im, proto->data_type, proto->name, out);
+    }
+}
+
+/* The arena's budget counts the bytes of the file; elements of 8 bits become floats of 32. No more
+ * of them count than there are bytes, however many tensors name the same ones. */
+static void widen_for_floats(struct cell__import *im, size_t count)
+{
+    const size_t more = (cell__dtype_bytes(CELL__F32) - 1) * im->external->factor;
+    size_t all = 0;
+    size_t bytes = 0;
+    const bool counts = base_size_add(im->weights_bytes, im->external->bytes, &all) &&
+                        count <= all && im->n_quantised <= all - count;
+    if (counts && base_size_mul(count, more, &bytes) &&
+        base_size_add(im->arena->budget_bytes, bytes, &bytes)) {
+        im->arena->budget_bytes = bytes;
+        im->n_quantised += count;
+    }
 }
 
 enum base_status cell__tensor_read(struct cell__import *im, const Onnx__TensorProto *proto,
@@ -201,7 +239,7 @@ enum base_status cell__tensor_read(struct cell__import *im, const Onnx__TensorPr
                                  (long long)proto->dims[k]);
         }
     }
-    BASE_TRY(cell__dtype_of(im, proto->data_type, proto->name, &out->dtype));
+    BASE_TRY(const_dtype_of(im, proto, &out->dtype));
     size_t bytes = 0;
     if (cell__tensor_shape(im, out, (uint32_t)proto->n_dims, proto->dims) != BASE_OK ||
         !base_size_mul(out->count, cell__dtype_bytes(out->dtype), &bytes)) {
@@ -209,6 +247,9 @@ enum base_status cell__tensor_read(struct cell__import *im, const Onnx__TensorPr
         add_dims(dims, 0, (uint32_t)proto->n_dims, proto->dims);
         return base_fail(im->error, BASE_RESOURCE_EXHAUSTED,
                          "constant \"%s\" has the shape %s: more memory than there is", name, dims);
+    }
+    if (out->dtype == CELL__U8 || out->dtype == CELL__I8) {
+        widen_for_floats(im, out->count);
     }
     if (cell__external_has(proto)) {
         return cell__external_find(im, proto, bytes, cell__dtype_bytes(out->dtype), &out->data);

@@ -62,14 +62,18 @@ enum base_status cell__check_turned(struct cell__import *im, const struct cell__
 static bool is_stepwise(const struct cell__node *node)
 {
     static cell__op_fn *const table[] = {
-        cell__infer_identity, cell__infer_dropout,    cell__infer_cast,       cell__infer_transpose,
-        cell__infer_squeeze,  cell__infer_unsqueeze,  cell__infer_flatten,    cell__infer_reshape,
-        cell__infer_concat,   cell__infer_split,      cell__infer_gather,     cell__infer_slice,
-        cell__infer_binary,   cell__infer_unary,      cell__infer_softmax,    cell__infer_softplus,
-        cell__infer_select,   cell__infer_same,       cell__infer_pow,        cell__infer_clip,
-        cell__infer_function, cell__infer_prelu,      cell__infer_batch_norm, cell__infer_matmul,
-        cell__infer_gemm,     cell__infer_layer_norm, cell__infer_list_split, cell__infer_list_join,
-        cell__infer_reduce,   cell__infer_argmax,     cell__infer_top};
+        cell__infer_identity,  cell__infer_dropout,    cell__infer_cast,
+        cell__infer_transpose, cell__infer_squeeze,    cell__infer_unsqueeze,
+        cell__infer_flatten,   cell__infer_reshape,    cell__infer_concat,
+        cell__infer_split,     cell__infer_gather,     cell__infer_slice,
+        cell__infer_binary,    cell__infer_unary,      cell__infer_softmax,
+        cell__infer_softplus,  cell__infer_select,     cell__infer_same,
+        cell__infer_pow,       cell__infer_clip,       cell__infer_function,
+        cell__infer_prelu,     cell__infer_batch_norm, cell__infer_matmul,
+        cell__infer_gemm,      cell__infer_layer_norm, cell__infer_list_split,
+        cell__infer_list_join, cell__infer_reduce,     cell__infer_argmax,
+        cell__infer_top,       cell__infer_quantise,   cell__infer_dequantise,
+        cell__infer_dynamic};
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
         if (node->op->infer == table[i]) {
             return true;

@@ -165,16 +165,31 @@ static enum base_status add_node(struct cell__import *im, const struct wires *wi
     return resolve(im, wires->outputs, wires->n_outputs, true, &node->outputs);
 }
 
+/* Whether the operator is the one of that name: of the standard, or what ONNX Runtime's tools for
+ * quantised weights write. */
+static bool is_of_known_domain(const Onnx__NodeProto *proto)
+{
+    static const char *const runtimes[] = {"DynamicQuantizeLSTM", "QuantizeLinear",
+                                           "DequantizeLinear"};
+    const bool is_standard =
+        proto->domain == NULL || proto->domain[0] == '\0' || strcmp(proto->domain, "ai.onnx") == 0;
+    const char *type = proto->op_type == NULL ? "" : proto->op_type;
+    bool is_runtimes = false;
+    for (size_t i = 0; i < sizeof(runtimes) / sizeof(runtimes[0]); i++) {
+        is_runtimes |= strcmp(type, runtimes[i]) == 0;
+    }
+    return is_standard ? strcmp(type, runtimes[0]) != 0
+                       : is_runtimes && strcmp(proto->domain, "com.microsoft") == 0;
+}
+
 static enum base_status check_node(struct cell__import *im, const struct cell__node *node)
 {
     const Onnx__NodeProto *proto = node->proto;
     const struct cell__operator *op = node->op;
     char text[CELL__TEXT_BYTES];
-    bool is_known =
-        proto->domain == NULL || proto->domain[0] == '\0' || strcmp(proto->domain, "ai.onnx") == 0;
-    if (!is_known) {
+    if (!is_of_known_domain(proto)) {
         return cell__refuse(im, "operator of another domain, \"%s\"",
-                            cell__quote(text, proto->domain));
+                            cell__quote(text, proto->domain == NULL ? "" : proto->domain));
     }
     if (op == NULL) {
         return cell__refuse(im, "the operator is not supported");

@@ -52,6 +52,8 @@ CELL_MATH_FN float cell_pointwise_compute(uint32_t kind, float a, float b, float
         return fabsf(a);
     case CELL_OP_FLOOR:
         return floorf(a);
+    case CELL_OP_ROUND:
+        return rintf(a);
     case CELL_OP_SQRT:
         return sqrtf(a);
     default:

@@ -108,6 +108,14 @@ EMULATED_3(emulated_fnmsub_ps, _mm256_fnmsub_ps)
 EMULATED_1(emulated_sqrt_ps, _mm256_sqrt_ps)
 EMULATED_1(emulated_floor_ps, _mm256_floor_ps)
 
+static inline __m256 emulated_nearest_half(__m256 v)
+{
+    return _mm256_round_ps(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+/* roundscale, of the one way of rounding that is used. */
+EMULATED_1(emulated_nearest_ps, emulated_nearest_half)
+
 static inline __m256 emulated_abs_half(__m256 v)
 {
     return _mm256_andnot_ps(_mm256_set1_ps(-0.0f), v);
@@ -392,57 +400,58 @@ static inline emulated_ints emulated_cvtne2ps_pbh(emulated_floats upper, emulate
 #undef _mm512_rol_epi32
 #undef _mm512_slli_epi32
 #undef _mm512_srli_epi32
-#define __m512                  emulated_floats
-#define __m512i                 emulated_ints
-#define __m512bh                emulated_floats
-#define _mm512_abs_ps           emulated_abs_ps
-#define _mm512_add_epi32        emulated_add_epi32
-#define _mm512_add_ps           emulated_add_ps
-#define _mm512_and_ps           emulated_and_ps
-#define _mm512_and_si512        emulated_and_si512
-#define _mm512_castps_si512     emulated_castps_si512
-#define _mm512_castsi512_ps     emulated_castsi512_ps
-#define _mm512_cmp_ps_mask      emulated_cmp_ps_mask
-#define _mm512_cmpge_epu32_mask emulated_cmpge_epu32_mask
-#define _mm512_cmpgt_epu32_mask emulated_cmpgt_epu32_mask
-#define _mm512_cvtepi32_epi16   emulated_cvtepi32_epi16
-#define _mm512_cvtepi32_epi8    emulated_cvtepi32_epi8
-#define _mm512_cvtepi32_ps      emulated_cvtepi32_ps
-#define _mm512_cvtepi8_epi16    emulated_cvtepi8_epi16
-#define _mm512_cvtepu16_epi32   emulated_cvtepu16_epi32
-#define _mm512_cvtne2ps_pbh     emulated_cvtne2ps_pbh
-#define _mm512_cvtps_epi32      emulated_cvtps_epi32
-#define _mm512_div_ps           emulated_div_ps
-#define _mm512_dpbf16_ps        emulated_dpbf16_ps
-#define _mm512_dpbusd_epi32     emulated_dpbusd_epi32
-#define _mm512_floor_ps         emulated_floor_ps
-#define _mm512_fmadd_ps         emulated_fmadd_ps
-#define _mm512_fnmadd_ps        emulated_fnmadd_ps
-#define _mm512_fnmsub_ps        emulated_fnmsub_ps
-#define _mm512_loadu_ps         emulated_loadu_ps
-#define _mm512_loadu_si512      emulated_loadu_si512
-#define _mm512_madd_epi16       emulated_madd_epi16
-#define _mm512_mask_mov_ps      emulated_mask_mov_ps
-#define _mm512_mask_or_epi32    emulated_mask_or_epi32
-#define _mm512_mask_storeu_ps   emulated_mask_storeu_ps
-#define _mm512_maskz_and_epi32  emulated_maskz_and_epi32
-#define _mm512_maskz_loadu_ps   emulated_maskz_loadu_ps
-#define _mm512_maskz_mov_ps     emulated_maskz_mov_ps
-#define _mm512_max_epu32        emulated_max_epu32
-#define _mm512_max_ps           emulated_max_ps
-#define _mm512_min_ps           emulated_min_ps
-#define _mm512_mul_ps           emulated_mul_ps
-#define _mm512_or_ps            emulated_or_ps
-#define _mm512_reduce_max_epu32 emulated_reduce_max_epu32
-#define _mm512_rol_epi32        emulated_rol_epi32
-#define _mm512_set1_epi32       emulated_set1_epi32
-#define _mm512_set1_ps          emulated_set1_ps
-#define _mm512_slli_epi32       emulated_slli_epi32
-#define _mm512_sqrt_ps          emulated_sqrt_ps
-#define _mm512_srli_epi32       emulated_srli_epi32
-#define _mm512_storeu_ps        emulated_storeu_ps
-#define _mm512_storeu_si512     emulated_storeu_si512
-#define _mm512_sub_ps           emulated_sub_ps
+#define __m512                       emulated_floats
+#define __m512i                      emulated_ints
+#define __m512bh                     emulated_floats
+#define _mm512_abs_ps                emulated_abs_ps
+#define _mm512_add_epi32             emulated_add_epi32
+#define _mm512_add_ps                emulated_add_ps
+#define _mm512_and_ps                emulated_and_ps
+#define _mm512_and_si512             emulated_and_si512
+#define _mm512_castps_si512          emulated_castps_si512
+#define _mm512_castsi512_ps          emulated_castsi512_ps
+#define _mm512_cmp_ps_mask           emulated_cmp_ps_mask
+#define _mm512_cmpge_epu32_mask      emulated_cmpge_epu32_mask
+#define _mm512_cmpgt_epu32_mask      emulated_cmpgt_epu32_mask
+#define _mm512_cvtepi32_epi16        emulated_cvtepi32_epi16
+#define _mm512_cvtepi32_epi8         emulated_cvtepi32_epi8
+#define _mm512_cvtepi32_ps           emulated_cvtepi32_ps
+#define _mm512_cvtepi8_epi16         emulated_cvtepi8_epi16
+#define _mm512_cvtepu16_epi32        emulated_cvtepu16_epi32
+#define _mm512_cvtne2ps_pbh          emulated_cvtne2ps_pbh
+#define _mm512_cvtps_epi32           emulated_cvtps_epi32
+#define _mm512_div_ps                emulated_div_ps
+#define _mm512_dpbf16_ps             emulated_dpbf16_ps
+#define _mm512_dpbusd_epi32          emulated_dpbusd_epi32
+#define _mm512_floor_ps              emulated_floor_ps
+#define _mm512_fmadd_ps              emulated_fmadd_ps
+#define _mm512_fnmadd_ps             emulated_fnmadd_ps
+#define _mm512_fnmsub_ps             emulated_fnmsub_ps
+#define _mm512_loadu_ps              emulated_loadu_ps
+#define _mm512_loadu_si512           emulated_loadu_si512
+#define _mm512_madd_epi16            emulated_madd_epi16
+#define _mm512_mask_mov_ps           emulated_mask_mov_ps
+#define _mm512_mask_or_epi32         emulated_mask_or_epi32
+#define _mm512_mask_storeu_ps        emulated_mask_storeu_ps
+#define _mm512_maskz_and_epi32       emulated_maskz_and_epi32
+#define _mm512_maskz_loadu_ps        emulated_maskz_loadu_ps
+#define _mm512_maskz_mov_ps          emulated_maskz_mov_ps
+#define _mm512_max_epu32             emulated_max_epu32
+#define _mm512_max_ps                emulated_max_ps
+#define _mm512_min_ps                emulated_min_ps
+#define _mm512_mul_ps                emulated_mul_ps
+#define _mm512_or_ps                 emulated_or_ps
+#define _mm512_reduce_max_epu32      emulated_reduce_max_epu32
+#define _mm512_rol_epi32             emulated_rol_epi32
+#define _mm512_set1_epi32            emulated_set1_epi32
+#define _mm512_set1_ps               emulated_set1_ps
+#define _mm512_slli_epi32            emulated_slli_epi32
+#define _mm512_roundscale_ps(v, how) emulated_nearest_ps(v)
+#define _mm512_sqrt_ps               emulated_sqrt_ps
+#define _mm512_srli_epi32            emulated_srli_epi32
+#define _mm512_storeu_ps             emulated_storeu_ps
+#define _mm512_storeu_si512          emulated_storeu_si512
+#define _mm512_sub_ps                emulated_sub_ps
 
 /* What the flags would define. */
 #define __AVX512F__  1

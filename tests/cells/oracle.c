@@ -300,6 +300,8 @@ static double function(enum cell_op_kind kind, double x)
         return fabs(x);
     case CELL_OP_FLOOR:
         return floor(x);
+    case CELL_OP_ROUND:
+        return rint(x);
     case CELL_OP_SQRT:
         return sqrt(x);
     default:

@@ -244,11 +244,11 @@ static void add_select(struct drawing *drawing)
 
 static void add_function(struct drawing *drawing)
 {
-    static const enum cell_op_kind kinds[] = {CELL_OP_SIGMOID, CELL_OP_TANH, CELL_OP_RELU,
-                                              CELL_OP_ABS,     CELL_OP_EXP,  CELL_OP_LOG,
-                                              CELL_OP_SQRT,    CELL_OP_FLOOR};
+    static const enum cell_op_kind kinds[] = {CELL_OP_SIGMOID, CELL_OP_TANH,  CELL_OP_RELU,
+                                              CELL_OP_ABS,     CELL_OP_EXP,   CELL_OP_LOG,
+                                              CELL_OP_SQRT,    CELL_OP_FLOOR, CELL_OP_ROUND};
     const uint32_t n = sizeof(kinds) / sizeof(kinds[0]);
-    const enum cell_op_kind kind = kinds[draw(drawing, is_smooth(drawing) ? n - 1 : n)];
+    const enum cell_op_kind kind = kinds[draw(drawing, is_smooth(drawing) ? n - 2 : n)];
     uint32_t of = pick_calm(drawing);
     const uint32_t width = width_of(drawing, of);
     const bool is_tamed = is_smooth(drawing) || draw(drawing, 3) != 0;

@@ -272,6 +272,7 @@ START_TEST(test_op_roots_and_means)
     build_output(&build, build_op(&build, CELL_OP_SQRT, size, UINT32_MAX, width));
     build_output(&build, build_op(&build, CELL_OP_EXP, a, UINT32_MAX, width));
     build_output(&build, build_op(&build, CELL_OP_FLOOR, scaled, UINT32_MAX, width));
+    build_output(&build, build_op(&build, CELL_OP_ROUND, scaled, UINT32_MAX, width));
     build_output(&build, build_op(&build, CELL_OP_SUB, a, mean, width));
     build_output(&build, build_op(&build, CELL_OP_SQRT, mean, UINT32_MAX, 1));
     assert_everywhere(&build);
