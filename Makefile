@@ -110,6 +110,7 @@ CELLS_SRCS = \
   cells/import/op_loop.c \
   cells/import/op_math.c \
   cells/import/op_norm.c \
+  cells/import/op_one_hot.c \
   cells/import/op_pad.c \
   cells/import/op_plane.c \
   cells/import/op_position.c \
@@ -505,6 +506,7 @@ CELLS_SUITES = \
   tests/cells/test_import_keras.c \
   tests/cells/test_import_known.c \
   tests/cells/test_import_norm.c \
+  tests/cells/test_import_one_hot.c \
   tests/cells/test_import_quantised.c \
   tests/cells/test_import_conv.c \
   tests/cells/test_import_pictures.c \

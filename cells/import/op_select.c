@@ -187,10 +187,9 @@ enum base_status cell__infer_gather(struct cell__import *im, struct cell__node *
     return BASE_OK;
 }
 
-static enum base_status lower_lookup(struct cell__import *im, struct cell__node *node)
+enum base_status cell__row_embedding(struct cell__import *im, const struct cell__table *table,
+                                     uint32_t index, uint32_t *out)
 {
-    const struct cell__tensor *table = &cell__input(im, node, 0)->tensor;
-    uint32_t index = cell__input(im, node, 1)->row;
     // Integers of another width select the same row.
     while (im->rows[index].kind == CELL__ROW_OP && im->rows[index].op.kind == CELL_OP_CAST &&
            im->rows[im->rows[index].op.operands[0]].value.dtype != CELL_F32) {
@@ -203,13 +202,19 @@ static enum base_status lower_lookup(struct cell__import *im, struct cell__node 
         return cell__refuse(im, "looks up %u indices a row; only 1 is supported",
                             im->rows[index].value.width);
     }
+    return cell__row_lookup(im, table, index, out);
+}
+
+static enum base_status lower_lookup(struct cell__import *im, struct cell__node *node)
+{
+    const struct cell__tensor *table = &cell__input(im, node, 0)->tensor;
     const int64_t rows = table->dims[0];
     const struct cell__table lookup = {.dtype = table->dtype,
                                        .rows = rows,
                                        .width = rows > 0 ? (int64_t)table->count / rows : 0,
                                        .data = table->data};
     uint32_t row = CELL__NONE;
-    BASE_TRY(cell__row_lookup(im, &lookup, index, &row));
+    BASE_TRY(cell__row_embedding(im, &lookup, cell__input(im, node, 1)->row, &row));
     cell__set_row(im, node, 0, row);
     return BASE_OK;
 }

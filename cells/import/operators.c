@@ -131,6 +131,8 @@ static const struct cell__operator operators[] = {
     {"Mul", 2, 2, 1, " ", cell__infer_binary, cell__lower_binary, "float32"},
     {"Neg", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},
     {"Not", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "bool, inside a row"},
+    {"OneHot", 3, 3, 1, " axis ", cell__infer_one_hot, cell__lower_one_hot,
+     "of ids, along the last axis; constant depth and values"},
     {"Or", 2, 2, 1, " ", cell__infer_binary, cell__lower_binary, "bool, inside a row"},
     {"Pad", 1, 4, 1, " mode pads value ", cell__infer_pad, cell__lower_pad,
      "with zeros, along an axis within each step also edge and reflect; along the steps of a "

@@ -31,6 +31,11 @@ bool cell__is_positions(struct cell__import *im, const struct cell__node *node);
 cell__op_fn cell__infer_positions, cell__lower_positions;
 enum base_status cell__row_lookup(struct cell__import *im, const struct cell__table *table,
                                   uint32_t index, uint32_t *out);
+/* op_select.c: the same of what must be ids that the request has, or numbers of steps */
+enum base_status cell__row_embedding(struct cell__import *im, const struct cell__table *table,
+                                     uint32_t index, uint32_t *out);
+/* op_one_hot.c */
+cell__op_fn cell__infer_one_hot, cell__lower_one_hot;
 /* op_math.c */
 cell__op_fn cell__infer_binary, cell__lower_binary;
 cell__op_fn cell__infer_unary, cell__lower_unary;

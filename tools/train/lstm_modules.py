@@ -290,6 +290,18 @@ class EmbeddingTimeMajor(Embedding):
 
 
 @variant
+class OneHot(Base):
+    """functional.one_hot of int64 tokens, as floats, in front"""
+
+    inputs = ["tokens"]
+    lstm_input = WORDS
+
+    def forward(self, tokens):
+        out, _ = self.lstm(nn.functional.one_hot(tokens, WORDS).float())
+        return self.answer(out[:, -1, :])
+
+
+@variant
 class PreProjection(Base):
     """relu(linear(x)) in front of the LSTM"""
 
