@@ -94,7 +94,8 @@ struct cell_weight {
  *              CELL_TOP_LARGEST the largest ones, the largest first, with CELL_TOP_SMALLEST the
  *              smallest, the smallest first; of equal ones the first come first. NaNs are equal,
  *              and larger than all others
- * TAKE         operands x and the result of a TOP of x: the elements of x with these numbers
+ * TAKE         operands x and numbers, I64: the elements of x with these numbers, which are the
+ *              result of a TOP of x, or a CONST, each less than x's width
  * SOFTMAX      over groups of `group` consecutive elements (group divides width), max subtracted
  * LOG_SOFTMAX  its logarithm: x minus the maximum, plus the logarithm of the largest softmax
  * ATTEND       operands q [D], K [D], V, as wide as the result; weight v [1, D]. K and V are

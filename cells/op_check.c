@@ -410,19 +410,35 @@ static enum base_status check_top(const struct look *look)
 }
 
 /* The numbers are believed when the op is run, so they must be those of elements of x. */
+/* Of a TAKE: constant numbers, each of an element that there is. */
+static bool are_within(const struct cell_op *numbers, uint32_t width)
+{
+    const struct cell_weight *weight = &numbers->weights[0];
+    bool are = numbers->kind == CELL_OP_CONST && weight->dtype == CELL_I64;
+    for (uint32_t i = 0; i < weight->cols && are; i++) {
+        const int64_t number = ((const int64_t *)weight->data)[i];
+        are = number >= 0 && number < (int64_t)width;
+    }
+    return are;
+}
+
 static enum base_status check_take(const struct look *look)
 {
-    const struct cell_op *top = NULL;
+    const struct cell_op *numbers = NULL;
     for (uint32_t o = 0; o < look->index; o++) {
         const struct cell_op *op = &look->def->ops[o];
-        top = op->result == look->op->operands[1] ? op : top;
+        numbers = op->result == look->op->operands[1] ? op : numbers;
     }
-    if (top == NULL || top->kind != CELL_OP_TOP || top->operands[0] != look->op->operands[0]) {
-        return bad(look, "the numbers are not the result of a TOP of the row that they are of");
+    const bool is_top = numbers != NULL && numbers->kind == CELL_OP_TOP &&
+                        numbers->operands[0] == look->op->operands[0];
+    if (numbers == NULL || (!is_top && !are_within(numbers, operand(look, 0).width))) {
+        return bad(look, "the numbers are not the result of a TOP of the row that they are of, nor "
+                         "constants below its width");
     }
-    return is_f32(result(look, 0), operand(look, 1).width)
+    return is_f32(operand(look, 0), operand(look, 0).width) &&
+                   is_f32(result(look, 0), operand(look, 1).width)
                ? BASE_OK
-               : bad(look, "the result is not f32, one element a number");
+               : bad(look, "row and result are not f32, the result of one element a number");
 }
 
 static enum base_status check_concat(const struct look *look)
@@ -468,78 +484,55 @@ static enum base_status check_transpose(const struct look *look)
                : bad(look, "operand and result differ in dtype or width");
 }
 
+static enum base_status check_argmax(const struct look *look)
+{
+    return operand(look, 0).dtype == CELL_F32 && result(look, 0).dtype != CELL_F32 &&
+                   result(look, 0).width == 1
+               ? BASE_OK
+               : bad(look, "the operand is not of floats, or the result not one integer");
+}
+
+static enum base_status check_copy(const struct look *look)
+{
+    return is_same(operand(look, 0), result(look, 0))
+               ? BASE_OK
+               : bad(look, "operand and result differ in dtype or width");
+}
+
+static enum base_status check_cast(const struct look *look)
+{
+    return operand(look, 0).width == result(look, 0).width
+               ? BASE_OK
+               : bad(look, "operand and result differ in width");
+}
+
 static enum base_status check_shapes(const struct look *look)
 {
-    switch (look->op->kind) {
-    case CELL_OP_GATHER:
-        return check_gather(look);
-    case CELL_OP_LINEAR:
-        return check_linear(look);
-    case CELL_OP_ADD:
-    case CELL_OP_SUB:
-    case CELL_OP_MUL:
-    case CELL_OP_DIV:
-    case CELL_OP_MIN:
-    case CELL_OP_MAX:
-    case CELL_OP_LESS:
-    case CELL_OP_LESS_EQUAL:
-    case CELL_OP_SELECT:
-        return check_arithmetic(look);
-    case CELL_OP_SIGMOID:
-    case CELL_OP_TANH:
-    case CELL_OP_RELU:
-    case CELL_OP_EXP:
-    case CELL_OP_LOG:
-    case CELL_OP_ABS:
-    case CELL_OP_FLOOR:
-    case CELL_OP_ROUND:
-    case CELL_OP_SQRT:
-    case CELL_OP_SOFTMAX:
-    case CELL_OP_LOG_SOFTMAX:
-        return check_function(look);
-    case CELL_OP_MEAN:
-        return check_mean(look);
-    case CELL_OP_ARGMAX:
-        return operand(look, 0).dtype == CELL_F32 && result(look, 0).dtype != CELL_F32 &&
-                       result(look, 0).width == 1
-                   ? BASE_OK
-                   : bad(look, "the operand is not of floats, or the result not one integer");
-    case CELL_OP_TOP:
-        return check_top(look);
-    case CELL_OP_TAKE:
-        return check_take(look);
-    case CELL_OP_ATTEND:
-    case CELL_OP_REDUCE:
-        return look->op->kind == CELL_OP_ATTEND ? check_attend(look) : check_reduce(look);
-    case CELL_OP_CONCAT:
-        return check_concat(look);
-    case CELL_OP_SLICE:
-        return check_slice(look);
-    case CELL_OP_COPY:
-        return is_same(operand(look, 0), result(look, 0))
-                   ? BASE_OK
-                   : bad(look, "operand and result differ in dtype or width");
-    case CELL_OP_TRANSPOSE:
-        return check_transpose(look);
-    case CELL_OP_CAST:
-        return operand(look, 0).width == result(look, 0).width
-                   ? BASE_OK
-                   : bad(look, "operand and result differ in width");
-    case CELL_OP_CONST:
-        return check_const(look);
-    case CELL_OP_LSTM:
-        return check_lstm(look);
-    case CELL_OP_GRU:
-    case CELL_OP_RNN:
-        return check_gru_or_rnn(look);
-    case CELL_OP_TREE_LEAF:
-    case CELL_OP_TREE_BINARY:
-    case CELL_OP_TREE_SUM:
-        return check_tree(look);
-    case CELL_OP_COUNT:
-        break;
-    }
-    return bad(look, "unknown op");
+    static enum base_status (*const checks[CELL_OP_COUNT])(const struct look *look) = {
+        [CELL_OP_GATHER] = check_gather,     [CELL_OP_LINEAR] = check_linear,
+        [CELL_OP_ADD] = check_arithmetic,    [CELL_OP_SUB] = check_arithmetic,
+        [CELL_OP_MUL] = check_arithmetic,    [CELL_OP_DIV] = check_arithmetic,
+        [CELL_OP_MIN] = check_arithmetic,    [CELL_OP_MAX] = check_arithmetic,
+        [CELL_OP_LESS] = check_arithmetic,   [CELL_OP_LESS_EQUAL] = check_arithmetic,
+        [CELL_OP_SELECT] = check_arithmetic, [CELL_OP_SIGMOID] = check_function,
+        [CELL_OP_TANH] = check_function,     [CELL_OP_RELU] = check_function,
+        [CELL_OP_EXP] = check_function,      [CELL_OP_LOG] = check_function,
+        [CELL_OP_ABS] = check_function,      [CELL_OP_FLOOR] = check_function,
+        [CELL_OP_ROUND] = check_function,    [CELL_OP_SQRT] = check_function,
+        [CELL_OP_SOFTMAX] = check_function,  [CELL_OP_LOG_SOFTMAX] = check_function,
+        [CELL_OP_MEAN] = check_mean,         [CELL_OP_ARGMAX] = check_argmax,
+        [CELL_OP_TOP] = check_top,           [CELL_OP_TAKE] = check_take,
+        [CELL_OP_ATTEND] = check_attend,     [CELL_OP_REDUCE] = check_reduce,
+        [CELL_OP_CONCAT] = check_concat,     [CELL_OP_SLICE] = check_slice,
+        [CELL_OP_COPY] = check_copy,         [CELL_OP_TRANSPOSE] = check_transpose,
+        [CELL_OP_CAST] = check_cast,         [CELL_OP_CONST] = check_const,
+        [CELL_OP_LSTM] = check_lstm,         [CELL_OP_GRU] = check_gru_or_rnn,
+        [CELL_OP_RNN] = check_gru_or_rnn,    [CELL_OP_TREE_LEAF] = check_tree,
+        [CELL_OP_TREE_BINARY] = check_tree,  [CELL_OP_TREE_SUM] = check_tree,
+    };
+    const uint32_t kind = (uint32_t)look->op->kind;
+    return kind < CELL_OP_COUNT && checks[kind] != NULL ? checks[kind](look)
+                                                        : bad(look, "unknown op");
 }
 
 /* The fewest operands of an op that takes up to `most`. */

@@ -99,7 +99,9 @@ static enum base_status find_place(struct cell__import *im, const struct cell__s
 struct pick {
     uint32_t axis;
     bool keeps_axis; /* a list: the axis stays */
-    int64_t first;   /* of an axis of unknown size from its end on below 0 */
+    bool is_list;    /* not of consecutive ones: at[] */
+    int64_t *at;
+    int64_t first; /* of an axis of unknown size from its end on below 0 */
     int64_t count;
     bool is_first, is_last;
 };
@@ -124,14 +126,17 @@ static enum base_status pick_read(struct cell__import *im, const struct cell__no
     }
     pick->keeps_axis = tensor->rank == 1;
     pick->count = (int64_t)tensor->count;
+    pick->at = base_arena_array(im->arena, tensor->count, sizeof(*pick->at));
+    if (pick->at == NULL) {
+        return cell__no_memory(im);
+    }
     for (size_t i = 0; i < tensor->count; i++) {
         const struct cell__sym at = cell__tensor_sym(tensor, i);
         int64_t place = 0;
         BASE_TRY(find_place(im, &at, &size, &place));
-        if (i > 0 && place != pick->first + (int64_t)i) {
-            return cell__refuse(im, "indices that are not consecutive");
-        }
         pick->first = i == 0 ? place : pick->first;
+        pick->is_list = pick->is_list || place != pick->first + (int64_t)i;
+        pick->at[i] = place;
         pick->is_first = place == 0;
         pick->is_last = place == size.add - 1; // of an unknown size 0
     }
@@ -175,7 +180,9 @@ enum base_status cell__infer_gather(struct cell__import *im, struct cell__node *
     }
     BASE_TRY(pick_read(im, node, &pick));
     struct cell__shape out = data->shape;
-    if (pick.keeps_axis) {
+    if (pick.is_list) {
+        BASE_TRY(cell__axis_new(im, pick.count, &out.axes[pick.axis]));
+    } else if (pick.keeps_axis) {
         const struct cell__axis whole = out.axes[pick.axis];
         BASE_TRY(cell__axis_part(im, &whole, pick.count, &out.axes[pick.axis]));
     } else {
@@ -277,14 +284,22 @@ enum base_status cell__lower_gather(struct cell__import *im, struct cell__node *
     BASE_TRY(pick_read(im, node, &pick));
     if (cell__axis_has(im, &data->shape.axes[pick.axis], CELL__ROLE_TIME)) {
         const struct taken taken = {pick.first, pick.count, pick.is_first, pick.is_last};
+        if (pick.is_list) {
+            return cell__refuse(im, "takes steps whose numbers are not consecutive");
+        }
         row = data->row;
         BASE_TRY(take_steps(im, data, pick.axis, &taken,
                             &cell__output(im, node, 0)->shape.axes[pick.axis], &row));
     } else {
         BASE_TRY(cell__axis_in_row(im, &data->shape, pick.axis, "takes elements", &place));
         base_assert(pick.first >= 0); // a row's axes have known sizes
-        BASE_TRY(cell__row_part(im, data->row, &place, (uint32_t)pick.first, (uint32_t)pick.count,
-                                &row));
+        if (pick.is_list) {
+            BASE_TRY(
+                cell__row_elements(im, data->row, &place, pick.at, (uint32_t)pick.count, &row));
+        } else {
+            BASE_TRY(cell__row_part(im, data->row, &place, (uint32_t)pick.first,
+                                    (uint32_t)pick.count, &row));
+        }
     }
     cell__set_row(im, node, 0, row);
     return BASE_OK;
@@ -540,8 +555,8 @@ static enum base_status read_cuts(struct cell__import *im, const struct cell__no
                    (start->add == -1 || start->add >= size.add - 1)) {
             cuts->axes[k] = (struct cut){.is_turned = true, .size = size.add, .step = -1};
         } else if (bounds.steps.at[i] != 1) {
-            if (!is_const || !is_known || bounds.steps.at[i] == 0) {
-                return cell__refuse(im, "steps of %lld; only 1 is supported",
+            if (!is_known || bounds.steps.at[i] == 0) {
+                return cell__refuse(im, "steps of %lld between bounds that depend on the request",
                                     (long long)bounds.steps.at[i]);
             }
             cuts->axes[k] = cut_stepped(start->add, end->add, bounds.steps.at[i], size.add);
@@ -605,7 +620,8 @@ enum base_status cell__infer_slice(struct cell__import *im, struct cell__node *n
         view.start += cut->size > 0 ? cut->start * view.strides[k] : 0;
         view.strides[k] *= cut->size > 1 ? cut->step : 1;
         const struct cell__axis whole = shape.axes[k];
-        BASE_TRY(cell__axis_part(im, &whole, cut->size, &shape.axes[k]));
+        BASE_TRY(cut->step == 1 ? cell__axis_part(im, &whole, cut->size, &shape.axes[k])
+                                : cell__axis_new(im, cut->size, &shape.axes[k]));
     }
     if (is_const) {
         struct cell__tensor out;
@@ -628,6 +644,20 @@ static bool before_is_none(struct cell__import *im, const struct cell__shape *sh
     uint32_t width = 0;
     memcpy(before.axes, shape->axes, k * sizeof(before.axes[0]));
     return cell__shape_width(im, &before, &width) == BASE_OK && width == 1;
+}
+
+/* Elements start, start + step and so on of an axis within a row. */
+static enum base_status every_nth(struct cell__import *im, const struct cell__place *place,
+                                  const struct cut *cut, uint32_t *row)
+{
+    int64_t *at = base_arena_array(im->arena, (size_t)cut->size, sizeof(*at));
+    if (at == NULL) {
+        return cell__no_memory(im);
+    }
+    for (int64_t i = 0; i < cut->size; i++) {
+        at[i] = cut->start + i * cut->step;
+    }
+    return cell__row_elements(im, *row, place, at, (uint32_t)cut->size, row);
 }
 
 enum base_status cell__lower_slice(struct cell__import *im, struct cell__node *node)
@@ -660,6 +690,11 @@ enum base_status cell__lower_slice(struct cell__import *im, struct cell__node *n
                                         .is_from_end = cut->start < 0};
             BASE_TRY(cell__row_copy_steps(im, &shape.axes[k],
                                           &cell__output(im, node, 0)->shape.axes[k], &steps, &row));
+        } else if (cut->step != 1 && cell__axis_has(im, &shape.axes[k], CELL__ROLE_TIME)) {
+            return cell__refuse(im,
+                                "steps of %lld along the time of a recurrent node whose size "
+                                "the file states",
+                                (long long)cut->step);
         } else if (cell__axis_has(im, &shape.axes[k], CELL__ROLE_TIME)) {
             const struct taken taken = {cut->start, cut->size, cut->is_first, cut->is_last};
             BASE_TRY(
@@ -669,8 +704,9 @@ enum base_status cell__lower_slice(struct cell__import *im, struct cell__node *n
             if (cut->size == 0) {
                 return cell__refuse(im, "an empty slice");
             }
-            BASE_TRY(
-                cell__row_part(im, row, &place, (uint32_t)cut->start, (uint32_t)cut->size, &row));
+            BASE_TRY(cut->step == 1 ? cell__row_part(im, row, &place, (uint32_t)cut->start,
+                                                     (uint32_t)cut->size, &row)
+                                    : every_nth(im, &place, cut, &row));
         }
         shape.axes[k] = cell__output(im, node, 0)->shape.axes[k];
     }

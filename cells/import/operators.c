@@ -73,7 +73,7 @@ static const struct cell__operator operators[] = {
     {"Gather", 2, 2, 1, " axis ", cell__infer_gather, cell__lower_gather,
      "an embedding (constant table, axis 0), of ids or of the numbers of steps; a step by its "
      "number from either end; "
-     "consecutive constant indices of a feature axis"},
+     "constant indices of a feature axis, in any order"},
     {"GatherElements", 2, 2, 1, " axis ", cell__infer_gather_elements, cell__lower_gather_elements,
      "the step whose number an input says, plus or minus a number"},
     {"GatherND", 2, 2, 1, " batch_dims ", cell__infer_gather_nd, cell__lower_gather_nd,
@@ -193,7 +193,8 @@ static const struct cell__operator operators[] = {
     {"Slice", 1, 5, 1, " starts ends axes ", cell__infer_slice, cell__lower_slice,
      "the first or last step or steps, or all but some at the ends, every nth of them, as many as "
      "a number divides, of a stated number any "
-     "part; a part of a feature axis; of a constant any, or as much as there are steps"},
+     "part; of a feature axis every nth, in either direction; of a constant any, or as much as "
+     "there are steps"},
     {"Softmax", 1, 1, 1, " axis ", cell__infer_softmax, cell__lower_softmax,
      "over the innermost feature axis, or over the steps of a sequence"},
     {"Softplus", 1, 1, 1, " ", cell__infer_softplus, cell__lower_softplus, "float32"},

@@ -120,6 +120,10 @@ struct cell__place {
 enum base_status cell__row_part(struct cell__import *im, uint32_t row,
                                 const struct cell__place *place, uint32_t first, uint32_t count,
                                 uint32_t *out);
+/* n elements of that axis, whose numbers are at[]: in any order, some more than once. */
+enum base_status cell__row_elements(struct cell__import *im, uint32_t row,
+                                    const struct cell__place *place, const int64_t *at, uint32_t n,
+                                    uint32_t *out);
 enum base_status cell__row_join(struct cell__import *im, const uint32_t *rows,
                                 const struct cell__place *places, uint32_t n, uint32_t *out);
 /* The row of shape `own`, aligned behind, as one of shape `out`: repeated along the axes where it

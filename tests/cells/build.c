@@ -164,6 +164,19 @@ uint32_t build_const(struct build *build, uint32_t width)
     return add_value(build, CELL_F32, width);
 }
 
+uint32_t build_numbers(struct build *build, uint32_t width, uint32_t below)
+{
+    struct cell_op *op = add_op(build, CELL_OP_CONST);
+    int64_t *numbers = base_arena_array(&build->arena, width, sizeof(*numbers));
+    base_assert(numbers != NULL);
+    for (uint32_t i = 0; i < width; i++) {
+        numbers[i] = (int64_t)base_random_below(&build->random, below);
+    }
+    op->n_weights = 1;
+    op->weights[0] = (struct cell_weight){CELL_I64, 1, width, numbers};
+    return add_value(build, CELL_I64, width);
+}
+
 uint32_t build_lstm(struct build *build, uint32_t x, uint32_t h, uint32_t c, bool has_bias)
 {
     uint32_t inputs = build->def.values[x].width;

@@ -37,6 +37,8 @@ uint32_t build_patches(struct build *build, uint32_t x, uint32_t patches, uint32
 uint32_t build_transpose(struct build *build, uint32_t x, const uint32_t dims[3]);
 uint32_t build_gather(struct build *build, uint32_t id, uint32_t rows, uint32_t width);
 uint32_t build_const(struct build *build, uint32_t width);
+/* Numbers below `below`, at random, I64. */
+uint32_t build_numbers(struct build *build, uint32_t width, uint32_t below);
 /* Returns the number of h'; c' is the next. */
 uint32_t build_lstm(struct build *build, uint32_t x, uint32_t h, uint32_t c, bool has_bias);
 /* Gives the last op, an LSTM with bias, peepholes. */

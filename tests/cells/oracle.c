@@ -28,7 +28,8 @@ static double weight_at(const struct cell_weight *weight, uint32_t row, uint32_t
 {
     size_t at = (size_t)row * weight->cols + col;
     const float *data = weight->data;
-    return (double)data[at];
+    return weight->dtype == CELL_I64 ? (double)((const int64_t *)weight->data)[at]
+                                     : (double)data[at];
 }
 
 static double sigmoid(double x)

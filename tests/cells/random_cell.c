@@ -291,12 +291,18 @@ static void add_argmax(struct drawing *drawing)
     drawing->below[result] = width_of(drawing, of);
 }
 
-/* The numbers, and what they are the numbers of. */
+/* The numbers, and what they are the numbers of; or by any numbers. */
 static void add_top(struct drawing *drawing)
 {
     const uint32_t of = pick(drawing, true);
     const uint32_t most = width_of(drawing, of) < 20 ? width_of(drawing, of) : 20;
     const uint32_t width = 1 + draw(drawing, most);
+    if (draw(drawing, 2) == 0) {
+        const uint32_t any = build_numbers(drawing->build, width, width_of(drawing, of));
+        (void)noted(drawing, build_op(drawing->build, CELL_OP_TAKE, of, any, width),
+                    drawing->most[of]);
+        return;
+    }
     const uint32_t numbers = build_op(drawing->build, CELL_OP_TOP, of, UINT32_MAX, width);
     build_last(drawing->build)->variant = draw(drawing, 2);
     drawing->build->def.values[numbers].dtype = CELL_I64;

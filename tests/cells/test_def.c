@@ -10,7 +10,8 @@
 static struct build build;
 
 /* Values by name of the definition below. */
-static uint32_t x, id, h, c, wide, embedded, linear, lstm, soft, joined, slice, numbers, patches;
+static uint32_t x, id, h, c, wide, embedded, linear, lstm, soft, joined, slice, seven, numbers;
+static uint32_t patches;
 
 static void setup(void)
 {
@@ -29,7 +30,7 @@ static void setup(void)
     build_last(&build)->start = 6;
     (void)build_cast(&build, slice, CELL_I32);
     (void)build_op(&build, CELL_OP_COPY, slice, UINT32_MAX, 3);
-    (void)build_const(&build, 7);
+    seven = build_const(&build, 7);
     (void)build_op(&build, CELL_OP_TANH, slice, UINT32_MAX, 3);
     numbers = build_op(&build, CELL_OP_TOP, joined, UINT32_MAX, 2);
     build.def.values[numbers].dtype = CELL_I64;
@@ -503,6 +504,27 @@ START_TEST(test_def_top_and_take)
     build.def = def;
     build.def.values[numbers + 1].width = 3;
     assert_refused("one element a number");
+    build.def = def;
+    op_of(CELL_OP_TAKE)->operands[1] = seven; // of floats
+    build.def.values[numbers + 1].width = 7;
+    assert_refused("nor constants below its width");
+    static const int64_t most[7] = {8, 0, 8, 3, 3, 1, 2};
+    static const int64_t beyond[7] = {8, 0, 9, 3, 3, 1, 2};
+    static const int64_t negative[7] = {8, 0, -1, 3, 3, 1, 2};
+    const int64_t *const all[] = {most, beyond, negative};
+    for (uint32_t i = 0; i < 3; i++) {
+        build.def = def;
+        build.def.values[seven].dtype = CELL_I64;
+        build.def.values[numbers + 1].width = 7;
+        op_of(CELL_OP_CONST)->weights[0] = (struct cell_weight){CELL_I64, 1, 7, all[i]};
+        op_of(CELL_OP_TAKE)->operands[1] = seven;
+        if (i == 0) { // the row has 9 elements
+            struct base_error error = {BASE_OK, ""};
+            ck_assert_msg(cell_def_check(&build.def, &error) == BASE_OK, "%s", error.message);
+        } else {
+            assert_refused("nor constants below its width");
+        }
+    }
 }
 END_TEST
 

@@ -280,6 +280,33 @@ static void flatten(int64_t steps, bool has_lengths)
     answer("z");
 }
 
+/* Elements of a row may be taken in any order (chosen, of test_import_exports), steps may not. */
+START_TEST(test_steps_in_any_order_are_refused)
+{
+    static const int64_t list[] = {3, 1, 1};
+    static const int64_t by = 3;
+    const int64_t first = 0;
+    const int64_t end = STEPS;
+    begin(STEPS, false);
+    numbers("list", 1, 3, list);
+    onnx_set_int(&builder, node("Gather", "y list", "some"), "axis", 1);
+    answer("some");
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "takes steps whose numbers are not consecutive");
+    begin(STEPS, false);
+    numbers("first", 1, 1, &first);
+    numbers("end", 1, 1, &end);
+    numbers("by", 1, 1, &by);
+    node("Slice", "y first end axis1 by", "some");
+    answer("some");
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "steps of 3 along the time of a recurrent node");
+    begin(STEPS, false);
+    numbers("list", 1, 3, list);
+    onnx_set_int(&builder, node("Gather", "y list", "some"), "axis", 2);
+    answer("some");
+    expect_accepted(&builder);
+}
+END_TEST
+
 START_TEST(test_all_steps_as_features)
 {
     flatten(STEPS, false);
@@ -335,6 +362,7 @@ int main(void)
     tcase_add_test(tests, test_a_shape_computed_for_long_requests);
     tcase_add_test(tests, test_frames_are_stacked);
     tcase_add_test(tests, test_some_steps_follow_from_all);
+    tcase_add_test(tests, test_steps_in_any_order_are_refused);
     tcase_add_test(tests, test_all_steps_as_features);
     tcase_add_test(tests, test_stated_numbers_are_the_models);
     suite_add_tcase(suite, tests);

@@ -330,6 +330,25 @@ START_TEST(test_op_top)
 }
 END_TEST
 
+/* Elements by constant numbers, some of them more than once. */
+START_TEST(test_op_take)
+{
+    const uint32_t width = widths[_i];
+    struct build build;
+    build_init(&build, 3);
+    const uint32_t x = build_input(&build, CELL_F32, width);
+    const uint32_t twice = build_op(&build, CELL_OP_ADD, x, x, width);
+    const uint32_t of[] = {x, twice};
+    for (uint32_t i = 0; i < 2; i++) {
+        for (uint32_t n = 1; n <= 2 * width; n += width) {
+            const uint32_t numbers = build_numbers(&build, n, width);
+            build_output(&build, build_op(&build, CELL_OP_TAKE, of[i], numbers, n));
+        }
+    }
+    assert_everywhere(&build);
+}
+END_TEST
+
 /* ---- Chains of element-wise ops ------------------------------------------------------------- */
 
 /* Element-wise ops at random over each other's results, some of them over a mean or a part of
@@ -572,6 +591,7 @@ int main(void)
     tcase_add_loop_test(tcase, test_op_roots_and_means, 0, WIDTHS);
     tcase_add_loop_test(tcase, test_op_argmax, 0, WIDTHS);
     tcase_add_loop_test(tcase, test_op_top, 0, WIDTHS);
+    tcase_add_loop_test(tcase, test_op_take, 0, WIDTHS);
     tcase_add_loop_test(tcase, test_chains_have_the_scalar_bits, 0, WIDTHS + 4);
     tcase_add_loop_test(tcase, test_op_moves, 0, WIDTHS);
     tcase_add_test(tcase, test_op_casts);

@@ -302,6 +302,20 @@ class OneHot(Base):
 
 
 @variant
+class Chosen(Base):
+    """features by a list and every second one in front, of the answer some by steps of three"""
+
+    lstm_input = 7
+    head_input = 4
+
+    def forward(self, x):
+        chosen = torch.cat([x[:, :, [4, 1, 1, 5]], x[:, :, ::2]], dim=2)
+        out, _ = self.lstm(chosen)
+        last = out[:, -1, :]
+        return self.answer(torch.cat([last[:, 1::3], last[:, [6]]], dim=1))
+
+
+@variant
 class PreProjection(Base):
     """relu(linear(x)) in front of the LSTM"""
 
