@@ -398,6 +398,7 @@ static inline emulated_ints emulated_cvtne2ps_pbh(emulated_floats upper, emulate
 #undef _mm512_cmpge_epu32_mask
 #undef _mm512_cmpgt_epu32_mask
 #undef _mm512_rol_epi32
+#undef _mm512_roundscale_ps
 #undef _mm512_slli_epi32
 #undef _mm512_srli_epi32
 #define __m512                       emulated_floats
