@@ -135,6 +135,60 @@ static enum base_status read_scale(struct cell__import *im, const struct cell__n
     return BASE_OK;
 }
 
+/* ---- What was quantised by its own scale ----------------------------------------------------- */
+
+/* Nodes between a DynamicQuantizeLinear and who takes its result, at most. */
+#define BETWEEN_MAX 8u
+
+/* Those that leave the numbers as they are. */
+static bool is_layout(const struct cell__node *node)
+{
+    static cell__op_fn *const table[] = {
+        cell__infer_identity,  cell__infer_transpose, cell__infer_reshape, cell__infer_squeeze,
+        cell__infer_unsqueeze, cell__infer_flatten,   cell__infer_slice,   cell__infer_gather};
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        if (node->op != NULL && node->op->infer == table[i]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The DynamicQuantizeLinear that a value comes from, or NULL. */
+static const struct cell__node *quantised_by(const struct cell__import *im, uint32_t v)
+{
+    for (uint32_t i = 0; i <= BETWEEN_MAX && v != CELL__NONE; i++) {
+        const uint32_t number = im->values[v].node;
+        const struct cell__node *node = number == CELL__NONE ? NULL : &im->nodes[number];
+        if (node != NULL && node->op != NULL && node->op->infer == cell__infer_dynamic) {
+            return node;
+        }
+        v = node != NULL && is_layout(node) ? node->inputs[0] : CELL__NONE;
+    }
+    return NULL;
+}
+
+/* What it gives is not what ONNX says, unless it is taken together: the integers without their zero
+ * point, or at another scale, would be other numbers. scale: CELL__NONE where none is asked for. */
+static enum base_status check_together(struct cell__import *im, const struct cell__node *node,
+                                       uint32_t scale, uint32_t zero)
+{
+    enum { OUT_SCALE = 1, OUT_ZERO = 2 };
+    const struct cell__node *by = quantised_by(im, node->inputs[0]);
+    if (by == NULL) {
+        return BASE_OK;
+    }
+    const bool has_zero = cell__has_input(node, zero) && cell__has_output(by, OUT_ZERO) &&
+                          node->inputs[zero] == by->outputs[OUT_ZERO];
+    const bool has_scale =
+        scale == CELL__NONE || (cell__has_output(by, OUT_SCALE) && cell__has_input(node, scale) &&
+                                node->inputs[scale] == by->outputs[OUT_SCALE]);
+    return has_zero && has_scale
+               ? BASE_OK
+               : cell__refuse(im,
+                              "without the scale or zero point that DynamicQuantizeLinear gives");
+}
+
 /* ---- DequantizeLinear ----------------------------------------------------------------------- */
 
 /* Of rows: one scale, and one zero point or none. */
@@ -160,6 +214,7 @@ enum base_status cell__infer_dequantise(struct cell__import *im, struct cell__no
     BASE_TRY(read_scale(im, node, &in));
     if (q->kind != CELL__CONST) {
         BASE_TRY(check_rows(im, q, &in));
+        BASE_TRY(check_together(im, node, IN_SCALE, IN_ZERO));
         cell__set_rows(im, node, 0, CELL__F32, &q->shape);
         return BASE_OK;
     }
@@ -413,6 +468,7 @@ enum base_status cell__infer_integer_product(struct cell__import *im, struct cel
     if (a_zero != NULL && (!is_whole(a_zero) || a_zero->count != 1)) {
         return cell__refuse(im, "a zero point of each row, or that is no integer");
     }
+    BASE_TRY(check_together(im, node, CELL__NONE, IN_A_ZERO));
     in.axis = is_conv || in.q->rank == 0 ? 0 : in.q->rank - 1;
     struct cell__tensor floats;
     BASE_TRY(dequantise(im, &in, &floats));

@@ -348,6 +348,37 @@ START_TEST(test_what_is_refused)
 }
 END_TEST
 
+/* The integers alone, or at another scale, would be other numbers than ours. */
+START_TEST(test_what_is_quantised_is_taken_together)
+{
+    static const char why[] = "without the scale or zero point that DynamicQuantizeLinear gives";
+    begin_quantised();
+    node("DynamicQuantizeLinear", "y", "a b c");
+    node("MatMulInteger", "a q - zero", "out");
+    expect(BASE_UNIMPLEMENTED, "MatMulInteger (node \"out\"", why);
+    begin_quantised();
+    node("DynamicQuantizeLinear", "y", "a b c");
+    number("nothing", UINT8, 0);
+    node("MatMulInteger", "a q nothing", "out");
+    expect(BASE_UNIMPLEMENTED, "MatMulInteger (node \"out\"", why);
+    begin_quantised();
+    const int64_t perm[] = {0, 1, 2};
+    node("DynamicQuantizeLinear", "y", "a b c");
+    onnx_set_ints(&builder, node("Transpose", "a", "turned"), "perm", 3, perm);
+    node("MatMulInteger", "turned q", "out");
+    expect(BASE_UNIMPLEMENTED, "MatMulInteger (node \"out\"", why);
+    begin_quantised();
+    node("DynamicQuantizeLinear", "y", "a b c");
+    node("DequantizeLinear", "a scale c", "out");
+    expect(BASE_UNIMPLEMENTED, "DequantizeLinear (node \"out\"", why);
+    begin_quantised();
+    node("DynamicQuantizeLinear", "y", "a b c");
+    node("DequantizeLinear", "a b c", "out");
+    answers_out();
+    expect_accepted(&builder);
+}
+END_TEST
+
 /* Nothing else computes with 8 bits: a result of their size would be too small for it. */
 START_TEST(test_integers_of_8_bits_are_weights_alone)
 {
@@ -433,6 +464,7 @@ int main(void)
     tcase_add_loop_test(tcase, test_products_of_integers_are_those_of_floats, 0, 2);
     tcase_add_test(tcase, test_a_product_of_what_has_a_zero_point);
     tcase_add_test(tcase, test_what_is_refused);
+    tcase_add_test(tcase, test_what_is_quantised_is_taken_together);
     tcase_add_test(tcase, test_integers_of_8_bits_are_weights_alone);
     tcase_add_test(tcase, test_quantised_lstms_are_refused_by_name);
     suite_add_tcase(suite, tcase);
