@@ -285,6 +285,18 @@ static enum base_status read_range(struct cell__import *im, const struct cell__n
     return BASE_OK;
 }
 
+/* What is divided by. */
+static enum base_status check_scale(struct cell__import *im, const struct quantised *in)
+{
+    const float *scale = in->scale->data;
+    for (size_t i = 0; i < in->scale->count && in->scale->dtype == CELL__F32; i++) {
+        if (!isfinite(scale[i]) || fpclassify(scale[i]) == FP_ZERO) {
+            return cell__invalid(im, "a scale of %g", (double)scale[i]);
+        }
+    }
+    return BASE_OK;
+}
+
 static int64_t lowest(enum cell__dtype dtype)
 {
     return dtype == CELL__I8 ? -128 : 0;
@@ -314,8 +326,8 @@ static enum base_status fold_quantise(struct cell__import *im, const struct cell
         const int64_t zero =
             in->zero == NULL ? 0 : cell__tensor_sym(in->zero, in->zero->count == 1 ? 0 : k).add;
         const float x = ((const float *)in->q->data)[i];
-        if (isnan(x / scale)) {
-            return cell__invalid(im, "of %g, at a scale of %g", (double)x, (double)scale);
+        if (isnan(x)) {
+            return cell__invalid(im, "of a constant that is not a number");
         }
         const float q = quantise(x, scale, (float)zero, (float)lowest(dtype));
         ((uint8_t *)data)[i] = (uint8_t)(int)q;
@@ -331,6 +343,7 @@ enum base_status cell__infer_quantise(struct cell__import *im, struct cell__node
     struct quantised in;
     BASE_TRY(read_scale(im, node, &in));
     BASE_TRY(read_range(im, node, &in, &dtype));
+    BASE_TRY(check_scale(im, &in));
     if (x->dtype != CELL__F32) {
         return cell__refuse(im, "of type %s", cell__dtype_name(x->dtype));
     }
