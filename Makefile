@@ -99,6 +99,7 @@ CELLS_SRCS = \
   cells/import/op_compare.c \
   cells/import/op_conv.c \
   cells/import/op_function.c \
+  cells/import/op_gather.c \
   cells/import/op_index.c \
   cells/import/op_join.c \
   cells/import/op_layout.c \
@@ -120,8 +121,8 @@ CELLS_SRCS = \
   cells/import/op_recurrent.c \
   cells/import/op_reduce.c \
   cells/import/op_scan.c \
-  cells/import/op_select.c \
   cells/import/op_shape.c \
+  cells/import/op_slice.c \
   cells/import/op_step.c \
   cells/import/op_top.c \
   cells/import/op_window.c \
@@ -133,6 +134,7 @@ CELLS_SRCS = \
   cells/import/row_order.c \
   cells/import/rows.c \
   cells/import/safetensors.c \
+  cells/import/select.c \
   cells/import/shape.c \
   cells/import/plan.c \
   cells/import/connect.c \

@@ -18,7 +18,7 @@ cell__op_fn cell__infer_reshape, cell__lower_reshaped;
 cell__op_fn cell__infer_concat, cell__lower_concat;
 cell__op_fn cell__infer_split, cell__lower_split;
 cell__op_fn cell__infer_expand, cell__infer_tile, cell__lower_expand;
-/* op_select.c */
+/* op_gather.c, op_slice.c */
 cell__op_fn cell__infer_gather, cell__lower_gather;
 cell__op_fn cell__infer_slice, cell__lower_slice;
 /* op_position.c: a Slice of a constant to the number of steps; a table's row by its index */
@@ -31,7 +31,7 @@ bool cell__is_positions(struct cell__import *im, const struct cell__node *node);
 cell__op_fn cell__infer_positions, cell__lower_positions;
 enum base_status cell__row_lookup(struct cell__import *im, const struct cell__table *table,
                                   uint32_t index, uint32_t *out);
-/* op_select.c: the same of what must be ids that the request has, or numbers of steps */
+/* op_gather.c: the same of what must be ids that the request has, or numbers of steps */
 enum base_status cell__row_embedding(struct cell__import *im, const struct cell__table *table,
                                      uint32_t index, uint32_t *out);
 /* op_one_hot.c */

@@ -434,7 +434,7 @@ static void set_id_bounds(const struct cell__import *im, struct cell_model *mode
             continue;
         }
         const uint32_t sequence = numbered_sequence(im, row->op.operands[0]);
-        base_assert(sequence != CELL__NONE); // op_select.c and op_position.c want them there
+        base_assert(sequence != CELL__NONE); // select.c and op_position.c want them there
         int64_t steps = model->sequences[sequence].steps_max;
         bound_by(n, &steps);
         model->sequences[sequence].steps_max = (uint32_t)steps;

@@ -1,311 +1,13 @@
-/* Gather and Slice: embeddings, the first and last step, all but some at the ends, and parts of a
- * row. */
+/* Slice: the first and last step, all but some at the ends, some near one end, every nth; and parts
+ * of a row. */
 #include "cells/import/fold.h"
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
+#include "cells/import/select.h"
 
 #include "base/assert.h"
 
 #include <string.h>
-
-/* ---- Gather ------------------------------------------------------------------------------- */
-
-static enum base_status gather_axis(struct cell__import *im, const struct cell__node *node,
-                                    uint32_t rank, uint32_t *axis)
-{
-    int64_t attribute = 0;
-    BASE_TRY(cell__attr_int(im, node, "axis", 0, &attribute));
-    return cell__axis_index(im, attribute, rank, axis);
-}
-
-/* rows[indices] of a constant table: an embedding. */
-static enum base_status infer_lookup(struct cell__import *im, struct cell__node *node)
-{
-    const struct cell__tensor *table = &cell__input(im, node, 0)->tensor;
-    const struct cell__value *index = cell__input(im, node, 1);
-    uint32_t axis = 0;
-    BASE_TRY(gather_axis(im, node, table->rank, &axis));
-    if (axis != 0 || table->syms != NULL) {
-        return cell__refuse(im, "looks up a constant on axis %u; only 0 is supported", axis);
-    }
-    if (index->dtype != CELL__I64 && index->dtype != CELL__I32) {
-        return cell__invalid(im, "indices of type %s", cell__dtype_name(index->dtype));
-    }
-    struct cell__shape out = index->shape;
-    if (out.rank + table->rank - 1 > CELL_RANK_MAX) {
-        return cell__refuse(im, "a result of rank %u", out.rank + table->rank - 1);
-    }
-    for (uint32_t k = 1; k < table->rank; k++) {
-        BASE_TRY(cell__axis_new(im, table->dims[k], &out.axes[out.rank++]));
-    }
-    cell__set_rows(im, node, 0, table->dtype, &out);
-    return BASE_OK;
-}
-
-/* The border of a part of an axis of unknown size: elements from its beginning, or from its end on.
- * false: neither by a number. */
-struct border {
-    bool is_from_end;
-    int64_t at;
-};
-
-static bool find_border(struct cell__import *im, const struct cell__sym *sym,
-                        const struct cell__sym *size, struct border *out)
-{
-    struct cell__sym before;
-    if (cell__sym_is_number(sym)) {
-        const bool is_end = sym->add >= INT32_MAX;
-        *out = (struct border){is_end || sym->add < 0, is_end ? 0 : sym->add};
-        return sym->add > -INT32_MAX;
-    }
-    if (!cell__sym_compute(im, '-', sym, size, &before) || !cell__sym_is_number(&before)) {
-        return false;
-    }
-    *out = (struct border){true, before.add};
-    return before.add <= 0;
-}
-
-/* Whether it is near enough for a step to be taken by its number. */
-static bool is_numbered(const struct border *border)
-{
-    return border->at < CELL__NUMBERED_MAX && border->at >= -CELL__NUMBERED_MAX &&
-           border->is_from_end == (border->at < 0);
-}
-
-/* The number of the element that an index means; of an axis of unknown size from its end on below
- * 0.
- */
-static enum base_status find_place(struct cell__import *im, const struct cell__sym *at,
-                                   const struct cell__sym *size, int64_t *out)
-{
-    struct border border;
-    if (cell__sym_is_number(size)) {
-        *out = at->add + (at->add < 0 ? size->add : 0);
-        return cell__sym_is_number(at) && *out >= 0 && *out < size->add
-                   ? BASE_OK
-                   : cell__invalid(im, "index %lld on an axis of %lld", (long long)at->add,
-                                   (long long)size->add);
-    }
-    if (!find_border(im, at, size, &border) || !is_numbered(&border)) {
-        return cell__refuse(im, "takes an element of an axis of unknown size by a number that "
-                                "depends on the request");
-    }
-    *out = border.at;
-    return BASE_OK;
-}
-
-/* The constant indices of a Gather on an axis: first, count of consecutive ones, and whether they
- * are the first or last of the axis. */
-struct pick {
-    uint32_t axis;
-    bool keeps_axis; /* a list: the axis stays */
-    bool is_list;    /* not of consecutive ones: at[] */
-    int64_t *at;
-    int64_t first; /* of an axis of unknown size from its end on below 0 */
-    int64_t count;
-    bool is_first, is_last;
-};
-
-static enum base_status pick_read(struct cell__import *im, const struct cell__node *node,
-                                  struct pick *pick)
-{
-    const struct cell__shape *shape = &cell__input(im, node, 0)->shape;
-    const struct cell__value *index = cell__input(im, node, 1);
-    *pick = (struct pick){.axis = 0};
-    BASE_TRY(gather_axis(im, node, shape->rank, &pick->axis));
-    if (index->kind != CELL__CONST) {
-        return cell__refuse(im, "indices that are not constant");
-    }
-    const struct cell__tensor *tensor = &index->tensor;
-    if (tensor->dtype == CELL__F32 || tensor->rank > 1 || tensor->count == 0) {
-        return cell__refuse(im, "indices that are no integer or list of integers");
-    }
-    const struct cell__sym size = cell__sym_of_axis(im, &shape->axes[pick->axis]);
-    if (!cell__sym_is_number(&size) && tensor->count > 1) {
-        return cell__refuse(im, "takes several elements of an axis of unknown size");
-    }
-    pick->keeps_axis = tensor->rank == 1;
-    pick->count = (int64_t)tensor->count;
-    pick->at = base_arena_array(im->arena, tensor->count, sizeof(*pick->at));
-    if (pick->at == NULL) {
-        return cell__no_memory(im);
-    }
-    for (size_t i = 0; i < tensor->count; i++) {
-        const struct cell__sym at = cell__tensor_sym(tensor, i);
-        int64_t place = 0;
-        BASE_TRY(find_place(im, &at, &size, &place));
-        pick->first = i == 0 ? place : pick->first;
-        pick->is_list = pick->is_list || place != pick->first + (int64_t)i;
-        pick->at[i] = place;
-        pick->is_first = place == 0;
-        pick->is_last = place == size.add - 1; // of an unknown size 0
-    }
-    return BASE_OK;
-}
-
-enum base_status cell__infer_gather(struct cell__import *im, struct cell__node *node)
-{
-    const struct cell__value *data = cell__input(im, node, 0);
-    const struct cell__value *index = cell__input(im, node, 1);
-    struct pick pick;
-    if (cell__is_step(index)) {
-        int64_t axis = 0;
-        BASE_TRY(cell__attr_int(im, node, "axis", 0, &axis));
-        return cell__infer_element(im, node, axis);
-    }
-    if (data->kind == CELL__LIST || data->kind == CELL__COUNTER || index->kind == CELL__LIST ||
-        index->kind == CELL__COUNTER) {
-        return cell__refuse(im,
-                            "of a sequence of tensors, of the number of the step, or of what is "
-                            "computed with it");
-    }
-    if (data->kind == CELL__CONST && index->kind == CELL__CONST) {
-        struct cell__tensor out;
-        BASE_TRY(gather_axis(im, node, data->tensor.rank, &pick.axis));
-        if (index->dtype != CELL__I64 && index->dtype != CELL__I32) {
-            return cell__invalid(im, "indices of type %s", cell__dtype_name(index->dtype));
-        }
-        BASE_TRY(cell__fold_gather(im, &data->tensor, &index->tensor, pick.axis, &out));
-        cell__set_const(im, node, 0, &out);
-        return BASE_OK;
-    }
-    if (data->kind == CELL__CONST) {
-        if (data->dtype == CELL__U8 || data->dtype == CELL__I8) { // DequantizeLinear follows
-            BASE_TRY(cell__take_whole(im, node, 0));
-        }
-        return infer_lookup(im, node);
-    }
-    if (index->kind == CELL__ROWS) {
-        return cell__infer_gather_step(im, node);
-    }
-    BASE_TRY(pick_read(im, node, &pick));
-    struct cell__shape out = data->shape;
-    if (pick.is_list) {
-        BASE_TRY(cell__axis_new(im, pick.count, &out.axes[pick.axis]));
-    } else if (pick.keeps_axis) {
-        const struct cell__axis whole = out.axes[pick.axis];
-        BASE_TRY(cell__axis_part(im, &whole, pick.count, &out.axes[pick.axis]));
-    } else {
-        out.rank--;
-        memmove(&out.axes[pick.axis], &out.axes[pick.axis + 1],
-                (out.rank - pick.axis) * sizeof(out.axes[0]));
-    }
-    cell__set_rows(im, node, 0, data->dtype, &out);
-    return BASE_OK;
-}
-
-enum base_status cell__row_embedding(struct cell__import *im, const struct cell__table *table,
-                                     uint32_t index, uint32_t *out)
-{
-    // Integers of another width select the same row.
-    while (im->rows[index].kind == CELL__ROW_OP && im->rows[index].op.kind == CELL_OP_CAST &&
-           im->rows[im->rows[index].op.operands[0]].value.dtype != CELL_F32) {
-        index = im->rows[index].op.operands[0];
-    }
-    if (cell__row_ids(im, index) == CELL__NONE && im->rows[index].kind != CELL__ROW_NUMBER) {
-        return cell__refuse(im, "looks up what is not an input of the model");
-    }
-    if (im->rows[index].value.width != 1) {
-        return cell__refuse(im, "looks up %u indices a row; only 1 is supported",
-                            im->rows[index].value.width);
-    }
-    return cell__row_lookup(im, table, index, out);
-}
-
-static enum base_status lower_lookup(struct cell__import *im, struct cell__node *node)
-{
-    const struct cell__tensor *table = &cell__input(im, node, 0)->tensor;
-    const int64_t rows = table->dims[0];
-    const struct cell__table lookup = {.dtype = table->dtype,
-                                       .rows = rows,
-                                       .width = rows > 0 ? (int64_t)table->count / rows : 0,
-                                       .data = table->data};
-    uint32_t row = CELL__NONE;
-    BASE_TRY(cell__row_embedding(im, &lookup, cell__input(im, node, 1)->row, &row));
-    cell__set_row(im, node, 0, row);
-    return BASE_OK;
-}
-
-/* Steps of a time axis: `count` from number `first` on; of an axis of unknown size one, from the
- * end on below 0. */
-struct taken {
-    int64_t first, count;
-    bool is_first, is_last;
-};
-
-/* The row at the one step, or at each of them, whose axis is `left`. */
-static enum base_status take_steps(struct cell__import *im, const struct cell__value *data,
-                                   uint32_t k, const struct taken *taken,
-                                   const struct cell__axis *left, uint32_t *row)
-{
-    const struct cell__axis *axis = &data->shape.axes[k];
-    const int64_t size = cell__axis_size(im, axis);
-    const bool is_turned = cell__is_turned_along(im, data, axis);
-    const bool is_end = taken->is_first || taken->is_last;
-    if (axis->n != 1 || taken->count < 1 || (size < 0 && !is_end && taken->count > 1)) {
-        return cell__refuse(im, "takes steps that are neither the first nor the last");
-    }
-    if (taken->count == 1 && size > 0) {
-        return cell__row_step(im, axis, is_turned ? size - 1 - taken->first : taken->first, row);
-    }
-    if ((im->rows[*row].times & cell__axis_times(im, axis)) == 0) {
-        return BASE_OK; // it is the same at every step of this axis
-    }
-    if (taken->count == 1 && !is_end) {
-        return cell__row_numbered(im, axis, is_turned ? -1 - taken->first : taken->first, row);
-    }
-    if (taken->count == 1) {
-        const bool is_last = taken->is_last != is_turned;
-        return cell__row_at(im, is_last ? CELL__ROW_LAST : CELL__ROW_FIRST, *row, row);
-    }
-    if (is_turned) {
-        return cell__refuse(im, "takes some steps of a sequence that is turned round");
-    }
-    struct cell__steps steps = {
-        .count = 1, .stride = 1, .offset = (int32_t)taken->first, .is_cut = true};
-    return cell__row_copy_steps(im, axis, left, &steps, row);
-}
-
-enum base_status cell__lower_gather(struct cell__import *im, struct cell__node *node)
-{
-    const struct cell__value *data = cell__input(im, node, 0);
-    struct pick pick;
-    struct cell__place place;
-    uint32_t row = CELL__NONE;
-    if (cell__input(im, node, 1)->kind == CELL__COUNTER) {
-        return cell__lower_element(im, node);
-    }
-    if (data->kind == CELL__CONST) {
-        return lower_lookup(im, node);
-    }
-    if (cell__input(im, node, 1)->kind == CELL__ROWS) {
-        return cell__lower_gather_step(im, node);
-    }
-    BASE_TRY(pick_read(im, node, &pick));
-    if (cell__axis_has(im, &data->shape.axes[pick.axis], CELL__ROLE_TIME)) {
-        const struct taken taken = {pick.first, pick.count, pick.is_first, pick.is_last};
-        if (pick.is_list) {
-            return cell__refuse(im, "takes steps whose numbers are not consecutive");
-        }
-        row = data->row;
-        BASE_TRY(take_steps(im, data, pick.axis, &taken,
-                            &cell__output(im, node, 0)->shape.axes[pick.axis], &row));
-    } else {
-        BASE_TRY(cell__axis_in_row(im, &data->shape, pick.axis, "takes elements", &place));
-        base_assert(pick.first >= 0); // a row's axes have known sizes
-        if (pick.is_list) {
-            BASE_TRY(
-                cell__row_elements(im, data->row, &place, pick.at, (uint32_t)pick.count, &row));
-        } else {
-            BASE_TRY(cell__row_part(im, data->row, &place, (uint32_t)pick.first,
-                                    (uint32_t)pick.count, &row));
-        }
-    }
-    cell__set_row(im, node, 0, row);
-    return BASE_OK;
-}
-
-/* ---- Slice -------------------------------------------------------------------------------- */
 
 /* What happens to one axis: elements start, start + step and so on, of which there are `size`. */
 struct cut {
@@ -435,11 +137,11 @@ static int64_t count_behind(struct cell__import *im, const struct cell__sym *end
 static bool cut_kept(struct cell__import *im, const struct bounds *bounds, uint32_t i,
                      const struct cell__sym *size, struct cut *cut)
 {
-    struct border first;
-    struct border end;
-    if (!find_border(im, &bounds->starts[i], size, &first) ||
-        !find_border(im, &bounds->ends[i], size, &end) || bounds->steps.at[i] != 1 ||
-        first.is_from_end != end.is_from_end || end.at <= first.at || !is_numbered(&first)) {
+    struct cell__border first;
+    struct cell__border end;
+    if (!cell__find_border(im, &bounds->starts[i], size, &first) ||
+        !cell__find_border(im, &bounds->ends[i], size, &end) || bounds->steps.at[i] != 1 ||
+        first.is_from_end != end.is_from_end || end.at <= first.at || !cell__is_numbered(&first)) {
         return false;
     }
     *cut = (struct cut){.start = first.at, .size = end.at - first.at, .step = 1};
@@ -696,9 +398,9 @@ enum base_status cell__lower_slice(struct cell__import *im, struct cell__node *n
                                 "the file states",
                                 (long long)cut->step);
         } else if (cell__axis_has(im, &shape.axes[k], CELL__ROLE_TIME)) {
-            const struct taken taken = {cut->start, cut->size, cut->is_first, cut->is_last};
-            BASE_TRY(
-                take_steps(im, in, k, &taken, &cell__output(im, node, 0)->shape.axes[k], &row));
+            const struct cell__taken taken = {cut->start, cut->size, cut->is_first, cut->is_last};
+            BASE_TRY(cell__take_steps(im, in, k, &taken, &cell__output(im, node, 0)->shape.axes[k],
+                                      &row));
         } else {
             BASE_TRY(cell__axis_in_row(im, &shape, k, "takes elements", &place));
             if (cut->size == 0) {
