@@ -311,6 +311,9 @@ void cell__set_list(struct cell__import *im, const struct cell__node *node, uint
 
 enum base_status cell__atom_new(struct cell__import *im, int64_t size, uint32_t *out);
 uint32_t cell__atom_root(const struct cell__import *im, uint32_t atom);
+int64_t cell__atom_size(const struct cell__import *im, uint32_t atom);
+/* That `by` divides the atom's size in every request, beside what did before; 0: nothing. */
+enum base_status cell__atom_divide(struct cell__import *im, struct cell__atom *atom, int64_t by);
 
 /* An axis of one fresh atom; of none when size is 1. */
 enum base_status cell__axis_new(struct cell__import *im, int64_t size, struct cell__axis *out);

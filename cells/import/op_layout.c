@@ -279,7 +279,7 @@ enum base_status cell__row_stacked(struct cell__import *im, const struct cell__a
     return cell__row_copy_steps(im, time, &left, &steps, row);
 }
 
-/* Whether the node stacks frames (shape.c): by how many, else 0. */
+/* Whether the node stacks frames (reshape.c): by how many, else 0. */
 static int64_t stacked_by(struct cell__import *im, const struct cell__node *node)
 {
     const struct cell__value *in = cell__input(im, node, 0);

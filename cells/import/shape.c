@@ -33,7 +33,7 @@ uint32_t cell__atom_root(const struct cell__import *im, uint32_t atom)
     return atom;
 }
 
-static int64_t atom_size(const struct cell__import *im, uint32_t atom)
+int64_t cell__atom_size(const struct cell__import *im, uint32_t atom)
 {
     return im->atoms[cell__atom_root(im, atom)].size;
 }
@@ -61,8 +61,7 @@ static bool may_unite(const struct cell__import *im, const struct cell__atom *on
 /* Padding, strides and windows of all convolutions behind each other. */
 #define ADD_MAX (1 << 20)
 
-/* That `by` divides the atom's size in every request, beside what did before; 0: nothing. */
-static enum base_status divide_by(struct cell__import *im, struct cell__atom *atom, int64_t by)
+enum base_status cell__atom_divide(struct cell__import *im, struct cell__atom *atom, int64_t by)
 {
     int64_t both = atom->multiple;
     if (both == 0 || by == 0) {
@@ -118,7 +117,7 @@ static enum base_status atoms_unite(struct cell__import *im, uint32_t a, uint32_
     }
     if (!may_unite(im, one, two) && are_even(im, one, two)) {
         struct cell__atom *source = &im->atoms[cell__atom_root(im, one->source)];
-        BASE_TRY(divide_by(im, source, one->stride));
+        BASE_TRY(cell__atom_divide(im, source, one->stride));
     } else if (!may_unite(im, one, two)) {
         return cell__refuse(im,
                             "%s: a number of steps that follows from another's, by a stride or "
@@ -130,7 +129,7 @@ static enum base_status atoms_unite(struct cell__import *im, uint32_t a, uint32_
                              (long long)two->size);
     }
     two->size = two->size < 0 ? one->size : two->size;
-    BASE_TRY(divide_by(im, two, one->multiple));
+    BASE_TRY(cell__atom_divide(im, two, one->multiple));
     two->least = two->least > one->least ? two->least : one->least;
     if (two->source == CELL__NONE && !follows(im, one, two->parent)) {
         two->source = one->source;
@@ -359,7 +358,7 @@ int64_t cell__axis_size(const struct cell__import *im, const struct cell__axis *
 {
     int64_t size = 1;
     for (uint32_t i = 0; i < axis->n; i++) {
-        int64_t atom = atom_size(im, axis->atoms[i]);
+        int64_t atom = cell__atom_size(im, axis->atoms[i]);
         if (atom < 0 || !base_i64_mul(size, atom, &size)) {
             return -1;
         }
@@ -458,7 +457,7 @@ enum base_status cell__shape_width(struct cell__import *im, const struct cell__s
             if (atom_role(im, atom) != CELL__ROLE_FEATURE) {
                 continue;
             }
-            int64_t size = atom_size(im, atom);
+            int64_t size = cell__atom_size(im, atom);
             if (size < 0) {
                 return cell__refuse(im,
                                     "axis %u is neither the batch nor the time of a "
@@ -491,240 +490,5 @@ enum base_status cell__axis_index(struct cell__import *im, int64_t axis, uint32_
         return cell__invalid(im, "axis %lld of a tensor of rank %u", (long long)axis, rank);
     }
     *out = (uint32_t)(axis < 0 ? axis + rank : axis);
-    return BASE_OK;
-}
-
-/* ---- Reshape ------------------------------------------------------------------------------ */
-
-#define FLAT_MAX (CELL_RANK_MAX * CELL__AXIS_ATOMS_MAX)
-
-/* The atoms of the input, outermost first; [first, last) are not used yet. */
-struct flat {
-    uint32_t first, last;
-    uint32_t atoms[FLAT_MAX];
-};
-
-static void flatten(const struct cell__import *im, const struct cell__shape *in, struct flat *flat)
-{
-    *flat = (struct flat){.first = 0};
-    for (uint32_t k = 0; k < in->rank; k++) {
-        for (uint32_t i = 0; i < in->axes[k].n; i++) {
-            if (atom_size(im, in->axes[k].atoms[i]) != 1) {
-                flat->atoms[flat->last++] = in->axes[k].atoms[i];
-            }
-        }
-    }
-}
-
-static bool axis_push(struct cell__axis *axis, uint32_t atom, bool at_front)
-{
-    if (axis->n == CELL__AXIS_ATOMS_MAX) {
-        return false;
-    }
-    if (at_front) {
-        memmove(&axis->atoms[1], &axis->atoms[0], axis->n * sizeof(axis->atoms[0]));
-    }
-    axis->atoms[at_front ? 0 : axis->n] = atom;
-    axis->n++;
-    return true;
-}
-
-/* Splits the number `size` into part (the one at hand) and rest, which stays in flat. */
-static enum base_status split_atom(struct cell__import *im, struct flat *flat, bool from_back,
-                                   int64_t part, int64_t rest, uint32_t *out)
-{
-    uint32_t left = 0;
-    BASE_TRY(cell__atom_new(im, part, out));
-    BASE_TRY(cell__atom_new(im, rest, &left));
-    flat->atoms[from_back ? flat->last - 1 : flat->first] = left;
-    return BASE_OK;
-}
-
-/* Takes atoms of `size` elements in all from one end of flat. */
-static enum base_status take_number(struct cell__import *im, struct flat *flat, bool from_back,
-                                    int64_t size, struct cell__axis *out)
-{
-    int64_t left = size;
-    while (left > 1) {
-        if (flat->first == flat->last) {
-            return cell__invalid(im, "the new shape has more elements than the old");
-        }
-        uint32_t atom = flat->atoms[from_back ? flat->last - 1 : flat->first];
-        int64_t have = atom_size(im, atom);
-        if (have > 0 && left % have == 0) {
-            left /= have;
-            flat->first += from_back ? 0 : 1;
-            flat->last -= from_back ? 1 : 0;
-        } else if (have > left && have % left == 0) {
-            BASE_TRY(split_atom(im, flat, from_back, left, have / left, &atom));
-            left = 1;
-        } else {
-            return cell__refuse(im, "cannot follow which axis becomes the one of %lld elements",
-                                (long long)size);
-        }
-        if (!axis_push(out, atom, from_back)) {
-            return cell__refuse(im, "merges more than %u dimensions", CELL__AXIS_ATOMS_MAX);
-        }
-    }
-    return BASE_OK;
-}
-
-/* Whether the atoms of `axis` stand at this end of flat, where a mirror of them will do. */
-static bool is_next(const struct cell__import *im, const struct flat *flat, bool from_back,
-                    const struct cell__axis *axis)
-{
-    const uint32_t n = axis->n;
-    bool fits = n <= flat->last - flat->first;
-    const uint32_t start = from_back ? flat->last - n : flat->first;
-    for (uint32_t i = 0; fits && i < n; i++) {
-        const struct cell__axis own = {.n = 1, .atoms = {flat->atoms[start + i]}};
-        const struct cell__axis wanted = {.n = 1, .atoms = {axis->atoms[i]}};
-        fits = cell__axis_is_same(im, &own, &wanted) || cell__axis_is_mirror(im, &own, &wanted);
-    }
-    return fits;
-}
-
-/* Takes exactly the atoms of `axis` from one end of flat. */
-static enum base_status take_axis(struct cell__import *im, struct flat *flat, bool from_back,
-                                  const struct cell__axis *axis, struct cell__axis *out)
-{
-    const uint32_t n = axis->n;
-    if (!is_next(im, flat, from_back, axis)) {
-        return cell__refuse(im, "moves the batch or the time axis inside the tensor");
-    }
-    const uint32_t start = from_back ? flat->last - n : flat->first;
-    out->n = n;
-    memcpy(out->atoms, &flat->atoms[start], n * sizeof(out->atoms[0]));
-    flat->first += from_back ? 0 : n;
-    flat->last -= from_back ? n : 0;
-    return BASE_OK;
-}
-
-/* Takes the atoms of `axis` and a number of others, such as the heads of each row of a batch, or
- * the batch of each of so many steps: the axis stands where it is found. */
-static enum base_status take_multiple(struct cell__import *im, struct flat *flat, bool from_back,
-                                      const struct cell__axis *axis, int64_t number,
-                                      struct cell__axis *out)
-{
-    const bool is_axis_next = is_next(im, flat, from_back, axis);
-    const uint32_t place = is_axis_next == from_back ? 1 : 0; // of the axis among the two
-    struct cell__axis parts[2] = {{.n = 0}, {.n = 0}};
-    if (is_axis_next) {
-        BASE_TRY(take_axis(im, flat, from_back, axis, &parts[place]));
-    }
-    BASE_TRY(take_number(im, flat, from_back, number, &parts[1 - place]));
-    if (!is_axis_next) {
-        BASE_TRY(take_axis(im, flat, from_back, axis, &parts[place]));
-    }
-    *out = parts[0];
-    for (uint32_t i = 0; i < parts[1].n; i++) {
-        if (!axis_push(out, parts[1].atoms[i], false)) {
-            return cell__refuse(im, "merges more than %u dimensions", CELL__AXIS_ATOMS_MAX);
-        }
-    }
-    return BASE_OK;
-}
-
-static enum base_status take(struct cell__import *im, struct flat *flat, bool from_back,
-                             const struct cell__sym *target, struct cell__axis *out)
-{
-    *out = (struct cell__axis){.n = 0};
-    if (cell__sym_is_number(target)) {
-        if (target->add < 1) {
-            return cell__invalid(im, "a new dimension of %lld", (long long)target->add);
-        }
-        return take_number(im, flat, from_back, target->add, out);
-    }
-    struct cell__axis axis;
-    struct cell__sym lone = *target;
-    lone.factor = target->factor > 1 ? 1 : target->factor;
-    BASE_TRY(cell__sym_axis(im, &lone, &axis));
-    return target->factor > 1 ? take_multiple(im, flat, from_back, &axis, target->factor, out)
-                              : take_axis(im, flat, from_back, &axis, out);
-}
-
-static bool is_number(const struct cell__sym *sym, int64_t value)
-{
-    return cell__sym_is_number(sym) && sym->add == value;
-}
-
-/* [rows, steps, features] to [rows, steps / by, by * features]: frames that are stacked, of a
- * number of steps that `by` must divide. Sets *is_one where it is that. */
-static enum base_status stack(struct cell__import *im, const struct cell__shape *in,
-                              const struct cell__sym *targets, struct cell__shape *out,
-                              bool *is_one)
-{
-    const struct cell__axis *time = &in->axes[1];
-    const int64_t width = cell__axis_size(im, &in->axes[2]);
-    const struct cell__sym rows = cell__sym_of_axis(im, &in->axes[0]);
-    const int64_t by = width > 0 ? targets[2].add / width : 0;
-    const bool has_rows =
-        is_number(&targets[0], -1) || cell__sym_equal(im, &targets[0], &rows) == 1;
-    *is_one = time->n == 1 && cell__axis_size(im, time) < 0 && cell__sym_is_number(&targets[2]) &&
-              by >= 2 && by <= (int64_t)CELL_WINDOW_MAX && targets[2].add == by * width && has_rows;
-    if (!*is_one) {
-        return BASE_OK;
-    }
-    *out = *in;
-    BASE_TRY(cell__axis_strided(im, time, -by, by, &out->axes[1]));
-    const struct cell__sym left = cell__sym_of_axis(im, &out->axes[1]);
-    *is_one = is_number(&targets[1], -1) || cell__sym_equal(im, &targets[1], &left) == 1;
-    if (!*is_one) {
-        return BASE_OK;
-    }
-    struct cell__atom *atom = &im->atoms[cell__atom_root(im, time->atoms[0])];
-    BASE_TRY(divide_by(im, atom, by));
-    struct cell__axis frames;
-    BASE_TRY(cell__axis_new(im, by, &frames));
-    return axis_push(&out->axes[2], frames.atoms[0], true)
-               ? BASE_OK
-               : cell__refuse(im, "merges more than %u dimensions", CELL__AXIS_ATOMS_MAX);
-}
-
-enum base_status cell__reshape(struct cell__import *im, const struct cell__shape *in,
-                               const struct cell__sym *targets, uint32_t n, bool allow_zero,
-                               struct cell__shape *out)
-{
-    struct cell__sym wanted[CELL_RANK_MAX];
-    uint32_t open = n; // place of the -1
-    if (n > CELL_RANK_MAX) {
-        return cell__refuse(im, "rank %u; at most %u", n, CELL_RANK_MAX);
-    }
-    for (uint32_t k = 0; k < n; k++) {
-        wanted[k] = targets[k];
-        if (!allow_zero && is_number(&targets[k], 0) && k < in->rank) {
-            wanted[k] = cell__sym_of_axis(im, &in->axes[k]);
-        }
-        if (is_number(&targets[k], -1)) {
-            if (open < n) {
-                return cell__invalid(im, "two dimensions of -1");
-            }
-            open = k;
-        }
-    }
-    struct flat flat;
-    bool is_stack = false;
-    if (in->rank == 3 && n == 3) {
-        BASE_TRY(stack(im, in, wanted, out, &is_stack));
-    }
-    if (is_stack) {
-        return BASE_OK;
-    }
-    flatten(im, in, &flat);
-    *out = (struct cell__shape){.rank = n};
-    for (uint32_t k = 0; k < open; k++) {
-        BASE_TRY(take(im, &flat, false, &wanted[k], &out->axes[k]));
-    }
-    for (uint32_t k = n; k > open + 1; k--) {
-        BASE_TRY(take(im, &flat, true, &wanted[k - 1], &out->axes[k - 1]));
-    }
-    if (open == n && flat.first < flat.last) {
-        return cell__invalid(im, "the new shape has fewer elements than the old");
-    }
-    while (flat.first < flat.last) {
-        if (!axis_push(&out->axes[open], flat.atoms[flat.first++], false)) {
-            return cell__refuse(im, "merges more than %u dimensions", CELL__AXIS_ATOMS_MAX);
-        }
-    }
     return BASE_OK;
 }
