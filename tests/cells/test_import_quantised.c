@@ -101,6 +101,14 @@ static void assert_same(const double *a, const double *b, size_t n)
     ck_assert(differs);
 }
 
+/* That the model at hand, which is written with floats, answers the same. */
+static void assert_answers(const double *got, size_t count)
+{
+    double wanted[OUT_MAX];
+    ck_assert_uint_eq(answer(wanted), count);
+    assert_same(got, wanted, count);
+}
+
 /* ---- Constants ------------------------------------------------------------------------------ */
 
 static const int64_t matrix[] = {WIDTH, COLUMNS};
@@ -124,7 +132,6 @@ START_TEST(test_constants_are_the_floats_they_stand_for)
     double scales[COLUMNS];
     double zeros[COLUMNS];
     double got[OUT_MAX];
-    double wanted[OUT_MAX];
     for (size_t i = 0; i < COLUMNS; i++) {
         scales[i] = (double)(0.01f * (float)(i + 1));
         zeros[i] = cases[_i].dtype == UINT8 ? 120.0 + (double)i : (double)i - 2.0;
@@ -148,8 +155,7 @@ START_TEST(test_constants_are_the_floats_they_stand_for)
     begin();
     constant("w", FLOAT, 2, matrix, floats);
     node("MatMul", "y w", "out");
-    ck_assert_uint_eq(answer(wanted), count);
-    assert_same(got, wanted, count);
+    assert_answers(got, count);
 }
 END_TEST
 
@@ -165,7 +171,6 @@ START_TEST(test_constants_are_rounded)
                  {UINT8, 0, {-3, 300, 254.5}, {0, 255, 254}},
                  {UINT8, 128, {-200, 200, 3.5}, {-128, 127, 4}}};
     double got[OUT_MAX];
-    double wanted[OUT_MAX];
     begin();
     constant("x0", FLOAT, 1, dims, cases[_i].x);
     number("scale", FLOAT, 1.0);
@@ -177,8 +182,7 @@ START_TEST(test_constants_are_rounded)
     begin();
     constant("back", FLOAT, 1, dims, cases[_i].wanted);
     node("Mul", "y back", "out");
-    ck_assert_uint_eq(answer(wanted), count);
-    assert_same(got, wanted, count);
+    assert_answers(got, count);
 }
 END_TEST
 
@@ -223,7 +227,6 @@ START_TEST(test_products_of_integers_are_those_of_floats)
     double zeros[COLUMNS] = {1, -2, 3, -4};
     double floats[WIDTH * COLUMNS];
     double got[OUT_MAX];
-    double wanted[OUT_MAX];
     for (size_t i = 0; i < WIDTH * COLUMNS; i++) {
         q[i] = (double)(i * 37 % 256) - 128.0;
         floats[i] = (q[i] - (_i == 0 ? zeros[0] : zeros[i % COLUMNS])) * (double)0.02f;
@@ -242,8 +245,7 @@ START_TEST(test_products_of_integers_are_those_of_floats)
     begin();
     constant("w", FLOAT, 2, matrix, floats);
     node("MatMul", "y w", "out");
-    ck_assert_uint_eq(answer(wanted), count);
-    assert_same(got, wanted, count);
+    assert_answers(got, count);
 }
 END_TEST
 
@@ -252,7 +254,6 @@ START_TEST(test_a_product_of_what_has_a_zero_point)
 {
     double q[WIDTH * COLUMNS];
     double got[OUT_MAX];
-    double wanted[OUT_MAX];
     for (size_t i = 0; i < WIDTH * COLUMNS; i++) {
         q[i] = (double)(i * 37 % 256) - 128.0;
     }
@@ -273,8 +274,7 @@ START_TEST(test_a_product_of_what_has_a_zero_point)
     node("QuantizeLinear", "y scale zero", "a");
     node("Sub", "a hundred", "less");
     node("MatMul", "less w", "out");
-    ck_assert_uint_eq(answer(wanted), count);
-    assert_same(got, wanted, count);
+    assert_answers(got, count);
 }
 END_TEST
 
