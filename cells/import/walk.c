@@ -165,21 +165,26 @@ static enum base_status add_node(struct cell__import *im, const struct wires *wi
     return resolve(im, wires->outputs, wires->n_outputs, true, &node->outputs);
 }
 
+/* Whether the operator is the standard's, whose domain has two names. */
+static bool is_of_standard(const Onnx__NodeProto *proto)
+{
+    return proto->domain == NULL || proto->domain[0] == '\0' ||
+           strcmp(proto->domain, "ai.onnx") == 0;
+}
+
 /* Whether the operator is the one of that name: of the standard, or what ONNX Runtime's tools for
  * quantised weights write. */
 static bool is_of_known_domain(const Onnx__NodeProto *proto)
 {
     static const char *const runtimes[] = {"DynamicQuantizeLSTM", "QuantizeLinear",
                                            "DequantizeLinear"};
-    const bool is_standard =
-        proto->domain == NULL || proto->domain[0] == '\0' || strcmp(proto->domain, "ai.onnx") == 0;
     const char *type = proto->op_type == NULL ? "" : proto->op_type;
     bool is_runtimes = false;
     for (size_t i = 0; i < sizeof(runtimes) / sizeof(runtimes[0]); i++) {
         is_runtimes |= strcmp(type, runtimes[i]) == 0;
     }
-    return is_standard ? strcmp(type, runtimes[0]) != 0
-                       : is_runtimes && strcmp(proto->domain, "com.microsoft") == 0;
+    return is_of_standard(proto) ? strcmp(type, runtimes[0]) != 0
+                                 : is_runtimes && strcmp(proto->domain, "com.microsoft") == 0;
 }
 
 static enum base_status check_node(struct cell__import *im, const struct cell__node *node)
@@ -344,8 +349,7 @@ static const Onnx__GraphProto *choose_branch(struct cell__import *im, const Onnx
 
 static bool is_standard(const Onnx__NodeProto *proto, const char *name)
 {
-    return proto->op_type != NULL && strcmp(proto->op_type, name) == 0 &&
-           (proto->domain == NULL || proto->domain[0] == '\0');
+    return proto->op_type != NULL && strcmp(proto->op_type, name) == 0 && is_of_standard(proto);
 }
 
 /* The body of a Scan or Loop, or NULL. */

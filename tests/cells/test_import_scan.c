@@ -46,6 +46,15 @@ START_TEST(test_cells_in_small_operators_are_recognised)
 }
 END_TEST
 
+/* The standard's domain has two names, also where a body is to be looked for. */
+START_TEST(test_a_scan_of_the_domain_by_its_other_name)
+{
+    begin("scan_lstm");
+    changed_rename(&scan()->domain, "ai.onnx");
+    changed_expect_ops(0, CELL_STAGE_CHAIN, "LSTM ");
+}
+END_TEST
+
 /* C of a Gemm may be rows, with alpha and beta as ever; not of another width. */
 START_TEST(test_a_sum_of_rows_in_a_gemm)
 {
@@ -470,6 +479,7 @@ int main(void)
     TCase *tests = tcase_create("scan");
     tcase_add_checked_fixture(tests, changed_setup, changed_teardown);
     tcase_add_test(tests, test_cells_in_small_operators_are_recognised);
+    tcase_add_test(tests, test_a_scan_of_the_domain_by_its_other_name);
     tcase_add_test(tests, test_a_sum_of_rows_in_a_gemm);
     tcase_add_test(tests, test_a_cell_inside_another_is_recognised);
     tcase_add_test(tests, test_a_cell_whose_sum_is_read_by_others_stays_as_it_is);
