@@ -181,6 +181,13 @@ static enum base_status do_close(struct serve *serve, const char *rest)
     return BASE_OK;
 }
 
+static enum base_status do_round_trip(struct serve *serve, const char *rest)
+{
+    (void)rest;
+    base_buf_printf(&serve->answer, "{\"round_trip_ns\":%.0f}", bench_round_trip_ns());
+    return BASE_OK;
+}
+
 struct command {
     const char *name;
     bool has_argument, needs_cell;
@@ -192,6 +199,7 @@ static const struct command commands[] = {
     {"run", true, true, do_run},
     {"write", false, true, do_write},
     {"close", false, true, do_close},
+    {"round_trip", false, false, do_round_trip},
 };
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
 
@@ -216,7 +224,7 @@ static enum base_status execute(struct serve *serve, const char *line)
         return command->run(serve, rest);
     }
     return base_fail(&serve->error, BASE_INVALID_ARGUMENT,
-                     "\"%.64s\": wanted open, run, write or close", line);
+                     "\"%.64s\": wanted open, run, write, close or round_trip", line);
 }
 
 /* ---- Lines ---------------------------------------------------------------------------------- */

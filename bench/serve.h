@@ -5,6 +5,7 @@
  *   run N                                   N sequences, each timed by the clock
  *   write                                   writes DIR/y.f32: what the last one gave
  *   close                                   frees the cell
+ *   round_trip                              how far the first two CPUs are from each other just now
  *
  * Files are raw little-endian floats with the layouts of bench/cell.h. Each line is answered by one
  * line: a JSON object, or `error: ` and the reason; an error changes nothing. */

@@ -81,9 +81,13 @@ def cpu_clock(pid):
 # ---- Turns --------------------------------------------------------------------------------------
 
 
-def turn(engine, engines, runs, pause_s):
+def round_trip_ns(ours, threads):
+    """How far two CPUs are from each other just now; None where one thread computes."""
+    return ours.ask("round_trip")["round_trip_ns"] if threads > 1 else None
+
+
+def turn(engine, engines, runs):
     """Returns the median and how many CPUs' time the others took meanwhile."""
-    time.sleep(pause_s)
     others = [other for other in engines if other is not engine]
     engine.ask(f"run {max(1, runs // 10)}")
     start_ns, before_ns = time.perf_counter_ns(), sum(other.cpu_ns() for other in others)
@@ -119,11 +123,14 @@ def measure(engines, cell, shape, folder, options):
         runs = {engine.name: runs_for(engine, options.ms) for engine in engines}
         turns = {engine.name: [] for engine in engines}
         empty = {engine.name: [] for engine in engines[1:]}
+        trips = {engine.name: [] for engine in engines}
         row["engines_cpu"] = 0.0
         for alternation in range(options.alternations):
             for i in range(len(engines)):
                 engine = engines[(alternation + i) % len(engines)]
-                ms, others = turn(engine, engines, runs[engine.name], options.pause)
+                time.sleep(options.pause)
+                trips[engine.name].append(round_trip_ns(engines[0], options.now))
+                ms, others = turn(engine, engines, runs[engine.name])
                 turns[engine.name].append(ms)
                 row["engines_cpu"] = max(row["engines_cpu"], others)
                 if engine.name in empty:
@@ -136,6 +143,7 @@ def measure(engines, cell, shape, folder, options):
     for name, times in turns.items():
         row[f"{name}_ms"] = statistics.median(times)
         row[f"{name}_ms_turns"] = times
+        row[f"{name}_round_trip_ns_turns"] = trips[name]
     for name, times in empty.items():
         row[f"{name}_empty_ms"] = statistics.median(times)
         left_ms = row[f"{name}_ms"] - (row[f"{name}_empty_ms"] if is_short(row) else 0.0)
@@ -173,6 +181,23 @@ def geometric_mean(ratios):
     return math.exp(statistics.fmean(math.log(ratio) for ratio in ratios)) if ratios else None
 
 
+# Nanoseconds there and back. One core's two threads need 40 to 70, cores of one L3 90 to 240, others 500.
+ONE_CORE_NS, ONE_L3_NS = 80, 300
+
+
+def places(rows, name):
+    """Turns in which two CPUs were threads of one core, shared an L3, shared nothing; None: 1 thread.
+
+    A virtual machine's CPUs change place: two on one core compute no more than one.
+    """
+    trips = [ns for row in rows for ns in row[f"{name}_round_trip_ns_turns"]]
+    if None in trips:
+        return None
+    one_core = sum(ns < ONE_CORE_NS for ns in trips)
+    one_l3 = sum(ONE_CORE_NS <= ns < ONE_L3_NS for ns in trips)
+    return [one_core, one_l3, len(trips) - one_core - one_l3]
+
+
 def summary(rows, engines, meter):
     """Geometric means of the peers' times over ours, and of each one's best over the roofline."""
     long_rows = [row for row in rows if not is_short(row)]
@@ -180,6 +205,7 @@ def summary(rows, engines, meter):
     for engine in engines:
         best = [min(row[f"{engine.name}_ms_turns"]) / row["roofline_ms"] for row in long_rows]
         line[f"{engine.name}_bound"] = geometric_mean(best)
+        line[f"{engine.name}_places"] = places(rows, engine.name)
     for engine in engines[1:]:
         ratios = [row[f"{engine.name}_ratio"] for row in long_rows]
         line[f"{engine.name}_geomean"] = geometric_mean(ratios)

@@ -126,6 +126,16 @@ def notes(summary):
                 f"its best turns over the roofline, which nothing passes: "
                 f"{summary[f'{name}_bound']:.2f}"
             )
+    placed = [
+        f"{title} {' + '.join(map(str, summary[f'{name}_places']))}"
+        for name, title in TITLES.items()
+        if summary.get(f"{name}_places")
+    ]
+    if placed:
+        lines.append(
+            f"- turns that began with both CPUs on one core, on two of one L3, on two of none in common: "
+            f"{', '.join(placed)}"
+        )
     lines.append(f"- best turns of cellbatch over the roofline: {summary['cellbatch_bound']:.2f}")
     lines.append(
         f"- the other engines during a timed turn: at most {summary['engines_cpu']:.4f} CPUs; other "

@@ -2,6 +2,7 @@
  * whatever stands in it; what it writes is what the definition says. And the shapes, kinds and
  * limits around it. No speed is asserted. */
 #include "base/clock.h"
+#include "base/cpus.h"
 #include "base/mem.h"
 #include "bench/bench.h"
 #include "bench/cell.h"
@@ -124,6 +125,20 @@ START_TEST(test_serve_answers_bad_lines)
                   "1048577x1x1x1 %s\nopen rnn 1x1x1x1 %s\n",
                   "error: \"0x1x1x1\"", "error: \"1x1x1\"", "error: wanted: one shape",
                   "error: \"1048577x1x1x1\"", "error: no cell is called \"rnn\"");
+}
+END_TEST
+
+/* With and without a cell. A machine of one CPU has no second one to be away from. */
+START_TEST(test_serve_tells_how_far_cpus_are_apart)
+{
+    static const char begins[] = "{\"round_trip_ns\":";
+    char *answers = serve(1, "auto", "round_trip\nround_trip 2\n");
+    ck_assert_msg(strncmp(answers, begins, strlen(begins)) == 0, "the answer is %s", answers);
+    char *end = NULL;
+    const double ns = strtod(answers + strlen(begins), &end);
+    ck_assert(base_cpus_allowed() < 2 ? ns == 0.0 : ns > 0.0);
+    ck_assert_int_eq(strncmp(end, "}\nerror: round_trip: takes no", 29), 0);
+    free(answers); // NOLINT: the C library's
 }
 END_TEST
 
@@ -425,6 +440,7 @@ int main(void)
     TCase *tcase = tcase_create("bench_serve");
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, test_serve_answers_bad_lines);
+    tcase_add_test(tcase, test_serve_tells_how_far_cpus_are_apart);
     tcase_add_test(tcase, test_serve_answers_a_line_that_is_too_long);
     tcase_add_test(tcase, test_serve_ends_with_its_input);
     tcase_add_test(tcase, test_serve_names_a_missing_file);
