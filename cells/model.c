@@ -129,10 +129,16 @@ const char *cell_stage_kind_name(const struct cell_stage *stage)
     return stage->is_reverse ? "chain, backwards" : names[stage->kind];
 }
 
+uint32_t cell_sequence_parts(const struct cell_sequence *sequence)
+{
+    return sequence->parts > 0 ? sequence->parts : 1;
+}
+
 uint32_t cell_sequence_steps(const struct cell_sequence *sequence, uint32_t source_steps)
 {
-    const int64_t reach = (int64_t)source_steps + sequence->add;
+    const int64_t parts = cell_sequence_parts(sequence);
     base_assert(sequence->stride > 0);
+    const int64_t reach = (int64_t)source_steps * parts + sequence->add;
     const int64_t most = sequence->kept > 0 ? sequence->kept : reach / sequence->stride + 1;
     const int64_t steps = reach < 0 ? 0 : most;
     return steps > UINT32_MAX ? UINT32_MAX : (uint32_t)steps;
@@ -167,8 +173,10 @@ void cell_model_steps_min(const struct cell_model *model, uint32_t steps[CELL_SE
             continue;
         }
         const int64_t rest = sequence->kept > 0 ? 0 : (int64_t)steps[s] - 1;
+        const int64_t parts = cell_sequence_parts(sequence);
         const int64_t needed = rest * sequence->stride - sequence->add;
-        const int64_t most = needed > UINT32_MAX ? UINT32_MAX : needed;
+        const int64_t whole = needed > 0 ? (needed + parts - 1) / parts : needed;
+        const int64_t most = whole > UINT32_MAX ? UINT32_MAX : whole;
         if (most > (int64_t)steps[sequence->source]) {
             steps[sequence->source] = (uint32_t)most;
         }

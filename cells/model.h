@@ -20,7 +20,7 @@
 
 /* Time axes of a model that differ in length: a reader has a document and a question, and a
  * convolution with strides leaves fewer steps than it reads. */
-#define CELL_SEQUENCES_MAX 8u
+#define CELL_SEQUENCES_MAX 16u
 #define CELL_MEMORIES_MAX  64u
 #define CELL_WINDOW_MAX    256u /* steps from the first to the last that a step reads; a stride */
 
@@ -74,12 +74,14 @@ enum cell_source_kind {
 
 /* An INPUT or an EACH of one sequence may be a window: `count` rows behind each other, as one, at
  * step t of the reader from that of the step t * stride + offset on; beyond the ends zeros. count
- * 0: the row of the step itself, of the reader's own sequence. */
+ * 0: the row of the step itself, of the reader's own sequence. A row may be parted: then these are
+ * parts of rows, which lie behind each other as rows do, and none is beyond the ends. */
 struct cell_source {
     enum cell_source_kind kind;
     uint32_t stage, index, piece;
     int32_t offset;
     uint32_t count, stride;
+    uint32_t parts;   /* EACH: of a row; 0: rows are whole */
     uint32_t by;      /* a window of a stage of kind ONCE: 0, or its step is what model input by - 1
                          says, plus offset, */
     bool is_clipped;  /* and not below 0 */
@@ -87,12 +89,14 @@ struct cell_source {
 };
 
 /* A time axis. Its rows are as long as the request says, or as follows from how long they are in
- * another sequence, with a smaller number: where that has n steps, this has (n + add) / stride + 1,
- * rounded down, or none where that is below 1; or `kept`, or none where n + add is below 0. */
+ * another sequence, with a smaller number: where that has n steps, of so many parts each, this has
+ * (n * parts + add) / stride + 1, rounded down, or none where that is below 1; or `kept`, or none
+ * where n * parts + add is below 0. */
 struct cell_sequence {
     uint32_t stride; /* 0: the request says, and the next two mean nothing */
     int32_t add;
     uint32_t source;
+    uint32_t parts;  /* a transposed convolution makes such steps; 0: as 1 */
     uint32_t kept;   /* some of the source's first or last steps; stride is 1 */
     uint32_t stated; /* stride 0: as many in every request, for the file says so; 0: any number */
     uint32_t steps_max; /* what a table of positions has a row for; 0: any number */
@@ -100,6 +104,8 @@ struct cell_sequence {
     uint32_t steps_min; /* what steps that are taken by their number ask for; 0: any number */
 };
 
+/* Steps here of each of the source's. */
+uint32_t cell_sequence_parts(const struct cell_sequence *sequence);
 /* Steps of a sequence that follows from another, which has so many. */
 uint32_t cell_sequence_steps(const struct cell_sequence *sequence, uint32_t source_steps);
 

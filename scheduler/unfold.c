@@ -300,7 +300,8 @@ static bool told_step(struct unfolding *u, const struct cell_source *source, int
     return *out >= 0 && *out < steps;
 }
 
-/* What has no steps itself reads some of a number that the model states. */
+/* What has no steps itself reads some of a number that the model states. Of rows that are parted,
+ * stride is that of a part. */
 static void bind_window(struct unfolding *u, uint32_t s, uint32_t input)
 {
     const struct cell_model *model = u->sequences->model;
@@ -321,10 +322,12 @@ static void bind_window(struct unfolding *u, uint32_t s, uint32_t input)
         rows = spill_of(u, source->stage, source->index, &stride);
         sched_builder_after(&u->builder, node, node_of(u, source->stage));
     }
-    int64_t offset = source->offset;
-    offset += source->is_from_end ? length_of(u, sequence_of(model, source)) : 0;
+    const uint32_t parts = source->parts > 0 ? source->parts : 1;
+    const int64_t steps = (int64_t)length_of(u, sequence_of(model, source)) * parts;
+    int64_t offset = source->offset + (source->is_from_end ? steps : 0);
+    stride /= parts;
     // What no checked request asks for reads zeros.
-    const int64_t most = (int64_t)length_of(u, sequence_of(model, source)) + model->reach;
+    const int64_t most = steps + model->reach;
     const bool is_there =
         stage->kind != CELL_STAGE_ONCE || source->by > 0 ||
         (offset >= -(int64_t)model->reach && offset + (int64_t)source->count <= most);

@@ -87,6 +87,28 @@ static enum base_status fail_long(const struct cell_model *model, const struct s
         name == NULL ? "" : name, extents->steps[sequence], model->sequences[sequence].steps_max);
 }
 
+/* Of a sequence of so many steps that nobody could hold them. */
+static enum base_status fail_many(const struct cell_model *model, const struct srv_extents *extents,
+                                  uint32_t sequence, struct base_error *error)
+{
+    const uint32_t origin = origin_of(model, sequence);
+    const char *name = extents->steps_of[origin];
+    return base_fail(error, BASE_INVALID_ARGUMENT,
+                     "input '%s': a sequence of %" PRId64 " steps, of which the model makes more "
+                     "than %d",
+                     name == NULL ? "" : name, extents->steps[origin], INT32_MAX);
+}
+
+static uint64_t greatest_divisor(uint64_t a, uint64_t b)
+{
+    while (b != 0) {
+        const uint64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
 /* Of a sequence whose steps are parted, and some would be left over: what must divide the steps
  * that it follows from, `given`. */
 static enum base_status fail_uneven(const struct cell_model *model,
@@ -97,6 +119,7 @@ static enum base_status fail_uneven(const struct cell_model *model,
     const char *name = extents->steps_of[origin_of(model, sequence)];
     for (uint32_t s = sequence; model->sequences[s].stride > 0; s = model->sequences[s].source) {
         multiple *= model->sequences[s].stride;
+        multiple /= greatest_divisor(multiple, cell_sequence_parts(&model->sequences[s]));
     }
     return base_fail(
         error, BASE_INVALID_ARGUMENT,
@@ -114,6 +137,9 @@ static enum base_status derive_extents(const struct cell_model *model, struct sr
         if (sequence->stride > 0) {
             extents->steps[s] =
                 cell_sequence_steps(sequence, (uint32_t)extents->steps[sequence->source]);
+        }
+        if (extents->steps[s] > INT32_MAX) {
+            return fail_many(model, extents, s, error);
         }
         if (extents->steps[s] < (int64_t)least_of(model, s)) {
             return fail_short(model, extents, s, extents->steps[origin_of(model, s)], error);

@@ -114,7 +114,8 @@ static void read_sizes(struct replay *replay)
     for (uint32_t s = 0; s < replay->model->n_sequences; s++) {
         const struct cell_sequence *sequence = &replay->model->sequences[s];
         if (sequence->stride > 0) {
-            const double reach = (double)(replay->times[sequence->source] + sequence->add);
+            const int64_t parts = cell_sequence_parts(sequence);
+            const double reach = (double)(replay->times[sequence->source] * parts + sequence->add);
             const int64_t steps = (int64_t)floor(reach / sequence->stride) + 1;
             ck_assert(steps > 0);
             replay->times[s] = sequence->kept > 0 ? sequence->kept : steps;
@@ -202,12 +203,15 @@ static void set_window(const struct replay *replay, const struct cell_stage *sta
         first = source->is_clipped && first < 0 ? 0 : first;
         ck_assert(first >= 0 && first < steps);
     }
+    const int64_t parts = source->parts > 0 ? source->parts : 1;
     for (uint32_t i = 0; i < source->count; i++) {
         const int64_t at = first + i;
         double *to = oracle->values[input] + (size_t)i * width;
         memset(to, 0, width * sizeof(*to));
-        if (at >= 0 && at < steps) {
-            memcpy(to, read_source(replay, source, b, at), width * sizeof(*to));
+        ck_assert(source->parts == 0 || (at >= 0 && at < steps * parts));
+        if (at >= 0 && at < steps * parts) {
+            const double *row = read_source(replay, source, b, at / parts);
+            memcpy(to, row + (size_t)(at % parts) * width, width * sizeof(*to));
         }
     }
 }

@@ -52,14 +52,18 @@ static void check_window(const struct cell_model *model, const struct cell_stage
         return; // the request says which, and is checked
     }
     base_assert(is_once || stage->kind == CELL_STAGE_EACH || stage->kind == CELL_STAGE_CHAIN);
-    base_assert(source->stride >= 1 && source->offset >= -(int64_t)model->reach);
+    const bool is_parted = source->parts > 0;
+    const int64_t parts = is_parted ? source->parts : 1;
+    const int64_t reach = is_parted ? 0 : model->reach;
+    base_assert(!is_parted || source->kind == CELL_SOURCE_EACH);
+    base_assert(source->stride >= 1 && source->offset >= -reach);
     for (uint32_t given = 1; given <= GIVEN_MAX; given++) {
         uint32_t steps[CELL_SEQUENCES_MAX];
         cell_model_steps(model, given, steps);
         const uint32_t own = is_once ? 1 : steps[stage->sequence];
         const int64_t last =
             ((int64_t)own - 1) * source->stride + source->offset + source->count - 1;
-        base_assert(own == 0 || steps[of] == 0 || last < (int64_t)steps[of] + model->reach);
+        base_assert(own == 0 || steps[of] == 0 || last < (int64_t)steps[of] * parts + reach);
     }
 }
 

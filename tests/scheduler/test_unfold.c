@@ -389,6 +389,40 @@ START_TEST(test_an_input_says_which_step)
 }
 END_TEST
 
+/* Two parts of each step, less the first one: three of two steps, backwards too. */
+START_TEST(test_steps_that_are_parts_of_rows)
+{
+    for (uint32_t is_reverse = 0; is_reverse < 2; is_reverse++) {
+        model.n_stages = model.n_outputs = 0;
+        model.sequences[STRIDED] =
+            (struct cell_sequence){.stride = 1, .add = -2, .parts = 2, .source = FIRST};
+        struct cell_stage *stage = stage_add(each, CELL_STAGE_EACH);
+        stage->inputs[0] = source(CELL_SOURCE_INPUT, 0, 0);
+        stage->sequence = FIRST;
+        struct cell_stage *parts = stage_add(chain, CELL_STAGE_CHAIN);
+        parts->inputs[0] = source(CELL_SOURCE_EACH, 0, 0);
+        parts->inputs[0].count = parts->inputs[0].stride = 1;
+        parts->inputs[0].offset = 1;
+        parts->inputs[0].parts = 2;
+        parts->sequence = STRIDED;
+        parts->is_reverse = is_reverse == 1;
+        output_add(CELL_SOURCE_LAST, 1, 0);
+        model.n_inputs = 1;
+        sequences.n_rows = 1;
+        lengths[FIRST][0] = 2;
+        lengths[STRIDED][0] = cell_sequence_steps(&model.sequences[STRIDED], 2);
+        ck_assert_uint_eq(lengths[STRIDED][0], 3);
+        const struct sched_graph *graph = unfold();
+        const struct cell_emit *emit = &graph->nodes[0].wiring.emits[0];
+        const struct cell_ref *ref = &graph->nodes[1].wiring.inputs[0];
+        const int64_t part = emit->to.stride_bytes / 2;
+        ck_assert_int_gt(part, 0);
+        ck_assert_ptr_eq(ref->host, emit->to.host + part * (is_reverse == 1 ? 3 : 1));
+        ck_assert_int_eq(ref->stride_bytes, is_reverse == 1 ? -part : part);
+    }
+}
+END_TEST
+
 /* Steps count from 0 in each row, backwards too, whatever the longest row has. */
 START_TEST(test_steps_have_numbers)
 {
@@ -677,6 +711,7 @@ int main(void)
     tcase_add_test(tcase, test_request_of_no_steps_at_all_has_no_graph);
     tcase_add_test(tcase, test_what_is_left_out_reads_zeros_and_writes_nothing);
     tcase_add_test(tcase, test_an_input_says_which_step);
+    tcase_add_test(tcase, test_steps_that_are_parts_of_rows);
     tcase_add_test(tcase, test_steps_have_numbers);
     tcase_add_test(tcase, test_what_all_rows_share_runs_once);
     tcase_add_test(tcase, test_sequence_without_steps_is_attended_to_as_nothing);

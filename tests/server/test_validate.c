@@ -235,6 +235,42 @@ START_TEST(test_steps_that_are_stacked_must_come_out_even)
 }
 END_TEST
 
+/* Each step makes 40, less 6 in all; of those, three and three are stacked, and each of these makes
+ * some again. */
+START_TEST(test_steps_that_are_made_of_parts)
+{
+    chain->n_sequences = 4;
+    chain->sequences[1] = (struct cell_sequence){.parts = 40, .stride = 1, .add = -7, .source = 0};
+    chain->sequences[2] = (struct cell_sequence){.stride = 3, .add = -3, .source = 1};
+    chain->sequences[3] = (struct cell_sequence){.parts = 256, .stride = 1, .source = 2};
+    chain->outputs[0].sequence = 1;
+    ask_init(&ask, chain, ROWS, 12, &numbers, ASK_PLAIN);
+    expect_ok();
+    for (uint32_t b = 0; b < ROWS; b++) {
+        ck_assert_uint_eq(sequences.steps[1][b], 12 * 40 - 6);
+        ck_assert_uint_eq(sequences.steps[2][b], 474 / 3);
+        ck_assert_uint_eq(sequences.steps[3][b], 158 * 256 + 1);
+    }
+    ck_assert_int_eq(ask.request.outputs[0].shape[1], 474);
+    ask_release(&ask);
+    uint32_t least[CELL_SEQUENCES_MAX];
+    chain->sequences[2].steps_min = 12; // of 36 and 6
+    cell_model_steps_min(chain, least);
+    ck_assert_uint_eq(least[0], 2);
+    chain->sequences[2].steps_min = 0;
+    chain->sequences[1].multiple = 6; // 40 n
+    chain->sequences[1].add = -1;
+    ask_init(&ask, chain, ROWS, 4, &numbers, ASK_PLAIN);
+    expect("input 'x': a sequence of 4 steps, which the model does not part evenly, expected a "
+           "multiple of 3");
+    chain->sequences[1].multiple = 0;
+    chain->sequences[1].parts = 1 << 20;
+    chain->sequences[2].stride = 1;
+    ask_init(&ask, chain, ROWS, 12, &numbers, ASK_PLAIN);
+    expect("input 'x': a sequence of 12 steps, of which the model makes more than 2147483647");
+}
+END_TEST
+
 START_TEST(test_a_model_with_neither_axis_known_runs_one_row_of_one_step)
 {
     chain->inputs[0].optional = true;
@@ -713,6 +749,7 @@ static TCase *good_case(void)
     tcase_add_test(tcase, test_too_few_steps_to_follow_from_are_refused);
     tcase_add_test(tcase, test_steps_that_are_kept_or_taken_must_be_there);
     tcase_add_test(tcase, test_steps_that_are_stacked_must_come_out_even);
+    tcase_add_test(tcase, test_steps_that_are_made_of_parts);
     tcase_add_test(tcase, test_a_model_with_neither_axis_known_runs_one_row_of_one_step);
     tcase_add_test(tcase, test_unaligned_data_is_copied_once);
     tcase_add_test(tcase, test_four_byte_data_needs_only_four_byte_addresses);
