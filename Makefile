@@ -98,6 +98,7 @@ CELLS_SRCS = \
   cells/import/op_attend.c \
   cells/import/op_compare.c \
   cells/import/op_conv.c \
+  cells/import/op_conv_transpose.c \
   cells/import/op_function.c \
   cells/import/op_gather.c \
   cells/import/op_index.c \
@@ -120,6 +121,7 @@ CELLS_SRCS = \
   cells/import/op_quantize.c \
   cells/import/op_recurrent.c \
   cells/import/op_reduce.c \
+  cells/import/op_resize.c \
   cells/import/op_scan.c \
   cells/import/op_shape.c \
   cells/import/op_slice.c \
@@ -141,6 +143,7 @@ CELLS_SRCS = \
   cells/import/connect.c \
   cells/import/stages.c \
   cells/import/stated.c \
+  cells/import/lineage.c \
   cells/import/mirror.c \
   cells/import/sym.c \
   cells/import/tensor.c \
@@ -523,6 +526,8 @@ CELLS_SUITES = \
   tests/cells/test_import_stated.c \
   tests/cells/test_import_strided.c \
   tests/cells/test_import_tree.c \
+  tests/cells/test_import_resize.c \
+  tests/cells/test_import_transposed.c \
   tests/cells/test_import_windows.c \
   tests/cells/test_kernels.c \
   tests/cells/test_math.c \

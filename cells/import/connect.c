@@ -105,6 +105,7 @@ enum base_status cell__source_of(struct cell__plans *plans, uint32_t r, struct c
     out->offset = row->offset;
     out->count = row->part;
     out->stride = row->stride;
+    out->parts = row->parts;
     out->by = row->by;
     out->is_clipped = row->is_clipped;
     out->is_from_end = row->is_from_end;
@@ -117,8 +118,9 @@ enum base_status cell__source_of(struct cell__plans *plans, uint32_t r, struct c
 static bool is_same_source(struct cell_source a, struct cell_source b)
 {
     return a.kind == b.kind && a.stage == b.stage && a.index == b.index && a.piece == b.piece &&
-           a.offset == b.offset && a.count == b.count && a.stride == b.stride && a.by == b.by &&
-           a.is_clipped == b.is_clipped && a.is_from_end == b.is_from_end;
+           a.offset == b.offset && a.count == b.count && a.stride == b.stride &&
+           a.parts == b.parts && a.by == b.by && a.is_clipped == b.is_clipped &&
+           a.is_from_end == b.is_from_end;
 }
 
 /* Number of the stage's input that is this source. */

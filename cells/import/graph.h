@@ -34,16 +34,19 @@
 
 enum cell__role { CELL__ROLE_FEATURE, CELL__ROLE_BATCH, CELL__ROLE_TIME };
 
+/* Padding, strides and windows of all convolutions behind each other. */
+#define CELL__STEPS_ADD_MAX (1 << 20)
+
 struct cell__atom {
     uint32_t parent; /* union-find; a root is its own parent and holds the rest */
     enum cell__role role;
     uint32_t sequence; /* TIME: its number among those of the model */
     int64_t size;      /* -1: each request chooses */
     /* A number of steps that follows from another: of n steps of atom `source`, or NONE,
-     * (n + add) / stride + 1, rounded down. */
+     * (n * parts + add) / stride + 1, rounded down. */
     uint32_t source;
-    int64_t add, stride;
-    bool is_kept;     /* or, where n + add is not below 0, `size` of them, wherever these stand */
+    int64_t parts, add, stride;
+    bool is_kept;     /* or, where that sum is not below 0, `size` of them, wherever these stand */
     int64_t multiple; /* of an open size: what must divide it; 0: anything may */
     int64_t least;    /* of an open size: the smallest that shapes were computed for */
     bool is_divided;  /* a shape has been divided so: what leaves as many steps has this atom */
@@ -321,6 +324,12 @@ enum base_status cell__axis_new(struct cell__import *im, int64_t size, struct ce
  * where there are n. The same axis where these are as many. */
 enum base_status cell__axis_strided(struct cell__import *im, const struct cell__axis *axis,
                                     int64_t add, int64_t stride, struct cell__axis *out);
+/* That of a transposed convolution's steps: n * parts + add where there are n; parts >= 2. And of
+ * such an axis the one whose steps have parts; false: it is none. */
+enum base_status cell__axis_parted(struct cell__import *im, const struct cell__axis *axis,
+                                   int64_t parts, int64_t add, struct cell__axis *out);
+bool cell__axis_whole(const struct cell__import *im, const struct cell__axis *axis,
+                      struct cell__axis *out);
 /* The number of steps of an axis divided by a number of 2 at least, rounded down, as exporters
  * compute what strides leave: an axis. false: not of this axis. */
 bool cell__axis_divide(struct cell__import *im, const struct cell__sym *steps, int64_t by,
@@ -368,6 +377,23 @@ enum base_status cell__axis_index(struct cell__import *im, int64_t axis, uint32_
 enum base_status cell__reshape(struct cell__import *im, const struct cell__shape *in,
                                const struct cell__sym *targets, uint32_t n, bool allow_zero,
                                struct cell__shape *out);
+
+/* ---- Numbers of steps that follow from others (lineage.c) ---------------------------------- */
+
+/* Of roots. Whether its steps follow from those of that root, over any number of others. */
+bool cell__atom_follows(const struct cell__import *im, const struct cell__atom *atom,
+                        uint32_t root);
+/* Whether both, which follow from others, do so from the same and in the same way. */
+bool cell__atoms_follow_alike(const struct cell__import *im, const struct cell__atom *one,
+                              const struct cell__atom *two);
+/* Whether both are equal wherever *by divides the steps of atom *source, such as the even steps and
+ * the odd ones, or what strides leave, made again by as many parts. */
+bool cell__atoms_are_even(const struct cell__import *im, const struct cell__atom *one,
+                          const struct cell__atom *two, uint32_t *source, int64_t *by);
+/* Whether the part never has more steps than the whole, as what strides leave, made again, has no
+ * more than there were. false: or nobody knows. */
+bool cell__axis_is_within(const struct cell__import *im, const struct cell__axis *part,
+                          const struct cell__axis *whole);
 
 /* ---- Symbolic integers (sym.c) ------------------------------------------------------------ */
 

@@ -151,10 +151,8 @@ static uint32_t same_sequence(const struct cell__import *im, const struct cell__
     }
     for (uint32_t s = 0; s < im->n_sequences && atom->source != CELL__NONE; s++) {
         const struct cell__atom *other = &im->atoms[cell__atom_root(im, im->sequences[s].atom)];
-        if (other->source != CELL__NONE && other->add == atom->add &&
-            other->stride == atom->stride && other->is_kept == atom->is_kept &&
-            other->size == atom->size &&
-            cell__atom_root(im, other->source) == cell__atom_root(im, atom->source)) {
+        if (other->source != CELL__NONE && other->size == atom->size &&
+            cell__atoms_follow_alike(im, other, atom)) {
             return s;
         }
     }
@@ -263,18 +261,27 @@ static bool is_of_sequence(const struct cell__import *im, const struct cell__axi
     return source != CELL__NONE && im->atoms[cell__atom_root(im, source)].role == CELL__ROLE_TIME;
 }
 
-/* Makes what the node leaves of a sequence one too. */
+/* Makes what is left of a sequence one too, and what has steps of which parts are left. */
+static enum base_status set_strided_time(struct cell__import *im, const struct cell__axis *axis)
+{
+    struct cell__axis whole;
+    uint32_t sequence = 0;
+    if (cell__axis_whole(im, axis, &whole) && is_of_sequence(im, &whole)) {
+        BASE_TRY(set_time(im, &whole, &sequence));
+    }
+    return is_of_sequence(im, axis) ? set_time(im, axis, &sequence) : BASE_OK;
+}
+
+/* Of what the node leaves of sequences. */
 static enum base_status set_strided_times(struct cell__import *im, const struct cell__node *node)
 {
-    uint32_t sequence = 0;
     for (uint32_t o = 0; o < node->n_outputs; o++) {
         if (!cell__has_output(node, o) || cell__output(im, node, o)->kind != CELL__ROWS) {
             continue;
         }
         const struct cell__shape *shape = &cell__output(im, node, o)->shape;
         for (uint32_t k = 0; k < shape->rank; k++) {
-            const struct cell__axis *axis = &shape->axes[k];
-            BASE_TRY(is_of_sequence(im, axis) ? set_time(im, axis, &sequence) : BASE_OK);
+            BASE_TRY(set_strided_time(im, &shape->axes[k]));
         }
     }
     return BASE_OK;
@@ -475,6 +482,7 @@ static void set_source(const struct cell__import *im, uint32_t s, struct cell_se
             .stride = (uint32_t)atom->stride,
             .add = (int32_t)atom->add,
             .source = im->atoms[cell__atom_root(im, atom->source)].sequence,
+            .parts = atom->parts > 1 ? (uint32_t)atom->parts : 0,
             .kept = atom->is_kept ? (uint32_t)atom->size : 0,
         };
     } else if (atom != NULL && atom->size > 0 && atom->size <= UINT32_MAX) {

@@ -30,7 +30,8 @@ bool cell__axis_is_mirror(const struct cell__import *im, const struct cell__axis
         return false;
     }
     const struct cell__atom *atom = &im->atoms[cell__atom_root(im, axis->atoms[0])];
-    return atom->source != CELL__NONE && atom->add == MIRROR_ADD && atom->stride == MIRROR_STRIDE &&
+    return atom->source != CELL__NONE && atom->parts == 1 && atom->add == MIRROR_ADD &&
+           atom->stride == MIRROR_STRIDE &&
            cell__atom_root(im, atom->source) == cell__atom_root(im, of->atoms[0]);
 }
 

@@ -4,7 +4,7 @@
  * convolution is one product and nothing is copied. Along the other axis of a picture each place of
  * a row is one more row of that product (LINEAR's patches), once the window is turned so that the
  * steps of a place lie together. Of a dilated one the window's steps are read apart; a depthwise
- * one is a sum of products element by element. */
+ * one is a sum of products element by element. Between groups of several channels stand zeros. */
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
 
@@ -18,9 +18,11 @@ enum { IN_X, IN_W, IN_B };
 /* What a Conv node says. */
 struct conv {
     int64_t channels, filters; /* of its input and output */
+    int64_t groups;            /* of both: each filter reads the channels of its own */
     struct cell__windows windows;
     bool is_depthwise;
-    const float *w, *bias; /* [filters, channels or 1, taps of each axis]; [filters] or NULL */
+    const float *w, *bias; /* [filters, channels of a group, taps of each axis]; [filters] or NULL
+                            */
 };
 
 static const struct cell__window *along_time(const struct conv *conv)
@@ -36,14 +38,17 @@ static const struct cell__window *along_height(const struct conv *conv)
     return conv->windows.n == 1 ? &step : &conv->windows.at[1 - conv->windows.time];
 }
 
-/* Of filter f and channel c, of those that it has, at these taps of time and height. */
+/* Of filter f and channel c, of all, at these taps of time and height. */
 static float weight_at(const struct conv *conv, size_t f, size_t c, size_t t, size_t h)
 {
-    const size_t channels = conv->is_depthwise ? 1 : (size_t)conv->channels;
+    const size_t channels = (size_t)(conv->channels / conv->groups);
     const size_t times = (size_t)along_time(conv)->taps;
     const size_t heights = (size_t)along_height(conv)->taps;
     const size_t tap = conv->windows.time == 0 ? t * heights + h : h * times + t;
-    return conv->w[(f * channels + c) * times * heights + tap];
+    if (c / channels != f / (size_t)(conv->filters / conv->groups)) {
+        return 0.0f;
+    }
+    return conv->w[(f * channels + c % channels) * times * heights + tap];
 }
 
 static enum base_status check_weights(struct cell__import *im, const struct cell__value *w,
@@ -51,16 +56,17 @@ static enum base_status check_weights(struct cell__import *im, const struct cell
 {
     const struct cell__tensor *tensor = &w->tensor;
     bool fits = conv->filters >= 1 && conv->filters <= CELL_WIDTH_MAX &&
-                tensor->dims[1] == (conv->is_depthwise ? 1 : conv->channels);
+                conv->filters % conv->groups == 0 && conv->channels % conv->groups == 0 &&
+                tensor->dims[1] == conv->channels / conv->groups;
     for (uint32_t k = 2; k < tensor->rank; k++) {
         fits = fits && tensor->dims[k] >= 1;
     }
     if (!fits) {
         char name[CELL__TEXT_BYTES];
         char text[CELL__TEXT_BYTES];
-        return cell__invalid(im, "weights \"%s\", %s, that do not fit x of %lld channels",
+        return cell__invalid(im, "weights \"%s\", %s, that do not fit x of %lld channels%s",
                              cell__quote(name, w->name), cell__tensor_text(text, tensor),
-                             (long long)conv->channels);
+                             (long long)conv->channels, conv->groups > 1 ? " in groups" : "");
     }
     return BASE_OK;
 }
@@ -69,20 +75,17 @@ static enum base_status read_weights(struct cell__import *im, const struct cell_
                                      uint32_t rank, struct conv *conv)
 {
     const struct cell__value *w = cell__input(im, node, IN_W);
-    int64_t groups = 1;
-    BASE_TRY(cell__attr_int(im, node, "group", 1, &groups));
+    BASE_TRY(cell__attr_int(im, node, "group", 1, &conv->groups));
     if (w->kind != CELL__CONST || w->dtype != CELL__F32 || w->tensor.rank != rank) {
         return cell__refuse(im, "weights that are no constant of floats, of rank %u", rank);
     }
     conv->filters = w->tensor.dims[0];
     conv->w = w->tensor.data;
-    if (groups < 1) {
-        return cell__invalid(im, "%lld groups", (long long)groups);
+    if (conv->groups < 1) {
+        return cell__invalid(im, "%lld groups", (long long)conv->groups);
     }
-    conv->is_depthwise = groups > 1;
-    if (conv->is_depthwise && (groups != conv->channels || conv->filters != conv->channels)) {
-        return cell__refuse(im, "%lld groups", (long long)groups);
-    }
+    conv->is_depthwise =
+        conv->groups > 1 && conv->groups == conv->channels && conv->filters == conv->channels;
     BASE_TRY(check_weights(im, w, conv));
     if (!cell__has_input(node, IN_B)) {
         return BASE_OK;
@@ -257,7 +260,7 @@ static enum base_status lower_tap(struct cell__import *im, const struct conv *co
         return cell__no_memory(im);
     }
     for (size_t c = 0; c < channels; c++) {
-        w[c] = weight_at(conv, c, 0, t, h);
+        w[c] = weight_at(conv, c, c, t, h);
     }
     BASE_TRY(row_of_channels(im, conv, w, &weights));
     *out = split->row;

@@ -18,6 +18,8 @@ struct cut {
     bool is_turned;       /* all of them, the last one first */
     bool is_whole_frames; /* of an unknown size all that `size` divides: frames of so many each */
     uint32_t frames;      /* the atom of their number */
+    bool is_led;          /* of an unknown size the first, as many as `led` has */
+    struct cell__axis led;
     bool is_kept; /* of an unknown size `size` from `start` on, which counts from the end below 0 */
     int64_t start, size, step, behind;
 };
@@ -171,6 +173,20 @@ static bool cut_frames(const struct cell__import *im, const struct bounds *bound
     return true;
 }
 
+/* As many of the first steps as another sequence has, which is never longer. */
+static bool cut_led(const struct cell__import *im, const struct bounds *bounds, uint32_t i,
+                    const struct cell__sym *size, struct cut *cut)
+{
+    const struct cell__sym *start = &bounds->starts[i];
+    const struct cell__sym *end = &bounds->ends[i];
+    if (!cell__sym_is_number(start) || start->add != 0 || bounds->steps.at[i] != 1 ||
+        end->factor != 1 || end->add != 0 || !cell__axis_is_within(im, &end->axis, &size->axis)) {
+        return false;
+    }
+    *cut = (struct cut){.is_led = true, .led = end->axis, .size = 1, .step = 1};
+    return true;
+}
+
 /* Elements that the axis must have for a part that is kept. */
 static int64_t needed_of(const struct cut *cut)
 {
@@ -200,7 +216,7 @@ static enum base_status cut_symbolic(struct cell__import *im, const struct bound
         *cut = (struct cut){.is_turned = true, .size = 1, .step = -1};
         return BASE_OK;
     }
-    if (!is_within && cut_frames(im, bounds, i, size, cut)) {
+    if (!is_within && (cut_frames(im, bounds, i, size, cut) || cut_led(im, bounds, i, size, cut))) {
         return BASE_OK;
     }
     if (!is_within && !is_one && !(from_last && behind == 0) &&
@@ -271,6 +287,28 @@ static enum base_status read_cuts(struct cell__import *im, const struct cell__no
     return BASE_OK;
 }
 
+/* The axis of some steps of one whose size the request chooses. */
+static enum base_status cut_steps(struct cell__import *im, const struct cut *cut,
+                                  struct cell__axis *axis)
+{
+    const struct cell__axis steps = *axis;
+    if (cut->is_led) {
+        *axis = cut->led;
+        return BASE_OK;
+    }
+    if (cut->is_kept) {
+        return cell__axis_kept(im, &steps, cut->size, needed_of(cut), axis);
+    }
+    if (cut->is_steps) {
+        return cell__axis_strided(im, &steps, -cut->start - cut->behind - 1, cut->step, axis);
+    }
+    BASE_TRY(cell__axis_new(im, cut->size, axis));
+    axis->atoms[1] = axis->atoms[0];
+    axis->atoms[0] = cut->frames;
+    axis->n = 2;
+    return BASE_OK;
+}
+
 enum base_status cell__infer_slice(struct cell__import *im, struct cell__node *node)
 {
     const struct cell__value *in = cell__input(im, node, 0);
@@ -296,26 +334,12 @@ enum base_status cell__infer_slice(struct cell__import *im, struct cell__node *n
             turned = shape.axes[k];
             continue;
         }
-        if ((cut->is_steps || cut->is_kept || cut->is_whole_frames) &&
+        if ((cut->is_steps || cut->is_kept || cut->is_whole_frames || cut->is_led) &&
             cell__is_turned_along(im, in, &shape.axes[k])) {
             return cell__refuse(im, "takes some steps of a sequence that is turned round");
         }
-        if (cut->is_steps) {
-            const struct cell__axis steps = shape.axes[k];
-            BASE_TRY(cell__axis_strided(im, &steps, -cut->start - cut->behind - 1, cut->step,
-                                        &shape.axes[k]));
-            continue;
-        }
-        if (cut->is_whole_frames) {
-            BASE_TRY(cell__axis_new(im, cut->size, &shape.axes[k]));
-            shape.axes[k].atoms[1] = shape.axes[k].atoms[0];
-            shape.axes[k].atoms[0] = cut->frames;
-            shape.axes[k].n = 2;
-            continue;
-        }
-        if (cut->is_kept) {
-            const struct cell__axis steps = shape.axes[k];
-            BASE_TRY(cell__axis_kept(im, &steps, cut->size, needed_of(cut), &shape.axes[k]));
+        if (cut->is_steps || cut->is_kept || cut->is_whole_frames || cut->is_led) {
+            BASE_TRY(cut_steps(im, cut, &shape.axes[k]));
             continue;
         }
         view.dims[k] = cut->size;
@@ -384,7 +408,7 @@ enum base_status cell__lower_slice(struct cell__import *im, struct cell__node *n
             BASE_TRY(cell__row_stacked(im, &shape.axes[k], cut->frames, cut->size, &row));
         } else if (cut->is_whole_frames) {
             return cell__refuse(im, "takes as many steps as a number divides, behind features");
-        } else if (cut->is_steps || cut->is_kept) {
+        } else if (cut->is_steps || cut->is_kept || cut->is_led) {
             struct cell__steps steps = {.count = 1,
                                         .stride = (uint32_t)cut->step,
                                         .offset = (int32_t)cut->start,

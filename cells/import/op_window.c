@@ -45,11 +45,28 @@ static enum base_status pad_same(struct cell__import *im, const struct spatial *
     return BASE_OK;
 }
 
-/* Steps of zeros before and behind. */
-static enum base_status read_pads(struct cell__import *im, const struct cell__node *node,
+/* What the attribute auto_pad says. */
+enum how { AS_SAID, NONE, SAME_UPPER, SAME_LOWER };
+
+static enum base_status read_how(struct cell__import *im, const struct cell__node *node,
+                                 enum how *out)
+{
+    static const char *const names[] = {"notset", "valid", "same_upper", "same_lower"};
+    const Onnx__AttributeProto *how = cell__attr(node, "auto_pad");
+    *out = AS_SAID;
+    for (uint32_t i = 0; how != NULL && i < sizeof(names) / sizeof(names[0]); i++) {
+        if (cell__is_text(how->s, names[i])) {
+            *out = (enum how)i;
+            return BASE_OK;
+        }
+    }
+    return how == NULL ? BASE_OK : cell__invalid(im, "auto_pad");
+}
+
+/* As the attribute pads says. */
+static enum base_status read_said(struct cell__import *im, const struct cell__node *node,
                                   const struct spatial *spatial, struct cell__window *window)
 {
-    const Onnx__AttributeProto *how = cell__attr(node, "auto_pad");
     struct cell__list list;
     BASE_TRY(cell__attr_ints(im, node, "pads", &list));
     if (list.n != 0 && list.n != 2 * spatial->n) {
@@ -62,18 +79,20 @@ static enum base_status read_pads(struct cell__import *im, const struct cell__no
         return cell__refuse(im, "padding of %lld and %lld steps; 0 to %u each",
                             (long long)window->before, (long long)window->behind, CELL_WINDOW_MAX);
     }
-    if (how == NULL || cell__is_text(how->s, "notset")) {
-        return BASE_OK;
-    }
-    if (cell__is_text(how->s, "valid")) {
+    return BASE_OK;
+}
+
+/* Steps of zeros before and behind. */
+static enum base_status read_pads(struct cell__import *im, const struct cell__node *node,
+                                  const struct spatial *spatial, struct cell__window *window)
+{
+    enum how how = AS_SAID;
+    BASE_TRY(read_said(im, node, spatial, window));
+    BASE_TRY(read_how(im, node, &how));
+    if (how == NONE) {
         window->before = window->behind = 0;
-        return BASE_OK;
     }
-    const bool is_upper = cell__is_text(how->s, "same_upper");
-    if (!is_upper && !cell__is_text(how->s, "same_lower")) {
-        return cell__invalid(im, "auto_pad");
-    }
-    return pad_same(im, spatial, is_upper, window);
+    return how < SAME_UPPER ? BASE_OK : pad_same(im, spatial, how == SAME_UPPER, window);
 }
 
 /* With ceil_mode a last window counts that does not fit, unless it begins behind the steps. */
@@ -95,7 +114,7 @@ static enum base_status read_rounding(struct cell__import *im, const struct cell
     return BASE_OK;
 }
 
-static enum base_status read_window(struct cell__import *im, const struct cell__node *node,
+static enum base_status read_kernel(struct cell__import *im, const struct cell__node *node,
                                     const struct spatial *spatial, int64_t taps,
                                     struct cell__window *window)
 {
@@ -113,21 +132,88 @@ static enum base_status read_window(struct cell__import *im, const struct cell__
                             CELL_WINDOW_MAX);
     }
     window->extent = (window->taps - 1) * window->dilation + 1;
+    return BASE_OK;
+}
+
+static enum base_status read_window(struct cell__import *im, const struct cell__node *node,
+                                    const struct spatial *spatial, int64_t taps,
+                                    struct cell__window *window)
+{
+    BASE_TRY(read_kernel(im, node, spatial, taps, window));
     BASE_TRY(read_pads(im, node, spatial, window));
     return read_rounding(im, node, window);
 }
 
-enum base_status cell__read_windows(struct cell__import *im, const struct cell__node *node,
-                                    const int64_t *taps, struct cell__windows *windows)
+/* What is taken away of what a transposed convolution makes: as said, or as much as leaves a
+ * stride's times the steps, or so many as output_shape says. */
+static enum base_status read_taken(struct cell__import *im, const struct cell__node *node,
+                                   const struct spatial *spatial, struct cell__window *window)
+{
+    enum how how = AS_SAID;
+    int64_t wanted = -1;
+    BASE_TRY(read_said(im, node, spatial, window));
+    BASE_TRY(read_how(im, node, &how));
+    BASE_TRY(read_int(im, node, spatial, "output_shape", &wanted));
+    if (how == NONE) {
+        window->before = window->behind = 0;
+    }
+    if (how < SAME_UPPER && wanted < 0) {
+        return BASE_OK;
+    }
+    if (wanted >= 0 && spatial->size < 0) {
+        return cell__refuse(im, "output_shape, where each request has other steps");
+    }
+    int64_t taken = window->extent + window->more - window->stride;
+    taken += wanted < 0 ? 0 : spatial->size * window->stride - wanted;
+    if (taken < 0 || taken > 2 * (int64_t)CELL_WINDOW_MAX) {
+        return cell__refuse(im, "padding of %lld steps", (long long)taken);
+    }
+    window->before = how == SAME_UPPER ? taken / 2 : taken - taken / 2;
+    window->behind = taken - window->before;
+    return BASE_OK;
+}
+
+static enum base_status read_transposed(struct cell__import *im, const struct cell__node *node,
+                                        const struct spatial *spatial, int64_t taps,
+                                        struct cell__window *window)
+{
+    BASE_TRY(read_kernel(im, node, spatial, taps, window));
+    BASE_TRY(read_int(im, node, spatial, "output_padding", &window->more));
+    if (window->more < 0 || window->more > CELL_WINDOW_MAX) {
+        return cell__refuse(im, "output_padding of %lld; 0 to %u", (long long)window->more,
+                            CELL_WINDOW_MAX);
+    }
+    BASE_TRY(read_taken(im, node, spatial, window));
+    window->add = window->before + window->behind - window->extent - window->more;
+    return BASE_OK;
+}
+
+static enum base_status read_windows(struct cell__import *im, const struct cell__node *node,
+                                     const int64_t *taps, bool is_transposed,
+                                     struct cell__windows *windows)
 {
     const struct cell__shape *shape = &cell__input(im, node, 0)->shape;
     base_assert(shape->rank == 3 || shape->rank == 4);
     *windows = (struct cell__windows){.n = shape->rank - 2};
     for (uint32_t i = 0; i < windows->n; i++) {
         const struct spatial spatial = {i, windows->n, cell__axis_size(im, &shape->axes[2 + i])};
-        BASE_TRY(read_window(im, node, &spatial, taps == NULL ? 0 : taps[i], &windows->at[i]));
+        const int64_t own = taps == NULL ? 0 : taps[i];
+        BASE_TRY(is_transposed ? read_transposed(im, node, &spatial, own, &windows->at[i])
+                               : read_window(im, node, &spatial, own, &windows->at[i]));
     }
     return BASE_OK;
+}
+
+enum base_status cell__read_windows(struct cell__import *im, const struct cell__node *node,
+                                    const int64_t *taps, struct cell__windows *windows)
+{
+    return read_windows(im, node, taps, false, windows);
+}
+
+enum base_status cell__read_transposed(struct cell__import *im, const struct cell__node *node,
+                                       const int64_t *taps, struct cell__windows *windows)
+{
+    return read_windows(im, node, taps, true, windows);
 }
 
 enum base_status cell__infer_windows(struct cell__import *im, const struct cell__node *node,

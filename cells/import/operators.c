@@ -44,9 +44,13 @@ static const struct cell__operator operators[] = {
     {"ConstantOfShape", 1, 1, 1, " value ", cell__infer_constant_of_shape,
      cell__lower_constant_of_shape, "folded"},
     {"Conv", 2, 3, 1, " auto_pad dilations group kernel_shape pads strides ", cell__infer_conv,
-     cell__lower_conv, "as AveragePool; one group, or one a channel"},
+     cell__lower_conv, "as AveragePool"},
     {"ConvInteger", 2, 4, 1, " auto_pad dilations group kernel_shape pads strides ",
      cell__infer_integer_product, NULL, "of what DynamicQuantizeLinear gives, and as Conv"},
+    {"ConvTranspose", 2, 3, 1,
+     " auto_pad dilations group kernel_shape output_padding output_shape pads strides ",
+     cell__infer_conv_transpose, cell__lower_conv_transpose,
+     "as AveragePool; of steps whose number a request chooses no output_shape"},
     {"CumSum", 2, 2, 1, " exclusive reverse ", cell__infer_cumsum, cell__lower_cumsum,
      "over the steps of a sequence; float32"},
     {"DequantizeLinear", 2, 3, 1, " axis block_size ", cell__infer_dequantise,
@@ -173,6 +177,12 @@ static const struct cell__operator operators[] = {
      " activation_alpha activation_beta activations clip direction hidden_size layout "
      "output_sequence ",
      cell__infer_recurrent, cell__lower_recurrent, "any activation; W, R, B constant"},
+    {"Resize", 1, 4, 1,
+     " antialias axes coordinate_transformation_mode cubic_coeff_a exclude_outside "
+     "extrapolation_value keep_aspect_ratio_policy mode nearest_mode scales ",
+     cell__infer_resize, cell__lower_resize,
+     "of the nearest element, each a whole number of times, along the steps of a sequence and "
+     "within a row"},
     {"Round", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},
     {"Scan", 1, CELL__OPERANDS_MAX, CELL__OPERANDS_MAX, SCAN_ATTRIBUTES, cell__infer_scan_end,
      cell__lower_scan_end,
@@ -213,6 +223,7 @@ static const struct cell__operator operators[] = {
      "over the whole of a row; constant k; of equal elements the first come first"},
     {"Transpose", 1, 1, 1, " perm ", cell__infer_transpose, cell__lower_transpose, "any"},
     {"Unsqueeze", 1, 2, 1, " axes ", cell__infer_unsqueeze, cell__lower_reshaped, ""},
+    {"Upsample", 1, 2, 1, " mode scales ", cell__infer_resize, cell__lower_resize, "as Resize"},
     {"Where", 3, 3, 1, " ", cell__infer_select, cell__lower_select, "float32"},
 };
 

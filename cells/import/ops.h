@@ -64,6 +64,10 @@ cell__op_fn cell__infer_function, cell__lower_function;
 cell__op_fn cell__infer_prelu, cell__lower_prelu;
 /* op_conv.c */
 cell__op_fn cell__infer_conv, cell__lower_conv, cell__infer_batch_norm, cell__lower_batch_norm;
+/* op_conv_transpose.c */
+cell__op_fn cell__infer_conv_transpose, cell__lower_conv_transpose;
+/* op_resize.c */
+cell__op_fn cell__infer_resize, cell__lower_resize;
 /* op_pool.c */
 cell__op_fn cell__infer_pool, cell__lower_pool;
 /* op_pad.c */
@@ -197,7 +201,8 @@ cell__op_fn cell__infer_branch, cell__lower_branch;
 struct cell__window {
     int64_t taps, dilation; /* steps that one reads; from one of them to the next */
     int64_t extent;         /* from the first to the last of them, both included */
-    int64_t before, behind; /* padding */
+    int64_t before, behind; /* padding; of a ConvTranspose what it takes away */
+    int64_t more;           /* of a ConvTranspose: zeros that it makes behind */
     int64_t stride, add;
     bool rounds_up;
     uint32_t sequence; /* whose steps these are; set by cell__check_windows() */
@@ -216,6 +221,9 @@ struct cell__windows {
 /* From the node's attributes; taps: those of its weights, NULL: kernel_shape says. */
 enum base_status cell__read_windows(struct cell__import *im, const struct cell__node *node,
                                     const int64_t *taps, struct cell__windows *windows);
+/* Of a ConvTranspose: `add` tells nothing but whether each step makes itself alone. */
+enum base_status cell__read_transposed(struct cell__import *im, const struct cell__node *node,
+                                       const int64_t *taps, struct cell__windows *windows);
 /* Sets output 0: floats [batch, channels, what the windows leave of input 0]; 0: channels as
  * before. */
 enum base_status cell__infer_windows(struct cell__import *im, const struct cell__node *node,

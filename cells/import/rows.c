@@ -244,20 +244,22 @@ enum base_status cell__row_window(struct cell__import *im, uint32_t row,
         row = padding->index;
     }
     const struct cell__row *from = &im->rows[row];
+    const uint32_t width = from->value.width / (steps->parts > 0 ? steps->parts : 1);
     struct cell__row window = {.kind = CELL__ROW_WINDOW,
                                .index = row,
                                .part = steps->count,
                                .offset = offset,
                                .stride = steps->stride,
                                .behind = behind,
+                               .parts = steps->parts,
                                .is_cut = steps->is_cut,
                                .by = steps->by,
                                .is_clipped = steps->is_clipped,
                                .is_from_end = steps->is_from_end,
-                               .value = {from->value.dtype, from->value.width * steps->count},
+                               .value = {from->value.dtype, width * steps->count},
                                .times = steps->is_once ? 0 : 1u << steps->sequence,
                                .is_batched = from->is_batched};
-    if (steps->count > CELL_WIDTH_MAX / from->value.width) {
+    if (steps->count > CELL_WIDTH_MAX / width) {
         return cell__refuse(im, "a row of more than %u elements", CELL_WIDTH_MAX);
     }
     return row_new(im, &window, out);

@@ -30,7 +30,7 @@ enum cell__row_kind {
     CELL__ROW_FIRST,  /* row `index` at the first step */
     CELL__ROW_LAST,   /* and at the last one */
     CELL__ROW_WINDOW, /* row `index` at `part` steps behind each other, at step t from t * stride +
-                         offset on */
+                         offset on; or `part` of its parts likewise, where it has parts */
 };
 
 struct cell__row {
@@ -41,6 +41,7 @@ struct cell__row {
     uint32_t index, part;
     int32_t offset;          /* WINDOW, and so are the next two */
     uint32_t stride, behind; /* most steps that it reads behind the last */
+    uint32_t parts;          /* WINDOW: those of each row, 0: rows are whole */
     bool is_cut;             /* WINDOW, see struct cell__steps; INDEX */
     uint32_t by;             /* WINDOW, see struct cell__steps, and so is the next */
     bool is_clipped, is_from_end;
@@ -144,10 +145,12 @@ enum base_status cell__row_pair(struct cell__import *im, enum cell_op_kind kind,
 enum base_status cell__row_slice(struct cell__import *im, uint32_t row, uint32_t start,
                                  uint32_t width, uint32_t *out);
 /* What step t of `sequence` reads of another, or of itself: `count` steps from t * stride + offset
- * on, of which the last may be `behind` steps behind its last one. */
+ * on, of which the last may be `behind` steps behind its last one. Or parts of its rows, which all
+ * are there: `parts` of each. */
 struct cell__steps {
     uint32_t sequence, count, stride, behind;
     int32_t offset;
+    uint32_t parts; /* 0: rows are whole */
     bool is_cut; /* steps of the other are left out: who reads beyond the ends reads none of them */
     bool is_once; /* read by what has no steps, as by its step 0; `sequence` means nothing */
     uint32_t by;  /* with is_once: 0, or the step is what model input by - 1 says, plus offset, */

@@ -18,7 +18,7 @@ enum base_status cell__atom_new(struct cell__import *im, int64_t size, uint32_t 
     im->atoms = array;
     *out = im->n_atoms++;
     im->atoms[*out] = (struct cell__atom){
-        .parent = *out, .size = size, .source = CELL__NONE, .whole = CELL__NONE};
+        .parent = *out, .size = size, .source = CELL__NONE, .parts = 1, .whole = CELL__NONE};
     return BASE_OK;
 }
 
@@ -54,18 +54,16 @@ static bool may_unite(const struct cell__import *im, const struct cell__atom *on
     if (one->source == CELL__NONE || two->source == CELL__NONE) {
         return one->source == two->source;
     }
-    return one->add == two->add && one->stride == two->stride && one->is_kept == two->is_kept &&
-           cell__atom_root(im, one->source) == cell__atom_root(im, two->source);
+    return cell__atoms_follow_alike(im, one, two);
 }
 
-/* Padding, strides and windows of all convolutions behind each other. */
-#define ADD_MAX (1 << 20)
+#define ADD_MAX CELL__STEPS_ADD_MAX
 
 enum base_status cell__atom_divide(struct cell__import *im, struct cell__atom *atom, int64_t by)
 {
     int64_t both = atom->multiple;
-    if (both == 0 || by == 0) {
-        atom->multiple = both + by;
+    if (both == 0 || by <= 1) {
+        atom->multiple = by <= 1 ? both : by;
         return BASE_OK;
     }
     while (both % by != 0 && both <= ADD_MAX) {
@@ -78,46 +76,23 @@ enum base_status cell__atom_divide(struct cell__import *im, struct cell__atom *a
     return BASE_OK;
 }
 
-static int64_t floor_of(int64_t a, int64_t by)
-{
-    return a / by - (a % by < 0 ? 1 : 0);
-}
-
-/* Of two numbers of steps that follow from one by the same stride: whether they are equal wherever
- * the stride divides that one, such as of the even steps and the odd. */
-static bool are_even(const struct cell__import *im, const struct cell__atom *one,
-                     const struct cell__atom *two)
-{
-    return one->source != CELL__NONE && two->source != CELL__NONE && !one->is_kept &&
-           !two->is_kept && one->stride == two->stride &&
-           cell__atom_root(im, one->source) == cell__atom_root(im, two->source) &&
-           floor_of(one->add, one->stride) == floor_of(two->add, two->stride);
-}
-
-/* Whether its steps follow from this one's, over any number of others. */
-static bool follows(const struct cell__import *im, const struct cell__atom *atom, uint32_t root)
-{
-    while (atom->source != CELL__NONE) {
-        const uint32_t source = cell__atom_root(im, atom->source);
-        if (source == root) {
-            return true;
-        }
-        atom = &im->atoms[source];
-    }
-    return false;
-}
-
 static enum base_status atoms_unite(struct cell__import *im, uint32_t a, uint32_t b,
                                     const char *what)
 {
     struct cell__atom *one = &im->atoms[cell__atom_root(im, a)];
     struct cell__atom *two = &im->atoms[cell__atom_root(im, b)];
+    uint32_t source = CELL__NONE;
+    int64_t by = 1;
     if (one == two) {
         return BASE_OK;
     }
-    if (!may_unite(im, one, two) && are_even(im, one, two)) {
-        struct cell__atom *source = &im->atoms[cell__atom_root(im, one->source)];
-        BASE_TRY(cell__atom_divide(im, source, one->stride));
+    if (cell__atom_follows(im, two, one->parent)) { // what others follow from stays
+        struct cell__atom *other = one;
+        one = two;
+        two = other;
+    }
+    if (!may_unite(im, one, two) && cell__atoms_are_even(im, one, two, &source, &by)) {
+        BASE_TRY(cell__atom_divide(im, &im->atoms[source], by));
     } else if (!may_unite(im, one, two)) {
         return cell__refuse(im,
                             "%s: a number of steps that follows from another's, by a stride or "
@@ -131,8 +106,9 @@ static enum base_status atoms_unite(struct cell__import *im, uint32_t a, uint32_
     two->size = two->size < 0 ? one->size : two->size;
     BASE_TRY(cell__atom_divide(im, two, one->multiple));
     two->least = two->least > one->least ? two->least : one->least;
-    if (two->source == CELL__NONE && !follows(im, one, two->parent)) {
+    if (two->source == CELL__NONE && !cell__atom_follows(im, one, two->parent)) {
         two->source = one->source;
+        two->parts = one->parts;
         two->add = one->add;
         two->stride = one->stride;
         two->is_kept = one->is_kept;
@@ -175,22 +151,29 @@ static enum base_status axis_left(struct cell__import *im, int64_t given, int64_
     return cell__axis_new(im, size, out);
 }
 
-/* An atom's number of steps by that of one that follows from no other: (n + add) / stride + 1. */
+/* An atom's number of steps by that of one that follows from no other: (n * parts + add) / stride
+ * + 1. */
 struct origin {
     uint32_t root;
-    int64_t add, stride;
+    int64_t parts, add, stride;
 };
 
-/* Of (n + add) / stride + 1, where the source has n; false where numbers become too large. */
+/* Of (n * parts + add) / stride + 1, where the source has n; false where numbers become too large,
+ * or parts are made of what a stride has left. */
 static bool find_origin(const struct cell__import *im, uint32_t source, struct origin *origin)
 {
     origin->root = cell__atom_root(im, source);
     while (im->atoms[origin->root].source != CELL__NONE) {
         const struct cell__atom *atom = &im->atoms[origin->root];
-        if (!base_i64_mul(atom->stride, 1 + origin->add, &origin->add) ||
-            !base_i64_add(origin->add, atom->add, &origin->add) ||
+        int64_t own = 0;
+        if ((origin->parts > 1 && atom->stride > 1) ||
+            !base_i64_mul(atom->stride, origin->parts + origin->add, &origin->add) ||
+            !base_i64_mul(atom->add, origin->parts, &own) ||
+            !base_i64_add(origin->add, own, &origin->add) ||
+            !base_i64_mul(origin->parts, atom->parts, &origin->parts) ||
             !base_i64_mul(origin->stride, atom->stride, &origin->stride) ||
-            origin->add < -ADD_MAX || origin->add > ADD_MAX || origin->stride > ADD_MAX) {
+            origin->add < -ADD_MAX || origin->add > ADD_MAX || origin->parts > ADD_MAX ||
+            origin->stride > ADD_MAX) {
             return false;
         }
         origin->root = cell__atom_root(im, atom->source);
@@ -204,14 +187,16 @@ static uint32_t find_as_many(const struct cell__import *im, const struct origin 
 {
     for (uint32_t i = 0; i < im->n_atoms; i++) {
         const struct cell__atom *atom = &im->atoms[i];
-        const bool is_mirror = atom->stride == 1 && atom->add == -1; // a time of its own
+        const bool is_mirror =
+            atom->parts == 1 && atom->stride == 1 && atom->add == -1; // a time of its own
         if (atom->parent != i || atom->source == CELL__NONE || atom->size >= 0 || is_mirror ||
             (only_divided && !atom->is_divided)) {
             continue;
         }
-        struct origin origin = {.add = atom->add, .stride = atom->stride};
+        struct origin origin = {.parts = atom->parts, .add = atom->add, .stride = atom->stride};
         if (find_origin(im, atom->source, &origin) && origin.root == wanted->root &&
-            origin.stride == wanted->stride && (wanted->add - origin.add) % wanted->stride == 0) {
+            origin.parts == wanted->parts && origin.stride == wanted->stride &&
+            (wanted->add - origin.add) % wanted->stride == 0) {
             *more = (wanted->add - origin.add) / wanted->stride;
             return i;
         }
@@ -234,6 +219,7 @@ static bool make_divided(struct cell__import *im, const struct origin *origin,
     }
     struct cell__atom *atom = &im->atoms[out->axis.atoms[0]];
     atom->source = origin->root;
+    atom->parts = origin->parts;
     atom->add = origin->add;
     atom->stride = origin->stride;
     atom->is_divided = true;
@@ -244,7 +230,7 @@ bool cell__axis_divide(struct cell__import *im, const struct cell__sym *steps, i
                        struct cell__sym *out)
 {
     // (n + add) / by is (n + add - by) / by + 1
-    struct origin origin = {.add = steps->add - by, .stride = by};
+    struct origin origin = {.parts = 1, .add = steps->add - by, .stride = by};
     return steps->factor == 1 && steps->axis.n == 1 && by >= 2 && by <= ADD_MAX &&
            steps->add >= -ADD_MAX && steps->add <= ADD_MAX &&
            find_origin(im, steps->axis.atoms[0], &origin) && make_divided(im, &origin, out);
@@ -269,7 +255,7 @@ bool cell__axis_larger(struct cell__import *im, const struct cell__sym *a,
 
 void cell__axis_settle(struct cell__import *im, struct cell__sym *steps)
 {
-    struct origin origin = {.add = -1, .stride = 1};
+    struct origin origin = {.parts = 1, .add = -1, .stride = 1};
     struct cell__sym settled;
     if (steps->factor != 1 || steps->axis.n != 1 || steps->add == 0 || steps->add < -ADD_MAX ||
         steps->add > ADD_MAX || !im->atoms[cell__atom_root(im, steps->axis.atoms[0])].is_divided ||
@@ -294,7 +280,7 @@ enum base_status cell__axis_strided(struct cell__import *im, const struct cell__
     }
     uint32_t source = cell__atom_root(im, axis->atoms[0]);
     if (im->atoms[source].source != CELL__NONE && im->atoms[source].stride == 1 &&
-        !im->atoms[source].is_kept) {
+        im->atoms[source].parts == 1 && !im->atoms[source].is_kept) {
         add += im->atoms[source].add + 1; // padding that is cut off again leaves what there was
         source = cell__atom_root(im, im->atoms[source].source);
     }
@@ -309,7 +295,7 @@ enum base_status cell__axis_strided(struct cell__import *im, const struct cell__
     if (size >= 0) {
         BASE_TRY(steps_left(im, size, add, stride, &size));
     }
-    struct origin origin = {.add = add, .stride = stride};
+    struct origin origin = {.parts = 1, .add = add, .stride = stride};
     int64_t more = 0;
     if (size < 0 && find_origin(im, source, &origin)) {
         out->atoms[0] = find_as_many(im, &origin, true, &more);
@@ -323,6 +309,44 @@ enum base_status cell__axis_strided(struct cell__import *im, const struct cell__
     atom->add = add;
     atom->stride = stride;
     return BASE_OK;
+}
+
+enum base_status cell__axis_parted(struct cell__import *im, const struct cell__axis *axis,
+                                   int64_t parts, int64_t add, struct cell__axis *out)
+{
+    const int64_t given = cell__axis_size(im, axis);
+    int64_t size = -1;
+    base_assert(parts >= 2 && parts <= CELL_WINDOW_MAX && add >= -ADD_MAX && add <= ADD_MAX);
+    if (given < 0 && axis->n != 1) {
+        return cell__refuse(im, "along an axis that is made of several dimensions");
+    }
+    if (given >= 0 &&
+        (!base_i64_mul(given, parts, &size) || !base_i64_add(size, add, &size) || size < 1)) {
+        return cell__invalid(im, "nothing is left of %lld steps", (long long)given);
+    }
+    if (axis->n != 1) {
+        return cell__axis_new(im, size, out);
+    }
+    *out = (struct cell__axis){.n = 1};
+    BASE_TRY(cell__atom_new(im, size, &out->atoms[0]));
+    struct cell__atom *atom = &im->atoms[out->atoms[0]];
+    atom->source = cell__atom_root(im, axis->atoms[0]);
+    atom->parts = parts;
+    atom->add = add - 1;
+    atom->stride = 1;
+    return BASE_OK;
+}
+
+bool cell__axis_whole(const struct cell__import *im, const struct cell__axis *axis,
+                      struct cell__axis *out)
+{
+    // as it was made: it may have been united with another since
+    const struct cell__atom *atom = axis->n == 1 ? &im->atoms[axis->atoms[0]] : NULL;
+    if (atom == NULL || atom->parts == 1) {
+        return false;
+    }
+    *out = (struct cell__axis){.n = 1, .atoms = {cell__atom_root(im, atom->source)}};
+    return true;
 }
 
 enum base_status cell__axis_kept(struct cell__import *im, const struct cell__axis *axis,

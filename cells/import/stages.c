@@ -81,6 +81,7 @@ static struct cell_value source_value(const struct cell__plans *plans,
 {
     struct cell_value value = row_value(plans, model, source);
     const bool is_window = source.kind != CELL_SOURCE_MEMORY && source.count > 0;
+    value.width /= source.parts > 0 ? source.parts : 1;
     value.width *= is_window ? source.count : 1;
     return value;
 }

@@ -143,8 +143,8 @@ START_TEST(test_weights_that_do_not_fit_are_refused)
            "weights \"wc\", float32 [4, 5, 3], that do not fit x of 4 channels");
     begin();
     weights("wc", FILTERS, CHANNELS / 2, 3);
-    onnx_set_int(&builder, convolve(1, 1), "group", 2);
-    refuse(BASE_UNIMPLEMENTED, "2 groups");
+    onnx_set_int(&builder, convolve(1, 1), "group", 3);
+    refuse(BASE_INVALID_ARGUMENT, "that do not fit x of 4 channels in groups");
     begin();
     weights("wc", FILTERS, CHANNELS, 3);
     onnx_set_int(&builder, convolve(1, 1), "group", 0);

@@ -1,0 +1,324 @@
+/* Transposed convolutions (ONNX ConvTranspose of rank 3 and 4): each element adds its product with
+ * the kernel to what is made, every `stride` elements further on. Read the other way round, outputs
+ * lie in blocks of `stride`, and each block is made of the few inputs before it: an ordinary
+ * convolution with `stride` times as many filters. Blocks of an axis within a row lie behind each
+ * other as its elements do. Those of steps are the steps of a sequence of their own, whose rows
+ * have parts, and the parts are the steps that are made (struct cell_source).
+ *
+ * Cost: as the ordinary convolution; kernels that strides or dilation do not fill, and groups, are
+ * filled with zeros. Steps that are made are copied once. */
+#include "cells/import/ops.h"
+#include "cells/import/rows.h"
+
+#include "base/assert.h"
+
+#include <string.h>
+
+enum { IN_X, IN_W, IN_B };
+
+/* Of one axis. Block b makes outputs b * stride .. of those that would be there without padding,
+ * from inputs b - taps + 1 .. b. */
+struct blocks {
+    int64_t taps;  /* inputs that a block reads */
+    int64_t first; /* the first block that is needed */
+    int64_t more;  /* blocks of n inputs: n + more */
+    int64_t cut;   /* outputs of the first block that padding takes away */
+    int64_t add;   /* outputs of n inputs: n * stride + add */
+};
+
+/* What a ConvTranspose node says. */
+struct transposed {
+    int64_t channels, filters, groups;
+    struct cell__windows windows;
+    const float *w,
+        *bias; /* [channels, filters of a group, taps of each axis]; [filters] or NULL */
+};
+
+static int64_t floor_of(int64_t a, int64_t by)
+{
+    return a / by - (a % by < 0 ? 1 : 0);
+}
+
+static struct blocks blocks_of(const struct cell__window *window)
+{
+    const int64_t stride = window->stride;
+    const int64_t last = window->extent - 1 - window->behind + window->more; // of input 0
+    const int64_t first = window->before / stride;
+    return (struct blocks){
+        .taps = (window->extent - 1) / stride + 1,
+        .first = first,
+        .more = floor_of(last, stride) - first,
+        .cut = window->before % stride,
+        .add = last + 1 - stride - window->before,
+    };
+}
+
+/* ---- The node ------------------------------------------------------------------------------- */
+
+static enum base_status read_weights(struct cell__import *im, const struct cell__node *node,
+                                     uint32_t rank, struct transposed *conv)
+{
+    const struct cell__value *w = cell__input(im, node, IN_W);
+    BASE_TRY(cell__attr_int(im, node, "group", 1, &conv->groups));
+    if (w->kind != CELL__CONST || w->dtype != CELL__F32 || w->tensor.rank != rank) {
+        return cell__refuse(im, "weights that are no constant of floats, of rank %u", rank);
+    }
+    bool fits = conv->channels >= 1 && w->tensor.dims[0] == conv->channels && conv->groups >= 1 &&
+                conv->channels % conv->groups == 0;
+    for (uint32_t k = 1; k < rank; k++) {
+        fits = fits && w->tensor.dims[k] >= 1;
+    }
+    if (!fits) {
+        char name[CELL__TEXT_BYTES];
+        char text[CELL__TEXT_BYTES];
+        return cell__invalid(im,
+                             "weights \"%s\", %s, that do not fit x of %lld channels in %lld "
+                             "groups",
+                             cell__quote(name, w->name), cell__tensor_text(text, &w->tensor),
+                             (long long)conv->channels, (long long)conv->groups);
+    }
+    conv->w = w->tensor.data;
+    if (w->tensor.dims[1] > CELL_WIDTH_MAX / conv->groups) {
+        return cell__refuse(im, "more than %u filters", CELL_WIDTH_MAX);
+    }
+    conv->filters = w->tensor.dims[1] * conv->groups;
+    if (!cell__has_input(node, IN_B)) {
+        return BASE_OK;
+    }
+    const struct cell__value *b = cell__input(im, node, IN_B);
+    if (b->kind != CELL__CONST || b->dtype != CELL__F32 || b->tensor.rank != 1 ||
+        b->tensor.dims[0] != conv->filters) {
+        return cell__refuse(im, "a bias that is no constant of floats, one a filter");
+    }
+    conv->bias = b->tensor.data;
+    return BASE_OK;
+}
+
+static enum base_status read_node(struct cell__import *im, const struct cell__node *node,
+                                  struct transposed *conv)
+{
+    const struct cell__value *x = cell__input(im, node, IN_X);
+    *conv = (struct transposed){.channels = 0};
+    if (x->kind != CELL__ROWS || x->dtype != CELL__F32 || x->shape.rank < 3 || x->shape.rank > 4) {
+        return cell__refuse(im, "of anything but floats [batch, channels, steps], or with one more "
+                                "axis");
+    }
+    conv->channels = cell__axis_size(im, &x->shape.axes[1]);
+    BASE_TRY(read_weights(im, node, x->shape.rank, conv));
+    return cell__read_transposed(im, node, &cell__input(im, node, IN_W)->tensor.dims[2],
+                                 &conv->windows);
+}
+
+/* What is made along an axis: where a stride parts blocks, of a sequence of these. */
+static enum base_status infer_axis(struct cell__import *im, const struct cell__axis *axis,
+                                   const struct cell__window *window, struct cell__axis *out)
+{
+    const struct blocks blocks = blocks_of(window);
+    struct cell__axis whole;
+    if (window->stride == 1) {
+        return cell__axis_strided(im, axis, blocks.add - 1, 1, out);
+    }
+    BASE_TRY(cell__axis_strided(im, axis, blocks.more - 1, 1, &whole));
+    return cell__axis_parted(im, &whole, window->stride, blocks.add - blocks.more * window->stride,
+                             out);
+}
+
+enum base_status cell__infer_conv_transpose(struct cell__import *im, struct cell__node *node)
+{
+    struct transposed conv;
+    struct cell__shape out = cell__input(im, node, IN_X)->shape;
+    BASE_TRY(read_node(im, node, &conv));
+    BASE_TRY(cell__axis_new(im, conv.filters, &out.axes[1]));
+    for (uint32_t i = 0; i < conv.windows.n; i++) {
+        const struct cell__axis axis = out.axes[2 + i];
+        BASE_TRY(infer_axis(im, &axis, &conv.windows.at[i], &out.axes[2 + i]));
+    }
+    cell__set_rows(im, node, 0, CELL__F32, &out);
+    return BASE_OK;
+}
+
+/* ---- Its product ---------------------------------------------------------------------------- */
+
+/* Both axes of the windows, as checked: [0] of the steps, [1] of the height. */
+struct axes {
+    struct cell__window window[2];
+    struct blocks blocks[2];
+    uint32_t height, height_left; /* within a row */
+};
+
+static void read_axes(const struct transposed *conv, struct axes *axes)
+{
+    static const struct cell__window step = {
+        .taps = 1, .dilation = 1, .extent = 1, .stride = 1, .add = -1};
+    const uint32_t time = conv->windows.time;
+    axes->window[0] = conv->windows.at[time];
+    axes->window[1] = conv->windows.n == 1 ? step : conv->windows.at[1 - time];
+    axes->height = conv->windows.height;
+    axes->height_left = conv->windows.height_left;
+    for (uint32_t i = 0; i < 2; i++) {
+        axes->blocks[i] = blocks_of(&axes->window[i]);
+    }
+}
+
+/* The tap of the kernel by which an input adds to output `part` of the block `before` blocks behind
+ * it; -1: by none. */
+static int64_t tap_of(const struct cell__window *window, int64_t before, int64_t part)
+{
+    const int64_t place = before * window->stride + part;
+    const bool is_one = place % window->dilation == 0 && place / window->dilation < window->taps;
+    return is_one ? place / window->dilation : -1;
+}
+
+/* Of channel c to filter f at these taps of time and height. */
+static float weight_at(const struct transposed *conv, const struct axes *axes, int64_t c, int64_t f,
+                       const int64_t taps[2])
+{
+    const int64_t of_group = conv->filters / conv->groups;
+    const int64_t times = axes->window[0].taps;
+    const int64_t heights = axes->window[1].taps;
+    if (taps[0] < 0 || taps[1] < 0 || c / (conv->channels / conv->groups) != f / of_group) {
+        return 0.0f;
+    }
+    const int64_t tap =
+        conv->windows.time == 0 ? taps[0] * heights + taps[1] : taps[1] * times + taps[0];
+    return conv->w[(c * of_group + f % of_group) * times * heights + tap];
+}
+
+/* Of channel c of an input that stands so many blocks before: [parts of height][parts of time]
+ * [filters]. */
+static void copy_channel(const struct transposed *conv, const struct axes *axes, int64_t c,
+                         const int64_t before[2], float *out)
+{
+    const int64_t parts = axes->window[0].stride * axes->window[1].stride;
+    for (int64_t i = 0; i < parts; i++) {
+        const int64_t part[2] = {i % axes->window[0].stride, i / axes->window[0].stride};
+        const int64_t taps[2] = {tap_of(&axes->window[0], before[0], part[0]),
+                                 tap_of(&axes->window[1], before[1], part[1])};
+        for (int64_t f = 0; f < conv->filters; f++) {
+            *out++ = weight_at(conv, axes, c, f, taps);
+        }
+    }
+}
+
+/* Blocks of the height, each of inputs [height][time][channels] that lie behind each other in
+ * plane->row. Outputs [parts of height][parts of time][filters] a block. */
+static enum base_status multiply(struct cell__import *im, const struct transposed *conv,
+                                 const struct axes *axes, uint32_t n_blocks,
+                                 struct cell__plane *plane)
+{
+    const size_t times = (size_t)axes->blocks[0].taps;
+    const size_t heights = (size_t)axes->blocks[1].taps;
+    const size_t parts = (size_t)(axes->window[0].stride * axes->window[1].stride);
+    const size_t filters = (size_t)conv->filters;
+    if (parts * n_blocks > CELL_WIDTH_MAX / filters) {
+        return cell__refuse(im, "a row of more than %u elements", CELL_WIDTH_MAX);
+    }
+    const uint32_t inputs = (uint32_t)(heights * times) * (uint32_t)conv->channels;
+    const uint32_t outputs = (uint32_t)(parts * filters);
+    float *w = base_arena_array(im->arena, (size_t)inputs * outputs, sizeof(*w));
+    float *bias = base_arena_array(im->arena, outputs, sizeof(*bias));
+    if (w == NULL || bias == NULL) {
+        return cell__no_memory(im);
+    }
+    for (uint32_t i = 0; i < inputs; i++) {
+        const int64_t place = i / conv->channels;
+        const int64_t before[2] = {axes->blocks[0].taps - 1 - place % axes->blocks[0].taps,
+                                   axes->blocks[1].taps - 1 - place / axes->blocks[0].taps};
+        copy_channel(conv, axes, i % conv->channels, before, w + (size_t)i * outputs);
+    }
+    for (size_t i = 0; conv->bias != NULL && i < parts; i++) {
+        memcpy(bias + i * filters, conv->bias, filters * sizeof(*bias));
+    }
+    const struct cell_op op = {
+        .kind = CELL_OP_LINEAR,
+        .n_operands = 1,
+        .operands = {plane->row},
+        .patches = n_blocks > 1 ? n_blocks : 0,
+        .step = n_blocks > 1 ? plane->width : 0,
+        .n_weights = conv->bias != NULL ? 2 : 1,
+        .weights = {{CELL_F32, inputs, outputs, w}, {CELL_F32, 1, outputs, bias}}};
+    plane->height = n_blocks * (uint32_t)axes->window[1].stride;
+    plane->width = outputs / (uint32_t)axes->window[1].stride;
+    return cell__row_op(im, &op, (struct cell_value){CELL_F32, outputs * n_blocks}, &plane->row);
+}
+
+/* ---- What it reads and makes ---------------------------------------------------------------- */
+
+/* The steps that a block of steps reads, side by side in each place: [height][time][channels]. */
+static enum base_status gather_steps(struct cell__import *im, const struct axes *axes,
+                                     uint32_t sequence, struct cell__plane *plane)
+{
+    const struct blocks *blocks = &axes->blocks[0];
+    const int64_t behind = blocks->more + blocks->first;
+    const struct cell__steps steps = {.sequence = sequence,
+                                      .count = (uint32_t)blocks->taps,
+                                      .stride = 1,
+                                      .behind = (uint32_t)(behind < 0 ? 0 : behind),
+                                      .offset = (int32_t)(blocks->first - blocks->taps + 1)};
+    const uint32_t dims[3] = {1, steps.count, plane->height};
+    if (steps.count == 1 && steps.offset == 0 && blocks->more == 0) {
+        return BASE_OK;
+    }
+    BASE_TRY(cell__row_window(im, plane->row, &steps, &plane->row));
+    BASE_TRY(cell__row_transpose(im, plane->row, dims, &plane->row));
+    plane->width *= steps.count;
+    return BASE_OK;
+}
+
+/* Places of a plane from `first` on, which may be before the first one: zeros, as behind the last.
+ */
+static enum base_status take_places(struct cell__import *im, int64_t first, int64_t count,
+                                    struct cell__plane *plane)
+{
+    const int64_t behind = first + count - plane->height;
+    const int64_t before = first < 0 ? -first : 0;
+    BASE_TRY(cell__plane_pad(im, before, behind > 0 ? behind : 0, CELL__EDGES_ZERO, plane));
+    plane->height = (uint32_t)count;
+    return cell__row_slice(im, plane->row, (uint32_t)(first + before) * plane->width,
+                           (uint32_t)count * plane->width, &plane->row);
+}
+
+/* Each step, with what is made of it by other steps beside it, as a row. */
+static enum base_status lower(struct cell__import *im, const struct transposed *conv,
+                              const struct axes *axes, uint32_t sequence, uint32_t *row)
+{
+    const struct blocks *blocks = &axes->blocks[1];
+    const int64_t n_blocks = axes->height + blocks->more;
+    struct cell__plane plane;
+    base_assert(n_blocks > 0);
+    BASE_TRY(cell__plane_of(im, *row, conv->windows.channels, &plane));
+    BASE_TRY(gather_steps(im, axes, sequence, &plane));
+    BASE_TRY(
+        take_places(im, blocks->first - blocks->taps + 1, n_blocks + blocks->taps - 1, &plane));
+    BASE_TRY(multiply(im, conv, axes, (uint32_t)n_blocks, &plane));
+    BASE_TRY(take_places(im, blocks->cut, axes->height_left, &plane));
+    return cell__plane_row(im, &plane, row);
+}
+
+enum base_status cell__lower_conv_transpose(struct cell__import *im, struct cell__node *node)
+{
+    struct transposed conv;
+    struct axes axes;
+    struct cell__axis whole;
+    uint32_t row = cell__input(im, node, IN_X)->row;
+    BASE_TRY(read_node(im, node, &conv));
+    BASE_TRY(cell__check_windows(im, node, &conv.windows));
+    read_axes(&conv, &axes);
+    const struct cell__axis *left = &cell__output(im, node, 0)->shape.axes[2 + conv.windows.time];
+    const int64_t parts = axes.window[0].stride;
+    if (parts == 1) {
+        BASE_TRY(lower(im, &conv, &axes, axes.window[0].sequence, &row));
+    } else {
+        struct cell__steps steps = {.count = 1,
+                                    .stride = 1,
+                                    .parts = (uint32_t)parts,
+                                    .offset = (int32_t)axes.blocks[0].cut,
+                                    .is_cut = true};
+        const bool is_parted = cell__axis_whole(im, left, &whole);
+        base_assert(is_parted);
+        BASE_TRY(lower(im, &conv, &axes, cell__only_sequence(cell__axis_times(im, &whole)), &row));
+        BASE_TRY(cell__row_copy_steps(im, &whole, left, &steps, &row));
+    }
+    cell__set_row(im, node, 0, row);
+    return BASE_OK;
+}

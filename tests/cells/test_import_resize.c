@@ -1,0 +1,257 @@
+/* Resize and Upsample: each element a whole number of times, along the steps, within a row, and
+ * both; how files say so; and what is refused. Behind each is a GRU over the mean of a step. */
+#include "base/mem.h"
+#include "cells/model.h"
+#include "tests/cells/parse.h"
+#include "tests/cells/replay.h"
+#include "tests/util.h"
+
+#include <string.h>
+
+enum { FLOAT = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT };
+enum { BATCH = 2, CHANNELS = 2, HEIGHT = 3, HIDDEN = 3, STEPS_MAX = 4 };
+
+static struct onnx_builder builder;
+
+/* x [batch, channels, steps, height]. */
+static void begin(int64_t opset)
+{
+    const int64_t dims[] = {-1, CHANNELS, -1, HEIGHT};
+    onnx_init(&builder, opset);
+    onnx_add_weights(&builder, "GRU", 1, HIDDEN, 1);
+    onnx_input(&builder, "x", FLOAT, 4, dims);
+}
+
+static Onnx__NodeProto *add(const char *op, const char *inputs, const float *scales, size_t n)
+{
+    const int64_t dims[] = {(int64_t)n};
+    onnx_constant(&builder, "scales",
+                  onnx_tensor(&builder, FLOAT, 1, dims, scales, n * sizeof(*scales)));
+    return onnx_node(&builder, op, inputs, "y");
+}
+
+static void end(void)
+{
+    const int64_t features[] = {1, 3};
+    const int64_t perm[] = {1, 0, 2};
+    const int64_t last = 2;
+    const bool is_new = builder.opset.version >= 18;
+    onnx_constant(&builder, "features", onnx_ints(&builder, 1, 2, features));
+    Onnx__NodeProto *mean = onnx_node(&builder, "ReduceMean", is_new ? "y features" : "y", "means");
+    if (!is_new) {
+        onnx_set_ints(&builder, mean, "axes", 2, features);
+    }
+    onnx_set_int(&builder, mean, "keepdims", 0);
+    Onnx__NodeProto *rows = NULL;
+    if (builder.opset.version < 13) {
+        rows = onnx_node(&builder, "Unsqueeze", "means", "rows");
+        onnx_set_ints(&builder, rows, "axes", 1, &last);
+    } else {
+        onnx_constant(&builder, "last", onnx_ints(&builder, 1, 1, &last));
+        (void)onnx_node(&builder, "Unsqueeze", "means last", "rows");
+    }
+    onnx_set_ints(&builder, onnx_node(&builder, "Transpose", "rows", "turned"), "perm", 3, perm);
+    onnx_set_int(&builder, onnx_node(&builder, "GRU", "turned w r b", "out"), "hidden_size",
+                 HIDDEN);
+    onnx_output(&builder, "y", FLOAT, 0, NULL);
+    onnx_output(&builder, "out", FLOAT, 0, NULL);
+    builder.graph.output[0]->type = NULL;
+    builder.graph.output[1]->type = NULL;
+}
+
+static void refuse(enum base_status status, const char *why)
+{
+    end();
+    expect_refused(&builder, status, why);
+}
+
+/* Each step `steps` times, each element of the height `heights` times. */
+static void expect_repeated(int64_t steps, int64_t heights)
+{
+    struct built built;
+    end();
+    load_built(&builder, &built);
+    for (int64_t time = 1; time <= STEPS_MAX; time++) {
+        struct replay_tensor x = {.rank = 4, .dims = {BATCH, CHANNELS, time, HEIGHT}};
+        struct replay_tensor outputs[2] = {{.rank = 0}};
+        x.count = (size_t)(BATCH * CHANNELS * time * HEIGHT);
+        x.data = base_alloc_array(x.count, sizeof(double));
+        ck_assert_ptr_nonnull(x.data);
+        for (size_t i = 0; i < x.count; i++) {
+            x.data[i] = 0.125 * (double)i;
+        }
+        replay_run(built.model, &x, outputs);
+        const int64_t made = time * steps;
+        const int64_t high = HEIGHT * heights;
+        ck_assert_int_eq(outputs[0].dims[2], made);
+        ck_assert_int_eq(outputs[0].dims[3], high);
+        ck_assert_uint_eq(outputs[0].count, (size_t)(BATCH * CHANNELS * made * high));
+        for (size_t i = 0; i < outputs[0].count; i++) {
+            const int64_t h = (int64_t)i % high / heights;
+            const int64_t t = (int64_t)i / high % made / steps;
+            const int64_t c = (int64_t)i / high / made;
+            ck_assert_double_eq(outputs[0].data[i], x.data[(c * time + t) * HEIGHT + h]);
+        }
+        base_free(x.data);
+        base_free(outputs[0].data);
+        base_free(outputs[1].data);
+    }
+    free_built(&builder, &built);
+}
+
+static const float both[] = {1, 1, 3, 2};
+
+START_TEST(test_elements_are_repeated)
+{
+    const float steps[] = {1, 1, 4, 1};
+    const float heights[] = {1, 1, 1, 5};
+    const float none[] = {1, 1, 1, 1};
+    const struct {
+        const float *scales;
+        int64_t steps, heights;
+    } cases[] = {{both, 3, 2}, {steps, 4, 1}, {heights, 1, 5}, {none, 1, 1}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        begin(17);
+        (void)add("Resize", "x - scales", cases[i].scales, 4);
+        expect_repeated(cases[i].steps, cases[i].heights);
+    }
+}
+END_TEST
+
+/* As older files have it. */
+START_TEST(test_scales_of_all_times)
+{
+    begin(9);
+    (void)add("Upsample", "x scales", both, 4);
+    expect_repeated(3, 2);
+    begin(7);
+    onnx_set_floats(&builder, add("Upsample", "x", both, 4), "scales", 4, both);
+    expect_repeated(3, 2);
+    begin(10);
+    (void)add("Resize", "x scales", both, 4);
+    expect_repeated(3, 2);
+    begin(18); // of some axes alone
+    const float some[] = {2, 3};
+    const int64_t axes[] = {-1, 2};
+    onnx_set_ints(&builder, add("Resize", "x - scales", some, 2), "axes", 2, axes);
+    expect_repeated(3, 2);
+}
+END_TEST
+
+/* Twice the steps that there are, as exporters compute it. */
+START_TEST(test_sizes)
+{
+    const int64_t two = 2;
+    const int64_t time = 2;
+    const int64_t few[] = {BATCH, CHANNELS};
+    const int64_t high = 2 * HEIGHT;
+    begin(17);
+    (void)onnx_node(&builder, "Shape", "x", "shape");
+    onnx_constant(&builder, "time", onnx_ints(&builder, 1, 1, &time));
+    onnx_constant(&builder, "two", onnx_ints(&builder, 1, 1, &two));
+    onnx_constant(&builder, "high", onnx_ints(&builder, 1, 1, &high));
+    const int64_t ends[] = {0};
+    onnx_constant(&builder, "zero", onnx_ints(&builder, 1, 1, ends));
+    (void)onnx_node(&builder, "Slice", "shape zero time", "front");
+    (void)onnx_node(&builder, "Gather", "shape time", "steps");
+    (void)onnx_node(&builder, "Mul", "steps two", "more");
+    onnx_set_int(&builder, onnx_node(&builder, "Concat", "front more high", "sizes"), "axis", 0);
+    (void)onnx_node(&builder, "Resize", "x - - sizes", "y");
+    expect_repeated(2, 2);
+    begin(17);
+    onnx_constant(&builder, "sizes", onnx_ints(&builder, 1, 2, few));
+    (void)onnx_node(&builder, "Resize", "x - - sizes", "y");
+    refuse(BASE_INVALID_ARGUMENT, "Resize (node \"y\", opset 17): scales or sizes of 2 axes");
+    begin(17);
+    const int64_t other[] = {BATCH, CHANNELS, 7, HEIGHT};
+    onnx_constant(&builder, "sizes", onnx_ints(&builder, 1, 4, other));
+    (void)onnx_node(&builder, "Resize", "x - - sizes", "y");
+    refuse(BASE_UNIMPLEMENTED, "by anything but whole numbers of 1 to 256");
+}
+END_TEST
+
+/* Which element is the nearest, of three made of each and of two. */
+START_TEST(test_ways_to_say_the_nearest)
+{
+    static const struct {
+        const char *where, *which;
+        bool of_three, of_two;
+    } cases[] = {
+        {"half_pixel", "round_prefer_floor", true, true},
+        {"half_pixel", "round_prefer_ceil", true, true},
+        {"half_pixel_symmetric", "round_prefer_floor", true, true},
+        {"pytorch_half_pixel", "round_prefer_floor", true, true},
+        {"half_pixel", "floor", false, false},
+        {"half_pixel", "ceil", false, false},
+        {"asymmetric", "floor", true, true},
+        {"asymmetric", "round_prefer_floor", false, true},
+        {"asymmetric", "round_prefer_ceil", false, false},
+        {"asymmetric", "ceil", false, false},
+        {"tf_half_pixel_for_nn", "floor", true, true},
+        {"align_corners", "round_prefer_floor", false, false},
+        {"tf_crop_and_resize", "floor", false, false},
+        {"asymmetric", "somehow", false, false},
+    };
+    for (size_t i = 0; i < 2 * sizeof(cases) / sizeof(cases[0]); i++) {
+        const int64_t by = i % 2 == 0 ? 3 : 2;
+        const bool is_served = i % 2 == 0 ? cases[i / 2].of_three : cases[i / 2].of_two;
+        const float scales[] = {1, 1, (float)by, 1};
+        begin(17);
+        Onnx__NodeProto *node = add("Resize", "x - scales", scales, 4);
+        onnx_set_string(&builder, node, "coordinate_transformation_mode", cases[i / 2].where);
+        onnx_set_string(&builder, node, "nearest_mode", cases[i / 2].which);
+        if (is_served) {
+            expect_repeated(by, 1);
+        } else {
+            refuse(BASE_UNIMPLEMENTED, "another nearest element than that of which");
+        }
+    }
+}
+END_TEST
+
+START_TEST(test_what_is_refused)
+{
+    static const struct {
+        float scales[4];
+        const char *why;
+    } cases[] = {
+        {{1, 1, 1.5f, 1}, "by anything but whole numbers of 1 to 256"},
+        {{1, 1, 0.5f, 1}, "by anything but whole numbers of 1 to 256"},
+        {{1, 1, 257, 1}, "by anything but whole numbers of 1 to 256"},
+        {{1, 1, NAN, 1}, "by anything but whole numbers of 1 to 256"},
+        {{2, 1, 1, 1}, "axis 0 is of unknown size, and neither the batch nor the time of"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        begin(17);
+        (void)add("Resize", "x - scales", cases[i].scales, 4);
+        refuse(BASE_UNIMPLEMENTED, cases[i].why);
+    }
+    begin(17);
+    onnx_set_string(&builder, add("Resize", "x - scales", both, 4), "mode", "linear");
+    refuse(BASE_UNIMPLEMENTED, "a mode other than nearest");
+    begin(17);
+    (void)add("Resize", "x", both, 4);
+    refuse(BASE_UNIMPLEMENTED, "scales and sizes that are no constant");
+    begin(18);
+    const int64_t axes[] = {2, 4, 0, 1};
+    onnx_set_ints(&builder, add("Resize", "x - scales", both, 4), "axes", 4, axes);
+    refuse(BASE_INVALID_ARGUMENT, "axis 4 of rank 4");
+    begin(17);
+    const float many[9] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
+    (void)add("Resize", "x - scales", many, 9);
+    refuse(BASE_INVALID_ARGUMENT, "scales or sizes of 9 axes");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("import_resize");
+    TCase *tcase = tcase_create("resize");
+    tcase_add_test(tcase, test_elements_are_repeated);
+    tcase_add_test(tcase, test_scales_of_all_times);
+    tcase_add_test(tcase, test_sizes);
+    tcase_add_test(tcase, test_ways_to_say_the_nearest);
+    tcase_add_test(tcase, test_what_is_refused);
+    suite_add_tcase(suite, tcase);
+    return util_run(suite);
+}
