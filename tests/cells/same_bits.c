@@ -163,6 +163,7 @@ static void gated_case_init(struct gated_case *test, const struct same_bits_gate
     struct build *build = &test->build;
     build_init(build, options->inputs * 1000 + hidden);
     test->gated = same_bits_gated_cell(build, options);
+    test->backwards = false;
     rows_init(&test->x, options->inputs, options->inputs);
     uint32_t feedback = test->gated.feedback > 0 ? test->gated.feedback : 1;
     rows_init(&test->h, feedback, feedback);
