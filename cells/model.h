@@ -24,6 +24,9 @@
 #define CELL_MEMORIES_MAX  64u
 #define CELL_WINDOW_MAX    256u /* steps from the first to the last that a step reads; a stride */
 
+/* What comes as one byte an element, of which cells see floats: false and true as 0 and 1. */
+enum cell_byte { CELL_BYTE_NONE, CELL_BYTE_BOOL, CELL_BYTE_U8, CELL_BYTE_I8 };
+
 /* A dimension that each request chooses. */
 #define CELL_DIM_ANY (-1)
 
@@ -35,6 +38,8 @@
 struct cell_tensor {
     char name[CELL_NAME_BYTES];
     enum cell_dtype dtype;
+    enum cell_byte
+        byte; /* of an input: whoever unfolds a request of the model makes floats of it */
     uint32_t rank;
     int64_t dims[CELL_RANK_MAX]; /* CELL_DIM_ANY on the batch and time axes */
     int32_t batch_axis;          /* -1: none, every request is one row */

@@ -5,6 +5,8 @@
 #include "base/assert.h"
 #include "server/core.h"
 
+#include <string.h>
+
 static const char *const extensions[] = {"binary_tensor_data", "model_configuration", "statistics"};
 
 const char *const *srv_about_extensions(uint32_t *count)
@@ -13,15 +15,41 @@ const char *const *srv_about_extensions(uint32_t *count)
     return extensions;
 }
 
+static const struct srv_datatype datatypes[] = {
+    {"FP32", CELL_F32, CELL_BYTE_NONE, 4},  {"INT64", CELL_I64, CELL_BYTE_NONE, 8},
+    {"INT32", CELL_I32, CELL_BYTE_NONE, 4}, {"BOOL", CELL_F32, CELL_BYTE_BOOL, 1},
+    {"UINT8", CELL_F32, CELL_BYTE_U8, 1},   {"INT8", CELL_F32, CELL_BYTE_I8, 1},
+};
+enum { DATATYPES = sizeof datatypes / sizeof datatypes[0] };
+
+static const struct srv_datatype *find(enum cell_dtype dtype, enum cell_byte byte)
+{
+    uint32_t i = 0;
+    while (i < DATATYPES && (datatypes[i].dtype != dtype || datatypes[i].byte != byte)) {
+        i++;
+    }
+    base_assert(i < DATATYPES);
+    return &datatypes[i];
+}
+
+const struct srv_datatype *srv_about_datatype_named(const char *name)
+{
+    for (uint32_t i = 0; i < DATATYPES; i++) {
+        if (strcmp(datatypes[i].name, name) == 0) {
+            return &datatypes[i];
+        }
+    }
+    return NULL;
+}
+
+const struct srv_datatype *srv_about_datatype_of(const struct cell_tensor *tensor)
+{
+    return find(tensor->dtype, tensor->byte);
+}
+
 const char *srv_about_datatype(enum cell_dtype dtype)
 {
-    static const char *const names[] = {
-        [CELL_F32] = "FP32",
-        [CELL_I64] = "INT64",
-        [CELL_I32] = "INT32",
-    };
-    base_assert((unsigned)dtype < sizeof names / sizeof names[0]);
-    return names[dtype];
+    return find(dtype, CELL_BYTE_NONE)->name;
 }
 
 enum base_status srv_about_not_ready(const struct srv_model *model, struct base_error *error)

@@ -20,7 +20,22 @@ struct srv_model;
 /* Names of protocol extensions that work here; *count gets their number. Static. */
 const char *const *srv_about_extensions(uint32_t *count);
 
-/* "FP32", "INT64", "INT32"; static. */
+/* What the elements of a request's tensor are. */
+struct srv_datatype {
+    const char *name; /* "FP32", "INT64", "INT32", "BOOL", "UINT8" or "INT8" */
+    enum cell_dtype dtype;
+    enum cell_byte byte; /* NONE: as cells see it */
+    uint32_t bytes;      /* of an element */
+};
+
+/* All of them, for a message. */
+#define SRV_DATATYPES "FP32, INT64, INT32, BOOL, UINT8, INT8"
+
+/* By its name, NULL for another; of a model's tensor; static both. */
+const struct srv_datatype *srv_about_datatype_named(const char *name);
+const struct srv_datatype *srv_about_datatype_of(const struct cell_tensor *tensor);
+
+/* Name of what cells see; static. */
 const char *srv_about_datatype(enum cell_dtype dtype);
 
 /* UNAVAILABLE with why a model that is not READY does not answer. */

@@ -32,7 +32,7 @@ static void write_tensor(struct base_buf *out, const char *what, const struct ce
                          const struct srv_vocabulary *vocabulary, const char *rows,
                          const char *steps)
 {
-    base_buf_printf(out, "  %-7s %s %s [", what, tensor->name, srv_about_datatype(tensor->dtype));
+    base_buf_printf(out, "  %-7s %s %s [", what, tensor->name, srv_about_datatype_of(tensor)->name);
     for (uint32_t d = 0; d < tensor->rank; d++) {
         base_buf_text(out, d > 0 ? ", " : "");
         if (tensor->dims[d] != CELL_DIM_ANY) {

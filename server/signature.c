@@ -10,8 +10,8 @@
 static struct srv_signature_tensor tensor_of(const struct cell_tensor *tensor, bool is_text)
 {
     struct srv_signature_tensor made = {.name = tensor->name,
-                                        .datatype =
-                                            is_text ? SRV_BYTES : srv_about_datatype(tensor->dtype),
+                                        .datatype = is_text ? SRV_BYTES
+                                                            : srv_about_datatype_of(tensor)->name,
                                         .optional = tensor->optional};
     for (uint32_t i = 0; i < tensor->rank; i++) {
         if (!is_text || tensor->time_axis != (int32_t)i) { // a text is all steps of its row

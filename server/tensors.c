@@ -104,7 +104,7 @@ static enum base_status check_shape(const struct cell_tensor *want, const struct
 static enum base_status check_bytes(const struct cell_tensor *want, const struct srv_tensor *got,
                                     struct base_error *error)
 {
-    size_t expected = cell_dtype_bytes(want->dtype);
+    size_t expected = srv_about_datatype_of(want)->bytes;
     for (uint32_t i = 0; i < got->rank; i++) {
         if (!base_size_mul(expected, (size_t)got->shape[i], &expected)) {
             return fail_shape(want, got, ": too large", error);
@@ -267,6 +267,27 @@ static enum base_status place_input(struct srv_request *request, const struct ce
     return BASE_OK;
 }
 
+/* Floats of what came as bytes. */
+static enum base_status widen(struct srv_request *request, const struct cell_tensor *want,
+                              const struct srv_tensor *got, struct srv_tensor *out,
+                              struct base_error *error)
+{
+    *out = *got;
+    float *floats = base_arena_array(&request->arena, got->bytes, sizeof(*floats));
+    if (floats == NULL) {
+        return base_fail(error, BASE_RESOURCE_EXHAUSTED, "request memory spent");
+    }
+    for (size_t i = 0; i < got->bytes; i++) {
+        const uint8_t byte = got->data[i];
+        floats[i] = want->byte == CELL_BYTE_BOOL ? (byte != 0 ? 1.0f : 0.0f)
+                    : want->byte == CELL_BYTE_I8 ? (float)(int8_t)byte
+                                                 : (float)byte;
+    }
+    out->data = (const uint8_t *)floats;
+    out->bytes = got->bytes * sizeof(*floats);
+    return BASE_OK;
+}
+
 enum base_status srv_tensor_take(struct srv_request *request, const struct cell_tensor *want,
                                  struct srv_extents *extents, struct sched_tensor *out,
                                  struct base_error *error)
@@ -279,13 +300,18 @@ enum base_status srv_tensor_take(struct srv_request *request, const struct cell_
         }
         return base_fail(error, BASE_INVALID_ARGUMENT, "input '%s' is missing", want->name);
     }
-    const char *datatype = srv_about_datatype(want->dtype);
+    const char *datatype = srv_about_datatype_of(want)->name;
     if (strcmp(got->datatype, datatype) != 0) {
         return base_fail(error, BASE_INVALID_ARGUMENT, "input '%s': datatype '%.16s', expected %s",
                          want->name, got->datatype, datatype);
     }
     BASE_TRY(check_shape(want, got, extents, error));
     BASE_TRY(check_bytes(want, got, error));
+    struct srv_tensor floats;
+    if (want->byte != CELL_BYTE_NONE) {
+        BASE_TRY(widen(request, want, got, &floats, error));
+        got = &floats;
+    }
     if (want->id_bound > 0) {
         BASE_TRY(check_ids(want, got, error));
     }

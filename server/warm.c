@@ -151,9 +151,10 @@ static bool fill(struct srv_request *request, const struct srv_model_entry *entr
         const struct cell_tensor *tensor = &model->inputs[i];
         struct srv_tensor *input = &request->inputs[i];
         input->name = tensor->name;
-        input->datatype = srv_about_datatype(tensor->dtype);
+        const struct srv_datatype *datatype = srv_about_datatype_of(tensor);
+        input->datatype = datatype->name;
         input->rank = tensor->rank;
-        size_t bytes = cell_dtype_bytes(tensor->dtype);
+        size_t bytes = datatype->bytes;
         for (uint32_t d = 0; d < tensor->rank; d++) {
             input->shape[d] = extent(entry, i, d);
             bytes *= (size_t)input->shape[d];

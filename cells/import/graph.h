@@ -74,7 +74,7 @@ struct cell__shape {
 
 /* ---- Values ------------------------------------------------------------------------------- */
 
-/* The last two of constants alone. */
+/* The last two of constants and of the model's inputs alone. */
 enum cell__dtype { CELL__F32, CELL__I64, CELL__I32, CELL__BOOL, CELL__U8, CELL__I8 };
 
 /* A constant. data is dense and row-major; a bool takes a byte. syms: one per element of an I64 or

@@ -132,6 +132,20 @@ enum base_status cell__infer_same(struct cell__import *im, struct cell__node *no
 }
 
 /* Each of two rows is at most the other; neither, where one is no number. */
+/* 1 where both are equal, neither above the other, else 0. */
+static enum base_status row_of_same(struct cell__import *im, const uint32_t rows[2],
+                                    struct cell_value value, uint32_t *out)
+{
+    struct cell_op op = {
+        .kind = CELL_OP_LESS_EQUAL, .n_operands = 2, .operands = {rows[0], rows[1]}};
+    uint32_t turned = CELL__NONE;
+    BASE_TRY(cell__row_op(im, &op, value, out));
+    op.operands[0] = rows[1];
+    op.operands[1] = rows[0];
+    BASE_TRY(cell__row_op(im, &op, value, &turned));
+    return cell__row_pair(im, CELL_OP_MIN, *out, turned, out);
+}
+
 enum base_status cell__lower_same(struct cell__import *im, struct cell__node *node)
 {
     uint32_t rows[CELL__OPERANDS_MAX];
@@ -141,15 +155,20 @@ enum base_status cell__lower_same(struct cell__import *im, struct cell__node *no
     } else {
         BASE_TRY(cell__joined_rows(im, node, rows, &value.width));
     }
-    struct cell_op op = {
-        .kind = CELL_OP_LESS_EQUAL, .n_operands = 2, .operands = {rows[0], rows[1]}};
     uint32_t row = CELL__NONE;
-    uint32_t turned = CELL__NONE;
-    BASE_TRY(cell__row_op(im, &op, value, &row));
-    op.operands[0] = rows[1];
-    op.operands[1] = rows[0];
-    BASE_TRY(cell__row_op(im, &op, value, &turned));
-    BASE_TRY(cell__row_pair(im, CELL_OP_MIN, row, turned, &row));
+    BASE_TRY(row_of_same(im, rows, value, &row));
     cell__set_row(im, node, 0, row);
     return BASE_OK;
+}
+
+enum base_status cell__row_truth(struct cell__import *im, uint32_t row, uint32_t *out)
+{
+    const struct cell_value value = im->rows[row].value;
+    uint32_t rows[2] = {row};
+    uint32_t one = CELL__NONE;
+    BASE_TRY(cell__row_number(im, 0.0f, &rows[1]));
+    BASE_TRY(row_of_same(im, rows, value, out));
+    BASE_TRY(cell__row_number(im, 1.0f, &one));
+    const struct cell_op op = {.kind = CELL_OP_SUB, .n_operands = 2, .operands = {one, *out}};
+    return cell__row_op(im, &op, value, out);
 }

@@ -120,6 +120,11 @@ enum base_status cell__lower_cast(struct cell__import *im, struct cell__node *no
         cell__set_row(im, node, 0, row);
         return BASE_OK;
     }
+    if (cell__output(im, node, 0)->dtype == CELL__BOOL && from == CELL_F32) {
+        BASE_TRY(cell__row_truth(im, row, &row));
+        cell__set_row(im, node, 0, row);
+        return BASE_OK;
+    }
     BASE_TRY(cell__row_dtype(im, cell__output(im, node, 0)->dtype, &value.dtype));
     if (from != value.dtype) {
         struct cell_op op = {.kind = CELL_OP_CAST, .n_operands = 1, .operands = {row}};

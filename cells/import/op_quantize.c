@@ -195,9 +195,14 @@ static enum base_status check_together(struct cell__import *im, const struct cel
 static enum base_status check_rows(struct cell__import *im, const struct cell__value *value,
                                    const struct quantised *in)
 {
-    if (value->kind != CELL__ROWS || value->dtype != CELL__F32) {
+    const bool is_input = value->dtype == CELL__U8 || value->dtype == CELL__I8; // of bytes
+    if (value->kind != CELL__ROWS || (value->dtype != CELL__F32 && !is_input)) {
         return cell__refuse(im, "of %s values that depend on the request",
                             cell__dtype_name(value->dtype));
+    }
+    if (is_input && in->zero != NULL && in->zero->dtype != value->dtype) {
+        return cell__invalid(im, "a zero point of type %s of %s values",
+                             cell__dtype_name(in->zero->dtype), cell__dtype_name(value->dtype));
     }
     const struct quantised one = {.q = in->q, .scale = in->scale, .zero = in->zero, .axis = 0};
     if (in->scale->count != 1 || (in->zero != NULL && in->zero->count != 1)) {

@@ -31,7 +31,7 @@ static const struct cell__operator operators[] = {
      cell__infer_batch_norm, cell__lower_batch_norm,
      "inference; constants, or one float a row (a layer normalisation)"},
     {"Cast", 1, 1, 1, " to saturate ", cell__infer_cast, cell__lower_cast,
-     "between float32, int64, int32"},
+     "between float32, int64, int32; of bool and bytes that are inputs; to bool from float32"},
     {"Clip", 1, 3, 1, " min max ", cell__infer_clip, cell__lower_clip, "float32, constant limits"},
     {"Concat", 1, CELL__OPERANDS_MAX, 1, " axis ", cell__infer_concat, cell__lower_concat,
      "along a feature axis"},

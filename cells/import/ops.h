@@ -298,6 +298,8 @@ enum base_status cell__row_function(struct cell__import *im, const struct cell__
 
 /* ---- Reductions (op_reduce.c) --------------------------------------------------------------- */
 
+/* op_compare.c: 1 where an element is not 0, a NaN too, else 0. */
+enum base_status cell__row_truth(struct cell__import *im, uint32_t row, uint32_t *out);
 /* The mean of a row's elements. */
 enum base_status cell__row_mean(struct cell__import *im, uint32_t row, uint32_t *out);
 /* How many steps the sequence has, a float. */

@@ -102,6 +102,22 @@ static enum base_status declare_constant(struct cell__import *im, const struct c
     return BASE_OK;
 }
 
+/* Of an input, which may be of bytes too. */
+static enum base_status input_dtype(struct cell__import *im, const struct cell__value *value,
+                                    int64_t onnx, enum cell__dtype *out)
+{
+    switch (onnx) {
+    case ONNX__TENSOR_PROTO__DATA_TYPE__UINT8:
+        *out = CELL__U8;
+        return BASE_OK;
+    case ONNX__TENSOR_PROTO__DATA_TYPE__INT8:
+        *out = CELL__I8;
+        return BASE_OK;
+    default:
+        return cell__dtype_of(im, onnx, value->name, out);
+    }
+}
+
 static enum base_status declare(struct cell__import *im, const Onnx__ValueInfoProto *info,
                                 uint32_t v)
 {
@@ -126,7 +142,7 @@ static enum base_status declare(struct cell__import *im, const Onnx__ValueInfoPr
         return declare_constant(im, constant, type, v);
     }
     struct cell__value *value = &im->values[v];
-    BASE_TRY(cell__dtype_of(im, type->elem_type, info->name, &value->dtype));
+    BASE_TRY(input_dtype(im, value, type->elem_type, &value->dtype));
     value->kind = CELL__ROWS;
     value->shape = (struct cell__shape){.rank = (uint32_t)type->shape->n_dim};
     for (uint32_t k = 0; k < value->shape.rank; k++) {
@@ -242,6 +258,17 @@ static void find_pieces(struct cell_tensor *out)
     out->is_turned = true;
 }
 
+/* Bytes become floats on their way to a cell. */
+static enum base_status describe_input_elements(struct cell__import *im, enum cell__dtype dtype,
+                                                struct cell_tensor *out)
+{
+    static const enum cell_byte bytes[] = {
+        [CELL__BOOL] = CELL_BYTE_BOOL, [CELL__U8] = CELL_BYTE_U8, [CELL__I8] = CELL_BYTE_I8};
+    out->dtype = CELL_F32;
+    out->byte = im->is_part ? CELL_BYTE_NONE : bytes[dtype];
+    return out->byte != CELL_BYTE_NONE ? BASE_OK : cell__row_dtype(im, dtype, &out->dtype);
+}
+
 static enum base_status describe(struct cell__import *im, const char *what,
                                  const struct cell__value *value, struct cell_tensor *out)
 {
@@ -265,7 +292,6 @@ static enum base_status describe(struct cell__import *im, const char *what,
         return cell__refuse(im, "%s \"%s\" has a value for each pair of steps of two sequences",
                             what, name);
     }
-    BASE_TRY(cell__row_dtype(im, value->dtype, &out->dtype));
     BASE_TRY(cell__shape_width(im, shape, &out->width));
     out->rank = shape->rank;
     out->batch_axis = role_axis(im, shape, CELL__ROLE_BATCH, &is_batch_alone);
@@ -305,6 +331,7 @@ enum base_status cell__tensors_inputs(struct cell__import *im, struct cell_model
     for (uint32_t i = 0; i < im->n_inputs; i++) {
         struct cell__value *value = &im->values[im->inputs[i]];
         struct cell_tensor *tensor = &model->inputs[i];
+        BASE_TRY(describe_input_elements(im, value->dtype, tensor));
         BASE_TRY(describe(im, "input", value, tensor));
         BASE_TRY(input_row(im, i, tensor, &value->row));
     }
@@ -497,6 +524,7 @@ enum base_status cell__tensors_outputs(struct cell__import *im, struct cell_mode
                                 name);
         }
         BASE_TRY(check_stated(im, graph->output[i], value));
+        BASE_TRY(cell__row_dtype(im, value->dtype, &model->outputs[i].dtype));
         BASE_TRY(describe(im, "output", value, &model->outputs[i]));
         BASE_TRY(output_rows(im, value, &model->outputs[i], rows[i]));
     }

@@ -82,11 +82,20 @@ static bool survey_read(struct srv_grpc_bytes contents, uint32_t wanted, struct 
     return !wire.broken;
 }
 
-/* Appends a varint as an element of element_bytes; int32 drops the upper half, as protobuf does. */
-static uint8_t *put_element(uint8_t *at, uint64_t value, uint32_t element_bytes)
+/* Appends a varint as an element; int32 drops the upper half, as protobuf does. NULL for a number
+ * that does not fit into a byte. */
+static uint8_t *put_element(uint8_t *at, uint64_t value, const struct srv_grpc__type *type)
 {
-    memcpy(at, &value, element_bytes);
-    return at + element_bytes;
+    const int32_t number = (int32_t)(uint32_t)value;
+    const bool is_signed = type->list == 2;
+    if (type->list == 1) {
+        value = value != 0;
+    } else if (type->element_bytes == 1 && (number < (is_signed ? INT8_MIN : 0) ||
+                                            number > (is_signed ? INT8_MAX : UINT8_MAX))) {
+        return NULL;
+    }
+    memcpy(at, &value, type->element_bytes);
+    return at + type->element_bytes;
 }
 
 /* A text, behind its length. */
@@ -107,7 +116,7 @@ static uint8_t *copy_field(uint8_t *at, const struct srv_grpc_field *field,
         return put_bytes(at, field->bytes);
     }
     if (field->type != SRV_GRPC_BYTES) {
-        return put_element(at, field->value, type->element_bytes);
+        return put_element(at, field->value, type);
     }
     if (list_type(type->list) == SRV_GRPC_FIXED32) {
         if (field->bytes.length > 0) {
@@ -117,12 +126,9 @@ static uint8_t *copy_field(uint8_t *at, const struct srv_grpc_field *field,
     }
     struct srv_grpc_wire packed = srv_grpc_wire_open(field->bytes);
     uint64_t value;
-    while (packed.at < packed.end) {
+    while (at != NULL && packed.at < packed.end) {
         // The survey counted ends of varints; one longer than ten bytes shows only here.
-        if (!srv_grpc_wire_varint(&packed, &value)) {
-            return NULL;
-        }
-        at = put_element(at, value, type->element_bytes);
+        at = srv_grpc_wire_varint(&packed, &value) ? put_element(at, value, type) : NULL;
     }
     return at;
 }
@@ -145,8 +151,10 @@ static enum base_status copy_list(struct srv_grpc_bytes contents, const struct s
         }
         at = copy_field(at, &field, type);
         if (at == NULL) {
-            return base_fail(error, BASE_INVALID_ARGUMENT, "input '%s': %s is malformed",
-                             tensor->name, list_names[type->list]);
+            return base_fail(error, BASE_INVALID_ARGUMENT, "input '%s': %s is malformed%s%s",
+                             tensor->name, list_names[type->list],
+                             type->element_bytes == 1 ? ", or a number is no " : "",
+                             type->element_bytes == 1 ? type->name : "");
         }
     }
     base_assert(at == data + bytes);

@@ -6,6 +6,7 @@
 #include "server/grpc/decode.h"
 
 #include "base/checked.h"
+#include "server/about.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +15,9 @@ static const struct srv_grpc__type types[] = {
     {"FP32", 4, 6},
     {"INT64", 8, 3},
     {"INT32", 4, 2},
+    {"BOOL", 1, 1},
+    {"UINT8", 1, 4},
+    {"INT8", 1, 2},
     {"BYTES", 0, SRV_GRPC__BYTES_LIST}, // each element has a length of its own
 };
 
@@ -138,7 +142,7 @@ static enum base_status unknown_type(const struct srv_tensor *tensor, struct srv
         shown[name.length] = 0;
     }
     return base_fail(error, BASE_INVALID_ARGUMENT,
-                     "input '%s': data type %s is not one of FP32, INT64, INT32, BYTES",
+                     "input '%s': data type %s is not one of " SRV_DATATYPES ", BYTES",
                      tensor->name, shown);
 }
 

@@ -92,6 +92,9 @@ static Inference__DataType config_type(const char *datatype)
     return strcmp(datatype, "FP32") == 0    ? INFERENCE__DATA_TYPE__TYPE_FP32
            : strcmp(datatype, "INT64") == 0 ? INFERENCE__DATA_TYPE__TYPE_INT64
            : strcmp(datatype, "INT32") == 0 ? INFERENCE__DATA_TYPE__TYPE_INT32
+           : strcmp(datatype, "BOOL") == 0  ? INFERENCE__DATA_TYPE__TYPE_BOOL
+           : strcmp(datatype, "UINT8") == 0 ? INFERENCE__DATA_TYPE__TYPE_UINT8
+           : strcmp(datatype, "INT8") == 0  ? INFERENCE__DATA_TYPE__TYPE_INT8
                                             : INFERENCE__DATA_TYPE__TYPE_STRING;
 }
 

@@ -283,11 +283,12 @@ static enum base_status take_texts(struct decoder *decoder, const struct srv_htt
 static enum base_status take_data(struct decoder *decoder, const json_t *value,
                                   struct srv_tensor *tensor)
 {
-    enum cell_dtype dtype = CELL_F32;
+    const struct srv_datatype *datatype = srv_about_datatype_named(tensor->datatype);
     const bool is_text = strcmp(tensor->datatype, SRV_BYTES) == 0;
-    if (!is_text && !srv_http_datatype(tensor->datatype, &dtype)) {
+    if (!is_text && datatype == NULL) {
         return FAIL(decoder,
-                    "input '%s': datatype %s is not supported; use FP32, INT64, INT32 or BYTES",
+                    "input '%s': datatype %s is not supported; use one of " SRV_DATATYPES
+                    " or BYTES",
                     tensor->name, tensor->datatype);
     }
     // Anything but the number of a span is a key spelled in a way that the cut did not see.
@@ -296,9 +297,9 @@ static enum base_status take_data(struct decoder *decoder, const json_t *value,
         return FAIL(decoder, "input '%s': data is not a plain array", tensor->name);
     }
     const struct srv_http_span *span = &decoder->cut.spans[json_integer_value(value)];
-    return is_text
-               ? take_texts(decoder, span, tensor)
-               : srv_http_data_read(span, dtype, &decoder->request->arena, tensor, decoder->error);
+    return is_text ? take_texts(decoder, span, tensor)
+                   : srv_http_data_read(span, datatype, &decoder->request->arena, tensor,
+                                        decoder->error);
 }
 
 static enum base_status take_input(struct decoder *decoder, const json_t *object,

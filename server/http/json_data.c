@@ -18,7 +18,7 @@
 struct reader {
     const char *at, *end;
     const struct srv_tensor *tensor;
-    enum cell_dtype dtype;
+    const struct srv_datatype *datatype;
     uint8_t *out;
     size_t n, n_max;                  /* elements read, and wanted */
     bool nested;                      /* else flat */
@@ -26,21 +26,6 @@ struct reader {
     int64_t counts[CELL_RANK_MAX + 1];
     struct base_error *error;
 };
-
-bool srv_http_datatype(const char *text, enum cell_dtype *out)
-{
-    static const struct {
-        const char *text;
-        enum cell_dtype dtype;
-    } names[] = {{"FP32", CELL_F32}, {"INT64", CELL_I64}, {"INT32", CELL_I32}};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (strcmp(text, names[i].text) == 0) {
-            *out = names[i].dtype;
-            return true;
-        }
-    }
-    return false;
-}
 
 static enum base_status fail(const struct reader *reader, const char *what)
 {
@@ -60,6 +45,61 @@ static char next(struct reader *reader)
     return *reader->at;
 }
 
+static uint8_t *place_of(const struct reader *reader)
+{
+    return reader->out + reader->n * reader->datatype->bytes;
+}
+
+/* Of the next element; NULL, or what is wrong with it. */
+static const char *read_float(struct reader *reader)
+{
+    float value = 0;
+    const char *wrong = srv_http_read_f32(&reader->at, reader->end, &value);
+    memcpy(place_of(reader), &value, sizeof value);
+    return wrong;
+}
+
+static const char *read_integer(struct reader *reader)
+{
+    int64_t value = 0;
+    const char *wrong = srv_http_read_i64(&reader->at, reader->end, &value);
+    const bool fits = reader->datatype->dtype == CELL_I64 || value == (int32_t)value;
+    memcpy(place_of(reader), &value, reader->datatype->bytes); // little-endian
+    return wrong == NULL && !fits ? "does not fit INT32" : wrong;
+}
+
+/* Whether this word is next; it is passed over. */
+static bool skip_word(struct reader *reader, const char *word)
+{
+    const size_t length = strlen(word);
+    const bool is_next =
+        (size_t)(reader->end - reader->at) >= length && memcmp(reader->at, word, length) == 0;
+    reader->at += is_next ? length : 0;
+    return is_next;
+}
+
+/* Of BOOL true and false, or a number as of the others. */
+static const char *read_byte(struct reader *reader)
+{
+    const bool is_bool = reader->datatype->byte == CELL_BYTE_BOOL;
+    const bool is_signed = reader->datatype->byte == CELL_BYTE_I8;
+    int64_t value = 0;
+    const char *wrong = NULL;
+    if (is_bool && skip_word(reader, "true")) {
+        value = 1;
+    } else if (!is_bool || !skip_word(reader, "false")) {
+        wrong = srv_http_read_i64(&reader->at, reader->end, &value);
+    }
+    const int64_t least = is_signed ? INT8_MIN : 0;
+    const int64_t most = is_bool ? 1 : is_signed ? INT8_MAX : UINT8_MAX;
+    *place_of(reader) = (uint8_t)value;
+    return wrong != NULL                     ? wrong
+           : value >= least && value <= most ? NULL
+           : is_bool                         ? "is neither true nor false"
+           : is_signed                       ? "does not fit INT8"
+                                             : "does not fit UINT8";
+}
+
 static enum base_status take_element(struct reader *reader)
 {
     if (reader->depth != reader->depth_of_numbers) {
@@ -70,22 +110,9 @@ static enum base_status take_element(struct reader *reader)
                          "input '%s': data has more than the %zu elements of its shape",
                          reader->tensor->name, reader->n_max);
     }
-    const char *wrong = NULL;
-    if (reader->dtype == CELL_F32) {
-        float value = 0;
-        wrong = srv_http_read_f32(&reader->at, reader->end, &value);
-        memcpy(reader->out + reader->n * sizeof value, &value, sizeof value);
-    } else {
-        int64_t value = 0;
-        wrong = srv_http_read_i64(&reader->at, reader->end, &value);
-        if (reader->dtype == CELL_I64) {
-            memcpy(reader->out + reader->n * sizeof value, &value, sizeof value);
-        } else {
-            int32_t narrow = (int32_t)value;
-            wrong = wrong == NULL && narrow != value ? "does not fit INT32" : wrong;
-            memcpy(reader->out + reader->n * sizeof narrow, &narrow, sizeof narrow);
-        }
-    }
+    const char *wrong = reader->datatype->byte != CELL_BYTE_NONE ? read_byte(reader)
+                        : reader->datatype->dtype == CELL_F32    ? read_float(reader)
+                                                                 : read_integer(reader);
     if (wrong != NULL) {
         return fail(reader, wrong);
     }
@@ -195,19 +222,19 @@ static enum base_status count_elements(const struct srv_http_span *span,
     return BASE_OK;
 }
 
-enum base_status srv_http_data_read(const struct srv_http_span *span, enum cell_dtype dtype,
-                                    struct base_arena *arena, struct srv_tensor *tensor,
-                                    struct base_error *error)
+enum base_status srv_http_data_read(const struct srv_http_span *span,
+                                    const struct srv_datatype *datatype, struct base_arena *arena,
+                                    struct srv_tensor *tensor, struct base_error *error)
 {
     struct reader reader = {.at = span->text,
                             .end = span->text + span->length,
                             .tensor = tensor,
-                            .dtype = dtype,
+                            .datatype = datatype,
                             .depth_of_numbers = 1,
                             .error = error};
     base_assert(span->length >= 2 && span->text[0] == '[' && reader.end[-1] == ']');
     BASE_TRY(count_elements(span, tensor, &reader.n_max, error));
-    reader.out = base_arena_array(arena, reader.n_max, cell_dtype_bytes(dtype));
+    reader.out = base_arena_array(arena, reader.n_max, datatype->bytes);
     if (reader.out == NULL) {
         return base_fail(error, BASE_RESOURCE_EXHAUSTED, "input '%s': the request is out of memory",
                          tensor->name);
@@ -219,31 +246,30 @@ enum base_status srv_http_data_read(const struct srv_http_span *span, enum cell_
                          reader.n_max);
     }
     tensor->data = reader.out;
-    tensor->bytes = reader.n * cell_dtype_bytes(dtype);
+    tensor->bytes = reader.n * datatype->bytes;
     return BASE_OK;
 }
 
-static size_t print_element(char *out, enum cell_dtype dtype, const uint8_t *element)
+static size_t print_element(char *out, const struct srv_datatype *datatype, const uint8_t *element)
 {
-    if (dtype == CELL_F32) {
+    if (datatype->byte != CELL_BYTE_NONE) {
+        const int64_t value = datatype->byte == CELL_BYTE_BOOL ? *element != 0
+                              : datatype->byte == CELL_BYTE_I8 ? (int8_t)*element
+                                                               : *element;
+        return srv_http_print_i64(out, value);
+    }
+    if (datatype->dtype == CELL_F32) {
         float value;
         memcpy(&value, element, sizeof value);
         return srv_http_print_f32(out, value);
     }
-    if (dtype == CELL_I64) {
-        int64_t value;
-        memcpy(&value, element, sizeof value);
-        return srv_http_print_i64(out, value);
-    }
-    int32_t value;
-    memcpy(&value, element, sizeof value);
-    return srv_http_print_i64(out, value);
+    return srv_http_print_i64(out, cell_integer_at(datatype->dtype, element));
 }
 
-void srv_http_data_write(struct base_buf *out, enum cell_dtype dtype, const uint8_t *data,
-                         size_t bytes)
+void srv_http_data_write(struct base_buf *out, const struct srv_datatype *datatype,
+                         const uint8_t *data, size_t bytes)
 {
-    size_t size = cell_dtype_bytes(dtype);
+    size_t size = datatype->bytes;
     size_t n = bytes / size;
     base_assert(n * size == bytes);
     base_buf_text(out, "[");
@@ -252,7 +278,7 @@ void srv_http_data_write(struct base_buf *out, enum cell_dtype dtype, const uint
         size_t length = 0;
         size_t stop = n - i < ELEMENTS_AT_ONCE ? n : i + ELEMENTS_AT_ONCE;
         for (; i < stop; i++) {
-            length += print_element(text + length, dtype, data + i * size);
+            length += print_element(text + length, datatype, data + i * size);
             text[length++] = ',';
         }
         base_buf_add(out, text, length - (i == n ? 1 : 0));

@@ -5,22 +5,21 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/status.h"
+#include "server/about.h"
 #include "server/http/json_cut.h"
 #include "server/request.h"
-
-/* "FP32", "INT64", "INT32" to the type; false for every other text. */
-bool srv_http_datatype(const char *text, enum cell_dtype *out);
 
 /* Reads span, flat or nested like the shape, into memory of arena and sets tensor->data and
  * ->bytes; name, shape and rank are set already. The number of elements and, when nested, of each
  * dimension has to be the shape's. INVALID_ARGUMENT names the input, the element and what is wrong;
  * RESOURCE_EXHAUSTED when the arena is full. */
-enum base_status srv_http_data_read(const struct srv_http_span *span, enum cell_dtype dtype,
-                                    struct base_arena *arena, struct srv_tensor *tensor,
-                                    struct base_error *error) __attribute__((warn_unused_result));
+enum base_status srv_http_data_read(const struct srv_http_span *span,
+                                    const struct srv_datatype *datatype, struct base_arena *arena,
+                                    struct srv_tensor *tensor, struct base_error *error)
+    __attribute__((warn_unused_result));
 
 /* Appends all elements as one flat array. */
-void srv_http_data_write(struct base_buf *out, enum cell_dtype dtype, const uint8_t *data,
-                         size_t bytes);
+void srv_http_data_write(struct base_buf *out, const struct srv_datatype *datatype,
+                         const uint8_t *data, size_t bytes);
 
 #endif

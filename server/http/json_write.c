@@ -47,10 +47,10 @@ static void add_output(const struct srv_tensor *tensor, bool binary, struct base
     if (binary) {
         base_buf_printf(json, "\"parameters\":{\"binary_data_size\":%zu}", tensor->bytes);
     } else {
-        enum cell_dtype dtype = CELL_F32;
+        const struct srv_datatype *datatype = srv_about_datatype_named(tensor->datatype);
         base_buf_text(json, "\"data\":");
-        if (srv_http_datatype(tensor->datatype, &dtype)) {
-            srv_http_data_write(json, dtype, tensor->data, tensor->bytes);
+        if (datatype != NULL) {
+            srv_http_data_write(json, datatype, tensor->data, tensor->bytes);
         } else {
             add_texts(tensor, json);
         }

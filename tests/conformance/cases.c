@@ -93,9 +93,32 @@ static struct case_tensor *add_tensor(struct conformance_case *of, bool is_input
     return is_input ? &of->inputs[(*n)++] : &of->outputs[(*n)++];
 }
 
+/* As numpy has it, and as the protocol does. */
+static const struct {
+    const char *dtype, *datatype;
+    size_t bytes;
+} types[] = {
+    {"float32", "FP32", 4}, {"int64", "INT64", 8}, {"int32", "INT32", 4},
+    {"bool", "BOOL", 1},    {"uint8", "UINT8", 1}, {"int8", "INT8", 1},
+};
+enum { TYPES = sizeof(types) / sizeof(types[0]) };
+
 static size_t element_bytes(const char *datatype)
 {
-    return strcmp(datatype, "INT64") == 0 ? 8 : 4;
+    uint32_t i = 0;
+    while (i < TYPES && strcmp(types[i].datatype, datatype) != 0) {
+        i++;
+    }
+    return i < TYPES ? types[i].bytes : 4;
+}
+
+static const char *datatype_of(const char *dtype)
+{
+    uint32_t i = 0;
+    while (i < TYPES && strcmp(types[i].dtype, dtype) != 0) {
+        i++;
+    }
+    return i < TYPES ? types[i].datatype : "FP32";
 }
 
 static void set_shape(const struct conformance_case *of, struct case_tensor *tensor, size_t rank,
@@ -123,8 +146,8 @@ static struct case_tensor read_json(struct conformance_cases *cases,
     const char *dtype = json_string_value(json_object_get(from, "dtype"));
     struct case_tensor tensor = {.name = copy_text(cases, name), .datatype = "FP32"};
     int64_t dims[CASES_RANK_MAX] = {0};
-    if (dtype != NULL && strncmp(dtype, "int", 3) == 0) {
-        tensor.datatype = strcmp(dtype, "int64") == 0 ? "INT64" : "INT32";
+    if (dtype != NULL) {
+        tensor.datatype = datatype_of(dtype);
     }
     for (size_t k = 0; k < json_array_size(shape) && k < CASES_RANK_MAX; k++) {
         dims[k] = json_integer_value(json_array_get(shape, k));
@@ -143,7 +166,7 @@ static struct case_tensor read_json(struct conformance_cases *cases,
         const void *value = tensor.datatype[0] == 'F' ? (const void *)&real
                             : size == 4               ? (const void *)&narrow
                                                       : (const void *)&wide;
-        memcpy(to + i * size, value, size);
+        memcpy(to + i * size, value, size); // little-endian, of bytes too
     }
     tensor.data = to;
     return tensor;

@@ -79,6 +79,49 @@ START_TEST(test_codec_typed_contents_of_each_type)
 }
 END_TEST
 
+/* Truth is one, whatever stands for it; numbers have to fit. */
+START_TEST(test_codec_elements_of_a_byte)
+{
+    static char types[][8] = {"BOOL", "UINT8", "INT8"};
+    static protobuf_c_boolean truths[3] = {1, 0, 1};
+    static uint32_t naturals[3] = {0, 255, 127};
+    static int32_t integers[3] = {0, -1, 127};
+    static const uint8_t wanted[][3] = {{1, 0, 1}, {0, 255, 127}, {0, 255, 127}};
+    struct draft draft;
+    struct decoded decoded;
+    for (uint32_t i = 0; i < 3; i++) {
+        draft_init(&draft);
+        draft.message.n_raw_input_contents = 0;
+        draft.inputs[0].datatype = types[i];
+        draft.inputs[0].contents = &draft.contents[0];
+        draft.contents[0].bool_contents = truths;
+        draft.contents[0].n_bool_contents = i == 0 ? 3 : 0;
+        draft.contents[0].uint_contents = naturals;
+        draft.contents[0].n_uint_contents = i == 1 ? 3 : 0;
+        draft.contents[0].int_contents = integers;
+        draft.contents[0].n_int_contents = i == 2 ? 3 : 0;
+        draft_decode(&draft, &decoded);
+        ck_assert_msg(decoded.status == BASE_OK, "%s", decoded.error.message);
+        ck_assert_uint_eq(decoded.request.inputs[0].bytes, 3);
+        ck_assert_mem_eq(decoded.request.inputs[0].data, wanted[i], 3);
+        decoded_release(&decoded);
+        naturals[2] = 256;
+        integers[2] = 128;
+        if (i == 1) {
+            draft_refused(&draft, "input 'tokens': uint_contents is malformed, or a number is no "
+                                  "UINT8");
+        } else if (i == 2) {
+            draft_refused(&draft, "input 'tokens': int_contents is malformed, or a number is no "
+                                  "INT8");
+            integers[2] = -129;
+            draft_refused(&draft, "or a number is no INT8");
+        }
+        naturals[2] = 127;
+        integers[2] = 127;
+    }
+}
+END_TEST
+
 /* Typed, each text gets its length before it; raw, it stands as it came, whatever is in it. */
 START_TEST(test_codec_texts)
 {
@@ -296,7 +339,8 @@ START_TEST(test_codec_names_are_checked)
     draft_init(&draft);
     static char half[] = "FP16";
     draft.inputs[0].datatype = half;
-    draft_refused(&draft, "input 'tokens': data type FP16 is not one of FP32, INT64, INT32, BYTES");
+    draft_refused(&draft, "input 'tokens': data type FP16 is not one of FP32, INT64, INT32, BOOL, "
+                          "UINT8, INT8, BYTES");
 
     draft_init(&draft);
     static char bad[] = "\xff\xfe";
@@ -525,6 +569,7 @@ int main(void)
     TCase *tcase = tcase_create("codec");
     tcase_add_test(tcase, test_codec_raw_tensor_stays_in_the_message);
     tcase_add_test(tcase, test_codec_typed_contents_of_each_type);
+    tcase_add_test(tcase, test_codec_elements_of_a_byte);
     tcase_add_test(tcase, test_codec_texts);
     tcase_add_test(tcase, test_codec_unpacked_numbers_are_read);
     tcase_add_test(tcase, test_codec_malformed_contents_are_refused);

@@ -146,6 +146,22 @@ START_TEST(test_json_integers_are_exact)
 }
 END_TEST
 
+START_TEST(test_json_elements_of_a_byte)
+{
+    static const uint8_t truths[] = {1, 0, 1, 0};
+    static const uint8_t bytes[] = {0, 255, 0x80, 127};
+    assert_decodes(with_input("\"datatype\":\"BOOL\",\"shape\":[2,2],\"data\":"
+                              "[[true, false],[1,0 ]]"));
+    ck_assert_uint_eq(request.inputs[0].bytes, sizeof truths);
+    ck_assert_mem_eq(request.inputs[0].data, truths, sizeof truths);
+    assert_decodes(with_input("\"datatype\":\"UINT8\",\"shape\":[4],\"data\":[0,255,128,127]"));
+    ck_assert_uint_eq(request.inputs[0].bytes, sizeof bytes);
+    ck_assert_mem_eq(request.inputs[0].data, bytes, sizeof bytes);
+    assert_decodes(with_input("\"datatype\":\"INT8\",\"shape\":[4],\"data\":[0,-1,-128,127]"));
+    ck_assert_mem_eq(request.inputs[0].data, bytes, sizeof bytes);
+}
+END_TEST
+
 START_TEST(test_json_float_specials)
 {
     assert_decodes(with_input("\"datatype\":\"FP32\",\"shape\":[3],\"data\":"
@@ -182,6 +198,15 @@ static const struct {
     {I64("0"), "data of an input has to be an array"},
     {"\"datatype\":\"INT32\",\"shape\":[1],\"data\":[2147483648]", "does not fit INT32"},
     {"\"datatype\":\"INT32\",\"shape\":[1],\"data\":[-2147483649]", "does not fit INT32"},
+    {"\"datatype\":\"UINT8\",\"shape\":[1],\"data\":[256]", "element 0 does not fit UINT8"},
+    {"\"datatype\":\"UINT8\",\"shape\":[1],\"data\":[-1]", "does not fit UINT8"},
+    {"\"datatype\":\"UINT8\",\"shape\":[1],\"data\":[true]", "is not an integer"},
+    {"\"datatype\":\"INT8\",\"shape\":[2],\"data\":[1,128]", "element 1 does not fit INT8"},
+    {"\"datatype\":\"INT8\",\"shape\":[1],\"data\":[-129]", "does not fit INT8"},
+    {"\"datatype\":\"BOOL\",\"shape\":[1],\"data\":[2]", "is neither true nor false"},
+    {"\"datatype\":\"BOOL\",\"shape\":[1],\"data\":[tru]", "is not an integer"},
+    {"\"datatype\":\"BOOL\",\"shape\":[1],\"data\":[truee]", "not preceded by a comma"},
+    {"\"datatype\":\"BOOL\",\"shape\":[1],\"data\":[0.5]", "has a fraction"},
     {F32("[1e39,0,0,0]"), "too large for FP32"},
     {F32("[[1,2],[3]]"), "1 elements in dimension 1, its shape 2"},
     {F32("[[1,2],3,4]"), "another depth"},
@@ -602,6 +627,7 @@ int main(void)
     tcase_add_test(tc, test_json_nested_data_and_white_space);
     tcase_add_test(tc, test_json_empty_tensors_and_scalars);
     tcase_add_test(tc, test_json_integers_are_exact);
+    tcase_add_test(tc, test_json_elements_of_a_byte);
     tcase_add_test(tc, test_json_float_specials);
     tcase_add_loop_test(tc, test_json_refuses_input, 0,
                         (int)(sizeof bad_inputs / sizeof bad_inputs[0]));

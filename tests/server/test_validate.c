@@ -282,6 +282,56 @@ START_TEST(test_a_model_with_neither_axis_known_runs_one_row_of_one_step)
 }
 END_TEST
 
+/* Cells see floats of them. */
+START_TEST(test_elements_of_a_byte)
+{
+    static const struct {
+        enum cell_byte byte;
+        const char *datatype, *wrong;
+        float of[3]; /* 0, 1 and 0x80 */
+    } cases[] = {
+        {CELL_BYTE_BOOL, "BOOL", "UINT8", {0, 1, 1}},
+        {CELL_BYTE_U8, "UINT8", "FP32", {0, 1, 128}},
+        {CELL_BYTE_I8, "INT8", "UINT8", {0, 1, -128}},
+    };
+    static const uint8_t values[] = {0, 1, 0x80};
+    uint8_t bytes[ROWS * STEPS * INPUTS];
+    for (size_t i = 0; i < sizeof(bytes); i++) {
+        bytes[i] = values[i % 3];
+    }
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char message[128];
+        ask_chain(ASK_PLAIN);
+        chain->inputs[0].byte = cases[i].byte;
+        struct srv_tensor *x = ask_input(&ask, "x");
+        x->datatype = cases[i].datatype;
+        x->data = bytes;
+        x->bytes = sizeof(bytes);
+        expect_ok();
+        const struct sched_tensor *rows = &sequences.inputs[0];
+        ck_assert_int_eq(rows->step_bytes, INPUTS * 4);
+        ck_assert_int_eq(rows->batch_bytes, STEPS * INPUTS * 4);
+        for (size_t e = 0; e < sizeof(bytes); e++) {
+            float got = 0;
+            memcpy(&got, rows->data + 4 * e, sizeof(got));
+            ck_assert(got == cases[i].of[e % 3]);
+        }
+        x->bytes = sizeof(bytes) - 1;
+        (void)snprintf(message, sizeof(message),
+                       "input 'x': 29 bytes, expected 30 for %s of shape [2,5,3]",
+                       cases[i].datatype);
+        ask.request.n_outputs = 0;
+        expect(message);
+        ask_chain(ASK_PLAIN);
+        ask_input(&ask, "x")->datatype = cases[i].wrong;
+        (void)snprintf(message, sizeof(message), "input 'x': datatype '%s', expected %s",
+                       cases[i].wrong, cases[i].datatype);
+        expect(message);
+    }
+    chain->inputs[0].byte = CELL_BYTE_NONE;
+}
+END_TEST
+
 START_TEST(test_unaligned_data_is_copied_once)
 {
     for (size_t shift = 1; shift < 8; shift++) {
@@ -751,6 +801,7 @@ static TCase *good_case(void)
     tcase_add_test(tcase, test_steps_that_are_stacked_must_come_out_even);
     tcase_add_test(tcase, test_steps_that_are_made_of_parts);
     tcase_add_test(tcase, test_a_model_with_neither_axis_known_runs_one_row_of_one_step);
+    tcase_add_test(tcase, test_elements_of_a_byte);
     tcase_add_test(tcase, test_unaligned_data_is_copied_once);
     tcase_add_test(tcase, test_four_byte_data_needs_only_four_byte_addresses);
     return tcase;

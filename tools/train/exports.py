@@ -110,7 +110,8 @@ def public_name(name):
 def tensor(name, value):
     dtype = str(value.dtype).replace("torch.", "")
     flat = value.numpy().flatten()
-    data = flat.tolist() if dtype.startswith("int") else [float(str(v)) for v in flat]
+    is_float = dtype.startswith("float")
+    data = [float(str(v)) for v in flat] if is_float else [int(v) for v in flat]
     return {"name": name, "dtype": dtype, "shape": list(value.shape), "data": data}
 
 

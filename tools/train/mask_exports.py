@@ -84,6 +84,20 @@ class Given(Masked):
         return self.head((self.rnn(x)[0] * weights).sum(1) / weights.sum(1))
 
 
+class Flagged(Attended):
+    """attention over the steps that a mask of booleans leaves, and bytes as ids of an embedding"""
+
+    inputs = {"x": STEPS, "mask": STEPS, "bytes": STEPS}
+
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(256, INPUT)
+
+    def forward(self, x, mask, bytes):
+        h = self.rnn(x + self.embedding(bytes.long()))[0]
+        return self.head(self.pool(h, mask))
+
+
 class Indexed(Masked):
     """the last step that a row has, by its number beside that of the row; forwards alone"""
 
@@ -107,6 +121,7 @@ class Gathered(Masked):
 MODULES = {
     "mask_attended": Attended,
     "mask_filled": Filled,
+    "mask_flagged": Flagged,
     "mask_gathered": Gathered,
     "mask_given": Given,
     "mask_indexed": Indexed,
@@ -122,6 +137,9 @@ def make_module(name):
 def make_inputs(module, batch, time, generator):
     x = torch.randint(-8, 9, (batch, time, INPUT), generator=generator) / 8
     lengths = torch.randint(1, time + 1, (batch,), generator=generator)
+    if "bytes" in module.inputs:
+        mask = torch.arange(time)[None] < lengths[:, None]
+        return x, mask, torch.randint(0, 256, (batch, time), generator=generator).to(torch.uint8)
     if "mask" in module.inputs:
         return x, (torch.arange(time)[None] < lengths[:, None]).long()
     return x, time - lengths if "starts" in module.inputs else lengths
