@@ -175,7 +175,7 @@ static void fiber_main(void)
     block.main(block.argument);
     set_waiting(block.current, ENDED);
     block.n_ended++;
-    give_way();
+    switch_end(&block.home, &block.fibers[block.current].at);
 }
 
 static void start(uint32_t thread)

@@ -112,7 +112,7 @@ static void fiber_main(void)
     switch_begun(&here->home);
     here->main(here->argument);
     here->n_ended++;
-    give_way();
+    switch_end(&here->home, &here->fibers[here->current].at);
 }
 
 static void start(uint32_t thread)

@@ -97,7 +97,7 @@ static inline bool switch_prepare(struct switch_fiber *fiber, void (*main)(void)
 }
 
 /* switch_enter: from home; returns when the fiber leaves. switch_begun: first of all in main().
- * switch_leave: from the fiber; returns when it is entered again. */
+ * switch_leave: from the fiber; returns when it is entered again. switch_end: for the last time. */
 #if SWITCH_HAS_ASAN
 static inline void switch_enter(struct switch_home *home, struct switch_fiber *fiber)
 {
@@ -118,6 +118,14 @@ static inline void switch_leave(struct switch_home *home, struct switch_fiber *f
     __sanitizer_start_switch_fiber(&fake, home->bottom, home->bytes);
     (void)swapcontext(&fiber->context, &home->context);
     __sanitizer_finish_switch_fiber(fake, NULL, NULL);
+}
+
+/* The stack that ASan keeps for what a function may still point to, some hundred KiB a fiber, ends
+ * with it: a block has as many fibers as threads each time that it runs. */
+static inline void switch_end(struct switch_home *home, struct switch_fiber *fiber)
+{
+    __sanitizer_start_switch_fiber(NULL, home->bottom, home->bytes);
+    (void)swapcontext(&fiber->context, &home->context);
 }
 #elif SWITCH_HAS_TSAN
 static inline void switch_enter(struct switch_home *home, struct switch_fiber *fiber)
@@ -160,6 +168,13 @@ static inline void switch_leave(struct switch_home *home, struct switch_fiber *f
     if (_setjmp(fiber->jump) == 0) {
         _longjmp(home->jump, 1);
     }
+}
+#endif
+
+#if !SWITCH_HAS_ASAN
+static inline void switch_end(struct switch_home *home, struct switch_fiber *fiber)
+{
+    switch_leave(home, fiber);
 }
 #endif
 
