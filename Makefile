@@ -85,6 +85,7 @@ CELLS_SRCS = \
   cells/file.c \
   cells/import/attr.c \
   cells/import/build.c \
+  cells/import/einsum.c \
   cells/import/external.c \
   cells/import/feed_back.c \
   cells/import/fold.c \
@@ -151,6 +152,8 @@ CELLS_SRCS = \
   cells/import/turned.c \
   cells/import/walk.c \
   cells/import/wire.c \
+  cells/import/write_out.c \
+  cells/import/writer.c \
   cells/kernels.c \
   cells/lane/host.c \
   cells/model.c \
@@ -530,6 +533,7 @@ CELLS_SUITES = \
   tests/cells/test_import_resize.c \
   tests/cells/test_import_transposed.c \
   tests/cells/test_import_windows.c \
+  tests/cells/test_import_written.c \
   tests/cells/test_kernels.c \
   tests/cells/test_math.c \
   tests/cells/test_named_layers.c \

@@ -1,6 +1,6 @@
 /* Repeated fields are arrays of pointers whose room is a power of two: what is outgrown stays in
- * the arena, at most as much again. Values are called "#1", "#2" and so on, so that no name that
- * comes from a file can be one of theirs. */
+ * the arena, at most as much again. Values are called "#1", "#2" and so on, which no name of a
+ * safetensors file's layers is; beside a file's own names a prefix stands before. */
 #include "cells/import/build.h"
 
 #include "base/assert.h"
@@ -49,7 +49,7 @@ enum base_status cell__build_text(struct cell__builder *builder, const char *tex
 static enum base_status new_name(struct cell__builder *builder, char **out)
 {
     char name[NAME_BYTES];
-    (void)snprintf(name, sizeof(name), "#%u", ++builder->n_names);
+    (void)snprintf(name, sizeof(name), "%s#%u", builder->prefix, ++builder->n_names);
     return cell__build_text(builder, name, out);
 }
 
@@ -57,7 +57,7 @@ void cell__build_init(struct cell__builder *builder, struct base_arena *arena,
                       struct base_error *error)
 {
     base_assert(arena != NULL && error != NULL);
-    *builder = (struct cell__builder){.arena = arena, .error = error, .label = ""};
+    *builder = (struct cell__builder){.arena = arena, .error = error, .label = "", .prefix = ""};
     onnx__model_proto__init(&builder->model);
     onnx__graph_proto__init(&builder->graph);
     onnx__operator_set_id_proto__init(&builder->opset);

@@ -24,6 +24,7 @@ struct cell__builder {
     Onnx__OperatorSetIdProto *opsets[1];
     Onnx__GraphProto *into; /* where nodes go: the graph, or the body of a node to come */
     const char *label;      /* of the nodes to come, for messages; copied */
+    const char *prefix;     /* of values' names, before "#1" */
     uint32_t n_names;
 };
 

@@ -246,8 +246,10 @@ struct cell__import {
     bool has_batch;                        /* an axis has the role */
     uint32_t n_sequences;
     struct cell__sequence sequences[CELL_SEQUENCES_MAX];
-    uint32_t scan;    /* whose body is being read or lowered: its number; NONE outside */
-    uint32_t current; /* node at work, for errors; NONE outside */
+    const char *unwritten; /* why the node at hand is not written out (write_out.h); NULL: it is */
+    uint32_t n_written;    /* names of values that were made for that */
+    uint32_t scan;         /* whose body is being read or lowered: its number; NONE outside */
+    uint32_t current;      /* node at work, for errors; NONE outside */
 };
 
 /* ---- Errors ------------------------------------------------------------------------------- */

@@ -66,6 +66,8 @@ cell__op_fn cell__infer_prelu, cell__lower_prelu;
 cell__op_fn cell__infer_conv, cell__lower_conv, cell__infer_batch_norm, cell__lower_batch_norm;
 /* op_conv_transpose.c */
 cell__op_fn cell__infer_conv_transpose, cell__lower_conv_transpose;
+/* write_out.c */
+cell__op_fn cell__infer_written;
 /* op_resize.c */
 cell__op_fn cell__infer_resize, cell__lower_resize;
 /* op_pool.c */

@@ -6,6 +6,7 @@
 
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
+#include "cells/import/write_out.h"
 
 #include "base/assert.h"
 
@@ -419,6 +420,7 @@ static enum base_status walk_end(struct cell__import *im, const struct frame *fr
                           .outputs = proto->output,
                           .n_outputs = proto->n_output,
                           .ends = frame};
+    im->unwritten = NULL;
     return walk_node(im, &wires);
 }
 
@@ -448,6 +450,10 @@ static enum base_status walk_next(struct cell__import *im, struct frame *frames,
     const Onnx__GraphProto *branch = is_standard(proto, "If") ? choose_branch(im, proto) : NULL;
     const Onnx__GraphProto *body = body_of(proto);
     const Onnx__GraphProto *part = branch != NULL ? branch : body;
+    im->unwritten = "of another domain, or nested too deep";
+    if (part == NULL && is_of_standard(proto) && *depth < DEPTH_MAX) {
+        part = cell__write_out(im, proto);
+    }
     if (part == NULL || *depth == DEPTH_MAX) {
         return walk_plain(im, proto);
     }

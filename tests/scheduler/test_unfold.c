@@ -392,11 +392,12 @@ END_TEST
 /* Two parts of each step, less the first one: three of two steps, backwards too. */
 START_TEST(test_steps_that_are_parts_of_rows)
 {
+    const struct cell_type *wide = graphs_type_token(&types, 2, 0, 2, 2 * WIDTH);
     for (uint32_t is_reverse = 0; is_reverse < 2; is_reverse++) {
         model.n_stages = model.n_outputs = 0;
         model.sequences[STRIDED] =
             (struct cell_sequence){.stride = 1, .add = -2, .parts = 2, .source = FIRST};
-        struct cell_stage *stage = stage_add(each, CELL_STAGE_EACH);
+        struct cell_stage *stage = stage_add(wide, CELL_STAGE_EACH);
         stage->inputs[0] = source(CELL_SOURCE_INPUT, 0, 0);
         stage->sequence = FIRST;
         struct cell_stage *parts = stage_add(chain, CELL_STAGE_CHAIN);

@@ -1,0 +1,199 @@
+/* See writer.h. */
+#include "cells/import/writer.h"
+
+#include "base/assert.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum base_status cell__unwritten(struct cell__writer *w, const char *why)
+{
+    w->im->unwritten = why;
+    return BASE_UNIMPLEMENTED;
+}
+
+enum base_status cell__writer_begin(struct cell__writer *w, struct cell__import *im,
+                                    const Onnx__NodeProto *proto)
+{
+    *w = (struct cell__writer){.im = im, .proto = proto};
+    im->unwritten = "the importer's memory is spent";
+    w->builder = base_arena_alloc(im->arena, sizeof(*w->builder));
+    if (w->builder == NULL) {
+        return BASE_RESOURCE_EXHAUSTED;
+    }
+    struct base_error *error = base_arena_alloc(im->arena, sizeof(*error)); // of memory alone
+    if (error == NULL) {
+        return BASE_RESOURCE_EXHAUSTED;
+    }
+    cell__build_init(w->builder, im->arena, error);
+    w->builder->label = proto->name == NULL ? "" : proto->name;
+    w->builder->prefix = "\x01"; // no text of a file begins so
+    w->builder->n_names = im->n_written;
+    return BASE_OK;
+}
+
+const Onnx__GraphProto *cell__writer_end(struct cell__writer *w)
+{
+    void *memory = base_arena_alloc(w->im->arena, sizeof(Onnx__ValueInfoProto));
+    void *list = base_arena_alloc(w->im->arena, sizeof(Onnx__ValueInfoProto *));
+    w->im->n_written = w->builder->n_names;
+    if (memory == NULL || list == NULL) {
+        return NULL;
+    }
+    Onnx__ValueInfoProto *info = memory;
+    Onnx__ValueInfoProto **infos = list;
+    onnx__value_info_proto__init(info);
+    info->name = base_arena_text(w->im->arena, w->out, strlen(w->out));
+    infos[0] = info;
+    w->builder->graph.output = infos;
+    w->builder->graph.n_output = 1;
+    return info->name == NULL ? NULL : &w->builder->graph;
+}
+
+/* ---- What the node says
+ * -------------------------------------------------------------------------- */
+
+static const Onnx__AttributeProto *attribute_of(const struct cell__writer *w, const char *name)
+{
+    const struct cell__node node = {.proto = w->proto};
+    return cell__attr(&node, name);
+}
+
+enum base_status cell__writer_int(struct cell__writer *w, const char *name, int64_t *out)
+{
+    const Onnx__AttributeProto *attribute = attribute_of(w, name);
+    *out = attribute == NULL ? *out : attribute->i;
+    return BASE_OK;
+}
+
+enum base_status cell__writer_float(struct cell__writer *w, const char *name, float *out)
+{
+    const Onnx__AttributeProto *attribute = attribute_of(w, name);
+    *out = attribute == NULL ? *out : attribute->f;
+    return BASE_OK;
+}
+
+enum base_status cell__writer_value(struct cell__writer *w, const char *name,
+                                    const struct cell__value **out)
+{
+    uint32_t v = 0;
+    if (cell__value_named(w->im, name, &v) != BASE_OK) {
+        return BASE_RESOURCE_EXHAUSTED;
+    }
+    *out = &w->im->values[v];
+    return (*out)->kind == CELL__ROWS || (*out)->kind == CELL__CONST
+               ? BASE_OK
+               : cell__unwritten(w, "of an operand that is no tensor, or is not computed");
+}
+
+enum base_status cell__writer_rank(struct cell__writer *w, const char *name, uint32_t *out)
+{
+    const struct cell__value *value = NULL;
+    BASE_TRY(cell__writer_value(w, name, &value));
+    *out = value->kind == CELL__CONST ? value->tensor.rank : value->shape.rank;
+    return BASE_OK;
+}
+
+enum base_status cell__writer_axes(struct cell__writer *w, struct cell__list *axes, bool *keeps)
+{
+    const Onnx__AttributeProto *attribute = attribute_of(w, "axes");
+    int64_t keepdims = 1;
+    BASE_TRY(cell__writer_int(w, "keepdims", &keepdims));
+    *keeps = keepdims != 0;
+    *axes = (struct cell__list){.n = 0};
+    if (w->proto->n_input > 1 && w->proto->input[1][0] != '\0') {
+        const struct cell__value *value = NULL;
+        BASE_TRY(cell__writer_value(w, w->proto->input[1], &value));
+        if (value->kind != CELL__CONST ||
+            cell__tensor_ints(w->im, value, "axes", axes) != BASE_OK) {
+            return cell__unwritten(w, "axes that are no constant");
+        }
+    } else if (attribute != NULL && attribute->n_ints <= CELL_RANK_MAX) {
+        axes->n = (uint32_t)attribute->n_ints;
+        memcpy(axes->at, attribute->ints, attribute->n_ints * sizeof(axes->at[0]));
+    }
+    return axes->n > 0 ? BASE_OK : cell__unwritten(w, "without axes");
+}
+
+/* ---- Nodes
+ * --------------------------------------------------------------------------------------- */
+
+enum base_status cell__write(struct cell__writer *w, const char *op, const char *const *inputs,
+                             const char **out)
+{
+    return cell__build_op(w->builder, op, inputs, out);
+}
+
+enum base_status cell__write_number(struct cell__writer *w, float number, const char **out)
+{
+    float *data = base_arena_alloc(w->im->arena, sizeof(*data));
+    if (data == NULL) {
+        return BASE_RESOURCE_EXHAUSTED;
+    }
+    *data = number;
+    const struct cell__constant one = {.data = data};
+    return cell__build_floats(w->builder, &one, out);
+}
+
+enum base_status cell__write_ints(struct cell__writer *w, const int64_t *ints, size_t n,
+                                  const char **out)
+{
+    return cell__build_ints(w->builder, n, ints, out);
+}
+
+/* With axes as an input from this opset on, as an attribute before. */
+static enum base_status write_with_axes(struct cell__writer *w, const char *op, int64_t since,
+                                        const char *x, const struct cell__list *axes,
+                                        Onnx__NodeProto **out)
+{
+    const char *input = NULL;
+    const bool is_input = w->im->opset >= since;
+    if (is_input) {
+        BASE_TRY(cell__write_ints(w, axes->at, axes->n, &input));
+    }
+    BASE_TRY(cell__build_node(w->builder, op, (const char *[]){x, input, NULL}, 1, out));
+    return is_input ? BASE_OK : cell__build_set_ints(w->builder, *out, "axes", axes->n, axes->at);
+}
+
+enum base_status cell__write_axes(struct cell__writer *w, const char *op, const char *x,
+                                  const int64_t *axes, size_t n, const char **out)
+{
+    struct cell__list list = {.n = (uint32_t)n};
+    Onnx__NodeProto *node = NULL;
+    *out = x;
+    if (n == 0) {
+        return BASE_OK;
+    }
+    base_assert(n <= CELL_RANK_MAX);
+    memcpy(list.at, axes, n * sizeof(*axes));
+    BASE_TRY(write_with_axes(w, op, 13, x, &list, &node));
+    *out = node->output[0];
+    return BASE_OK;
+}
+
+enum base_status cell__write_transpose(struct cell__writer *w, const char *x, const int64_t *perm,
+                                       size_t n, const char **out)
+{
+    Onnx__NodeProto *node = NULL;
+    bool is_same = true;
+    for (size_t k = 0; k < n; k++) {
+        is_same = is_same && perm[k] == (int64_t)k;
+    }
+    *out = x;
+    if (is_same) {
+        return BASE_OK;
+    }
+    BASE_TRY(cell__build_node(w->builder, "Transpose", (const char *[]){x, NULL}, 1, &node));
+    *out = node->output[0];
+    return cell__build_set_ints(w->builder, node, "perm", n, perm);
+}
+
+enum base_status cell__write_reduce(struct cell__writer *w, const char *op, const char *x,
+                                    const struct cell__list *axes, bool keeps, const char **out)
+{
+    Onnx__NodeProto *node = NULL;
+    const int64_t since = strcmp(op, "ReduceSum") == 0 ? 13 : 18;
+    BASE_TRY(write_with_axes(w, op, since, x, axes, &node));
+    *out = node->output[0];
+    return cell__build_set_int(w->builder, node, "keepdims", keeps ? 1 : 0);
+}

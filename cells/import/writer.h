@@ -1,0 +1,51 @@
+/* Writes the graph that stands for a node (write_out.h). Names of values are the arena's. Functions
+ * say RESOURCE_EXHAUSTED, or UNIMPLEMENTED when im->unwritten says why; only the caller of
+ * cell__write_out() makes an error of it. Axes and reductions take the form of the file's opset. */
+#ifndef CELLS_IMPORT_WRITER_H
+#define CELLS_IMPORT_WRITER_H
+
+#include "cells/import/build.h"
+#include "cells/import/graph.h"
+
+struct cell__writer {
+    struct cell__import *im;
+    const Onnx__NodeProto *proto; /* stands for this node */
+    struct cell__builder *builder;
+    const char *out; /* the value that the node gives */
+};
+
+enum base_status cell__writer_begin(struct cell__writer *w, struct cell__import *im,
+                                    const Onnx__NodeProto *proto);
+/* The graph, whose output is w->out; NULL when memory is short. */
+const Onnx__GraphProto *cell__writer_end(struct cell__writer *w);
+
+/* UNIMPLEMENTED; why: static. */
+enum base_status cell__unwritten(struct cell__writer *w, const char *why);
+
+/* Attributes of the node; *out stays where there is none. */
+enum base_status cell__writer_int(struct cell__writer *w, const char *name, int64_t *out);
+enum base_status cell__writer_float(struct cell__writer *w, const char *name, float *out);
+/* Of a reduction: its axes, of which there are some, and whether they stay. */
+enum base_status cell__writer_axes(struct cell__writer *w, struct cell__list *axes, bool *keeps);
+
+/* Of an operand that is computed: its value, and its rank. */
+enum base_status cell__writer_value(struct cell__writer *w, const char *name,
+                                    const struct cell__value **out);
+enum base_status cell__writer_rank(struct cell__writer *w, const char *name, uint32_t *out);
+
+/* A node of one output. inputs: names ending with NULL. */
+enum base_status cell__write(struct cell__writer *w, const char *op, const char *const *inputs,
+                             const char **out);
+/* A float of rank 0, and integers of rank 1. */
+enum base_status cell__write_number(struct cell__writer *w, float number, const char **out);
+enum base_status cell__write_ints(struct cell__writer *w, const int64_t *ints, size_t n,
+                                  const char **out);
+/* Squeeze or Unsqueeze of these axes; x itself where n is 0. */
+enum base_status cell__write_axes(struct cell__writer *w, const char *op, const char *x,
+                                  const int64_t *axes, size_t n, const char **out);
+enum base_status cell__write_transpose(struct cell__writer *w, const char *x, const int64_t *perm,
+                                       size_t n, const char **out);
+enum base_status cell__write_reduce(struct cell__writer *w, const char *op, const char *x,
+                                    const struct cell__list *axes, bool keeps, const char **out);
+
+#endif
