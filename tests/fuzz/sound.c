@@ -92,7 +92,9 @@ static void check_input(const struct cell_model *model, uint32_t s, uint32_t inp
         base_assert(width % source->count == 0);
         check_window(model, stage, source);
     }
-    check_source(model, *source, s, source->count > 0 ? width / source->count : width);
+    const uint32_t parts = source->parts > 0 ? source->parts : 1;
+    base_assert(source->count > 0 || source->parts == 0);
+    check_source(model, *source, s, (source->count > 0 ? width / source->count : width) * parts);
 }
 
 void sound_model(const struct cell_model *model)
