@@ -246,6 +246,9 @@ struct cell__import {
     bool has_batch;                        /* an axis has the role */
     uint32_t n_sequences;
     struct cell__sequence sequences[CELL_SEQUENCES_MAX];
+    bool
+        turns_rows; /* a Slice by -1 along an axis of a stated size turns features of a row round */
+    bool has_turns; /* there is such a Slice */
     const char *unwritten; /* why the node at hand is not written out (write_out.h); NULL: it is */
     uint32_t n_written;    /* names of values that were made for that */
     uint32_t scan;         /* whose body is being read or lowered: its number; NONE outside */

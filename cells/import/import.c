@@ -566,9 +566,11 @@ struct unpacked {
     const struct cell_known_inputs *known;
 };
 
-static enum base_status import_proto(struct cell_registry *registry,
-                                     const struct unpacked *unpacked, const char *label,
-                                     struct cell_model *model, struct base_error *error)
+/* *turns: whether an axis of a stated size that a Slice turns round lies within a row, in place of
+ * being the time; set where there is such an axis. */
+static enum base_status try_proto(struct cell_registry *registry, const struct unpacked *unpacked,
+                                  const char *label, bool *turns, struct cell_model *model,
+                                  struct base_error *error)
 {
     const Onnx__ModelProto *proto = unpacked->proto;
     struct base_arena work;
@@ -588,6 +590,7 @@ static enum base_status import_proto(struct cell_registry *registry,
                               .known = unpacked->known,
                               .is_part = model->options.is_part,
                               .feeds_back = model->options.feeds_back,
+                              .turns_rows = *turns,
                               .scan = CELL__NONE,
                               .current = CELL__NONE};
     const enum base_status status = import_graph(&im, registry, model);
@@ -598,9 +601,29 @@ static enum base_status import_proto(struct cell_registry *registry,
                  cell__quote((char[CELL__TEXT_BYTES]){0}, proto->producer_version));
         model->file_bytes += external.bytes;
     }
+    *turns = im.has_turns;
     cell__external_release(&external);
     base_arena_release(&work);
     return status;
+}
+
+/* Which axes are time is known when all nodes have been read; one that is turned round has to be
+ * known before. So what cannot be served as a sequence that is turned is tried again as a row. */
+static enum base_status import_proto(struct cell_registry *registry,
+                                     const struct unpacked *unpacked, const char *label,
+                                     struct cell_model *model, struct base_error *error)
+{
+    const struct cell_model_options options = model->options;
+    bool turns = false;
+    const enum base_status status = try_proto(registry, unpacked, label, &turns, model, error);
+    if (status != BASE_UNIMPLEMENTED || !turns) {
+        return status;
+    }
+    struct base_error again = {.status = BASE_OK};
+    memset(model, 0, sizeof(*model));
+    model->options = options;
+    return try_proto(registry, unpacked, label, &turns, model, &again) == BASE_OK ? BASE_OK
+                                                                                  : status;
 }
 
 enum base_status cell__import_onnx(struct cell_registry *registry, struct cell_model_file file,

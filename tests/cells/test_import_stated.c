@@ -307,6 +307,35 @@ START_TEST(test_steps_in_any_order_are_refused)
 }
 END_TEST
 
+/* Along the features of a row; a sequence of a stated number of steps is turned too, but not both
+ * in one file. (What is computed: conv_reflected, of test_import_exports.) */
+START_TEST(test_what_a_slice_turns_round)
+{
+    const int64_t last = -1;
+    const int64_t end = INT64_MIN + 1;
+    for (int64_t axis = 1; axis <= 3; axis++) { // 3: both
+        const int64_t features = axis == 1 ? 1 : 2;
+        begin(STEPS, false);
+        numbers("last", 1, 1, &last);
+        numbers("end", 1, 1, &end);
+        numbers("axis", 1, 1, &features);
+        node("Slice", "y last end axis last", "turned");
+        if (axis == 2) {
+            node("Add", "turned y", "some");
+            answer("some");
+            expect_accepted(&builder);
+        } else if (axis == 1) {
+            answer("turned");
+            expect_refused(&builder, BASE_UNIMPLEMENTED, "its steps turned round");
+        } else {
+            node("Slice", "turned last end axis1 last", "both");
+            answer("both");
+            expect_refused(&builder, BASE_UNIMPLEMENTED, "turn");
+        }
+    }
+}
+END_TEST
+
 START_TEST(test_all_steps_as_features)
 {
     flatten(STEPS, false);
@@ -363,6 +392,7 @@ int main(void)
     tcase_add_test(tests, test_frames_are_stacked);
     tcase_add_test(tests, test_some_steps_follow_from_all);
     tcase_add_test(tests, test_steps_in_any_order_are_refused);
+    tcase_add_test(tests, test_what_a_slice_turns_round);
     tcase_add_test(tests, test_all_steps_as_features);
     tcase_add_test(tests, test_stated_numbers_are_the_models);
     suite_add_tcase(suite, tests);

@@ -390,6 +390,20 @@ class Paired(nn.Module):
         return self.gru((self.conv(x) + functional.max_pool1d(x, 2)).transpose(1, 2))[0]
 
 
+class Reflected(nn.Module):
+    """features between some of their own turned round, as reflection pads, and added to all of them so; an LSTM"""
+
+    kind, outputs = "features", {"y": TIMED}
+
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(INPUT + 4, HIDDEN, batch_first=True)
+
+    def forward(self, x):
+        ends = x[:, :, 1:3].flip(2), x[:, :, -3:-1].flip(2)
+        return self.lstm(torch.cat([ends[0], x + x.flip(2), ends[1]], 2))[0]
+
+
 class Frames(nn.Module):
     """features of two steps as one, without a last one that is left over; an LSTM"""
 
@@ -439,6 +453,7 @@ MODULES = {
     "conv_positioned": Positioned,
     "conv_pyramid": Pyramid,
     "conv_queried": Queried,
+    "conv_reflected": Reflected,
     "conv_residual": Residual,
     "conv_standardised": Standardised,
     "conv_strided": Strided,
