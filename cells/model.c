@@ -156,6 +156,29 @@ void cell_model_steps(const struct cell_model *model, uint32_t given,
     }
 }
 
+/* The given sequence of the first one that what is given does not make long enough, or not even; or
+ * CELL_SEQUENCES_MAX. */
+static uint32_t find_unmet(const struct cell_model *model, const uint32_t given[CELL_SEQUENCES_MAX])
+{
+    uint32_t steps[CELL_SEQUENCES_MAX];
+    uint32_t origin[CELL_SEQUENCES_MAX];
+    for (uint32_t s = 0; s < CELL_SEQUENCES_MAX; s++) {
+        const struct cell_sequence *sequence = &model->sequences[s];
+        const bool is_given = sequence->stride == 0;
+        const uint32_t least = sequence->steps_min > 0 ? sequence->steps_min : 1;
+        origin[s] = is_given ? s : origin[sequence->source];
+        steps[s] = is_given ? given[s] : cell_sequence_steps(sequence, steps[sequence->source]);
+        if (model->sequences[origin[s]].stated == 0 &&
+            (steps[s] < least || (sequence->multiple > 0 && steps[s] % sequence->multiple != 0))) {
+            return origin[s];
+        }
+    }
+    return CELL_SEQUENCES_MAX;
+}
+
+/* More than these, and a request says itself what it lacks. */
+#define TRIES_MAX 65536u
+
 void cell_model_steps_min(const struct cell_model *model, uint32_t steps[CELL_SEQUENCES_MAX])
 {
     for (uint32_t s = 0; s < CELL_SEQUENCES_MAX; s++) {
@@ -180,6 +203,12 @@ void cell_model_steps_min(const struct cell_model *model, uint32_t steps[CELL_SE
         if (most > (int64_t)steps[sequence->source]) {
             steps[sequence->source] = (uint32_t)most;
         }
+    }
+    // What parts make of the fewest need not be a multiple.
+    uint32_t unmet = find_unmet(model, steps);
+    for (uint32_t i = 0; unmet < CELL_SEQUENCES_MAX && i < TRIES_MAX; i++) {
+        steps[unmet]++;
+        unmet = find_unmet(model, steps);
     }
 }
 

@@ -258,7 +258,11 @@ START_TEST(test_steps_that_are_made_of_parts)
     cell_model_steps_min(chain, least);
     ck_assert_uint_eq(least[0], 2);
     chain->sequences[2].steps_min = 0;
-    chain->sequences[1].multiple = 6; // 40 n
+    chain->sequences[1].multiple = 12; // 40 n
+    chain->sequences[1].add = -1;
+    cell_model_steps_min(chain, least);
+    ck_assert_uint_eq(least[0], 3);
+    chain->sequences[1].multiple = 6;
     chain->sequences[1].add = -1;
     ask_init(&ask, chain, ROWS, 4, &numbers, ASK_PLAIN);
     expect("input 'x': a sequence of 4 steps, which the model does not part evenly, expected a "
