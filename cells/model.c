@@ -161,7 +161,7 @@ void cell_model_steps(const struct cell_model *model, uint32_t given,
 static uint32_t find_unmet(const struct cell_model *model, const uint32_t given[CELL_SEQUENCES_MAX])
 {
     uint32_t steps[CELL_SEQUENCES_MAX];
-    uint32_t origin[CELL_SEQUENCES_MAX];
+    uint32_t origin[CELL_SEQUENCES_MAX] = {0};
     for (uint32_t s = 0; s < CELL_SEQUENCES_MAX; s++) {
         const struct cell_sequence *sequence = &model->sequences[s];
         const bool is_given = sequence->stride == 0;

@@ -158,63 +158,64 @@ static int refusal_of(const char *folder)
     return -1;
 }
 
+static const struct {
+    const char *prefix;
+    enum cell_op_kind kind;
+    uint32_t variant;
+} cells[] = {
+    {"gru_reset_before-", CELL_OP_GRU, CELL_GRU_RESET_BEFORE},
+    {"gru_", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
+    {"reader_embedded-", CELL_OP_LSTM, 0},
+    {"reader_", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
+    {"conv_bare-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
+    {"conv_causal-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
+    {"conv_cumulative-", CELL_OP_SELECT, 0}, // sums so far come first
+    {"conv_deep-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
+    {"conv_ends-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
+    {"conv_pyramid-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
+    {"conv_taken-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
+    {"conv_group_normed-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
+    {"conv_paired-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
+    {"conv_pool", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
+    {"conv_positioned-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
+    {"conv_residual-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
+    {"conv_unpadded-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
+    {"keras_activations-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
+    {"keras_autoencoder-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
+    {"keras_bidirectional_gru-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
+    {"keras_bidirectional_rnn-", CELL_OP_RNN, CELL_RNN_TANH},
+    {"keras_cells-", CELL_OP_GRU, CELL_GRU_RESET_AFTER}, // behind an LSTM
+    {"keras_conv_lstm-", CELL_OP_MUL, 0},                // four gates of two convolutions each
+    {"keras_conv_norm-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
+    {"keras_embedding_masked-", CELL_OP_ADD, 0}, // masks: test_import_keras.c
+    {"keras_flat-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
+    {"keras_gru_before-", CELL_OP_GRU, CELL_GRU_RESET_BEFORE},
+    {"keras_gru_", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
+    {"keras_lstm_hard-", CELL_OP_MUL, 0}, // no kernel has its functions
+    {"keras_masking-", CELL_OP_ADD, 0},
+    {"keras_rnn_", CELL_OP_RNN, CELL_RNN_TANH},
+    {"keras_tagger_masked-", CELL_OP_ADD, 0},
+    {"keras_tail-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
+    {"own_encoder-", CELL_OP_LSTM, 0},
+    {"own_", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
+    {"picture_crnn-", CELL_OP_LSTM, 0},
+    {"picture_depthwise-", CELL_OP_LSTM, 0},
+    {"picture_gated-", CELL_OP_LSTM, 0},
+    {"picture_resnet-", CELL_OP_LSTM, 0},
+    {"picture_turned-", CELL_OP_LSTM, 0},
+    {"picture_", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
+    {"transposed_cropped-", CELL_OP_LSTM, 0},
+    {"transposed_", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
+    {"quantised_conv-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
+    {"quantised_static_signed-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
+    {"rnn_tanh_", CELL_OP_RNN, CELL_RNN_TANH},
+    {"rnn_relu_", CELL_OP_RNN, CELL_RNN_RELU},
+    {"", CELL_OP_LSTM, 0},
+};
+
 /* What the first chain of a folder's model is, by the folder's name; LSTM where nothing fits. */
 static void expect_cell(const struct cell_model *model, const char *folder)
 {
-    static const struct {
-        const char *prefix;
-        enum cell_op_kind kind;
-        uint32_t variant;
-    } cells[] = {
-        {"gru_reset_before-", CELL_OP_GRU, CELL_GRU_RESET_BEFORE},
-        {"gru_", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
-        {"reader_embedded-", CELL_OP_LSTM, 0},
-        {"reader_", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
-        {"conv_bare-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
-        {"conv_causal-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
-        {"conv_cumulative-", CELL_OP_SELECT, 0}, // sums so far come first
-        {"conv_deep-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
-        {"conv_ends-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
-        {"conv_pyramid-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
-        {"conv_taken-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
-        {"conv_group_normed-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
-        {"conv_paired-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
-        {"conv_pool", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
-        {"conv_positioned-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
-        {"conv_residual-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
-        {"conv_unpadded-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
-        {"keras_activations-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
-        {"keras_autoencoder-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
-        {"keras_bidirectional_gru-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
-        {"keras_bidirectional_rnn-", CELL_OP_RNN, CELL_RNN_TANH},
-        {"keras_cells-", CELL_OP_GRU, CELL_GRU_RESET_AFTER}, // behind an LSTM
-        {"keras_conv_lstm-", CELL_OP_MUL, 0},                // four gates of two convolutions each
-        {"keras_conv_norm-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
-        {"keras_embedding_masked-", CELL_OP_ADD, 0}, // masks: test_import_keras.c
-        {"keras_flat-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
-        {"keras_gru_before-", CELL_OP_GRU, CELL_GRU_RESET_BEFORE},
-        {"keras_gru_", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
-        {"keras_lstm_hard-", CELL_OP_MUL, 0}, // no kernel has its functions
-        {"keras_masking-", CELL_OP_ADD, 0},
-        {"keras_rnn_", CELL_OP_RNN, CELL_RNN_TANH},
-        {"keras_tagger_masked-", CELL_OP_ADD, 0},
-        {"keras_tail-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
-        {"own_encoder-", CELL_OP_LSTM, 0},
-        {"own_", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
-        {"picture_crnn-", CELL_OP_LSTM, 0},
-        {"picture_depthwise-", CELL_OP_LSTM, 0},
-        {"picture_gated-", CELL_OP_LSTM, 0},
-        {"picture_resnet-", CELL_OP_LSTM, 0},
-        {"picture_turned-", CELL_OP_LSTM, 0},
-        {"picture_", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
-        {"transposed_cropped-", CELL_OP_LSTM, 0},
-        {"transposed_", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
-        {"quantised_conv-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
-        {"quantised_static_signed-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
-        {"rnn_tanh_", CELL_OP_RNN, CELL_RNN_TANH},
-        {"rnn_relu_", CELL_OP_RNN, CELL_RNN_RELU},
-        {"", CELL_OP_LSTM, 0},
-    };
     size_t i = 0;
     uint32_t s = 0;
     if (strncmp(folder, "scan_", 5) == 0 || strncmp(folder, "loop_", 5) == 0) {
