@@ -2,6 +2,7 @@
  * tensors, the time extent between all of one sequence. */
 #include "server/validate.h"
 
+#include "base/divide.h"
 #include "server/tensors.h"
 #include "server/text.h"
 
@@ -99,16 +100,6 @@ static enum base_status fail_many(const struct cell_model *model, const struct s
                      name == NULL ? "" : name, extents->steps[origin], INT32_MAX);
 }
 
-static uint64_t greatest_divisor(uint64_t a, uint64_t b)
-{
-    while (b != 0) {
-        const uint64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 /* Of a sequence whose steps are parted, and some would be left over: what must divide the steps
  * that it follows from, `given`. */
 static enum base_status fail_uneven(const struct cell_model *model,
@@ -119,7 +110,7 @@ static enum base_status fail_uneven(const struct cell_model *model,
     const char *name = extents->steps_of[origin_of(model, sequence)];
     for (uint32_t s = sequence; model->sequences[s].stride > 0; s = model->sequences[s].source) {
         multiple *= model->sequences[s].stride;
-        multiple /= greatest_divisor(multiple, cell_sequence_parts(&model->sequences[s]));
+        multiple /= base_greatest_divisor(multiple, cell_sequence_parts(&model->sequences[s]));
     }
     return base_fail(
         error, BASE_INVALID_ARGUMENT,

@@ -4,6 +4,7 @@
 
 #include "base/assert.h"
 #include "base/checked.h"
+#include "base/divide.h"
 
 /* Of a root: that of what its steps follow from, or NULL. */
 static const struct cell__atom *source_of(const struct cell__import *im,
@@ -68,21 +69,6 @@ static bool find_lineage(const struct cell__import *im, const struct cell__atom 
 /* ---- Equal where some number divides another ---------------------------------------------------
  */
 
-static int64_t greatest_divisor(int64_t a, int64_t b)
-{
-    while (b != 0) {
-        const int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
-static int64_t floor_of(int64_t a, int64_t by)
-{
-    return a / by - (a % by < 0 ? 1 : 0);
-}
-
 /* Steps of what follows from m times a number: slope * m + rest. */
 struct line {
     int64_t slope, rest;
@@ -99,12 +85,13 @@ static bool find_line(const struct lineage *lineage, int64_t *by, struct line *l
             return false;
         }
         if (line->slope % atom->stride != 0) {
-            *by *= atom->stride / greatest_divisor(line->slope, atom->stride);
+            *by *= atom->stride /
+                   (int64_t)base_greatest_divisor((uint64_t)line->slope, (uint64_t)atom->stride);
             *line = (struct line){.slope = *by};
             i = lineage->n; // once more
         } else {
             line->slope /= atom->stride;
-            line->rest = floor_of(line->rest + atom->add, atom->stride) + 1;
+            line->rest = base_floor_divide(line->rest + atom->add, atom->stride) + 1;
         }
         if (*by > CELL__STEPS_ADD_MAX) {
             return false;

@@ -11,6 +11,7 @@
 #include "cells/import/rows.h"
 
 #include "base/assert.h"
+#include "base/divide.h"
 
 #include <string.h>
 
@@ -34,11 +35,6 @@ struct transposed {
         *bias; /* [channels, filters of a group, taps of each axis]; [filters] or NULL */
 };
 
-static int64_t floor_of(int64_t a, int64_t by)
-{
-    return a / by - (a % by < 0 ? 1 : 0);
-}
-
 static struct blocks blocks_of(const struct cell__window *window)
 {
     const int64_t stride = window->stride;
@@ -47,7 +43,7 @@ static struct blocks blocks_of(const struct cell__window *window)
     return (struct blocks){
         .taps = (window->extent - 1) / stride + 1,
         .first = first,
-        .more = floor_of(last, stride) - first,
+        .more = base_floor_divide(last, stride) - first,
         .cut = window->before % stride,
         .add = last + 1 - stride - window->before,
     };

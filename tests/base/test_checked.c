@@ -1,5 +1,7 @@
-/* Checked arithmetic at its edges. */
+/* Checked arithmetic at its edges, and divisions. */
 #include "base/checked.h"
+
+#include "base/divide.h"
 
 #include "tests/util.h"
 
@@ -67,6 +69,27 @@ START_TEST(test_u32_from_u64_at_the_edge)
 }
 END_TEST
 
+START_TEST(test_divisions_round_down)
+{
+    const int64_t cases[][3] = {
+        {7, 2, 3},   {-7, 2, -4}, {6, 3, 2},   {-6, 3, -2},
+        {-1, 4, -1}, {0, 5, 0},   {-5, 1, -5}, {INT64_MIN, 2, INT64_MIN / 2}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        ck_assert_int_eq(base_floor_divide(cases[i][0], cases[i][1]), cases[i][2]);
+    }
+}
+END_TEST
+
+START_TEST(test_greatest_divisors)
+{
+    const uint64_t cases[][3] = {{12, 18, 6}, {18, 12, 6}, {7, 13, 1},
+                                 {0, 5, 5},   {5, 0, 5},   {UINT64_MAX, UINT64_MAX, UINT64_MAX}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        ck_assert_uint_eq(base_greatest_divisor(cases[i][0], cases[i][1]), cases[i][2]);
+    }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("checked");
@@ -76,6 +99,8 @@ int main(void)
     tcase_add_test(tcase, test_i64_add_at_the_edge);
     tcase_add_test(tcase, test_i64_mul_at_the_edge);
     tcase_add_test(tcase, test_u32_from_u64_at_the_edge);
+    tcase_add_test(tcase, test_divisions_round_down);
+    tcase_add_test(tcase, test_greatest_divisors);
     suite_add_tcase(suite, tcase);
     return util_run(suite);
 }
