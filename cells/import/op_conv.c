@@ -71,14 +71,45 @@ static enum base_status check_weights(struct cell__import *im, const struct cell
     return BASE_OK;
 }
 
-static enum base_status read_weights(struct cell__import *im, const struct cell__node *node,
-                                     uint32_t rank, struct conv *conv)
+enum base_status cell__conv_operands(struct cell__import *im, const struct cell__node *node,
+                                     int64_t *channels, int64_t *groups)
+{
+    const struct cell__value *x = cell__input(im, node, IN_X);
+    const struct cell__value *w = cell__input(im, node, IN_W);
+    if (x->kind != CELL__ROWS || x->dtype != CELL__F32 || x->shape.rank < 3 || x->shape.rank > 4) {
+        return cell__refuse(im, "of anything but floats [batch, channels, steps], or with one more "
+                                "axis");
+    }
+    if (w->kind != CELL__CONST || w->dtype != CELL__F32 || w->tensor.rank != x->shape.rank) {
+        return cell__refuse(im, "weights that are no constant of floats, of rank %u",
+                            x->shape.rank);
+    }
+    *channels = cell__axis_size(im, &x->shape.axes[1]);
+    return cell__attr_int(im, node, "group", 1, groups);
+}
+
+enum base_status cell__conv_bias(struct cell__import *im, const struct cell__node *node,
+                                 int64_t filters, const float **out)
+{
+    *out = NULL;
+    if (!cell__has_input(node, IN_B)) {
+        return BASE_OK;
+    }
+    const struct cell__value *b = cell__input(im, node, IN_B);
+    if (b->kind != CELL__CONST || b->dtype != CELL__F32 || b->tensor.rank != 1 ||
+        b->tensor.dims[0] != filters) {
+        return cell__refuse(im, "a bias that is no constant of floats, one a filter");
+    }
+    *out = b->tensor.data;
+    return BASE_OK;
+}
+
+static enum base_status read_conv(struct cell__import *im, const struct cell__node *node,
+                                  struct conv *conv)
 {
     const struct cell__value *w = cell__input(im, node, IN_W);
-    BASE_TRY(cell__attr_int(im, node, "group", 1, &conv->groups));
-    if (w->kind != CELL__CONST || w->dtype != CELL__F32 || w->tensor.rank != rank) {
-        return cell__refuse(im, "weights that are no constant of floats, of rank %u", rank);
-    }
+    *conv = (struct conv){.channels = 0};
+    BASE_TRY(cell__conv_operands(im, node, &conv->channels, &conv->groups));
     conv->filters = w->tensor.dims[0];
     conv->w = w->tensor.data;
     if (conv->groups < 1) {
@@ -87,31 +118,8 @@ static enum base_status read_weights(struct cell__import *im, const struct cell_
     conv->is_depthwise =
         conv->groups > 1 && conv->groups == conv->channels && conv->filters == conv->channels;
     BASE_TRY(check_weights(im, w, conv));
-    if (!cell__has_input(node, IN_B)) {
-        return BASE_OK;
-    }
-    const struct cell__value *b = cell__input(im, node, IN_B);
-    if (b->kind != CELL__CONST || b->dtype != CELL__F32 || b->tensor.rank != 1 ||
-        b->tensor.dims[0] != conv->filters) {
-        return cell__refuse(im, "a bias that is no constant of floats, one a filter");
-    }
-    conv->bias = b->tensor.data;
-    return BASE_OK;
-}
-
-static enum base_status read_conv(struct cell__import *im, const struct cell__node *node,
-                                  struct conv *conv)
-{
-    const struct cell__value *x = cell__input(im, node, IN_X);
-    *conv = (struct conv){.channels = 0};
-    if (x->kind != CELL__ROWS || x->dtype != CELL__F32 || x->shape.rank < 3 || x->shape.rank > 4) {
-        return cell__refuse(im, "of anything but floats [batch, channels, steps], or with one more "
-                                "axis");
-    }
-    conv->channels = cell__axis_size(im, &x->shape.axes[1]);
-    BASE_TRY(read_weights(im, node, x->shape.rank, conv));
-    return cell__read_windows(im, node, &cell__input(im, node, IN_W)->tensor.dims[2],
-                              &conv->windows);
+    BASE_TRY(cell__conv_bias(im, node, conv->filters, &conv->bias));
+    return cell__read_windows(im, node, &w->tensor.dims[2], &conv->windows);
 }
 
 enum base_status cell__infer_conv(struct cell__import *im, struct cell__node *node)

@@ -15,7 +15,7 @@
 
 #include <string.h>
 
-enum { IN_X, IN_W, IN_B };
+enum { IN_X, IN_W };
 
 /* Of one axis. Block b makes outputs b * stride .. of those that would be there without padding,
  * from inputs b - taps + 1 .. b. */
@@ -51,17 +51,12 @@ static struct blocks blocks_of(const struct cell__window *window)
 
 /* ---- The node ------------------------------------------------------------------------------- */
 
-static enum base_status read_weights(struct cell__import *im, const struct cell__node *node,
-                                     uint32_t rank, struct transposed *conv)
+static enum base_status check_weights(struct cell__import *im, const struct cell__value *w,
+                                      const struct transposed *conv)
 {
-    const struct cell__value *w = cell__input(im, node, IN_W);
-    BASE_TRY(cell__attr_int(im, node, "group", 1, &conv->groups));
-    if (w->kind != CELL__CONST || w->dtype != CELL__F32 || w->tensor.rank != rank) {
-        return cell__refuse(im, "weights that are no constant of floats, of rank %u", rank);
-    }
     bool fits = conv->channels >= 1 && w->tensor.dims[0] == conv->channels && conv->groups >= 1 &&
                 conv->channels % conv->groups == 0;
-    for (uint32_t k = 1; k < rank; k++) {
+    for (uint32_t k = 1; k < w->tensor.rank; k++) {
         fits = fits && w->tensor.dims[k] >= 1;
     }
     if (!fits) {
@@ -73,36 +68,22 @@ static enum base_status read_weights(struct cell__import *im, const struct cell_
                              cell__quote(name, w->name), cell__tensor_text(text, &w->tensor),
                              (long long)conv->channels, (long long)conv->groups);
     }
-    conv->w = w->tensor.data;
-    if (w->tensor.dims[1] > CELL_WIDTH_MAX / conv->groups) {
-        return cell__refuse(im, "more than %u filters", CELL_WIDTH_MAX);
-    }
-    conv->filters = w->tensor.dims[1] * conv->groups;
-    if (!cell__has_input(node, IN_B)) {
-        return BASE_OK;
-    }
-    const struct cell__value *b = cell__input(im, node, IN_B);
-    if (b->kind != CELL__CONST || b->dtype != CELL__F32 || b->tensor.rank != 1 ||
-        b->tensor.dims[0] != conv->filters) {
-        return cell__refuse(im, "a bias that is no constant of floats, one a filter");
-    }
-    conv->bias = b->tensor.data;
-    return BASE_OK;
+    return w->tensor.dims[1] <= CELL_WIDTH_MAX / conv->groups
+               ? BASE_OK
+               : cell__refuse(im, "more than %u filters", CELL_WIDTH_MAX);
 }
 
 static enum base_status read_node(struct cell__import *im, const struct cell__node *node,
                                   struct transposed *conv)
 {
-    const struct cell__value *x = cell__input(im, node, IN_X);
+    const struct cell__value *w = cell__input(im, node, IN_W);
     *conv = (struct transposed){.channels = 0};
-    if (x->kind != CELL__ROWS || x->dtype != CELL__F32 || x->shape.rank < 3 || x->shape.rank > 4) {
-        return cell__refuse(im, "of anything but floats [batch, channels, steps], or with one more "
-                                "axis");
-    }
-    conv->channels = cell__axis_size(im, &x->shape.axes[1]);
-    BASE_TRY(read_weights(im, node, x->shape.rank, conv));
-    return cell__read_transposed(im, node, &cell__input(im, node, IN_W)->tensor.dims[2],
-                                 &conv->windows);
+    BASE_TRY(cell__conv_operands(im, node, &conv->channels, &conv->groups));
+    BASE_TRY(check_weights(im, w, conv));
+    conv->w = w->tensor.data;
+    conv->filters = w->tensor.dims[1] * conv->groups;
+    BASE_TRY(cell__conv_bias(im, node, conv->filters, &conv->bias));
+    return cell__read_transposed(im, node, &w->tensor.dims[2], &conv->windows);
 }
 
 /* What is made along an axis: where a stride parts blocks, of a sequence of these. */

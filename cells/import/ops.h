@@ -220,6 +220,12 @@ struct cell__windows {
     uint32_t channels, height, height_left;
 };
 
+/* Of a Conv or ConvTranspose (op_conv.c): floats of rank 3 or 4 and constant weights of the same,
+ * how many channels and groups; and its bias of so many filters, or NULL. */
+enum base_status cell__conv_operands(struct cell__import *im, const struct cell__node *node,
+                                     int64_t *channels, int64_t *groups);
+enum base_status cell__conv_bias(struct cell__import *im, const struct cell__node *node,
+                                 int64_t filters, const float **out);
 /* From the node's attributes; taps: those of its weights, NULL: kernel_shape says. */
 enum base_status cell__read_windows(struct cell__import *im, const struct cell__node *node,
                                     const int64_t *taps, struct cell__windows *windows);

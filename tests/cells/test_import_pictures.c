@@ -4,10 +4,11 @@
  * that. */
 #include "cells/model.h"
 #include "tests/cells/parse.h"
+#include "tests/cells/windows.h"
 #include "tests/util.h"
 
 enum { FLOAT = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT };
-enum { CHANNELS = 2, HEIGHT = 6, HIDDEN = 3 };
+enum { CHANNELS = 2, HEIGHT = 6 };
 
 static struct onnx_builder builder;
 static struct base_random numbers;
@@ -17,7 +18,7 @@ static void begin_with(int64_t channels, int64_t height, int64_t width)
     const int64_t dims[] = {-1, channels, height, width};
     numbers = util_random(1);
     onnx_init(&builder, 17);
-    onnx_add_weights(&builder, "GRU", 1, HIDDEN, 1);
+    onnx_add_weights(&builder, "GRU", 1, WINDOW_HIDDEN, 1);
     onnx_input(&builder, "x", FLOAT, 4, dims);
 }
 
@@ -57,18 +58,8 @@ static void set_pads(Onnx__NodeProto *node, int64_t above, int64_t left, int64_t
 static void end(void)
 {
     const int64_t features[] = {1, 2};
-    const int64_t perm[] = {1, 0, 2};
-    const int64_t last = 2;
-    Onnx__NodeProto *mean = onnx_node(&builder, "ReduceMean", "y", "means");
-    onnx_set_ints(&builder, mean, "axes", 2, features);
-    onnx_set_int(&builder, mean, "keepdims", 0);
-    onnx_constant(&builder, "last", onnx_ints(&builder, 1, 1, &last));
-    (void)onnx_node(&builder, "Unsqueeze", "means last", "rows");
-    onnx_set_ints(&builder, onnx_node(&builder, "Transpose", "rows", "turned"), "perm", 3, perm);
-    onnx_set_int(&builder, onnx_node(&builder, "GRU", "turned w r b", "out"), "hidden_size",
-                 HIDDEN);
-    onnx_output(&builder, "out", FLOAT, 0, NULL);
-    builder.graph.output[0]->type = NULL;
+    window_mean(&builder, 2, features);
+    window_answers(&builder, (const char *const[]){"out", NULL});
 }
 
 static void accept(void)
@@ -206,7 +197,7 @@ START_TEST(test_a_picture_without_steps)
         (void)onnx_node(&builder, "Reshape", "mean shape", "flat");
         (void)onnx_node(&builder, "Add", "z flat", "sum");
         onnx_set_int(&builder, onnx_node(&builder, "GRU", "sum w r b", "out"), "hidden_size",
-                     HIDDEN);
+                     WINDOW_HIDDEN);
         onnx_output(&builder, "out", FLOAT, 0, NULL);
         builder.graph.output[0]->type = NULL;
         if (way == 0) {

@@ -4,12 +4,13 @@
 #include "cells/model.h"
 #include "tests/cells/parse.h"
 #include "tests/cells/replay.h"
+#include "tests/cells/windows.h"
 #include "tests/util.h"
 
 #include <string.h>
 
 enum { FLOAT = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT };
-enum { BATCH = 2, CHANNELS = 2, HEIGHT = 3, HIDDEN = 3, STEPS_MAX = 4 };
+enum { BATCH = 2, CHANNELS = 2, HEIGHT = 3, STEPS_MAX = 4 };
 
 static struct onnx_builder builder;
 
@@ -18,7 +19,7 @@ static void begin(int64_t opset)
 {
     const int64_t dims[] = {-1, CHANNELS, -1, HEIGHT};
     onnx_init(&builder, opset);
-    onnx_add_weights(&builder, "GRU", 1, HIDDEN, 1);
+    onnx_add_weights(&builder, "GRU", 1, WINDOW_HIDDEN, 1);
     onnx_input(&builder, "x", FLOAT, 4, dims);
 }
 
@@ -33,30 +34,8 @@ static Onnx__NodeProto *add(const char *op, const char *inputs, const float *sca
 static void end(void)
 {
     const int64_t features[] = {1, 3};
-    const int64_t perm[] = {1, 0, 2};
-    const int64_t last = 2;
-    const bool is_new = builder.opset.version >= 18;
-    onnx_constant(&builder, "features", onnx_ints(&builder, 1, 2, features));
-    Onnx__NodeProto *mean = onnx_node(&builder, "ReduceMean", is_new ? "y features" : "y", "means");
-    if (!is_new) {
-        onnx_set_ints(&builder, mean, "axes", 2, features);
-    }
-    onnx_set_int(&builder, mean, "keepdims", 0);
-    Onnx__NodeProto *rows = NULL;
-    if (builder.opset.version < 13) {
-        rows = onnx_node(&builder, "Unsqueeze", "means", "rows");
-        onnx_set_ints(&builder, rows, "axes", 1, &last);
-    } else {
-        onnx_constant(&builder, "last", onnx_ints(&builder, 1, 1, &last));
-        (void)onnx_node(&builder, "Unsqueeze", "means last", "rows");
-    }
-    onnx_set_ints(&builder, onnx_node(&builder, "Transpose", "rows", "turned"), "perm", 3, perm);
-    onnx_set_int(&builder, onnx_node(&builder, "GRU", "turned w r b", "out"), "hidden_size",
-                 HIDDEN);
-    onnx_output(&builder, "y", FLOAT, 0, NULL);
-    onnx_output(&builder, "out", FLOAT, 0, NULL);
-    builder.graph.output[0]->type = NULL;
-    builder.graph.output[1]->type = NULL;
+    window_mean(&builder, 2, features);
+    window_answers(&builder, (const char *const[]){"y", "out", NULL});
 }
 
 static void refuse(enum base_status status, const char *why)

@@ -5,13 +5,14 @@
 #include "cells/model.h"
 #include "tests/cells/parse.h"
 #include "tests/cells/replay.h"
+#include "tests/cells/windows.h"
 #include "tests/util.h"
 
 #include <stdio.h>
 #include <string.h>
 
 enum { FLOAT = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT };
-enum { BATCH = 2, HIDDEN = 3, STEPS_MAX = 7 };
+enum { BATCH = 2, STEPS_MAX = 7 };
 
 static struct onnx_builder builder;
 static struct base_random numbers;
@@ -92,7 +93,7 @@ static void begin(const struct transposed *t)
     const int64_t two[] = {-1, t->channels, t->time == 0 ? -1 : t->height,
                            t->time == 0 ? t->height : -1};
     onnx_init(&builder, 17);
-    onnx_add_weights(&builder, "GRU", 1, HIDDEN, 1);
+    onnx_add_weights(&builder, "GRU", 1, WINDOW_HIDDEN, 1);
     onnx_input(&builder, "x", FLOAT, 2 + t->n, t->n == 1 ? one : two);
 }
 
@@ -127,20 +128,8 @@ static Onnx__NodeProto *add_node(const struct transposed *t)
 static void end(uint32_t n, uint32_t time)
 {
     const int64_t features[] = {1, time == 0 ? 3 : 2};
-    const int64_t perm[] = {1, 0, 2};
-    const int64_t last = 2;
-    Onnx__NodeProto *mean = onnx_node(&builder, "ReduceMean", "y", "means");
-    onnx_set_ints(&builder, mean, "axes", n, features);
-    onnx_set_int(&builder, mean, "keepdims", 0);
-    onnx_constant(&builder, "last", onnx_ints(&builder, 1, 1, &last));
-    (void)onnx_node(&builder, "Unsqueeze", "means last", "rows");
-    onnx_set_ints(&builder, onnx_node(&builder, "Transpose", "rows", "turned"), "perm", 3, perm);
-    onnx_set_int(&builder, onnx_node(&builder, "GRU", "turned w r b", "out"), "hidden_size",
-                 HIDDEN);
-    onnx_output(&builder, "y", FLOAT, 0, NULL);
-    onnx_output(&builder, "out", FLOAT, 0, NULL);
-    builder.graph.output[0]->type = NULL;
-    builder.graph.output[1]->type = NULL;
+    window_mean(&builder, n, features);
+    window_answers(&builder, (const char *const[]){"y", "out", NULL});
 }
 
 static const float *floats_of(const char *name)
@@ -310,7 +299,7 @@ static void begin_shortcut(uint32_t times, int64_t taps, int64_t more)
     const int64_t pads[] = {1, 1};
     numbers = util_random(0);
     onnx_init(&builder, 17);
-    onnx_add_weights(&builder, "GRU", 1, HIDDEN, 1);
+    onnx_add_weights(&builder, "GRU", 1, WINDOW_HIDDEN, 1);
     onnx_input(&builder, "x", FLOAT, 3, x);
     onnx_constant(&builder, "wc", onnx_random(&builder, 3, dims, &numbers, 0.5f));
     char wire[32] = "x wc";

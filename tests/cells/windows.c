@@ -29,10 +29,47 @@ void window_end(const char *operands)
                   3, perm);
     onnx_set_int(&window_builder, onnx_node(&window_builder, "GRU", operands, "out"), "hidden_size",
                  WINDOW_HIDDEN);
-    onnx_output(&window_builder, "y", FLOAT, 0, NULL);
-    onnx_output(&window_builder, "out", FLOAT, 0, NULL);
-    window_builder.graph.output[0]->type = NULL;
-    window_builder.graph.output[1]->type = NULL;
+    window_answers(&window_builder, (const char *const[]){"y", "out", NULL});
+}
+
+/* An attribute up to an opset, from there on an input. */
+static Onnx__NodeProto *node_of_axes(struct onnx_builder *builder, const char *op, int64_t since,
+                                     const char *from, const char *to, uint32_t n,
+                                     const int64_t *axes)
+{
+    char operands[32];
+    char name[24];
+    const bool is_input = builder->opset.version >= since;
+    (void)snprintf(name, sizeof(name), "%s_axes", to);
+    (void)snprintf(operands, sizeof(operands), is_input ? "%s %s" : "%s", from, name);
+    if (is_input) {
+        onnx_constant(builder, name, onnx_ints(builder, 1, n, axes));
+    }
+    Onnx__NodeProto *node = onnx_node(builder, op, operands, to);
+    if (!is_input) {
+        onnx_set_ints(builder, node, "axes", n, axes);
+    }
+    return node;
+}
+
+void window_mean(struct onnx_builder *builder, uint32_t n, const int64_t *features)
+{
+    const int64_t perm[] = {1, 0, 2};
+    const int64_t last = 2;
+    onnx_set_int(builder, node_of_axes(builder, "ReduceMean", 18, "y", "means", n, features),
+                 "keepdims", 0);
+    (void)node_of_axes(builder, "Unsqueeze", 13, "means", "rows", 1, &last);
+    onnx_set_ints(builder, onnx_node(builder, "Transpose", "rows", "turned"), "perm", 3, perm);
+    onnx_set_int(builder, onnx_node(builder, "GRU", "turned w r b", "out"), "hidden_size",
+                 WINDOW_HIDDEN);
+}
+
+void window_answers(struct onnx_builder *builder, const char *const *names)
+{
+    for (; *names != NULL; names++) {
+        onnx_output(builder, *names, FLOAT, 0, NULL);
+        builder->graph.output[builder->graph.n_output - 1]->type = NULL;
+    }
 }
 
 void window_refuse(enum base_status status, const char *why)

@@ -28,6 +28,12 @@ void window_end(const char *operands);
 /* The same, of a model that is refused. */
 void window_refuse(enum base_status status, const char *why);
 
+/* Of any builder: the mean of y [batch, .., steps, ..] over n axes of features at each step, one
+ * number, and a GRU over that, "out". */
+void window_mean(struct onnx_builder *builder, uint32_t n, const int64_t *features);
+/* Answers these, whose types the file does not state; ends with NULL. */
+void window_answers(struct onnx_builder *builder, const char *const *names);
+
 /* A node that makes `to` of `from`; a convolution's weights are "wc". */
 Onnx__NodeProto *window_add(const struct window *w, const char *from, const char *to);
 
