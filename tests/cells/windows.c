@@ -32,22 +32,27 @@ void window_end(const char *operands)
     window_answers(&window_builder, (const char *const[]){"y", "out", NULL});
 }
 
-/* An attribute up to an opset, from there on an input. */
-static Onnx__NodeProto *node_of_axes(struct onnx_builder *builder, const char *op, int64_t since,
-                                     const char *from, const char *to, uint32_t n,
-                                     const int64_t *axes)
+/* A node whose axes are an attribute up to an opset, from there on an input. */
+struct with_axes {
+    const char *op, *from, *to;
+    int64_t since;
+    uint32_t n;
+    const int64_t *axes;
+};
+
+static Onnx__NodeProto *add_with_axes(struct onnx_builder *builder, const struct with_axes *of)
 {
     char operands[32];
     char name[24];
-    const bool is_input = builder->opset.version >= since;
-    (void)snprintf(name, sizeof(name), "%s_axes", to);
-    (void)snprintf(operands, sizeof(operands), is_input ? "%s %s" : "%s", from, name);
+    const bool is_input = builder->opset.version >= of->since;
+    (void)snprintf(name, sizeof(name), "%s_axes", of->to);
+    (void)snprintf(operands, sizeof(operands), is_input ? "%s %s" : "%s", of->from, name);
     if (is_input) {
-        onnx_constant(builder, name, onnx_ints(builder, 1, n, axes));
+        onnx_constant(builder, name, onnx_ints(builder, 1, of->n, of->axes));
     }
-    Onnx__NodeProto *node = onnx_node(builder, op, operands, to);
+    Onnx__NodeProto *node = onnx_node(builder, of->op, operands, of->to);
     if (!is_input) {
-        onnx_set_ints(builder, node, "axes", n, axes);
+        onnx_set_ints(builder, node, "axes", of->n, of->axes);
     }
     return node;
 }
@@ -56,9 +61,10 @@ void window_mean(struct onnx_builder *builder, uint32_t n, const int64_t *featur
 {
     const int64_t perm[] = {1, 0, 2};
     const int64_t last = 2;
-    onnx_set_int(builder, node_of_axes(builder, "ReduceMean", 18, "y", "means", n, features),
-                 "keepdims", 0);
-    (void)node_of_axes(builder, "Unsqueeze", 13, "means", "rows", 1, &last);
+    const struct with_axes mean = {"ReduceMean", "y", "means", 18, n, features};
+    const struct with_axes rows = {"Unsqueeze", "means", "rows", 13, 1, &last};
+    onnx_set_int(builder, add_with_axes(builder, &mean), "keepdims", 0);
+    (void)add_with_axes(builder, &rows);
     onnx_set_ints(builder, onnx_node(builder, "Transpose", "rows", "turned"), "perm", 3, perm);
     onnx_set_int(builder, onnx_node(builder, "GRU", "turned w r b", "out"), "hidden_size",
                  WINDOW_HIDDEN);
