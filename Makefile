@@ -69,6 +69,7 @@ CELLS_SRCS = \
   cells/cpu/list.c \
   cells/cpu/ops.c \
   cells/cpu/panels.c \
+  cells/cpu/patches.c \
   cells/cpu/phases.c \
   cells/cpu/places.c \
   cells/cpu/program.c \

@@ -33,22 +33,23 @@ static double elements(const struct cell_weight *weight)
     return (double)weight->rows * weight->cols;
 }
 
-static void add_product(struct walk *walk, const struct cell_weight *weight,
-                        enum cell_precision precision, bool is_timeless)
+/* Of each patch with the same weights. */
+static void add_product(struct walk *walk, const struct cell_op *op, uint32_t w, bool is_timeless)
 {
-    const double bytes = elements(weight) * cell_precision_bytes(precision);
-    walk->out->flops[precision] += 2.0 * elements(weight);
+    const struct cell_weight *weight = &op->weights[w];
+    const double bytes = elements(weight) * cell_precision_bytes(op->precision);
+    walk->out->flops[op->precision] += 2.0 * cell_op_patches(op) * elements(weight);
     *(is_timeless ? &walk->out->once_bytes : &walk->out->step_bytes) += bytes;
 }
 
 static void add_gated(struct walk *walk, const struct cell_op *op)
 {
-    double units = (double)op->weights[0].rows / cell_op_gates(op->kind);
+    double units = (double)cell_op_patches(op) * op->weights[0].rows / cell_op_gates(op->kind);
     uint32_t x = op->operands[0];
     if (!walk->is_looked_up[x]) {
-        add_product(walk, &op->weights[0], op->precision, walk->is_timeless[x]);
+        add_product(walk, op, 0, walk->is_timeless[x]);
     }
-    add_product(walk, &op->weights[1], op->precision, false);
+    add_product(walk, op, 1, false);
     bool is_relu = op->kind == CELL_OP_RNN && op->variant == CELL_RNN_RELU;
     walk->out->sigmoids += units * (op->kind == CELL_OP_LSTM  ? 3.0
                                     : op->kind == CELL_OP_GRU ? 2.0
@@ -63,7 +64,7 @@ static void add_tree(struct walk *walk, const struct cell_op *op)
     double children = cell_op_children(op);
     for (uint32_t w = 0; w < op->n_weights; w++) {
         if (op->weights[w].rows > 1) { // not B
-            add_product(walk, &op->weights[w], op->precision, false);
+            add_product(walk, op, w, false);
             walk->out->flops[op->precision] +=
                 op->kind == CELL_OP_TREE_SUM ? 2.0 * (children - 1) * units * op->weights[w].cols
                                              : 0.0;
@@ -81,9 +82,7 @@ static void add_op(struct walk *walk, const struct cell_op *op)
     } else if (cell_op_gates(op->kind) > 0) {
         add_gated(walk, op);
     } else if (op->kind == CELL_OP_LINEAR) {
-        add_product(walk, &op->weights[0], op->precision, walk->is_timeless[op->operands[0]]);
-        walk->out->flops[op->precision] +=
-            2.0 * (cell_op_patches(op) - 1) * op->weights[0].rows * op->weights[0].cols;
+        add_product(walk, op, 0, walk->is_timeless[op->operands[0]]);
     } else if (op->kind == CELL_OP_SIGMOID || op->kind == CELL_OP_EXP || op->kind == CELL_OP_LOG ||
                cell_op_has_groups(op->kind)) {
         walk->out->sigmoids += width;

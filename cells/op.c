@@ -128,9 +128,15 @@ bool cell_op_takes_rows(const struct cell_op *op, uint32_t i)
     return op->kind == CELL_OP_ATTEND ? i > 0 : op->kind == CELL_OP_REDUCE;
 }
 
+bool cell_op_may_have_patches(enum cell_op_kind kind)
+{
+    return kind == CELL_OP_LINEAR || kind == CELL_OP_LSTM || kind == CELL_OP_GRU ||
+           kind == CELL_OP_RNN;
+}
+
 uint32_t cell_op_patches(const struct cell_op *op)
 {
-    return op->kind == CELL_OP_LINEAR && op->patches > 0 ? op->patches : 1;
+    return cell_op_may_have_patches(op->kind) && op->patches > 0 ? op->patches : 1;
 }
 
 /* A child is two operands. */

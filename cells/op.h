@@ -130,6 +130,13 @@ struct cell_weight {
  * tanh with variant CELL_RNN_TANH, relu with CELL_RNN_RELU. In B the biases of W come first, then
  * those of R.
  *
+ * LSTM, GRU and RNN with `patches`: x is [patches, in], each patch a cell of its own with the same
+ * weights, and the results are [patches, H] each. In the order CELL_PATCHES_APART h is [patches,
+ * width of h] and c [patches, H]: each patch has its own. In the others there are one h and one c
+ * [H], those before the first patch, or before the last one where the order is backward; each other
+ * patch begins with what the one before it has left: a recurrence along an axis within the row.
+ * There h is as wide as H, and a GRU resets after the product.
+ *
  * The cells of a TreeLSTM (Tai, Socher, Manning, ACL 2015). What a recurrent cell has as its state
  * comes here from other nodes, as operands: the h and c [H] of each child. Results: h' then c'. x
  * [in] may be left out of those with children, and W with it. In this order:
@@ -219,6 +226,9 @@ enum cell_op_variant {
     CELL_TOP_SMALLEST = 1,
 };
 
+/* In which order an LSTM, GRU or RNN takes its patches. */
+enum cell_patch_order { CELL_PATCHES_APART, CELL_PATCHES_FORWARD, CELL_PATCHES_BACKWARD };
+
 /* Gates of an op that sums over x and h: LSTM 4, GRU 3, RNN 1, TREE_LEAF 3, TREE_BINARY 5, TREE_SUM
  * 4; 0 of any other. */
 uint32_t cell_op_gates(enum cell_op_kind kind);
@@ -243,7 +253,9 @@ struct cell_op {
     struct cell_weight weights[4];
     uint32_t result;               /* number of the (first) result value */
     uint32_t start;                /* SLICE */
-    uint32_t patches, step;        /* LINEAR; patches 0: x as a whole */
+    uint32_t patches;              /* LINEAR, LSTM, GRU, RNN; 0: x as a whole */
+    uint32_t step;                 /* LINEAR with patches */
+    enum cell_patch_order order;   /* LSTM, GRU, RNN with patches */
     uint32_t dims[3];              /* TRANSPOSE */
     uint32_t group;                /* SOFTMAX, LOG_SOFTMAX */
     uint32_t variant;              /* GRU, RNN, ATTEND, REDUCE, TOP */
@@ -259,7 +271,10 @@ bool cell_op_takes_rows(const struct cell_op *op, uint32_t i);
 #define CELL_REDUCE_PART(steps)                                                                    \
     ((steps) <= CELL_REDUCE_PARTS ? 1 : ((steps)-1) / CELL_REDUCE_PARTS + 1)
 
-/* Products of one row with an op's matrix: the patches of a LINEAR that has some, else 1. */
+/* Whether an op of this kind may have patches. */
+bool cell_op_may_have_patches(enum cell_op_kind kind);
+
+/* Products of one row with an op's matrix: its patches where it has some, else 1. */
 uint32_t cell_op_patches(const struct cell_op *op);
 
 /* Of a checked tree op: whether it has x, and its children. */

@@ -213,23 +213,51 @@ static enum base_status check_linear(const struct look *look)
     return check_precision(look);
 }
 
+/* The widths of one patch of an LSTM, GRU or RNN, of x as a whole where it has none. */
+struct unit {
+    uint32_t in, feedback, hidden;
+};
+
+/* All patches' rows must divide by them; in turn each reads the h that another has left. */
+static enum base_status find_unit(const struct look *look, struct unit *unit)
+{
+    const struct cell_op *op = look->op;
+    const uint32_t patches = cell_op_patches(op);
+    const uint32_t x = operand(look, 0).width;
+    const uint32_t h = operand(look, 1).width;
+    const uint32_t out = result(look, 0).width;
+    const bool is_apart = op->patches == 0 || op->order == CELL_PATCHES_APART;
+    if (op->patches > 0 && op->order > CELL_PATCHES_BACKWARD) {
+        return bad(look, "unknown order of patches");
+    }
+    if (x % patches != 0 || out % patches != 0 || (is_apart && h % patches != 0) ||
+        (!is_apart && h != out / patches)) {
+        return base_fail(look->error, BASE_INVALID_ARGUMENT,
+                         "op %u (%s): %u patches%s do not fit rows of %u, an h of %u and a result "
+                         "of %u",
+                         look->index, cell_op_name(op->kind), op->patches,
+                         is_apart ? "" : " in turn", x, h, out);
+    }
+    *unit = (struct unit){x / patches, is_apart ? h / patches : h, out / patches};
+    return BASE_OK;
+}
+
 /* W [gates * H, in], R [gates * H, feedback], B [1, 2 * gates * H] of LSTM, GRU and RNN. */
-static enum base_status check_gates(const struct look *look, uint32_t feedback)
+static enum base_status check_gates(const struct look *look, const struct unit *unit)
 {
     const struct cell_op *op = look->op;
     uint64_t gates = cell_op_gates(op->kind);
-    uint32_t in = operand(look, 0).width;
-    uint64_t hidden = result(look, 0).width;
-    if (!is_f32(operand(look, 0), in)) {
+    uint64_t hidden = unit->hidden;
+    if (operand(look, 0).dtype != CELL_F32) {
         return bad(look, "x must be f32");
     }
-    if (!is_f32(operand(look, 1), feedback) || !is_f32(result(look, 0), (uint32_t)hidden)) {
+    if (operand(look, 1).dtype != CELL_F32 || result(look, 0).dtype != CELL_F32) {
         return bad(look, "h and the result must be f32 of one width");
     }
-    if (!is_weight_f32(&op->weights[0], gates * hidden, in)) {
+    if (!is_weight_f32(&op->weights[0], gates * hidden, unit->in)) {
         return bad(look, "W is not f32 [gates * H, in]");
     }
-    if (!is_weight_f32(&op->weights[1], gates * hidden, feedback)) {
+    if (!is_weight_f32(&op->weights[1], gates * hidden, unit->feedback)) {
         return bad(look, "R is not f32 [gates * H, width of h]");
     }
     if (op->n_weights > 2 && !is_weight_f32(&op->weights[2], 1, 2 * gates * hidden)) {
@@ -241,12 +269,16 @@ static enum base_status check_gates(const struct look *look, uint32_t feedback)
 static enum base_status check_lstm(const struct look *look)
 {
     const struct cell_op *op = look->op;
-    uint64_t hidden = result(look, 0).width;
-    BASE_TRY(check_gates(look, operand(look, 1).width));
-    if (!is_f32(operand(look, 2), (uint32_t)hidden) || !is_f32(result(look, 1), (uint32_t)hidden)) {
+    struct unit unit = {0};
+    BASE_TRY(find_unit(look, &unit));
+    BASE_TRY(check_gates(look, &unit));
+    const bool is_apart = op->patches == 0 || op->order == CELL_PATCHES_APART;
+    const uint32_t width = result(look, 0).width;
+    if (!is_f32(operand(look, 2), is_apart ? width : unit.hidden) ||
+        !is_f32(result(look, 1), width)) {
         return bad(look, "c and the results must be f32 of one width");
     }
-    if (op->n_weights > 3 && !is_weight_f32(&op->weights[3], 1, 3 * hidden)) {
+    if (op->n_weights > 3 && !is_weight_f32(&op->weights[3], 1, 3 * (uint64_t)unit.hidden)) {
         return bad(look, "P is not f32 [1, 3H]");
     }
     return BASE_OK;
@@ -254,10 +286,20 @@ static enum base_status check_lstm(const struct look *look)
 
 static enum base_status check_gru_or_rnn(const struct look *look)
 {
-    if (look->op->variant > 1) {
+    const struct cell_op *op = look->op;
+    struct unit unit = {0};
+    if (op->variant > 1) {
         return bad(look, "unknown variant");
     }
-    return check_gates(look, result(look, 0).width);
+    BASE_TRY(find_unit(look, &unit));
+    if (unit.feedback != unit.hidden) {
+        return bad(look, "h and the result must be f32 of one width");
+    }
+    if (op->kind == CELL_OP_GRU && op->variant == CELL_GRU_RESET_BEFORE && op->patches > 0 &&
+        op->order != CELL_PATCHES_APART) {
+        return bad(look, "patches in turn of a GRU that resets before the product");
+    }
+    return check_gates(look, &unit);
 }
 
 /* Weight w must be f32 [rows, cols]; name: of the weight. */

@@ -52,9 +52,9 @@ static void hash_op(struct base_hasher *hasher, const struct cell_op *op)
     hash_u32(hasher, op->n_operands);
     base_hasher_add(hasher, op->operands, op->n_operands * sizeof(op->operands[0]));
     hash_u32(hasher, op->kind == CELL_OP_SLICE ? op->start : 0);
-    if (op->kind == CELL_OP_LINEAR && op->patches > 0) {
+    if (cell_op_may_have_patches(op->kind) && op->patches > 0) {
         hash_u32(hasher, op->patches);
-        hash_u32(hasher, op->step);
+        hash_u32(hasher, op->kind == CELL_OP_LINEAR ? op->step : (uint32_t)op->order);
     }
     if (op->kind == CELL_OP_TRANSPOSE) {
         base_hasher_add(hasher, op->dims, sizeof(op->dims));
@@ -102,9 +102,11 @@ static bool is_value_equal(struct cell_value a, struct cell_value b)
 
 static bool has_same_patches(const struct cell_op *a, const struct cell_op *b)
 {
-    return a->kind == CELL_OP_LINEAR
-               ? a->patches == b->patches && (a->patches == 0 || a->step == b->step)
-               : a->kind != CELL_OP_TRANSPOSE || memcmp(a->dims, b->dims, sizeof(a->dims)) == 0;
+    if (cell_op_may_have_patches(a->kind)) {
+        const bool is_same = a->kind == CELL_OP_LINEAR ? a->step == b->step : a->order == b->order;
+        return a->patches == b->patches && (a->patches == 0 || is_same);
+    }
+    return a->kind != CELL_OP_TRANSPOSE || memcmp(a->dims, b->dims, sizeof(a->dims)) == 0;
 }
 
 static bool is_op_equal(const struct cell_op *a, const struct cell_op *b)

@@ -2,6 +2,7 @@
  * who ask how a model will be served; nothing here runs while a batch does. */
 #include "base/assert.h"
 #include "cells/cpu/device.h"
+#include "cells/cpu/patches.h"
 #include "cells/cpu/program.h"
 
 #include <inttypes.h>
@@ -54,7 +55,10 @@ static uint64_t weight_bytes(const struct cell_program_op *op)
 static void shape_of(const struct cell_program *program, const struct cell_program_op *op,
                      char out[SHAPE_BYTES])
 {
-    if (op->is_gated) {
+    if (op->is_gated && cell_patches_has(op)) {
+        (void)snprintf(out, SHAPE_BYTES, "%u x %u + %u -> %u", op->op->patches, op->gated.inputs,
+                       op->gated.feedback, op->gated.hidden);
+    } else if (op->is_gated) {
         (void)snprintf(out, SHAPE_BYTES, "%u + %u -> %u", op->gated.inputs, op->gated.feedback,
                        op->gated.hidden);
     } else if (op->kind == CELL_OP_LINEAR && op->op->patches > 0) {

@@ -3,13 +3,10 @@
 #include "cells/cpu/program.h"
 
 #include "base/assert.h"
+#include "cells/cpu/patches.h"
 #include "cells/cpu/tree.h"
 
 #include <string.h>
-
-/* Multiply-adds of a row's patches from which its members share panels: some rows of them then last
- * much longer than a barrier. */
-#define PATCHES_TERMS_MIN 60000u
 
 /* ---- Places --------------------------------------------------------------------------------- */
 
@@ -129,21 +126,12 @@ static uint32_t padded(struct cell_program *program, uint32_t value)
     return copy;
 }
 
-/* Whether members share the panels of a LINEAR. A row of patches is often work enough for one, and
- * what is made of it stays with it; but a long one would wait for the slower member, and each would
- * read all of its weights. */
-static bool has_panels_to_share(const struct cell_op *op)
-{
-    const struct cell_weight *w = &op->weights[0];
-    const uint64_t terms = (uint64_t)op->patches * w->rows * w->cols;
-    return op->patches == 0 || (terms >= PATCHES_TERMS_MIN && w->cols % CELL_ROW_LINE == 0);
-}
-
 static enum cell_share share_of(const struct cell_op *op)
 {
-    return op->kind == CELL_OP_GATHER                              ? CELL_SHARE_EACH
-           : op->kind == CELL_OP_LINEAR && has_panels_to_share(op) ? CELL_SHARE_PANELS
-                                                                   : CELL_SHARE_ROWS;
+    return op->kind == CELL_OP_GATHER   ? CELL_SHARE_EACH
+           : op->kind != CELL_OP_LINEAR ? CELL_SHARE_ROWS
+           : op->patches > 0            ? cell_patches_share(op)
+                                        : CELL_SHARE_PANELS;
 }
 
 /* Over x and h. */
@@ -151,6 +139,7 @@ static struct cell_program_op *add_gated(struct cell_program *program, const str
                                          enum cell_gated_kind kind)
 {
     struct cell_program_op *op = cell_program_add_gated(program, from, kind);
+    op->share = from->patches > 0 ? cell_patches_share(from) : op->share;
     op->n_in = 2;
     op->in[CELL_GATED_X] = from->operands[0];
     op->in[CELL_GATED_H] = from->operands[1];

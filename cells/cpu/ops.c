@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "cells/cpu/attend.h"
 #include "cells/cpu/panels.h"
+#include "cells/cpu/patches.h"
 #include "cells/cpu/reduce.h"
 #include "cells/cpu/rowwise.h"
 #include "cells/cpu/tree.h"
@@ -76,25 +77,6 @@ static void gated(const struct cell_view *view, const struct cell_program_op *op
     cell_panels_gated(view, cell_view_wave(view, op), &step);
 }
 
-/* All members: rows of a product, whose panels they share. */
-static void share_linear(const struct cell_view *view, const struct cell_program_op *op,
-                         const struct cell_wave *wave, const struct cell_linear_rows *whole)
-{
-    struct cell_linear_rows rows = *whole;
-    const bool is_int8 = op->linear.precision == CELL_INT8; // its members' shares are fixed
-    uint64_t flops = is_int8 ? 0 : 2ull * op->linear.inputs * op->linear.outputs * whole->n_rows;
-    struct cell_panels panels;
-    cell_panels_begin(&panels, view, wave, op->linear.panels, whole->n_rows, flops);
-    while (cell_panels_next(&panels)) {
-        rows.panel_first = panels.first;
-        rows.panel_end = panels.end;
-        rows.n_rows = panels.row_end - panels.row_first;
-        rows.x = whole->x + panels.row_first;
-        rows.out = whole->out + panels.row_first;
-        view->program->kernels->linear_rows(&rows);
-    }
-}
-
 static void linear(const struct cell_view *view, const struct cell_program_op *op)
 {
     const struct cell_linear_rows rows = {.linear = &op->linear,
@@ -102,65 +84,7 @@ static void linear(const struct cell_view *view, const struct cell_program_op *o
                                           .x = f32_in(view, op->in[0]),
                                           .out = f32_out(view, op->out),
                                           .scratch = view->space->scratch};
-    share_linear(view, op, cell_view_wave(view, op), &rows);
-}
-
-/* Patches of some rows, as rows of a product; their sums go where they belong, or where those
- * of one patch would end amid a cache line, first to rows of scratch. */
-struct patches {
-    const float *x[CELL_PATCHES_AT_ONCE];
-    float *out[CELL_PATCHES_AT_ONCE];
-    float *to[CELL_PATCHES_AT_ONCE];
-};
-
-/* Patches number first..end-1 of the view's rows. */
-static void find_patches(const struct cell_view *view, const struct cell_program_op *op,
-                         uint32_t first, uint32_t end, struct patches *patches)
-{
-    const size_t outputs = op->linear.outputs;
-    const bool is_direct = outputs % CELL_ROW_LINE == 0;
-    float *rows = view->space->scratch + view->program->patches_at;
-    for (uint32_t i = 0; i < end - first; i++) {
-        const uint32_t row = (first + i) / op->op->patches;
-        const size_t patch = (first + i) % op->op->patches;
-        patches->x[i] = f32_in(view, op->in[0])[row] + patch * op->op->step;
-        patches->to[i] = f32_out(view, op->out)[row] + patch * outputs;
-        patches->out[i] = is_direct ? patches->to[i] : rows + i * CELL_ROW_FLOATS(outputs);
-    }
-}
-
-/* As many at once, as evenly as they go. Members share the panels, or each has rows of its own. */
-static void linear_of_patches(const struct cell_view *view, const struct cell_program_op *op)
-{
-    const struct cell_linear *linear = &op->linear;
-    uint32_t row_first = 0;
-    uint32_t row_end = view->n_rows;
-    if (op->share == CELL_SHARE_ROWS) {
-        cell_view_share(view, view->n_rows, &row_first, &row_end);
-    }
-    const uint32_t first = row_first * op->op->patches;
-    const uint32_t n = (row_end - row_first) * op->op->patches;
-    const uint32_t times = (n + CELL_PATCHES_AT_ONCE - 1) / CELL_PATCHES_AT_ONCE;
-    struct patches patches;
-    for (uint32_t t = 0; t < times; t++) {
-        const uint32_t from = first + (uint32_t)((uint64_t)n * t / times);
-        const uint32_t to = first + (uint32_t)((uint64_t)n * (t + 1) / times);
-        find_patches(view, op, from, to, &patches);
-        const struct cell_linear_rows rows = {.linear = linear,
-                                              .n_rows = to - from,
-                                              .panel_end = linear->panels,
-                                              .x = patches.x,
-                                              .out = patches.out,
-                                              .scratch = view->space->scratch};
-        if (op->share == CELL_SHARE_PANELS) {
-            share_linear(view, op, NULL, &rows);
-            continue;
-        }
-        view->program->kernels->linear_rows(&rows);
-        for (uint32_t i = 0; i < to - from && patches.out[i] != patches.to[i]; i++) {
-            memcpy(patches.to[i], patches.out[i], linear->outputs * sizeof(float));
-        }
-    }
+    cell_panels_linear(view, cell_view_wave(view, op), &rows);
 }
 
 /* A part of another row, where it stands. */
@@ -276,10 +200,10 @@ void cell_view_run_op(const struct cell_view *view, const struct cell_program_op
 {
     if (op->is_gated && cell_op_is_tree(op->kind)) {
         cell_tree_run(view, op);
+    } else if (cell_patches_has(op)) {
+        cell_patches_run(view, op);
     } else if (op->is_gated) {
         gated(view, op);
-    } else if (op->kind == CELL_OP_LINEAR && op->op->patches > 0) {
-        linear_of_patches(view, op);
     } else if (op->kind == CELL_OP_LINEAR) {
         linear(view, op);
     } else if (op->kind == CELL_OP_GATHER) {

@@ -227,6 +227,25 @@ uint64_t cell_panels_flops(const struct cell_gated *gated, uint32_t terms, uint3
     return gated->precision == CELL_INT8 ? 0 : 2 * (uint64_t)terms * sums;
 }
 
+void cell_panels_linear(const struct cell_view *view, const struct cell_wave *wave,
+                        const struct cell_linear_rows *whole)
+{
+    const struct cell_linear *linear = whole->linear;
+    struct cell_linear_rows rows = *whole;
+    const bool is_int8 = linear->precision == CELL_INT8; // its members' shares are fixed
+    uint64_t flops = is_int8 ? 0 : 2ull * linear->inputs * linear->outputs * whole->n_rows;
+    struct cell_panels panels;
+    cell_panels_begin(&panels, view, wave, linear->panels, whole->n_rows, flops);
+    while (cell_panels_next(&panels)) {
+        rows.panel_first = panels.first;
+        rows.panel_end = panels.end;
+        rows.n_rows = panels.row_end - panels.row_first;
+        rows.x = whole->x + panels.row_first;
+        rows.out = whole->out + panels.row_first;
+        view->program->kernels->linear_rows(&rows);
+    }
+}
+
 void cell_panels_gated(const struct cell_view *view, const struct cell_wave *wave,
                        struct cell_gated_step *step)
 {

@@ -53,6 +53,10 @@ void cell_panels_begin(struct cell_panels *panels, const struct cell_view *view,
 /* false: nothing is left. */
 bool cell_panels_next(struct cell_panels *panels);
 
+/* All panels of a LINEAR; the rows' panels are set here. */
+void cell_panels_linear(const struct cell_view *view, const struct cell_wave *wave,
+                        const struct cell_linear_rows *whole);
+
 /* All panels of a gated op, in pieces of this step, whose panels are set here. Of int8 weights
  * shares are fixed: each piece would round the rows again. */
 void cell_panels_gated(const struct cell_view *view, const struct cell_wave *wave,

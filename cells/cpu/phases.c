@@ -3,6 +3,7 @@
 #include "cells/cpu/program.h"
 
 #include "base/mem.h"
+#include "cells/cpu/patches.h"
 
 /* Of a value. */
 struct phase {
@@ -33,13 +34,13 @@ static void mark_timeless(const struct cell_program *program, struct phase phase
 }
 
 /* Gives each gated op whose x is timeless its place in a window; but a tree's node is one step, and
- * has nothing to gain. */
+ * has nothing to gain, and patches are as many rows together. */
 static void place_windows(struct cell_program *program, const struct phase phases[])
 {
     for (uint32_t o = 0; o < program->n_ops; o++) {
         struct cell_program_op *op = &program->ops[o];
-        op->has_window = op->is_gated && !cell_op_is_tree(op->kind) && op->embedding == NULL &&
-                         phases[op->in[CELL_GATED_X]].is_timeless &&
+        op->has_window = op->is_gated && !cell_op_is_tree(op->kind) && !cell_patches_has(op) &&
+                         op->embedding == NULL && phases[op->in[CELL_GATED_X]].is_timeless &&
                          program->n_windowed < CELL_WINDOWED_MAX;
         if (op->has_window) {
             op->window = program->n_windowed++;

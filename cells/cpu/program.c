@@ -6,6 +6,7 @@
 #include "cells/batch.h"
 #include "cells/cpu/ahead.h"
 #include "cells/cpu/apart.h"
+#include "cells/cpu/patches.h"
 #include "cells/cpu/places.h"
 #include "cells/cpu/tree.h"
 
@@ -156,16 +157,13 @@ static enum base_status load_weights(struct cell_program *program)
 
 /* ---- Memory --------------------------------------------------------------------------------- */
 
-/* Rows of sums over patches, whose widths do not fill cache lines, stand behind the kernels' own
- * scratch. */
+/* Rows of patches, whose widths do not fill cache lines, stand behind the kernels' own scratch. */
 static size_t patch_floats(const struct cell_program *program)
 {
     size_t most = 0;
     for (uint32_t o = 0; o < program->n_ops; o++) {
         const struct cell_program_op *op = &program->ops[o];
-        const bool has_patches = op->kind == CELL_OP_LINEAR && op->op->patches > 0;
-        const size_t floats =
-            has_patches ? CELL_PATCHES_AT_ONCE * CELL_ROW_FLOATS((size_t)op->linear.outputs) : 0;
+        const size_t floats = cell_patches_has(op) ? cell_patches_floats(op) : 0;
         most = floats > most ? floats : most;
     }
     return most;
@@ -177,11 +175,11 @@ static size_t kernel_floats(const struct cell_program *program)
     for (uint32_t o = 0; o < program->n_ops; o++) {
         const struct cell_program_op *op = &program->ops[o];
         size_t floats = 0;
+        uint32_t rows = cell_patches_has(op) ? CELL_PATCHES_AT_ONCE : program->block_rows;
         if (op->is_gated) {
-            uint32_t rows = program->block_rows * (program->pairs_max > 0 ? program->pairs_max : 1);
+            rows *= program->pairs_max > 0 ? program->pairs_max : 1;
             floats = program->kernels->gated_scratch(&op->gated, rows);
         } else if (op->kind == CELL_OP_LINEAR) {
-            const uint32_t rows = op->op->patches > 0 ? CELL_PATCHES_AT_ONCE : program->block_rows;
             floats = program->kernels->linear_scratch(&op->linear, rows);
         } else if (op->chain != NULL) {
             floats = CELL_POINTWISE_SCRATCH;

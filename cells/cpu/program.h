@@ -29,9 +29,6 @@
 /* Values of one definition that may be computed ahead and kept for the steps. */
 #define CELL_KEPT_MAX 16u
 
-/* Patches that a LINEAR takes together: tiles of 6 rows and of 8. */
-#define CELL_PATCHES_AT_ONCE 144u
-
 /* Who computes an op. */
 enum cell_share {
     CELL_SHARE_EACH,   /* every member for itself: pointers only (GATHER, SLICE) */
@@ -171,7 +168,7 @@ struct cell_program {
     bool ends_on_panels; /* values shared by panels are still without a barrier at the end */
     bool settles;        /* what is emitted may be overwritten by the next step: barrier after it */
     uint32_t block_rows; /* rows that run through the ops together */
-    size_t patches_at;   /* in scratch: rows of sums over patches */
+    size_t patches_at;   /* in scratch: rows of patches.c */
     uint32_t pairs_max;  /* children of a row that tree.c takes together at most; 0: without */
     struct cell_program_op *leaves; /* looked up, and none of ops; in their table h and then c, */
     uint32_t n_leaves;              /* [embedding->rows, hidden] each */

@@ -7,6 +7,7 @@
  *
  * A tree's leaf that reads such a row depends on nothing else: its h and c are known at load,
  * whole, and two ops that look them up stand in its place. */
+#include "cells/cpu/patches.h"
 #include "cells/cpu/program.h"
 #include "cells/cpu/tree.h"
 
@@ -163,7 +164,8 @@ enum base_status cell_program_plan_tables(struct cell_program *program)
     }
     for (uint32_t o = 0; o < program->n_ops; o++) {
         const struct cell_program_op *op = &program->ops[o];
-        bool is_open = op->is_gated && op->embedding == NULL && !cell_op_is_tree(op->kind);
+        bool is_open = op->is_gated && op->embedding == NULL && !cell_op_is_tree(op->kind) &&
+                       !cell_patches_has(op);
         const struct cell_program_op *lookup =
             is_open ? lookup_of(program, op->in[CELL_GATED_X]) : NULL;
         if (lookup != NULL && is_small(&lookup->op->weights[0], op)) {

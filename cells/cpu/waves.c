@@ -8,6 +8,8 @@
  * Runs on the thread that loads types, once a type; linear in the ops. */
 #include "cells/cpu/program.h"
 
+#include "cells/cpu/patches.h"
+
 /* Multiply-adds of one panel for a row. */
 static uint64_t panel_cost(const struct cell_program_op *op, bool is_ahead)
 {
@@ -29,12 +31,6 @@ static uint64_t panels_cost(const struct cell_program_op *op, uint64_t panel)
                : (gated->panels - 1) * panel + panel * gated->narrow / gated->columns;
 }
 
-/* Patches are shared out alone, so many at a time. */
-static bool has_patches(const struct cell_program_op *op)
-{
-    return op->kind == CELL_OP_LINEAR && op->op != NULL && op->op->patches > 0;
-}
-
 /* Ops first..end-1 are a wave. */
 static void measure(struct cell_program *program, uint32_t first, uint32_t end, bool is_ahead)
 {
@@ -42,8 +38,9 @@ static void measure(struct cell_program *program, uint32_t first, uint32_t end, 
     for (uint32_t o = first; o < end; o++) {
         struct cell_program_op *op = &program->ops[o];
         struct cell_wave *wave = &op->wave[is_ahead];
-        bool has_panels =
-            op->share == CELL_SHARE_PANELS && !(is_ahead && op->is_only_ahead) && !has_patches(op);
+        // Patches are shared out alone, so many at a time.
+        bool has_panels = op->share == CELL_SHARE_PANELS && !(is_ahead && op->is_only_ahead) &&
+                          !cell_patches_has(op);
         uint64_t cost = has_panels ? panel_cost(op, is_ahead) : 0;
         *wave = (struct cell_wave){.before = total, .panel = cost > 0 ? cost : 1};
         total += has_panels ? panels_cost(op, wave->panel) : 0;

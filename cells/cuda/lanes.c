@@ -34,7 +34,8 @@ static bool is_one_op(const struct cell_def *def)
 {
     const struct cell_op *op = &def->ops[0];
     if (def->n_ops != 1 || def->n_inputs != 1 || def->values[0].dtype != CELL_F32 ||
-        (op->kind != CELL_OP_LSTM && op->kind != CELL_OP_GRU) || op->operands[0] != 0) {
+        (op->kind != CELL_OP_LSTM && op->kind != CELL_OP_GRU) || op->patches > 0 ||
+        op->operands[0] != 0) {
         return false;
     }
     const uint32_t n_states = op->kind == CELL_OP_LSTM ? 2 : 1;

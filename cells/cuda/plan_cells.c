@@ -20,6 +20,15 @@ struct part {
     struct cell_step_place rows;
 };
 
+/* Products of an op's first patch, whose weights and biases those of the others are: each adds as
+ * many in the same order. */
+struct shared {
+    bool is_there;
+    uint32_t n;
+    struct cell_step_product products[4]; /* copies: where ops stand may change */
+    cell_step_address peepholes;
+};
+
 /* A product over one part or several side by side; their columns are the same gates. */
 struct sum {
     const struct cell_op *op;
@@ -28,6 +37,13 @@ struct sum {
     const float *bias; /* [gates * hidden] of the parts' gates; NULL: none */
     const struct cell_step_place *start;
     struct cell_step_place out;
+    struct shared *shared; /* of patches; NULL: the op has none */
+};
+
+/* What an LSTM, GRU or RNN reads and writes, or one patch of it. */
+struct unit {
+    struct cell_step_place x, h, c, out, c_out;
+    struct shared *shared;
 };
 
 static uint32_t hidden_of(const struct cell_op *op)
@@ -79,9 +95,35 @@ static struct cell_step_place matrix_of(struct cell_cuda__plan *plan, uint32_t v
     return matrix;
 }
 
+/* The last product that was added is our own kernel's: a library would choose an order for weights
+ * that others share, and wants its rows aligned. */
+static void keep_from_library(struct cell_cuda__plan *plan)
+{
+    if (plan->status == BASE_OK) {
+        plan->program->ops[plan->program->n_ops - 1].is_of_library = false;
+    }
+}
+
+/* The part's weights to the product's own, unless they are there. */
+static void begin_factors(struct cell_cuda__plan *plan, const struct sum *sum,
+                          struct cell_cuda__factors *factors)
+{
+    if (sum->shared != NULL && sum->shared->is_there) {
+        factors->same = &sum->shared->products[sum->shared->n];
+        return;
+    }
+    factors->weights = cell_cuda__factors_begin(plan, factors->inputs, factors->outputs);
+    size_t at = 0;
+    for (uint32_t p = 0; p < sum->n_parts && factors->weights != NULL; p++) {
+        turn(hidden_of(sum->op), &sum->parts[p], factors->weights + at);
+        at += (size_t)sum->parts[p].weight->cols * factors->outputs;
+    }
+}
+
 static void plan_sum(struct cell_cuda__plan *plan, const struct sum *sum)
 {
     const uint32_t columns = sum->parts[0].gates * hidden_of(sum->op);
+    const bool is_there = sum->shared != NULL && sum->shared->is_there;
     struct cell_cuda__factors factors = {.a = sum->parts[0].rows,
                                          .outputs = columns,
                                          .products = products_of(plan, sum->op),
@@ -89,13 +131,10 @@ static void plan_sum(struct cell_cuda__plan *plan, const struct sum *sum)
     for (uint32_t p = 0; p < sum->n_parts; p++) {
         factors.inputs += sum->parts[p].weight->cols;
     }
-    factors.weights = cell_cuda__factors_begin(plan, factors.inputs, columns);
-    size_t at = 0;
-    for (uint32_t p = 0; p < sum->n_parts && factors.weights != NULL; p++) {
-        turn(hidden_of(sum->op), &sum->parts[p], factors.weights + at);
-        at += (size_t)sum->parts[p].weight->cols * columns;
-    }
-    const cell_step_address bias = sum->bias != NULL ? copy_floats(plan, sum->bias, columns) : 0;
+    begin_factors(plan, sum, &factors);
+    const cell_step_address bias = is_there            ? factors.same->bias
+                                   : sum->bias != NULL ? copy_floats(plan, sum->bias, columns)
+                                                       : 0;
     struct cell_step_product *product = cell_cuda__plan_product(plan, &factors);
     product->out = sum->out;
     product->bias = bias;
@@ -103,12 +142,16 @@ static void plan_sum(struct cell_cuda__plan *plan, const struct sum *sum)
         product->start = *sum->start;
         product->has_start = 1;
     }
+    if (sum->shared != NULL) {
+        keep_from_library(plan);
+        sum->shared->products[sum->shared->n++] = *product;
+    }
 }
 
 /* All parts into `out`: one product where they stand side by side, else one after the other. */
 static void plan_sums(struct cell_cuda__plan *plan, const struct sum *sum)
 {
-    bool is_joined = true;
+    bool is_joined = sum->shared == NULL;
     for (uint32_t p = 1; p < sum->n_parts; p++) {
         const struct part *before = &sum->parts[p - 1];
         const cell_step_address behind = before->rows.at + before->weight->cols * sizeof(float);
@@ -149,15 +192,6 @@ static float *bias_of_linear(struct cell_cuda__plan *plan, const struct cell_op 
         bias[i] = start_of(op, from[i]);
     }
     return bias;
-}
-
-/* The last product that was added is our own kernel's: a library would choose an order for weights
- * that others share, and wants its rows aligned. */
-static void keep_from_library(struct cell_cuda__plan *plan)
-{
-    if (plan->status == BASE_OK) {
-        plan->program->ops[plan->program->n_ops - 1].is_of_library = false;
-    }
 }
 
 /* Each patch of the rows is a product, all with the same weights. */
@@ -214,13 +248,16 @@ static uint32_t factors_of(const struct cell_op *op, uint32_t out[3])
     return n;
 }
 
-/* A GRU multiplies x and h apart; a TREE_SUM the sum of its children's h. */
+/* A GRU multiplies x and h apart; a TREE_SUM the sum of its children's h; patches are parts of
+ * rows.
+ */
 void cell_cuda__join(struct cell_cuda__plan *plan, const struct cell_op *op)
 {
     uint32_t factors[3];
     const uint32_t n = factors_of(op, factors);
     size_t bytes = 0;
-    bool is_free = n > 1 && op->kind != CELL_OP_GRU && op->kind != CELL_OP_TREE_SUM;
+    bool is_free = n > 1 && op->kind != CELL_OP_GRU && op->kind != CELL_OP_TREE_SUM &&
+                   cell_op_patches(op) == 1;
     for (uint32_t i = 0; i < n; i++) {
         is_free &= !plan->is_placed[factors[i]] && !plan->is_view[factors[i]];
         is_free &= i == 0 || (factors[i] != factors[0] && factors[i] != factors[i - 1]);
@@ -263,16 +300,17 @@ static float *biases_of(struct cell_cuda__plan *plan, const struct cell_op *op, 
     return sum;
 }
 
-/* Adds the sums over all factors, every gate, to a new matrix. */
-static struct cell_step_place plan_gates(struct cell_cuda__plan *plan, const struct cell_op *op)
+/* Adds the sums over all factors, whose rows stand there, every gate, to a new matrix. */
+static struct cell_step_place plan_gates(struct cell_cuda__plan *plan, const struct cell_op *op,
+                                         const struct cell_step_place rows[3],
+                                         struct shared *shared)
 {
     const uint32_t gates = cell_op_gates(op->kind);
     uint32_t factors[3];
-    struct sum sum = {.op = op, .n_parts = factors_of(op, factors)};
+    struct sum sum = {.op = op, .n_parts = factors_of(op, factors), .shared = shared};
     float *bias = biases_of(plan, op, gates, true, true);
     for (uint32_t p = 0; p < sum.n_parts; p++) {
-        sum.parts[p] = (struct part){
-            .weight = &op->weights[p], .gates = gates, .rows = matrix_of(plan, factors[p])};
+        sum.parts[p] = (struct part){.weight = &op->weights[p], .gates = gates, .rows = rows[p]};
     }
     sum.bias = bias;
     sum.out = cell_cuda__matrix(plan, (size_t)gates * hidden_of(op) * sizeof(float));
@@ -281,40 +319,50 @@ static struct cell_step_place plan_gates(struct cell_cuda__plan *plan, const str
     return sum.out;
 }
 
-static void plan_lstm(struct cell_cuda__plan *plan, const struct cell_op *op)
+static struct cell_step_place unit_gates(struct cell_cuda__plan *plan, const struct cell_op *op,
+                                         const struct unit *unit)
+{
+    return plan_gates(plan, op, (const struct cell_step_place[3]){unit->x, unit->h}, unit->shared);
+}
+
+static void plan_lstm(struct cell_cuda__plan *plan, const struct cell_op *op,
+                      const struct unit *unit)
 {
     const uint32_t hidden = hidden_of(op);
-    struct cell_step_lstm lstm = {.hidden = hidden};
-    lstm.sums = plan_gates(plan, op);
-    lstm.c = cell_cuda__place(plan, op->operands[2]);
-    lstm.h_out = cell_cuda__place(plan, op->result);
-    lstm.c_out = cell_cuda__place(plan, op->result + 1);
-    if (op->n_weights > 3) {
+    struct cell_step_lstm lstm = {
+        .hidden = hidden, .c = unit->c, .h_out = unit->out, .c_out = unit->c_out};
+    lstm.sums = unit_gates(plan, op, unit);
+    if (op->n_weights > 3 && unit->shared != NULL && unit->shared->is_there) {
+        lstm.peepholes = unit->shared->peepholes;
+    } else if (op->n_weights > 3) {
         lstm.peepholes = copy_floats(plan, op->weights[3].data, 3 * (size_t)hidden);
+    }
+    if (unit->shared != NULL) {
+        unit->shared->peepholes = lstm.peepholes;
     }
     cell_cuda__add(plan, CELL_STEP_LSTM, hidden, "LSTM")->lstm = lstm;
 }
 
-static void plan_rnn(struct cell_cuda__plan *plan, const struct cell_op *op)
+static void plan_rnn(struct cell_cuda__plan *plan, const struct cell_op *op,
+                     const struct unit *unit)
 {
-    struct cell_step_rnn rnn = {.hidden = hidden_of(op),
-                                .is_relu = op->variant == CELL_RNN_RELU ? 1 : 0};
-    rnn.sums = plan_gates(plan, op);
-    rnn.out = cell_cuda__place(plan, op->result);
+    struct cell_step_rnn rnn = {
+        .hidden = hidden_of(op), .out = unit->out, .is_relu = op->variant == CELL_RNN_RELU ? 1 : 0};
+    rnn.sums = unit_gates(plan, op, unit);
     cell_cuda__add(plan, CELL_STEP_RNN, rnn.hidden, "RNN")->rnn = rnn;
 }
 
 /* Sums z, r, n over x, and of the form that resets after the product n over h behind them. */
-static void plan_gru(struct cell_cuda__plan *plan, const struct cell_op *op)
+static void plan_gru(struct cell_cuda__plan *plan, const struct cell_op *op,
+                     const struct unit *unit)
 {
     const uint32_t hidden = hidden_of(op);
     const size_t gate_bytes = hidden * sizeof(float);
     const bool is_after = op->variant == CELL_GRU_RESET_AFTER;
-    const struct cell_step_place x = matrix_of(plan, op->operands[0]);
-    const struct cell_step_place h = matrix_of(plan, op->operands[1]);
+    const struct cell_step_place h = unit->h;
+    const struct cell_step_place out = unit->out;
     const struct cell_step_place sums = cell_cuda__matrix(plan, 4 * gate_bytes);
     const struct cell_step_place of_n = cell_cuda__columns(sums, 2 * gate_bytes);
-    const struct cell_step_place out = cell_cuda__place(plan, op->result);
     float *bias = biases_of(plan, op, 3, true, true);
     float *bias_w = biases_of(plan, op, 3, true, false);
     float *bias_r = biases_of(plan, op, 3, false, true);
@@ -323,20 +371,23 @@ static void plan_gru(struct cell_cuda__plan *plan, const struct cell_op *op)
     }
     plan_sum(plan, &(struct sum){.op = op,
                                  .n_parts = 1,
-                                 .parts = {{&op->weights[0], 0, 3, x}},
+                                 .parts = {{&op->weights[0], 0, 3, unit->x}},
                                  .bias = bias,
-                                 .out = sums});
+                                 .out = sums,
+                                 .shared = unit->shared});
     plan_sum(plan, &(struct sum){.op = op,
                                  .n_parts = 1,
                                  .parts = {{&op->weights[1], 0, 2, h}},
                                  .start = &sums,
-                                 .out = sums});
+                                 .out = sums,
+                                 .shared = unit->shared});
     if (is_after) {
         plan_sum(plan, &(struct sum){.op = op,
                                      .n_parts = 1,
                                      .parts = {{&op->weights[1], 2, 1, h}},
                                      .bias = bias_r == NULL ? NULL : bias_r + 2 * (size_t)hidden,
-                                     .out = cell_cuda__columns(sums, 3 * gate_bytes)});
+                                     .out = cell_cuda__columns(sums, 3 * gate_bytes),
+                                     .shared = unit->shared});
         cell_cuda__add(plan, CELL_STEP_GRU, hidden, "GRU")->gru =
             (struct cell_step_gru){.sums = sums, .h = h, .out = out, .hidden = hidden};
     } else {
@@ -347,7 +398,8 @@ static void plan_gru(struct cell_cuda__plan *plan, const struct cell_op *op)
                                      .n_parts = 1,
                                      .parts = {{&op->weights[1], 2, 1, reset}},
                                      .start = &of_n,
-                                     .out = of_n});
+                                     .out = of_n,
+                                     .shared = unit->shared});
         cell_cuda__add(plan, CELL_STEP_GRU_NEW, hidden, "GRU")->gru_new =
             (struct cell_step_gru_new){.sums = sums, .h = h, .out = out, .hidden = hidden};
     }
@@ -440,7 +492,13 @@ static void plan_tree(struct cell_cuda__plan *plan, const struct cell_op *op)
     if (op->kind == CELL_OP_TREE_SUM && tree.n_children > 0) {
         tree.sums = plan_tree_sum(plan, op, &tree);
     } else {
-        tree.sums = plan_gates(plan, op);
+        uint32_t factors[3];
+        struct cell_step_place rows[3] = {{0}};
+        const uint32_t n = factors_of(op, factors);
+        for (uint32_t p = 0; p < n; p++) {
+            rows[p] = matrix_of(plan, factors[p]);
+        }
+        tree.sums = plan_gates(plan, op, rows, NULL);
         for (uint32_t k = 0; k < tree.n_children; k++) {
             tree.forget[k] =
                 cell_cuda__columns(tree.sums, (3 + (size_t)k) * hidden * sizeof(float));
@@ -451,16 +509,71 @@ static void plan_tree(struct cell_cuda__plan *plan, const struct cell_op *op)
     cell_cuda__add(plan, CELL_STEP_TREE, hidden, cell_op_name(op->kind))->tree = tree;
 }
 
-void cell_cuda__plan_gated(struct cell_cuda__plan *plan, const struct cell_op *op)
+/* ---- All gated ops -------------------------------------------------------------------------- */
+
+static void plan_unit(struct cell_cuda__plan *plan, const struct cell_op *op,
+                      const struct unit *unit)
 {
     if (op->kind == CELL_OP_LSTM) {
-        plan_lstm(plan, op);
+        plan_lstm(plan, op, unit);
     } else if (op->kind == CELL_OP_GRU) {
-        plan_gru(plan, op);
-    } else if (op->kind == CELL_OP_RNN) {
-        plan_rnn(plan, op);
+        plan_gru(plan, op, unit);
     } else {
-        base_assert(cell_op_is_tree(op->kind));
+        base_assert(op->kind == CELL_OP_RNN);
+        plan_rnn(plan, op, unit);
+    }
+}
+
+/* Patch p of a row's part of so many floats. */
+static struct cell_step_place patch_of(struct cell_step_place whole, uint32_t p, uint32_t floats)
+{
+    return cell_cuda__columns(whole, (size_t)p * floats * sizeof(float));
+}
+
+/* Each patch is an op of its own: apart with its own h and c, else with those that the patch before
+ * it has left. */
+static void plan_patches(struct cell_cuda__plan *plan, const struct cell_op *op,
+                         const struct unit *whole)
+{
+    const uint32_t hidden = hidden_of(op);
+    const bool is_apart = op->order == CELL_PATCHES_APART;
+    struct shared shared = {.is_there = false};
+    struct unit unit = *whole;
+    for (uint32_t i = 0; i < op->patches; i++) {
+        const uint32_t p = op->order == CELL_PATCHES_BACKWARD ? op->patches - 1 - i : i;
+        if (is_apart) {
+            unit.h = patch_of(whole->h, p, op->weights[1].cols);
+            unit.c = patch_of(whole->c, p, hidden);
+        } else if (i > 0) {
+            unit.h = unit.out;
+            unit.c = unit.c_out;
+        }
+        unit.x = patch_of(whole->x, p, op->weights[0].cols);
+        unit.out = patch_of(whole->out, p, hidden);
+        unit.c_out = patch_of(whole->c_out, p, hidden);
+        unit.shared = &shared;
+        shared.n = 0;
+        plan_unit(plan, op, &unit);
+        shared.is_there = true;
+    }
+}
+
+void cell_cuda__plan_gated(struct cell_cuda__plan *plan, const struct cell_op *op)
+{
+    if (cell_op_is_tree(op->kind)) {
         plan_tree(plan, op);
+        return;
+    }
+    struct unit unit = {.x = matrix_of(plan, op->operands[0]),
+                        .h = matrix_of(plan, op->operands[1]),
+                        .out = cell_cuda__place(plan, op->result)};
+    if (op->kind == CELL_OP_LSTM) {
+        unit.c = cell_cuda__place(plan, op->operands[2]);
+        unit.c_out = cell_cuda__place(plan, op->result + 1);
+    }
+    if (op->patches > 0) {
+        plan_patches(plan, op, &unit);
+    } else {
+        plan_unit(plan, op, &unit);
     }
 }

@@ -225,6 +225,34 @@ uint32_t build_gated(struct build *build, enum cell_op_kind kind, uint32_t varia
     return add_value(build, CELL_F32, hidden);
 }
 
+uint32_t build_gated_patches(struct build *build, const struct build_turns *turns)
+{
+    const bool is_lstm = turns->kind == CELL_OP_LSTM;
+    const bool is_apart = turns->order == CELL_PATCHES_APART;
+    const uint32_t inputs = build->def.values[turns->x].width / turns->patches;
+    const uint32_t feedback = build->def.values[turns->h].width / (is_apart ? turns->patches : 1);
+    const uint32_t rows = cell_op_gates(turns->kind) * turns->hidden;
+    const float scale = 2.0f / sqrtf((float)(inputs + feedback));
+    struct cell_op *op = add_op(build, turns->kind);
+    op->variant = turns->variant;
+    op->patches = turns->patches;
+    op->order = turns->order;
+    op->n_operands = is_lstm ? 3 : 2;
+    op->operands[0] = turns->x;
+    op->operands[1] = turns->h;
+    op->operands[2] = is_lstm ? turns->c : 0;
+    add_weight(build, op, rows, inputs, scale);
+    add_weight(build, op, rows, feedback, scale);
+    if (turns->has_bias) {
+        add_weight(build, op, 1, 2 * rows, 1.0f);
+    }
+    const uint32_t out = add_value(build, CELL_F32, turns->patches * turns->hidden);
+    if (is_lstm) {
+        (void)add_value(build, CELL_F32, turns->patches * turns->hidden);
+    }
+    return out;
+}
+
 uint32_t build_tree(struct build *build, const struct build_tree *tree)
 {
     const uint32_t gates = cell_op_gates(tree->kind);

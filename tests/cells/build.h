@@ -47,6 +47,18 @@ void build_peepholes(struct build *build);
 uint32_t build_gated(struct build *build, enum cell_op_kind kind, uint32_t variant, uint32_t x,
                      uint32_t h, bool has_bias);
 
+/* LSTM, GRU or RNN over so many patches of x, in this order; c: of an LSTM alone. Returns the
+ * number of h'; an LSTM's c' is the next. */
+struct build_turns {
+    enum cell_op_kind kind;
+    uint32_t variant;
+    enum cell_patch_order order;
+    uint32_t patches, hidden;
+    uint32_t x, h, c;
+    bool has_bias;
+};
+uint32_t build_gated_patches(struct build *build, const struct build_turns *turns);
+
 /* A tree op of this many units over x (UINT32_MAX: none) and the h and c of each child,
  * children[2k] and children[2k + 1]. Returns the number of h'; c' is the next. */
 struct build_tree {

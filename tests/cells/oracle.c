@@ -63,19 +63,25 @@ static double peephole(const struct cell_op *op, uint32_t at, double c)
     return op->n_weights > 3 ? weight_at(&op->weights[3], 0, at) * c : 0.0;
 }
 
-static void lstm(const struct cell_op *op, double **values, uint32_t hidden)
+/* What an LSTM, GRU or RNN reads and writes, or one patch of it. */
+struct unit {
+    const double *x, *h, *c;
+    double *out, *c_out;
+};
+
+static void lstm(const struct cell_op *op, const struct unit *unit, uint32_t hidden)
 {
-    const double *x = values[op->operands[0]];
-    const double *h = values[op->operands[1]];
-    const double *c = values[op->operands[2]];
+    const double *x = unit->x;
+    const double *h = unit->h;
+    const double *c = unit->c;
     for (uint32_t u = 0; u < hidden; u++) {
         double i = sigmoid(gate(op, u, x, h) + peephole(op, u, c[u]));
         double f = sigmoid(gate(op, 2 * hidden + u, x, h) + peephole(op, 2 * hidden + u, c[u]));
         double g = tanh(gate(op, 3 * hidden + u, x, h));
         double next = f * c[u] + i * g;
         double o = sigmoid(gate(op, hidden + u, x, h) + peephole(op, hidden + u, next));
-        values[op->result + 1][u] = next;
-        values[op->result][u] = o * tanh(next);
+        unit->c_out[u] = next;
+        unit->out[u] = o * tanh(next);
     }
 }
 
@@ -97,17 +103,42 @@ static double gru_new(const struct cell_op *op, uint32_t hidden, uint32_t u, con
     return tanh(sum);
 }
 
-static void gru_or_rnn(const struct cell_op *op, double **values, uint32_t hidden)
+static void gru_or_rnn(const struct cell_op *op, const struct unit *unit, uint32_t hidden)
 {
-    const double *x = values[op->operands[0]];
-    const double *h = values[op->operands[1]];
+    const double *x = unit->x;
+    const double *h = unit->h;
     for (uint32_t u = 0; u < hidden; u++) {
         if (op->kind == CELL_OP_GRU) {
             double z = sigmoid(gate(op, u, x, h));
-            values[op->result][u] = (1.0 - z) * gru_new(op, hidden, u, x, h) + z * h[u];
+            unit->out[u] = (1.0 - z) * gru_new(op, hidden, u, x, h) + z * h[u];
         } else {
             double sum = gate(op, u, x, h);
-            values[op->result][u] = op->variant == CELL_RNN_RELU ? fmax(sum, 0.0) : tanh(sum);
+            unit->out[u] = op->variant == CELL_RNN_RELU ? fmax(sum, 0.0) : tanh(sum);
+        }
+    }
+}
+
+/* Patches one after the other in their order; apart each begins with rows of its own. */
+static void recurrent(const struct cell_op *op, double **values)
+{
+    const uint32_t patches = cell_op_patches(op);
+    const uint32_t hidden = op->weights[0].rows / cell_op_gates(op->kind);
+    const bool is_lstm = op->kind == CELL_OP_LSTM;
+    const bool is_apart = op->patches == 0 || op->order == CELL_PATCHES_APART;
+    struct unit unit = {.h = values[op->operands[1]], .c = values[op->operands[2]]};
+    for (uint32_t i = 0; i < patches; i++) {
+        const size_t p = op->order == CELL_PATCHES_BACKWARD && !is_apart ? patches - 1 - i : i;
+        if (i > 0) {
+            unit.h = is_apart ? unit.h + op->weights[1].cols : unit.out;
+            unit.c = is_apart ? unit.c + hidden : unit.c_out;
+        }
+        unit.x = values[op->operands[0]] + p * op->weights[0].cols;
+        unit.out = values[op->result] + p * hidden;
+        unit.c_out = is_lstm ? values[op->result + 1] + p * hidden : NULL;
+        if (is_lstm) {
+            lstm(op, &unit, hidden);
+        } else {
+            gru_or_rnn(op, &unit, hidden);
         }
     }
 }
@@ -443,10 +474,8 @@ void oracle_step(struct oracle *oracle)
         const struct cell_op *op = &oracle->def->ops[o];
         double *out = oracle->values[op->result];
         uint32_t width = oracle->def->values[op->result].width;
-        if (op->kind == CELL_OP_LSTM) {
-            lstm(op, oracle->values, width);
-        } else if (op->kind == CELL_OP_GRU || op->kind == CELL_OP_RNN) {
-            gru_or_rnn(op, oracle->values, width);
+        if (op->kind == CELL_OP_LSTM || op->kind == CELL_OP_GRU || op->kind == CELL_OP_RNN) {
+            recurrent(op, oracle->values);
         } else if (op->kind >= CELL_OP_TREE_LEAF && op->kind <= CELL_OP_TREE_SUM) {
             tree_cell(op, oracle->values, width);
         } else if (op->kind == CELL_OP_LINEAR) {

@@ -178,6 +178,43 @@ static void add_gru_or_rnn(struct drawing *drawing)
     any_precision(drawing);
 }
 
+/* The first number from `from` on that divides n. */
+static uint32_t divisor_from(uint32_t n, uint32_t from)
+{
+    while (n % from != 0) {
+        from++;
+    }
+    return from;
+}
+
+/* In any order; of what fits an h of each patch, or of them all. */
+static void add_gated_patches(struct drawing *drawing)
+{
+    struct build_turns turns = {.kind = (enum cell_op_kind)(CELL_OP_LSTM + draw(drawing, 3)),
+                                .order = (enum cell_patch_order)draw(drawing, 3),
+                                .hidden = 1 + draw(drawing, 40),
+                                .x = pick_calm(drawing),
+                                .has_bias = draw(drawing, 3) != 0};
+    const bool is_apart = turns.order == CELL_PATCHES_APART;
+    const uint32_t width = width_of(drawing, turns.x);
+    turns.patches = divisor_from(width, 1 + draw(drawing, width < 4 ? width : 4));
+    turns.variant = turns.kind == CELL_OP_GRU && !is_apart ? CELL_GRU_RESET_AFTER
+                    : turns.kind == CELL_OP_GRU            ? draw(drawing, 2)
+                                                           : CELL_RNN_TANH;
+    if (turns.patches > 12) {
+        turns.patches = 1;
+    }
+    turns.h = pick_fitting(drawing, turns.hidden * (is_apart ? turns.patches : 1));
+    turns.c = pick_fitting(drawing, turns.hidden * (is_apart ? turns.patches : 1));
+    const double most = fmax(1.0, drawing->most[turns.h]);
+    const uint32_t out = build_gated_patches(drawing->build, &turns);
+    any_precision(drawing);
+    (void)noted(drawing, out, turns.kind == CELL_OP_LSTM ? 1.0 : most);
+    if (turns.kind == CELL_OP_LSTM) {
+        (void)noted(drawing, out + 1, drawing->most[turns.c] + turns.patches);
+    }
+}
+
 static void add_tree(struct drawing *drawing)
 {
     struct build_tree tree = {
@@ -428,15 +465,6 @@ static void add_patches(struct drawing *drawing)
     (void)noted(drawing, out, magnitude);
 }
 
-/* The first number from `from` on that divides n. */
-static uint32_t divisor_from(uint32_t n, uint32_t from)
-{
-    while (n % from != 0) {
-        from++;
-    }
-    return from;
-}
-
 static void add_transpose(struct drawing *drawing)
 {
     uint32_t of = draw(drawing, 4) == 0 ? pick(drawing, false) : UINT32_MAX;
@@ -460,11 +488,30 @@ static void add_const(struct drawing *drawing)
 static void add_some(struct drawing *drawing)
 {
     static void (*const of_any[])(struct drawing *) = {
-        add_linear,   add_patches,    add_transpose,     add_lstm,    add_gru_or_rnn,
-        add_tree,     add_arithmetic, add_gather,        add_softmax, add_arithmetic,
-        add_function, add_function,   add_mean,          add_attend,  add_concat,
-        add_reduce,   add_const,      add_slice_or_copy, // the rest decides on numbers
-        add_select,   add_argmax,     add_top,           add_cast,
+        add_linear,
+        add_patches,
+        add_transpose,
+        add_lstm,
+        add_gru_or_rnn,
+        add_gated_patches,
+        add_tree,
+        add_arithmetic,
+        add_gather,
+        add_softmax,
+        add_arithmetic,
+        add_function,
+        add_function,
+        add_mean,
+        add_attend,
+        add_concat,
+        add_reduce,
+        add_const,
+        add_slice_or_copy, // the rest decides on
+                           // numbers
+        add_select,
+        add_argmax,
+        add_top,
+        add_cast,
     };
     const uint32_t n = sizeof(of_any) / sizeof(of_any[0]);
     of_any[draw(drawing, is_smooth(drawing) ? n - 4 : n)](drawing);
@@ -568,10 +615,10 @@ void random_cell_print(const struct cell_def *def)
             (void)printf(" %u", op->operands[i]);
         }
         (void)printf(", %u wide, variant %u, start %u, group %u, precision %d, "
-                     "patches %u, step %u, dims %u %u %u\n",
+                     "patches %u, step %u, order %d, dims %u %u %u\n",
                      def->values[op->result].width, op->variant, op->start, op->group,
-                     (int)op->precision, op->patches, op->step, op->dims[0], op->dims[1],
-                     op->dims[2]);
+                     (int)op->precision, op->patches, op->step, (int)op->order, op->dims[0],
+                     op->dims[1], op->dims[2]);
     }
     for (uint32_t o = 0; o < def->n_outputs; o++) {
         (void)printf("output %u: %u\n", o, def->outputs[o]);

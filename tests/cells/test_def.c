@@ -604,6 +604,74 @@ START_TEST(test_def_names_ops)
 }
 END_TEST
 
+/* An LSTM or GRU over patches of x, alone in a definition. */
+static void build_turns(struct build *of, enum cell_op_kind kind, enum cell_patch_order order)
+{
+    build_init(of, 1);
+    const uint32_t in = build_input(of, CELL_F32, 12);
+    const uint32_t before = build_state(of, CELL_F32, order == CELL_PATCHES_APART ? 15 : 5);
+    const struct build_turns turns = {.kind = kind,
+                                      .order = order,
+                                      .variant = CELL_GRU_RESET_AFTER,
+                                      .patches = 3,
+                                      .hidden = 5,
+                                      .x = in,
+                                      .h = before,
+                                      .c = before};
+    build_output(of, build_gated_patches(of, &turns));
+    build_next(of, 0, before);
+}
+
+static void assert_turns_refused(struct build *of, const char *why)
+{
+    struct base_error error = {BASE_OK, ""};
+    ck_assert_int_eq(cell_def_check(&of->def, &error), BASE_INVALID_ARGUMENT);
+    ck_assert_msg(strstr(error.message, why) != NULL, "%s", error.message);
+}
+
+START_TEST(test_def_recurrent_patches)
+{
+    for (uint32_t order = 0; order <= CELL_PATCHES_BACKWARD; order++) {
+        struct build of;
+        struct base_error error = {BASE_OK, ""};
+        build_turns(&of, CELL_OP_LSTM, (enum cell_patch_order)order);
+        struct cell_op *op = build_last(&of);
+        ck_assert_msg(cell_def_check(&of.def, &error) == BASE_OK, "%s", error.message);
+        ck_assert_uint_eq(cell_op_patches(op), 3);
+        op->patches = 5;
+        assert_turns_refused(&of, "op 0 (LSTM): 5 patches");
+        op->patches = 1;
+        assert_turns_refused(&of, order == CELL_PATCHES_APART ? "W is not" : "do not fit");
+        op->patches = UINT32_MAX;
+        assert_turns_refused(&of, "do not fit rows of 12, an h of");
+        op->patches = 3;
+        op->order = (enum cell_patch_order)3;
+        assert_turns_refused(&of, "unknown order");
+        op->order = (enum cell_patch_order)order;
+        of.def.values[op->result + 1].width = 5;
+        assert_turns_refused(&of, "c and the results");
+        build_release(&of);
+    }
+}
+END_TEST
+
+START_TEST(test_def_patches_in_turn_of_a_gru)
+{
+    struct build of;
+    struct base_error error = {BASE_OK, ""};
+    build_turns(&of, CELL_OP_GRU, CELL_PATCHES_BACKWARD);
+    struct cell_op *op = build_last(&of);
+    ck_assert_msg(cell_def_check(&of.def, &error) == BASE_OK, "%s", error.message);
+    op->variant = CELL_GRU_RESET_BEFORE;
+    assert_turns_refused(&of, "patches in turn of a GRU that resets before the product");
+    op->variant = CELL_GRU_RESET_AFTER;
+    of.def.values[op->operands[1]].width = 15;
+    assert_turns_refused(&of, "op 0 (GRU): 3 patches in turn do not fit rows of 12, an h of 15 and "
+                              "a result of 15");
+    build_release(&of);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("def");
@@ -628,6 +696,8 @@ int main(void)
     tcase_add_test(tcase, test_def_rowwise_shapes);
     tcase_add_test(tcase, test_def_top_and_take);
     tcase_add_test(tcase, test_def_patches);
+    tcase_add_test(tcase, test_def_recurrent_patches);
+    tcase_add_test(tcase, test_def_patches_in_turn_of_a_gru);
     tcase_add_test(tcase, test_def_transpose);
     tcase_add_test(tcase, test_def_states_and_outputs);
     tcase_add_test(tcase, test_def_names_ops);

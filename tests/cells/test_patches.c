@@ -1,5 +1,6 @@
 /* LINEAR over patches of a row, and TRANSPOSE: what a convolution along an axis within a row is
- * made of. Beside double precision, beside their own bits, and as a part of a type's identity. */
+ * made of; and recurrent ops over patches. Beside double precision, beside their own bits, and as a
+ * part of a type's identity. */
 #include "cells/backend.h"
 
 #include "base/mem.h"
@@ -88,6 +89,103 @@ START_TEST(test_patches_of_a_part_of_a_row)
 }
 END_TEST
 
+/* Units that fill cache lines, and such as do not; one patch, and more than go through a kernel at
+ * once; so many that members share them. */
+static const struct turns {
+    uint32_t patches, inputs, hidden;
+} turns_of[] = {{1, 5, 7},  {3, 4, 16},  {5, 1, 9},   {2, 33, 32},
+                {33, 8, 8}, {150, 3, 4}, {20, 30, 48}};
+enum { TURNS = sizeof(turns_of) / sizeof(turns_of[0]) };
+
+static const struct unit {
+    enum cell_op_kind kind;
+    uint32_t variant;
+} units[] = {{CELL_OP_LSTM, 0},
+             {CELL_OP_GRU, CELL_GRU_RESET_AFTER},
+             {CELL_OP_RNN, CELL_RNN_TANH},
+             {CELL_OP_RNN, CELL_RNN_RELU},
+             {CELL_OP_GRU, CELL_GRU_RESET_BEFORE}}; // the last apart alone
+enum { UNITS = sizeof(units) / sizeof(units[0]) };
+
+/* In a cell whose states the patches have: each its own, or all in turn one of which the last
+ * patch's is next. */
+static void build_turns_cell(struct build *build, const struct turns *of, const struct unit *unit,
+                             enum cell_patch_order order, enum cell_precision precision)
+{
+    const bool is_apart = order == CELL_PATCHES_APART;
+    const bool is_lstm = unit->kind == CELL_OP_LSTM;
+    const uint32_t width = of->hidden * (is_apart ? of->patches : 1);
+    const uint32_t x = build_input(build, CELL_F32, of->patches * of->inputs);
+    const uint32_t h = build_state(build, CELL_F32, width);
+    const uint32_t c = is_lstm ? build_state(build, CELL_F32, width) : 0;
+    const struct build_turns turns = {.kind = unit->kind,
+                                      .variant = unit->variant,
+                                      .order = order,
+                                      .patches = of->patches,
+                                      .hidden = of->hidden,
+                                      .x = x,
+                                      .h = h,
+                                      .c = c,
+                                      .has_bias = of->hidden % 2 == 0};
+    const uint32_t out = build_gated_patches(build, &turns);
+    build_last(build)->precision = precision;
+    if (is_lstm && turns.has_bias && is_apart) {
+        build_peepholes(build);
+    }
+    build_output(build, out);
+    for (uint32_t s = 0; s < (is_lstm ? 2u : 1u); s++) {
+        uint32_t next = out + s;
+        if (!is_apart) {
+            next = build_op(build, CELL_OP_SLICE, next, UINT32_MAX, width);
+            build_last(build)->start =
+                order == CELL_PATCHES_FORWARD ? (of->patches - 1) * of->hidden : 0;
+        }
+        build_next(build, s, next);
+    }
+}
+
+/* Of one patch c' is the next c where it stands. */
+START_TEST(test_recurrent_patches_come_to_what_double_precision_does)
+{
+    const struct turns *of = &turns_of[_i % TURNS];
+    const enum cell_patch_order order = (enum cell_patch_order)(_i / TURNS);
+    for (uint32_t u = 0; u < (order == CELL_PATCHES_APART ? UNITS : UNITS - 1); u++) {
+        struct build build;
+        const bool is_relu = units[u].kind == CELL_OP_RNN && units[u].variant == CELL_RNN_RELU;
+        if (is_relu && order != CELL_PATCHES_APART && of->patches > 40) {
+            continue; // grows with each patch, beyond what a float holds
+        }
+        build_init(&build, (uint64_t)_i * UNITS + u);
+        build_turns_cell(&build, of, &units[u], order, CELL_FP32);
+        assert_everywhere(&build);
+    }
+}
+END_TEST
+
+/* A cell without a state, as of a layer along the bands of each step: constants are what it begins
+ * with, and another op reads both results. */
+START_TEST(test_recurrent_patches_without_a_state)
+{
+    for (uint32_t order = CELL_PATCHES_FORWARD; order <= CELL_PATCHES_BACKWARD; order++) {
+        struct build build;
+        build_init(&build, order);
+        const uint32_t x = build_input(&build, CELL_F32, 6 * 10);
+        const uint32_t h = build_const(&build, 20);
+        const struct build_turns turns = {.kind = CELL_OP_LSTM,
+                                          .order = (enum cell_patch_order)order,
+                                          .patches = 6,
+                                          .hidden = 20,
+                                          .x = x,
+                                          .h = h,
+                                          .c = h};
+        const uint32_t out = build_gated_patches(&build, &turns);
+        build_output(&build, build_op(&build, CELL_OP_ADD, out, out + 1, 120));
+        build_output(&build, out);
+        assert_everywhere(&build);
+    }
+}
+END_TEST
+
 START_TEST(test_transpose)
 {
     static const uint32_t dims[][3] = {{1, 1, 1},  {1, 7, 1},  {1, 1, 7}, {1, 3, 5},  {2, 3, 5},
@@ -168,6 +266,39 @@ START_TEST(test_patches_have_the_same_bits_everywhere)
 }
 END_TEST
 
+/* Whatever the batch, the instruction set, the team and the precision. */
+START_TEST(test_recurrent_patches_have_the_same_bits_everywhere)
+{
+    static const struct turns shapes_of[] = {{3, 4, 9}, {5, 20, 48}};
+    const uint32_t order = (uint32_t)_i / ISA_COUNT / 3;
+    for (uint32_t i = 0; i < UNITS * CELL_PRECISION_COUNT * 2; i++) {
+        const struct unit *unit = &units[i % UNITS];
+        const enum cell_precision precision =
+            (enum cell_precision)(i / UNITS % CELL_PRECISION_COUNT);
+        struct build build;
+        struct split_difference difference;
+        build_init(&build, i);
+        if (i % UNITS == UNITS - 1 && order != CELL_PATCHES_APART) {
+            unit = &units[0];
+        }
+        build_turns_cell(&build, &shapes_of[i / UNITS / CELL_PRECISION_COUNT], unit,
+                         (enum cell_patch_order)order, precision);
+        const struct split_options options = {.def = &build.def,
+                                              .backend = "cpu",
+                                              .isa = isa_name(_i % ISA_COUNT),
+                                              .members = 1 + (uint32_t)_i / ISA_COUNT % 3,
+                                              .n_chains = 12,
+                                              .steps_max = 7,
+                                              .salt = i};
+        if (isa_at(_i % ISA_COUNT) != NULL) {
+            ck_assert_msg(split_has_the_bits_of_one_run(&options, &difference), "%s: %s",
+                          cell_precision_name(precision), difference.text);
+        }
+        build_release(&build);
+    }
+}
+END_TEST
+
 /* ---- Identity and work ---------------------------------------------------------------------- */
 
 static const struct cell_type *intern(struct cell_registry *registry, const struct build *build)
@@ -206,6 +337,27 @@ START_TEST(test_patches_and_dims_make_another_type)
 }
 END_TEST
 
+START_TEST(test_the_order_of_patches_makes_another_type)
+{
+    struct cell_registry *registry = NULL;
+    ck_assert_int_eq(cell_registry_create(&registry), BASE_OK);
+    struct build build;
+    build_init(&build, 1);
+    build_turns_cell(&build, &turns_of[1], &units[1], CELL_PATCHES_FORWARD, CELL_FP32);
+    struct cell_op *op = &build.def.ops[0];
+    const struct cell_type *first = intern(registry, &build);
+    ck_assert_ptr_eq(first, intern(registry, &build));
+    ck_assert_uint_eq(first->flops, 3u * 2 * (4 + 16) * 3 * 16);
+    op->order = CELL_PATCHES_BACKWARD;
+    ck_assert_ptr_ne(first, intern(registry, &build));
+    op->order = CELL_PATCHES_FORWARD;
+    op->step = 7; // means nothing here
+    ck_assert_ptr_eq(first, intern(registry, &build));
+    build_release(&build);
+    cell_registry_free(registry);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("patches");
@@ -213,9 +365,15 @@ int main(void)
     tcase_set_timeout(tcase, 120);
     tcase_add_loop_test(tcase, test_patches_come_to_what_double_precision_does, 0, SHAPES);
     tcase_add_test(tcase, test_patches_of_a_part_of_a_row);
+    tcase_add_loop_test(tcase, test_recurrent_patches_come_to_what_double_precision_does, 0,
+                        3 * TURNS);
+    tcase_add_test(tcase, test_recurrent_patches_without_a_state);
     tcase_add_test(tcase, test_transpose);
     tcase_add_loop_test(tcase, test_patches_have_the_same_bits_everywhere, 0, 3 * ISA_COUNT);
+    tcase_add_loop_test(tcase, test_recurrent_patches_have_the_same_bits_everywhere, 0,
+                        3 * 3 * ISA_COUNT);
     tcase_add_test(tcase, test_patches_and_dims_make_another_type);
+    tcase_add_test(tcase, test_the_order_of_patches_makes_another_type);
     suite_add_tcase(suite, tcase);
     return util_run(suite);
 }

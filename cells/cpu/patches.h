@@ -1,0 +1,24 @@
+/* Ops over patches of a row (cells/op.h): LINEAR, and LSTM, GRU and RNN.
+ *
+ * Apart from one another patches are rows of a product, some of which belong to one row of the
+ * batch; in turn they are steps, whose rows are those of the batch. Either way the kernels are
+ * those of whole rows, and so are the bits.
+ *
+ * Threads: the members of one team while they run a batch. */
+#ifndef CELLS_CPU_PATCHES_H
+#define CELLS_CPU_PATCHES_H
+
+#include "cells/cpu/view.h"
+
+/* Whether the op has patches, which are shared out as follows; and how. */
+bool cell_patches_has(const struct cell_program_op *op);
+enum cell_share cell_patches_share(const struct cell_op *op);
+
+/* Floats of scratch behind the kernels' own, and rows that go through a kernel at once. */
+size_t cell_patches_floats(const struct cell_program_op *op);
+#define CELL_PATCHES_AT_ONCE 144u /* tiles of 6 rows and of 8 */
+
+/* This member's share of the op. */
+void cell_patches_run(const struct cell_view *view, const struct cell_program_op *op);
+
+#endif
