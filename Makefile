@@ -135,6 +135,7 @@ CELLS_SRCS = \
   cells/import/recognise_tree.c \
   cells/import/replace.c \
   cells/import/reshape.c \
+  cells/import/roles.c \
   cells/import/row_elements.c \
   cells/import/row_order.c \
   cells/import/rows.c \

@@ -1,6 +1,6 @@
 /* The way of a model through this folder: unpack, or make a graph of layers, read the graph's
- * inputs and constants, walk and infer its nodes (walk.c), give roles to axes, lower what the
- * outputs need, build stages, describe inputs and outputs.
+ * inputs and constants, walk and infer its nodes (walk.c), give roles to axes (roles.c), lower what
+ * the outputs need, build stages, describe inputs and outputs.
  *
  * A node that cannot be imported poisons what it makes; it is an error only when an output needs
  * it, so dead branches and left-overs of training do no harm. All working memory is one arena whose
@@ -10,6 +10,7 @@
 #include "cells/import/external.h"
 #include "cells/import/layers.h"
 #include "cells/import/ops.h"
+#include "cells/import/roles.h"
 #include "cells/import/stages.h"
 #include "cells/import/tensors.h"
 #include "cells/import/walk.h"
@@ -34,7 +35,7 @@
 #define LAYERS_FACTOR 4u
 #define LAYERS_EXTRA  (1u << 20)
 
-/* ---- Liveness and roles ------------------------------------------------------------------- */
+/* ---- Liveness ----------------------------------------------------------------------------- */
 
 /* Marks the nodes that the outputs need; a poisoned value among them is the model's error. */
 static enum base_status need_value(struct cell__import *im, uint32_t v)
@@ -76,298 +77,6 @@ static enum base_status mark_needed_nodes(struct cell__import *im)
         if (im->nodes[n].is_needed) {
             BASE_TRY(need_inputs(im, &im->nodes[n]));
         }
-    }
-    return BASE_OK;
-}
-
-/* The atom that is the whole axis, as far as it may have the role; NONE: the axis has size 1. */
-static enum base_status lone_atom(struct cell__import *im, const struct cell__axis *axis,
-                                  enum cell__role role, uint32_t *out)
-{
-    *out = CELL__NONE;
-    if (axis->n > 1) {
-        return cell__refuse(im, "X's %s axis is made of several dimensions",
-                            role == CELL__ROLE_BATCH ? "batch" : "time");
-    }
-    if (axis->n == 0) {
-        return BASE_OK;
-    }
-    const uint32_t root = cell__atom_root(im, axis->atoms[0]);
-    if (role == CELL__ROLE_BATCH && im->atoms[root].size == 1) {
-        return BASE_OK; // a lone sequence
-    }
-    if (im->atoms[root].role != CELL__ROLE_FEATURE && im->atoms[root].role != role) {
-        return cell__refuse(im, "X's batch axis is also its time axis");
-    }
-    *out = root;
-    return BASE_OK;
-}
-
-/* Makes it the batch axis; all recurrent nodes must agree. *batch: its atom, or NONE so far. */
-static enum base_status set_batch(struct cell__import *im, const struct cell__axis *axis,
-                                  uint32_t *batch)
-{
-    uint32_t atom = CELL__NONE;
-    BASE_TRY(lone_atom(im, axis, CELL__ROLE_BATCH, &atom));
-    if (atom == CELL__NONE) {
-        return BASE_OK;
-    }
-    if (*batch != CELL__NONE && cell__atom_root(im, *batch) != atom) {
-        // Inputs that no operator has joined yet, such as two texts that are answered apart.
-        if (im->atoms[atom].size >= 0 || im->atoms[cell__atom_root(im, *batch)].size >= 0) {
-            return cell__refuse(im, "X's batch axis is another one than that of the recurrent node "
-                                    "before");
-        }
-        const struct cell__axis other = {.n = 1, .atoms = {*batch}};
-        BASE_TRY(cell__axis_unite(im, axis, &other, "batch axes"));
-        atom = cell__atom_root(im, atom);
-    }
-    *batch = atom;
-    im->atoms[atom].role = CELL__ROLE_BATCH;
-    return BASE_OK;
-}
-
-/* Of two atoms that no other follows from: whether a size that the file states says that there are
- * as many steps, where no input has one of them, such as a row repeated for each step of another.
- */
-static bool is_same_size(const struct cell__import *im, const struct cell__atom *atom,
-                         const struct cell__atom *other)
-{
-    const struct cell__axis axes[2] = {{.n = 1, .atoms = {(uint32_t)(atom - im->atoms)}},
-                                       {.n = 1, .atoms = {(uint32_t)(other - im->atoms)}}};
-    return atom->source == CELL__NONE && other->source == CELL__NONE && atom->size > 0 &&
-           atom->size == other->size &&
-           !(cell__is_given(im, &axes[0]) && cell__is_given(im, &axes[1]));
-}
-
-/* The sequence that is known to have as many steps as this atom, or NONE. */
-static uint32_t same_sequence(const struct cell__import *im, const struct cell__atom *atom)
-{
-    for (uint32_t s = 0; s < im->n_sequences; s++) {
-        const uint32_t root = cell__atom_root(im, im->sequences[s].atom);
-        if (is_same_size(im, atom, &im->atoms[root])) {
-            return s;
-        }
-    }
-    for (uint32_t s = 0; s < im->n_sequences && atom->source != CELL__NONE; s++) {
-        const struct cell__atom *other = &im->atoms[cell__atom_root(im, im->sequences[s].atom)];
-        if (other->source != CELL__NONE && other->size == atom->size &&
-            cell__atoms_follow_alike(im, other, atom)) {
-            return s;
-        }
-    }
-    return CELL__NONE;
-}
-
-/* A number of steps that the file states and no input has, such as of a forecast: more or fewer
- * than those of a sequence that is as long in every request. */
-static void follow_stated(struct cell__import *im, uint32_t root)
-{
-    struct cell__atom *atom = &im->atoms[root];
-    const struct cell__axis axis = {.n = 1, .atoms = {root}};
-    if (atom->size < 1 || atom->source != CELL__NONE || cell__is_given(im, &axis)) {
-        return;
-    }
-    for (uint32_t s = 0; s < im->n_sequences; s++) {
-        const uint32_t other = cell__atom_root(im, im->sequences[s].atom);
-        const struct cell__axis given = {.n = 1, .atoms = {other}};
-        const int64_t size = im->atoms[other].size;
-        if (size > 0 && size != atom->size && im->atoms[other].source == CELL__NONE &&
-            cell__is_given(im, &given)) {
-            atom->source = other;
-            atom->add = atom->size - 1 - size;
-            atom->stride = 1;
-            return;
-        }
-    }
-}
-
-/* Of some steps of a sequence whose number the file states: that they follow from it. An input that
- * has the axis too says itself how many there are. */
-static void follow_whole(struct cell__import *im, uint32_t root)
-{
-    struct cell__atom *atom = &im->atoms[root];
-    const struct cell__axis axis = {.n = 1, .atoms = {root}};
-    if (atom->source != CELL__NONE || atom->whole == CELL__NONE || cell__is_given(im, &axis)) {
-        return;
-    }
-    const uint32_t whole = cell__atom_root(im, atom->whole);
-    if (whole != root && im->atoms[whole].size > 0) {
-        atom->source = whole;
-        atom->add = atom->size - 1 - im->atoms[whole].size;
-        atom->stride = 1;
-    }
-}
-
-/* Makes the atom, whose source has a number if it has a source, one of a sequence. */
-static enum base_status number_sequence(struct cell__import *im, uint32_t root)
-{
-    struct cell__atom *atom = &im->atoms[root];
-    follow_stated(im, root);
-    const uint32_t same = same_sequence(im, atom);
-    if (atom->role == CELL__ROLE_BATCH) {
-        return cell__refuse(im, "X's batch axis is also its time axis");
-    }
-    if (same == CELL__NONE && im->n_sequences == CELL_SEQUENCES_MAX) {
-        return cell__refuse(im, "more than %u time axes of different lengths", CELL_SEQUENCES_MAX);
-    }
-    atom->role = CELL__ROLE_TIME;
-    if (same != CELL__NONE) {
-        atom->parent = cell__atom_root(im, im->sequences[same].atom);
-        return BASE_OK;
-    }
-    im->sequences[im->n_sequences].atom = root;
-    atom->sequence = im->n_sequences++;
-    return BASE_OK;
-}
-
-/* Makes it a time axis: that of the sequence that it belongs to, or of a new one. So are those that
- * its steps follow from, before it. */
-static enum base_status set_time(struct cell__import *im, const struct cell__axis *axis,
-                                 uint32_t *sequence)
-{
-    uint32_t atom = CELL__NONE;
-    uint32_t open[CELL_SEQUENCES_MAX + 1];
-    uint32_t n = 0;
-    BASE_TRY(lone_atom(im, axis, CELL__ROLE_TIME, &atom));
-    *sequence = 0;
-    for (uint32_t at = atom; at != CELL__NONE && im->atoms[at].role != CELL__ROLE_TIME;) {
-        follow_whole(im, at);
-        const uint32_t source = im->atoms[at].source;
-        if (n == CELL_SEQUENCES_MAX + 1) {
-            return cell__refuse(im, "more than %u time axes of different lengths",
-                                CELL_SEQUENCES_MAX);
-        }
-        open[n++] = at;
-        at = source == CELL__NONE ? CELL__NONE : cell__atom_root(im, source);
-    }
-    while (n > 0) {
-        BASE_TRY(number_sequence(im, open[--n]));
-    }
-    if (atom != CELL__NONE) {
-        *sequence = im->atoms[cell__atom_root(im, atom)].sequence;
-    }
-    return BASE_OK;
-}
-
-/* Whether the axis is what a convolution, a pool or a Slice leaves of a sequence. */
-static bool is_of_sequence(const struct cell__import *im, const struct cell__axis *axis)
-{
-    if (axis->n != 1) {
-        return false;
-    }
-    const struct cell__atom *atom = &im->atoms[cell__atom_root(im, axis->atoms[0])];
-    const uint32_t source = atom->source != CELL__NONE ? atom->source : atom->whole;
-    return source != CELL__NONE && im->atoms[cell__atom_root(im, source)].role == CELL__ROLE_TIME;
-}
-
-/* Makes what is left of a sequence one too, and what has steps of which parts are left. */
-static enum base_status set_strided_time(struct cell__import *im, const struct cell__axis *axis)
-{
-    struct cell__axis whole;
-    uint32_t sequence = 0;
-    if (cell__axis_whole(im, axis, &whole) && is_of_sequence(im, &whole)) {
-        BASE_TRY(set_time(im, &whole, &sequence));
-    }
-    return is_of_sequence(im, axis) ? set_time(im, axis, &sequence) : BASE_OK;
-}
-
-/* Of what the node leaves of sequences. */
-static enum base_status set_strided_times(struct cell__import *im, const struct cell__node *node)
-{
-    for (uint32_t o = 0; o < node->n_outputs; o++) {
-        if (!cell__has_output(node, o) || cell__output(im, node, o)->kind != CELL__ROWS) {
-            continue;
-        }
-        const struct cell__shape *shape = &cell__output(im, node, o)->shape;
-        for (uint32_t k = 0; k < shape->rank; k++) {
-            BASE_TRY(set_strided_time(im, &shape->axes[k]));
-        }
-    }
-    return BASE_OK;
-}
-
-/* Of a decoder's step: inputs [rows, any, features] have a row for each step of a source. */
-static enum base_status set_source_roles(struct cell__import *im)
-{
-    const struct cell__value *first = NULL;
-    uint32_t sequence = 0;
-    for (uint32_t i = 0; i < im->n_inputs; i++) {
-        const struct cell__value *value = &im->values[im->inputs[i]];
-        if (value->shape.rank != 3 || cell__axis_size(im, &value->shape.axes[1]) >= 0) {
-            continue;
-        }
-        first = first == NULL ? value : first;
-        BASE_TRY(cell__axis_unite(im, &value->shape.axes[1], &first->shape.axes[1], value->name));
-        BASE_TRY(set_time(im, &value->shape.axes[1], &sequence));
-    }
-    return BASE_OK;
-}
-
-/* Of a part of a model: the first axis of every input. */
-static enum base_status set_part_roles(struct cell__import *im)
-{
-    uint32_t batch = CELL__NONE;
-    if (im->n_inputs == 0) {
-        return cell__refuse(im, "no inputs");
-    }
-    for (uint32_t i = 0; i < im->n_inputs; i++) {
-        const struct cell__value *value = &im->values[im->inputs[i]];
-        const struct cell__value *first = &im->values[im->inputs[0]];
-        char text[CELL__TEXT_BYTES];
-        if (value->shape.rank == 0) {
-            return cell__refuse(im, "input \"%s\" has no axis for its rows",
-                                cell__quote(text, value->name));
-        }
-        BASE_TRY(cell__axis_unite(im, &value->shape.axes[0], &first->shape.axes[0], value->name));
-        BASE_TRY(set_batch(im, &value->shape.axes[0], &batch));
-    }
-    im->has_batch = batch != CELL__NONE;
-    return im->feeds_back ? set_source_roles(im) : BASE_OK;
-}
-
-/* Of a model without a recurrent node, such as one step of a cell in small operators whose state
- * the client keeps: rows stand on the first axis of the first input, if a request chooses how many.
- */
-static enum base_status set_row_roles(struct cell__import *im, uint32_t *batch)
-{
-    for (uint32_t i = 0; i < im->n_inputs; i++) {
-        const struct cell__shape *shape = &im->values[im->inputs[i]].shape;
-        if (shape->rank > 0) {
-            return cell__axis_size(im, &shape->axes[0]) < 0 ? set_batch(im, &shape->axes[0], batch)
-                                                            : BASE_OK;
-        }
-    }
-    return BASE_OK;
-}
-
-static enum base_status set_roles(struct cell__import *im)
-{
-    uint32_t batch = CELL__NONE;
-    bool is_recurrent = false;
-    for (uint32_t r = 0; r < im->n_recurrents; r++) {
-        struct cell__recurrent *recurrent = &im->recurrents[r];
-        if (!im->nodes[recurrent->node].is_needed || recurrent->is_step) {
-            continue;
-        }
-        is_recurrent = true;
-        im->current = recurrent->node;
-        BASE_TRY(set_time(im, &recurrent->time, &recurrent->sequence));
-        BASE_TRY(set_batch(im, &recurrent->batch, &batch));
-        im->current = CELL__NONE;
-        im->sequences[recurrent->sequence].uses_lengths |= recurrent->lengths_value != CELL__NONE;
-    }
-    for (uint32_t n = 0; n < im->n_nodes; n++) {
-        im->current = n;
-        if (im->nodes[n].is_needed && !im->nodes[n].is_folded) {
-            BASE_TRY(set_strided_times(im, &im->nodes[n]));
-        }
-        im->current = CELL__NONE;
-    }
-    BASE_TRY(is_recurrent ? BASE_OK : set_row_roles(im, &batch));
-    im->has_batch = batch != CELL__NONE;
-    if (im->n_sequences == 0) { // of one step
-        im->sequences[im->n_sequences++].atom = CELL__NONE;
     }
     return BASE_OK;
 }
@@ -539,7 +248,7 @@ static enum base_status import_graph(struct cell__import *im, struct cell_regist
     BASE_TRY(cell__tensors_declare(im));
     BASE_TRY(cell__walk(im));
     BASE_TRY(mark_needed_nodes(im));
-    BASE_TRY(im->is_part ? set_part_roles(im) : set_roles(im));
+    BASE_TRY(cell__set_roles(im));
     BASE_TRY(cell__tensors_inputs(im, model));
     BASE_TRY(lower_nodes(im));
     BASE_TRY(check_least(im));
