@@ -130,8 +130,8 @@ bool cell_op_takes_rows(const struct cell_op *op, uint32_t i)
 
 bool cell_op_may_have_patches(enum cell_op_kind kind)
 {
-    return kind == CELL_OP_LINEAR || kind == CELL_OP_LSTM || kind == CELL_OP_GRU ||
-           kind == CELL_OP_RNN;
+    return kind == CELL_OP_GATHER || kind == CELL_OP_LINEAR || kind == CELL_OP_LSTM ||
+           kind == CELL_OP_GRU || kind == CELL_OP_RNN;
 }
 
 uint32_t cell_op_patches(const struct cell_op *op)

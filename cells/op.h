@@ -77,7 +77,8 @@ struct cell_weight {
  * as many as stands below.
  *
  * GATHER       row[id] of table [n, width]; id is an I64 or I32 row of width 1; an id outside
- *              0..n-1 is refused by the server before it gets here
+ *              0..n-1 is refused by the server before it gets here. With `patches` x is so many
+ *              ids, and the result the row of each, [patches, width]
  * LINEAR       x W + b, W [in, out], b [1, out]. With `patches`, of each of so many parts of x:
  *              patch p is its in elements from p * step on, and the result is [patches, out]. So a
  *              convolution along an axis within a row is one product (docs/kernels.md)
@@ -253,7 +254,7 @@ struct cell_op {
     struct cell_weight weights[4];
     uint32_t result;               /* number of the (first) result value */
     uint32_t start;                /* SLICE */
-    uint32_t patches;              /* LINEAR, LSTM, GRU, RNN; 0: x as a whole */
+    uint32_t patches;              /* GATHER, LINEAR, LSTM, GRU, RNN; 0: x as a whole */
     uint32_t step;                 /* LINEAR with patches */
     enum cell_patch_order order;   /* LSTM, GRU, RNN with patches */
     uint32_t dims[3];              /* TRANSPOSE */

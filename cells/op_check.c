@@ -145,12 +145,14 @@ static enum base_status check_weights(const struct look *look)
 static enum base_status check_gather(const struct look *look)
 {
     const struct cell_weight *table = &look->op->weights[0];
+    const uint32_t ids = cell_op_patches(look->op);
     struct cell_value id = operand(look, 0);
-    if (id.dtype == CELL_F32 || id.width != 1) {
-        return bad(look, "the id is not one integer");
+    if (id.dtype == CELL_F32 || id.width != ids) {
+        return bad(look, ids == 1 ? "the id is not one integer" : "the ids are not its patches");
     }
-    if (table->dtype != result(look, 0).dtype || table->cols != result(look, 0).width) {
-        return bad(look, "the result is not a row of the table");
+    if (table->dtype != result(look, 0).dtype ||
+        (uint64_t)table->cols * ids != result(look, 0).width) {
+        return bad(look, "the result is not a row of the table for each id");
     }
     return BASE_OK;
 }

@@ -46,6 +46,15 @@ static enum cell_precision precision_of(const struct cell_op *op)
     return has_one ? op->precision : CELL_FP32;
 }
 
+/* How patches lie, or in which order they are taken. */
+static uint32_t manner_of(const struct cell_op *op)
+{
+    return op->patches == 0             ? 0
+           : op->kind == CELL_OP_LINEAR ? op->step
+           : op->kind == CELL_OP_GATHER ? 0
+                                        : (uint32_t)op->order;
+}
+
 static void hash_op(struct base_hasher *hasher, const struct cell_op *op)
 {
     hash_u32(hasher, (uint32_t)op->kind);
@@ -54,7 +63,7 @@ static void hash_op(struct base_hasher *hasher, const struct cell_op *op)
     hash_u32(hasher, op->kind == CELL_OP_SLICE ? op->start : 0);
     if (cell_op_may_have_patches(op->kind) && op->patches > 0) {
         hash_u32(hasher, op->patches);
-        hash_u32(hasher, op->kind == CELL_OP_LINEAR ? op->step : (uint32_t)op->order);
+        hash_u32(hasher, manner_of(op));
     }
     if (op->kind == CELL_OP_TRANSPOSE) {
         base_hasher_add(hasher, op->dims, sizeof(op->dims));
@@ -103,8 +112,7 @@ static bool is_value_equal(struct cell_value a, struct cell_value b)
 static bool has_same_patches(const struct cell_op *a, const struct cell_op *b)
 {
     if (cell_op_may_have_patches(a->kind)) {
-        const bool is_same = a->kind == CELL_OP_LINEAR ? a->step == b->step : a->order == b->order;
-        return a->patches == b->patches && (a->patches == 0 || is_same);
+        return a->patches == b->patches && manner_of(a) == manner_of(b);
     }
     return a->kind != CELL_OP_TRANSPOSE || memcmp(a->dims, b->dims, sizeof(a->dims)) == 0;
 }

@@ -66,6 +66,9 @@ static void shape_of(const struct cell_program *program, const struct cell_progr
                        op->linear.outputs);
     } else if (op->kind == CELL_OP_LINEAR) {
         (void)snprintf(out, SHAPE_BYTES, "%u -> %u", op->linear.inputs, op->linear.outputs);
+    } else if (op->kind == CELL_OP_GATHER && cell_patches_has(op)) {
+        (void)snprintf(out, SHAPE_BYTES, "%u x %u ids -> %u", op->op->patches, op->lookup.rows,
+                       op->lookup.cols);
     } else if (op->kind == CELL_OP_GATHER) {
         (void)snprintf(out, SHAPE_BYTES, "%u ids -> %u", op->lookup.rows, op->lookup.cols);
     } else if (op->chain != NULL) {

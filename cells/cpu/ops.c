@@ -22,19 +22,16 @@ static float *const *f32_out(const struct cell_view *view, uint32_t value)
     return (float *const *)(void *)view->space->rows[value];
 }
 
-/* The server refuses ids outside the table; one that a cell computed itself is held inside. */
 static void gather(const struct cell_view *view, const struct cell_program_op *op)
 {
     const struct cell_weight *table = &op->lookup;
-    size_t row_bytes = (size_t)table->cols * cell_dtype_bytes(table->dtype);
+    const size_t row_bytes = (size_t)table->cols * cell_dtype_bytes(table->dtype);
     uint8_t *data = NULL; // only read through: rows are pointers to what may also be written
     memcpy(&data, &table->data, sizeof(data));
     enum cell_dtype dtype = view->program->values[op->in[0]].shape.dtype;
     for (uint32_t r = 0; r < view->n_rows; r++) {
-        int64_t id = cell_integer_at(dtype, view->space->rows[op->in[0]][r]);
-        id = id < 0 ? 0 : id;
-        id = id >= (int64_t)table->rows ? (int64_t)table->rows - 1 : id;
-        view->space->rows[op->out][r] = data + (size_t)id * row_bytes;
+        const uint8_t *id = view->space->rows[op->in[0]][r];
+        view->space->rows[op->out][r] = data + cell_table_row(table, dtype, id) * row_bytes;
     }
 }
 

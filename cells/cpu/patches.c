@@ -23,6 +23,9 @@ bool cell_patches_has(const struct cell_program_op *op)
 enum cell_share cell_patches_share(const struct cell_op *op)
 {
     uint64_t terms = 0;
+    if (op->kind == CELL_OP_GATHER) {
+        return CELL_SHARE_ROWS;
+    }
     for (uint32_t w = 0; w < 2 && w < op->n_weights; w++) {
         const bool is_bias = op->kind == CELL_OP_LINEAR && w == 1;
         terms += is_bias ? 0 : (uint64_t)op->patches * op->weights[w].rows * op->weights[w].cols;
@@ -32,6 +35,7 @@ enum cell_share cell_patches_share(const struct cell_op *op)
     return may_share && terms >= TERMS_MIN ? CELL_SHARE_PANELS : CELL_SHARE_ROWS;
 }
 
+/* Of a patch; a GATHER writes none to scratch. */
 static uint32_t outputs_of(const struct cell_program_op *op)
 {
     return op->is_gated ? op->gated.hidden : op->linear.outputs;
@@ -63,6 +67,27 @@ static float *row_of(const struct cell_view *view, uint32_t value, uint32_t row)
 static bool is_direct(const struct cell_program_op *op)
 {
     return outputs_of(op) % CELL_ROW_LINE == 0;
+}
+
+/* ---- GATHER --------------------------------------------------------------------------------- */
+
+static void gather(const struct cell_view *view, const struct cell_program_op *op)
+{
+    const struct cell_weight *table = &op->lookup;
+    const enum cell_dtype dtype = view->program->values[op->in[0]].shape.dtype;
+    const size_t bytes = (size_t)table->cols * cell_dtype_bytes(table->dtype);
+    const uint8_t *data = table->data;
+    uint32_t first;
+    uint32_t end;
+    cell_view_share(view, view->n_rows, &first, &end);
+    for (uint32_t r = first; r < end; r++) {
+        const uint8_t *ids = view->space->rows[op->in[0]][r];
+        uint8_t *to = view->space->rows[op->out][r];
+        for (size_t p = 0; p < op->op->patches; p++) {
+            const size_t row = cell_table_row(table, dtype, ids + p * cell_dtype_bytes(dtype));
+            memcpy(to + p * bytes, data + row * bytes, bytes);
+        }
+    }
 }
 
 /* ---- LINEAR --------------------------------------------------------------------------------- */
@@ -300,7 +325,9 @@ static void run_in_turn(const struct cell_view *view, const struct cell_program_
 
 void cell_patches_run(const struct cell_view *view, const struct cell_program_op *op)
 {
-    if (!op->is_gated) {
+    if (op->kind == CELL_OP_GATHER) {
+        gather(view, op);
+    } else if (!op->is_gated) {
         linear(view, op);
     } else if (op->op->order == CELL_PATCHES_APART) {
         run_apart(view, op);

@@ -29,12 +29,12 @@
 
 /* ---- Planning ------------------------------------------------------------------------------- */
 
-/* The op that makes a value, if it looks up a row; or NULL. */
+/* The op that makes a value, if it looks up one row; or NULL. */
 static const struct cell_program_op *lookup_of(const struct cell_program *program, uint32_t value)
 {
     for (uint32_t o = 0; o < program->n_ops; o++) {
         const struct cell_program_op *op = &program->ops[o];
-        if (op->kind == CELL_OP_GATHER && op->out == value) {
+        if (op->kind == CELL_OP_GATHER && op->out == value && !cell_patches_has(op)) {
             return op;
         }
     }

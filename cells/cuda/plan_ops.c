@@ -92,19 +92,23 @@ uint32_t cell_cuda__plan_chain(struct cell_cuda__plan *plan, uint32_t first)
 
 /* ---- Other ops ------------------------------------------------------------------------------ */
 
+/* Each id of a row is looked up by itself. */
 void cell_cuda__plan_lookup(struct cell_cuda__plan *plan, const struct cell_op *op)
 {
-    const uint32_t words = cell_cuda__words(&plan->def->values[op->result]);
+    const struct cell_value *ids = &plan->def->values[op->operands[0]];
+    const uint32_t words = cell_cuda__words(&plan->def->values[op->result]) / cell_op_patches(op);
     const cell_step_address table = cell_cuda__weight(plan, &op->weights[0]);
     const struct cell_step_place id = cell_cuda__place(plan, op->operands[0]);
     const struct cell_step_place out = cell_cuda__place(plan, op->result);
-    cell_cuda__add(plan, CELL_STEP_LOOKUP, words, "GATHER")->lookup =
-        (struct cell_step_lookup){.id = id,
-                                  .out = out,
-                                  .table = table,
-                                  .rows = op->weights[0].rows,
-                                  .words = words,
-                                  .is_long = plan->def->values[op->operands[0]].dtype == CELL_I64};
+    for (uint32_t p = 0; p < cell_op_patches(op); p++) {
+        cell_cuda__add(plan, CELL_STEP_LOOKUP, words, "GATHER")->lookup = (struct cell_step_lookup){
+            .id = cell_cuda__columns(id, (size_t)p * cell_dtype_bytes(ids->dtype)),
+            .out = cell_cuda__columns(out, (size_t)p * words * sizeof(float)),
+            .table = table,
+            .rows = op->weights[0].rows,
+            .words = words,
+            .is_long = ids->dtype == CELL_I64};
+    }
 }
 
 void cell_cuda__plan_softmax(struct cell_cuda__plan *plan, const struct cell_op *op)

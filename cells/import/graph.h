@@ -185,7 +185,7 @@ struct cell__recurrent {
     // LSTM, GRU, RNN: one op.
     uint32_t hidden, width; /* of each state; of x */
     uint32_t x_value, x_row;
-    struct cell_op op; /* kind, variant, weights; the rest is set in a definition */
+    struct cell_op op; /* kind, variant, weights, patches; the rest is set in a definition */
     struct cell__activation activations[3]; /* f, g, h of the ONNX specification */
     float clip;                             /* of the gates' sums; 0: none */
     bool input_forget;                      /* an LSTM's f is 1 - i */
@@ -194,7 +194,8 @@ struct cell__recurrent {
     bool is_scan;
     bool is_loop;                     /* a Loop */
     bool takes_forward, takes_turned; /* sequences that are not, or are, turned round */
-    bool is_step; /* an LSTM, GRU or RNN of one step inside a body: no chain of its own */
+    bool is_step;  /* an LSTM, GRU or RNN of one step inside a body: no chain of its own */
+    bool is_inner; /* it goes over bands of each step, patches of `op`; set with the roles */
     uint32_t begin_node;
     uint32_t n_carried;                /* states, and a Loop's lists */
     uint32_t carried[CELL_STATES_MAX]; /* which of them state s is */

@@ -173,10 +173,6 @@ enum base_status cell__row_embedding(struct cell__import *im, const struct cell_
     if (cell__row_ids(im, index) == CELL__NONE && im->rows[index].kind != CELL__ROW_NUMBER) {
         return cell__refuse(im, "looks up what is not an input of the model");
     }
-    if (im->rows[index].value.width != 1) {
-        return cell__refuse(im, "looks up %u indices a row; only 1 is supported",
-                            im->rows[index].value.width);
-    }
     return cell__row_lookup(im, table, index, out);
 }
 

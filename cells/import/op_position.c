@@ -20,16 +20,20 @@ static int64_t elements(const struct cell__tensor *tensor, uint32_t from, uint32
 enum base_status cell__row_lookup(struct cell__import *im, const struct cell__table *table,
                                   uint32_t index, uint32_t *out)
 {
-    struct cell_value value = {.width = (uint32_t)table->width};
+    const uint32_t ids = im->rows[index].value.width;
+    struct cell_value value = {.width = (uint32_t)table->width * ids};
     BASE_TRY(cell__row_dtype(im, table->dtype, &value.dtype));
-    if (table->width < 1 || table->width > CELL_WIDTH_MAX || table->rows > INT32_MAX) {
-        return cell__refuse(im, "a table of %lld rows of %lld", (long long)table->rows,
-                            (long long)table->width);
+    if (table->width < 1 || table->width > CELL_WIDTH_MAX / ids || table->rows > INT32_MAX) {
+        return cell__refuse(im, "a table of %lld rows of %lld, for %u ids a row",
+                            (long long)table->rows, (long long)table->width, ids);
     }
-    struct cell_op op = {
-        .kind = CELL_OP_GATHER, .n_operands = 1, .operands = {index}, .n_weights = 1};
-    op.weights[0] =
-        (struct cell_weight){value.dtype, (uint32_t)table->rows, value.width, table->data};
+    struct cell_op op = {.kind = CELL_OP_GATHER,
+                         .n_operands = 1,
+                         .operands = {index},
+                         .n_weights = 1,
+                         .patches = ids > 1 ? ids : 0};
+    op.weights[0] = (struct cell_weight){value.dtype, (uint32_t)table->rows, (uint32_t)table->width,
+                                         table->data};
     return cell__row_op(im, &op, value, out);
 }
 

@@ -396,11 +396,35 @@ static const float *const_state(const struct cell__tensor *tensor,
     return is_one ? first : NULL;
 }
 
+/* Bands that a row of states has: those of a node along steps. */
+static uint32_t bands_of(const struct cell__recurrent *recurrent)
+{
+    return recurrent->is_inner ? 1 : cell_op_patches(&recurrent->op);
+}
+
+/* A row of states or outputs, [directions][bands][hidden], and as the node's shapes have it where
+ * the batch stands first: [bands][directions][hidden]. */
+static enum base_status turn_bands(struct cell__import *im, const struct cell__node *node,
+                                   bool is_given, uint32_t *row)
+{
+    const struct cell__recurrent *recurrent = &im->recurrents[node->recurrent];
+    const uint32_t bands = bands_of(recurrent);
+    struct places places;
+    BASE_TRY(read_places(im, node, &places));
+    if (bands == 1 || recurrent->directions == 1 || places.state_batch != 0) {
+        return BASE_OK;
+    }
+    const uint32_t dims[3] = {1, is_given ? bands : recurrent->directions,
+                              is_given ? recurrent->directions : bands};
+    return cell__row_transpose(im, *row, dims, row);
+}
+
 /* The row of an initial state; NONE for zeros. */
 static enum base_status lower_state(struct cell__import *im, const struct cell__node *node,
                                     uint32_t direction, uint32_t s)
 {
     struct cell__recurrent *recurrent = &im->recurrents[node->recurrent + direction];
+    const uint32_t width = recurrent->states[s].width;
     struct places places;
     recurrent->init_rows[s] = CELL__NONE;
     if (recurrent->init_values[s] == CELL__NONE) {
@@ -417,13 +441,17 @@ static enum base_status lower_state(struct cell__import *im, const struct cell__
             return cell__refuse(im, "a constant initial state that differs along the batch");
         }
         BASE_TRY(cell__row_const(im, state, data, &row));
-    } else if (im->rows[row].value.width == recurrent->hidden * recurrent->directions) {
-        BASE_TRY(cell__row_slice(im, row, direction * recurrent->hidden, recurrent->hidden, &row));
+    } else if (im->rows[row].value.width == width * recurrent->directions) {
+        BASE_TRY(turn_bands(im, node, true, &row));
+        BASE_TRY(cell__row_slice(im, row, direction * width, width, &row));
     }
     if (cell__row_is_zero(im, row)) {
         return BASE_OK;
     }
-    if (im->rows[row].times != 0 || im->rows[row].value.width != recurrent->hidden) {
+    if (value->kind == CELL__CONST && bands_of(recurrent) > 1) {
+        return cell__refuse(im, "a constant initial state of bands that is not zero");
+    }
+    if (im->rows[row].times != 0 || im->rows[row].value.width != width) {
         return cell__refuse(im, "an initial state that differs along the time axis");
     }
     return cell__row_as_source(im, row, &recurrent->init_rows[s]);
@@ -465,6 +493,7 @@ static enum base_status set_joined(struct cell__import *im, const struct cell__n
 {
     uint32_t row = CELL__NONE;
     BASE_TRY(cell__row_concat(im, rows, im->recurrents[node->recurrent].directions, &row));
+    BASE_TRY(turn_bands(im, node, false, &row));
     cell__set_row(im, node, i, row);
     return BASE_OK;
 }
@@ -550,6 +579,84 @@ static enum base_status lower_output(struct cell__import *im, const struct cell_
     return set_joined(im, node, i, rows);
 }
 
+/* ---- Over the bands of each step ------------------------------------------------------------ */
+
+/* Whether anything that is needed reads the value. */
+static bool is_read(const struct cell__import *im, uint32_t v)
+{
+    const Onnx__GraphProto *graph = im->model->graph;
+    bool is = false;
+    for (uint32_t n = 0; n < im->n_nodes; n++) {
+        for (uint32_t i = 0; i < im->nodes[n].n_inputs && im->nodes[n].is_needed; i++) {
+            is = is || im->nodes[n].inputs[i] == v;
+        }
+    }
+    for (size_t i = 0; i < graph->n_output; i++) {
+        is = is || strcmp(graph->output[i]->name, im->values[v].name) == 0;
+    }
+    return is;
+}
+
+/* h and c before the first band. */
+static enum base_status band_state(struct cell__import *im, const struct cell__node *node,
+                                   uint32_t direction, uint32_t s, uint32_t *out)
+{
+    struct cell__recurrent *recurrent = &im->recurrents[node->recurrent + direction];
+    BASE_TRY(lower_state(im, node, direction, s));
+    *out = recurrent->init_rows[s];
+    if (*out != CELL__NONE) {
+        return BASE_OK;
+    }
+    const float *zeros = base_arena_array(im->arena, recurrent->hidden, sizeof(*zeros));
+    return zeros == NULL ? cell__no_memory(im)
+                         : cell__row_const(im, recurrent->states[s], zeros, out);
+}
+
+/* h of every band, [bands][hidden], in one direction. */
+static enum base_status lower_bands_of(struct cell__import *im, const struct cell__node *node,
+                                       uint32_t direction, uint32_t *out)
+{
+    const struct cell__recurrent *recurrent = &im->recurrents[node->recurrent + direction];
+    struct cell_op op = recurrent->op;
+    op.operands[op.n_operands++] = im->values[recurrent->x_value].row;
+    for (uint32_t s = 0; s < recurrent->n_states; s++) {
+        BASE_TRY(band_state(im, node, direction, s, &op.operands[op.n_operands++]));
+    }
+    if (im->rows[op.operands[0]].value.width != op.patches * recurrent->width) {
+        return cell__refuse(im, "X is no row of bands");
+    }
+    return cell__row_op(im, &op, (struct cell_value){CELL_F32, op.patches * recurrent->hidden},
+                        out);
+}
+
+/* Y is [bands][directions][hidden], Y_h what each direction has left of the last band that it
+ * takes. What an LSTM leaves of c no row has. */
+static enum base_status lower_bands(struct cell__import *im, const struct cell__node *node)
+{
+    const struct cell__recurrent *first = &im->recurrents[node->recurrent];
+    const uint32_t directions = first->directions;
+    const uint32_t bands = first->op.patches;
+    uint32_t rows[2] = {CELL__NONE, CELL__NONE};
+    uint32_t last[2] = {CELL__NONE, CELL__NONE};
+    uint32_t whole = CELL__NONE;
+    if (cell__has_output(node, OUT_C) && is_read(im, node->outputs[OUT_C])) {
+        return cell__refuse(im, "Y_c of bands");
+    }
+    for (uint32_t d = 0; d < directions; d++) {
+        const struct cell__recurrent *recurrent = &im->recurrents[node->recurrent + d];
+        const bool is_backward = recurrent->op.order == CELL_PATCHES_BACKWARD;
+        const uint32_t at = is_backward ? 0 : (bands - 1) * first->hidden;
+        BASE_TRY(lower_bands_of(im, node, d, &rows[d]));
+        BASE_TRY(cell__row_slice(im, rows[d], at, first->hidden, &last[d]));
+    }
+    BASE_TRY(cell__row_concat(im, rows, directions, &whole));
+    if (directions > 1) {
+        BASE_TRY(cell__row_transpose(im, whole, (const uint32_t[3]){1, directions, bands}, &whole));
+    }
+    cell__set_row(im, node, OUT_Y, whole);
+    return set_joined(im, node, OUT_H, last);
+}
+
 /* Whether nothing that the chain reads is of one row of the batch. */
 static bool is_shared(const struct cell__import *im, uint32_t number)
 {
@@ -568,6 +675,9 @@ enum base_status cell__lower_recurrent(struct cell__import *im, struct cell__nod
     const uint32_t x_row = im->values[first->x_value].row;
     if (first->is_step) {
         return lower_step(im, node);
+    }
+    if (first->is_inner) {
+        return lower_bands(im, node);
     }
     if ((im->rows[x_row].times & ~(1u << first->sequence)) != 0) {
         return cell__refuse(im, "X has the steps of another sequence than its time axis");

@@ -264,21 +264,188 @@ static enum base_status set_row_roles(struct cell__import *im, uint32_t *batch)
     return BASE_OK;
 }
 
+/* ---- Bands ----------------------------------------------------------------------------------
+ *
+ * Dual-path networks (Luo, Chen, Yoshioka, ICASSP 2020) have recurrent nodes along two axes: over
+ * the bands of each step, of which the file states how many, where X's batch axis holds rows and
+ * steps, [bands, batch * time, input]; and over the steps of each band, where it holds rows and
+ * bands, [time, batch * bands, input]. Bands are features of a step's row, patches of which a gated
+ * op takes one after the other, or side by side. */
+
+static bool is_in(const struct cell__import *im, const struct cell__axis *axis, uint32_t atom)
+{
+    bool is = false;
+    for (uint32_t i = 0; i < axis->n; i++) {
+        is = is || cell__atom_root(im, axis->atoms[i]) == cell__atom_root(im, atom);
+    }
+    return is;
+}
+
+/* Whether it is one of those that say which axes are time. */
+static bool says_roles(const struct cell__import *im, uint32_t r)
+{
+    return im->nodes[im->recurrents[r].node].is_needed && !im->recurrents[r].is_step;
+}
+
+/* Whether the atom is time in every node but those over bands: some node goes along it, or it is
+ * what a convolution leaves of others. */
+static bool is_time_elsewhere(const struct cell__import *im, uint32_t atom)
+{
+    bool is = im->atoms[cell__atom_root(im, atom)].source != CELL__NONE;
+    for (uint32_t r = 0; r < im->n_recurrents; r++) {
+        const struct cell__recurrent *other = &im->recurrents[r];
+        is = is || (says_roles(im, r) && !other->is_inner && is_in(im, &other->time, atom));
+    }
+    return is;
+}
+
+/* Whether a node along steps that comes later has its time as bands; those are known already. */
+static bool has_bands_later(const struct cell__import *im, uint32_t r)
+{
+    const struct cell__axis *time = &im->recurrents[r].time;
+    bool has = false;
+    for (uint32_t q = r + 1; q < im->n_recurrents; q++) {
+        const bool is_along_steps = says_roles(im, q) && !im->recurrents[q].is_inner;
+        for (uint32_t i = 0; i < time->n && is_along_steps; i++) {
+            has = has || is_in(im, &im->recurrents[q].batch, time->atoms[i]);
+        }
+    }
+    return has;
+}
+
+/* Whether the node goes over bands of each step: those are stated, and its batch axis has steps
+ * too, or a later node has the same bands beside its own steps. */
+static bool is_over_bands(const struct cell__import *im, uint32_t r)
+{
+    const struct cell__recurrent *recurrent = &im->recurrents[r];
+    uint32_t open = 0;
+    bool has_time = false;
+    for (uint32_t i = 0; i < recurrent->time.n; i++) {
+        if (cell__atom_size(im, recurrent->time.atoms[i]) < 1) {
+            return false;
+        }
+    }
+    for (uint32_t i = 0; i < recurrent->batch.n; i++) {
+        const uint32_t atom = recurrent->batch.atoms[i];
+        const bool is_open = cell__atom_size(im, atom) < 0;
+        open += is_open ? 1 : 0;
+        has_time = has_time || (is_open && is_time_elsewhere(im, atom));
+    }
+    return recurrent->time.n > 0 && (has_time || open > 1 || has_bands_later(im, r));
+}
+
+/* The atoms of a batch axis by what they are: at most one of rows, and one of steps. */
+struct batch_parts {
+    struct cell__axis rows, time;
+    int64_t bands;
+};
+
+/* Of a node over bands: steps are what other nodes go along, else the inner one of two of open
+ * size; there are no bands beside them. */
+static enum base_status split_over_bands(struct cell__import *im,
+                                         const struct cell__recurrent *recurrent,
+                                         struct batch_parts *parts)
+{
+    const struct cell__axis *batch = &recurrent->batch;
+    *parts = (struct batch_parts){.bands = 1};
+    for (uint32_t i = 0; i < batch->n; i++) {
+        const bool is_last = i + 1 == batch->n && parts->time.n == 0 && parts->rows.n > 0;
+        struct cell__axis *part =
+            is_time_elsewhere(im, batch->atoms[i]) || is_last ? &parts->time : &parts->rows;
+        part->atoms[part->n++] = batch->atoms[i];
+    }
+    return parts->rows.n > 1 || parts->time.n > 1
+               ? cell__refuse(im, "X's batch axis is made of several dimensions beside steps")
+               : BASE_OK;
+}
+
+/* Of a node along steps: what the file states, beside rows or where another node goes over it, are
+ * bands. */
+static enum base_status split_along_steps(struct cell__import *im,
+                                          const struct cell__recurrent *recurrent,
+                                          struct batch_parts *parts)
+{
+    const struct cell__axis *batch = &recurrent->batch;
+    *parts = (struct batch_parts){.bands = 1};
+    for (uint32_t i = 0; i < batch->n; i++) {
+        const int64_t size = cell__atom_size(im, batch->atoms[i]);
+        bool is_of_inner = false;
+        for (uint32_t r = 0; r < im->n_recurrents; r++) {
+            is_of_inner = is_of_inner || (im->recurrents[r].is_inner &&
+                                          is_in(im, &im->recurrents[r].time, batch->atoms[i]));
+        }
+        if (size > 0 && (is_of_inner || batch->n > 1)) {
+            parts->bands *= size < CELL_WIDTH_MAX ? size : CELL_WIDTH_MAX;
+            parts->bands = parts->bands < CELL_WIDTH_MAX ? parts->bands : CELL_WIDTH_MAX;
+        } else {
+            parts->rows.atoms[parts->rows.n++] = batch->atoms[i];
+        }
+    }
+    return BASE_OK;
+}
+
+/* Gives the node its bands, of which its states have each their own where it goes along steps. */
+static enum base_status set_bands(struct cell__import *im, struct cell__recurrent *recurrent,
+                                  int64_t bands)
+{
+    const uint32_t units =
+        recurrent->hidden > recurrent->width ? recurrent->hidden : recurrent->width;
+    if (recurrent->is_scan || recurrent->is_written_out) {
+        return cell__refuse(im, "a cell of small operators over bands: a batch axis of several "
+                                "dimensions, or steps of a row");
+    }
+    if (recurrent->lengths_value != CELL__NONE) {
+        return cell__refuse(im, "sequence_lens of bands");
+    }
+    if (bands > CELL_WIDTH_MAX / units) {
+        return cell__refuse(im, "%lld bands of %u elements", (long long)bands, units);
+    }
+    recurrent->op.patches = (uint32_t)bands;
+    recurrent->op.order = !recurrent->is_inner    ? CELL_PATCHES_APART
+                          : recurrent->is_reverse ? CELL_PATCHES_BACKWARD
+                                                  : CELL_PATCHES_FORWARD;
+    for (uint32_t s = 0; s < recurrent->n_states && !recurrent->is_inner; s++) {
+        recurrent->states[s].width *= recurrent->op.patches;
+    }
+    return BASE_OK;
+}
+
+static enum base_status set_recurrent_roles(struct cell__import *im,
+                                            struct cell__recurrent *recurrent, uint32_t *batch)
+{
+    struct batch_parts parts;
+    if (recurrent->is_inner) {
+        BASE_TRY(split_over_bands(im, recurrent, &parts));
+        BASE_TRY(parts.time.n > 0 ? set_time(im, &parts.time, &recurrent->sequence) : BASE_OK);
+        BASE_TRY(set_bands(im, recurrent, cell__axis_size(im, &recurrent->time)));
+        return set_batch(im, &parts.rows, batch);
+    }
+    BASE_TRY(split_along_steps(im, recurrent, &parts));
+    BASE_TRY(set_time(im, &recurrent->time, &recurrent->sequence));
+    if (parts.bands > 1) {
+        BASE_TRY(set_bands(im, recurrent, parts.bands));
+    }
+    im->sequences[recurrent->sequence].uses_lengths |= recurrent->lengths_value != CELL__NONE;
+    return set_batch(im, &parts.rows, batch);
+}
+
+/* ---- The roles of a model ------------------------------------------------------------------- */
+
 static enum base_status set_model_roles(struct cell__import *im)
 {
     uint32_t batch = CELL__NONE;
     bool is_recurrent = false;
+    for (uint32_t r = im->n_recurrents; r-- > 0;) {
+        im->recurrents[r].is_inner = says_roles(im, r) && is_over_bands(im, r);
+    }
     for (uint32_t r = 0; r < im->n_recurrents; r++) {
-        struct cell__recurrent *recurrent = &im->recurrents[r];
-        if (!im->nodes[recurrent->node].is_needed || recurrent->is_step) {
+        if (!says_roles(im, r)) {
             continue;
         }
         is_recurrent = true;
-        im->current = recurrent->node;
-        BASE_TRY(set_time(im, &recurrent->time, &recurrent->sequence));
-        BASE_TRY(set_batch(im, &recurrent->batch, &batch));
+        im->current = im->recurrents[r].node;
+        BASE_TRY(set_recurrent_roles(im, &im->recurrents[r], &batch));
         im->current = CELL__NONE;
-        im->sequences[recurrent->sequence].uses_lengths |= recurrent->lengths_value != CELL__NONE;
     }
     for (uint32_t n = 0; n < im->n_nodes; n++) {
         im->current = n;

@@ -103,7 +103,7 @@ static enum base_status define_chain(struct cell__plans *plans, const struct cel
 {
     const struct cell__recurrent *recurrent = &plans->im->recurrents[stage->recurrent];
     struct cell_def *def = &plans->def;
-    struct cell_value state = {CELL_F32, recurrent->hidden};
+    const struct cell_value state = recurrent->states[0];
     struct cell_op op = recurrent->op;
     op.operands[0] = 0; // x
     op.n_operands = 1;
@@ -174,6 +174,9 @@ static enum base_status define_ops(struct cell__plans *plans, uint32_t s)
             BASE_TRY(define_operand_of(plans, row, i, &op.operands[i]));
         }
         BASE_TRY(def_op(plans, &op, row->value, &row->number));
+        for (uint32_t i = 1; i < cell_op_results(op.kind); i++) { // which no row is
+            BASE_TRY(def_value(plans, row->value, &(uint32_t){0}));
+        }
     }
     return BASE_OK;
 }

@@ -153,8 +153,10 @@ uint32_t build_gather(struct build *build, uint32_t id, uint32_t rows, uint32_t 
     struct cell_op *op = add_op(build, CELL_OP_GATHER);
     op->n_operands = 1;
     op->operands[0] = id;
+    const uint32_t ids = build->def.values[id].width;
+    op->patches = ids > 1 ? ids : 0;
     add_weight(build, op, rows, width, 1.0f);
-    return add_value(build, CELL_F32, width);
+    return add_value(build, CELL_F32, ids * width);
 }
 
 uint32_t build_const(struct build *build, uint32_t width)

@@ -35,6 +35,7 @@ uint32_t build_patches(struct build *build, uint32_t x, uint32_t patches, uint32
                        uint32_t width);
 /* dims[0] * dims[1] * dims[2] must divide its width. */
 uint32_t build_transpose(struct build *build, uint32_t x, const uint32_t dims[3]);
+/* Of each of the ids that the value holds. */
 uint32_t build_gather(struct build *build, uint32_t id, uint32_t rows, uint32_t width);
 uint32_t build_const(struct build *build, uint32_t width);
 /* Numbers below `below`, at random, I64. */

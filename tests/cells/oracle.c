@@ -419,12 +419,20 @@ static double transposed(const struct oracle *oracle, const struct cell_op *op, 
     return at(oracle, op, 0, ((i * rows + r) * cols + c) * block + b);
 }
 
+/* Of several ids the rows lie behind each other. */
+static double looked_up(const struct oracle *oracle, const struct cell_op *op, uint32_t i)
+{
+    const struct cell_weight *table = &op->weights[0];
+    const uint32_t id = (uint32_t)oracle->values[op->operands[0]][i / table->cols];
+    return weight_at(table, id, i % table->cols);
+}
+
 /* Element i of what is filled from the operands alone. */
 static double element(const struct oracle *oracle, const struct cell_op *op, uint32_t i)
 {
     switch ((unsigned)op->kind) {
     case CELL_OP_GATHER:
-        return weight_at(&op->weights[0], (uint32_t)at(oracle, op, 0, 0), i);
+        return looked_up(oracle, op, i);
     case CELL_OP_CONST:
         return weight_at(&op->weights[0], 0, i);
     case CELL_OP_SLICE:

@@ -351,14 +351,16 @@ static void add_top(struct drawing *drawing)
 /* Of integers whose bound nobody knows it takes what it finds: an id outside is held inside. */
 static void add_gather(struct drawing *drawing)
 {
-    uint32_t id = pick(drawing, false);
+    const uint32_t id = pick(drawing, false);
     if (id == UINT32_MAX) {
         return;
     }
-    id = width_of(drawing, id) > 1 ? slice_of(drawing, id, 1) : id;
-    const uint32_t below = drawing->below[id] == 0 ? 5 : drawing->below[id];
+    const uint32_t width = width_of(drawing, id);
+    const bool takes_all = width > 1 && width < 12 && draw(drawing, 2) == 0;
+    const uint32_t of = width == 1 || takes_all ? id : slice_of(drawing, id, 1);
+    const uint32_t below = drawing->below[of] == 0 ? 5 : drawing->below[of];
     (void)noted(drawing,
-                build_gather(drawing->build, id, below + draw(drawing, 3), draw_width(drawing)),
+                build_gather(drawing->build, of, below + draw(drawing, 3), draw_width(drawing)),
                 1.0);
 }
 
@@ -487,31 +489,12 @@ static void add_const(struct drawing *drawing)
 
 static void add_some(struct drawing *drawing)
 {
+    // The last four decide on numbers.
     static void (*const of_any[])(struct drawing *) = {
-        add_linear,
-        add_patches,
-        add_transpose,
-        add_lstm,
-        add_gru_or_rnn,
-        add_gated_patches,
-        add_tree,
-        add_arithmetic,
-        add_gather,
-        add_softmax,
-        add_arithmetic,
-        add_function,
-        add_function,
-        add_mean,
-        add_attend,
-        add_concat,
-        add_reduce,
-        add_const,
-        add_slice_or_copy, // the rest decides on
-                           // numbers
-        add_select,
-        add_argmax,
-        add_top,
-        add_cast,
+        add_linear,        add_patches, add_transpose,     add_lstm,     add_gru_or_rnn, add_tree,
+        add_arithmetic,    add_gather,  add_softmax,       add_function, add_mean,       add_attend,
+        add_arithmetic,    add_concat,  add_gated_patches, add_function, add_reduce,     add_const,
+        add_slice_or_copy, add_select,  add_argmax,        add_top,      add_cast,
     };
     const uint32_t n = sizeof(of_any) / sizeof(of_any[0]);
     of_any[draw(drawing, is_smooth(drawing) ? n - 4 : n)](drawing);
