@@ -37,8 +37,10 @@ void base_free(void *memory);
 
 /* Before any thread starts: all threads share one heap of the C library, instead of one each that
  * grows by itself. With the caches that the library gives each thread this costs nothing here, and
- * memory stays where it is under constant load. The environment's MALLOC_ARENA_MAX wins. */
-void base_mem_one_heap(void);
+ * memory stays where it is under constant load. And the heap keeps up to 128 MiB that are free at
+ * its end, for the next large request. The environment's MALLOC_ARENA_MAX and
+ * MALLOC_TRIM_THRESHOLD_ win. */
+void base_mem_configure(void);
 
 /* Number of successful allocations so far, over all threads. */
 uint64_t base_alloc_count(void);

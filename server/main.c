@@ -99,7 +99,7 @@ int main(int argc, char **argv)
                               .environment = (const char *const *)environ};
     struct cfg_config *config = NULL;
     struct base_error error = {.status = BASE_OK};
-    base_mem_one_heap();
+    base_mem_configure();
     if (cfg_load(&input, &config, &error) != BASE_OK) {
         fprintf(stderr, "cellbatchd: %s\n", error.message);
         return EXIT_FAILURE;

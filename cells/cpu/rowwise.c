@@ -181,15 +181,53 @@ static void transpose(const uint32_t dims[3], size_t block, const uint8_t *in, u
     }
 }
 
-/* Of single floats, most often: as many moves as elements. */
+typedef float four __attribute__((vector_size(16)));
+
+static four load_four(const float *from)
+{
+    four v;
+    memcpy(&v, from, sizeof(v));
+    return v;
+}
+
+static void store_four(float *to, four v)
+{
+    memcpy(to, &v, sizeof(v));
+}
+
+/* Four rows of four; in's are `cols` apart, out's `rows`. */
+static void transpose_four(size_t rows, size_t cols, const float *in, float *out)
+{
+    const four a = load_four(in);
+    const four b = load_four(in + cols);
+    const four c = load_four(in + 2 * cols);
+    const four d = load_four(in + 3 * cols);
+    const four ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5);
+    const four ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+    const four cd_low = __builtin_shufflevector(c, d, 0, 4, 1, 5);
+    const four cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+    store_four(out, __builtin_shufflevector(ab_low, cd_low, 0, 1, 4, 5));
+    store_four(out + rows, __builtin_shufflevector(ab_low, cd_low, 2, 3, 6, 7));
+    store_four(out + 2 * rows, __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5));
+    store_four(out + 3 * rows, __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7));
+}
+
+/* Of single floats, most often. */
 static void transpose_floats(const uint32_t dims[3], const float *in, float *out)
 {
     const size_t rows = dims[1];
     const size_t cols = dims[2];
-    for (uint32_t i = 0; i < dims[0]; i++, in += rows * cols) {
-        for (size_t c = 0; c < cols; c++) {
-            for (size_t r = 0; r < rows; r++) {
-                *out++ = in[r * cols + c];
+    const size_t rows_by_four = rows / 4 * 4;
+    const size_t cols_by_four = cols / 4 * 4;
+    for (uint32_t i = 0; i < dims[0]; i++, in += rows * cols, out += rows * cols) {
+        for (size_t c = 0; c < cols_by_four; c += 4) {
+            for (size_t r = 0; r < rows_by_four; r += 4) {
+                transpose_four(rows, cols, in + r * cols + c, out + c * rows + r);
+            }
+        }
+        for (size_t c = 0; c < cols; c++) { // what is left of both
+            for (size_t r = c < cols_by_four ? rows_by_four : 0; r < rows; r++) {
+                out[c * rows + r] = in[r * cols + c];
             }
         }
     }
