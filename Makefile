@@ -509,6 +509,7 @@ CELLS_SUITES = \
   tests/cells/test_hasty_ring.c \
   tests/cells/test_import.c \
   tests/cells/test_import_activations.c \
+  tests/cells/test_import_bands.c \
   tests/cells/test_import_bytes.c \
   tests/cells/test_import_count.c \
   tests/cells/test_import_docs.c \

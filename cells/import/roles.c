@@ -394,6 +394,10 @@ static enum base_status set_bands(struct cell__import *im, struct cell__recurren
         return cell__refuse(im, "a cell of small operators over bands: a batch axis of several "
                                 "dimensions, or steps of a row");
     }
+    if (recurrent->is_inner && recurrent->op.kind == CELL_OP_GRU &&
+        recurrent->op.variant == CELL_GRU_RESET_BEFORE) {
+        return cell__refuse(im, "over bands of each step, and resets before the product");
+    }
     if (recurrent->lengths_value != CELL__NONE) {
         return cell__refuse(im, "sequence_lens of bands");
     }
