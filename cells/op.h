@@ -87,8 +87,9 @@ struct cell_weight {
  *              LESS_EQUAL: 1 or 0. SELECT: the second operand where the first is above 0, else the
  *              third
  * SIGMOID..SQRT  likewise, of one operand
- * MEAN         of all elements: a row of width 1. Element i is added to partial sum i mod 16, then
- *              16 are folded to 8, 4, 2, 1, then divided
+ * MEAN         of all elements: a row of width 1; or of each `group` of consecutive ones, which
+ *              divides width. Element i is added to partial sum i mod 16, then 16 are folded to 8,
+ *              4, 2, 1, then divided
  * ARGMAX       the number of the largest element, the first of equal ones: a row of width 1, I64 or
  *              I32. The first NaN is larger than all
  * TOP          the numbers of as many elements as the result, I64, is wide: with variant
@@ -258,7 +259,7 @@ struct cell_op {
     uint32_t step;                 /* LINEAR with patches */
     enum cell_patch_order order;   /* LSTM, GRU, RNN with patches */
     uint32_t dims[3];              /* TRANSPOSE */
-    uint32_t group;                /* SOFTMAX, LOG_SOFTMAX */
+    uint32_t group;                /* SOFTMAX, LOG_SOFTMAX; MEAN, 0: all */
     uint32_t variant;              /* GRU, RNN, ATTEND, REDUCE, TOP */
     enum cell_precision precision; /* of what has gates, and of LINEAR */
 };

@@ -439,9 +439,14 @@ static enum base_status check_reduce(const struct look *look)
 
 static enum base_status check_mean(const struct look *look)
 {
-    return is_f32(operand(look, 0), operand(look, 0).width) && is_f32(result(look, 0), 1)
+    const uint32_t width = operand(look, 0).width;
+    const uint32_t group = look->op->group > 0 ? look->op->group : width;
+    if (width % group != 0) {
+        return bad(look, "the group does not divide the width");
+    }
+    return is_f32(operand(look, 0), width) && is_f32(result(look, 0), width / group)
                ? BASE_OK
-               : bad(look, "operand and result must be f32, the result of width 1");
+               : bad(look, "operand and result must be f32, the result of one element a group");
 }
 
 static enum base_status check_top(const struct look *look)

@@ -46,6 +46,12 @@ static enum cell_precision precision_of(const struct cell_op *op)
     return has_one ? op->precision : CELL_FP32;
 }
 
+/* Elements that are taken together; 0: all. */
+static uint32_t group_of(const struct cell_op *op)
+{
+    return cell_op_has_groups(op->kind) || op->kind == CELL_OP_MEAN ? op->group : 0;
+}
+
 /* How patches lie, or in which order they are taken. */
 static uint32_t manner_of(const struct cell_op *op)
 {
@@ -68,7 +74,7 @@ static void hash_op(struct base_hasher *hasher, const struct cell_op *op)
     if (op->kind == CELL_OP_TRANSPOSE) {
         base_hasher_add(hasher, op->dims, sizeof(op->dims));
     }
-    hash_u32(hasher, cell_op_has_groups(op->kind) ? op->group : 0);
+    hash_u32(hasher, group_of(op));
     hash_u32(hasher, has_variants(op->kind) ? op->variant : 0);
     hash_u32(hasher, (uint32_t)precision_of(op));
     hash_u32(hasher, op->n_weights);
@@ -121,8 +127,8 @@ static bool is_op_equal(const struct cell_op *a, const struct cell_op *b)
 {
     if (a->kind != b->kind || a->n_operands != b->n_operands || a->n_weights != b->n_weights ||
         (a->kind == CELL_OP_SLICE && a->start != b->start) || !has_same_patches(a, b) ||
-        (cell_op_has_groups(a->kind) && a->group != b->group) ||
-        (has_variants(a->kind) && a->variant != b->variant) || precision_of(a) != precision_of(b) ||
+        group_of(a) != group_of(b) || (has_variants(a->kind) && a->variant != b->variant) ||
+        precision_of(a) != precision_of(b) ||
         memcmp(a->operands, b->operands, a->n_operands * sizeof(a->operands[0])) != 0) {
         return false;
     }

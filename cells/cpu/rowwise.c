@@ -254,7 +254,9 @@ void cell_rowwise(const struct cell_program *program, const struct cell_program_
     float *out_f32 = (float *)(void *)out;
     switch ((unsigned)op->kind) {
     case CELL_OP_MEAN:
-        *out_f32 = program->kernels->mean(from.width, f32(in[0]));
+        for (uint32_t i = 0, group = from.width / to.width; i < to.width; i++) {
+            out_f32[i] = program->kernels->mean(group, f32(in[0]) + (size_t)i * group);
+        }
         break;
     case CELL_OP_SOFTMAX:
         for (uint32_t at = 0; at < to.width; at += op->op->group) {

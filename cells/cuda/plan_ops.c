@@ -166,8 +166,8 @@ void cell_cuda__plan_rowwise(struct cell_cuda__plan *plan, const struct cell_op 
     const struct cell_step_place out = cell_cuda__place(plan, op->result);
     const char *about = cell_op_name(op->kind);
     if (op->kind == CELL_OP_MEAN) {
-        cell_cuda__add(plan, CELL_STEP_MEAN, 1, about)->mean =
-            (struct cell_step_mean){.in = in, .out = out, .width = from->width};
+        cell_cuda__add(plan, CELL_STEP_MEAN, to->width, about)->mean = (struct cell_step_mean){
+            .in = in, .out = out, .group = from->width / to->width, .groups = to->width};
     } else if (op->kind == CELL_OP_ARGMAX) {
         cell_cuda__add(plan, CELL_STEP_ARGMAX, 1, about)->argmax = (struct cell_step_argmax){
             .in = in, .out = out, .width = from->width, .is_long = to->dtype == CELL_I64 ? 1 : 0};

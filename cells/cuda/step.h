@@ -347,12 +347,13 @@ struct cell_step_softmax {
     uint32_t is_log, reserved;
 };
 
-/* An item is a row, of these two. */
+/* An item is a group of a row. */
 struct cell_step_mean {
     struct cell_step_place in, out;
-    uint32_t width, reserved;
+    uint32_t group, groups; /* elements of a group, groups of a row */
 };
 
+/* An item is a row. */
 struct cell_step_argmax {
     struct cell_step_place in, out;
     uint32_t width, is_long;

@@ -89,15 +89,17 @@ CELL_STEP_FN void cell_step_softmax(const struct cell_step_softmax *p, struct ce
 
 CELL_STEP_FN void cell_step_mean(const struct cell_step_mean *p, struct cell_step_at at)
 {
-    const float *in = cell_step_f32(p->in, at.item);
+    const uint32_t row = at.item / p->groups;
+    const uint32_t group = at.item % p->groups;
+    const float *in = cell_step_f32(p->in, row) + (size_t)group * p->group;
     if (at.phase == 0) {
         float sum = 0.0f;
-        for (uint32_t i = at.lane; i < p->width; i += CELL_SOFTMAX_LANES) {
+        for (uint32_t i = at.lane; i < p->group; i += CELL_SOFTMAX_LANES) {
             sum += in[i];
         }
         at.room[at.lane] = sum;
     } else if (at.lane == 0) {
-        cell_step_f32(p->out, at.item)[0] = cell_nan_f32(cell_step_fold(at.room) / (float)p->width);
+        cell_step_f32(p->out, row)[group] = cell_nan_f32(cell_step_fold(at.room) / (float)p->group);
     }
 }
 

@@ -231,7 +231,7 @@ static enum base_status take_op(struct scores *s, const struct term *sum)
         return floats_of(&s->im->rows[operands[1]]) != NULL ? take_factor(s, sum, at, 0)
                                                             : refuse(s->im);
     case CELL_OP_MEAN:
-        return take_mean(s, sum, at);
+        return at->op.group == 0 ? take_mean(s, sum, at) : refuse(s->im);
     case CELL_OP_LINEAR:
         return take_linear(s, sum, at);
     case CELL_OP_CONCAT:

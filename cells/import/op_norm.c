@@ -1,6 +1,7 @@
-/* Normalisation over the whole of a row: LayerNormalization, and BatchNormalization by statistics
- * of each row, as Keras 2 writes a layer normalisation: all rows are its channels. And over all
- * steps, or what else stands behind the channels: InstanceNormalization, GroupNormalization. */
+/* Normalisation over the whole of a row, or over the last axes of it: LayerNormalization, and
+ * BatchNormalization by statistics of each row, as Keras 2 writes a layer normalisation: all rows
+ * are its channels. And over all steps, or what else stands behind the channels:
+ * InstanceNormalization, GroupNormalization. */
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
 
@@ -22,47 +23,76 @@ enum base_status cell__infer_layer_norm(struct cell__import *im, struct cell__no
     return BASE_OK;
 }
 
-/* 1 / sqrt(mean(d d) + epsilon) is not taken: the division is the one that ONNX writes. */
-static enum base_status deviation(struct cell__import *im, const struct cell__node *node,
-                                  uint32_t d, uint32_t *out)
+/* What is normalised together: the elements of a row of this shape, from an axis on. */
+struct together {
+    const struct cell__shape *shape;
+    uint32_t axis;
+};
+
+/* The mean of each such part, in a row of its own. */
+static enum base_status mean_of(struct cell__import *im, const struct together *parts, uint32_t row,
+                                uint32_t *out)
+{
+    uint32_t mask = 0;
+    for (uint32_t k = parts->axis; k < parts->shape->rank; k++) {
+        mask |= 1u << k;
+    }
+    *out = row;
+    return cell__row_mean_over(im, parts->shape, mask, out);
+}
+
+/* A number of each part, once for each of its elements; the only one there is stays as it is. */
+static enum base_status spread(struct cell__import *im, const struct together *parts, uint32_t *row)
+{
+    struct cell__shape own = *parts->shape;
+    for (uint32_t k = parts->axis; k < own.rank; k++) {
+        own.axes[k] = (struct cell__axis){.n = 0};
+    }
+    return im->rows[*row].value.width == 1 ? BASE_OK
+                                           : cell__row_spread(im, *row, &own, parts->shape, row);
+}
+
+/* (x - mean) / sqrt(mean of the squares of that + epsilon): 1 / sqrt is not taken, the division is
+ * the one that ONNX writes. */
+static enum base_status normalise(struct cell__import *im, const struct cell__node *node,
+                                  const struct together *parts, uint32_t *row)
 {
     float epsilon = 0.0f;
     struct cell_op root = {.kind = CELL_OP_SQRT, .n_operands = 1};
-    uint32_t row = CELL__NONE;
+    uint32_t other = CELL__NONE;
     uint32_t constant = CELL__NONE;
     BASE_TRY(cell__attr_float(im, node, "epsilon", 1e-5f, &epsilon));
+    BASE_TRY(mean_of(im, parts, *row, &other));
+    BASE_TRY(spread(im, parts, &other));
+    BASE_TRY(cell__row_pair(im, CELL_OP_SUB, *row, other, row));
     BASE_TRY(cell__row_number(im, epsilon, &constant));
-    BASE_TRY(cell__row_pair(im, CELL_OP_MUL, d, d, &row));
-    BASE_TRY(cell__row_mean(im, row, &row));
-    BASE_TRY(cell__row_pair(im, CELL_OP_ADD, row, constant, &root.operands[0]));
-    return cell__row_op(im, &root, (struct cell_value){CELL_F32, 1}, out);
+    BASE_TRY(cell__row_pair(im, CELL_OP_MUL, *row, *row, &other));
+    BASE_TRY(mean_of(im, parts, other, &other));
+    BASE_TRY(cell__row_pair(im, CELL_OP_ADD, other, constant, &root.operands[0]));
+    BASE_TRY(cell__row_op(im, &root, im->rows[root.operands[0]].value, &other));
+    BASE_TRY(spread(im, parts, &other));
+    return cell__row_pair(im, CELL_OP_DIV, *row, other, row);
 }
 
 enum base_status cell__lower_layer_norm(struct cell__import *im, struct cell__node *node)
 {
     const struct cell__value *in = cell__input(im, node, 0);
-    const struct cell__shape *shape = &in->shape;
+    struct together parts = {.shape = &in->shape};
     int64_t attribute = -1;
-    uint32_t axis = 0;
-    uint32_t inner = 0;
-    uint32_t row = CELL__NONE;
+    uint32_t row = in->row;
     uint32_t other = CELL__NONE;
     BASE_TRY(cell__attr_int(im, node, "axis", -1, &attribute));
-    BASE_TRY(cell__axis_index(im, attribute, shape->rank, &axis));
-    struct cell__shape over = {.rank = shape->rank - axis};
-    memcpy(over.axes, &shape->axes[axis], over.rank * sizeof(over.axes[0]));
-    BASE_TRY(cell__shape_width(im, &over, &inner));
-    if (cell__shape_has(im, &over, CELL__ROLE_BATCH) ||
-        cell__shape_has(im, &over, CELL__ROLE_TIME) || inner != im->rows[in->row].value.width) {
-        return cell__refuse(im, "over anything but the whole of a row");
+    BASE_TRY(cell__axis_index(im, attribute, in->shape.rank, &parts.axis));
+    for (uint32_t k = parts.axis; k < in->shape.rank; k++) {
+        if (cell__axis_has(im, &in->shape.axes[k], CELL__ROLE_BATCH) ||
+            cell__axis_has(im, &in->shape.axes[k], CELL__ROLE_TIME)) {
+            return cell__refuse(im, "over the batch or the time axis");
+        }
     }
-    BASE_TRY(cell__row_mean(im, in->row, &other));
-    BASE_TRY(cell__row_pair(im, CELL_OP_SUB, in->row, other, &row));
-    BASE_TRY(deviation(im, node, row, &other));
-    BASE_TRY(cell__row_pair(im, CELL_OP_DIV, row, other, &row));
+    BASE_TRY(normalise(im, node, &parts, &row));
     for (uint32_t i = 1; i < 3; i++) {
         if (cell__has_input(node, i)) {
-            BASE_TRY(cell__row_of(im, cell__input(im, node, i), shape, true, &other));
+            BASE_TRY(cell__row_of(im, cell__input(im, node, i), &in->shape, true, &other));
             BASE_TRY(cell__row_pair(im, i == 1 ? CELL_OP_MUL : CELL_OP_ADD, row, other, &row));
         }
     }
@@ -121,21 +151,6 @@ enum base_status cell__infer_instance_norm(struct cell__import *im, struct cell_
     return BASE_OK;
 }
 
-/* The mean of each group's elements, once for each of them. */
-static enum base_status group_mean(struct cell__import *im, const struct cell__shape *grouped,
-                                   uint32_t row, uint32_t *out)
-{
-    struct cell__shape own = *grouped;
-    uint32_t mask = 0;
-    for (uint32_t k = 2; k < grouped->rank; k++) {
-        own.axes[k] = (struct cell__axis){.n = 0};
-        mask |= 1u << k;
-    }
-    *out = row;
-    BASE_TRY(cell__row_mean_over(im, grouped, mask, out));
-    return cell__row_spread(im, *out, &own, grouped, out);
-}
-
 /* A constant of one float a channel, or a group of them, as a row. */
 static enum base_status channels_row(struct cell__import *im, const struct cell__shape *shape,
                                      const struct cell__tensor *of, struct cell_value value,
@@ -159,22 +174,12 @@ enum base_status cell__lower_instance_norm(struct cell__import *im, struct cell_
 {
     const struct cell__value *x = cell__input(im, node, 0);
     const struct cell_value value = im->rows[x->row].value;
-    struct cell_op root = {.kind = CELL_OP_SQRT, .n_operands = 1};
     struct cell__shape grouped;
-    float epsilon = 0.0f;
-    uint32_t row = CELL__NONE;
+    const struct together parts = {.shape = &grouped, .axis = 2};
+    uint32_t row = x->row;
     uint32_t other = CELL__NONE;
-    uint32_t constant = CELL__NONE;
     BASE_TRY(grouped_shape(im, node, &grouped));
-    BASE_TRY(cell__attr_float(im, node, "epsilon", 1e-5f, &epsilon));
-    BASE_TRY(group_mean(im, &grouped, x->row, &other));
-    BASE_TRY(cell__row_pair(im, CELL_OP_SUB, x->row, other, &row));
-    BASE_TRY(cell__row_pair(im, CELL_OP_MUL, row, row, &other));
-    BASE_TRY(group_mean(im, &grouped, other, &other));
-    BASE_TRY(cell__row_number(im, epsilon, &constant));
-    BASE_TRY(cell__row_pair(im, CELL_OP_ADD, other, constant, &root.operands[0]));
-    BASE_TRY(cell__row_op(im, &root, im->rows[root.operands[0]].value, &other));
-    BASE_TRY(cell__row_pair(im, CELL_OP_DIV, row, other, &row));
+    BASE_TRY(normalise(im, node, &parts, &row));
     BASE_TRY(channels_row(im, &x->shape, &cell__input(im, node, 1)->tensor, value, &other));
     BASE_TRY(cell__row_pair(im, CELL_OP_MUL, row, other, &row));
     BASE_TRY(channels_row(im, &x->shape, &cell__input(im, node, 2)->tensor, value, &other));

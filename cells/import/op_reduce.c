@@ -302,6 +302,11 @@ static enum base_status reduce_part(struct cell__import *im, enum kind kind,
                                  : kind == MIN ? CELL_OP_MIN
                                                : CELL_OP_ADD;
     uint32_t number = CELL__NONE;
+    if (kind == MEAN && sizes[2] == 1) {
+        const struct cell_op mean = {
+            .kind = CELL_OP_MEAN, .n_operands = 1, .operands = {*row}, .group = sizes[1]};
+        return cell__row_op(im, &mean, (struct cell_value){CELL_F32, sizes[0]}, row);
+    }
     BASE_TRY(cell__row_transpose(im, *row, dims, row));
     BASE_TRY(halve(im, op, sizes[1], sizes[0] * sizes[2], row));
     if (kind != MEAN) {

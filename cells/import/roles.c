@@ -329,9 +329,9 @@ static bool is_over_bands(const struct cell__import *im, uint32_t r)
         const uint32_t atom = recurrent->batch.atoms[i];
         const bool is_open = cell__atom_size(im, atom) < 0;
         open += is_open ? 1 : 0;
-        has_time = has_time || (is_open && is_time_elsewhere(im, atom));
+        has_time = has_time || ((is_open || recurrent->time.n == 0) && is_time_elsewhere(im, atom));
     }
-    return recurrent->time.n > 0 && (has_time || open > 1 || has_bands_later(im, r));
+    return has_time || open > 1 || has_bands_later(im, r);
 }
 
 /* The atoms of a batch axis by what they are: at most one of rows, and one of steps. */

@@ -135,7 +135,7 @@ enum base_status cell__row_join(struct cell__import *im, const uint32_t *rows,
     return cell__row_transpose(im, *out, back, out);
 }
 
-/* Times that a row is repeated, the copies of an axis beside each other. */
+/* Times that integers are repeated, the copies of an axis beside each other. */
 #define REPEATS_MAX 256u
 
 /* Features along an axis of `shape`, counted from behind; 1 where it has none. */
@@ -150,11 +150,18 @@ static enum base_status features_at(struct cell__import *im, const struct cell__
     return cell__shape_width(im, &only, out);
 }
 
-/* [outer, 1, inner] to [outer, n, inner]. */
+/* [outer, 1, inner] to [outer, n, inner]: copies that one op joins, or else element by element. */
 static enum base_status repeat(struct cell__import *im, uint32_t outer, uint32_t n, uint32_t *row)
 {
-    uint32_t copies[REPEATS_MAX];
+    const uint32_t width = im->rows[*row].value.width;
+    const bool is_float = im->rows[*row].value.dtype == CELL_F32;
+    if (n > CELL_OPERANDS_MAX && is_float && n <= CELL_WIDTH_MAX / width) {
+        const struct cell__place place = {.outer = outer, .size = 1, .inner = width / outer};
+        int64_t *at = base_arena_array(im->arena, n, sizeof(*at)); // zeros: the only one there is
+        return at == NULL ? cell__no_memory(im) : cell__row_elements(im, *row, &place, at, n, row);
+    }
     const uint32_t dims[3] = {1, n, outer};
+    uint32_t copies[REPEATS_MAX];
     if (n > REPEATS_MAX) {
         return cell__refuse(im, "repeats elements inside a row %u times; at most %u", n,
                             REPEATS_MAX);

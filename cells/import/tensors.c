@@ -231,6 +231,14 @@ static int32_t role_axis(const struct cell__import *im, const struct cell__shape
  */
 #define PIECE_BYTES_MIN 64u
 
+/* Its rows are one piece, and the tensor is another order of them (server/turn.h). */
+static void turn(struct cell_tensor *out)
+{
+    out->pieces = 1;
+    out->piece_axis = -1;
+    out->is_turned = true;
+}
+
 /* Features that stand before batch or time: the pieces of a row, or reason to turn the tensor. */
 static void find_pieces(struct cell_tensor *out)
 {
@@ -254,8 +262,7 @@ static void find_pieces(struct cell_tensor *out)
         out->pieces = (uint32_t)pieces;
         return;
     }
-    out->piece_axis = -1;
-    out->is_turned = true;
+    turn(out);
 }
 
 /* Bytes become floats on their way to a cell. */
@@ -372,13 +379,28 @@ static enum base_status check_stated(struct cell__import *im, const Onnx__ValueI
                                 cell__quote(text, value->name));
 }
 
+/* Whether n pieces of the row can be handed on one by one: each is of a chain's, or those of other
+ * stages are few. */
+static bool may_be_pieces(const struct cell__import *im, uint32_t row, uint32_t n)
+{
+    const struct cell__row *at = &im->rows[row];
+    const bool is_joined =
+        at->kind == CELL__ROW_OP && at->op.kind == CELL_OP_CONCAT && at->op.n_operands == n;
+    uint32_t of_stages = is_joined ? 0 : n;
+    for (uint32_t i = 0; i < n && is_joined; i++) {
+        of_stages += im->rows[at->op.operands[i]].kind == CELL__ROW_OP ? 1 : 0;
+    }
+    return of_stages <= CELL_OUTPUTS_MAX;
+}
+
 /* A row of one piece that is made of others as wide as each other is emitted by each of them, next
  * to the others, and not joined first. */
 static void split_joined(const struct cell__import *im, uint32_t row, struct cell_tensor *tensor)
 {
     const struct cell__row *at = &im->rows[row];
     bool is_even = at->kind == CELL__ROW_OP && at->op.kind == CELL_OP_CONCAT &&
-                   at->op.n_operands <= CELL_PIECES_MAX;
+                   at->op.n_operands <= CELL_PIECES_MAX &&
+                   may_be_pieces(im, row, at->op.n_operands);
     for (uint32_t i = 0; is_even && i < at->op.n_operands; i++) {
         const struct cell__row *operand = &im->rows[at->op.operands[i]];
         is_even = operand->value.width * at->op.n_operands == at->value.width &&
@@ -410,6 +432,9 @@ static enum base_status output_rows(struct cell__import *im, const struct cell__
                                                    : "output \"%s\" repeats one row for all of the "
                                                      "batch",
                             cell__quote(text, value->name));
+    }
+    if (tensor->pieces > 1 && !may_be_pieces(im, row, tensor->pieces)) {
+        turn(tensor);
     }
     split_joined(im, row, tensor);
     for (uint32_t p = 0; p < tensor->pieces; p++) {

@@ -62,7 +62,7 @@ uint32_t build_op(struct build *build, enum cell_op_kind kind, uint32_t a, uint3
     op->n_operands = b == UINT32_MAX ? 1 : 2;
     op->operands[0] = a;
     op->operands[1] = b == UINT32_MAX ? 0 : b;
-    op->group = width;
+    op->group = cell_op_has_groups(kind) ? width : 0;
     return add_value(build, build->def.values[a].dtype, width);
 }
 

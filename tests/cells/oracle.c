@@ -353,12 +353,14 @@ static double at(const struct oracle *oracle, const struct cell_op *op, uint32_t
     return oracle->values[value][oracle->def->values[value].width == 1 ? 0 : i];
 }
 
-static double mean(const struct oracle *oracle, const struct cell_op *op)
+/* Of group number `of`. */
+static double mean(const struct oracle *oracle, const struct cell_op *op, uint32_t of)
 {
-    uint32_t n = oracle->def->values[op->operands[0]].width;
+    const uint32_t width = oracle->def->values[op->operands[0]].width;
+    const uint32_t n = op->group > 0 ? op->group : width;
     double sum = 0.0;
     for (uint32_t i = 0; i < n; i++) {
-        sum += at(oracle, op, 0, i);
+        sum += at(oracle, op, 0, of * n + i);
     }
     return sum / n;
 }
@@ -446,7 +448,7 @@ static double element(const struct oracle *oracle, const struct cell_op *op, uin
     case CELL_OP_SELECT:
         return at(oracle, op, 0, i) > 0.0 ? at(oracle, op, 1, i) : at(oracle, op, 2, i);
     case CELL_OP_MEAN:
-        return mean(oracle, op);
+        return mean(oracle, op, i);
     case CELL_OP_ARGMAX:
         return argmax(oracle, op);
     case CELL_OP_TOP:

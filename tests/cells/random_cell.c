@@ -313,11 +313,16 @@ static void add_softmax(struct drawing *drawing)
     build_last(drawing->build)->group = width % parts == 0 ? width / parts : width;
 }
 
+/* Of all elements, or of groups. */
 static void add_mean(struct drawing *drawing)
 {
     const uint32_t of = pick_calm(drawing);
-    (void)noted(drawing, build_op(drawing->build, CELL_OP_MEAN, of, UINT32_MAX, 1),
-                drawing->most[of]);
+    const uint32_t width = width_of(drawing, of);
+    const uint32_t groups =
+        draw(drawing, 2) == 0 ? 1 : divisor_from(width, 1 + draw(drawing, width < 9 ? width : 9));
+    const uint32_t out = build_op(drawing->build, CELL_OP_MEAN, of, UINT32_MAX, groups);
+    build_last(drawing->build)->group = groups == 1 ? 0 : width / groups;
+    (void)noted(drawing, out, drawing->most[of]);
 }
 
 static void add_argmax(struct drawing *drawing)

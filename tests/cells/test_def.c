@@ -622,12 +622,31 @@ static void build_turns(struct build *of, enum cell_op_kind kind, enum cell_patc
     build_next(of, 0, before);
 }
 
-static void assert_turns_refused(struct build *of, const char *why)
+static void assert_refused_in(struct build *of, const char *why)
 {
     struct base_error error = {BASE_OK, ""};
     ck_assert_int_eq(cell_def_check(&of->def, &error), BASE_INVALID_ARGUMENT);
     ck_assert_msg(strstr(error.message, why) != NULL, "%s", error.message);
 }
+
+START_TEST(test_def_means_of_groups)
+{
+    struct build of;
+    struct base_error error = {BASE_OK, ""};
+    build_init(&of, 1);
+    const uint32_t in = build_input(&of, CELL_F32, 12);
+    build_output(&of, build_op(&of, CELL_OP_MEAN, in, UINT32_MAX, 3));
+    assert_refused_in(&of, "op 0 (MEAN): operand and result must be f32, the result of one "
+                           "element a group");
+    build_last(&of)->group = 4;
+    ck_assert_msg(cell_def_check(&of.def, &error) == BASE_OK, "%s", error.message);
+    build_last(&of)->group = 5;
+    assert_refused_in(&of, "op 0 (MEAN): the group does not divide the width");
+    build_last(&of)->group = 6;
+    assert_refused_in(&of, "one element a group");
+    build_release(&of);
+}
+END_TEST
 
 START_TEST(test_def_recurrent_patches)
 {
@@ -639,17 +658,17 @@ START_TEST(test_def_recurrent_patches)
         ck_assert_msg(cell_def_check(&of.def, &error) == BASE_OK, "%s", error.message);
         ck_assert_uint_eq(cell_op_patches(op), 3);
         op->patches = 5;
-        assert_turns_refused(&of, "op 0 (LSTM): 5 patches");
+        assert_refused_in(&of, "op 0 (LSTM): 5 patches");
         op->patches = 1;
-        assert_turns_refused(&of, order == CELL_PATCHES_APART ? "W is not" : "do not fit");
+        assert_refused_in(&of, order == CELL_PATCHES_APART ? "W is not" : "do not fit");
         op->patches = UINT32_MAX;
-        assert_turns_refused(&of, "do not fit rows of 12, an h of");
+        assert_refused_in(&of, "do not fit rows of 12, an h of");
         op->patches = 3;
         op->order = (enum cell_patch_order)3;
-        assert_turns_refused(&of, "unknown order");
+        assert_refused_in(&of, "unknown order");
         op->order = (enum cell_patch_order)order;
         of.def.values[op->result + 1].width = 5;
-        assert_turns_refused(&of, "c and the results");
+        assert_refused_in(&of, "c and the results");
         build_release(&of);
     }
 }
@@ -663,11 +682,11 @@ START_TEST(test_def_patches_in_turn_of_a_gru)
     struct cell_op *op = build_last(&of);
     ck_assert_msg(cell_def_check(&of.def, &error) == BASE_OK, "%s", error.message);
     op->variant = CELL_GRU_RESET_BEFORE;
-    assert_turns_refused(&of, "patches in turn of a GRU that resets before the product");
+    assert_refused_in(&of, "patches in turn of a GRU that resets before the product");
     op->variant = CELL_GRU_RESET_AFTER;
     of.def.values[op->operands[1]].width = 15;
-    assert_turns_refused(&of, "op 0 (GRU): 3 patches in turn do not fit rows of 12, an h of 15 and "
-                              "a result of 15");
+    assert_refused_in(&of, "op 0 (GRU): 3 patches in turn do not fit rows of 12, an h of 15 and "
+                           "a result of 15");
     build_release(&of);
 }
 END_TEST
@@ -697,6 +716,7 @@ int main(void)
     tcase_add_test(tcase, test_def_top_and_take);
     tcase_add_test(tcase, test_def_patches);
     tcase_add_test(tcase, test_def_recurrent_patches);
+    tcase_add_test(tcase, test_def_means_of_groups);
     tcase_add_test(tcase, test_def_patches_in_turn_of_a_gru);
     tcase_add_test(tcase, test_def_transpose);
     tcase_add_test(tcase, test_def_states_and_outputs);

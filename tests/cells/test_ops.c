@@ -279,6 +279,26 @@ START_TEST(test_op_roots_and_means)
 }
 END_TEST
 
+/* Of groups of one element, of fewer than the partial sums are, of more, and of all. */
+START_TEST(test_op_means_of_groups)
+{
+    const uint32_t width = widths[_i];
+    const uint32_t groups[] = {width, 3, 33, 1};
+    struct build build;
+    build_init(&build, 1);
+    for (uint32_t i = 0; i < 4; i++) {
+        (void)build_input(&build, CELL_F32, width * groups[i]);
+    }
+    for (uint32_t i = 0; i < 4; i++) {
+        const uint32_t mean = build_op(&build, CELL_OP_MEAN, i, UINT32_MAX, groups[i]);
+        build_last(&build)->group = width;
+        build_output(&build, mean);
+        build_output(&build, build_op(&build, CELL_OP_TANH, mean, UINT32_MAX, groups[i]));
+    }
+    assert_everywhere(&build);
+}
+END_TEST
+
 /* Of equal elements the first, of NaNs the first, wherever they stand; in both kinds of integers.
  */
 START_TEST(test_op_argmax)
@@ -589,6 +609,7 @@ int main(void)
     tcase_add_loop_test(tcase, test_op_comparisons, 0, WIDTHS);
     tcase_add_loop_test(tcase, test_op_comparisons_of_special_values, 0, ISA_COUNT + 1);
     tcase_add_loop_test(tcase, test_op_roots_and_means, 0, WIDTHS);
+    tcase_add_loop_test(tcase, test_op_means_of_groups, 0, WIDTHS);
     tcase_add_loop_test(tcase, test_op_argmax, 0, WIDTHS);
     tcase_add_loop_test(tcase, test_op_top, 0, WIDTHS);
     tcase_add_loop_test(tcase, test_op_take, 0, WIDTHS);
