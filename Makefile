@@ -98,6 +98,7 @@ CELLS_SRCS = \
   cells/import/layers.c \
   cells/import/op_activation.c \
   cells/import/op_attend.c \
+  cells/import/op_bands.c \
   cells/import/op_compare.c \
   cells/import/op_conv.c \
   cells/import/op_conv_transpose.c \

@@ -12,7 +12,6 @@
 #include <string.h>
 
 enum { IN_X, IN_W, IN_R, IN_B, IN_LENGTHS, IN_H, IN_C, IN_P };
-enum { OUT_Y, OUT_H, OUT_C };
 
 /* How the three differ. Attributes, and the number of inputs and outputs, are in operators.c. */
 struct unit {
@@ -239,7 +238,7 @@ static enum base_status check_state(struct cell__import *im, const struct cell__
         return cell__invalid(im, "%s has no rows", name);
     }
     if (value->kind == CELL__CONST) {
-        // One constant row serves every row of the batch; see lower_state() for more.
+        // One constant row serves every row of the batch; see cell__recurrent_state() for more.
         return BASE_OK;
     }
     return cell__axis_unite(im, own, batch, name);
@@ -263,9 +262,9 @@ static enum base_status set_outputs(struct cell__import *im, const struct cell__
     state.axes[places->state_batch] = x->axes[places->x_batch];
     state.axes[places->state_direction] = directions;
     state.axes[2] = hidden;
-    cell__set_rows(im, node, OUT_Y, CELL__F32, &y);
-    cell__set_rows(im, node, OUT_H, CELL__F32, &state);
-    cell__set_rows(im, node, OUT_C, CELL__F32, &state);
+    cell__set_rows(im, node, CELL__OUT_Y, CELL__F32, &y);
+    cell__set_rows(im, node, CELL__OUT_H, CELL__F32, &state);
+    cell__set_rows(im, node, CELL__OUT_C, CELL__F32, &state);
     return BASE_OK;
 }
 
@@ -322,9 +321,9 @@ static enum base_status take_turned(struct cell__import *im, const struct cell__
                                 "sequence_lens, or it is another axis");
     }
     recurrent->is_reverse = !recurrent->is_reverse;
-    if (cell__has_output(node, OUT_Y)) {
-        cell__output(im, node, OUT_Y)->is_turned = true;
-        cell__output(im, node, OUT_Y)->turned = x->turned;
+    if (cell__has_output(node, CELL__OUT_Y)) {
+        cell__output(im, node, CELL__OUT_Y)->is_turned = true;
+        cell__output(im, node, CELL__OUT_Y)->turned = x->turned;
     }
     return BASE_OK;
 }
@@ -419,9 +418,8 @@ static enum base_status turn_bands(struct cell__import *im, const struct cell__n
     return cell__row_transpose(im, *row, dims, row);
 }
 
-/* The row of an initial state; NONE for zeros. */
-static enum base_status lower_state(struct cell__import *im, const struct cell__node *node,
-                                    uint32_t direction, uint32_t s)
+enum base_status cell__recurrent_state(struct cell__import *im, const struct cell__node *node,
+                                       uint32_t direction, uint32_t s)
 {
     struct cell__recurrent *recurrent = &im->recurrents[node->recurrent + direction];
     const uint32_t width = recurrent->states[s].width;
@@ -541,9 +539,9 @@ static enum base_status lower_step(struct cell__import *im, const struct cell__n
         states[0][d] = rows[0];
         states[1][d] = rows[1];
     }
-    BASE_TRY(set_joined(im, node, OUT_Y, states[0]));
+    BASE_TRY(set_joined(im, node, CELL__OUT_Y, states[0]));
     for (uint32_t s = 0; s < n_states; s++) {
-        BASE_TRY(set_joined(im, node, OUT_H + s, states[s]));
+        BASE_TRY(set_joined(im, node, CELL__OUT_H + s, states[s]));
     }
     return BASE_OK;
 }
@@ -579,84 +577,6 @@ static enum base_status lower_output(struct cell__import *im, const struct cell_
     return set_joined(im, node, i, rows);
 }
 
-/* ---- Over the bands of each step ------------------------------------------------------------ */
-
-/* Whether anything that is needed reads the value. */
-static bool is_read(const struct cell__import *im, uint32_t v)
-{
-    const Onnx__GraphProto *graph = im->model->graph;
-    bool is = false;
-    for (uint32_t n = 0; n < im->n_nodes; n++) {
-        for (uint32_t i = 0; i < im->nodes[n].n_inputs && im->nodes[n].is_needed; i++) {
-            is = is || im->nodes[n].inputs[i] == v;
-        }
-    }
-    for (size_t i = 0; i < graph->n_output; i++) {
-        is = is || strcmp(graph->output[i]->name, im->values[v].name) == 0;
-    }
-    return is;
-}
-
-/* h and c before the first band. */
-static enum base_status band_state(struct cell__import *im, const struct cell__node *node,
-                                   uint32_t direction, uint32_t s, uint32_t *out)
-{
-    struct cell__recurrent *recurrent = &im->recurrents[node->recurrent + direction];
-    BASE_TRY(lower_state(im, node, direction, s));
-    *out = recurrent->init_rows[s];
-    if (*out != CELL__NONE) {
-        return BASE_OK;
-    }
-    const float *zeros = base_arena_array(im->arena, recurrent->hidden, sizeof(*zeros));
-    return zeros == NULL ? cell__no_memory(im)
-                         : cell__row_const(im, recurrent->states[s], zeros, out);
-}
-
-/* h of every band, [bands][hidden], in one direction. */
-static enum base_status lower_bands_of(struct cell__import *im, const struct cell__node *node,
-                                       uint32_t direction, uint32_t *out)
-{
-    const struct cell__recurrent *recurrent = &im->recurrents[node->recurrent + direction];
-    struct cell_op op = recurrent->op;
-    op.operands[op.n_operands++] = im->values[recurrent->x_value].row;
-    for (uint32_t s = 0; s < recurrent->n_states; s++) {
-        BASE_TRY(band_state(im, node, direction, s, &op.operands[op.n_operands++]));
-    }
-    if (im->rows[op.operands[0]].value.width != op.patches * recurrent->width) {
-        return cell__refuse(im, "X is no row of bands");
-    }
-    return cell__row_op(im, &op, (struct cell_value){CELL_F32, op.patches * recurrent->hidden},
-                        out);
-}
-
-/* Y is [bands][directions][hidden], Y_h what each direction has left of the last band that it
- * takes. What an LSTM leaves of c no row has. */
-static enum base_status lower_bands(struct cell__import *im, const struct cell__node *node)
-{
-    const struct cell__recurrent *first = &im->recurrents[node->recurrent];
-    const uint32_t directions = first->directions;
-    const uint32_t bands = first->op.patches;
-    uint32_t rows[2] = {CELL__NONE, CELL__NONE};
-    uint32_t last[2] = {CELL__NONE, CELL__NONE};
-    uint32_t whole = CELL__NONE;
-    if (cell__has_output(node, OUT_C) && is_read(im, node->outputs[OUT_C])) {
-        return cell__refuse(im, "Y_c of bands");
-    }
-    for (uint32_t d = 0; d < directions; d++) {
-        const struct cell__recurrent *recurrent = &im->recurrents[node->recurrent + d];
-        const bool is_backward = recurrent->op.order == CELL_PATCHES_BACKWARD;
-        const uint32_t at = is_backward ? 0 : (bands - 1) * first->hidden;
-        BASE_TRY(lower_bands_of(im, node, d, &rows[d]));
-        BASE_TRY(cell__row_slice(im, rows[d], at, first->hidden, &last[d]));
-    }
-    BASE_TRY(cell__row_concat(im, rows, directions, &whole));
-    if (directions > 1) {
-        BASE_TRY(cell__row_transpose(im, whole, (const uint32_t[3]){1, directions, bands}, &whole));
-    }
-    cell__set_row(im, node, OUT_Y, whole);
-    return set_joined(im, node, OUT_H, last);
-}
-
 /* Whether nothing that the chain reads is of one row of the batch. */
 static bool is_shared(const struct cell__import *im, uint32_t number)
 {
@@ -677,7 +597,7 @@ enum base_status cell__lower_recurrent(struct cell__import *im, struct cell__nod
         return lower_step(im, node);
     }
     if (first->is_inner) {
-        return lower_bands(im, node);
+        return cell__lower_bands(im, node);
     }
     if ((im->rows[x_row].times & ~(1u << first->sequence)) != 0) {
         return cell__refuse(im, "X has the steps of another sequence than its time axis");
@@ -686,7 +606,7 @@ enum base_status cell__lower_recurrent(struct cell__import *im, struct cell__nod
     for (uint32_t d = 0; d < first->directions; d++) {
         im->recurrents[node->recurrent + d].x_row = x_row;
         for (uint32_t s = 0; s < first->n_states; s++) {
-            BASE_TRY(lower_state(im, node, d, s));
+            BASE_TRY(cell__recurrent_state(im, node, d, s));
         }
         im->recurrents[node->recurrent + d].is_shared = is_shared(im, node->recurrent + d);
         if (im->recurrents[node->recurrent + d].is_written_out) {
@@ -697,9 +617,9 @@ enum base_status cell__lower_recurrent(struct cell__import *im, struct cell__nod
     if (!is_timed && cell__axis_has(im, &first->time, CELL__ROLE_TIME)) {
         return cell__refuse(im, "X is the same at every step, so a request cannot tell how many");
     }
-    BASE_TRY(lower_output(im, node, is_timed ? CELL__ROW_STEP : CELL__ROW_STATE, 0, OUT_Y));
+    BASE_TRY(lower_output(im, node, is_timed ? CELL__ROW_STEP : CELL__ROW_STATE, 0, CELL__OUT_Y));
     for (uint32_t s = 0; s < first->n_states; s++) {
-        BASE_TRY(lower_output(im, node, CELL__ROW_STATE, s, OUT_H + s));
+        BASE_TRY(lower_output(im, node, CELL__ROW_STATE, s, CELL__OUT_H + s));
     }
     return BASE_OK;
 }

@@ -332,6 +332,15 @@ enum base_status cell__row_softmax_of_steps(struct cell__import *im, uint32_t ro
 
 /* ---- Shared by recurrent nodes (op_recurrent.c) -------------------------------------------- */
 
+/* Outputs of an LSTM, GRU or RNN. */
+enum { CELL__OUT_Y, CELL__OUT_H, CELL__OUT_C };
+
+/* Sets init_rows[s] of one direction: the row of initial_h or initial_c; NONE for zeros. */
+enum base_status cell__recurrent_state(struct cell__import *im, const struct cell__node *node,
+                                       uint32_t direction, uint32_t s);
+/* op_bands.c: of a node that is_inner. */
+enum base_status cell__lower_bands(struct cell__import *im, const struct cell__node *node);
+
 /* Adds it, and sets node->recurrent. */
 enum base_status cell__recurrent_new(struct cell__import *im, struct cell__node *node,
                                      const struct cell__recurrent *recurrent);
