@@ -771,6 +771,7 @@ TEST_SCRIPTS = \
   tests/cuda/test_server.sh \
   tests/lane/test_contract.sh \
   tests/proto/test_numbers.sh \
+  tests/docs/test_bands.sh \
   tests/docs/test_decoders.sh \
   tests/docs/test_graphs.sh \
   tests/docs/test_links.sh \
@@ -814,6 +815,7 @@ BESIDE_TESTS = \
   tests/cuda/test_device_products.c \
   tests/docs/test_together.sh \
   tests/cuda/test_library.sh \
+  tests/docs/test_bands.sh \
   tests/docs/test_decoders.sh \
   tests/cuda/test_gates.sh \
   tests/docs/test_pictures.sh \

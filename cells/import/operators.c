@@ -111,7 +111,7 @@ static const struct cell__operator operators[] = {
      "over the steps of a sequence, inside a row, or both; constant scale and bias; not beside "
      "sequence_lens"},
     {"LayerNormalization", 2, 3, 1, " axis epsilon stash_type ", cell__infer_layer_norm,
-     cell__lower_layer_norm, "over a whole row; constant scale and bias"},
+     cell__lower_layer_norm, "over features of a row; constant scale and bias"},
     {"LeakyRelu", 1, 1, 1, " alpha ", cell__infer_function, cell__lower_function, "float32"},
     {"Less", 2, 2, 1, " ", cell__infer_binary, cell__lower_binary, "float32"},
     {"LessOrEqual", 2, 2, 1, " ", cell__infer_binary, cell__lower_binary, "float32"},

@@ -16,7 +16,7 @@ Tiny LSTM, GRU and RNN models with random weights, as PyTorch's exporters and tf
 Made by `tools/train/exports.py`, (modules that loop over time) `tools/train/loops.py`, (modules that read two
 sequences) `tools/train/reader_exports.py`, (attention of a sequence over itself) `tools/train/attention_exports.py`,
 (masks of padded sequences) `tools/train/mask_exports.py`, (convolutions) `tools/train/conv_exports.py`, (pictures)
-`tools/train/picture_exports.py`, (Keras models) `tools/train/keras_exports.py`, and what no exporter writes by
+`tools/train/picture_exports.py`, (layers over bands and letters) `tools/train/band_exports.py`, (Keras models) `tools/train/keras_exports.py`, and what no exporter writes by
 `tools/train/handmade.py` and (cells as bodies of a Scan) `tools/train/scans.py`; of some of them (quantised weights) `tools/train/quantised_exports.py` made others; this file by `tools/train/exports_readme.py`. Do not edit any by hand.
 
 A folder is named `MODULE-EXPORTERtorch-opOPSET[-nofold]`: `ts` is the TorchScript exporter, `dynamo` the
