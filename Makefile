@@ -143,6 +143,7 @@ CELLS_SRCS = \
   cells/import/safetensors.c \
   cells/import/select.c \
   cells/import/shape.c \
+  cells/import/place.c \
   cells/import/plan.c \
   cells/import/connect.c \
   cells/import/stages.c \
@@ -525,6 +526,7 @@ CELLS_SUITES = \
   tests/cells/test_import_quantised.c \
   tests/cells/test_import_conv.c \
   tests/cells/test_import_pictures.c \
+  tests/cells/test_import_place.c \
   tests/cells/test_import_readers.c \
   tests/cells/test_import_recurrent.c \
   tests/cells/test_import_recurrent_refusals.c \

@@ -23,6 +23,9 @@ struct conv {
     bool is_depthwise;
     const float *w, *bias; /* [filters, channels of a group, taps of each axis]; [filters] or NULL
                             */
+    // Of steps that lie within the row.
+    const uint32_t *steps; /* rows [channels][height] of each */
+    uint32_t place;        /* of those that are left, the one at work */
 };
 
 static const struct cell__window *along_time(const struct conv *conv)
@@ -201,6 +204,34 @@ static enum base_status turn_window(struct cell__import *im, const struct conv *
     return BASE_OK;
 }
 
+/* The step within the row that a tap reads; NONE beyond its ends. */
+static uint32_t step_of_tap(const struct conv *conv, uint32_t tap)
+{
+    const struct cell__window *time = along_time(conv);
+    const int64_t at = (int64_t)conv->place * time->stride + tap * time->dilation - time->before;
+    return at >= 0 && at < conv->windows.within ? conv->steps[at] : CELL__NONE;
+}
+
+/* The planes of all taps behind each other, of steps that lie within the row. */
+static enum base_status gather_steps(struct cell__import *im, const struct conv *conv,
+                                     struct cell__plane *plane)
+{
+    const uint32_t taps = (uint32_t)along_time(conv)->taps;
+    uint32_t rows[CELL_WINDOW_MAX];
+    base_assert(taps <= CELL_WINDOW_MAX);
+    for (uint32_t k = 0; k < taps; k++) {
+        const uint32_t step = step_of_tap(conv, k);
+        struct cell__plane one;
+        if (step == CELL__NONE) {
+            BASE_TRY(cell__row_zeros(im, plane->height * plane->width, &rows[k]));
+            continue;
+        }
+        BASE_TRY(cell__plane_of(im, step, conv->windows.channels, &one));
+        rows[k] = one.row;
+    }
+    return cell__row_concat(im, rows, taps, &plane->row);
+}
+
 static enum base_status lower_dense(struct cell__import *im, const struct conv *conv, uint32_t row,
                                     uint32_t *out)
 {
@@ -215,7 +246,9 @@ static enum base_status lower_dense(struct cell__import *im, const struct conv *
         return cell__refuse(im, "a row of more than %u elements", CELL_WIDTH_MAX);
     }
     BASE_TRY(cell__plane_of(im, row, conv->windows.channels, &plane));
-    if (!cell__window_is_step(time)) {
+    if (conv->windows.within > 0) {
+        BASE_TRY(gather_steps(im, conv, &plane));
+    } else if (!cell__window_is_step(time)) {
         BASE_TRY(cell__window_row(im, time, plane.row, &plane.row));
     }
     if (is_all) {
@@ -272,29 +305,49 @@ static enum base_status lower_tap(struct cell__import *im, const struct conv *co
     }
     BASE_TRY(row_of_channels(im, conv, w, &weights));
     *out = split->row;
-    if (!cell__window_is_step(time)) {
+    if (conv->windows.within == 0 && !cell__window_is_step(time)) {
         BASE_TRY(cell__window_tap(im, time, split->row, t, out));
     }
     BASE_TRY(cell__split_tap(im, split, *out, h, out));
     return cell__row_pair(im, CELL_OP_MUL, *out, weights, out);
 }
 
+/* The row, or of those within it the step that tap t reads, padded and split. */
+static enum base_status split_step(struct cell__import *im, const struct conv *conv, uint32_t row,
+                                   struct cell__split *out)
+{
+    const struct cell__window *window = along_height(conv);
+    struct cell__plane plane;
+    BASE_TRY(cell__plane_of(im, row, conv->windows.channels, &plane));
+    BASE_TRY(cell__plane_pad(im, window->before, window->behind, CELL__EDGES_ZERO, &plane));
+    return cell__plane_split(im, &plane, window, conv->windows.height_left, out);
+}
+
+/* Taps of steps beyond the ends of those within the row add nothing. */
 static enum base_status lower_depthwise(struct cell__import *im, const struct conv *conv,
                                         uint32_t row, uint32_t *out)
 {
-    const struct cell__window *window = along_height(conv);
-    const uint32_t heights = (uint32_t)window->taps;
-    const uint32_t taps = (uint32_t)along_time(conv)->taps * heights;
-    struct cell__plane plane;
+    const uint32_t heights = (uint32_t)along_height(conv)->taps;
+    const uint32_t times = (uint32_t)along_time(conv)->taps;
+    const uint32_t width = conv->windows.channels * conv->windows.height_left;
     struct cell__split split;
     uint32_t other = CELL__NONE;
-    BASE_TRY(cell__plane_of(im, row, conv->windows.channels, &plane));
-    BASE_TRY(cell__plane_pad(im, window->before, window->behind, CELL__EDGES_ZERO, &plane));
-    BASE_TRY(cell__plane_split(im, &plane, window, conv->windows.height_left, &split));
-    BASE_TRY(lower_tap(im, conv, &split, 0, 0, out));
-    for (uint32_t k = 1; k < taps; k++) {
-        BASE_TRY(lower_tap(im, conv, &split, k / heights, k % heights, &other));
-        BASE_TRY(cell__row_pair(im, CELL_OP_ADD, *out, other, out));
+    *out = CELL__NONE;
+    BASE_TRY(split_step(im, conv, row, &split));
+    for (uint32_t t = 0; t < times; t++) {
+        const uint32_t step = conv->windows.within > 0 ? step_of_tap(conv, t) : row;
+        if (step != row && step != CELL__NONE) {
+            BASE_TRY(split_step(im, conv, step, &split));
+        }
+        for (uint32_t h = 0; h < heights && step != CELL__NONE; h++) {
+            BASE_TRY(lower_tap(im, conv, &split, t, h, &other));
+            BASE_TRY(*out == CELL__NONE ? BASE_OK
+                                        : cell__row_pair(im, CELL_OP_ADD, *out, other, &other));
+            *out = other;
+        }
+    }
+    if (*out == CELL__NONE) {
+        BASE_TRY(cell__row_zeros(im, width, out));
     }
     if (conv->bias != NULL) {
         BASE_TRY(row_of_channels(im, conv, conv->bias, &other));
@@ -304,15 +357,54 @@ static enum base_status lower_depthwise(struct cell__import *im, const struct co
     return cell__plane_row(im, &result, out);
 }
 
+static enum base_status lower_place(struct cell__import *im, const struct conv *conv, uint32_t row,
+                                    uint32_t *out)
+{
+    return conv->is_depthwise ? lower_depthwise(im, conv, row, out)
+                              : lower_dense(im, conv, row, out);
+}
+
+/* Along steps that lie within the row, such as a stream's last ones and the one that has come: each
+ * that is left is a convolution along the other axis, and all are joined. */
+static enum base_status lower_within(struct cell__import *im, const struct cell__node *node,
+                                     struct conv *conv, uint32_t *row)
+{
+    const struct cell__windows *windows = &conv->windows;
+    const uint32_t axis = 2 + windows->time;
+    const struct cell__place left = {.outer = (uint32_t)conv->filters *
+                                              (windows->time == 1 ? windows->height_left : 1),
+                                     .size = 1,
+                                     .inner = windows->time == 1 ? 1 : windows->height_left};
+    struct cell__place place;
+    struct cell__place places[CELL__WITHIN_MAX];
+    uint32_t left_rows[CELL__WITHIN_MAX];
+    uint32_t *steps = base_arena_array(im->arena, windows->within, sizeof(*steps));
+    if (steps == NULL) {
+        return cell__no_memory(im);
+    }
+    BASE_TRY(cell__axis_in_row(im, &cell__input(im, node, IN_X)->shape, axis, "goes", &place));
+    for (uint32_t s = 0; s < windows->within; s++) {
+        BASE_TRY(cell__row_part(im, *row, &place, s, 1, &steps[s]));
+    }
+    base_assert(windows->within_left <= CELL__WITHIN_MAX);
+    conv->steps = steps;
+    for (conv->place = 0; conv->place < windows->within_left; conv->place++) {
+        BASE_TRY(lower_place(im, conv, steps[0], &left_rows[conv->place]));
+        places[conv->place] = left;
+    }
+    return cell__row_join(im, left_rows, places, windows->within_left, row);
+}
+
 enum base_status cell__lower_conv(struct cell__import *im, struct cell__node *node)
 {
     const struct cell__value *x = cell__input(im, node, IN_X);
     struct conv conv;
     uint32_t row = x->row;
     BASE_TRY(read_conv(im, node, &conv));
+    conv.windows.takes_within = true;
     BASE_TRY(cell__check_windows(im, node, &conv.windows));
-    BASE_TRY(conv.is_depthwise ? lower_depthwise(im, &conv, row, &row)
-                               : lower_dense(im, &conv, row, &row));
+    BASE_TRY(conv.windows.within > 0 ? lower_within(im, node, &conv, &row)
+                                     : lower_place(im, &conv, row, &row));
     cell__set_row(im, node, 0, row);
     return BASE_OK;
 }

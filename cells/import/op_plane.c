@@ -24,7 +24,7 @@ enum base_status cell__plane_row(struct cell__import *im, const struct cell__pla
     return cell__row_transpose(im, plane->row, dims, out);
 }
 
-static enum base_status row_of_zeros(struct cell__import *im, uint32_t width, uint32_t *out)
+enum base_status cell__row_zeros(struct cell__import *im, uint32_t width, uint32_t *out)
 {
     float *zeros = base_arena_array(im->arena, width, sizeof(*zeros));
     if (zeros == NULL) {
@@ -57,7 +57,7 @@ static enum base_status add_rows(struct cell__import *im, const struct cell__pla
                                  struct rows *rows)
 {
     if (count > 0 && edges == CELL__EDGES_ZERO) {
-        return row_of_zeros(im, (uint32_t)count * plane->width, &rows->parts[rows->n++]);
+        return cell__row_zeros(im, (uint32_t)count * plane->width, &rows->parts[rows->n++]);
     }
     for (int64_t i = 0; i < count; i++) {
         BASE_TRY(add_beyond(im, plane, first + i, edges, &rows->parts[rows->n++]));

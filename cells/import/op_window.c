@@ -244,18 +244,45 @@ static enum base_status height_of(struct cell__import *im, const struct cell__ax
     return cell__shape_width(im, &only, out);
 }
 
-/* The axis of the windows that is time, or where none is, one that the window leaves as it is. */
+/* Products that a window of a stated axis is, one for each tap of each step that is left. */
+static int64_t work_along(const struct cell__import *im, const struct cell__axis *left,
+                          const struct cell__window *window)
+{
+    return window->taps * cell__axis_size(im, left);
+}
+
+/* The axis of the windows that is time, or where none is, one that the window leaves as it is, or
+ * along which it is the least work. */
 static uint32_t time_of(const struct cell__import *im, const struct cell__shape *shape,
-                        const struct cell__windows *windows)
+                        const struct cell__shape *left, const struct cell__windows *windows)
 {
     if (windows->n == 1) {
         return 0;
     }
     const bool is_none =
         cell__axis_times(im, &shape->axes[2]) == 0 && cell__axis_times(im, &shape->axes[3]) == 0;
-    const bool is_second = is_none ? !cell__window_is_step(&windows->at[0])
-                                   : cell__axis_times(im, &shape->axes[3]) != 0;
+    const bool is_second =
+        !is_none ? cell__axis_times(im, &shape->axes[3]) != 0
+        : cell__window_is_step(&windows->at[1]) || cell__window_is_step(&windows->at[0])
+            ? !cell__window_is_step(&windows->at[0])
+            : work_along(im, &left->axes[2], &windows->at[0]) >
+                  work_along(im, &left->axes[3], &windows->at[1]);
     return is_second ? 1 : 0;
+}
+
+/* Steps that lie within the row, of which few are left. */
+static enum base_status check_within(struct cell__import *im, const struct cell__axis *axis,
+                                     const struct cell__axis *left, struct cell__windows *windows)
+{
+    const struct cell__window *window = &windows->at[windows->time];
+    BASE_TRY(height_of(im, axis, &windows->within));
+    BASE_TRY(height_of(im, left, &windows->within_left));
+    return work_along(im, left, window) <= CELL__WITHIN_MAX
+               ? BASE_OK
+               : cell__refuse(im,
+                              "over two axes within a row, of which %u places of %lld taps are "
+                              "left along the shorter; at most %u taps in all",
+                              windows->within_left, (long long)window->taps, CELL__WITHIN_MAX);
 }
 
 /* The sequence that is left of the steps. */
@@ -295,21 +322,24 @@ enum base_status cell__check_windows(struct cell__import *im, const struct cell_
     const struct cell__shape *left = &cell__output(im, node, 0)->shape;
     const struct cell__row *row = &im->rows[x->row];
     uint32_t width = 0;
-    windows->time = time_of(im, &x->shape, windows);
+    windows->time = time_of(im, &x->shape, left, windows);
     const uint32_t axis = 2 + windows->time;
     const bool has_time = cell__axis_times(im, &x->shape.axes[axis]) != 0;
     const bool is_within =
         !has_time && (windows->n == 1 || cell__window_is_step(&windows->at[windows->time]));
     const bool is_along = row->times == cell__axis_times(im, &x->shape.axes[axis]) &&
                           im->scan == CELL__NONE && !im->feeds_back;
+    const bool is_of_steps_within = !has_time && !is_within && windows->takes_within;
     BASE_TRY(cell__shape_width(im, &x->shape, &width));
-    if ((!is_within && !is_along) || row->value.width != width) {
+    if ((!is_within && !is_along && !is_of_steps_within) || row->value.width != width) {
         return cell__refuse(im, "over an axis that is not the time of a recurrent node");
     }
     uint32_t height = 5 - axis;
     if (is_within && windows->n == 1) {
         height = axis;
         stay_within(windows);
+    } else if (is_of_steps_within) {
+        BASE_TRY(check_within(im, &x->shape.axes[axis], &left->axes[axis], windows));
     } else {
         BASE_TRY(
             check_time(im, &x->shape.axes[axis], &left->axes[axis], &windows->at[windows->time]));
@@ -319,7 +349,7 @@ enum base_status cell__check_windows(struct cell__import *im, const struct cell_
         BASE_TRY(height_of(im, &x->shape.axes[height], &windows->height));
         BASE_TRY(height_of(im, &left->axes[height], &windows->height_left));
     }
-    windows->channels = width / windows->height;
+    windows->channels = width / windows->height / (windows->within > 0 ? windows->within : 1);
     return (int64_t)windows->channels == cell__axis_size(im, &x->shape.axes[1])
                ? BASE_OK
                : cell__refuse(im, "of a row that has more features than its channels");

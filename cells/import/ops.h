@@ -210,14 +210,19 @@ struct cell__window {
     uint32_t sequence; /* whose steps these are; set by cell__check_windows() */
 };
 
+/* Taps of all steps that are left, of steps within a row: each is an op of a cell or some. */
+#define CELL__WITHIN_MAX 32u
+
 /* Those of a node of rank 3 or 4, [batch, channels, steps] or with another axis before the steps or
  * behind them, its height. */
 struct cell__windows {
     uint32_t n; /* 1 or 2 */
     struct cell__window at[2];
+    bool takes_within; /* whoever asks goes along the steps where those lie within the row, too */
     // Set by cell__check_windows().
     uint32_t time; /* which of them is along the steps */
     uint32_t channels, height, height_left;
+    uint32_t within, within_left; /* steps that lie within the row, what is left of them; else 0 */
 };
 
 /* Of a Conv or ConvTranspose (op_conv.c): floats of rank 3 or 4 and constant weights of the same,
@@ -260,6 +265,8 @@ struct cell__plane {
  * far inside of these, of which there must be enough. */
 enum cell__edges { CELL__EDGES_ZERO, CELL__EDGES_REPEATED, CELL__EDGES_REFLECTED };
 
+/* A row of zeros. */
+enum base_status cell__row_zeros(struct cell__import *im, uint32_t width, uint32_t *out);
 /* The plane of a row [channels][height], and back. */
 enum base_status cell__plane_of(struct cell__import *im, uint32_t row, uint32_t channels,
                                 struct cell__plane *out);

@@ -291,7 +291,8 @@ static enum base_status find_stage(struct cell__plans *plans, const struct cell_
     for (*out = 0; *out < plans->n; ++*out) {
         const struct cell__plan *at = &plans->stages[*out];
         if (at->kind == like->kind && at->rank == like->rank && at->recurrent == like->recurrent &&
-            at->sequence == like->sequence && at->is_shared == like->is_shared) {
+            at->sequence == like->sequence && at->is_shared == like->is_shared &&
+            at->cut == like->cut) {
             return BASE_OK;
         }
     }
@@ -324,6 +325,7 @@ static enum base_status find_rows_stage(struct cell__plans *plans, const struct 
     const struct cell__plan like = {.kind = row->times != 0 ? CELL_STAGE_EACH : CELL_STAGE_ONCE,
                                     .rank = row->rank,
                                     .recurrent = CELL__NONE,
+                                    .cut = row->cut,
                                     .sequence =
                                         row->times == 0 ? 0 : cell__only_sequence(row->times),
                                     .is_shared = !row->is_batched};
@@ -335,17 +337,9 @@ static enum base_status make_stage(struct cell__plans *plans, uint32_t r)
 {
     struct cell__row *row = &plans->im->rows[r];
     uint32_t stage = 0;
-    row->stage = CELL__NONE;
-    row->output = CELL__NONE;
     if (!row->is_needed) {
         return BASE_OK;
     }
-    if (cell__is_pair(row->times)) {
-        return base_fail(plans->im->error, BASE_UNIMPLEMENTED,
-                         "the model computes a value for each pair of steps of two sequences that "
-                         "is no part of an attention");
-    }
-    rank_row(plans, r);
     if (row->kind == CELL__ROW_OP && row->chain == CELL__NONE) {
         return find_rows_stage(plans, row, &stage);
     }
@@ -356,6 +350,26 @@ static enum base_status make_stage(struct cell__plans *plans, uint32_t r)
                                         .sequence = plans->im->recurrents[row->index].sequence,
                                         .is_shared = !row->is_batched};
         return find_stage(plans, &like, &stage);
+    }
+    return BASE_OK;
+}
+
+/* The least rank of every row. */
+static enum base_status rank_rows(struct cell__plans *plans)
+{
+    struct cell__import *im = plans->im;
+    for (uint32_t r = 0; r < im->n_rows; r++) {
+        struct cell__row *row = &im->rows[r];
+        row->stage = CELL__NONE;
+        row->output = CELL__NONE;
+        if (row->is_needed && cell__is_pair(row->times)) {
+            return base_fail(im->error, BASE_UNIMPLEMENTED,
+                             "the model computes a value for each pair of steps of two sequences "
+                             "that is no part of an attention");
+        }
+        if (row->is_needed) {
+            rank_row(plans, r);
+        }
     }
     return BASE_OK;
 }
@@ -375,6 +389,9 @@ static void note_chains(struct cell__plans *plans)
 enum base_status cell__plan_stages(struct cell__plans *plans)
 {
     struct cell__import *im = plans->im;
+    BASE_TRY(rank_rows(plans));
+    BASE_TRY(cell__sink_rows(plans));
+    BASE_TRY(cell__cut_stages(plans));
     for (uint32_t r = 0; r < im->n_rows; r++) {
         BASE_TRY(make_stage(plans, r));
     }

@@ -1,5 +1,5 @@
-/* Stages while they are planned. Private to plan.c, connect.c and stages.c, which come in this
- * order: which stages there are, what each reads and hands on, what each computes. */
+/* Stages while they are planned. Private to plan.c, place.c, connect.c and stages.c, which come in
+ * this order: which stages there are, what each reads and hands on, what each computes. */
 #ifndef CELLS_IMPORT_PLAN_H
 #define CELLS_IMPORT_PLAN_H
 
@@ -9,6 +9,7 @@
 struct cell__plan {
     enum cell_stage_kind kind;
     uint32_t rank;
+    uint32_t cut;       /* of those of one rank, see cell__cut_stages() */
     uint32_t recurrent; /* CHAIN */
     uint32_t sequence;  /* EACH, CHAIN */
     bool is_shared;
@@ -63,6 +64,16 @@ void cell__plan_needed(struct cell__import *im, const struct cell_model *model,
 
 /* Makes plans->stages, in the order of their ranks, and gives every needed op its stage. */
 enum base_status cell__plan_stages(struct cell__plans *plans);
+
+/* ---- place.c: once all rows have their least ranks ---- */
+
+/* What is made of the request alone could all be made in the first stage, which then would hand on
+ * much: each state of a stream that a later layer reads, or what a convolution makes of it. It is
+ * made where it is read, if no more is handed on so. */
+enum base_status cell__sink_rows(struct cell__plans *plans);
+
+/* Stages of more ops than a definition may have become several, one behind the other. */
+enum base_status cell__cut_stages(struct cell__plans *plans);
 
 /* ---- connect.c ---- */
 

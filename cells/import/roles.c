@@ -313,11 +313,25 @@ static bool has_bands_later(const struct cell__import *im, uint32_t r)
     return has;
 }
 
+/* Whether the request gives the node's state, as of a stream that sends one step at a time: that
+ * one is along steps, though it has but one. */
+static bool is_of_stream(const struct cell__import *im, const struct cell__recurrent *recurrent)
+{
+    uint32_t v = recurrent->init_values[0];
+    while (v != CELL__NONE && im->values[v].kind == CELL__ROWS &&
+           im->values[v].node != CELL__NONE) {
+        const struct cell__node *maker = &im->nodes[im->values[v].node];
+        v = maker->n_inputs > 0 ? maker->inputs[0] : CELL__NONE; // what it cuts, turns or reshapes
+    }
+    return recurrent->time.n == 0 && v != CELL__NONE && im->values[v].kind == CELL__ROWS;
+}
+
 /* Whether the node goes over bands of each step: those are stated, and its batch axis has steps
  * too, or a later node has the same bands beside its own steps. */
 static bool is_over_bands(const struct cell__import *im, uint32_t r)
 {
     const struct cell__recurrent *recurrent = &im->recurrents[r];
+    const bool takes_stated = recurrent->time.n == 0 && !is_of_stream(im, recurrent);
     uint32_t open = 0;
     bool has_time = false;
     for (uint32_t i = 0; i < recurrent->time.n; i++) {
@@ -329,7 +343,7 @@ static bool is_over_bands(const struct cell__import *im, uint32_t r)
         const uint32_t atom = recurrent->batch.atoms[i];
         const bool is_open = cell__atom_size(im, atom) < 0;
         open += is_open ? 1 : 0;
-        has_time = has_time || ((is_open || recurrent->time.n == 0) && is_time_elsewhere(im, atom));
+        has_time = has_time || ((is_open || takes_stated) && is_time_elsewhere(im, atom));
     }
     return has_time || open > 1 || has_bands_later(im, r);
 }
@@ -414,6 +428,19 @@ static enum base_status set_bands(struct cell__import *im, struct cell__recurren
     return BASE_OK;
 }
 
+/* Whether some node along steps has more than one, or as many as a request chooses: else the model
+ * is one step, whatever axes of one element a convolution has left. */
+static bool has_steps(const struct cell__import *im)
+{
+    bool has = false;
+    for (uint32_t r = 0; r < im->n_recurrents; r++) {
+        const struct cell__recurrent *recurrent = &im->recurrents[r];
+        has = has || (says_roles(im, r) && !recurrent->is_inner &&
+                      cell__axis_size(im, &recurrent->time) != 1);
+    }
+    return has;
+}
+
 static enum base_status set_recurrent_roles(struct cell__import *im,
                                             struct cell__recurrent *recurrent, uint32_t *batch)
 {
@@ -425,7 +452,7 @@ static enum base_status set_recurrent_roles(struct cell__import *im,
         return set_batch(im, &parts.rows, batch);
     }
     BASE_TRY(split_along_steps(im, recurrent, &parts));
-    BASE_TRY(set_time(im, &recurrent->time, &recurrent->sequence));
+    BASE_TRY(has_steps(im) ? set_time(im, &recurrent->time, &recurrent->sequence) : BASE_OK);
     if (parts.bands > 1) {
         BASE_TRY(set_bands(im, recurrent, parts.bands));
     }

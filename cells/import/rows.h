@@ -53,6 +53,7 @@ struct cell__row {
     // Set by stages.c.
     bool is_needed;
     uint32_t rank;   /* stage order, see there */
+    uint32_t cut;    /* among the stages that its own would be, if it had not too many ops */
     uint32_t stage;  /* NONE: no stage of its own */
     uint32_t number; /* value number in its stage's definition, when it is an OP */
     uint32_t output; /* output number of its stage, NONE while nobody outside reads it */

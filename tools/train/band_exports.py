@@ -139,6 +139,25 @@ class Lone(nn.Module):
         return torch.cat([hn[0], y.mean(1)], 1).reshape(batch, time, 12)
 
 
+class Frames(nn.Module):
+    """small pictures, one a step: convolutions over both of their axes, a depthwise one and one of stride 2; a GRU"""
+
+    kind, outputs = "frames", {"y": TIMED}
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv2d(2, 4, 3, padding=(0, 1))
+        self.depth = nn.Conv2d(4, 4, (2, 3), padding=(1, 0), groups=4)
+        self.last = nn.Conv2d(4, 3, 2, (2, 1), dilation=(1, 2))
+        self.gru = nn.GRU(18, 5, batch_first=True)
+
+    def forward(self, x):
+        batch, time, channels, height, width = x.shape
+        y = torch.relu(self.first(x.reshape(batch * time, channels, height, width)))
+        y = torch.tanh(self.last(torch.relu(self.depth(y))))
+        return self.gru(y.reshape(batch, time, -1))[0]
+
+
 class Spelled(nn.Module):
     """ids of the letters of each word; an LSTM in both directions over them, its last states to one over the words"""
 
@@ -180,6 +199,7 @@ MODULES = {
     "bands_both": Both,
     "bands_deep": Deep,
     "bands_document": Document,
+    "bands_frames": Frames,
     "bands_lone": Lone,
     "bands_masked": Masked,
     "bands_spelled": Spelled,
@@ -189,6 +209,8 @@ MODULES = {
 def make_input(module, batch, time, generator):
     if module.kind == "letters":
         return torch.randint(0, WORDS, (batch, time, LETTERS), generator=generator)
+    if module.kind == "frames":
+        return torch.randint(-8, 9, (batch, time, 2, 5, 7), generator=generator) / 8
     return transposed_exports.make_input(module, batch, time, generator)
 
 

@@ -1,0 +1,308 @@
+/* Which stage an op of no chain belongs to, where there is a choice: what is made of the request
+ * alone is made where it is read, and a stage of more ops than a cell may have is cut. Cost: some
+ * passes over the operands of the needed rows. */
+#include "cells/import/plan.h"
+
+#include "base/assert.h"
+
+/* ---- Where it is read ----------------------------------------------------------------------- */
+
+/* Who reads a row: by what rank it must be there; whether some are of another kind than ops beside
+ * it, and whether there are such for whom it stays. */
+struct readers {
+    uint32_t rank;  /* UINT32_MAX: none */
+    uint32_t after; /* the latest rank of an op beside it */
+    bool has_far, has_others;
+};
+
+static void note_rank(struct readers *readers, uint32_t rank)
+{
+    readers->rank = rank < readers->rank ? rank : readers->rank;
+}
+
+static void note_memory(const struct cell__import *im, uint32_t r, struct readers *readers)
+{
+    struct cell__part part;
+    uint32_t n = 0;
+    const uint32_t whole = cell__memory_of(im, r, &part);
+    const uint32_t *pieces = cell__pieces_of(im, &whole, &n);
+    readers[r].has_others = readers[whole].has_others = true;
+    for (uint32_t p = 0; p < n; p++) {
+        readers[pieces[p]].has_others = true;
+    }
+}
+
+static void note_operands(const struct cell__import *im, const struct cell__row *reader,
+                          struct readers *readers)
+{
+    for (uint32_t i = 0; i < reader->op.n_operands; i++) {
+        const uint32_t r = reader->op.operands[i];
+        const struct cell__row *row = &im->rows[r];
+        if (cell__is_memory(reader, i)) {
+            note_memory(im, r, readers);
+            continue;
+        }
+        const bool is_beside = reader->times == row->times && reader->is_batched == row->is_batched;
+        if (reader->chain != CELL__NONE || (!is_beside && reader->rank == 0)) {
+            readers[r].has_others = true;
+            continue;
+        }
+        note_rank(&readers[r], is_beside ? reader->rank : reader->rank - 1);
+        readers[r].has_far |= !is_beside;
+        if (is_beside && reader->rank > readers[r].after) {
+            readers[r].after = reader->rank;
+        }
+    }
+}
+
+/* What a chain reads must be there before it begins. */
+static void note_before(const struct cell__plans *plans, uint32_t number, uint32_t r,
+                        struct readers *readers)
+{
+    const uint32_t before = plans->chain_ranks[number] - 1;
+    if (plans->chain_ranks[number] == 0 || plans->im->recurrents[number].is_scan) {
+        readers[r].has_others = true;
+    } else {
+        note_rank(&readers[r], before);
+        readers[r].has_far = true;
+    }
+}
+
+static void note_recurrent(const struct cell__plans *plans, uint32_t number,
+                           struct readers *readers)
+{
+    const struct cell__import *im = plans->im;
+    const struct cell__recurrent *recurrent = &im->recurrents[number];
+    uint32_t n = 0;
+    const uint32_t *x = recurrent->is_scan ? NULL : cell__rows_of_x(im, recurrent, &n);
+    for (uint32_t k = 0; k < n; k++) {
+        note_before(plans, number, x[k], readers);
+    }
+    for (uint32_t s = 0; s < recurrent->n_states; s++) {
+        if (recurrent->init_rows[s] != CELL__NONE) {
+            note_before(plans, number, recurrent->init_rows[s], readers);
+        }
+        if (recurrent->is_scan) {
+            readers[recurrent->next_rows[s]].has_others = true;
+        }
+    }
+    for (uint32_t o = 0; o < recurrent->n_outputs; o++) {
+        readers[recurrent->output_rows[o]].has_others = true;
+    }
+}
+
+/* An op that may be computed with who reads it, and not where it could be first. */
+struct sinking {
+    uint32_t least; /* rank */
+    bool may_sink;
+};
+
+/* Each op that may goes to the rank of its first reader, from the last to the first; goes_far: also
+ * to before a chain, or to another kind of stage, where there was none perhaps. */
+static void sink(struct cell__plans *plans, struct readers *readers, const struct sinking *sinking,
+                 bool goes_far)
+{
+    struct cell__import *im = plans->im;
+    for (uint32_t r = 0; r < im->n_rows; r++) {
+        readers[r] = (struct readers){.rank = UINT32_MAX};
+    }
+    for (uint32_t r = im->n_rows; r-- > 0;) {
+        struct cell__row *row = &im->rows[r];
+        if (!row->is_needed) {
+            continue;
+        }
+        if (row->kind == CELL__ROW_STEP || row->kind == CELL__ROW_STATE) {
+            note_recurrent(plans, row->index, readers);
+        } else if (row->kind == CELL__ROW_FIRST || row->kind == CELL__ROW_LAST ||
+                   row->kind == CELL__ROW_WINDOW) {
+            readers[row->index].has_others = true;
+        } else if (row->kind == CELL__ROW_OP) {
+            const bool has_later = !readers[r].has_others && (goes_far || !readers[r].has_far) &&
+                                   readers[r].rank != UINT32_MAX &&
+                                   readers[r].rank > sinking[r].least;
+            row->rank = sinking[r].may_sink && has_later ? readers[r].rank : sinking[r].least;
+            note_operands(im, row, readers);
+        }
+    }
+}
+
+/* Whether more would be handed on for the op where it is now than its result alone. */
+static bool asks_for_more(const struct cell__import *im, const struct cell__row *row)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < row->op.n_operands; i++) {
+        const uint32_t r = row->op.operands[i];
+        bool is_again = false;
+        for (uint32_t k = 0; k < i; k++) {
+            is_again = is_again || row->op.operands[k] == r;
+        }
+        n += im->rows[r].kind == CELL__ROW_OP && im->rows[r].rank < row->rank && !is_again ? 1 : 0;
+    }
+    return n > 1;
+}
+
+/* Ops are let go down until none of them asks for more. */
+static void settle(struct cell__plans *plans, struct readers *readers, struct sinking *sinking,
+                   bool goes_far)
+{
+    enum { TRIES_MAX = 8 };
+    const struct cell__import *im = plans->im;
+    bool is_done = false;
+    for (uint32_t tries = 0; tries < TRIES_MAX && !is_done; tries++) {
+        sink(plans, readers, sinking, goes_far);
+        is_done = true;
+        for (uint32_t r = 0; r < im->n_rows; r++) {
+            const struct cell__row *row = &im->rows[r];
+            if (row->is_needed && sinking[r].may_sink && row->rank > sinking[r].least &&
+                asks_for_more(im, row)) {
+                sinking[r].may_sink = false;
+                is_done = false;
+            }
+        }
+    }
+}
+
+/* Whether the first stage of those made of the request alone would hand on more than it may. */
+static bool is_full(const struct cell__import *im, const struct readers *readers, bool is_once)
+{
+    uint32_t n = 0;
+    for (uint32_t r = 0; r < im->n_rows; r++) {
+        const struct cell__row *row = &im->rows[r];
+        const bool is_of_first = row->is_needed && row->kind == CELL__ROW_OP && row->rank == 0 &&
+                                 row->chain == CELL__NONE && (row->times == 0) == is_once;
+        const bool is_handed_on = readers[r].has_far || readers[r].has_others ||
+                                  readers[r].after > 0 || readers[r].rank == UINT32_MAX;
+        n += is_of_first && is_handed_on ? 1 : 0;
+    }
+    return n > CELL_OUTPUTS_MAX;
+}
+
+enum base_status cell__sink_rows(struct cell__plans *plans)
+{
+    struct cell__import *im = plans->im;
+    struct readers *readers = base_arena_array(im->arena, im->n_rows, sizeof(*readers));
+    struct sinking *sinking = base_arena_array(im->arena, im->n_rows, sizeof(*sinking));
+    if (readers == NULL || sinking == NULL) {
+        return cell__no_memory(im);
+    }
+    for (uint32_t r = 0; r < im->n_rows; r++) {
+        const struct cell__row *row = &im->rows[r];
+        sinking[r] = (struct sinking){row->rank, row->kind == CELL__ROW_OP && row->rank == 0 &&
+                                                     row->chain == CELL__NONE};
+    }
+    settle(plans, readers, sinking, false);
+    if (is_full(im, readers, true) || is_full(im, readers, false)) {
+        settle(plans, readers, sinking, true);
+    }
+    return BASE_OK;
+}
+
+/* ---- Cells of many ops ---------------------------------------------------------------------- */
+
+/* Of a piece: with its constants; what a cell of a definition adds besides is less than the rest.
+ */
+#define PIECE_OPS_MAX (CELL_OPS_MAX - 8u)
+
+/* The rows of one stage, in their order. */
+struct stage_rows {
+    uint32_t n;
+    uint32_t *rows, *last; /* and the last of the stage that reads each; 0: none */
+};
+
+static uint32_t cost_of(const struct cell__import *im, uint32_t r)
+{
+    const struct cell__row *row = &im->rows[r];
+    uint32_t cost = 1;
+    for (uint32_t i = 0; i < row->op.n_operands; i++) {
+        cost += im->rows[row->op.operands[i]].kind == CELL__ROW_CONST ? 1 : 0;
+    }
+    return cost;
+}
+
+static bool is_of_stage(const struct cell__row *row, const struct cell__row *of)
+{
+    return row->is_needed && row->kind == CELL__ROW_OP && row->chain == CELL__NONE &&
+           row->rank == of->rank && row->times == of->times && row->is_batched == of->is_batched;
+}
+
+/* Rows of the stage of row `first`, its first; their cost. */
+static uint32_t collect(const struct cell__import *im, uint32_t first, struct stage_rows *stage)
+{
+    uint32_t cost = 0;
+    stage->n = 0;
+    for (uint32_t r = first; r < im->n_rows; r++) {
+        if (is_of_stage(&im->rows[r], &im->rows[first])) {
+            stage->rows[stage->n++] = r;
+            cost += cost_of(im, r);
+        }
+    }
+    return cost;
+}
+
+static void find_last_readers(const struct cell__import *im, struct stage_rows *stage)
+{
+    for (uint32_t i = 0; i < stage->n; i++) {
+        stage->last[stage->rows[i]] = 0;
+    }
+    for (uint32_t i = 0; i < stage->n; i++) {
+        const struct cell__row *row = &im->rows[stage->rows[i]];
+        for (uint32_t k = 0; k < row->op.n_operands; k++) {
+            stage->last[row->op.operands[k]] = stage->rows[i];
+        }
+    }
+}
+
+/* Where the piece that begins with number `first` ends: of the places in its second half that where
+ * the least is handed on. */
+static uint32_t end_of_piece(const struct cell__import *im, const struct stage_rows *stage,
+                             uint32_t first)
+{
+    uint32_t end = first;
+    uint32_t best = first;
+    uint32_t least = UINT32_MAX;
+    uint32_t cost = 0;
+    while (end < stage->n && cost + cost_of(im, stage->rows[end]) <= PIECE_OPS_MAX) {
+        cost += cost_of(im, stage->rows[end++]);
+        uint32_t live = 0;
+        for (uint32_t i = first; i < end; i++) {
+            live += stage->last[stage->rows[i]] > stage->rows[end - 1] ? 1 : 0;
+        }
+        if (2 * cost > PIECE_OPS_MAX && live <= least) {
+            least = live;
+            best = end;
+        }
+    }
+    return end == stage->n ? end : best > first ? best : first + 1;
+}
+
+enum base_status cell__cut_stages(struct cell__plans *plans)
+{
+    struct cell__import *im = plans->im;
+    struct stage_rows stage = {0};
+    bool *is_seen = base_arena_array(im->arena, im->n_rows, sizeof(*is_seen));
+    stage.rows = base_arena_array(im->arena, im->n_rows, sizeof(*stage.rows));
+    stage.last = base_arena_array(im->arena, im->n_rows, sizeof(*stage.last));
+    if (is_seen == NULL || stage.rows == NULL || stage.last == NULL) {
+        return cell__no_memory(im);
+    }
+    for (uint32_t r = 0; r < im->n_rows; r++) {
+        im->rows[r].cut = 0;
+    }
+    for (uint32_t r = 0; r < im->n_rows; r++) {
+        if (is_seen[r] || !is_of_stage(&im->rows[r], &im->rows[r])) {
+            continue;
+        }
+        const bool is_long = collect(im, r, &stage) > CELL_OPS_MAX && !im->is_part;
+        for (uint32_t i = 0; i < stage.n; i++) {
+            is_seen[stage.rows[i]] = true;
+        }
+        find_last_readers(im, &stage);
+        for (uint32_t first = 0, cut = 0, end = 0; first < stage.n && is_long; first = end, cut++) {
+            end = end_of_piece(im, &stage, first);
+            for (uint32_t i = first; i < end; i++) {
+                im->rows[stage.rows[i]].cut = cut;
+            }
+        }
+    }
+    return BASE_OK;
+}
