@@ -12,7 +12,7 @@
 
 #define CASES_MAX         2048u
 #define CASES_TENSORS_MAX 8u
-#define CASES_RANK_MAX    4u
+#define CASES_RANK_MAX    8u
 #define CASES_NAME_BYTES  64u
 
 /* Dense, row-major. */

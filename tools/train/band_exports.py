@@ -12,7 +12,7 @@ from torch.nn import functional
 
 import conv_exports
 import transposed_exports
-from exports import write_models
+from exports import strip_stack_traces, tensor, write_models
 from lstm_modules import WORDS
 
 BATCH = {0: "batch"}
@@ -195,6 +195,47 @@ class Document(nn.Module):
         return self.sentences(y)[1][0]
 
 
+class Stream(nn.Module):
+    """one frame at a time, all sizes stated: the last two frames and the state of each band come with it and go back"""
+
+    kind, outputs = "stream", {"y": None, "cache_out": None, "depth_out": None, "h_out": None}
+
+    def __init__(self):
+        super().__init__()
+        self.down = nn.Conv2d(1, 4, 3, (1, 2))
+        self.depth = nn.Conv2d(4, 4, (2, 3), padding=(0, 1), groups=4)
+        self.inner = nn.GRU(4, 3, batch_first=True, bidirectional=True)
+        self.outer = nn.GRU(6, 5, batch_first=True)
+        self.up = nn.ConvTranspose2d(5, 1, (1, 3), (1, 2))
+
+    def forward(self, x, cache, depth, h):
+        frames = torch.cat([cache, x], 2)
+        y = torch.relu(self.down(frames))
+        deep = torch.cat([depth, y], 2)
+        y = torch.tanh(self.depth(deep)).permute(0, 2, 3, 1)
+        y = self.inner(y.reshape(y.size(0) * y.size(1), BANDS, 4))[0].reshape(1, 1, BANDS, 6)
+        y, h = self.outer(y.permute(0, 2, 1, 3).reshape(BANDS, 1, 6), h)
+        y = self.up(y.reshape(1, BANDS, 1, 5).permute(0, 3, 2, 1))
+        return torch.sigmoid(y) * x, frames[:, :, 1:], deep[:, :, 1:], h
+
+
+STREAM = {"x": (1, 1, 1, BINS), "cache": (1, 1, 2, BINS), "depth": (1, 4, 1, BANDS), "h": (1, BANDS, 5)}
+
+
+def make_stream(module, generator):
+    """Frames of one stream, each with what the one before has left."""
+    given = [torch.zeros(shape) for shape in STREAM.values()]
+    cases = []
+    for _ in range(4):
+        given[0] = torch.randint(-8, 9, STREAM["x"], generator=generator) / 8
+        with torch.no_grad():
+            outputs = module(*given)
+        inputs = [tensor(name, value) for name, value in zip(STREAM, given)]
+        cases.append({"inputs": inputs, "outputs": [tensor(n, v) for n, v in zip(module.outputs, outputs)]})
+        given = [given[0], *outputs[1:]]
+    return cases
+
+
 MODULES = {
     "bands_both": Both,
     "bands_deep": Deep,
@@ -203,6 +244,7 @@ MODULES = {
     "bands_lone": Lone,
     "bands_masked": Masked,
     "bands_spelled": Spelled,
+    "bands_stream": Stream,
 }
 
 
@@ -219,10 +261,18 @@ def make_module(name):
 
 
 def make_cases(name, module):
+    if module.kind == "stream":
+        return make_stream(module, torch.Generator().manual_seed(5))
     return conv_exports.make_cases(name, module, make_input)
 
 
 def export(module, path, opset):
+    if module.kind == "stream":
+        names = {"input_names": list(STREAM), "output_names": list(module.outputs)}
+        example = tuple(torch.zeros(shape) for shape in STREAM.values())
+        torch.onnx.export(module, example, str(path), opset_version=opset, **names)
+        strip_stack_traces(path)
+        return
     axes = {0: "batch", 2: "time"} if module.kind == "spectrum" else {0: "batch", 1: "time"}
     conv_exports.export(module, path, opset, make_input, axes)
 
