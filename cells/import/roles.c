@@ -428,17 +428,19 @@ static enum base_status set_bands(struct cell__import *im, struct cell__recurren
     return BASE_OK;
 }
 
-/* Whether some node along steps has more than one, or as many as a request chooses: else the model
- * is one step, whatever axes of one element a convolution has left. */
-static bool has_steps(const struct cell__import *im)
+/* Whether the model is one step of a stream: it has nodes over bands, and none along steps has more
+ * than one. The axes of one element that a convolution has left are no time then. */
+static bool is_one_step(const struct cell__import *im)
 {
-    bool has = false;
+    bool has_inner = false;
+    bool has_steps = false;
     for (uint32_t r = 0; r < im->n_recurrents; r++) {
         const struct cell__recurrent *recurrent = &im->recurrents[r];
-        has = has || (says_roles(im, r) && !recurrent->is_inner &&
-                      cell__axis_size(im, &recurrent->time) != 1);
+        has_inner = has_inner || recurrent->is_inner;
+        has_steps = has_steps || (says_roles(im, r) && !recurrent->is_inner &&
+                                  cell__axis_size(im, &recurrent->time) != 1);
     }
-    return has;
+    return has_inner && !has_steps;
 }
 
 static enum base_status set_recurrent_roles(struct cell__import *im,
@@ -452,7 +454,7 @@ static enum base_status set_recurrent_roles(struct cell__import *im,
         return set_batch(im, &parts.rows, batch);
     }
     BASE_TRY(split_along_steps(im, recurrent, &parts));
-    BASE_TRY(has_steps(im) ? set_time(im, &recurrent->time, &recurrent->sequence) : BASE_OK);
+    BASE_TRY(is_one_step(im) ? BASE_OK : set_time(im, &recurrent->time, &recurrent->sequence));
     if (parts.bands > 1) {
         BASE_TRY(set_bands(im, recurrent, parts.bands));
     }
