@@ -288,10 +288,12 @@ enum base_status cell__cut_stages(struct cell__plans *plans)
     for (uint32_t r = 0; r < im->n_rows; r++) {
         im->rows[r].cut = 0;
     }
-    for (uint32_t r = 0; r < im->n_rows; r++) {
+    uint32_t stages = 0; // more than there may be are refused when they are made
+    for (uint32_t r = 0; r < im->n_rows && stages <= CELL_STAGES_MAX; r++) {
         if (is_seen[r] || !is_of_stage(&im->rows[r], &im->rows[r])) {
             continue;
         }
+        stages++;
         const bool is_long = collect(im, r, &stage) > CELL_OPS_MAX && !im->is_part;
         for (uint32_t i = 0; i < stage.n; i++) {
             is_seen[stage.rows[i]] = true;
