@@ -359,6 +359,15 @@ enum base_status cell__axis_part(struct cell__import *im, const struct cell__axi
 int64_t cell__axis_size(const struct cell__import *im, const struct cell__axis *axis);
 bool cell__axis_is_same(const struct cell__import *im, const struct cell__axis *a,
                         const struct cell__axis *b);
+/* Whether they have the same atoms, in whatever order; and whether they are as long whatever the
+ * request, since their open atoms are the same and the stated ones come to as much. */
+bool cell__axis_has_same_atoms(const struct cell__import *im, const struct cell__axis *a,
+                               const struct cell__axis *b);
+bool cell__axis_is_as_long(const struct cell__import *im, const struct cell__axis *a,
+                           const struct cell__axis *b);
+/* Whether each atom is the other's, or both are of one size that the file states. */
+bool cell__axis_is_alike(const struct cell__import *im, const struct cell__axis *a,
+                         const struct cell__axis *b);
 /* Makes two axes equal: sizes must agree, unknown ones take the other's. */
 enum base_status cell__axis_unite(struct cell__import *im, const struct cell__axis *a,
                                   const struct cell__axis *b, const char *what);

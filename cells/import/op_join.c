@@ -202,6 +202,17 @@ static enum base_status expand_axis(struct cell__import *im, const struct cell__
     if (cell__sym_is_number(target) && target->add == 1) {
         return BASE_OK;
     }
+    if (size == 1 && target->add == 0 && target->factor > 1 && target->axis.n > 0) {
+        // all of it is one element over and over, so that the order does not matter
+        BASE_TRY(cell__axis_new(im, target->factor, out));
+        for (uint32_t i = 0; i < target->axis.n; i++) {
+            if (out->n == CELL__AXIS_ATOMS_MAX) {
+                return cell__refuse(im, "merges more than %u dimensions", CELL__AXIS_ATOMS_MAX);
+            }
+            out->atoms[out->n++] = target->axis.atoms[i];
+        }
+        return BASE_OK;
+    }
     if (size == 1) {
         return cell__sym_axis(im, target, out);
     }

@@ -241,6 +241,10 @@ static enum base_status check_state(struct cell__import *im, const struct cell__
         // One constant row serves every row of the batch; see cell__recurrent_state() for more.
         return BASE_OK;
     }
+    if (own->n > 1 && cell__axis_is_as_long(im, own, batch) &&
+        !cell__axis_is_alike(im, own, batch)) {
+        return BASE_OK; // the same rows in another order; see cell__recurrent_state()
+    }
     return cell__axis_unite(im, own, batch, name);
 }
 
@@ -448,6 +452,11 @@ enum base_status cell__recurrent_state(struct cell__import *im, const struct cel
     }
     if (value->kind == CELL__CONST && bands_of(recurrent) > 1) {
         return cell__refuse(im, "a constant initial state of bands that is not zero");
+    }
+    const struct cell__axis *own = &value->shape.axes[places.state_batch];
+    if (value->kind == CELL__ROWS && im->rows[row].is_batched && own->n > 1 &&
+        !cell__axis_is_alike(im, own, &recurrent->batch)) {
+        return cell__refuse(im, "an initial state whose rows are in another order than X's");
     }
     if (im->rows[row].times != 0 || im->rows[row].value.width != width) {
         return cell__refuse(im, "an initial state that differs along the time axis");

@@ -80,19 +80,29 @@ static enum base_status take_number(struct cell__import *im, struct flat *flat, 
     return BASE_OK;
 }
 
-/* Whether the atoms of `axis` stand at this end of flat, where a mirror of them will do. */
+/* Whether the atoms of `axis` stand at this end of flat, in whatever order, since a size alone is
+ * asked for; where a mirror of one will do. */
 static bool is_next(const struct cell__import *im, const struct flat *flat, bool from_back,
                     const struct cell__axis *axis)
 {
     const uint32_t n = axis->n;
-    bool fits = n <= flat->last - flat->first;
-    const uint32_t start = from_back ? flat->last - n : flat->first;
-    for (uint32_t i = 0; fits && i < n; i++) {
-        const struct cell__axis own = {.n = 1, .atoms = {flat->atoms[start + i]}};
-        const struct cell__axis wanted = {.n = 1, .atoms = {axis->atoms[i]}};
-        fits = cell__axis_is_same(im, &own, &wanted) || cell__axis_is_mirror(im, &own, &wanted);
+    uint32_t taken = 0; // of the axis' atoms, a bit each
+    if (n > flat->last - flat->first) {
+        return false;
     }
-    return fits;
+    const uint32_t start = from_back ? flat->last - n : flat->first;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct cell__axis own = {.n = 1, .atoms = {flat->atoms[start + i]}};
+        for (uint32_t k = 0; k < n; k++) {
+            const struct cell__axis wanted = {.n = 1, .atoms = {axis->atoms[k]}};
+            if ((taken >> k & 1) == 0 && (cell__axis_is_same(im, &own, &wanted) ||
+                                          cell__axis_is_mirror(im, &own, &wanted))) {
+                taken |= 1u << k;
+                break;
+            }
+        }
+    }
+    return taken == (1u << n) - 1;
 }
 
 /* Takes exactly the atoms of `axis` from one end of flat. */

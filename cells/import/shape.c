@@ -404,10 +404,79 @@ bool cell__axis_is_same(const struct cell__import *im, const struct cell__axis *
     return true;
 }
 
+bool cell__axis_has_same_atoms(const struct cell__import *im, const struct cell__axis *a,
+                               const struct cell__axis *b)
+{
+    uint32_t taken = 0; // atoms of b, a bit each
+    for (uint32_t i = 0; i < a->n && a->n == b->n; i++) {
+        uint32_t k = 0;
+        while (k < b->n && ((taken >> k & 1) != 0 ||
+                            cell__atom_root(im, a->atoms[i]) != cell__atom_root(im, b->atoms[k]))) {
+            k++;
+        }
+        taken |= k < b->n ? 1u << k : 0;
+    }
+    return a->n == b->n && taken == (1u << a->n) - 1;
+}
+
+/* The atoms whose size a request chooses; *stated: the product of the others. */
+static struct cell__axis open_part(const struct cell__import *im, const struct cell__axis *axis,
+                                   int64_t *stated)
+{
+    struct cell__axis open = {.n = 0};
+    *stated = 1;
+    for (uint32_t i = 0; i < axis->n; i++) {
+        const int64_t size = cell__atom_size(im, axis->atoms[i]);
+        if (size < 0) {
+            open.atoms[open.n++] = axis->atoms[i];
+        } else if (!base_i64_mul(*stated, size, stated)) {
+            *stated = -1;
+        }
+    }
+    return open;
+}
+
+bool cell__axis_is_as_long(const struct cell__import *im, const struct cell__axis *a,
+                           const struct cell__axis *b)
+{
+    int64_t stated[2];
+    const struct cell__axis open[2] = {open_part(im, a, &stated[0]), open_part(im, b, &stated[1])};
+    return stated[0] == stated[1] && cell__axis_has_same_atoms(im, &open[0], &open[1]);
+}
+
+bool cell__axis_is_alike(const struct cell__import *im, const struct cell__axis *a,
+                         const struct cell__axis *b)
+{
+    for (uint32_t i = 0; i < a->n && a->n == b->n; i++) {
+        const int64_t size = cell__atom_size(im, a->atoms[i]);
+        if (cell__atom_root(im, a->atoms[i]) != cell__atom_root(im, b->atoms[i]) &&
+            (size < 0 || size != cell__atom_size(im, b->atoms[i]))) {
+            return false;
+        }
+    }
+    return a->n == b->n;
+}
+
+/* Pairs of which a request chooses one, and the file states the other: of more than one, as of [5,
+ * batch] and [batch, 5], products may be equal and their dimensions not. */
+static uint32_t count_mixed(const struct cell__import *im, const struct cell__axis *a,
+                            const struct cell__axis *b)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < a->n && a->n == b->n; i++) {
+        n += (cell__atom_size(im, a->atoms[i]) < 0) != (cell__atom_size(im, b->atoms[i]) < 0) ? 1
+                                                                                              : 0;
+    }
+    return n;
+}
+
 enum base_status cell__axis_unite(struct cell__import *im, const struct cell__axis *a,
                                   const struct cell__axis *b, const char *what)
 {
-    if (a->n == b->n) {
+    if (a->n == b->n && cell__axis_is_as_long(im, a, b) && !cell__axis_is_alike(im, a, b)) {
+        return cell__refuse(im, "%s: the same dimensions in another order", what);
+    }
+    if (a->n == b->n && count_mixed(im, a, b) < 2) {
         for (uint32_t i = 0; i < a->n; i++) {
             BASE_TRY(atoms_unite(im, a->atoms[i], b->atoms[i], what));
         }

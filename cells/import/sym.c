@@ -58,7 +58,7 @@ static bool add(const struct cell__import *im, const struct cell__sym *a, const 
     }
     *out = (struct cell__sym){.axis = a->factor != 0 ? a->axis : b->axis};
     bool is_one_axis =
-        a->factor == 0 || b->factor == 0 || cell__axis_is_same(im, &a->axis, &b->axis);
+        a->factor == 0 || b->factor == 0 || cell__axis_has_same_atoms(im, &a->axis, &b->axis);
     return is_one_axis && base_i64_add(a->add, b_add, &out->add) &&
            base_i64_add(a->factor, b_factor, &out->factor);
 }

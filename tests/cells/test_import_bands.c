@@ -476,6 +476,41 @@ START_TEST(test_what_along_steps_is_refused)
     output("hn_out");
     expect_refused(&builder, BASE_UNIMPLEMENTED,
                    "a constant initial state of bands that is not zero");
+    // x has the bands of each row, the state the rows of each band.
+    onnx_init(&builder, 17);
+    onnx_input(&builder, "x", FLOAT, 4, (const int64_t[]){-1, BANDS, -1, IN});
+    onnx_input(&builder, "h", FLOAT, 4, (const int64_t[]){-1, 1, BANDS, HIDDEN});
+    transpose("h", "h_turned", 4, (const int64_t[]){1, 2, 0, 3});
+    reshape("h_turned", "h_flat", 3, (const int64_t[]){1, -1, HIDDEN});
+    add_weights(&way);
+    add_time_first(&way);
+    output("hn_out");
+    expect_refused(&builder, BASE_UNIMPLEMENTED,
+                   "initial_h: cannot tell that two dimensions are equal");
+}
+END_TEST
+
+/* The same of one input, whose rows are known to be the same: x is [batch, bands, time, IN] and the
+ * state its first step, but the bands outside of the rows. */
+START_TEST(test_a_state_in_another_order_is_refused)
+{
+    const struct way way = {.unit = "RNN", .directions = 1};
+    const int64_t first = 0;
+    onnx_init(&builder, 17);
+    onnx_input(&builder, "x", FLOAT, 4, (const int64_t[]){-1, BANDS, -1, IN});
+    onnx_constant(&builder, "first", onnx_ints(&builder, 0, 1, &first));
+    onnx_constant(&builder, "wide",
+                  onnx_tensor(&builder, FLOAT, 2, (const int64_t[]){IN, HIDDEN},
+                              (const float[IN * HIDDEN]){1.0f}, IN * HIDDEN * sizeof(float)));
+    onnx_set_int(&builder, onnx_node(&builder, "Gather", "x first", "step"), "axis", 2);
+    (void)onnx_node(&builder, "MatMul", "step wide", "state");
+    transpose("state", "state_turned", 3, (const int64_t[]){1, 0, 2});
+    reshape("state_turned", "h_flat", 3, (const int64_t[]){1, -1, HIDDEN});
+    add_weights(&way);
+    add_time_first(&way);
+    output("hn_out");
+    expect_refused(&builder, BASE_UNIMPLEMENTED,
+                   "an initial state whose rows are in another order than X's");
 }
 END_TEST
 
@@ -488,6 +523,7 @@ int main(void)
     tcase_add_test(tcase, test_bands_begin_with_a_constant);
     tcase_add_test(tcase, test_what_over_bands_is_refused);
     tcase_add_test(tcase, test_what_along_steps_is_refused);
+    tcase_add_test(tcase, test_a_state_in_another_order_is_refused);
     suite_add_tcase(suite, tcase);
     return util_run(suite);
 }
