@@ -109,18 +109,24 @@ struct cell_weight {
  *              CELL_ATTEND_LARGEST, V is K and the result the largest of the scores of
  *              CELL_ATTEND_PRODUCT, a row of width 1; a NaN wins. (Seo et al., ICLR 2017)
  * REDUCE       operand K [D], an input as of ATTEND: of its rows K_1 .. K_T element by element,
- * with CELL_REDUCE_SUM the sum, CELL_REDUCE_MEAN that over T, CELL_REDUCE_VARIANCE the mean of the
- * squares of what they differ from it by, CELL_REDUCE_MAX and CELL_REDUCE_MIN the largest and
- * smallest, of equal ones the first; a NaN wins. CELL_REDUCE_COUNT: T, a row of width 1. Sums are
- * in double precision, those of CELL_REDUCE_PART(T) steps at a time in their order, and then of
- * these in theirs; what comes of them is rounded once. Without rows a sum, a largest and a smallest
- * are 0, a mean is NaN CONCAT       rows behind each other SLICE        elements start .. start +
- * width(result) - 1 COPY         the same row TRANSPOSE    x is [dims[0], dims[1], dims[2], what is
- * left of its width]; the result is [dims[0], dims[2], dims[1], ..] CAST         to the result's
- * dtype CONST        the weight [1, width] itself LSTM         operands x, h, c; weights W [4H,
- * in], R [4H, F], B [1, 8H], P [1, 3H]; gate order i, o, f, c (of P: i, o, f) and equations as ONNX
- * LSTM (opset 14) with default activations:  i = s(xWi' + hRi' + b + Pi c), f likewise,  g =
- * tanh(xWc' + hRc' + b), c' = f * c + i * g,  o = s(xWo' + hRo' + b + Po c'),  h' = o * tanh(c').
+ *              with CELL_REDUCE_SUM the sum, CELL_REDUCE_MEAN that over T, CELL_REDUCE_VARIANCE
+ *              the mean of the squares of what they differ from it by, CELL_REDUCE_MAX and
+ *              CELL_REDUCE_MIN the largest and smallest, of equal ones the first; a NaN wins.
+ *              CELL_REDUCE_COUNT: T, a row of width 1. Sums are in double precision, those of
+ *              CELL_REDUCE_PART(T) steps at a time in their order, and then of these in theirs;
+ *              what comes of them is rounded once. Without rows a sum, a largest and a smallest
+ *              are 0, a mean is NaN
+ * CONCAT       rows behind each other
+ * SLICE        elements start .. start + width(result) - 1
+ * COPY         the same row
+ * TRANSPOSE    x is [dims[0], dims[1], dims[2], what is left of its width]; the result is
+ *              [dims[0], dims[2], dims[1], ..]
+ * CAST         to the result's dtype
+ * CONST        the weight [1, width] itself
+ * LSTM         operands x, h, c; weights W [4H, in], R [4H, F], B [1, 8H], P [1, 3H]; gate order
+ *              i, o, f, c (of P: i, o, f) and equations as ONNX LSTM (opset 14) with default
+ *              activations:  i = s(xWi' + hRi' + b + Pi c), f likewise,  g = tanh(xWc' + hRc' + b),
+ *              c' = f * c + i * g,  o = s(xWo' + hRo' + b + Po c'),  h' = o * tanh(c').
  *              F, the width of h, differs from H where a LINEAR projects h' before it comes back.
  *              Results: h' then c'.
  * GRU          operands x, h; weights W [3H, in], R [3H, H], B [1, 6H]; gate order z, r, h and
@@ -129,8 +135,9 @@ struct cell_weight {
  *              n = tanh(xWh' + Wbh + (r * h) Rh' + Rbh) with CELL_GRU_RESET_BEFORE;
  *              h' = (1 - z) * n + z * h.
  * RNN          operands x, h; weights W [H, in], R [H, H], B [1, 2H]:  h' = f(xW' + hR' + b), f
- * tanh with variant CELL_RNN_TANH, relu with CELL_RNN_RELU. In B the biases of W come first, then
- * those of R.
+ *              tanh with variant CELL_RNN_TANH, relu with CELL_RNN_RELU.
+ *
+ * In B the biases of W come first, then those of R.
  *
  * LSTM, GRU and RNN with `patches`: x is [patches, in], each patch a cell of its own with the same
  * weights, and the results are [patches, H] each. In the order CELL_PATCHES_APART h is [patches,
