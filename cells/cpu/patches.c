@@ -12,11 +12,6 @@
  * last much longer than a barrier. */
 #define TERMS_MIN 60000u
 
-bool cell_patches_has(const struct cell_program_op *op)
-{
-    return op->op != NULL && cell_op_may_have_patches(op->kind) && op->op->patches > 0;
-}
-
 /* A row of patches is often work enough for one member, and what is made of it stays with it; but a
  * long one would wait for the slower member, and each would read all of its weights. Patches in
  * turn are a member's own. */

@@ -10,8 +10,13 @@
 
 #include "cells/cpu/view.h"
 
-/* Whether the op has patches, which are shared out as follows; and how. */
-bool cell_patches_has(const struct cell_program_op *op);
+/* Whether the op has patches; asked of every op of a step, most of which have none. */
+static inline bool cell_patches_has(const struct cell_program_op *op)
+{
+    return op->op != NULL && op->op->patches > 0 && cell_op_may_have_patches(op->kind);
+}
+
+/* How members share them. */
 enum cell_share cell_patches_share(const struct cell_op *op);
 
 /* Floats of scratch behind the kernels' own, and rows that go through a kernel at once. */
