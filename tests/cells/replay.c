@@ -422,6 +422,22 @@ static void find_lengths(struct replay *replay)
     }
 }
 
+struct replay_tensor replay_tensor_random(uint32_t rank, const int64_t *dims,
+                                          struct base_random *random)
+{
+    struct replay_tensor made = {.rank = rank, .count = 1};
+    for (uint32_t k = 0; k < rank; k++) {
+        made.dims[k] = dims[k];
+        made.count *= (size_t)dims[k];
+    }
+    made.data = base_alloc_array(made.count, sizeof(*made.data));
+    ck_assert_ptr_nonnull(made.data);
+    for (size_t i = 0; i < made.count && random != NULL; i++) {
+        made.data[i] = (double)base_random_f32(random, -1.0f, 1.0f);
+    }
+    return made;
+}
+
 void replay_run(const struct cell_model *model, const struct replay_tensor *inputs,
                 struct replay_tensor *outputs)
 {

@@ -3,6 +3,7 @@
 #ifndef TESTS_CELLS_REPLAY_H
 #define TESTS_CELLS_REPLAY_H
 
+#include "base/random.h"
 #include "cells/model.h"
 
 #include <jansson.h>
@@ -15,6 +16,10 @@ struct replay_tensor {
     size_t count;
     double *data;
 };
+
+/* A fresh tensor of numbers in -1..1 that floats hold; of zeros where random is NULL. */
+struct replay_tensor replay_tensor_random(uint32_t rank, const int64_t *dims,
+                                          struct base_random *random);
 
 /* inputs as in model->inputs; outputs, as in model->outputs, are filled with fresh tensors. Fails
  * the running case when the inputs do not fit the model. */

@@ -108,21 +108,6 @@ static void build_plain(const struct way *way)
 
 /* ---- Numbers -------------------------------------------------------------------------------- */
 
-static struct replay_tensor tensor(uint32_t rank, const int64_t *dims, struct base_random *random)
-{
-    struct replay_tensor made = {.rank = rank, .count = 1};
-    for (uint32_t k = 0; k < rank; k++) {
-        made.dims[k] = dims[k];
-        made.count *= (size_t)dims[k];
-    }
-    made.data = base_alloc_array(made.count, sizeof(*made.data));
-    ck_assert_ptr_nonnull(made.data);
-    for (size_t i = 0; i < made.count && random != NULL; i++) {
-        made.data[i] = (double)base_random_f32(random, -1.0f, 1.0f);
-    }
-    return made;
-}
-
 /* The same elements, axis k of the result being axis perm[k]. */
 static struct replay_tensor permuted(const struct replay_tensor *of, const uint32_t *perm)
 {
@@ -130,7 +115,7 @@ static struct replay_tensor permuted(const struct replay_tensor *of, const uint3
     for (uint32_t k = 0; k < of->rank; k++) {
         dims[k] = of->dims[perm[k]];
     }
-    struct replay_tensor made = tensor(of->rank, dims, NULL);
+    struct replay_tensor made = replay_tensor_random(of->rank, dims, NULL);
     for (size_t i = 0; i < made.count; i++) {
         int64_t at[CELL_RANK_MAX];
         size_t left = i;
@@ -274,11 +259,11 @@ START_TEST(test_steps_of_each_band)
     struct replay_tensor plain[3];
     struct replay_tensor is[2];
     struct replay_tensor wanted[2];
-    given[0] = tensor(4, (const int64_t[]){BATCH, BANDS, TIME, IN}, &random);
+    given[0] = replay_tensor_random(4, (const int64_t[]){BATCH, BANDS, TIME, IN}, &random);
     plain[0] = permuted(&given[0], time_first);
     shape_as(&plain[0], 3, (const int64_t[]){TIME, BATCH * BANDS, IN});
     for (uint32_t s = 1; s < n; s++) {
-        given[s] = tensor(4, (const int64_t[]){BATCH, d, BANDS, HIDDEN}, &random);
+        given[s] = replay_tensor_random(4, (const int64_t[]){BATCH, d, BANDS, HIDDEN}, &random);
         plain[s] = permuted(&given[s], rows_inside);
         shape_as(&plain[s], 3, (const int64_t[]){d, BATCH * BANDS, HIDDEN});
     }
@@ -349,13 +334,14 @@ START_TEST(test_bands_of_each_step)
     const struct way way = way_of(_i);
     const int64_t d = way.directions;
     struct base_random random = util_random(2);
-    struct replay_tensor x = tensor(4, (const int64_t[]){BATCH, TIME, BANDS, IN}, &random);
+    struct replay_tensor x =
+        replay_tensor_random(4, (const int64_t[]){BATCH, TIME, BANDS, IN}, &random);
     struct replay_tensor plain[3] = {permuted(&x, bands_first)};
     struct replay_tensor is[2];
     struct replay_tensor wanted[2];
     shape_as(&plain[0], 3, (const int64_t[]){BANDS, BATCH * TIME, IN});
     for (uint32_t s = 1; s < 3; s++) {
-        plain[s] = tensor(3, (const int64_t[]){d, BATCH * TIME, HIDDEN}, NULL);
+        plain[s] = replay_tensor_random(3, (const int64_t[]){d, BATCH * TIME, HIDDEN}, NULL);
     }
     struct built built;
     build_bands(&way, "x_flat w r b");
@@ -387,8 +373,8 @@ START_TEST(test_bands_begin_with_a_constant)
     struct base_random random = util_random(3);
     float h[HIDDEN];
     struct replay_tensor inputs[2] = {
-        tensor(3, (const int64_t[]){BANDS, 1, IN}, &random),
-        tensor(3, (const int64_t[]){1, 1, HIDDEN}, &random),
+        replay_tensor_random(3, (const int64_t[]){BANDS, 1, IN}, &random),
+        replay_tensor_random(3, (const int64_t[]){1, 1, HIDDEN}, &random),
     };
     struct replay_tensor is[2];
     struct replay_tensor wanted[2];

@@ -15,21 +15,6 @@ enum { IN = 3, LAYERS = 20, TIME = 3, BATCH = 2, LINKS = 150 };
 static struct onnx_builder builder;
 static struct built built;
 
-static struct replay_tensor tensor(uint32_t rank, const int64_t *dims, struct base_random *random)
-{
-    struct replay_tensor made = {.rank = rank, .count = 1};
-    for (uint32_t k = 0; k < rank; k++) {
-        made.dims[k] = dims[k];
-        made.count *= (size_t)dims[k];
-    }
-    made.data = base_alloc_array(made.count, sizeof(*made.data));
-    ck_assert_ptr_nonnull(made.data);
-    for (size_t i = 0; i < made.count; i++) {
-        made.data[i] = (double)base_random_f32(random, -1.0f, 1.0f);
-    }
-    return made;
-}
-
 static void output(const char *name)
 {
     const size_t n = builder.graph.n_output;
@@ -92,8 +77,8 @@ START_TEST(test_states_of_many_layers_are_cut_where_they_are_read)
 {
     struct base_random random = util_random(1);
     struct replay_tensor inputs[2] = {
-        tensor(3, (const int64_t[]){TIME, BATCH, IN}, &random),
-        tensor(3, (const int64_t[]){LAYERS, BATCH, IN}, &random),
+        replay_tensor_random(3, (const int64_t[]){TIME, BATCH, IN}, &random),
+        replay_tensor_random(3, (const int64_t[]){LAYERS, BATCH, IN}, &random),
     };
     struct replay_tensor is;
     static const double biases[IN] = {0.5, -0.25, 1.0};
@@ -119,7 +104,7 @@ START_TEST(test_a_step_of_many_ops_is_several_stages)
 {
     struct base_random random = util_random(2);
     static float w[LINKS][IN];
-    struct replay_tensor x = tensor(3, (const int64_t[]){TIME, BATCH, IN}, &random);
+    struct replay_tensor x = replay_tensor_random(3, (const int64_t[]){TIME, BATCH, IN}, &random);
     struct replay_tensor is[2];
     onnx_init(&builder, 17);
     onnx_input(&builder, "x", FLOAT, 3, (const int64_t[]){-1, -1, IN});

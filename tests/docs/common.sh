@@ -113,3 +113,35 @@ prepare_pytorch() {
     ln -s "$root/$OUT" "$work/build/release"
     cd "$work" || exit 1
 }
+
+# compare_models: runs compare.py of the work folder, which ends with compare(MODELS, draw) of asking.py:
+# of names to (module, input, datatype), and of a seed to a name and a tensor. 60 requests at once must
+# be answered within 1e-5 of PyTorch.
+compare_models() {
+    cat >asking.py <<'END'
+import json, os, sys, urllib.request
+from concurrent.futures import ThreadPoolExecutor
+import torch
+
+def ask(models, name, x):
+    body = {"inputs": [{"name": models[name][1], "datatype": models[name][2], "shape": list(x.shape), "data": x.flatten().tolist()}]}
+    url = f"http://127.0.0.1:{os.environ['HTTP_PORT']}/v2/models/{name}/infer"
+    answer = json.load(urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode())))
+    output = answer["outputs"][0]
+    return torch.tensor(output["data"]).reshape(output["shape"])
+
+def compare(models, draw):
+    with torch.no_grad(), ThreadPoolExecutor(16) as pool:
+        requests = [draw(seed) for seed in range(60)]
+        worst = {name: 0.0 for name in models}
+        for (name, x), got in zip(requests, pool.map(lambda request: ask(models, *request), requests)):
+            right = models[name][0](x)
+            if got.shape != right.shape:
+                sys.exit(f"{name}: shape {list(got.shape)}, wanted {list(right.shape)}")
+            worst[name] = max(worst[name], (got - right).abs().max().item())
+    print("60 requests, largest differences from PyTorch:", worst)
+    sys.exit(max(worst.values()) > 1e-5)
+END
+    HTTP_PORT=$http_port "$torch" compare.py >compare.log 2>&1 || fail "the answers are not PyTorch's"
+    cat compare.log
+}

@@ -14,40 +14,24 @@ sed 's/^build/exec build/' pictures_serve.sh >serve-exec.sh
 start_server bash serve-exec.sh
 
 cat >compare.py <<'END'
-import json, os, random, sys, urllib.request
-from concurrent.futures import ThreadPoolExecutor
+import random
 import torch
+from asking import compare
 from pictures_model import lines, speech
 
-MODELS = {"lines": (lines, "picture", "characters", 32, 8), "speech": (speech, "frames", "letters", 161, 1)}
+MODELS = {"lines": (lines, "picture", "FP32"), "speech": (speech, "frames", "FP32")}
+SIZES = {"lines": (32, 8), "speech": (161, 1)}  # height, fewest steps
 
 def draw(seed):
     rng = random.Random(seed)
     name = list(MODELS)[seed % 2]
     torch.manual_seed(seed)
-    return name, torch.randn(rng.randint(1, 3), 1, MODELS[name][3], rng.randint(MODELS[name][4], 60))
+    height, least = SIZES[name]
+    return name, torch.randn(rng.randint(1, 3), 1, height, rng.randint(least, 60))
 
-def ask(request):
-    name, x = request
-    body = {"inputs": [{"name": MODELS[name][1], "datatype": "FP32", "shape": list(x.shape), "data": x.flatten().tolist()}]}
-    url = f"http://127.0.0.1:{os.environ['HTTP_PORT']}/v2/models/{name}/infer"
-    answer = json.load(urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode())))
-    output = answer["outputs"][0]
-    return torch.tensor(output["data"]).reshape(output["shape"])
-
-with torch.no_grad(), ThreadPoolExecutor(16) as pool:
-    requests = [draw(seed) for seed in range(60)]
-    worst = {name: 0.0 for name in MODELS}
-    for (name, x), got in zip(requests, pool.map(ask, requests)):
-        right = MODELS[name][0](x)
-        if got.shape != right.shape:
-            sys.exit(f"{name}: shape {list(got.shape)}, wanted {list(right.shape)}")
-        worst[name] = max(worst[name], (got - right).abs().max().item())
-print("60 requests, largest differences from PyTorch:", worst)
-sys.exit(max(worst.values()) > 1e-5)
+compare(MODELS, draw)
 END
-HTTP_PORT=$http_port "$torch" compare.py >compare.log 2>&1 || fail "the answers are not PyTorch's"
-cat compare.log
+compare_models
 
 ask_with_tritonclient pictures_ask.py '^\['
 stop_server
