@@ -162,6 +162,7 @@ CELLS_SRCS = \
   cells/lane/host.c \
   cells/model.c \
   cells/model_decoder.c \
+  cells/model_states.c \
   cells/model_graph.c \
   cells/model_tree.c \
   cells/op.c \
@@ -301,8 +302,10 @@ SERVER_SRCS = \
   server/probe.c \
   server/process.c \
   server/process_plugin.c \
+  server/process_session.c \
   server/repository.c \
   server/status.c \
+  server/sessions.c \
   server/signature.c \
   server/tensors.c \
   server/text.c \
@@ -419,6 +422,7 @@ TEST_UTIL_SRCS = \
   tests/server/shelf.c \
   tests/server/parts.c \
   tests/server/site.c \
+  tests/server/talk.c \
   tests/cells/bed.c \
   tests/cells/build.c \
   tests/cells/changed.c \
@@ -543,6 +547,7 @@ CELLS_SUITES = \
   tests/cells/test_kernels.c \
   tests/cells/test_math.c \
   tests/cells/test_named_layers.c \
+  tests/cells/test_model_states.c \
   tests/cells/test_ops.c \
   tests/cells/test_panels.c \
   tests/cells/test_patches.c \
@@ -650,6 +655,8 @@ SERVER_SUITES = \
   tests/server/test_repository_errors.c \
   tests/server/test_safetensors_model.c \
   tests/server/test_start_calibration.c \
+  tests/server/test_session_failures.c \
+  tests/server/test_sessions.c \
   tests/server/test_status.c \
   tests/server/test_text.c \
   tests/server/test_tree_model.c \

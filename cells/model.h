@@ -279,6 +279,24 @@ struct cell_model_options {
     bool as_written;
 };
 
+/* Of a session, which is a sequence in several requests: what this output was in one of them, this
+ * input is in the next. Both are of one type and shape, without a time axis; the input is optional.
+ */
+struct cell_model_state {
+    uint32_t input, output;
+};
+
+/* States under the names of their tensors. */
+struct cell_kept_state {
+    const char *input, *output;
+};
+
+struct cell_kept_states {
+    bool recurrent; /* those of all chains too that begin with zeros */
+    uint32_t n;
+    const struct cell_kept_state *items;
+};
+
 struct cell_model {
     enum cell_unfold unfold;
     struct cell_tree tree;       /* of CELL_UNFOLD_TREE */
@@ -293,6 +311,8 @@ struct cell_model {
     struct cell_source output_sources[CELL_TENSORS_MAX][CELL_PIECES_MAX];
     struct cell_stage stages[CELL_STAGES_MAX];
     struct cell_memory memories[CELL_MEMORIES_MAX];
+    uint32_t n_states; /* that a session keeps; 0: the model has no sessions */
+    struct cell_model_state states[CELL_TENSORS_MAX];
     struct cell_model_options options; /* as it was loaded */
     char producer[64];                 /* as the file states it, such as "pytorch 2.1.0" */
     uint64_t file_bytes;               /* of all files that were read */
@@ -323,6 +343,13 @@ enum base_status cell_model_load(struct cell_registry *registry, const char *pat
 enum base_status cell_model_parse(struct cell_registry *registry, struct cell_model_file file,
                                   const char *label, const struct cell_model_options *options,
                                   struct cell_model **out, struct base_error *error);
+/* Gives a model of sequences, which has none yet, the states that a session keeps. Those of chains
+ * become inputs and outputs called "state.0" and so on. INVALID_ARGUMENT: no such tensors, or not
+ * alike; UNIMPLEMENTED: a sequence in parts would not give what it gives as a whole, and why. The
+ * model may then be half changed: it is to be freed. */
+enum base_status cell_model_keep_states(struct cell_model *model,
+                                        const struct cell_kept_states *kept,
+                                        struct base_error *error);
 /* Steps of every sequence of the model where each that the request may choose has `given`. */
 void cell_model_steps(const struct cell_model *model, uint32_t given,
                       uint32_t steps[CELL_SEQUENCES_MAX]);

@@ -93,6 +93,19 @@ struct cfg_shapes {
     struct cfg_shape items[CFG_SHAPES_MAX];
 };
 
+#define CFG_STATES_MAX 32u
+
+/* What an output is in one request, an input is in the next of the same session. */
+struct cfg_state {
+    char input[CFG_TENSOR_BYTES], output[CFG_TENSOR_BYTES];
+};
+
+struct cfg_states {
+    bool recurrent; /* those of recurrent layers that begin with zeros too */
+    uint32_t count;
+    struct cfg_state items[CFG_STATES_MAX];
+};
+
 /* C type of each option type: TIME is in ns, SIZE in bytes, TEXT is never NULL ("" = not given). */
 #define CFG_FIELD_BOOL(field)    bool field;
 #define CFG_FIELD_SWITCH(field)  bool field;

@@ -1,5 +1,6 @@
 /* What a model's settings say of its inputs, one by one: a number that each element of an input is,
- * `sr=16000`, and sizes that the file leaves open, `x=*x576`. */
+ * `sr=16000`, sizes that the file leaves open, `x=*x576`, and which output an input goes on from,
+ * `h0=hn`. */
 #include "config/option.h"
 
 #include <stdlib.h>
@@ -134,6 +135,43 @@ enum base_status cfg__append_shape(struct cfg_shapes *list, const struct cfg_giv
     return BASE_OK;
 }
 
+/* The word that stands for all states of recurrent layers. */
+#define RECURRENT "recurrent"
+
+static enum base_status add_pair(struct cfg_states *list, const struct cfg_given *given,
+                                 struct base_error *error)
+{
+    struct cfg_state made = {.input = ""};
+    const char *rest = NULL;
+    size_t length = 0;
+    if (!split(given, made.input, &rest, &length) || length >= sizeof(made.output)) {
+        return cfg__fail_value(given, "is not INPUT=OUTPUT, such as h0=hn, nor " RECURRENT, error);
+    }
+    memcpy(made.output, rest, length);
+    for (uint32_t i = 0; i < list->count; i++) {
+        if (strcmp(list->items[i].input, made.input) == 0 ||
+            strcmp(list->items[i].output, made.output) == 0) {
+            return cfg__fail_value(given, "names a tensor that is a state already", error);
+        }
+    }
+    if (list->count == CFG_STATES_MAX) {
+        return base_fail(error, BASE_INVALID_ARGUMENT, "%s: more than %u states", given->where,
+                         CFG_STATES_MAX);
+    }
+    list->items[list->count++] = made;
+    return BASE_OK;
+}
+
+enum base_status cfg__append_state(struct cfg_states *list, const struct cfg_given *given,
+                                   struct base_error *error)
+{
+    if (given->length == strlen(RECURRENT) && memcmp(given->text, RECURRENT, given->length) == 0) {
+        list->recurrent = true;
+        return BASE_OK;
+    }
+    return add_pair(list, given, error);
+}
+
 void cfg__write_constants(const struct cfg_constants *list, struct base_buf *out)
 {
     base_buf_text(out, "[");
@@ -158,6 +196,16 @@ void cfg__write_shapes(const struct cfg_shapes *list, struct base_buf *out)
                 base_buf_printf(out, "%lld", (long long)item->sizes[k]);
             }
         }
+    }
+    base_buf_text(out, "]");
+}
+
+void cfg__write_states(const struct cfg_states *list, struct base_buf *out)
+{
+    base_buf_printf(out, "[%s", list->recurrent ? RECURRENT : "");
+    for (uint32_t i = 0; i < list->count; i++) {
+        base_buf_printf(out, "%s%s=%s", i == 0 && !list->recurrent ? "" : ", ",
+                        list->items[i].input, list->items[i].output);
     }
     base_buf_text(out, "]");
 }

@@ -54,6 +54,9 @@
       "them it asks once, such as which of its parts is meant.")                                   \
     X(SHAPES, shapes, "", 0, 0, "TENSOR=SIZExSIZE,..", LIMITS, ALL,                                \
       "Sizes of inputs that the file leaves open; * where it stays open.")                         \
+    X(STATES, states, "", 0, 0, "INPUT=OUTPUT,..", LIMITS, ALL,                                    \
+      "What goes from one request of a session to the next, and no client sends: INPUT is what "   \
+      "OUTPUT was; recurrent: the states of recurrent layers.")                                    \
     X(ID, unknown, "none", 0, INT32_MAX, "ID", LIMITS, ALL,                                        \
       "The id of what stands in no vocabulary; none: a request with such a text is refused.")
 
@@ -69,6 +72,7 @@ struct cfg_model_config {
     struct cfg_vocabularies vocabularies;
     struct cfg_constants constants;
     struct cfg_shapes shapes;
+    struct cfg_states states;
     int64_t unknown; /* or CFG_ID_NONE */
 };
 

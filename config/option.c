@@ -136,6 +136,8 @@ void cfg__table_defaults(const struct cfg_table *table, void *object)
             *(struct cfg_constants *)field = (struct cfg_constants){0};
         } else if (option->type == CFG_TYPE_SHAPES) {
             *(struct cfg_shapes *)field = (struct cfg_shapes){0};
+        } else if (option->type == CFG_TYPE_STATES) {
+            *(struct cfg_states *)field = (struct cfg_states){0};
         } else if (option->type == CFG_TYPE_PARTS) {
             *(struct cfg_parts *)field = (struct cfg_parts){0};
         } else if (option->type == CFG_TYPE_TEXT || option->type == CFG_TYPE_WORD) {

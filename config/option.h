@@ -30,7 +30,8 @@
     X(LAYERS, "KIND or KIND:PREFIX, between commas")                                               \
     X(PARTS, "names of a model's parts between commas")                                            \
     X(CONSTANTS, "TENSOR=NUMBER, between commas")                                                  \
-    X(SHAPES, "TENSOR=SIZExSIZE.., a SIZE * for any, between commas")
+    X(SHAPES, "TENSOR=SIZExSIZE.., a SIZE * for any, between commas")                              \
+    X(STATES, "INPUT=OUTPUT, or recurrent, between commas")
 
 /* An ID that is `none`. */
 #define CFG_ID_NONE (-1)
@@ -45,7 +46,8 @@ enum cfg_type {
 static inline bool cfg__type_is_list(enum cfg_type type)
 {
     return type == CFG_TYPE_NAMES || type == CFG_TYPE_VOCABULARIES || type == CFG_TYPE_LAYERS ||
-           type == CFG_TYPE_PARTS || type == CFG_TYPE_CONSTANTS || type == CFG_TYPE_SHAPES;
+           type == CFG_TYPE_PARTS || type == CFG_TYPE_CONSTANTS || type == CFG_TYPE_SHAPES ||
+           type == CFG_TYPE_STATES;
 }
 
 /* Where an option may be given. */
@@ -143,8 +145,11 @@ enum base_status cfg__append_constant(struct cfg_constants *list, const struct c
                                       struct base_error *error);
 enum base_status cfg__append_shape(struct cfg_shapes *list, const struct cfg_given *given,
                                    struct base_error *error);
+enum base_status cfg__append_state(struct cfg_states *list, const struct cfg_given *given,
+                                   struct base_error *error);
 void cfg__write_constants(const struct cfg_constants *list, struct base_buf *out);
 void cfg__write_shapes(const struct cfg_shapes *list, struct base_buf *out);
+void cfg__write_states(const struct cfg_states *list, struct base_buf *out);
 
 /* Appends the field's value in the same grammar; TEXT and lists as YAML. */
 void cfg__value_write(const struct cfg_option *option, const void *object, struct base_buf *out);

@@ -106,6 +106,10 @@
       "Largest HTTP body accepted.")                                                               \
     X(SIZE, http_max_json_size, "8MiB", CFG_KIB, 256 * CFG_MIB, "SIZE", LIMITS, ALL,               \
       "Largest JSON text accepted, alone or before binary tensors, within the HTTP body's limit.") \
+    X(SIZE, session_memory_max, "256MiB", CFG_KIB, 64 * CFG_GIB, "SIZE", LIMITS, ALL,              \
+      "Memory of the states of all sessions; one more that does not fit is refused.")              \
+    X(TIME, session_idle_timeout, "60s", CFG_MS, 24 * CFG_HOUR, "TIME", LIMITS, ALL,               \
+      "A session whose client sends nothing for so long ends.")                                    \
     X(TIME, drain_delay, "0", 0, CFG_HOUR, "TIME", SHUTDOWN, ALL,                                  \
       "After SIGTERM new requests are still served for so long, while readiness already says no.") \
     X(TIME, exit_timeout_secs, "30s", 0, CFG_HOUR, "TIME", SHUTDOWN, ALL,                          \

@@ -446,6 +446,7 @@ static enum base_status append_one(const struct cfg_option *option, void *field,
            : option->type == CFG_TYPE_PARTS     ? append_part(field, one, error)
            : option->type == CFG_TYPE_CONSTANTS ? cfg__append_constant(field, one, error)
            : option->type == CFG_TYPE_SHAPES    ? cfg__append_shape(field, one, error)
+           : option->type == CFG_TYPE_STATES    ? cfg__append_state(field, one, error)
                                                 : append_vocabulary(field, one, error);
 }
 
@@ -497,6 +498,7 @@ enum base_status cfg__value_set(const struct cfg_option *option, void *object,
     case CFG_TYPE_PARTS:
     case CFG_TYPE_CONSTANTS:
     case CFG_TYPE_SHAPES:
+    case CFG_TYPE_STATES:
         return append_each(option, field, arena, given, error);
     }
     base_assert(false);
@@ -625,6 +627,9 @@ void cfg__value_write(const struct cfg_option *option, const void *object, struc
         break;
     case CFG_TYPE_SHAPES:
         cfg__write_shapes(field, out);
+        break;
+    case CFG_TYPE_STATES:
+        cfg__write_states(field, out);
         break;
     }
 }

@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-static const char *const extensions[] = {"binary_tensor_data", "model_configuration", "statistics"};
+static const char *const extensions[] = {"binary_tensor_data", "model_configuration", "sequence",
+                                         "sequence(string_id)", "statistics"};
 
 const char *const *srv_about_extensions(uint32_t *count)
 {

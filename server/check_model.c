@@ -75,6 +75,16 @@ static const char *rows_of_graph(const struct cell_model *model, uint32_t input)
                                                : "nodes of the cell";
 }
 
+/* What no client sends, and none is told of. */
+static void write_states(struct base_buf *out, const struct cell_model *model)
+{
+    for (uint32_t s = 0; s < model->n_states; s++) {
+        base_buf_printf(out, "  state   %s goes on from %s\n",
+                        model->inputs[model->states[s].input].name,
+                        model->outputs[model->states[s].output].name);
+    }
+}
+
 static void write_model(struct base_buf *out, const char *path, const struct srv_model_files *files)
 {
     static const struct srv_texts no_texts;
@@ -102,6 +112,7 @@ static void write_model(struct base_buf *out, const char *path, const struct srv
     if (model->unfold == CELL_UNFOLD_PLUGIN) { // nothing of it is run to look at a model
         base_buf_text(out, "  tensors are those that unfold.so names\n");
     }
+    write_states(out, model);
     for (uint32_t i = 0; i < model->n_stages; i++) {
         write_stage(out, model, i);
     }

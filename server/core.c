@@ -15,6 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Where no other time is given. */
+#define SESSION_IDLE_NS (60 * BASE_NS_PER_S)
+
 enum base_status srv_core_create(struct srv_loop *loop, struct srv_engine *engine,
                                  const struct srv_core_options *options, struct srv_core **out)
 {
@@ -30,6 +33,9 @@ enum base_status srv_core_create(struct srv_loop *loop, struct srv_engine *engin
     int failed = uv_timer_init(&loop->uv, &core->timer);
     base_assert(failed == 0); // it cannot fail
     core->timer.data = core;
+    srv_sessions_init(&core->sessions, loop,
+                      options->session_idle_ns > 0 ? options->session_idle_ns : SESSION_IDLE_NS,
+                      options->session_bytes_max);
     *out = core;
     return BASE_OK;
 }
@@ -42,6 +48,7 @@ void srv_core_close(struct srv_core *core)
             srv_core__close_plugin(core->models[i]);
         }
     }
+    srv_sessions_close(&core->sessions);
     uv_close(srv_uv_handle(&core->timer), NULL);
 }
 
@@ -59,6 +66,7 @@ void srv_core_free(struct srv_core *core)
         base_free(core->models[i]);
     }
     base_free((void *)core->models);
+    srv_sessions_release(&core->sessions);
     srv_deadlines_release(&core->deadlines);
     base_free(core);
 }
@@ -236,6 +244,11 @@ void srv_core_when_idle(struct srv_core *core, void (*idle)(void *context), void
     core->idle = idle;
     core->idle_context = context;
     srv_core__check_idle(core);
+}
+
+uint64_t srv_core_session_idle_ns(const struct srv_core *core)
+{
+    return core->sessions.idle_ns;
 }
 
 /* ---- Counters ---- */

@@ -20,7 +20,9 @@ struct srv_core_options {
     uint32_t queue_max;                 /* requests that may wait for rows */
     enum base_status queue_full_status; /* RESOURCE_EXHAUSTED or UNAVAILABLE */
     uint32_t sequence_length_max;
-    bool strict_readiness; /* ready only when every model is */
+    bool strict_readiness;    /* ready only when every model is */
+    uint64_t session_idle_ns; /* a silence that ends a session; 0: 60 s */
+    size_t session_bytes_max; /* memory of all sessions */
 };
 
 /* Engine and loop outlive core. RESOURCE_EXHAUSTED. */
@@ -101,6 +103,9 @@ const struct srv_model *srv_core_model_at(const struct srv_core *core, uint32_t 
 enum base_status srv_core_find_model(const struct srv_core *core, const char *name,
                                      const char *version, const struct srv_model **out,
                                      struct base_error *error);
+
+/* A silence that ends a session. */
+uint64_t srv_core_session_idle_ns(const struct srv_core *core);
 
 /* Server-wide counts, for /metrics. */
 struct srv_counters {

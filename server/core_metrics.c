@@ -59,6 +59,31 @@ static void write_refusals(const struct srv_core *core, struct base_buf *out)
     write_one(out, name, "phase", "running", counters->cancelled_running);
 }
 
+static void write_sessions(const struct srv_core *core, struct base_buf *out)
+{
+    const struct srv_sessions *sessions = &core->sessions;
+    const struct {
+        const char *name;
+        bool is_gauge;
+        const char *help;
+        uint64_t value;
+    } all[] = {
+        {"cellbatch_sessions_active", true, "Sessions that have begun and not ended.",
+         sessions->count},
+        {"cellbatch_sessions_total", false, "Sessions begun.", sessions->begun},
+        {"cellbatch_sessions_expired_total", false, "Sessions whose clients fell silent.",
+         sessions->expired},
+        {"cellbatch_session_bytes", true, "Memory of sessions and their states.", sessions->bytes},
+        {"cellbatch_session_bytes_limit", true, "Memory that all sessions may take.",
+         sessions->bytes_max},
+    };
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        srv_metrics_family(out, all[i].name,
+                           all[i].is_gauge ? SRV_METRICS_GAUGE : SRV_METRICS_COUNTER, all[i].help);
+        srv_metrics_count(out, all[i].name, NULL, all[i].value);
+    }
+}
+
 static void model_labels(struct srv_metrics_labels *labels, const struct srv_model *model)
 {
     memset(labels, 0, sizeof(*labels));
@@ -248,6 +273,7 @@ void srv_core_write_metrics(const struct srv_core *core, struct base_buf *out)
 {
     write_requests(core, out);
     write_refusals(core, out);
+    write_sessions(core, out);
     write_models(core, out);
     write_rows(core, out);
     write_cells(core, out);

@@ -7,11 +7,8 @@
 #include "server/deadline.h"
 #include "server/engine.h"
 #include "server/loop.h"
+#include "server/sessions.h"
 #include "server/validate.h"
-
-struct srv_flights {
-    struct srv_flight *first, *last;
-};
 
 /* Requests of a model that its plug-in has still to unfold (process_plugin.c). */
 struct srv_unfolding {
@@ -33,14 +30,23 @@ struct srv_model_entry {
     struct srv_limits limits;
 };
 
-enum srv_phase { SRV_PHASE_UNFOLDING, SRV_PHASE_WAITING, SRV_PHASE_RUNNING };
+enum srv_phase {
+    SRV_PHASE_TURN, /* waits for those before it in its session */
+    SRV_PHASE_LOST, /* one of those has failed; it is about to be answered */
+    SRV_PHASE_UNFOLDING,
+    SRV_PHASE_WAITING,
+    SRV_PHASE_RUNNING,
+};
 
 /* A request between start and done; in the request's arena. */
 struct srv_flight {
     struct srv_core *core;
     struct srv_request *request;
     struct srv_model_entry *model;
-    struct srv_flight *next, *previous; /* in its model's or core's list of its phase */
+    struct srv_session *session;        /* NULL: none */
+    uint64_t session_step;              /* its place there */
+    uint32_t n_visible;                 /* outputs that are answered; behind them are states */
+    struct srv_flight *next, *previous; /* in its session's, model's or core's list of its phase */
     enum srv_phase phase;
     bool cancel_posted;               /* the pool has been or is being told */
     bool finished, cancel_seen;       /* what has come back from the pool */
@@ -63,6 +69,7 @@ struct srv_core {
     struct srv_counters counters;
     struct srv_flights waiting, running;
     uint32_t n_unfolding; /* flights in lists of models */
+    struct srv_sessions sessions;
     struct srv_deadlines deadlines;
     uv_timer_t timer;
     uint64_t timer_at_ns; /* what the timer is armed for; BASE_NEVER = not armed */
@@ -85,6 +92,53 @@ static inline struct srv_model_entry *srv_model_entry_of(const struct srv_model 
 /* As srv_request_start(), the model given: warm-up uses it before the model is ready. */
 void srv_core__start(struct srv_core *core, struct srv_request *request,
                      struct srv_model_entry *model);
+
+static inline void srv_flights_add(struct srv_flights *list, struct srv_flight *flight)
+{
+    flight->next = NULL;
+    flight->previous = list->last;
+    *(list->last == NULL ? &list->first : &list->last->next) = flight;
+    list->last = flight;
+}
+
+static inline void srv_flights_remove(struct srv_flights *list, struct srv_flight *flight)
+{
+    *(flight->previous == NULL ? &list->first : &flight->previous->next) = flight->next;
+    *(flight->next == NULL ? &list->last : &flight->next->previous) = flight->previous;
+    flight->next = flight->previous = NULL;
+}
+
+/* ---- Of process.c, for process_session.c ---- */
+
+/* A flight for the request, or NULL, and the request is answered. */
+struct srv_flight *srv_core__flight_of(struct srv_core *core, struct srv_request *request,
+                                       struct srv_model_entry *model);
+/* Checks, unfolds and admits a flight, or answers it with why not. */
+void srv_core__begin(struct srv_flight *flight);
+/* That one more may wait. */
+enum base_status srv_core__check_queue(struct srv_flight *flight);
+enum base_status srv_core__arm_deadline(struct srv_flight *flight, uint64_t now_ns);
+/* Puts into the request that it was stopped while it waited, and by whom. */
+void srv_core__fail_waiting(struct srv_flight *flight, enum base_status status);
+/* Answers a flight that is in no list and has failed, and counts it. */
+void srv_core__answer_failed(struct srv_flight *flight);
+
+/* ---- Of process_session.c, for process.c ---- */
+
+/* A request that names a session. */
+void srv_core__start_in_session(struct srv_core *core, struct srv_request *request,
+                                struct srv_model_entry *model);
+/* Of a request of a model with states that is of no session: which outputs it gets. */
+enum base_status srv_core__hide_states(struct srv_request *request, const struct cell_model *cells);
+/* The flight is checked: room for the states that it leaves, if it is the first of its session. */
+enum base_status srv_core__reserve_states(struct srv_flight *flight);
+/* The request whose turn it is is about to be answered: its states are kept, or, if it failed, who
+ * waits behind it fails too. */
+void srv_core__settle_session(struct srv_core *core, struct srv_request *request);
+/* It has been answered: the next one's turn. */
+void srv_core__turn_session(struct srv_core *core, struct srv_session *session);
+/* Of one that waits for its turn. */
+void srv_core__stop_turn(struct srv_flight *flight, enum base_status why);
 
 /* ---- Between process.c and process_plugin.c ---- */
 

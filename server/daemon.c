@@ -284,6 +284,8 @@ static enum base_status core_open(struct daemon *daemon, struct base_error *erro
 {
     const struct cfg_config *config = daemon->config;
     struct srv_core_options options = {.queue_max = config->queue_max,
+                                       .session_idle_ns = config->session_idle_timeout,
+                                       .session_bytes_max = (size_t)config->session_memory_max,
                                        .queue_full_status = cfg_queue_full_status(config),
                                        .sequence_length_max = config->max_sequence_length,
                                        .strict_readiness = config->strict_readiness};

@@ -84,6 +84,25 @@ static void list_known(const struct cfg_model_config *config,
     }
 }
 
+/* Gives the model the states that its sessions keep, or frees it. */
+static enum base_status keep_states(struct cell_registry *registry,
+                                    const struct cfg_model_config *config,
+                                    struct cell_model **model, struct base_error *error)
+{
+    struct cell_kept_state items[CFG_STATES_MAX];
+    const struct cell_kept_states kept = {config->states.recurrent, config->states.count, items};
+    for (uint32_t i = 0; i < kept.n; i++) {
+        items[i] =
+            (struct cell_kept_state){config->states.items[i].input, config->states.items[i].output};
+    }
+    const enum base_status status = cell_model_keep_states(*model, &kept, error);
+    if (status != BASE_OK) {
+        cell_model_free(registry, *model);
+        *model = NULL;
+    }
+    return status;
+}
+
 /* One file that is a whole model. Layers are of safetensors alone, and safetensors needs them. */
 static enum base_status load_file(struct cell_registry *registry, const char *path,
                                   const char *label, const struct cfg_model_config *config,
@@ -116,7 +135,8 @@ static enum base_status load_file(struct cell_registry *registry, const char *pa
             (struct cell_layer){config->layers.items[i].kind, config->layers.items[i].prefix};
     }
     options.layers = is_safetensors ? &layers : NULL;
-    return cell_model_load(registry, path, label, &options, out, error);
+    BASE_TRY(cell_model_load(registry, path, label, &options, out, error));
+    return keep_states(registry, config, out, error);
 }
 
 static void name_parts(const struct cfg_model_config *config, const char *folder,
@@ -146,6 +166,11 @@ static enum base_status load_parts(struct cell_registry *registry, const char *f
         return base_fail(error, BASE_INVALID_ARGUMENT,
                          "config.yaml has constants or shapes, which are of a " ONNX
                          ", and unfold: %s",
+                         config->unfold);
+    }
+    if (config->states.count > 0 || config->states.recurrent) {
+        return base_fail(error, BASE_INVALID_ARGUMENT,
+                         "config.yaml has states, which are of unfold: chain, and unfold: %s",
                          config->unfold);
     }
     BASE_TRY(read_options(config, &options, error));

@@ -14,21 +14,6 @@
 
 #include <string.h>
 
-static void list_add(struct srv_flights *list, struct srv_flight *flight)
-{
-    flight->next = NULL;
-    flight->previous = list->last;
-    *(list->last == NULL ? &list->first : &list->last->next) = flight;
-    list->last = flight;
-}
-
-static void list_remove(struct srv_flights *list, struct srv_flight *flight)
-{
-    *(flight->previous == NULL ? &list->first : &flight->previous->next) = flight->next;
-    *(flight->next == NULL ? &list->last : &flight->next->previous) = flight->previous;
-    flight->next = flight->previous = NULL;
-}
-
 /* ---- Ending ---- */
 
 static void count_rejection(struct srv_counters *counters, const struct srv_request *request)
@@ -77,7 +62,20 @@ static void answer(struct srv_core *core, struct srv_request *request)
     count_rejection(&core->counters, request);
     srv_request_name_error(request->id, &request->error);
     request->flight = NULL;
+    struct srv_session *session = request->session;
+    if (session != NULL) {
+        srv_core__settle_session(core, request);
+    }
     request->done(request);
+    if (session != NULL) {
+        srv_core__turn_session(core, session);
+    }
+}
+
+void srv_core__answer_failed(struct srv_flight *flight)
+{
+    count_answer(flight->model, flight->request, flight, base_now_ns());
+    answer(flight->core, flight->request);
 }
 
 /* Who stopped it is said by status; by_device: not one of us, but the device. */
@@ -92,6 +90,11 @@ static void fail_flight(struct srv_flight *flight, enum base_status status, bool
               flight->phase == SRV_PHASE_RUNNING ? "running" : "waiting");
 }
 
+void srv_core__fail_waiting(struct srv_flight *flight, enum base_status status)
+{
+    fail_flight(flight, status, false);
+}
+
 static void admit_waiting(struct srv_core *core);
 
 /* The flight's rows are free and nothing points to it any more. */
@@ -102,13 +105,13 @@ static void end_flight(struct srv_flight *flight)
     bool was_running = flight->phase == SRV_PHASE_RUNNING;
     srv_deadlines_remove(&core->deadlines, &flight->deadline);
     if (was_running) {
-        list_remove(&core->running, flight);
+        srv_flights_remove(&core->running, flight);
         core->counters.requests_running--;
         srv_engine_credit(core->engine, &flight->job);
         request->times.started_ns = flight->job.graph->started_ns;
         request->times.computed_ns = flight->job.graph->finished_ns;
     } else {
-        list_remove(&core->waiting, flight);
+        srv_flights_remove(&core->waiting, flight);
         core->counters.requests_waiting--;
     }
     if (request->error.status == BASE_CANCELLED) {
@@ -209,7 +212,7 @@ static void submit(struct srv_flight *flight)
     struct srv_core *core = flight->core;
     flight->phase = SRV_PHASE_RUNNING;
     flight->request->times.admitted_ns = base_now_ns();
-    list_add(&core->running, flight);
+    srv_flights_add(&core->running, flight);
     core->counters.requests_running++;
     flight->job.finished = job_finished;
     flight->job.cancelled = job_cancelled;
@@ -227,13 +230,13 @@ static void admit_waiting(struct srv_core *core)
         if (!srv_engine_reserve(core->engine, &flight->job)) {
             return;
         }
-        list_remove(&core->waiting, flight);
+        srv_flights_remove(&core->waiting, flight);
         core->counters.requests_waiting--;
         submit(flight);
     }
 }
 
-static enum base_status arm_deadline(struct srv_flight *flight, uint64_t now_ns)
+enum base_status srv_core__arm_deadline(struct srv_flight *flight, uint64_t now_ns)
 {
     struct srv_core *core = flight->core;
     struct srv_request *request = flight->request;
@@ -262,7 +265,7 @@ static enum base_status arm_deadline(struct srv_flight *flight, uint64_t now_ns)
     return BASE_OK;
 }
 
-static enum base_status check_queue(struct srv_flight *flight)
+enum base_status srv_core__check_queue(struct srv_flight *flight)
 {
     struct srv_core *core = flight->core;
     if (core->counters.requests_waiting < core->options.queue_max) {
@@ -293,9 +296,9 @@ static enum base_status admit(struct srv_flight *flight)
         submit(flight);
         return BASE_OK;
     }
-    BASE_TRY(check_queue(flight));
+    BASE_TRY(srv_core__check_queue(flight));
     flight->phase = SRV_PHASE_WAITING;
-    list_add(&core->waiting, flight);
+    srv_flights_add(&core->waiting, flight);
     core->counters.requests_waiting++;
     return BASE_OK;
 }
@@ -383,11 +386,11 @@ static enum base_status start_plugin(struct srv_flight *flight)
     BASE_TRY(srv_core__check_plugin(flight));
     const uint64_t now_ns = base_now_ns();
     flight->validated_ns = now_ns - begun_ns;
-    BASE_TRY(check_queue(flight));
-    BASE_TRY(arm_deadline(flight, now_ns));
+    BASE_TRY(srv_core__check_queue(flight));
+    BASE_TRY(srv_core__arm_deadline(flight, now_ns));
     flight->request->flight = flight;
     flight->phase = SRV_PHASE_UNFOLDING;
-    list_add(&entry->unfolding.flights, flight);
+    srv_flights_add(&entry->unfolding.flights, flight);
     core->n_unfolding++;
     core->counters.requests_waiting++;
     srv_core__begin_plugin(entry);
@@ -398,7 +401,7 @@ void srv_core__unfolded(struct srv_flight *flight, enum base_status status)
 {
     struct srv_core *core = flight->core;
     base_assert(flight->phase == SRV_PHASE_UNFOLDING);
-    list_remove(&flight->model->unfolding.flights, flight);
+    srv_flights_remove(&flight->model->unfolding.flights, flight);
     core->n_unfolding--;
     core->counters.requests_waiting--;
     status = status == BASE_OK ? admit(flight) : status;
@@ -422,12 +425,13 @@ static enum base_status start_flight(struct srv_flight *flight)
     }
     BASE_TRY(srv_texts_read(flight->model->texts, cells, request, &rows, &request->error));
     BASE_TRY(unfold(flight, &rows));
+    BASE_TRY(srv_core__reserve_states(flight));
     uint64_t now_ns = base_now_ns();
     flight->validated_ns = now_ns - begun_ns;
     if (flight->job.graph == NULL) {
         return answer_empty(flight);
     }
-    BASE_TRY(arm_deadline(flight, now_ns));
+    BASE_TRY(srv_core__arm_deadline(flight, now_ns));
     request->flight = flight;
     enum base_status status = admit(flight);
     if (status != BASE_OK) {
@@ -436,24 +440,46 @@ static enum base_status start_flight(struct srv_flight *flight)
     return status;
 }
 
+static void refuse(struct srv_core *core, struct srv_request *request,
+                   struct srv_model_entry *model)
+{
+    model->face.stats.fail.count++;
+    model->face.stats.fail.ns += base_now_ns() - request->times.arrived_ns;
+    answer(core, request);
+}
+
+void srv_core__begin(struct srv_flight *flight)
+{
+    struct srv_core *core = flight->core;
+    struct srv_request *request = flight->request;
+    struct srv_model_entry *model = flight->model;
+    if (start_flight(flight) != BASE_OK) {
+        refuse(core, request, model);
+    }
+}
+
+struct srv_flight *srv_core__flight_of(struct srv_core *core, struct srv_request *request,
+                                       struct srv_model_entry *model)
+{
+    struct srv_flight *flight = base_arena_alloc(&request->arena, sizeof(*flight));
+    if (flight == NULL) {
+        base_fail(&request->error, BASE_RESOURCE_EXHAUSTED, "request memory spent");
+        refuse(core, request, model);
+        return NULL;
+    }
+    flight->core = core;
+    flight->request = request;
+    flight->model = model;
+    flight->deadline.index = SRV_DEADLINE_OUT;
+    return flight;
+}
+
 void srv_core__start(struct srv_core *core, struct srv_request *request,
                      struct srv_model_entry *model)
 {
-    struct srv_flight *flight = base_arena_alloc(&request->arena, sizeof(*flight));
-    enum base_status status = BASE_OK;
-    if (flight == NULL) {
-        status = base_fail(&request->error, BASE_RESOURCE_EXHAUSTED, "request memory spent");
-    } else {
-        flight->core = core;
-        flight->request = request;
-        flight->model = model;
-        flight->deadline.index = SRV_DEADLINE_OUT;
-        status = start_flight(flight);
-    }
-    if (status != BASE_OK) {
-        model->face.stats.fail.count++;
-        model->face.stats.fail.ns += base_now_ns() - request->times.arrived_ns;
-        answer(core, request);
+    struct srv_flight *flight = srv_core__flight_of(core, request, model);
+    if (flight != NULL) {
+        srv_core__begin(flight);
     }
 }
 
@@ -462,6 +488,7 @@ void srv_request_start(struct srv_core *core, struct srv_request *request)
     base_assert(srv_loop_is_owner(core->loop) && request->done != NULL);
     request->error = (struct base_error){.status = BASE_OK};
     request->flight = NULL;
+    request->session = NULL;
     request->n_outputs = 0;
     enum base_status status = srv_core_find_model(core, request->model_name, request->model_version,
                                                   &request->model, &request->error);
@@ -475,14 +502,25 @@ void srv_request_start(struct srv_core *core, struct srv_request *request)
         answer(core, request);
         return;
     }
-    srv_core__start(core, request, srv_model_entry_of(request->model));
+    struct srv_model_entry *model = srv_model_entry_of(request->model);
+    if (request->sequence.id != NULL) {
+        srv_core__start_in_session(core, request, model);
+    } else if (srv_core__hide_states(request, model->cells) != BASE_OK) {
+        refuse(core, request, model);
+    } else {
+        srv_core__start(core, request, model);
+    }
 }
 
 /* ---- Stopping early ---- */
 
 static void stop_flight(struct srv_flight *flight, enum base_status why)
 {
-    if (flight->phase == SRV_PHASE_UNFOLDING) {
+    if (flight->phase == SRV_PHASE_TURN) {
+        srv_core__stop_turn(flight, why);
+    } else if (flight->phase == SRV_PHASE_LOST) {
+        return; // its answer is on the way
+    } else if (flight->phase == SRV_PHASE_UNFOLDING) {
         fail_flight(flight, why, false);
         flight->core->counters.cancelled_waiting += why == BASE_CANCELLED ? 1 : 0;
         srv_core__drop_plugin(flight);
@@ -508,6 +546,11 @@ void srv_request_cancel(struct srv_core *core, struct srv_request *request, enum
 void srv_core_cancel_all(struct srv_core *core)
 {
     base_assert(core->refusing); // or answers could bring new requests without end
+    for (struct srv_session *at = core->sessions.first; at != NULL; at = at->next) {
+        while (at->waiting.last != NULL) { // from behind, so that none fails for another's sake
+            stop_flight(at->waiting.last, BASE_UNAVAILABLE);
+        }
+    }
     for (uint32_t i = 0; i < core->n_models; i++) {
         while (core->models[i]->unfolding.flights.first != NULL) {
             stop_flight(core->models[i]->unfolding.flights.first, BASE_UNAVAILABLE);

@@ -48,6 +48,17 @@ struct srv_times {
     uint64_t computed_ns; /* last cell retired */
 };
 
+/* Of a session, which is a sequence in several requests (docs/sessions.md). */
+struct srv_sequence {
+    const char *id; /* `sequence_id`, a number in decimal; NULL = the request is of no session */
+    bool is_start, is_end; /* `sequence_start`, `sequence_end`: its first and last request */
+    bool has_step;
+    uint64_t step; /* `sequence_step`: its place in the session, from 0 on */
+};
+
+/* The longest id of a session. */
+#define SRV_SEQUENCE_ID_BYTES_MAX 128u
+
 struct srv_request {
     /* Set by the front end before start. */
     struct base_arena arena;
@@ -63,6 +74,7 @@ struct srv_request {
     uint64_t timeout_ns;       /* the `timeout` parameter, 0 = none; core takes the smaller */
     uint64_t steps_max;        /* `max_steps` of a decoder's answer, 0 = the model's; likewise */
     uint64_t beam;             /* `beam`: width of a beam search, 0 = the model's; likewise */
+    struct srv_sequence sequence;
     struct srv_times times;
     /* Called once; the request is the front end's again. error.status BASE_OK: outputs are valid.
      */
@@ -74,7 +86,8 @@ struct srv_request {
     uint32_t n_outputs;
     struct srv_tensor *outputs; /* in the order asked for, or the model's */
 
-    struct srv_flight *flight; /* core's own */
+    struct srv_flight *flight;   /* core's own, */
+    struct srv_session *session; /* also; NULL unless it is the request's turn in it */
 };
 
 /* Loop thread. Takes the request until done, which may be called before this returns (bad input).
@@ -90,5 +103,12 @@ void srv_request_cancel(struct srv_core *core, struct srv_request *request, enum
 /* Any thread. Puts the request's id, where it has one, before the message of its error, so that a
  * line of a client's log can be found in the server's. */
 void srv_request_name_error(const char *id, struct base_error *error);
+
+/* Any thread; for front ends. What of a session goes together: INVALID_ARGUMENT. */
+enum base_status srv_request_check_sequence(const struct srv_sequence *sequence,
+                                            struct base_error *error);
+/* Any thread; for front ends. *out := the number in decimal. RESOURCE_EXHAUSTED. */
+enum base_status srv_request_number_id(struct base_arena *arena, uint64_t number, const char **out,
+                                       struct base_error *error);
 
 #endif

@@ -24,6 +24,16 @@ static struct srv_signature_tensor tensor_of(const struct cell_tensor *tensor, b
     return made;
 }
 
+/* Whether the input, or the output, is a state that sessions keep. */
+static bool is_state(const struct cell_model *model, uint32_t input, uint32_t output)
+{
+    bool is_state = false;
+    for (uint32_t s = 0; s < model->n_states; s++) {
+        is_state = is_state || model->states[s].input == input || model->states[s].output == output;
+    }
+    return is_state;
+}
+
 static uint32_t max_batch_size(const struct cell_model *model, const struct srv_texts *texts)
 {
     if (model->unfold == CELL_UNFOLD_TREE || model->unfold == CELL_UNFOLD_GRAPH ||
@@ -31,12 +41,12 @@ static uint32_t max_batch_size(const struct cell_model *model, const struct srv_
         return 0; // nodes of each kind are axes of their own; a text has no axis beside the batch
     }
     for (uint32_t i = 0; i < model->n_inputs; i++) {
-        if (model->inputs[i].batch_axis != 0) {
+        if (model->inputs[i].batch_axis != 0 && !is_state(model, i, CELL_TENSORS_MAX)) {
             return 0;
         }
     }
     for (uint32_t i = 0; i < model->n_outputs; i++) {
-        if (model->outputs[i].batch_axis != 0) {
+        if (model->outputs[i].batch_axis != 0 && !is_state(model, CELL_TENSORS_MAX, i)) {
             return 0;
         }
     }
@@ -48,15 +58,19 @@ void srv_signature_make(const struct cell_model *model, const struct srv_texts *
 {
     const bool is_text_tree =
         texts != NULL && model->unfold == CELL_UNFOLD_TREE && texts->inputs[0] != NULL;
-    *out = (struct srv_signature){.max_batch_size = max_batch_size(model, texts)};
+    *out = (struct srv_signature){.max_batch_size = max_batch_size(model, texts),
+                                  .has_sessions = model->n_states > 0};
     for (uint32_t i = 0; i < model->n_inputs; i++) {
-        if (!is_text_tree || i != model->tree.children_input) {
+        const bool is_told = is_text_tree && i == model->tree.children_input;
+        if (!is_told && !is_state(model, i, CELL_TENSORS_MAX)) {
             const bool is_text = texts != NULL && texts->inputs[i] != NULL;
             out->inputs[out->n_inputs++] = tensor_of(&model->inputs[i], is_text);
         }
     }
     for (uint32_t i = 0; i < model->n_outputs; i++) {
         const bool is_text = texts != NULL && texts->outputs[i] != NULL;
-        out->outputs[out->n_outputs++] = tensor_of(&model->outputs[i], is_text);
+        if (!is_state(model, CELL_TENSORS_MAX, i)) {
+            out->outputs[out->n_outputs++] = tensor_of(&model->outputs[i], is_text);
+        }
     }
 }

@@ -1,5 +1,6 @@
 /* A model's tensors as clients see them: its own, or BYTES where they are text, and without what
- * the text of a tree says already. Both front ends tell it; made once, when the model is loaded. */
+ * the text of a tree says already, and the states that sessions keep. Both front ends tell it; made
+ * once, when the model is loaded. */
 #ifndef SERVER_SIGNATURE_H
 #define SERVER_SIGNATURE_H
 
@@ -20,6 +21,7 @@ struct srv_signature {
     /* 0 unless the batch is the first axis of every tensor. Then it stands for "many": rows decide,
      * and a request that needs more of them than there are is answered RESOURCE_EXHAUSTED. */
     uint32_t max_batch_size;
+    bool has_sessions; /* it keeps states between requests, which are not among its tensors */
     struct srv_signature_tensor inputs[CELL_TENSORS_MAX], outputs[CELL_TENSORS_MAX];
 };
 

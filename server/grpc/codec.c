@@ -226,6 +226,7 @@ enum base_status srv_grpc_decode_infer(struct srv_grpc_bytes message, struct srv
     request->n_inputs = 0;
     request->n_wanted = 0;
     request->timeout_ns = 0;
+    request->sequence = (struct srv_sequence){.id = NULL};
     struct base_error why = {.status = BASE_OK};
     enum base_status status = decode(message, request, &why);
     if (status == BASE_OK) {

@@ -12,8 +12,8 @@
  * one piece, stay where they are: `message` must outlive the request. All else goes into the
  * request's arena, which must be empty or hold nothing that matters.
  *
- * Sets model_name, model_version, id, inputs, wanted and timeout_ns; nothing else. What the model
- * has to say (unknown names, shapes, missing tensors) is core's to check.
+ * Sets model_name, model_version, id, inputs, wanted and what its parameters say; nothing else.
+ * What the model has to say (unknown names, shapes, missing tensors) is core's to check.
  *
  * INVALID_ARGUMENT: malformed, a limit passed, data that does not fit its shape, or a parameter
  * that cannot be honoured. RESOURCE_EXHAUSTED: the arena's budget is spent. The message names the

@@ -5,6 +5,7 @@
  * perf_analyzer and tritonclient's tools read it so (server/signature.h says when we do). */
 #include "server/grpc/methods.h"
 
+#include "base/clock.h"
 #include "proto/inference.pb-c.h"
 #include "server/about.h"
 
@@ -153,6 +154,15 @@ enum base_status srv_grpc__model_config(struct srv_grpc__ask *ask)
     uint32_t first_dim = max_batch_size > 0 ? 1 : 0;
     BASE_TRY(config_inputs(ask, model->signature, first_dim, config));
     BASE_TRY(config_outputs(ask, model->signature, first_dim, config));
+    if (model->signature->has_sessions) {
+        Inference__ModelSequenceBatching *sequences;
+        SRV_GRPC__NEW(ask, sequences, inference__model_sequence_batching__init);
+        sequences->max_sequence_idle_microseconds =
+            srv_core_session_idle_ns(ask->core) / BASE_NS_PER_US;
+        config->sequence_batching = sequences;
+        config->scheduling_choice_case =
+            INFERENCE__MODEL_CONFIG__SCHEDULING_CHOICE_SEQUENCE_BATCHING;
+    }
     answer->config = config;
     ask->answer = &answer->base;
     return BASE_OK;

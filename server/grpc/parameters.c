@@ -1,9 +1,9 @@
 /* Parameters of a request and of its tensors.
  *
- * Honoured: `timeout` (microseconds). Accepted without effect: `priority`, and every name we do not
- * know, since clients attach their own. Refused: what would change the answer and is not there, so
- * that nobody takes a wrong answer for a right one. Numbers may come as int64 or uint64: clients
- * differ. */
+ * Honoured: `timeout` (microseconds), `max_steps`, `beam`, and those of sessions. Accepted without
+ * effect: `priority`, and every name we do not know, since clients attach their own. Refused: what
+ * would change the answer and is not there, so that nobody takes a wrong answer for a right one.
+ * Numbers may come as int64 or uint64: clients differ. */
 #include "server/grpc/decode.h"
 
 #include "base/clock.h"
@@ -74,16 +74,23 @@ bool srv_grpc__parameters_add(struct srv_grpc__parameters *parameters, struct sr
     if (!srv_grpc__parameter_read(entry, &key, &value)) {
         return false;
     }
-    if (srv_grpc_bytes_equal(key, "timeout")) {
-        parameters->timeout = value;
-    } else if (srv_grpc_bytes_equal(key, "priority")) {
-        parameters->priority = value;
-    } else if (srv_grpc_bytes_equal(key, "max_steps")) {
-        parameters->max_steps = value;
-    } else if (srv_grpc_bytes_equal(key, "beam")) {
-        parameters->beam = value;
-    } else if (srv_grpc_bytes_equal(key, "sequence_id")) {
-        parameters->sequence_id = value;
+    const struct {
+        const char *key;
+        struct srv_grpc__parameter *place;
+    } known[] = {
+        {"timeout", &parameters->timeout},
+        {"priority", &parameters->priority},
+        {"max_steps", &parameters->max_steps},
+        {"beam", &parameters->beam},
+        {"sequence_id", &parameters->sequence_id},
+        {"sequence_start", &parameters->sequence_start},
+        {"sequence_end", &parameters->sequence_end},
+        {"sequence_step", &parameters->sequence_step},
+    };
+    for (uint32_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        if (srv_grpc_bytes_equal(key, known[i].key)) {
+            *known[i].place = value;
+        }
     }
     return true;
 }
@@ -108,6 +115,33 @@ static enum base_status to_unsigned(const struct srv_grpc__parameter *value, con
     return BASE_OK;
 }
 
+static enum base_status to_flag(const struct srv_grpc__parameter *value, const char *name,
+                                bool *out, struct base_error *error)
+{
+    if (value->kind != SRV_GRPC__NONE && value->kind != SRV_GRPC__BOOL) {
+        return base_fail(error, BASE_INVALID_ARGUMENT, "parameter '%s' must be a bool, not %s",
+                         name, kind_texts[value->kind]);
+    }
+    *out = value->number != 0;
+    return BASE_OK;
+}
+
+/* A number or a text; NULL for 0, an empty text and nothing. */
+static enum base_status to_id(const struct srv_grpc__parameter *value, struct base_arena *arena,
+                              const char **out, struct base_error *error)
+{
+    uint64_t number = 0;
+    *out = NULL;
+    if (value->kind == SRV_GRPC__TEXT) {
+        return value->text.length == 0
+                   ? BASE_OK
+                   : srv_grpc__text(arena, value->text, SRV_SEQUENCE_ID_BYTES_MAX,
+                                    "parameter 'sequence_id'", out, error);
+    }
+    BASE_TRY(to_unsigned(value, "sequence_id", &number, error));
+    return number == 0 ? BASE_OK : srv_request_number_id(arena, number, out, error);
+}
+
 enum base_status srv_grpc__parameters_apply(const struct srv_grpc__parameters *parameters,
                                             struct srv_request *request, struct base_error *error)
 {
@@ -121,15 +155,14 @@ enum base_status srv_grpc__parameters_apply(const struct srv_grpc__parameters *p
     request->timeout_ns =
         timeout_us > UINT64_MAX / BASE_NS_PER_US ? 0 : timeout_us * BASE_NS_PER_US;
 
-    const struct srv_grpc__parameter *sequence = &parameters->sequence_id;
-    bool is_text = sequence->kind == SRV_GRPC__TEXT;
-    if (is_text ? sequence->text.length > 0 : sequence->number != 0) {
-        return base_fail(
-            error, BASE_INVALID_ARGUMENT,
-            "parameter 'sequence_id': sequences kept by the server are not implemented;"
-            " send the whole sequence in one request, or carry its state as tensors");
-    }
-    return BASE_OK;
+    BASE_TRY(
+        to_flag(&parameters->sequence_start, "sequence_start", &request->sequence.is_start, error));
+    BASE_TRY(to_flag(&parameters->sequence_end, "sequence_end", &request->sequence.is_end, error));
+    BASE_TRY(
+        to_unsigned(&parameters->sequence_step, "sequence_step", &request->sequence.step, error));
+    request->sequence.has_step = parameters->sequence_step.kind != SRV_GRPC__NONE;
+    BASE_TRY(to_id(&parameters->sequence_id, &request->arena, &request->sequence.id, error));
+    return srv_request_check_sequence(&request->sequence, error);
 }
 
 enum base_status srv_grpc__tensor_parameter_check(struct srv_grpc_bytes entry, const char *what,

@@ -177,6 +177,43 @@ static enum base_status check_tensor_parameters(struct decoder *decoder, const j
     return BASE_OK;
 }
 
+/* A number or a text; NULL for 0, an empty text and nothing. */
+static enum base_status take_sequence_id(struct decoder *decoder, const json_t *value,
+                                         const char **out)
+{
+    *out = NULL;
+    if (!is_used(value) || json_is_null(value)) {
+        return BASE_OK;
+    }
+    if (json_is_integer(value) && json_integer_value(value) > 0) {
+        return srv_request_number_id(&decoder->request->arena, (uint64_t)json_integer_value(value),
+                                     out, decoder->error);
+    }
+    if (!json_is_string(value)) {
+        return FAIL(decoder,
+                    "parameter 'sequence_id' has to be an integer not below 0 or a string");
+    }
+    const size_t length = json_string_length(value);
+    if (length > SRV_SEQUENCE_ID_BYTES_MAX || strlen(json_string_value(value)) != length) {
+        return FAIL(decoder, "parameter 'sequence_id' has %zu bytes, more than %u, or a NUL",
+                    length, SRV_SEQUENCE_ID_BYTES_MAX);
+    }
+    *out = base_arena_text(&decoder->request->arena, json_string_value(value), length);
+    return *out != NULL ? BASE_OK : out_of_memory(decoder);
+}
+
+static enum base_status take_sequence(struct decoder *decoder, const json_t *parameters)
+{
+    struct srv_sequence *sequence = &decoder->request->sequence;
+    *sequence = (struct srv_sequence){.id = NULL};
+    BASE_TRY(take_flag(decoder, parameters, "sequence_start", &sequence->is_start));
+    BASE_TRY(take_flag(decoder, parameters, "sequence_end", &sequence->is_end));
+    BASE_TRY(take_count(decoder, parameters, "sequence_step", &sequence->step));
+    sequence->has_step = json_object_get(parameters, "sequence_step") != NULL;
+    BASE_TRY(take_sequence_id(decoder, json_object_get(parameters, "sequence_id"), &sequence->id));
+    return srv_request_check_sequence(sequence, decoder->error);
+}
+
 static enum base_status take_request_parameters(struct decoder *decoder, const json_t *root)
 {
     const json_t *parameters;
@@ -189,12 +226,7 @@ static enum base_status take_request_parameters(struct decoder *decoder, const j
     BASE_TRY(take_count(decoder, parameters, "max_steps", &decoder->request->steps_max));
     BASE_TRY(take_count(decoder, parameters, "beam", &decoder->request->beam));
     BASE_TRY(take_flag(decoder, parameters, "binary_data_output", &decoder->form->binary_all));
-    if (is_used(json_object_get(parameters, "sequence_id"))) {
-        return FAIL(decoder,
-                    "parameter 'sequence_id': sequences kept by the server are not implemented;"
-                    " send the whole sequence in one request, or carry its state as tensors");
-    }
-    return BASE_OK;
+    return take_sequence(decoder, parameters);
 }
 
 static enum base_status take_shape(struct decoder *decoder, const json_t *value,
@@ -446,6 +478,7 @@ enum base_status srv_http_decode(struct srv_http_codec *codec, const struct srv_
     request->timeout_ns = 0;
     request->steps_max = 0;
     request->beam = 0;
+    request->sequence = (struct srv_sequence){.id = NULL};
     *form = (struct srv_http_form){0};
     enum base_status status = decode(&decoder);
     if (status == BASE_OK) {

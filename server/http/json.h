@@ -36,9 +36,9 @@ struct srv_http_body {
                           there was no Inference-Header-Content-Length */
 };
 
-/* Reads a body. Sets id, inputs, wanted and timeout_ns of request, whose arena is initialised;
- * binary inputs point into the body's data, which has to stay as long as the request. Checks what
- * can be checked without the model.
+/* Reads a body. Sets id, inputs, wanted and what parameters say of request, whose arena is
+ * initialised; binary inputs point into the body's data, which has to stay as long as the request.
+ * Checks what can be checked without the model.
  *
  * INVALID_ARGUMENT: malformed, a limit passed, data that does not fit its shape or type, or a
  * parameter that cannot be honoured. RESOURCE_EXHAUSTED: text, tree or request too large (HTTP 413,

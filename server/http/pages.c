@@ -4,6 +4,7 @@
  * clients read unasked (docs/http.md) is always there. Made anew for each request: none of this is
  * on a hot path. Reads core on the loop thread; no state. */
 #include "base/assert.h"
+#include "base/clock.h"
 #include "server/about.h"
 #include "server/http/internal.h"
 #include "server/metrics.h"
@@ -117,7 +118,8 @@ static void add_tensors_config(struct base_buf *out, const char *key,
     base_buf_text(out, "]");
 }
 
-static int add_config(const struct srv_model *model, struct base_buf *out)
+static int add_config(const struct srv_http *http, const struct srv_model *model,
+                      struct base_buf *out)
 {
     const struct srv_signature *signature = model->signature;
     const uint32_t max_batch_size = signature->max_batch_size;
@@ -129,6 +131,11 @@ static int add_config(const struct srv_model *model, struct base_buf *out)
     base_buf_printf(out, ",\"max_batch_size\":%u", max_batch_size);
     add_tensors_config(out, "input", signature->inputs, signature->n_inputs, first_dim);
     add_tensors_config(out, "output", signature->outputs, signature->n_outputs, first_dim);
+    if (signature->has_sessions) {
+        base_buf_printf(
+            out, ",\"sequence_batching\":{\"max_sequence_idle_microseconds\":%llu}",
+            (unsigned long long)(srv_core_session_idle_ns(http->core) / BASE_NS_PER_US));
+    }
     base_buf_text(out, "}");
     return 200;
 }
@@ -233,7 +240,8 @@ static int add_model_page(const struct srv_http *http, const struct srv_http_rou
         (void)srv_about_not_ready(model, error);
         return fail(error);
     }
-    return route->page == SRV_HTTP_MODEL ? add_model(http, model, out) : add_config(model, out);
+    return route->page == SRV_HTTP_MODEL ? add_model(http, model, out)
+                                         : add_config(http, model, out);
 }
 
 int srv_http__page(struct srv_http *http, const struct srv_http_route *route, bool ready_only,

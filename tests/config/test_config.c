@@ -73,6 +73,7 @@ static const char *other_value(const struct cfg_option *option)
     case CFG_TYPE_LAYERS:
     case CFG_TYPE_PARTS:
     case CFG_TYPE_CONSTANTS:
+    case CFG_TYPE_STATES:
     case CFG_TYPE_SHAPES:
     case CFG_TYPE_WORD:
         break;

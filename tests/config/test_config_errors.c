@@ -508,12 +508,19 @@ START_TEST(test_model_config_of_inputs)
         {"shapes: x=99999999999999999999", "is not TENSOR=SIZExSIZE"},
         {"shapes: x=1x1x1x1x1x1x1x1x1", "is not TENSOR=SIZExSIZE"},
         {"shapes: x=1,x=2", "is the tensor's second shape"},
+        {"states: h0", "is not INPUT=OUTPUT, such as h0=hn, nor recurrent"},
+        {"states: =hn", "is not INPUT=OUTPUT"},
+        {"states: h0=", "is not INPUT=OUTPUT"},
+        {"states: h0=hn,h0=cn", "names a tensor that is a state already"},
+        {"states: [h0=hn, c0=hn]", "names a tensor that is a state already"},
     };
-    static const char text[] = "constants: [a=b=16000, c=-0.5]\nshapes: in=*x576,out=2x*x3\n";
+    static const char text[] = "constants: [a=b=16000, c=-0.5]\nshapes: in=*x576,out=2x*x3\n"
+                               "states: [h0=hn, recurrent, c=0=cn]\n";
     struct cfg_model_config config;
     struct base_error error;
     ck_assert_int_eq(cfg_model_config_parse("m", "", 0, &config, &error), BASE_OK);
-    ck_assert_uint_eq(config.constants.count + config.shapes.count, 0);
+    ck_assert_uint_eq(config.constants.count + config.shapes.count + config.states.count, 0);
+    ck_assert(!config.states.recurrent);
     ck_assert_int_eq(cfg_model_config_parse("m", text, strlen(text), &config, &error), BASE_OK);
     ck_assert_uint_eq(config.constants.count, 2);
     ck_assert_str_eq(config.constants.items[0].tensor, "a=b");
@@ -525,6 +532,10 @@ START_TEST(test_model_config_of_inputs)
     ck_assert_int_eq(config.shapes.items[0].sizes[1], 576);
     ck_assert_uint_eq(config.shapes.items[1].rank, 3);
     ck_assert_int_eq(config.shapes.items[1].sizes[1], CFG_SIZE_ANY);
+    ck_assert(config.states.recurrent);
+    ck_assert_uint_eq(config.states.count, 2);
+    ck_assert_str_eq(config.states.items[0].output, "hn");
+    ck_assert_str_eq(config.states.items[1].input, "c=0");
     for (size_t i = 0; i < sizeof(mistakes) / sizeof(mistakes[0]); i++) {
         ck_assert_msg(cfg_model_config_parse("m", mistakes[i][0], strlen(mistakes[i][0]), &config,
                                              &error) == BASE_INVALID_ARGUMENT,

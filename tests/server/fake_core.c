@@ -64,6 +64,12 @@ bool srv_core_is_draining(const struct srv_core *core)
     return core->draining;
 }
 
+uint64_t srv_core_session_idle_ns(const struct srv_core *core)
+{
+    (void)core;
+    return 60 * BASE_NS_PER_S;
+}
+
 uint32_t srv_core_models(const struct srv_core *core)
 {
     (void)core;

@@ -80,6 +80,7 @@ void site_options_init(struct site_options *options)
     options->engine.rows = 64;
     options->engine.spin_ns = 0;
     options->core = (struct srv_core_options){.queue_max = 100,
+                                              .session_bytes_max = (size_t)1 << 20,
                                               .queue_full_status = BASE_RESOURCE_EXHAUSTED,
                                               .sequence_length_max = 64,
                                               .strict_readiness = true};
@@ -93,6 +94,18 @@ static struct cell_model *add(struct site *site, struct cell_model *cells, const
     struct srv_model_source source = {
         .name = cells->producer, .version = version, .cells = cells, .reason = ""};
     ck_assert_msg(srv_core_add_model(site->core, &source, &error) == BASE_OK, "%s", error.message);
+    return cells;
+}
+
+static struct cell_model *keeping(struct cell_model *cells, const struct site_options *options)
+{
+    static const struct cell_kept_state pairs[] = {{"h0", "h"}, {"c0", "c"}};
+    const bool has_pairs = strcmp(cells->producer, "chain") == 0;
+    const struct cell_kept_states kept = {!has_pairs, has_pairs ? 2 : 0, pairs};
+    struct base_error error = {BASE_OK, ""};
+    if (options->keeps) {
+        ck_assert_msg(cell_model_keep_states(cells, &kept, &error) == BASE_OK, "%s", error.message);
+    }
     return cells;
 }
 
@@ -158,10 +171,10 @@ void site_open(struct site *site, const struct site_options *options)
     ck_assert_int_eq(srv_core_create(&site->loop, site->engine, &options->core, &site->core),
                      BASE_OK);
     struct cell_registry *registry = srv_engine_registry(site->engine);
-    site->chain = add(site, models_chain(registry, 3, 8, 1), "1");
-    site->tokens2 = add(site, models_tokens(registry, 8, 3), "2");
+    site->chain = add(site, keeping(models_chain(registry, 3, 8, 1), options), "1");
+    site->tokens2 = add(site, keeping(models_tokens(registry, 8, 3), options), "2");
     site->tokens = add(site, models_tokens(registry, 8, 2), "1");
-    site->lone = add(site, models_lone(registry, 4), "1");
+    site->lone = add(site, keeping(models_lone(registry, 4), options), "1");
     struct srv_model_source broken = {
         .name = "broken", .version = "1", .reason = "its file is torn"};
     ck_assert_int_eq(srv_core_add_model(site->core, &broken, &error), BASE_OK);

@@ -19,6 +19,8 @@ struct site_options {
     struct srv_core_options core;
     bool gated; /* the test commands the gate: see engine_options() in site.c */
     bool cold;  /* not warmed: site_warm() does it */
+    bool keeps; /* "chain" keeps h0=h and c0=c between requests, "tokens" 2 and "lone" the states of
+                   their layers */
     /* NULL, or a repository on disk (path from the root of the tree, or absolute) loaded beside the
      * others. */
     const char *repositories[2];

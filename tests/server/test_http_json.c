@@ -288,8 +288,18 @@ static const struct {
     {"{\"inputs\":[" ONE "],\"parameters\":{\"max_steps\":-1}}",
      "'max_steps' has to be an integer"},
     {"{\"inputs\":[" ONE "],\"parameters\":{\"beam\":\"wide\"}}", "'beam' has to be an integer"},
-    {"{\"inputs\":[" ONE "],\"parameters\":{\"sequence_id\":7}}", "'sequence_id'"},
-    {"{\"inputs\":[" ONE "],\"parameters\":{\"sequence_id\":\"s\"}}", "'sequence_id'"},
+    {"{\"inputs\":[" ONE "],\"parameters\":{\"sequence_id\":-7}}",
+     "'sequence_id' has to be an integer not below 0 or a string"},
+    {"{\"inputs\":[" ONE "],\"parameters\":{\"sequence_id\":true}}",
+     "'sequence_id' has to be an integer not below 0 or a string"},
+    {"{\"inputs\":[" ONE "],\"parameters\":{\"sequence_id\":7,\"sequence_start\":1}}",
+     "'sequence_start' has to be true or false"},
+    {"{\"inputs\":[" ONE "],\"parameters\":{\"sequence_id\":7,\"sequence_step\":-1}}",
+     "'sequence_step' has to be an integer"},
+    {"{\"inputs\":[" ONE "],\"parameters\":{\"sequence_end\":true}}",
+     "parameter 'sequence_end' without a 'sequence_id' that is neither 0 nor empty"},
+    {"{\"inputs\":[" ONE "],\"parameters\":{\"sequence_id\":\"\",\"sequence_step\":0}}",
+     "parameter 'sequence_step' without a 'sequence_id'"},
     {"{\"id\":\"q\",\"inputs\":[" ONE "],\"outputs\":3}", "[request id: q] outputs"},
 };
 
@@ -306,6 +316,34 @@ START_TEST(test_json_unused_parameters_are_accepted)
                    "\"timeout\":9223372036854775807},\"outputs\":[],\"inputs\":[" ONE "]}");
     ck_assert_uint_eq(request.timeout_ns, 0); // beyond any clock
     ck_assert_uint_eq(request.n_wanted, 0);
+}
+END_TEST
+
+START_TEST(test_json_sessions)
+{
+    assert_decodes("{\"parameters\":{\"sequence_id\":7,\"sequence_start\":true,"
+                   "\"sequence_step\":0},\"inputs\":[" ONE "]}");
+    ck_assert_str_eq(request.sequence.id, "7");
+    ck_assert(request.sequence.is_start && !request.sequence.is_end);
+    ck_assert(request.sequence.has_step);
+    ck_assert_uint_eq(request.sequence.step, 0);
+    assert_decodes("{\"parameters\":{\"sequence_id\":\"a b\",\"sequence_end\":true},"
+                   "\"inputs\":[" ONE "]}");
+    ck_assert_str_eq(request.sequence.id, "a b");
+    ck_assert(!request.sequence.is_start && request.sequence.is_end);
+    ck_assert(!request.sequence.has_step);
+    assert_decodes("{\"inputs\":[" ONE "]}");
+    ck_assert_ptr_null(request.sequence.id);
+    ck_assert(!request.sequence.is_end);
+    char text[400];
+    char id[130];
+    memset(id, 'x', sizeof id - 1);
+    id[sizeof id - 1] = '\0';
+    snprintf(text, sizeof text, "{\"parameters\":{\"sequence_id\":\"%s\"},\"inputs\":[" ONE "]}",
+             id);
+    assert_refused(text, BASE_INVALID_ARGUMENT, "has 129 bytes, more than 128, or a NUL");
+    assert_refused("{\"parameters\":{\"sequence_id\":\"a\\u0000b\"},\"inputs\":[" ONE "]}",
+                   BASE_INVALID_ARGUMENT, "");
 }
 END_TEST
 
@@ -634,6 +672,7 @@ int main(void)
     tcase_add_loop_test(tc, test_json_refuses_body, 0,
                         (int)(sizeof bad_bodies / sizeof bad_bodies[0]));
     tcase_add_test(tc, test_json_unused_parameters_are_accepted);
+    tcase_add_test(tc, test_json_sessions);
     tcase_add_test(tc, test_json_depth_is_bounded);
     tcase_add_test(tc, test_json_size_is_bounded);
     tcase_add_test(tc, test_json_tree_memory_is_bounded);

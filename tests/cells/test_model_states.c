@@ -1,0 +1,422 @@
+/* States that sessions keep: which pairs of tensors may be one, and that a model whose layers' own
+ * states are kept gives for a sequence in parts what it gives for the whole, or is refused. That is
+ * asked of every export under tests/data/onnx. */
+#include "base/mem.h"
+#include "cells/model.h"
+#include "tests/cells/replay.h"
+#include "tests/util.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define ROWS  2
+#define STEPS 9
+
+static struct cell_registry *registry;
+static struct cell_model *model;
+static struct base_error error;
+
+static void open_export(const char *name)
+{
+    char relative[256];
+    char path[UTIL_PATH_BYTES];
+    snprintf(relative, sizeof(relative), "tests/data/onnx/%s/model.onnx", name);
+    util_repo_path(path, relative);
+    error = (struct base_error){.status = BASE_OK};
+    ck_assert_int_eq(cell_registry_create(&registry), BASE_OK);
+    (void)cell_model_load(registry, path, "test", NULL, &model, &error);
+}
+
+static void close_export(void)
+{
+    if (model != NULL) {
+        cell_model_free(registry, model);
+    }
+    cell_registry_free(registry);
+    model = NULL;
+}
+
+/* ---- Pairs ---- */
+
+START_TEST(test_pairs_of_tensors)
+{
+    const struct cell_kept_state pairs[] = {{"c0", "cn"}, {"h0", "hn"}};
+    const struct cell_kept_states kept = {false, 2, pairs};
+    open_export("state_in-ts1.13-op14");
+    ck_assert(!model->inputs[1].optional);
+    ck_assert_int_eq(cell_model_keep_states(model, &kept, &error), BASE_OK);
+    ck_assert_uint_eq(model->n_states, 2);
+    ck_assert_uint_eq(model->states[0].input, 2);
+    ck_assert_uint_eq(model->states[0].output, 2);
+    ck_assert_uint_eq(model->states[1].input, 1);
+    ck_assert_uint_eq(model->states[1].output, 1);
+    ck_assert(model->inputs[1].optional && model->inputs[2].optional);
+    ck_assert(!model->inputs[0].optional);
+    ck_assert_uint_eq(model->n_inputs, 3);
+    close_export();
+}
+END_TEST
+
+START_TEST(test_no_states)
+{
+    const struct cell_kept_states kept = {.n = 0};
+    open_export("state_in-ts1.13-op14");
+    ck_assert_int_eq(cell_model_keep_states(model, &kept, &error), BASE_OK);
+    ck_assert_uint_eq(model->n_states, 0);
+    ck_assert(!model->inputs[1].optional);
+    close_export();
+}
+END_TEST
+
+START_TEST(test_pairs_that_are_none)
+{
+    static const struct {
+        struct cell_kept_state first, second;
+        const char *why;
+    } cases[] = {
+        {{"h", "hn"}, {NULL, NULL}, "the model has no input \"h\""},
+        {{"h0", "h"}, {NULL, NULL}, "the model has no output \"h\""},
+        {{"x", "hn"}, {NULL, NULL}, "input \"x\" has a value for each step"},
+        {{"h0", "y"}, {NULL, NULL}, "output \"y\" has a value for each step"},
+        {{"h0", "hn"}, {"h0", "cn"}, "are not the only pair of one of them"},
+        {{"h0", "hn"}, {"c0", "hn"}, "are not the only pair of one of them"},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const struct cell_kept_state pairs[] = {cases[i].first, cases[i].second};
+        const struct cell_kept_states kept = {false, cases[i].second.input == NULL ? 1 : 2, pairs};
+        open_export("state_in-ts1.13-op14");
+        ck_assert_int_eq(cell_model_keep_states(model, &kept, &error), BASE_INVALID_ARGUMENT);
+        ck_assert_msg(strstr(error.message, cases[i].why) != NULL, "%s", error.message);
+        close_export();
+    }
+}
+END_TEST
+
+/* Of another shape, or another type. */
+START_TEST(test_pairs_that_are_not_alike)
+{
+    const struct cell_kept_state pair = {"h0", "hn"};
+    const struct cell_kept_states kept = {false, 1, &pair};
+    for (uint32_t i = 0; i < 4; i++) {
+        open_export("state_in-ts1.13-op14");
+        struct cell_tensor *hn = &model->outputs[1];
+        if (i == 0) {
+            hn->dims[2]++;
+        } else if (i == 1) {
+            hn->rank--;
+        } else if (i == 2) {
+            hn->dtype = CELL_I64;
+        } else {
+            hn->batch_axis = 0;
+        }
+        ck_assert_int_eq(cell_model_keep_states(model, &kept, &error), BASE_INVALID_ARGUMENT);
+        ck_assert_msg(strstr(error.message, "are not of one type and shape") != NULL, "%s",
+                      error.message);
+        close_export();
+    }
+}
+END_TEST
+
+/* ---- Layers of every export ---- */
+
+/* What an input of steps' numbers says: how many there are, or which is the last. */
+static double number_of(const struct cell_tensor *tensor, uint32_t steps)
+{
+    return tensor->is_lengths ? steps : (double)steps - 1 - tensor->step_add;
+}
+
+/* A tensor of the model for so many steps: random, or zeros. */
+static struct replay_tensor make(const struct cell_tensor *tensor, uint32_t steps,
+                                 struct base_random *random)
+{
+    int64_t dims[CELL_RANK_MAX];
+    for (uint32_t k = 0; k < tensor->rank; k++) {
+        const int64_t open = tensor->time_axis == (int32_t)k ? steps : ROWS;
+        dims[k] = tensor->dims[k] == CELL_DIM_ANY ? open : tensor->dims[k];
+    }
+    struct replay_tensor made = replay_tensor_random(tensor->rank, dims, random);
+    for (size_t i = 0; random != NULL && i < made.count; i++) {
+        if (tensor->id_bound > 0) {
+            made.data[i] = base_random_below(random, (uint32_t)tensor->id_bound);
+        } else if (tensor->is_lengths || tensor->is_step) {
+            made.data[i] = number_of(tensor, steps);
+        } else if (tensor->dtype != CELL_F32 || tensor->byte != CELL_BYTE_NONE) {
+            made.data[i] = base_random_below(random, 2);
+        }
+    }
+    return made;
+}
+
+/* The steps from first on, which `steps` are many, of a tensor of the whole; or back into it. */
+static void move_steps(const struct cell_tensor *tensor, struct replay_tensor *whole,
+                       struct replay_tensor *part, uint32_t first, bool is_back)
+{
+    size_t outer = 1;
+    size_t inner = 1;
+    const size_t axis = (size_t)tensor->time_axis;
+    for (size_t k = 0; k < tensor->rank; k++) {
+        *(k < axis ? &outer : &inner) *= k == axis ? 1 : (size_t)part->dims[k];
+    }
+    const size_t n_whole = (size_t)whole->dims[axis];
+    const size_t n_part = (size_t)part->dims[axis];
+    for (size_t o = 0; o < outer; o++) {
+        double *in_whole = whole->data + (o * n_whole + first) * inner;
+        double *in_part = part->data + o * n_part * inner;
+        memcpy(is_back ? in_whole : in_part, is_back ? in_part : in_whole,
+               n_part * inner * sizeof(double));
+    }
+}
+
+static void copy_values(const struct replay_tensor *from, struct replay_tensor *to)
+{
+    ck_assert_uint_eq(from->count, to->count);
+    memcpy(to->data, from->data, from->count * sizeof(double));
+}
+
+static void release(struct replay_tensor *tensors, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        base_free(tensors[i].data);
+    }
+}
+
+static bool is_state_input(uint32_t input)
+{
+    bool is_state = false;
+    for (uint32_t s = 0; s < model->n_states; s++) {
+        is_state = is_state || model->states[s].input == input;
+    }
+    return is_state;
+}
+
+/* Runs the steps from first on with states, and leaves the next ones there; outputs of steps go to
+ * their place in made, others replace what is there. */
+static void run_part(struct replay_tensor *whole, struct replay_tensor *states, uint32_t first,
+                     uint32_t steps, struct replay_tensor *made)
+{
+    struct replay_tensor inputs[CELL_TENSORS_MAX];
+    struct replay_tensor outputs[CELL_TENSORS_MAX];
+    for (uint32_t i = 0; i < model->n_inputs; i++) {
+        inputs[i] = make(&model->inputs[i], steps, NULL);
+        if (model->inputs[i].is_lengths || model->inputs[i].is_step) {
+            for (size_t e = 0; e < inputs[i].count; e++) {
+                inputs[i].data[e] = number_of(&model->inputs[i], steps);
+            }
+        } else if (is_state_input(i)) {
+            copy_values(&states[i], &inputs[i]);
+        } else if (model->inputs[i].time_axis >= 0) {
+            move_steps(&model->inputs[i], &whole[i], &inputs[i], first, false);
+        } else {
+            copy_values(&whole[i], &inputs[i]);
+        }
+    }
+    replay_run(model, inputs, outputs);
+    for (uint32_t s = 0; s < model->n_states; s++) {
+        copy_values(&outputs[model->states[s].output], &states[model->states[s].input]);
+    }
+    for (uint32_t o = 0; o < model->n_outputs; o++) {
+        if (model->outputs[o].time_axis >= 0) {
+            move_steps(&model->outputs[o], &made[o], &outputs[o], first, true);
+        } else {
+            copy_values(&outputs[o], &made[o]);
+        }
+    }
+    release(inputs, model->n_inputs);
+    release(outputs, model->n_outputs);
+}
+
+/* Whether parts give what the whole gives. */
+static void check_parts(const char *name, struct base_random *random)
+{
+    static const uint32_t parts[] = {1, 3, 5};
+    struct replay_tensor inputs[CELL_TENSORS_MAX];
+    struct replay_tensor outputs[CELL_TENSORS_MAX];
+    struct replay_tensor states[CELL_TENSORS_MAX];
+    struct replay_tensor made[CELL_TENSORS_MAX];
+    for (uint32_t i = 0; i < model->n_inputs; i++) {
+        const bool is_state = is_state_input(i);
+        inputs[i] = make(&model->inputs[i], STEPS, is_state ? NULL : random);
+        states[i] = make(&model->inputs[i], STEPS, NULL);
+    }
+    replay_run(model, inputs, outputs);
+    for (uint32_t o = 0; o < model->n_outputs; o++) {
+        made[o] = make(&model->outputs[o], STEPS, NULL);
+    }
+    uint32_t first = 0;
+    for (size_t p = 0; p < sizeof(parts) / sizeof(parts[0]); p++) {
+        run_part(inputs, states, first, parts[p], made);
+        first += parts[p];
+    }
+    ck_assert_uint_eq(first, STEPS);
+    for (uint32_t o = 0; o < model->n_outputs; o++) {
+        ck_assert_uint_eq(made[o].count, outputs[o].count);
+        for (size_t e = 0; e < made[o].count; e++) {
+            ck_assert_msg(fabs(made[o].data[e] - outputs[o].data[e]) < 1e-9,
+                          "%s: output '%s' differs at %zu", name, model->outputs[o].name, e);
+        }
+    }
+    release(inputs, model->n_inputs);
+    release(states, model->n_inputs);
+    release(outputs, model->n_outputs);
+    release(made, model->n_outputs);
+}
+
+/* Why layers of exports are refused; of each there are some. */
+static const char *const reasons[] = {
+    "begins at the end of the sequence",
+    "reads steps beside its own",
+    "reads all steps",
+    "reads the last step",
+    "reads the number of the step",
+    "begins with a state that is not zero",
+    "has one state for all rows",
+    "the model has no recurrent layer",
+};
+#define REASONS (sizeof(reasons) / sizeof(reasons[0]))
+
+/* Those whose steps the file states have no whole of several parts. */
+static bool has_stated_steps(void)
+{
+    bool has = false;
+    for (uint32_t q = 0; q < model->n_sequences; q++) {
+        has = has || model->sequences[q].stated > 0 || model->sequences[q].steps_min > 1;
+    }
+    return has;
+}
+
+START_TEST(test_layers_of_every_export_in_parts_or_refused)
+{
+    static const struct cell_kept_states kept = {.recurrent = true};
+    uint32_t refused[REASONS] = {0};
+    uint32_t n = 0;
+    uint32_t checked = 0;
+    uint32_t stated = 0;
+    struct base_random random = util_random(7);
+    char path[UTIL_PATH_BYTES];
+    util_repo_path(path, "tests/data/onnx");
+    DIR *folder = opendir(path);
+    ck_assert_ptr_nonnull(folder);
+    for (const struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder)) {
+        if (strchr(entry->d_name, '.') == entry->d_name || strstr(entry->d_name, "-op") == NULL) {
+            continue;
+        }
+        open_export(entry->d_name);
+        n += model != NULL ? 1 : 0;
+        if (model == NULL) { // one is refused anyhow
+        } else if (cell_model_keep_states(model, &kept, &error) == BASE_OK) {
+            ck_assert_uint_gt(model->n_states, 0);
+            if (has_stated_steps()) {
+                stated++;
+            } else {
+                checked++;
+                check_parts(entry->d_name, &random);
+            }
+        } else {
+            size_t why = 0;
+            while (why < REASONS && strstr(error.message, reasons[why]) == NULL) {
+                why++;
+            }
+            ck_assert_msg(why < REASONS, "%s: %s", entry->d_name, error.message);
+            refused[why]++;
+        }
+        close_export();
+    }
+    closedir(folder);
+    ck_assert_uint_ge(n, 463);
+    ck_assert_uint_ge(checked, 290);
+    ck_assert_uint_ge(stated, 3);
+    for (size_t i = 0; i < REASONS; i++) {
+        ck_assert_msg(refused[i] > 0, "none %s", reasons[i]);
+    }
+}
+END_TEST
+
+/* What no export has, made of some that have something else there. */
+START_TEST(test_layers_that_are_refused)
+{
+    static const struct cell_kept_states kept = {.recurrent = true};
+    open_export("last_slice-ts1.13-op14");
+    ck_assert_int_eq(model->stages[1].inputs[0].kind, CELL_SOURCE_LAST);
+    model->stages[1].inputs[0].kind = CELL_SOURCE_FIRST;
+    ck_assert_int_eq(cell_model_keep_states(model, &kept, &error), BASE_UNIMPLEMENTED);
+    ck_assert_msg(strstr(error.message, "reads the first step") != NULL, "%s", error.message);
+    close_export();
+    open_export("state_in-ts1.13-op14");
+    model->output_sources[0][0].kind = CELL_SOURCE_FIRST;
+    ck_assert_int_eq(cell_model_keep_states(model, &kept, &error), BASE_UNIMPLEMENTED);
+    ck_assert_msg(strstr(error.message, "output \"y\" is of the first step") != NULL, "%s",
+                  error.message);
+    close_export();
+    open_export("state_in-ts1.13-op14");
+    model->stages[0].init[1].index = 1; // h and c begin with the same
+    model->n_outputs = 1;
+    ck_assert_int_eq(cell_model_keep_states(model, &kept, &error), BASE_UNIMPLEMENTED);
+    ck_assert_msg(strstr(error.message, "input \"h0\" is a state of cell test/lstm, and not all of "
+                                        "it is of one cell") != NULL,
+                  "%s", error.message);
+    close_export();
+    open_export("tagger-ts1.13-op14");
+    model->n_outputs = CELL_TENSORS_MAX;
+    ck_assert_int_eq(cell_model_keep_states(model, &kept, &error), BASE_UNIMPLEMENTED);
+    ck_assert_msg(strstr(error.message, "more than 32 inputs or outputs") != NULL, "%s",
+                  error.message);
+    close_export();
+}
+END_TEST
+
+/* Of inputs that no output goes on from, in two pieces. */
+START_TEST(test_layers_that_begin_with_an_input)
+{
+    static const struct cell_kept_states kept = {.recurrent = true};
+    open_export("gru_two_layer_state_in-ts1.13-op14");
+    ck_assert_uint_eq(model->inputs[1].pieces, 2);
+    model->n_outputs = 1; // without hn
+    ck_assert_int_eq(cell_model_keep_states(model, &kept, &error), BASE_OK);
+    ck_assert_uint_eq(model->n_states, 1);
+    ck_assert_uint_eq(model->states[0].input, 1);
+    ck_assert_str_eq(model->inputs[1].name, "h0");
+    ck_assert_str_eq(model->outputs[1].name, "state.0");
+    ck_assert_int_eq(model->output_sources[1][1].kind, CELL_SOURCE_LAST_STATE);
+    ck_assert_uint_eq(model->output_sources[1][1].stage, 1);
+    close_export();
+    open_export("gru_two_layer_state_in-ts1.13-op14");
+    ck_assert_int_eq(cell_model_keep_states(model, &kept, &error), BASE_OK);
+    ck_assert_uint_eq(model->n_outputs, 2);
+    ck_assert_uint_eq(model->states[0].output, 1);
+    close_export();
+}
+END_TEST
+
+/* An input whose name is taken. */
+START_TEST(test_names_of_states)
+{
+    static const struct cell_kept_states kept = {.recurrent = true};
+    open_export("tagger-ts1.13-op14");
+    const uint32_t n_outputs = model->n_outputs;
+    snprintf(model->inputs[0].name, sizeof(model->inputs[0].name), "state.0");
+    ck_assert_int_eq(cell_model_keep_states(model, &kept, &error), BASE_OK);
+    ck_assert_uint_eq(model->n_states, 2);
+    ck_assert_str_eq(model->inputs[1].name, "state.1");
+    ck_assert_str_eq(model->inputs[2].name, "state.2");
+    ck_assert_str_eq(model->outputs[n_outputs].name, "state.1");
+    close_export();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("model_states");
+    TCase *tcase = tcase_create("states");
+    tcase_add_test(tcase, test_pairs_of_tensors);
+    tcase_add_test(tcase, test_no_states);
+    tcase_add_test(tcase, test_pairs_that_are_none);
+    tcase_add_test(tcase, test_pairs_that_are_not_alike);
+    tcase_add_test(tcase, test_layers_of_every_export_in_parts_or_refused);
+    tcase_add_test(tcase, test_layers_that_are_refused);
+    tcase_add_test(tcase, test_layers_that_begin_with_an_input);
+    tcase_add_test(tcase, test_names_of_states);
+    suite_add_tcase(suite, tcase);
+    return util_run(suite);
+}
