@@ -790,6 +790,7 @@ TEST_SCRIPTS = \
   tests/docs/test_readers.sh \
   tests/docs/test_readme.sh \
   tests/docs/test_safetensors.sh \
+  tests/docs/test_sessions.sh \
   tests/docs/test_streams.sh \
   tests/docs/test_text.sh \
   tests/docs/test_together.sh \

@@ -1,6 +1,6 @@
 #!/bin/bash
-# Real clients against the built cellbatchd: starts it on free ports over models/, runs each test
-# here, stops it. Ends with `N passed, N failed[, N skipped]`. From the root of the tree; OUT and
+# Real clients against the built cellbatchd: starts it on free ports over models/ and `parts`, which is
+# langid whose texts may come in parts, runs each test here, stops it. Ends with `N passed, N failed[, N skipped]`. From the root of the tree; OUT and
 # BUILD come from make, which builds build/venv before (make clients).
 set -u
 : "${OUT:=build/release}"
@@ -36,7 +36,12 @@ port() {
     sed -n "s/^ *$1  *.*:\([0-9][0-9]*\)\$/\1/p" "$work/log" | head -n 1
 }
 
-"$OUT/cellbatchd" --model-repository models --grpc-port 0 --http-port 0 --metrics-port 0 \
+mkdir "$work/models"
+cp -r models/* "$work/models/"
+cp -r models/langid "$work/models/parts"
+echo 'states: recurrent' >"$work/models/parts/config.yaml"
+
+"$OUT/cellbatchd" --model-repository "$work/models" --grpc-port 0 --http-port 0 --metrics-port 0 \
     2>"$work/log" >&2 &
 server=$!
 for _ in $(seq 300); do

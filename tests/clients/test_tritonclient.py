@@ -144,9 +144,25 @@ def test_errors(c):
     refused(lambda: c.infer(tokens, model_version="9"), ["9"])
     refused(lambda: c.infer(tokens, wanted=("nothing",)), ["nothing"])
     refused(lambda: c.infer(tokens - 1000, request_id="job-2"), ["job-2", "tokens"])
-    refused(lambda: c.infer(tokens, sequence_id=7, sequence_start=True), ["sequence"])
+    refused(lambda: c.infer(tokens, sequence_id=7, sequence_start=True), ["sequence_id"])
     refused(lambda: c.client.get_model_metadata("none"), ["none"])
     refused(lambda: c.client.get_model_config("none"), ["none"])
+
+
+def test_sessions(c):
+    text = tokens_of("Where is the next station?")
+    whole = c.infer(text).as_numpy("probabilities")
+    for session in (7, f"{c.name} session"):
+        refused(lambda: c.infer(text, model="parts", sequence_id=session), ["session", "begun"])
+        for first in range(0, text.shape[1], 5):
+            answer = c.infer(text[:, first : first + 5], model="parts", sequence_id=session,
+                             sequence_start=first == 0, sequence_end=first + 5 >= text.shape[1])
+        assert (answer.as_numpy("probabilities") == whole).all()
+    config = c.client.get_model_config("parts", **c.as_json())
+    config = config.get("config", config)
+    assert int(config["sequence_batching"]["max_sequence_idle_microseconds"]) == 60000000, config
+    extensions = c.client.get_server_metadata(**c.as_json())["extensions"]
+    assert "sequence" in extensions and "sequence(string_id)" in extensions, extensions
 
 
 def main():
