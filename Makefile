@@ -349,6 +349,7 @@ LOADGEN_SRCS = \
   loadgen/result.c \
   loadgen/rpc.c \
   loadgen/run.c \
+  loadgen/session.c \
   loadgen/sweep.c \
   loadgen/timers.c \
   loadgen/values.c \
@@ -696,6 +697,7 @@ LOADGEN_SUITES = \
   tests/loadgen/test_payload.c \
   tests/loadgen/test_plan.c \
   tests/loadgen/test_result.c \
+  tests/loadgen/test_session.c \
 
 BENCH_SUITES = \
   tests/bench/test_bench_ablate.c \

@@ -5,6 +5,7 @@
 #include "base/assert.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* ---- Deadlines ------------------------------------------------------------------------------- */
 
@@ -40,7 +41,15 @@ static void remove_deadline(struct lg_engine *engine, struct lg_call *call)
 static void read_message(const struct lg_rpc *rpc, uint64_t offset, size_t length, uint8_t *out)
 {
     const struct lg_call *call = (const struct lg_call *)rpc;
-    lg_payload_read(call->payload, call->index, offset, length, out);
+    const uint64_t payload_bytes = lg_payload_bytes(call->payload, call->index);
+    const uint64_t left = offset < payload_bytes ? payload_bytes - offset : 0;
+    const size_t first = left < length ? (size_t)left : length;
+    if (first > 0) {
+        lg_payload_read(call->payload, call->index, offset, first, out);
+    }
+    if (first < length) {
+        memcpy(out + first, call->session.bytes + (offset + first - payload_bytes), length - first);
+    }
 }
 
 /* Open loop: by the plan. Closed loop: what leaves while the window is open, up to the number
@@ -87,6 +96,11 @@ void lg_call_start(struct lg_engine *engine, struct lg_call *call, uint64_t inde
     call->rpc.path = LG_SERVICE "ModelInfer";
     call->rpc.read = read_message;
     call->rpc.message_bytes = lg_payload_bytes(spec->payload, index);
+    if (spec->session_requests > 0) {
+        lg_session_next(&call->session, spec->session_requests, engine->run,
+                        &engine->sessions_begun);
+        call->rpc.message_bytes += call->session.n_bytes;
+    }
     call->rpc.timeout_ns = 0;
     call->rpc.reply = NULL;
     call->deadline_ns = BASE_NEVER;
@@ -159,6 +173,10 @@ void lg_call_finish(struct lg_engine *engine, struct lg_call *call)
 {
     base_assert(call->rpc.state == LG_RPC_FREE && engine->ended < engine->started);
     account(engine, call);
+    if (engine->spec->session_requests > 0) {
+        lg_session_end(&call->session, engine->spec->session_requests,
+                       call->rpc.code == LG_CODE_OK);
+    }
     if (call->deadline_ns != BASE_NEVER) {
         remove_deadline(engine, call);
         call->deadline_ns = BASE_NEVER;

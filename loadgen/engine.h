@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "loadgen/run.h"
+#include "loadgen/session.h"
 #include "loadgen/timers.h"
 
 #include <stdatomic.h>
@@ -27,6 +28,7 @@ struct lg_call {
     struct lg_call *sooner, *later; /* in the list of deadlines */
     bool measured;
     bool we_cancel;
+    struct lg_session session; /* closed loop with sessions */
 };
 
 /* The worker's, except the atomics. */
@@ -55,9 +57,10 @@ struct lg_engine {
     struct lg_sends sends;
     uint64_t started, ended;
     uint64_t measured_started, measured_ended;
-    size_t plan_at;    /* open loop: next request of the plan */
-    bool sending_done; /* nothing more will be started */
-    bool expired;      /* the drain time is over: all calls have been cancelled */
+    uint64_t run, sessions_begun; /* run: of the ids of sessions */
+    size_t plan_at;               /* open loop: next request of the plan */
+    bool sending_done;            /* nothing more will be started */
+    bool expired;                 /* the drain time is over: all calls have been cancelled */
 
     /* Anyone's. */
     _Atomic uint64_t finished;  /* = ended, for the progress bar */

@@ -47,6 +47,8 @@ static const struct flag flags[] = {
     {"rates", KIND_RATES, 0, 0, 0, "R,R,...", "open loop, one run for each rate"},
     {"sweep", KIND_SWEEP, 0, 0, 0, "LO:HI:STEPS", "open loop, STEPS rates evenly from LO to HI"},
     {"concurrency", KIND_U64, AT(concurrency), 1, 65536, "N", "closed loop, N requests in flight"},
+    {"sequence-length", KIND_U64, AT(session_requests), 1, 1e6, "N",
+     "closed loop: N requests are a sequence whose states the server keeps (none)"},
     {"duration", KIND_F64, AT(duration_s), 0.001, SECONDS_MAX, "SECONDS",
      "length of the measured window (10)"},
     {"requests", KIND_U64, AT(requests), 1, 1e8, "N", "measure N requests instead of a duration"},
@@ -285,6 +287,11 @@ static enum base_status settle(uint64_t seen, struct lg_options *options, struct
     } else if (!options->help && !options->version && !is_seen(seen, "wait-ready")) {
         return base_fail(error, BASE_INVALID_ARGUMENT,
                          "nothing to do: give --rate, --concurrency or --ask; see --help");
+    }
+    if (is_seen(seen, "sequence-length") && options->mode != LG_MODE_CLOSED) {
+        return base_fail(
+            error, BASE_INVALID_ARGUMENT,
+            "--sequence-length needs --concurrency: a request waits for the one before");
     }
     if (is_seen(seen, "rate") && options->rate_count != 1) {
         return base_fail(error, BASE_INVALID_ARGUMENT, "--rate takes one rate; see --rates");

@@ -37,6 +37,7 @@ struct lg_options {
     double rates[LG_RATES_MAX]; /* requests a second, one run each */
     uint32_t rate_count;
     uint64_t concurrency;
+    uint64_t session_requests; /* in a session; 0 = none */
     uint64_t seed;
     double warmup_s, duration_s, cooldown_s;
     uint64_t requests; /* 0 = by duration */

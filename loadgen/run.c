@@ -55,6 +55,7 @@ static enum base_status set_up(const struct lg_run_spec *spec, struct lg_result 
     engine->spec = spec;
     engine->result = result;
     engine->call_count = spec->plan != NULL ? spec->in_flight_max : spec->concurrency;
+    engine->run = base_wall_ns();
     base_random_init(&engine->random, spec->seed ^ 0x63616e63656cu); // apart from the schedule's
     lg_timers_init(&engine->cancels);
     lg_timers_init(&engine->resends);

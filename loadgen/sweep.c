@@ -48,6 +48,7 @@ static struct lg_run_spec spec_of(const struct sweep *sweep)
         .seed = options->seed,
         .in_flight_max = (uint32_t)options->in_flight_max,
         .concurrency = (uint32_t)options->concurrency,
+        .session_requests = (uint32_t)options->session_requests,
         .warmup_ns = ns_of_s(options->warmup_s),
         .duration_ns = options->requests > 0 ? 0 : ns_of_s(options->duration_s),
         .cooldown_ns = ns_of_s(options->cooldown_s),

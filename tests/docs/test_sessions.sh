@@ -60,6 +60,12 @@ metrics=$(curl -s "http://127.0.0.1:$metrics_port/metrics")
 grep -q '^cellbatch_sessions_active 0$' <<<"$metrics" || fail "sessions are left"
 grep -q '^cellbatch_session_bytes 0$' <<<"$metrics" || fail "memory of sessions is left"
 
+"$root/$OUT/cellbatch-load" --target "127.0.0.1:$grpc_port" --model monitor --concurrency 16 --sequence-length 5 \
+    --requests 400 --warmup 0 --cooldown 0 --lengths uniform:1:9 >load.log 2>&1 || fail "the load of sessions failed"
+metrics=$(curl -s "http://127.0.0.1:$metrics_port/metrics")
+begun=$(sed -n 's/^cellbatch_sessions_total //p' <<<"$metrics")
+[ "$begun" -ge 160 ] && [ "$begun" -le 200 ] || fail "$begun sessions have begun"
+
 bash sessions_curl.sh >curl.log 2>&1 || fail "curl failed"
 grep -q '"name":"unusual"' curl.log || fail "curl was not answered"
 bash sessions_curl.sh | grep -q "session '7' has begun already" || fail "a session begins twice"

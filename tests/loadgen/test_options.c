@@ -120,6 +120,7 @@ START_TEST(test_options_wrong_ones_are_named)
     assert_refused("--rate 1 --text f --lengths fixed:3", "one of");
     assert_refused("--rate 1 --text f --batch 2", "--batch");
     assert_refused("--seed 3", "nothing to do");
+    assert_refused("--rate 3 --sequence-length 5", "--sequence-length needs --concurrency");
 }
 END_TEST
 
