@@ -657,6 +657,7 @@ SERVER_SUITES = \
   tests/server/test_safetensors_model.c \
   tests/server/test_start_calibration.c \
   tests/server/test_session_failures.c \
+  tests/server/test_session_random.c \
   tests/server/test_sessions.c \
   tests/server/test_status.c \
   tests/server/test_text.c \

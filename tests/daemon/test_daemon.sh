@@ -88,6 +88,35 @@ kill -INT "$daemon_pid"
 daemon_wait
 check 'SIGINT exits cleanly' [ "$daemon_exit" -eq 0 ]
 
+# Sessions: those of a lost client end by their silence, and nothing of them is left.
+mkdir "$daemon_dir/kept"
+cp -r models/langid "$daemon_dir/kept"
+echo 'states: recurrent' >"$daemon_dir/kept/langid/config.yaml"
+# part PARAMETERS STATUS: the HTTP status of a part of a session.
+part() {
+    [ "$(curl -s -o /dev/null -w '%{http_code}' "http://$http/v2/models/langid/infer" -d "{\"parameters\":{$1},
+        \"inputs\":[{\"name\":\"tokens\",\"datatype\":\"INT64\",\"shape\":[1,2],\"data\":[72,105]}]}")" = "$2" ]
+}
+check 'starts with sessions' daemon_start --session-idle-timeout 1s --model-repository "$daemon_dir/kept"
+"$load" --target "$grpc" --concurrency 32 --duration 30 --lengths fixed:100 --sequence-length 100000 >/dev/null 2>&1 &
+client=$!
+check 'as many sessions as are in flight' wait_for 10 metric_is cellbatch_sessions_active 32
+kill -KILL "$client"
+wait "$client" 2>/dev/null
+check 'sessions of a lost client end' wait_for 10 metric_is cellbatch_sessions_active 0
+check 'so does their memory' metric_is cellbatch_session_bytes 0
+check 'they are counted' metric_is cellbatch_sessions_expired_total 32
+check 'rows of a lost session are free' wait_for 10 metric_is cellbatch_rows_in_use 0
+check 'no session' part '"sequence_id":1' 404
+check 'a session begins' part '"sequence_id":1,"sequence_start":true' 200
+check 'a session begins once' part '"sequence_id":1,"sequence_start":true' 409
+check 'a part that is not the next' part '"sequence_id":1,"sequence_step":2' 400
+check 'a session ends' part '"sequence_id":1,"sequence_step":1,"sequence_end":true' 200
+check 'a session has ended' part '"sequence_id":1' 404
+kill -TERM "$daemon_pid"
+daemon_wait
+check 'SIGTERM exits cleanly' [ "$daemon_exit" -eq 0 ]
+
 # Calibration: measured once, then from the cache, which may be damaged or not be writable.
 cache=$daemon_dir/cache
 calibrated_start() {
