@@ -273,6 +273,7 @@ SERVER_SRCS = \
   server/grpc/call.c \
   server/grpc/codec.c \
   server/grpc/contents.c \
+  server/grpc/infer.c \
   server/grpc/input.c \
   server/grpc/methods.c \
   server/grpc/models.c \

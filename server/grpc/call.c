@@ -19,23 +19,11 @@
 #include "server/grpc/call.h"
 
 #include "base/assert.h"
-#include "base/clock.h"
 #include "server/status.h"
 
 #include <grpc/byte_buffer.h>
-#include <grpc/byte_buffer_reader.h>
 #include <grpc/slice.h>
 #include <grpc/slice_buffer.h>
-#include <grpc/support/time.h>
-#include <string.h>
-
-/* Arena memory that an object keeps between calls: a request of some hundred bytes with its names,
- * cells and outputs. */
-#define ARENA_CHUNK_BYTES 8192u
-
-/* A body up to this is copied, so that gRPC gets the buffer back into which it read it, and which
- * may be a hundred times as large. */
-#define BODY_COPY_BYTES_MAX 4096u
 
 static bool is_infer(const struct srv_grpc__call *call)
 {
@@ -51,16 +39,12 @@ static void finish(struct srv_grpc__call *call)
     base_assert(!call->running && call->watch != SRV_GRPC__WATCH_SOON);
     counts->cancelled += call->cancelled != 0 ? 1 : 0;
     if (is_infer(call)) {
-        counts->infer_open--;
-        counts->infer_bytes -= call->body.length;
+        srv_grpc__infer_leave(call->server, &call->infer);
     }
     counts->open--;
     counts->finished++;
     grpc_call_unref(call->call);
     call->call = NULL;
-    call->body = (struct srv_grpc_bytes){NULL, 0};
-    grpc_slice_unref(call->body_slice);
-    call->body_slice = grpc_empty_slice();
     if (call->reply != NULL) {
         grpc_slice_buffer_reset_and_unref(&call->reply->data.raw.slice_buffer);
     }
@@ -70,7 +54,7 @@ static void finish(struct srv_grpc__call *call)
         grpc_call_details_destroy(&call->details);
         grpc_call_details_init(&call->details);
     }
-    base_arena_reset(&call->request.arena);
+    srv_grpc__infer_reset(&call->infer);
     srv_grpc__pool_put(call);
 }
 
@@ -129,7 +113,8 @@ static void send_error(struct srv_grpc__call *call, const struct base_error *err
 
 static void on_done(struct srv_request *request)
 {
-    struct srv_grpc__call *call = SRV_GRPC__CONTAINER(request, struct srv_grpc__call, request);
+    struct srv_grpc__call *call =
+        SRV_GRPC__CONTAINER(request, struct srv_grpc__call, infer.request);
     base_assert(call->running);
     call->running = false;
     if (request->error.status != BASE_OK) {
@@ -144,78 +129,39 @@ static void on_done(struct srv_request *request)
 
 /* ---- Cancel ---- */
 
-/* The client's own timer fires before ours and its RST arrives first; gRPC rounds a timeout up by
- * at most 1 % on its way here. */
-static bool is_past_deadline(const struct srv_request *request, uint64_t now_ns)
-{
-    if (request->deadline_ns == BASE_NEVER) {
-        return false;
-    }
-    uint64_t arrived_ns = request->times.arrived_ns;
-    uint64_t given_ns = request->deadline_ns > arrived_ns ? request->deadline_ns - arrived_ns : 0;
-    uint64_t slack_ns = given_ns / 64 + BASE_NS_PER_MS;
-    return now_ns + slack_ns >= request->deadline_ns;
-}
-
 static void on_closed(struct srv_grpc__event *event, bool ok)
 {
     struct srv_grpc__call *call = SRV_GRPC__CONTAINER(event, struct srv_grpc__call, closed);
     struct srv_grpc *server = call->server;
     (void)ok;
     if (call->cancelled != 0 && call->running) {
-        bool late = is_past_deadline(&call->request, srv_loop_update(server->loop));
-        srv_request_cancel(server->core, &call->request,
-                           late ? BASE_DEADLINE_EXCEEDED : BASE_CANCELLED);
+        struct srv_request *request = &call->infer.request;
+        srv_request_cancel(server->core, request,
+                           srv_grpc__why_closed(request->deadline_ns, request->times.arrived_ns,
+                                                srv_loop_update(server->loop)));
     }
     drop_hold(call);
 }
 
 /* ---- Arrival ---- */
 
-static enum base_status refuse(struct srv_grpc__call *call, const char *why)
-{
-    base_fail(&call->error, call->server->options.busy, "the server is busy: %s", why);
-    srv_request_name_error(call->request.id, &call->error);
-    return call->error.status;
-}
-
-/* BASE_OK when the loop may start the request. The call is counted already. */
-static enum base_status admit(struct srv_grpc__call *call)
-{
-    const struct srv_grpc *server = call->server;
-    if (call->decoded != BASE_OK) {
-        return call->decoded;
-    }
-    if (server->counts.infer_open > server->options.calls_max) {
-        return refuse(call, "too many calls are open");
-    }
-    if (server->counts.infer_bytes > server->options.calls_bytes_max) {
-        return refuse(call, "open calls hold too many bytes");
-    }
-    return BASE_OK;
-}
-
 static void start_infer(struct srv_grpc__call *call)
 {
     struct srv_grpc *server = call->server;
-    server->counts.infer_open++;
-    server->counts.infer_bytes += call->body.length;
-    enum base_status status = admit(call);
-    if (status != BASE_OK) {
-        srv_core_count_refused(server->core, SRV_PROTOCOL_GRPC, status);
-        send_error(call, &call->error);
+    if (srv_grpc__infer_enter(server, &call->infer) != BASE_OK) {
+        send_error(call, &call->infer.error);
         return;
     }
     call->running = true;
     srv_grpc__watch_begin(call);
-    srv_request_start(server->core, &call->request);
+    srv_request_start(server->core, &call->infer.request);
 }
 
 /* Answers a method of the table's other rows. */
 static void answer_now(struct srv_grpc__call *call)
 {
-    struct srv_grpc__ask ask = {.core = call->server->core, .arena = &call->request.arena};
-    if (srv_grpc_decode_query(call->body, &ask.query, &ask.error) != BASE_OK ||
+    struct srv_grpc__ask ask = {.core = call->server->core, .arena = &call->infer.request.arena};
+    if (srv_grpc_decode_query(call->infer.body, &ask.query, &ask.error) != BASE_OK ||
         call->method->answer(&ask) != BASE_OK) {
         send_error(call, &ask.error);
         return;
@@ -257,79 +203,15 @@ static void deliver_returned(struct base_message *message)
     srv_grpc__pool_put(call);
 }
 
-/* The pieces one behind the other in the request's own memory. */
-static bool copy_body(struct srv_grpc__call *call, const grpc_slice_buffer *slices)
-{
-    uint8_t *copy = base_arena_alloc(&call->request.arena, slices->length);
-    if (copy == NULL) {
-        return false;
-    }
-    call->body = (struct srv_grpc_bytes){copy, slices->length};
-    for (size_t i = 0; i < slices->count; i++) {
-        memcpy(copy, GRPC_SLICE_START_PTR(slices->slices[i]), GRPC_SLICE_LENGTH(slices->slices[i]));
-        copy += GRPC_SLICE_LENGTH(slices->slices[i]);
-    }
-    return true;
-}
-
-/* The message in one piece: a copy when it is small or in several pieces, else as gRPC holds it. */
-static void take_body(struct srv_grpc__call *call)
-{
-    if (call->payload == NULL) {
-        return;
-    }
-    const grpc_slice_buffer *slices = &call->payload->data.raw.slice_buffer;
-    bool is_small = slices->length > 0 && slices->length <= BODY_COPY_BYTES_MAX;
-    if (!(is_small && copy_body(call, slices)) && slices->count > 0) {
-        grpc_byte_buffer_reader reader;
-        int readable = grpc_byte_buffer_reader_init(&reader, call->payload);
-        base_assert(readable != 0);
-        call->body_slice = slices->count == 1 ? grpc_slice_ref(slices->slices[0])
-                                              : grpc_byte_buffer_reader_readall(&reader);
-        call->body = (struct srv_grpc_bytes){GRPC_SLICE_START_PTR(call->body_slice),
-                                             GRPC_SLICE_LENGTH(call->body_slice)};
-        grpc_byte_buffer_reader_destroy(&reader);
-    }
-    grpc_byte_buffer_destroy(call->payload);
-    call->payload = NULL;
-}
-
-static uint64_t deadline_of(gpr_timespec deadline)
-{
-    if (gpr_time_cmp(deadline, gpr_inf_future(deadline.clock_type)) == 0) {
-        return BASE_NEVER;
-    }
-    // gpr's monotonic clock is CLOCK_MONOTONIC, as ours.
-    deadline = gpr_convert_clock_type(deadline, GPR_CLOCK_MONOTONIC);
-    if (deadline.tv_sec < 0) {
-        return 0;
-    }
-    return (uint64_t)deadline.tv_sec * BASE_NS_PER_S + (uint64_t)(uint32_t)deadline.tv_nsec;
-}
-
-static void decode(struct srv_grpc__call *call)
-{
-    struct srv_request *request = &call->request;
-    struct base_arena arena = request->arena;
-    *request = (struct srv_request){
-        .arena = arena,
-        .protocol = SRV_PROTOCOL_GRPC,
-        .deadline_ns = deadline_of(call->deadline),
-        .times = {.arrived_ns = base_now_ns()},
-        .done = on_done,
-    };
-    call->decoded = srv_grpc_decode_infer(call->body, request, &call->error);
-}
-
 static void on_arrived(struct srv_grpc__event *event, bool ok)
 {
     struct srv_grpc__call *call = SRV_GRPC__CONTAINER(event, struct srv_grpc__call, arrived);
     call->message.deliver = ok ? deliver_arrived : deliver_returned;
     if (ok) {
         call->cancelled = 0;
-        take_body(call);
+        srv_grpc__infer_take(&call->infer, &call->payload);
         if (is_infer(call)) {
-            decode(call);
+            srv_grpc__infer_decode(&call->infer, call->deadline, on_done);
         }
     }
     srv_loop_post(call->server->loop, &call->message);
@@ -343,11 +225,10 @@ void srv_grpc__call_init(struct srv_grpc__call *call, struct srv_grpc *server)
     call->arrived.happened = on_arrived;
     call->closed.happened = on_closed;
     call->sent.happened = on_sent;
-    call->body_slice = grpc_empty_slice();
     call->status_text = grpc_empty_slice();
     grpc_metadata_array_init(&call->metadata);
     grpc_call_details_init(&call->details);
-    base_arena_init(&call->request.arena, ARENA_CHUNK_BYTES, server->options.request_bytes_max);
+    srv_grpc__infer_init(&call->infer, server);
 }
 
 void srv_grpc__call_release(struct srv_grpc__call *call)
@@ -357,5 +238,5 @@ void srv_grpc__call_release(struct srv_grpc__call *call)
     if (call->reply != NULL) {
         grpc_byte_buffer_destroy(call->reply);
     }
-    base_arena_release(&call->request.arena);
+    srv_grpc__infer_release(&call->infer);
 }

@@ -25,6 +25,15 @@ struct srv_grpc__event {
     void (*happened)(struct srv_grpc__event *event, bool ok);
 };
 
+/* A ModelInferRequest: its bytes, and what they ask for. */
+struct srv_grpc__infer {
+    struct srv_grpc_bytes body; /* the message in one piece: in the arena, or */
+    grpc_slice body_slice;      /* in this; else empty */
+    enum base_status decoded;
+    struct base_error error; /* of decoding, or why it was not admitted */
+    struct srv_request request;
+};
+
 /* Whether gRPC has been asked to tell when the client is gone. */
 enum srv_grpc__watch {
     SRV_GRPC__WATCH_OFF,  /* not in the line */
@@ -53,14 +62,10 @@ struct srv_grpc__call {
     enum srv_grpc__watch watch;
     struct srv_grpc__call *watch_next, *watch_previous; /* in the line */
 
-    struct srv_grpc_bytes body; /* the request message in one piece: in the arena, or */
-    grpc_slice body_slice;      /* in this; else empty */
-    bool running;               /* between srv_request_start() and done */
-    enum base_status decoded;
-    struct base_error error;    /* of decoding */
-    grpc_byte_buffer *reply;    /* NULL until the first answer; then kept */
-    grpc_slice status_text;     /* until sent */
-    struct srv_request request; /* its arena serves the other methods too */
+    bool running;                 /* between srv_request_start() and done */
+    grpc_byte_buffer *reply;      /* NULL until the first answer; then kept */
+    grpc_slice status_text;       /* until sent */
+    struct srv_grpc__infer infer; /* its arena serves the other methods too */
 };
 
 /* Accepts of one method. */
@@ -125,6 +130,34 @@ void srv_grpc__pool_put(struct srv_grpc__call *call);
 /* The object's events and what it keeps for life. */
 void srv_grpc__call_init(struct srv_grpc__call *call, struct srv_grpc *server);
 void srv_grpc__call_release(struct srv_grpc__call *call);
+
+/* ---- infer.c ---- */
+
+void srv_grpc__infer_init(struct srv_grpc__infer *infer, const struct srv_grpc *server);
+void srv_grpc__infer_release(struct srv_grpc__infer *infer);
+
+/* Gives back the message and what was made of it. */
+void srv_grpc__infer_reset(struct srv_grpc__infer *infer);
+
+/* A completion thread. Takes the message and sets *payload to NULL; nothing when it is NULL. */
+void srv_grpc__infer_take(struct srv_grpc__infer *infer, grpc_byte_buffer **payload);
+
+/* A completion thread. Makes the request of the message: deadline as gRPC gave it, done for later.
+ */
+void srv_grpc__infer_decode(struct srv_grpc__infer *infer, gpr_timespec deadline,
+                            void (*done)(struct srv_request *request));
+
+/* Loop thread. Counts the request, and says whether the loop may start it: else infer->error tells
+ * why not, and it has been counted as refused. leave() in either case, when it is answered. */
+enum base_status srv_grpc__infer_enter(struct srv_grpc *server, struct srv_grpc__infer *infer);
+void srv_grpc__infer_leave(struct srv_grpc *server, const struct srv_grpc__infer *infer);
+
+/* A client that is gone left by its deadline when one is (nearly) over: DEADLINE_EXCEEDED, else
+ * CANCELLED. begun_ns: when the call arrived. */
+enum base_status srv_grpc__why_closed(uint64_t deadline_ns, uint64_t begun_ns, uint64_t now_ns);
+
+/* gRPC's deadline on our clock; BASE_NEVER for none. */
+uint64_t srv_grpc__deadline(gpr_timespec deadline);
 
 /* ---- batches.c; loop thread ---- */
 

@@ -40,7 +40,7 @@ void srv_grpc__watch_old(struct srv_grpc *server)
 {
     uint64_t begun_ns = srv_loop_update(server->loop) - WATCH_AFTER_NS;
     while (server->watch_first != NULL &&
-           server->watch_first->request.times.arrived_ns <= begun_ns) {
+           server->watch_first->infer.request.times.arrived_ns <= begun_ns) {
         watch(server->watch_first);
     }
 }
