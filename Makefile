@@ -281,6 +281,8 @@ SERVER_SRCS = \
   server/grpc/pool.c \
   server/grpc/reply.c \
   server/grpc/server.c \
+  server/grpc/stream.c \
+  server/grpc/stream_answer.c \
   server/grpc/watch.c \
   server/grpc/wire.c \
   server/http/connection.c \

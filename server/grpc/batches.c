@@ -55,7 +55,8 @@ static void on_tick(uv_timer_t *tick)
     struct srv_grpc *server = tick->data;
     take_ended(server);
     srv_grpc__watch_old(server);
-    if (server->counts.open == 0) {
+    // Those of streams come by themselves.
+    if (server->counts.open == server->counts.streams_open) {
         uv_timer_stop(tick);
     }
 }

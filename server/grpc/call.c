@@ -10,7 +10,7 @@
  * while starts it as a batch of its own (watch.c); a shorter one sends it along with the answer.
  * The answer is sent even when the client is gone (gRPC drops it), so that each call ends in one
  * way with one status. Batches start and end on the loop thread (batches.c). Calls of other methods
- * are answered when they arrive and need no RECV_CLOSE.
+ * are answered when they arrive and need no RECV_CLOSE; a stream is a story of its own (stream.c).
  *
  * Methods are registered, so that gRPC reads the message before it reports the call: a batch and a
  * hand-over less than with generic calls, 30 % of the server's CPU time.
@@ -27,7 +27,7 @@
 
 static bool is_infer(const struct srv_grpc__call *call)
 {
-    return call->method != NULL && call->method->answer == NULL;
+    return call->method != NULL && call->method->kind == SRV_GRPC__INFER;
 }
 
 /* ---- The end ---- */
@@ -40,6 +40,8 @@ static void finish(struct srv_grpc__call *call)
     counts->cancelled += call->cancelled != 0 ? 1 : 0;
     if (is_infer(call)) {
         srv_grpc__infer_leave(call->server, &call->infer);
+    } else if (call->method != NULL && call->method->kind == SRV_GRPC__STREAM) {
+        srv_grpc__stream_close(call);
     }
     counts->open--;
     counts->finished++;
@@ -58,7 +60,7 @@ static void finish(struct srv_grpc__call *call)
     srv_grpc__pool_put(call);
 }
 
-static void drop_hold(struct srv_grpc__call *call)
+void srv_grpc__call_drop(struct srv_grpc__call *call)
 {
     base_assert(call->holds > 0);
     if (--call->holds == 0) {
@@ -72,7 +74,7 @@ static void on_sent(struct srv_grpc__event *event, bool ok)
 {
     // Not ok: the client is gone, which RECV_CLOSE reports as well.
     (void)ok;
-    drop_hold(SRV_GRPC__CONTAINER(event, struct srv_grpc__call, sent));
+    srv_grpc__call_drop(SRV_GRPC__CONTAINER(event, struct srv_grpc__call, sent));
 }
 
 /* Sends the answer's bytes (NULL with an error) and the call's one status. */
@@ -140,7 +142,7 @@ static void on_closed(struct srv_grpc__event *event, bool ok)
                            srv_grpc__why_closed(request->deadline_ns, request->times.arrived_ns,
                                                 srv_loop_update(server->loop)));
     }
-    drop_hold(call);
+    srv_grpc__call_drop(call);
 }
 
 /* ---- Arrival ---- */
@@ -186,12 +188,20 @@ static void deliver_arrived(struct base_message *message)
     struct srv_grpc__call *call = SRV_GRPC__CONTAINER(message, struct srv_grpc__call, message);
     srv_grpc__pool_replace(call);
     call->holds = 1; // the answer's
-    if (is_infer(call)) {
-        start_infer(call);
-    } else if (call->method != NULL) {
-        answer_now(call);
-    } else {
+    if (call->method == NULL) {
         refuse_unknown(call);
+        return;
+    }
+    switch (call->method->kind) {
+    case SRV_GRPC__INFER:
+        start_infer(call);
+        break;
+    case SRV_GRPC__STREAM:
+        srv_grpc__stream_open(call);
+        break;
+    case SRV_GRPC__QUERY:
+        answer_now(call);
+        break;
     }
 }
 

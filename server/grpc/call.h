@@ -25,6 +25,14 @@ struct srv_grpc__event {
     void (*happened)(struct srv_grpc__event *event, bool ok);
 };
 
+/* What gRPC hands back on a completion thread, on its way to the loop thread. */
+struct srv_grpc__relay {
+    struct srv_grpc__event event;
+    struct base_message message; /* its deliver() is what happens on the loop thread */
+    struct srv_grpc__call *call;
+    bool ok; /* as gRPC said */
+};
+
 /* A ModelInferRequest: its bytes, and what they ask for. */
 struct srv_grpc__infer {
     struct srv_grpc_bytes body; /* the message in one piece: in the arena, or */
@@ -65,7 +73,10 @@ struct srv_grpc__call {
     bool running;                 /* between srv_request_start() and done */
     grpc_byte_buffer *reply;      /* NULL until the first answer; then kept */
     grpc_slice status_text;       /* until sent */
-    struct srv_grpc__infer infer; /* its arena serves the other methods too */
+    struct srv_grpc__infer infer; /* its arena serves the other methods too; streams leave it */
+
+    struct srv_grpc__stream *stream; /* ModelStreamInfer that was not refused; else NULL */
+    struct srv_grpc__relay ended;    /* ModelStreamInfer: its status has been sent */
 };
 
 /* Accepts of one method. */
@@ -80,8 +91,8 @@ struct srv_grpc {
     struct srv_grpc_options options;
     uint16_t port;
     grpc_server *server;
-    grpc_completion_queue *arrivals; /* polled by the completion threads */
-    grpc_completion_queue *ended;    /* batches; never polled, the loop thread looks into it */
+    grpc_completion_queue *arrivals; /* polled by the completion threads; batches of streams */
+    grpc_completion_queue *ended;    /* other batches; never polled, the loop thread looks in */
     pthread_t *threads;
     uint32_t n_threads;
 
@@ -94,6 +105,8 @@ struct srv_grpc {
 
     uint32_t batches;              /* started and not taken from the queue */
     struct srv_grpc__turns *turns; /* when to look */
+
+    struct srv_grpc__stream *streams; /* that are open */
 
     /* Calls that run and are not watched yet, oldest first. */
     struct srv_grpc__call *watch_first, *watch_last;
@@ -131,6 +144,9 @@ void srv_grpc__pool_put(struct srv_grpc__call *call);
 void srv_grpc__call_init(struct srv_grpc__call *call, struct srv_grpc *server);
 void srv_grpc__call_release(struct srv_grpc__call *call);
 
+/* Loop thread. One thing less keeps the call open; with the last it goes back to the pool. */
+void srv_grpc__call_drop(struct srv_grpc__call *call);
+
 /* ---- infer.c ---- */
 
 void srv_grpc__infer_init(struct srv_grpc__infer *infer, const struct srv_grpc *server);
@@ -158,6 +174,17 @@ enum base_status srv_grpc__why_closed(uint64_t deadline_ns, uint64_t begun_ns, u
 
 /* gRPC's deadline on our clock; BASE_NEVER for none. */
 uint64_t srv_grpc__deadline(gpr_timespec deadline);
+
+/* ---- stream.c; loop thread ---- */
+
+/* A ModelStreamInfer call has arrived: begins it, or refuses it. */
+void srv_grpc__stream_open(struct srv_grpc__call *call);
+
+/* Nothing keeps the call open any more. */
+void srv_grpc__stream_close(struct srv_grpc__call *call);
+
+/* The server drains: no stream reads on, and each ends when what it has read is answered. */
+void srv_grpc__streams_drain(struct srv_grpc *server);
 
 /* ---- batches.c; loop thread ---- */
 

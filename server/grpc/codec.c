@@ -232,9 +232,9 @@ enum base_status srv_grpc_decode_infer(struct srv_grpc_bytes message, struct srv
     if (status == BASE_OK) {
         return BASE_OK;
     }
-    if (request->id == NULL) {
-        request->id = "";
-    }
+    request->id = request->id != NULL ? request->id : "";
+    request->model_name = request->model_name != NULL ? request->model_name : "";
+    request->model_version = request->model_version != NULL ? request->model_version : "";
     srv_request_name_error(request->id, &why);
     return base_fail(error, status, "%s", why.message);
 }

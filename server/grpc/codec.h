@@ -1,4 +1,4 @@
-/* Between the bytes of ModelInfer's messages and a struct srv_request. Pure: no gRPC in here. */
+/* Between the bytes of the messages that infer and a struct srv_request. Pure: no gRPC in here. */
 #ifndef SERVER_GRPC_CODEC_H
 #define SERVER_GRPC_CODEC_H
 
@@ -12,8 +12,9 @@
  * one piece, stay where they are: `message` must outlive the request. All else goes into the
  * request's arena, which must be empty or hold nothing that matters.
  *
- * Sets model_name, model_version, id, inputs, wanted and what its parameters say; nothing else.
- * What the model has to say (unknown names, shapes, missing tensors) is core's to check.
+ * Sets model_name, model_version, id, inputs, wanted and what its parameters say; nothing else. The
+ * first three are texts in any case, on an error those that had been read by then. What the model
+ * has to say (unknown names, shapes, missing tensors) is core's to check.
  *
  * INVALID_ARGUMENT: malformed, a limit passed, data that does not fit its shape, or a parameter
  * that cannot be honoured. RESOURCE_EXHAUSTED: the arena's budget is spent. The message names the
@@ -27,6 +28,13 @@ enum base_status srv_grpc_decode_infer(struct srv_grpc_bytes message, struct srv
  * exactly that many bytes. */
 size_t srv_grpc_infer_bytes(const struct srv_request *request);
 void srv_grpc_encode_infer(const struct srv_request *request, uint8_t *out, size_t bytes);
+
+/* Likewise the ModelStreamInferResponse of a request that has been answered, with OK or an error.
+ * An error's message stands beside a ModelInferResponse without outputs, which says whose it is:
+ * id, model_name and model_version as they came. Either says that no other answer follows, by the
+ * parameter `triton_final_response`. */
+size_t srv_grpc_stream_bytes(const struct srv_request *request);
+void srv_grpc_encode_stream(const struct srv_request *request, uint8_t *out, size_t bytes);
 
 /* The messages of the small methods: {string 1, string 2 or bool 2}. */
 struct srv_grpc_query {

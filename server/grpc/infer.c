@@ -1,4 +1,5 @@
-/* A ModelInferRequest from gRPC's buffer to a request that may start. */
+/* A ModelInferRequest from gRPC's buffer to a request that may start: what a call of ModelInfer and
+ * each message of a stream have in common. */
 #include "server/grpc/call.h"
 
 #include "base/assert.h"

@@ -134,14 +134,15 @@ static enum base_status health_check(struct srv_grpc__ask *ask)
 /* 32 accepts carry ModelInfer through the microseconds until the loop asks for more; the objects
  * behind them are used in turn, so more would only spread over more cache. */
 const struct srv_grpc__method srv_grpc__methods[SRV_GRPC__METHODS] = {
-    {"/" SERVICE "/ModelInfer", NULL, 32},
-    {"/" SERVICE "/ServerLive", server_live, 2},
-    {"/" SERVICE "/ServerReady", server_ready, 2},
-    {"/" SERVICE "/ModelReady", model_ready, 2},
-    {"/" SERVICE "/ServerMetadata", server_metadata, 2},
-    {"/" SERVICE "/ModelMetadata", srv_grpc__model_metadata, 2},
-    {"/" SERVICE "/ModelConfig", srv_grpc__model_config, 2},
-    {"/" SERVICE "/ModelStatistics", srv_grpc__model_statistics, 2},
-    {"/" SERVICE "/RepositoryIndex", repository_index, 2},
-    {"/grpc.health.v1.Health/Check", health_check, 2},
+    {"/" SERVICE "/ModelInfer", SRV_GRPC__INFER, NULL, 32},
+    {"/" SERVICE "/ModelStreamInfer", SRV_GRPC__STREAM, NULL, 4},
+    {"/" SERVICE "/ServerLive", SRV_GRPC__QUERY, server_live, 2},
+    {"/" SERVICE "/ServerReady", SRV_GRPC__QUERY, server_ready, 2},
+    {"/" SERVICE "/ModelReady", SRV_GRPC__QUERY, model_ready, 2},
+    {"/" SERVICE "/ServerMetadata", SRV_GRPC__QUERY, server_metadata, 2},
+    {"/" SERVICE "/ModelMetadata", SRV_GRPC__QUERY, srv_grpc__model_metadata, 2},
+    {"/" SERVICE "/ModelConfig", SRV_GRPC__QUERY, srv_grpc__model_config, 2},
+    {"/" SERVICE "/ModelStatistics", SRV_GRPC__QUERY, srv_grpc__model_statistics, 2},
+    {"/" SERVICE "/RepositoryIndex", SRV_GRPC__QUERY, repository_index, 2},
+    {"/grpc.health.v1.Health/Check", SRV_GRPC__QUERY, health_check, 2},
 };

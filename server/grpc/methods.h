@@ -1,5 +1,5 @@
-/* The methods other than ModelInfer: each answers from core at once. Pure but for core; no gRPC in
- * here. Loop thread. */
+/* The methods other than those that infer: each answers from core at once. Pure but for core; no
+ * gRPC in here. Loop thread. */
 #ifndef SERVER_GRPC_METHODS_H
 #define SERVER_GRPC_METHODS_H
 
@@ -17,13 +17,20 @@ struct srv_grpc__ask {
     struct base_error error;
 };
 
+enum srv_grpc__kind {
+    SRV_GRPC__QUERY, /* answered at once, by `answer` */
+    SRV_GRPC__INFER,
+    SRV_GRPC__STREAM, /* any number of requests, and their answers */
+};
+
 struct srv_grpc__method {
     const char *path;
-    enum base_status (*answer)(struct srv_grpc__ask *ask); /* NULL: ModelInfer */
+    enum srv_grpc__kind kind;
+    enum base_status (*answer)(struct srv_grpc__ask *ask); /* QUERY */
     uint32_t accepts; /* how many calls gRPC may hand over before the loop comes to ask for more */
 };
 
-#define SRV_GRPC__METHODS 10u
+#define SRV_GRPC__METHODS 11u
 
 extern const struct srv_grpc__method srv_grpc__methods[SRV_GRPC__METHODS];
 

@@ -35,9 +35,12 @@ static void post(struct srv_grpc *server, uint32_t method)
                                      server->ended, server->arrivals, &call->arrived);
     } else {
         call->method = &srv_grpc__methods[method];
+        // What a stream brings must not wait until the loop looks for it.
+        bool is_stream = call->method->kind == SRV_GRPC__STREAM;
         error = grpc_server_request_registered_call(
             server->server, server->methods[method].registered, &call->call, &call->deadline,
-            &call->metadata, &call->payload, server->ended, server->arrivals, &call->arrived);
+            &call->metadata, is_stream ? NULL : &call->payload,
+            is_stream ? server->arrivals : server->ended, server->arrivals, &call->arrived);
     }
     base_assert(error == GRPC_CALL_OK);
 }
@@ -104,7 +107,7 @@ void srv_grpc__pool_put(struct srv_grpc__call *call)
 
 bool srv_grpc__pool_init(struct srv_grpc *server)
 {
-    uint32_t count = server->options.calls_max + UNKNOWN_ACCEPTS;
+    uint32_t count = server->options.calls_max + server->options.streams_max + UNKNOWN_ACCEPTS;
     for (uint32_t method = 0; method < SRV_GRPC__METHODS; method++) {
         count += srv_grpc__methods[method].accepts;
     }

@@ -1,5 +1,6 @@
-/* ModelInferResponse, written by hand: names and shapes, then each output's bytes copied once from
- * the request's arena into the message. protobuf-c would build a tree of the same and copy it. */
+/* ModelInferResponse, and what a stream puts around it, written by hand: names and shapes, then
+ * each output's bytes copied once from the request's arena into the message. protobuf-c would build
+ * a tree of the same and copy it. */
 #include "server/grpc/codec.h"
 
 #include "base/assert.h"
@@ -7,16 +8,23 @@
 
 #include <string.h>
 
-/* Field numbers of ModelInferResponse and of its InferOutputTensor. */
+/* Field numbers of ModelInferResponse and of its InferOutputTensor, of a map's entry, of
+ * InferParameter, and of ModelStreamInferResponse. */
 enum {
     RESPONSE_MODEL_NAME = 1,
     RESPONSE_MODEL_VERSION = 2,
     RESPONSE_ID = 3,
+    RESPONSE_PARAMETERS = 4,
     RESPONSE_OUTPUTS = 5,
     RESPONSE_RAW_OUTPUTS = 6,
     OUTPUT_NAME = 1,
     OUTPUT_DATATYPE = 2,
     OUTPUT_SHAPE = 3,
+    ENTRY_KEY = 1,
+    ENTRY_VALUE = 2,
+    PARAMETER_BOOL = 1,
+    STREAM_ERROR = 1,
+    STREAM_RESPONSE = 2,
 };
 
 static size_t text_bytes(const char *text)
@@ -85,5 +93,83 @@ void srv_grpc_encode_infer(const struct srv_request *request, uint8_t *out, size
         at = srv_grpc_put_bytes(at, RESPONSE_RAW_OUTPUTS, request->outputs[i].data,
                                 request->outputs[i].bytes);
     }
+    base_assert(at == out + bytes);
+}
+
+/* ---- Streams ---- */
+
+#define FINAL "triton_final_response"
+
+/* {"triton_final_response": true}, as an entry of the response's parameters. */
+static size_t final_bytes(void)
+{
+    return srv_grpc_field_bytes(sizeof FINAL - 1) + srv_grpc_field_bytes(2);
+}
+
+static uint8_t *put_final(uint8_t *at)
+{
+    at = srv_grpc_put_tag(at, RESPONSE_PARAMETERS, SRV_GRPC_BYTES);
+    at = srv_grpc_put_varint(at, final_bytes());
+    at = srv_grpc_put_bytes(at, ENTRY_KEY, FINAL, sizeof FINAL - 1);
+    at = srv_grpc_put_tag(at, ENTRY_VALUE, SRV_GRPC_BYTES);
+    at = srv_grpc_put_varint(at, 2);
+    at = srv_grpc_put_tag(at, PARAMETER_BOOL, SRV_GRPC_VARINT);
+    return srv_grpc_put_varint(at, 1);
+}
+
+/* The ModelInferResponse without its parameters. */
+static size_t inner_bytes(const struct srv_request *request)
+{
+    return request->error.status == BASE_OK
+               ? srv_grpc_infer_bytes(request)
+               : text_bytes(request->model_name) + text_bytes(request->model_version) +
+                     text_bytes(request->id);
+}
+
+/* A message may quote a name and cut it within a letter. What is no text a client's parser would
+ * refuse, and with it the stream. */
+static uint8_t *put_error(uint8_t *at, const char *text)
+{
+    uint8_t *end = put_text(at, STREAM_ERROR, text);
+    if (!srv_grpc_wire_is_text((struct srv_grpc_bytes){(const uint8_t *)text, strlen(text)})) {
+        for (uint8_t *byte = end - strlen(text); byte < end; byte++) {
+            *byte = *byte < 0x80 ? *byte : '?';
+        }
+    }
+    return end;
+}
+
+/* An empty text would be none: clients would take the answer for a good one. */
+static const char *error_text(const struct srv_request *request)
+{
+    const struct base_error *error = &request->error;
+    return error->message[0] != 0 ? error->message : base_status_text(error->status);
+}
+
+size_t srv_grpc_stream_bytes(const struct srv_request *request)
+{
+    size_t response = inner_bytes(request) + srv_grpc_field_bytes(final_bytes());
+    return srv_grpc_field_bytes(response) +
+           (request->error.status == BASE_OK ? 0 : text_bytes(error_text(request)));
+}
+
+void srv_grpc_encode_stream(const struct srv_request *request, uint8_t *out, size_t bytes)
+{
+    size_t inner = inner_bytes(request);
+    uint8_t *at = out;
+    if (request->error.status != BASE_OK) {
+        at = put_error(at, error_text(request));
+    }
+    at = srv_grpc_put_tag(at, STREAM_RESPONSE, SRV_GRPC_BYTES);
+    at = srv_grpc_put_varint(at, inner + srv_grpc_field_bytes(final_bytes()));
+    if (request->error.status == BASE_OK) {
+        srv_grpc_encode_infer(request, at, inner);
+        at += inner;
+    } else {
+        at = put_text(at, RESPONSE_MODEL_NAME, request->model_name);
+        at = put_text(at, RESPONSE_MODEL_VERSION, request->model_version);
+        at = put_text(at, RESPONSE_ID, request->id);
+    }
+    at = put_final(at);
     base_assert(at == out + bytes);
 }

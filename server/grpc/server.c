@@ -34,6 +34,8 @@ void srv_grpc_options_init(struct srv_grpc_options *options)
         .threads = 1,
         .calls_max = 4096,
         .calls_bytes_max = 256u << 20,
+        .streams_max = 256,
+        .stream_requests_max = 64,
         .busy = BASE_RESOURCE_EXHAUSTED,
         .message_bytes_max = 64u << 20,
         .request_bytes_max = 256u << 20,
@@ -85,8 +87,7 @@ static grpc_arg int_arg(const char *name, uint64_t value)
 }
 
 /* Calls complete their batches on a queue without sockets to poll: whoever looks into it only
- * looks.
- */
+ * looks. Those of streams are bound to `arrivals`. */
 static void create_queues(struct srv_grpc *server)
 {
     const grpc_completion_queue_attributes looked_into = {.version = GRPC_CQ_CURRENT_VERSION,
@@ -200,9 +201,12 @@ static enum base_status listen_on(struct srv_grpc *server, const struct srv_grpc
 static void register_methods(struct srv_grpc *server)
 {
     for (uint32_t i = 0; i < SRV_GRPC__METHODS; i++) {
-        server->methods[i].registered =
-            grpc_server_register_method(server->server, srv_grpc__methods[i].path, NULL,
-                                        GRPC_SRM_PAYLOAD_READ_INITIAL_BYTE_BUFFER, 0);
+        const struct srv_grpc__method *method = &srv_grpc__methods[i];
+        server->methods[i].registered = grpc_server_register_method(
+            server->server, method->path, NULL,
+            method->kind == SRV_GRPC__STREAM ? GRPC_SRM_PAYLOAD_NONE
+                                             : GRPC_SRM_PAYLOAD_READ_INITIAL_BYTE_BUFFER,
+            0);
         base_assert(server->methods[i].registered != NULL);
     }
 }
@@ -360,6 +364,7 @@ void srv_grpc_drain(struct srv_grpc *server, void (*done)(void *context), void *
     server->drain_done = done;
     server->drain_context = context;
     server->shutdown.happened = on_shutdown;
+    srv_grpc__streams_drain(server);
     grpc_server_shutdown_and_notify(server->server, server->arrivals, &server->shutdown);
 }
 

@@ -14,14 +14,16 @@
 struct srv_grpc;
 
 struct srv_grpc_options {
-    const char *address;        /* an IPv4 or IPv6 address */
-    uint16_t port;              /* 0: any free one */
-    uint32_t threads;           /* that read and decode requests */
-    uint32_t calls_max;         /* ModelInfer calls at a time; more are refused */
-    uint64_t calls_bytes_max;   /* bytes of their messages at a time; more are refused */
-    enum base_status busy;      /* the status of such refusals */
-    uint64_t message_bytes_max; /* a larger one is refused before it is read */
-    uint64_t request_bytes_max; /* budget of one request's arena: decoding, cells, outputs */
+    const char *address;          /* an IPv4 or IPv6 address */
+    uint16_t port;                /* 0: any free one */
+    uint32_t threads;             /* that read and decode requests */
+    uint32_t calls_max;           /* requests at a time, of calls and streams; more are refused */
+    uint64_t calls_bytes_max;     /* bytes of their messages at a time; more are refused */
+    uint32_t streams_max;         /* ModelStreamInfer calls at a time; more are refused */
+    uint32_t stream_requests_max; /* of one stream at a time; more are read later */
+    enum base_status busy;        /* the status of such refusals */
+    uint64_t message_bytes_max;   /* a larger one is refused before it is read */
+    uint64_t request_bytes_max;   /* budget of one request's arena: decoding, cells, outputs */
     uint32_t
         connection_streams_max;    /* calls at a time on one connection; more wait at the client */
     uint32_t keepalive_ms;         /* how often a silent peer is pinged */
@@ -39,9 +41,10 @@ enum base_status srv_grpc_start(const struct srv_grpc_options *options, struct s
 
 uint16_t srv_grpc_port(const struct srv_grpc *server);
 
-/* Stops listening and tells every peer to go away; calls that are here finish. done(context) comes
- * on the loop thread, never from inside this call, when the last one has and every connection is
- * closed. Once. */
+/* Stops listening and tells every peer to go away; calls that are here finish, streams when all
+ * that they have read is answered: with UNAVAILABLE where the client has not ended its half before.
+ * done(context) comes on the loop thread, never from inside this call, when the last one has and
+ * every connection is closed. Once. */
 void srv_grpc_drain(struct srv_grpc *server, void (*done)(void *context), void *context);
 
 /* After drain: closes all connections, so that unfinished calls end as cancelled. */
@@ -55,10 +58,14 @@ struct srv_grpc_counts {
     uint64_t arrived;                     /* calls handed to us by gRPC */
     uint64_t finished;                    /* of these, those whose last batch is done */
     uint64_t answered[BASE_STATUS_COUNT]; /* terminal statuses sent, one a call */
-    uint64_t cancelled;   /* closed by peer, deadline or cancel_all before the end */
-    uint32_t open;        /* calls that hold an object */
-    uint32_t infer_open;  /* ModelInfer calls among them */
-    uint64_t infer_bytes; /* bytes of their messages */
+    uint64_t cancelled;    /* closed by peer, deadline or cancel_all before the end */
+    uint32_t open;         /* calls that hold an object */
+    uint32_t streams_open; /* ModelStreamInfer calls among them */
+    uint32_t
+        infer_open; /* requests: ModelInfer calls, and what streams have read and not answered */
+    uint64_t infer_bytes;                           /* bytes of their messages */
+    uint64_t stream_requests;                       /* messages that streams have read */
+    uint64_t stream_answers;                        /* messages that they have begun to send */
     uint32_t objects, objects_free, objects_posted; /* = open + free + posted */
 };
 void srv_grpc_counts(const struct srv_grpc *server, struct srv_grpc_counts *counts);

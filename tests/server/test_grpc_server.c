@@ -306,7 +306,6 @@ END_TEST
 START_TEST(test_server_methods_that_are_not_there)
 {
     static const char *const paths[] = {
-        GRPC_FIXTURE_SERVICE "ModelStreamInfer",
         GRPC_FIXTURE_SERVICE "RepositoryModelLoad",
         GRPC_FIXTURE_SERVICE "TraceSetting",
         GRPC_FIXTURE_SERVICE "SystemSharedMemoryStatus",
