@@ -642,7 +642,10 @@ SERVER_SUITES = \
   tests/server/test_grpc_codec.c \
   tests/server/test_grpc_life.c \
   tests/server/test_grpc_parameters.c \
+  tests/server/test_grpc_reply.c \
   tests/server/test_grpc_server.c \
+  tests/server/test_grpc_stream.c \
+  tests/server/test_grpc_stream_life.c \
   tests/server/test_grpc_wire.c \
   tests/server/test_http_json.c \
   tests/server/test_http_life.c \
@@ -721,11 +724,14 @@ TEST_SUITES = $(BASE_SUITES) $(CONFIG_SUITES) $(CELLS_SUITES) $(LANE_SUITES) $(C
 FAKE_CORE_SRCS = \
   tests/server/fake_core.c \
   tests/server/grpc_fixture.c \
+  tests/server/grpc_streams.c \
   tests/server/http_fixture.c \
 
 FAKE_CORE_SUITES = \
   tests/server/test_grpc_life.c \
   tests/server/test_grpc_server.c \
+  tests/server/test_grpc_stream.c \
+  tests/server/test_grpc_stream_life.c \
   tests/server/test_http_life.c \
   tests/server/test_http_limits.c \
   tests/server/test_http_server.c \
@@ -812,12 +818,14 @@ TEST_SCRIPTS = \
   tests/test_run.sh \
 
 # Suites left out of BUILD=tsan, each with its reason beside it.
-# - test_grpc_life, _server, test_load: gRPC is not built for it, so what it synchronises looks like
-#   races. test_load passes with TSAN_OPTIONS=ignore_noninstrumented_modules=1 CK_FORK=no.
+# - test_grpc_life, _server, _stream, _stream_life, test_load: gRPC is not built for it, so what it
+#   synchronises looks like races. test_load passes with TSAN_OPTIONS=ignore_noninstrumented_modules=1 CK_FORK=no.
 TSAN_EXCLUDED = \
   tests/loadgen/test_load.c \
   tests/server/test_grpc_life.c \
   tests/server/test_grpc_server.c \
+  tests/server/test_grpc_stream.c \
+  tests/server/test_grpc_stream_life.c \
 
 # These compute and no more: they keep no deadline of less than seconds, and share no file or port. Where there
 # are cores they run beside each other, the longest first; the rest runs alone, one after the other.

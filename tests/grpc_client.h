@@ -1,4 +1,5 @@
-/* A small blocking gRPC client over the C core, for tests: unary calls by path and bytes.
+/* A small blocking gRPC client over the C core, for tests: calls by path and bytes, unary ones and
+ * streams both ways.
  *
  * Any number of threads may use one client; a call belongs to one thread. grpc_init() is called by
  * grpc_client_create(), so in a case that forks, fork first. */
@@ -36,6 +37,30 @@ void grpc_client_wait(struct grpc_client_call *call, struct grpc_client_reply *r
 /* start and wait. Returns reply->status. */
 int grpc_client_unary(struct grpc_client *client, const char *path, const void *bytes,
                       size_t length, struct grpc_client_reply *reply);
+
+/* ---- Streams: any number of messages each way. One thread may send while another receives. ----
+ */
+
+struct grpc_client_stream;
+
+/* timeout_ms 0 = no deadline; key NULL = no metadata, else key: value. */
+struct grpc_client_stream *grpc_client_stream_open(struct grpc_client *client, const char *path,
+                                                   uint32_t timeout_ms, const char *key,
+                                                   const char *value);
+
+/* Waits until HTTP/2 has taken the message; false when the call is over. */
+bool grpc_client_stream_send(struct grpc_client_stream *stream, const void *bytes, size_t length);
+
+/* No message follows; once. */
+void grpc_client_stream_half_close(struct grpc_client_stream *stream);
+void grpc_client_stream_cancel(struct grpc_client_stream *stream);
+
+/* Waits for the next message, which goes into reply's bytes; false at the end of the call. */
+bool grpc_client_stream_receive(struct grpc_client_stream *stream, struct grpc_client_reply *reply);
+
+/* Waits for the end, fills reply's status and message, and frees the stream. Messages that come
+ * meanwhile are dropped. Returns reply->status. */
+int grpc_client_stream_finish(struct grpc_client_stream *stream, struct grpc_client_reply *reply);
 
 void grpc_client_reply_release(struct grpc_client_reply *reply);
 

@@ -265,3 +265,19 @@ void fake_core_release(struct srv_core *core)
         land(core->first, core->first->status);
     }
 }
+
+void fake_core_release_newest(struct srv_core *core)
+{
+    base_assert(core->first != NULL);
+    land(core->first, core->first->status);
+}
+
+void fake_core_release_oldest(struct srv_core *core)
+{
+    struct srv_flight *oldest = core->first;
+    base_assert(oldest != NULL);
+    while (oldest->next != NULL) {
+        oldest = oldest->next;
+    }
+    land(oldest, oldest->status);
+}

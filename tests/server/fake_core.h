@@ -37,7 +37,11 @@ struct srv_core {
 /* The loop must outlive it. Cells of the models are static. */
 void fake_core_init(struct srv_core *core, struct srv_loop *loop);
 
-/* Answers all held requests. */
+/* Answers all held requests, the newest first. */
 void fake_core_release(struct srv_core *core);
+
+/* Answers the one that has been held for the longest, or the shortest time. */
+void fake_core_release_oldest(struct srv_core *core);
+void fake_core_release_newest(struct srv_core *core);
 
 #endif

@@ -1,5 +1,5 @@
 /* ModelInfer's messages: what a client can send arrives whole and where possible in place; what it
- * must not send is refused by name; the answer is what protobuf-c reads. */
+ * must not send is refused by name. */
 #include "server/grpc/codec.h"
 
 #include "base/clock.h"
@@ -497,45 +497,6 @@ START_TEST(test_codec_every_failed_allocation_is_reported)
 }
 END_TEST
 
-START_TEST(test_codec_answer_is_what_protobuf_reads)
-{
-    static struct srv_model model = {.name = "m", .version = "3"};
-    static const float scores[] = {0.25f, 0.75f};
-    struct srv_tensor outputs[] = {
-        {.name = "scores",
-         .datatype = "FP32",
-         .rank = 2,
-         .shape = {1, 2},
-         .data = (const uint8_t *)scores,
-         .bytes = sizeof scores},
-        {.name = "steps", .datatype = "INT64", .rank = 2, .shape = {0, 300}},
-    };
-    struct srv_request request = {.id = "r1", .model = &model, .n_outputs = 2, .outputs = outputs};
-    size_t length = srv_grpc_infer_bytes(&request);
-    uint8_t *bytes = malloc(length);
-    ck_assert_ptr_nonnull(bytes);
-    srv_grpc_encode_infer(&request, bytes, length);
-    Inference__ModelInferResponse *response =
-        inference__model_infer_response__unpack(NULL, length, bytes);
-    ck_assert_ptr_nonnull(response);
-    ck_assert_str_eq(response->model_name, "m");
-    ck_assert_str_eq(response->model_version, "3");
-    ck_assert_str_eq(response->id, "r1");
-    ck_assert_uint_eq(response->n_outputs, 2);
-    ck_assert_str_eq(response->outputs[0]->name, "scores");
-    ck_assert_str_eq(response->outputs[0]->datatype, "FP32");
-    ck_assert_uint_eq(response->outputs[0]->n_shape, 2);
-    ck_assert_int_eq(response->outputs[0]->shape[1], 2);
-    ck_assert_int_eq(response->outputs[1]->shape[1], 300);
-    ck_assert_uint_eq(response->n_raw_output_contents, 2);
-    ck_assert_uint_eq(response->raw_output_contents[0].len, sizeof scores);
-    ck_assert_mem_eq(response->raw_output_contents[0].data, scores, sizeof scores);
-    ck_assert_uint_eq(response->raw_output_contents[1].len, 0);
-    inference__model_infer_response__free_unpacked(response, NULL);
-    free(bytes);
-}
-END_TEST
-
 START_TEST(test_codec_query_fields)
 {
     struct srv_grpc_query query;
@@ -583,7 +544,6 @@ int main(void)
     tcase_add_test(tcase, test_codec_every_cut_of_a_message_is_refused_or_smaller);
     tcase_add_test(tcase, test_codec_spent_arena_is_reported);
     tcase_add_test(tcase, test_codec_every_failed_allocation_is_reported);
-    tcase_add_test(tcase, test_codec_answer_is_what_protobuf_reads);
     tcase_add_test(tcase, test_codec_query_fields);
     suite_add_tcase(suite, tcase);
     return util_run(suite);
