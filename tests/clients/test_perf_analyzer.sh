@@ -26,8 +26,10 @@ measure() {
 
 measure langid grpc "$1" --shape tokens:24 --concurrency-range 4
 measure langid grpc "$1" --shape tokens:7 --concurrency-range 2 -b 3
+measure langid grpc "$1" --shape tokens:24 --concurrency-range 4 --async --streaming
 measure langid http "$2" --shape tokens:24 --concurrency-range 4
 measure parts grpc "$1" --shape tokens:7 --concurrency-range 8 --sequence-length 5
+measure parts grpc "$1" --shape tokens:7 --concurrency-range 8 --sequence-length 5 --async --streaming
 measure parts http "$2" --shape tokens:7 --concurrency-range 8 --sequence-length 5
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -6,6 +6,7 @@ root of the tree. Ends with `N passed, N failed`; exit code 1 when one failed.
 """
 
 import json
+import queue
 import sys
 import traceback
 
@@ -165,6 +166,104 @@ def test_sessions(c):
     assert "sequence" in extensions and "sequence(string_id)" in extensions, extensions
 
 
+class Stream:
+    """A stream of the gRPC client; next() waits for the callback's (result, error)."""
+
+    def __init__(self, c, **options):
+        self.c = c
+        self.answers = queue.Queue()
+        c.client.start_stream(lambda result, error: self.answers.put((result, error)), **options)
+
+    def send(self, tokens, model=MODEL, **options):
+        tensor = self.c.module.InferInput("tokens", list(tokens.shape), "INT64")
+        tensor.set_data_from_numpy(tokens)
+        self.c.client.async_stream_infer(model, [tensor], **options)
+
+    def next(self):
+        return self.answers.get(timeout=30)
+
+    def result(self):
+        result, error = self.next()
+        assert error is None, error
+        return result
+
+    def error(self, words):
+        result, error = self.next()
+        assert result is None and isinstance(error, InferenceServerException), (result, error)
+        missing = [word for word in words if word not in str(error)]
+        assert not missing, f"{error} lacks {missing}"
+        return error
+
+    def stop(self, **options):
+        self.c.client.stop_stream(**options)
+        assert self.answers.empty(), self.answers.get()
+
+
+def test_grpc_stream_matches_pytorch_in_order(c):
+    chosen = sentences()
+    stream = Stream(c)
+    for i, sentence in enumerate(chosen):
+        stream.send(tokens_of(sentence["text"]), request_id=f"s{i}")
+    worst = 0.0
+    for i, sentence in enumerate(chosen):
+        result = stream.result()
+        response = result.get_response(as_json=True)
+        assert response["id"] == f"s{i}", response
+        assert response["parameters"]["triton_final_response"]["bool_param"] is True, response
+        got = result.as_numpy("probabilities")
+        worst = max(worst, float(numpy.abs(got[0] - sentence["probabilities"]).max()))
+    stream.stop()
+    assert worst <= TOLERANCE, worst
+
+
+def test_grpc_stream_goes_on_after_errors(c):
+    stream = Stream(c)
+    stream.send(tokens_of("Hello"), model="none", request_id="job-3")
+    stream.send(tokens_of("Hello") - 1000, request_id="job-4")
+    stream.send(tokens_of("Hello"), model="n" + 50 * "\u00e4", request_id="job-5")
+    stream.send(tokens_of("Hello"), request_id="job-6", enable_empty_final_response=True)
+    stream.error(["none", "job-3"])
+    stream.error(["tokens", "job-4"])
+    stream.error(["no model", "job-5"])
+    assert stream.result().as_numpy("probabilities").shape == (1, 2)
+    stream.stop()
+
+
+def test_grpc_stream_ends_with_the_status_of_an_error(c):
+    stream = Stream(c, headers={"triton_grpc_error": "true"})
+    stream.send(tokens_of("Hello"))
+    stream.send(tokens_of("Hello"), model="none")
+    assert stream.result().as_numpy("probabilities").shape == (1, 2)
+    assert stream.error(["none"]).status() == "StatusCode.NOT_FOUND"
+    stream.stop()
+
+
+def test_grpc_stream_of_sessions(c):
+    """Two texts in parts of five bytes, in turn, sent before anything is answered."""
+    texts = [tokens_of("Where is the next station?"), tokens_of("Wo ist hier der Bahnhof, bitte?")]
+    wholes = [c.infer(text).as_numpy("probabilities") for text in texts]
+    stream = Stream(c)
+    firsts = range(0, max(text.shape[1] for text in texts), 5)
+    sent = [(first, which) for first in firsts for which in (0, 1) if first < texts[which].shape[1]]
+    for first, which in sent:
+        stream.send(texts[which][:, first : first + 5], model="parts", sequence_id=f"text {which}",
+                    sequence_start=first == 0, sequence_end=first + 5 >= texts[which].shape[1])
+    for first, which in sent:
+        got = stream.result().as_numpy("probabilities")
+        if first + 5 >= texts[which].shape[1]:
+            assert (got == wholes[which]).all()
+    stream.stop()
+
+
+def test_grpc_stream_that_is_cancelled(c):
+    stream = Stream(c)
+    stream.send(tokens_of("Hello"))
+    stream.result()
+    c.client.stop_stream(cancel_requests=True)
+    stream.error(["Locally cancelled"])
+    assert c.client.is_server_live()
+
+
 def main():
     clients = [
         Clients("grpc", tritonclient.grpc, sys.argv[1]),
@@ -174,6 +273,8 @@ def main():
     passed = failed = 0
     for c in clients:
         for test in tests:
+            if test.__name__.startswith("test_grpc_") and c.name != "grpc":
+                continue
             try:
                 test(c)
                 passed += 1
