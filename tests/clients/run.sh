@@ -67,8 +67,22 @@ bash tests/clients/test_perf_analyzer.sh "127.0.0.1:$grpc_port" "127.0.0.1:$http
     >"$work/out" 2>&1
 add "$work/out" $?
 
-# It must also stop by itself.
+# It must also stop by itself, and not wait for a stream that does nothing.
+"$python" tests/clients/idle_stream.py "127.0.0.1:$grpc_port" >"$work/idle" 2>&1 &
+idle=$!
+for _ in $(seq 300); do
+    grep -q waiting "$work/idle" && break
+    kill -0 "$idle" 2>/dev/null || break
+    sleep 0.1
+done
 kill -TERM "$server"
+if wait "$idle"; then
+    passed=$((passed + 1))
+else
+    echo "an idle stream did not end as it should:"
+    cat "$work/idle"
+    failed=$((failed + 1))
+fi
 if timeout 30 tail --pid="$server" -f /dev/null && wait "$server"; then
     passed=$((passed + 1))
 else
