@@ -236,16 +236,18 @@ static void deliver_received(struct base_message *message)
     struct srv_grpc__stream *stream = call->stream;
     struct srv_grpc__exchange *exchange = stream->reading;
     stream->reading = NULL;
-    if (relay->ok && stream->state == SRV_GRPC__READING) {
-        start(stream, exchange);
-        srv_grpc__stream_read(stream);
-    } else {
+    if (!relay->ok) {
         put_spare(stream, exchange);
-    }
-    // The client has ended its half; or it is gone, which RECV_CLOSE reports as well.
-    if (!relay->ok && stream->state < SRV_GRPC__STOPPED) {
-        set_end(stream, SRV_GRPC__ENDING, BASE_OK, "");
-        srv_grpc__stream_advance(stream);
+        // The client has ended its half; or it is gone, which RECV_CLOSE reports as well.
+        if (stream->state < SRV_GRPC__STOPPED) {
+            set_end(stream, SRV_GRPC__ENDING, BASE_OK, "");
+            srv_grpc__stream_advance(stream);
+        }
+    } else if (stream->state != SRV_GRPC__READING) {
+        put_spare(stream, exchange);
+    } else {
+        start(stream, exchange);
+        srv_grpc__stream_read(stream); // the relay may be a completion thread's again
     }
     srv_grpc__call_drop(call);
 }

@@ -156,6 +156,7 @@ START_TEST(test_stream_errors_are_answers)
     streams_expect(stream, "d", 3);
     grpc_client_stream_half_close(stream);
     streams_expect_end(stream, GRPC_STATUS_OK, "");
+    ck_assert(grpc_fixture_wait_idle(&streams_fixture, NULL));
     const uint64_t *counted = streams_fixture.core.counters.requests_total[SRV_PROTOCOL_GRPC];
     ck_assert_uint_eq(counted[BASE_OK], 3);
     ck_assert_uint_eq(counted[BASE_NOT_FOUND], 2);
@@ -331,6 +332,7 @@ START_TEST(test_stream_more_requests_than_allowed_are_refused)
                          "[request id: c] the server is busy: too many calls are open");
     grpc_client_stream_half_close(stream);
     streams_expect_end(stream, GRPC_STATUS_OK, "");
+    ck_assert(grpc_fixture_wait_idle(&streams_fixture, NULL));
     const uint64_t *counted = streams_fixture.core.counters.requests_total[SRV_PROTOCOL_GRPC];
     ck_assert_uint_eq(counted[BASE_RESOURCE_EXHAUSTED], 1);
     streams_teardown();
