@@ -306,6 +306,7 @@ SERVER_SRCS = \
   server/process.c \
   server/process_plugin.c \
   server/process_session.c \
+  server/process_wait.c \
   server/repository.c \
   server/status.c \
   server/sessions.c \
@@ -630,6 +631,7 @@ SERVER_SUITES = \
   tests/server/test_core_device.c \
   tests/server/test_core_drain.c \
   tests/server/test_core_load.c \
+  tests/server/test_core_wait.c \
   tests/server/test_deadline.c \
   tests/server/test_device_cache.c \
   tests/server/test_demo_models.c \
@@ -676,6 +678,7 @@ SERVER_SUITES = \
 REFERENCE_SUITES = \
   tests/server/test_beam.c \
   tests/server/test_core_load.c \
+  tests/server/test_core_wait.c \
   tests/server/test_deadline.c \
   tests/server/test_decoder_model.c \
   tests/server/test_demo_models.c \

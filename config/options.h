@@ -91,7 +91,7 @@
       "Steps that one batch runs at most before the next is formed; 0 = as many as its rows "      \
       "have left.")                                                                                \
     X(COUNT, queue_max, "4096", 1, 1 << 20, "N", LIMITS, ALL,                                      \
-      "Requests that may wait for rows; one more is refused.")                                     \
+      "Requests of a model that may wait for rows; one more is refused.")                          \
     X(WORD, queue_full_status, "resource_exhausted", 0, 0, "resource_exhausted|unavailable",       \
       LIMITS, ALL,                                                                                 \
       "What a request gets that finds the queue full (HTTP: 429 or 503); some clients repeat a "   \

@@ -54,7 +54,7 @@ void srv_core_close(struct srv_core *core)
 
 void srv_core_free(struct srv_core *core)
 {
-    base_assert(core->waiting.first == NULL && core->running.first == NULL);
+    base_assert(core->line_first == NULL && core->running.first == NULL);
     base_assert(core->warming == NULL);
     base_assert(core->n_unfolding == 0);
     for (uint32_t i = 0; i < core->n_models; i++) {
@@ -230,7 +230,7 @@ void srv_core_refuse_new(struct srv_core *core)
 void srv_core__check_idle(struct srv_core *core)
 {
     // A warm-up between two of its requests holds on to the core too.
-    if (core->idle != NULL && core->warming == NULL && core->waiting.first == NULL &&
+    if (core->idle != NULL && core->warming == NULL && core->line_first == NULL &&
         core->running.first == NULL && core->n_unfolding == 0) {
         void (*idle)(void *context) = core->idle;
         core->idle = NULL;

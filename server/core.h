@@ -17,7 +17,7 @@ struct srv_loop;
 /* ---- Life cycle: create, models, start, [stopping, refuse, cancel], close, free ---- */
 
 struct srv_core_options {
-    uint32_t queue_max;                 /* requests that may wait for rows */
+    uint32_t queue_max;                 /* requests of a model that may wait for rows */
     enum base_status queue_full_status; /* RESOURCE_EXHAUSTED or UNAVAILABLE */
     uint32_t sequence_length_max;
     bool strict_readiness;    /* ready only when every model is */

@@ -28,6 +28,9 @@ struct srv_model_entry {
     struct srv_texts *texts;
     struct srv_signature signature;
     struct srv_limits limits;
+    struct srv_flights waiting;                        /* for rows, */
+    struct srv_model_entry *line_next, *line_previous; /* in the line of models that have some */
+    uint32_t n_waiting;                                /* requests that wait for anything */
 };
 
 enum srv_phase {
@@ -67,7 +70,10 @@ struct srv_core {
     struct srv_model_entry **models;
     uint32_t n_models;
     struct srv_counters counters;
-    struct srv_flights waiting, running;
+    struct srv_flights running;
+    struct srv_model_entry *line_first, *line_last; /* models whose requests wait for rows */
+    uint64_t claims[CELL_LAYOUTS_MAX]; /* the last round in which somebody waited for such rows */
+    uint64_t round;
     uint32_t n_unfolding; /* flights in lists of models */
     struct srv_sessions sessions;
     struct srv_deadlines deadlines;
@@ -115,13 +121,28 @@ struct srv_flight *srv_core__flight_of(struct srv_core *core, struct srv_request
                                        struct srv_model_entry *model);
 /* Checks, unfolds and admits a flight, or answers it with why not. */
 void srv_core__begin(struct srv_flight *flight);
-/* That one more may wait. */
-enum base_status srv_core__check_queue(struct srv_flight *flight);
 enum base_status srv_core__arm_deadline(struct srv_flight *flight, uint64_t now_ns);
 /* Puts into the request that it was stopped while it waited, and by whom. */
 void srv_core__fail_waiting(struct srv_flight *flight, enum base_status status);
 /* Answers a flight that is in no list and has failed, and counts it. */
 void srv_core__answer_failed(struct srv_flight *flight);
+
+/* Gives the pool a flight that has its rows. */
+void srv_core__submit(struct srv_flight *flight);
+
+/* ---- Of process_wait.c, for process.c and process_session.c ---- */
+
+/* That one more of its model may wait. */
+enum base_status srv_core__check_queue(struct srv_flight *flight);
+/* One more waits, for rows, its turn, or a plug-in; one less. */
+void srv_core__wait_begin(struct srv_flight *flight);
+void srv_core__wait_end(struct srv_flight *flight);
+/* Reserves rows and goes on to the pool, or waits for them, or is refused. */
+enum base_status srv_core__wait_or_submit(struct srv_flight *flight);
+/* The flight waits for rows no more. */
+void srv_core__leave_queue(struct srv_flight *flight);
+/* Rows may have become free, or a claim on some. */
+void srv_core__admit_waiting(struct srv_core *core);
 
 /* ---- Of process_session.c, for process.c ---- */
 

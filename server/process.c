@@ -1,9 +1,10 @@
 /* The request processor: a request's life from start to done.
  *
- * Data: two lists of flights (waiting for rows, running) and the heap of deadlines. Everything runs
- * on the loop thread; a job's two callbacks run on the pool thread and only post a message. A
- * flight ends when its job has finished and, if a cancel was posted, when that has been seen too:
- * only then does nothing on the pool thread point into the request any more. */
+ * Data: the list of running flights, those of each model that wait for rows (process_wait.c), and
+ * the heap of deadlines. Everything runs on the loop thread; a job's two callbacks run on the pool
+ * thread and only post a message. A flight ends when its job has finished and, if a cancel was
+ * posted, when that has been seen too: only then does nothing on the pool thread point into the
+ * request any more. */
 #include "base/assert.h"
 #include "base/clock.h"
 #include "server/about.h"
@@ -95,8 +96,6 @@ void srv_core__fail_waiting(struct srv_flight *flight, enum base_status status)
     fail_flight(flight, status, false);
 }
 
-static void admit_waiting(struct srv_core *core);
-
 /* The flight's rows are free and nothing points to it any more. */
 static void end_flight(struct srv_flight *flight)
 {
@@ -111,8 +110,7 @@ static void end_flight(struct srv_flight *flight)
         request->times.started_ns = flight->job.graph->started_ns;
         request->times.computed_ns = flight->job.graph->finished_ns;
     } else {
-        srv_flights_remove(&core->waiting, flight);
-        core->counters.requests_waiting--;
+        srv_core__leave_queue(flight);
     }
     if (request->error.status == BASE_CANCELLED) {
         *(was_running ? &core->counters.cancelled_running : &core->counters.cancelled_waiting) += 1;
@@ -120,7 +118,7 @@ static void end_flight(struct srv_flight *flight)
     count_answer(flight->model, request, flight, base_now_ns());
     answer(core, request);
     if (was_running) {
-        admit_waiting(core);
+        srv_core__admit_waiting(core);
     }
     srv_core__check_idle(core);
 }
@@ -207,7 +205,7 @@ static void job_cancelled(struct srv_job *job)
 
 /* ---- Starting ---- */
 
-static void submit(struct srv_flight *flight)
+void srv_core__submit(struct srv_flight *flight)
 {
     struct srv_core *core = flight->core;
     flight->phase = SRV_PHASE_RUNNING;
@@ -219,21 +217,6 @@ static void submit(struct srv_flight *flight)
     flight->finished_message.deliver = deliver_finished;
     flight->cancelled_message.deliver = deliver_cancelled;
     srv_engine_submit(core->engine, &flight->job);
-}
-
-/* First come, first served: a request that does not fit yet holds back those behind it, or a large
- * one would wait for ever. */
-static void admit_waiting(struct srv_core *core)
-{
-    while (core->waiting.first != NULL) {
-        struct srv_flight *flight = core->waiting.first;
-        if (!srv_engine_reserve(core->engine, &flight->job)) {
-            return;
-        }
-        srv_flights_remove(&core->waiting, flight);
-        core->counters.requests_waiting--;
-        submit(flight);
-    }
 }
 
 enum base_status srv_core__arm_deadline(struct srv_flight *flight, uint64_t now_ns)
@@ -265,19 +248,7 @@ enum base_status srv_core__arm_deadline(struct srv_flight *flight, uint64_t now_
     return BASE_OK;
 }
 
-enum base_status srv_core__check_queue(struct srv_flight *flight)
-{
-    struct srv_core *core = flight->core;
-    if (core->counters.requests_waiting < core->options.queue_max) {
-        return BASE_OK;
-    }
-    core->counters.rejected_queue_full++;
-    return base_fail(&flight->request->error, core->options.queue_full_status,
-                     "the queue is full: %u requests wait (--queue-max)",
-                     core->counters.requests_waiting);
-}
-
-/* Reserves rows and goes on to the pool, or waits, or is refused. */
+/* Refuses what no device could ever hold or compute; else it waits for rows, or has them. */
 static enum base_status admit(struct srv_flight *flight)
 {
     struct srv_core *core = flight->core;
@@ -292,15 +263,7 @@ static enum base_status admit(struct srv_flight *flight)
         core->counters.rejected_too_large++;
         return request->error.status;
     }
-    if (core->waiting.first == NULL && srv_engine_reserve(core->engine, &flight->job)) {
-        submit(flight);
-        return BASE_OK;
-    }
-    BASE_TRY(srv_core__check_queue(flight));
-    flight->phase = SRV_PHASE_WAITING;
-    srv_flights_add(&core->waiting, flight);
-    core->counters.requests_waiting++;
-    return BASE_OK;
+    return srv_core__wait_or_submit(flight);
 }
 
 /* Sequences of no steps: the outputs, zeros, stand there already. */
@@ -392,7 +355,7 @@ static enum base_status start_plugin(struct srv_flight *flight)
     flight->phase = SRV_PHASE_UNFOLDING;
     srv_flights_add(&entry->unfolding.flights, flight);
     core->n_unfolding++;
-    core->counters.requests_waiting++;
+    srv_core__wait_begin(flight);
     srv_core__begin_plugin(entry);
     return BASE_OK;
 }
@@ -403,7 +366,7 @@ void srv_core__unfolded(struct srv_flight *flight, enum base_status status)
     base_assert(flight->phase == SRV_PHASE_UNFOLDING);
     srv_flights_remove(&flight->model->unfolding.flights, flight);
     core->n_unfolding--;
-    core->counters.requests_waiting--;
+    srv_core__wait_end(flight);
     status = status == BASE_OK ? admit(flight) : status;
     if (status != BASE_OK) {
         srv_deadlines_remove(&core->deadlines, &flight->deadline);
@@ -539,7 +502,7 @@ void srv_request_cancel(struct srv_core *core, struct srv_request *request, enum
     base_assert(srv_loop_is_owner(core->loop) && why != BASE_OK);
     if (request->flight != NULL) {
         stop_flight(request->flight, why);
-        admit_waiting(core); // those behind it may fit where it did not
+        srv_core__admit_waiting(core); // those behind it may fit where it did not
     }
 }
 
@@ -556,8 +519,8 @@ void srv_core_cancel_all(struct srv_core *core)
             stop_flight(core->models[i]->unfolding.flights.first, BASE_UNAVAILABLE);
         }
     }
-    while (core->waiting.first != NULL) {
-        stop_flight(core->waiting.first, BASE_UNAVAILABLE);
+    while (core->line_first != NULL) {
+        stop_flight(core->line_first->waiting.first, BASE_UNAVAILABLE);
     }
     for (struct srv_flight *flight = core->running.first; flight != NULL; flight = flight->next) {
         stop_flight(flight, BASE_UNAVAILABLE);
@@ -576,7 +539,7 @@ void srv_core__timer_fired(uv_timer_t *timer)
         srv_deadlines_remove(&core->deadlines, first);
         stop_flight(flight, BASE_DEADLINE_EXCEEDED);
     }
-    admit_waiting(core); // those behind one that went may fit where it did not
+    srv_core__admit_waiting(core); // those behind one that went may fit where it did not
     if (first != NULL) {
         core->timer_at_ns = first->at_ns;
         uv_timer_start(timer, srv_core__timer_fired, (first->at_ns - now_ns) / BASE_NS_PER_MS + 1,

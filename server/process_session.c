@@ -264,7 +264,7 @@ static void lose_from(struct srv_session *session, struct srv_flight *flight)
 
 static void leave_line(struct srv_flight *flight)
 {
-    flight->core->counters.requests_waiting--;
+    srv_core__wait_end(flight);
     srv_deadlines_remove(&flight->core->deadlines, &flight->deadline);
 }
 
@@ -391,7 +391,7 @@ static enum base_status wait_turn(struct srv_session *session, struct srv_flight
     BASE_TRY(srv_core__arm_deadline(flight, base_now_ns()));
     flight->phase = SRV_PHASE_TURN;
     flight->request->flight = flight;
-    flight->core->counters.requests_waiting++;
+    srv_core__wait_begin(flight);
     srv_flights_add(&session->waiting, flight);
     return BASE_OK;
 }

@@ -290,7 +290,7 @@ START_TEST(test_a_full_queue_refuses)
     chain_init(&visit, 1, 1);
     visit_start(&site, &visit);
     visit_expect(&visit, BASE_RESOURCE_EXHAUSTED,
-                 "the queue is full: 3 requests wait (--queue-max)");
+                 "the queue is full: 3 requests of model 'chain' wait (--queue-max)");
     struct srv_counters counters = site_counters(&site);
     ck_assert_uint_eq(counters.rejected_queue_full, 1);
     ck_assert_uint_eq(counters.requests_waiting, 3);
@@ -310,7 +310,8 @@ START_TEST(test_a_full_queue_refuses_as_configured)
     run_held(inside, ROWS);
     chain_init(&visit, 1, 1);
     visit_start(&site, &visit);
-    visit_expect(&visit, BASE_UNAVAILABLE, "the queue is full: 0 requests wait (--queue-max)");
+    visit_expect(&visit, BASE_UNAVAILABLE,
+                 "the queue is full: 0 requests of model 'chain' wait (--queue-max)");
     gate_open();
     for (uint32_t i = 0; i < ROWS; i++) {
         visit_expect_ok(&inside[i]);

@@ -306,7 +306,7 @@ START_TEST(test_a_full_queue_before_the_plugin)
         start(&visits[i], STEERED_GOOD);
     }
     // 100 may wait (site_options_init), the one inside among them.
-    expect(&visits[101], BASE_RESOURCE_EXHAUSTED, "the queue is full: 100 requests wait");
+    expect(&visits[101], BASE_RESOURCE_EXHAUSTED, "the queue is full: 100 requests of model");
     atomic_store(&hold.is_released, 1);
     for (uint32_t i = 0; i < 100; i++) {
         expect_good(&visits[i]);

@@ -308,7 +308,7 @@ START_TEST(test_a_full_queue_refuses_who_would_wait)
     for (uint32_t p = 0; p < 3; p++) {
         visit_start(&talk_site, &talk.parts[p]);
     }
-    talk_refused(&talk, 2, BASE_RESOURCE_EXHAUSTED, "the queue is full: 1 requests wait");
+    talk_refused(&talk, 2, BASE_RESOURCE_EXHAUSTED, "the queue is full: 1 requests of model");
     gate_open();
     talk_expect(&talk, 0);
     talk_expect(&talk, 1);
