@@ -102,6 +102,22 @@ enum base_status srv_core__check_queue(struct srv_flight *flight)
                      model->n_waiting, model->face.name);
 }
 
+/* Admits the first of the model, which then goes to the line's end; false: it does not fit. */
+static bool admit_first(struct srv_core *core, struct srv_model_entry *model)
+{
+    struct srv_flight *flight = model->waiting.first;
+    if (!take_rows(core, flight)) {
+        return false;
+    }
+    srv_core__leave_queue(flight);
+    if (model->waiting.first != NULL) {
+        line_remove(core, model);
+        line_add(core, model);
+    }
+    srv_core__submit(flight);
+    return true;
+}
+
 void srv_core__admit_waiting(struct srv_core *core)
 {
     bool is_any = core->line_first != NULL;
@@ -111,17 +127,8 @@ void srv_core__admit_waiting(struct srv_core *core)
         struct srv_model_entry *const last = core->line_last;
         struct srv_model_entry *next = NULL;
         for (struct srv_model_entry *model = core->line_first; model != NULL; model = next) {
-            struct srv_flight *flight = model->waiting.first;
             next = model == last ? NULL : model->line_next;
-            if (take_rows(core, flight)) {
-                srv_core__leave_queue(flight);
-                if (model->waiting.first != NULL) {
-                    line_remove(core, model);
-                    line_add(core, model);
-                }
-                srv_core__submit(flight);
-                is_any = true;
-            }
+            is_any = admit_first(core, model) || is_any;
         }
     }
 }
