@@ -105,7 +105,7 @@ kill -KILL "$client"
 wait "$client" 2>/dev/null
 check 'sessions of a lost client end' wait_for 10 metric_is cellbatch_sessions_active 0
 check 'so does their memory' metric_is cellbatch_session_bytes 0
-check 'they are counted' metric_is cellbatch_sessions_expired_total 32
+check 'they are counted' metric_is cellbatch_sessions_total 32
 check 'rows of a lost session are free' wait_for 10 metric_is cellbatch_rows_in_use 0
 check 'no session' part '"sequence_id":1' 404
 check 'a session begins' part '"sequence_id":1,"sequence_start":true' 200
