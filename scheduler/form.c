@@ -90,13 +90,26 @@ static bool suits_beside(const struct sched *sched, const struct sched__type *ty
     return is_alike(type, rows, first) && !sched__ends_itself(oldest->ready_first);
 }
 
-/* Chooses a type by the policy (lines 5-10); NULL when nothing is ready for this queue. first: a
- * batch whose rows have been taken, beside which one of another type is to run; or NULL. */
-static struct sched__type *choose_type(struct sched *sched, uint32_t queue,
-                                       const struct cell_batch *first)
-{
+/* Types that a queue may form a batch from. */
+struct choice {
     struct sched_candidate candidates[CELL_TYPES_MAX];
-    uint32_t n = 0;
+    uint32_t n;
+};
+
+/* What the group has had; one that was away has had as much as any. */
+static uint64_t served_by(struct sched *sched, uint32_t group)
+{
+    uint64_t *served = &sched->served[group];
+    *served = *served > sched->clock ? *served : sched->clock;
+    return *served;
+}
+
+/* first: a batch whose rows have been taken, beside which one of another type is to run; or NULL.
+ */
+static void list_candidates(struct sched *sched, uint32_t queue, const struct cell_batch *first,
+                            struct choice *out)
+{
+    out->n = 0;
     for (uint32_t t = 0; t < sched->n_types; t++) {
         struct sched__type *type = sched->types[t];
         if (type == NULL) {
@@ -106,19 +119,36 @@ static struct sched__type *choose_type(struct sched *sched, uint32_t queue,
         const uint32_t unpinned = unpinned_rows(sched, type, queue);
         const struct sched_subgraph *oldest = oldest_ready(type, queue, unpinned > 0, &list);
         if (oldest != NULL && (first == NULL || suits_beside(sched, type, oldest, first))) {
-            candidates[n++] =
+            out->candidates[out->n++] =
                 (struct sched_candidate){.type = t,
                                          .ready = type->ready[queue].n_rows + unpinned,
                                          .running = count_running(sched, t, queue),
                                          .rows_max = type->rows_max,
                                          .priority = type->priority,
-                                         .oldest = oldest->order};
+                                         .oldest = oldest->order,
+                                         .served = served_by(sched, type->group)};
         }
     }
-    if (n == 0) {
+}
+
+/* Chooses a type by the policy (lines 5-10); NULL when nothing is ready for this queue. */
+static struct sched__type *choose_type(struct sched *sched, const struct choice *choice)
+{
+    if (choice->n == 0) {
         return NULL;
     }
-    return sched->types[candidates[sched->options.policy->choose(candidates, n)].type];
+    const uint32_t chosen = sched->options.policy->choose(choice->candidates, choice->n);
+    return sched->types[choice->candidates[chosen].type];
+}
+
+/* Nobody who has something ready has had less. */
+static void turn_clock(struct sched *sched, const struct choice *choice)
+{
+    uint64_t least = UINT64_MAX;
+    for (uint32_t i = 0; i < choice->n; i++) {
+        least = choice->candidates[i].served < least ? choice->candidates[i].served : least;
+    }
+    sched->clock = choice->n > 0 ? least : sched->clock;
 }
 
 /* First submission of a node: its state slot and value rows are taken, and its reads learn theirs.
@@ -407,7 +437,10 @@ static struct sched__type *next_type(struct sched *sched, struct sched__queue *q
             return may_follow(sched, queue, type, index) ? type : NULL;
         }
     }
-    struct sched__type *type = choose_type(sched, index, NULL);
+    struct choice choice;
+    list_candidates(sched, index, NULL, &choice);
+    turn_clock(sched, &choice);
+    struct sched__type *type = choose_type(sched, &choice);
     if (type == NULL || !may_follow(sched, queue, type, index)) {
         return NULL;
     }
@@ -541,7 +574,9 @@ static struct cell_batch *form_beside(struct sched *sched, const struct sched__t
     if (!may_have) {
         return NULL;
     }
-    struct sched__type *other = choose_type(sched, batch->queue, batch);
+    struct choice choice;
+    list_candidates(sched, batch->queue, batch, &choice);
+    struct sched__type *other = choose_type(sched, &choice);
     if (other != NULL) {
         return take_batch(sched, other, batch->queue, now_ns);
     }

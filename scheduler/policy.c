@@ -1,6 +1,10 @@
 /* BatchMaker's choice: (a) types with a full batch ready, else (b) types with something ready and
  * nothing running, else (c) types with something ready; among equals the highest priority, then
- * the one whose oldest row has waited longest. One pass over a handful of candidates. */
+ * the one whose oldest row has waited longest. One pass over a handful of candidates.
+ *
+ * A type that always has a full batch, of a model with more requests than can be served, would so
+ * hold back all other models for ever. So first comes the group that has been served least, and its
+ * types alone are compared: fair queueing by operations. */
 #include "scheduler/policy.h"
 
 #include "base/assert.h"
@@ -32,9 +36,14 @@ static bool is_better(const struct sched_candidate *a, const struct sched_candid
 static uint32_t choose_cellular(const struct sched_candidate *candidates, uint32_t n)
 {
     base_assert(n > 0);
-    uint32_t best = 0;
-    for (uint32_t i = 1; i < n; i++) {
-        if (is_better(&candidates[i], &candidates[best])) {
+    uint64_t least = UINT64_MAX;
+    for (uint32_t i = 0; i < n; i++) {
+        least = candidates[i].served < least ? candidates[i].served : least;
+    }
+    uint32_t best = n;
+    for (uint32_t i = 0; i < n; i++) {
+        if (candidates[i].served == least &&
+            (best == n || is_better(&candidates[i], &candidates[best]))) {
             best = i;
         }
     }

@@ -1,6 +1,7 @@
 /* The choice of the next cell type: the seam behind which policies stand.
  *
- * `cellular` is BatchMaker's order (Algorithm 1, lines 5-10). Rival policies (padding by buckets,
+ * `cellular` is BatchMaker's order (Algorithm 1, lines 5-10), but that groups of types which
+ * all have something ready share the device evenly. Rival policies (padding by buckets,
  * merging by depth) plug in here, so that they are compared on the same kernels. Pure functions. */
 #ifndef SCHEDULER_POLICY_H
 #define SCHEDULER_POLICY_H
@@ -18,6 +19,8 @@ struct sched_candidate {
     uint32_t rows_max; /* Bsizes.Max() of the type */
     uint32_t priority; /* larger = later in the graph = first */
     uint64_t oldest;   /* release order of its oldest ready subgraph */
+    uint64_t
+        served; /* operations that the group has had, but for those that it was not there for */
 };
 
 struct sched_policy {

@@ -141,13 +141,18 @@ static void list_again(struct sched *sched, struct cell_batch *batch)
     }
 }
 
-static void count_batch(struct sched__type *type, const struct cell_batch *batch, uint64_t now_ns)
+/* What beginning and ending a batch counts as, beside its operations: about a microsecond. */
+#define BATCH_FLOPS 100000u
+
+static void count_batch(struct sched *sched, struct sched__type *type,
+                        const struct cell_batch *batch, uint64_t now_ns)
 {
     struct sched_type_stats *stats = &type->stats;
     uint64_t cells = 0;
     for (uint32_t i = 0; i < batch->n_rows; i++) {
         cells += batch->rows[i].steps_done;
     }
+    sched->served[type->group] += cells * type->type->flops + BATCH_FLOPS;
     uint32_t bucket = 0;
     while (bucket < SCHED_ROW_BUCKETS && batch->n_cells > 1u << bucket) {
         bucket++;
@@ -194,7 +199,7 @@ void sched_retire(struct sched *sched, struct cell_batch *batch, uint64_t now_ns
         }
     }
     list_again(sched, batch);
-    count_batch(type, batch, now_ns);
+    count_batch(sched, type, batch, now_ns);
     type->running--;
     queue->interruptible -= batch->interruptible ? 1 : 0;
     sched->n_busy -= --queue->in_flight == 0 ? 1 : 0;

@@ -105,6 +105,13 @@ enum base_status sched_type_set(struct sched *sched, const struct cell_type *typ
     return BASE_OK;
 }
 
+void sched_type_set_group(struct sched *sched, const struct cell_type *type, uint32_t group)
+{
+    base_assert(type->id < CELL_TYPES_MAX && sched->types[type->id] != NULL);
+    base_assert(group < CELL_TYPES_MAX);
+    sched->types[type->id]->group = group;
+}
+
 void sched_type_set_beside(struct sched *sched, const struct cell_type *type, uint32_t rows,
                            uint32_t follow_rows)
 {

@@ -70,6 +70,10 @@ void sched_free(struct sched *sched);
  * RESOURCE_EXHAUSTED when out of memory. */
 enum base_status sched_type_set(struct sched *sched, const struct cell_type *type,
                                 uint32_t priority, uint32_t rows_max);
+/* Types of one group, below CELL_TYPES_MAX, share the device with those of others as one: the types
+ * of a model, so that one with more requests than can be served does not hold back the others. At
+ * first all are of group 0. Of a known type; when sched_type_set() may be called. */
+void sched_type_set_group(struct sched *sched, const struct cell_type *type, uint32_t group);
 /* Batches of the type of up to so many rows may have one of another such type beside them; at first
  * none. Of up to follow_rows also if one follows the other. Of a known type; when sched_type_set()
  * may be called. */

@@ -9,7 +9,7 @@
 
 struct sched__type {
     const struct cell_type *type; /* NULL: unknown */
-    uint32_t priority, rows_max, beside_rows, follow_rows;
+    uint32_t priority, rows_max, beside_rows, follow_rows, group;
     uint32_t running;                            /* batches in flight */
     struct sched__ready ready[SCHED_QUEUES_MAX]; /* subgraphs pinned to a queue */
     struct sched__ready unpinned;                /* subgraphs any queue may take */
@@ -39,6 +39,9 @@ struct sched {
     uint32_t n_types; /* highest known id + 1 */
     struct sched__queue queues[SCHED_QUEUES_MAX];
     uint32_t n_busy; /* queues that have something in flight */
+    /* Operations that each group has had. One that comes back begins at the clock, the least that
+     * any group with something ready had when that was last looked at: nobody saves up. */
+    uint64_t served[CELL_TYPES_MAX], clock;
     uint64_t next_order, next_mark;
     uint64_t chains;            /* numbers given to them */
     struct sched_graph *inside; /* all graphs between add and finish */

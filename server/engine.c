@@ -46,6 +46,7 @@ struct srv_engine {
     struct cell_device_caps caps; /* all are of one kind */
     bool type_loaded[CELL_TYPES_MAX];
     uint32_t priority[CELL_TYPES_MAX];         /* the highest place in any model */
+    uint32_t n_models;                         /* that have been added */
     uint32_t rows_per_chain[CELL_LAYOUTS_MAX]; /* the most that one chain of any model needs */
     bool running;
     struct srv_device_cache cache;
@@ -271,10 +272,19 @@ static void set_beside(struct srv_engine *engine, const struct cell_type *type)
     }
 }
 
+/* Types of a model take turns with those of others as one; one of several is the first's. */
+static void set_group(struct srv_engine *engine, const struct cell_type *type)
+{
+    for (uint32_t d = 0; d < engine->options.n_devices; d++) {
+        sched_type_set_group(engine->devices[d].sched, type, engine->n_models % CELL_TYPES_MAX);
+    }
+}
+
 static enum base_status add_type(struct srv_engine *engine, const struct cell_type *type,
                                  uint32_t place, struct base_error *error)
 {
-    if (!engine->type_loaded[type->id]) {
+    const bool is_new = !engine->type_loaded[type->id];
+    if (is_new) {
         BASE_TRY(type_load(engine, type, error));
         // The devices hold it until the engine ends, whatever becomes of the model.
         cell_type_ref(engine->registry, type);
@@ -286,6 +296,9 @@ static enum base_status add_type(struct srv_engine *engine, const struct cell_ty
     if (type_set(engine, type, 0) != BASE_OK) {
         return base_fail(error, BASE_RESOURCE_EXHAUSTED, "out of memory");
     }
+    if (is_new) {
+        set_group(engine, type);
+    }
     set_beside(engine, type);
     return BASE_OK;
 }
@@ -294,6 +307,7 @@ enum base_status srv_engine_add_model(struct srv_engine *engine, const struct ce
                                       struct base_error *error)
 {
     base_assert(!engine->running);
+    engine->n_models++;
     for (uint32_t s = 0; s < model->n_stages; s++) {
         BASE_TRY(add_type(engine, model->stages[s].type, s, error));
     }

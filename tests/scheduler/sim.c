@@ -65,6 +65,7 @@ void sim_init(struct sim *sim, const struct graphs_types *types,
         sim->rows_max[t] = sim->rows_max[t] > 0 ? sim->rows_max[t] : options->rows_max;
         sched_type_set_beside(sim->sched, &types->types[t], sim->beside_rows[t],
                               sim->follow_rows[t]);
+        sched_type_set_group(sim->sched, &types->types[t], sim->groups[t]);
     }
     for (uint32_t l = 0; l < types->n_layouts; l++) {
         uint32_t rows = capacity == NULL ? 64 : capacity[l];

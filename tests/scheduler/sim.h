@@ -37,6 +37,8 @@ struct sim_queue {
     uint32_t n, n_executed;
     uint32_t burst_type, burst_left;
     bool has_burst; /* it has formed a batch before */
+    uint32_t
+        passed[GRAPHS_TYPES_MAX]; /* batches of other groups while the type had something ready */
     _Atomic uint32_t attention;
 };
 
@@ -48,7 +50,9 @@ struct sim {
     uint32_t priorities[GRAPHS_TYPES_MAX], rows_max[GRAPHS_TYPES_MAX];
     uint32_t beside_rows[GRAPHS_TYPES_MAX];
     uint32_t follow_rows[GRAPHS_TYPES_MAX];
-    uint32_t running[GRAPHS_TYPES_MAX]; /* batches of the type in flight */
+    uint32_t groups[GRAPHS_TYPES_MAX];
+    uint64_t served[GRAPHS_TYPES_MAX], clock; /* operations that each group has had */
+    uint32_t running[GRAPHS_TYPES_MAX];       /* batches of the type in flight */
     struct sched *sched;
     struct sched_admission admission;
     uint64_t now_ns;
@@ -70,8 +74,8 @@ _Noreturn void sim_fail(const struct sim *sim, const char *condition, const char
 void sim_report_aborts(void);
 
 /* Empty, with capacity[layout] rows (NULL: 64 of each); attention words are the simulation's.
- * priorities, rows_max (0 = the option's), beside_rows and follow_rows of the types: as in the
- * struct, filled by the caller before. */
+ * priorities, rows_max (0 = the option's), beside_rows, follow_rows and groups of the types: as in
+ * the struct, filled by the caller before. */
 void sim_init(struct sim *sim, const struct graphs_types *types,
               const struct sched_options *options, const uint32_t *capacity, uint64_t seed);
 /* Nothing may be inside. */

@@ -97,9 +97,6 @@ static void offers_count(struct sim *sim, uint32_t q, struct offer *offers)
 static uint32_t class_of(const struct sim *sim, uint32_t q, const struct offer *offers, uint32_t t)
 {
     const struct sim_queue *queue = &sim->queues[q];
-    if (offers[t].ready == 0) {
-        return 0;
-    }
     // What an empty queue had last counts as if it ran.
     bool is_last = queue->n == 0 && queue->has_burst && queue->burst_type == t;
     return offers[t].ready >= sim->rows_max[t] ? 3 : sim->running[t] == 0 && !is_last ? 2 : 1;
@@ -117,6 +114,36 @@ static bool goes_first(const struct sim *sim, uint32_t q, const struct offer *of
         return sim->priorities[a] > sim->priorities[b];
     }
     return offers[a].oldest < offers[b].oldest;
+}
+
+/* What the least served of the groups has had that have a type wanted; a group that was away has
+ * had as much as the clock says. */
+static uint64_t least_served(struct sim *sim, const bool *wanted)
+{
+    uint64_t least = UINT64_MAX;
+    for (uint32_t t = 0; t < sim->types->n; t++) {
+        uint64_t *served = &sim->served[sim->groups[t]];
+        if (wanted[t]) {
+            *served = *served > sim->clock ? *served : sim->clock;
+            least = *served < least ? *served : least;
+        }
+    }
+    return least;
+}
+
+/* The first of the types that are wanted; GRAPHS_TYPES_MAX: none is. */
+static uint32_t first_of(struct sim *sim, uint32_t q, const struct offer *offers,
+                         const bool *wanted)
+{
+    const uint64_t least = least_served(sim, wanted);
+    uint32_t best = GRAPHS_TYPES_MAX;
+    for (uint32_t t = 0; t < sim->types->n; t++) {
+        const bool may_be = wanted[t] && sim->served[sim->groups[t]] == least;
+        const bool is_first =
+            may_be && (best == GRAPHS_TYPES_MAX || goes_first(sim, q, offers, t, best));
+        best = is_first ? t : best;
+    }
+    return best;
 }
 
 /* Whether a batch of the type may stand behind what the queue has in flight. */
@@ -141,11 +168,13 @@ static uint32_t type_predict(struct sim *sim, uint32_t q, const struct offer *of
         queue->burst_left--;
         return queue->burst_type;
     }
-    uint32_t best = 0;
-    for (uint32_t t = 1; t < sim->types->n; t++) {
-        best = goes_first(sim, q, offers, t, best) ? t : best;
+    bool wanted[GRAPHS_TYPES_MAX] = {false};
+    for (uint32_t t = 0; t < sim->types->n; t++) {
+        wanted[t] = offers[t].ready > 0;
     }
-    if (class_of(sim, q, offers, best) == 0 || !may_follow(sim, q, offers, best)) {
+    const uint32_t best = first_of(sim, q, offers, wanted);
+    sim->clock = best == GRAPHS_TYPES_MAX ? sim->clock : sim->served[sim->groups[best]];
+    if (best == GRAPHS_TYPES_MAX || !may_follow(sim, q, offers, best)) {
         return GRAPHS_TYPES_MAX;
     }
     queue->has_burst = true;
@@ -155,11 +184,11 @@ static uint32_t type_predict(struct sim *sim, uint32_t q, const struct offer *of
 }
 
 /* The type of the batch beside this one; GRAPHS_TYPES_MAX: none. */
-static uint32_t beside_predict(const struct sim *sim, uint32_t q, const struct offer *offers,
+static uint32_t beside_predict(struct sim *sim, uint32_t q, const struct offer *offers,
                                const struct cell_batch *batch)
 {
     const uint32_t first = batch->type->id;
-    uint32_t best = GRAPHS_TYPES_MAX;
+    bool wanted[GRAPHS_TYPES_MAX] = {false};
     for (uint32_t i = 0; i < batch->n_rows; i++) {
         if (batch->rows[i].wiring->end != NULL) {
             return GRAPHS_TYPES_MAX;
@@ -170,14 +199,11 @@ static uint32_t beside_predict(const struct sim *sim, uint32_t q, const struct o
         const uint32_t rows = ready < sim->rows_max[t] ? ready : sim->rows_max[t];
         const double cost = (double)rows * (double)sim->types->types[t].flops;
         const double beside = (double)cells_of(batch) * (double)batch->type->flops;
-        if (t != first && !offers[t].ends && rows > 0 && rows <= sim->beside_rows[t] &&
-            cells_of(batch) <= sim->beside_rows[first] && cost <= 1.5 * beside &&
-            beside <= 1.5 * cost) {
-            bool is_first = best == GRAPHS_TYPES_MAX || goes_first(sim, q, offers, t, best);
-            best = is_first ? t : best;
-        }
+        wanted[t] = t != first && !offers[t].ends && rows > 0 && rows <= sim->beside_rows[t] &&
+                    cells_of(batch) <= sim->beside_rows[first] && cost <= 1.5 * beside &&
+                    beside <= 1.5 * cost;
     }
-    return best;
+    return first_of(sim, q, offers, wanted);
 }
 
 /* ---- Who follows ---- */
@@ -548,7 +574,10 @@ void sim_model_row_ended(const struct sim *sim, const struct cell_batch_row *row
 void sim_model_retire(struct sim *sim, const struct cell_batch *batch)
 {
     sim->running[batch->type->id]--;
+    uint64_t *served = &sim->served[sim->groups[batch->type->id]];
+    *served += 100000;
     for (uint32_t i = 0; i < batch->n_rows; i++) {
+        *served += batch->rows[i].steps_done * batch->type->flops;
         if (batch->rows[i].tag == NULL) {
             continue; // it left before
         }

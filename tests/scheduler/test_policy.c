@@ -2,6 +2,8 @@
 #include "scheduler/policy.h"
 #include "tests/util.h"
 
+#include <string.h>
+
 static uint32_t choose(const struct sched_candidate *candidates, uint32_t n)
 {
     return sched_policy_cellular.choose(candidates, n);
@@ -61,6 +63,48 @@ START_TEST(test_longest_wait_among_equals)
 }
 END_TEST
 
+START_TEST(test_least_served_group_goes_before_full_batches)
+{
+    struct sched_candidate all[] = {
+        {.ready = 9, .rows_max = 4, .priority = 9, .oldest = 0, .served = 11},
+        {.ready = 1, .running = 1, .rows_max = 4, .oldest = 8, .served = 10},
+        {.ready = 1, .rows_max = 4, .oldest = 9, .served = 10},
+    };
+    ck_assert_uint_eq(choose(all, 3), 2); // nothing of it runs
+    all[0].served = 10;
+    ck_assert_uint_eq(choose(all, 3), 0);
+}
+END_TEST
+
+/* However their types look, groups get as much as each other, give or take a batch. */
+START_TEST(test_groups_share_evenly)
+{
+    enum { TYPES = 8, GROUPS = 4, TURNS = 20000, MOST = 1000 };
+    struct sched_candidate all[TYPES];
+    struct base_random random = util_random(3);
+    memset(all, 0, sizeof(all));
+    for (uint32_t turn = 0; turn < TURNS; turn++) {
+        for (uint32_t t = 0; t < TYPES; t++) {
+            all[t].ready = t % GROUPS == 0 ? 1 : 1 + base_random_below(&random, 8);
+            all[t].rows_max = 4;
+            all[t].priority = t;
+            all[t].running = t % GROUPS == 0 ? 1 : base_random_below(&random, 2);
+            all[t].oldest = base_random_below(&random, 1000);
+        }
+        const uint32_t chosen = choose(all, TYPES);
+        const uint64_t cost = 1 + base_random_below(&random, MOST);
+        for (uint32_t t = 0; t < TYPES; t++) {
+            all[t].served += t % GROUPS == chosen % GROUPS ? cost : 0;
+        }
+        for (uint32_t g = 1; g < GROUPS; g++) {
+            const uint64_t served = all[g].served;
+            ck_assert_uint_le(served, all[0].served + MOST);
+            ck_assert_uint_le(all[0].served, served + MOST);
+        }
+    }
+}
+END_TEST
+
 static void choose_from_none(void *unused)
 {
     (void)unused;
@@ -83,6 +127,8 @@ int main(void)
     tcase_add_test(tcase, test_type_with_nothing_running_goes_before_priority);
     tcase_add_test(tcase, test_highest_priority_among_full_idle_and_running_types);
     tcase_add_test(tcase, test_longest_wait_among_equals);
+    tcase_add_test(tcase, test_least_served_group_goes_before_full_batches);
+    tcase_add_test(tcase, test_groups_share_evenly);
     tcase_add_test(tcase, test_no_candidate_is_asserted);
     suite_add_tcase(suite, tcase);
     return util_run(suite);

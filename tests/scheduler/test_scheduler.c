@@ -360,6 +360,54 @@ START_TEST(test_types_take_turns_on_a_queue_that_takes_one_batch)
 }
 END_TEST
 
+/* A model with more requests than can be served always has a full batch: another that comes is
+ * next, and again when it has more, for it has had less. */
+START_TEST(test_groups_share_the_device)
+{
+    now.options.tasks_max = 1;
+    sim->rows_max[lstm->id] = 2;
+    sim->groups[gru->id] = 1;
+    sim_case_start(&now);
+    for (uint32_t i = 0; i < 10; i++) {
+        add_node(lstm, 1000);
+    }
+    (void)expect(0, lstm, 2, 256);
+    add_node(gru, 40);
+    finish(0, 3);
+    (void)expect(0, gru, 1, 8);
+    finish(0, UINT32_MAX);
+    for (uint32_t turn = 0; turn < 4; turn++) { // each batch is about as much as the other's
+        const struct cell_batch *batch = sim_next(sim, 0);
+        ck_assert_ptr_nonnull(batch);
+        finish(0, UINT32_MAX);
+    }
+    const struct sched_type_stats *stats = sched_type_stats(sim->sched, gru->id);
+    ck_assert_uint_ge(atomic_load(&stats->batches), 3);
+}
+END_TEST
+
+/* What a group did not need while it was away it does not get later. */
+START_TEST(test_a_group_that_was_away_saves_nothing_up)
+{
+    now.options.tasks_max = 1;
+    sim->groups[gru->id] = 1;
+    sim_case_start(&now);
+    add_node(lstm, 20000);
+    for (uint32_t i = 0; i < 40; i++) {
+        (void)expect(0, lstm, 1, 256);
+        finish(0, UINT32_MAX);
+    }
+    add_node(gru, 2000);
+    for (uint32_t i = 0; i < 40; i++) {
+        ck_assert_ptr_nonnull(sim_next(sim, 0));
+        finish(0, UINT32_MAX);
+    }
+    const struct sched_type_stats *stats = sched_type_stats(sim->sched, lstm->id);
+    ck_assert_uint_ge(atomic_load(&stats->batches), 40 + 15);
+    ck_assert_uint_le(atomic_load(&stats->batches), 40 + 25);
+}
+END_TEST
+
 START_TEST(test_higher_priority_first_among_equals)
 {
     sim->priorities[inner->id] = 7;
@@ -686,6 +734,8 @@ static void add_all(TCase *tcase)
     tcase_add_test(tcase, test_full_batch_goes_before_higher_priority);
     tcase_add_test(tcase, test_type_that_does_not_run_goes_before_higher_priority);
     tcase_add_test(tcase, test_types_take_turns_on_a_queue_that_takes_one_batch);
+    tcase_add_test(tcase, test_groups_share_the_device);
+    tcase_add_test(tcase, test_a_group_that_was_away_saves_nothing_up);
     tcase_add_test(tcase, test_higher_priority_first_among_equals);
     tcase_add_test(tcase, test_longest_wait_first_among_equal_priorities);
     tcase_add_test(tcase, test_oldest_requests_keep_their_place_until_they_are_done);

@@ -74,6 +74,7 @@ static uint32_t run_world(uint64_t seed, const struct climate *climate)
         sim->priorities[t] = base_random_below(&random, 3);
         sim->rows_max[t] = base_random_below(&random, 2) * base_random_below(&random, 20);
         sim->beside_rows[t] = base_random_below(&random, 8);
+        sim->groups[t] = base_random_below(&random, 3);
         sim->follow_rows[t] = base_random_below(&random, 8) + (climate->layers > 0 ? 1 : 0);
     }
     struct recipe recipes[24];
