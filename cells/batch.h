@@ -167,6 +167,8 @@ struct cell_batch_source {
     struct cell_batch *(*next)(void *context, uint32_t queue, uint64_t now_ns);
     /* Hands back a completed batch of this queue; in the order of next(). */
     void (*retire)(void *context, struct cell_batch *batch, uint64_t now_ns);
+    /* NULL, or whether somebody waits for whom the runs in flight on the queue should end soon. */
+    bool (*is_pressed)(void *context, uint32_t queue);
     /* A row of a batch that goes on has ended. */
     void (*row_ended)(void *context, struct cell_batch *batch, uint32_t row, uint64_t now_ns);
 };

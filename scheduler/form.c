@@ -141,14 +141,20 @@ static struct sched__type *choose_type(struct sched *sched, const struct choice 
     return sched->types[choice->candidates[chosen].type];
 }
 
-/* Nobody who has something ready has had less. */
+/* Nobody who has something ready or in flight has had less. */
 static void turn_clock(struct sched *sched, const struct choice *choice)
 {
     uint64_t least = UINT64_MAX;
     for (uint32_t i = 0; i < choice->n; i++) {
         least = choice->candidates[i].served < least ? choice->candidates[i].served : least;
     }
-    sched->clock = choice->n > 0 ? least : sched->clock;
+    for (uint32_t t = 0; t < sched->n_types && choice->n > 0; t++) {
+        const struct sched__type *type = sched->types[t];
+        const bool is_running = type != NULL && type->running > 0;
+        least =
+            is_running && sched->served[type->group] < least ? sched->served[type->group] : least;
+    }
+    sched->clock = choice->n > 0 && least > sched->clock ? least : sched->clock;
 }
 
 /* First submission of a node: its state slot and value rows are taken, and its reads learn theirs.
@@ -582,6 +588,24 @@ static struct cell_batch *form_beside(struct sched *sched, const struct sched__t
     }
     other = type_following(sched, batch);
     return other == NULL ? NULL : take_followers(sched, other, batch, now_ns);
+}
+
+bool sched_is_pressed(const struct sched *sched, uint32_t queue_index)
+{
+    uint64_t least_running = UINT64_MAX;
+    uint64_t least_ready = UINT64_MAX;
+    base_assert(queue_index < sched->options.n_queues);
+    for (uint32_t t = 0; t < sched->n_types; t++) {
+        const struct sched__type *type = sched->types[t];
+        const uint64_t served = type == NULL ? UINT64_MAX : sched->served[type->group];
+        if (type != NULL && type->running > 0) {
+            least_running = served < least_running ? served : least_running;
+        } else if (type != NULL && type->ready[queue_index].n_rows + type->unpinned.n_rows > 0) {
+            least_ready = served < least_ready ? served : least_ready;
+        }
+    }
+    least_ready = least_ready > sched->clock ? least_ready : sched->clock;
+    return least_running < UINT64_MAX && least_ready < least_running;
 }
 
 struct cell_batch *sched_next(struct sched *sched, uint32_t queue_index, uint64_t now_ns)

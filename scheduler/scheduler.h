@@ -99,6 +99,10 @@ void sched_cancel_all(struct sched *sched, enum base_status status, uint64_t now
  * sched_retire() of each. */
 struct cell_batch *sched_next(struct sched *sched, uint32_t queue_index, uint64_t now_ns);
 
+/* Whether a group has something ready for the queue that has been served less than those whose
+ * batches are in flight: what can be interrupted of these should be, though nobody new has come. */
+bool sched_is_pressed(const struct sched *sched, uint32_t queue_index);
+
 /* Takes a completed batch back, in the queue's order; batch.steps_done, rows and status as the
  * device left them. */
 void sched_retire(struct sched *sched, struct cell_batch *batch, uint64_t now_ns);

@@ -88,6 +88,12 @@ static void source_retire(void *context, struct cell_batch *batch, uint64_t now_
     sched_retire(device->sched, batch, now_ns);
 }
 
+static bool source_is_pressed(void *context, uint32_t queue)
+{
+    const struct device *device = context;
+    return sched_is_pressed(device->sched, queue);
+}
+
 static void source_row_ended(void *context, struct cell_batch *batch, uint32_t row, uint64_t now_ns)
 {
     struct device *device = context;
@@ -402,6 +408,7 @@ enum base_status srv_engine_start(struct srv_engine *engine, struct base_error *
         struct cell_batch_source source = {.context = device,
                                            .next = source_next,
                                            .retire = source_retire,
+                                           .is_pressed = source_is_pressed,
                                            .row_ended = source_row_ended};
         enum base_status status = wrk_pool_start(device->pool, source, after_turn);
         if (status != BASE_OK) {

@@ -275,6 +275,13 @@ static void attention_lower(struct wrk_pool *pool, uint32_t q)
     }
 }
 
+/* The runs that are on the device now, or wait there, end after their next step. */
+static void call_attention(struct wrk_pool *pool, uint32_t q)
+{
+    pool->queues[q].attended = pool->queues[q].submitted;
+    atomic_store_explicit(pool->attention_of[q], 1, memory_order_relaxed);
+}
+
 /* Delivers what was posted. The runs that are on the device now began, or were formed, without it:
  * each ends after its next step. */
 static bool deliver(struct wrk_pool *pool)
@@ -287,10 +294,8 @@ static bool deliver(struct wrk_pool *pool)
     }
     (void)base_inbox_deliver(&pool->inbox);
     for (uint32_t q = 0; q < pool->n_queues; q++) {
-        struct queue *queue = &pool->queues[q];
-        if (queue->submitted != queue->retired) {
-            queue->attended = queue->submitted;
-            atomic_store_explicit(pool->attention_of[q], 1, memory_order_relaxed);
+        if (pool->queues[q].submitted != pool->queues[q].retired) {
+            call_attention(pool, q);
         }
     }
     return true;
@@ -320,6 +325,10 @@ static bool retire(struct wrk_pool *pool, uint32_t q, uint64_t now_ns)
         struct cell_batch *batch = queue->in_flight[slot];
         queue->in_flight[slot] = NULL;
         pool->source.retire(pool->source.context, batch, now_ns);
+    }
+    if (queue->submitted != queue->retired && pool->source.is_pressed != NULL &&
+        pool->source.is_pressed(pool->source.context, q)) {
+        call_attention(pool, q);
     }
     return true;
 }

@@ -173,7 +173,12 @@ static uint32_t type_predict(struct sim *sim, uint32_t q, const struct offer *of
         wanted[t] = offers[t].ready > 0;
     }
     const uint32_t best = first_of(sim, q, offers, wanted);
-    sim->clock = best == GRAPHS_TYPES_MAX ? sim->clock : sim->served[sim->groups[best]];
+    uint64_t least = best == GRAPHS_TYPES_MAX ? 0 : sim->served[sim->groups[best]];
+    for (uint32_t t = 0; t < sim->types->n; t++) {
+        const bool is_less = sim->running[t] > 0 && sim->served[sim->groups[t]] < least;
+        least = is_less ? sim->served[sim->groups[t]] : least;
+    }
+    sim->clock = least > sim->clock ? least : sim->clock;
     if (best == GRAPHS_TYPES_MAX || !may_follow(sim, q, offers, best)) {
         return GRAPHS_TYPES_MAX;
     }

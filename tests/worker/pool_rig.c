@@ -129,6 +129,12 @@ static void source_row_ended(void *context, struct cell_batch *batch, uint32_t r
     sched_row_ended(rig->sched, batch, row, now_ns);
 }
 
+static bool source_is_pressed(void *context, uint32_t queue)
+{
+    const struct pool_rig *rig = context;
+    return sched_is_pressed(rig->sched, queue);
+}
+
 static void source_retire(void *context, struct cell_batch *batch, uint64_t now_ns)
 {
     struct pool_rig *rig = context;
@@ -196,6 +202,7 @@ static void open_types(struct pool_rig *rig)
         ck_assert_msg(status == BASE_OK, "%s", error.message);
         team_share_small(backend, device, &rig->types.types[t]);
         ck_assert_int_eq(sched_type_set(rig->sched, &rig->types.types[t], t, 0), BASE_OK);
+        sched_type_set_group(rig->sched, &rig->types.types[t], t % 3);
         sched_type_set_beside(rig->sched, &rig->types.types[t], rig->options.beside_rows,
                               rig->options.beside_rows);
     }
@@ -249,6 +256,7 @@ void pool_rig_start(struct pool_rig *rig)
     struct cell_batch_source source = {.context = rig,
                                        .next = source_next,
                                        .retire = source_retire,
+                                       .is_pressed = source_is_pressed,
                                        .row_ended = source_row_ended};
     ck_assert_int_eq(wrk_pool_start(rig->pool, source, after_turn), BASE_OK);
     rig->started = true;
