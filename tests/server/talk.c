@@ -12,6 +12,7 @@ struct base_random talk_numbers;
 void talk_open(struct site_options *options)
 {
     options->keeps = true;
+    options->gated = true;
     options->engine.run_steps_max = 1;
     site_open(&talk_site, options);
     talk_numbers = util_random(1);

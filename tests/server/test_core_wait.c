@@ -18,6 +18,7 @@ static void setup(void)
 {
     struct site_options options;
     site_options_init(&options);
+    options.gated = true;
     options.engine.rows = ROWS;
     options.engine.run_steps_max = 1;
     options.core.queue_max = QUEUE_MAX;
