@@ -314,6 +314,7 @@ SERVER_SRCS = \
   server/tensors.c \
   server/text.c \
   server/text_tree.c \
+  server/tls.c \
   server/trim.c \
   server/turn.c \
   server/validate.c \
@@ -412,6 +413,7 @@ TEST_UTIL_SRCS = \
   tests/loadgen/raw_fixture.c \
   tests/loadgen/raw_server.c \
   tests/util.c \
+  tests/certificates.c \
   tests/grpc_client.c \
   tests/http_client.c \
   tests/onnx_builder.c \
@@ -669,6 +671,7 @@ SERVER_SUITES = \
   tests/server/test_sessions.c \
   tests/server/test_status.c \
   tests/server/test_text.c \
+  tests/server/test_tls.c \
   tests/server/test_tree_model.c \
   tests/server/test_turn.c \
   tests/server/test_validate.c \
@@ -988,7 +991,7 @@ endif
 
 # ---- Third-party libraries (pkg-config names) -----------------------------------------------
 
-SERVER_PACKAGES  = libuv grpc gpr libprotobuf-c libmicrohttpd jansson yaml-0.1 openblas libxxhash hwloc
+SERVER_PACKAGES  = libuv grpc gpr libprotobuf-c libmicrohttpd gnutls jansson yaml-0.1 openblas libxxhash hwloc
 LOADGEN_PACKAGES = libnghttp2 libprotobuf-c libxxhash
 BENCH_PACKAGES   = libuv libprotobuf-c jansson yaml-0.1 openblas libxxhash hwloc
 TEST_PACKAGES    = $(SERVER_PACKAGES) libnghttp2 check

@@ -1,6 +1,7 @@
 /* Shared by the test programs; see util.h. One thread. */
 #include "tests/util.h"
 
+#include "base/assert.h"
 #include "base/buf.h"
 #include "base/mem.h"
 
@@ -90,8 +91,7 @@ void util_repo_path(char path[UTIL_PATH_BYTES], const char *relative)
     const char *root = ".";
 #endif
     int length = snprintf(path, UTIL_PATH_BYTES, "%s/%s", root, relative);
-    ck_assert_int_gt(length, 0);
-    ck_assert_int_lt(length, UTIL_PATH_BYTES);
+    base_assert(length > 0 && length < UTIL_PATH_BYTES); // also outside of a case
 }
 
 void util_temp_dir(char path[UTIL_PATH_BYTES])
@@ -99,7 +99,8 @@ void util_temp_dir(char path[UTIL_PATH_BYTES])
     const char *parent = getenv("TMPDIR");
     (void)snprintf(path, UTIL_PATH_BYTES, "%s/cellbatch-test-XXXXXX",
                    parent == NULL ? "/tmp" : parent);
-    ck_assert_ptr_nonnull(mkdtemp(path));
+    const char *made = mkdtemp(path);
+    base_assert(made != NULL);
 }
 
 static int remove_entry(const char *path, const struct stat *info, int type, struct FTW *place)
@@ -112,7 +113,8 @@ static int remove_entry(const char *path, const struct stat *info, int type, str
 
 void util_remove_tree(const char *path)
 {
-    ck_assert_int_eq(nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS), 0);
+    int removed = nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+    base_assert(removed == 0);
 }
 
 void util_write_file(const char *path, const char *text)
