@@ -287,6 +287,7 @@ SERVER_SRCS = \
   server/grpc/wire.c \
   server/http/connection.c \
   server/http/exchange.c \
+  server/http/handshake.c \
   server/http/json.c \
   server/http/json_cut.c \
   server/http/json_data.c \
@@ -416,6 +417,7 @@ TEST_UTIL_SRCS = \
   tests/certificates.c \
   tests/grpc_client.c \
   tests/http_client.c \
+  tests/tls_link.c \
   tests/onnx_builder.c \
   tests/onnx_lstm.c \
   tests/onnx_recurrent.c \
@@ -657,6 +659,7 @@ SERVER_SUITES = \
   tests/server/test_http_number.c \
   tests/server/test_http_route.c \
   tests/server/test_http_server.c \
+  tests/server/test_http_tls.c \
   tests/server/test_loop.c \
   tests/server/test_metrics.c \
   tests/server/test_plugin.c \
@@ -741,6 +744,7 @@ FAKE_CORE_SUITES = \
   tests/server/test_http_life.c \
   tests/server/test_http_limits.c \
   tests/server/test_http_server.c \
+  tests/server/test_http_tls.c \
 
 # Linked into test_mutants: the AVX2 kernels, each with one thing wrong.
 MUTANT_SRCS = \

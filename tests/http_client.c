@@ -5,6 +5,7 @@
 #include "base/assert.h"
 #include "base/clock.h"
 
+#include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
@@ -21,6 +22,7 @@ bool http_connect(struct http_client *client, uint16_t port)
     struct sockaddr_in address = {
         .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     base_buf_init(&client->in, ANSWER_BYTES_MAX);
+    client->tls = NULL;
     client->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     base_assert(client->fd >= 0);
     const void *to = &address; // as any address
@@ -31,8 +33,23 @@ bool http_connect(struct http_client *client, uint16_t port)
     return true;
 }
 
+bool http_connect_tls(struct http_client *client, uint16_t port, const struct tls_wanted *wanted)
+{
+    if (!http_connect(client, port)) {
+        return false;
+    }
+    client->tls = tls_link_create(client->fd, wanted);
+    if (!tls_link_shake(client->tls)) {
+        http_close(client);
+        return false;
+    }
+    return true;
+}
+
 void http_close(struct http_client *client)
 {
+    tls_link_free(client->tls);
+    client->tls = NULL;
     (void)close(client->fd);
     client->fd = -1;
     base_buf_release(&client->in);
@@ -48,6 +65,9 @@ void http_abort(struct http_client *client)
 
 bool http_send(struct http_client *client, const void *bytes, size_t length)
 {
+    if (client->tls != NULL) {
+        return tls_link_send(client->tls, bytes, length);
+    }
     const char *at = bytes;
     while (length > 0) {
         ssize_t sent = send(client->fd, at, length, MSG_NOSIGNAL);
@@ -71,11 +91,16 @@ static bool receive(struct http_client *client, uint64_t deadline_ns)
     uint64_t now_ns = base_now_ns();
     struct pollfd poll_fd = {.fd = client->fd, .events = POLLIN};
     int wait_ms = now_ns >= deadline_ns ? 0 : (int)((deadline_ns - now_ns) / BASE_NS_PER_MS) + 1;
-    if (poll(&poll_fd, 1, wait_ms) <= 0) {
+    bool is_here = client->tls != NULL && tls_link_has_bytes(client->tls);
+    if (!is_here && poll(&poll_fd, 1, wait_ms) <= 0) {
         return false;
     }
     char chunk[16384];
-    ssize_t got = recv(client->fd, chunk, sizeof chunk, 0);
+    ssize_t got = client->tls != NULL ? tls_link_receive(client->tls, chunk, sizeof chunk)
+                                      : recv(client->fd, chunk, sizeof chunk, 0);
+    if (got < 0 && client->tls != NULL && errno == EAGAIN) {
+        return true; // half a record
+    }
     if (got > 0) {
         base_buf_add(&client->in, chunk, (size_t)got);
         base_assert(!client->in.failed);

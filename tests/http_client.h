@@ -4,6 +4,7 @@
 #define TESTS_HTTP_CLIENT_H
 
 #include "base/buf.h"
+#include "tests/tls_link.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,7 +12,8 @@
 
 struct http_client {
     int fd;
-    struct base_buf in; /* received and not yet taken */
+    struct tls_link *tls; /* NULL: plain text */
+    struct base_buf in;   /* received and not yet taken */
 };
 
 /* An answer; valid until the next one is read from the same client. */
@@ -24,6 +26,8 @@ struct http_answer {
 
 /* To 127.0.0.1. false when refused. */
 bool http_connect(struct http_client *client, uint16_t port);
+/* The same over TLS, its handshake done; false, and closed, too when that failed. */
+bool http_connect_tls(struct http_client *client, uint16_t port, const struct tls_wanted *wanted);
 void http_close(struct http_client *client);
 /* Ends with a reset instead of an orderly close. */
 void http_abort(struct http_client *client);

@@ -33,18 +33,31 @@ static void freed_cb(uv_handle_t *handle)
     srv_http__handle_closed(http);
 }
 
-/* The peer will send no more. */
+/* The peer will send no more; or a handshake may go on. */
 static void watch_cb(uv_poll_t *watch, int status, int events)
 {
-    (void)status; // an error of the socket is an end too
-    (void)events;
     struct srv_http__connection *connection = watch->data;
-    uv_poll_stop(watch);
+    if (connection->waits) {
+        srv_http__handshake_resume(connection);
+        if (status == 0 && (events & UV_DISCONNECT) == 0) {
+            srv_http__connection_watch(connection, 0);
+            return;
+        }
+    }
+    uv_poll_stop(watch); // an error of the socket is an end too
     connection->gone = true;
     if (connection->phase == SRV_HTTP__RUNNING) {
         srv_loop_update(connection->listener->http->loop);
         srv_http__exchange_cancel(connection, BASE_CANCELLED);
     }
+}
+
+void srv_http__connection_watch(struct srv_http__connection *connection, int events)
+{
+    // What has been seen would be seen again at once.
+    events |= connection->gone ? 0 : UV_DISCONNECT;
+    int started = uv_poll_start(&connection->watch, events, watch_cb);
+    base_assert(started == 0);
 }
 
 static void link_connection(struct srv_http__connection *connection)
@@ -92,8 +105,7 @@ void srv_http__connection_opened(struct srv_http__listener *listener, struct MHD
     connection->fd = info->connect_fd;
     connection->watch.data = connection;
     http->handles++;
-    int started = uv_poll_start(&connection->watch, UV_DISCONNECT, watch_cb);
-    base_assert(started == 0);
+    srv_http__connection_watch(connection, 0);
     link_connection(connection);
     if (!listener->is_metrics) {
         http->counts.connections++;
@@ -101,6 +113,9 @@ void srv_http__connection_opened(struct srv_http__listener *listener, struct MHD
     srv_http__connection_enter(connection, SRV_HTTP__HEAD);
     connection->deadline_ns =
         base_deadline_after(http->loop->now_ns, (uint64_t)http->options.head_ms * BASE_NS_PER_MS);
+    if (listener->is_tls) {
+        srv_http__handshake_begin(connection);
+    }
     *context = connection;
 }
 
@@ -112,6 +127,9 @@ void srv_http__connection_closed(void **context)
     }
     base_assert(!connection->exchange.open);
     *context = NULL;
+    if (connection->shaking != NULL) {
+        srv_http__handshake_end(connection);
+    }
     unlink_connection(connection);
     uv_close(srv_uv_handle(&connection->watch), freed_cb);
     // At its limit of connections the library listens again only when it is run once more; and

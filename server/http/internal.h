@@ -2,6 +2,7 @@
  *
  *   listener.c    libmicrohttpd's daemon on the libuv loop; sockets
  *   connection.c  accept to close: time limits, a client that leaves
+ *   handshake.c   of TLS: clients' certificates; one that waits costs nothing
  *   exchange.c    one request: head, body, core, answer
  *   pages.c       the JSON of everything but inference
  *   server.c      start, drain, stop
@@ -15,6 +16,7 @@
 #include "server/http/route.h"
 #include "server/http/server.h"
 
+#include <gnutls/gnutls.h>
 #include <microhttpd.h>
 #include <stdbool.h>
 
@@ -50,8 +52,11 @@ struct srv_http__connection {
     struct MHD_Connection *mhd;
     struct srv_http__connection *next, *previous;
     int fd;
-    uv_poll_t watch; /* for the client's end of the connection */
-    bool gone;       /* seen by it */
+    uv_poll_t watch;          /* for the client's end of the connection */
+    bool gone;                /* seen by it */
+    bool waits;               /* in its handshake: suspended until the socket is ready */
+    gnutls_session_t shaking; /* until its handshake is over; NULL without TLS */
+    struct srv_http__connection *next_shaking;
     enum srv_http__phase phase;
     uint64_t deadline_ns; /* of the phase */
     struct srv_http__exchange exchange;
@@ -61,11 +66,14 @@ struct srv_http__listener {
     struct srv_http *http;
     struct MHD_Daemon *daemon; /* NULL: not wanted, or closed */
     bool is_metrics;
-    bool run_wanted; /* libmicrohttpd has something to do before the loop sleeps */
-    int fd;          /* -1 once libmicrohttpd has it */
+    bool is_tls;
+    bool demands_certificates; /* of clients */
+    bool run_wanted;           /* libmicrohttpd has something to do before the loop sleeps */
+    int fd;                    /* -1 once libmicrohttpd has it */
     uint16_t port;
-    uv_poll_t poll;                     /* on the daemon's epoll descriptor */
-    struct srv_http__connection *first; /* newest first */
+    uv_poll_t poll;                       /* on the daemon's epoll descriptor */
+    struct srv_http__connection *first;   /* newest first */
+    struct srv_http__connection *shaking; /* whose handshakes the next run may go on with */
     uint32_t n_connections;
 };
 
@@ -93,9 +101,9 @@ struct srv_http {
 /* Opens the socket; the port in fact is then in listener->port. */
 enum base_status srv_http__listener_open(struct srv_http__listener *listener, const char *address,
                                          uint16_t port, struct base_error *error);
-/* Starts the daemon on an open socket. */
+/* Starts the daemon on an open socket; tls NULL: plain text. */
 enum base_status srv_http__listener_start(struct srv_http__listener *listener,
-                                          struct base_error *error);
+                                          const struct srv_tls *tls, struct base_error *error);
 /* Accepts no more. */
 void srv_http__listener_quiesce(struct srv_http__listener *listener);
 /* Closes everything; its connections end within the call. */
@@ -114,8 +122,22 @@ void srv_http__connection_enter(struct srv_http__connection *connection,
                                 enum srv_http__phase phase);
 /* Shuts the socket down; libmicrohttpd then closes the connection. */
 void srv_http__connection_cut(struct srv_http__connection *connection);
+/* Watches the socket for its peer's end and for these events (UV_READABLE, UV_WRITABLE) too, which
+ * a handshake that waits is resumed by. */
+void srv_http__connection_watch(struct srv_http__connection *connection, int events);
 /* Cuts connections whose phase has lasted too long. */
 void srv_http__connections_sweep(struct srv_http__listener *listener, uint64_t now_ns);
+
+/* ---- handshake.c ---- */
+
+/* A connection was accepted, and no byte of it read. */
+void srv_http__handshake_begin(struct srv_http__connection *connection);
+/* After each run of libmicrohttpd: suspends those that wait for their peer. */
+void srv_http__handshakes_suspend(struct srv_http__listener *listener);
+/* The socket is ready, or closed: has libmicrohttpd go on. */
+void srv_http__handshake_resume(struct srv_http__connection *connection);
+/* The connection was closed, its handshake over or not. */
+void srv_http__handshake_end(struct srv_http__connection *connection);
 
 /* ---- exchange.c ---- */
 

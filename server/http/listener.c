@@ -11,6 +11,7 @@
  * without SO_REUSEPORT, so that a second server cannot take half of the connections. */
 #include "base/assert.h"
 #include "server/http/internal.h"
+#include "server/tls.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -22,6 +23,10 @@
 
 /* Read buffer, head and answer's head of one connection: bounds the head. */
 #define CONNECTION_MEMORY_BYTES ((size_t)32 << 10)
+
+/* GnuTLS's own choice but for the versions; without session tickets, so that every connection's
+ * certificate is looked at. */
+#define TLS_VERSIONS "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
 
 /* Of the metrics port: scrapers and people. */
 #define METRICS_CONNECTIONS_MAX 64u
@@ -131,25 +136,45 @@ static void poll_closed_cb(uv_handle_t *handle)
     srv_http__handle_closed(listener->http);
 }
 
-static struct MHD_Daemon *start_daemon(struct srv_http__listener *listener)
+static struct MHD_Daemon *start_daemon(struct srv_http__listener *listener,
+                                       const struct srv_tls *tls)
 {
     const struct srv_http *http = listener->http;
     unsigned connections_max =
         listener->is_metrics ? METRICS_CONNECTIONS_MAX : http->options.connections_max;
-    return MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL,
-                            srv_http__handle, listener, MHD_OPTION_LISTEN_SOCKET, listener->fd, //
-                            MHD_OPTION_CONNECTION_LIMIT, connections_max,                       //
-                            MHD_OPTION_CONNECTION_TIMEOUT, 0u,                                  //
-                            MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY_BYTES,        //
-                            MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL,                   //
-                            MHD_OPTION_NOTIFY_CONNECTION, connection_cb, listener,              //
-                            MHD_OPTION_NOTIFY_COMPLETED, completed_cb, NULL, MHD_OPTION_END);
+    char versions[] = TLS_VERSIONS;
+    const struct MHD_OptionItem none = {MHD_OPTION_END, 0, NULL};
+    struct MHD_OptionItem secure[5] = {none, none, none, none, none};
+    if (tls != NULL) { // all of it is only read
+        secure[0] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_CERT, 0, tls->certificate};
+        secure[1] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_KEY, 0, tls->key};
+        secure[2] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_PRIORITIES, 0, versions};
+    }
+    if (tls != NULL && tls->client_ca != NULL) {
+        secure[3] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_TRUST, 0, tls->client_ca};
+    }
+    unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | (tls != NULL ? MHD_USE_TLS : 0u);
+    return MHD_start_daemon(flags, 0, NULL, NULL, srv_http__handle, listener,
+                            MHD_OPTION_LISTEN_SOCKET, listener->fd,                      //
+                            MHD_OPTION_CONNECTION_LIMIT, connections_max,                //
+                            MHD_OPTION_CONNECTION_TIMEOUT, 0u,                           //
+                            MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY_BYTES, //
+                            MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL,            //
+                            MHD_OPTION_NOTIFY_CONNECTION, connection_cb, listener,       //
+                            MHD_OPTION_NOTIFY_COMPLETED, completed_cb, NULL,             //
+                            MHD_OPTION_ARRAY, secure, MHD_OPTION_END);
 }
 
 enum base_status srv_http__listener_start(struct srv_http__listener *listener,
-                                          struct base_error *error)
+                                          const struct srv_tls *tls, struct base_error *error)
 {
-    listener->daemon = start_daemon(listener);
+    if (tls != NULL && MHD_is_feature_supported(MHD_FEATURE_TLS) != MHD_YES) {
+        return base_fail(error, BASE_UNIMPLEMENTED, "%s: the HTTP library was built without TLS",
+                         name_of(listener));
+    }
+    listener->is_tls = tls != NULL;
+    listener->demands_certificates = tls != NULL && tls->client_ca != NULL;
+    listener->daemon = start_daemon(listener, tls);
     listener->fd = -1; // whether it worked or not: a failing start may have closed it
     if (listener->daemon == NULL) {
         return base_fail(error, BASE_RESOURCE_EXHAUSTED, "%s: cannot start the HTTP library",
@@ -187,6 +212,9 @@ void srv_http__listener_run(struct srv_http__listener *listener)
     listener->run_wanted = false;
     enum MHD_Result ran = MHD_run(listener->daemon);
     base_assert(ran == MHD_YES);
+    if (listener->shaking != NULL) {
+        srv_http__handshakes_suspend(listener);
+    }
     MHD_UNSIGNED_LONG_LONG timeout_ms;
     // Without its time-outs the only other answer is 0: more to do at once.
     if (MHD_get_timeout(listener->daemon, &timeout_ms) == MHD_YES) {
@@ -214,6 +242,11 @@ void srv_http__listener_close(struct srv_http__listener *listener)
     }
     if (listener->daemon == NULL) {
         return;
+    }
+    for (struct srv_http__connection *c = listener->first; c != NULL; c = c->next) {
+        if (c->waits) {
+            srv_http__handshake_resume(c); // the library will not stop with any that is suspended
+        }
     }
     // Before the daemon closes the descriptor that it watches.
     uv_close(srv_uv_handle(&listener->poll), poll_closed_cb);

@@ -148,9 +148,11 @@ static enum base_status start_listeners(struct srv_http *http,
                                          error));
     }
     if (options->address != NULL) {
-        BASE_TRY(srv_http__listener_start(infer, error));
+        BASE_TRY(srv_http__listener_start(infer, options->tls, error));
     }
-    return options->metrics_address == NULL ? BASE_OK : srv_http__listener_start(metrics, error);
+    return options->metrics_address == NULL
+               ? BASE_OK
+               : srv_http__listener_start(metrics, options->metrics_tls, error);
 }
 
 enum base_status srv_http_start(const struct srv_http_options *options, struct srv_loop *loop,
@@ -166,6 +168,8 @@ enum base_status srv_http_start(const struct srv_http_options *options, struct s
     http->options = *options;
     http->options.address = NULL; // the caller's
     http->options.metrics_address = NULL;
+    http->options.tls = NULL;
+    http->options.metrics_tls = NULL;
     // One body of the greatest size has to fit.
     if (options->bodies_bytes_max < options->body_bytes_max) {
         http->options.bodies_bytes_max = options->body_bytes_max;

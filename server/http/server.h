@@ -15,12 +15,15 @@
 #include <stdint.h>
 
 struct srv_http;
+struct srv_tls;
 
 struct srv_http_options {
     const char *address; /* an IPv4 or IPv6 address; NULL: no inference here, only metrics */
     uint16_t port;       /* 0: any free one */
     const char *metrics_address; /* the same for /metrics; NULL: none */
     uint16_t metrics_port;
+    const struct srv_tls *tls;         /* NULL: plain text */
+    const struct srv_tls *metrics_tls; /* the same for /metrics */
 
     uint32_t connections_max;   /* of the inference port; more wait in the kernel's queue */
     uint64_t body_bytes_max;    /* a larger body is refused (413) */
@@ -32,7 +35,8 @@ struct srv_http_options {
     enum base_status busy;       /* status of refusals for bodies_bytes_max */
 
     /* A connection that takes longer is closed. Whole times, not inactivity. */
-    uint32_t head_ms; /* from the first byte that a connection could send to a whole head */
+    uint32_t head_ms; /* from the first byte that a connection could send to a whole head, a TLS
+                         handshake included */
     uint32_t idle_ms; /* from an answer to the next whole head */
     uint32_t body_ms; /* from the head to the body's end */
     uint32_t send_ms; /* to take an answer */
@@ -41,9 +45,9 @@ struct srv_http_options {
 /* The defaults: 127.0.0.1 and any port for both, limits as docs/http.md lists them. */
 void srv_http_options_init(struct srv_http_options *options);
 
-/* Listens and serves. loop and core outlive the server; strings are only read during the call.
- * UNAVAILABLE: an address cannot be had (in use, not permitted, not of this machine).
- * INVALID_ARGUMENT: not an address. RESOURCE_EXHAUSTED: no memory or descriptors. */
+/* Listens and serves. loop and core outlive the server; strings and TLS's texts are only read
+ * during the call. UNAVAILABLE: an address cannot be had (in use, not permitted, not of this
+ * machine). INVALID_ARGUMENT: not an address. RESOURCE_EXHAUSTED: no memory or descriptors. */
 enum base_status srv_http_start(const struct srv_http_options *options, struct srv_loop *loop,
                                 struct srv_core *core, struct srv_http **out,
                                 struct base_error *error) __attribute__((warn_unused_result));

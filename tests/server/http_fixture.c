@@ -4,7 +4,9 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/cpus.h"
+#include "base/mem.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -227,4 +229,42 @@ bool http_fixture_wait_answered(struct http_fixture *fixture, uint64_t answered)
 bool http_fixture_wait_lost(struct http_fixture *fixture, uint64_t lost)
 {
     return wait_until(fixture, is_lost, lost);
+}
+
+/* A body of `bytes`: tokens in binary behind their JSON. */
+static char *large_body(size_t bytes, size_t *json_bytes)
+{
+    size_t tokens = (bytes - 200) / 8;
+    *json_bytes = bytes - tokens * 8;
+    char *body = base_alloc(bytes);
+    base_assert(body != NULL);
+    int length =
+        snprintf(body, 200,
+                 "{\"inputs\":[{\"name\":\"tokens\",\"datatype\":\"INT64\",\"shape\":[1,%zu],"
+                 "\"parameters\":{\"binary_data_size\":%zu}}]}",
+                 tokens, tokens * 8);
+    memset(body + length, ' ', *json_bytes - (size_t)length);
+    return body;
+}
+
+struct http_answer http_fixture_post_large(struct http_client *client, size_t bytes, bool chunked)
+{
+    size_t json_bytes;
+    char *body = large_body(bytes, &json_bytes);
+    char head[256];
+    (void)snprintf(head, sizeof head,
+                   "POST /v2/models/sum/infer HTTP/1.1\r\nHost: t\r\n"
+                   "Inference-Header-Content-Length: %zu\r\n",
+                   json_bytes);
+    bool sent = http_send_text(client, head);
+    if (chunked) {
+        (void)snprintf(head, sizeof head, "Transfer-Encoding: chunked\r\n\r\n%zx\r\n", bytes);
+    } else {
+        (void)snprintf(head, sizeof head, "Content-Length: %zu\r\n\r\n", bytes);
+    }
+    sent = sent && http_send_text(client, head) && http_send(client, body, bytes) &&
+           (!chunked || http_send_text(client, "\r\n0\r\n\r\n"));
+    base_free(body);
+    struct http_answer none = {.head = "", .body = ""};
+    return sent ? http_read(client, 60000, false) : none;
 }

@@ -53,6 +53,9 @@ bool http_fixture_wait_connections(struct http_fixture *fixture, uint32_t connec
 bool http_fixture_wait_answered(struct http_fixture *fixture, uint64_t answered);
 bool http_fixture_wait_lost(struct http_fixture *fixture, uint64_t lost);
 
+/* Asks "sum" for the sum of so many bytes of binary zeros and their JSON, and reads the answer. */
+struct http_answer http_fixture_post_large(struct http_client *client, size_t bytes, bool chunked);
+
 /* The infer body {"id":...} for model "sum": tokens 1, 2, 3. */
 #define HTTP_FIXTURE_BODY                                                                          \
     "{\"id\":\"r\",\"inputs\":[{\"name\":\"tokens\",\"datatype\":\"INT64\",\"shape\":[1,3],"       \

@@ -154,50 +154,13 @@ START_TEST(test_http_unread_answer_is_closed)
 }
 END_TEST
 
-/* A body of `bytes`: tokens in binary behind their JSON. */
-static char *large_body(size_t bytes, size_t *json_bytes)
-{
-    size_t tokens = (bytes - 200) / 8;
-    *json_bytes = bytes - tokens * 8;
-    char *body = base_alloc(bytes);
-    ck_assert_ptr_nonnull(body);
-    int length =
-        snprintf(body, 200,
-                 "{\"inputs\":[{\"name\":\"tokens\",\"datatype\":\"INT64\",\"shape\":[1,%zu],"
-                 "\"parameters\":{\"binary_data_size\":%zu}}]}",
-                 tokens, tokens * 8);
-    memset(body + length, ' ', *json_bytes - (size_t)length);
-    return body;
-}
-
-static struct http_answer post_large(struct http_client *client, size_t bytes, bool chunked)
-{
-    size_t json_bytes;
-    char *body = large_body(bytes, &json_bytes);
-    char head[256];
-    (void)snprintf(head, sizeof head,
-                   "POST /v2/models/sum/infer HTTP/1.1\r\nHost: t\r\n"
-                   "Inference-Header-Content-Length: %zu\r\n",
-                   json_bytes);
-    bool sent = http_send_text(client, head);
-    if (chunked) {
-        (void)snprintf(head, sizeof head, "Transfer-Encoding: chunked\r\n\r\n%zx\r\n", bytes);
-    } else {
-        (void)snprintf(head, sizeof head, "Content-Length: %zu\r\n\r\n", bytes);
-    }
-    sent = sent && http_send_text(client, head) && http_send(client, body, bytes) &&
-           (!chunked || http_send_text(client, "\r\n0\r\n\r\n"));
-    base_free(body);
-    struct http_answer none = {.head = "", .body = ""};
-    return sent ? http_read(client, 60000, false) : none;
-}
-
 START_TEST(test_http_largest_body_is_served)
 {
     start(NULL);
     struct http_client client = connect_client();
     for (int chunked = 0; chunked < 2; chunked++) {
-        struct http_answer answer = post_large(&client, (size_t)64 << 20, chunked != 0);
+        struct http_answer answer =
+            http_fixture_post_large(&client, (size_t)64 << 20, chunked != 0);
         ck_assert_msg(answer.code == 200, "%d %s", answer.code, answer.body);
         ck_assert_ptr_nonnull(strstr(answer.body, "\"data\":[0.0,8388583.0]"));
     }
@@ -217,12 +180,13 @@ START_TEST(test_http_larger_body_is_refused)
     struct http_client client = connect_client();
     for (int chunked = 0; chunked < 2; chunked++) {
         // It is read to its end, so that the client gets to read why.
-        struct http_answer answer = post_large(&client, (2u << 20) + 1, chunked != 0);
+        struct http_answer answer = http_fixture_post_large(&client, (2u << 20) + 1, chunked != 0);
         ck_assert_int_eq(answer.code, 413);
         ck_assert_str_eq(answer.body,
                          "{\"error\":\"the body is larger than the limit of 1048576 bytes\"}");
     }
-    ck_assert_int_eq(post_large(&client, 1u << 20, false).code, 200); // the connection is alive
+    ck_assert_int_eq(http_fixture_post_large(&client, 1u << 20, false).code,
+                     200); // the connection is alive
     struct http_fixture_state state = http_fixture_state(&fixture);
     ck_assert_uint_eq(state.refused[BASE_RESOURCE_EXHAUSTED], 2);
     ck_assert_uint_eq(state.started, 1);
@@ -283,14 +247,14 @@ START_TEST(test_http_all_bodies_are_bounded)
         (void)usleep(1000);
     }
     struct http_client client = connect_client();
-    struct http_answer answer = post_large(&client, 200u << 10, false);
+    struct http_answer answer = http_fixture_post_large(&client, 200u << 10, false);
     ck_assert_int_eq(answer.code, 503);
     ck_assert_ptr_nonnull(strstr(answer.body, "too many request bodies"));
-    ck_assert_int_eq(post_large(&client, 50u << 10, false).code, 200);
+    ck_assert_int_eq(http_fixture_post_large(&client, 50u << 10, false).code, 200);
     base_free(bytes);
     http_close(&holder);
     ck_assert(http_fixture_wait_connections(&fixture, 1));
-    ck_assert_int_eq(post_large(&client, 200u << 10, false).code, 200);
+    ck_assert_int_eq(http_fixture_post_large(&client, 200u << 10, false).code, 200);
     http_close(&client);
     http_fixture_stop(&fixture);
 }
