@@ -2,6 +2,8 @@
 #include "tests/grpc_client.h"
 
 #include "base/assert.h"
+#include "base/mem.h"
+#include "tests/util.h"
 
 #include <grpc/byte_buffer.h>
 #include <grpc/byte_buffer_reader.h>
@@ -35,9 +37,10 @@ static grpc_arg int_arg(const char *name, int value)
     return arg;
 }
 
-static struct grpc_client *create(uint16_t port, grpc_compression_algorithm algorithm)
+/* Takes over the credentials. */
+static struct grpc_client *create(uint16_t port, grpc_compression_algorithm algorithm,
+                                  grpc_channel_credentials *credentials)
 {
-    grpc_init();
     struct grpc_client *client = calloc(1, sizeof *client);
     base_assert(client != NULL);
     char target[64];
@@ -51,21 +54,38 @@ static struct grpc_client *create(uint16_t port, grpc_compression_algorithm algo
         int_arg(GRPC_COMPRESSION_CHANNEL_DEFAULT_ALGORITHM, (int)algorithm),
     };
     grpc_channel_args args = {sizeof list / sizeof list[0], list};
-    grpc_channel_credentials *open = grpc_insecure_credentials_create();
-    client->channel = grpc_channel_create(target, open, &args);
-    grpc_channel_credentials_release(open);
+    client->channel = grpc_channel_create(target, credentials, &args);
+    grpc_channel_credentials_release(credentials);
     base_assert(client->channel != NULL);
     return client;
 }
 
 struct grpc_client *grpc_client_create(uint16_t port)
 {
-    return create(port, GRPC_COMPRESS_NONE);
+    grpc_init();
+    return create(port, GRPC_COMPRESS_NONE, grpc_insecure_credentials_create());
 }
 
 struct grpc_client *grpc_client_create_compressing(uint16_t port)
 {
-    return create(port, GRPC_COMPRESS_GZIP);
+    grpc_init();
+    return create(port, GRPC_COMPRESS_GZIP, grpc_insecure_credentials_create());
+}
+
+struct grpc_client *grpc_client_create_tls(uint16_t port, const struct grpc_client_tls *tls)
+{
+    char *trust = util_read_file(tls->trust, NULL);
+    char *certificate = tls->certificate == NULL ? NULL : util_read_file(tls->certificate, NULL);
+    char *key = tls->certificate == NULL ? NULL : util_read_file(tls->key, NULL);
+    grpc_ssl_pem_key_cert_pair pair = {key, certificate};
+    grpc_init();
+    struct grpc_client *client = create(
+        port, GRPC_COMPRESS_NONE,
+        grpc_ssl_credentials_create_ex(trust, certificate == NULL ? NULL : &pair, NULL, NULL));
+    base_free(trust);
+    base_free(certificate);
+    base_free(key);
+    return client;
 }
 
 void grpc_client_free(struct grpc_client *client)

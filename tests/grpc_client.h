@@ -24,6 +24,13 @@ struct grpc_client_reply {
 struct grpc_client *grpc_client_create(uint16_t port);
 /* The same, with every request compressed by gzip. */
 struct grpc_client *grpc_client_create_compressing(uint16_t port);
+
+/* Files, PEM; certificate NULL: the client has none. */
+struct grpc_client_tls {
+    const char *trust, *certificate, *key;
+};
+/* Over TLS; the server's certificate has to be for 127.0.0.1. Connects with the first call. */
+struct grpc_client *grpc_client_create_tls(uint16_t port, const struct grpc_client_tls *tls);
 void grpc_client_free(struct grpc_client *client);
 
 /* Sends the whole request; timeout_ms 0 = no deadline. */

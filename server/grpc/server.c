@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "server/grpc/call.h"
+#include "server/tls.h"
 
 #include <errno.h>
 #include <grpc/grpc_security.h>
@@ -40,6 +41,7 @@ void srv_grpc_options_init(struct srv_grpc_options *options)
         .message_bytes_max = 64u << 20,
         .request_bytes_max = 256u << 20,
         .connection_streams_max = 1024,
+        .handshake_ms = 10000,
         .keepalive_ms = 30000,
         .keepalive_timeout_ms = 20000,
     };
@@ -131,6 +133,7 @@ static grpc_server *create_server(const struct srv_grpc_options *options)
         int_arg(GRPC_ARG_MAX_SEND_MESSAGE_LENGTH, INT32_MAX),
         int_arg(GRPC_ARG_MAX_CONCURRENT_STREAMS, options->connection_streams_max),
         int_arg(GRPC_ARG_MAX_METADATA_SIZE, 16384),
+        int_arg(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, options->handshake_ms),
         // A half-open peer is noticed by its silence alone.
         int_arg(GRPC_ARG_KEEPALIVE_TIME_MS, options->keepalive_ms),
         int_arg(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, options->keepalive_timeout_ms),
@@ -162,7 +165,8 @@ static const char *refusal_reason(const struct srv_grpc_options *options)
     if (getaddrinfo(options->address, port, &hints, &found) != 0) {
         return "not an IPv4 or IPv6 address";
     }
-    const char *reason = "refused by the system";
+    const char *reason = options->tls == NULL ? "refused by the system"
+                                              : "refused by the system, or by its TLS library";
     int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0 || bind(fd, found->ai_addr, found->ai_addrlen) != 0) {
         reason = errno == EADDRINUSE      ? "the port is in use"
@@ -177,6 +181,23 @@ static const char *refusal_reason(const struct srv_grpc_options *options)
     return reason;
 }
 
+/* gRPC keeps copies of the texts. TLS 1.2 is the least that it speaks. */
+static grpc_server_credentials *create_credentials(const struct srv_tls *tls)
+{
+    if (tls == NULL) {
+        return grpc_insecure_server_credentials_create();
+    }
+    grpc_ssl_pem_key_cert_pair pair = {tls->key, tls->certificate};
+    grpc_ssl_server_certificate_config *config =
+        grpc_ssl_server_certificate_config_create(tls->client_ca, &pair, 1);
+    // Each call takes over what it is given.
+    return grpc_ssl_server_credentials_create_with_options(
+        grpc_ssl_server_credentials_create_options_using_config(
+            tls->client_ca != NULL ? GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY
+                                   : GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE,
+            config));
+}
+
 static enum base_status listen_on(struct srv_grpc *server, const struct srv_grpc_options *options,
                                   struct base_error *error)
 {
@@ -187,9 +208,9 @@ static enum base_status listen_on(struct srv_grpc *server, const struct srv_grpc
     if (length < 0 || (size_t)length >= sizeof target) {
         return base_fail(error, BASE_INVALID_ARGUMENT, "the address for gRPC is too long");
     }
-    grpc_server_credentials *open = grpc_insecure_server_credentials_create();
-    int port = grpc_server_add_http2_port(server->server, target, open);
-    grpc_server_credentials_release(open);
+    grpc_server_credentials *credentials = create_credentials(options->tls);
+    int port = grpc_server_add_http2_port(server->server, target, credentials);
+    grpc_server_credentials_release(credentials);
     if (port <= 0) {
         return base_fail(error, BASE_UNAVAILABLE, "gRPC cannot listen on %s: %s", target,
                          refusal_reason(options));
@@ -286,6 +307,7 @@ enum base_status srv_grpc_start(const struct srv_grpc_options *options, struct s
     server->core = core;
     server->options = *options;
     server->options.address = NULL;
+    server->options.tls = NULL;
     create_queues(server);
     server->server = create_server(options);
     grpc_server_register_completion_queue(server->server, server->arrivals, NULL);

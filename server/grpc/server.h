@@ -12,10 +12,12 @@
 #include <stdint.h>
 
 struct srv_grpc;
+struct srv_tls;
 
 struct srv_grpc_options {
     const char *address;          /* an IPv4 or IPv6 address */
     uint16_t port;                /* 0: any free one */
+    const struct srv_tls *tls;    /* NULL: plain text */
     uint32_t threads;             /* that read and decode requests */
     uint32_t calls_max;           /* requests at a time, of calls and streams; more are refused */
     uint64_t calls_bytes_max;     /* bytes of their messages at a time; more are refused */
@@ -26,6 +28,7 @@ struct srv_grpc_options {
     uint64_t request_bytes_max;   /* budget of one request's arena: decoding, cells, outputs */
     uint32_t
         connection_streams_max;    /* calls at a time on one connection; more wait at the client */
+    uint32_t handshake_ms;         /* from accept to the end of TLS's and HTTP/2's first words */
     uint32_t keepalive_ms;         /* how often a silent peer is pinged */
     uint32_t keepalive_timeout_ms; /* and how long its answer may take */
 };
@@ -33,8 +36,9 @@ struct srv_grpc_options {
 /* The defaults: 127.0.0.1, any port, 1 thread, and limits as docs/protocol.md lists them. */
 void srv_grpc_options_init(struct srv_grpc_options *options);
 
-/* Listens and serves. loop and core outlive the server; strings are only read during the call.
- * UNAVAILABLE: the address cannot be had, and why. RESOURCE_EXHAUSTED: no memory or threads. */
+/* Listens and serves. loop and core outlive the server; strings and TLS's texts are only read
+ * during the call. UNAVAILABLE: the address cannot be had, and why. RESOURCE_EXHAUSTED: no memory
+ * or threads. */
 enum base_status srv_grpc_start(const struct srv_grpc_options *options, struct srv_loop *loop,
                                 struct srv_core *core, struct srv_grpc **out,
                                 struct base_error *error) __attribute__((warn_unused_result));
