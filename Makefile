@@ -797,6 +797,7 @@ CONFORMANCE_SRCS = \
 TEST_SCRIPTS = \
   tests/daemon/test_daemon.sh \
   tests/daemon/test_reference.sh \
+  tests/daemon/test_tls.sh \
   tests/cuda/test_card.sh \
   tests/cuda/test_lane_wrong.sh \
   tests/cuda/test_lanes.sh \

@@ -72,6 +72,27 @@ static enum base_status check_ports(const struct cfg_config *config, struct base
     return BASE_OK;
 }
 
+/* What is asked for half is refused: plain text must never come of it. */
+static enum base_status check_tls(const struct cfg_config *config, struct base_error *error)
+{
+    bool has_cert = config->tls_cert_file[0] != '\0';
+    bool has_key = config->tls_key_file[0] != '\0';
+    if (has_cert != has_key) {
+        return base_fail(error, BASE_INVALID_ARGUMENT, "%s is given without %s",
+                         has_cert ? "tls-cert-file" : "tls-key-file",
+                         has_cert ? "tls-key-file" : "tls-cert-file");
+    }
+    if (!has_cert && config->tls_client_ca_file[0] != '\0') {
+        return base_fail(error, BASE_INVALID_ARGUMENT,
+                         "tls-client-ca-file is given without tls-cert-file and tls-key-file");
+    }
+    if (!has_cert && config->metrics_tls) {
+        return base_fail(error, BASE_INVALID_ARGUMENT,
+                         "metrics-tls is true without tls-cert-file and tls-key-file");
+    }
+    return BASE_OK;
+}
+
 /* Rules between options, checked on the result, whichever way they came. */
 static enum base_status check_together(const struct cfg_config *config, struct base_error *error)
 {
@@ -100,6 +121,7 @@ static enum base_status check_together(const struct cfg_config *config, struct b
                          "teams is %u, more than threads, which is %u", config->teams,
                          config->threads);
     }
+    BASE_TRY(check_tls(config, error));
     return check_ports(config, error);
 }
 

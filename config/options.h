@@ -12,6 +12,7 @@
 #define CFG_SECTIONS(X)                                                                            \
     X(MODELS, "Models")                                                                            \
     X(INTERFACES, "Interfaces")                                                                    \
+    X(TLS, "TLS")                                                                                  \
     X(DEVICES, "Devices and threads")                                                              \
     X(SCHEDULING, "Scheduling")                                                                    \
     X(LIMITS, "Limits")                                                                            \
@@ -53,6 +54,15 @@
     X(TEXT, metrics_address, "127.0.0.1", 0, 0, "ADDRESS", INTERFACES, ALL,                        \
       "Address that /metrics listens on.")                                                         \
     X(COUNT, metrics_port, "8002", 0, 65535, "PORT", INTERFACES, ALL, "0 = any free port.")        \
+    X(TEXT, tls_cert_file, "", 0, 0, "FILE", TLS, ALL,                                             \
+      "Certificate of gRPC and HTTP, PEM, with those of its issuers behind it. With it and its "   \
+      "key both speak TLS 1.2 and 1.3 only; without, plain text.")                                 \
+    X(TEXT, tls_key_file, "", 0, 0, "FILE", TLS, ALL,                                              \
+      "Private key of the certificate, PEM, without a password.")                                  \
+    X(TEXT, tls_client_ca_file, "", 0, 0, "FILE", TLS, ALL,                                        \
+      "Certificates of CAs, PEM: a client must then have a certificate that one of them signed.")  \
+    X(BOOL, metrics_tls, "false", 0, 0, "true|false", TLS, ALL,                                    \
+      "/metrics over TLS too, on the same terms; false: plain text.")                              \
     X(WORD, backend, "cpu", 0, 0, "cpu|blas||reference", DEVICES, ALL,                             \
       "What computes the cells: our own kernels, or OpenBLAS.")                                    \
     X(TEXT, device, "", 0, 0, "NAME[:N]", DEVICES, ALL,                                            \

@@ -16,12 +16,14 @@
 #include "server/http/server.h"
 #include "server/loop.h"
 #include "server/repository.h"
+#include "server/tls.h"
 
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 /* How long clients may take to read their last answers once all are given. */
 #define CLOSE_GRACE_MS 2000
@@ -35,6 +37,8 @@ struct daemon {
     struct srv_core *core;
     struct srv_grpc *grpc; /* NULL when not allowed */
     struct srv_http *http;
+    struct srv_tls *tls; /* until the front ends have started; NULL: plain text */
+    char tls_until[24];  /* when the certificate ends */
     uv_signal_t sigterm, sigint;
     uv_timer_t timer; /* drain_delay, then exit_timeout */
     enum daemon_phase phase;
@@ -58,6 +62,29 @@ static void print_models(const struct daemon *daemon)
     }
 }
 
+static void print_listeners(const struct daemon *daemon)
+{
+    const struct cfg_config *config = daemon->config;
+    bool is_tls = config->tls_cert_file[0] != '\0';
+    if (daemon->grpc != NULL) {
+        fprintf(stderr, "  grpc      %s:%u\n", config->grpc_address, srv_grpc_port(daemon->grpc));
+    }
+    if (daemon->http != NULL && config->allow_http) {
+        fprintf(stderr, "  http      %s://%s:%u\n", is_tls ? "https" : "http", config->http_address,
+                srv_http_port(daemon->http));
+    }
+    if (daemon->http != NULL && config->allow_metrics) {
+        fprintf(stderr, "  metrics   %s://%s:%u/metrics\n", config->metrics_tls ? "https" : "http",
+                config->metrics_address, srv_http_metrics_port(daemon->http));
+    }
+    if (is_tls) {
+        bool demands = config->tls_client_ca_file[0] != '\0';
+        fprintf(stderr, "  tls       %s until %s%s%s\n", config->tls_cert_file, daemon->tls_until,
+                demands ? ", clients have to be known to " : "",
+                demands ? config->tls_client_ca_file : "");
+    }
+}
+
 static void print_block(const struct daemon *daemon)
 {
     const struct cfg_config *config = daemon->config;
@@ -74,17 +101,7 @@ static void print_block(const struct daemon *daemon)
     fprintf(stderr, "  threads   %u computing in %u team%s, 1 loop, %u gRPC\n", cfg_threads(config),
             config->teams, config->teams > 1 ? "s" : "", config->grpc_threads);
     print_models(daemon);
-    if (daemon->grpc != NULL) {
-        fprintf(stderr, "  grpc      %s:%u\n", config->grpc_address, srv_grpc_port(daemon->grpc));
-    }
-    if (daemon->http != NULL && config->allow_http) {
-        fprintf(stderr, "  http      http://%s:%u\n", config->http_address,
-                srv_http_port(daemon->http));
-    }
-    if (daemon->http != NULL && config->allow_metrics) {
-        fprintf(stderr, "  metrics   http://%s:%u/metrics\n", config->metrics_address,
-                srv_http_metrics_port(daemon->http));
-    }
+    print_listeners(daemon);
 }
 
 static void warmed(void *context)
@@ -300,6 +317,24 @@ static enum base_status core_open(struct daemon *daemon, struct base_error *erro
     return srv_repository_load(&repository, daemon->core, daemon->engine, error);
 }
 
+static enum base_status tls_open(struct daemon *daemon, struct base_error *error)
+{
+    const struct cfg_config *config = daemon->config;
+    const struct srv_tls_files files = {.certificate = config->tls_cert_file,
+                                        .key = config->tls_key_file,
+                                        .client_ca = config->tls_client_ca_file};
+    if (files.certificate[0] == '\0') {
+        return BASE_OK;
+    }
+    BASE_TRY(srv_tls_load(&files, &daemon->tls, error));
+    time_t until = (time_t)daemon->tls->until_wall_s;
+    struct tm parts;
+    if (gmtime_r(&until, &parts) != NULL) {
+        (void)strftime(daemon->tls_until, sizeof daemon->tls_until, "%Y-%m-%dT%H:%M:%SZ", &parts);
+    }
+    return BASE_OK;
+}
+
 static enum base_status grpc_open(struct daemon *daemon, struct base_error *error)
 {
     const struct cfg_config *config = daemon->config;
@@ -314,6 +349,7 @@ static enum base_status grpc_open(struct daemon *daemon, struct base_error *erro
     options.message_bytes_max = config->grpc_max_message_size;
     options.request_bytes_max = config->request_memory_max;
     options.busy = cfg_queue_full_status(config);
+    options.tls = daemon->tls;
     return srv_grpc_start(&options, &daemon->loop, daemon->core, &daemon->grpc, error);
 }
 
@@ -333,6 +369,8 @@ static enum base_status http_open(struct daemon *daemon, struct base_error *erro
     options.json_bytes_max = config->http_max_json_size;
     options.request_bytes_max = config->request_memory_max;
     options.busy = cfg_queue_full_status(config);
+    options.tls = daemon->tls;
+    options.metrics_tls = config->metrics_tls ? daemon->tls : NULL;
     return srv_http_start(&options, &daemon->loop, daemon->core, &daemon->http, error);
 }
 
@@ -364,6 +402,7 @@ static void release(struct daemon *daemon)
 /* In order; what is open is closed by the caller, whatever the outcome. */
 static enum base_status start(struct daemon *daemon, struct base_error *error)
 {
+    BASE_TRY(tls_open(daemon, error)); // first: to load models may take long
     BASE_TRY(engine_open(daemon, error));
     BASE_TRY(core_open(daemon, error));
     BASE_TRY(srv_engine_start(daemon->engine, error));
@@ -384,6 +423,8 @@ enum base_status srv_daemon_run(const struct cfg_config *config, struct base_err
     signal(SIGPIPE, SIG_IGN);     // a client that leaves is an error of its connection only
     handles_init(daemon); // before models are loaded: a signal meanwhile is seen right after
     enum base_status status = start(daemon, error);
+    srv_tls_free(daemon->tls); // the libraries have their own copies, and what is left is a key
+    daemon->tls = NULL;
     if (status == BASE_OK) {
         srv_core_warm(daemon->core, warmed, daemon);
         srv_loop_run(&daemon->loop);

@@ -9,6 +9,7 @@
 #include "server/check_model.h"
 #include "server/daemon.h"
 #include "server/explain.h"
+#include "server/tls.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,6 +35,22 @@ static int print_config(const struct cfg_config *config)
     fputs(text.data != NULL ? text.data : "", stdout);
     base_buf_release(&text);
     return EXIT_SUCCESS;
+}
+
+/* --check-config: the files of TLS too, so that a restart with new ones can be tried before. */
+static int check_config(const struct cfg_config *config)
+{
+    const struct srv_tls_files files = {.certificate = config->tls_cert_file,
+                                        .key = config->tls_key_file,
+                                        .client_ca = config->tls_client_ca_file};
+    struct srv_tls *tls = NULL;
+    struct base_error error = {.status = BASE_OK};
+    if (files.certificate[0] != '\0' && srv_tls_load(&files, &tls, &error) != BASE_OK) {
+        fprintf(stderr, "cellbatchd: %s\n", error.message);
+        return EXIT_FAILURE;
+    }
+    srv_tls_free(tls);
+    return print_config(config);
 }
 
 static enum base_status check_model(const struct cfg_config *config, struct base_buf *text,
@@ -71,7 +88,7 @@ static int run(const struct cfg_config *config)
         return EXIT_SUCCESS;
     }
     if (config->check_config) {
-        return print_config(config);
+        return check_config(config);
     }
     base_log_configure(cfg_log_level(config), cfg_log_format(config));
     if (config->check_model[0] != '\0') {

@@ -103,6 +103,24 @@ static void assert_value(const struct cfg_config *config, uint32_t index, const 
     base_buf_release(&buf);
 }
 
+/* What a file says besides, so that the option may stand. */
+static const char *file_beside(uint32_t index)
+{
+    switch (index) {
+    case CFG_ID_model_repository:
+        return "";
+    case CFG_ID_tls_cert_file:
+        return "model_repository: m\ntls_key_file: k\n";
+    case CFG_ID_tls_key_file:
+        return "model_repository: m\ntls_cert_file: c\n";
+    case CFG_ID_tls_client_ca_file:
+    case CFG_ID_metrics_tls:
+        return "model_repository: m\ntls_cert_file: c\ntls_key_file: k\n";
+    default:
+        return "model_repository: m\n";
+    }
+}
+
 START_TEST(test_every_option_by_flag)
 {
     for (uint32_t i = 0; i < CFG_OPTION_COUNT; i++) {
@@ -117,13 +135,11 @@ START_TEST(test_every_option_by_flag)
         const char *value = other_value(option);
         (void)snprintf(joined, sizeof(joined), "--%s=%s", key, value);
         (void)snprintf(name, sizeof(name), "--%s", key);
-        bool own = i == CFG_ID_model_repository;
         struct cfg_config *config =
-            load_ok(&(struct given){.flags = {joined, own ? NULL : "--model-repository=m"}});
+            load_ok(&(struct given){.flags = {joined}, .file = file_beside(i)});
         assert_value(config, i, value, CFG_SOURCE_FLAG);
         cfg_free(config);
-        config =
-            load_ok(&(struct given){.flags = {name, value, own ? NULL : "--model-repository=m"}});
+        config = load_ok(&(struct given){.flags = {name, value}, .file = file_beside(i)});
         assert_value(config, i, value, CFG_SOURCE_FLAG);
         cfg_free(config);
     }
@@ -141,8 +157,8 @@ START_TEST(test_every_option_by_environment)
         char variable[256];
         cfg__option_env(option, name);
         (void)snprintf(variable, sizeof(variable), "%s=%s", name, other_value(option));
-        struct cfg_config *config = load_ok(
-            &(struct given){.environment = {"HOME=/", variable, "CELLBATCH_MODEL_REPOSITORY=m"}});
+        struct cfg_config *config =
+            load_ok(&(struct given){.environment = {"HOME=/", variable}, .file = file_beside(i)});
         assert_value(config, i, other_value(option), CFG_SOURCE_ENVIRONMENT);
         cfg_free(config);
     }
@@ -156,17 +172,16 @@ START_TEST(test_every_option_by_file)
         if (option->ways != CFG_WAYS_ALL) {
             continue;
         }
-        bool own = i == CFG_ID_model_repository;
         char key[CFG_NAME_BYTES];
         char file[256];
         cfg__option_key(option, key);
-        (void)snprintf(file, sizeof(file), "# a file\n%s%s: %s\n",
-                       own ? "" : "model-repository: m\n", key, other_value(option));
+        (void)snprintf(file, sizeof(file), "# a file\n%s%s: %s\n", file_beside(i), key,
+                       other_value(option));
         struct cfg_config *config = load_ok(&(struct given){.file = file});
         assert_value(config, i, other_value(option), CFG_SOURCE_FILE);
         // The same with underscores for dashes.
-        (void)snprintf(file, sizeof(file), "%s%s: %s\n", own ? "" : "model_repository: m\n",
-                       option->field, other_value(option));
+        (void)snprintf(file, sizeof(file), "%s%s: %s\n", file_beside(i), option->field,
+                       other_value(option));
         cfg_free(config);
         config = load_ok(&(struct given){.file = file});
         assert_value(config, i, other_value(option), CFG_SOURCE_FILE);
@@ -327,6 +342,14 @@ START_TEST(test_rules_between_options)
         {{"--model-repository=m", "--grpc-port=8000"}, "grpc-port and http-port are both 8000"},
         {{"--model-repository=m", "--metrics-port=8001"},
          "grpc-port and metrics-port are both 8001"},
+        {{"--model-repository=m", "--tls-cert-file=c"},
+         "tls-cert-file is given without tls-key-file"},
+        {{"--model-repository=m", "--tls-key-file=k", "--tls-client-ca-file=a"},
+         "tls-key-file is given without tls-cert-file"},
+        {{"--model-repository=m", "--tls-client-ca-file=a"},
+         "tls-client-ca-file is given without tls-cert-file and tls-key-file"},
+        {{"--model-repository=m", "--metrics-tls=true"},
+         "metrics-tls is true without tls-cert-file and tls-key-file"},
         {{"--check-model=x", "--check-config"},
          "check-config and check-model are two tasks; give one"},
         {{"--explain-model=x", "--check-config"},

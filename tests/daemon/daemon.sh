@@ -58,8 +58,8 @@ daemon_start() {
     daemon_pid=$!
     wait_for 30 daemon_says 'daemon: \(ready\|serving\)' || return 1
     grpc=$(sed -n 's/^  grpc  *//p' "$daemon_dir/log")
-    http=$(sed -n 's|^  http  *http://||p' "$daemon_dir/log")
-    metrics=$(sed -n 's|^  metrics  *http://\(.*\)/metrics|\1|p' "$daemon_dir/log")
+    http=$(sed -n 's|^  http  *https\{0,1\}://||p' "$daemon_dir/log")
+    metrics=$(sed -n 's|^  metrics  *https\{0,1\}://\(.*\)/metrics|\1|p' "$daemon_dir/log")
 }
 
 # daemon_wait: the daemon's exit status in $daemon_exit.
