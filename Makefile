@@ -818,6 +818,7 @@ TEST_SCRIPTS = \
   tests/docs/test_sessions.sh \
   tests/docs/test_streams.sh \
   tests/docs/test_text.sh \
+  tests/docs/test_tls.sh \
   tests/docs/test_together.sh \
   tests/docs/test_trees.sh \
   tests/server/test_curl_examples.sh \
