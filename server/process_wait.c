@@ -106,11 +106,12 @@ enum base_status srv_core__check_queue(struct srv_flight *flight)
 static bool admit_first(struct srv_core *core, struct srv_model_entry *model)
 {
     struct srv_flight *flight = model->waiting.first;
+    const bool has_more = flight->next != NULL;
     if (!take_rows(core, flight)) {
         return false;
     }
     srv_core__leave_queue(flight);
-    if (model->waiting.first != NULL) {
+    if (has_more) {
         line_remove(core, model);
         line_add(core, model);
     }
