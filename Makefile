@@ -279,6 +279,7 @@ SERVER_SRCS = \
   server/grpc/models.c \
   server/grpc/parameters.c \
   server/grpc/pool.c \
+  server/grpc/relay.c \
   server/grpc/reply.c \
   server/grpc/server.c \
   server/grpc/stream.c \

@@ -76,7 +76,7 @@ struct srv_grpc__call {
     struct srv_grpc__infer infer; /* its arena serves the other methods too; streams leave it */
 
     struct srv_grpc__stream *stream; /* ModelStreamInfer that was not refused; else NULL */
-    struct srv_grpc__relay ended;    /* ModelStreamInfer: its status has been sent */
+    struct srv_grpc__relay ended;    /* of streams: the status has been sent */
 };
 
 /* Accepts of one method. */
@@ -174,6 +174,36 @@ enum base_status srv_grpc__why_closed(uint64_t deadline_ns, uint64_t begun_ns, u
 
 /* gRPC's deadline on our clock; BASE_NEVER for none. */
 uint64_t srv_grpc__deadline(gpr_timespec deadline);
+
+/* ---- relay.c; loop thread, for calls that stay open: `arrivals` has their batches ---- */
+
+/* deliver() comes on the loop thread when the relay's batch has ended, and finds the relay in its
+ * message. A relay carries one batch at a time. */
+void srv_grpc__relay_init(struct srv_grpc__relay *relay, struct srv_grpc__call *call,
+                          void (*deliver)(struct base_message *message));
+
+/* A completion thread. What relay->event does unless it is given something else to do first. */
+void srv_grpc__relay_happened(struct srv_grpc__event *event, bool ok);
+
+/* Each of these three holds the call once more; deliver() drops it. To read the next message, or
+ * NULL at the end; to send one, along with initial metadata when it has not gone yet (*greeted), by
+ * call->reply, to be emptied when it has gone; and RECV_CLOSE_ON_SERVER. */
+void srv_grpc__relay_read(struct srv_grpc__call *call, grpc_byte_buffer **payload,
+                          struct srv_grpc__relay *relay);
+void srv_grpc__relay_send(struct srv_grpc__call *call, grpc_slice message, bool *greeted,
+                          struct srv_grpc__relay *relay);
+void srv_grpc__relay_watch(struct srv_grpc__call *call, struct srv_grpc__relay *relay);
+
+/* Counts the call as an open stream. false: there are too many, and it has been refused. */
+bool srv_grpc__relay_admit(struct srv_grpc__call *call);
+
+/* Ends a call that nothing has been asked for yet. */
+void srv_grpc__relay_refuse(struct srv_grpc__call *call, enum base_status status, const char *text);
+
+/* Ends a call that is watched, and to which nothing is being sent, with its text, and drops it when
+ * the status has gone. */
+void srv_grpc__relay_set_text(struct srv_grpc__call *call, const char *text);
+void srv_grpc__relay_end(struct srv_grpc__call *call, enum base_status status, bool *greeted);
 
 /* ---- stream.c; loop thread ---- */
 

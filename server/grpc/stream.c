@@ -10,9 +10,6 @@
  * requests stand in the line; then reading pauses until an answer has gone, and what the client
  * sends meanwhile waits in HTTP/2's window, and then at the client.
  *
- * The batches of streams end on the completion threads, which poll the sockets, and not on the
- * queue that the loop looks into by the clock (batches.c): each message would wait for that.
- *
  * Memory: a stream and its requests are allocated when they come, and a few requests are kept for
  * those that follow. One is part of the stream, so that without memory a stream goes on one by one.
  */
@@ -22,36 +19,9 @@
 #include "base/mem.h"
 
 #include <grpc/byte_buffer.h>
-#include <grpc/slice.h>
-#include <string.h>
 
 /* Requests that a stream keeps when they are answered. */
 #define SPARE_MAX 8u
-
-/* ---- Batches ---- */
-
-static void on_happened(struct srv_grpc__event *event, bool ok)
-{
-    struct srv_grpc__relay *relay = SRV_GRPC__CONTAINER(event, struct srv_grpc__relay, event);
-    relay->ok = ok;
-    srv_loop_post(relay->call->server->loop, &relay->message);
-}
-
-void srv_grpc__relay_init(struct srv_grpc__relay *relay, struct srv_grpc__call *call,
-                          void (*deliver)(struct base_message *message))
-{
-    relay->event.happened = on_happened;
-    relay->message.deliver = deliver;
-    relay->call = call;
-}
-
-void srv_grpc__stream_batch(struct srv_grpc__call *call, const grpc_op *ops, size_t count,
-                            struct srv_grpc__relay *relay)
-{
-    base_assert(srv_loop_is_owner(call->server->loop));
-    grpc_call_error error = grpc_call_start_batch(call->call, ops, count, &relay->event, NULL);
-    base_assert(error == GRPC_CALL_OK);
-}
 
 /* ---- Exchanges ---- */
 
@@ -121,12 +91,10 @@ void srv_grpc__exchange_drop(struct srv_grpc__exchange *exchange)
 static void set_end(struct srv_grpc__stream *stream, enum srv_grpc__stream_state state,
                     enum base_status status, const char *text)
 {
-    struct srv_grpc__call *call = stream->call;
     base_assert(state >= stream->state && stream->state < SRV_GRPC__STOPPED);
     stream->state = state;
     stream->end = status;
-    grpc_slice_unref(call->status_text);
-    call->status_text = grpc_slice_from_copied_string(text);
+    srv_grpc__relay_set_text(stream->call, text);
 }
 
 static struct srv_grpc__exchange *find_running(const struct srv_grpc__stream *stream)
@@ -266,7 +234,7 @@ static void on_received(struct srv_grpc__event *event, bool ok)
     }
     grpc_byte_buffer_destroy(stream->payload);
     stream->payload = NULL;
-    on_happened(event, is_message);
+    srv_grpc__relay_happened(event, is_message);
 }
 
 void srv_grpc__stream_read(struct srv_grpc__stream *stream)
@@ -281,12 +249,7 @@ void srv_grpc__stream_read(struct srv_grpc__stream *stream)
         base_assert(stream->length > 0);
         return;
     }
-    call->holds++;
-    grpc_op op;
-    memset(&op, 0, sizeof op);
-    op.op = GRPC_OP_RECV_MESSAGE;
-    op.data.recv_message.recv_message = &stream->payload;
-    srv_grpc__stream_batch(call, &op, 1, &stream->received);
+    srv_grpc__relay_read(call, &stream->payload, &stream->received);
 }
 
 /* ---- Life ---- */
@@ -329,31 +292,18 @@ static struct srv_grpc__stream *create(struct srv_grpc__call *call)
     return stream;
 }
 
-static void refuse(struct srv_grpc__call *call, enum base_status status, const char *text)
-{
-    call->status_text = grpc_slice_from_copied_string(text);
-    srv_grpc__stream_refuse(call, status);
-}
-
 void srv_grpc__stream_open(struct srv_grpc__call *call)
 {
     struct srv_grpc *server = call->server;
-    server->counts.streams_open++;
-    if (server->counts.streams_open > server->options.streams_max) {
-        refuse(call, server->options.busy, "the server is busy: too many streams are open");
+    if (!srv_grpc__relay_admit(call)) {
         return;
     }
     struct srv_grpc__stream *stream = create(call);
     if (stream == NULL) {
-        refuse(call, BASE_RESOURCE_EXHAUSTED, "no memory left for another stream");
+        srv_grpc__relay_refuse(call, BASE_RESOURCE_EXHAUSTED, "no memory left for another stream");
         return;
     }
-    call->holds++;
-    grpc_op op;
-    memset(&op, 0, sizeof op);
-    op.op = GRPC_OP_RECV_CLOSE_ON_SERVER;
-    op.data.recv_close_on_server.cancelled = &call->cancelled;
-    srv_grpc__stream_batch(call, &op, 1, &stream->closed);
+    srv_grpc__relay_watch(call, &stream->closed);
     if (server->draining) {
         end_by_drain(stream);
     } else {

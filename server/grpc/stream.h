@@ -53,14 +53,6 @@ struct srv_grpc__stream {
 
 /* ---- stream.c ---- */
 
-/* happened() posts the message, in which deliver finds the relay. */
-void srv_grpc__relay_init(struct srv_grpc__relay *relay, struct srv_grpc__call *call,
-                          void (*deliver)(struct base_message *message));
-
-/* Starts a batch; relay->message is delivered when it has ended. */
-void srv_grpc__stream_batch(struct srv_grpc__call *call, const grpc_op *ops, size_t count,
-                            struct srv_grpc__relay *relay);
-
 /* Takes an answered exchange from the line. The stream may be gone after this. */
 void srv_grpc__exchange_drop(struct srv_grpc__exchange *exchange);
 
@@ -80,8 +72,5 @@ void srv_grpc__stream_answer_init(struct srv_grpc__stream *stream);
 
 /* Sends what can be sent now: the first answer of the line, or the end. */
 void srv_grpc__stream_advance(struct srv_grpc__stream *stream);
-
-/* Ends a call that has no stream: with this status, and call->status_text. */
-void srv_grpc__stream_refuse(struct srv_grpc__call *call, enum base_status status);
 
 #endif

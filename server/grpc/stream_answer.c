@@ -2,61 +2,12 @@
  * thread.
  *
  * An error is an answer, and the stream goes on, unless the client has asked for the call's status
- * in its place. Initial metadata goes along with the first that is sent. */
+ * in its place. */
 #include "base/assert.h"
 #include "server/grpc/stream.h"
-#include "server/status.h"
 
-#include <grpc/byte_buffer.h>
 #include <grpc/slice.h>
 #include <grpc/slice_buffer.h>
-#include <string.h>
-
-/* Initial metadata at the head of ops, when it has not gone yet; how many ops that makes. */
-static size_t greet(struct srv_grpc__stream *stream, grpc_op *ops)
-{
-    if (stream != NULL && stream->greeted) {
-        return 0;
-    }
-    if (stream != NULL) {
-        stream->greeted = true;
-    }
-    ops[0].op = GRPC_OP_SEND_INITIAL_METADATA;
-    return 1;
-}
-
-/* ---- The status ---- */
-
-static void deliver_ended(struct base_message *message)
-{
-    srv_grpc__call_drop(SRV_GRPC__CONTAINER(message, struct srv_grpc__relay, message)->call);
-}
-
-static void send_status(struct srv_grpc__call *call, enum base_status status)
-{
-    struct srv_grpc__stream *stream = call->stream;
-    call->server->counts.answered[status]++;
-    grpc_op ops[3];
-    memset(ops, 0, sizeof ops);
-    size_t count = greet(stream, ops);
-    ops[count].op = GRPC_OP_SEND_STATUS_FROM_SERVER;
-    ops[count].data.send_status_from_server.status = (grpc_status_code)srv_status_grpc(status);
-    ops[count++].data.send_status_from_server.status_details = &call->status_text;
-    if (stream == NULL) {
-        ops[count].op = GRPC_OP_RECV_CLOSE_ON_SERVER;
-        ops[count++].data.recv_close_on_server.cancelled = &call->cancelled;
-    }
-    srv_grpc__relay_init(&call->ended, call, deliver_ended);
-    srv_grpc__stream_batch(call, ops, count, &call->ended);
-}
-
-void srv_grpc__stream_refuse(struct srv_grpc__call *call, enum base_status status)
-{
-    base_assert(call->stream == NULL);
-    send_status(call, status);
-}
-
-/* ---- Answers ---- */
 
 static void send_answer(struct srv_grpc__stream *stream, const struct srv_request *request)
 {
@@ -64,19 +15,9 @@ static void send_answer(struct srv_grpc__stream *stream, const struct srv_reques
     size_t bytes = srv_grpc_stream_bytes(request);
     grpc_slice slice = grpc_slice_malloc(bytes);
     srv_grpc_encode_stream(request, GRPC_SLICE_START_PTR(slice), bytes);
-    if (call->reply == NULL) {
-        call->reply = grpc_raw_byte_buffer_create(NULL, 0);
-    }
-    grpc_slice_buffer_add(&call->reply->data.raw.slice_buffer, slice);
     call->server->counts.stream_answers++;
-    call->holds++;
     stream->sending = true;
-    grpc_op ops[2];
-    memset(ops, 0, sizeof ops);
-    size_t count = greet(stream, ops);
-    ops[count].op = GRPC_OP_SEND_MESSAGE;
-    ops[count++].data.send_message.send_message = call->reply;
-    srv_grpc__stream_batch(call, ops, count, &stream->sent);
+    srv_grpc__relay_send(call, slice, &stream->greeted, &stream->sent);
 }
 
 static void deliver_sent(struct base_message *message)
@@ -121,5 +62,5 @@ void srv_grpc__stream_advance(struct srv_grpc__stream *stream)
         return;
     }
     stream->state = SRV_GRPC__ENDED;
-    send_status(stream->call, stream->end);
+    srv_grpc__relay_end(stream->call, stream->end, &stream->greeted);
 }
