@@ -273,6 +273,8 @@ SERVER_SRCS = \
   server/grpc/call.c \
   server/grpc/codec.c \
   server/grpc/contents.c \
+  server/grpc/dialog.c \
+  server/grpc/health.c \
   server/grpc/infer.c \
   server/grpc/input.c \
   server/grpc/methods.c \
@@ -654,6 +656,7 @@ SERVER_SUITES = \
   tests/server/test_grpc_stream.c \
   tests/server/test_grpc_stream_life.c \
   tests/server/test_grpc_tls.c \
+  tests/server/test_grpc_watch.c \
   tests/server/test_grpc_wire.c \
   tests/server/test_http_json.c \
   tests/server/test_http_life.c \
@@ -744,6 +747,7 @@ FAKE_CORE_SUITES = \
   tests/server/test_grpc_stream.c \
   tests/server/test_grpc_stream_life.c \
   tests/server/test_grpc_tls.c \
+  tests/server/test_grpc_watch.c \
   tests/server/test_http_life.c \
   tests/server/test_http_limits.c \
   tests/server/test_http_server.c \
@@ -833,7 +837,7 @@ TEST_SCRIPTS = \
   tests/test_run.sh \
 
 # Suites left out of BUILD=tsan, each with its reason beside it.
-# - test_grpc_life, _server, _stream, _stream_life, _tls, test_load: gRPC is not built for it, so what it
+# - test_grpc_life, _server, _stream, _stream_life, _tls, _watch, test_load: gRPC is not built for it, so what it
 #   synchronises looks like races. test_load passes with TSAN_OPTIONS=ignore_noninstrumented_modules=1 CK_FORK=no.
 TSAN_EXCLUDED = \
   tests/loadgen/test_load.c \
@@ -842,6 +846,7 @@ TSAN_EXCLUDED = \
   tests/server/test_grpc_stream.c \
   tests/server/test_grpc_stream_life.c \
   tests/server/test_grpc_tls.c \
+  tests/server/test_grpc_watch.c \
 
 # These compute and no more: they keep no deadline of less than seconds, and share no file or port. Where there
 # are cores they run beside each other, the longest first; the rest runs alone, one after the other.

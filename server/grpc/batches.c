@@ -14,10 +14,11 @@
 
 #define TICK_MS 5u
 
-/* Freed when both handles are closed. */
+/* Freed when all handles are closed. */
 struct srv_grpc__turns {
     uv_check_t turn;
     uv_timer_t tick;
+    uv_timer_t dialogs;
     uint32_t open;
 };
 
@@ -76,17 +77,24 @@ bool srv_grpc__batches_init(struct srv_grpc *server)
         return false;
     }
     server->turns = turns;
-    turns->open = 2;
-    turns->turn.data = turns->tick.data = server;
-    // Neither of these three can fail.
+    turns->open = 3;
+    turns->turn.data = turns->tick.data = turns->dialogs.data = server;
+    // None of these can fail.
     int failed = uv_check_init(&server->loop->uv, &turns->turn);
     failed |= uv_check_start(&turns->turn, on_turn);
     failed |= uv_timer_init(&server->loop->uv, &turns->tick);
+    failed |= uv_timer_init(&server->loop->uv, &turns->dialogs);
     base_assert(failed == 0);
     // Open calls keep the loop going, not these.
     uv_unref(srv_uv_handle(&turns->turn));
     uv_unref(srv_uv_handle(&turns->tick));
+    uv_unref(srv_uv_handle(&turns->dialogs));
     return true;
+}
+
+uv_timer_t *srv_grpc__batches_timer(struct srv_grpc *server)
+{
+    return &server->turns->dialogs;
 }
 
 static void on_closed(uv_handle_t *handle)
@@ -102,8 +110,9 @@ void srv_grpc__batches_close(struct srv_grpc *server)
     struct srv_grpc__turns *turns = server->turns;
     base_assert(server->batches == 0);
     if (turns != NULL) {
-        turns->turn.data = turns->tick.data = turns;
+        turns->turn.data = turns->tick.data = turns->dialogs.data = turns;
         uv_close(srv_uv_handle(&turns->turn), on_closed);
         uv_close(srv_uv_handle(&turns->tick), on_closed);
+        uv_close(srv_uv_handle(&turns->dialogs), on_closed);
     }
 }

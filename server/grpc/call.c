@@ -10,7 +10,8 @@
  * while starts it as a batch of its own (watch.c); a shorter one sends it along with the answer.
  * The answer is sent even when the client is gone (gRPC drops it), so that each call ends in one
  * way with one status. Batches start and end on the loop thread (batches.c). Calls of other methods
- * are answered when they arrive and need no RECV_CLOSE; a stream is a story of its own (stream.c).
+ * are answered when they arrive and need no RECV_CLOSE; a stream is a story of its own (stream.c,
+ * dialog.c).
  *
  * Methods are registered, so that gRPC reads the message before it reports the call: a batch and a
  * hand-over less than with generic calls, 30 % of the server's CPU time.
@@ -42,6 +43,8 @@ static void finish(struct srv_grpc__call *call)
         srv_grpc__infer_leave(call->server, &call->infer);
     } else if (call->method != NULL && call->method->kind == SRV_GRPC__STREAM) {
         srv_grpc__stream_close(call);
+    } else if (call->method != NULL && call->method->kind == SRV_GRPC__DIALOG) {
+        srv_grpc__dialog_close(call);
     }
     counts->open--;
     counts->finished++;
@@ -198,6 +201,9 @@ static void deliver_arrived(struct base_message *message)
         break;
     case SRV_GRPC__STREAM:
         srv_grpc__stream_open(call);
+        break;
+    case SRV_GRPC__DIALOG:
+        srv_grpc__dialog_open(call);
         break;
     case SRV_GRPC__QUERY:
         answer_now(call);

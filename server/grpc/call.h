@@ -76,7 +76,8 @@ struct srv_grpc__call {
     struct srv_grpc__infer infer; /* its arena serves the other methods too; streams leave it */
 
     struct srv_grpc__stream *stream; /* ModelStreamInfer that was not refused; else NULL */
-    struct srv_grpc__relay ended;    /* of streams: the status has been sent */
+    struct srv_grpc__dialog *dialog; /* likewise of a method that is a dialog */
+    struct srv_grpc__relay ended;    /* of both: the status has been sent */
 };
 
 /* Accepts of one method. */
@@ -107,6 +108,7 @@ struct srv_grpc {
     struct srv_grpc__turns *turns; /* when to look */
 
     struct srv_grpc__stream *streams; /* that are open */
+    struct srv_grpc__dialog *dialogs;
 
     /* Calls that run and are not watched yet, oldest first. */
     struct srv_grpc__call *watch_first, *watch_last;
@@ -216,6 +218,17 @@ void srv_grpc__stream_close(struct srv_grpc__call *call);
 /* The server drains: no stream reads on, and each ends when what it has read is answered. */
 void srv_grpc__streams_drain(struct srv_grpc *server);
 
+/* ---- dialog.c; loop thread ---- */
+
+/* A call of such a method has arrived: begins it, or refuses it. */
+void srv_grpc__dialog_open(struct srv_grpc__call *call);
+
+/* Nothing keeps the call open any more. */
+void srv_grpc__dialog_close(struct srv_grpc__call *call);
+
+/* The server drains: each dialog ends, when what is being sent has gone or cannot go. */
+void srv_grpc__dialogs_drain(struct srv_grpc *server);
+
 /* ---- batches.c; loop thread ---- */
 
 /* The handles of the loop; false when out of memory. Close them while the loop turns, or before it
@@ -225,6 +238,9 @@ void srv_grpc__batches_close(struct srv_grpc *server);
 
 /* A call is open, whose batches are to be looked for. */
 void srv_grpc__batches_expect(struct srv_grpc *server);
+
+/* A timer of the loop for dialogs; its data is the server. */
+uv_timer_t *srv_grpc__batches_timer(struct srv_grpc *server);
 
 /* Starts a batch; ended->happened() comes on the loop thread, never from inside this call. */
 void srv_grpc__batch_start(struct srv_grpc__call *call, const grpc_op *ops, size_t count,

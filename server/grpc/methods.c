@@ -5,13 +5,13 @@
  * these methods is on a hot path. */
 #include "server/grpc/methods.h"
 
-#include "proto/health.pb-c.h"
 #include "proto/inference.pb-c.h"
 #include "server/about.h"
 
 #include <string.h>
 
-#define SERVICE "inference.GRPCInferenceService"
+#define SERVICE             "inference.GRPCInferenceService"
+#define HEALTH_STATUS(name) GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__##name
 
 enum base_status srv_grpc__no_memory(struct srv_grpc__ask *ask)
 {
@@ -111,22 +111,29 @@ static enum base_status repository_index(struct srv_grpc__ask *ask)
     return BASE_OK;
 }
 
-/* The services are the server ("" and its gRPC name) and each model by its name. */
+Grpc__Health__V1__HealthCheckResponse__ServingStatus
+srv_grpc__health_of(const struct srv_core *core, const char *service)
+{
+    bool serving = srv_core_is_ready(core);
+    if (service[0] != 0 && strcmp(service, SERVICE) != 0) {
+        const struct srv_model *model;
+        if (srv_core_find_model(core, service, "", &model, NULL) != BASE_OK) {
+            return HEALTH_STATUS(SERVICE_UNKNOWN);
+        }
+        serving = model->state == SRV_MODEL_READY && !srv_core_is_draining(core);
+    }
+    return serving ? HEALTH_STATUS(SERVING) : HEALTH_STATUS(NOT_SERVING);
+}
+
 static enum base_status health_check(struct srv_grpc__ask *ask)
 {
     Grpc__Health__V1__HealthCheckResponse *answer;
     SRV_GRPC__NEW(ask, answer, grpc__health__v1__health_check_response__init);
-    const char *service = ask->query.first;
-    bool serving = srv_core_is_ready(ask->core);
-    if (service[0] != 0 && strcmp(service, SERVICE) != 0) {
-        const struct srv_model *model;
-        if (srv_core_find_model(ask->core, service, "", &model, NULL) != BASE_OK) {
-            return base_fail(&ask->error, BASE_NOT_FOUND, "service '%s' is not known", service);
-        }
-        serving = model->state == SRV_MODEL_READY && !srv_core_is_draining(ask->core);
+    answer->status = srv_grpc__health_of(ask->core, ask->query.first);
+    if (answer->status == HEALTH_STATUS(SERVICE_UNKNOWN)) {
+        return base_fail(&ask->error, BASE_NOT_FOUND, "service '%s' is not known",
+                         ask->query.first);
     }
-    answer->status = serving ? GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__SERVING
-                             : GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__NOT_SERVING;
     ask->answer = &answer->base;
     return BASE_OK;
 }
@@ -134,15 +141,16 @@ static enum base_status health_check(struct srv_grpc__ask *ask)
 /* 32 accepts carry ModelInfer through the microseconds until the loop asks for more; the objects
  * behind them are used in turn, so more would only spread over more cache. */
 const struct srv_grpc__method srv_grpc__methods[SRV_GRPC__METHODS] = {
-    {"/" SERVICE "/ModelInfer", SRV_GRPC__INFER, NULL, 32},
-    {"/" SERVICE "/ModelStreamInfer", SRV_GRPC__STREAM, NULL, 4},
-    {"/" SERVICE "/ServerLive", SRV_GRPC__QUERY, server_live, 2},
-    {"/" SERVICE "/ServerReady", SRV_GRPC__QUERY, server_ready, 2},
-    {"/" SERVICE "/ModelReady", SRV_GRPC__QUERY, model_ready, 2},
-    {"/" SERVICE "/ServerMetadata", SRV_GRPC__QUERY, server_metadata, 2},
-    {"/" SERVICE "/ModelMetadata", SRV_GRPC__QUERY, srv_grpc__model_metadata, 2},
-    {"/" SERVICE "/ModelConfig", SRV_GRPC__QUERY, srv_grpc__model_config, 2},
-    {"/" SERVICE "/ModelStatistics", SRV_GRPC__QUERY, srv_grpc__model_statistics, 2},
-    {"/" SERVICE "/RepositoryIndex", SRV_GRPC__QUERY, repository_index, 2},
-    {"/grpc.health.v1.Health/Check", SRV_GRPC__QUERY, health_check, 2},
+    {"/" SERVICE "/ModelInfer", SRV_GRPC__INFER, {NULL}, 32},
+    {"/" SERVICE "/ModelStreamInfer", SRV_GRPC__STREAM, {NULL}, 4},
+    {"/" SERVICE "/ServerLive", SRV_GRPC__QUERY, {server_live}, 2},
+    {"/" SERVICE "/ServerReady", SRV_GRPC__QUERY, {server_ready}, 2},
+    {"/" SERVICE "/ModelReady", SRV_GRPC__QUERY, {model_ready}, 2},
+    {"/" SERVICE "/ServerMetadata", SRV_GRPC__QUERY, {server_metadata}, 2},
+    {"/" SERVICE "/ModelMetadata", SRV_GRPC__QUERY, {srv_grpc__model_metadata}, 2},
+    {"/" SERVICE "/ModelConfig", SRV_GRPC__QUERY, {srv_grpc__model_config}, 2},
+    {"/" SERVICE "/ModelStatistics", SRV_GRPC__QUERY, {srv_grpc__model_statistics}, 2},
+    {"/" SERVICE "/RepositoryIndex", SRV_GRPC__QUERY, {repository_index}, 2},
+    {"/grpc.health.v1.Health/Check", SRV_GRPC__QUERY, {health_check}, 2},
+    {"/grpc.health.v1.Health/Watch", SRV_GRPC__DIALOG, {.talk = &srv_grpc__health_watch}, 2},
 };

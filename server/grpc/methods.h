@@ -3,6 +3,7 @@
 #ifndef SERVER_GRPC_METHODS_H
 #define SERVER_GRPC_METHODS_H
 
+#include "proto/health.pb-c.h"
 #include "server/core.h"
 #include "server/grpc/codec.h"
 
@@ -21,18 +22,37 @@ enum srv_grpc__kind {
     SRV_GRPC__QUERY, /* answered at once, by `answer` */
     SRV_GRPC__INFER,
     SRV_GRPC__STREAM, /* any number of requests, and their answers */
+    SRV_GRPC__DIALOG, /* `talk` speaks */
 };
+
+struct srv_grpc__talk; /* dialog.h */
 
 struct srv_grpc__method {
     const char *path;
     enum srv_grpc__kind kind;
-    enum base_status (*answer)(struct srv_grpc__ask *ask); /* QUERY */
+    union {
+        enum base_status (*answer)(struct srv_grpc__ask *ask); /* QUERY */
+        const struct srv_grpc__talk *talk;                     /* DIALOG */
+    };
     uint32_t accepts; /* how many calls gRPC may hand over before the loop comes to ask for more */
 };
 
-#define SRV_GRPC__METHODS 11u
+#define SRV_GRPC__METHODS 12u
 
 extern const struct srv_grpc__method srv_grpc__methods[SRV_GRPC__METHODS];
+
+/* Whether a call of it stays open while messages go to and fro; NULL, unknown methods: no. */
+static inline bool srv_grpc__stays_open(const struct srv_grpc__method *method)
+{
+    return method != NULL && (method->kind == SRV_GRPC__STREAM || method->kind == SRV_GRPC__DIALOG);
+}
+
+extern const struct srv_grpc__talk srv_grpc__health_watch; /* health.c */
+
+/* The services are the server ("" and its gRPC name) and each model by its name; SERVICE_UNKNOWN
+ * for any other. */
+Grpc__Health__V1__HealthCheckResponse__ServingStatus
+srv_grpc__health_of(const struct srv_core *core, const char *service);
 
 /* ---- Building answers ---- */
 

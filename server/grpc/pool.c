@@ -36,7 +36,7 @@ static void post(struct srv_grpc *server, uint32_t method)
     } else {
         call->method = &srv_grpc__methods[method];
         // What a stream brings must not wait until the loop looks for it.
-        bool is_stream = call->method->kind == SRV_GRPC__STREAM;
+        bool is_stream = srv_grpc__stays_open(call->method);
         error = grpc_server_request_registered_call(
             server->server, server->methods[method].registered, &call->call, &call->deadline,
             &call->metadata, is_stream ? NULL : &call->payload,

@@ -225,8 +225,8 @@ static void register_methods(struct srv_grpc *server)
         const struct srv_grpc__method *method = &srv_grpc__methods[i];
         server->methods[i].registered = grpc_server_register_method(
             server->server, method->path, NULL,
-            method->kind == SRV_GRPC__STREAM ? GRPC_SRM_PAYLOAD_NONE
-                                             : GRPC_SRM_PAYLOAD_READ_INITIAL_BYTE_BUFFER,
+            srv_grpc__stays_open(method) ? GRPC_SRM_PAYLOAD_NONE
+                                         : GRPC_SRM_PAYLOAD_READ_INITIAL_BYTE_BUFFER,
             0);
         base_assert(server->methods[i].registered != NULL);
     }
@@ -387,6 +387,7 @@ void srv_grpc_drain(struct srv_grpc *server, void (*done)(void *context), void *
     server->drain_context = context;
     server->shutdown.happened = on_shutdown;
     srv_grpc__streams_drain(server);
+    srv_grpc__dialogs_drain(server);
     grpc_server_shutdown_and_notify(server->server, server->arrivals, &server->shutdown);
 }
 

@@ -21,7 +21,7 @@ struct srv_grpc_options {
     uint32_t threads;             /* that read and decode requests */
     uint32_t calls_max;           /* requests at a time, of calls and streams; more are refused */
     uint64_t calls_bytes_max;     /* bytes of their messages at a time; more are refused */
-    uint32_t streams_max;         /* ModelStreamInfer calls at a time; more are refused */
+    uint32_t streams_max;         /* calls that stay open, of all methods; more are refused */
     uint32_t stream_requests_max; /* of one stream at a time; more are read later */
     enum base_status busy;        /* the status of such refusals */
     uint64_t message_bytes_max;   /* a larger one is refused before it is read */
@@ -47,8 +47,8 @@ uint16_t srv_grpc_port(const struct srv_grpc *server);
 
 /* Stops listening and tells every peer to go away; calls that are here finish, streams when all
  * that they have read is answered: with UNAVAILABLE where the client has not ended its half before.
- * done(context) comes on the loop thread, never from inside this call, when the last one has and
- * every connection is closed. Once. */
+ * Dialogs (Health/Watch) end at once, likewise. done(context) comes on the loop thread, never from
+ * inside this call, when the last one has and every connection is closed. Once. */
 void srv_grpc_drain(struct srv_grpc *server, void (*done)(void *context), void *context);
 
 /* After drain: closes all connections, so that unfinished calls end as cancelled. */
@@ -64,7 +64,7 @@ struct srv_grpc_counts {
     uint64_t answered[BASE_STATUS_COUNT]; /* terminal statuses sent, one a call */
     uint64_t cancelled;    /* closed by peer, deadline or cancel_all before the end */
     uint32_t open;         /* calls that hold an object */
-    uint32_t streams_open; /* ModelStreamInfer calls among them */
+    uint32_t streams_open; /* those of them that stay open */
     uint32_t
         infer_open; /* requests: ModelInfer calls, and what streams have read and not answered */
     uint64_t infer_bytes;                           /* bytes of their messages */

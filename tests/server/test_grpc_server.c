@@ -309,7 +309,7 @@ START_TEST(test_server_methods_that_are_not_there)
         GRPC_FIXTURE_SERVICE "RepositoryModelLoad",
         GRPC_FIXTURE_SERVICE "TraceSetting",
         GRPC_FIXTURE_SERVICE "SystemSharedMemoryStatus",
-        "/grpc.health.v1.Health/Watch",
+        "/grpc.health.v1.Health/List",
         "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
         "/no.such.Service/AtAll",
     };
