@@ -271,6 +271,7 @@ SERVER_SRCS = \
   server/explain.c \
   server/grpc/batches.c \
   server/grpc/call.c \
+  server/grpc/catalog.c \
   server/grpc/codec.c \
   server/grpc/contents.c \
   server/grpc/dialog.c \
@@ -281,6 +282,7 @@ SERVER_SRCS = \
   server/grpc/models.c \
   server/grpc/parameters.c \
   server/grpc/pool.c \
+  server/grpc/reflection.c \
   server/grpc/relay.c \
   server/grpc/reply.c \
   server/grpc/server.c \
@@ -407,6 +409,14 @@ PROTO_SRCS = \
   proto/health.proto \
   proto/inference.proto \
   proto/onnx.proto \
+  proto/reflection.proto \
+
+# What clients may ask the server for by reflection (server/grpc/catalog.c). v1alpha is made of v1.
+DESCRIBED_PROTOS = \
+  proto/health.proto \
+  proto/inference.proto \
+  proto/reflection.proto \
+  proto/reflection_v1alpha.proto \
 
 # ---- Tests ----------------------------------------------------------------------------------
 
@@ -651,6 +661,7 @@ SERVER_SUITES = \
   tests/server/test_grpc_codec.c \
   tests/server/test_grpc_life.c \
   tests/server/test_grpc_parameters.c \
+  tests/server/test_grpc_reflection.c \
   tests/server/test_grpc_reply.c \
   tests/server/test_grpc_server.c \
   tests/server/test_grpc_stream.c \
@@ -743,6 +754,7 @@ FAKE_CORE_SRCS = \
 
 FAKE_CORE_SUITES = \
   tests/server/test_grpc_life.c \
+  tests/server/test_grpc_reflection.c \
   tests/server/test_grpc_server.c \
   tests/server/test_grpc_stream.c \
   tests/server/test_grpc_stream_life.c \
@@ -837,11 +849,12 @@ TEST_SCRIPTS = \
   tests/test_run.sh \
 
 # Suites left out of BUILD=tsan, each with its reason beside it.
-# - test_grpc_life, _server, _stream, _stream_life, _tls, _watch, test_load: gRPC is not built for it, so what it
-#   synchronises looks like races. test_load passes with TSAN_OPTIONS=ignore_noninstrumented_modules=1 CK_FORK=no.
+# - test_grpc_life, _reflection, _server, _stream, _stream_life, _tls, _watch, test_load: gRPC is not built for
+#   it, so what it synchronises looks like races. test_load passes with TSAN_OPTIONS=ignore_noninstrumented_modules=1 CK_FORK=no.
 TSAN_EXCLUDED = \
   tests/loadgen/test_load.c \
   tests/server/test_grpc_life.c \
+  tests/server/test_grpc_reflection.c \
   tests/server/test_grpc_server.c \
   tests/server/test_grpc_stream.c \
   tests/server/test_grpc_stream_life.c \
@@ -1121,6 +1134,7 @@ objects = $(patsubst %.c,$(OUT)/%.o,$(1))
 PROTO_CODE    := $(PROTO_SRCS:%.proto=$(OUT)/proto/%.pb-c.c)
 PROTO_HEADERS := $(PROTO_CODE:.c=.h)
 PROTO_OBJECTS := $(PROTO_CODE:.c=.o)
+DESCRIPTORS   := $(OUT)/proto/proto/descriptors
 
 # A static library a folder, in layer order: users before what they use.
 CORE_LIBS    := $(if $(SERVER_SRCS),$(OUT)/libserver.a) \
@@ -1190,7 +1204,7 @@ $(OUT)/libworker.a:    $(call objects,$(WORKER_SRCS))
 $(OUT)/libserver.a:    $(call objects,$(SERVER_SRCS))
 $(OUT)/libloadgen.a:   $(call objects,$(LOADGEN_SRCS))
 $(OUT)/libbench.a:     $(call objects,$(BENCH_SRCS))
-$(OUT)/libproto.a:     $(PROTO_OBJECTS)
+$(OUT)/libproto.a:     $(PROTO_OBJECTS) $(if $(PROTO_SRCS),$(DESCRIPTORS).o)
 $(OUT)/libtestutil.a:  $(call objects,$(TEST_UTIL_SRCS))
 
 # Made anew when the list of its sources has changed.
@@ -1226,9 +1240,24 @@ $(OUT)/proto/%.pb-c.c $(OUT)/proto/%.pb-c.h: %.proto
 	$(call say,PROTOC,$<)
 	$(Q)protoc-c --proto_path=. --c_out=$(OUT)/proto $<
 
-$(PROTO_OBJECTS): %.o: %.c $(OUT)/flags | $(PROTO_HEADERS)
+$(PROTO_OBJECTS) $(DESCRIPTORS).o: %.o: %.c $(OUT)/flags | $(PROTO_HEADERS)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(CFLAGS_ALL) -w $(PKG_CFLAGS) -c $< -o $@
+
+$(OUT)/proto/proto/%_v1alpha.proto: proto/%.proto
+	@mkdir -p $(@D)
+	$(Q)sed 's/^package \(.*\)\.v1;/package \1.v1alpha;/' $< > $@
+
+# A FileDescriptorSet, as protoc writes it.
+$(DESCRIPTORS).set: Makefile $(filter-out %_v1alpha.proto,$(DESCRIBED_PROTOS)) $(OUT)/proto/proto/reflection_v1alpha.proto
+	$(call say,PROTOC,$@)
+	$(Q)protoc-c --proto_path=$(OUT)/proto --proto_path=. --include_imports --descriptor_set_out=$@ $(DESCRIBED_PROTOS)
+
+# The same as an array of C.
+$(DESCRIPTORS).c: $(DESCRIPTORS).set
+	$(Q){ printf '#include <stddef.h>\nconst unsigned char proto_descriptors[] = {\n'; \
+	  od -An -v -tu1 $< | sed 's/[0-9][0-9]*/&,/g'; \
+	  printf '};\nconst size_t proto_descriptors_bytes = sizeof proto_descriptors;\n'; } > $@
 
 # Plug-ins as users build them (docs/plugins.md), for the tests; wrong.c is one a variant.
 TEST_PLUGINS := $(OUT)/tests/plugins/steered.so $(OUT)/examples/unfold_grid/unfold.so \
@@ -1435,7 +1464,7 @@ conformance: deps ## exports, and suites of others (CELLBATCH_DATA), against the
 run-conformance: programs $(CONFORMANCE)
 	$(Q)OUT=$(OUT) bash tests/conformance/run.sh
 
-clients: programs deps-py ## real clients (tritonclient, perf_analyzer) against the daemon
+clients: programs deps-py ## real clients (tritonclient, perf_analyzer, reflection) against the daemon
 	$(Q)OUT=$(OUT) bash tests/clients/run.sh
 
 build/venv/stamp: tests/clients/requirements.txt

@@ -153,4 +153,12 @@ const struct srv_grpc__method srv_grpc__methods[SRV_GRPC__METHODS] = {
     {"/" SERVICE "/RepositoryIndex", SRV_GRPC__QUERY, {repository_index}, 2},
     {"/grpc.health.v1.Health/Check", SRV_GRPC__QUERY, {health_check}, 2},
     {"/grpc.health.v1.Health/Watch", SRV_GRPC__DIALOG, {.talk = &srv_grpc__health_watch}, 2},
+    {"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+     SRV_GRPC__DIALOG,
+     {.talk = &srv_grpc__reflection},
+     2},
+    {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+     SRV_GRPC__DIALOG,
+     {.talk = &srv_grpc__reflection},
+     2},
 };

@@ -37,7 +37,7 @@ struct srv_grpc__method {
     uint32_t accepts; /* how many calls gRPC may hand over before the loop comes to ask for more */
 };
 
-#define SRV_GRPC__METHODS 12u
+#define SRV_GRPC__METHODS 14u
 
 extern const struct srv_grpc__method srv_grpc__methods[SRV_GRPC__METHODS];
 
@@ -48,6 +48,7 @@ static inline bool srv_grpc__stays_open(const struct srv_grpc__method *method)
 }
 
 extern const struct srv_grpc__talk srv_grpc__health_watch; /* health.c */
+extern const struct srv_grpc__talk srv_grpc__reflection;   /* reflection.c */
 
 /* The services are the server ("" and its gRPC name) and each model by its name; SERVICE_UNKNOWN
  * for any other. */

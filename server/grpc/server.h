@@ -1,4 +1,4 @@
-/* The gRPC front end: GRPCInferenceService and grpc.health.v1.Health over the gRPC C core.
+/* The gRPC front end: GRPCInferenceService, health and reflection over the gRPC C core.
  *
  * Life: start, [serve], drain, [cancel_all], stop; all on the loop thread. docs/protocol.md says
  * what clients may send and what they get. */
@@ -47,8 +47,8 @@ uint16_t srv_grpc_port(const struct srv_grpc *server);
 
 /* Stops listening and tells every peer to go away; calls that are here finish, streams when all
  * that they have read is answered: with UNAVAILABLE where the client has not ended its half before.
- * Dialogs (Health/Watch) end at once, likewise. done(context) comes on the loop thread, never from
- * inside this call, when the last one has and every connection is closed. Once. */
+ * Dialogs (Health/Watch, reflection) end at once, likewise. done(context) comes on the loop thread,
+ * never from inside this call, when the last one has and every connection is closed. Once. */
 void srv_grpc_drain(struct srv_grpc *server, void (*done)(void *context), void *context);
 
 /* After drain: closes all connections, so that unfinished calls end as cancelled. */

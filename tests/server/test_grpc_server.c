@@ -310,7 +310,7 @@ START_TEST(test_server_methods_that_are_not_there)
         GRPC_FIXTURE_SERVICE "TraceSetting",
         GRPC_FIXTURE_SERVICE "SystemSharedMemoryStatus",
         "/grpc.health.v1.Health/List",
-        "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+        "/grpc.reflection.v1beta.ServerReflection/ServerReflectionInfo",
         "/no.such.Service/AtAll",
     };
     for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
