@@ -63,11 +63,13 @@ fi
 "$python" tests/clients/test_tritonclient.py "127.0.0.1:$grpc_port" "127.0.0.1:$http_port" \
     >"$work/out" 2>&1
 add "$work/out" $?
+"$python" tests/clients/test_reflection.py "127.0.0.1:$grpc_port" >"$work/out" 2>&1
+add "$work/out" $?
 bash tests/clients/test_perf_analyzer.sh "127.0.0.1:$grpc_port" "127.0.0.1:$http_port" \
     >"$work/out" 2>&1
 add "$work/out" $?
 
-# It must also stop by itself, and not wait for a stream that does nothing.
+# It must also stop by itself, and not wait for streams that do nothing.
 "$python" tests/clients/idle_stream.py "127.0.0.1:$grpc_port" >"$work/idle" 2>&1 &
 idle=$!
 for _ in $(seq 300); do
@@ -79,7 +81,7 @@ kill -TERM "$server"
 if wait "$idle"; then
     passed=$((passed + 1))
 else
-    echo "an idle stream did not end as it should:"
+    echo "idle streams did not end as they should:"
     cat "$work/idle"
     failed=$((failed + 1))
 fi

@@ -2,9 +2,9 @@
 """Compares our .proto files with the descriptors of installed clients.
 
 Usage: check_numbers.py DESCRIPTOR_SET
-DESCRIPTOR_SET comes from `protoc-c --descriptor_set_out=FILE` for inference.proto and health.proto;
-test_numbers.sh makes it. The other side are the Python packages tritonclient[grpc] and
-grpcio-health-checking.
+DESCRIPTOR_SET comes from `protoc-c --descriptor_set_out=FILE`: the files of which reflection tells. The
+other side are the Python packages tritonclient[grpc], grpcio-health-checking and grpcio-reflection, which
+knows v1alpha alone: v1 is held against it too.
 
 Each message, enum and service of ours must be known to them under the same full name; each field
 must agree in name, number, type, label and oneof, each method in its types and streaming. What we
@@ -17,6 +17,7 @@ import sys
 try:
     from google.protobuf import descriptor_pb2
     from grpc_health.v1 import health_pb2
+    from grpc_reflection.v1alpha import reflection_pb2
     from tritonclient.grpc import model_config_pb2, service_pb2
 except ImportError as missing:
     print(f"skipped: {missing}")
@@ -97,10 +98,18 @@ def table_of(files):
 
 
 def published_files():
-    for module in (service_pb2, model_config_pb2, health_pb2):
+    for module in (service_pb2, model_config_pb2, health_pb2, reflection_pb2):
         file = descriptor_pb2.FileDescriptorProto()
         module.DESCRIPTOR.CopyToProto(file)
         yield file
+
+
+def add_version(table, published, version):
+    """Adds what has `published` in its name under `version` too."""
+    for name in [name for name in table if name.startswith(published + ".")]:
+        table[name.replace(published, version)] = {
+            member: facts.replace(published, version) for member, facts in table[name].items()
+        }
 
 
 def compare(ours, theirs):
@@ -134,7 +143,9 @@ def main():
     with open(sys.argv[1], "rb") as file:
         descriptor_set.ParseFromString(file.read())
     ours = table_of(descriptor_set.file)
-    compared, differences = compare(ours, table_of(published_files()))
+    theirs = table_of(published_files())
+    add_version(theirs, "grpc.reflection.v1alpha", "grpc.reflection.v1")
+    compared, differences = compare(ours, theirs)
     for difference in differences:
         print(difference)
     print(f"{len(ours)} messages, enums and services, {compared} members compared, "
