@@ -391,10 +391,12 @@ BENCH_SRCS = \
   bench/tree_model.c \
   bench/own_cell.c \
   bench/peak.c \
+  bench/request.c \
   bench/round_trip.c \
   bench/sequence.c \
   bench/serve.c \
   bench/small_ops.c \
+  bench/workload.c \
   $(BENCH_SRCS_$(ARCH)) \
 
 # Kernels of one architecture's instruction sets.

@@ -13,8 +13,7 @@
 #include "bench/cells_file.h"
 #include "bench/closed_loop.h"
 #include "bench/ideal.h"
-#include "bench/lstm_model.h"
-#include "bench/tree_model.h"
+#include "bench/workload.h"
 #include "cells/backend_library.h"
 
 #include <getopt.h>
@@ -22,7 +21,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #define ROUNDS_MAX 100u
 #define SEED       1u
@@ -34,7 +32,7 @@
 #define DIFFERENCE_MAX 1e-4
 
 struct settings {
-    const char *model, *cells, *write_cells, *lstm, *tree, *lengths, *backend;
+    const char *write_cells, *backend;
     struct srv_engine_options engine;
     uint32_t present, rounds;
     double seconds;
@@ -53,8 +51,7 @@ struct round {
 
 struct bench {
     struct settings settings;
-    struct lg_lengths lengths;
-    struct bench_shapes shapes;
+    struct bench_workload workload;
     struct srv_engine *engine;
     struct cell_model *cells;
     struct bench_loop *loop;
@@ -156,14 +153,6 @@ static void summarise(const struct bench *bench, struct round *out)
     }
 }
 
-static const char *model_of(const struct settings *set)
-{
-    return set->model != NULL   ? set->model
-           : set->cells != NULL ? set->cells
-           : set->tree != NULL  ? set->tree
-                                : set->lstm;
-}
-
 static bool is_right(const struct bench *bench)
 {
     return bench->difference <= DIFFERENCE_MAX; // and not of a NaN
@@ -188,11 +177,11 @@ static void write_json(const struct bench *bench, const struct round *all, struc
     write_outcome(bench, out);
     base_buf_text(out, ",");
     bench_host_json(out);
-    const char *model = model_of(set);
+    const char *model = bench_workload_name(&bench->workload);
     base_buf_text(out, ",\"model\":");
     base_buf_json_string(out, model, strlen(model));
     base_buf_text(out, ",\"lengths\":");
-    base_buf_json_string(out, set->lengths, strlen(set->lengths));
+    base_buf_json_string(out, bench->workload.spec, strlen(bench->workload.spec));
     base_buf_printf(out,
                     ",\"device\":\"%s\",\"teams\":%u,\"threads\":%u,\"batch_rows\":%u,"
                     "\"requests_present\":%u,\"seed\":%u,\"rounds\":%u,\"seconds\":%.3f,",
@@ -216,10 +205,10 @@ static void write_text(const struct bench *bench, const struct round *all, struc
 {
     const struct settings *set = &bench->settings;
     bench_host_text(out);
-    base_buf_printf(out, "model            %s\n", model_of(set));
+    base_buf_printf(out, "model            %s\n", bench_workload_name(&bench->workload));
     base_buf_printf(out, "device           %s, %u team%s\n", srv_engine_description(bench->engine),
                     set->engine.teams, set->engine.teams > 1 ? "s" : "");
-    base_buf_printf(out, "load             %u present, %s\n", set->present, set->lengths);
+    base_buf_printf(out, "load             %u present, %s\n", set->present, bench->workload.spec);
     base_buf_printf(out, "requests_per_s   %.1f\n", all->requests_per_s);
     base_buf_printf(out, "cells_per_s      %.0f\n", all->cells_per_s);
     base_buf_printf(out, "device_busy      %.4f\n", all->device_busy);
@@ -257,58 +246,10 @@ static int report(const struct bench *bench)
 
 /* ---- Life ---- */
 
-/* A file, or a model's folder in a repository: the file of its version 1. */
-static enum base_status load_file(struct bench *bench, struct base_error *error)
-{
-    char path[4096];
-    struct stat info;
-    const char *model = bench->settings.model;
-    const bool is_folder = stat(model, &info) == 0 && S_ISDIR(info.st_mode);
-    (void)snprintf(path, sizeof(path), "%s%s", model, is_folder ? "/1/model.onnx" : "");
-    return cell_model_load(srv_engine_registry(bench->engine), path, "bench", NULL, &bench->cells,
-                           error);
-}
-
-static enum base_status load_cells(struct bench *bench, struct base_error *error)
-{
-    struct cell_registry *registry = srv_engine_registry(bench->engine);
-    const struct settings *set = &bench->settings;
-    if (set->model != NULL) {
-        return load_file(bench, error);
-    }
-    if (set->cells != NULL) {
-        return bench_cells_read(registry, set->cells, &bench->cells, error);
-    }
-    const char *size = model_of(set);
-    uint32_t inputs = 0;
-    uint32_t hidden = 0;
-    char rest = 0;
-    // NOLINTNEXTLINE(cert-err34-c): ranges are checked below
-    if (sscanf(size, "%ux%u%c", &inputs, &hidden, &rest) != 2 || inputs == 0 || hidden == 0 ||
-        inputs > CELL_WIDTH_MAX || hidden > CELL_WIDTH_MAX / 8) {
-        return base_fail(error, BASE_INVALID_ARGUMENT, "%s: want INPUTSxUNITS", size);
-    }
-    return set->tree != NULL ? bench_tree_model(registry, inputs, hidden, &bench->cells, error)
-                             : bench_lstm_model(registry, inputs, hidden, &bench->cells, error);
-}
-
-/* Lengths, or trees:FILE for a tree. */
-static enum base_status read_load(struct bench *bench, struct base_error *error)
-{
-    static const char trees[] = "trees:";
-    const struct settings *set = &bench->settings;
-    const bool has_trees = strncmp(set->lengths, trees, sizeof(trees) - 1) == 0;
-    if (has_trees != (set->tree != NULL)) {
-        return base_fail(error, BASE_INVALID_ARGUMENT, "--tree goes with --lengths trees:FILE");
-    }
-    return has_trees ? bench_shapes_read(set->lengths + sizeof(trees) - 1, &bench->shapes, error)
-                     : lg_lengths_create(set->lengths, SEED, &bench->lengths, error);
-}
-
 /* Rows are reckoned by small trees, and no admission holds back large ones. */
 static uint32_t rows_for(const struct bench *bench)
 {
-    const uint32_t leaves = bench->shapes.leaves_max;
+    const uint32_t leaves = bench->workload.shapes.leaves_max;
     return bench->settings.present * (1 + leaves / 8);
 }
 
@@ -333,20 +274,22 @@ static enum base_status find_device(struct settings *set, struct base_error *err
 static enum base_status open_all(struct bench *bench, struct base_error *error)
 {
     struct settings *set = &bench->settings;
-    BASE_TRY(read_load(bench, error));
+    BASE_TRY(bench_workload_read(&bench->workload, SEED, error));
     BASE_TRY(find_device(set, error));
     set->engine.rows = rows_for(bench);
     set->engine.watchdog_ns = WATCHDOG_NS;
     BASE_TRY(srv_engine_create(&set->engine, &bench->engine, error));
-    BASE_TRY(load_cells(bench, error));
+    BASE_TRY(bench_workload_load(&bench->workload, srv_engine_registry(bench->engine),
+                                 &bench->cells, error));
     if (set->write_cells != NULL) {
         return bench_cells_write(bench->cells, set->write_cells, error);
     }
     BASE_TRY(srv_engine_add_model(bench->engine, bench->cells, error));
     BASE_TRY(bench_ideal_create(&set->engine, srv_engine_registry(bench->engine), bench->cells,
                                 &bench->ideal, error));
-    const struct bench_load load = {
-        .lengths = &bench->lengths, .shapes = &bench->shapes, .present = set->present};
+    const struct bench_load load = {.lengths = &bench->workload.lengths,
+                                    .shapes = &bench->workload.shapes,
+                                    .present = set->present};
     BASE_TRY(bench_loop_create(bench->engine, bench->cells, &load, &bench->loop, error));
     return srv_engine_start(bench->engine, error);
 }
@@ -363,8 +306,7 @@ static void close_all(struct bench *bench)
         cell_model_free(srv_engine_registry(bench->engine), bench->cells);
     }
     srv_engine_free(bench->engine);
-    lg_lengths_release(&bench->lengths);
-    bench_shapes_release(&bench->shapes);
+    bench_workload_release(&bench->workload);
 }
 
 static int run_all(struct bench *bench)
@@ -400,13 +342,8 @@ static int run_all(struct bench *bench)
 /* ---- Arguments ---- */
 
 static const char help[] =
-    "usage: cellbatch-bench engine [options]\n"
-    "  --model FILE           an ONNX model, or its folder in a repository, or\n"
-    "  --cells FILE           what --write-cells has written, or\n"
-    "  --lstm INPUTSxUNITS    one LSTM of random weights (default 256x256), or\n"
-    "  --tree INPUTSxUNITS    one binary TreeLSTM of random weights\n"
-    "  --lengths SPEC         fixed:N, uniform:A:B or trace:FILE[:COLUMN] (default fixed:24); of\n"
-    "                         trees trees:FILE, a tree a line in postorder: S a leaf, R joins two\n"
+    "usage: cellbatch-bench engine [options]\n" BENCH_WORKLOAD_HELP
+    "  --cells FILE           in place of a model: what --write-cells has written\n"
     "  --requests-present N   how many requests are always inside (default 64)\n"
     "  --threads N            of each team (default 1)\n"
     "  --teams N              (default 1)\n"
@@ -430,27 +367,20 @@ static bool parse_count(const char *text, uint32_t low, uint32_t high, uint32_t 
 }
 
 /* false: the value is not one for this option. */
-static bool take_option(struct settings *set, int option, const char *value)
+static bool take_option(struct bench *bench, int option, const char *value)
 {
+    struct settings *set = &bench->settings;
     char *end = NULL;
     switch (option) {
     case 'm':
-        set->model = value;
-        return true;
     case 'c':
-        set->cells = value;
+    case 's':
+    case 'x':
+    case 'l':
+        bench_workload_take(&bench->workload, option, value);
         return true;
     case 'w':
         set->write_cells = value;
-        return true;
-    case 's':
-        set->lstm = value;
-        return true;
-    case 'x':
-        set->tree = value;
-        return true;
-    case 'l':
-        set->lengths = value;
         return true;
     case 'i':
         set->engine.isa = value;
@@ -483,7 +413,7 @@ static bool take_option(struct settings *set, int option, const char *value)
 }
 
 /* false: *status is main()'s result. */
-static bool parse_arguments(int argc, char **argv, struct settings *set, int *status)
+static bool parse_arguments(int argc, char **argv, struct bench *bench, int *status)
 {
     static const struct option options[] = {{"model", required_argument, NULL, 'm'},
                                             {"cells", required_argument, NULL, 'c'},
@@ -504,12 +434,9 @@ static bool parse_arguments(int argc, char **argv, struct settings *set, int *st
                                             {"json", no_argument, NULL, 'j'},
                                             {"help", no_argument, NULL, 'h'},
                                             {NULL, 0, NULL, 0}};
-    *set = (struct settings){.lstm = "256x256",
-                             .lengths = "fixed:24",
-                             .backend = "cpu",
-                             .present = 64,
-                             .rounds = 5,
-                             .seconds = 5};
+    struct settings *set = &bench->settings;
+    bench_workload_init(&bench->workload);
+    *set = (struct settings){.backend = "cpu", .present = 64, .rounds = 5, .seconds = 5};
     srv_engine_options_init(&set->engine);
     // NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread runs yet
     for (int o = 0; (o = getopt_long(argc, argv, "", options, NULL)) != -1;) {
@@ -518,7 +445,7 @@ static bool parse_arguments(int argc, char **argv, struct settings *set, int *st
             *status = EXIT_SUCCESS;
             return false;
         }
-        if (o == '?' || !take_option(set, o, optarg)) {
+        if (o == '?' || !take_option(bench, o, optarg)) {
             (void)fprintf(stderr, "%s\n", help);
             *status = 2;
             return false;
@@ -535,7 +462,7 @@ int bench_engine(int argc, char **argv)
     if (bench == NULL) {
         return EXIT_FAILURE;
     }
-    if (parse_arguments(argc, argv, &bench->settings, &status)) {
+    if (parse_arguments(argc, argv, bench, &status)) {
         status = run_all(bench);
     }
     base_free(bench);

@@ -1,0 +1,86 @@
+/* Models and lengths as the command line has them. */
+#include "bench/workload.h"
+
+#include "bench/cells_file.h"
+#include "bench/lstm_model.h"
+#include "bench/tree_model.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+void bench_workload_init(struct bench_workload *workload)
+{
+    *workload = (struct bench_workload){.lstm = "256x256", .spec = "fixed:24"};
+}
+
+void bench_workload_release(struct bench_workload *workload)
+{
+    lg_lengths_release(&workload->lengths);
+    bench_shapes_release(&workload->shapes);
+}
+
+void bench_workload_take(struct bench_workload *workload, int letter, const char *value)
+{
+    const char **at = letter == 'm'   ? &workload->model
+                      : letter == 'c' ? &workload->cells
+                      : letter == 'x' ? &workload->tree
+                      : letter == 's' ? &workload->lstm
+                                      : &workload->spec;
+    *at = value;
+}
+
+const char *bench_workload_name(const struct bench_workload *workload)
+{
+    return workload->model != NULL   ? workload->model
+           : workload->cells != NULL ? workload->cells
+           : workload->tree != NULL  ? workload->tree
+                                     : workload->lstm;
+}
+
+enum base_status bench_workload_read(struct bench_workload *workload, uint64_t seed,
+                                     struct base_error *error)
+{
+    static const char trees[] = "trees:";
+    const char *spec = workload->spec;
+    const bool has_trees = strncmp(spec, trees, sizeof(trees) - 1) == 0;
+    if (has_trees != (workload->tree != NULL)) {
+        return base_fail(error, BASE_INVALID_ARGUMENT, "--tree goes with --lengths trees:FILE");
+    }
+    return has_trees ? bench_shapes_read(spec + sizeof(trees) - 1, &workload->shapes, error)
+                     : lg_lengths_create(spec, seed, &workload->lengths, error);
+}
+
+/* A file, or a model's folder in a repository: the file of its version 1. */
+static enum base_status load_file(const char *model, struct cell_registry *registry,
+                                  struct cell_model **out, struct base_error *error)
+{
+    char path[4096];
+    struct stat info;
+    const bool is_folder = stat(model, &info) == 0 && S_ISDIR(info.st_mode);
+    (void)snprintf(path, sizeof(path), "%s%s", model, is_folder ? "/1/model.onnx" : "");
+    return cell_model_load(registry, path, "bench", NULL, out, error);
+}
+
+enum base_status bench_workload_load(const struct bench_workload *workload,
+                                     struct cell_registry *registry, struct cell_model **out,
+                                     struct base_error *error)
+{
+    if (workload->model != NULL) {
+        return load_file(workload->model, registry, out, error);
+    }
+    if (workload->cells != NULL) {
+        return bench_cells_read(registry, workload->cells, out, error);
+    }
+    const char *size = bench_workload_name(workload);
+    uint32_t inputs = 0;
+    uint32_t hidden = 0;
+    char rest = 0;
+    // NOLINTNEXTLINE(cert-err34-c): ranges are checked below
+    if (sscanf(size, "%ux%u%c", &inputs, &hidden, &rest) != 2 || inputs == 0 || hidden == 0 ||
+        inputs > CELL_WIDTH_MAX || hidden > CELL_WIDTH_MAX / 8) {
+        return base_fail(error, BASE_INVALID_ARGUMENT, "%s: want INPUTSxUNITS", size);
+    }
+    return workload->tree != NULL ? bench_tree_model(registry, inputs, hidden, out, error)
+                                  : bench_lstm_model(registry, inputs, hidden, out, error);
+}

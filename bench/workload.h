@@ -1,0 +1,48 @@
+/* What runs through an engine in a measurement, as options of the command line say it: a model, and
+ * how long its requests are. */
+#ifndef BENCH_WORKLOAD_H
+#define BENCH_WORKLOAD_H
+
+#include "bench/shapes.h"
+#include "cells/model.h"
+#include "loadgen/lengths.h"
+
+/* Of the help of a subcommand that has one. */
+#define BENCH_WORKLOAD_HELP                                                                        \
+    "  --model FILE           an ONNX model, or its folder in a repository, or\n"                  \
+    "  --lstm INPUTSxUNITS    one LSTM of random weights (default 256x256), or\n"                  \
+    "  --tree INPUTSxUNITS    one binary TreeLSTM of random weights\n"                             \
+    "  --lengths SPEC         fixed:N, uniform:A:B or trace:FILE[:COLUMN] (default fixed:24); "    \
+    "of\n"                                                                                         \
+    "                         trees trees:FILE, a tree a line in postorder: S a leaf, R joins "    \
+    "two\n"
+
+struct bench_workload {
+    const char *lstm, *tree, *cells, *model; /* the last that is not NULL counts */
+    const char *spec;                        /* of lengths */
+
+    struct lg_lengths lengths;
+    struct bench_shapes shapes;
+};
+
+void bench_workload_init(struct bench_workload *workload);
+void bench_workload_release(struct bench_workload *workload);
+
+/* An option: 'm' model, 'c' cells, 's' lstm, 'x' tree, 'l' lengths. The value is kept. */
+void bench_workload_take(struct bench_workload *workload, int letter, const char *value);
+
+/* As the user has named it. */
+const char *bench_workload_name(const struct bench_workload *workload);
+
+/* Draws or reads the lengths, or reads the trees. INVALID_ARGUMENT, NOT_FOUND,
+ * RESOURCE_EXHAUSTED. */
+enum base_status bench_workload_read(struct bench_workload *workload, uint64_t seed,
+                                     struct base_error *error);
+
+/* Makes or loads the model; ended with cell_model_free(). The importer's and cells_file.h's errors;
+ * INVALID_ARGUMENT for sizes that are none. */
+enum base_status bench_workload_load(const struct bench_workload *workload,
+                                     struct cell_registry *registry, struct cell_model **out,
+                                     struct base_error *error);
+
+#endif
