@@ -396,6 +396,7 @@ BENCH_SRCS = \
   bench/sequence.c \
   bench/serve.c \
   bench/small_ops.c \
+  bench/tally.c \
   bench/workload.c \
   $(BENCH_SRCS_$(ARCH)) \
 

@@ -36,19 +36,11 @@ struct bench_loop {
 
 static void read_tally(const struct bench_loop *loop, uint64_t now_ns, struct bench_tally *out)
 {
-    const struct sched *sched = srv_engine_scheduler(loop->engine, 0);
     out->ns = now_ns;
     out->requests = loop->finished;
     out->allocations = base_alloc_count();
     out->busy_ns = srv_engine_busy_ns(loop->engine, 0);
-    for (uint32_t s = 0; s < loop->cells->n_stages; s++) {
-        cell_type_id id = loop->cells->stages[s].type->id;
-        const struct sched_type_stats *stats = sched_type_stats(sched, id);
-        struct bench_type_tally *type = &out->types[id];
-        type->cells = atomic_load_explicit(&stats->cells, memory_order_relaxed);
-        type->steps = atomic_load_explicit(&stats->steps, memory_order_relaxed);
-        type->batches = atomic_load_explicit(&stats->batches, memory_order_relaxed);
-    }
+    bench_tally_read(loop->engine, loop->cells, out->types);
 }
 
 /* The first completion of a turn. */
@@ -111,11 +103,8 @@ enum base_status bench_loop_run(struct bench_loop *loop, uint64_t ns, struct ben
                                 .requests = loop->end.requests - loop->start.requests,
                                 .allocations = loop->end.allocations - loop->start.allocations,
                                 .busy_ns = loop->end.busy_ns - loop->start.busy_ns};
-    for (uint32_t t = 0; t < CELL_TYPES_MAX; t++) {
-        out->types[t].cells = loop->end.types[t].cells - loop->start.types[t].cells;
-        out->types[t].steps = loop->end.types[t].steps - loop->start.types[t].steps;
-        out->types[t].batches = loop->end.types[t].batches - loop->start.types[t].batches;
-    }
+    memcpy(out->types, loop->end.types, sizeof(out->types));
+    bench_tally_subtract(out->types, loop->start.types);
     return loop->status;
 }
 

@@ -7,14 +7,11 @@
 #define BENCH_CLOSED_LOOP_H
 
 #include "bench/shapes.h"
+#include "bench/tally.h"
 #include "loadgen/lengths.h"
 #include "server/engine.h"
 
-/* What one type did in the time measured. */
-struct bench_type_tally {
-    uint64_t cells, steps, batches; /* rows x steps; steps of batches; batches */
-};
-
+/* What was done in the time measured. */
 struct bench_tally {
     uint64_t ns; /* from one completion to another */
     uint64_t requests;

@@ -97,8 +97,7 @@ static enum base_status run_round(struct bench *bench, uint64_t ns, struct round
     struct bench_tally tally;
     BASE_TRY(bench_loop_run(bench->loop, ns, &tally));
     out->round_trip_ns = bench_round_trip_ns();
-    // The type that computes most stands for the run: a model has at least one.
-    const struct bench_type_tally *most = &tally.types[bench->cells->stages[0].type->id];
+    const struct bench_type_tally *most = bench_tally_most(bench->cells, tally.types);
     double cells = 0;
     double ideal_s = 0;
     uint32_t n_types = 0;
@@ -109,7 +108,6 @@ static enum base_status run_round(struct bench *bench, uint64_t ns, struct round
         const struct cell_type *type = bench->cells->stages[s].type;
         const struct bench_type_tally *own = &tally.types[type->id];
         if (is_first_use(bench->cells, s)) {
-            most = own->cells > most->cells ? own : most;
             cells += (double)own->cells;
             ideal_s += ideal_seconds(bench, type, &tally, ns / n_types);
         }
