@@ -372,6 +372,7 @@ LOADGEN_MAIN = loadgen/main.c
 BENCH_SRCS = \
   bench/ablate.c \
   bench/bare.c \
+  bench/batching.c \
   bench/calibrate.c \
   bench/cell.c \
   bench/cells_file.c \
@@ -389,8 +390,10 @@ BENCH_SRCS = \
   bench/lstm_model.c \
   bench/shapes.c \
   bench/tree_model.c \
+  bench/open_loop.c \
   bench/own_cell.c \
   bench/peak.c \
+  bench/policies.c \
   bench/request.c \
   bench/round_trip.c \
   bench/sequence.c \
@@ -741,6 +744,7 @@ BENCH_SUITES = \
   tests/bench/test_bench_describe.c \
   tests/bench/test_bench_layouts.c \
   tests/bench/test_bench_own_cell.c \
+  tests/bench/test_bench_policies.c \
   tests/bench/test_bench_engine.c \
   tests/bench/test_bench_serve.c \
 

@@ -25,6 +25,7 @@ int bench_kernels(int argc, char **argv);
 int bench_layouts(int argc, char **argv);
 int bench_own_cell(int argc, char **argv);
 int bench_peak(int argc, char **argv);
+int bench_policies(int argc, char **argv);
 
 /* Processor, allowed CPUs, commit of the source tree ("unknown" outside of one), as one line of
  * text or as the members of a JSON object, without braces. */
@@ -34,6 +35,9 @@ void bench_host_json(struct base_buf *out);
 /* One word of a comma-separated list, copied to out (cut at its end); returns where the rest
  * begins, or NULL when text is at its end. */
 const char *bench_list_next(const char *text, char *out, size_t out_bytes);
+
+/* A number of an option; false: not one in low..high. */
+bool bench_parse_count(const char *text, uint32_t low, uint32_t high, uint32_t *out);
 
 /* A team that a subcommand measures with, pinned from two threads on; UNAVAILABLE when it cannot be
  * started. wrk_team_free() ends it. */

@@ -8,7 +8,6 @@
 #include "base/assert.h"
 #include "base/event.h"
 #include "base/mem.h"
-#include "bench/request.h"
 
 #include <math.h>
 #include <string.h>
@@ -193,8 +192,7 @@ enum base_status bench_loop_create(struct srv_engine *engine, const struct cell_
     loop->engine = engine;
     loop->cells = cells;
     base_event_init(&loop->over);
-    enum base_status status = bench_requests_create(cells, load->lengths, load->shapes,
-                                                    load->present, &loop->requests, error);
+    enum base_status status = bench_requests_create(cells, load, &loop->requests, error);
     if (status != BASE_OK) {
         base_free(loop);
         return status;

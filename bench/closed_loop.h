@@ -6,10 +6,8 @@
 #ifndef BENCH_CLOSED_LOOP_H
 #define BENCH_CLOSED_LOOP_H
 
-#include "bench/shapes.h"
+#include "bench/request.h"
 #include "bench/tally.h"
-#include "loadgen/lengths.h"
-#include "server/engine.h"
 
 /* What was done in the time measured. */
 struct bench_tally {
@@ -21,13 +19,6 @@ struct bench_tally {
 };
 
 struct bench_loop;
-
-/* What requests there are: sequences of these lengths, or for a model of trees these. */
-struct bench_load {
-    const struct lg_lengths *lengths;
-    const struct bench_shapes *shapes;
-    uint32_t present; /* always so many inside */
-};
 
 /* The engine runs already; it, cells and what load points to outlive the loop. INVALID_ARGUMENT
  * when the model's tensors are not for one sequence of any length. */

@@ -14,7 +14,6 @@
 #include "bench/closed_loop.h"
 #include "bench/ideal.h"
 #include "bench/workload.h"
-#include "cells/backend_library.h"
 
 #include <getopt.h>
 #include <math.h>
@@ -24,9 +23,6 @@
 
 #define ROUNDS_MAX 100u
 #define SEED       1u
-
-/* A device that stands still for so long is lost. */
-#define WATCHDOG_NS (10 * BASE_NS_PER_S)
 
 /* Of a request alone and in company: what other sums of a library's products may make of it. */
 #define DIFFERENCE_MAX 1e-4
@@ -244,38 +240,12 @@ static int report(const struct bench *bench)
 
 /* ---- Life ---- */
 
-/* Rows are reckoned by small trees, and no admission holds back large ones. */
-static uint32_t rows_for(const struct bench *bench)
-{
-    const uint32_t leaves = bench->workload.shapes.leaves_max;
-    return bench->settings.present * (1 + leaves / 8);
-}
-
-/* NAME or NAME:CARD; one device. */
-static enum base_status find_device(struct settings *set, struct base_error *error)
-{
-    char name[32] = "";
-    char rest = 0;
-    // NOLINTNEXTLINE(cert-err34-c): the range is checked below
-    const int n = sscanf(set->backend, "%31[^:]:%2u%c", name, &set->engine.cards[0], &rest);
-    const bool has_colon = strchr(set->backend, ':') != NULL;
-    if (n != (has_colon ? 2 : 1)) {
-        return base_fail(error, BASE_INVALID_ARGUMENT, "device '%s': want NAME or NAME:CARD",
-                         set->backend);
-    }
-    BASE_TRY(cell_backend_load(name, &set->engine.backend, error));
-    return has_colon && !set->engine.backend->is_numbered
-               ? base_fail(error, BASE_INVALID_ARGUMENT, "device '%s' has no numbers", name)
-               : BASE_OK;
-}
-
 static enum base_status open_all(struct bench *bench, struct base_error *error)
 {
     struct settings *set = &bench->settings;
     BASE_TRY(bench_workload_read(&bench->workload, SEED, error));
-    BASE_TRY(find_device(set, error));
-    set->engine.rows = rows_for(bench);
-    set->engine.watchdog_ns = WATCHDOG_NS;
+    BASE_TRY(bench_workload_find_device(set->backend, &set->engine, error));
+    set->engine.rows = bench_workload_rows(&bench->workload, set->present);
     BASE_TRY(srv_engine_create(&set->engine, &bench->engine, error));
     BASE_TRY(bench_workload_load(&bench->workload, srv_engine_registry(bench->engine),
                                  &bench->cells, error));
@@ -355,15 +325,6 @@ static const char help[] =
     "  --write-cells FILE     writes the model's cells for this program where it has no importer\n"
     "                         (scripts/gpu/engine.sh), and ends";
 
-/* A number of an option; false: not one in low..high. */
-static bool parse_count(const char *text, uint32_t low, uint32_t high, uint32_t *out)
-{
-    char *end = NULL;
-    unsigned long value = strtoul(text, &end, 10);
-    *out = (uint32_t)value;
-    return end != text && *end == '\0' && value >= low && value <= high;
-}
-
 /* false: the value is not one for this option. */
 static bool take_option(struct bench *bench, int option, const char *value)
 {
@@ -393,15 +354,15 @@ static bool take_option(struct bench *bench, int option, const char *value)
         set->is_json = true;
         return true;
     case 'p':
-        return parse_count(value, 1, 1u << 20, &set->present);
+        return bench_parse_count(value, 1, 1u << 20, &set->present);
     case 't':
-        return parse_count(value, 1, 1024, &set->engine.team_threads);
+        return bench_parse_count(value, 1, 1024, &set->engine.team_threads);
     case 'T':
-        return parse_count(value, 1, 64, &set->engine.teams);
+        return bench_parse_count(value, 1, 64, &set->engine.teams);
     case 'r':
-        return parse_count(value, 1, CELL_BATCH_ROWS_MAX, &set->engine.batch_rows_max);
+        return bench_parse_count(value, 1, CELL_BATCH_ROWS_MAX, &set->engine.batch_rows_max);
     case 'R':
-        return parse_count(value, 1, ROUNDS_MAX, &set->rounds);
+        return bench_parse_count(value, 1, ROUNDS_MAX, &set->rounds);
     case 'S':
         set->seconds = strtod(value, &end);
         return *end == '\0' && set->seconds > 0 && set->seconds < 1e5;

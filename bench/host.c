@@ -60,6 +60,14 @@ static int compare(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
+bool bench_parse_count(const char *text, uint32_t low, uint32_t high, uint32_t *out)
+{
+    char *end = NULL;
+    unsigned long value = strtoul(text, &end, 10);
+    *out = (uint32_t)value;
+    return end != text && *end == '\0' && value >= low && value <= high;
+}
+
 double bench_quantile(double *numbers, uint32_t n, double quantile)
 {
     qsort(numbers, n, sizeof(numbers[0]), compare);

@@ -15,6 +15,7 @@ static const struct bench_command commands[] = {
     {"layouts", bench_layouts, "products of values in rows, beside values in columns"},
     {"peak", bench_peak,
      "peaks of a core: multiply-adds, activations, reads from caches and memory"},
+    {"policies", bench_policies, "cells as they come, beside padding, merging, one by one"},
 };
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
 

@@ -233,12 +233,11 @@ static enum base_status init_all(struct bench_requests *requests)
 }
 
 enum base_status bench_requests_create(const struct cell_model *cells,
-                                       const struct lg_lengths *lengths,
-                                       const struct bench_shapes *shapes, uint32_t count,
-                                       struct bench_requests *out, struct base_error *error)
+                                       const struct bench_load *load, struct bench_requests *out,
+                                       struct base_error *error)
 {
     *out = (struct bench_requests){
-        .cells = cells, .lengths = lengths, .shapes = shapes, .count = count};
+        .cells = cells, .lengths = load->lengths, .shapes = load->shapes, .count = load->present};
     BASE_TRY(check_model(out, error));
     if (init_all(out) != BASE_OK) {
         bench_requests_release(out);

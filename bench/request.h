@@ -19,21 +19,27 @@ struct bench_request {
     struct sched_tensor inputs[CELL_TENSORS_MAX], outputs[CELL_TENSORS_MAX];
 };
 
+/* What requests there are: sequences of these lengths, or for a model of trees these. */
+struct bench_load {
+    const struct lg_lengths *lengths;
+    const struct bench_shapes *shapes;
+    uint32_t present; /* at a time, or at most */
+};
+
 struct bench_requests {
     const struct cell_model *cells;
-    const struct lg_lengths *lengths;  /* of sequences */
-    const struct bench_shapes *shapes; /* of a model of trees */
+    const struct lg_lengths *lengths;
+    const struct bench_shapes *shapes;
     uint32_t count;
     struct bench_request *all;
 };
 
-/* So many at a time, with inputs drawn at random, each with room for the longest or largest. cells
- * and what is pointed to outlive them. INVALID_ARGUMENT when the model's tensors are not for one
- * sequence of any length, RESOURCE_EXHAUSTED; then *out needs no release. */
+/* load->present of them, with inputs drawn at random, each with room for the longest or largest.
+ * cells and what load points to outlive them. INVALID_ARGUMENT when the model's tensors are not for
+ * one sequence of any length, RESOURCE_EXHAUSTED; then *out needs no release. */
 enum base_status bench_requests_create(const struct cell_model *cells,
-                                       const struct lg_lengths *lengths,
-                                       const struct bench_shapes *shapes, uint32_t count,
-                                       struct bench_requests *out, struct base_error *error);
+                                       const struct bench_load *load, struct bench_requests *out,
+                                       struct base_error *error);
 void bench_requests_release(struct bench_requests *requests); /* zeros are allowed */
 
 /* How many lengths or trees there are: numbers repeat behind them. */

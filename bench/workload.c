@@ -1,13 +1,17 @@
-/* Models and lengths as the command line has them. */
+/* Models, lengths and devices as the command line has them. */
 #include "bench/workload.h"
 
+#include "base/clock.h"
 #include "bench/cells_file.h"
 #include "bench/lstm_model.h"
 #include "bench/tree_model.h"
+#include "cells/backend_library.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+
+#define WATCHDOG_NS (10 * BASE_NS_PER_S)
 
 void bench_workload_init(struct bench_workload *workload)
 {
@@ -83,4 +87,28 @@ enum base_status bench_workload_load(const struct bench_workload *workload,
     }
     return workload->tree != NULL ? bench_tree_model(registry, inputs, hidden, out, error)
                                   : bench_lstm_model(registry, inputs, hidden, out, error);
+}
+
+uint32_t bench_workload_rows(const struct bench_workload *workload, uint32_t present)
+{
+    return present * (1 + workload->shapes.leaves_max / 8);
+}
+
+enum base_status bench_workload_find_device(const char *text, struct srv_engine_options *out,
+                                            struct base_error *error)
+{
+    char name[32] = "";
+    char rest = 0;
+    // NOLINTNEXTLINE(cert-err34-c): the range is checked below
+    const int n = sscanf(text, "%31[^:]:%2u%c", name, &out->cards[0], &rest);
+    const bool has_colon = strchr(text, ':') != NULL;
+    if (n != (has_colon ? 2 : 1)) {
+        return base_fail(error, BASE_INVALID_ARGUMENT, "device '%s': want NAME or NAME:CARD", text);
+    }
+    BASE_TRY(cell_backend_load(name, &out->backend, error));
+    if (has_colon && !out->backend->is_numbered) {
+        return base_fail(error, BASE_INVALID_ARGUMENT, "device '%s' has no numbers", name);
+    }
+    out->watchdog_ns = WATCHDOG_NS;
+    return BASE_OK;
 }

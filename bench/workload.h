@@ -1,11 +1,12 @@
-/* What runs through an engine in a measurement, as options of the command line say it: a model, and
- * how long its requests are. */
+/* What runs through an engine in a measurement, as options of the command line say it: a model, how
+ * long its requests are, and on which device. */
 #ifndef BENCH_WORKLOAD_H
 #define BENCH_WORKLOAD_H
 
 #include "bench/shapes.h"
 #include "cells/model.h"
 #include "loadgen/lengths.h"
+#include "server/engine.h"
 
 /* Of the help of a subcommand that has one. */
 #define BENCH_WORKLOAD_HELP                                                                        \
@@ -44,5 +45,14 @@ enum base_status bench_workload_read(struct bench_workload *workload, uint64_t s
 enum base_status bench_workload_load(const struct bench_workload *workload,
                                      struct cell_registry *registry, struct cell_model **out,
                                      struct base_error *error);
+
+/* Rows of an engine that has so many requests inside: rows are reckoned by small trees, and here no
+ * admission holds back large ones. */
+uint32_t bench_workload_rows(const struct bench_workload *workload, uint32_t present);
+
+/* NAME or NAME:CARD: one device, which is lost when it stands still for 10 s. INVALID_ARGUMENT, and
+ * cell_backend_load()'s errors. */
+enum base_status bench_workload_find_device(const char *text, struct srv_engine_options *out,
+                                            struct base_error *error);
 
 #endif
