@@ -21,6 +21,9 @@
 #define SEED         1u
 #define TEXT_BYTES   32u
 
+/* Rates up to this are parts of the first policy's capacity, larger ones requests a second. */
+#define PARTS_MAX 10.0
+
 /* An open loop of which less is answered in time goes on only in a queue that grows. */
 #define ANSWERED_LEAST 0.9
 
@@ -47,7 +50,7 @@ struct bench {
     struct settings settings;
     struct bench_workload workload;
     struct policy policies[POLICIES_MAX];
-    double rates[RATES_MAX]; /* parts of the first policy's capacity */
+    double rates[RATES_MAX]; /* see PARTS_MAX */
     uint32_t n_policies, n_rates;
     struct srv_engine *engine;
     struct cell_model *cells;
@@ -207,7 +210,9 @@ static enum base_status run_loads(struct bench *bench, struct base_error *error)
     BASE_TRY(run_load(bench, 0, 0, error));
     const double capacity = bench->medians[0].answered;
     for (uint32_t i = 0; i < bench->n_rates; i++) {
-        BASE_TRY(run_load(bench, bench->rates[i] * capacity, bench->rates[i], error));
+        const bool is_part = bench->rates[i] <= PARTS_MAX;
+        const double rate = is_part ? bench->rates[i] * capacity : bench->rates[i];
+        BASE_TRY(run_load(bench, rate, rate / capacity, error));
     }
     return BASE_OK;
 }
@@ -239,8 +244,8 @@ static enum base_status read_rates(struct bench *bench, struct base_error *error
     for (char text[TEXT_BYTES]; (rest = bench_list_next(rest, text, sizeof text)) != NULL;) {
         char *end = NULL;
         const double part = strtod(text, &end);
-        if (*end != '\0' || !(part > 0 && part <= 10)) {
-            return base_fail(error, BASE_INVALID_ARGUMENT, "rate '%s': want a part, 0 to 10", text);
+        if (*end != '\0' || !(part > 0 && part <= 1e9)) {
+            return base_fail(error, BASE_INVALID_ARGUMENT, "rate '%s': want a number over 0", text);
         }
         if (bench->n_rates == RATES_MAX) {
             return base_fail(error, BASE_INVALID_ARGUMENT, "more than %u rates", RATES_MAX);
@@ -300,8 +305,8 @@ static const char help[] =
     "                         bucket of lengths, padded; merge: requests that wait, their graphs\n"
     "                         merged by depth; single: one by one (default, of trees without the\n"
     "                         second: cellular,graph:10,merge,single)\n"
-    "  --rates LIST           of open loops, as parts of what the first policy can (default\n"
-    "                         0.2,0.5,0.8,0.95)\n"
+    "  --rates LIST           of open loops: up to 10 parts of what the first policy can, over 10\n"
+    "                         requests a second (default 0.2,0.5,0.8,0.95)\n"
     "  --clients N            that always ask again, to see what a policy can (default 256)\n"
     "  --inside N             the most requests inside, of cellular (default 256)\n"
     "  --group N              the most requests of a group, of the others (default 64)\n"
@@ -309,6 +314,7 @@ static const char help[] =
     "  --isa NAME             auto, scalar, avx2, avx512, neon (default auto)\n"
     "  --device NAME[:CARD]   cpu, blas, cuda:0, cuda-exact:0 (default cpu)\n"
     "  --batch-rows N         the most rows of a batch of cells (default 64)\n"
+    "  --calibrate            types as the server does at its start: it may bound batches\n"
     "  --seconds S            of each run (default 2)\n"
     "  --rounds N             in which the policies take turns (default 3)\n"
     "  --json                 one JSON object a line";
@@ -336,6 +342,9 @@ static bool take_option(struct bench *bench, int option, const char *value)
         return true;
     case 'b':
         set->backend = value;
+        return true;
+    case 'C':
+        set->engine.calibrate = true;
         return true;
     case 'j':
         set->is_json = true;
@@ -376,6 +385,7 @@ static bool parse_arguments(int argc, char **argv, struct bench *bench, int *sta
                                             {"isa", required_argument, NULL, 'i'},
                                             {"device", required_argument, NULL, 'b'},
                                             {"batch-rows", required_argument, NULL, 'r'},
+                                            {"calibrate", no_argument, NULL, 'C'},
                                             {"rounds", required_argument, NULL, 'R'},
                                             {"seconds", required_argument, NULL, 'S'},
                                             {"json", no_argument, NULL, 'j'},

@@ -324,7 +324,7 @@ END_TEST
 START_TEST(test_command_prints_every_policy_at_every_load)
 {
     int status = 1;
-    char *text = command_run(bench_policies, "policies" SHORT " --rates 0.1,0.2 --json", &status);
+    char *text = command_run(bench_policies, "policies" SHORT " --rates 0.1,200 --json", &status);
     ck_assert_int_eq(status, 0);
     for (uint32_t line = 0; line < 12; line++) {
         json_t *object = command_json(text, line);
@@ -358,7 +358,7 @@ START_TEST(test_command_says_what_is_wrong)
     static const char *const refused[] = {
         "policies --policies nothing", "policies --policies ,",
         "policies --rates 0",          "policies --rates x",
-        "policies --rates 11",         "policies --clients 0",
+        "policies --rates -1",         "policies --clients 0",
         "policies --group 0",          "policies --seconds 0",
         "policies --device nobody",    "policies --lengths trees:none",
         "policies --tree 8x8",         "policies --unknown"};
