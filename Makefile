@@ -628,6 +628,7 @@ CUDA_SUITES = \
 SCHEDULER_SUITES = \
   tests/scheduler/test_admission.c \
   tests/scheduler/test_builder.c \
+  tests/scheduler/test_finish_tags.c \
   tests/scheduler/test_graph.c \
   tests/scheduler/test_lasting_runs.c \
   tests/scheduler/test_policy.c \

@@ -55,7 +55,7 @@ static struct sched_subgraph *oldest_ready(struct sched__type *type, uint32_t qu
 {
     struct sched_subgraph *pinned = type->ready[queue].first;
     struct sched_subgraph *unpinned = with_unpinned ? type->unpinned.first : NULL;
-    bool take_pinned = unpinned == NULL || (pinned != NULL && pinned->order < unpinned->order);
+    bool take_pinned = unpinned == NULL || (pinned != NULL && sched__is_before(pinned, unpinned));
     *list = take_pinned ? &type->ready[queue] : &type->unpinned;
     return take_pinned ? pinned : unpinned;
 }
@@ -125,7 +125,8 @@ static void list_candidates(struct sched *sched, uint32_t queue, const struct ce
                                          .running = count_running(sched, t, queue),
                                          .rows_max = type->rows_max,
                                          .priority = type->priority,
-                                         .oldest = oldest->order,
+                                         .finish_tag = oldest->graph->finish_tag,
+                                         .order = oldest->order,
                                          .served = served_by(sched, type->group)};
         }
     }

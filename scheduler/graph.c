@@ -491,6 +491,14 @@ static void count_needs(struct sched_graph *graph)
     }
 }
 
+static void count_flops(struct sched_graph *graph)
+{
+    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+        const struct sched_node *node = &graph->nodes[i];
+        graph->flops += (uint64_t)node->lanes * node->wiring.steps * node->type->flops;
+    }
+}
+
 static uint32_t smaller(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;
@@ -518,6 +526,7 @@ enum base_status sched_builder_finish(struct sched_builder *builder, struct sche
             edges_sort(builder);
             group_nodes(graph, depth, parent);
             cut_subgraphs(graph, parent);
+            count_flops(graph);
             count_needs(graph);
             graph->nodes_left = n;
         }

@@ -65,7 +65,7 @@ struct sched_subgraph {
     const struct cell_type *type;
     struct sched_subgraph *next, *previous; /* in a ready list of its type */
     struct sched_node *ready_first, *ready_last;
-    uint64_t order;   /* of release: FIFO within a type */
+    uint64_t order;   /* of release */
     uint32_t n_ready; /* nodes in its ready list */
     uint32_t waits;   /* edges from outside whose producers are not yet done */
     uint32_t running; /* batches in flight that contain its nodes */
@@ -87,6 +87,8 @@ struct sched_graph {
     uint32_t n_nodes, n_subgraphs, n_values, n_edges;
     uint32_t n_needs;
     struct sched_need *needs; /* peak of live rows, per layout */
+    uint64_t flops;           /* of all cells, if none ends by itself */
+    uint64_t finish_tag;      /* set by sched_add(): its virtual finish time */
 
     uint32_t nodes_left;     /* not yet done */
     uint32_t rows_running;   /* rows of it in batches in flight */
@@ -99,6 +101,15 @@ struct sched_graph {
     struct sched_graph *next_inside, *previous_inside;
     void *user;
 };
+
+/* Whether a's rows go before b's: those of the earlier finish tag, of equals as they were released.
+ */
+static inline bool sched__is_before(const struct sched_subgraph *a, const struct sched_subgraph *b)
+{
+    const uint64_t tag_a = a->graph->finish_tag;
+    const uint64_t tag_b = b->graph->finish_tag;
+    return tag_a != tag_b ? tag_a < tag_b : a->order < b->order;
+}
 
 /* ---- Building. Every call after a failed one does nothing; finish reports the first failure. ----
  */

@@ -1,6 +1,6 @@
 /* BatchMaker's choice: (a) types with a full batch ready, else (b) types with something ready and
  * nothing running, else (c) types with something ready; among equals the highest priority, then
- * the one whose oldest row has waited longest. One pass over a handful of candidates.
+ * the one whose first row is to be done first. One pass over a handful of candidates.
  *
  * A type that always has a full batch, of a model with more requests than can be served, would so
  * hold back all other models for ever. So first comes the group that has been served least, and its
@@ -30,7 +30,7 @@ static bool is_better(const struct sched_candidate *a, const struct sched_candid
     if (a->priority != b->priority) {
         return a->priority > b->priority;
     }
-    return a->oldest < b->oldest;
+    return a->finish_tag != b->finish_tag ? a->finish_tag < b->finish_tag : a->order < b->order;
 }
 
 static uint32_t choose_cellular(const struct sched_candidate *candidates, uint32_t n)

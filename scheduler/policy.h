@@ -18,9 +18,9 @@ struct sched_candidate {
                           nothing in flight has had back last */
     uint32_t rows_max; /* Bsizes.Max() of the type */
     uint32_t priority; /* larger = later in the graph = first */
-    uint64_t oldest;   /* release order of its oldest ready subgraph */
-    uint64_t
-        served; /* operations that the group has had, but for those that it was not there for */
+    uint64_t finish_tag; /* of its first ready subgraph (scheduler.h), */
+    uint64_t order;      /* and when that was released */
+    uint64_t served;     /* work that the group has had, but for what it was not there for */
 };
 
 struct sched_policy {

@@ -36,11 +36,12 @@ struct sched_node *sched__subgraph_pop(struct sched_subgraph *subgraph)
 }
 
 /* The last listed subgraph older than `order`, or NULL when all are newer. */
-static struct sched_subgraph *place_before(const struct sched__ready *list, uint64_t order,
+static struct sched_subgraph *place_before(const struct sched__ready *list,
+                                           const struct sched_subgraph *subgraph,
                                            struct sched_subgraph *hint)
 {
-    if (hint != NULL && hint->listed && hint->order < order) {
-        while (hint->next != NULL && hint->next->order < order) {
+    if (hint != NULL && hint->listed && sched__is_before(hint, subgraph)) {
+        while (hint->next != NULL && sched__is_before(hint->next, subgraph)) {
             hint = hint->next;
         }
         return hint;
@@ -50,10 +51,10 @@ static struct sched_subgraph *place_before(const struct sched__ready *list, uint
     struct sched_subgraph *front = list->first;
     struct sched_subgraph *back = list->last;
     while (front != NULL && back != NULL) {
-        if (front->order > order) {
+        if (!sched__is_before(front, subgraph)) {
             return front->previous;
         }
-        if (back->order < order) {
+        if (sched__is_before(back, subgraph)) {
             return back;
         }
         front = front->next;
@@ -66,7 +67,7 @@ void sched__ready_insert(struct sched__ready *list, struct sched_subgraph *subgr
                          struct sched_subgraph *hint)
 {
     base_assert(!subgraph->listed && subgraph->n_ready > 0);
-    struct sched_subgraph *before = place_before(list, subgraph->order, hint);
+    struct sched_subgraph *before = place_before(list, subgraph, hint);
     struct sched_subgraph *after = before == NULL ? list->first : before->next;
     subgraph->previous = before;
     subgraph->next = after;

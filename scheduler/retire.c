@@ -152,7 +152,7 @@ static void count_batch(struct sched *sched, struct sched__type *type,
     for (uint32_t i = 0; i < batch->n_rows; i++) {
         cells += batch->rows[i].steps_done;
     }
-    sched->served[type->group] += cells * type->type->flops + BATCH_FLOPS;
+    sched->served[type->group] += (cells * type->type->flops + BATCH_FLOPS) / SCHED__WORK_FLOPS;
     uint32_t bucket = 0;
     while (bucket < SCHED_ROW_BUCKETS && batch->n_cells > 1u << bucket) {
         bucket++;

@@ -11,6 +11,10 @@
 
 #include <string.h>
 
+/* A graph is overtaken by smaller ones until its group has had so many times its own work. The
+ * larger, the shorter small ones wait, and the longer large ones. */
+#define STRETCH 8u
+
 void sched_options_init(struct sched_options *options)
 {
     memset(options, 0, sizeof(*options));
@@ -148,6 +152,13 @@ void sched__advance(struct sched_graph *graph, struct sched_node *node)
     }
 }
 
+/* Its group's clock goes on by what the group has had. */
+static uint64_t finish_tag_of(const struct sched *sched, const struct sched_graph *graph)
+{
+    const struct sched__type *type = sched__type_of(sched, graph->nodes[0].type);
+    return sched->served[type->group] + STRETCH * (graph->flops / SCHED__WORK_FLOPS);
+}
+
 void sched_add(struct sched *sched, struct sched_graph *graph, uint64_t now_ns)
 {
     base_assert(!graph->inside && graph->nodes_left == graph->n_nodes);
@@ -159,6 +170,7 @@ void sched_add(struct sched *sched, struct sched_graph *graph, uint64_t now_ns)
     }
     sched->inside = graph;
     sched->n_inside++;
+    graph->finish_tag = finish_tag_of(sched, graph);
     for (uint32_t i = 0; i < graph->n_subgraphs; i++) {
         base_assert(sched__type_of(sched, graph->subgraphs[i].type) != NULL);
         if (graph->subgraphs[i].waits == 0) {
@@ -277,7 +289,7 @@ static uint32_t check_list(const struct sched__ready *list, uint32_t pinned)
     const struct sched_subgraph *previous = NULL;
     for (const struct sched_subgraph *at = list->first; at != NULL; at = at->next) {
         base_assert(at->listed && at->released && at->pinned == pinned && at->previous == previous);
-        base_assert(previous == NULL || previous->order < at->order);
+        base_assert(previous == NULL || sched__is_before(previous, at));
         base_assert(!at->graph->stopping && at->n_ready > 0);
         rows += at->n_ready;
         previous = at;

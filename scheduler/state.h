@@ -16,6 +16,10 @@ struct sched__type {
     struct sched_type_stats stats;
 };
 
+/* Operations that are counted as one: years go by before their number is too large, whatever the
+ * device. */
+#define SCHED__WORK_FLOPS 4096u
+
 struct sched__batch {
     struct cell_batch batch; /* first: retire gets back the outer from the inner */
     struct cell_batch_row rows[CELL_BATCH_ROWS_MAX];
@@ -39,8 +43,9 @@ struct sched {
     uint32_t n_types; /* highest known id + 1 */
     struct sched__queue queues[SCHED_QUEUES_MAX];
     uint32_t n_busy; /* queues that have something in flight */
-    /* Operations that each group has had. One that comes back begins at the clock, the least that
-     * any group with something ready had when that was last looked at: nobody saves up. */
+    /* Work that each group has had, in SCHED__WORK_FLOPS. One that comes back begins at the clock,
+     * the least that any group with something ready had when that was last looked at: nobody saves
+     * up. */
     uint64_t served[CELL_TYPES_MAX], clock;
     uint64_t next_order, next_mark;
     uint64_t chains;            /* numbers given to them */

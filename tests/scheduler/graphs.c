@@ -47,7 +47,7 @@ const struct cell_type *graphs_type_add(struct graphs_types *types, const struct
     type->id = types->n++;
     type->def = *def;
     type->refs = 1;
-    type->flops = 1 + type->id; // some, and not all the same
+    type->flops = (1 + type->id) * GRAPHS_FLOPS; // some, and not all the same
     type->state_layout = CELL_LAYOUT_NONE;
     if (def->n_states > 0) {
         struct cell_layout layout = {.kind = CELL_LAYOUT_STATE, .n_parts = def->n_states};

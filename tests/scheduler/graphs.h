@@ -41,6 +41,10 @@ typedef void (*graphs_cell)(const struct cell_type *type, const void *const *inp
 void graphs_cell_token(const struct cell_type *type, const void *const *inputs, void *const *states,
                        void *const *outputs);
 
+/* Operations of a type's step: 1, 2, .. of these, so that the scheduler's count of work sees them.
+ */
+#define GRAPHS_FLOPS 4096u
+
 /* ---- Recipes ---- */
 
 enum recipe_kind {

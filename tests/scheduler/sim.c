@@ -132,6 +132,7 @@ struct sim_graph *sim_add(struct sim *sim, const struct recipe *recipe)
     graph->due = take(graph, n_subgraphs, sizeof(uint32_t));
     recipe->graph->user = graph;
     sched_add(sim->sched, recipe->graph, sim->now_ns);
+    sim_model_add(sim, recipe->graph);
     sched_check(sim->sched);
     return graph;
 }
@@ -499,8 +500,10 @@ void sim_draw_options(struct sched_options *options, struct base_random *random)
     options->run_steps_max =
         base_random_below(random, 2) == 0 ? 256 : 1 + base_random_below(random, 6);
     options->run_steps_shared = 1 + base_random_below(random, 6);
-    options->run_flops_shared = base_random_below(random, 2) * base_random_below(random, 60);
-    options->run_flops_least = base_random_below(random, 2) * base_random_below(random, 200);
+    options->run_flops_shared =
+        base_random_below(random, 2) * base_random_below(random, 60) * GRAPHS_FLOPS;
+    options->run_flops_least =
+        base_random_below(random, 2) * base_random_below(random, 200) * GRAPHS_FLOPS;
     options->interruptible = base_random_below(random, 3) != 0;
     options->spans = base_random_below(random, 2) == 0;
     options->beside = options->tasks_max > 1 && base_random_below(random, 2) == 0;

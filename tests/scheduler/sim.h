@@ -125,6 +125,8 @@ void sim_capacity(uint32_t *capacity, const struct recipe *recipes, uint32_t n, 
 /* Whether node n reads nothing of an earlier one but the same step at each step. */
 bool sim_reads_steps(const struct recipe *recipe, uint32_t n, uint32_t from);
 
+/* A graph that has been added: its finish tag. */
+void sim_model_add(struct sim *sim, const struct sched_graph *graph);
 /* Notes what is ready for the queue; then compares a formed batch with what was to be formed. */
 void sim_model_before(struct sim *sim, uint32_t queue);
 /* batch: and the one beside it. */

@@ -6,12 +6,11 @@
 
 #include <string.h>
 
-/* Rows the queue may take of a type, how many of them stand on no queue, and the order of the
- * oldest. */
+/* Rows the queue may take of a type, how many of them stand on no queue, and the first. */
 struct offer {
     uint32_t ready, unpinned;
-    uint64_t oldest;
-    bool ends; /* the oldest's first node, by itself */
+    const struct sched_subgraph *first;
+    bool ends; /* its first node, by itself */
 };
 
 static struct sched_subgraph *subgraph_of(const struct cell_batch_row *row)
@@ -50,6 +49,15 @@ static uint32_t cells_of(const struct cell_batch *batch)
     return n;
 }
 
+/* By finish tags, then as they were released. b may be NULL: nobody. */
+static bool goes_before(const struct sched_subgraph *a, const struct sched_subgraph *b)
+{
+    if (b == NULL || a->graph->finish_tag < b->graph->finish_tag) {
+        return true;
+    }
+    return a->graph->finish_tag == b->graph->finish_tag && a->order < b->order;
+}
+
 /* What of the subgraph the queue may look at. */
 static uint32_t open_rows(const struct sched_subgraph *subgraph, uint32_t q)
 {
@@ -61,10 +69,10 @@ static uint32_t open_rows(const struct sched_subgraph *subgraph, uint32_t q)
 static void offers_count(struct sim *sim, uint32_t q, struct offer *offers)
 {
     uint32_t pinned[GRAPHS_TYPES_MAX] = {0};
-    uint64_t oldest[GRAPHS_TYPES_MAX][2]; // of those on no queue, and on this one
+    const struct sched_subgraph *first[GRAPHS_TYPES_MAX][2]; // on no queue, and on this one
     bool ends[GRAPHS_TYPES_MAX][2] = {{false}};
     memset(offers, 0, GRAPHS_TYPES_MAX * sizeof(*offers));
-    memset(oldest, 0xff, sizeof(oldest));
+    memset(first, 0, sizeof(first));
     for (uint32_t i = 0; i < SIM_GRAPHS_MAX; i++) {
         struct sim_graph *graph = sim->graphs[i];
         for (uint32_t s = 0; graph != NULL && s < graph->recipe.graph->n_subgraphs; s++) {
@@ -77,18 +85,19 @@ static void offers_count(struct sim *sim, uint32_t q, struct offer *offers)
             graph->due[s] = 0;
             if (graph->ready[s] > 0) {
                 *(is_mine ? &pinned[type] : &offers[type].unpinned) += graph->ready[s];
-                bool is_older = subgraph->order < oldest[type][is_mine];
-                oldest[type][is_mine] = is_older ? subgraph->order : oldest[type][is_mine];
-                ends[type][is_mine] =
-                    is_older ? subgraph->ready_first->wiring.end != NULL : ends[type][is_mine];
+                bool is_first_of_type = goes_before(subgraph, first[type][is_mine]);
+                first[type][is_mine] = is_first_of_type ? subgraph : first[type][is_mine];
+                ends[type][is_mine] = is_first_of_type ? subgraph->ready_first->wiring.end != NULL
+                                                       : ends[type][is_mine];
             }
         }
     }
     for (uint32_t t = 0; t < GRAPHS_TYPES_MAX; t++) {
         offers[t].unpinned = part_of(sim, q, offers[t].unpinned);
         offers[t].ready = pinned[t] + offers[t].unpinned;
-        bool is_mine = offers[t].unpinned == 0 || oldest[t][1] < oldest[t][0];
-        offers[t].oldest = oldest[t][is_mine];
+        const bool is_mine = offers[t].unpinned == 0 ||
+                             (first[t][1] != NULL && goes_before(first[t][1], first[t][0]));
+        offers[t].first = first[t][is_mine];
         offers[t].ends = ends[t][is_mine];
     }
 }
@@ -113,7 +122,7 @@ static bool goes_first(const struct sim *sim, uint32_t q, const struct offer *of
     if (sim->priorities[a] != sim->priorities[b]) {
         return sim->priorities[a] > sim->priorities[b];
     }
-    return offers[a].oldest < offers[b].oldest;
+    return goes_before(offers[a].first, offers[b].first);
 }
 
 /* What the least served of the groups has had that have a type wanted; a group that was away has
@@ -348,19 +357,22 @@ void sim_model_before(struct sim *sim, uint32_t q)
     followers_count(sim);
 }
 
-/* The oldest subgraph of a type that has rows ready and was not looked at yet; NULL: none. */
-static struct sim_graph *oldest_left(struct sim *sim, uint32_t type, uint64_t from, uint32_t *s_out)
+/* The first subgraph of a type that has rows ready and comes behind `last`; NULL: none. */
+static struct sim_graph *first_behind(struct sim *sim, uint32_t type,
+                                      const struct sched_subgraph *last, uint32_t *s_out)
 {
     struct sim_graph *found = NULL;
-    uint64_t order = UINT64_MAX;
+    const struct sched_subgraph *first = NULL;
     for (uint32_t i = 0; i < SIM_GRAPHS_MAX; i++) {
         struct sim_graph *graph = sim->graphs[i];
         for (uint32_t s = 0; graph != NULL && s < graph->recipe.graph->n_subgraphs; s++) {
             const struct sched_subgraph *subgraph = &graph->recipe.graph->subgraphs[s];
-            if (subgraph->type->id == type && graph->ready[s] > 0 && subgraph->order >= from &&
-                subgraph->order < order) {
+            const bool is_behind =
+                last == NULL || (subgraph != last && goes_before(last, subgraph));
+            if (subgraph->type->id == type && graph->ready[s] > 0 && is_behind &&
+                goes_before(subgraph, first)) {
                 found = graph;
-                order = subgraph->order;
+                first = subgraph;
                 *s_out = s;
             }
         }
@@ -368,18 +380,18 @@ static struct sim_graph *oldest_left(struct sim *sim, uint32_t type, uint64_t fr
     return found;
 }
 
-/* What the batch should take of each subgraph: the oldest first, of those on no queue as long as
- * the queue's part of them is not reached. Returns the rows. */
+/* What the batch should take of each subgraph: the earliest tags first, of those on no queue as
+ * long as the queue's part of them is not reached. Returns the rows. */
 static uint32_t due_rows(struct sim *sim, uint32_t type)
 {
     uint32_t rows = 0;
     uint32_t unpinned = 0;
     uint32_t s = 0;
-    uint64_t from = 0;
-    for (struct sim_graph *graph; (graph = oldest_left(sim, type, from, &s)) != NULL;) {
+    const struct sched_subgraph *last = NULL;
+    for (struct sim_graph *graph; (graph = first_behind(sim, type, last, &s)) != NULL;) {
         bool is_unpinned = graph->pinned[s] == SCHED_NONE;
         uint32_t room = sim->rows_max[type] - rows;
-        from = graph->recipe.graph->subgraphs[s].order + 1;
+        last = &graph->recipe.graph->subgraphs[s];
         if (!is_unpinned || unpinned < offers_before[type].unpinned) {
             graph->due[s] = graph->ready[s] < room ? graph->ready[s] : room;
             rows += graph->due[s];
@@ -389,15 +401,15 @@ static uint32_t due_rows(struct sim *sim, uint32_t type)
     return rows;
 }
 
-/* Rows come from the oldest subgraphs, as many of each as are due; which are none for the batch
+/* Rows come from the first subgraphs, as many of each as are due; which are none for the batch
  * beside it. */
-static void check_fifo(struct sim *sim, const struct cell_batch *batch)
+static void check_order(struct sim *sim, const struct cell_batch *batch)
 {
-    uint64_t newest = 0;
+    const struct sched_subgraph *last = NULL;
     for (uint32_t i = 0; i < batch->n_rows; i++) {
         const struct sched_subgraph *subgraph = subgraph_of(&batch->rows[i]);
-        sim_require(sim, subgraph->order >= newest);
-        newest = subgraph->order;
+        sim_require(sim, subgraph == last || last == NULL || goes_before(last, subgraph));
+        last = subgraph;
         sim_graph_of(&batch->rows[i])->taken[subgraph - subgraph->graph->subgraphs] +=
             batch->type->def.n_states > 0 ? 1 : batch->rows[i].steps;
     }
@@ -528,7 +540,7 @@ static void check_batch(struct sim *sim, uint32_t q, const struct cell_batch *ba
         check_followers(sim, batch, beside);
     } else {
         sim_require(sim, cells_of(batch) == due_rows(sim, type));
-        check_fifo(sim, batch);
+        check_order(sim, batch);
     }
     sim_require(sim, batch->n_cells == cells_of(batch));
     check_rows(sim, batch);
@@ -580,9 +592,9 @@ void sim_model_retire(struct sim *sim, const struct cell_batch *batch)
 {
     sim->running[batch->type->id]--;
     uint64_t *served = &sim->served[sim->groups[batch->type->id]];
-    *served += 100000;
+    uint64_t flops = 100000;
     for (uint32_t i = 0; i < batch->n_rows; i++) {
-        *served += batch->rows[i].steps_done * batch->type->flops;
+        flops += batch->rows[i].steps_done * batch->type->flops;
         if (batch->rows[i].tag == NULL) {
             continue; // it left before
         }
@@ -590,6 +602,7 @@ void sim_model_retire(struct sim *sim, const struct cell_batch *batch)
         struct sim_graph *graph = sim_graph_of(&batch->rows[i]);
         graph->taken[subgraph - subgraph->graph->subgraphs] = 1;
     }
+    *served += flops / 4096;
     for (uint32_t i = 0; i < batch->n_rows; i++) {
         const struct cell_batch_row *row = &batch->rows[i];
         if (row->tag == NULL) {
@@ -605,4 +618,17 @@ void sim_model_retire(struct sim *sim, const struct cell_batch *batch)
             graph->submitted[sim_node_of(row)] = row->first_step + row->steps_done;
         }
     }
+}
+
+/* What its group has had, and eight times its own work; none goes by faster than 4096 operations.
+ */
+void sim_model_add(struct sim *sim, const struct sched_graph *graph)
+{
+    uint64_t flops = 0;
+    for (uint32_t n = 0; n < graph->n_nodes; n++) {
+        const struct sched_node *node = &graph->nodes[n];
+        flops += (uint64_t)node->wiring.steps * node->lanes * node->type->flops;
+    }
+    const uint64_t had = sim->served[sim->groups[graph->nodes[0].type->id]];
+    sim_require(sim, graph->finish_tag == had + 8 * (flops / 4096));
 }

@@ -19,9 +19,9 @@ END_TEST
 START_TEST(test_full_batch_goes_before_priority_and_idleness)
 {
     struct sched_candidate all[] = {
-        {.ready = 3, .running = 0, .rows_max = 4, .priority = 9, .oldest = 0},
-        {.ready = 4, .running = 5, .rows_max = 4, .priority = 0, .oldest = 8},
-        {.ready = 7, .running = 1, .rows_max = 8, .priority = 9, .oldest = 1},
+        {.ready = 3, .running = 0, .rows_max = 4, .priority = 9, .finish_tag = 0},
+        {.ready = 4, .running = 5, .rows_max = 4, .priority = 0, .finish_tag = 8},
+        {.ready = 7, .running = 1, .rows_max = 8, .priority = 9, .finish_tag = 1},
     };
     ck_assert_uint_eq(choose(all, 3), 1);
 }
@@ -30,8 +30,8 @@ END_TEST
 START_TEST(test_type_with_nothing_running_goes_before_priority)
 {
     struct sched_candidate all[] = {
-        {.ready = 3, .running = 1, .rows_max = 4, .priority = 9, .oldest = 0},
-        {.ready = 1, .running = 0, .rows_max = 4, .priority = 0, .oldest = 8},
+        {.ready = 3, .running = 1, .rows_max = 4, .priority = 9, .finish_tag = 0},
+        {.ready = 1, .running = 0, .rows_max = 4, .priority = 0, .finish_tag = 8},
     };
     ck_assert_uint_eq(choose(all, 2), 1);
 }
@@ -43,32 +43,37 @@ START_TEST(test_highest_priority_among_full_idle_and_running_types)
         uint32_t ready = kind == 0 ? 4 : 3;
         uint32_t running = kind == 2 ? 1 : 0;
         struct sched_candidate all[] = {
-            {.ready = ready, .running = running, .rows_max = 4, .priority = 1, .oldest = 0},
-            {.ready = ready, .running = running, .rows_max = 4, .priority = 2, .oldest = 8},
-            {.ready = ready, .running = running, .rows_max = 4, .priority = 1, .oldest = 1},
+            {.ready = ready, .running = running, .rows_max = 4, .priority = 1, .finish_tag = 0},
+            {.ready = ready, .running = running, .rows_max = 4, .priority = 2, .finish_tag = 8},
+            {.ready = ready, .running = running, .rows_max = 4, .priority = 1, .finish_tag = 1},
         };
         ck_assert_uint_eq(choose(all, 3), 1);
     }
 }
 END_TEST
 
-START_TEST(test_longest_wait_among_equals)
+START_TEST(test_first_tag_among_equals)
 {
     struct sched_candidate all[] = {
-        {.ready = 3, .rows_max = 4, .priority = 1, .oldest = 5},
-        {.ready = 1, .rows_max = 4, .priority = 1, .oldest = 3},
-        {.ready = 2, .rows_max = 4, .priority = 1, .oldest = 4},
+        {.ready = 3, .rows_max = 4, .priority = 1, .finish_tag = 5},
+        {.ready = 1, .rows_max = 4, .priority = 1, .finish_tag = 3},
+        {.ready = 2, .rows_max = 4, .priority = 1, .finish_tag = 4},
     };
     ck_assert_uint_eq(choose(all, 3), 1);
+    for (uint32_t i = 0; i < 3; i++) {
+        all[i].finish_tag = 3;
+        all[i].order = (i + 1) % 3;
+    }
+    ck_assert_uint_eq(choose(all, 3), 2); // as they were released
 }
 END_TEST
 
 START_TEST(test_least_served_group_goes_before_full_batches)
 {
     struct sched_candidate all[] = {
-        {.ready = 9, .rows_max = 4, .priority = 9, .oldest = 0, .served = 11},
-        {.ready = 1, .running = 1, .rows_max = 4, .oldest = 8, .served = 10},
-        {.ready = 1, .rows_max = 4, .oldest = 9, .served = 10},
+        {.ready = 9, .rows_max = 4, .priority = 9, .finish_tag = 0, .served = 11},
+        {.ready = 1, .running = 1, .rows_max = 4, .finish_tag = 8, .served = 10},
+        {.ready = 1, .rows_max = 4, .finish_tag = 9, .served = 10},
     };
     ck_assert_uint_eq(choose(all, 3), 2); // nothing of it runs
     all[0].served = 10;
@@ -89,7 +94,7 @@ START_TEST(test_groups_share_evenly)
             all[t].rows_max = 4;
             all[t].priority = t;
             all[t].running = t % GROUPS == 0 ? 1 : base_random_below(&random, 2);
-            all[t].oldest = base_random_below(&random, 1000);
+            all[t].finish_tag = base_random_below(&random, 1000);
         }
         const uint32_t chosen = choose(all, TYPES);
         const uint64_t cost = 1 + base_random_below(&random, MOST);
@@ -126,7 +131,7 @@ int main(void)
     tcase_add_test(tcase, test_full_batch_goes_before_priority_and_idleness);
     tcase_add_test(tcase, test_type_with_nothing_running_goes_before_priority);
     tcase_add_test(tcase, test_highest_priority_among_full_idle_and_running_types);
-    tcase_add_test(tcase, test_longest_wait_among_equals);
+    tcase_add_test(tcase, test_first_tag_among_equals);
     tcase_add_test(tcase, test_least_served_group_goes_before_full_batches);
     tcase_add_test(tcase, test_groups_share_evenly);
     tcase_add_test(tcase, test_no_candidate_is_asserted);

@@ -10,6 +10,7 @@ static struct cell_type with_state = {.state_layout = 0};
 static struct cell_type without_state = {.state_layout = CELL_LAYOUT_NONE};
 
 static struct sched_node nodes[N];
+static struct sched_graph graphs[N];
 static struct sched_subgraph subgraphs[N];
 static struct sched__ready list;
 
@@ -18,7 +19,8 @@ static void setup(void)
     list = (struct sched__ready){.n_rows = 0};
     for (uint32_t i = 0; i < N; i++) {
         nodes[i] = (struct sched_node){.type = &with_state, .wiring = {.steps = 5}};
-        subgraphs[i] = (struct sched_subgraph){.order = i};
+        graphs[i] = (struct sched_graph){.finish_tag = i / 2}; // in twos: then order counts
+        subgraphs[i] = (struct sched_subgraph){.graph = &graphs[i], .order = i};
         sched__subgraph_push(&subgraphs[i], &nodes[i], false);
     }
 }
@@ -54,7 +56,7 @@ END_TEST
 START_TEST(test_node_without_state_is_as_many_rows_as_steps_left)
 {
     struct sched_node node = {.type = &without_state, .wiring = {.steps = 5}};
-    struct sched_subgraph subgraph = {.order = 0};
+    struct sched_subgraph subgraph = {.graph = &graphs[0]};
     sched__subgraph_push(&subgraph, &node, false);
     ck_assert_uint_eq(subgraph.n_ready, 5);
     ck_assert_ptr_eq(sched__subgraph_pop(&subgraph), &node);
@@ -173,7 +175,7 @@ START_TEST(test_insertion_near_the_front_does_not_pay_for_a_crowd_behind)
     struct sched_subgraph *crowd = base_alloc_array(CROWD, sizeof(*crowd));
     ck_assert_ptr_nonnull(crowd);
     for (uint32_t i = 0; i < CROWD; i++) {
-        crowd[i] = (struct sched_subgraph){.order = i, .n_ready = 1};
+        crowd[i] = (struct sched_subgraph){.graph = &graphs[0], .order = i, .n_ready = 1};
     }
     uint64_t alone_ns = busy_rounds_ns(crowd, 4 * BUSY);
     uint64_t crowded_ns = busy_rounds_ns(crowd, CROWD);
