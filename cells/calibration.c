@@ -252,16 +252,22 @@ bool cell_calibration_is_disturbed(const struct cell_calibration *calibration)
     return off * DISTURBED_SHARE > measured.n;
 }
 
+/* Rows a nanosecond in a server, at a point that was measured. */
+static double speed_at(const struct times *times, uint32_t point, uint64_t beside_ns)
+{
+    return (double)cell_calibration_rows[point] / (double)(times->ns[point] + beside_ns);
+}
+
 /* The fewest rows that are nearly as fast as the best; 0: unknown. */
-static uint32_t find_knee(const struct times *times)
+static uint32_t find_knee(const struct times *times, uint64_t beside_ns)
 {
     double best = 0.0;
     for (uint32_t p = 0; p < times->n && times->is_complete; p++) {
-        double here = (double)cell_calibration_rows[p] / (double)times->ns[p];
+        double here = speed_at(times, p, beside_ns);
         best = here > best ? here : best;
     }
     for (uint32_t p = 0; p < times->n && best > 0.0; p++) {
-        double here = (double)cell_calibration_rows[p] / (double)times->ns[p];
+        double here = speed_at(times, p, beside_ns);
         if (here * 100.0 >= best * CELL_CALIBRATION_KNEE_PERCENT) {
             return cell_calibration_rows[p];
         }
@@ -288,7 +294,9 @@ static uint32_t choose_rows_max(const struct cell_calibration *calibration,
     struct times times;
     times_init(&times, calibration, tuning);
     times_clean(&times);
-    uint32_t knee = find_knee(&times);
+    const bool is_team = cell_calibration_has(calibration, CELL_TUNABLE_TEAM);
+    uint32_t knee =
+        find_knee(&times, is_team ? CELL_CALIBRATION_TEAM_BESIDE_NS : CELL_CALIBRATION_BESIDE_NS);
     uint32_t bound = find_latency_bound(&times);
     uint32_t rows = knee == 0 || (bound > 0 && bound < knee) ? bound : knee;
     if (rows > 0 && rows < CELL_CALIBRATION_ROWS_LEAST) {

@@ -42,7 +42,7 @@ struct cell_calibration {
 /* The device's own rule is left only where the measured gain is more than this. */
 #define CELL_CALIBRATION_GAIN_PERCENT 3u
 /* A batch has no more rows than give this share of the best throughput, */
-#define CELL_CALIBRATION_KNEE_PERCENT 95u
+#define CELL_CALIBRATION_KNEE_PERCENT 97u
 /* and than make its step last so many times as long as that of one row. */
 #define CELL_CALIBRATION_LATENCY_RATIO 16u
 
@@ -51,10 +51,14 @@ struct cell_choice {
     uint32_t rows_max;         /* b_max: rows of a batch; 0: no bound of its own */
 };
 
-/* Nor has it fewer than these, if that many fit: with less, requests would wait for one another, to
- * gain microseconds. (That many rows never take longer than the ratio: they could run one by one.)
- */
-#define CELL_CALIBRATION_ROWS_LEAST 16u
+/* What a step costs in a server beside its kernel, where runs are of some steps: the scheduler's
+ * part, and where members have to be waited for. */
+#define CELL_CALIBRATION_BESIDE_NS      250u
+#define CELL_CALIBRATION_TEAM_BESIDE_NS 2000u
+
+/* Nor has it fewer than these, if that many fit: none that wait is worth so little. (That many rows
+ * never take longer than the ratio: they could run one by one.) */
+#define CELL_CALIBRATION_ROWS_LEAST 8u
 
 /* Whether there is something to choose about this. */
 static inline bool cell_calibration_has(const struct cell_calibration *calibration,

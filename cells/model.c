@@ -144,6 +144,14 @@ uint32_t cell_sequence_steps(const struct cell_sequence *sequence, uint32_t sour
     return steps > UINT32_MAX ? UINT32_MAX : (uint32_t)steps;
 }
 
+bool cell_model_recurs(const struct cell_model *model, uint32_t stage)
+{
+    const struct cell_type *type = model->stages[stage].type;
+    const bool is_inner = model->unfold == CELL_UNFOLD_TREE && stage == CELL_TREE_NODE;
+    return type->state_layout != CELL_LAYOUT_NONE || is_inner ||
+           model->unfold == CELL_UNFOLD_GRAPH || model->unfold == CELL_UNFOLD_PLUGIN;
+}
+
 void cell_model_steps(const struct cell_model *model, uint32_t given,
                       uint32_t steps[CELL_SEQUENCES_MAX])
 {

@@ -353,6 +353,10 @@ enum base_status cell_model_keep_states(struct cell_model *model,
 /* Steps of every sequence of the model where each that the request may choose has `given`. */
 void cell_model_steps(const struct cell_model *model, uint32_t given,
                       uint32_t steps[CELL_SEQUENCES_MAX]);
+/* Whether cells of the stage may have to wait for others of it: it has a state, or reads what it
+ * has made. Of others a request has all cells at once. */
+bool cell_model_recurs(const struct cell_model *model, uint32_t stage);
+
 /* The fewest of every sequence that leave a step of each that follows from it; what the file states
  * of those, 1 of others. */
 void cell_model_steps_min(const struct cell_model *model, uint32_t steps[CELL_SEQUENCES_MAX]);

@@ -45,6 +45,7 @@ struct srv_engine {
     uint32_t turn;          /* who comes first of devices with as many graphs inside; loop thread */
     struct cell_device_caps caps; /* all are of one kind */
     bool type_loaded[CELL_TYPES_MAX];
+    bool type_recurs[CELL_TYPES_MAX];          /* in some model: these are calibrated */
     uint32_t priority[CELL_TYPES_MAX];         /* the highest place in any model */
     uint32_t n_models;                         /* that have been added */
     uint32_t rows_per_chain[CELL_LAYOUTS_MAX]; /* the most that one chain of any model needs */
@@ -315,7 +316,9 @@ enum base_status srv_engine_add_model(struct srv_engine *engine, const struct ce
     base_assert(!engine->running);
     engine->n_models++;
     for (uint32_t s = 0; s < model->n_stages; s++) {
-        BASE_TRY(add_type(engine, model->stages[s].type, s, error));
+        const struct cell_type *type = model->stages[s].type;
+        BASE_TRY(add_type(engine, type, s, error));
+        engine->type_recurs[type->id] |= cell_model_recurs(model, s);
     }
     return srv_probe_rows(model, engine->rows_per_chain, error);
 }
@@ -341,16 +344,20 @@ static enum base_status rows_open(struct srv_engine *engine, struct device *devi
     return BASE_OK;
 }
 
-/* Rows that a batch of the type can have at most while it is measured; 0: it is not. Types without
- * a state have no windows, and their steps do not wait for each other; of a model that failed to
- * load a type may be there without rows. */
+/* Rows that a batch of the type can have at most while it is measured; 0: it is not. A batch of
+ * cells that wait for nobody may be as large as it can; of a model that failed to load a type may
+ * be there without rows. */
 static uint32_t calibration_rows(const struct srv_engine *engine, const struct cell_type *type)
 {
-    if (type->state_layout == CELL_LAYOUT_NONE) {
+    const uint32_t most = engine->options.batch_rows_max;
+    if (!engine->type_recurs[type->id]) {
         return 0;
     }
+    if (type->state_layout == CELL_LAYOUT_NONE) {
+        return most;
+    }
     uint32_t rows = engine->devices[0].admission.capacity[type->state_layout];
-    return rows < engine->options.batch_rows_max ? rows : engine->options.batch_rows_max;
+    return rows < most ? rows : most;
 }
 
 static void calibrate(struct srv_engine *engine)

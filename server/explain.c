@@ -108,7 +108,9 @@ static enum base_status explain_times(struct explaining *e, const struct cell_ty
     struct cell_calibration calibration;
     struct cell_choice choice;
     const uint32_t rows = e->config->max_batch_rows;
-    BASE_TRY(open_rows(e, type->state_layout, error));
+    if (type->state_layout != CELL_LAYOUT_NONE) {
+        BASE_TRY(open_rows(e, type->state_layout, error));
+    }
     enum srv_calibrated how = srv_calibrate(&e->calibrator, type, rows, &calibration, &choice);
     if (how != SRV_CALIBRATED_FAILED) {
         write_times(e->out, &calibration, &choice);
@@ -142,9 +144,9 @@ static enum base_status explain_times(struct explaining *e, const struct cell_ty
     return BASE_OK;
 }
 
-static enum base_status explain_type(struct explaining *e, const struct cell_type *type,
-                                     struct base_error *error)
+static enum base_status explain_type(struct explaining *e, uint32_t stage, struct base_error *error)
 {
+    const struct cell_type *type = e->model->stages[stage].type;
     struct cell_device *device = wrk_pool_device(e->pool);
     if (e->is_loaded[type->id]) {
         base_buf_text(e->out, "    the same type as above\n");
@@ -155,8 +157,7 @@ static enum base_status explain_type(struct explaining *e, const struct cell_typ
     if (e->backend->type_explain != NULL) {
         e->backend->type_explain(device, type, e->out);
     }
-    bool is_calibrated = type->state_layout != CELL_LAYOUT_NONE &&
-                         wrk_pool_can_calibrate(e->pool) &&
+    bool is_calibrated = cell_model_recurs(e->model, stage) && wrk_pool_can_calibrate(e->pool) &&
                          strcmp(e->config->calibrate, "off") != 0;
     return is_calibrated ? explain_times(e, type, error) : BASE_OK;
 }
@@ -175,7 +176,7 @@ static enum base_status explain_stages(struct explaining *e, struct base_error *
                         "%" PRIu64 " flops a row and step\n",
                         s, type->name, cell_stage_kind_name(stage), type->weight_bytes,
                         type->flops);
-        BASE_TRY(explain_type(e, type, error));
+        BASE_TRY(explain_type(e, s, error));
     }
     return BASE_OK;
 }

@@ -194,6 +194,9 @@ static uint64_t run_batch(struct measuring *m, uint32_t n_rows, uint32_t steps)
 
 static uint32_t sample_steps(const struct measuring *m, enum cell_variant variant, uint32_t point)
 {
+    if (m->type->state_layout == CELL_LAYOUT_NONE) {
+        return 1; // its steps would be cells of one batch
+    }
     if (variant == CELL_VARIANT_PLAIN && m->first_step_ns > LONG_STEP_NS) {
         return STEPS_PLAIN;
     }
@@ -314,7 +317,7 @@ enum base_status wrk_calibrate(const struct wrk_calibrate_options *options,
                                const struct cell_type *type, struct cell_calibration *out,
                                struct base_error *error)
 {
-    base_assert(type->state_layout != CELL_LAYOUT_NONE && options->rows_limit >= 1);
+    base_assert(options->rows_limit >= 1);
     struct measuring m = {.options = options, .type = type, .result = out};
     *out = (struct cell_calibration){.rows_limit = options->rows_limit};
     if (out->rows_limit > CELL_CALIBRATION_ROWS_MAX) {

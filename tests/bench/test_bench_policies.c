@@ -278,8 +278,11 @@ START_TEST(test_trees_are_merged_and_not_padded)
     util_write_file(path, "SSSRR\nS\nSSRSSRR\nSSRSRSRSR\n");
     ck_assert_int_eq(bench_shapes_read(path, &shapes, &error), BASE_OK);
     util_remove_tree(folder);
+    options.calibrate = true; // inner nodes too, which have no state
     open_engine();
     ck_assert_int_eq(bench_tree_model(srv_engine_registry(engine), 8, 8, &cells, &error), BASE_OK);
+    ck_assert(cell_model_recurs(cells, CELL_TREE_NODE));
+    ck_assert(!cell_model_recurs(cells, CELL_TREE_LEAF));
     open_loop();
     const struct bench_open_run merge = run_of("merge", INSIDE, 10000);
     const struct bench_open_run graph = run_of("graph:10", INSIDE, 10000);

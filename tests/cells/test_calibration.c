@@ -234,18 +234,34 @@ START_TEST(test_fills_are_the_best_length_if_it_gains)
 }
 END_TEST
 
-/* A step of fixed cost f and 1000 ns a row: rows / (f + 1000 rows) is 95 % of that of 64. */
+/* A step of fixed cost f and 1 ms a row: rows / (f + rows) is 97 % of that of 64. */
 START_TEST(test_b_max_is_the_knee)
 {
-    struct cell_calibration calibration = linear(1000, 1000);
-    // 64 rows: 0.985 of the limit; 16: 0.941, 0.956 of that.
-    ck_assert_uint_eq(cell_calibration_choose(&calibration).rows_max, 16);
-    calibration = linear(2000, 1000);
-    // 64 rows: 0.970; 24: 0.923, 0.952 of that; 20: 0.909.
+    struct cell_calibration calibration = linear(1000000, 1000000);
+    // 64 rows: 0.985 of the limit; 24: 0.960, 0.975 of that; 20: 0.952, 0.967 of that.
     ck_assert_uint_eq(cell_calibration_choose(&calibration).rows_max, 24);
-    calibration = linear(8000, 1000);
-    // 64 rows: 0.889; 48: 0.857, 0.964 of that; 32: 0.8.
-    ck_assert_uint_eq(cell_calibration_choose(&calibration).rows_max, 48);
+    calibration = linear(2000000, 1000000);
+    // 64 rows: 0.970; 32: 0.941, 0.971 of that; 24: 0.923.
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).rows_max, 32);
+    calibration = linear(500000, 1000000);
+    // 64 rows: 0.992; 16: 0.970, 0.977 of that; 12: 0.960, 0.967 of that.
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).rows_max, 16);
+}
+END_TEST
+
+/* A third of a row's time is a step's own, and 10 rows are the knee; but of short steps what a
+ * server has to do beside them is more. */
+START_TEST(test_short_steps_want_larger_batches)
+{
+    struct cell_calibration calibration = linear(300000, 1000000);
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).rows_max, 10);
+    calibration = linear(300, 1000);
+    calibration.tunable = CELL_TUNABLE_WINDOWS;
+    // One thread, 0.25 us: 64 rows 0.991, 16 rows 0.967, 12 rows 0.956.
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).rows_max, 16);
+    calibration = linear(300, 1000);
+    // A team, 2 us: 48 rows would be the knee, but they take 16 times as long as one.
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).rows_max, 20);
 }
 END_TEST
 
@@ -267,12 +283,12 @@ END_TEST
 
 START_TEST(test_b_max_has_a_floor_and_may_be_missing)
 {
-    struct cell_calibration calibration = linear(1, 1000); // the first row is as fast as any
+    struct cell_calibration calibration = linear(1, 1000000); // the first row is as fast as any
     ck_assert_uint_eq(cell_calibration_choose(&calibration).rows_max, CELL_CALIBRATION_ROWS_LEAST);
     calibration = linear(1000000, 1000); // the more the better
     ck_assert_uint_eq(cell_calibration_choose(&calibration).rows_max, 0);
-    calibration = linear(1, 1000);
-    calibration.rows_limit = 12;
+    calibration = linear(1, 1000000);
+    calibration.rows_limit = 8;
     ck_assert_uint_eq(cell_calibration_choose(&calibration).rows_max, 0);
     calibration = linear(8000, 1000);
     for (enum cell_variant v = CELL_VARIANT_PLAIN; v < CELL_VARIANTS; v++) {
@@ -616,6 +632,7 @@ int main(void)
     tcase_add_test(choice, test_windows_stay_where_nothing_was_measured);
     tcase_add_test(choice, test_fills_are_the_best_length_if_it_gains);
     tcase_add_test(choice, test_b_max_is_the_knee);
+    tcase_add_test(choice, test_short_steps_want_larger_batches);
     tcase_add_test(choice, test_b_max_is_bounded_by_latency);
     tcase_add_test(choice, test_b_max_has_a_floor_and_may_be_missing);
     tcase_add_test(choice, test_one_disturbed_time_moves_nothing_far);

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "cells/cpu/device.h"
 #include "tests/cells/build.h"
 #include "tests/util.h"
 #include "worker/pool.h"
@@ -37,10 +38,12 @@ static void bed_open(struct bed *bed, uint32_t threads, uint32_t rows)
                      BASE_OK);
     ck_assert_int_eq(bed->backend->type_load(bed->device, bed->type, &error), BASE_OK);
     uint32_t layout = bed->type->state_layout;
-    ck_assert_int_eq(bed->backend->rows_open(bed->device, layout,
-                                             cell_registry_layout(bed->registry, layout), rows,
-                                             &error),
-                     BASE_OK);
+    if (layout != CELL_LAYOUT_NONE) {
+        ck_assert_int_eq(bed->backend->rows_open(bed->device, layout,
+                                                 cell_registry_layout(bed->registry, layout), rows,
+                                                 &error),
+                         BASE_OK);
+    }
 }
 
 static void bed_close(struct bed *bed)
@@ -104,6 +107,38 @@ START_TEST(test_all_is_measured_and_nothing_left_changed)
         ck_assert_int_eq(calibration.step_ns[CELL_VARIANT_AHEAD_16][p] > 0, rows <= 8);
         ck_assert_int_eq(calibration.step_ns[CELL_VARIANT_SOLO][p] > 0, _i > 1 && rows <= 16);
         ck_assert_int_eq(calibration.step_ns[CELL_VARIANT_APART][p] > 0, _i > 1 && rows > 1);
+    }
+    bed_close(&bed);
+}
+END_TEST
+
+/* As a tree's inner nodes are: steps of a row would all be cells of one batch. */
+static void submit_one_step(struct cell_device *device, uint32_t queue, struct cell_batch *batch)
+{
+    ck_assert_uint_eq(batch->steps, 1);
+    for (uint32_t r = 0; r < batch->n_rows; r++) {
+        ck_assert_uint_eq(batch->rows[r].steps, 1);
+    }
+    cell_backend_cpu.submit(device, queue, batch);
+}
+
+START_TEST(test_cells_without_a_state_are_measured_a_step_at_a_time)
+{
+    static struct cell_backend one_step;
+    struct bed bed;
+    struct cell_calibration calibration;
+    one_step = cell_backend_cpu;
+    one_step.submit = submit_one_step;
+    build_init(&bed.build, 7);
+    const uint32_t x = build_input(&bed.build, CELL_F32, 6);
+    build_output(&bed.build, build_linear(&bed.build, x, 8, true));
+    bed_open(&bed, (uint32_t)_i, 64);
+    struct wrk_calibrate_options options = options_of(&bed, 64);
+    options.backend = &one_step;
+    ck_assert_msg(wrk_calibrate(&options, bed.type, &calibration, &error) == BASE_OK, "%s",
+                  error.message);
+    for (uint32_t p = 0; p < CELL_CALIBRATION_POINTS; p++) {
+        ck_assert_uint_gt(calibration.step_ns[CELL_VARIANT_PLAIN][p], 0);
     }
     bed_close(&bed);
 }
@@ -250,6 +285,7 @@ int main(void)
     TCase *tcase = tcase_create("calibrate");
     tcase_set_timeout(tcase, 120);
     tcase_add_loop_test(tcase, test_all_is_measured_and_nothing_left_changed, 1, 3);
+    tcase_add_loop_test(tcase, test_cells_without_a_state_are_measured_a_step_at_a_time, 1, 3);
     tcase_add_test(tcase, test_rows_limit_is_kept);
     tcase_add_loop_test(tcase, test_budget_is_kept, 0, 4);
     tcase_add_test(tcase, test_without_memory_it_says_so);
