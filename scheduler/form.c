@@ -1,11 +1,10 @@
 /* Forming batches: Algorithm 1 of BatchMaker with runs.
  *
  * A queue takes from two sorted lists of a type, its own pinned subgraphs and the unpinned ones,
- * oldest first; of the unpinned ones it leaves idle queues their part (docs/decisions.md, 25). Two
- * batches side by side are formed at once: first the rows of both are taken, then each learns how
- * long it runs.
- * Thread: pool thread. Cost: O(rows of the batch), plus one look at each
- * known type when a burst ends. */
+ * those of the earliest finish tags first; of the unpinned ones it leaves idle queues their part
+ * (docs/decisions.md, 25). Two batches side by side are formed at once: first the rows of both are
+ * taken, then each learns how long it runs. Thread: pool thread. Cost: O(rows of the batch), plus
+ * one look at each known type when a burst ends. */
 #include "base/assert.h"
 #include "scheduler/state.h"
 
@@ -49,9 +48,9 @@ static uint32_t ready_rows(const struct sched *sched, const struct sched__type *
     return type->ready[queue].n_rows + unpinned_rows(sched, type, queue);
 }
 
-/* The oldest subgraph that the queue may take from, and the list it stands in; NULL when none. */
-static struct sched_subgraph *oldest_ready(struct sched__type *type, uint32_t queue,
-                                           bool with_unpinned, struct sched__ready **list)
+/* The first subgraph that the queue may take from, and the list it stands in; NULL when none. */
+static struct sched_subgraph *first_ready(struct sched__type *type, uint32_t queue,
+                                          bool with_unpinned, struct sched__ready **list)
 {
     struct sched_subgraph *pinned = type->ready[queue].first;
     struct sched_subgraph *unpinned = with_unpinned ? type->unpinned.first : NULL;
@@ -79,15 +78,15 @@ static bool is_alike(const struct sched__type *type, uint32_t rows, const struct
            2 * first_flops <= 3 * flops;
 }
 
-/* Whether the type's ready rows, the oldest of which is this, suit one of two batches side by side,
+/* Whether the type's ready rows, the first of which is this, suit one of two batches side by side,
  * the other of which is `first`: they are few, their steps about as long, since both end when
  * somebody comes, and they do not end by themselves, for which runs go on while others wait. */
 static bool suits_beside(const struct sched *sched, const struct sched__type *type,
-                         const struct sched_subgraph *oldest, const struct cell_batch *first)
+                         const struct sched_subgraph *head, const struct cell_batch *first)
 {
     const uint32_t ready = ready_rows(sched, type, first->queue);
     const uint32_t rows = ready < type->rows_max ? ready : type->rows_max;
-    return is_alike(type, rows, first) && !sched__ends_itself(oldest->ready_first);
+    return is_alike(type, rows, first) && !sched__ends_itself(head->ready_first);
 }
 
 /* Types that a queue may form a batch from. */
@@ -117,16 +116,16 @@ static void list_candidates(struct sched *sched, uint32_t queue, const struct ce
         }
         struct sched__ready *list = NULL;
         const uint32_t unpinned = unpinned_rows(sched, type, queue);
-        const struct sched_subgraph *oldest = oldest_ready(type, queue, unpinned > 0, &list);
-        if (oldest != NULL && (first == NULL || suits_beside(sched, type, oldest, first))) {
+        const struct sched_subgraph *head = first_ready(type, queue, unpinned > 0, &list);
+        if (head != NULL && (first == NULL || suits_beside(sched, type, head, first))) {
             out->candidates[out->n++] =
                 (struct sched_candidate){.type = t,
                                          .ready = type->ready[queue].n_rows + unpinned,
                                          .running = count_running(sched, t, queue),
                                          .rows_max = type->rows_max,
                                          .priority = type->priority,
-                                         .finish_tag = oldest->graph->finish_tag,
-                                         .order = oldest->order,
+                                         .finish_tag = head->graph->finish_tag,
+                                         .order = head->order,
                                          .served = served_by(sched, type->group)};
         }
     }
@@ -268,7 +267,7 @@ static void take_subgraphs(struct sched *sched, struct sched__type *type, struct
     uint32_t unpinned = 0;
     while (batch->n_cells < type->rows_max) {
         struct sched__ready *list = NULL;
-        struct sched_subgraph *subgraph = oldest_ready(type, batch->queue, unpinned < most, &list);
+        struct sched_subgraph *subgraph = first_ready(type, batch->queue, unpinned < most, &list);
         if (subgraph == NULL || !has_room(batch, subgraph, type->rows_max)) {
             break;
         }

@@ -1,8 +1,8 @@
 /* The choice of the next cell type: the seam behind which policies stand.
  *
  * `cellular` is BatchMaker's order (Algorithm 1, lines 5-10), but that groups of types which
- * all have something ready share the device evenly. Rival policies (padding by buckets,
- * merging by depth) plug in here, so that they are compared on the same kernels. Pure functions. */
+ * all have something ready share the device evenly. Ways of batching whole requests (padding by
+ * buckets, merging by depth) are not here but before the scheduler: bench/batching.h. Pure. */
 #ifndef SCHEDULER_POLICY_H
 #define SCHEDULER_POLICY_H
 

@@ -11,6 +11,13 @@
  * (run_flops_least). An interruptible run keeps its rows until it retires; otherwise dependencies
  * advance at submit (line 18) and the next batch may follow with the same rows at once.
  *
+ * Order. Where a batch has no room for all that are ready, rows go first whose graph has the
+ * earliest finish tag: what its group (sched_type_set_group()) had been given when it came, and
+ * eight times its own work, as if it were served at an eighth of the group's share (virtual finish
+ * times of fair queueing, Demers, Keshav and Shenker 1989). So small graphs overtake large ones,
+ * and none is overtaken for ever: the longer it waits the fewer come before it. Equal ones go as
+ * they were released.
+ *
  * Side by side. Where a device runs two batches at the same time, a queue with nothing in flight is
  * given two of different types, if both have few rows, and steps about as long, of chains whose
  * length is known. What is ready waits for nothing of a different type that is not done, so neither
