@@ -88,7 +88,7 @@ static enum base_status run_one(struct bench *bench, const struct policy *policy
 
 static void median_of(const struct bench *bench, uint32_t policy, struct numbers *out)
 {
-    double medians[NUMBERS];
+    double medians[NUMBERS] = {0};
     for (uint32_t n = 0; n < NUMBERS; n++) {
         double values[ROUNDS_MAX];
         for (uint32_t r = 0; r < bench->settings.rounds; r++) {
