@@ -314,9 +314,9 @@ START_TEST(test_cells_come_back_from_a_file)
         ck_assert_ptr_eq(read->stages[s].type, cells->stages[s].type);
     }
     check_loop(read);
+    ck_assert_int_eq(bench_cells_write(read, "/no/such/folder/cells", &error), BASE_UNAVAILABLE);
     cell_model_free(registry, read);
     cell_model_free(registry, cells);
-    ck_assert_int_eq(bench_cells_write(read, "/no/such/folder/cells", &error), BASE_UNAVAILABLE);
     util_remove_tree(folder);
 }
 END_TEST
