@@ -63,6 +63,7 @@ CELLS_SRCS = \
   cells/cpu/attend.c \
   cells/cpu/beam.c \
   cells/cpu/beside.c \
+  cells/cpu/knee.c \
   cells/cpu/device.c \
   cells/cpu/explain.c \
   cells/cpu/fuse.c \
@@ -628,6 +629,7 @@ CUDA_SUITES = \
 SCHEDULER_SUITES = \
   tests/scheduler/test_admission.c \
   tests/scheduler/test_builder.c \
+  tests/scheduler/test_beams.c \
   tests/scheduler/test_finish_tags.c \
   tests/scheduler/test_graph.c \
   tests/scheduler/test_lasting_runs.c \

@@ -39,7 +39,7 @@ struct run {
 struct result {
     const char *name;
     struct cell_calibration calibration;
-    struct cell_choice choice;
+    struct cell_tuning choice;
     double seconds;
 };
 
@@ -57,7 +57,7 @@ static void print_ns(uint64_t ns)
 /* How a batch of so many rows is computed. */
 static const char *way_of(const struct result *result, uint32_t point)
 {
-    const struct cell_tuning *tuning = &result->choice.tuning;
+    const struct cell_tuning *tuning = &result->choice;
     const uint32_t rows = cell_calibration_rows[point];
     if (cell_calibration_has(&result->calibration, CELL_TUNABLE_TEAM) &&
         rows <= tuning->solo_rows) {
@@ -75,14 +75,14 @@ static const char *way_of(const struct result *result, uint32_t point)
 
 static double rows_a_second(const struct result *result, uint32_t point)
 {
-    uint64_t ns = cell_calibration_step_ns(&result->calibration, &result->choice.tuning, point);
+    uint64_t ns = cell_calibration_step_ns(&result->calibration, &result->choice, point);
     return ns == 0 ? 0.0 : (double)cell_calibration_rows[point] * 1e9 / (double)ns;
 }
 
 static void print_choice(const struct result *result)
 {
     const struct cell_calibration *calibration = &result->calibration;
-    const struct cell_tuning *tuning = &result->choice.tuning;
+    const struct cell_tuning *tuning = &result->choice;
     if (cell_calibration_is_disturbed(calibration)) {
         (void)printf("disturbed, nothing is chosen: ");
     }
@@ -109,10 +109,11 @@ static void print_choice(const struct result *result)
         (void)printf(", beside another type up to %u rows (own rule: %u)", tuning->beside_rows,
                      calibration->own.beside_rows);
     }
-    if (result->choice.rows_max > 0) {
-        (void)printf("; b_max %u", result->choice.rows_max);
+    if (result->choice.knee_rows > 0) {
+        (void)printf("; b_max %u (own rule: %u)", result->choice.knee_rows,
+                     calibration->own.knee_rows);
     } else {
-        (void)printf("; b_max: none of its own");
+        (void)printf("; b_max: none (own rule: %u)", calibration->own.knee_rows);
     }
     (void)printf("; %.2f s\n\n", result->seconds);
 }
@@ -134,7 +135,7 @@ static void print_table(const struct result *result)
             print_ns(calibration->step_ns[v][p]);
         }
         (void)printf(" %12.0f  %s%s\n", rows_a_second(result, p), way_of(result, p),
-                     cell_calibration_rows[p] == result->choice.rows_max ? ", b_max" : "");
+                     cell_calibration_rows[p] == result->choice.knee_rows ? ", b_max" : "");
     }
     print_choice(result);
 }
@@ -142,7 +143,7 @@ static void print_table(const struct result *result)
 static void print_json(const struct result *result, uint32_t threads)
 {
     const struct cell_calibration *calibration = &result->calibration;
-    const struct cell_tuning *tuning = &result->choice.tuning;
+    const struct cell_tuning *tuning = &result->choice;
     (void)printf("{\"cell\":\"%s\",\"threads\":%u,\"seconds\":%.3f,\"has_windows\":%s,"
                  "\"is_disturbed\":%s,\"own_ahead_rows\":%u,\"ahead_rows\":%u,\"fill_steps\":%u,"
                  "\"own_solo_rows\":%u,\"solo_rows\":%u,\"own_apart_rows\":%u,"
@@ -154,7 +155,7 @@ static void print_json(const struct result *result, uint32_t threads)
                  calibration->own.ahead_rows, tuning->ahead_rows, tuning->fill_steps,
                  calibration->own.solo_rows, tuning->solo_rows, calibration->own.apart_rows,
                  tuning->apart_rows, calibration->own.beside_rows, tuning->beside_rows,
-                 result->choice.rows_max);
+                 result->choice.knee_rows);
     for (uint32_t p = 0; p < CELL_CALIBRATION_POINTS; p++) {
         if (cell_calibration_rows[p] > calibration->rows_limit) {
             break;
@@ -207,8 +208,8 @@ static void plot_data(const struct result *result, uint32_t number, struct base_
         if (plain > 0) {
             base_buf_printf(out, "%u %.3f ", cell_calibration_rows[p], (double)plain / 1e3);
             base_buf_printf(out, ahead > 0 ? "%.3f" : "NaN", (double)ahead / 1e3);
-            bool is_most = cell_calibration_rows[p] == result->choice.rows_max;
-            uint64_t ns = cell_calibration_step_ns(calibration, &result->choice.tuning, p);
+            bool is_most = cell_calibration_rows[p] == result->choice.knee_rows;
+            uint64_t ns = cell_calibration_step_ns(calibration, &result->choice, p);
             base_buf_printf(out, is_most ? " %.3f\n" : " NaN\n", (double)ns / 1e3);
         }
     }
@@ -222,7 +223,7 @@ static void plot_lines(const struct result *result, uint32_t number, struct base
     for (uint32_t i = 0; i < 3; i++) {
         bool is_there =
             i == 0 || (i == 1 ? cell_calibration_has(&result->calibration, CELL_TUNABLE_WINDOWS)
-                              : result->choice.rows_max > 0);
+                              : result->choice.knee_rows > 0);
         if (is_there) {
             char title[128];
             (void)snprintf(title, sizeof(title), "%s, %s", result->name, titles[i]);

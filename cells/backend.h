@@ -105,6 +105,8 @@ struct cell_tuning {
     uint32_t beside_rows;
     uint32_t follow_rows; /* of up to so many also beside one whose steps it reads, or which reads
                              its (cell_batch.follows) */
+    uint32_t knee_rows;   /* batches of more rows are hardly faster a row; 0: more may always be.
+                             Likewise kept to by whoever forms them */
 };
 
 /* What of it there is to choose, as a set of bits. */
@@ -132,9 +134,9 @@ struct cell_backend {
     void (*type_unload)(struct cell_device *device, const struct cell_type *type);
 
     /* (optional, both or none) type_tuning: what is in force, at first the device's own rule;
-     * returns what there is to choose about this type, or 0. type_tune: from the next batch on;
-     * more than the device can do is as much as it can; NULL: its own rule again. While no batch of
-     * the type is outstanding. */
+     * returns what there is to choose about how the device computes this type, or 0. type_tune:
+     * from the next batch on; more than the device can do is as much as it can; NULL: its own rule
+     * again. While no batch of the type is outstanding. */
     uint32_t (*type_tuning)(const struct cell_device *device, const struct cell_type *type,
                             struct cell_tuning *out);
     void (*type_tune)(struct cell_device *device, const struct cell_type *type,

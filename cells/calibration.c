@@ -286,10 +286,10 @@ static uint32_t find_latency_bound(const struct times *times)
     return 0;
 }
 
-/* Where the most rows that were measured are the fewest that are fast enough, more may be faster
- * still: no bound then. */
-static uint32_t choose_rows_max(const struct cell_calibration *calibration,
-                                const struct cell_tuning *tuning)
+/* b_max. Where the most rows that were measured are the fewest that are fast enough, more may be
+ * faster still: no bound then. */
+static uint32_t choose_knee_rows(const struct cell_calibration *calibration,
+                                 const struct cell_tuning *tuning)
 {
     struct times times;
     times_init(&times, calibration, tuning);
@@ -298,33 +298,37 @@ static uint32_t choose_rows_max(const struct cell_calibration *calibration,
     uint32_t knee =
         find_knee(&times, is_team ? CELL_CALIBRATION_TEAM_BESIDE_NS : CELL_CALIBRATION_BESIDE_NS);
     uint32_t bound = find_latency_bound(&times);
-    uint32_t rows = knee == 0 || (bound > 0 && bound < knee) ? bound : knee;
-    if (rows > 0 && rows < CELL_CALIBRATION_ROWS_LEAST) {
-        rows = CELL_CALIBRATION_ROWS_LEAST;
+    if (knee == 0 && bound == 0) {
+        return calibration->own.knee_rows;
     }
-    bool is_last = times.n > 0 && rows >= cell_calibration_rows[times.n - 1];
-    return is_last ? 0 : rows;
+    uint32_t rows = knee == 0 || (bound > 0 && bound < knee) ? bound : knee;
+    const uint32_t own = calibration->own.knee_rows;
+    const bool is_own = own > 0 && own < CELL_CALIBRATION_ROWS_LEAST;
+    const uint32_t least = is_own ? own : CELL_CALIBRATION_ROWS_LEAST;
+    rows = rows > least ? rows : least;
+    const uint32_t most = times.n > 0 ? cell_calibration_rows[times.n - 1] : 0;
+    return rows >= most ? 0 : rows;
 }
 
-struct cell_choice cell_calibration_choose(const struct cell_calibration *calibration)
+struct cell_tuning cell_calibration_choose(const struct cell_calibration *calibration)
 {
-    struct cell_choice choice = {.tuning = calibration->own};
+    struct cell_tuning tuning = calibration->own;
     if (cell_calibration_is_disturbed(calibration)) {
-        return choice;
+        return tuning;
     }
     if (cell_calibration_has(calibration, CELL_TUNABLE_WINDOWS)) {
-        choice.tuning.fill_steps = choose_fill(calibration);
-        choice.tuning.ahead_rows = choose_ahead_rows(calibration, choice.tuning.fill_steps);
+        tuning.fill_steps = choose_fill(calibration);
+        tuning.ahead_rows = choose_ahead_rows(calibration, tuning.fill_steps);
     }
     if (cell_calibration_has(calibration, CELL_TUNABLE_TEAM)) {
-        choice.tuning.solo_rows = choose_solo_rows(calibration, &choice.tuning);
+        tuning.solo_rows = choose_solo_rows(calibration, &tuning);
     }
     if (cell_calibration_has(calibration, CELL_TUNABLE_APART)) {
-        choice.tuning.apart_rows = choose_apart_rows(calibration, &choice.tuning);
+        tuning.apart_rows = choose_apart_rows(calibration, &tuning);
     }
     if (cell_calibration_has(calibration, CELL_TUNABLE_BESIDE)) {
-        choice.tuning.beside_rows = choose_beside_rows(calibration, &choice.tuning);
+        tuning.beside_rows = choose_beside_rows(calibration, &tuning);
     }
-    choice.rows_max = choose_rows_max(calibration, &choice.tuning);
-    return choice;
+    tuning.knee_rows = choose_knee_rows(calibration, &tuning);
+    return tuning;
 }

@@ -1,6 +1,6 @@
 /* See calibration_file.h. The text is lines of a word and what belongs to it:
  *
- *   cellbatch-calibration 4          format
+ *   cellbatch-calibration 5          format
  *   program, processor, caches, device, threads, type, own, rows      the key
  *   plain, ahead, solo, apart, ahead-8, ahead-16, ahead-32             ns a step at 1, 2, 4 ...
  * rows hash                             of all lines above
@@ -37,7 +37,7 @@ void cell_calibration_key_init(struct cell_calibration_key *key)
 static void write_key(const struct cell_calibration_key *key, const struct cell_type *type,
                       const struct cell_calibration *calibration, struct base_buf *out)
 {
-    base_buf_text(out, "cellbatch-calibration 4\n");
+    base_buf_text(out, "cellbatch-calibration 5\n");
     base_buf_printf(out, "program %s, build %s\n", key->version, key->build);
     base_buf_printf(out, "processor %s\n", key->processor);
     base_buf_printf(out, "caches %zu %zu %zu\n", key->cache_bytes[0], key->cache_bytes[1],
@@ -47,9 +47,9 @@ static void write_key(const struct cell_calibration_key *key, const struct cell_
                     key->is_pinned ? "pinned" : "not pinned");
     base_buf_printf(out, "type %016" PRIx64 "%016" PRIx64 "\n", type->hash.high, type->hash.low);
     base_buf_printf(
-        out, "own %u %u %u %u %u, %s, %s, %s, %s\n", calibration->own.ahead_rows,
+        out, "own %u %u %u %u %u %u, %s, %s, %s, %s\n", calibration->own.ahead_rows,
         calibration->own.fill_steps, calibration->own.solo_rows, calibration->own.apart_rows,
-        calibration->own.beside_rows,
+        calibration->own.beside_rows, calibration->own.knee_rows,
         cell_calibration_has(calibration, CELL_TUNABLE_WINDOWS) ? "windows" : "no windows",
         cell_calibration_has(calibration, CELL_TUNABLE_TEAM) ? "team" : "no team",
         cell_calibration_has(calibration, CELL_TUNABLE_APART) ? "apart" : "not apart",

@@ -94,7 +94,9 @@
     X(WORD, calibrate, "auto", 0, 0, "auto|on|off", SCHEDULING, ALL,                               \
       "Measure each cell type at load, 2 seconds at most, to choose windows and the largest "      \
       "batch; auto: only where calibration-cache keeps it.")                                       \
-    X(COUNT, max_batch_rows, "64", 1, 1024, "N", SCHEDULING, ALL, "Rows of the largest batch.")    \
+    X(COUNT, max_batch_rows, "64", 1, 1024, "N", SCHEDULING, ALL,                                  \
+      "Most rows of a batch; a cell type "                                                         \
+      "may have a bound of its own below it, beyond which more are hardly faster a row.")          \
     X(COUNT, max_tasks_to_submit, "5", 1, 64, "N", SCHEDULING, ALL,                                \
       "Batches that wait at a device queue at most.")                                              \
     X(COUNT, max_run_steps, "0", 0, 1 << 20, "N", SCHEDULING, ALL,                                 \

@@ -204,12 +204,16 @@ static void row_add(struct cell_batch *batch, struct sched_node *node, uint32_t 
     }
 }
 
-/* Whether all lanes of the subgraph's next node fit: alone they always do. */
-static bool has_room(const struct cell_batch *batch, const struct sched_subgraph *subgraph,
-                     uint32_t rows_max)
+/* Whether all lanes of the subgraph's next node fit: alone they always do. The type's own bound is
+ * where more rows no longer gain, not where they end: two beams of 5 are better than one where it
+ * is 8. */
+static bool has_room(const struct sched *sched, const struct cell_batch *batch,
+                     const struct sched_subgraph *subgraph, uint32_t rows_max)
 {
     const struct sched_node *node = subgraph->ready_first;
-    return batch->n_rows == 0 || batch->n_cells + node->lanes <= rows_max;
+    const uint32_t most = sched->options.rows_max > rows_max ? sched->options.rows_max : rows_max;
+    return batch->n_rows == 0 ||
+           (batch->n_cells < rows_max && batch->n_cells + node->lanes <= most);
 }
 
 /* The node that is taken next has been asked for before: what it points to is asked for now, and
@@ -245,7 +249,7 @@ static void take_nodes(const struct sched *sched, struct cell_batch *batch,
 {
     struct sched_graph *graph = subgraph->graph;
     uint32_t before = batch->n_rows;
-    while (subgraph->ready_first != NULL && has_room(batch, subgraph, rows_max)) {
+    while (subgraph->ready_first != NULL && has_room(sched, batch, subgraph, rows_max)) {
         struct sched_node *node = sched__subgraph_pop(subgraph);
         fetch_ahead(subgraph->ready_first);
         if (node->type->state_layout != CELL_LAYOUT_NONE) {
@@ -268,7 +272,7 @@ static void take_subgraphs(struct sched *sched, struct sched__type *type, struct
     while (batch->n_cells < type->rows_max) {
         struct sched__ready *list = NULL;
         struct sched_subgraph *subgraph = first_ready(type, batch->queue, unpinned < most, &list);
-        if (subgraph == NULL || !has_room(batch, subgraph, type->rows_max)) {
+        if (subgraph == NULL || !has_room(sched, batch, subgraph, type->rows_max)) {
             break;
         }
         const uint32_t before = batch->n_cells;

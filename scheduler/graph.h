@@ -66,7 +66,7 @@ struct sched_subgraph {
     struct sched_subgraph *next, *previous; /* in a ready list of its type */
     struct sched_node *ready_first, *ready_last;
     uint64_t order;   /* of release */
-    uint32_t n_ready; /* nodes in its ready list */
+    uint32_t n_ready; /* rows of the nodes in its ready list */
     uint32_t waits;   /* edges from outside whose producers are not yet done */
     uint32_t running; /* batches in flight that contain its nodes */
     uint32_t pinned;  /* queue, or SCHED_NONE; unset when running falls to 0 */

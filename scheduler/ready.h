@@ -10,12 +10,12 @@ struct sched__ready {
     uint32_t n_rows;
 };
 
-/* Rows a ready node can put into batches now: one for a chain, all steps left for a node without
- * state, whose steps do not depend on each other. */
+/* Rows a ready node can put into batches now: one for a chain, a beam's width, all steps left for a
+ * node without state, whose steps do not depend on each other. */
 static inline uint32_t sched__node_rows(const struct sched_node *node)
 {
     return node->type->state_layout == CELL_LAYOUT_NONE ? node->wiring.steps - node->steps_submitted
-                                                        : 1;
+                                                        : node->lanes;
 }
 
 /* The node joins its subgraph's ready nodes (at the end, or in front); the subgraph's rows grow. */

@@ -83,28 +83,28 @@ static enum srv_calibrated measure(struct srv_calibrator *calibrator, const stru
 }
 
 static void report(const struct cell_type *type, const struct cell_calibration *calibration,
-                   const struct cell_choice *choice, enum srv_calibrated how, uint64_t took_ns)
+                   const struct cell_tuning *choice, enum srv_calibrated how, uint64_t took_ns)
 {
     static const char *const words[] = {"from the cache", "measured",
                                         "other work disturbed it, the device's own rule stays",
                                         "the device's own rule stays"};
     char b_max[16] = "none";
-    if (choice->rows_max > 0) {
-        (void)snprintf(b_max, sizeof(b_max), "%u", choice->rows_max);
+    if (choice->knee_rows > 0) {
+        (void)snprintf(b_max, sizeof(b_max), "%u", choice->knee_rows);
     }
     log_info("calibration",
              "%s type=\"%s\" ahead_rows=%u own_ahead_rows=%u fill_steps=%u solo_rows=%u "
              "own_solo_rows=%u apart_rows=%u own_apart_rows=%u beside_rows=%u own_beside_rows=%u "
-             "b_max=%s ms=%u",
-             words[how], type->name, choice->tuning.ahead_rows, calibration->own.ahead_rows,
-             choice->tuning.fill_steps, choice->tuning.solo_rows, calibration->own.solo_rows,
-             choice->tuning.apart_rows, calibration->own.apart_rows, choice->tuning.beside_rows,
-             calibration->own.beside_rows, b_max, (uint32_t)(took_ns / BASE_NS_PER_MS));
+             "b_max=%s own_b_max=%u ms=%u",
+             words[how], type->name, choice->ahead_rows, calibration->own.ahead_rows,
+             choice->fill_steps, choice->solo_rows, calibration->own.solo_rows, choice->apart_rows,
+             calibration->own.apart_rows, choice->beside_rows, calibration->own.beside_rows, b_max,
+             calibration->own.knee_rows, (uint32_t)(took_ns / BASE_NS_PER_MS));
 }
 
 enum srv_calibrated srv_calibrate(struct srv_calibrator *calibrator, const struct cell_type *type,
                                   uint32_t rows_limit, struct cell_calibration *calibration,
-                                  struct cell_choice *choice)
+                                  struct cell_tuning *choice)
 {
     uint64_t start_ns = base_now_ns();
     ask_device(calibrator, type, rows_limit, calibration);
@@ -113,8 +113,8 @@ enum srv_calibrated srv_calibrate(struct srv_calibrator *calibrator, const struc
         how = measure(calibrator, type, calibration);
     }
     *choice = cell_calibration_choose(calibration);
-    if (calibration->tunable != 0) {
-        calibrator->backend->type_tune(wrk_pool_device(calibrator->pool), type, &choice->tuning);
+    if (calibrator->backend->type_tune != NULL) {
+        calibrator->backend->type_tune(wrk_pool_device(calibrator->pool), type, choice);
     }
     report(type, calibration, choice, how, base_now_ns() - start_ns);
     return how;

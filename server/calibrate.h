@@ -28,9 +28,9 @@ enum srv_calibrated {
 };
 
 /* The type is loaded and has a state, of whose rows rows_limit are open. Never fails: where nothing
- * is known, the device's own rule stays and rows_max is 0. */
+ * is known, the device's own rule stays. */
 enum srv_calibrated srv_calibrate(struct srv_calibrator *calibrator, const struct cell_type *type,
                                   uint32_t rows_limit, struct cell_calibration *calibration,
-                                  struct cell_choice *choice);
+                                  struct cell_tuning *choice);
 
 #endif

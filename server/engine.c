@@ -258,25 +258,26 @@ static enum base_status type_load(struct srv_engine *engine, const struct cell_t
     return BASE_OK;
 }
 
-static enum base_status type_set(struct srv_engine *engine, const struct cell_type *type,
-                                 uint32_t rows_max)
+/* As the type is tuned: rows of a batch, and those up to which it may have another beside it. Only
+ * cells that wait for one another have a knee: what else is ready is done soonest at once. */
+static enum base_status type_set(struct srv_engine *engine, const struct cell_type *type)
 {
+    const struct cell_backend *backend = engine->options.backend;
+    const uint32_t most = engine->options.batch_rows_max;
     for (uint32_t d = 0; d < engine->options.n_devices; d++) {
-        BASE_TRY(
-            sched_type_set(engine->devices[d].sched, type, engine->priority[type->id], rows_max));
+        struct device *device = &engine->devices[d];
+        struct cell_tuning tuning = {0};
+        if (backend->type_tuning != NULL) {
+            (void)backend->type_tuning(wrk_pool_device(device->pool), type, &tuning);
+        }
+        const bool has_knee = engine->type_recurs[type->id] && tuning.knee_rows > 0;
+        BASE_TRY(sched_type_set(device->sched, type, engine->priority[type->id],
+                                has_knee && tuning.knee_rows < most ? tuning.knee_rows : most));
+        if (engine->caps.beside) {
+            sched_type_set_beside(device->sched, type, tuning.beside_rows, tuning.follow_rows);
+        }
     }
     return BASE_OK;
-}
-
-/* Rows of a type up to which a batch may have another beside it, as the device is tuned. */
-static void set_beside(struct srv_engine *engine, const struct cell_type *type)
-{
-    for (uint32_t d = 0; d < engine->options.n_devices && engine->caps.beside; d++) {
-        struct device *device = &engine->devices[d];
-        struct cell_tuning tuning;
-        (void)engine->options.backend->type_tuning(wrk_pool_device(device->pool), type, &tuning);
-        sched_type_set_beside(device->sched, type, tuning.beside_rows, tuning.follow_rows);
-    }
 }
 
 /* Types of a model take turns with those of others as one; one of several is the first's. */
@@ -287,9 +288,11 @@ static void set_group(struct srv_engine *engine, const struct cell_type *type)
     }
 }
 
-static enum base_status add_type(struct srv_engine *engine, const struct cell_type *type,
-                                 uint32_t place, struct base_error *error)
+/* The type of a model's stage. */
+static enum base_status add_type(struct srv_engine *engine, const struct cell_model *model,
+                                 uint32_t stage, struct base_error *error)
 {
+    const struct cell_type *type = model->stages[stage].type;
     const bool is_new = !engine->type_loaded[type->id];
     if (is_new) {
         BASE_TRY(type_load(engine, type, error));
@@ -299,14 +302,14 @@ static enum base_status add_type(struct srv_engine *engine, const struct cell_ty
     }
     // Later in the graph first.
     uint32_t *priority = &engine->priority[type->id];
-    *priority = place > *priority ? place : *priority;
-    if (type_set(engine, type, 0) != BASE_OK) {
+    *priority = stage > *priority ? stage : *priority;
+    engine->type_recurs[type->id] |= cell_model_recurs(model, stage);
+    if (type_set(engine, type) != BASE_OK) {
         return base_fail(error, BASE_RESOURCE_EXHAUSTED, "out of memory");
     }
     if (is_new) {
         set_group(engine, type);
     }
-    set_beside(engine, type);
     return BASE_OK;
 }
 
@@ -316,9 +319,7 @@ enum base_status srv_engine_add_model(struct srv_engine *engine, const struct ce
     base_assert(!engine->running);
     engine->n_models++;
     for (uint32_t s = 0; s < model->n_stages; s++) {
-        const struct cell_type *type = model->stages[s].type;
-        BASE_TRY(add_type(engine, type, s, error));
-        engine->type_recurs[type->id] |= cell_model_recurs(model, s);
+        BASE_TRY(add_type(engine, model, s, error));
     }
     return srv_probe_rows(model, engine->rows_per_chain, error);
 }
@@ -379,14 +380,11 @@ static void calibrate(struct srv_engine *engine)
             continue;
         }
         struct cell_calibration calibration;
-        struct cell_choice choice;
+        struct cell_tuning choice;
         (void)srv_calibrate(&calibrator, type, rows, &calibration, &choice);
-        set_beside(engine, type);
-        if (choice.rows_max > 0) {
-            // It is known already, so no memory is needed.
-            enum base_status status = type_set(engine, type, choice.rows_max);
-            base_assert(status == BASE_OK);
-        }
+        // It is known already, so no memory is needed.
+        enum base_status status = type_set(engine, type);
+        base_assert(status == BASE_OK);
     }
 }
 

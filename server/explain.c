@@ -84,13 +84,13 @@ static enum base_status open_rows(struct explaining *e, uint32_t layout, struct 
 }
 
 static void write_times(struct base_buf *out, const struct cell_calibration *calibration,
-                        const struct cell_choice *choice)
+                        const struct cell_tuning *choice)
 {
     const char *lead = "";
     base_buf_text(out, "    a step takes ");
     for (uint32_t i = 0; i < sizeof(told_rows) / sizeof(told_rows[0]); i++) {
         for (uint32_t p = 0; p < CELL_CALIBRATION_POINTS; p++) {
-            uint64_t ns = cell_calibration_step_ns(calibration, &choice->tuning, p);
+            uint64_t ns = cell_calibration_step_ns(calibration, choice, p);
             if (cell_calibration_rows[p] == told_rows[i] && ns > 0) {
                 base_buf_printf(out, "%s%.1f us with %u row%s", lead, (double)ns / 1e3,
                                 told_rows[i], told_rows[i] == 1 ? "" : "s");
@@ -106,7 +106,7 @@ static enum base_status explain_times(struct explaining *e, const struct cell_ty
     static const char *const sources[] = {"from the cache", "measured now",
                                           "measured now, disturbed by other work", "not measured"};
     struct cell_calibration calibration;
-    struct cell_choice choice;
+    struct cell_tuning choice;
     const uint32_t rows = e->config->max_batch_rows;
     if (type->state_layout != CELL_LAYOUT_NONE) {
         BASE_TRY(open_rows(e, type->state_layout, error));
@@ -117,28 +117,28 @@ static enum base_status explain_times(struct explaining *e, const struct cell_ty
         base_buf_printf(e->out, " (%s)\n", sources[how]);
     }
     if (cell_calibration_has(&calibration, CELL_TUNABLE_WINDOWS)) {
-        base_buf_printf(e->out, "    windows up to %u rows", choice.tuning.ahead_rows);
-        if (choice.tuning.fill_steps > 0) {
-            base_buf_printf(e->out, ", fills of %u steps", choice.tuning.fill_steps);
+        base_buf_printf(e->out, "    windows up to %u rows", choice.ahead_rows);
+        if (choice.fill_steps > 0) {
+            base_buf_printf(e->out, ", fills of %u steps", choice.fill_steps);
         }
         base_buf_printf(e->out, " (the device's own rule: %u rows)\n", calibration.own.ahead_rows);
     }
-    if (cell_calibration_has(&calibration, CELL_TUNABLE_TEAM) && choice.tuning.solo_rows > 0) {
+    if (cell_calibration_has(&calibration, CELL_TUNABLE_TEAM) && choice.solo_rows > 0) {
         base_buf_printf(e->out, "    one thread for up to %u rows (the device's own rule: %u)\n",
-                        choice.tuning.solo_rows, calibration.own.solo_rows);
+                        choice.solo_rows, calibration.own.solo_rows);
     }
-    if (cell_calibration_has(&calibration, CELL_TUNABLE_APART) && choice.tuning.apart_rows > 0) {
+    if (cell_calibration_has(&calibration, CELL_TUNABLE_APART) && choice.apart_rows > 0) {
         base_buf_printf(e->out, "    each thread runs rows of its own from %u rows on\n",
-                        choice.tuning.apart_rows);
+                        choice.apart_rows);
     }
-    if (choice.tuning.beside_rows > 0) {
+    if (choice.beside_rows > 0) {
         base_buf_printf(
             e->out,
             "    up to %u rows run beside another type, each on half the threads; up to "
             "%u behind the layer that they read\n",
-            choice.tuning.beside_rows, choice.tuning.follow_rows);
+            choice.beside_rows, choice.follow_rows);
     }
-    uint32_t b_max = choice.rows_max > 0 && choice.rows_max < rows ? choice.rows_max : rows;
+    uint32_t b_max = choice.knee_rows > 0 && choice.knee_rows < rows ? choice.knee_rows : rows;
     base_buf_printf(e->out, "    batches of up to %u rows (%s)\n", b_max,
                     b_max < rows ? "b_max" : "max-batch-rows");
     return BASE_OK;

@@ -11,6 +11,7 @@
 #include "base/ring.h"
 #include "cells/cpu/ahead.h"
 #include "cells/cpu/beside.h"
+#include "cells/cpu/knee.h"
 #include "cells/cpu/places.h"
 #include "cells/cpu/program.h"
 #include "cells/cpu/rows.h"
@@ -147,6 +148,7 @@ enum base_status cell_cpu_type_load(struct cell_device *device, const struct cel
         .n = device->n_queues, .n_members = device->n_members, .batches = device->batches_max};
     BASE_TRY(cell_program_create(type, device->kernels, &queues, program, error));
     cell_run_tune(*program, NULL);
+    (*program)->knee_rows = cell_knee_rows(*program);
     return BASE_OK;
 }
 
@@ -175,7 +177,8 @@ uint32_t cell_cpu_type_tuning(const struct cell_device *device, const struct cel
                                 .solo_rows = program->solo_rows,
                                 .apart_rows = program->apart_rows,
                                 .beside_rows = program->beside_rows,
-                                .follow_rows = program->follow_rows};
+                                .follow_rows = program->follow_rows,
+                                .knee_rows = program->knee_rows};
     return device->kernels->invariant ? tunable : 0;
 }
 
@@ -183,6 +186,7 @@ void cell_cpu_type_tune(struct cell_device *device, const struct cell_type *type
                         const struct cell_tuning *tuning)
 {
     struct cell_program *program = device->programs[type->id];
+    program->knee_rows = tuning != NULL ? tuning->knee_rows : cell_knee_rows(program);
     if (!device->kernels->invariant) {
         return;
     }

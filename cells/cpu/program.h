@@ -188,6 +188,7 @@ struct cell_program {
     uint32_t apart_rows;        /* from so many on each member runs some alone; 0: never */
     uint32_t beside_rows;       /* of up to so many rows half of the team is enough, */
     uint32_t follow_rows;       /* also some steps behind another type, or before it */
+    uint32_t knee_rows;         /* more in a batch are hardly faster a row (knee.h) */
     struct cell_space **spaces; /* [n_queues] -> [n_members] */
     struct cell_apart **apart;  /* [n_queues]; NULL: rows are never run apart */
     /* [n_queues] -> [batches]; NULL: a type with states */

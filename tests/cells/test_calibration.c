@@ -32,9 +32,10 @@ static uint64_t *time_of(struct cell_calibration *calibration, enum cell_variant
 /* A step costs fixed_ns and row_ns a row, with windows as without; its own rule is 6 rows. */
 static struct cell_calibration linear(uint64_t fixed_ns, uint64_t row_ns)
 {
-    struct cell_calibration calibration = {.tunable = CELL_TUNABLE_WINDOWS | CELL_TUNABLE_TEAM,
-                                           .own = {.ahead_rows = 6, .solo_rows = 2},
-                                           .rows_limit = 64};
+    struct cell_calibration calibration = {
+        .tunable = CELL_TUNABLE_WINDOWS | CELL_TUNABLE_TEAM,
+        .own = {.ahead_rows = 6, .solo_rows = 2, .knee_rows = 40},
+        .rows_limit = 64};
     for (enum cell_variant v = CELL_VARIANT_PLAIN; v < CELL_VARIANTS; v++) {
         for (uint32_t p = 0; p < CELL_CALIBRATION_POINTS; p++) {
             calibration.step_ns[v][p] = fixed_ns + row_ns * cell_calibration_rows[p];
@@ -46,9 +47,9 @@ static struct cell_calibration linear(uint64_t fixed_ns, uint64_t row_ns)
 START_TEST(test_equal_times_change_nothing)
 {
     struct cell_calibration calibration = linear(1000, 100);
-    struct cell_choice choice = cell_calibration_choose(&calibration);
-    ck_assert_uint_eq(choice.tuning.ahead_rows, 6);
-    ck_assert_uint_eq(choice.tuning.fill_steps, 0);
+    struct cell_tuning choice = cell_calibration_choose(&calibration);
+    ck_assert_uint_eq(choice.ahead_rows, 6);
+    ck_assert_uint_eq(choice.fill_steps, 0);
 }
 END_TEST
 
@@ -57,24 +58,24 @@ START_TEST(test_windows_follow_only_clear_gains)
 {
     struct cell_calibration calibration = linear(10000, 1000);
     *time_of(&calibration, CELL_VARIANT_AHEAD, 8) = 18000 * 98 / 100;
-    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.ahead_rows, 6);
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).ahead_rows, 6);
     *time_of(&calibration, CELL_VARIANT_AHEAD_8, 8) = 0; // not the chosen length
     *time_of(&calibration, CELL_VARIANT_AHEAD, 8) = 18000 * 96 / 100;
-    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.ahead_rows, 8);
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).ahead_rows, 8);
     *time_of(&calibration, CELL_VARIANT_AHEAD, 12) = 1; // 10 rows stand between
-    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.ahead_rows, 8);
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).ahead_rows, 8);
 
     calibration = linear(10000, 1000);
     *time_of(&calibration, CELL_VARIANT_AHEAD, 6) = 16000 * 102 / 100;
-    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.ahead_rows, 6);
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).ahead_rows, 6);
     *time_of(&calibration, CELL_VARIANT_AHEAD, 6) = 16000 * 104 / 100;
-    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.ahead_rows, 4);
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).ahead_rows, 4);
     for (uint32_t p = 0; p < CELL_CALIBRATION_POINTS; p++) {
         for (enum cell_variant v = CELL_VARIANT_AHEAD; v < CELL_VARIANTS; v++) {
             calibration.step_ns[v][p] *= 2;
         }
     }
-    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.ahead_rows, 0);
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).ahead_rows, 0);
 }
 END_TEST
 
@@ -82,27 +83,27 @@ END_TEST
 START_TEST(test_solo_rows_follow_only_clear_gains)
 {
     struct cell_calibration calibration = linear(10000, 1000);
-    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.solo_rows, 2);
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).solo_rows, 2);
     *time_of(&calibration, CELL_VARIANT_SOLO, 4) = 14000 * 98 / 100;
-    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.solo_rows, 2);
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).solo_rows, 2);
     *time_of(&calibration, CELL_VARIANT_SOLO, 4) = 14000 * 96 / 100;
-    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.solo_rows, 4);
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).solo_rows, 4);
     *time_of(&calibration, CELL_VARIANT_SOLO, 8) = 1; // 6 rows stand between
-    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.solo_rows, 4);
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).solo_rows, 4);
     *time_of(&calibration, CELL_VARIANT_SOLO, 4) = 0;
-    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.solo_rows, 2);
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).solo_rows, 2);
 
     calibration = linear(10000, 1000);
     *time_of(&calibration, CELL_VARIANT_SOLO, 2) = 12000 * 104 / 100;
-    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.solo_rows, 1);
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).solo_rows, 1);
     *time_of(&calibration, CELL_VARIANT_PLAIN, 2) = 12000 * 104 / 100; // 2 rows use windows
-    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.solo_rows, 1);
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).solo_rows, 1);
     *time_of(&calibration, CELL_VARIANT_SOLO, 1) = 11000 * 102 / 100;
-    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.solo_rows, 1);
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).solo_rows, 1);
     *time_of(&calibration, CELL_VARIANT_SOLO, 1) = 11000 * 104 / 100;
-    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.solo_rows, 0);
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).solo_rows, 0);
     calibration.tunable = CELL_TUNABLE_WINDOWS;
-    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.solo_rows, 2);
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).solo_rows, 2);
 }
 END_TEST
 
@@ -112,33 +113,33 @@ START_TEST(test_rows_apart_follow_only_clear_gains)
 {
     struct cell_calibration calibration = linear(10000, 1000);
     calibration.own.apart_rows = 12;
-    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.apart_rows, 12); // not tunable
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).apart_rows, 12); // not tunable
     calibration.tunable |= CELL_TUNABLE_APART;
-    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.apart_rows, 12);
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).apart_rows, 12);
     *time_of(&calibration, CELL_VARIANT_APART, 10) = 20000 * 98 / 100;
-    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.apart_rows, 12);
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).apart_rows, 12);
     *time_of(&calibration, CELL_VARIANT_APART, 10) = 20000 * 96 / 100;
-    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.apart_rows, 9);
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).apart_rows, 9);
     *time_of(&calibration, CELL_VARIANT_APART, 8) = 18000 * 96 / 100;
-    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.apart_rows, 7);
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).apart_rows, 7);
     *time_of(&calibration, CELL_VARIANT_APART, 4) = 1; // 6 rows stand between
-    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.apart_rows, 7);
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).apart_rows, 7);
 
     calibration = linear(10000, 1000);
     calibration.tunable |= CELL_TUNABLE_APART;
     calibration.own.apart_rows = 12;
     *time_of(&calibration, CELL_VARIANT_APART, 12) = 22000 * 104 / 100;
-    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.apart_rows, 13);
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).apart_rows, 13);
     for (uint32_t p = point_of(16); p < CELL_CALIBRATION_POINTS; p++) {
         calibration.step_ns[CELL_VARIANT_APART][p] *= 2;
     }
-    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.apart_rows, 0);
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).apart_rows, 0);
     calibration.own.apart_rows = 80; // beyond what is measured
-    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.apart_rows, 80);
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).apart_rows, 80);
     calibration.own.apart_rows = 0;
-    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.apart_rows, 0);
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).apart_rows, 0);
     *time_of(&calibration, CELL_VARIANT_APART, 64) = 74000 * 90 / 100;
-    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.apart_rows, 49);
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).apart_rows, 49);
 }
 END_TEST
 
@@ -147,28 +148,28 @@ START_TEST(test_beside_rows_follow_only_clear_losses)
 {
     struct cell_calibration calibration = linear(10000, 1000);
     calibration.own.beside_rows = 9;
-    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.beside_rows, 9); // not tunable
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).beside_rows, 9); // not tunable
     calibration.tunable |= CELL_TUNABLE_BESIDE;
     for (uint32_t p = 0; p < CELL_CALIBRATION_POINTS; p++) {
         calibration.step_ns[CELL_VARIANT_SOLO][p] = 2 * calibration.step_ns[CELL_VARIANT_PLAIN][p];
     }
-    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.beside_rows, 9);
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).beside_rows, 9);
     *time_of(&calibration, CELL_VARIANT_SOLO, 8) = 2 * 18000 * 104 / 100;
-    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.beside_rows, 6);
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).beside_rows, 6);
     *time_of(&calibration, CELL_VARIANT_SOLO, 6) = 2 * 16000 * 102 / 100;
-    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.beside_rows, 6);
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).beside_rows, 6);
     *time_of(&calibration, CELL_VARIANT_SOLO, 8) = 2 * 18000;
     *time_of(&calibration, CELL_VARIANT_SOLO, 10) = 2 * 20000 * 96 / 100;
-    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.beside_rows, 9); // never more
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).beside_rows, 9); // never more
 
     calibration.own.beside_rows = 500; // more than is measured
-    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.beside_rows, 500);
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).beside_rows, 500);
     *time_of(&calibration, CELL_VARIANT_SOLO, 16) = 2 * 26000 * 110 / 100;
-    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.beside_rows, 12);
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).beside_rows, 12);
     for (uint32_t p = 0; p < CELL_CALIBRATION_POINTS; p++) {
         calibration.step_ns[CELL_VARIANT_SOLO][p] = 3 * calibration.step_ns[CELL_VARIANT_PLAIN][p];
     }
-    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.beside_rows, 1);
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).beside_rows, 1);
 }
 END_TEST
 
@@ -210,9 +211,9 @@ START_TEST(test_windows_stay_where_nothing_was_measured)
         calibration.step_ns[CELL_VARIANT_AHEAD][p] = 0;
     }
     *time_of(&calibration, CELL_VARIANT_AHEAD, 1) = 100000;
-    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.ahead_rows, 6);
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).ahead_rows, 6);
     calibration.tunable = CELL_TUNABLE_TEAM;
-    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.ahead_rows, 6);
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).ahead_rows, 6);
 }
 END_TEST
 
@@ -223,14 +224,14 @@ START_TEST(test_fills_are_the_best_length_if_it_gains)
         calibration.step_ns[CELL_VARIANT_AHEAD_16][p] =
             calibration.step_ns[CELL_VARIANT_AHEAD][p] * 98 / 100;
     }
-    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.fill_steps, 0);
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).fill_steps, 0);
     for (uint32_t p = 0; p <= point_of(6); p++) {
         calibration.step_ns[CELL_VARIANT_AHEAD_16][p] =
             calibration.step_ns[CELL_VARIANT_AHEAD][p] * 95 / 100;
         calibration.step_ns[CELL_VARIANT_AHEAD_32][p] =
             calibration.step_ns[CELL_VARIANT_AHEAD][p] * 90 / 100;
     }
-    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.fill_steps, 32);
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).fill_steps, 32);
 }
 END_TEST
 
@@ -239,13 +240,13 @@ START_TEST(test_b_max_is_the_knee)
 {
     struct cell_calibration calibration = linear(1000000, 1000000);
     // 64 rows: 0.985 of the limit; 24: 0.960, 0.975 of that; 20: 0.952, 0.967 of that.
-    ck_assert_uint_eq(cell_calibration_choose(&calibration).rows_max, 24);
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).knee_rows, 24);
     calibration = linear(2000000, 1000000);
     // 64 rows: 0.970; 32: 0.941, 0.971 of that; 24: 0.923.
-    ck_assert_uint_eq(cell_calibration_choose(&calibration).rows_max, 32);
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).knee_rows, 32);
     calibration = linear(500000, 1000000);
     // 64 rows: 0.992; 16: 0.970, 0.977 of that; 12: 0.960, 0.967 of that.
-    ck_assert_uint_eq(cell_calibration_choose(&calibration).rows_max, 16);
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).knee_rows, 16);
 }
 END_TEST
 
@@ -254,14 +255,15 @@ END_TEST
 START_TEST(test_short_steps_want_larger_batches)
 {
     struct cell_calibration calibration = linear(300000, 1000000);
-    ck_assert_uint_eq(cell_calibration_choose(&calibration).rows_max, 10);
+    calibration.own.knee_rows = 8;
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).knee_rows, 10);
     calibration = linear(300, 1000);
     calibration.tunable = CELL_TUNABLE_WINDOWS;
     // One thread, 0.25 us: 64 rows 0.991, 16 rows 0.967, 12 rows 0.956.
-    ck_assert_uint_eq(cell_calibration_choose(&calibration).rows_max, 16);
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).knee_rows, 16);
     calibration = linear(300, 1000);
     // A team, 2 us: 48 rows would be the knee, but they take 16 times as long as one.
-    ck_assert_uint_eq(cell_calibration_choose(&calibration).rows_max, 20);
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).knee_rows, 20);
 }
 END_TEST
 
@@ -277,27 +279,31 @@ START_TEST(test_b_max_is_bounded_by_latency)
     }
     // 48 and more are much faster a row, but 24 rows take more than 16 times as long as one.
     *time_of(&calibration, CELL_VARIANT_AHEAD, 1) = 14000;
-    ck_assert_uint_eq(cell_calibration_choose(&calibration).rows_max, 20);
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).knee_rows, 20);
 }
 END_TEST
 
-START_TEST(test_b_max_has_a_floor_and_may_be_missing)
+START_TEST(test_b_max_has_a_floor_and_may_be_unknown)
 {
     struct cell_calibration calibration = linear(1, 1000000); // the first row is as fast as any
-    ck_assert_uint_eq(cell_calibration_choose(&calibration).rows_max, CELL_CALIBRATION_ROWS_LEAST);
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).knee_rows, CELL_CALIBRATION_ROWS_LEAST);
+    calibration.own.knee_rows = 8; // which is fewer still
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).knee_rows, 8);
+    calibration.own.knee_rows = 0; // nothing is known of it
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).knee_rows, CELL_CALIBRATION_ROWS_LEAST);
     calibration = linear(1000000, 1000); // the more the better
-    ck_assert_uint_eq(cell_calibration_choose(&calibration).rows_max, 0);
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).knee_rows, 0);
     calibration = linear(1, 1000000);
-    calibration.rows_limit = 8;
-    ck_assert_uint_eq(cell_calibration_choose(&calibration).rows_max, 0);
+    calibration.rows_limit = 16;
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).knee_rows, 0);
     calibration = linear(8000, 1000);
     for (enum cell_variant v = CELL_VARIANT_PLAIN; v < CELL_VARIANTS; v++) {
         *time_of(&calibration, v, 64) = 0;
     }
-    ck_assert_uint_eq(cell_calibration_choose(&calibration).rows_max, 0);
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).knee_rows, 40); // not known: its own
     memset(calibration.step_ns, 0, sizeof(calibration.step_ns));
-    ck_assert_uint_eq(cell_calibration_choose(&calibration).rows_max, 0);
-    ck_assert_uint_eq(cell_calibration_choose(&calibration).tuning.ahead_rows, 6);
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).knee_rows, 40);
+    ck_assert_uint_eq(cell_calibration_choose(&calibration).ahead_rows, 6);
 }
 END_TEST
 
@@ -308,7 +314,7 @@ START_TEST(test_one_disturbed_time_moves_nothing_far)
         struct cell_calibration calibration = linear(2000, 1000);
         calibration.step_ns[CELL_VARIANT_PLAIN][p] *= 10;
         ck_assert(!cell_calibration_is_disturbed(&calibration));
-        uint32_t rows = cell_calibration_choose(&calibration).rows_max;
+        uint32_t rows = cell_calibration_choose(&calibration).knee_rows;
         ck_assert_msg(rows >= 24 && rows <= 32, "%u rows disturbed: b_max %u",
                       cell_calibration_rows[p], rows);
     }
@@ -323,9 +329,9 @@ START_TEST(test_what_contradicts_itself_is_not_believed)
         calibration.step_ns[CELL_VARIANT_AHEAD][p] += 190000;
     }
     ck_assert(cell_calibration_is_disturbed(&calibration));
-    struct cell_choice choice = cell_calibration_choose(&calibration);
-    ck_assert_uint_eq(choice.tuning.ahead_rows, 6);
-    ck_assert_uint_eq(choice.rows_max, 0);
+    struct cell_tuning choice = cell_calibration_choose(&calibration);
+    ck_assert_uint_eq(choice.ahead_rows, 6);
+    ck_assert_uint_eq(choice.knee_rows, 40);
 }
 END_TEST
 
@@ -561,10 +567,14 @@ static void run_chains(struct rig *rig, struct rig_chain *chains, uint32_t n, fl
 START_TEST(test_no_tuning_changes_a_bit)
 {
     static const struct cell_tuning tunings[] = {
-        {0, 0, 0, 0, 0, 0},       {1, 0, 0, 1, 1, 0},
-        {CHAINS, 8, 0, 2, 0, 2},  {CHAINS, 1, 1, 0, 2, 2},
-        {64, 0, 0, CHAINS, 0, 0}, {64, 32, 0, 0, 0, 0},
-        {64, 32, 64, 1, 9, 2},    {UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX, 2}};
+        {0, 0, 0, 0, 0, 0, 0},
+        {1, 0, 0, 1, 1, 0, 0},
+        {CHAINS, 8, 0, 2, 0, 2, 0},
+        {CHAINS, 1, 1, 0, 2, 2, 0},
+        {64, 0, 0, CHAINS, 0, 0, 0},
+        {64, 32, 0, 0, 0, 0, 0},
+        {64, 32, 64, 1, 9, 2, 3},
+        {UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX, UINT32_MAX, 2, UINT32_MAX}};
     static const uint32_t counts[] = {1, 4, CHAINS};
     static float wanted[CHAINS * STEPS * HIDDEN];
     static float got[CHAINS * STEPS * HIDDEN];
@@ -604,6 +614,40 @@ START_TEST(test_no_tuning_changes_a_bit)
 }
 END_TEST
 
+/* Before anything is measured: an LSTM's, on a team of so many. */
+static uint32_t own_knee(const char *backend, uint32_t members, uint32_t hidden)
+{
+    struct build build;
+    struct rig rig;
+    struct cell_tuning tuning;
+    build_lstm_cell(&build, hidden, hidden, 1);
+    rig_init(&rig, backend, NULL, members, &build.def);
+    rig.backend->type_tune(rig.device, rig.type, NULL);
+    (void)rig.backend->type_tuning(rig.device, rig.type, &tuning);
+    const uint32_t own = tuning.knee_rows;
+    tuning.knee_rows = own + 5;
+    rig.backend->type_tune(rig.device, rig.type, &tuning);
+    (void)rig.backend->type_tuning(rig.device, rig.type, &tuning);
+    ck_assert_uint_eq(tuning.knee_rows, own + 5);
+    rig_release(&rig);
+    build_release(&build);
+    return own;
+}
+
+/* The shorter a row's part of a step, the more rows it takes. */
+START_TEST(test_large_cells_need_fewer_rows)
+{
+    ck_assert_uint_eq(own_knee("cpu", 1, 256), 8);
+    ck_assert_uint_eq(own_knee("cpu", 1, 64), 24);
+    ck_assert_uint_eq(own_knee("cpu", 1, 16), 56);
+    ck_assert_uint_eq(own_knee("cpu", 1, 600), 16); // weights beyond most L2s
+    ck_assert_uint_eq(own_knee("cpu", 2, 256), 16);
+    ck_assert_uint_eq(own_knee("cpu", 2, 64), 48);
+    ck_assert_uint_eq(own_knee("cpu", 3, 256), 24);
+    ck_assert_uint_eq(own_knee("blas", 1, 256), 0); // not known
+}
+END_TEST
+
 /* A library's sums have other bits ahead than in their step. */
 START_TEST(test_blas_has_nothing_to_choose)
 {
@@ -634,7 +678,7 @@ int main(void)
     tcase_add_test(choice, test_b_max_is_the_knee);
     tcase_add_test(choice, test_short_steps_want_larger_batches);
     tcase_add_test(choice, test_b_max_is_bounded_by_latency);
-    tcase_add_test(choice, test_b_max_has_a_floor_and_may_be_missing);
+    tcase_add_test(choice, test_b_max_has_a_floor_and_may_be_unknown);
     tcase_add_test(choice, test_one_disturbed_time_moves_nothing_far);
     tcase_add_test(choice, test_what_contradicts_itself_is_not_believed);
     suite_add_tcase(suite, choice);
@@ -649,6 +693,7 @@ int main(void)
     suite_add_tcase(suite, files);
     TCase *bits = tcase_create("bits");
     tcase_add_loop_test(bits, test_no_tuning_changes_a_bit, 0, 3);
+    tcase_add_test(bits, test_large_cells_need_fewer_rows);
     tcase_add_test(bits, test_blas_has_nothing_to_choose);
     suite_add_tcase(suite, bits);
     return util_run(suite);

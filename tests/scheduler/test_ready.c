@@ -18,7 +18,7 @@ static void setup(void)
 {
     list = (struct sched__ready){.n_rows = 0};
     for (uint32_t i = 0; i < N; i++) {
-        nodes[i] = (struct sched_node){.type = &with_state, .wiring = {.steps = 5}};
+        nodes[i] = (struct sched_node){.type = &with_state, .wiring = {.steps = 5}, .lanes = 1};
         graphs[i] = (struct sched_graph){.finish_tag = i / 2}; // in twos: then order counts
         subgraphs[i] = (struct sched_subgraph){.graph = &graphs[i], .order = i};
         sched__subgraph_push(&subgraphs[i], &nodes[i], false);
@@ -53,9 +53,16 @@ START_TEST(test_node_of_a_chain_is_one_row)
 }
 END_TEST
 
+START_TEST(test_node_of_a_beam_is_as_many_rows_as_it_is_wide)
+{
+    nodes[0].lanes = 6;
+    ck_assert_uint_eq(sched__node_rows(&nodes[0]), 6);
+}
+END_TEST
+
 START_TEST(test_node_without_state_is_as_many_rows_as_steps_left)
 {
-    struct sched_node node = {.type = &without_state, .wiring = {.steps = 5}};
+    struct sched_node node = {.type = &without_state, .wiring = {.steps = 5}, .lanes = 1};
     struct sched_subgraph subgraph = {.graph = &graphs[0]};
     sched__subgraph_push(&subgraph, &node, false);
     ck_assert_uint_eq(subgraph.n_ready, 5);
@@ -191,6 +198,7 @@ int main(void)
     TCase *tcase = tcase_create("ready");
     tcase_add_checked_fixture(tcase, setup, NULL);
     tcase_add_test(tcase, test_node_of_a_chain_is_one_row);
+    tcase_add_test(tcase, test_node_of_a_beam_is_as_many_rows_as_it_is_wide);
     tcase_add_test(tcase, test_node_without_state_is_as_many_rows_as_steps_left);
     tcase_add_test(tcase, test_nodes_leave_a_subgraph_in_order_but_for_one_put_in_front);
     tcase_add_test(tcase, test_list_is_sorted_whatever_the_order_of_insertion_and_the_hint);

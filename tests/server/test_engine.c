@@ -325,6 +325,40 @@ START_TEST(test_equal_types_of_two_models_are_loaded_once)
 }
 END_TEST
 
+/* Of 40 rows that are ready at once; their steps take 2 us of a row, and 8 rows are the device's
+ * own knee. */
+static void expect_rows_of_a_batch(uint32_t batch_rows_max, uint32_t rows)
+{
+    struct srv_engine_options options = options_of(1, 1);
+    options.batch_rows_max = batch_rows_max;
+    create(&options);
+    struct cell_model *model = models_chain(srv_engine_registry(engine), 24, 160, 2);
+    add(model);
+    start();
+    static struct work work;
+    struct base_random random = util_random(11);
+    work_init(&work, model, 40, 9, &random);
+    srv_engine_submit(engine, &work.job);
+    wait_for(&work.finished, 1);
+    ck_assert_double_le(ask_error(&work.ask), 1e-5);
+    work_release(&work);
+    srv_engine_stop(engine);
+    const struct sched_type_stats *stats =
+        sched_type_stats(srv_engine_scheduler(engine, 0), model->stages[0].type->id);
+    const uint64_t batches = atomic_load(&stats->batches);
+    ck_assert_uint_ge(batches, 40 / rows);
+    ck_assert_uint_le(atomic_load(&stats->rows_sum), batches * rows);
+    model_free(model);
+    srv_engine_free(engine);
+}
+
+START_TEST(test_a_batch_has_as_many_rows_as_gain)
+{
+    expect_rows_of_a_batch(64, 8);
+    expect_rows_of_a_batch(4, 4);
+}
+END_TEST
+
 static enum base_status (*real_type_load)(struct cell_device *device, const struct cell_type *type,
                                           struct base_error *error);
 
@@ -448,6 +482,7 @@ int main(void)
     tcase_add_test(tcase, test_jobs_replaced_on_the_pool_thread_allocate_nothing);
     tcase_add_test(tcase, test_models_may_go_before_the_engine);
     tcase_add_test(tcase, test_equal_types_of_two_models_are_loaded_once);
+    tcase_add_test(tcase, test_a_batch_has_as_many_rows_as_gain);
     tcase_add_test(tcase, test_a_model_that_fails_half_way_leaves_a_usable_engine);
     tcase_add_test(tcase, test_every_allocation_of_create_may_fail);
     tcase_add_test(tcase, test_every_allocation_of_add_model_may_fail);

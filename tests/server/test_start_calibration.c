@@ -22,7 +22,7 @@ static const struct cell_type *type;
 static const struct cell_backend *backend;
 static struct wrk_pool *pool;
 static struct cell_calibration calibration;
-static struct cell_choice choice;
+static struct cell_tuning choice;
 
 static void setup(void)
 {
@@ -105,17 +105,18 @@ START_TEST(test_second_start_reads_what_the_first_has_measured)
     expect_measured(&first);
     ck_assert_uint_eq(files_in(folder, name), 1);
     struct cell_calibration measured = calibration;
-    struct cell_choice chosen = choice;
+    struct cell_tuning chosen = choice;
     // What is in force, by the first or otherwise, is not taken for the device's own rule.
     const struct cell_tuning other = {.ahead_rows = calibration.own.ahead_rows + 1};
     backend->type_tune(wrk_pool_device(pool), type, &other);
     struct srv_calibrator second = calibrator_of(folder);
     ck_assert_int_eq(calibrate(&second), SRV_CALIBRATED_CACHE);
     ck_assert_mem_eq(&calibration, &measured, sizeof(measured));
-    ck_assert_uint_eq(choice.rows_max, chosen.rows_max);
+    ck_assert_uint_eq(choice.knee_rows, chosen.knee_rows);
     ck_assert(backend->type_tuning(wrk_pool_device(pool), type, &now));
-    ck_assert_uint_eq(now.ahead_rows, chosen.tuning.ahead_rows);
-    ck_assert_uint_eq(now.fill_steps, chosen.tuning.fill_steps);
+    ck_assert_uint_eq(now.ahead_rows, chosen.ahead_rows);
+    ck_assert_uint_eq(now.fill_steps, chosen.fill_steps);
+    ck_assert_uint_eq(now.knee_rows, chosen.knee_rows);
 }
 END_TEST
 
@@ -168,7 +169,7 @@ START_TEST(test_without_memory_the_own_rule_stays)
     base_alloc_fail_at(1);
     ck_assert_int_eq(calibrate(&calibrator), SRV_CALIBRATED_FAILED);
     base_alloc_fail_at(0);
-    ck_assert_uint_eq(choice.rows_max, 0);
+    ck_assert_uint_eq(choice.knee_rows, before.knee_rows);
     ck_assert(backend->type_tuning(wrk_pool_device(pool), type, &after));
     ck_assert_uint_eq(after.ahead_rows, before.ahead_rows);
 }
