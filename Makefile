@@ -242,6 +242,7 @@ SCHEDULER_SRCS = \
   scheduler/dag.c \
   scheduler/follow.c \
   scheduler/form.c \
+  scheduler/press.c \
   scheduler/graph.c \
   scheduler/policy.c \
   scheduler/ready.c \
@@ -634,6 +635,7 @@ SCHEDULER_SUITES = \
   tests/scheduler/test_graph.c \
   tests/scheduler/test_lasting_runs.c \
   tests/scheduler/test_policy.c \
+  tests/scheduler/test_press.c \
   tests/scheduler/test_ready.c \
   tests/scheduler/test_rows.c \
   tests/scheduler/test_scheduler.c \

@@ -169,6 +169,8 @@ struct cell_batch_source {
     void (*retire)(void *context, struct cell_batch *batch, uint64_t now_ns);
     /* NULL, or whether somebody waits for whom the runs in flight on the queue should end soon. */
     bool (*is_pressed)(void *context, uint32_t queue);
+    /* The same when messages have been delivered; NULL: always. */
+    bool (*is_in_way)(void *context, uint32_t queue);
     /* A row of a batch that goes on has ended. */
     void (*row_ended)(void *context, struct cell_batch *batch, uint32_t row, uint64_t now_ns);
 };

@@ -424,6 +424,7 @@ static struct sched__batch *slot_take(struct sched__queue *queue)
     struct sched__batch *slot = queue->free;
     base_assert(slot != NULL);
     queue->free = slot->next_free;
+    slot->is_in_flight = true;
     return slot;
 }
 
@@ -592,24 +593,6 @@ static struct cell_batch *form_beside(struct sched *sched, const struct sched__t
     }
     other = type_following(sched, batch);
     return other == NULL ? NULL : take_followers(sched, other, batch, now_ns);
-}
-
-bool sched_is_pressed(const struct sched *sched, uint32_t queue_index)
-{
-    uint64_t least_running = UINT64_MAX;
-    uint64_t least_ready = UINT64_MAX;
-    base_assert(queue_index < sched->options.n_queues);
-    for (uint32_t t = 0; t < sched->n_types; t++) {
-        const struct sched__type *type = sched->types[t];
-        const uint64_t served = type == NULL ? UINT64_MAX : sched->served[type->group];
-        if (type != NULL && type->running > 0) {
-            least_running = served < least_running ? served : least_running;
-        } else if (type != NULL && type->ready[queue_index].n_rows + type->unpinned.n_rows > 0) {
-            least_ready = served < least_ready ? served : least_ready;
-        }
-    }
-    least_ready = least_ready > sched->clock ? least_ready : sched->clock;
-    return least_running < UINT64_MAX && least_ready < least_running;
 }
 
 struct cell_batch *sched_next(struct sched *sched, uint32_t queue_index, uint64_t now_ns)

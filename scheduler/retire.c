@@ -204,6 +204,7 @@ void sched_retire(struct sched *sched, struct cell_batch *batch, uint64_t now_ns
     queue->interruptible -= batch->interruptible ? 1 : 0;
     sched->n_busy -= --queue->in_flight == 0 ? 1 : 0;
     struct sched__batch *slot = (struct sched__batch *)(void *)batch;
+    slot->is_in_flight = false;
     slot->next_free = queue->free;
     queue->free = slot;
 }

@@ -110,6 +110,11 @@ struct cell_batch *sched_next(struct sched *sched, uint32_t queue_index, uint64_
  * batches are in flight: what can be interrupted of these should be, though nobody new has come. */
 bool sched_is_pressed(const struct sched *sched, uint32_t queue_index);
 
+/* Whether a run in flight stands in the way of what is ready for the queue, when somebody new has
+ * come: it has room, or somebody who has less to do than it has would now go before its last row;
+ * or a graph of it has been stopped. What cannot be interrupted is not in the way. */
+bool sched_is_in_way(const struct sched *sched, uint32_t queue_index);
+
 /* Takes a completed batch back, in the queue's order; batch.steps_done, rows and status as the
  * device left them. */
 void sched_retire(struct sched *sched, struct cell_batch *batch, uint64_t now_ns);

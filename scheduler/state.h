@@ -1,6 +1,6 @@
-/* The scheduler's inside, shared by its four files: scheduler.c (life, adding, stopping), form.c
- * (forming batches), follow.c (chains that run behind others) and retire.c (taking batches back).
- * Private to scheduler/. Owner: pool thread. */
+/* The scheduler's inside, shared by its five files: scheduler.c (life, adding, stopping), form.c
+ * (forming batches), follow.c (chains that run behind others), press.c (whom runs make room for)
+ * and retire.c (taking batches back). Private to scheduler/. Owner: pool thread. */
 #ifndef SCHEDULER_STATE_H
 #define SCHEDULER_STATE_H
 
@@ -24,6 +24,7 @@ struct sched__batch {
     struct cell_batch batch; /* first: retire gets back the outer from the inner */
     struct cell_batch_row rows[CELL_BATCH_ROWS_MAX];
     struct sched__batch *next_free;
+    bool is_in_flight;
 };
 
 struct sched__queue {

@@ -95,6 +95,12 @@ static bool source_is_pressed(void *context, uint32_t queue)
     return sched_is_pressed(device->sched, queue);
 }
 
+static bool source_is_in_way(void *context, uint32_t queue)
+{
+    const struct device *device = context;
+    return sched_is_in_way(device->sched, queue);
+}
+
 static void source_row_ended(void *context, struct cell_batch *batch, uint32_t row, uint64_t now_ns)
 {
     struct device *device = context;
@@ -414,6 +420,7 @@ enum base_status srv_engine_start(struct srv_engine *engine, struct base_error *
                                            .next = source_next,
                                            .retire = source_retire,
                                            .is_pressed = source_is_pressed,
+                                           .is_in_way = source_is_in_way,
                                            .row_ended = source_row_ended};
         enum base_status status = wrk_pool_start(device->pool, source, after_turn);
         if (status != BASE_OK) {

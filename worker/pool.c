@@ -282,8 +282,13 @@ static void call_attention(struct wrk_pool *pool, uint32_t q)
     atomic_store_explicit(pool->attention_of[q], 1, memory_order_relaxed);
 }
 
+static bool is_in_way(const struct wrk_pool *pool, uint32_t q)
+{
+    return pool->source.is_in_way == NULL || pool->source.is_in_way(pool->source.context, q);
+}
+
 /* Delivers what was posted. The runs that are on the device now began, or were formed, without it:
- * each ends after its next step. */
+ * where they stand in its way each ends after its next step. */
 static bool deliver(struct wrk_pool *pool)
 {
     for (uint32_t q = 0; q < pool->n_queues; q++) {
@@ -294,7 +299,7 @@ static bool deliver(struct wrk_pool *pool)
     }
     (void)base_inbox_deliver(&pool->inbox);
     for (uint32_t q = 0; q < pool->n_queues; q++) {
-        if (pool->queues[q].submitted != pool->queues[q].retired) {
+        if (pool->queues[q].submitted != pool->queues[q].retired && is_in_way(pool, q)) {
             call_attention(pool, q);
         }
     }

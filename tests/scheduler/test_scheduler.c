@@ -389,35 +389,6 @@ START_TEST(test_groups_share_the_device)
 }
 END_TEST
 
-/* Its second layer becomes ready while a batch of the other is in flight, formed behind the first.
- */
-START_TEST(test_what_is_in_flight_is_pressed_by_who_has_had_less)
-{
-    now.options.tasks_max = 2;
-    sim->rows_max[lstm->id] = 2;
-    sim->groups[gru->id] = 1;
-    sim->groups[leaf->id] = 1;
-    sim_case_start(&now);
-    for (uint32_t i = 0; i < 6; i++) {
-        add_node(lstm, 1000);
-    }
-    (void)expect(0, lstm, 2, 256);
-    ck_assert(!sched_is_pressed(sim->sched, 0)); // by its own group it is not
-    finish(0, UINT32_MAX);
-    add_node(gru, 3);
-    ck_assert(!sched_is_pressed(sim->sched, 0)); // nothing is in flight
-    (void)expect(0, gru, 1, 3);
-    (void)expect(0, lstm, 2, 256);
-    ck_assert(!sched_is_pressed(sim->sched, 0));
-    finish(0, UINT32_MAX); // the gru's
-    add_node(leaf, 1);
-    ck_assert(sched_is_pressed(sim->sched, 0));
-    finish(0, 1);
-    ck_assert(!sched_is_pressed(sim->sched, 0));
-    (void)expect(0, leaf, 1, 1);
-}
-END_TEST
-
 /* What a group did not need while it was away it does not get later. */
 START_TEST(test_a_group_that_was_away_saves_nothing_up)
 {
@@ -768,7 +739,6 @@ static void add_all(TCase *tcase)
     tcase_add_test(tcase, test_type_that_does_not_run_goes_before_higher_priority);
     tcase_add_test(tcase, test_types_take_turns_on_a_queue_that_takes_one_batch);
     tcase_add_test(tcase, test_groups_share_the_device);
-    tcase_add_test(tcase, test_what_is_in_flight_is_pressed_by_who_has_had_less);
     tcase_add_test(tcase, test_a_group_that_was_away_saves_nothing_up);
     tcase_add_test(tcase, test_higher_priority_first_among_equals);
     tcase_add_test(tcase, test_first_tag_first_among_equal_priorities);

@@ -129,6 +129,12 @@ static void source_row_ended(void *context, struct cell_batch *batch, uint32_t r
     sched_row_ended(rig->sched, batch, row, now_ns);
 }
 
+static bool source_is_in_way(void *context, uint32_t queue)
+{
+    const struct pool_rig *rig = context;
+    return sched_is_in_way(rig->sched, queue);
+}
+
 static bool source_is_pressed(void *context, uint32_t queue)
 {
     const struct pool_rig *rig = context;
@@ -257,6 +263,7 @@ void pool_rig_start(struct pool_rig *rig)
                                        .next = source_next,
                                        .retire = source_retire,
                                        .is_pressed = source_is_pressed,
+                                       .is_in_way = source_is_in_way,
                                        .row_ended = source_row_ended};
     ck_assert_int_eq(wrk_pool_start(rig->pool, source, after_turn), BASE_OK);
     rig->started = true;
