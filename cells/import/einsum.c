@@ -1,7 +1,8 @@
 /* See einsum.h. A term is a value and the labels of its axes. Of two terms a label is shared (in
  * both, and wanted still), summed (in both, and not wanted), or of one of them; what only one has
  * and nobody wants is summed before. Terms without summed labels are multiplied element by element;
- * a constant without shared labels is a matrix; others are matrices at each shared place. */
+ * a constant without shared labels is a matrix, one with some a matrix of blocks, each from the
+ * rows of a shared place to its columns; others are matrices at each shared place. */
 #include "cells/import/einsum.h"
 
 #include "base/assert.h"
@@ -10,6 +11,9 @@
 #include <string.h>
 
 #define LABELS_MAX CELL_RANK_MAX
+
+/* Elements of a matrix of blocks, which are mostly zeros. */
+#define BLOCKS_MAX ((size_t)1 << 24)
 
 static const char wrong[] = "an equation that does not fit its operands";
 
@@ -327,6 +331,90 @@ static enum base_status multiply_matrix(struct cell__writer *w, const struct par
     return cell__write(w, "Reshape", (const char *[]){out->value, shape, NULL}, &out->value);
 }
 
+/* Elements of the axes that have these labels. */
+static size_t size_of(const struct term *term, const struct cell__tensor *tensor,
+                      const struct term *labels)
+{
+    size_t size = 1;
+    for (uint32_t k = 0; k < term->n; k++) {
+        size *= has(labels, term->labels[k]) ? (size_t)tensor->dims[k] : 1;
+    }
+    return size;
+}
+
+/* Where an element stands among those of the axes that have these labels, in their order. */
+static size_t place_of(const struct term *term, const struct cell__tensor *tensor,
+                       const int64_t *at, const struct term *labels)
+{
+    size_t place = 0;
+    for (uint32_t l = 0; l < labels->n; l++) {
+        const uint8_t *found = memchr(term->labels, labels->labels[l], term->n);
+        const size_t k = (size_t)(found - term->labels);
+        place = place * (size_t)tensor->dims[k] + (size_t)at[k];
+    }
+    return place;
+}
+
+/* The constant b as [shared, summed] x [shared, of b], zeros where the shared places differ. */
+static enum base_status make_blocks(struct cell__writer *w, const struct parts *parts,
+                                    const struct term *b, const char **out)
+{
+    const struct cell__value *value = NULL;
+    BASE_TRY(cell__writer_value(w, b->value, &value));
+    const struct cell__tensor *tensor = &value->tensor;
+    const size_t places = size_of(b, tensor, &parts->shared);
+    const size_t rows = size_of(b, tensor, &parts->summed);
+    const size_t columns = size_of(b, tensor, &parts->of_b);
+    if (tensor->dtype != CELL__F32 || tensor->count > BLOCKS_MAX / (places == 0 ? 1 : places)) {
+        return cell__unwritten(w, "of a constant that is too large as a matrix of blocks");
+    }
+    float *blocks = base_arena_alloc(w->im->arena, tensor->count * places * sizeof(*blocks));
+    if (blocks == NULL) {
+        return BASE_RESOURCE_EXHAUSTED;
+    }
+    memset(blocks, 0, tensor->count * places * sizeof(*blocks));
+    int64_t at[LABELS_MAX] = {0};
+    for (size_t i = 0; i < tensor->count; i++) {
+        const size_t place = place_of(b, tensor, at, &parts->shared);
+        const size_t row = place_of(b, tensor, at, &parts->summed);
+        const size_t column = place_of(b, tensor, at, &parts->of_b);
+        blocks[((place * rows + row) * places + place) * columns + column] =
+            ((const float *)tensor->data)[i];
+        for (uint32_t k = b->n; k-- > 0 && ++at[k] == tensor->dims[k];) {
+            at[k] = 0;
+        }
+    }
+    const struct cell__constant matrix = {
+        .data = blocks, .rank = 2, .dims = {(int64_t)(places * rows), (int64_t)(places * columns)}};
+    return cell__build_floats(w->builder, &matrix, out);
+}
+
+/* A constant b with shared labels: [of a, shared, summed] times its blocks. */
+static enum base_status multiply_blocks(struct cell__writer *w, const struct parts *parts,
+                                        struct term *a, struct term *b, struct term *out)
+{
+    const struct term as_a = joined(&parts->of_a, &parts->shared, &parts->summed);
+    const struct cell__value *value = NULL;
+    const char *shape = NULL;
+    const char *values[2];
+    int64_t dims[LABELS_MAX] = {0};
+    *out = joined(&parts->of_a, &parts->shared, &parts->of_b);
+    BASE_TRY(cell__writer_value(w, b->value, &value));
+    for (uint32_t k = parts->of_a.n; k < out->n; k++) {
+        const uint8_t *at = memchr(b->labels, out->labels[k], b->n);
+        dims[k] = value->tensor.dims[at - b->labels];
+    }
+    BASE_TRY(make_blocks(w, parts, b, &values[1]));
+    BASE_TRY(order(w, a, &as_a));
+    BASE_TRY(flatten(w, a, parts->shared.n + parts->summed.n, &values[0]));
+    BASE_TRY(cell__write(w, "MatMul", (const char *[]){values[0], values[1], NULL}, &out->value));
+    if (out->n == parts->of_a.n + 1) {
+        return BASE_OK;
+    }
+    BASE_TRY(cell__write_ints(w, dims, out->n, &shape));
+    return cell__write(w, "Reshape", (const char *[]){out->value, shape, NULL}, &out->value);
+}
+
 /* At each shared place [of a, summed] times [summed, of b], one label each, or none. */
 static enum base_status multiply_rows(struct cell__writer *w, const struct parts *parts,
                                       struct term *a, struct term *b, struct term *out)
@@ -394,12 +482,12 @@ static enum base_status contract(struct cell__writer *w, struct equation *e, uin
         BASE_TRY(multiply(w, &parts, a, b, &out));
     } else if (parts.of_a.n == 0 && parts.of_b.n == 0) {
         BASE_TRY(multiply_and_sum(w, &parts, a, b, &out));
-    } else if (b_is_constant && b->value == w->proto->input[t] && parts.shared.n == 0) {
-        BASE_TRY(multiply_matrix(w, &parts, a, b, &out));
-    } else if (a_is_constant && a->value == w->proto->input[0] && parts.shared.n == 0) {
+    } else if (b_is_constant && b->value == w->proto->input[t]) {
+        BASE_TRY((parts.shared.n == 0 ? multiply_matrix : multiply_blocks)(w, &parts, a, b, &out));
+    } else if (a_is_constant && a->value == w->proto->input[0]) {
         const struct parts turned = {
-            .summed = parts.summed, .of_a = parts.of_b, .of_b = parts.of_a};
-        BASE_TRY(multiply_matrix(w, &turned, b, a, &out));
+            .shared = parts.shared, .summed = parts.summed, .of_a = parts.of_b, .of_b = parts.of_a};
+        BASE_TRY((parts.shared.n == 0 ? multiply_matrix : multiply_blocks)(w, &turned, b, a, &out));
     } else {
         BASE_TRY(multiply_rows(w, &parts, a, b, &out));
     }

@@ -56,7 +56,13 @@ static enum base_status read_axes(struct cell__import *im, const struct cell__no
     }
     BASE_TRY(cell__ints_or_attr(im, node, 1, reduction->axes_opset, "axes", &axes));
     if (!axes.is_given || axes.n == 0) {
-        return cell__refuse(im, "without axes");
+        int64_t is_noop = 0;
+        BASE_TRY(cell__attr_int(im, node, "noop_with_empty_axes", 0, &is_noop));
+        if (is_noop != 0) {
+            return cell__refuse(im, "without axes, which leaves all as it is");
+        }
+        *mask = (1u << shape->rank) - 1; // all of them
+        return BASE_OK;
     }
     for (uint32_t i = 0; i < axes.n; i++) {
         uint32_t k = 0;

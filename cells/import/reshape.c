@@ -80,6 +80,14 @@ static enum base_status take_number(struct cell__import *im, struct flat *flat, 
     return BASE_OK;
 }
 
+/* Whether two atoms are as long as each other, as far as that is known. */
+static bool are_alike(const struct cell__import *im, uint32_t a, uint32_t b)
+{
+    const struct cell__axis own = {.n = 1, .atoms = {a}};
+    const struct cell__axis wanted = {.n = 1, .atoms = {b}};
+    return cell__axis_is_same(im, &own, &wanted) || cell__axis_is_mirror(im, &own, &wanted);
+}
+
 /* Whether the atoms of `axis` stand at this end of flat, in whatever order, since a size alone is
  * asked for; where a mirror of one will do. */
 static bool is_next(const struct cell__import *im, const struct flat *flat, bool from_back,
@@ -92,11 +100,8 @@ static bool is_next(const struct cell__import *im, const struct flat *flat, bool
     }
     const uint32_t start = from_back ? flat->last - n : flat->first;
     for (uint32_t i = 0; i < n; i++) {
-        const struct cell__axis own = {.n = 1, .atoms = {flat->atoms[start + i]}};
         for (uint32_t k = 0; k < n; k++) {
-            const struct cell__axis wanted = {.n = 1, .atoms = {axis->atoms[k]}};
-            if ((taken >> k & 1) == 0 && (cell__axis_is_same(im, &own, &wanted) ||
-                                          cell__axis_is_mirror(im, &own, &wanted))) {
+            if ((taken >> k & 1) == 0 && are_alike(im, flat->atoms[start + i], axis->atoms[k])) {
                 taken |= 1u << k;
                 break;
             }
@@ -169,6 +174,44 @@ static bool is_number(const struct cell__sym *sym, int64_t value)
     return cell__sym_is_number(sym) && sym->add == value;
 }
 
+/* Of a shape that is written with another tensor's sizes, as `x.view(*y.shape[:2], -1)`: where as
+ * many that a request chooses are asked for that the input has not as it has that are not asked
+ * for, these are the same, in their order. Requests in which they are not are refused. */
+static enum base_status unite_sizes(struct cell__import *im, const struct flat *flat,
+                                    const struct cell__sym *targets, uint32_t n)
+{
+    bool is_asked[FLAT_MAX] = {false};
+    struct cell__axis missing[CELL_RANK_MAX];
+    uint32_t n_missing = 0;
+    uint32_t n_left = 0;
+    for (uint32_t k = 0; k < n; k++) {
+        struct cell__axis *axis = &missing[n_missing];
+        if (cell__sym_is_number(&targets[k]) || targets[k].factor > 1) {
+            continue;
+        }
+        BASE_TRY(cell__sym_axis(im, &targets[k], axis));
+        bool is_there = false;
+        for (uint32_t i = 0; i < flat->last * axis->n; i++) {
+            const bool is = are_alike(im, flat->atoms[i / axis->n], axis->atoms[i % axis->n]);
+            is_asked[i / axis->n] |= is;
+            is_there |= is;
+        }
+        n_missing += is_there ? 0 : 1;
+    }
+    for (uint32_t i = 0; i < flat->last; i++) {
+        is_asked[i] |= cell__atom_size(im, flat->atoms[i]) >= 0;
+        n_left += is_asked[i] ? 0 : 1;
+    }
+    uint32_t next = 0;
+    for (uint32_t i = 0; i < flat->last && n_left == n_missing; i++) {
+        const struct cell__axis own = {.n = 1, .atoms = {flat->atoms[i]}};
+        if (!is_asked[i]) {
+            BASE_TRY(cell__axis_unite(im, &own, &missing[next++], "the new shape's dimensions"));
+        }
+    }
+    return BASE_OK;
+}
+
 /* [rows, steps, features] to [rows, steps / by, by * features]: frames that are stacked, of a
  * number of steps that `by` must divide. Sets *is_one where it is that. */
 static enum base_status stack(struct cell__import *im, const struct cell__shape *in,
@@ -232,6 +275,7 @@ enum base_status cell__reshape(struct cell__import *im, const struct cell__shape
         return BASE_OK;
     }
     flatten(im, in, &flat);
+    BASE_TRY(unite_sizes(im, &flat, wanted, n));
     *out = (struct cell__shape){.rank = n};
     for (uint32_t k = 0; k < open; k++) {
         BASE_TRY(take(im, &flat, false, &wanted[k], &out->axes[k]));

@@ -347,8 +347,9 @@ enum base_status cell__tensors_inputs(struct cell__import *im, struct cell_model
 
 /* ---- Outputs ------------------------------------------------------------------------------ */
 
-/* The file's statement must not contradict what the graph computes. But exporters state the wrong
- * rank behind a Loop: a shape without one number says nothing. */
+/* The file's statement must not contradict what the graph computes. But a shape of another rank
+ * says nothing: exporters state those behind a Loop, and users who hand them names for axes that
+ * they do not count. ONNX Runtime warns of it and goes by the graph as well. */
 static enum base_status check_stated(struct cell__import *im, const Onnx__ValueInfoProto *info,
                                      const struct cell__value *value)
 {
@@ -361,11 +362,7 @@ static enum base_status check_stated(struct cell__import *im, const Onnx__ValueI
     BASE_TRY(cell__dtype_of(im, type->elem_type, value->name, &dtype));
     bool fits = dtype == value->dtype;
     if (fits && type->shape != NULL) {
-        bool is_stated = false;
-        for (size_t k = 0; k < type->shape->n_dim; k++) {
-            is_stated = is_stated || stated_size(type->shape->dim[k]) >= 0;
-        }
-        fits = !is_stated || type->shape->n_dim == value->shape.rank;
+        const bool is_stated = type->shape->n_dim == value->shape.rank;
         for (uint32_t k = 0; is_stated && fits && k < value->shape.rank; k++) {
             int64_t stated = stated_size(type->shape->dim[k]);
             int64_t size = cell__axis_size(im, &value->shape.axes[k]);

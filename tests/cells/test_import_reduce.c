@@ -782,8 +782,12 @@ START_TEST(test_reductions_over_anything_else_are_refused)
     reduce("ReduceMax", 1, &features, false);
     expect_accepted(&builder); // what it computes: picture_pools in test_import_exports.c
     begin(14);
-    onnx_node(&builder, "ReduceMean", "x", "out");
-    expect_refused(&builder, BASE_UNIMPLEMENTED, "without axes");
+    onnx_node(&builder, "ReduceMean", "x", "out"); // over all axes
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "over the batch axis");
+    begin(18);
+    onnx_set_int(&builder, onnx_node(&builder, "ReduceMean", "x", "out"), "noop_with_empty_axes",
+                 1);
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "without axes, which leaves all as it is");
     begin(14);
     onnx_node(&builder, "ArgMax", "x", "out");
     expect_refused(&builder, BASE_UNIMPLEMENTED,

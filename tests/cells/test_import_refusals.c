@@ -536,6 +536,18 @@ START_TEST(test_inputs_of_other_types_are_refused)
     begin(0);
     builder.graph.output[0]->type->tensor_type->shape->dim[2]->dim_value = 3;
     expect(BASE_INVALID_ARGUMENT, "output \"y\"", "the file states");
+    begin(0);
+    builder.graph.output[0]->type->tensor_type->elem_type = ONNX__TENSOR_PROTO__DATA_TYPE__INT64;
+    expect(BASE_INVALID_ARGUMENT, "output \"y\"", "the file states");
+}
+END_TEST
+
+/* As exporters write it who are told names of axes that they do not count. */
+START_TEST(test_an_output_of_another_rank_is_as_the_graph_has_it)
+{
+    begin(0);
+    builder.graph.output[0]->type->tensor_type->shape->n_dim = 2;
+    expect_accepted(&builder);
 }
 END_TEST
 
@@ -577,6 +589,7 @@ int main(void)
     tcase_add_test(lstm, test_the_last_step_beside_sequence_lengths_is_refused);
     tcase_add_test(lstm, test_time_axes_are_sequences_of_their_own);
     suite_add_tcase(suite, lstm);
+    tcase_add_test(around, test_an_output_of_another_rank_is_as_the_graph_has_it);
     tcase_add_test(around, test_a_constant_of_two_values_is_refused);
     tcase_add_test(around, test_unknown_operators_matter_only_when_they_are_needed);
     tcase_add_test(around, test_time_and_batch_may_not_be_mixed_into_rows);

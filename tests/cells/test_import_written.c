@@ -24,10 +24,11 @@ struct tensor {
     uint32_t rank;
     int64_t dims[RANK];
     bool is_input;
+    const char *of; /* it is this one, before it, in another shape */
     double data[COUNT_MAX];
 };
 
-/* y and z have steps, v and u a row each, the others are constants. */
+/* y and z have steps, v and u a row each, the others are constants, or these in other shapes. */
 static struct tensor tensors[] = {
     {.name = "y", .rank = 3, .dims = {BATCH, STEPS, WIDTH}, .is_input = true},
     {.name = "z", .rank = 3, .dims = {BATCH, STEPS, WIDTH}, .is_input = true},
@@ -38,6 +39,11 @@ static struct tensor tensors[] = {
     {.name = "c34", .rank = 2, .dims = {3, WIDTH}},
     {.name = "c423", .rank = 3, .dims = {WIDTH, 2, 3}},
     {.name = "c344", .rank = 3, .dims = {3, WIDTH, WIDTH}},
+    {.name = "c22", .rank = 2, .dims = {2, 2}},
+    {.name = "c223", .rank = 3, .dims = {2, 2, 3}},
+    {.name = "c322", .rank = 3, .dims = {3, 2, 2}},
+    {.name = "y22", .rank = 4, .dims = {BATCH, STEPS, 2, 2}, .of = "y"},
+    {.name = "v22", .rank = 3, .dims = {BATCH, 2, 2}, .of = "v"},
 };
 enum { TENSORS = sizeof(tensors) / sizeof(tensors[0]), INPUTS = 4 };
 
@@ -61,6 +67,21 @@ static const struct tensor *find(const char *name, size_t length)
     return NULL;
 }
 
+/* Rows of 4 as 2 times 2. */
+static void reshape(struct tensor *tensor)
+{
+    char inputs[64];
+    char shape[32];
+    const int64_t dims[] = {0, tensor->rank == 4 ? 0 : 2, 2, 2};
+    const struct tensor *of = find(tensor->of, strlen(tensor->of));
+    const int64_t n = tensor->rank;
+    memcpy(tensor->data, of->data, sizeof(tensor->data));
+    snprintf(shape, sizeof(shape), "%s_shape", tensor->name);
+    snprintf(inputs, sizeof(inputs), "%s %s", tensor->of, shape);
+    onnx_constant(&builder, shape, onnx_ints(&builder, 1, (size_t)n, dims));
+    (void)onnx_node(&builder, "Reshape", inputs, tensor->name);
+}
+
 /* A GRU over y says which axes are which. */
 static void begin(int64_t opset)
 {
@@ -70,6 +91,10 @@ static void begin(int64_t opset)
     for (uint32_t i = 0; i < TENSORS; i++) {
         struct tensor *tensor = &tensors[i];
         float floats[COUNT_MAX];
+        if (tensor->of != NULL) {
+            reshape(tensor);
+            continue;
+        }
         const size_t n = count_of(tensor);
         for (size_t e = 0; e < n; e++) {
             floats[e] = base_random_f32(&numbers, -1.0f, 1.0f);
@@ -244,6 +269,13 @@ static const struct {
     {"y z", "...d,...d->...", "btd,btd->bt"},
     {"v u", "...,...->...", "bd,bd->bd"},
     {"y c4", "...d,d", "btd,d->bt"},
+    {"y22 c223", "btgi,gih->btgh", "btgi,gih->btgh"},
+    {"c223 y22", "gih,btgi->btgh", "gih,btgi->btgh"},
+    {"y22 c322", "btgi,hgi->bthg", "btgi,hgi->bthg"},
+    {"y22 c223", "btig,gih->btgh", "btig,gih->btgh"},
+    {"y22 c22", "btgi,gi->btg", "btgi,gi->btg"},
+    {"v22 c223", "bgi,gih->bgh", "bgi,gih->bgh"},
+    {"v22 c223 c22", "bgi,gih,gk->bghk", "bgi,gih,gk->bghk"},
 };
 
 START_TEST(test_einsum)

@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""Writes into tests/data/onnx modules whose features are linear layers of groups, as denoisers have them, and
+rows that are cut as another tensor is. Weights and cases in the manner of exports.py, one run under each
+PyTorch whose exporter is to be tried.
+"""
+
+import sys
+
+import torch
+from torch import nn
+
+from exports import SAMPLE, draw_cases, draw_weights, export_open, write_models
+from lstm_modules import HIDDEN, INPUT
+
+STEPS = {0: "batch", 1: "time"}
+GROUPS = 2
+
+
+class Grouped(nn.Module):
+    """a linear layer of each group of the features, all of them one weight and an Einsum"""
+
+    inputs, outputs = {"x": STEPS}, {"y": STEPS}
+
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.LSTM(INPUT, HIDDEN, batch_first=True)
+        self.weight = nn.Parameter(torch.zeros(GROUPS, HIDDEN // GROUPS, 3))
+
+    def forward(self, x):
+        h = self.rnn(x)[0]
+        groups = h.view(h.shape[0], h.shape[1], GROUPS, -1)
+        return torch.einsum("btgi,gih->btgh", groups, self.weight).flatten(2)
+
+
+class Viewed(nn.Module):
+    """the features cut into bands as another input is, by its sizes"""
+
+    inputs, outputs = {"x": STEPS, "skip": STEPS}, {"y": STEPS}
+
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.LSTM(INPUT, HIDDEN, batch_first=True)
+        self.weight = nn.Parameter(torch.zeros(GROUPS, HIDDEN // GROUPS))
+
+    def forward(self, x, skip):
+        b, t, f, _ = skip.shape
+        h = torch.tanh(x).matmul(self.rnn.weight_ih_l0[:HIDDEN].t())
+        bands = h.view(b, t, f, -1) * self.weight + skip
+        return self.rnn(x)[0] + bands.flatten(2)
+
+
+MODULES = {"group_einsum": Grouped, "group_viewed": Viewed}
+
+
+def make_module(name):
+    return draw_weights(MODULES[name](), name)
+
+
+def make_inputs(module, batch, time, generator):
+    x = torch.randint(-8, 9, (batch, time, INPUT), generator=generator) / 8
+    skip = torch.randint(-8, 9, (batch, time, GROUPS, HIDDEN // GROUPS), generator=generator) / 8
+    return (x, skip) if "skip" in module.inputs else (x,)
+
+
+def make_cases(name, module):
+    return draw_cases(name, module, make_inputs)
+
+
+def export(module, path, opset):
+    export_open(module, path, opset, make_inputs(module, *SAMPLE, torch.Generator().manual_seed(0)))
+
+
+if __name__ == "__main__":
+    write_models(__doc__, MODULES, sys.modules[__name__])
