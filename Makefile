@@ -1516,6 +1516,10 @@ bench-kernels: programs deps-peers ## cells beside ONNX Runtime and PyTorch: doc
 bench-pictures: programs deps-peers ## pictures of many widths beside ONNX Runtime: printed
 	$(Q)build/peers/bin/python bench/peers/pictures.py --build $(OUT) $(BENCH_PICTURES)
 
+bench-serving: programs deps-peers ## an LSTM asked by many beside ONNX Runtime and PyTorch; LENGTHS=FILE: printed
+	$(Q)build/peers/bin/python bench/peers/serving.py --bench $(OUT)/cellbatch-bench \
+	  --lengths $(LENGTHS) $(BENCH_SERVING)
+
 bench-readers: programs deps-peers ## readers beside ONNX Runtime and PyTorch: docs/benchmarks/readers.md
 	$(Q)build/peers/bin/python bench/peers/readers.py --build $(OUT) \
 	  --out docs/benchmarks/readers.md $(BENCH_READERS)
@@ -1661,6 +1665,6 @@ help: ## list the targets
 FORCE:
 
 .PHONY: all programs cuda-library test test-avx512 test-neon fuzz run-fuzz fuzz-models demo check-long run-tests run-avx512 run-emulated conformance run-conformance deps deps-py \
-  deps-neon deps-peers bench-kernels bench-pictures bench-readers bench-cores gpu-tools gpu-cells cuda-gates clients lint lint-all \
+  deps-neon deps-peers bench-kernels bench-pictures bench-readers bench-serving bench-cores gpu-tools gpu-cells cuda-gates clients lint lint-all \
   layers headers tidy format format-check text shellcheck cppcheck analyze install install-models \
   uninstall clean help FORCE

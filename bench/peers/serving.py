@@ -1,0 +1,265 @@
+#!/usr/bin/env python3
+"""One LSTM asked by many: cells as they come (cellbatch-bench policies) beside ONNX Runtime and PyTorch,
+which are given whole requests: one by one, padded in buckets as dynamic batchers do, or packed. Nobody
+has a server around: ours is the engine, a peer a loop that calls the library. They take turns; medians.
+
+First what each can with so many clients that always ask again, then open loops with Poisson arrivals at
+parts of what ours can. A latency counts from when a request should have come.
+
+Usage: serving.py --bench build/release/cellbatch-bench --lengths FILE.tsv [--lstm 256x256] [--threads 1]
+"""
+
+import argparse
+import collections
+import json
+import os
+import pathlib
+import random
+import statistics
+import subprocess
+import sys
+import time
+
+import page
+
+WAYS = {"onnxruntime": ("single", "padded"), "torch": ("single", "padded", "packed")}
+GROUP = 64  # the most requests of a call
+BUCKET = 10  # lengths that are padded to one another
+CLIENTS = 256
+PAUSE_S = 0.2  # a library's threads spin for a while
+
+
+# ---- A peer: its own process, {"way", "rate" or "clients", "seconds", "seed"} a line ----
+
+
+class OnnxRuntime:
+    def __init__(self, inputs, hidden, threads):
+        import numpy
+        import onnxruntime
+        from onnx import TensorProto, helper, numpy_helper
+
+        self.numpy, self.version = numpy, onnxruntime.__version__
+        draw = numpy.random.default_rng(1)
+        bound = hidden**-0.5
+        shapes = {"w": (1, 4 * hidden, inputs), "r": (1, 4 * hidden, hidden), "b": (1, 8 * hidden)}
+        weights = [
+            numpy_helper.from_array(draw.uniform(-bound, bound, s).astype(numpy.float32), n)
+            for n, s in shapes.items()
+        ]
+        node = helper.make_node("LSTM", ["x", "w", "r", "b", "lengths"], ["", "h"], hidden_size=hidden)
+        given = [
+            helper.make_tensor_value_info("x", TensorProto.FLOAT, ["steps", "rows", inputs]),
+            helper.make_tensor_value_info("lengths", TensorProto.INT32, ["rows"]),
+        ]
+        result = helper.make_tensor_value_info("h", TensorProto.FLOAT, None)
+        graph = helper.make_graph([node], "lstm", given, [result], weights)
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)])
+        model.ir_version = 8
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        self.session = onnxruntime.InferenceSession(
+            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
+
+    def call(self, way, rows):
+        """rows: one array [steps, inputs] a request. Their last h."""
+        lengths = self.numpy.array([len(row) for row in rows], self.numpy.int32)
+        if len(rows) == 1:
+            x = rows[0][:, None]
+        else:
+            x = self.numpy.zeros((lengths.max(), len(rows), rows[0].shape[1]), self.numpy.float32)
+            for place, row in enumerate(rows):
+                x[: len(row), place] = row
+        return self.session.run(["h"], {"x": x, "lengths": lengths})
+
+
+class Torch:
+    def __init__(self, inputs, hidden, threads):
+        import torch
+
+        self.torch, self.version = torch, torch.__version__
+        torch.set_num_threads(threads)
+        torch.manual_seed(1)
+        self.lstm = torch.nn.LSTM(inputs, hidden).eval()
+
+    def call(self, way, rows):
+        torch, rnn = self.torch, self.torch.nn.utils.rnn
+        tensors = [torch.from_numpy(row) for row in rows]
+        with torch.inference_mode():
+            if way == "packed":
+                return self.lstm(rnn.pack_sequence(tensors, enforce_sorted=False))
+            return self.lstm(rnn.pad_sequence(tensors))
+
+
+class Waiting:
+    """Requests that wait: (should have come at, length), in one line or in buckets that take turns."""
+
+    def __init__(self, way):
+        self.width = BUCKET if way == "padded" else 0
+        self.queues, self.turn, self.n = collections.OrderedDict(), 0, 0
+        self.most = 1 if way == "single" else GROUP
+
+    def add(self, request):
+        bucket = (request[1] - 1) // self.width if self.width else 0
+        self.queues.setdefault(bucket, collections.deque()).append(request)
+        self.n += 1
+
+    def take(self):
+        bucket, queue = next(iter(self.queues.items()))
+        group = [queue.popleft() for _ in range(min(len(queue), self.most))]
+        del self.queues[bucket]
+        if queue:
+            self.queues[bucket] = queue  # behind the others
+        self.n -= len(group)
+        return group
+
+
+def serve_for(peer, inputs, lengths, asked):
+    """Latencies in seconds of what was answered within the time, and how many a second that were."""
+    import numpy
+
+    draw = random.Random(asked["seed"])
+    source = numpy.random.default_rng(2).standard_normal((max(lengths), inputs), numpy.float32)
+    waiting, latencies = Waiting(asked["way"]), []
+    begun = time.perf_counter()
+    end, due = begun + asked["seconds"], begun
+    for _ in range(asked.get("clients", 0)):
+        waiting.add((begun, draw.choice(lengths)))
+    while (now := time.perf_counter()) < end:
+        while "rate" in asked and due <= now:
+            waiting.add((due, draw.choice(lengths)))
+            due += draw.expovariate(asked["rate"])
+        if waiting.n == 0:
+            time.sleep(max(0, min(due, end) - now - 5e-5))
+            continue
+        group = waiting.take()
+        peer.call(asked["way"], [source[:length] for _, length in group])
+        now = time.perf_counter()
+        latencies += [now - came for came, _ in group]
+        for _ in range(len(group) if "clients" in asked else 0):
+            waiting.add((now, draw.choice(lengths)))
+    return latencies, len(latencies) / asked["seconds"]
+
+
+def run_peer(kind, inputs, hidden, threads, path):
+    peer = {"onnxruntime": OnnxRuntime, "torch": Torch}[kind](inputs, hidden, threads)
+    lengths = read_lengths(path)
+    print(json.dumps({"version": peer.version}), flush=True)
+    for line in sys.stdin:
+        latencies, rate = serve_for(peer, inputs, lengths, json.loads(line))
+        latencies.sort()
+        at = lambda part: 1e3 * latencies[int(part * (len(latencies) - 1))] if latencies else 0
+        print(json.dumps({"rate": rate, "p50": at(0.5), "p99": at(0.99)}), flush=True)
+
+
+# ---- The driver ----
+
+
+def read_lengths(path):
+    lines = pathlib.Path(path).read_text(encoding="utf-8").splitlines()
+    return [int(line.split()[0]) for line in lines if line and not line.startswith("#")]
+
+
+class Peer:
+    def __init__(self, kind, python, args):
+        names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+        command = [python, __file__, "--peer", kind, "--lstm", args.lstm, "--lengths", args.lengths]
+        self.process = subprocess.Popen(
+            command + ["--threads", str(args.threads)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, **{name: str(args.threads) for name in names}},
+            text=True,
+        )
+        self.version = json.loads(self.process.stdout.readline())["version"]
+
+    def run(self, **asked):
+        self.process.stdin.write(json.dumps(asked) + "\n")
+        self.process.stdin.flush()
+        answer = json.loads(self.process.stdout.readline())
+        time.sleep(PAUSE_S)
+        return answer
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def our_runs(args, rates):
+    """What ours can, then a run at each rate; one round."""
+    printed = subprocess.run(
+        [args.bench, "policies", "--lstm", args.lstm, "--lengths", f"trace:{args.lengths}", "--json"]
+        + ["--policies", "cellular", "--rounds", "1", "--seconds", str(args.seconds)]
+        + ["--clients", str(CLIENTS), "--threads", str(args.threads)]
+        + ["--rates", ",".join(f"{rate:.1f}" for rate in rates)],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    return [
+        {"rate": one["answered_per_s"], "p50": one["p50_ms"], "p99": one["p99_ms"]}
+        for one in map(json.loads, printed.splitlines())
+    ]
+
+
+def measure(args, peers):
+    """{(way, rate or None): answers of all rounds}, and the rates."""
+    can = our_runs(args, [args.parts[0]])[0]["rate"]
+    rates = [part * can for part in args.parts]
+    seen = collections.defaultdict(list)
+    for number in range(args.rounds):
+        for rate, answer in zip([None, *rates], our_runs(args, rates)):
+            seen["cellbatch, cells", rate].append(answer)
+        for kind, peer in peers.items():
+            for way in WAYS[kind]:
+                for rate in [None, *rates]:
+                    load = {"clients": CLIENTS} if rate is None else {"rate": rate}
+                    answer = peer.run(way=way, seconds=args.seconds, seed=number, **load)
+                    seen[f"{kind}, {way}", rate].append(answer)
+    return seen, rates
+
+
+def table(seen, rates):
+    print("| way | can, requests/s | " + " | ".join(f"at {rate:.0f}" for rate in rates) + " |")
+    print("|---|---|" + "---|" * len(rates))
+    median = lambda way, rate, what: statistics.median(one[what] for one in seen[way, rate])
+    for way in dict.fromkeys(way for way, _ in seen):
+        cells = [f"{median(way, None, 'rate'):,.0f}"]
+        for rate in rates:
+            is_late = median(way, rate, "rate") < 0.9 * rate
+            times = [float(f"{median(way, rate, what):.2g}") for what in ("p50", "p99")]
+            cells.append("more than it can" if is_late else "{:g}, {:g}".format(*times))
+        print(f"| {way} | " + " | ".join(cells) + " |")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--bench", help="cellbatch-bench")
+    parser.add_argument("--lstm", default="256x256", help="INPUTSxUNITS")
+    parser.add_argument("--lengths", required=True, help="a file with a length a line, in the first column")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=3)
+    parser.add_argument("--parts", default="0.2,0.5,0.8", help="of what ours can: the open loops")
+    parser.add_argument("--torch-python", default="/usr/bin/python3", help="a Python with torch; empty: none")
+    parser.add_argument("--peer", choices=WAYS, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    args.parts = [float(part) for part in args.parts.split(",")]
+    inputs, hidden = map(int, args.lstm.split("x"))
+    if args.peer:
+        run_peer(args.peer, inputs, hidden, args.threads, args.lengths)
+        return
+    peers = {"onnxruntime": Peer("onnxruntime", sys.executable, args)}
+    if args.torch_python:
+        peers["torch"] = Peer("torch", args.torch_python, args)
+    seen, rates = measure(args, peers)
+    for peer in peers.values():
+        peer.close()
+    versions = ", ".join(f"{kind} {peer.version}" for kind, peer in peers.items())
+    print(f"{page.cpu_model()}, {len(os.sched_getaffinity(0))} CPUs, {page.caches()}; commit {page.commit()}")
+    print(f"{versions}; LSTM {args.lstm}, {args.threads} threads each; p50, p99 in ms, medians of {args.rounds}\n")
+    table(seen, rates)
+
+
+if __name__ == "__main__":
+    main()
