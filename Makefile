@@ -88,6 +88,7 @@ CELLS_SRCS = \
   cells/import/attr.c \
   cells/import/build.c \
   cells/import/einsum.c \
+  cells/import/scatter.c \
   cells/import/external.c \
   cells/import/feed_back.c \
   cells/import/fold.c \

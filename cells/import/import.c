@@ -28,7 +28,7 @@
  * import may: weights transposed, sliced and joined again by exporters that do not fold. */
 #define UNPACK_FACTOR 4u
 #define IMPORT_FACTOR 6u
-#define IMPORT_EXTRA  (4u << 20)
+#define IMPORT_EXTRA  (16u << 20)
 
 /* What a graph of layers may take, of its weights in float32: gates in another order, and types
  * widened before that. The rest is the graph itself. */

@@ -66,8 +66,12 @@ static enum base_status find_place(struct cell__import *im, const struct cell__s
  * are the first or last of the axis. */
 struct pick {
     uint32_t axis;
-    bool keeps_axis; /* a list: the axis stays */
-    bool is_list;    /* not of consecutive ones: at[] */
+    uint32_t n_axes;             /* that stand in its place, of these sizes */
+    int64_t dims[CELL_RANK_MAX]; /* (of unfold(), [taps, places]) */
+    uint32_t n_long;             /* of them that are not of one element, */
+    uint32_t long_axis;          /* the last of these, if there is one, else the last */
+    bool is_list;                /* not of consecutive ones, or of several axes: at[] */
+    bool is_whole;               /* all in their order: nothing is picked */
     int64_t *at;
     int64_t first; /* of an axis of unknown size from its end on below 0 */
     int64_t count;
@@ -85,14 +89,22 @@ static enum base_status pick_read(struct cell__import *im, const struct cell__no
         return cell__refuse(im, "indices that are not constant");
     }
     const struct cell__tensor *tensor = &index->tensor;
-    if (tensor->dtype == CELL__F32 || tensor->rank > 1 || tensor->count == 0) {
-        return cell__refuse(im, "indices that are no integer or list of integers");
+    if (tensor->dtype == CELL__F32 || tensor->count == 0 ||
+        shape->rank + tensor->rank > CELL_RANK_MAX) {
+        return cell__refuse(im, "indices that are no integers, are none, or of too many axes");
     }
     const struct cell__sym size = cell__sym_of_axis(im, &shape->axes[pick->axis]);
     if (!cell__sym_is_number(&size) && tensor->count > 1) {
         return cell__refuse(im, "takes several elements of an axis of unknown size");
     }
-    pick->keeps_axis = tensor->rank == 1;
+    pick->n_axes = tensor->rank;
+    pick->long_axis = pick->axis + (tensor->rank > 0 ? tensor->rank - 1 : 0);
+    for (uint32_t k = 0; k < tensor->rank; k++) {
+        pick->dims[k] = tensor->dims[k];
+        pick->n_long += tensor->dims[k] != 1 ? 1 : 0;
+        pick->long_axis = tensor->dims[k] != 1 ? pick->axis + k : pick->long_axis;
+    }
+    pick->is_list = pick->n_long > 1;
     pick->count = (int64_t)tensor->count;
     pick->at = base_arena_array(im->arena, tensor->count, sizeof(*pick->at));
     if (pick->at == NULL) {
@@ -107,6 +119,31 @@ static enum base_status pick_read(struct cell__import *im, const struct cell__no
         pick->at[i] = place;
         pick->is_first = place == 0;
         pick->is_last = place == size.add - 1; // of an unknown size 0
+    }
+    pick->is_whole =
+        tensor->rank > 0 && !pick->is_list && cell__sym_is_number(&size) && pick->count == size.add;
+    return BASE_OK;
+}
+
+/* The axes that stand in place of the one that is picked from. */
+static enum base_status pick_shape(struct cell__import *im, const struct pick *pick,
+                                   struct cell__shape *out)
+{
+    const struct cell__axis whole = out->axes[pick->axis];
+    const uint32_t behind = out->rank - pick->axis - 1;
+    memmove(&out->axes[pick->axis + pick->n_axes], &out->axes[pick->axis + 1],
+            behind * sizeof(out->axes[0]));
+    out->rank += pick->n_axes - 1;
+    for (uint32_t k = 0; k < pick->n_axes; k++) {
+        struct cell__axis *axis = &out->axes[pick->axis + k];
+        *axis = (struct cell__axis){.n = 0};
+        if (pick->is_list && pick->dims[k] != 1) {
+            BASE_TRY(cell__axis_new(im, pick->dims[k], axis));
+        } else if (pick->axis + k == pick->long_axis && pick->is_whole) {
+            *axis = whole;
+        } else if (pick->axis + k == pick->long_axis) {
+            BASE_TRY(cell__axis_part(im, &whole, pick->count, axis));
+        }
     }
     return BASE_OK;
 }
@@ -148,16 +185,7 @@ enum base_status cell__infer_gather(struct cell__import *im, struct cell__node *
     }
     BASE_TRY(pick_read(im, node, &pick));
     struct cell__shape out = data->shape;
-    if (pick.is_list) {
-        BASE_TRY(cell__axis_new(im, pick.count, &out.axes[pick.axis]));
-    } else if (pick.keeps_axis) {
-        const struct cell__axis whole = out.axes[pick.axis];
-        BASE_TRY(cell__axis_part(im, &whole, pick.count, &out.axes[pick.axis]));
-    } else {
-        out.rank--;
-        memmove(&out.axes[pick.axis], &out.axes[pick.axis + 1],
-                (out.rank - pick.axis) * sizeof(out.axes[0]));
-    }
+    BASE_TRY(pick_shape(im, &pick, &out));
     cell__set_rows(im, node, 0, data->dtype, &out);
     return BASE_OK;
 }
@@ -206,14 +234,16 @@ enum base_status cell__lower_gather(struct cell__import *im, struct cell__node *
         return cell__lower_gather_step(im, node);
     }
     BASE_TRY(pick_read(im, node, &pick));
-    if (cell__axis_has(im, &data->shape.axes[pick.axis], CELL__ROLE_TIME)) {
+    if (pick.is_whole) {
+        row = data->row;
+    } else if (cell__axis_has(im, &data->shape.axes[pick.axis], CELL__ROLE_TIME)) {
         const struct cell__taken taken = {pick.first, pick.count, pick.is_first, pick.is_last};
         if (pick.is_list) {
             return cell__refuse(im, "takes steps whose numbers are not consecutive");
         }
         row = data->row;
         BASE_TRY(cell__take_steps(im, data, pick.axis, &taken,
-                                  &cell__output(im, node, 0)->shape.axes[pick.axis], &row));
+                                  &cell__output(im, node, 0)->shape.axes[pick.long_axis], &row));
     } else {
         BASE_TRY(cell__axis_in_row(im, &data->shape, pick.axis, "takes elements", &place));
         base_assert(pick.first >= 0); // a row's axes have known sizes

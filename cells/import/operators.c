@@ -67,7 +67,11 @@ static const struct cell__operator operators[] = {
     {"DynamicQuantizeLinear", 1, 1, 3, " ", cell__infer_dynamic, cell__lower_identity,
      "its input as it is, not rounded, with a scale of 1 and a zero point of 0"},
     {"Einsum", 1, CELL__OPERANDS_MAX, 1, " equation ", cell__infer_written, cell__lower_branch,
-     "two operands at a time, by Transpose, MatMul, Mul and ReduceSum; no diagonals"},
+     "two operands at a time, by Transpose, MatMul, Mul and ReduceSum; no diagonals. A constant "
+     "with "
+     "labels that stay beside those that are summed (`btgi,gih->btgh`, a linear layer of each "
+     "group) "
+     "is a matrix of blocks, zeros between them"},
     {"Elu", 1, 1, 1, " alpha ", cell__infer_function, cell__lower_function, "float32"},
     {"Equal", 2, 2, 1, " ", cell__infer_same, cell__lower_same,
      "float32; integers beside one constant below 2^24"},
@@ -180,7 +184,9 @@ static const struct cell__operator operators[] = {
      cell__lower_reduce, "as ReduceSum"},
     {"Relu", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},
     {"Reshape", 2, 2, 1, " allowzero ", cell__infer_reshape, cell__lower_reshaped,
-     "keeps batch and time in their order; or stacks some steps into one"},
+     "keeps batch and time in their order; or stacks some steps into one. They may be written as "
+     "another tensor's (`x.view(*skip.shape[:3], -1)`), and a request in which these differ is "
+     "refused"},
     {"ReverseSequence", 2, 2, 1, " batch_axis time_axis ", cell__infer_reverse, cell__lower_reverse,
      "all steps of a sequence; what is made of it is turned back, or feeds a recurrent node, or "
      "gives its first or last step"},
@@ -203,6 +209,8 @@ static const struct cell__operator operators[] = {
      "table that works "
      "on "
      "each row of the batch alone"},
+    {"ScatterND", 3, 3, 1, " reduction ", cell__infer_written, cell__lower_branch,
+     "constant indices of a box, one of whose axes is not whole: an assignment to a part"},
     {"Selu", 1, 1, 1, " alpha gamma ", cell__infer_function, cell__lower_function, "float32"},
     {"SequenceAt", 2, 2, 1, " ", cell__infer_list_at, cell__lower_element,
      "by the number of the step, in a Loop"},

@@ -174,9 +174,16 @@ static bool is_number(const struct cell__sym *sym, int64_t value)
     return cell__sym_is_number(sym) && sym->add == value;
 }
 
+/* Of an input, as it stands there. */
+static bool is_given(const struct cell__import *im, const struct cell__axis *axis)
+{
+    return axis->n == 1 && im->atoms[cell__atom_root(im, axis->atoms[0])].source == CELL__NONE;
+}
+
 /* Of a shape that is written with another tensor's sizes, as `x.view(*y.shape[:2], -1)`: where as
  * many that a request chooses are asked for that the input has not as it has that are not asked
- * for, these are the same, in their order. Requests in which they are not are refused. */
+ * for, these are the same, in their order. Requests in which they are not are refused. Only of
+ * sizes that inputs have: what strides leave says itself what it is. */
 static enum base_status unite_sizes(struct cell__import *im, const struct flat *flat,
                                     const struct cell__sym *targets, uint32_t n)
 {
@@ -184,6 +191,7 @@ static enum base_status unite_sizes(struct cell__import *im, const struct flat *
     struct cell__axis missing[CELL_RANK_MAX];
     uint32_t n_missing = 0;
     uint32_t n_left = 0;
+    uint32_t n_made = 0; // of either, by windows and slices
     for (uint32_t k = 0; k < n; k++) {
         struct cell__axis *axis = &missing[n_missing];
         if (cell__sym_is_number(&targets[k]) || targets[k].factor > 1) {
@@ -197,13 +205,16 @@ static enum base_status unite_sizes(struct cell__import *im, const struct flat *
             is_there |= is;
         }
         n_missing += is_there ? 0 : 1;
+        n_made += is_there || is_given(im, axis) ? 0 : 1;
     }
     for (uint32_t i = 0; i < flat->last; i++) {
+        const struct cell__axis own = {.n = 1, .atoms = {flat->atoms[i]}};
         is_asked[i] |= cell__atom_size(im, flat->atoms[i]) >= 0;
         n_left += is_asked[i] ? 0 : 1;
+        n_made += is_asked[i] || is_given(im, &own) ? 0 : 1;
     }
     uint32_t next = 0;
-    for (uint32_t i = 0; i < flat->last && n_left == n_missing; i++) {
+    for (uint32_t i = 0; i < flat->last && n_left == n_missing && n_made == 0; i++) {
         const struct cell__axis own = {.n = 1, .atoms = {flat->atoms[i]}};
         if (!is_asked[i]) {
             BASE_TRY(cell__axis_unite(im, &own, &missing[next++], "the new shape's dimensions"));

@@ -4,6 +4,7 @@
 
 #include "cells/import/einsum.h"
 #include "cells/import/ops.h"
+#include "cells/import/scatter.h"
 #include "cells/import/writer.h"
 
 #include <float.h>
@@ -165,6 +166,7 @@ static const struct {
     {"RMSNormalization", write_rms_norm, 2},
     {"ReduceLogSum", write_log_sum, 1},
     {"ReduceLogSumExp", write_log_sum_exp, 1},
+    {"ScatterND", cell__write_scatter, 3},
     {"Sum", write_sum, 1},
     {"Swish", write_swish, 1},
 };

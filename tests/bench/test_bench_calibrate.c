@@ -53,7 +53,7 @@ START_TEST(test_table_tells_of_a_model_and_what_is_chosen)
     char *text = output_of(words);
     ck_assert_ptr_nonnull(strstr(text, "model/lstm, us a step of all rows"));
     ck_assert_ptr_nonnull(strstr(text, "no windows to choose")); // it looks its sums up
-    ck_assert_ptr_nonnull(strstr(text, "b_max: none of its own"));
+    ck_assert_ptr_nonnull(strstr(text, "b_max: none (own rule: "));
     ck_assert_ptr_null(strstr(text, "\n     6 ")); // no more rows than asked for
     base_free(text);
 }

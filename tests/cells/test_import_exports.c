@@ -164,6 +164,7 @@ static const struct {
     uint32_t variant;
 } cells[] = {
     {"gru_reset_before-", CELL_OP_GRU, CELL_GRU_RESET_BEFORE},
+    {"group_streamed-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
     {"gru_", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
     {"reader_embedded-", CELL_OP_LSTM, 0},
     {"reader_", CELL_OP_GRU, CELL_GRU_RESET_AFTER},

@@ -536,6 +536,40 @@ START_TEST(test_what_cannot_be_written_out)
 }
 END_TEST
 
+/* ---- ScatterND: what it computes, group_streamed in test_import_exports.c
+ * ----------------------------- */
+
+static void scatter(const char *operands, const int64_t *indices, int64_t n, int64_t axes)
+{
+    const int64_t dims[] = {n, axes};
+    begin(18);
+    onnx_constant(&builder, "at",
+                  onnx_tensor(&builder, ONNX__TENSOR_PROTO__DATA_TYPE__INT64, 2, dims, indices,
+                              (size_t)(n * axes) * sizeof(*indices)));
+    (void)onnx_node(&builder, "ScatterND", operands, "o");
+}
+
+START_TEST(test_assignments_that_are_refused)
+{
+    static const int64_t at[] = {0, 2, 1, 1};
+    scatter("v at u", at, 1, 1); // of a batch
+    refuse(BASE_UNIMPLEMENTED, "indices that are not known, or beyond the tensor");
+    scatter("c344 at u", (const int64_t[]){3}, 1, 1);
+    refuse(BASE_UNIMPLEMENTED, "indices that are not known, or beyond the tensor");
+    scatter("c344 v u", at, 1, 1);
+    refuse(BASE_UNIMPLEMENTED, "indices that are no constant");
+    scatter("c344 at u", at, 2, 1); // 0 and 2
+    refuse(BASE_UNIMPLEMENTED, "indices that are no box in its order");
+    scatter("c344 at u", (const int64_t[]){1, 0}, 2, 1);
+    refuse(BASE_UNIMPLEMENTED, "indices that are no box in its order");
+    scatter("c344 at u", &at[2], 1, 2); // one of 3, one of 4
+    refuse(BASE_UNIMPLEMENTED, "a part of more than one axis");
+    scatter("c344 at u", at, 1, 1);
+    onnx_set_string(&builder, builder.graph.node[builder.graph.n_node - 1], "reduction", "add");
+    refuse(BASE_UNIMPLEMENTED, "with a reduction");
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("import_written");
@@ -547,6 +581,7 @@ int main(void)
     tcase_add_test(tcase, test_sums_and_means);
     tcase_add_loop_test(tcase, test_logarithms_of_sums, 0, 8);
     tcase_add_test(tcase, test_what_cannot_be_written_out);
+    tcase_add_test(tcase, test_assignments_that_are_refused);
     suite_add_tcase(suite, tcase);
     return util_run(suite);
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes into tests/data/onnx modules whose features are linear layers of groups, as denoisers have them, and
-rows that are cut as another tensor is. Weights and cases in the manner of exports.py, one run under each
+"""Writes into tests/data/onnx what denoisers have: linear layers of groups of the features, rows that are cut as
+another tensor is, and a frame of a stream whose bands are unfolded and whose caches are assigned to in parts. Weights and cases in the manner of exports.py, one run under each
 PyTorch whose exporter is to be tried.
 """
 
@@ -49,7 +49,30 @@ class Viewed(nn.Module):
         return self.rnn(x)[0] + bands.flatten(2)
 
 
-MODULES = {"group_einsum": Grouped, "group_viewed": Viewed}
+class Streamed(nn.Module):
+    """a frame of a stream, all sizes stated: three bands side by side, a GRU over the bands and one over the
+    frames, and a cache of which a part is new"""
+
+    inputs = {"x": {}, "cache": {}, "h0": {}}
+    outputs = {"y": {}, "cache_next": {}, "hn": {}}
+
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.GRU(3, HIDDEN // 2, batch_first=True)
+        self.inter = nn.GRU(HIDDEN // 2, HIDDEN // 2, batch_first=True)
+
+    def forward(self, x, cache, h0):
+        bands = nn.functional.unfold(x.view(1, 1, 1, BANDS), (1, 3), padding=(0, 1))
+        h = self.rnn(bands.transpose(1, 2))[0]
+        cache = cache.clone()
+        cache[:, :, 1:2] = h.view(1, BANDS, 1, -1)
+        cache[:, :, 2:] = cache[:, :, 2:] * 0.5
+        frame, hn = self.inter(h.transpose(0, 1), h0)
+        return frame.transpose(0, 1) + cache.sum(2), cache, hn
+
+
+BANDS = 5
+MODULES = {"group_einsum": Grouped, "group_streamed": Streamed, "group_viewed": Viewed}
 
 
 def make_module(name):
@@ -57,12 +80,18 @@ def make_module(name):
 
 
 def make_inputs(module, batch, time, generator):
+    if "cache" in module.inputs:
+        x = torch.randint(-8, 9, (1, BANDS), generator=generator) / 8
+        cache = torch.randint(-8, 9, (1, BANDS, 4, HIDDEN // 2), generator=generator) / 8
+        return x, cache, torch.randint(-8, 9, (1, BANDS, HIDDEN // 2), generator=generator) / 8
     x = torch.randint(-8, 9, (batch, time, INPUT), generator=generator) / 8
     skip = torch.randint(-8, 9, (batch, time, GROUPS, HIDDEN // GROUPS), generator=generator) / 8
     return (x, skip) if "skip" in module.inputs else (x,)
 
 
 def make_cases(name, module):
+    if isinstance(module, Streamed):
+        return draw_cases(name, module, make_inputs, ((1, 1), (1, 1)))
     return draw_cases(name, module, make_inputs)
 
 
