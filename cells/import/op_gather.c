@@ -90,7 +90,7 @@ static enum base_status pick_read(struct cell__import *im, const struct cell__no
     }
     const struct cell__tensor *tensor = &index->tensor;
     if (tensor->dtype == CELL__F32 || tensor->count == 0 ||
-        shape->rank + tensor->rank > CELL_RANK_MAX) {
+        shape->rank + tensor->rank > CELL_RANK_MAX + 1) {
         return cell__refuse(im, "indices that are no integers, are none, or of too many axes");
     }
     const struct cell__sym size = cell__sym_of_axis(im, &shape->axes[pick->axis]);
