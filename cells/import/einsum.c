@@ -6,6 +6,7 @@
 #include "cells/import/einsum.h"
 
 #include "base/assert.h"
+#include "cells/import/ops.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -116,6 +117,28 @@ static bool repeats(const struct term *term)
         }
     }
     return false;
+}
+
+/* Axes of one label are as long as each other, or of one element. */
+static enum base_status check_sizes(struct cell__writer *w, const struct equation *e)
+{
+    int64_t sizes[UINT8_MAX + 1] = {0}; // of each label; 0: not known yet
+    for (uint32_t t = 0; t < e->n; t++) {
+        const struct term *term = &e->terms[t];
+        const struct cell__value *value = NULL;
+        struct cell__shape shape;
+        BASE_TRY(cell__writer_value(w, term->value, &value));
+        BASE_TRY(cell__shape_of(w->im, value, &shape));
+        for (uint32_t k = 0; k < term->n; k++) {
+            int64_t *size = &sizes[term->labels[k]];
+            const int64_t own = cell__axis_size(w->im, &shape.axes[k]);
+            if (own > 1 && *size > 1 && own != *size) {
+                return cell__unwritten(w, "operands whose sizes do not fit");
+            }
+            *size = own > 1 ? own : *size;
+        }
+    }
+    return BASE_OK;
 }
 
 static enum base_status read_equation(struct cell__writer *w, struct equation *e)
@@ -499,6 +522,7 @@ enum base_status cell__write_einsum(struct cell__writer *w)
 {
     struct equation e;
     BASE_TRY(read_equation(w, &e));
+    BASE_TRY(check_sizes(w, &e));
     struct term all = e.terms[0];
     for (uint32_t t = 1; t < e.n; t++) {
         BASE_TRY(contract(w, &e, t, t == 1, &all));

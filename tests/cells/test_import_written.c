@@ -44,6 +44,7 @@ static struct tensor tensors[] = {
     {.name = "c322", .rank = 3, .dims = {3, 2, 2}},
     {.name = "y22", .rank = 4, .dims = {BATCH, STEPS, 2, 2}, .of = "y"},
     {.name = "v22", .rank = 3, .dims = {BATCH, 2, 2}, .of = "v"},
+    {.name = "v41", .rank = 3, .dims = {BATCH, WIDTH, 1}, .of = "v"},
 };
 enum { TENSORS = sizeof(tensors) / sizeof(tensors[0]), INPUTS = 4 };
 
@@ -67,12 +68,14 @@ static const struct tensor *find(const char *name, size_t length)
     return NULL;
 }
 
-/* Rows of 4 as 2 times 2. */
+/* Rows of 4 as 2 times 2, or 4 times 1. */
 static void reshape(struct tensor *tensor)
 {
     char inputs[64];
     char shape[32];
-    const int64_t dims[] = {0, tensor->rank == 4 ? 0 : 2, 2, 2};
+    const int64_t *last = &tensor->dims[tensor->rank - 2];
+    const int64_t dims[] = {0, tensor->rank == 4 ? 0 : last[0],
+                            tensor->rank == 4 ? last[0] : last[1], last[1]};
     const struct tensor *of = find(tensor->of, strlen(tensor->of));
     const int64_t n = tensor->rank;
     memcpy(tensor->data, of->data, sizeof(tensor->data));
@@ -321,6 +324,8 @@ START_TEST(test_equations_that_are_refused)
         {"y", "b1d->b", "an equation that does not fit"},
         {"c44", "dd->d", "a label that stands twice in an operand: a diagonal"},
         {"v c423 c344 c4", "bd,efg,hij,k->bdefghijk", "an equation that does not fit"},
+        {"v41 c223", "bgi,gih->bgh", "operands whose sizes do not fit"}, // 4 and 1 for 2 and 2
+        {"y c34", "btd,de->bte", "operands whose sizes do not fit"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         einsum(cases[i].operands, cases[i].equation);
