@@ -48,17 +48,6 @@ static uint32_t ready_rows(const struct sched *sched, const struct sched__type *
     return type->ready[queue].n_rows + unpinned_rows(sched, type, queue);
 }
 
-/* The first subgraph that the queue may take from, and the list it stands in; NULL when none. */
-static struct sched_subgraph *first_ready(struct sched__type *type, uint32_t queue,
-                                          bool with_unpinned, struct sched__ready **list)
-{
-    struct sched_subgraph *pinned = type->ready[queue].first;
-    struct sched_subgraph *unpinned = with_unpinned ? type->unpinned.first : NULL;
-    bool take_pinned = unpinned == NULL || (pinned != NULL && sched__is_before(pinned, unpinned));
-    *list = take_pinned ? &type->ready[queue] : &type->unpinned;
-    return take_pinned ? pinned : unpinned;
-}
-
 /* Batches of the type in flight. A device that takes one batch at a time has none whenever it asks:
  * the one it had last counts, or the last type of a graph would hold back all others as long as it
  * has work. */
@@ -116,7 +105,7 @@ static void list_candidates(struct sched *sched, uint32_t queue, const struct ce
         }
         struct sched__ready *list = NULL;
         const uint32_t unpinned = unpinned_rows(sched, type, queue);
-        const struct sched_subgraph *head = first_ready(type, queue, unpinned > 0, &list);
+        const struct sched_subgraph *head = sched__first_ready(type, queue, unpinned > 0, &list);
         if (head != NULL && (first == NULL || suits_beside(sched, type, head, first))) {
             out->candidates[out->n++] =
                 (struct sched_candidate){.type = t,
@@ -271,7 +260,8 @@ static void take_subgraphs(struct sched *sched, struct sched__type *type, struct
     uint32_t unpinned = 0;
     while (batch->n_cells < type->rows_max) {
         struct sched__ready *list = NULL;
-        struct sched_subgraph *subgraph = first_ready(type, batch->queue, unpinned < most, &list);
+        struct sched_subgraph *subgraph =
+            sched__first_ready(type, batch->queue, unpinned < most, &list);
         if (subgraph == NULL || !has_room(sched, batch, subgraph, type->rows_max)) {
             break;
         }

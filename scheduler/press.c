@@ -15,16 +15,6 @@ static bool has_ready(const struct sched__type *type, uint32_t index)
     return type->ready[index].n_rows + type->unpinned.n_rows > 0;
 }
 
-/* The first of the type that is ready for the queue, or NULL. */
-static const struct sched_subgraph *first_of(const struct sched__type *type, uint32_t index)
-{
-    const struct sched_subgraph *pinned = type->ready[index].first;
-    const struct sched_subgraph *unpinned = type->unpinned.first;
-    const bool is_pinned =
-        unpinned == NULL || (pinned != NULL && sched__is_before(pinned, unpinned));
-    return is_pinned ? pinned : unpinned;
-}
-
 bool sched_is_pressed(const struct sched *sched, uint32_t queue_index)
 {
     uint64_t least_running = UINT64_MAX;
@@ -96,8 +86,10 @@ bool sched_is_in_way(const struct sched *sched, uint32_t queue_index)
         const struct run run = run_of(sched, &slot->batch);
         bool is_in_way = run.is_stopping;
         for (uint32_t t = 0; t < sched->n_types && !is_in_way; t++) {
-            const struct sched__type *type = sched->types[t];
-            const struct sched_subgraph *first = type == NULL ? NULL : first_of(type, queue_index);
+            struct sched__type *type = sched->types[t];
+            struct sched__ready *list = NULL;
+            const struct sched_subgraph *first =
+                type == NULL ? NULL : sched__first_ready(type, queue_index, true, &list);
             is_in_way = first != NULL && is_in_way_of(sched, &run, type, first);
         }
         if (is_in_way) {

@@ -125,6 +125,18 @@ static inline bool sched__is_held(const struct cell_batch *batch, const struct s
     return batch->interruptible || sched__ends_itself(node);
 }
 
+/* The first subgraph that the queue may take from, and the list it stands in; NULL when none. */
+static inline struct sched_subgraph *sched__first_ready(struct sched__type *type, uint32_t queue,
+                                                        bool with_unpinned,
+                                                        struct sched__ready **list)
+{
+    struct sched_subgraph *pinned = type->ready[queue].first;
+    struct sched_subgraph *unpinned = with_unpinned ? type->unpinned.first : NULL;
+    bool take_pinned = unpinned == NULL || (pinned != NULL && sched__is_before(pinned, unpinned));
+    *list = take_pinned ? &type->ready[queue] : &type->unpinned;
+    return take_pinned ? pinned : unpinned;
+}
+
 /* The list a ready subgraph belongs in. */
 static inline struct sched__ready *sched__list_of(const struct sched *sched,
                                                   const struct sched_subgraph *subgraph)

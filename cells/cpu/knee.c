@@ -10,9 +10,10 @@
 #include "base/cpus.h"
 
 /* Of a step beside its rows: kernel, scheduler, and of teams the members' meetings. Zen 4, knees as
- * calibrated and by this rule, LSTMs in fp32: one thread, 16 units 32 and 48, 32 20 and 40, 64 16
- * to 20 and 24, from 128 on 8 and 8; two threads, 32 32 and 56, 64 24 and 40, 128 24 and 32, 256 20
- * and 16, 512 16 and 16. Of 256 units and two threads in bf16 24 and 24, in int8 32 and 32. */
+ * calibrated and by this rule, LSTMs in fp32: one thread, 16 units 32 and 56, 32 20 and 40, 64 16
+ * to 20 and 24, 128 and 256 8 and 8; two threads, 32 32 and 64, 64 24 and 48, 128 24 and 32, 256 12
+ * to 24 and 16, 512 16 and 16. Of 256 units and two threads in bf16 24 and 24, in int8 24 to 32 and
+ * 32. */
 #define STEP_NS      500.0
 #define STEP_TEAM_NS 2000.0
 
