@@ -95,6 +95,7 @@ CELLS_SRCS = \
   cells/import/fold_math.c \
   cells/import/graph.c \
   cells/import/import.c \
+  cells/import/joined.c \
   cells/import/layer_recurrent.c \
   cells/import/layer_tensors.c \
   cells/import/layers.c \
@@ -554,6 +555,7 @@ CELLS_SUITES = \
   tests/cells/test_import_external.c \
   tests/cells/test_import_hostile.c \
   tests/cells/test_import_index.c \
+  tests/cells/test_import_joined.c \
   tests/cells/test_import_keras.c \
   tests/cells/test_import_known.c \
   tests/cells/test_import_norm.c \

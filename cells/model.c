@@ -164,6 +164,12 @@ void cell_model_steps(const struct cell_model *model, uint32_t given,
     }
 }
 
+uint32_t cell_sequence_least(const struct cell_sequence *sequence)
+{
+    const uint32_t least = sequence->may_be_empty ? 0 : 1;
+    return sequence->steps_min > 0 ? sequence->steps_min : least;
+}
+
 /* The given sequence of the first one that what is given does not make long enough, or not even; or
  * CELL_SEQUENCES_MAX. */
 static uint32_t find_unmet(const struct cell_model *model, const uint32_t given[CELL_SEQUENCES_MAX])
@@ -173,7 +179,7 @@ static uint32_t find_unmet(const struct cell_model *model, const uint32_t given[
     for (uint32_t s = 0; s < CELL_SEQUENCES_MAX; s++) {
         const struct cell_sequence *sequence = &model->sequences[s];
         const bool is_given = sequence->stride == 0;
-        const uint32_t least = sequence->steps_min > 0 ? sequence->steps_min : 1;
+        const uint32_t least = cell_sequence_least(sequence);
         origin[s] = is_given ? s : origin[sequence->source];
         steps[s] = is_given ? given[s] : cell_sequence_steps(sequence, steps[sequence->source]);
         if (model->sequences[origin[s]].stated == 0 &&
@@ -191,7 +197,7 @@ void cell_model_steps_min(const struct cell_model *model, uint32_t steps[CELL_SE
 {
     for (uint32_t s = 0; s < CELL_SEQUENCES_MAX; s++) {
         const struct cell_sequence *sequence = &model->sequences[s];
-        steps[s] = sequence->steps_min > 0 ? sequence->steps_min : 1;
+        steps[s] = cell_sequence_least(sequence);
         steps[s] = sequence->stated > 0 ? sequence->stated : steps[s];
     }
     for (uint32_t s = CELL_SEQUENCES_MAX; s-- > 0;) { // a source stands before what follows from it

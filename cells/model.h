@@ -20,9 +20,11 @@
 
 /* Time axes of a model that differ in length: a reader has a document and a question, and a
  * convolution with strides leaves fewer steps than it reads. */
-#define CELL_SEQUENCES_MAX 16u
-#define CELL_MEMORIES_MAX  64u
-#define CELL_WINDOW_MAX    256u /* steps from the first to the last that a step reads; a stride */
+#define CELL_SEQUENCES_MAX  16u
+#define CELL_MEMORIES_MAX   64u
+#define CELL_JOINS_MAX      16u
+#define CELL_JOIN_PARTS_MAX 16u
+#define CELL_WINDOW_MAX     256u /* steps from the first to the last that a step reads; a stride */
 
 /* What comes as one byte an element, of which cells see floats: false and true as 0 and 1. */
 enum cell_byte { CELL_BYTE_NONE, CELL_BYTE_BOOL, CELL_BYTE_U8, CELL_BYTE_I8 };
@@ -72,6 +74,7 @@ enum cell_source_kind {
     CELL_SOURCE_START,      /* of a decoder's token: decoder.start */
     CELL_SOURCE_MEMORY, /* all rows of memories[index]; of each `count` elements from `offset` on,
                            count 0: all */
+    CELL_SOURCE_JOIN,   /* joins[index] at the same step */
     CELL_SOURCE_NUMBER, /* the number of the step, from 0 on, an int64 */
     CELL_SOURCE_TAKEN,  /* of an output: the steps that a decoder has taken before its end, or
                            what a beam search has found (CELL_BEAM_..) */
@@ -107,7 +110,11 @@ struct cell_sequence {
     uint32_t steps_max; /* what a table of positions has a row for; 0: any number */
     uint32_t multiple;  /* what divides it, since steps are parted so; 0: anything may */
     uint32_t steps_min; /* what steps that are taken by their number ask for; 0: any number */
+    bool may_be_empty;  /* only joins read it, of which it then is no part */
 };
+
+/* Steps that it must have. */
+uint32_t cell_sequence_least(const struct cell_sequence *sequence);
 
 /* Steps here of each of the source's. */
 uint32_t cell_sequence_parts(const struct cell_sequence *sequence);
@@ -217,6 +224,23 @@ struct cell_memory {
     struct cell_source sources[CELL_PIECES_MAX];
 };
 
+/* Of a join: output `output` of stage `stage` at each of its steps, the last one first where it is
+ * turned round; or, of a stage of kind ONCE, `count` steps that lie behind each other in one row.
+ */
+struct cell_join_part {
+    uint32_t stage, output;
+    uint32_t count; /* 0: of a stage with steps */
+    bool is_turned; /* of a stage with steps */
+};
+
+/* Steps of several sequences one behind the other, as those of one: `sequence`, which has as many
+ * as all parts together. All parts are of `width` float32 a step, and all or none of their stages
+ * are shared. */
+struct cell_join {
+    uint32_t width, sequence, n_parts;
+    struct cell_join_part parts[CELL_JOIN_PARTS_MAX];
+};
+
 /* The last stage of a SEQ2SEQ model. Outputs of the model are its outputs, a row a step, but the
  * last, [batch] of int64: the steps that each row took, without that of its end id. */
 struct cell_decoder {
@@ -302,7 +326,7 @@ struct cell_model {
     struct cell_tree tree;       /* of CELL_UNFOLD_TREE */
     struct cell_decoder decoder; /* of CELL_UNFOLD_SEQ2SEQ */
     struct cell_graph graph;     /* of CELL_UNFOLD_GRAPH and CELL_UNFOLD_PLUGIN */
-    uint32_t n_inputs, n_outputs, n_stages, n_sequences, n_memories;
+    uint32_t n_inputs, n_outputs, n_stages, n_sequences, n_memories, n_joins;
     struct cell_sequence sequences[CELL_SEQUENCES_MAX];
     uint32_t reach; /* of all windows: the most steps beyond either end of a sequence */
     struct cell_tensor inputs[CELL_TENSORS_MAX];
@@ -311,6 +335,7 @@ struct cell_model {
     struct cell_source output_sources[CELL_TENSORS_MAX][CELL_PIECES_MAX];
     struct cell_stage stages[CELL_STAGES_MAX];
     struct cell_memory memories[CELL_MEMORIES_MAX];
+    struct cell_join joins[CELL_JOINS_MAX];
     uint32_t n_states; /* that a session keeps; 0: the model has no sessions */
     struct cell_model_state states[CELL_TENSORS_MAX];
     struct cell_model_options options; /* as it was loaded */

@@ -102,6 +102,10 @@ static enum base_status check_source(const struct cell_type *reader,
     if (source->kind == CELL_SOURCE_MEMORY) {
         return refuse(reader, "reads all steps, of which some may be in other requests", error);
     }
+    if (source->kind == CELL_SOURCE_JOIN) {
+        return refuse(
+            reader, "reads steps that are joined to others, which may be in other requests", error);
+    }
     if (source->kind == CELL_SOURCE_NUMBER) {
         return refuse(reader, "reads the number of the step, which begins anew in each request",
                       error);

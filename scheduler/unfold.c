@@ -16,7 +16,8 @@ struct row_state {
     uint32_t row;
     sched_node_id nodes[CELL_STAGES_MAX]; /* SCHED_NONE: a stage of no steps */
     uint8_t *spills[CELL_STAGES_MAX][CELL_OUTPUTS_MAX];
-    uint8_t *memories[CELL_MEMORIES_MAX];                      /* of outputs of stages */
+    uint8_t *memories[CELL_MEMORIES_MAX]; /* of outputs of stages */
+    uint8_t *joins[CELL_JOINS_MAX];
     uint8_t *padded[CELL_TENSORS_MAX][CELL_PIECES_MAX];        /* of inputs that windows read */
     sched_value_id firsts[CELL_STAGES_MAX][CELL_OUTPUTS_MAX];  /* SCHED_NONE: none yet */
     sched_value_id outputs[CELL_STAGES_MAX][CELL_OUTPUTS_MAX]; /* likewise, of the last step */
@@ -82,6 +83,25 @@ static uint32_t count_memories(struct unfolding *u)
     return reads;
 }
 
+/* Each stage emits its part of a join once. Returns how many parts are waited for. */
+static uint32_t count_joins(struct unfolding *u)
+{
+    const struct cell_model *model = u->sequences->model;
+    uint32_t reads = 0;
+    for (uint32_t j = 0; j < model->n_joins; j++) {
+        for (uint32_t p = 0; p < model->joins[j].n_parts; p++) {
+            u->emits_max[model->joins[j].parts[p].stage]++;
+        }
+    }
+    for (uint32_t s = 0; s < model->n_stages; s++) {
+        for (uint32_t i = 0; i < model->stages[s].type->def.n_inputs; i++) {
+            const struct cell_source *source = &model->stages[s].inputs[i];
+            reads += source->kind == CELL_SOURCE_JOIN ? model->joins[source->index].n_parts : 0;
+        }
+    }
+    return reads;
+}
+
 /* Counts how often each stage is read: a bound of its emits, and in sum of values and edges. */
 static uint32_t count_reads(struct unfolding *u)
 {
@@ -103,7 +123,7 @@ static uint32_t count_reads(struct unfolding *u)
             }
         }
     }
-    reads += count_memories(u);
+    reads += count_memories(u) + count_joins(u);
     for (uint32_t o = 0; o < model->n_outputs; o++) {
         for (uint32_t p = 0; p < model->outputs[o].pieces; p++) {
             if (is_of_stage(&model->output_sources[o][p])) {
@@ -256,6 +276,61 @@ static void bind_memory(struct unfolding *u, const struct cell_source *part, sch
                              (int64_t)memory->width * (int64_t)sizeof(float), steps);
 }
 
+/* Where the steps of a join lie, in the request's memory; its parts are asked for on first use. */
+static uint8_t *make_join(struct unfolding *u, const struct cell_join *join, uint32_t number)
+{
+    const size_t stride = (size_t)join->width * sizeof(float);
+    const uint32_t steps = length_of(u, join->sequence);
+    uint8_t **made = &state_of(u, join->parts[0].stage)->joins[number];
+    if (*made != NULL) {
+        return *made;
+    }
+    *made = make_rows(u, steps, stride);
+    uint32_t at = 0;
+    for (uint32_t p = 0; *made != NULL && p < join->n_parts; p++) {
+        const struct cell_join_part *part = &join->parts[p];
+        const struct cell_stage *from = &u->sequences->model->stages[part->stage];
+        const uint32_t n = part->count > 0 ? part->count : steps_of(u, from);
+        const bool is_back = from->is_reverse != part->is_turned;
+        if (node_of(u, part->stage) == SCHED_NONE) {
+            continue; // of no steps
+        }
+        base_assert(n <= steps - at);
+        uint8_t *to = *made + at * stride;
+        sched_builder_emit(
+            &u->builder, node_of(u, part->stage),
+            (struct cell_emit){.what = CELL_EMIT_OUTPUT,
+                               .when = part->count > 0 ? CELL_EMIT_LAST : CELL_EMIT_EACH,
+                               .index = part->output,
+                               .to = part->count > 0 ? sched_host_ref(to, 0)
+                                     : is_back
+                                         ? sched_host_ref(to + (n - 1) * stride, -(int64_t)stride)
+                                         : sched_host_ref(to, (int64_t)stride)});
+        at += n;
+    }
+    return *made;
+}
+
+static void bind_join(struct unfolding *u, uint32_t s, uint32_t input)
+{
+    const struct cell_stage *stage = &u->sequences->model->stages[s];
+    const uint32_t number = stage->inputs[input].index;
+    const struct cell_join *join = &u->sequences->model->joins[number];
+    const sched_node_id node = node_of(u, s);
+    const uint8_t *made = make_join(u, join, number);
+    if (made == NULL) {
+        return;
+    }
+    for (uint32_t p = 0; p < join->n_parts; p++) {
+        if (node_of(u, join->parts[p].stage) != SCHED_NONE) {
+            sched_builder_after(&u->builder, node, node_of(u, join->parts[p].stage));
+        }
+    }
+    const struct cell_ref rows =
+        rows_for(stage, made, (int64_t)join->width * (int64_t)sizeof(float), steps_of(u, stage));
+    sched_builder_input_host(&u->builder, node, input, rows.host, rows.stride_bytes);
+}
+
 /* The rows of an input's piece as a window needs them, copied on first use. */
 static const uint8_t *pad_input(struct unfolding *u, const struct cell_source *source,
                                 size_t *stride)
@@ -391,6 +466,10 @@ static void bind_input(struct unfolding *u, uint32_t s, uint32_t input)
     const sched_node_id node = node_of(u, s);
     if (source->kind == CELL_SOURCE_MEMORY) {
         bind_memory(u, source, node, input);
+        return;
+    }
+    if (source->kind == CELL_SOURCE_JOIN) {
+        bind_join(u, s, input);
         return;
     }
     if (source->kind == CELL_SOURCE_NUMBER) {
@@ -529,6 +608,7 @@ static void clear(const struct cell_model *model, struct row_state *state, uint3
     memset(state->states, 0xff, n * sizeof(state->states[0]));
     memset(state->spills, 0, n * sizeof(state->spills[0]));
     memset(state->memories, 0, model->n_memories * sizeof(state->memories[0]));
+    memset(state->joins, 0, model->n_joins * sizeof(state->joins[0]));
     memset(state->padded, 0, model->n_inputs * sizeof(state->padded[0]));
 }
 

@@ -50,13 +50,6 @@ static uint32_t origin_of(const struct cell_model *model, uint32_t sequence)
     return sequence;
 }
 
-/* Steps that a row of the sequence must have. */
-static uint32_t least_of(const struct cell_model *model, uint32_t sequence)
-{
-    const uint32_t least = model->sequences[sequence].steps_min;
-    return least > 0 ? least : 1;
-}
-
 /* Of a sequence that has no step, since the one that it follows from has too few, or not those that
  * are taken by their number. */
 static enum base_status fail_short(const struct cell_model *model,
@@ -132,7 +125,7 @@ static enum base_status derive_extents(const struct cell_model *model, struct sr
         if (extents->steps[s] > INT32_MAX) {
             return fail_many(model, extents, s, error);
         }
-        if (extents->steps[s] < (int64_t)least_of(model, s)) {
+        if (extents->steps[s] < (int64_t)cell_sequence_least(&model->sequences[s])) {
             return fail_short(model, extents, s, extents->steps[origin_of(model, s)], error);
         }
         if (sequence->multiple > 0 && extents->steps[s] % sequence->multiple != 0) {
@@ -192,7 +185,7 @@ static enum base_status check_rows(const struct told *told, const struct sched_s
 {
     const struct cell_model *model = sequences->model;
     for (uint32_t b = 0; b < sequences->n_rows; b++) {
-        if (length_of(told, b) < least_of(model, sequence)) {
+        if (length_of(told, b) < cell_sequence_least(&model->sequences[sequence])) {
             return fail_short(model, extents, sequence,
                               sequences->steps[origin_of(model, sequence)][b], error);
         }
@@ -325,7 +318,8 @@ enum base_status srv_validate(struct srv_request *request, const struct cell_mod
     // A model without such an axis: one row, one step.
     extents.batch = extents.batch < 0 ? 1 : extents.batch;
     for (uint32_t q = 0; q < CELL_SEQUENCES_MAX; q++) {
-        extents.steps[q] = extents.steps[q] < 0 ? 1 : extents.steps[q];
+        const uint32_t stated = model->sequences[q].stated; // which no input may have
+        extents.steps[q] = extents.steps[q] >= 0 ? extents.steps[q] : stated > 0 ? stated : 1;
     }
     BASE_TRY(derive_extents(model, &extents, error));
     sequences->model = model;

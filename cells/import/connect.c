@@ -36,6 +36,53 @@ static enum base_status source_of_step(struct cell__plans *plans, enum cell_sour
     return BASE_OK;
 }
 
+static bool is_same_join(const struct cell_join *a, const struct cell_join *b)
+{
+    bool is_same = a->n_parts == b->n_parts && a->sequence == b->sequence;
+    for (uint32_t p = 0; is_same && p < a->n_parts; p++) {
+        is_same = a->parts[p].stage == b->parts[p].stage &&
+                  a->parts[p].output == b->parts[p].output &&
+                  a->parts[p].count == b->parts[p].count &&
+                  a->parts[p].is_turned == b->parts[p].is_turned;
+    }
+    return is_same;
+}
+
+/* The number of the model's join that the row is, added when it is new. */
+static enum base_status source_of_join(struct cell__plans *plans, const struct cell__row *row,
+                                       struct cell_source *out)
+{
+    struct cell_join join = {.width = row->value.width,
+                             .sequence = cell__only_sequence(row->times),
+                             .n_parts = row->joined->n};
+    for (uint32_t p = 0; p < join.n_parts; p++) {
+        const struct cell__row *part = &plans->im->rows[row->joined->parts[p].row];
+        struct cell_source source = {.stage = part->stage};
+        if (part->kind == CELL__ROW_STEP) {
+            BASE_TRY(source_of_step(plans, CELL_SOURCE_EACH, part, &source));
+        } else {
+            BASE_TRY(publish(plans, row->joined->parts[p].row));
+            source.index = part->output;
+        }
+        join.parts[p] = (struct cell_join_part){
+            .stage = source.stage,
+            .output = source.index,
+            .count = part->times == 0 ? part->value.width / join.width : 0,
+            .is_turned = row->joined->parts[p].is_turned && part->times != 0};
+    }
+    *out = (struct cell_source){.kind = CELL_SOURCE_JOIN};
+    for (; out->index < plans->n_joins; out->index++) {
+        if (is_same_join(&plans->joins[out->index], &join)) {
+            return BASE_OK;
+        }
+    }
+    if (plans->n_joins == CELL_JOINS_MAX) {
+        return cell__too_many(plans->im, CELL_JOINS_MAX, "sequences that are joined of others");
+    }
+    plans->joins[plans->n_joins++] = join;
+    return BASE_OK;
+}
+
 /* Of a row that is no window. */
 static enum base_status source_of_row(struct cell__plans *plans, uint32_t r,
                                       struct cell_source *out)
@@ -61,6 +108,8 @@ static enum base_status source_of_row(struct cell__plans *plans, uint32_t r,
     case CELL__ROW_NUMBER:
         *out = (struct cell_source){.kind = CELL_SOURCE_NUMBER};
         return BASE_OK;
+    case CELL__ROW_JOIN:
+        return source_of_join(plans, row, out);
     case CELL__ROW_STEP:
         return source_of_step(plans, CELL_SOURCE_EACH, row, out);
     case CELL__ROW_STATE:

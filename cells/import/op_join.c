@@ -26,10 +26,48 @@ static enum base_status fold_concat(struct cell__import *im, const struct cell__
     return BASE_OK;
 }
 
+/* The sizes of the inputs' axes together: of those that are known, and of one of open size, which
+ * several may have. */
+struct size {
+    int64_t known;
+    uint32_t n_open;
+    struct cell__axis open;
+};
+
+static enum base_status add_size(struct cell__import *im, const struct cell__axis *axis,
+                                 struct size *size)
+{
+    const int64_t own = cell__axis_size(im, axis);
+    if (own >= 0) {
+        return base_i64_add(size->known, own, &size->known)
+                   ? BASE_OK
+                   : cell__refuse(im, "joins more elements than can be counted");
+    }
+    if (size->n_open > 0 && !cell__axis_is_same(im, axis, &size->open)) {
+        return cell__refuse(im, "joins two axes of unknown size");
+    }
+    size->open = *axis;
+    size->n_open++;
+    return BASE_OK;
+}
+
+static enum base_status axis_of(struct cell__import *im, const struct size *size,
+                                struct cell__axis *out)
+{
+    if (size->n_open == 0) {
+        return cell__axis_new(im, size->known, out);
+    }
+    if (size->known > CELL__STEPS_ADD_MAX) {
+        return cell__refuse(im, "joins more than %d steps to others", CELL__STEPS_ADD_MAX);
+    }
+    return size->n_open == 1 ? cell__axis_strided(im, &size->open, size->known - 1, 1, out)
+                             : cell__axis_parted(im, &size->open, size->n_open, size->known, out);
+}
+
 /* Joins the shape of input i to what stands in out; *size grows by its axis. */
 static enum base_status concat_shape(struct cell__import *im, const struct cell__node *node,
                                      uint32_t i, uint32_t axis, struct cell__shape *out,
-                                     int64_t *size)
+                                     struct size *size)
 {
     const struct cell__value *in = cell__input(im, node, i);
     struct cell__shape shape;
@@ -37,10 +75,7 @@ static enum base_status concat_shape(struct cell__import *im, const struct cell_
     if (in->dtype != cell__input(im, node, 0)->dtype || shape.rank != out->rank) {
         return cell__invalid(im, "input %u does not fit input 0", i);
     }
-    int64_t add = cell__axis_size(im, &shape.axes[axis]);
-    if (add < 0 || !base_i64_add(*size, add, size)) {
-        return cell__refuse(im, "joins along an axis of unknown size");
-    }
+    BASE_TRY(add_size(im, &shape.axes[axis], size));
     for (uint32_t k = 0; k < out->rank; k++) {
         if (k != axis) {
             BASE_TRY(cell__axis_unite(im, &shape.axes[k], &out->axes[k], "input dimensions"));
@@ -52,7 +87,7 @@ static enum base_status concat_shape(struct cell__import *im, const struct cell_
 enum base_status cell__infer_concat(struct cell__import *im, struct cell__node *node)
 {
     int64_t attribute = 0;
-    int64_t size = 0;
+    struct size size = {.known = 0};
     uint32_t axis = 0;
     struct cell__shape out;
     if (cell__attr(node, "axis") == NULL) {
@@ -73,7 +108,7 @@ enum base_status cell__infer_concat(struct cell__import *im, struct cell__node *
         BASE_TRY(concat_shape(im, node, i, axis, &out, &size));
     }
     if (node->n_inputs > 1) {
-        BASE_TRY(cell__axis_new(im, size, &out.axes[axis]));
+        BASE_TRY(axis_of(im, &size, &out.axes[axis]));
     }
     cell__set_rows(im, node, 0, cell__input(im, node, 0)->dtype, &out);
     return BASE_OK;
@@ -89,6 +124,16 @@ enum base_status cell__lower_concat(struct cell__import *im, struct cell__node *
     const struct cell__shape *out = &cell__output(im, node, 0)->shape;
     BASE_TRY(cell__attr_int(im, node, "axis", 0, &attribute));
     BASE_TRY(cell__axis_index(im, attribute, out->rank, &axis));
+    if (node->n_inputs > 1 && cell__axis_has(im, &out->axes[axis], CELL__ROLE_TIME)) {
+        return cell__join_steps(im, node, axis);
+    }
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        const struct cell__value *value = cell__input(im, node, i);
+        if (value->kind == CELL__ROWS &&
+            cell__axis_has(im, &value->shape.axes[axis], CELL__ROLE_BATCH)) {
+            return cell__refuse(im, "joins along the batch axis");
+        }
+    }
     BASE_TRY(cell__axis_in_row(im, out, axis, "joins", &places[0]));
     for (uint32_t i = 0; i < node->n_inputs; i++) {
         const struct cell__value *value = cell__input(im, node, i);
@@ -98,6 +143,9 @@ enum base_status cell__lower_concat(struct cell__import *im, struct cell__node *
         shape.axes[axis] = own.axes[axis];
         BASE_TRY(cell__row_of(im, value, &shape, false, &rows[i]));
         BASE_TRY(cell__row_of_steps(im, &shape, axis, "joins", &rows[i], &places[i]));
+        if (value->kind == CELL__ROWS && cell__is_turned_along(im, value, &own.axes[axis])) {
+            BASE_TRY(cell__row_turned(im, &places[i], &rows[i]));
+        }
     }
     BASE_TRY(cell__row_join(im, rows, places, node->n_inputs, &row));
     cell__set_row(im, node, 0, row);

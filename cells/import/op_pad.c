@@ -1,6 +1,7 @@
 /* Pad. Along the steps of a sequence, with zeros: a copy that begins before the first step; what a
- * convolution reads of it, it reads of the sequence itself (cell__row_window()). Along another
- * axis: a row with zeros in it, or with what its edges say. */
+ * convolution reads of it, it reads of the sequence itself (cell__row_window()). With what its
+ * edges say: these steps, the sequence and those behind it, joined. Along another axis: a row with
+ * zeros in it, or with what its edges say. */
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
 
@@ -95,6 +96,13 @@ enum base_status cell__infer_pad(struct cell__import *im, struct cell__node *nod
     for (uint32_t k = 0; k < out.rank; k++) {
         const struct cell__axis steps = out.axes[k];
         const int64_t more = padding.axes[k].before + padding.axes[k].behind;
+        const int64_t size = cell__axis_size(im, &steps);
+        if (padding.edges == CELL__EDGES_REFLECTED && size >= 0 &&
+            (padding.axes[k].before >= size || padding.axes[k].behind >= size)) {
+            return cell__invalid(im, "reflects %lld and %lld of %lld elements",
+                                 (long long)padding.axes[k].before,
+                                 (long long)padding.axes[k].behind, (long long)size);
+        }
         BASE_TRY(cell__axis_strided(im, &steps, more - 1, 1, &out.axes[k]));
     }
     cell__set_rows(im, node, 0, CELL__F32, &out);
@@ -146,7 +154,8 @@ enum base_status cell__lower_pad(struct cell__import *im, struct cell__node *nod
         if (is_known && !cell__axis_has(im, &shape.axes[k], CELL__ROLE_TIME)) {
             BASE_TRY(pad_features(im, &shape, k, &padding, &row));
         } else if (padding.edges != CELL__EDGES_ZERO) {
-            return cell__refuse(im, "along the steps of a sequence with anything but zeros");
+            const struct cell__around around = {(uint32_t)before, (uint32_t)behind, padding.edges};
+            BASE_TRY(cell__pad_steps(im, &shape.axes[k], &around, &left->axes[k], &row));
         } else {
             BASE_TRY(pad_steps(im, &shape.axes[k], &left->axes[k], before, behind, &row));
         }

@@ -257,7 +257,8 @@ bool cell__has_lengths(const struct cell__import *im, const struct cell__axis *t
 
 bool cell__is_told(const struct cell__import *im, const struct cell__axis *time)
 {
-    return cell__is_given(im, time) && !cell__has_lengths(im, time);
+    return (cell__is_given(im, time) || cell__axis_size(im, time) > 1) &&
+           !cell__has_lengths(im, time);
 }
 
 enum base_status cell__row_of_step(struct cell__import *im, const struct cell__value *value,

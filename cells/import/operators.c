@@ -36,7 +36,9 @@ static const struct cell__operator operators[] = {
     {"Celu", 1, 1, 1, " alpha ", cell__infer_written, cell__lower_branch, "float32"},
     {"Clip", 1, 3, 1, " min max ", cell__infer_clip, cell__lower_clip, "float32, constant limits"},
     {"Concat", 1, CELL__OPERANDS_MAX, 1, " axis ", cell__infer_concat, cell__lower_concat,
-     "along a feature axis"},
+     "along a feature axis; float32 along the steps, of one sequence of any length, or of one "
+     "several "
+     "times, and of stated numbers of steps; not beside sequence_lens"},
     {"ConcatFromSequence", 1, 1, 1, " axis new_axis ", cell__infer_list_join, cell__lower_identity,
      "of what a Loop has collected"},
     {"Constant", 0, 0, 1,
@@ -150,9 +152,7 @@ static const struct cell__operator operators[] = {
      "of ids, along the last axis; constant depth and values"},
     {"Or", 2, 2, 1, " ", cell__infer_binary, cell__lower_binary, "bool, inside a row"},
     {"Pad", 1, 4, 1, " mode pads value ", cell__infer_pad, cell__lower_pad,
-     "with zeros, along an axis within each step also edge and reflect; along the steps of a "
-     "sequence "
-     "not beside sequence_lens"},
+     "with zeros, edge and reflect; along the steps of a sequence not beside sequence_lens"},
     {"Pow", 2, 2, 1, " ", cell__infer_pow, cell__lower_pow, "float32; exponents 0.5, 2, 3"},
     {"PRelu", 2, 2, 1, " ", cell__infer_prelu, cell__lower_prelu, "float32, constant slope"},
     {"QuantizeLinear", 2, 3, 1, " axis block_size output_dtype saturate ", cell__infer_quantise,

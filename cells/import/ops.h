@@ -142,12 +142,20 @@ enum base_status cell__row_stacked(struct cell__import *im, const struct cell__a
 #define CELL__NUMBERED_MAX (1 << 20)
 enum base_status cell__row_numbered(struct cell__import *im, const struct cell__axis *axis,
                                     int64_t k, uint32_t *row);
+/* The same of n steps from that one on, behind each other in one row. */
+enum base_status cell__row_some_steps(struct cell__import *im, const struct cell__axis *axis,
+                                      int64_t k, uint32_t n, uint32_t *row);
 /* As cell__axis_in_row() of a shape whose row is *row; but of an axis along which time runs, beside
  * features or alone, and of which the file states how long it is, the steps become features: *row
  * has all of them behind each other. */
 enum base_status cell__row_of_steps(struct cell__import *im, const struct cell__shape *shape,
                                     uint32_t axis, const char *verb, uint32_t *row,
                                     struct cell__place *place);
+/* joined.c: the elements of that axis of a row, the last one first. */
+enum base_status cell__row_turned(struct cell__import *im, const struct cell__place *place,
+                                  uint32_t *row);
+/* A Concat along time, axis `axis` of its output. */
+enum base_status cell__join_steps(struct cell__import *im, struct cell__node *node, uint32_t axis);
 /* mirror.c: another axis of as many elements, of one atom: where a value has one for each pair of
  * steps of a sequence, the second of both. Whether it is one, of that; whether one of two is the
  * other's, which is *out then. */
@@ -265,6 +273,15 @@ struct cell__plane {
  * far inside of these, of which there must be enough. */
 enum cell__edges { CELL__EDGES_ZERO, CELL__EDGES_REPEATED, CELL__EDGES_REFLECTED };
 
+/* joined.c: steps before the first one and behind the last one of the axis, as the edges say (which
+ * are not ZERO); those of the axis `left` are made of both and of the row's own. */
+struct cell__around {
+    uint32_t before, behind;
+    enum cell__edges edges;
+};
+enum base_status cell__pad_steps(struct cell__import *im, const struct cell__axis *axis,
+                                 const struct cell__around *around, const struct cell__axis *left,
+                                 uint32_t *row);
 /* A row of zeros. */
 enum base_status cell__row_zeros(struct cell__import *im, uint32_t width, uint32_t *out);
 /* The plane of a row [channels][height], and back. */

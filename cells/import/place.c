@@ -116,6 +116,10 @@ static void sink(struct cell__plans *plans, struct readers *readers, const struc
         } else if (row->kind == CELL__ROW_FIRST || row->kind == CELL__ROW_LAST ||
                    row->kind == CELL__ROW_WINDOW) {
             readers[row->index].has_others = true;
+        } else if (row->kind == CELL__ROW_JOIN) {
+            for (uint32_t p = 0; p < row->joined->n; p++) {
+                readers[row->joined->parts[p].row].has_others = true;
+            }
         } else if (row->kind == CELL__ROW_OP) {
             const bool has_later = !readers[r].has_others && (goes_far || !readers[r].has_far) &&
                                    readers[r].rank != UINT32_MAX &&

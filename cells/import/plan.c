@@ -158,6 +158,11 @@ void cell__plan_needed(struct cell__import *im, const struct cell_model *model,
         case CELL__ROW_WINDOW:
             im->rows[row->index].is_needed = true;
             break;
+        case CELL__ROW_JOIN:
+            for (uint32_t p = 0; p < row->joined->n; p++) {
+                im->rows[row->joined->parts[p].row].is_needed = true;
+            }
+            break;
         case CELL__ROW_STEP:
         case CELL__ROW_STATE:
             need_chain(im, row);
@@ -187,6 +192,7 @@ static uint32_t rank_behind(const struct cell__plans *plans, uint32_t r)
     case CELL__ROW_FIRST:
     case CELL__ROW_LAST:
     case CELL__ROW_WINDOW:
+    case CELL__ROW_JOIN:
         return row->rank;
     case CELL__ROW_IN:
     case CELL__ROW_INPUT:
@@ -276,6 +282,10 @@ static void rank_row(struct cell__plans *plans, uint32_t r)
     } else if (row->kind == CELL__ROW_FIRST || row->kind == CELL__ROW_LAST ||
                row->kind == CELL__ROW_WINDOW) {
         row->rank = rank_behind(plans, row->index);
+    } else if (row->kind == CELL__ROW_JOIN) {
+        for (uint32_t p = 0; p < row->joined->n; p++) {
+            row->rank = max_u32(row->rank, rank_behind(plans, row->joined->parts[p].row));
+        }
     } else if (row->kind == CELL__ROW_OP && row->chain == CELL__NONE) {
         for (uint32_t i = 0; i < row->op.n_operands; i++) {
             row->rank = max_u32(row->rank, rank_operand(plans, row, i));

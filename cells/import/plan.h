@@ -30,11 +30,18 @@ struct cell__plans {
     uint32_t reach; /* of windows: the most steps beyond either end */
     uint32_t n_memories;
     struct cell_memory memories[CELL_MEMORIES_MAX];
+    uint32_t n_joins;
+    struct cell_join joins[CELL_JOINS_MAX];
     struct cell_def def; /* the one at work */
 };
 
 /* UNIMPLEMENTED. */
 enum base_status cell__too_many(struct cell__import *im, uint32_t max, const char *what);
+
+/* joined.c: sets cell_sequence.may_be_empty of the model's sequences, once it is known which rows
+ * are needed. */
+void cell__note_empty(const struct cell__import *im, uint32_t (*output_rows)[CELL_PIECES_MAX],
+                      struct cell_model *model);
 
 /* ---- plan.c ---- */
 

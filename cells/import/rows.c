@@ -285,6 +285,47 @@ enum base_status cell__row_copy_steps(struct cell__import *im, const struct cell
     return cell__row_op(im, &copy, im->rows[copy.operands[0]].value, row);
 }
 
+/* A row that a stage hands on, of all rows of the batch or of each. */
+static enum base_status joinable(struct cell__import *im, bool is_batched, uint32_t *row)
+{
+    struct cell_op copy = {.kind = CELL_OP_COPY, .n_operands = 1};
+    BASE_TRY(cell__row_as_source(im, *row, row));
+    const struct cell__row *at = &im->rows[*row];
+    if ((at->kind == CELL__ROW_OP || at->kind == CELL__ROW_STEP) && at->is_batched == is_batched) {
+        return BASE_OK;
+    }
+    copy.operands[0] = *row;
+    BASE_TRY(cell__row_op(im, &copy, at->value, row));
+    im->rows[*row].is_batched = is_batched;
+    return BASE_OK;
+}
+
+enum base_status cell__row_join_steps(struct cell__import *im, const struct cell__joined *joined,
+                                      const struct cell__axis *left, uint32_t width, uint32_t *out)
+{
+    const uint32_t times = cell__axis_times(im, left);
+    struct cell_op copy = {.kind = CELL_OP_COPY, .n_operands = 1};
+    struct cell__joined *own = base_arena_alloc(im->arena, sizeof(*own));
+    if (times == 0 || im->scan != CELL__NONE || im->feeds_back) {
+        return cell__refuse(im,
+                            "joins steps along an axis that is not the time of a recurrent node");
+    }
+    if (own == NULL) {
+        return cell__no_memory(im);
+    }
+    struct cell__row join = {
+        .kind = CELL__ROW_JOIN, .times = times, .value = {CELL_F32, width}, .joined = own};
+    *own = *joined;
+    for (uint32_t p = 0; p < own->n; p++) {
+        join.is_batched = join.is_batched || im->rows[own->parts[p].row].is_batched;
+    }
+    for (uint32_t p = 0; p < own->n; p++) {
+        BASE_TRY(joinable(im, join.is_batched, &own->parts[p].row));
+    }
+    BASE_TRY(row_new(im, &join, &copy.operands[0]));
+    return cell__row_op(im, &copy, join.value, out);
+}
+
 /* ---- One step ------------------------------------------------------------------------ */
 
 static enum base_status leaf_at(struct cell__import *im, enum cell__row_kind kind, uint32_t row,
@@ -296,7 +337,8 @@ static enum base_status leaf_at(struct cell__import *im, enum cell__row_kind kin
                                 "have nothing; use Y_h");
     }
     const enum cell__row_kind from = im->rows[row].kind;
-    if (from == CELL__ROW_INPUT || from == CELL__ROW_WINDOW || from == CELL__ROW_NUMBER) {
+    if (from == CELL__ROW_INPUT || from == CELL__ROW_WINDOW || from == CELL__ROW_JOIN ||
+        from == CELL__ROW_NUMBER) {
         // only a stage has steps
         struct cell_op copy = {.kind = CELL_OP_COPY, .n_operands = 1, .operands = {row}};
         BASE_TRY(cell__row_op(im, &copy, im->rows[row].value, &row));

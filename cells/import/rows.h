@@ -31,6 +31,19 @@ enum cell__row_kind {
     CELL__ROW_LAST,   /* and at the last one */
     CELL__ROW_WINDOW, /* row `index` at `part` steps behind each other, at step t from t * stride +
                          offset on; or `part` of its parts likewise, where it has parts */
+    CELL__ROW_JOIN,   /* steps of `joined` behind each other; only a COPY reads it (joined.c) */
+};
+
+/* Rows of one width a step: at the steps of a sequence, from the last one on where it is turned
+ * round; or without steps, some of which lie behind each other in it. */
+struct cell__joined_part {
+    uint32_t row;
+    bool is_turned;
+};
+
+struct cell__joined {
+    uint32_t n;
+    struct cell__joined_part parts[CELL_JOIN_PARTS_MAX];
 };
 
 struct cell__row {
@@ -45,6 +58,7 @@ struct cell__row {
     bool is_cut;             /* WINDOW, see struct cell__steps; INDEX */
     uint32_t by;             /* WINDOW, see struct cell__steps, and so is the next */
     bool is_clipped, is_from_end;
+    const struct cell__joined *joined; /* JOIN */
     struct cell_op op;
     uint32_t chain; /* OP: the Scan that computes it, NONE elsewhere */
     /* OP: of what it is the softmax over the steps of sequence `over`, with which one that has two
@@ -169,6 +183,10 @@ enum base_status cell__row_window(struct cell__import *im, uint32_t row,
 enum base_status cell__row_copy_steps(struct cell__import *im, const struct cell__axis *axis,
                                       const struct cell__axis *left, struct cell__steps *steps,
                                       uint32_t *row);
+/* The steps of all parts behind each other, each of `width` float32, at the steps of the axis
+ * `left`. Refused where that is no time. */
+enum base_status cell__row_join_steps(struct cell__import *im, const struct cell__joined *joined,
+                                      const struct cell__axis *left, uint32_t width, uint32_t *out);
 /* One row of all behind each other; of one, itself. More than an op takes are joined in rounds. */
 enum base_status cell__row_concat(struct cell__import *im, const uint32_t *rows, uint32_t n,
                                   uint32_t *out);

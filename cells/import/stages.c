@@ -63,6 +63,8 @@ static struct cell_value row_value(const struct cell__plans *plans, const struct
     case CELL_SOURCE_MEMORY:
         return (struct cell_value){
             CELL_F32, source.count > 0 ? source.count : plans->memories[source.index].width};
+    case CELL_SOURCE_JOIN:
+        return (struct cell_value){CELL_F32, plans->joins[source.index].width};
     case CELL_SOURCE_NUMBER:
         return (struct cell_value){CELL_I64, 1};
     case CELL_SOURCE_ZERO:
@@ -342,6 +344,7 @@ enum base_status cell__stages_build(struct cell__import *im, struct cell_registr
     }
     plans->im = im;
     cell__plan_needed(im, model, output_rows);
+    cell__note_empty(im, output_rows, model);
     BASE_TRY(cell__plan_stages(plans));
     if (im->is_part && plans->n > 1) { // only what has steps makes a second one
         return cell__refuse(im, "an output has a row for each step of the source");
@@ -355,6 +358,8 @@ enum base_status cell__stages_build(struct cell__import *im, struct cell_registr
     model->reach = plans->reach;
     model->n_memories = plans->n_memories;
     memcpy(model->memories, plans->memories, sizeof(model->memories));
+    model->n_joins = plans->n_joins;
+    memcpy(model->joins, plans->joins, sizeof(model->joins));
     enum base_status status = BASE_OK;
     for (uint32_t s = 0; s < plans->n && status == BASE_OK; s++) {
         status = intern_stage(plans, registry, model, s);

@@ -60,12 +60,18 @@ enum base_status cell__row_step(struct cell__import *im, const struct cell__axis
 enum base_status cell__row_numbered(struct cell__import *im, const struct cell__axis *axis,
                                     int64_t k, uint32_t *row)
 {
+    return cell__row_some_steps(im, axis, k, 1, row);
+}
+
+enum base_status cell__row_some_steps(struct cell__import *im, const struct cell__axis *axis,
+                                      int64_t k, uint32_t n, uint32_t *row)
+{
     struct cell_op copy = {.kind = CELL_OP_COPY, .n_operands = 1};
     base_assert(k >= -CELL__NUMBERED_MAX && k < CELL__NUMBERED_MAX);
-    BASE_TRY(window_of(im, axis, k, 1, row));
+    BASE_TRY(window_of(im, axis, k, n, row));
     struct cell__sequence *sequence =
         &im->sequences[cell__only_sequence(cell__axis_times(im, axis))];
-    const uint32_t needed = (uint32_t)(k < 0 ? -k : k + 1);
+    const uint32_t needed = (uint32_t)(k < 0 ? -k : k + n);
     sequence->steps_min = sequence->steps_min > needed ? sequence->steps_min : needed;
     copy.operands[0] = *row;
     return cell__row_op(im, &copy, im->rows[*row].value, row);

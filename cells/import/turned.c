@@ -82,17 +82,38 @@ static bool is_stepwise(const struct cell__node *node)
     return false;
 }
 
-/* They have looked at their inputs themselves. */
-static bool looks_itself(const struct cell__node *node)
-{
-    return node->op->infer == cell__infer_reverse || node->op->infer == cell__infer_recurrent ||
-           node->op->infer == cell__infer_scan || node->op->infer == cell__infer_scan_end ||
-           node->op->infer == cell__infer_loop;
-}
-
 static bool is_tensor(const struct cell__value *value)
 {
     return value->kind == CELL__ROWS || value->kind == CELL__LIST;
+}
+
+/* A Concat along the axis that is turned round in each of its inputs that has such an axis. It puts
+ * the steps into their order when it is lowered, so that what it makes is not turned. */
+static bool joins_turned(struct cell__import *im, const struct cell__node *node)
+{
+    int64_t attribute = 0;
+    if (node->op->infer != cell__infer_concat ||
+        cell__attr_int(im, node, "axis", 0, &attribute) != BASE_OK) {
+        return false;
+    }
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        const struct cell__value *in = cell__input(im, node, i);
+        uint32_t axis = 0;
+        if (is_tensor(in) && in->is_turned &&
+            (cell__axis_index(im, attribute, in->shape.rank, &axis) != BASE_OK ||
+             !cell__is_turned_along(im, in, &in->shape.axes[axis]))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* They have looked at their inputs themselves. */
+static bool looks_itself(struct cell__import *im, const struct cell__node *node)
+{
+    return node->op->infer == cell__infer_reverse || node->op->infer == cell__infer_recurrent ||
+           node->op->infer == cell__infer_scan || node->op->infer == cell__infer_scan_end ||
+           node->op->infer == cell__infer_loop || joins_turned(im, node);
 }
 
 static const struct cell__value *turned_input(struct cell__import *im,
@@ -124,7 +145,7 @@ enum base_status cell__infer_turned(struct cell__import *im, const struct cell__
         is_const = is_const &&
                    (!cell__has_output(node, i) || cell__output(im, node, i)->kind == CELL__CONST);
     }
-    if (turned == NULL || is_const || looks_itself(node) ||
+    if (turned == NULL || is_const || looks_itself(im, node) ||
         (node->op->infer == cell__infer_slice && cell__output(im, node, 0)->is_by_slice)) {
         return BASE_OK;
     }

@@ -97,7 +97,8 @@ static void read_sizes(struct replay *replay)
 {
     replay->batch = 1;
     for (uint32_t s = 0; s < CELL_SEQUENCES_MAX; s++) {
-        replay->times[s] = 1;
+        const uint32_t stated = replay->model->sequences[s].stated;
+        replay->times[s] = stated > 0 ? stated : 1;
     }
     for (uint32_t i = 0; i < replay->model->n_inputs; i++) {
         const struct cell_tensor *shape = &replay->model->inputs[i];
@@ -117,7 +118,7 @@ static void read_sizes(struct replay *replay)
             const int64_t parts = cell_sequence_parts(sequence);
             const double reach = (double)(replay->times[sequence->source] * parts + sequence->add);
             const int64_t steps = (int64_t)floor(reach / sequence->stride) + 1;
-            ck_assert(steps > 0);
+            ck_assert(steps >= cell_sequence_least(sequence));
             replay->times[s] = sequence->kept > 0 ? sequence->kept : steps;
         }
     }
@@ -139,6 +140,22 @@ static uint32_t length_of(const struct cell_model *model, const struct replay_te
 }
 
 /* ---- Stages ------------------------------------------------------------------------------- */
+
+/* Step t of what is joined, part by part. */
+static const double *read_join(const struct replay *replay, const struct cell_join *join, int64_t t)
+{
+    for (uint32_t p = 0; p < join->n_parts; p++) {
+        const struct cell_join_part *part = &join->parts[p];
+        const struct made *made = &replay->made[part->stage];
+        const int64_t n = part->count > 0 ? part->count : made->steps;
+        if (t < n) {
+            return made->outputs[part->output] + (part->is_turned ? n - 1 - t : t) * join->width;
+        }
+        t -= n;
+    }
+    ck_abort_msg("a join has fewer steps than its sequence");
+    return NULL;
+}
 
 /* The row a source has at step t of row b; NULL: zeros. */
 static const double *read_source(const struct replay *replay, const struct cell_source *source,
@@ -175,6 +192,8 @@ static const double *read_source(const struct replay *replay, const struct cell_
         number = (double)t;
         return &number;
     }
+    case CELL_SOURCE_JOIN:
+        return read_join(replay, &replay->model->joins[source->index], t);
     case CELL_SOURCE_MEMORY:
         return NULL; // see set_memories()
     case CELL_SOURCE_CHILD:

@@ -370,8 +370,8 @@ START_TEST(test_padding_of_another_kind_is_refused)
     window_begin(-1);
     onnx_constant(&window_builder, "pads", onnx_ints(&window_builder, 1, 6, behind));
     onnx_set_string(&window_builder, onnx_node(&window_builder, "Pad", "x pads", "y"), "mode",
-                    "reflect");
-    window_refuse(BASE_UNIMPLEMENTED, "along the steps of a sequence with anything but zeros");
+                    "wrap");
+    window_refuse(BASE_UNIMPLEMENTED, "of another mode than constant, edge and reflect");
 }
 END_TEST
 

@@ -39,6 +39,43 @@ static void check_memory(const struct cell_model *model, const struct cell_sourc
     }
 }
 
+/* All parts of a join are made before the stage, and are as many steps as it has. */
+static void check_join(const struct cell_model *model, const struct cell_source *source,
+                       uint32_t before, uint32_t width)
+{
+    base_assert(source->index < model->n_joins && source->count == 0);
+    const struct cell_join *join = &model->joins[source->index];
+    base_assert(join->width == width && join->sequence < model->n_sequences);
+    base_assert(join->n_parts >= 1 && join->n_parts <= CELL_JOIN_PARTS_MAX);
+    for (uint32_t p = 0; p < join->n_parts; p++) {
+        const struct cell_join_part *part = &join->parts[p];
+        base_assert(part->stage < before);
+        const struct cell_stage *stage = &model->stages[part->stage];
+        base_assert(stage->is_shared == model->stages[join->parts[0].stage].is_shared);
+        base_assert((stage->kind == CELL_STAGE_ONCE) == (part->count > 0));
+        check_source(model,
+                     (struct cell_source){
+                         .kind = CELL_SOURCE_EACH, .stage = part->stage, .index = part->output},
+                     before, width * (part->count > 0 ? part->count : 1));
+    }
+    for (uint32_t given = 1; given <= GIVEN_MAX; given++) {
+        uint32_t steps[CELL_SEQUENCES_MAX];
+        uint64_t all = 0;
+        bool are_there = true; // none of its parts is of a sequence without steps
+        cell_model_steps(model, given, steps);
+        for (uint32_t p = 0; p < join->n_parts; p++) {
+            const struct cell_join_part *part = &join->parts[p];
+            const uint32_t n =
+                part->count > 0 ? part->count : steps[model->stages[part->stage].sequence];
+            are_there =
+                are_there &&
+                (n > 0 || model->sequences[model->stages[part->stage].sequence].may_be_empty);
+            all += n;
+        }
+        base_assert(!are_there || all == steps[join->sequence]);
+    }
+}
+
 /* No step reads further beyond the ends than the model says, whatever the request's lengths. */
 static void check_window(const struct cell_model *model, const struct cell_stage *stage,
                          const struct cell_source *source)
@@ -86,6 +123,10 @@ static void check_input(const struct cell_model *model, uint32_t s, uint32_t inp
     const uint32_t width = stage->type->def.values[input].width;
     if (source->kind == CELL_SOURCE_MEMORY) {
         check_memory(model, source, s, width);
+        return;
+    }
+    if (source->kind == CELL_SOURCE_JOIN) {
+        check_join(model, source, s, width);
         return;
     }
     if (source->count > 0) {

@@ -9,14 +9,15 @@
 #include <string.h>
 
 #define ROWS_MAX  5u
-#define STEPS_MAX UNFOLD_STEPS_MAX
+#define STEPS_MAX 7u /* that a request says */
+#define ROOM      UNFOLD_STEPS_MAX
 #define WIDTH     1u /* of every value: one token */
 #define TENSORS   6u
 #define BLANK     0xA5A5A5A5A5A5A5A5u
 
 /* A tensor of tokens [rows, steps], with room for both orders of the axes. */
 struct tensor {
-    uint64_t data[ROWS_MAX * STEPS_MAX];
+    uint64_t data[ROWS_MAX * ROOM];
 };
 
 static struct graphs_types types;
@@ -26,10 +27,11 @@ static struct cell_model model;
 static struct base_arena arena;
 static struct tensor inputs[TENSORS], outputs[TENSORS];
 static struct sched_tensor in[TENSORS], out[TENSORS];
-/* Sequences: of OF_ALL all rows have the same steps, of STRIDED those that follow from FIRST. */
-enum { FIRST, SECOND, OF_ALL, STRIDED, SEQUENCES };
+/* Sequences: of OF_ALL all rows have the same steps, of STRIDED those that follow from FIRST, of
+ * JOINED those of all parts of a join. SEQUENCES: those that stages are drawn of. */
+enum { FIRST, SECOND, OF_ALL, STRIDED, SEQUENCES, JOINED = SEQUENCES };
 enum { STRIDE = 2, ADD = 1 };
-static uint32_t lengths[SEQUENCES][ROWS_MAX];
+static uint32_t lengths[SEQUENCES + 1][ROWS_MAX];
 static uint32_t *const steps = lengths[FIRST];
 static struct sched_sequences sequences;
 
@@ -39,7 +41,7 @@ static void setup(void)
     memset(&model, 0, sizeof(model));
     chain = graphs_type_token(&types, 1, 2, 1, WIDTH);
     each = graphs_type_token(&types, 2, 0, 2, WIDTH);
-    model.n_sequences = SEQUENCES;
+    model.n_sequences = SEQUENCES + 1;
     model.sequences[STRIDED] =
         (struct cell_sequence){.stride = STRIDE, .add = ADD, .source = FIRST};
     model.n_inputs = TENSORS;
@@ -52,12 +54,12 @@ static void setup(void)
     base_arena_init(&arena, 4096, 1 << 20);
     struct base_random random = util_random(4);
     for (uint32_t t = 0; t < TENSORS; t++) {
-        for (uint32_t i = 0; i < ROWS_MAX * STEPS_MAX; i++) {
+        for (uint32_t i = 0; i < ROWS_MAX * ROOM; i++) {
             inputs[t].data[i] = base_random_u64(&random);
             outputs[t].data[i] = BLANK;
         }
         in[t] = (struct sched_tensor){
-            .data = (uint8_t *)inputs[t].data, .batch_bytes = STEPS_MAX * 8, .step_bytes = 8};
+            .data = (uint8_t *)inputs[t].data, .batch_bytes = ROOM * 8, .step_bytes = 8};
         out[t] = in[t];
         out[t].data = (uint8_t *)outputs[t].data;
     }
@@ -65,12 +67,12 @@ static void setup(void)
         lengths[FIRST][r] = lengths[SECOND][r] = lengths[OF_ALL][r] = STEPS_MAX;
         lengths[STRIDED][r] = cell_sequence_steps(&model.sequences[STRIDED], STEPS_MAX);
     }
-    sequences = (struct sched_sequences){
-        .model = &model,
-        .n_rows = 1,
-        .steps = {lengths[FIRST], lengths[SECOND], lengths[OF_ALL], lengths[STRIDED]},
-        .inputs = in,
-        .outputs = out};
+    sequences = (struct sched_sequences){.model = &model,
+                                         .n_rows = 1,
+                                         .steps = {lengths[FIRST], lengths[SECOND], lengths[OF_ALL],
+                                                   lengths[STRIDED], lengths[JOINED]},
+                                         .inputs = in,
+                                         .outputs = out};
 }
 
 static void teardown(void)
@@ -134,7 +136,7 @@ static uint32_t wrong_tokens(void)
     }
     uint32_t wrong = 0;
     for (uint32_t o = 0; o < TENSORS; o++) {
-        for (uint32_t i = 0; i < ROWS_MAX * STEPS_MAX; i++) {
+        for (uint32_t i = 0; i < ROWS_MAX * ROOM; i++) {
             wrong += outputs[o].data[i] == want[o].data[i] ? 0 : 1;
         }
     }
@@ -237,8 +239,7 @@ START_TEST(test_rows_of_a_batch_in_both_orders_of_axes)
     int64_t step = graph->nodes[0].wiring.inputs[0].stride_bytes;
     ck_assert_int_eq(step, ROWS_MAX * 8);
     ck_assert_ptr_eq(graph->nodes[4].wiring.inputs[0].host, (uint8_t *)inputs[0].data + 8);
-    ck_assert_ptr_eq(graph->nodes[4].wiring.inputs[1].host,
-                     (uint8_t *)inputs[1].data + STEPS_MAX * 8);
+    ck_assert_ptr_eq(graph->nodes[4].wiring.inputs[1].host, (uint8_t *)inputs[1].data + ROOM * 8);
 }
 END_TEST
 
@@ -606,11 +607,57 @@ static void draw_stages(struct base_random *random, uint32_t n)
     }
 }
 
+/* Steps of up to three stages behind each other, some turned round, and a stage that reads them. */
+static void draw_join(struct base_random *random)
+{
+    struct cell_join *join = &model.joins[model.n_joins];
+    const uint32_t n_stages = model.n_stages;
+    *join = (struct cell_join){.width = 2, .sequence = JOINED};
+    for (uint32_t tries = 0; tries < 3; tries++) {
+        const uint32_t from = base_random_below(random, n_stages);
+        const struct cell_stage *stage = &model.stages[from];
+        if (join->n_parts > 0 && stage->is_shared != model.stages[join->parts[0].stage].is_shared) {
+            continue;
+        }
+        join->parts[join->n_parts++] = (struct cell_join_part){
+            .stage = from,
+            .output = base_random_below(random, stage->type->def.n_outputs),
+            .count = stage->kind == CELL_STAGE_ONCE ? 1 : 0,
+            .is_turned = stage->kind != CELL_STAGE_ONCE && base_random_below(random, 2) == 0};
+    }
+    struct cell_stage *reader = stage_add(chain, CELL_STAGE_CHAIN);
+    reader->inputs[0] = source(CELL_SOURCE_JOIN, 0, model.n_joins++);
+    reader->sequence = JOINED;
+    reader->is_shared = model.stages[join->parts[0].stage].is_shared;
+    reader->is_reverse = base_random_below(random, 2) == 0;
+}
+
+static void draw_lengths(struct base_random *random)
+{
+    const uint32_t of_all = 1 + base_random_below(random, STEPS_MAX);
+    for (uint32_t r = 0; r < ROWS_MAX; r++) {
+        lengths[FIRST][r] = 1 + base_random_below(random, STEPS_MAX);
+        lengths[SECOND][r] = 1 + base_random_below(random, STEPS_MAX);
+        lengths[OF_ALL][r] = of_all;
+        lengths[STRIDED][r] = cell_sequence_steps(&model.sequences[STRIDED], lengths[FIRST][r]);
+        lengths[JOINED][r] = 0;
+        for (uint32_t p = 0; model.n_joins > 0 && p < model.joins[0].n_parts; p++) {
+            const struct cell_join_part *part = &model.joins[0].parts[p];
+            lengths[JOINED][r] +=
+                part->count > 0 ? part->count : lengths[model.stages[part->stage].sequence][r];
+        }
+    }
+}
+
 static void draw_model(struct base_random *random)
 {
     const struct cell_stage once = {.kind = CELL_STAGE_ONCE};
     uint32_t n = 1 + base_random_below(random, 6);
     draw_stages(random, n);
+    if (base_random_below(random, 2) == 0) {
+        draw_join(random);
+        n++;
+    }
     for (uint32_t o = 0; o < TENSORS; o++) {
         struct cell_source from = draw_source(random, &once, n, true);
         if (base_random_below(random, 2) == 0 && from.kind == CELL_SOURCE_LAST &&
@@ -644,24 +691,21 @@ START_TEST(test_random_models_compute_what_they_say)
 {
     struct base_random random = util_random(5);
     uint32_t memories = 0;
+    uint32_t joins = 0;
     for (uint32_t i = 0; i < 6000; i++) {
         teardown();
         setup();
         draw_model(&random);
         sequences.n_rows = 1 + base_random_below(&random, ROWS_MAX);
-        const uint32_t of_all = 1 + base_random_below(&random, STEPS_MAX);
-        for (uint32_t r = 0; r < ROWS_MAX; r++) {
-            lengths[FIRST][r] = 1 + base_random_below(&random, STEPS_MAX);
-            lengths[SECOND][r] = 1 + base_random_below(&random, STEPS_MAX);
-            lengths[OF_ALL][r] = of_all;
-            lengths[STRIDED][r] = cell_sequence_steps(&model.sequences[STRIDED], lengths[FIRST][r]);
-        }
+        draw_lengths(&random);
         draw_places(&random);
         (void)unfold();
         memories += model.n_memories;
+        joins += model.n_joins;
         ck_assert_msg(wrong_tokens() == 0, "model %u", i);
     }
     ck_assert_uint_gt(memories, 1000);
+    ck_assert_uint_gt(joins, 1000);
 }
 END_TEST
 

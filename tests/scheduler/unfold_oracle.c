@@ -54,9 +54,27 @@ static uint64_t memory_token(const struct unfold_trace *trace, const struct cell
     return sum;
 }
 
+/* One step of what is joined. */
+static uint64_t join_token(const struct unfold_trace *trace, const struct cell_join *join,
+                           uint32_t step)
+{
+    for (uint32_t p = 0; p < join->n_parts; p++) {
+        const struct cell_join_part *part = &join->parts[p];
+        const uint32_t n = trace->steps[part->stage]; // a test's cell hands on a token, of one step
+        if (step < n) {
+            return trace->outputs[part->stage][part->output][part->is_turned ? n - 1 - step : step];
+        }
+        step -= n;
+    }
+    return 0;
+}
+
 uint64_t unfold_trace_token(const struct unfold_trace *trace, const struct cell_source *from,
                             uint32_t row, uint32_t step)
 {
+    if (from->kind == CELL_SOURCE_JOIN) {
+        return join_token(trace, &trace->sequences->model->joins[from->index], step);
+    }
     return from->kind == CELL_SOURCE_MEMORY
                ? memory_token(trace, &trace->sequences->model->memories[from->index], row)
                : row_token(trace, from, row, step);

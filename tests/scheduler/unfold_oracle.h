@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define UNFOLD_STEPS_MAX 7u
+#define UNFOLD_STEPS_MAX 21u
 
 /* Of one row: every stage's outputs after every step and its states at the end. */
 struct unfold_trace {

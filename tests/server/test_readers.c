@@ -1,9 +1,9 @@
 /* Models that read several sequences, or at each step those around it, also of pictures, or answer
- * the best of a row, or make more steps than they read, as PyTorch exports them
- * (tests/data/onnx/reader_*, conv_*, picture_*, transposed_*, head_topk*), served: at once, each
- * sequence of any length, on every kind of engine. Each answer is compared with the cells evaluated
- * step by step in double precision, and has the bits that it has alone. Requests whose sequences do
- * not fit are refused by name. */
+ * the best of a row, or make more steps than they read, or join steps, as PyTorch exports them
+ * (tests/data/onnx/reader_*, conv_*, picture_*, transposed_*, joined_*, head_topk*), served: at
+ * once, each sequence of any length, on every kind of engine. Each answer is compared with the
+ * cells evaluated step by step in double precision, and has the bits that it has alone. Requests
+ * whose sequences do not fit are refused by name. */
 #include "base/mem.h"
 #include "tests/server/gate.h"
 #include "tests/server/site.h"
@@ -20,7 +20,7 @@
 #define SUFFIX    "-ts1.13-op17"
 #define TOLERANCE 1e-5
 
-enum { MODELS_MAX = 96, TOGETHER = 120, STEPS_MAX = 25, MANY_STEPS = 4000 };
+enum { MODELS_MAX = 128, TOGETHER = 120, STEPS_MAX = 25, MANY_STEPS = 4000 };
 
 static char root[UTIL_PATH_BYTES];
 static struct site site;
@@ -56,6 +56,7 @@ static void make_repository(void)
         if (strncmp(entry->d_name, "reader_", 7) != 0 && strncmp(entry->d_name, "conv_", 5) != 0 &&
             strncmp(entry->d_name, "picture_", 8) != 0 &&
             strncmp(entry->d_name, "transposed_", 11) != 0 &&
+            strncmp(entry->d_name, "joined_", 7) != 0 &&
             strncmp(entry->d_name, "head_topk", 9) != 0) {
             continue;
         }
@@ -343,6 +344,25 @@ START_TEST(test_steps_that_are_not_there_are_refused)
 }
 END_TEST
 
+/* What is reflected lies inside of the ends. */
+START_TEST(test_steps_that_reflections_lack_are_refused)
+{
+    open_site(&kinds[2]);
+    for (uint32_t given = 1; given <= 5; given++) {
+        char message[128];
+        (void)snprintf(message, sizeof(message),
+                       "input 'x': a sequence of %u steps, of which the model takes some by their "
+                       "number, expected at least 4",
+                       given);
+        ask_steps("joined_reflected", given, given < 4 ? message : NULL);
+    }
+    for (uint32_t given = 1; given <= 3; given++) { // all but the last one, which may be none
+        ask_steps("joined_shifted", given, NULL);
+    }
+    site_close(&site);
+}
+END_TEST
+
 /* Pairs of pairs of steps. */
 START_TEST(test_steps_that_stacking_leaves_over_are_refused)
 {
@@ -397,6 +417,7 @@ int main(void)
     tcase_add_test(tests, test_many_steps_are_normalised_as_precisely_as_few);
     tcase_add_test(tests, test_what_convolutions_leave_nothing_of_is_refused);
     tcase_add_test(tests, test_steps_that_are_not_there_are_refused);
+    tcase_add_test(tests, test_steps_that_reflections_lack_are_refused);
     tcase_add_test(tests, test_steps_that_stacking_leaves_over_are_refused);
     tcase_add_test(tests, test_more_steps_than_positions_are_refused);
     tcase_add_test(tests, test_sequences_that_do_not_fit_are_refused);

@@ -1,0 +1,265 @@
+/* Steps joined to steps: what the program says of them, and what is refused, and how (what is
+ * served computes what PyTorch does: test_import_exports.c, tests/server/test_readers.c). */
+#include "cells/model.h"
+#include "tests/cells/parse.h"
+#include "tests/util.h"
+
+#include <string.h>
+
+enum { FLOAT = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT, INT64 = ONNX__TENSOR_PROTO__DATA_TYPE__INT64 };
+enum { WIDTH = 4, HIDDEN = 3, KEPT = 2 };
+
+static struct onnx_builder builder;
+
+/* x [time, batch, WIDTH]; the case adds the node that makes `y` of it. */
+static void begin_with(int64_t time)
+{
+    const int64_t dims[] = {time, -1, WIDTH};
+    onnx_init(&builder, 17);
+    onnx_add_weights(&builder, "LSTM", WIDTH, HIDDEN, 1);
+    onnx_input(&builder, "x", FLOAT, 3, dims);
+}
+
+static void begin(void)
+{
+    begin_with(-1);
+}
+
+static void more(const char *name, int32_t dtype, int64_t time)
+{
+    const int64_t dims[] = {time, -1, WIDTH};
+    onnx_input(&builder, name, dtype, 3, dims);
+}
+
+static void join(const char *inputs)
+{
+    onnx_set_int(&builder, onnx_node(&builder, "Concat", inputs, "y"), "axis", 0);
+}
+
+static void pad(const char *mode, int64_t before, int64_t behind)
+{
+    const int64_t pads[] = {before, 0, 0, behind, 0, 0};
+    onnx_constant(&builder, "pads", onnx_ints(&builder, 1, 6, pads));
+    onnx_set_string(&builder, onnx_node(&builder, "Pad", "x pads", "y"), "mode", mode);
+}
+
+/* Steps first.. of x up to `end`, as `name`. */
+static void slice(const char *name, int64_t first, int64_t end, int64_t step)
+{
+    char inputs[64];
+    char names[3][16];
+    const int64_t numbers[] = {first, end, step};
+    for (uint32_t i = 0; i < 3; i++) {
+        snprintf(names[i], sizeof(names[i]), "%s_%u", name, i);
+        onnx_constant(&builder, names[i], onnx_ints(&builder, 1, 1, &numbers[i]));
+    }
+    onnx_constant(&builder, strcmp(name, "part") == 0 ? "axis" : "axis_too",
+                  onnx_ints(&builder, 1, 1, (const int64_t[]){0}));
+    snprintf(inputs, sizeof(inputs), "x %s %s %s %s", names[0], names[1],
+             strcmp(name, "part") == 0 ? "axis" : "axis_too", names[2]);
+    onnx_node(&builder, "Slice", inputs, name);
+}
+
+/* An LSTM over the steps of y, with these lengths. */
+static void end_with(const char *lengths)
+{
+    char operands[32] = "y w r b ";
+    strncat(operands, lengths, 16);
+    onnx_set_int(&builder, onnx_node(&builder, "LSTM", operands, "out"), "hidden_size", HIDDEN);
+    onnx_output(&builder, "out", FLOAT, 0, NULL);
+    builder.graph.output[0]->type = NULL;
+}
+
+static void end(void)
+{
+    end_with("-");
+}
+
+static void refuse(enum base_status status, const char *why)
+{
+    end();
+    expect_refused(&builder, status, why);
+}
+
+/* The only join of the model, whose parts these are. */
+static void expect_join(const struct cell_model *model, uint32_t n,
+                        const struct cell_join_part *parts)
+{
+    ck_assert_uint_eq(model->n_joins, 1);
+    const struct cell_join *found = &model->joins[0];
+    ck_assert_uint_eq(found->width, WIDTH);
+    ck_assert_uint_eq(found->n_parts, n);
+    for (uint32_t p = 0; p < n; p++) {
+        ck_assert_uint_eq(found->parts[p].count, parts[p].count);
+        ck_assert_int_eq(found->parts[p].is_turned, parts[p].is_turned);
+        ck_assert_int_eq(model->stages[found->parts[p].stage].kind == CELL_STAGE_ONCE,
+                         parts[p].count > 0);
+    }
+}
+
+START_TEST(test_steps_of_a_request_before_a_sequence)
+{
+    const struct cell_join_part parts[] = {{.count = KEPT}, {.count = 0}, {.count = 1}};
+    struct built built;
+    begin();
+    more("kept", FLOAT, KEPT);
+    more("last", FLOAT, 1);
+    join("kept x last");
+    end();
+    load_built(&builder, &built);
+    expect_join(built.model, 3, parts);
+    ck_assert_uint_eq(built.model->n_sequences, 2);
+    const struct cell_sequence *sequence = &built.model->sequences[built.model->joins[0].sequence];
+    ck_assert_uint_eq(sequence->stride, 1);
+    ck_assert_int_eq(sequence->add, KEPT); // n + KEPT + 1 steps
+    ck_assert_int_eq(built.model->inputs[1].time_axis, -1);
+    free_built(&builder, &built);
+}
+END_TEST
+
+START_TEST(test_a_sequence_twice_and_turned_round)
+{
+    const struct cell_join_part parts[] = {{.is_turned = true}, {.is_turned = false}};
+    struct built built;
+    begin();
+    slice("part", -1, INT64_MIN, -1);
+    join("part x");
+    end();
+    load_built(&builder, &built);
+    expect_join(built.model, 2, parts);
+    const struct cell_sequence *sequence = &built.model->sequences[built.model->joins[0].sequence];
+    ck_assert_uint_eq(cell_sequence_parts(sequence), 2);
+    ck_assert_uint_eq(cell_sequence_steps(sequence, 7), 14);
+    free_built(&builder, &built);
+}
+END_TEST
+
+/* All steps but the last one may be none; whoever reads them elsewhere needs one. */
+START_TEST(test_a_part_may_have_no_steps)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        struct built built;
+        uint32_t least[CELL_SEQUENCES_MAX];
+        begin();
+        more("first", FLOAT, 1);
+        slice("part", 0, -1, 1);
+        join("first part");
+        end();
+        if (i == 1) {
+            onnx_node(&builder, "Tanh", "part", "too");
+            onnx_output(&builder, "too", FLOAT, 0, NULL);
+            builder.graph.output[1]->type = NULL;
+        }
+        load_built(&builder, &built);
+        cell_model_steps_min(built.model, least);
+        ck_assert_uint_eq(built.model->n_sequences, 2); // what is joined is as long as x
+        ck_assert_uint_eq(least[0], i == 0 ? 1 : 2);
+        ck_assert_int_eq(built.model->sequences[1].may_be_empty, i == 0);
+        free_built(&builder, &built);
+    }
+}
+END_TEST
+
+START_TEST(test_reflections_ask_for_steps)
+{
+    const struct cell_join_part parts[] = {{.count = 2}, {.count = 0}, {.count = 3}};
+    static const char *const modes[] = {"reflect", "edge"};
+    for (uint32_t i = 0; i < 2; i++) {
+        struct built built;
+        uint32_t least[CELL_SEQUENCES_MAX];
+        begin();
+        pad(modes[i], 2, 3);
+        end();
+        load_built(&builder, &built);
+        expect_join(built.model, 3, parts);
+        cell_model_steps_min(built.model, least);
+        ck_assert_uint_eq(least[0], i == 0 ? 4 : 1);
+        free_built(&builder, &built);
+    }
+    for (int64_t steps = 3; steps < 5; steps++) {
+        begin_with(steps);
+        pad("reflect", 0, 3);
+        if (steps == 3) {
+            refuse(BASE_INVALID_ARGUMENT, "Pad (node \"y\", opset 17): reflects 0 and 3 of 3");
+        } else {
+            end();
+            expect_accepted(&builder);
+        }
+    }
+}
+END_TEST
+
+START_TEST(test_two_read_what_is_joined_once)
+{
+    struct built built;
+    begin();
+    more("kept", FLOAT, KEPT);
+    join("kept x");
+    end();
+    onnx_node(&builder, "Tanh", "y", "too");
+    onnx_output(&builder, "too", FLOAT, 0, NULL);
+    builder.graph.output[1]->type = NULL;
+    load_built(&builder, &built);
+    ck_assert_uint_eq(built.model->n_joins, 1);
+    free_built(&builder, &built);
+}
+END_TEST
+
+START_TEST(test_what_cannot_be_joined_is_refused)
+{
+    begin();
+    more("other", FLOAT, -1);
+    join("x other");
+    refuse(BASE_UNIMPLEMENTED, "Concat (node \"y\", opset 17): joins two axes of unknown size");
+    begin();
+    join("x x x x x x x x x x x x x x x x x");
+    refuse(BASE_UNIMPLEMENTED, "joins more than 16 sequences");
+    begin();
+    more("lengths", INT64, 1);
+    builder.graph.input[1]->type->tensor_type->shape->n_dim = 1;
+    builder.graph.input[1]->type->tensor_type->shape->dim[0]->value_case =
+        ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE__NOT_SET;
+    more("first", FLOAT, 1);
+    onnx_node(&builder, "LSTM", "x w r b lengths", "under");
+    builder.graph.node[0]->attribute = NULL;
+    onnx_set_int(&builder, builder.graph.node[0], "hidden_size", HIDDEN);
+    join("first x");
+    end();
+    onnx_output(&builder, "under", FLOAT, 0, NULL);
+    builder.graph.output[1]->type = NULL;
+    expect_refused(&builder, BASE_UNIMPLEMENTED,
+                   "Concat (node \"y\", opset 17): joins steps beside sequence_lens");
+}
+END_TEST
+
+/* Ids have bounds, which are checked where they come in. */
+START_TEST(test_ids_are_not_joined)
+{
+    const int64_t dims[] = {-1, -1};
+    const int64_t table[] = {5, WIDTH};
+    struct base_random numbers = util_random(1);
+    onnx_init(&builder, 17);
+    onnx_add_weights(&builder, "LSTM", WIDTH, HIDDEN, 1);
+    onnx_input(&builder, "ids", INT64, 2, dims);
+    onnx_input(&builder, "begin", INT64, 2, (const int64_t[]){1, -1});
+    onnx_constant(&builder, "table", onnx_random(&builder, 2, table, &numbers, 0.5f));
+    onnx_set_int(&builder, onnx_node(&builder, "Concat", "begin ids", "all"), "axis", 0);
+    onnx_node(&builder, "Gather", "table all", "y");
+    refuse(BASE_UNIMPLEMENTED, "Concat (node \"all\", opset 17): joins steps of int64");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("joined");
+    TCase *tests = tcase_create("joined");
+    tcase_add_test(tests, test_steps_of_a_request_before_a_sequence);
+    tcase_add_test(tests, test_a_sequence_twice_and_turned_round);
+    tcase_add_test(tests, test_a_part_may_have_no_steps);
+    tcase_add_test(tests, test_reflections_ask_for_steps);
+    tcase_add_test(tests, test_two_read_what_is_joined_once);
+    tcase_add_test(tests, test_what_cannot_be_joined_is_refused);
+    tcase_add_test(tests, test_ids_are_not_joined);
+    suite_add_tcase(suite, tests);
+    return util_run(suite);
+}
