@@ -164,10 +164,17 @@ void cell_model_steps(const struct cell_model *model, uint32_t given,
     }
 }
 
-uint32_t cell_sequence_least(const struct cell_sequence *sequence)
+static uint32_t least_of(const struct cell_sequence *sequence)
 {
     const uint32_t least = sequence->may_be_empty ? 0 : 1;
     return sequence->steps_min > 0 ? sequence->steps_min : least;
+}
+
+bool cell_sequence_is_met(const struct cell_sequence *sequence, uint32_t source_steps,
+                          uint32_t steps)
+{
+    const int64_t reach = (int64_t)source_steps * cell_sequence_parts(sequence) + sequence->add;
+    return steps >= least_of(sequence) && (steps > 0 || reach + sequence->stride >= 0);
 }
 
 /* The given sequence of the first one that what is given does not make long enough, or not even; or
@@ -179,11 +186,12 @@ static uint32_t find_unmet(const struct cell_model *model, const uint32_t given[
     for (uint32_t s = 0; s < CELL_SEQUENCES_MAX; s++) {
         const struct cell_sequence *sequence = &model->sequences[s];
         const bool is_given = sequence->stride == 0;
-        const uint32_t least = cell_sequence_least(sequence);
         origin[s] = is_given ? s : origin[sequence->source];
         steps[s] = is_given ? given[s] : cell_sequence_steps(sequence, steps[sequence->source]);
+        const uint32_t source_steps = is_given ? 0 : steps[sequence->source];
         if (model->sequences[origin[s]].stated == 0 &&
-            (steps[s] < least || (sequence->multiple > 0 && steps[s] % sequence->multiple != 0))) {
+            (!cell_sequence_is_met(sequence, source_steps, steps[s]) ||
+             (sequence->multiple > 0 && steps[s] % sequence->multiple != 0))) {
             return origin[s];
         }
     }
@@ -197,7 +205,7 @@ void cell_model_steps_min(const struct cell_model *model, uint32_t steps[CELL_SE
 {
     for (uint32_t s = 0; s < CELL_SEQUENCES_MAX; s++) {
         const struct cell_sequence *sequence = &model->sequences[s];
-        steps[s] = cell_sequence_least(sequence);
+        steps[s] = least_of(sequence);
         steps[s] = sequence->stated > 0 ? sequence->stated : steps[s];
     }
     for (uint32_t s = CELL_SEQUENCES_MAX; s-- > 0;) { // a source stands before what follows from it

@@ -113,8 +113,10 @@ struct cell_sequence {
     bool may_be_empty;  /* only joins read it, of which it then is no part */
 };
 
-/* Steps that it must have. */
-uint32_t cell_sequence_least(const struct cell_sequence *sequence);
+/* Whether so many steps are enough of it, of so many of its source; those mean nothing where it has
+ * none. None are enough of what may be empty, unless the source has too few for that, too. */
+bool cell_sequence_is_met(const struct cell_sequence *sequence, uint32_t source_steps,
+                          uint32_t steps);
 
 /* Steps here of each of the source's. */
 uint32_t cell_sequence_parts(const struct cell_sequence *sequence);

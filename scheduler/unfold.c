@@ -276,36 +276,54 @@ static void bind_memory(struct unfolding *u, const struct cell_source *part, sch
                              (int64_t)memory->width * (int64_t)sizeof(float), steps);
 }
 
-/* Where the steps of a join lie, in the request's memory; its parts are asked for on first use. */
+/* What a part writes: n steps, the first of them at `to`. */
+static struct cell_emit emit_part(const struct cell_stage *from, const struct cell_join_part *part,
+                                  uint8_t *to, uint32_t n, int64_t stride)
+{
+    struct cell_emit emit = {
+        .what = CELL_EMIT_OUTPUT, .when = CELL_EMIT_EACH, .index = part->output};
+    if (part->count > 0) {
+        emit.when = CELL_EMIT_LAST;
+        emit.to = sched_host_ref(to, 0);
+    } else if (from->is_reverse != part->is_turned) {
+        emit.to = sched_host_ref(to + (n - 1) * stride, -stride);
+    } else {
+        emit.to = sched_host_ref(to, stride);
+    }
+    return emit;
+}
+
+/* Steps of a part, for the row at work. */
+static uint32_t part_steps(struct unfolding *u, const struct cell_join_part *part)
+{
+    const uint32_t steps = steps_of(u, &u->sequences->model->stages[part->stage]);
+    return node_of(u, part->stage) == SCHED_NONE ? 0 : part->count > 0 ? part->count : steps;
+}
+
+/* Where the steps of a join lie, in the request's memory; its parts are asked for on first use. Who
+ * reads it may have fewer, by lengths of its own. */
 static uint8_t *make_join(struct unfolding *u, const struct cell_join *join, uint32_t number)
 {
     const size_t stride = (size_t)join->width * sizeof(float);
-    const uint32_t steps = length_of(u, join->sequence);
     uint8_t **made = &state_of(u, join->parts[0].stage)->joins[number];
+    uint32_t steps = 0;
+    uint32_t at = 0;
     if (*made != NULL) {
         return *made;
     }
+    for (uint32_t p = 0; p < join->n_parts; p++) {
+        steps += part_steps(u, &join->parts[p]);
+    }
+    base_assert(steps >= length_of(u, join->sequence)); // as srv_validate() has found
     *made = make_rows(u, steps, stride);
-    uint32_t at = 0;
     for (uint32_t p = 0; *made != NULL && p < join->n_parts; p++) {
         const struct cell_join_part *part = &join->parts[p];
-        const struct cell_stage *from = &u->sequences->model->stages[part->stage];
-        const uint32_t n = part->count > 0 ? part->count : steps_of(u, from);
-        const bool is_back = from->is_reverse != part->is_turned;
-        if (node_of(u, part->stage) == SCHED_NONE) {
-            continue; // of no steps
+        const uint32_t n = part_steps(u, part);
+        if (n > 0) {
+            sched_builder_emit(&u->builder, node_of(u, part->stage),
+                               emit_part(&u->sequences->model->stages[part->stage], part,
+                                         *made + at * stride, n, (int64_t)stride));
         }
-        base_assert(n <= steps - at);
-        uint8_t *to = *made + at * stride;
-        sched_builder_emit(
-            &u->builder, node_of(u, part->stage),
-            (struct cell_emit){.what = CELL_EMIT_OUTPUT,
-                               .when = part->count > 0 ? CELL_EMIT_LAST : CELL_EMIT_EACH,
-                               .index = part->output,
-                               .to = part->count > 0 ? sched_host_ref(to, 0)
-                                     : is_back
-                                         ? sched_host_ref(to + (n - 1) * stride, -(int64_t)stride)
-                                         : sched_host_ref(to, (int64_t)stride)});
         at += n;
     }
     return *made;

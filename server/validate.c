@@ -125,7 +125,8 @@ static enum base_status derive_extents(const struct cell_model *model, struct sr
         if (extents->steps[s] > INT32_MAX) {
             return fail_many(model, extents, s, error);
         }
-        if (extents->steps[s] < (int64_t)cell_sequence_least(&model->sequences[s])) {
+        const int64_t source = sequence->stride > 0 ? extents->steps[sequence->source] : 0;
+        if (!cell_sequence_is_met(sequence, (uint32_t)source, (uint32_t)extents->steps[s])) {
             return fail_short(model, extents, s, extents->steps[origin_of(model, s)], error);
         }
         if (sequence->multiple > 0 && extents->steps[s] % sequence->multiple != 0) {
@@ -185,7 +186,8 @@ static enum base_status check_rows(const struct told *told, const struct sched_s
 {
     const struct cell_model *model = sequences->model;
     for (uint32_t b = 0; b < sequences->n_rows; b++) {
-        if (length_of(told, b) < cell_sequence_least(&model->sequences[sequence])) {
+        const uint32_t source = told->source == NULL ? 0 : told->source[b];
+        if (!cell_sequence_is_met(told->sequence, source, length_of(told, b))) {
             return fail_short(model, extents, sequence,
                               sequences->steps[origin_of(model, sequence)][b], error);
         }

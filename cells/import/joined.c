@@ -192,7 +192,7 @@ void cell__note_empty(const struct cell__import *im, uint32_t (*output_rows)[CEL
     }
     for (uint32_t s = 0; s < model->n_sequences; s++) {
         struct cell_sequence *sequence = &model->sequences[s];
-        sequence->may_be_empty =
-            sequence->stride > 0 && (joined >> s & 1) != 0 && (read >> s & 1) == 0;
+        sequence->may_be_empty = sequence->stride > 0 && sequence->kept == 0 &&
+                                 (joined >> s & 1) != 0 && (read >> s & 1) == 0;
     }
 }

@@ -118,7 +118,9 @@ static void read_sizes(struct replay *replay)
             const int64_t parts = cell_sequence_parts(sequence);
             const double reach = (double)(replay->times[sequence->source] * parts + sequence->add);
             const int64_t steps = (int64_t)floor(reach / sequence->stride) + 1;
-            ck_assert(steps >= cell_sequence_least(sequence));
+            ck_assert(steps >= 0 &&
+                      cell_sequence_is_met(sequence, (uint32_t)replay->times[sequence->source],
+                                           (uint32_t)steps));
             replay->times[s] = sequence->kept > 0 ? sequence->kept : steps;
         }
     }

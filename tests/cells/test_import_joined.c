@@ -160,6 +160,52 @@ START_TEST(test_a_part_may_have_no_steps)
 }
 END_TEST
 
+/* All but the last three, of which there may be none, but not fewer: then they are not those that
+ * the sequence of all parts is made of. */
+START_TEST(test_a_part_may_not_lack_steps)
+{
+    struct built built;
+    uint32_t least[CELL_SEQUENCES_MAX];
+    begin();
+    more("first", FLOAT, 5);
+    slice("part", 0, -3, 1);
+    join("first part");
+    end();
+    load_built(&builder, &built);
+    const struct cell_join *found = &built.model->joins[0];
+    const struct cell_sequence *part =
+        &built.model->sequences[built.model->stages[found->parts[1].stage].sequence];
+    ck_assert_int_eq(part->may_be_empty, true);
+    ck_assert_uint_eq(cell_sequence_steps(part, 3), 0);
+    ck_assert_int_eq(cell_sequence_is_met(part, 3, 0), true);
+    ck_assert_int_eq(cell_sequence_is_met(part, 2, 0), false);
+    cell_model_steps_min(built.model, least);
+    ck_assert_uint_eq(least[0], 3);
+    free_built(&builder, &built);
+    begin(); // two by their numbers, which ONNX would read fewer of
+    more("first", FLOAT, 5);
+    slice("part", 1, 3, 1);
+    join("first part x");
+    end();
+    load_built(&builder, &built);
+    cell_model_steps_min(built.model, least);
+    ck_assert_uint_eq(least[0], 3);
+    free_built(&builder, &built);
+}
+END_TEST
+
+/* Lengths that come with a request are those of all parts together. */
+START_TEST(test_lengths_of_what_is_joined)
+{
+    begin();
+    more("first", FLOAT, 1);
+    onnx_input(&builder, "lengths", ONNX__TENSOR_PROTO__DATA_TYPE__INT32, 1, (const int64_t[]){-1});
+    join("first x");
+    end_with("lengths");
+    expect_accepted(&builder);
+}
+END_TEST
+
 START_TEST(test_reflections_ask_for_steps)
 {
     const struct cell_join_part parts[] = {{.count = 2}, {.count = 0}, {.count = 3}};
@@ -256,6 +302,8 @@ int main(void)
     tcase_add_test(tests, test_steps_of_a_request_before_a_sequence);
     tcase_add_test(tests, test_a_sequence_twice_and_turned_round);
     tcase_add_test(tests, test_a_part_may_have_no_steps);
+    tcase_add_test(tests, test_a_part_may_not_lack_steps);
+    tcase_add_test(tests, test_lengths_of_what_is_joined);
     tcase_add_test(tests, test_reflections_ask_for_steps);
     tcase_add_test(tests, test_two_read_what_is_joined_once);
     tcase_add_test(tests, test_what_cannot_be_joined_is_refused);

@@ -39,6 +39,25 @@ static void check_memory(const struct cell_model *model, const struct cell_sourc
     }
 }
 
+/* Where all parts have the steps that they must have, these are those of the join. */
+static void check_parts(const struct cell_model *model, const struct cell_join *join,
+                        uint32_t given)
+{
+    uint32_t steps[CELL_SEQUENCES_MAX];
+    uint64_t all = 0;
+    bool are_met = true;
+    cell_model_steps(model, given, steps);
+    for (uint32_t p = 0; p < join->n_parts; p++) {
+        const struct cell_join_part *part = &join->parts[p];
+        const uint32_t s = model->stages[part->stage].sequence;
+        const struct cell_sequence *sequence = &model->sequences[s];
+        are_met = are_met && (part->count > 0 ||
+                              cell_sequence_is_met(sequence, steps[sequence->source], steps[s]));
+        all += part->count > 0 ? part->count : steps[s];
+    }
+    base_assert(!are_met || all == steps[join->sequence]);
+}
+
 /* All parts of a join are made before the stage, and are as many steps as it has. */
 static void check_join(const struct cell_model *model, const struct cell_source *source,
                        uint32_t before, uint32_t width)
@@ -59,20 +78,7 @@ static void check_join(const struct cell_model *model, const struct cell_source 
                      before, width * (part->count > 0 ? part->count : 1));
     }
     for (uint32_t given = 1; given <= GIVEN_MAX; given++) {
-        uint32_t steps[CELL_SEQUENCES_MAX];
-        uint64_t all = 0;
-        bool are_there = true; // none of its parts is of a sequence without steps
-        cell_model_steps(model, given, steps);
-        for (uint32_t p = 0; p < join->n_parts; p++) {
-            const struct cell_join_part *part = &join->parts[p];
-            const uint32_t n =
-                part->count > 0 ? part->count : steps[model->stages[part->stage].sequence];
-            are_there =
-                are_there &&
-                (n > 0 || model->sequences[model->stages[part->stage].sequence].may_be_empty);
-            all += n;
-        }
-        base_assert(!are_there || all == steps[join->sequence]);
+        check_parts(model, join, given);
     }
 }
 

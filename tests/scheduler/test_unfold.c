@@ -646,6 +646,12 @@ static void draw_lengths(struct base_random *random)
             lengths[JOINED][r] +=
                 part->count > 0 ? part->count : lengths[model.stages[part->stage].sequence][r];
         }
+        // Fewer, as lengths may say; what all rows share has as many in each.
+        const bool has_own = model.n_joins > 0 &&
+                             !model.stages[model.joins[0].parts[0].stage].is_shared &&
+                             base_random_below(random, 4) == 0;
+        lengths[JOINED][r] =
+            has_own ? base_random_below(random, lengths[JOINED][r] + 1) : lengths[JOINED][r];
     }
 }
 

@@ -356,6 +356,14 @@ START_TEST(test_steps_that_reflections_lack_are_refused)
                        given);
         ask_steps("joined_reflected", given, given < 4 ? message : NULL);
     }
+    for (uint32_t given = 4; given <= 8; given++) { // two samples each side; of three frames two
+        char message[128];
+        (void)snprintf(message, sizeof(message),
+                       "input 'x': a sequence of %u steps, of which the model's strides and "
+                       "windows leave none, expected at least 6",
+                       given);
+        ask_steps("joined_spectrum", given, given < 6 ? message : NULL);
+    }
     for (uint32_t given = 1; given <= 3; given++) { // all but the last one, which may be none
         ask_steps("joined_shifted", given, NULL);
     }
