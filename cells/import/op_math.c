@@ -79,6 +79,15 @@ static enum base_status check_dtype(struct cell__import *im, const struct cell__
 
 /* ---- Broadcasting ------------------------------------------------------------------------- */
 
+/* Whether two axes have as many elements, of stated numbers, and are made of other dimensions: as
+ * [8, 64] and [16, 32], flattened. Features may be so (check_regrouped()). */
+static bool is_regrouped(const struct cell__import *im, const struct cell__axis *a,
+                         const struct cell__axis *b)
+{
+    const int64_t size = cell__axis_size(im, a);
+    return size > 1 && size == cell__axis_size(im, b) && !cell__axis_is_alike(im, a, b);
+}
+
 /* One axis of the result; a constant never fixes the size that a request chooses. */
 static enum base_status binary_axis(struct cell__import *im, const struct cell__axis *a,
                                     const struct cell__axis *b, bool is_with_const,
@@ -98,7 +107,7 @@ static enum base_status binary_axis(struct cell__import *im, const struct cell__
                                 : cell__refuse(im, "a constant that differs along an axis whose "
                                                    "size the request chooses");
     }
-    return cell__axis_unite(im, a, b, "operand dimensions");
+    return is_regrouped(im, a, b) ? BASE_OK : cell__axis_unite(im, a, b, "operand dimensions");
 }
 
 /* The shape of `out` and another operand together. */
@@ -157,6 +166,24 @@ static enum base_status mirror_input(struct cell__import *im, const struct cell_
     return BASE_OK;
 }
 
+/* Of batch and time it matters in which order dimensions stand. */
+static enum base_status check_regrouped(struct cell__import *im, const struct cell__value *value,
+                                        const struct cell__shape *out)
+{
+    for (uint32_t behind = 1; value->kind == CELL__ROWS && behind <= value->shape.rank; behind++) {
+        const struct cell__axis *axes[] = {&value->shape.axes[value->shape.rank - behind],
+                                           &out->axes[out->rank - behind]};
+        for (uint32_t i = 0; i < 2 && is_regrouped(im, axes[0], axes[1]); i++) {
+            if (cell__axis_has(im, axes[i], CELL__ROLE_BATCH) ||
+                cell__axis_has(im, axes[i], CELL__ROLE_TIME)) {
+                return cell__refuse(im, "operand dimensions: the same number of elements, of batch "
+                                        "or time and other dimensions in another order");
+            }
+        }
+    }
+    return BASE_OK;
+}
+
 /* The rows of all inputs, each as wide as output 0, or of width 1. */
 enum base_status cell__joined_rows(struct cell__import *im, const struct cell__node *node,
                                    uint32_t rows[], uint32_t *width)
@@ -165,6 +192,7 @@ enum base_status cell__joined_rows(struct cell__import *im, const struct cell__n
     BASE_TRY(cell__shape_width(im, shape, width));
     for (uint32_t i = 0; i < node->n_inputs; i++) {
         const struct cell__value *value = cell__input(im, node, i);
+        BASE_TRY(check_regrouped(im, value, shape));
         BASE_TRY(cell__row_of(im, value, shape, true, &rows[i]));
         BASE_TRY(mirror_input(im, value, shape, &rows[i]));
         const uint32_t own = im->rows[rows[i]].value.width;

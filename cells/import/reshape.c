@@ -51,6 +51,31 @@ static enum base_status split_atom(struct cell__import *im, struct flat *flat, b
     return BASE_OK;
 }
 
+/* Makes one atom of those at one end of flat whose sizes are known, as few as `part` divides all
+ * together, such as channels and bands that are grouped anew. Nothing can be followed through it:
+ * should one of them be batch or time, the row is not as wide as its shape, which is refused then.
+ * false: there are none. */
+static enum base_status merge_atoms(struct cell__import *im, struct flat *flat, bool from_back,
+                                    int64_t part, bool *is_done)
+{
+    int64_t size = 1;
+    *is_done = false;
+    for (uint32_t n = 1; n <= flat->last - flat->first; n++) {
+        const uint32_t at = from_back ? flat->last - n : flat->first + n - 1;
+        const int64_t have = cell__atom_size(im, flat->atoms[at]);
+        if (have < 1 || !base_i64_mul(size, have, &size)) {
+            return BASE_OK;
+        }
+        if (size % part == 0) {
+            flat->first += from_back ? 0 : n - 1;
+            flat->last -= from_back ? n - 1 : 0;
+            *is_done = true;
+            return cell__atom_new(im, size, &flat->atoms[from_back ? flat->last - 1 : flat->first]);
+        }
+    }
+    return BASE_OK;
+}
+
 /* Takes atoms of `size` elements in all from one end of flat. */
 static enum base_status take_number(struct cell__import *im, struct flat *flat, bool from_back,
                                     int64_t size, struct cell__axis *out)
@@ -62,6 +87,12 @@ static enum base_status take_number(struct cell__import *im, struct flat *flat, 
         }
         uint32_t atom = flat->atoms[from_back ? flat->last - 1 : flat->first];
         int64_t have = cell__atom_size(im, atom);
+        bool is_merged = have > 0 && left % have != 0 && have % left != 0;
+        if (is_merged) {
+            BASE_TRY(merge_atoms(im, flat, from_back, left, &is_merged));
+            atom = flat->atoms[from_back ? flat->last - 1 : flat->first];
+            have = is_merged ? cell__atom_size(im, atom) : have;
+        }
         if (have > 0 && left % have == 0) {
             left /= have;
             flat->first += from_back ? 0 : 1;

@@ -345,16 +345,42 @@ START_TEST(test_reshapes_that_cannot_be_followed_are_refused)
 }
 END_TEST
 
+/* Whose s0 is [time 4, batch 3, 2], stated. */
+static void begin_stated(void)
+{
+    begin(0);
+    Onnx__TensorShapeProto *shape = builder.graph.input[0]->type->tensor_type->shape;
+    for (uint32_t k = 0; k < 2; k++) {
+        shape->dim[k]->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
+        shape->dim[k]->dim_value = 3 + k;
+    }
+}
+
+/* Features may be grouped anew, and added to others that are; batch and time may not be among them.
+ */
+START_TEST(test_batch_and_time_are_not_regrouped)
+{
+    const int64_t anew[] = {8, 3};
+    const int64_t flat[] = {4, 6};
+    const int64_t z[] = {4, 2, 3};
+    begin_stated();
+    onnx_constant(&builder, "anew", onnx_ints(&builder, 1, 2, anew));
+    behind("Reshape", "s0 anew");
+    expect(BASE_UNIMPLEMENTED, "Reshape (node \"out\"", "splits the batch or time axis");
+    begin_stated();
+    onnx_input(&builder, "z", FLOAT, 3, z);
+    onnx_constant(&builder, "flat", onnx_ints(&builder, 1, 2, flat));
+    onnx_node(&builder, "Reshape", "s0 flat", "rows");
+    onnx_node(&builder, "Reshape", "z flat", "others");
+    behind("Add", "rows others");
+    expect(BASE_UNIMPLEMENTED, "Add (node \"out\"", "of batch or time and other dimensions");
+}
+END_TEST
+
 START_TEST(test_splitting_the_time_axis_is_refused)
 {
     const int64_t halves[] = {2, 2, 3, 2};
-    begin(0);
-    builder.graph.input[0]->type->tensor_type->shape->dim[0]->value_case =
-        ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
-    builder.graph.input[0]->type->tensor_type->shape->dim[0]->dim_value = 3;
-    builder.graph.input[0]->type->tensor_type->shape->dim[1]->value_case =
-        ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
-    builder.graph.input[0]->type->tensor_type->shape->dim[1]->dim_value = 4;
+    begin_stated();
     onnx_constant(&builder, "halves", onnx_ints(&builder, 1, 4, halves));
     behind("Reshape", "s0 halves"); // [time 4, batch 3, 2]
     expect(BASE_UNIMPLEMENTED, "Reshape (node \"out\"", "splits the batch or time axis");
@@ -596,6 +622,7 @@ int main(void)
     tcase_add_test(around, test_rows_may_be_permuted);
     tcase_add_test(around, test_products_need_constant_weights);
     tcase_add_test(around, test_reshapes_that_cannot_be_followed_are_refused);
+    tcase_add_test(around, test_batch_and_time_are_not_regrouped);
     tcase_add_test(around, test_splitting_the_time_axis_is_refused);
     tcase_add_test(around, test_turning_and_repeating_beside_sequence_lengths_is_refused);
     tcase_add_test(around, test_if_needs_a_constant_condition);
