@@ -21,8 +21,7 @@ struct conv {
     int64_t groups;            /* of both: each filter reads the channels of its own */
     struct cell__windows windows;
     bool is_depthwise;
-    const float *w, *bias; /* [filters, channels of a group, taps of each axis]; [filters] or NULL
-                            */
+    const float *w, *bias; /* as of struct cell__conv */
     // Of steps that lie within the row.
     const uint32_t *steps; /* rows [channels][height] of each */
     uint32_t place;        /* of those that are left, the one at work */
@@ -118,8 +117,6 @@ static enum base_status read_conv(struct cell__import *im, const struct cell__no
     if (conv->groups < 1) {
         return cell__invalid(im, "%lld groups", (long long)conv->groups);
     }
-    conv->is_depthwise =
-        conv->groups > 1 && conv->groups == conv->channels && conv->filters == conv->channels;
     BASE_TRY(check_weights(im, w, conv));
     BASE_TRY(cell__conv_bias(im, node, conv->filters, &conv->bias));
     return cell__read_windows(im, node, &w->tensor.dims[2], &conv->windows);
@@ -395,18 +392,36 @@ static enum base_status lower_within(struct cell__import *im, const struct cell_
     return cell__row_join(im, left_rows, places, windows->within_left, row);
 }
 
-enum base_status cell__lower_conv(struct cell__import *im, struct cell__node *node)
+static enum base_status lower(struct cell__import *im, struct cell__node *node, struct conv *conv)
 {
-    const struct cell__value *x = cell__input(im, node, IN_X);
-    struct conv conv;
-    uint32_t row = x->row;
-    BASE_TRY(read_conv(im, node, &conv));
-    conv.windows.takes_within = true;
-    BASE_TRY(cell__check_windows(im, node, &conv.windows));
-    BASE_TRY(conv.windows.within > 0 ? lower_within(im, node, &conv, &row)
-                                     : lower_place(im, &conv, row, &row));
+    uint32_t row = cell__input(im, node, IN_X)->row;
+    conv->is_depthwise =
+        conv->groups > 1 && conv->groups == conv->channels && conv->filters == conv->channels;
+    conv->windows.takes_within = true;
+    BASE_TRY(cell__check_windows(im, node, &conv->windows));
+    BASE_TRY(conv->windows.within > 0 ? lower_within(im, node, conv, &row)
+                                      : lower_place(im, conv, row, &row));
     cell__set_row(im, node, 0, row);
     return BASE_OK;
+}
+
+enum base_status cell__lower_conv(struct cell__import *im, struct cell__node *node)
+{
+    struct conv conv;
+    BASE_TRY(read_conv(im, node, &conv));
+    return lower(im, node, &conv);
+}
+
+enum base_status cell__lower_as_conv(struct cell__import *im, struct cell__node *node,
+                                     const struct cell__conv *as)
+{
+    struct conv conv = {.channels = as->channels,
+                        .filters = as->filters,
+                        .groups = as->groups,
+                        .windows = as->windows,
+                        .w = as->w,
+                        .bias = as->bias};
+    return lower(im, node, &conv);
 }
 
 /* ---- BatchNormalization ------------------------------------------------------------------- */

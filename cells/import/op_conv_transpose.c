@@ -6,7 +6,8 @@
  * have parts, and the parts are the steps that are made (struct cell_source).
  *
  * Cost: as the ordinary convolution; kernels that strides or dilation do not fill, and groups, are
- * filled with zeros. Steps that are made are copied once. */
+ * filled with zeros. Steps that are made are copied once. Without a stride it is an ordinary
+ * convolution with the kernel turned round, and done as one. */
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
 
@@ -272,13 +273,76 @@ static enum base_status lower(struct cell__import *im, const struct transposed *
     return cell__plane_row(im, &plane, row);
 }
 
+/* ---- Without a stride ----------------------------------------------------------------------- */
+
+/* Each output reads the inputs that add to it; false where padding takes away more than a kernel
+ * adds. */
+static bool turn_windows(const struct transposed *conv, struct cell__windows *out)
+{
+    *out = conv->windows;
+    for (uint32_t i = 0; i < out->n; i++) {
+        struct cell__window *window = &out->at[i];
+        window->before = window->extent - 1 - window->before;
+        window->behind = window->extent - 1 - window->behind + window->more;
+        window->add = window->before + window->behind - window->extent;
+        window->more = 0;
+        if (window->stride != 1 || window->before < 0 || window->behind < 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* [channels, filters of a group, taps] as [filters, channels of a group, taps], the last one first.
+ */
+static enum base_status turn_kernel(struct cell__import *im, const struct transposed *conv,
+                                    const float **out)
+{
+    const size_t taps = (size_t)conv->windows.at[0].taps *
+                        (conv->windows.n > 1 ? (size_t)conv->windows.at[1].taps : 1);
+    const size_t channels = (size_t)(conv->channels / conv->groups);
+    const size_t filters = (size_t)(conv->filters / conv->groups);
+    float *w = base_arena_array(im->arena, (size_t)conv->channels * filters * taps, sizeof(*w));
+    if (w == NULL) {
+        return cell__no_memory(im);
+    }
+    for (size_t c = 0; c < (size_t)conv->channels; c++) {
+        for (size_t f = 0; f < filters; f++) {
+            const size_t of = c / channels * filters + f;
+            float *to = w + (of * channels + c % channels) * taps;
+            for (size_t t = 0; t < taps; t++) {
+                to[t] = conv->w[(c * filters + f) * taps + taps - 1 - t];
+            }
+        }
+    }
+    *out = w;
+    return BASE_OK;
+}
+
+static enum base_status lower_turned(struct cell__import *im, struct cell__node *node,
+                                     const struct transposed *conv,
+                                     const struct cell__windows *windows)
+{
+    struct cell__conv as = {.channels = conv->channels,
+                            .filters = conv->filters,
+                            .groups = conv->groups,
+                            .windows = *windows,
+                            .bias = conv->bias};
+    BASE_TRY(turn_kernel(im, conv, &as.w));
+    return cell__lower_as_conv(im, node, &as);
+}
+
 enum base_status cell__lower_conv_transpose(struct cell__import *im, struct cell__node *node)
 {
     struct transposed conv;
+    struct cell__windows turned;
     struct axes axes;
     struct cell__axis whole;
     uint32_t row = cell__input(im, node, IN_X)->row;
     BASE_TRY(read_node(im, node, &conv));
+    if (turn_windows(&conv, &turned)) {
+        return lower_turned(im, node, &conv, &turned);
+    }
     BASE_TRY(cell__check_windows(im, node, &conv.windows));
     read_axes(&conv, &axes);
     const struct cell__axis *left = &cell__output(im, node, 0)->shape.axes[2 + conv.windows.time];

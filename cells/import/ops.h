@@ -239,6 +239,15 @@ enum base_status cell__conv_operands(struct cell__import *im, const struct cell_
                                      int64_t *channels, int64_t *groups);
 enum base_status cell__conv_bias(struct cell__import *im, const struct cell__node *node,
                                  int64_t filters, const float **out);
+/* The node as a convolution of these weights, [filters, channels of a group, taps of each axis],
+ * and this bias, [filters] or NULL. */
+struct cell__conv {
+    int64_t channels, filters, groups;
+    struct cell__windows windows;
+    const float *w, *bias;
+};
+enum base_status cell__lower_as_conv(struct cell__import *im, struct cell__node *node,
+                                     const struct cell__conv *as);
 /* From the node's attributes; taps: those of its weights, NULL: kernel_shape says. */
 enum base_status cell__read_windows(struct cell__import *im, const struct cell__node *node,
                                     const int64_t *taps, struct cell__windows *windows);

@@ -485,8 +485,7 @@ enum base_status cell__axis_unite(struct cell__import *im, const struct cell__ax
     // A lone atom of a graph input may have any size, 1 included; a product of two may not.
     const struct cell__axis *lone = a->n == 1 ? a : b;
     const struct cell__axis *other = a->n == 1 ? b : a;
-    struct cell__atom *atom =
-        lone->n == 1 ? &im->atoms[cell__atom_root(im, lone->atoms[0])] : NULL;
+    struct cell__atom *atom = lone->n == 1 ? &im->atoms[cell__atom_root(im, lone->atoms[0])] : NULL;
     if (atom != NULL && other->n == 0 && atom->size < 0 && atom->source == CELL__NONE) {
         atom->size = 1; // as of a state of rows of which the other inputs have one
         return BASE_OK;

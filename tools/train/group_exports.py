@@ -89,8 +89,27 @@ class Regrouped(nn.Module):
         return self.rnn(torch.relu(mixed) + bands, h0)
 
 
+class Deconvolved(nn.Module):
+    """a frame of a stream beside those before it: transposed convolutions over frames and bands, depthwise and dilated"""
+
+    inputs, outputs = {"x": {}, "h0": {}}, {"y": {}, "hn": {}}
+
+    def __init__(self):
+        super().__init__()
+        self.wide = nn.ConvTranspose2d(4, 6, (2, 3), dilation=(2, 1), padding=(1, 1), groups=2)
+        self.deep = nn.ConvTranspose2d(6, 6, (3, 3), dilation=(2, 1), padding=(4, 1), groups=6)
+        self.rnn = nn.GRU(BANDS, HIDDEN, batch_first=True)
+        self.inter = nn.GRU(HIDDEN, HIDDEN, batch_first=True)
+
+    def forward(self, x, h0):
+        x = self.deep(torch.relu(self.wide(x)))
+        y = self.rnn(x[:, :, 0])[0]
+        frame, hn = self.inter(y.transpose(0, 1), h0)
+        return frame, hn
+
+
 BANDS = 5
-MODULES = {"group_einsum": Grouped, "group_regrouped": Regrouped, "group_streamed": Streamed, "group_viewed": Viewed}
+MODULES = {"group_deconvolved": Deconvolved, "group_einsum": Grouped, "group_regrouped": Regrouped, "group_streamed": Streamed, "group_viewed": Viewed}
 
 
 def make_module(name):
@@ -102,6 +121,9 @@ def make_inputs(module, batch, time, generator):
         x = torch.randint(-8, 9, (1, BANDS), generator=generator) / 8
         cache = torch.randint(-8, 9, (1, BANDS, 4, HIDDEN // 2), generator=generator) / 8
         return x, cache, torch.randint(-8, 9, (1, BANDS, HIDDEN // 2), generator=generator) / 8
+    if isinstance(module, Deconvolved):
+        x = torch.randint(-8, 9, (1, 4, 5, BANDS), generator=generator) / 8
+        return x, torch.randint(-8, 9, (1, 6, HIDDEN), generator=generator) / 8
     if isinstance(module, Regrouped):
         x = torch.randint(-8, 9, (1, time, 4, 3), generator=generator) / 8
         return x, torch.randint(-8, 9, (1, 1, HIDDEN), generator=generator) / 8
@@ -111,7 +133,7 @@ def make_inputs(module, batch, time, generator):
 
 
 def make_cases(name, module):
-    if isinstance(module, Streamed):
+    if isinstance(module, (Deconvolved, Streamed)):
         return draw_cases(name, module, make_inputs, ((1, 1), (1, 1)))
     if isinstance(module, Regrouped):
         return draw_cases(name, module, make_inputs, ((1, 5), (1, 1), (1, 9)))
