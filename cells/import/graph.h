@@ -137,7 +137,8 @@ struct cell__node {
     uint32_t *inputs, *outputs; /* value numbers; NONE where not given */
     uint32_t recurrent;         /* LSTM, GRU, RNN, Scan: its number among them */
     uint32_t scan;              /* the Scan in whose body it stands: its number; NONE outside */
-    bool is_folded;             /* all outputs are constants or poison: nothing to lower */
+    bool takes_straight; /* inputs that are turned round are put in order for it (turned.c) */
+    bool is_folded;      /* all outputs are constants or poison: nothing to lower */
     bool is_needed;
 };
 

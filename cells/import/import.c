@@ -139,7 +139,7 @@ static enum base_status lower_node(struct cell__import *im, struct cell__node *n
     if (node->scan != CELL__NONE || node->op->lower == cell__lower_scan_end) {
         BASE_TRY(check_body_inputs(im, node));
     }
-    BASE_TRY(node->op->lower(im, node));
+    BASE_TRY(node->takes_straight ? cell__lower_straight(im, node) : node->op->lower(im, node));
     return check_rows(im, node);
 }
 

@@ -312,17 +312,22 @@ static enum base_status add_reverse(struct cell__import *im, struct cell__node *
     return BASE_OK;
 }
 
-/* Where X is turned round, the node runs the other way, and so is Y. */
-static enum base_status take_turned(struct cell__import *im, const struct cell__node *node,
+/* Where X is turned round, the node runs the other way, and so is Y; one of both directions takes
+ * the steps in their order. */
+static enum base_status take_turned(struct cell__import *im, struct cell__node *node,
                                     const struct cell__value *x, struct cell__recurrent *recurrent)
 {
     if (!x->is_turned) {
         return BASE_OK;
     }
     if (!cell__is_turned_along(im, x, &recurrent->time) || recurrent->time.n != 1 ||
-        recurrent->directions != 1 || recurrent->lengths_value != CELL__NONE) {
-        return cell__refuse(im, "X is turned round, and the node has both directions or "
-                                "sequence_lens, or it is another axis");
+        recurrent->lengths_value != CELL__NONE) {
+        return cell__refuse(im, "X is turned round, and the node has sequence_lens, or it is "
+                                "another axis");
+    }
+    node->takes_straight = recurrent->directions != 1;
+    if (node->takes_straight) {
+        return BASE_OK;
     }
     recurrent->is_reverse = !recurrent->is_reverse;
     if (cell__has_output(node, CELL__OUT_Y)) {

@@ -54,7 +54,9 @@ static const struct cell__operator operators[] = {
     {"ConvTranspose", 2, 3, 1,
      " auto_pad dilations group kernel_shape output_padding output_shape pads strides ",
      cell__infer_conv_transpose, cell__lower_conv_transpose,
-     "as AveragePool; of steps whose number a request chooses no output_shape"},
+     "as AveragePool, without strides along both axes within each step too; of steps whose number "
+     "a "
+     "request chooses no output_shape"},
     {"CumSum", 2, 2, 1, " exclusive reverse ", cell__infer_cumsum, cell__lower_cumsum,
      "over the steps of a sequence; float32"},
     {"DequantizeLinear", 2, 3, 1, " axis block_size ", cell__infer_dequantise,
@@ -188,8 +190,9 @@ static const struct cell__operator operators[] = {
      "another tensor's (`x.view(*skip.shape[:3], -1)`), and a request in which these differ is "
      "refused"},
     {"ReverseSequence", 2, 2, 1, " batch_axis time_axis ", cell__infer_reverse, cell__lower_reverse,
-     "all steps of a sequence; what is made of it is turned back, or feeds a recurrent node, or "
-     "gives its first or last step"},
+     "all steps of a sequence, of floats unless it is turned back, feeds a recurrent node, or "
+     "gives its "
+     "first or last step"},
     {"RMSNormalization", 2, 2, 1, " axis epsilon stash_type ", cell__infer_written,
      cell__lower_branch, "float32"},
     {"RNN", 3, 6, 2,

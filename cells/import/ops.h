@@ -120,7 +120,12 @@ void cell__replace_ids(struct cell__import *im, struct cell__node *node);
 /* turned.c: marks what is computed of a sequence whose steps are turned round, or refuses it; turns
  * output 0 along this axis of `in`; whether that is time, once roles are known; whether a value is
  * turned along this axis */
-enum base_status cell__infer_turned(struct cell__import *im, const struct cell__node *node);
+enum base_status cell__infer_turned(struct cell__import *im, struct cell__node *node);
+/* The row of a value that is turned round, its steps in the order that the value has; and a node's
+ * lower() with such rows in the place of inputs that are turned. */
+enum base_status cell__row_straight(struct cell__import *im, const struct cell__value *value,
+                                    uint32_t *row);
+enum base_status cell__lower_straight(struct cell__import *im, struct cell__node *node);
 enum base_status cell__turn(struct cell__import *im, const struct cell__node *node,
                             const struct cell__value *in, const struct cell__axis *axis);
 enum base_status cell__check_turned(struct cell__import *im, const struct cell__axis *axis);

@@ -4,6 +4,7 @@
 #include "cells/import/tensors.h"
 
 #include "cells/import/fold.h"
+#include "cells/import/ops.h"
 #include "cells/import/rows.h"
 
 #include "base/assert.h"
@@ -541,14 +542,16 @@ enum base_status cell__tensors_outputs(struct cell__import *im, struct cell_mode
                 return cell__invalid(im, "output \"%s\" is given twice", name);
             }
         }
-        if (value->is_turned) {
-            return cell__refuse(im, "output \"%s\" has its steps turned round, the last one first",
-                                name);
-        }
         BASE_TRY(check_stated(im, graph->output[i], value));
         BASE_TRY(cell__row_dtype(im, value->dtype, &model->outputs[i].dtype));
         BASE_TRY(describe(im, "output", value, &model->outputs[i]));
-        BASE_TRY(output_rows(im, value, &model->outputs[i], rows[i]));
+        struct cell__value straight = *value;
+        if (value->is_turned && value->dtype != CELL__F32) {
+            return cell__refuse(im, "output \"%s\" has its steps turned round, the last one first",
+                                name);
+        }
+        BASE_TRY(value->is_turned ? cell__row_straight(im, value, &straight.row) : BASE_OK);
+        BASE_TRY(output_rows(im, &straight, &model->outputs[i], rows[i]));
     }
     set_id_bounds(im, model);
     return set_steps(im, model);

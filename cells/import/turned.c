@@ -2,7 +2,9 @@
  * layer that runs backwards (tf2onnx: ReverseSequence, torch.flip: Slice by -1). Nothing is moved:
  * the value keeps the rows of what it was made of and is marked, and so is all that is computed of
  * it step by step. A recurrent node that takes such a value runs the other way round, its first
- * step is the last one, and turned once more it is what it was. */
+ * step is the last one, and turned once more it is what it was. Where others want the steps in
+ * their order, beside those of a sequence that is not turned, as neighbours or as an output, they
+ * are moved after all: a join of one part (joined.c). */
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
 
@@ -137,7 +139,27 @@ static bool takes_step(const struct cell__import *im, const struct cell__node *n
            !has_atom(im, out, atom);
 }
 
-enum base_status cell__infer_turned(struct cell__import *im, const struct cell__node *node)
+/* Of floats only, which joins are. */
+static bool may_be_straight(struct cell__import *im, const struct cell__node *node)
+{
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        const struct cell__value *in = cell__has_input(node, i) ? cell__input(im, node, i) : NULL;
+        if (in != NULL && is_tensor(in) && in->is_turned &&
+            (in->kind != CELL__ROWS || in->dtype != CELL__F32)) {
+            return false;
+        }
+    }
+    return node->scan == CELL__NONE;
+}
+
+static enum base_status straighten(struct cell__import *im, struct cell__node *node)
+{
+    node->takes_straight = may_be_straight(im, node);
+    return node->takes_straight ? BASE_OK
+                                : cell__refuse(im, "of a sequence whose steps are turned round");
+}
+
+enum base_status cell__infer_turned(struct cell__import *im, struct cell__node *node)
 {
     const struct cell__value *turned = turned_input(im, node);
     bool is_const = true;
@@ -145,7 +167,7 @@ enum base_status cell__infer_turned(struct cell__import *im, const struct cell__
         is_const = is_const &&
                    (!cell__has_output(node, i) || cell__output(im, node, i)->kind == CELL__CONST);
     }
-    if (turned == NULL || is_const || looks_itself(im, node) ||
+    if (turned == NULL || is_const || node->takes_straight || looks_itself(im, node) ||
         (node->op->infer == cell__infer_slice && cell__output(im, node, 0)->is_by_slice)) {
         return BASE_OK;
     }
@@ -153,7 +175,7 @@ enum base_status cell__infer_turned(struct cell__import *im, const struct cell__
     for (uint32_t i = 0; i < node->n_inputs && is_stepwise(node); i++) {
         const struct cell__value *in = cell__has_input(node, i) ? cell__input(im, node, i) : NULL;
         if (in != NULL && is_tensor(in) && has_atom(im, &in->shape, atom) && !in->is_turned) {
-            return cell__refuse(im, "of a sequence, and of one whose steps are turned round");
+            return straighten(im, node);
         }
     }
     for (uint32_t i = 0; i < node->n_outputs; i++) {
@@ -163,12 +185,55 @@ enum base_status cell__infer_turned(struct cell__import *im, const struct cell__
         }
         const bool has = has_atom(im, &out->shape, atom);
         if (!is_stepwise(node) || (!has && !takes_step(im, node, &out->shape, atom))) {
-            return cell__refuse(im, "of a sequence whose steps are turned round");
+            return straighten(im, node);
         }
         out->is_turned = has;
         out->turned = atom;
     }
     return BASE_OK;
+}
+
+/* ---- In their order ----------------------------------------------------------------------- */
+
+enum base_status cell__row_straight(struct cell__import *im, const struct cell__value *value,
+                                    uint32_t *row)
+{
+    const struct cell__axis axis = {.n = 1, .atoms = {value->turned}};
+    const uint32_t times = cell__axis_times(im, &axis);
+    const struct cell__joined joined = {.n = 1, .parts = {{value->row, true}}};
+    *row = value->row;
+    if (times != 0 && (im->rows[value->row].times & times) == 0) {
+        return BASE_OK; // it is the same at every step
+    }
+    if (cell__is_pair(im->rows[value->row].times)) {
+        return cell__refuse(im, "turns round pairs of steps");
+    }
+    BASE_TRY(cell__check_turned(im, &axis));
+    return cell__row_join_steps(im, &joined, &axis, im->rows[value->row].value.width, row);
+}
+
+enum base_status cell__lower_straight(struct cell__import *im, struct cell__node *node)
+{
+    uint32_t rows[CELL__OPERANDS_MAX];
+    bool are_turned[CELL__OPERANDS_MAX] = {false};
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        struct cell__value *value = cell__has_input(node, i) ? &im->values[node->inputs[i]] : NULL;
+        if (value == NULL || value->kind != CELL__ROWS || !value->is_turned) {
+            continue;
+        }
+        are_turned[i] = true;
+        rows[i] = value->row;
+        BASE_TRY(cell__row_straight(im, value, &value->row));
+        value->is_turned = false;
+    }
+    const enum base_status status = node->op->lower(im, node);
+    for (uint32_t i = node->n_inputs; i-- > 0;) {
+        if (are_turned[i]) {
+            im->values[node->inputs[i]].row = rows[i];
+            im->values[node->inputs[i]].is_turned = true;
+        }
+    }
+    return status;
 }
 
 /* ---- ReverseSequence ---------------------------------------------------------------------- */

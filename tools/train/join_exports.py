@@ -115,6 +115,26 @@ class Mirrored(Joined):
         return torch.cat([x, x.flip(1)], 1)
 
 
+class Backwards(nn.Module):
+    """a layer over the sequence turned round, whose steps are answered as they come, added to those of the sequence,
+    convolved, and read in both directions"""
+
+    inputs = {"x": STEPS}
+    outputs = {"y": STEPS, "sum": STEPS, "conv": STEPS, "both": STEPS}
+
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.LSTM(INPUT, HIDDEN, batch_first=True)
+        self.linear = nn.Linear(INPUT, HIDDEN)
+        self.conv = nn.Conv1d(HIDDEN, 3, 3, padding=1)
+        self.both = nn.LSTM(HIDDEN, HIDDEN, batch_first=True, bidirectional=True)
+
+    def forward(self, x):
+        y = self.rnn(x.flip(1))[0]
+        conv = self.conv(torch.tanh(y).transpose(1, 2)).transpose(1, 2)
+        return y, y + self.linear(x), conv, self.both(y)[0]
+
+
 class Stated(Joined):
     """of so many steps in each request, of which some come twice"""
 
@@ -154,6 +174,7 @@ class Spread(nn.Module):
 
 
 MODULES = {
+    "joined_backwards": Backwards,
     "joined_cached": Cached,
     "joined_classified": Classified,
     "joined_layered": Layered,
