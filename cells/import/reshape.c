@@ -51,15 +51,18 @@ static enum base_status split_atom(struct cell__import *im, struct flat *flat, b
     return BASE_OK;
 }
 
-/* Makes one atom of those at one end of flat whose sizes are known, as few as `part` divides all
- * together, such as channels and bands that are grouped anew. Nothing can be followed through it:
- * should one of them be batch or time, the row is not as wide as its shape, which is refused then.
- * false: there are none. */
+/* Where the next atom of flat neither divides `part` nor is divided by it, makes one of as few at
+ * that end, of known sizes, as it divides all together: such as channels and bands that are grouped
+ * anew. Nothing can be followed through it: should one of them be batch or time, the row is not as
+ * wide as its shape, which is refused then. */
 static enum base_status merge_atoms(struct cell__import *im, struct flat *flat, bool from_back,
-                                    int64_t part, bool *is_done)
+                                    int64_t part)
 {
+    const int64_t next = cell__atom_size(im, flat->atoms[from_back ? flat->last - 1 : flat->first]);
     int64_t size = 1;
-    *is_done = false;
+    if (next < 1 || part % next == 0 || next % part == 0) {
+        return BASE_OK;
+    }
     for (uint32_t n = 1; n <= flat->last - flat->first; n++) {
         const uint32_t at = from_back ? flat->last - n : flat->first + n - 1;
         const int64_t have = cell__atom_size(im, flat->atoms[at]);
@@ -69,7 +72,6 @@ static enum base_status merge_atoms(struct cell__import *im, struct flat *flat, 
         if (size % part == 0) {
             flat->first += from_back ? 0 : n - 1;
             flat->last -= from_back ? n - 1 : 0;
-            *is_done = true;
             return cell__atom_new(im, size, &flat->atoms[from_back ? flat->last - 1 : flat->first]);
         }
     }
@@ -85,14 +87,9 @@ static enum base_status take_number(struct cell__import *im, struct flat *flat, 
         if (flat->first == flat->last) {
             return cell__invalid(im, "the new shape has more elements than the old");
         }
+        BASE_TRY(merge_atoms(im, flat, from_back, left));
         uint32_t atom = flat->atoms[from_back ? flat->last - 1 : flat->first];
         int64_t have = cell__atom_size(im, atom);
-        bool is_merged = have > 0 && left % have != 0 && have % left != 0;
-        if (is_merged) {
-            BASE_TRY(merge_atoms(im, flat, from_back, left, &is_merged));
-            atom = flat->atoms[from_back ? flat->last - 1 : flat->first];
-            have = is_merged ? cell__atom_size(im, atom) : have;
-        }
         if (have > 0 && left % have == 0) {
             left /= have;
             flat->first += from_back ? 0 : 1;

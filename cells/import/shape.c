@@ -470,6 +470,17 @@ static uint32_t count_mixed(const struct cell__import *im, const struct cell__ax
     return n;
 }
 
+/* An open size that an input has must be 1, as of a state of rows of which the other inputs have
+ * one.
+ */
+static bool set_lone(struct cell__import *im, uint32_t number)
+{
+    struct cell__atom *atom = &im->atoms[cell__atom_root(im, number)];
+    const bool is_open = atom->size < 0 && atom->source == CELL__NONE;
+    atom->size = is_open ? 1 : atom->size;
+    return is_open;
+}
+
 enum base_status cell__axis_unite(struct cell__import *im, const struct cell__axis *a,
                                   const struct cell__axis *b, const char *what)
 {
@@ -485,9 +496,7 @@ enum base_status cell__axis_unite(struct cell__import *im, const struct cell__ax
     // A lone atom of a graph input may have any size, 1 included; a product of two may not.
     const struct cell__axis *lone = a->n == 1 ? a : b;
     const struct cell__axis *other = a->n == 1 ? b : a;
-    struct cell__atom *atom = lone->n == 1 ? &im->atoms[cell__atom_root(im, lone->atoms[0])] : NULL;
-    if (atom != NULL && other->n == 0 && atom->size < 0 && atom->source == CELL__NONE) {
-        atom->size = 1; // as of a state of rows of which the other inputs have one
+    if (lone->n == 1 && other->n == 0 && set_lone(im, lone->atoms[0])) {
         return BASE_OK;
     }
     int64_t size = cell__axis_size(im, other);

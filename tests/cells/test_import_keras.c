@@ -178,7 +178,9 @@ START_TEST(test_what_is_turned_round_may_be_answered)
     struct cell_model *model = NULL;
     begin("bidirectional_rnn-tf2.15");
     changed_rename(&changed_model()->graph->output[0]->name, last_reverse()->input[0]);
-    changed_model()->graph->output[0]->type = NULL;
+    Onnx__TypeProto **type = &changed_model()->graph->output[0]->type;
+    onnx__type_proto__free_unpacked(*type, NULL);
+    *type = NULL; // which is that of the sequence turned back
     ck_assert_int_eq(changed_parse(&model), BASE_OK);
     expect_turned(model);
     changed_free(model);
