@@ -110,7 +110,7 @@ struct cell_sequence {
     uint32_t steps_max; /* what a table of positions has a row for; 0: any number */
     uint32_t multiple;  /* what divides it, since steps are parted so; 0: anything may */
     uint32_t steps_min; /* what steps that are taken by their number ask for; 0: any number */
-    bool may_be_empty;  /* only joins read it, of which it then is no part */
+    bool may_be_empty;  /* only joins read it, of which it then is no part, or nobody does */
 };
 
 /* Whether so many steps are enough of it, of so many of its source; those mean nothing where it has

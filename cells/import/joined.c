@@ -173,17 +173,10 @@ static uint32_t times_read(const struct cell__import *im, const struct cell__row
 void cell__note_empty(const struct cell__import *im, uint32_t (*output_rows)[CELL_PIECES_MAX],
                       struct cell_model *model)
 {
-    uint32_t joined = 0; // sequences, a bit each
-    uint32_t read = 0;
+    uint32_t read = 0; // sequences, a bit each
     for (uint32_t r = 0; r < im->n_rows; r++) {
         const struct cell__row *row = &im->rows[r];
-        if (!row->is_needed) {
-            continue;
-        }
-        read |= times_read(im, row);
-        for (uint32_t p = 0; row->kind == CELL__ROW_JOIN && p < row->joined->n; p++) {
-            joined |= im->rows[row->joined->parts[p].row].times;
-        }
+        read |= row->is_needed ? times_read(im, row) : 0;
     }
     for (uint32_t o = 0; o < model->n_outputs; o++) {
         for (uint32_t p = 0; p < model->outputs[o].pieces; p++) {
@@ -192,7 +185,7 @@ void cell__note_empty(const struct cell__import *im, uint32_t (*output_rows)[CEL
     }
     for (uint32_t s = 0; s < model->n_sequences; s++) {
         struct cell_sequence *sequence = &model->sequences[s];
-        sequence->may_be_empty = sequence->stride > 0 && sequence->kept == 0 &&
-                                 (joined >> s & 1) != 0 && (read >> s & 1) == 0;
+        sequence->may_be_empty =
+            sequence->stride > 0 && sequence->kept == 0 && (read >> s & 1) == 0;
     }
 }

@@ -339,7 +339,7 @@ enum base_status cell__infer_slice(struct cell__import *im, struct cell__node *n
         }
         if ((cut->is_steps || cut->is_kept || cut->is_whole_frames || cut->is_led) &&
             cell__is_turned_along(im, in, &shape.axes[k])) {
-            return cell__refuse(im, "takes some steps of a sequence that is turned round");
+            node->takes_straight = true;
         }
         if (cut->is_steps || cut->is_kept || cut->is_whole_frames || cut->is_led) {
             BASE_TRY(cut_steps(im, cut, &shape.axes[k]));

@@ -317,7 +317,11 @@ enum base_status cell__row_join_steps(struct cell__import *im, const struct cell
         .kind = CELL__ROW_JOIN, .times = times, .value = {CELL_F32, width}, .joined = own};
     *own = *joined;
     for (uint32_t p = 0; p < own->n; p++) {
-        join.is_batched = join.is_batched || im->rows[own->parts[p].row].is_batched;
+        const struct cell__row *part = &im->rows[own->parts[p].row];
+        join.is_batched = join.is_batched || part->is_batched;
+        if (part->value.dtype != CELL_F32) {
+            return cell__refuse(im, "joins, or turns round, steps of integers");
+        }
     }
     for (uint32_t p = 0; p < own->n; p++) {
         BASE_TRY(joinable(im, join.is_batched, &own->parts[p].row));

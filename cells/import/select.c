@@ -51,7 +51,7 @@ enum base_status cell__take_steps(struct cell__import *im, const struct cell__va
         return cell__row_at(im, is_last ? CELL__ROW_LAST : CELL__ROW_FIRST, *row, row);
     }
     if (is_turned) {
-        return cell__refuse(im, "takes some steps of a sequence that is turned round");
+        BASE_TRY(cell__row_straight(im, data, row));
     }
     struct cell__steps steps = {
         .count = 1, .stride = 1, .offset = (int32_t)taken->first, .is_cut = true};

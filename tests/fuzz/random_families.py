@@ -179,6 +179,42 @@ class Chains(Graph):
             return
         self.add(self.node("Transpose", [name], perm=[2, 0, 1]), "seq", width, 4 * value.most + 1)
 
+    def steps_of(self, value, first, end, step=1):
+        bounds = [self.integers(n) for n in (first, end, 0, step)]
+        return self.node("Slice", [value.name] + bounds)
+
+    def one_step(self, width):
+        """A row of the model, or of the sequence itself, as one step."""
+        row = self.some("row")
+        if row is not None and self.rng.random() < 0.6:
+            return self.node("Unsqueeze", [self.fit(row, width).name, self.integers(0)])
+        return self.initial(width, 1)
+
+    def joined(self):
+        """Steps joined to steps, as many as there were before: shifted, turned round, or more of them that a window
+        takes away again."""
+        value = self.some("seq")
+        way = self.rng.choice(["later", "earlier", "turned", "padded", "between"])
+        if way == "later":
+            name = self.node("Concat", [self.one_step(value.width), self.steps_of(value, 0, -1)], axis=0)
+        elif way == "earlier":
+            name = self.node("Concat", [self.steps_of(value, 1, 2**31), self.one_step(value.width)], axis=0)
+        elif way == "turned":
+            name = self.steps_of(value, -1, -2**63, -1)
+        elif way == "padded":
+            before = self.rng.randrange(3)
+            pads = self.integers(before, 0, 0, 2 - before, 0, 0)
+            name = self.node("Pad", [value.name, pads], mode="edge")
+        else:
+            ends = [self.one_step(value.width), self.one_step(value.width)]
+            name = self.node("Concat", [ends[0], value.name, ends[1]], axis=0)
+        if way in ("padded", "between"):
+            name = self.node("Transpose", [name], perm=[1, 2, 0])
+            name = self.node("AveragePool", [name], kernel_shape=[3])
+            name = self.node("Transpose", [name], perm=[2, 0, 1])
+        self.notes.append(f"joined {way}")
+        self.add(name, "seq", value.width, max(value.most, CALM))
+
     def attention(self):
         """A sum over the steps, weighted by a softmax over them."""
         value, about = self.some("seq"), self.some("seq")
@@ -230,6 +266,8 @@ class Chains(Graph):
                 self.op()
             if rng.random() < 0.3:
                 self.window()
+            if rng.random() < 0.3:
+                self.joined()
             rng.choice([self.recurrent, self.scan, self.scan])()
             if rng.random() < 0.3:
                 rng.choice([self.over_steps, self.over_steps, self.attention, self.looked_at])()

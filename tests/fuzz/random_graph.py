@@ -183,7 +183,7 @@ class Graph:
         """Names that the values are made of."""
         names = {v.name for v in picked}
         for node in reversed(self.nodes):
-            if names.intersection(node.output):
+            if names.intersection(node.output) and node.op_type != "Shape":
                 names.update(node.input)
         return names
 

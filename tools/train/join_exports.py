@@ -135,6 +135,21 @@ class Backwards(nn.Module):
         return y, y + self.linear(x), conv, self.both(y)[0]
 
 
+class Endings(nn.Module):
+    """parts of a sequence that is turned round: all but the newest step, and the newest two"""
+
+    inputs = {"x": STEPS}
+    outputs = {"y": {0: "batch", 1: "fewer"}, "last": {0: "batch"}}
+
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.LSTM(INPUT, HIDDEN, batch_first=True)
+
+    def forward(self, x):
+        y = self.rnn(x.flip(1))[0]
+        return torch.tanh(y)[:, 1:], self.rnn(x.flip(1)[:, :2])[1][0][0]
+
+
 class Stated(Joined):
     """of so many steps in each request, of which some come twice"""
 
@@ -177,6 +192,7 @@ MODULES = {
     "joined_backwards": Backwards,
     "joined_cached": Cached,
     "joined_classified": Classified,
+    "joined_endings": Endings,
     "joined_layered": Layered,
     "joined_mirrored": Mirrored,
     "joined_reflected": Reflected,
@@ -195,7 +211,7 @@ def make_module(name):
 def make_inputs(module, batch, time, generator):
     if isinstance(module, Spectrum):
         return (torch.randint(-8, 9, (batch, 7 + 2 * time), generator=generator) / 8,)
-    steps = {Stated: STATED, Spread: 1, Reflected: time + 3}.get(type(module), time)
+    steps = {Stated: STATED, Spread: 1, Reflected: time + 3, Endings: time + 1}.get(type(module), time)
     x = torch.randint(-8, 9, (batch, steps, INPUT), generator=generator) / 8
     cache = torch.randint(-8, 9, (batch, INPUT, KEPT), generator=generator) / 8
     return (x, cache) if isinstance(module, Cached) else (x,)
