@@ -3,6 +3,8 @@
 
 #include "cells/import/ops.h"
 
+#include <string.h>
+
 /* The atom that is the whole axis, as far as it may have the role; NONE: the axis has size 1. */
 static enum base_status lone_atom(struct cell__import *im, const struct cell__axis *axis,
                                   enum cell__role role, uint32_t *out)
@@ -462,6 +464,71 @@ static enum base_status set_recurrent_roles(struct cell__import *im,
     return set_batch(im, &parts.rows, batch);
 }
 
+/* ---- Axes by their names ----------------------------------------------------------------------
+ *
+ * ONNX: dimensions of one name are equal. Exporters give two sequences one name that are not of one
+ * length, so names say nothing where the graph does; but of an axis that nothing else is known of
+ * they do. */
+
+static const char *name_of(const struct cell__import *im, const struct cell__value *value,
+                           uint32_t k)
+{
+    const Onnx__GraphProto *graph = im->model->graph;
+    for (size_t i = 0; i < graph->n_input; i++) {
+        const Onnx__ValueInfoProto *info = graph->input[i];
+        if (info->name == NULL || strcmp(info->name, value->name) != 0) {
+            continue;
+        }
+        const Onnx__TensorShapeProto *shape = info->type->tensor_type->shape;
+        const bool has =
+            k < shape->n_dim &&
+            shape->dim[k]->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM;
+        return has ? shape->dim[k]->dim_param : "";
+    }
+    return "";
+}
+
+/* An axis of another input that has the name, and is batch or time; NULL: there is none. */
+static const struct cell__axis *find_named(const struct cell__import *im, const char *name)
+{
+    for (uint32_t i = 0; i < im->n_inputs; i++) {
+        const struct cell__value *value = &im->values[im->inputs[i]];
+        for (uint32_t k = 0; k < value->shape.rank; k++) {
+            const struct cell__axis *axis = &value->shape.axes[k];
+            if (axis->n == 1 && cell__axis_size(im, axis) < 0 &&
+                !cell__axis_has(im, axis, CELL__ROLE_FEATURE) &&
+                strcmp(name_of(im, value, k), name) == 0) {
+                return axis;
+            }
+        }
+    }
+    return NULL;
+}
+
+static enum base_status unite_axis(struct cell__import *im, const struct cell__value *value,
+                                   uint32_t k)
+{
+    const struct cell__axis *axis = &value->shape.axes[k];
+    const char *name = name_of(im, value, k);
+    if (axis->n != 1 || cell__axis_size(im, axis) >= 0 || name[0] == '\0' ||
+        !cell__axis_has(im, axis, CELL__ROLE_FEATURE)) {
+        return BASE_OK;
+    }
+    const struct cell__axis *named = find_named(im, name);
+    return named == NULL ? BASE_OK : cell__axis_unite(im, axis, named, value->name);
+}
+
+static enum base_status unite_named(struct cell__import *im)
+{
+    for (uint32_t i = 0; i < im->n_inputs; i++) {
+        const struct cell__value *value = &im->values[im->inputs[i]];
+        for (uint32_t k = 0; k < value->shape.rank; k++) {
+            BASE_TRY(unite_axis(im, value, k));
+        }
+    }
+    return BASE_OK;
+}
+
 /* ---- The roles of a model ------------------------------------------------------------------- */
 
 static enum base_status set_model_roles(struct cell__import *im)
@@ -480,6 +547,7 @@ static enum base_status set_model_roles(struct cell__import *im)
         BASE_TRY(set_recurrent_roles(im, &im->recurrents[r], &batch));
         im->current = CELL__NONE;
     }
+    BASE_TRY(unite_named(im));
     for (uint32_t n = 0; n < im->n_nodes; n++) {
         im->current = n;
         if (im->nodes[n].is_needed && !im->nodes[n].is_folded) {

@@ -232,6 +232,45 @@ static void add_sequences(uint32_t n, int64_t batch)
     }
 }
 
+static void set_name(uint32_t input, uint32_t k, char *name)
+{
+    Onnx__TensorShapeProto__Dimension *dim =
+        builder.graph.input[input]->type->tensor_type->shape->dim[k];
+    dim->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM;
+    dim->dim_param = name;
+}
+
+/* An input of which nothing says what its axes are, but that they have the names of another's. */
+START_TEST(test_axes_of_one_name_are_equal)
+{
+    static char batch[] = "rows";
+    static char time[] = "steps";
+    static char other[] = "others";
+    const int64_t z[] = {-1, -1, 2};
+    for (uint32_t i = 0; i < 2; i++) {
+        struct built built;
+        begin(0);
+        set_name(0, 0, batch);
+        set_name(0, 1, time);
+        onnx_input(&builder, "z", FLOAT, 3, z);
+        set_name(1, 0, batch);
+        set_name(1, 1, i == 0 ? time : other);
+        onnx_node(&builder, "Tanh", "z", "beside");
+        onnx_output(&builder, "beside", FLOAT, 3, z);
+        builder.graph.output[builder.graph.n_output - 1]->type = NULL;
+        if (i == 1) {
+            expect(BASE_UNIMPLEMENTED, "input \"z\"", "axis 1 is of unknown size");
+            continue;
+        }
+        load_built(&builder, &built);
+        ck_assert_uint_eq(built.model->n_sequences, 1);
+        ck_assert_int_eq(built.model->inputs[1].batch_axis, 0);
+        ck_assert_int_eq(built.model->inputs[1].time_axis, 1);
+        free_built(&builder, &built);
+    }
+}
+END_TEST
+
 START_TEST(test_time_axes_are_sequences_of_their_own)
 {
     begin(0);
@@ -614,6 +653,7 @@ int main(void)
     tcase_add_test(lstm, test_constant_sequence_lengths_are_refused);
     tcase_add_test(lstm, test_the_last_step_beside_sequence_lengths_is_refused);
     tcase_add_test(lstm, test_time_axes_are_sequences_of_their_own);
+    tcase_add_test(lstm, test_axes_of_one_name_are_equal);
     suite_add_tcase(suite, lstm);
     tcase_add_test(around, test_an_output_of_another_rank_is_as_the_graph_has_it);
     tcase_add_test(around, test_a_constant_of_two_values_is_refused);
