@@ -252,6 +252,7 @@ SCHEDULER_SRCS = \
   scheduler/rows.c \
   scheduler/scheduler.c \
   scheduler/unfold.c \
+  scheduler/unfold_rows.c \
   scheduler/unfold_graph.c \
   scheduler/unfold_tree.c \
 

@@ -80,10 +80,10 @@ enum cell_source_kind {
                            what a beam search has found (CELL_BEAM_..) */
 };
 
-/* An INPUT or an EACH of one sequence may be a window: `count` rows behind each other, as one, at
- * step t of the reader from that of the step t * stride + offset on; beyond the ends zeros. count
- * 0: the row of the step itself, of the reader's own sequence. A row may be parted: then these are
- * parts of rows, which lie behind each other as rows do, and none is beyond the ends. */
+/* An INPUT, an EACH or a JOIN of one sequence may be a window: `count` rows behind each other, as
+ * one, at step t of the reader from that of the step t * stride + offset on; beyond the ends zeros.
+ * count 0: the row of the step itself, of the reader's own sequence. A row may be parted: then
+ * these are parts of rows, which lie behind each other as rows do, and none is beyond the ends. */
 struct cell_source {
     enum cell_source_kind kind;
     uint32_t stage, index, piece;
@@ -226,20 +226,21 @@ struct cell_memory {
     struct cell_source sources[CELL_PIECES_MAX];
 };
 
-/* Of a join: output `output` of stage `stage` at each of its steps, the last one first where it is
- * turned round; or, of a stage of kind ONCE, `count` steps that lie behind each other in one row.
- */
+/* Of a join: each step of a stage (EACH) or of a model input, the last one first where it is turned
+ * round; or `count` steps that lie behind each other in one row, of a stage of kind ONCE or of an
+ * input without steps. */
 struct cell_join_part {
-    uint32_t stage, output;
-    uint32_t count; /* 0: of a stage with steps */
-    bool is_turned; /* of a stage with steps */
+    struct cell_source source;
+    uint32_t count; /* 0: of what has steps */
+    bool is_turned; /* of what has steps */
 };
 
 /* Steps of several sequences one behind the other, as those of one: `sequence`, which has as many
- * as all parts together. All parts are of `width` float32 a step, and all or none of their stages
- * are shared. */
+ * as all parts together, or fewer where a request says how long its rows are. All parts are of
+ * `width` float32 a step, and their stages are all shared or none is. */
 struct cell_join {
     uint32_t width, sequence, n_parts;
+    bool is_shared;
     struct cell_join_part parts[CELL_JOIN_PARTS_MAX];
 };
 

@@ -6,72 +6,22 @@
  * value row. Thread: loop thread. Cost: O(rows x stages x inputs). */
 #include "scheduler/unfold.h"
 
+#include "scheduler/unfold_rows.h"
+
 #include "base/assert.h"
 #include "base/checked.h"
 
 #include <string.h>
 
-/* What has been built so far of one row of the batch, or of what all rows share. */
-struct row_state {
-    uint32_t row;
-    sched_node_id nodes[CELL_STAGES_MAX]; /* SCHED_NONE: a stage of no steps */
-    uint8_t *spills[CELL_STAGES_MAX][CELL_OUTPUTS_MAX];
-    uint8_t *memories[CELL_MEMORIES_MAX]; /* of outputs of stages */
-    uint8_t *joins[CELL_JOINS_MAX];
-    uint8_t *padded[CELL_TENSORS_MAX][CELL_PIECES_MAX];        /* of inputs that windows read */
-    sched_value_id firsts[CELL_STAGES_MAX][CELL_OUTPUTS_MAX];  /* SCHED_NONE: none yet */
-    sched_value_id outputs[CELL_STAGES_MAX][CELL_OUTPUTS_MAX]; /* likewise, of the last step */
-    sched_value_id states[CELL_STAGES_MAX][CELL_STATES_MAX];
-};
-
-struct unfolding {
-    const struct sched_sequences *sequences;
-    struct base_arena *arena;
-    struct sched_builder builder;
-    uint32_t emits_max[CELL_STAGES_MAX];
-    struct row_state *shared, *own;
-    int64_t *numbers[CELL_SEQUENCES_MAX]; /* 0, 1, .. of the longest row; made on first use */
-    enum base_status status;
-};
-
-/* Where what the stage makes is noted: of the row at work, or of all rows. */
-static struct row_state *state_of(struct unfolding *u, uint32_t stage)
-{
-    return u->sequences->model->stages[stage].is_shared ? u->shared : u->own;
-}
-
-static sched_node_id node_of(struct unfolding *u, uint32_t stage)
-{
-    return state_of(u, stage)->nodes[stage];
-}
-
-/* Of the row at work. */
-static uint32_t length_of(const struct unfolding *u, uint32_t sequence)
-{
-    return u->sequences->steps[sequence][u->own->row];
-}
-
-static bool is_of_stage(const struct cell_source *source)
-{
-    return source->kind == CELL_SOURCE_EACH || source->kind == CELL_SOURCE_FIRST ||
-           source->kind == CELL_SOURCE_LAST || source->kind == CELL_SOURCE_LAST_STATE;
-}
-
-/* Where a piece of a tensor's row in the batch begins, at the first step. */
-static uint8_t *piece_of(const struct sched_tensor *tensor, uint32_t row, uint32_t piece)
-{
-    return tensor->data + row * tensor->batch_bytes + piece * tensor->piece_bytes;
-}
-
 /* Each stage emits its piece of a memory once. Returns how many pieces are waited for. */
-static uint32_t count_memories(struct unfolding *u)
+static uint32_t count_memories(struct sched__unfolding *u)
 {
     const struct cell_model *model = u->sequences->model;
     uint32_t reads = 0;
     for (uint32_t m = 0; m < model->n_memories; m++) {
         for (uint32_t p = 0; p < model->memories[m].pieces; p++) {
             const struct cell_source *source = &model->memories[m].sources[p];
-            u->emits_max[source->stage] += is_of_stage(source) ? 1 : 0;
+            u->emits_max[source->stage] += sched__is_of_stage(source) ? 1 : 0;
         }
     }
     for (uint32_t s = 0; s < model->n_stages; s++) {
@@ -84,13 +34,14 @@ static uint32_t count_memories(struct unfolding *u)
 }
 
 /* Each stage emits its part of a join once. Returns how many parts are waited for. */
-static uint32_t count_joins(struct unfolding *u)
+static uint32_t count_joins(struct sched__unfolding *u)
 {
     const struct cell_model *model = u->sequences->model;
     uint32_t reads = 0;
     for (uint32_t j = 0; j < model->n_joins; j++) {
         for (uint32_t p = 0; p < model->joins[j].n_parts; p++) {
-            u->emits_max[model->joins[j].parts[p].stage]++;
+            const struct cell_source *source = &model->joins[j].parts[p].source;
+            u->emits_max[source->stage] += sched__is_of_stage(source) ? 1 : 0;
         }
     }
     for (uint32_t s = 0; s < model->n_stages; s++) {
@@ -103,7 +54,7 @@ static uint32_t count_joins(struct unfolding *u)
 }
 
 /* Counts how often each stage is read: a bound of its emits, and in sum of values and edges. */
-static uint32_t count_reads(struct unfolding *u)
+static uint32_t count_reads(struct sched__unfolding *u)
 {
     const struct cell_model *model = u->sequences->model;
     uint32_t reads = 0;
@@ -111,13 +62,13 @@ static uint32_t count_reads(struct unfolding *u)
     for (uint32_t s = 0; s < model->n_stages; s++) {
         const struct cell_stage *stage = &model->stages[s];
         for (uint32_t i = 0; i < stage->type->def.n_inputs; i++) {
-            if (is_of_stage(&stage->inputs[i])) {
+            if (sched__is_of_stage(&stage->inputs[i])) {
                 u->emits_max[stage->inputs[i].stage]++;
                 reads++;
             }
         }
         for (uint32_t i = 0; i < stage->type->def.n_states; i++) {
-            if (is_of_stage(&stage->init[i])) {
+            if (sched__is_of_stage(&stage->init[i])) {
                 u->emits_max[stage->init[i].stage]++;
                 reads++;
             }
@@ -126,7 +77,7 @@ static uint32_t count_reads(struct unfolding *u)
     reads += count_memories(u) + count_joins(u);
     for (uint32_t o = 0; o < model->n_outputs; o++) {
         for (uint32_t p = 0; p < model->outputs[o].pieces; p++) {
-            if (is_of_stage(&model->output_sources[o][p])) {
+            if (sched__is_of_stage(&model->output_sources[o][p])) {
                 u->emits_max[model->output_sources[o][p].stage]++;
             }
         }
@@ -134,52 +85,9 @@ static uint32_t count_reads(struct unfolding *u)
     return reads;
 }
 
-/* The rows of a sequence as a stage meets them, one step after the other. */
-static struct cell_ref rows_for(const struct cell_stage *stage, const uint8_t *data,
-                                int64_t step_bytes, uint32_t steps)
-{
-    return stage->is_reverse ? sched_host_ref(data + (steps - 1) * step_bytes, -step_bytes)
-                             : sched_host_ref(data, step_bytes);
-}
-
-/* Room for the rows of all steps, with zeros for windows before and behind; at the first step. */
-static uint8_t *make_rows(struct unfolding *u, uint32_t steps, size_t stride)
-{
-    const size_t reach = u->sequences->model->reach;
-    uint8_t *rows = base_arena_array(u->arena, steps + 2 * reach, stride);
-    if (rows == NULL) {
-        u->status = BASE_RESOURCE_EXHAUSTED;
-        return NULL;
-    }
-    return rows + reach * stride;
-}
-
-/* The rows of the row's steps of a stage's output, spilled on first use. */
-static uint8_t *spill_of(struct unfolding *u, uint32_t stage, uint32_t output, size_t *stride)
-{
-    const struct cell_stage *from = &u->sequences->model->stages[stage];
-    const struct cell_type *type = from->type;
-    const struct cell_value *value = &type->def.values[type->def.outputs[output]];
-    const uint32_t steps = length_of(u, from->sequence);
-    *stride = (size_t)value->width * cell_dtype_bytes(value->dtype);
-    uint8_t **spill = &state_of(u, stage)->spills[stage][output];
-    if (*spill == NULL) {
-        *spill = make_rows(u, steps, *stride);
-        if (*spill == NULL) {
-            return NULL;
-        }
-        sched_builder_emit(
-            &u->builder, node_of(u, stage),
-            (struct cell_emit){.what = CELL_EMIT_OUTPUT,
-                               .when = CELL_EMIT_EACH,
-                               .index = output,
-                               .to = rows_for(from, *spill, (int64_t)*stride, steps)});
-    }
-    return *spill;
-}
-
 /* When what a stage has at one end of the sequence is made. */
-static enum cell_emit_when when_made(const struct unfolding *u, const struct cell_source *source)
+static enum cell_emit_when when_made(const struct sched__unfolding *u,
+                                     const struct cell_source *source)
 {
     const bool is_reverse = u->sequences->model->stages[source->stage].is_reverse;
     bool is_first = (source->kind == CELL_SOURCE_FIRST && !is_reverse) ||
@@ -188,9 +96,9 @@ static enum cell_emit_when when_made(const struct unfolding *u, const struct cel
 }
 
 /* The value row that keeps such an output, or a stage's last state, made on first use. */
-static sched_value_id value_of(struct unfolding *u, const struct cell_source *source)
+static sched_value_id value_of(struct sched__unfolding *u, const struct cell_source *source)
 {
-    struct row_state *row = state_of(u, source->stage);
+    struct sched__row_state *row = sched__state_of(u, source->stage);
     bool is_state = source->kind == CELL_SOURCE_LAST_STATE;
     sched_value_id *value = is_state ? &row->states[source->stage][source->index]
                             : source->kind == CELL_SOURCE_FIRST
@@ -204,55 +112,14 @@ static sched_value_id value_of(struct unfolding *u, const struct cell_source *so
     return *value;
 }
 
-/* Of the stage, for the row at work; 0: it has none. */
-static uint32_t steps_of(const struct unfolding *u, const struct cell_stage *stage)
-{
-    if (stage->kind == CELL_STAGE_DECODER) {
-        return sched_decoder_steps(u->sequences);
-    }
-    return stage->kind == CELL_STAGE_ONCE ? 1 : length_of(u, stage->sequence);
-}
-
-/* Rows of the stages' outputs at each step, side by side, in the request's memory; on first use. */
-static uint8_t *make_memory(struct unfolding *u, uint32_t number)
-{
-    const struct cell_memory *memory = &u->sequences->model->memories[number];
-    const uint32_t steps = length_of(u, memory->sequence);
-    const size_t stride = (size_t)memory->width * sizeof(float);
-    uint8_t **made = &state_of(u, memory->sources[0].stage)->memories[number];
-    if (*made == NULL && memory->pieces == 1) {
-        size_t same = 0; // as those who read it step by step
-        *made = spill_of(u, memory->sources[0].stage, memory->sources[0].index, &same);
-    }
-    if (*made != NULL || u->status != BASE_OK) {
-        return *made;
-    }
-    *made = base_arena_array(u->arena, steps, stride);
-    if (*made == NULL) {
-        u->status = BASE_RESOURCE_EXHAUSTED;
-        return NULL;
-    }
-    for (uint32_t p = 0; p < memory->pieces; p++) {
-        const struct cell_source *source = &memory->sources[p];
-        const struct cell_stage *from = &u->sequences->model->stages[source->stage];
-        uint8_t *piece = *made + p * (stride / memory->pieces);
-        sched_builder_emit(&u->builder, node_of(u, source->stage),
-                           (struct cell_emit){.what = CELL_EMIT_OUTPUT,
-                                              .when = CELL_EMIT_EACH,
-                                              .index = source->index,
-                                              .to = rows_for(from, piece, (int64_t)stride, steps)});
-    }
-    return *made;
-}
-
 /* What a cell attends to; of a sequence without steps nothing. */
-static void bind_memory(struct unfolding *u, const struct cell_source *part, sched_node_id node,
-                        uint32_t input)
+static void bind_memory(struct sched__unfolding *u, const struct cell_source *part,
+                        sched_node_id node, uint32_t input)
 {
     const struct cell_memory *memory = &u->sequences->model->memories[part->index];
     const size_t skipped = (size_t)part->offset * sizeof(float);
     const struct cell_source *source = &memory->sources[0];
-    const uint32_t steps = length_of(u, memory->sequence);
+    const uint32_t steps = sched__length_of(u, memory->sequence);
     if (steps == 0) {
         return;
     }
@@ -260,133 +127,61 @@ static void bind_memory(struct unfolding *u, const struct cell_source *part, sch
         const struct sched_tensor *tensor = &u->sequences->inputs[source->index];
         if (tensor->data != NULL) {
             sched_builder_input_rows(&u->builder, node, input,
-                                     piece_of(tensor, u->own->row, source->piece) + skipped,
+                                     sched__piece_of(tensor, u->own->row, source->piece) + skipped,
                                      tensor->step_bytes, steps);
         }
         return;
     }
-    const uint8_t *rows = make_memory(u, part->index);
+    const uint8_t *rows = sched__memory_of(u, part->index);
     if (rows == NULL) {
         return;
     }
     for (uint32_t p = 0; p < memory->pieces; p++) {
-        sched_builder_after(&u->builder, node, node_of(u, memory->sources[p].stage));
+        sched_builder_after(&u->builder, node, sched__node_of(u, memory->sources[p].stage));
     }
     sched_builder_input_rows(&u->builder, node, input, rows + skipped,
                              (int64_t)memory->width * (int64_t)sizeof(float), steps);
 }
 
-/* What a part writes: n steps, the first of them at `to`. */
-static struct cell_emit emit_part(const struct cell_stage *from, const struct cell_join_part *part,
-                                  uint8_t *to, uint32_t n, int64_t stride)
+/* The node waits for all parts of the join. */
+static void wait_for_parts(struct sched__unfolding *u, sched_node_id node, uint32_t number)
 {
-    struct cell_emit emit = {
-        .what = CELL_EMIT_OUTPUT, .when = CELL_EMIT_EACH, .index = part->output};
-    if (part->count > 0) {
-        emit.when = CELL_EMIT_LAST;
-        emit.to = sched_host_ref(to, 0);
-    } else if (from->is_reverse != part->is_turned) {
-        emit.to = sched_host_ref(to + (n - 1) * stride, -stride);
-    } else {
-        emit.to = sched_host_ref(to, stride);
-    }
-    return emit;
-}
-
-/* Steps of a part, for the row at work. */
-static uint32_t part_steps(struct unfolding *u, const struct cell_join_part *part)
-{
-    const uint32_t steps = steps_of(u, &u->sequences->model->stages[part->stage]);
-    return node_of(u, part->stage) == SCHED_NONE ? 0 : part->count > 0 ? part->count : steps;
-}
-
-/* Where the steps of a join lie, in the request's memory; its parts are asked for on first use. Who
- * reads it may have fewer, by lengths of its own. */
-static uint8_t *make_join(struct unfolding *u, const struct cell_join *join, uint32_t number)
-{
-    const size_t stride = (size_t)join->width * sizeof(float);
-    uint8_t **made = &state_of(u, join->parts[0].stage)->joins[number];
-    uint32_t steps = 0;
-    uint32_t at = 0;
-    if (*made != NULL) {
-        return *made;
-    }
+    const struct cell_join *join = &u->sequences->model->joins[number];
     for (uint32_t p = 0; p < join->n_parts; p++) {
-        steps += part_steps(u, &join->parts[p]);
-    }
-    base_assert(steps >= length_of(u, join->sequence)); // as srv_validate() has found
-    *made = make_rows(u, steps, stride);
-    for (uint32_t p = 0; *made != NULL && p < join->n_parts; p++) {
-        const struct cell_join_part *part = &join->parts[p];
-        const uint32_t n = part_steps(u, part);
-        if (n > 0) {
-            sched_builder_emit(&u->builder, node_of(u, part->stage),
-                               emit_part(&u->sequences->model->stages[part->stage], part,
-                                         *made + at * stride, n, (int64_t)stride));
+        const struct cell_source *source = &join->parts[p].source;
+        if (sched__is_of_stage(source) && sched__node_of(u, source->stage) != SCHED_NONE) {
+            sched_builder_after(&u->builder, node, sched__node_of(u, source->stage));
         }
-        at += n;
     }
-    return *made;
 }
 
-static void bind_join(struct unfolding *u, uint32_t s, uint32_t input)
+static void bind_join(struct sched__unfolding *u, uint32_t s, uint32_t input)
 {
     const struct cell_stage *stage = &u->sequences->model->stages[s];
     const uint32_t number = stage->inputs[input].index;
-    const struct cell_join *join = &u->sequences->model->joins[number];
-    const sched_node_id node = node_of(u, s);
-    const uint8_t *made = make_join(u, join, number);
-    if (made == NULL) {
-        return;
+    const sched_node_id node = sched__node_of(u, s);
+    size_t stride = 0;
+    const uint8_t *made = sched__join_of(u, number, &stride);
+    if (made != NULL) {
+        const struct cell_ref rows =
+            sched__rows_for(stage, made, (int64_t)stride, sched__steps_of(u, stage));
+        wait_for_parts(u, node, number);
+        sched_builder_input_host(&u->builder, node, input, rows.host, rows.stride_bytes);
     }
-    for (uint32_t p = 0; p < join->n_parts; p++) {
-        if (node_of(u, join->parts[p].stage) != SCHED_NONE) {
-            sched_builder_after(&u->builder, node, node_of(u, join->parts[p].stage));
-        }
-    }
-    const struct cell_ref rows =
-        rows_for(stage, made, (int64_t)join->width * (int64_t)sizeof(float), steps_of(u, stage));
-    sched_builder_input_host(&u->builder, node, input, rows.host, rows.stride_bytes);
-}
-
-/* The rows of an input's piece as a window needs them, copied on first use. */
-static const uint8_t *pad_input(struct unfolding *u, const struct cell_source *source,
-                                size_t *stride)
-{
-    const struct cell_tensor *tensor = &u->sequences->model->inputs[source->index];
-    const uint32_t steps = length_of(u, tensor->sequence);
-    const struct sched_tensor *given = &u->sequences->inputs[source->index];
-    struct row_state *state = tensor->batch_axis < 0 ? u->shared : u->own;
-    uint8_t **padded = &state->padded[source->index][source->piece];
-    *stride = (size_t)(tensor->width / tensor->pieces) * cell_dtype_bytes(tensor->dtype);
-    if (*padded != NULL) {
-        return *padded;
-    }
-    *padded = make_rows(u, steps, *stride);
-    const uint8_t *from = piece_of(given, u->own->row, source->piece);
-    for (uint32_t t = 0; *padded != NULL && t < steps; t++) {
-        memcpy(*padded + t * *stride, from + t * given->step_bytes, *stride);
-    }
-    return *padded;
-}
-
-/* Whose steps a window is of. */
-static uint32_t sequence_of(const struct cell_model *model, const struct cell_source *source)
-{
-    return source->kind == CELL_SOURCE_INPUT ? model->inputs[source->index].sequence
-                                             : model->stages[source->stage].sequence;
 }
 
 /* The step that an input says; false where there is none such, which no checked request asks for.
  */
-static bool told_step(struct unfolding *u, const struct cell_source *source, int64_t *out)
+static bool told_step(struct sched__unfolding *u, const struct cell_source *source, int64_t *out)
 {
     const struct cell_model *model = u->sequences->model;
     const struct cell_tensor *tensor = &model->inputs[source->by - 1];
     const struct sched_tensor *given = &u->sequences->inputs[source->by - 1];
     const int64_t said =
-        given->data == NULL ? 0 : cell_integer_at(tensor->dtype, piece_of(given, u->own->row, 0));
-    const int64_t steps = length_of(u, sequence_of(model, source));
+        given->data == NULL
+            ? 0
+            : cell_integer_at(tensor->dtype, sched__piece_of(given, u->own->row, 0));
+    const int64_t steps = sched__length_of(u, sched__sequence_of(model, source));
     const bool is_small = said >= -(int64_t)INT32_MAX && said <= INT32_MAX;
     *out = is_small ? said + source->offset : -1;
     *out = source->is_clipped && is_small && *out < 0 ? 0 : *out;
@@ -395,28 +190,31 @@ static bool told_step(struct unfolding *u, const struct cell_source *source, int
 
 /* What has no steps itself reads some of a number that the model states. Of rows that are parted,
  * stride is that of a part. */
-static void bind_window(struct unfolding *u, uint32_t s, uint32_t input)
+static void bind_window(struct sched__unfolding *u, uint32_t s, uint32_t input)
 {
     const struct cell_model *model = u->sequences->model;
     const struct cell_stage *stage = &model->stages[s];
     const struct cell_source *source = &stage->inputs[input];
-    const sched_node_id node = node_of(u, s);
+    const sched_node_id node = sched__node_of(u, s);
     size_t stride = 0;
     const uint8_t *rows = NULL;
     if (source->kind == CELL_SOURCE_INPUT && u->sequences->inputs[source->index].data == NULL) {
         return; // reads zeros
     }
-    if (source->kind != CELL_SOURCE_INPUT && node_of(u, source->stage) == SCHED_NONE) {
+    if (sched__is_of_stage(source) && sched__node_of(u, source->stage) == SCHED_NONE) {
         return; // what has no step is zeros too
     }
     if (source->kind == CELL_SOURCE_INPUT) {
-        rows = pad_input(u, source, &stride);
+        rows = sched__padded_of(u, source, &stride);
+    } else if (source->kind == CELL_SOURCE_JOIN) {
+        rows = sched__join_of(u, source->index, &stride);
+        wait_for_parts(u, node, source->index);
     } else {
-        rows = spill_of(u, source->stage, source->index, &stride);
-        sched_builder_after(&u->builder, node, node_of(u, source->stage));
+        rows = sched__spill_of(u, source->stage, source->index, &stride);
+        sched_builder_after(&u->builder, node, sched__node_of(u, source->stage));
     }
     const uint32_t parts = source->parts > 0 ? source->parts : 1;
-    const int64_t steps = (int64_t)length_of(u, sequence_of(model, source)) * parts;
+    const int64_t steps = (int64_t)sched__length_of(u, sched__sequence_of(model, source)) * parts;
     int64_t offset = source->offset + (source->is_from_end ? steps : 0);
     stride /= parts;
     // What no checked request asks for reads zeros.
@@ -425,69 +223,45 @@ static void bind_window(struct unfolding *u, uint32_t s, uint32_t input)
         stage->kind != CELL_STAGE_ONCE || source->by > 0 ||
         (offset >= -(int64_t)model->reach && offset + (int64_t)source->count <= most);
     if (rows != NULL && is_there && (source->by == 0 || told_step(u, source, &offset))) {
-        const struct cell_ref refs =
-            rows_for(stage, rows, (int64_t)(source->stride * stride), steps_of(u, stage));
+        const struct cell_ref refs = sched__rows_for(
+            stage, rows, (int64_t)(source->stride * stride), sched__steps_of(u, stage));
         sched_builder_input_host(&u->builder, node, input, refs.host + offset * (int64_t)stride,
                                  refs.stride_bytes);
     }
 }
 
-/* The numbers of a sequence's steps, which all rows and stages read. */
-static const int64_t *make_numbers(struct unfolding *u, uint32_t sequence)
+static void bind_numbers(struct sched__unfolding *u, const struct cell_stage *stage,
+                         sched_node_id node, uint32_t input)
 {
-    uint32_t longest = 1;
-    if (u->numbers[sequence] != NULL) {
-        return u->numbers[sequence];
-    }
-    for (uint32_t r = 0; r < u->sequences->n_rows; r++) {
-        const uint32_t steps = u->sequences->steps[sequence][r];
-        longest = steps > longest ? steps : longest;
-    }
-    int64_t *numbers = base_arena_array(u->arena, longest, sizeof(*numbers));
-    for (uint32_t t = 0; numbers != NULL && t < longest; t++) {
-        numbers[t] = t;
-    }
-    u->status = numbers == NULL ? BASE_RESOURCE_EXHAUSTED : u->status;
-    u->numbers[sequence] = numbers;
-    return numbers;
-}
-
-static void bind_numbers(struct unfolding *u, const struct cell_stage *stage, sched_node_id node,
-                         uint32_t input)
-{
-    const int64_t *numbers = make_numbers(u, stage->sequence);
+    const int64_t *numbers = sched__numbers_of(u, stage->sequence);
     if (numbers != NULL) {
-        const struct cell_ref rows =
-            rows_for(stage, (const uint8_t *)numbers, sizeof(*numbers), steps_of(u, stage));
+        const struct cell_ref rows = sched__rows_for(stage, (const uint8_t *)numbers,
+                                                     sizeof(*numbers), sched__steps_of(u, stage));
         sched_builder_input_host(&u->builder, node, input, rows.host, rows.stride_bytes);
     }
 }
 
 /* The stage reads each step of another, which it may follow if both go the same way. */
-static void read_steps(struct unfolding *u, uint32_t s, uint32_t from)
+static void read_steps(struct sched__unfolding *u, uint32_t s, uint32_t from)
 {
     const struct cell_stage *stage = &u->sequences->model->stages[s];
     const struct cell_stage *producer = &u->sequences->model->stages[from];
     if (stage->kind == CELL_STAGE_CHAIN && producer->kind == CELL_STAGE_CHAIN &&
         stage->sequence == producer->sequence && stage->is_reverse == producer->is_reverse) {
-        sched_builder_after_each(&u->builder, node_of(u, s), node_of(u, from));
+        sched_builder_after_each(&u->builder, sched__node_of(u, s), sched__node_of(u, from));
     } else {
-        sched_builder_after(&u->builder, node_of(u, s), node_of(u, from));
+        sched_builder_after(&u->builder, sched__node_of(u, s), sched__node_of(u, from));
     }
 }
 
-static void bind_input(struct unfolding *u, uint32_t s, uint32_t input)
+static void bind_input(struct sched__unfolding *u, uint32_t s, uint32_t input)
 {
     const struct cell_model *model = u->sequences->model;
     const struct cell_source *source = &model->stages[s].inputs[input];
     const struct cell_stage *stage = &model->stages[s];
-    const sched_node_id node = node_of(u, s);
+    const sched_node_id node = sched__node_of(u, s);
     if (source->kind == CELL_SOURCE_MEMORY) {
         bind_memory(u, source, node, input);
-        return;
-    }
-    if (source->kind == CELL_SOURCE_JOIN) {
-        bind_join(u, s, input);
         return;
     }
     if (source->kind == CELL_SOURCE_NUMBER) {
@@ -498,27 +272,33 @@ static void bind_input(struct unfolding *u, uint32_t s, uint32_t input)
         bind_window(u, s, input);
         return;
     }
+    if (source->kind == CELL_SOURCE_JOIN) {
+        bind_join(u, s, input);
+        return;
+    }
     if (source->kind == CELL_SOURCE_INPUT) {
         const struct sched_tensor *tensor = &u->sequences->inputs[source->index];
         if (tensor->data != NULL) {
-            struct cell_ref rows = rows_for(stage, piece_of(tensor, u->own->row, source->piece),
-                                            tensor->step_bytes, steps_of(u, stage));
+            struct cell_ref rows =
+                sched__rows_for(stage, sched__piece_of(tensor, u->own->row, source->piece),
+                                tensor->step_bytes, sched__steps_of(u, stage));
             sched_builder_input_host(&u->builder, node, input, rows.host, rows.stride_bytes);
         }
         return;
     }
-    if (!is_of_stage(source) || node_of(u, source->stage) == SCHED_NONE) {
+    if (!sched__is_of_stage(source) || sched__node_of(u, source->stage) == SCHED_NONE) {
         return; // reads zeros
     }
     bool each =
         source->kind == CELL_SOURCE_EACH && model->stages[source->stage].kind != CELL_STAGE_ONCE;
     if (each) {
         size_t stride = 0;
-        const uint8_t *spill = spill_of(u, source->stage, source->index, &stride);
+        const uint8_t *spill = sched__spill_of(u, source->stage, source->index, &stride);
         if (spill == NULL) {
             return;
         }
-        struct cell_ref rows = rows_for(stage, spill, (int64_t)stride, steps_of(u, stage));
+        struct cell_ref rows =
+            sched__rows_for(stage, spill, (int64_t)stride, sched__steps_of(u, stage));
         sched_builder_input_host(&u->builder, node, input, rows.host, rows.stride_bytes);
         read_steps(u, s, source->stage);
     } else {
@@ -526,46 +306,47 @@ static void bind_input(struct unfolding *u, uint32_t s, uint32_t input)
     }
 }
 
-static void bind_init(struct unfolding *u, uint32_t s, uint32_t state)
+static void bind_init(struct sched__unfolding *u, uint32_t s, uint32_t state)
 {
     const struct cell_source *source = &u->sequences->model->stages[s].init[state];
-    const sched_node_id node = node_of(u, s);
+    const sched_node_id node = sched__node_of(u, s);
     if (source->kind == CELL_SOURCE_INPUT) {
         const struct sched_tensor *tensor = &u->sequences->inputs[source->index];
         if (tensor->data != NULL) {
             sched_builder_init_host(&u->builder, node, state,
-                                    piece_of(tensor, u->own->row, source->piece));
+                                    sched__piece_of(tensor, u->own->row, source->piece));
         }
     } else if (source->kind == CELL_SOURCE_START) {
         sched_builder_init_host(&u->builder, node, state, u->sequences->model->decoder.start);
-    } else if (is_of_stage(source) && node_of(u, source->stage) != SCHED_NONE) {
+    } else if (sched__is_of_stage(source) && sched__node_of(u, source->stage) != SCHED_NONE) {
         sched_builder_init_value(&u->builder, node, state, value_of(u, source));
     }
 }
 
-static void emit_piece(struct unfolding *u, uint32_t o, uint32_t piece)
+static void emit_piece(struct sched__unfolding *u, uint32_t o, uint32_t piece)
 {
     const struct cell_model *model = u->sequences->model;
     const struct cell_source *source = &model->output_sources[o][piece];
     const struct sched_tensor *tensor = &u->sequences->outputs[o];
-    if (!is_of_stage(source) || node_of(u, source->stage) == SCHED_NONE) {
+    if (!sched__is_of_stage(source) || sched__node_of(u, source->stage) == SCHED_NONE) {
         return;
     }
     const struct cell_stage *stage = &model->stages[source->stage];
-    uint8_t *to = piece_of(tensor, u->own->row, piece);
+    uint8_t *to = sched__piece_of(tensor, u->own->row, piece);
     bool each = source->kind == CELL_SOURCE_EACH;
     bool is_state = source->kind == CELL_SOURCE_LAST_STATE;
-    sched_builder_emit(
-        &u->builder, node_of(u, source->stage),
-        (struct cell_emit){.what = is_state ? CELL_EMIT_STATE : CELL_EMIT_OUTPUT,
-                           .when = each ? CELL_EMIT_EACH : when_made(u, source),
-                           .index = source->index,
-                           .to = each ? rows_for(stage, to, tensor->step_bytes, steps_of(u, stage))
-                                      : sched_host_ref(to, 0)});
+    sched_builder_emit(&u->builder, sched__node_of(u, source->stage),
+                       (struct cell_emit){.what = is_state ? CELL_EMIT_STATE : CELL_EMIT_OUTPUT,
+                                          .when = each ? CELL_EMIT_EACH : when_made(u, source),
+                                          .index = source->index,
+                                          .to = each
+                                                    ? sched__rows_for(stage, to, tensor->step_bytes,
+                                                                      sched__steps_of(u, stage))
+                                                    : sched_host_ref(to, 0)});
 }
 
 /* A beam search in the request's memory. */
-static struct cell_beam *make_beam(struct unfolding *u)
+static struct cell_beam *make_beam(struct sched__unfolding *u)
 {
     const struct cell_decoder *decoder = &u->sequences->model->decoder;
     const struct cell_def *def = &u->sequences->model->stages[decoder->stage].type->def;
@@ -600,7 +381,7 @@ static struct cell_beam *make_beam(struct unfolding *u)
     return beam;
 }
 
-static void begin_decoder(struct unfolding *u)
+static void begin_decoder(struct sched__unfolding *u)
 {
     const struct cell_decoder *decoder = &u->sequences->model->decoder;
     const sched_node_id node = u->own->nodes[decoder->stage];
@@ -616,7 +397,7 @@ static void begin_decoder(struct unfolding *u)
 }
 
 /* Only what the model has: a request of a small model is as quick as it is small. */
-static void clear(const struct cell_model *model, struct row_state *state, uint32_t row)
+static void clear(const struct cell_model *model, struct sched__row_state *state, uint32_t row)
 {
     const size_t n = model->n_stages;
     state->row = row;
@@ -631,16 +412,16 @@ static void clear(const struct cell_model *model, struct row_state *state, uint3
 }
 
 /* The row at work, or what all rows share. */
-static void unfold_row(struct unfolding *u, bool is_shared)
+static void unfold_row(struct sched__unfolding *u, bool is_shared)
 {
     const struct cell_model *model = u->sequences->model;
     for (uint32_t s = 0; s < model->n_stages; s++) {
         const struct cell_stage *stage = &model->stages[s];
-        const uint32_t steps = stage->is_shared == is_shared ? steps_of(u, stage) : 0;
+        const uint32_t steps = stage->is_shared == is_shared ? sched__steps_of(u, stage) : 0;
         if (steps == 0) {
             continue;
         }
-        state_of(u, s)->nodes[s] =
+        sched__state_of(u, s)->nodes[s] =
             sched_builder_node(&u->builder, stage->type, steps, u->emits_max[s]);
         if (stage->kind == CELL_STAGE_DECODER) {
             begin_decoder(u);
@@ -656,7 +437,7 @@ static void unfold_row(struct unfolding *u, bool is_shared)
         for (uint32_t p = 0; u->sequences->outputs[o].data != NULL && p < model->outputs[o].pieces;
              p++) {
             const struct cell_source *source = &model->output_sources[o][p];
-            if (is_of_stage(source) && model->stages[source->stage].is_shared == is_shared) {
+            if (sched__is_of_stage(source) && model->stages[source->stage].is_shared == is_shared) {
                 emit_piece(u, o, p);
             }
         }
@@ -667,9 +448,10 @@ enum base_status sched_unfold_chain(const struct sched_sequences *sequences,
                                     struct base_arena *arena, struct sched_graph **out,
                                     struct base_error *error)
 {
-    struct row_state shared;
-    struct row_state own;
-    struct unfolding u = {.sequences = sequences, .arena = arena, .shared = &shared, .own = &own};
+    struct sched__row_state shared;
+    struct sched__row_state own;
+    struct sched__unfolding u = {
+        .sequences = sequences, .arena = arena, .shared = &shared, .own = &own};
     size_t reads = count_reads(&u);
     size_t nodes = 0;
     if (!base_size_mul(sequences->model->n_stages, sequences->n_rows, &nodes) ||

@@ -36,53 +36,6 @@ static enum base_status source_of_step(struct cell__plans *plans, enum cell_sour
     return BASE_OK;
 }
 
-static bool is_same_join(const struct cell_join *a, const struct cell_join *b)
-{
-    bool is_same = a->n_parts == b->n_parts && a->sequence == b->sequence;
-    for (uint32_t p = 0; is_same && p < a->n_parts; p++) {
-        is_same = a->parts[p].stage == b->parts[p].stage &&
-                  a->parts[p].output == b->parts[p].output &&
-                  a->parts[p].count == b->parts[p].count &&
-                  a->parts[p].is_turned == b->parts[p].is_turned;
-    }
-    return is_same;
-}
-
-/* The number of the model's join that the row is, added when it is new. */
-static enum base_status source_of_join(struct cell__plans *plans, const struct cell__row *row,
-                                       struct cell_source *out)
-{
-    struct cell_join join = {.width = row->value.width,
-                             .sequence = cell__only_sequence(row->times),
-                             .n_parts = row->joined->n};
-    for (uint32_t p = 0; p < join.n_parts; p++) {
-        const struct cell__row *part = &plans->im->rows[row->joined->parts[p].row];
-        struct cell_source source = {.stage = part->stage};
-        if (part->kind == CELL__ROW_STEP) {
-            BASE_TRY(source_of_step(plans, CELL_SOURCE_EACH, part, &source));
-        } else {
-            BASE_TRY(publish(plans, row->joined->parts[p].row));
-            source.index = part->output;
-        }
-        join.parts[p] = (struct cell_join_part){
-            .stage = source.stage,
-            .output = source.index,
-            .count = part->times == 0 ? part->value.width / join.width : 0,
-            .is_turned = row->joined->parts[p].is_turned && part->times != 0};
-    }
-    *out = (struct cell_source){.kind = CELL_SOURCE_JOIN};
-    for (; out->index < plans->n_joins; out->index++) {
-        if (is_same_join(&plans->joins[out->index], &join)) {
-            return BASE_OK;
-        }
-    }
-    if (plans->n_joins == CELL_JOINS_MAX) {
-        return cell__too_many(plans->im, CELL_JOINS_MAX, "sequences that are joined of others");
-    }
-    plans->joins[plans->n_joins++] = join;
-    return BASE_OK;
-}
-
 /* Of a row that is no window. */
 static enum base_status source_of_row(struct cell__plans *plans, uint32_t r,
                                       struct cell_source *out)
@@ -108,8 +61,6 @@ static enum base_status source_of_row(struct cell__plans *plans, uint32_t r,
     case CELL__ROW_NUMBER:
         *out = (struct cell_source){.kind = CELL_SOURCE_NUMBER};
         return BASE_OK;
-    case CELL__ROW_JOIN:
-        return source_of_join(plans, row, out);
     case CELL__ROW_STEP:
         return source_of_step(plans, CELL_SOURCE_EACH, row, out);
     case CELL__ROW_STATE:
@@ -128,9 +79,10 @@ static enum base_status source_of_row(struct cell__plans *plans, uint32_t r,
     case CELL__ROW_OP:
         BASE_TRY(publish(plans, r));
         break;
+    case CELL__ROW_JOIN:
     case CELL__ROW_WINDOW:
     case CELL__ROW_IN:
-        base_assert(false); // a window is of another row, a state inside its own chain no source
+        base_assert(false); // of other rows, or a state inside its own chain
         break;
     }
     out->kind = row->times != 0 ? CELL_SOURCE_EACH : kind_at;
@@ -144,13 +96,71 @@ static uint32_t max_u32(uint32_t a, uint32_t b)
     return a > b ? a : b;
 }
 
+static bool is_same_source(struct cell_source a, struct cell_source b)
+{
+    return a.kind == b.kind && a.stage == b.stage && a.index == b.index && a.piece == b.piece &&
+           a.offset == b.offset && a.count == b.count && a.stride == b.stride &&
+           a.parts == b.parts && a.by == b.by && a.is_clipped == b.is_clipped &&
+           a.is_from_end == b.is_from_end;
+}
+
+static bool is_same_join(const struct cell_join *a, const struct cell_join *b)
+{
+    bool is_same = a->n_parts == b->n_parts && a->sequence == b->sequence;
+    for (uint32_t p = 0; is_same && p < a->n_parts; p++) {
+        is_same = is_same_source(a->parts[p].source, b->parts[p].source) &&
+                  a->parts[p].count == b->parts[p].count &&
+                  a->parts[p].is_turned == b->parts[p].is_turned;
+    }
+    return is_same;
+}
+
+/* The number of the model's join that the row is, added when it is new. */
+static enum base_status source_of_join(struct cell__plans *plans, const struct cell__row *row,
+                                       struct cell_source *out)
+{
+    struct cell_join join = {.width = row->value.width,
+                             .sequence = cell__only_sequence(row->times),
+                             .is_shared = !row->is_batched,
+                             .n_parts = row->joined->n};
+    for (uint32_t p = 0; p < join.n_parts; p++) {
+        const uint32_t number = row->joined->parts[p].row;
+        const struct cell__row *part = &plans->im->rows[number];
+        struct cell_join_part *to = &join.parts[p];
+        BASE_TRY(source_of_row(plans, number, &to->source));
+        to->source.kind = part->kind == CELL__ROW_INPUT ? CELL_SOURCE_INPUT : CELL_SOURCE_EACH;
+        to->count = part->times == 0 ? part->value.width / join.width : 0;
+        to->is_turned = row->joined->parts[p].is_turned && part->times != 0;
+    }
+    *out = (struct cell_source){.kind = CELL_SOURCE_JOIN};
+    for (; out->index < plans->n_joins; out->index++) {
+        if (is_same_join(&plans->joins[out->index], &join)) {
+            return BASE_OK;
+        }
+    }
+    if (plans->n_joins == CELL_JOINS_MAX) {
+        return cell__too_many(plans->im, CELL_JOINS_MAX, "sequences that are joined of others");
+    }
+    plans->joins[plans->n_joins++] = join;
+    return BASE_OK;
+}
+
+/* Of a row, or of what a window reads. */
+static enum base_status source_of_any(struct cell__plans *plans, uint32_t r,
+                                      struct cell_source *out)
+{
+    const struct cell__row *row = &plans->im->rows[r];
+    return row->kind == CELL__ROW_JOIN ? source_of_join(plans, row, out)
+                                       : source_of_row(plans, r, out);
+}
+
 enum base_status cell__source_of(struct cell__plans *plans, uint32_t r, struct cell_source *out)
 {
     const struct cell__row *row = &plans->im->rows[r];
     if (row->kind != CELL__ROW_WINDOW) {
-        return source_of_row(plans, r, out);
+        return source_of_any(plans, r, out);
     }
-    BASE_TRY(source_of_row(plans, row->index, out));
+    BASE_TRY(source_of_any(plans, row->index, out));
     out->offset = row->offset;
     out->count = row->part;
     out->stride = row->stride;
@@ -162,14 +172,6 @@ enum base_status cell__source_of(struct cell__plans *plans, uint32_t r, struct c
     plans->reach =
         max_u32(plans->reach, row->offset < 0 && !row->is_from_end ? (uint32_t)-row->offset : 0);
     return BASE_OK;
-}
-
-static bool is_same_source(struct cell_source a, struct cell_source b)
-{
-    return a.kind == b.kind && a.stage == b.stage && a.index == b.index && a.piece == b.piece &&
-           a.offset == b.offset && a.count == b.count && a.stride == b.stride &&
-           a.parts == b.parts && a.by == b.by && a.is_clipped == b.is_clipped &&
-           a.is_from_end == b.is_from_end;
 }
 
 /* Number of the stage's input that is this source. */

@@ -56,7 +56,9 @@ static enum base_status part_of(struct cell__import *im, const struct cell__valu
     if (own != 0) {
         return cell__refuse(im, "joins features of each step along the time of others");
     }
-    return cell__row_transpose(im, part->row, dims, &part->row);
+    return place.outer == 1 || place.size == 1
+               ? BASE_OK
+               : cell__row_transpose(im, part->row, dims, &part->row);
 }
 
 enum base_status cell__join_steps(struct cell__import *im, struct cell__node *node, uint32_t axis)

@@ -39,7 +39,8 @@ uint32_t cell__memory_of(const struct cell__import *im, uint32_t row, struct cel
         if (of != NULL && at->op.kind == CELL_OP_SLICE && of->times != 0) {
             part->start += at->op.start;
             row = at->op.operands[0];
-        } else if (of != NULL && cell__row_is_mirror(im, row)) {
+        } else if (of != NULL && cell__row_is_mirror(im, row) &&
+                   im->rows[of->index].kind != CELL__ROW_JOIN) {
             row = of->index;
         } else {
             return row;

@@ -219,14 +219,21 @@ enum base_status cell__row_concat(struct cell__import *im, const uint32_t *rows,
     return BASE_OK;
 }
 
+/* What a row is a copy of; NULL: it is none. */
+static const struct cell__row *copied_by(const struct cell__import *im, uint32_t row)
+{
+    const struct cell__row *at = &im->rows[row];
+    const bool is_copy = at->kind == CELL__ROW_OP && at->op.kind == CELL_OP_COPY;
+    return is_copy ? &im->rows[at->op.operands[0]] : NULL;
+}
+
 /* The window that a row is a copy of, one step of it at each step, as padding is; or NULL. */
 static const struct cell__row *padding_of(const struct cell__import *im, uint32_t row)
 {
-    const struct cell__row *at = &im->rows[row];
-    if (at->kind != CELL__ROW_OP || at->op.kind != CELL_OP_COPY) {
+    const struct cell__row *window = copied_by(im, row);
+    if (window == NULL) {
         return NULL;
     }
-    const struct cell__row *window = &im->rows[at->op.operands[0]];
     const bool is_padding = window->kind == CELL__ROW_WINDOW && window->part == 1 &&
                             window->stride == 1 && !window->is_cut;
     return is_padding ? window : NULL;
@@ -242,6 +249,9 @@ enum base_status cell__row_window(struct cell__import *im, uint32_t row,
         offset += padding->offset;
         behind += padding->behind;
         row = padding->index;
+    }
+    if (copied_by(im, row) != NULL && copied_by(im, row)->kind == CELL__ROW_JOIN) {
+        row = im->rows[row].op.operands[0]; // which is read where it lies
     }
     const struct cell__row *from = &im->rows[row];
     const uint32_t width = from->value.width / (steps->parts > 0 ? steps->parts : 1);
@@ -285,13 +295,14 @@ enum base_status cell__row_copy_steps(struct cell__import *im, const struct cell
     return cell__row_op(im, &copy, im->rows[copy.operands[0]].value, row);
 }
 
-/* A row that a stage hands on, of all rows of the batch or of each. */
+/* A row that a stage or the request hands on, of all rows of the batch or of each. */
 static enum base_status joinable(struct cell__import *im, bool is_batched, uint32_t *row)
 {
     struct cell_op copy = {.kind = CELL_OP_COPY, .n_operands = 1};
     BASE_TRY(cell__row_as_source(im, *row, row));
     const struct cell__row *at = &im->rows[*row];
-    if ((at->kind == CELL__ROW_OP || at->kind == CELL__ROW_STEP) && at->is_batched == is_batched) {
+    if ((at->kind == CELL__ROW_OP || at->kind == CELL__ROW_STEP || at->kind == CELL__ROW_INPUT) &&
+        at->is_batched == is_batched) {
         return BASE_OK;
     }
     copy.operands[0] = *row;

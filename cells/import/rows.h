@@ -31,7 +31,7 @@ enum cell__row_kind {
     CELL__ROW_LAST,   /* and at the last one */
     CELL__ROW_WINDOW, /* row `index` at `part` steps behind each other, at step t from t * stride +
                          offset on; or `part` of its parts likewise, where it has parts */
-    CELL__ROW_JOIN,   /* steps of `joined` behind each other; only a COPY reads it (joined.c) */
+    CELL__ROW_JOIN, /* steps of `joined` behind each other; a COPY and windows read it (joined.c) */
 };
 
 /* Rows of one width a step: at the steps of a sequence, from the last one on where it is turned

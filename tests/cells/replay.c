@@ -143,25 +143,9 @@ static uint32_t length_of(const struct cell_model *model, const struct replay_te
 
 /* ---- Stages ------------------------------------------------------------------------------- */
 
-/* Step t of what is joined, part by part. */
-static const double *read_join(const struct replay *replay, const struct cell_join *join, int64_t t)
-{
-    for (uint32_t p = 0; p < join->n_parts; p++) {
-        const struct cell_join_part *part = &join->parts[p];
-        const struct made *made = &replay->made[part->stage];
-        const int64_t n = part->count > 0 ? part->count : made->steps;
-        if (t < n) {
-            return made->outputs[part->output] + (part->is_turned ? n - 1 - t : t) * join->width;
-        }
-        t -= n;
-    }
-    ck_abort_msg("a join has fewer steps than its sequence");
-    return NULL;
-}
-
-/* The row a source has at step t of row b; NULL: zeros. */
-static const double *read_source(const struct replay *replay, const struct cell_source *source,
-                                 int64_t b, int64_t t)
+/* The row a source has at step t of row b, but of a join; NULL: zeros. */
+static const double *read_row(const struct replay *replay, const struct cell_source *source,
+                              int64_t b, int64_t t)
 {
     const struct made *made = &replay->made[source->stage];
     const struct cell_stage *stage = &replay->model->stages[source->stage];
@@ -194,8 +178,7 @@ static const double *read_source(const struct replay *replay, const struct cell_
         number = (double)t;
         return &number;
     }
-    case CELL_SOURCE_JOIN:
-        return read_join(replay, &replay->model->joins[source->index], t);
+    case CELL_SOURCE_JOIN: // see read_source()
     case CELL_SOURCE_MEMORY:
         return NULL; // see set_memories()
     case CELL_SOURCE_CHILD:
@@ -205,15 +188,55 @@ static const double *read_source(const struct replay *replay, const struct cell_
     return made->outputs[source->index] + at * width;
 }
 
+static int64_t part_steps(const struct replay *replay, const struct cell_join_part *part, int64_t b)
+{
+    if (part->count > 0) {
+        return part->count;
+    }
+    if (part->source.kind != CELL_SOURCE_INPUT) {
+        return replay->made[part->source.stage].steps;
+    }
+    const uint32_t of = replay->model->inputs[part->source.index].sequence;
+    return length_of(replay->model, replay->inputs, b, of, replay->times[of]);
+}
+
+/* Step t of what is joined, part by part. */
+static const double *read_join(const struct replay *replay, const struct cell_join *join, int64_t b,
+                               int64_t t)
+{
+    for (uint32_t p = 0; p < join->n_parts; p++) {
+        const struct cell_join_part *part = &join->parts[p];
+        const int64_t n = part_steps(replay, part, b);
+        if (t < n && part->count > 0) {
+            return read_row(replay, &part->source, b, 0) + t * join->width;
+        }
+        if (t < n) {
+            return read_row(replay, &part->source, b, part->is_turned ? n - 1 - t : t);
+        }
+        t -= n;
+    }
+    ck_abort_msg("a join has fewer steps than its sequence");
+    return NULL;
+}
+
+static const double *read_source(const struct replay *replay, const struct cell_source *source,
+                                 int64_t b, int64_t t)
+{
+    return source->kind == CELL_SOURCE_JOIN
+               ? read_join(replay, &replay->model->joins[source->index], b, t)
+               : read_row(replay, source, b, t);
+}
+
 /* The rows of a window, zeros beyond the ends, to the oracle's value. */
 static void set_window(const struct replay *replay, const struct cell_stage *stage, uint32_t input,
                        int64_t b, int64_t t, struct oracle *oracle)
 {
     const struct cell_source *source = &stage->inputs[input];
     const uint32_t width = oracle->def->values[input].width / source->count;
-    const uint32_t of = source->kind == CELL_SOURCE_INPUT
-                            ? replay->model->inputs[source->index].sequence
-                            : replay->model->stages[source->stage].sequence;
+    const uint32_t of =
+        source->kind == CELL_SOURCE_JOIN    ? replay->model->joins[source->index].sequence
+        : source->kind == CELL_SOURCE_INPUT ? replay->model->inputs[source->index].sequence
+                                            : replay->model->stages[source->stage].sequence;
     const int64_t steps = length_of(replay->model, replay->inputs, b, of, replay->times[of]);
     int64_t first = t * source->stride + source->offset + (source->is_from_end ? steps : 0);
     ck_assert(!source->is_from_end || first >= 0);

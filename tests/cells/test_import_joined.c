@@ -92,14 +92,16 @@ static void expect_join(const struct cell_model *model, uint32_t n,
     for (uint32_t p = 0; p < n; p++) {
         ck_assert_uint_eq(found->parts[p].count, parts[p].count);
         ck_assert_int_eq(found->parts[p].is_turned, parts[p].is_turned);
-        ck_assert_int_eq(model->stages[found->parts[p].stage].kind == CELL_STAGE_ONCE,
-                         parts[p].count > 0);
+        ck_assert_int_eq(found->parts[p].source.kind, parts[p].source.kind);
     }
 }
 
 START_TEST(test_steps_of_a_request_before_a_sequence)
 {
-    const struct cell_join_part parts[] = {{.count = KEPT}, {.count = 0}, {.count = 1}};
+    const struct cell_source given = {.kind = CELL_SOURCE_INPUT};
+    const struct cell_source pieces = {.kind = CELL_SOURCE_EACH}; // a step before the batch is one
+    const struct cell_join_part parts[] = {
+        {pieces, .count = KEPT}, {given, .count = 0}, {given, .count = 1}};
     struct built built;
     begin();
     more("kept", FLOAT, KEPT);
@@ -119,7 +121,8 @@ END_TEST
 
 START_TEST(test_a_sequence_twice_and_turned_round)
 {
-    const struct cell_join_part parts[] = {{.is_turned = true}, {.is_turned = false}};
+    const struct cell_source given = {.kind = CELL_SOURCE_INPUT};
+    const struct cell_join_part parts[] = {{given, .is_turned = true}, {given, .is_turned = false}};
     struct built built;
     begin();
     slice("part", -1, INT64_MIN, -1);
@@ -174,7 +177,7 @@ START_TEST(test_a_part_may_not_lack_steps)
     load_built(&builder, &built);
     const struct cell_join *found = &built.model->joins[0];
     const struct cell_sequence *part =
-        &built.model->sequences[built.model->stages[found->parts[1].stage].sequence];
+        &built.model->sequences[built.model->stages[found->parts[1].source.stage].sequence];
     ck_assert_int_eq(part->may_be_empty, true);
     ck_assert_uint_eq(cell_sequence_steps(part, 3), 0);
     ck_assert_int_eq(cell_sequence_is_met(part, 3, 0), true);
@@ -208,7 +211,10 @@ END_TEST
 
 START_TEST(test_reflections_ask_for_steps)
 {
-    const struct cell_join_part parts[] = {{.count = 2}, {.count = 0}, {.count = 3}};
+    const struct cell_source edge = {.kind = CELL_SOURCE_EACH};
+    const struct cell_source given = {.kind = CELL_SOURCE_INPUT};
+    const struct cell_join_part parts[] = {
+        {edge, .count = 2}, {given, .count = 0}, {edge, .count = 3}};
     static const char *const modes[] = {"reflect", "edge"};
     for (uint32_t i = 0; i < 2; i++) {
         struct built built;

@@ -49,7 +49,9 @@ static void check_parts(const struct cell_model *model, const struct cell_join *
     cell_model_steps(model, given, steps);
     for (uint32_t p = 0; p < join->n_parts; p++) {
         const struct cell_join_part *part = &join->parts[p];
-        const uint32_t s = model->stages[part->stage].sequence;
+        const uint32_t s = part->source.kind == CELL_SOURCE_INPUT
+                               ? model->inputs[part->source.index].sequence
+                               : model->stages[part->source.stage].sequence;
         const struct cell_sequence *sequence = &model->sequences[s];
         are_met = are_met && (part->count > 0 ||
                               cell_sequence_is_met(sequence, steps[sequence->source], steps[s]));
@@ -58,24 +60,26 @@ static void check_parts(const struct cell_model *model, const struct cell_join *
     base_assert(!are_met || all == steps[join->sequence]);
 }
 
-/* All parts of a join are made before the stage, and are as many steps as it has. */
+/* All parts of a join are made before the stage, or given, and are as many steps as it has. */
 static void check_join(const struct cell_model *model, const struct cell_source *source,
                        uint32_t before, uint32_t width)
 {
-    base_assert(source->index < model->n_joins && source->count == 0);
+    base_assert(source->index < model->n_joins);
     const struct cell_join *join = &model->joins[source->index];
     base_assert(join->width == width && join->sequence < model->n_sequences);
     base_assert(join->n_parts >= 1 && join->n_parts <= CELL_JOIN_PARTS_MAX);
     for (uint32_t p = 0; p < join->n_parts; p++) {
         const struct cell_join_part *part = &join->parts[p];
-        base_assert(part->stage < before);
-        const struct cell_stage *stage = &model->stages[part->stage];
-        base_assert(stage->is_shared == model->stages[join->parts[0].stage].is_shared);
+        check_source(model, part->source, before, width * (part->count > 0 ? part->count : 1));
+        if (part->source.kind == CELL_SOURCE_INPUT) {
+            const struct cell_tensor *tensor = &model->inputs[part->source.index];
+            base_assert((tensor->time_axis < 0) == (part->count > 0));
+            base_assert(!join->is_shared || tensor->batch_axis < 0);
+            continue;
+        }
+        const struct cell_stage *stage = &model->stages[part->source.stage];
+        base_assert(part->source.kind == CELL_SOURCE_EACH && stage->is_shared == join->is_shared);
         base_assert((stage->kind == CELL_STAGE_ONCE) == (part->count > 0));
-        check_source(model,
-                     (struct cell_source){
-                         .kind = CELL_SOURCE_EACH, .stage = part->stage, .index = part->output},
-                     before, width * (part->count > 0 ? part->count : 1));
     }
     for (uint32_t given = 1; given <= GIVEN_MAX; given++) {
         check_parts(model, join, given);
@@ -86,8 +90,9 @@ static void check_join(const struct cell_model *model, const struct cell_source 
 static void check_window(const struct cell_model *model, const struct cell_stage *stage,
                          const struct cell_source *source)
 {
-    const uint32_t of = source->kind == CELL_SOURCE_INPUT ? model->inputs[source->index].sequence
-                                                          : model->stages[source->stage].sequence;
+    const uint32_t of = source->kind == CELL_SOURCE_JOIN    ? model->joins[source->index].sequence
+                        : source->kind == CELL_SOURCE_INPUT ? model->inputs[source->index].sequence
+                                                            : model->stages[source->stage].sequence;
     const bool is_once = stage->kind == CELL_STAGE_ONCE; // reads some steps of a stated number
     base_assert(source->by == 0 || (is_once && source->by <= model->n_inputs &&
                                     model->inputs[source->by - 1].is_step && source->count == 1));
@@ -131,13 +136,14 @@ static void check_input(const struct cell_model *model, uint32_t s, uint32_t inp
         check_memory(model, source, s, width);
         return;
     }
-    if (source->kind == CELL_SOURCE_JOIN) {
-        check_join(model, source, s, width);
-        return;
-    }
     if (source->count > 0) {
         base_assert(width % source->count == 0);
         check_window(model, stage, source);
+    }
+    if (source->kind == CELL_SOURCE_JOIN) {
+        base_assert(source->parts == 0);
+        check_join(model, source, s, source->count > 0 ? width / source->count : width);
+        return;
     }
     const uint32_t parts = source->parts > 0 ? source->parts : 1;
     base_assert(source->count > 0 || source->parts == 0);

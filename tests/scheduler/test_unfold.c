@@ -607,29 +607,39 @@ static void draw_stages(struct base_random *random, uint32_t n)
     }
 }
 
-/* Steps of up to three stages behind each other, some turned round, and a stage that reads them. */
+/* Steps of up to three stages or inputs behind each other, some turned round, and a stage that
+ * reads them, each or as windows. */
 static void draw_join(struct base_random *random)
 {
     struct cell_join *join = &model.joins[model.n_joins];
     const uint32_t n_stages = model.n_stages;
-    *join = (struct cell_join){.width = 2, .sequence = JOINED};
-    for (uint32_t tries = 0; tries < 3; tries++) {
+    *join = (struct cell_join){
+        .width = 2, .sequence = JOINED, .is_shared = base_random_below(random, 4) == 0};
+    while (join->n_parts < 1 + base_random_below(random, 3)) {
         const uint32_t from = base_random_below(random, n_stages);
+        const uint32_t tensor = join->is_shared ? TENSORS - 1 : base_random_below(random, TENSORS);
         const struct cell_stage *stage = &model.stages[from];
-        if (join->n_parts > 0 && stage->is_shared != model.stages[join->parts[0].stage].is_shared) {
-            continue;
-        }
-        join->parts[join->n_parts++] = (struct cell_join_part){
-            .stage = from,
-            .output = base_random_below(random, stage->type->def.n_outputs),
-            .count = stage->kind == CELL_STAGE_ONCE ? 1 : 0,
-            .is_turned = stage->kind != CELL_STAGE_ONCE && base_random_below(random, 2) == 0};
+        struct cell_join_part *part = &join->parts[join->n_parts++];
+        const bool is_stage =
+            stage->is_shared == join->is_shared && base_random_below(random, 2) == 0;
+        const bool is_once = is_stage && stage->kind == CELL_STAGE_ONCE;
+        part->source = is_stage ? source(CELL_SOURCE_EACH, from,
+                                         base_random_below(random, stage->type->def.n_outputs))
+                                : source(CELL_SOURCE_INPUT, 0, tensor);
+        part->count = is_once || (!is_stage && base_random_below(random, 4) == 0) ? 1 : 0;
+        part->is_turned = part->count == 0 && base_random_below(random, 2) == 0;
     }
     struct cell_stage *reader = stage_add(chain, CELL_STAGE_CHAIN);
     reader->inputs[0] = source(CELL_SOURCE_JOIN, 0, model.n_joins++);
     reader->sequence = JOINED;
-    reader->is_shared = model.stages[join->parts[0].stage].is_shared;
+    reader->is_shared = join->is_shared;
     reader->is_reverse = base_random_below(random, 2) == 0;
+    if (base_random_below(random, 2) == 0) {
+        reader->inputs[0].count = reader->inputs[0].stride = 1;
+        reader->inputs[0].offset = (int32_t)base_random_below(random, 7) - 3;
+        reach_to(-reader->inputs[0].offset);
+        reach_to(reader->inputs[0].offset);
+    }
 }
 
 static void draw_lengths(struct base_random *random)
@@ -643,12 +653,14 @@ static void draw_lengths(struct base_random *random)
         lengths[JOINED][r] = 0;
         for (uint32_t p = 0; model.n_joins > 0 && p < model.joins[0].n_parts; p++) {
             const struct cell_join_part *part = &model.joins[0].parts[p];
-            lengths[JOINED][r] +=
-                part->count > 0 ? part->count : lengths[model.stages[part->stage].sequence][r];
+            const uint32_t of = part->source.kind == CELL_SOURCE_INPUT
+                                    ? model.inputs[part->source.index].sequence
+                                    : model.stages[part->source.stage].sequence;
+            lengths[JOINED][r] += part->count > 0 ? part->count : lengths[of][r];
         }
         // Fewer, as lengths may say; what all rows share has as many in each.
-        const bool has_own = model.n_joins > 0 &&
-                             !model.stages[model.joins[0].parts[0].stage].is_shared &&
+        const bool has_own = model.n_joins > 0 && !model.joins[0].is_shared &&
+                             model.stages[model.n_stages - 1].inputs[0].count == 0 &&
                              base_random_below(random, 4) == 0;
         lengths[JOINED][r] =
             has_own ? base_random_below(random, lengths[JOINED][r] + 1) : lengths[JOINED][r];

@@ -56,13 +56,20 @@ static uint64_t memory_token(const struct unfold_trace *trace, const struct cell
 
 /* One step of what is joined. */
 static uint64_t join_token(const struct unfold_trace *trace, const struct cell_join *join,
-                           uint32_t step)
+                           uint32_t row, uint32_t step)
 {
+    const struct cell_model *model = trace->sequences->model;
     for (uint32_t p = 0; p < join->n_parts; p++) {
         const struct cell_join_part *part = &join->parts[p];
-        const uint32_t n = trace->steps[part->stage]; // a test's cell hands on a token, of one step
+        const bool is_input = part->source.kind == CELL_SOURCE_INPUT;
+        const uint32_t *lengths =
+            is_input ? trace->sequences->steps[model->inputs[part->source.index].sequence] : NULL;
+        // A test's cell hands on a token, of one step.
+        const uint32_t n = part->count > 0 ? part->count
+                           : is_input      ? lengths[row]
+                                           : trace->steps[part->source.stage];
         if (step < n) {
-            return trace->outputs[part->stage][part->output][part->is_turned ? n - 1 - step : step];
+            return row_token(trace, &part->source, row, part->is_turned ? n - 1 - step : step);
         }
         step -= n;
     }
@@ -73,7 +80,7 @@ uint64_t unfold_trace_token(const struct unfold_trace *trace, const struct cell_
                             uint32_t row, uint32_t step)
 {
     if (from->kind == CELL_SOURCE_JOIN) {
-        return join_token(trace, &trace->sequences->model->joins[from->index], step);
+        return join_token(trace, &trace->sequences->model->joins[from->index], row, step);
     }
     return from->kind == CELL_SOURCE_MEMORY
                ? memory_token(trace, &trace->sequences->model->memories[from->index], row)
@@ -86,8 +93,9 @@ static uint64_t window_token(const struct unfold_trace *trace, const struct cell
 {
     const struct cell_source *from = &stage->inputs[input];
     const struct cell_model *model = trace->sequences->model;
-    const uint32_t of = from->kind == CELL_SOURCE_INPUT ? model->inputs[from->index].sequence
-                                                        : model->stages[from->stage].sequence;
+    const uint32_t of = from->kind == CELL_SOURCE_JOIN    ? model->joins[from->index].sequence
+                        : from->kind == CELL_SOURCE_INPUT ? model->inputs[from->index].sequence
+                                                          : model->stages[from->stage].sequence;
     const int64_t at = from->count == 0 ? t : (int64_t)t * from->stride + from->offset;
     const bool is_there = at >= 0 && at < trace->sequences->steps[of][row];
     return from->count == 0 || is_there ? unfold_trace_token(trace, from, row, (uint32_t)at) : 0;

@@ -1,0 +1,199 @@
+/* See unfold_rows.h. */
+#include "scheduler/unfold_rows.h"
+
+#include "base/assert.h"
+
+#include <string.h>
+
+/* Room for the rows of all steps, with zeros for windows before and behind; at the first step. */
+static uint8_t *make_rows(struct sched__unfolding *u, uint32_t steps, size_t stride)
+{
+    const size_t reach = u->sequences->model->reach;
+    uint8_t *rows = base_arena_array(u->arena, steps + 2 * reach, stride);
+    if (rows == NULL) {
+        u->status = BASE_RESOURCE_EXHAUSTED;
+        return NULL;
+    }
+    return rows + reach * stride;
+}
+
+uint8_t *sched__spill_of(struct sched__unfolding *u, uint32_t stage, uint32_t output,
+                         size_t *stride)
+{
+    const struct cell_stage *from = &u->sequences->model->stages[stage];
+    const struct cell_type *type = from->type;
+    const struct cell_value *value = &type->def.values[type->def.outputs[output]];
+    const uint32_t steps = sched__length_of(u, from->sequence);
+    *stride = (size_t)value->width * cell_dtype_bytes(value->dtype);
+    uint8_t **spill = &sched__state_of(u, stage)->spills[stage][output];
+    if (*spill == NULL) {
+        *spill = make_rows(u, steps, *stride);
+        if (*spill == NULL) {
+            return NULL;
+        }
+        sched_builder_emit(
+            &u->builder, sched__node_of(u, stage),
+            (struct cell_emit){.what = CELL_EMIT_OUTPUT,
+                               .when = CELL_EMIT_EACH,
+                               .index = output,
+                               .to = sched__rows_for(from, *spill, (int64_t)*stride, steps)});
+    }
+    return *spill;
+}
+
+uint8_t *sched__memory_of(struct sched__unfolding *u, uint32_t number)
+{
+    const struct cell_memory *memory = &u->sequences->model->memories[number];
+    const uint32_t steps = sched__length_of(u, memory->sequence);
+    const size_t stride = (size_t)memory->width * sizeof(float);
+    uint8_t **made = &sched__state_of(u, memory->sources[0].stage)->memories[number];
+    if (*made == NULL && memory->pieces == 1) {
+        size_t same = 0; // as those who read it step by step
+        *made = sched__spill_of(u, memory->sources[0].stage, memory->sources[0].index, &same);
+    }
+    if (*made != NULL || u->status != BASE_OK) {
+        return *made;
+    }
+    *made = base_arena_array(u->arena, steps, stride);
+    if (*made == NULL) {
+        u->status = BASE_RESOURCE_EXHAUSTED;
+        return NULL;
+    }
+    for (uint32_t p = 0; p < memory->pieces; p++) {
+        const struct cell_source *source = &memory->sources[p];
+        const struct cell_stage *from = &u->sequences->model->stages[source->stage];
+        uint8_t *piece = *made + p * (stride / memory->pieces);
+        sched_builder_emit(
+            &u->builder, sched__node_of(u, source->stage),
+            (struct cell_emit){.what = CELL_EMIT_OUTPUT,
+                               .when = CELL_EMIT_EACH,
+                               .index = source->index,
+                               .to = sched__rows_for(from, piece, (int64_t)stride, steps)});
+    }
+    return *made;
+}
+
+const uint8_t *sched__padded_of(struct sched__unfolding *u, const struct cell_source *source,
+                                size_t *stride)
+{
+    const struct cell_tensor *tensor = &u->sequences->model->inputs[source->index];
+    const uint32_t steps = sched__length_of(u, tensor->sequence);
+    const struct sched_tensor *given = &u->sequences->inputs[source->index];
+    struct sched__row_state *state = tensor->batch_axis < 0 ? u->shared : u->own;
+    uint8_t **padded = &state->padded[source->index][source->piece];
+    *stride = (size_t)(tensor->width / tensor->pieces) * cell_dtype_bytes(tensor->dtype);
+    if (*padded != NULL) {
+        return *padded;
+    }
+    *padded = make_rows(u, steps, *stride);
+    const uint8_t *from = sched__piece_of(given, u->own->row, source->piece);
+    for (uint32_t t = 0; *padded != NULL && t < steps; t++) {
+        memcpy(*padded + t * *stride, from + t * given->step_bytes, *stride);
+    }
+    return *padded;
+}
+
+uint32_t sched__sequence_of(const struct cell_model *model, const struct cell_source *source)
+{
+    if (source->kind == CELL_SOURCE_JOIN) {
+        return model->joins[source->index].sequence;
+    }
+    return source->kind == CELL_SOURCE_INPUT ? model->inputs[source->index].sequence
+                                             : model->stages[source->stage].sequence;
+}
+
+/* Steps of a part, for the row at work. */
+static uint32_t part_steps(struct sched__unfolding *u, const struct cell_join_part *part)
+{
+    const struct cell_model *model = u->sequences->model;
+    if (sched__is_of_stage(&part->source) && sched__node_of(u, part->source.stage) == SCHED_NONE) {
+        return 0;
+    }
+    return part->count > 0 ? part->count
+                           : sched__length_of(u, sched__sequence_of(model, &part->source));
+}
+
+/* A stage writes its n steps itself, the first of them at `to`. */
+static void emit_part(struct sched__unfolding *u, const struct cell_join_part *part, uint8_t *to,
+                      uint32_t n, int64_t stride)
+{
+    const struct cell_stage *from = &u->sequences->model->stages[part->source.stage];
+    struct cell_emit emit = {
+        .what = CELL_EMIT_OUTPUT, .when = CELL_EMIT_EACH, .index = part->source.index};
+    if (part->count > 0) {
+        emit.when = CELL_EMIT_LAST;
+        emit.to = sched_host_ref(to, 0);
+    } else if (from->is_reverse != part->is_turned) {
+        emit.to = sched_host_ref(to + (n - 1) * stride, -stride);
+    } else {
+        emit.to = sched_host_ref(to, stride);
+    }
+    sched_builder_emit(&u->builder, sched__node_of(u, part->source.stage), emit);
+}
+
+/* Steps of an input are there already. */
+static void copy_part(struct sched__unfolding *u, const struct cell_join_part *part, uint8_t *to,
+                      uint32_t n, size_t stride)
+{
+    const struct sched_tensor *given = &u->sequences->inputs[part->source.index];
+    const uint8_t *from =
+        given->data == NULL ? NULL : sched__piece_of(given, u->own->row, part->source.piece);
+    if (from == NULL) {
+        return; // reads zeros
+    }
+    if (part->count > 0 || (!part->is_turned && given->step_bytes == (int64_t)stride)) {
+        memcpy(to, from, n * stride);
+        return;
+    }
+    for (uint32_t t = 0; t < n; t++) {
+        memcpy(to + (part->is_turned ? n - 1 - t : t) * stride, from + t * given->step_bytes,
+               stride);
+    }
+}
+
+uint8_t *sched__join_of(struct sched__unfolding *u, uint32_t number, size_t *stride)
+{
+    const struct cell_join *join = &u->sequences->model->joins[number];
+    uint8_t **made = &(join->is_shared ? u->shared : u->own)->joins[number];
+    uint32_t steps = 0;
+    uint32_t at = 0;
+    *stride = (size_t)join->width * sizeof(float);
+    if (*made != NULL) {
+        return *made;
+    }
+    for (uint32_t p = 0; p < join->n_parts; p++) {
+        steps += part_steps(u, &join->parts[p]);
+    }
+    base_assert(steps >= sched__length_of(u, join->sequence)); // as srv_validate() has found
+    *made = make_rows(u, steps, *stride);
+    for (uint32_t p = 0; *made != NULL && p < join->n_parts; p++) {
+        const struct cell_join_part *part = &join->parts[p];
+        const uint32_t n = part_steps(u, part);
+        if (n > 0 && sched__is_of_stage(&part->source)) {
+            emit_part(u, part, *made + at * *stride, n, (int64_t)*stride);
+        } else if (n > 0) {
+            copy_part(u, part, *made + at * *stride, n, *stride);
+        }
+        at += n;
+    }
+    return *made;
+}
+
+const int64_t *sched__numbers_of(struct sched__unfolding *u, uint32_t sequence)
+{
+    uint32_t longest = 1;
+    if (u->numbers[sequence] != NULL) {
+        return u->numbers[sequence];
+    }
+    for (uint32_t r = 0; r < u->sequences->n_rows; r++) {
+        const uint32_t steps = u->sequences->steps[sequence][r];
+        longest = steps > longest ? steps : longest;
+    }
+    int64_t *numbers = base_arena_array(u->arena, longest, sizeof(*numbers));
+    for (uint32_t t = 0; numbers != NULL && t < longest; t++) {
+        numbers[t] = t;
+    }
+    u->status = numbers == NULL ? BASE_RESOURCE_EXHAUSTED : u->status;
+    u->numbers[sequence] = numbers;
+    return numbers;
+}
