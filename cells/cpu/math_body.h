@@ -6,6 +6,7 @@
 #include "cells/cpu/simd.h"
 #include "cells/ref/math.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdbool.h>
 
@@ -82,15 +83,37 @@ CELL_INLINE simd_vec exponential(simd_vec x)
     return one_nan(result);
 }
 
-/* Rare in cells: lane by lane. */
+/* log(m) - f + f^2 / 2 over f^3, with f = m - 1. */
+CELL_INLINE simd_vec log_polynomial(simd_vec f)
+{
+    const simd_vec factors[] = {simd_set1(CELL_LOG_L7), simd_set1(CELL_LOG_L6),
+                                simd_set1(CELL_LOG_L5), simd_set1(CELL_LOG_L4),
+                                simd_set1(CELL_LOG_L3), simd_set1(CELL_LOG_L2),
+                                simd_set1(CELL_LOG_L1), simd_set1(CELL_LOG_L0)};
+    simd_vec q = simd_set1(CELL_LOG_L8);
+    CELL_UNROLL
+    for (size_t i = 0; i < sizeof(factors) / sizeof(factors[0]); i++) {
+        q = simd_fma(q, f, factors[i]);
+    }
+    return q;
+}
+
 CELL_INLINE simd_vec logarithm(simd_vec x)
 {
-    float lanes[CELL_SIMD_LANES];
-    simd_store(lanes, x);
-    for (size_t l = 0; l < CELL_SIMD_LANES; l++) {
-        lanes[l] = cell_log_f32__scalar(lanes[l]);
-    }
-    return simd_load(lanes);
+    const simd_vec zero = simd_set1(0.0f);
+    const simd_vec least = simd_set1(0x1p-126f); // what is less is made normal first
+    simd_vec m;
+    simd_vec power =
+        simd_split_power(simd_if_greater(least, x, simd_mul(x, simd_set1(0x1p+23f)), x), &m);
+    power = simd_if_greater(least, x, simd_sub(power, simd_set1(23.0f)), power);
+    const simd_vec f = simd_sub(m, simd_set1(1.0f));
+    const simd_vec square = simd_mul(f, f);
+    simd_vec rest = simd_fma(square, simd_set1(-0.5f), simd_mul(power, simd_set1(CELL_LN2_LOW)));
+    rest = simd_fma(simd_mul(log_polynomial(f), f), square, rest);
+    simd_vec result = simd_fma(power, simd_set1(CELL_LN2_HIGH), simd_add(f, rest));
+    result = simd_if_greater(x, simd_set1(FLT_MAX), x, result);
+    const simd_vec others = simd_if_at_least(x, zero, simd_set1(-INFINITY), simd_set1(NAN));
+    return simd_if_greater(x, zero, result, others);
 }
 
 /* A NaN gives some NaN: the caller makes it the one where it leaves. */

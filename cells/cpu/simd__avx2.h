@@ -163,6 +163,17 @@ static inline simd_vec simd_exponent(simd_vec v, uint32_t bits)
     return _mm256_castsi256_ps(_mm256_add_epi32(shifted, _mm256_set1_epi32((int32_t)bits)));
 }
 
+/* The power of two by which a positive normal v is at least sqrt(1/2), and to *rest what is left.
+ */
+static inline simd_vec simd_split_power(simd_vec v, simd_vec *rest)
+{
+    __m256i bits = _mm256_castps_si256(v);
+    __m256i over = _mm256_sub_epi32(bits, _mm256_set1_epi32(CELL_SQRT_HALF_BITS));
+    __m256i power = _mm256_srai_epi32(over, 23);
+    *rest = _mm256_castsi256_ps(_mm256_sub_epi32(bits, _mm256_slli_epi32(power, 23)));
+    return _mm256_cvtepi32_ps(power);
+}
+
 /* chosen where a > b, else otherwise. */
 static inline simd_vec simd_if_greater(simd_vec a, simd_vec b, simd_vec chosen, simd_vec otherwise)
 {

@@ -156,6 +156,17 @@ static inline simd_vec simd_exponent(simd_vec v, uint32_t bits)
     return _mm512_castsi512_ps(_mm512_add_epi32(shifted, _mm512_set1_epi32((int32_t)bits)));
 }
 
+/* The power of two by which a positive normal v is at least sqrt(1/2), and to *rest what is left.
+ */
+static inline simd_vec simd_split_power(simd_vec v, simd_vec *rest)
+{
+    __m512i bits = _mm512_castps_si512(v);
+    __m512i over = _mm512_sub_epi32(bits, _mm512_set1_epi32(CELL_SQRT_HALF_BITS));
+    __m512i power = _mm512_srai_epi32(over, 23);
+    *rest = _mm512_castsi512_ps(_mm512_sub_epi32(bits, _mm512_slli_epi32(power, 23)));
+    return _mm512_cvtepi32_ps(power);
+}
+
 /* chosen where a > b, else otherwise. */
 static inline simd_vec simd_if_greater(simd_vec a, simd_vec b, simd_vec chosen, simd_vec otherwise)
 {

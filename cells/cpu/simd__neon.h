@@ -167,6 +167,16 @@ static inline simd_vec simd_exponent(simd_vec v, uint32_t bits)
     return vreinterpretq_f32_u32(vaddq_u32(shifted, vdupq_n_u32(bits)));
 }
 
+/* The power of two by which a positive normal v is at least sqrt(1/2), and to *rest what is left.
+ */
+static inline simd_vec simd_split_power(simd_vec v, simd_vec *rest)
+{
+    int32x4_t bits = vreinterpretq_s32_f32(v);
+    int32x4_t power = vshrq_n_s32(vsubq_s32(bits, vdupq_n_s32(CELL_SQRT_HALF_BITS)), 23);
+    *rest = vreinterpretq_f32_s32(vsubq_s32(bits, vshlq_n_s32(power, 23)));
+    return vcvtq_f32_s32(power);
+}
+
 /* chosen where a > b, else otherwise. */
 static inline simd_vec simd_if_greater(simd_vec a, simd_vec b, simd_vec chosen, simd_vec otherwise)
 {

@@ -223,6 +223,18 @@ static inline emulated_ints emulated_slli_epi32(emulated_ints v, int bits)
                          _mm256_slli_epi32(emulated_high(v), bits));
 }
 
+static inline emulated_ints emulated_srai_epi32(emulated_ints v, int bits)
+{
+    return emulated_pair(_mm256_srai_epi32(emulated_low(v), bits),
+                         _mm256_srai_epi32(emulated_high(v), bits));
+}
+
+static inline emulated_ints emulated_sub_epi32(emulated_ints a, emulated_ints b)
+{
+    return emulated_pair(_mm256_sub_epi32(emulated_low(a), emulated_low(b)),
+                         _mm256_sub_epi32(emulated_high(a), emulated_high(b)));
+}
+
 static inline emulated_ints emulated_srli_epi32(emulated_ints v, int bits)
 {
     return emulated_pair(_mm256_srli_epi32(emulated_low(v), bits),
@@ -400,6 +412,7 @@ static inline emulated_ints emulated_cvtne2ps_pbh(emulated_floats upper, emulate
 #undef _mm512_rol_epi32
 #undef _mm512_roundscale_ps
 #undef _mm512_slli_epi32
+#undef _mm512_srai_epi32
 #undef _mm512_srli_epi32
 #define __m512                       emulated_floats
 #define __m512i                      emulated_ints
@@ -447,6 +460,8 @@ static inline emulated_ints emulated_cvtne2ps_pbh(emulated_floats upper, emulate
 #define _mm512_set1_epi32            emulated_set1_epi32
 #define _mm512_set1_ps               emulated_set1_ps
 #define _mm512_slli_epi32            emulated_slli_epi32
+#define _mm512_srai_epi32            emulated_srai_epi32
+#define _mm512_sub_epi32             emulated_sub_epi32
 #define _mm512_roundscale_ps(v, how) emulated_nearest_ps(v)
 #define _mm512_sqrt_ps               emulated_sqrt_ps
 #define _mm512_srli_epi32            emulated_srli_epi32

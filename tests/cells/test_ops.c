@@ -3,11 +3,13 @@
 #include "cells/backend.h"
 
 #include "base/mem.h"
+#include "cells/ref/math.h"
 #include "tests/cells/everywhere.h"
 #include "tests/cells/isa.h"
 #include "tests/cells/rig.h"
 #include "tests/util.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -251,6 +253,50 @@ START_TEST(test_op_comparisons_of_special_values)
             memcpy(&out[o], chain.outputs[o] + i * sizeof(float), sizeof(float));
         }
         assert_pair(out, special[i / N], special[i % N]);
+    }
+    rig_chain_release(&chain);
+    rig_release(&rig);
+    build_release(&build);
+}
+END_TEST
+
+/* Of every kind of float the bits of the scalar one. _i: of instruction sets. */
+START_TEST(test_op_logarithms_have_the_scalar_bits)
+{
+    static const float special[] = {NAN,  -NAN,   INFINITY,       -INFINITY,     0.0f,    -0.0f,
+                                    1.0f, -1.0f,  1e-42f,         -1e-42f,       FLT_MIN, FLT_MAX,
+                                    0.5f, 1e-45f, 0x1.6a09e6p-1f, 0x1.6a09e4p-1f};
+    enum { N = sizeof(special) / sizeof(special[0]), WIDTH = 4099 };
+    struct build build;
+    struct rig rig;
+    struct rig_chain chain;
+    struct base_random random = util_random(3);
+    if (isa_at(_i) == NULL) {
+        return;
+    }
+    build_init(&build, 1);
+    uint32_t a = build_input(&build, CELL_F32, WIDTH);
+    build_output(&build, build_op(&build, CELL_OP_LOG, a, UINT32_MAX, WIDTH));
+    rig_init(&rig, "cpu", isa_name(_i), 0, &build.def);
+    rig_chain_init(&chain, rig.type, 0, 1, &random);
+    for (uint32_t i = 0; i < WIDTH; i++) { // special ones, near 1, denormal, of any bits
+        const uint32_t bits = (uint32_t)base_random_u64(&random);
+        const uint32_t drawn = i % 3 == 0   ? 0x3F800000u + bits % 0x20000u - 0x10000u
+                               : i % 3 == 1 ? bits & 0x007FFFFFu
+                                            : bits;
+        memcpy(chain.inputs[0] + i * sizeof(float), i < N ? (const void *)&special[i] : &drawn,
+               sizeof(float));
+    }
+    struct cell_batch_row row = rig_chain_row(&chain, 1);
+    struct cell_batch batch = {.n_rows = 1, .steps = 1, .rows = &row};
+    rig_run(&rig, &batch);
+    for (uint32_t i = 0; i < WIDTH; i++) {
+        float x = 0.0f;
+        float got = 0.0f;
+        memcpy(&x, chain.inputs[0] + i * sizeof(float), sizeof(x));
+        memcpy(&got, chain.outputs[0] + i * sizeof(float), sizeof(got));
+        ck_assert_msg(bits_of(got) == bits_of(cell_log_f32__scalar(x)), "log(%a) = %a", (double)x,
+                      (double)got);
     }
     rig_chain_release(&chain);
     rig_release(&rig);
@@ -608,6 +654,7 @@ int main(void)
     tcase_add_loop_test(tcase, test_op_functions, 0, WIDTHS);
     tcase_add_loop_test(tcase, test_op_comparisons, 0, WIDTHS);
     tcase_add_loop_test(tcase, test_op_comparisons_of_special_values, 0, ISA_COUNT + 1);
+    tcase_add_loop_test(tcase, test_op_logarithms_have_the_scalar_bits, 0, ISA_COUNT);
     tcase_add_loop_test(tcase, test_op_roots_and_means, 0, WIDTHS);
     tcase_add_loop_test(tcase, test_op_means_of_groups, 0, WIDTHS);
     tcase_add_loop_test(tcase, test_op_argmax, 0, WIDTHS);
