@@ -10,8 +10,7 @@
 static void consider_lane(const struct cell_beam *beam, uint32_t lane,
                           const struct cell_beam_logits *logits, struct cell_beam_candidates *all)
 {
-    logits->softmax(beam->ids, logits->rows[lane], beam->room);
-    cell_log_of_softmax_f32__scalar(beam->ids, logits->rows[lane], beam->room);
+    logits->log_softmax(beam->ids, logits->rows[lane], beam->room);
     for (uint32_t id = 0; id < beam->ids; id++) {
         const float score = beam->scores[lane] + beam->room[id];
         (void)cell_beam_consider(all, (struct cell_beam_candidate){score, lane, id});

@@ -9,7 +9,7 @@
 
 struct cell_beam_logits {
     const float *rows[CELL_BEAM_MAX]; /* [ids] of each lane */
-    void (*softmax)(uint32_t n, const float *in, float *out);
+    void (*log_softmax)(uint32_t n, const float *in, float *out);
 };
 
 /* After step `step` of the search: notes tokens and parents of the lanes that go on, their scores,

@@ -235,10 +235,14 @@ struct cell_kernels {
      * has none. scratch: CELL_POINTWISE_SCRATCH floats on a cache line. */
     void (*pointwise)(const struct cell_pointwise *chain, float *const values[], float *scratch);
 
-    /* Element by element; in == out is allowed. softmax: over the n elements, one group. */
+    /* Element by element; in == out is allowed. softmax: over the n elements, one group; its
+     * logarithm, where in and out do not overlap. argmax: the number of the first of the largest,
+     * or of the first NaN. */
     void (*sigmoid)(uint32_t n, const float *in, float *out);
     void (*tanh)(uint32_t n, const float *in, float *out);
     void (*softmax)(uint32_t n, const float *in, float *out);
+    void (*log_softmax)(uint32_t n, const float *in, float *out);
+    uint32_t (*argmax)(uint32_t n, const float *in);
     float (*mean)(uint32_t n, const float *in);
 
     /* Of ATTEND, no operation fused. dot: the sum of a_i b_i, term i added to partial sum i mod 16,

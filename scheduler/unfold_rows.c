@@ -17,6 +17,19 @@ static uint8_t *make_rows(struct sched__unfolding *u, uint32_t steps, size_t str
     return rows + reach * stride;
 }
 
+/* n steps of an input, which may lie apart, or one before the other. */
+static void copy_steps(uint8_t *to, size_t stride, const uint8_t *from, int64_t step_bytes,
+                       uint32_t n)
+{
+    if (step_bytes == (int64_t)stride) {
+        memcpy(to, from, n * stride);
+        return;
+    }
+    for (uint32_t t = 0; t < n; t++) {
+        memcpy(to + t * stride, from + t * step_bytes, stride);
+    }
+}
+
 uint8_t *sched__spill_of(struct sched__unfolding *u, uint32_t stage, uint32_t output,
                          size_t *stride)
 {
@@ -87,8 +100,8 @@ const uint8_t *sched__padded_of(struct sched__unfolding *u, const struct cell_so
     }
     *padded = make_rows(u, steps, *stride);
     const uint8_t *from = sched__piece_of(given, u->own->row, source->piece);
-    for (uint32_t t = 0; *padded != NULL && t < steps; t++) {
-        memcpy(*padded + t * *stride, from + t * given->step_bytes, *stride);
+    if (*padded != NULL) {
+        copy_steps(*padded, *stride, from, given->step_bytes, steps);
     }
     return *padded;
 }
@@ -141,13 +154,12 @@ static void copy_part(struct sched__unfolding *u, const struct cell_join_part *p
     if (from == NULL) {
         return; // reads zeros
     }
-    if (part->count > 0 || (!part->is_turned && given->step_bytes == (int64_t)stride)) {
+    if (part->count > 0) {
         memcpy(to, from, n * stride);
-        return;
-    }
-    for (uint32_t t = 0; t < n; t++) {
-        memcpy(to + (part->is_turned ? n - 1 - t : t) * stride, from + t * given->step_bytes,
-               stride);
+    } else if (part->is_turned) {
+        copy_steps(to, stride, from + (n - 1) * given->step_bytes, -given->step_bytes, n);
+    } else {
+        copy_steps(to, stride, from, given->step_bytes, n);
     }
 }
 

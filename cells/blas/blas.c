@@ -437,6 +437,16 @@ static void softmax_group(uint32_t n, const float *in, float *out)
     activations()->softmax(n, in, out);
 }
 
+static void log_softmax_group(uint32_t n, const float *in, float *out)
+{
+    activations()->log_softmax(n, in, out);
+}
+
+static uint32_t argmax_of(uint32_t n, const float *in)
+{
+    return activations()->argmax(n, in);
+}
+
 static float mean_of(uint32_t n, const float *in)
 {
     return activations()->mean(n, in);
@@ -470,6 +480,8 @@ static const struct cell_kernels kernels = {
     .sigmoid = sigmoid_all,
     .tanh = tanh_all,
     .softmax = softmax_group,
+    .log_softmax = log_softmax_group,
+    .argmax = argmax_of,
     .mean = mean_of,
     .dot = dot_of,
     .add_scaled = add_scaled,

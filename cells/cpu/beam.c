@@ -35,7 +35,7 @@ static void advance(const struct cell_view *view, uint32_t first)
     const uint32_t value = view->program->type->def.outputs[beam->logits];
     const uint32_t step = cell_view_step(view, first);
     const size_t at = (size_t)step * beam->width;
-    struct cell_beam_logits logits = {.softmax = view->program->kernels->softmax};
+    struct cell_beam_logits logits = {.log_softmax = view->program->kernels->log_softmax};
     for (uint32_t lane = 0; lane < beam->width; lane++) {
         logits.rows[lane] = (const float *)(const void *)view->space->rows[value][first + lane];
     }

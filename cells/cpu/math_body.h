@@ -366,6 +366,39 @@ static void divide_all(uint32_t n, float by, float *out)
     }
 }
 
+/* Whether there is a NaN. */
+static bool has_nan(uint32_t n, const float *in)
+{
+    simd_vec found = simd_set1(0.0f);
+    float lanes[CELL_SIMD_LANES];
+    bool has = false;
+    size_t i = 0;
+    for (; i + CELL_SIMD_LANES <= n; i += CELL_SIMD_LANES) {
+        found = simd_if_nan(simd_load(in + i), simd_set1(1.0f), found);
+    }
+    simd_store(lanes, found);
+    for (size_t l = 0; l < CELL_SIMD_LANES; l++) {
+        has = has || lanes[l] > 0.0f;
+    }
+    for (; i < n; i++) {
+        has = has || isnan(in[i]);
+    }
+    return has;
+}
+
+static uint32_t argmax_of(uint32_t n, const float *in)
+{
+    if (has_nan(n, in)) {
+        return cell_argmax_f32__scalar(n, in);
+    }
+    const float high = largest(n, in);
+    uint32_t i = 0;
+    while (in[i] < high) {
+        i++;
+    }
+    return i;
+}
+
 static void softmax_group(uint32_t n, const float *in, float *out)
 {
     simd_vec sum = simd_set1(softmax_exponentials(n, in, out));
@@ -376,6 +409,25 @@ static void softmax_group(uint32_t n, const float *in, float *out)
     if (i < n) {
         simd_vec x = simd_load_part(out + i, n - i);
         simd_store_part(out + i, n - i, one_nan(simd_div(x, sum)));
+    }
+}
+
+/* Its largest is 1 over the sum of the exponentials, so no probability is too small for a
+ * logarithm. A NaN anywhere has made all NaN. */
+static void log_softmax_group(uint32_t n, const float *in, float *out)
+{
+    softmax_group(n, in, out);
+    const simd_vec high = simd_set1(largest(n, in));
+    const float most = isnan(out[0]) ? out[0] : largest(n, out);
+    const simd_vec log_most = simd_set1(cell_log_f32__scalar(most));
+    size_t i = 0;
+    for (; i + CELL_SIMD_LANES <= n; i += CELL_SIMD_LANES) {
+        const simd_vec x = simd_sub(simd_load(in + i), high);
+        simd_store(out + i, one_nan(simd_add(x, log_most)));
+    }
+    if (i < n) {
+        const simd_vec x = simd_sub(simd_load_part(in + i, n - i), high);
+        simd_store_part(out + i, n - i, one_nan(simd_add(x, log_most)));
     }
 }
 

@@ -61,21 +61,6 @@ static void cast_one(struct cell_value from, const uint8_t *in, struct cell_valu
     }
 }
 
-void cell_log_softmax(const struct cell_kernels *kernels, uint32_t n, const float *in, float *out)
-{
-    kernels->softmax(n, in, out);
-    cell_log_of_softmax_f32__scalar(n, in, out);
-}
-
-static uint32_t argmax(uint32_t n, const float *in)
-{
-    uint32_t best = 0;
-    for (uint32_t i = 1; i < n && !isnan(in[best]); i++) {
-        best = in[i] > in[best] || isnan(in[i]) ? i : best;
-    }
-    return best;
-}
-
 static void store_integer(enum cell_dtype dtype, uint32_t number, uint8_t *out)
 {
     int64_t value = number;
@@ -265,11 +250,11 @@ void cell_rowwise(const struct cell_program *program, const struct cell_program_
         break;
     case CELL_OP_LOG_SOFTMAX:
         for (uint32_t at = 0; at < to.width; at += op->op->group) {
-            cell_log_softmax(program->kernels, op->op->group, f32(in[0]) + at, out_f32 + at);
+            program->kernels->log_softmax(op->op->group, f32(in[0]) + at, out_f32 + at);
         }
         break;
     case CELL_OP_ARGMAX:
-        store_integer(to.dtype, argmax(from.width, f32(in[0])), out);
+        store_integer(to.dtype, program->kernels->argmax(from.width, f32(in[0])), out);
         break;
     case CELL_OP_TOP: {
         const struct top top = {f32(in[0]), op->op->variant == CELL_TOP_LARGEST, out};

@@ -8,7 +8,4 @@
 void cell_rowwise(const struct cell_program *program, const struct cell_program_op *op,
                   const uint8_t *const *in, uint8_t *out);
 
-/* The logarithms of a softmax over n elements. in and out do not overlap. */
-void cell_log_softmax(const struct cell_kernels *kernels, uint32_t n, const float *in, float *out);
-
 #endif

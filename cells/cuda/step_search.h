@@ -17,7 +17,7 @@ struct cell_step_logits {
     float threshold; /* as many continuations as count have this score at least */
 };
 
-/* The logarithm of the id's probability, as cell_log_of_softmax_f32__scalar() has it, added to the
+/* The logarithm of the id's probability, as cell_log_softmax_f32__scalar() has it, added to the
  * lane's score. */
 CELL_STEP_FN float cell_step_score_of(const struct cell_step_logits *logits, float logit)
 {

@@ -64,8 +64,9 @@ void cell_softmax_f32__scalar(uint32_t n, const float *in, float *out)
 
 /* Its largest is 1 over the sum of the exponentials, so no probability is too small for a
  * logarithm. A NaN anywhere makes all NaN. */
-void cell_log_of_softmax_f32__scalar(uint32_t n, const float *in, float *out)
+void cell_log_softmax_f32__scalar(uint32_t n, const float *in, float *out)
 {
+    cell_softmax_f32__scalar(n, in, out);
     float high = -INFINITY;
     float most = 0.0f;
     for (uint32_t i = 0; i < n; i++) {
@@ -76,6 +77,15 @@ void cell_log_of_softmax_f32__scalar(uint32_t n, const float *in, float *out)
     for (uint32_t i = 0; i < n; i++) {
         out[i] = cell_nan_f32((in[i] - high) + log_most);
     }
+}
+
+uint32_t cell_argmax_f32__scalar(uint32_t n, const float *in)
+{
+    uint32_t best = 0;
+    for (uint32_t i = 1; i < n && !isnan(in[best]); i++) {
+        best = in[i] > in[best] || isnan(in[i]) ? i : best;
+    }
+    return best;
 }
 
 float cell_mean_f32__scalar(uint32_t n, const float *in)

@@ -24,8 +24,11 @@ float cell_fold_f32__scalar(float *lanes);
 /* Softmax over n elements; see math.c for the order of the sum. in == out is allowed. */
 void cell_softmax_f32__scalar(uint32_t n, const float *in, float *out);
 
-/* out: what a softmax of in gave; becomes its logarithm. */
-void cell_log_of_softmax_f32__scalar(uint32_t n, const float *in, float *out);
+/* Its logarithm; in and out do not overlap. */
+void cell_log_softmax_f32__scalar(uint32_t n, const float *in, float *out);
+
+/* The number of the first of the largest elements, or of the first NaN. */
+uint32_t cell_argmax_f32__scalar(uint32_t n, const float *in);
 
 /* The mean of n elements; see math.c for the order of the sum. */
 float cell_mean_f32__scalar(uint32_t n, const float *in);

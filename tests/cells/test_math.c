@@ -155,6 +155,61 @@ START_TEST(test_math_softmax)
 }
 END_TEST
 
+START_TEST(test_math_log_softmax)
+{
+    const struct cell_kernels *kernels = isa_at(_i);
+    struct base_random random = util_random(7);
+    float in[100];
+    float got[100];
+    float want[100];
+    for (uint32_t n = 1; n <= 100 && kernels != NULL; n++) {
+        const float scale = n % 3 == 0 ? 300.0f : 20.0f; // of some no exponential is left
+        double sum = 0.0;
+        for (uint32_t i = 0; i < n; i++) {
+            in[i] = i % 7 == 6 ? -0.0f : base_random_f32(&random, -scale, scale);
+            sum += exp((double)in[i]);
+        }
+        cell_log_softmax_f32__scalar(n, in, want);
+        kernels->log_softmax(n, in, got);
+        ck_assert_mem_eq(got, want, n * sizeof(float));
+        for (uint32_t i = 0; i < n; i++) {
+            util_assert_close(got[i], (double)in[i] - log(sum), 1e-5, 1e-6);
+        }
+        in[n / 2] = n % 2 == 0 ? NAN : -INFINITY;
+        cell_log_softmax_f32__scalar(n, in, want);
+        kernels->log_softmax(n, in, got);
+        ck_assert_mem_eq(got, want, n * sizeof(float));
+    }
+}
+END_TEST
+
+/* The first of several, zeros of both signs and NaN among them. */
+START_TEST(test_math_argmax)
+{
+    static const float special[] = {NAN, INFINITY, -INFINITY, 0.0f, -0.0f, 2.0f};
+    const struct cell_kernels *kernels = isa_at(_i);
+    struct base_random random = util_random(8);
+    float in[100];
+    for (uint32_t tries = 0; tries < 3000 && kernels != NULL; tries++) {
+        const uint32_t n = 1 + base_random_below(&random, 100);
+        const uint32_t kind = base_random_below(&random, 4);
+        uint32_t want = 0;
+        for (uint32_t i = 0; i < n; i++) {
+            const uint32_t one = base_random_below(&random, kind == 0 ? 6 : 40);
+            in[i] = kind == 1   ? -INFINITY
+                    : one < 6   ? special[kind == 0 || one > 0 ? one : 1]
+                    : kind == 2 ? -(float)base_random_below(&random, 4)
+                                : base_random_f32(&random, -1.0f, 1.0f);
+        }
+        for (uint32_t i = 1; i < n && !isnan(in[want]); i++) {
+            want = isnan(in[i]) || in[i] > in[want] ? i : want;
+        }
+        ck_assert_uint_eq(kernels->argmax(n, in), want);
+        ck_assert_uint_eq(cell_argmax_f32__scalar(n, in), want);
+    }
+}
+END_TEST
+
 START_TEST(test_math_mean)
 {
     const struct cell_kernels *kernels = isa_at(_i);
@@ -188,6 +243,8 @@ int main(void)
     tcase_add_test(tcase, test_math_special_values);
     tcase_add_loop_test(tcase, test_math_kernels_have_the_scalar_bits, 0, ISA_COUNT);
     tcase_add_loop_test(tcase, test_math_softmax, 0, ISA_COUNT);
+    tcase_add_loop_test(tcase, test_math_log_softmax, 0, ISA_COUNT);
+    tcase_add_loop_test(tcase, test_math_argmax, 0, ISA_COUNT);
     tcase_add_loop_test(tcase, test_math_mean, 0, ISA_COUNT);
     suite_add_tcase(suite, tcase);
     return util_run(suite);
