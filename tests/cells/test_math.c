@@ -183,29 +183,40 @@ START_TEST(test_math_log_softmax)
 }
 END_TEST
 
-/* The first of several, zeros of both signs and NaN among them. */
-START_TEST(test_math_argmax)
+/* Zeros of both signs, NaN and infinities often, seldom or never; or all alike. */
+static void draw_elements(struct base_random *random, uint32_t n, float *in)
 {
     static const float special[] = {NAN, INFINITY, -INFINITY, 0.0f, -0.0f, 2.0f};
+    static const uint32_t one_in[] = {1, 40, 1000, 2};
+    const uint32_t kind = base_random_below(random, 4);
+    for (uint32_t i = 0; i < n; i++) {
+        const bool is_special = base_random_below(random, one_in[kind]) == 0;
+        in[i] = is_special ? special[base_random_below(random, 6)]
+                           : base_random_f32(random, -1.0f, 1.0f);
+        in[i] = kind == 3 ? -INFINITY : in[i];
+    }
+}
+
+/* The first of several, or the first NaN. */
+static uint32_t number_of_largest(uint32_t n, const float *in)
+{
+    uint32_t best = 0;
+    for (uint32_t i = 1; i < n && !isnan(in[best]); i++) {
+        best = isnan(in[i]) || in[i] > in[best] ? i : best;
+    }
+    return best;
+}
+
+START_TEST(test_math_argmax)
+{
     const struct cell_kernels *kernels = isa_at(_i);
     struct base_random random = util_random(8);
     float in[100];
     for (uint32_t tries = 0; tries < 3000 && kernels != NULL; tries++) {
         const uint32_t n = 1 + base_random_below(&random, 100);
-        const uint32_t kind = base_random_below(&random, 4);
-        uint32_t want = 0;
-        for (uint32_t i = 0; i < n; i++) {
-            const uint32_t one = base_random_below(&random, kind == 0 ? 6 : 40);
-            in[i] = kind == 1   ? -INFINITY
-                    : one < 6   ? special[kind == 0 || one > 0 ? one : 1]
-                    : kind == 2 ? -(float)base_random_below(&random, 4)
-                                : base_random_f32(&random, -1.0f, 1.0f);
-        }
-        for (uint32_t i = 1; i < n && !isnan(in[want]); i++) {
-            want = isnan(in[i]) || in[i] > in[want] ? i : want;
-        }
-        ck_assert_uint_eq(kernels->argmax(n, in), want);
-        ck_assert_uint_eq(cell_argmax_f32__scalar(n, in), want);
+        draw_elements(&random, n, in);
+        ck_assert_uint_eq(kernels->argmax(n, in), number_of_largest(n, in));
+        ck_assert_uint_eq(cell_argmax_f32__scalar(n, in), number_of_largest(n, in));
     }
 }
 END_TEST
