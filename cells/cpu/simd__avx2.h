@@ -3,6 +3,7 @@
 #define CELLS_CPU_SIMD_AVX2_H
 
 #include "cells/bf16.h"
+#include "cells/math_constants.h"
 
 #include <immintrin.h>
 #include <stddef.h>

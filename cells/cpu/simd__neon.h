@@ -3,6 +3,7 @@
 #define CELLS_CPU_SIMD_NEON_H
 
 #include "cells/bf16.h"
+#include "cells/math_constants.h"
 
 #include <arm_neon.h>
 #include <stddef.h>

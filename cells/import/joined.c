@@ -84,7 +84,9 @@ enum base_status cell__join_steps(struct cell__import *im, struct cell__node *no
         struct cell__shape shape = out->shape; // batch and time stand only in the result's axes
         shape.axes[axis] = own.axes[axis];
         BASE_TRY(part_of(im, value, &shape, axis, &wide, &joined.parts[joined.n++]));
-        base_assert(width == 0 || wide == width);
+        if (width != 0 && wide != width) {
+            return cell__refuse(im, "joins steps of %u and of %u elements", width, wide);
+        }
         width = wide;
     }
     if (joined.n == 0) {
