@@ -13,44 +13,38 @@
 
 #include <string.h>
 
-/* Each stage emits its piece of a memory once. Returns how many pieces are waited for. */
-static uint32_t count_memories(struct sched__unfolding *u)
+/* One emit more of a stage, if the source is of one. */
+static void count_emit(struct sched__unfolding *u, const struct cell_source *source)
 {
-    const struct cell_model *model = u->sequences->model;
-    uint32_t reads = 0;
-    for (uint32_t m = 0; m < model->n_memories; m++) {
-        for (uint32_t p = 0; p < model->memories[m].pieces; p++) {
-            const struct cell_source *source = &model->memories[m].sources[p];
-            u->emits_max[source->stage] += sched__is_of_stage(source) ? 1 : 0;
-        }
-    }
-    for (uint32_t s = 0; s < model->n_stages; s++) {
-        for (uint32_t i = 0; i < model->stages[s].type->def.n_inputs; i++) {
-            const struct cell_source *source = &model->stages[s].inputs[i];
-            reads += source->kind == CELL_SOURCE_MEMORY ? model->memories[source->index].pieces : 0;
-        }
-    }
-    return reads;
+    u->emits_max[source->stage] += sched__is_of_stage(source) ? 1 : 0;
 }
 
-/* Each stage emits its part of a join once. Returns how many parts are waited for. */
-static uint32_t count_joins(struct sched__unfolding *u)
+/* Each stage emits its piece of a memory, and its part of a join, once. */
+static void count_shared_emits(struct sched__unfolding *u)
 {
     const struct cell_model *model = u->sequences->model;
-    uint32_t reads = 0;
+    for (uint32_t m = 0; m < model->n_memories; m++) {
+        for (uint32_t p = 0; p < model->memories[m].pieces; p++) {
+            count_emit(u, &model->memories[m].sources[p]);
+        }
+    }
     for (uint32_t j = 0; j < model->n_joins; j++) {
         for (uint32_t p = 0; p < model->joins[j].n_parts; p++) {
-            const struct cell_source *source = &model->joins[j].parts[p].source;
-            u->emits_max[source->stage] += sched__is_of_stage(source) ? 1 : 0;
+            count_emit(u, &model->joins[j].parts[p].source);
         }
     }
-    for (uint32_t s = 0; s < model->n_stages; s++) {
-        for (uint32_t i = 0; i < model->stages[s].type->def.n_inputs; i++) {
-            const struct cell_source *source = &model->stages[s].inputs[i];
-            reads += source->kind == CELL_SOURCE_JOIN ? model->joins[source->index].n_parts : 0;
-        }
+}
+
+/* How many nodes a reader of the source waits for at most. */
+static uint32_t count_waits(const struct cell_model *model, const struct cell_source *source)
+{
+    if (source->kind == CELL_SOURCE_MEMORY) {
+        return model->memories[source->index].pieces;
     }
-    return reads;
+    if (source->kind == CELL_SOURCE_JOIN) {
+        return model->joins[source->index].n_parts;
+    }
+    return sched__is_of_stage(source) ? 1 : 0;
 }
 
 /* Counts how often each stage is read: a bound of its emits, and in sum of values and edges. */
@@ -62,24 +56,18 @@ static uint32_t count_reads(struct sched__unfolding *u)
     for (uint32_t s = 0; s < model->n_stages; s++) {
         const struct cell_stage *stage = &model->stages[s];
         for (uint32_t i = 0; i < stage->type->def.n_inputs; i++) {
-            if (sched__is_of_stage(&stage->inputs[i])) {
-                u->emits_max[stage->inputs[i].stage]++;
-                reads++;
-            }
+            count_emit(u, &stage->inputs[i]);
+            reads += count_waits(model, &stage->inputs[i]);
         }
         for (uint32_t i = 0; i < stage->type->def.n_states; i++) {
-            if (sched__is_of_stage(&stage->init[i])) {
-                u->emits_max[stage->init[i].stage]++;
-                reads++;
-            }
+            count_emit(u, &stage->init[i]);
+            reads += count_waits(model, &stage->init[i]);
         }
     }
-    reads += count_memories(u) + count_joins(u);
+    count_shared_emits(u);
     for (uint32_t o = 0; o < model->n_outputs; o++) {
         for (uint32_t p = 0; p < model->outputs[o].pieces; p++) {
-            if (sched__is_of_stage(&model->output_sources[o][p])) {
-                u->emits_max[model->output_sources[o][p].stage]++;
-            }
+            count_emit(u, &model->output_sources[o][p]);
         }
     }
     return reads;
