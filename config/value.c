@@ -461,7 +461,14 @@ static enum base_status append_each(const struct cfg_option *option, void *field
         while (end < given->length && given->text[end] != ',') {
             end++;
         }
-        const struct cfg_given one = {given->text + start, end - start, given->where};
+        size_t last = end; // what is around a comma is room
+        while (start < last && given->text[start] == ' ') {
+            start++;
+        }
+        while (last > start && given->text[last - 1] == ' ') {
+            last--;
+        }
+        const struct cfg_given one = {given->text + start, last - start, given->where};
         BASE_TRY(append_one(option, field, arena, &one, error));
         start = end + 1;
     }

@@ -536,6 +536,10 @@ START_TEST(test_model_config_of_inputs)
     ck_assert_uint_eq(config.states.count, 2);
     ck_assert_str_eq(config.states.items[0].output, "hn");
     ck_assert_str_eq(config.states.items[1].input, "c=0");
+    static const char spaced[] = "states: h0=hn,  c0=cn \n"; // in one text too
+    ck_assert_int_eq(cfg_model_config_parse("m", spaced, strlen(spaced), &config, &error), BASE_OK);
+    ck_assert_str_eq(config.states.items[1].input, "c0");
+    ck_assert_str_eq(config.states.items[1].output, "cn");
     for (size_t i = 0; i < sizeof(mistakes) / sizeof(mistakes[0]); i++) {
         ck_assert_msg(cfg_model_config_parse("m", mistakes[i][0], strlen(mistakes[i][0]), &config,
                                              &error) == BASE_INVALID_ARGUMENT,
