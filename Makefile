@@ -273,6 +273,8 @@ SERVER_SRCS = \
   server/device.c \
   server/device_cache.c \
   server/engine.c \
+  server/engine_change.c \
+  server/engine_models.c \
   server/explain.c \
   server/grpc/batches.c \
   server/grpc/call.c \
@@ -456,6 +458,7 @@ TEST_UTIL_SRCS = \
   tests/server/parts.c \
   tests/server/site.c \
   tests/server/talk.c \
+  tests/server/work.c \
   tests/cells/bed.c \
   tests/cells/build.c \
   tests/cells/changed.c \
@@ -669,6 +672,7 @@ SERVER_SUITES = \
   tests/server/test_demo_models.c \
   tests/server/test_decoder_model.c \
   tests/server/test_engine.c \
+  tests/server/test_engine_change.c \
   tests/server/test_explain.c \
   tests/server/test_g2p.c \
   tests/server/test_graph_model.c \

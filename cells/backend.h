@@ -6,8 +6,9 @@
  * function pointers, capabilities asked and not guessed.
  *
  * Threads: open, close, type_load, type_unload and rows_open are called while no batch is
- * outstanding on the memory they touch; submit by the pool thread; pump by the one thread that
- * drives the queue; completed() may be read by any thread. */
+ * outstanding on the memory they touch, and of devices that are not `live` (their caps say it)
+ * while none is at all; submit by the pool thread; pump by the one thread that drives the queue;
+ * completed() may be read by any thread. */
 #ifndef CELLS_BACKEND_H
 #define CELLS_BACKEND_H
 
@@ -84,10 +85,11 @@ struct cell_device_options {
 };
 
 struct cell_device_caps {
-    bool pumped;             /* true: batches run inside pump() on the caller's thread */
-    bool wakes;              /* calls options.wake after completions; else they must be polled */
-    bool beside;             /* two batches of a queue at once (cell_batch); it has type_tuning */
-    bool spans;              /* takes several steps of a row side by side (cell_batch_row) */
+    bool pumped; /* true: batches run inside pump() on the caller's thread */
+    bool wakes;  /* calls options.wake after completions; else they must be polled */
+    bool beside; /* two batches of a queue at once (cell_batch); it has type_tuning */
+    bool spans;  /* takes several steps of a row side by side (cell_batch_row) */
+    bool live;   /* types and rows of others may come and go while batches run, by another thread */
     bool invariant_bits;     /* results do not depend on batch composition, threads or ISA */
     const char *description; /* such as "cpu avx512, 2 threads"; lives as long as the device */
 };

@@ -109,6 +109,25 @@ enum base_status sched_type_set(struct sched *sched, const struct cell_type *typ
     return BASE_OK;
 }
 
+void sched_type_drop(struct sched *sched, const struct cell_type *type)
+{
+    base_assert(type->id < CELL_TYPES_MAX);
+    struct sched__type *entry = sched->types[type->id];
+    if (entry == NULL) {
+        return;
+    }
+    base_assert(entry->type == type && entry->running == 0 && entry->unpinned.first == NULL);
+    for (uint32_t q = 0; q < sched->options.n_queues; q++) {
+        base_assert(entry->ready[q].first == NULL);
+        if (sched->queues[q].burst_type == type->id) {
+            sched->queues[q].burst_type = CELL_TYPES_MAX;
+            sched->queues[q].burst_left = 0;
+        }
+    }
+    sched->types[type->id] = NULL;
+    base_free(entry);
+}
+
 void sched_type_set_group(struct sched *sched, const struct cell_type *type, uint32_t group)
 {
     base_assert(type->id < CELL_TYPES_MAX && sched->types[type->id] != NULL);

@@ -77,6 +77,9 @@ void sched_free(struct sched *sched);
  * RESOURCE_EXHAUSTED when out of memory. */
 enum base_status sched_type_set(struct sched *sched, const struct cell_type *type,
                                 uint32_t priority, uint32_t rows_max);
+/* The type is not known any more, if it was; its counts are gone, and its id may be another's. When
+ * sched_type_set() may be called; no graph of it is inside. */
+void sched_type_drop(struct sched *sched, const struct cell_type *type);
 /* Types of one group, below CELL_TYPES_MAX, share the device with those of others as one: the types
  * of a model, so that one with more requests than can be served does not hold back the others. At
  * first all are of group 0. Of a known type; when sched_type_set() may be called. */
@@ -86,7 +89,7 @@ void sched_type_set_group(struct sched *sched, const struct cell_type *type, uin
  * may be called. */
 void sched_type_set_beside(struct sched *sched, const struct cell_type *type, uint32_t rows,
                            uint32_t follow_rows);
-/* Ids for a layout's rows; as sched_rows_open(). */
+/* Ids for a layout's rows, as sched_rows_open(); before any graph needs them. */
 enum base_status sched_layout_open(struct sched *sched, uint32_t layout, uint32_t capacity);
 
 /* Takes a graph whose needs were reserved. It leaves through sched_take_finished(). */

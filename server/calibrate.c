@@ -85,9 +85,9 @@ static enum srv_calibrated measure(struct srv_calibrator *calibrator, const stru
 static void report(const struct cell_type *type, const struct cell_calibration *calibration,
                    const struct cell_tuning *choice, enum srv_calibrated how, uint64_t took_ns)
 {
-    static const char *const words[] = {"from the cache", "measured",
-                                        "other work disturbed it, the device's own rule stays",
-                                        "the device's own rule stays"};
+    static const char *const words[] = {
+        "from the cache", "measured", "other work disturbed it, the device's own rule stays",
+        "the device's own rule stays", "not measured while the server runs"};
     char b_max[16] = "none";
     if (choice->knee_rows > 0) {
         (void)snprintf(b_max, sizeof(b_max), "%u", choice->knee_rows);
@@ -110,7 +110,7 @@ enum srv_calibrated srv_calibrate(struct srv_calibrator *calibrator, const struc
     ask_device(calibrator, type, rows_limit, calibration);
     enum srv_calibrated how = SRV_CALIBRATED_CACHE;
     if (!read_cache(calibrator, type, calibration)) {
-        how = measure(calibrator, type, calibration);
+        how = calibrator->may_measure ? measure(calibrator, type, calibration) : SRV_CALIBRATED_NOT;
     }
     *choice = cell_calibration_choose(calibration);
     if (calibrator->backend->type_tune != NULL) {

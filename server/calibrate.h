@@ -1,6 +1,7 @@
 /* Calibration at load: each type's times come from the cache on disk or are measured on the device,
  * what follows from them is set in the device and returned for the scheduler. One line of the log a
- * type. Before the pool starts; loop thread, which waits. */
+ * type. Before the pool starts, in the loop thread, which waits; what is not measured may come
+ * later, of types that nobody computes yet. */
 #ifndef SERVER_CALIBRATE_H
 #define SERVER_CALIBRATE_H
 
@@ -14,6 +15,7 @@ struct srv_calibrator {
     const char *folder; /* of the cache; "": none */
     uint32_t teams, team_threads;
     bool is_pinned;
+    bool may_measure; /* the pool has not started; else what the cache has not stays as it is */
     struct cell_calibration_key key;
     bool cannot_write; /* said once */
 };
@@ -25,6 +27,7 @@ enum srv_calibrated {
     SRV_CALIBRATED_NOW,
     SRV_CALIBRATED_DISTURBED, /* measured, but not to be believed */
     SRV_CALIBRATED_FAILED,    /* no memory, no thread: the log says which */
+    SRV_CALIBRATED_NOT,       /* may not */
 };
 
 /* The type is loaded and has a state, of whose rows rows_limit are open. Never fails: where nothing

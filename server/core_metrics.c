@@ -132,15 +132,15 @@ static void write_rows_of(const struct srv_core *core, uint32_t device, bool in_
                           const char *name, struct base_buf *out)
 {
     const struct sched_rows *rows = sched_rows_of(srv_engine_scheduler(core->engine, device));
-    struct cell_registry *registry = srv_engine_registry(core->engine);
     char number[16];
     snprintf(number, sizeof(number), "%u", device);
-    for (uint32_t l = 0; l < cell_registry_layouts(registry); l++) {
-        if (sched_rows_capacity(rows, l) == 0) {
+    for (uint32_t l = 0; l < CELL_LAYOUTS_MAX; l++) {
+        const struct cell_layout *layout = srv_engine_layout(core->engine, l);
+        if (layout == NULL) {
             continue;
         }
         char text[64];
-        layout_name(cell_registry_layout(registry, l), l, text, sizeof(text));
+        layout_name(layout, l, text, sizeof(text));
         struct srv_metrics_labels labels = {0};
         srv_metrics_label(&labels, "device", number);
         srv_metrics_label(&labels, "layout", text);
@@ -165,8 +165,7 @@ static void write_rows(const struct srv_core *core, struct base_buf *out)
 /* Whether some model uses the cell type. */
 static bool is_used(const struct srv_core *core, uint32_t t)
 {
-    const struct cell_type *type = cell_registry_type(srv_engine_registry(core->engine), t);
-    return type != NULL && type->refs > 0;
+    return srv_engine_type(core->engine, t) != NULL;
 }
 
 static void cell_label(const struct srv_core *core, uint32_t t, struct srv_metrics_labels *labels)
@@ -174,8 +173,7 @@ static void cell_label(const struct srv_core *core, uint32_t t, struct srv_metri
     char number[16];
     snprintf(number, sizeof(number), "%u", t);
     memset(labels, 0, sizeof(*labels));
-    srv_metrics_label(labels, "cell",
-                      cell_registry_type(srv_engine_registry(core->engine), t)->name);
+    srv_metrics_label(labels, "cell", srv_engine_type(core->engine, t)->name);
     // Two versions of a model bring cells of one name.
     srv_metrics_label(labels, "type", number);
 }
@@ -232,12 +230,11 @@ static const struct cell_counter cell_counters[] = {
 
 static void write_cells(const struct srv_core *core, struct base_buf *out)
 {
-    uint32_t n = cell_registry_types(srv_engine_registry(core->engine));
     struct srv_metrics_labels labels;
     for (size_t c = 0; c < sizeof(cell_counters) / sizeof(cell_counters[0]); c++) {
         const struct cell_counter *counter = &cell_counters[c];
         srv_metrics_family(out, counter->name, SRV_METRICS_COUNTER, counter->help);
-        for (uint32_t t = 0; t < n; t++) {
+        for (uint32_t t = 0; t < CELL_TYPES_MAX; t++) {
             if (is_used(core, t)) {
                 cell_label(core, t, &labels);
                 srv_metrics_value(out, counter->name, &labels,
@@ -246,7 +243,7 @@ static void write_cells(const struct srv_core *core, struct base_buf *out)
         }
     }
     srv_metrics_family(out, "cellbatch_cell_batch_rows", SRV_METRICS_HISTOGRAM, "Rows of batches.");
-    for (uint32_t t = 0; t < n; t++) {
+    for (uint32_t t = 0; t < CELL_TYPES_MAX; t++) {
         if (is_used(core, t)) {
             cell_label(core, t, &labels);
             write_batch_rows(core, t, "cellbatch_cell_batch_rows", &labels, out);

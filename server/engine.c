@@ -1,19 +1,15 @@
 /* Wiring of scheduler, worker and backend.
  *
  * Data: for each device its pool, scheduler and admission; which of the registry's types and
- * layouts are loaded, and what each layout needs per chain. Threads: models and admission on the
- * loop thread; the scheduler is touched by its pool thread alone, through messages embedded in the
- * jobs. */
-#include "server/engine.h"
+ * layouts are loaded, and what each layout needs per chain (engine_state.h). Threads: models and
+ * admission on the loop thread; the scheduler is touched by its pool thread alone, through messages
+ * embedded in the jobs. */
+#include "server/engine_state.h"
 
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/cpus.h"
 #include "base/mem.h"
-#include "server/calibrate.h"
-#include "server/device_cache.h"
-#include "server/probe.h"
-#include "worker/pool.h"
 
 /* The loop and one that reads from the network. */
 #define OTHER_BUSY_THREADS 2u
@@ -29,29 +25,6 @@
  * requests of 5 to 50 steps, requests a second without and with this: 16 units 176,937 and 313,416,
  * 32 units 98,246 and 136,401, 64 units 46,826 and 53,195, 128 units the same. */
 #define LEAST_FLOPS 10000000u
-
-struct device {
-    struct wrk_pool *pool;
-    struct sched *sched;
-    struct sched_admission admission; /* loop thread, as inside */
-    uint32_t inside;                  /* graphs reserved for */
-    bool running;
-};
-
-struct srv_engine {
-    struct srv_engine_options options;
-    struct cell_registry *registry;
-    struct device *devices; /* [options.n_devices] */
-    uint32_t turn;          /* who comes first of devices with as many graphs inside; loop thread */
-    struct cell_device_caps caps; /* all are of one kind */
-    bool type_loaded[CELL_TYPES_MAX];
-    bool type_recurs[CELL_TYPES_MAX];          /* in some model: these are calibrated */
-    uint32_t priority[CELL_TYPES_MAX];         /* the highest place in any model */
-    uint32_t n_models;                         /* that have been added */
-    uint32_t rows_per_chain[CELL_LAYOUTS_MAX]; /* the most that one chain of any model needs */
-    bool running;
-    struct srv_device_cache cache;
-};
 
 void srv_engine_options_init(struct srv_engine_options *options)
 {
@@ -79,37 +52,37 @@ static uint64_t idle_spin(const struct srv_engine_options *options)
 
 static struct cell_batch *source_next(void *context, uint32_t queue, uint64_t now_ns)
 {
-    struct device *device = context;
+    struct srv_device *device = context;
     return sched_next(device->sched, queue, now_ns);
 }
 
 static void source_retire(void *context, struct cell_batch *batch, uint64_t now_ns)
 {
-    struct device *device = context;
+    struct srv_device *device = context;
     sched_retire(device->sched, batch, now_ns);
 }
 
 static bool source_is_pressed(void *context, uint32_t queue)
 {
-    const struct device *device = context;
+    const struct srv_device *device = context;
     return sched_is_pressed(device->sched, queue);
 }
 
 static bool source_is_in_way(void *context, uint32_t queue)
 {
-    const struct device *device = context;
+    const struct srv_device *device = context;
     return sched_is_in_way(device->sched, queue);
 }
 
 static void source_row_ended(void *context, struct cell_batch *batch, uint32_t row, uint64_t now_ns)
 {
-    struct device *device = context;
+    struct srv_device *device = context;
     sched_row_ended(device->sched, batch, row, now_ns);
 }
 
 static void after_turn(void *context, uint64_t now_ns)
 {
-    struct device *device = context;
+    struct srv_device *device = context;
     struct sched_graph *next = NULL;
     for (struct sched_graph *graph = sched_take_finished(device->sched); graph != NULL;
          graph = next) {
@@ -131,7 +104,7 @@ static uint32_t pumped_tasks(const struct srv_engine_options *options)
     return has_others && options->tasks_max > 1 ? 2 : 1;
 }
 
-static enum base_status sched_open(struct srv_engine *engine, struct device *device)
+static enum base_status sched_open(struct srv_engine *engine, struct srv_device *device)
 {
     const struct srv_engine_options *options = &engine->options;
     struct sched_options sched;
@@ -157,7 +130,7 @@ static enum base_status sched_open(struct srv_engine *engine, struct device *dev
     return sched_create(&sched, &device->sched);
 }
 
-static enum base_status device_open(struct srv_engine *engine, struct device *device,
+static enum base_status device_open(struct srv_engine *engine, struct srv_device *device,
                                     struct base_error *error)
 {
     const struct srv_engine_options *options = &engine->options;
@@ -212,14 +185,6 @@ enum base_status srv_engine_create(const struct srv_engine_options *options,
     return BASE_OK;
 }
 
-/* Of a type that is loaded on the first n_devices. */
-static void type_unload(struct srv_engine *engine, const struct cell_type *type, uint32_t n_devices)
-{
-    for (uint32_t d = 0; d < n_devices; d++) {
-        engine->options.backend->type_unload(wrk_pool_device(engine->devices[d].pool), type);
-    }
-}
-
 void srv_engine_free(struct srv_engine *engine)
 {
     if (engine == NULL) {
@@ -227,9 +192,9 @@ void srv_engine_free(struct srv_engine *engine)
     }
     base_assert(!engine->running);
     for (uint32_t t = 0; t < CELL_TYPES_MAX; t++) {
-        if (engine->type_loaded[t]) {
-            const struct cell_type *type = cell_registry_type(engine->registry, t);
-            type_unload(engine, type, engine->options.n_devices);
+        const struct cell_type *type = engine->types[t].type;
+        if (type != NULL) {
+            srv_engine__type_unload(engine, type, engine->options.n_devices);
             cell_type_unref(engine->registry, type);
         }
     }
@@ -247,157 +212,12 @@ struct cell_registry *srv_engine_registry(struct srv_engine *engine)
     return engine->registry;
 }
 
-/* ---- Models ---- */
-
-/* On every device, or on none. */
-static enum base_status type_load(struct srv_engine *engine, const struct cell_type *type,
-                                  struct base_error *error)
-{
-    for (uint32_t d = 0; d < engine->options.n_devices; d++) {
-        struct cell_device *device = wrk_pool_device(engine->devices[d].pool);
-        enum base_status status = engine->options.backend->type_load(device, type, error);
-        if (status != BASE_OK) {
-            type_unload(engine, type, d);
-            return status;
-        }
-    }
-    return BASE_OK;
-}
-
-/* As the type is tuned: rows of a batch, and those up to which it may have another beside it. Only
- * cells that wait for one another have a knee: what else is ready is done soonest at once. */
-static enum base_status type_set(struct srv_engine *engine, const struct cell_type *type)
-{
-    const struct cell_backend *backend = engine->options.backend;
-    const uint32_t most = engine->options.batch_rows_max;
-    for (uint32_t d = 0; d < engine->options.n_devices; d++) {
-        struct device *device = &engine->devices[d];
-        struct cell_tuning tuning = {0};
-        if (backend->type_tuning != NULL) {
-            (void)backend->type_tuning(wrk_pool_device(device->pool), type, &tuning);
-        }
-        const bool has_knee = engine->type_recurs[type->id] && tuning.knee_rows > 0;
-        BASE_TRY(sched_type_set(device->sched, type, engine->priority[type->id],
-                                has_knee && tuning.knee_rows < most ? tuning.knee_rows : most));
-        if (engine->caps.beside) {
-            sched_type_set_beside(device->sched, type, tuning.beside_rows, tuning.follow_rows);
-        }
-    }
-    return BASE_OK;
-}
-
-/* Types of a model take turns with those of others as one; one of several is the first's. */
-static void set_group(struct srv_engine *engine, const struct cell_type *type)
-{
-    for (uint32_t d = 0; d < engine->options.n_devices; d++) {
-        sched_type_set_group(engine->devices[d].sched, type, engine->n_models % CELL_TYPES_MAX);
-    }
-}
-
-/* The type of a model's stage. */
-static enum base_status add_type(struct srv_engine *engine, const struct cell_model *model,
-                                 uint32_t stage, struct base_error *error)
-{
-    const struct cell_type *type = model->stages[stage].type;
-    const bool is_new = !engine->type_loaded[type->id];
-    if (is_new) {
-        BASE_TRY(type_load(engine, type, error));
-        // The devices hold it until the engine ends, whatever becomes of the model.
-        cell_type_ref(engine->registry, type);
-        engine->type_loaded[type->id] = true;
-    }
-    // Later in the graph first.
-    uint32_t *priority = &engine->priority[type->id];
-    *priority = stage > *priority ? stage : *priority;
-    engine->type_recurs[type->id] |= cell_model_recurs(model, stage);
-    if (type_set(engine, type) != BASE_OK) {
-        return base_fail(error, BASE_RESOURCE_EXHAUSTED, "out of memory");
-    }
-    if (is_new) {
-        set_group(engine, type);
-    }
-    return BASE_OK;
-}
-
-enum base_status srv_engine_add_model(struct srv_engine *engine, const struct cell_model *model,
-                                      struct base_error *error)
-{
-    base_assert(!engine->running);
-    engine->n_models++;
-    for (uint32_t s = 0; s < model->n_stages; s++) {
-        BASE_TRY(add_type(engine, model, s, error));
-    }
-    return srv_probe_rows(model, engine->rows_per_chain, error);
-}
-
-static enum base_status rows_open(struct srv_engine *engine, struct device *device,
-                                  struct base_error *error)
-{
-    for (uint32_t l = 0; l < cell_registry_layouts(engine->registry); l++) {
-        if (engine->rows_per_chain[l] == 0) {
-            continue;
-        }
-        uint64_t rows = (uint64_t)engine->options.rows * engine->rows_per_chain[l];
-        uint32_t capacity = rows < UINT32_MAX / 2 ? (uint32_t)rows : UINT32_MAX / 2;
-        BASE_TRY(engine->options.backend->rows_open(wrk_pool_device(device->pool), l,
-                                                    cell_registry_layout(engine->registry, l),
-                                                    capacity, error));
-        enum base_status status = sched_layout_open(device->sched, l, capacity);
-        if (status != BASE_OK) {
-            return base_fail(error, status, "no memory for %u rows", capacity);
-        }
-        device->admission.capacity[l] = capacity;
-    }
-    return BASE_OK;
-}
-
-/* Rows that a batch of the type can have at most while it is measured; 0: it is not. A batch of
- * cells that wait for nobody may be as large as it can; of a model that failed to load a type may
- * be there without rows. */
-static uint32_t calibration_rows(const struct srv_engine *engine, const struct cell_type *type)
-{
-    const uint32_t most = engine->options.batch_rows_max;
-    if (!engine->type_recurs[type->id]) {
-        return 0;
-    }
-    if (type->state_layout == CELL_LAYOUT_NONE) {
-        return most;
-    }
-    uint32_t rows = engine->devices[0].admission.capacity[type->state_layout];
-    return rows < most ? rows : most;
-}
-
-static void calibrate(struct srv_engine *engine)
-{
-    const struct srv_engine_options *options = &engine->options;
-    // Only devices that compute inside pump() are measured, and of them there is one.
-    struct srv_calibrator calibrator = {.pool = engine->devices[0].pool,
-                                        .backend = options->backend,
-                                        .folder = options->calibration_cache,
-                                        .teams = options->teams,
-                                        .team_threads = options->team_threads,
-                                        .is_pinned = options->pin};
-    srv_calibrator_init(&calibrator);
-    for (uint32_t t = 0; t < CELL_TYPES_MAX; t++) {
-        const struct cell_type *type =
-            engine->type_loaded[t] ? cell_registry_type(engine->registry, t) : NULL;
-        uint32_t rows = type == NULL ? 0 : calibration_rows(engine, type);
-        if (rows == 0) {
-            continue;
-        }
-        struct cell_calibration calibration;
-        struct cell_tuning choice;
-        (void)srv_calibrate(&calibrator, type, rows, &calibration, &choice);
-        // It is known already, so no memory is needed.
-        enum base_status status = type_set(engine, type);
-        base_assert(status == BASE_OK);
-    }
-}
+/* ---- Start, stop ---- */
 
 static void stop_devices(struct srv_engine *engine)
 {
     for (uint32_t d = 0; d < engine->options.n_devices; d++) {
-        struct device *device = &engine->devices[d];
+        struct srv_device *device = &engine->devices[d];
         if (device->running) {
             wrk_pool_stop(device->pool);
         }
@@ -408,14 +228,9 @@ static void stop_devices(struct srv_engine *engine)
 enum base_status srv_engine_start(struct srv_engine *engine, struct base_error *error)
 {
     base_assert(!engine->running);
+    BASE_TRY(srv_engine__open(engine, error));
     for (uint32_t d = 0; d < engine->options.n_devices; d++) {
-        BASE_TRY(rows_open(engine, &engine->devices[d], error));
-    }
-    if (engine->options.calibrate && wrk_pool_can_calibrate(engine->devices[0].pool)) {
-        calibrate(engine);
-    }
-    for (uint32_t d = 0; d < engine->options.n_devices; d++) {
-        struct device *device = &engine->devices[d];
+        struct srv_device *device = &engine->devices[d];
         struct cell_batch_source source = {.context = device,
                                            .next = source_next,
                                            .retire = source_retire,
@@ -445,7 +260,7 @@ void srv_engine_stop(struct srv_engine *engine)
 
 /* ---- Jobs ---- */
 
-static struct device *device_of(const struct srv_job *job)
+static struct srv_device *device_of(const struct srv_job *job)
 {
     base_assert(job->device < job->engine->options.n_devices);
     return &job->engine->devices[job->device];
@@ -510,7 +325,7 @@ bool srv_engine_reserve(struct srv_engine *engine, struct srv_job *job)
 
 void srv_engine_credit(struct srv_engine *engine, struct srv_job *job)
 {
-    struct device *device = &engine->devices[job->device];
+    struct srv_device *device = &engine->devices[job->device];
     base_assert(device->inside > 0);
     device->inside--;
     sched_admission_credit(&device->admission, job->graph);
@@ -533,6 +348,18 @@ void srv_engine_cancel(struct srv_engine *engine, struct srv_job *job, enum base
 }
 
 /* ---- Inspect ---- */
+
+const struct cell_type *srv_engine_type(const struct srv_engine *engine, cell_type_id id)
+{
+    base_assert(id < CELL_TYPES_MAX);
+    return engine->types[id].is_known ? engine->types[id].type : NULL;
+}
+
+const struct cell_layout *srv_engine_layout(const struct srv_engine *engine, uint32_t layout)
+{
+    base_assert(layout < CELL_LAYOUTS_MAX);
+    return engine->layouts[layout];
+}
 
 const char *srv_engine_description(const struct srv_engine *engine)
 {

@@ -73,13 +73,65 @@ struct cell_registry *srv_engine_registry(struct srv_engine *engine);
 enum base_status srv_engine_add_model(struct srv_engine *engine, const struct cell_model *model,
                                       struct base_error *error);
 
+/* The type that has the id, if all devices know it, and the layout of that number, if graphs may
+ * reserve its rows; else NULL. Loop thread. */
+const struct cell_type *srv_engine_type(const struct srv_engine *engine, cell_type_id id);
+const struct cell_layout *srv_engine_layout(const struct srv_engine *engine, uint32_t layout);
+
 /* Opens the row stores, calibrates if wanted (2 s a type at most, and then blocks so long), and
  * starts the threads. */
 enum base_status srv_engine_start(struct srv_engine *engine, struct base_error *error);
 /* No job may be inside. */
 void srv_engine_stop(struct srv_engine *engine);
 
-/* Reserve before submit, credit after finished: loop thread. fits: some device could hold the graph
+/* ---- Models that come and go while it runs ----
+ *
+ * One change at a time: prepare, adopt, adopted; or drop, dropped. What a model needs is loaded
+ * beside the batches that run, then the pool threads are told between two of them. Row stores stay
+ * when a model goes, for the next that has such rows, and one that is there stays as large as it
+ * is. */
+struct srv_engine_change {
+    const struct cell_model *const *models; /* [n_models], the caller's, from prepare to adopted */
+    uint32_t n_models;
+    /* Pool thread, once for adopt and once for drop: all devices have been told. */
+    void (*done)(struct srv_engine_change *change);
+
+    /* The engine's own, zeros at first. */
+    struct srv_engine *engine;
+    const struct cell_type *types[CELL_TYPES_MAX]; /* that are new, or go */
+    uint32_t n_types;
+    uint32_t rows_per_chain[CELL_LAYOUTS_MAX];
+    _Atomic uint32_t n_left; /* devices that have not been told */
+    _Atomic bool is_short;   /* of memory, on some device */
+    struct srv_engine_notice {
+        struct base_message message;
+        struct srv_engine_change *change;
+        uint32_t device;
+    } notices[SRV_DEVICES_MAX];
+};
+
+/* Whether its devices can. UNIMPLEMENTED. */
+enum base_status srv_engine_can_change(const struct srv_engine *engine, struct base_error *error);
+
+/* Any one thread, the registry's for that long: loads the types that the devices lack, and opens
+ * rows that there are none of. Blocks. On an error no type of it stays. */
+enum base_status srv_engine_prepare(struct srv_engine *engine, struct srv_engine_change *change,
+                                    struct base_error *error);
+
+/* Loop thread; done follows. */
+void srv_engine_adopt(struct srv_engine *engine, struct srv_engine_change *change);
+/* Loop thread, behind done: graphs of the models may come. RESOURCE_EXHAUSTED: they may not, and
+ * each model is to be dropped. */
+enum base_status srv_engine_adopted(struct srv_engine_change *change, struct base_error *error);
+
+/* Loop thread: models that were adopted or added, of which no graph is inside; done follows, and
+ * dropped behind it, after which the models may be freed. */
+void srv_engine_drop(struct srv_engine *engine, struct srv_engine_change *change);
+void srv_engine_dropped(struct srv_engine_change *change);
+
+/* ---- Jobs ----
+ *
+ * Reserve before submit, credit after finished: loop thread. fits: some device could hold the graph
  * if it were empty, else waiting does not help. reserve: false, and nothing changes, when no device
  * has the rows now; else job->device is where it goes. */
 bool srv_engine_fits(const struct srv_engine *engine, const struct sched_graph *graph);

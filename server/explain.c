@@ -55,7 +55,8 @@ static enum base_status open_pool(struct explaining *e, struct base_error *error
                                             .folder = config->calibration_cache,
                                             .teams = options.teams,
                                             .team_threads = options.team_threads,
-                                            .is_pinned = options.pin};
+                                            .is_pinned = options.pin,
+                                            .may_measure = true};
     srv_calibrator_init(&e->calibrator);
     return BASE_OK;
 }

@@ -135,6 +135,7 @@ void cell_cpu_caps(const struct cell_device *device, struct cell_device_caps *ou
     *out = (struct cell_device_caps){.pumped = true,
                                      .beside = has_others,
                                      .spans = true,
+                                     .live = true,
                                      .invariant_bits = device->kernels->invariant,
                                      .description = device->description};
 }

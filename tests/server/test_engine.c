@@ -10,6 +10,7 @@
 #include "tests/server/ask.h"
 #include "tests/server/gate.h"
 #include "tests/server/models.h"
+#include "tests/server/work.h"
 #include "tests/util.h"
 
 #include <pthread.h>
@@ -61,61 +62,6 @@ static uint32_t rows_in_use(void)
     return rows;
 }
 
-/* ---- Jobs with the requests they come from ---- */
-
-struct work {
-    struct srv_job job; /* first */
-    struct ask ask;
-    struct sched_sequences sequences;
-    _Atomic uint32_t finished, cancelled;
-    uint32_t again; /* how often finished() sends it anew */
-};
-
-static void work_finished(struct srv_job *job)
-{
-    struct work *work = (struct work *)job;
-    atomic_fetch_add(&work->finished, 1);
-}
-
-static void work_cancelled(struct srv_job *job)
-{
-    struct work *work = (struct work *)job;
-    atomic_fetch_add(&work->cancelled, 1);
-}
-
-static void work_init(struct work *work, const struct cell_model *model, uint32_t n_rows,
-                      uint32_t steps, struct base_random *random)
-{
-    const struct srv_limits limits = {.sequence_length_max = 1u << 20};
-    memset(work, 0, sizeof(*work));
-    ask_init(&work->ask, model, n_rows, steps, random, ASK_OPTIONAL);
-    const struct srv_text_rows rows = {0};
-    ck_assert_msg(srv_validate(&work->ask.request, model, &limits, &rows, &work->sequences,
-                               &error) == BASE_OK,
-                  "%s", error.message);
-    ck_assert_int_eq(
-        sched_unfold_chain(&work->sequences, &work->ask.request.arena, &work->job.graph, &error),
-        BASE_OK);
-    ck_assert(srv_engine_reserve(engine, &work->job));
-    work->job.finished = work_finished;
-    work->job.cancelled = work_cancelled;
-}
-
-static void work_release(struct work *work)
-{
-    srv_engine_credit(engine, &work->job);
-    ask_release(&work->ask);
-}
-
-static void wait_for(_Atomic uint32_t *count, uint32_t at_least)
-{
-    uint64_t end_ns = base_now_ns() + 30 * BASE_NS_PER_S;
-    while (atomic_load(count) < at_least) {
-        ck_assert_msg(base_now_ns() < end_ns, "nothing came back");
-        sched_yield();
-    }
-}
-
 /* ---- Cases ---- */
 
 /* The last of them calibrates: whatever it chooses, results stay right. */
@@ -135,16 +81,17 @@ START_TEST(test_engine_runs_jobs_to_the_right_result)
     static struct work works[JOBS];
     struct base_random random = util_random(3);
     for (uint32_t i = 0; i < JOBS; i++) {
-        work_init(&works[i], models[i % 2], 1 + i % 2, 1 + base_random_below(&random, 12), &random);
+        work_init(engine, &works[i], models[i % 2], 1 + i % 2, 1 + base_random_below(&random, 12),
+                  &random);
     }
     for (uint32_t i = 0; i < JOBS; i++) {
         srv_engine_submit(engine, &works[i].job);
     }
     for (uint32_t i = 0; i < JOBS; i++) {
-        wait_for(&works[i].finished, 1);
+        work_wait(&works[i].finished, 1);
         ck_assert_int_eq(works[i].job.graph->status, BASE_OK);
         ck_assert_double_le(ask_error(&works[i].ask), 1e-5);
-        work_release(&works[i]);
+        work_release(engine, &works[i]);
     }
     ck_assert_uint_eq(rows_in_use(), 0);
     ck_assert_uint_gt(srv_engine_busy_ns(engine, 0), 0);
@@ -198,18 +145,18 @@ START_TEST(test_cancel_calls_both_callbacks_once_before_and_after_the_end)
     gate_close();
     static struct work works[2];
     struct base_random random = util_random(5);
-    work_init(&works[0], model, 1, 100, &random);
-    work_init(&works[1], model, 1, 1, &random);
+    work_init(engine, &works[0], model, 1, 100, &random);
+    work_init(engine, &works[1], model, 1, 1, &random);
     srv_engine_submit(engine, &works[0].job);
     srv_engine_submit(engine, &works[1].job);
     gate_let(8); // up to five steps of the long one may stand before the only one of the other
-    wait_for(&works[1].finished, 1);
+    work_wait(&works[1].finished, 1);
     srv_engine_cancel(engine, &works[0].job, BASE_DEADLINE_EXCEEDED);
     srv_engine_cancel(engine, &works[1].job, BASE_CANCELLED);
     gate_open();
     for (int i = 0; i < 2; i++) {
-        wait_for(&works[i].finished, 1);
-        wait_for(&works[i].cancelled, 1);
+        work_wait(&works[i].finished, 1);
+        work_wait(&works[i].cancelled, 1);
     }
     ck_assert_int_eq(works[0].job.graph->status, BASE_DEADLINE_EXCEEDED);
     ck_assert_int_eq(works[1].job.graph->status, BASE_OK);
@@ -218,7 +165,7 @@ START_TEST(test_cancel_calls_both_callbacks_once_before_and_after_the_end)
     for (int i = 0; i < 2; i++) {
         ck_assert_uint_eq(atomic_load(&works[i].finished), 1);
         ck_assert_uint_eq(atomic_load(&works[i].cancelled), 1);
-        work_release(&works[i]);
+        work_release(engine, &works[i]);
     }
     model_free(model);
     srv_engine_free(engine);
@@ -253,7 +200,7 @@ START_TEST(test_jobs_replaced_on_the_pool_thread_allocate_nothing)
     struct ask asks[N];
     struct base_random random = util_random(7);
     for (uint32_t i = 0; i < N; i++) {
-        work_init(&works[i], model, 1, 1 + 3 * i, &random);
+        work_init(engine, &works[i], model, 1, 1 + 3 * i, &random);
         // Inputs and outputs stay where they are; the graph gets an arena that is reset.
         asks[i] = works[i].ask;
         base_arena_init(&works[i].ask.request.arena, 16384, 16384);
@@ -268,14 +215,14 @@ START_TEST(test_jobs_replaced_on_the_pool_thread_allocate_nothing)
         srv_engine_submit(engine, &works[i].job);
     }
     for (uint32_t i = 0; i < N; i++) {
-        wait_for(&works[i].finished, AGAIN + 1);
+        work_wait(&works[i].finished, AGAIN + 1);
     }
     ck_assert_uint_eq(base_alloc_count(), allocations);
     ck_assert_uint_eq(rows_in_use(), 0);
     srv_engine_stop(engine);
     for (uint32_t i = 0; i < N; i++) {
         ck_assert_double_le(ask_error(&asks[i]), 1e-5);
-        work_release(&works[i]);
+        work_release(engine, &works[i]);
         ask_release(&asks[i]);
     }
     model_free(model);
@@ -314,11 +261,11 @@ START_TEST(test_equal_types_of_two_models_are_loaded_once)
     start();
     static struct work work;
     struct base_random random = util_random(10);
-    work_init(&work, a, 2, 3, &random);
+    work_init(engine, &work, a, 2, 3, &random);
     srv_engine_submit(engine, &work.job);
-    wait_for(&work.finished, 1);
+    work_wait(&work.finished, 1);
     ck_assert_double_le(ask_error(&work.ask), 1e-5);
-    work_release(&work);
+    work_release(engine, &work);
     srv_engine_stop(engine);
     model_free(a);
     srv_engine_free(engine);
@@ -337,11 +284,11 @@ static void expect_rows_of_a_batch(uint32_t batch_rows_max, uint32_t rows)
     start();
     static struct work work;
     struct base_random random = util_random(11);
-    work_init(&work, model, 40, 9, &random);
+    work_init(engine, &work, model, 40, 9, &random);
     srv_engine_submit(engine, &work.job);
-    wait_for(&work.finished, 1);
+    work_wait(&work.finished, 1);
     ck_assert_double_le(ask_error(&work.ask), 1e-5);
-    work_release(&work);
+    work_release(engine, &work);
     srv_engine_stop(engine);
     const struct sched_type_stats *stats =
         sched_type_stats(srv_engine_scheduler(engine, 0), model->stages[0].type->id);
@@ -394,11 +341,11 @@ START_TEST(test_a_model_that_fails_half_way_leaves_a_usable_engine)
     start();
     static struct work work;
     struct base_random random = util_random(13);
-    work_init(&work, good, 1, 5, &random);
+    work_init(engine, &work, good, 1, 5, &random);
     srv_engine_submit(engine, &work.job);
-    wait_for(&work.finished, 1);
+    work_wait(&work.finished, 1);
     ck_assert_double_le(ask_error(&work.ask), 1e-5);
-    work_release(&work);
+    work_release(engine, &work);
     srv_engine_stop(engine);
     model_free(good);
     srv_engine_free(engine);

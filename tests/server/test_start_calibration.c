@@ -59,8 +59,12 @@ static void teardown(void)
 
 static struct srv_calibrator calibrator_of(const char *cache)
 {
-    struct srv_calibrator calibrator = {
-        .pool = pool, .backend = backend, .folder = cache, .teams = 1, .team_threads = 1};
+    struct srv_calibrator calibrator = {.pool = pool,
+                                        .backend = backend,
+                                        .folder = cache,
+                                        .teams = 1,
+                                        .team_threads = 1,
+                                        .may_measure = true};
     srv_calibrator_init(&calibrator);
     return calibrator;
 }
@@ -160,6 +164,21 @@ START_TEST(test_without_a_folder_nothing_is_kept)
 }
 END_TEST
 
+START_TEST(test_while_the_server_runs_the_cache_alone_is_asked)
+{
+    struct cell_tuning own;
+    struct srv_calibrator calibrator = calibrator_of(folder);
+    calibrator.may_measure = false;
+    (void)backend->type_tuning(wrk_pool_device(pool), type, &own);
+    ck_assert_int_eq(calibrate(&calibrator), SRV_CALIBRATED_NOT);
+    ck_assert_int_eq(memcmp(&choice, &own, sizeof(own)), 0);
+    calibrator.may_measure = true;
+    expect_measured(&calibrator);
+    calibrator.may_measure = false;
+    ck_assert_int_eq(calibrate(&calibrator), SRV_CALIBRATED_CACHE);
+}
+END_TEST
+
 START_TEST(test_without_memory_the_own_rule_stays)
 {
     struct cell_tuning before;
@@ -185,6 +204,7 @@ int main(void)
     tcase_add_test(tcase, test_unusable_caches_are_measured_again_and_replaced);
     tcase_add_test(tcase, test_cache_that_cannot_be_written_is_said_once);
     tcase_add_test(tcase, test_without_a_folder_nothing_is_kept);
+    tcase_add_test(tcase, test_while_the_server_runs_the_cache_alone_is_asked);
     tcase_add_test(tcase, test_without_memory_the_own_rule_stays);
     suite_add_tcase(suite, tcase);
     return util_run(suite);
