@@ -266,6 +266,7 @@ SERVER_SRCS = \
   server/about.c \
   server/calibrate.c \
   server/check_model.c \
+  server/control.c \
   server/core.c \
   server/core_metrics.c \
   server/daemon.c \
@@ -662,6 +663,7 @@ WORKER_SUITES = \
 SERVER_SUITES = \
   tests/server/test_about.c \
   tests/server/test_beam.c \
+  tests/server/test_control.c \
   tests/server/test_core.c \
   tests/server/test_core_device.c \
   tests/server/test_core_drain.c \

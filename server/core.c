@@ -45,7 +45,12 @@ void srv_core_close(struct srv_core *core)
     core->is_closed = true;
     for (uint32_t i = 0; i < core->n_models; i++) {
         if (core->models[i]->plugin != NULL) {
-            srv_core__close_plugin(core->models[i]);
+            srv_core__close_plugin(core->models[i], NULL);
+        }
+    }
+    for (struct srv_model_entry *at = core->retired; at != NULL; at = at->retired_next) {
+        if (at->plugin != NULL) { // that has not come back
+            srv_core__close_plugin(at, NULL);
         }
     }
     srv_sessions_close(&core->sessions);
@@ -57,13 +62,14 @@ void srv_core_free(struct srv_core *core)
     base_assert(core->line_first == NULL && core->running.first == NULL);
     base_assert(core->warming == NULL);
     base_assert(core->n_unfolding == 0);
+    base_assert(!srv_core__has_controls(core));
     for (uint32_t i = 0; i < core->n_models; i++) {
-        srv_plugin_free(core->models[i]->plugin);
-        if (core->models[i]->cells != NULL) {
-            cell_model_free(srv_engine_registry(core->engine), core->models[i]->cells);
-            srv_texts_free(core->models[i]->texts);
-        }
-        base_free(core->models[i]);
+        srv_core__entry_free(core, core->models[i]);
+    }
+    while (core->retired != NULL) {
+        struct srv_model_entry *entry = core->retired;
+        core->retired = entry->retired_next;
+        srv_core__entry_free(core, entry);
     }
     base_free((void *)core->models);
     srv_sessions_release(&core->sessions);
@@ -85,14 +91,20 @@ static int compare_models(const char *name_a, const char *version_a, const struc
     return a < other ? -1 : a > other ? 1 : 0;
 }
 
-static struct srv_model_entry *entry_create(const struct srv_model_source *source)
+struct srv_model_entry *srv_core__entry_create(const struct srv_core *core,
+                                               const struct srv_model_source *source)
 {
     struct srv_model_entry *entry = base_alloc(sizeof(*entry));
-    if (entry == NULL) {
+    bool broken = source->cells == NULL;
+    bool may_leave = !broken && core->options.model_control;
+    struct srv_leaving *leaving = may_leave ? base_alloc(sizeof(*leaving)) : NULL;
+    if (entry == NULL || (may_leave && leaving == NULL)) {
+        base_free(entry);
+        base_free(leaving);
         return NULL;
     }
     struct srv_model *face = &entry->face;
-    bool broken = source->cells == NULL;
+    entry->leaving = leaving;
     snprintf(face->name, sizeof(face->name), "%s", source->name);
     snprintf(face->version, sizeof(face->version), "%s", source->version);
     snprintf(face->reason, sizeof(face->reason), "%s", broken ? source->reason : "");
@@ -104,17 +116,31 @@ static struct srv_model_entry *entry_create(const struct srv_model_source *sourc
     if (!broken) {
         srv_signature_make(entry->cells, entry->texts, &entry->signature);
     }
+    entry->limits.sequence_length_max = source->sequence_length_max > 0
+                                            ? source->sequence_length_max
+                                            : core->options.sequence_length_max;
     return entry;
 }
 
+void srv_core__entry_free(struct srv_core *core, struct srv_model_entry *entry)
+{
+    srv_plugin_free(entry->plugin);
+    if (entry->cells != NULL) {
+        cell_model_free(srv_engine_registry(core->engine), entry->cells);
+        srv_texts_free(entry->texts);
+    }
+    base_free(entry->leaving);
+    base_free(entry);
+}
+
 /* Where the version belongs in the sorted table; *is_there: it stands there already. */
-static uint32_t place_of(const struct srv_core *core, const struct srv_model_source *source,
+static uint32_t place_of(const struct srv_core *core, const char *name, const char *version,
                          bool *is_there)
 {
     uint32_t place = 0;
     int order = 1;
     while (place < core->n_models) {
-        order = compare_models(source->name, source->version, &core->models[place]->face);
+        order = compare_models(name, version, &core->models[place]->face);
         if (order <= 0) {
             break;
         }
@@ -124,39 +150,51 @@ static uint32_t place_of(const struct srv_core *core, const struct srv_model_sou
     return place;
 }
 
-enum base_status srv_core_add_model(struct srv_core *core, const struct srv_model_source *source,
-                                    struct base_error *error)
+bool srv_core__reserve_entries(struct srv_core *core, uint32_t n_more)
+{
+    struct srv_model_entry **models = base_realloc(
+        (void *)core->models, (core->n_models + n_more) * sizeof(struct srv_model_entry *));
+    core->models = models != NULL ? models : core->models;
+    return models != NULL;
+}
+
+void srv_core__insert_entry(struct srv_core *core, struct srv_model_entry *entry)
 {
     bool is_there = false;
-    uint32_t place = place_of(core, source, &is_there);
-    if (is_there) {
-        return base_fail(error, BASE_ALREADY_EXISTS, "model '%s' has version %s twice",
-                         source->name, source->version);
-    }
-    struct srv_model_entry *entry = entry_create(source);
-    struct srv_model_entry **models =
-        base_realloc((void *)core->models, (core->n_models + 1) * sizeof(struct srv_model_entry *));
-    if (models != NULL) {
-        core->models = models;
-    }
-    if (entry == NULL || models == NULL) {
-        base_free(entry);
-        return base_fail(error, BASE_RESOURCE_EXHAUSTED, "out of memory");
-    }
-    if (source->plugin != NULL) {
-        const enum base_status status = srv_core__open_plugin(core, entry, source, error);
-        if (status != BASE_OK) {
-            base_free(entry);
-            return status;
-        }
-    }
-    entry->limits.sequence_length_max = source->sequence_length_max > 0
-                                            ? source->sequence_length_max
-                                            : core->options.sequence_length_max;
+    const uint32_t place = place_of(core, entry->face.name, entry->face.version, &is_there);
+    struct srv_model_entry **models = core->models;
+    base_assert(!is_there);
     memmove((void *)&models[place + 1], (void *)&models[place],
             (core->n_models - place) * sizeof(struct srv_model_entry *));
     models[place] = entry;
     core->n_models++;
+}
+
+enum base_status srv_core_add_model(struct srv_core *core, const struct srv_model_source *source,
+                                    struct base_error *error)
+{
+    bool is_there = false;
+    (void)place_of(core, source->name, source->version, &is_there);
+    if (is_there) {
+        return base_fail(error, BASE_ALREADY_EXISTS, "model '%s' has version %s twice",
+                         source->name, source->version);
+    }
+    struct srv_model_entry *entry = srv_core__entry_create(core, source);
+    enum base_status status = entry != NULL && srv_core__reserve_entries(core, 1)
+                                  ? BASE_OK
+                                  : base_fail(error, BASE_RESOURCE_EXHAUSTED, "out of memory");
+    if (status == BASE_OK && source->plugin != NULL) {
+        status = srv_core__open_plugin(core, entry, source, error);
+    }
+    if (status != BASE_OK) {
+        if (entry != NULL) {
+            base_free(entry->leaving);
+        }
+        base_free(entry);
+        return status;
+    }
+    entry->is_asked_for = true;
+    srv_core__insert_entry(core, entry);
     return BASE_OK;
 }
 
@@ -199,14 +237,12 @@ enum base_status srv_core_find_model(const struct srv_core *core, const char *na
 
 bool srv_core_is_ready(const struct srv_core *core)
 {
-    if (core->stopping || core->warming != NULL) {
-        return false;
-    }
-    uint32_t ready = 0;
+    bool are_ready = true;
     for (uint32_t i = 0; i < core->n_models; i++) {
-        ready += core->models[i]->face.state == SRV_MODEL_READY ? 1 : 0;
+        const struct srv_model_entry *entry = core->models[i];
+        are_ready &= !entry->is_asked_for || entry->face.state == SRV_MODEL_READY;
     }
-    return core->options.strict_readiness ? ready == core->n_models : true;
+    return !core->stopping && core->has_warmed && (are_ready || !core->options.strict_readiness);
 }
 
 bool srv_core_is_draining(const struct srv_core *core)
@@ -231,7 +267,7 @@ void srv_core__check_idle(struct srv_core *core)
 {
     // A warm-up between two of its requests holds on to the core too.
     if (core->idle != NULL && core->warming == NULL && core->line_first == NULL &&
-        core->running.first == NULL && core->n_unfolding == 0) {
+        core->running.first == NULL && core->n_unfolding == 0 && !srv_core__has_controls(core)) {
         void (*idle)(void *context) = core->idle;
         core->idle = NULL;
         idle(core->idle_context);

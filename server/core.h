@@ -8,6 +8,7 @@
 
 #include "base/buf.h"
 #include "base/hist.h"
+#include "server/repository.h"
 #include "server/request.h"
 #include "server/signature.h"
 
@@ -23,6 +24,8 @@ struct srv_core_options {
     bool strict_readiness;    /* ready only when every model is */
     uint64_t session_idle_ns; /* a silence that ends a session; 0: 60 s */
     size_t session_bytes_max; /* memory of all sessions */
+    bool model_control;       /* clients may load and unload models (srv_core_control()), of */
+    struct srv_repository_options repository; /* this repository; its texts outlive core */
 };
 
 /* Engine and loop outlive core. RESOURCE_EXHAUSTED. */
@@ -79,10 +82,11 @@ struct srv_model_stats {
     struct srv_stat success, fail, queue, compute_input, compute_infer, compute_output;
 };
 
-/* One loaded version of a model. Lives as long as core. */
+/* One version of a model. Stays as it is for this turn of the loop at least, and as long as core
+ * where models do not come and go (srv_core_control()). */
 struct srv_model {
     char name[CELL_NAME_BYTES];
-    char version[24]; /* a plain integer, such as "1"; "": unavailable, and no version is known */
+    char version[SRV_VERSION_BYTES]; /* such as "1"; "": unavailable, and no version is known */
     enum srv_model_state state;
     char reason[BASE_ERROR_BYTES];         /* why it is unavailable */
     const struct srv_signature *signature; /* NULL unless READY */
@@ -103,6 +107,32 @@ const struct srv_model *srv_core_model_at(const struct srv_core *core, uint32_t 
 enum base_status srv_core_find_model(const struct srv_core *core, const char *name,
                                      const char *version, const struct srv_model **out,
                                      struct base_error *error);
+
+/* ---- Models that are loaded and unloaded while the server runs ---- */
+
+enum srv_control_kind { SRV_CONTROL_LOAD, SRV_CONTROL_UNLOAD };
+
+/* What somebody wants of the model of that name, of all its versions. */
+struct srv_control {
+    enum srv_control_kind kind;
+    char name[CELL_NAME_BYTES];
+    /* Loop thread, once, perhaps before srv_core_control() returns: error says how it went, and the
+     * memory is its owner's again. */
+    void (*done)(struct srv_control *control);
+    struct base_error error;  /* set by core */
+    struct srv_control *next; /* core's own */
+};
+
+/* One after the other, in the order in which they come. LOAD is done when every version in the
+ * repository's folder of that name has answered its warm-up; versions that were served before are
+ * served until then, and on when it fails. UNLOAD is done when no new request is taken; those that
+ * were are answered. NOT_FOUND, INVALID_ARGUMENT (a name that is none), FAILED_PRECONDITION (the
+ * options do not allow it), UNIMPLEMENTED (the device cannot), UNAVAILABLE (the server is
+ * stopping), and what the model's files give cause to. */
+void srv_core_control(struct srv_core *core, struct srv_control *control);
+
+/* Whether the options allow it. */
+bool srv_core_has_control(const struct srv_core *core);
 
 /* A silence that ends a session. */
 uint64_t srv_core_session_idle_ns(const struct srv_core *core);

@@ -20,6 +20,15 @@ struct srv_unfolding {
     uv_timer_t timer;
 };
 
+/* How the engine lets go of a model; there before it is needed, when memory may be short. */
+struct srv_leaving {
+    struct srv_engine_change change; /* first */
+    struct srv_core *core;
+    struct srv_model_entry *entry;
+    const struct cell_model *cells;
+    struct base_message dropped;
+};
+
 struct srv_model_entry {
     struct srv_model face;     /* first: found models are faces of entries */
     struct srv_plugin *plugin; /* of CELL_UNFOLD_PLUGIN */
@@ -31,6 +40,12 @@ struct srv_model_entry {
     struct srv_flights waiting;                        /* for rows, */
     struct srv_model_entry *line_next, *line_previous; /* in the line of models that have some */
     uint32_t n_waiting;                                /* requests that wait for anything */
+    uint32_t n_flights; /* requests that have come and are not answered */
+    /* Replaced or unloaded: in core's list of those, until nothing of it is left. */
+    bool is_retired;
+    struct srv_model_entry *retired_next;
+    struct srv_leaving *leaving; /* NULL: without cells, or where no model ever goes */
+    bool is_asked_for;           /* at the start: the server is ready when all of these are */
 };
 
 enum srv_phase {
@@ -63,6 +78,14 @@ struct srv_flight {
     struct base_message finished_message, cancelled_message;
 };
 
+/* Models that come and go (control.c). */
+struct srv_controls {
+    struct srv_control *first, *last; /* that wait */
+    bool is_busy;                     /* one is at work, or what was retired is being dropped */
+    bool is_awake;                    /* the message is posted */
+    struct base_message wake;
+};
+
 struct srv_core {
     struct srv_core_options options;
     struct srv_loop *loop;
@@ -83,6 +106,9 @@ struct srv_core {
     void (*idle)(void *context);
     void *idle_context;
     struct srv_warming *warming;
+    bool has_warmed; /* the models of the start */
+    struct srv_model_entry *retired;
+    struct srv_controls controls;
 };
 
 /* The entry whose face it is. */
@@ -176,7 +202,32 @@ void srv_core__unfolded(struct srv_flight *flight, enum base_status status);
 enum base_status srv_core__open_plugin(struct srv_core *core, struct srv_model_entry *entry,
                                        const struct srv_model_source *source,
                                        struct base_error *error);
-void srv_core__close_plugin(struct srv_model_entry *entry);
+/* Of a model that has one. closed may be NULL; the handle's data is the entry. */
+void srv_core__close_plugin(struct srv_model_entry *entry, uv_close_cb closed);
+
+/* ---- Between core.c, warm.c and control.c ---- */
+
+/* An entry of a version, in no table yet; NULL: out of memory, and what source has stays the
+ * caller's. A plug-in is not started. */
+struct srv_model_entry *srv_core__entry_create(const struct srv_core *core,
+                                               const struct srv_model_source *source);
+/* And all that is its own; of an entry whose plug-in, if it has one, is closed. */
+void srv_core__entry_free(struct srv_core *core, struct srv_model_entry *entry);
+/* Room in the table for so many more entries. */
+bool srv_core__reserve_entries(struct srv_core *core, uint32_t n_more);
+/* Puts an entry into the table, where it is the only one of its name and version, and has room. */
+void srv_core__insert_entry(struct srv_core *core, struct srv_model_entry *entry);
+
+/* Warms entries that are loading, wherever they stand; nothing else is warmed meanwhile. */
+void srv_core__warm(struct srv_core *core, struct srv_model_entry *const *entries, uint32_t n,
+                    void (*warmed)(void *context), void *context);
+
+/* A model's last request may have been answered: what was retired may go. */
+void srv_core__check_retired(struct srv_core *core, const struct srv_model_entry *entry);
+/* Something may be done for those who want models loaded or unloaded. */
+void srv_core__wake_controls(struct srv_core *core);
+/* Whether nobody wants anything of control.c, and it does nothing. */
+bool srv_core__has_controls(const struct srv_core *core);
 
 /* Calls the idle callback if it is due. */
 void srv_core__check_idle(struct srv_core *core);

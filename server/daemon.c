@@ -300,7 +300,13 @@ static enum base_status engine_open(struct daemon *daemon, struct base_error *er
 static enum base_status core_open(struct daemon *daemon, struct base_error *error)
 {
     const struct cfg_config *config = daemon->config;
+    const struct srv_repository_options repository = {.path = config->model_repository,
+                                                      .n_names = config->load_model.count,
+                                                      .names = config->load_model.names,
+                                                      .allow_plugins = config->allow_plugins,
+                                                      .exit_on_error = config->exit_on_error};
     struct srv_core_options options = {.queue_max = config->queue_max,
+                                       .repository = repository,
                                        .session_idle_ns = config->session_idle_timeout,
                                        .session_bytes_max = (size_t)config->session_memory_max,
                                        .queue_full_status = cfg_queue_full_status(config),
@@ -309,11 +315,6 @@ static enum base_status core_open(struct daemon *daemon, struct base_error *erro
     if (srv_core_create(&daemon->loop, daemon->engine, &options, &daemon->core) != BASE_OK) {
         return base_fail(error, BASE_RESOURCE_EXHAUSTED, "out of memory");
     }
-    struct srv_repository_options repository = {.path = config->model_repository,
-                                                .n_names = config->load_model.count,
-                                                .names = config->load_model.names,
-                                                .allow_plugins = config->allow_plugins,
-                                                .exit_on_error = config->exit_on_error};
     return srv_repository_load(&repository, daemon->core, daemon->engine, error);
 }
 

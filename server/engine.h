@@ -118,6 +118,9 @@ enum base_status srv_engine_can_change(const struct srv_engine *engine, struct b
 enum base_status srv_engine_prepare(struct srv_engine *engine, struct srv_engine_change *change,
                                     struct base_error *error);
 
+/* Loop thread: what was prepared is not wanted. */
+void srv_engine_unprepare(struct srv_engine_change *change);
+
 /* Loop thread; done follows. */
 void srv_engine_adopt(struct srv_engine *engine, struct srv_engine_change *change);
 /* Loop thread, behind done: graphs of the models may come. RESOURCE_EXHAUSTED: they may not, and

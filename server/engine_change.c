@@ -85,6 +85,11 @@ static void unload_types(struct srv_engine_change *change)
     change->n_types = 0;
 }
 
+void srv_engine_unprepare(struct srv_engine_change *change)
+{
+    unload_types(change);
+}
+
 enum base_status srv_engine_prepare(struct srv_engine *engine, struct srv_engine_change *change,
                                     struct base_error *error)
 {

@@ -161,7 +161,7 @@ void srv_plugin_free(struct srv_plugin *plugin)
 /* What dlerror() says, without the path of this machine that it begins with. */
 static enum base_status fail_load(const char *path, struct base_error *error)
 {
-    // NOLINTNEXTLINE(concurrency-mt-unsafe): the loop thread alone loads
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): each thread has its own
     const char *why = dlerror();
     const size_t length = strlen(path);
     if (why == NULL) {

@@ -13,6 +13,7 @@
 #include "server/text.h"
 #include "server/trim.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* ---- Ending ---- */
@@ -73,10 +74,21 @@ static void answer(struct srv_core *core, struct srv_request *request)
     }
 }
 
+/* Answers the request of a flight, which is over, and lets go of its model. */
+static void answer_flight(struct srv_flight *flight)
+{
+    struct srv_core *core = flight->core;
+    struct srv_model_entry *model = flight->model;
+    answer(core, flight->request); // and with it goes the flight's memory
+    base_assert(model->n_flights > 0);
+    model->n_flights--;
+    srv_core__check_retired(core, model);
+}
+
 void srv_core__answer_failed(struct srv_flight *flight)
 {
     count_answer(flight->model, flight->request, flight, base_now_ns());
-    answer(flight->core, flight->request);
+    answer_flight(flight);
 }
 
 /* Who stopped it is said by status; by_device: not one of us, but the device. */
@@ -116,11 +128,25 @@ static void end_flight(struct srv_flight *flight)
         *(was_running ? &core->counters.cancelled_running : &core->counters.cancelled_waiting) += 1;
     }
     count_answer(flight->model, request, flight, base_now_ns());
-    answer(core, request);
+    answer_flight(flight);
     if (was_running) {
         srv_core__admit_waiting(core);
     }
     srv_core__check_idle(core);
+}
+
+/* The answer is read after the model may have gone. */
+static enum base_status keep_names(struct srv_request *request)
+{
+    for (uint32_t i = 0; i < request->n_outputs; i++) {
+        struct srv_tensor *output = &request->outputs[i];
+        const char *name = base_arena_text(&request->arena, output->name, strlen(output->name));
+        if (name == NULL) {
+            return base_fail(&request->error, BASE_RESOURCE_EXHAUSTED, "request memory spent");
+        }
+        output->name = name;
+    }
+    return BASE_OK;
 }
 
 /* What the device has written becomes what is answered: a decoder's steps are cut, ids become
@@ -147,7 +173,8 @@ static enum base_status finish_outputs(struct srv_flight *flight)
     if (cells->unfold == CELL_UNFOLD_CHAIN) {
         srv_tensors_turn_back(request, cells, sequences->outputs);
     }
-    return srv_texts_write(flight->model->texts, cells, request, steps, &request->error);
+    BASE_TRY(srv_texts_write(flight->model->texts, cells, request, steps, &request->error));
+    return keep_names(request);
 }
 
 /* The pool is done with the flight when both answers that were asked for are back. */
@@ -273,11 +300,12 @@ static enum base_status answer_empty(struct srv_flight *flight)
     uint64_t now_ns = base_now_ns();
     BASE_TRY(srv_texts_write(flight->model->texts, flight->model->cells, request,
                              flight->sequences.steps, &request->error));
+    BASE_TRY(keep_names(request));
     request->times.admitted_ns = now_ns;
     request->times.started_ns = now_ns;
     request->times.computed_ns = now_ns;
     count_answer(flight->model, request, flight, now_ns);
-    answer(flight->core, request);
+    answer_flight(flight);
     return BASE_OK;
 }
 
@@ -370,8 +398,7 @@ void srv_core__unfolded(struct srv_flight *flight, enum base_status status)
     status = status == BASE_OK ? admit(flight) : status;
     if (status != BASE_OK) {
         srv_deadlines_remove(&core->deadlines, &flight->deadline);
-        count_answer(flight->model, flight->request, flight, base_now_ns());
-        answer(core, flight->request);
+        srv_core__answer_failed(flight);
         srv_core__check_idle(core);
     }
 }
@@ -403,21 +430,26 @@ static enum base_status start_flight(struct srv_flight *flight)
     return status;
 }
 
-static void refuse(struct srv_core *core, struct srv_request *request,
-                   struct srv_model_entry *model)
+static void count_refused(const struct srv_request *request, struct srv_model_entry *model)
 {
     model->face.stats.fail.count++;
     model->face.stats.fail.ns += base_now_ns() - request->times.arrived_ns;
+}
+
+static void refuse(struct srv_core *core, struct srv_request *request,
+                   struct srv_model_entry *model)
+{
+    count_refused(request, model);
     answer(core, request);
 }
 
 void srv_core__begin(struct srv_flight *flight)
 {
-    struct srv_core *core = flight->core;
-    struct srv_request *request = flight->request;
+    const struct srv_request *request = flight->request;
     struct srv_model_entry *model = flight->model;
     if (start_flight(flight) != BASE_OK) {
-        refuse(core, request, model);
+        count_refused(request, model);
+        answer_flight(flight);
     }
 }
 
@@ -433,6 +465,7 @@ struct srv_flight *srv_core__flight_of(struct srv_core *core, struct srv_request
     flight->core = core;
     flight->request = request;
     flight->model = model;
+    model->n_flights++;
     flight->deadline.index = SRV_DEADLINE_OUT;
     return flight;
 }
@@ -453,25 +486,27 @@ void srv_request_start(struct srv_core *core, struct srv_request *request)
     request->flight = NULL;
     request->session = NULL;
     request->n_outputs = 0;
+    const struct srv_model *model = NULL;
     enum base_status status = srv_core_find_model(core, request->model_name, request->model_version,
-                                                  &request->model, &request->error);
+                                                  &model, &request->error);
+    snprintf(request->version, sizeof(request->version), "%s", model != NULL ? model->version : "");
     if (core->refusing) {
         core->counters.rejected_draining++;
         status = base_fail(&request->error, BASE_UNAVAILABLE, "the server is stopping");
-    } else if (status == BASE_OK && request->model->state != SRV_MODEL_READY) {
-        status = srv_about_not_ready(request->model, &request->error);
+    } else if (status == BASE_OK && model->state != SRV_MODEL_READY) {
+        status = srv_about_not_ready(model, &request->error);
     }
     if (status != BASE_OK) {
         answer(core, request);
         return;
     }
-    struct srv_model_entry *model = srv_model_entry_of(request->model);
+    struct srv_model_entry *entry = srv_model_entry_of(model);
     if (request->sequence.id != NULL) {
-        srv_core__start_in_session(core, request, model);
-    } else if (srv_core__hide_states(request, model->cells) != BASE_OK) {
-        refuse(core, request, model);
+        srv_core__start_in_session(core, request, entry);
+    } else if (srv_core__hide_states(request, entry->cells) != BASE_OK) {
+        refuse(core, request, entry);
     } else {
-        srv_core__start(core, request, model);
+        srv_core__start(core, request, entry);
     }
 }
 
@@ -506,6 +541,13 @@ void srv_request_cancel(struct srv_core *core, struct srv_request *request, enum
     }
 }
 
+static void stop_unfolding(struct srv_model_entry *model)
+{
+    while (model->unfolding.flights.first != NULL) {
+        stop_flight(model->unfolding.flights.first, BASE_UNAVAILABLE);
+    }
+}
+
 void srv_core_cancel_all(struct srv_core *core)
 {
     base_assert(core->refusing); // or answers could bring new requests without end
@@ -515,9 +557,10 @@ void srv_core_cancel_all(struct srv_core *core)
         }
     }
     for (uint32_t i = 0; i < core->n_models; i++) {
-        while (core->models[i]->unfolding.flights.first != NULL) {
-            stop_flight(core->models[i]->unfolding.flights.first, BASE_UNAVAILABLE);
-        }
+        stop_unfolding(core->models[i]);
+    }
+    for (struct srv_model_entry *at = core->retired; at != NULL; at = at->retired_next) {
+        stop_unfolding(at);
     }
     while (core->line_first != NULL) {
         stop_flight(core->line_first->waiting.first, BASE_UNAVAILABLE);

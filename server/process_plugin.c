@@ -89,6 +89,7 @@ static void returned(struct base_message *message)
         srv_plugin_call_free(call);
     }
     begin_next(entry);
+    srv_core__check_retired(unfolding->core, entry);
 }
 
 static enum base_status begin(struct srv_flight *flight)
@@ -169,8 +170,8 @@ enum base_status srv_core__open_plugin(struct srv_core *core, struct srv_model_e
     return BASE_OK;
 }
 
-void srv_core__close_plugin(struct srv_model_entry *entry)
+void srv_core__close_plugin(struct srv_model_entry *entry, uv_close_cb closed)
 {
     srv_plugin_stop(entry->plugin);
-    uv_close(srv_uv_handle(&entry->unfolding.timer), NULL);
+    uv_close(srv_uv_handle(&entry->unfolding.timer), closed);
 }

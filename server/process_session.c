@@ -336,7 +336,8 @@ void srv_core__turn_session(struct srv_core *core, struct srv_session *session)
     if (session->running != NULL) {
         return;
     }
-    if (is_open(session)) {
+    const struct srv_model_entry *model = session->owner;
+    if (is_open(session) && !model->is_retired) {
         srv_sessions_set_idle(&core->sessions, session);
     } else {
         srv_sessions_remove(&core->sessions, session);

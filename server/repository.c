@@ -1,14 +1,14 @@
 /* Reading the model repository. Names are sorted first, so that the order of loading, and with it
- * type numbers and log, does not depend on the file system. Loop thread, before the server serves.
- */
+ * type numbers and log, does not depend on the file system. Loop thread, before the server serves,
+ * and whoever loads models later. */
 #include "server/repository.h"
 
 #include "base/assert.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "config/model_config.h"
+#include "server/core.h"
 #include "server/engine.h"
-#include "server/model_files.h"
 #include "server/plugin.h"
 
 #include <dirent.h>
@@ -20,6 +20,9 @@
 
 #define PATH_BYTES  4096
 #define ENTRIES_MAX 4096u
+
+/* Of what the system says. */
+#define REASON_BYTES 128
 
 /* Sorted entries of a folder that pass a test. */
 struct listing {
@@ -76,13 +79,13 @@ static bool join(char out[PATH_BYTES], const char *folder, const char *name)
 static bool is_wanted(const char *path, const char *name, bool (*passes)(const char *name))
 {
     char full[PATH_BYTES];
+    char reason[REASON_BYTES];
     struct stat info;
     if (name[0] == '.' || !join(full, path, name)) {
         return false;
     }
     if (stat(full, &info) != 0) { // such as a link to nowhere
-        // NOLINTNEXTLINE(concurrency-mt-unsafe): before any other thread is started
-        log_warn("models", "%s passed over: %s", full, strerror(errno));
+        log_warn("models", "%s passed over: %s", full, strerror_r(errno, reason, sizeof(reason)));
         return false;
     }
     if (!S_ISDIR(info.st_mode)) {
@@ -98,6 +101,7 @@ static bool is_wanted(const char *path, const char *name, bool (*passes)(const c
 static enum base_status listing_fill(struct listing *out, DIR *folder, const char *path,
                                      bool (*passes)(const char *name), struct base_error *error)
 {
+    char reason[REASON_BYTES];
     out->names = base_alloc_array(ENTRIES_MAX, sizeof(*out->names));
     if (out->names == NULL) {
         return base_fail(error, BASE_RESOURCE_EXHAUSTED, "%s: out of memory", path);
@@ -106,8 +110,8 @@ static enum base_status listing_fill(struct listing *out, DIR *folder, const cha
         errno = 0;
         const struct dirent *entry = readdir(folder); // NOLINT(concurrency-mt-unsafe): our own DIR
         if (entry == NULL && errno != 0) {
-            // NOLINTNEXTLINE(concurrency-mt-unsafe): as above
-            return base_fail(error, BASE_UNAVAILABLE, "%s: %s", path, strerror(errno));
+            return base_fail(error, BASE_UNAVAILABLE, "%s: %s", path,
+                             strerror_r(errno, reason, sizeof(reason)));
         }
         if (entry == NULL) {
             return BASE_OK;
@@ -131,10 +135,11 @@ static enum base_status listing_fill(struct listing *out, DIR *folder, const cha
 static enum base_status list_folders(const char *path, bool (*passes)(const char *name),
                                      struct listing *out, struct base_error *error)
 {
+    char reason[REASON_BYTES];
     DIR *folder = opendir(path);
     if (folder == NULL) {
-        // NOLINTNEXTLINE(concurrency-mt-unsafe): before any other thread is started
-        return base_fail(error, BASE_NOT_FOUND, "%s: %s", path, strerror(errno));
+        return base_fail(error, BASE_NOT_FOUND, "%s: %s", path,
+                         strerror_r(errno, reason, sizeof(reason)));
     }
     enum base_status status = listing_fill(out, folder, path, passes, error);
     closedir(folder);
@@ -146,6 +151,137 @@ static enum base_status list_folders(const char *path, bool (*passes)(const char
     return BASE_OK;
 }
 
+static enum base_status open_plugin(const struct srv_repository_options *options,
+                                    const char *folder, struct srv_model_files *files,
+                                    struct base_error *error)
+{
+    if (files->cells->unfold != CELL_UNFOLD_PLUGIN) {
+        return BASE_OK;
+    }
+    if (!options->allow_plugins) {
+        return base_fail(error, BASE_FAILED_PRECONDITION,
+                         "unfold.so: plug-ins are not allowed (--allow-plugins true)");
+    }
+    return srv_plugin_open(folder, files->cells, &files->plugin, error);
+}
+
+/* A model's folder as it is found. */
+struct folder {
+    const char *name;
+    char path[PATH_BYTES];
+    struct listing versions;
+    struct cfg_model_config config; /* that all versions share */
+};
+
+/* One version from its folder; on an error nothing of it stays. */
+static enum base_status read_files(const struct srv_repository_options *options,
+                                   struct cell_registry *registry, const struct folder *folder,
+                                   const char *version_folder, struct srv_model_files *out,
+                                   struct base_error *error)
+{
+    BASE_TRY(
+        srv_model_files_load(registry, version_folder, folder->name, &folder->config, out, error));
+    const enum base_status status = open_plugin(options, version_folder, out, error);
+    if (status != BASE_OK) {
+        srv_model_files_release(registry, out);
+        *out = (struct srv_model_files){0};
+    }
+    return status;
+}
+
+/* NAME/config.yaml, which may be missing, but nothing that reading could wait for. */
+static enum base_status load_config(const char *folder, struct cfg_model_config *config,
+                                    struct base_error *error)
+{
+    char file[PATH_BYTES];
+    struct stat info;
+    if (!join(file, folder, "config.yaml")) {
+        return base_fail(error, BASE_INVALID_ARGUMENT, "%.200s: path too long", folder);
+    }
+    if (stat(file, &info) == 0 && !S_ISREG(info.st_mode)) {
+        return base_fail(error, BASE_INVALID_ARGUMENT, "%.200s: not a regular file", file);
+    }
+    return cfg_model_config_load(file, config, error);
+}
+
+/* After an error the versions may be there all the same. */
+static enum base_status folder_open(const struct srv_repository_options *options, const char *name,
+                                    struct folder *out, struct base_error *error)
+{
+    out->name = name;
+    out->config =
+        (struct cfg_model_config){.weights = "fp32", .linear_weights = "fp32", .unfold = "chain"};
+    out->versions = (struct listing){0};
+    if (!join(out->path, options->path, name)) {
+        return base_fail(error, BASE_INVALID_ARGUMENT, "%.200s: path too long", name);
+    }
+    BASE_TRY(list_folders(out->path, is_version, &out->versions, error));
+    if (out->versions.count == 0) {
+        return base_fail(error, BASE_NOT_FOUND,
+                         "%.150s: no version folder with a model.onnx (such as %s/1/model.onnx)",
+                         out->path, name);
+    }
+    return load_config(out->path, &out->config, error);
+}
+
+/* ---- One model ---- */
+
+void srv_repository_release(struct cell_registry *registry, struct srv_repository_model *model)
+{
+    for (uint32_t v = 0; v < model->n_versions; v++) {
+        srv_model_files_release(registry, &model->versions[v].files);
+    }
+    base_free(model->versions);
+    *model = (struct srv_repository_model){0};
+}
+
+static enum base_status read_versions(const struct srv_repository_options *options,
+                                      struct cell_registry *registry, const struct folder *folder,
+                                      struct srv_repository_model *out, struct base_error *error)
+{
+    out->versions = base_alloc_array(folder->versions.count, sizeof(*out->versions));
+    if (out->versions == NULL) {
+        return base_fail(error, BASE_RESOURCE_EXHAUSTED, "out of memory");
+    }
+    for (uint32_t v = 0; v < folder->versions.count; v++) {
+        struct srv_repository_version *version = &out->versions[v];
+        char version_folder[PATH_BYTES];
+        struct base_error reason = {.status = BASE_OK};
+        (void)snprintf(version->version, sizeof(version->version), "%s", folder->versions.names[v]);
+        if (!join(version_folder, folder->path, version->version)) {
+            return base_fail(error, BASE_INVALID_ARGUMENT, "%.200s: path too long", folder->path);
+        }
+        const enum base_status status =
+            read_files(options, registry, folder, version_folder, &version->files, &reason);
+        if (status != BASE_OK) {
+            return base_fail(error, status, "version %s: %s", version->version, reason.message);
+        }
+        out->n_versions++;
+    }
+    out->sequence_length_max = folder->config.max_sequence_length;
+    out->unfold_deadline_ns = folder->config.unfold_deadline;
+    return BASE_OK;
+}
+
+enum base_status srv_repository_read(const struct srv_repository_options *options,
+                                     struct cell_registry *registry, const char *name,
+                                     struct srv_repository_model *out, struct base_error *error)
+{
+    struct folder folder;
+    *out = (struct srv_repository_model){0};
+    enum base_status status = folder_open(options, name, &folder, error);
+    if (status == BASE_OK) {
+        status = read_versions(options, registry, &folder, out, error);
+    }
+    if (status != BASE_OK) {
+        srv_repository_release(registry, out);
+    }
+    listing_release(&folder.versions);
+    return status;
+}
+
+/* ---- All of them, at the start ---- */
+
 struct loading {
     const struct srv_repository_options *options;
     struct srv_core *core;
@@ -153,30 +289,14 @@ struct loading {
     uint32_t loaded;
 };
 
-static enum base_status open_plugin(const struct loading *loading, const char *folder,
-                                    struct srv_model_files *files, struct base_error *error)
-{
-    if (files->cells->unfold != CELL_UNFOLD_PLUGIN) {
-        return BASE_OK;
-    }
-    if (!loading->options->allow_plugins) {
-        return base_fail(error, BASE_FAILED_PRECONDITION,
-                         "unfold.so: plug-ins are not allowed (--allow-plugins true)");
-    }
-    return srv_plugin_open(folder, files->cells, &files->plugin, error);
-}
-
-/* Loads one version from its folder; on an error nothing of it stays. */
-static enum base_status load_cells(struct loading *loading, const char *folder, const char *name,
-                                   const struct cfg_model_config *config,
-                                   struct srv_model_files *out, struct base_error *error)
+/* Into the engine too. */
+static enum base_status load_files(struct loading *loading, const struct folder *folder,
+                                   const char *version_folder, struct srv_model_files *out,
+                                   struct base_error *error)
 {
     struct cell_registry *registry = srv_engine_registry(loading->engine);
-    BASE_TRY(srv_model_files_load(registry, folder, name, config, out, error));
-    enum base_status status = open_plugin(loading, folder, out, error);
-    if (status == BASE_OK) {
-        status = srv_engine_add_model(loading->engine, out->cells, error);
-    }
+    BASE_TRY(read_files(loading->options, registry, folder, version_folder, out, error));
+    const enum base_status status = srv_engine_add_model(loading->engine, out->cells, error);
     if (status != BASE_OK) {
         srv_model_files_release(registry, out);
     }
@@ -200,33 +320,32 @@ static enum base_status give_up(struct loading *loading, const char *name, const
     return srv_core_add_model(loading->core, &source, error);
 }
 
-static enum base_status load_version(struct loading *loading, const char *folder, const char *name,
-                                     const char *version, const struct cfg_model_config *config,
-                                     struct base_error *error)
+static enum base_status load_version(struct loading *loading, const struct folder *folder,
+                                     const char *version, struct base_error *error)
 {
     char file[PATH_BYTES];
     char version_folder[PATH_BYTES];
     struct srv_model_files files = {0};
     struct base_error reason = {.status = BASE_OK};
-    if (!join(version_folder, folder, version) ||
+    if (!join(version_folder, folder->path, version) ||
         !join(file, version_folder, srv_model_files_name(version_folder))) {
-        return base_fail(error, BASE_INVALID_ARGUMENT, "%.200s: path too long", folder);
+        return base_fail(error, BASE_INVALID_ARGUMENT, "%.200s: path too long", folder->path);
     }
-    const char *path = strcmp(config->unfold, "chain") == 0 ? file : version_folder;
-    enum base_status status = load_cells(loading, version_folder, name, config, &files, &reason);
+    const char *path = strcmp(folder->config.unfold, "chain") == 0 ? file : version_folder;
+    enum base_status status = load_files(loading, folder, version_folder, &files, &reason);
     if (status != BASE_OK) {
         struct base_error why;
         base_fail(&why, status, "%.150s: %s", path, reason.message);
-        return give_up(loading, name, version, &why, reason.message, error);
+        return give_up(loading, folder->name, version, &why, reason.message, error);
     }
-    struct srv_model_source source = {.name = name,
+    struct srv_model_source source = {.name = folder->name,
                                       .version = version,
                                       .cells = files.cells,
                                       .texts = files.texts,
                                       .plugin = files.plugin,
-                                      .unfold_deadline_ns = config->unfold_deadline,
+                                      .unfold_deadline_ns = folder->config.unfold_deadline,
                                       .reason = "",
-                                      .sequence_length_max = config->max_sequence_length};
+                                      .sequence_length_max = folder->config.max_sequence_length};
     status = srv_core_add_model(loading->core, &source, error);
     if (status != BASE_OK) {
         srv_model_files_release(srv_engine_registry(loading->engine), &files);
@@ -235,58 +354,57 @@ static enum base_status load_version(struct loading *loading, const char *folder
     return status;
 }
 
-/* NAME/config.yaml, which may be missing, but nothing that reading could wait for. */
-static enum base_status load_config(const char *folder, struct cfg_model_config *config,
-                                    struct base_error *error)
-{
-    char file[PATH_BYTES];
-    struct stat info;
-    if (!join(file, folder, "config.yaml")) {
-        return base_fail(error, BASE_INVALID_ARGUMENT, "%.200s: path too long", folder);
-    }
-    if (stat(file, &info) == 0 && !S_ISREG(info.st_mode)) {
-        return base_fail(error, BASE_INVALID_ARGUMENT, "%.200s: not a regular file", file);
-    }
-    return cfg_model_config_load(file, config, error);
-}
-
-/* What all versions of a model share: its folder, their names, its configuration. */
-static enum base_status open_model(const struct loading *loading, const char *name,
-                                   char folder[PATH_BYTES], struct listing *versions,
-                                   struct cfg_model_config *config, struct base_error *error)
-{
-    if (!join(folder, loading->options->path, name)) {
-        return base_fail(error, BASE_INVALID_ARGUMENT, "%.200s: path too long", name);
-    }
-    BASE_TRY(list_folders(folder, is_version, versions, error));
-    if (versions->count == 0) {
-        return base_fail(error, BASE_NOT_FOUND,
-                         "%.150s: no version folder with a model.onnx (such as %s/1/model.onnx)",
-                         folder, name);
-    }
-    return load_config(folder, config, error);
-}
-
 static enum base_status load_model(struct loading *loading, const char *name,
                                    struct base_error *error)
 {
-    char folder[PATH_BYTES];
-    struct cfg_model_config config = {
-        .weights = "fp32", .linear_weights = "fp32", .unfold = "chain"};
-    struct listing versions = {0};
+    struct folder folder;
     struct base_error why = {.status = BASE_OK};
-    bool opened = open_model(loading, name, folder, &versions, &config, &why) == BASE_OK;
+    bool opened = folder_open(loading->options, name, &folder, &why) == BASE_OK;
     enum base_status status = BASE_OK;
-    if (!opened && versions.count == 0) {
+    if (!opened && folder.versions.count == 0) {
         status = give_up(loading, name, "", &why, why.message, error);
     }
-    for (uint32_t i = 0; i < versions.count && status == BASE_OK; i++) {
-        const char *version = versions.names[i];
-        status = opened ? load_version(loading, folder, name, version, &config, error)
+    for (uint32_t i = 0; i < folder.versions.count && status == BASE_OK; i++) {
+        const char *version = folder.versions.names[i];
+        status = opened ? load_version(loading, &folder, version, error)
                         : give_up(loading, name, version, &why, why.message, error);
     }
-    listing_release(&versions);
+    listing_release(&folder.versions);
     return status;
+}
+
+static bool are_all_wanted(const struct srv_repository_options *options)
+{
+    bool are_all = options->n_names == 0 && !options->is_explicit;
+    for (uint32_t i = 0; i < options->n_names; i++) {
+        are_all |= strcmp(options->names[i], "*") == 0;
+    }
+    return are_all;
+}
+
+static enum base_status load_all(struct loading *loading, struct base_error *error)
+{
+    struct listing models = {0};
+    enum base_status status =
+        list_folders(loading->options->path, srv_repository_is_name, &models, error);
+    for (uint32_t i = 0; i < models.count && status == BASE_OK; i++) {
+        status = load_model(loading, models.names[i], error);
+    }
+    listing_release(&models);
+    return status;
+}
+
+static enum base_status load_named(struct loading *loading, struct base_error *error)
+{
+    const struct srv_repository_options *options = loading->options;
+    for (uint32_t i = 0; i < options->n_names; i++) {
+        if (!srv_repository_is_name(options->names[i])) {
+            return base_fail(error, BASE_INVALID_ARGUMENT, "'%.100s' is not a model name",
+                             options->names[i]);
+        }
+        BASE_TRY(load_model(loading, options->names[i], error));
+    }
+    return BASE_OK;
 }
 
 enum base_status srv_repository_load(const struct srv_repository_options *options,
@@ -294,25 +412,10 @@ enum base_status srv_repository_load(const struct srv_repository_options *option
                                      struct base_error *error)
 {
     struct loading loading = {.options = options, .core = core, .engine = engine};
-    struct listing models = {0};
-    enum base_status status = BASE_OK;
-    if (options->n_names == 0) {
-        status = list_folders(options->path, srv_repository_is_name, &models, error);
-        for (uint32_t i = 0; i < models.count && status == BASE_OK; i++) {
-            status = load_model(&loading, models.names[i], error);
-        }
-        listing_release(&models);
-    }
-    for (uint32_t i = 0; i < options->n_names && status == BASE_OK; i++) {
-        if (!srv_repository_is_name(options->names[i])) {
-            return base_fail(error, BASE_INVALID_ARGUMENT, "'%.100s' is not a model name",
-                             options->names[i]);
-        }
-        status = load_model(&loading, options->names[i], error);
-    }
-    if (status == BASE_OK && loading.loaded == 0) {
+    BASE_TRY(are_all_wanted(options) ? load_all(&loading, error) : load_named(&loading, error));
+    if (loading.loaded == 0 && !options->is_explicit) {
         return base_fail(error, BASE_NOT_FOUND, "%s: no model here (NAME/1/model.onnx)",
                          options->path);
     }
-    return status;
+    return BASE_OK;
 }

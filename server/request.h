@@ -59,6 +59,9 @@ struct srv_sequence {
 /* The longest id of a session. */
 #define SRV_SEQUENCE_ID_BYTES_MAX 128u
 
+/* A plain integer, and its NUL. */
+#define SRV_VERSION_BYTES 24
+
 struct srv_request {
     /* Set by the front end before start. */
     struct base_arena arena;
@@ -81,8 +84,8 @@ struct srv_request {
     void (*done)(struct srv_request *request);
 
     /* Set by core before done. */
-    struct base_error error;       /* message already names the request's id when it has one */
-    const struct srv_model *model; /* NULL when not found; name and version for the answer */
+    struct base_error error;         /* message already names the request's id when it has one */
+    char version[SRV_VERSION_BYTES]; /* of the model that it was for; "": it was found none */
     uint32_t n_outputs;
     struct srv_tensor *outputs; /* in the order asked for, or the model's */
 

@@ -151,6 +151,17 @@ void srv_sessions_remove(struct srv_sessions *sessions, struct srv_session *sess
     base_free(session);
 }
 
+void srv_sessions_end(struct srv_sessions *sessions, const void *owner)
+{
+    struct srv_session *next = NULL;
+    for (struct srv_session *at = sessions->idle_first; at != NULL; at = next) {
+        next = at->idle_next;
+        if (at->owner == owner) {
+            srv_sessions_remove(sessions, at);
+        }
+    }
+}
+
 enum base_status srv_sessions_make_room(struct srv_sessions *sessions, struct srv_session *session,
                                         size_t bytes, struct base_error *error)
 {

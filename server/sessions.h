@@ -71,6 +71,9 @@ enum base_status srv_sessions_add(struct srv_sessions *sessions, const void *own
                                   struct srv_session **out, struct base_error *error);
 void srv_sessions_remove(struct srv_sessions *sessions, struct srv_session *session);
 
+/* The model's version goes: its sessions that are idle end. */
+void srv_sessions_end(struct srv_sessions *sessions, const void *owner);
+
 /* Nobody uses the session until the next request comes, or its time is up. */
 void srv_sessions_set_idle(struct srv_sessions *sessions, struct srv_session *session);
 void srv_sessions_set_busy(struct srv_sessions *sessions, struct srv_session *session);

@@ -21,7 +21,9 @@
 
 struct srv_warming {
     struct srv_core *core;
-    uint32_t next;    /* model to warm */
+    struct srv_model_entry *const *entries;
+    uint32_t n_entries;
+    uint32_t next;    /* entry to warm */
     uint32_t devices; /* that it has gone through */
     struct srv_request request;
     struct base_message again; /* posted when the request is back */
@@ -41,7 +43,7 @@ static void judge(struct srv_warming *warming)
 {
     const struct srv_request *request = &warming->request;
     struct srv_core *core = warming->core;
-    struct srv_model_entry *entry = core->models[warming->next];
+    struct srv_model_entry *entry = warming->entries[warming->next];
     const bool is_ok = request->error.status == BASE_OK;
     const bool is_last = !is_ok || ++warming->devices == srv_engine_devices(core->engine);
     if (is_last) {
@@ -188,9 +190,11 @@ static void warm_end(struct srv_warming *warming)
     void *context = warming->context;
     struct srv_core *core = warming->core;
     core->warming = NULL;
+    core->has_warmed = true;
     base_arena_release(&warming->request.arena);
     base_free(warming);
     warmed(context);
+    srv_core__wake_controls(core);
     srv_core__check_idle(core);
 }
 
@@ -206,7 +210,6 @@ static bool warm_start(struct srv_warming *warming, struct srv_model_entry *entr
                                     .model_version = entry->face.version,
                                     .id = "",
                                     .deadline_ns = BASE_NEVER,
-                                    .model = &entry->face,
                                     .done = warm_done};
     if (entry->cells->unfold == CELL_UNFOLD_SEQ2SEQ) {
         warming->wanted = entry->cells->outputs[entry->cells->n_outputs - 1].name; // the lengths
@@ -230,8 +233,8 @@ static void warm_next(struct base_message *message)
     struct srv_warming *warming =
         (struct srv_warming *)(void *)((char *)message - offsetof(struct srv_warming, again));
     struct srv_core *core = warming->core;
-    while (warming->next < core->n_models && !core->refusing) {
-        struct srv_model_entry *entry = core->models[warming->next];
+    while (warming->next < warming->n_entries && !core->refusing) {
+        struct srv_model_entry *entry = warming->entries[warming->next];
         if (entry->face.state != SRV_MODEL_LOADING) {
             warming->next++;
         } else if (warm_start(warming, entry)) {
@@ -241,24 +244,33 @@ static void warm_next(struct base_message *message)
     warm_end(warming);
 }
 
-void srv_core_warm(struct srv_core *core, void (*warmed)(void *context), void *context)
+void srv_core__warm(struct srv_core *core, struct srv_model_entry *const *entries, uint32_t n,
+                    void (*warmed)(void *context), void *context)
 {
     base_assert(core->warming == NULL);
     struct srv_warming *warming = base_alloc(sizeof(*warming));
     if (warming == NULL) {
-        for (uint32_t i = 0; i < core->n_models; i++) {
-            if (core->models[i]->face.state == SRV_MODEL_LOADING) {
-                give_up(core->models[i], "no memory for the warm-up");
+        for (uint32_t i = 0; i < n; i++) {
+            if (entries[i]->face.state == SRV_MODEL_LOADING) {
+                give_up(entries[i], "no memory for the warm-up");
             }
         }
+        core->has_warmed = true;
         warmed(context);
         return;
     }
     warming->core = core;
+    warming->entries = entries;
+    warming->n_entries = n;
     warming->warmed = warmed;
     warming->context = context;
     base_arena_init(&warming->request.arena, 64 << 10, WARM_BYTES);
     warming->again.deliver = warm_next;
     core->warming = warming;
     srv_loop_post(core->loop, &warming->again);
+}
+
+void srv_core_warm(struct srv_core *core, void (*warmed)(void *context), void *context)
+{
+    srv_core__warm(core, core->models, core->n_models, warmed, context);
 }

@@ -72,8 +72,8 @@ static uint8_t *put_tensor(uint8_t *at, const struct srv_tensor *tensor)
 size_t srv_grpc_infer_bytes(const struct srv_request *request)
 {
     base_assert(request->error.status == BASE_OK);
-    size_t bytes = text_bytes(request->model->name) + text_bytes(request->model->version) +
-                   text_bytes(request->id);
+    size_t bytes =
+        text_bytes(request->model_name) + text_bytes(request->version) + text_bytes(request->id);
     for (uint32_t i = 0; i < request->n_outputs; i++) {
         bytes += srv_grpc_field_bytes(tensor_bytes(&request->outputs[i]));
         bytes += srv_grpc_field_bytes(request->outputs[i].bytes);
@@ -83,8 +83,8 @@ size_t srv_grpc_infer_bytes(const struct srv_request *request)
 
 void srv_grpc_encode_infer(const struct srv_request *request, uint8_t *out, size_t bytes)
 {
-    uint8_t *at = put_text(out, RESPONSE_MODEL_NAME, request->model->name);
-    at = put_text(at, RESPONSE_MODEL_VERSION, request->model->version);
+    uint8_t *at = put_text(out, RESPONSE_MODEL_NAME, request->model_name);
+    at = put_text(at, RESPONSE_MODEL_VERSION, request->version);
     at = put_text(at, RESPONSE_ID, request->id);
     for (uint32_t i = 0; i < request->n_outputs; i++) {
         at = put_tensor(at, &request->outputs[i]);

@@ -61,13 +61,13 @@ static void add_output(const struct srv_tensor *tensor, bool binary, struct base
 void srv_http_encode(const struct srv_request *request, const struct srv_http_form *form,
                      struct base_buf *json, struct srv_http_answer *answer)
 {
-    base_assert(request->error.status == BASE_OK && request->model != NULL);
+    base_assert(request->error.status == BASE_OK);
     base_assert(request->n_outputs <= CELL_TENSORS_MAX);
     *answer = (struct srv_http_answer){0};
     base_buf_text(json, "{\"model_name\":");
-    add_text(json, request->model->name);
+    add_text(json, request->model_name);
     base_buf_text(json, ",\"model_version\":");
-    add_text(json, request->model->version);
+    add_text(json, request->version);
     if (request->id[0] != '\0') {
         base_buf_text(json, ",\"id\":");
         add_text(json, request->id);

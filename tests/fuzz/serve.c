@@ -13,6 +13,7 @@
 #include "tests/server/models.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #define ROWS      40u /* of each layout: larger batches are refused */
 #define STEPS_MAX 64u
@@ -154,7 +155,8 @@ enum base_status serve(struct srv_request *request, uint32_t model, struct base_
 {
     struct server *server = server_get();
     *error = (struct base_error){.status = BASE_OK};
-    request->model = &server->models[model];
+    request->model_name = server->models[model].name;
+    memcpy(request->version, server->models[model].version, sizeof(request->version));
     request->error.status = BASE_OK;
     request->n_outputs = 0;
     enum base_status status = try_serve(server, request, server->cells[model], error);

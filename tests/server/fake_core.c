@@ -229,8 +229,11 @@ void srv_request_start(struct srv_core *core, struct srv_request *request)
     core->last_deadline_ns = request->deadline_ns;
     core->last_timeout_ns = request->timeout_ns;
     struct base_error error;
-    enum base_status status = srv_core_find_model(core, request->model_name, request->model_version,
-                                                  &request->model, &error);
+    const struct srv_model *model = NULL;
+    enum base_status status =
+        srv_core_find_model(core, request->model_name, request->model_version, &model, &error);
+    (void)snprintf(request->version, sizeof request->version, "%s",
+                   model != NULL ? model->version : "");
     if (status == BASE_OK && core->draining) {
         status = BASE_UNAVAILABLE;
     } else if (status == BASE_OK &&

@@ -1,6 +1,7 @@
 /* See shelf.h. One thread. */
 #include "tests/server/shelf.h"
 
+#include "server/core.h"
 #include "server/loop.h"
 #include "tests/onnx_builder.h"
 
@@ -68,7 +69,13 @@ void shelf_pipe(const char *name)
 
 void shelf_model(const char *name)
 {
-    const struct onnx_lstm lstm = {.input = 2, .hidden = 3, .layers = 1, .seed = 1};
+    shelf_lstm(name, 3, 1);
+}
+
+void shelf_lstm(const char *name, uint32_t hidden, uint64_t seed)
+{
+    const struct onnx_lstm lstm = {
+        .input = 2, .hidden = hidden, .layers = 1, .has_states = true, .seed = seed};
     struct onnx_builder builder;
     size_t length = 0;
     shelf_text(name, ""); // makes the folders

@@ -26,7 +26,8 @@ void shelf_text(const char *name, const char *text); /* with the folders above i
 void shelf_folder(const char *name);
 void shelf_link(const char *name, const char *target);
 void shelf_pipe(const char *name);
-void shelf_model(const char *name); /* a small LSTM that loads */
+void shelf_model(const char *name);                                /* a small LSTM that loads */
+void shelf_lstm(const char *name, uint32_t hidden, uint64_t seed); /* likewise; it takes states */
 
 /* Loads what lies at path: all of it, or the models of these names. */
 enum base_status shelf_load_from(const char *path, bool exit_on_error);

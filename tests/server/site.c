@@ -377,6 +377,62 @@ uint32_t site_reserved(struct site *site)
     return reserved;
 }
 
+/* ---- Wishes ---- */
+
+static void wish_done(struct srv_control *control)
+{
+    struct wish *wish = (struct wish *)control;
+    base_assert(srv_loop_is_owner(&wish->site->loop));
+    atomic_fetch_add(&wish->done, 1);
+}
+
+static void deliver_wish(struct base_message *message)
+{
+    struct wish *wish = (struct wish *)(void *)((char *)message - offsetof(struct wish, start));
+    srv_core_control(wish->site->core, &wish->control);
+}
+
+void wish_start(struct site *site, struct wish *wish, enum srv_control_kind kind, const char *name)
+{
+    memset(wish, 0, sizeof(*wish));
+    wish->site = site;
+    wish->control.kind = kind;
+    wish->control.done = wish_done;
+    snprintf(wish->control.name, sizeof(wish->control.name), "%s", name);
+    wish->start.deliver = deliver_wish;
+    srv_loop_post(&site->loop, &wish->start);
+}
+
+static bool is_wish_done(void *argument)
+{
+    const struct wish *wish = argument;
+    return atomic_load(&wish->done) > 0;
+}
+
+enum base_status wish_wait(struct wish *wish)
+{
+    ck_assert_msg(site_until(is_wish_done, wish), "no answer");
+    ck_assert_uint_eq(atomic_load(&wish->done), 1);
+    return wish->control.error.status;
+}
+
+static void fulfil(struct site *site, enum srv_control_kind kind, const char *name)
+{
+    struct wish wish;
+    wish_start(site, &wish, kind, name);
+    ck_assert_msg(wish_wait(&wish) == BASE_OK, "%s", wish.control.error.message);
+}
+
+void site_load(struct site *site, const char *name)
+{
+    fulfil(site, SRV_CONTROL_LOAD, name);
+}
+
+void site_unload(struct site *site, const char *name)
+{
+    fulfil(site, SRV_CONTROL_UNLOAD, name);
+}
+
 /* ---- Visits ---- */
 
 static void visit_answered(struct srv_request *request)

@@ -95,6 +95,22 @@ bool visit_is_done(const struct visit *visit);
 void visit_expect(struct visit *visit, enum base_status status, const char *message);
 void visit_expect_ok(struct visit *visit);
 
+/* ---- A model that is to come or go ---- */
+
+struct wish {
+    struct srv_control control; /* first */
+    struct site *site;
+    struct base_message start;
+    _Atomic uint32_t done; /* how often: must be once */
+};
+
+void wish_start(struct site *site, struct wish *wish, enum srv_control_kind kind, const char *name);
+/* Its outcome; the message stands in wish->control.error. */
+enum base_status wish_wait(struct wish *wish);
+/* Both at once; a failure fails the case. */
+void site_load(struct site *site, const char *name);
+void site_unload(struct site *site, const char *name);
+
 /* Waits until it is true, 30 s at most; returns whether it became so. */
 bool site_until(bool (*is_true)(void *argument), void *argument);
 

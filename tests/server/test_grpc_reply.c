@@ -10,7 +10,6 @@
 
 START_TEST(test_reply_is_what_protobuf_reads)
 {
-    static struct srv_model model = {.name = "m", .version = "3"};
     static const float scores[] = {0.25f, 0.75f};
     struct srv_tensor outputs[] = {
         {.name = "scores",
@@ -21,7 +20,8 @@ START_TEST(test_reply_is_what_protobuf_reads)
          .bytes = sizeof scores},
         {.name = "steps", .datatype = "INT64", .rank = 2, .shape = {0, 300}},
     };
-    struct srv_request request = {.id = "r1", .model = &model, .n_outputs = 2, .outputs = outputs};
+    struct srv_request request = {
+        .id = "r1", .model_name = "m", .version = "3", .n_outputs = 2, .outputs = outputs};
     size_t length = srv_grpc_infer_bytes(&request);
     uint8_t *bytes = malloc(length);
     ck_assert_ptr_nonnull(bytes);
@@ -66,7 +66,6 @@ static Inference__ModelStreamInferResponse *encode_stream(const struct srv_reque
 
 START_TEST(test_reply_of_a_stream_is_what_protobuf_reads)
 {
-    static struct srv_model model = {.name = "m", .version = "3"};
     static const float scores[300] = {0.25f, 0.75f};
     struct srv_tensor output = {.name = "scores",
                                 .datatype = "FP32",
@@ -77,7 +76,7 @@ START_TEST(test_reply_of_a_stream_is_what_protobuf_reads)
     struct srv_request request = {.id = "r1",
                                   .model_name = "m",
                                   .model_version = "",
-                                  .model = &model,
+                                  .version = "3",
                                   .n_outputs = 1,
                                   .outputs = &output};
     Inference__ModelStreamInferResponse *answer = encode_stream(&request);

@@ -525,7 +525,7 @@ START_TEST(test_json_binary_sizes_have_to_add_up)
 END_TEST
 
 /* An answer with an FP32 and an INT64 output, ready to be encoded. */
-static void answer(struct srv_model *model)
+static void answer(void)
 {
     static const float y[] = {0.1f, -2.0f, 3.0e-20f};
     static const int64_t z[] = {INT64_MIN, 42};
@@ -535,18 +535,16 @@ static void answer(struct srv_model *model)
     };
     outputs[0].data = (const uint8_t *)y;
     outputs[1].data = (const uint8_t *)z;
-    (void)snprintf(model->name, sizeof model->name, "m");
-    (void)snprintf(model->version, sizeof model->version, "3");
+    request.model_name = "m";
+    (void)snprintf(request.version, sizeof request.version, "3");
     request.id = "";
-    request.model = model;
     request.n_outputs = 2;
     request.outputs = outputs;
 }
 
 START_TEST(test_json_answer_in_json)
 {
-    static struct srv_model model;
-    answer(&model);
+    answer();
     struct base_buf json;
     struct srv_http_answer parts;
     base_buf_init(&json, 1u << 16);
@@ -563,8 +561,7 @@ END_TEST
 
 START_TEST(test_json_answer_mixed)
 {
-    static struct srv_model model;
-    answer(&model);
+    answer();
     request.id = "i\n";
     request.n_wanted = 2;
     form.binary[0] = true;
@@ -588,8 +585,7 @@ END_TEST
 START_TEST(test_json_answer_of_texts)
 {
     static const char texts[] = "\2\0\0\0\"a\0\0\0\0\3\0\0\0\xc3\xa4\xff";
-    static struct srv_model model;
-    answer(&model);
+    answer();
     request.outputs[0] = (struct srv_tensor){.name = "t",
                                              .datatype = "BYTES",
                                              .rank = 1,
@@ -614,8 +610,7 @@ END_TEST
 
 START_TEST(test_json_answer_limit)
 {
-    static struct srv_model model;
-    answer(&model);
+    answer();
     struct base_buf json;
     struct srv_http_answer parts;
     base_buf_init(&json, 100);
