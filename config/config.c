@@ -226,6 +226,22 @@ enum base_log_format cfg_log_format(const struct cfg_config *config)
     return strcmp(config->log_format, "json") == 0 ? BASE_LOG_JSON : BASE_LOG_TEXT;
 }
 
+bool cfg_controls_models(const struct cfg_config *config)
+{
+    return strcmp(config->model_control_mode, "explicit") == 0;
+}
+
+bool cfg_loads_every_model(const struct cfg_config *config)
+{
+    const struct cfg_names *names = &config->load_model;
+    for (uint32_t i = 0; i < names->count; i++) {
+        if (strcmp(names->names[i], CFG_NAME_ANY) == 0) {
+            return true;
+        }
+    }
+    return names->count == 0 && !cfg_controls_models(config);
+}
+
 bool cfg_calibrates(const struct cfg_config *config)
 {
     return strcmp(config->calibrate, "on") == 0 ||

@@ -19,6 +19,9 @@
 /* Longest configuration file. */
 #define CFG_FILE_BYTES_MAX ((size_t)1 << 20)
 
+/* Among names: all that there are. */
+#define CFG_NAME_ANY "*"
+
 struct cfg_names {
     uint32_t count;
     const char *const *names; /* count texts; NULL when count is 0 */
@@ -160,6 +163,10 @@ void cfg_free(struct cfg_config *config); /* NULL is allowed */
 uint32_t cfg_threads(const struct cfg_config *config);
 enum base_log_level cfg_log_level(const struct cfg_config *config);
 enum base_log_format cfg_log_format(const struct cfg_config *config);
+/* Whether clients may load and unload models. */
+bool cfg_controls_models(const struct cfg_config *config);
+/* Whether every model is loaded at the start, not only those that load_model names. */
+bool cfg_loads_every_model(const struct cfg_config *config);
 /* Whether types are measured at load. */
 bool cfg_calibrates(const struct cfg_config *config);
 /* What a request gets that finds the queue full. */

@@ -34,7 +34,11 @@
       "Folder of models, each NAME/VERSION/model.onnx or model.safetensors. Needed to serve.")     \
     X(NAMES, load_model, "", 0, 0, "NAME", MODELS, ALL,                                            \
       "Load only this model; may be repeated or hold several names between commas. Without it "    \
-      "every model of the folder is loaded.")                                                      \
+      "every model of the folder is loaded, with model-control-mode explicit none; * = every "     \
+      "model.")                                                                                    \
+    X(WORD, model_control_mode, "none", 0, 0, "none|explicit", MODELS, ALL,                        \
+      "explicit: clients may load and unload models, and at the start only those that load-model " \
+      "names are loaded; none: what is loaded at the start stays as it is.")                       \
     X(BOOL, exit_on_error, "true", 0, 0, "true|false", MODELS, ALL,                                \
       "A model that cannot be loaded ends the server with exit status 1; false: only that model "  \
       "stays unavailable.")                                                                        \

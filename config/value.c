@@ -284,7 +284,7 @@ static bool is_model_name(const char *text, size_t length)
 static enum base_status append_name(struct cfg_names *names, struct base_arena *arena,
                                     const struct cfg_given *given, struct base_error *error)
 {
-    if (!is_model_name(given->text, given->length)) {
+    if (!is_word(given, CFG_NAME_ANY) && !is_model_name(given->text, given->length)) {
         return cfg__fail_value(
             given,
             "is not a model name (letters, digits, _, - and ., not starting with . "

@@ -311,7 +311,8 @@ static enum base_status core_open(struct daemon *daemon, struct base_error *erro
                                        .session_bytes_max = (size_t)config->session_memory_max,
                                        .queue_full_status = cfg_queue_full_status(config),
                                        .sequence_length_max = config->max_sequence_length,
-                                       .strict_readiness = config->strict_readiness};
+                                       .strict_readiness = config->strict_readiness,
+                                       .model_control = cfg_controls_models(config)};
     if (srv_core_create(&daemon->loop, daemon->engine, &options, &daemon->core) != BASE_OK) {
         return base_fail(error, BASE_RESOURCE_EXHAUSTED, "out of memory");
     }

@@ -80,7 +80,8 @@ static const char *other_value(const struct cfg_option *option)
     case CFG_TYPE_SWITCH:
         return "true";
     }
-    static const char *const words[] = {"blas", "scalar", "unavailable", "debug", "json", "off"};
+    static const char *const words[] = {"blas", "scalar", "unavailable", "debug",
+                                        "json", "off",    "explicit"};
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         if (strstr(option->values, words[i]) != NULL) {
             return words[i];
@@ -208,6 +209,8 @@ START_TEST(test_defaults)
     ck_assert_uint_eq(config->load_model.count, 0);
     ck_assert(config->exit_on_error);
     ck_assert(!cfg_calibrates(config));
+    ck_assert(!cfg_controls_models(config));
+    ck_assert(cfg_loads_every_model(config));
     ck_assert_int_eq(cfg_queue_full_status(config), BASE_RESOURCE_EXHAUSTED);
     ck_assert_int_eq(cfg_log_level(config), BASE_LOG_INFO);
     ck_assert_int_eq(cfg_log_format(config), BASE_LOG_TEXT);
@@ -217,6 +220,29 @@ START_TEST(test_defaults)
         ck_assert(is_default == (i != CFG_ID_model_repository));
     }
     cfg_free(config);
+}
+END_TEST
+
+START_TEST(test_models_loaded_at_the_start)
+{
+    static const struct {
+        struct given given;
+        bool controls, every;
+    } cases[] = {
+        {{.flags = {"--model-repository=m", "--load-model=a"}}, false, false},
+        {{.flags = {"--model-repository=m", "--load-model=*"}}, false, true},
+        {{.flags = {"--model-repository=m", "--model-control-mode=none"}}, false, true},
+        {{.flags = {"--model-repository=m", "--model-control-mode=explicit"}}, true, false},
+        {{.flags = {"--model-repository=m", "--model-control-mode=explicit", "--load-model=a,*"}},
+         true,
+         true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct cfg_config *config = load_ok(&cases[i].given);
+        ck_assert(cfg_controls_models(config) == cases[i].controls);
+        ck_assert(cfg_loads_every_model(config) == cases[i].every);
+        cfg_free(config);
+    }
 }
 END_TEST
 
@@ -513,6 +539,7 @@ int main(void)
     tcase_add_test(ways, test_every_option_by_environment);
     tcase_add_test(ways, test_every_option_by_file);
     tcase_add_test(ways, test_defaults);
+    tcase_add_test(ways, test_models_loaded_at_the_start);
     tcase_add_test(ways, test_resolved_values);
     tcase_add_test(ways, test_types_are_measured_where_that_is_kept);
     tcase_add_test(ways, test_flags_win_over_environment_over_file);
