@@ -288,6 +288,7 @@ SERVER_SRCS = \
   server/grpc/input.c \
   server/grpc/methods.c \
   server/grpc/models.c \
+  server/grpc/order.c \
   server/grpc/parameters.c \
   server/grpc/pool.c \
   server/grpc/reflection.c \
@@ -314,6 +315,7 @@ SERVER_SRCS = \
   server/request.c \
   server/metrics.c \
   server/model_files.c \
+  server/orders.c \
   server/plugin.c \
   server/plugin_call.c \
   server/probe.c \
@@ -681,6 +683,7 @@ SERVER_SUITES = \
   tests/server/test_graph_refusals.c \
   tests/server/test_grpc_codec.c \
   tests/server/test_grpc_life.c \
+  tests/server/test_grpc_order.c \
   tests/server/test_grpc_parameters.c \
   tests/server/test_grpc_reflection.c \
   tests/server/test_grpc_reply.c \
@@ -776,6 +779,7 @@ FAKE_CORE_SRCS = \
 
 FAKE_CORE_SUITES = \
   tests/server/test_grpc_life.c \
+  tests/server/test_grpc_order.c \
   tests/server/test_grpc_reflection.c \
   tests/server/test_grpc_server.c \
   tests/server/test_grpc_stream.c \
@@ -871,11 +875,12 @@ TEST_SCRIPTS = \
   tests/test_run.sh \
 
 # Suites left out of BUILD=tsan, each with its reason beside it.
-# - test_grpc_life, _reflection, _server, _stream, _stream_life, _tls, _watch, test_load: gRPC is not built for
+# - test_grpc_life, _order, _reflection, _server, _stream, _stream_life, _tls, _watch, test_load: gRPC is not built for
 #   it, so what it synchronises looks like races. test_load passes with TSAN_OPTIONS=ignore_noninstrumented_modules=1 CK_FORK=no.
 TSAN_EXCLUDED = \
   tests/loadgen/test_load.c \
   tests/server/test_grpc_life.c \
+  tests/server/test_grpc_order.c \
   tests/server/test_grpc_reflection.c \
   tests/server/test_grpc_server.c \
   tests/server/test_grpc_stream.c \

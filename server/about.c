@@ -7,12 +7,15 @@
 
 #include <string.h>
 
-static const char *const extensions[] = {"binary_tensor_data", "model_configuration", "sequence",
-                                         "sequence(string_id)", "statistics"};
+/* The last of them only of a server whose clients may load and unload models: the index alone is
+ * not what the extension promises. */
+static const char *const extensions[] = {"binary_tensor_data", "model_configuration",
+                                         "sequence",           "sequence(string_id)",
+                                         "statistics",         "model_repository"};
 
-const char *const *srv_about_extensions(uint32_t *count)
+const char *const *srv_about_extensions(bool has_control, uint32_t *count)
 {
-    *count = sizeof extensions / sizeof extensions[0];
+    *count = sizeof extensions / sizeof extensions[0] - (has_control ? 0 : 1);
     return extensions;
 }
 

@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "cells/model.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct srv_model;
@@ -17,8 +18,9 @@ struct srv_model;
 #define SRV_ABOUT_PLATFORM "cellbatch_onnx"
 #define SRV_ABOUT_BACKEND  "cellbatch"
 
-/* Names of protocol extensions that work here; *count gets their number. Static. */
-const char *const *srv_about_extensions(uint32_t *count);
+/* Names of protocol extensions that work here; *count gets their number. Static. has_control:
+ * clients may load and unload models. */
+const char *const *srv_about_extensions(bool has_control, uint32_t *count);
 
 /* What the elements of a request's tensor are. */
 struct srv_datatype {

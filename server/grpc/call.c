@@ -7,7 +7,8 @@
  *                                the last hold gone: unref, reset, back to the pool
  *
  * RECV_CLOSE_ON_SERVER tells when the client is gone. A ModelInfer call that has been running for a
- * while starts it as a batch of its own (watch.c); a shorter one sends it along with the answer.
+ * while starts it as a batch of its own (watch.c); a shorter one sends it along with the answer. So
+ * do loads and unloads of models (order.c).
  * The answer is sent even when the client is gone (gRPC drops it), so that each call ends in one
  * way with one status. Batches start and end on the loop thread (batches.c). Calls of other methods
  * are answered when they arrive and need no RECV_CLOSE; a stream is a story of its own (stream.c,
@@ -26,9 +27,20 @@
 #include <grpc/slice.h>
 #include <grpc/slice_buffer.h>
 
+static bool is_of(const struct srv_grpc__call *call, enum srv_grpc__kind kind)
+{
+    return call->method != NULL && call->method->kind == kind;
+}
+
 static bool is_infer(const struct srv_grpc__call *call)
 {
-    return call->method != NULL && call->method->kind == SRV_GRPC__INFER;
+    return is_of(call, SRV_GRPC__INFER);
+}
+
+/* Whether it may last, so that its client may go before it is answered. */
+static bool is_watched(const struct srv_grpc__call *call)
+{
+    return is_infer(call) || is_of(call, SRV_GRPC__ORDER);
 }
 
 /* ---- The end ---- */
@@ -41,9 +53,9 @@ static void finish(struct srv_grpc__call *call)
     counts->cancelled += call->cancelled != 0 ? 1 : 0;
     if (is_infer(call)) {
         srv_grpc__infer_leave(call->server, &call->infer);
-    } else if (call->method != NULL && call->method->kind == SRV_GRPC__STREAM) {
+    } else if (is_of(call, SRV_GRPC__STREAM)) {
         srv_grpc__stream_close(call);
-    } else if (call->method != NULL && call->method->kind == SRV_GRPC__DIALOG) {
+    } else if (is_of(call, SRV_GRPC__DIALOG)) {
         srv_grpc__dialog_close(call);
     }
     counts->open--;
@@ -104,16 +116,24 @@ static void send_answer(struct srv_grpc__call *call, enum base_status status, co
     ops[count].data.send_status_from_server.status = (grpc_status_code)srv_status_grpc(status);
     ops[count++].data.send_status_from_server.status_details =
         answer == NULL ? &call->status_text : NULL;
-    if (is_infer(call) && srv_grpc__watch_end(call)) {
+    if (is_watched(call) && srv_grpc__watch_end(call)) {
         ops[count].op = GRPC_OP_RECV_CLOSE_ON_SERVER;
         ops[count++].data.recv_close_on_server.cancelled = &call->cancelled;
     }
     srv_grpc__batch_start(call, ops, count, &call->sent);
 }
 
-static void send_error(struct srv_grpc__call *call, const struct base_error *error)
+void srv_grpc__call_fail(struct srv_grpc__call *call, const struct base_error *error)
 {
     send_answer(call, error->status, error->message, NULL);
+}
+
+void srv_grpc__call_answer(struct srv_grpc__call *call, const ProtobufCMessage *answer)
+{
+    size_t bytes = protobuf_c_message_get_packed_size(answer);
+    grpc_slice slice = grpc_slice_malloc(bytes);
+    protobuf_c_message_pack(answer, GRPC_SLICE_START_PTR(slice));
+    send_answer(call, BASE_OK, NULL, &slice);
 }
 
 static void on_done(struct srv_request *request)
@@ -123,7 +143,7 @@ static void on_done(struct srv_request *request)
     base_assert(call->running);
     call->running = false;
     if (request->error.status != BASE_OK) {
-        send_error(call, &request->error);
+        srv_grpc__call_fail(call, &request->error);
         return;
     }
     size_t bytes = srv_grpc_infer_bytes(request);
@@ -141,9 +161,13 @@ static void on_closed(struct srv_grpc__event *event, bool ok)
     (void)ok;
     if (call->cancelled != 0 && call->running) {
         struct srv_request *request = &call->infer.request;
-        srv_request_cancel(server->core, request,
-                           srv_grpc__why_closed(request->deadline_ns, request->times.arrived_ns,
-                                                srv_loop_update(server->loop)));
+        enum base_status why = srv_grpc__why_closed(request->deadline_ns, request->times.arrived_ns,
+                                                    srv_loop_update(server->loop));
+        if (is_infer(call)) {
+            srv_request_cancel(server->core, request, why);
+        } else {
+            srv_grpc__order_leave(call, why);
+        }
     }
     srv_grpc__call_drop(call);
 }
@@ -154,7 +178,7 @@ static void start_infer(struct srv_grpc__call *call)
 {
     struct srv_grpc *server = call->server;
     if (srv_grpc__infer_enter(server, &call->infer) != BASE_OK) {
-        send_error(call, &call->infer.error);
+        srv_grpc__call_fail(call, &call->infer.error);
         return;
     }
     call->running = true;
@@ -168,13 +192,10 @@ static void answer_now(struct srv_grpc__call *call)
     struct srv_grpc__ask ask = {.core = call->server->core, .arena = &call->infer.request.arena};
     if (srv_grpc_decode_query(call->infer.body, &ask.query, &ask.error) != BASE_OK ||
         call->method->answer(&ask) != BASE_OK) {
-        send_error(call, &ask.error);
+        srv_grpc__call_fail(call, &ask.error);
         return;
     }
-    size_t bytes = protobuf_c_message_get_packed_size(ask.answer);
-    grpc_slice slice = grpc_slice_malloc(bytes);
-    protobuf_c_message_pack(ask.answer, GRPC_SLICE_START_PTR(slice));
-    send_answer(call, BASE_OK, NULL, &slice);
+    srv_grpc__call_answer(call, ask.answer);
 }
 
 static void refuse_unknown(struct srv_grpc__call *call)
@@ -183,7 +204,7 @@ static void refuse_unknown(struct srv_grpc__call *call)
     base_fail(&error, BASE_UNIMPLEMENTED, "method %.*s is not implemented",
               (int)GRPC_SLICE_LENGTH(call->details.method),
               (const char *)GRPC_SLICE_START_PTR(call->details.method));
-    send_error(call, &error);
+    srv_grpc__call_fail(call, &error);
 }
 
 static void deliver_arrived(struct base_message *message)
@@ -204,6 +225,9 @@ static void deliver_arrived(struct base_message *message)
         break;
     case SRV_GRPC__DIALOG:
         srv_grpc__dialog_open(call);
+        break;
+    case SRV_GRPC__ORDER:
+        srv_grpc__order_start(call);
         break;
     case SRV_GRPC__QUERY:
         answer_now(call);

@@ -10,6 +10,7 @@
 #include "server/grpc/codec.h"
 #include "server/grpc/methods.h"
 #include "server/grpc/server.h"
+#include "server/orders.h"
 
 #include <grpc/grpc.h>
 #include <pthread.h>
@@ -70,10 +71,11 @@ struct srv_grpc__call {
     enum srv_grpc__watch watch;
     struct srv_grpc__call *watch_next, *watch_previous; /* in the line */
 
-    bool running;                 /* between srv_request_start() and done */
+    bool running; /* core has the request, or the order: until done, or until it is left */
     grpc_byte_buffer *reply;      /* NULL until the first answer; then kept */
     grpc_slice status_text;       /* until sent */
     struct srv_grpc__infer infer; /* its arena serves the other methods too; streams leave it */
+    struct srv_order_wait order;  /* of a method that is one */
 
     struct srv_grpc__stream *stream; /* ModelStreamInfer that was not refused; else NULL */
     struct srv_grpc__dialog *dialog; /* likewise of a method that is a dialog */
@@ -103,6 +105,7 @@ struct srv_grpc {
     struct srv_grpc__accepts methods[SRV_GRPC__METHODS + 1]; /* the last: unknown methods */
     uint32_t missing;                                        /* sum over methods */
     struct srv_grpc_counts counts;
+    struct srv_orders orders;
 
     uint32_t batches;              /* started and not taken from the queue */
     struct srv_grpc__turns *turns; /* when to look */
@@ -149,6 +152,10 @@ void srv_grpc__call_release(struct srv_grpc__call *call);
 /* Loop thread. One thing less keeps the call open; with the last it goes back to the pool. */
 void srv_grpc__call_drop(struct srv_grpc__call *call);
 
+/* Loop thread. The one answer of a call that is no stream or dialog: a message, or an error. */
+void srv_grpc__call_answer(struct srv_grpc__call *call, const ProtobufCMessage *answer);
+void srv_grpc__call_fail(struct srv_grpc__call *call, const struct base_error *error);
+
 /* ---- infer.c ---- */
 
 void srv_grpc__infer_init(struct srv_grpc__infer *infer, const struct srv_grpc *server);
@@ -176,6 +183,14 @@ enum base_status srv_grpc__why_closed(uint64_t deadline_ns, uint64_t begun_ns, u
 
 /* gRPC's deadline on our clock; BASE_NEVER for none. */
 uint64_t srv_grpc__deadline(gpr_timespec deadline);
+
+/* ---- order.c; loop thread ---- */
+
+/* A call that orders a load or an unload has arrived. */
+void srv_grpc__order_start(struct srv_grpc__call *call);
+
+/* Its client is gone: the call is answered, the order goes on. */
+void srv_grpc__order_leave(struct srv_grpc__call *call, enum base_status why);
 
 /* ---- relay.c; loop thread, for calls that stay open: `arrivals` has their batches ---- */
 

@@ -2,6 +2,7 @@
 #ifndef SERVER_GRPC_CODEC_H
 #define SERVER_GRPC_CODEC_H
 
+#include "server/core.h"
 #include "server/grpc/wire.h"
 #include "server/request.h"
 
@@ -35,6 +36,14 @@ void srv_grpc_encode_infer(const struct srv_request *request, uint8_t *out, size
  * parameter `triton_final_response`. */
 size_t srv_grpc_stream_bytes(const struct srv_request *request);
 void srv_grpc_encode_stream(const struct srv_request *request, uint8_t *out, size_t bytes);
+
+/* Decodes a RepositoryModelLoadRequest or RepositoryModelUnloadRequest into the model's name, which
+ * Triton's clients have in field 2 and KServe's in field 1. INVALID_ARGUMENT: malformed, no name or
+ * one that is too long, or a parameter that cannot be honoured. UNIMPLEMENTED: a repository's name.
+ */
+enum base_status srv_grpc_decode_order(struct srv_grpc_bytes message, enum srv_control_kind kind,
+                                       char name[CELL_NAME_BYTES], struct base_error *error)
+    __attribute__((warn_unused_result));
 
 /* The messages of the small methods: {string 1, string 2 or bool 2}. */
 struct srv_grpc_query {

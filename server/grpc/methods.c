@@ -65,7 +65,7 @@ static enum base_status server_metadata(struct srv_grpc__ask *ask)
     BASE_TRY(srv_grpc__copy_text(ask, SRV_ABOUT_NAME, &answer->name));
     BASE_TRY(srv_grpc__copy_text(ask, SRV_ABOUT_VERSION, &answer->version));
     uint32_t count;
-    const char *const *names = srv_about_extensions(&count);
+    const char *const *names = srv_about_extensions(srv_core_has_control(ask->core), &count);
     SRV_GRPC__NEW_ARRAY(ask, answer->extensions, count);
     for (uint32_t i = 0; i < count; i++) {
         BASE_TRY(srv_grpc__copy_text(ask, names[i], &answer->extensions[i]));
@@ -151,6 +151,8 @@ const struct srv_grpc__method srv_grpc__methods[SRV_GRPC__METHODS] = {
     {"/" SERVICE "/ModelConfig", SRV_GRPC__QUERY, {srv_grpc__model_config}, 2},
     {"/" SERVICE "/ModelStatistics", SRV_GRPC__QUERY, {srv_grpc__model_statistics}, 2},
     {"/" SERVICE "/RepositoryIndex", SRV_GRPC__QUERY, {repository_index}, 2},
+    {"/" SERVICE "/RepositoryModelLoad", SRV_GRPC__ORDER, {.order = SRV_CONTROL_LOAD}, 2},
+    {"/" SERVICE "/RepositoryModelUnload", SRV_GRPC__ORDER, {.order = SRV_CONTROL_UNLOAD}, 2},
     {"/grpc.health.v1.Health/Check", SRV_GRPC__QUERY, {health_check}, 2},
     {"/grpc.health.v1.Health/Watch", SRV_GRPC__DIALOG, {.talk = &srv_grpc__health_watch}, 2},
     {"/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",

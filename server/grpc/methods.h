@@ -1,5 +1,5 @@
-/* The methods other than those that infer: each answers from core at once. Pure but for core; no
- * gRPC in here. Loop thread. */
+/* The table of methods, and those of them that answer from core at once: pure but for core; no gRPC
+ * in here. Loop thread. */
 #ifndef SERVER_GRPC_METHODS_H
 #define SERVER_GRPC_METHODS_H
 
@@ -23,6 +23,7 @@ enum srv_grpc__kind {
     SRV_GRPC__INFER,
     SRV_GRPC__STREAM, /* any number of requests, and their answers */
     SRV_GRPC__DIALOG, /* `talk` speaks */
+    SRV_GRPC__ORDER,  /* of that kind; answered when it has ended */
 };
 
 struct srv_grpc__talk; /* dialog.h */
@@ -33,11 +34,12 @@ struct srv_grpc__method {
     union {
         enum base_status (*answer)(struct srv_grpc__ask *ask); /* QUERY */
         const struct srv_grpc__talk *talk;                     /* DIALOG */
+        enum srv_control_kind order;                           /* ORDER */
     };
     uint32_t accepts; /* how many calls gRPC may hand over before the loop comes to ask for more */
 };
 
-#define SRV_GRPC__METHODS 14u
+#define SRV_GRPC__METHODS 16u
 
 extern const struct srv_grpc__method srv_grpc__methods[SRV_GRPC__METHODS];
 

@@ -261,6 +261,7 @@ static void release(struct srv_grpc *server)
     grpc_completion_queue_shutdown(server->ended);
     destroy_queue(server->ended, false);
     srv_grpc__pool_release(server);
+    srv_orders_release(&server->orders);
     base_free(server->threads);
     base_free(server);
     grpc_shutdown();
@@ -305,6 +306,7 @@ enum base_status srv_grpc_start(const struct srv_grpc_options *options, struct s
     grpc_init();
     server->loop = loop;
     server->core = core;
+    server->orders.core = core;
     server->options = *options;
     server->options.address = NULL;
     server->options.tls = NULL;

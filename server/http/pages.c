@@ -49,10 +49,10 @@ static int add_health(const struct srv_http *http, bool is_ready_page, struct ba
     return !is_ready_page || ready ? 200 : 503;
 }
 
-static int add_server(struct base_buf *out)
+static int add_server(const struct srv_http *http, struct base_buf *out)
 {
     uint32_t n;
-    const char *const *extensions = srv_about_extensions(&n);
+    const char *const *extensions = srv_about_extensions(srv_core_has_control(http->core), &n);
     base_buf_text(out, "{");
     add_member(out, "name", SRV_ABOUT_NAME);
     add_member(out, "version", SRV_ABOUT_VERSION);
@@ -249,7 +249,7 @@ int srv_http__page(struct srv_http *http, const struct srv_http_route *route, bo
 {
     switch (route->page) {
     case SRV_HTTP_SERVER:
-        return add_server(out);
+        return add_server(http, out);
     case SRV_HTTP_LIVE:
     case SRV_HTTP_READY:
         return add_health(http, route->page == SRV_HTTP_READY, out);

@@ -284,3 +284,94 @@ void fake_core_release_oldest(struct srv_core *core)
     }
     land(oldest, oldest->status);
 }
+
+/* ---- Loads and unloads ---- */
+
+bool srv_core_has_control(const struct srv_core *core)
+{
+    return !core->control_off;
+}
+
+static void end_control(struct srv_core *core, struct srv_control *control)
+{
+    struct srv_control **at = &core->controls;
+    while (*at != control) {
+        at = &(*at)->next;
+    }
+    *at = control->next;
+    core->controls_running--;
+    control->error.status = BASE_OK;
+    if (core->fail != BASE_OK) {
+        base_fail(&control->error, core->fail, "fake %s of '%s'", base_status_text(core->fail),
+                  control->name);
+    }
+    control->done(control);
+}
+
+void fake_core_end_controls(struct srv_core *core)
+{
+    while (core->controls != NULL) {
+        end_control(core, core->controls);
+    }
+}
+
+struct control_timer {
+    uv_timer_t timer;
+    struct srv_core *core;
+    struct srv_control *control;
+};
+
+static void control_timer_cb(uv_timer_t *timer)
+{
+    struct control_timer *later = timer->data;
+    end_control(later->core, later->control);
+    uv_close(srv_uv_handle(timer), timer_closed_cb);
+}
+
+static void end_later(struct srv_core *core, struct srv_control *control)
+{
+    struct control_timer *later = calloc(1, sizeof *later);
+    base_assert(later != NULL);
+    later->core = core;
+    later->control = control;
+    uv_timer_init(&core->loop->uv, &later->timer);
+    later->timer.data = later;
+    uv_update_time(&core->loop->uv);
+    uv_timer_start(&later->timer, control_timer_cb, core->delay_ms, 0);
+}
+
+/* What is refused before it begins. */
+static enum base_status check_control(const struct srv_core *core, struct srv_control *control)
+{
+    if (core->control_off) {
+        return base_fail(&control->error, BASE_FAILED_PRECONDITION, "fake control is off");
+    }
+    if (core->draining) {
+        return base_fail(&control->error, BASE_UNAVAILABLE, "fake drain");
+    }
+    if (control->name[0] == '.') {
+        return base_fail(&control->error, BASE_INVALID_ARGUMENT, "fake: '%s' is no name",
+                         control->name);
+    }
+    return BASE_OK;
+}
+
+void srv_core_control(struct srv_core *core, struct srv_control *control)
+{
+    base_assert(srv_loop_is_owner(core->loop));
+    if (check_control(core, control) != BASE_OK) {
+        control->done(control);
+        return;
+    }
+    core->controls_begun++;
+    core->controls_running++;
+    core->control_kind = control->kind;
+    memcpy(core->control_name, control->name, sizeof core->control_name);
+    control->next = core->controls;
+    core->controls = control;
+    if (core->pace == FAKE_AT_ONCE) {
+        end_control(core, control);
+    } else if (core->pace == FAKE_LATER) {
+        end_later(core, control);
+    }
+}

@@ -32,10 +32,20 @@ struct srv_core {
     enum base_status last_cancel;
     uint64_t last_deadline_ns, last_timeout_ns;
     struct srv_flight *first; /* running, newest first */
+
+    /* Loads and unloads: pace, delay_ms and fail are theirs too. */
+    bool control_off; /* the options do not allow them */
+    uint32_t controls_begun, controls_running;
+    enum srv_control_kind control_kind; /* of the last one, */
+    char control_name[CELL_NAME_BYTES];
+    struct srv_control *controls; /* running, newest first */
 };
 
 /* The loop must outlive it. Cells of the models are static. */
 void fake_core_init(struct srv_core *core, struct srv_loop *loop);
+
+/* Ends all loads and unloads that are held, the newest first. */
+void fake_core_end_controls(struct srv_core *core);
 
 /* Answers all held requests, the newest first. */
 void fake_core_release(struct srv_core *core);

@@ -10,13 +10,16 @@
 START_TEST(test_about_extensions_are_those_that_work)
 {
     uint32_t count = 0;
-    const char *const *names = srv_about_extensions(&count);
+    const char *const *names = srv_about_extensions(false, &count);
     ck_assert_uint_eq(count, 5);
     ck_assert_str_eq(names[0], "binary_tensor_data");
     ck_assert_str_eq(names[1], "model_configuration");
     ck_assert_str_eq(names[2], "sequence");
     ck_assert_str_eq(names[3], "sequence(string_id)");
     ck_assert_str_eq(names[4], "statistics");
+    names = srv_about_extensions(true, &count);
+    ck_assert_uint_eq(count, 6);
+    ck_assert_str_eq(names[5], "model_repository");
 }
 END_TEST
 

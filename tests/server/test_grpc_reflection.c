@@ -293,7 +293,7 @@ START_TEST(test_reflection_unknown_symbols)
         "inference.ModelInferRequest.none",
         "inference.ModelInferRequest.model_name.",
         "inference.ModelInferRequest.model_name.more",
-        "inference.GRPCInferenceService.RepositoryModelLoad", // is there, but does not work
+        "inference.GRPCInferenceService.TraceSetting", // is there, but does not work
         "inference.GRPCInferenceService.ModelInfer.more",
         "inference.DataType.TYPE_FP32",
         "grpc.health.v1.HealthCheckResponse.ServingStatus.SERVING",
