@@ -696,6 +696,7 @@ SERVER_SUITES = \
   tests/server/test_http_json.c \
   tests/server/test_http_life.c \
   tests/server/test_http_limits.c \
+  tests/server/test_http_order.c \
   tests/server/test_http_number.c \
   tests/server/test_http_route.c \
   tests/server/test_http_server.c \
@@ -788,6 +789,7 @@ FAKE_CORE_SUITES = \
   tests/server/test_grpc_watch.c \
   tests/server/test_http_life.c \
   tests/server/test_http_limits.c \
+  tests/server/test_http_order.c \
   tests/server/test_http_server.c \
   tests/server/test_http_tls.c \
 

@@ -2,6 +2,7 @@
  *
  *   begin (head) -> take_body ... -> finish: page or refusal -> answer
  *                                    infer: decode, start -> [suspended] -> done -> answer
+ *                                    load, unload: likewise
  *
  * libmicrohttpd calls the handler once with the head, once for each piece of the body, and once at
  * the end; an answer queued before the end would cost the connection, so refusals wait until the
@@ -22,6 +23,7 @@
 
 #define ARENA_CHUNK_BYTES    ((size_t)16 << 10)
 #define INDEX_BODY_BYTES_MAX 4096u
+#define ORDER_BODY_BYTES_MAX (64u << 10)  /* a parameter that is refused may be long */
 #define BODY_RESERVE_BYTES   (256u << 10) /* for a body whose length was announced */
 
 #define JSON_LENGTH_HEADER "Inference-Header-Content-Length"
@@ -91,14 +93,19 @@ static void refuse_too_large(struct srv_http__connection *connection, uint64_t l
     struct srv_http__exchange *exchange = &connection->exchange;
     exchange->code = 413;
     (void)base_fail(&exchange->error, BASE_RESOURCE_EXHAUSTED,
-                    "the body is larger than the limit of %llu bytes", (unsigned long long)limit);
+                    "the body is larger than the limit of %llu bytes%s", (unsigned long long)limit,
+                    exchange->route.page == SRV_HTTP_LOAD
+                        ? "; a model is loaded as it lies in the repository, and not from here"
+                        : "");
 }
 
 static uint64_t body_limit(const struct srv_http__connection *connection)
 {
-    return connection->exchange.route.page == SRV_HTTP_INFER
-               ? connection->listener->http->options.body_bytes_max
-               : INDEX_BODY_BYTES_MAX;
+    enum srv_http_page page = connection->exchange.route.page;
+    if (page == SRV_HTTP_INFER) {
+        return connection->listener->http->options.body_bytes_max;
+    }
+    return srv_http_is_order(page) ? ORDER_BODY_BYTES_MAX : INDEX_BODY_BYTES_MAX;
 }
 
 /* Looks at the head of a POST. */
@@ -153,8 +160,7 @@ static enum MHD_Result begin(struct srv_http__connection *connection, const char
                "Content-Length and Transfer-Encoding do not say where the body ends");
         return answer_error(connection);
     }
-    if (exchange->code == 0 &&
-        (exchange->route.page == SRV_HTTP_INFER || exchange->route.page == SRV_HTTP_INDEX)) {
+    if (exchange->code == 0 && srv_http_takes_body(exchange->route.page)) {
         check_head(connection, &head);
     }
     return exchange->code != 0 && head.expect != NULL ? answer_error(connection) : MHD_YES;
@@ -164,8 +170,7 @@ static void take_body(struct srv_http__connection *connection, const char *data,
 {
     struct srv_http *http = connection->listener->http;
     struct srv_http__exchange *exchange = &connection->exchange;
-    if (exchange->code != 0 ||
-        (exchange->route.page != SRV_HTTP_INFER && exchange->route.page != SRV_HTTP_INDEX)) {
+    if (exchange->code != 0 || !srv_http_takes_body(exchange->route.page)) {
         return; // thrown away
     }
     if (bytes > body_limit(connection) - exchange->body.length) {
@@ -299,14 +304,23 @@ static enum MHD_Result answer_page(struct srv_http__connection *connection)
                        NULL);
 }
 
+/* core is done with the order, or nobody waits for it any more. */
+static enum MHD_Result answer_order(struct srv_http__connection *connection)
+{
+    struct srv_http__exchange *exchange = &connection->exchange;
+    exchange->code = srv_status_http(exchange->error.status);
+    if (exchange->error.status != BASE_OK) {
+        return answer_error(connection);
+    }
+    base_buf_text(&exchange->json, "{}");
+    return exchange->json.failed ? MHD_NO : send_answer(connection, "application/json", NULL);
+}
+
 /* core is done with the request. */
 static enum MHD_Result answer_infer(struct srv_http__connection *connection)
 {
     struct srv_http__exchange *exchange = &connection->exchange;
     const struct srv_request *request = &exchange->request;
-    if (connection->gone) {
-        return MHD_NO; // nobody reads it
-    }
     exchange->code = srv_status_http(request->error.status);
     if (request->error.status != BASE_OK) {
         exchange->error = request->error;
@@ -326,6 +340,42 @@ static enum MHD_Result answer_infer(struct srv_http__connection *connection)
                        &answer);
 }
 
+/* What was RUNNING has ended. */
+static enum MHD_Result answer_ended(struct srv_http__connection *connection)
+{
+    base_assert(!connection->exchange.running);
+    if (connection->gone) {
+        return MHD_NO; // nobody reads it
+    }
+    return srv_http_is_order(connection->exchange.route.page) ? answer_order(connection)
+                                                              : answer_infer(connection);
+}
+
+/* Answers when what has been started has ended: now, or when resume() says so. */
+static enum MHD_Result answer_when_ended(struct srv_http__connection *connection)
+{
+    struct srv_http__exchange *exchange = &connection->exchange;
+    if (!exchange->running) {
+        return answer_ended(connection);
+    }
+    exchange->suspended = true;
+    MHD_suspend_connection(connection->mhd);
+    return MHD_YES;
+}
+
+static void resume(struct srv_http__connection *connection)
+{
+    struct srv_http__exchange *exchange = &connection->exchange;
+    base_assert(exchange->running);
+    exchange->running = false;
+    if (exchange->suspended) {
+        exchange->suspended = false;
+        MHD_resume_connection(connection->mhd);
+        // A resume takes effect in the library's next run.
+        srv_http__listener_wake(connection->listener);
+    }
+}
+
 /* ---- Inference ---- */
 
 static struct srv_http__connection *connection_of(struct srv_request *request)
@@ -336,16 +386,7 @@ static struct srv_http__connection *connection_of(struct srv_request *request)
 
 static void done_cb(struct srv_request *request)
 {
-    struct srv_http__connection *connection = connection_of(request);
-    struct srv_http__exchange *exchange = &connection->exchange;
-    base_assert(exchange->running);
-    exchange->running = false;
-    if (exchange->suspended) {
-        exchange->suspended = false;
-        MHD_resume_connection(connection->mhd);
-        // A resume takes effect in the library's next run.
-        srv_http__listener_wake(connection->listener);
-    }
+    resume(connection_of(request));
 }
 
 /* The body as a request; false with code and error set. */
@@ -408,21 +449,49 @@ static enum MHD_Result run(struct srv_http__connection *connection)
     srv_http__connection_enter(connection, SRV_HTTP__RUNNING);
     exchange->running = true;
     srv_request_start(http->core, &exchange->request);
-    if (!exchange->running) {
-        return answer_infer(connection);
-    }
-    exchange->suspended = true;
-    MHD_suspend_connection(connection->mhd);
-    return MHD_YES;
+    return answer_when_ended(connection);
 }
 
-/* The request is complete, or core has answered it. */
+/* ---- Loads and unloads ---- */
+
+static void ended_cb(struct srv_order_wait *wait, const struct base_error *error)
+{
+    char *at = (char *)wait;
+    struct srv_http__connection *connection =
+        (void *)(at - offsetof(struct srv_http__connection, exchange.order));
+    connection->exchange.error = *error;
+    resume(connection);
+}
+
+static enum MHD_Result run_order(struct srv_http__connection *connection)
+{
+    struct srv_http *http = connection->listener->http;
+    struct srv_http__exchange *exchange = &connection->exchange;
+    enum srv_control_kind kind =
+        exchange->route.page == SRV_HTTP_LOAD ? SRV_CONTROL_LOAD : SRV_CONTROL_UNLOAD;
+    if (connection->gone) {
+        return MHD_NO;
+    }
+    if (srv_http_decode_order(&http->codec, (const uint8_t *)exchange->body.data,
+                              exchange->body.length, kind, &exchange->error) != BASE_OK) {
+        exchange->code = 400;
+        return answer_error(connection);
+    }
+    srv_loop_update(http->loop);
+    srv_http__connection_enter(connection, SRV_HTTP__RUNNING);
+    exchange->running = true;
+    exchange->order.done = ended_cb;
+    srv_orders_begin(&http->orders, kind, exchange->route.model, &exchange->order);
+    return answer_when_ended(connection);
+}
+
+/* ---- The request is complete, or what it started has ended ---- */
+
 static enum MHD_Result finish(struct srv_http__connection *connection)
 {
     struct srv_http__exchange *exchange = &connection->exchange;
     if (connection->phase == SRV_HTTP__RUNNING) {
-        base_assert(!exchange->running);
-        return answer_infer(connection);
+        return answer_ended(connection);
     }
     if (exchange->code != 0) {
         if (exchange->route.page == SRV_HTTP_INFER && exchange->allow == NULL) {
@@ -432,6 +501,9 @@ static enum MHD_Result finish(struct srv_http__connection *connection)
         return answer_error(connection);
     }
     exchange->error.status = BASE_OK;
+    if (srv_http_is_order(exchange->route.page)) {
+        return run_order(connection);
+    }
     return exchange->route.page == SRV_HTTP_INFER ? run(connection) : answer_page(connection);
 }
 
@@ -498,7 +570,14 @@ void srv_http__exchange_end(struct srv_http__connection *connection, bool sent)
 void srv_http__exchange_cancel(struct srv_http__connection *connection, enum base_status why)
 {
     struct srv_http__exchange *exchange = &connection->exchange;
-    if (exchange->running) {
+    if (!exchange->running) {
+        return;
+    }
+    if (srv_http_is_order(exchange->route.page)) {
+        srv_order_leave(&exchange->order);
+        (void)base_fail(&exchange->error, why, "the server is stopping");
+        resume(connection);
+    } else {
         srv_request_cancel(connection->listener->http->core, &exchange->request, why);
     }
 }

@@ -15,6 +15,7 @@
 #include "server/http/json.h"
 #include "server/http/route.h"
 #include "server/http/server.h"
+#include "server/orders.h"
 
 #include <gnutls/gnutls.h>
 #include <microhttpd.h>
@@ -26,7 +27,7 @@
 enum srv_http__phase {
     SRV_HTTP__HEAD,    /* waits for a whole head */
     SRV_HTTP__BODY,    /* for the body */
-    SRV_HTTP__RUNNING, /* core has the request */
+    SRV_HTTP__RUNNING, /* core has the request, or the order */
     SRV_HTTP__SENDING, /* the answer goes out */
     SRV_HTTP__CUT,     /* the socket is shut down; libmicrohttpd is about to notice */
 };
@@ -40,8 +41,9 @@ struct srv_http__exchange {
     struct base_error error;
     uint64_t json_bytes; /* Inference-Header-Content-Length; UINT64_MAX = none */
     struct base_buf body;
-    bool running; /* core has the request */
+    bool running; /* core has the request, or somebody waits for the order */
     bool suspended;
+    struct srv_order_wait order; /* of a page that is one */
     struct srv_request request;
     struct srv_http_form form;
     struct base_buf json; /* of the answer */
@@ -84,6 +86,7 @@ struct srv_http {
     struct srv_loop *loop;
     struct srv_core *core;
     struct srv_http_codec codec;
+    struct srv_orders orders;
     struct srv_http__listener listeners[SRV_HTTP__LISTENERS];
     uv_prepare_t prepare; /* runs libmicrohttpd before the loop sleeps */
     uv_idle_t idle;       /* active while it must not sleep */
@@ -147,7 +150,8 @@ enum MHD_Result srv_http__handle(void *cls, struct MHD_Connection *mhd, const ch
                                  size_t *data_bytes, void **context);
 /* The answer was sent whole, or the connection ended before. */
 void srv_http__exchange_end(struct srv_http__connection *connection, bool sent);
-/* The client left, or the server stops: cancels the request if core has it. */
+/* The client left, or the server stops: cancels the request if core has it, and waits no longer for
+ * an order. */
 void srv_http__exchange_cancel(struct srv_http__connection *connection, enum base_status why);
 /* Frees what exchanges keep between requests. */
 void srv_http__exchange_release(struct srv_http__exchange *exchange);

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "server/http/json_cut.h"
 #include "server/http/json_data.h"
+#include "server/orders.h"
 
 #include <jansson.h>
 #include <string.h>
@@ -491,21 +492,47 @@ enum base_status srv_http_decode(struct srv_http_codec *codec, const struct srv_
     return base_fail(error, status, "%s", why.message);
 }
 
-enum base_status srv_http_decode_index(struct srv_http_codec *codec, const uint8_t *body,
-                                       size_t bytes, bool *ready_only, struct base_error *error)
+/* A small body that is empty (*root is then NULL) or a JSON object. */
+static enum base_status read_object(struct decoder *decoder, const uint8_t *body, size_t bytes,
+                                    json_t **root)
 {
-    *ready_only = false;
+    const char *text = (const char *)body;
+    *root = NULL;
     if (bytes == 0) {
         return BASE_OK;
     }
+    base_arena_reset(&decoder->codec->scratch);
+    BASE_TRY(
+        srv_http_json_cut(text, bytes, &decoder->codec->scratch, &decoder->cut, decoder->error));
+    BASE_TRY(parse(decoder, &decoder->cut.envelope, text, root));
+    return json_is_object(*root) ? BASE_OK : FAIL(decoder, "the body has to be a JSON object");
+}
+
+enum base_status srv_http_decode_index(struct srv_http_codec *codec, const uint8_t *body,
+                                       size_t bytes, bool *ready_only, struct base_error *error)
+{
     struct decoder decoder = {.codec = codec, .error = error};
-    const char *text = (const char *)body;
-    json_t *root = NULL;
-    base_arena_reset(&codec->scratch);
-    BASE_TRY(srv_http_json_cut(text, bytes, &codec->scratch, &decoder.cut, error));
-    BASE_TRY(parse(&decoder, &decoder.cut.envelope, text, &root));
-    if (!json_is_object(root)) {
-        return FAIL(&decoder, "the body has to be a JSON object");
+    json_t *root;
+    *ready_only = false;
+    BASE_TRY(read_object(&decoder, body, bytes, &root));
+    return root == NULL ? BASE_OK : take_flag(&decoder, root, "ready", ready_only);
+}
+
+enum base_status srv_http_decode_order(struct srv_http_codec *codec, const uint8_t *body,
+                                       size_t bytes, enum srv_control_kind kind,
+                                       struct base_error *error)
+{
+    struct decoder decoder = {.codec = codec, .error = error};
+    json_t *root;
+    BASE_TRY(read_object(&decoder, body, bytes, &root));
+    json_t *parameters = json_object_get(root, "parameters");
+    if (parameters != NULL && !json_is_object(parameters)) {
+        return FAIL(&decoder, "parameters of the request have to be an object");
     }
-    return take_flag(&decoder, root, "ready", ready_only);
+    for (void *at = json_object_iter(parameters); at != NULL;
+         at = json_object_iter_next(parameters, at)) {
+        const char *name = json_object_iter_key(at);
+        BASE_TRY(srv_order_check_parameter(kind, name, strlen(name), error));
+    }
+    return BASE_OK;
 }

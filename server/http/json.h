@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/status.h"
+#include "server/core.h"
 #include "server/request.h"
 
 #include <stdbool.h>
@@ -62,6 +63,13 @@ struct srv_http_answer {
 /* The body of a repository index: empty, or a JSON object with `ready`: only models that are. */
 enum base_status srv_http_decode_index(struct srv_http_codec *codec, const uint8_t *body,
                                        size_t bytes, bool *ready_only, struct base_error *error)
+    __attribute__((warn_unused_result));
+
+/* The body of a load or an unload: empty, or a JSON object whose `parameters` may stand in such an
+ * order (server/orders.h). */
+enum base_status srv_http_decode_order(struct srv_http_codec *codec, const uint8_t *body,
+                                       size_t bytes, enum srv_control_kind kind,
+                                       struct base_error *error)
     __attribute__((warn_unused_result));
 
 /* Appends the JSON of a request that was answered BASE_OK. json->failed when it passes the buffer's

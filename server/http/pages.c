@@ -266,6 +266,8 @@ int srv_http__page(struct srv_http *http, const struct srv_http_route *route, bo
         srv_http__write_metrics(http, out);
         return 200;
     case SRV_HTTP_INFER:
+    case SRV_HTTP_LOAD:
+    case SRV_HTTP_UNLOAD:
         break;
     }
     base_assert(!"a page");

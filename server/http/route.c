@@ -33,6 +33,8 @@ static const struct {
     {"v2/models/*/versions/*/stats", SRV_HTTP_STATS},
     {"v2/models/*/versions/*/infer", SRV_HTTP_INFER},
     {"v2/repository/index", SRV_HTTP_INDEX},
+    {"v2/repository/models/*/load", SRV_HTTP_LOAD},
+    {"v2/repository/models/*/unload", SRV_HTTP_UNLOAD},
 };
 
 /* Paths of the protocol's other extensions, so that their clients learn why. */
@@ -44,8 +46,6 @@ static const char *const not_served[] = {
     "v2/models/*/trace/setting",
     "v2/trace/setting",
     "v2/logging",
-    "v2/repository/models/*/load",
-    "v2/repository/models/*/unload",
     "v2/systemsharedmemory/status",
     "v2/systemsharedmemory/region/*/status",
     "v2/systemsharedmemory/region/*/register",
@@ -153,19 +153,21 @@ static int check_method(const char *method, bool is_post, const char **allow,
                   is_post ? "this path takes POST" : "this path takes GET");
 }
 
-/* Names of a matched path: segments 2 and 4. */
+/* Names of a matched path: segments 2 and 4, or 3 of one that begins with v2/repository. */
 static int take_names(const struct segment *segments, uint32_t n, struct srv_http_route *out,
                       struct base_error *error)
 {
     bool has_model = out->page == SRV_HTTP_MODEL || out->page == SRV_HTTP_MODEL_READY ||
                      out->page == SRV_HTTP_CONFIG || out->page == SRV_HTTP_INFER ||
-                     (out->page == SRV_HTTP_STATS && n > 3);
-    if (has_model && !decode_name(&segments[2], out->model, sizeof out->model)) {
+                     srv_http_is_order(out->page) || (out->page == SRV_HTTP_STATS && n > 3);
+    const struct segment *model = &segments[srv_http_is_order(out->page) ? 3 : 2];
+    if (has_model && !decode_name(model, out->model, sizeof out->model)) {
         return refuse(error, 400, BASE_INVALID_ARGUMENT,
                       "a model's name has only letters, digits, '_', '-' and '.', and no '.' at the"
                       " start");
     }
-    if (has_model && n > 4 && !decode_version(&segments[4], out->version)) {
+    if (has_model && model == &segments[2] && n > 4 &&
+        !decode_version(&segments[4], out->version)) {
         return refuse(error, 400, BASE_INVALID_ARGUMENT, "a model's version is a number");
     }
     return 200;
@@ -186,8 +188,7 @@ int srv_http_route_read(const char *method, const char *path, bool is_metrics,
     for (size_t i = 0; n > 0 && i < sizeof table / sizeof table[0]; i++) {
         if (is_match(table[i].pattern, segments, n)) {
             out->page = table[i].page;
-            bool is_post = out->page == SRV_HTTP_INFER || out->page == SRV_HTTP_INDEX;
-            int code = check_method(method, is_post, allow, error);
+            int code = check_method(method, srv_http_takes_body(out->page), allow, error);
             return code != 200 ? code : take_names(segments, n, out, error);
         }
     }

@@ -17,6 +17,8 @@ enum srv_http_page {
     SRV_HTTP_CONFIG,      /* GET  /v2/models/M[/versions/V]/config */
     SRV_HTTP_INFER,       /* POST /v2/models/M[/versions/V]/infer */
     SRV_HTTP_INDEX,       /* POST /v2/repository/index */
+    SRV_HTTP_LOAD,        /* POST /v2/repository/models/M/load */
+    SRV_HTTP_UNLOAD,      /* POST /v2/repository/models/M/unload */
     SRV_HTTP_METRICS,     /* GET  /metrics, of the metrics port only */
 };
 
@@ -25,6 +27,18 @@ struct srv_http_route {
     char model[CELL_NAME_BYTES]; /* "" = none */
     char version[24];            /* "" = the newest */
 };
+
+/* Whether it loads or unloads a model. */
+static inline bool srv_http_is_order(enum srv_http_page page)
+{
+    return page == SRV_HTTP_LOAD || page == SRV_HTTP_UNLOAD;
+}
+
+/* Whether it takes POST, and so a body. */
+static inline bool srv_http_takes_body(enum srv_http_page page)
+{
+    return page == SRV_HTTP_INFER || page == SRV_HTTP_INDEX || srv_http_is_order(page);
+}
 
 /* Reads path as it came, percent signs and all, without the query. A slash at the end is allowed.
  * Returns 200, or the HTTP code of what is wrong, said in error: 400 (a name or version that cannot

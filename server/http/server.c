@@ -41,6 +41,7 @@ void srv_http__handle_closed(struct srv_http *http)
     http->handles--;
     if (http->handles == 0 && http->stopping) {
         srv_http_codec_release(&http->codec);
+        srv_orders_release(&http->orders);
         base_free(http);
     }
 }
@@ -176,6 +177,7 @@ enum base_status srv_http_start(const struct srv_http_options *options, struct s
     }
     http->loop = loop;
     http->core = core;
+    http->orders.core = core;
     srv_http_codec_init(&http->codec, (size_t)options->json_bytes_max);
     for (int i = 0; i < SRV_HTTP__LISTENERS; i++) {
         http->listeners[i].http = http;
