@@ -55,7 +55,7 @@ def test_every_service_is_described(channel):
 def test_only_methods_that_work_are_told(channel):
     methods = {method.name for method in pool_of(channel).FindServiceByName(INFERENCE).methods}
     assert "ModelInfer" in methods and "ModelStreamInfer" in methods, methods
-    assert "RepositoryModelLoad" not in methods, methods
+    assert "RepositoryModelLoad" in methods and "TraceSetting" not in methods, methods
 
 
 def test_names_of_all_kinds(channel):
