@@ -852,6 +852,7 @@ TEST_SCRIPTS = \
   tests/proto/test_numbers.sh \
   tests/docs/test_bands.sh \
   tests/docs/test_decoders.sh \
+  tests/docs/test_deploy.sh \
   tests/docs/test_graphs.sh \
   tests/docs/test_links.sh \
   tests/docs/test_pictures.sh \

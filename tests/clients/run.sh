@@ -41,25 +41,52 @@ cp -r models/* "$work/models/"
 cp -r models/langid "$work/models/parts"
 echo 'states: recurrent' >"$work/models/parts/config.yaml"
 
-"$OUT/cellbatchd" --model-repository "$work/models" --grpc-port 0 --http-port 0 --metrics-port 0 \
-    2>"$work/log" >&2 &
-server=$!
-for _ in $(seq 300); do
-    grpc_port=$(port grpc) http_port=$(port http)
-    if [ -n "$grpc_port" ] && [ -n "$http_port" ] &&
-        curl -fs "http://127.0.0.1:$http_port/v2/health/ready" >/dev/null; then
-        break
-    fi
-    kill -0 "$server" 2>/dev/null || break
-    sleep 0.1
-done
-if ! curl -fs "http://127.0.0.1:${http_port:-0}/v2/health/ready" >/dev/null; then
+# serve MODELS OPTION...: starts the daemon and waits until it is ready; its ports are then grpc_port and
+# http_port.
+serve() {
+    local models=$1
+    shift
+    "$OUT/cellbatchd" --model-repository "$models" --grpc-port 0 --http-port 0 --metrics-port 0 \
+        "$@" 2>"$work/log" >&2 &
+    server=$!
+    for _ in $(seq 300); do
+        grpc_port=$(port grpc) http_port=$(port http)
+        if [ -n "$grpc_port" ] && [ -n "$http_port" ] &&
+            curl -fs "http://127.0.0.1:$http_port/v2/health/ready" >/dev/null; then
+            return
+        fi
+        kill -0 "$server" 2>/dev/null || break
+        sleep 0.1
+    done
     echo "cellbatchd is not ready:"
     cat "$work/log"
     echo "0 passed, 1 failed"
     exit 1
-fi
+}
 
+# stopped: the daemon, which was asked to, must stop by itself.
+stopped() {
+    if timeout 30 tail --pid="$server" -f /dev/null && wait "$server"; then
+        passed=$((passed + 1))
+    else
+        echo "cellbatchd did not stop with exit status 0:"
+        tail -n 20 "$work/log"
+        failed=$((failed + 1))
+    fi
+    server=
+}
+
+cp -r "$work/models" "$work/control"
+cp -r models/langid "$work/control/late"
+cp -r models/langid "$work/control/changing"
+serve "$work/control" --model-control-mode explicit --load-model langid,parts
+PYTHONDONTWRITEBYTECODE=1 "$python" tests/clients/test_model_control.py "127.0.0.1:$grpc_port" \
+    "127.0.0.1:$http_port" "$work/control" >"$work/out" 2>&1
+add "$work/out" $?
+kill -TERM "$server"
+stopped
+
+serve "$work/models"
 "$python" tests/clients/test_tritonclient.py "127.0.0.1:$grpc_port" "127.0.0.1:$http_port" \
     >"$work/out" 2>&1
 add "$work/out" $?
@@ -85,14 +112,7 @@ else
     cat "$work/idle"
     failed=$((failed + 1))
 fi
-if timeout 30 tail --pid="$server" -f /dev/null && wait "$server"; then
-    passed=$((passed + 1))
-else
-    echo "cellbatchd did not stop with exit status 0:"
-    tail -n 20 "$work/log"
-    failed=$((failed + 1))
-fi
-server=
+stopped
 
 line="$passed passed, $failed failed"
 [ "$skipped" -eq 0 ] || line="$line, $skipped skipped"

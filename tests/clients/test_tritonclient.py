@@ -30,6 +30,7 @@ class Clients:
     def __init__(self, name, module, address):
         self.name = name
         self.module = module
+        self.address = address
         self.client = module.InferenceServerClient(address)
 
     def as_json(self):
@@ -96,6 +97,14 @@ def test_repository_index(c):
     index = c.client.get_model_repository_index(**c.as_json())
     models = index["models"] if isinstance(index, dict) else index
     assert any(m["name"] == MODEL and m["state"] == "READY" for m in models), models
+
+
+def test_models_stay_as_they_are_by_default(c):
+    refused(lambda: c.client.load_model(MODEL), ["model-control-mode"])
+    refused(lambda: c.client.unload_model(MODEL), ["model-control-mode"])
+    assert c.client.is_model_ready(MODEL)
+    extensions = c.client.get_server_metadata(**c.as_json())["extensions"]
+    assert not any("model_repository" in name for name in extensions), extensions
 
 
 def test_infer_matches_pytorch(c):
