@@ -2,7 +2,7 @@
  *
  * Beside not crashing: what was decoded, written as an answer in JSON, is decoded again to the same
  * elements (a NaN to a NaN). Then it is served by each of the small models, and what they answer
- * is written. */
+ * is written. The same text is read as the body of a load, too. */
 #include "base/assert.h"
 #include "server/core.h"
 #include "server/http/json.h"
@@ -112,6 +112,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         base_assert(error.status != BASE_OK && error.message[0] != '\0');
     }
     base_arena_release(&request.arena);
+    if (srv_http_decode_order(&codec, body.data, body.bytes, SRV_CONTROL_LOAD, &error) != BASE_OK) {
+        base_assert(error.status != BASE_OK && error.message[0] != '\0');
+    }
     srv_http_codec_release(&codec);
     return 0;
 }

@@ -1,4 +1,5 @@
-/* ModelInferRequest messages: decoded, served by each of the small models, and answered.
+/* ModelInferRequest messages: decoded, served by each of the small models, and answered. Then the
+ * same bytes as a RepositoryModelLoadRequest, or -UnloadRequest, whose first fields are alike.
  *
  * Beside not crashing: protobuf-c, where it takes the message, reads the same, and from the answer
  * the same outputs. */
@@ -53,6 +54,24 @@ static void check_answer(const struct srv_request *request)
     base_free(out);
 }
 
+static void check_order(const uint8_t *data, size_t size, enum srv_control_kind kind)
+{
+    char name[CELL_NAME_BYTES];
+    struct base_error error = {.status = BASE_OK};
+    if (srv_grpc_decode_order((struct srv_grpc_bytes){data, size}, kind, name, &error) != BASE_OK) {
+        base_assert(error.status != BASE_OK && error.message[0] != '\0');
+        return;
+    }
+    base_assert(name[0] != '\0');
+    Inference__RepositoryModelUnloadRequest *message =
+        inference__repository_model_unload_request__unpack(NULL, size, data);
+    if (message != NULL) { // as above
+        base_assert(strcmp(name, message->model_name[0] != '\0' ? message->model_name
+                                                                : message->repository_name) == 0);
+        inference__repository_model_unload_request__free_unpacked(message, NULL);
+    }
+}
+
 // NOLINTNEXTLINE(readability-identifier-naming): libFuzzer's name
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -70,5 +89,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         }
     }
     base_arena_release(&request.arena);
+    check_order(data, size, SRV_CONTROL_LOAD);
+    check_order(data, size, SRV_CONTROL_UNLOAD);
     return 0;
 }

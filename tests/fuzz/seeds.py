@@ -130,6 +130,9 @@ def requests():
     yield "parameters", infer("lone", [tensor("x", "INT32", [1, 1])], [bytes(4)], [], [
         parameter("binary_data_output", 1, 1), parameter("sequence_id", 3, "s"),
         parameter("priority", 5, 0)])
+    yield "order_load", message((2, "lone"), (3, parameter("config", 3, "{}")))
+    yield "order_unload", message((1, ""), (2, "lone"), (3, parameter("unload_dependents", 1, 1)))
+    yield "order_kserve", message((1, "lone"))
 
 
 # ---- HTTP: JSON's length in two bytes (ffff: all of it), JSON, binary tensors ----
@@ -162,6 +165,7 @@ def bodies():
                                given("join.b", "FP32", [2, 3], [[1, 2, 3], [0, 0, 1]])])
     yield "serve_lone", body([given("x", "INT32", [1, 3], [[7, 8, 9]])],
                              parameters={"binary_data_output": True})
+    yield "order_load", body([], parameters={"file:1/model.onnx": "AAAA"})
 
 
 # ---- The scheduler: see fuzz_sched.c ----
