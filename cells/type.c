@@ -2,7 +2,7 @@
  *
  * A type is one block of memory: the struct and, behind it, its weights, each on a cache line.
  * Layouts are interned too and never given back: there are few, and rows are opened by their
- * number. Loop thread. Cost of an intern: one pass over the weights to check, one to hash, one to
+ * number. Cost of an intern: one pass over the weights to check, one to hash, one to
  * compare or copy. */
 #include "cells/type.h"
 

@@ -2,8 +2,8 @@
  *
  * Two definitions with the same ops, shapes and weights are one type, whichever models they come
  * from: identity is a 128-bit hash, then compared byte by byte. The registry owns its types and
- * copies of their weights; it belongs to the loop thread, which loads models. A type is immutable
- * once made, so any thread may read it. */
+ * copies of their weights; it belongs to one thread at a time, whoever loads models or lets them
+ * go. A type is immutable once made, but for its references, so any thread may read it. */
 #ifndef CELLS_TYPE_H
 #define CELLS_TYPE_H
 
@@ -46,7 +46,7 @@ struct cell_type {
      * element, of activations 20. */
     uint64_t flops;
     uint64_t weight_bytes;
-    uint32_t refs; /* models that use it; loop thread only */
+    uint32_t refs; /* models that use it; of the thread that has the registry */
     char name[64]; /* label for metrics: first model that brought it, such as "langid/lstm" */
 };
 

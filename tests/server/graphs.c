@@ -72,6 +72,9 @@ void graphs_open(uint32_t nodes_max, uint32_t rows)
     struct site_options options;
     site_options_init(&options);
     options.core.sequence_length_max = nodes_max;
+    options.core.model_control = true;
+    options.core.repository.path = graphs_folder;
+    options.core.repository.allow_plugins = true;
     options.repositories[0] = graphs_folder;
     options.allow_plugins = true;
     options.engine.rows = rows;

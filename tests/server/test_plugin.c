@@ -238,6 +238,38 @@ START_TEST(test_a_late_plugin_fails_its_request_and_holds_up_no_other_model)
 }
 END_TEST
 
+/* One that waits for the plug-in, one that it has, and one that it did not come back from in time:
+ * each is answered by the model that it came to, and the next model has a plug-in of its own. */
+START_TEST(test_a_reload_while_the_plugin_has_a_request)
+{
+    static struct visit inside;
+    static struct visit behind;
+    static struct visit next;
+    open_steered(_i == 0 ? "30s" : "300ms");
+    start_held(&inside);
+    if (_i == 1) {
+        expect(&inside, BASE_DEADLINE_EXCEEDED, "unfold.so took longer than 300 ms");
+    } else {
+        start(&behind, STEERED_GOOD);
+    }
+    site_load(&graphs_site, "steered");
+    start(&next, STEERED_GOOD);
+    expect_good(&next);
+    atomic_store(&hold.is_released, 1);
+    if (_i == 0) {
+        expect_good(&inside);
+        expect_good(&behind);
+    }
+    site_unload(&graphs_site, "steered");
+    start(&next, STEERED_GOOD);
+    expect(&next, BASE_UNAVAILABLE, "model 'steered' version 1 is unavailable: unloaded");
+    site_load(&graphs_site, "steered");
+    start(&next, STEERED_GOOD);
+    expect_good(&next);
+    site_close(&graphs_site);
+}
+END_TEST
+
 START_TEST(test_cancelled_while_the_plugin_has_it_or_before)
 {
     static struct visit inside;
@@ -403,6 +435,7 @@ int main(void)
     tcase_add_test(served, test_what_is_wrong_fails_its_request_alone);
     tcase_add_test(served, test_tensors_are_checked_before_the_plugin_sees_them);
     tcase_add_test(served, test_a_late_plugin_fails_its_request_and_holds_up_no_other_model);
+    tcase_add_loop_test(served, test_a_reload_while_the_plugin_has_a_request, 0, 2);
     tcase_add_test(served, test_cancelled_while_the_plugin_has_it_or_before);
     tcase_add_test(served, test_the_clients_own_deadline);
     tcase_add_test(served, test_stopping_while_the_plugin_hangs);
