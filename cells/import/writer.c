@@ -188,6 +188,15 @@ enum base_status cell__write_transpose(struct cell__writer *w, const char *x, co
     return cell__build_set_ints(w->builder, node, "perm", n, perm);
 }
 
+enum base_status cell__write_concat(struct cell__writer *w, const char *const *inputs, int64_t axis,
+                                    const char **out)
+{
+    Onnx__NodeProto *node = NULL;
+    BASE_TRY(cell__build_node(w->builder, "Concat", inputs, 1, &node));
+    *out = node->output[0];
+    return cell__build_set_int(w->builder, node, "axis", axis);
+}
+
 enum base_status cell__write_reduce(struct cell__writer *w, const char *op, const char *x,
                                     const struct cell__list *axes, bool keeps, const char **out)
 {

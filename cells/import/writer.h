@@ -45,6 +45,9 @@ enum base_status cell__write_axes(struct cell__writer *w, const char *op, const 
                                   const int64_t *axes, size_t n, const char **out);
 enum base_status cell__write_transpose(struct cell__writer *w, const char *x, const int64_t *perm,
                                        size_t n, const char **out);
+/* inputs: names ending with NULL. */
+enum base_status cell__write_concat(struct cell__writer *w, const char *const *inputs, int64_t axis,
+                                    const char **out);
 enum base_status cell__write_reduce(struct cell__writer *w, const char *op, const char *x,
                                     const struct cell__list *axes, bool keeps, const char **out);
 

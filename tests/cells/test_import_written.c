@@ -11,7 +11,7 @@
 #include <string.h>
 
 enum { FLOAT = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT };
-enum { BATCH = 2, STEPS = 3, WIDTH = 4, HIDDEN = 2, RANK = 4, COUNT_MAX = 256 };
+enum { BATCH = 2, STEPS = 3, WIDTH = 4, HIDDEN = 2, RANK = 4, COUNT_MAX = 3072 };
 
 static struct onnx_builder builder;
 static struct base_random numbers;
@@ -42,6 +42,10 @@ static struct tensor tensors[] = {
     {.name = "c22", .rank = 2, .dims = {2, 2}},
     {.name = "c223", .rank = 3, .dims = {2, 2, 3}},
     {.name = "c322", .rank = 3, .dims = {3, 2, 2}},
+    {.name = "c4824", .rank = 3, .dims = {WIDTH, 8, 24}},
+    {.name = "c82416", .rank = 3, .dims = {8, 24, 16}}, // as matrices of two blocks each
+    {.name = "c22460", .rank = 3, .dims = {2, 24, 60}}, // each block a matrix
+    {.name = "c4224", .rank = 3, .dims = {WIDTH, 2, 24}},
     {.name = "y22", .rank = 4, .dims = {BATCH, STEPS, 2, 2}, .of = "y"},
     {.name = "v22", .rank = 3, .dims = {BATCH, 2, 2}, .of = "v"},
     {.name = "v41", .rank = 3, .dims = {BATCH, WIDTH, 1}, .of = "v"},
@@ -276,6 +280,9 @@ static const struct {
     {"c223 y22", "gih,btgi->btgh", "gih,btgi->btgh"},
     {"y22 c322", "btgi,hgi->bthg", "btgi,hgi->bthg"},
     {"y22 c223", "btig,gih->btgh", "btig,gih->btgh"},
+    {"y c4824 c82416", "btd,dgi,gih->btgh", "btd,dgi,gih->btgh"},
+    {"v c4824 c82416", "bd,dgi,gih->bgh", "bd,dgi,gih->bgh"},
+    {"y c4224 c22460", "btd,dgi,gih->btgh", "btd,dgi,gih->btgh"},
     {"y22 c22", "btgi,gi->btg", "btgi,gi->btg"},
     {"v22 c223", "bgi,gih->bgh", "bgi,gih->bgh"},
     {"v22 c223 c22", "bgi,gih,gk->bghk", "bgi,gih,gk->bghk"},
