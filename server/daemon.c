@@ -301,6 +301,7 @@ static enum base_status core_open(struct daemon *daemon, struct base_error *erro
 {
     const struct cfg_config *config = daemon->config;
     const struct srv_repository_options repository = {.path = config->model_repository,
+                                                      .is_explicit = cfg_controls_models(config),
                                                       .n_names = config->load_model.count,
                                                       .names = config->load_model.names,
                                                       .allow_plugins = config->allow_plugins,

@@ -263,6 +263,16 @@ static enum base_status read_versions(const struct srv_repository_options *optio
     return BASE_OK;
 }
 
+/* Clients are told what is wrong in the repository, not where it lies. */
+static void strip_path(const char *path, struct base_error *error)
+{
+    const size_t length = strlen(path);
+    const char *rest = error->message + length;
+    if (strncmp(error->message, path, length) == 0 && *rest == '/') {
+        memmove(error->message, rest + 1, strlen(rest + 1) + 1);
+    }
+}
+
 enum base_status srv_repository_read(const struct srv_repository_options *options,
                                      struct cell_registry *registry, const char *name,
                                      struct srv_repository_model *out, struct base_error *error)
@@ -275,6 +285,7 @@ enum base_status srv_repository_read(const struct srv_repository_options *option
     }
     if (status != BASE_OK) {
         srv_repository_release(registry, out);
+        strip_path(options->path, error);
     }
     listing_release(&folder.versions);
     return status;

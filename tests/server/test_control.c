@@ -362,7 +362,10 @@ END_TEST
 START_TEST(test_a_model_that_cannot_be_loaded_says_why_to_all)
 {
     const uint32_t n_models = look_at("m", "").n_models;
-    expect_wish(SRV_CONTROL_LOAD, "m", BASE_NOT_FOUND, "No such file");
+    struct wish wish;
+    wish_start(&site, &wish, SRV_CONTROL_LOAD, "m");
+    ck_assert_int_eq(wish_wait(&wish), BASE_NOT_FOUND);
+    ck_assert_str_eq(wish.control.error.message, "m: No such file or directory");
     ck_assert_uint_eq(look_at("m", "").n_models, n_models); // or it would grow by any name
     struct cell_model *cells = put("m/2/model.onnx", 5, 1);
     shelf_text(FILE_NAME, "this is no model");
