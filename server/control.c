@@ -265,7 +265,8 @@ static void fail(struct loading *loading)
         (void)clear_name(core, control->name, NULL);
         srv_core__insert_entry(core, note);
     }
-    control->error = loading->error;
+    base_fail(&control->error, loading->error.status, "model '%.100s': %s", control->name,
+              loading->error.message);
     free_loading(loading);
     answer(control);
     rest(core);

@@ -300,9 +300,12 @@ static enum base_status engine_open(struct daemon *daemon, struct base_error *er
 static enum base_status core_open(struct daemon *daemon, struct base_error *error)
 {
     const struct cfg_config *config = daemon->config;
+    const bool loads_all = cfg_loads_every_model(config);
     const struct srv_repository_options repository = {.path = config->model_repository,
-                                                      .is_explicit = cfg_controls_models(config),
-                                                      .n_names = config->load_model.count,
+                                                      .n_names =
+                                                          loads_all ? 0 : config->load_model.count,
+                                                      .only_names = !loads_all,
+                                                      .may_be_empty = cfg_controls_models(config),
                                                       .names = config->load_model.names,
                                                       .allow_plugins = config->allow_plugins,
                                                       .exit_on_error = config->exit_on_error};

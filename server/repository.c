@@ -263,13 +263,14 @@ static enum base_status read_versions(const struct srv_repository_options *optio
     return BASE_OK;
 }
 
-/* Clients are told what is wrong in the repository, not where it lies. */
+/* Clients are told what is wrong in a model's folder, not where that lies. */
 static void strip_path(const char *path, struct base_error *error)
 {
     const size_t length = strlen(path);
-    const char *rest = error->message + length;
-    if (strncmp(error->message, path, length) == 0 && *rest == '/') {
-        memmove(error->message, rest + 1, strlen(rest + 1) + 1);
+    if (strncmp(error->message, path, length) == 0) {
+        const char *rest = error->message + length;
+        rest += strspn(rest, "/: ");
+        memmove(error->message, rest, strlen(rest) + 1);
     }
 }
 
@@ -285,7 +286,7 @@ enum base_status srv_repository_read(const struct srv_repository_options *option
     }
     if (status != BASE_OK) {
         srv_repository_release(registry, out);
-        strip_path(options->path, error);
+        strip_path(folder.path, error);
     }
     listing_release(&folder.versions);
     return status;
@@ -384,15 +385,6 @@ static enum base_status load_model(struct loading *loading, const char *name,
     return status;
 }
 
-static bool are_all_wanted(const struct srv_repository_options *options)
-{
-    bool are_all = options->n_names == 0 && !options->is_explicit;
-    for (uint32_t i = 0; i < options->n_names; i++) {
-        are_all |= strcmp(options->names[i], "*") == 0;
-    }
-    return are_all;
-}
-
 static enum base_status load_all(struct loading *loading, struct base_error *error)
 {
     struct listing models = {0};
@@ -423,8 +415,9 @@ enum base_status srv_repository_load(const struct srv_repository_options *option
                                      struct base_error *error)
 {
     struct loading loading = {.options = options, .core = core, .engine = engine};
-    BASE_TRY(are_all_wanted(options) ? load_all(&loading, error) : load_named(&loading, error));
-    if (loading.loaded == 0 && !options->is_explicit) {
+    BASE_TRY(options->n_names == 0 && !options->only_names ? load_all(&loading, error)
+                                                           : load_named(&loading, error));
+    if (loading.loaded == 0 && !options->may_be_empty) {
         return base_fail(error, BASE_NOT_FOUND, "%s: no model here (NAME/1/model.onnx)",
                          options->path);
     }

@@ -15,9 +15,10 @@ struct srv_engine;
 
 struct srv_repository_options {
     const char *path;
-    uint32_t n_names; /* load only these models, or all if one is "*"; 0 = all */
+    uint32_t n_names; /* load only these models; 0 = all, or none if only_names */
     const char *const *names;
-    bool is_explicit;   /* 0 names are none, and no model at all is no error */
+    bool only_names;
+    bool may_be_empty;  /* no model at all is no error */
     bool allow_plugins; /* else a model with one cannot be loaded */
     bool exit_on_error; /* false: what cannot be loaded is added as unavailable */
 };

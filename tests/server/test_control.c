@@ -346,9 +346,10 @@ START_TEST(test_a_load_that_fails_changes_nothing)
     site_load(&site, "m");
     const struct look before = look_at("m", "");
     shelf_text(FILE_NAME, "this is no model");
-    expect_wish(SRV_CONTROL_LOAD, "m", BASE_INVALID_ARGUMENT, "version 1: ");
+    expect_wish(SRV_CONTROL_LOAD, "m", BASE_INVALID_ARGUMENT, "model 'm': version 1: ");
     shelf_text("m/config.yaml", "weights: fp17\n");
-    expect_wish(SRV_CONTROL_LOAD, "m", BASE_INVALID_ARGUMENT, "weights");
+    expect_wish(SRV_CONTROL_LOAD, "m", BASE_INVALID_ARGUMENT,
+                "model 'm': config.yaml:1:10: weights");
     util_remove_tree(shelf_at("m"));
     expect_wish(SRV_CONTROL_LOAD, "m", BASE_NOT_FOUND, "No such file");
     settle();
@@ -365,7 +366,7 @@ START_TEST(test_a_model_that_cannot_be_loaded_says_why_to_all)
     struct wish wish;
     wish_start(&site, &wish, SRV_CONTROL_LOAD, "m");
     ck_assert_int_eq(wish_wait(&wish), BASE_NOT_FOUND);
-    ck_assert_str_eq(wish.control.error.message, "m: No such file or directory");
+    ck_assert_str_eq(wish.control.error.message, "model 'm': No such file or directory");
     ck_assert_uint_eq(look_at("m", "").n_models, n_models); // or it would grow by any name
     struct cell_model *cells = put("m/2/model.onnx", 5, 1);
     shelf_text(FILE_NAME, "this is no model");
