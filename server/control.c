@@ -394,8 +394,8 @@ static enum base_status read_model(struct loading *loading)
     struct srv_repository_model *found = &loading->found;
     BASE_TRY(srv_repository_read(&core->options.repository, srv_engine_registry(core->engine),
                                  loading->control->name, found, &loading->error));
-    loading->cells = base_alloc_array(found->n_versions, sizeof(*loading->cells));
-    loading->entries = base_alloc_array(found->n_versions, sizeof(*loading->entries));
+    loading->cells = base_alloc_array(found->n_versions, sizeof(const struct cell_model *));
+    loading->entries = base_alloc_array(found->n_versions, sizeof(struct srv_model_entry *));
     if (loading->cells == NULL || loading->entries == NULL) {
         return base_fail(&loading->error, BASE_RESOURCE_EXHAUSTED, "out of memory");
     }

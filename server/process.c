@@ -487,16 +487,16 @@ void srv_request_start(struct srv_core *core, struct srv_request *request)
     request->session = NULL;
     request->n_outputs = 0;
     const struct srv_model *model = NULL;
-    enum base_status status = srv_core_find_model(core, request->model_name, request->model_version,
-                                                  &model, &request->error);
-    snprintf(request->version, sizeof(request->version), "%s", model != NULL ? model->version : "");
+    const bool is_found = srv_core_find_model(core, request->model_name, request->model_version,
+                                              &model, &request->error) == BASE_OK;
+    snprintf(request->version, sizeof(request->version), "%s", is_found ? model->version : "");
     if (core->refusing) {
         core->counters.rejected_draining++;
-        status = base_fail(&request->error, BASE_UNAVAILABLE, "the server is stopping");
-    } else if (status == BASE_OK && model->state != SRV_MODEL_READY) {
-        status = srv_about_not_ready(model, &request->error);
+        base_fail(&request->error, BASE_UNAVAILABLE, "the server is stopping");
+    } else if (is_found && model->state != SRV_MODEL_READY) {
+        srv_about_not_ready(model, &request->error);
     }
-    if (status != BASE_OK) {
+    if (model == NULL || request->error.status != BASE_OK) {
         answer(core, request);
         return;
     }

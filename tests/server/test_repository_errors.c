@@ -2,6 +2,7 @@
  * reason, without it that model alone is unavailable and says why. */
 #include "base/mem.h"
 #include "server/about.h"
+#include "server/core.h"
 #include "tests/server/shelf.h"
 
 #include <string.h>
