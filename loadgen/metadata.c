@@ -137,6 +137,45 @@ static enum base_status take_metadata(const Inference__ModelMetadataResponse *an
     return lg_model_init(wish, inputs, answer->n_inputs, out, error);
 }
 
+/* ---- Ranges ---------------------------------------------------------------------------------- */
+
+static void take_ranges(const Inference__ModelConfig *config, struct lg_model *model)
+{
+    static const char prefix[] = "range.";
+    for (size_t p = 0; config != NULL && p < config->n_parameters; p++) {
+        const Inference__ModelConfig__ParametersEntry *entry = config->parameters[p];
+        if (strncmp(entry->key, prefix, sizeof(prefix) - 1) != 0 || entry->value == NULL) {
+            continue;
+        }
+        for (uint32_t i = 0; i < model->input_count; i++) {
+            if (strcmp(model->inputs[i].name, entry->key + sizeof(prefix) - 1) == 0) {
+                (void)lg_tensor_take_range(&model->inputs[i], entry->value->string_value);
+            }
+        }
+    }
+}
+
+/* A server that has no configuration of the model, or cannot say, is asked with what is usual. */
+static void fetch_ranges(struct lg_client *client, const struct lg_model_wish *wish,
+                         struct lg_model *model)
+{
+    Inference__ModelConfigRequest request;
+    inference__model_config_request__init(&request);
+    request.name = lg_borrow(wish->name);
+    request.version = lg_borrow(wish->version);
+    struct base_buf reply;
+    struct base_error ignored;
+    if (call(client, "ModelConfig", &request.base, CALL_TIMEOUT_NS, &reply, &ignored) == BASE_OK) {
+        Inference__ModelConfigResponse *answer =
+            inference__model_config_response__unpack(NULL, reply.length, bytes_of(&reply));
+        if (answer != NULL) {
+            take_ranges(answer->config, model);
+        }
+        inference__model_config_response__free_unpacked(answer, NULL);
+    }
+    base_buf_release(&reply);
+}
+
 enum base_status lg_model_fetch(struct lg_client *client, const struct lg_model_wish *wish,
                                 struct lg_model *out, struct base_error *error)
 {
@@ -155,5 +194,8 @@ enum base_status lg_model_fetch(struct lg_client *client, const struct lg_model_
         inference__model_metadata_response__free_unpacked(answer, NULL);
     }
     base_buf_release(&reply);
+    if (status == BASE_OK) {
+        fetch_ranges(client, wish, out);
+    }
     return status;
 }

@@ -4,7 +4,9 @@
 #include "base/checked.h"
 #include "loadgen/number.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const struct lg_datatype datatypes[] = {
@@ -150,6 +152,43 @@ static enum base_status apply_shape(const char *shape, struct lg_model *model,
     }
     return base_fail(error, BASE_INVALID_ARGUMENT, "--shape '%s': model %s has no such input",
                      shape, model->name);
+}
+
+/* A number, and what follows it. */
+static bool take_number(const char **at, int64_t *out)
+{
+    char *end = NULL;
+    errno = 0;
+    *out = strtoll(*at, &end, 10);
+    const bool is_one = end != *at && errno == 0;
+    *at = end;
+    return is_one;
+}
+
+bool lg_tensor_take_range(struct lg_tensor *tensor, const char *text)
+{
+    static const char dots[] = "..";
+    static const char steps[] = "steps";
+    int64_t least = 0;
+    int64_t most = 0;
+    if (!take_number(&text, &least) || strncmp(text, dots, sizeof(dots) - 1) != 0) {
+        return false;
+    }
+    text += sizeof(dots) - 1;
+    const bool is_of_steps = strncmp(text, steps, sizeof(steps) - 1) == 0;
+    text += is_of_steps ? sizeof(steps) - 1 : 0;
+    if ((!is_of_steps || *text != '\0') && !take_number(&text, &most)) {
+        return false;
+    }
+    if (*text != '\0' || most > LG_RANGE_MAX || least < -LG_RANGE_MAX || most < -LG_RANGE_MAX ||
+        least > LG_RANGE_MAX) {
+        return false;
+    }
+    tensor->has_range = true;
+    tensor->is_of_steps = is_of_steps;
+    tensor->least = least;
+    tensor->most = most;
+    return true;
 }
 
 static bool is_input(const struct lg_metadata_input *input, const char *name, size_t rank)

@@ -13,6 +13,9 @@
 #define LG_RANK_MAX    8u
 #define LG_NAME_BYTES  256u
 
+/* Ends of a range lie within this. */
+#define LG_RANGE_MAX (INT64_C(1) << 62)
+
 /* How the elements of a datatype are drawn. */
 enum lg_fill {
     LG_FILL_INTEGER,
@@ -38,6 +41,10 @@ struct lg_tensor {
     const struct lg_datatype *datatype;
     uint32_t rank;
     int64_t dims[LG_RANK_MAX];
+    /* What the model's configuration says that integers may be: least..most, of numbers of steps
+     * counted from a request's length on. */
+    bool has_range, is_of_steps;
+    int64_t least, most;
 };
 
 struct lg_model {
@@ -58,10 +65,15 @@ struct lg_model_wish {
 /* Asks ModelMetadata and decides which -1 of an input's shape means what: where any input has two
  * or more, or two inputs have one each at different places (a step and its state), the first of
  * each input is the batch and the others the length; else a single one is the length. Those of
- * BYTES are the batch. A shape of the wish replaces all that for its input. */
+ * BYTES are the batch. A shape of the wish replaces all that for its input. Then asks
+ * ModelConfig for the ranges of integers, which other servers do not tell. */
 enum base_status lg_model_fetch(struct lg_client *client, const struct lg_model_wish *wish,
                                 struct lg_model *out, struct base_error *error)
     __attribute__((warn_unused_result));
+
+/* Takes what cellbatchd's configuration of a model says of an input, such as "0..59", "1..steps" or
+ * "-3..steps-4"; false: that is no range. */
+bool lg_tensor_take_range(struct lg_tensor *tensor, const char *text);
 
 /* Asks ServerReady and ModelReady every 50 ms until both say yes; UNAVAILABLE with the last reason
  * after timeout_ns. *stop (may become true at any time) ends the wait with CANCELLED. */

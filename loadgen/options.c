@@ -4,6 +4,7 @@
 
 #include "base/assert.h"
 #include "loadgen/number.h"
+#include "loadgen/payload.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -67,7 +68,8 @@ static const struct flag flags[] = {
     {"shape", KIND_SHAPE, 0, 0, 0, "INPUT:D,D,...",
      "shape of an input; B = batch, L = length (from metadata)"},
     {"batch", KIND_U64, AT(batch), 1, 65536, "N", "sequences in one request (1)"},
-    {"vocab", KIND_U64, AT(vocab), 0, 9e18, "N", "integer inputs are drawn from 0..N (255)"},
+    {"vocab", KIND_U64, AT(vocab), 0, 9e18, "N",
+     "integer inputs are drawn from 0..N (what the model says, or 255)"},
     {"deadline-ms", KIND_F64, AT(deadline_ms), 0.001, MS_MAX, "MS",
      "deadline, from the planned send (none)"},
     {"cancel-fraction", KIND_F64, AT(cancel_fraction), 0, 1, "F",
@@ -317,7 +319,7 @@ enum base_status lg_options_parse(int argc, char **argv, struct lg_options *out,
         .in_flight_max = 16384,
         .lengths = "fixed:32",
         .batch = 1,
-        .vocab = 255,
+        .vocab = LG_VOCAB_OF_MODEL,
         .cancel_after_ms = 10,
     };
     uint64_t seen = 0;

@@ -60,6 +60,34 @@ static enum base_status make_envelopes(struct lg_payload *payload, const struct 
     return BASE_OK;
 }
 
+#define VOCAB 255
+
+static uint32_t shortest_of(const struct lg_lengths *lengths)
+{
+    uint32_t shortest = lengths->max;
+    for (uint32_t i = 0; i < lengths->count; i++) {
+        shortest = lengths->values[i] < shortest ? lengths->values[i] : shortest;
+    }
+    return shortest;
+}
+
+/* What an input's integers are drawn from. Requests of all lengths take theirs from one block, so
+ * numbers of steps are those that the shortest has. */
+static struct lg_range range_of(const struct lg_payload *payload,
+                                const struct lg_payload_spec *spec, const struct lg_tensor *input)
+{
+    struct lg_range range = {.most = VOCAB};
+    if (spec->vocab != LG_VOCAB_OF_MODEL) {
+        range.most = spec->vocab < INT64_MAX ? (int64_t)spec->vocab : INT64_MAX;
+    } else if (input->has_range) {
+        range.least = input->least;
+        range.most =
+            input->most + (input->is_of_steps ? (int64_t)shortest_of(&payload->lengths) : 0);
+    }
+    range.most = range.most < range.least ? range.least : range.most;
+    return range;
+}
+
 static enum base_status make_blocks(struct lg_payload *payload, const struct lg_payload_spec *spec,
                                     struct base_error *error)
 {
@@ -73,7 +101,10 @@ static enum base_status make_blocks(struct lg_payload *payload, const struct lg_
         if (payload->blocks[i] == NULL) {
             return no_memory(error);
         }
-        lg_values_fill(spec->model->inputs[i].datatype, spec->vocab, &random, payload->blocks[i],
+        const struct lg_tensor *input = &spec->model->inputs[i];
+        const struct lg_range range = range_of(payload, spec, input);
+        const bool is_ranged = input->datatype->fill == LG_FILL_INTEGER || input->has_range;
+        lg_values_fill(input->datatype, is_ranged ? &range : NULL, &random, payload->blocks[i],
                        bytes);
     }
     return BASE_OK;

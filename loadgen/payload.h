@@ -19,6 +19,9 @@
 
 struct lg_payload;
 
+/* Integer values are drawn from what the model says of its inputs, or 0..255. */
+#define LG_VOCAB_OF_MODEL UINT64_MAX
+
 struct lg_payload_spec {
     const struct lg_model *model;
     const char *lengths; /* see lengths.h; used when text is NULL */

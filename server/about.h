@@ -18,6 +18,10 @@ struct srv_model;
 #define SRV_ABOUT_PLATFORM "cellbatch_onnx"
 #define SRV_ABOUT_BACKEND  "cellbatch"
 
+/* Before an input's name, a key of `parameters` there: what its integers may be
+ * (srv_signature_range()). */
+#define SRV_ABOUT_RANGE "range."
+
 /* Names of protocol extensions that work here; *count gets their number. Static. has_control:
  * clients may load and unload models. */
 const char *const *srv_about_extensions(bool has_control, uint32_t *count);

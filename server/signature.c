@@ -4,6 +4,9 @@
 #include "server/about.h"
 #include "server/text.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
 /* The largest batch a client is told of. */
 #define BATCH_MAX 128u
 
@@ -22,6 +25,32 @@ static struct srv_signature_tensor tensor_of(const struct cell_tensor *tensor, b
         made.dims[made.rank++] = 1;
     }
     return made;
+}
+
+/* Steps that are cut to those that there are may be any. */
+static void set_range(const struct cell_tensor *tensor, struct srv_signature_tensor *made)
+{
+    made->has_range =
+        tensor->id_bound > 0 || tensor->is_lengths || (tensor->is_step && !tensor->step_is_clipped);
+    made->is_of_steps = tensor->is_lengths || tensor->is_step;
+    made->least = tensor->is_lengths ? 1 : tensor->is_step ? -(int64_t)tensor->step_add : 0;
+    made->most = tensor->id_bound > 0 ? tensor->id_bound - 1
+                 : tensor->is_step    ? -1 - (int64_t)tensor->step_add
+                                      : 0;
+}
+
+const char *srv_signature_range(const struct srv_signature_tensor *tensor,
+                                char out[SRV_RANGE_BYTES])
+{
+    if (!tensor->is_of_steps) {
+        (void)snprintf(out, SRV_RANGE_BYTES, "%" PRId64 "..%" PRId64, tensor->least, tensor->most);
+    } else if (tensor->most == 0) {
+        (void)snprintf(out, SRV_RANGE_BYTES, "%" PRId64 "..steps", tensor->least);
+    } else {
+        (void)snprintf(out, SRV_RANGE_BYTES, "%" PRId64 "..steps%+" PRId64, tensor->least,
+                       tensor->most);
+    }
+    return out;
 }
 
 /* Whether the input, or the output, is a state that sessions keep. */
@@ -64,7 +93,11 @@ void srv_signature_make(const struct cell_model *model, const struct srv_texts *
         const bool is_told = is_text_tree && i == model->tree.children_input;
         if (!is_told && !is_state(model, i, CELL_TENSORS_MAX)) {
             const bool is_text = texts != NULL && texts->inputs[i] != NULL;
-            out->inputs[out->n_inputs++] = tensor_of(&model->inputs[i], is_text);
+            struct srv_signature_tensor *made = &out->inputs[out->n_inputs++];
+            *made = tensor_of(&model->inputs[i], is_text);
+            if (!is_text) {
+                set_range(&model->inputs[i], made);
+            }
         }
     }
     for (uint32_t i = 0; i < model->n_outputs; i++) {

@@ -9,6 +9,7 @@
 #include "proto/inference.pb-c.h"
 #include "server/about.h"
 
+#include <stdio.h>
 #include <string.h>
 
 typedef Inference__ModelMetadataResponse__TensorMetadata tensor_metadata;
@@ -138,6 +139,31 @@ static enum base_status config_outputs(struct srv_grpc__ask *ask,
     return BASE_OK;
 }
 
+/* What inputs of integers may hold, for who makes some up. */
+static enum base_status config_ranges(struct srv_grpc__ask *ask,
+                                      const struct srv_signature *signature,
+                                      Inference__ModelConfig *config)
+{
+    SRV_GRPC__NEW_ARRAY(ask, config->parameters, signature->n_inputs);
+    for (uint32_t i = 0; i < signature->n_inputs; i++) {
+        const struct srv_signature_tensor *tensor = &signature->inputs[i];
+        char range[SRV_RANGE_BYTES];
+        char key[sizeof(SRV_ABOUT_RANGE) + CELL_NAME_BYTES];
+        if (!tensor->has_range) {
+            continue;
+        }
+        Inference__ModelConfig__ParametersEntry *entry;
+        SRV_GRPC__NEW(ask, entry, inference__model_config__parameters_entry__init);
+        SRV_GRPC__NEW(ask, entry->value, inference__model_parameter__init);
+        (void)snprintf(key, sizeof key, "%s%s", SRV_ABOUT_RANGE, tensor->name);
+        BASE_TRY(srv_grpc__copy_text(ask, key, &entry->key));
+        BASE_TRY(srv_grpc__copy_text(ask, srv_signature_range(tensor, range),
+                                     &entry->value->string_value));
+        config->parameters[config->n_parameters++] = entry;
+    }
+    return BASE_OK;
+}
+
 enum base_status srv_grpc__model_config(struct srv_grpc__ask *ask)
 {
     const struct srv_model *model;
@@ -154,6 +180,7 @@ enum base_status srv_grpc__model_config(struct srv_grpc__ask *ask)
     uint32_t first_dim = max_batch_size > 0 ? 1 : 0;
     BASE_TRY(config_inputs(ask, model->signature, first_dim, config));
     BASE_TRY(config_outputs(ask, model->signature, first_dim, config));
+    BASE_TRY(config_ranges(ask, model->signature, config));
     if (model->signature->has_sessions) {
         Inference__ModelSequenceBatching *sequences;
         SRV_GRPC__NEW(ask, sequences, inference__model_sequence_batching__init);

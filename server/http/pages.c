@@ -118,6 +118,25 @@ static void add_tensors_config(struct base_buf *out, const char *key,
     base_buf_text(out, "]");
 }
 
+/* What inputs of integers may hold, for who makes some up. */
+static void add_ranges(struct base_buf *out, const struct srv_signature *signature)
+{
+    uint32_t n = 0;
+    base_buf_text(out, ",\"parameters\":{");
+    for (uint32_t i = 0; i < signature->n_inputs; i++) {
+        const struct srv_signature_tensor *tensor = &signature->inputs[i];
+        char range[SRV_RANGE_BYTES];
+        char key[sizeof(SRV_ABOUT_RANGE) + CELL_NAME_BYTES];
+        if (tensor->has_range) {
+            (void)snprintf(key, sizeof key, "%s%s", SRV_ABOUT_RANGE, tensor->name);
+            base_buf_text(out, n++ == 0 ? "" : ",");
+            add_text(out, key);
+            base_buf_printf(out, ":{\"string_value\":\"%s\"}", srv_signature_range(tensor, range));
+        }
+    }
+    base_buf_text(out, "}");
+}
+
 static int add_config(const struct srv_http *http, const struct srv_model *model,
                       struct base_buf *out)
 {
@@ -131,6 +150,7 @@ static int add_config(const struct srv_http *http, const struct srv_model *model
     base_buf_printf(out, ",\"max_batch_size\":%u", max_batch_size);
     add_tensors_config(out, "input", signature->inputs, signature->n_inputs, first_dim);
     add_tensors_config(out, "output", signature->outputs, signature->n_outputs, first_dim);
+    add_ranges(out, signature);
     if (signature->has_sessions) {
         base_buf_printf(
             out, ",\"sequence_batching\":{\"max_sequence_idle_microseconds\":%llu}",

@@ -91,6 +91,8 @@ def test_model_config(c):
     assert int(config["max_batch_size"]) > 0
     assert config["input"][0]["data_type"] == "TYPE_INT64"
     assert [int(dim) for dim in config["input"][0]["dims"]] == [-1]
+    name = config["input"][0]["name"]
+    assert config["parameters"][f"range.{name}"]["string_value"].startswith("0.."), config
 
 
 def test_repository_index(c):

@@ -2,6 +2,7 @@
 #include "loadgen/options.h"
 
 #include "loadgen/number.h"
+#include "loadgen/payload.h"
 #include "tests/util.h"
 
 #include <check.h>
@@ -43,7 +44,7 @@ START_TEST(test_options_defaults_are_the_documented_ones)
     ck_assert_str_eq(options.lengths, "fixed:32");
     ck_assert_int_eq(options.mode, LG_MODE_OPEN);
     ck_assert_uint_eq(options.rate_count, 1);
-    ck_assert_uint_eq(options.vocab, 255);
+    ck_assert_uint_eq(options.vocab, LG_VOCAB_OF_MODEL);
     ck_assert_uint_eq(options.seed, 1);
     util_assert_close(options.duration_s, 10, 0, 0);
 }

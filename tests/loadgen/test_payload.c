@@ -6,6 +6,7 @@
 #include "tests/util.h"
 
 #include <check.h>
+#include <inttypes.h>
 #include <math.h>
 #include <proto/inference.pb-c.h>
 #include <stdio.h>
@@ -219,6 +220,84 @@ START_TEST(test_payload_ids_stay_within_the_vocabulary)
 }
 END_TEST
 
+/* Least and most of the first input's values, of requests of several lengths. */
+static void find_ends(const char *lengths, int64_t *least, int64_t *most)
+{
+    ck_assert_int_eq(create(lengths, NULL, 40, LG_VOCAB_OF_MODEL), BASE_OK);
+    *least = INT64_MAX;
+    *most = INT64_MIN;
+    for (uint64_t r = 0; r < 50; r++) {
+        Inference__ModelInferRequest *request = decode(r);
+        const bool is_float = model.inputs[0].datatype->element_bytes == 4;
+        const size_t bytes = is_float ? 4 : 8;
+        for (size_t at = 0; at < request->raw_input_contents[0].len; at += bytes) {
+            int64_t value = 0;
+            float number = 0.0f;
+            memcpy(is_float ? (void *)&number : (void *)&value,
+                   request->raw_input_contents[0].data + at, bytes);
+            ck_assert(number == truncf(number));
+            value = is_float ? (int64_t)number : value;
+            *least = value < *least ? value : *least;
+            *most = value > *most ? value : *most;
+        }
+        inference__model_infer_request__free_unpacked(request, NULL);
+    }
+    lg_payload_free(payload);
+    payload = NULL;
+}
+
+START_TEST(test_payload_integers_are_what_the_model_takes)
+{
+    static const struct {
+        const char *datatype, *range, *lengths;
+        int64_t least, most;
+    } cases[] = {
+        {"INT64", "0..59", "fixed:30", 0, 59},
+        {"INT64", NULL, "fixed:30", 0, 255},
+        {"INT64", "-3..5", "fixed:30", -3, 5},
+        {"FP32", "0..7", "fixed:30", 0, 7},
+        {"INT64", "1..steps", "fixed:30", 1, 30},
+        {"INT64", "1..steps", "uniform:20:40", 1, 20},
+        {"INT64", "-3..steps-4", "fixed:30", -3, 26},
+        {"INT64", "0..steps-40", "fixed:30", 0, 0}, // none that would do
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct lg_metadata_input input = {"x", cases[i].datatype, batch_time, 2};
+        int64_t least = 0;
+        int64_t most = 0;
+        ck_assert_int_eq(init_model(&input, 1, NULL), BASE_OK);
+        if (cases[i].range != NULL) {
+            ck_assert(lg_tensor_take_range(&model.inputs[0], cases[i].range));
+        }
+        find_ends(cases[i].lengths, &least, &most);
+        ck_assert_msg(least == cases[i].least && most == cases[i].most,
+                      "%zu: %" PRId64 "..%" PRId64, i, least, most);
+    }
+}
+END_TEST
+
+START_TEST(test_model_texts_that_are_no_range)
+{
+    static const char *const texts[] = {"",
+                                        "5",
+                                        "..5",
+                                        "0..",
+                                        "0...5",
+                                        "0..5x",
+                                        "0..steps+",
+                                        "0..step",
+                                        "a..b",
+                                        "0..stepsx",
+                                        "0..9999999999999999999",
+                                        "0..9000000000000000000"};
+    init_ids();
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        ck_assert_msg(!lg_tensor_take_range(&model.inputs[0], texts[i]), "%s", texts[i]);
+        ck_assert(!model.inputs[0].has_range);
+    }
+}
+END_TEST
+
 START_TEST(test_payload_requests_differ_and_repeat_by_seed)
 {
     init_ids();
@@ -346,21 +425,21 @@ START_TEST(test_values_halves_and_floats_are_finite)
     struct lg_metadata_input input = {"x", "FP16", batch_time, 2};
     uint16_t halves[256];
     ck_assert_int_eq(init_model(&input, 1, NULL), BASE_OK);
-    lg_values_fill(model.inputs[0].datatype, 0, &random, (uint8_t *)halves, sizeof(halves));
+    lg_values_fill(model.inputs[0].datatype, NULL, &random, (uint8_t *)halves, sizeof(halves));
     for (size_t i = 0; i < 256; i++) {
         ck_assert_uint_eq(halves[i] & 0x7c00, 0x3800); // exponent of [0.5, 1)
     }
     input.datatype = "FP64";
     double doubles[256];
     ck_assert_int_eq(init_model(&input, 1, NULL), BASE_OK);
-    lg_values_fill(model.inputs[0].datatype, 0, &random, (uint8_t *)doubles, sizeof(doubles));
+    lg_values_fill(model.inputs[0].datatype, NULL, &random, (uint8_t *)doubles, sizeof(doubles));
     for (size_t i = 0; i < 256; i++) {
         ck_assert(fabs(doubles[i]) <= 1);
     }
     input.datatype = "BOOL";
     uint8_t bools[256];
     ck_assert_int_eq(init_model(&input, 1, NULL), BASE_OK);
-    lg_values_fill(model.inputs[0].datatype, 0, &random, bools, sizeof(bools));
+    lg_values_fill(model.inputs[0].datatype, NULL, &random, bools, sizeof(bools));
     for (size_t i = 0; i < 256; i++) {
         ck_assert_uint_le(bools[i], 1);
     }
@@ -380,6 +459,8 @@ int main(void)
     tcase_add_test(tcase, test_model_of_graphs_is_refused);
     tcase_add_test(tcase, test_payload_decodes_to_what_was_asked);
     tcase_add_test(tcase, test_payload_ids_stay_within_the_vocabulary);
+    tcase_add_test(tcase, test_payload_integers_are_what_the_model_takes);
+    tcase_add_test(tcase, test_model_texts_that_are_no_range);
     tcase_add_test(tcase, test_payload_requests_differ_and_repeat_by_seed);
     tcase_add_test(tcase, test_payload_text_lines_become_byte_ids);
     tcase_add_test(tcase, test_payload_text_errors_name_the_file);

@@ -158,6 +158,9 @@ START_TEST(test_server_model_config_leaves_out_the_batch)
     ck_assert_uint_eq(config->output[0]->n_dims, 1);
     ck_assert_int_eq(config->output[0]->dims[0], 2);
     ck_assert_int_eq(config->output[0]->data_type, INFERENCE__DATA_TYPE__TYPE_FP32);
+    ck_assert_uint_eq(config->n_parameters, 1);
+    ck_assert_str_eq(config->parameters[0]->key, "range.tokens");
+    ck_assert_str_eq(config->parameters[0]->value->string_value, "0..59");
     inference__model_config_response__free_unpacked(answer, NULL);
     grpc_client_reply_release(&reply);
 }

@@ -103,7 +103,8 @@ START_TEST(test_http_model_config)
                   "{\"name\":\"sum\",\"platform\":\"cellbatch_onnx\",\"backend\":\"cellbatch\","
                   "\"max_batch_size\":128,"
                   "\"input\":[{\"name\":\"tokens\",\"data_type\":\"TYPE_INT64\",\"dims\":[-1]}],"
-                  "\"output\":[{\"name\":\"sums\",\"data_type\":\"TYPE_FP32\",\"dims\":[2]}]}");
+                  "\"output\":[{\"name\":\"sums\",\"data_type\":\"TYPE_FP32\",\"dims\":[2]}],"
+                  "\"parameters\":{\"range.tokens\":{\"string_value\":\"0..59\"}}}");
     ck_assert_int_eq(get("/v2/models/sum/versions/2/config").code, 200);
     assert_error(get("/v2/models/none/config"), 404, "none");
     assert_error(get("/v2/models/broken/config"), 503, "unavailable: no such operator");
