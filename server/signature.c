@@ -27,11 +27,10 @@ static struct srv_signature_tensor tensor_of(const struct cell_tensor *tensor, b
     return made;
 }
 
-/* Steps that are cut to those that there are may be any. */
+/* Numbers of steps below the first, where those mean the first, are not told. */
 static void set_range(const struct cell_tensor *tensor, struct srv_signature_tensor *made)
 {
-    made->has_range =
-        tensor->id_bound > 0 || tensor->is_lengths || (tensor->is_step && !tensor->step_is_clipped);
+    made->has_range = tensor->id_bound > 0 || tensor->is_lengths || tensor->is_step;
     made->is_of_steps = tensor->is_lengths || tensor->is_step;
     made->least = tensor->is_lengths ? 1 : tensor->is_step ? -(int64_t)tensor->step_add : 0;
     made->most = tensor->id_bound > 0 ? tensor->id_bound - 1

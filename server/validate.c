@@ -7,6 +7,7 @@
 #include "server/text.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 static enum base_status check_steps(int64_t steps, const char *of, const struct srv_limits *limits,
                                     struct base_error *error)
@@ -258,10 +259,13 @@ static enum base_status check_told_steps(const struct sched_sequences *sequences
             const int64_t most =
                 (int64_t)sequences->steps[tensor->sequence][r] - 1 - tensor->step_add;
             if (said < least || said > most) {
+                char from[32] = "at most ";
+                if (!tensor->step_is_clipped) {
+                    (void)snprintf(from, sizeof(from), "%" PRId64 "..", least);
+                }
                 return base_fail(error, BASE_INVALID_ARGUMENT,
-                                 "input '%s': %" PRId64 " of row %u, expected %" PRId64
-                                 "..%" PRId64,
-                                 tensor->name, said, r, least, most);
+                                 "input '%s': %" PRId64 " of row %u, expected %s%" PRId64,
+                                 tensor->name, said, r, from, most);
             }
         }
     }
