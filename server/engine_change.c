@@ -48,7 +48,7 @@ static enum base_status open_rows(struct srv_engine_change *change, struct base_
 {
     struct srv_engine *engine = change->engine;
     for (uint32_t l = 0; l < cell_registry_layouts(engine->registry); l++) {
-        if (change->rows_per_chain[l] > 0 && engine->store_rows[l] == 0) {
+        if (change->rows_per_chain[l] > 0 && engine->layouts[l] == NULL) {
             BASE_TRY(srv_engine__rows_open(engine, l, change->rows_per_chain[l], error));
         }
     }
@@ -159,7 +159,7 @@ static enum base_status tell_rows(const struct srv_engine_change *change, struct
     for (uint32_t l = 0; l < CELL_LAYOUTS_MAX; l++) {
         if (change->rows_per_chain[l] > 0 &&
             sched_rows_capacity(sched_rows_of(device->sched), l) == 0) {
-            BASE_TRY(sched_layout_open(device->sched, l, change->engine->store_rows[l]));
+            BASE_TRY(sched_layout_open(device->sched, l, device->store_rows[l]));
         }
     }
     return BASE_OK;
@@ -204,7 +204,8 @@ enum base_status srv_engine_adopted(struct srv_engine_change *change, struct bas
     for (uint32_t l = 0; l < CELL_LAYOUTS_MAX; l++) {
         if (change->rows_per_chain[l] > 0 && engine->layouts[l] == NULL) {
             for (uint32_t d = 0; d < engine->options.n_devices; d++) {
-                engine->devices[d].admission.capacity[l] = engine->store_rows[l];
+                struct srv_device *device = &engine->devices[d];
+                device->admission.capacity[l] = device->store_rows[l];
             }
             engine->layouts[l] = cell_registry_layout(engine->registry, l);
         }

@@ -123,11 +123,14 @@ enum base_status srv_engine__rows_open(struct srv_engine *engine, uint32_t layou
     const uint64_t rows = (uint64_t)engine->options.rows * per_chain;
     const uint32_t capacity = rows < UINT32_MAX / 2 ? (uint32_t)rows : UINT32_MAX / 2;
     for (uint32_t d = 0; d < engine->options.n_devices; d++) {
-        struct cell_device *device = wrk_pool_device(engine->devices[d].pool);
-        BASE_TRY(engine->options.backend->rows_open(
-            device, layout, cell_registry_layout(engine->registry, layout), capacity, error));
+        struct srv_device *device = &engine->devices[d];
+        if (device->store_rows[layout] == 0) {
+            BASE_TRY(engine->options.backend->rows_open(
+                wrk_pool_device(device->pool), layout,
+                cell_registry_layout(engine->registry, layout), capacity, error));
+            device->store_rows[layout] = capacity;
+        }
     }
-    engine->store_rows[layout] = capacity;
     return BASE_OK;
 }
 
@@ -135,9 +138,9 @@ enum base_status srv_engine__rows_open(struct srv_engine *engine, uint32_t layou
 static enum base_status ids_open(struct srv_engine *engine, uint32_t layout,
                                  struct base_error *error)
 {
-    const uint32_t capacity = engine->store_rows[layout];
     for (uint32_t d = 0; d < engine->options.n_devices; d++) {
         struct srv_device *device = &engine->devices[d];
+        const uint32_t capacity = device->store_rows[layout];
         const enum base_status status = sched_layout_open(device->sched, layout, capacity);
         if (status != BASE_OK) {
             return base_fail(error, status, "no memory for %u rows", capacity);
@@ -156,7 +159,7 @@ static uint32_t calibration_rows(const struct srv_engine *engine, const struct c
     if (type->state_layout == CELL_LAYOUT_NONE) {
         return most;
     }
-    const uint32_t rows = engine->store_rows[type->state_layout];
+    const uint32_t rows = engine->devices[0].store_rows[type->state_layout];
     return rows < most ? rows : most;
 }
 

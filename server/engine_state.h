@@ -10,8 +10,9 @@
 struct srv_device {
     struct wrk_pool *pool;
     struct sched *sched;
-    struct sched_admission admission; /* loop thread, as inside */
-    uint32_t inside;                  /* graphs reserved for */
+    uint32_t store_rows[CELL_LAYOUTS_MAX]; /* that it has; of whoever loads */
+    struct sched_admission admission;      /* loop thread, as inside */
+    uint32_t inside;                       /* graphs reserved for */
     bool running;
 };
 
@@ -33,9 +34,7 @@ struct srv_engine {
     struct cell_device_caps caps; /* all are of one kind */
     struct srv_engine_type types[CELL_TYPES_MAX];
     uint32_t rows_per_chain[CELL_LAYOUTS_MAX]; /* the most that one chain of any model needs */
-    uint32_t store_rows[CELL_LAYOUTS_MAX];     /* that the devices have; whoever loads */
-    const struct cell_layout
-        *layouts[CELL_LAYOUTS_MAX]; /* of these, for which graphs may reserve */
+    const struct cell_layout *layouts[CELL_LAYOUTS_MAX]; /* whose rows graphs may reserve */
     bool running;
     struct srv_device_cache cache;
 };
@@ -53,7 +52,7 @@ enum base_status srv_engine__type_set(const struct srv_engine *engine, struct sr
                                       const struct cell_type *type);
 /* Counts the stages of a model whose types the devices have. */
 void srv_engine__count_uses(struct srv_engine *engine, const struct cell_model *model);
-/* Memory for rows of the layout, of which a chain needs so many, on every device. */
+/* Memory for rows of the layout, of which a chain needs so many, on every device that has none. */
 enum base_status srv_engine__rows_open(struct srv_engine *engine, uint32_t layout,
                                        uint32_t per_chain, struct base_error *error);
 /* Before the threads start: row stores, ids and calibrations. */

@@ -135,6 +135,7 @@ static void device_caps(const struct cell_device *device, struct cell_device_cap
 {
     *out = (struct cell_device_caps){.pumped = device->options.pumped,
                                      .wakes = !device->options.pumped && !device->options.polled,
+                                     .live = true,
                                      .invariant_bits = true,
                                      .description = "reference"};
 }

@@ -17,6 +17,7 @@ bash clients.sh >clients.log 2>&1 || fail "no client's certificate was made"
 # serve BLOCK
 serve() {
     sed 's/^cellbatchd/exec cellbatchd/' "$1" >serve-exec.sh
+    : >server.log # or the server before this one would be found ready
     CELLBATCH_HTTP_PORT=$http_port CELLBATCH_GRPC_PORT=$grpc_port CELLBATCH_METRICS_PORT=$metrics_port \
         bash serve-exec.sh >server.log 2>&1 </dev/null &
     server=$!

@@ -246,6 +246,10 @@ START_TEST(test_a_reload_while_the_plugin_has_a_request)
     static struct visit behind;
     static struct visit next;
     open_steered(_i == 0 ? "30s" : "300ms");
+    if (srv_engine_can_change(graphs_site.engine, NULL) != BASE_OK) {
+        site_close(&graphs_site); // a CUDA device takes models at the start alone
+        return;
+    }
     start_held(&inside);
     if (_i == 1) {
         expect(&inside, BASE_DEADLINE_EXCEEDED, "unfold.so took longer than 300 ms");
