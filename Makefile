@@ -584,6 +584,7 @@ CELLS_SUITES = \
   tests/cells/test_import_transposed.c \
   tests/cells/test_import_windows.c \
   tests/cells/test_import_written.c \
+  tests/cells/test_joined_ops.c \
   tests/cells/test_kernels.c \
   tests/cells/test_math.c \
   tests/cells/test_named_layers.c \
@@ -724,6 +725,7 @@ SERVER_SUITES = \
 # Those of them that do not mind where cells run: tests/reference.sh runs them on the tests' device.
 REFERENCE_SUITES = \
   tests/server/test_beam.c \
+  tests/server/test_control.c \
   tests/server/test_core_load.c \
   tests/server/test_core_wait.c \
   tests/server/test_deadline.c \
@@ -739,8 +741,10 @@ REFERENCE_SUITES = \
   tests/server/test_text.c \
   tests/server/test_tree_model.c \
 
-# Those that the CUDA device has all kernels for (int8 it has not): tests/cuda/test_server.sh.
-CUDA_HOST_SUITES = $(filter-out tests/server/test_real_models.c,$(REFERENCE_SUITES))
+# Those that the CUDA device can: not int8, nor models that come while it runs:
+# tests/cuda/test_server.sh.
+CUDA_HOST_SUITES = $(filter-out tests/server/test_control.c tests/server/test_real_models.c, \
+  $(REFERENCE_SUITES))
 
 LOADGEN_SUITES = \
   tests/loadgen/test_ask.c \
@@ -896,6 +900,7 @@ TSAN_EXCLUDED = \
 BESIDE_TESTS = \
   tests/cells/test_kernels.c \
   tests/cuda/test_card.sh \
+  tests/cells/test_joined_ops.c \
   tests/cells/test_ops.c \
   tests/cells/test_patches.c \
   tests/cells/test_device.c \
@@ -999,6 +1004,7 @@ EMULATED_SUITES = \
   tests/cells/test_device.c \
   tests/cells/test_kernels.c \
   tests/cells/test_math.c \
+  tests/cells/test_joined_ops.c \
   tests/cells/test_ops.c \
   tests/cells/test_patches.c \
   tests/cells/test_precision.c \
@@ -1025,6 +1031,7 @@ AVX512_SUITES = \
   tests/cells/test_apart.c \
   tests/cells/test_device.c \
   tests/cells/test_kernels.c \
+  tests/cells/test_joined_ops.c \
   tests/cells/test_ops.c \
   tests/cells/test_patches.c \
   tests/cells/test_precision.c \

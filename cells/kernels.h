@@ -180,6 +180,7 @@ struct cell_linear {
 
 struct cell_linear_rows {
     const struct cell_linear *linear;
+    bool relu; /* of each sum; only where the table's linear_relu says so, and of FP32 */
     uint32_t n_rows;
     uint32_t panel_first, panel_end;
     const float *const *x; /* [n_rows] -> [inputs] */
@@ -218,6 +219,7 @@ struct cell_kernels {
     const char *name; /* "scalar", "avx2", "avx512", "neon", "blas" */
     bool invariant;
     bool has_reduced; /* loads BF16 and INT8 too, else FP32 alone */
+    bool linear_relu; /* linear_rows can take the RELU behind it along */
 
     /* RESOURCE_EXHAUSTED when out of memory. Undone with cell_gated_release(). */
     enum base_status (*gated_load)(struct cell_gated *gated);

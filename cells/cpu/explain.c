@@ -101,6 +101,7 @@ static void explain_op(const struct cell_program *program, const struct cell_pro
     for (uint32_t o = 0; op->chain != NULL && o < op->chain->n_ops; o++) {
         base_buf_printf(out, "%s%s", o == 0 ? ": " : " ", cell_op_name(op->chain->ops[o].kind));
     }
+    base_buf_text(out, op->has_relu ? "; RELU" : "");
     base_buf_text(out, "\n");
 }
 

@@ -48,13 +48,28 @@ static size_t any_scratch(const struct cell_gated *gated, uint32_t rows_max)
 #    define LINEAR_COLUMNS (LINEAR_VECTORS * CELL_SIMD_LANES)
 
 /* The row has room for whole vectors, but not for those that begin past its width. */
-static void linear_store(const struct cell_linear *linear, size_t column, const float *sums,
-                         float *out)
+CELL_INLINE void linear_store(const bool relu, const struct cell_linear *linear, size_t column,
+                              const float *sums, float *out)
 {
     for (uint32_t v = 0; v < LINEAR_VECTORS; v++) {
         size_t at = column + v * CELL_SIMD_LANES;
         if (at < linear->outputs) {
-            simd_store(out + at, one_nan(simd_load(sums + v * CELL_SIMD_LANES)));
+            const simd_vec sum = simd_load(sums + v * CELL_SIMD_LANES);
+            simd_store(out + at, one_nan(relu ? relu_any_nan(sum) : sum));
+        }
+    }
+}
+
+/* A panel of some rows. */
+static void linear_store_rows(const struct cell_linear_rows *step, uint32_t first, uint32_t n,
+                              size_t column)
+{
+    for (uint32_t r = 0; r < n; r++) {
+        const float *sums = step->scratch + r * LINEAR_COLUMNS;
+        if (step->relu) {
+            linear_store(true, step->linear, column, sums, step->out[first + r]);
+        } else {
+            linear_store(false, step->linear, column, sums, step->out[first + r]);
         }
     }
 }
@@ -94,10 +109,7 @@ static void linear_rows(const struct cell_linear_rows *step)
             } else {
                 multiply(LINEAR_VECTORS, &product);
             }
-            for (uint32_t r = 0; r < rows; r++) {
-                linear_store(linear, panel * LINEAR_COLUMNS, step->scratch + r * LINEAR_COLUMNS,
-                             step->out[row + r]);
-            }
+            linear_store_rows(step, row, rows, panel * LINEAR_COLUMNS);
         }
     }
 }
@@ -122,6 +134,7 @@ const struct cell_kernels CELL_TABLE = {
     .name = CELL_TABLE_TEXT,
     .invariant = true,
     .has_reduced = true,
+    .linear_relu = true,
     .gated_load = any_load,
     .gated_ahead = any_ahead,
     .gated_step = any_step,

@@ -181,6 +181,45 @@ static void add_gru(struct cell_program *program, const struct cell_op *from)
     op->in[CELL_GATED_Z] = z;
 }
 
+/* Ops, outputs and states that read a value of the definition. */
+static uint32_t count_reads(const struct cell_def *def, uint32_t value)
+{
+    uint32_t n = 0;
+    for (uint32_t o = 0; o < def->n_ops; o++) {
+        for (uint32_t i = 0; i < def->ops[o].n_operands; i++) {
+            n += def->ops[o].operands[i] == value ? 1 : 0;
+        }
+    }
+    for (uint32_t o = 0; o < def->n_outputs; o++) {
+        n += def->outputs[o] == value ? 1 : 0;
+    }
+    for (uint32_t s = 0; s < def->n_states; s++) {
+        n += def->state_next[s] == value ? 1 : 0;
+    }
+    return n;
+}
+
+/* A RELU of a LINEAR that nothing else reads goes along with it: its kernel has each sum in hand.
+ */
+static bool join_relu(struct cell_program *program, const struct cell_op *from)
+{
+    if (from->kind != CELL_OP_RELU || !program->kernels->linear_relu ||
+        count_reads(&program->type->def, from->operands[0]) > 1) {
+        return false;
+    }
+    for (uint32_t o = 0; o < program->n_ops; o++) {
+        struct cell_program_op *op = &program->ops[o];
+        if (op->kind == CELL_OP_LINEAR && op->out == from->operands[0] && !op->has_relu &&
+            op->op->precision == CELL_FP32) {
+            program->values[op->out].place = CELL_PLACE_NONE;
+            op->out = from->result;
+            op->has_relu = true;
+            return true;
+        }
+    }
+    return false;
+}
+
 /* RESOURCE_EXHAUSTED. */
 static enum base_status list_op(struct cell_program *program, const struct cell_op *from)
 {
@@ -194,7 +233,7 @@ static enum base_status list_op(struct cell_program *program, const struct cell_
     } else if (from->kind == CELL_OP_RNN) {
         (void)add_gated(program, from,
                         from->variant == CELL_RNN_RELU ? CELL_GATED_RELU : CELL_GATED_TANH);
-    } else if (from->kind != CELL_OP_CONST) {
+    } else if (from->kind != CELL_OP_CONST && !join_relu(program, from)) {
         bool is_view = program->values[from->result].place == CELL_PLACE_VIEW;
         struct cell_program_op *op =
             cell_program_add_op(program, from->kind, is_view ? CELL_SHARE_EACH : share_of(from));

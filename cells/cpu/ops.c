@@ -77,6 +77,7 @@ static void gated(const struct cell_view *view, const struct cell_program_op *op
 static void linear(const struct cell_view *view, const struct cell_program_op *op)
 {
     const struct cell_linear_rows rows = {.linear = &op->linear,
+                                          .relu = op->has_relu,
                                           .n_rows = view->n_rows,
                                           .x = f32_in(view, op->in[0]),
                                           .out = f32_out(view, op->out),

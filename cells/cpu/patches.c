@@ -124,6 +124,7 @@ static void linear(const struct cell_view *view, const struct cell_program_op *o
         const uint32_t to = first + (uint32_t)((uint64_t)n * (t + 1) / times);
         find_patches(view, op, from, to, &patches);
         const struct cell_linear_rows rows = {.linear = &op->linear,
+                                              .relu = op->has_relu,
                                               .n_rows = to - from,
                                               .panel_end = op->linear.panels,
                                               .x = patches.x,

@@ -216,14 +216,18 @@ static bool is_read(const struct cell_program *program, uint32_t value)
     return is;
 }
 
-/* Whether element-wise ops make the value: they write no element beyond it. */
-static bool is_of_chain(const struct cell_program *program, uint32_t value)
+/* Whether who makes the value writes no element beyond it: element-wise ops, and products of whole
+ * lines. */
+static bool is_made_exactly(const struct cell_program *program, uint32_t value)
 {
     bool is = false;
     for (uint32_t o = 0; o < program->n_ops; o++) {
-        const struct cell_pointwise *chain = program->ops[o].chain;
+        const struct cell_program_op *op = &program->ops[o];
+        const struct cell_pointwise *chain = op->chain;
+        is |= op->kind == CELL_OP_LINEAR && op->out == value && op->op->precision == CELL_FP32 &&
+              op->op->weights[0].cols % CELL_ROW_LINE == 0;
         for (uint32_t p = 0; chain != NULL && p < chain->n_ops; p++) {
-            is |= program->ops[o].chain_values[chain->ops[p].out] == value;
+            is |= op->chain_values[chain->ops[p].out] == value;
         }
     }
     return is;
@@ -240,7 +244,7 @@ static void place_outputs(struct cell_program *program)
             value->place = CELL_PLACE_OUT;
             value->index = o;
             value->is_exact =
-                is_of_chain(program, def->outputs[o]) && !is_read(program, def->outputs[o]);
+                is_made_exactly(program, def->outputs[o]) && !is_read(program, def->outputs[o]);
         }
     }
 }

@@ -417,119 +417,6 @@ END_TEST
 
 /* ---- Chains of element-wise ops ------------------------------------------------------------- */
 
-/* Element-wise ops at random over each other's results, some of them over a mean or a part of
- * another row, so that chains begin, end and share values in all ways. Two states, and outputs from
- * anywhere. */
-static void build_tangle(struct build *build, uint32_t width, uint32_t n_ops, uint64_t salt)
-{
-    uint32_t wide[CELL_VALUES_MAX];
-    uint32_t single[CELL_VALUES_MAX];
-    uint32_t n_wide = 0;
-    uint32_t n_single = 0;
-    build_init(build, salt);
-    struct base_random *random = &build->random;
-    wide[n_wide++] = build_input(build, CELL_F32, width);
-    single[n_single++] = build_input(build, CELL_F32, 1);
-    uint32_t longer = build_input(build, CELL_F32, width + 5);
-    wide[n_wide++] = build_state(build, CELL_F32, width);
-    wide[n_wide++] = build_state(build, CELL_F32, width);
-    wide[n_wide++] = build_const(build, width);
-    for (uint32_t o = 0; o < n_ops; o++) {
-        uint32_t a = wide[base_random_below(random, n_wide)];
-        uint32_t b = base_random_below(random, 4) == 0 ? single[base_random_below(random, n_single)]
-                                                       : wide[base_random_below(random, n_wide)];
-        uint32_t c = wide[base_random_below(random, n_wide)];
-        uint32_t kind = CELL_OP_ADD + base_random_below(random, CELL_OP_SQRT - CELL_OP_ADD + 3);
-        if (kind == CELL_OP_SQRT + 1) {
-            single[n_single++] = build_op(build, CELL_OP_MEAN, a, UINT32_MAX, 1);
-        } else if (kind == CELL_OP_SQRT + 2) {
-            wide[n_wide++] = build_op(build, CELL_OP_SLICE, longer, UINT32_MAX, width);
-            build_last(build)->start = base_random_below(random, 6);
-        } else if (kind == CELL_OP_SELECT) {
-            wide[n_wide++] = build_select(build, b, a, c, width);
-        } else {
-            bool is_binary = kind <= CELL_OP_SELECT;
-            wide[n_wide++] =
-                build_op(build, (enum cell_op_kind)kind, a, is_binary ? b : UINT32_MAX, width);
-        }
-    }
-    build_next(build, 0, wide[n_wide - 1]);
-    build_next(build, 1, wide[base_random_below(random, n_wide)]);
-    for (uint32_t o = 0; o < CELL_OUTPUTS_MAX; o++) {
-        build_output(build, wide[base_random_below(random, n_wide)]);
-    }
-}
-
-/* Runs some chains; what they wrote, all behind each other, ended with base_free(). The inputs hold
- * what may go wrong: NaN, infinities, zeros of both signs, denormals. */
-static uint8_t *run_tangle(const struct build *build, const char *isa, uint32_t members,
-                           size_t *bytes)
-{
-    static const float nasty[] = {NAN, -NAN, INFINITY, -INFINITY, 0.0f, -0.0f, 1e-42f, -3e38f};
-    const struct cell_def *def = &build->def;
-    struct rig rig;
-    struct rig_chain chains[ROWS];
-    struct cell_batch_row rows[ROWS];
-    struct base_random random = util_random(5);
-    const size_t row_bytes = def->values[def->outputs[0]].width * sizeof(float);
-    const size_t output_bytes = STEPS * row_bytes;
-    *bytes = ROWS * def->n_outputs * output_bytes;
-    uint8_t *all = base_alloc(*bytes);
-    ck_assert_ptr_nonnull(all);
-    rig_init(&rig, isa == NULL ? "cuda-host" : "cpu", isa, members, def);
-    for (uint32_t r = 0; r < ROWS; r++) {
-        rig_chain_init(&chains[r], rig.type, r, STEPS, &random);
-        for (uint32_t n = 0; r % 2 == 1 && n < sizeof(nasty) / sizeof(nasty[0]); n++) {
-            uint32_t at = base_random_below(&random, STEPS * def->values[0].width);
-            memcpy(chains[r].inputs[0] + at * sizeof(float), &nasty[n], sizeof(float));
-        }
-        rows[r] = rig_chain_row(&chains[r], STEPS);
-    }
-    struct cell_batch batch = {.n_rows = ROWS, .steps = STEPS, .rows = rows};
-    rig_run(&rig, &batch);
-    for (uint32_t r = 0; r < ROWS; r++) {
-        for (uint32_t o = 0; o < def->n_outputs; o++) {
-            memcpy(all + (r * def->n_outputs + o) * output_bytes, chains[r].outputs[o],
-                   output_bytes);
-        }
-        rig_chain_release(&chains[r]);
-    }
-    rig_release(&rig);
-    return all;
-}
-
-/* _i: of widths; below, at and beyond a tile too. */
-START_TEST(test_chains_have_the_scalar_bits)
-{
-    static const uint32_t more[] = {255, 256, 257, 700};
-    const uint32_t width = _i < WIDTHS ? widths[_i] : more[_i - WIDTHS];
-    const uint64_t salts = util_is_quick() ? 2 : 6;
-    for (uint64_t salt = 0; salt < salts; salt++) {
-        struct build build;
-        size_t bytes = 0;
-        build_tangle(&build, width, salt % 2 == 0 ? 12 : 100, 100 * width + salt);
-        struct base_error error;
-        ck_assert_msg(cell_def_check(&build.def, &error) == BASE_OK, "%s", error.message);
-        uint8_t *wanted = run_tangle(&build, "scalar", 0, &bytes);
-        for (uint32_t i = 0; i < 2 * ISA_COUNT; i++) {
-            if (isa_at((int)i / 2) == NULL) {
-                continue;
-            }
-            uint8_t *got = run_tangle(&build, isa_name((int)i / 2), 2 * (i % 2), &bytes);
-            ck_assert_msg(memcmp(got, wanted, bytes) == 0, "%s, width %u, salt %u",
-                          isa_name((int)i / 2), width, (uint32_t)salt);
-            base_free(got);
-        }
-        uint8_t *got = run_tangle(&build, NULL, 0, &bytes);
-        ck_assert_msg(memcmp(got, wanted, bytes) == 0, "card, width %u, salt %u", width,
-                      (uint32_t)salt);
-        base_free(got);
-        base_free(wanted);
-        build_release(&build);
-    }
-}
-END_TEST
-
 START_TEST(test_op_moves)
 {
     struct build build;
@@ -660,7 +547,6 @@ int main(void)
     tcase_add_loop_test(tcase, test_op_argmax, 0, WIDTHS);
     tcase_add_loop_test(tcase, test_op_top, 0, WIDTHS);
     tcase_add_loop_test(tcase, test_op_take, 0, WIDTHS);
-    tcase_add_loop_test(tcase, test_chains_have_the_scalar_bits, 0, WIDTHS + 4);
     tcase_add_loop_test(tcase, test_op_moves, 0, WIDTHS);
     tcase_add_test(tcase, test_op_casts);
     tcase_add_loop_test(tcase, test_op_gated_over_an_embedding, 0, WIDTHS);
