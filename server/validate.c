@@ -244,29 +244,36 @@ static enum base_status take_sequences(struct srv_request *request,
     return BASE_OK;
 }
 
-/* That each number of a step that an input says is one of its row's. */
+/* That row r's number of a step is one of its steps. */
+static enum base_status check_told_step(const struct sched_sequences *sequences, uint32_t input,
+                                        uint32_t r, struct base_error *error)
+{
+    const struct cell_tensor *tensor = &sequences->model->inputs[input];
+    const struct sched_tensor *given = &sequences->inputs[input];
+    const int64_t said = cell_integer_at(tensor->dtype, given->data + r * given->batch_bytes);
+    const int64_t least = tensor->step_is_clipped ? INT32_MIN : -(int64_t)tensor->step_add;
+    const int64_t most = (int64_t)sequences->steps[tensor->sequence][r] - 1 - tensor->step_add;
+    char from[32] = "at most ";
+    if (said >= least && said <= most) {
+        return BASE_OK;
+    }
+    if (!tensor->step_is_clipped) {
+        (void)snprintf(from, sizeof(from), "%" PRId64 "..", least);
+    }
+    return base_fail(error, BASE_INVALID_ARGUMENT,
+                     "input '%s': %" PRId64 " of row %u, expected %s%" PRId64, tensor->name, said,
+                     r, from, most);
+}
+
+/* Each that an input says. */
 static enum base_status check_told_steps(const struct sched_sequences *sequences,
                                          struct base_error *error)
 {
     const struct cell_model *model = sequences->model;
     for (uint32_t i = 0; i < model->n_inputs; i++) {
-        const struct cell_tensor *tensor = &model->inputs[i];
-        const struct sched_tensor *given = &sequences->inputs[i];
-        for (uint32_t r = 0; tensor->is_step && given->data != NULL && r < sequences->n_rows; r++) {
-            const int64_t said =
-                cell_integer_at(tensor->dtype, given->data + r * given->batch_bytes);
-            const int64_t least = tensor->step_is_clipped ? INT32_MIN : -(int64_t)tensor->step_add;
-            const int64_t most =
-                (int64_t)sequences->steps[tensor->sequence][r] - 1 - tensor->step_add;
-            if (said < least || said > most) {
-                char from[32] = "at most ";
-                if (!tensor->step_is_clipped) {
-                    (void)snprintf(from, sizeof(from), "%" PRId64 "..", least);
-                }
-                return base_fail(error, BASE_INVALID_ARGUMENT,
-                                 "input '%s': %" PRId64 " of row %u, expected %s%" PRId64,
-                                 tensor->name, said, r, from, most);
-            }
+        const bool says = model->inputs[i].is_step && sequences->inputs[i].data != NULL;
+        for (uint32_t r = 0; says && r < sequences->n_rows; r++) {
+            BASE_TRY(check_told_step(sequences, i, r, error));
         }
     }
     return BASE_OK;
