@@ -75,7 +75,7 @@ static const struct cell__operator operators[] = {
      "with "
      "labels that stay beside those that are summed (`btgi,gih->btgh`, a linear layer of each "
      "group) "
-     "is a matrix of blocks, zeros between them"},
+     "is a matrix for some groups each, zeros between their blocks"},
     {"Elu", 1, 1, 1, " alpha ", cell__infer_function, cell__lower_function, "float32"},
     {"Equal", 2, 2, 1, " ", cell__infer_same, cell__lower_same,
      "float32; integers beside one constant below 2^24"},
