@@ -410,7 +410,7 @@ static enum base_status start_flight(struct srv_flight *flight)
     const struct cell_model *cells = flight->model->cells;
     struct srv_text_rows rows;
     uint64_t begun_ns = base_now_ns();
-    if (cells->unfold == CELL_UNFOLD_PLUGIN && flight->model->face.state == SRV_MODEL_READY) {
+    if (cells->unfold == CELL_UNFOLD_PLUGIN && flight->model->face.state != SRV_MODEL_LOADING) {
         return start_plugin(flight);
     }
     BASE_TRY(srv_texts_read(flight->model->texts, cells, request, &rows, &request->error));

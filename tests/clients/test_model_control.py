@@ -10,12 +10,9 @@ import os
 import shutil
 import sys
 import threading
-import traceback
 
 import grpc
-import tritonclient.grpc
-import tritonclient.http
-from test_tritonclient import MODEL, Clients, refused, tokens_of
+from test_tritonclient import MODEL, Clients, refused, run, tokens_of
 
 TEXT = tokens_of("Where is the next station?")
 MODELS = sys.argv[3]
@@ -58,8 +55,8 @@ class Load:
         self.threads = [threading.Thread(target=self.run) for _ in range(threads)]
 
     def run(self):
-        client = Clients(self.c.name, self.c.module, self.c.address)
         try:
+            client = Clients(self.c.name, self.c.module, self.c.address)
             while not self.stopped.is_set():
                 self.answers.append(ask(client, self.model))
         except Exception as error:  # told by the test
@@ -241,27 +238,5 @@ def test_grpc_names_of_kserve(c):
             assert c.client.is_model_ready("late") == ready
 
 
-def main():
-    clients = [
-        Clients("grpc", tritonclient.grpc, sys.argv[1]),
-        Clients("http", tritonclient.http, sys.argv[2]),
-    ]
-    tests = [value for name, value in globals().items() if name.startswith("test_")]
-    passed = failed = 0
-    for c in clients:
-        for test in tests:
-            if test.__name__.startswith("test_grpc_") and c.name != "grpc":
-                continue
-            try:
-                test(c)
-                passed += 1
-            except Exception:  # each test stands for itself
-                failed += 1
-                print(f"FAIL {c.name} {test.__name__}")
-                traceback.print_exc()
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed or not passed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(dict(globals())))

@@ -275,27 +275,27 @@ def test_grpc_stream_that_is_cancelled(c):
     assert c.client.is_server_live()
 
 
-def main():
+def run(tests):
+    """Each function called test_.. with each client, those called test_grpc_.. over gRPC alone."""
     clients = [
         Clients("grpc", tritonclient.grpc, sys.argv[1]),
         Clients("http", tritonclient.http, sys.argv[2]),
     ]
-    tests = [value for name, value in globals().items() if name.startswith("test_")]
     passed = failed = 0
     for c in clients:
-        for test in tests:
-            if test.__name__.startswith("test_grpc_") and c.name != "grpc":
+        for name, test in tests.items():
+            if not name.startswith("test_") or (name.startswith("test_grpc_") and c.name != "grpc"):
                 continue
             try:
                 test(c)
                 passed += 1
             except Exception:  # each test stands for itself
                 failed += 1
-                print(f"FAIL {c.name} {test.__name__}")
+                print(f"FAIL {c.name} {name}")
                 traceback.print_exc()
     print(f"{passed} passed, {failed} failed")
     return 1 if failed or not passed else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(dict(globals())))
