@@ -500,6 +500,7 @@ TEST_UTIL_SRCS = \
   tests/scheduler/sim.c \
   tests/scheduler/sim_case.c \
   tests/scheduler/sim_model.c \
+  tests/scheduler/sim_news.c \
   tests/scheduler/unfold_oracle.c \
   tests/worker/pool_rig.c \
   $(CUDA_DEVICE_SRCS) \
@@ -650,6 +651,7 @@ SCHEDULER_SUITES = \
   tests/scheduler/test_ready.c \
   tests/scheduler/test_rows.c \
   tests/scheduler/test_scheduler.c \
+  tests/scheduler/test_shown.c \
   tests/scheduler/test_side_by_side.c \
   tests/scheduler/test_simulation.c \
   tests/scheduler/test_stacked.c \

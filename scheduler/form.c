@@ -325,6 +325,25 @@ static uint32_t lasting_steps(const struct sched *sched, const struct cell_batch
     return steps > 1 ? steps : 1;
 }
 
+/* Who is told how far a row is has waited for these steps; UINT32_MAX: nobody is. */
+static uint32_t shown_steps(const struct sched_options *options, const struct cell_batch *batch)
+{
+    bool is_shown = false;
+    for (uint32_t i = 0; i < batch->n_rows; i++) {
+        const struct sched_node *node = batch->rows[i].tag;
+        is_shown = is_shown || node->is_shown;
+    }
+    if (!is_shown) {
+        return UINT32_MAX;
+    }
+    const uint64_t flops = batch->type->flops * batch->n_rows;
+    uint64_t steps = options->run_steps_shared;
+    if (options->run_flops_shown > 0 && options->run_flops_shown / steps < flops) {
+        steps = options->run_flops_shown / flops;
+    }
+    return steps > 1 ? (uint32_t)steps : 1;
+}
+
 /* How many steps the batch may run: 1 for a type without state. lasting: lasting_steps(). beside:
  * the type that runs at the same time, or NULL. */
 static uint32_t run_length(const struct sched *sched, const struct cell_batch *batch,
@@ -343,6 +362,8 @@ static uint32_t run_length(const struct sched *sched, const struct cell_batch *b
             break;
         }
     }
+    const uint32_t shown = shown_steps(&sched->options, batch);
+    steps = steps < shown ? steps : shown;
     uint32_t least = UINT32_MAX;
     uint32_t most = 0;
     for (uint32_t i = 0; i < batch->n_rows; i++) {

@@ -537,3 +537,20 @@ enum base_status sched_builder_finish(struct sched_builder *builder, struct sche
     *out = graph;
     return BASE_OK;
 }
+
+enum base_status sched_graph_show(struct sched_graph *graph, struct base_arena *arena,
+                                  const sched_node_id *nodes, uint32_t n)
+{
+    graph->shown = base_arena_array(arena, graph->n_nodes, sizeof(*graph->shown));
+    if (graph->shown == NULL) {
+        return BASE_RESOURCE_EXHAUSTED;
+    }
+    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+        atomic_init(&graph->shown[i], 0);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        base_assert(nodes[i] < graph->n_nodes);
+        graph->nodes[nodes[i]].is_shown = true;
+    }
+    return BASE_OK;
+}

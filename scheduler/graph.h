@@ -12,10 +12,14 @@
 #include "base/status.h"
 #include "cells/batch.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #define SCHED_NONE UINT32_MAX
+
+/* In sched_graph.shown: the node takes no more steps. */
+#define SCHED_SHOWN_ALL 0x80000000u
 
 /* A value row that some node writes after its first or last step and others read. */
 struct sched_value {
@@ -40,6 +44,7 @@ struct sched_node {
     uint32_t follows; /* node that it reads step by step, and nothing else of it; or SCHED_NONE */
     uint16_t lanes;   /* rows in a batch: of a beam its width, else 1 */
     bool has_ended;   /* by wiring.end, whose steps are from then on those it took */
+    bool is_shown;    /* who waits for it is told how far it is (sched_graph_show()) */
 };
 
 /* References of its inputs, and behind them of its initial states. */
@@ -98,6 +103,12 @@ struct sched_graph {
     uint64_t started_ns;     /* first batch formed; 0 = none yet */
     uint64_t finished_ns;
     struct sched_graph *next_finished;
+    /* NULL, or [n_nodes]: of each node that is shown, how many steps have retired whose outputs are
+     * an answer (not the one that gave its end), and SCHED_SHOWN_ALL. Any thread may read: acquire,
+     * and what these steps have emitted stands there. */
+    _Atomic uint32_t *shown;
+    bool has_news; /* in the list of sched_take_news() */
+    struct sched_graph *next_news;
     struct sched_graph *next_inside, *previous_inside;
     void *user;
 };
@@ -187,5 +198,10 @@ void sched_builder_after_each(struct sched_builder *builder, sched_node_id node_
  * (limits, a bad index, a layout that does not fit) in *error. */
 enum base_status sched_builder_finish(struct sched_builder *builder, struct sched_graph **out,
                                       struct base_error *error);
+
+/* Behind sched_builder_finish(), before the graph is added: whoever has it wants to know how far
+ * these nodes are while they run. Their runs are short. RESOURCE_EXHAUSTED (arena). */
+enum base_status sched_graph_show(struct sched_graph *graph, struct base_arena *arena,
+                                  const sched_node_id *nodes, uint32_t n);
 
 #endif

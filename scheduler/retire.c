@@ -69,6 +69,21 @@ static void node_done(struct sched *sched, struct sched_node *node)
     graph->nodes_left--;
 }
 
+/* Who waits for the node's answer may have what it has done so far. */
+static void show(struct sched *sched, struct sched_node *node)
+{
+    struct sched_graph *graph = node->graph;
+    const uint32_t steps = node->steps_done - (node->has_ended ? 1 : 0);
+    const bool is_all = node->steps_done == node->wiring.steps;
+    atomic_store_explicit(&graph->shown[node - graph->nodes],
+                          steps | (is_all ? SCHED_SHOWN_ALL : 0), memory_order_release);
+    if (!graph->has_news) {
+        graph->has_news = true;
+        graph->next_news = sched->news;
+        sched->news = graph;
+    }
+}
+
 static void row_back(struct sched *sched, struct cell_batch *batch, struct sched_node *node,
                      const struct cell_batch_row *row, uint64_t now_ns)
 {
@@ -90,6 +105,9 @@ static void row_back(struct sched *sched, struct cell_batch *batch, struct sched
         base_assert(sched__ends_itself(node) && row->steps_done > 0);
         node->has_ended = true;
         node->wiring.steps = node->steps_done;
+    }
+    if (node->is_shown) {
+        show(sched, node);
     }
     if (node->steps_done < node->wiring.steps) {
         if (is_held) {

@@ -283,6 +283,22 @@ struct sched_graph *sched_take_finished(struct sched *sched)
     return first;
 }
 
+struct sched_graph *sched_take_news(struct sched *sched)
+{
+    struct sched_graph *first = NULL;
+    for (struct sched_graph *graph = sched->news; graph != NULL;) {
+        struct sched_graph *next = graph->next_news;
+        graph->has_news = false;
+        if (graph->inside) { // else the end is the news
+            graph->next_news = first;
+            first = graph;
+        }
+        graph = next;
+    }
+    sched->news = NULL;
+    return first;
+}
+
 uint32_t sched_graphs_inside(const struct sched *sched)
 {
     return sched->n_inside;

@@ -44,6 +44,8 @@ struct sched_options {
     uint32_t run_steps_shared; /* the same while another type has ready rows, */
     uint64_t run_flops_shared; /* but in small cells as many steps as make so many operations */
     uint64_t run_flops_least; /* a batch that rows leave goes on up to so many operations; 0: not */
+    uint64_t run_flops_shown; /* a run of nodes that are shown: up to so many operations, and up to
+                                 run_steps_shared steps; at least one; 0: only that */
     bool interruptible;       /* the devices look at their attention words */
     bool spans;               /* the device takes several steps of a row of a type without state */
     bool beside;              /* and run two batches at the same time; tasks_max >= 2 */
@@ -128,6 +130,10 @@ void sched_row_ended(struct sched *sched, struct cell_batch *batch, uint32_t row
 /* Graphs finished since the last call, oldest first, linked by next_finished; NULL when none. Their
  * rows are free; status says how they ended. */
 struct sched_graph *sched_take_finished(struct sched *sched);
+
+/* Graphs inside of which nodes that are shown have done more steps since the last call, linked by
+ * next_news; NULL when none. */
+struct sched_graph *sched_take_news(struct sched *sched);
 
 /* Inspect. */
 uint32_t sched_graphs_inside(const struct sched *sched);

@@ -53,6 +53,7 @@ struct sched {
     struct sched_graph *inside; /* all graphs between add and finish */
     uint32_t n_inside;
     struct sched_graph *finished_first, *finished_last;
+    struct sched_graph *news;
 };
 
 /* Values of a node that are asked for ahead: of each kind, a tree's. */

@@ -26,6 +26,10 @@
  * 32 units 98,246 and 136,401, 64 units 46,826 and 53,195, 128 units the same. */
 #define LEAST_FLOPS 10000000u
 
+/* Who reads an answer while it is made gets some more of it this often: a millisecond or two of a
+ * core. */
+#define SHOWN_FLOPS 100000000u
+
 void srv_engine_options_init(struct srv_engine_options *options)
 {
     *options = (struct srv_engine_options){.backend = cell_backend_find("cpu"),
@@ -83,6 +87,11 @@ static void source_row_ended(void *context, struct cell_batch *batch, uint32_t r
 static void after_turn(void *context, uint64_t now_ns)
 {
     struct srv_device *device = context;
+    for (struct sched_graph *graph = sched_take_news(device->sched); graph != NULL;
+         graph = graph->next_news) {
+        struct srv_job *job = graph->user;
+        job->progressed(job);
+    }
     struct sched_graph *next = NULL;
     for (struct sched_graph *graph = sched_take_finished(device->sched); graph != NULL;
          graph = next) {
@@ -117,6 +126,7 @@ static enum base_status sched_open(struct srv_engine *engine, struct srv_device 
     sched.full_behind_runs = engine->caps.pumped;
     sched.run_flops_shared = engine->caps.pumped ? SHARED_FLOPS : 0;
     sched.run_flops_least = engine->caps.pumped ? LEAST_FLOPS : 0;
+    sched.run_flops_shown = SHOWN_FLOPS;
     sched.tasks_max = engine->caps.pumped ? pumped_tasks(options) : options->tasks_max;
     sched.spans = engine->caps.spans;
     sched.beside = engine->caps.beside && sched.tasks_max > 1;

@@ -48,6 +48,9 @@ struct srv_engine_options {
 struct srv_job {
     struct sched_graph *graph;
     uint32_t device; /* set by reserve; 0 for who reserves nothing */
+    /* Of a graph with nodes that are shown; pool thread, any number of times before `finished`:
+     * they have done more steps. */
+    void (*progressed)(struct srv_job *job);
     /* Pool thread, once: the graph left; its status says how. */
     void (*finished)(struct srv_job *job);
     /* Pool thread, once per srv_engine_cancel(): the cancel message was seen. */

@@ -502,6 +502,10 @@ void recipe_build(struct recipe *recipe)
     }
     enum base_status status = sched_builder_finish(&builder, &recipe->graph, NULL);
     base_assert(status == BASE_OK);
+    for (uint32_t n = 0; recipe->is_shown && n < recipe->n_nodes; n++) {
+        status = sched_graph_show(recipe->graph, &recipe->arena, &n, 1);
+        base_assert(status == BASE_OK);
+    }
 }
 
 bool recipe_is_child(const struct recipe *recipe, uint32_t node, uint32_t from)

@@ -89,6 +89,7 @@ struct recipe {
     const struct graphs_types *types;
     uint32_t n_nodes, nodes_max;
     struct recipe_node *nodes;
+    bool is_shown;             /* all of its nodes are; before the build */
     struct sched_graph *graph; /* by recipe_build() */
 };
 

@@ -158,6 +158,7 @@ static void graph_check(const struct sim *sim, const struct sim_graph *graph)
 static void collect(struct sim *sim)
 {
     struct sched_graph *next = NULL;
+    sim_news_check(sim);
     for (struct sched_graph *at = sched_take_finished(sim->sched); at != NULL; at = next) {
         next = at->next_finished;
         struct sim_graph *graph = at->user;
@@ -504,6 +505,8 @@ void sim_draw_options(struct sched_options *options, struct base_random *random)
         base_random_below(random, 2) * base_random_below(random, 60) * GRAPHS_FLOPS;
     options->run_flops_least =
         base_random_below(random, 2) * base_random_below(random, 200) * GRAPHS_FLOPS;
+    options->run_flops_shown =
+        base_random_below(random, 2) * (1 + base_random_below(random, 40)) * GRAPHS_FLOPS;
     options->interruptible = base_random_below(random, 3) != 0;
     options->spans = base_random_below(random, 2) == 0;
     options->beside = options->tasks_max > 1 && base_random_below(random, 2) == 0;

@@ -19,6 +19,7 @@
 struct sim_graph {
     struct recipe recipe;
     bool inside;
+    uint32_t seen;                  /* steps of all its nodes that it has shown */
     bool failed;                    /* a batch with it failed: its memory says nothing any more */
     enum base_status stopped;       /* by whom it was stopped first; BASE_OK = nobody */
     uint32_t *submitted, *executed; /* [node] steps */
@@ -62,6 +63,7 @@ struct sim {
     struct sim_graph *graphs[SIM_GRAPHS_MAX];
     uint32_t n_finished, n_ok;
     uint64_t n_batches, n_followers; /* batches that follow another */
+    uint64_t n_news;                 /* graphs that sched_take_news() has handed out */
 };
 
 /* Prints the seed, the condition and its place, and aborts. */
@@ -133,6 +135,9 @@ void sim_model_before(struct sim *sim, uint32_t queue);
 void sim_model_after(struct sim *sim, uint32_t queue, const struct cell_batch *batch);
 void sim_model_retire(struct sim *sim, const struct cell_batch *batch);
 void sim_model_row_ended(const struct sim *sim, const struct cell_batch_row *row);
+
+/* Behind each retirement: who has news, and that what is shown stands there. */
+void sim_news_check(struct sim *sim);
 
 static inline struct sim_graph *sim_graph_of(const struct cell_batch_row *row)
 {

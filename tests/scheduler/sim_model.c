@@ -467,6 +467,21 @@ static void check_rows(struct sim *sim, const struct cell_batch *batch)
     }
 }
 
+/* The longest run of a batch of which somebody waits for steps. */
+static uint32_t shown_run(const struct sim *sim, const struct cell_batch *batch)
+{
+    bool is_shown = false;
+    for (uint32_t i = 0; i < batch->n_rows; i++) {
+        is_shown |= sim_graph_of(&batch->rows[i])->recipe.is_shown;
+    }
+    uint32_t steps = sim->options.run_steps_shared;
+    while (steps > 1 && sim->options.run_flops_shown > 0 &&
+           steps * batch->type->flops * batch->n_rows > sim->options.run_flops_shown) {
+        steps--;
+    }
+    return is_shown ? steps : UINT32_MAX;
+}
+
 static uint32_t longest_run(const struct sim *sim, const struct cell_batch *batch, uint32_t beside)
 {
     bool has_state = batch->type->def.n_states > 0;
@@ -482,6 +497,8 @@ static uint32_t longest_run(const struct sim *sim, const struct cell_batch *batc
     }
     uint32_t want = sim->options.run_steps_max;
     want = others && shared < want ? (uint32_t)shared : want;
+    const uint32_t shown = shown_run(sim, batch);
+    want = shown < want ? shown : want;
     uint32_t end = 0; // the first step behind which nobody is missing, or all are
     for (uint32_t step = 1; step <= want && end == 0; step++) {
         uint32_t leave = 0;

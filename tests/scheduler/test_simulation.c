@@ -85,6 +85,7 @@ static uint32_t run_world(uint64_t seed, const struct climate *climate)
                                  .layers = climate->layers};
     for (uint32_t i = 0; i < n; i++) {
         recipe_random(&recipes[i], types, &shape, &random);
+        recipes[i].is_shown = base_random_below(&random, 4) == 0;
         recipe_build(&recipes[i]);
         recipe_evaluate(&recipes[i], graphs_cell_token);
     }
