@@ -320,6 +320,7 @@ SERVER_SRCS = \
   server/plugin_call.c \
   server/probe.c \
   server/process.c \
+  server/process_parts.c \
   server/process_plugin.c \
   server/process_session.c \
   server/process_wait.c \
@@ -667,6 +668,7 @@ WORKER_SUITES = \
 
 SERVER_SUITES = \
   tests/server/test_about.c \
+  tests/server/test_answer_parts.c \
   tests/server/test_beam.c \
   tests/server/test_control.c \
   tests/server/test_core.c \
@@ -726,6 +728,7 @@ SERVER_SUITES = \
 
 # Those of them that do not mind where cells run: tests/reference.sh runs them on the tests' device.
 REFERENCE_SUITES = \
+  tests/server/test_answer_parts.c \
   tests/server/test_beam.c \
   tests/server/test_control.c \
   tests/server/test_core_load.c \

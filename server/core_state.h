@@ -56,6 +56,19 @@ enum srv_phase {
     SRV_PHASE_RUNNING,
 };
 
+/* An answer that is taken in parts (process_parts.c); of others is_open is false. */
+struct srv_parts {
+    bool is_open;
+    bool is_broken;             /* one could not be made: the rest comes with the end */
+    uint32_t steps;             /* that parts have had */
+    uint32_t n_whole;           /* outputs, */
+    struct srv_tensor *whole;   /* of the request as the device writes them; */
+    struct srv_tensor *outputs; /* of the last part */
+    uint32_t *lengths;          /* [rows], of the part that is being made */
+    struct base_message message;
+    _Atomic bool is_posted; /* the message */
+};
+
 /* A request between start and done; in the request's arena. */
 struct srv_flight {
     struct srv_core *core;
@@ -76,6 +89,7 @@ struct srv_flight {
     struct srv_deadline deadline;
     struct srv_job job;
     struct base_message finished_message, cancelled_message;
+    struct srv_parts parts;
 };
 
 /* Models that come and go (control.c). */
@@ -186,6 +200,15 @@ void srv_core__settle_session(struct srv_core *core, struct srv_request *request
 void srv_core__turn_session(struct srv_core *core, struct srv_session *session);
 /* Of one that waits for its turn. */
 void srv_core__stop_turn(struct srv_flight *flight, enum base_status why);
+
+/* ---- Of process_parts.c, for process.c ---- */
+
+/* Of a flight that has its graph: opens it for parts, where its request asks for some. */
+enum base_status srv_core__open_parts(struct srv_flight *flight);
+/* No more parts: the request has its outputs again, as the device has written them. */
+void srv_core__close_parts(struct srv_flight *flight);
+/* Pool thread. */
+void srv_core__job_progressed(struct srv_job *job);
 
 /* ---- Between process.c and process_plugin.c ---- */
 

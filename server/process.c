@@ -167,13 +167,14 @@ static enum base_status finish_outputs(struct srv_flight *flight)
         if (has_texts && taken == NULL) {
             return base_fail(&request->error, BASE_RESOURCE_EXHAUSTED, "request memory spent");
         }
-        srv_trim(request, sequences, flight->job.graph, taken);
+        srv_trim(request, sequences, flight->job.graph, flight->parts.steps, taken);
         steps[cells->decoder.sequence] = taken;
     }
     if (cells->unfold == CELL_UNFOLD_CHAIN) {
         srv_tensors_turn_back(request, cells, sequences->outputs);
     }
-    BASE_TRY(srv_texts_write(flight->model->texts, cells, request, steps, &request->error));
+    BASE_TRY(srv_texts_write(flight->model->texts, cells, request, steps, flight->parts.steps > 0,
+                             &request->error));
     return keep_names(request);
 }
 
@@ -184,6 +185,7 @@ static void flight_back(struct srv_flight *flight)
         return;
     }
     enum base_status status = flight->job.graph->status;
+    srv_core__close_parts(flight);
     if (status != BASE_OK) {
         bool stopped = flight->cancel_posted && status == flight->job.cancel_status;
         fail_flight(flight, status, !stopped);
@@ -239,6 +241,7 @@ void srv_core__submit(struct srv_flight *flight)
     flight->request->times.admitted_ns = base_now_ns();
     srv_flights_add(&core->running, flight);
     core->counters.requests_running++;
+    flight->job.progressed = srv_core__job_progressed;
     flight->job.finished = job_finished;
     flight->job.cancelled = job_cancelled;
     flight->finished_message.deliver = deliver_finished;
@@ -299,7 +302,7 @@ static enum base_status answer_empty(struct srv_flight *flight)
     struct srv_request *request = flight->request;
     uint64_t now_ns = base_now_ns();
     BASE_TRY(srv_texts_write(flight->model->texts, flight->model->cells, request,
-                             flight->sequences.steps, &request->error));
+                             flight->sequences.steps, false, &request->error));
     BASE_TRY(keep_names(request));
     request->times.admitted_ns = now_ns;
     request->times.started_ns = now_ns;
@@ -416,6 +419,7 @@ static enum base_status start_flight(struct srv_flight *flight)
     BASE_TRY(srv_texts_read(flight->model->texts, cells, request, &rows, &request->error));
     BASE_TRY(unfold(flight, &rows));
     BASE_TRY(srv_core__reserve_states(flight));
+    BASE_TRY(srv_core__open_parts(flight));
     uint64_t now_ns = base_now_ns();
     flight->validated_ns = now_ns - begun_ns;
     if (flight->job.graph == NULL) {

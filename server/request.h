@@ -7,6 +7,7 @@
  *
  *   start -> validate -> [wait for rows, at most queue_max requests] -> admitted -> running -> done
  *   any phase: cancel, deadline, drain time-out -> rows released at the next step border -> done
+ *   running, if the front end wants it: progressed -> srv_request_take_part(), any number of times
  *
  * Memory: the request and everything it points to live in its arena, owned by the front end, and
  * must stay until `done`. Outputs are written by the device straight into the arena. */
@@ -79,6 +80,9 @@ struct srv_request {
     uint64_t beam;             /* `beam`: width of a beam search, 0 = the model's; likewise */
     struct srv_sequence sequence;
     struct srv_times times;
+    /* NULL, or called any number of times before done, where the answer can be taken in parts:
+     * there are steps that srv_request_take_part() has not given. */
+    void (*progressed)(struct srv_request *request);
     /* Called once; the request is the front end's again. error.status BASE_OK: outputs are valid.
      */
     void (*done)(struct srv_request *request);
@@ -102,6 +106,14 @@ void srv_request_start(struct srv_core *core, struct srv_request *request);
  * eight. A request whose last cell has retired already may still answer OK. Calling it again
  * changes nothing. */
 void srv_request_cancel(struct srv_core *core, struct srv_request *request, enum base_status why);
+
+/* Loop thread, between start and done: whether there is more of an answer that is taken in parts.
+ * request->outputs are then, until this is called again or the request is done, the steps that no
+ * part has had: of a decoder that is no beam search those of its outputs that have steps. What done
+ * finds are the steps behind the last part, and all else. Put together along the axis of steps
+ * (text behind text) they are the answer that comes in one piece. The request must have
+ * `progressed`. */
+bool srv_request_take_part(struct srv_request *request);
 
 /* Any thread. Puts the request's id, where it has one, before the message of its error, so that a
  * line of a client's log can be found in the server's. */

@@ -389,6 +389,7 @@ struct writing {
     const struct cell_tensor *from;
     struct srv_tensor *tensor;
     const uint32_t *steps;
+    bool continues; /* there are words before the first */
     struct base_error *error;
     size_t n;    /* texts */
     size_t time; /* steps of the longest */
@@ -421,7 +422,7 @@ static enum base_status put_text(const struct writing *w, size_t i, uint8_t *out
     for (size_t t = 0; t < steps; t++) {
         struct srv_word word = {"", 0};
         BASE_TRY(word_at(w, i, t, &word));
-        if (t > 0 && has_blanks) {
+        if ((t > 0 || w->continues) && has_blanks) {
             if (out != NULL) {
                 out[*to] = ' ';
             }
@@ -496,7 +497,7 @@ bool srv_texts_has_outputs(const struct srv_texts *texts)
 
 enum base_status srv_texts_write(const struct srv_texts *texts, const struct cell_model *model,
                                  struct srv_request *request, const uint32_t *const *steps,
-                                 struct base_error *error)
+                                 bool continues, struct base_error *error)
 {
     for (uint32_t i = 0; texts != NULL && i < request->n_outputs; i++) {
         struct srv_tensor *tensor = &request->outputs[i];
@@ -509,6 +510,7 @@ enum base_status srv_texts_write(const struct srv_texts *texts, const struct cel
                                   .from = &model->outputs[o],
                                   .tensor = tensor,
                                   .steps = steps[model->outputs[o].sequence],
+                                  .continues = continues,
                                   .error = error};
         BASE_TRY(write_texts(&writing, &request->arena));
     }

@@ -42,11 +42,12 @@ enum base_status srv_texts_read(const struct srv_texts *texts, const struct cell
                                 struct base_error *error);
 
 /* Replaces the ids among request->outputs by texts. steps: by sequence, of each row (of each
- * hypothesis of a beam), where an output has a time axis. INTERNAL when an id has no text. texts
+ * hypothesis of a beam), where an output has a time axis. continues: behind those that begin the
+ * answer. INTERNAL when an id has no text. texts
  * may be NULL. */
 enum base_status srv_texts_write(const struct srv_texts *texts, const struct cell_model *model,
                                  struct srv_request *request, const uint32_t *const *steps,
-                                 struct base_error *error);
+                                 bool continues, struct base_error *error);
 
 /* Whether a model answers text: then srv_texts_write() wants steps. texts may be NULL. */
 bool srv_texts_has_outputs(const struct srv_texts *texts);

@@ -11,6 +11,7 @@
 struct trim {
     const struct sched_sequences *sequences;
     const struct sched_graph *graph;
+    uint32_t from; /* the first step that is left */
     uint32_t longest;
 };
 
@@ -22,6 +23,12 @@ static uint32_t length_of(const struct trim *t, uint32_t row)
     return node->steps_done - (node->has_ended ? 1 : 0);
 }
 
+static uint32_t left_of(const struct trim *t, uint32_t row)
+{
+    const uint32_t length = length_of(t, row);
+    return length > t->from ? length - t->from : 0;
+}
+
 static void write_lengths(const struct trim *t, const struct sched_tensor *to)
 {
     for (uint32_t row = 0; row < t->sequences->n_rows; row++) {
@@ -31,10 +38,10 @@ static void write_lengths(const struct trim *t, const struct sched_tensor *to)
 }
 
 /* What stands behind a row's own steps. */
-static void fill(const struct trim *t, uint32_t output, uint8_t *from, size_t steps,
-                 size_t step_bytes)
+static void fill(const struct sched_sequences *sequences, uint32_t output, uint8_t *from,
+                 size_t steps, size_t step_bytes)
 {
-    const struct cell_decoder *decoder = &t->sequences->model->decoder;
+    const struct cell_decoder *decoder = &sequences->model->decoder;
     memset(from, 0, steps * step_bytes);
     for (size_t i = 0; i < steps && output == decoder->token_output; i++) {
         memcpy(from + i * step_bytes, &decoder->end.id, step_bytes); // little-endian
@@ -45,12 +52,13 @@ static void move_rows(const struct trim *t, uint32_t output)
 {
     const struct sched_tensor *rows = &t->sequences->outputs[output];
     const size_t step_bytes = (size_t)rows->step_bytes;
-    const size_t row_bytes = t->longest * step_bytes;
+    const size_t steps = t->longest - t->from;
     for (uint32_t row = 0; row < t->sequences->n_rows; row++) {
-        const size_t length = length_of(t, row);
-        uint8_t *to = rows->data + row * row_bytes;
-        memmove(to, rows->data + row * (size_t)rows->batch_bytes, length * step_bytes);
-        fill(t, output, to + length * step_bytes, t->longest - length, step_bytes);
+        const size_t left = left_of(t, row);
+        const uint8_t *own = rows->data + row * (size_t)rows->batch_bytes;
+        uint8_t *to = rows->data + row * steps * step_bytes;
+        memmove(to, own + t->from * step_bytes, left * step_bytes);
+        fill(t->sequences, output, to + left * step_bytes, steps - left, step_bytes);
     }
 }
 
@@ -90,7 +98,7 @@ static void write_found(const struct trim *t, uint32_t output, uint32_t row, uin
     } else {
         uint8_t *ids = data + at * t->longest * sizeof(int64_t);
         walk_back(beam, found, ids);
-        fill(t, output, ids + found->steps * sizeof(int64_t), t->longest - found->steps,
+        fill(t->sequences, output, ids + found->steps * sizeof(int64_t), t->longest - found->steps,
              sizeof(int64_t));
     }
 }
@@ -123,10 +131,10 @@ static void trim_beams(struct srv_request *request, struct trim *t, uint32_t *st
 }
 
 void srv_trim(struct srv_request *request, const struct sched_sequences *sequences,
-              const struct sched_graph *graph, uint32_t *steps)
+              const struct sched_graph *graph, uint32_t from, uint32_t *steps)
 {
     const struct cell_model *model = sequences->model;
-    struct trim t = {.sequences = sequences, .graph = graph};
+    struct trim t = {.sequences = sequences, .graph = graph, .from = from, .longest = from};
     if (model->decoder.beam_width > 0) {
         trim_beams(request, &t, steps);
         return;
@@ -135,7 +143,7 @@ void srv_trim(struct srv_request *request, const struct sched_sequences *sequenc
         const uint32_t length = length_of(&t, row);
         t.longest = length > t.longest ? length : t.longest;
         if (steps != NULL) {
-            steps[row] = length;
+            steps[row] = left_of(&t, row);
         }
     }
     for (uint32_t i = 0; i < request->n_outputs; i++) {
@@ -147,7 +155,60 @@ void srv_trim(struct srv_request *request, const struct sched_sequences *sequenc
         }
         move_rows(&t, o);
         base_assert(model->outputs[o].time_axis == 1);
-        answer->shape[1] = t.longest;
-        answer->bytes = (size_t)sequences->outputs[o].step_bytes * t.longest * sequences->n_rows;
+        const size_t left = t.longest - from;
+        answer->shape[1] = (int64_t)left;
+        answer->bytes = (size_t)sequences->outputs[o].step_bytes * left * sequences->n_rows;
     }
+}
+
+/* ---- A part ---- */
+
+/* The part of one output. One row's steps are handed out where they stand. */
+static const uint8_t *rows_of_part(const struct sched_sequences *sequences, uint32_t output,
+                                   const struct srv_trim_part *part, struct base_arena *arena)
+{
+    const struct sched_tensor *rows = &sequences->outputs[output];
+    const size_t step_bytes = (size_t)rows->step_bytes;
+    const size_t steps = part->to - part->from;
+    if (sequences->n_rows == 1) {
+        return rows->data + part->from * step_bytes;
+    }
+    uint8_t *data = base_arena_array(arena, sequences->n_rows, steps * step_bytes);
+    for (uint32_t row = 0; data != NULL && row < sequences->n_rows; row++) {
+        const size_t own = part->lengths[row];
+        uint8_t *to = data + row * steps * step_bytes;
+        memcpy(to, rows->data + row * (size_t)rows->batch_bytes + part->from * step_bytes,
+               own * step_bytes);
+        fill(sequences, output, to + own * step_bytes, steps - own, step_bytes);
+    }
+    return data;
+}
+
+enum base_status srv_trim_part(struct srv_request *request, const struct sched_sequences *sequences,
+                               const struct srv_trim_part *part, struct base_error *error)
+{
+    const struct cell_model *model = sequences->model;
+    base_assert(part->from < part->to && model->decoder.beam_width == 0);
+    for (uint32_t row = 0; row < sequences->n_rows; row++) {
+        const uint32_t length = part->lengths[row] < part->to ? part->lengths[row] : part->to;
+        part->lengths[row] = length > part->from ? length - part->from : 0;
+    }
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < request->n_outputs; i++) {
+        struct srv_tensor answer = request->outputs[i];
+        const uint32_t o = srv_tensor_output(model, &answer);
+        if (model->output_sources[o][0].kind == CELL_SOURCE_TAKEN) {
+            continue;
+        }
+        answer.data = rows_of_part(sequences, o, part, &request->arena);
+        if (answer.data == NULL) {
+            return base_fail(error, BASE_RESOURCE_EXHAUSTED, "request memory spent");
+        }
+        answer.shape[1] = part->to - part->from;
+        answer.bytes =
+            (size_t)sequences->outputs[o].step_bytes * (part->to - part->from) * sequences->n_rows;
+        request->outputs[n++] = answer;
+    }
+    request->n_outputs = n;
+    return BASE_OK;
 }

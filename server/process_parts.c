@@ -1,0 +1,126 @@
+/* An answer that is taken in parts while it is made.
+ *
+ * Only that of a decoder which is no beam search is: its steps stand in the request's memory one by
+ * one, and stay as they are. The pool thread says that there are more (graph.shown), the loop
+ * thread tells the front end, and that takes them when it can send: parts become as large as it is
+ * slow, and nothing is kept for it but the answer itself. */
+#include "base/assert.h"
+#include "server/core_state.h"
+#include "server/text.h"
+#include "server/trim.h"
+
+#include <string.h>
+
+/* ---- The pool thread's side ---- */
+
+void srv_core__job_progressed(struct srv_job *job)
+{
+    struct srv_flight *flight =
+        (struct srv_flight *)(void *)((char *)job - offsetof(struct srv_flight, job));
+    // One on the way is enough: who delivers it sees what was shown before this.
+    if (!atomic_exchange_explicit(&flight->parts.is_posted, true, memory_order_acq_rel)) {
+        srv_loop_post(flight->core->loop, &flight->parts.message);
+    }
+}
+
+/* ---- The loop thread's side ---- */
+
+static void deliver_progress(struct base_message *message)
+{
+    struct srv_flight *flight =
+        (struct srv_flight *)(void *)((char *)message - offsetof(struct srv_flight, parts.message));
+    // Exchanged, not stored: so that what was shown before the other side's exchange is seen.
+    (void)atomic_exchange_explicit(&flight->parts.is_posted, false, memory_order_acq_rel);
+    if (!flight->cancel_posted) {
+        flight->request->progressed(flight->request);
+    }
+}
+
+enum base_status srv_core__open_parts(struct srv_flight *flight)
+{
+    struct srv_request *request = flight->request;
+    const struct sched_sequences *sequences = &flight->sequences;
+    struct srv_parts *parts = &flight->parts;
+    if (request->progressed == NULL || flight->job.graph == NULL || flight->session != NULL ||
+        sequences->model->unfold != CELL_UNFOLD_SEQ2SEQ || sched_beam_width(sequences) > 0) {
+        return BASE_OK;
+    }
+    parts->n_whole = request->n_outputs;
+    parts->whole = request->outputs;
+    parts->outputs = base_arena_array(&request->arena, request->n_outputs, sizeof(*parts->outputs));
+    parts->lengths = base_arena_array(&request->arena, sequences->n_rows, sizeof(*parts->lengths));
+    if (parts->outputs == NULL || parts->lengths == NULL ||
+        sched_graph_show(flight->job.graph, &request->arena, sequences->decoders,
+                         sequences->n_rows) != BASE_OK) {
+        return base_fail(&request->error, BASE_RESOURCE_EXHAUSTED, "request memory spent");
+    }
+    atomic_init(&parts->is_posted, false);
+    parts->message.deliver = deliver_progress;
+    parts->is_open = true;
+    return BASE_OK;
+}
+
+void srv_core__close_parts(struct srv_flight *flight)
+{
+    if (flight->parts.is_open) {
+        flight->parts.is_open = false;
+        flight->request->outputs = flight->parts.whole;
+        flight->request->n_outputs = flight->parts.n_whole;
+    }
+}
+
+/* Fills the lengths of rows. Returns how many steps of all rows are known: so many as the shortest
+ * has that is not over; 0 when all are, for then the end is on its way. */
+static uint32_t count_steps(const struct srv_flight *flight)
+{
+    const struct sched_graph *graph = flight->job.graph;
+    uint32_t steps = UINT32_MAX;
+    for (uint32_t row = 0; row < flight->n_rows; row++) {
+        const uint32_t word = atomic_load_explicit(&graph->shown[flight->sequences.decoders[row]],
+                                                   memory_order_acquire);
+        const bool is_over = (word & SCHED_SHOWN_ALL) != 0;
+        flight->parts.lengths[row] = word & ~SCHED_SHOWN_ALL;
+        steps = !is_over && word < steps ? word : steps;
+    }
+    return steps == UINT32_MAX ? 0 : steps;
+}
+
+static enum base_status make_part(struct srv_flight *flight, uint32_t to)
+{
+    struct srv_request *request = flight->request;
+    struct srv_parts *parts = &flight->parts;
+    const struct cell_model *cells = flight->model->cells;
+    const struct srv_trim_part part = {.from = parts->steps, .to = to, .lengths = parts->lengths};
+    const uint32_t *steps[CELL_SEQUENCES_MAX];
+    memcpy(steps, flight->sequences.steps, sizeof(steps));
+    steps[cells->decoder.sequence] = parts->lengths;
+    BASE_TRY(srv_trim_part(request, &flight->sequences, &part, &request->error));
+    return srv_texts_write(flight->model->texts, cells, request, steps, part.from > 0,
+                           &request->error);
+}
+
+bool srv_request_take_part(struct srv_request *request)
+{
+    struct srv_flight *flight = request->flight;
+    if (flight == NULL || !flight->parts.is_open || flight->phase != SRV_PHASE_RUNNING) {
+        return false;
+    }
+    base_assert(srv_loop_is_owner(flight->core->loop));
+    struct srv_parts *parts = &flight->parts;
+    const uint32_t steps = flight->finished || flight->cancel_posted ? 0 : count_steps(flight);
+    if (parts->is_broken || steps <= parts->steps) {
+        return false;
+    }
+    request->outputs = parts->outputs;
+    request->n_outputs = parts->n_whole;
+    memcpy(parts->outputs, parts->whole, parts->n_whole * sizeof(*parts->outputs));
+    if (make_part(flight, steps) != BASE_OK || request->n_outputs == 0) {
+        // Nothing with steps was asked for; or what went wrong, memory or an id without a text, the
+        // end meets as well, and tells.
+        parts->is_broken = true;
+        request->error = (struct base_error){.status = BASE_OK};
+        return false;
+    }
+    parts->steps = steps;
+    return true;
+}
