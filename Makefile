@@ -690,6 +690,7 @@ SERVER_SUITES = \
   tests/server/test_grpc_life.c \
   tests/server/test_grpc_order.c \
   tests/server/test_grpc_parameters.c \
+  tests/server/test_grpc_parts.c \
   tests/server/test_grpc_reflection.c \
   tests/server/test_grpc_reply.c \
   tests/server/test_grpc_server.c \
@@ -790,6 +791,7 @@ FAKE_CORE_SRCS = \
 FAKE_CORE_SUITES = \
   tests/server/test_grpc_life.c \
   tests/server/test_grpc_order.c \
+  tests/server/test_grpc_parts.c \
   tests/server/test_grpc_reflection.c \
   tests/server/test_grpc_server.c \
   tests/server/test_grpc_stream.c \
@@ -893,6 +895,7 @@ TSAN_EXCLUDED = \
   tests/loadgen/test_load.c \
   tests/server/test_grpc_life.c \
   tests/server/test_grpc_order.c \
+  tests/server/test_grpc_parts.c \
   tests/server/test_grpc_reflection.c \
   tests/server/test_grpc_server.c \
   tests/server/test_grpc_stream.c \

@@ -500,6 +500,11 @@ void srv_request_start(struct srv_core *core, struct srv_request *request)
     } else if (is_found && model->state != SRV_MODEL_READY) {
         srv_about_not_ready(model, &request->error);
     }
+    if (request->error.status == BASE_OK && request->in_parts && request->progressed == NULL) {
+        base_fail(&request->error, BASE_INVALID_ARGUMENT,
+                  "parameter 'stream': this call has one answer; ModelStreamInfer and"
+                  " generate_stream answer in parts");
+    }
     if (model == NULL || request->error.status != BASE_OK) {
         answer(core, request);
         return;

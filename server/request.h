@@ -80,8 +80,9 @@ struct srv_request {
     uint64_t beam;             /* `beam`: width of a beam search, 0 = the model's; likewise */
     struct srv_sequence sequence;
     struct srv_times times;
-    /* NULL, or called any number of times before done, where the answer can be taken in parts:
-     * there are steps that srv_request_take_part() has not given. */
+    bool in_parts; /* `stream`: the answer is wanted while it is made. Then */
+    /* this is called any number of times before done, where it can be: there are steps that
+     * srv_request_take_part() has not given. NULL: the front end answers once, and core refuses. */
     void (*progressed)(struct srv_request *request);
     /* Called once; the request is the front end's again. error.status BASE_OK: outputs are valid.
      */
@@ -107,12 +108,11 @@ void srv_request_start(struct srv_core *core, struct srv_request *request);
  * changes nothing. */
 void srv_request_cancel(struct srv_core *core, struct srv_request *request, enum base_status why);
 
-/* Loop thread, between start and done: whether there is more of an answer that is taken in parts.
+/* Loop thread, between start and done: whether there is more of an answer that goes in parts.
  * request->outputs are then, until this is called again or the request is done, the steps that no
  * part has had: of a decoder that is no beam search those of its outputs that have steps. What done
  * finds are the steps behind the last part, and all else. Put together along the axis of steps
- * (text behind text) they are the answer that comes in one piece. The request must have
- * `progressed`. */
+ * (text behind text) they are the answer that comes in one piece. */
 bool srv_request_take_part(struct srv_request *request);
 
 /* Any thread. Puts the request's id, where it has one, before the message of its error, so that a

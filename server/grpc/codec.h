@@ -30,12 +30,13 @@ enum base_status srv_grpc_decode_infer(struct srv_grpc_bytes message, struct srv
 size_t srv_grpc_infer_bytes(const struct srv_request *request);
 void srv_grpc_encode_infer(const struct srv_request *request, uint8_t *out, size_t bytes);
 
-/* Likewise the ModelStreamInferResponse of a request that has been answered, with OK or an error.
- * An error's message stands beside a ModelInferResponse without outputs, which says whose it is:
- * id, model_name and model_version as they came. Either says that no other answer follows, by the
- * parameter `triton_final_response`. */
+/* Likewise the ModelStreamInferResponse of a request that has been answered, with OK or an error,
+ * or of a part of its answer. An error's message stands beside a ModelInferResponse without
+ * outputs, which says whose it is: id, model_name and model_version as they came. Whether no other
+ * answer follows says the parameter `triton_final_response`. */
 size_t srv_grpc_stream_bytes(const struct srv_request *request);
-void srv_grpc_encode_stream(const struct srv_request *request, uint8_t *out, size_t bytes);
+void srv_grpc_encode_stream(const struct srv_request *request, bool is_final, uint8_t *out,
+                            size_t bytes);
 
 /* Decodes a RepositoryModelLoadRequest or RepositoryModelUnloadRequest into the model's name, which
  * Triton's clients have in field 2 and KServe's in field 1. INVALID_ARGUMENT: malformed, no name or

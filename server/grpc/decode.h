@@ -23,7 +23,7 @@ struct srv_grpc__parameter {
 
 /* The request's parameters that mean something here; of equal keys the last counts. */
 struct srv_grpc__parameters {
-    struct srv_grpc__parameter timeout, priority, max_steps, beam;
+    struct srv_grpc__parameter timeout, priority, max_steps, beam, stream;
     struct srv_grpc__parameter sequence_id, sequence_start, sequence_end, sequence_step;
 };
 
@@ -34,7 +34,7 @@ bool srv_grpc__parameter_read(struct srv_grpc_bytes entry, struct srv_grpc_bytes
 /* Keeps a parameter of the request when it is a known one; false when malformed. */
 bool srv_grpc__parameters_add(struct srv_grpc__parameters *parameters, struct srv_grpc_bytes entry);
 
-/* Checks them all and sets request->timeout_ns, steps_max, beam and sequence. */
+/* Checks them all and sets request->timeout_ns, steps_max, beam, in_parts and sequence. */
 enum base_status srv_grpc__parameters_apply(const struct srv_grpc__parameters *parameters,
                                             struct srv_request *request, struct base_error *error);
 

@@ -1,9 +1,9 @@
 /* Parameters of a request and of its tensors.
  *
- * Honoured: `timeout` (microseconds), `max_steps`, `beam`, and those of sessions. Accepted without
- * effect: `priority`, and every name we do not know, since clients attach their own. Refused: what
- * would change the answer and is not there, so that nobody takes a wrong answer for a right one.
- * Numbers may come as int64 or uint64: clients differ. */
+ * Honoured: `timeout` (microseconds), `max_steps`, `beam`, `stream`, and those of sessions.
+ * Accepted without effect: `priority`, and every name we do not know, since clients attach their
+ * own. Refused: what would change the answer and is not there, so that nobody takes a wrong answer
+ * for a right one. Numbers may come as int64 or uint64: clients differ. */
 #include "server/grpc/decode.h"
 
 #include "base/clock.h"
@@ -82,6 +82,7 @@ bool srv_grpc__parameters_add(struct srv_grpc__parameters *parameters, struct sr
         {"priority", &parameters->priority},
         {"max_steps", &parameters->max_steps},
         {"beam", &parameters->beam},
+        {"stream", &parameters->stream},
         {"sequence_id", &parameters->sequence_id},
         {"sequence_start", &parameters->sequence_start},
         {"sequence_end", &parameters->sequence_end},
@@ -151,6 +152,7 @@ enum base_status srv_grpc__parameters_apply(const struct srv_grpc__parameters *p
     BASE_TRY(to_unsigned(&parameters->priority, "priority", &priority, error));
     BASE_TRY(to_unsigned(&parameters->max_steps, "max_steps", &request->steps_max, error));
     BASE_TRY(to_unsigned(&parameters->beam, "beam", &request->beam, error));
+    BASE_TRY(to_flag(&parameters->stream, "stream", &request->in_parts, error));
     // Beyond 584 years there is no deadline.
     request->timeout_ns =
         timeout_us > UINT64_MAX / BASE_NS_PER_US ? 0 : timeout_us * BASE_NS_PER_US;

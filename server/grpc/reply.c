@@ -100,13 +100,13 @@ void srv_grpc_encode_infer(const struct srv_request *request, uint8_t *out, size
 
 #define FINAL "triton_final_response"
 
-/* {"triton_final_response": true}, as an entry of the response's parameters. */
+/* {"triton_final_response": whether it is}, as an entry of the response's parameters. */
 static size_t final_bytes(void)
 {
     return srv_grpc_field_bytes(sizeof FINAL - 1) + srv_grpc_field_bytes(2);
 }
 
-static uint8_t *put_final(uint8_t *at)
+static uint8_t *put_final(uint8_t *at, bool is_final)
 {
     at = srv_grpc_put_tag(at, RESPONSE_PARAMETERS, SRV_GRPC_BYTES);
     at = srv_grpc_put_varint(at, final_bytes());
@@ -114,7 +114,7 @@ static uint8_t *put_final(uint8_t *at)
     at = srv_grpc_put_tag(at, ENTRY_VALUE, SRV_GRPC_BYTES);
     at = srv_grpc_put_varint(at, 2);
     at = srv_grpc_put_tag(at, PARAMETER_BOOL, SRV_GRPC_VARINT);
-    return srv_grpc_put_varint(at, 1);
+    return srv_grpc_put_varint(at, is_final ? 1 : 0);
 }
 
 /* The ModelInferResponse without its parameters. */
@@ -153,7 +153,8 @@ size_t srv_grpc_stream_bytes(const struct srv_request *request)
            (request->error.status == BASE_OK ? 0 : text_bytes(error_text(request)));
 }
 
-void srv_grpc_encode_stream(const struct srv_request *request, uint8_t *out, size_t bytes)
+void srv_grpc_encode_stream(const struct srv_request *request, bool is_final, uint8_t *out,
+                            size_t bytes)
 {
     size_t inner = inner_bytes(request);
     uint8_t *at = out;
@@ -170,6 +171,6 @@ void srv_grpc_encode_stream(const struct srv_request *request, uint8_t *out, siz
         at = put_text(at, RESPONSE_MODEL_VERSION, request->model_version);
         at = put_text(at, RESPONSE_ID, request->id);
     }
-    at = put_final(at);
+    at = put_final(at, is_final);
     base_assert(at == out + bytes);
 }

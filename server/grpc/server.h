@@ -69,7 +69,8 @@ struct srv_grpc_counts {
         infer_open; /* requests: ModelInfer calls, and what streams have read and not answered */
     uint64_t infer_bytes;                           /* bytes of their messages */
     uint64_t stream_requests;                       /* messages that streams have read */
-    uint64_t stream_answers;                        /* messages that they have begun to send */
+    uint64_t stream_answers;                        /* messages that they have begun to send, and */
+    uint64_t stream_parts;                          /* parts of answers before those */
     uint32_t objects, objects_free, objects_posted; /* = open + free + posted */
 };
 void srv_grpc_counts(const struct srv_grpc *server, struct srv_grpc_counts *counts);

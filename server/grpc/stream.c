@@ -115,7 +115,7 @@ void srv_grpc__stream_stop(struct srv_grpc__stream *stream, enum base_status sta
     struct srv_grpc__exchange *next;
     for (struct srv_grpc__exchange *at = stream->first; at != NULL; at = next) {
         next = at->next;
-        if (!at->running && !(stream->sending && at == stream->first)) {
+        if (!at->running && !(stream->sending && !stream->sends_part && at == stream->first)) {
             srv_grpc__exchange_drop(at);
         }
     }
@@ -182,6 +182,16 @@ static void on_done(struct srv_request *request)
     }
 }
 
+static void on_progress(struct srv_request *request)
+{
+    struct srv_grpc__exchange *exchange =
+        SRV_GRPC__CONTAINER(request, struct srv_grpc__exchange, infer.request);
+    struct srv_grpc__stream *stream = exchange->stream;
+    if (stream->state < SRV_GRPC__STOPPED && exchange == stream->first) {
+        srv_grpc__stream_advance(stream);
+    }
+}
+
 /* The exchange may have been answered and be gone when this returns. */
 static void start(struct srv_grpc__stream *stream, struct srv_grpc__exchange *exchange)
 {
@@ -190,6 +200,7 @@ static void start(struct srv_grpc__stream *stream, struct srv_grpc__exchange *ex
     append(stream, exchange);
     if (srv_grpc__infer_enter(server, &exchange->infer) == BASE_OK) {
         exchange->running = true;
+        exchange->infer.request.progressed = on_progress;
         srv_request_start(server->core, &exchange->infer.request);
     } else {
         exchange->infer.request.error = exchange->infer.error;

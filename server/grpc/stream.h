@@ -44,8 +44,9 @@ struct srv_grpc__stream {
     grpc_byte_buffer *payload;          /* written by gRPC */
     struct srv_grpc__relay received;
 
-    bool sending; /* the answer of the first */
-    bool greeted; /* initial metadata has gone */
+    bool sending;    /* the answer of the first, or */
+    bool sends_part; /* a part of it; it may be gone meanwhile */
+    bool greeted;    /* initial metadata has gone */
     struct srv_grpc__relay sent;
 
     struct srv_grpc__relay closed; /* RECV_CLOSE_ON_SERVER */

@@ -14,6 +14,7 @@ struct srv_flight {
     uv_timer_t timer;
     bool late;               /* the timer is the deadline's */
     enum base_status status; /* not BASE_OK: cancelled, and why */
+    uint32_t steps, taken;   /* of parts */
 };
 
 static const struct cell_model sum_cells = {
@@ -129,6 +130,17 @@ static void answer(struct srv_core *core, struct srv_request *request, enum base
     request->done(request);
 }
 
+static void set_sums(struct srv_request *request, const float *sums, uint32_t rows)
+{
+    request->outputs[0] = (struct srv_tensor){.name = "sums",
+                                              .datatype = "FP32",
+                                              .rank = 2,
+                                              .shape = {rows, 2},
+                                              .data = (const uint8_t *)sums,
+                                              .bytes = rows * 2 * sizeof sums[0]};
+    request->n_outputs = 1;
+}
+
 /* sums [rows, 2] from tokens [batch, time]. */
 static enum base_status compute(struct srv_core *core, struct srv_request *request)
 {
@@ -149,13 +161,7 @@ static enum base_status compute(struct srv_core *core, struct srv_request *reque
         }
         sums[2 * row + 1] = (float)time;
     }
-    request->outputs[0] = (struct srv_tensor){.name = "sums",
-                                              .datatype = "FP32",
-                                              .rank = 2,
-                                              .shape = {rows, 2},
-                                              .data = (const uint8_t *)sums,
-                                              .bytes = rows * 2 * sizeof sums[0]};
-    request->n_outputs = 1;
+    set_sums(request, sums, rows);
     return BASE_OK;
 }
 
@@ -169,6 +175,7 @@ static void land(struct srv_flight *flight, enum base_status status)
 {
     struct srv_core *core = flight->core;
     struct srv_request *request = flight->request;
+    request->flight = NULL;
     if (flight->previous != NULL) {
         flight->previous->next = flight->next;
     } else {
@@ -261,6 +268,38 @@ void srv_request_cancel(struct srv_core *core, struct srv_request *request, enum
     if (!core->slow_cancels) {
         land(request->flight, why);
     }
+}
+
+void fake_core_progress(struct srv_core *core)
+{
+    struct srv_flight *next = NULL;
+    for (struct srv_flight *at = core->first; at != NULL; at = next) {
+        next = at->next;
+        at->steps++;
+        if (at->request->in_parts && at->status == BASE_OK) {
+            at->request->progressed(at->request);
+        }
+    }
+}
+
+bool srv_request_take_part(struct srv_request *request)
+{
+    struct srv_flight *flight = request->flight;
+    if (!request->in_parts || flight == NULL || flight->steps == flight->taken) {
+        return false;
+    }
+    const uint32_t n = flight->steps - flight->taken;
+    const uint32_t rows = flight->core->answer_rows > 0 ? flight->core->answer_rows : n;
+    float *sums = base_arena_array(&request->arena, rows, 2 * sizeof sums[0]);
+    request->outputs = base_arena_array(&request->arena, 1, sizeof request->outputs[0]);
+    base_assert(sums != NULL && request->outputs != NULL);
+    for (uint32_t row = 0; row < rows; row++) {
+        sums[2 * row] = (float)(flight->taken + row + 1);
+        sums[2 * row + 1] = (float)n;
+    }
+    flight->taken = flight->steps;
+    set_sums(request, sums, rows);
+    return true;
 }
 
 void fake_core_release(struct srv_core *core)

@@ -50,6 +50,10 @@ void fake_core_end_controls(struct srv_core *core);
 /* Answers all held requests, the newest first. */
 void fake_core_release(struct srv_core *core);
 
+/* Of all held requests that are wanted in parts there is more: a row of sums a step, {its number
+ * from 1 on, how many the part has}; such a request's end has what it has without. */
+void fake_core_progress(struct srv_core *core);
+
 /* Answers the one that has been held for the longest, or the shortest time. */
 void fake_core_release_oldest(struct srv_core *core);
 void fake_core_release_newest(struct srv_core *core);

@@ -63,6 +63,11 @@ void streams_answer_large(struct grpc_fixture *fixture)
     fixture->core.answer_rows = 1u << 20;
 }
 
+void streams_progress(struct grpc_fixture *fixture)
+{
+    fake_core_progress(&fixture->core);
+}
+
 void streams_release_all(struct grpc_fixture *fixture)
 {
     fake_core_release(&fixture->core);
@@ -103,6 +108,22 @@ bool streams_send(struct grpc_client_stream *stream, const char *id, uint32_t ti
     return sent;
 }
 
+bool streams_send_in_parts(struct grpc_client_stream *stream, const char *id, uint32_t time)
+{
+    static const char parameter[] = "\x22\x0c\x0a\x06stream\x12\x02\x08\x01"; // true
+    const size_t parameter_bytes = sizeof parameter - 1;
+    size_t length;
+    uint8_t *request = grpc_fixture_request(id, 1, time, &length);
+    uint8_t *bytes = malloc(length + parameter_bytes);
+    ck_assert_ptr_nonnull(bytes);
+    memcpy(bytes, request, length);
+    memcpy(bytes + length, parameter, parameter_bytes);
+    bool sent = grpc_client_stream_send(stream, bytes, length + parameter_bytes);
+    free(request);
+    free(bytes);
+    return sent;
+}
+
 bool streams_send_unknown(struct grpc_client_stream *stream, const char *id)
 {
     size_t length;
@@ -115,18 +136,19 @@ bool streams_send_unknown(struct grpc_client_stream *stream, const char *id)
     return sent;
 }
 
-/* Every answer says that it is the last of its request. */
-static void assert_final(const Inference__ModelInferResponse *response)
+/* Every answer says whether it is the last of its request. */
+static void assert_final(const Inference__ModelInferResponse *response, bool is_final)
 {
     ck_assert_uint_eq(response->n_parameters, 1);
     ck_assert_str_eq(response->parameters[0]->key, "triton_final_response");
     const Inference__InferParameter *value = response->parameters[0]->value;
     ck_assert_int_eq(value->parameter_choice_case,
                      INFERENCE__INFER_PARAMETER__PARAMETER_CHOICE_BOOL_PARAM);
-    ck_assert(value->bool_param);
+    ck_assert_int_eq(value->bool_param, is_final);
 }
 
-static Inference__ModelStreamInferResponse *receive(struct grpc_client_stream *stream)
+static Inference__ModelStreamInferResponse *receive(struct grpc_client_stream *stream,
+                                                    bool is_final)
 {
     struct grpc_client_reply reply;
     ck_assert(grpc_client_stream_receive(stream, &reply));
@@ -134,14 +156,14 @@ static Inference__ModelStreamInferResponse *receive(struct grpc_client_stream *s
         inference__model_stream_infer_response__unpack(NULL, reply.length, reply.bytes);
     ck_assert_ptr_nonnull(answer);
     ck_assert_ptr_nonnull(answer->infer_response);
-    assert_final(answer->infer_response);
+    assert_final(answer->infer_response, is_final);
     grpc_client_reply_release(&reply);
     return answer;
 }
 
 void streams_expect(struct grpc_client_stream *stream, const char *id, uint32_t time)
 {
-    Inference__ModelStreamInferResponse *answer = receive(stream);
+    Inference__ModelStreamInferResponse *answer = receive(stream, true);
     const Inference__ModelInferResponse *response = answer->infer_response;
     ck_assert_str_eq(answer->error_message, "");
     ck_assert_str_eq(response->id, id);
@@ -158,10 +180,30 @@ void streams_expect(struct grpc_client_stream *stream, const char *id, uint32_t 
     inference__model_stream_infer_response__free_unpacked(answer, NULL);
 }
 
+void streams_expect_part(struct grpc_client_stream *stream, const char *id, uint32_t first,
+                         uint32_t steps)
+{
+    Inference__ModelStreamInferResponse *answer = receive(stream, false);
+    const Inference__ModelInferResponse *response = answer->infer_response;
+    ck_assert_str_eq(answer->error_message, "");
+    ck_assert_str_eq(response->id, id);
+    ck_assert_str_eq(response->model_name, "sum");
+    ck_assert_str_eq(response->model_version, "2");
+    ck_assert_uint_eq(response->n_raw_output_contents, 1);
+    float pair[2];
+    ck_assert_uint_ge(response->raw_output_contents[0].len, steps * sizeof pair);
+    for (uint32_t i = 0; i < steps; i++) {
+        memcpy(pair, response->raw_output_contents[0].data + i * sizeof pair, sizeof pair);
+        ck_assert_uint_eq((uint32_t)pair[0], first + i);
+        ck_assert_uint_eq((uint32_t)pair[1], steps);
+    }
+    inference__model_stream_infer_response__free_unpacked(answer, NULL);
+}
+
 void streams_expect_error(struct grpc_client_stream *stream, const char *id, const char *model,
                           const char *message)
 {
-    Inference__ModelStreamInferResponse *answer = receive(stream);
+    Inference__ModelStreamInferResponse *answer = receive(stream, true);
     const Inference__ModelInferResponse *response = answer->infer_response;
     ck_assert_msg(strstr(answer->error_message, message) == answer->error_message,
                   "'%s' does not begin with '%s'", answer->error_message, message);

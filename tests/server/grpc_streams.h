@@ -22,6 +22,7 @@ void streams_teardown(void);
 void streams_hold(struct grpc_fixture *fixture);
 void streams_hold_with_slow_cancels(struct grpc_fixture *fixture);
 void streams_answer_large(struct grpc_fixture *fixture); /* 8 MiB */
+void streams_progress(struct grpc_fixture *fixture);
 void streams_release_all(struct grpc_fixture *fixture);
 void streams_release_oldest(struct grpc_fixture *fixture);
 void streams_release_newest(struct grpc_fixture *fixture);
@@ -34,11 +35,18 @@ struct grpc_client_stream *streams_open(uint32_t timeout_ms);
 /* Sends a request for "sum" of one row of `time` tokens; false when the call is over. */
 bool streams_send(struct grpc_client_stream *stream, const char *id, uint32_t time);
 
+/* The same, wanted in parts. */
+bool streams_send_in_parts(struct grpc_client_stream *stream, const char *id, uint32_t time);
+
 /* The same for a model that is not there, "som". */
 bool streams_send_unknown(struct grpc_client_stream *stream, const char *id);
 
 /* The next answer must be good: of this id, and for this many tokens. */
 void streams_expect(struct grpc_client_stream *stream, const char *id, uint32_t time);
+
+/* The next answer must be a part of this id's: `steps` rows, the first of this number. */
+void streams_expect_part(struct grpc_client_stream *stream, const char *id, uint32_t first,
+                         uint32_t steps);
 
 /* The next answer must be an error that begins so, of this id and model. */
 void streams_expect_error(struct grpc_client_stream *stream, const char *id, const char *model,

@@ -144,6 +144,7 @@ static void reader_start(struct reader *reader, const char *model, uint32_t n_ro
     ask_init(&reader->visit.ask, site_find(&site, model), n_rows, 1 + base_random_below(random, 20),
              random, ASK_PLAIN);
     reader->visit.ask.request.model_name = model;
+    reader->visit.ask.request.in_parts = true;
     reader->visit.ask.request.progressed = progressed;
     reader->skips = skips;
     for (uint32_t o = 0; o < OUTPUTS_MAX; o++) {
@@ -182,7 +183,7 @@ static void expect_whole(struct reader *reader)
     memset(&again, 0, sizeof(again));
     again.ask = reader->visit.ask;
     base_arena_init(&again.ask.request.arena, 4096, (size_t)64 << 20);
-    again.ask.request.progressed = NULL;
+    again.ask.request.in_parts = false;
     again.ask.request.n_outputs = 0;
     visit_start(&site, &again);
     expect_ok(&again);
@@ -377,6 +378,24 @@ START_TEST(test_what_has_no_parts)
 }
 END_TEST
 
+/* Who answers once cannot. */
+START_TEST(test_refused_where_there_is_one_answer)
+{
+    static struct reader reader;
+    struct base_random random = util_random(29);
+    write_model("talk", &decoder_parts_whole);
+    open_site(false);
+    reader_start(&reader, "chain", 1, 0, &random);
+    reader.visit.ask.request.progressed = NULL;
+    visit_start(&site, &reader.visit);
+    visit_wait(&reader.visit);
+    ck_assert_int_eq(reader.visit.ask.request.error.status, BASE_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(reader.visit.ask.request.error.message, "'stream'"));
+    reader_release(&reader);
+    site_close(&site);
+}
+END_TEST
+
 /* Somebody leaves in the middle: nothing is told behind the cancel, and nothing is left. */
 START_TEST(test_cancelled_in_the_middle)
 {
@@ -447,6 +466,7 @@ int main(void)
     tcase_add_test(tcase, test_who_is_slow_gets_larger_parts);
     tcase_add_test(tcase, test_outputs_by_name);
     tcase_add_test(tcase, test_what_has_no_parts);
+    tcase_add_test(tcase, test_refused_where_there_is_one_answer);
     tcase_add_test(tcase, test_cancelled_in_the_middle);
     tcase_add_loop_test(tcase, test_texts, 0, 2);
     suite_add_tcase(suite, tcase);

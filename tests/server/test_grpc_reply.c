@@ -47,19 +47,23 @@ START_TEST(test_reply_is_what_protobuf_reads)
 }
 END_TEST
 
-static Inference__ModelStreamInferResponse *encode_stream(const struct srv_request *request)
+static Inference__ModelStreamInferResponse *encode_stream(const struct srv_request *request,
+                                                          bool is_final)
 {
     size_t length = srv_grpc_stream_bytes(request);
     uint8_t *bytes = malloc(length);
     ck_assert_ptr_nonnull(bytes);
-    srv_grpc_encode_stream(request, bytes, length);
+    srv_grpc_encode_stream(request, is_final, bytes, length);
     Inference__ModelStreamInferResponse *answer =
         inference__model_stream_infer_response__unpack(NULL, length, bytes);
     ck_assert_ptr_nonnull(answer);
     ck_assert_ptr_nonnull(answer->infer_response);
     ck_assert_uint_eq(answer->infer_response->n_parameters, 1);
     ck_assert_str_eq(answer->infer_response->parameters[0]->key, "triton_final_response");
-    ck_assert(answer->infer_response->parameters[0]->value->bool_param);
+    const Inference__InferParameter *value = answer->infer_response->parameters[0]->value;
+    ck_assert_int_eq(value->parameter_choice_case,
+                     INFERENCE__INFER_PARAMETER__PARAMETER_CHOICE_BOOL_PARAM);
+    ck_assert_int_eq(value->bool_param, is_final);
     free(bytes);
     return answer;
 }
@@ -79,7 +83,7 @@ START_TEST(test_reply_of_a_stream_is_what_protobuf_reads)
                                   .version = "3",
                                   .n_outputs = 1,
                                   .outputs = &output};
-    Inference__ModelStreamInferResponse *answer = encode_stream(&request);
+    Inference__ModelStreamInferResponse *answer = encode_stream(&request, _i == 0);
     const Inference__ModelInferResponse *response = answer->infer_response;
     ck_assert_str_eq(answer->error_message, "");
     ck_assert_str_eq(response->model_name, "m");
@@ -108,7 +112,7 @@ START_TEST(test_reply_of_a_stream_with_an_error)
         struct srv_request request = {.id = "r1", .model_name = "m", .model_version = "7"};
         request.error.status = BASE_NOT_FOUND;
         memcpy(request.error.message, cases[i].message, strlen(cases[i].message) + 1);
-        Inference__ModelStreamInferResponse *answer = encode_stream(&request);
+        Inference__ModelStreamInferResponse *answer = encode_stream(&request, true);
         const Inference__ModelInferResponse *response = answer->infer_response;
         ck_assert_str_eq(answer->error_message, cases[i].want);
         ck_assert_str_eq(response->id, "r1");
@@ -125,7 +129,7 @@ int main(void)
     Suite *suite = suite_create("grpc_reply");
     TCase *tcase = tcase_create("reply");
     tcase_add_test(tcase, test_reply_is_what_protobuf_reads);
-    tcase_add_test(tcase, test_reply_of_a_stream_is_what_protobuf_reads);
+    tcase_add_loop_test(tcase, test_reply_of_a_stream_is_what_protobuf_reads, 0, 2);
     tcase_add_test(tcase, test_reply_of_a_stream_with_an_error);
     suite_add_tcase(suite, tcase);
     return util_run(suite);
