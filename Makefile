@@ -300,11 +300,13 @@ SERVER_SRCS = \
   server/grpc/watch.c \
   server/grpc/wire.c \
   server/http/connection.c \
+  server/http/events.c \
   server/http/exchange.c \
   server/http/handshake.c \
   server/http/json.c \
   server/http/json_cut.c \
   server/http/json_data.c \
+  server/http/json_generate.c \
   server/http/json_write.c \
   server/http/listener.c \
   server/http/number.c \

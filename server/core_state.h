@@ -64,7 +64,8 @@ struct srv_parts {
     uint32_t n_whole;           /* outputs, */
     struct srv_tensor *whole;   /* of the request as the device writes them; */
     struct srv_tensor *outputs; /* of the last part */
-    uint32_t *lengths;          /* [rows], of the part that is being made */
+    uint32_t *lengths;          /* [rows], of the part that is being made, and */
+    bool *is_over;              /* whether that is all that the row gets */
     struct base_message message;
     _Atomic bool is_posted; /* the message */
 };

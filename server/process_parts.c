@@ -49,7 +49,8 @@ enum base_status srv_core__open_parts(struct srv_flight *flight)
     parts->whole = request->outputs;
     parts->outputs = base_arena_array(&request->arena, request->n_outputs, sizeof(*parts->outputs));
     parts->lengths = base_arena_array(&request->arena, sequences->n_rows, sizeof(*parts->lengths));
-    if (parts->outputs == NULL || parts->lengths == NULL ||
+    parts->is_over = base_arena_array(&request->arena, sequences->n_rows, sizeof(*parts->is_over));
+    if (parts->outputs == NULL || parts->lengths == NULL || parts->is_over == NULL ||
         sched_graph_show(flight->job.graph, &request->arena, sequences->decoders,
                          sequences->n_rows) != BASE_OK) {
         return base_fail(&request->error, BASE_RESOURCE_EXHAUSTED, "request memory spent");
@@ -69,8 +70,8 @@ void srv_core__close_parts(struct srv_flight *flight)
     }
 }
 
-/* Fills the lengths of rows. Returns how many steps of all rows are known: so many as the shortest
- * has that is not over; 0 when all are, for then the end is on its way. */
+/* Looks at all rows. Returns how many steps of all of them are known: so many as the shortest has
+ * that is not over, and no half of a character; 0 when all are, for then the end is on its way. */
 static uint32_t count_steps(const struct srv_flight *flight)
 {
     const struct sched_graph *graph = flight->job.graph;
@@ -80,9 +81,19 @@ static uint32_t count_steps(const struct srv_flight *flight)
                                                    memory_order_acquire);
         const bool is_over = (word & SCHED_SHOWN_ALL) != 0;
         flight->parts.lengths[row] = word & ~SCHED_SHOWN_ALL;
+        flight->parts.is_over[row] = is_over;
         steps = !is_over && word < steps ? word : steps;
     }
-    return steps == UINT32_MAX ? 0 : steps;
+    if (steps == UINT32_MAX || steps <= flight->parts.steps) {
+        return 0;
+    }
+    const struct srv_texts_part part = {.outputs = flight->sequences.outputs,
+                                        .n_rows = flight->n_rows,
+                                        .from = flight->parts.steps,
+                                        .to = steps,
+                                        .lengths = flight->parts.lengths,
+                                        .is_over = flight->parts.is_over};
+    return srv_texts_whole(flight->model->texts, flight->model->cells, &part);
 }
 
 static enum base_status make_part(struct srv_flight *flight, uint32_t to)

@@ -37,6 +37,7 @@ struct srv_tensor {
     const char *datatype; /* "FP32", "INT64", "INT32", "BYTES"; what else came is refused by core */
     uint32_t rank;
     int64_t shape[CELL_RANK_MAX];
+    int32_t batch_axis;  /* of what goes; -1: none */
     const uint8_t *data; /* little-endian elements; input data may be unaligned */
     size_t bytes;
 };

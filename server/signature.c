@@ -15,8 +15,10 @@ static struct srv_signature_tensor tensor_of(const struct cell_tensor *tensor, b
     struct srv_signature_tensor made = {.name = tensor->name,
                                         .datatype = is_text ? SRV_BYTES
                                                             : srv_about_datatype_of(tensor)->name,
-                                        .optional = tensor->optional};
+                                        .optional = tensor->optional,
+                                        .batch_axis = -1};
     for (uint32_t i = 0; i < tensor->rank; i++) {
+        made.batch_axis = tensor->batch_axis == (int32_t)i ? (int32_t)made.rank : made.batch_axis;
         if (!is_text || tensor->time_axis != (int32_t)i) { // a text is all steps of its row
             made.dims[made.rank++] = tensor->dims[i];
         }

@@ -13,6 +13,7 @@ struct srv_signature_tensor {
     const char *datatype; /* "FP32", "INT64", "INT32" or "BYTES" */
     uint32_t rank;
     int64_t dims[CELL_RANK_MAX]; /* -1: each request chooses */
+    int32_t batch_axis;          /* -1: none */
     bool optional;               /* an input that may be left out */
     /* What an input of integers may hold: least..most, of a number of steps reckoned from the steps
      * that its row has. */

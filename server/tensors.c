@@ -328,6 +328,7 @@ static enum base_status place_output(struct srv_request *request, const struct c
     answer->name = tensor->name;
     answer->datatype = srv_about_datatype(tensor->dtype);
     answer->rank = tensor->rank;
+    answer->batch_axis = tensor->batch_axis;
     size_t bytes = cell_dtype_bytes(tensor->dtype);
     bool fits = true;
     for (uint32_t i = 0; i < tensor->rank; i++) {

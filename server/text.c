@@ -455,6 +455,7 @@ static void drop_time(struct srv_tensor *tensor, int32_t axis)
         tensor->shape[i - 1] = tensor->shape[i];
     }
     tensor->rank--;
+    tensor->batch_axis -= tensor->batch_axis > axis ? 1 : 0;
 }
 
 static enum base_status write_texts(struct writing *w, struct base_arena *arena)
@@ -484,6 +485,49 @@ static enum base_status write_texts(struct writing *w, struct base_arena *arena)
     tensor->data = data;
     tensor->bytes = bytes;
     return BASE_OK;
+}
+
+/* Bytes of the character that begins so; 1 of what begins none. */
+static uint32_t bytes_of_character(uint8_t first)
+{
+    return first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : first >= 0xC0 ? 2 : 1;
+}
+
+/* Of a row's ids, which are bytes, from..n - 1: n without those of a character that is cut off. */
+static uint32_t whole_characters(enum cell_dtype dtype, const uint8_t *ids, int64_t step_bytes,
+                                 uint32_t from, uint32_t n)
+{
+    for (uint32_t back = 1; back < 4 && back <= n - from; back++) {
+        const uint8_t byte =
+            (uint8_t)cell_integer_at(dtype, ids + (int64_t)(n - back) * step_bytes);
+        if ((byte & 0xC0) != 0x80) { // it begins one, or is one
+            return bytes_of_character(byte) > back ? n - back : n;
+        }
+    }
+    return n;
+}
+
+uint32_t srv_texts_whole(const struct srv_texts *texts, const struct cell_model *model,
+                         const struct srv_texts_part *part)
+{
+    uint32_t to = part->to;
+    uint32_t before;
+    do { // what one row gives back may be within a character of another
+        before = to;
+        for (uint32_t o = 0; texts != NULL && o < model->n_outputs; o++) {
+            const struct sched_tensor *rows = &part->outputs[o];
+            const bool is_bytes = texts->outputs[o] != NULL && rows->data != NULL &&
+                                  srv_vocabulary_kind(texts->outputs[o]) == CFG_VOCABULARY_BYTES;
+            for (uint32_t row = 0; is_bytes && row < part->n_rows; row++) {
+                if (!part->is_over[row] || part->lengths[row] > to) {
+                    to = whole_characters(model->outputs[o].dtype,
+                                          rows->data + row * rows->batch_bytes, rows->step_bytes,
+                                          part->from, to);
+                }
+            }
+        }
+    } while (to < before);
+    return to;
 }
 
 bool srv_texts_has_outputs(const struct srv_texts *texts)

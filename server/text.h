@@ -5,6 +5,7 @@
 #define SERVER_TEXT_H
 
 #include "config/model_config.h"
+#include "scheduler/unfold.h"
 #include "server/request.h"
 #include "server/vocabulary.h"
 
@@ -48,6 +49,19 @@ enum base_status srv_texts_read(const struct srv_texts *texts, const struct cell
 enum base_status srv_texts_write(const struct srv_texts *texts, const struct cell_model *model,
                                  struct srv_request *request, const uint32_t *const *steps,
                                  bool continues, struct base_error *error);
+
+/* Of steps from..to - 1 that have been made: how many of them can be handed out, so that no text
+ * ends within a character of which the next steps have the rest. outputs: by the model's number, as
+ * the device writes them; lengths: the steps that each row has so far; is_over: that it gets no
+ * more. texts may be NULL. */
+struct srv_texts_part {
+    const struct sched_tensor *outputs;
+    uint32_t n_rows, from, to;
+    const uint32_t *lengths;
+    const bool *is_over;
+};
+uint32_t srv_texts_whole(const struct srv_texts *texts, const struct cell_model *model,
+                         const struct srv_texts_part *part);
 
 /* Whether a model answers text: then srv_texts_write() wants steps. texts may be NULL. */
 bool srv_texts_has_outputs(const struct srv_texts *texts);

@@ -3,6 +3,7 @@
  *   begin (head) -> take_body ... -> finish: page or refusal -> answer
  *                                    infer: decode, start -> [suspended] -> done -> answer
  *                                    load, unload: likewise
+ *                                    generate_stream: the answer may begin before done (events.c)
  *
  * libmicrohttpd calls the handler once with the head, once for each piece of the body, and once at
  * the end; an answer queued before the end would cost the connection, so refusals wait until the
@@ -102,7 +103,7 @@ static void refuse_too_large(struct srv_http__connection *connection, uint64_t l
 static uint64_t body_limit(const struct srv_http__connection *connection)
 {
     enum srv_http_page page = connection->exchange.route.page;
-    if (page == SRV_HTTP_INFER) {
+    if (srv_http_is_inference(page)) {
         return connection->listener->http->options.body_bytes_max;
     }
     return srv_http_is_order(page) ? ORDER_BODY_BYTES_MAX : INDEX_BODY_BYTES_MAX;
@@ -132,8 +133,6 @@ static void check_head(struct srv_http__connection *connection, const struct hea
     }
 }
 
-static enum MHD_Result answer_error(struct srv_http__connection *connection);
-
 static enum MHD_Result begin(struct srv_http__connection *connection, const char *url,
                              const char *method)
 {
@@ -158,12 +157,13 @@ static enum MHD_Result begin(struct srv_http__connection *connection, const char
     if (!is_framing_sound(&head)) {
         refuse(exchange, 400, BASE_INVALID_ARGUMENT,
                "Content-Length and Transfer-Encoding do not say where the body ends");
-        return answer_error(connection);
+        return srv_http__exchange_refuse(connection);
     }
     if (exchange->code == 0 && srv_http_takes_body(exchange->route.page)) {
         check_head(connection, &head);
     }
-    return exchange->code != 0 && head.expect != NULL ? answer_error(connection) : MHD_YES;
+    return exchange->code != 0 && head.expect != NULL ? srv_http__exchange_refuse(connection)
+                                                      : MHD_YES;
 }
 
 static void take_body(struct srv_http__connection *connection, const char *data, size_t bytes)
@@ -227,7 +227,6 @@ static bool join_parts(struct base_buf *json, const struct srv_http_answer *answ
 static enum MHD_Result send_answer(struct srv_http__connection *connection,
                                    const char *content_type, const struct srv_http_answer *answer)
 {
-    struct srv_http *http = connection->listener->http;
     struct srv_http__exchange *exchange = &connection->exchange;
     struct MHD_IoVec pieces[CELL_TENSORS_MAX + 1];
     size_t json_bytes = exchange->json.length;
@@ -244,12 +243,20 @@ static enum MHD_Result send_answer(struct srv_http__connection *connection,
     if (response == NULL) {
         return MHD_NO;
     }
-    add_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
     if (answer != NULL && answer->binary) {
         char length[24];
         (void)snprintf(length, sizeof length, "%zu", json_bytes);
         add_header(response, JSON_LENGTH_HEADER, length);
     }
+    return srv_http__exchange_send(connection, content_type, response);
+}
+
+enum MHD_Result srv_http__exchange_send(struct srv_http__connection *connection,
+                                        const char *content_type, struct MHD_Response *response)
+{
+    struct srv_http *http = connection->listener->http;
+    const struct srv_http__exchange *exchange = &connection->exchange;
+    add_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
     if (exchange->code == 405) {
         add_header(response, MHD_HTTP_HEADER_ALLOW, exchange->allow);
     }
@@ -269,8 +276,7 @@ static enum MHD_Result send_answer(struct srv_http__connection *connection,
     return queued;
 }
 
-/* exchange->code and ->error are set. */
-static enum MHD_Result answer_error(struct srv_http__connection *connection)
+enum MHD_Result srv_http__exchange_refuse(struct srv_http__connection *connection)
 {
     struct srv_http__exchange *exchange = &connection->exchange;
     base_buf_clear(&exchange->json);
@@ -288,7 +294,7 @@ static enum MHD_Result answer_page(struct srv_http__connection *connection)
         srv_http_decode_index(&http->codec, (const uint8_t *)exchange->body.data,
                               exchange->body.length, &ready_only, &exchange->error) != BASE_OK) {
         exchange->code = 400;
-        return answer_error(connection);
+        return srv_http__exchange_refuse(connection);
     }
     exchange->code =
         srv_http__page(http, &exchange->route, ready_only, &exchange->json, &exchange->error);
@@ -296,7 +302,7 @@ static enum MHD_Result answer_page(struct srv_http__connection *connection)
         refuse(exchange, 500, BASE_INTERNAL, "the answer does not fit its memory");
     }
     if (exchange->error.status != BASE_OK) {
-        return answer_error(connection);
+        return srv_http__exchange_refuse(connection);
     }
     return send_answer(connection,
                        exchange->route.page == SRV_HTTP_METRICS ? SRV_METRICS_CONTENT_TYPE
@@ -310,7 +316,7 @@ static enum MHD_Result answer_order(struct srv_http__connection *connection)
     struct srv_http__exchange *exchange = &connection->exchange;
     exchange->code = srv_status_http(exchange->error.status);
     if (exchange->error.status != BASE_OK) {
-        return answer_error(connection);
+        return srv_http__exchange_refuse(connection);
     }
     base_buf_text(&exchange->json, "{}");
     return exchange->json.failed ? MHD_NO : send_answer(connection, "application/json", NULL);
@@ -324,17 +330,21 @@ static enum MHD_Result answer_infer(struct srv_http__connection *connection)
     exchange->code = srv_status_http(request->error.status);
     if (request->error.status != BASE_OK) {
         exchange->error = request->error;
-        return answer_error(connection);
+        return srv_http__exchange_refuse(connection);
     }
-    struct srv_http_answer answer;
-    srv_http_encode(request, &exchange->form, &exchange->json, &answer);
+    struct srv_http_answer answer = {0};
+    if (exchange->route.page == SRV_HTTP_INFER) {
+        srv_http_encode(request, &exchange->form, &exchange->json, &answer);
+    } else {
+        srv_http_encode_generate(request, &exchange->json);
+    }
     if (exchange->json.failed) {
         exchange->code = 400;
         (void)base_fail(&exchange->error, BASE_FAILED_PRECONDITION,
                         "the answer's JSON finds no room, its limit is %zu bytes;"
                         " ask for binary outputs",
                         exchange->json.limit);
-        return answer_error(connection);
+        return srv_http__exchange_refuse(connection);
     }
     return send_answer(connection, answer.binary ? "application/octet-stream" : "application/json",
                        &answer);
@@ -347,6 +357,9 @@ static enum MHD_Result answer_ended(struct srv_http__connection *connection)
     if (connection->gone) {
         return MHD_NO; // nobody reads it
     }
+    if (connection->exchange.events != NULL) {
+        return srv_http__events_answer(connection);
+    }
     return srv_http_is_order(connection->exchange.route.page) ? answer_order(connection)
                                                               : answer_infer(connection);
 }
@@ -358,22 +371,32 @@ static enum MHD_Result answer_when_ended(struct srv_http__connection *connection
     if (!exchange->running) {
         return answer_ended(connection);
     }
-    exchange->suspended = true;
-    MHD_suspend_connection(connection->mhd);
+    srv_http__exchange_suspend(connection);
     return MHD_YES;
 }
 
-static void resume(struct srv_http__connection *connection)
+void srv_http__exchange_suspend(struct srv_http__connection *connection)
+{
+    connection->exchange.suspended = true;
+    MHD_suspend_connection(connection->mhd);
+}
+
+void srv_http__exchange_resume(struct srv_http__connection *connection)
 {
     struct srv_http__exchange *exchange = &connection->exchange;
-    base_assert(exchange->running);
-    exchange->running = false;
     if (exchange->suspended) {
         exchange->suspended = false;
         MHD_resume_connection(connection->mhd);
         // A resume takes effect in the library's next run.
         srv_http__listener_wake(connection->listener);
     }
+}
+
+static void resume(struct srv_http__connection *connection)
+{
+    base_assert(connection->exchange.running);
+    connection->exchange.running = false;
+    srv_http__exchange_resume(connection);
 }
 
 /* ---- Inference ---- */
@@ -389,12 +412,22 @@ static void done_cb(struct srv_request *request)
     resume(connection_of(request));
 }
 
-/* The body as a request; false with code and error set. */
-static bool decode(struct srv_http__connection *connection)
+/* NULL: it is not there, or cannot be asked; core says so. */
+static const struct srv_signature *signature_of(const struct srv_http__connection *connection)
+{
+    const struct srv_http_route *route = &connection->exchange.route;
+    const struct srv_model *model = NULL;
+    struct base_error error;
+    return srv_core_find_model(connection->listener->http->core, route->model, route->version,
+                               &model, &error) == BASE_OK
+               ? model->signature
+               : NULL;
+}
+
+bool srv_http__exchange_decode(struct srv_http__connection *connection, struct srv_request *request)
 {
     struct srv_http *http = connection->listener->http;
     struct srv_http__exchange *exchange = &connection->exchange;
-    struct srv_request *request = &exchange->request;
     struct srv_http_body body = {(const uint8_t *)exchange->body.data, exchange->body.length,
                                  exchange->body.length};
     if (exchange->json_bytes != UINT64_MAX) {
@@ -408,29 +441,33 @@ static bool decode(struct srv_http__connection *connection)
         body.json_bytes = (size_t)exchange->json_bytes;
     }
     enum base_status status =
-        srv_http_decode(&http->codec, &body, request, &exchange->form, &exchange->error);
+        exchange->route.page == SRV_HTTP_INFER
+            ? srv_http_decode(&http->codec, &body, request, &exchange->form, &exchange->error)
+            : srv_http_decode_generate(&http->codec, &body, signature_of(connection), request,
+                                       &exchange->error);
     if (status != BASE_OK) {
         exchange->code = status == BASE_RESOURCE_EXHAUSTED ? 413 : srv_status_http(status);
     }
     return status == BASE_OK;
 }
 
-static void prepare_request(struct srv_http__connection *connection)
+void srv_http__exchange_prepare(struct srv_http__connection *connection,
+                                struct srv_request *request,
+                                void (*done)(struct srv_request *request))
 {
     const struct srv_http *http = connection->listener->http;
-    struct srv_http__exchange *exchange = &connection->exchange;
-    struct srv_request *request = &exchange->request;
+    const struct srv_http_route *route = &connection->exchange.route;
     struct base_arena arena = request->arena;
     if (arena.chunk_bytes == 0) {
         base_arena_init(&arena, ARENA_CHUNK_BYTES, (size_t)http->options.request_bytes_max);
     }
     *request = (struct srv_request){.arena = arena,
                                     .protocol = SRV_PROTOCOL_HTTP,
-                                    .model_name = exchange->route.model,
-                                    .model_version = exchange->route.version,
+                                    .model_name = route->model,
+                                    .model_version = route->version,
                                     .id = "",
                                     .deadline_ns = BASE_NEVER,
-                                    .done = done_cb};
+                                    .done = done};
     request->times.arrived_ns = srv_loop_update(http->loop);
 }
 
@@ -441,10 +478,13 @@ static enum MHD_Result run(struct srv_http__connection *connection)
     if (connection->gone) {
         return MHD_NO;
     }
-    prepare_request(connection);
-    if (!decode(connection)) {
+    if (exchange->route.page == SRV_HTTP_GENERATE_STREAM) {
+        return srv_http__events_begin(connection);
+    }
+    srv_http__exchange_prepare(connection, &exchange->request, done_cb);
+    if (!srv_http__exchange_decode(connection, &exchange->request)) {
         srv_core_count_refused(http->core, SRV_PROTOCOL_HTTP, exchange->error.status);
-        return answer_error(connection);
+        return srv_http__exchange_refuse(connection);
     }
     srv_http__connection_enter(connection, SRV_HTTP__RUNNING);
     exchange->running = true;
@@ -475,7 +515,7 @@ static enum MHD_Result run_order(struct srv_http__connection *connection)
     if (srv_http_decode_order(&http->codec, (const uint8_t *)exchange->body.data,
                               exchange->body.length, kind, &exchange->error) != BASE_OK) {
         exchange->code = 400;
-        return answer_error(connection);
+        return srv_http__exchange_refuse(connection);
     }
     srv_loop_update(http->loop);
     srv_http__connection_enter(connection, SRV_HTTP__RUNNING);
@@ -494,17 +534,17 @@ static enum MHD_Result finish(struct srv_http__connection *connection)
         return answer_ended(connection);
     }
     if (exchange->code != 0) {
-        if (exchange->route.page == SRV_HTTP_INFER && exchange->allow == NULL) {
+        if (srv_http_is_inference(exchange->route.page) && exchange->allow == NULL) {
             srv_core_count_refused(connection->listener->http->core, SRV_PROTOCOL_HTTP,
                                    exchange->error.status);
         }
-        return answer_error(connection);
+        return srv_http__exchange_refuse(connection);
     }
     exchange->error.status = BASE_OK;
     if (srv_http_is_order(exchange->route.page)) {
         return run_order(connection);
     }
-    return exchange->route.page == SRV_HTTP_INFER ? run(connection) : answer_page(connection);
+    return srv_http_is_inference(exchange->route.page) ? run(connection) : answer_page(connection);
 }
 
 // NOLINTNEXTLINE(readability-function-size): libmicrohttpd wants these parameters
@@ -544,6 +584,10 @@ void srv_http__exchange_end(struct srv_http__connection *connection, bool sent)
     struct srv_http__exchange *exchange = &connection->exchange;
     base_assert(exchange->open && !exchange->running);
     exchange->open = false;
+    if (exchange->events != NULL) {
+        srv_http__events_end(exchange->events);
+        exchange->events = NULL;
+    }
     if (!connection->listener->is_metrics) {
         http->counts.answered += sent ? 1 : 0;
         http->counts.lost += sent ? 0 : 1;
@@ -570,6 +614,10 @@ void srv_http__exchange_end(struct srv_http__connection *connection, bool sent)
 void srv_http__exchange_cancel(struct srv_http__connection *connection, enum base_status why)
 {
     struct srv_http__exchange *exchange = &connection->exchange;
+    if (exchange->events != NULL) {
+        srv_http__events_cancel(exchange->events, why);
+        return;
+    }
     if (!exchange->running) {
         return;
     }

@@ -4,6 +4,7 @@
  *   connection.c  accept to close: time limits, a client that leaves
  *   handshake.c   of TLS: clients' certificates; one that waits costs nothing
  *   exchange.c    one request: head, body, core, answer
+ *   events.c      an answer that goes in parts: server-sent events
  *   pages.c       the JSON of everything but inference
  *   server.c      start, drain, stop
  *
@@ -27,7 +28,8 @@
 enum srv_http__phase {
     SRV_HTTP__HEAD,    /* waits for a whole head */
     SRV_HTTP__BODY,    /* for the body */
-    SRV_HTTP__RUNNING, /* core has the request, or the order */
+    SRV_HTTP__RUNNING, /* core has the request, or the order; of an answer in parts: nothing to send
+                        */
     SRV_HTTP__SENDING, /* the answer goes out */
     SRV_HTTP__CUT,     /* the socket is shut down; libmicrohttpd is about to notice */
 };
@@ -43,7 +45,8 @@ struct srv_http__exchange {
     struct base_buf body;
     bool running; /* core has the request, or somebody waits for the order */
     bool suspended;
-    struct srv_order_wait order; /* of a page that is one */
+    struct srv_order_wait order;     /* of a page that is one */
+    struct srv_http__events *events; /* of an answer in parts, until the exchange ends; else NULL */
     struct srv_request request;
     struct srv_http_form form;
     struct base_buf json; /* of the answer */
@@ -155,6 +158,33 @@ void srv_http__exchange_end(struct srv_http__connection *connection, bool sent);
 void srv_http__exchange_cancel(struct srv_http__connection *connection, enum base_status why);
 /* Frees what exchanges keep between requests. */
 void srv_http__exchange_release(struct srv_http__exchange *exchange);
+
+/* ---- Between exchange.c and events.c ---- */
+
+/* Makes the body a request, whose arena is initialised; false with code and error set. */
+bool srv_http__exchange_decode(struct srv_http__connection *connection,
+                               struct srv_request *request);
+/* What is to go into a request before its body is read, and done. */
+void srv_http__exchange_prepare(struct srv_http__connection *connection,
+                                struct srv_request *request,
+                                void (*done)(struct srv_request *request));
+/* The answer that exchange->code and ->error say. */
+enum MHD_Result srv_http__exchange_refuse(struct srv_http__connection *connection);
+/* Begins to send the response, and gives it away; its headers are added to. */
+enum MHD_Result srv_http__exchange_send(struct srv_http__connection *connection,
+                                        const char *content_type, struct MHD_Response *response);
+/* The connection waits for core, and goes on. */
+void srv_http__exchange_suspend(struct srv_http__connection *connection);
+void srv_http__exchange_resume(struct srv_http__connection *connection);
+
+/* Starts the request of an answer in parts. */
+enum MHD_Result srv_http__events_begin(struct srv_http__connection *connection);
+/* The connection was resumed before anything was sent. */
+enum MHD_Result srv_http__events_answer(struct srv_http__connection *connection);
+/* The client left, or the server stops. */
+void srv_http__events_cancel(struct srv_http__events *events, enum base_status why);
+/* The exchange has ended: what still runs is cancelled, and goes when it is done. */
+void srv_http__events_end(struct srv_http__events *events);
 
 /* ---- pages.c ---- */
 

@@ -48,6 +48,17 @@ enum base_status srv_http_decode(struct srv_http_codec *codec, const struct srv_
                                  struct srv_request *request, struct srv_http_form *form,
                                  struct base_error *error) __attribute__((warn_unused_result));
 
+/* The same for a body of generate, {"x": [[0.5]], "parameters": {"max_steps": 9}}: inputs by their
+ * names, as arrays or what would stand in them, without the axis of the batch where there is one
+ * row; `outputs`, an array of names; `id`; and parameters, which may stand beside the inputs where
+ * there is no `parameters`. signature: the model's; NULL: it is not there, and core says so. Other
+ * members are ignored. */
+enum base_status srv_http_decode_generate(struct srv_http_codec *codec,
+                                          const struct srv_http_body *body,
+                                          const struct srv_signature *signature,
+                                          struct srv_request *request, struct base_error *error)
+    __attribute__((warn_unused_result));
+
 /* Bytes of a binary output, to be sent behind the JSON in order. */
 struct srv_http_part {
     const uint8_t *data;
@@ -76,6 +87,10 @@ enum base_status srv_http_decode_order(struct srv_http_codec *codec, const uint8
  * limit. The parts point to the request's outputs. */
 void srv_http_encode(const struct srv_request *request, const struct srv_http_form *form,
                      struct base_buf *json, struct srv_http_answer *answer);
+
+/* Of generate: {"model_name":"m","model_version":"1","y":[0.5]}, outputs without the axis of the
+ * batch where there is one row. */
+void srv_http_encode_generate(const struct srv_request *request, struct base_buf *json);
 
 /* {"error":"message"} */
 void srv_http_encode_error(struct base_buf *json, const char *message);

@@ -286,6 +286,8 @@ int srv_http__page(struct srv_http *http, const struct srv_http_route *route, bo
         srv_http__write_metrics(http, out);
         return 200;
     case SRV_HTTP_INFER:
+    case SRV_HTTP_GENERATE:
+    case SRV_HTTP_GENERATE_STREAM:
     case SRV_HTTP_LOAD:
     case SRV_HTTP_UNLOAD:
         break;

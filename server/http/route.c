@@ -27,11 +27,15 @@ static const struct {
     {"v2/models/*/config", SRV_HTTP_CONFIG},
     {"v2/models/*/stats", SRV_HTTP_STATS},
     {"v2/models/*/infer", SRV_HTTP_INFER},
+    {"v2/models/*/generate", SRV_HTTP_GENERATE},
+    {"v2/models/*/generate_stream", SRV_HTTP_GENERATE_STREAM},
     {"v2/models/*/versions/*", SRV_HTTP_MODEL},
     {"v2/models/*/versions/*/ready", SRV_HTTP_MODEL_READY},
     {"v2/models/*/versions/*/config", SRV_HTTP_CONFIG},
     {"v2/models/*/versions/*/stats", SRV_HTTP_STATS},
     {"v2/models/*/versions/*/infer", SRV_HTTP_INFER},
+    {"v2/models/*/versions/*/generate", SRV_HTTP_GENERATE},
+    {"v2/models/*/versions/*/generate_stream", SRV_HTTP_GENERATE_STREAM},
     {"v2/repository/index", SRV_HTTP_INDEX},
     {"v2/repository/models/*/load", SRV_HTTP_LOAD},
     {"v2/repository/models/*/unload", SRV_HTTP_UNLOAD},
@@ -39,10 +43,6 @@ static const struct {
 
 /* Paths of the protocol's other extensions, so that their clients learn why. */
 static const char *const not_served[] = {
-    "v2/models/*/generate",
-    "v2/models/*/generate_stream",
-    "v2/models/*/versions/*/generate",
-    "v2/models/*/versions/*/generate_stream",
     "v2/models/*/trace/setting",
     "v2/trace/setting",
     "v2/logging",
@@ -158,7 +158,7 @@ static int take_names(const struct segment *segments, uint32_t n, struct srv_htt
                       struct base_error *error)
 {
     bool has_model = out->page == SRV_HTTP_MODEL || out->page == SRV_HTTP_MODEL_READY ||
-                     out->page == SRV_HTTP_CONFIG || out->page == SRV_HTTP_INFER ||
+                     out->page == SRV_HTTP_CONFIG || srv_http_is_inference(out->page) ||
                      srv_http_is_order(out->page) || (out->page == SRV_HTTP_STATS && n > 3);
     const struct segment *model = &segments[srv_http_is_order(out->page) ? 3 : 2];
     if (has_model && !decode_name(model, out->model, sizeof out->model)) {

@@ -136,6 +136,7 @@ static void set_sums(struct srv_request *request, const float *sums, uint32_t ro
                                               .datatype = "FP32",
                                               .rank = 2,
                                               .shape = {rows, 2},
+                                              .batch_axis = 0,
                                               .data = (const uint8_t *)sums,
                                               .bytes = rows * 2 * sizeof sums[0]};
     request->n_outputs = 1;
