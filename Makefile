@@ -701,9 +701,11 @@ SERVER_SUITES = \
   tests/server/test_grpc_tls.c \
   tests/server/test_grpc_watch.c \
   tests/server/test_grpc_wire.c \
+  tests/server/test_http_generate.c \
   tests/server/test_http_json.c \
   tests/server/test_http_life.c \
   tests/server/test_http_limits.c \
+  tests/server/test_http_events.c \
   tests/server/test_http_order.c \
   tests/server/test_http_number.c \
   tests/server/test_http_route.c \
@@ -802,6 +804,7 @@ FAKE_CORE_SUITES = \
   tests/server/test_grpc_watch.c \
   tests/server/test_http_life.c \
   tests/server/test_http_limits.c \
+  tests/server/test_http_events.c \
   tests/server/test_http_order.c \
   tests/server/test_http_server.c \
   tests/server/test_http_tls.c \

@@ -21,6 +21,7 @@ bool http_connect(struct http_client *client, uint16_t port)
 {
     struct sockaddr_in address = {
         .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    base_buf_init(&client->text, ANSWER_BYTES_MAX);
     base_buf_init(&client->in, ANSWER_BYTES_MAX);
     client->tls = NULL;
     client->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -52,6 +53,7 @@ void http_close(struct http_client *client)
     client->tls = NULL;
     (void)close(client->fd);
     client->fd = -1;
+    base_buf_release(&client->text);
     base_buf_release(&client->in);
 }
 
@@ -167,6 +169,54 @@ struct http_answer http_read(struct http_client *client, int timeout_ms, bool wi
     answer.body = taken.data + head - 1;
     answer.body_bytes = body;
     return answer;
+}
+
+/* Moves the next chunk of the body into text. false: there is none within the time. *is_last: it
+ * was the empty one. */
+static bool take_chunk(struct http_client *client, uint64_t deadline_ns, bool *is_last)
+{
+    for (;;) {
+        const char *line = client->in.length > 0 ? strstr(client->in.data, "\r\n") : NULL;
+        if (line != NULL) {
+            const size_t head = (size_t)(line - client->in.data) + 2;
+            const size_t bytes = strtoull(client->in.data, NULL, 16);
+            if (client->in.length >= head + bytes + 2) {
+                base_buf_add(&client->text, client->in.data + head, bytes);
+                drop(client, head + bytes + 2);
+                *is_last = bytes == 0;
+                return true;
+            }
+        }
+        if (!receive(client, deadline_ns)) {
+            return false;
+        }
+    }
+}
+
+const char *http_read_event(struct http_client *client, int timeout_ms, bool *is_whole)
+{
+    static struct base_buf taken;
+    const uint64_t deadline_ns =
+        base_deadline_after(base_now_ns(), (unsigned)timeout_ms * BASE_NS_PER_MS);
+    if (taken.limit == 0) {
+        base_buf_init(&taken, ANSWER_BYTES_MAX);
+    }
+    *is_whole = false;
+    const char *end = NULL;
+    while (client->text.length == 0 || (end = strstr(client->text.data, "\n\n")) == NULL) {
+        if (!take_chunk(client, deadline_ns, is_whole) || *is_whole) {
+            base_assert(client->text.length == 0); // no half of an event
+            return NULL;
+        }
+    }
+    const size_t bytes = (size_t)(end - client->text.data);
+    base_assert(bytes > 6 && memcmp(client->text.data, "data: ", 6) == 0);
+    base_buf_clear(&taken);
+    base_buf_add(&taken, client->text.data + 6, bytes - 6);
+    base_assert(!taken.failed);
+    client->text.length -= bytes + 2;
+    memmove(client->text.data, end + 2, client->text.length + 1);
+    return taken.data;
 }
 
 struct http_answer http_request(struct http_client *client, const char *method, const char *path,

@@ -14,6 +14,7 @@ struct http_client {
     int fd;
     struct tls_link *tls; /* NULL: plain text */
     struct base_buf in;   /* received and not yet taken */
+    struct base_buf text; /* of events that has been taken out of it */
 };
 
 /* An answer; valid until the next one is read from the same client. */
@@ -39,6 +40,11 @@ bool http_send_text(struct http_client *client, const char *text);
 /* Reads one answer, up to timeout_ms. without_body: of a HEAD request. Interim answers (100) count
  * as answers. */
 struct http_answer http_read(struct http_client *client, int timeout_ms, bool without_body);
+
+/* The next server-sent event of an answer whose head has been read: what stands behind `data: `,
+ * until the next one is read from the same client. NULL: the body has ended (*is_whole), or the
+ * connection has, or the time. */
+const char *http_read_event(struct http_client *client, int timeout_ms, bool *is_whole);
 
 /* Value of a header without blanks around it, copied into out; false when there is none. */
 bool http_header(const struct http_answer *answer, const char *name, char *out, size_t out_bytes);

@@ -179,7 +179,7 @@ START_TEST(test_http_wrong_paths_and_methods)
     answer = http_request(&client, "POST", "/v2", "", "{}");
     assert_error(answer, 405, "GET");
     assert_header(answer, "Allow", "GET, HEAD");
-    assert_error(http_request(&client, "POST", "/v2/models/sum/generate", "", "{}"), 501,
+    assert_error(http_request(&client, "POST", "/v2/models/sum/trace/setting", "", "{}"), 501,
                  "not served");
     assert_error(get("/metrics"), 404, "no such path"); // it has its own port
 }
