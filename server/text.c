@@ -490,7 +490,10 @@ static enum base_status write_texts(struct writing *w, struct base_arena *arena)
 /* Bytes of the character that begins so; 1 of what begins none. */
 static uint32_t bytes_of_character(uint8_t first)
 {
-    return first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : first >= 0xC0 ? 2 : 1;
+    if (first < 0xC2 || first > 0xF4) {
+        return 1;
+    }
+    return first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
 }
 
 /* Of a row's ids, which are bytes, from..n - 1: n without those of a character that is cut off. */

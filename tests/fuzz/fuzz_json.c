@@ -2,7 +2,8 @@
  *
  * Beside not crashing: what was decoded, written as an answer in JSON, is decoded again to the same
  * elements (a NaN to a NaN). Then it is served by each of the small models, and what they answer
- * is written. The same text is read as the body of a load, too. */
+ * is written. The same text is read as the body of generate, whose inputs written as its answer are
+ * the same again, and as that of a load, too. */
 #include "base/assert.h"
 #include "server/core.h"
 #include "server/http/json.h"
@@ -74,6 +75,83 @@ static void check_round_trip(struct srv_http_codec *codec, const struct srv_requ
     base_buf_release(&json);
 }
 
+/* Of generate: inputs of all kinds, the batch first, in the middle, and without. */
+static const struct srv_signature signature = {
+    .n_inputs = 5,
+    .inputs = {{.name = "ids", .datatype = "INT64", .rank = 2},
+               {.name = "x", .datatype = "FP32", .rank = 3, .batch_axis = 1},
+               {.name = "flag", .datatype = "INT8", .rank = 1},
+               {.name = "scale", .datatype = "FP32", .rank = 0, .batch_axis = -1},
+               {.name = "text", .datatype = "BYTES", .rank = 1}},
+};
+
+/* As tensors that are answered. */
+static void mark_batches(struct srv_request *request)
+{
+    for (uint32_t i = 0; i < request->n_inputs; i++) {
+        for (uint32_t s = 0; s < signature.n_inputs; s++) {
+            if (strcmp(signature.inputs[s].name, request->inputs[i].name) == 0) {
+                request->inputs[i].batch_axis = signature.inputs[s].batch_axis;
+            }
+        }
+    }
+    request->outputs = request->inputs;
+    request->n_outputs = request->n_inputs;
+    request->model_name = "m";
+    memcpy(request->version, "1", sizeof("1"));
+}
+
+/* Whether JSON can say it: all bytes of texts are UTF-8 or become U+FFFD, no axis but the last is
+ * empty, and no number is infinite. */
+static bool is_plain(const struct srv_tensor *tensor)
+{
+    bool is = strcmp(tensor->datatype, "BYTES") != 0;
+    for (uint32_t i = 0; i < tensor->rank; i++) {
+        is = is && tensor->shape[i] > 0;
+    }
+    for (size_t i = 0; strcmp(tensor->datatype, "FP32") == 0 && i + 4 <= tensor->bytes; i += 4) {
+        float value;
+        memcpy(&value, tensor->data + i, sizeof value);
+        is = is && value - value == 0;
+    }
+    return is;
+}
+
+static void check_generate(struct srv_http_codec *codec, const struct srv_http_body *body)
+{
+    struct base_error error = {.status = BASE_OK};
+    struct srv_request first = {.id = ""};
+    struct srv_request again = {.id = ""};
+    struct base_buf json;
+    base_arena_init(&first.arena, 4096, 1u << 20);
+    base_arena_init(&again.arena, 4096, 1u << 20);
+    base_buf_init(&json, 1u << 20);
+    if (srv_http_decode_generate(codec, body, &signature, &first, &error) == BASE_OK) {
+        mark_batches(&first);
+        srv_http_encode_generate(&first, &json);
+        base_assert(!json.failed);
+        const struct srv_http_body answer = {(const uint8_t *)json.data, json.length, json.length};
+        bool is = true;
+        for (uint32_t i = 0; i < first.n_inputs; i++) {
+            is = is && is_plain(&first.inputs[i]);
+        }
+        base_assert(!is || srv_http_decode_generate(codec, &answer, &signature, &again, &error) ==
+                               BASE_OK);
+        base_assert(!is || again.n_inputs == first.n_inputs);
+        for (uint32_t i = 0; is && i < first.n_inputs; i++) {
+            check_same(&again.inputs[i], &first.inputs[i], false);
+            base_assert(again.inputs[i].rank == first.inputs[i].rank);
+            base_assert(memcmp(again.inputs[i].shape, first.inputs[i].shape,
+                               first.inputs[i].rank * sizeof(int64_t)) == 0);
+        }
+    } else {
+        base_assert(error.status != BASE_OK && error.message[0] != '\0');
+    }
+    base_buf_release(&json);
+    base_arena_release(&first.arena);
+    base_arena_release(&again.arena);
+}
+
 /* Each model's answer, if it takes the request. */
 static void check_served(struct srv_request *request, const struct srv_http_form *form)
 {
@@ -111,6 +189,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         base_assert(error.status != BASE_OK && error.message[0] != '\0');
     }
     base_arena_release(&request.arena);
+    const struct srv_http_body all = {body.data, body.json_bytes, body.json_bytes};
+    check_generate(&codec, &all);
     if (srv_http_decode_order(&codec, body.data, body.bytes, SRV_CONTROL_LOAD, &error) != BASE_OK) {
         base_assert(error.status != BASE_OK && error.message[0] != '\0');
     }

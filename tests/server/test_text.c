@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "server/check_model.h"
 #include "server/signature.h"
+#include "server/text.h"
 #include "server/vocabulary.h"
 #include "tests/server/parts.h"
 #include "tests/server/site.h"
@@ -683,6 +684,52 @@ START_TEST(test_vocabularies_that_do_not_fit_are_refused)
 }
 END_TEST
 
+/* A part of an answer in bytes ends with a character; of rows that go on each counts. */
+START_TEST(test_parts_end_with_a_character)
+{
+    // "a", "\u00e4", "\u20ac", "\U0001F600", and what is none
+    static const int64_t one[] = {'a', 0xc3, 0xa4, 0xe2, 0x82, 0xac, 0xf0, 0x9f, 0x98, 0x80, 'b'};
+    static const uint32_t whole_one[] = {0, 1, 1, 3, 3, 3, 6, 6, 6, 6, 10, 11};
+    static const int64_t none[] = {0x80, 0x80, 0x80, 0x80, 0x80, 0xff, 0xc3, 'a', 0x80, 'b', 'c'};
+    struct srv_texts texts = {.unknown = -1};
+    struct srv_vocabulary *bytes = NULL;
+    struct base_error error;
+    static struct cell_model model = {.n_outputs = 1, .outputs = {{.dtype = CELL_I64}}};
+    ck_assert_int_eq(srv_vocabulary_load(CFG_VOCABULARY_BYTES, NULL, "", &bytes, &error), BASE_OK);
+    texts.outputs[0] = bytes;
+    int64_t rows[2][11];
+    memcpy(rows[0], one, sizeof one);
+    memcpy(rows[1], none, sizeof none);
+    const struct sched_tensor output = {
+        .data = (uint8_t *)rows, .batch_bytes = sizeof rows[0], .step_bytes = sizeof rows[0][0]};
+    uint32_t lengths[] = {11, 11};
+    bool is_over[] = {false, false};
+    struct srv_texts_part part = {
+        .outputs = &output, .n_rows = 1, .lengths = lengths, .is_over = is_over};
+    for (part.to = 0; part.to <= 11; part.to++) {
+        ck_assert_uint_eq(srv_texts_whole(&texts, &model, &part), whole_one[part.to]);
+        ck_assert_uint_eq(srv_texts_whole(NULL, &model, &part), part.to);
+    }
+    // Two rows: of the other one 6 bytes are whole, and 7 are not.
+    part.n_rows = 2;
+    part.to = 7;
+    ck_assert_uint_eq(srv_texts_whole(&texts, &model, &part), 6);
+    part.to = 10;
+    ck_assert_uint_eq(srv_texts_whole(&texts, &model, &part), 10);
+    // What has ended before gets no more bytes to wait for.
+    lengths[0] = 7;
+    is_over[0] = true;
+    part.to = 8;
+    ck_assert_uint_eq(srv_texts_whole(&texts, &model, &part), 8);
+    // An output that nobody asked for.
+    const struct sched_tensor left_out = {.data = NULL};
+    part.outputs = &left_out;
+    part.to = 7;
+    ck_assert_uint_eq(srv_texts_whole(&texts, &model, &part), 7);
+    srv_vocabulary_free(bytes);
+}
+END_TEST
+
 /* An id that the vocabulary of an output has no text for is an error, not a guess. */
 START_TEST(test_an_id_without_a_text)
 {
@@ -716,6 +763,7 @@ int main(void)
     tcase_add_test(tcase, test_deep_brackets);
     tcase_add_test(tcase, test_signatures_say_which_tensors_are_text);
     tcase_add_test(tcase, test_vocabularies_that_do_not_fit_are_refused);
+    tcase_add_test(tcase, test_parts_end_with_a_character);
     tcase_add_test(tcase, test_an_id_without_a_text);
     suite_add_tcase(suite, tcase);
     return util_run(suite);
