@@ -9,6 +9,7 @@ import json
 import queue
 import sys
 import traceback
+import urllib.request
 
 import numpy
 import tritonclient.grpc
@@ -273,6 +274,86 @@ def test_grpc_stream_that_is_cancelled(c):
     c.client.stop_stream(cancel_requests=True)
     stream.error(["Locally cancelled"])
     assert c.client.is_server_live()
+
+
+def days():
+    """Texts that say a day, for the decoder `dates`, and what it writes for each alone."""
+    with open("models/dates/examples.jsonl", encoding="utf-8") as file:
+        return [json.loads(line)["text"] for line in file][:20]
+
+
+def texts_of(c, texts):
+    tensor = c.module.InferInput("text", [len(texts)], "BYTES")
+    tensor.set_data_from_numpy(numpy.array([text.encode() for text in texts], dtype=object))
+    return [tensor]
+
+
+def written(result):
+    return [text.decode() for text in result.as_numpy("token")]
+
+
+def test_grpc_stream_of_answers_in_parts(c):
+    wholes = [written(c.client.infer("dates", texts_of(c, [text])))[0] for text in days()]
+    stream = Stream(c)
+    for i, text in enumerate(days()):
+        c.client.async_stream_infer("dates", texts_of(c, [text]), request_id=f"d{i}", parameters={"stream": True})
+    n_parts = 0
+    for i, whole in enumerate(wholes):
+        got, is_final = "", False
+        while not is_final:
+            result = stream.result()
+            response = result.get_response()
+            assert response.id == f"d{i}", response
+            is_final = response.parameters["triton_final_response"].bool_param
+            assert is_final == (result.as_numpy("lengths") is not None)
+            got += written(result)[0]
+            n_parts += 1
+        assert got == whole and result.as_numpy("lengths").tolist() == [len(whole)], (got, whole)
+    assert n_parts > len(wholes), n_parts
+    # Some rows at once, of which each has its own end.
+    c.client.async_stream_infer("dates", texts_of(c, days()), parameters={"stream": True})
+    got, is_final = [""] * len(wholes), False
+    while not is_final:
+        result = stream.result()
+        is_final = result.get_response().parameters["triton_final_response"].bool_param
+        got = [before + more for before, more in zip(got, written(result))]
+    assert got == wholes, got
+    stream.stop()
+
+
+def test_parts_of_a_call_with_one_answer_are_refused(c):
+    refused(lambda: c.client.infer("dates", texts_of(c, days()[:1]), parameters={"stream": True}), ["'stream'"])
+    c.client.infer("dates", texts_of(c, days()[:1]), parameters={"stream": False})
+
+
+def generate(page, body):
+    """What urllib gets of generate or generate_stream: its events, or the one object."""
+    url = f"http://{sys.argv[2]}/v2/models/{page}"
+    request = urllib.request.Request(url, json.dumps(body).encode())
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        kind, text = answer.headers["Content-Type"], answer.read().decode()
+    if page.endswith("generate"):
+        assert kind == "application/json", kind
+        return [json.loads(text)]
+    assert kind == "text/event-stream; charset=utf-8", kind
+    events = text.split("\n\n")
+    assert events.pop() == "" and all(event.startswith("data: ") for event in events), text
+    return [json.loads(event[len("data: ") :]) for event in events]
+
+
+def test_generate(c):
+    for text in days():
+        whole = written(c.client.infer("dates", texts_of(c, [text])))[0]
+        assert generate("dates/generate", {"text": text})[0]["token"] == whole
+        events = generate("dates/generate_stream", {"text": text})
+        assert "".join(event["token"] for event in events) == whole, events
+        assert [event.get("lengths") for event in events] == [None] * (len(events) - 1) + [len(whole)], events
+    many = generate("dates/versions/1/generate", {"text": days(), "outputs": ["token"]})[0]
+    assert many["token"] == written(c.client.infer("dates", texts_of(c, days()))) and "lengths" not in many
+    tokens = tokens_of("Guten Morgen")
+    got = generate("langid/generate", {"tokens": tokens[0].tolist(), "id": "g"})[0]
+    want = c.infer(tokens).as_numpy("probabilities")[0]
+    assert got["id"] == "g" and (numpy.float32(got["probabilities"]) == want).all(), got
 
 
 def run(tests):
