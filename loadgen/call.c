@@ -48,7 +48,7 @@ static void read_message(const struct lg_rpc *rpc, uint64_t offset, size_t lengt
         lg_payload_read(call->payload, call->index, offset, first, out);
     }
     if (first < length) {
-        memcpy(out + first, call->session.bytes + (offset + first - payload_bytes), length - first);
+        memcpy(out + first, call->behind + (offset + first - payload_bytes), length - first);
     }
 }
 
@@ -77,6 +77,27 @@ static void plan_cancel(struct lg_engine *engine, struct lg_call *call, uint64_t
     }
 }
 
+/* What is asked: the payload, and parameters of the request behind it. */
+static void set_message(struct lg_engine *engine, struct lg_call *call)
+{
+    // ModelInferRequest.parameters: {"stream": true}
+    static const uint8_t in_parts[] = {0x22, 12,  0x0a, 6,    's', 't',  'r',
+                                       'e',  'a', 'm',  0x12, 2,   0x08, 1};
+    const struct lg_run_spec *spec = engine->spec;
+    call->behind = in_parts;
+    call->n_behind = spec->in_parts ? sizeof(in_parts) : 0;
+    if (spec->session_requests > 0) {
+        lg_session_next(&call->session, spec->session_requests, engine->run,
+                        &engine->sessions_begun);
+        call->behind = call->session.bytes;
+        call->n_behind = call->session.n_bytes;
+    }
+    call->rpc.path = spec->in_parts ? LG_SERVICE "ModelStreamInfer" : LG_SERVICE "ModelInfer";
+    call->rpc.is_stream = spec->in_parts;
+    call->rpc.read = read_message;
+    call->rpc.message_bytes = lg_payload_bytes(spec->payload, call->index) + call->n_behind;
+}
+
 void lg_call_start(struct lg_engine *engine, struct lg_call *call, uint64_t index,
                    uint64_t planned_ns, uint64_t now_ns)
 {
@@ -93,14 +114,7 @@ void lg_call_start(struct lg_engine *engine, struct lg_call *call, uint64_t inde
         lg_sends_add(&engine->sends, now_ns - planned_ns);
     }
     plan_cancel(engine, call, now_ns);
-    call->rpc.path = LG_SERVICE "ModelInfer";
-    call->rpc.read = read_message;
-    call->rpc.message_bytes = lg_payload_bytes(spec->payload, index);
-    if (spec->session_requests > 0) {
-        lg_session_next(&call->session, spec->session_requests, engine->run,
-                        &engine->sessions_begun);
-        call->rpc.message_bytes += call->session.n_bytes;
-    }
+    set_message(engine, call);
     call->rpc.timeout_ns = 0;
     call->rpc.reply = NULL;
     call->deadline_ns = BASE_NEVER;
@@ -157,7 +171,9 @@ static void account(struct lg_engine *engine, const struct lg_call *call)
         .unfinished = engine->expired && rpc->code == LG_CODE_CANCELLED,
         .planned_ns = call->planned_ns,
         .sent_ns = call->sent_ns,
+        .first_ns = rpc->first_ns,
         .done_ns = rpc->ended_ns,
+        .n_messages = rpc->n_messages,
         .message_bytes = rpc->message_bytes,
     };
     lg_result_add(result, &outcome);

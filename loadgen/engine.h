@@ -29,6 +29,8 @@ struct lg_call {
     bool measured;
     bool we_cancel;
     struct lg_session session; /* closed loop with sessions */
+    const uint8_t *behind;     /* the payload: n_behind bytes of parameters */
+    size_t n_behind;
 };
 
 /* The worker's, except the atomics. */

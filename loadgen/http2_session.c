@@ -94,7 +94,7 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t stream_id, c
     (void)flags;
     struct lg_http2 *h = user_data;
     struct lg_rpc *rpc = call_of(session, stream_id);
-    if (rpc != NULL && !lg_rpc_data(rpc, bytes, length)) {
+    if (rpc != NULL && !lg_rpc_data(rpc, bytes, length, h->now_ns)) {
         drop(h, rpc);
     }
     return 0;
@@ -255,12 +255,17 @@ void lg_http2_start(struct lg_http2 *h, struct lg_rpc *rpc)
         field("te", "trailers"),
         field("content-type", "application/grpc"),
         field("user-agent", "cellbatch-load/" LG_VERSION),
-        field("grpc-timeout", ""),
+        field("", ""),
+        field("", ""),
     };
-    size_t count = sizeof(headers) / sizeof(headers[0]) - 1;
+    size_t count = sizeof(headers) / sizeof(headers[0]) - 2;
     char timeout[LG_TIMEOUT_BYTES];
+    if (rpc->is_stream) {
+        headers[count++] = field("triton_grpc_error", "true");
+    }
     if (rpc->timeout_ns > 0) {
         nghttp2_nv *header = &headers[count++];
+        *header = field("grpc-timeout", "");
         header->valuelen = lg_wire_timeout(rpc->timeout_ns, timeout);
         header->value = (uint8_t *)timeout;
         // Copied; and never seen again, so not for the compression's table.

@@ -50,6 +50,8 @@ static const struct flag flags[] = {
     {"concurrency", KIND_U64, AT(concurrency), 1, 65536, "N", "closed loop, N requests in flight"},
     {"sequence-length", KIND_U64, AT(session_requests), 1, 1e6, "N",
      "closed loop: N requests are a sequence whose states the server keeps (none)"},
+    {"stream", KIND_BOOL, AT(in_parts), 0, 0, NULL,
+     "ask for answers while they are made, and time their first parts"},
     {"duration", KIND_F64, AT(duration_s), 0.001, SECONDS_MAX, "SECONDS",
      "length of the measured window (10)"},
     {"requests", KIND_U64, AT(requests), 1, 1e8, "N", "measure N requests instead of a duration"},
@@ -294,6 +296,10 @@ static enum base_status settle(uint64_t seen, struct lg_options *options, struct
         return base_fail(
             error, BASE_INVALID_ARGUMENT,
             "--sequence-length needs --concurrency: a request waits for the one before");
+    }
+    if (is_seen(seen, "sequence-length") && options->in_parts) {
+        return base_fail(error, BASE_INVALID_ARGUMENT,
+                         "--stream and --sequence-length cannot both be");
     }
     if (is_seen(seen, "rate") && options->rate_count != 1) {
         return base_fail(error, BASE_INVALID_ARGUMENT, "--rate takes one rate; see --rates");

@@ -38,6 +38,7 @@ struct lg_options {
     uint32_t rate_count;
     uint64_t concurrency;
     uint64_t session_requests; /* in a session; 0 = none */
+    bool in_parts;             /* ask for answers while they are made */
     uint64_t seed;
     double warmup_s, duration_s, cooldown_s;
     uint64_t requests; /* 0 = by duration */

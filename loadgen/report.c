@@ -96,6 +96,12 @@ static void text_verdict(const struct lg_result *result, struct base_buf *out)
     }
 }
 
+/* Of an answer in parts. */
+static double messages_each(const struct lg_result *result)
+{
+    return result->ok == 0 ? 0 : (double)result->messages / (double)result->ok;
+}
+
 void lg_report_text(const struct lg_options *options, const struct lg_result *result,
                     struct base_buf *out)
 {
@@ -117,6 +123,10 @@ void lg_report_text(const struct lg_options *options, const struct lg_result *re
                     result->cancelled);
     text_errors(result, out);
     text_hist("latency", &result->latency, out);
+    if (result->in_parts) {
+        text_hist("first", &result->first, out);
+        base_buf_printf(out, "  parts         %.2f an answer\n", messages_each(result));
+    }
     if (result->mode == LG_MODE_OPEN) {
         text_hist("service", &result->service, out);
     }
@@ -217,6 +227,10 @@ void lg_report_json(const struct lg_options *options, const struct lg_result *re
     json_u64("bytes_sent", result->bytes_sent, out);
     json_hist("latency_ms", &result->latency, out);
     json_hist("service_ms", &result->service, out);
+    if (result->in_parts) {
+        json_hist("first_ms", &result->first, out);
+        json_f64("parts_each", messages_each(result), out);
+    }
     json_f64("cpu_s", (double)result->cpu_ns / (double)BASE_NS_PER_S, out);
     json_f64("cpu_cores", lg_result_cpu_share(result), out);
     base_buf_printf(out, "\"cpu_us_each\":%.6g}\n", lg_result_cpu_us_each(result));
@@ -229,8 +243,8 @@ void lg_report_csv_head(struct base_buf *out)
     base_buf_text(out, "mode,rate_asked,concurrency,seed,window_s,rate_offered,rate_achieved,"
                        "planned,sent,ok,failed,cancelled,unfinished,missed,valid,cpu_cores,"
                        "cpu_us_each");
-    static const char *const kinds[] = {"latency", "service"};
-    for (size_t k = 0; k < 2; k++) {
+    static const char *const kinds[] = {"latency", "service", "first"};
+    for (size_t k = 0; k < 3; k++) {
         base_buf_printf(out, ",%s_mean_ms", kinds[k]);
         for (size_t i = 0; i < PERCENTILE_COUNT; i++) {
             base_buf_printf(out, ",%s_%s_ms", kinds[k], percentiles[i].name);
@@ -263,5 +277,6 @@ void lg_report_csv_row(const struct lg_result *result, struct base_buf *out)
                     lg_result_cpu_us_each(result));
     csv_hist(&result->latency, out);
     csv_hist(&result->service, out);
+    csv_hist(&result->first, out);
     base_buf_text(out, "\n");
 }

@@ -11,6 +11,7 @@ void lg_result_init(struct lg_result *result)
     memset(result, 0, sizeof(*result)); // too large for a compound literal on the stack
     base_hist_init(&result->latency);
     base_hist_init(&result->service);
+    base_hist_init(&result->first);
 }
 
 void lg_result_add(struct lg_result *result, const struct lg_outcome *outcome)
@@ -24,6 +25,11 @@ void lg_result_add(struct lg_result *result, const struct lg_outcome *outcome)
         result->ok++;
         base_hist_add(&result->latency, outcome->done_ns - outcome->planned_ns);
         base_hist_add(&result->service, outcome->done_ns - outcome->sent_ns);
+        result->messages += outcome->n_messages;
+        if (result->in_parts) {
+            base_assert(outcome->sent_ns <= outcome->first_ns);
+            base_hist_add(&result->first, outcome->first_ns - outcome->planned_ns);
+        }
     } else if (outcome->unfinished) {
         result->unfinished++;
     } else if (outcome->we_cancelled && outcome->code == LG_CODE_CANCELLED) {

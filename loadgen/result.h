@@ -3,7 +3,8 @@
  * latency: from the planned send to the whole answer; so a request that had to wait because the
  * server (or this client) was stuck carries that wait (no coordinated omission). In a closed loop
  * nothing is planned, and latency equals service time.
- * service: from the actual send to the whole answer. */
+ * service: from the actual send to the whole answer.
+ * first: from the planned send to the first message of the answer. */
 #ifndef LOADGEN_RESULT_H
 #define LOADGEN_RESULT_H
 
@@ -45,6 +46,9 @@ struct lg_result {
 
     struct base_hist latency; /* of ok */
     struct base_hist service;
+    struct base_hist first; /* where answers come in parts */
+    bool in_parts;
+    uint64_t messages; /* of ok */
 
     bool interrupted;      /* ended by a signal */
     bool gave_up;          /* ended because the server could not be reached */
@@ -57,6 +61,8 @@ struct lg_outcome {
     bool we_cancelled;
     bool unfinished;                       /* cancelled by the end of the drain time */
     uint64_t planned_ns, sent_ns, done_ns; /* planned <= sent <= done */
+    uint64_t first_ns;                     /* of an OK: sent <= first <= done */
+    uint32_t n_messages;
     uint64_t message_bytes;
 };
 

@@ -1,5 +1,6 @@
-/* The rules of a unary answer: response headers, one message with its prefix, trailers with
- * grpc-status; or trailers alone. What is missing or too much becomes a status of its own. */
+/* The rules of an answer: response headers, one message with its prefix (of a stream several),
+ * trailers with grpc-status; or trailers alone. What is missing or too much becomes a status of its
+ * own. */
 #include "loadgen/rpc.h"
 
 #include "base/assert.h"
@@ -15,6 +16,8 @@ void lg_rpc_begin(struct lg_rpc *rpc)
 {
     rpc->code = LG_CODE_UNKNOWN;
     rpc->ended_ns = 0;
+    rpc->first_ns = 0;
+    rpc->n_messages = 0;
     rpc->words[0] = '\0';
     rpc->before = NULL;
     rpc->after = NULL;
@@ -113,7 +116,20 @@ static bool fits(struct lg_rpc *rpc)
     return false;
 }
 
-bool lg_rpc_data(struct lg_rpc *rpc, const uint8_t *bytes, size_t length)
+/* Of a stream another may follow. */
+static void count_whole(struct lg_rpc *rpc, uint64_t now_ns)
+{
+    if (!lg_reader_is_whole(&rpc->reader)) {
+        return;
+    }
+    rpc->first_ns = rpc->n_messages == 0 ? now_ns : rpc->first_ns;
+    rpc->n_messages++;
+    if (rpc->is_stream) {
+        rpc->reader = (struct lg_reader){0};
+    }
+}
+
+bool lg_rpc_data(struct lg_rpc *rpc, const uint8_t *bytes, size_t length, uint64_t now_ns)
 {
     if (rpc->not_grpc || rpc->http_status != HTTP_OK) {
         return true; // somebody's page, which is not looked at
@@ -138,6 +154,7 @@ bool lg_rpc_data(struct lg_rpc *rpc, const uint8_t *bytes, size_t length)
             lg_rpc_fail(rpc, LG_CODE_INTERNAL, "more than one message in the answer");
             return false;
         }
+        count_whole(rpc, now_ns);
     }
     return true;
 }
@@ -152,9 +169,9 @@ void lg_rpc_judge(struct lg_rpc *rpc)
         } else if (!rpc->not_grpc) {
             lg_rpc_fail(rpc, LG_CODE_UNKNOWN, "the answer ends without grpc-status");
         }
-    } else if (rpc->code == LG_CODE_OK && !lg_reader_has_prefix(reader)) {
+    } else if (rpc->code == LG_CODE_OK && rpc->n_messages == 0 && !lg_reader_has_prefix(reader)) {
         lg_rpc_fail(rpc, LG_CODE_INTERNAL, "no message in the answer");
-    } else if (rpc->code == LG_CODE_OK && !lg_reader_is_whole(reader)) {
+    } else if (rpc->code == LG_CODE_OK && reader->prefix_bytes > 0 && !lg_reader_is_whole(reader)) {
         lg_rpc_fail(rpc, LG_CODE_INTERNAL, "the answer ends after %" PRIu64 " of %" PRIu64 " bytes",
                     reader->message_bytes, reader->length);
     }

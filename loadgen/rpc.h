@@ -1,5 +1,6 @@
-/* One unary gRPC call: what it sends, what has come of its answer, how it ended. It knows the
- * wire's rules (grpc_wire.h), and neither a socket nor HTTP/2's frames: those are in http2.h.
+/* One gRPC call with one message to the server and one or, of a stream, several back: what it
+ * sends, what has come of its answer, how it ended. It knows the wire's rules (grpc_wire.h), and
+ * neither a socket nor HTTP/2's frames: those are in http2.h.
  *
  * The owner embeds a struct lg_rpc, fills the first part, gives it to lg_client_start(), and must
  * not touch it until lg_client_take() hands it back; then it may be used again. Nothing is
@@ -38,10 +39,15 @@ struct lg_rpc {
     uint64_t message_bytes; /* <= UINT32_MAX */
     uint64_t timeout_ns;    /* told to the server; 0 = none. Keeping it is the owner's task. */
     struct base_buf *reply; /* the answer's message is appended; NULL = it is only counted */
+    /* The answer has any number of messages, one at least; an error is asked for as the status of
+     * the call, where a server would send a message (Triton's `triton_grpc_error`). */
+    bool is_stream;
 
     /* How it ended. */
     uint32_t code; /* enum lg_code, or a number that gRPC does not name */
     uint64_t ended_ns;
+    uint64_t first_ns;          /* when the first message was whole; 0: none was */
+    uint32_t n_messages;        /* that were */
     char words[LG_WORDS_BYTES]; /* fit for a terminal; "" = none */
 
     /* Private to loadgen/: the call on its way. */
@@ -73,8 +79,9 @@ void lg_rpc_send(struct lg_rpc *rpc, uint8_t *out, size_t length);
 void lg_rpc_header(struct lg_rpc *rpc, const uint8_t *name, size_t name_length,
                    const uint8_t *value, size_t value_length);
 
-/* Bytes of the answer. false: the answer is wrong, and code and words say how. */
-bool lg_rpc_data(struct lg_rpc *rpc, const uint8_t *bytes, size_t length)
+/* Bytes of the answer, that came at now_ns. false: the answer is wrong, and code and words say how.
+ */
+bool lg_rpc_data(struct lg_rpc *rpc, const uint8_t *bytes, size_t length, uint64_t now_ns)
     __attribute__((warn_unused_result));
 
 /* The answer is complete: decides code and words. */

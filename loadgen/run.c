@@ -134,6 +134,7 @@ enum base_status lg_run(const struct lg_run_spec *spec, struct lg_result *result
         return base_fail(error, BASE_RESOURCE_EXHAUSTED, "no memory for the run");
     }
     lg_result_init(result);
+    result->in_parts = spec->in_parts;
     result->mode = spec->plan != NULL ? LG_MODE_OPEN : LG_MODE_CLOSED;
     result->rate_asked = spec->plan != NULL ? spec->rate : 0;
     result->concurrency = spec->plan != NULL ? 0 : spec->concurrency;

@@ -22,7 +22,8 @@ struct lg_run_spec {
     uint32_t in_flight_max;     /* open loop: a send that finds no room waits, and is then late */
 
     uint32_t concurrency;      /* closed loop, > 0 */
-    uint32_t session_requests; /* closed loop: of each session; 0: of none */
+    uint32_t session_requests; /* closed loop: of each session; 0: of none, */
+    bool in_parts;             /* or: each answer while it is made, by a stream of its own */
     uint64_t warmup_ns, duration_ns, cooldown_ns;
     uint64_t requests; /* > 0: measure so many instead of a duration */
 

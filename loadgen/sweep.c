@@ -49,6 +49,7 @@ static struct lg_run_spec spec_of(const struct sweep *sweep)
         .in_flight_max = (uint32_t)options->in_flight_max,
         .concurrency = (uint32_t)options->concurrency,
         .session_requests = (uint32_t)options->session_requests,
+        .in_parts = options->in_parts,
         .warmup_ns = ns_of_s(options->warmup_s),
         .duration_ns = options->requests > 0 ? 0 : ns_of_s(options->duration_s),
         .cooldown_ns = ns_of_s(options->cooldown_s),

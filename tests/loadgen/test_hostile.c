@@ -141,6 +141,84 @@ START_TEST(test_wrong_answers_are_counted_by_code)
 }
 END_TEST
 
+/* Streams: of each six requests three parts in odd pieces, one part, none, a second that is cut
+ * off, a status, and one behind a part. */
+static void answer_in_parts(struct raw_peer *peer, uint32_t stream, unsigned request)
+{
+    static const char three[] = "\0\0\0\0\1a\0\0\0\0\0\0\0\0\0\2bc";
+    if (request == 1) {
+        raw_answer(peer, stream, metadata, metadata_bytes);
+        return;
+    }
+    raw_ok_headers(peer, stream);
+    switch (request % 6) {
+    case 0:
+        for (size_t at = 0; at < sizeof(three) - 1;) {
+            const size_t left = sizeof(three) - 1 - at;
+            const size_t bytes = left < 3 ? left : 3;
+            raw_frame(peer, RAW_DATA, 0, stream, three + at, bytes);
+            at += bytes;
+        }
+        break;
+    case 1:
+        raw_message(peer, stream, "fine", 4);
+        break;
+    case 2:
+        break;
+    case 3:
+        raw_frame(peer, RAW_DATA, 0, stream, "\0\0\0\0\1a\0\0\0\0\2b", 12);
+        break;
+    case 4:
+        raw_headers(peer, RAW_END_HEADERS | RAW_END_STREAM, stream, "grpc-status: 5\n");
+        return;
+    default:
+        raw_message(peer, stream, "fine", 4);
+        raw_headers(peer, RAW_END_HEADERS | RAW_END_STREAM, stream, "grpc-status: 14\n");
+        return;
+    }
+    raw_ok_trailers(peer, stream);
+}
+
+START_TEST(test_answers_in_parts)
+{
+    json_t *json =
+        run(answer_in_parts, (const char *[4]){"--stream", "--concurrency=3", "--requests", "60"},
+            LG_EXIT_FAILED);
+    ck_assert_int_eq(whole(json, "sent"), 60);
+    ck_assert_int_eq(whole(json, "ok"), 20);
+    ck_assert_int_eq(errors_of(json, "INTERNAL"), 20);
+    ck_assert_int_eq(errors_of(json, "NOT_FOUND"), 10);
+    ck_assert_int_eq(errors_of(json, "UNAVAILABLE"), 10);
+    util_assert_close(json_number_value(json_object_get(json, "parts_each")), 2, 1e-9, 0);
+    const json_t *first = json_object_get(json, "first_ms");
+    ck_assert(json_number_value(json_object_get(first, "max")) > 0);
+    json_decref(json);
+}
+END_TEST
+
+/* Where one message is due, a second is wrong. */
+static void answer_twice(struct raw_peer *peer, uint32_t stream, unsigned request)
+{
+    if (request == 1) {
+        raw_answer(peer, stream, metadata, metadata_bytes);
+        return;
+    }
+    raw_ok_headers(peer, stream);
+    raw_message(peer, stream, "fine", 4);
+    raw_message(peer, stream, "more", 4);
+    raw_ok_trailers(peer, stream);
+}
+
+START_TEST(test_a_second_message_is_counted_as_wrong)
+{
+    json_t *json = run(answer_twice, (const char *[4]){"--concurrency", "2", "--requests", "10"},
+                       LG_EXIT_FAILED);
+    ck_assert_int_eq(errors_of(json, "INTERNAL"), 10);
+    ck_assert_ptr_null(json_object_get(json, "first_ms"));
+    json_decref(json);
+}
+END_TEST
+
 static void answer_largely(struct raw_peer *peer, uint32_t stream, unsigned request)
 {
     if (request == 1) {
@@ -233,6 +311,8 @@ int main(void)
     TCase *tcase = tcase_create("runs");
     tcase_add_checked_fixture(tcase, begin, end);
     tcase_add_test(tcase, test_wrong_answers_are_counted_by_code);
+    tcase_add_test(tcase, test_answers_in_parts);
+    tcase_add_test(tcase, test_a_second_message_is_counted_as_wrong);
     tcase_add_test(tcase, test_answers_are_counted_and_not_kept);
     tcase_add_test(tcase, test_lost_connections_are_replaced);
     tcase_add_test(tcase, test_deadlines_are_kept_by_the_client);

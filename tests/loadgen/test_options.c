@@ -122,6 +122,7 @@ START_TEST(test_options_wrong_ones_are_named)
     assert_refused("--rate 1 --text f --batch 2", "--batch");
     assert_refused("--seed 3", "nothing to do");
     assert_refused("--rate 3 --sequence-length 5", "--sequence-length needs --concurrency");
+    assert_refused("--concurrency 3 --sequence-length 5 --stream", "cannot both be");
 }
 END_TEST
 

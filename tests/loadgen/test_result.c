@@ -42,6 +42,27 @@ START_TEST(test_result_latency_counts_from_the_planned_time)
 }
 END_TEST
 
+START_TEST(test_result_first_part_counts_from_the_planned_time)
+{
+    const struct lg_outcome outcome = {.code = LG_CODE_OK,
+                                       .planned_ns = 100 * BASE_NS_PER_MS,
+                                       .sent_ns = 150 * BASE_NS_PER_MS,
+                                       .first_ns = 155 * BASE_NS_PER_MS,
+                                       .done_ns = 190 * BASE_NS_PER_MS,
+                                       .n_messages = 4};
+    struct lg_options options = {
+        .target = "h:1", .model = "m", .lengths = "fixed:3", .batch = 1, .connections = 1};
+    result.in_parts = true;
+    lg_result_add(&result, &outcome);
+    ck_assert_uint_eq(result.first.max, 55 * BASE_NS_PER_MS);
+    ck_assert_uint_eq(result.latency.max, 90 * BASE_NS_PER_MS);
+    ck_assert_uint_eq(result.messages, 4);
+    lg_report_text(&options, &result, &text);
+    ck_assert_ptr_nonnull(strstr(text.data, "\n  first     ms  mean 55.000"));
+    ck_assert_ptr_nonnull(strstr(text.data, "\n  parts         4.00 an answer\n"));
+}
+END_TEST
+
 START_TEST(test_result_percentiles_are_within_the_histograms_bound)
 {
     for (uint64_t ms = 1; ms <= 1000; ms++) {
@@ -202,6 +223,7 @@ int main(void)
     TCase *tcase = tcase_create("accounting");
     tcase_add_checked_fixture(tcase, begin, end);
     tcase_add_test(tcase, test_result_latency_counts_from_the_planned_time);
+    tcase_add_test(tcase, test_result_first_part_counts_from_the_planned_time);
     tcase_add_test(tcase, test_result_percentiles_are_within_the_histograms_bound);
     tcase_add_test(tcase, test_result_every_end_is_counted_once);
     tcase_add_test(tcase, test_result_valid_up_to_one_percent_missed);
