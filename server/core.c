@@ -111,6 +111,7 @@ struct srv_model_entry *srv_core__entry_create(const struct srv_core *core,
     face->state = broken ? SRV_MODEL_UNAVAILABLE : SRV_MODEL_LOADING;
     base_hist_init(&face->duration_ns);
     base_hist_init(&face->queue_ns);
+    base_hist_init(&face->first_part_ns);
     entry->cells = source->cells;
     entry->texts = source->texts;
     if (!broken) {

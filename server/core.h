@@ -91,8 +91,10 @@ struct srv_model {
     char reason[BASE_ERROR_BYTES];         /* why it is unavailable */
     const struct srv_signature *signature; /* NULL unless READY */
     struct srv_model_stats stats;
-    struct base_hist duration_ns; /* arrival to answer, of answered requests */
-    struct base_hist queue_ns;    /* arrival to first cell */
+    struct base_hist duration_ns;   /* arrival to answer, of answered requests */
+    struct base_hist queue_ns;      /* arrival to first cell */
+    struct base_hist first_part_ns; /* arrival to first part, of those that were wanted in parts */
+    uint64_t parts;                 /* of answers, that went before the end */
 };
 
 /* Live: the loop turns (asking is proof). Ready: all wanted models warm, not draining. */

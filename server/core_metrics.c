@@ -6,6 +6,7 @@
 #include "server/core_state.h"
 #include "server/metrics.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -101,19 +102,32 @@ static void write_models(const struct srv_core *core, struct base_buf *out)
         srv_metrics_count(out, name, &labels,
                           core->models[i]->face.state == SRV_MODEL_READY ? 1 : 0);
     }
-    name = "cellbatch_request_duration_seconds";
-    srv_metrics_family(out, name, SRV_METRICS_HISTOGRAM,
-                       "From the arrival of a request to its answer.");
-    for (uint32_t i = 0; i < core->n_models; i++) {
-        model_labels(&labels, &core->models[i]->face);
-        srv_metrics_histogram_seconds(out, name, &labels, &core->models[i]->face.duration_ns);
+    static const struct {
+        const char *name, *help;
+        size_t at; /* in struct srv_model */
+    } times[] = {
+        {"cellbatch_request_duration_seconds", "From the arrival of a request to its answer.",
+         offsetof(struct srv_model, duration_ns)},
+        {"cellbatch_queue_duration_seconds", "From the arrival of a request to its first cell.",
+         offsetof(struct srv_model, queue_ns)},
+        {"cellbatch_first_part_duration_seconds",
+         "From the arrival of a request to the first part of its answer.",
+         offsetof(struct srv_model, first_part_ns)},
+    };
+    for (size_t t = 0; t < sizeof(times) / sizeof(times[0]); t++) {
+        srv_metrics_family(out, times[t].name, SRV_METRICS_HISTOGRAM, times[t].help);
+        for (uint32_t i = 0; i < core->n_models; i++) {
+            const char *face = (const char *)&core->models[i]->face;
+            model_labels(&labels, &core->models[i]->face);
+            srv_metrics_histogram_seconds(out, times[t].name, &labels,
+                                          (const void *)(face + times[t].at));
+        }
     }
-    name = "cellbatch_queue_duration_seconds";
-    srv_metrics_family(out, name, SRV_METRICS_HISTOGRAM,
-                       "From the arrival of a request to its first cell.");
+    name = "cellbatch_answer_parts_total";
+    srv_metrics_family(out, name, SRV_METRICS_COUNTER, "Parts of answers before their ends.");
     for (uint32_t i = 0; i < core->n_models; i++) {
         model_labels(&labels, &core->models[i]->face);
-        srv_metrics_histogram_seconds(out, name, &labels, &core->models[i]->face.queue_ns);
+        srv_metrics_count(out, name, &labels, core->models[i]->face.parts);
     }
 }
 

@@ -61,6 +61,7 @@ struct srv_parts {
     bool is_open;
     bool is_broken;             /* one could not be made: the rest comes with the end */
     uint32_t steps;             /* that parts have had */
+    uint64_t first_ns;          /* when the first was taken */
     uint32_t n_whole;           /* outputs, */
     struct srv_tensor *whole;   /* of the request as the device writes them; */
     struct srv_tensor *outputs; /* of the last part */

@@ -54,6 +54,10 @@ static void count_answer(struct srv_model_entry *model, const struct srv_request
     stats->compute_output.ns += now_ns - times->computed_ns;
     base_hist_add(&model->face.duration_ns, all_ns);
     base_hist_add(&model->face.queue_ns, waited_ns);
+    if (request->in_parts) {
+        const uint64_t first_ns = flight->parts.steps > 0 ? flight->parts.first_ns : now_ns;
+        base_hist_add(&model->face.first_part_ns, first_ns - times->arrived_ns);
+    }
 }
 
 /* Answers a request that never became a flight, or whose flight is over. */

@@ -5,6 +5,7 @@
  * thread tells the front end, and that takes them when it can send: parts become as large as it is
  * slow, and nothing is kept for it but the answer itself. */
 #include "base/assert.h"
+#include "base/clock.h"
 #include "server/core_state.h"
 #include "server/text.h"
 #include "server/trim.h"
@@ -132,6 +133,8 @@ bool srv_request_take_part(struct srv_request *request)
         request->error = (struct base_error){.status = BASE_OK};
         return false;
     }
+    parts->first_ns = parts->steps == 0 ? base_now_ns() : parts->first_ns;
     parts->steps = steps;
+    flight->model->face.parts++;
     return true;
 }

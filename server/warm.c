@@ -60,6 +60,7 @@ static void judge(struct srv_warming *warming)
     memset(&entry->face.stats, 0, sizeof(entry->face.stats));
     base_hist_init(&entry->face.duration_ns);
     base_hist_init(&entry->face.queue_ns);
+    base_hist_init(&entry->face.first_part_ns);
     core->counters.requests_total[SRV_PROTOCOL_TEST][request->error.status]--;
 }
 

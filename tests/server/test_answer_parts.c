@@ -251,6 +251,25 @@ static bool has_parts(void *argument)
     return atomic_load(&reader->n_parts) == reader->expected;
 }
 
+static void write_metrics(struct site *of, void *argument)
+{
+    srv_core_write_metrics(of->core, argument);
+}
+
+/* Of one request with two parts before its end, and one that wanted none. */
+static void expect_metrics(void)
+{
+    struct base_buf text;
+    base_buf_init(&text, (size_t)1 << 20);
+    site_call(&site, write_metrics, &text);
+    ck_assert_ptr_nonnull(
+        strstr(text.data, "\ncellbatch_answer_parts_total{model=\"talk\",version=\"1\"} 2\n"));
+    ck_assert_ptr_nonnull(strstr(text.data,
+                                 "\ncellbatch_first_part_duration_seconds_count{model=\"talk\","
+                                 "version=\"1\"} 1\n"));
+    base_buf_release(&text);
+}
+
 /* Eight steps, then eight, then the end with the rest: told each time, and no step twice. */
 START_TEST(test_one_request_alone)
 {
@@ -272,6 +291,7 @@ START_TEST(test_one_request_alone)
     }
     gate_open();
     expect_whole(&reader);
+    expect_metrics();
     ck_assert_uint_eq(atomic_load(&reader.n_parts), 2);
     ck_assert_uint_eq(atomic_load(&reader.told), 2);
     ck_assert_uint_eq(reader.sizes[0], 8);
