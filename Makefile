@@ -334,6 +334,7 @@ SERVER_SRCS = \
   server/text.c \
   server/text_tree.c \
   server/tls.c \
+  server/tokens.c \
   server/trim.c \
   server/turn.c \
   server/validate.c \
@@ -688,6 +689,7 @@ SERVER_SUITES = \
   tests/server/test_g2p.c \
   tests/server/test_graph_model.c \
   tests/server/test_graph_refusals.c \
+  tests/server/test_grpc_access.c \
   tests/server/test_grpc_codec.c \
   tests/server/test_grpc_life.c \
   tests/server/test_grpc_order.c \
@@ -705,6 +707,7 @@ SERVER_SUITES = \
   tests/server/test_http_json.c \
   tests/server/test_http_life.c \
   tests/server/test_http_limits.c \
+  tests/server/test_http_access.c \
   tests/server/test_http_events.c \
   tests/server/test_http_order.c \
   tests/server/test_http_number.c \
@@ -726,6 +729,7 @@ SERVER_SUITES = \
   tests/server/test_status.c \
   tests/server/test_text.c \
   tests/server/test_tls.c \
+  tests/server/test_tokens.c \
   tests/server/test_tree_model.c \
   tests/server/test_turn.c \
   tests/server/test_validate.c \
@@ -787,12 +791,14 @@ TEST_SUITES = $(BASE_SUITES) $(CONFIG_SUITES) $(CELLS_SUITES) $(LANE_SUITES) $(C
 
 # These run a front end over tests/server/fake_core.c in the place of core.
 FAKE_CORE_SRCS = \
+  tests/server/access.c \
   tests/server/fake_core.c \
   tests/server/grpc_fixture.c \
   tests/server/grpc_streams.c \
   tests/server/http_fixture.c \
 
 FAKE_CORE_SUITES = \
+  tests/server/test_grpc_access.c \
   tests/server/test_grpc_life.c \
   tests/server/test_grpc_order.c \
   tests/server/test_grpc_parts.c \
@@ -804,6 +810,7 @@ FAKE_CORE_SUITES = \
   tests/server/test_grpc_watch.c \
   tests/server/test_http_life.c \
   tests/server/test_http_limits.c \
+  tests/server/test_http_access.c \
   tests/server/test_http_events.c \
   tests/server/test_http_order.c \
   tests/server/test_http_server.c \

@@ -18,7 +18,9 @@
     X(FAILED_PRECONDITION, "failed precondition")                                                  \
     X(UNIMPLEMENTED, "unimplemented")                                                              \
     X(INTERNAL, "internal error")                                                                  \
-    X(UNAVAILABLE, "unavailable")
+    X(UNAVAILABLE, "unavailable")                                                                  \
+    X(UNAUTHENTICATED, "unauthenticated")                                                          \
+    X(PERMISSION_DENIED, "permission denied")
 
 enum base_status {
 #define BASE_STATUS_ENUM(name, text) BASE_##name,

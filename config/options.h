@@ -12,7 +12,7 @@
 #define CFG_SECTIONS(X)                                                                            \
     X(MODELS, "Models")                                                                            \
     X(INTERFACES, "Interfaces")                                                                    \
-    X(TLS, "TLS")                                                                                  \
+    X(TLS, "TLS and tokens")                                                                       \
     X(DEVICES, "Devices and threads")                                                              \
     X(SCHEDULING, "Scheduling")                                                                    \
     X(LIMITS, "Limits")                                                                            \
@@ -67,6 +67,13 @@
       "Certificates of CAs, PEM: a client must then have a certificate that one of them signed.")  \
     X(BOOL, metrics_tls, "false", 0, 0, "true|false", TLS, ALL,                                    \
       "/metrics over TLS too, on the same terms; false: plain text.")                              \
+    X(TEXT, auth_token_file, "", 0, 0, "FILE", TLS, ALL,                                           \
+      "Tokens, one a line. Whoever asks over gRPC or HTTP must then send one of them "             \
+      "(authorization: Bearer TOKEN); only whether the server lives and is ready everybody is "    \
+      "told. /metrics needs none.")                                                                \
+    X(TEXT, control_token_file, "", 0, 0, "FILE", TLS, ALL,                                        \
+      "Tokens, one a line, of those who may load and unload models; they may ask, too. Without "   \
+      "it those of auth-token-file may.")                                                          \
     X(WORD, backend, "cpu", 0, 0, "cpu|blas||reference", DEVICES, ALL,                             \
       "What computes the cells: our own kernels, or OpenBLAS.")                                    \
     X(TEXT, device, "", 0, 0, "NAME[:N]", DEVICES, ALL,                                            \

@@ -17,6 +17,7 @@
 #include "server/loop.h"
 #include "server/repository.h"
 #include "server/tls.h"
+#include "server/tokens.h"
 
 #include <signal.h>
 #include <stdatomic.h>
@@ -39,6 +40,7 @@ struct daemon {
     struct srv_http *http;
     struct srv_tls *tls; /* until the front ends have started; NULL: plain text */
     char tls_until[24];  /* when the certificate ends */
+    struct srv_tokens *tokens, *control_tokens; /* NULL: none are needed */
     uv_signal_t sigterm, sigint;
     uv_timer_t timer; /* drain_delay, then exit_timeout */
     enum daemon_phase phase;
@@ -82,6 +84,12 @@ static void print_listeners(const struct daemon *daemon)
         fprintf(stderr, "  tls       %s until %s%s%s\n", config->tls_cert_file, daemon->tls_until,
                 demands ? ", clients have to be known to " : "",
                 demands ? config->tls_client_ca_file : "");
+    }
+    if (daemon->tokens != NULL) {
+        fprintf(stderr, "  tokens    %s\n", config->auth_token_file);
+    }
+    if (daemon->control_tokens != NULL) {
+        fprintf(stderr, "  tokens    %s, to load and unload models\n", config->control_token_file);
     }
 }
 
@@ -341,6 +349,34 @@ static enum base_status tls_open(struct daemon *daemon, struct base_error *error
     return BASE_OK;
 }
 
+static bool is_loopback(const char *address)
+{
+    return strncmp(address, "127.", 4) == 0 || strcmp(address, "::1") == 0;
+}
+
+static enum base_status tokens_open(struct daemon *daemon, struct base_error *error)
+{
+    const struct cfg_config *config = daemon->config;
+    const bool is_alone = (!config->allow_grpc || is_loopback(config->grpc_address)) &&
+                          (!config->allow_http || is_loopback(config->http_address));
+    if (config->auth_token_file[0] != '\0') {
+        BASE_TRY(srv_tokens_load(config->auth_token_file, &daemon->tokens, error));
+    }
+    if (config->control_token_file[0] != '\0') {
+        BASE_TRY(srv_tokens_load(config->control_token_file, &daemon->control_tokens, error));
+    }
+    if ((daemon->tokens != NULL || daemon->control_tokens != NULL) && daemon->tls == NULL &&
+        !is_alone) {
+        log_warn("tokens", "without TLS others on the network may read the tokens");
+    }
+    return BASE_OK;
+}
+
+static struct srv_access access_of(const struct daemon *daemon)
+{
+    return (struct srv_access){.use = daemon->tokens, .control = daemon->control_tokens};
+}
+
 static enum base_status grpc_open(struct daemon *daemon, struct base_error *error)
 {
     const struct cfg_config *config = daemon->config;
@@ -356,6 +392,7 @@ static enum base_status grpc_open(struct daemon *daemon, struct base_error *erro
     options.request_bytes_max = config->request_memory_max;
     options.busy = cfg_queue_full_status(config);
     options.tls = daemon->tls;
+    options.access = access_of(daemon);
     return srv_grpc_start(&options, &daemon->loop, daemon->core, &daemon->grpc, error);
 }
 
@@ -377,6 +414,7 @@ static enum base_status http_open(struct daemon *daemon, struct base_error *erro
     options.busy = cfg_queue_full_status(config);
     options.tls = daemon->tls;
     options.metrics_tls = config->metrics_tls ? daemon->tls : NULL;
+    options.access = access_of(daemon);
     return srv_http_start(&options, &daemon->loop, daemon->core, &daemon->http, error);
 }
 
@@ -403,12 +441,15 @@ static void release(struct daemon *daemon)
         srv_core_free(daemon->core);
     }
     srv_engine_free(daemon->engine);
+    srv_tokens_free(daemon->tokens);
+    srv_tokens_free(daemon->control_tokens);
 }
 
 /* In order; what is open is closed by the caller, whatever the outcome. */
 static enum base_status start(struct daemon *daemon, struct base_error *error)
 {
     BASE_TRY(tls_open(daemon, error)); // first: to load models may take long
+    BASE_TRY(tokens_open(daemon, error));
     BASE_TRY(engine_open(daemon, error));
     BASE_TRY(core_open(daemon, error));
     BASE_TRY(srv_engine_start(daemon->engine, error));

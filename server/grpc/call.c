@@ -174,11 +174,37 @@ static void on_closed(struct srv_grpc__event *event, bool ok)
 
 /* ---- Arrival ---- */
 
+/* Whether the client has sent a token that allows this. */
+static enum base_status check_access(const struct srv_grpc__call *call, struct base_error *error)
+{
+    const struct srv_access *access = &call->server->options.access;
+    const bool is_order = call->method->kind == SRV_GRPC__ORDER;
+    const grpc_metadata *header = NULL;
+    if (call->method->is_free) {
+        return BASE_OK;
+    }
+    for (size_t i = 0; i < call->metadata.count; i++) {
+        if (grpc_slice_str_cmp(call->metadata.metadata[i].key, "authorization") == 0) {
+            header = &call->metadata.metadata[i];
+        }
+    }
+    return srv_access_check(access, is_order ? SRV_ACCESS_CONTROL : SRV_ACCESS_USE,
+                            header == NULL ? NULL
+                                           : (const char *)GRPC_SLICE_START_PTR(header->value),
+                            header == NULL ? 0 : GRPC_SLICE_LENGTH(header->value), error);
+}
+
 static void start_infer(struct srv_grpc__call *call)
 {
     struct srv_grpc *server = call->server;
+    struct base_error error;
     if (srv_grpc__infer_enter(server, &call->infer) != BASE_OK) {
         srv_grpc__call_fail(call, &call->infer.error);
+        return;
+    }
+    if (check_access(call, &error) != BASE_OK) {
+        srv_core_count_refused(server->core, SRV_PROTOCOL_GRPC, error.status);
+        srv_grpc__call_fail(call, &error);
         return;
     }
     call->running = true;
@@ -207,6 +233,16 @@ static void refuse_unknown(struct srv_grpc__call *call)
     srv_grpc__call_fail(call, &error);
 }
 
+/* A call that nothing has been begun for. */
+static void refuse(struct srv_grpc__call *call, const struct base_error *error)
+{
+    if (!srv_grpc__stays_open(call->method)) {
+        srv_grpc__call_fail(call, error);
+    } else if (srv_grpc__relay_admit(call)) {
+        srv_grpc__relay_refuse(call, error->status, error->message);
+    }
+}
+
 static void deliver_arrived(struct base_message *message)
 {
     struct srv_grpc__call *call = SRV_GRPC__CONTAINER(message, struct srv_grpc__call, message);
@@ -214,6 +250,11 @@ static void deliver_arrived(struct base_message *message)
     call->holds = 1; // the answer's
     if (call->method == NULL) {
         refuse_unknown(call);
+        return;
+    }
+    struct base_error error;
+    if (!is_infer(call) && check_access(call, &error) != BASE_OK) {
+        refuse(call, &error);
         return;
     }
     switch (call->method->kind) {

@@ -36,6 +36,7 @@ struct srv_grpc__method {
         const struct srv_grpc__talk *talk;                     /* DIALOG */
         enum srv_control_kind order;                           /* ORDER */
     };
+    bool is_free;     /* asked without a token (server/tokens.h): whether the server lives */
     uint32_t accepts; /* how many calls gRPC may hand over before the loop comes to ask for more */
 };
 

@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "server/loop.h"
 #include "server/request.h"
+#include "server/tokens.h"
 
 #include <stdint.h>
 
@@ -18,6 +19,7 @@ struct srv_grpc_options {
     const char *address;          /* an IPv4 or IPv6 address */
     uint16_t port;                /* 0: any free one */
     const struct srv_tls *tls;    /* NULL: plain text */
+    struct srv_access access;     /* its tokens outlive the server */
     uint32_t threads;             /* that read and decode requests */
     uint32_t calls_max;           /* requests at a time, of calls and streams; more are refused */
     uint64_t calls_bytes_max;     /* bytes of their messages at a time; more are refused */

@@ -31,8 +31,8 @@
 
 /* What matters of a head. */
 struct head {
-    const char *encoding, *json_length, *length, *transfer, *expect;
-    uint32_t n_lengths, n_transfers, n_json_lengths;
+    const char *encoding, *json_length, *length, *transfer, *expect, *authorization;
+    uint32_t n_lengths, n_transfers, n_json_lengths, n_authorizations;
 };
 
 static enum MHD_Result head_cb(void *context, enum MHD_ValueKind kind, const char *key,
@@ -54,6 +54,9 @@ static enum MHD_Result head_cb(void *context, enum MHD_ValueKind kind, const cha
         head->encoding = value;
     } else if (strcasecmp(key, MHD_HTTP_HEADER_EXPECT) == 0) {
         head->expect = value;
+    } else if (strcasecmp(key, MHD_HTTP_HEADER_AUTHORIZATION) == 0) {
+        head->authorization = value;
+        head->n_authorizations++;
     }
     return MHD_YES;
 }
@@ -109,6 +112,22 @@ static uint64_t body_limit(const struct srv_http__connection *connection)
     return srv_http_is_order(page) ? ORDER_BODY_BYTES_MAX : INDEX_BODY_BYTES_MAX;
 }
 
+/* Whether the client has sent a token that allows this page. */
+static void check_access(struct srv_http__connection *connection, const struct head *head)
+{
+    struct srv_http__exchange *exchange = &connection->exchange;
+    const enum srv_http_page page = exchange->route.page;
+    if (connection->listener->is_metrics || page == SRV_HTTP_LIVE || page == SRV_HTTP_READY) {
+        return;
+    }
+    const char *header = head->n_authorizations == 1 ? head->authorization : NULL;
+    const enum base_status status =
+        srv_access_check(&connection->listener->http->options.access,
+                         srv_http_is_order(page) ? SRV_ACCESS_CONTROL : SRV_ACCESS_USE, header,
+                         header == NULL ? 0 : strlen(header), &exchange->error);
+    exchange->code = status == BASE_OK ? 0 : srv_status_http(status);
+}
+
 /* Looks at the head of a POST. */
 static void check_head(struct srv_http__connection *connection, const struct head *head)
 {
@@ -158,6 +177,9 @@ static enum MHD_Result begin(struct srv_http__connection *connection, const char
         refuse(exchange, 400, BASE_INVALID_ARGUMENT,
                "Content-Length and Transfer-Encoding do not say where the body ends");
         return srv_http__exchange_refuse(connection);
+    }
+    if (exchange->code == 0) {
+        check_access(connection, &head);
     }
     if (exchange->code == 0 && srv_http_takes_body(exchange->route.page)) {
         check_head(connection, &head);
@@ -259,6 +281,9 @@ enum MHD_Result srv_http__exchange_send(struct srv_http__connection *connection,
     add_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
     if (exchange->code == 405) {
         add_header(response, MHD_HTTP_HEADER_ALLOW, exchange->allow);
+    }
+    if (exchange->code == 401) {
+        add_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
     }
     if (exchange->code == 429 || exchange->code == 503) {
         add_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");

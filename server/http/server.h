@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "server/loop.h"
 #include "server/request.h"
+#include "server/tokens.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -24,6 +25,7 @@ struct srv_http_options {
     uint16_t metrics_port;
     const struct srv_tls *tls;         /* NULL: plain text */
     const struct srv_tls *metrics_tls; /* the same for /metrics */
+    struct srv_access access;          /* its tokens outlive the server */
 
     uint32_t connections_max;   /* of the inference port; more wait in the kernel's queue */
     uint64_t body_bytes_max;    /* a larger body is refused (413) */

@@ -23,6 +23,8 @@ START_TEST(test_status_grpc_code_has_the_same_name)
         {BASE_UNIMPLEMENTED, GRPC_STATUS_UNIMPLEMENTED},
         {BASE_INTERNAL, GRPC_STATUS_INTERNAL},
         {BASE_UNAVAILABLE, GRPC_STATUS_UNAVAILABLE},
+        {BASE_UNAUTHENTICATED, GRPC_STATUS_UNAUTHENTICATED},
+        {BASE_PERMISSION_DENIED, GRPC_STATUS_PERMISSION_DENIED},
     };
     ck_assert_uint_eq(sizeof pairs / sizeof pairs[0], BASE_STATUS_COUNT);
     for (size_t i = 0; i < BASE_STATUS_COUNT; i++) {
@@ -38,6 +40,8 @@ START_TEST(test_status_http_code_follows_the_table)
     ck_assert_int_eq(srv_status_http(BASE_INVALID_ARGUMENT), 400);
     ck_assert_int_eq(srv_status_http(BASE_DEADLINE_EXCEEDED), 504);
     ck_assert_int_eq(srv_status_http(BASE_NOT_FOUND), 404);
+    ck_assert_int_eq(srv_status_http(BASE_UNAUTHENTICATED), 401);
+    ck_assert_int_eq(srv_status_http(BASE_PERMISSION_DENIED), 403);
     ck_assert_int_eq(srv_status_http(BASE_ALREADY_EXISTS), 409);
     ck_assert_int_eq(srv_status_http(BASE_RESOURCE_EXHAUSTED), 429);
     ck_assert_int_eq(srv_status_http(BASE_FAILED_PRECONDITION), 400);
