@@ -866,6 +866,7 @@ TEST_SCRIPTS = \
   tests/daemon/test_daemon.sh \
   tests/daemon/test_reference.sh \
   tests/daemon/test_tls.sh \
+  tests/daemon/test_tokens.sh \
   tests/cuda/test_card.sh \
   tests/cuda/test_lane_wrong.sh \
   tests/cuda/test_lanes.sh \
@@ -888,6 +889,7 @@ TEST_SCRIPTS = \
   tests/docs/test_streams.sh \
   tests/docs/test_text.sh \
   tests/docs/test_tls.sh \
+  tests/docs/test_tokens.sh \
   tests/docs/test_together.sh \
   tests/docs/test_trees.sh \
   tests/server/test_curl_examples.sh \

@@ -17,6 +17,7 @@
 
 struct lg_client {
     const char *target;
+    const char *authorization; /* NULL: none */
     struct lg_addresses addresses;
     struct lg_rpc_list ended;
     uint32_t count;
@@ -66,11 +67,17 @@ const char *lg_client_target(const struct lg_client *client)
     return client->target;
 }
 
+void lg_client_set_authorization(struct lg_client *client, const char *authorization)
+{
+    client->authorization = authorization;
+}
+
 /* ---- Calls ----------------------------------------------------------------------------------- */
 
 void lg_client_start(struct lg_client *client, struct lg_rpc *rpc, uint64_t index, uint64_t now_ns)
 {
     base_assert(client->addresses.count > 0);
+    rpc->authorization = client->authorization;
     lg_channel_start(&client->channels[index % client->count], rpc, now_ns);
 }
 
@@ -175,6 +182,10 @@ static enum base_status status_of(uint32_t code)
         return BASE_UNIMPLEMENTED;
     case LG_CODE_UNAVAILABLE:
         return BASE_UNAVAILABLE;
+    case LG_CODE_UNAUTHENTICATED:
+        return BASE_UNAUTHENTICATED;
+    case LG_CODE_PERMISSION_DENIED:
+        return BASE_PERMISSION_DENIED;
     default:
         return BASE_INTERNAL;
     }

@@ -34,6 +34,10 @@ void lg_client_free(struct lg_client *client); /* NULL is allowed */
 
 const char *lg_client_target(const struct lg_client *client);
 
+/* The `authorization` of all calls from now on, such as "Bearer TOKEN"; it must outlive the client.
+ */
+void lg_client_set_authorization(struct lg_client *client, const char *authorization);
+
 /* ---- Calls that wait ------------------------------------------------------------------------- */
 
 /* Calls /inference.GRPCInferenceService/METHOD on the first connection and blocks until the answer

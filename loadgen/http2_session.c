@@ -257,9 +257,14 @@ void lg_http2_start(struct lg_http2 *h, struct lg_rpc *rpc)
         field("user-agent", "cellbatch-load/" LG_VERSION),
         field("", ""),
         field("", ""),
+        field("", ""),
     };
-    size_t count = sizeof(headers) / sizeof(headers[0]) - 2;
+    size_t count = sizeof(headers) / sizeof(headers[0]) - 3;
     char timeout[LG_TIMEOUT_BYTES];
+    if (rpc->authorization != NULL) {
+        headers[count] = field("authorization", rpc->authorization);
+        headers[count++].flags |= NGHTTP2_NV_FLAG_NO_INDEX; // and so in no table of the server's
+    }
     if (rpc->is_stream) {
         headers[count++] = field("triton_grpc_error", "true");
     }

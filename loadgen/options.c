@@ -41,6 +41,8 @@ static const struct flag flags[] = {
      "gRPC address, without TLS (127.0.0.1:8001)"},
     {"model", KIND_TEXT, AT(model), 0, 0, "NAME", "model to ask (langid)"},
     {"model-version", KIND_TEXT, AT(model_version), 0, 0, "N", "its version (the server's choice)"},
+    {"token-file", KIND_TEXT, AT(token_file), 0, 0, "FILE",
+     "send the first token of FILE (authorization: Bearer ...)"},
     {"connections", KIND_U64, AT(connections), 1, 256, "N", "TCP connections, used in turn (1)"},
     {"wait-ready", KIND_F64, AT(wait_ready_s), 0, SECONDS_MAX, "SECONDS",
      "first wait until server and model are ready (0)"},

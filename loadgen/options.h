@@ -39,6 +39,7 @@ struct lg_options {
     uint64_t concurrency;
     uint64_t session_requests; /* in a session; 0 = none */
     bool in_parts;             /* ask for answers while they are made */
+    const char *token_file;    /* NULL: no token is sent */
     uint64_t seed;
     double warmup_s, duration_s, cooldown_s;
     uint64_t requests; /* 0 = by duration */

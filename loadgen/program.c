@@ -60,6 +60,10 @@ static int ask_all(struct lg_client *client, const struct lg_model *model,
     return status == BASE_OK ? LG_EXIT_OK : complain(err, LG_EXIT_START, &error);
 }
 
+/* Of "Bearer TOKEN", with the NUL; of a file with tokens. */
+#define LG_TOKEN_BYTES      512u
+#define LG_TOKENS_BYTES_MAX (1u << 20)
+
 /* Everything that needs the server. */
 static int work(struct lg_client *client, const struct lg_options *options, FILE *out, FILE *err,
                 const _Atomic bool *stop)
@@ -95,6 +99,39 @@ static int work(struct lg_client *client, const struct lg_options *options, FILE
     return exit;
 }
 
+/* out := "Bearer TOKEN", of the first line that is neither blank nor a remark; "" without a file.
+ */
+static enum base_status read_token(const char *path, char out[LG_TOKEN_BYTES],
+                                   struct base_error *error)
+{
+    static const char scheme[] = "Bearer ";
+    struct base_buf contents;
+    struct lg_line line = {.number = 0};
+    if (path == NULL) {
+        return BASE_OK;
+    }
+    base_buf_init(&contents, LG_TOKENS_BYTES_MAX);
+    enum base_status status = lg_file_read(path, &contents, error);
+    while (status == BASE_OK && out[0] == '\0' && lg_line_next(&contents, &line)) {
+        const size_t start = strspn(line.text, " \t");
+        const size_t bytes = start < line.length ? strcspn(line.text + start, " \t\r\n") : 0;
+        if (bytes == 0 || line.text[start] == '#') {
+            continue;
+        }
+        if (bytes >= LG_TOKEN_BYTES - sizeof(scheme)) {
+            status = base_fail(error, BASE_INVALID_ARGUMENT, "%s: line %zu is longer than a token",
+                               path, line.number);
+        } else {
+            (void)snprintf(out, LG_TOKEN_BYTES, "%s%.*s", scheme, (int)bytes, line.text + start);
+        }
+    }
+    if (status == BASE_OK && out[0] == '\0') {
+        status = base_fail(error, BASE_INVALID_ARGUMENT, "%s: holds no token", path);
+    }
+    base_buf_release(&contents);
+    return status;
+}
+
 int lg_program(int argc, char **argv, FILE *out, FILE *err, const _Atomic bool *stop)
 {
     struct base_error error;
@@ -115,7 +152,14 @@ int lg_program(int argc, char **argv, FILE *out, FILE *err, const _Atomic bool *
         BASE_OK) {
         return complain(err, LG_EXIT_START, &error);
     }
-    int exit = work(client, &options, out, err, stop);
+    char authorization[LG_TOKEN_BYTES] = "";
+    int exit = LG_EXIT_START;
+    if (read_token(options.token_file, authorization, &error) != BASE_OK) {
+        (void)complain(err, LG_EXIT_START, &error);
+    } else {
+        lg_client_set_authorization(client, authorization[0] == '\0' ? NULL : authorization);
+        exit = work(client, &options, out, err, stop);
+    }
     lg_client_free(client);
     return exit;
 }

@@ -36,9 +36,10 @@ struct lg_rpc {
     /* Set by the owner before the start. */
     const char *path;
     lg_rpc_read *read;
-    uint64_t message_bytes; /* <= UINT32_MAX */
-    uint64_t timeout_ns;    /* told to the server; 0 = none. Keeping it is the owner's task. */
-    struct base_buf *reply; /* the answer's message is appended; NULL = it is only counted */
+    uint64_t message_bytes;    /* <= UINT32_MAX */
+    uint64_t timeout_ns;       /* told to the server; 0 = none. Keeping it is the owner's task. */
+    const char *authorization; /* of the client's; NULL: none is sent */
+    struct base_buf *reply;    /* the answer's message is appended; NULL = it is only counted */
     /* The answer has any number of messages, one at least; an error is asked for as the status of
      * the call, where a server would send a message (Triton's `triton_grpc_error`). */
     bool is_stream;
