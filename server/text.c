@@ -510,6 +510,19 @@ static uint32_t whole_characters(enum cell_dtype dtype, const uint8_t *ids, int6
     return n;
 }
 
+/* Of all rows of one output in bytes, up to step `to`: the least of that. */
+static uint32_t whole_rows(const struct srv_texts_part *part, const struct sched_tensor *rows,
+                           enum cell_dtype dtype, uint32_t to)
+{
+    for (uint32_t row = 0; row < part->n_rows; row++) {
+        if (!part->is_over[row] || part->lengths[row] > to) {
+            to = whole_characters(dtype, rows->data + row * rows->batch_bytes, rows->step_bytes,
+                                  part->from, to);
+        }
+    }
+    return to;
+}
+
 uint32_t srv_texts_whole(const struct srv_texts *texts, const struct cell_model *model,
                          const struct srv_texts_part *part)
 {
@@ -518,15 +531,10 @@ uint32_t srv_texts_whole(const struct srv_texts *texts, const struct cell_model 
     do { // what one row gives back may be within a character of another
         before = to;
         for (uint32_t o = 0; texts != NULL && o < model->n_outputs; o++) {
-            const struct sched_tensor *rows = &part->outputs[o];
-            const bool is_bytes = texts->outputs[o] != NULL && rows->data != NULL &&
-                                  srv_vocabulary_kind(texts->outputs[o]) == CFG_VOCABULARY_BYTES;
-            for (uint32_t row = 0; is_bytes && row < part->n_rows; row++) {
-                if (!part->is_over[row] || part->lengths[row] > to) {
-                    to = whole_characters(model->outputs[o].dtype,
-                                          rows->data + row * rows->batch_bytes, rows->step_bytes,
-                                          part->from, to);
-                }
+            const struct srv_vocabulary *vocabulary = texts->outputs[o];
+            if (vocabulary != NULL && part->outputs[o].data != NULL &&
+                srv_vocabulary_kind(vocabulary) == CFG_VOCABULARY_BYTES) {
+                to = whole_rows(part, &part->outputs[o], model->outputs[o].dtype, to);
             }
         }
     } while (to < before);

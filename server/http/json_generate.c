@@ -325,33 +325,52 @@ static void add_text(const struct srv_tensor *tensor, size_t *at, struct base_bu
     *at += length;
 }
 
-/* What is behind so many axes of a tensor, from byte *at on. */
-static void add_level(const struct srv_tensor *tensor, uint32_t axis, size_t *at,
-                      struct base_buf *json)
+/* The elements along the last axis of numbers, or one text, from byte *at on; without axes one
+ * number without brackets. */
+static void add_leaf(const struct srv_tensor *tensor, size_t *at, struct base_buf *json)
 {
     const struct srv_datatype *datatype = srv_about_datatype_named(tensor->datatype);
-    if (axis == tensor->rank && datatype == NULL) {
+    if (datatype == NULL) {
         add_text(tensor, at, json);
         return;
     }
-    if (datatype != NULL && axis + 1 >= tensor->rank) {
-        const size_t n = axis == tensor->rank ? 1 : (size_t)tensor->shape[axis];
-        const size_t start = json->length;
-        srv_http_data_write(json, datatype, tensor->data + *at, n * datatype->bytes);
-        *at += n * datatype->bytes;
-        if (axis == tensor->rank && !json->failed) { // without its brackets
-            memmove(json->data + start, json->data + start + 1, json->length - start - 2);
-            json->length -= 2;
-            json->data[json->length] = '\0';
+    const size_t n = tensor->rank == 0 ? 1 : (size_t)tensor->shape[tensor->rank - 1];
+    const size_t start = json->length;
+    srv_http_data_write(json, datatype, tensor->data + *at, n * datatype->bytes);
+    *at += n * datatype->bytes;
+    if (tensor->rank == 0 && !json->failed) {
+        memmove(json->data + start, json->data + start + 1, json->length - start - 2);
+        json->length -= 2;
+        json->data[json->length] = '\0';
+    }
+}
+
+/* Arrays, nested as deep as there are axes. */
+static void add_nested(const struct srv_tensor *tensor, struct base_buf *json)
+{
+    const bool is_text = srv_about_datatype_named(tensor->datatype) == NULL;
+    const uint32_t leaf = is_text || tensor->rank == 0 ? tensor->rank : tensor->rank - 1;
+    int64_t index[CELL_RANK_MAX];
+    uint32_t depth = 0; // arrays that are open
+    size_t at = 0;
+    for (;;) {
+        for (; depth < leaf && tensor->shape[depth] > 0; depth++) {
+            base_buf_text(json, "[");
+            index[depth] = 0;
         }
-        return;
+        if (depth < leaf) {
+            base_buf_text(json, "[]");
+        } else {
+            add_leaf(tensor, &at, json);
+        }
+        for (; depth > 0 && ++index[depth - 1] == tensor->shape[depth - 1]; depth--) {
+            base_buf_text(json, "]");
+        }
+        if (depth == 0 || json->failed) {
+            return;
+        }
+        base_buf_text(json, ",");
     }
-    base_buf_text(json, "[");
-    for (int64_t i = 0; i < tensor->shape[axis] && !json->failed; i++) {
-        base_buf_text(json, i == 0 ? "" : ",");
-        add_level(tensor, axis + 1, at, json);
-    }
-    base_buf_text(json, "]");
 }
 
 /* Without the axis of the batch, where that is one row. */
@@ -380,11 +399,10 @@ void srv_http_encode_generate(const struct srv_request *request, struct base_buf
     }
     for (uint32_t i = 0; i < request->n_outputs; i++) {
         const struct srv_tensor tensor = drop_batch(&request->outputs[i]);
-        size_t at = 0;
         base_buf_text(json, ",");
         base_buf_json_string(json, tensor.name, strlen(tensor.name));
         base_buf_text(json, ":");
-        add_level(&tensor, 0, &at, json);
+        add_nested(&tensor, json);
     }
     base_buf_text(json, "}");
 }

@@ -173,6 +173,34 @@ static void expect_ok(struct visit *visit)
                   visit->ask.request.error.message);
 }
 
+/* What the parts had of an output is what it has in one piece. */
+static void expect_output(struct reader *reader, const struct srv_tensor *want)
+{
+    struct joined *joined = joined_of(reader, want->name);
+    struct joined whole = {.name = ""};
+    if (!is_text(want) && want->rank < 2) {
+        ck_assert_uint_eq(joined->rest.length, want->bytes);
+        ck_assert_mem_eq(joined->rest.data, want->data, want->bytes);
+        return;
+    }
+    for (uint32_t row = 0; row < ROWS_MAX; row++) {
+        base_buf_init(&whole.rows[row], (size_t)1 << 20);
+    }
+    if (is_text(want)) {
+        take_text(&whole, want);
+    }
+    const uint32_t n_rows = (uint32_t)want->shape[0];
+    const size_t bytes = want->bytes / n_rows;
+    for (uint32_t row = 0; row < n_rows; row++) {
+        if (!is_text(want)) {
+            base_buf_add(&whole.rows[row], want->data + row * bytes, bytes);
+        }
+        ck_assert_uint_eq(joined->rows[row].length, whole.rows[row].length);
+        ck_assert_mem_eq(joined->rows[row].data, whole.rows[row].data, whole.rows[row].length);
+        base_buf_release(&whole.rows[row]);
+    }
+}
+
 /* The same request, answered in one piece, has what the parts and the end had. */
 static void expect_whole(struct reader *reader)
 {
@@ -188,29 +216,7 @@ static void expect_whole(struct reader *reader)
     visit_start(&site, &again);
     expect_ok(&again);
     for (uint32_t i = 0; i < again.ask.request.n_outputs; i++) {
-        const struct srv_tensor *want = &again.ask.request.outputs[i];
-        struct joined *joined = joined_of(reader, want->name);
-        struct joined whole = {.name = ""};
-        for (uint32_t row = 0; row < ROWS_MAX; row++) {
-            base_buf_init(&whole.rows[row], (size_t)1 << 20);
-        }
-        if (!is_text(want) && want->rank < 2) {
-            ck_assert_uint_eq(joined->rest.length, want->bytes);
-            ck_assert_mem_eq(joined->rest.data, want->data, want->bytes);
-            continue;
-        }
-        if (is_text(want)) {
-            take_text(&whole, want);
-        }
-        const size_t bytes = want->bytes / (size_t)want->shape[0];
-        for (uint32_t row = 0; row < (uint32_t)want->shape[0]; row++) {
-            if (!is_text(want)) {
-                base_buf_add(&whole.rows[row], want->data + row * bytes, bytes);
-            }
-            ck_assert_uint_eq(joined->rows[row].length, whole.rows[row].length);
-            ck_assert_mem_eq(joined->rows[row].data, whole.rows[row].data, whole.rows[row].length);
-            base_buf_release(&whole.rows[row]);
-        }
+        expect_output(reader, &again.ask.request.outputs[i]);
     }
     ask_release(&again.ask);
 }

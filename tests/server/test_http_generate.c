@@ -34,11 +34,10 @@ static void teardown(void)
     srv_http_codec_release(&codec);
 }
 
-static enum base_status decode_for(const struct srv_signature *of, const char *text)
+/* Decodes a copy of exactly these bytes, so that ASan sees a read past their end. */
+static enum base_status decode_bytes(const struct srv_signature *of, const void *text, size_t bytes)
 {
-    // A copy of exactly these bytes, so that ASan sees a read past their end.
     static uint8_t *copy;
-    const size_t bytes = strlen(text);
     base_free(copy);
     copy = base_alloc(bytes == 0 ? 1 : bytes);
     ck_assert_ptr_nonnull(copy);
@@ -46,6 +45,11 @@ static enum base_status decode_for(const struct srv_signature *of, const char *t
     base_arena_reset(&request.arena);
     const struct srv_http_body body = {copy, bytes, bytes};
     return srv_http_decode_generate(&codec, &body, of, &request, &error);
+}
+
+static enum base_status decode_for(const struct srv_signature *of, const char *text)
+{
+    return decode_bytes(of, text, strlen(text));
 }
 
 static const struct srv_tensor *input(const char *name)
