@@ -377,6 +377,7 @@ LOADGEN_SRCS = \
   loadgen/session.c \
   loadgen/sweep.c \
   loadgen/timers.c \
+  loadgen/tls.c \
   loadgen/values.c \
   loadgen/worker.c \
 
@@ -1079,7 +1080,7 @@ endif
 # ---- Third-party libraries (pkg-config names) -----------------------------------------------
 
 SERVER_PACKAGES  = libuv grpc gpr libprotobuf-c libmicrohttpd gnutls jansson yaml-0.1 openblas libxxhash hwloc
-LOADGEN_PACKAGES = libnghttp2 libprotobuf-c libxxhash
+LOADGEN_PACKAGES = libnghttp2 gnutls libprotobuf-c libxxhash
 BENCH_PACKAGES   = libuv libprotobuf-c jansson yaml-0.1 openblas libxxhash hwloc
 TEST_PACKAGES    = $(SERVER_PACKAGES) libnghttp2 check
 

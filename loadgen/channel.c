@@ -51,7 +51,7 @@ static void connect_to(struct lg_channel *channel, uint32_t address_at, uint64_t
     channel->address_at = address_at;
     channel->attempt_end_ns = now_ns + ATTEMPT_NS;
     if (address_at < channel->addresses->count) {
-        channel->current = lg_http2_create(&channel->addresses->list[address_at],
+        channel->current = lg_http2_create(&channel->addresses->list[address_at], channel->tls,
                                            channel->authority, channel->ended);
     }
     if (channel->current == NULL) {

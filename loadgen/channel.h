@@ -17,6 +17,7 @@
 
 struct lg_channel {
     const struct lg_addresses *addresses;
+    const struct lg_tls *tls; /* NULL: clear text */
     const char *authority;
     struct lg_rpc_list *ended;
     struct lg_http2 *current;  /* NULL: none */

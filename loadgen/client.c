@@ -67,6 +67,13 @@ const char *lg_client_target(const struct lg_client *client)
     return client->target;
 }
 
+void lg_client_set_tls(struct lg_client *client, const struct lg_tls *tls)
+{
+    for (uint32_t i = 0; i < client->count; i++) {
+        client->channels[i].tls = tls;
+    }
+}
+
 void lg_client_set_authorization(struct lg_client *client, const char *authorization)
 {
     client->authorization = authorization;

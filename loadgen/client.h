@@ -1,8 +1,8 @@
 /* Connections to one server: calls that are started and taken when they have ended, for a run, and
  * plain calls that wait for their answer.
  *
- * gRPC over HTTP/2 in clear text (no TLS). No retries (a retry would hide an error), no proxy from
- * the environment, one TCP connection a channel.
+ * gRPC over HTTP/2, in clear text or over TLS. No retries (a retry would hide an error), no proxy
+ * from the environment, one TCP connection a channel.
  *
  * Threads: a client belongs to one thread at a time; starting or joining a thread hands it over. */
 #ifndef LOADGEN_CLIENT_H
@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "base/status.h"
 #include "loadgen/rpc.h"
+#include "loadgen/tls.h"
 
 #include <stdint.h>
 
@@ -33,6 +34,9 @@ enum base_status lg_client_create(const char *target, uint32_t connections, stru
 void lg_client_free(struct lg_client *client); /* NULL is allowed */
 
 const char *lg_client_target(const struct lg_client *client);
+
+/* Before the first call: all connections are over TLS; it must outlive the client. */
+void lg_client_set_tls(struct lg_client *client, const struct lg_tls *tls);
 
 /* The `authorization` of all calls from now on, such as "Bearer TOKEN"; it must outlive the client.
  */

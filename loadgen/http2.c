@@ -29,6 +29,8 @@ void lg_http2_fail(struct lg_http2 *h, const char *why)
         (void)snprintf(h->why, sizeof(h->why), "%s", why);
     }
     h->state = LG_HTTP2_FAILED;
+    lg_tls_end(h->link);
+    h->link = NULL;
     if (h->fd >= 0) {
         (void)close(h->fd);
         h->fd = -1;
@@ -42,6 +44,38 @@ static void fail_errno(struct lg_http2 *h, const char *what, int number)
     lg_http2_fail(h, why);
 }
 
+/* The handshake, as far as it comes now. */
+static void shake(struct lg_http2 *h)
+{
+    char why[LG_WORDS_BYTES] = "TLS";
+    switch (lg_tls_shake(h->link, why, sizeof(why))) {
+    case LG_TLS_DONE:
+        h->state = LG_HTTP2_GREETING;
+        break;
+    case LG_TLS_AGAIN:
+        break;
+    case LG_TLS_FAILED:
+        lg_http2_fail(h, why);
+        break;
+    }
+}
+
+/* TCP is connected. */
+static void begin_speaking(struct lg_http2 *h)
+{
+    if (h->tls == NULL) {
+        h->state = LG_HTTP2_GREETING;
+        return;
+    }
+    h->state = LG_HTTP2_SHAKING;
+    h->link = lg_tls_begin(h->tls, h->fd, h->authority);
+    if (h->link == NULL) {
+        lg_http2_fail(h, "no memory for TLS");
+    } else {
+        shake(h);
+    }
+}
+
 static void begin_connect(struct lg_http2 *h, const struct lg_address *address)
 {
     h->fd = socket(address->name.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -52,20 +86,21 @@ static void begin_connect(struct lg_http2 *h, const struct lg_address *address)
     int on = 1;
     (void)setsockopt(h->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     if (connect(h->fd, &address->name.any, address->bytes) == 0) {
-        h->state = LG_HTTP2_GREETING;
+        begin_speaking(h);
     } else if (errno != EINPROGRESS) {
         fail_errno(h, "cannot connect", errno);
     }
 }
 
-struct lg_http2 *lg_http2_create(const struct lg_address *address, const char *authority,
-                                 struct lg_rpc_list *ended)
+struct lg_http2 *lg_http2_create(const struct lg_address *address, const struct lg_tls *tls,
+                                 const char *authority, struct lg_rpc_list *ended)
 {
     struct lg_http2 *h = base_alloc(sizeof(*h));
     if (h == NULL) {
         return NULL;
     }
     h->fd = -1;
+    h->tls = tls;
     h->authority = authority;
     h->ended = ended;
     h->state = LG_HTTP2_CONNECTING;
@@ -84,6 +119,7 @@ void lg_http2_free(struct lg_http2 *h)
     }
     base_assert(h->calls.first == NULL);
     nghttp2_session_del(h->session);
+    lg_tls_end(h->link);
     if (h->fd >= 0) {
         (void)close(h->fd);
     }
@@ -111,15 +147,26 @@ static bool gather(struct lg_http2 *h)
     return true;
 }
 
+static ssize_t send_some(struct lg_http2 *h)
+{
+    const uint8_t *bytes = h->out + h->out_start;
+    const size_t length = h->out_end - h->out_start;
+    return h->link != NULL ? lg_tls_send(h->link, bytes, length)
+                           : send(h->fd, bytes, length, MSG_NOSIGNAL);
+}
+
 /* Writes the buffer; true when all of it has left. */
 static bool write_out(struct lg_http2 *h)
 {
-    ssize_t count = send(h->fd, h->out + h->out_start, h->out_end - h->out_start, MSG_NOSIGNAL);
-    if (count < 0 && errno != EAGAIN && errno != EINTR) {
-        fail_errno(h, "the connection is lost", errno);
-        return false;
-    }
-    h->out_start += count < 0 ? 0 : (size_t)count;
+    ssize_t count;
+    do { // TLS takes a record at a time
+        count = send_some(h);
+        if (count < 0 && errno != EAGAIN && errno != EINTR) {
+            fail_errno(h, "the connection is lost", errno);
+            return false;
+        }
+        h->out_start += count < 0 ? 0 : (size_t)count;
+    } while (h->link != NULL && count > 0 && h->out_start < h->out_end);
     if (h->out_start < h->out_end) {
         return false;
     }
@@ -131,7 +178,7 @@ static bool write_out(struct lg_http2 *h)
 void lg_http2_flush(struct lg_http2 *h, uint64_t now_ns)
 {
     h->now_ns = now_ns;
-    if (h->state == LG_HTTP2_CONNECTING || h->state == LG_HTTP2_FAILED) {
+    if (h->state < LG_HTTP2_GREETING || h->state == LG_HTTP2_FAILED) {
         return;
     }
     h->more = true;
@@ -156,8 +203,25 @@ static void end_connect(struct lg_http2 *h)
     if (error != 0) {
         fail_errno(h, "cannot connect", error);
     } else {
-        h->state = LG_HTTP2_GREETING;
+        begin_speaking(h);
     }
+}
+
+/* What there is, up to LG_RECEIVE_BYTES; as recv(). */
+static ssize_t receive_some(struct lg_http2 *h, uint8_t *memory)
+{
+    if (h->link == NULL) {
+        return recv(h->fd, memory, LG_RECEIVE_BYTES, 0);
+    }
+    size_t length = 0;
+    while (length < LG_RECEIVE_BYTES) { // a record at a time
+        const ssize_t count = lg_tls_receive(h->link, memory + length, LG_RECEIVE_BYTES - length);
+        if (count <= 0) {
+            return length > 0 ? (ssize_t)length : count;
+        }
+        length += (size_t)count;
+    }
+    return (ssize_t)length;
 }
 
 void lg_http2_receive(struct lg_http2 *h, uint8_t *memory, uint64_t now_ns)
@@ -167,7 +231,11 @@ void lg_http2_receive(struct lg_http2 *h, uint8_t *memory, uint64_t now_ns)
         end_connect(h);
         return;
     }
-    ssize_t count = recv(h->fd, memory, LG_RECEIVE_BYTES, 0);
+    if (h->state == LG_HTTP2_SHAKING) {
+        shake(h);
+        return;
+    }
+    ssize_t count = receive_some(h, memory);
     if (count < 0) {
         if (errno != EAGAIN && errno != EINTR) {
             fail_errno(h, "the connection is lost", errno);
@@ -215,6 +283,9 @@ short lg_http2_events(const struct lg_http2 *h)
 {
     if (h->state == LG_HTTP2_CONNECTING) {
         return POLLOUT;
+    }
+    if (h->state == LG_HTTP2_SHAKING) {
+        return lg_tls_waits_to_write(h->link) ? POLLOUT : POLLIN;
     }
     return h->out_end > 0 || h->more ? POLLIN | POLLOUT : POLLIN;
 }

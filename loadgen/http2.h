@@ -1,10 +1,10 @@
-/* One HTTP/2 connection in clear text with prior knowledge (RFC 9113, 3.3): a non-blocking socket,
- * an nghttp2 session, and the calls that have streams on it. It never connects again: channel.h
- * does.
+/* One HTTP/2 connection, over TLS or in clear text with prior knowledge (RFC 9113, 3.2 and 3.3): a
+ * non-blocking socket, an nghttp2 session, and the calls that have streams on it. It never connects
+ * again: channel.h does.
  *
- *   CONNECTING --> GREETING --> READY --> DRAINING
- *       TCP     our preface,  SETTINGS    GOAWAY has come; or
- *               no SETTINGS   have come   no stream id is left
+ *   CONNECTING --> SHAKING --> GREETING --> READY --> DRAINING
+ *       TCP      TLS, if any  our preface,  SETTINGS    GOAWAY has come; or
+ *                             no SETTINGS   have come   no stream id is left
  *   any of them --> FAILED: lost, refused, or no HTTP/2; lg_http2_why()
  *
  * A call that ends leaves the connection and goes to the list given at create. Its own functions
@@ -15,6 +15,7 @@
 
 #include "loadgen/address.h"
 #include "loadgen/rpc.h"
+#include "loadgen/tls.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,6 +24,7 @@ struct lg_http2;
 
 enum lg_http2_state {
     LG_HTTP2_CONNECTING,
+    LG_HTTP2_SHAKING,
     LG_HTTP2_GREETING,
     LG_HTTP2_READY,
     LG_HTTP2_DRAINING,
@@ -34,10 +36,11 @@ enum lg_http2_state {
 
 /* ---- Life cycle ------------------------------------------------------------------------------ */
 
-/* Begins to connect; an address that refuses at once shows as FAILED. authority and ended must
- * outlive the connection. NULL when out of memory. */
-struct lg_http2 *lg_http2_create(const struct lg_address *address, const char *authority,
-                                 struct lg_rpc_list *ended) __attribute__((warn_unused_result));
+/* Begins to connect; an address that refuses at once shows as FAILED. tls NULL: in clear text. tls,
+ * authority (HOST:PORT) and ended must outlive the connection. NULL when out of memory. */
+struct lg_http2 *lg_http2_create(const struct lg_address *address, const struct lg_tls *tls,
+                                 const char *authority, struct lg_rpc_list *ended)
+    __attribute__((warn_unused_result));
 
 /* Closes it. It has no calls any more (lg_http2_end_all()). */
 void lg_http2_free(struct lg_http2 *h); /* NULL is allowed */

@@ -13,6 +13,8 @@
 struct lg_http2 {
     nghttp2_session *session;
     int fd;
+    const struct lg_tls *tls; /* NULL: clear text */
+    struct lg_tls_link *link; /* from SHAKING on */
     enum lg_http2_state state;
     bool useful;
     uint32_t streams; /* submitted and not closed */

@@ -249,7 +249,7 @@ void lg_http2_start(struct lg_http2 *h, struct lg_rpc *rpc)
     base_assert(lg_http2_has_room(h));
     nghttp2_nv headers[] = {
         field(":method", "POST"),
-        field(":scheme", "http"),
+        field(":scheme", h->tls != NULL ? "https" : "http"),
         field(":path", rpc->path),
         field(":authority", h->authority),
         field("te", "trailers"),

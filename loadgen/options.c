@@ -37,8 +37,13 @@ struct flag {
 #define AT(field) offsetof(struct lg_options, field)
 
 static const struct flag flags[] = {
-    {"target", KIND_TEXT, AT(target), 0, 0, "HOST:PORT",
-     "gRPC address, without TLS (127.0.0.1:8001)"},
+    {"target", KIND_TEXT, AT(target), 0, 0, "HOST:PORT", "gRPC address (127.0.0.1:8001)"},
+    {"tls", KIND_BOOL, AT(tls), 0, 0, NULL, "over TLS, with the system's CAs"},
+    {"tls-ca-file", KIND_TEXT, AT(tls_ca_file), 0, 0, "FILE",
+     "over TLS, with the CAs of FILE (PEM)"},
+    {"tls-cert-file", KIND_TEXT, AT(tls_cert_file), 0, 0, "FILE",
+     "over TLS, with this certificate of the client's own (PEM)"},
+    {"tls-key-file", KIND_TEXT, AT(tls_key_file), 0, 0, "FILE", "the certificate's key (PEM)"},
     {"model", KIND_TEXT, AT(model), 0, 0, "NAME", "model to ask (langid)"},
     {"model-version", KIND_TEXT, AT(model_version), 0, 0, "N", "its version (the server's choice)"},
     {"token-file", KIND_TEXT, AT(token_file), 0, 0, "FILE",
@@ -299,6 +304,11 @@ static enum base_status settle(uint64_t seen, struct lg_options *options, struct
             error, BASE_INVALID_ARGUMENT,
             "--sequence-length needs --concurrency: a request waits for the one before");
     }
+    if (is_seen(seen, "tls-cert-file") != is_seen(seen, "tls-key-file")) {
+        return base_fail(error, BASE_INVALID_ARGUMENT,
+                         "--tls-cert-file and --tls-key-file need each other");
+    }
+    options->tls = options->tls || options->tls_ca_file != NULL || options->tls_cert_file != NULL;
     if (is_seen(seen, "sequence-length") && options->in_parts) {
         return base_fail(error, BASE_INVALID_ARGUMENT,
                          "--stream and --sequence-length cannot both be");

@@ -40,6 +40,8 @@ struct lg_options {
     uint64_t session_requests; /* in a session; 0 = none */
     bool in_parts;             /* ask for answers while they are made */
     const char *token_file;    /* NULL: no token is sent */
+    bool tls;                  /* with the system's CAs unless tls_ca_file says others */
+    const char *tls_ca_file, *tls_cert_file, *tls_key_file; /* NULL: none */
     uint64_t seed;
     double warmup_s, duration_s, cooldown_s;
     uint64_t requests; /* 0 = by duration */

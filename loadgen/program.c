@@ -132,6 +132,16 @@ static enum base_status read_token(const char *path, char out[LG_TOKEN_BYTES],
     return status;
 }
 
+/* *out stays NULL where the server is asked in clear text. */
+static enum base_status read_tls(const struct lg_options *options, struct lg_tls **out,
+                                 struct base_error *error)
+{
+    const struct lg_tls_files files = {.ca = options->tls_ca_file,
+                                       .certificate = options->tls_cert_file,
+                                       .key = options->tls_key_file};
+    return options->tls ? lg_tls_load(&files, out, error) : BASE_OK;
+}
+
 int lg_program(int argc, char **argv, FILE *out, FILE *err, const _Atomic bool *stop)
 {
     struct base_error error;
@@ -153,13 +163,17 @@ int lg_program(int argc, char **argv, FILE *out, FILE *err, const _Atomic bool *
         return complain(err, LG_EXIT_START, &error);
     }
     char authorization[LG_TOKEN_BYTES] = "";
+    struct lg_tls *tls = NULL;
     int exit = LG_EXIT_START;
-    if (read_token(options.token_file, authorization, &error) != BASE_OK) {
+    if (read_token(options.token_file, authorization, &error) != BASE_OK ||
+        read_tls(&options, &tls, &error) != BASE_OK) {
         (void)complain(err, LG_EXIT_START, &error);
     } else {
+        lg_client_set_tls(client, tls);
         lg_client_set_authorization(client, authorization[0] == '\0' ? NULL : authorization);
         exit = work(client, &options, out, err, stop);
     }
     lg_client_free(client);
+    lg_tls_free(tls);
     return exit;
 }

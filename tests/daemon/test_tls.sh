@@ -113,6 +113,16 @@ speaks() {
         -cipher 'ALL:@SECLEVEL=0' </dev/null 2>&1 | grep -q 'Cipher is [^(]'
 }
 not() { ! "$@"; }
+# load OPTION...: cellbatch-load is answered; load_says TEXT OPTION...: it is not, and says why.
+load() {
+    "$OUT/cellbatch-load" --target "${load_host:-localhost}:${grpc##*:}" --concurrency 8 --requests 200 --warmup 0 \
+        "$@" >"$daemon_dir/load" 2>&1 && grep -q ' 200 ok  0 failed' "$daemon_dir/load"
+}
+load_says() {
+    local text=$1
+    shift
+    ! load "$@" && grep -q "$text" "$daemon_dir/load"
+}
 
 check 'starts' daemon_start --model-repository models "${options[@]}"
 check 'the start block names the certificate' daemon_says "^  tls  *$pem/server.pem until 20"
@@ -121,6 +131,15 @@ check 'JSON' lives
 check 'some MB in binary' large
 check 'a connection is kept' keeps_a_connection
 check 'gRPC' grpc_lives --cacert "$pem/ca.pem"
+check 'cellbatch-load' load --tls-ca-file "$pem/ca.pem"
+check 'cellbatch-load, requests of some MB' load --tls-ca-file "$pem/ca.pem" --batch 100 --lengths fixed:4000
+check 'cellbatch-load in plain text' load_says 'UNAVAILABLE'
+check 'cellbatch-load does not know the CA' load_says 'The certificate is NOT trusted' --tls-ca-file "$pem/client_ca.pem"
+check 'nor does this system' load_says 'The certificate is NOT trusted' --tls
+load_host=127.1 check 'cellbatch-load expects another name' load_says 'does not match' \
+    --tls-ca-file "$pem/ca.pem"
+check 'cellbatch-load without the file' load_says "$pem/no.pem: " --tls-ca-file "$pem/no.pem"
+check 'cellbatch-load with a file of no CAs' load_says "$pem/text.pem: " --tls-ca-file "$pem/text.pem"
 check 'a client that does not know the CA' refused 60 "$(url /v2)"
 check 'a client that expects another name' refused 60 --cacert "$pem/ca.pem" \
     --resolve "other:${http##*:}:127.0.0.1" "https://other:${http##*:}/v2"
@@ -178,6 +197,11 @@ for version in 1.2 1.3; do
     check "a client of another CA, TLS $version" \
         not lives --cert "$pem/wrong.pem" --key "$pem/wrong.key" "${exactly[@]}"
 done
+check 'cellbatch-load with a certificate' load --tls-ca-file "$pem/ca.pem" --tls-cert-file "$pem/client.pem" \
+    --tls-key-file "$pem/client.key"
+check 'cellbatch-load with that of another CA' load_says 'UNAVAILABLE' --tls-ca-file "$pem/ca.pem" \
+    --tls-cert-file "$pem/wrong.pem" --tls-key-file "$pem/wrong.key"
+check 'cellbatch-load without one' load_says 'UNAVAILABLE' --tls-ca-file "$pem/ca.pem"
 check 'no certificate' not_let_in
 for name in wrong purpose late rsa; do
     check "the certificate $name" not_let_in "$name"

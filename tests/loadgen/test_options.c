@@ -123,6 +123,8 @@ START_TEST(test_options_wrong_ones_are_named)
     assert_refused("--seed 3", "nothing to do");
     assert_refused("--rate 3 --sequence-length 5", "--sequence-length needs --concurrency");
     assert_refused("--concurrency 3 --sequence-length 5 --stream", "cannot both be");
+    assert_refused("--rate 3 --tls-cert-file c", "need each other");
+    assert_refused("--rate 3 --tls-ca-file c --tls-key-file k", "need each other");
 }
 END_TEST
 
