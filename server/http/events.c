@@ -118,7 +118,7 @@ static ssize_t read_cb(void *context, uint64_t position, char *to, size_t bytes_
         if (events->is_last) {
             return MHD_CONTENT_READER_END_OF_STREAM;
         }
-        if (connection->gone) {
+        if (connection->gone || connection->phase == SRV_HTTP__CUT) {
             return MHD_CONTENT_READER_END_WITH_ERROR;
         }
         if (!write_event(events)) {
