@@ -43,7 +43,7 @@ enum base_status srv_core__open_parts(struct srv_flight *flight)
     const struct sched_sequences *sequences = &flight->sequences;
     struct srv_parts *parts = &flight->parts;
     if (!request->in_parts || flight->job.graph == NULL || flight->session != NULL ||
-        sequences->model->unfold != CELL_UNFOLD_SEQ2SEQ || sched_beam_width(sequences) > 0) {
+        flight->model->cells->unfold != CELL_UNFOLD_SEQ2SEQ || sched_beam_width(sequences) > 0) {
         return BASE_OK;
     }
     parts->n_whole = request->n_outputs;

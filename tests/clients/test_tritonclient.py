@@ -350,7 +350,10 @@ def test_generate(c):
         assert [event.get("lengths") for event in events] == [None] * (len(events) - 1) + [len(whole)], events
     many = generate("dates/versions/1/generate", {"text": days(), "outputs": ["token"]})[0]
     assert many["token"] == written(c.client.infer("dates", texts_of(c, days()))) and "lengths" not in many
+    tree = "(SM (MED 2 2) 7 0 3)"  # of a tree, and of a chain, there is one part
+    assert generate("listops/generate_stream", {"word": tree}) == generate("listops/generate", {"word": tree})
     tokens = tokens_of("Guten Morgen")
+    assert len(generate("langid/generate_stream", {"tokens": tokens[0].tolist()})) == 1
     got = generate("langid/generate", {"tokens": tokens[0].tolist(), "id": "g"})[0]
     want = c.infer(tokens).as_numpy("probabilities")[0]
     assert got["id"] == "g" and (numpy.float32(got["probabilities"]) == want).all(), got

@@ -415,7 +415,14 @@ START_TEST(test_random_forests_in_company_and_alone)
 }
 END_TEST
 
-/* A tree that is one long chain: nothing recurses. The last numbers are the deepest. */
+static void never(struct srv_request *request)
+{
+    (void)request;
+    ck_abort_msg("a tree has no parts");
+}
+
+/* A tree that is one long chain: nothing recurses. The last numbers are the deepest. The second
+ * time its answer is wanted in parts, and comes in one piece. */
 START_TEST(test_a_deep_tree)
 {
     static struct visit visit;
@@ -435,6 +442,8 @@ START_TEST(test_a_deep_tree)
         children[n * CHILDREN + 1] = is_deepest ? n + 1 : (int64_t)LEAVES_MAX + n + 1;
         forest.made[forest.n_nodes - 1 - n] = n;
     }
+    visit.ask.request.in_parts = _i == 1;
+    visit.ask.request.progressed = never;
     ask_for(&visit, &forest);
     visit_wait(&visit);
     ck_assert_msg(visit.ask.request.error.status == BASE_OK, "%s", visit.ask.request.error.message);
@@ -674,7 +683,7 @@ int main(void)
     tcase_add_checked_fixture(served, setup, teardown);
     tcase_add_checked_fixture(refused, setup, teardown);
     tcase_add_loop_test(served, test_random_forests_in_company_and_alone, 0, 2);
-    tcase_add_test(served, test_a_deep_tree);
+    tcase_add_loop_test(served, test_a_deep_tree, 0, 2);
     tcase_add_test(served, test_a_value_of_the_last_child_alone);
     tcase_add_test(served, test_check_model_knows_a_tree);
     suite_add_tcase(suite, served);
