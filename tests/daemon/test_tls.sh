@@ -113,10 +113,12 @@ speaks() {
         -cipher 'ALL:@SECLEVEL=0' </dev/null 2>&1 | grep -q 'Cipher is [^(]'
 }
 not() { ! "$@"; }
-# load OPTION...: cellbatch-load is answered; load_says TEXT OPTION...: it is not, and says why.
+# load OPTION...: cellbatch-load is answered; load_says TEXT OPTION...: it is not, and says why. $load_requests: how
+# many it sends.
 load() {
-    "$OUT/cellbatch-load" --target "${load_host:-localhost}:${grpc##*:}" --concurrency 8 --requests 200 --warmup 0 \
-        "$@" >"$daemon_dir/load" 2>&1 && grep -q ' 200 ok  0 failed' "$daemon_dir/load"
+    local requests=${load_requests:-200}
+    "$OUT/cellbatch-load" --target "${load_host:-localhost}:${grpc##*:}" --concurrency 8 --requests "$requests" \
+        --warmup 0 "$@" >"$daemon_dir/load" 2>&1 && grep -q " $requests ok  0 failed" "$daemon_dir/load"
 }
 load_says() {
     local text=$1
@@ -132,7 +134,7 @@ check 'some MB in binary' large
 check 'a connection is kept' keeps_a_connection
 check 'gRPC' grpc_lives --cacert "$pem/ca.pem"
 check 'cellbatch-load' load --tls-ca-file "$pem/ca.pem"
-check 'cellbatch-load, requests of some MB' load --tls-ca-file "$pem/ca.pem" --batch 100 --lengths fixed:4000
+load_requests=2 check 'cellbatch-load, requests of some MB' load --tls-ca-file "$pem/ca.pem" --batch 100 --lengths fixed:4000
 check 'cellbatch-load in plain text' load_says 'UNAVAILABLE'
 check 'cellbatch-load does not know the CA' load_says 'The certificate is NOT trusted' --tls-ca-file "$pem/client_ca.pem"
 check 'nor does this system' load_says 'The certificate is NOT trusted' --tls
