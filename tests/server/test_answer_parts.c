@@ -273,16 +273,22 @@ static void expect_metrics(void)
     base_buf_release(&text);
 }
 
+/* A site that serves one decoder as "talk". */
+static void open_talk(bool has_encoder, const char *config, bool gated)
+{
+    struct decoder_parts parts = decoder_parts_whole;
+    parts.has_encoder = has_encoder;
+    parts.config = config;
+    write_model("talk", &parts);
+    open_site(gated);
+}
+
 /* Eight steps, then eight, then the end with the rest: told each time, and no step twice. */
 START_TEST(test_one_request_alone)
 {
     static struct reader reader;
     struct base_random random = util_random(22);
-    struct decoder_parts parts = decoder_parts_whole;
-    parts.has_encoder = false;
-    parts.config = "unfold: seq2seq\nstart: 2\nmax-steps: 20\n";
-    write_model("talk", &parts);
-    open_site(true);
+    open_talk(false, "unfold: seq2seq\nstart: 2\nmax-steps: 20\n", true);
     gate_close();
     reader_start(&reader, "talk", 1, 0, &random);
     visit_start(&site, &reader.visit);
@@ -310,11 +316,7 @@ START_TEST(test_row_that_is_over_before_another)
 {
     static struct reader reader;
     struct base_random random = util_random(28);
-    struct decoder_parts parts = decoder_parts_whole;
-    parts.has_encoder = false;
-    parts.config = "unfold: seq2seq\nend: 5\nmax-steps: 60\n";
-    write_model("talk", &parts);
-    open_site(true);
+    open_talk(false, "unfold: seq2seq\nend: 5\nmax-steps: 60\n", true);
     uint32_t n_short = 0;
     for (uint32_t i = 0; i < 40; i++) {
         reader_start(&reader, "talk", ROWS_MAX, 0, &random);
@@ -338,10 +340,7 @@ START_TEST(test_who_is_slow_gets_larger_parts)
 {
     static struct reader readers[2];
     struct base_random random = util_random(23);
-    struct decoder_parts parts = decoder_parts_whole;
-    parts.config = "unfold: seq2seq\nstart: 2\nmax-steps: 64\n";
-    write_model("talk", &parts);
-    open_site(false);
+    open_talk(true, "unfold: seq2seq\nstart: 2\nmax-steps: 64\n", false);
     for (uint32_t i = 0; i < 2; i++) {
         reader_start(&readers[i], "talk", 2, i == 0 ? 0 : 90, &random);
         visit_start(&site, &readers[i].visit);
@@ -362,10 +361,7 @@ START_TEST(test_outputs_by_name)
     static const char *const wanted[] = {"lengths", "token"};
     static struct reader reader;
     struct base_random random = util_random(24);
-    struct decoder_parts parts = decoder_parts_whole;
-    parts.config = "unfold: seq2seq\nstart: 2\nmax-steps: 40\n";
-    write_model("talk", &parts);
-    open_site(false);
+    open_talk(true, "unfold: seq2seq\nstart: 2\nmax-steps: 40\n", false);
     for (uint32_t n = 1; n <= 2; n++) {
         reader_start(&reader, "talk", 2, 0, &random);
         reader.visit.ask.request.n_wanted = n;
@@ -424,11 +420,7 @@ START_TEST(test_cancelled_in_the_middle)
 {
     static struct reader reader;
     struct base_random random = util_random(26);
-    struct decoder_parts parts = decoder_parts_whole;
-    parts.has_encoder = false;
-    parts.config = "unfold: seq2seq\nstart: 2\nmax-steps: 100000\n";
-    write_model("talk", &parts);
-    open_site(true);
+    open_talk(false, "unfold: seq2seq\nstart: 2\nmax-steps: 100000\n", true);
     gate_close();
     reader_start(&reader, "talk", 1, 0, &random);
     visit_start(&site, &reader.visit);
