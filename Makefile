@@ -403,8 +403,10 @@ BENCH_SRCS = \
   bench/layouts.c \
   bench/limits.c \
   bench/lstm_model.c \
+  bench/seq2seq_model.c \
   bench/shapes.c \
   bench/tree_model.c \
+  bench/weights.c \
   bench/open_loop.c \
   bench/own_cell.c \
   bench/peak.c \

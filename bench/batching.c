@@ -20,12 +20,13 @@ struct bench_batching {
     struct bench_batching_policy policy;
     uint32_t capacity, n_buckets;
     struct bucket *buckets;
-    uint32_t *next;    /* [capacity], of those that wait */
-    uint32_t *lengths; /* [capacity] */
+    uint32_t *next;               /* [capacity], of those that wait */
+    struct bench_extent *extents; /* [capacity] */
     uint32_t waiting, inside;
 
     /* The group that goes in: what is left of it, and what it is padded to. */
-    uint32_t bucket, left, steps;
+    uint32_t bucket, left;
+    struct bench_extent padded;
 };
 
 enum base_status bench_batching_parse(const char *text, struct bench_batching_policy *out,
@@ -51,7 +52,7 @@ enum base_status bench_batching_parse(const char *text, struct bench_batching_po
 }
 
 enum base_status bench_batching_create(const struct bench_batching_policy *policy,
-                                       uint32_t capacity, uint32_t length_max,
+                                       uint32_t capacity, uint32_t steps_max,
                                        struct bench_batching **out, struct base_error *error)
 {
     struct bench_batching *batching = base_alloc(sizeof *batching);
@@ -61,12 +62,12 @@ enum base_status bench_batching_create(const struct bench_batching_policy *polic
     batching->policy = *policy;
     batching->capacity = capacity;
     batching->n_buckets =
-        policy->kind == BENCH_GRAPH ? (length_max + policy->width - 1) / policy->width : 1;
+        policy->kind == BENCH_GRAPH ? (steps_max + policy->width - 1) / policy->width : 1;
     batching->bucket = batching->n_buckets - 1; // so that the first comes first
     batching->buckets = base_alloc_array(batching->n_buckets, sizeof *batching->buckets);
     batching->next = base_alloc_array(capacity, sizeof *batching->next);
-    batching->lengths = base_alloc_array(capacity, sizeof *batching->lengths);
-    if (batching->buckets == NULL || batching->next == NULL || batching->lengths == NULL) {
+    batching->extents = base_alloc_array(capacity, sizeof *batching->extents);
+    if (batching->buckets == NULL || batching->next == NULL || batching->extents == NULL) {
         bench_batching_free(batching);
         return base_fail(error, BASE_RESOURCE_EXHAUSTED, "out of memory");
     }
@@ -82,18 +83,19 @@ void bench_batching_free(struct bench_batching *batching)
     if (batching != NULL) {
         base_free(batching->buckets);
         base_free(batching->next);
-        base_free(batching->lengths);
+        base_free(batching->extents);
         base_free(batching);
     }
 }
 
-void bench_batching_add(struct bench_batching *batching, uint32_t id, uint32_t length)
+void bench_batching_add(struct bench_batching *batching, uint32_t id, struct bench_extent extent)
 {
     base_assert(id < batching->capacity);
-    uint32_t b = batching->policy.kind == BENCH_GRAPH ? (length - 1) / batching->policy.width : 0;
+    const bool has_buckets = batching->policy.kind == BENCH_GRAPH;
+    const uint32_t b = has_buckets ? (extent.steps - 1) / batching->policy.width : 0;
     base_assert(b < batching->n_buckets);
     struct bucket *bucket = &batching->buckets[b];
-    batching->lengths[id] = length;
+    batching->extents[id] = extent;
     batching->next[id] = NONE;
     *(bucket->first == NONE ? &bucket->first : &batching->next[bucket->last]) = id;
     bucket->last = id;
@@ -120,6 +122,11 @@ static uint32_t group_of(const struct bench_batching *batching, uint32_t count)
     return count < room ? count : room;
 }
 
+static uint32_t larger(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
 /* The next bucket in turn in which somebody waits. */
 static void begin_group(struct bench_batching *batching)
 {
@@ -128,16 +135,17 @@ static void begin_group(struct bench_batching *batching)
     } while (batching->buckets[batching->bucket].count == 0);
     const struct bucket *bucket = &batching->buckets[batching->bucket];
     batching->left = group_of(batching, bucket->count);
-    batching->steps = 0;
+    batching->padded = (struct bench_extent){0};
     uint32_t id = bucket->first;
     for (uint32_t i = 0; i < batching->left && batching->policy.kind == BENCH_GRAPH; i++) {
-        uint32_t length = batching->lengths[id];
-        batching->steps = length > batching->steps ? length : batching->steps;
+        const struct bench_extent *own = &batching->extents[id];
+        batching->padded.steps = larger(batching->padded.steps, own->steps);
+        batching->padded.answer = larger(batching->padded.answer, own->answer);
         id = batching->next[id];
     }
 }
 
-uint32_t bench_batching_next(struct bench_batching *batching, uint32_t *steps)
+uint32_t bench_batching_next(struct bench_batching *batching, struct bench_extent *padded)
 {
     if (batching->left == 0) {
         if (batching->waiting == 0 || group_of(batching, 1) == 0) {
@@ -152,7 +160,7 @@ uint32_t bench_batching_next(struct bench_batching *batching, uint32_t *steps)
     batching->waiting--;
     batching->inside++;
     batching->left--;
-    *steps = batching->steps;
+    *padded = batching->padded;
     return id;
 }
 

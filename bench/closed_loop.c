@@ -60,7 +60,7 @@ static void move_phase(struct bench_loop *loop, uint64_t now_ns)
 /* The next length or tree. */
 static void refill(struct bench_loop *loop, struct bench_request *request)
 {
-    bench_request_unfold(&loop->requests, request, loop->next, 0);
+    bench_request_unfold(&loop->requests, request, loop->next, (struct bench_extent){0});
     loop->next = (loop->next + 1) % bench_requests_kinds(&loop->requests);
 }
 
@@ -150,7 +150,7 @@ static enum base_status check_request(struct bench_loop *loop, struct bench_requ
         memcpy(kept + at, request->outputs[o].data, bytes_of(loop, &cells->outputs[o]));
     }
     loop->inside = 1;
-    bench_request_unfold(&loop->requests, request, request->number, 0);
+    bench_request_unfold(&loop->requests, request, request->number, (struct bench_extent){0});
     srv_engine_submit(loop->engine, &request->job);
     base_event_wait(&loop->over, 0, BASE_WAIT_FOREVER);
     at = 0;

@@ -256,6 +256,7 @@ static enum base_status open_all(struct bench *bench, struct base_error *error)
     BASE_TRY(bench_ideal_create(&set->engine, srv_engine_registry(bench->engine), bench->cells,
                                 &bench->ideal, error));
     const struct bench_load load = {.lengths = &bench->workload.lengths,
+                                    .answers = &bench->workload.answers,
                                     .shapes = &bench->workload.shapes,
                                     .present = set->present};
     BASE_TRY(bench_loop_create(bench->engine, bench->cells, &load, &bench->loop, error));
@@ -335,7 +336,9 @@ static bool take_option(struct bench *bench, int option, const char *value)
     case 'c':
     case 's':
     case 'x':
+    case 'q':
     case 'l':
+    case 'A':
         bench_workload_take(&bench->workload, option, value);
         return true;
     case 'w':
@@ -379,7 +382,9 @@ static bool parse_arguments(int argc, char **argv, struct bench *bench, int *sta
                                             {"write-cells", required_argument, NULL, 'w'},
                                             {"lstm", required_argument, NULL, 's'},
                                             {"tree", required_argument, NULL, 'x'},
+                                            {"seq2seq", required_argument, NULL, 'q'},
                                             {"lengths", required_argument, NULL, 'l'},
+                                            {"answers", required_argument, NULL, 'A'},
                                             {"requests-present", required_argument, NULL, 'p'},
                                             {"threads", required_argument, NULL, 't'},
                                             {"teams", required_argument, NULL, 'T'},

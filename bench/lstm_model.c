@@ -1,32 +1,15 @@
 /* One CHAIN stage; the weights are copied by the registry. */
 #include "bench/lstm_model.h"
 
-#include "base/arena.h"
 #include "base/mem.h"
-#include "base/random.h"
+#include "bench/weights.h"
 
-#include <math.h>
 #include <stdio.h>
 
-#define SEED 1u
-
-static struct cell_weight random_weight(struct base_arena *arena, struct base_random *random,
-                                        uint32_t rows, uint32_t cols, float scale)
-{
-    float *data = base_arena_array(arena, (size_t)rows * cols, sizeof(*data));
-    for (size_t i = 0; data != NULL && i < (size_t)rows * cols; i++) {
-        data[i] = base_random_f32(random, -scale, scale);
-    }
-    return (struct cell_weight){CELL_F32, rows, cols, data};
-}
-
 /* Values: x, h, c, h', c'. */
-static enum base_status make_def(struct base_arena *arena, uint32_t inputs, uint32_t hidden,
-                                 struct cell_def *def)
+static void make_def(struct bench_weights *weights, uint32_t inputs, uint32_t hidden,
+                     struct cell_def *def)
 {
-    struct base_random random;
-    base_random_init(&random, SEED);
-    float scale = 1.0f / sqrtf((float)hidden);
     *def = (struct cell_def){.n_inputs = 1,
                              .n_states = 2,
                              .n_values = 5,
@@ -40,12 +23,9 @@ static enum base_status make_def(struct base_arena *arena, uint32_t inputs, uint
     struct cell_op *op = &def->ops[0];
     *op = (struct cell_op){
         .kind = CELL_OP_LSTM, .n_operands = 3, .operands = {0, 1, 2}, .n_weights = 3, .result = 3};
-    op->weights[0] = random_weight(arena, &random, 4 * hidden, inputs, scale);
-    op->weights[1] = random_weight(arena, &random, 4 * hidden, hidden, scale);
-    op->weights[2] = random_weight(arena, &random, 1, 8 * hidden, scale);
-    bool complete =
-        op->weights[0].data != NULL && op->weights[1].data != NULL && op->weights[2].data != NULL;
-    return complete ? BASE_OK : BASE_RESOURCE_EXHAUSTED;
+    op->weights[0] = bench_weights_draw(weights, 4 * hidden, inputs);
+    op->weights[1] = bench_weights_draw(weights, 4 * hidden, hidden);
+    op->weights[2] = bench_weights_draw(weights, 1, 8 * hidden);
 }
 
 static void make_tensors(struct cell_model *model, uint32_t inputs, uint32_t hidden)
@@ -75,13 +55,14 @@ static void make_tensors(struct cell_model *model, uint32_t inputs, uint32_t hid
 enum base_status bench_lstm_model(struct cell_registry *registry, uint32_t inputs, uint32_t hidden,
                                   struct cell_model **out, struct base_error *error)
 {
-    struct base_arena arena;
-    base_arena_init(&arena, (size_t)1 << 20, (size_t)4 << 30);
+    struct bench_weights weights;
+    bench_weights_init(&weights, hidden);
     struct cell_model *model = base_alloc(sizeof(*model));
     struct cell_def *def = base_alloc(sizeof(*def));
     enum base_status status = BASE_RESOURCE_EXHAUSTED;
     if (model != NULL && def != NULL) {
-        status = make_def(&arena, inputs, hidden, def);
+        make_def(&weights, inputs, hidden, def);
+        status = weights.failed ? status : BASE_OK;
     }
     bool is_new = false;
     if (status == BASE_OK) {
@@ -91,7 +72,7 @@ enum base_status bench_lstm_model(struct cell_registry *registry, uint32_t input
     } else {
         base_fail(error, status, "no memory for an LSTM of %u inputs, %u units", inputs, hidden);
     }
-    base_arena_release(&arena);
+    bench_weights_release(&weights);
     base_free(def);
     if (status != BASE_OK) {
         base_free(model);

@@ -61,34 +61,30 @@ static bool is_of_trees(const struct bench_open_loop *loop)
     return loop->requests.cells->unfold == CELL_UNFOLD_TREE;
 }
 
-/* Steps of a sequence, nodes of a tree. */
-static uint32_t length_of(const struct bench_open_loop *loop, uint32_t number)
+static uint32_t cells_of(struct bench_extent extent)
 {
-    number %= bench_requests_kinds(&loop->requests);
-    if (is_of_trees(loop)) {
-        const struct bench_shape_tree *tree = &loop->requests.shapes->trees[number];
-        return tree->n_leaves + tree->n_nodes;
-    }
-    return loop->requests.lengths->values[number];
+    return extent.steps + extent.answer;
 }
 
 /* ---- In ---- */
 
 static void arrive(struct bench_open_loop *loop, uint32_t id)
 {
-    bench_batching_add(loop->batching, id, length_of(loop, loop->arrivals[id].number));
+    bench_batching_add(loop->batching, id,
+                       bench_requests_extent(&loop->requests, loop->arrivals[id].number));
 }
 
-static void go_in(struct bench_open_loop *loop, uint32_t id, uint32_t steps)
+static void go_in(struct bench_open_loop *loop, uint32_t id, struct bench_extent padded)
 {
     const uint32_t number = loop->arrivals[id].number;
     const uint32_t at = loop->free;
     base_assert(at != NONE);
     loop->free = loop->places[at].next;
     loop->places[at].id = id;
-    loop->result->steps += length_of(loop, number);
-    loop->result->padding += steps == 0 ? 0 : steps - length_of(loop, number);
-    bench_request_unfold(&loop->requests, &loop->requests.all[at], number, steps);
+    const uint32_t own = cells_of(bench_requests_extent(&loop->requests, number));
+    loop->result->steps += own;
+    loop->result->padding += cells_of(padded) == 0 ? 0 : cells_of(padded) - own;
+    bench_request_unfold(&loop->requests, &loop->requests.all[at], number, padded);
     srv_engine_submit(loop->engine, &loop->requests.all[at].job);
 }
 
@@ -98,11 +94,11 @@ static void advance(struct bench_open_loop *loop, uint64_t now_ns)
     while (loop->arrived < loop->n_arrivals && loop->arrivals[loop->arrived].when_ns <= now_ns) {
         arrive(loop, loop->arrived++);
     }
-    uint32_t steps = 0;
+    struct bench_extent padded = {0};
     for (uint32_t id = 0; !loop->is_closing && id != NONE;) {
-        id = bench_batching_next(loop->batching, &steps);
+        id = bench_batching_next(loop->batching, &padded);
         if (id != NONE) {
-            go_in(loop, id, steps);
+            go_in(loop, id, padded);
         }
     }
 }
@@ -223,7 +219,8 @@ static enum base_status prepare(struct bench_open_loop *loop, struct base_error 
     const struct bench_open_run *run = loop->run;
     uint32_t longest = 1;
     for (uint32_t i = 0; i < bench_requests_kinds(&loop->requests); i++) {
-        longest = length_of(loop, i) > longest ? length_of(loop, i) : longest;
+        const uint32_t steps = bench_requests_extent(&loop->requests, i).steps;
+        longest = steps > longest ? steps : longest;
     }
     base_assert(run->policy.most <= loop->requests.count);
     if (is_of_trees(loop) && run->policy.kind == BENCH_GRAPH) {

@@ -28,7 +28,7 @@ struct bench_open_result {
     struct base_hist latency_ns; /* of those that came after the first tenth of the time */
     uint64_t requests;
     double requests_per_s; /* until the last answer; of clients, until the time was over */
-    uint64_t steps;        /* of their sequences, nodes of their trees */
+    uint64_t steps;        /* of their sequences and answers, nodes of their trees */
     uint64_t padding;      /* steps that were computed besides */
     struct bench_type_tally types[CELL_TYPES_MAX];
 };

@@ -269,8 +269,10 @@ static enum base_status open_all(struct bench *bench, struct base_error *error)
     BASE_TRY(
         bench_workload_load(workload, srv_engine_registry(bench->engine), &bench->cells, error));
     BASE_TRY(srv_engine_add_model(bench->engine, bench->cells, error));
-    const struct bench_load load = {
-        .lengths = &workload->lengths, .shapes = &workload->shapes, .present = most};
+    const struct bench_load load = {.lengths = &workload->lengths,
+                                    .answers = &workload->answers,
+                                    .shapes = &workload->shapes,
+                                    .present = most};
     BASE_TRY(bench_open_loop_create(bench->engine, bench->cells, &load, &bench->loop, error));
     return srv_engine_start(bench->engine, error);
 }
@@ -328,7 +330,9 @@ static bool take_option(struct bench *bench, int option, const char *value)
     case 'm':
     case 's':
     case 'x':
+    case 'q':
     case 'l':
+    case 'A':
         bench_workload_take(&bench->workload, option, value);
         return true;
     case 'o':
@@ -375,7 +379,9 @@ static bool parse_arguments(int argc, char **argv, struct bench *bench, int *sta
     static const struct option options[] = {{"model", required_argument, NULL, 'm'},
                                             {"lstm", required_argument, NULL, 's'},
                                             {"tree", required_argument, NULL, 'x'},
+                                            {"seq2seq", required_argument, NULL, 'q'},
                                             {"lengths", required_argument, NULL, 'l'},
+                                            {"answers", required_argument, NULL, 'A'},
                                             {"policies", required_argument, NULL, 'o'},
                                             {"rates", required_argument, NULL, 'a'},
                                             {"clients", required_argument, NULL, 'n'},

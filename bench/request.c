@@ -4,6 +4,7 @@
 #include "base/assert.h"
 #include "base/mem.h"
 #include "base/random.h"
+#include "bench/seq2seq_model.h"
 
 #include <string.h>
 
@@ -18,6 +19,11 @@ static bool is_of_trees(const struct bench_requests *requests)
     return requests->cells->unfold == CELL_UNFOLD_TREE;
 }
 
+static bool is_decoder(const struct bench_requests *requests)
+{
+    return requests->cells->unfold == CELL_UNFOLD_SEQ2SEQ;
+}
+
 uint32_t bench_requests_kinds(const struct bench_requests *requests)
 {
     return is_of_trees(requests) ? requests->shapes->count : requests->lengths->count;
@@ -29,9 +35,30 @@ uint32_t bench_requests_rows(const struct bench_requests *requests,
     if (is_of_trees(requests)) {
         return requests->shapes->leaves_max;
     }
+    if (tensor->time_axis < 0) {
+        return 1;
+    }
+    const struct cell_decoder *decoder = &requests->cells->decoder;
+    if (is_decoder(requests) && tensor->sequence == decoder->sequence) {
+        return decoder->steps_max;
+    }
     uint32_t steps[CELL_SEQUENCES_MAX];
     cell_model_steps(requests->cells, requests->lengths->max, steps);
-    return tensor->time_axis < 0 ? 1 : steps[tensor->sequence];
+    return steps[tensor->sequence];
+}
+
+struct bench_extent bench_requests_extent(const struct bench_requests *requests, uint32_t number)
+{
+    if (is_of_trees(requests)) {
+        const struct bench_shapes *shapes = requests->shapes;
+        const struct bench_shape_tree *tree = &shapes->trees[number % shapes->count];
+        return (struct bench_extent){.steps = tree->n_leaves + tree->n_nodes};
+    }
+    const struct lg_lengths *lengths = requests->lengths;
+    const struct lg_lengths *answers = requests->answers;
+    return (struct bench_extent){
+        .steps = lengths->values[number % lengths->count],
+        .answer = is_decoder(requests) ? answers->values[number % answers->count] : 0};
 }
 
 /* ---- Graphs ---- */
@@ -53,18 +80,24 @@ static struct sched_forest forest_of(const struct bench_requests *requests,
 }
 
 void bench_request_unfold(const struct bench_requests *requests, struct bench_request *request,
-                          uint32_t number, uint32_t steps)
+                          uint32_t number, struct bench_extent padded)
 {
     enum base_status status;
+    const bool is_padded = padded.steps > 0;
+    const struct bench_extent extent = is_padded ? padded : bench_requests_extent(requests, number);
     base_arena_reset(&request->arena);
-    request->number = number % bench_requests_kinds(requests);
+    request->number = number;
     if (is_of_trees(requests)) {
-        request->forest = forest_of(requests, &requests->shapes->trees[request->number],
+        const struct bench_shapes *shapes = requests->shapes;
+        request->forest = forest_of(requests, &shapes->trees[number % shapes->count],
                                     request->inputs, request->outputs);
         status = sched_unfold_tree(&request->forest, &request->arena, &request->job.graph, NULL);
     } else {
-        uint32_t own = requests->lengths->values[request->number];
-        cell_model_steps(requests->cells, steps == 0 ? own : steps, request->steps);
+        if (is_decoder(requests)) {
+            const float answer = (float)extent.answer;
+            memcpy(request->inputs[BENCH_SEQ2SEQ_ANSWER].data, &answer, sizeof answer);
+        }
+        cell_model_steps(requests->cells, extent.steps, request->steps);
         status =
             sched_unfold_chain(&request->sequences, &request->arena, &request->job.graph, NULL);
     }
@@ -87,8 +120,12 @@ static enum base_status unfold_largest(const struct bench_requests *requests,
         return sched_unfold_tree(&forest, arena, &graph, NULL);
     }
     uint32_t steps[CELL_SEQUENCES_MAX];
-    struct sched_sequences longest = {
-        .model = requests->cells, .n_rows = 1, .inputs = none, .outputs = none};
+    sched_node_id decoder;
+    struct sched_sequences longest = {.model = requests->cells,
+                                      .n_rows = 1,
+                                      .inputs = none,
+                                      .outputs = none,
+                                      .decoders = &decoder};
     cell_model_steps(requests->cells, requests->lengths->max, steps);
     for (uint32_t s = 0; s < CELL_SEQUENCES_MAX; s++) {
         longest.steps[s] = &steps[s];
@@ -158,6 +195,13 @@ static enum base_status check_model(const struct bench_requests *requests, struc
             return base_fail(error, BASE_INVALID_ARGUMENT, "a model that wants lengths");
         }
     }
+    if (is_decoder(requests) && (cells->n_inputs != BENCH_SEQ2SEQ_ANSWER + 1 ||
+                                 strcmp(cells->inputs[BENCH_SEQ2SEQ_ANSWER].name, "answer") != 0 ||
+                                 requests->answers->max > cells->decoder.steps_max)) {
+        return base_fail(error, BASE_INVALID_ARGUMENT,
+                         "a decoder without an input 'answer', or of less than %u steps",
+                         requests->answers->max);
+    }
     return has_steps ? check_steps(cells, requests->lengths, error) : BASE_OK;
 }
 
@@ -196,8 +240,11 @@ static enum base_status init(const struct bench_requests *requests, struct bench
                              size_t arena_bytes, struct base_random *random)
 {
     const struct cell_model *cells = requests->cells;
-    request->sequences = (struct sched_sequences){
-        .model = cells, .n_rows = 1, .inputs = request->inputs, .outputs = request->outputs};
+    request->sequences = (struct sched_sequences){.model = cells,
+                                                  .n_rows = 1,
+                                                  .inputs = request->inputs,
+                                                  .outputs = request->outputs,
+                                                  .decoders = &request->decoder};
     for (uint32_t s = 0; s < CELL_SEQUENCES_MAX; s++) {
         request->sequences.steps[s] = &request->steps[s];
     }
@@ -213,7 +260,8 @@ static enum base_status init(const struct bench_requests *requests, struct bench
         BASE_TRY(place(requests, &cells->outputs[o], &request->outputs[o]));
     }
     base_arena_init(&request->arena, arena_bytes, arena_bytes);
-    bench_request_unfold(requests, request, 0, 0); // so that the chunk is there
+    bench_request_unfold(requests, request, 0,
+                         (struct bench_extent){0}); // so that the chunk is there
     return BASE_OK;
 }
 
@@ -236,8 +284,11 @@ enum base_status bench_requests_create(const struct cell_model *cells,
                                        const struct bench_load *load, struct bench_requests *out,
                                        struct base_error *error)
 {
-    *out = (struct bench_requests){
-        .cells = cells, .lengths = load->lengths, .shapes = load->shapes, .count = load->present};
+    *out = (struct bench_requests){.cells = cells,
+                                   .lengths = load->lengths,
+                                   .answers = load->answers,
+                                   .shapes = load->shapes,
+                                   .count = load->present};
     BASE_TRY(check_model(out, error));
     if (init_all(out) != BASE_OK) {
         bench_requests_release(out);

@@ -3,6 +3,7 @@
 #ifndef BENCH_REQUEST_H
 #define BENCH_REQUEST_H
 
+#include "bench/batching.h"
 #include "bench/shapes.h"
 #include "loadgen/lengths.h"
 #include "server/engine.h"
@@ -14,6 +15,7 @@ struct bench_request {
     uint32_t number;    /* which of the lengths or trees it has */
     struct base_arena arena;
     uint32_t steps[CELL_SEQUENCES_MAX];
+    sched_node_id decoder;
     struct sched_sequences sequences;
     struct sched_forest forest;
     struct sched_tensor inputs[CELL_TENSORS_MAX], outputs[CELL_TENSORS_MAX];
@@ -22,13 +24,14 @@ struct bench_request {
 /* What requests there are: sequences of these lengths, or for a model of trees these. */
 struct bench_load {
     const struct lg_lengths *lengths;
+    const struct lg_lengths *answers; /* of decoders: when the end comes; request i has the ith */
     const struct bench_shapes *shapes;
     uint32_t present; /* at a time, or at most */
 };
 
 struct bench_requests {
     const struct cell_model *cells;
-    const struct lg_lengths *lengths;
+    const struct lg_lengths *lengths, *answers;
     const struct bench_shapes *shapes;
     uint32_t count;
     struct bench_request *all;
@@ -36,7 +39,8 @@ struct bench_requests {
 
 /* load->present of them, with inputs drawn at random, each with room for the longest or largest.
  * cells and what load points to outlive them. INVALID_ARGUMENT when the model's tensors are not for
- * one sequence of any length, RESOURCE_EXHAUSTED; then *out needs no release. */
+ * one sequence of any length, or a decoder's are not those of seq2seq_model.h; RESOURCE_EXHAUSTED;
+ * then *out needs no release. */
 enum base_status bench_requests_create(const struct cell_model *cells,
                                        const struct bench_load *load, struct bench_requests *out,
                                        struct base_error *error);
@@ -45,10 +49,13 @@ void bench_requests_release(struct bench_requests *requests); /* zeros are allow
 /* How many lengths or trees there are: numbers repeat behind them. */
 uint32_t bench_requests_kinds(const struct bench_requests *requests);
 
-/* A fresh graph of this length or tree in the request's arena, the one before being over. steps: of
- * a sequence, if not its own; at most the longest length. */
+/* Of the request of this number. */
+struct bench_extent bench_requests_extent(const struct bench_requests *requests, uint32_t number);
+
+/* A fresh graph of this length or tree in the request's arena, the one before being over. padded:
+ * what it is longer than its own extent by is computed too; zeros: nothing. At most the longest. */
 void bench_request_unfold(const struct bench_requests *requests, struct bench_request *request,
-                          uint32_t number, uint32_t steps);
+                          uint32_t number, struct bench_extent padded);
 
 /* Rows of the model's tensor in the longest sequence, or the leaves of the largest tree. */
 uint32_t bench_requests_rows(const struct bench_requests *requests,

@@ -1,32 +1,10 @@
 /* The kernels' own ops as leaf and node; the weights are copied by the registry. */
 #include "bench/tree_model.h"
 
-#include "base/arena.h"
 #include "base/mem.h"
-#include "base/random.h"
+#include "bench/weights.h"
 
-#include <math.h>
 #include <stdio.h>
-
-#define SEED 1u
-
-/* Where weights come from. */
-struct making {
-    struct base_arena arena;
-    struct base_random random;
-    float scale;
-    bool failed;
-};
-
-static struct cell_weight random_weight(struct making *m, uint32_t rows, uint32_t cols)
-{
-    float *data = base_arena_array(&m->arena, (size_t)rows * cols, sizeof(*data));
-    m->failed = m->failed || data == NULL;
-    for (size_t i = 0; data != NULL && i < (size_t)rows * cols; i++) {
-        data[i] = base_random_f32(&m->random, -m->scale, m->scale);
-    }
-    return (struct cell_weight){CELL_F32, rows, cols, data};
-}
 
 /* One op over all inputs; outputs h and c. */
 static void make_def(struct cell_def *def, enum cell_op_kind kind, uint32_t n_inputs,
@@ -84,12 +62,12 @@ static void make_tensors(struct cell_model *model, uint32_t inputs, uint32_t hid
     (void)snprintf(model->producer, sizeof(model->producer), "cellbatch-bench");
 }
 
-static enum base_status intern(struct making *m, struct cell_registry *registry,
+static enum base_status intern(const struct bench_weights *weights, struct cell_registry *registry,
                                struct cell_def *defs, struct cell_model *model,
                                struct base_error *error)
 {
     static const char *const names[] = {"bench/leaf", "bench/node"};
-    if (m->failed) {
+    if (weights->failed) {
         return base_fail(error, BASE_RESOURCE_EXHAUSTED, "no memory for a TreeLSTM");
     }
     for (uint32_t s = 0; s < 2; s++) {
@@ -103,26 +81,25 @@ static enum base_status intern(struct making *m, struct cell_registry *registry,
 enum base_status bench_tree_model(struct cell_registry *registry, uint32_t inputs, uint32_t hidden,
                                   struct cell_model **out, struct base_error *error)
 {
-    struct making m = {.scale = 1.0f / sqrtf((float)hidden)};
+    struct bench_weights weights;
     struct cell_model *model = base_alloc(sizeof(*model));
     struct cell_def *defs = base_alloc_array(2, sizeof(*defs));
     enum base_status status = BASE_RESOURCE_EXHAUSTED;
-    base_arena_init(&m.arena, (size_t)1 << 20, (size_t)4 << 30);
-    base_random_init(&m.random, SEED);
+    bench_weights_init(&weights, hidden);
     if (model != NULL && defs != NULL) {
         make_def(&defs[CELL_TREE_LEAF], CELL_OP_TREE_LEAF, 1, inputs, hidden);
-        add_weight(&defs[CELL_TREE_LEAF], random_weight(&m, 3 * hidden, inputs));
-        add_weight(&defs[CELL_TREE_LEAF], random_weight(&m, 1, 3 * hidden));
+        add_weight(&defs[CELL_TREE_LEAF], bench_weights_draw(&weights, 3 * hidden, inputs));
+        add_weight(&defs[CELL_TREE_LEAF], bench_weights_draw(&weights, 1, 3 * hidden));
         make_def(&defs[CELL_TREE_NODE], CELL_OP_TREE_BINARY, 4, hidden, hidden);
-        add_weight(&defs[CELL_TREE_NODE], random_weight(&m, 5 * hidden, hidden));
-        add_weight(&defs[CELL_TREE_NODE], random_weight(&m, 5 * hidden, hidden));
-        add_weight(&defs[CELL_TREE_NODE], random_weight(&m, 1, 5 * hidden));
+        add_weight(&defs[CELL_TREE_NODE], bench_weights_draw(&weights, 5 * hidden, hidden));
+        add_weight(&defs[CELL_TREE_NODE], bench_weights_draw(&weights, 5 * hidden, hidden));
+        add_weight(&defs[CELL_TREE_NODE], bench_weights_draw(&weights, 1, 5 * hidden));
         make_tensors(model, inputs, hidden);
-        status = intern(&m, registry, defs, model, error);
+        status = intern(&weights, registry, defs, model, error);
     } else {
         base_fail(error, status, "out of memory");
     }
-    base_arena_release(&m.arena);
+    bench_weights_release(&weights);
     base_free(defs);
     if (status != BASE_OK) {
         base_free(model);

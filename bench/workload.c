@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "bench/cells_file.h"
 #include "bench/lstm_model.h"
+#include "bench/seq2seq_model.h"
 #include "bench/tree_model.h"
 #include "cells/backend_library.h"
 
@@ -15,12 +16,14 @@
 
 void bench_workload_init(struct bench_workload *workload)
 {
-    *workload = (struct bench_workload){.lstm = "256x256", .spec = "fixed:24"};
+    *workload =
+        (struct bench_workload){.lstm = "256x256", .spec = "fixed:24", .answers_spec = "fixed:24"};
 }
 
 void bench_workload_release(struct bench_workload *workload)
 {
     lg_lengths_release(&workload->lengths);
+    lg_lengths_release(&workload->answers);
     bench_shapes_release(&workload->shapes);
 }
 
@@ -29,17 +32,20 @@ void bench_workload_take(struct bench_workload *workload, int letter, const char
     const char **at = letter == 'm'   ? &workload->model
                       : letter == 'c' ? &workload->cells
                       : letter == 'x' ? &workload->tree
+                      : letter == 'q' ? &workload->seq2seq
                       : letter == 's' ? &workload->lstm
+                      : letter == 'A' ? &workload->answers_spec
                                       : &workload->spec;
     *at = value;
 }
 
 const char *bench_workload_name(const struct bench_workload *workload)
 {
-    return workload->model != NULL   ? workload->model
-           : workload->cells != NULL ? workload->cells
-           : workload->tree != NULL  ? workload->tree
-                                     : workload->lstm;
+    return workload->model != NULL     ? workload->model
+           : workload->cells != NULL   ? workload->cells
+           : workload->seq2seq != NULL ? workload->seq2seq
+           : workload->tree != NULL    ? workload->tree
+                                       : workload->lstm;
 }
 
 enum base_status bench_workload_read(struct bench_workload *workload, uint64_t seed,
@@ -51,6 +57,8 @@ enum base_status bench_workload_read(struct bench_workload *workload, uint64_t s
     if (has_trees != (workload->tree != NULL)) {
         return base_fail(error, BASE_INVALID_ARGUMENT, "--tree goes with --lengths trees:FILE");
     }
+    // Of another seed: of two specs that draw, the long requests' answers are not the long ones.
+    BASE_TRY(lg_lengths_create(workload->answers_spec, seed + 1, &workload->answers, error));
     return has_trees ? bench_shapes_read(spec + sizeof(trees) - 1, &workload->shapes, error)
                      : lg_lengths_create(spec, seed, &workload->lengths, error);
 }
@@ -83,7 +91,11 @@ enum base_status bench_workload_load(const struct bench_workload *workload,
     // NOLINTNEXTLINE(cert-err34-c): ranges are checked below
     if (sscanf(size, "%ux%u%c", &inputs, &hidden, &rest) != 2 || inputs == 0 || hidden == 0 ||
         inputs > CELL_WIDTH_MAX || hidden > CELL_WIDTH_MAX / 8) {
-        return base_fail(error, BASE_INVALID_ARGUMENT, "%s: want INPUTSxUNITS", size);
+        return base_fail(error, BASE_INVALID_ARGUMENT, "%s: want %sxUNITS", size,
+                         workload->seq2seq != NULL ? "WORDS" : "INPUTS");
+    }
+    if (workload->seq2seq != NULL) {
+        return bench_seq2seq_model(registry, inputs, hidden, workload->answers.max, out, error);
     }
     return workload->tree != NULL ? bench_tree_model(registry, inputs, hidden, out, error)
                                   : bench_lstm_model(registry, inputs, hidden, out, error);

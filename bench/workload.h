@@ -12,24 +12,28 @@
 #define BENCH_WORKLOAD_HELP                                                                        \
     "  --model FILE           an ONNX model, or its folder in a repository, or\n"                  \
     "  --lstm INPUTSxUNITS    one LSTM of random weights (default 256x256), or\n"                  \
-    "  --tree INPUTSxUNITS    one binary TreeLSTM of random weights\n"                             \
+    "  --tree INPUTSxUNITS    one binary TreeLSTM of random weights, or\n"                         \
+    "  --seq2seq WORDSxUNITS  an LSTM that reads words and one that answers some, both random\n"   \
     "  --lengths SPEC         fixed:N, uniform:A:B or trace:FILE[:COLUMN] (default fixed:24); "    \
     "of\n"                                                                                         \
     "                         trees trees:FILE, a tree a line in postorder: S a leaf, R joins "    \
-    "two\n"
+    "two\n"                                                                                        \
+    "  --answers SPEC         of seq2seq, like lengths: steps until the end (default fixed:24)\n"
 
 struct bench_workload {
-    const char *lstm, *tree, *cells, *model; /* the last that is not NULL counts */
-    const char *spec;                        /* of lengths */
+    const char *lstm, *tree, *seq2seq, *cells, *model; /* the last that is not NULL counts */
+    const char *spec, *answers_spec;                   /* of lengths */
 
     struct lg_lengths lengths;
+    struct lg_lengths answers; /* of seq2seq */
     struct bench_shapes shapes;
 };
 
 void bench_workload_init(struct bench_workload *workload);
 void bench_workload_release(struct bench_workload *workload);
 
-/* An option: 'm' model, 'c' cells, 's' lstm, 'x' tree, 'l' lengths. The value is kept. */
+/* An option: 'm' model, 'c' cells, 's' lstm, 'x' tree, 'q' seq2seq, 'l' lengths,
+ * 'A' answers. The value is kept. */
 void bench_workload_take(struct bench_workload *workload, int letter, const char *value);
 
 /* As the user has named it. */

@@ -6,6 +6,7 @@
 #include "bench/bench.h"
 #include "bench/lstm_model.h"
 #include "bench/open_loop.h"
+#include "bench/seq2seq_model.h"
 #include "bench/tree_model.h"
 #include "tests/bench/command.h"
 #include "tests/cuda/driver_host.h"
@@ -33,17 +34,17 @@ static void begin(const char *policy, uint32_t most)
 static void add_all(uint32_t n, const uint32_t *lengths)
 {
     for (uint32_t i = 0; i < n; i++) {
-        bench_batching_add(batching, i, lengths[i]);
+        bench_batching_add(batching, i, (struct bench_extent){.steps = lengths[i]});
     }
 }
 
 /* The next to go in, and what it is padded to. */
 static void check_next(uint32_t id, uint32_t steps)
 {
-    uint32_t got = 0;
+    struct bench_extent got = {0};
     ck_assert_uint_eq(bench_batching_next(batching, &got), id);
     if (id != NOBODY) {
-        ck_assert_uint_eq(got, steps);
+        ck_assert_uint_eq(got.steps, steps);
     }
 }
 
@@ -105,13 +106,32 @@ START_TEST(test_graph_takes_a_bucket_at_a_time_padded_to_its_longest)
     check_next(0, 25);
     check_next(3, 25);
     check_next(NOBODY, 0);
-    bench_batching_add(batching, 8, 12);
+    bench_batching_add(batching, 8, (struct bench_extent){.steps = 12});
     leave(2);
     check_next(5, 8); // those behind its group's end come with the bucket's next turn
     check_next(6, 8);
     check_next(NOBODY, 0);
     leave(2);
     check_next(8, 12);
+    check_next(NOBODY, 0);
+    bench_batching_free(batching);
+}
+END_TEST
+
+/* By steps they are put together, so answers that are far from each other meet. */
+START_TEST(test_graph_pads_answers_to_the_longest_of_the_group)
+{
+    static const struct bench_extent extents[] = {{8, 3}, {1, 12}, {15, 50}, {9, 5}};
+    begin("graph:10", 3);
+    for (uint32_t i = 0; i < 4; i++) {
+        bench_batching_add(batching, i, extents[i]);
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        struct bench_extent got = {0};
+        ck_assert_uint_eq(bench_batching_next(batching, &got), i == 2 ? 3 : i);
+        ck_assert_uint_eq(got.steps, 9);
+        ck_assert_uint_eq(got.answer, 12);
+    }
     check_next(NOBODY, 0);
     bench_batching_free(batching);
 }
@@ -151,7 +171,7 @@ enum { INSIDE = 16 };
 static struct srv_engine_options options;
 static struct srv_engine *engine;
 static struct cell_model *cells;
-static struct lg_lengths lengths;
+static struct lg_lengths lengths, answers;
 static struct bench_shapes shapes;
 static struct bench_open_loop *loop;
 static struct bench_open_result result;
@@ -162,6 +182,7 @@ static void setup(void)
     srv_engine_options_init(&options);
     options.rows = 2 * INSIDE;
     ck_assert_int_eq(lg_lengths_create("uniform:1:20", 1, &lengths, &error), BASE_OK);
+    ck_assert_int_eq(lg_lengths_create("uniform:1:9", 2, &answers, &error), BASE_OK);
 }
 
 static void open_engine(void)
@@ -172,7 +193,8 @@ static void open_engine(void)
 static void open_loop(void)
 {
     ck_assert_int_eq(srv_engine_add_model(engine, cells, &error), BASE_OK);
-    const struct bench_load load = {.lengths = &lengths, .shapes = &shapes, .present = INSIDE};
+    const struct bench_load load = {
+        .lengths = &lengths, .answers = &answers, .shapes = &shapes, .present = INSIDE};
     ck_assert_int_eq(bench_open_loop_create(engine, cells, &load, &loop, &error), BASE_OK);
     ck_assert_int_eq(srv_engine_start(engine, &error), BASE_OK);
 }
@@ -184,13 +206,28 @@ static void open_lstm(void)
     open_loop();
 }
 
-static void teardown(void)
+static void open_seq2seq(void)
 {
-    srv_engine_stop(engine);
+    open_engine();
+    ck_assert_int_eq(
+        bench_seq2seq_model(srv_engine_registry(engine), 30, 8, answers.max, &cells, &error),
+        BASE_OK);
+    open_loop();
+}
+
+static void release(void)
+{
     bench_open_loop_free(loop);
     cell_model_free(srv_engine_registry(engine), cells);
     srv_engine_free(engine);
     lg_lengths_release(&lengths);
+    lg_lengths_release(&answers);
+}
+
+static void teardown(void)
+{
+    srv_engine_stop(engine);
+    release();
 }
 
 static struct bench_open_run run_of(const char *policy, uint32_t most, double rate)
@@ -274,6 +311,58 @@ START_TEST(test_clients_ask_again_until_the_time_is_over)
     ck_assert_double_gt(result.requests_per_s, 0);
     ck_assert_uint_eq(bench_tally_most(cells, result.types)->cells, result.steps + result.padding);
     teardown();
+}
+END_TEST
+
+/* The device ends each at its own step, or where its group is padded to; the scheduler does not
+ * know before. */
+START_TEST(test_answers_end_where_they_should)
+{
+    const struct bench_open_run run = run_of(policies[_i], 4, 10000);
+    uint64_t words[2] = {0};
+    struct bench_type_tally types[CELL_TYPES_MAX];
+    open_seq2seq();
+    run_loop(&run);
+    srv_engine_stop(engine); // a batch that rows have left early counts when it is done itself
+    bench_tally_read(engine, cells, types);
+    ck_assert_uint_eq(result.requests, 500);
+    for (uint32_t i = 0; i < 500; i++) {
+        words[0] += lengths.values[i];
+        words[1] += answers.values[i];
+    }
+    ck_assert_uint_eq(result.steps, words[0] + words[1]);
+    uint64_t done = 0;
+    for (uint32_t s = 0; s < 2; s++) {
+        const uint64_t own = types[cells->stages[s].type->id].cells;
+        done += own;
+        if (run.policy.kind != BENCH_GRAPH) {
+            ck_assert_uint_eq(own, words[s]);
+        }
+    }
+    ck_assert_uint_eq(done, result.steps + result.padding);
+    ck_assert((result.padding > 0) == (run.policy.kind == BENCH_GRAPH));
+    release();
+}
+END_TEST
+
+START_TEST(test_decoders_of_others_are_refused)
+{
+    open_engine();
+    ck_assert_int_eq(
+        bench_seq2seq_model(srv_engine_registry(engine), 30, 8, answers.max, &cells, &error),
+        BASE_OK);
+    const struct bench_load load = {.lengths = &lengths, .answers = &lengths, .present = INSIDE};
+    ck_assert_int_eq(bench_open_loop_create(engine, cells, &load, &loop, &error),
+                     BASE_INVALID_ARGUMENT); // of up to 20 steps
+    ck_assert_ptr_nonnull(strstr(error.message, "20 steps"));
+    cells->inputs[BENCH_SEQ2SEQ_ANSWER].name[0] = 'A';
+    const struct bench_load right = {.lengths = &lengths, .answers = &answers, .present = INSIDE};
+    ck_assert_int_eq(bench_open_loop_create(engine, cells, &right, &loop, &error),
+                     BASE_INVALID_ARGUMENT);
+    cell_model_free(srv_engine_registry(engine), cells);
+    srv_engine_free(engine);
+    lg_lengths_release(&lengths);
+    lg_lengths_release(&answers);
 }
 END_TEST
 
@@ -364,6 +453,20 @@ START_TEST(test_command_prints_a_table)
 }
 END_TEST
 
+START_TEST(test_command_measures_decoders)
+{
+    int status = 1;
+    char *text = command_run(bench_policies,
+                             "policies --seq2seq 30x8 --lengths uniform:1:9 --answers uniform:2:8"
+                             " --seconds 0.02 --rounds 1 --clients 8 --rates 0.1",
+                             &status);
+    ck_assert_int_eq(status, 0);
+    ck_assert_ptr_nonnull(strstr(text, "30x8"));
+    ck_assert_ptr_nonnull(strstr(text, "\ngraph:10 "));
+    base_free(text);
+}
+END_TEST
+
 START_TEST(test_command_says_what_is_wrong)
 {
     static const char *const refused[] = {
@@ -372,7 +475,9 @@ START_TEST(test_command_says_what_is_wrong)
         "policies --rates -1",         "policies --clients 0",
         "policies --group 0",          "policies --seconds 0",
         "policies --device nobody",    "policies --lengths trees:none",
-        "policies --tree 8x8",         "policies --unknown"};
+        "policies --tree 8x8",         "policies --answers fixed:0",
+        "policies --seq2seq 8",        "policies --seq2seq 0x8",
+        "policies --unknown"};
     for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
         int status = 0;
         base_free(command_run(bench_policies, refused[i], &status));
@@ -388,6 +493,7 @@ int main(void)
     tcase_add_test(queue, test_cellular_lets_in_whoever_comes_while_there_is_room);
     tcase_add_test(queue, test_merge_waits_until_all_are_out);
     tcase_add_test(queue, test_graph_takes_a_bucket_at_a_time_padded_to_its_longest);
+    tcase_add_test(queue, test_graph_pads_answers_to_the_longest_of_the_group);
     tcase_add_test(queue, test_single_lets_in_one_at_a_time);
     tcase_add_test(queue, test_policies_that_are_none_are_refused);
     suite_add_tcase(suite, queue);
@@ -396,6 +502,8 @@ int main(void)
     tcase_add_loop_test(loops, test_all_that_come_are_answered, 0, 4);
     tcase_add_test(loops, test_padding_is_computed_and_counted);
     tcase_add_loop_test(loops, test_clients_ask_again_until_the_time_is_over, 0, 4);
+    tcase_add_loop_test(loops, test_answers_end_where_they_should, 0, 4);
+    tcase_add_test(loops, test_decoders_of_others_are_refused);
     tcase_add_test(loops, test_trees_are_merged_and_not_padded);
     tcase_add_test(loops, test_too_many_arrivals_are_refused);
     tcase_add_loop_test(loops, test_a_card_that_is_lost_is_told, 0, 4);
@@ -403,6 +511,7 @@ int main(void)
     TCase *command = tcase_create("command");
     tcase_add_test(command, test_command_prints_every_policy_at_every_load);
     tcase_add_test(command, test_command_prints_a_table);
+    tcase_add_test(command, test_command_measures_decoders);
     tcase_add_test(command, test_command_says_what_is_wrong);
     suite_add_tcase(suite, command);
     return util_run(suite);
