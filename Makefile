@@ -302,6 +302,7 @@ SERVER_SRCS = \
   server/http/connection.c \
   server/http/events.c \
   server/http/exchange.c \
+  server/http/certificate.c \
   server/http/handshake.c \
   server/http/json.c \
   server/http/json_cut.c \
@@ -328,6 +329,7 @@ SERVER_SRCS = \
   server/process_wait.c \
   server/repository.c \
   server/status.c \
+  server/secrets.c \
   server/sessions.c \
   server/signature.c \
   server/tensors.c \
@@ -868,6 +870,7 @@ CONFORMANCE_SRCS = \
 TEST_SCRIPTS = \
   tests/daemon/test_daemon.sh \
   tests/daemon/test_reference.sh \
+  tests/daemon/test_reload.sh \
   tests/daemon/test_tls.sh \
   tests/daemon/test_tokens.sh \
   tests/cuda/test_card.sh \

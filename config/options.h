@@ -60,7 +60,8 @@
     X(COUNT, metrics_port, "8002", 0, 65535, "PORT", INTERFACES, ALL, "0 = any free port.")        \
     X(TEXT, tls_cert_file, "", 0, 0, "FILE", TLS, ALL,                                             \
       "Certificate of gRPC and HTTP, PEM, with those of its issuers behind it. With it and its "   \
-      "key both speak TLS 1.2 and 1.3 only; without, plain text.")                                 \
+      "key both speak TLS 1.2 and 1.3 only; without, plain text. At SIGHUP this and the other "    \
+      "files of this section are read anew.")                                                      \
     X(TEXT, tls_key_file, "", 0, 0, "FILE", TLS, ALL,                                              \
       "Private key of the certificate, PEM, without a password.")                                  \
     X(TEXT, tls_client_ca_file, "", 0, 0, "FILE", TLS, ALL,                                        \

@@ -16,15 +16,13 @@
 #include "server/http/server.h"
 #include "server/loop.h"
 #include "server/repository.h"
-#include "server/tls.h"
-#include "server/tokens.h"
+#include "server/secrets.h"
 
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 /* How long clients may take to read their last answers once all are given. */
 #define CLOSE_GRACE_MS 2000
@@ -38,11 +36,15 @@ struct daemon {
     struct srv_core *core;
     struct srv_grpc *grpc; /* NULL when not allowed */
     struct srv_http *http;
-    struct srv_tls *tls; /* until the front ends have started; NULL: plain text */
-    char tls_until[24];  /* when the certificate ends */
-    struct srv_tokens *tokens, *control_tokens; /* NULL: none are needed */
-    uv_signal_t sigterm, sigint;
-    uv_timer_t timer; /* drain_delay, then exit_timeout */
+    struct srv_secrets secrets; /* tls until the front ends have it: they have their own copies */
+    char tls_until[SRV_SECRETS_UNTIL_BYTES];
+    uv_signal_t sigterm, sigint, sighup;
+    uv_work_t reading;        /* the files of secrets anew */
+    struct srv_secrets fresh; /* of it, */
+    enum base_status fresh_status;
+    struct base_error fresh_error; /* and what is wrong with them */
+    bool is_reading, read_again;   /* another SIGHUP came meanwhile */
+    uv_timer_t timer;              /* drain_delay, then exit_timeout */
     enum daemon_phase phase;
     uint32_t front_ends_open;
     bool engine_running;
@@ -85,10 +87,10 @@ static void print_listeners(const struct daemon *daemon)
                 demands ? ", clients have to be known to " : "",
                 demands ? config->tls_client_ca_file : "");
     }
-    if (daemon->tokens != NULL) {
+    if (daemon->secrets.access.use != NULL) {
         fprintf(stderr, "  tokens    %s\n", config->auth_token_file);
     }
-    if (daemon->control_tokens != NULL) {
+    if (daemon->secrets.access.control != NULL) {
         fprintf(stderr, "  tokens    %s, to load and unload models\n", config->control_token_file);
     }
 }
@@ -134,6 +136,7 @@ static void closed_all(struct daemon *daemon)
     }
     uv_close(srv_uv_handle(&daemon->sigterm), NULL);
     uv_close(srv_uv_handle(&daemon->sigint), NULL);
+    uv_close(srv_uv_handle(&daemon->sighup), NULL);
     uv_close(srv_uv_handle(&daemon->timer), NULL);
     srv_loop_stop(&daemon->loop);
 }
@@ -263,6 +266,77 @@ static void device_lost(void *context)
     }
 }
 
+/* ---- New secrets ---- */
+
+/* The files are read on a thread of libuv's: they may lie on a slow disk. */
+static void read_secrets(uv_work_t *work)
+{
+    struct daemon *daemon = work->data;
+    daemon->fresh_status = srv_secrets_load(daemon->config, &daemon->fresh, &daemon->fresh_error);
+}
+
+/* Puts them in force: all, or none. */
+static enum base_status take_secrets(struct daemon *daemon, struct base_error *error)
+{
+    if (daemon->fresh.tls != NULL) {
+        if (daemon->http != NULL) {
+            BASE_TRY(srv_http_set_tls(daemon->http, daemon->fresh.tls, error));
+        }
+        if (daemon->grpc != NULL) {
+            srv_grpc_set_tls(daemon->grpc, daemon->fresh.tls);
+        }
+        srv_secrets_until(&daemon->fresh, daemon->tls_until);
+    }
+    const struct srv_access before = daemon->secrets.access;
+    daemon->secrets.access = daemon->fresh.access;
+    daemon->fresh.access = before; // released with it
+    return BASE_OK;
+}
+
+static void reload(struct daemon *daemon);
+
+static void have_read_secrets(uv_work_t *work, int status)
+{
+    struct daemon *daemon = work->data;
+    base_assert(status == 0); // nobody cancels it
+    daemon->is_reading = false;
+    const bool is_late = daemon->phase == CLOSING;
+    if (daemon->fresh_status == BASE_OK && !is_late) {
+        daemon->fresh_status = take_secrets(daemon, &daemon->fresh_error);
+    }
+    if (daemon->fresh_status != BASE_OK) {
+        log_error("daemon", "reload refused, what was read before stays in force: %s",
+                  daemon->fresh_error.message);
+    } else if (!is_late) {
+        log_info("daemon", "reloaded%s%s%s",
+                 daemon->tls_until[0] != '\0' ? " certificate until=" : "", daemon->tls_until,
+                 daemon->secrets.access.use != NULL ? ", tokens" : "");
+    }
+    srv_secrets_release(&daemon->fresh);
+    if (daemon->read_again && !is_late) {
+        reload(daemon);
+    }
+}
+
+static void reload(struct daemon *daemon)
+{
+    daemon->read_again = daemon->is_reading;
+    if (!daemon->is_reading) {
+        daemon->is_reading = true;
+        daemon->reading.data = daemon;
+        const int failed =
+            uv_queue_work(&daemon->loop.uv, &daemon->reading, read_secrets, have_read_secrets);
+        base_assert(failed == 0); // both functions are there
+    }
+}
+
+static void on_hangup(uv_signal_t *handle, int number)
+{
+    (void)number;
+    log_info("daemon", "signal SIGHUP");
+    reload(handle->data);
+}
+
 /* ---- Starting ---- */
 
 static void handles_init(struct daemon *daemon)
@@ -270,11 +344,14 @@ static void handles_init(struct daemon *daemon)
     uv_timer_init(&daemon->loop.uv, &daemon->timer);
     uv_signal_init(&daemon->loop.uv, &daemon->sigterm);
     uv_signal_init(&daemon->loop.uv, &daemon->sigint);
+    uv_signal_init(&daemon->loop.uv, &daemon->sighup);
     daemon->timer.data = daemon;
     daemon->sigterm.data = daemon;
     daemon->sigint.data = daemon;
+    daemon->sighup.data = daemon;
     uv_signal_start(&daemon->sigterm, on_signal, SIGTERM);
     uv_signal_start(&daemon->sigint, on_signal, SIGINT);
+    uv_signal_start(&daemon->sighup, on_hangup, SIGHUP);
 }
 
 static enum base_status engine_open(struct daemon *daemon, struct base_error *error)
@@ -331,50 +408,24 @@ static enum base_status core_open(struct daemon *daemon, struct base_error *erro
     return srv_repository_load(&repository, daemon->core, daemon->engine, error);
 }
 
-static enum base_status tls_open(struct daemon *daemon, struct base_error *error)
-{
-    const struct cfg_config *config = daemon->config;
-    const struct srv_tls_files files = {.certificate = config->tls_cert_file,
-                                        .key = config->tls_key_file,
-                                        .client_ca = config->tls_client_ca_file};
-    if (files.certificate[0] == '\0') {
-        return BASE_OK;
-    }
-    BASE_TRY(srv_tls_load(&files, &daemon->tls, error));
-    time_t until = (time_t)daemon->tls->until_wall_s;
-    struct tm parts;
-    if (gmtime_r(&until, &parts) != NULL) {
-        (void)strftime(daemon->tls_until, sizeof daemon->tls_until, "%Y-%m-%dT%H:%M:%SZ", &parts);
-    }
-    return BASE_OK;
-}
-
 static bool is_loopback(const char *address)
 {
     return strncmp(address, "127.", 4) == 0 || strcmp(address, "::1") == 0;
 }
 
-static enum base_status tokens_open(struct daemon *daemon, struct base_error *error)
+static enum base_status secrets_open(struct daemon *daemon, struct base_error *error)
 {
     const struct cfg_config *config = daemon->config;
     const bool is_alone = (!config->allow_grpc || is_loopback(config->grpc_address)) &&
                           (!config->allow_http || is_loopback(config->http_address));
-    if (config->auth_token_file[0] != '\0') {
-        BASE_TRY(srv_tokens_load(config->auth_token_file, &daemon->tokens, error));
-    }
-    if (config->control_token_file[0] != '\0') {
-        BASE_TRY(srv_tokens_load(config->control_token_file, &daemon->control_tokens, error));
-    }
-    if ((daemon->tokens != NULL || daemon->control_tokens != NULL) && daemon->tls == NULL &&
-        !is_alone) {
+    BASE_TRY(srv_secrets_load(config, &daemon->secrets, error));
+    srv_secrets_until(&daemon->secrets, daemon->tls_until);
+    const struct srv_access *access = &daemon->secrets.access;
+    const bool has_tokens = access->use != NULL || access->control != NULL;
+    if (has_tokens && daemon->secrets.tls == NULL && !is_alone) {
         log_warn("tokens", "without TLS others on the network may read the tokens");
     }
     return BASE_OK;
-}
-
-static struct srv_access access_of(const struct daemon *daemon)
-{
-    return (struct srv_access){.use = daemon->tokens, .control = daemon->control_tokens};
 }
 
 static enum base_status grpc_open(struct daemon *daemon, struct base_error *error)
@@ -391,8 +442,8 @@ static enum base_status grpc_open(struct daemon *daemon, struct base_error *erro
     options.message_bytes_max = config->grpc_max_message_size;
     options.request_bytes_max = config->request_memory_max;
     options.busy = cfg_queue_full_status(config);
-    options.tls = daemon->tls;
-    options.access = access_of(daemon);
+    options.tls = daemon->secrets.tls;
+    options.access = &daemon->secrets.access;
     return srv_grpc_start(&options, &daemon->loop, daemon->core, &daemon->grpc, error);
 }
 
@@ -412,9 +463,9 @@ static enum base_status http_open(struct daemon *daemon, struct base_error *erro
     options.json_bytes_max = config->http_max_json_size;
     options.request_bytes_max = config->request_memory_max;
     options.busy = cfg_queue_full_status(config);
-    options.tls = daemon->tls;
-    options.metrics_tls = config->metrics_tls ? daemon->tls : NULL;
-    options.access = access_of(daemon);
+    options.tls = daemon->secrets.tls;
+    options.metrics_tls = config->metrics_tls ? daemon->secrets.tls : NULL;
+    options.access = &daemon->secrets.access;
     return srv_http_start(&options, &daemon->loop, daemon->core, &daemon->http, error);
 }
 
@@ -441,15 +492,13 @@ static void release(struct daemon *daemon)
         srv_core_free(daemon->core);
     }
     srv_engine_free(daemon->engine);
-    srv_tokens_free(daemon->tokens);
-    srv_tokens_free(daemon->control_tokens);
+    srv_secrets_release(&daemon->secrets);
 }
 
 /* In order; what is open is closed by the caller, whatever the outcome. */
 static enum base_status start(struct daemon *daemon, struct base_error *error)
 {
-    BASE_TRY(tls_open(daemon, error)); // first: to load models may take long
-    BASE_TRY(tokens_open(daemon, error));
+    BASE_TRY(secrets_open(daemon, error)); // first: to load models may take long
     BASE_TRY(engine_open(daemon, error));
     BASE_TRY(core_open(daemon, error));
     BASE_TRY(srv_engine_start(daemon->engine, error));
@@ -470,8 +519,8 @@ enum base_status srv_daemon_run(const struct cfg_config *config, struct base_err
     signal(SIGPIPE, SIG_IGN);     // a client that leaves is an error of its connection only
     handles_init(daemon); // before models are loaded: a signal meanwhile is seen right after
     enum base_status status = start(daemon, error);
-    srv_tls_free(daemon->tls); // the libraries have their own copies, and what is left is a key
-    daemon->tls = NULL;
+    srv_tls_free(daemon->secrets.tls); // what is left of it is a key
+    daemon->secrets.tls = NULL;
     if (status == BASE_OK) {
         srv_core_warm(daemon->core, warmed, daemon);
         srv_loop_run(&daemon->loop);

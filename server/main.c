@@ -9,8 +9,7 @@
 #include "server/check_model.h"
 #include "server/daemon.h"
 #include "server/explain.h"
-#include "server/tls.h"
-#include "server/tokens.h"
+#include "server/secrets.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,31 +37,17 @@ static int print_config(const struct cfg_config *config)
     return EXIT_SUCCESS;
 }
 
-static enum base_status check_tokens(const char *path, struct base_error *error)
-{
-    struct srv_tokens *tokens = NULL;
-    BASE_TRY(path[0] == '\0' ? BASE_OK : srv_tokens_load(path, &tokens, error));
-    srv_tokens_free(tokens);
-    return BASE_OK;
-}
-
-/* --check-config: the files of TLS and tokens too, so that a restart with new ones can be tried
- * before. */
+/* --check-config: the files of TLS and tokens too, so that new ones can be tried before they are in
+ * force. */
 static int check_config(const struct cfg_config *config)
 {
-    const struct srv_tls_files files = {.certificate = config->tls_cert_file,
-                                        .key = config->tls_key_file,
-                                        .client_ca = config->tls_client_ca_file};
-    struct srv_tls *tls = NULL;
+    struct srv_secrets secrets;
     struct base_error error = {.status = BASE_OK};
-    if ((files.certificate[0] != '\0' && srv_tls_load(&files, &tls, &error) != BASE_OK) ||
-        check_tokens(config->auth_token_file, &error) != BASE_OK ||
-        check_tokens(config->control_token_file, &error) != BASE_OK) {
-        srv_tls_free(tls);
+    if (srv_secrets_load(config, &secrets, &error) != BASE_OK) {
         fprintf(stderr, "cellbatchd: %s\n", error.message);
         return EXIT_FAILURE;
     }
-    srv_tls_free(tls);
+    srv_secrets_release(&secrets);
     return print_config(config);
 }
 

@@ -179,9 +179,12 @@ static bool read_bearer(const char *header, size_t length, const char **token, s
 enum base_status srv_access_check(const struct srv_access *access, enum srv_access_need need,
                                   const char *header, size_t length, struct base_error *error)
 {
-    const bool is_control = need == SRV_ACCESS_CONTROL && access->control != NULL;
     const char *token = NULL;
     size_t bytes = 0;
+    if (access == NULL) {
+        return BASE_OK;
+    }
+    const bool is_control = need == SRV_ACCESS_CONTROL && access->control != NULL;
     if (!is_control && access->use == NULL) {
         return BASE_OK;
     }

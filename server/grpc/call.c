@@ -177,7 +177,7 @@ static void on_closed(struct srv_grpc__event *event, bool ok)
 /* Whether the client has sent a token that allows this. */
 static enum base_status check_access(const struct srv_grpc__call *call, struct base_error *error)
 {
-    const struct srv_access *access = &call->server->options.access;
+    const struct srv_access *access = call->server->options.access;
     const bool is_order = call->method->kind == SRV_GRPC__ORDER;
     const grpc_metadata *header = NULL;
     if (call->method->is_free) {

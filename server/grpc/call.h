@@ -13,6 +13,7 @@
 #include "server/orders.h"
 
 #include <grpc/grpc.h>
+#include <grpc/grpc_security.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <uv.h>
@@ -106,6 +107,10 @@ struct srv_grpc {
     uint32_t missing;                                        /* sum over methods */
     struct srv_grpc_counts counts;
     struct srv_orders orders;
+
+    /* gRPC asks for it at each handshake, on any of its threads; NULL: it has the last one. */
+    pthread_mutex_t certificate_lock;
+    grpc_ssl_server_certificate_config *certificate;
 
     uint32_t batches;              /* started and not taken from the queue */
     struct srv_grpc__turns *turns; /* when to look */

@@ -18,7 +18,6 @@
 #include "server/tls.h"
 
 #include <errno.h>
-#include <grpc/grpc_security.h>
 #include <grpc/support/log.h>
 #include <netdb.h>
 #include <stdio.h>
@@ -181,21 +180,50 @@ static const char *refusal_reason(const struct srv_grpc_options *options)
     return reason;
 }
 
-/* gRPC keeps copies of the texts. TLS 1.2 is the least that it speaks. */
-static grpc_server_credentials *create_credentials(const struct srv_tls *tls)
+/* gRPC's threads. What is handed over is theirs. */
+static grpc_ssl_certificate_config_reload_status
+fetch_certificate(void *context, grpc_ssl_server_certificate_config **out)
+{
+    struct srv_grpc *server = context;
+    (void)pthread_mutex_lock(&server->certificate_lock);
+    *out = server->certificate;
+    server->certificate = NULL;
+    (void)pthread_mutex_unlock(&server->certificate_lock);
+    return *out != NULL ? GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW
+                        : GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
+}
+
+/* gRPC keeps copies of the texts. */
+void srv_grpc_set_tls(struct srv_grpc *server, const struct srv_tls *tls)
+{
+    grpc_ssl_pem_key_cert_pair pair = {tls->key, tls->certificate};
+    // gRPC 1.51 aborts where what is fetched has no CAs, though it asks no client for a
+    // certificate. Then it looks at none, whatever they are.
+    const char *roots = tls->client_ca != NULL ? tls->client_ca : tls->certificate;
+    grpc_ssl_server_certificate_config *fresh =
+        grpc_ssl_server_certificate_config_create(roots, &pair, 1);
+    (void)pthread_mutex_lock(&server->certificate_lock);
+    grpc_ssl_server_certificate_config *unseen = server->certificate;
+    server->certificate = fresh;
+    (void)pthread_mutex_unlock(&server->certificate_lock);
+    if (unseen != NULL) {
+        grpc_ssl_server_certificate_config_destroy(unseen);
+    }
+}
+
+/* TLS 1.2 is the least that gRPC speaks. */
+static grpc_server_credentials *create_credentials(struct srv_grpc *server,
+                                                   const struct srv_tls *tls)
 {
     if (tls == NULL) {
         return grpc_insecure_server_credentials_create();
     }
-    grpc_ssl_pem_key_cert_pair pair = {tls->key, tls->certificate};
-    grpc_ssl_server_certificate_config *config =
-        grpc_ssl_server_certificate_config_create(tls->client_ca, &pair, 1);
-    // Each call takes over what it is given.
+    srv_grpc_set_tls(server, tls);
     return grpc_ssl_server_credentials_create_with_options(
-        grpc_ssl_server_credentials_create_options_using_config(
+        grpc_ssl_server_credentials_create_options_using_config_fetcher(
             tls->client_ca != NULL ? GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY
                                    : GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE,
-            config));
+            fetch_certificate, server));
 }
 
 static enum base_status listen_on(struct srv_grpc *server, const struct srv_grpc_options *options,
@@ -208,7 +236,7 @@ static enum base_status listen_on(struct srv_grpc *server, const struct srv_grpc
     if (length < 0 || (size_t)length >= sizeof target) {
         return base_fail(error, BASE_INVALID_ARGUMENT, "the address for gRPC is too long");
     }
-    grpc_server_credentials *credentials = create_credentials(options->tls);
+    grpc_server_credentials *credentials = create_credentials(server, options->tls);
     int port = grpc_server_add_http2_port(server->server, target, credentials);
     grpc_server_credentials_release(credentials);
     if (port <= 0) {
@@ -262,6 +290,10 @@ static void release(struct srv_grpc *server)
     destroy_queue(server->ended, false);
     srv_grpc__pool_release(server);
     srv_orders_release(&server->orders);
+    if (server->certificate != NULL) {
+        grpc_ssl_server_certificate_config_destroy(server->certificate);
+    }
+    (void)pthread_mutex_destroy(&server->certificate_lock);
     base_free(server->threads);
     base_free(server);
     grpc_shutdown();
@@ -304,6 +336,7 @@ enum base_status srv_grpc_start(const struct srv_grpc_options *options, struct s
     }
     gpr_set_log_function(log_from_grpc);
     grpc_init();
+    (void)pthread_mutex_init(&server->certificate_lock, NULL);
     server->loop = loop;
     server->core = core;
     server->orders.core = core;

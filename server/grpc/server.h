@@ -16,11 +16,12 @@ struct srv_grpc;
 struct srv_tls;
 
 struct srv_grpc_options {
-    const char *address;          /* an IPv4 or IPv6 address */
-    uint16_t port;                /* 0: any free one */
-    const struct srv_tls *tls;    /* NULL: plain text */
-    struct srv_access access;     /* its tokens outlive the server */
-    uint32_t threads;             /* that read and decode requests */
+    const char *address;       /* an IPv4 or IPv6 address */
+    uint16_t port;             /* 0: any free one */
+    const struct srv_tls *tls; /* NULL: plain text */
+    const struct srv_access
+        *access;      /* NULL: everybody; outlives the server, and may change on the loop thread */
+    uint32_t threads; /* that read and decode requests */
     uint32_t calls_max;           /* requests at a time, of calls and streams; more are refused */
     uint64_t calls_bytes_max;     /* bytes of their messages at a time; more are refused */
     uint32_t streams_max;         /* calls that stay open, of all methods; more are refused */
@@ -46,6 +47,11 @@ enum base_status srv_grpc_start(const struct srv_grpc_options *options, struct s
                                 struct base_error *error) __attribute__((warn_unused_result));
 
 uint16_t srv_grpc_port(const struct srv_grpc *server);
+
+/* Of a server that was started with TLS: connections that begin from now on have this certificate
+ * and these CAs; clients need a certificate if they did before. tls is only read during the call.
+ */
+void srv_grpc_set_tls(struct srv_grpc *server, const struct srv_tls *tls);
 
 /* Stops listening and tells every peer to go away; calls that are here finish, streams when all
  * that they have read is answered: with UNAVAILABLE where the client has not ended its half before.

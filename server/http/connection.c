@@ -29,6 +29,7 @@ static void freed_cb(uv_handle_t *handle)
     struct srv_http__connection *connection = handle->data;
     struct srv_http *http = connection->listener->http;
     srv_http__exchange_release(&connection->exchange);
+    srv_http__certificate_leave(connection->certificate);
     base_free(connection);
     srv_http__handle_closed(http);
 }
@@ -113,7 +114,7 @@ void srv_http__connection_opened(struct srv_http__listener *listener, struct MHD
     srv_http__connection_enter(connection, SRV_HTTP__HEAD);
     connection->deadline_ns =
         base_deadline_after(http->loop->now_ns, (uint64_t)http->options.head_ms * BASE_NS_PER_MS);
-    if (listener->is_tls) {
+    if (listener->certificate != NULL) {
         srv_http__handshake_begin(connection);
     }
     *context = connection;

@@ -122,7 +122,7 @@ static void check_access(struct srv_http__connection *connection, const struct h
     }
     const char *header = head->n_authorizations == 1 ? head->authorization : NULL;
     const enum base_status status =
-        srv_access_check(&connection->listener->http->options.access,
+        srv_access_check(connection->listener->http->options.access,
                          srv_http_is_order(page) ? SRV_ACCESS_CONTROL : SRV_ACCESS_USE, header,
                          header == NULL ? 0 : strlen(header), &exchange->error);
     exchange->code = status == BASE_OK ? 0 : srv_status_http(status);

@@ -58,6 +58,11 @@ void srv_http__handshake_begin(struct srv_http__connection *connection)
         MHD_get_connection_info(connection->mhd, MHD_CONNECTION_INFO_GNUTLS_SESSION);
     base_assert(info != NULL && info->tls_session != NULL);
     connection->shaking = info->tls_session;
+    connection->certificate = connection->listener->certificate;
+    connection->certificate->users++;
+    const int set = gnutls_credentials_set(connection->shaking, GNUTLS_CRD_CERTIFICATE,
+                                           connection->certificate->credentials);
+    base_assert(set == GNUTLS_E_SUCCESS); // it takes the place of libmicrohttpd's own
     if (connection->listener->demands_certificates) {
         gnutls_certificate_server_set_request(connection->shaking, GNUTLS_CERT_REQUIRE);
         gnutls_session_set_verify_function(connection->shaking, verify_client);

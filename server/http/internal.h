@@ -3,6 +3,7 @@
  *   listener.c    libmicrohttpd's daemon on the libuv loop; sockets
  *   connection.c  accept to close: time limits, a client that leaves
  *   handshake.c   of TLS: clients' certificates; one that waits costs nothing
+ *   certificate.c what a listener shows, and whom it trusts; replaced while it serves
  *   exchange.c    one request: head, body, core, answer
  *   events.c      an answer that goes in parts: server-sent events
  *   pages.c       the JSON of everything but inference
@@ -57,10 +58,11 @@ struct srv_http__connection {
     struct MHD_Connection *mhd;
     struct srv_http__connection *next, *previous;
     int fd;
-    uv_poll_t watch;          /* for the client's end of the connection */
-    bool gone;                /* seen by it */
-    bool waits;               /* in its handshake: suspended until the socket is ready */
-    gnutls_session_t shaking; /* until its handshake is over; NULL without TLS */
+    uv_poll_t watch; /* for the client's end of the connection */
+    bool gone;       /* seen by it */
+    bool waits;      /* in its handshake: suspended until the socket is ready */
+    struct srv_http__certificate *certificate; /* that it began with; NULL without TLS */
+    gnutls_session_t shaking;                  /* until its handshake is over; NULL without TLS */
     struct srv_http__connection *next_shaking;
     enum srv_http__phase phase;
     uint64_t deadline_ns; /* of the phase */
@@ -71,10 +73,10 @@ struct srv_http__listener {
     struct srv_http *http;
     struct MHD_Daemon *daemon; /* NULL: not wanted, or closed */
     bool is_metrics;
-    bool is_tls;
-    bool demands_certificates; /* of clients */
-    bool run_wanted;           /* libmicrohttpd has something to do before the loop sleeps */
-    int fd;                    /* -1 once libmicrohttpd has it */
+    struct srv_http__certificate *certificate; /* NULL: plain text */
+    bool demands_certificates;                 /* of clients */
+    bool run_wanted; /* libmicrohttpd has something to do before the loop sleeps */
+    int fd;          /* -1 once libmicrohttpd has it */
     uint16_t port;
     uv_poll_t poll;                       /* on the daemon's epoll descriptor */
     struct srv_http__connection *first;   /* newest first */
@@ -133,6 +135,21 @@ void srv_http__connection_cut(struct srv_http__connection *connection);
 void srv_http__connection_watch(struct srv_http__connection *connection, int events);
 /* Cuts connections whose phase has lasted too long. */
 void srv_http__connections_sweep(struct srv_http__listener *listener, uint64_t now_ns);
+
+/* ---- certificate.c ---- */
+
+/* A certificate with its key, and the CAs of clients where there are some, for as long as somebody
+ * uses it. */
+struct srv_http__certificate {
+    gnutls_certificate_credentials_t credentials;
+    uint32_t users;
+};
+
+/* With one user. INVALID_ARGUMENT, RESOURCE_EXHAUSTED. */
+enum base_status srv_http__certificate_create(const struct srv_tls *tls,
+                                              struct srv_http__certificate **out,
+                                              struct base_error *error);
+void srv_http__certificate_leave(struct srv_http__certificate *certificate); /* NULL is allowed */
 
 /* ---- handshake.c ---- */
 

@@ -144,14 +144,11 @@ static struct MHD_Daemon *start_daemon(struct srv_http__listener *listener,
         listener->is_metrics ? METRICS_CONNECTIONS_MAX : http->options.connections_max;
     char versions[] = TLS_VERSIONS;
     const struct MHD_OptionItem none = {MHD_OPTION_END, 0, NULL};
-    struct MHD_OptionItem secure[5] = {none, none, none, none, none};
-    if (tls != NULL) { // all of it is only read
+    struct MHD_OptionItem secure[4] = {none, none, none, none};
+    if (tls != NULL) { // only read; it does not start without them, but see certificate.c
         secure[0] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_CERT, 0, tls->certificate};
         secure[1] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_KEY, 0, tls->key};
         secure[2] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_PRIORITIES, 0, versions};
-    }
-    if (tls != NULL && tls->client_ca != NULL) {
-        secure[3] = (struct MHD_OptionItem){MHD_OPTION_HTTPS_MEM_TRUST, 0, tls->client_ca};
     }
     unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | (tls != NULL ? MHD_USE_TLS : 0u);
     return MHD_start_daemon(flags, 0, NULL, NULL, srv_http__handle, listener,
@@ -172,7 +169,9 @@ enum base_status srv_http__listener_start(struct srv_http__listener *listener,
         return base_fail(error, BASE_UNIMPLEMENTED, "%s: the HTTP library was built without TLS",
                          name_of(listener));
     }
-    listener->is_tls = tls != NULL;
+    if (tls != NULL) {
+        BASE_TRY(srv_http__certificate_create(tls, &listener->certificate, error));
+    }
     listener->demands_certificates = tls != NULL && tls->client_ca != NULL;
     listener->daemon = start_daemon(listener, tls);
     listener->fd = -1; // whether it worked or not: a failing start may have closed it
@@ -240,6 +239,8 @@ void srv_http__listener_close(struct srv_http__listener *listener)
         (void)close(listener->fd);
         listener->fd = -1;
     }
+    srv_http__certificate_leave(listener->certificate); // connections have it for themselves
+    listener->certificate = NULL;
     if (listener->daemon == NULL) {
         return;
     }

@@ -194,6 +194,24 @@ enum base_status srv_http_start(const struct srv_http_options *options, struct s
     return BASE_OK;
 }
 
+enum base_status srv_http_set_tls(struct srv_http *http, const struct srv_tls *tls,
+                                  struct base_error *error)
+{
+    struct srv_http__certificate *fresh = NULL;
+    base_assert(srv_loop_is_owner(http->loop));
+    BASE_TRY(srv_http__certificate_create(tls, &fresh, error));
+    for (int i = 0; i < SRV_HTTP__LISTENERS; i++) {
+        struct srv_http__listener *listener = &http->listeners[i];
+        if (listener->certificate != NULL) {
+            srv_http__certificate_leave(listener->certificate);
+            listener->certificate = fresh;
+            fresh->users++;
+        }
+    }
+    srv_http__certificate_leave(fresh);
+    return BASE_OK;
+}
+
 uint16_t srv_http_port(const struct srv_http *http)
 {
     return http->listeners[SRV_HTTP__INFER].port;

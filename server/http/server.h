@@ -25,7 +25,8 @@ struct srv_http_options {
     uint16_t metrics_port;
     const struct srv_tls *tls;         /* NULL: plain text */
     const struct srv_tls *metrics_tls; /* the same for /metrics */
-    struct srv_access access;          /* its tokens outlive the server */
+    const struct srv_access
+        *access; /* NULL: everybody; outlives the server, and may change on the loop thread */
 
     uint32_t connections_max;   /* of the inference port; more wait in the kernel's queue */
     uint64_t body_bytes_max;    /* a larger body is refused (413) */
@@ -53,6 +54,12 @@ void srv_http_options_init(struct srv_http_options *options);
 enum base_status srv_http_start(const struct srv_http_options *options, struct srv_loop *loop,
                                 struct srv_core *core, struct srv_http **out,
                                 struct base_error *error) __attribute__((warn_unused_result));
+
+/* Of a server that was started with TLS: connections that begin from now on have this certificate
+ * and these CAs; clients need a certificate if they did before. tls is only read during the call.
+ * INVALID_ARGUMENT, RESOURCE_EXHAUSTED: all stays as it is. */
+enum base_status srv_http_set_tls(struct srv_http *http, const struct srv_tls *tls,
+                                  struct base_error *error) __attribute__((warn_unused_result));
 
 /* The ports in fact; 0 where there is no listener. */
 uint16_t srv_http_port(const struct srv_http *http);

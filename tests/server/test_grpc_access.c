@@ -16,15 +16,14 @@
 
 static struct grpc_fixture fixture;
 static struct grpc_client *client;
-static struct srv_tokens *use, *control;
+static struct srv_access sets;
 
 static void setup(void)
 {
     struct srv_grpc_options options;
     srv_grpc_options_init(&options);
-    use = access_tokens(USE "\n");
-    control = access_tokens(CONTROL "\n");
-    options.access = (struct srv_access){use, control};
+    sets = (struct srv_access){access_tokens(USE "\n"), access_tokens(CONTROL "\n")};
+    options.access = &sets;
     grpc_fixture_start(&fixture, &options);
     client = grpc_client_create(fixture.port);
 }
@@ -39,8 +38,8 @@ static void teardown(void)
     ck_assert_uint_eq(counts.streams_open, 0);
     grpc_client_free(client);
     grpc_fixture_stop(&fixture);
-    srv_tokens_free(use);
-    srv_tokens_free(control);
+    srv_tokens_free(sets.use);
+    srv_tokens_free(sets.control);
 }
 
 /* A call of one message, with this token or none; returns its status. */

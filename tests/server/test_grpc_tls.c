@@ -184,6 +184,56 @@ START_TEST(test_grpc_tls_clients_certificates)
 }
 END_TEST
 
+static struct srv_tls *fresh;
+
+static void set_tls(struct grpc_fixture *f)
+{
+    srv_grpc_set_tls(f->server, fresh);
+}
+
+static void replace(const char *certificate, const char *key, const char *ca)
+{
+    const struct srv_tls_files files = {certificates_path(certificate), certificates_path(key),
+                                        certificates_path(ca)};
+    struct base_error error;
+    ck_assert_int_eq(srv_tls_load(&files, &fresh, &error), BASE_OK);
+    grpc_fixture_on_loop(&fixture, set_tls);
+    srv_tls_free(fresh);
+}
+
+static int ask_as(const char *certificate, const char *key)
+{
+    const struct grpc_client_tls tls = {certificates_path("ca.pem"), certificates_path(certificate),
+                                        certificates_path(key)};
+    return ask_once(grpc_client_create_tls(fixture.port, &tls));
+}
+
+/* Connections that are there go on; others meet the new. One that nobody has met is left over. */
+START_TEST(test_grpc_tls_is_replaced)
+{
+    start(true);
+    const struct grpc_client_tls known = {certificates_path("ca.pem"),
+                                          certificates_path("client.pem"),
+                                          certificates_path("client.key")};
+    struct grpc_client *before = grpc_client_create_tls(fixture.port, &known);
+    ck_assert_int_eq(ask(before), GRPC_STATUS_OK);
+    ck_assert_int_eq(ask_as("wrong.pem", "wrong.key"), GRPC_STATUS_UNAVAILABLE);
+    for (int i = 0; i < 3; i++) {
+        replace("rsa.pem", "rsa.key", "other_ca.pem");
+    }
+    ck_assert_int_eq(ask_as("wrong.pem", "wrong.key"), GRPC_STATUS_OK);
+    ck_assert_int_eq(ask_as("client.pem", "client.key"), GRPC_STATUS_UNAVAILABLE);
+    ck_assert_int_eq(ask(before), GRPC_STATUS_OK);
+    replace("server.pem", "server.key", "client_ca.pem");
+    ck_assert_int_eq(ask_as("client.pem", "client.key"), GRPC_STATUS_OK);
+    ck_assert_int_eq(ask_as("wrong.pem", "wrong.key"), GRPC_STATUS_UNAVAILABLE);
+    ck_assert_int_eq(ask(before), GRPC_STATUS_OK);
+    replace("rsa.pem", "rsa.key", "other_ca.pem");
+    grpc_client_free(before);
+    stop();
+}
+END_TEST
+
 START_TEST(test_grpc_tls_clients_that_cannot_connect)
 {
     start(false);
@@ -321,6 +371,7 @@ int main(void)
     tcase_add_test(tc, test_grpc_tls_large_message);
     tcase_add_test(tc, test_grpc_tls_stream);
     tcase_add_test(tc, test_grpc_tls_clients_certificates);
+    tcase_add_test(tc, test_grpc_tls_is_replaced);
     tcase_add_test(tc, test_grpc_tls_clients_that_cannot_connect);
     tcase_add_test(tc, test_grpc_tls_old_versions_are_refused);
     tcase_add_test(tc, test_grpc_tls_handshakes_end_by_their_time);

@@ -13,16 +13,15 @@
 
 static struct http_fixture fixture;
 static struct http_client client;
-static struct srv_tokens *use, *control;
+static struct srv_access sets;
 
 static void setup(void)
 {
     struct srv_http_options options;
     (void)signal(SIGPIPE, SIG_IGN);
     srv_http_options_init(&options);
-    use = access_tokens(USE "\n");
-    control = access_tokens(CONTROL "\n");
-    options.access = (struct srv_access){use, control};
+    sets = (struct srv_access){access_tokens(USE "\n"), access_tokens(CONTROL "\n")};
+    options.access = &sets;
     http_fixture_start(&fixture, &options);
     ck_assert(http_connect(&client, fixture.port));
 }
@@ -31,8 +30,8 @@ static void teardown(void)
 {
     http_close(&client);
     http_fixture_stop(&fixture);
-    srv_tokens_free(use);
-    srv_tokens_free(control);
+    srv_tokens_free(sets.use);
+    srv_tokens_free(sets.control);
 }
 
 static int ask(const char *method, const char *path, const char *token, const char *body)

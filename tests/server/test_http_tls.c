@@ -353,6 +353,86 @@ START_TEST(test_http_tls_metrics)
 }
 END_TEST
 
+/* ---- Another certificate while it serves ---- */
+
+static struct base_error set_error;
+
+static void set_tls(struct http_fixture *f)
+{
+    set_error = (struct base_error){.status = BASE_OK};
+    const enum base_status status = srv_http_set_tls(f->server, tls, &set_error);
+    ck_assert_int_eq(status, set_error.status);
+}
+
+static void replace(const char *name, const char *ca)
+{
+    char pem[32];
+    char key[32];
+    (void)snprintf(pem, sizeof pem, "%s.pem", name);
+    (void)snprintf(key, sizeof key, "%s.key", name);
+    const struct srv_tls_files files = {certificates_path(pem), certificates_path(key),
+                                        certificates_path(ca)};
+    ck_assert_int_eq(srv_tls_load(&files, &tls, &set_error), BASE_OK);
+    http_fixture_on_loop(&fixture, set_tls);
+    srv_tls_free(tls);
+}
+
+/* Connections that are there go on, also one whose handshake is half done; others meet the new. */
+START_TEST(test_http_tls_is_replaced)
+{
+    struct srv_http_options options = tls_options(true);
+    options.metrics_tls = tls;
+    start(&options);
+    struct tls_wanted known = client_with(NULL, "client.pem", "client.key");
+    struct tls_wanted other = client_with(NULL, "wrong.pem", "wrong.key");
+    struct http_client before;
+    struct http_client metrics;
+    struct http_client shaking;
+    ck_assert_int_eq(ask(&other), 0);
+    ck_assert(http_connect_tls(&before, fixture.port, &known));
+    ck_assert(http_connect_tls(&metrics, fixture.metrics_port, &known));
+    ck_assert(http_connect(&shaking, fixture.port));
+    struct tls_link *half = tls_link_create(shaking.fd, &known);
+    tls_link_begin(half);
+    ck_assert(http_fixture_wait_connections(&fixture, 2));
+    for (int i = 0; i < 3; i++) {
+        replace("rsa", "other_ca.pem");
+        ck_assert_int_eq(set_error.status, BASE_OK);
+    }
+    ck_assert_int_eq(ask(&other), 200);
+    ck_assert_int_eq(ask(&known), 0);
+    assert_infers(&before);
+    ck_assert_int_eq(http_request(&metrics, "GET", "/metrics", "", NULL).code, 200);
+    ck_assert(tls_link_shake(half));
+    replace("server", "client_ca.pem");
+    ck_assert_int_eq(ask(&known), 200);
+    ck_assert_int_eq(ask(&other), 0);
+    assert_infers(&before);
+    tls_link_free(half);
+    http_close(&shaking);
+    http_close(&before);
+    http_close(&metrics);
+    http_fixture_stop(&fixture);
+}
+END_TEST
+
+START_TEST(test_http_tls_stays_where_the_new_is_wrong)
+{
+    char text[] = "no PEM";
+    struct srv_tls wrong = {.certificate = text, .key = text};
+    start_tls(false);
+    tls = &wrong;
+    http_fixture_on_loop(&fixture, set_tls);
+    ck_assert_int_eq(set_error.status, BASE_INVALID_ARGUMENT);
+    base_alloc_fail_at(1);
+    http_fixture_on_loop(&fixture, set_tls);
+    base_alloc_fail_at(0);
+    ck_assert_int_eq(set_error.status, BASE_RESOURCE_EXHAUSTED);
+    assert_serves();
+    http_fixture_stop(&fixture);
+}
+END_TEST
+
 /* ---- Handshakes that are never finished ---- */
 
 enum { SILENT, HALF_A_RECORD, HELLO, HANDSHAKES };
@@ -556,6 +636,8 @@ int main(void)
     tcase_add_test(tc, test_http_tls_old_versions_are_refused);
     tcase_add_loop_test(tc, test_http_tls_clients_certificates, 0, 2);
     tcase_add_test(tc, test_http_tls_metrics);
+    tcase_add_test(tc, test_http_tls_is_replaced);
+    tcase_add_test(tc, test_http_tls_stays_where_the_new_is_wrong);
     tcase_add_test(tc, test_http_tls_waiting_handshakes_cost_nothing);
     tcase_add_test(tc, test_http_tls_waiting_clients_cost_nothing);
     tcase_add_test(tc, test_http_tls_handshakes_end_by_their_time);
