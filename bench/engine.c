@@ -15,24 +15,19 @@
 #include "bench/ideal.h"
 #include "bench/workload.h"
 
-#include <getopt.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define ROUNDS_MAX 100u
-#define SEED       1u
+#define SEED 1u
 
 /* Of a request alone and in company: what other sums of a library's products may make of it. */
 #define DIFFERENCE_MAX 1e-4
 
 struct settings {
-    const char *write_cells, *backend;
-    struct srv_engine_options engine;
-    uint32_t present, rounds;
-    double seconds;
-    bool is_json;
+    const char *write_cells;
+    uint32_t present;
 };
 
 /* One round; and, in a result, the median of each number over the rounds. */
@@ -52,7 +47,7 @@ struct bench {
     struct cell_model *cells;
     struct bench_loop *loop;
     struct bench_ideal *ideal;
-    struct round rounds[ROUNDS_MAX];
+    struct round rounds[BENCH_ROUNDS_MAX];
     double difference; /* the largest of a request's outputs, in company and alone */
 };
 
@@ -113,7 +108,7 @@ static enum base_status run_round(struct bench *bench, uint64_t ns, struct round
     out->cells_per_s = cells / seconds_of(tally.ns);
     out->ideal_requests_per_s = 1 / ideal_s;
     out->ideal_ratio = out->requests_per_s / out->ideal_requests_per_s;
-    out->device_busy = (double)tally.busy_ns / (double)tally.ns / bench->settings.engine.teams;
+    out->device_busy = (double)tally.busy_ns / (double)tally.ns / bench->workload.engine.teams;
     out->mean_rows = (double)most->cells / (double)most->steps;
     out->steps_per_batch = (double)most->steps / (double)most->batches;
     out->allocations = tally.allocations;
@@ -124,11 +119,11 @@ static enum base_status run_round(struct bench *bench, uint64_t ns, struct round
 
 static double median_of(const struct bench *bench, size_t offset)
 {
-    double values[ROUNDS_MAX];
-    for (uint32_t i = 0; i < bench->settings.rounds; i++) {
+    double values[BENCH_ROUNDS_MAX];
+    for (uint32_t i = 0; i < bench->workload.rounds; i++) {
         memcpy(&values[i], (const char *)&bench->rounds[i] + offset, sizeof(values[i]));
     }
-    return bench_quantile(values, bench->settings.rounds, 0.5);
+    return bench_quantile(values, bench->workload.rounds, 0.5);
 }
 
 static void summarise(const struct bench *bench, struct round *out)
@@ -142,7 +137,7 @@ static void summarise(const struct bench *bench, struct round *out)
     out->steps_per_batch = median_of(bench, offsetof(struct round, steps_per_batch));
     out->round_trip_ns = median_of(bench, offsetof(struct round, round_trip_ns));
     out->allocations = 0;
-    for (uint32_t i = 0; i < bench->settings.rounds; i++) {
+    for (uint32_t i = 0; i < bench->workload.rounds; i++) {
         out->allocations += bench->rounds[i].allocations;
     }
 }
@@ -179,9 +174,9 @@ static void write_json(const struct bench *bench, const struct round *all, struc
     base_buf_printf(out,
                     ",\"device\":\"%s\",\"teams\":%u,\"threads\":%u,\"batch_rows\":%u,"
                     "\"requests_present\":%u,\"seed\":%u,\"rounds\":%u,\"seconds\":%.3f,",
-                    srv_engine_description(bench->engine), set->engine.teams,
-                    set->engine.team_threads, set->engine.batch_rows_max, set->present, SEED,
-                    set->rounds, set->seconds);
+                    srv_engine_description(bench->engine), bench->workload.engine.teams,
+                    bench->workload.engine.team_threads, bench->workload.engine.batch_rows_max,
+                    set->present, SEED, bench->workload.rounds, bench->workload.seconds);
     base_buf_printf(out,
                     "\"requests_per_s\":%.1f,\"cells_per_s\":%.0f,\"device_busy\":%.4f,"
                     "\"mean_rows\":%.2f,\"steps_per_batch\":%.2f,\"ideal_requests_per_s\":%.1f,"
@@ -189,7 +184,7 @@ static void write_json(const struct bench *bench, const struct round *all, struc
                     all->requests_per_s, all->cells_per_s, all->device_busy, all->mean_rows,
                     all->steps_per_batch, all->ideal_requests_per_s, all->ideal_ratio,
                     (unsigned long long)all->allocations, all->round_trip_ns);
-    for (uint32_t i = 0; i < set->rounds; i++) {
+    for (uint32_t i = 0; i < bench->workload.rounds; i++) {
         base_buf_printf(out, "%s%.4f", i > 0 ? "," : "", bench->rounds[i].ideal_ratio);
     }
     base_buf_text(out, "]}\n");
@@ -201,7 +196,7 @@ static void write_text(const struct bench *bench, const struct round *all, struc
     bench_host_text(out);
     base_buf_printf(out, "model            %s\n", bench_workload_name(&bench->workload));
     base_buf_printf(out, "device           %s, %u team%s\n", srv_engine_description(bench->engine),
-                    set->engine.teams, set->engine.teams > 1 ? "s" : "");
+                    bench->workload.engine.teams, bench->workload.engine.teams > 1 ? "s" : "");
     base_buf_printf(out, "load             %u present, %s\n", set->present, bench->workload.spec);
     base_buf_printf(out, "requests_per_s   %.1f\n", all->requests_per_s);
     base_buf_printf(out, "cells_per_s      %.0f\n", all->cells_per_s);
@@ -210,11 +205,11 @@ static void write_text(const struct bench *bench, const struct round *all, struc
     base_buf_printf(out, "steps_per_batch  %.2f\n", all->steps_per_batch);
     base_buf_printf(out, "ideal            %.1f requests/s\n", all->ideal_requests_per_s);
     base_buf_printf(out, "ideal_ratio      %.4f (", all->ideal_ratio);
-    for (uint32_t i = 0; i < set->rounds; i++) {
+    for (uint32_t i = 0; i < bench->workload.rounds; i++) {
         base_buf_printf(out, "%s%.4f", i > 0 ? " " : "", bench->rounds[i].ideal_ratio);
     }
     base_buf_text(out, ")\nround_trip_ns    ");
-    for (uint32_t i = 0; i < set->rounds; i++) {
+    for (uint32_t i = 0; i < bench->workload.rounds; i++) {
         base_buf_printf(out, "%.0f ", bench->rounds[i].round_trip_ns);
     }
     base_buf_printf(out, "between two CPUs\nallocations      %llu while measuring\n",
@@ -228,7 +223,7 @@ static int report(const struct bench *bench)
     struct base_buf out;
     summarise(bench, &all);
     base_buf_init(&out, 1u << 16);
-    if (bench->settings.is_json) {
+    if (bench->workload.is_json) {
         write_json(bench, &all, &out);
     } else {
         write_text(bench, &all, &out);
@@ -244,17 +239,17 @@ static enum base_status open_all(struct bench *bench, struct base_error *error)
 {
     struct settings *set = &bench->settings;
     BASE_TRY(bench_workload_read(&bench->workload, SEED, error));
-    BASE_TRY(bench_workload_find_device(set->backend, &set->engine, error));
-    set->engine.rows = bench_workload_rows(&bench->workload, set->present);
-    BASE_TRY(srv_engine_create(&set->engine, &bench->engine, error));
+    BASE_TRY(bench_workload_find_device(&bench->workload, error));
+    bench->workload.engine.rows = bench_workload_rows(&bench->workload, set->present);
+    BASE_TRY(srv_engine_create(&bench->workload.engine, &bench->engine, error));
     BASE_TRY(bench_workload_load(&bench->workload, srv_engine_registry(bench->engine),
                                  &bench->cells, error));
     if (set->write_cells != NULL) {
         return bench_cells_write(bench->cells, set->write_cells, error);
     }
     BASE_TRY(srv_engine_add_model(bench->engine, bench->cells, error));
-    BASE_TRY(bench_ideal_create(&set->engine, srv_engine_registry(bench->engine), bench->cells,
-                                &bench->ideal, error));
+    BASE_TRY(bench_ideal_create(&bench->workload.engine, srv_engine_registry(bench->engine),
+                                bench->cells, &bench->ideal, error));
     const struct bench_load load = {.lengths = &bench->workload.lengths,
                                     .answers = &bench->workload.answers,
                                     .shapes = &bench->workload.shapes,
@@ -290,8 +285,8 @@ static int run_all(struct bench *bench)
         close_all(bench);
         return EXIT_SUCCESS;
     }
-    const uint32_t rounds = bench->settings.rounds;
-    const uint64_t ns = (uint64_t)(bench->settings.seconds * 1e9 / rounds);
+    const uint32_t rounds = bench->workload.rounds;
+    const uint64_t ns = (uint64_t)(bench->workload.seconds * 1e9 / rounds);
     enum base_status status = BASE_OK;
     for (uint32_t i = 0; i < rounds && status == BASE_OK; i++) {
         status = run_round(bench, ns, &bench->rounds[i]);
@@ -314,11 +309,7 @@ static const char help[] =
     "usage: cellbatch-bench engine [options]\n" BENCH_WORKLOAD_HELP
     "  --cells FILE           in place of a model: what --write-cells has written\n"
     "  --requests-present N   how many requests are always inside (default 64)\n"
-    "  --threads N            of each team (default 1)\n"
     "  --teams N              (default 1)\n"
-    "  --isa NAME             auto, scalar, avx2, avx512, neon (default auto)\n"
-    "  --device NAME[:CARD]   cpu, blas, cuda:0, cuda-exact:0 (default cpu)\n"
-    "  --batch-rows N         the most rows of a batch (default 64)\n"
     "  --pin                  pin threads to CPUs\n"
     "  --seconds S            of the engine's rounds together (default 5)\n"
     "  --rounds N             engine and bare loop by turns (default 5)\n"
@@ -330,78 +321,39 @@ static const char help[] =
 static bool take_option(struct bench *bench, int option, const char *value)
 {
     struct settings *set = &bench->settings;
-    char *end = NULL;
+    struct srv_engine_options *engine = &bench->workload.engine;
     switch (option) {
-    case 'm':
-    case 'c':
-    case 's':
-    case 'x':
-    case 'q':
-    case 'l':
-    case 'A':
-        bench_workload_take(&bench->workload, option, value);
-        return true;
     case 'w':
         set->write_cells = value;
         return true;
-    case 'i':
-        set->engine.isa = value;
-        return true;
-    case 'b':
-        set->backend = value;
-        return true;
     case 'P':
-        set->engine.pin = true;
-        return true;
-    case 'j':
-        set->is_json = true;
+        engine->pin = true;
         return true;
     case 'p':
         return bench_parse_count(value, 1, 1u << 20, &set->present);
-    case 't':
-        return bench_parse_count(value, 1, 1024, &set->engine.team_threads);
     case 'T':
-        return bench_parse_count(value, 1, 64, &set->engine.teams);
-    case 'r':
-        return bench_parse_count(value, 1, CELL_BATCH_ROWS_MAX, &set->engine.batch_rows_max);
-    case 'R':
-        return bench_parse_count(value, 1, ROUNDS_MAX, &set->rounds);
-    case 'S':
-        set->seconds = strtod(value, &end);
-        return *end == '\0' && set->seconds > 0 && set->seconds < 1e5;
+        return bench_parse_count(value, 1, 64, &engine->teams);
     default:
-        return false;
+        return bench_workload_take(&bench->workload, option, value);
     }
 }
 
 /* false: *status is main()'s result. */
 static bool parse_arguments(int argc, char **argv, struct bench *bench, int *status)
 {
-    static const struct option options[] = {{"model", required_argument, NULL, 'm'},
+    static const struct option options[] = {BENCH_WORKLOAD_OPTIONS,
                                             {"cells", required_argument, NULL, 'c'},
                                             {"write-cells", required_argument, NULL, 'w'},
-                                            {"lstm", required_argument, NULL, 's'},
-                                            {"tree", required_argument, NULL, 'x'},
-                                            {"seq2seq", required_argument, NULL, 'q'},
-                                            {"lengths", required_argument, NULL, 'l'},
-                                            {"answers", required_argument, NULL, 'A'},
                                             {"requests-present", required_argument, NULL, 'p'},
-                                            {"threads", required_argument, NULL, 't'},
                                             {"teams", required_argument, NULL, 'T'},
-                                            {"isa", required_argument, NULL, 'i'},
-                                            {"device", required_argument, NULL, 'b'},
                                             {"backend", required_argument, NULL, 'b'},
                                             {"pin", no_argument, NULL, 'P'},
-                                            {"batch-rows", required_argument, NULL, 'r'},
-                                            {"rounds", required_argument, NULL, 'R'},
-                                            {"seconds", required_argument, NULL, 'S'},
-                                            {"json", no_argument, NULL, 'j'},
                                             {"help", no_argument, NULL, 'h'},
                                             {NULL, 0, NULL, 0}};
-    struct settings *set = &bench->settings;
     bench_workload_init(&bench->workload);
-    *set = (struct settings){.backend = "cpu", .present = 64, .rounds = 5, .seconds = 5};
-    srv_engine_options_init(&set->engine);
+    bench->workload.rounds = 5;
+    bench->workload.seconds = 5;
+    bench->settings = (struct settings){.present = 64};
     // NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread runs yet
     for (int o = 0; (o = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (o == 'h') {

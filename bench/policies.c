@@ -10,12 +10,10 @@
 #include "bench/open_loop.h"
 #include "bench/workload.h"
 
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define ROUNDS_MAX   100u
 #define POLICIES_MAX 16u
 #define RATES_MAX    16u
 #define SEED         1u
@@ -33,11 +31,8 @@ struct policy {
 };
 
 struct settings {
-    struct srv_engine_options engine;
-    const char *backend, *policies, *rates;
-    uint32_t clients, inside, group, rounds;
-    double seconds; /* of each run */
-    bool is_json;
+    const char *policies, *rates;
+    uint32_t clients, inside, group;
 };
 
 /* One run; and, in a result, the median of each number over the rounds. */
@@ -55,7 +50,7 @@ struct bench {
     struct srv_engine *engine;
     struct cell_model *cells;
     struct bench_open_loop *loop;
-    struct numbers runs[POLICIES_MAX][ROUNDS_MAX];
+    struct numbers runs[POLICIES_MAX][BENCH_ROUNDS_MAX];
     struct numbers medians[POLICIES_MAX];
     struct bench_open_result result; /* of one run */
 };
@@ -69,7 +64,7 @@ static enum base_status run_one(struct bench *bench, const struct policy *policy
     const struct bench_open_run run = {.policy = policy->batching,
                                        .rate = rate,
                                        .clients = set->clients,
-                                       .seconds = set->seconds,
+                                       .seconds = bench->workload.seconds,
                                        .seed = SEED + round};
     struct bench_open_result *result = &bench->result;
     BASE_TRY(bench_open_loop_run(bench->loop, &run, result, error));
@@ -90,12 +85,12 @@ static void median_of(const struct bench *bench, uint32_t policy, struct numbers
 {
     double medians[NUMBERS] = {0};
     for (uint32_t n = 0; n < NUMBERS; n++) {
-        double values[ROUNDS_MAX];
-        for (uint32_t r = 0; r < bench->settings.rounds; r++) {
+        double values[BENCH_ROUNDS_MAX];
+        for (uint32_t r = 0; r < bench->workload.rounds; r++) {
             memcpy(&values[r], (const char *)&bench->runs[policy][r] + n * sizeof(double),
                    sizeof(double));
         }
-        medians[n] = bench_quantile(values, bench->settings.rounds, 0.5);
+        medians[n] = bench_quantile(values, bench->workload.rounds, 0.5);
     }
     memcpy(out, medians, sizeof(*out));
 }
@@ -103,7 +98,7 @@ static void median_of(const struct bench *bench, uint32_t policy, struct numbers
 /* Policies in turns; rate 0: by clients. */
 static enum base_status run_rounds(struct bench *bench, double rate, struct base_error *error)
 {
-    for (uint32_t r = 0; r < bench->settings.rounds; r++) {
+    for (uint32_t r = 0; r < bench->workload.rounds; r++) {
         for (uint32_t p = 0; p < bench->n_policies; p++) {
             BASE_TRY(run_one(bench, &bench->policies[p], rate, r, &bench->runs[p][r], error));
         }
@@ -154,9 +149,9 @@ static void write_json(const struct bench *bench, double rate, double part, stru
         base_buf_printf(out,
                         ",\"device\":\"%s\",\"threads\":%u,\"batch_rows\":%u,\"group\":%u,"
                         "\"inside\":%u,\"rounds\":%u,\"seconds\":%.3f,\"policy\":\"%s\",",
-                        srv_engine_description(bench->engine), set->engine.team_threads,
-                        set->engine.batch_rows_max, set->group, set->inside, set->rounds,
-                        set->seconds, bench->policies[p].text);
+                        srv_engine_description(bench->engine), bench->workload.engine.team_threads,
+                        bench->workload.engine.batch_rows_max, set->group, set->inside,
+                        bench->workload.rounds, bench->workload.seconds, bench->policies[p].text);
         if (rate > 0) {
             base_buf_printf(out, "\"offered_per_s\":%.1f,\"part\":%.3f,", rate, part);
         } else {
@@ -179,9 +174,9 @@ static void write_head(const struct bench *bench, struct base_buf *out)
     base_buf_printf(out, "model    %s, %s\n", bench_workload_name(&bench->workload),
                     bench->workload.spec);
     base_buf_printf(out, "device   %s, batches of %u rows\n", srv_engine_description(bench->engine),
-                    set->engine.batch_rows_max);
+                    bench->workload.engine.batch_rows_max);
     base_buf_printf(out, "policies at most %u requests inside, groups of %u; %u rounds of %g s\n",
-                    set->inside, set->group, set->rounds, set->seconds);
+                    set->inside, set->group, bench->workload.rounds, bench->workload.seconds);
 }
 
 /* Measures, and prints; rate 0: by clients. */
@@ -191,7 +186,7 @@ static enum base_status run_load(struct bench *bench, double rate, double part,
     struct base_buf out;
     BASE_TRY(run_rounds(bench, rate, error));
     base_buf_init(&out, 1u << 16);
-    (bench->settings.is_json ? write_json : write_text)(bench, rate, part, &out);
+    (bench->workload.is_json ? write_json : write_text)(bench, rate, part, &out);
     const bool printed =
         !out.failed && fwrite(out.data, 1, out.length, stdout) == out.length && fflush(stdout) == 0;
     base_buf_release(&out);
@@ -200,7 +195,7 @@ static enum base_status run_load(struct bench *bench, double rate, double part,
 
 static enum base_status run_loads(struct bench *bench, struct base_error *error)
 {
-    if (!bench->settings.is_json) {
+    if (!bench->workload.is_json) {
         struct base_buf head;
         base_buf_init(&head, 1u << 16);
         write_head(bench, &head);
@@ -263,9 +258,9 @@ static enum base_status open_all(struct bench *bench, struct base_error *error)
     BASE_TRY(read_policies(bench, error));
     BASE_TRY(read_rates(bench, error));
     BASE_TRY(bench_workload_read(&bench->workload, SEED, error));
-    BASE_TRY(bench_workload_find_device(set->backend, &set->engine, error));
-    set->engine.rows = bench_workload_rows(workload, most);
-    BASE_TRY(srv_engine_create(&set->engine, &bench->engine, error));
+    BASE_TRY(bench_workload_find_device(&bench->workload, error));
+    bench->workload.engine.rows = bench_workload_rows(workload, most);
+    BASE_TRY(srv_engine_create(&bench->workload.engine, &bench->engine, error));
     BASE_TRY(
         bench_workload_load(workload, srv_engine_registry(bench->engine), &bench->cells, error));
     BASE_TRY(srv_engine_add_model(bench->engine, bench->cells, error));
@@ -312,10 +307,6 @@ static const char help[] =
     "  --clients N            that always ask again, to see what a policy can (default 256)\n"
     "  --inside N             the most requests inside, of cellular (default 256)\n"
     "  --group N              the most requests of a group, of the others (default 64)\n"
-    "  --threads N            (default 1)\n"
-    "  --isa NAME             auto, scalar, avx2, avx512, neon (default auto)\n"
-    "  --device NAME[:CARD]   cpu, blas, cuda:0, cuda-exact:0 (default cpu)\n"
-    "  --batch-rows N         the most rows of a batch of cells (default 64)\n"
     "  --calibrate            types as the server does at its start: it may bound batches\n"
     "  --seconds S            of each run (default 2)\n"
     "  --rounds N             in which the policies take turns (default 3)\n"
@@ -325,33 +316,15 @@ static const char help[] =
 static bool take_option(struct bench *bench, int option, const char *value)
 {
     struct settings *set = &bench->settings;
-    char *end = NULL;
     switch (option) {
-    case 'm':
-    case 's':
-    case 'x':
-    case 'q':
-    case 'l':
-    case 'A':
-        bench_workload_take(&bench->workload, option, value);
-        return true;
     case 'o':
         set->policies = value;
         return true;
     case 'a':
         set->rates = value;
         return true;
-    case 'i':
-        set->engine.isa = value;
-        return true;
-    case 'b':
-        set->backend = value;
-        return true;
     case 'C':
-        set->engine.calibrate = true;
-        return true;
-    case 'j':
-        set->is_json = true;
+        bench->workload.engine.calibrate = true;
         return true;
     case 'n':
         return bench_parse_count(value, 1, 1u << 20, &set->clients);
@@ -359,53 +332,28 @@ static bool take_option(struct bench *bench, int option, const char *value)
         return bench_parse_count(value, 1, 1u << 16, &set->inside);
     case 'g':
         return bench_parse_count(value, 1, 1u << 16, &set->group);
-    case 't':
-        return bench_parse_count(value, 1, 1024, &set->engine.team_threads);
-    case 'r':
-        return bench_parse_count(value, 1, CELL_BATCH_ROWS_MAX, &set->engine.batch_rows_max);
-    case 'R':
-        return bench_parse_count(value, 1, ROUNDS_MAX, &set->rounds);
-    case 'S':
-        set->seconds = strtod(value, &end);
-        return *end == '\0' && set->seconds > 0 && set->seconds < 1e5;
     default:
-        return false;
+        return bench_workload_take(&bench->workload, option, value);
     }
 }
 
 /* false: *status is main()'s result. */
 static bool parse_arguments(int argc, char **argv, struct bench *bench, int *status)
 {
-    static const struct option options[] = {{"model", required_argument, NULL, 'm'},
-                                            {"lstm", required_argument, NULL, 's'},
-                                            {"tree", required_argument, NULL, 'x'},
-                                            {"seq2seq", required_argument, NULL, 'q'},
-                                            {"lengths", required_argument, NULL, 'l'},
-                                            {"answers", required_argument, NULL, 'A'},
+    static const struct option options[] = {BENCH_WORKLOAD_OPTIONS,
                                             {"policies", required_argument, NULL, 'o'},
                                             {"rates", required_argument, NULL, 'a'},
                                             {"clients", required_argument, NULL, 'n'},
                                             {"inside", required_argument, NULL, 'I'},
                                             {"group", required_argument, NULL, 'g'},
-                                            {"threads", required_argument, NULL, 't'},
-                                            {"isa", required_argument, NULL, 'i'},
-                                            {"device", required_argument, NULL, 'b'},
-                                            {"batch-rows", required_argument, NULL, 'r'},
                                             {"calibrate", no_argument, NULL, 'C'},
-                                            {"rounds", required_argument, NULL, 'R'},
-                                            {"seconds", required_argument, NULL, 'S'},
-                                            {"json", no_argument, NULL, 'j'},
                                             {"help", no_argument, NULL, 'h'},
                                             {NULL, 0, NULL, 0}};
     bench_workload_init(&bench->workload);
-    bench->settings = (struct settings){.backend = "cpu",
-                                        .rates = "0.2,0.5,0.8,0.95",
-                                        .clients = 256,
-                                        .inside = 256,
-                                        .group = 64,
-                                        .rounds = 3,
-                                        .seconds = 2};
-    srv_engine_options_init(&bench->settings.engine);
+    bench->workload.rounds = 3;
+    bench->workload.seconds = 2; // of each run
+    bench->settings =
+        (struct settings){.rates = "0.2,0.5,0.8,0.95", .clients = 256, .inside = 256, .group = 64};
     // NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread runs yet
     for (int o = 0; (o = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (o == 'h') {

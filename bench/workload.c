@@ -2,6 +2,7 @@
 #include "bench/workload.h"
 
 #include "base/clock.h"
+#include "bench/bench.h"
 #include "bench/cells_file.h"
 #include "bench/lstm_model.h"
 #include "bench/seq2seq_model.h"
@@ -9,6 +10,7 @@
 #include "cells/backend_library.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -16,8 +18,9 @@
 
 void bench_workload_init(struct bench_workload *workload)
 {
-    *workload =
-        (struct bench_workload){.lstm = "256x256", .spec = "fixed:24", .answers_spec = "fixed:24"};
+    *workload = (struct bench_workload){
+        .lstm = "256x256", .spec = "fixed:24", .answers_spec = "fixed:24", .device = "cpu"};
+    srv_engine_options_init(&workload->engine);
 }
 
 void bench_workload_release(struct bench_workload *workload)
@@ -27,16 +30,56 @@ void bench_workload_release(struct bench_workload *workload)
     bench_shapes_release(&workload->shapes);
 }
 
-void bench_workload_take(struct bench_workload *workload, int letter, const char *value)
+/* Where an option that is a text goes; NULL: to none. */
+static const char **text_of(struct bench_workload *workload, int letter)
 {
-    const char **at = letter == 'm'   ? &workload->model
-                      : letter == 'c' ? &workload->cells
-                      : letter == 'x' ? &workload->tree
-                      : letter == 'q' ? &workload->seq2seq
-                      : letter == 's' ? &workload->lstm
-                      : letter == 'A' ? &workload->answers_spec
-                                      : &workload->spec;
-    *at = value;
+    switch (letter) {
+    case 'm':
+        return &workload->model;
+    case 'c':
+        return &workload->cells;
+    case 's':
+        return &workload->lstm;
+    case 'x':
+        return &workload->tree;
+    case 'q':
+        return &workload->seq2seq;
+    case 'l':
+        return &workload->spec;
+    case 'A':
+        return &workload->answers_spec;
+    case 'b':
+        return &workload->device;
+    case 'i':
+        return &workload->engine.isa;
+    default:
+        return NULL;
+    }
+}
+
+bool bench_workload_take(struct bench_workload *workload, int letter, const char *value)
+{
+    const char **text = text_of(workload, letter);
+    char *end = NULL;
+    switch (letter) {
+    case 'j':
+        workload->is_json = true;
+        return true;
+    case 't':
+        return bench_parse_count(value, 1, 1024, &workload->engine.team_threads);
+    case 'r':
+        return bench_parse_count(value, 1, CELL_BATCH_ROWS_MAX, &workload->engine.batch_rows_max);
+    case 'R':
+        return bench_parse_count(value, 1, BENCH_ROUNDS_MAX, &workload->rounds);
+    case 'S':
+        workload->seconds = strtod(value, &end);
+        return *end == '\0' && workload->seconds > 0 && workload->seconds < 1e5;
+    default:
+        if (text != NULL) {
+            *text = value;
+        }
+        return text != NULL;
+    }
 }
 
 const char *bench_workload_name(const struct bench_workload *workload)
@@ -106,9 +149,11 @@ uint32_t bench_workload_rows(const struct bench_workload *workload, uint32_t pre
     return present * (1 + workload->shapes.leaves_max / 8);
 }
 
-enum base_status bench_workload_find_device(const char *text, struct srv_engine_options *out,
+enum base_status bench_workload_find_device(struct bench_workload *workload,
                                             struct base_error *error)
 {
+    const char *text = workload->device;
+    struct srv_engine_options *out = &workload->engine;
     char name[32] = "";
     char rest = 0;
     // NOLINTNEXTLINE(cert-err34-c): the range is checked below

@@ -1,5 +1,5 @@
 /* What runs through an engine in a measurement, as options of the command line say it: a model, how
- * long its requests are, and on which device. */
+ * long its requests are, on which device, for how long. */
 #ifndef BENCH_WORKLOAD_H
 #define BENCH_WORKLOAD_H
 
@@ -7,6 +7,10 @@
 #include "cells/model.h"
 #include "loadgen/lengths.h"
 #include "server/engine.h"
+
+#include <getopt.h>
+
+#define BENCH_ROUNDS_MAX 100u
 
 /* Of the help of a subcommand that has one. */
 #define BENCH_WORKLOAD_HELP                                                                        \
@@ -18,11 +22,38 @@
     "of\n"                                                                                         \
     "                         trees trees:FILE, a tree a line in postorder: S a leaf, R joins "    \
     "two\n"                                                                                        \
-    "  --answers SPEC         of seq2seq, like lengths: steps until the end (default fixed:24)\n"
+    "  --answers SPEC         of seq2seq, like lengths: steps until the end (default fixed:24)\n"  \
+    "  --threads N            of each team (default 1)\n"                                          \
+    "  --isa NAME             auto, scalar, avx2, avx512, neon (default auto)\n"                   \
+    "  --device NAME[:CARD]   cpu, blas, cuda:0, cuda-exact:0 (default cpu)\n"                     \
+    "  --batch-rows N         the most rows of a batch (default 64)\n"
+
+/* Rows of getopt_long()'s table. */
+/* clang-format off */
+#define BENCH_WORKLOAD_OPTIONS                   \
+    {"model", required_argument, NULL, 'm'},     \
+    {"lstm", required_argument, NULL, 's'},      \
+    {"tree", required_argument, NULL, 'x'},      \
+    {"seq2seq", required_argument, NULL, 'q'},   \
+    {"lengths", required_argument, NULL, 'l'},   \
+    {"answers", required_argument, NULL, 'A'},   \
+    {"threads", required_argument, NULL, 't'},   \
+    {"isa", required_argument, NULL, 'i'},       \
+    {"device", required_argument, NULL, 'b'},    \
+    {"batch-rows", required_argument, NULL, 'r'},\
+    {"rounds", required_argument, NULL, 'R'},    \
+    {"seconds", required_argument, NULL, 'S'},   \
+    {"json", no_argument, NULL, 'j'}
+/* clang-format on */
 
 struct bench_workload {
     const char *lstm, *tree, *seq2seq, *cells, *model; /* the last that is not NULL counts */
     const char *spec, *answers_spec;                   /* of lengths */
+    const char *device;
+    struct srv_engine_options engine; /* but for the device, until that is found */
+    uint32_t rounds;                  /* 1..BENCH_ROUNDS_MAX */
+    double seconds;
+    bool is_json;
 
     struct lg_lengths lengths;
     struct lg_lengths answers; /* of seq2seq */
@@ -32,9 +63,9 @@ struct bench_workload {
 void bench_workload_init(struct bench_workload *workload);
 void bench_workload_release(struct bench_workload *workload);
 
-/* An option: 'm' model, 'c' cells, 's' lstm, 'x' tree, 'q' seq2seq, 'l' lengths,
- * 'A' answers. The value is kept. */
-void bench_workload_take(struct bench_workload *workload, int letter, const char *value);
+/* An option of the table, or 'c', cells. The value is kept. false: it is not one for this option,
+ * or there is no such option. */
+bool bench_workload_take(struct bench_workload *workload, int letter, const char *value);
 
 /* As the user has named it. */
 const char *bench_workload_name(const struct bench_workload *workload);
@@ -54,9 +85,9 @@ enum base_status bench_workload_load(const struct bench_workload *workload,
  * admission holds back large ones. */
 uint32_t bench_workload_rows(const struct bench_workload *workload, uint32_t present);
 
-/* NAME or NAME:CARD: one device, which is lost when it stands still for 10 s. INVALID_ARGUMENT, and
- * cell_backend_load()'s errors. */
-enum base_status bench_workload_find_device(const char *text, struct srv_engine_options *out,
+/* One device for workload->engine, which is lost when it stands still for 10 s. INVALID_ARGUMENT,
+ * and cell_backend_load()'s errors. */
+enum base_status bench_workload_find_device(struct bench_workload *workload,
                                             struct base_error *error);
 
 #endif

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""One LSTM asked by many: cells as they come (cellbatch-bench policies) beside ONNX Runtime and PyTorch,
+"""One model asked by many: cells as they come (cellbatch-bench policies) beside ONNX Runtime and PyTorch,
 which are given whole requests: one by one, padded in buckets as dynamic batchers do, or packed. Nobody
-has a server around: ours is the engine, a peer a loop that calls the library. They take turns; medians.
+has a server around: ours is the engine, a peer a loop that calls the library (asked.py). They take turns;
+medians.
 
 First what each can with so many clients that always ask again, then open loops with Poisson arrivals at
 parts of what ours can. A latency counts from when a request should have come.
 
-Usage: serving.py --bench build/release/cellbatch-bench --lengths FILE.tsv [--lstm 256x256] [--threads 1]
+Usage: serving.py --bench build/release/cellbatch-bench --lengths FILE.tsv [--lstm 256x256 |
+--seq2seq 8000x512] [--threads 1]
 """
 
 import argparse
@@ -21,8 +23,8 @@ import sys
 import time
 
 import page
+from asked import PEERS, WAYS
 
-WAYS = {"onnxruntime": ("single", "padded"), "torch": ("single", "padded", "packed")}
 GROUP = 64  # the most requests of a call
 BUCKET = 10  # lengths that are padded to one another
 CLIENTS = 256
@@ -32,67 +34,9 @@ PAUSE_S = 0.2  # a library's threads spin for a while
 # ---- A peer: its own process, {"way", "rate" or "clients", "seconds", "seed"} a line ----
 
 
-class OnnxRuntime:
-    def __init__(self, inputs, hidden, threads):
-        import numpy
-        import onnxruntime
-        from onnx import TensorProto, helper, numpy_helper
-
-        self.numpy, self.version = numpy, onnxruntime.__version__
-        draw = numpy.random.default_rng(1)
-        bound = hidden**-0.5
-        shapes = {"w": (1, 4 * hidden, inputs), "r": (1, 4 * hidden, hidden), "b": (1, 8 * hidden)}
-        weights = [
-            numpy_helper.from_array(draw.uniform(-bound, bound, s).astype(numpy.float32), n)
-            for n, s in shapes.items()
-        ]
-        node = helper.make_node("LSTM", ["x", "w", "r", "b", "lengths"], ["", "h"], hidden_size=hidden)
-        given = [
-            helper.make_tensor_value_info("x", TensorProto.FLOAT, ["steps", "rows", inputs]),
-            helper.make_tensor_value_info("lengths", TensorProto.INT32, ["rows"]),
-        ]
-        result = helper.make_tensor_value_info("h", TensorProto.FLOAT, None)
-        graph = helper.make_graph([node], "lstm", given, [result], weights)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)])
-        model.ir_version = 8
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads
-        self.session = onnxruntime.InferenceSession(
-            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
-
-    def call(self, way, rows):
-        """rows: one array [steps, inputs] a request. Their last h."""
-        lengths = self.numpy.array([len(row) for row in rows], self.numpy.int32)
-        if len(rows) == 1:
-            x = rows[0][:, None]
-        else:
-            x = self.numpy.zeros((lengths.max(), len(rows), rows[0].shape[1]), self.numpy.float32)
-            for place, row in enumerate(rows):
-                x[: len(row), place] = row
-        return self.session.run(["h"], {"x": x, "lengths": lengths})
-
-
-class Torch:
-    def __init__(self, inputs, hidden, threads):
-        import torch
-
-        self.torch, self.version = torch, torch.__version__
-        torch.set_num_threads(threads)
-        torch.manual_seed(1)
-        self.lstm = torch.nn.LSTM(inputs, hidden).eval()
-
-    def call(self, way, rows):
-        torch, rnn = self.torch, self.torch.nn.utils.rnn
-        tensors = [torch.from_numpy(row) for row in rows]
-        with torch.inference_mode():
-            if way == "packed":
-                return self.lstm(rnn.pack_sequence(tensors, enforce_sorted=False))
-            return self.lstm(rnn.pad_sequence(tensors))
-
-
 class Waiting:
-    """Requests that wait: (should have come at, length), in one line or in buckets that take turns."""
+    """Requests that wait: (should have come at, (steps, steps of its answer)), in one line or in buckets of
+    steps that take turns."""
 
     def __init__(self, way):
         self.width = BUCKET if way == "padded" else 0
@@ -100,7 +44,7 @@ class Waiting:
         self.most = 1 if way == "single" else GROUP
 
     def add(self, request):
-        bucket = (request[1] - 1) // self.width if self.width else 0
+        bucket = (request[1][0] - 1) // self.width if self.width else 0
         self.queues.setdefault(bucket, collections.deque()).append(request)
         self.n += 1
 
@@ -114,12 +58,9 @@ class Waiting:
         return group
 
 
-def serve_for(peer, inputs, lengths, asked):
+def serve_for(peer, lengths, asked):
     """Latencies in seconds of what was answered within the time, and how many a second that were."""
-    import numpy
-
     draw = random.Random(asked["seed"])
-    source = numpy.random.default_rng(2).standard_normal((max(lengths), inputs), numpy.float32)
     waiting, latencies = Waiting(asked["way"]), []
     begun = time.perf_counter()
     end, due = begun + asked["seconds"], begun
@@ -133,7 +74,7 @@ def serve_for(peer, inputs, lengths, asked):
             time.sleep(max(0, min(due, end) - now - 5e-5))
             continue
         group = waiting.take()
-        peer.call(asked["way"], [source[:length] for _, length in group])
+        peer.call(asked["way"], [lengths for _, lengths in group])
         now = time.perf_counter()
         latencies += [now - came for came, _ in group]
         for _ in range(len(group) if "clients" in asked else 0):
@@ -141,12 +82,14 @@ def serve_for(peer, inputs, lengths, asked):
     return latencies, len(latencies) / asked["seconds"]
 
 
-def run_peer(kind, inputs, hidden, threads, path):
-    peer = {"onnxruntime": OnnxRuntime, "torch": Torch}[kind](inputs, hidden, threads)
-    lengths = read_lengths(path)
+def run_peer(args):
+    lengths = read_lengths(args.lengths)
+    longest = max(steps for steps, _ in lengths)
+    sizes = map(int, args.size.split("x"))
+    peer = PEERS[args.model][args.peer](*sizes, longest, args.threads)
     print(json.dumps({"version": peer.version}), flush=True)
     for line in sys.stdin:
-        latencies, rate = serve_for(peer, inputs, lengths, json.loads(line))
+        latencies, rate = serve_for(peer, lengths, json.loads(line))
         latencies.sort()
         at = lambda part: 1e3 * latencies[int(part * (len(latencies) - 1))] if latencies else 0
         print(json.dumps({"rate": rate, "p50": at(0.5), "p99": at(0.99)}), flush=True)
@@ -156,14 +99,16 @@ def run_peer(kind, inputs, hidden, threads, path):
 
 
 def read_lengths(path):
+    """Steps and, where there is a second column, those of answers."""
     lines = pathlib.Path(path).read_text(encoding="utf-8").splitlines()
-    return [int(line.split()[0]) for line in lines if line and not line.startswith("#")]
+    fields = [line.split() for line in lines if line and not line.startswith("#")]
+    return [(int(one[0]), int(one[1]) if len(one) > 1 else 0) for one in fields]
 
 
 class Peer:
     def __init__(self, kind, python, args):
         names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-        command = [python, __file__, "--peer", kind, "--lstm", args.lstm, "--lengths", args.lengths]
+        command = [python, __file__, "--peer", kind, f"--{args.model}", args.size, "--lengths", args.lengths]
         self.process = subprocess.Popen(
             command + ["--threads", str(args.threads)],
             stdin=subprocess.PIPE,
@@ -188,7 +133,8 @@ class Peer:
 def our_runs(args, rates):
     """What ours can, then a run at each rate; one round."""
     printed = subprocess.run(
-        [args.bench, "policies", "--lstm", args.lstm, "--lengths", f"trace:{args.lengths}", "--json"]
+        [args.bench, "policies", f"--{args.model}", args.size, "--lengths", f"trace:{args.lengths}", "--json"]
+        + (["--answers", f"trace:{args.lengths}:target"] if args.model == "seq2seq" else [])
         + ["--policies", "cellular", "--rounds", "1", "--seconds", str(args.seconds)]
         + ["--clients", str(CLIENTS), "--threads", str(args.threads)]
         + ["--rates", ",".join(f"{rate:.1f}" for rate in rates)],
@@ -211,7 +157,7 @@ def measure(args, peers):
         for rate, answer in zip([None, *rates], our_runs(args, rates)):
             seen["cellbatch, cells", rate].append(answer)
         for kind, peer in peers.items():
-            for way in WAYS[kind]:
+            for way in WAYS[args.model][kind]:
                 for rate in [None, *rates]:
                     load = {"clients": CLIENTS} if rate is None else {"rate": rate}
                     answer = peer.run(way=way, seconds=args.seconds, seed=number, **load)
@@ -236,18 +182,20 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--bench", help="cellbatch-bench")
     parser.add_argument("--lstm", default="256x256", help="INPUTSxUNITS")
-    parser.add_argument("--lengths", required=True, help="a file with a length a line, in the first column")
+    parser.add_argument("--seq2seq", help="WORDSxUNITS: an LSTM that reads and one that answers instead")
+    parser.add_argument("--lengths", required=True, help="a length a line; of answers in the second column")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--parts", default="0.2,0.5,0.8", help="of what ours can: the open loops")
     parser.add_argument("--torch-python", default="/usr/bin/python3", help="a Python with torch; empty: none")
-    parser.add_argument("--peer", choices=WAYS, help=argparse.SUPPRESS)
+    parser.add_argument("--peer", choices=PEERS["lstm"], help=argparse.SUPPRESS)
     args = parser.parse_args()
     args.parts = [float(part) for part in args.parts.split(",")]
-    inputs, hidden = map(int, args.lstm.split("x"))
+    args.model = "seq2seq" if args.seq2seq else "lstm"
+    args.size = args.seq2seq or args.lstm
     if args.peer:
-        run_peer(args.peer, inputs, hidden, args.threads, args.lengths)
+        run_peer(args)
         return
     peers = {"onnxruntime": Peer("onnxruntime", sys.executable, args)}
     if args.torch_python:
@@ -257,7 +205,7 @@ def main():
         peer.close()
     versions = ", ".join(f"{kind} {peer.version}" for kind, peer in peers.items())
     print(f"{page.cpu_model()}, {len(os.sched_getaffinity(0))} CPUs, {page.caches()}; commit {page.commit()}")
-    print(f"{versions}; LSTM {args.lstm}, {args.threads} threads each; p50, p99 in ms, medians of {args.rounds}\n")
+    print(f"{versions}; {args.model} {args.size}, {args.threads} threads each; p50, p99 in ms, medians of {args.rounds}\n")
     table(seen, rates)
 
 
