@@ -295,6 +295,16 @@ const struct srv_counters *srv_core_counters(const struct srv_core *core)
     return &core->counters;
 }
 
+void srv_core_count_reload(struct srv_core *core, bool is_taken)
+{
+    *(is_taken ? &core->counters.reloads_taken : &core->counters.reloads_refused) += 1;
+}
+
+void srv_core_set_certificate_end(struct srv_core *core, int64_t wall_s)
+{
+    core->certificate_end_s = wall_s;
+}
+
 void srv_core_count_refused(struct srv_core *core, enum srv_protocol protocol,
                             enum base_status status)
 {

@@ -144,6 +144,7 @@ struct srv_counters {
     uint64_t requests_total[SRV_PROTOCOL_COUNT][BASE_STATUS_COUNT];
     uint64_t rejected_queue_full, rejected_deadline, rejected_too_large, rejected_draining;
     uint64_t cancelled_waiting, cancelled_running;
+    uint64_t reloads_taken, reloads_refused;
     uint32_t requests_waiting; /* for rows, or for a plug-in */
     uint32_t requests_running; /* admitted, not yet done */
 };
@@ -153,6 +154,11 @@ const struct srv_counters *srv_core_counters(const struct srv_core *core);
  */
 void srv_core_count_refused(struct srv_core *core, enum srv_protocol protocol,
                             enum base_status status);
+
+/* What /metrics says of secrets (server/secrets.h): files that were read anew are in force, or were
+ * wrong; and when the certificate ends, in seconds since 1970, 0 without one. */
+void srv_core_count_reload(struct srv_core *core, bool is_taken);
+void srv_core_set_certificate_end(struct srv_core *core, int64_t wall_s);
 
 /* Appends all metrics of core, scheduler and devices in Prometheus text format 0.0.4; names as in
  * docs/metrics.md. */

@@ -265,6 +265,20 @@ static void write_cells(const struct srv_core *core, struct base_buf *out)
     }
 }
 
+static void write_secrets(const struct srv_core *core, struct base_buf *out)
+{
+    const char *name = "cellbatch_reloads_total";
+    srv_metrics_family(out, name, SRV_METRICS_COUNTER,
+                       "Certificates and tokens read anew, by what came of it.");
+    write_one(out, name, "outcome", "taken", core->counters.reloads_taken);
+    write_one(out, name, "outcome", "refused", core->counters.reloads_refused);
+    if (core->certificate_end_s != 0) {
+        name = "cellbatch_certificate_end_seconds";
+        srv_metrics_family(out, name, SRV_METRICS_GAUGE, "Unix time when the certificate ends.");
+        srv_metrics_value(out, name, NULL, (double)core->certificate_end_s);
+    }
+}
+
 static void write_process(struct base_buf *out)
 {
     srv_metrics_family(out, "process_cpu_seconds_total", SRV_METRICS_COUNTER,
@@ -303,5 +317,6 @@ void srv_core_write_metrics(const struct srv_core *core, struct base_buf *out)
     srv_metrics_label(&build, "version", SRV_ABOUT_VERSION);
     srv_metrics_label(&build, "device", srv_engine_description(core->engine));
     srv_metrics_count(out, "cellbatch_build_info", &build, 1);
+    write_secrets(core, out);
     write_process(out);
 }

@@ -109,6 +109,7 @@ struct srv_core {
     struct srv_model_entry **models;
     uint32_t n_models;
     struct srv_counters counters;
+    int64_t certificate_end_s; /* 0: none */
     struct srv_flights running;
     struct srv_model_entry *line_first, *line_last; /* models whose requests wait for rows */
     uint64_t claims[CELL_LAYOUTS_MAX]; /* the last round in which somebody waited for such rows */

@@ -137,6 +137,7 @@ static void closed_all(struct daemon *daemon)
     uv_close(srv_uv_handle(&daemon->sigterm), NULL);
     uv_close(srv_uv_handle(&daemon->sigint), NULL);
     uv_close(srv_uv_handle(&daemon->sighup), NULL);
+    signal(SIGHUP, SIG_IGN); // what libuv leaves behind would end us before our last line
     uv_close(srv_uv_handle(&daemon->timer), NULL);
     srv_loop_stop(&daemon->loop);
 }
@@ -286,6 +287,7 @@ static enum base_status take_secrets(struct daemon *daemon, struct base_error *e
             srv_grpc_set_tls(daemon->grpc, daemon->fresh.tls);
         }
         srv_secrets_until(&daemon->fresh, daemon->tls_until);
+        srv_core_set_certificate_end(daemon->core, daemon->fresh.tls->until_wall_s);
     }
     const struct srv_access before = daemon->secrets.access;
     daemon->secrets.access = daemon->fresh.access;
@@ -293,27 +295,38 @@ static enum base_status take_secrets(struct daemon *daemon, struct base_error *e
     return BASE_OK;
 }
 
+static void tell_of_reload(const struct daemon *daemon)
+{
+    const struct srv_access *access = &daemon->secrets.access;
+    const bool is_taken = daemon->fresh_status == BASE_OK;
+    srv_core_count_reload(daemon->core, is_taken);
+    if (is_taken) {
+        log_info("daemon", "reloaded%s%s%s",
+                 daemon->tls_until[0] != '\0' ? " certificate until=" : "", daemon->tls_until,
+                 access->use != NULL || access->control != NULL ? ", tokens" : "");
+    } else {
+        log_error("daemon", "reload refused, what was read before stays in force: %s",
+                  daemon->fresh_error.message);
+    }
+}
+
 static void reload(struct daemon *daemon);
 
 static void have_read_secrets(uv_work_t *work, int status)
 {
     struct daemon *daemon = work->data;
+    bool again = false;
     base_assert(status == 0); // nobody cancels it
     daemon->is_reading = false;
-    const bool is_late = daemon->phase == CLOSING;
-    if (daemon->fresh_status == BASE_OK && !is_late) {
-        daemon->fresh_status = take_secrets(daemon, &daemon->fresh_error);
-    }
-    if (daemon->fresh_status != BASE_OK) {
-        log_error("daemon", "reload refused, what was read before stays in force: %s",
-                  daemon->fresh_error.message);
-    } else if (!is_late) {
-        log_info("daemon", "reloaded%s%s%s",
-                 daemon->tls_until[0] != '\0' ? " certificate until=" : "", daemon->tls_until,
-                 daemon->secrets.access.use != NULL ? ", tokens" : "");
+    if (daemon->phase != CLOSING) {
+        if (daemon->fresh_status == BASE_OK) {
+            daemon->fresh_status = take_secrets(daemon, &daemon->fresh_error);
+        }
+        tell_of_reload(daemon);
+        again = daemon->read_again;
     }
     srv_secrets_release(&daemon->fresh);
-    if (daemon->read_again && !is_late) {
+    if (again) {
         reload(daemon);
     }
 }
@@ -404,6 +417,9 @@ static enum base_status core_open(struct daemon *daemon, struct base_error *erro
                                        .model_control = cfg_controls_models(config)};
     if (srv_core_create(&daemon->loop, daemon->engine, &options, &daemon->core) != BASE_OK) {
         return base_fail(error, BASE_RESOURCE_EXHAUSTED, "out of memory");
+    }
+    if (daemon->secrets.tls != NULL) {
+        srv_core_set_certificate_end(daemon->core, daemon->secrets.tls->until_wall_s);
     }
     return srv_repository_load(&repository, daemon->core, daemon->engine, error);
 }

@@ -57,6 +57,11 @@ shows() {
         </dev/null 2>/dev/null | openssl x509 -noout -serial)
     [ -n "$seen" ] && [ "$seen" = "$(openssl x509 -noout -serial -in "$pem/$2")" ]
 }
+secure_metric_is() {
+    # shellcheck disable=SC2046
+    [ "$(curl -s -m 20 --cacert "$pem/ca.pem" $(with wrong) "https://localhost:${metrics##*:}/metrics" |
+        sed -n "s/^$1 //p")" = "$2" ]
+}
 # hang_up TEXT: SIGHUP, and until one more line of the log has the text.
 lines() { grep -c "$1" "$daemon_dir/log"; }
 more_lines() { [ "$(lines "$1")" -gt "$2" ]; }
@@ -148,6 +153,10 @@ check 'no file' hang_up "$refused: $now/use: no such file"
 check 'the tokens stay' is 200 wrong first-token-of-those-who-ask /v2/models/langid
 tokens use third-token-of-those-who-ask
 check 'all is right again' hang_up 'daemon: reloaded'
+check 'how often' secure_metric_is 'cellbatch_reloads_total{outcome="taken"}' 3
+check 'how often not' secure_metric_is 'cellbatch_reloads_total{outcome="refused"}' 3
+check 'when it ends' secure_metric_is cellbatch_certificate_end_seconds \
+    "$(date -d "$(openssl x509 -noout -enddate -in "$pem/server.pem" | cut -d = -f 2)" +%s)"
 check 'the third token' is 200 wrong third-token-of-those-who-ask /v2/models/langid
 check 'the second is gone' is 401 wrong second-token-of-those-who-ask /v2/models/langid
 
