@@ -264,6 +264,7 @@ WORKER_SRCS = \
 # Without server/main.c, which is SERVER_MAIN.
 SERVER_SRCS = \
   server/about.c \
+  server/bpe.c \
   server/calibrate.c \
   server/check_model.c \
   server/control.c \
@@ -314,6 +315,7 @@ SERVER_SRCS = \
   server/http/pages.c \
   server/http/route.c \
   server/http/server.c \
+  server/lines.c \
   server/loop.c \
   server/request.c \
   server/metrics.c \
@@ -738,6 +740,7 @@ SERVER_SUITES = \
   tests/server/test_tree_model.c \
   tests/server/test_turn.c \
   tests/server/test_validate.c \
+  tests/server/test_bpe.c \
   tests/server/test_vocabulary.c \
 
 # Those of them that do not mind where cells run: tests/reference.sh runs them on the tests' device.

@@ -28,9 +28,15 @@ struct cfg_names {
 };
 
 /* How the ids of a tensor are written as text. */
-enum cfg_vocabulary_kind { CFG_VOCABULARY_BYTES, CFG_VOCABULARY_WORDS, CFG_VOCABULARY_CHARACTERS };
+enum cfg_vocabulary_kind {
+    CFG_VOCABULARY_BYTES,
+    CFG_VOCABULARY_WORDS,
+    CFG_VOCABULARY_CHARACTERS,
+    CFG_VOCABULARY_BPE,
+};
+#define CFG_VOCABULARY_KINDS 4u
 
-/* "bytes", "words" or "characters"; static. */
+/* "bytes", "words", "characters" or "bpe"; static. */
 const char *cfg_vocabulary_kind_name(enum cfg_vocabulary_kind kind);
 
 #define CFG_VOCABULARIES_MAX 8u
@@ -38,7 +44,8 @@ const char *cfg_vocabulary_kind_name(enum cfg_vocabulary_kind kind);
 struct cfg_vocabulary {
     char tensor[128];
     enum cfg_vocabulary_kind kind;
-    char file[128]; /* beside the model's config.yaml; "" of BYTES */
+    char file[128];  /* beside the model's config.yaml; "" of BYTES */
+    char codes[128]; /* of BPE: its merges; likewise */
 };
 
 struct cfg_vocabularies {

@@ -314,7 +314,7 @@ static enum base_status append_name(struct cfg_names *names, struct base_arena *
     return BASE_OK;
 }
 
-static const char *const vocabulary_kinds[] = {"bytes", "words", "characters"};
+static const char *const vocabulary_kinds[] = {"bytes", "words", "characters", "bpe"};
 
 const char *cfg_vocabulary_kind_name(enum cfg_vocabulary_kind kind)
 {
@@ -333,6 +333,23 @@ static int find_kind(const char *text, size_t length)
     return -1;
 }
 
+/* The files behind HOW and its colon: of BPE two, with a colon between them. false: they are none.
+ */
+static bool read_files(const char *text, size_t length, struct cfg_vocabulary *out)
+{
+    const char *colon = out->kind == CFG_VOCABULARY_BPE ? memchr(text, ':', length) : NULL;
+    const size_t first = colon == NULL ? length : (size_t)(colon - text);
+    const size_t second = colon == NULL ? 0 : length - first - 1;
+    if (!is_model_name(text, first) || (colon != NULL && !is_model_name(colon + 1, second))) {
+        return false;
+    }
+    memcpy(out->file, text, first);
+    if (colon != NULL) {
+        memcpy(out->codes, colon + 1, second);
+    }
+    return true;
+}
+
 static enum base_status append_vocabulary(struct cfg_vocabularies *list,
                                           const struct cfg_given *given, struct base_error *error)
 {
@@ -343,23 +360,24 @@ static enum base_status append_vocabulary(struct cfg_vocabularies *list,
     const char *colon = equals == NULL ? NULL : memchr(equals + 1, ':', rest);
     const size_t kind_length = colon == NULL ? rest : (size_t)(colon - equals - 1);
     const int kind = equals == NULL ? -1 : find_kind(equals + 1, kind_length);
-    const size_t file_length = colon == NULL ? 0 : rest - kind_length - 1;
+    const size_t files_length = colon == NULL ? 0 : rest - kind_length - 1;
+    const bool has_codes = colon != NULL && memchr(colon + 1, ':', files_length) != NULL;
     if (kind < 0 || name_length == 0 || name_length >= sizeof(made.tensor) ||
-        (kind == CFG_VOCABULARY_BYTES) != (colon == NULL)) {
-        return cfg__fail_value(
-            given, "is not TENSOR=bytes, TENSOR=words:FILE or TENSOR=characters:FILE", error);
+        (kind == CFG_VOCABULARY_BYTES) != (colon == NULL) ||
+        (kind == CFG_VOCABULARY_BPE && !has_codes)) {
+        return cfg__fail_value(given,
+                               "is not TENSOR=bytes, TENSOR=words:FILE, TENSOR=characters:FILE or "
+                               "TENSOR=bpe:FILE:CODES",
+                               error);
     }
-    if (colon != NULL && !is_model_name(colon + 1, file_length)) {
+    made.kind = (enum cfg_vocabulary_kind)kind;
+    if (colon != NULL && !read_files(colon + 1, files_length, &made)) {
         return cfg__fail_value(given,
                                "names no file beside config.yaml (letters, digits, _, - and ., not "
                                "starting with . or -)",
                                error);
     }
-    made.kind = (enum cfg_vocabulary_kind)kind;
     memcpy(made.tensor, given->text, name_length);
-    if (colon != NULL) {
-        memcpy(made.file, colon + 1, file_length);
-    }
     for (uint32_t i = 0; i < list->count; i++) {
         if (strcmp(list->items[i].tensor, made.tensor) == 0) {
             return cfg__fail_value(given, "is the tensor's second vocabulary", error);
@@ -552,9 +570,9 @@ static void write_vocabularies(const struct cfg_vocabularies *list, struct base_
     base_buf_text(out, "[");
     for (uint32_t i = 0; i < list->count; i++) {
         const struct cfg_vocabulary *item = &list->items[i];
-        base_buf_printf(out, "%s%s=%s%s%s", i == 0 ? "" : ", ", item->tensor,
+        base_buf_printf(out, "%s%s=%s%s%s%s%s", i == 0 ? "" : ", ", item->tensor,
                         cfg_vocabulary_kind_name(item->kind), item->file[0] == '\0' ? "" : ":",
-                        item->file);
+                        item->file, item->codes[0] == '\0' ? "" : ":", item->codes);
     }
     base_buf_text(out, "]");
 }

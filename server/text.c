@@ -95,14 +95,22 @@ static enum base_status check_output(const struct cell_model *model, uint32_t o,
     return BASE_OK;
 }
 
+static bool join_path(char out[PATH_BYTES], const char *folder, const char *name)
+{
+    const int length = snprintf(out, PATH_BYTES, "%s/%s", folder, name);
+    return length >= 0 && length < PATH_BYTES;
+}
+
 static enum base_status load_one(struct srv_texts *texts, const struct cfg_vocabulary *item,
                                  const char *folder, const struct cell_model *model,
                                  struct base_error *error)
 {
     char path[PATH_BYTES];
+    char codes_path[PATH_BYTES];
     const int32_t input = find_tensor(model->inputs, model->n_inputs, item->tensor);
     const int32_t output = find_tensor(model->outputs, model->n_outputs, item->tensor);
-    const int length = snprintf(path, sizeof(path), "%s/%s", folder, item->file);
+    const bool fits =
+        join_path(path, folder, item->file) && join_path(codes_path, folder, item->codes);
     if (model->unfold == CELL_UNFOLD_GRAPH || model->unfold == CELL_UNFOLD_PLUGIN) {
         return base_fail(error, BASE_UNIMPLEMENTED, "vocabularies: not of the cells of a graph");
     }
@@ -110,11 +118,16 @@ static enum base_status load_one(struct srv_texts *texts, const struct cfg_vocab
         return base_fail(error, BASE_INVALID_ARGUMENT,
                          "vocabularies: '%s' is neither an input nor an output", item->tensor);
     }
-    if (length < 0 || length >= PATH_BYTES) {
+    if (!fits) {
         return base_fail(error, BASE_INVALID_ARGUMENT, "%s: path too long", item->file);
     }
+    const struct srv_vocabulary_source source = {.kind = item->kind,
+                                                 .path = path,
+                                                 .name = item->file,
+                                                 .codes_path = codes_path,
+                                                 .codes_name = item->codes};
     struct srv_vocabulary *vocabulary = NULL;
-    BASE_TRY(srv_vocabulary_load(item->kind, path, item->file, &vocabulary, error));
+    BASE_TRY(srv_vocabulary_load(&source, &vocabulary, error));
     texts->vocabularies[texts->n_vocabularies++] = vocabulary;
     if (input >= 0) {
         BASE_TRY(check_input(texts, vocabulary, model, (uint32_t)input, error));
@@ -180,7 +193,8 @@ enum base_status srv_strings_next(struct srv_strings *strings, struct srv_word *
                          "input '%s': the bytes of text %u are cut off", tensor->name,
                          strings->index);
     }
-    *out = (struct srv_word){(const char *)tensor->data + strings->at + PREFIX_BYTES, length};
+    *out = (struct srv_word){.text = (const char *)tensor->data + strings->at + PREFIX_BYTES,
+                             .length = length};
     strings->at += PREFIX_BYTES + length;
     strings->index++;
     return BASE_OK;
@@ -234,6 +248,7 @@ struct reading {
     struct base_error *error;
     uint32_t *steps; /* [n] */
     uint32_t n, longest;
+    struct srv_words words; /* of the text at hand */
 };
 
 static enum base_status no_memory(struct base_error *error)
@@ -259,7 +274,7 @@ static enum base_status check_count(const struct reading *r, uint32_t index, uin
 static enum base_status count_words(struct reading *r)
 {
     struct srv_strings strings = {.tensor = r->tensor};
-    struct srv_word text;
+    struct srv_word text = {.text = ""};
     struct srv_word word;
     bool more = true;
     for (;;) {
@@ -268,7 +283,8 @@ static enum base_status count_words(struct reading *r)
             break;
         }
         uint32_t words = 0;
-        while (srv_vocabulary_next(r->vocabulary, &text, &word)) {
+        srv_words_begin(&r->words, r->vocabulary, text);
+        while (srv_words_next(&r->words, &word)) {
             words++;
         }
         BASE_TRY(check_count(r, strings.index - 1, words));
@@ -283,17 +299,18 @@ static enum base_status count_words(struct reading *r)
     return BASE_OK;
 }
 
-static enum base_status fill_ids(const struct reading *r, uint8_t *data)
+static enum base_status fill_ids(struct reading *r, uint8_t *data)
 {
     struct srv_strings strings = {.tensor = r->tensor};
     const bool by_time = r->want->time_axis == 0;
-    struct srv_word text;
+    struct srv_word text = {.text = ""};
     struct srv_word word;
     bool more = true;
     for (uint32_t row = 0; row < r->n; row++) {
         const struct srv_text_place place = {r->want->name, row};
         BASE_TRY(srv_strings_next(&strings, &text, &more, r->error));
-        for (size_t t = 0; srv_vocabulary_next(r->vocabulary, &text, &word); t++) {
+        srv_words_begin(&r->words, r->vocabulary, text);
+        for (size_t t = 0; srv_words_next(&r->words, &word); t++) {
             int64_t id = 0;
             BASE_TRY(srv_texts_id(r->texts, r->vocabulary, place, word, &id, r->error));
             const size_t at = by_time ? t * r->n + row : (size_t)row * r->longest + t;
@@ -418,11 +435,12 @@ static enum base_status put_text(const struct writing *w, size_t i, uint8_t *out
     const size_t start = *to;
     const size_t steps = w->from->time_axis < 0 ? 1 : w->steps[i];
     const bool has_blanks = srv_vocabulary_has_blanks(w->vocabulary);
+    bool is_behind = w->continues; // a whole word: parts of an answer end with one
     *to += PREFIX_BYTES;
     for (size_t t = 0; t < steps; t++) {
-        struct srv_word word = {"", 0};
+        struct srv_word word = {.text = ""};
         BASE_TRY(word_at(w, i, t, &word));
-        if ((t > 0 || w->continues) && has_blanks) {
+        if (is_behind && has_blanks) {
             if (out != NULL) {
                 out[*to] = ' ';
             }
@@ -432,6 +450,7 @@ static enum base_status put_text(const struct writing *w, size_t i, uint8_t *out
             memcpy(out + *to, word.text, word.length);
         }
         *to += word.length;
+        is_behind = !word.goes_on;
     }
     const size_t length = *to - start - PREFIX_BYTES;
     if (length > UINT32_MAX) {
@@ -510,15 +529,34 @@ static uint32_t whole_characters(enum cell_dtype dtype, const uint8_t *ids, int6
     return n;
 }
 
-/* Of all rows of one output in bytes, up to step `to`: the least of that. */
-static uint32_t whole_rows(const struct srv_texts_part *part, const struct sched_tensor *rows,
+/* Of a row's ids, which are pieces of words, from..n - 1: n without those of a word that goes on.
+ */
+static uint32_t whole_words(const struct srv_vocabulary *vocabulary, enum cell_dtype dtype,
+                            const uint8_t *ids, int64_t step_bytes, uint32_t from, uint32_t n)
+{
+    for (; n > from; n--) {
+        const int64_t id = cell_integer_at(dtype, ids + (int64_t)(n - 1) * step_bytes);
+        const bool is_known = id >= 0 && id < (int64_t)srv_vocabulary_count(vocabulary);
+        if (!is_known || !srv_vocabulary_word(vocabulary, (uint32_t)id).goes_on) {
+            break; // what is not known is told when it is written
+        }
+    }
+    return n;
+}
+
+/* Of all rows of one output in bytes or pieces of words, up to step `to`: the least of that. */
+static uint32_t whole_rows(const struct srv_texts_part *part,
+                           const struct srv_vocabulary *vocabulary, const struct sched_tensor *rows,
                            enum cell_dtype dtype, uint32_t to)
 {
+    const bool is_bytes = srv_vocabulary_kind(vocabulary) == CFG_VOCABULARY_BYTES;
     for (uint32_t row = 0; row < part->n_rows; row++) {
-        if (!part->is_over[row] || part->lengths[row] > to) {
-            to = whole_characters(dtype, rows->data + row * rows->batch_bytes, rows->step_bytes,
-                                  part->from, to);
+        const uint8_t *ids = rows->data + row * rows->batch_bytes;
+        if (part->is_over[row] && part->lengths[row] <= to) {
+            continue;
         }
+        to = is_bytes ? whole_characters(dtype, ids, rows->step_bytes, part->from, to)
+                      : whole_words(vocabulary, dtype, ids, rows->step_bytes, part->from, to);
     }
     return to;
 }
@@ -528,13 +566,15 @@ uint32_t srv_texts_whole(const struct srv_texts *texts, const struct cell_model 
 {
     uint32_t to = part->to;
     uint32_t before;
-    do { // what one row gives back may be within a character of another
+    do { // what one row gives back may be within a character or a word of another
         before = to;
         for (uint32_t o = 0; texts != NULL && o < model->n_outputs; o++) {
             const struct srv_vocabulary *vocabulary = texts->outputs[o];
-            if (vocabulary != NULL && part->outputs[o].data != NULL &&
-                srv_vocabulary_kind(vocabulary) == CFG_VOCABULARY_BYTES) {
-                to = whole_rows(part, &part->outputs[o], model->outputs[o].dtype, to);
+            const bool is_cut = vocabulary != NULL && part->outputs[o].data != NULL &&
+                                (srv_vocabulary_kind(vocabulary) == CFG_VOCABULARY_BYTES ||
+                                 srv_vocabulary_kind(vocabulary) == CFG_VOCABULARY_BPE);
+            if (is_cut) {
+                to = whole_rows(part, vocabulary, &part->outputs[o], model->outputs[o].dtype, to);
             }
         }
     } while (to < before);

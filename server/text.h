@@ -51,9 +51,9 @@ enum base_status srv_texts_write(const struct srv_texts *texts, const struct cel
                                  bool continues, struct base_error *error);
 
 /* Of steps from..to - 1 that have been made: how many of them can be handed out, so that no text
- * ends within a character of which the next steps have the rest. outputs: by the model's number, as
- * the device writes them; lengths: the steps that each row has so far; is_over: that it gets no
- * more. texts may be NULL. */
+ * ends within a character, or a word, of which the next steps have the rest. outputs: by the
+ * model's number, as the device writes them; lengths: the steps that each row has so far; is_over:
+ * that it gets no more. texts may be NULL. */
 struct srv_texts_part {
     const struct sched_tensor *outputs;
     uint32_t n_rows, from, to;

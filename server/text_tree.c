@@ -46,7 +46,7 @@ static bool next_piece(struct srv_word *rest, struct srv_word *out)
            rest->text[length] != ')') {
         length++;
     }
-    *out = (struct srv_word){rest->text, length};
+    *out = (struct srv_word){.text = rest->text, .length = length};
     rest->text += length;
     rest->length -= length;
     return true;

@@ -8,12 +8,12 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 
-#include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
-#define BYTE_COUNT 256u
-#define EMPTY      UINT32_MAX
+#define BYTE_COUNT     256u
+#define EMPTY          UINT32_MAX
+#define UTF8_BYTES_MAX ((size_t)4)
+#define GOES_ON_BYTES  (sizeof(SRV_BPE_GOES_ON) - 1)
 
 struct srv_vocabulary {
     enum cfg_vocabulary_kind kind;
@@ -21,58 +21,9 @@ struct srv_vocabulary {
     struct srv_word *words; /* [count] */
     uint32_t *slots;        /* [mask + 1]: ids, or EMPTY; NULL of BYTES */
     uint32_t mask;
-    char *text; /* what words point into */
+    char *text;          /* what words point into */
+    struct srv_bpe *bpe; /* of BPE */
 };
-
-/* ---- Reading -------------------------------------------------------------------------------- */
-
-static enum base_status fail_errno(const char *name, int number, struct base_error *error)
-{
-    char reason[128];
-    return base_fail(error, number == ENOENT ? BASE_NOT_FOUND : BASE_INVALID_ARGUMENT, "%s: %s",
-                     name, strerror_r(number, reason, sizeof(reason)));
-}
-
-static enum base_status no_memory(const char *name, struct base_error *error)
-{
-    return base_fail(error, BASE_RESOURCE_EXHAUSTED, "%s: out of memory", name);
-}
-
-static enum base_status read_open(FILE *file, const char *name, char **out, size_t *length,
-                                  struct base_error *error)
-{
-    size_t room = 0;
-    do {
-        room = room == 0 ? (size_t)64 << 10 : room * 2;
-        char *longer = base_realloc(*out, room);
-        if (longer == NULL) {
-            return no_memory(name, error);
-        }
-        *out = longer;
-        errno = 0;
-        *length += fread(longer + *length, 1, room - *length, file);
-    } while (*length == room && room < 2 * SRV_VOCABULARY_BYTES_MAX);
-    if (ferror(file)) {
-        return fail_errno(name, errno, error);
-    }
-    if (*length > SRV_VOCABULARY_BYTES_MAX) {
-        return base_fail(error, BASE_RESOURCE_EXHAUSTED, "%s: longer than %zu MiB", name,
-                         SRV_VOCABULARY_BYTES_MAX >> 20);
-    }
-    return BASE_OK;
-}
-
-static enum base_status read_file(const char *path, const char *name, char **out, size_t *length,
-                                  struct base_error *error)
-{
-    FILE *file = fopen(path, "rbe");
-    if (file == NULL) {
-        return fail_errno(name, errno, error);
-    }
-    const enum base_status status = read_open(file, name, out, length, error);
-    (void)fclose(file);
-    return status;
-}
 
 /* ---- Words by text -------------------------------------------------------------------------- */
 
@@ -110,45 +61,20 @@ static enum base_status add_word(struct srv_vocabulary *vocabulary, const char *
     return BASE_OK;
 }
 
-/* Lines of the text; what stands behind the last line feed is one too, unless it is empty. */
-static uint32_t count_lines(const char *text, size_t length)
-{
-    size_t lines = length > 0 && text[length - 1] != '\n' ? 1 : 0;
-    for (size_t i = 0; i < length; i++) {
-        lines += text[i] == '\n' ? 1 : 0;
-    }
-    return lines < UINT32_MAX ? (uint32_t)lines : UINT32_MAX;
-}
-
 static enum base_status take_lines(struct srv_vocabulary *vocabulary, const char *name,
-                                   size_t length, struct base_error *error)
+                                   const struct srv_lines *lines, struct base_error *error)
 {
-    const uint32_t lines = count_lines(vocabulary->text, length);
-    if (lines == 0 || lines > SRV_VOCABULARY_LINES_MAX) {
-        return base_fail(error, BASE_INVALID_ARGUMENT, "%s: %u lines, expected 1 to %u", name,
-                         lines, SRV_VOCABULARY_LINES_MAX);
-    }
-    uint32_t slots = 2;
-    while (slots < 2 * lines) {
-        slots *= 2;
-    }
-    vocabulary->words = base_alloc_array(lines, sizeof(*vocabulary->words));
+    const uint32_t slots = srv_lines_slots(lines->count);
+    vocabulary->words = base_alloc_array(lines->count, sizeof(*vocabulary->words));
     vocabulary->slots = base_alloc_array(slots, sizeof(*vocabulary->slots));
     vocabulary->mask = slots - 1;
     if (vocabulary->words == NULL || vocabulary->slots == NULL) {
-        return no_memory(name, error);
+        return base_fail(error, BASE_RESOURCE_EXHAUSTED, "%s: out of memory", name);
     }
     memset(vocabulary->slots, 0xff, slots * sizeof(*vocabulary->slots));
-    const char *at = vocabulary->text;
-    const char *end = at + length;
-    while (at < end) {
-        const char *feed = memchr(at, '\n', (size_t)(end - at));
-        const char *stop = feed == NULL ? end : feed;
-        const char *next = feed == NULL ? end : feed + 1;
-        stop -= stop > at && feed != NULL && stop[-1] == '\r' ? 1 : 0;
-        const struct srv_word word = {at, (size_t)(stop - at)};
+    struct srv_word word;
+    for (size_t at = 0; srv_lines_next(lines, &at, &word);) {
         BASE_TRY(add_word(vocabulary, name, word, error));
-        at = next;
     }
     return BASE_OK;
 }
@@ -165,28 +91,34 @@ static enum base_status fill_bytes(struct srv_vocabulary *vocabulary, struct bas
     for (uint32_t i = 0; i < BYTE_COUNT; i++) {
         const uint8_t byte = (uint8_t)i;
         memcpy(&vocabulary->text[i], &byte, 1);
-        vocabulary->words[i] = (struct srv_word){&vocabulary->text[i], 1};
+        vocabulary->words[i] = (struct srv_word){.text = &vocabulary->text[i], .length = 1};
     }
     vocabulary->count = BYTE_COUNT;
     return BASE_OK;
 }
 
-enum base_status srv_vocabulary_load(enum cfg_vocabulary_kind kind, const char *path,
-                                     const char *name, struct srv_vocabulary **out,
-                                     struct base_error *error)
+static enum base_status load_lines(struct srv_vocabulary *vocabulary, const char *path,
+                                   const char *name, struct base_error *error)
+{
+    struct srv_lines lines;
+    const enum base_status status = srv_lines_read(path, name, &lines, error);
+    vocabulary->text = lines.text;
+    return status == BASE_OK ? take_lines(vocabulary, name, &lines, error) : status;
+}
+
+enum base_status srv_vocabulary_load(const struct srv_vocabulary_source *source,
+                                     struct srv_vocabulary **out, struct base_error *error)
 {
     struct srv_vocabulary *vocabulary = base_alloc(sizeof(*vocabulary));
     if (vocabulary == NULL) {
         return base_fail(error, BASE_RESOURCE_EXHAUSTED, "out of memory");
     }
-    vocabulary->kind = kind;
-    enum base_status status = BASE_OK;
-    if (kind == CFG_VOCABULARY_BYTES) {
-        status = fill_bytes(vocabulary, error);
-    } else {
-        size_t length = 0;
-        status = read_file(path, name, &vocabulary->text, &length, error);
-        status = status == BASE_OK ? take_lines(vocabulary, name, length, error) : status;
+    vocabulary->kind = source->kind;
+    enum base_status status = source->kind == CFG_VOCABULARY_BYTES
+                                  ? fill_bytes(vocabulary, error)
+                                  : load_lines(vocabulary, source->path, source->name, error);
+    if (status == BASE_OK && source->kind == CFG_VOCABULARY_BPE) {
+        status = srv_bpe_load(source->codes_path, source->codes_name, &vocabulary->bpe, error);
     }
     if (status != BASE_OK) {
         srv_vocabulary_free(vocabulary);
@@ -201,6 +133,7 @@ void srv_vocabulary_free(struct srv_vocabulary *vocabulary)
     if (vocabulary == NULL) {
         return;
     }
+    srv_bpe_free(vocabulary->bpe);
     base_free(vocabulary->words);
     base_free(vocabulary->slots);
     base_free(vocabulary->text);
@@ -219,19 +152,41 @@ uint32_t srv_vocabulary_count(const struct srv_vocabulary *vocabulary)
     return vocabulary->count;
 }
 
+static int64_t find_line(const struct srv_vocabulary *vocabulary, struct srv_word word)
+{
+    const uint32_t id = vocabulary->slots[slot_of(vocabulary, word)];
+    return id == EMPTY ? SRV_VOCABULARY_NONE : (int64_t)id;
+}
+
+/* A piece as the file has it: with what says that it goes on. */
+static int64_t find_piece(const struct srv_vocabulary *vocabulary, struct srv_word word)
+{
+    char text[SRV_BPE_CHARACTERS_MAX * UTF8_BYTES_MAX + GOES_ON_BYTES];
+    base_assert(word.length <= sizeof(text) - GOES_ON_BYTES); // a piece of a word that was cut
+    memcpy(text, word.text, word.length);
+    memcpy(text + word.length, SRV_BPE_GOES_ON, GOES_ON_BYTES);
+    return find_line(vocabulary,
+                     (struct srv_word){.text = text, .length = word.length + GOES_ON_BYTES});
+}
+
 int64_t srv_vocabulary_find(const struct srv_vocabulary *vocabulary, struct srv_word word)
 {
     if (vocabulary->kind == CFG_VOCABULARY_BYTES) {
         return word.length == 1 ? (uint8_t)word.text[0] : SRV_VOCABULARY_NONE;
     }
-    const uint32_t id = vocabulary->slots[slot_of(vocabulary, word)];
-    return id == EMPTY ? SRV_VOCABULARY_NONE : (int64_t)id;
+    return word.goes_on ? find_piece(vocabulary, word) : find_line(vocabulary, word);
 }
 
 struct srv_word srv_vocabulary_word(const struct srv_vocabulary *vocabulary, uint32_t id)
 {
     base_assert(id < vocabulary->count);
-    return vocabulary->words[id];
+    struct srv_word word = vocabulary->words[id];
+    if (vocabulary->kind == CFG_VOCABULARY_BPE && word.length > GOES_ON_BYTES &&
+        memcmp(word.text + word.length - GOES_ON_BYTES, SRV_BPE_GOES_ON, GOES_ON_BYTES) == 0) {
+        word.length -= GOES_ON_BYTES;
+        word.goes_on = true;
+    }
+    return word;
 }
 
 bool srv_vocabulary_is_blank(char c)
@@ -239,7 +194,7 @@ bool srv_vocabulary_is_blank(char c)
     return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-/* Bytes of the first word of rest, which begins with no blank. */
+/* Bytes of the first word of rest, which begins with no blank where they are between words. */
 static size_t word_bytes(const struct srv_vocabulary *vocabulary, const struct srv_word *rest)
 {
     size_t length = 1;
@@ -247,31 +202,65 @@ static size_t word_bytes(const struct srv_vocabulary *vocabulary, const struct s
         length = base_utf8_length(rest->text, rest->length);
         length = length == 0 ? 1 : length;
     }
-    while (vocabulary->kind == CFG_VOCABULARY_WORDS && length < rest->length &&
+    while (srv_vocabulary_has_blanks(vocabulary) && length < rest->length &&
            !srv_vocabulary_is_blank(rest->text[length])) {
         length++;
     }
     return length;
 }
 
-bool srv_vocabulary_next(const struct srv_vocabulary *vocabulary, struct srv_word *rest,
-                         struct srv_word *out)
+static struct srv_word take(struct srv_word *rest, size_t length)
 {
-    while (vocabulary->kind == CFG_VOCABULARY_WORDS && rest->length > 0 &&
+    const struct srv_word taken = {.text = rest->text, .length = length};
+    rest->text += length;
+    rest->length -= length;
+    return taken;
+}
+
+void srv_words_begin(struct srv_words *words, const struct srv_vocabulary *vocabulary,
+                     struct srv_word text)
+{
+    words->vocabulary = vocabulary;
+    words->rest = text;
+    words->n = words->next = 0;
+}
+
+/* The next piece of the word at hand. */
+static struct srv_word next_piece(struct srv_words *words)
+{
+    const uint32_t i = words->next++;
+    const size_t start = i == 0 ? 0 : words->ends[i - 1];
+    struct srv_word piece = take(&words->word, words->ends[i] - start);
+    piece.goes_on = words->next < words->n;
+    return piece;
+}
+
+bool srv_words_next(struct srv_words *words, struct srv_word *out)
+{
+    const struct srv_vocabulary *vocabulary = words->vocabulary;
+    struct srv_word *rest = &words->rest;
+    if (words->next < words->n) {
+        *out = next_piece(words);
+        return true;
+    }
+    while (srv_vocabulary_has_blanks(vocabulary) && rest->length > 0 &&
            srv_vocabulary_is_blank(rest->text[0])) {
-        rest->text++;
-        rest->length--;
+        (void)take(rest, 1);
     }
     if (rest->length == 0) {
         return false;
     }
-    *out = (struct srv_word){rest->text, word_bytes(vocabulary, rest)};
-    rest->text += out->length;
-    rest->length -= out->length;
+    *out = take(rest, word_bytes(vocabulary, rest));
+    if (vocabulary->kind == CFG_VOCABULARY_BPE) {
+        words->word = *out;
+        words->next = 0;
+        words->n = srv_bpe_split(vocabulary->bpe, *out, words->ends);
+        *out = words->n > 0 ? next_piece(words) : *out;
+    }
     return true;
 }
 
 bool srv_vocabulary_has_blanks(const struct srv_vocabulary *vocabulary)
 {
-    return vocabulary->kind == CFG_VOCABULARY_WORDS;
+    return vocabulary->kind == CFG_VOCABULARY_WORDS || vocabulary->kind == CFG_VOCABULARY_BPE;
 }

@@ -429,23 +429,31 @@ START_TEST(test_model_config_of_a_decoder)
 END_TEST
 
 static void assert_vocabulary(const struct cfg_vocabulary *got, const char *tensor,
-                              enum cfg_vocabulary_kind kind, const char *file)
+                              enum cfg_vocabulary_kind kind, const char *file, const char *codes)
 {
     ck_assert_str_eq(got->tensor, tensor);
     ck_assert_int_eq(got->kind, kind);
     ck_assert_str_eq(got->file, file);
+    ck_assert_str_eq(got->codes, codes);
 }
 
 START_TEST(test_model_config_of_text)
 {
     static const char grammar[] =
-        "is not TENSOR=bytes, TENSOR=words:FILE or TENSOR=characters:FILE";
+        "is not TENSOR=bytes, TENSOR=words:FILE, TENSOR=characters:FILE or TENSOR=bpe:FILE:CODES";
     static const char *const mistakes[][2] = {
         {"letters", grammar},
         {"=bytes", grammar},
         {"a=byte", grammar},
         {"a=bytes:f", grammar},
         {"a=words", grammar},
+        {"a=bpe", grammar},
+        {"a=bpe:f", grammar},
+        {"\"a=bpe:f:\"", "names no file beside config.yaml"},
+        {"a=bpe::c", "names no file beside config.yaml"},
+        {"a=bpe:f:c:d", "names no file beside config.yaml"},
+        {"a=bpe:f:../c", "names no file beside config.yaml"},
+        {"a=words:f:c", "names no file beside config.yaml"},
         {"\"a=words:\"", "names no file beside config.yaml"},
         {"a=words:../f", "names no file beside config.yaml"},
         {"a=words:/etc/passwd", "names no file beside config.yaml"},
@@ -454,10 +462,13 @@ START_TEST(test_model_config_of_text)
         {"[a=bytes,b=bytes,c=bytes,d=bytes,e=bytes,f=bytes,g=bytes,h=bytes,i=bytes]",
          "more than 8 vocabularies"},
     };
+    static const char by_lines[] =
+        "unknown: 3\nvocabularies:\n  - a b=bytes\n  - c=words:some.txt\n"
+        "  - d=characters:d-1\n  - e=bpe:p:m\n";
     static const char *const good[] = {
-        "vocabularies: a b=bytes,c=words:some.txt,d=characters:d-1\nunknown: 3\n",
-        "vocabularies: [a b=bytes, c=words:some.txt, d=characters:d-1]\nunknown: 3\n",
-        "unknown: 3\nvocabularies:\n  - a b=bytes\n  - c=words:some.txt\n  - d=characters:d-1\n",
+        "vocabularies: a b=bytes,c=words:some.txt,d=characters:d-1,e=bpe:p:m\nunknown: 3\n",
+        "vocabularies: [a b=bytes, c=words:some.txt, d=characters:d-1, e=bpe:p:m]\nunknown: 3\n",
+        by_lines,
     };
     struct cfg_model_config config;
     struct base_error error;
@@ -467,11 +478,12 @@ START_TEST(test_model_config_of_text)
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
         ck_assert_int_eq(cfg_model_config_parse("m", good[i], strlen(good[i]), &config, &error),
                          BASE_OK);
-        ck_assert_uint_eq(config.vocabularies.count, 3);
+        ck_assert_uint_eq(config.vocabularies.count, 4);
         ck_assert_int_eq(config.unknown, 3);
-        assert_vocabulary(&config.vocabularies.items[0], "a b", CFG_VOCABULARY_BYTES, "");
-        assert_vocabulary(&config.vocabularies.items[1], "c", CFG_VOCABULARY_WORDS, "some.txt");
-        assert_vocabulary(&config.vocabularies.items[2], "d", CFG_VOCABULARY_CHARACTERS, "d-1");
+        assert_vocabulary(&config.vocabularies.items[0], "a b", CFG_VOCABULARY_BYTES, "", "");
+        assert_vocabulary(&config.vocabularies.items[1], "c", CFG_VOCABULARY_WORDS, "some.txt", "");
+        assert_vocabulary(&config.vocabularies.items[2], "d", CFG_VOCABULARY_CHARACTERS, "d-1", "");
+        assert_vocabulary(&config.vocabularies.items[3], "e", CFG_VOCABULARY_BPE, "p", "m");
     }
     for (size_t i = 0; i < sizeof(mistakes) / sizeof(mistakes[0]); i++) {
         char text[256];

@@ -1,6 +1,6 @@
 /* Texts of a request: one byte of choices, one for the number of texts, then a BYTES tensor. Read
- * as rows of words, of characters or of bytes, or as bracketed trees, and checked as what they
- * became.
+ * as rows of words, of their pieces, of characters or of bytes, or as bracketed trees, and checked
+ * as what they became.
  *
  * Beside not crashing: rows have as many ids as they have words, and a tree, written again with
  * brackets, is read as the same leaves and children. */
@@ -22,21 +22,28 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { CHOICE_KIND = 3, CHOICE_UNKNOWN = 4, CHOICE_TREE = 8, CHOICE_TIME_FIRST = 16, CHOICES = 2 };
 
-static struct srv_vocabulary *vocabularies[3]; /* by kind */
+static struct srv_vocabulary *vocabularies[CFG_VOCABULARY_KINDS];
+
+static void write_lines(char *path, const char *lines)
+{
+    const int file = mkstemp(path);
+    base_assert(file >= 0 && write(file, lines, strlen(lines)) == (ssize_t)strlen(lines));
+    base_assert(close(file) == 0);
+}
 
 static void open_vocabularies(void)
 {
     struct base_error error;
     char path[] = "/tmp/cellbatch-fuzz-XXXXXX";
-    const int file = mkstemp(path);
-    static const char lines[] = "a\nb\n1\n(\n \n\xc3\xa4\n";
-    base_assert(file >= 0 && write(file, lines, sizeof(lines) - 1) == sizeof(lines) - 1);
-    base_assert(close(file) == 0);
-    for (int kind = CFG_VOCABULARY_BYTES; kind <= CFG_VOCABULARY_CHARACTERS; kind++) {
-        base_assert(srv_vocabulary_load((enum cfg_vocabulary_kind)kind, path, "lines",
-                                        &vocabularies[kind], &error) == BASE_OK);
+    char codes_path[] = "/tmp/cellbatch-fuzz-XXXXXX";
+    write_lines(path, "a\nb\n1\n(\n \n\xc3\xa4\na@@\nab@@\nb1\n");
+    write_lines(codes_path, "#version: 0.2\na b\na a\naa aa\nb 1</w>\n\xc3\xa4 a\n");
+    for (uint32_t kind = 0; kind < CFG_VOCABULARY_KINDS; kind++) {
+        const struct srv_vocabulary_source source = {(enum cfg_vocabulary_kind)kind, path, "lines",
+                                                     codes_path, "codes"};
+        base_assert(srv_vocabulary_load(&source, &vocabularies[kind], &error) == BASE_OK);
     }
-    base_assert(unlink(path) == 0);
+    base_assert(unlink(path) == 0 && unlink(codes_path) == 0);
 }
 
 static struct cell_tensor tensor_of(const char *name, uint32_t rank, uint32_t width)
@@ -201,7 +208,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const uint8_t choices = data[0];
     const bool is_tree = (choices & CHOICE_TREE) != 0;
     struct srv_texts texts = {.unknown = (choices & CHOICE_UNKNOWN) != 0 ? 1 : SRV_VOCABULARY_NONE};
-    texts.inputs[0] = vocabularies[is_tree ? CFG_VOCABULARY_WORDS : (choices & CHOICE_KIND) % 3];
+    texts.inputs[0] = vocabularies[is_tree ? CFG_VOCABULARY_WORDS : choices & CHOICE_KIND];
     struct srv_tensor input = {.name = "x",
                                .datatype = SRV_BYTES,
                                .rank = 1,

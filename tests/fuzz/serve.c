@@ -77,8 +77,8 @@ static struct server *server_get(void)
             model->state = SRV_MODEL_READY;
         }
         struct base_error error;
-        base_assert(srv_vocabulary_load(CFG_VOCABULARY_BYTES, NULL, "",
-                                        &server.texts.vocabularies[0], &error) == BASE_OK);
+        const struct srv_vocabulary_source source = {.kind = CFG_VOCABULARY_BYTES};
+        base_assert(srv_vocabulary_load(&source, &server.texts.vocabularies[0], &error) == BASE_OK);
         server.texts.inputs[0] = server.texts.vocabularies[0];
         server.texts.unknown = SRV_VOCABULARY_NONE;
         open_device(&server);

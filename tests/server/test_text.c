@@ -19,6 +19,9 @@ static const char words[] = "the\ncat\nsat\non\na\nmat\nMAX\n1\n\xc3\xa4h\n";
 static const char letters[] = "a\nb\nc\nd\n\xc3\xa4\n \n\xe2\x82\xac\nx\ny\n";
 static const char sounds[] = "AA\nBE\nC\n-\nE\nF\nG\n";
 static const char tags[] = "noun\nverb\nel se\n.\n";
+static const char pieces[] = "the\nca@@\nt\nsa@@\na\nm@@\nat\n1\n<unk>\n";
+static const char tag_pieces[] = "no@@\nun\nver@@\nb\n";
+static const char codes[] = "#version: 0.2\nt h\nth e</w>\nc a\ns a\na t</w>\n";
 
 static char folder[UTIL_PATH_BYTES];
 static struct site site;
@@ -161,6 +164,9 @@ static void write_twins(const char *name, const char *config, const char *texts,
     write_file(name, "letters.txt", letters);
     write_file(name, "sounds.txt", sounds);
     write_file(name, "tags.txt", tags);
+    write_file(name, "pieces.txt", pieces);
+    write_file(name, "tag_pieces.txt", tag_pieces);
+    write_file(name, "codes", codes);
 }
 
 static void write_plain_tree(const char *version)
@@ -178,10 +184,13 @@ static void write_labelled_tree(const char *version)
 #define TAGGER                                                                                     \
     "vocabularies: [tokens=words:words.txt, tags=words:tags.txt, topic=characters:tags.txt]\n"     \
     "unknown: 8\n"
+#define CUTTER                                                                                     \
+    "vocabularies: [tokens=bpe:pieces.txt:codes, tags=bpe:tag_pieces.txt:codes]\nunknown: 8\n"
 
 static void write_models(void)
 {
     write_twins("tagger", "", TAGGER, write_tagger);
+    write_twins("cutter", "", CUTTER, write_tagger);
     write_twins("speller", DECODER, SPELLER, write_speller);
     write_twins("beam", DECODER "beam: 3\n", SPELLER, write_speller);
     write_twins("bytes", "", "vocabularies: tokens=bytes\n", write_tagger);
@@ -300,7 +309,7 @@ static struct srv_word text_at(const struct srv_tensor *tensor, uint32_t index)
         at += sizeof(length);
         ck_assert_uint_le(at + length, tensor->bytes);
         if (i == index) {
-            return (struct srv_word){(const char *)tensor->data + at, length};
+            return (struct srv_word){.text = (const char *)tensor->data + at, .length = length};
         }
         at += length;
     }
@@ -359,6 +368,35 @@ START_TEST(test_a_tagger_answers_each_text_as_its_ids_alone)
         ask_release(&alone.ask);
     }
     assert_text(output(&texts, "tags"), 0, ". verb el se");
+    ask_release(&texts.ask);
+}
+END_TEST
+
+/* Words are cut into pieces, each of which is a step; pieces that are answered are words again. */
+START_TEST(test_a_cutter_answers_each_text_as_its_pieces_alone)
+{
+    static const int64_t ids[2][5] = {{0, 1, 2, 5, 6}, {3, 2, 8, 8, 8}};
+    static const char *const marks[] = {"no", "un", "ver", "b"};
+    struct visit texts;
+    begin(&texts, "cutter");
+    ck_assert_uint_eq(add_texts(&texts, "tokens", "the cat mat\0sat you\0"), 2);
+    run(&texts);
+    for (uint32_t row = 0; row < 2; row++) {
+        char wanted[64] = "";
+        struct visit alone;
+        begin(&alone, "cutter_ids");
+        add_ids(&alone, "tokens", 5, ids[row]);
+        run(&alone);
+        int64_t before = 0;
+        for (uint32_t t = 0; t < 5; t++) {
+            const int64_t tag = cell_integer_at(CELL_I64, output(&alone, "tags")->data + t * 8);
+            const size_t at = strlen(wanted);
+            snprintf(wanted + at, sizeof(wanted) - at, "%s%s", before == 1 ? " " : "", marks[tag]);
+            before = tag % 2; // those with an odd number are the end of a word
+        }
+        assert_text(output(&texts, "tags"), row, wanted);
+        ask_release(&alone.ask);
+    }
     ask_release(&texts.ask);
 }
 END_TEST
@@ -695,7 +733,8 @@ START_TEST(test_parts_end_with_a_character)
     struct srv_vocabulary *bytes = NULL;
     struct base_error error;
     static struct cell_model model = {.n_outputs = 1, .outputs = {{.dtype = CELL_I64}}};
-    ck_assert_int_eq(srv_vocabulary_load(CFG_VOCABULARY_BYTES, NULL, "", &bytes, &error), BASE_OK);
+    const struct srv_vocabulary_source source = {.kind = CFG_VOCABULARY_BYTES};
+    ck_assert_int_eq(srv_vocabulary_load(&source, &bytes, &error), BASE_OK);
     texts.outputs[0] = bytes;
     int64_t rows[2][11];
     memcpy(rows[0], one, sizeof one);
@@ -754,6 +793,7 @@ int main(void)
     TCase *tcase = tcase_create("text");
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, test_a_tagger_answers_each_text_as_its_ids_alone);
+    tcase_add_test(tcase, test_a_cutter_answers_each_text_as_its_pieces_alone);
     tcase_add_test(tcase, test_ids_and_bytes);
     tcase_add_loop_test(tcase, test_a_speller_answers_each_text_as_its_ids_alone, 0, 2);
     tcase_add_test(tcase, test_texts_that_cannot_be_read_are_refused);

@@ -11,7 +11,14 @@ static struct base_error error;
 
 static struct srv_word word_of(const char *text)
 {
-    return (struct srv_word){text, strlen(text)};
+    return (struct srv_word){.text = text, .length = strlen(text)};
+}
+
+static enum base_status load_at(enum cfg_vocabulary_kind kind, const char *path,
+                                struct srv_vocabulary **out)
+{
+    const struct srv_vocabulary_source source = {.kind = kind, .path = path, .name = "v.txt"};
+    return srv_vocabulary_load(&source, out, &error);
 }
 
 static enum base_status load(enum cfg_vocabulary_kind kind, const char *contents,
@@ -21,7 +28,7 @@ static enum base_status load(enum cfg_vocabulary_kind kind, const char *contents
     snprintf(path, sizeof(path), "%s/v.txt", folder);
     util_write_file(path, contents);
     *out = NULL;
-    return srv_vocabulary_load(kind, path, "v.txt", out, &error);
+    return load_at(kind, path, out);
 }
 
 static struct srv_vocabulary *open_good(enum cfg_vocabulary_kind kind, const char *contents)
@@ -94,16 +101,17 @@ END_TEST
 static void assert_pieces(enum cfg_vocabulary_kind kind, const char *text, const char *pieces)
 {
     struct srv_vocabulary *vocabulary = NULL;
-    struct srv_word rest = word_of(text);
+    struct srv_words words;
     struct srv_word piece;
     char got[128] = "";
     ck_assert_int_eq(load(kind, "x\n", &vocabulary), BASE_OK);
-    while (srv_vocabulary_next(vocabulary, &rest, &piece)) {
+    srv_words_begin(&words, vocabulary, word_of(text));
+    while (srv_words_next(&words, &piece)) {
         const size_t at = strlen(got);
         snprintf(got + at, sizeof(got) - at, "%.*s|", (int)piece.length, piece.text);
     }
     ck_assert_str_eq(got, pieces);
-    ck_assert_uint_eq(rest.length, 0);
+    ck_assert_uint_eq(words.rest.length, 0);
     srv_vocabulary_free(vocabulary);
 }
 
@@ -128,8 +136,7 @@ END_TEST
 START_TEST(test_bytes)
 {
     struct srv_vocabulary *vocabulary = NULL;
-    ck_assert_int_eq(srv_vocabulary_load(CFG_VOCABULARY_BYTES, NULL, "", &vocabulary, &error),
-                     BASE_OK);
+    ck_assert_int_eq(load_at(CFG_VOCABULARY_BYTES, NULL, &vocabulary), BASE_OK);
     ck_assert_uint_eq(srv_vocabulary_count(vocabulary), 256);
     for (uint32_t i = 0; i < 256; i++) {
         const struct srv_word word = srv_vocabulary_word(vocabulary, i);
@@ -159,12 +166,10 @@ START_TEST(test_files_that_are_none_are_refused)
         ck_assert_str_eq(error.message, mistakes[i][1]);
         ck_assert_ptr_null(vocabulary);
     }
-    ck_assert_int_eq(srv_vocabulary_load(CFG_VOCABULARY_WORDS, "/nonexistent/v.txt", "v.txt",
-                                         &vocabulary, &error),
+    ck_assert_int_eq(load_at(CFG_VOCABULARY_WORDS, "/nonexistent/v.txt", &vocabulary),
                      BASE_NOT_FOUND);
     ck_assert_str_eq(error.message, "v.txt: No such file or directory");
-    ck_assert_int_eq(srv_vocabulary_load(CFG_VOCABULARY_WORDS, "/", "v.txt", &vocabulary, &error),
-                     BASE_INVALID_ARGUMENT);
+    ck_assert_int_eq(load_at(CFG_VOCABULARY_WORDS, "/", &vocabulary), BASE_INVALID_ARGUMENT);
     ck_assert_str_eq(error.message, "v.txt: Is a directory");
 }
 END_TEST
@@ -180,8 +185,7 @@ START_TEST(test_loading_survives_every_failed_allocation)
             snprintf(path, sizeof(path), "%s/v.txt", folder);
             util_write_file(path, "a\nb\n");
             base_alloc_fail_at(n);
-            status = srv_vocabulary_load((enum cfg_vocabulary_kind)kind, path, "v.txt", &vocabulary,
-                                         &error);
+            status = load_at((enum cfg_vocabulary_kind)kind, path, &vocabulary);
             base_alloc_fail_at(0);
         }
         ck_assert_int_eq(status, BASE_OK);
