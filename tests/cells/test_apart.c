@@ -162,7 +162,9 @@ START_TEST(test_a_late_member_gives_rows_away)
 END_TEST
 
 /* Batches of few steps, in which nobody meets: who is late each time takes fewer rows before long,
- * and every member, with rows that change it on the way, leaves them as they are alone. */
+ * and every member, with rows that change it on the way, leaves them as they are alone. Where cells
+ * take milliseconds, as in an emulator, 200 us are not late (test_shares.c has what is learnt from
+ * given times), and on a busy machine others may be later: then it takes more rounds. */
 START_TEST(test_a_late_member_takes_fewer_rows)
 {
     struct bed bed;
@@ -171,7 +173,9 @@ START_TEST(test_a_late_member_takes_fewer_rows)
     const struct cell_shares *shares = &apart_of(&bed)->shares;
     const uint32_t late = (uint32_t)_i - 1;
     const uint32_t before = MANY - cell_shares_border(shares, MANY, late);
-    for (uint32_t round = 0; round < 2; round++) {
+    const uint64_t deadline_ns = base_deadline_after(base_now_ns(), 30 * BASE_NS_PER_S);
+    bool takes_fewer = util_is_quick();
+    for (uint32_t round = 0; round < 2 || (!takes_fewer && base_now_ns() < deadline_ns); round++) {
         begin_again(&bed, MANY);
         for (uint32_t done = 0; done < STEPS; done++) {
             for (uint32_t c = 0; c < MANY; c++) {
@@ -185,12 +189,9 @@ START_TEST(test_a_late_member_takes_fewer_rows)
             }
         }
         check_outputs(&bed, MANY);
+        takes_fewer |= MANY - cell_shares_border(shares, MANY, late) < before;
     }
-    // Where cells take milliseconds, as in an emulator, 200 us are not late (test_shares.c has what
-    // is learnt from given times).
-    if (!util_is_quick()) {
-        ck_assert_uint_lt(MANY - cell_shares_border(shares, MANY, late), before);
-    }
+    ck_assert(takes_fewer);
     bed_close(&bed);
 }
 END_TEST
