@@ -1,5 +1,5 @@
 /* See text.h. Each text is walked twice: its words are counted first, so that memory is taken for
- * what came. Cost: two look-ups of length O(word) a word. */
+ * what came. Words that are cut into pieces are cut once, and the ids kept between the two. */
 #include "server/text.h"
 
 #include "base/assert.h"
@@ -249,6 +249,8 @@ struct reading {
     uint32_t *steps; /* [n] */
     uint32_t n, longest;
     struct srv_words words; /* of the text at hand */
+    int32_t *pieces;        /* [tensor->bytes]: ids, text after text; NULL: words are not cut */
+    size_t n_pieces;
 };
 
 static enum base_status no_memory(struct base_error *error)
@@ -270,12 +272,30 @@ static enum base_status check_count(const struct reading *r, uint32_t index, uin
     return BASE_OK;
 }
 
+/* Words of text `index`; their ids too, where they are cut. */
+static enum base_status count_of(struct reading *r, uint32_t index, struct srv_word text,
+                                 uint32_t *out)
+{
+    const struct srv_text_place place = {r->want->name, index};
+    struct srv_word word;
+    int64_t id = 0;
+    *out = 0;
+    srv_words_begin(&r->words, r->vocabulary, text);
+    while (srv_words_next(&r->words, &word)) {
+        if (r->pieces != NULL) {
+            BASE_TRY(srv_texts_id(r->texts, r->vocabulary, place, word, &id, r->error));
+            r->pieces[r->n_pieces++] = (int32_t)id; // lines and `unknown` are no more
+        }
+        (*out)++;
+    }
+    return check_count(r, index, *out);
+}
+
 /* How many words each text has. */
 static enum base_status count_words(struct reading *r)
 {
     struct srv_strings strings = {.tensor = r->tensor};
     struct srv_word text = {.text = ""};
-    struct srv_word word;
     bool more = true;
     for (;;) {
         BASE_TRY(srv_strings_next(&strings, &text, &more, r->error));
@@ -283,11 +303,7 @@ static enum base_status count_words(struct reading *r)
             break;
         }
         uint32_t words = 0;
-        srv_words_begin(&r->words, r->vocabulary, text);
-        while (srv_words_next(&r->words, &word)) {
-            words++;
-        }
-        BASE_TRY(check_count(r, strings.index - 1, words));
+        BASE_TRY(count_of(r, strings.index - 1, text, &words));
         r->steps[strings.index - 1] = words;
         r->longest = words > r->longest ? words : r->longest;
     }
@@ -297,6 +313,19 @@ static enum base_status count_words(struct reading *r)
                          r->n);
     }
     return BASE_OK;
+}
+
+/* What count_words() has found. */
+static void fill_pieces(const struct reading *r, uint8_t *data)
+{
+    const bool by_time = r->want->time_axis == 0;
+    const int32_t *next = r->pieces;
+    for (uint32_t row = 0; row < r->n; row++) {
+        for (size_t t = 0; t < r->steps[row]; t++) {
+            const size_t at = by_time ? t * r->n + row : (size_t)row * r->longest + t;
+            srv_texts_put(r->want->dtype, data, at, *next++);
+        }
+    }
 }
 
 static enum base_status fill_ids(struct reading *r, uint8_t *data)
@@ -353,7 +382,11 @@ static enum base_status read_rows(struct reading *r, struct srv_text_rows *rows)
     }
     r->n = (uint32_t)tensor->shape[0];
     r->steps = base_arena_array(r->arena, r->n, sizeof(*r->steps));
-    if (r->steps == NULL) {
+    const bool is_cut = srv_vocabulary_kind(r->vocabulary) == CFG_VOCABULARY_BPE;
+    if (is_cut) {
+        r->pieces = base_arena_array(r->arena, tensor->bytes + 1, sizeof(*r->pieces));
+    }
+    if (r->steps == NULL || (is_cut && r->pieces == NULL)) {
         return no_memory(r->error);
     }
     BASE_TRY(count_words(r));
@@ -363,7 +396,11 @@ static enum base_status read_rows(struct reading *r, struct srv_text_rows *rows)
     if (ids == NULL) {
         return no_memory(r->error);
     }
-    BASE_TRY(fill_ids(r, ids));
+    if (is_cut) {
+        fill_pieces(r, ids);
+    } else {
+        BASE_TRY(fill_ids(r, ids));
+    }
     tensor->datatype = srv_about_datatype(want->dtype);
     tensor->rank = want->rank;
     for (uint32_t axis = 0; axis < want->rank; axis++) {
