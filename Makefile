@@ -337,6 +337,7 @@ SERVER_SRCS = \
   server/tensors.c \
   server/text.c \
   server/text_tree.c \
+  server/text_write.c \
   server/tls.c \
   server/tokens.c \
   server/trim.c \

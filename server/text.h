@@ -66,7 +66,13 @@ uint32_t srv_texts_whole(const struct srv_texts *texts, const struct cell_model 
 /* Whether a model answers text: then srv_texts_write() wants steps. texts may be NULL. */
 bool srv_texts_has_outputs(const struct srv_texts *texts);
 
-/* ---- Between text.c and text_tree.c ---- */
+/* ---- Between text.c, text_tree.c and text_write.c ---- */
+
+/* Before each element of a BYTES tensor: its length, little-endian. */
+#define SRV_TEXT_PREFIX_BYTES sizeof(uint32_t)
+
+/* The tensor's number; -1: there is none of that name. */
+int32_t srv_texts_tensor(const struct cell_tensor *tensors, uint32_t n, const char *name);
 
 /* Element after element of a BYTES tensor. */
 struct srv_strings {
