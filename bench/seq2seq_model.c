@@ -186,26 +186,11 @@ static void make_stages(struct cell_model *model)
         (struct cell_source){.kind = CELL_SOURCE_INPUT, .index = BENCH_SEQ2SEQ_ANSWER};
 }
 
-static enum base_status intern(const struct bench_weights *weights, struct cell_registry *registry,
-                               struct cell_def *defs, struct cell_model *model,
-                               struct base_error *error)
-{
-    static const char *const names[] = {"bench/encoder", "bench/decoder"};
-    if (weights->failed) {
-        return base_fail(error, BASE_RESOURCE_EXHAUSTED, "no memory for a model that translates");
-    }
-    for (uint32_t s = 0; s < STAGES; s++) {
-        bool is_new = false;
-        BASE_TRY(cell_registry_intern(registry, &defs[s], names[s], &model->stages[s].type, &is_new,
-                                      error));
-    }
-    return BASE_OK;
-}
-
 enum base_status bench_seq2seq_model(struct cell_registry *registry, uint32_t vocabulary,
                                      uint32_t hidden, uint32_t steps_max, struct cell_model **out,
                                      struct base_error *error)
 {
+    static const char *const names[] = {"bench/encoder", "bench/decoder"};
     struct bench_weights weights;
     struct cell_model *model = base_alloc(sizeof(*model));
     struct cell_def *defs = base_alloc_array(STAGES, sizeof(*defs));
@@ -217,7 +202,7 @@ enum base_status bench_seq2seq_model(struct cell_registry *registry, uint32_t vo
         make_decoder(&weights, &end, hidden, &defs[DECODER]);
         make_tensors(model, vocabulary, steps_max);
         make_stages(model);
-        status = intern(&weights, registry, defs, model, error);
+        status = bench_weights_intern(&weights, registry, defs, names, model, error);
     } else {
         base_fail(error, status, "out of memory");
     }

@@ -62,25 +62,10 @@ static void make_tensors(struct cell_model *model, uint32_t inputs, uint32_t hid
     (void)snprintf(model->producer, sizeof(model->producer), "cellbatch-bench");
 }
 
-static enum base_status intern(const struct bench_weights *weights, struct cell_registry *registry,
-                               struct cell_def *defs, struct cell_model *model,
-                               struct base_error *error)
-{
-    static const char *const names[] = {"bench/leaf", "bench/node"};
-    if (weights->failed) {
-        return base_fail(error, BASE_RESOURCE_EXHAUSTED, "no memory for a TreeLSTM");
-    }
-    for (uint32_t s = 0; s < 2; s++) {
-        bool is_new = false;
-        BASE_TRY(cell_registry_intern(registry, &defs[s], names[s], &model->stages[s].type, &is_new,
-                                      error));
-    }
-    return BASE_OK;
-}
-
 enum base_status bench_tree_model(struct cell_registry *registry, uint32_t inputs, uint32_t hidden,
                                   struct cell_model **out, struct base_error *error)
 {
+    static const char *const names[] = {"bench/leaf", "bench/node"};
     struct bench_weights weights;
     struct cell_model *model = base_alloc(sizeof(*model));
     struct cell_def *defs = base_alloc_array(2, sizeof(*defs));
@@ -95,7 +80,7 @@ enum base_status bench_tree_model(struct cell_registry *registry, uint32_t input
         add_weight(&defs[CELL_TREE_NODE], bench_weights_draw(&weights, 5 * hidden, hidden));
         add_weight(&defs[CELL_TREE_NODE], bench_weights_draw(&weights, 1, 5 * hidden));
         make_tensors(model, inputs, hidden);
-        status = intern(&weights, registry, defs, model, error);
+        status = bench_weights_intern(&weights, registry, defs, names, model, error);
     } else {
         base_fail(error, status, "out of memory");
     }

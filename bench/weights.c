@@ -28,3 +28,19 @@ struct cell_weight bench_weights_draw(struct bench_weights *weights, uint32_t ro
     }
     return (struct cell_weight){CELL_F32, rows, cols, data};
 }
+
+enum base_status bench_weights_intern(const struct bench_weights *weights,
+                                      struct cell_registry *registry, struct cell_def *defs,
+                                      const char *const *names, struct cell_model *model,
+                                      struct base_error *error)
+{
+    if (weights->failed) {
+        return base_fail(error, BASE_RESOURCE_EXHAUSTED, "no memory for a model's weights");
+    }
+    for (uint32_t s = 0; s < model->n_stages; s++) {
+        bool is_new = false;
+        BASE_TRY(cell_registry_intern(registry, &defs[s], names[s], &model->stages[s].type, &is_new,
+                                      error));
+    }
+    return BASE_OK;
+}

@@ -62,6 +62,19 @@ daemon_start() {
     metrics=$(sed -n 's|^  metrics  *https\{0,1\}://\(.*\)/metrics|\1|p' "$daemon_dir/log")
 }
 
+# daemon_certificates: keys and certificates (tests/certificates.sh) in the folder $pem; where there is no openssl
+# the script is skipped.
+daemon_certificates() {
+    pem=$daemon_dir/pem
+    mkdir "$pem"
+    bash tests/certificates.sh "$pem"
+    case $? in
+    0) ;;
+    77) exit 77 ;; # its line says why
+    *) exit 1 ;;
+    esac
+}
+
 # daemon_wait: the daemon's exit status in $daemon_exit.
 daemon_wait() {
     wait "$daemon_pid"

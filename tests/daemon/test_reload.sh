@@ -3,14 +3,7 @@
 # inside notices; files that are wrong change nothing.
 set -u
 . tests/daemon/daemon.sh
-pem=$daemon_dir/pem
-mkdir "$pem"
-bash tests/certificates.sh "$pem"
-case $? in
-0) ;;
-77) exit 77 ;; # its line says why
-*) exit 1 ;;
-esac
+daemon_certificates
 
 # What the daemon is told to read; `put FROM TO` replaces a file at once, as whoever renews one should.
 now=$daemon_dir/now
@@ -83,6 +76,7 @@ check 'a client of another CA' is 000 wrong first-token-of-those-who-ask /v2/mod
 
 # A connection that stays open over all that follows, and a request that is under way.
 mkfifo "$daemon_dir/held"
+: >"$daemon_dir/idle" # it is looked into before openssl has opened it
 # shellcheck disable=SC2046
 openssl s_client -connect "localhost:${http##*:}" -CAfile "$pem/ca.pem" $(with client) -quiet <"$daemon_dir/held" \
     >"$daemon_dir/idle" 2>/dev/null &

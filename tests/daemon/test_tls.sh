@@ -3,14 +3,7 @@
 # drain with connections open.
 set -u
 . tests/daemon/daemon.sh
-pem=$daemon_dir/pem
-mkdir "$pem"
-bash tests/certificates.sh "$pem"
-case $? in
-0) ;;
-77) exit 77 ;; # its line says why
-*) exit 1 ;;
-esac
+daemon_certificates
 ports=(--model-repository models --grpc-port 0 --http-port 0 --metrics-port 0)
 
 # ---- Starts that fail, each for its reason ----
