@@ -258,19 +258,27 @@ struct cell_kernels {
 void cell_gated_release(struct cell_gated *gated);
 void cell_linear_release(struct cell_linear *linear);
 
+/* Vectors of the first strip of a panel that has two. */
+#define CELL_STRIP_VECTORS 2u
+
 /* How a kernel wants its panels. */
 struct cell_packing {
-    uint32_t units;      /* hidden units of a panel */
+    uint32_t units;      /* hidden units of a panel; of a LINEAR columns */
     uint32_t lanes;      /* columns of a vector; of BF16 without words two lie interleaved */
     uint32_t word_terms; /* terms of a column that lie together: of INT8; of BF16 2, or 0: none */
     bool has_offset;     /* INT8: x comes with 128 added to each */
     bool may_narrow;     /* FP32, BF16: the last panel may be narrow */
+    bool has_strips;     /* FP32, BF16 without words: see below */
 };
 
 /* Packing for kernels whose panels hold some hidden units or columns: the last panel is filled up
  * with zeros. Where all of its gates' columns, side by side, take fewer vectors than a panel has,
  * it may be *narrow*: its weights are [k][gate][unit] without room between the gates, filled up to
  * a whole vector; biases, and sums outside the product, are as wide as of any panel.
+ *
+ * With strips a panel of 4 or more vectors is two matrices one behind the other, [k][2 vectors] and
+ * [k][the others]: a tile that has registers for half a panel reads its half as one stream, where
+ * every second cache line leaves half of L1's sets unused and the hardware's asking ahead astray.
  *
  *   gated   packed[0] [panel][k < inputs][gate][unit], packed[1] likewise over feedback, packed[2]
  *           over right, bias [panel][gate][unit], late_bias [panel][unit],
@@ -284,7 +292,7 @@ enum base_status cell_gated_pack(struct cell_gated *gated, const struct cell_pac
 /* All but the weights. */
 enum base_status cell_gated_pack_biases(struct cell_gated *gated, uint32_t units);
 /* The last panel has as many vectors of `lanes` columns as it needs. */
-enum base_status cell_linear_pack(struct cell_linear *linear, uint32_t columns, uint32_t lanes);
+enum base_status cell_linear_pack(struct cell_linear *linear, const struct cell_packing *how);
 
 /* A LINEAR in fewer bits as a SUM, loaded by `load`; and its step. */
 enum base_status cell_linear_load_sums(struct cell_linear *linear,

@@ -168,11 +168,31 @@ static size_t panel_at(const struct matrix *m, const struct column *column, size
     return column->panel * elements * m->gated->columns;
 }
 
+/* Where the elements of a panel's column are: the first, and how far from one to the next. */
+struct elements {
+    size_t first, stride;
+};
+
+/* Of column number `at` of these `columns`. */
+static struct elements elements_of(const struct cell_packing *how, uint32_t terms, size_t columns,
+                                   size_t at)
+{
+    const size_t strip = (size_t)CELL_STRIP_VECTORS * how->lanes;
+    if (!how->has_strips || columns < 2 * strip) {
+        return (struct elements){.first = at, .stride = columns};
+    }
+    if (at < strip) {
+        return (struct elements){.first = at, .stride = strip};
+    }
+    return (struct elements){.first = strip * terms + at - strip, .stride = columns - strip};
+}
+
 static void pack_fp32(const struct matrix *m, const float *row, const struct column *column)
 {
-    float *to = (float *)m->gated->packed[m->part] + panel_at(m, column, m->terms) + column->at;
+    const struct elements at = elements_of(m->how, m->terms, column->columns, column->at);
+    float *to = (float *)m->gated->packed[m->part] + panel_at(m, column, m->terms) + at.first;
     for (uint32_t k = 0; k < m->terms; k++) {
-        to[k * column->columns] = row[k];
+        to[k * at.stride] = row[k];
     }
 }
 
@@ -182,12 +202,13 @@ static void pack_bf16(const struct matrix *m, const float *row, const struct col
 {
     size_t lanes = m->how->lanes;
     size_t vector = column->at / lanes;
-    size_t at = (vector | 1) < column->columns / lanes
-                    ? vector / 2 * 2 * lanes + 2 * (column->at % lanes) + vector % 2
-                    : column->at;
-    uint16_t *to = (uint16_t *)m->gated->packed[m->part] + panel_at(m, column, m->terms) + at;
+    size_t place = (vector | 1) < column->columns / lanes
+                       ? vector / 2 * 2 * lanes + 2 * (column->at % lanes) + vector % 2
+                       : column->at;
+    const struct elements at = elements_of(m->how, m->terms, column->columns, place);
+    uint16_t *to = (uint16_t *)m->gated->packed[m->part] + panel_at(m, column, m->terms) + at.first;
     for (uint32_t k = 0; k < m->terms; k++) {
-        to[k * column->columns] = cell_bf16_factor(row[k]);
+        to[k * at.stride] = cell_bf16_factor(row[k]);
     }
 }
 
@@ -321,20 +342,32 @@ static enum base_status alloc_panels(struct cell_linear *linear, size_t columns)
     return BASE_OK;
 }
 
-enum base_status cell_linear_pack(struct cell_linear *linear, uint32_t columns, uint32_t lanes)
+/* The panel of the columns from `first` on, `wide` with what fills it up. */
+static void pack_panel(const struct cell_linear *linear, const struct cell_packing *how,
+                       uint32_t first, uint32_t wide)
 {
+    const uint32_t left = linear->outputs - first;
+    const uint32_t filled = left < wide ? left : wide;
+    float *panel = linear->packed + (size_t)first * linear->inputs;
+    for (uint32_t at = 0; at < filled; at += how->lanes) {
+        const struct elements to = elements_of(how, linear->inputs, wide, at);
+        const size_t bytes = (filled - at < how->lanes ? filled - at : how->lanes) * sizeof(float);
+        for (size_t k = 0; k < linear->inputs; k++) {
+            memcpy(panel + to.first + k * to.stride, linear->w + k * linear->outputs + first + at,
+                   bytes);
+        }
+    }
+}
+
+enum base_status cell_linear_pack(struct cell_linear *linear, const struct cell_packing *how)
+{
+    const uint32_t columns = how->units;
     const uint32_t last = (linear->outputs - 1) / columns * columns;
     linear->panels = last / columns + 1;
-    linear->last_columns = round_up(linear->outputs - last, lanes);
+    linear->last_columns = round_up(linear->outputs - last, how->lanes);
     BASE_TRY(alloc_panels(linear, (size_t)last + linear->last_columns));
     for (uint32_t first = 0; first <= last; first += columns) {
-        const uint32_t left = linear->outputs - first;
-        const size_t bytes = (left < columns ? left : columns) * sizeof(float);
-        const size_t stride = first < last ? columns : linear->last_columns;
-        float *to = linear->packed + (size_t)first * linear->inputs;
-        for (uint32_t k = 0; k < linear->inputs; k++) {
-            memcpy(to + k * stride, linear->w + (size_t)k * linear->outputs + first, bytes);
-        }
+        pack_panel(linear, how, first, first < last ? columns : linear->last_columns);
     }
     if (linear->b != NULL) {
         memcpy(linear->bias, linear->b, linear->outputs * sizeof(float));

@@ -17,10 +17,11 @@ static uint32_t weights_of(const struct cell_gated *gated, uint32_t part)
 }
 
 /* Weights of a panel over a part. */
-static const weight *part_of(const struct cell_gated *gated, uint32_t part, uint32_t panel)
+static struct place part_of(const struct cell_gated *gated, uint32_t part, uint32_t panel)
 {
-    size_t k = weights_of(gated, part);
-    return (const weight *)gated->packed[part] + panel * k * gated->columns;
+    const uint32_t k = weights_of(gated, part);
+    const size_t at = (size_t)panel * k * gated->columns;
+    return (struct place){.panel = (const weight *)gated->packed[part] + at, .terms = k};
 }
 
 /* The sums of one panel over each part that has terms, but over x where they were computed ahead,
@@ -466,6 +467,7 @@ static enum base_status gated_load(struct cell_gated *gated)
         gated, &(struct cell_packing){.units = unit_vectors(gated->kind) * lanes,
                                       .lanes = lanes,
                                       .may_narrow = true,
+                                      .has_strips = CELL_STRIPS && WEIGHT_TERMS == 1,
                                       .word_terms = WEIGHT_TERMS > 1 ? WEIGHT_TERMS : 0});
 }
 

@@ -250,7 +250,7 @@ struct group {
 static bool are_words_streamed(const struct cell_gated *gated, uint64_t terms, uint32_t rows)
 {
     const uint64_t bytes = terms * gated->panels * gated->columns;
-    return is_streamed(bytes, rows, gated->l3_is_near && rows == 1);
+    return is_beyond(CELL_STREAMED_WORDS, bytes, rows, gated->l3_is_near && rows == 1);
 }
 
 static uint32_t group_rows(uint32_t rows_max)

@@ -86,8 +86,10 @@ static void linear_rows(const struct cell_linear_rows *step)
     bool streamed = is_streamed(panel_floats * linear->panels * sizeof(float), step->n_rows,
                                 linear->l3_is_near);
     for (uint32_t panel = step->panel_first; panel < step->panel_end; panel++) {
-        const float *weights = linear->packed + panel * panel_floats;
-        const float *next = panel + 1 < step->panel_end ? weights + panel_floats : weights;
+        const struct place weights = {.panel = linear->packed + panel * panel_floats,
+                                      .terms = linear->inputs};
+        struct place next = weights;
+        next.panel += panel + 1 < step->panel_end ? panel_floats : 0;
         const bool is_last = panel + 1 == linear->panels;
         const size_t columns = is_last ? linear->last_columns : LINEAR_COLUMNS;
         for (uint32_t row = 0; row < step->n_rows; row += GROUP_ROWS) {
@@ -118,7 +120,9 @@ static enum base_status linear_load(struct cell_linear *linear)
 {
     linear->l3_is_near = base_cpus_l3_is_near();
     return linear->precision == CELL_FP32
-               ? cell_linear_pack(linear, (uint32_t)LINEAR_COLUMNS, CELL_SIMD_LANES)
+               ? cell_linear_pack(linear, &(struct cell_packing){.units = (uint32_t)LINEAR_COLUMNS,
+                                                                 .lanes = CELL_SIMD_LANES,
+                                                                 .has_strips = CELL_STRIPS})
                : cell_linear_load_sums(linear, any_load);
 }
 

@@ -18,6 +18,12 @@
 
 #ifdef CELL_SIMD_LANES
 
+/* Whether so many bytes of weights, which one step reads, are asked for ahead. */
+static bool is_streamed(uint64_t bytes, uint32_t rows, bool l3_is_near)
+{
+    return is_beyond(CELL_STREAMED_BYTES, bytes, rows, l3_is_near);
+}
+
 /* Rows that go through a panel together: their sums, 64 columns wide, take 9 KiB of L1 (80: 12). */
 #    define GROUP_ROWS 36u
 
@@ -128,14 +134,16 @@ CELL_INLINE void add_tiles(const size_t vectors, const struct product *product)
 CELL_INLINE void add_block(const size_t vectors, const struct product *product,
                            const struct span *whole, uint32_t k)
 {
-    const size_t columns = vectors * CELL_SIMD_LANES;
     const float *rows[GROUP_ROWS];
     struct product block = *product;
-    struct span span = {.rows = rows, .k = whole->k - k, .weights = whole->weights + k * columns};
-    span.next = whole->next;
+    struct span span = *whole;
+    span.rows = rows;
+    span.k -= k;
+    span.weights.term += k;
     if (span.k > BLOCK_TERMS) {
         span.k = BLOCK_TERMS;
-        span.next = span.weights + BLOCK_TERMS * columns;
+        span.next = span.weights;
+        span.next.term += BLOCK_TERMS;
     }
     span.later = span.next;
     for (uint32_t r = 0; r < product->n_rows; r++) {

@@ -34,6 +34,10 @@
 /* Weights that an L2 of 1 MiB does not hold beside the rows. */
 #define CELL_STREAMED_ROWS(l3_is_near) ((l3_is_near) ? 3u : 13u)
 #define CELL_STREAMED_BYTES            ((size_t)768 << 10)
+#define CELL_STREAMED_WORDS            CELL_STREAMED_BYTES
+
+/* Whether panels of 4 and 5 vectors lie in strips (kernels.h): not measured. */
+#define CELL_STRIPS 0
 
 /* Whether what is asked for later is shared out to all passes: it gains nothing (docs/kernels.md).
  */

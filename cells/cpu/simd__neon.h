@@ -35,6 +35,11 @@
  * measured. */
 #define CELL_STREAMED_ROWS(l3_is_near) 7u
 #define CELL_STREAMED_BYTES            ((size_t)768 << 10)
+#define CELL_STREAMED_WORDS            CELL_STREAMED_BYTES
+
+/* Whether panels of 4 and 5 vectors lie in strips (kernels.h): a tile takes
+ * whole ones. */
+#define CELL_STRIPS 0
 
 /* Whether what is asked for later is shared out to all passes: not measured. */
 #define CELL_PASSES_SHARE_ASKS 0

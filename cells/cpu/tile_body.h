@@ -40,14 +40,20 @@ CELL_INLINE uint32_t lines_of(const size_t vectors)
     return (uint32_t)((vectors * CELL_SIMD_LANES + LINE_WEIGHTS - 1) / LINE_WEIGHTS);
 }
 
+/* A panel of weights, from its term number `term` on. */
+struct place {
+    const weight *panel;
+    uint32_t term, terms; /* of so many that the panel has */
+};
+
 /* One part of the sum: x or h. An element of a row is what is multiplied with a weight: of words
  * another word. */
 struct span {
     const float *const *rows; /* [n_rows] -> [k] */
     uint32_t k;
-    const weight *weights; /* of the panel at hand: [k][vectors] */
-    const weight *next;    /* what will be read behind them: of the next span, block or panel */
-    const weight *later;   /* what will be read when all rows have been here: [k][vectors] */
+    struct place weights; /* of the panel at hand */
+    struct place next;    /* what will be read behind them: of the next span, block or panel */
+    struct place later;   /* what will be read when all rows have been here */
 };
 
 /* A panel's product for up to GROUP_ROWS rows. The first span has terms. */
@@ -78,6 +84,43 @@ CELL_INLINE simd_vec add_in_place(simd_vec w, simd_vec x, simd_vec sum)
 #    endif
 }
 
+/* ---- Strips (kernels.h) --------------------------------------------------------------------- */
+
+#    define STRIPS_MAX    2u
+#    define STRIP_WEIGHTS (CELL_STRIP_VECTORS * CELL_SIMD_LANES)
+
+/* The strips of a panel of `of` vectors. */
+CELL_INLINE uint32_t strips_of(const size_t of)
+{
+    return CELL_STRIPS && WEIGHT_TERMS == 1 && of >= (size_t)2 * CELL_STRIP_VECTORS ? 2 : 1;
+}
+
+/* Vectors of strip number s. */
+CELL_INLINE size_t strip_vectors(const size_t of, const uint32_t s)
+{
+    return strips_of(of) == 1 ? of : s == 0 ? CELL_STRIP_VECTORS : of - CELL_STRIP_VECTORS;
+}
+
+/* The strip, and the vector of it, that is vector v of a panel. */
+CELL_INLINE uint32_t strip_of(const size_t of, const size_t v)
+{
+    return strips_of(of) > 1 && v >= CELL_STRIP_VECTORS ? 1 : 0;
+}
+
+CELL_INLINE size_t vector_in_strip(const size_t of, const size_t v)
+{
+    return v - strip_of(of, v) * (size_t)CELL_STRIP_VECTORS;
+}
+
+/* Where column `column` of a panel stands at a place, the first of a strip if there are several. */
+CELL_INLINE const weight *column_at(const size_t of, const struct place *place, size_t column)
+{
+    const uint32_t s = strip_of(of, column / CELL_SIMD_LANES);
+    const size_t wide = strip_vectors(of, s) * CELL_SIMD_LANES;
+    return s == 0 ? place->panel + place->term * wide + column
+                  : place->panel + place->terms * column + place->term * wide;
+}
+
 /* Vector v of the `vectors` that one term has at `from`. */
 #    ifdef WEIGHT_HALVES
 CELL_INLINE simd_vec load_weights(const size_t vectors, const weight *from, size_t v)
@@ -95,16 +138,24 @@ CELL_INLINE simd_vec load_weights(const size_t vectors, const weight *from, size
 }
 #    endif
 
+/* Vector v of the `vectors` that one term has in its strips: all of a panel, or one strip. */
+CELL_INLINE simd_vec load_from_strips(const size_t vectors, const weight *const strips[], size_t v)
+{
+    const uint32_t s = strip_of(vectors, v);
+    return load_weights(strip_vectors(vectors, s), strips[s], vector_in_strip(vectors, v));
+}
+
 /* One term of each row: element k of in[]. The weights of the term wait in registers, the rows'
  * elements come one by one: for many rows of few vectors, and where an element needs no register
  * for all of its lanes. */
-CELL_INLINE void add_term_of_few(const size_t vectors, const uint32_t rows, const weight *weights,
-                                 const float *in[], size_t k, simd_vec sum[][VECTORS_MAX])
+CELL_INLINE void add_term_of_few(const size_t vectors, const uint32_t rows,
+                                 const weight *const strips[], const float *in[], size_t k,
+                                 simd_vec sum[][VECTORS_MAX])
 {
     simd_vec w[VECTORS_MAX];
     CELL_UNROLL
     for (size_t v = 0; v < vectors; v++) {
-        w[v] = simd_keep(load_weights(vectors, weights, v));
+        w[v] = simd_keep(load_from_strips(vectors, strips, v));
     }
     CELL_UNROLL
     for (uint32_t r = 0; r < rows; r++) {
@@ -142,8 +193,9 @@ CELL_INLINE void add_two_terms_of_2(const uint32_t rows, const weight *weights,
 
 #    ifdef WEIGHT_HALVES
 /* For 4 or 5 vectors that come in pairs: one pair after the other. */
-CELL_INLINE void add_term_of_many(const size_t vectors, const uint32_t rows, const weight *weights,
-                                  const float *in[], size_t k, simd_vec sum[][VECTORS_MAX])
+CELL_INLINE void add_term_of_many(const size_t vectors, const uint32_t rows,
+                                  const weight *const strips[], const float *in[], size_t k,
+                                  simd_vec sum[][VECTORS_MAX])
 {
     CELL_UNROLL
     for (size_t first = 0; first < vectors; first += 2) {
@@ -151,7 +203,7 @@ CELL_INLINE void add_term_of_many(const size_t vectors, const uint32_t rows, con
         simd_vec w[2];
         CELL_UNROLL
         for (size_t v = 0; v < n; v++) {
-            w[v] = simd_keep(load_weights(vectors, weights, first + v));
+            w[v] = simd_keep(load_from_strips(vectors, strips, first + v));
         }
         CELL_UNROLL
         for (uint32_t r = 0; r < rows; r++) {
@@ -165,8 +217,9 @@ CELL_INLINE void add_term_of_many(const size_t vectors, const uint32_t rows, con
 }
 #    else
 /* The other way round, for 4 or 5 vectors. */
-CELL_INLINE void add_term_of_many(const size_t vectors, const uint32_t rows, const weight *weights,
-                                  const float *in[], size_t k, simd_vec sum[][VECTORS_MAX])
+CELL_INLINE void add_term_of_many(const size_t vectors, const uint32_t rows,
+                                  const weight *const strips[], const float *in[], size_t k,
+                                  simd_vec sum[][VECTORS_MAX])
 {
     simd_vec x[TILE_ROWS_MAX];
     CELL_UNROLL
@@ -175,7 +228,7 @@ CELL_INLINE void add_term_of_many(const size_t vectors, const uint32_t rows, con
     }
     CELL_UNROLL
     for (size_t v = 0; v < vectors; v++) {
-        simd_vec w = simd_keep(load_weights(vectors, weights, v));
+        simd_vec w = simd_keep(load_from_strips(vectors, strips, v));
         CELL_UNROLL
         for (uint32_t r = 0; r < rows; r++) {
             sum[r][v] = add_in_place(w, x[r], sum[r][v]);
@@ -184,13 +237,13 @@ CELL_INLINE void add_term_of_many(const size_t vectors, const uint32_t rows, con
 }
 #    endif
 
-CELL_INLINE void add_term(const size_t vectors, const uint32_t rows, const weight *weights,
+CELL_INLINE void add_term(const size_t vectors, const uint32_t rows, const weight *const strips[],
                           const float *in[], size_t k, simd_vec sum[][VECTORS_MAX])
 {
     if (vectors >= 4 && !CELL_FMA_BY_LANE) {
-        add_term_of_many(vectors, rows, weights, in, k, sum);
+        add_term_of_many(vectors, rows, strips, in, k, sum);
     } else {
-        add_term_of_few(vectors, rows, weights, in, k, sum);
+        add_term_of_few(vectors, rows, strips, in, k, sum);
     }
 }
 
@@ -230,22 +283,46 @@ CELL_INLINE void prefetch_lines(const size_t lines, const weight *from)
     }
 }
 
-/* What term t of a group of `terms` asks for of near weights or far ones: of the group at `from`,
- * which will be needed some terms from now. Of whole panels a group may have fewer lines than its
- * terms, each by itself, would ask for. */
-CELL_INLINE void prefetch_soon(const struct kind kind, const uint32_t t, const uint32_t terms,
-                               const weight *from)
+/* A tile goes over one strip, whole or in part, or over all of a panel's. */
+CELL_INLINE uint32_t count_strips(const struct kind kind)
 {
-    const size_t columns = kind.of * CELL_SIMD_LANES;
-    if (kind.asks != ASKS_FAR && (!CELL_ASKS_NEAR || kind.rows < NEAR_ROWS)) {
-        return;
-    }
-    if (kind.vectors == kind.of && terms * columns % LINE_WEIGHTS == 0) {
+    return strips_of(kind.vectors);
+}
+
+/* From a term of strip number s to the next. */
+CELL_INLINE size_t stride_of(const struct kind kind, const uint32_t s)
+{
+    const bool is_one = kind.vectors < kind.of && strips_of(kind.of) > 1;
+    return (is_one ? kind.vectors : strip_vectors(kind.of, s)) * CELL_SIMD_LANES;
+}
+
+/* What term t of a group of `terms` asks for of near weights or far ones: of strip number s and the
+ * group at `from`, which will be needed some terms from now. Of whole strips a group may have fewer
+ * lines than its terms, each by itself, would ask for. */
+CELL_INLINE void prefetch_strip(const struct kind kind, const uint32_t s, const uint32_t t,
+                                const uint32_t terms, const weight *from)
+{
+    const size_t columns = stride_of(kind, s);
+    const size_t vectors = strip_vectors(kind.vectors, s);
+    if (vectors * CELL_SIMD_LANES == columns && terms * columns % LINE_WEIGHTS == 0) {
         const size_t lines = terms * columns / LINE_WEIGHTS;
         const size_t first = lines * t / terms;
         prefetch_lines(lines * (t + 1) / terms - first, from + first * LINE_WEIGHTS);
     } else {
-        prefetch_lines(lines_of(kind.vectors), from + t * columns);
+        prefetch_lines(lines_of(vectors), from + t * columns);
+    }
+}
+
+/* Of all strips that a tile goes over, so many terms ahead. */
+CELL_INLINE void prefetch_soon(const struct kind kind, const uint32_t t, const uint32_t terms,
+                               const weight *const strips[], const size_t ahead)
+{
+    if (kind.asks != ASKS_FAR && (!CELL_ASKS_NEAR || kind.rows < NEAR_ROWS)) {
+        return;
+    }
+    CELL_UNROLL
+    for (uint32_t s = 0; s < count_strips(kind); s++) {
+        prefetch_strip(kind, s, t, terms, strips[s] + ahead * stride_of(kind, s));
     }
 }
 
@@ -272,16 +349,43 @@ struct tile {
     uint32_t asked, step;
 };
 
+/* Where the strips that a tile goes over stand at a place. */
+CELL_INLINE void find_strips(const struct kind kind, const struct place *place,
+                             const struct tile *tile, const weight *strips[])
+{
+    CELL_UNROLL
+    for (uint32_t s = 0; s < count_strips(kind); s++) {
+        strips[s] = column_at(kind.of, place, tile->column + s * STRIP_WEIGHTS);
+    }
+}
+
+/* Of what is needed later, all that no pass has asked for. */
+CELL_INLINE const weight *find_later(const struct kind kind, const struct span *span,
+                                     const struct tile *tile)
+{
+    const size_t strip = strip_of(kind.of, tile->asked / CELL_SIMD_LANES) > 0 ? STRIP_WEIGHTS : 0;
+    return column_at(kind.of, &span->later, strip) + (tile->asked - strip) * span->k;
+}
+
+CELL_INLINE void advance(const struct kind kind, const size_t terms, const weight *strips[])
+{
+    CELL_UNROLL
+    for (uint32_t s = 0; s < count_strips(kind); s++) {
+        strips[s] += terms * stride_of(kind, s);
+    }
+}
+
 /* All terms of one span. What lies past the last terms is asked for as well, and does no harm. */
 CELL_INLINE void add_span(const struct kind kind, const struct span *span, const struct tile *tile,
                           simd_vec sum[][VECTORS_MAX])
 {
-    const size_t columns = kind.of * CELL_SIMD_LANES;
-    const size_t ahead = (kind.asks == ASKS_FAR ? FAR_WEIGHTS / columns : NEAR_TERMS) * columns;
+    const size_t ahead =
+        kind.asks == ASKS_FAR ? FAR_WEIGHTS / (kind.of * CELL_SIMD_LANES) : NEAR_TERMS;
     const uint32_t lines = later_lines(kind.asks);
-    const weight *weights = span->weights + tile->column;
-    const weight *later = span->later + (size_t)tile->asked * span->k;
+    const weight *later = find_later(kind, span, tile);
     const size_t step = tile->step;
+    const weight *strips[STRIPS_MAX];
+    find_strips(kind, &span->weights, tile, strips);
     const float *in[TILE_ROWS_MAX];
     CELL_UNROLL
     for (uint32_t r = 0; r < kind.rows; r++) {
@@ -291,33 +395,37 @@ CELL_INLINE void add_span(const struct kind kind, const struct span *span, const
     for (; kind.vectors == 2 && CELL_TILE_TERMS_OF_2 == 2 && k + 1 < span->k; k += 2) {
         CELL_UNROLL
         for (uint32_t t = 0; t < 2; t++) {
-            prefetch_soon(kind, 0, 1, weights + ahead + t * columns);
+            prefetch_soon(kind, 0, 1, strips, ahead + t);
             prefetch_later(lines, 0, 1, later, step);
             later += lines * step;
         }
-        add_two_terms_of_2(kind.rows, weights, weights + columns, in, k, sum);
-        weights += 2 * columns;
+        add_two_terms_of_2(kind.rows, strips[0], strips[0] + stride_of(kind, 0), in, k, sum);
+        advance(kind, 2, strips);
     }
     for (; k + CELL_TILE_TERMS <= span->k; k += CELL_TILE_TERMS) {
         CELL_UNROLL
         for (uint32_t t = 0; t < CELL_TILE_TERMS; t++) {
-            prefetch_soon(kind, t, CELL_TILE_TERMS, weights + ahead);
+            prefetch_soon(kind, t, CELL_TILE_TERMS, strips, ahead);
             prefetch_later(lines, t, CELL_TILE_TERMS, later, step);
-            add_term(kind.vectors, kind.rows, weights + t * columns, in, k + t, sum);
+            const weight *term[STRIPS_MAX] = {strips[0], strips[count_strips(kind) - 1]};
+            advance(kind, t, term);
+            add_term(kind.vectors, kind.rows, term, in, k + t, sum);
         }
         later += lines * step;
-        weights += CELL_TILE_TERMS * columns;
+        advance(kind, CELL_TILE_TERMS, strips);
     }
-    for (; CELL_TILE_TERMS > 1 && k < span->k; k++, weights += columns) {
+    for (; CELL_TILE_TERMS > 1 && k < span->k; k++) {
         const uint32_t lines_of_one = (lines + CELL_TILE_TERMS - 1) / CELL_TILE_TERMS;
-        prefetch_soon(kind, 0, 1, weights + ahead);
+        prefetch_soon(kind, 0, 1, strips, ahead);
         prefetch_later(lines_of_one, 0, 1, later, step);
         later += lines_of_one * step;
-        add_term(kind.vectors, kind.rows, weights, in, k, sum);
+        add_term(kind.vectors, kind.rows, strips, in, k, sum);
+        advance(kind, 1, strips);
     }
+    find_strips(kind, &span->next, tile, strips);
     CELL_UNROLL
     for (uint32_t t = 0; t < NEXT_TERMS; t++) {
-        prefetch_soon(kind, 0, 1, span->next + tile->column + t * columns);
+        prefetch_soon(kind, 0, 1, strips, t);
     }
 }
 
@@ -537,6 +645,16 @@ struct row_sums {
     float *end;
 };
 
+/* Of one row alone. */
+CELL_INLINE void prefetch_far(const struct kind kind, const weight *const strips[])
+{
+    CELL_UNROLL
+    for (uint32_t s = 0; s < count_strips(kind); s++) {
+        const size_t vectors = strip_vectors(kind.of, s);
+        prefetch_lines(lines_of(vectors), strips[s] + FAR_WEIGHTS / kind.of * vectors);
+    }
+}
+
 /* One row alone, several panels at once: 8 to 10 sums keep both FMA units busy, 3 to 5 would wait
  * for themselves. Behind the panels may stand the narrow one, of `narrow` vectors, whose sums begin
  * where they end. */
@@ -544,33 +662,46 @@ CELL_INLINE void tile_row(const size_t panels, const size_t vectors, const size_
                           const bool is_streamed, const struct span *span,
                           const struct row_sums *sums)
 {
+    const struct kind kind = {.vectors = vectors, .of = vectors};
+    const struct kind kind_of_last = {.vectors = narrow, .of = narrow};
     const size_t next =
         span->k * vectors * CELL_SIMD_LANES; // the next panel's weights behind these
+    const struct place place_of_last = {.panel = span->weights.panel + panels * next,
+                                        .terms = span->k};
+    const struct tile tile = {.column = 0};
     const float *in = span->rows[0];
-    const weight *weights = span->weights;
-    const weight *last = weights + panels * next;
+    const weight *strips[STRIPS_MAX];
+    const weight *last[STRIPS_MAX];
+    find_strips(kind, &span->weights, &tile, strips);
+    find_strips(kind_of_last, &place_of_last, &tile, last);
     simd_vec sum[ROW_SUMS_MAX];
     CELL_UNROLL
     for (size_t v = 0; v < panels * vectors + narrow; v++) {
         const float *start = v < panels * vectors ? sums->start : sums->end;
         sum[v] = simd_load(start + v * CELL_SIMD_LANES);
     }
-    for (uint32_t k = 0; k < span->k; k++, weights += vectors * CELL_SIMD_LANES) {
+    for (uint32_t k = 0; k < span->k; k++) {
         simd_vec x = simd_set1(in[k]);
         CELL_UNROLL
-        for (size_t v = 0; v < panels * vectors; v++) {
-            const weight *w = weights + v / vectors * next;
-            if (is_streamed && v % vectors == 0) {
-                prefetch_lines(lines_of(vectors), w + FAR_WEIGHTS);
+        for (size_t p = 0; p < panels; p++) {
+            const weight *of_panel[STRIPS_MAX] = {strips[0] + p * next,
+                                                  strips[count_strips(kind) - 1] + p * next};
+            if (is_streamed) {
+                prefetch_far(kind, of_panel);
             }
-            sum[v] = add_product(load_weights(vectors, w, v % vectors), x, sum[v]);
+            CELL_UNROLL
+            for (size_t v = 0; v < vectors; v++) {
+                simd_vec *at = &sum[p * vectors + v];
+                *at = add_product(load_from_strips(vectors, of_panel, v), x, *at);
+            }
         }
         CELL_UNROLL
         for (size_t v = 0; v < narrow; v++) {
-            simd_vec *of_last = &sum[panels * vectors + v];
-            *of_last = add_product(load_weights(narrow, last, v), x, *of_last);
+            simd_vec *at = &sum[panels * vectors + v];
+            *at = add_product(load_from_strips(narrow, last, v), x, *at);
         }
-        last += narrow * CELL_SIMD_LANES;
+        advance(kind, 1, strips);
+        advance(kind_of_last, 1, last);
     }
     CELL_UNROLL
     for (size_t v = 0; v < panels * vectors + narrow; v++) {

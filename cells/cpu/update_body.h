@@ -52,19 +52,19 @@ CELL_INLINE uint32_t panels_of_row(const size_t vectors)
 }
 
 /* Whether weights do not stay near from one step to the next, as far as that matters to so many
- * rows. bytes: of what one step reads. l3_is_near: one row alone reads at the rate of the last
- * cache as it is, and what it asks for only takes that cache's time. Zen 4, LSTM, 1 row, ms with
- * one thread and with two, asked for and not: 64 inputs and 1024 units 25.8 and 22.8, 13.9
- * and 10.4; 1024 inputs 35.3 and 31.6, 17.2 and 14.9; 2048 both, 8 steps, 21.2 and 23.8, 18.4
- * and 16.1. There, too, rows that wait for L3 do so from a few on: a GRU of 1024 units asks for
- * what comes later with 3 to 12 rows and is 2 to 7 % faster, an LSTM in bf16 2 to 10 %. */
-static bool is_streamed(uint64_t bytes, uint32_t rows, bool l3_is_near)
+ * rows. most: what stays near; bytes: of what one step reads. l3_is_near: one row alone reads at
+ * the rate of the last cache as it is, and what it asks for only takes that cache's time. Zen 4,
+ * LSTM, 1 row, ms with one thread and with two, asked for and not: 64 inputs and 1024 units 25.8
+ * and 22.8, 13.9 and 10.4; 1024 inputs 35.3 and 31.6, 17.2 and 14.9; 2048 both, 8 steps, 21.2
+ * and 23.8, 18.4 and 16.1. There, too, rows that wait for L3 do so from a few on: a GRU of 1024
+ * units asks for what comes later with 3 to 12 rows and is 2 to 7 % faster, an LSTM in bf16 2 to 10
+ * %. */
+static bool is_beyond(size_t most, uint64_t bytes, uint32_t rows, bool l3_is_near)
 {
     if (rows == 1 && l3_is_near) {
         return false;
     }
-    return bytes >
-           (rows >= CELL_STREAMED_ROWS(l3_is_near) ? CELL_STREAMED_BYTES : CELL_SHARED_CACHE_BYTES);
+    return bytes > (rows >= CELL_STREAMED_ROWS(l3_is_near) ? most : CELL_SHARED_CACHE_BYTES);
 }
 
 /* The first part that a step sums over: what was computed ahead is x. */

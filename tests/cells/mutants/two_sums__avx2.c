@@ -15,7 +15,11 @@ static void add_in_two(const size_t vectors, const struct product *product, uint
     for (uint32_t s = 0; s < product->n_spans; s++) {
         const struct span *span = &product->spans[s];
         for (uint32_t k = 0; k < span->k; k++) {
-            simd_vec weights = simd_load(span->weights + k * vectors * CELL_SIMD_LANES + at);
+            struct place term = span->weights;
+            term.term += k;
+            const size_t in_strip =
+                vector_in_strip(vectors, at / CELL_SIMD_LANES) * CELL_SIMD_LANES;
+            simd_vec weights = simd_load(column_at(vectors, &term, at - in_strip) + in_strip);
             sums[k % 2] = simd_fma(weights, simd_set1(span->rows[row][k]), sums[k % 2]);
         }
     }
