@@ -258,7 +258,7 @@ struct cell_kernels {
 void cell_gated_release(struct cell_gated *gated);
 void cell_linear_release(struct cell_linear *linear);
 
-/* Vectors of the first strip of a panel that has two. */
+/* Vectors of all strips of a panel but the last, which has what is left. */
 #define CELL_STRIP_VECTORS 2u
 
 /* How a kernel wants its panels. */
@@ -276,9 +276,10 @@ struct cell_packing {
  * it may be *narrow*: its weights are [k][gate][unit] without room between the gates, filled up to
  * a whole vector; biases, and sums outside the product, are as wide as of any panel.
  *
- * With strips a panel of 4 or more vectors is two matrices one behind the other, [k][2 vectors] and
- * [k][the others]: a tile that has registers for half a panel reads its half as one stream, where
- * every second cache line leaves half of L1's sets unused and the hardware's asking ahead astray.
+ * With strips a panel of 4 or more vectors is several matrices one behind the other, each [k][2
+ * vectors], of 5 vectors [k][2 vectors] and [k][3]: a tile that has registers for a part of a panel
+ * reads it as one stream, where every second or third cache line leaves sets of L1 unused and the
+ * hardware's asking ahead astray.
  *
  *   gated   packed[0] [panel][k < inputs][gate][unit], packed[1] likewise over feedback, packed[2]
  *           over right, bias [panel][gate][unit], late_bias [panel][unit],

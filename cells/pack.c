@@ -177,14 +177,15 @@ struct elements {
 static struct elements elements_of(const struct cell_packing *how, uint32_t terms, size_t columns,
                                    size_t at)
 {
-    const size_t strip = (size_t)CELL_STRIP_VECTORS * how->lanes;
-    if (!how->has_strips || columns < 2 * strip) {
+    const size_t wide = (size_t)CELL_STRIP_VECTORS * how->lanes;
+    const size_t strips = how->has_strips ? columns / wide : 1;
+    if (strips < 2) {
         return (struct elements){.first = at, .stride = columns};
     }
-    if (at < strip) {
-        return (struct elements){.first = at, .stride = strip};
-    }
-    return (struct elements){.first = strip * terms + at - strip, .stride = columns - strip};
+    const size_t last = (strips - 1) * wide;
+    const size_t strip = at < last ? at / wide * wide : last;
+    return (struct elements){.first = strip * terms + at - strip,
+                             .stride = strip < last ? wide : columns - last};
 }
 
 static void pack_fp32(const struct matrix *m, const float *row, const struct column *column)

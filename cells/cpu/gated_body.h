@@ -153,7 +153,6 @@ CELL_INLINE void row_panels(const enum cell_gated_kind kind, const struct cell_g
 {
     const size_t vectors = vectors_of(kind);
     const size_t columns = vectors * CELL_SIMD_LANES;
-    const float *late_bias = step->gated->late_bias;
     float *sums = step->scratch;
     struct span spans[CELL_GATED_PARTS];
     const uint32_t n = list_spans(step, 0, panel, panel, spans);
@@ -161,8 +160,7 @@ CELL_INLINE void row_panels(const enum cell_gated_kind kind, const struct cell_g
         row_over_x(vectors, step, panels, panel, &spans[0], sums + panels * columns);
     const float *start = over_x;
     for (uint32_t p = 0; p < panels && kind == CELL_GATED_GRU; p++) {
-        begin_gru(over_x + p * columns, late_bias + (panel + p) * CELL_SIMD_LANES,
-                  sums + p * columns);
+        begin_gru(over_x + p * columns, step->gated, panel + p, sums + p * columns);
         start = sums;
     }
     for (uint32_t s = 1 - first_part(step); s < n; s++) {
@@ -221,8 +219,7 @@ CELL_INLINE void row_to_end(const enum cell_gated_kind kind, const struct cell_g
         }
         all.over_x = start;
         for (uint32_t p = 0; p < all.panels; p++) {
-            begin_gru(start + p * columns, gated->late_bias + (panel + p) * CELL_SIMD_LANES,
-                      all.sums + p * columns);
+            begin_gru(start + p * columns, gated, panel + p, all.sums + p * columns);
         }
         start = all.sums;
     }
@@ -248,7 +245,7 @@ struct group {
 /* A GRU's sums over x of row number r of the group. */
 CELL_INLINE const float *gru_over_x(const struct group *g, uint32_t r)
 {
-    const size_t columns = 3 * CELL_SIMD_LANES;
+    const size_t columns = vectors_of(CELL_GATED_GRU) * CELL_SIMD_LANES;
     const float *const *ahead = g->step->ahead;
     return ahead != NULL ? ahead[g->row + r] + g->panel * columns : g->over_x + r * columns;
 }
@@ -256,21 +253,21 @@ CELL_INLINE const float *gru_over_x(const struct group *g, uint32_t r)
 /* The sums of a GRU, behind x and h. */
 CELL_INLINE void gru_sums(const struct group *g, struct product *product)
 {
-    const size_t columns = 3 * CELL_SIMD_LANES;
+    const size_t vectors = vectors_of(CELL_GATED_GRU);
+    const size_t columns = vectors * CELL_SIMD_LANES;
     const struct cell_gated *gated = g->step->gated;
     product->n_spans = 1;
     if (g->step->ahead == NULL) {
         product->end.table = g->over_x;
-        multiply_panel(3, gated, g->panel, product);
+        multiply_panel(vectors, gated, g->panel, product);
         product->end.table = g->sums;
     }
     for (uint32_t r = 0; r < g->rows; r++) {
-        begin_gru(gru_over_x(g, r), gated->late_bias + g->panel * CELL_SIMD_LANES,
-                  g->sums + r * columns);
+        begin_gru(gru_over_x(g, r), gated, g->panel, g->sums + r * columns);
     }
     product->spans = g->spans + g->n_spans - 1;
     product->start = (struct starts){.table = g->sums, .stride = columns};
-    multiply_panel(3, gated, g->panel, product);
+    multiply_panel(vectors, gated, g->panel, product);
 }
 
 /* The sums of up to GROUP_ROWS rows and one panel, behind all parts. */
@@ -454,6 +451,8 @@ static void gated_ahead(const struct cell_gated_ahead *ahead)
         ahead_of(3, ahead);
     } else if (vectors == 5) {
         ahead_of(5, ahead);
+    } else if (vectors == 6) {
+        ahead_of(6, ahead);
     } else {
         ahead_of(4, ahead);
     }

@@ -297,11 +297,10 @@ CELL_INLINE const float *gru_over_x(const struct group *g, uint32_t r, uint32_t 
 CELL_INLINE void begin_gru_rows(const uint32_t panels, const struct group *g, uint32_t panel)
 {
     const size_t columns = 3 * CELL_SIMD_LANES;
-    const float *late_bias = g->step->gated->late_bias;
     for (uint32_t r = 0; r < g->rows; r++) {
         const float *over_x = gru_over_x(g, r, panel, panels * columns);
         for (uint32_t n = 0; n < panels; n++) {
-            begin_gru(over_x + n * columns, late_bias + (panel + n) * CELL_SIMD_LANES,
+            begin_gru(over_x + n * columns, g->step->gated, panel + n,
                       g->sums + (r * panels + n) * columns);
         }
     }

@@ -35,19 +35,23 @@ static bool is_streamed(uint64_t bytes, uint32_t rows, bool l3_is_near)
 /* The most rows that go through a panel at once: of 5 vectors the wider part takes 3. */
 CELL_INLINE uint32_t rows_at_once(const size_t vectors)
 {
-    return vectors == 1                   ? TILE_ROWS_MAX
-           : vectors == 2 || vectors == 4 ? CELL_TILE_ROWS_OF_2
-                                          : CELL_TILE_ROWS_OF_3;
+    return vectors == 1       ? TILE_ROWS_MAX
+           : vectors % 2 == 0 ? CELL_TILE_ROWS_OF_2
+                              : CELL_TILE_ROWS_OF_3;
 }
 
 /* Rows of the next tile when more than rows_at_once() are to be shared out, of which `left` are
  * left. With 32 registers a tile of 6 rows and 4 vectors is the fastest of all; what is left over
- * goes at once. With 16 no tile stands out: even shares. */
+ * goes at once. With 16 no tile stands out: even shares. But 3 rows of a strip are 6 sums, too few
+ * for two units with 4 cycles of latency: of 6 vectors 7 rows are 5 and 2. */
 CELL_INLINE uint32_t next_rows(const size_t vectors, uint32_t left)
 {
     const uint32_t most = rows_at_once(vectors);
     if (vectors == 4 && most > CELL_TILE_ROWS_OF_4 && CELL_SIMD_LANES == 16) {
         return left >= most ? CELL_TILE_ROWS_OF_4 : left;
+    }
+    if (vectors == 6 && left == 7) {
+        return 5;
     }
     uint32_t tiles = (left + most - 1) / most;
     return (left + tiles - 1) / tiles;
@@ -55,19 +59,32 @@ CELL_INLINE uint32_t next_rows(const size_t vectors, uint32_t left)
 
 /* A tile of 4 vectors and more than CELL_TILE_ROWS_OF_4 rows is half as wide and goes over the
  * panel twice: each of the two passes reads other cache lines, so that it reads no more of the
- * weights than a tile of few rows. One of 5 likewise, 2 vectors and then 3. */
-CELL_INLINE uint32_t halves_of(const size_t vectors, uint32_t rows)
+ * weights than a tile of few rows. One of 5 likewise, 2 vectors and then 3, one of 6 three times 2.
+ */
+CELL_INLINE uint32_t passes_of(const size_t vectors, uint32_t rows)
 {
     return vectors == 4   ? (rows > CELL_TILE_ROWS_OF_4 ? 2 : 1)
            : vectors == 5 ? (rows > CELL_TILE_ROWS_OF_5 ? 2 : 1)
+           : vectors == 6 ? (rows > 3    ? 3
+                             : rows == 3 ? 2
+                                         : 1)
                           : 1;
+}
+
+/* Vectors of each of those passes but the last. */
+CELL_INLINE size_t first_vectors(const size_t vectors, uint32_t rows)
+{
+    if (vectors == 6) {
+        return rows == 3 ? 4 : 2;
+    }
+    return vectors / 2;
 }
 
 /* Of `panels` panels before the narrow one, those that go together with it. */
 CELL_INLINE uint32_t panels_to_end(const size_t vectors, uint32_t panels)
 {
     const uint32_t together = panels_of_row(vectors);
-    return panels % together > 0 || vectors == 5 ? panels % together : panels > 0 ? together : 0;
+    return panels % together > 0 || vectors >= 5 ? panels % together : panels > 0 ? together : 0;
 }
 
 /* One tile, or half of one. */
@@ -81,11 +98,13 @@ CELL_INLINE void add_pass(const size_t vectors, uint32_t rows, enum asks asks, s
         tile_of_3(rows, asks, tile);
     } else if (vectors == 5) {
         tile_of_5(rows, asks, tile);
+    } else if (vectors == 6) {
+        tile_of_6(rows, asks, tile);
     } else {
         tile_of_4(rows, asks, tile);
     }
     tile->asked += later_lines(asks) * tile->step / CELL_TILE_TERMS;
-    tile->column += vectors / 2 * CELL_SIMD_LANES;
+    tile->column += first_vectors(vectors, rows) * CELL_SIMD_LANES;
 }
 
 CELL_INLINE uint32_t count_passes(const size_t vectors, uint32_t n_rows)
@@ -93,7 +112,7 @@ CELL_INLINE uint32_t count_passes(const size_t vectors, uint32_t n_rows)
     uint32_t passes = 0;
     for (uint32_t row = 0, rows = 0; row < n_rows; row += rows) {
         rows = next_rows(vectors, n_rows - row);
-        passes += halves_of(vectors, rows);
+        passes += passes_of(vectors, rows);
     }
     return passes;
 }
@@ -124,7 +143,7 @@ CELL_INLINE void add_tiles(const size_t vectors, const struct product *product)
     for (uint32_t rows = 0; tile.row < product->n_rows; tile.row += rows) {
         rows = next_rows(vectors, product->n_rows - tile.row);
         tile.column = 0;
-        for (uint32_t half = 0; half < halves_of(vectors, rows); half++) {
+        for (uint32_t pass = 0; pass < passes_of(vectors, rows); pass++) {
             add_pass(vectors, rows, tile.asked < all ? later : ASKS_NEAR, &tile);
         }
     }
@@ -174,8 +193,11 @@ CELL_INLINE void multiply(const size_t vectors, const struct product *product)
     for (uint32_t s = 0; s < product->n_spans; s++) {
         terms += product->spans[s].k;
     }
-    uint32_t halves = halves_of(vectors, product->n_rows);
-    if (product->n_rows > rows_at_once(vectors) || (product->is_streamed && halves > 1)) {
+    /* Passes that go through every second line ask for what comes behind the panel; a strip, which
+     * one pass reads in its order, is asked for as any stream. */
+    uint32_t n_passes = passes_of(vectors, product->n_rows);
+    if (product->n_rows > next_rows(vectors, product->n_rows) ||
+        (product->is_streamed && n_passes > 1 && strips_of(vectors) == 1)) {
         if (terms <= PANEL_TERMS_MAX) {
             add_tiles(vectors, product);
         } else {
@@ -184,7 +206,7 @@ CELL_INLINE void multiply(const size_t vectors, const struct product *product)
         return;
     }
     struct tile tile = {.product = product};
-    for (uint32_t half = 0; half < halves; half++) {
+    for (uint32_t pass = 0; pass < n_passes; pass++) {
         add_pass(vectors, product->n_rows, product->is_streamed ? ASKS_FAR : ASKS_NEAR, &tile);
     }
 }
@@ -200,6 +222,8 @@ static void multiply_last(size_t vectors, const struct product *product)
         multiply(2, &last);
     } else if (vectors == 3) {
         multiply(3, &last);
+    } else if (vectors == 5) {
+        multiply(5, &last);
     } else {
         multiply(4, &last);
     }

@@ -86,25 +86,30 @@ CELL_INLINE simd_vec add_in_place(simd_vec w, simd_vec x, simd_vec sum)
 
 /* ---- Strips (kernels.h) --------------------------------------------------------------------- */
 
-#    define STRIPS_MAX    2u
+#    define STRIPS_MAX    3u
 #    define STRIP_WEIGHTS (CELL_STRIP_VECTORS * CELL_SIMD_LANES)
 
 /* The strips of a panel of `of` vectors. */
 CELL_INLINE uint32_t strips_of(const size_t of)
 {
-    return CELL_STRIPS && WEIGHT_TERMS == 1 && of >= (size_t)2 * CELL_STRIP_VECTORS ? 2 : 1;
+    return CELL_STRIPS && WEIGHT_TERMS == 1 && of >= (size_t)2 * CELL_STRIP_VECTORS
+               ? (uint32_t)of / CELL_STRIP_VECTORS
+               : 1;
 }
 
 /* Vectors of strip number s. */
 CELL_INLINE size_t strip_vectors(const size_t of, const uint32_t s)
 {
-    return strips_of(of) == 1 ? of : s == 0 ? CELL_STRIP_VECTORS : of - CELL_STRIP_VECTORS;
+    const uint32_t last = strips_of(of) - 1;
+    return s < last ? CELL_STRIP_VECTORS : of - (size_t)last * CELL_STRIP_VECTORS;
 }
 
 /* The strip, and the vector of it, that is vector v of a panel. */
 CELL_INLINE uint32_t strip_of(const size_t of, const size_t v)
 {
-    return strips_of(of) > 1 && v >= CELL_STRIP_VECTORS ? 1 : 0;
+    const uint32_t last = strips_of(of) - 1;
+    const uint32_t s = (uint32_t)v / CELL_STRIP_VECTORS;
+    return s < last ? s : last;
 }
 
 CELL_INLINE size_t vector_in_strip(const size_t of, const size_t v)
@@ -283,7 +288,7 @@ CELL_INLINE void prefetch_lines(const size_t lines, const weight *from)
     }
 }
 
-/* A tile goes over one strip, whole or in part, or over all of a panel's. */
+/* A tile goes over whole strips, one or some of a panel's. */
 CELL_INLINE uint32_t count_strips(const struct kind kind)
 {
     return strips_of(kind.vectors);
@@ -292,8 +297,7 @@ CELL_INLINE uint32_t count_strips(const struct kind kind)
 /* From a term of strip number s to the next. */
 CELL_INLINE size_t stride_of(const struct kind kind, const uint32_t s)
 {
-    const bool is_one = kind.vectors < kind.of && strips_of(kind.of) > 1;
-    return (is_one ? kind.vectors : strip_vectors(kind.of, s)) * CELL_SIMD_LANES;
+    return (strips_of(kind.of) == 1 ? kind.of : strip_vectors(kind.vectors, s)) * CELL_SIMD_LANES;
 }
 
 /* What term t of a group of `terms` asks for of near weights or far ones: of strip number s and the
@@ -363,15 +367,17 @@ CELL_INLINE void find_strips(const struct kind kind, const struct place *place,
 CELL_INLINE const weight *find_later(const struct kind kind, const struct span *span,
                                      const struct tile *tile)
 {
-    const size_t strip = strip_of(kind.of, tile->asked / CELL_SIMD_LANES) > 0 ? STRIP_WEIGHTS : 0;
+    const size_t strip = strip_of(kind.of, tile->asked / CELL_SIMD_LANES) * STRIP_WEIGHTS;
     return column_at(kind.of, &span->later, strip) + (tile->asked - strip) * span->k;
 }
 
-CELL_INLINE void advance(const struct kind kind, const size_t terms, const weight *strips[])
+/* The same strips some terms on. */
+CELL_INLINE void step_strips(const struct kind kind, const size_t terms,
+                             const weight *const strips[], const weight *to[])
 {
     CELL_UNROLL
     for (uint32_t s = 0; s < count_strips(kind); s++) {
-        strips[s] += terms * stride_of(kind, s);
+        to[s] = strips[s] + terms * stride_of(kind, s);
     }
 }
 
@@ -400,19 +406,19 @@ CELL_INLINE void add_span(const struct kind kind, const struct span *span, const
             later += lines * step;
         }
         add_two_terms_of_2(kind.rows, strips[0], strips[0] + stride_of(kind, 0), in, k, sum);
-        advance(kind, 2, strips);
+        step_strips(kind, 2, strips, strips);
     }
     for (; k + CELL_TILE_TERMS <= span->k; k += CELL_TILE_TERMS) {
         CELL_UNROLL
         for (uint32_t t = 0; t < CELL_TILE_TERMS; t++) {
             prefetch_soon(kind, t, CELL_TILE_TERMS, strips, ahead);
             prefetch_later(lines, t, CELL_TILE_TERMS, later, step);
-            const weight *term[STRIPS_MAX] = {strips[0], strips[count_strips(kind) - 1]};
-            advance(kind, t, term);
+            const weight *term[STRIPS_MAX];
+            step_strips(kind, t, strips, term);
             add_term(kind.vectors, kind.rows, term, in, k + t, sum);
         }
         later += lines * step;
-        advance(kind, CELL_TILE_TERMS, strips);
+        step_strips(kind, CELL_TILE_TERMS, strips, strips);
     }
     for (; CELL_TILE_TERMS > 1 && k < span->k; k++) {
         const uint32_t lines_of_one = (lines + CELL_TILE_TERMS - 1) / CELL_TILE_TERMS;
@@ -420,7 +426,7 @@ CELL_INLINE void add_span(const struct kind kind, const struct span *span, const
         prefetch_later(lines_of_one, 0, 1, later, step);
         later += lines_of_one * step;
         add_term(kind.vectors, kind.rows, strips, in, k, sum);
-        advance(kind, 1, strips);
+        step_strips(kind, 1, strips, strips);
     }
     find_strips(kind, &span->next, tile, strips);
     CELL_UNROLL
@@ -591,6 +597,27 @@ static void tile_of_5(uint32_t rows, enum asks asks, const struct tile *tile)
     }
 }
 
+/* A GRU's, where it lies in strips: of one or two rows whole, of 3 two strips and then the third,
+ * else strip by strip. */
+static void tile_of_6(uint32_t rows, enum asks asks, const struct tile *tile)
+{
+    const uint32_t vectors = rows <= 2 ? 6 : rows == 3 && tile->column == 0 ? 4 : 2;
+    switch ((vectors * TILE_ROWS_MAX + rows) * ASKS_COUNT + asks) {
+#    if CELL_STRIPS
+        PART(6, 6, 1)
+        PART(6, 6, 2)
+        PART(4, 6, 3)
+        PART(2, 6, 3)
+        PART(2, 6, 4)
+        PART(2, 6, 5)
+        PART(2, 6, 6)
+#    endif
+    default:
+        (void)tile; // without strips there are none
+        break;
+    }
+}
+
 /* Of 1 or 2 vectors, which are not streamed: nothing is asked for later. */
 #    define FEW(vectors, rows) TILE_THAT_ASKS(rows, vectors, vectors, rows, ASKS_NEAR)
 
@@ -636,8 +663,8 @@ static void tile_of_1(uint32_t rows, enum asks asks, const struct tile *tile)
     }
 }
 
-/* Sums of one row alone: of 3 panels of 3 vectors, or 2 of 4, and a narrow one. */
-#    define ROW_SUMS_MAX ((size_t)11)
+/* Sums of one row alone: of 3 panels of 3 vectors, 2 of 4 or 6, and a narrow one. */
+#    define ROW_SUMS_MAX ((size_t)12)
 
 /* Where they begin and end: [panels][vectors]. */
 struct row_sums {
@@ -684,8 +711,11 @@ CELL_INLINE void tile_row(const size_t panels, const size_t vectors, const size_
         simd_vec x = simd_set1(in[k]);
         CELL_UNROLL
         for (size_t p = 0; p < panels; p++) {
-            const weight *of_panel[STRIPS_MAX] = {strips[0] + p * next,
-                                                  strips[count_strips(kind) - 1] + p * next};
+            const weight *of_panel[STRIPS_MAX];
+            CELL_UNROLL
+            for (uint32_t s = 0; s < count_strips(kind); s++) {
+                of_panel[s] = strips[s] + p * next;
+            }
             if (is_streamed) {
                 prefetch_far(kind, of_panel);
             }
@@ -700,8 +730,8 @@ CELL_INLINE void tile_row(const size_t panels, const size_t vectors, const size_
             simd_vec *at = &sum[panels * vectors + v];
             *at = add_product(load_from_strips(narrow, last, v), x, *at);
         }
-        advance(kind, 1, strips);
-        advance(kind_of_last, 1, last);
+        step_strips(kind, 1, strips, strips);
+        step_strips(kind_of_last, 1, last, last);
     }
     CELL_UNROLL
     for (size_t v = 0; v < panels * vectors + narrow; v++) {
@@ -734,6 +764,7 @@ static void add_row_to_end(size_t panels, size_t vectors, size_t narrow, const s
         ROW(0, 0, 2)
         ROW(0, 0, 3)
         ROW(0, 0, 4)
+        ROW(0, 0, 5)
         ROW(1, 3, 1)
         ROW(1, 3, 2)
         ROW(2, 3, 1)
@@ -750,6 +781,11 @@ static void add_row_to_end(size_t panels, size_t vectors, size_t narrow, const s
         ROW(1, 5, 2)
         ROW(1, 5, 3)
         ROW(1, 5, 4)
+        ROW(1, 6, 1)
+        ROW(1, 6, 2)
+        ROW(1, 6, 3)
+        ROW(1, 6, 4)
+        ROW(1, 6, 5)
     default:
         break;
     }

@@ -10,8 +10,15 @@
 
 #ifdef CELL_SIMD_LANES
 
+/* Vectors of units in a GRU's panel: 3 gates of 2 are strips of 2 vectors each. int8 has none. */
+#    if CELL_STRIPS && !defined(CELL_INT8_TABLE)
+#        define GRU_UNITS 2u
+#    else
+#        define GRU_UNITS 1u
+#    endif
+
 /* Vectors of a panel: vectors_of(). */
-#    define VECTORS_MAX ((size_t)5)
+#    define VECTORS_MAX ((size_t)6)
 #    define COLUMNS_MAX (VECTORS_MAX * CELL_SIMD_LANES)
 
 /* Weights of a cell beyond this do not stay in a shared L3 between two steps; the hardware looks
@@ -99,25 +106,30 @@ CELL_INLINE void copy_vectors(const size_t vectors, const float *from, float *to
     }
 }
 
-/* A GRU's sums over h begin with those of z and r over x, and with n's own bias. */
-CELL_INLINE void begin_gru(const float *over_x, const float *late_bias, float *sums)
+/* A GRU's sums over h of panel number `panel` begin with those of z and r over x, and with n's own
+ * bias. */
+CELL_INLINE void begin_gru(const float *over_x, const struct cell_gated *gated, uint32_t panel,
+                           float *sums)
 {
-    copy_vectors(2, over_x, sums);
-    copy_vectors(1, late_bias, sums + 2 * CELL_SIMD_LANES);
+    const size_t units = GRU_UNITS * CELL_SIMD_LANES;
+    copy_vectors((size_t)2 * GRU_UNITS, over_x, sums);
+    copy_vectors(GRU_UNITS, gated->late_bias + panel * units, sums + 2 * units);
 }
 
 /* Vectors of a panel: 4, but 3 or 5 where a cell has so many gates. */
 CELL_INLINE size_t vectors_of(enum cell_gated_kind kind)
 {
-    return kind == CELL_GATED_GRU || kind == CELL_GATED_TREE ? 3
-           : kind == CELL_GATED_TREE_BINARY                  ? 5
-                                                             : 4;
+    return kind == CELL_GATED_GRU           ? (size_t)3 * GRU_UNITS
+           : kind == CELL_GATED_TREE        ? 3
+           : kind == CELL_GATED_TREE_BINARY ? 5
+                                            : 4;
 }
 
 /* Vectors of units in a panel, and so of each gate. */
 CELL_INLINE uint32_t unit_vectors(enum cell_gated_kind kind)
 {
-    return kind == CELL_GATED_GRU_RESET                       ? 2
+    return kind == CELL_GATED_GRU                             ? GRU_UNITS
+           : kind == CELL_GATED_GRU_RESET                     ? 2
            : kind == CELL_GATED_LSTM || vectors_of(kind) != 4 ? 1
                                                               : 4;
 }
@@ -142,8 +154,9 @@ struct complete {
 /* One row's vector of units. */
 struct unit {
     uint32_t row;
-    size_t at;   /* the first unit */
-    float *sums; /* [gate][vector of units] */
+    size_t at;     /* the first unit */
+    size_t column; /* in a row of all panels: of the first gate */
+    float *sums;   /* [gate][vector of units] */
 };
 
 CELL_INLINE uint32_t entries_of(const struct complete *all)
@@ -159,13 +172,22 @@ CELL_INLINE struct unit unit_of(const enum cell_gated_kind kind, const struct co
     const uint32_t panel = all->panel + (all->rows > 1 ? 0 : e);
     return (struct unit){.row = all->row + (all->rows > 1 ? e : 0),
                          .at = ((size_t)panel * unit_vectors(kind) + v) * CELL_SIMD_LANES,
+                         .column = panel * columns + v * CELL_SIMD_LANES,
                          .sums = all->sums + e * columns + v * CELL_SIMD_LANES};
 }
 
-/* Runs part(kind, n, all, first) for all entries, as many at once as are computed together. */
-#    define FOR_ENTRIES(kind, all, part)                                                           \
+/* The same for vector number p of all entries'. */
+CELL_INLINE struct unit piece_of(const enum cell_gated_kind kind, const struct complete *all,
+                                 uint32_t p)
+{
+    return unit_of(kind, all, p / unit_vectors(kind), p % unit_vectors(kind));
+}
+
+/* Runs part(kind, n, all, first) for the vectors of units of all entries, as many at once as are
+ * computed together. */
+#    define FOR_PIECES(kind, all, part)                                                            \
         do {                                                                                       \
-            const uint32_t end_ = entries_of(all);                                                 \
+            const uint32_t end_ = entries_of(all) * unit_vectors(kind);                            \
             uint32_t e_ = 0;                                                                       \
             for (; e_ + CELL_TOGETHER <= end_; e_ += CELL_TOGETHER) {                              \
                 part((kind), CELL_TOGETHER, (all), e_);                                            \
@@ -179,13 +201,19 @@ CELL_INLINE struct unit unit_of(const enum cell_gated_kind kind, const struct co
             }                                                                                      \
         } while (false)
 
-/* Of n entries from `first` on, their vectors of gate number `gate`. */
+/* From a gate's sums to the next one's. */
+CELL_INLINE size_t gate_floats(const enum cell_gated_kind kind)
+{
+    return unit_vectors(kind) * CELL_SIMD_LANES;
+}
+
+/* Of n pieces from `first` on, their vectors of gate number `gate`. */
 CELL_INLINE void load_gate(const enum cell_gated_kind kind, const size_t n,
                            const struct complete *all, uint32_t first, size_t gate, simd_vec to[])
 {
     CELL_UNROLL
     for (size_t v = 0; v < n; v++) {
-        to[v] = simd_load(unit_of(kind, all, first + (uint32_t)v, 0).sums + gate * CELL_SIMD_LANES);
+        to[v] = simd_load(piece_of(kind, all, first + (uint32_t)v).sums + gate * gate_floats(kind));
     }
 }
 
@@ -196,7 +224,7 @@ CELL_INLINE void keep_gate(const enum cell_gated_kind kind, const size_t n,
 {
     CELL_UNROLL
     for (size_t v = 0; v < n; v++) {
-        simd_store(unit_of(kind, all, first + (uint32_t)v, 0).sums + gate * CELL_SIMD_LANES,
+        simd_store(piece_of(kind, all, first + (uint32_t)v).sums + gate * gate_floats(kind),
                    from[v]);
     }
 }
@@ -206,7 +234,7 @@ CELL_INLINE void keep_gate(const enum cell_gated_kind kind, const size_t n,
 /* Number of gate o, of the kinds whose h is o * tanh(c). */
 #    define GATE_O ((size_t)1)
 
-/* h of n entries, from the c that is written and o's activation. */
+/* h of n pieces, from the c that is written and o's activation. */
 CELL_INLINE void h_of_c(const enum cell_gated_kind kind, const size_t n, const struct complete *all,
                         uint32_t first)
 {
@@ -214,14 +242,14 @@ CELL_INLINE void h_of_c(const enum cell_gated_kind kind, const size_t n, const s
     simd_vec c[CELL_TOGETHER];
     CELL_UNROLL
     for (size_t v = 0; v < n; v++) {
-        struct unit u = unit_of(kind, all, first + (uint32_t)v, 0);
+        struct unit u = piece_of(kind, all, first + (uint32_t)v);
         c[v] = simd_load(all->step->second[u.row] + u.at);
     }
     tanh_each(n, c);
     load_gate(kind, n, all, first, GATE_O, o);
     CELL_UNROLL
     for (size_t v = 0; v < n; v++) {
-        struct unit u = unit_of(kind, all, first + (uint32_t)v, 0);
+        struct unit u = piece_of(kind, all, first + (uint32_t)v);
         simd_store(all->step->out[u.row] + u.at, one_nan(simd_mul(o[v], c[v])));
     }
 }
@@ -234,12 +262,12 @@ CELL_INLINE void add_peepholes(const size_t n, const struct complete *all, uint3
     const float *peepholes = gated->peepholes + gate * gated->panels * CELL_SIMD_LANES;
     CELL_UNROLL
     for (size_t v = 0; v < n; v++) {
-        struct unit u = unit_of(CELL_GATED_LSTM, all, first + (uint32_t)v, 0);
+        struct unit u = piece_of(CELL_GATED_LSTM, all, first + (uint32_t)v);
         sums[v] = simd_fma(simd_load(peepholes + u.at), c[v], sums[v]);
     }
 }
 
-/* c' of n entries, from i, o, f, g; the activation of o stays where its sum was. */
+/* c' of n pieces, from i, o, f, g; the activation of o stays where its sum was. */
 CELL_INLINE void lstm_c(const enum cell_gated_kind kind, const size_t n, const struct complete *all,
                         uint32_t first)
 {
@@ -251,7 +279,7 @@ CELL_INLINE void lstm_c(const enum cell_gated_kind kind, const size_t n, const s
     simd_vec c[CELL_TOGETHER];
     CELL_UNROLL
     for (size_t v = 0; v < n; v++) {
-        struct unit u = unit_of(kind, all, first + (uint32_t)v, 0);
+        struct unit u = piece_of(kind, all, first + (uint32_t)v);
         c[v] = simd_load(all->step->old[u.row] + u.at);
     }
     load_gate(kind, n, all, first, 0, i);
@@ -268,7 +296,7 @@ CELL_INLINE void lstm_c(const enum cell_gated_kind kind, const size_t n, const s
     sigmoid_each(n, f);
     CELL_UNROLL
     for (size_t v = 0; v < n; v++) {
-        struct unit u = unit_of(kind, all, first + (uint32_t)v, 0);
+        struct unit u = piece_of(kind, all, first + (uint32_t)v);
         c[v] = one_nan(simd_fma(f[v], c[v], simd_mul(i[v], g[v])));
         simd_store(all->step->second[u.row] + u.at, c[v]);
     }
@@ -284,18 +312,18 @@ CELL_INLINE void lstm_c(const enum cell_gated_kind kind, const size_t n, const s
 CELL_INLINE void gru_n(const enum cell_gated_kind kind, const size_t n, const struct complete *all,
                        uint32_t first)
 {
-    const size_t columns = 3 * CELL_SIMD_LANES;
     const struct cell_gated_step *step = all->step;
+    const size_t late = 2 * gate_floats(kind);
     simd_vec r[CELL_TOGETHER];
     load_gate(kind, n, all, first, 1, r);
     sigmoid_each(n, r);
     CELL_UNROLL
     for (size_t v = 0; v < n; v++) {
-        struct unit u = unit_of(kind, all, first + (uint32_t)v, 0);
-        const float *over_x = step->ahead != NULL ? step->ahead[u.row] + 3 * u.at
-                                                  : all->over_x + (first + v) * columns;
-        float *sum = u.sums + 2 * CELL_SIMD_LANES;
-        simd_store(sum, simd_fma(r[v], simd_load(sum), simd_load(over_x + 2 * CELL_SIMD_LANES)));
+        struct unit u = piece_of(kind, all, first + (uint32_t)v);
+        const float *over_x = step->ahead != NULL ? step->ahead[u.row] + u.column
+                                                  : all->over_x + (u.sums - all->sums);
+        float *sum = u.sums + late;
+        simd_store(sum, simd_fma(r[v], simd_load(sum), simd_load(over_x + late)));
     }
 }
 
@@ -310,7 +338,7 @@ CELL_INLINE void gru_h(const enum cell_gated_kind kind, const size_t n, const st
     tanh_each(n, next);
     CELL_UNROLL
     for (size_t v = 0; v < n; v++) {
-        struct unit u = unit_of(kind, all, first + (uint32_t)v, 0);
+        struct unit u = piece_of(kind, all, first + (uint32_t)v);
         simd_vec h = simd_load(all->step->old[u.row] + u.at);
         simd_store(all->step->out[u.row] + u.at, mix(z[v], h, next[v]));
     }
@@ -363,7 +391,7 @@ CELL_INLINE void ask_for_next(const enum cell_gated_kind kind, const struct comp
     }
 }
 
-/* c of n entries, from i, o, u, and a TREE_BINARY's f_l, f_r; the activation of o stays where its
+/* c of n pieces, from i, o, u, and a TREE_BINARY's f_l, f_r; the activation of o stays where its
  * sum was. */
 CELL_INLINE void tree_c(const enum cell_gated_kind kind, const size_t n, const struct complete *all,
                         uint32_t first)
@@ -393,7 +421,7 @@ CELL_INLINE void tree_c(const enum cell_gated_kind kind, const size_t n, const s
         }
         CELL_UNROLL
         for (size_t v = 0; v < n; v++) {
-            struct unit u = unit_of(kind, all, first + (uint32_t)v, 0);
+            struct unit u = piece_of(kind, all, first + (uint32_t)v);
             simd_vec child = load_within(step->children[k][u.row], u.at, hidden);
             if (!is_binary) {
                 f[v] = simd_load(step->forget[u.row] + k * CELL_ROW_FLOATS(hidden) + u.at);
@@ -403,7 +431,7 @@ CELL_INLINE void tree_c(const enum cell_gated_kind kind, const size_t n, const s
     }
     CELL_UNROLL
     for (size_t v = 0; v < n; v++) {
-        struct unit u = unit_of(kind, all, first + (uint32_t)v, 0);
+        struct unit u = piece_of(kind, all, first + (uint32_t)v);
         simd_store(step->second[u.row] + u.at, one_nan(c[v]));
     }
     load_gate(kind, n, all, first, GATE_O, o);
@@ -466,14 +494,14 @@ CELL_INLINE void finish_units(const enum cell_gated_kind kind, const struct comp
 CELL_INLINE void update(const enum cell_gated_kind kind, const struct complete *all)
 {
     if (kind == CELL_GATED_LSTM) {
-        FOR_ENTRIES(kind, all, lstm_c);
-        FOR_ENTRIES(kind, all, h_of_c);
+        FOR_PIECES(kind, all, lstm_c);
+        FOR_PIECES(kind, all, h_of_c);
     } else if (kind == CELL_GATED_GRU) {
-        FOR_ENTRIES(kind, all, gru_n);
-        FOR_ENTRIES(kind, all, gru_h);
+        FOR_PIECES(kind, all, gru_n);
+        FOR_PIECES(kind, all, gru_h);
     } else if (is_tree(kind)) {
-        FOR_ENTRIES(kind, all, tree_c);
-        FOR_ENTRIES(kind, all, h_of_c);
+        FOR_PIECES(kind, all, tree_c);
+        FOR_PIECES(kind, all, h_of_c);
     } else {
         finish_units(kind, all);
     }
