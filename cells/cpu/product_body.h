@@ -47,8 +47,8 @@ CELL_INLINE uint32_t rows_at_once(const size_t vectors)
 CELL_INLINE uint32_t next_rows(const size_t vectors, uint32_t left)
 {
     const uint32_t most = rows_at_once(vectors);
-    if (vectors == 4 && most > CELL_TILE_ROWS_OF_4 && CELL_SIMD_LANES == 16) {
-        return left >= most ? CELL_TILE_ROWS_OF_4 : left;
+    if (vectors == 4 && most > TILE_ROWS_OF_4 && CELL_SIMD_LANES == 16) {
+        return left >= most ? TILE_ROWS_OF_4 : left;
     }
     if (vectors == 6 && left == 7) {
         return 5;
@@ -57,25 +57,25 @@ CELL_INLINE uint32_t next_rows(const size_t vectors, uint32_t left)
     return (left + tiles - 1) / tiles;
 }
 
-/* A tile of 4 vectors and more than CELL_TILE_ROWS_OF_4 rows is half as wide and goes over the
+/* A tile of 4 vectors and more than TILE_ROWS_OF_4 rows is half as wide and goes over the
  * panel twice: each of the two passes reads other cache lines, so that it reads no more of the
- * weights than a tile of few rows. One of 5 likewise, 2 vectors and then 3, one of 6 three times 2.
- */
+ * weights than a tile of few rows. One of 5 likewise, 2 vectors and then 3; one of 6 three times 2,
+ * or 4 and then 2. */
 CELL_INLINE uint32_t passes_of(const size_t vectors, uint32_t rows)
 {
-    return vectors == 4   ? (rows > CELL_TILE_ROWS_OF_4 ? 2 : 1)
-           : vectors == 5 ? (rows > CELL_TILE_ROWS_OF_5 ? 2 : 1)
-           : vectors == 6 ? (rows > 3    ? 3
-                             : rows == 3 ? 2
-                                         : 1)
-                          : 1;
+    if (vectors == 6) {
+        return rows <= 2 ? 1 : is_two_strips(rows) ? 2 : 3;
+    }
+    const bool is_too_many_of_4 = vectors == 4 && rows > TILE_ROWS_OF_4;
+    const bool is_too_many_of_5 = vectors == 5 && rows > CELL_TILE_ROWS_OF_5;
+    return is_too_many_of_4 || is_too_many_of_5 ? 2 : 1;
 }
 
 /* Vectors of each of those passes but the last. */
 CELL_INLINE size_t first_vectors(const size_t vectors, uint32_t rows)
 {
     if (vectors == 6) {
-        return rows == 3 ? 4 : 2;
+        return is_two_strips(rows) ? 4 : 2;
     }
     return vectors / 2;
 }

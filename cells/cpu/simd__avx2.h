@@ -14,13 +14,15 @@
 /* Rows of a tile. 4 vectors: 3 x 4 accumulators, a broadcast for each row and one vector of weights
  * make 16 registers; with more rows a tile takes half of them: 6 x 2, one and two. 3 vectors: 4 x
  * 3, one and three. 5 vectors: 2 x 5, one of weights and two; with more rows 2 and then 3. int8: 2
- * x 4 sums, 2 words of x and one vector of weights. */
+ * x 4 sums, 2 words of x and one vector of weights. 4 vectors in bf16, a pair of them a load: 3 x 4
+ * sums leave no room for both of a pair and the mask that parts them. */
 #define CELL_TILE_ROWS_OF_5     2u
 #define CELL_TILE_ROWS_OF_4     3u
 #define CELL_TILE_ROWS_OF_3     4u
 #define CELL_TILE_ROWS_OF_2     6u
 #define CELL_TILE_TERMS_OF_2    1u
 #define CELL_TILE_ROWS_OF_WORDS 2u
+#define CELL_TILE_ROWS_OF_PAIRS 2u
 
 /* Terms that a tile's loop takes between two branches. Of 6 rows and 2 vectors a term needs 20
  * instructions; with one, counters and addresses are 4 more, with four one and a half. A core that

@@ -21,6 +21,7 @@
 #define CELL_TILE_ROWS_OF_2     12u
 #define CELL_TILE_TERMS_OF_2    2u
 #define CELL_TILE_ROWS_OF_WORDS 6u
+#define CELL_TILE_ROWS_OF_PAIRS CELL_TILE_ROWS_OF_4
 
 /* Terms that a tile's loop takes between two branches: with more it is as fast (docs/kernels.md).
  */

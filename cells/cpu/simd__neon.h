@@ -21,6 +21,7 @@
 #define CELL_TILE_ROWS_OF_2     6u
 #define CELL_TILE_TERMS_OF_2    1u
 #define CELL_TILE_ROWS_OF_WORDS 6u
+#define CELL_TILE_ROWS_OF_PAIRS CELL_TILE_ROWS_OF_4
 
 /* Terms that a tile's loop takes between two branches: more are not measured. */
 #define CELL_TILE_TERMS 1u

@@ -34,6 +34,13 @@ typedef float weight;
 
 #    define TILE_ROWS_MAX 12u
 
+/* The most rows of a tile over all of 4 vectors. */
+#    ifdef WEIGHT_HALVES
+#        define TILE_ROWS_OF_4 CELL_TILE_ROWS_OF_PAIRS
+#    else
+#        define TILE_ROWS_OF_4 CELL_TILE_ROWS_OF_4
+#    endif
+
 /* Cache lines of one term. */
 CELL_INLINE uint32_t lines_of(const size_t vectors)
 {
@@ -517,8 +524,12 @@ static void tile_of_4(uint32_t rows, enum asks asks, const struct tile *tile)
     switch (rows * ASKS_COUNT + asks) {
         TILE(4, 4, 1)
         TILE(4, 4, 2)
+#    if TILE_ROWS_OF_4 >= 3
         TILE(4, 4, 3)
-#    if CELL_TILE_ROWS_OF_4 >= 6
+#    else
+        TILE(2, 4, 3)
+#    endif
+#    if TILE_ROWS_OF_4 >= 6
         TILE(4, 4, 4)
         TILE(4, 4, 5)
         TILE(4, 4, 6)
@@ -597,16 +608,24 @@ static void tile_of_5(uint32_t rows, enum asks asks, const struct tile *tile)
     }
 }
 
+/* Whether so many rows go over two strips of 6 vectors at once, and then over the third. */
+static bool is_two_strips(uint32_t rows)
+{
+    return TILE_ROWS_OF_4 >= 3 && rows == 3;
+}
+
 /* A GRU's, where it lies in strips: of one or two rows whole, of 3 two strips and then the third,
  * else strip by strip. */
 static void tile_of_6(uint32_t rows, enum asks asks, const struct tile *tile)
 {
-    const uint32_t vectors = rows <= 2 ? 6 : rows == 3 && tile->column == 0 ? 4 : 2;
+    const uint32_t vectors = rows <= 2 ? 6 : is_two_strips(rows) && tile->column == 0 ? 4 : 2;
     switch ((vectors * TILE_ROWS_MAX + rows) * ASKS_COUNT + asks) {
 #    if CELL_STRIPS
         PART(6, 6, 1)
         PART(6, 6, 2)
+#        if TILE_ROWS_OF_4 >= 3
         PART(4, 6, 3)
+#        endif
         PART(2, 6, 3)
         PART(2, 6, 4)
         PART(2, 6, 5)
