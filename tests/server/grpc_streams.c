@@ -94,6 +94,17 @@ bool streams_wait_requests(uint64_t requests)
     return false;
 }
 
+bool streams_wait_answered(void)
+{
+    for (uint32_t i = 0; i < 10000; i++) {
+        if (grpc_fixture_counts(&streams_fixture).infer_open == 0) {
+            return true;
+        }
+        usleep(1000);
+    }
+    return false;
+}
+
 struct grpc_client_stream *streams_open(uint32_t timeout_ms)
 {
     return grpc_client_stream_open(streams_client, STREAM_PATH, timeout_ms, NULL, NULL);

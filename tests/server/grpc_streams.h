@@ -30,6 +30,10 @@ void streams_release_newest(struct grpc_fixture *fixture);
 /* Polls until streams have read that many messages in all; false after ten seconds. */
 bool streams_wait_requests(uint64_t requests);
 
+/* Polls until no request is open; false after ten seconds. A request counts against the limits
+ * until gRPC has said that its answer is sent, and the client may have read it before. */
+bool streams_wait_answered(void);
+
 struct grpc_client_stream *streams_open(uint32_t timeout_ms);
 
 /* Sends a request for "sum" of one row of `time` tokens; false when the call is over. */

@@ -349,6 +349,7 @@ START_TEST(test_stream_more_bytes_than_allowed_are_refused)
     ck_assert(streams_send(stream, "a", 2000));
     streams_expect_error(stream, "a", "sum",
                          "[request id: a] the server is busy: open calls hold too many bytes");
+    ck_assert(streams_wait_answered());
     ck_assert(streams_send(stream, "b", 1000));
     streams_expect(stream, "b", 1000);
     grpc_client_stream_half_close(stream);
@@ -369,6 +370,7 @@ START_TEST(test_stream_more_streams_than_allowed_are_refused)
         open[i] = streams_open(0);
         ck_assert(streams_send(open[i], "a", 1));
         streams_expect(open[i], "a", 1);
+        ck_assert(streams_wait_answered());
     }
     // More than there are objects, so that accepts run out and come back.
     for (uint32_t i = 0; i < 100; i++) {
@@ -386,6 +388,7 @@ START_TEST(test_stream_more_streams_than_allowed_are_refused)
     for (uint32_t i = 0; i < 2; i++) {
         ck_assert(streams_send(open[i], "b", 2));
         streams_expect(open[i], "b", 2);
+        ck_assert(streams_wait_answered());
         grpc_client_stream_half_close(open[i]);
         streams_expect_end(open[i], GRPC_STATUS_OK, "");
     }
