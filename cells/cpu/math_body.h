@@ -366,37 +366,97 @@ static void divide_all(uint32_t n, float by, float *out)
     }
 }
 
-/* Whether there is a NaN. */
-static bool has_nan(uint32_t n, const float *in)
+/* Vectors side by side, so that none waits for the one before it. */
+#        define ARGMAX_VECTORS ((size_t)4)
+#        define ARGMAX_FLOATS  (ARGMAX_VECTORS * CELL_SIMD_LANES)
+
+/* Of some vectors of a row the largest of each lane, the first of several, and the number of its
+ * vector's first element: exact up to ARGMAX_MAX. */
+struct argmax {
+    simd_vec high, first;
+};
+
+#        define ARGMAX_MAX (1u << 24)
+
+/* b's may come earlier. */
+CELL_INLINE struct argmax argmax_join(struct argmax a, struct argmax b)
 {
-    simd_vec found = simd_set1(0.0f);
-    float lanes[CELL_SIMD_LANES];
-    bool has = false;
+    const simd_vec earlier = simd_min(a.first, b.first);
+    const simd_vec if_equal = simd_if_at_least(b.high, a.high, earlier, a.first);
+    return (struct argmax){.high = simd_max(b.high, a.high),
+                           .first = simd_if_greater(b.high, a.high, b.first, if_equal)};
+}
+
+struct argmax_block {
+    struct argmax of[ARGMAX_VECTORS];
+    simd_vec nan; /* 1 where there was one */
+};
+
+CELL_INLINE void argmax_take(struct argmax_block *all, const float *in, simd_vec begin)
+{
+    CELL_UNROLL
+    for (size_t v = 0; v < ARGMAX_VECTORS; v++) {
+        struct argmax *own = &all->of[v];
+        const simd_vec x = simd_load(in + v * CELL_SIMD_LANES);
+        own->first = simd_if_greater(x, own->high, begin, own->first);
+        own->high = simd_max(x, own->high);
+        all->nan = simd_if_nan(x, simd_set1(1.0f), all->nan);
+    }
+}
+
+/* Of a row of at least ARGMAX_FLOATS, in blocks of so many, of which the last two may overlap. */
+static struct argmax argmax_of_blocks(size_t n, const float *in, simd_vec *nan)
+{
+    const simd_vec width = simd_set1((float)ARGMAX_FLOATS);
+    const simd_vec zero = simd_set1(0.0f);
+    struct argmax_block all;
+    CELL_UNROLL
+    for (size_t v = 0; v < ARGMAX_VECTORS; v++) {
+        all.of[v] = (struct argmax){simd_set1(-INFINITY), zero};
+    }
+    all.nan = zero;
+    simd_vec begin = zero;
     size_t i = 0;
-    for (; i + CELL_SIMD_LANES <= n; i += CELL_SIMD_LANES) {
-        found = simd_if_nan(simd_load(in + i), simd_set1(1.0f), found);
+    for (; i + ARGMAX_FLOATS <= n; i += ARGMAX_FLOATS) {
+        argmax_take(&all, in + i, begin);
+        begin = simd_add(begin, width);
     }
-    simd_store(lanes, found);
-    for (size_t l = 0; l < CELL_SIMD_LANES; l++) {
-        has = has || lanes[l] > 0.0f;
+    if (i < n) {
+        i = n - ARGMAX_FLOATS;
+        argmax_take(&all, in + i, simd_set1((float)i));
     }
-    for (; i < n; i++) {
-        has = has || isnan(in[i]);
+    *nan = all.nan;
+    CELL_UNROLL
+    for (size_t v = 1; v < ARGMAX_VECTORS; v++) {
+        const simd_vec offset = simd_set1((float)(v * CELL_SIMD_LANES));
+        all.of[v].first = simd_add(all.of[v].first, offset);
+        all.of[0] = argmax_join(all.of[0], all.of[v]);
     }
-    return has;
+    return all.of[0];
 }
 
 static uint32_t argmax_of(uint32_t n, const float *in)
 {
-    if (has_nan(n, in)) {
+    if (n < ARGMAX_FLOATS || n > ARGMAX_MAX) {
         return cell_argmax_f32__scalar(n, in);
     }
-    const float high = largest(n, in);
-    uint32_t i = 0;
-    while (in[i] < high) {
-        i++;
+    simd_vec nan;
+    float high[CELL_SIMD_LANES];
+    float first[CELL_SIMD_LANES];
+    float has_nan[CELL_SIMD_LANES];
+    const struct argmax all = argmax_of_blocks(n, in, &nan);
+    simd_store(high, all.high);
+    simd_store(first, all.first);
+    simd_store(has_nan, nan);
+    float most = high[0];
+    uint32_t best = (uint32_t)first[0];
+    for (uint32_t l = 1; l < CELL_SIMD_LANES; l++) {
+        const uint32_t at = (uint32_t)first[l] + l;
+        best = high[l] > most || (high[l] == most && at < best) ? at : best;
+        most = high[l] > most ? high[l] : most;
+        has_nan[0] += has_nan[l];
     }
-    return i;
+    return has_nan[0] > 0.0f ? cell_argmax_f32__scalar(n, in) : best;
 }
 
 static void softmax_group(uint32_t n, const float *in, float *out)

@@ -211,9 +211,9 @@ START_TEST(test_math_argmax)
 {
     const struct cell_kernels *kernels = isa_at(_i);
     struct base_random random = util_random(8);
-    float in[100];
-    for (uint32_t tries = 0; tries < 3000 && kernels != NULL; tries++) {
-        const uint32_t n = 1 + base_random_below(&random, 100);
+    float in[400];
+    for (uint32_t tries = 0; tries < 6000 && kernels != NULL; tries++) {
+        const uint32_t n = 1 + base_random_below(&random, tries % 2 == 0 ? 100 : 400);
         draw_elements(&random, n, in);
         ck_assert_uint_eq(kernels->argmax(n, in), number_of_largest(n, in));
         ck_assert_uint_eq(cell_argmax_f32__scalar(n, in), number_of_largest(n, in));
