@@ -332,6 +332,9 @@ SERVER_SRCS = \
   server/repository.c \
   server/status.c \
   server/secrets.c \
+  server/sentencepiece.c \
+  server/sentencepiece_cut.c \
+  server/sentencepiece_spell.c \
   server/sessions.c \
   server/signature.c \
   server/tensors.c \
@@ -438,6 +441,7 @@ PROTO_SRCS = \
   proto/inference.proto \
   proto/onnx.proto \
   proto/reflection.proto \
+  proto/sentencepiece.proto \
 
 # What clients may ask the server for by reflection (server/grpc/catalog.c). v1alpha is made of v1.
 DESCRIBED_PROTOS = \
@@ -733,6 +737,7 @@ SERVER_SUITES = \
   tests/server/test_start_calibration.c \
   tests/server/test_session_failures.c \
   tests/server/test_session_random.c \
+  tests/server/test_sentencepiece.c \
   tests/server/test_sessions.c \
   tests/server/test_status.c \
   tests/server/test_text.c \
@@ -856,6 +861,7 @@ FUZZ_TARGETS = \
   tests/fuzz/fuzz_request.c \
   tests/fuzz/fuzz_safetensors.c \
   tests/fuzz/fuzz_sched.c \
+  tests/fuzz/fuzz_sentencepiece.c \
   tests/fuzz/fuzz_text.c \
 
 # Writes models for load tests; built with the programs, needs none of the tests' packages.

@@ -33,10 +33,11 @@ enum cfg_vocabulary_kind {
     CFG_VOCABULARY_WORDS,
     CFG_VOCABULARY_CHARACTERS,
     CFG_VOCABULARY_BPE,
+    CFG_VOCABULARY_SENTENCEPIECE,
 };
-#define CFG_VOCABULARY_KINDS 4u
+#define CFG_VOCABULARY_KINDS 5u
 
-/* "bytes", "words", "characters" or "bpe"; static. */
+/* "bytes", "words", "characters", "bpe" or "sentencepiece"; static. */
 const char *cfg_vocabulary_kind_name(enum cfg_vocabulary_kind kind);
 
 #define CFG_VOCABULARIES_MAX 8u

@@ -48,7 +48,9 @@
       "with.")                                                                                     \
     X(VOCABULARIES, vocabularies, "", 0, 0, "TENSOR=HOW,..", LIMITS, ALL,                          \
       "Tensors of ids that clients send or get as text (BYTES): TENSOR=bytes, or "                 \
-      "TENSOR=words:FILE, TENSOR=characters:FILE or TENSOR=bpe:FILE:CODES, a text an id a line.")  \
+      "TENSOR=words:FILE, TENSOR=characters:FILE or TENSOR=bpe:FILE:CODES, a text an id a line; "  \
+      "or "                                                                                        \
+      "TENSOR=sentencepiece:FILE.")                                                                \
     X(CONSTANTS, constants, "", 0, 0, "TENSOR=NUMBER,..", LIMITS, ALL,                             \
       "Inputs that are this number in every request, and no client sends: what the model asks of " \
       "them it asks once, such as which of its parts is meant.")                                   \

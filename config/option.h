@@ -26,8 +26,8 @@
     X(TEXT, "1 to 4095 bytes without control characters")                                          \
     X(WORD, "one of the words listed")                                                             \
     X(NAMES, "model names between commas")                                                         \
-    X(VOCABULARIES, "TENSOR=bytes, TENSOR=words:FILE, TENSOR=characters:FILE or "                  \
-                    "TENSOR=bpe:FILE:CODES, between commas")                                       \
+    X(VOCABULARIES, "TENSOR=bytes, TENSOR=words:FILE, TENSOR=characters:FILE, "                    \
+                    "TENSOR=bpe:FILE:CODES or TENSOR=sentencepiece:FILE, between commas")          \
     X(LAYERS, "KIND or KIND:PREFIX, between commas")                                               \
     X(PARTS, "names of a model's parts between commas")                                            \
     X(CONSTANTS, "TENSOR=NUMBER, between commas")                                                  \

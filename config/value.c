@@ -314,7 +314,8 @@ static enum base_status append_name(struct cfg_names *names, struct base_arena *
     return BASE_OK;
 }
 
-static const char *const vocabulary_kinds[] = {"bytes", "words", "characters", "bpe"};
+static const char *const vocabulary_kinds[] = {"bytes", "words", "characters", "bpe",
+                                               "sentencepiece"};
 
 const char *cfg_vocabulary_kind_name(enum cfg_vocabulary_kind kind)
 {
@@ -366,8 +367,8 @@ static enum base_status append_vocabulary(struct cfg_vocabularies *list,
         (kind == CFG_VOCABULARY_BYTES) != (colon == NULL) ||
         (kind == CFG_VOCABULARY_BPE && !has_codes)) {
         return cfg__fail_value(given,
-                               "is not TENSOR=bytes, TENSOR=words:FILE, TENSOR=characters:FILE or "
-                               "TENSOR=bpe:FILE:CODES",
+                               "is not TENSOR=bytes, TENSOR=words:FILE, TENSOR=characters:FILE, "
+                               "TENSOR=bpe:FILE:CODES or TENSOR=sentencepiece:FILE",
                                error);
     }
     made.kind = (enum cfg_vocabulary_kind)kind;

@@ -13,6 +13,9 @@
 
 #define PATH_BYTES 4096
 
+/* Ids of all texts of an input. */
+#define PIECES_BYTES_MAX ((size_t)256 << 20)
+
 /* ---- Loading -------------------------------------------------------------------------------- */
 
 int32_t srv_texts_tensor(const struct cell_tensor *tensors, uint32_t n, const char *name)
@@ -249,8 +252,8 @@ struct reading {
     uint32_t *steps; /* [n] */
     uint32_t n, longest;
     struct srv_words words; /* of the text at hand */
-    int32_t *pieces;        /* [tensor->bytes]: ids, text after text; NULL: words are not cut */
-    size_t n_pieces;
+    struct base_buf pieces; /* where words are cut: an int32_t each, text after text */
+    bool is_cut;
 };
 
 static enum base_status no_memory(struct base_error *error)
@@ -272,6 +275,22 @@ static enum base_status check_count(const struct reading *r, uint32_t index, uin
     return BASE_OK;
 }
 
+/* Ids of text `index`, behind those of the texts before it. */
+static enum base_status cut_text(struct reading *r, uint32_t index, struct srv_word text,
+                                 uint32_t *out)
+{
+    const struct srv_sentencepiece *model = srv_vocabulary_sentencepiece(r->vocabulary);
+    const size_t before = r->pieces.length;
+    struct base_error why;
+    const enum base_status status = srv_sentencepiece_encode(model, text, &r->pieces, &why);
+    if (status != BASE_OK) {
+        return base_fail(r->error, status, "input '%s': text %u: %s", r->want->name, index,
+                         why.message);
+    }
+    *out = (uint32_t)((r->pieces.length - before) / sizeof(int32_t));
+    return check_count(r, index, *out);
+}
+
 /* Words of text `index`; their ids too, where they are cut. */
 static enum base_status count_of(struct reading *r, uint32_t index, struct srv_word text,
                                  uint32_t *out)
@@ -282,13 +301,14 @@ static enum base_status count_of(struct reading *r, uint32_t index, struct srv_w
     *out = 0;
     srv_words_begin(&r->words, r->vocabulary, text);
     while (srv_words_next(&r->words, &word)) {
-        if (r->pieces != NULL) {
+        if (r->is_cut) {
             BASE_TRY(srv_texts_id(r->texts, r->vocabulary, place, word, &id, r->error));
-            r->pieces[r->n_pieces++] = (int32_t)id; // lines and `unknown` are no more
+            const int32_t piece = (int32_t)id; // lines and `unknown` are no more
+            base_buf_add(&r->pieces, &piece, sizeof piece);
         }
         (*out)++;
     }
-    return check_count(r, index, *out);
+    return r->pieces.failed ? no_memory(r->error) : check_count(r, index, *out);
 }
 
 /* How many words each text has. */
@@ -303,7 +323,9 @@ static enum base_status count_words(struct reading *r)
             break;
         }
         uint32_t words = 0;
-        BASE_TRY(count_of(r, strings.index - 1, text, &words));
+        BASE_TRY(srv_vocabulary_sentencepiece(r->vocabulary) != NULL
+                     ? cut_text(r, strings.index - 1, text, &words)
+                     : count_of(r, strings.index - 1, text, &words));
         r->steps[strings.index - 1] = words;
         r->longest = words > r->longest ? words : r->longest;
     }
@@ -319,11 +341,14 @@ static enum base_status count_words(struct reading *r)
 static void fill_pieces(const struct reading *r, uint8_t *data)
 {
     const bool by_time = r->want->time_axis == 0;
-    const int32_t *next = r->pieces;
+    const char *next = r->pieces.data;
     for (uint32_t row = 0; row < r->n; row++) {
         for (size_t t = 0; t < r->steps[row]; t++) {
             const size_t at = by_time ? t * r->n + row : (size_t)row * r->longest + t;
-            srv_texts_put(r->want->dtype, data, at, *next++);
+            int32_t id;
+            memcpy(&id, next, sizeof id);
+            next += sizeof id;
+            srv_texts_put(r->want->dtype, data, at, id);
         }
     }
 }
@@ -382,11 +407,7 @@ static enum base_status read_rows(struct reading *r, struct srv_text_rows *rows)
     }
     r->n = (uint32_t)tensor->shape[0];
     r->steps = base_arena_array(r->arena, r->n, sizeof(*r->steps));
-    const bool is_cut = srv_vocabulary_kind(r->vocabulary) == CFG_VOCABULARY_BPE;
-    if (is_cut) {
-        r->pieces = base_arena_array(r->arena, tensor->bytes + 1, sizeof(*r->pieces));
-    }
-    if (r->steps == NULL || (is_cut && r->pieces == NULL)) {
+    if (r->steps == NULL) {
         return no_memory(r->error);
     }
     BASE_TRY(count_words(r));
@@ -396,7 +417,7 @@ static enum base_status read_rows(struct reading *r, struct srv_text_rows *rows)
     if (ids == NULL) {
         return no_memory(r->error);
     }
-    if (is_cut) {
+    if (r->is_cut) {
         fill_pieces(r, ids);
     } else {
         BASE_TRY(fill_ids(r, ids));
@@ -425,13 +446,19 @@ enum base_status srv_texts_read(const struct srv_texts *texts, const struct cell
         if (model->unfold == CELL_UNFOLD_TREE) {
             return srv_texts_read_trees(texts, model, tensor, request, rows, error);
         }
+        const enum cfg_vocabulary_kind kind = srv_vocabulary_kind(texts->inputs[k]);
         struct reading reading = {.texts = texts,
                                   .vocabulary = texts->inputs[k],
                                   .want = &model->inputs[k],
                                   .tensor = tensor,
                                   .arena = &request->arena,
-                                  .error = error};
-        BASE_TRY(read_rows(&reading, rows));
+                                  .error = error,
+                                  .is_cut = kind == CFG_VOCABULARY_BPE ||
+                                            kind == CFG_VOCABULARY_SENTENCEPIECE};
+        base_buf_init(&reading.pieces, PIECES_BYTES_MAX);
+        const enum base_status status = read_rows(&reading, rows);
+        base_buf_release(&reading.pieces);
+        BASE_TRY(status);
     }
     return BASE_OK;
 }

@@ -3,6 +3,7 @@
 #include "server/text.h"
 
 #include "base/assert.h"
+#include "base/utf8.h"
 #include "server/about.h"
 
 #include <inttypes.h>
@@ -19,8 +20,8 @@ struct writing {
     size_t time; /* steps of the longest */
 };
 
-/* Word t of text i. */
-static enum base_status word_at(const struct writing *w, size_t i, size_t t, struct srv_word *out)
+/* Id t of text i. */
+static enum base_status id_at(const struct writing *w, size_t i, size_t t, uint32_t *out)
 {
     const bool by_time = w->from->time_axis == 0;
     const size_t at = by_time ? t * w->n + i : i * w->time + t;
@@ -32,21 +33,20 @@ static enum base_status word_at(const struct writing *w, size_t i, size_t t, str
                          ", but its vocabulary has %u texts",
                          w->from->name, id, srv_vocabulary_count(w->vocabulary));
     }
-    *out = srv_vocabulary_word(w->vocabulary, (uint32_t)id);
+    *out = (uint32_t)id;
     return BASE_OK;
 }
 
-/* Appends text i at *to, or only moves *to where `out` is NULL. */
-static enum base_status put_text(const struct writing *w, size_t i, uint8_t *out, size_t *to)
+/* Appends the words of text i at *to, or only moves *to where `out` is NULL. */
+static enum base_status put_words(const struct writing *w, size_t i, uint8_t *out, size_t *to)
 {
-    const size_t start = *to;
     const size_t steps = w->from->time_axis < 0 ? 1 : w->steps[i];
     const bool has_blanks = srv_vocabulary_has_blanks(w->vocabulary);
     bool is_behind = w->continues; // a whole word: parts of an answer end with one
-    *to += SRV_TEXT_PREFIX_BYTES;
     for (size_t t = 0; t < steps; t++) {
-        struct srv_word word = {.text = ""};
-        BASE_TRY(word_at(w, i, t, &word));
+        uint32_t id = 0;
+        BASE_TRY(id_at(w, i, t, &id));
+        const struct srv_word word = srv_vocabulary_word(w->vocabulary, id);
         if (is_behind && has_blanks) {
             if (out != NULL) {
                 out[*to] = ' ';
@@ -59,6 +59,31 @@ static enum base_status put_text(const struct writing *w, size_t i, uint8_t *out
         *to += word.length;
         is_behind = !word.goes_on;
     }
+    return BASE_OK;
+}
+
+/* The same of pieces. What continues an answer has text before it. */
+static enum base_status put_pieces(const struct writing *w, size_t i, uint8_t *out, size_t *to)
+{
+    const struct srv_sentencepiece *model = srv_vocabulary_sentencepiece(w->vocabulary);
+    const size_t steps = w->from->time_axis < 0 ? 1 : w->steps[i];
+    struct srv_sentencepiece_text text = {.has_text = w->continues};
+    for (size_t t = 0; t < steps; t++) {
+        uint32_t id = 0;
+        BASE_TRY(id_at(w, i, t, &id));
+        *to += srv_sentencepiece_add(model, &text, id, out == NULL ? NULL : (char *)out + *to);
+    }
+    *to += srv_sentencepiece_end(model, &text, out == NULL ? NULL : (char *)out + *to);
+    return BASE_OK;
+}
+
+/* Appends text i with its length before it. */
+static enum base_status put_text(const struct writing *w, size_t i, uint8_t *out, size_t *to)
+{
+    const size_t start = *to;
+    *to += SRV_TEXT_PREFIX_BYTES;
+    BASE_TRY(srv_vocabulary_sentencepiece(w->vocabulary) != NULL ? put_pieces(w, i, out, to)
+                                                                 : put_words(w, i, out, to));
     const size_t length = *to - start - SRV_TEXT_PREFIX_BYTES;
     if (length > UINT32_MAX) {
         return base_fail(w->error, BASE_RESOURCE_EXHAUSTED, "output '%s': a text of %zu bytes",
@@ -113,39 +138,69 @@ static enum base_status write_texts(struct writing *w, struct base_arena *arena)
     return BASE_OK;
 }
 
-/* Bytes of the character that begins so; 1 of what begins none. */
-static uint32_t bytes_of_character(uint8_t first)
+/* Of one row, step after step. */
+struct ids {
+    const struct srv_vocabulary *vocabulary;
+    enum cell_dtype dtype;
+    const uint8_t *data;
+    int64_t step_bytes;
+};
+
+/* -1: one that is not known, which is told when it is written. */
+static int64_t id_of(const struct ids *ids, uint32_t step)
 {
-    if (first < 0xC2 || first > 0xF4) {
-        return 1;
-    }
-    return first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
+    const int64_t id = cell_integer_at(ids->dtype, ids->data + (int64_t)step * ids->step_bytes);
+    return id < (int64_t)srv_vocabulary_count(ids->vocabulary) ? id : -1;
+}
+
+/* The byte that a step is; -1: it is none. */
+static int32_t byte_at(const struct ids *ids, uint32_t step)
+{
+    const struct srv_sentencepiece *model = srv_vocabulary_sentencepiece(ids->vocabulary);
+    const int64_t id = id_of(ids, step);
+    return model == NULL || id < 0 ? (int32_t)id : srv_sentencepiece_byte(model, (uint32_t)id);
 }
 
 /* Of a row's ids, which are bytes, from..n - 1: n without those of a character that is cut off. */
-static uint32_t whole_characters(enum cell_dtype dtype, const uint8_t *ids, int64_t step_bytes,
-                                 uint32_t from, uint32_t n)
+static uint32_t whole_characters(const struct ids *ids, uint32_t from, uint32_t n)
 {
     for (uint32_t back = 1; back < 4 && back <= n - from; back++) {
-        const uint8_t byte =
-            (uint8_t)cell_integer_at(dtype, ids + (int64_t)(n - back) * step_bytes);
+        const int32_t byte = byte_at(ids, n - back);
+        if (byte < 0) {
+            break; // a piece that is more than a byte
+        }
         if ((byte & 0xC0) != 0x80) { // it begins one, or is one
-            return bytes_of_character(byte) > back ? n - back : n;
+            return base_utf8_expected((char)(uint8_t)byte) > back ? n - back : n;
         }
     }
     return n;
 }
 
+/* Of a row's ids, which are pieces, as many as have whole characters. What is handed out first has
+ * text: what comes then is known not to begin it. */
+static uint32_t whole_pieces(const struct ids *ids, uint32_t from, uint32_t n)
+{
+    const struct srv_sentencepiece *model = srv_vocabulary_sentencepiece(ids->vocabulary);
+    struct srv_sentencepiece_text text = {0};
+    n = whole_characters(ids, from, n);
+    for (uint32_t i = 0; i < n && from == 0 && !text.has_text; i++) {
+        const int64_t id = id_of(ids, i);
+        if (id < 0) {
+            return n;
+        }
+        (void)srv_sentencepiece_add(model, &text, (uint32_t)id, NULL);
+    }
+    return from == 0 && !text.has_text ? 0 : n;
+}
+
 /* Of a row's ids, which are pieces of words, from..n - 1: n without those of a word that goes on.
  */
-static uint32_t whole_words(const struct srv_vocabulary *vocabulary, enum cell_dtype dtype,
-                            const uint8_t *ids, int64_t step_bytes, uint32_t from, uint32_t n)
+static uint32_t whole_words(const struct ids *ids, uint32_t from, uint32_t n)
 {
     for (; n > from; n--) {
-        const int64_t id = cell_integer_at(dtype, ids + (int64_t)(n - 1) * step_bytes);
-        const bool is_known = id >= 0 && id < (int64_t)srv_vocabulary_count(vocabulary);
-        if (!is_known || !srv_vocabulary_word(vocabulary, (uint32_t)id).goes_on) {
-            break; // what is not known is told when it is written
+        const int64_t id = id_of(ids, n - 1);
+        if (id < 0 || !srv_vocabulary_word(ids->vocabulary, (uint32_t)id).goes_on) {
+            break;
         }
     }
     return n;
@@ -156,16 +211,26 @@ static uint32_t whole_rows(const struct srv_texts_part *part,
                            const struct srv_vocabulary *vocabulary, const struct sched_tensor *rows,
                            enum cell_dtype dtype, uint32_t to)
 {
-    const bool is_bytes = srv_vocabulary_kind(vocabulary) == CFG_VOCABULARY_BYTES;
+    const enum cfg_vocabulary_kind kind = srv_vocabulary_kind(vocabulary);
     for (uint32_t row = 0; row < part->n_rows; row++) {
-        const uint8_t *ids = rows->data + row * rows->batch_bytes;
+        const struct ids ids = {vocabulary, dtype, rows->data + row * rows->batch_bytes,
+                                rows->step_bytes};
         if (part->is_over[row] && part->lengths[row] <= to) {
             continue;
         }
-        to = is_bytes ? whole_characters(dtype, ids, rows->step_bytes, part->from, to)
-                      : whole_words(vocabulary, dtype, ids, rows->step_bytes, part->from, to);
+        to = kind == CFG_VOCABULARY_BYTES           ? whole_characters(&ids, part->from, to)
+             : kind == CFG_VOCABULARY_SENTENCEPIECE ? whole_pieces(&ids, part->from, to)
+                                                    : whole_words(&ids, part->from, to);
     }
     return to;
+}
+
+/* Whether a word or character may be several ids. */
+static bool is_cut(const struct srv_vocabulary *vocabulary)
+{
+    const enum cfg_vocabulary_kind kind = srv_vocabulary_kind(vocabulary);
+    return kind == CFG_VOCABULARY_BYTES || kind == CFG_VOCABULARY_BPE ||
+           kind == CFG_VOCABULARY_SENTENCEPIECE;
 }
 
 uint32_t srv_texts_whole(const struct srv_texts *texts, const struct cell_model *model,
@@ -177,10 +242,7 @@ uint32_t srv_texts_whole(const struct srv_texts *texts, const struct cell_model 
         before = to;
         for (uint32_t o = 0; texts != NULL && o < model->n_outputs; o++) {
             const struct srv_vocabulary *vocabulary = texts->outputs[o];
-            const bool is_cut = vocabulary != NULL && part->outputs[o].data != NULL &&
-                                (srv_vocabulary_kind(vocabulary) == CFG_VOCABULARY_BYTES ||
-                                 srv_vocabulary_kind(vocabulary) == CFG_VOCABULARY_BPE);
-            if (is_cut) {
+            if (vocabulary != NULL && part->outputs[o].data != NULL && is_cut(vocabulary)) {
                 to = whole_rows(part, vocabulary, &part->outputs[o], model->outputs[o].dtype, to);
             }
         }

@@ -21,8 +21,9 @@ struct srv_vocabulary {
     struct srv_word *words; /* [count] */
     uint32_t *slots;        /* [mask + 1]: ids, or EMPTY; NULL of BYTES */
     uint32_t mask;
-    char *text;          /* what words point into */
-    struct srv_bpe *bpe; /* of BPE */
+    char *text;                              /* what words point into */
+    struct srv_bpe *bpe;                     /* of BPE */
+    struct srv_sentencepiece *sentencepiece; /* of SENTENCEPIECE, which has nothing of the above */
 };
 
 /* ---- Words by text -------------------------------------------------------------------------- */
@@ -106,6 +107,22 @@ static enum base_status load_lines(struct srv_vocabulary *vocabulary, const char
     return status == BASE_OK ? take_lines(vocabulary, name, &lines, error) : status;
 }
 
+static enum base_status fill(struct srv_vocabulary *vocabulary,
+                             const struct srv_vocabulary_source *source, struct base_error *error)
+{
+    if (source->kind == CFG_VOCABULARY_BYTES) {
+        return fill_bytes(vocabulary, error);
+    }
+    if (source->kind == CFG_VOCABULARY_SENTENCEPIECE) {
+        return srv_sentencepiece_load(source->path, source->name, &vocabulary->sentencepiece,
+                                      error);
+    }
+    BASE_TRY(load_lines(vocabulary, source->path, source->name, error));
+    return source->kind == CFG_VOCABULARY_BPE
+               ? srv_bpe_load(source->codes_path, source->codes_name, &vocabulary->bpe, error)
+               : BASE_OK;
+}
+
 enum base_status srv_vocabulary_load(const struct srv_vocabulary_source *source,
                                      struct srv_vocabulary **out, struct base_error *error)
 {
@@ -114,12 +131,7 @@ enum base_status srv_vocabulary_load(const struct srv_vocabulary_source *source,
         return base_fail(error, BASE_RESOURCE_EXHAUSTED, "out of memory");
     }
     vocabulary->kind = source->kind;
-    enum base_status status = source->kind == CFG_VOCABULARY_BYTES
-                                  ? fill_bytes(vocabulary, error)
-                                  : load_lines(vocabulary, source->path, source->name, error);
-    if (status == BASE_OK && source->kind == CFG_VOCABULARY_BPE) {
-        status = srv_bpe_load(source->codes_path, source->codes_name, &vocabulary->bpe, error);
-    }
+    const enum base_status status = fill(vocabulary, source, error);
     if (status != BASE_OK) {
         srv_vocabulary_free(vocabulary);
         return status;
@@ -134,6 +146,7 @@ void srv_vocabulary_free(struct srv_vocabulary *vocabulary)
         return;
     }
     srv_bpe_free(vocabulary->bpe);
+    srv_sentencepiece_free(vocabulary->sentencepiece);
     base_free(vocabulary->words);
     base_free(vocabulary->slots);
     base_free(vocabulary->text);
@@ -149,7 +162,14 @@ enum cfg_vocabulary_kind srv_vocabulary_kind(const struct srv_vocabulary *vocabu
 
 uint32_t srv_vocabulary_count(const struct srv_vocabulary *vocabulary)
 {
-    return vocabulary->count;
+    return vocabulary->sentencepiece != NULL ? srv_sentencepiece_count(vocabulary->sentencepiece)
+                                             : vocabulary->count;
+}
+
+const struct srv_sentencepiece *
+srv_vocabulary_sentencepiece(const struct srv_vocabulary *vocabulary)
+{
+    return vocabulary->sentencepiece;
 }
 
 static int64_t find_line(const struct srv_vocabulary *vocabulary, struct srv_word word)

@@ -5,7 +5,8 @@
  *   words       a file, the text of id i on line i + 1; in a text, words stand between blanks
  *   characters  the same, but a text is taken character by character (UTF-8)
  *   bpe         the same, but words are cut into pieces (server/bpe.h); those that others of their
- *               word follow have @@ behind them in the file */
+ *               word follow have @@ behind them in the file
+ *   sentencepiece  a file of SentencePiece's, which says all of it (server/sentencepiece.h) */
 #ifndef SERVER_VOCABULARY_H
 #define SERVER_VOCABULARY_H
 
@@ -13,6 +14,7 @@
 #include "config/config.h"
 #include "server/bpe.h"
 #include "server/lines.h"
+#include "server/sentencepiece.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -38,6 +40,11 @@ void srv_vocabulary_free(struct srv_vocabulary *vocabulary); /* NULL is allowed 
 
 enum cfg_vocabulary_kind srv_vocabulary_kind(const struct srv_vocabulary *vocabulary);
 uint32_t srv_vocabulary_count(const struct srv_vocabulary *vocabulary);
+
+/* What cuts its texts and puts them together; NULL of the other kinds, which alone have what is
+ * below. */
+const struct srv_sentencepiece *
+srv_vocabulary_sentencepiece(const struct srv_vocabulary *vocabulary);
 
 /* The id of a word, or of a piece that goes on; or SRV_VOCABULARY_NONE. */
 int64_t srv_vocabulary_find(const struct srv_vocabulary *vocabulary, struct srv_word word);

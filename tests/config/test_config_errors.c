@@ -440,7 +440,8 @@ static void assert_vocabulary(const struct cfg_vocabulary *got, const char *tens
 START_TEST(test_model_config_of_text)
 {
     static const char grammar[] =
-        "is not TENSOR=bytes, TENSOR=words:FILE, TENSOR=characters:FILE or TENSOR=bpe:FILE:CODES";
+        "is not TENSOR=bytes, TENSOR=words:FILE, TENSOR=characters:FILE, TENSOR=bpe:FILE:CODES or "
+        "TENSOR=sentencepiece:FILE";
     static const char *const mistakes[][2] = {
         {"letters", grammar},
         {"=bytes", grammar},

@@ -1,6 +1,6 @@
 /* Texts of a request: one byte of choices, one for the number of texts, then a BYTES tensor. Read
- * as rows of words, of their pieces, of characters or of bytes, or as bracketed trees, and checked
- * as what they became.
+ * as rows of words, of their pieces (two kinds), of characters or of bytes, or as bracketed trees,
+ * and checked as what they became.
  *
  * Beside not crashing: rows have as many ids as they have words, and a tree, written again with
  * brackets, is read as the same leaves and children. */
@@ -20,7 +20,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define CHILDREN  3u
 #define STEPS_MAX 4096u
 
-enum { CHOICE_KIND = 3, CHOICE_UNKNOWN = 4, CHOICE_TREE = 8, CHOICE_TIME_FIRST = 16, CHOICES = 2 };
+enum {
+    CHOICE_KIND = 3,
+    CHOICE_UNKNOWN = 4,
+    CHOICE_TREE = 8,
+    CHOICE_TIME_FIRST = 16,
+    CHOICE_SENTENCEPIECE = 32, /* whatever the kind */
+    CHOICES = 2
+};
 
 static struct srv_vocabulary *vocabularies[CFG_VOCABULARY_KINDS];
 
@@ -39,8 +46,10 @@ static void open_vocabularies(void)
     write_lines(path, "a\nb\n1\n(\n \n\xc3\xa4\na@@\nab@@\nb1\n");
     write_lines(codes_path, "#version: 0.2\na b\na a\naa aa\nb 1</w>\n\xc3\xa4 a\n");
     for (uint32_t kind = 0; kind < CFG_VOCABULARY_KINDS; kind++) {
-        const struct srv_vocabulary_source source = {(enum cfg_vocabulary_kind)kind, path, "lines",
-                                                     codes_path, "codes"};
+        const bool is_model = kind == CFG_VOCABULARY_SENTENCEPIECE;
+        const struct srv_vocabulary_source source = {
+            (enum cfg_vocabulary_kind)kind,
+            is_model ? "tests/data/sentencepiece/bytes.model" : path, "lines", codes_path, "codes"};
         base_assert(srv_vocabulary_load(&source, &vocabularies[kind], &error) == BASE_OK);
     }
     base_assert(unlink(path) == 0 && unlink(codes_path) == 0);
@@ -208,7 +217,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const uint8_t choices = data[0];
     const bool is_tree = (choices & CHOICE_TREE) != 0;
     struct srv_texts texts = {.unknown = (choices & CHOICE_UNKNOWN) != 0 ? 1 : SRV_VOCABULARY_NONE};
-    texts.inputs[0] = vocabularies[is_tree ? CFG_VOCABULARY_WORDS : choices & CHOICE_KIND];
+    const uint32_t kind = (choices & CHOICE_SENTENCEPIECE) != 0 ? CFG_VOCABULARY_SENTENCEPIECE
+                                                                : choices & CHOICE_KIND;
+    texts.inputs[0] = vocabularies[is_tree ? CFG_VOCABULARY_WORDS : kind];
     struct srv_tensor input = {.name = "x",
                                .datatype = SRV_BYTES,
                                .rank = 1,
