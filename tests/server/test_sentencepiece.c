@@ -326,7 +326,7 @@ START_TEST(test_files_that_are_none)
     ck_assert_ptr_null(load_file());
     ck_assert_str_eq(error.message, "m: it is no model of SentencePiece's");
     ck_assert_int_eq(error.status, BASE_INVALID_ARGUMENT);
-    write_bytes(NULL, 0);
+    write_bytes((const uint8_t *)"", 0);
     ck_assert_ptr_null(load_file());
     ck_assert_int_eq(error.status, BASE_INVALID_ARGUMENT);
     ck_assert_int_eq(srv_sentencepiece_load(path_of("none"), "none", &model, &error),
