@@ -59,6 +59,10 @@
     X(STATES, states, "", 0, 0, "INPUT=OUTPUT,..", LIMITS, ALL,                                    \
       "What goes from one request of a session to the next, and no client sends: INPUT is what "   \
       "OUTPUT was; recurrent: the states of recurrent layers.")                                    \
+    X(ID, text_start, "none", 0, INT32_MAX, "ID", LIMITS, ALL,                                     \
+      "The id before those of each text that clients send.")                                       \
+    X(ID, text_end, "none", 0, INT32_MAX, "ID", LIMITS, ALL,                                       \
+      "The id behind those of each text that clients send.")                                       \
     X(ID, unknown, "none", 0, INT32_MAX, "ID", LIMITS, ALL,                                        \
       "The id of what stands in no vocabulary; none: a request with such a text is refused.")
 
@@ -75,7 +79,7 @@ struct cfg_model_config {
     struct cfg_constants constants;
     struct cfg_shapes shapes;
     struct cfg_states states;
-    int64_t unknown; /* or CFG_ID_NONE */
+    int64_t text_start, text_end, unknown; /* or CFG_ID_NONE */
 };
 
 /* path: the file, which may be missing: then the defaults. INVALID_ARGUMENT as cfg_load();

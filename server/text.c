@@ -38,13 +38,19 @@ static uint32_t axes_of_rows(const struct cell_tensor *tensor)
     return (tensor->batch_axis >= 0 ? 1u : 0u) + (tensor->time_axis >= 0 ? 1u : 0u);
 }
 
-static enum base_status check_tree(const struct srv_vocabulary *vocabulary,
+static enum base_status check_tree(const struct srv_texts *texts,
+                                   const struct srv_vocabulary *vocabulary,
                                    const struct cell_model *model, const char *name,
                                    struct base_error *error)
 {
     if (srv_vocabulary_kind(vocabulary) != CFG_VOCABULARY_WORDS) {
         return base_fail(error, BASE_INVALID_ARGUMENT,
                          "vocabularies: '%s' is of trees, whose texts are made of words", name);
+    }
+    if (texts->has_start || texts->has_end) {
+        return base_fail(error, BASE_INVALID_ARGUMENT,
+                         "vocabularies: '%s' is of trees, which have no text-start or text-end",
+                         name);
     }
     if (model->tree.n_leaf_inputs != 1 || model->tree.n_node_inputs != 0) {
         return base_fail(error, BASE_INVALID_ARGUMENT,
@@ -55,6 +61,16 @@ static enum base_status check_tree(const struct srv_vocabulary *vocabulary,
     return BASE_OK;
 }
 
+static enum base_status check_id(const char *key, int64_t id, const struct cell_tensor *tensor,
+                                 struct base_error *error)
+{
+    return tensor->id_bound == 0 || id < tensor->id_bound
+               ? BASE_OK
+               : base_fail(error, BASE_INVALID_ARGUMENT,
+                           "%s: %" PRId64 ", but input '%s' has ids 0..%" PRId64, key, id,
+                           tensor->name, tensor->id_bound - 1);
+}
+
 static enum base_status check_input(const struct srv_texts *texts,
                                     const struct srv_vocabulary *vocabulary,
                                     const struct cell_model *model, uint32_t i,
@@ -62,7 +78,7 @@ static enum base_status check_input(const struct srv_texts *texts,
 {
     const struct cell_tensor *tensor = &model->inputs[i];
     if (model->unfold == CELL_UNFOLD_TREE) {
-        BASE_TRY(check_tree(vocabulary, model, tensor->name, error));
+        BASE_TRY(check_tree(texts, vocabulary, model, tensor->name, error));
     }
     if (!is_integer(tensor) || tensor->rank == 0 || tensor->rank != axes_of_rows(tensor) ||
         tensor->is_lengths) {
@@ -77,12 +93,12 @@ static enum base_status check_input(const struct srv_texts *texts,
                          "0..%" PRId64,
                          count, tensor->name, tensor->id_bound - 1);
     }
-    if (tensor->id_bound > 0 && texts->unknown >= tensor->id_bound) {
-        return base_fail(error, BASE_INVALID_ARGUMENT,
-                         "unknown: %" PRId64 ", but input '%s' has ids 0..%" PRId64, texts->unknown,
-                         tensor->name, tensor->id_bound - 1);
+    BASE_TRY(check_id("unknown", texts->unknown, tensor, error));
+    if (tensor->time_axis < 0) {
+        return BASE_OK; // one word a text
     }
-    return BASE_OK;
+    BASE_TRY(check_id("text-start", texts->has_start ? texts->start : 0, tensor, error));
+    return check_id("text-end", texts->has_end ? texts->end : 0, tensor, error);
 }
 
 static enum base_status check_output(const struct cell_model *model, uint32_t o,
@@ -156,6 +172,10 @@ enum base_status srv_texts_load(const struct cfg_model_config *config, const cha
         return base_fail(error, BASE_RESOURCE_EXHAUSTED, "out of memory");
     }
     texts->unknown = config->unknown == CFG_ID_NONE ? SRV_VOCABULARY_NONE : config->unknown;
+    texts->has_start = config->text_start != CFG_ID_NONE;
+    texts->start = config->text_start;
+    texts->has_end = config->text_end != CFG_ID_NONE;
+    texts->end = config->text_end;
     for (uint32_t i = 0; i < config->vocabularies.count; i++) {
         const struct cfg_vocabulary *item = &config->vocabularies.items[i];
         const enum base_status status = load_one(texts, item, folder, model, error);
@@ -254,6 +274,7 @@ struct reading {
     struct srv_words words; /* of the text at hand */
     struct base_buf pieces; /* where words are cut: an int32_t each, text after text */
     bool is_cut;
+    uint32_t n_before, n_behind; /* ids that no text says: 0 or 1 */
 };
 
 static enum base_status no_memory(struct base_error *error)
@@ -326,6 +347,7 @@ static enum base_status count_words(struct reading *r)
         BASE_TRY(srv_vocabulary_sentencepiece(r->vocabulary) != NULL
                      ? cut_text(r, strings.index - 1, text, &words)
                      : count_of(r, strings.index - 1, text, &words));
+        words += r->n_before + r->n_behind;
         r->steps[strings.index - 1] = words;
         r->longest = words > r->longest ? words : r->longest;
     }
@@ -337,18 +359,35 @@ static enum base_status count_words(struct reading *r)
     return BASE_OK;
 }
 
+static void put_id(const struct reading *r, uint8_t *data, uint32_t row, size_t step, int64_t id)
+{
+    const size_t at = r->want->time_axis == 0 ? step * r->n + row : (size_t)row * r->longest + step;
+    srv_texts_put(r->want->dtype, data, at, id);
+}
+
+/* What stands before and behind each text. */
+static void fill_ends(const struct reading *r, uint8_t *data)
+{
+    for (uint32_t row = 0; row < r->n; row++) {
+        if (r->n_before > 0) {
+            put_id(r, data, row, 0, r->texts->start);
+        }
+        if (r->n_behind > 0) {
+            put_id(r, data, row, r->steps[row] - 1, r->texts->end);
+        }
+    }
+}
+
 /* What count_words() has found. */
 static void fill_pieces(const struct reading *r, uint8_t *data)
 {
-    const bool by_time = r->want->time_axis == 0;
     const char *next = r->pieces.data;
     for (uint32_t row = 0; row < r->n; row++) {
-        for (size_t t = 0; t < r->steps[row]; t++) {
-            const size_t at = by_time ? t * r->n + row : (size_t)row * r->longest + t;
+        for (size_t t = r->n_before; t < r->steps[row] - r->n_behind; t++) {
             int32_t id;
             memcpy(&id, next, sizeof id);
             next += sizeof id;
-            srv_texts_put(r->want->dtype, data, at, id);
+            put_id(r, data, row, t, id);
         }
     }
 }
@@ -356,7 +395,6 @@ static void fill_pieces(const struct reading *r, uint8_t *data)
 static enum base_status fill_ids(struct reading *r, uint8_t *data)
 {
     struct srv_strings strings = {.tensor = r->tensor};
-    const bool by_time = r->want->time_axis == 0;
     struct srv_word text = {.text = ""};
     struct srv_word word;
     bool more = true;
@@ -364,11 +402,10 @@ static enum base_status fill_ids(struct reading *r, uint8_t *data)
         const struct srv_text_place place = {r->want->name, row};
         BASE_TRY(srv_strings_next(&strings, &text, &more, r->error));
         srv_words_begin(&r->words, r->vocabulary, text);
-        for (size_t t = 0; srv_words_next(&r->words, &word); t++) {
+        for (size_t t = r->n_before; srv_words_next(&r->words, &word); t++) {
             int64_t id = 0;
             BASE_TRY(srv_texts_id(r->texts, r->vocabulary, place, word, &id, r->error));
-            const size_t at = by_time ? t * r->n + row : (size_t)row * r->longest + t;
-            srv_texts_put(r->want->dtype, data, at, id);
+            put_id(r, data, row, t, id);
         }
     }
     return BASE_OK;
@@ -417,6 +454,7 @@ static enum base_status read_rows(struct reading *r, struct srv_text_rows *rows)
     if (ids == NULL) {
         return no_memory(r->error);
     }
+    fill_ends(r, ids);
     if (r->is_cut) {
         fill_pieces(r, ids);
     } else {
@@ -447,6 +485,7 @@ enum base_status srv_texts_read(const struct srv_texts *texts, const struct cell
             return srv_texts_read_trees(texts, model, tensor, request, rows, error);
         }
         const enum cfg_vocabulary_kind kind = srv_vocabulary_kind(texts->inputs[k]);
+        const bool has_steps = model->inputs[k].time_axis >= 0;
         struct reading reading = {.texts = texts,
                                   .vocabulary = texts->inputs[k],
                                   .want = &model->inputs[k],
@@ -454,7 +493,9 @@ enum base_status srv_texts_read(const struct srv_texts *texts, const struct cell
                                   .arena = &request->arena,
                                   .error = error,
                                   .is_cut = kind == CFG_VOCABULARY_BPE ||
-                                            kind == CFG_VOCABULARY_SENTENCEPIECE};
+                                            kind == CFG_VOCABULARY_SENTENCEPIECE,
+                                  .n_before = texts->has_start && has_steps ? 1 : 0,
+                                  .n_behind = texts->has_end && has_steps ? 1 : 0};
         base_buf_init(&reading.pieces, PIECES_BYTES_MAX);
         const enum base_status status = read_rows(&reading, rows);
         base_buf_release(&reading.pieces);

@@ -14,6 +14,8 @@ struct srv_texts {
     const struct srv_vocabulary *inputs[CELL_TENSORS_MAX]; /* NULL: numbers */
     const struct srv_vocabulary *outputs[CELL_TENSORS_MAX];
     int64_t unknown; /* id of a word that is in no vocabulary; -1: a request with one is refused */
+    bool has_start, has_end;
+    int64_t start, end; /* ids before and behind those of a text that has steps, where they are */
     uint32_t n_vocabularies;
     struct srv_vocabulary *vocabularies[CFG_VOCABULARIES_MAX];
 };

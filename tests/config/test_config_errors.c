@@ -459,16 +459,23 @@ START_TEST(test_model_config_of_text)
         {"a=words:../f", "names no file beside config.yaml"},
         {"a=words:/etc/passwd", "names no file beside config.yaml"},
         {"[a=bytes, a=words:f]", "is the tensor's second vocabulary"},
+        {"a=sentencepiece", grammar},
+        {"a=sentencepiece:m:n", "names no file beside config.yaml"},
         {"a=bytes,", "\"\" is not TENSOR=bytes"},
         {"[a=bytes,b=bytes,c=bytes,d=bytes,e=bytes,f=bytes,g=bytes,h=bytes,i=bytes]",
          "more than 8 vocabularies"},
     };
     static const char by_lines[] =
         "unknown: 3\nvocabularies:\n  - a b=bytes\n  - c=words:some.txt\n"
-        "  - d=characters:d-1\n  - e=bpe:p:m\n";
+        "  - d=characters:d-1\n  - e=bpe:p:m\n  - f=sentencepiece:x.model\n"
+        "text-start: 4\ntext-end: 5\n";
     static const char *const good[] = {
-        "vocabularies: a b=bytes,c=words:some.txt,d=characters:d-1,e=bpe:p:m\nunknown: 3\n",
-        "vocabularies: [a b=bytes, c=words:some.txt, d=characters:d-1, e=bpe:p:m]\nunknown: 3\n",
+        "text-start: 4\ntext-end: 5\nunknown: 3\n"
+        "vocabularies: a b=bytes,c=words:some.txt,d=characters:d-1,e=bpe:p:m,"
+        "f=sentencepiece:x.model\n",
+        "text-start: 4\ntext-end: 5\nunknown: 3\n"
+        "vocabularies: [a b=bytes, c=words:some.txt, d=characters:d-1, e=bpe:p:m, "
+        "f=sentencepiece:x.model]\n",
         by_lines,
     };
     struct cfg_model_config config;
@@ -476,15 +483,21 @@ START_TEST(test_model_config_of_text)
     ck_assert_int_eq(cfg_model_config_parse("m", "", 0, &config, &error), BASE_OK);
     ck_assert_uint_eq(config.vocabularies.count, 0);
     ck_assert_int_eq(config.unknown, CFG_ID_NONE);
+    ck_assert_int_eq(config.text_start, CFG_ID_NONE);
+    ck_assert_int_eq(config.text_end, CFG_ID_NONE);
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
         ck_assert_int_eq(cfg_model_config_parse("m", good[i], strlen(good[i]), &config, &error),
                          BASE_OK);
-        ck_assert_uint_eq(config.vocabularies.count, 4);
+        ck_assert_uint_eq(config.vocabularies.count, 5);
         ck_assert_int_eq(config.unknown, 3);
+        ck_assert_int_eq(config.text_start, 4);
+        ck_assert_int_eq(config.text_end, 5);
         assert_vocabulary(&config.vocabularies.items[0], "a b", CFG_VOCABULARY_BYTES, "", "");
         assert_vocabulary(&config.vocabularies.items[1], "c", CFG_VOCABULARY_WORDS, "some.txt", "");
         assert_vocabulary(&config.vocabularies.items[2], "d", CFG_VOCABULARY_CHARACTERS, "d-1", "");
         assert_vocabulary(&config.vocabularies.items[3], "e", CFG_VOCABULARY_BPE, "p", "m");
+        assert_vocabulary(&config.vocabularies.items[4], "f", CFG_VOCABULARY_SENTENCEPIECE,
+                          "x.model", "");
     }
     for (size_t i = 0; i < sizeof(mistakes) / sizeof(mistakes[0]); i++) {
         char text[256];

@@ -192,6 +192,8 @@ static void write_models(void)
     write_twins("tagger", "", TAGGER, write_tagger);
     write_twins("cutter", "", CUTTER, write_tagger);
     write_twins("speller", DECODER, SPELLER, write_speller);
+    write_twins("framed", "", TAGGER "text-start: 5\ntext-end: 7\n", write_tagger);
+    write_twins("ended", "", CUTTER "text-end: 7\n", write_tagger);
     write_twins("beam", DECODER "beam: 3\n", SPELLER, write_speller);
     write_twins("bytes", "", "vocabularies: tokens=bytes\n", write_tagger);
     write_twins("tree", "unfold: tree\n", "vocabularies: word=words:words.txt\n", write_plain_tree);
@@ -398,6 +400,39 @@ START_TEST(test_a_cutter_answers_each_text_as_its_pieces_alone)
         ask_release(&alone.ask);
     }
     ask_release(&texts.ask);
+}
+END_TEST
+
+/* What the model's file of settings puts before and behind each text is a step as any other. */
+START_TEST(test_texts_have_a_start_and_an_end)
+{
+    static const struct {
+        const char *model, *texts;
+        uint32_t lengths[2];
+        int64_t ids[2][6];
+    } cases[] = {
+        {"framed", "the cat sat\0mat\0", {5, 3}, {{5, 0, 1, 2, 7}, {5, 5, 7}}},
+        {"ended", "mat\0the cat mat\0", {3, 6}, {{5, 6, 7}, {0, 1, 2, 5, 6, 7}}},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct visit texts;
+        char twin[32];
+        snprintf(twin, sizeof(twin), "%s_ids", cases[i].model);
+        begin(&texts, cases[i].model);
+        ck_assert_uint_eq(add_texts(&texts, "tokens", cases[i].texts), 2);
+        run(&texts);
+        for (uint32_t row = 0; row < 2; row++) {
+            struct visit alone;
+            begin(&alone, twin);
+            add_ids(&alone, "tokens", cases[i].lengths[row], cases[i].ids[row]);
+            run(&alone);
+            const struct srv_tensor *hidden = output(&alone, "hidden");
+            ck_assert_mem_eq(output(&texts, "hidden")->data + row * hidden->bytes, hidden->data,
+                             hidden->bytes);
+            ask_release(&alone.ask);
+        }
+        ask_release(&texts.ask);
+    }
 }
 END_TEST
 
@@ -700,6 +735,12 @@ START_TEST(test_vocabularies_that_do_not_fit_are_refused)
          "10 texts for input 'tokens', which has ids 0..8"},
         {"tagger", "vocabularies: tokens=words:words.txt\nunknown: 9\n",
          "unknown: 9, but input 'tokens' has ids 0..8"},
+        {"tagger", "vocabularies: tokens=words:words.txt\ntext-start: 9\n",
+         "text-start: 9, but input 'tokens' has ids 0..8"},
+        {"tagger", "vocabularies: tokens=words:words.txt\ntext-end: 9\n",
+         "text-end: 9, but input 'tokens' has ids 0..8"},
+        {"tree", "unfold: tree\nvocabularies: word=words:words.txt\ntext-end: 1\n",
+         "'word' is of trees, which have no text-start or text-end"},
         {"tree", "unfold: tree\nvocabularies: word=bytes\n",
          "'word' is of trees, whose texts are made of words"},
         {"tree", "unfold: tree\nvocabularies: children=words:words.txt\n",
@@ -794,6 +835,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, teardown);
     tcase_add_test(tcase, test_a_tagger_answers_each_text_as_its_ids_alone);
     tcase_add_test(tcase, test_a_cutter_answers_each_text_as_its_pieces_alone);
+    tcase_add_test(tcase, test_texts_have_a_start_and_an_end);
     tcase_add_test(tcase, test_ids_and_bytes);
     tcase_add_loop_test(tcase, test_a_speller_answers_each_text_as_its_ids_alone, 0, 2);
     tcase_add_test(tcase, test_texts_that_cannot_be_read_are_refused);
