@@ -477,6 +477,7 @@ TEST_UTIL_SRCS = \
   tests/server/parts.c \
   tests/server/site.c \
   tests/server/talk.c \
+  tests/server/text_site.c \
   tests/server/work.c \
   tests/cells/bed.c \
   tests/cells/build.c \
@@ -741,6 +742,7 @@ SERVER_SUITES = \
   tests/server/test_sessions.c \
   tests/server/test_status.c \
   tests/server/test_text.c \
+  tests/server/test_text_tree.c \
   tests/server/test_tls.c \
   tests/server/test_tokens.c \
   tests/server/test_tree_model.c \
@@ -767,6 +769,7 @@ REFERENCE_SUITES = \
   tests/server/test_real_models.c \
   tests/server/test_safetensors_model.c \
   tests/server/test_text.c \
+  tests/server/test_text_tree.c \
   tests/server/test_tree_model.c \
 
 # Those that the CUDA device can: not int8, nor models that come while it runs:
