@@ -535,9 +535,7 @@ size_t srv_sentencepiece_add(const struct srv_sentencepiece *model,
     return written;
 }
 
-size_t srv_sentencepiece_end(const struct srv_sentencepiece *model,
-                             struct srv_sentencepiece_text *text, char *to)
+size_t srv_sentencepiece_end(struct srv_sentencepiece_text *text, char *to)
 {
-    (void)model;
     return put_bytes(text, true, to);
 }

@@ -49,8 +49,7 @@ size_t srv_sentencepiece_add(const struct srv_sentencepiece *model,
                              struct srv_sentencepiece_text *text, uint32_t id, char *to);
 
 /* What is left at the end of a text: bytes that are no character. */
-size_t srv_sentencepiece_end(const struct srv_sentencepiece *model,
-                             struct srv_sentencepiece_text *text, char *to);
+size_t srv_sentencepiece_end(struct srv_sentencepiece_text *text, char *to);
 
 /* The byte that a piece stands for, 0..255; -1: it is none. */
 int32_t srv_sentencepiece_byte(const struct srv_sentencepiece *model, uint32_t id);

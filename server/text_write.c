@@ -73,7 +73,7 @@ static enum base_status put_pieces(const struct writing *w, size_t i, uint8_t *o
         BASE_TRY(id_at(w, i, t, &id));
         *to += srv_sentencepiece_add(model, &text, id, out == NULL ? NULL : (char *)out + *to);
     }
-    *to += srv_sentencepiece_end(model, &text, out == NULL ? NULL : (char *)out + *to);
+    *to += srv_sentencepiece_end(&text, out == NULL ? NULL : (char *)out + *to);
     return BASE_OK;
 }
 

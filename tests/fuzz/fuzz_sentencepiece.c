@@ -45,7 +45,7 @@ static void check_ids(const struct srv_sentencepiece *model, const struct base_b
         base_assert(srv_sentencepiece_add(model, &text, (uint32_t)id, to) == length);
         base_free(to);
     }
-    (void)srv_sentencepiece_end(model, &text, NULL);
+    (void)srv_sentencepiece_end(&text, NULL);
 }
 
 // NOLINTNEXTLINE(readability-identifier-naming): libFuzzer's name

@@ -118,8 +118,8 @@ static size_t decode(const struct srv_sentencepiece *model, const int32_t *ids, 
         length += srv_sentencepiece_add(model, &text, (uint32_t)ids[i], out + length);
         ck_assert_uint_eq(counted, length);
     }
-    counted += srv_sentencepiece_end(model, &counting, NULL);
-    length += srv_sentencepiece_end(model, &text, out + length);
+    counted += srv_sentencepiece_end(&counting, NULL);
+    length += srv_sentencepiece_end(&text, out + length);
     ck_assert_uint_eq(counted, length);
     return length;
 }
