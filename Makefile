@@ -149,6 +149,7 @@ CELLS_SRCS = \
   cells/import/place.c \
   cells/import/plan.c \
   cells/import/connect.c \
+  cells/import/ctc.c \
   cells/import/stages.c \
   cells/import/stated.c \
   cells/import/lineage.c \
@@ -265,6 +266,7 @@ WORKER_SRCS = \
 SERVER_SRCS = \
   server/about.c \
   server/bpe.c \
+  server/ctc.c \
   server/calibrate.c \
   server/check_model.c \
   server/control.c \
@@ -687,6 +689,7 @@ SERVER_SUITES = \
   tests/server/test_answer_parts.c \
   tests/server/test_beam.c \
   tests/server/test_control.c \
+  tests/server/test_ctc.c \
   tests/server/test_core.c \
   tests/server/test_core_device.c \
   tests/server/test_core_drain.c \
@@ -756,6 +759,7 @@ REFERENCE_SUITES = \
   tests/server/test_answer_parts.c \
   tests/server/test_beam.c \
   tests/server/test_control.c \
+  tests/server/test_ctc.c \
   tests/server/test_core_load.c \
   tests/server/test_core_wait.c \
   tests/server/test_deadline.c \
@@ -894,6 +898,7 @@ TEST_SCRIPTS = \
   tests/lane/test_contract.sh \
   tests/proto/test_numbers.sh \
   tests/docs/test_bands.sh \
+  tests/docs/test_ctc.sh \
   tests/docs/test_decoders.sh \
   tests/docs/test_deploy.sh \
   tests/docs/test_graphs.sh \
@@ -961,6 +966,7 @@ BESIDE_TESTS = \
   tests/docs/test_plugins.sh \
   tests/cuda/test_lane_block.c \
   tests/docs/test_quickstart.sh \
+  tests/docs/test_ctc.sh \
   tests/docs/test_text.sh \
   tests/docs/test_trees.sh \
   tests/cells/test_tree.c \

@@ -36,7 +36,7 @@ static enum base_status import(struct cell_registry *registry, struct cell_model
     base_assert(*model != NULL);
     const struct cell_layers *layers = (*model)->options.layers;
     const struct cell_known_inputs *known = (*model)->options.known;
-    (*model)->options.layers = NULL; // the caller's
+    (*model)->options.layers = NULL; // the caller's, as ctc is
     (*model)->options.known = NULL;
     base_assert(layers == NULL || !(*model)->options.is_part);
     const enum base_status status =
@@ -47,6 +47,7 @@ static enum base_status import(struct cell_registry *registry, struct cell_model
         *model = NULL;
         return status;
     }
+    (*model)->options.ctc = NULL;
     (*model)->file_bytes += file.length;
     return BASE_OK;
 }

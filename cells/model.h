@@ -76,8 +76,9 @@ enum cell_source_kind {
                            count 0: all */
     CELL_SOURCE_JOIN,   /* joins[index] at the same step */
     CELL_SOURCE_NUMBER, /* the number of the step, from 0 on, an int64 */
-    CELL_SOURCE_TAKEN,  /* of an output: the steps that a decoder has taken before its end, or
-                           what a beam search has found (CELL_BEAM_..) */
+    CELL_SOURCE_TAKEN,  /* of an output, which no cell makes: the steps that a decoder has taken
+                           before its end, what a beam search has found (CELL_BEAM_..), or the
+                           labels that steps come to (CELL_CTC_..) */
 };
 
 /* An INPUT, an EACH or a JOIN of one sequence may be a window: `count` rows behind each other, as
@@ -259,6 +260,30 @@ struct cell_decoder {
     float length_penalty;
 };
 
+/* Connectionist temporal classification (Graves, Fernandez, Gomez, Schmidhuber, ICML 2006): a model
+ * of sequences that gives each step a number for every label and one for none, the blank. The
+ * outputs that stand in the place of these numbers, behind all others. The best path: the labels of
+ * a row are the largest of each of its steps, of a run of equal ones the first, without blanks. Of
+ * each label its id, the number that it had there, and that step; and how many there are. [batch,
+ * labels], and [batch] of the last. As cells write them, tokens and scores are of each step. */
+enum { CELL_CTC_TOKENS, CELL_CTC_SCORES, CELL_CTC_STEPS, CELL_CTC_LENGTHS, CELL_CTC_OUTPUTS };
+
+struct cell_ctc {
+    bool is_on;
+    uint32_t first;    /* of these outputs, */
+    uint32_t sequence; /* and theirs: at most as many as steps of what they are made of */
+    int64_t blank;
+    uint32_t n_labels; /* with the blank */
+    bool has_last;     /* of a model with sessions: these are the label of a row's last step, and */
+    uint32_t last_input, last_output; /* 1; [batch] of int64, 0 before the first step */
+};
+
+/* What of a model's outputs is that. */
+struct cell_ctc_of {
+    const char *output;
+    int64_t blank;
+};
+
 /* A layer of a model whose tensors are a safetensors file (docs/safetensors.md): what it is, and
  * what the names of its tensors begin with; "" where they stand alone, or it has none. */
 struct cell_layer {
@@ -296,6 +321,8 @@ struct cell_model_options {
     /* Of a whole model or the encoder of one; NULL: nothing is known. Only read during the call. */
     const struct cell_known_inputs *known;
     struct cell_decoding decoding; /* of SEQ2SEQ */
+    /* Of a whole model; NULL: none. Only read during the call. */
+    const struct cell_ctc_of *ctc;
     /* A part of a model: rows in, rows out, on the first axis of each tensor; a recurrent node in
      * it has one step. It becomes one ONCE stage. */
     bool is_part;
@@ -328,6 +355,7 @@ struct cell_model {
     enum cell_unfold unfold;
     struct cell_tree tree;       /* of CELL_UNFOLD_TREE */
     struct cell_decoder decoder; /* of CELL_UNFOLD_SEQ2SEQ */
+    struct cell_ctc ctc;         /* of CELL_UNFOLD_CHAIN */
     struct cell_graph graph;     /* of CELL_UNFOLD_GRAPH and CELL_UNFOLD_PLUGIN */
     uint32_t n_inputs, n_outputs, n_stages, n_sequences, n_memories, n_joins;
     struct cell_sequence sequences[CELL_SEQUENCES_MAX];

@@ -244,8 +244,7 @@ static bool has_room(const struct cell_model *model)
 static enum base_status fail_room(struct base_error *error)
 {
     return base_fail(error, BASE_UNIMPLEMENTED,
-                     "states: recurrent: more than %u inputs or outputs with all states",
-                     CELL_TENSORS_MAX);
+                     "states: more than %u inputs or outputs with all states", CELL_TENSORS_MAX);
 }
 
 /* Of a chain that begins with an input: the output that is its last state, made if it is not there.
@@ -330,6 +329,28 @@ static enum base_status add_recurrent(struct cell_model *model, struct base_erro
     return BASE_OK;
 }
 
+/* A label that begins where a request does is another one than the last of the request before it,
+ * or the same that goes on. */
+static enum base_status add_last_label(struct cell_model *model, struct base_error *error)
+{
+    const uint32_t input = model->n_inputs;
+    const uint32_t output = model->n_outputs;
+    if (!has_room(model)) {
+        return fail_room(error);
+    }
+    struct cell_tensor label = model->outputs[model->ctc.first + CELL_CTC_LENGTHS];
+    name_state(model, &label);
+    model->inputs[model->n_inputs++] = label;
+    model->outputs[model->n_outputs++] = label;
+    model->output_sources[output][0] =
+        (struct cell_source){.kind = CELL_SOURCE_TAKEN, .index = CELL_CTC_OUTPUTS};
+    model->ctc.has_last = true;
+    model->ctc.last_input = input;
+    model->ctc.last_output = output;
+    add(model, input, output);
+    return BASE_OK;
+}
+
 enum base_status cell_model_keep_states(struct cell_model *model,
                                         const struct cell_kept_states *kept,
                                         struct base_error *error)
@@ -338,5 +359,6 @@ enum base_status cell_model_keep_states(struct cell_model *model,
     for (uint32_t i = 0; i < kept->n; i++) {
         BASE_TRY(add_pair(model, &kept->items[i], error));
     }
-    return kept->recurrent ? add_recurrent(model, error) : BASE_OK;
+    BASE_TRY(kept->recurrent ? add_recurrent(model, error) : BASE_OK);
+    return model->ctc.is_on && model->n_states > 0 ? add_last_label(model, error) : BASE_OK;
 }

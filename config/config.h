@@ -81,6 +81,11 @@ struct cfg_parts {
 #define CFG_SHAPE_RANK_MAX 8u
 #define CFG_SIZE_ANY       (-1)
 
+/* The name of one; "" = not given. */
+struct cfg_tensor {
+    char name[CFG_TENSOR_BYTES];
+};
+
 /* An input that is the same number in every request. */
 struct cfg_constant {
     char tensor[CFG_TENSOR_BYTES];

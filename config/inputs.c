@@ -9,6 +9,15 @@
 #define NUMBER_BYTES 32u
 #define SIZE_MAX_OF  (1u << 30) /* of one dimension */
 
+static bool is_name(const char *text, size_t length)
+{
+    bool is_name = length > 0 && length < CFG_TENSOR_BYTES;
+    for (size_t i = 0; i < length && is_name; i++) {
+        is_name = (unsigned char)text[i] >= 0x20 && text[i] != 0x7f;
+    }
+    return is_name;
+}
+
 /* Splits TENSOR=REST; what stands behind the last `=`, for a tensor's name may have one. False
  * where a part is missing, or the name too long or with control characters. */
 static bool split(const struct cfg_given *given, char tensor[CFG_TENSOR_BYTES], const char **rest,
@@ -18,15 +27,10 @@ static bool split(const struct cfg_given *given, char tensor[CFG_TENSOR_BYTES], 
     while (name > 0 && given->text[name - 1] != '=') {
         name--;
     }
-    if (name < 2 || name - 1 >= CFG_TENSOR_BYTES) {
+    if (name < 2 || !is_name(given->text, name - 1)) {
         return false;
     }
-    for (size_t i = 0; i + 1 < name; i++) {
-        if ((unsigned char)given->text[i] < 0x20 || given->text[i] == 0x7f) {
-            return false;
-        }
-        tensor[i] = given->text[i];
-    }
+    memcpy(tensor, given->text, name - 1);
     tensor[name - 1] = '\0';
     *rest = given->text + name;
     *length = given->length - name;
@@ -56,6 +60,18 @@ static bool read_number(const char *text, size_t length, double *out)
     copy[length] = '\0';
     *out = strtod(copy, NULL);
     return digits > 0;
+}
+
+enum base_status cfg__set_tensor(struct cfg_tensor *tensor, const struct cfg_given *given,
+                                 struct base_error *error)
+{
+    if (!is_name(given->text, given->length)) {
+        return cfg__fail_value(
+            given, "is no tensor's name (at most 127 bytes, without control characters)", error);
+    }
+    memcpy(tensor->name, given->text, given->length);
+    tensor->name[given->length] = '\0';
+    return BASE_OK;
 }
 
 enum base_status cfg__append_constant(struct cfg_constants *list, const struct cfg_given *given,

@@ -37,6 +37,10 @@
       "seq2seq: the token that ends a sequence; it is not answered.")                              \
     X(COUNT, max_steps, "0", 0, 1 << 20, "N", LIMITS, ALL,                                         \
       "seq2seq: steps of the longest answer. Needed.")                                             \
+    X(TENSOR, ctc, "", 0, 0, "OUTPUT", LIMITS, ALL,                                                \
+      "chain: the output that has a number for each label at each step, of which the labels of "   \
+      "the best path are answered in its place.")                                                  \
+    X(COUNT, blank, "0", 0, INT32_MAX, "LABEL", LIMITS, ALL, "ctc: the label that means none.")    \
     X(COUNT, beam, "0", 0, 8, "N", LIMITS, ALL,                                                    \
       "seq2seq: hypotheses that a beam search over the output logits follows and answers; 0: the " \
       "step chooses by itself.")                                                                   \
@@ -72,7 +76,9 @@ struct cfg_model_config {
     struct cfg_parts cells;                                   /* of a graph */
     uint64_t unfold_deadline;                                 /* ns */
     int64_t start, end;                                       /* or CFG_ID_NONE */
-    uint32_t max_steps, beam;
+    uint32_t max_steps;
+    struct cfg_tensor ctc; /* "": none */
+    uint32_t blank, beam;
     double length_penalty;
     struct cfg_layers layers;
     struct cfg_vocabularies vocabularies;

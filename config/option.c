@@ -138,6 +138,8 @@ void cfg__table_defaults(const struct cfg_table *table, void *object)
             *(struct cfg_shapes *)field = (struct cfg_shapes){0};
         } else if (option->type == CFG_TYPE_STATES) {
             *(struct cfg_states *)field = (struct cfg_states){0};
+        } else if (option->type == CFG_TYPE_TENSOR) {
+            *(struct cfg_tensor *)field = (struct cfg_tensor){.name = ""};
         } else if (option->type == CFG_TYPE_PARTS) {
             *(struct cfg_parts *)field = (struct cfg_parts){0};
         } else if (option->type == CFG_TYPE_TEXT || option->type == CFG_TYPE_WORD) {

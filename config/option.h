@@ -32,7 +32,8 @@
     X(PARTS, "names of a model's parts between commas")                                            \
     X(CONSTANTS, "TENSOR=NUMBER, between commas")                                                  \
     X(SHAPES, "TENSOR=SIZExSIZE.., a SIZE * for any, between commas")                              \
-    X(STATES, "INPUT=OUTPUT, or recurrent, between commas")
+    X(STATES, "INPUT=OUTPUT, or recurrent, between commas")                                        \
+    X(TENSOR, "the name of a tensor")
 
 /* An ID that is `none`. */
 #define CFG_ID_NONE (-1)
@@ -141,11 +142,13 @@ enum base_status cfg__value_set(const struct cfg_option *option, void *object,
 enum base_status cfg__fail_value(const struct cfg_given *given, const char *what,
                                  struct base_error *error);
 
-/* inputs.c: one item of such a list, and all of one as YAML. */
+/* inputs.c: one item of such a list, and all of one as YAML; the name of a tensor. */
 enum base_status cfg__append_constant(struct cfg_constants *list, const struct cfg_given *given,
                                       struct base_error *error);
 enum base_status cfg__append_shape(struct cfg_shapes *list, const struct cfg_given *given,
                                    struct base_error *error);
+enum base_status cfg__set_tensor(struct cfg_tensor *tensor, const struct cfg_given *given,
+                                 struct base_error *error);
 enum base_status cfg__append_state(struct cfg_states *list, const struct cfg_given *given,
                                    struct base_error *error);
 void cfg__write_constants(const struct cfg_constants *list, struct base_buf *out);

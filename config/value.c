@@ -526,6 +526,8 @@ enum base_status cfg__value_set(const struct cfg_option *option, void *object,
     case CFG_TYPE_SHAPES:
     case CFG_TYPE_STATES:
         return append_each(option, field, arena, given, error);
+    case CFG_TYPE_TENSOR:
+        return cfg__set_tensor(field, given, error);
     }
     base_assert(false);
     return BASE_INTERNAL;
@@ -657,5 +659,10 @@ void cfg__value_write(const struct cfg_option *option, const void *object, struc
     case CFG_TYPE_STATES:
         cfg__write_states(field, out);
         break;
+    case CFG_TYPE_TENSOR: {
+        const struct cfg_tensor *tensor = field;
+        base_buf_json_string(out, tensor->name, strlen(tensor->name));
+        break;
+    }
     }
 }

@@ -160,6 +160,7 @@ static void write_reference_value(const struct cfg_option *option, struct base_b
     case CFG_TYPE_CONSTANTS:
     case CFG_TYPE_SHAPES:
     case CFG_TYPE_STATES:
+    case CFG_TYPE_TENSOR:
     case CFG_TYPE_SWITCH:
         write_cell(out, option->values);
         break;

@@ -114,7 +114,9 @@ static enum base_status load_file(struct cell_registry *registry, const char *pa
     struct cell_model_options options = {0};
     struct cell_known_input inputs[CFG_CONSTANTS_MAX + CFG_SHAPES_MAX];
     struct cell_known_inputs known;
+    const struct cell_ctc_of ctc = {config->ctc.name, config->blank};
     BASE_TRY(read_options(config, &options, error));
+    options.ctc = config->ctc.name[0] != '\0' ? &ctc : NULL;
     list_known(config, inputs, &known);
     if (is_safetensors && known.n > 0) {
         return base_fail(error, BASE_INVALID_ARGUMENT,
@@ -171,6 +173,11 @@ static enum base_status load_parts(struct cell_registry *registry, const char *f
     if (config->states.count > 0 || config->states.recurrent) {
         return base_fail(error, BASE_INVALID_ARGUMENT,
                          "config.yaml has states, which are of unfold: chain, and unfold: %s",
+                         config->unfold);
+    }
+    if (config->ctc.name[0] != '\0') {
+        return base_fail(error, BASE_INVALID_ARGUMENT,
+                         "config.yaml has ctc, which is of unfold: chain, and unfold: %s",
                          config->unfold);
     }
     BASE_TRY(read_options(config, &options, error));

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "server/about.h"
 #include "server/core_state.h"
+#include "server/ctc.h"
 #include "server/tensors.h"
 #include "server/text.h"
 #include "server/trim.h"
@@ -153,8 +154,8 @@ static enum base_status keep_names(struct srv_request *request)
     return BASE_OK;
 }
 
-/* What the device has written becomes what is answered: a decoder's steps are cut, ids become
- * text. */
+/* What the device has written becomes what is answered: a decoder's steps are cut, labels are all
+ * that is left of theirs, ids become text. */
 static enum base_status finish_outputs(struct srv_flight *flight)
 {
     struct srv_request *request = flight->request;
@@ -176,6 +177,10 @@ static enum base_status finish_outputs(struct srv_flight *flight)
     }
     if (cells->unfold == CELL_UNFOLD_CHAIN) {
         srv_tensors_turn_back(request, cells, sequences->outputs);
+    }
+    if (cells->ctc.is_on) {
+        BASE_TRY(
+            srv_ctc_collapse(request, sequences, &steps[cells->ctc.sequence], &request->error));
     }
     BASE_TRY(srv_texts_write(flight->model->texts, cells, request, steps, flight->parts.steps > 0,
                              &request->error));
@@ -305,9 +310,7 @@ static enum base_status answer_empty(struct srv_flight *flight)
 {
     struct srv_request *request = flight->request;
     uint64_t now_ns = base_now_ns();
-    BASE_TRY(srv_texts_write(flight->model->texts, flight->model->cells, request,
-                             flight->sequences.steps, false, &request->error));
-    BASE_TRY(keep_names(request));
+    BASE_TRY(finish_outputs(flight));
     request->times.admitted_ns = now_ns;
     request->times.started_ns = now_ns;
     request->times.computed_ns = now_ns;

@@ -3,6 +3,7 @@
 #include "server/validate.h"
 
 #include "base/divide.h"
+#include "server/ctc.h"
 #include "server/tensors.h"
 #include "server/text.h"
 
@@ -344,5 +345,9 @@ enum base_status srv_validate(struct srv_request *request, const struct cell_mod
     if (model->unfold == CELL_UNFOLD_SEQ2SEQ) {
         BASE_TRY(take_decoding(request, sequences, &extents, error));
     }
-    return srv_tensors_place(request, model, &extents, outputs, error);
+    BASE_TRY(srv_tensors_place(request, model, &extents, outputs, error));
+    return model->ctc.is_on
+               ? srv_ctc_place(request, sequences, (uint32_t)extents.steps[model->ctc.sequence],
+                               outputs, error)
+               : BASE_OK;
 }

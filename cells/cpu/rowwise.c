@@ -257,6 +257,10 @@ void cell_rowwise(const struct cell_program *program, const struct cell_program_
         store_integer(to.dtype, program->kernels->argmax(from.width, f32(in[0])), out);
         break;
     case CELL_OP_TOP: {
+        if (to.width == 1 && op->op->variant == CELL_TOP_LARGEST) { // the same, in vectors
+            store_integer(to.dtype, program->kernels->argmax(from.width, f32(in[0])), out);
+            break;
+        }
         const struct top top = {f32(in[0]), op->op->variant == CELL_TOP_LARGEST, out};
         find_top(&top, from.width, to.width);
         break;

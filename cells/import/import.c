@@ -7,6 +7,7 @@
  * budget follows the size of the file. No recursion anywhere. */
 #include "cells/import/import.h"
 
+#include "cells/import/ctc.h"
 #include "cells/import/external.h"
 #include "cells/import/layers.h"
 #include "cells/import/ops.h"
@@ -254,8 +255,13 @@ static enum base_status import_graph(struct cell__import *im, struct cell_regist
     BASE_TRY(check_least(im));
     set_lengths(im, model);
     BASE_TRY(cell__tensors_outputs(im, model, output_rows));
+    const struct cell_ctc_of *ctc = model->options.ctc;
+    BASE_TRY(ctc == NULL ? BASE_OK : cell__ctc_choose(im, ctc, model, output_rows));
     BASE_TRY(cell__stages_build(im, registry, output_rows, model));
     base_assert(!im->is_part || model->n_stages <= 1);
+    if (ctc != NULL) {
+        cell__ctc_finish(model);
+    }
     return BASE_OK;
 }
 

@@ -75,6 +75,7 @@ static const char *other_value(const struct cfg_option *option)
     case CFG_TYPE_CONSTANTS:
     case CFG_TYPE_STATES:
     case CFG_TYPE_SHAPES:
+    case CFG_TYPE_TENSOR:
     case CFG_TYPE_WORD:
         break;
     case CFG_TYPE_SWITCH:
