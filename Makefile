@@ -615,6 +615,7 @@ CELLS_SUITES = \
   tests/cells/test_places.c \
   tests/cells/test_precision.c \
   tests/cells/test_random_cells.c \
+  tests/cells/test_pick.c \
   tests/cells/test_reduce.c \
   tests/cells/test_safetensors.c \
   tests/cells/test_shares.c \

@@ -116,6 +116,8 @@ struct cell_weight {
  *              CELL_REDUCE_PART(T) steps at a time in their order, and then of these in theirs;
  *              what comes of them is rounded once. Without rows a sum, a largest and a smallest
  *              are 0, a mean is NaN
+ * PICK         operands K [D], an input as of ATTEND, and number, a float row of width 1: row
+ *              CELL_PICK_ROW(number, T) of K; without rows zeros
  * CONCAT       rows behind each other
  * SLICE        elements start .. start + width(result) - 1
  * COPY         the same row
@@ -193,6 +195,7 @@ struct cell_weight {
     X(LOG_SOFTMAX, 1, 0, 0)                                                                        \
     X(ATTEND, 3, 1, 0)                                                                             \
     X(REDUCE, 1, 0, 0)                                                                             \
+    X(PICK, 2, 0, 0)                                                                               \
     X(CONCAT, CELL_OPERANDS_MAX, 0, 0)                                                             \
     X(SLICE, 1, 0, 0)                                                                              \
     X(COPY, 1, 0, 0)                                                                               \
@@ -271,8 +274,14 @@ struct cell_op {
     enum cell_precision precision; /* of what has gates, and of LINEAR */
 };
 
-/* Whether the op takes all rows of its operand i at once: K and V of ATTEND, K of REDUCE. */
+/* Whether the op takes all rows of its operand i at once: K and V of ATTEND, K of REDUCE and PICK.
+ */
 bool cell_op_takes_rows(const struct cell_op *op, uint32_t i);
+
+/* Of T rows, at least one, that with this number, from 0 on, cut to an integer; below 0 and of a
+ * NaN the first, beyond the end the last. */
+#define CELL_PICK_ROW(number, rows)                                                                \
+    ((number) > 0.0f ? (number) < (float)(rows) ? (uint32_t)(number) : (rows)-1 : 0)
 
 /* Steps of T that a REDUCE sums at a time: of any number there are at most CELL_REDUCE_PARTS such
  * parts, for as many threads of a GPU. >= 1. */

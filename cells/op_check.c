@@ -437,6 +437,17 @@ static enum base_status check_reduce(const struct look *look)
     return op->variant <= CELL_REDUCE_COUNT ? BASE_OK : bad(look, "unknown variant");
 }
 
+static enum base_status check_pick(const struct look *look)
+{
+    if (look->op->operands[0] >= look->def->n_inputs) {
+        return bad(look, "K is not an input");
+    }
+    return is_f32(operand(look, 0), result(look, 0).width) &&
+                   is_same(operand(look, 0), result(look, 0)) && is_f32(operand(look, 1), 1)
+               ? BASE_OK
+               : bad(look, "K or the number is not f32, or the result not as wide as K");
+}
+
 static enum base_status check_mean(const struct look *look)
 {
     const uint32_t width = operand(look, 0).width;
@@ -558,26 +569,47 @@ static enum base_status check_cast(const struct look *look)
 static enum base_status check_shapes(const struct look *look)
 {
     static enum base_status (*const checks[CELL_OP_COUNT])(const struct look *look) = {
-        [CELL_OP_GATHER] = check_gather,     [CELL_OP_LINEAR] = check_linear,
-        [CELL_OP_ADD] = check_arithmetic,    [CELL_OP_SUB] = check_arithmetic,
-        [CELL_OP_MUL] = check_arithmetic,    [CELL_OP_DIV] = check_arithmetic,
-        [CELL_OP_MIN] = check_arithmetic,    [CELL_OP_MAX] = check_arithmetic,
-        [CELL_OP_LESS] = check_arithmetic,   [CELL_OP_LESS_EQUAL] = check_arithmetic,
-        [CELL_OP_SELECT] = check_arithmetic, [CELL_OP_SIGMOID] = check_function,
-        [CELL_OP_TANH] = check_function,     [CELL_OP_RELU] = check_function,
-        [CELL_OP_EXP] = check_function,      [CELL_OP_LOG] = check_function,
-        [CELL_OP_ABS] = check_function,      [CELL_OP_FLOOR] = check_function,
-        [CELL_OP_ROUND] = check_function,    [CELL_OP_SQRT] = check_function,
-        [CELL_OP_SOFTMAX] = check_function,  [CELL_OP_LOG_SOFTMAX] = check_function,
-        [CELL_OP_MEAN] = check_mean,         [CELL_OP_ARGMAX] = check_argmax,
-        [CELL_OP_TOP] = check_top,           [CELL_OP_TAKE] = check_take,
-        [CELL_OP_ATTEND] = check_attend,     [CELL_OP_REDUCE] = check_reduce,
-        [CELL_OP_CONCAT] = check_concat,     [CELL_OP_SLICE] = check_slice,
-        [CELL_OP_COPY] = check_copy,         [CELL_OP_TRANSPOSE] = check_transpose,
-        [CELL_OP_CAST] = check_cast,         [CELL_OP_CONST] = check_const,
-        [CELL_OP_LSTM] = check_lstm,         [CELL_OP_GRU] = check_gru_or_rnn,
-        [CELL_OP_RNN] = check_gru_or_rnn,    [CELL_OP_TREE_LEAF] = check_tree,
-        [CELL_OP_TREE_BINARY] = check_tree,  [CELL_OP_TREE_SUM] = check_tree,
+        [CELL_OP_GATHER] = check_gather,
+        [CELL_OP_LINEAR] = check_linear,
+        [CELL_OP_ADD] = check_arithmetic,
+        [CELL_OP_SUB] = check_arithmetic,
+        [CELL_OP_MUL] = check_arithmetic,
+        [CELL_OP_DIV] = check_arithmetic,
+        [CELL_OP_MIN] = check_arithmetic,
+        [CELL_OP_MAX] = check_arithmetic,
+        [CELL_OP_LESS] = check_arithmetic,
+        [CELL_OP_LESS_EQUAL] = check_arithmetic,
+        [CELL_OP_SELECT] = check_arithmetic,
+        [CELL_OP_SIGMOID] = check_function,
+        [CELL_OP_TANH] = check_function,
+        [CELL_OP_RELU] = check_function,
+        [CELL_OP_EXP] = check_function,
+        [CELL_OP_LOG] = check_function,
+        [CELL_OP_ABS] = check_function,
+        [CELL_OP_FLOOR] = check_function,
+        [CELL_OP_ROUND] = check_function,
+        [CELL_OP_SQRT] = check_function,
+        [CELL_OP_SOFTMAX] = check_function,
+        [CELL_OP_LOG_SOFTMAX] = check_function,
+        [CELL_OP_MEAN] = check_mean,
+        [CELL_OP_ARGMAX] = check_argmax,
+        [CELL_OP_TOP] = check_top,
+        [CELL_OP_TAKE] = check_take,
+        [CELL_OP_ATTEND] = check_attend,
+        [CELL_OP_REDUCE] = check_reduce,
+        [CELL_OP_PICK] = check_pick,
+        [CELL_OP_CONCAT] = check_concat,
+        [CELL_OP_SLICE] = check_slice,
+        [CELL_OP_COPY] = check_copy,
+        [CELL_OP_TRANSPOSE] = check_transpose,
+        [CELL_OP_CAST] = check_cast,
+        [CELL_OP_CONST] = check_const,
+        [CELL_OP_LSTM] = check_lstm,
+        [CELL_OP_GRU] = check_gru_or_rnn,
+        [CELL_OP_RNN] = check_gru_or_rnn,
+        [CELL_OP_TREE_LEAF] = check_tree,
+        [CELL_OP_TREE_BINARY] = check_tree,
+        [CELL_OP_TREE_SUM] = check_tree,
     };
     const uint32_t kind = (uint32_t)look->op->kind;
     return kind < CELL_OP_COUNT && checks[kind] != NULL ? checks[kind](look)

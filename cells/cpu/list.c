@@ -56,7 +56,7 @@ static void place_values(struct cell_program *program)
         for (uint32_t i = 0; i < cell_op_results(op->kind); i++) {
             place_result(program, op->result + i);
         }
-        if (op->kind == CELL_OP_GATHER && op->patches == 0) {
+        if ((op->kind == CELL_OP_GATHER && op->patches == 0) || op->kind == CELL_OP_PICK) {
             program->values[op->result].place = CELL_PLACE_TABLE;
         } else if (op->kind == CELL_OP_SLICE &&
                    program->values[op->result].place == CELL_PLACE_SCRATCH) {
@@ -130,6 +130,7 @@ static enum cell_share share_of(const struct cell_op *op)
 {
     return cell_op_may_have_patches(op->kind) && op->patches > 0 ? cell_patches_share(op)
            : op->kind == CELL_OP_GATHER                          ? CELL_SHARE_EACH
+           : op->kind == CELL_OP_PICK                            ? CELL_SHARE_EACH
            : op->kind == CELL_OP_LINEAR                          ? CELL_SHARE_PANELS
                                                                  : CELL_SHARE_ROWS;
 }

@@ -1,4 +1,4 @@
-/* Rows of a request's memory, as ATTEND and REDUCE read them. */
+/* Rows of a request's memory, as ATTEND, REDUCE and PICK read them. */
 #ifndef CELLS_CPU_MEMORY_H
 #define CELLS_CPU_MEMORY_H
 

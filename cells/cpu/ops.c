@@ -3,6 +3,7 @@
  * stands where, and the barriers between them, program.c has decided. */
 #include "base/mem.h"
 #include "cells/cpu/attend.h"
+#include "cells/cpu/memory.h"
 #include "cells/cpu/panels.h"
 #include "cells/cpu/patches.h"
 #include "cells/cpu/reduce.h"
@@ -32,6 +33,20 @@ static void gather(const struct cell_view *view, const struct cell_program_op *o
     for (uint32_t r = 0; r < view->n_rows; r++) {
         const uint8_t *id = view->space->rows[op->in[0]][r];
         view->space->rows[op->out][r] = data + cell_table_row(table, dtype, id) * row_bytes;
+    }
+}
+
+/* A row of each one's memory, where it stands. */
+static void pick(const struct cell_view *view, const struct cell_program_op *op)
+{
+    const float *const *numbers = f32_in(view, op->in[1]);
+    for (uint32_t r = 0; r < view->n_rows; r++) {
+        const struct cell_ref *memory =
+            &cell_view_row(view, r)->wiring->inputs[op->op->operands[0]];
+        const uint32_t n = cell_memory_rows(memory);
+        view->space->rows[op->out][r] =
+            n == 0 ? view->program->zeros
+                   : memory->host + (int64_t)CELL_PICK_ROW(*numbers[r], n) * memory->stride_bytes;
     }
 }
 
@@ -212,6 +227,8 @@ void cell_view_run_op(const struct cell_view *view, const struct cell_program_op
         cell_attend(view, op);
     } else if (op->kind == CELL_OP_REDUCE) {
         cell_reduce(view, op);
+    } else if (op->kind == CELL_OP_PICK) {
+        pick(view, op);
     } else if (op->share == CELL_SHARE_EACH) {
         slice(view, op);
     } else {

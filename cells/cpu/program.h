@@ -31,7 +31,7 @@
 
 /* Who computes an op. */
 enum cell_share {
-    CELL_SHARE_EACH,   /* every member for itself: pointers only (GATHER, SLICE) */
+    CELL_SHARE_EACH,   /* every member for itself: pointers only (GATHER, SLICE, PICK) */
     CELL_SHARE_ROWS,   /* each member a range of the rows */
     CELL_SHARE_PANELS, /* each member a range of the panels, all rows (LINEAR, gated cells) */
 };
@@ -83,7 +83,7 @@ enum cell_place {
     CELL_PLACE_INPUT,   /* input number `index` */
     CELL_PLACE_STATE,   /* state `index` as it comes in */
     CELL_PLACE_NEXT,    /* state `index` as it goes out */
-    CELL_PLACE_TABLE,   /* a row of a GATHER's table */
+    CELL_PLACE_TABLE,   /* a row of a GATHER's table, or of a PICK's memory */
     CELL_PLACE_VIEW,    /* a part of another value's row: SLICE */
     CELL_PLACE_CONST,   /* a CONST's weight */
     CELL_PLACE_SCRATCH, /* written by an op, read by others of the same step */

@@ -431,8 +431,8 @@ static void run_step(struct cell_view *view, uint32_t n_active)
 }
 
 /* A batch whose places were found when it was submitted: one step of all cells. No member looks at
- * rows or wirings, which another core has just written; but ATTEND and REDUCE do, for their many
- * rows. */
+ * rows or wirings, which another core has just written; but ATTEND, REDUCE and PICK do, for
+ * their many rows. */
 static void run_placed(struct cell_view *view)
 {
     const struct cell_program *program = view->program;

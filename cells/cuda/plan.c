@@ -252,6 +252,8 @@ static uint32_t plan_op(struct cell_cuda__plan *plan, uint32_t o,
         cell_cuda__plan_attend(plan, op, batch);
     } else if (op->kind == CELL_OP_REDUCE) {
         cell_cuda__plan_reduce(plan, op, batch);
+    } else if (op->kind == CELL_OP_PICK) {
+        cell_cuda__plan_pick(plan, op, batch);
     } else if (op->kind == CELL_OP_GATHER) {
         cell_cuda__plan_lookup(plan, op);
     } else if (op->kind == CELL_OP_CONCAT) {

@@ -73,6 +73,8 @@ void cell_cuda__plan_lookup(struct cell_cuda__plan *plan, const struct cell_op *
 void cell_cuda__plan_softmax(struct cell_cuda__plan *plan, const struct cell_op *op);
 void cell_cuda__plan_attend(struct cell_cuda__plan *plan, const struct cell_op *op,
                             const struct cell_step_batch *batch);
+void cell_cuda__plan_pick(struct cell_cuda__plan *plan, const struct cell_op *op,
+                          const struct cell_step_batch *batch);
 void cell_cuda__plan_reduce(struct cell_cuda__plan *plan, const struct cell_op *op,
                             const struct cell_step_batch *batch);
 

@@ -158,6 +158,18 @@ void cell_cuda__plan_reduce(struct cell_cuda__plan *plan, const struct cell_op *
     cell_cuda__add(plan, CELL_STEP_REDUCE, width, "REDUCE")->reduce = reduce;
 }
 
+void cell_cuda__plan_pick(struct cell_cuda__plan *plan, const struct cell_op *op,
+                          const struct cell_step_batch *batch)
+{
+    const uint32_t width = plan->def->values[op->result].width;
+    cell_cuda__add(plan, CELL_STEP_PICK, width, "PICK")->pick =
+        (struct cell_step_pick){.batch = *batch,
+                                .number = cell_cuda__place(plan, op->operands[1]),
+                                .out = cell_cuda__place(plan, op->result),
+                                .width = width,
+                                .memory = op->operands[0]};
+}
+
 void cell_cuda__plan_rowwise(struct cell_cuda__plan *plan, const struct cell_op *op)
 {
     const struct cell_value *from = &plan->def->values[op->operands[0]];

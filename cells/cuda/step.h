@@ -56,6 +56,7 @@
     X(ATTEND_WEIGH, attend_weigh, 256, 2)                                                          \
     X(ATTEND, attend, 1, 1)                                                                        \
     X(REDUCE, reduce, 256, 4)                                                                      \
+    X(PICK, pick, 1, 1)                                                                            \
     X(SEARCH, search, 32, 4)                                                                       \
     X(CHOOSE, choose, 1, 1)
 
@@ -133,11 +134,12 @@ struct cell_step_search {
 };
 
 /* Where a row reads an input at the piece's first step, and at those behind it; of a state, at its
- * chain's first; of an input with many rows (ATTEND, REDUCE), row 0 at every step. 0: zeros. */
+ * chain's first; of an input with many rows (ATTEND, REDUCE, PICK), row 0 at every step. 0: zeros.
+ */
 struct cell_step_source {
     cell_step_address at;
     int64_t stride; /* bytes from step to step, or from row to row */
-    uint32_t rows;  /* of ATTEND, REDUCE */
+    uint32_t rows;  /* of ATTEND, REDUCE, PICK */
     uint32_t reserved;
     cell_step_address room; /* [rows][CELL_STEP_ATTEND_ROOM] floats, of ATTEND's K */
 };
@@ -404,6 +406,14 @@ struct cell_step_reduce {
     uint32_t variant, reserved;
 };
 
+/* An item is an element of a row. */
+struct cell_step_pick {
+    struct cell_step_batch batch;
+    struct cell_step_place number, out;
+    uint32_t width;
+    uint32_t memory; /* input */
+};
+
 /* Of a search's lane the best continuations, of the 2 * width that count at most, best first and
  * with -Inf behind them. An item is a row. */
 #define CELL_STEP_SEARCHERS 32u /* lanes of it */
@@ -457,6 +467,7 @@ struct cell_step {
         struct cell_step_transpose transpose;
         struct cell_step_attend attend_score, attend_weigh, attend;
         struct cell_step_reduce reduce;
+        struct cell_step_pick pick;
         struct cell_step_search_lane search;
         struct cell_step_choose choose;
     };

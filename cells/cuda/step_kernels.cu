@@ -30,6 +30,7 @@
  *   registers  cell_step_attend_weigh__sm80 40
  *   registers  cell_step_attend__sm80 40
  *   registers  cell_step_reduce__sm80 48
+ *   registers  cell_step_pick__sm80 32
  *   registers  cell_step_search__sm80 80
  *   registers  cell_step_choose__sm80 48
  *   ptx        1 ld.relaxed.sys.u32

@@ -1,6 +1,6 @@
-/* Body of the kernel of REDUCE; see step.h. A lane has one of the parts that the op's sums are made
- * of (CELL_REDUCE_PART), so the order is that of cells/cpu/reduce.c. Sums are in double
- * precision, and no operation is fused. */
+/* Bodies of the kernels of REDUCE and PICK; see step.h. A lane of a REDUCE has one of the parts
+ * that the op's sums are made of (CELL_REDUCE_PART), so the order is that of cells/cpu/reduce.c.
+ * Sums are in double precision, and no operation is fused. */
 #ifndef CELLS_CUDA_STEP_REDUCE_H
 #define CELLS_CUDA_STEP_REDUCE_H
 
@@ -87,6 +87,20 @@ CELL_STEP_FN void cell_step_reduce(const struct cell_step_reduce *p, struct cell
         cell_step_put_double(at.room, CELL_REDUCE_PARTS, all);
         cell_step_f32(p->out, r)[k] = cell_nan_f32((float)all);
     }
+}
+
+CELL_STEP_FN void cell_step_pick(const struct cell_step_pick *p, struct cell_step_at at)
+{
+    const uint32_t r = at.item / p->width;
+    const uint32_t k = at.item % p->width;
+    if (!cell_step_runs(&p->batch, r)) {
+        return;
+    }
+    const struct cell_step_source *memory = cell_step_source_of(&p->batch, p->memory, r);
+    const float number = *cell_step_f32(p->number, r);
+    cell_step_f32(p->out, r)[k] =
+        memory->rows == 0 ? 0.0f
+                          : cell_step_memory_row(memory, CELL_PICK_ROW(number, memory->rows))[k];
 }
 
 #endif

@@ -295,6 +295,16 @@ static void reduce(const struct oracle *oracle, const struct cell_op *op, double
     }
 }
 
+static void pick(const struct oracle *oracle, const struct cell_op *op, double *out, uint32_t n)
+{
+    const uint32_t rows = oracle->n_rows[op->operands[0]];
+    const float number = (float)oracle->values[op->operands[1]][0];
+    const double *from = oracle->rows[op->operands[0]];
+    for (uint32_t k = 0; k < n; k++) {
+        out[k] = rows == 0 ? 0.0 : from[(size_t)CELL_PICK_ROW(number, rows) * n + k];
+    }
+}
+
 static double arithmetic(enum cell_op_kind kind, double a, double b)
 {
     switch ((unsigned)kind) {
@@ -498,6 +508,8 @@ void oracle_step(struct oracle *oracle)
             attend(oracle, op, out, width);
         } else if (op->kind == CELL_OP_REDUCE) {
             reduce(oracle, op, out, width);
+        } else if (op->kind == CELL_OP_PICK) {
+            pick(oracle, op, out, width);
         } else if (op->kind == CELL_OP_CONCAT) {
             concat(oracle, op, out);
         } else {

@@ -404,6 +404,23 @@ static void add_reduce(struct drawing *drawing)
     (void)noted(drawing, out, 16.0 * CALM);
 }
 
+/* Of a constant number, which no rounding moves to another row. */
+static void add_pick(struct drawing *drawing)
+{
+    if (drawing->n_rowed > 0) {
+        const uint32_t memory = draw(drawing, drawing->n_rowed);
+        const uint32_t number = build_const(drawing->build, 1);
+        float *at = base_arena_array(&drawing->build->arena, 1, sizeof(*at));
+        base_assert(at != NULL);
+        *at = (float)draw(drawing, 24) / 2.0f - 1.25f;
+        build_last(drawing->build)->weights[0].data = at;
+        const uint32_t width = width_of(drawing, memory);
+        const uint32_t out = build_op(drawing->build, CELL_OP_PICK, memory, number, width);
+        (void)noted(drawing, number, 12.0);
+        (void)noted(drawing, out, 2.0);
+    }
+}
+
 static void add_concat(struct drawing *drawing)
 {
     const bool is_float = draw(drawing, 4) != 0 || pick(drawing, false) == UINT32_MAX;
@@ -499,7 +516,7 @@ static void add_some(struct drawing *drawing)
         add_linear,        add_patches, add_transpose,     add_lstm,     add_gru_or_rnn, add_tree,
         add_arithmetic,    add_gather,  add_softmax,       add_function, add_mean,       add_attend,
         add_arithmetic,    add_concat,  add_gated_patches, add_function, add_reduce,     add_const,
-        add_slice_or_copy, add_select,  add_argmax,        add_top,      add_cast,
+        add_slice_or_copy, add_pick,    add_select,        add_argmax,   add_top,        add_cast,
     };
     const uint32_t n = sizeof(of_any) / sizeof(of_any[0]);
     of_any[draw(drawing, is_smooth(drawing) ? n - 4 : n)](drawing);

@@ -217,20 +217,18 @@ static void assert_labels(const struct visit *visit, const struct path *path, ui
     const size_t bytes = is_score ? sizeof(float) : sizeof(int64_t);
     ck_assert_int_eq(got->shape[got->rank - 1], path->longest);
     ck_assert_uint_eq(got->bytes, n_rows * path->longest * bytes);
-    for (uint32_t row = 0; row < n_rows; row++) {
-        for (uint32_t i = 0; i < path->longest; i++) {
-            const uint8_t *at = got->data + (row * path->longest + i) * bytes;
-            const bool is_own = i < path->n[row];
-            if (is_score) {
-                const float none = 0.0f;
-                ck_assert_mem_eq(at, is_own ? &path->score[row][i] : &none, bytes);
-            } else if (strcmp(name, "steps") == 0) {
-                ck_assert_int_eq(cell_integer_at(CELL_I64, at), is_own ? path->step[row][i] : 0);
-            } else {
-                ck_assert_int_eq(cell_integer_at(CELL_I64, at),
-                                 is_own ? path->token[row][i] : blank);
-            }
-        }
+    for (uint32_t at = 0; at < n_rows * path->longest; at++) {
+        const uint32_t row = at / path->longest;
+        const uint32_t i = at % path->longest;
+        const bool is_own = i < path->n[row];
+        const float score = is_own ? path->score[row][i] : 0.0f;
+        const int64_t step = is_own ? path->step[row][i] : 0;
+        const int64_t token = is_own ? path->token[row][i] : blank;
+        const void *wanted = is_score                     ? (const void *)&score
+                             : strcmp(name, "steps") == 0 ? &step
+                                                          : &token;
+        ck_assert_msg(memcmp(got->data + at * bytes, wanted, bytes) == 0, "%s: label %u of row %u",
+                      name, i, row);
     }
 }
 
@@ -350,6 +348,21 @@ static void run_part(struct visit *visit, const struct frames *frames, uint32_t 
     texts_run(visit);
 }
 
+/* Holds a row's labels of a part against the whole's, from number done[row] on. */
+static void assert_part(const struct visit *visit, const struct path *path, uint32_t row,
+                        uint32_t from, uint32_t *done)
+{
+    const struct srv_tensor *tokens = texts_output(visit, "token");
+    const int64_t n =
+        cell_integer_at(CELL_I64, texts_output(visit, "lengths")->data + row * sizeof(int64_t));
+    for (int64_t k = 0; k < n; k++, done[row]++) {
+        const size_t at = (row * (size_t)tokens->shape[1] + (size_t)k) * sizeof(int64_t);
+        const int64_t step = cell_integer_at(CELL_I64, texts_output(visit, "steps")->data + at);
+        ck_assert_int_eq(cell_integer_at(CELL_I64, tokens->data + at), path->token[row][done[row]]);
+        ck_assert_int_eq(from + step, path->step[row][done[row]]);
+    }
+}
+
 /* A label that goes on where one request ends and the next begins is one, not two. */
 START_TEST(test_a_session_in_parts_has_the_labels_of_the_whole)
 {
@@ -368,18 +381,8 @@ START_TEST(test_a_session_in_parts_has_the_labels_of_the_whole)
             to = from + 1 + base_random_below(&numbers, i % 2 == 0 ? 3 : STEPS - from);
             to = to < STEPS ? to : STEPS;
             run_part(&visit, &frames, from, to);
-            const struct srv_tensor *tokens = texts_output(&visit, "token");
             for (uint32_t row = 0; row < frames.n_rows; row++) {
-                const int64_t n = cell_integer_at(CELL_I64, texts_output(&visit, "lengths")->data +
-                                                                row * sizeof(int64_t));
-                for (int64_t k = 0; k < n; k++, done[row]++) {
-                    const size_t at = (row * (size_t)tokens->shape[1] + (size_t)k) * 8;
-                    ck_assert_int_eq(cell_integer_at(CELL_I64, tokens->data + at),
-                                     path.token[row][done[row]]);
-                    ck_assert_int_eq(
-                        from + cell_integer_at(CELL_I64, texts_output(&visit, "steps")->data + at),
-                        path.step[row][done[row]]);
-                }
+                assert_part(&visit, &path, row, from, done);
                 const bool is_within = done[row] > 0 && done[row] < path.n[row];
                 cut_within += is_within && path.step[row][done[row] - 1] + 1 < to;
             }
