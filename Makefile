@@ -168,7 +168,9 @@ CELLS_SRCS = \
   cells/model_decoder.c \
   cells/model_states.c \
   cells/model_graph.c \
+  cells/model_transducer.c \
   cells/model_tree.c \
+  cells/transducer.c \
   cells/op.c \
   cells/op_check.c \
   cells/pack.c \
@@ -266,7 +268,7 @@ WORKER_SRCS = \
 SERVER_SRCS = \
   server/about.c \
   server/bpe.c \
-  server/ctc.c \
+  server/labels.c \
   server/calibrate.c \
   server/check_model.c \
   server/control.c \
@@ -749,6 +751,7 @@ SERVER_SUITES = \
   tests/server/test_text_tree.c \
   tests/server/test_tls.c \
   tests/server/test_tokens.c \
+  tests/server/test_transducer.c \
   tests/server/test_tree_model.c \
   tests/server/test_turn.c \
   tests/server/test_validate.c \
@@ -775,6 +778,7 @@ REFERENCE_SUITES = \
   tests/server/test_safetensors_model.c \
   tests/server/test_text.c \
   tests/server/test_text_tree.c \
+  tests/server/test_transducer.c \
   tests/server/test_tree_model.c \
 
 # Those that the CUDA device can: not int8, nor models that come while it runs:
@@ -916,6 +920,7 @@ TEST_SCRIPTS = \
   tests/docs/test_tls.sh \
   tests/docs/test_tokens.sh \
   tests/docs/test_together.sh \
+  tests/docs/test_transducers.sh \
   tests/docs/test_trees.sh \
   tests/server/test_curl_examples.sh \
   tests/bench/test_gpu_build.sh \
@@ -969,6 +974,7 @@ BESIDE_TESTS = \
   tests/docs/test_quickstart.sh \
   tests/docs/test_ctc.sh \
   tests/docs/test_text.sh \
+  tests/docs/test_transducers.sh \
   tests/docs/test_trees.sh \
   tests/cells/test_tree.c \
   tests/cells/test_end.c \

@@ -214,6 +214,8 @@ static enum base_status unfold(const struct settings *settings, struct sample *s
     case CELL_UNFOLD_GRAPH:
     case CELL_UNFOLD_PLUGIN:
         return unfold_graph(settings, sample, error);
+    case CELL_UNFOLD_TRANSDUCER:
+        break; // such a model is one of SEQ2SEQ
     }
     return base_fail(error, BASE_INTERNAL, "no such unfold program");
 }

@@ -18,7 +18,7 @@
 #define CELL_VALUES_MAX  256u
 #define CELL_OPS_MAX     128u
 #define CELL_INPUTS_MAX  17u
-#define CELL_STATES_MAX  9u /* a token, and h and c of four layers */
+#define CELL_STATES_MAX  14u /* a transducer's own six, and h and c of four layers */
 #define CELL_OUTPUTS_MAX 8u
 
 struct cell_def {

@@ -113,7 +113,8 @@ enum base_status cell_model_parse(struct cell_registry *registry, struct cell_mo
 
 enum base_status cell_unfold_find(const char *name, enum cell_unfold *out, struct base_error *error)
 {
-    static const char *const names[] = {"chain", "tree", "seq2seq", "graph", "plugin"};
+    static const char *const names[] = {"chain", "tree",   "seq2seq",
+                                        "graph", "plugin", "transducer"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (strcmp(name, names[i]) == 0) {
             *out = (enum cell_unfold)i;
@@ -121,7 +122,8 @@ enum base_status cell_unfold_find(const char *name, enum cell_unfold *out, struc
         }
     }
     return base_fail(error, BASE_INVALID_ARGUMENT,
-                     "unfold '%.40s'; there are chain, tree, seq2seq, graph and plugin", name);
+                     "unfold '%.40s'; there are chain, tree, seq2seq, transducer, graph and plugin",
+                     name);
 }
 
 const char *cell_stage_kind_name(const struct cell_stage *stage)

@@ -78,7 +78,7 @@ enum cell_source_kind {
     CELL_SOURCE_NUMBER, /* the number of the step, from 0 on, an int64 */
     CELL_SOURCE_TAKEN,  /* of an output, which no cell makes: the steps that a decoder has taken
                            before its end, what a beam search has found (CELL_BEAM_..), or the
-                           labels that steps come to (CELL_CTC_..) */
+                           labels that steps come to (CELL_LABELS_..) */
 };
 
 /* An INPUT, an EACH or a JOIN of one sequence may be a window: `count` rows behind each other, as
@@ -139,16 +139,19 @@ struct cell_stage {
 /* "once", "at each step", "chain", "chain, backwards" or "decoder"; static. */
 const char *cell_stage_kind_name(const struct cell_stage *stage);
 
-/* How a request is unfolded (scheduler/unfold.h): SEQ2SEQ as CHAIN, with a decoder behind. */
+/* How a request is unfolded (scheduler/unfold.h): SEQ2SEQ as CHAIN, with a decoder behind. A model
+ * that is loaded as TRANSDUCER is then one of SEQ2SEQ. */
 enum cell_unfold {
     CELL_UNFOLD_CHAIN,
     CELL_UNFOLD_TREE,
     CELL_UNFOLD_SEQ2SEQ,
     CELL_UNFOLD_GRAPH,
     CELL_UNFOLD_PLUGIN,
+    CELL_UNFOLD_TRANSDUCER,
 };
 
-/* Of "chain", "tree", "seq2seq", "graph" or "plugin"; INVALID_ARGUMENT for another word. */
+/* Of "chain", "tree", "seq2seq", "graph", "plugin" or "transducer"; INVALID_ARGUMENT for another
+ * word. */
 enum base_status cell_unfold_find(const char *name, enum cell_unfold *out,
                                   struct base_error *error);
 
@@ -213,7 +216,13 @@ struct cell_decoding {
     uint32_t steps_max;   /* 1..CELL_DECODER_STEPS_MAX */
     uint32_t beam_width;  /* 1..CELL_BEAM_MAX: beam search over CELL_LOGITS; 0: the step chooses */
     float length_penalty; /* of a beam: scores are compared over length ^ this */
+    // Of a transducer, which needs no end and no steps_max:
+    int64_t blank;        /* the label that means none; start without has_start */
+    uint32_t symbols_max; /* labels of a frame at most, 1..CELL_SYMBOLS_MAX */
 };
+
+#define CELL_SYMBOLS_MAX 1000u
+#define CELL_CONTEXT_MAX 8u /* labels that a transducer's predictor reads at once */
 
 /* Of a beam search, each hypothesis a row, the best first: ids [batch, width, steps], the sums of
  * the logarithms of their probabilities [batch, width], and how many ids there are [batch, width];
@@ -251,34 +260,44 @@ struct cell_decoder {
     uint32_t stage;
     uint32_t sequence; /* of its outputs: behind those of the encoder */
     uint32_t steps_max;
+    uint32_t steps_each; /* of a transducer, for each frame at most; 0: it is none */
     bool has_end;
     struct cell_end end;
-    uint32_t token_output; /* of the model; CELL_TENSORS_MAX: it has no token */
-    uint8_t start[8];      /* one element of the token's dtype */
+    uint32_t token_output;               /* of the model; CELL_TENSORS_MAX: it has no token */
+    uint8_t start[8 * CELL_CONTEXT_MAX]; /* elements of the token's dtype: one, or a transducer's */
     /* Beam search: width 0: none. Outputs of the model are then CELL_BEAM_OUTPUTS. */
     uint32_t beam_width, token, logits, ids; /* state, output of the stage, its width */
     float length_penalty;
 };
 
-/* Connectionist temporal classification (Graves, Fernandez, Gomez, Schmidhuber, ICML 2006): a model
- * of sequences that gives each step a number for every label and one for none, the blank. The
- * outputs that stand in the place of these numbers, behind all others. The best path: the labels of
- * a row are the largest of each of its steps, of a run of equal ones the first, without blanks. Of
- * each label its id, the number that it had there, and that step; and how many there are. [batch,
- * labels], and [batch] of the last. As cells write them, tokens and scores are of each step. */
-enum { CELL_CTC_TOKENS, CELL_CTC_SCORES, CELL_CTC_STEPS, CELL_CTC_LENGTHS, CELL_CTC_OUTPUTS };
+/* Labels that steps come to, at most one each: by connectionist temporal classification (CTC;
+ * Graves, Fernandez, Gomez, Schmidhuber, ICML 2006), where a model of sequences gives each step a
+ * number for every label and one for none, the blank, and the labels of a row are the largest of
+ * each step, of a run of equal ones the first, without blanks; or by a transducer's decoder
+ * (cells/transducer.h). Of each label its id, the number that it had there, and that step; and how
+ * many there are. [batch, labels], and [batch] of the last. They stand behind all other outputs. As
+ * cells write them tokens, scores, and a transducer's steps, are of each step. */
+enum {
+    CELL_LABELS_TOKENS,
+    CELL_LABELS_SCORES,
+    CELL_LABELS_STEPS,
+    CELL_LABELS_LENGTHS,
+    CELL_LABELS_OUTPUTS
+};
 
-struct cell_ctc {
+struct cell_labels {
     bool is_on;
+    bool is_ctc;       /* else of a transducer */
     uint32_t first;    /* of these outputs, */
     uint32_t sequence; /* and theirs: at most as many as steps of what they are made of */
     int64_t blank;
-    uint32_t n_labels; /* with the blank */
-    bool has_last;     /* of a model with sessions: these are the label of a row's last step, and */
-    uint32_t last_input, last_output; /* 1; [batch] of int64, 0 before the first step */
+    uint32_t n_ids;  /* with the blank */
+    uint32_t frames; /* of a transducer: the sequence that it goes through */
+    bool has_last;   /* of CTC with sessions: these are the label of a row's last step, and 1; */
+    uint32_t last_input, last_output; /* [batch] of int64, 0 before the first step */
 };
 
-/* What of a model's outputs is that. */
+/* Which of a model's outputs has CTC's numbers. */
 struct cell_ctc_of {
     const char *output;
     int64_t blank;
@@ -329,6 +348,7 @@ struct cell_model_options {
     /* With is_part: its outputs called like an input with "_next" behind it are that input's value
      * at the next step. It becomes one DECODER stage. */
     bool feeds_back;
+    bool may_feed_none; /* with feeds_back: there need be no such output */
     /* For measurements: cells in small operators are not recognised, and cell_def.as_written. */
     bool as_written;
 };
@@ -355,8 +375,8 @@ struct cell_model {
     enum cell_unfold unfold;
     struct cell_tree tree;       /* of CELL_UNFOLD_TREE */
     struct cell_decoder decoder; /* of CELL_UNFOLD_SEQ2SEQ */
-    struct cell_ctc ctc;         /* of CELL_UNFOLD_CHAIN */
-    struct cell_graph graph;     /* of CELL_UNFOLD_GRAPH and CELL_UNFOLD_PLUGIN */
+    struct cell_labels labels;
+    struct cell_graph graph; /* of CELL_UNFOLD_GRAPH and CELL_UNFOLD_PLUGIN */
     uint32_t n_inputs, n_outputs, n_stages, n_sequences, n_memories, n_joins;
     struct cell_sequence sequences[CELL_SEQUENCES_MAX];
     uint32_t reach; /* of all windows: the most steps beyond either end of a sequence */
@@ -458,5 +478,16 @@ enum base_status cell_model_load_decoder(struct cell_registry *registry, const c
                                          const char *label,
                                          const struct cell_model_options *options,
                                          struct cell_model **out, struct base_error *error);
+
+/* The parts of a transducer in `folder`. encoder.onnx is a model as cell_model_load() reads it, of
+ * which some outputs have a row for each frame. decoder.onnx, the prediction network, makes
+ * rows of the last labels, its only integers, and of states, which are outputs called like an input
+ * with "_next" behind it. joiner.onnx makes a logit for each label of what both make, by the names
+ * of their outputs. options->decoding tells the blank, what comes before the first label, and how
+ * many labels a frame may have. Errors name the part. */
+enum base_status cell_model_load_transducer(struct cell_registry *registry, const char *folder,
+                                            const char *label,
+                                            const struct cell_model_options *options,
+                                            struct cell_model **out, struct base_error *error);
 
 #endif

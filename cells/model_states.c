@@ -338,15 +338,15 @@ static enum base_status add_last_label(struct cell_model *model, struct base_err
     if (!has_room(model)) {
         return fail_room(error);
     }
-    struct cell_tensor label = model->outputs[model->ctc.first + CELL_CTC_LENGTHS];
+    struct cell_tensor label = model->outputs[model->labels.first + CELL_LABELS_LENGTHS];
     name_state(model, &label);
     model->inputs[model->n_inputs++] = label;
     model->outputs[model->n_outputs++] = label;
     model->output_sources[output][0] =
-        (struct cell_source){.kind = CELL_SOURCE_TAKEN, .index = CELL_CTC_OUTPUTS};
-    model->ctc.has_last = true;
-    model->ctc.last_input = input;
-    model->ctc.last_output = output;
+        (struct cell_source){.kind = CELL_SOURCE_TAKEN, .index = CELL_LABELS_OUTPUTS};
+    model->labels.has_last = true;
+    model->labels.last_input = input;
+    model->labels.last_output = output;
     add(model, input, output);
     return BASE_OK;
 }
@@ -360,5 +360,5 @@ enum base_status cell_model_keep_states(struct cell_model *model,
         BASE_TRY(add_pair(model, &kept->items[i], error));
     }
     BASE_TRY(kept->recurrent ? add_recurrent(model, error) : BASE_OK);
-    return model->ctc.is_on && model->n_states > 0 ? add_last_label(model, error) : BASE_OK;
+    return model->labels.is_on && model->n_states > 0 ? add_last_label(model, error) : BASE_OK;
 }

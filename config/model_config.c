@@ -34,7 +34,8 @@ static void keep_words(struct cfg_model_config *config)
 {
     static const char *const weights[] = {"fp32", "bf16", "int8"};
     static const char *const products[] = {"fp32", "tf32", "bf16", "bf16x3"};
-    static const char *const unfolds[] = {"chain", "tree", "seq2seq", "graph", "plugin"};
+    static const char *const unfolds[] = {"chain", "tree",   "seq2seq",
+                                          "graph", "plugin", "transducer"};
     config->weights = kept(config->weights, weights, sizeof(weights) / sizeof(weights[0]));
     config->linear_weights =
         kept(config->linear_weights, weights, sizeof(weights) / sizeof(weights[0]));

@@ -23,16 +23,18 @@
     X(WORD, products, "fp32", 0, 0, "fp32|tf32|bf16|bf16x3", DEVICES, ALL,                         \
       "How a GPU multiplies: what it multiplies is rounded so, sums stay fp32; bf16x3 is nearly "  \
       "as exact as fp32. A CPU heeds weights alone.")                                              \
-    X(WORD, unfold, "chain", 0, 0, "chain|tree|seq2seq|graph|plugin", LIMITS, ALL,                 \
+    X(WORD, unfold, "chain", 0, 0, "chain|tree|seq2seq|transducer|graph|plugin", LIMITS, ALL,      \
       "What a request becomes: chains of cells from model.onnx, a tree of those in leaf.onnx, "    \
-      "node.onnx and root.onnx, a chain from encoder.onnx and then steps of decoder.onnx, or, of " \
-      "the cells that are named, the graph that the client sends or that unfold.so makes.")        \
+      "node.onnx and root.onnx, a chain from encoder.onnx and then steps of decoder.onnx, or of "  \
+      "a transducer's decoder.onnx and joiner.onnx, or, of the cells that are named, the graph "   \
+      "that the client sends or that unfold.so makes.")                                            \
     X(PARTS, cells, "", 0, 0, "NAME,..", LIMITS, ALL,                                              \
       "graph, plugin: the cells, each from NAME.onnx; the order numbers them from 0. Needed.")     \
     X(TIME, unfold_deadline, "100ms", CFG_MS, CFG_HOUR, "TIME", LIMITS, ALL,                       \
       "plugin: how long unfold.so may take for a request.")                                        \
     X(ID, start, "none", 0, INT32_MAX, "ID", LIMITS, ALL,                                          \
-      "seq2seq: the token before the first step; none: the client sends it, or the encoder.")      \
+      "seq2seq: the token before the first step; none: the client sends it, or the encoder; of a " \
+      "transducer the blank.")                                                                     \
     X(ID, end, "none", 0, INT32_MAX, "ID", LIMITS, ALL,                                            \
       "seq2seq: the token that ends a sequence; it is not answered.")                              \
     X(COUNT, max_steps, "0", 0, 1 << 20, "N", LIMITS, ALL,                                         \
@@ -40,7 +42,10 @@
     X(TENSOR, ctc, "", 0, 0, "OUTPUT", LIMITS, ALL,                                                \
       "chain: the output that has a number for each label at each step, of which the labels of "   \
       "the best path are answered in its place.")                                                  \
-    X(COUNT, blank, "0", 0, INT32_MAX, "LABEL", LIMITS, ALL, "ctc: the label that means none.")    \
+    X(COUNT, blank, "0", 0, INT32_MAX, "LABEL", LIMITS, ALL,                                       \
+      "ctc, transducer: the label that means none.")                                               \
+    X(COUNT, max_symbols, "10", 1, 1000, "N", LIMITS, ALL,                                         \
+      "transducer: labels of one frame at most.")                                                  \
     X(COUNT, beam, "0", 0, 8, "N", LIMITS, ALL,                                                    \
       "seq2seq: hypotheses that a beam search over the output logits follows and answers; 0: the " \
       "step chooses by itself.")                                                                   \
@@ -78,7 +83,7 @@ struct cfg_model_config {
     int64_t start, end;                                       /* or CFG_ID_NONE */
     uint32_t max_steps;
     struct cfg_tensor ctc; /* "": none */
-    uint32_t blank, beam;
+    uint32_t blank, max_symbols, beam;
     double length_penalty;
     struct cfg_layers layers;
     struct cfg_vocabularies vocabularies;

@@ -35,7 +35,8 @@ struct sched_sequences {
     const struct sched_tensor
         *outputs;            /* [model->n_outputs]; a decoder's have room for all steps */
     sched_node_id *decoders; /* [n_rows], filled: nodes of a decoder; of CELL_UNFOLD_SEQ2SEQ */
-    uint32_t decoder_steps;  /* a decoder takes at most so many; 0: as many as the model's */
+    uint32_t decoder_steps;  /* a decoder takes at most so many; 0: as many as the model's. Of a
+                                transducer each row takes at most what its frames ask for */
     uint32_t beam_width;     /* of its search, at most the model's; 0: the model's */
 };
 

@@ -67,7 +67,11 @@ static inline uint32_t sched__steps_of(const struct sched__unfolding *u,
                                        const struct cell_stage *stage)
 {
     if (stage->kind == CELL_STAGE_DECODER) {
-        return sched_decoder_steps(u->sequences);
+        const struct cell_model *model = u->sequences->model;
+        const uint32_t each = model->decoder.steps_each;
+        const uint32_t frames =
+            each > 0 ? u->sequences->steps[model->labels.frames][u->own->row] : 0;
+        return each == 0 ? sched_decoder_steps(u->sequences) : frames > 0 ? frames * each : 1;
     }
     return stage->kind == CELL_STAGE_ONCE ? 1 : sched__length_of(u, stage->sequence);
 }

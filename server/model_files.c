@@ -27,14 +27,15 @@ static enum base_status join(char out[PATH_BYTES], const char *folder, const cha
 static enum base_status read_options(const struct cfg_model_config *config,
                                      struct cell_model_options *out, struct base_error *error)
 {
-    *out =
-        (struct cell_model_options){.decoding = {.has_start = config->start != CFG_ID_NONE,
-                                                 .start = config->start,
-                                                 .has_end = config->end != CFG_ID_NONE,
-                                                 .end = config->end,
-                                                 .steps_max = config->max_steps,
-                                                 .beam_width = config->beam,
-                                                 .length_penalty = (float)config->length_penalty}};
+    *out = (struct cell_model_options){.decoding = {.has_start = config->start != CFG_ID_NONE,
+                                                    .start = config->start,
+                                                    .has_end = config->end != CFG_ID_NONE,
+                                                    .end = config->end,
+                                                    .steps_max = config->max_steps,
+                                                    .beam_width = config->beam,
+                                                    .length_penalty = (float)config->length_penalty,
+                                                    .blank = config->blank,
+                                                    .symbols_max = config->max_symbols}};
     BASE_TRY(cell_precision_find(config->weights, &out->precision, error));
     BASE_TRY(cell_precision_find(config->linear_weights, &out->linear_precision, error));
     return cell_products_find(config->products, &out->products, error);
@@ -186,6 +187,8 @@ static enum base_status load_parts(struct cell_registry *registry, const char *f
         return cell_model_load_tree(registry, folder, label, &options, out, error);
     case CELL_UNFOLD_SEQ2SEQ:
         return cell_model_load_decoder(registry, folder, label, &options, out, error);
+    case CELL_UNFOLD_TRANSDUCER:
+        return cell_model_load_transducer(registry, folder, label, &options, out, error);
     case CELL_UNFOLD_GRAPH:
         name_parts(config, folder, &parts);
         return cell_model_load_graph(registry, &parts, label, &options, out, error);
@@ -280,7 +283,9 @@ bool srv_model_files_are_parts(const char *folder, enum cell_unfold *out)
         return true;
     }
     const bool is_tree = holds(folder, "leaf.onnx") && holds(folder, "node.onnx");
-    *out = is_tree ? CELL_UNFOLD_TREE : CELL_UNFOLD_SEQ2SEQ;
+    *out = is_tree                        ? CELL_UNFOLD_TREE
+           : holds(folder, "joiner.onnx") ? CELL_UNFOLD_TRANSDUCER
+                                          : CELL_UNFOLD_SEQ2SEQ;
     return is_tree || holds(folder, "decoder.onnx");
 }
 
@@ -306,7 +311,9 @@ static enum base_status open_cells(struct cell_registry *registry, const char *p
     BASE_TRY(join(file, above, "config.yaml", error));
     BASE_TRY(cfg_model_config_load(file, config, error));
     if (unfold != CELL_UNFOLD_GRAPH && unfold != CELL_UNFOLD_PLUGIN) {
-        config->unfold = unfold == CELL_UNFOLD_TREE ? "tree" : "seq2seq"; // as the files tell
+        config->unfold = unfold == CELL_UNFOLD_TREE         ? "tree"
+                         : unfold == CELL_UNFOLD_TRANSDUCER ? "transducer"
+                                                            : "seq2seq"; // as the files tell
     }
     struct base_error why = {.status = BASE_OK};
     const enum base_status status =

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "server/about.h"
 #include "server/core_state.h"
-#include "server/ctc.h"
+#include "server/labels.h"
 #include "server/tensors.h"
 #include "server/text.h"
 #include "server/trim.h"
@@ -164,7 +164,7 @@ static enum base_status finish_outputs(struct srv_flight *flight)
     const struct sched_sequences *sequences = &flight->sequences;
     const uint32_t *steps[CELL_SEQUENCES_MAX];
     memcpy(steps, sequences->steps, sizeof(steps));
-    if (cells->unfold == CELL_UNFOLD_SEQ2SEQ) {
+    if (cells->unfold == CELL_UNFOLD_SEQ2SEQ && !cells->labels.is_on) {
         const uint32_t beam_width = sched_beam_width(sequences);
         const uint32_t width = beam_width > 0 ? beam_width : 1;
         const size_t n = (size_t)flight->n_rows * width;
@@ -178,9 +178,9 @@ static enum base_status finish_outputs(struct srv_flight *flight)
     if (cells->unfold == CELL_UNFOLD_CHAIN) {
         srv_tensors_turn_back(request, cells, sequences->outputs);
     }
-    if (cells->ctc.is_on) {
-        BASE_TRY(
-            srv_ctc_collapse(request, sequences, &steps[cells->ctc.sequence], &request->error));
+    if (cells->labels.is_on) {
+        BASE_TRY(srv_labels_collapse(request, sequences, flight->job.graph,
+                                     &steps[cells->labels.sequence], &request->error));
     }
     BASE_TRY(srv_texts_write(flight->model->texts, cells, request, steps, flight->parts.steps > 0,
                              &request->error));
@@ -373,6 +373,8 @@ static enum base_status unfold(struct srv_flight *flight, const struct srv_text_
         return unfold_graph(flight);
     case CELL_UNFOLD_PLUGIN:
         return unfold_sample(flight);
+    case CELL_UNFOLD_TRANSDUCER:
+        break; // such a model is one of SEQ2SEQ
     }
     base_assert(!"no such unfold program");
     return BASE_INTERNAL;

@@ -1,9 +1,9 @@
 /* An answer that is taken in parts while it is made.
  *
- * Only that of a decoder which is no beam search is: its steps stand in the request's memory one by
- * one, and stay as they are. The pool thread says that there are more (graph.shown), the loop
- * thread tells the front end, and that takes them when it can send: parts become as large as it is
- * slow, and nothing is kept for it but the answer itself. */
+ * Only that of a decoder which is neither a beam search nor a transducer is: its steps stand in the
+ * request's memory one by one, and stay as they are. The pool thread says that there are more
+ * (graph.shown), the loop thread tells the front end, and that takes them when it can send: parts
+ * become as large as it is slow, and nothing is kept for it but the answer itself. */
 #include "base/assert.h"
 #include "base/clock.h"
 #include "server/core_state.h"
@@ -43,7 +43,8 @@ enum base_status srv_core__open_parts(struct srv_flight *flight)
     const struct sched_sequences *sequences = &flight->sequences;
     struct srv_parts *parts = &flight->parts;
     if (!request->in_parts || flight->job.graph == NULL || flight->session != NULL ||
-        flight->model->cells->unfold != CELL_UNFOLD_SEQ2SEQ || sched_beam_width(sequences) > 0) {
+        flight->model->cells->unfold != CELL_UNFOLD_SEQ2SEQ || flight->model->cells->labels.is_on ||
+        sched_beam_width(sequences) > 0) {
         return BASE_OK;
     }
     parts->n_whole = request->n_outputs;

@@ -3,7 +3,7 @@
 #include "server/validate.h"
 
 #include "base/divide.h"
-#include "server/ctc.h"
+#include "server/labels.h"
 #include "server/tensors.h"
 #include "server/text.h"
 
@@ -296,14 +296,37 @@ static enum base_status take_beam(const struct srv_request *request,
     return BASE_OK;
 }
 
+/* Of a transducer as many as its frames may have. */
+static enum base_status take_steps(const struct srv_request *request,
+                                   struct sched_sequences *sequences,
+                                   const struct srv_extents *extents, struct base_error *error)
+{
+    const struct cell_model *model = sequences->model;
+    const uint64_t each = model->decoder.steps_each;
+    const uint64_t frames = each > 0 ? (uint64_t)extents->steps[model->labels.frames] : 0;
+    const uint64_t steps = each == 0 ? request->steps_max : frames > 0 ? frames * each : 1;
+    if (each > 0 && request->steps_max > 0) {
+        return base_fail(error, BASE_INVALID_ARGUMENT,
+                         "parameter 'max_steps': a transducer has as many steps as its frames ask "
+                         "for");
+    }
+    if (each > 0 && steps > CELL_DECODER_STEPS_MAX) {
+        return base_fail(error, BASE_INVALID_ARGUMENT,
+                         "%" PRIu64 " frames of at most %" PRIu64 " labels each; all together at "
+                         "most %u",
+                         frames, each, CELL_DECODER_STEPS_MAX);
+    }
+    sequences->decoder_steps = steps < UINT32_MAX ? (uint32_t)steps : UINT32_MAX;
+    return BASE_OK;
+}
+
 /* Of a decoder: how long an answer may be. */
 static enum base_status take_decoding(struct srv_request *request,
                                       struct sched_sequences *sequences,
                                       struct srv_extents *extents, struct base_error *error)
 {
     BASE_TRY(take_beam(request, sequences, extents, error));
-    sequences->decoder_steps =
-        request->steps_max < UINT32_MAX ? (uint32_t)request->steps_max : UINT32_MAX;
+    BASE_TRY(take_steps(request, sequences, extents, error));
     extents->steps[sequences->model->decoder.sequence] = sched_decoder_steps(sequences);
     sequences->decoders =
         base_arena_array(&request->arena, sequences->n_rows, sizeof(*sequences->decoders));
@@ -346,8 +369,8 @@ enum base_status srv_validate(struct srv_request *request, const struct cell_mod
         BASE_TRY(take_decoding(request, sequences, &extents, error));
     }
     BASE_TRY(srv_tensors_place(request, model, &extents, outputs, error));
-    return model->ctc.is_on
-               ? srv_ctc_place(request, sequences, (uint32_t)extents.steps[model->ctc.sequence],
-                               outputs, error)
+    return model->labels.is_on
+               ? srv_labels_place(request, sequences,
+                                  (uint32_t)extents.steps[model->labels.sequence], outputs, error)
                : BASE_OK;
 }

@@ -214,7 +214,7 @@ static bool warm_start(struct srv_warming *warming, struct srv_model_entry *entr
                                     .done = warm_done};
     if (entry->cells->unfold == CELL_UNFOLD_SEQ2SEQ) {
         warming->wanted = entry->cells->outputs[entry->cells->n_outputs - 1].name; // the lengths
-        request->steps_max = WARM_STEPS;
+        request->steps_max = entry->cells->labels.is_on ? 0 : WARM_STEPS; // as its frames ask for
         request->wanted = &warming->wanted;
         request->n_wanted = 1;
     }

@@ -75,7 +75,7 @@ static enum base_status check_name(struct cell__import *im, const struct cell_mo
     return BASE_OK;
 }
 
-static const char *const names[CELL_CTC_OUTPUTS] = {"token", "scores", "steps", "lengths"};
+static const char *const names[CELL_LABELS_OUTPUTS] = {"token", "scores", "steps", "lengths"};
 
 enum base_status cell__ctc_choose(struct cell__import *im, const struct cell_ctc_of *of,
                                   struct cell_model *model, uint32_t (*rows)[CELL_PIECES_MAX])
@@ -91,7 +91,7 @@ enum base_status cell__ctc_choose(struct cell__import *im, const struct cell_ctc
     }
     const struct cell_tensor numbers = model->outputs[at];
     BASE_TRY(check(im, of, &numbers));
-    if (model->n_outputs - 1 > CELL_TENSORS_MAX - CELL_CTC_OUTPUTS ||
+    if (model->n_outputs - 1 > CELL_TENSORS_MAX - CELL_LABELS_OUTPUTS ||
         model->n_sequences == CELL_SEQUENCES_MAX) {
         return base_fail(im->error, BASE_UNIMPLEMENTED,
                          "ctc: more than %u outputs with its own, or %u sequences",
@@ -101,36 +101,38 @@ enum base_status cell__ctc_choose(struct cell__import *im, const struct cell_ctc
     const uint32_t kept = --model->n_outputs;
     memmove(&model->outputs[at], &model->outputs[at + 1], (kept - at) * sizeof(numbers));
     memmove(rows[at], rows[at + 1], (kept - at) * sizeof(rows[at]));
-    for (uint32_t i = 0; i < CELL_CTC_OUTPUTS; i++) {
+    for (uint32_t i = 0; i < CELL_LABELS_OUTPUTS; i++) {
         BASE_TRY(check_name(im, model, names[i]));
     }
-    model->ctc = (struct cell_ctc){.is_on = true,
-                                   .first = kept,
-                                   .sequence = numbers.sequence,
-                                   .blank = of->blank,
-                                   .n_labels = numbers.width};
-    model->outputs[kept + CELL_CTC_TOKENS] =
-        tensor_of(names[CELL_CTC_TOKENS], CELL_I64, &numbers, true);
-    model->outputs[kept + CELL_CTC_SCORES] =
-        tensor_of(names[CELL_CTC_SCORES], CELL_F32, &numbers, true);
-    model->n_outputs = kept + CELL_CTC_SCORES + 1;
-    return choose(im, row, &rows[kept + CELL_CTC_TOKENS][0], &rows[kept + CELL_CTC_SCORES][0]);
+    model->labels = (struct cell_labels){.is_on = true,
+                                         .is_ctc = true,
+                                         .first = kept,
+                                         .sequence = numbers.sequence,
+                                         .blank = of->blank,
+                                         .n_ids = numbers.width};
+    model->outputs[kept + CELL_LABELS_TOKENS] =
+        tensor_of(names[CELL_LABELS_TOKENS], CELL_I64, &numbers, true);
+    model->outputs[kept + CELL_LABELS_SCORES] =
+        tensor_of(names[CELL_LABELS_SCORES], CELL_F32, &numbers, true);
+    model->n_outputs = kept + CELL_LABELS_SCORES + 1;
+    return choose(im, row, &rows[kept + CELL_LABELS_TOKENS][0],
+                  &rows[kept + CELL_LABELS_SCORES][0]);
 }
 
 void cell__ctc_finish(struct cell_model *model)
 {
-    struct cell_ctc *ctc = &model->ctc;
-    const struct cell_tensor tokens = model->outputs[ctc->first + CELL_CTC_TOKENS];
-    base_assert(model->n_outputs == ctc->first + CELL_CTC_STEPS);
+    struct cell_labels *ctc = &model->labels;
+    const struct cell_tensor tokens = model->outputs[ctc->first + CELL_LABELS_TOKENS];
+    base_assert(model->n_outputs == ctc->first + CELL_LABELS_STEPS);
     model->sequences[model->n_sequences] = (struct cell_sequence){
         .stride = 1, .add = -1, .source = ctc->sequence, .may_be_empty = true};
     ctc->sequence = model->n_sequences++;
-    for (uint32_t i = CELL_CTC_STEPS; i < CELL_CTC_OUTPUTS; i++) {
+    for (uint32_t i = CELL_LABELS_STEPS; i < CELL_LABELS_OUTPUTS; i++) {
         const uint32_t o = model->n_outputs++;
-        model->outputs[o] = tensor_of(names[i], CELL_I64, &tokens, i == CELL_CTC_STEPS);
+        model->outputs[o] = tensor_of(names[i], CELL_I64, &tokens, i == CELL_LABELS_STEPS);
         model->output_sources[o][0] = (struct cell_source){.kind = CELL_SOURCE_TAKEN, .index = i};
     }
-    for (uint32_t i = CELL_CTC_TOKENS; i <= CELL_CTC_STEPS; i++) {
+    for (uint32_t i = CELL_LABELS_TOKENS; i <= CELL_LABELS_STEPS; i++) {
         model->outputs[ctc->first + i].sequence = ctc->sequence;
     }
 }

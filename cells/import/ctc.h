@@ -1,4 +1,4 @@
-/* Labels in the place of numbers for each of them: struct cell_ctc. */
+/* Labels in the place of numbers for each of them: struct cell_labels. */
 #ifndef CELLS_IMPORT_CTC_H
 #define CELLS_IMPORT_CTC_H
 

@@ -105,7 +105,7 @@ static enum base_status find_pairs(struct cell__import *im, const struct cell_mo
         }
         BASE_TRY(pair_up(im, model, fed, o, stem, &pairs[(*n)++]));
     }
-    if (*n == 0) {
+    if (*n == 0 && !model->options.may_feed_none) {
         return base_fail(im->error, BASE_INVALID_ARGUMENT,
                          "no output is fed back: none is called like an input with \"" SUFFIX
                          "\" behind it");

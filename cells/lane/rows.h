@@ -11,7 +11,7 @@
 
 /* Of a row and of each copy's start: one transaction of a GPU, and two cache lines of a CPU. */
 #define CELL_LANE_ROW_ALIGN 128u
-#define CELL_LANE_PARTS_MAX 9u /* CELL_STATES_MAX */
+#define CELL_LANE_PARTS_MAX 14u /* CELL_STATES_MAX */
 
 struct cell_lane_part {
     uint64_t at;          /* of row 0, as after an even number of steps */

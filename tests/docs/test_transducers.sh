@@ -1,0 +1,58 @@
+#!/bin/bash
+# Runs the blocks of docs/transducers.md and compares what the server hears in random frames, many requests at a time,
+# with the greedy search through PyTorch's own modules. Needs a Python with torch; the block for tritonclient runs where
+# that is installed.
+# shellcheck source=tests/docs/common.sh
+. tests/docs/common.sh
+
+prepare_pytorch docs/transducers.md hearer_model.py hearer_serve.sh hearer_ask.py
+"$torch" hearer_model.py >export.log 2>&1 || fail "the export failed"
+[ -s my-models/hearer/1/joiner.onnx ] || fail "no model file after the export"
+sed 's/^build/exec build/' hearer_serve.sh >serve-exec.sh
+start_server bash serve-exec.sh
+
+cat >compare.py <<'END'
+import concurrent.futures, json, os, sys, urllib.request
+import torch
+from hearer_model import BANDS, HIDDEN, LETTERS, encoder, joiner, predictor
+
+
+def ask(frames):
+    body = {"inputs": [{"name": "frames", "datatype": "FP32", "shape": [1, *frames.shape], "data": frames.flatten().tolist()}]}
+    url = f"http://127.0.0.1:{os.environ['HTTP_PORT']}/v2/models/hearer/infer"
+    answer = json.load(urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode())))
+    return {output["name"]: output["data"] for output in answer["outputs"]}
+
+
+def search(frames):
+    text, at, scores = "", [], []
+    said, h, c = predictor(torch.tensor([0]), torch.zeros(1, HIDDEN), torch.zeros(1, HIDDEN))
+    for t, heard in enumerate(encoder(frames[None])[0]):
+        for _ in range(5):
+            score, label = joiner(heard[None], said)[0].max(0)
+            if label == 0:
+                break
+            text, at, scores = text + LETTERS[label], at + [t], scores + [score.item()]
+            said, h, c = predictor(label[None], h, c)
+    return text, at, scores
+
+
+torch.manual_seed(9)
+torch.set_num_threads(1)
+sounds = [torch.randn(n, BANDS) for n in (1, 2, 3, 5, 17, 40, 64, 99, 120, 200) for _ in range(3)]
+with concurrent.futures.ThreadPoolExecutor(8) as pool, torch.no_grad():
+    said = 0
+    for frames, got in zip(sounds, pool.map(ask, sounds), strict=True):
+        text, at, scores = search(frames)
+        if got["token"] != [text] or got["steps"] != at or got["lengths"] != [len(text)]:
+            sys.exit(f"{got}, wanted {text!r} at {at}")
+        if any(abs(a - b) > 1e-3 * (1 + abs(b)) for a, b in zip(got["scores"], scores, strict=True)):
+            sys.exit(f"scores {got['scores']}, wanted {scores}")
+        said += len(text)
+    frames = sum((len(sound) + 1) // 2 for sound in sounds)
+    if not frames / 8 < said < 4 * frames:
+        sys.exit(f"{said} letters in {frames} frames: the search shows little")
+END
+HTTP_PORT=$http_port "$torch" compare.py >compare.log 2>&1 || fail "the answers are not those of the search through PyTorch"
+ask_with_tritonclient hearer_ask.py "^.* at \[[ 0-9]*"
+stop_server
