@@ -64,6 +64,7 @@ CELLS_SRCS = \
   cells/cpu/beam.c \
   cells/cpu/beside.c \
   cells/cpu/knee.c \
+  cells/cpu/lazy.c \
   cells/cpu/device.c \
   cells/cpu/explain.c \
   cells/cpu/fuse.c \
@@ -608,6 +609,7 @@ CELLS_SUITES = \
   tests/cells/test_import_written.c \
   tests/cells/test_joined_ops.c \
   tests/cells/test_kernels.c \
+  tests/cells/test_lazy.c \
   tests/cells/test_math.c \
   tests/cells/test_named_layers.c \
   tests/cells/test_model_states.c \
@@ -951,6 +953,7 @@ TSAN_EXCLUDED = \
 # are cores they run beside each other, the longest first; the rest runs alone, one after the other.
 BESIDE_TESTS = \
   tests/cells/test_kernels.c \
+  tests/cells/test_lazy.c \
   tests/cuda/test_card.sh \
   tests/cells/test_joined_ops.c \
   tests/cells/test_ops.c \
@@ -1057,6 +1060,7 @@ EMULATED_SUITES = \
   tests/cells/test_def.c \
   tests/cells/test_device.c \
   tests/cells/test_kernels.c \
+  tests/cells/test_lazy.c \
   tests/cells/test_math.c \
   tests/cells/test_joined_ops.c \
   tests/cells/test_ops.c \
@@ -1085,6 +1089,7 @@ AVX512_SUITES = \
   tests/cells/test_apart.c \
   tests/cells/test_device.c \
   tests/cells/test_kernels.c \
+  tests/cells/test_lazy.c \
   tests/cells/test_joined_ops.c \
   tests/cells/test_ops.c \
   tests/cells/test_patches.c \

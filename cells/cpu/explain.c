@@ -102,6 +102,7 @@ static void explain_op(const struct cell_program *program, const struct cell_pro
         base_buf_printf(out, "%s%s", o == 0 ? ": " : " ", cell_op_name(op->chain->ops[o].kind));
     }
     base_buf_text(out, op->has_relu ? "; RELU" : "");
+    base_buf_text(out, op->is_guarded ? "; of rows that need it" : "");
     base_buf_text(out, "\n");
 }
 

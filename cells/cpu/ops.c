@@ -1,6 +1,7 @@
 /* One member's share of each kind of op, over the rows of its view: what is shared out by panels
  * (panels.h), by rows, or done by each member for itself because only pointers are made. Which op
  * stands where, and the barriers between them, program.c has decided. */
+#include "base/assert.h"
 #include "base/mem.h"
 #include "cells/cpu/attend.h"
 #include "cells/cpu/memory.h"
@@ -52,27 +53,80 @@ static void pick(const struct cell_view *view, const struct cell_program_op *op)
 
 /* Of each row of h the other members have just written their units, and each of its lines would be
  * waited for in turn. */
-static void ask_for_states(const struct cell_view *view, const float *const *rows, uint32_t width)
+static void ask_for_states(uint32_t n_rows, const float *const *rows, uint32_t width)
 {
     const uint32_t line = BASE_CACHE_LINE / sizeof(float);
-    for (uint32_t r = 0; r < view->n_rows; r++) {
+    for (uint32_t r = 0; r < n_rows; r++) {
         for (uint32_t i = 0; i < width; i += line) {
             __builtin_prefetch(rows[r] + i);
         }
     }
 }
 
+/* Rows of the view that a product is about: all of them, or those that need it. */
+struct choice {
+    const struct cell_view *view;
+    bool is_all;
+    uint32_t n_rows;
+    uint32_t n_taken; /* of the space's room */
+};
+
+static struct choice choose(const struct cell_view *view, const struct cell_program_op *op)
+{
+    struct choice choice = {.view = view, .is_all = !op->is_guarded, .n_rows = view->n_rows};
+    if (!op->is_guarded) {
+        return choice;
+    }
+    const float *const *states = f32_in(view, op->guard);
+    choice.n_rows = 0;
+    for (uint32_t r = 0; r < view->n_rows; r++) {
+        view->space->chosen[choice.n_rows] = r;
+        choice.n_rows += (*states[r] > 0.0f) == op->guard_is_above ? 1 : 0;
+    }
+    choice.is_all = choice.n_rows == view->n_rows;
+    return choice;
+}
+
+/* Pointers to a value's rows of those. */
+static uint8_t **chosen(struct choice *choice, uint32_t value)
+{
+    const struct cell_space *space = choice->view->space;
+    if (choice->is_all) {
+        return space->rows[value];
+    }
+    base_assert(choice->n_taken < CELL_CHOSEN_MAX);
+    uint8_t **rows = space->chosen_rows[choice->n_taken++];
+    for (uint32_t i = 0; i < choice->n_rows; i++) {
+        rows[i] = space->rows[value][space->chosen[i]];
+    }
+    return rows;
+}
+
+static const float *const *chosen_in(struct choice *choice, uint32_t value)
+{
+    return (const float *const *)(void *)chosen(choice, value);
+}
+
+static float *const *chosen_out(struct choice *choice, uint32_t value)
+{
+    return (float *const *)(void *)chosen(choice, value);
+}
+
 static void gated(const struct cell_view *view, const struct cell_program_op *op)
 {
+    struct choice choice = choose(view, op);
+    if (choice.n_rows == 0) {
+        return; // every member finds that
+    }
     struct cell_gated_step step = {
         .gated = &op->gated,
-        .n_rows = view->n_rows,
-        .x = f32_in(view, op->in[CELL_GATED_X]),
-        .h = f32_in(view, op->in[CELL_GATED_H]),
-        .old = op->n_in > CELL_GATED_OLD ? f32_in(view, op->in[CELL_GATED_OLD]) : NULL,
-        .z = op->n_in > CELL_GATED_Z ? f32_in(view, op->in[CELL_GATED_Z]) : NULL,
-        .out = f32_out(view, op->out),
-        .second = op->second != CELL_VALUES_MAX ? f32_out(view, op->second) : NULL,
+        .n_rows = choice.n_rows,
+        .x = chosen_in(&choice, op->in[CELL_GATED_X]),
+        .h = chosen_in(&choice, op->in[CELL_GATED_H]),
+        .old = op->n_in > CELL_GATED_OLD ? chosen_in(&choice, op->in[CELL_GATED_OLD]) : NULL,
+        .z = op->n_in > CELL_GATED_Z ? chosen_in(&choice, op->in[CELL_GATED_Z]) : NULL,
+        .out = chosen_out(&choice, op->out),
+        .second = op->second != CELL_VALUES_MAX ? chosen_out(&choice, op->second) : NULL,
         .scratch = view->space->scratch,
         .backwards = cell_view_is_backwards(view),
     };
@@ -84,18 +138,22 @@ static void gated(const struct cell_view *view, const struct cell_program_op *op
         step.ahead = (const float *const *)view->space->ahead[op->window];
     }
     if (view->run->members > 1) {
-        ask_for_states(view, step.h, op->gated.feedback);
+        ask_for_states(step.n_rows, step.h, op->gated.feedback);
     }
     cell_panels_gated(view, cell_view_wave(view, op), &step);
 }
 
 static void linear(const struct cell_view *view, const struct cell_program_op *op)
 {
+    struct choice choice = choose(view, op);
+    if (choice.n_rows == 0) {
+        return; // every member finds that
+    }
     const struct cell_linear_rows rows = {.linear = &op->linear,
                                           .relu = op->has_relu,
-                                          .n_rows = view->n_rows,
-                                          .x = f32_in(view, op->in[0]),
-                                          .out = f32_out(view, op->out),
+                                          .n_rows = choice.n_rows,
+                                          .x = chosen_in(&choice, op->in[0]),
+                                          .out = chosen_out(&choice, op->out),
                                           .scratch = view->space->scratch};
     cell_panels_linear(view, cell_view_wave(view, op), &rows);
 }

@@ -6,6 +6,7 @@
 #include "cells/batch.h"
 #include "cells/cpu/ahead.h"
 #include "cells/cpu/apart.h"
+#include "cells/cpu/lazy.h"
 #include "cells/cpu/patches.h"
 #include "cells/cpu/places.h"
 #include "cells/cpu/tree.h"
@@ -358,6 +359,7 @@ enum base_status cell_program_make_spaces(struct cell_program *program, uint32_t
             return BASE_RESOURCE_EXHAUSTED;
         }
         BASE_TRY(cell_tree_make_space(program, &spaces[m]));
+        BASE_TRY(cell_lazy_make_space(program, &spaces[m]));
         for (uint32_t v = 0; v < program->n_values; v++) {
             BASE_TRY(make_rows(program, spaces, m, v));
         }
@@ -464,6 +466,7 @@ enum base_status cell_program_create(const struct cell_type *type,
     }
     if (status == BASE_OK) {
         cell_program_find_phases(program);
+        cell_program_find_lazy(program);
         status = cell_program_fuse(program);
     }
     if (status == BASE_OK) {

@@ -56,6 +56,10 @@ struct cell_program_op {
     bool fills_windows; /* depends on no state; kept in windows, or needed for what is */
     bool is_only_ahead; /* and nothing else does: a step that has windows leaves it out */
     bool is_gated;
+    /* Its results are needed only of rows whose state or input, value `guard`, is above 0, or is
+     * not. */
+    bool is_guarded, guard_is_above;
+    uint32_t guard;
     /* Its x depends on no state: the sums over it may be computed ahead, into window number
      * `window`, at float window_at of each step's. */
     bool has_window;
@@ -101,6 +105,9 @@ struct cell_program_value {
     bool is_exact;
 };
 
+/* Operands and results of a product at most: x, h, old, z, out, second. */
+#define CELL_CHOSEN_MAX 6u
+
 /* What one member of one queue's team works with. */
 struct cell_space {
     uint8_t **rows[CELL_PROGRAM_VALUES_MAX]; /* [value] -> [block_rows] row pointers */
@@ -118,6 +125,8 @@ struct cell_space {
     uint32_t *fill_rows, *fill_offsets, *fill_places;
     float **ahead_out;
     struct cell_pairs *pairs; /* of tree.c; NULL in a program that takes no pairs */
+    uint32_t *chosen; /* [block_rows]: of the view those that a guarded op needs; and rows */
+    uint8_t **chosen_rows[CELL_CHOSEN_MAX]; /* of its operands and results. NULL: has_guards */
 };
 
 /* A value with place KEPT, at float window_at of each step in a window. */
@@ -166,6 +175,7 @@ struct cell_program {
     struct cell_program_op ops[CELL_PROGRAM_OPS_MAX];
     struct cell_program_value values[CELL_PROGRAM_VALUES_MAX];
     uint32_t next_value[CELL_STATES_MAX]; /* value with place NEXT of state s */
+    bool has_guards;                      /* some ops are guarded */
     bool ends_on_panels; /* values shared by panels are still without a barrier at the end */
     bool settles;        /* what is emitted may be overwritten by the next step: barrier after it */
     uint32_t block_rows; /* rows that run through the ops together */
