@@ -95,6 +95,7 @@ struct cell_source {
                          says, plus offset, */
     bool is_clipped;  /* and not below 0 */
     bool is_from_end; /* offset counts from behind the last step of what is read: below 0 */
+    bool or_start;    /* an INPUT that is left out: decoder.start */
 };
 
 /* A time axis. Its rows are as long as the request says, or as follows from how long they are in
@@ -291,9 +292,10 @@ struct cell_labels {
     uint32_t first;    /* of these outputs, */
     uint32_t sequence; /* and theirs: at most as many as steps of what they are made of */
     int64_t blank;
-    uint32_t n_ids;  /* with the blank */
-    uint32_t frames; /* of a transducer: the sequence that it goes through */
-    bool has_last;   /* of CTC with sessions: these are the label of a row's last step, and 1; */
+    uint32_t n_ids;   /* with the blank */
+    uint32_t frames;  /* of a transducer: the sequence that it goes through */
+    int64_t id_bound; /* what it looks up: ids below, or 0 */
+    bool has_last;    /* of CTC with sessions: these are the label of a row's last step, and 1; */
     uint32_t last_input, last_output; /* [batch] of int64, 0 before the first step */
 };
 
@@ -358,6 +360,7 @@ struct cell_model_options {
  */
 struct cell_model_state {
     uint32_t input, output;
+    bool or_start; /* before the first of them it is decoder.start, in place of zeros */
 };
 
 /* States under the names of their tensors. */

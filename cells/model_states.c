@@ -4,6 +4,7 @@
 #include "cells/model.h"
 
 #include "base/assert.h"
+#include "cells/transducer.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -311,8 +312,9 @@ static enum base_status add_recurrent(struct cell_model *model, struct base_erro
     bool is_recurrent = false;
     bool ends[CELL_STAGES_MAX] = {false};
     for (uint32_t s = 0; s < model->n_stages; s++) {
-        BASE_TRY(check_stage(model, s, ends, error));
-        is_recurrent = is_recurrent || model->stages[s].kind == CELL_STAGE_CHAIN;
+        const bool is_decoder = model->stages[s].kind == CELL_STAGE_DECODER; // its own affair
+        BASE_TRY(is_decoder ? BASE_OK : check_stage(model, s, ends, error));
+        is_recurrent = is_recurrent || is_decoder || model->stages[s].kind == CELL_STAGE_CHAIN;
     }
     BASE_TRY(check_outputs(model, error));
     if (!is_recurrent) {
@@ -325,6 +327,23 @@ static enum base_status add_recurrent(struct cell_model *model, struct base_erro
         for (uint32_t k = 0; k < n_states; k++) {
             BASE_TRY(add_state(model, s, k, error));
         }
+    }
+    return BASE_OK;
+}
+
+/* Of a transducer's decoder: what it has heard is the next request's too, but frames are counted
+ * anew. */
+static enum base_status add_search(struct cell_model *model, struct base_error *error)
+{
+    const uint32_t s = model->decoder.stage;
+    for (uint32_t k = CELL_TRANSDUCER_HELD; k < model->stages[s].type->def.n_states; k++) {
+        const bool is_labels = k == CELL_TRANSDUCER_LABELS;
+        struct cell_source *init = &model->stages[s].init[k];
+        *init = (struct cell_source){.kind = CELL_SOURCE_ZERO};
+        BASE_TRY(add_state(model, s, k, error));
+        init->or_start = is_labels;
+        model->states[model->n_states - 1].or_start = is_labels;
+        model->inputs[init->index].id_bound = is_labels ? model->labels.id_bound : 0;
     }
     return BASE_OK;
 }
@@ -355,10 +374,14 @@ enum base_status cell_model_keep_states(struct cell_model *model,
                                         const struct cell_kept_states *kept,
                                         struct base_error *error)
 {
-    base_assert(model->unfold == CELL_UNFOLD_CHAIN && model->n_states == 0);
+    const bool is_transducer = model->labels.is_on && !model->labels.is_ctc;
+    base_assert((model->unfold == CELL_UNFOLD_CHAIN || is_transducer) && model->n_states == 0);
     for (uint32_t i = 0; i < kept->n; i++) {
         BASE_TRY(add_pair(model, &kept->items[i], error));
     }
     BASE_TRY(kept->recurrent ? add_recurrent(model, error) : BASE_OK);
-    return model->labels.is_on && model->n_states > 0 ? add_last_label(model, error) : BASE_OK;
+    if (!model->labels.is_on || model->n_states == 0) {
+        return BASE_OK;
+    }
+    return is_transducer ? add_search(model, error) : add_last_label(model, error);
 }

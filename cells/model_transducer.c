@@ -393,7 +393,8 @@ static void set_outputs(struct binding *b)
                                          .sequence = model->decoder.sequence,
                                          .blank = b->options->decoding.blank,
                                          .n_ids = b->joiner->outputs[0].width,
-                                         .frames = b->frames};
+                                         .frames = b->frames,
+                                         .id_bound = b->predictor->inputs[b->labels].id_bound};
 }
 
 static enum base_status bind(struct binding *b)

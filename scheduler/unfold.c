@@ -303,6 +303,8 @@ static void bind_init(struct sched__unfolding *u, uint32_t s, uint32_t state)
         if (tensor->data != NULL) {
             sched_builder_init_host(&u->builder, node, state,
                                     sched__piece_of(tensor, u->own->row, source->piece));
+        } else if (source->or_start) {
+            sched_builder_init_host(&u->builder, node, state, u->sequences->model->decoder.start);
         }
     } else if (source->kind == CELL_SOURCE_START) {
         sched_builder_init_host(&u->builder, node, state, u->sequences->model->decoder.start);
@@ -323,14 +325,16 @@ static void emit_piece(struct sched__unfolding *u, uint32_t o, uint32_t piece)
     uint8_t *to = sched__piece_of(tensor, u->own->row, piece);
     bool each = source->kind == CELL_SOURCE_EACH;
     bool is_state = source->kind == CELL_SOURCE_LAST_STATE;
-    sched_builder_emit(&u->builder, sched__node_of(u, source->stage),
-                       (struct cell_emit){.what = is_state ? CELL_EMIT_STATE : CELL_EMIT_OUTPUT,
-                                          .when = each ? CELL_EMIT_EACH : when_made(u, source),
-                                          .index = source->index,
-                                          .to = each
-                                                    ? sched__rows_for(stage, to, tensor->step_bytes,
-                                                                      sched__steps_of(u, stage))
-                                                    : sched_host_ref(to, 0)});
+    // Nobody knows before which step is a decoder's last: each writes over what the one before has.
+    const bool is_over = is_state && stage->kind == CELL_STAGE_DECODER;
+    sched_builder_emit(
+        &u->builder, sched__node_of(u, source->stage),
+        (struct cell_emit){
+            .what = is_state ? CELL_EMIT_STATE : CELL_EMIT_OUTPUT,
+            .when = each || is_over ? CELL_EMIT_EACH : when_made(u, source),
+            .index = source->index,
+            .to = each ? sched__rows_for(stage, to, tensor->step_bytes, sched__steps_of(u, stage))
+                       : sched_host_ref(to, 0)});
 }
 
 /* A beam search in the request's memory. */

@@ -171,10 +171,13 @@ static enum base_status load_parts(struct cell_registry *registry, const char *f
                          ", and unfold: %s",
                          config->unfold);
     }
-    if (config->states.count > 0 || config->states.recurrent) {
-        return base_fail(error, BASE_INVALID_ARGUMENT,
-                         "config.yaml has states, which are of unfold: chain, and unfold: %s",
-                         config->unfold);
+    const bool has_states = config->states.count > 0 || config->states.recurrent;
+    if (has_states && unfold != CELL_UNFOLD_TRANSDUCER) {
+        return base_fail(
+            error, BASE_INVALID_ARGUMENT,
+            "config.yaml has states, which are of unfold: chain or transducer, and unfold: "
+            "%s",
+            config->unfold);
     }
     if (config->ctc.name[0] != '\0') {
         return base_fail(error, BASE_INVALID_ARGUMENT,
@@ -188,7 +191,8 @@ static enum base_status load_parts(struct cell_registry *registry, const char *f
     case CELL_UNFOLD_SEQ2SEQ:
         return cell_model_load_decoder(registry, folder, label, &options, out, error);
     case CELL_UNFOLD_TRANSDUCER:
-        return cell_model_load_transducer(registry, folder, label, &options, out, error);
+        BASE_TRY(cell_model_load_transducer(registry, folder, label, &options, out, error));
+        return keep_states(registry, config, out, error);
     case CELL_UNFOLD_GRAPH:
         name_parts(config, folder, &parts);
         return cell_model_load_graph(registry, &parts, label, &options, out, error);

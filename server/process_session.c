@@ -214,6 +214,18 @@ static void copy_row(uint8_t *to, const struct srv_tensor *from, uint32_t axis, 
     }
 }
 
+/* A row that has never had a step, in the session's memory. */
+static void begin_row(const struct cell_model *cells, const struct cell_model_state *state,
+                      uint8_t *to, uint32_t row)
+{
+    const struct cell_tensor *input = &cells->inputs[state->input];
+    const size_t bytes = (size_t)input->width * cell_dtype_bytes(input->dtype);
+    if (state->or_start) {
+        base_assert(input->batch_axis <= 0 && bytes <= sizeof(cells->decoder.start));
+        memcpy(to + row * bytes, cells->decoder.start, bytes);
+    }
+}
+
 /* The states that the request has left are the session's, but for those of rows without a step:
  * these have theirs still. */
 static void keep_states(struct srv_session *session, struct srv_flight *flight)
@@ -236,10 +248,14 @@ static void keep_states(struct srv_session *session, struct srv_flight *flight)
             memcpy(to, after->data, after->bytes);
         } else if (input->batch_axis < 0 && before != NULL && before->data != to) {
             memcpy(to, before->data, before->bytes);
+        } else if (input->batch_axis < 0 && before == NULL) {
+            begin_row(cells, state, to, 0);
         }
         for (uint32_t row = 0; input->batch_axis >= 0 && row < flight->n_rows; row++) {
             const struct srv_tensor *from = stood_still(flight, s, row) ? before : after;
-            if (from != NULL && from->data != to) {
+            if (from == NULL) {
+                begin_row(cells, state, to, row);
+            } else if (from->data != to) {
                 copy_row(to, from, axis, row);
             }
         }

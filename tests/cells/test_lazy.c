@@ -118,17 +118,22 @@ static size_t bytes_of(const struct cell_def *def, uint32_t value)
     return def->values[value].width * sizeof(float);
 }
 
+static void expect_row(const struct cell_def *def, const struct rig_chain *a,
+                       const struct rig_chain *b)
+{
+    for (uint32_t o = 0; o < def->n_outputs; o++) {
+        ck_assert_mem_eq(a->outputs[o], b->outputs[o], STEPS * bytes_of(def, def->outputs[o]));
+    }
+    for (uint32_t s = 0; s < def->n_states; s++) {
+        ck_assert_mem_eq(a->final[s], b->final[s], bytes_of(def, def->n_inputs + s));
+    }
+}
+
 static void expect_same(const struct cell_def *def, const struct rig_chain *a,
                         const struct rig_chain *b)
 {
     for (uint32_t r = 0; r < ROWS; r++) {
-        for (uint32_t o = 0; o < def->n_outputs; o++) {
-            ck_assert_mem_eq(a[r].outputs[o], b[r].outputs[o],
-                             STEPS * bytes_of(def, def->outputs[o]));
-        }
-        for (uint32_t s = 0; s < def->n_states; s++) {
-            ck_assert_mem_eq(a[r].final[s], b[r].final[s], bytes_of(def, def->n_inputs + s));
-        }
+        expect_row(def, &a[r], &b[r]);
     }
 }
 

@@ -50,6 +50,9 @@ static const struct {
     {"joined_pieces",
      "max-symbols: 2\n",
      {.is_bidirectional = true, .symbols_max = 2, .favour = 1.5f}},
+    {"session",
+     "states: recurrent\nblank: 3\nmax-symbols: 4\n",
+     {.has_lengths = true, .symbols_max = 4, .blank = 3, .favour = -2.5f}},
     {"lengths",
      "vocabularies: token=words:marks.txt\n",
      {.has_lengths = true, .symbols_max = 10, .favour = 1.5f}},
@@ -454,6 +457,119 @@ START_TEST(test_company_changes_nothing)
 }
 END_TEST
 
+/* A part of a session: frames from..to - 1 of those that each row has. */
+static void run_part(struct visit *visit, const struct form *form, const struct frames *whole,
+                     uint32_t from, uint32_t to)
+{
+    struct frames part = {.n_rows = whole->n_rows, .n = to - from};
+    for (uint32_t row = 0; row < whole->n_rows; row++) {
+        const int32_t left = whole->used[row] - (int32_t)from;
+        part.used[row] = left < 0 ? 0 : left < (int32_t)part.n ? left : (int32_t)part.n;
+        memcpy(part.x[row], whole->x[row][from], part.n * sizeof(part.x[row][0]));
+    }
+    begin(visit, "session", form, &part);
+    visit->ask.request.sequence =
+        (struct srv_sequence){.id = "s", .is_start = from == 0, .is_end = to == whole->n};
+    texts_run(visit);
+}
+
+/* The labels of a part go on where those of the one before have ended. */
+static void expect_part(const struct visit *visit, const struct path *path, uint32_t row,
+                        uint32_t from, uint32_t *done)
+{
+    const int64_t n =
+        cell_integer_at(CELL_I64, texts_output(visit, "lengths")->data + row * sizeof(int64_t));
+    for (uint32_t i = 0; i < n; i++, (*done)++) {
+        ck_assert_uint_lt(*done, path->n);
+        ck_assert_int_eq(
+            cell_integer_at(CELL_I64, label_at(visit, "token", row, i, sizeof(int64_t))),
+            path->token[*done]);
+        ck_assert_int_eq(
+            from + cell_integer_at(CELL_I64, label_at(visit, "steps", row, i, sizeof(int64_t))),
+            path->frame[*done]);
+    }
+}
+
+/* Cut anywhere, also where a row has no frame in a part, or none in the first. */
+START_TEST(test_a_session_in_parts_hears_what_the_whole_does)
+{
+    const struct form *form = NULL;
+    uint32_t said = 0;
+    for (size_t i = 0; i < MODELS; i++) {
+        form = strcmp(models[i].name, "session") == 0 ? &models[i].form : form;
+    }
+    ck_assert_ptr_nonnull(form);
+    for (uint32_t i = 0; i < 16; i++) {
+        struct frames frames;
+        struct path paths[ROWS];
+        uint32_t done[ROWS] = {0};
+        draw(&frames, 1 + i % ROWS, STEPS);
+        search_rows("session", form, &frames, paths);
+        for (uint32_t from = 0, to = 0; from < STEPS; from = to) {
+            struct visit visit;
+            to = from + 1 + base_random_below(&numbers, i % 2 == 0 ? 2 : STEPS - from);
+            to = to < STEPS ? to : STEPS;
+            run_part(&visit, form, &frames, from, to);
+            ck_assert_uint_eq(visit.ask.request.n_outputs, 4); // and no state
+            for (uint32_t row = 0; row < frames.n_rows; row++) {
+                expect_part(&visit, &paths[row], row, from, &done[row]);
+            }
+            ask_release(&visit.ask);
+        }
+        for (uint32_t row = 0; row < frames.n_rows; row++) {
+            ck_assert_uint_eq(done[row], paths[row].n);
+            said += done[row];
+        }
+    }
+    ck_assert_uint_gt(said, 60);
+}
+END_TEST
+
+/* A row that has nothing to hear in the first part begins with the start, not with zeros; and
+ * states that a client brings are checked as ids are. */
+START_TEST(test_sessions_begin_with_the_start)
+{
+    struct frames frames;
+    struct path path;
+    struct visit visit;
+    struct form form = {.has_lengths = true, .symbols_max = 4, .blank = 3, .favour = -2.5f};
+    uint32_t done = 0;
+    draw(&frames, 1, STEPS);
+    frames.used[0] = STEPS;
+    search_rows("session", &form, &frames, &path);
+    frames.used[0] = 0;
+    begin(&visit, "session", &form, &frames);
+    visit.ask.request.sequence = (struct srv_sequence){.id = "s", .is_start = true};
+    texts_run(&visit);
+    ask_release(&visit.ask);
+    frames.used[0] = STEPS;
+    begin(&visit, "session", &form, &frames);
+    visit.ask.request.sequence = (struct srv_sequence){.id = "s", .is_end = true};
+    texts_run(&visit);
+    expect_part(&visit, &path, 0, 0, &done);
+    ck_assert_uint_eq(done, path.n);
+    ask_release(&visit.ask);
+
+    const struct cell_model *cells = site_find(&texts_site, "session");
+    const struct cell_tensor *labels = NULL;
+    for (uint32_t i = 0; i < cells->n_inputs; i++) {
+        labels = cells->inputs[i].dtype == CELL_I64 ? &cells->inputs[i] : labels;
+    }
+    ck_assert_ptr_nonnull(labels);
+    begin(&visit, "session", &form, &frames);
+    texts_add(&visit, labels->name, "INT64", &(int64_t){LABELS}, sizeof(int64_t));
+    texts_shape(&visit, 2, 1, 1);
+    visit.ask.request.sequence = (struct srv_sequence){.id = "s", .is_start = true, .is_end = true};
+    visit_start(&texts_site, &visit);
+    visit_wait(&visit);
+    ck_assert_int_eq(visit.ask.request.error.status, BASE_INVALID_ARGUMENT);
+    ck_assert_msg(strstr(visit.ask.request.error.message, "id 5 at position 0, expected 0..4") !=
+                      NULL,
+                  "%s", visit.ask.request.error.message);
+    ask_release(&visit.ask);
+}
+END_TEST
+
 /* ---- What is said of them, and refused ---------------------------------------------------- */
 
 START_TEST(test_clients_are_told_of_labels)
@@ -519,8 +635,8 @@ START_TEST(test_what_is_no_transducer_is_refused)
                     "decoder.onnx: output 'decoder_out' has width 8, in joiner.onnx it has 7");
     expect_no_model("unfold: transducer\nctc: logits\n", 0, plain,
                     "has ctc, which is of unfold: chain");
-    expect_no_model("unfold: transducer\nstates: recurrent\n", 0, plain,
-                    "has states, which are of unfold: chain");
+    expect_no_model("unfold: transducer\nstates: a=b\n", 0, plain,
+                    "states: the model has no input \"a\"");
 }
 END_TEST
 
@@ -606,6 +722,8 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, texts_teardown);
     tcase_add_loop_test(tcase, test_labels_are_those_that_the_search_finds, 0, (int)MODELS);
     tcase_add_test(tcase, test_company_changes_nothing);
+    tcase_add_test(tcase, test_a_session_in_parts_hears_what_the_whole_does);
+    tcase_add_test(tcase, test_sessions_begin_with_the_start);
     tcase_add_test(tcase, test_clients_are_told_of_labels);
     tcase_add_test(tcase, test_requests_that_ask_for_something_else_are_refused);
     tcase_add_test(tcase, test_what_is_no_transducer_is_refused);
