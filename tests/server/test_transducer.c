@@ -715,6 +715,23 @@ START_TEST(test_parts_that_do_not_fit_are_refused)
 }
 END_TEST
 
+static enum base_status load(struct cell_registry *registry, const void *version,
+                             struct cell_model **out)
+{
+    static const struct cell_model_options options = {.decoding = {.symbols_max = 2}};
+    struct base_error error;
+    return cell_model_load_transducer(registry, version, "test", &options, out, &error);
+}
+
+/* An allocation that fails anywhere leaves nothing behind. */
+START_TEST(test_loading_survives_every_failed_allocation)
+{
+    char version[UTIL_PATH_BYTES];
+    snprintf(version, sizeof(version), "%.3000s/joined_pieces/1", texts_folder);
+    parts_fail_allocations(load, version);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("transducer");
@@ -728,6 +745,7 @@ int main(void)
     tcase_add_test(tcase, test_requests_that_ask_for_something_else_are_refused);
     tcase_add_test(tcase, test_what_is_no_transducer_is_refused);
     tcase_add_test(tcase, test_parts_that_do_not_fit_are_refused);
+    tcase_add_test(tcase, test_loading_survives_every_failed_allocation);
     suite_add_tcase(suite, tcase);
     return util_run(suite);
 }
