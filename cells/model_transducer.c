@@ -355,7 +355,7 @@ static enum base_status add_decoder(struct binding *b)
     model->decoder.steps_each = decoding->symbols_max;
     model->decoder.has_end = true;
     model->decoder.end = (struct cell_end){.state = CELL_TRANSDUCER_OVER, .id = 1};
-    model->decoder.token_output = CELL_LABELS_TOKENS;
+    model->decoder.token_output = CELL_TENSORS_MAX; // its labels are model->labels
     return BASE_OK;
 }
 
@@ -372,29 +372,56 @@ static struct cell_tensor tensor_of(const char *name, enum cell_dtype dtype, boo
     return tensor;
 }
 
-static void set_outputs(struct binding *b)
+/* Of the encoder's outputs those stay that have no row for each frame, such as its last states. */
+static void keep_outputs(struct binding *b)
 {
+    struct cell_model *model = b->model;
+    model->n_outputs = 0;
+    for (uint32_t o = 0; o < b->encoder.n_outputs; o++) {
+        if (b->encoder.outputs[o].time_axis < 0) {
+            const uint32_t n = model->n_outputs++;
+            model->outputs[n] = b->encoder.outputs[o];
+            memcpy(model->output_sources[n], b->encoder.output_sources[o],
+                   sizeof(model->output_sources[n]));
+        }
+    }
+}
+
+static enum base_status set_outputs(struct binding *b)
+{
+    static const char *const names[] = {CELL_TOKEN, "scores", "steps", "lengths"};
     static const uint32_t of_step[] = {CELL_TRANSDUCER_LABEL, CELL_TRANSDUCER_SCORE,
                                        CELL_TRANSDUCER_AT};
     struct cell_model *model = b->model;
-    model->n_outputs = CELL_LABELS_OUTPUTS;
-    model->outputs[CELL_LABELS_TOKENS] = tensor_of(CELL_TOKEN, CELL_I64, true);
-    model->outputs[CELL_LABELS_SCORES] = tensor_of("scores", CELL_F32, true);
-    model->outputs[CELL_LABELS_STEPS] = tensor_of("steps", CELL_I64, true);
-    model->outputs[CELL_LABELS_LENGTHS] = tensor_of("lengths", CELL_I64, false);
-    for (uint32_t o = 0; o < CELL_LABELS_LENGTHS; o++) {
-        model->outputs[o].sequence = model->decoder.sequence;
-        model->output_sources[o][0] = (struct cell_source){
-            .kind = CELL_SOURCE_EACH, .stage = model->decoder.stage, .index = of_step[o]};
+    keep_outputs(b);
+    const uint32_t first = model->n_outputs;
+    for (uint32_t i = 0; i < CELL_LABELS_OUTPUTS; i++) {
+        const uint32_t o = first + i;
+        const bool is_timed = i != CELL_LABELS_LENGTHS;
+        if (o == CELL_TENSORS_MAX || find(model->outputs, o, names[i]) < o) {
+            return base_fail(b->error, BASE_INVALID_ARGUMENT,
+                             "encoder.onnx: output '%s' would be there twice, or there are more "
+                             "than %u",
+                             names[i], CELL_TENSORS_MAX - CELL_LABELS_OUTPUTS);
+        }
+        model->outputs[o] =
+            tensor_of(names[i], i == CELL_LABELS_SCORES ? CELL_F32 : CELL_I64, is_timed);
+        model->output_sources[o][0] =
+            is_timed ? (struct cell_source){.kind = CELL_SOURCE_EACH,
+                                            .stage = model->decoder.stage,
+                                            .index = of_step[i]}
+                     : (struct cell_source){.kind = CELL_SOURCE_TAKEN, .index = i};
+        model->outputs[o].sequence = is_timed ? model->decoder.sequence : 0;
+        model->n_outputs++;
     }
-    model->output_sources[CELL_LABELS_LENGTHS][0] =
-        (struct cell_source){.kind = CELL_SOURCE_TAKEN, .index = CELL_LABELS_LENGTHS};
     model->labels = (struct cell_labels){.is_on = true,
+                                         .first = first,
                                          .sequence = model->decoder.sequence,
                                          .blank = b->options->decoding.blank,
                                          .n_ids = b->joiner->outputs[0].width,
                                          .frames = b->frames,
                                          .id_bound = b->predictor->inputs[b->labels].id_bound};
+    return BASE_OK;
 }
 
 static enum base_status bind(struct binding *b)
@@ -417,7 +444,7 @@ static enum base_status bind(struct binding *b)
     BASE_TRY(add_frame(b, &frame));
     BASE_TRY(add_memories(b, frame));
     BASE_TRY(add_decoder(b));
-    set_outputs(b);
+    BASE_TRY(set_outputs(b));
     model->file_bytes += b->predictor->file_bytes + b->joiner->file_bytes;
     return BASE_OK;
 }

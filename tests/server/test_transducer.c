@@ -31,6 +31,7 @@ struct form {
     bool is_direct;    /* the joiner adds what both make, and no part of it is a frame's alone */
     bool is_bidirectional;
     bool has_lengths;
+    bool has_state; /* what the encoder's layer begins with, and ends with, are tensors */
     uint32_t symbols_max;
     int64_t blank;
     float favour; /* how much the blank's logit has more */
@@ -53,6 +54,9 @@ static const struct {
     {"session",
      "states: recurrent\nblank: 3\nmax-symbols: 4\n",
      {.has_lengths = true, .symbols_max = 4, .blank = 3, .favour = -2.5f}},
+    {"stateful",
+     "states: h0=hn\nmax-symbols: 4\n",
+     {.has_state = true, .symbols_max = 4, .favour = 1.5f}},
     {"lengths",
      "vocabularies: token=words:marks.txt\n",
      {.has_lengths = true, .symbols_max = 10, .favour = 1.5f}},
@@ -89,8 +93,14 @@ static void write_encoder(const struct form *form, const char *version, const ch
     onnx_constant(&builder, "r", onnx_random(&builder, 3, r, &numbers, 1.0f));
     onnx_set_ints(&builder, onnx_node(&builder, "Transpose", "x", "frames"), "perm", 3,
                   (const int64_t[]){1, 0, 2});
-    Onnx__NodeProto *gru = onnx_node(
-        &builder, "GRU", form->has_lengths ? "frames w r - used" : "frames w r", "directions");
+    if (form->has_state) {
+        onnx_input(&builder, "h0", PARTS_FLOAT, 3, (const int64_t[]){1, -1, FRAMES});
+    }
+    Onnx__NodeProto *gru = onnx_node(&builder, "GRU",
+                                     form->has_lengths ? "frames w r - used"
+                                     : form->has_state ? "frames w r - - h0"
+                                                       : "frames w r",
+                                     form->has_state ? "directions hn" : "directions");
     onnx_set_int(&builder, gru, "hidden_size", FRAMES / directions);
     if (form->is_bidirectional) {
         onnx_set_string(&builder, gru, "direction", "bidirectional");
@@ -100,6 +110,9 @@ static void write_encoder(const struct form *form, const char *version, const ch
     onnx_constant(&builder, "shape", onnx_ints(&builder, 1, 3, shape));
     onnx_node(&builder, "Reshape", "rows shape", "encoder_out");
     parts_output(&builder, "encoder_out");
+    if (form->has_state) {
+        parts_output(&builder, "hn");
+    }
     parts_write(&builder, version, name);
 }
 
@@ -323,6 +336,14 @@ static void begin(struct visit *visit, const char *model, const struct form *for
     }
 }
 
+/* Zeros, as a client that has no session sends them. */
+static void add_state(struct visit *visit, const struct frames *frames)
+{
+    static const float zeros[ROWS * FRAMES];
+    texts_add(visit, "h0", "FP32", zeros, frames->n_rows * FRAMES * sizeof(float));
+    texts_shape(visit, 3, 1, frames->n_rows)->shape[2] = FRAMES;
+}
+
 static uint32_t used_of(const struct form *form, const struct frames *frames, uint32_t row)
 {
     return form->has_lengths ? (uint32_t)frames->used[row] : frames->n;
@@ -336,6 +357,9 @@ static void search_rows(const char *model, const struct form *form, const struct
     struct visit visit;
     snprintf(part, sizeof(part), "%s_encoder", model);
     begin(&visit, part, form, frames);
+    if (form->has_state) {
+        add_state(&visit, frames);
+    }
     texts_run(&visit);
     const struct srv_tensor *made = texts_output(&visit, "encoder_out");
     for (uint32_t row = 0; row < frames->n_rows; row++) {
@@ -406,7 +430,7 @@ START_TEST(test_labels_are_those_that_the_search_finds)
         search_rows(models[_i].name, form, &frames, paths);
         begin(&visit, models[_i].name, form, &frames);
         texts_run(&visit);
-        ck_assert_uint_eq(visit.ask.request.n_outputs, 4);
+        ck_assert_uint_eq(visit.ask.request.n_outputs, 4); // a state is no output any more
         for (uint32_t row = 0; row < frames.n_rows; row++) {
             expect_row(&visit, row, &paths[row], form->blank);
             labels += paths[row].n;
@@ -458,16 +482,17 @@ START_TEST(test_company_changes_nothing)
 END_TEST
 
 /* A part of a session: frames from..to - 1 of those that each row has. */
-static void run_part(struct visit *visit, const struct form *form, const struct frames *whole,
-                     uint32_t from, uint32_t to)
+static void run_part(struct visit *visit, size_t model, const struct frames *whole, uint32_t from,
+                     uint32_t to)
 {
+    const struct form *form = &models[model].form;
     struct frames part = {.n_rows = whole->n_rows, .n = to - from};
     for (uint32_t row = 0; row < whole->n_rows; row++) {
         const int32_t left = whole->used[row] - (int32_t)from;
         part.used[row] = left < 0 ? 0 : left < (int32_t)part.n ? left : (int32_t)part.n;
         memcpy(part.x[row], whole->x[row][from], part.n * sizeof(part.x[row][0]));
     }
-    begin(visit, "session", form, &part);
+    begin(visit, models[model].name, form, &part);
     visit->ask.request.sequence =
         (struct srv_sequence){.id = "s", .is_start = from == 0, .is_end = to == whole->n};
     texts_run(visit);
@@ -490,26 +515,27 @@ static void expect_part(const struct visit *visit, const struct path *path, uint
     }
 }
 
-/* Cut anywhere, also where a row has no frame in a part, or none in the first. */
+/* Cut anywhere, also where a row has no frame in a part, or none in the first. _i: the states of
+ * layers, or a tensor of the encoder's. */
 START_TEST(test_a_session_in_parts_hears_what_the_whole_does)
 {
-    const struct form *form = NULL;
+    size_t model = 0;
     uint32_t said = 0;
-    for (size_t i = 0; i < MODELS; i++) {
-        form = strcmp(models[i].name, "session") == 0 ? &models[i].form : form;
+    while (strcmp(models[model].name, _i == 0 ? "session" : "stateful") != 0) {
+        model++;
     }
-    ck_assert_ptr_nonnull(form);
+    const struct form *form = &models[model].form;
     for (uint32_t i = 0; i < 16; i++) {
         struct frames frames;
         struct path paths[ROWS];
         uint32_t done[ROWS] = {0};
         draw(&frames, 1 + i % ROWS, STEPS);
-        search_rows("session", form, &frames, paths);
+        search_rows(models[model].name, form, &frames, paths);
         for (uint32_t from = 0, to = 0; from < STEPS; from = to) {
             struct visit visit;
             to = from + 1 + base_random_below(&numbers, i % 2 == 0 ? 2 : STEPS - from);
             to = to < STEPS ? to : STEPS;
-            run_part(&visit, form, &frames, from, to);
+            run_part(&visit, model, &frames, from, to);
             ck_assert_uint_eq(visit.ask.request.n_outputs, 4); // and no state
             for (uint32_t row = 0; row < frames.n_rows; row++) {
                 expect_part(&visit, &paths[row], row, from, &done[row]);
@@ -739,7 +765,7 @@ int main(void)
     tcase_add_checked_fixture(tcase, setup, texts_teardown);
     tcase_add_loop_test(tcase, test_labels_are_those_that_the_search_finds, 0, (int)MODELS);
     tcase_add_test(tcase, test_company_changes_nothing);
-    tcase_add_test(tcase, test_a_session_in_parts_hears_what_the_whole_does);
+    tcase_add_loop_test(tcase, test_a_session_in_parts_hears_what_the_whole_does, 0, 2);
     tcase_add_test(tcase, test_sessions_begin_with_the_start);
     tcase_add_test(tcase, test_clients_are_told_of_labels);
     tcase_add_test(tcase, test_requests_that_ask_for_something_else_are_refused);
