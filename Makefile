@@ -1600,6 +1600,9 @@ bench-kernels: programs deps-peers ## cells beside ONNX Runtime and PyTorch: doc
 bench-pictures: programs deps-peers ## pictures of many widths beside ONNX Runtime: printed
 	$(Q)build/peers/bin/python bench/peers/pictures.py --build $(OUT) $(BENCH_PICTURES)
 
+bench-transducers: programs deps-peers ## a transducer, recordings and streams, beside ONNX Runtime: printed
+	$(Q)build/peers/bin/python bench/peers/transducers.py --build $(OUT) $(BENCH_TRANSDUCERS)
+
 bench-serving: programs deps-peers ## an LSTM asked by many beside ONNX Runtime and PyTorch; LENGTHS=FILE: printed
 	$(Q)build/peers/bin/python bench/peers/serving.py --bench $(OUT)/cellbatch-bench \
 	  --lengths $(LENGTHS) $(BENCH_SERVING)
@@ -1749,6 +1752,6 @@ help: ## list the targets
 FORCE:
 
 .PHONY: all programs cuda-library test test-avx512 test-neon fuzz run-fuzz fuzz-models demo check-long run-tests run-avx512 run-emulated conformance run-conformance deps deps-py \
-  deps-neon deps-peers bench-kernels bench-pictures bench-readers bench-serving bench-cores gpu-tools gpu-cells cuda-gates clients lint lint-all \
+  deps-neon deps-peers bench-kernels bench-pictures bench-readers bench-serving bench-transducers bench-cores gpu-tools gpu-cells cuda-gates clients lint lint-all \
   layers headers tidy format format-check text shellcheck cppcheck analyze install install-models \
   uninstall clean help FORCE
