@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -130,6 +131,38 @@ const char *cell_stage_kind_name(const struct cell_stage *stage)
 {
     static const char *const names[] = {"once", "at each step", "chain", "decoder"};
     return stage->is_reverse ? "chain, backwards" : names[stage->kind];
+}
+
+uint32_t cell_tensor_find(const struct cell_tensor *tensors, uint32_t n, const char *name)
+{
+    uint32_t i = 0;
+    while (i < n && strcmp(tensors[i].name, name) != 0) {
+        i++;
+    }
+    return i;
+}
+
+struct cell_tensor cell_labels_tensor(uint32_t output, int64_t batch)
+{
+    static const char *const names[] = {CELL_TOKEN, "scores", "steps", "lengths"};
+    const bool is_timed = output != CELL_LABELS_LENGTHS;
+    const bool has_batch = batch != 0;
+    base_assert(output < CELL_LABELS_OUTPUTS);
+    struct cell_tensor made = {.dtype = output == CELL_LABELS_SCORES ? CELL_F32 : CELL_I64,
+                               .rank = has_batch && is_timed ? 2 : 1,
+                               .dims = {CELL_DIM_ANY, CELL_DIM_ANY},
+                               .batch_axis = has_batch ? 0 : -1,
+                               .time_axis = !is_timed   ? -1
+                                            : has_batch ? 1
+                                                        : 0,
+                               .piece_axis = -1,
+                               .pieces = 1,
+                               .width = 1};
+    if (has_batch || !is_timed) {
+        made.dims[0] = has_batch ? batch : 1;
+    }
+    (void)snprintf(made.name, sizeof(made.name), "%s", names[output]);
+    return made;
 }
 
 uint32_t cell_sequence_parts(const struct cell_sequence *sequence)

@@ -62,6 +62,9 @@ struct cell_tensor {
                         be fewer than the axis has; outputs past them are zeros */
 };
 
+/* Place of the tensor of that name; n: there is none. */
+uint32_t cell_tensor_find(const struct cell_tensor *tensors, uint32_t n, const char *name);
+
 enum cell_source_kind {
     CELL_SOURCE_ZERO,
     CELL_SOURCE_INPUT,      /* model input `index`: piece `piece` of its row at this step, or of its
@@ -298,6 +301,9 @@ struct cell_labels {
     bool has_last;    /* of CTC with sessions: these are the label of a row's last step, and 1; */
     uint32_t last_input, last_output; /* [batch] of int64, 0 before the first step */
 };
+
+/* Such an output, of batches of so many rows, or CELL_DIM_ANY; 0: the model has no batch axis. */
+struct cell_tensor cell_labels_tensor(uint32_t output, int64_t batch);
 
 /* Which of a model's outputs has CTC's numbers. */
 struct cell_ctc_of {

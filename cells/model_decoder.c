@@ -44,15 +44,6 @@ static enum base_status load_part(struct binding *b, const char *folder, const c
 
 /* ---- Inputs of the step ------------------------------------------------------------------- */
 
-static uint32_t find_tensor(const struct cell_tensor *tensors, uint32_t n, const char *name)
-{
-    uint32_t i = 0;
-    while (i < n && strcmp(tensors[i].name, name) != 0) {
-        i++;
-    }
-    return i;
-}
-
 static enum base_status check_same(const struct binding *b, const struct cell_tensor *want,
                                    const struct cell_tensor *got, const char *of)
 {
@@ -81,7 +72,7 @@ static enum base_status bind_request(const struct binding *b, const struct cell_
                                      bool is_optional, struct cell_source *out)
 {
     struct cell_model *model = b->model;
-    const uint32_t i = find_tensor(model->inputs, model->n_inputs, tensor->name);
+    const uint32_t i = cell_tensor_find(model->inputs, model->n_inputs, tensor->name);
     *out = (struct cell_source){.kind = CELL_SOURCE_INPUT, .index = i};
     if (i < model->n_inputs) {
         return check_same(b, tensor, &model->inputs[i], "input");
@@ -143,7 +134,7 @@ static enum base_status bind_memory(const struct binding *b, const struct cell_m
     const struct cell_tensor *tensor = &b->step->inputs[source->index];
     const uint32_t number = b->model->n_memories;
     struct cell_memory *memory = &b->model->memories[number];
-    const uint32_t o = find_tensor(encoder->outputs, encoder->n_outputs, tensor->name);
+    const uint32_t o = cell_tensor_find(encoder->outputs, encoder->n_outputs, tensor->name);
     if (number == CELL_MEMORIES_MAX) {
         return base_fail(b->error, BASE_UNIMPLEMENTED, "more than %u sequences attended to",
                          CELL_MEMORIES_MAX);
@@ -183,7 +174,7 @@ static enum base_status bind_input(const struct binding *b, const struct cell_mo
                                    bool is_state, struct cell_source *source)
 {
     const struct cell_tensor *tensor = &b->step->inputs[source->index];
-    const uint32_t o = find_tensor(encoder->outputs, encoder->n_outputs, tensor->name);
+    const uint32_t o = cell_tensor_find(encoder->outputs, encoder->n_outputs, tensor->name);
     if (o < encoder->n_outputs) {
         BASE_TRY(check_same(b, tensor, &encoder->outputs[o], "encoder.onnx: output"));
         *source = encoder->output_sources[o][0];
@@ -314,7 +305,7 @@ static enum base_status set_beam(const struct binding *b)
     struct cell_decoder *decoder = &model->decoder;
     const struct cell_stage *stage = &b->step->stages[0];
     const uint32_t width = b->decoding->beam_width;
-    const uint32_t logits = find_tensor(b->step->outputs, b->step->n_outputs, CELL_LOGITS);
+    const uint32_t logits = cell_tensor_find(b->step->outputs, b->step->n_outputs, CELL_LOGITS);
     if (width > CELL_BEAM_MAX) {
         return base_fail(b->error, BASE_INVALID_ARGUMENT, "a beam of %u; at most %u", width,
                          CELL_BEAM_MAX);

@@ -9,17 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Place of the tensor of that name; n: there is none. */
-static uint32_t find(const struct cell_tensor *tensors, uint32_t n, const char *name)
-{
-    for (uint32_t i = 0; i < n; i++) {
-        if (strcmp(tensors[i].name, name) == 0) {
-            return i;
-        }
-    }
-    return n;
-}
-
 static bool is_alike(const struct cell_tensor *input, const struct cell_tensor *output)
 {
     bool is_alike = input->dtype == output->dtype && input->byte == CELL_BYTE_NONE &&
@@ -41,8 +30,8 @@ static void add(struct cell_model *model, uint32_t input, uint32_t output)
 static enum base_status add_pair(struct cell_model *model, const struct cell_kept_state *kept,
                                  struct base_error *error)
 {
-    const uint32_t input = find(model->inputs, model->n_inputs, kept->input);
-    const uint32_t output = find(model->outputs, model->n_outputs, kept->output);
+    const uint32_t input = cell_tensor_find(model->inputs, model->n_inputs, kept->input);
+    const uint32_t output = cell_tensor_find(model->outputs, model->n_outputs, kept->output);
     if (input == model->n_inputs || output == model->n_outputs) {
         return base_fail(error, BASE_INVALID_ARGUMENT, "states: the model has no %s \"%.100s\"",
                          input == model->n_inputs ? "input" : "output",
@@ -164,8 +153,8 @@ static void name_state(const struct cell_model *model, struct cell_tensor *tenso
     uint32_t number = model->n_states;
     do {
         snprintf(tensor->name, sizeof(tensor->name), "state.%u", number++);
-    } while (find(model->inputs, model->n_inputs, tensor->name) < model->n_inputs ||
-             find(model->outputs, model->n_outputs, tensor->name) < model->n_outputs);
+    } while (cell_tensor_find(model->inputs, model->n_inputs, tensor->name) < model->n_inputs ||
+             cell_tensor_find(model->outputs, model->n_outputs, tensor->name) < model->n_outputs);
 }
 
 /* A tensor of rows of such a state. */

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #define PATH_BYTES 4096
+#define NONE       UINT32_MAX
 
 /* The model begins as the encoder. */
 struct binding {
@@ -58,18 +59,7 @@ static const struct cell_def *def_of(const struct cell_model *part)
     return &part->stages[0].type->def;
 }
 
-static uint32_t find(const struct cell_tensor *tensors, uint32_t n, const char *name)
-{
-    uint32_t i = 0;
-    while (i < n && strcmp(tensors[i].name, name) != 0) {
-        i++;
-    }
-    return i;
-}
-
 /* The definition's input that is a piece of the part's; NONE: nothing reads it. */
-#define NONE UINT32_MAX
-
 static uint32_t operand_of(const struct cell_model *part, uint32_t input, uint32_t piece)
 {
     uint32_t operand = NONE;
@@ -179,8 +169,10 @@ static enum base_status bind_joiner(struct binding *b)
     b->frames = NONE;
     for (uint32_t i = 0; i < part->n_inputs; i++) {
         const char *name = part->inputs[i].name;
-        const uint32_t of_encoder = find(b->encoder.outputs, b->encoder.n_outputs, name);
-        const uint32_t of_predictor = find(b->predictor->outputs, b->predictor->n_outputs, name);
+        const uint32_t of_encoder =
+            cell_tensor_find(b->encoder.outputs, b->encoder.n_outputs, name);
+        const uint32_t of_predictor =
+            cell_tensor_find(b->predictor->outputs, b->predictor->n_outputs, name);
         const bool is_of_encoder = of_encoder < b->encoder.n_outputs;
         if (operand_of(part, i, 0) == NONE || part->inputs[i].pieces != 1 ||
             is_of_encoder == (of_predictor < b->predictor->n_outputs)) {
@@ -359,19 +351,6 @@ static enum base_status add_decoder(struct binding *b)
     return BASE_OK;
 }
 
-static struct cell_tensor tensor_of(const char *name, enum cell_dtype dtype, bool is_timed)
-{
-    struct cell_tensor tensor = {.dtype = dtype,
-                                 .rank = is_timed ? 2 : 1,
-                                 .dims = {CELL_DIM_ANY, CELL_DIM_ANY},
-                                 .time_axis = is_timed ? 1 : -1,
-                                 .piece_axis = -1,
-                                 .pieces = 1,
-                                 .width = 1};
-    (void)snprintf(tensor.name, sizeof(tensor.name), "%s", name);
-    return tensor;
-}
-
 /* Of the encoder's outputs those stay that have no row for each frame, such as its last states. */
 static void keep_outputs(struct binding *b)
 {
@@ -389,7 +368,6 @@ static void keep_outputs(struct binding *b)
 
 static enum base_status set_outputs(struct binding *b)
 {
-    static const char *const names[] = {CELL_TOKEN, "scores", "steps", "lengths"};
     static const uint32_t of_step[] = {CELL_TRANSDUCER_LABEL, CELL_TRANSDUCER_SCORE,
                                        CELL_TRANSDUCER_AT};
     struct cell_model *model = b->model;
@@ -398,14 +376,14 @@ static enum base_status set_outputs(struct binding *b)
     for (uint32_t i = 0; i < CELL_LABELS_OUTPUTS; i++) {
         const uint32_t o = first + i;
         const bool is_timed = i != CELL_LABELS_LENGTHS;
-        if (o == CELL_TENSORS_MAX || find(model->outputs, o, names[i]) < o) {
+        const struct cell_tensor made = cell_labels_tensor(i, CELL_DIM_ANY);
+        if (o == CELL_TENSORS_MAX || cell_tensor_find(model->outputs, o, made.name) < o) {
             return base_fail(b->error, BASE_INVALID_ARGUMENT,
                              "encoder.onnx: output '%s' would be there twice, or there are more "
                              "than %u",
-                             names[i], CELL_TENSORS_MAX - CELL_LABELS_OUTPUTS);
+                             made.name, CELL_TENSORS_MAX - CELL_LABELS_OUTPUTS);
         }
-        model->outputs[o] =
-            tensor_of(names[i], i == CELL_LABELS_SCORES ? CELL_F32 : CELL_I64, is_timed);
+        model->outputs[o] = made;
         model->output_sources[o][0] =
             is_timed ? (struct cell_source){.kind = CELL_SOURCE_EACH,
                                             .stage = model->decoder.stage,

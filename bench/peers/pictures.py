@@ -18,7 +18,7 @@ import tempfile
 import time
 
 import page
-from readers import GRPC, Ours, export
+from readers import Ours, export
 
 # Name in docs/pictures.md, input, height, widths.
 CASES = [("lines", "picture", 32, (40, 200)), ("speech", "frames", 161, (60, 300))]
@@ -75,15 +75,8 @@ class Peer:
 
 def our_rate(ours, case, together, seconds):
     name, given, height, widths = case
-    printed = subprocess.run(
-        [ours.load, "--target", f"127.0.0.1:{GRPC}", "--model", name, "--concurrency", str(together)]
-        + ["--shape", f"{given}:B,1,{height},L", "--lengths", f"uniform:{widths[0]}:{widths[1]}"]
-        + ["--duration", str(seconds), "--warmup", "0.5", "--cooldown", "0", "--json"],
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout
-    return json.loads(printed.splitlines()[-1])["rate_achieved"]
+    shape, lengths = f"{given}:B,1,{height},L", f"uniform:{widths[0]}:{widths[1]}"
+    return ours.ask(name, together, seconds, "--shape", shape, "--lengths", lengths)["rate_achieved"]
 
 
 def main():

@@ -108,17 +108,20 @@ class Ours:
             time.sleep(0.1)
         sys.exit("the daemon does not become ready")
 
-    def times(self, model, shapes, seconds):
-        wanted = [f"--shape={name}:{','.join(map(str, s))}" for name, s in shapes.items()]
+    def ask(self, model, together, seconds, *more, warmup=0.5):
+        """What cellbatch-load has seen in so many seconds, with so many requests under way."""
         printed = subprocess.run(
-            [self.load, "--target", f"127.0.0.1:{GRPC}", "--model", model, "--concurrency", "1"]
-            + ["--duration", str(seconds), "--warmup", "0.3", "--cooldown", "0", "--json"]
-            + wanted,
+            [self.load, "--target", f"127.0.0.1:{GRPC}", "--model", model, "--concurrency", str(together)]
+            + ["--duration", str(seconds), "--warmup", str(warmup), "--cooldown", "0", "--json", *more],
             check=True,
             capture_output=True,
             text=True,
         ).stdout
-        return [json.loads(printed.splitlines()[-1])["latency_ms"]["p50"]]
+        return json.loads(printed.splitlines()[-1])
+
+    def times(self, model, shapes, seconds):
+        wanted = [f"--shape={name}:{','.join(map(str, s))}" for name, s in shapes.items()]
+        return [self.ask(model, 1, seconds, *wanted, warmup=0.3)["latency_ms"]["p50"]]
 
     def close(self):
         self.process.terminate()

@@ -19,7 +19,7 @@ import tempfile
 import time
 
 import page
-from readers import GRPC, Ours
+from readers import Ours
 
 BANDS, MAX_SYMBOLS = 240, 5
 RECORDING, CHUNK = (50, 150), (16, 16)  # frames
@@ -135,16 +135,8 @@ class Peer:
 
 
 def our_rate(ours, model, together, lengths, seconds):
-    printed = subprocess.run(
-        [ours.load, "--target", f"127.0.0.1:{GRPC}", "--model", model, "--concurrency", str(together)]
-        + ["--lengths", f"uniform:{lengths[0]}:{lengths[1]}"]
-        + (["--sequence-length", "12"] if model == "streams" else [])
-        + ["--duration", str(seconds), "--warmup", "0.5", "--cooldown", "0", "--json"],
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout
-    return json.loads(printed.splitlines()[-1])["rate_achieved"]
+    more = ["--sequence-length", "12"] if model == "streams" else []
+    return ours.ask(model, together, seconds, "--lengths", f"uniform:{lengths[0]}:{lengths[1]}", *more)["rate_achieved"]
 
 
 def main():
