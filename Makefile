@@ -428,8 +428,10 @@ BENCH_SRCS = \
   bench/round_trip.c \
   bench/sequence.c \
   bench/serve.c \
+  bench/simulate.c \
   bench/small_ops.c \
   bench/tally.c \
+  bench/virtual.c \
   bench/workload.c \
   $(BENCH_SRCS_$(ARCH)) \
 
@@ -812,6 +814,7 @@ BENCH_SUITES = \
   tests/bench/test_bench_policies.c \
   tests/bench/test_bench_engine.c \
   tests/bench/test_bench_serve.c \
+  tests/bench/test_bench_simulate.c \
 
 TEST_SUITES = $(BASE_SUITES) $(CONFIG_SUITES) $(CELLS_SUITES) $(LANE_SUITES) $(CUDA_SUITES) \
   $(SCHEDULER_SUITES) \

@@ -26,6 +26,7 @@ int bench_layouts(int argc, char **argv);
 int bench_own_cell(int argc, char **argv);
 int bench_peak(int argc, char **argv);
 int bench_policies(int argc, char **argv);
+int bench_simulate(int argc, char **argv);
 
 /* Processor, allowed CPUs, commit of the source tree ("unknown" outside of one), as one line of
  * text or as the members of a JSON object, without braces. */

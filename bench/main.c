@@ -16,6 +16,7 @@ static const struct bench_command commands[] = {
     {"peak", bench_peak,
      "peaks of a core: multiply-adds, activations, reads from caches and memory"},
     {"policies", bench_policies, "cells as they come, beside padding, merging, one by one"},
+    {"simulate", bench_simulate, "requests through the scheduler in virtual time"},
 };
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
 

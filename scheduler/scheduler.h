@@ -69,6 +69,10 @@ struct sched;
 /* Defaults: 1 queue, 64 rows, min 1, 5 tasks, runs of 256 steps (8 shared; 24 to be
  * followed), interruptible. */
 void sched_options_init(struct sched_options *options);
+/* Those of a device that computes while it is pumped (cell_device_caps.pumped): one batch at a
+ * time, long runs, interrupted when somebody comes. One that computes behind our back is kept busy
+ * by several short batches instead. */
+void sched_options_init_pumped(struct sched_options *options);
 
 enum base_status sched_create(const struct sched_options *options, struct sched **out);
 /* Nothing may be inside any more. */

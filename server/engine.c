@@ -14,18 +14,6 @@
 /* The loop and one that reads from the network. */
 #define OTHER_BUSY_THREADS 2u
 
-/* Runs of several types take turns. One of less than this, some 50 us of a core or two, would be
- * mostly beginning and ending: 8 steps of a cell of 64 units are over in 5 us. Zen 4, two threads,
- * one request of both directions of an LSTM present, 100 steps, requests a second with runs of 8
- * steps and with this: 64 units 4,487 and 5,018, 128 units 1,405 and 1,572, 256 513 and 527. */
-#define SHARED_FLOPS 10000000u
-
-/* A batch that rows leave goes on for less than this, some 50 us of two cores: about what ending it
- * and forming the next takes, and as long as an answer may wait. Zen 3, two threads, LSTMs, 64
- * requests of 5 to 50 steps, requests a second without and with this: 16 units 176,937 and 313,416,
- * 32 units 98,246 and 136,401, 64 units 46,826 and 53,195, 128 units the same. */
-#define LEAST_FLOPS 10000000u
-
 /* Who reads an answer while it is made gets some more of it this often: a millisecond or two of a
  * core. */
 #define SHOWN_FLOPS 100000000u
@@ -117,23 +105,23 @@ static enum base_status sched_open(struct srv_engine *engine, struct srv_device 
 {
     const struct srv_engine_options *options = &engine->options;
     struct sched_options sched;
-    sched_options_init(&sched);
+    if (engine->caps.pumped) {
+        sched_options_init_pumped(&sched);
+        sched.tasks_max = pumped_tasks(options);
+    } else {
+        sched_options_init(&sched);
+        sched.interruptible = false;
+        sched.tasks_max = options->tasks_max;
+        sched.run_steps_max = sched.run_steps_shared;
+    }
     sched.n_queues = wrk_pool_queues(device->pool);
     sched.rows_max = options->batch_rows_max;
-    // A queue that computes inside pump() is interrupted when somebody comes. One that runs behind
-    // our back is kept busy by several short batches instead.
-    sched.interruptible = engine->caps.pumped;
-    sched.full_behind_runs = engine->caps.pumped;
-    sched.run_flops_shared = engine->caps.pumped ? SHARED_FLOPS : 0;
-    sched.run_flops_least = engine->caps.pumped ? LEAST_FLOPS : 0;
     sched.run_flops_shown = SHOWN_FLOPS;
-    sched.tasks_max = engine->caps.pumped ? pumped_tasks(options) : options->tasks_max;
     sched.spans = engine->caps.spans;
     sched.beside = engine->caps.beside && sched.tasks_max > 1;
-    uint32_t bound = engine->caps.pumped ? UINT32_MAX : sched.run_steps_shared;
-    sched.run_steps_max = options->run_steps_max > 0 && options->run_steps_max < bound
-                              ? options->run_steps_max
-                              : bound;
+    if (options->run_steps_max > 0 && options->run_steps_max < sched.run_steps_max) {
+        sched.run_steps_max = options->run_steps_max;
+    }
     for (uint32_t q = 0; q < sched.n_queues; q++) {
         sched.attention[q] = wrk_pool_attention(device->pool, q);
     }
