@@ -113,6 +113,7 @@ static void list_candidates(struct sched *sched, uint32_t queue, const struct ce
                                          .running = count_running(sched, t, queue),
                                          .rows_max = type->rows_max,
                                          .priority = type->priority,
+                                         .turns = sched->turns + 1 - type->last_turn,
                                          .finish_tag = head->graph->finish_tag,
                                          .order = head->order,
                                          .served = served_by(sched, type->group)};
@@ -472,10 +473,11 @@ static struct sched__type *next_type(struct sched *sched, struct sched__queue *q
 }
 
 /* Without rows. */
-static struct cell_batch *open_batch(struct sched *sched, const struct sched__type *type,
-                                     uint32_t index, uint64_t now_ns)
+static struct cell_batch *open_batch(struct sched *sched, struct sched__type *type, uint32_t index,
+                                     uint64_t now_ns)
 {
     struct cell_batch *batch = &slot_take(&sched->queues[index])->batch;
+    type->last_turn = ++sched->turns;
     batch->type = type->type;
     batch->n_rows = 0;
     batch->n_cells = 0;
@@ -548,7 +550,7 @@ static struct sched__type *type_following(struct sched *sched, const struct cell
 }
 
 /* A batch with the chains of the type that follow those of `first`. */
-static struct cell_batch *take_followers(struct sched *sched, const struct sched__type *type,
+static struct cell_batch *take_followers(struct sched *sched, struct sched__type *type,
                                          const struct cell_batch *first, uint64_t now_ns)
 {
     struct cell_batch *batch = open_batch(sched, type, first->queue, now_ns);

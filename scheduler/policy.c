@@ -2,6 +2,11 @@
  * nothing running, else (c) types with something ready; among equals the highest priority, then
  * the one whose first row is to be done first. One pass over a handful of candidates.
  *
+ * Among those with nothing running priority would let the last two of a graph take turns as long as
+ * either has a row, and rows leave the types before them one by one: they would run nearly alone.
+ * So the one is first whose rows have waited longest, all together: its rows meet, and a single row
+ * that is passed over does not wait for ever.
+ *
  * A type that always has a full batch, of a model with more requests than can be served, would so
  * hold back all other models for ever. So first comes the group that has been served least, and its
  * types alone are compared: fair queueing by operations. */
@@ -11,21 +16,31 @@
 
 #include <stdbool.h>
 
-/* 2, 1, 0 for criteria (a), (b), (c). */
-static uint32_t criterion(const struct sched_candidate *candidate)
+enum criterion { RUNNING, IDLE, FULL }; /* (c), (b), (a) */
+
+static enum criterion criterion(const struct sched_candidate *candidate)
 {
     if (candidate->ready >= candidate->rows_max) {
-        return 2;
+        return FULL;
     }
-    return candidate->running == 0 ? 1 : 0;
+    return candidate->running == 0 ? IDLE : RUNNING;
+}
+
+/* Of all its rows, in batches. */
+static uint64_t waited(const struct sched_candidate *candidate)
+{
+    return candidate->ready * candidate->turns;
 }
 
 static bool is_better(const struct sched_candidate *a, const struct sched_candidate *b)
 {
-    uint32_t class_a = criterion(a);
-    uint32_t class_b = criterion(b);
-    if (class_a != class_b) {
-        return class_a > class_b;
+    const enum criterion criterion_a = criterion(a);
+    const enum criterion criterion_b = criterion(b);
+    if (criterion_a != criterion_b) {
+        return criterion_a > criterion_b;
+    }
+    if (criterion_a == IDLE && waited(a) != waited(b)) {
+        return waited(a) > waited(b);
     }
     if (a->priority != b->priority) {
         return a->priority > b->priority;

@@ -11,6 +11,7 @@ struct sched__type {
     const struct cell_type *type; /* NULL: unknown */
     uint32_t priority, rows_max, beside_rows, follow_rows, group;
     uint32_t running;                            /* batches in flight */
+    uint64_t last_turn;                          /* number of the last batch formed; 0: none */
     struct sched__ready ready[SCHED_QUEUES_MAX]; /* subgraphs pinned to a queue */
     struct sched__ready unpinned;                /* subgraphs any queue may take */
     struct sched_type_stats stats;
@@ -50,6 +51,7 @@ struct sched {
     uint64_t served[CELL_TYPES_MAX], clock;
     uint64_t next_order, next_mark;
     uint64_t chains;            /* numbers given to them */
+    uint64_t turns;             /* and to batches */
     struct sched_graph *inside; /* all graphs between add and finish */
     uint32_t n_inside;
     struct sched_graph *finished_first, *finished_last;

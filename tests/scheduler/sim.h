@@ -54,6 +54,8 @@ struct sim {
     uint32_t groups[GRAPHS_TYPES_MAX];
     uint64_t served[GRAPHS_TYPES_MAX], clock; /* operations that each group has had */
     uint32_t running[GRAPHS_TYPES_MAX];       /* batches of the type in flight */
+    uint64_t turn_of[GRAPHS_TYPES_MAX];       /* number of the type's last batch, 0 before it, */
+    uint64_t turns;                           /* of so many */
     struct sched *sched;
     struct sched_admission admission;
     uint64_t now_ns;

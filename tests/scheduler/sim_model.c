@@ -119,6 +119,11 @@ static bool goes_first(const struct sim *sim, uint32_t q, const struct offer *of
     if (class_a != class_b) {
         return class_a > class_b;
     }
+    const uint64_t waited_a = offers[a].ready * (sim->turns + 1 - sim->turn_of[a]);
+    const uint64_t waited_b = offers[b].ready * (sim->turns + 1 - sim->turn_of[b]);
+    if (class_a == 2 && waited_a != waited_b) {
+        return waited_a > waited_b;
+    }
     if (sim->priorities[a] != sim->priorities[b]) {
         return sim->priorities[a] > sim->priorities[b];
     }
@@ -577,6 +582,7 @@ void sim_model_after(struct sim *sim, uint32_t q, const struct cell_batch *batch
     if (batch == NULL) {
         return;
     }
+    sim->turn_of[type] = ++sim->turns;
     const struct cell_batch *other = batch->beside;
     uint32_t n_followers = 0;
     uint32_t beside = beside_predict(sim, q, offers_before, batch);
@@ -586,6 +592,7 @@ void sim_model_after(struct sim *sim, uint32_t q, const struct cell_batch *batch
     sim_require(sim, batch->type->id == type && !batch->follows);
     check_batch(sim, q, batch, other);
     if (other != NULL) {
+        sim->turn_of[beside] = ++sim->turns;
         sim_require(sim, other->beside == NULL && other->type->id == beside);
         sim_require(sim, other->follows == follows && (!follows || other->n_rows == n_followers));
         sim->n_followers += follows ? 1 : 0;

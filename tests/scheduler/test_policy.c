@@ -52,12 +52,30 @@ START_TEST(test_highest_priority_among_full_idle_and_running_types)
 }
 END_TEST
 
+/* However late in the graph; neither many rows nor a long wait alone decide. */
+START_TEST(test_rows_that_have_waited_longest_among_idle_types)
+{
+    struct sched_candidate all[] = {
+        {.ready = 9, .rows_max = 64, .priority = 0, .turns = 2},
+        {.ready = 1, .rows_max = 64, .priority = 2, .turns = 9},
+        {.ready = 2, .rows_max = 64, .priority = 1, .turns = 8},
+    };
+    ck_assert_uint_eq(choose(all, 3), 0); // 18, 9, 16
+    all[1].turns = 19;
+    ck_assert_uint_eq(choose(all, 3), 1);
+    all[2].ready = 3;
+    ck_assert_uint_eq(choose(all, 3), 2);
+    all[0].turns = UINT64_C(1) << 33; // more batches than 32 bits count
+    ck_assert_uint_eq(choose(all, 3), 0);
+}
+END_TEST
+
 START_TEST(test_first_tag_among_equals)
 {
     struct sched_candidate all[] = {
-        {.ready = 3, .rows_max = 4, .priority = 1, .finish_tag = 5},
-        {.ready = 1, .rows_max = 4, .priority = 1, .finish_tag = 3},
-        {.ready = 2, .rows_max = 4, .priority = 1, .finish_tag = 4},
+        {.ready = 3, .running = 1, .rows_max = 4, .priority = 1, .finish_tag = 5},
+        {.ready = 1, .running = 1, .rows_max = 4, .priority = 1, .finish_tag = 3},
+        {.ready = 2, .running = 1, .rows_max = 4, .priority = 1, .finish_tag = 4},
     };
     ck_assert_uint_eq(choose(all, 3), 1);
     for (uint32_t i = 0; i < 3; i++) {
@@ -131,6 +149,7 @@ int main(void)
     tcase_add_test(tcase, test_full_batch_goes_before_priority_and_idleness);
     tcase_add_test(tcase, test_type_with_nothing_running_goes_before_priority);
     tcase_add_test(tcase, test_highest_priority_among_full_idle_and_running_types);
+    tcase_add_test(tcase, test_rows_that_have_waited_longest_among_idle_types);
     tcase_add_test(tcase, test_first_tag_among_equals);
     tcase_add_test(tcase, test_least_served_group_goes_before_full_batches);
     tcase_add_test(tcase, test_groups_share_evenly);

@@ -128,10 +128,10 @@ START_TEST(test_others_that_wait_shorten_both)
     sim_case_check(&now, batch, 2, 1, 2);
     sim_case_check(&now, batch->beside, 0, 1, 2);
     sim_case_finish(&now, UINT32_MAX);
-    // Of the others the one that has not just run comes first, and beside it goes the next.
+    // The others have waited longer.
     batch = sim_next(sim, 0);
-    sim_case_check(&now, batch, 0, 1, 2);
-    sim_case_check(&now, batch->beside, 2, 1, 2);
+    sim_case_check(&now, batch, 1, 1, 2);
+    sim_case_check(&now, batch->beside, 3, 1, 2);
 }
 END_TEST
 

@@ -180,8 +180,37 @@ START_TEST(test_nobody_follows_while_others_wait)
         sim_case_add(&now, &recipe);
     }
     const struct cell_batch *batch = sim_next(sim, 0);
+    check_batch(batch, 2, SIM_CASE_FEW + 1, 2);
+    ck_assert_ptr_null(batch->beside);
+    sim_case_finish(&now, UINT32_MAX);
+    batch = sim_next(sim, 0);
     check_batch(batch, 0, 1, 2);
     ck_assert_ptr_null(batch->beside);
+}
+END_TEST
+
+/* A batch at a time, rows leave each layer one by one: they meet in the next. */
+START_TEST(test_rows_of_all_layers_meet)
+{
+    enum { LAYERS = 4, PRESENT = 16, REQUESTS = 400 };
+    now.options.beside = false;
+    for (uint32_t t = 0; t < SIM_CASE_TYPES; t++) {
+        sim->priorities[t] = t;
+    }
+    sim_case_start(&now);
+    for (uint32_t added = 0; sim->n_finished < REQUESTS;) {
+        for (; added < sim->n_finished + PRESENT; added++) {
+            add(LAYERS, 20 + 7 * added % 41);
+        }
+        ck_assert_ptr_nonnull(sim_next(sim, 0));
+        sim_case_finish(&now, UINT32_MAX);
+    }
+    for (uint32_t t = 0; t < LAYERS; t++) {
+        const struct sched_type_stats *stats = sched_type_stats(sim->sched, t);
+        const uint64_t steps = atomic_load(&stats->steps);
+        ck_assert_uint_ge(atomic_load(&stats->cells) * 3 * LAYERS, steps * 2 * PRESENT);
+    }
+    sim_drain(sim);
 }
 END_TEST
 
@@ -296,6 +325,7 @@ int main(void)
     tcase_add_test(tcase, test_a_newcomer_follows_with_the_others);
     tcase_add_test(tcase, test_what_is_ready_goes_before_what_follows);
     tcase_add_test(tcase, test_nobody_follows_while_others_wait);
+    tcase_add_test(tcase, test_rows_of_all_layers_meet);
     tcase_add_loop_test(tcase, test_nobody_follows, 0, HINDRANCES);
     tcase_add_test(tcase, test_a_cancel_ends_both);
     tcase_add_test(tcase, test_a_cancel_between_two_batches);
