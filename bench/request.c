@@ -104,27 +104,29 @@ void bench_request_unfold(const struct bench_requests *requests, struct bench_re
     base_assert(status == BASE_OK); // the largest was tried before
 }
 
-/* The graph of the longest sequence or the largest tree; any other takes less. */
+/* The graph of the longest sequence or the largest tree, of the request's tensors: what nobody asks
+ * for takes less. Any other takes less, too. */
 static enum base_status unfold_largest(const struct bench_requests *requests,
+                                       const struct bench_request *request,
                                        struct base_arena *arena)
 {
     struct sched_graph *graph = NULL;
-    struct sched_tensor none[CELL_TENSORS_MAX] = {{0}};
     if (is_of_trees(requests)) {
         const struct bench_shapes *shapes = requests->shapes;
         uint32_t largest = 0;
         for (uint32_t t = 0; t < shapes->count; t++) {
             largest = shapes->trees[t].n_leaves > shapes->trees[largest].n_leaves ? t : largest;
         }
-        const struct sched_forest forest = forest_of(requests, &shapes->trees[largest], none, none);
+        const struct sched_forest forest =
+            forest_of(requests, &shapes->trees[largest], request->inputs, request->outputs);
         return sched_unfold_tree(&forest, arena, &graph, NULL);
     }
     uint32_t steps[CELL_SEQUENCES_MAX];
     sched_node_id decoder;
     struct sched_sequences longest = {.model = requests->cells,
                                       .n_rows = 1,
-                                      .inputs = none,
-                                      .outputs = none,
+                                      .inputs = request->inputs,
+                                      .outputs = request->outputs,
                                       .decoders = &decoder};
     cell_model_steps(requests->cells, requests->lengths->max, steps);
     for (uint32_t s = 0; s < CELL_SEQUENCES_MAX; s++) {
@@ -133,13 +135,14 @@ static enum base_status unfold_largest(const struct bench_requests *requests,
     return sched_unfold_chain(&longest, arena, &graph, NULL);
 }
 
-/* The size of one chunk that holds any graph; 0: none does. */
-static size_t arena_bytes_for(const struct bench_requests *requests)
+/* The size of one chunk that holds any graph of the request's tensors; 0: none does. */
+static size_t arena_bytes_for(const struct bench_requests *requests,
+                              const struct bench_request *request)
 {
     for (size_t bytes = ARENA_BYTES_MIN; bytes <= ARENA_BYTES_MAX; bytes *= 2) {
         struct base_arena arena;
         base_arena_init(&arena, bytes, bytes);
-        enum base_status status = unfold_largest(requests, &arena);
+        enum base_status status = unfold_largest(requests, request, &arena);
         base_arena_release(&arena);
         if (status == BASE_OK) {
             return bytes;
@@ -237,7 +240,7 @@ static enum base_status place(const struct bench_requests *requests,
 /* ---- Life ---- */
 
 static enum base_status init(const struct bench_requests *requests, struct bench_request *request,
-                             size_t arena_bytes, struct base_random *random)
+                             struct base_random *random)
 {
     const struct cell_model *cells = requests->cells;
     request->sequences = (struct sched_sequences){.model = cells,
@@ -259,6 +262,10 @@ static enum base_status init(const struct bench_requests *requests, struct bench
     for (uint32_t o = 0; o < cells->n_outputs; o++) {
         BASE_TRY(place(requests, &cells->outputs[o], &request->outputs[o]));
     }
+    const size_t arena_bytes = arena_bytes_for(requests, request);
+    if (arena_bytes == 0) {
+        return BASE_RESOURCE_EXHAUSTED;
+    }
     base_arena_init(&request->arena, arena_bytes, arena_bytes);
     bench_request_unfold(requests, request, 0,
                          (struct bench_extent){0}); // so that the chunk is there
@@ -269,13 +276,12 @@ static enum base_status init_all(struct bench_requests *requests)
 {
     struct base_random random;
     base_random_init(&random, SEED);
-    size_t arena_bytes = arena_bytes_for(requests);
     requests->all = base_alloc_array(requests->count, sizeof(*requests->all));
-    if (requests->all == NULL || arena_bytes == 0) {
+    if (requests->all == NULL) {
         return BASE_RESOURCE_EXHAUSTED;
     }
     for (uint32_t i = 0; i < requests->count; i++) {
-        BASE_TRY(init(requests, &requests->all[i], arena_bytes, &random));
+        BASE_TRY(init(requests, &requests->all[i], &random));
     }
     return BASE_OK;
 }

@@ -37,7 +37,8 @@
 #define CELL_STREAMED_BYTES            ((size_t)768 << 10)
 #define CELL_STREAMED_WORDS            CELL_STREAMED_BYTES
 
-/* Whether panels of 4 and 5 vectors lie in strips (kernels.h): not measured. */
+/* Whether panels of 4 and 5 vectors lie in strips (kernels.h): they gain nothing
+ * (docs/kernels.md). */
 #define CELL_STRIPS 0
 
 /* Whether what is asked for later is shared out to all passes: it gains nothing (docs/kernels.md).

@@ -113,6 +113,20 @@ START_TEST(test_an_open_loop_answers_all_or_says_so)
 }
 END_TEST
 
+/* Whatever its length, a request's graph fits its memory, outputs and all. */
+START_TEST(test_convolutions_of_any_length)
+{
+    for (uint32_t steps = 100; steps <= 400; steps += 50) {
+        char words[UTIL_PATH_BYTES];
+        snprintf(words, sizeof(words),
+                 "simulate --model tests/data/onnx/conv_deep-ts1.13-op17/model.onnx --lengths "
+                 "fixed:%u --seconds 0.001 --requests-present 1 --json",
+                 steps);
+        json_decref(run_json(words));
+    }
+}
+END_TEST
+
 START_TEST(test_bad_options)
 {
     static const struct {
@@ -151,6 +165,7 @@ int main(void)
     tcase_add_test(tcase, test_as_many_are_inside_as_was_said);
     tcase_add_test(tcase, test_times_are_those_that_were_stated);
     tcase_add_test(tcase, test_an_open_loop_answers_all_or_says_so);
+    tcase_add_test(tcase, test_convolutions_of_any_length);
     tcase_add_test(tcase, test_bad_options);
     suite_add_tcase(suite, tcase);
     return util_run(suite);
