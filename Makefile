@@ -476,6 +476,7 @@ TEST_UTIL_SRCS = \
   tests/server/ask.c \
   tests/server/decoder_parts.c \
   tests/server/exposition.c \
+  tests/server/frames.c \
   tests/server/gate.c \
   tests/server/graphs.c \
   tests/server/grpc_draft.c \

@@ -3,17 +3,14 @@
  * ids and as text, of rows of any lengths, in one request and in sessions cut anywhere. */
 #include "server/check_model.h"
 #include "server/signature.h"
+#include "tests/server/frames.h"
 #include "tests/server/parts.h"
-#include "tests/server/text_site.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define FEATURES 3
-#define HIDDEN   6
-#define LABELS   4
-#define ROWS     3
-#define STEPS    40
+#define HIDDEN 6
+#define LABELS 4
 
 static struct onnx_builder builder;
 static struct base_random numbers;
@@ -40,8 +37,8 @@ static void transpose(const char *from, const char *to, int64_t a, int64_t b, in
 /* frames [time, batch, features] of x. */
 static void write_frames(void)
 {
-    const int64_t dims[] = {-1, -1, FEATURES};
-    const int64_t kernel[] = {FEATURES, FEATURES, 3};
+    const int64_t dims[] = {-1, -1, FRAMES_FEATURES};
+    const int64_t kernel[] = {FRAMES_FEATURES, FRAMES_FEATURES, 3};
     onnx_input(&builder, "x", PARTS_FLOAT, form.is_alone ? 2 : 3, form.is_alone ? dims + 1 : dims);
     if (form.is_alone) {
         onnx_node(&builder, "Unsqueeze", "x one", "frames");
@@ -69,7 +66,7 @@ static void write_model(const char *version)
     if (form.has_lengths) {
         onnx_input(&builder, "used", PARTS_INT32, 1, (const int64_t[]){-1});
     }
-    onnx_add_weights(&builder, "GRU", FEATURES, HIDDEN, 7);
+    onnx_add_weights(&builder, "GRU", FRAMES_FEATURES, HIDDEN, 7);
     onnx_set_int(&builder,
                  onnx_node(&builder, "GRU", form.has_lengths ? "frames w r b used" : "frames w r b",
                            form.has_scores ? "directions scores" : "directions last"),
@@ -124,54 +121,11 @@ static void setup(void)
 
 /* ---- What comes in, and what is to come out ----------------------------------------------- */
 
-struct frames {
-    uint32_t n_rows, n; /* frames a row */
-    float x[ROWS][STEPS][FEATURES];
-    int32_t used[ROWS];
-};
-
-static void draw(struct frames *frames, uint32_t n_rows, uint32_t n)
-{
-    memset(frames, 0, sizeof(*frames));
-    frames->n_rows = n_rows;
-    frames->n = n;
-    for (uint32_t row = 0; row < n_rows; row++) {
-        frames->used[row] = (int32_t)base_random_below(&numbers, n + 1);
-        for (uint32_t t = 0; t < n * FEATURES; t++) {
-            frames->x[row][t / FEATURES][t % FEATURES] =
-                4.0f * (float)base_random_unit(&numbers) - 2.0f;
-        }
-    }
-}
-
-/* A request of frames from..to - 1. */
-static void begin(struct visit *visit, const char *model, const struct frames *frames,
-                  uint32_t from, uint32_t to)
-{
-    float x[ROWS * STEPS * FEATURES];
-    const size_t row = (to - from) * FEATURES;
-    const struct cell_model *cells = site_find(&texts_site, model);
-    texts_begin(visit, model);
-    for (uint32_t r = 0; r < frames->n_rows; r++) {
-        memcpy(x + r * row, frames->x[r][from], row * sizeof(float));
-    }
-    texts_add(visit, "x", "FP32", x, frames->n_rows * row * sizeof(float));
-    if (cells->inputs[0].batch_axis < 0) {
-        texts_shape(visit, 2, to - from, FEATURES);
-    } else {
-        texts_shape(visit, 3, frames->n_rows, to - from)->shape[2] = FEATURES;
-    }
-    if (cells->n_inputs > 1 && strcmp(cells->inputs[1].name, "used") == 0) {
-        texts_add(visit, "used", "INT32", frames->used, frames->n_rows * sizeof(int32_t));
-        texts_shape(visit, 1, frames->n_rows, 0);
-    }
-}
-
 /* Of each row. */
 struct path {
-    uint32_t n[ROWS], longest;
-    int64_t token[ROWS][STEPS], step[ROWS][STEPS];
-    float score[ROWS][STEPS];
+    uint32_t n[FRAMES_ROWS], longest;
+    int64_t token[FRAMES_ROWS][FRAMES_STEPS], step[FRAMES_ROWS][FRAMES_STEPS];
+    float score[FRAMES_ROWS][FRAMES_STEPS];
     uint32_t blanks, repeats; /* that were left out */
 };
 
@@ -260,9 +214,10 @@ START_TEST(test_labels_are_those_of_the_best_path)
         struct visit visit;
         struct visit twin;
         struct path path;
-        draw(&frames, models[_i].form.is_alone ? 1 : 1 + i % ROWS, 1 + i % STEPS);
-        begin(&visit, models[_i].name, &frames, 0, frames.n);
-        begin(&twin, twin_name, &frames, 0, frames.n);
+        frames_draw(&frames, &numbers, models[_i].form.is_alone ? 1 : 1 + i % FRAMES_ROWS,
+                    1 + i % FRAMES_STEPS);
+        frames_begin(&visit, models[_i].name, &frames);
+        frames_begin(&twin, twin_name, &frames);
         texts_run(&visit);
         texts_run(&twin);
         follow(&twin, &frames, models[_i].form.is_timed_first, models[_i].blank, &path);
@@ -272,7 +227,7 @@ START_TEST(test_labels_are_those_of_the_best_path)
         assert_labels(&visit, &path, frames.n_rows, "steps", 0);
         for (uint32_t row = 0; is_text && row < frames.n_rows; row++) {
             static const char *const marks[] = {"_", "a", "\xc3\xa4", " "};
-            char wanted[2 * STEPS + 1] = "";
+            char wanted[2 * FRAMES_STEPS + 1] = "";
             for (uint32_t n = 0; n < path.n[row]; n++) {
                 const size_t at = strlen(wanted);
                 snprintf(wanted + at, sizeof(wanted) - at, "%s", marks[path.token[row][n]]);
@@ -309,13 +264,13 @@ START_TEST(test_outputs_are_asked_for_by_name)
     struct frames frames;
     struct visit twin;
     struct path path;
-    draw(&frames, 3, STEPS);
-    begin(&twin, "turned_ids", &frames, 0, STEPS);
+    frames_draw(&frames, &numbers, 3, FRAMES_STEPS);
+    frames_begin(&twin, "turned_ids", &frames);
     texts_run(&twin);
     follow(&twin, &frames, false, 3, &path);
     for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]); i++) {
         struct visit visit;
-        begin(&visit, "turned", &frames, 0, STEPS);
+        frames_begin(&visit, "turned", &frames);
         visit.ask.request.wanted = asked[i];
         visit.ask.request.n_wanted = asked[i][1] == NULL ? 1 : 2;
         texts_run(&visit);
@@ -331,22 +286,13 @@ START_TEST(test_outputs_are_asked_for_by_name)
         ask_release(&visit.ask);
     }
     struct visit none;
-    begin(&none, "turned", &frames, 0, STEPS);
+    frames_begin(&none, "turned", &frames);
     none.ask.request.wanted = (const char *[]){"numbers"};
     none.ask.request.n_wanted = 1;
     texts_expect_refused(&none, "output 'numbers' is not one of the model's 6 outputs");
     ask_release(&twin.ask);
 }
 END_TEST
-
-/* A request of a session, its part of the frames. */
-static void run_part(struct visit *visit, const struct frames *frames, uint32_t from, uint32_t to)
-{
-    begin(visit, "session", frames, from, to);
-    visit->ask.request.sequence =
-        (struct srv_sequence){.id = "s", .is_start = from == 0, .is_end = to == frames->n};
-    texts_run(visit);
-}
 
 /* Holds a row's labels of a part against the whole's, from number done[row] on. */
 static void assert_part(const struct visit *visit, const struct path *path, uint32_t row,
@@ -371,16 +317,16 @@ START_TEST(test_a_session_in_parts_has_the_labels_of_the_whole)
         struct frames frames;
         struct visit twin;
         struct path path;
-        uint32_t done[ROWS] = {0};
-        draw(&frames, 1 + i % ROWS, STEPS);
-        begin(&twin, "session_ids", &frames, 0, STEPS);
+        uint32_t done[FRAMES_ROWS] = {0};
+        frames_draw(&frames, &numbers, 1 + i % FRAMES_ROWS, FRAMES_STEPS);
+        frames_begin(&twin, "session_ids", &frames);
         texts_run(&twin);
         follow(&twin, &frames, true, 2, &path);
-        for (uint32_t from = 0, to = 0; from < STEPS; from = to) {
+        for (uint32_t from = 0, to = 0; from < FRAMES_STEPS; from = to) {
             struct visit visit;
-            to = from + 1 + base_random_below(&numbers, i % 2 == 0 ? 3 : STEPS - from);
-            to = to < STEPS ? to : STEPS;
-            run_part(&visit, &frames, from, to);
+            to = from + 1 + base_random_below(&numbers, i % 2 == 0 ? 3 : FRAMES_STEPS - from);
+            to = to < FRAMES_STEPS ? to : FRAMES_STEPS;
+            frames_run_part(&visit, "session", &frames, from, to);
             for (uint32_t row = 0; row < frames.n_rows; row++) {
                 assert_part(&visit, &path, row, from, done);
                 const bool is_within = done[row] > 0 && done[row] < path.n[row];

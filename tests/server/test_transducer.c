@@ -3,21 +3,19 @@
  * label: rows of any lengths, in any company, as ids and as text. */
 #include "server/check_model.h"
 #include "server/signature.h"
+#include "tests/server/frames.h"
 #include "tests/server/parts.h"
-#include "tests/server/text_site.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#define FEATURES 3
 #define FRAMES   8 /* features of what the encoder makes */
 #define HIDDEN   6 /* of the predictor's state */
 #define EMBEDDED 4
 #define JOINED   7
 #define LABELS   5
 #define CONTEXT  2
-#define ROWS     3
 #define STEPS    14
 #define LONGEST  (10 * STEPS)
 
@@ -78,7 +76,7 @@ static uint32_t joined_of(const struct form *form)
 /* encoder_out [batch, time, FRAMES] of x. */
 static void write_encoder(const struct form *form, const char *version, const char *name)
 {
-    const int64_t dims[] = {-1, -1, FEATURES};
+    const int64_t dims[] = {-1, -1, FRAMES_FEATURES};
     const uint32_t directions = form->is_bidirectional ? 2 : 1;
     const int64_t shape[] = {0, 0, FRAMES};
     base_random_init(&numbers, 11);
@@ -87,7 +85,7 @@ static void write_encoder(const struct form *form, const char *version, const ch
     if (form->has_lengths) {
         onnx_input(&builder, "used", PARTS_INT32, 1, dims);
     }
-    const int64_t w[] = {directions, 3 * FRAMES / directions, FEATURES};
+    const int64_t w[] = {directions, 3 * FRAMES / directions, FRAMES_FEATURES};
     const int64_t r[] = {directions, 3 * FRAMES / directions, FRAMES / directions};
     onnx_constant(&builder, "w", onnx_random(&builder, 3, w, &numbers, 1.0f));
     onnx_constant(&builder, "r", onnx_random(&builder, 3, r, &numbers, 1.0f));
@@ -300,46 +298,10 @@ static void search(const char *model, const struct form *form, const float *fram
 
 /* ---- Requests ----------------------------------------------------------------------------- */
 
-struct frames {
-    uint32_t n_rows, n; /* frames a row */
-    float x[ROWS][STEPS][FEATURES];
-    int32_t used[ROWS];
-};
-
-static void draw(struct frames *frames, uint32_t n_rows, uint32_t n)
-{
-    memset(frames, 0, sizeof(*frames));
-    frames->n_rows = n_rows;
-    frames->n = n;
-    for (uint32_t row = 0; row < n_rows; row++) {
-        frames->used[row] = (int32_t)base_random_below(&numbers, n + 1);
-        for (uint32_t i = 0; i < n * FEATURES; i++) {
-            frames->x[row][i / FEATURES][i % FEATURES] = base_random_f32(&numbers, -2.0f, 2.0f);
-        }
-    }
-}
-
-static void begin(struct visit *visit, const char *model, const struct form *form,
-                  const struct frames *frames)
-{
-    float x[ROWS * STEPS * FEATURES];
-    const size_t row = (size_t)frames->n * FEATURES;
-    texts_begin(visit, model);
-    for (uint32_t r = 0; r < frames->n_rows; r++) {
-        memcpy(x + r * row, frames->x[r], row * sizeof(float));
-    }
-    texts_add(visit, "x", "FP32", x, frames->n_rows * row * sizeof(float));
-    texts_shape(visit, 3, frames->n_rows, frames->n)->shape[2] = FEATURES;
-    if (form->has_lengths) {
-        texts_add(visit, "used", "INT32", frames->used, frames->n_rows * sizeof(int32_t));
-        texts_shape(visit, 1, frames->n_rows, 0);
-    }
-}
-
 /* Zeros, as a client that has no session sends them. */
 static void add_state(struct visit *visit, const struct frames *frames)
 {
-    static const float zeros[ROWS * FRAMES];
+    static const float zeros[FRAMES_ROWS * FRAMES];
     texts_add(visit, "h0", "FP32", zeros, frames->n_rows * FRAMES * sizeof(float));
     texts_shape(visit, 3, 1, frames->n_rows)->shape[2] = FRAMES;
 }
@@ -356,7 +318,7 @@ static void search_rows(const char *model, const struct form *form, const struct
     char part[64];
     struct visit visit;
     snprintf(part, sizeof(part), "%s_encoder", model);
-    begin(&visit, part, form, frames);
+    frames_begin(&visit, part, frames);
     if (form->has_state) {
         add_state(&visit, frames);
     }
@@ -423,12 +385,12 @@ START_TEST(test_labels_are_those_that_the_search_finds)
     uint32_t empty = 0;
     for (uint32_t i = 0; i < 12; i++) {
         struct frames frames;
-        struct path paths[ROWS];
+        struct path paths[FRAMES_ROWS];
         struct visit visit;
         base_random_init(&numbers, 100 + i);
-        draw(&frames, 1 + i % ROWS, 1 + i % STEPS);
+        frames_draw(&frames, &numbers, 1 + i % FRAMES_ROWS, 1 + i % STEPS);
         search_rows(models[_i].name, form, &frames, paths);
-        begin(&visit, models[_i].name, form, &frames);
+        frames_begin(&visit, models[_i].name, &frames);
         texts_run(&visit);
         ck_assert_uint_eq(visit.ask.request.n_outputs, 4); // a state is no output any more
         for (uint32_t row = 0; row < frames.n_rows; row++) {
@@ -455,10 +417,10 @@ START_TEST(test_company_changes_nothing)
     enum { VISITS = 24 };
     static struct frames frames[VISITS];
     static struct visit visits[VISITS];
-    const struct form *form = &models[0].form;
     for (uint32_t i = 0; i < VISITS; i++) {
-        draw(&frames[i], 1 + i % ROWS, 1 + base_random_below(&numbers, STEPS));
-        begin(&visits[i], models[0].name, form, &frames[i]);
+        frames_draw(&frames[i], &numbers, 1 + i % FRAMES_ROWS,
+                    1 + base_random_below(&numbers, STEPS));
+        frames_begin(&visits[i], models[0].name, &frames[i]);
         visit_start(&texts_site, &visits[i]);
     }
     for (uint32_t i = 0; i < VISITS; i++) {
@@ -467,7 +429,7 @@ START_TEST(test_company_changes_nothing)
     }
     for (uint32_t i = 0; i < VISITS; i++) {
         struct visit alone;
-        begin(&alone, models[0].name, form, &frames[i]);
+        frames_begin(&alone, models[0].name, &frames[i]);
         texts_run(&alone);
         for (uint32_t o = 0; o < 4; o++) {
             const struct srv_tensor *got = &visits[i].ask.request.outputs[o];
@@ -480,23 +442,6 @@ START_TEST(test_company_changes_nothing)
     }
 }
 END_TEST
-
-/* A part of a session: frames from..to - 1 of those that each row has. */
-static void run_part(struct visit *visit, size_t model, const struct frames *whole, uint32_t from,
-                     uint32_t to)
-{
-    const struct form *form = &models[model].form;
-    struct frames part = {.n_rows = whole->n_rows, .n = to - from};
-    for (uint32_t row = 0; row < whole->n_rows; row++) {
-        const int32_t left = whole->used[row] - (int32_t)from;
-        part.used[row] = left < 0 ? 0 : left < (int32_t)part.n ? left : (int32_t)part.n;
-        memcpy(part.x[row], whole->x[row][from], part.n * sizeof(part.x[row][0]));
-    }
-    begin(visit, models[model].name, form, &part);
-    visit->ask.request.sequence =
-        (struct srv_sequence){.id = "s", .is_start = from == 0, .is_end = to == whole->n};
-    texts_run(visit);
-}
 
 /* The labels of a part go on where those of the one before have ended. */
 static void expect_part(const struct visit *visit, const struct path *path, uint32_t row,
@@ -527,15 +472,15 @@ START_TEST(test_a_session_in_parts_hears_what_the_whole_does)
     const struct form *form = &models[model].form;
     for (uint32_t i = 0; i < 16; i++) {
         struct frames frames;
-        struct path paths[ROWS];
-        uint32_t done[ROWS] = {0};
-        draw(&frames, 1 + i % ROWS, STEPS);
+        struct path paths[FRAMES_ROWS];
+        uint32_t done[FRAMES_ROWS] = {0};
+        frames_draw(&frames, &numbers, 1 + i % FRAMES_ROWS, STEPS);
         search_rows(models[model].name, form, &frames, paths);
         for (uint32_t from = 0, to = 0; from < STEPS; from = to) {
             struct visit visit;
             to = from + 1 + base_random_below(&numbers, i % 2 == 0 ? 2 : STEPS - from);
             to = to < STEPS ? to : STEPS;
-            run_part(&visit, model, &frames, from, to);
+            frames_run_part(&visit, models[model].name, &frames, from, to);
             ck_assert_uint_eq(visit.ask.request.n_outputs, 4); // and no state
             for (uint32_t row = 0; row < frames.n_rows; row++) {
                 expect_part(&visit, &paths[row], row, from, &done[row]);
@@ -560,16 +505,16 @@ START_TEST(test_sessions_begin_with_the_start)
     struct visit visit;
     struct form form = {.has_lengths = true, .symbols_max = 4, .blank = 3, .favour = -2.5f};
     uint32_t done = 0;
-    draw(&frames, 1, STEPS);
+    frames_draw(&frames, &numbers, 1, STEPS);
     frames.used[0] = STEPS;
     search_rows("session", &form, &frames, &path);
     frames.used[0] = 0;
-    begin(&visit, "session", &form, &frames);
+    frames_begin(&visit, "session", &frames);
     visit.ask.request.sequence = (struct srv_sequence){.id = "s", .is_start = true};
     texts_run(&visit);
     ask_release(&visit.ask);
     frames.used[0] = STEPS;
-    begin(&visit, "session", &form, &frames);
+    frames_begin(&visit, "session", &frames);
     visit.ask.request.sequence = (struct srv_sequence){.id = "s", .is_end = true};
     texts_run(&visit);
     expect_part(&visit, &path, 0, 0, &done);
@@ -582,7 +527,7 @@ START_TEST(test_sessions_begin_with_the_start)
         labels = cells->inputs[i].dtype == CELL_I64 ? &cells->inputs[i] : labels;
     }
     ck_assert_ptr_nonnull(labels);
-    begin(&visit, "session", &form, &frames);
+    frames_begin(&visit, "session", &frames);
     texts_add(&visit, labels->name, "INT64", &(int64_t){LABELS}, sizeof(int64_t));
     texts_shape(&visit, 2, 1, 1);
     visit.ask.request.sequence = (struct srv_sequence){.id = "s", .is_start = true, .is_end = true};
@@ -616,12 +561,12 @@ START_TEST(test_requests_that_ask_for_something_else_are_refused)
 {
     struct frames frames;
     struct visit visit;
-    draw(&frames, 1, 3);
-    begin(&visit, "plain", &models[0].form, &frames);
+    frames_draw(&frames, &numbers, 1, 3);
+    frames_begin(&visit, "plain", &frames);
     visit.ask.request.steps_max = 5;
     texts_expect_refused(&visit, "parameter 'max_steps': a transducer has as many steps as its "
                                  "frames ask for");
-    begin(&visit, "plain", &models[0].form, &frames);
+    frames_begin(&visit, "plain", &frames);
     visit.ask.request.beam = 2;
     texts_expect_refused(&visit, "parameter 'beam' is 2; the model has at most 0");
 }
