@@ -203,8 +203,8 @@ static enum base_status open_rows(struct loop *loop, const struct cell_registry 
     return BASE_OK;
 }
 
-static enum base_status open_loop(struct loop *loop, const struct cell_registry *registry,
-                                  const struct cell_model *cells)
+static enum base_status open_all(struct loop *loop, const struct cell_registry *registry,
+                                 const struct cell_model *cells)
 {
     struct sched_options options;
     sched_options_init_pumped(&options);
@@ -229,7 +229,7 @@ static enum base_status open_loop(struct loop *loop, const struct cell_registry 
     return BASE_OK;
 }
 
-static void close_loop(struct loop *loop)
+static void close_all(struct loop *loop)
 {
     if (loop->sched != NULL) {
         sched_cancel_all(loop->sched, BASE_CANCELLED, (uint64_t)loop->now_ns);
@@ -265,14 +265,14 @@ enum base_status bench_virtual_run(const struct cell_registry *registry,
     *loop = (struct loop){.run = run, .result = out};
     enum base_status status = bench_requests_create(cells, load, &loop->requests, error);
     if (status == BASE_OK) {
-        status = open_loop(loop, registry, cells);
+        status = open_all(loop, registry, cells);
         if (status == BASE_OK) {
             run_loop(loop);
             summarise(loop, out);
         } else {
             (void)base_fail(error, status, "out of memory");
         }
-        close_loop(loop);
+        close_all(loop);
     }
     base_free(loop);
     return status;
