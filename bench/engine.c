@@ -318,8 +318,9 @@ static const char help[] =
     "                         (scripts/gpu/engine.sh), and ends";
 
 /* false: the value is not one for this option. */
-static bool take_option(struct bench *bench, int option, const char *value)
+static bool take_option(void *context, int option, const char *value)
 {
+    struct bench *bench = context;
     struct settings *set = &bench->settings;
     struct srv_engine_options *engine = &bench->workload.engine;
     switch (option) {
@@ -354,20 +355,9 @@ static bool parse_arguments(int argc, char **argv, struct bench *bench, int *sta
     bench->workload.rounds = 5;
     bench->workload.seconds = 5;
     bench->settings = (struct settings){.present = 64};
-    // NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread runs yet
-    for (int o = 0; (o = getopt_long(argc, argv, "", options, NULL)) != -1;) {
-        if (o == 'h') {
-            (void)puts(help);
-            *status = EXIT_SUCCESS;
-            return false;
-        }
-        if (o == '?' || !take_option(bench, o, optarg)) {
-            (void)fprintf(stderr, "%s\n", help);
-            *status = 2;
-            return false;
-        }
-    }
-    return true;
+    const struct bench_arguments arguments = {
+        .options = options, .help = help, .take = take_option, .context = bench};
+    return bench_arguments_read(argc, argv, &arguments, status);
 }
 
 int bench_engine(int argc, char **argv)

@@ -313,8 +313,9 @@ static const char help[] =
     "  --json                 one JSON object a line";
 
 /* false: the value is not one for this option. */
-static bool take_option(struct bench *bench, int option, const char *value)
+static bool take_option(void *context, int option, const char *value)
 {
+    struct bench *bench = context;
     struct settings *set = &bench->settings;
     switch (option) {
     case 'o':
@@ -354,20 +355,9 @@ static bool parse_arguments(int argc, char **argv, struct bench *bench, int *sta
     bench->workload.seconds = 2; // of each run
     bench->settings =
         (struct settings){.rates = "0.2,0.5,0.8,0.95", .clients = 256, .inside = 256, .group = 64};
-    // NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread runs yet
-    for (int o = 0; (o = getopt_long(argc, argv, "", options, NULL)) != -1;) {
-        if (o == 'h') {
-            (void)puts(help);
-            *status = EXIT_SUCCESS;
-            return false;
-        }
-        if (o == '?' || !take_option(bench, o, optarg)) {
-            (void)fprintf(stderr, "%s\n", help);
-            *status = 2;
-            return false;
-        }
-    }
-    return true;
+    const struct bench_arguments arguments = {
+        .options = options, .help = help, .take = take_option, .context = bench};
+    return bench_arguments_read(argc, argv, &arguments, status);
 }
 
 int bench_policies(int argc, char **argv)

@@ -239,8 +239,9 @@ static enum base_status place(const struct bench_requests *requests,
 
 /* ---- Life ---- */
 
+/* *arena_bytes: 0, or what an earlier request needed. */
 static enum base_status init(const struct bench_requests *requests, struct bench_request *request,
-                             struct base_random *random)
+                             struct base_random *random, size_t *arena_bytes)
 {
     const struct cell_model *cells = requests->cells;
     request->sequences = (struct sched_sequences){.model = cells,
@@ -262,11 +263,11 @@ static enum base_status init(const struct bench_requests *requests, struct bench
     for (uint32_t o = 0; o < cells->n_outputs; o++) {
         BASE_TRY(place(requests, &cells->outputs[o], &request->outputs[o]));
     }
-    const size_t arena_bytes = arena_bytes_for(requests, request);
-    if (arena_bytes == 0) {
+    *arena_bytes = *arena_bytes == 0 ? arena_bytes_for(requests, request) : *arena_bytes;
+    if (*arena_bytes == 0) {
         return BASE_RESOURCE_EXHAUSTED;
     }
-    base_arena_init(&request->arena, arena_bytes, arena_bytes);
+    base_arena_init(&request->arena, *arena_bytes, *arena_bytes);
     bench_request_unfold(requests, request, 0,
                          (struct bench_extent){0}); // so that the chunk is there
     return BASE_OK;
@@ -274,6 +275,7 @@ static enum base_status init(const struct bench_requests *requests, struct bench
 
 static enum base_status init_all(struct bench_requests *requests)
 {
+    size_t arena_bytes = 0;
     struct base_random random;
     base_random_init(&random, SEED);
     requests->all = base_alloc_array(requests->count, sizeof(*requests->all));
@@ -281,7 +283,7 @@ static enum base_status init_all(struct bench_requests *requests)
         return BASE_RESOURCE_EXHAUSTED;
     }
     for (uint32_t i = 0; i < requests->count; i++) {
-        BASE_TRY(init(requests, &requests->all[i], &random));
+        BASE_TRY(init(requests, &requests->all[i], &random, &arena_bytes));
     }
     return BASE_OK;
 }

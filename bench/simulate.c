@@ -161,8 +161,9 @@ static bool parse_scaled(const char *text, double low, double scale, double *out
 }
 
 /* false: the value is not one for this option. */
-static bool take_option(struct bench *bench, int option, const char *value)
+static bool take_option(void *context, int option, const char *value)
 {
+    struct bench *bench = context;
     struct bench_virtual_times *times = &bench->run.times;
     const double least = 1e-3;
     switch (option) {
@@ -205,20 +206,9 @@ static bool parse_arguments(int argc, char **argv, struct bench *bench, int *sta
     bench->workload.seconds = 10;
     bench->present = 64;
     bench_virtual_times_init(&bench->run.times);
-    // NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread runs yet
-    for (int o = 0; (o = getopt_long(argc, argv, "", options, NULL)) != -1;) {
-        if (o == 'h') {
-            (void)puts(help);
-            *status = EXIT_SUCCESS;
-            return false;
-        }
-        if (o == '?' || !take_option(bench, o, optarg)) {
-            (void)fprintf(stderr, "%s\n", help);
-            *status = 2;
-            return false;
-        }
-    }
-    return true;
+    const struct bench_arguments arguments = {
+        .options = options, .help = help, .take = take_option, .context = bench};
+    return bench_arguments_read(argc, argv, &arguments, status);
 }
 
 int bench_simulate(int argc, char **argv)

@@ -82,6 +82,25 @@ bool bench_workload_take(struct bench_workload *workload, int letter, const char
     }
 }
 
+bool bench_arguments_read(int argc, char **argv, const struct bench_arguments *arguments,
+                          int *status)
+{
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread runs yet
+    for (int o = 0; (o = getopt_long(argc, argv, "", arguments->options, NULL)) != -1;) {
+        if (o == 'h') {
+            (void)puts(arguments->help);
+            *status = EXIT_SUCCESS;
+            return false;
+        }
+        if (o == '?' || !arguments->take(arguments->context, o, optarg)) {
+            (void)fprintf(stderr, "%s\n", arguments->help);
+            *status = 2;
+            return false;
+        }
+    }
+    return true;
+}
+
 const char *bench_workload_name(const struct bench_workload *workload)
 {
     return workload->model != NULL     ? workload->model

@@ -67,6 +67,19 @@ void bench_workload_release(struct bench_workload *workload);
  * or there is no such option. */
 bool bench_workload_take(struct bench_workload *workload, int letter, const char *value);
 
+/* What a subcommand takes: BENCH_WORKLOAD_OPTIONS and its own, with help as 'h'. */
+struct bench_arguments {
+    const struct option *options;
+    const char *help;
+    /* Of each option; false: the value is not one for it. */
+    bool (*take)(void *context, int letter, const char *value);
+    void *context;
+};
+
+/* Gives each option to take(). false: *status is main()'s result, and the help has been printed. */
+bool bench_arguments_read(int argc, char **argv, const struct bench_arguments *arguments,
+                          int *status);
+
 /* As the user has named it. */
 const char *bench_workload_name(const struct bench_workload *workload);
 
