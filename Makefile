@@ -631,6 +631,7 @@ CELLS_SUITES = \
   tests/cells/test_tree.c \
   tests/cells/test_type.c \
   tests/cells/test_waves.c \
+  tests/cells/test_windows.c \
   $(CELLS_SUITES_$(ARCH)) \
 
 CELLS_SUITES_x86_64 = \

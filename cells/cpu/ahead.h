@@ -41,6 +41,9 @@ void cell_windows_close(const struct cell_view *view);
 /* How often a row was given a window, ever: for who wants to know. */
 uint64_t cell_windows_count(const struct cell_windows *windows);
 
+/* How often sums were made for some rows, ever, but for a helped run's. */
+uint64_t cell_windows_times_filled(const struct cell_windows *windows);
+
 /* Lets the step's row pointers of every windowed op and every kept value point into the windows. */
 void cell_windows_resolve(const struct cell_view *view);
 
