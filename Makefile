@@ -46,6 +46,8 @@ CONFIG_SRCS = \
   config/inputs.c \
   config/option.c \
   config/sources.c \
+  config/textproto.c \
+  config/triton_config.c \
   config/value.c \
   config/write.c \
   config/yaml.c \
@@ -567,6 +569,7 @@ CONFIG_SUITES = \
   tests/config/test_config.c \
   tests/config/test_config_docs.c \
   tests/config/test_config_errors.c \
+  tests/config/test_triton_config.c \
 
 CELLS_SUITES = \
   tests/cells/test_apart.c \
@@ -929,6 +932,7 @@ TEST_SCRIPTS = \
   tests/docs/test_together.sh \
   tests/docs/test_transducers.sh \
   tests/docs/test_trees.sh \
+  tests/docs/test_triton.sh \
   tests/server/test_curl_examples.sh \
   tests/bench/test_gpu_build.sh \
   tests/bench/test_gpu_document.sh \
@@ -984,6 +988,7 @@ BESIDE_TESTS = \
   tests/docs/test_text.sh \
   tests/docs/test_transducers.sh \
   tests/docs/test_trees.sh \
+  tests/docs/test_triton.sh \
   tests/cells/test_tree.c \
   tests/cells/test_end.c \
   tests/cells/test_follow.c \

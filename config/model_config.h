@@ -91,6 +91,7 @@ struct cfg_model_config {
     struct cfg_shapes shapes;
     struct cfg_states states;
     int64_t text_start, text_end, unknown; /* or CFG_ID_NONE */
+    struct cfg_tensor model_file;          /* of a config.pbtxt; "": as it is always called */
 };
 
 /* path: the file, which may be missing: then the defaults. INVALID_ARGUMENT as cfg_load();

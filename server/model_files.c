@@ -2,6 +2,7 @@
 #include "server/model_files.h"
 
 #include "base/assert.h"
+#include "config/triton_config.h"
 #include "server/plugin.h"
 #include "server/text.h"
 
@@ -54,9 +55,31 @@ static bool ends_with(const char *path, const char *end)
     return length >= strlen(end) && strcmp(path + length - strlen(end), end) == 0;
 }
 
-const char *srv_model_files_name(const char *folder)
+static enum base_status find_settings(const char *folder, const char *name, char out[PATH_BYTES],
+                                      struct base_error *error)
 {
-    return holds(folder, SAFETENSORS) ? SAFETENSORS : ONNX;
+    struct stat info;
+    BASE_TRY(join(out, folder, name, error));
+    return stat(out, &info) == 0 && !S_ISREG(info.st_mode)
+               ? base_fail(error, BASE_INVALID_ARGUMENT, "%.200s: not a regular file", out)
+               : BASE_OK;
+}
+
+enum base_status srv_model_files_configure(const char *folder, const char *name,
+                                           struct cfg_model_config *out, struct base_error *error)
+{
+    char file[PATH_BYTES];
+    BASE_TRY(find_settings(folder, "config.yaml", file, error));
+    BASE_TRY(cfg_model_config_load(file, out, error));
+    BASE_TRY(find_settings(folder, "config.pbtxt", file, error));
+    return cfg_triton_config_load(file, name, out, error);
+}
+
+const char *srv_model_files_name(const char *folder, const struct cfg_model_config *config)
+{
+    return config->model_file.name[0] != '\0' ? config->model_file.name
+           : holds(folder, SAFETENSORS)       ? SAFETENSORS
+                                              : ONNX;
 }
 
 bool srv_model_files_is_model(const char *path)
@@ -221,7 +244,8 @@ static enum base_status load_cells(struct cell_registry *registry, const char *f
                          "there is a " SAFETENSORS " and a " ONNX "; which of them is the model?");
     }
     const bool is_onnx = config->layers.count == 0 || holds(folder, ONNX);
-    BASE_TRY(join(file, folder, is_onnx ? srv_model_files_name(folder) : SAFETENSORS, error));
+    BASE_TRY(
+        join(file, folder, is_onnx ? srv_model_files_name(folder, config) : SAFETENSORS, error));
     return load_file(registry, file, label, config, out, error);
 }
 
@@ -309,11 +333,9 @@ static enum base_status open_cells(struct cell_registry *registry, const char *p
                                    const char *above, struct cfg_model_config *config,
                                    struct srv_model_files *out, struct base_error *error)
 {
-    char file[PATH_BYTES];
     enum cell_unfold unfold = CELL_UNFOLD_CHAIN;
     const bool are_parts = srv_model_files_are_parts(path, &unfold);
-    BASE_TRY(join(file, above, "config.yaml", error));
-    BASE_TRY(cfg_model_config_load(file, config, error));
+    BASE_TRY(srv_model_files_configure(above, NULL, config, error));
     if (unfold != CELL_UNFOLD_GRAPH && unfold != CELL_UNFOLD_PLUGIN) {
         config->unfold = unfold == CELL_UNFOLD_TREE         ? "tree"
                          : unfold == CELL_UNFOLD_TRANSDUCER ? "transducer"

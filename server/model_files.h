@@ -24,9 +24,14 @@ enum base_status srv_model_files_load(struct cell_registry *registry, const char
                                       const char *label, const struct cfg_model_config *config,
                                       struct srv_model_files *out, struct base_error *error);
 
-/* The file of a whole model in that folder: "model.safetensors" where there is one, else
- * "model.onnx". */
-const char *srv_model_files_name(const char *folder);
+/* What the files of the model's own folder say of it, config.yaml and Triton's config.pbtxt, which
+ * may be missing, but nothing that reading could wait for. name: the model's, or NULL. */
+enum base_status srv_model_files_configure(const char *folder, const char *name,
+                                           struct cfg_model_config *out, struct base_error *error);
+
+/* The file of a whole model in that folder of a version: as config names it, else
+ * "model.safetensors" where there is one, else "model.onnx". */
+const char *srv_model_files_name(const char *folder, const struct cfg_model_config *config);
 
 /* Whether the path ends as that of a model file. */
 bool srv_model_files_is_model(const char *path);

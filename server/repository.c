@@ -189,21 +189,6 @@ static enum base_status read_files(const struct srv_repository_options *options,
     return status;
 }
 
-/* NAME/config.yaml, which may be missing, but nothing that reading could wait for. */
-static enum base_status load_config(const char *folder, struct cfg_model_config *config,
-                                    struct base_error *error)
-{
-    char file[PATH_BYTES];
-    struct stat info;
-    if (!join(file, folder, "config.yaml")) {
-        return base_fail(error, BASE_INVALID_ARGUMENT, "%.200s: path too long", folder);
-    }
-    if (stat(file, &info) == 0 && !S_ISREG(info.st_mode)) {
-        return base_fail(error, BASE_INVALID_ARGUMENT, "%.200s: not a regular file", file);
-    }
-    return cfg_model_config_load(file, config, error);
-}
-
 /* After an error the versions may be there all the same. */
 static enum base_status folder_open(const struct srv_repository_options *options, const char *name,
                                     struct folder *out, struct base_error *error)
@@ -221,7 +206,7 @@ static enum base_status folder_open(const struct srv_repository_options *options
                          "%.150s: no version folder with a model.onnx (such as %s/1/model.onnx)",
                          out->path, name);
     }
-    return load_config(out->path, &out->config, error);
+    return srv_model_files_configure(out->path, name, &out->config, error);
 }
 
 /* ---- One model ---- */
@@ -340,7 +325,7 @@ static enum base_status load_version(struct loading *loading, const struct folde
     struct srv_model_files files = {0};
     struct base_error reason = {.status = BASE_OK};
     if (!join(version_folder, folder->path, version) ||
-        !join(file, version_folder, srv_model_files_name(version_folder))) {
+        !join(file, version_folder, srv_model_files_name(version_folder, &folder->config))) {
         return base_fail(error, BASE_INVALID_ARGUMENT, "%.200s: path too long", folder->path);
     }
     const char *path = strcmp(folder->config.unfold, "chain") == 0 ? file : version_folder;

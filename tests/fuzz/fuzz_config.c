@@ -1,4 +1,5 @@
-/* Configuration: file, flags, environment and a model's config.yaml, chosen by the first byte.
+/* Configuration: file, flags, environment, a model's config.yaml and its config.pbtxt, chosen by
+ * the first byte.
  *
  * Beside not crashing: an accepted file printed as the effective configuration is accepted again
  * and printed the same. */
@@ -6,6 +7,7 @@
 #include "base/mem.h"
 #include "config/internal.h"
 #include "config/model_config.h"
+#include "config/triton_config.h"
 
 #include <string.h>
 
@@ -96,6 +98,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         break;
     case 'm':
         (void)cfg_model_config_parse("m", data + 1, size - 1, &model, &error);
+        break;
+    case 't':
+        base_assert(cfg_model_config_parse("m", "", 0, &model, &error) == BASE_OK);
+        (void)cfg_triton_config_parse("t", data + 1, size - 1, "m", &model, &error);
         break;
     default:
         try_file(data + 1, size - 1);

@@ -113,6 +113,21 @@ START_TEST(test_products_are_as_exact_as_the_model_says)
 }
 END_TEST
 
+/* As Triton has its folders. */
+START_TEST(test_a_triton_config_names_the_file)
+{
+    shelf_model("a/1/net.onnx");
+    shelf_text("a/1/model.onnx", "torn");
+    shelf_text("a/config.pbtxt", "name: \"a\" backend: \"onnxruntime\"\n"
+                                 "default_model_filename: \"net.onnx\"\n");
+    shelf_text("a/config.yaml", "max-sequence-length: 7\n");
+    expect_loaded(1);
+    const struct srv_model *model = srv_core_model_at(shelf.core, 0);
+    ck_assert_int_eq(model->state, SRV_MODEL_LOADING);
+    ck_assert_uint_eq(srv_model_entry_of(model)->limits.sequence_length_max, 7);
+}
+END_TEST
+
 START_TEST(test_what_is_no_model_is_passed_over)
 {
     shelf_model("good/1/model.onnx");
@@ -293,6 +308,7 @@ int main(void)
     tcase_add_test(tcase, test_weights_are_held_as_the_model_says);
     tcase_add_test(tcase, test_linear_weights_are_held_as_the_model_says);
     tcase_add_test(tcase, test_products_are_as_exact_as_the_model_says);
+    tcase_add_test(tcase, test_a_triton_config_names_the_file);
     tcase_add_test(tcase, test_what_is_no_model_is_passed_over);
     tcase_add_test(tcase, test_links_are_followed);
     tcase_add_test(tcase, test_only_wanted_models_are_loaded);

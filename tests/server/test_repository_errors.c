@@ -92,6 +92,24 @@ static void put_config_pipe(void)
     shelf_pipe("bad/config.yaml");
 }
 
+static void put_other_name(void)
+{
+    shelf_model("bad/1/model.onnx");
+    shelf_text("bad/config.pbtxt", "# Triton's\nname: 'good'\n");
+}
+
+static void put_missing_file(void)
+{
+    shelf_model("bad/1/model.onnx");
+    shelf_text("bad/config.pbtxt", "default_model_filename: 'net.onnx'\n");
+}
+
+static void put_triton_pipe(void)
+{
+    shelf_model("bad/1/model.onnx");
+    shelf_pipe("bad/config.pbtxt");
+}
+
 static const struct broken broken[] = {
     {put_no_version, BASE_NOT_FOUND, "/bad: no version folder", "bad/1/model.onnx", "",
      "no version folder"},
@@ -116,6 +134,12 @@ static const struct broken broken[] = {
     {put_config_folder, BASE_INVALID_ARGUMENT, "/bad/config.yaml: ", "not a regular file", "1",
      "not a regular file"},
     {put_config_pipe, BASE_INVALID_ARGUMENT, "/bad/config.yaml: ", "not a regular file", "1",
+     "not a regular file"},
+    {put_other_name, BASE_INVALID_ARGUMENT, "/bad/config.pbtxt:2:7: ",
+     "name \"good\" is not the name of the model's folder", "1", "is not the name"},
+    {put_missing_file, BASE_NOT_FOUND, "/bad/1/net.onnx: ", "No such file or directory", "1",
+     "No such file or directory"},
+    {put_triton_pipe, BASE_INVALID_ARGUMENT, "/bad/config.pbtxt: ", "not a regular file", "1",
      "not a regular file"},
 };
 
