@@ -30,12 +30,15 @@
  * 1 row 388, 4 rows 135, 8 rows 80, 14 rows 67, 24 to 80 rows 60. */
 #define FILL_ROW_STEPS 80u
 
-/* Who joins has W read for its own steps, often few: up to so many it takes as long as its weights
- * need to come. Windows of others are filled up to that, so that W is read less often for them
- * alone. Cascade Lake, one thread, what a step costs more where rows of 1024 inputs and units stay
- * 24 steps in the mean than of whole sequences, us (medians of 9 runs by turns, of 2.3 to 4.5 ms):
- * without, filled up to 24 and up to 80 steps, LSTM, 10 rows 409, 277, 351, 20 rows 581, 460, 497;
- * GRU 298, 219, 223 and 415, 301, 286. */
+/* Who joins has W read for its own steps, often few: where its weights come from far, so many take
+ * as long as they need to come. Windows of others are filled up to that, so that W is read less
+ * often for them alone. Cascade Lake, one thread, what a step costs more where rows stay 24 steps
+ * in the mean than of whole sequences, us (medians of 9 runs by turns), without, filled up to 24
+ * and to 80 steps: 1024 inputs and units, LSTM, 10 rows (2,800 a step) 409, 277, 351, 20 rows 581,
+ * 460, 497; GRU 298, 219, 223 and 415, 301, 286. Likewise, to 24 and to 120 steps: 512, 10 rows,
+ * LSTM (680) 143, 36, 45, GRU 54, 11, 19; 256 9, 5, 6 and 14, 7, 5; two threads, 512, without and
+ * to 24, 29 and 14, 20 and 9. Of 64 and 128, in L2, 3 rows: 1.02 and 1.06 times whole sequences,
+ * 0.99 and 1.00. */
 #define TOP_UP_STEPS 24u
 
 /* Steps of a window: enough rows for a product near its peak. The windows of a batch share L2 with
@@ -125,6 +128,7 @@ struct cell_windows {
     struct ring ring;
     struct window windows[CELL_WINDOWS];
     uint32_t capacity; /* steps of each */
+    bool tops_up;      /* W comes from far */
     uint64_t clock;
     /* Member 0 writes, all read behind a barrier. By place in view->rows. */
     uint32_t window_of[CELL_WINDOWS];
@@ -141,7 +145,19 @@ static bool is_from_memory(const struct cell_program *program)
     return cell_program_held_bytes(program) > MEMORY_BYTES;
 }
 
-/* bytes: of the weights of h and x that a member reads at each step. */
+/* Of the weights of h and x, what a member reads at each step. */
+static uint64_t member_bytes(const struct cell_program *program)
+{
+    return cell_program_held_bytes(program) / cell_program_most_members(program);
+}
+
+/* Beyond L2, where L3 is not near. */
+static bool is_from_far(const struct cell_program *program)
+{
+    return is_from_memory(program) ||
+           (!base_cpus_l3_is_near() && member_bytes(program) > base_cpus_l2_bytes());
+}
+
 static uint32_t rows_of(uint64_t bytes)
 {
     const uint64_t l2 = base_cpus_l2_bytes();
@@ -155,8 +171,7 @@ static uint32_t rows_of(uint64_t bytes)
 
 static uint32_t choose_rows(const struct cell_program *program)
 {
-    const uint64_t bytes = cell_program_held_bytes(program) / cell_program_most_members(program);
-    uint32_t rows = is_from_memory(program) ? AHEAD_ROWS_OF_MEMORY : rows_of(bytes);
+    uint32_t rows = is_from_memory(program) ? AHEAD_ROWS_OF_MEMORY : rows_of(member_bytes(program));
     return rows < program->block_rows ? rows : program->block_rows;
 }
 
@@ -207,6 +222,7 @@ static enum base_status make_windows(struct cell_program *program, struct cell_w
         return BASE_RESOURCE_EXHAUSTED;
     }
     windows->capacity = window_steps(program);
+    windows->tops_up = is_from_far(program);
     for (uint32_t w = 0; w < CELL_WINDOWS; w++) {
         windows->windows[w].sums =
             base_arena_alloc_aligned64(&program->arena, window_size(program));
@@ -370,12 +386,13 @@ static uint32_t extend(const struct cell_view *view, uint32_t r, uint32_t steps)
     return lack;
 }
 
-/* Fills windows up to one level, which `most` steps of all rows together reach. */
-static void top_up(const struct cell_view *view, uint32_t most)
+/* Fills windows up to one level, at most `level_max`, which `most` steps of all rows together
+ * reach. */
+static void top_up(const struct cell_view *view, uint32_t most, uint32_t level_max)
 {
     uint32_t level = 0;
     uint32_t lack = 0;
-    while (level <= view->run->windows->capacity && lack <= most) {
+    while (level <= level_max && lack <= most) {
         level++;
         lack = 0;
         for (uint32_t r = 0; r < view->n_rows; r++) {
@@ -418,9 +435,10 @@ static void choose(struct cell_view *view)
             n_filled += extend(view, r, steps);
         }
     }
-    if (n_filled > 0 && n_filled < TOP_UP_STEPS && is_from_memory(view->program) &&
-        !view->run->batch->follows) {
-        top_up(view, TOP_UP_STEPS - n_filled);
+    if (windows->tops_up && n_filled > 0 && n_filled < TOP_UP_STEPS && !view->run->batch->follows) {
+        // as far as a fill goes: what L2 is to hold it does
+        top_up(view, TOP_UP_STEPS - n_filled,
+               is_from_memory(view->program) ? windows->capacity : steps);
     }
     windows->times_filled += windows->n_fills > 0 ? 1 : 0;
     for (uint32_t r = 0; r < view->n_rows; r++) {
