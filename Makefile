@@ -479,6 +479,7 @@ TEST_UTIL_SRCS = \
   tests/server/decoder_parts.c \
   tests/server/exposition.c \
   tests/server/frames.c \
+  tests/server/hearer.c \
   tests/server/gate.c \
   tests/server/graphs.c \
   tests/server/grpc_draft.c \
@@ -761,6 +762,7 @@ SERVER_SUITES = \
   tests/server/test_tls.c \
   tests/server/test_tokens.c \
   tests/server/test_transducer.c \
+  tests/server/test_transducer_beam.c \
   tests/server/test_tree_model.c \
   tests/server/test_turn.c \
   tests/server/test_validate.c \

@@ -90,6 +90,7 @@ struct cell_device_caps {
     bool beside; /* two batches of a queue at once (cell_batch); it has type_tuning */
     bool spans;  /* takes several steps of a row side by side (cell_batch_row) */
     bool live;   /* types and rows of others may come and go while batches run, by another thread */
+    bool label_beams;        /* takes beams of a transducer (struct cell_beam_labels) */
     bool invariant_bits;     /* results do not depend on batch composition, threads or ISA */
     const char *description; /* such as "cpu avx512, 2 threads"; lives as long as the device */
 };

@@ -272,6 +272,7 @@ struct cell_decoder {
     /* Beam search: width 0: none. Outputs of the model are then CELL_BEAM_OUTPUTS. */
     uint32_t beam_width, token, logits, ids; /* state, output of the stage, its width */
     float length_penalty;
+    uint32_t label_state, held_state, context; /* of a transducer: as in cell_beam_labels */
 };
 
 /* Labels that steps come to, at most one each: by connectionist temporal classification (CTC;

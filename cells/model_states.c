@@ -365,6 +365,11 @@ enum base_status cell_model_keep_states(struct cell_model *model,
 {
     const bool is_transducer = model->labels.is_on && !model->labels.is_ctc;
     base_assert((model->unfold == CELL_UNFOLD_CHAIN || is_transducer) && model->n_states == 0);
+    if (is_transducer && model->decoder.beam_width > 0 && (kept->recurrent || kept->n > 0)) {
+        return base_fail(error, BASE_UNIMPLEMENTED,
+                         "states: a beam's hypotheses are over with the request; sessions need the "
+                         "search without one");
+    }
     for (uint32_t i = 0; i < kept->n; i++) {
         BASE_TRY(add_pair(model, &kept->items[i], error));
     }

@@ -345,9 +345,17 @@ static enum base_status add_decoder(struct binding *b)
     model->decoder.sequence = model->n_sequences++;
     model->decoder.steps_max = CELL_DECODER_STEPS_MAX;
     model->decoder.steps_each = decoding->symbols_max;
-    model->decoder.has_end = true;
+    model->decoder.has_end = decoding->beam_width == 0;
     model->decoder.end = (struct cell_end){.state = CELL_TRANSDUCER_OVER, .id = 1};
     model->decoder.token_output = CELL_TENSORS_MAX; // its labels are model->labels
+    model->decoder.beam_width = decoding->beam_width;
+    model->decoder.length_penalty = decoding->length_penalty;
+    model->decoder.token = NONE;
+    model->decoder.label_state = CELL_TRANSDUCER_LABELS;
+    model->decoder.held_state = CELL_TRANSDUCER_HELD;
+    model->decoder.context = labels->width;
+    model->decoder.logits = CELL_TRANSDUCER_LOGITS;
+    model->decoder.ids = b->joiner->outputs[0].width;
     return BASE_OK;
 }
 
@@ -376,6 +384,7 @@ static enum base_status set_outputs(struct binding *b)
     for (uint32_t i = 0; i < CELL_LABELS_OUTPUTS; i++) {
         const uint32_t o = first + i;
         const bool is_timed = i != CELL_LABELS_LENGTHS;
+        const bool is_written = is_timed && b->options->decoding.beam_width == 0;
         const struct cell_tensor made = cell_labels_tensor(i, CELL_DIM_ANY);
         if (o == CELL_TENSORS_MAX || cell_tensor_find(model->outputs, o, made.name) < o) {
             return base_fail(b->error, BASE_INVALID_ARGUMENT,
@@ -385,10 +394,10 @@ static enum base_status set_outputs(struct binding *b)
         }
         model->outputs[o] = made;
         model->output_sources[o][0] =
-            is_timed ? (struct cell_source){.kind = CELL_SOURCE_EACH,
-                                            .stage = model->decoder.stage,
-                                            .index = of_step[i]}
-                     : (struct cell_source){.kind = CELL_SOURCE_TAKEN, .index = i};
+            is_written ? (struct cell_source){.kind = CELL_SOURCE_EACH,
+                                              .stage = model->decoder.stage,
+                                              .index = of_step[i]}
+                       : (struct cell_source){.kind = CELL_SOURCE_TAKEN, .index = i};
         model->outputs[o].sequence = is_timed ? model->decoder.sequence : 0;
         model->n_outputs++;
     }
@@ -414,6 +423,7 @@ static enum base_status bind(struct binding *b)
     b->parts.joiner = def_of(b->joiner);
     b->parts.blank = (float)b->options->decoding.blank;
     b->parts.symbols_max = (float)b->options->decoding.symbols_max;
+    b->parts.is_beam = b->options->decoding.beam_width > 0;
     BASE_TRY(bind_predictor(b));
     BASE_TRY(bind_joiner(b));
     BASE_TRY(cell_transducer_write(&b->parts, &b->cells, b->error));
@@ -429,7 +439,18 @@ static enum base_status bind(struct binding *b)
 
 static enum base_status load_and_bind(struct binding *b, const char *folder)
 {
-    const uint32_t symbols_max = b->options->decoding.symbols_max;
+    const struct cell_decoding *decoding = &b->options->decoding;
+    const uint32_t symbols_max = decoding->symbols_max;
+    if (decoding->beam_width > CELL_BEAM_MAX || !(decoding->length_penalty >= 0.0f)) {
+        return base_fail(b->error, BASE_INVALID_ARGUMENT,
+                         "a beam of %u; at most %u, and a length penalty of 0 or more",
+                         decoding->beam_width, CELL_BEAM_MAX);
+    }
+    if (decoding->beam_width > 0 && symbols_max != 1) {
+        return base_fail(b->error, BASE_INVALID_ARGUMENT,
+                         "at most %u labels a frame; a beam looks at each once (max-symbols: 1)",
+                         symbols_max);
+    }
     if (symbols_max == 0 || symbols_max > CELL_SYMBOLS_MAX) {
         return base_fail(b->error, BASE_INVALID_ARGUMENT,
                          "at most %u labels a frame; expected 1 to %u", symbols_max,

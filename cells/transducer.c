@@ -362,13 +362,31 @@ static void say(struct writing *w, uint32_t logits)
     w->def->outputs[CELL_TRANSDUCER_AT] = add_cast(w, frame, CELL_I64);
 }
 
+/* The logits, for others to choose; then the next frame is read. */
+static void hand_out(struct writing *w, uint32_t logits)
+{
+    const uint32_t unit = add_number(w, &one);
+    for (uint32_t s = 0; s < CELL_TRANSDUCER_OWN; s++) {
+        w->def->state_next[s] = own(w, s);
+    }
+    w->def->state_next[CELL_TRANSDUCER_FRAME] =
+        add_pair(w, CELL_OP_ADD, own(w, CELL_TRANSDUCER_FRAME), unit);
+    w->def->n_outputs = 1;
+    w->def->outputs[CELL_TRANSDUCER_LOGITS] = logits;
+}
+
 static enum base_status write_step(struct writing *w)
 {
     w->def = &w->out->step;
     w->def->products = w->t->joiner->products;
     BASE_TRY(add_inputs(w));
     predict(w);
-    say(w, join(w));
+    const uint32_t logits = join(w);
+    if (w->t->is_beam) {
+        hand_out(w, logits);
+    } else {
+        say(w, logits);
+    }
     return BASE_OK;
 }
 

@@ -21,6 +21,7 @@ struct cell_transducer {
                                      */
     uint32_t logits;                /* value of the joiner */
     float blank, symbols_max;       /* the label that means none; labels of one frame at most */
+    bool is_beam; /* who chooses is a beam search (struct cell_beam_labels), of one look a frame */
 };
 
 /* The states of the step before those that it holds; init 0 but for LABELS. OVER is an int64 and 1
@@ -34,8 +35,10 @@ enum {
     CELL_TRANSDUCER_OWN,
 };
 
-/* Its outputs: the label that is said, or the blank, an int64; its logit; the frame, an int64. */
+/* Its outputs: the label that is said, or the blank, an int64; its logit; the frame, an int64. Of a
+ * beam the logits alone; HELD and LABELS are then set between two steps. */
 enum { CELL_TRANSDUCER_LABEL, CELL_TRANSDUCER_SCORE, CELL_TRANSDUCER_AT, CELL_TRANSDUCER_OUTPUTS };
+enum { CELL_TRANSDUCER_LOGITS };
 
 /* Rows that the step has for each frame: an input of the joiner, or output `output` of the cell of
  * frames. */

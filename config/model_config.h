@@ -47,10 +47,13 @@
     X(COUNT, max_symbols, "10", 1, 1000, "N", LIMITS, ALL,                                         \
       "transducer: labels of one frame at most.")                                                  \
     X(COUNT, beam, "0", 0, 8, "N", LIMITS, ALL,                                                    \
-      "seq2seq: hypotheses that a beam search over the output logits follows and answers; 0: the " \
+      "seq2seq: hypotheses that a beam search over the output logits follows and answers; "        \
+      "transducer: that the search follows, of which the best is answered (max-symbols: 1); 0: "   \
+      "the "                                                                                       \
       "step chooses by itself.")                                                                   \
     X(DECIMAL, length_penalty, "1", 0, 10, "X", LIMITS, ALL,                                       \
-      "seq2seq: what is found by a beam is compared by its score over its length to this power.")  \
+      "seq2seq, transducer: what is found by a beam is compared by its score over its length to "  \
+      "this power.")                                                                               \
     X(LAYERS, layers, "", 0, 0, "KIND:PREFIX,..", LIMITS, ALL,                                     \
       "Of model.safetensors: its layers in their order, and what the names of their tensors "      \
       "begin "                                                                                     \

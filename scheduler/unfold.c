@@ -337,13 +337,32 @@ static void emit_piece(struct sched__unfolding *u, uint32_t o, uint32_t piece)
                        : sched_host_ref(to, 0)});
 }
 
+/* Of a transducer's beam; NULL: memory is spent. */
+static struct cell_beam_labels *make_labels(struct sched__unfolding *u, uint32_t width,
+                                            uint32_t steps)
+{
+    const struct cell_decoder *decoder = &u->sequences->model->decoder;
+    struct cell_beam_labels *labels = base_arena_alloc(u->arena, sizeof(*labels));
+    float *gains = base_arena_array(u->arena, (size_t)width * steps, sizeof(*gains));
+    if (labels != NULL) {
+        *labels = (struct cell_beam_labels){.blank = u->sequences->model->labels.blank,
+                                            .state = decoder->label_state,
+                                            .held = decoder->held_state,
+                                            .context = decoder->context,
+                                            .gains = gains};
+    }
+    return gains == NULL ? NULL : labels;
+}
+
 /* A beam search in the request's memory. */
 static struct cell_beam *make_beam(struct sched__unfolding *u)
 {
-    const struct cell_decoder *decoder = &u->sequences->model->decoder;
-    const struct cell_def *def = &u->sequences->model->stages[decoder->stage].type->def;
+    const struct cell_model *model = u->sequences->model;
+    const struct cell_decoder *decoder = &model->decoder;
+    const struct cell_def *def = &model->stages[decoder->stage].type->def;
     const uint32_t width = sched_beam_width(u->sequences);
-    const uint32_t steps_max = sched_decoder_steps(u->sequences);
+    const uint32_t n_steps = sched__steps_of(u, &model->stages[decoder->stage]);
+    const bool has_labels = model->labels.is_on;
     size_t widest = 0;
     for (uint32_t s = 0; s < def->n_states; s++) {
         const struct cell_value *state = &def->values[def->n_inputs + s];
@@ -351,15 +370,17 @@ static struct cell_beam *make_beam(struct sched__unfolding *u)
         widest = bytes > widest ? bytes : widest;
     }
     struct cell_beam *beam = base_arena_alloc(u->arena, sizeof(*beam));
-    int32_t *steps = base_arena_array(u->arena, 2 * (size_t)width * steps_max, sizeof(*steps));
+    int32_t *steps = base_arena_array(u->arena, 2 * (size_t)width * n_steps, sizeof(*steps));
     float *room = base_arena_array(u->arena, decoder->ids, sizeof(*room));
     uint8_t *copies = base_arena_array(u->arena, width, widest);
-    if (beam == NULL || steps == NULL || room == NULL || copies == NULL) {
+    struct cell_beam_labels *labels = has_labels ? make_labels(u, width, n_steps) : NULL;
+    if (beam == NULL || steps == NULL || room == NULL || copies == NULL ||
+        (has_labels && labels == NULL)) {
         u->status = BASE_RESOURCE_EXHAUSTED;
         return NULL;
     }
     *beam = (struct cell_beam){.width = width,
-                               .steps = steps_max,
+                               .steps = n_steps,
                                .token = decoder->token,
                                .logits = decoder->logits,
                                .ids = decoder->ids,
@@ -367,9 +388,10 @@ static struct cell_beam *make_beam(struct sched__unfolding *u)
                                .end = decoder->end.id,
                                .length_penalty = decoder->length_penalty,
                                .tokens = steps,
-                               .parents = steps + (size_t)width * steps_max,
+                               .parents = steps + (size_t)width * n_steps,
                                .room = room,
-                               .copies = copies};
+                               .copies = copies,
+                               .labels = labels};
     return beam;
 }
 

@@ -33,6 +33,7 @@ static enum base_status load_types(struct srv_engine_change *change, const struc
                                    struct base_error *error)
 {
     struct srv_engine *engine = change->engine;
+    BASE_TRY(srv_engine__check_model(engine, model, error));
     for (uint32_t s = 0; s < model->n_stages; s++) {
         const struct cell_type *type = model->stages[s].type;
         if (is_new(change, type)) {

@@ -58,6 +58,17 @@ static enum base_status type_set_everywhere(struct srv_engine *engine, const str
     return BASE_OK;
 }
 
+enum base_status srv_engine__check_model(const struct srv_engine *engine,
+                                         const struct cell_model *model, struct base_error *error)
+{
+    const bool has_label_beam = model->labels.is_on && model->decoder.beam_width > 0;
+    return !has_label_beam || engine->caps.label_beams
+               ? BASE_OK
+               : base_fail(error, BASE_UNIMPLEMENTED,
+                           "%s has no beams of transducers: serve the model without one",
+                           engine->caps.description);
+}
+
 /* A number that no group has; the schedulers' own for all, 0, where there is none left. */
 static uint32_t free_group(const struct srv_engine *engine)
 {
@@ -104,6 +115,7 @@ enum base_status srv_engine_add_model(struct srv_engine *engine, const struct ce
                                       struct base_error *error)
 {
     base_assert(!engine->running);
+    BASE_TRY(srv_engine__check_model(engine, model, error));
     for (uint32_t s = 0; s < model->n_stages; s++) {
         BASE_TRY(add_type(engine, model->stages[s].type, error));
     }

@@ -41,6 +41,9 @@ struct srv_engine {
 
 /* ---- Of engine_models.c, for engine.c and engine_change.c ---- */
 
+/* Whether the devices can serve it. UNIMPLEMENTED. */
+enum base_status srv_engine__check_model(const struct srv_engine *engine,
+                                         const struct cell_model *model, struct base_error *error);
 /* On every device, or on none. */
 enum base_status srv_engine__type_load(struct srv_engine *engine, const struct cell_type *type,
                                        struct base_error *error);

@@ -92,8 +92,40 @@ static uint32_t walk_row(const struct collapse *c, uint32_t row, uint32_t *kept)
     return n;
 }
 
+static void set_number(const struct sched_tensor *rows, uint32_t row, uint32_t step,
+                       const void *number, size_t bytes)
+{
+    if (rows->data != NULL) {
+        memcpy(rows->data + row * (size_t)rows->batch_bytes + step * (size_t)rows->step_bytes,
+               number, bytes);
+    }
+}
+
+/* What the best hypothesis of a beam has at each frame, as steps write it that choose by
+ * themselves; blanks where there is none. */
+static void write_best(const struct collapse *c, uint32_t row)
+{
+    const struct cell_beam *beam = c->graph->nodes[c->sequences->decoders[row]].wiring.beam;
+    const bool is_found = beam->n_found > 0;
+    uint32_t lane = is_found ? beam->found[0].lane : 0;
+    for (uint32_t t = steps_of(c, row); t-- > 0;) {
+        const size_t at = (size_t)t * beam->width + lane;
+        const int64_t label = is_found ? beam->tokens[at] : c->labels->blank;
+        const float gain = is_found ? beam->labels->gains[at] : 0.0f;
+        const int64_t frame = t;
+        set_number(rows_of(c, CELL_LABELS_TOKENS), row, t, &label, sizeof(label));
+        set_number(rows_of(c, CELL_LABELS_SCORES), row, t, &gain, sizeof(gain));
+        set_number(rows_of(c, CELL_LABELS_STEPS), row, t, &frame, sizeof(frame));
+        lane = is_found ? (uint32_t)beam->parents[at] : 0;
+    }
+}
+
 static void walk(struct collapse *c)
 {
+    const bool has_beam = sched_beam_width(c->sequences) > 0;
+    for (uint32_t row = 0; row < c->sequences->n_rows && has_beam; row++) {
+        write_best(c, row);
+    }
     uint32_t *kept = c->kept;
     for (uint32_t row = 0; row < c->sequences->n_rows; row++) {
         c->lengths[row] = walk_row(c, row, kept);

@@ -105,7 +105,8 @@ static enum base_status check_output(const struct cell_model *model, uint32_t o,
                                      struct base_error *error)
 {
     const struct cell_tensor *tensor = &model->outputs[o];
-    const bool is_beam = model->decoder.beam_width > 0 && o == CELL_BEAM_TOKENS;
+    const bool is_beam =
+        model->decoder.beam_width > 0 && !model->labels.is_on && o == CELL_BEAM_TOKENS;
     if (!is_integer(tensor) || tensor->rank == 0 ||
         tensor->rank != axes_of_rows(tensor) + (is_beam ? 1u : 0u)) {
         return base_fail(error, BASE_INVALID_ARGUMENT,

@@ -292,7 +292,7 @@ static enum base_status take_beam(const struct srv_request *request,
                          most);
     }
     sequences->beam_width = (uint32_t)request->beam;
-    extents->beam = sched_beam_width(sequences);
+    extents->beam = sequences->model->labels.is_on ? 0 : sched_beam_width(sequences); // the best
     return BASE_OK;
 }
 

@@ -7,8 +7,28 @@
 
 #include <string.h>
 
-/* States of lane i become those of lane parents[i]; its token is ids[i]. first: lane 0 among the
- * view's rows. */
+/* State s of a lane that has gone on by this id; copy: of the lane that it continues. */
+static void write_state(const struct cell_beam *beam, uint32_t s, const uint8_t *copy, int64_t id,
+                        size_t bytes, uint8_t *to)
+{
+    const struct cell_beam_labels *labels = beam->labels;
+    const bool is_blank = labels != NULL && id == labels->blank;
+    const float held = is_blank ? 1.0f : 0.0f;
+    if (s == beam->token) {
+        memcpy(to, &id, bytes); // little-endian
+    } else if (labels != NULL && s == labels->held) {
+        memcpy(to, &held, bytes);
+    } else if (labels != NULL && s == labels->state && !is_blank) {
+        const size_t last = bytes - bytes / labels->context;
+        memcpy(to, copy + bytes - last, last);
+        memcpy(to + last, &id, bytes - last);
+    } else {
+        memcpy(to, copy, bytes);
+    }
+}
+
+/* States of lane i become those of lane parents[i], which goes on by ids[i]. first: lane 0 among
+ * the view's rows. */
 static void move_states(const struct cell_view *view, const struct cell_beam *beam, uint32_t first,
                         uint32_t n, const int32_t *parents, const int32_t *ids)
 {
@@ -22,9 +42,7 @@ static void move_states(const struct cell_view *view, const struct cell_beam *be
             memcpy(beam->copies + lane * bytes, rows[parents[lane]], bytes);
         }
         for (uint32_t lane = 0; lane < n; lane++) {
-            const int64_t id = ids[lane];
-            memcpy(rows[lane], s == beam->token ? (const void *)&id : beam->copies + lane * bytes,
-                   bytes); // little-endian
+            write_state(beam, s, beam->copies + lane * bytes, ids[lane], bytes, rows[lane]);
         }
     }
 }

@@ -136,6 +136,7 @@ void cell_cpu_caps(const struct cell_device *device, struct cell_device_caps *ou
                                      .beside = has_others,
                                      .spans = true,
                                      .live = true,
+                                     .label_beams = true,
                                      .invariant_bits = device->kernels->invariant,
                                      .description = device->description};
 }

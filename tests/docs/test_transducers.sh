@@ -1,7 +1,7 @@
 #!/bin/bash
 # Runs the blocks of docs/transducers.md and compares what the server hears in random frames, many requests at a time,
-# with the greedy search through PyTorch's own modules. Needs a Python with torch; the block for tritonclient runs where
-# that is installed.
+# with the greedy search through PyTorch's own modules, and with one that follows four hypotheses. Needs a Python with
+# torch; the block for tritonclient runs where that is installed.
 # shellcheck source=tests/docs/common.sh
 . tests/docs/common.sh
 
@@ -9,17 +9,19 @@ prepare_pytorch docs/transducers.md hearer_model.py hearer_serve.sh hearer_ask.p
 "$torch" hearer_model.py >export.log 2>&1 || fail "the export failed"
 [ -s my-models/hearer/1/joiner.onnx ] || fail "no model file after the export"
 sed 's/^build/exec build/' hearer_serve.sh >serve-exec.sh
+mkdir my-models/wide && cp -r my-models/hearer/1 my-models/hearer/letters.txt my-models/wide/
+sed 's/^max-symbols.*/max-symbols: 1\nbeam: 4/' my-models/hearer/config.yaml >my-models/wide/config.yaml
 start_server bash serve-exec.sh
 
 cat >compare.py <<'END'
-import concurrent.futures, json, os, sys, urllib.request
+import concurrent.futures, functools, json, math, os, sys, urllib.request
 import torch
 from hearer_model import BANDS, HIDDEN, LETTERS, encoder, joiner, predictor
 
 
-def ask(frames):
+def ask(frames, model="hearer"):
     body = {"inputs": [{"name": "frames", "datatype": "FP32", "shape": [1, *frames.shape], "data": frames.flatten().tolist()}]}
-    url = f"http://127.0.0.1:{os.environ['HTTP_PORT']}/v2/models/hearer/infer"
+    url = f"http://127.0.0.1:{os.environ['HTTP_PORT']}/v2/models/{model}/infer"
     answer = json.load(urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode())))
     return {output["name"]: output["data"] for output in answer["outputs"]}
 
@@ -37,11 +39,44 @@ def search(frames):
     return text, at, scores
 
 
+def search_wide(frames, width=4):
+    """Of [labels, score, where each was said and its gain, what the predictor has made of them] the best."""
+    beam = [((), 0.0, [], predictor(torch.tensor([0]), torch.zeros(1, HIDDEN), torch.zeros(1, HIDDEN)))]
+    for t, heard in enumerate(encoder(frames[None])[0]):
+        found = []
+        for lane, (labels, score, way, (said, h, c)) in enumerate(beam):
+            gains = torch.log_softmax(joiner(heard[None], said)[0], 0).tolist()
+            found += [(-score - gain, lane, label, gain) for label, gain in enumerate(gains)]
+        next_beam = {}
+        for score, lane, label, gain in sorted(found)[:width]:
+            labels, _, way, (said, h, c) = beam[lane]
+            longer = labels + (label,) if label else labels
+            if longer in next_beam:
+                best = next_beam[longer]
+                best[1] += math.log1p(math.exp(-score - best[1]))
+            elif label:
+                next_beam[longer] = [longer, -score, [*way, (t, gain)], predictor(torch.tensor([label]), h, c)]
+            else:
+                next_beam[longer] = [labels, -score, way, (said, h, c)]
+        beam = list(next_beam.values())
+    labels, _, way, _ = max(beam, key=lambda one: one[1] / (len(one[0]) + 1))
+    return "".join(LETTERS[label] for label in labels), [t for t, _ in way], [gain for _, gain in way]
+
+
 torch.manual_seed(9)
 torch.set_num_threads(1)
 sounds = [torch.randn(n, BANDS) for n in (1, 2, 3, 5, 17, 40, 64, 99, 120, 200) for _ in range(3)]
 with concurrent.futures.ThreadPoolExecutor(8) as pool, torch.no_grad():
-    said = 0
+    said, others = 0, 0
+    for frames, got in zip(sounds, pool.map(functools.partial(ask, model="wide"), sounds), strict=True):
+        text, at, scores = search_wide(frames)
+        if got["token"] != [text] or got["steps"] != at or got["lengths"] != [len(text)]:
+            sys.exit(f"with a beam {got}, wanted {text!r} at {at}")
+        if any(abs(a - b) > 1e-4 for a, b in zip(got["scores"], scores, strict=True)):
+            sys.exit(f"with a beam scores {got['scores']}, wanted {scores}")
+        others += text != search_wide(frames, 1)[0]
+    if others < 5:
+        sys.exit(f"{others} of {len(sounds)} are others with a beam: it shows little")
     for frames, got in zip(sounds, pool.map(ask, sounds), strict=True):
         text, at, scores = search(frames)
         if got["token"] != [text] or got["steps"] != at or got["lengths"] != [len(text)]:
