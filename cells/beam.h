@@ -1,5 +1,6 @@
 /* What goes on in a beam search after a step, whichever device computed it: struct cell_beam in
- * batch.h says the rules. Pure but for the beam; one thread at a time. */
+ * beam_state.h says the rules, struct cell_beam_labels a transducer's. Pure but for the beam; one
+ * thread at a time. */
 #ifndef CELLS_BEAM_H
 #define CELLS_BEAM_H
 

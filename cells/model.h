@@ -269,7 +269,8 @@ struct cell_decoder {
     struct cell_end end;
     uint32_t token_output;               /* of the model; CELL_TENSORS_MAX: it has no token */
     uint8_t start[8 * CELL_CONTEXT_MAX]; /* elements of the token's dtype: one, or a transducer's */
-    /* Beam search: width 0: none. Outputs of the model are then CELL_BEAM_OUTPUTS. */
+    /* Beam search: width 0: none. Outputs of the model are then CELL_BEAM_OUTPUTS; a transducer's
+     * are its labels, as without. token: UINT32_MAX of a transducer. */
     uint32_t beam_width, token, logits, ids; /* state, output of the stage, its width */
     float length_penalty;
     uint32_t label_state, held_state, context; /* of a transducer: as in cell_beam_labels */

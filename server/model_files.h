@@ -1,6 +1,7 @@
 /* A model's files: NAME/VERSION/model.onnx, or model.safetensors, whose layers NAME/config.yaml
  * names (docs/safetensors.md), or the parts of a model of several (docs/trees.md,
- * docs/decoders.md), and what NAME/config.yaml says of them, with the vocabularies beside it.
+ * docs/decoders.md), and what NAME/config.yaml and Triton's NAME/config.pbtxt say of them
+ * (docs/triton.md), with the vocabularies beside these.
  * Blocks; loop thread, or any before it runs. */
 #ifndef SERVER_MODEL_FILES_H
 #define SERVER_MODEL_FILES_H

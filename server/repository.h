@@ -1,5 +1,5 @@
 /* The model repository on disk: NAME/VERSION/model.onnx or model.safetensors, and NAME/config.yaml
- * if there is one.
+ * and config.pbtxt if there are any.
  *
  * Read at the start, and model by model for who loads some later. Names are [A-Za-z0-9_.-]+ without
  * a leading dot, versions plain positive integers; other files and folders at these places are

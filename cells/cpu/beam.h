@@ -1,4 +1,4 @@
-/* What a beam search does between two steps; see struct cell_beam in cells/batch.h. */
+/* What a beam search does between two steps; see struct cell_beam in cells/beam_state.h. */
 #ifndef CELLS_CPU_BEAM_H
 #define CELLS_CPU_BEAM_H
 

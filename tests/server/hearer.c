@@ -280,3 +280,39 @@ void hearer_expect_row(const struct visit *visit, uint32_t row, const struct hea
         texts_assert(tokens, row, wanted);
     }
 }
+
+/* The bits of an answer in company are those of one alone. */
+static void check_alone(const char *model, const struct frames *frames, const struct visit *visit)
+{
+    struct visit alone;
+    frames_begin(&alone, model, frames);
+    texts_run(&alone);
+    for (uint32_t o = 0; o < 4; o++) {
+        const struct srv_tensor *got = &visit->ask.request.outputs[o];
+        const struct srv_tensor *wanted = &alone.ask.request.outputs[o];
+        ck_assert_uint_eq(got->bytes, wanted->bytes);
+        ck_assert_mem_eq(got->data, wanted->data, wanted->bytes);
+    }
+    ask_release(&alone.ask);
+}
+
+void hearer_check_company(const char *model)
+{
+    enum { VISITS = 24 };
+    static struct frames frames[VISITS];
+    static struct visit visits[VISITS];
+    for (uint32_t i = 0; i < VISITS; i++) {
+        frames_draw(&frames[i], &hearer_numbers, 1 + i % FRAMES_ROWS,
+                    1 + base_random_below(&hearer_numbers, HEARER_STEPS));
+        frames_begin(&visits[i], model, &frames[i]);
+        visit_start(&texts_site, &visits[i]);
+    }
+    for (uint32_t i = 0; i < VISITS; i++) {
+        visit_wait(&visits[i]);
+        ck_assert_int_eq(visits[i].ask.request.error.status, BASE_OK);
+    }
+    for (uint32_t i = 0; i < VISITS; i++) {
+        check_alone(model, &frames[i], &visits[i]);
+        ask_release(&visits[i].ask);
+    }
+}

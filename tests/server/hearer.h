@@ -77,4 +77,8 @@ const uint8_t *hearer_label_at(const struct visit *visit, const char *name, uint
 void hearer_expect_row(const struct visit *visit, uint32_t row, const struct hearer_path *path,
                        int64_t blank);
 
+/* Asks for many at once, so that rows join and leave each other's batches, and then for each alone:
+ * the same bits. */
+void hearer_check_company(const char *model);
+
 #endif

@@ -112,35 +112,9 @@ START_TEST(test_labels_are_those_that_the_search_finds)
 }
 END_TEST
 
-/* Many at once, so that rows join and leave each other's batches, and each as alone. */
 START_TEST(test_company_changes_nothing)
 {
-    enum { VISITS = 24 };
-    static struct frames frames[VISITS];
-    static struct visit visits[VISITS];
-    for (uint32_t i = 0; i < VISITS; i++) {
-        frames_draw(&frames[i], &hearer_numbers, 1 + i % FRAMES_ROWS,
-                    1 + base_random_below(&hearer_numbers, HEARER_STEPS));
-        frames_begin(&visits[i], models[0].name, &frames[i]);
-        visit_start(&texts_site, &visits[i]);
-    }
-    for (uint32_t i = 0; i < VISITS; i++) {
-        visit_wait(&visits[i]);
-        ck_assert_int_eq(visits[i].ask.request.error.status, BASE_OK);
-    }
-    for (uint32_t i = 0; i < VISITS; i++) {
-        struct visit alone;
-        frames_begin(&alone, models[0].name, &frames[i]);
-        texts_run(&alone);
-        for (uint32_t o = 0; o < 4; o++) {
-            const struct srv_tensor *got = &visits[i].ask.request.outputs[o];
-            const struct srv_tensor *wanted = &alone.ask.request.outputs[o];
-            ck_assert_uint_eq(got->bytes, wanted->bytes);
-            ck_assert_mem_eq(got->data, wanted->data, wanted->bytes);
-        }
-        ask_release(&alone.ask);
-        ask_release(&visits[i].ask);
-    }
+    hearer_check_company(models[0].name);
 }
 END_TEST
 

@@ -241,32 +241,9 @@ START_TEST(test_a_request_may_ask_for_less)
 }
 END_TEST
 
-/* Many at once, so that rows join and leave each other's batches, and each as alone. */
 START_TEST(test_company_changes_nothing)
 {
-    enum { VISITS = 24 };
-    static struct frames frames[VISITS];
-    static struct visit visits[VISITS];
-    for (uint32_t i = 0; i < VISITS; i++) {
-        draw(&frames[i], i);
-        frames_begin(&visits[i], models[1].name, &frames[i]);
-        visit_start(&texts_site, &visits[i]);
-    }
-    for (uint32_t i = 0; i < VISITS; i++) {
-        struct visit alone;
-        visit_wait(&visits[i]);
-        ck_assert_int_eq(visits[i].ask.request.error.status, BASE_OK);
-        frames_begin(&alone, models[1].name, &frames[i]);
-        texts_run(&alone);
-        for (uint32_t o = 0; o < 4; o++) {
-            const struct srv_tensor *got = &visits[i].ask.request.outputs[o];
-            const struct srv_tensor *wanted = &alone.ask.request.outputs[o];
-            ck_assert_uint_eq(got->bytes, wanted->bytes);
-            ck_assert_mem_eq(got->data, wanted->data, wanted->bytes);
-        }
-        ask_release(&alone.ask);
-        ask_release(&visits[i].ask);
-    }
+    hearer_check_company(models[1].name);
 }
 END_TEST
 
