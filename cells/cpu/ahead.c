@@ -624,6 +624,14 @@ static bool is_made(const struct ring *ring, uint32_t piece)
     return atomic_load_explicit(&ring->made[piece % PIECES], memory_order_acquire) == piece + 1;
 }
 
+/* Steps of a piece, at most `most`: where there are so few pieces that all may stand there at a
+ * time, every member can make as many, equally long ones. */
+static uint32_t even_piece(uint32_t steps, uint32_t most, uint32_t members)
+{
+    const uint32_t pieces = ((steps + most - 1) / most + members - 1) / members * members;
+    return pieces > 0 && pieces <= PIECES ? (steps + pieces - 1) / pieces : most;
+}
+
 /* From the first step on that no window holds yet. */
 static void open_ring(struct cell_view *view)
 {
@@ -645,6 +653,7 @@ static void open_ring(struct cell_view *view)
     if (view->program->window_flops * ring->piece_steps < PIECE_FLOPS) {
         ring->piece_steps *= 2;
     }
+    ring->piece_steps = even_piece(ring->end - ring->first, ring->piece_steps, view->team->members);
     // Relaxed: is_open publishes them.
     atomic_store_explicit(&ring->next, 0, memory_order_relaxed);
     atomic_store_explicit(&ring->done, view->step, memory_order_relaxed);
