@@ -49,9 +49,10 @@ static uint32_t list_spans(const struct cell_gated_step *step, uint32_t row, uin
 
 static bool is_step_streamed(const struct cell_gated_step *step)
 {
-    uint64_t terms = terms_of(step) * step->gated->panels * step->gated->columns;
-    return is_streamed(terms / WEIGHT_TERMS * sizeof(weight), step->n_rows,
-                       step->gated->l3_is_near);
+    const uint64_t terms = terms_of(step) * step->gated->panels * step->gated->columns;
+    const bool is_near = step->gated->l3_is_near;
+    return is_beyond(CELL_STREAMED_STEP(is_near), terms / WEIGHT_TERMS * sizeof(weight),
+                     step->n_rows, is_near);
 }
 
 /* The sums over x, or the first part there is, of one row and `panels` panels, from `panel` on.

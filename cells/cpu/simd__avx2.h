@@ -41,6 +41,7 @@
 #define CELL_STREAMED_ROWS(l3_is_near) 2u
 #define CELL_STREAMED_BYTES            ((size_t)4 << 20)
 #define CELL_STREAMED_WORDS            ((size_t)512 << 10)
+#define CELL_STREAMED_STEP(l3_is_near) CELL_STREAMED_BYTES
 
 /* Whether panels of 4 and 5 vectors lie in strips (kernels.h): a tile of 4 rows and more
  * has registers for half of one, and reads it as one stream. (Zen 3, 1 MiB of weights, 5 and 10

@@ -37,6 +37,7 @@
 #define CELL_STREAMED_ROWS(l3_is_near) 7u
 #define CELL_STREAMED_BYTES            ((size_t)768 << 10)
 #define CELL_STREAMED_WORDS            CELL_STREAMED_BYTES
+#define CELL_STREAMED_STEP(l3_is_near) CELL_STREAMED_BYTES
 
 /* Whether panels of 4 and 5 vectors lie in strips (kernels.h): a tile takes
  * whole ones. */
