@@ -196,7 +196,6 @@ struct cell_program {
     uint32_t n_queues;
     uint32_t *n_members;        /* [n_queues] */
     uint32_t solo_rows;         /* batches of up to so many rows are member 0's alone */
-    uint32_t helped_steps;      /* but a row whose sums others make only if it has so many steps */
     uint32_t apart_rows;        /* from so many on each member runs some alone; 0: never */
     uint32_t beside_rows;       /* of up to so many rows half of the team is enough, */
     uint32_t follow_rows;       /* also some steps behind another type, or before it */

@@ -12,6 +12,7 @@
 #include "cells/cpu/run.h"
 
 #include "base/assert.h"
+#include "base/cpus.h"
 #include "base/mem.h"
 #include "cells/cpu/ahead.h"
 #include "cells/cpu/apart.h"
@@ -39,17 +40,17 @@
  * fp32) 0.94, 1.02, 1.12; 128 0.85, 0.88, 0.94; GRU, fp32, 64 1.34, 96 0.91, 128 0.87. */
 #define HELPED_BYTES 100000u
 
-/* Where the sums over x of a step are more than this, pieces of them are long beside the steps
- * between, and what a run's first and last ones leave undone counts: runs are helped that have so
- * many more steps, one for each HELPED_STEP_FLOPS of those sums. Zen 5, two members, which share an
- * L3 (and, behind the slash, which share none), ms of a run of 10, 24, 50 and 100 steps shared out
- * and helped: LSTM of 1024 inputs and 64 units (524,000 a step) 0.0140 and 0.0153, 0.0326 and
- * 0.0360, 0.0671 and 0.0678, 0.130 and 0.128 / 0.189 and 0.135; GRU of these (393,000) 0.0112 and
- * 0.0114, 0.0254 and 0.0267, 0.0525 and 0.0493, 0.101 and 0.095 / 0.156 and 0.102; LSTM of 512 and
- * 64 100 steps 0.081 and 0.073 / 0.139 and 0.085; of 512 and 32 0.050 and 0.034 / 0.109 and
- * 0.044. */
-#define HELPED_FLOPS_MAX  270000u
-#define HELPED_STEP_FLOPS 10000u
+/* Whoever makes a piece of them reads all weights of x: so many bytes at most where L3 is near,
+ * else half of an L2. Of wide inputs a piece is long beside the steps between, and what a run's
+ * first and last ones leave undone counts in short runs. Zen 5, two members, which share an L3
+ * (and, behind the slash, which share none), ms of a run of 10, 24, 50 and 100 steps shared out and
+ * helped: LSTM of 1024 inputs and 64 units 0.0140 and 0.0153, 0.0326 and 0.0360, 0.0671 and 0.0678,
+ * 0.130 and 0.128 / 0.0225 and 0.0185, 0.0483 and 0.0383, 100 steps 0.189 and 0.135; GRU of these
+ * 0.0112 and 0.0114, 0.0254 and 0.0267, 0.0525 and 0.0493, 0.101 and 0.095 / 0.0190 and 0.0141,
+ * 0.0397 and 0.0290, 100 steps 0.156 and 0.102; LSTM of 512 and 64 100 steps 0.081 and 0.073 /
+ * 0.139 and 0.085; of 512 and 32 0.050 and 0.034 / 0.109 and 0.044; of 2048 and 64 (2 MiB) 10 to
+ * 100 steps 0.95 to 1.08 times as fast, of 4096 0.69 to 1.03. */
+#define HELPED_AHEAD_BYTES ((uint64_t)2 << 20)
 
 /* Less than this in a whole run, some 20 us, is not worth waking others. */
 #define WAKE_FLOPS 2000000u
@@ -563,9 +564,12 @@ static uint64_t step_bytes(const struct cell_program *program)
 static uint32_t choose_solo_rows(const struct cell_program *program)
 {
     const uint64_t flops = program->type->flops + (program->type->flops == 0 ? 1 : 0);
-    const bool is_helped = program->apart != NULL && program->windows != NULL &&
-                           flops - program->window_flops < SOLO_FLOPS &&
-                           step_bytes(program) < HELPED_BYTES;
+    const uint64_t bytes = step_bytes(program);
+    const bool is_helped =
+        program->apart != NULL && program->windows != NULL &&
+        flops - program->window_flops < SOLO_FLOPS && bytes < HELPED_BYTES &&
+        cell_program_held_bytes(program) - bytes <=
+            (base_cpus_l3_is_near() ? HELPED_AHEAD_BYTES : base_cpus_l2_bytes() / 2);
     const uint32_t rows = (uint32_t)((SOLO_FLOPS - 1) / flops);
     return rows == 0 && is_helped ? 1 : rows;
 }
@@ -573,9 +577,6 @@ static uint32_t choose_solo_rows(const struct cell_program *program)
 void cell_run_tune(struct cell_program *program, const struct cell_tuning *tuning)
 {
     program->solo_rows = tuning != NULL ? tuning->solo_rows : choose_solo_rows(program);
-    program->helped_steps = program->window_flops > HELPED_FLOPS_MAX
-                                ? (uint32_t)(program->window_flops / HELPED_STEP_FLOPS)
-                                : 0;
     program->apart_rows = tuning != NULL ? tuning->apart_rows : cell_apart_rows(program);
     program->beside_rows = tuning != NULL ? tuning->beside_rows : cell_beside_rows(program);
     program->follow_rows = tuning != NULL ? tuning->follow_rows : cell_beside_follow_rows(program);
@@ -589,11 +590,9 @@ static void share_out(struct cell_run *run, uint32_t queue)
 {
     const struct cell_program *program = run->program;
     const struct cell_batch *batch = run->batch;
-    const bool may_be_helped = batch->n_rows == 1 && program->apart != NULL &&
-                               program->windows != NULL && program->ahead_rows > 0;
-    const bool is_too_short = may_be_helped && batch->steps < program->helped_steps;
-    const bool is_solo = run->n_cells <= program->solo_rows && !is_too_short;
-    const bool is_helped = may_be_helped && is_solo;
+    const bool is_solo = run->n_cells <= program->solo_rows;
+    const bool is_helped = batch->n_rows == 1 && is_solo && program->apart != NULL &&
+                           program->windows != NULL && program->ahead_rows > 0;
     const bool is_apart = program->apart != NULL && program->apart_rows > 0 &&
                           batch->n_rows >= program->apart_rows &&
                           cell_apart_suits(batch, run->members);
