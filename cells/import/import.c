@@ -195,7 +195,9 @@ static void set_source(const struct cell__import *im, uint32_t s, struct cell_se
             .parts = atom->parts > 1 ? (uint32_t)atom->parts : 0,
             .kept = atom->is_kept ? (uint32_t)atom->size : 0,
         };
-    } else if (atom != NULL && atom->size > 0 && atom->size <= UINT32_MAX) {
+    } else if (atom == NULL) {
+        out->stated = 1;
+    } else if (atom->size > 0 && atom->size <= UINT32_MAX) {
         out->stated = (uint32_t)atom->size;
     }
 }

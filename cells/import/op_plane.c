@@ -34,15 +34,36 @@ enum base_status cell__row_zeros(struct cell__import *im, uint32_t width, uint32
     return cell__row_const(im, (struct cell_value){CELL_F32, width}, zeros, out);
 }
 
-/* Row `at` of what the plane is padded to, of which it begins at `before`. Adds it to parts. */
-static enum base_status add_beyond(struct cell__import *im, const struct cell__plane *plane,
-                                   int64_t at, enum cell__edges edges, uint32_t *part)
+/* The row of the plane that stands `at` rows behind its first one. */
+static int64_t find_inside(const struct cell__plane *plane, int64_t at, enum cell__edges edges)
 {
     const int64_t last = (int64_t)plane->height - 1;
     const int64_t end = at < 0 ? 0 : last; // beyond which it stands
-    const int64_t inside = edges == CELL__EDGES_REFLECTED ? 2 * end - at : end;
+    const bool is_inside = at >= 0 && at <= last;
+    const int64_t inside = is_inside ? at : edges == CELL__EDGES_REFLECTED ? 2 * end - at : end;
     base_assert(inside >= 0 && inside <= last);
-    return cell__row_slice(im, plane->row, (uint32_t)inside * plane->width, plane->width, part);
+    return inside;
+}
+
+/* More rows beyond the ends than this are taken element by element, by one op in place of one
+ * each. */
+#define SLICES_MAX 8
+
+/* Rows beyond the ends of the plane, and its own. */
+static enum base_status take_rows(struct cell__import *im, int64_t before, int64_t behind,
+                                  enum cell__edges edges, struct cell__plane *plane)
+{
+    const struct cell__place place = {.outer = 1, .size = plane->height, .inner = plane->width};
+    const int64_t height = before + plane->height + behind;
+    int64_t *at = base_arena_array(im->arena, (size_t)height, sizeof(*at));
+    if (at == NULL) {
+        return cell__no_memory(im);
+    }
+    for (int64_t i = 0; i < height; i++) {
+        at[i] = find_inside(plane, i - before, edges);
+    }
+    plane->height = (uint32_t)height;
+    return cell__row_elements(im, plane->row, &place, at, plane->height, &plane->row);
 }
 
 /* Rows of what a plane is padded to, behind each other. */
@@ -60,7 +81,9 @@ static enum base_status add_rows(struct cell__import *im, const struct cell__pla
         return cell__row_zeros(im, (uint32_t)count * plane->width, &rows->parts[rows->n++]);
     }
     for (int64_t i = 0; i < count; i++) {
-        BASE_TRY(add_beyond(im, plane, first + i, edges, &rows->parts[rows->n++]));
+        const uint32_t inside = (uint32_t)find_inside(plane, first + i, edges);
+        BASE_TRY(cell__row_slice(im, plane->row, inside * plane->width, plane->width,
+                                 &rows->parts[rows->n++]));
     }
     return BASE_OK;
 }
@@ -77,6 +100,9 @@ enum base_status cell__plane_pad(struct cell__import *im, int64_t before, int64_
     }
     if (edges == CELL__EDGES_REFLECTED && (before >= plane->height || behind >= plane->height)) {
         return cell__invalid(im, "reflects more rows than there are");
+    }
+    if (edges != CELL__EDGES_ZERO && before + behind > SLICES_MAX) {
+        return take_rows(im, before, behind, edges, plane);
     }
     BASE_TRY(add_rows(im, plane, -before, before, edges, &rows));
     rows.parts[rows.n++] = plane->row;

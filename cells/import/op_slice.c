@@ -271,8 +271,10 @@ static enum base_status read_cuts(struct cell__import *im, const struct cell__no
             BASE_TRY(cut_symbolic(im, &bounds, i, &size, &cuts->axes[k]));
         } else if (!is_const && is_known && bounds.steps.at[i] == -1 && end->add < -size.add &&
                    (start->add == -1 || start->add >= size.add - 1)) {
-            im->has_turns = true;
-            cuts->axes[k] = im->turns_rows
+            const bool is_one = size.add == 1; // which is the same turned round
+            im->has_turns |= !is_one;
+            cuts->axes[k] = is_one ? cut_known(0, 1, 1)
+                            : im->turns_rows
                                 ? cut_stepped(start->add, end->add, -1, size.add)
                                 : (struct cut){.is_turned = true, .size = size.add, .step = -1};
         } else if (bounds.steps.at[i] != 1) {

@@ -41,11 +41,51 @@ static enum base_status read_axis(struct cell__import *im, const struct cell__no
     return cell__axis_index(im, attribute, cell__input(im, node, IN_X)->shape.rank, axis);
 }
 
+/* Whether the whole is one element: its own largest. So exporters sort the lengths of a batch of
+ * one sequence, integers, before they pack it. */
+static bool is_single(const struct cell__import *im, const struct cell__value *in)
+{
+    bool is = in->kind == CELL__ROWS && in->shape.rank > 0;
+    if (in->kind == CELL__CONST) {
+        return in->tensor.count == 1 && in->tensor.rank > 0;
+    }
+    for (uint32_t k = 0; k < in->shape.rank && is; k++) {
+        is = cell__axis_size(im, &in->shape.axes[k]) == 1;
+    }
+    return is;
+}
+
+static enum base_status infer_single(struct cell__import *im, const struct cell__node *node,
+                                     const struct cell__value *in)
+{
+    static const int64_t first = 0;
+    const uint32_t rank = in->kind == CELL__CONST ? in->tensor.rank : in->shape.rank;
+    struct cell__tensor number = {.dtype = CELL__I64, .rank = rank, .count = 1, .data = &first};
+    int64_t k = 0;
+    BASE_TRY(read_k(im, node, &k));
+    if (k != 1) {
+        return cell__invalid(im, "k is %lld, on an axis of 1", (long long)k);
+    }
+    for (uint32_t a = 0; a < number.rank; a++) {
+        number.dims[a] = 1;
+    }
+    cell__set_const(im, node, OUT_INDICES, &number);
+    if (in->kind == CELL__CONST) {
+        cell__set_const(im, node, OUT_VALUES, &in->tensor);
+    } else {
+        cell__set_rows(im, node, OUT_VALUES, in->dtype, &in->shape);
+    }
+    return BASE_OK;
+}
+
 enum base_status cell__infer_top(struct cell__import *im, struct cell__node *node)
 {
     const struct cell__value *in = cell__input(im, node, IN_X);
     int64_t k = 0;
     uint32_t axis = 0;
+    if (is_single(im, in)) {
+        return infer_single(im, node, in);
+    }
     if (in->kind != CELL__ROWS || in->dtype != CELL__F32) {
         return cell__refuse(im, "of a constant, or of type %s", cell__dtype_name(in->dtype));
     }
@@ -90,6 +130,9 @@ enum base_status cell__lower_top(struct cell__import *im, struct cell__node *nod
     int64_t k = 0;
     uint32_t axis = 0;
     uint32_t values = CELL__NONE;
+    if (is_single(im, in)) {
+        return cell__lower_identity(im, node);
+    }
     BASE_TRY(read_axis(im, node, &axis));
     BASE_TRY(read_k(im, node, &k));
     BASE_TRY(cell__attr_int(im, node, "largest", 1, &largest));

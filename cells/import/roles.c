@@ -52,6 +52,13 @@ static enum base_status set_batch(struct cell__import *im, const struct cell__ax
     return BASE_OK;
 }
 
+/* What a sequence's steps are; NULL: it is of one step. */
+static const struct cell__atom *atom_of(const struct cell__import *im, uint32_t sequence)
+{
+    const uint32_t atom = im->sequences[sequence].atom;
+    return atom == CELL__NONE ? NULL : &im->atoms[cell__atom_root(im, atom)];
+}
+
 /* Of two atoms that no other follows from: whether a size that the file states says that there are
  * as many steps, where no input has one of them, such as a row repeated for each step of another.
  */
@@ -69,14 +76,14 @@ static bool is_same_size(const struct cell__import *im, const struct cell__atom 
 static uint32_t same_sequence(const struct cell__import *im, const struct cell__atom *atom)
 {
     for (uint32_t s = 0; s < im->n_sequences; s++) {
-        const uint32_t root = cell__atom_root(im, im->sequences[s].atom);
-        if (is_same_size(im, atom, &im->atoms[root])) {
+        const struct cell__atom *other = atom_of(im, s);
+        if (other != NULL && is_same_size(im, atom, other)) {
             return s;
         }
     }
     for (uint32_t s = 0; s < im->n_sequences && atom->source != CELL__NONE; s++) {
-        const struct cell__atom *other = &im->atoms[cell__atom_root(im, im->sequences[s].atom)];
-        if (other->source != CELL__NONE && other->size == atom->size &&
+        const struct cell__atom *other = atom_of(im, s);
+        if (other != NULL && other->source != CELL__NONE && other->size == atom->size &&
             cell__atoms_follow_alike(im, other, atom)) {
             return s;
         }
@@ -94,12 +101,16 @@ static void follow_stated(struct cell__import *im, uint32_t root)
         return;
     }
     for (uint32_t s = 0; s < im->n_sequences; s++) {
-        const uint32_t other = cell__atom_root(im, im->sequences[s].atom);
-        const struct cell__axis given = {.n = 1, .atoms = {other}};
-        const int64_t size = im->atoms[other].size;
-        if (size > 0 && size != atom->size && im->atoms[other].source == CELL__NONE &&
+        const struct cell__atom *other = atom_of(im, s);
+        if (other == NULL) {
+            continue;
+        }
+        const uint32_t number = (uint32_t)(other - im->atoms);
+        const struct cell__axis given = {.n = 1, .atoms = {number}};
+        const int64_t size = other->size;
+        if (size > 0 && size != atom->size && other->source == CELL__NONE &&
             cell__is_given(im, &given)) {
-            atom->source = other;
+            atom->source = number;
             atom->add = atom->size - 1 - size;
             atom->stride = 1;
             return;
@@ -124,6 +135,17 @@ static void follow_whole(struct cell__import *im, uint32_t root)
     }
 }
 
+/* A new sequence; atom: NONE for one of one step. */
+static enum base_status add_sequence(struct cell__import *im, uint32_t atom, uint32_t *sequence)
+{
+    if (im->n_sequences == CELL_SEQUENCES_MAX) {
+        return cell__refuse(im, "more than %u time axes of different lengths", CELL_SEQUENCES_MAX);
+    }
+    im->sequences[im->n_sequences].atom = atom;
+    *sequence = im->n_sequences++;
+    return BASE_OK;
+}
+
 /* Makes the atom, whose source has a number if it has a source, one of a sequence. */
 static enum base_status number_sequence(struct cell__import *im, uint32_t root)
 {
@@ -133,17 +155,24 @@ static enum base_status number_sequence(struct cell__import *im, uint32_t root)
     if (atom->role == CELL__ROLE_BATCH) {
         return cell__refuse(im, "X's batch axis is also its time axis");
     }
-    if (same == CELL__NONE && im->n_sequences == CELL_SEQUENCES_MAX) {
-        return cell__refuse(im, "more than %u time axes of different lengths", CELL_SEQUENCES_MAX);
-    }
-    atom->role = CELL__ROLE_TIME;
     if (same != CELL__NONE) {
+        atom->role = CELL__ROLE_TIME;
         atom->parent = cell__atom_root(im, im->sequences[same].atom);
         return BASE_OK;
     }
-    im->sequences[im->n_sequences].atom = root;
-    atom->sequence = im->n_sequences++;
+    BASE_TRY(add_sequence(im, root, &atom->sequence));
+    atom->role = CELL__ROLE_TIME;
     return BASE_OK;
+}
+
+/* The sequence of one step: of an axis of size 1, whatever sequences there are beside it. */
+static enum base_status find_single(struct cell__import *im, uint32_t *sequence)
+{
+    *sequence = 0;
+    while (*sequence < im->n_sequences && im->sequences[*sequence].atom != CELL__NONE) {
+        ++*sequence;
+    }
+    return *sequence < im->n_sequences ? BASE_OK : add_sequence(im, CELL__NONE, sequence);
 }
 
 /* Makes it a time axis: that of the sequence that it belongs to, or of a new one. So are those that
@@ -155,7 +184,9 @@ static enum base_status set_time(struct cell__import *im, const struct cell__axi
     uint32_t open[CELL_SEQUENCES_MAX + 1];
     uint32_t n = 0;
     BASE_TRY(lone_atom(im, axis, CELL__ROLE_TIME, &atom));
-    *sequence = 0;
+    if (atom == CELL__NONE) {
+        return find_single(im, sequence);
+    }
     for (uint32_t at = atom; at != CELL__NONE && im->atoms[at].role != CELL__ROLE_TIME;) {
         follow_whole(im, at);
         const uint32_t source = im->atoms[at].source;
@@ -169,9 +200,7 @@ static enum base_status set_time(struct cell__import *im, const struct cell__axi
     while (n > 0) {
         BASE_TRY(number_sequence(im, open[--n]));
     }
-    if (atom != CELL__NONE) {
-        *sequence = im->atoms[cell__atom_root(im, atom)].sequence;
-    }
+    *sequence = im->atoms[cell__atom_root(im, atom)].sequence;
     return BASE_OK;
 }
 
@@ -529,6 +558,36 @@ static enum base_status unite_named(struct cell__import *im)
     return BASE_OK;
 }
 
+/* ---- Sequences that no recurrent node goes along ----------------------------------------------
+ *
+ * Such as the memory that a decoder's step attends to: of an input's axes the request chooses the
+ * size of one that is not the batch, and nothing else says what it is. Of two such axes none is
+ * (a picture's height beside its width). */
+
+static enum base_status set_open_time(struct cell__import *im, const struct cell__value *value,
+                                      uint32_t k)
+{
+    const struct cell__axis *axis = &value->shape.axes[k];
+    uint32_t sequence = 0;
+    BASE_TRY(unite_axis(im, value, k));
+    return axis->n == 1 && cell__axis_size(im, axis) < 0 &&
+                   cell__axis_has(im, axis, CELL__ROLE_FEATURE) &&
+                   cell__shape_times(im, &value->shape) == 0
+               ? set_time(im, axis, &sequence)
+               : BASE_OK;
+}
+
+static enum base_status set_open_times(struct cell__import *im)
+{
+    for (uint32_t i = 0; i < im->n_inputs; i++) {
+        const struct cell__value *value = &im->values[im->inputs[i]];
+        for (uint32_t k = 0; k < value->shape.rank; k++) {
+            BASE_TRY(set_open_time(im, value, k));
+        }
+    }
+    return BASE_OK;
+}
+
 /* ---- The roles of a model ------------------------------------------------------------------- */
 
 static enum base_status set_model_roles(struct cell__import *im)
@@ -548,6 +607,8 @@ static enum base_status set_model_roles(struct cell__import *im)
         im->current = CELL__NONE;
     }
     BASE_TRY(unite_named(im));
+    BASE_TRY(is_recurrent ? BASE_OK : set_row_roles(im, &batch));
+    BASE_TRY(set_open_times(im));
     for (uint32_t n = 0; n < im->n_nodes; n++) {
         im->current = n;
         if (im->nodes[n].is_needed && !im->nodes[n].is_folded) {
@@ -555,7 +616,6 @@ static enum base_status set_model_roles(struct cell__import *im)
         }
         im->current = CELL__NONE;
     }
-    BASE_TRY(is_recurrent ? BASE_OK : set_row_roles(im, &batch));
     im->has_batch = batch != CELL__NONE;
     if (im->n_sequences == 0) { // of one step
         im->sequences[im->n_sequences++].atom = CELL__NONE;
