@@ -153,6 +153,7 @@ CELLS_SRCS = \
   cells/import/plan.c \
   cells/import/connect.c \
   cells/import/ctc.c \
+  cells/import/sorted.c \
   cells/import/stages.c \
   cells/import/stated.c \
   cells/import/lineage.c \
@@ -593,6 +594,7 @@ CELLS_SUITES = \
   tests/cells/test_import_hostile.c \
   tests/cells/test_import_index.c \
   tests/cells/test_import_joined.c \
+  tests/cells/test_import_sorted.c \
   tests/cells/test_import_keras.c \
   tests/cells/test_import_known.c \
   tests/cells/test_import_norm.c \

@@ -28,6 +28,7 @@
 #define CELL__VALUES_MAX     65536u
 #define CELL__ATOMS_MAX      65536u
 #define CELL__AXIS_ATOMS_MAX 4u
+#define CELL__ORDERS_MAX     8u
 #define CELL__OPERANDS_MAX   64u /* inputs or outputs of one node */
 
 /* ---- Shapes ------------------------------------------------------------------------------- */
@@ -91,7 +92,8 @@ struct cell__tensor {
 /* POISON: nothing is known, because its node cannot be imported; a fault only when it is needed.
  * COUNTER: what the number of a Loop's step and sizes of axes make (op_count.c). LIST: a sequence
  * of tensors, one a step: what a tensor is cut to along its axis `list_axis`, or what a Loop
- * collects. */
+ * collects. ORDER: where rows of a batch stand that are sorted, or where they stood before
+ * (sorted.c). */
 enum cell__value_kind {
     CELL__UNSET,
     CELL__CONST,
@@ -99,22 +101,25 @@ enum cell__value_kind {
     CELL__POISON,
     CELL__COUNTER,
     CELL__LIST,
+    CELL__ORDER,
 };
 
 struct cell__value {
     const char *name;
     enum cell__value_kind kind;
     enum cell__dtype dtype;
-    struct cell__tensor tensor;      /* CONST */
-    struct cell__shape shape;        /* ROWS; LIST: of the whole, the steps' axis included */
-    uint32_t list_axis;              /* LIST */
-    uint32_t steps;                  /* COUNTER: 1: the number of the step, and count; 0: count */
-    struct cell__sym count;          /* COUNTER; of a bool nothing: not the last step */
-    bool is_turned;                  /* ROWS, LIST: its steps are the other way round (turned.c) */
-    uint32_t turned;                 /* along which atom */
-    bool is_by_slice;                /* a Slice by -1 has said which way round they are */
-    uint32_t row;                    /* ROWS, LIST, once lowered: its row expression */
-    uint32_t node;                   /* that makes it, or NONE */
+    struct cell__tensor tensor; /* CONST */
+    struct cell__shape shape;   /* ROWS; LIST: of the whole, the steps' axis included */
+    uint32_t list_axis;         /* LIST */
+    uint32_t steps;             /* COUNTER: 1: the number of the step, and count; 0: count */
+    struct cell__sym count;     /* COUNTER; of a bool nothing: not the last step */
+    bool is_turned;             /* ROWS, LIST: its steps are the other way round (turned.c) */
+    uint32_t turned;            /* along which atom */
+    bool is_by_slice;           /* a Slice by -1 has said which way round they are */
+    uint32_t order; /* ROWS, LIST: its rows are sorted so; 0: they are not. ORDER: which it is */
+    bool is_back;   /* ORDER: where rows stood before */
+    uint32_t row;   /* ROWS, LIST, once lowered: its row expression */
+    uint32_t node;  /* that makes it, or NONE */
     const struct base_error *poison; /* POISON: why */
     bool is_hidden; /* of a Scan's body that is read, or of our own: its name may be given again */
 };
@@ -246,6 +251,9 @@ struct cell__import {
     bool is_part;                          /* cell_model_options.is_part */
     bool feeds_back;                       /* cell_model_options.feeds_back */
     bool has_batch;                        /* an axis has the role */
+    uint32_t n_orders;
+    uint32_t orders[CELL__ORDERS_MAX]; /* in which rows are sorted, from 1 on: by their batch's atom
+                                        */
     uint32_t n_sequences;
     struct cell__sequence sequences[CELL_SEQUENCES_MAX];
     bool

@@ -72,6 +72,12 @@ static enum base_status mark_needed_nodes(struct cell__import *im)
         if (im->values[v].kind == CELL__UNSET) {
             return cell__invalid(im, "output \"%s\" is not computed", cell__quote(text, name));
         }
+        if (im->values[v].order != 0) {
+            return cell__refuse(im,
+                                "output \"%s\" has the rows of a batch in the order of their "
+                                "lengths",
+                                cell__quote(text, name));
+        }
         BASE_TRY(need_value(im, v));
     }
     for (uint32_t n = im->n_nodes; n-- > 0;) {

@@ -164,6 +164,10 @@ enum base_status cell__infer_gather(struct cell__import *im, struct cell__node *
                             "of a sequence of tensors, of the number of the step, or of what is "
                             "computed with it");
     }
+    if (index->kind == CELL__ORDER) {
+        BASE_TRY(gather_axis(im, node, data->shape.rank, &pick.axis));
+        return cell__infer_reorder(im, node, pick.axis);
+    }
     if (data->kind == CELL__CONST && index->kind == CELL__CONST) {
         struct cell__tensor out;
         BASE_TRY(gather_axis(im, node, data->tensor.rank, &pick.axis));
@@ -224,6 +228,10 @@ enum base_status cell__lower_gather(struct cell__import *im, struct cell__node *
     struct pick pick;
     struct cell__place place;
     uint32_t row = CELL__NONE;
+    if (!cell__has_input(node, 1)) {
+        BASE_TRY(gather_axis(im, node, data->shape.rank, &pick.axis));
+        return cell__lower_reorder(im, node, pick.axis);
+    }
     if (cell__input(im, node, 1)->kind == CELL__COUNTER) {
         return cell__lower_element(im, node);
     }

@@ -67,6 +67,8 @@ enum base_status cell__infer_identity(struct cell__import *im, struct cell__node
     const struct cell__value *in = cell__input(im, node, 0);
     if (in->kind == CELL__CONST) {
         cell__set_const(im, node, 0, &in->tensor);
+    } else if (in->kind == CELL__ORDER) {
+        cell__copy_order(im, node, in->dtype);
     } else {
         cell__set_rows(im, node, 0, in->dtype, &in->shape);
     }
@@ -105,6 +107,8 @@ enum base_status cell__infer_cast(struct cell__import *im, struct cell__node *no
         struct cell__tensor out;
         BASE_TRY(cell__fold_cast(im, &in->tensor, dtype, &out));
         cell__set_const(im, node, 0, &out);
+    } else if (in->kind == CELL__ORDER) {
+        cell__copy_order(im, node, dtype);
     } else {
         cell__set_rows(im, node, 0, dtype, &in->shape);
     }

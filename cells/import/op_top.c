@@ -86,6 +86,12 @@ enum base_status cell__infer_top(struct cell__import *im, struct cell__node *nod
     if (is_single(im, in)) {
         return infer_single(im, node, in);
     }
+    if (in->kind == CELL__ORDER) {
+        return cell__infer_inverse(im, node);
+    }
+    if (cell__sorts_rows(im, node)) {
+        return cell__infer_sort(im, node);
+    }
     if (in->kind != CELL__ROWS || in->dtype != CELL__F32) {
         return cell__refuse(im, "of a constant, or of type %s", cell__dtype_name(in->dtype));
     }
@@ -132,6 +138,9 @@ enum base_status cell__lower_top(struct cell__import *im, struct cell__node *nod
     uint32_t values = CELL__NONE;
     if (is_single(im, in)) {
         return cell__lower_identity(im, node);
+    }
+    if (in->dtype != CELL__F32) {
+        return cell__lower_sort(im, node);
     }
     BASE_TRY(read_axis(im, node, &axis));
     BASE_TRY(read_k(im, node, &k));

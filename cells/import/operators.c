@@ -212,6 +212,9 @@ static const struct cell__operator operators[] = {
      "table that works "
      "on "
      "each row of the batch alone"},
+    {"ScatterElements", 3, 3, 1, " axis reduction ", cell__infer_scatter_elements,
+     cell__lower_order,
+     "folded: lists of int64; the inverse of the order in which rows are sorted"},
     {"ScatterND", 3, 3, 1, " reduction ", cell__infer_written, cell__lower_branch,
      "constant indices of a box, one of whose axes is not whole: an assignment to a part"},
     {"Selu", 1, 1, 1, " alpha gamma ", cell__infer_function, cell__lower_function, "float32"},
@@ -265,18 +268,30 @@ const struct cell__operator *cell__operator_find(const char *name)
     return NULL;
 }
 
+static bool is_among(const struct cell__operator *op, cell__op_fn *const fns[], size_t n)
+{
+    size_t i = 0;
+    while (i < n && op->infer != fns[i]) {
+        i++;
+    }
+    return i < n;
+}
+
 bool cell__operator_takes_lists(const struct cell__operator *op)
 {
     static cell__op_fn *const takers[] = {cell__infer_gather,      cell__infer_list_split,
                                           cell__infer_list_length, cell__infer_list_at,
                                           cell__infer_list_insert, cell__infer_list_join,
                                           cell__infer_loop,        cell__infer_scan_end};
-    for (size_t i = 0; i < sizeof(takers) / sizeof(takers[0]); i++) {
-        if (op->infer == takers[i]) {
-            return true;
-        }
-    }
-    return false;
+    return is_among(op, takers, sizeof(takers) / sizeof(takers[0]));
+}
+
+bool cell__operator_takes_orders(const struct cell__operator *op)
+{
+    static cell__op_fn *const takers[] = {cell__infer_gather,   cell__infer_cast,
+                                          cell__infer_identity, cell__infer_shape,
+                                          cell__infer_top,      cell__infer_scatter_elements};
+    return is_among(op, takers, sizeof(takers) / sizeof(takers[0]));
 }
 
 const struct cell__operator *cell__operator_at(uint32_t index)

@@ -132,6 +132,20 @@ enum base_status cell__check_turned(struct cell__import *im, const struct cell__
 bool cell__is_turned_along(const struct cell__import *im, const struct cell__value *value,
                            const struct cell__axis *axis);
 cell__op_fn cell__infer_reverse, cell__lower_reverse; /* ReverseSequence */
+bool cell__shape_has_atom(const struct cell__import *im, const struct cell__shape *shape,
+                          uint32_t atom);
+/* sorted.c: marks what is computed of rows that are sorted, or refuses it. A TopK that sorts rows
+ * by integers, or one of their places, which is the inverse; a Gather along axis k that sorts rows
+ * or puts them back (it has no indices any more, then); output 0 as the order that input 0 is. */
+enum base_status cell__infer_sorted(struct cell__import *im, struct cell__node *node);
+bool cell__sorts_rows(struct cell__import *im, const struct cell__node *node);
+cell__op_fn cell__infer_sort, cell__lower_sort, cell__infer_inverse;
+cell__op_fn cell__infer_scatter_elements, cell__lower_order;
+enum base_status cell__infer_reorder(struct cell__import *im, struct cell__node *node, uint32_t k);
+enum base_status cell__lower_reorder(struct cell__import *im, struct cell__node *node, uint32_t k);
+void cell__copy_order(struct cell__import *im, const struct cell__node *node,
+                      enum cell__dtype dtype);
+bool cell__operator_takes_orders(const struct cell__operator *op);
 /* op_recurrent.c */
 cell__op_fn cell__infer_recurrent, cell__lower_recurrent;
 /* stated.c: step k of the row, along an axis of known size; the row itself where it is the same at

@@ -554,6 +554,19 @@ bool cell__shape_has(const struct cell__import *im, const struct cell__shape *sh
     return false;
 }
 
+bool cell__shape_has_atom(const struct cell__import *im, const struct cell__shape *shape,
+                          uint32_t atom)
+{
+    for (uint32_t k = 0; k < shape->rank; k++) {
+        for (uint32_t a = 0; a < shape->axes[k].n; a++) {
+            if (cell__atom_root(im, shape->axes[k].atoms[a]) == cell__atom_root(im, atom)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 enum base_status cell__shape_width(struct cell__import *im, const struct cell__shape *shape,
                                    uint32_t *out)
 {

@@ -10,23 +10,11 @@
 
 #include "base/assert.h"
 
-static bool has_atom(const struct cell__import *im, const struct cell__shape *shape, uint32_t atom)
-{
-    for (uint32_t k = 0; k < shape->rank; k++) {
-        for (uint32_t a = 0; a < shape->axes[k].n; a++) {
-            if (cell__atom_root(im, shape->axes[k].atoms[a]) == cell__atom_root(im, atom)) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
 bool cell__is_turned_along(const struct cell__import *im, const struct cell__value *value,
                            const struct cell__axis *axis)
 {
     const struct cell__shape alone = {.rank = 1, .axes = {*axis}};
-    return value->is_turned && has_atom(im, &alone, value->turned);
+    return value->is_turned && cell__shape_has_atom(im, &alone, value->turned);
 }
 
 enum base_status cell__turn(struct cell__import *im, const struct cell__node *node,
@@ -136,7 +124,7 @@ static bool takes_step(const struct cell__import *im, const struct cell__node *n
                        const struct cell__shape *out, uint32_t atom)
 {
     return (node->op->infer == cell__infer_gather || node->op->infer == cell__infer_slice) &&
-           !has_atom(im, out, atom);
+           !cell__shape_has_atom(im, out, atom);
 }
 
 /* Of floats only, which joins are. */
@@ -174,7 +162,8 @@ enum base_status cell__infer_turned(struct cell__import *im, struct cell__node *
     const uint32_t atom = turned->turned;
     for (uint32_t i = 0; i < node->n_inputs && is_stepwise(node); i++) {
         const struct cell__value *in = cell__has_input(node, i) ? cell__input(im, node, i) : NULL;
-        if (in != NULL && is_tensor(in) && has_atom(im, &in->shape, atom) && !in->is_turned) {
+        if (in != NULL && is_tensor(in) && cell__shape_has_atom(im, &in->shape, atom) &&
+            !in->is_turned) {
             return straighten(im, node);
         }
     }
@@ -183,7 +172,7 @@ enum base_status cell__infer_turned(struct cell__import *im, struct cell__node *
         if (out == NULL || !is_tensor(out)) {
             continue;
         }
-        const bool has = has_atom(im, &out->shape, atom);
+        const bool has = cell__shape_has_atom(im, &out->shape, atom);
         if (!is_stepwise(node) || (!has && !takes_step(im, node, &out->shape, atom))) {
             return straighten(im, node);
         }

@@ -188,6 +188,28 @@ static bool is_of_known_domain(const Onnx__NodeProto *proto)
                                  : is_runtimes && strcmp(proto->domain, "com.microsoft") == 0;
 }
 
+/* That the inputs are of a kind that the operator takes. */
+static enum base_status check_kinds(struct cell__import *im, const struct cell__node *node)
+{
+    const bool takes_lists = cell__operator_takes_lists(node->op) || cell__is_count(im, node) ||
+                             cell__takes_counts(im, node);
+    const bool takes_orders = cell__operator_takes_orders(node->op);
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        const struct cell__value *in = cell__has_input(node, i) ? cell__input(im, node, i) : NULL;
+        if (in == NULL) {
+            continue;
+        }
+        if (!takes_lists && (in->kind == CELL__COUNTER || in->kind == CELL__LIST)) {
+            return cell__refuse(im, "computes with the number of the step, or with a sequence of "
+                                    "tensors");
+        }
+        if (!takes_orders && in->kind == CELL__ORDER) {
+            return cell__refuse(im, "computes with the places of a batch's rows");
+        }
+    }
+    return BASE_OK;
+}
+
 static enum base_status check_node(struct cell__import *im, const struct cell__node *node)
 {
     const Onnx__NodeProto *proto = node->proto;
@@ -209,15 +231,7 @@ static enum base_status check_node(struct cell__import *im, const struct cell__n
             return cell__invalid(im, "input %u is missing", i);
         }
     }
-    const bool takes_all =
-        cell__operator_takes_lists(op) || cell__is_count(im, node) || cell__takes_counts(im, node);
-    for (uint32_t i = 0; i < node->n_inputs && !takes_all; i++) {
-        if (cell__has_input(node, i) && (cell__input(im, node, i)->kind == CELL__COUNTER ||
-                                         cell__input(im, node, i)->kind == CELL__LIST)) {
-            return cell__refuse(im, "computes with the number of the step, or with a sequence of "
-                                    "tensors");
-        }
-    }
+    BASE_TRY(check_kinds(im, node));
     for (size_t i = 0; i < proto->n_attribute; i++) {
         char known[CELL__TEXT_BYTES + 2];
         const Onnx__AttributeProto *a = proto->attribute[i];
@@ -258,6 +272,7 @@ static enum base_status infer_node(struct cell__import *im, struct cell__node *n
             is_count = cell__is_count(im, node);
             status = is_count ? cell__infer_count(im, node) : node->op->infer(im, node);
             status = status == BASE_OK ? cell__infer_turned(im, node) : status;
+            status = status == BASE_OK ? cell__infer_sorted(im, node) : status;
         }
         im->error = outer;
         base_assert(status == BASE_OK || status == why.status);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes into tests/data/onnx models whose recurrent layer has one step of its own beside sequences of many: behind a
 summary of one, in a decoder's step that attends to a memory, and between two layers; frames that a voice
-detector pads by reflection within each of its steps; and a batch of one sequence that is sorted. Weights and cases in the manner of exports.py, one run under
+detector pads by reflection within each of its steps; and sequences that are sorted by their lengths. Weights and cases in the manner of exports.py, one run under
 each PyTorch whose exporter is to be tried.
 """
 
@@ -110,20 +110,47 @@ class Detector(nn.Module):
         return torch.sigmoid(self.head(torch.relu(y))).reshape(-1), h, c
 
 
+def pack(x, lengths):
+    return nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+
+
 class Sorted(nn.Module):
-    """a batch of one sequence, sorted by its length before it is packed"""
+    """sequences that are sorted by their lengths before they are packed, and put back behind two layers"""
+
+    inputs = {"x": STEPS, "lengths": {0: "batch"}}
+    outputs = {"y": STEPS, "hn": STATE}
+
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.LSTM(INPUT, HIDDEN, num_layers=2, batch_first=True, bidirectional=True)
+
+    def forward(self, x, lengths):
+        zeros = torch.zeros(4, x.shape[0], HIDDEN)  # else the exporter writes the batch that it was shown
+        y, (h, _) = self.rnn(pack(torch.tanh(x), lengths), (zeros, zeros))
+        return nn.utils.rnn.pad_packed_sequence(y, batch_first=True)[0], h
+
+
+class SortedSingle(Sorted):
+    """the same of a batch of one"""
 
     inputs = {"x": {1: "time"}, "lengths": {}}
     outputs = {"y": {1: "time"}, "hn": {}}
 
+
+class SortedStates(nn.Module):
+    """the same of a GRU whose states the client keeps, which are sorted too"""
+
+    inputs = {"x": STEPS, "lengths": {0: "batch"}, "h": STATE}
+    outputs = {"words": STEPS, "hn": STATE}
+
     def __init__(self):
         super().__init__()
-        self.rnn = nn.LSTM(INPUT, HIDDEN, batch_first=True, bidirectional=True)
+        self.rnn = nn.GRU(INPUT, HIDDEN, batch_first=True)
+        self.head = nn.Linear(HIDDEN, INPUT)
 
-    def forward(self, x, lengths):
-        packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
-        y, (h, _) = self.rnn(packed)
-        return nn.utils.rnn.pad_packed_sequence(y, batch_first=True)[0], h
+    def forward(self, x, lengths, h):
+        y, h = self.rnn(pack(x, lengths), h)
+        return x + self.head(nn.utils.rnn.pad_packed_sequence(y, batch_first=True)[0]), h
 
 
 MODULES = {
@@ -131,8 +158,10 @@ MODULES = {
     "single_detector": Detector,
     "single_mean": Mean,
     "single_memory": Memory,
-    "single_sorted": Sorted,
     "single_summary": Summary,
+    "sorted_layers": Sorted,
+    "sorted_single": SortedSingle,
+    "sorted_states": SortedStates,
 }
 
 
@@ -146,8 +175,13 @@ def make_inputs(module, batch, time, generator):
 
     if isinstance(module, Detector):
         return draw(batch * time, SAMPLES), draw(1, 1, HIDDEN), draw(1, 1, HIDDEN)
-    if isinstance(module, Sorted):
+    if isinstance(module, SortedSingle):
         return draw(1, time, INPUT), torch.tensor([time])
+    if isinstance(module, (Sorted, SortedStates)):
+        lengths = torch.randint(1, time + 1, (batch,), generator=generator)
+        lengths[-1] = time  # packed sequences are as long as the longest
+        states = (draw(1, batch, HIDDEN),) if isinstance(module, SortedStates) else ()
+        return draw(batch, time, INPUT), lengths, *states
     if isinstance(module, Memory):
         word = torch.randint(0, WORDS, (batch, 1), generator=generator)
         mask = (draw(batch, time) < 0.5).float()
