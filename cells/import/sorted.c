@@ -230,6 +230,15 @@ static bool looks_itself(const struct cell__node *node)
     return node->op->infer == cell__infer_gather && !cell__has_input(node, IN_INDICES);
 }
 
+/* Whether all its rows are alike, such as zeros that a state begins with: they are in any order. */
+static bool is_alike(struct cell__import *im, const struct cell__value *value)
+{
+    const struct cell__node *made = value->node == CELL__NONE ? NULL : &im->nodes[value->node];
+    return made != NULL && (made->op->infer == cell__infer_constant_of_shape ||
+                            (made->op->infer == cell__infer_expand &&
+                             cell__input(im, made, 0)->kind == CELL__CONST));
+}
+
 enum base_status cell__infer_sorted(struct cell__import *im, struct cell__node *node)
 {
     const uint32_t order = order_of_inputs(im, node);
@@ -243,7 +252,8 @@ enum base_status cell__infer_sorted(struct cell__import *im, struct cell__node *
     }
     for (uint32_t i = 0; i < node->n_inputs; i++) {
         const struct cell__value *in = tensor_input(im, node, i);
-        if (in != NULL && in->order != order && cell__shape_has_atom(im, &in->shape, atom)) {
+        if (in != NULL && in->order != order && cell__shape_has_atom(im, &in->shape, atom) &&
+            !is_alike(im, in)) {
             return cell__refuse(im, "of rows that are sorted beside rows that are not");
         }
     }

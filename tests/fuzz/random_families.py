@@ -76,6 +76,7 @@ class Chains(Graph):
     def __init__(self, seed):
         super().__init__(random.Random(seed), numpy.random.default_rng(seed))
         self.seed, self.ids, self.dtypes, self.notes = seed, {}, {}, []
+        self.memories, self.keys = {}, []  # names and widths of sequences of lengths of their own; what rows are sorted by
 
     def input(self, name, kind, width):
         shape = ["time", "batch", width] if kind == "seq" else ["batch", width]
@@ -101,10 +102,12 @@ class Chains(Graph):
         zero = helper.make_tensor("zero", TensorProto.FLOAT, [1], [0.0])
         return self.node("ConstantOfShape", [shape], value=zero)
 
-    def recurrent(self):
+    def recurrent(self, x=None):
+        """Over a sequence, or over one step of its own, [1, batch, width], of a row."""
         rng = self.rng
         kind = rng.choice(["LSTM", "GRU", "RNN"])
-        x = self.some("seq")
+        is_single = x is not None
+        x = self.some("seq") if x is None else x
         hidden = rng.choice(WIDTHS[2:])
         gates = {"LSTM": 4, "GRU": 3, "RNN": 1}[kind]
         direction = rng.choice(["forward", "reverse", "bidirectional"])
@@ -129,13 +132,53 @@ class Chains(Graph):
         while inputs[-1] == "":
             inputs.pop()
         names = self.node(kind, inputs, 3 if kind == "LSTM" else 2, **attributes)
-        self.notes.append(f"{kind} {direction}")
+        self.notes.append(f"{kind} {direction}" + (" of one step" if is_single else ""))
         turned = self.node("Transpose", [names[0]], perm=[0, 2, 1, 3])
-        self.add(self.node("Reshape", [turned, self.integers(0, 0, n * hidden)]), "seq", n * hidden, CALM)
+        y = self.node("Reshape", [turned, self.integers(0, 0, n * hidden)])
+        y = self.node("Squeeze", [y, self.integers(0)]) if is_single else y
+        self.add(y, "row" if is_single else "seq", n * hidden, CALM)
         for name in names[1:]:
             if rng.random() < 0.5:
                 turned = self.node("Transpose", [name], perm=[1, 0, 2])
                 self.add(self.node("Reshape", [turned, self.integers(0, n * hidden)]), "row", n * hidden, 10.0)
+
+    def single(self):
+        row = self.pick("row")
+        if row is not None:
+            self.recurrent(row._replace(name=self.node("Unsqueeze", [row.name, self.integers(0)])))
+
+    def memory(self):
+        """A sequence that no node goes along, and the sum of its steps as a row looks at them."""
+        name, width = f"m{len(self.memories)}", self.rng.choice(WIDTHS)
+        row = self.pick("row")
+        if row is None:
+            return []
+        self.memories[name] = width
+        query = self.node("Unsqueeze", [self.fit(row, width).name, self.integers(1)])
+        weights = self.node("Softmax", [self.node("MatMul", [query, self.node("Transpose", [name], perm=[0, 2, 1])])], axis=-1)
+        attended = self.node("Squeeze", [self.node("MatMul", [weights, name]), self.integers(1)])
+        self.notes.append("memory")
+        self.add(attended, "row", width, 1.0)
+        return [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", f"{name}_steps", width])]
+
+    def sorted(self):
+        """A recurrent node over rows in another order, which are put back behind it."""
+        name, x, kept = f"keys{len(self.keys)}", self.some("seq"), self.values
+        self.keys.append(name)
+        size = self.node("Shape", [name])
+        order = self.node("TopK", [name, size], 2)[1]
+        numbers = self.node("Range", [self.constant(numpy.int64(0)), self.node("Squeeze", [size]), self.constant(numpy.int64(1))])
+        zeros = self.node("ConstantOfShape", [size], value=helper.make_tensor("zero", TensorProto.INT64, [1], [0]))
+        back = self.node("ScatterElements", [zeros, order, numbers], axis=0)
+        self.values = [x._replace(name=self.node("Gather", [x.name, order], axis=1))]
+        self.recurrent()
+        for _ in range(self.rng.randrange(3)):
+            self.unary()
+        made, self.values = self.values, kept
+        self.notes.append("sorted")
+        for value in made:
+            self.add(self.node("Gather", [value.name, back], axis=1 if value.kind == "seq" else 0), *value[1:])
+        return [helper.make_tensor_value_info(name, TensorProto.INT64, ["batch"])]
 
     def scan(self):
         rng = self.rng
@@ -269,8 +312,12 @@ class Chains(Graph):
             if rng.random() < 0.3:
                 self.joined()
             rng.choice([self.recurrent, self.scan, self.scan])()
+            infos += self.sorted() if rng.random() < 0.15 else []
             if rng.random() < 0.3:
                 rng.choice([self.over_steps, self.over_steps, self.attention, self.looked_at])()
+            infos += self.memory() if rng.random() < 0.15 else []
+            if rng.random() < 0.2:
+                self.single()
         for _ in range(rng.randrange(0, 5)):
             self.op()
         last = self.values[-6:]
@@ -295,6 +342,9 @@ class Chains(Graph):
             feed = {n: rng.uniform(-1, 1, shape).astype(numpy.float32) for n, shape in shapes.items()}
             feed.update({n: rng.integers(0, rows, (time_, batch)).astype(self.dtypes[n])
                          for n, rows in self.ids.items()})
+            feed.update({n: rng.uniform(-1, 1, (batch, int(rng.integers(1, 9)), w)).astype(numpy.float32)
+                         for n, w in self.memories.items()})
+            feed.update({n: rng.integers(1, 5, batch) for n in self.keys})
             yield feed
 
     def requests(self, folder, rng):
