@@ -288,6 +288,19 @@ static enum base_status expand_shape(struct cell__import *im, const struct cell_
     return BASE_OK;
 }
 
+/* A constant whose axes of one element become such of these sizes. */
+static enum base_status set_broadcast(struct cell__import *im, const struct cell__node *node,
+                                      uint32_t rank, const int64_t *dims)
+{
+    const struct cell__tensor *in = &cell__input(im, node, 0)->tensor;
+    struct cell__view view = cell__view_of(in);
+    struct cell__tensor out;
+    view = cell__view_broadcast(&view, rank, dims);
+    BASE_TRY(cell__fold_view(im, in, &view, &out));
+    cell__set_const(im, node, 0, &out);
+    return BASE_OK;
+}
+
 enum base_status cell__infer_expand(struct cell__import *im, struct cell__node *node)
 {
     const struct cell__value *in = cell__input(im, node, 0);
@@ -308,39 +321,7 @@ enum base_status cell__infer_expand(struct cell__import *im, struct cell__node *
         is_known = is_known && dims[k] >= 0;
     }
     if (is_known) {
-        struct cell__view view = cell__view_of(&in->tensor);
-        struct cell__tensor out;
-        view = cell__view_broadcast(&view, shape.rank, dims);
-        BASE_TRY(cell__fold_view(im, &in->tensor, &view, &out));
-        cell__set_const(im, node, 0, &out);
-        return BASE_OK;
-    }
-    cell__set_rows(im, node, 0, in->dtype, &shape);
-    return BASE_OK;
-}
-
-/* Tile of axes that have one element, which is an Expand. */
-enum base_status cell__infer_tile(struct cell__import *im, struct cell__node *node)
-{
-    const struct cell__value *in = cell__input(im, node, 0);
-    struct cell__shape shape;
-    struct cell__list repeats;
-    BASE_TRY(cell__tensor_ints(im, cell__input(im, node, 1), "repeats", &repeats));
-    if (in->kind != CELL__ROWS) {
-        return cell__refuse(im, "of a constant");
-    }
-    shape = in->shape;
-    if (repeats.n != shape.rank) {
-        return cell__invalid(im, "%u repeats of %u axes", repeats.n, shape.rank);
-    }
-    for (uint32_t k = 0; k < shape.rank; k++) {
-        if (repeats.at[k] == 1) {
-            continue;
-        }
-        if (repeats.at[k] < 1 || cell__axis_size(im, &shape.axes[k]) != 1) {
-            return cell__refuse(im, "repeats an axis of more than one element, or none of it");
-        }
-        BASE_TRY(cell__axis_new(im, repeats.at[k], &shape.axes[k]));
+        return set_broadcast(im, node, shape.rank, dims);
     }
     cell__set_rows(im, node, 0, in->dtype, &shape);
     return BASE_OK;
@@ -355,6 +336,117 @@ enum base_status cell__lower_expand(struct cell__import *im, struct cell__node *
     if (in->kind == CELL__ROWS) {
         BASE_TRY(cell__row_spread(im, row, &in->shape, out, &row));
     }
+    cell__set_row(im, node, 0, row);
+    return BASE_OK;
+}
+
+/* ---- Tile --------------------------------------------------------------------------------- */
+
+/* Of an axis that has one element it is an Expand; of one within a row elements are taken again. */
+static bool repeats_elements(const struct cell__import *im, const struct cell__axis *axis,
+                             const struct cell__sym *repeats)
+{
+    return cell__axis_size(im, axis) != 1 && !(cell__sym_is_number(repeats) && repeats->add == 1);
+}
+
+static enum base_status read_repeats(struct cell__import *im, const struct cell__node *node,
+                                     uint32_t rank, struct cell__sym *repeats)
+{
+    const struct cell__value *given = cell__input(im, node, 1);
+    if (given->kind != CELL__CONST) {
+        return cell__refuse(im, "repeats that are not constant");
+    }
+    if (given->dtype != CELL__I64 || given->tensor.rank != 1 || given->tensor.count != rank) {
+        return cell__invalid(im, "repeats are %zu, of %u axes", given->tensor.count, rank);
+    }
+    for (uint32_t k = 0; k < rank; k++) {
+        repeats[k] = cell__tensor_sym(&given->tensor, k);
+        if (cell__sym_is_number(&repeats[k]) && repeats[k].add < 1) {
+            return cell__refuse(im, "takes none of an axis");
+        }
+    }
+    return BASE_OK;
+}
+
+static enum base_status repeat_axis(struct cell__import *im, const struct cell__axis *in,
+                                    const struct cell__sym *repeats, struct cell__axis *out)
+{
+    const int64_t size = cell__axis_size(im, in);
+    int64_t made = 0;
+    if (!repeats_elements(im, in, repeats)) {
+        return expand_axis(im, in, repeats, out);
+    }
+    if (!cell__sym_is_number(repeats) || size < 0) {
+        return cell__refuse(im, "repeats an axis of more than one element as often as the request "
+                                "has it, or one of unknown size");
+    }
+    if (!base_i64_mul(size, repeats->add, &made) || made > CELL_WIDTH_MAX) {
+        return cell__refuse(im, "a row of more than %u elements", CELL_WIDTH_MAX);
+    }
+    return cell__axis_new(im, made, out);
+}
+
+enum base_status cell__infer_tile(struct cell__import *im, struct cell__node *node)
+{
+    const struct cell__value *in = cell__input(im, node, 0);
+    struct cell__sym repeats[CELL_RANK_MAX] = {{0}};
+    struct cell__shape shape;
+    int64_t dims[CELL_RANK_MAX];
+    bool is_known = in->kind == CELL__CONST;
+    BASE_TRY(cell__shape_of(im, in, &shape));
+    BASE_TRY(read_repeats(im, node, shape.rank, repeats));
+    for (uint32_t k = 0; k < shape.rank; k++) {
+        const struct cell__axis own = shape.axes[k];
+        if (in->kind == CELL__CONST && repeats_elements(im, &own, &repeats[k])) {
+            return cell__refuse(im, "of a constant, along an axis of more than one element");
+        }
+        BASE_TRY(repeat_axis(im, &own, &repeats[k], &shape.axes[k]));
+        dims[k] = cell__axis_size(im, &shape.axes[k]);
+        is_known = is_known && dims[k] >= 0;
+    }
+    if (is_known) {
+        return set_broadcast(im, node, shape.rank, dims);
+    }
+    cell__set_rows(im, node, 0, in->dtype, &shape);
+    return BASE_OK;
+}
+
+/* All elements of the axis, and then all of them again. */
+static enum base_status repeat_within(struct cell__import *im, const struct cell__shape *shape,
+                                      uint32_t axis, int64_t times, uint32_t *row)
+{
+    struct cell__place place;
+    BASE_TRY(cell__axis_in_row(im, shape, axis, "repeats", &place));
+    const uint32_t n = place.size * (uint32_t)times;
+    int64_t *at = base_arena_array(im->arena, n, sizeof(*at));
+    if (at == NULL) {
+        return cell__no_memory(im);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        at[i] = i % place.size;
+    }
+    return cell__row_elements(im, *row, &place, at, n, row);
+}
+
+enum base_status cell__lower_tile(struct cell__import *im, struct cell__node *node)
+{
+    const struct cell__value *in = cell__input(im, node, 0);
+    const struct cell__shape *out = &cell__output(im, node, 0)->shape;
+    struct cell__sym repeats[CELL_RANK_MAX] = {{0}};
+    struct cell__shape shape = in->shape;
+    uint32_t row = CELL__NONE;
+    if (in->kind == CELL__CONST) {
+        return cell__lower_expand(im, node);
+    }
+    BASE_TRY(read_repeats(im, node, shape.rank, repeats));
+    BASE_TRY(cell__row_under(im, node, 0, &row));
+    for (uint32_t k = 0; k < shape.rank; k++) {
+        if (repeats_elements(im, &shape.axes[k], &repeats[k])) {
+            BASE_TRY(repeat_within(im, &shape, k, repeats[k].add, &row));
+            shape.axes[k] = out->axes[k];
+        }
+    }
+    BASE_TRY(cell__row_spread(im, row, &shape, out, &row));
     cell__set_row(im, node, 0, row);
     return BASE_OK;
 }

@@ -17,7 +17,7 @@ cell__op_fn cell__infer_reshape, cell__lower_reshaped;
 /* op_join.c */
 cell__op_fn cell__infer_concat, cell__lower_concat;
 cell__op_fn cell__infer_split, cell__lower_split;
-cell__op_fn cell__infer_expand, cell__infer_tile, cell__lower_expand;
+cell__op_fn cell__infer_expand, cell__lower_expand, cell__infer_tile, cell__lower_tile;
 /* op_gather.c, op_slice.c */
 cell__op_fn cell__infer_gather, cell__lower_gather;
 cell__op_fn cell__infer_slice, cell__lower_slice;

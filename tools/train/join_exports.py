@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes into tests/data/onnx models that join steps to steps: padding by reflection and by the edges, class
-tokens, frames kept of before, sequences shifted, turned round and repeated; and one row repeated. Weights and cases in the manner of
+tokens, frames kept of before, sequences shifted, turned round and repeated; and rows and features repeated. Weights and cases in the manner of
 exports.py, one run under each PyTorch whose exporter is to be tried.
 """
 
@@ -188,6 +188,51 @@ class Spread(nn.Module):
         return self.rnn(torch.tanh(x).expand(-1, STATED, -1))[0]
 
 
+class Autoencoder(nn.Module):
+    """the last row of one layer at as many steps of another, by repeat()"""
+
+    inputs, outputs = {"x": STEPS}, {"y": STEPS}
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.LSTM(INPUT, HIDDEN, batch_first=True)
+        self.second = nn.LSTM(HIDDEN, HIDDEN, batch_first=True)
+
+    def forward(self, x):
+        _, (h, _) = self.first(x)
+        return self.second(h[-1].unsqueeze(1).repeat(1, x.shape[1], 1))[0]
+
+
+class Static(nn.Module):
+    """what is known of a whole sequence, twice behind each step of it, with states that are parameters"""
+
+    inputs, outputs = {"x": STEPS, "known": {0: "batch"}}, {"y": STEPS}
+
+    def __init__(self):
+        super().__init__()
+        self.h, self.c = nn.Parameter(torch.zeros(1, 1, HIDDEN)), nn.Parameter(torch.zeros(1, 1, HIDDEN))
+        self.rnn = nn.LSTM(INPUT + 2 * KEPT, HIDDEN, batch_first=True)
+
+    def forward(self, x, known):
+        rows = x.shape[0]
+        known = known.repeat(1, 2).unsqueeze(1).repeat(1, x.shape[1], 1)
+        return self.rnn(torch.cat([x, known], 2), (self.h.repeat(1, rows, 1), self.c.expand(-1, rows, -1).contiguous()))[0]
+
+
+class Channels(nn.Module):
+    """features repeated where they stand before the steps"""
+
+    inputs, outputs = {"x": STEPS}, {"y": STEPS}
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.GRU(INPUT, HIDDEN, batch_first=True)
+        self.second = nn.GRU(3 * HIDDEN, HIDDEN, batch_first=True)
+
+    def forward(self, x):
+        return self.second(self.first(x)[0].transpose(1, 2).repeat(1, 3, 1).transpose(1, 2))[0]
+
+
 MODULES = {
     "joined_backwards": Backwards,
     "joined_cached": Cached,
@@ -201,6 +246,9 @@ MODULES = {
     "joined_spectrum": Spectrum,
     "joined_spread": Spread,
     "joined_stated": Stated,
+    "repeated_autoencoder": Autoencoder,
+    "repeated_channels": Channels,
+    "repeated_static": Static,
 }
 
 
@@ -214,6 +262,8 @@ def make_inputs(module, batch, time, generator):
     steps = {Stated: STATED, Spread: 1, Reflected: time + 3, Endings: time + 1}.get(type(module), time)
     x = torch.randint(-8, 9, (batch, steps, INPUT), generator=generator) / 8
     cache = torch.randint(-8, 9, (batch, INPUT, KEPT), generator=generator) / 8
+    if isinstance(module, Static):
+        return x, cache[:, 0]
     return (x, cache) if isinstance(module, Cached) else (x,)
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes into tests/data/onnx models whose recurrent layer has one step of its own beside sequences of many: behind a
-summary of one, in a decoder's step that attends to a memory, and between two layers; frames that a voice
+summary of one, in a decoder that is written out, in one's step that attends to a memory, and between two layers; frames that a voice
 detector pads by reflection within each of its steps; and sequences that are sorted by their lengths. Weights and cases in the manner of exports.py, one run under
 each PyTorch whose exporter is to be tried.
 """
@@ -15,7 +15,7 @@ from lstm_modules import HIDDEN, INPUT
 
 STEPS = {0: "batch", 1: "time"}
 STATE = {1: "batch"}
-WORDS = 11
+WORDS, HORIZON = 11, 5
 SAMPLES, WINDOW, HOP = 40, 16, 8  # of each step
 
 
@@ -63,6 +63,26 @@ class Between(nn.Module):
     def forward(self, x):
         y, (h, _) = self.first(x)
         return self.second(y + self.single(h.transpose(0, 1))[0])[0]
+
+
+class Forecast(nn.Module):
+    """a decoder of a stated number of steps, written out: each reads what the one before has answered"""
+
+    inputs, outputs = {"x": STEPS}, {"y": {0: "batch"}}
+
+    def __init__(self):
+        super().__init__()
+        self.encoder = nn.LSTM(INPUT, HIDDEN, batch_first=True)
+        self.decoder = nn.LSTM(1, HIDDEN, batch_first=True)
+        self.head = nn.Linear(HIDDEN, 1)
+
+    def forward(self, x):
+        state, value, values = self.encoder(x)[1], x[:, -1:, :1], []
+        for _ in range(HORIZON):
+            y, state = self.decoder(value, state)
+            value = self.head(y)
+            values.append(value)
+        return torch.cat(values, 1)
 
 
 class Memory(nn.Module):
@@ -156,6 +176,7 @@ class SortedStates(nn.Module):
 MODULES = {
     "single_between": Between,
     "single_detector": Detector,
+    "single_forecast": Forecast,
     "single_mean": Mean,
     "single_memory": Memory,
     "single_summary": Summary,
