@@ -95,6 +95,7 @@ CELLS_SRCS = \
   cells/import/external.c \
   cells/import/feed_back.c \
   cells/import/fold.c \
+  cells/import/fold_floats.c \
   cells/import/fold_math.c \
   cells/import/graph.c \
   cells/import/import.c \

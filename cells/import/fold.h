@@ -42,6 +42,30 @@ enum base_status cell__fold_where(struct cell__import *im, const struct cell__te
 enum base_status cell__fold_cast(struct cell__import *im, const struct cell__tensor *in,
                                  enum cell__dtype dtype, struct cell__tensor *out);
 
+/* Of floats (fold_floats.c): a function of each element and of what it is computed with; a softmax
+ * or its logarithm along an axis; the elements of each place that is left when the axes of the mask
+ * are taken away, one after the other from `start` on, and what of them and their number is the
+ * result; a matrix times another. */
+struct cell__function {
+    double (*compute)(double x, const void *with);
+    const void *with;
+};
+struct cell__reduction {
+    double start;
+    double (*add)(double sum, double x);
+    double (*end)(double sum, double n);
+};
+enum base_status cell__fold_each(struct cell__import *im, const struct cell__tensor *in,
+                                 const struct cell__function *function, struct cell__tensor *out);
+enum base_status cell__fold_softmax(struct cell__import *im, const struct cell__tensor *in,
+                                    uint32_t axis, bool is_log, struct cell__tensor *out);
+enum base_status cell__fold_reduce(struct cell__import *im, const struct cell__tensor *in,
+                                   uint32_t mask, bool keeps,
+                                   const struct cell__reduction *reduction,
+                                   struct cell__tensor *out);
+enum base_status cell__fold_product(struct cell__import *im, const struct cell__tensor *a,
+                                    const struct cell__tensor *b, struct cell__tensor *out);
+
 /* Dims of two shapes broadcast against each other. */
 enum base_status cell__broadcast(struct cell__import *im, const struct cell__view *a,
                                  const struct cell__view *b, uint32_t *rank, int64_t *dims);

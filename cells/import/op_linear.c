@@ -87,6 +87,14 @@ enum base_status cell__infer_matmul(struct cell__import *im, struct cell__node *
     if (is_of_rows(im, node)) {
         return cell__infer_rows_product(im, node);
     }
+    if (cell__input(im, node, 0)->kind == CELL__CONST &&
+        cell__input(im, node, 1)->kind == CELL__CONST) {
+        struct cell__tensor out;
+        BASE_TRY(cell__fold_product(im, &cell__input(im, node, 0)->tensor,
+                                    &cell__input(im, node, 1)->tensor, &out));
+        cell__set_const(im, node, 0, &out);
+        return BASE_OK;
+    }
     BASE_TRY(check_product(im, node, 0));
     if (is_by_vector(im, node)) {
         struct cell__shape out = cell__input(im, node, 0)->shape;

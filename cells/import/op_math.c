@@ -6,6 +6,7 @@
 
 #include "base/assert.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Our op for an ONNX operator, element by element. A bool is 1 or 0 in a row of floats. */
@@ -402,10 +403,33 @@ static enum base_status infer_like_first(struct cell__import *im, struct cell__n
     return BASE_OK;
 }
 
+static bool is_constant(struct cell__import *im, const struct cell__node *node)
+{
+    return cell__input(im, node, 0)->kind == CELL__CONST;
+}
+
+static enum base_status fold_each(struct cell__import *im, const struct cell__node *node,
+                                  double (*compute)(double, const void *), const void *with)
+{
+    const struct cell__function function = {.compute = compute, .with = with};
+    struct cell__tensor out;
+    BASE_TRY(cell__fold_each(im, &cell__input(im, node, 0)->tensor, &function, &out));
+    cell__set_const(im, node, 0, &out);
+    return BASE_OK;
+}
+
+static double power(double x, const void *exponent)
+{
+    return pow(x, (double)*(const float *)exponent);
+}
+
 enum base_status cell__infer_pow(struct cell__import *im, struct cell__node *node)
 {
     float exponent = 0.0f;
     BASE_TRY(one_float(im, node, 1, "the exponent", &exponent));
+    if (is_constant(im, node)) {
+        return fold_each(im, node, power, &exponent);
+    }
     if (exponent != 0.5f && exponent != 2.0f && exponent != 3.0f) {
         return cell__refuse(im, "an exponent of %g; supported: 0.5, 2, 3", (double)exponent);
     }
@@ -442,17 +466,24 @@ static enum base_status clip_limit(struct cell__import *im, const struct cell__n
     return cell__attr_float(im, node, name, 0.0f, out);
 }
 
+static double clip(double x, const void *with)
+{
+    const float *limits = with;
+    return fmin(fmax(x, (double)limits[0]), (double)limits[1]);
+}
+
 enum base_status cell__infer_clip(struct cell__import *im, struct cell__node *node)
 {
     if (cell__is_of_integers(im, node) && cell__input(im, node, 0)->kind == CELL__ROWS) {
         return cell__infer_index(im, node);
     }
+    float limits[2] = {0.0f, 0.0f};
     for (uint32_t i = 1; i < 3; i++) {
         bool is_given = false;
-        float limit = 0.0f;
-        BASE_TRY(clip_limit(im, node, i, &is_given, &limit));
+        BASE_TRY(clip_limit(im, node, i, &is_given, &limits[i - 1]));
+        limits[i - 1] = is_given ? limits[i - 1] : i == 1 ? -INFINITY : INFINITY;
     }
-    return infer_like_first(im, node);
+    return is_constant(im, node) ? fold_each(im, node, clip, limits) : infer_like_first(im, node);
 }
 
 enum base_status cell__lower_clip(struct cell__import *im, struct cell__node *node)
@@ -482,9 +513,15 @@ enum base_status cell__lower_clip(struct cell__import *im, struct cell__node *no
 
 /* ---- Softplus ----------------------------------------------------------------------------- */
 
+static double softplus(double x, const void *with)
+{
+    (void)with;
+    return fmax(x, 0) + log1p(exp(-fabs(x)));
+}
+
 enum base_status cell__infer_softplus(struct cell__import *im, struct cell__node *node)
 {
-    return infer_like_first(im, node);
+    return is_constant(im, node) ? fold_each(im, node, softplus, NULL) : infer_like_first(im, node);
 }
 
 /* log(1 + exp(x)) = max(x, 0) + log(1 + exp(-|x|)), of which no exponential is too large. */
@@ -524,9 +561,39 @@ enum base_status cell__lower_softplus(struct cell__import *im, struct cell__node
 
 /* ---- Softmax ------------------------------------------------------------------------------ */
 
+/* Whether all axes from `axis` on are one. */
+static bool is_flat_softmax(const struct cell__import *im)
+{
+    return im->opset < 13;
+}
+
+static bool is_log_softmax(const struct cell__node *node)
+{
+    return strcmp(node->op->name, "LogSoftmax") == 0;
+}
+
+static enum base_status fold_softmax(struct cell__import *im, const struct cell__node *node)
+{
+    const struct cell__tensor *in = &cell__input(im, node, 0)->tensor;
+    struct cell__tensor whole = *in;
+    struct cell__tensor out;
+    int64_t attribute = 0;
+    uint32_t axis = 0;
+    BASE_TRY(cell__attr_int(im, node, "axis", is_flat_softmax(im) ? 1 : -1, &attribute));
+    BASE_TRY(cell__axis_index(im, attribute, in->rank, &axis));
+    for (uint32_t k = axis + 1; k < in->rank && is_flat_softmax(im); k++) {
+        whole.dims[axis] *= in->dims[k];
+        whole.dims[k] = 1;
+    }
+    BASE_TRY(cell__fold_softmax(im, &whole, axis, is_log_softmax(node), &out));
+    BASE_TRY(cell__fold_reshape(im, &out, in->rank, in->dims, &whole));
+    cell__set_const(im, node, 0, &whole);
+    return BASE_OK;
+}
+
 enum base_status cell__infer_softmax(struct cell__import *im, struct cell__node *node)
 {
-    return infer_like_first(im, node);
+    return is_constant(im, node) ? fold_softmax(im, node) : infer_like_first(im, node);
 }
 
 /* Over the steps of a sequence. What has another one's steps as well, or is inside a step, is not
@@ -536,7 +603,7 @@ static enum base_status softmax_of_steps(struct cell__import *im, const struct c
 {
     const uint32_t in = cell__input(im, node, 0)->row;
     const struct cell_value value = im->rows[in].value;
-    const bool is_log = strcmp(node->op->name, "LogSoftmax") == 0;
+    const bool is_log = is_log_softmax(node);
     const bool is_seen_only = im->feeds_back || cell__is_pair(im->rows[in].times);
     uint32_t row = CELL__NONE;
     if (cell__is_pair(times) || (im->rows[in].times & times) == 0) {
@@ -565,7 +632,7 @@ static enum base_status softmax_of_steps(struct cell__import *im, const struct c
 enum base_status cell__lower_softmax(struct cell__import *im, struct cell__node *node)
 {
     const struct cell__value *in = cell__input(im, node, 0);
-    bool is_flat = im->opset < 13; // over all axes from `axis` on
+    const bool is_flat = is_flat_softmax(im);
     int64_t attribute = 0;
     uint32_t axis = 0;
     uint32_t group = 1;
@@ -591,7 +658,7 @@ enum base_status cell__lower_softmax(struct cell__import *im, struct cell__node 
     if (behind != 1) {
         return cell__refuse(im, "over an axis that is not the innermost of a row");
     }
-    const bool is_log = strcmp(node->op->name, "LogSoftmax") == 0;
+    const bool is_log = is_log_softmax(node);
     struct cell_op op = {.kind = is_log ? CELL_OP_LOG_SOFTMAX : CELL_OP_SOFTMAX,
                          .n_operands = 1,
                          .operands = {in->row},

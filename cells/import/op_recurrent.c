@@ -606,7 +606,7 @@ static bool is_shared(const struct cell__import *im, uint32_t number)
 enum base_status cell__lower_recurrent(struct cell__import *im, struct cell__node *node)
 {
     const struct cell__recurrent *first = &im->recurrents[node->recurrent];
-    const uint32_t x_row = im->values[first->x_value].row;
+    uint32_t x_row = im->values[first->x_value].row;
     if (first->is_step) {
         return lower_step(im, node);
     }
@@ -616,6 +616,7 @@ enum base_status cell__lower_recurrent(struct cell__import *im, struct cell__nod
     if ((im->rows[x_row].times & ~(1u << first->sequence)) != 0) {
         return cell__refuse(im, "X has the steps of another sequence than its time axis");
     }
+    BASE_TRY(cell__row_as_source(im, x_row, &x_row));
     BASE_TRY(cell__recurrent_lengths(im, first));
     for (uint32_t d = 0; d < first->directions; d++) {
         im->recurrents[node->recurrent + d].x_row = x_row;

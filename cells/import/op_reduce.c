@@ -1,10 +1,12 @@
 /* Reductions, ArgMax among them: over the whole of a row, or over the steps of a sequence, which is
  * a REDUCE that reads all of them. A softmax over the steps is two of those. */
+#include "cells/import/fold.h"
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
 
 #include "base/assert.h"
 
+#include <math.h>
 #include <string.h>
 
 enum kind { SUM, MEAN, MAX, MIN };
@@ -44,12 +46,13 @@ static const struct reduction *reduction_of(const struct cell__node *node)
 static enum base_status read_axes(struct cell__import *im, const struct cell__node *node,
                                   uint32_t *mask)
 {
-    const struct cell__shape *shape = &cell__input(im, node, 0)->shape;
+    const struct cell__value *in = cell__input(im, node, 0);
+    const uint32_t rank = in->kind == CELL__CONST ? in->tensor.rank : in->shape.rank;
     const struct reduction *reduction = reduction_of(node);
     struct cell__list axes;
     *mask = 0;
     if (reduction->axes_opset == 0) {
-        for (uint32_t k = 2; k < shape->rank; k++) {
+        for (uint32_t k = 2; k < rank; k++) {
             *mask |= 1u << k;
         }
         return BASE_OK;
@@ -61,12 +64,12 @@ static enum base_status read_axes(struct cell__import *im, const struct cell__no
         if (is_noop != 0) {
             return cell__refuse(im, "without axes, which leaves all as it is");
         }
-        *mask = (1u << shape->rank) - 1; // all of them
+        *mask = (1u << rank) - 1; // all of them
         return BASE_OK;
     }
     for (uint32_t i = 0; i < axes.n; i++) {
         uint32_t k = 0;
-        BASE_TRY(cell__axis_index(im, axes.at[i], shape->rank, &k));
+        BASE_TRY(cell__axis_index(im, axes.at[i], rank, &k));
         *mask |= 1u << k;
     }
     return BASE_OK;
@@ -86,12 +89,71 @@ static struct cell__shape shape_without(const struct cell__shape *in, uint32_t m
     return out;
 }
 
+/* ---- Of a constant ------------------------------------------------------------------------ */
+
+static double add(double sum, double x)
+{
+    return sum + x;
+}
+
+static double add_absolute(double sum, double x)
+{
+    return sum + fabs(x);
+}
+
+static double add_square(double sum, double x)
+{
+    return sum + x * x;
+}
+
+static double end_sum(double sum, double n)
+{
+    (void)n;
+    return sum;
+}
+
+static double end_mean(double sum, double n)
+{
+    return sum / n;
+}
+
+static double end_root(double sum, double n)
+{
+    (void)n;
+    return sqrt(sum);
+}
+
+static enum base_status fold(struct cell__import *im, const struct cell__node *node)
+{
+    const struct reduction *kind = reduction_of(node);
+    struct cell__reduction reduction = {.start = 0, .add = add, .end = end_sum};
+    struct cell__tensor out;
+    int64_t keep = 1;
+    uint32_t mask = 0;
+    if (kind->kind == MAX || kind->kind == MIN) {
+        reduction.start = kind->kind == MAX ? -HUGE_VAL : HUGE_VAL;
+        reduction.add = kind->kind == MAX ? fmax : fmin;
+    } else if (kind->measure != PLAIN) {
+        reduction.add = kind->measure == SQUARES ? add_square : add_absolute;
+    }
+    reduction.end = kind->is_root ? end_root : kind->kind == MEAN ? end_mean : end_sum;
+    BASE_TRY(cell__attr_int(im, node, "keepdims", 1, &keep));
+    BASE_TRY(read_axes(im, node, &mask));
+    BASE_TRY(cell__fold_reduce(im, &cell__input(im, node, 0)->tensor, mask, keep != 0, &reduction,
+                               &out));
+    cell__set_const(im, node, 0, &out);
+    return BASE_OK;
+}
+
 enum base_status cell__infer_reduce(struct cell__import *im, struct cell__node *node)
 {
     const struct cell__value *in = cell__input(im, node, 0);
     const bool is_pool = reduction_of(node)->axes_opset == 0;
     int64_t keep = 1;
     uint32_t mask = 0;
+    if (in->kind == CELL__CONST && !is_pool) {
+        return fold(im, node);
+    }
     if (in->kind != CELL__ROWS || in->dtype != CELL__F32) {
         return cell__refuse(im, "of a constant, or of type %s", cell__dtype_name(in->dtype));
     }

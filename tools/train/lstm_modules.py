@@ -658,3 +658,25 @@ class BidirectionalHn(Base):
     def forward(self, x):
         _, (h_n, _) = self.lstm(x)
         return self.answer(torch.cat([h_n[-2], h_n[-1]], dim=1))
+
+
+@variant
+class Parameters(Base):
+    """parameters that are passed through functions: a softmax of layers' weights, a matrix of two that is normalised,
+    scales that are kept positive"""
+
+    def __init__(self):
+        super().__init__()
+        self.second = nn.LSTM(HIDDEN, HIDDEN, batch_first=True)
+        self.layers = nn.Parameter(torch.zeros(2))
+        self.low, self.rank = nn.Parameter(torch.zeros(HIDDEN, 2)), nn.Parameter(torch.zeros(2, HIDDEN))
+        self.scale = nn.Parameter(torch.zeros(HIDDEN))
+
+    def forward(self, x):
+        first, _ = self.lstm(x)
+        weights = torch.softmax(self.layers, dim=0)
+        out = weights[0] * first + weights[1] * self.second(first)[0]
+        matrix = nn.functional.normalize(self.low @ self.rank, dim=0)
+        scale = nn.functional.softplus(self.scale) * self.scale.clamp(-0.25, 0.25) ** 2
+        last = (out[:, -1] @ matrix) * (scale - scale.mean())
+        return self.answer(last)
