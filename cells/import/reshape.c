@@ -179,6 +179,14 @@ static enum base_status take_multiple(struct cell__import *im, struct flat *flat
     return BASE_OK;
 }
 
+/* Of a size and a number of others, such as the heads of each row of a batch, the size. */
+static struct cell__sym lone_of(const struct cell__sym *target)
+{
+    struct cell__sym lone = *target;
+    lone.factor = target->factor > 1 ? 1 : target->factor;
+    return lone;
+}
+
 static enum base_status take(struct cell__import *im, struct flat *flat, bool from_back,
                              const struct cell__sym *target, struct cell__axis *out)
 {
@@ -190,8 +198,7 @@ static enum base_status take(struct cell__import *im, struct flat *flat, bool fr
         return take_number(im, flat, from_back, target->add, out);
     }
     struct cell__axis axis;
-    struct cell__sym lone = *target;
-    lone.factor = target->factor > 1 ? 1 : target->factor;
+    const struct cell__sym lone = lone_of(target);
     BASE_TRY(cell__sym_axis(im, &lone, &axis));
     return target->factor > 1 ? take_multiple(im, flat, from_back, &axis, target->factor, out)
                               : take_axis(im, flat, from_back, &axis, out);
@@ -222,10 +229,11 @@ static enum base_status unite_sizes(struct cell__import *im, const struct flat *
     uint32_t n_made = 0; // of either, by windows and slices
     for (uint32_t k = 0; k < n; k++) {
         struct cell__axis *axis = &missing[n_missing];
-        if (cell__sym_is_number(&targets[k]) || targets[k].factor > 1) {
+        if (cell__sym_is_number(&targets[k])) {
             continue;
         }
-        BASE_TRY(cell__sym_axis(im, &targets[k], axis));
+        const struct cell__sym lone = lone_of(&targets[k]);
+        BASE_TRY(cell__sym_axis(im, &lone, axis));
         bool is_there = false;
         for (uint32_t i = 0; i < flat->last * axis->n; i++) {
             const bool is = are_alike(im, flat->atoms[i / axis->n], axis->atoms[i % axis->n]);

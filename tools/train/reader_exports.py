@@ -220,6 +220,21 @@ class Lengths(Reader):
         return torch.softmax(self.head(torch.cat(ends, 1)), 1)
 
 
+class Multihead(Reader):
+    """nn.MultiheadAttention from the steps of one to those of the other"""
+
+    outputs = {"y": TEXT}
+
+    def __init__(self):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(HIDDEN, 2, batch_first=True)
+        self.head = nn.Linear(2 * HIDDEN, CLASSES)
+
+    def forward(self, question, text):
+        asked, told = self.read(question, text)
+        return self.head(torch.cat([told, self.attention(told, asked, asked)[0]], 2))
+
+
 MODULES = {
     "reader_additive": Additive,
     "reader_apart": Apart,
@@ -229,6 +244,7 @@ MODULES = {
     "reader_concatenated": Concatenated,
     "reader_embedded": Embedded,
     "reader_lengths": Lengths,
+    "reader_multihead": Multihead,
     "reader_pooled": Pooled,
     "reader_products": Products,
     "reader_similarity": Similarity,
