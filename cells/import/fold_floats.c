@@ -128,7 +128,7 @@ enum base_status cell__fold_reduce(struct cell__import *im, const struct cell__t
         double *sum = &sums[place_of(in, mask, i)];
         *sum = reduction->add(*sum, (double)((const float *)in->data)[i]);
     }
-    base_assert(out->count > 0); // what has elements leaves some
+    base_assert(out->count > 0);             // what has elements leaves some
     const size_t n = in->count / out->count; // in each place
     for (size_t i = 0; i < out->count; i++) {
         to[i] = (float)reduction->end(sums[i], (double)n);

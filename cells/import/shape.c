@@ -181,11 +181,13 @@ static bool find_origin(const struct cell__import *im, uint32_t source, struct o
     return true;
 }
 
-/* An atom that has as many steps and *more, or NONE. only_divided: of those. */
+/* An atom that has as many steps and *more, none if there is such, or NONE. only_divided: of those.
+ */
 static uint32_t find_as_many(const struct cell__import *im, const struct origin *wanted,
                              bool only_divided, int64_t *more)
 {
-    for (uint32_t i = 0; i < im->n_atoms; i++) {
+    uint32_t found = CELL__NONE;
+    for (uint32_t i = 0; i < im->n_atoms && (found == CELL__NONE || *more != 0); i++) {
         const struct cell__atom *atom = &im->atoms[i];
         const bool is_mirror =
             atom->parts == 1 && atom->stride == 1 && atom->add == -1; // a time of its own
@@ -197,11 +199,12 @@ static uint32_t find_as_many(const struct cell__import *im, const struct origin 
         if (find_origin(im, atom->source, &origin) && origin.root == wanted->root &&
             origin.parts == wanted->parts && origin.stride == wanted->stride &&
             (wanted->add - origin.add) % wanted->stride == 0) {
-            *more = (wanted->add - origin.add) / wanted->stride;
-            return i;
+            const int64_t left = (wanted->add - origin.add) / wanted->stride;
+            found = found == CELL__NONE || left == 0 ? i : found;
+            *more = found == i ? left : *more;
         }
     }
-    return CELL__NONE;
+    return found;
 }
 
 /* An atom of as many steps, a new one if need be, and a number more. */

@@ -433,6 +433,25 @@ class Taken(nn.Module):
         return y[:, 2] + y[:, -3], y[:, :4] - y[:, -4:], few.transpose(1, 2)
 
 
+class Viewed(nn.Module):
+    """what a stride and a pool leave, viewed by its shape, which exporters compute before the convolution"""
+
+    kind, outputs, least = "features", {"y": {0: "batch", 1: "fewer"}}, 3
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Conv1d(INPUT, HIDDEN, 5, stride=2, padding=2), nn.Conv1d(HIDDEN, HIDDEN, 3, padding=1)
+        self.gru = nn.GRU(HIDDEN, HIDDEN, bidirectional=True)
+
+    def forward(self, x):
+        y = torch.relu(self.second(torch.relu(self.first(x.transpose(1, 2)))))
+        rows, channels, steps = y.shape
+        y = y.view(rows, 2, channels // 2, steps).mean(1)
+        y = torch.cat([y, y], 1).view(rows, channels, steps).permute(2, 0, 1)
+        y = self.gru(y)[0]
+        return y.view(y.size(0), y.size(1), 2, -1).sum(2).transpose(0, 1)
+
+
 MODULES = {
     "conv_attended": Attended,
     "conv_bare": Bare,
@@ -460,6 +479,7 @@ MODULES = {
     "conv_taken": Taken,
     "conv_thinned": Thinned,
     "conv_unpadded": Unpadded,
+    "conv_viewed": Viewed,
 }
 
 
