@@ -25,9 +25,10 @@
 
 #define ARENA_CHUNK (64u << 10)
 
-/* What protobuf-c may take: four times the message and 64 KiB (docs/model-files.md), and what the
- * import may: weights transposed, sliced and joined again by exporters that do not fold. */
+/* What protobuf-c may take: four times the message and 16 MiB (docs/model-files.md), since a graph
+ * whose weights lie elsewhere is all small parts; and what the import may: weights transposed, sliced and joined again by exporters that do not fold. */
 #define UNPACK_FACTOR 4u
+#define UNPACK_EXTRA  (16u << 20)
 #define IMPORT_FACTOR 6u
 #define IMPORT_EXTRA  (16u << 20)
 
@@ -357,7 +358,7 @@ enum base_status cell__import_onnx(struct cell_registry *registry, struct cell_m
     struct base_error *why = error == NULL ? &own : error;
     struct base_arena message;
     Onnx__ModelProto *proto = NULL;
-    base_arena_init(&message, ARENA_CHUNK, budget(file.length, UNPACK_FACTOR, ARENA_CHUNK));
+    base_arena_init(&message, ARENA_CHUNK, budget(file.length, UNPACK_FACTOR, UNPACK_EXTRA));
     enum base_status status = cell__wire_unpack(&message, file.bytes, file.length, &proto, why);
     if (status == BASE_OK) {
         const struct unpacked unpacked = {proto, file.length, file.folder, known};
