@@ -77,13 +77,15 @@ class Chains(Graph):
         super().__init__(random.Random(seed), numpy.random.default_rng(seed))
         self.seed, self.ids, self.dtypes, self.notes = seed, {}, {}, []
         self.memories, self.keys = {}, []  # names and widths of sequences of lengths of their own; what rows are sorted by
+        self.time = self.rng.choice([1, 2, 5]) if self.rng.random() < 0.15 else "time"  # a number: the file states it
+        self.batch = 1 if self.rng.random() < 0.15 else "batch"
 
     def input(self, name, kind, width):
-        shape = ["time", "batch", width] if kind == "seq" else ["batch", width]
+        shape = [self.time, self.batch, width] if kind == "seq" else [self.batch, width]
         self.inputs.append((name, kind, width))
         if kind == "seq" and self.rng.random() < 0.3:
             self.batch_first.add(name)
-            shape = ["batch", "time", width]
+            shape = [self.batch, self.time, width]
             self.add(self.node("Transpose", [name], perm=[1, 0, 2]), kind, width, 1.0)
         else:
             self.add(name, kind, width, 1.0)
@@ -159,7 +161,7 @@ class Chains(Graph):
         attended = self.node("Squeeze", [self.node("MatMul", [weights, name]), self.integers(1)])
         self.notes.append("memory")
         self.add(attended, "row", width, 1.0)
-        return [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", f"{name}_steps", width])]
+        return [helper.make_tensor_value_info(name, TensorProto.FLOAT, [self.batch, f"{name}_steps", width])]
 
     def sorted(self):
         """A recurrent node over rows in another order, which are put back behind it."""
@@ -178,7 +180,7 @@ class Chains(Graph):
         self.notes.append("sorted")
         for value in made:
             self.add(self.node("Gather", [value.name, back], axis=1 if value.kind == "seq" else 0), *value[1:])
-        return [helper.make_tensor_value_info(name, TensorProto.INT64, ["batch"])]
+        return [helper.make_tensor_value_info(name, TensorProto.INT64, [self.batch])]
 
     def scan(self):
         rng = self.rng
@@ -286,7 +288,7 @@ class Chains(Graph):
         self.add(self.node("Gather", [table, name], axis=0), "seq", width, 1.0)
         dtype = self.rng.choice([TensorProto.INT64, TensorProto.INT32])
         self.dtypes[name] = "int64" if dtype == TensorProto.INT64 else "int32"
-        return helper.make_tensor_value_info(name, dtype, ["time", "batch"])
+        return helper.make_tensor_value_info(name, dtype, [self.time, self.batch])
 
     def over_steps(self):
         value = self.some("seq")
@@ -325,9 +327,9 @@ class Chains(Graph):
         picked[0] = self.with_inputs_left(picked)
         outputs = []
         for i, value in enumerate(picked):
-            shape = ["time", "batch", value.width] if value.kind == "seq" else ["batch", value.width]
+            shape = [self.time, self.batch, value.width] if value.kind == "seq" else [self.batch, value.width]
             if value.kind == "seq" and rng.random() < 0.3:
-                shape = ["batch", "time", value.width]
+                shape = [self.batch, self.time, value.width]
                 self.nodes.append(helper.make_node("Transpose", [value.name], [f"y{i}"], perm=[1, 0, 2]))
             else:
                 self.nodes.append(helper.make_node("Identity", [value.name], [f"y{i}"]))
@@ -337,6 +339,8 @@ class Chains(Graph):
     def feeds(self, rng):
         for _ in range(6):
             time_, batch = int(rng.integers(1, 12)), int(rng.integers(1, 4))
+            time_ = time_ if self.time == "time" else self.time
+            batch = batch if self.batch == "batch" else self.batch
             shapes = {n: (batch, w) if k == "row" else (batch, time_, w) if n in self.batch_first else
                       (time_, batch, w) for n, k, w in self.inputs}
             feed = {n: rng.uniform(-1, 1, shape).astype(numpy.float32) for n, shape in shapes.items()}
