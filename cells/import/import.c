@@ -26,7 +26,8 @@
 #define ARENA_CHUNK (64u << 10)
 
 /* What protobuf-c may take: four times the message and 16 MiB (docs/model-files.md), since a graph
- * whose weights lie elsewhere is all small parts; and what the import may: weights transposed, sliced and joined again by exporters that do not fold. */
+ * whose weights lie elsewhere is all small parts; and what the import may: weights transposed,
+ * sliced and joined again by exporters that do not fold. */
 #define UNPACK_FACTOR 4u
 #define UNPACK_EXTRA  (16u << 20)
 #define IMPORT_FACTOR 6u

@@ -167,6 +167,16 @@ static enum base_status mirror_input(struct cell__import *im, const struct cell_
     return BASE_OK;
 }
 
+/* Of an input that has one step beside others whose axis is not known to be that: the step. */
+static enum base_status take_single(struct cell__import *im, const struct cell__value *value,
+                                    const struct cell__shape *out, uint32_t *row)
+{
+    const bool is_single = value->kind == CELL__ROWS && im->rows[*row].times != 0 &&
+                           cell__shape_times(im, &value->shape) == im->rows[*row].times &&
+                           cell__shape_times(im, out) == 0 && im->scan == CELL__NONE;
+    return is_single ? cell__row_at(im, CELL__ROW_LAST, *row, row) : BASE_OK;
+}
+
 /* Of batch and time it matters in which order dimensions stand. */
 static enum base_status check_regrouped(struct cell__import *im, const struct cell__value *value,
                                         const struct cell__shape *out)
@@ -195,6 +205,7 @@ enum base_status cell__joined_rows(struct cell__import *im, const struct cell__n
         const struct cell__value *value = cell__input(im, node, i);
         BASE_TRY(check_regrouped(im, value, shape));
         BASE_TRY(cell__row_of(im, value, shape, true, &rows[i]));
+        BASE_TRY(take_single(im, value, shape, &rows[i]));
         BASE_TRY(mirror_input(im, value, shape, &rows[i]));
         const uint32_t own = im->rows[rows[i]].value.width;
         if (own != 1 && own != *width) { // a constant is as wide as it is wanted

@@ -5,6 +5,7 @@ import random
 
 import numpy
 import onnx
+import onnx.version_converter
 import onnxruntime
 from onnx import TensorProto, helper
 
@@ -23,10 +24,41 @@ def run(session, feed):
     return dict(zip([o.name for o in session.get_outputs()], session.run(None, feed)))
 
 
+def lower(graph, constants=None):
+    """Axes as attributes, as they were before opset 13."""
+    constants = {**(constants or {}), **{c.name: onnx.numpy_helper.to_array(c) for c in graph.initializer}}
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                lower(attribute.g, constants)
+        if node.op_type in ("Squeeze", "Unsqueeze", "ReduceSum") and len(node.input) == 2:
+            node.attribute.append(helper.make_attribute("axes", constants[node.input.pop()].tolist()))
+
+
+def converted(model, rng):
+    """The model in another opset, now and then, if it can be written so."""
+    if rng.random() < 0.7:
+        return model
+    version = rng.choice([11, 12, 16, 18, 20, 21])
+    try:
+        if version > 14:
+            other = onnx.version_converter.convert_version(model, version)
+        else:
+            other = onnx.ModelProto()
+            other.CopyFrom(model)
+            other.opset_import[0].version = version
+            lower(other.graph)
+        onnx.checker.check_model(other)
+        return other
+    except (RuntimeError, onnx.checker.ValidationError):
+        return model
+
+
 def save(graph, inputs, outputs, path):
     made = helper.make_graph(graph.nodes, "random", inputs, outputs, graph.constants)
     model = helper.make_model(made, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
     onnx.checker.check_model(model)
+    model = converted(model, graph.rng)
     path.parent.mkdir(parents=True, exist_ok=True)
     onnx.save(model, path)
 
