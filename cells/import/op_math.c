@@ -274,7 +274,7 @@ static bool fuse_bias(struct cell__import *im, struct cell_op *op, uint32_t widt
 enum base_status cell__lower_binary(struct cell__import *im, struct cell__node *node)
 {
     const struct elementwise *like = elementwise_of(node);
-    uint32_t rows[CELL__OPERANDS_MAX];
+    uint32_t rows[CELL__OPERANDS_MAX] = {CELL__NONE};
     struct cell_value value = {.dtype = CELL_F32};
     if (cell__is_of_integers(im, node)) {
         return like->gives_bool ? cell__lower_compared(im, node, like->kind, like->is_turned)

@@ -85,6 +85,21 @@ class Forecast(nn.Module):
         return torch.cat(values, 1)
 
 
+class Masked(nn.Module):
+    """one step of all rows, whose number the file states, beside another tensor of one step"""
+
+    inputs = {"noisy": STATE, "x": STATE}
+    outputs = {"y": STATE}
+
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.GRU(INPUT, HIDDEN)
+        self.head = nn.Linear(HIDDEN, INPUT)
+
+    def forward(self, noisy, x):
+        return noisy * x * torch.sigmoid(self.head(self.rnn(x)[0]))
+
+
 class Memory(nn.Module):
     """a decoder's step that the client calls for each word: it attends to a memory, as long as that is, and no layer
     goes along it"""
@@ -177,6 +192,7 @@ MODULES = {
     "single_between": Between,
     "single_detector": Detector,
     "single_forecast": Forecast,
+    "single_masked": Masked,
     "single_mean": Mean,
     "single_memory": Memory,
     "single_summary": Summary,
@@ -203,6 +219,8 @@ def make_inputs(module, batch, time, generator):
         lengths[-1] = time  # packed sequences are as long as the longest
         states = (draw(1, batch, HIDDEN),) if isinstance(module, SortedStates) else ()
         return draw(batch, time, INPUT), lengths, *states
+    if isinstance(module, Masked):
+        return draw(1, batch, INPUT), draw(1, batch, INPUT)
     if isinstance(module, Memory):
         word = torch.randint(0, WORDS, (batch, 1), generator=generator)
         mask = (draw(batch, time) < 0.5).float()
