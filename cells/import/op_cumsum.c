@@ -1,6 +1,7 @@
-/* CumSum over the steps: a chain whose state is the sum so far, in the order of the steps or from
- * the last one on. By Kahan's method: what rounding has added is taken off the next step, so the
- * error does not grow with the number of steps, as that of a plain sum does. */
+/* CumSum of a few features, one addition each; and over the steps: a chain whose state is the sum
+ * so far, in the order of the steps or from the last one on. By Kahan's method: what rounding has
+ * added is taken off the next step, so the error does not grow with the number of steps, as that of
+ * a plain sum does. */
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
 
@@ -64,6 +65,53 @@ static enum base_status write_body(struct cell__import *im, uint32_t chain, uint
     return BASE_OK;
 }
 
+/* Elements of an axis within a row that are added one by one. */
+#define ELEMENTS_MAX 32u
+
+/* Of `height` parts of a row that lie behind each other. */
+static enum base_status add_parts(struct cell__import *im, uint32_t height, bool is_exclusive,
+                                  bool is_reverse, uint32_t *row)
+{
+    const uint32_t width = im->rows[*row].value.width / height;
+    uint32_t sums[ELEMENTS_MAX];
+    uint32_t sum = CELL__NONE;
+    for (uint32_t i = 0; i < height; i++) {
+        const uint32_t at = is_reverse ? height - 1 - i : i;
+        uint32_t part = CELL__NONE;
+        BASE_TRY(cell__row_slice(im, *row, at * width, width, &part));
+        if (is_exclusive && i == 0) {
+            BASE_TRY(cell__row_zeros(im, width, &sums[at]));
+        } else if (is_exclusive) {
+            sums[at] = sum;
+        }
+        if (i > 0) {
+            BASE_TRY(cell__row_pair(im, CELL_OP_ADD, sum, part, &part));
+        }
+        sum = part;
+        sums[at] = is_exclusive ? sums[at] : sum;
+    }
+    return cell__row_concat(im, sums, height, row);
+}
+
+static enum base_status lower_within(struct cell__import *im, struct cell__node *node,
+                                     uint32_t axis, bool is_exclusive, bool is_reverse)
+{
+    const struct cell__value *in = cell__input(im, node, 0);
+    struct cell__place place;
+    uint32_t row = in->row;
+    BASE_TRY(cell__axis_in_row(im, &in->shape, axis, "adds up", &place));
+    if (place.size > ELEMENTS_MAX) {
+        return cell__refuse(im, "over %u features; at most %u", place.size, ELEMENTS_MAX);
+    }
+    const uint32_t there[3] = {1, place.outer, place.size};
+    const uint32_t back[3] = {1, place.size, place.outer};
+    BASE_TRY(cell__row_transpose(im, row, there, &row));
+    BASE_TRY(add_parts(im, place.size, is_exclusive, is_reverse, &row));
+    BASE_TRY(cell__row_transpose(im, row, back, &row));
+    cell__set_row(im, node, 0, row);
+    return BASE_OK;
+}
+
 enum base_status cell__lower_cumsum(struct cell__import *im, struct cell__node *node)
 {
     const struct cell__value *in = cell__input(im, node, 0);
@@ -76,10 +124,13 @@ enum base_status cell__lower_cumsum(struct cell__import *im, struct cell__node *
     BASE_TRY(cell__attr_int(im, node, "reverse", 0, &is_reverse));
     BASE_TRY(find_axis(im, node, &axis));
     const uint32_t times = cell__axis_times(im, &in->shape.axes[axis]);
+    if (times == 0) {
+        return lower_within(im, node, axis, is_exclusive != 0, is_reverse != 0);
+    }
     const uint32_t own = im->rows[in->row].times; // none: the same is added at each step
-    if (times == 0 || cell__is_pair(times) || (own != times && own != 0) ||
-        im->scan != CELL__NONE || im->feeds_back) {
-        return cell__refuse(im, "over anything but the steps of a sequence");
+    if (cell__is_pair(times) || (own != times && own != 0) || im->scan != CELL__NONE ||
+        im->feeds_back) {
+        return cell__refuse(im, "over the steps of what has those of two sequences, or of another");
     }
     if (im->sequences[cell__only_sequence(times)].uses_lengths) {
         return cell__refuse(im, "over the steps beside sequence_lens");

@@ -58,7 +58,7 @@ static const struct cell__operator operators[] = {
      "a "
      "request chooses no output_shape"},
     {"CumSum", 2, 2, 1, " exclusive reverse ", cell__infer_cumsum, cell__lower_cumsum,
-     "over the steps of a sequence; float32"},
+     "over the steps of a sequence, or up to 32 features; float32"},
     {"DequantizeLinear", 2, 3, 1, " axis block_size ", cell__infer_dequantise,
      cell__lower_dequantise, "of a constant; or one scale for all of a row"},
     {"Div", 2, 2, 1, " ", cell__infer_binary, cell__lower_binary, "float32"},

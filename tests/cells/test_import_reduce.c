@@ -400,13 +400,39 @@ START_TEST(test_sums_so_far_behind_an_infinity)
 }
 END_TEST
 
-START_TEST(test_sums_so_far_of_what_has_no_steps_are_refused)
+static void expect_sums_of_features(const double *x, const struct replay_tensor *out)
 {
-    for (int64_t axis = 1; axis < 3; axis++) {
-        begin(14);
-        (void)cumsum(axis);
-        expect_refused(&builder, BASE_UNIMPLEMENTED, "over anything but the steps");
+    ck_assert_uint_eq(out->count, (size_t)TIME * BATCH * IN);
+    for (size_t row = 0; row < (size_t)TIME * BATCH; row++) {
+        double sum = 0;
+        for (size_t k = 0; k < IN; k++) {
+            const size_t at = row * IN + (is_reverse ? IN - 1 - k : k);
+            util_assert_close(out->data[at], is_exclusive ? sum : sum + x[at], 1e-6, 0);
+            sum += x[at];
+        }
     }
+}
+
+START_TEST(test_sums_of_features_so_far)
+{
+    for (int way = 0; way < 4; way++) {
+        is_exclusive = way % 2 != 0;
+        is_reverse = way / 2 != 0;
+        begin(14);
+        Onnx__NodeProto *node = cumsum(way < 2 ? 2 : -1);
+        onnx_set_int(&builder, node, "exclusive", is_exclusive ? 1 : 0);
+        onnx_set_int(&builder, node, "reverse", is_reverse ? 1 : 0);
+        run(expect_sums_of_features);
+    }
+    is_exclusive = is_reverse = false;
+}
+END_TEST
+
+START_TEST(test_sums_so_far_of_the_batch_are_refused)
+{
+    begin(14);
+    (void)cumsum(1);
+    expect_refused(&builder, BASE_UNIMPLEMENTED, "adds up along the batch axis");
     begin(14);
     (void)cumsum(3);
     expect_refused(&builder, BASE_INVALID_ARGUMENT, "axis 3");
@@ -826,7 +852,8 @@ int main(void)
     tcase_add_test(steps, test_what_is_no_variance_is_no_such_op);
     tcase_add_test(steps, test_sums_so_far);
     tcase_add_test(steps, test_sums_so_far_behind_an_infinity);
-    tcase_add_test(steps, test_sums_so_far_of_what_has_no_steps_are_refused);
+    tcase_add_test(steps, test_sums_of_features_so_far);
+    tcase_add_test(steps, test_sums_so_far_of_the_batch_are_refused);
     tcase_add_loop_test(steps, test_norms, 0, 3);
     tcase_add_test(steps, test_pools_are_reductions_over_the_steps);
     tcase_add_test(steps, test_argmax_of_each_step);
