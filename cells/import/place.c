@@ -5,6 +5,8 @@
 
 #include "base/assert.h"
 
+#include <stdlib.h>
+
 /* ---- Where it is read ----------------------------------------------------------------------- */
 
 /* Who reads a row: by what rank it must be there; whether some are of another kind than ops beside
@@ -207,10 +209,12 @@ enum base_status cell__sink_rows(struct cell__plans *plans)
  */
 #define PIECE_OPS_MAX (CELL_OPS_MAX - 8u)
 
-/* The rows of one stage, in their order. */
+/* The rows of one stage, in an order in which each stands behind its operands. */
 struct stage_rows {
     uint32_t n;
-    uint32_t *rows, *last; /* and the last of the stage that reads each; 0: none */
+    uint32_t *rows;
+    uint32_t *last; /* by row: how many stand up to the last of the stage that reads it; 0: none */
+    uint64_t *keys; /* by row: behind which it stands, and its own number */
 };
 
 static uint32_t cost_of(const struct cell__import *im, uint32_t r)
@@ -243,6 +247,38 @@ static uint32_t collect(const struct cell__import *im, uint32_t first, struct st
     return cost;
 }
 
+static int compare_keys(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a;
+    const uint64_t y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y ? 1 : 0;
+}
+
+/* Rows are joined as soon as they are there: what is answered of a loop that is written out would
+ * else wait for its end, and be handed on one by one where it is cut. */
+static void join_early(const struct cell__import *im, struct stage_rows *stage)
+{
+    for (uint32_t i = 0; i < stage->n; i++) {
+        stage->last[stage->rows[i]] = stage->rows[i]; // behind which it stands, until all are known
+    }
+    for (uint32_t i = 0; i < stage->n; i++) {
+        const uint32_t r = stage->rows[i];
+        const struct cell_op *op = &im->rows[r].op;
+        uint32_t behind = op->kind == CELL_OP_CONCAT ? 0 : r;
+        for (uint32_t k = 0; k < op->n_operands; k++) {
+            const uint32_t of = op->operands[k];
+            const bool is_here = is_of_stage(&im->rows[of], &im->rows[r]);
+            behind = is_here && stage->last[of] > behind ? stage->last[of] : behind;
+        }
+        stage->last[r] = behind;
+        stage->keys[i] = (uint64_t)behind << 32 | r;
+    }
+    qsort(stage->keys, stage->n, sizeof(stage->keys[0]), compare_keys);
+    for (uint32_t i = 0; i < stage->n; i++) {
+        stage->rows[i] = (uint32_t)stage->keys[i];
+    }
+}
+
 static void find_last_readers(const struct cell__import *im, struct stage_rows *stage)
 {
     for (uint32_t i = 0; i < stage->n; i++) {
@@ -251,7 +287,7 @@ static void find_last_readers(const struct cell__import *im, struct stage_rows *
     for (uint32_t i = 0; i < stage->n; i++) {
         const struct cell__row *row = &im->rows[stage->rows[i]];
         for (uint32_t k = 0; k < row->op.n_operands; k++) {
-            stage->last[row->op.operands[k]] = stage->rows[i];
+            stage->last[row->op.operands[k]] = i + 1;
         }
     }
 }
@@ -269,7 +305,7 @@ static uint32_t end_of_piece(const struct cell__import *im, const struct stage_r
         cost += cost_of(im, stage->rows[end++]);
         uint32_t live = 0;
         for (uint32_t i = first; i < end; i++) {
-            live += stage->last[stage->rows[i]] > stage->rows[end - 1] ? 1 : 0;
+            live += stage->last[stage->rows[i]] > end ? 1 : 0;
         }
         if (2 * cost > PIECE_OPS_MAX && live <= least) {
             least = live;
@@ -286,7 +322,8 @@ enum base_status cell__cut_stages(struct cell__plans *plans)
     bool *is_seen = base_arena_array(im->arena, im->n_rows, sizeof(*is_seen));
     stage.rows = base_arena_array(im->arena, im->n_rows, sizeof(*stage.rows));
     stage.last = base_arena_array(im->arena, im->n_rows, sizeof(*stage.last));
-    if (is_seen == NULL || stage.rows == NULL || stage.last == NULL) {
+    stage.keys = base_arena_array(im->arena, im->n_rows, sizeof(*stage.keys));
+    if (is_seen == NULL || stage.rows == NULL || stage.last == NULL || stage.keys == NULL) {
         return cell__no_memory(im);
     }
     for (uint32_t r = 0; r < im->n_rows; r++) {
@@ -302,6 +339,7 @@ enum base_status cell__cut_stages(struct cell__plans *plans)
         for (uint32_t i = 0; i < stage.n; i++) {
             is_seen[stage.rows[i]] = true;
         }
+        join_early(im, &stage);
         find_last_readers(im, &stage);
         for (uint32_t first = 0, cut = 0, end = 0; first < stage.n && is_long; first = end, cut++) {
             end = end_of_piece(im, &stage, first);

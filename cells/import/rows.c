@@ -199,15 +199,20 @@ enum base_status cell__row_slice(struct cell__import *im, uint32_t row, uint32_t
     return cell__row_op(im, &op, value, out);
 }
 
+/* Where many rows are joined they may be made by many ops, of which a stage has a part: so few
+ * wait at a time to be joined (place.c). */
+#define CONCAT_FEW 6u
+
 enum base_status cell__row_concat(struct cell__import *im, const uint32_t *rows, uint32_t n,
                                   uint32_t *out)
 {
     base_assert(n > 0);
+    const uint32_t most = n <= CELL_OPERANDS_MAX ? CELL_OPERANDS_MAX : CONCAT_FEW;
     *out = rows[0];
     for (uint32_t i = 1; i < n;) {
         struct cell_op op = {.kind = CELL_OP_CONCAT, .n_operands = 1, .operands = {*out}};
         struct cell_value value = im->rows[*out].value;
-        while (i < n && op.n_operands < CELL_OPERANDS_MAX) {
+        while (i < n && op.n_operands < most) {
             value.width += im->rows[rows[i]].value.width;
             op.operands[op.n_operands++] = rows[i++];
         }

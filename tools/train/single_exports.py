@@ -15,7 +15,7 @@ from lstm_modules import HIDDEN, INPUT
 
 STEPS = {0: "batch", 1: "time"}
 STATE = {1: "batch"}
-WORDS, HORIZON = 11, 5
+WORDS, HORIZON, LOOP = 11, 5, 20
 SAMPLES, WINDOW, HOP = 40, 16, 8  # of each step
 
 
@@ -188,6 +188,30 @@ class SortedStates(nn.Module):
         return x + self.head(nn.utils.rnn.pad_packed_sequence(y, batch_first=True)[0]), h
 
 
+class Unrolled(nn.Module):
+    """a cell in a loop of Python, which exporters write out step by step, and a decoder behind it likewise"""
+
+    inputs, outputs = {"x": {0: "batch"}}, {"y": {0: "batch"}, "next": {0: "batch"}}
+
+    def __init__(self):
+        super().__init__()
+        self.cell, self.decoder = nn.LSTMCell(INPUT, HIDDEN), nn.LSTMCell(1, HIDDEN)
+        self.head = nn.Linear(HIDDEN, 1)
+
+    def forward(self, x):
+        h, c = torch.zeros(x.shape[0], HIDDEN), torch.zeros(x.shape[0], HIDDEN)
+        heard, said = [], []
+        for step in range(LOOP):
+            h, c = self.cell(x[:, step], (h, c))
+            heard.append(h)
+        value = self.head(h)
+        for _ in range(LOOP):
+            h, c = self.decoder(value, (h, c))
+            value = self.head(h)
+            said.append(value)
+        return torch.stack(heard, 1), torch.cat(said, 1)
+
+
 MODULES = {
     "single_between": Between,
     "single_detector": Detector,
@@ -196,6 +220,7 @@ MODULES = {
     "single_mean": Mean,
     "single_memory": Memory,
     "single_summary": Summary,
+    "single_unrolled": Unrolled,
     "sorted_layers": Sorted,
     "sorted_single": SortedSingle,
     "sorted_states": SortedStates,
@@ -221,6 +246,8 @@ def make_inputs(module, batch, time, generator):
         return draw(batch, time, INPUT), lengths, *states
     if isinstance(module, Masked):
         return draw(1, batch, INPUT), draw(1, batch, INPUT)
+    if isinstance(module, Unrolled):
+        return (draw(batch, LOOP, INPUT),)
     if isinstance(module, Memory):
         word = torch.randint(0, WORDS, (batch, 1), generator=generator)
         mask = (draw(batch, time) < 0.5).float()
