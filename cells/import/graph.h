@@ -222,6 +222,11 @@ struct cell__sequence {
 
 struct cell__external;
 
+/* A matrix of constants, and the same turned round. */
+struct cell__turned {
+    struct cell__tensor from, to;
+};
+
 struct cell__import {
     struct base_arena *arena;
     struct cell__external *external; /* files beside the model file */
@@ -251,6 +256,9 @@ struct cell__import {
     bool is_part;                          /* cell_model_options.is_part */
     bool feeds_back;                       /* cell_model_options.feeds_back */
     bool has_batch;                        /* an axis has the role */
+    uint32_t n_turned;
+    struct cell__turned *turned; /* weights that products have turned: a loop that is written out
+                                    has them at each step */
     uint32_t n_orders;
     uint32_t orders[CELL__ORDERS_MAX]; /* in which rows are sorted, from 1 on: by their batch's atom
                                         */

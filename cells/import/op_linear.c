@@ -206,6 +206,48 @@ static enum base_status add_c(struct cell__import *im, const struct cell__value 
     return cell__row_pair(im, CELL_OP_ADD, *row, added, row);
 }
 
+/* As many matrices are kept turned; of more each product turns its own. */
+#define TURNED_MAX 64u
+
+static const struct cell__tensor *find_turned(const struct cell__import *im,
+                                              const struct cell__tensor *b)
+{
+    for (uint32_t i = 0; i < im->n_turned; i++) {
+        const struct cell__tensor *from = &im->turned[i].from;
+        if (from->data == b->data && from->dims[0] == b->dims[0] && from->dims[1] == b->dims[1]) {
+            return &im->turned[i].to;
+        }
+    }
+    return NULL;
+}
+
+/* alpha * B, turned round where its rows are those of the result. */
+static enum base_status weights_of(struct cell__import *im, const struct cell__tensor *b,
+                                   bool is_turned, float alpha, struct cell__tensor *out)
+{
+    const bool is_as_given = alpha >= 1.0f && alpha <= 1.0f;
+    const struct cell__tensor *known = is_turned && is_as_given ? find_turned(im, b) : NULL;
+    struct cell__view view = cell__view_of(b);
+    if (known != NULL || (is_as_given && !is_turned)) {
+        *out = known != NULL ? *known : *b;
+        return BASE_OK;
+    }
+    if (is_turned) {
+        view.dims[0] = b->dims[1];
+        view.dims[1] = b->dims[0];
+        view.strides[0] = 1;
+        view.strides[1] = b->dims[1];
+    }
+    BASE_TRY(scaled(im, b, &view, alpha, out));
+    if (im->turned == NULL) {
+        im->turned = base_arena_array(im->arena, TURNED_MAX, sizeof(im->turned[0]));
+    }
+    if (im->turned != NULL && is_as_given && im->n_turned < TURNED_MAX) {
+        im->turned[im->n_turned++] = (struct cell__turned){.from = *b, .to = *out};
+    }
+    return BASE_OK;
+}
+
 enum base_status cell__lower_gemm(struct cell__import *im, struct cell__node *node)
 {
     const struct cell__tensor *b = &cell__input(im, node, 1)->tensor;
@@ -219,14 +261,7 @@ enum base_status cell__lower_gemm(struct cell__import *im, struct cell__node *no
     BASE_TRY(cell__attr_int(im, node, "transB", 0, &trans_b));
     BASE_TRY(cell__attr_float(im, node, "alpha", 1.0f, &alpha));
     BASE_TRY(cell__attr_float(im, node, "beta", 1.0f, &beta));
-    struct cell__view view = cell__view_of(b);
-    if (trans_b != 0) {
-        view.dims[0] = b->dims[1];
-        view.dims[1] = b->dims[0];
-        view.strides[0] = 1;
-        view.strides[1] = b->dims[1];
-    }
-    BASE_TRY(scaled(im, b, &view, alpha, &w));
+    BASE_TRY(weights_of(im, b, trans_b != 0, alpha, &w));
     if (c != NULL && c->kind == CELL__CONST) {
         BASE_TRY(constant_bias(im, &c->tensor, beta, w.dims[1], &bias));
     }
