@@ -547,12 +547,15 @@ static enum base_status unite_axis(struct cell__import *im, const struct cell__v
     return named == NULL ? BASE_OK : cell__axis_unite(im, axis, named, value->name);
 }
 
-static enum base_status unite_named(struct cell__import *im)
+typedef enum base_status axis_fn(struct cell__import *im, const struct cell__value *value,
+                                 uint32_t k);
+
+static enum base_status each_input_axis(struct cell__import *im, axis_fn *visit)
 {
     for (uint32_t i = 0; i < im->n_inputs; i++) {
         const struct cell__value *value = &im->values[im->inputs[i]];
         for (uint32_t k = 0; k < value->shape.rank; k++) {
-            BASE_TRY(unite_axis(im, value, k));
+            BASE_TRY(visit(im, value, k));
         }
     }
     return BASE_OK;
@@ -577,17 +580,6 @@ static enum base_status set_open_time(struct cell__import *im, const struct cell
                : BASE_OK;
 }
 
-static enum base_status set_open_times(struct cell__import *im)
-{
-    for (uint32_t i = 0; i < im->n_inputs; i++) {
-        const struct cell__value *value = &im->values[im->inputs[i]];
-        for (uint32_t k = 0; k < value->shape.rank; k++) {
-            BASE_TRY(set_open_time(im, value, k));
-        }
-    }
-    return BASE_OK;
-}
-
 /* ---- The roles of a model ------------------------------------------------------------------- */
 
 static enum base_status set_model_roles(struct cell__import *im)
@@ -606,9 +598,9 @@ static enum base_status set_model_roles(struct cell__import *im)
         BASE_TRY(set_recurrent_roles(im, &im->recurrents[r], &batch));
         im->current = CELL__NONE;
     }
-    BASE_TRY(unite_named(im));
+    BASE_TRY(each_input_axis(im, unite_axis));
     BASE_TRY(is_recurrent ? BASE_OK : set_row_roles(im, &batch));
-    BASE_TRY(set_open_times(im));
+    BASE_TRY(each_input_axis(im, set_open_time));
     for (uint32_t n = 0; n < im->n_nodes; n++) {
         im->current = n;
         if (im->nodes[n].is_needed && !im->nodes[n].is_folded) {
