@@ -75,8 +75,16 @@ daemon_certificates() {
     esac
 }
 
-# daemon_wait: the daemon's exit status in $daemon_exit.
+daemon_has_left() { ! kill -0 "$daemon_pid" 2>/dev/null; }
+
+# daemon_wait: the daemon's exit status in $daemon_exit. One that has not left after a minute is shown, and
+# killed: a script that hangs says nothing.
 daemon_wait() {
+    if ! wait_for 60 daemon_has_left; then
+        echo 'the daemon does not leave:'
+        sed 's/^/  daemon: /' "$daemon_dir/log" | tail -n 20
+        kill -KILL "$daemon_pid"
+    fi
     wait "$daemon_pid"
     daemon_exit=$?
     daemon_pid=
