@@ -38,6 +38,7 @@ BASE_SRCS = \
   base/random.c \
   base/ring.c \
   base/status.c \
+  base/tiles.c \
   base/utf8.c \
 
 CONFIG_SRCS = \
@@ -237,6 +238,7 @@ CELLS_SRCS_x86_64 = \
   cells/cpu/bf16__avx512bf16.c \
   cells/cpu/int8__avx2.c \
   cells/cpu/int8__avx512.c \
+  cells/cpu/int8__avx512amx.c \
   cells/cpu/int8__avx512vnni.c \
   cells/cpu/kernels__avx2.c \
   cells/cpu/kernels__avx512.c \
@@ -1094,11 +1096,13 @@ AVX512_SRCS = \
   cells/cpu/bf16__avx512.c \
   cells/cpu/bf16__avx512bf16.c \
   cells/cpu/int8__avx512.c \
+  cells/cpu/int8__avx512amx.c \
   cells/cpu/int8__avx512vnni.c \
   cells/cpu/kernels__avx512.c \
   cells/cpu/reduce.c \
   cells/cpu/reduced.c \
   cells/kernels.c \
+  tests/cells/emulated_tiles.c \
 
 AVX512_SUITES = \
   tests/cells/test_apart.c \
@@ -1198,10 +1202,11 @@ LDFLAGS    := $(COMMON) $(MODE) $(SANITIZE) $(LINK)
 # Kernels of one instruction set stand in files of their own; everything else is baseline.
 # PREFETCHW is a hint: older processors with AVX2 that do not know it pass over it.
 isa_flags = $(if $(filter %__avx2.c,$(1)),-mavx2 -mfma -mprfchw) \
-  $(if $(filter %__avx512.c %__avx512bf16.c %__avx512vnni.c,$(1)),-mavx512f -mavx512bw \
+  $(if $(filter %__avx512.c %__avx512bf16.c %__avx512vnni.c %__avx512amx.c,$(1)),-mavx512f -mavx512bw \
     -mavx512dq -mavx512vl -mfma -mprfchw -mprefer-vector-width=512) \
   $(if $(filter cells/cpu/%__avx512bf16.c,$(1)),-mavx512bf16) \
-  $(if $(filter cells/cpu/%__avx512vnni.c,$(1)),-mavx512vnni) \
+  $(if $(filter cells/cpu/%__avx512vnni.c cells/cpu/%__avx512amx.c,$(1)),-mavx512vnni) \
+  $(if $(filter cells/cpu/%__avx512amx.c,$(1)),-mamx-tile -mamx-int8) \
   $(if $(filter cells/cpu/%__neondot.c,$(1)),-march=armv8.2-a+dotprod)
 # For the checks, which read what is of another architecture too.
 lint_flags = $(call isa_flags,$(1)) \
@@ -1215,7 +1220,7 @@ comma := ,
 # To follow where each variable of an optimised tile is doubles gcc's time: lines and functions are enough.
 # The code is the same, byte for byte.
 # On AArch64 gcc reorders before it gives out registers, and then has too few for the largest tiles.
-asm_flags = $(if $(filter cells/cpu/%__avx2.c bench/%__avx2.c %__avx512.c %__avx512bf16.c %__avx512vnni.c,$(1)),\
+asm_flags = $(if $(filter cells/cpu/%__avx2.c bench/%__avx2.c %__avx512.c %__avx512bf16.c %__avx512vnni.c %__avx512amx.c,$(1)),\
   $(if $(IS_CLANG),,-Wa$(comma))-mbranches-within-32B-boundaries \
   $(if $(filter asan,$(BUILD)),$(if $(IS_CLANG),,--param asan-stack=0))) \
   $(if $(IS_CLANG),,$(if $(filter cells/cpu/%__neon.c cells/cpu/%__neondot.c,$(1)),-fno-schedule-insns)) \
@@ -1398,7 +1403,7 @@ $(patsubst %.c,$(OUT)/%.o,$(MUTANT_SRCS)): FILE_CFLAGS = $(MUTANT_CFLAGS)
 $(OUT)/tests/cells/mutants/contraction__avx2.o: FILE_CFLAGS = $(MUTANT_CFLAGS) -O2 -ffp-contract=fast
 
 # Changes only when the compiler or its flags change, so that objects of two kinds never mix.
-kernel_kinds := avx2 avx512 avx512bf16 avx512vnni neon neondot
+kernel_kinds := avx2 avx512 avx512bf16 avx512vnni avx512amx neon neondot
 all_flags = $(CC) $(CFLAGS_ALL) $(WARNINGS) \
   $(foreach k,$(kernel_kinds),$(call isa_flags,cells/cpu/x__$(k).c) $(call asm_flags,cells/cpu/x__$(k).c))
 $(OUT)/flags: FORCE
@@ -1447,7 +1452,7 @@ $(LANE_WRONG_PROGRAMS): $(OUT)/tests/cuda/lane_wrong/%: $(OUT)/tests/cuda/%.o \
 
 # -O1: registers for vectors that are two cannot suffice, and -O2 tries for minutes.
 avx512_flags = $(call isa_flags,x__avx2.c) -O1 -g1 -Wno-pedantic -Wno-psabi -include tests/cells/emulated_avx512__avx2.h \
-  $(if $(filter %avx512bf16.c,$(1)),-DEMULATED_BF16) $(if $(filter %avx512vnni.c,$(1)),-DEMULATED_VNNI)
+  $(if $(filter %avx512bf16.c,$(1)),-DEMULATED_BF16) $(if $(filter %avx512vnni.c %avx512amx.c,$(1)),-DEMULATED_VNNI)
 
 $(AVX512_OBJECTS): $(OUT)/avx512/%.o: %.c $(OUT)/flags
 	@mkdir -p $(@D)

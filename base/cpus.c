@@ -242,6 +242,16 @@ bool base_cpus_l3_is_near(void)
 #endif
 }
 
+bool base_cpus_bf16_is_fast(void)
+{
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    return __builtin_cpu_is("intel") == 0;
+#else
+    return true;
+#endif
+}
+
 void base_cpus_model(char out[BASE_CPUS_MODEL_BYTES])
 {
     static const char start[] = "model name";

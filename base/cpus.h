@@ -36,6 +36,15 @@ size_t base_cpus_l2_bytes(void);
  * cores (some 10). From the processor's vendor, so it is the same at every call and every start. */
 bool base_cpus_l3_is_near(void);
 
+/* Whether AVX-512's products of two bf16 do more than multiply-adds of floats in the same time. Zen
+ * 4 and 5 begin one or two a cycle; Intel's cores one every other cycle (Emerald Rapids), half of
+ * what floats do. From the vendor too. */
+bool base_cpus_bf16_is_fast(void);
+
+/* Asks the kernel for AMX's matrix registers, for all threads of the process and for good; whether
+ * it has them, and their int8 products. A system call. */
+bool base_cpus_may_use_tiles(void);
+
 #define BASE_CPUS_MODEL_BYTES 128
 
 /* The processor's name as the kernel tells it, of one line; "unknown" when it does not. */

@@ -263,12 +263,13 @@ void cell_linear_release(struct cell_linear *linear);
 
 /* How a kernel wants its panels. */
 struct cell_packing {
-    uint32_t units;      /* hidden units of a panel; of a LINEAR columns */
-    uint32_t lanes;      /* columns of a vector; of BF16 without words two lie interleaved */
-    uint32_t word_terms; /* terms of a column that lie together: of INT8; of BF16 2, or 0: none */
-    bool has_offset;     /* INT8: x comes with 128 added to each */
-    bool may_narrow;     /* FP32, BF16: the last panel may be narrow */
-    bool has_strips;     /* FP32, BF16 without words: see below */
+    uint32_t units;        /* hidden units of a panel; of a LINEAR columns */
+    uint32_t lanes;        /* columns of a vector; of BF16 without words two lie interleaved */
+    uint32_t word_terms;   /* terms of a column that lie together: of INT8; of BF16 2, or 0: none */
+    uint32_t words_behind; /* INT8: so many words of a panel may be read behind the last panel */
+    bool has_offset;       /* INT8: x comes with 128 added to each */
+    bool may_narrow;       /* FP32, BF16: the last panel may be narrow */
+    bool has_strips;       /* FP32, BF16 without words: see below */
 };
 
 /* Packing for kernels whose panels hold some hidden units or columns: the last panel is filled up

@@ -272,9 +272,10 @@ static enum base_status alloc_matrix(const struct matrix *m)
     size_t terms = m->words > 0 ? (size_t)m->words * m->how->word_terms : m->terms;
     const size_t last = gated->narrow > 0 ? gated->narrow : gated->columns;
     const size_t columns = (size_t)(gated->panels - 1) * gated->columns + last;
+    const size_t behind = (size_t)m->how->words_behind * m->how->word_terms * gated->columns;
     size_t weights = 0;
     size_t bytes = 0;
-    if (!base_size_mul(columns, terms, &weights) ||
+    if (!base_size_mul(columns, terms, &weights) || !base_size_add(weights, behind, &weights) ||
         !base_size_mul(weights, cell_precision_bytes(gated->precision), &bytes)) {
         return BASE_RESOURCE_EXHAUSTED;
     }

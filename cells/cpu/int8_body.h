@@ -15,8 +15,33 @@
 
 #if defined(CELL_SIMD_LANES) && defined(CELL_INT8_TABLE)
 
-/* Rows that are rounded, and go through all panels, together. */
-#    define GROUP_ROWS 24u
+#    ifdef CELL_INT8_TILES
+#        include "cells/cpu/amx.h"
+
+/* Rows that are rounded, and go through all panels, together: four strips of tiles. The strips are
+ * equally high, so that there has to be room for some rows more. */
+#        define GROUP_ROWS  64u
+#        define ROWS_BEHIND ((size_t)3)
+
+/* Words of a row are filled up to those of whole tiles; and rows of a tile lie in different sets of
+ * L1. */
+#        define ROW_WORDS(words) (((words) + AMX_WORDS - 1) / AMX_WORDS * AMX_WORDS + AMX_WORDS)
+
+/* Words of a column that a last tile may read behind those of the last panel. */
+#        define WORDS_BEHIND (AMX_WORDS - 1)
+
+/* Sums of so many panels are made before the first is used: tiles are waited for once for all of
+ * them. Three parts of a widest panel have room. */
+#        define WHOLE_SUMS ((size_t)16384)
+_Static_assert(WHOLE_SUMS >= CELL_GATED_PARTS * (GROUP_ROWS + ROWS_BEHIND) * 5 * CELL_SIMD_LANES,
+               "the whole sums of one panel");
+#    else
+#        define GROUP_ROWS       24u
+#        define ROWS_BEHIND      ((size_t)0)
+#        define ROW_WORDS(words) (words)
+#        define WORDS_BEHIND     0u
+#        define WHOLE_SUMS       ((size_t)0)
+#    endif
 
 /* Of 5 vectors 5 x 5 sums fill 32 registers. */
 #    define TILE_ROWS(vectors)                                                                     \
@@ -38,7 +63,8 @@
 /* Words of one row, rounded up to what is written at once. */
 static size_t words_of(uint32_t terms)
 {
-    return (terms + CELL_SIMD_LANES - 1) / CELL_SIMD_LANES * (CELL_SIMD_LANES / CELL_WORD_TERMS);
+    return ROW_WORDS((terms + CELL_SIMD_LANES - 1) / CELL_SIMD_LANES *
+                     (CELL_SIMD_LANES / CELL_WORD_TERMS));
 }
 
 /* Rounded rows of a part. */
@@ -83,11 +109,29 @@ static float round_row(const float *row, uint32_t n, int32_t *to)
     return scale;
 }
 
+#    ifdef CELL_INT8_TILES
+/* Behind a row's last word tiles multiply with what follows the panel's weights. */
+CELL_INLINE void end_row(uint32_t terms, int32_t *words)
+{
+    for (size_t i = (terms + CELL_WORD_TERMS - 1) / CELL_WORD_TERMS; i % AMX_WORDS != 0; i++) {
+        words[i] = 0;
+    }
+}
+#    else
+CELL_INLINE void end_row(uint32_t terms, const int32_t *words)
+{
+    (void)terms;
+    (void)words;
+}
+#    endif
+
 static void round_rows(const float *const *rows, uint32_t n_rows, uint32_t terms,
                        const struct operand *to)
 {
     for (uint32_t r = 0; r < n_rows; r++) {
-        to->scales[r] = round_row(rows[r], terms, to->words + r * to->stride);
+        int32_t *words = to->words + r * to->stride;
+        to->scales[r] = round_row(rows[r], terms, words);
+        end_row(terms, words);
     }
 }
 
@@ -105,6 +149,18 @@ struct tile {
     const float *start[6];
     float *end[6];
 };
+
+/* A row's complete sums become floats. */
+CELL_INLINE void add_whole_sums(const size_t vectors, const simd_ints *sums, float row_scale,
+                                const float *scales, const float *start, float *end)
+{
+    CELL_UNROLL
+    for (size_t v = 0; v < vectors; v++) {
+        const size_t at = v * CELL_SIMD_LANES;
+        simd_vec scale = simd_mul(simd_set1(row_scale), simd_load(scales + at));
+        simd_store(end + at, simd_fma(scale, simd_of_ints(sums[v]), simd_load(start + at)));
+    }
+}
 
 /* rows x vectors of each of some panels, which lie behind each other. */
 CELL_INLINE void add_tile(const size_t panels, const size_t vectors, const uint32_t rows,
@@ -144,14 +200,8 @@ CELL_INLINE void add_tile(const size_t panels, const size_t vectors, const uint3
     }
     CELL_UNROLL
     for (uint32_t r = 0; r < rows; r++) {
-        const simd_vec row_scale = simd_set1(tile->row_scales[r]);
-        CELL_UNROLL
-        for (size_t v = 0; v < all; v++) {
-            const size_t at = v * CELL_SIMD_LANES;
-            simd_vec scale = simd_mul(row_scale, simd_load(tile->scales + at));
-            simd_vec start = simd_load(tile->start[r] + at);
-            simd_store(tile->end[r] + at, simd_fma(scale, simd_of_ints(sum[r][v]), start));
-        }
+        add_whole_sums(all, sum[r], tile->row_scales[r], tile->scales, tile->start[r],
+                       tile->end[r]);
     }
 }
 
@@ -202,21 +252,63 @@ struct product {
     uint32_t part, n_rows;
     uint32_t panel;
     bool is_streamed;
+    const uint32_t *whole; /* one panel's whole sums, where they have been made, or NULL */
     struct starts start;
     struct ends end;
 };
+
+static size_t product_words(const struct cell_gated *gated, uint32_t part)
+{
+    return (cell_gated_terms(gated, part) + CELL_WORD_TERMS - 1) / CELL_WORD_TERMS;
+}
+
+static const int8_t *panel_weights(const struct cell_gated *gated, uint32_t part, uint32_t panel)
+{
+    return (const int8_t *)gated->packed[part] +
+           panel * product_words(gated, part) * gated->columns * CELL_WORD_TERMS;
+}
+
+CELL_INLINE void add_whole_vectors(const size_t vectors, const struct product *p)
+{
+    const size_t columns = vectors * CELL_SIMD_LANES;
+    const uint32_t *offsets = p->gated->offsets[p->part] + p->panel * columns;
+    const float *scales = p->gated->scales[p->part] + p->panel * columns;
+    for (uint32_t r = 0; r < p->n_rows; r++) {
+        simd_ints sums[ROW_VECTORS];
+        CELL_UNROLL
+        for (size_t v = 0; v < vectors; v++) {
+            const size_t at = v * CELL_SIMD_LANES;
+            sums[v] = simd_ints_load(p->whole + r * columns + at) + simd_ints_load(offsets + at);
+        }
+        add_whole_sums(vectors, sums, p->in->scales[r], scales, start_of(&p->start, r),
+                       end_of(&p->end, r));
+    }
+}
+
+/* Adds whole sums [n_rows][vectors] to all rows; once for all kinds of cells. */
+__attribute__((noinline)) static void add_whole_rows(size_t vectors, const struct product *p)
+{
+    if (vectors == 3) {
+        add_whole_vectors(3, p);
+    } else if (vectors == 5) {
+        add_whole_vectors(5, p);
+    } else {
+        add_whole_vectors(4, p);
+    }
+}
 
 /* Adds the product to all rows, in tiles of even shares. */
 CELL_INLINE void multiply(const uint32_t panels, const size_t vectors, const struct product *p)
 {
     const struct cell_gated *gated = p->gated;
     const size_t columns = vectors * CELL_SIMD_LANES;
-    const uint32_t terms = cell_gated_terms(gated, p->part);
-    const size_t n_words = (terms + CELL_WORD_TERMS - 1) / CELL_WORD_TERMS;
+    if (WHOLE_SUMS > 0 && p->whole != NULL) {
+        add_whole_rows(vectors, p);
+        return;
+    }
     struct tile tile = {.stride = p->in->stride,
-                        .n_words = n_words,
-                        .weights = (const int8_t *)gated->packed[p->part] +
-                                   p->panel * n_words * vectors * VECTOR_BYTES,
+                        .n_words = product_words(gated, p->part),
+                        .weights = panel_weights(gated, p->part, p->panel),
                         .offsets = gated->offsets[p->part] + p->panel * columns,
                         .scales = gated->scales[p->part] + p->panel * columns};
     bool is_streamed = p->is_streamed;
@@ -234,7 +326,17 @@ CELL_INLINE void multiply(const uint32_t panels, const size_t vectors, const str
     }
 }
 
-/* ---- Scratch: [sums][over_x][scales of each part][words of each part] ------------------------ */
+/* ---- Scratch: [sums][over_x][whole][scales of each part][words of each part] ----------------- */
+
+/* Whole sums of some panels, made before the first of them is used. */
+struct whole_sums {
+    const struct cell_gated *gated;
+    uint32_t part_first, part_end, n_parts; /* over those that have terms */
+    bool backwards;                         /* the next panel is the one before */
+    bool are_made;
+    uint32_t *sums;       /* [panel][part][rows][vectors] */
+    const uint32_t *next; /* those of the next panel, or NULL */
+};
 
 struct group {
     const struct cell_gated_step *step;
@@ -243,6 +345,7 @@ struct group {
     struct operand in[CELL_GATED_PARTS];
     float *sums;   /* [rows][panels][vectors] */
     float *over_x; /* a GRU's, likewise */
+    struct whole_sums whole;
 };
 
 /* Of so many terms a byte each. Few rows hardly wait for words, of which there are a quarter: where
@@ -264,23 +367,85 @@ static size_t gated_scratch(const struct cell_gated *gated, uint32_t rows_max)
     for (uint32_t part = 0; part < CELL_GATED_PARTS; part++) {
         words += words_of(cell_gated_terms(gated, part));
     }
-    return (size_t)GROUP_ROWS * (2 * COLUMNS_MAX + CELL_GATED_PARTS) + group_rows(rows_max) * words;
+    return WHOLE_SUMS + (size_t)GROUP_ROWS * (2 * COLUMNS_MAX + CELL_GATED_PARTS) +
+           (group_rows(rows_max) + ROWS_BEHIND) * words;
 }
 
 /* rows: of the largest group. */
 static void place(struct group *g, const struct cell_gated *gated, uint32_t rows, float *scratch)
 {
     const size_t sums = (size_t)GROUP_ROWS * COLUMNS_MAX;
-    float *scales = scratch + 2 * sums;
+    float *scales = scratch + 2 * sums + WHOLE_SUMS;
     int32_t *words = (int32_t *)(void *)(scales + (size_t)CELL_GATED_PARTS * GROUP_ROWS);
     g->sums = scratch;
     g->over_x = scratch + sums;
+    g->whole.sums = (uint32_t *)(void *)(scratch + 2 * sums);
     for (uint32_t part = 0; part < CELL_GATED_PARTS; part++) {
         size_t stride = words_of(cell_gated_terms(gated, part));
         g->in[part] = (struct operand){words, stride, scales + (size_t)part * GROUP_ROWS};
-        words += rows * stride;
+        words += (rows + ROWS_BEHIND) * stride;
     }
 }
+
+/* ---- Whole sums ------------------------------------------------------------------------------ */
+
+/* Of one panel over one part. */
+CELL_INLINE size_t whole_sums_of(const struct group *g, size_t vectors)
+{
+    return (g->rows + ROWS_BEHIND) * vectors * CELL_SIMD_LANES;
+}
+
+#    ifdef CELL_INT8_TILES
+#        include "cells/cpu/int8_tiles_body.h"
+
+/* Once the rows are rounded. */
+static void plan_whole_sums(struct group *g)
+{
+    struct whole_sums *whole = &g->whole;
+    size_t words = 0;
+    whole->n_parts = 0;
+    for (uint32_t part = whole->part_first; part < whole->part_end; part++) {
+        const size_t n = product_words(whole->gated, part);
+        whole->n_parts += n > 0 ? 1 : 0;
+        words = n > words ? n : words;
+    }
+    whole->are_made = are_tiles_faster(g->rows, words);
+    whole->next = NULL;
+}
+
+/* Before turn number i, of `panels` in all, for which comes `panel`. */
+CELL_INLINE void next_whole_sums(const size_t vectors, struct group *g, uint32_t i, uint32_t panels,
+                                 uint32_t panel)
+{
+    struct whole_sums *whole = &g->whole;
+    if (whole->are_made) {
+        const size_t sums = whole->n_parts * whole_sums_of(g, vectors);
+        const uint32_t most = (uint32_t)(WHOLE_SUMS / sums);
+        if (i % most == 0) {
+            make_whole_sums(g, panel, panels - i < most ? panels - i : most);
+        }
+        whole->next = whole->sums + i % most * sums;
+    }
+}
+
+#    else
+
+static void plan_whole_sums(struct group *g)
+{
+    g->whole.next = NULL;
+}
+
+CELL_INLINE void next_whole_sums(const size_t vectors, const struct group *g, uint32_t i,
+                                 uint32_t panels, uint32_t panel)
+{
+    (void)vectors;
+    (void)g;
+    (void)i;
+    (void)panels;
+    (void)panel;
+}
+
+#    endif
 
 /* ---- Steps ---------------------------------------------------------------------------------- */
 
@@ -319,6 +484,7 @@ CELL_INLINE void group_sums(const enum cell_gated_kind kind, const uint32_t pane
         .gated = step->gated, .n_rows = g->rows, .panel = panel, .is_streamed = g->is_streamed};
     p.start = step->ahead != NULL ? (struct starts){.rows = step->ahead + g->row, .at = at}
                                   : (struct starts){.table = step->gated->bias + at};
+    const uint32_t *whole = g->whole.next;
     for (p.part = first_part(step); p.part < CELL_GATED_PARTS; p.part++) {
         if (cell_gated_terms(step->gated, p.part) == 0) {
             continue;
@@ -328,6 +494,8 @@ CELL_INLINE void group_sums(const enum cell_gated_kind kind, const uint32_t pane
             p.start = (struct starts){.table = g->sums, .stride = stride};
         }
         p.in = &g->in[p.part];
+        p.whole = whole;
+        whole += whole != NULL ? whole_sums_of(g, vectors) : 0;
         p.end =
             (struct ends){.table = is_gru && p.part == 0 ? g->over_x : g->sums, .stride = stride};
         multiply(panels, vectors, &p);
@@ -352,7 +520,7 @@ CELL_INLINE void group_panels(const enum cell_gated_kind kind, const uint32_t pa
     }
 }
 
-CELL_INLINE void all_panels(const enum cell_gated_kind kind, const struct group *g)
+CELL_INLINE void all_panels(const enum cell_gated_kind kind, struct group *g)
 {
     const struct cell_gated_step *step = g->step;
     const uint32_t together = panels_of_row(vectors_of(kind));
@@ -362,11 +530,12 @@ CELL_INLINE void all_panels(const enum cell_gated_kind kind, const struct group 
         group_panels(kind, together, g, turn(step, step->backwards ? i + together - 1 : i));
     }
     for (; i < panels; i++) {
+        next_whole_sums(vectors_of(kind), g, i, panels, turn(step, i));
         group_panels(kind, 1, g, turn(step, i));
     }
 }
 
-static void panels_of_group(const struct group *g)
+static void panels_of_group(struct group *g)
 {
     switch (g->step->gated->kind) {
     case CELL_GATED_LSTM:
@@ -407,7 +576,11 @@ static void gated_step(const struct cell_gated_step *step)
     const struct cell_gated *gated = step->gated;
     const float *const *const rows[] = {step->x, step->h, step->h_right};
     const uint32_t most = group_rows(step->n_rows);
-    struct group g = {.step = step};
+    struct group g = {.step = step,
+                      .whole = {.gated = gated,
+                                .part_first = first_part(step),
+                                .part_end = CELL_GATED_PARTS,
+                                .backwards = step->backwards}};
     if (step->panel_first == step->panel_end) {
         return;
     }
@@ -422,6 +595,7 @@ static void gated_step(const struct cell_gated_step *step)
                 round_rows(rows[part] + g.row, g.rows, terms, &g.in[part]);
             }
         }
+        plan_whole_sums(&g);
         panels_of_group(&g);
     }
 }
@@ -431,19 +605,24 @@ CELL_INLINE void ahead_of(const size_t vectors, const struct cell_gated_ahead *a
     const struct cell_gated *gated = ahead->gated;
     const uint32_t most = group_rows(ahead->n_rows);
     const bool streamed = are_words_streamed(gated, gated->inputs, ahead->n_rows);
-    struct group g = {.row = 0};
+    const uint32_t panels = ahead->panel_end - ahead->panel_first;
+    struct group g = {.row = 0, .whole = {.gated = gated, .part_end = 1}};
     place(&g, gated, most, ahead->scratch);
     for (; g.row < ahead->n_rows; g.row += g.rows) {
         uint32_t left = ahead->n_rows - g.row;
         g.rows = left < most ? left : most;
         round_rows(ahead->x + g.row, g.rows, gated->inputs, &g.in[0]);
-        for (uint32_t panel = ahead->panel_first; panel < ahead->panel_end; panel++) {
+        plan_whole_sums(&g);
+        for (uint32_t i = 0; i < panels; i++) {
+            const uint32_t panel = ahead->panel_first + i;
             const size_t at = panel * vectors * CELL_SIMD_LANES;
+            next_whole_sums(vectors, &g, i, panels, panel);
             struct product p = {.gated = gated,
                                 .in = &g.in[0],
                                 .n_rows = g.rows,
                                 .panel = panel,
                                 .is_streamed = streamed,
+                                .whole = g.whole.next,
                                 .start.table = gated->bias + at,
                                 .end = {.rows = ahead->out + g.row, .at = at}};
             multiply(1, vectors, &p);
@@ -469,6 +648,7 @@ static enum base_status gated_load(struct cell_gated *gated)
     gated->l3_is_near = base_cpus_l3_is_near();
     return cell_gated_pack(gated, &(struct cell_packing){.units = unit_vectors(gated->kind) * lanes,
                                                          .word_terms = (uint32_t)CELL_WORD_TERMS,
+                                                         .words_behind = WORDS_BEHIND,
                                                          .has_offset = CELL_X_OFFSET != 0});
 }
 

@@ -19,6 +19,7 @@ extern const struct cell_reduced_kernels cell_bf16__avx512bf16;
 extern const struct cell_reduced_kernels cell_int8__avx2;
 extern const struct cell_reduced_kernels cell_int8__avx512;
 extern const struct cell_reduced_kernels cell_int8__avx512vnni;
+extern const struct cell_reduced_kernels cell_int8__avx512amx;
 
 /* Those for this machine; NULL for FP32. */
 const struct cell_reduced_kernels *cell_reduced__avx2(enum cell_precision precision);

@@ -2,7 +2,8 @@
  * two of AVX2's, a mask an integer. `make test-avx512` compiles the AVX-512 kernels with this
  * header before them (-include), in place of the flags that would bring the instructions, and runs
  * their suites: the same source, tiles, panels and bits, slowly. After Intel's "Intrinsics Guide";
- * bf16 after "BFLOAT16 - Hardware Numerics Definition". */
+ * bf16 after "BFLOAT16 - Hardware Numerics Definition", AMX after "Architecture Instruction Set
+ * Extensions and Future Features". */
 #ifndef TESTS_CELLS_EMULATED_AVX512_AVX2_H
 #define TESTS_CELLS_EMULATED_AVX512_AVX2_H
 
@@ -403,6 +404,80 @@ static inline emulated_ints emulated_cvtne2ps_pbh(emulated_floats upper, emulate
     return emulated_loadu_si512(halves);
 }
 
+/* ---- Tiles: AMX ------------------------------------------------------------------------------ */
+
+/* Rows beyond those that a tile has are zero, and are not touched in memory. */
+typedef struct emulated_tile {
+    uint32_t rows, row_bytes;
+    uint8_t bytes[16][64];
+} emulated_tile;
+
+static _Thread_local emulated_tile emulated_tiles[8];
+
+/* The operand of LDTILECFG: palette, row to start from, 14 bytes; 16 row lengths; 16 numbers of
+ * rows.
+ */
+static inline void emulated_tile_loadconfig(const void *config)
+{
+    const uint8_t *bytes = config;
+    memset(emulated_tiles, 0, sizeof(emulated_tiles));
+    for (uint32_t i = 0; i < 8; i++) {
+        emulated_tiles[i].row_bytes = (uint32_t)bytes[16 + 2 * i] + 256u * bytes[17 + 2 * i];
+        emulated_tiles[i].rows = bytes[48 + i];
+        if (bytes[0] != 1 || emulated_tiles[i].row_bytes > 64 || emulated_tiles[i].rows > 16) {
+            abort(); // the processor raises #GP
+        }
+    }
+}
+
+static inline void emulated_tile_release(void)
+{
+    memset(emulated_tiles, 0, sizeof(emulated_tiles));
+}
+
+static inline void emulated_tile_zero(uint32_t number)
+{
+    memset(emulated_tiles[number].bytes, 0, sizeof(emulated_tiles[number].bytes));
+}
+
+static inline void emulated_tile_loadd(uint32_t number, const void *from, size_t stride)
+{
+    emulated_tile *tile = &emulated_tiles[number];
+    emulated_tile_zero(number);
+    for (uint32_t r = 0; r < tile->rows; r++) {
+        memcpy(tile->bytes[r], (const uint8_t *)from + r * stride, tile->row_bytes);
+    }
+}
+
+static inline void emulated_tile_stored(uint32_t number, void *to, size_t stride)
+{
+    const emulated_tile *tile = &emulated_tiles[number];
+    for (uint32_t r = 0; r < tile->rows; r++) {
+        memcpy((uint8_t *)to + r * stride, tile->bytes[r], tile->row_bytes);
+    }
+}
+
+/* Unsigned by signed; the sums may pass the ends of int32. */
+static inline void emulated_tile_dpbusd(uint32_t to, uint32_t left, uint32_t right)
+{
+    const emulated_tile *a = &emulated_tiles[left];
+    const emulated_tile *b = &emulated_tiles[right];
+    emulated_tile *c = &emulated_tiles[to];
+    if (a->rows != c->rows || b->row_bytes != c->row_bytes || a->row_bytes != 4 * b->rows) {
+        abort(); // the processor raises #UD
+    }
+    for (uint32_t r = 0; r < c->rows; r++) {
+        emulated_ints sums = emulated_loadu_si512(c->bytes[r]);
+        for (uint32_t word = 0; word < b->rows; word++) {
+            int32_t x;
+            memcpy(&x, a->bytes[r] + 4 * word, sizeof(x));
+            sums = emulated_dpbusd_epi32(sums, emulated_set1_epi32(x),
+                                         emulated_loadu_si512(b->bytes[word]));
+        }
+        emulated_storeu_si512(c->bytes[r], sums);
+    }
+}
+
 /* ---- Under the names of the instructions ----------------------------------------------------- */
 
 /* Macros in the header of one compiler or another. */
@@ -414,6 +489,10 @@ static inline emulated_ints emulated_cvtne2ps_pbh(emulated_floats upper, emulate
 #undef _mm512_slli_epi32
 #undef _mm512_srai_epi32
 #undef _mm512_srli_epi32
+#undef _tile_dpbusd
+#undef _tile_loadd
+#undef _tile_stored
+#undef _tile_zero
 #define __m512                       emulated_floats
 #define __m512i                      emulated_ints
 #define __m512bh                     emulated_floats
@@ -468,6 +547,12 @@ static inline emulated_ints emulated_cvtne2ps_pbh(emulated_floats upper, emulate
 #define _mm512_storeu_ps             emulated_storeu_ps
 #define _mm512_storeu_si512          emulated_storeu_si512
 #define _mm512_sub_ps                emulated_sub_ps
+#define _tile_dpbusd                 emulated_tile_dpbusd
+#define _tile_loadconfig             emulated_tile_loadconfig
+#define _tile_loadd                  emulated_tile_loadd
+#define _tile_release                emulated_tile_release
+#define _tile_stored                 emulated_tile_stored
+#define _tile_zero                   emulated_tile_zero
 
 /* What the flags would define. */
 #define __AVX512F__  1

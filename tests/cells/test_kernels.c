@@ -2,6 +2,7 @@
  * over sizes around those of tiles and vectors. */
 #include "cells/kernels.h"
 
+#include "base/cpus.h"
 #include "base/mem.h"
 #include "cells/cpu/reduced.h"
 #include "tests/cells/build.h"
@@ -43,11 +44,27 @@ static uint32_t stride_of(uint32_t inputs, uint32_t hidden)
     return util_is_quick() && inputs + hidden > 20 ? 13 : STRIDE;
 }
 
-/* The instruction sets, and the last one as on a processor that has no instructions for products in
- * fewer bits: AVX-512 without VNNI and BF16, NEON without dot products. */
-enum { TABLES = ISA_COUNT + 1 };
+/* The instruction sets, and the last one as on processors that have fewer instructions for products
+ * in fewer bits, or whose are slower. Without dot products: AVX-512 without VNNI and BF16, NEON.
+ * Plain: AVX-512 with both, and without AMX. */
+enum { WITHOUT_DOT = ISA_COUNT, PLAIN_DOT, TABLES };
 
 /* NULL: nothing else than what is chosen. */
+static const struct cell_reduced_kernels *plain_dot(enum cell_precision precision)
+{
+#if defined(__x86_64__)
+    const bool has_all = base_cpus_may_use_tiles(); // emulated, or on a processor that has the rest
+    return !has_all                   ? NULL
+           : precision == CELL_INT8   ? &cell_int8__avx512vnni
+           : precision != CELL_BF16   ? NULL
+           : base_cpus_bf16_is_fast() ? NULL
+                                      : &cell_bf16__avx512bf16;
+#else
+    (void)precision;
+    return NULL;
+#endif
+}
+
 static const struct cell_reduced_kernels *without_dot(enum cell_precision precision)
 {
 #if defined(__x86_64__)
@@ -62,11 +79,21 @@ static const struct cell_reduced_kernels *without_dot(enum cell_precision precis
 #endif
 }
 
+static enum base_status load_by(const struct cell_reduced_kernels *reduced,
+                                struct cell_gated *gated)
+{
+    gated->reduced = reduced;
+    return reduced == NULL ? isa_at(ISA_COUNT - 1)->gated_load(gated) : reduced->load(gated);
+}
+
 static enum base_status load_without_dot(struct cell_gated *gated)
 {
-    gated->reduced = without_dot(gated->precision);
-    return gated->reduced == NULL ? isa_at(ISA_COUNT - 1)->gated_load(gated)
-                                  : gated->reduced->load(gated);
+    return load_by(without_dot(gated->precision), gated);
+}
+
+static enum base_status load_plain_dot(struct cell_gated *gated)
+{
+    return load_by(plain_dot(gated->precision), gated);
 }
 
 /* NULL: not here. The scalar table is what the others are compared with: a quick run has none. */
@@ -77,9 +104,12 @@ static const struct cell_kernels *table_at(int index)
     }
     const struct cell_kernels *kernels = isa_at(index < ISA_COUNT ? index : ISA_COUNT - 1);
     static struct cell_kernels without;
-    if (index == ISA_COUNT && kernels != NULL) {
+    if (index == PLAIN_DOT && plain_dot(CELL_INT8) == NULL) {
+        return NULL;
+    }
+    if (index >= ISA_COUNT && kernels != NULL) {
         without = *kernels;
-        without.gated_load = load_without_dot;
+        without.gated_load = index == WITHOUT_DOT ? load_without_dot : load_plain_dot;
         return &without;
     }
     return kernels;
@@ -87,7 +117,8 @@ static const struct cell_kernels *table_at(int index)
 
 static bool is_other(int table, struct same_bits_kind kind)
 {
-    return table < ISA_COUNT || without_dot(kind.precision) != NULL;
+    return table < ISA_COUNT ||
+           (table == WITHOUT_DOT ? without_dot : plain_dot)(kind.precision) != NULL;
 }
 
 static void check_gated(const struct cell_kernels *kernels, const struct same_bits_gated *options)
@@ -174,6 +205,27 @@ START_TEST(test_kernels_every_rest_of_a_panel)
 }
 END_TEST
 
+/* Words of 4 terms are tiles of 16: every number that can be left for the last, over x behind whole
+ * ones and over h alone. */
+START_TEST(test_kernels_every_rest_of_a_tile)
+{
+    const struct cell_kernels *kernels = table_at(_i / KINDS);
+    struct same_bits_gated options = {.kind = same_bits_kinds[_i % KINDS],
+                                      .hidden = 20,
+                                      .rows_max = ROWS,
+                                      .rows_stride = util_is_quick() ? 13 : 4};
+    if (kernels == NULL || kernels == &cell_kernels__scalar || !is_full(options.kind) ||
+        options.kind.precision != CELL_INT8 || !is_other(_i / KINDS, options.kind)) {
+        return;
+    }
+    for (options.inputs = 45; options.inputs < 300; options.inputs += options.inputs < 145 ? 4
+                                                                      : util_is_quick()    ? 79
+                                                                                           : 31) {
+        check_gated(kernels, &options);
+    }
+}
+END_TEST
+
 START_TEST(test_kernels_gated_cell_without_biases)
 {
     const struct cell_kernels *kernels = table_at(_i / KINDS);
@@ -183,7 +235,7 @@ START_TEST(test_kernels_gated_cell_without_biases)
                                       .rows_max = ROWS,
                                       .rows_stride = util_is_quick() ? 39 : 11,
                                       .no_biases = true};
-    if (kernels != NULL) {
+    if (kernels != NULL && is_other(_i / KINDS, options.kind)) {
         check_gated(kernels, &options);
     }
 }
@@ -457,6 +509,7 @@ int main(void)
     tcase_add_loop_test(tcase, test_kernels_gated_cells_have_the_scalar_bits, 0, TABLES * KINDS);
     tcase_add_loop_test(tcase, test_kernels_large_cells_have_the_scalar_bits, 0, TABLES * KINDS);
     tcase_add_loop_test(tcase, test_kernels_every_rest_of_a_panel, 0, TABLES * KINDS);
+    tcase_add_loop_test(tcase, test_kernels_every_rest_of_a_tile, 0, KINDS * TABLES);
     tcase_add_loop_test(tcase, test_kernels_gated_cell_without_biases, 0, TABLES * KINDS);
     tcase_add_loop_test(tcase, test_kernels_bf16_has_the_bits_of_rounded_factors, 0,
                         TABLES * KINDS);
