@@ -194,22 +194,23 @@ static void make_whole_sums(const struct group *g, uint32_t panel, uint32_t pane
     struct block block = {.strips = strips,
                           .height = (g->rows + strips - 1) / strips,
                           .word_bytes = vectors * VECTOR_BYTES,
-                          .is_streamed = g->is_streamed,
-                          .sums = whole->sums};
+                          .is_streamed = g->is_streamed};
     amx_begin(block.height);
-    for (uint32_t n = 0; n < panels; n++) {
-        for (uint32_t part = whole->part_first; part < whole->part_end; part++) {
-            const size_t words = product_words(gated, part);
-            if (words > 0) {
-                block.words = g->in[part].words;
-                block.row_bytes = g->in[part].stride * sizeof(*block.words);
-                block.weights =
-                    panel_weights(gated, part, whole->backwards ? panel - n : panel + n);
-                block.n_tiles = (words + AMX_WORDS - 1) / AMX_WORDS;
-                multiply_block(vectors, &block);
-                block.sums += whole_sums_of(g, vectors);
-            }
+    uint32_t *sums = whole->sums;
+    for (uint32_t part = whole->part_first; part < whole->part_end; part++) {
+        const size_t words = product_words(gated, part);
+        if (words == 0) {
+            continue;
         }
+        block.words = g->in[part].words;
+        block.row_bytes = g->in[part].stride * sizeof(*block.words);
+        block.n_tiles = (words + AMX_WORDS - 1) / AMX_WORDS;
+        for (uint32_t n = 0; n < panels; n++) {
+            block.weights = panel_weights(gated, part, whole->backwards ? panel - n : panel + n);
+            block.sums = sums + n * whole->n_parts * whole_sums_of(g, vectors);
+            multiply_block(vectors, &block);
+        }
+        sums += whole_sums_of(g, vectors);
     }
     amx_end();
 }
