@@ -12,14 +12,15 @@
 
 #ifdef CELL_INT8_TILES
 
-/* Whether tiles are faster than vectors for a group of so many rows and words. Emerald Rapids
- * beside other work, one thread, best of three runs, LSTM and GRU, times as fast as with vectors:
- * 64 units (16 words) 0.8 to 1.0; 128 units 4 rows 0.8 and 1.0, 16 1.2 and 1.5; 256 units 4
- * rows 1.1 and 1.0, 8 1.1 and 1.6, 16 1.8 and 1.3, 64 1.9 and 1.3; 512 units 4 rows 1.1 and 0.8,
- * 8 2.1 and 1.4, 64 1.9 and 1.4; 1024 units 4 rows 1.1 and 1.5, 16 1.5, 64 2.0. */
+/* Whether tiles are faster than vectors for a group of so many rows and words. Emerald Rapids,
+ * whose L2 other machines use too, one thread, best of three runs each, times as fast as with
+ * vectors, in quiet and other moments: 64 units (16 words) 0.75 to 1.0; 128 units 8 rows 0.7 and
+ * 1.1, 16 1.0 to 1.3; 256 units 4 rows 0.5 to 1.2, 8 1.1 to 1.6, 16 1.4 to 1.8, 64 1.7 to 2.0; 512
+ * units 4 rows 1.1 to 1.9, 16 1.5 to 1.8, 64 1.5 to 2.4; 1024 units 4 rows 0.9 to 1.4, 16 1.4 to
+ * 1.7, 64 1.5 to 2.2. */
 static bool are_tiles_faster(uint32_t rows, size_t words)
 {
-    return rows >= 4 && words >= 32 && rows * words >= 256;
+    return rows >= 4 && words >= 32 && rows * words >= 512;
 }
 
 /* One panel over one part, for a group's rows. */
@@ -207,7 +208,7 @@ static void make_whole_sums(const struct group *g, uint32_t panel, uint32_t pane
         block.n_tiles = (words + AMX_WORDS - 1) / AMX_WORDS;
         for (uint32_t n = 0; n < panels; n++) {
             block.weights = panel_weights(gated, part, whole->backwards ? panel - n : panel + n);
-            block.sums = sums + n * whole->n_parts * whole_sums_of(g, vectors);
+            block.sums = sums + (size_t)n * whole->n_parts * whole_sums_of(g, vectors);
             multiply_block(vectors, &block);
         }
         sums += whole_sums_of(g, vectors);
