@@ -604,9 +604,9 @@ CELL_INLINE void ahead_of(const size_t vectors, const struct cell_gated_ahead *a
 {
     const struct cell_gated *gated = ahead->gated;
     const uint32_t most = group_rows(ahead->n_rows);
-    const bool streamed = are_words_streamed(gated, gated->inputs, ahead->n_rows);
     const uint32_t panels = ahead->panel_end - ahead->panel_first;
-    struct group g = {.row = 0, .whole = {.gated = gated, .part_end = 1}};
+    struct group g = {.is_streamed = are_words_streamed(gated, gated->inputs, ahead->n_rows),
+                      .whole = {.gated = gated, .part_end = 1}};
     place(&g, gated, most, ahead->scratch);
     for (; g.row < ahead->n_rows; g.row += g.rows) {
         uint32_t left = ahead->n_rows - g.row;
@@ -621,7 +621,7 @@ CELL_INLINE void ahead_of(const size_t vectors, const struct cell_gated_ahead *a
                                 .in = &g.in[0],
                                 .n_rows = g.rows,
                                 .panel = panel,
-                                .is_streamed = streamed,
+                                .is_streamed = g.is_streamed,
                                 .whole = g.whole.next,
                                 .start.table = gated->bias + at,
                                 .end = {.rows = ahead->out + g.row, .at = at}};

@@ -169,9 +169,8 @@ static void multiply_block(size_t vectors, const struct block *block)
         }
         return;
     }
-    const size_t together = block->strips == 2 ? 2 : 1;
     size_t v = 0;
-    for (; block->strips == 2 && v + together <= vectors; v += together) {
+    for (; block->strips == 2 && v + 2 <= vectors; v += 2) {
         multiply_two(2, block, v);
     }
     for (; v < vectors; v++) {

@@ -218,9 +218,8 @@ START_TEST(test_kernels_every_rest_of_a_tile)
         options.kind.precision != CELL_INT8 || !is_other(_i / KINDS, options.kind)) {
         return;
     }
-    for (options.inputs = 45; options.inputs < 300; options.inputs += options.inputs < 145 ? 4
-                                                                      : util_is_quick()    ? 79
-                                                                                           : 31) {
+    for (options.inputs = 125; options.inputs < 300;
+         options.inputs += options.inputs < 189 ? 4 : 79) {
         check_gated(kernels, &options);
     }
 }
