@@ -74,6 +74,14 @@ static void add_tree(struct walk *walk, const struct cell_op *op)
     walk->out->tanhs += units * 2;
 }
 
+/* Some twenty operations an element. */
+static bool is_like_sigmoid(enum cell_op_kind kind)
+{
+    return kind == CELL_OP_SIGMOID || kind == CELL_OP_EXP || kind == CELL_OP_LOG ||
+           kind == CELL_OP_SIN || kind == CELL_OP_COS || kind == CELL_OP_ATAN ||
+           kind == CELL_OP_POW;
+}
+
 static void add_op(struct walk *walk, const struct cell_op *op)
 {
     double width = walk->def->values[op->result].width;
@@ -83,8 +91,7 @@ static void add_op(struct walk *walk, const struct cell_op *op)
         add_gated(walk, op);
     } else if (op->kind == CELL_OP_LINEAR) {
         add_product(walk, op, 0, walk->is_timeless[op->operands[0]]);
-    } else if (op->kind == CELL_OP_SIGMOID || op->kind == CELL_OP_EXP || op->kind == CELL_OP_LOG ||
-               cell_op_has_groups(op->kind)) {
+    } else if (is_like_sigmoid(op->kind) || cell_op_has_groups(op->kind)) {
         walk->out->sigmoids += width;
     } else if (op->kind == CELL_OP_TANH) {
         walk->out->tanhs += width;

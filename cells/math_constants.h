@@ -25,6 +25,35 @@
 #define CELL_LOG_L7 (-0x1.de3c04p-4f)
 #define CELL_LOG_L8 0x1.145796p-4f
 
+/* With r = x - n pi / 2, |r| <= 0.79, and z = r^2:
+ *   sin(r) = r + r z (S0 + S1 z + S2 z^2 + S3 z^3)      relative error below 1.7e-10
+ *   cos(r) = 1 - z / 2 + z^2 (C0 + C1 z + C2 z^2)       1.3e-10 */
+#define CELL_SIN_S0 (-0x1.555556p-3f)
+#define CELL_SIN_S1 0x1.111174p-7f
+#define CELL_SIN_S2 (-0x1.a0590ep-13f)
+#define CELL_SIN_S3 0x1.7c090ep-19f
+#define CELL_COS_C0 0x1.55554ap-5f
+#define CELL_COS_C1 (-0x1.6c0c1ep-10f)
+#define CELL_COS_C2 0x1.99e336p-16f
+
+/* Up to here x - n pi / 2 is found with pi / 2 in three floats: the first multiply-add is exact. */
+#define CELL_SIN_LIMIT   0x1p+16f
+#define CELL_TWO_OVER_PI 0x1.45f306p-1f
+#define CELL_PI2_HIGH    0x1.921fb6p+0f
+#define CELL_PI2_MIDDLE  (-0x1.777a5cp-25f)
+#define CELL_PI2_LOW     (-0x1.ee59dap-50f)
+
+/* atan(t) = t + t z (A0 + A1 z + .. + A7 z^7) with z = t^2, 0 <= t <= 1: relative error below
+ * 1.8e-8. */
+#define CELL_ATAN_A0 (-0x1.5554dcp-2f)
+#define CELL_ATAN_A1 0x1.9978ecp-3f
+#define CELL_ATAN_A2 (-0x1.230a94p-3f)
+#define CELL_ATAN_A3 0x1.b4deb2p-4f
+#define CELL_ATAN_A4 (-0x1.355128p-4f)
+#define CELL_ATAN_A5 0x1.61f136p-5f
+#define CELL_ATAN_A6 (-0x1.0c1e94p-6f)
+#define CELL_ATAN_A7 0x1.7ebdb8p-9f
+
 #define CELL_SQRT_HALF_BITS 0x3F3504F3u
 
 #define CELL_LOG2E 0x1.715476p+0f /* 1 / ln 2 */

@@ -82,18 +82,15 @@ struct cell_weight {
  * LINEAR       x W + b, W [in, out], b [1, out]. With `patches`, of each of so many parts of x:
  *              patch p is its in elements from p * step on, and the result is [patches, out]. So a
  *              convolution along an axis within a row is one product (docs/kernels.md)
- * ADD..SELECT  element by element; an operand of width 1 is broadcast. MIN, MAX: a NaN wins, and of
- *              equal operands the second (zeros of both signs are equal). LESS,
- *              LESS_EQUAL: 1 or 0. SELECT: the second operand where the first is above 0, else the
- *              third
- * SIGMOID..SQRT  likewise, of one operand
- * MEAN         of all elements: a row of width 1; or of each `group` of consecutive ones, which
- *              divides width. Element i is added to partial sum i mod 16, then 16 are folded to 8,
- *              4, 2, 1, then divided
- * ARGMAX       the number of the largest element, the first of equal ones: a row of width 1, I64 or
- *              I32. The first NaN is larger than all
- * TOP          the numbers of as many elements as the result, I64, is wide: with variant
- *              CELL_TOP_LARGEST the largest ones, the largest first, with CELL_TOP_SMALLEST the
+ * ADD..SELECT  element by element; an operand of width 1 is broadcast. POW: the first to the power
+ * of the second, as C's pow. MIN, MAX: a NaN wins, and of equal operands the second (zeros of both
+ * signs are equal). LESS, LESS_EQUAL: 1 or 0. SELECT: the second operand where the first is above
+ * 0, else the third SIGMOID..SQRT  likewise, of one operand MEAN         of all elements: a row of
+ * width 1; or of each `group` of consecutive ones, which divides width. Element i is added to
+ * partial sum i mod 16, then 16 are folded to 8, 4, 2, 1, then divided ARGMAX       the number of
+ * the largest element, the first of equal ones: a row of width 1, I64 or I32. The first NaN is
+ * larger than all TOP          the numbers of as many elements as the result, I64, is wide: with
+ * variant CELL_TOP_LARGEST the largest ones, the largest first, with CELL_TOP_SMALLEST the
  *              smallest, the smallest first; of equal ones the first come first. NaNs are equal,
  *              and larger than all others
  * TAKE         operands x and numbers, I64: the elements of x with these numbers, which are the
@@ -173,6 +170,7 @@ struct cell_weight {
     X(SUB, 2, 0, 0)                                                                                \
     X(MUL, 2, 0, 0)                                                                                \
     X(DIV, 2, 0, 0)                                                                                \
+    X(POW, 2, 0, 0)                                                                                \
     X(MIN, 2, 0, 0)                                                                                \
     X(MAX, 2, 0, 0)                                                                                \
     X(LESS, 2, 0, 0)                                                                               \
@@ -183,6 +181,9 @@ struct cell_weight {
     X(RELU, 1, 0, 0)                                                                               \
     X(EXP, 1, 0, 0)                                                                                \
     X(LOG, 1, 0, 0)                                                                                \
+    X(SIN, 1, 0, 0)                                                                                \
+    X(COS, 1, 0, 0)                                                                                \
+    X(ATAN, 1, 0, 0)                                                                               \
     X(ABS, 1, 0, 0)                                                                                \
     X(FLOOR, 1, 0, 0)                                                                              \
     X(ROUND, 1, 0, 0)                                                                              \

@@ -265,8 +265,9 @@ static size_t round_up_line(size_t bytes)
 static uint64_t pointwise_flops(enum cell_op_kind kind)
 {
     bool is_activation = kind == CELL_OP_SIGMOID || kind == CELL_OP_TANH || kind == CELL_OP_EXP ||
-                         kind == CELL_OP_LOG;
-    return !cell_op_is_pointwise(kind) ? 0 : is_activation ? 20 : 1;
+                         kind == CELL_OP_LOG || kind == CELL_OP_SIN || kind == CELL_OP_COS ||
+                         kind == CELL_OP_ATAN;
+    return !cell_op_is_pointwise(kind) ? 0 : kind == CELL_OP_POW ? 50 : is_activation ? 20 : 1;
 }
 
 /* Operations of a matrix of an op. A child-sum cell multiplies its rows of f for each child. */

@@ -65,7 +65,8 @@ CELL_INLINE simd_vec one_nan(simd_vec v)
     return simd_one_nan(v, CELL_NAN_BITS);
 }
 
-CELL_INLINE simd_vec exponential(simd_vec x)
+/* exp(x + low); without has_low, a constant, exp(x). */
+CELL_INLINE simd_vec exponential_of_sum(simd_vec x, const bool has_low, simd_vec low)
 {
     simd_vec magic = simd_set1(CELL_ROUND_MAGIC);
     simd_vec y = simd_min(simd_set1(CELL_EXP_HIGH), simd_max(simd_set1(CELL_EXP_LOW), x));
@@ -73,6 +74,7 @@ CELL_INLINE simd_vec exponential(simd_vec x)
     simd_vec n = simd_sub(rounded, magic);
     simd_vec r = simd_fnma(n, simd_set1(CELL_LN2_HIGH), y);
     r = simd_fnma(n, simd_set1(CELL_LN2_LOW), r);
+    r = has_low ? simd_add(r, low) : r;
     simd_vec half = simd_exponent(rounded, 0x3F000000u);
     simd_vec q;
     expm1_each(1, &r, &q);
@@ -81,6 +83,11 @@ CELL_INLINE simd_vec exponential(simd_vec x)
     result = simd_if_greater(x, simd_set1(CELL_EXP_HIGH), simd_set1(INFINITY), result);
     result = simd_if_greater(simd_set1(CELL_EXP_LOW), x, simd_set1(0.0f), result);
     return one_nan(result);
+}
+
+CELL_INLINE simd_vec exponential(simd_vec x)
+{
+    return exponential_of_sum(x, false, x);
 }
 
 /* log(m) - f + f^2 / 2 over f^3, with f = m - 1. */
@@ -98,9 +105,13 @@ CELL_INLINE simd_vec log_polynomial(simd_vec f)
     return q;
 }
 
-CELL_INLINE simd_vec logarithm(simd_vec x)
+/* The logarithm of a positive x: power * ln 2 + f + rest. */
+struct log_parts {
+    simd_vec power, f, rest;
+};
+
+CELL_INLINE struct log_parts log_parts_of(simd_vec x)
 {
-    const simd_vec zero = simd_set1(0.0f);
     const simd_vec least = simd_set1(0x1p-126f); // what is less is made normal first
     simd_vec m;
     simd_vec power =
@@ -110,10 +121,113 @@ CELL_INLINE simd_vec logarithm(simd_vec x)
     const simd_vec square = simd_mul(f, f);
     simd_vec rest = simd_fma(square, simd_set1(-0.5f), simd_mul(power, simd_set1(CELL_LN2_LOW)));
     rest = simd_fma(simd_mul(log_polynomial(f), f), square, rest);
-    simd_vec result = simd_fma(power, simd_set1(CELL_LN2_HIGH), simd_add(f, rest));
+    return (struct log_parts){power, f, rest};
+}
+
+CELL_INLINE simd_vec logarithm(simd_vec x)
+{
+    const simd_vec zero = simd_set1(0.0f);
+    const struct log_parts log = log_parts_of(x);
+    simd_vec result = simd_fma(log.power, simd_set1(CELL_LN2_HIGH), simd_add(log.f, log.rest));
     result = simd_if_greater(x, simd_set1(FLT_MAX), x, result);
     const simd_vec others = simd_if_at_least(x, zero, simd_set1(-INFINITY), simd_set1(NAN));
     return simd_if_greater(x, zero, result, others);
+}
+
+CELL_INLINE simd_vec power_of_size(simd_vec size, simd_vec b)
+{
+    const simd_vec zero = simd_set1(0.0f);
+    const simd_vec one = simd_set1(1.0f);
+    const simd_vec infinite = simd_set1(INFINITY);
+    simd_vec normal = simd_if_greater(size, zero, size, one);
+    normal = simd_if_greater(infinite, normal, normal, one);
+    const struct log_parts log = log_parts_of(normal);
+    const simd_vec most = simd_mul(log.power, simd_set1(CELL_LN2_HIGH));
+    const simd_vec sum = simd_add(most, log.f);
+    simd_vec high = simd_if_greater(infinite, size, sum, infinite);
+    high = simd_if_greater(size, zero, high, simd_set1(-INFINITY));
+    const simd_vec low = simd_add(simd_add(simd_sub(most, sum), log.f), log.rest);
+    const simd_vec product = simd_mul(b, high);
+    const simd_vec lost = simd_add(simd_fma(b, high, simd_sub(zero, product)), simd_mul(b, low));
+    const simd_vec both = simd_add(product, lost);
+    const simd_vec left = simd_add(simd_sub(product, both), lost);
+    const simd_vec far = simd_abs(product);
+    return exponential_of_sum(simd_if_greater(infinite, far, both, product), true,
+                              simd_if_greater(infinite, far, left, zero));
+}
+
+CELL_INLINE simd_vec power_of(simd_vec a, simd_vec b)
+{
+    const simd_vec zero = simd_set1(0.0f);
+    const simd_vec one = simd_set1(1.0f);
+    const simd_vec infinite = simd_set1(INFINITY);
+    const simd_vec size = simd_abs(a);
+    const simd_vec half = simd_mul(b, simd_set1(0.5f));
+    simd_vec result = power_of_size(size, b);
+    // floor(b) >= b where b is whole.
+    const simd_vec special = simd_if_at_least(
+        simd_abs(b), infinite,
+        simd_if_at_least(size, one, simd_if_at_least(one, size, one, result), result), result);
+    const simd_vec whole =
+        simd_if_at_least(simd_floor(half), half, special, simd_or_sign(special, a));
+    const simd_vec is_broken = simd_if_greater(zero, a, simd_set1(NAN), special);
+    const simd_vec other = simd_if_greater(infinite, size, is_broken, special);
+    result = simd_if_at_least(simd_floor(b), b, whole, other);
+    result = simd_if_nan(a, a, result);
+    const simd_vec is_zero =
+        simd_if_at_least(b, zero, simd_if_at_least(zero, b, one, result), result);
+    return simd_if_at_least(a, one, simd_if_at_least(one, a, one, is_zero), is_zero);
+}
+
+/* The sine of r + k pi / 2, k whole. */
+CELL_INLINE simd_vec sine_of_rest(simd_vec r, simd_vec k)
+{
+    const simd_vec z = simd_mul(r, r);
+    simd_vec s = simd_fma(simd_set1(CELL_SIN_S3), z, simd_set1(CELL_SIN_S2));
+    s = simd_fma(s, z, simd_set1(CELL_SIN_S1));
+    s = simd_fma(s, z, simd_set1(CELL_SIN_S0));
+    s = simd_fma(simd_mul(s, z), r, r);
+    simd_vec c = simd_fma(simd_set1(CELL_COS_C2), z, simd_set1(CELL_COS_C1));
+    c = simd_fma(c, z, simd_set1(CELL_COS_C0));
+    c = simd_fma(simd_mul(z, z), c, simd_fma(z, simd_set1(-0.5f), simd_set1(1.0f)));
+    const simd_vec turns = simd_floor(simd_mul(k, simd_set1(0.25f)));
+    const simd_vec quarter = simd_fnma(turns, simd_set1(4.0f), k); // 0 to 3
+    const simd_vec halves = simd_floor(simd_mul(quarter, simd_set1(0.5f)));
+    const simd_vec is_odd = simd_fnma(halves, simd_set1(2.0f), quarter);
+    const simd_vec sign = simd_fnma(halves, simd_set1(2.0f), simd_set1(1.0f));
+    return simd_mul(simd_if_greater(is_odd, simd_set1(0.5f), c, s), sign);
+}
+
+/* The sine of x + quarters pi / 2, |x| <= CELL_SIN_LIMIT. */
+CELL_INLINE simd_vec sine_of(simd_vec x, const float quarters)
+{
+    const simd_vec magic = simd_set1(CELL_ROUND_MAGIC);
+    const simd_vec n = simd_sub(simd_fma(x, simd_set1(CELL_TWO_OVER_PI), magic), magic);
+    simd_vec r = simd_fnma(n, simd_set1(CELL_PI2_HIGH), x);
+    r = simd_fnma(n, simd_set1(CELL_PI2_MIDDLE), r);
+    r = simd_fnma(n, simd_set1(CELL_PI2_LOW), r);
+    return sine_of_rest(r, simd_add(n, simd_set1(quarters)));
+}
+
+CELL_INLINE simd_vec arc_tangent(simd_vec x)
+{
+    const simd_vec factors[] = {simd_set1(CELL_ATAN_A6), simd_set1(CELL_ATAN_A5),
+                                simd_set1(CELL_ATAN_A4), simd_set1(CELL_ATAN_A3),
+                                simd_set1(CELL_ATAN_A2), simd_set1(CELL_ATAN_A1),
+                                simd_set1(CELL_ATAN_A0)};
+    const simd_vec one = simd_set1(1.0f);
+    const simd_vec size = simd_abs(x);
+    const simd_vec t = simd_if_greater(size, one, simd_div(one, size), size);
+    const simd_vec z = simd_mul(t, t);
+    simd_vec q = simd_set1(CELL_ATAN_A7);
+    CELL_UNROLL
+    for (size_t i = 0; i < sizeof(factors) / sizeof(factors[0]); i++) {
+        q = simd_fma(q, z, factors[i]);
+    }
+    const simd_vec a = simd_fma(simd_mul(q, z), t, t);
+    const simd_vec far =
+        simd_add(simd_sub(simd_set1(CELL_PI2_HIGH), a), simd_set1(CELL_PI2_MIDDLE));
+    return simd_or_sign(simd_if_greater(size, one, far, a), x);
 }
 
 /* A NaN gives some NaN: the caller makes it the one where it leaves. */

@@ -44,6 +44,8 @@ CELL_INLINE simd_vec pointwise_of(const enum cell_op_kind kind, simd_vec a, simd
         return simd_mul(a, b);
     case CELL_OP_DIV:
         return simd_div(a, b);
+    case CELL_OP_POW:
+        return power_of(a, b);
     case CELL_OP_MIN:
         return min_of(a, b);
     case CELL_OP_MAX:
@@ -64,6 +66,12 @@ CELL_INLINE simd_vec pointwise_of(const enum cell_op_kind kind, simd_vec a, simd
         return exponential(a);
     case CELL_OP_LOG:
         return logarithm(a);
+    case CELL_OP_SIN:
+        return sine_of(a, 0.0f);
+    case CELL_OP_COS:
+        return sine_of(a, 1.0f);
+    case CELL_OP_ATAN:
+        return arc_tangent(a);
     case CELL_OP_ABS:
         return simd_abs(a);
     case CELL_OP_FLOOR:
@@ -111,6 +119,20 @@ CELL_INLINE void tile_loop(const enum cell_op_kind kind, const uint32_t n_in,
     }
 }
 
+/* Angles beyond CELL_SIN_LIMIT: one element after the other. */
+static bool pointwise_of_large(enum cell_op_kind kind, const struct tile_op *op)
+{
+    bool is_large = false;
+    for (size_t i = 0; i < op->n && (kind == CELL_OP_SIN || kind == CELL_OP_COS); i++) {
+        is_large = is_large || fabsf(op->in[0][op->is_single[0] ? 0 : i]) > CELL_SIN_LIMIT;
+    }
+    for (size_t i = 0; i < op->n && is_large; i++) {
+        const float x = op->in[0][op->is_single[0] ? 0 : i];
+        op->out[i] = kind == CELL_OP_SIN ? cell_sin_f32__scalar(x) : cell_cos_f32__scalar(x);
+    }
+    return is_large;
+}
+
 #    define POINTWISE_CASE(name, n_in)                                                             \
     case CELL_OP_##name:                                                                           \
         tile_loop(CELL_OP_##name, n_in, op);                                                       \
@@ -118,11 +140,15 @@ CELL_INLINE void tile_loop(const enum cell_op_kind kind, const uint32_t n_in,
 
 static void pointwise_tile(enum cell_op_kind kind, const struct tile_op *op)
 {
+    if (pointwise_of_large(kind, op)) {
+        return;
+    }
     switch ((unsigned)kind) {
         POINTWISE_CASE(ADD, 2)
         POINTWISE_CASE(SUB, 2)
         POINTWISE_CASE(MUL, 2)
         POINTWISE_CASE(DIV, 2)
+        POINTWISE_CASE(POW, 2)
         POINTWISE_CASE(MIN, 2)
         POINTWISE_CASE(MAX, 2)
         POINTWISE_CASE(LESS, 2)
@@ -133,6 +159,9 @@ static void pointwise_tile(enum cell_op_kind kind, const struct tile_op *op)
         POINTWISE_CASE(RELU, 1)
         POINTWISE_CASE(EXP, 1)
         POINTWISE_CASE(LOG, 1)
+        POINTWISE_CASE(SIN, 1)
+        POINTWISE_CASE(COS, 1)
+        POINTWISE_CASE(ATAN, 1)
         POINTWISE_CASE(ABS, 1)
         POINTWISE_CASE(FLOOR, 1)
         POINTWISE_CASE(ROUND, 1)

@@ -34,6 +34,9 @@ static float compute_f32(char op, float a, float b)
         const enum cell_op_kind kind = op == '>' ? CELL_OP_MAX : CELL_OP_MIN;
         return cell_pointwise_f32__scalar(kind, a, b, 0.0f);
     }
+    if (op == '^') {
+        return cell_pointwise_f32__scalar(CELL_OP_POW, a, b, 0.0f);
+    }
     return op == '+' ? a + b : op == '-' ? a - b : op == '*' ? a * b : a / b;
 }
 

@@ -121,6 +121,7 @@ struct cell__value {
     uint32_t row;   /* ROWS, LIST, once lowered: its row expression */
     uint32_t node;  /* that makes it, or NONE */
     const struct base_error *poison; /* POISON: why */
+    uint32_t as_double; /* POISON: 1 + the value of floats that a Cast makes it of; 0: none */
     bool is_hidden; /* of a Scan's body that is read, or of our own: its name may be given again */
 };
 

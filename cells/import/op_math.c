@@ -27,6 +27,8 @@ static const struct elementwise *elementwise_of(const struct cell__node *node)
         {.name = "Abs", .kind = CELL_OP_ABS},
         {.name = "Add", .kind = CELL_OP_ADD, .sign = '+'},
         {.name = "And", .kind = CELL_OP_MIN, .takes_bool = true, .gives_bool = true},
+        {.name = "Atan", .kind = CELL_OP_ATAN},
+        {.name = "Cos", .kind = CELL_OP_COS},
         {.name = "Div", .kind = CELL_OP_DIV, .sign = '/'},
         {.name = "Exp", .kind = CELL_OP_EXP},
         {.name = "Floor", .kind = CELL_OP_FLOOR},
@@ -49,10 +51,12 @@ static const struct elementwise *elementwise_of(const struct cell__node *node)
          .has_constant = true,
          .constant = 1.0f},
         {.name = "Or", .kind = CELL_OP_MAX, .takes_bool = true, .gives_bool = true},
+        {.name = "Pow", .kind = CELL_OP_POW, .sign = '^'},
         {.name = "Reciprocal", .kind = CELL_OP_DIV, .has_constant = true, .constant = 1.0f},
         {.name = "Relu", .kind = CELL_OP_RELU},
         {.name = "Round", .kind = CELL_OP_ROUND},
         {.name = "Sigmoid", .kind = CELL_OP_SIGMOID},
+        {.name = "Sin", .kind = CELL_OP_SIN},
         {.name = "Sqrt", .kind = CELL_OP_SQRT},
         {.name = "Sub", .kind = CELL_OP_SUB, .sign = '-'},
         {.name = "Tanh", .kind = CELL_OP_TANH}};
@@ -429,6 +433,24 @@ static enum base_status fold_each(struct cell__import *im, const struct cell__no
     return BASE_OK;
 }
 
+/* Whether the exponent is a constant of one number, a float or an integer. */
+static bool one_exponent(struct cell__import *im, const struct cell__node *node, float *out)
+{
+    const struct cell__value *base = cell__input(im, node, 0);
+    const struct cell__value *value = cell__input(im, node, 1);
+    const uint32_t rank = base->kind == CELL__CONST ? base->tensor.rank : base->shape.rank;
+    if (value->kind != CELL__CONST || value->tensor.count != 1 || value->tensor.rank > rank) {
+        return false;
+    }
+    if (value->dtype == CELL__F32) {
+        memcpy(out, value->tensor.data, sizeof(*out));
+        return true;
+    }
+    const struct cell__sym sym = cell__tensor_sym(&value->tensor, 0);
+    *out = (float)sym.add;
+    return (value->dtype == CELL__I64 || value->dtype == CELL__I32) && cell__sym_is_number(&sym);
+}
+
 static double power(double x, const void *exponent)
 {
     return pow(x, (double)*(const float *)exponent);
@@ -437,31 +459,51 @@ static double power(double x, const void *exponent)
 enum base_status cell__infer_pow(struct cell__import *im, struct cell__node *node)
 {
     float exponent = 0.0f;
-    BASE_TRY(one_float(im, node, 1, "the exponent", &exponent));
-    if (is_constant(im, node)) {
-        return fold_each(im, node, power, &exponent);
+    if (!one_exponent(im, node, &exponent)) {
+        return cell__infer_binary(im, node);
     }
-    if (exponent != 0.5f && exponent != 2.0f && exponent != 3.0f) {
-        return cell__refuse(im, "an exponent of %g; supported: 0.5, 2, 3", (double)exponent);
+    return is_constant(im, node) ? fold_each(im, node, power, &exponent)
+                                 : infer_like_first(im, node);
+}
+
+/* x to the power of 0.5, 1, 2 or 3: as exact as one operation or two. */
+static enum base_status simple_power(struct cell__import *im, uint32_t x, float exponent,
+                                     uint32_t *out)
+{
+    const struct cell_value value = im->rows[x].value;
+    const struct cell_op root = {.kind = CELL_OP_SQRT, .n_operands = 1, .operands = {x}};
+    *out = x;
+    if (exponent == 0.5f) {
+        return cell__row_op(im, &root, value, out);
     }
-    return infer_like_first(im, node);
+    for (float done = 1.0f; done < exponent; done += 1.0f) {
+        BASE_TRY(cell__row_pair(im, CELL_OP_MUL, *out, x, out));
+    }
+    return BASE_OK;
 }
 
 enum base_status cell__lower_pow(struct cell__import *im, struct cell__node *node)
 {
-    uint32_t row = cell__input(im, node, 0)->row;
+    const uint32_t x = cell__input(im, node, 0)->row;
+    uint32_t row = CELL__NONE;
+    uint32_t number = CELL__NONE;
     float exponent = 0.0f;
-    BASE_TRY(one_float(im, node, 1, "the exponent", &exponent));
-    bool is_root = exponent == 0.5f;
-    struct cell_op op = {.kind = is_root ? CELL_OP_SQRT : CELL_OP_MUL,
-                         .n_operands = is_root ? 1 : 2,
-                         .operands = {row, row}};
-    struct cell_value value = im->rows[row].value;
-    BASE_TRY(cell__row_op(im, &op, value, &op.operands[0]));
-    if (exponent == 3.0f) {
-        BASE_TRY(cell__row_op(im, &op, value, &op.operands[0]));
+    if (!one_exponent(im, node, &exponent)) {
+        return cell__lower_binary(im, node);
     }
-    cell__set_row(im, node, 0, op.operands[0]);
+    const float size = fabsf(exponent);
+    if (size == 0.5f || size == 1.0f || size == 2.0f || size == 3.0f) {
+        BASE_TRY(simple_power(im, x, size, &row));
+        if (exponent < 0.0f) {
+            struct cell_op inverse = {.kind = CELL_OP_DIV, .n_operands = 2, .operands = {0, row}};
+            BASE_TRY(cell__row_number(im, 1.0f, &inverse.operands[0]));
+            BASE_TRY(cell__row_op(im, &inverse, im->rows[row].value, &row));
+        }
+    } else {
+        BASE_TRY(cell__row_number(im, exponent, &number));
+        BASE_TRY(cell__row_pair(im, CELL_OP_POW, x, number, &row));
+    }
+    cell__set_row(im, node, 0, row);
     return BASE_OK;
 }
 

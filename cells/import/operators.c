@@ -18,10 +18,16 @@ const struct cell__operator cell__loop_begin = {
 
 static const struct cell__operator operators[] = {
     {"Abs", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},
+    {"Acos", 1, 1, 1, " ", cell__infer_written, cell__lower_branch, "float32, within 5e-7"},
+    {"Acosh", 1, 1, 1, " ", cell__infer_written, cell__lower_branch, "float32, within 4e-7"},
     {"Add", 2, 2, 1, " ", cell__infer_binary, cell__lower_binary, "float32"},
     {"And", 2, 2, 1, " ", cell__infer_binary, cell__lower_binary, "bool, inside a row"},
     {"ArgMax", 1, 1, 1, " axis keepdims select_last_index ", cell__infer_argmax, cell__lower_argmax,
      "over the whole of a row; the first of equal ones"},
+    {"Asin", 1, 1, 1, " ", cell__infer_written, cell__lower_branch, "float32, within 5e-7"},
+    {"Asinh", 1, 1, 1, " ", cell__infer_written, cell__lower_branch, "float32, within 4e-7"},
+    {"Atan", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},
+    {"Atanh", 1, 1, 1, " ", cell__infer_written, cell__lower_branch, "float32, within 4e-7"},
     {"AveragePool", 1, 1, 1,
      " auto_pad ceil_mode count_include_pad dilations kernel_shape pads strides ", cell__infer_pool,
      cell__lower_pool,
@@ -57,6 +63,8 @@ static const struct cell__operator operators[] = {
      "as AveragePool, without strides along both axes within each step too; of steps whose number "
      "a "
      "request chooses no output_shape"},
+    {"Cos", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},
+    {"Cosh", 1, 1, 1, " ", cell__infer_written, cell__lower_branch, "float32, within 5e-6"},
     {"CumSum", 2, 2, 1, " exclusive reverse ", cell__infer_cumsum, cell__lower_cumsum,
      "over the steps of a sequence, or up to 32 features; float32"},
     {"DequantizeLinear", 2, 3, 1, " axis block_size ", cell__infer_dequantise,
@@ -118,6 +126,9 @@ static const struct cell__operator operators[] = {
      cell__lower_instance_norm,
      "over the steps of a sequence, inside a row, or both; constant scale and bias; not beside "
      "sequence_lens"},
+    {"IsInf", 1, 1, 1, " detect_negative detect_positive ", cell__infer_written, cell__lower_branch,
+     "float32"},
+    {"IsNaN", 1, 1, 1, " ", cell__infer_written, cell__lower_branch, "float32"},
     {"LayerNormalization", 2, 3, 1, " axis epsilon stash_type ", cell__infer_layer_norm,
      cell__lower_layer_norm, "over features of a row; constant scale and bias"},
     {"LeakyRelu", 1, 1, 1, " alpha ", cell__infer_function, cell__lower_function, "float32"},
@@ -155,7 +166,8 @@ static const struct cell__operator operators[] = {
     {"Or", 2, 2, 1, " ", cell__infer_binary, cell__lower_binary, "bool, inside a row"},
     {"Pad", 1, 4, 1, " mode pads value ", cell__infer_pad, cell__lower_pad,
      "with zeros, edge and reflect; along the steps of a sequence not beside sequence_lens"},
-    {"Pow", 2, 2, 1, " ", cell__infer_pow, cell__lower_pow, "float32; exponents 0.5, 2, 3"},
+    {"Pow", 2, 2, 1, " ", cell__infer_pow, cell__lower_pow,
+     "float32, within 2e-7 + 2e-8 |ln| of the result; a constant exponent may be an integer"},
     {"PRelu", 2, 2, 1, " ", cell__infer_prelu, cell__lower_prelu, "float32, constant slope"},
     {"QuantizeLinear", 2, 3, 1, " axis block_size output_dtype saturate ", cell__infer_quantise,
      cell__lower_quantise, "to uint8 or int8; of a constant, or one scale for all of a row"},
@@ -226,6 +238,9 @@ static const struct cell__operator operators[] = {
     {"SequenceLength", 1, 1, 1, " ", cell__infer_list_length, NULL, "folded"},
     {"Shape", 1, 1, 1, " start end ", cell__infer_shape, NULL, "folded, batch and time as symbols"},
     {"Sigmoid", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},
+    {"Sign", 1, 1, 1, " ", cell__infer_written, cell__lower_branch, "float32"},
+    {"Sin", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},
+    {"Sinh", 1, 1, 1, " ", cell__infer_written, cell__lower_branch, "float32, within 5e-6"},
     {"Size", 1, 1, 1, " ", cell__infer_size, NULL, "folded, batch and time as symbols"},
     {"Slice", 1, 5, 1, " starts ends axes ", cell__infer_slice, cell__lower_slice,
      "the first or last step or steps, or all but some at the ends, every nth of them, as many as "
@@ -245,6 +260,7 @@ static const struct cell__operator operators[] = {
     {"Sub", 2, 2, 1, " ", cell__infer_binary, cell__lower_binary, "float32"},
     {"Sum", 1, CELL__OPERANDS_MAX, 1, " ", cell__infer_written, cell__lower_branch, "float32"},
     {"Swish", 1, 1, 1, " alpha ", cell__infer_written, cell__lower_branch, "float32"},
+    {"Tan", 1, 1, 1, " ", cell__infer_written, cell__lower_branch, "float32, within 5e-7"},
     {"Tanh", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},
     {"Tile", 2, 2, 1, " ", cell__infer_tile, cell__lower_tile,
      "as Expand, of axes of one element; of others within a row a constant number of times"},
@@ -255,6 +271,7 @@ static const struct cell__operator operators[] = {
     {"Unsqueeze", 1, 2, 1, " axes ", cell__infer_unsqueeze, cell__lower_reshaped, ""},
     {"Upsample", 1, 2, 1, " mode scales ", cell__infer_resize, cell__lower_resize, "as Resize"},
     {"Where", 3, 3, 1, " ", cell__infer_select, cell__lower_select, "float32"},
+    {"Xor", 2, 2, 1, " ", cell__infer_written, cell__lower_branch, "bool, inside a row"},
 };
 
 #define N_OPERATORS (sizeof(operators) / sizeof(operators[0]))

@@ -6,6 +6,7 @@
 #include "cells/import/ops.h"
 #include "cells/import/scatter.h"
 #include "cells/import/writer.h"
+#include "cells/math_constants.h"
 
 #include <float.h>
 #include <stdio.h>
@@ -153,22 +154,228 @@ static enum base_status write_rms_norm(struct cell__writer *w)
     return cell__write(w, "Mul", (const char *[]){x, w->proto->input[1], NULL}, &w->out);
 }
 
+/* ---- Signs, and what is no number
+ * ----------------------------------------------------------------
+ */
+
+/* x made so large that what is not 0 is beyond 1, within -1 and 1. A NaN stays one. */
+static enum base_status write_sign(struct cell__writer *w)
+{
+    const char *x = w->proto->input[0];
+    const char *numbers[3];
+    BASE_TRY(cell__write_number(w, 0x1p+127f, &numbers[0]));
+    BASE_TRY(cell__write_number(w, -1.0f, &numbers[1]));
+    BASE_TRY(cell__write_number(w, 1.0f, &numbers[2]));
+    BASE_TRY(cell__write(w, "Mul", (const char *[]){x, numbers[0], NULL}, &x));
+    BASE_TRY(cell__write(w, "Mul", (const char *[]){x, numbers[0], NULL}, &x));
+    BASE_TRY(cell__write(w, "Max", (const char *[]){x, numbers[1], NULL}, &x));
+    return cell__write(w, "Min", (const char *[]){x, numbers[2], NULL}, &w->out);
+}
+
+/* The operand: of doubles that have been floats, as TorchScript's isinf() has them, these. */
+static enum base_status of_floats(struct cell__writer *w, const char **out)
+{
+    uint32_t v = 0;
+    *out = w->proto->input[0];
+    if (cell__value_named(w->im, *out, &v) != BASE_OK) {
+        return BASE_RESOURCE_EXHAUSTED;
+    }
+    const uint32_t as_double = w->im->values[v].as_double;
+    *out = as_double == 0 ? *out : w->im->values[as_double - 1].name;
+    return BASE_OK;
+}
+
+/* What is not as large as itself. */
+static enum base_status write_is_nan(struct cell__writer *w)
+{
+    const char *x = NULL;
+    const char *own = NULL;
+    BASE_TRY(of_floats(w, &x));
+    BASE_TRY(cell__write(w, "Equal", (const char *[]){x, x, NULL}, &own));
+    return cell__write(w, "Not", (const char *[]){own, NULL}, &w->out);
+}
+
+static enum base_status write_is_inf(struct cell__writer *w)
+{
+    const char *x = NULL;
+    const char *most = NULL;
+    int64_t is_negative = 1;
+    int64_t is_positive = 1;
+    BASE_TRY(of_floats(w, &x));
+    BASE_TRY(cell__writer_int(w, "detect_negative", &is_negative));
+    BASE_TRY(cell__writer_int(w, "detect_positive", &is_positive));
+    if (is_negative == 0 && is_positive == 0) {
+        return cell__unwritten(w, "of neither sign");
+    }
+    BASE_TRY(cell__write_number(w, FLT_MAX, &most));
+    if (is_negative != 0) {
+        BASE_TRY(cell__write(w, is_positive != 0 ? "Abs" : "Neg", (const char *[]){x, NULL}, &x));
+    }
+    return cell__write(w, "Greater", (const char *[]){x, most, NULL}, &w->out);
+}
+
+static enum base_status write_xor(struct cell__writer *w)
+{
+    const char *const *in = (const char *const *)w->proto->input;
+    const char *any = NULL;
+    const char *all = NULL;
+    BASE_TRY(cell__write(w, "Or", (const char *[]){in[0], in[1], NULL}, &any));
+    BASE_TRY(cell__write(w, "And", (const char *[]){in[0], in[1], NULL}, &all));
+    BASE_TRY(cell__write(w, "Not", (const char *[]){all, NULL}, &all));
+    return cell__write(w, "And", (const char *[]){any, all, NULL}, &w->out);
+}
+
+/* ---- Of sines, arc tangents, exponentials and logarithms
+ * -----------------------------------------
+ */
+
+static enum base_status write_tan(struct cell__writer *w)
+{
+    const char *sine = NULL;
+    const char *cosine = NULL;
+    BASE_TRY(cell__write(w, "Sin", (const char *[]){w->proto->input[0], NULL}, &sine));
+    BASE_TRY(cell__write(w, "Cos", (const char *[]){w->proto->input[0], NULL}, &cosine));
+    return cell__write(w, "Div", (const char *[]){sine, cosine, NULL}, &w->out);
+}
+
+/* 1 - x and 1 + x */
+static enum base_status write_beside_one(struct cell__writer *w, const char **less,
+                                         const char **more)
+{
+    const char *x = w->proto->input[0];
+    const char *one = NULL;
+    BASE_TRY(cell__write_number(w, 1.0f, &one));
+    BASE_TRY(cell__write(w, "Sub", (const char *[]){one, x, NULL}, less));
+    return cell__write(w, "Add", (const char *[]){one, x, NULL}, more);
+}
+
+/* atan(x / sqrt((1 - x) (1 + x))) */
+static enum base_status write_asin(struct cell__writer *w)
+{
+    const char *x = w->proto->input[0];
+    const char *less = NULL;
+    const char *more = NULL;
+    BASE_TRY(write_beside_one(w, &less, &more));
+    BASE_TRY(cell__write(w, "Mul", (const char *[]){less, more, NULL}, &less));
+    BASE_TRY(cell__write(w, "Sqrt", (const char *[]){less, NULL}, &less));
+    BASE_TRY(cell__write(w, "Div", (const char *[]){x, less, NULL}, &less));
+    return cell__write(w, "Atan", (const char *[]){less, NULL}, &w->out);
+}
+
+/* 2 atan(sqrt((1 - x) / (1 + x))) */
+static enum base_status write_acos(struct cell__writer *w)
+{
+    const char *less = NULL;
+    const char *more = NULL;
+    BASE_TRY(write_beside_one(w, &less, &more));
+    BASE_TRY(cell__write(w, "Div", (const char *[]){less, more, NULL}, &less));
+    BASE_TRY(cell__write(w, "Sqrt", (const char *[]){less, NULL}, &less));
+    BASE_TRY(cell__write(w, "Atan", (const char *[]){less, NULL}, &less));
+    return cell__write(w, "Add", (const char *[]){less, less, NULL}, &w->out);
+}
+
+/* log((1 + x) / (1 - x)) / 2 */
+static enum base_status write_atanh(struct cell__writer *w)
+{
+    const char *less = NULL;
+    const char *more = NULL;
+    const char *half = NULL;
+    BASE_TRY(write_beside_one(w, &less, &more));
+    BASE_TRY(cell__write_number(w, 0.5f, &half));
+    BASE_TRY(cell__write(w, "Div", (const char *[]){more, less, NULL}, &more));
+    BASE_TRY(cell__write(w, "Log", (const char *[]){more, NULL}, &more));
+    return cell__write(w, "Mul", (const char *[]){more, half, NULL}, &w->out);
+}
+
+/* e + 1 / (4 e) with e = exp(|x| - ln 2), which is a float wherever the result is one. */
+static enum base_status write_cosh(struct cell__writer *w)
+{
+    const char *x = NULL;
+    const char *numbers[2];
+    BASE_TRY(cell__write_number(w, CELL_LN2, &numbers[0]));
+    BASE_TRY(cell__write_number(w, 0.25f, &numbers[1]));
+    BASE_TRY(cell__write(w, "Abs", (const char *[]){w->proto->input[0], NULL}, &x));
+    BASE_TRY(cell__write(w, "Sub", (const char *[]){x, numbers[0], NULL}, &x));
+    BASE_TRY(cell__write(w, "Exp", (const char *[]){x, NULL}, &x));
+    BASE_TRY(cell__write(w, "Div", (const char *[]){numbers[1], x, NULL}, &w->out));
+    return cell__write(w, "Add", (const char *[]){x, w->out, NULL}, &w->out);
+}
+
+/* tanh(x) cosh(x), exact near 0. */
+static enum base_status write_sinh(struct cell__writer *w)
+{
+    const char *tangent = NULL;
+    BASE_TRY(write_cosh(w));
+    BASE_TRY(cell__write(w, "Tanh", (const char *[]){w->proto->input[0], NULL}, &tangent));
+    return cell__write(w, "Mul", (const char *[]){tangent, w->out, NULL}, &w->out);
+}
+
+/* log(x + sqrt(x^2 + add)), x not negative: from where x^2 is all of the sum log(x) + ln 2. */
+static enum base_status write_log_of_hypotenuse(struct cell__writer *w, const char *x, float add,
+                                                const char **out)
+{
+    const char *numbers[3];
+    const char *near = NULL;
+    const char *far = NULL;
+    const char *is_far = NULL;
+    BASE_TRY(cell__write_number(w, add, &numbers[0]));
+    BASE_TRY(cell__write_number(w, CELL_LN2, &numbers[1]));
+    BASE_TRY(cell__write_number(w, 0x1p+60f, &numbers[2]));
+    BASE_TRY(cell__write(w, "Mul", (const char *[]){x, x, NULL}, &near));
+    BASE_TRY(cell__write(w, "Add", (const char *[]){near, numbers[0], NULL}, &near));
+    BASE_TRY(cell__write(w, "Sqrt", (const char *[]){near, NULL}, &near));
+    BASE_TRY(cell__write(w, "Add", (const char *[]){x, near, NULL}, &near));
+    BASE_TRY(cell__write(w, "Log", (const char *[]){near, NULL}, &near));
+    BASE_TRY(cell__write(w, "Log", (const char *[]){x, NULL}, &far));
+    BASE_TRY(cell__write(w, "Add", (const char *[]){far, numbers[1], NULL}, &far));
+    BASE_TRY(cell__write(w, "Greater", (const char *[]){x, numbers[2], NULL}, &is_far));
+    return cell__write(w, "Where", (const char *[]){is_far, far, near, NULL}, out);
+}
+
+static enum base_status write_acosh(struct cell__writer *w)
+{
+    return write_log_of_hypotenuse(w, w->proto->input[0], -1.0f, &w->out);
+}
+
+/* Of |x|, with the sign of x. */
+static enum base_status write_asinh(struct cell__writer *w)
+{
+    const char *size = NULL;
+    const char *value = NULL;
+    BASE_TRY(cell__write(w, "Abs", (const char *[]){w->proto->input[0], NULL}, &size));
+    BASE_TRY(write_log_of_hypotenuse(w, size, 1.0f, &value));
+    BASE_TRY(write_sign(w));
+    return cell__write(w, "Mul", (const char *[]){value, w->out, NULL}, &w->out);
+}
+
 static const struct {
     const char *name;
     enum base_status (*write)(struct cell__writer *w);
     size_t inputs_min;
 } rules[] = {
+    {"Acos", write_acos, 1},
+    {"Acosh", write_acosh, 1},
+    {"Asin", write_asin, 1},
+    {"Asinh", write_asinh, 1},
+    {"Atanh", write_atanh, 1},
     {"Ceil", write_ceil, 1},
     {"Celu", write_celu, 1},
+    {"Cosh", write_cosh, 1},
     {"Einsum", cell__write_einsum, 1},
+    {"IsInf", write_is_inf, 1},
+    {"IsNaN", write_is_nan, 1},
     {"LpNormalization", write_lp_normal, 1},
     {"Mean", write_mean, 1},
     {"RMSNormalization", write_rms_norm, 2},
     {"ReduceLogSum", write_log_sum, 1},
     {"ReduceLogSumExp", write_log_sum_exp, 1},
     {"ScatterND", cell__write_scatter, 3},
+    {"Sign", write_sign, 1},
+    {"Sinh", write_sinh, 1},
     {"Sum", write_sum, 1},
     {"Swish", write_swish, 1},
+    {"Tan", write_tan, 1},
+    {"Xor", write_xor, 2},
 };
 
 /* ---- The graph ----------------------------------------------------------------------------------

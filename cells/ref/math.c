@@ -13,6 +13,26 @@ float cell_log_f32__scalar(float x)
     return cell_log_f32(x);
 }
 
+float cell_pow_f32__scalar(float a, float b)
+{
+    return cell_pow_f32(a, b);
+}
+
+float cell_sin_f32__scalar(float x)
+{
+    return cell_sin_f32(x);
+}
+
+float cell_cos_f32__scalar(float x)
+{
+    return cell_cos_f32(x);
+}
+
+float cell_atan_f32__scalar(float x)
+{
+    return cell_atan_f32(x);
+}
+
 float cell_sigmoid_f32__scalar(float x)
 {
     return cell_sigmoid_f32(x);

@@ -10,6 +10,13 @@ float cell_exp_f32__scalar(float x);
 float cell_log_f32__scalar(float x); /* of 0 -Inf, of what is below a NaN */
 float cell_sigmoid_f32__scalar(float x);
 float cell_tanh_f32__scalar(float x);
+float cell_sin_f32__scalar(float x);
+float cell_cos_f32__scalar(float x);
+float cell_atan_f32__scalar(float x);
+
+/* a^b, with C's special values; within 2e-7 + 2e-8 |ln(a^b)| relative;
+ * what is below 2^-125 may be 0. */
+float cell_pow_f32__scalar(float a, float b);
 
 /* 0 for what is not above 0, so never -0. */
 float cell_relu_f32__scalar(float x);

@@ -68,13 +68,15 @@ CELL_MATH_FN float cell_nan_f32(float x)
     return isnan(x) ? cell_math_float(CELL_NAN_BITS) : x;
 }
 
-CELL_MATH_FN float cell_exp_f32(float x)
+/* exp(x + low), where low is at most half of x's last place, or is not there. */
+CELL_MATH_FN float cell_math_exp(float x, bool has_low, float low)
 {
     float y = cell_math_min(CELL_EXP_HIGH, cell_math_max(CELL_EXP_LOW, x));
     float rounded = fmaf(y, CELL_LOG2E, CELL_ROUND_MAGIC);
     float n = rounded - CELL_ROUND_MAGIC;
     float r = fmaf(-n, CELL_LN2_HIGH, y);
     r = fmaf(-n, CELL_LN2_LOW, r);
+    r = has_low ? r + low : r;
     // n may be 128, whose power is not a float: half of it, doubled at the end.
     float half = cell_math_float((cell_math_bits(rounded) << 23) + 0x3F000000u);
     float result = fmaf(half, cell_math_expm1(r), half);
@@ -84,8 +86,17 @@ CELL_MATH_FN float cell_exp_f32(float x)
     return cell_nan_f32(result);
 }
 
-/* Of a positive float, also of a denormal one. */
-CELL_MATH_FN float cell_math_log_positive(float x)
+CELL_MATH_FN float cell_exp_f32(float x)
+{
+    return cell_math_exp(x, false, 0.0f);
+}
+
+/* The logarithm of a positive float, also of a denormal one: power * ln 2 + f + rest. */
+struct cell_math_log {
+    float power, f, rest;
+};
+
+CELL_MATH_FN struct cell_math_log cell_math_log_parts(float x)
 {
     const bool is_small = x < 0x1p-126f;
     const uint32_t bits = cell_math_bits(is_small ? x * 0x1p+23f : x);
@@ -104,13 +115,14 @@ CELL_MATH_FN float cell_math_log_positive(float x)
     q = fmaf(q, f, CELL_LOG_L0);
     const float square = f * f;
     const float rest = fmaf(q * f, square, fmaf(square, -0.5f, power * CELL_LN2_LOW));
-    return fmaf(power, CELL_LN2_HIGH, f + rest);
+    return (struct cell_math_log){power, f, rest};
 }
 
 CELL_MATH_FN float cell_log_f32(float x)
 {
     if (x > 0.0f) {
-        return x == INFINITY ? x : cell_math_log_positive(x);
+        const struct cell_math_log log = cell_math_log_parts(x);
+        return x == INFINITY ? x : fmaf(log.power, CELL_LN2_HIGH, log.f + log.rest);
     }
     return x == 0.0f ? -INFINITY : cell_math_float(CELL_NAN_BITS);
 }
@@ -145,6 +157,141 @@ CELL_MATH_FN float cell_tanh_f32(float x)
 CELL_MATH_FN float cell_relu_f32(float x)
 {
     return x <= 0.0f ? 0.0f : cell_nan_f32(x);
+}
+
+/* ---- Powers -------------------------------------------------------------------------------------
+ */
+
+CELL_MATH_FN bool cell_math_is_whole(float x)
+{
+    return floorf(x) == x;
+}
+
+/* |a|^b, but where one of them is NaN, a is 1 or b is 0: the logarithm, and its product with b, are
+ * sums of two floats each, so that the result is no further off for being large or small. */
+CELL_MATH_FN float cell_math_power_of_size(float size, float b)
+{
+    const bool is_normal = size > 0.0f && size < INFINITY;
+    const struct cell_math_log log = cell_math_log_parts(is_normal ? size : 1.0f);
+    const float most = log.power * CELL_LN2_HIGH; // exact
+    const float sum = most + log.f;
+    const float high = is_normal ? sum : size > 0.0f ? INFINITY : -INFINITY;
+    const float low = ((most - sum) + log.f) + log.rest;
+    const float product = b * high;
+    const float lost = fmaf(b, high, -product) + b * low;
+    const float both = product + lost;
+    const float left = (product - both) + lost;
+    const bool is_finite = fabsf(product) < INFINITY;
+    return cell_math_exp(is_finite ? both : product, true, is_finite ? left : 0.0f);
+}
+
+/* As C's pow. */
+CELL_MATH_FN float cell_pow_f32(float a, float b)
+{
+    const float size = fabsf(a);
+    const bool is_whole = cell_math_is_whole(b);
+    const bool is_odd = is_whole && !cell_math_is_whole(b * 0.5f);
+    float result = cell_math_power_of_size(size, b);
+    // Of -1 an infinite b is even; a logarithm of 0 times infinity has given NaN.
+    result = size == 1.0f && fabsf(b) == INFINITY ? 1.0f : result;
+    result = a < 0.0f && size < INFINITY && !is_whole ? cell_math_float(CELL_NAN_BITS) : result;
+    result = is_odd ? cell_math_float(cell_math_bits(result) | (cell_math_bits(a) & 0x80000000u))
+                    : result;
+    result = isnan(a) ? a : result;
+    return b == 0.0f || a == 1.0f ? 1.0f : cell_nan_f32(result);
+}
+
+/* ---- Sine, cosine, arc tangent ------------------------------------------------------------------
+ */
+
+/* The sine of r + quarters * pi / 2, |r| <= 0.79; of quarters the last two bits. */
+CELL_MATH_FN float cell_math_sine_of_rest(float r, uint32_t quarters)
+{
+    const float z = r * r;
+    float s = CELL_SIN_S3;
+    s = fmaf(s, z, CELL_SIN_S2);
+    s = fmaf(s, z, CELL_SIN_S1);
+    s = fmaf(s, z, CELL_SIN_S0);
+    s = fmaf(s * z, r, r);
+    float c = CELL_COS_C2;
+    c = fmaf(c, z, CELL_COS_C1);
+    c = fmaf(c, z, CELL_COS_C0);
+    c = fmaf(z * z, c, fmaf(z, -0.5f, 1.0f));
+    return (quarters & 1u) != 0 ? c * ((quarters & 2u) != 0 ? -1.0f : 1.0f)
+                                : s * ((quarters & 2u) != 0 ? -1.0f : 1.0f);
+}
+
+/* Of what is beyond CELL_SIN_LIMIT (Payne and Hanek, SIGNUM Newsletter 18, 1983): x is m 2^e, and
+ * of the bits of 2 / pi those are multiplied by m that neither count whole turns nor are too small
+ * to be seen. */
+CELL_MATH_FN float cell_math_sine_of_large(float x, uint32_t quarters)
+{
+    const uint32_t bits = cell_math_bits(x);
+    const uint64_t m = (bits & 0x7FFFFFu) | 0x800000u;
+    const uint32_t skipped = ((bits >> 23) & 0xFFu) - 150u + 62u; // e - 2, and 64 zeros before
+    const uint64_t w0 = 0xA2F9836E4E441529u;                      // 2 / pi
+    const uint64_t w1 = 0xFC2757D1F534DDC0u;
+    const uint64_t w2 = 0xDB6295993C439041u;
+    const uint64_t w3 = 0xFE5163ABDEBBC561u;
+    const uint32_t word = skipped / 64;
+    const uint32_t shift = skipped % 64;
+    const uint64_t first = word == 0 ? 0 : word == 1 ? w0 : w1;
+    const uint64_t second = word == 0 ? w0 : word == 1 ? w1 : w2;
+    const uint64_t third = word == 0 ? w1 : word == 1 ? w2 : w3;
+    const uint64_t high = shift == 0 ? first : first << shift | second >> (64 - shift);
+    const uint64_t low = (shift == 0 ? second : second << shift | third >> (64 - shift)) >> 32;
+    const uint64_t turns = m * high + (m * low >> 32); // in quarters, 62 bits behind the point
+    const uint32_t n = (uint32_t)((turns + ((uint64_t)1 << 61)) >> 62);
+    const double rest = (double)(int64_t)(turns - ((uint64_t)n << 62)) * 0x1p-62;
+    const float r = (float)(rest * 0x1.921fb54442d18p+0);
+    if (!(fabsf(x) < INFINITY)) {
+        return cell_math_float(CELL_NAN_BITS);
+    }
+    return x > 0.0f ? cell_math_sine_of_rest(r, n + quarters)
+                    : cell_math_sine_of_rest(-r, quarters - n);
+}
+
+CELL_MATH_FN float cell_math_sine(float x, uint32_t quarters)
+{
+    if (fabsf(x) > CELL_SIN_LIMIT) {
+        return cell_math_sine_of_large(x, quarters);
+    }
+    const float rounded = fmaf(x, CELL_TWO_OVER_PI, CELL_ROUND_MAGIC);
+    const float n = rounded - CELL_ROUND_MAGIC;
+    float r = fmaf(-n, CELL_PI2_HIGH, x);
+    r = fmaf(-n, CELL_PI2_MIDDLE, r);
+    r = fmaf(-n, CELL_PI2_LOW, r);
+    return cell_nan_f32(cell_math_sine_of_rest(r, cell_math_bits(rounded) + quarters));
+}
+
+CELL_MATH_FN float cell_sin_f32(float x)
+{
+    return cell_math_sine(x, 0);
+}
+
+CELL_MATH_FN float cell_cos_f32(float x)
+{
+    return cell_math_sine(x, 1);
+}
+
+/* Of what is above 1 pi / 2 less that of its reciprocal. */
+CELL_MATH_FN float cell_atan_f32(float x)
+{
+    const float size = fabsf(x);
+    const bool is_far = size > 1.0f;
+    const float t = is_far ? 1.0f / size : size;
+    const float z = t * t;
+    float q = CELL_ATAN_A7;
+    q = fmaf(q, z, CELL_ATAN_A6);
+    q = fmaf(q, z, CELL_ATAN_A5);
+    q = fmaf(q, z, CELL_ATAN_A4);
+    q = fmaf(q, z, CELL_ATAN_A3);
+    q = fmaf(q, z, CELL_ATAN_A2);
+    q = fmaf(q, z, CELL_ATAN_A1);
+    q = fmaf(q, z, CELL_ATAN_A0);
+    float a = fmaf(q * z, t, t);
+    a = is_far ? (CELL_PI2_HIGH - a) + CELL_PI2_MIDDLE : a;
+    return cell_nan_f32(cell_math_float(cell_math_bits(a) | (cell_math_bits(x) & 0x80000000u)));
 }
 
 #endif

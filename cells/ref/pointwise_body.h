@@ -28,6 +28,8 @@ CELL_MATH_FN float cell_pointwise_compute(uint32_t kind, float a, float b, float
         return a * b;
     case CELL_OP_DIV:
         return a / b;
+    case CELL_OP_POW:
+        return cell_pow_f32(a, b);
     case CELL_OP_MIN:
         return cell_pointwise_min(a, b);
     case CELL_OP_MAX:
@@ -48,6 +50,12 @@ CELL_MATH_FN float cell_pointwise_compute(uint32_t kind, float a, float b, float
         return cell_exp_f32(a);
     case CELL_OP_LOG:
         return cell_log_f32(a);
+    case CELL_OP_SIN:
+        return cell_sin_f32(a);
+    case CELL_OP_COS:
+        return cell_cos_f32(a);
+    case CELL_OP_ATAN:
+        return cell_atan_f32(a);
     case CELL_OP_ABS:
         return fabsf(a);
     case CELL_OP_FLOOR:

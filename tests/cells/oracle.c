@@ -318,6 +318,8 @@ static double arithmetic(enum cell_op_kind kind, double a, double b)
         return fmin(a, b);
     case CELL_OP_MAX:
         return fmax(a, b);
+    case CELL_OP_POW:
+        return pow(a, b);
     case CELL_OP_LESS:
         return a < b ? 1.0 : 0.0;
     case CELL_OP_LESS_EQUAL:
@@ -338,6 +340,12 @@ static double function(enum cell_op_kind kind, double x)
         return exp(x);
     case CELL_OP_LOG:
         return log(x);
+    case CELL_OP_SIN:
+        return sin(x);
+    case CELL_OP_COS:
+        return cos(x);
+    case CELL_OP_ATAN:
+        return atan(x);
     case CELL_OP_ABS:
         return fabs(x);
     case CELL_OP_FLOOR:

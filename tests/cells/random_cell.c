@@ -281,9 +281,9 @@ static void add_select(struct drawing *drawing)
 
 static void add_function(struct drawing *drawing)
 {
-    static const enum cell_op_kind kinds[] = {CELL_OP_SIGMOID, CELL_OP_TANH,  CELL_OP_RELU,
-                                              CELL_OP_ABS,     CELL_OP_EXP,   CELL_OP_LOG,
-                                              CELL_OP_SQRT,    CELL_OP_FLOOR, CELL_OP_ROUND};
+    static const enum cell_op_kind kinds[] = {
+        CELL_OP_SIGMOID, CELL_OP_TANH, CELL_OP_RELU, CELL_OP_ABS,  CELL_OP_EXP,   CELL_OP_LOG,
+        CELL_OP_SIN,     CELL_OP_COS,  CELL_OP_ATAN, CELL_OP_SQRT, CELL_OP_FLOOR, CELL_OP_ROUND};
     const uint32_t n = sizeof(kinds) / sizeof(kinds[0]);
     const enum cell_op_kind kind = kinds[draw(drawing, is_smooth(drawing) ? n - 2 : n)];
     uint32_t of = pick_calm(drawing);

@@ -391,6 +391,56 @@ static double rms_of(const double *row, uint32_t i)
     return row[i] / sqrt(squares_of(row) / WIDTH + 0.25) * find("c4", 2)->data[i];
 }
 
+static double acos_of(const double *row, uint32_t i)
+{
+    return acos(row[i]);
+}
+
+static double asin_of(const double *row, uint32_t i)
+{
+    return asin(row[i]);
+}
+
+static double asinh_of(const double *row, uint32_t i)
+{
+    return asinh(row[i]);
+}
+
+static double atan_of(const double *row, uint32_t i)
+{
+    return atan(row[i]);
+}
+
+static double cos_of(const double *row, uint32_t i)
+{
+    return cos(row[i]);
+}
+
+static double cosh_of(const double *row, uint32_t i)
+{
+    return cosh(row[i]);
+}
+
+static double sign_of(const double *row, uint32_t i)
+{
+    return row[i] > 0.0 ? 1.0 : row[i] < 0.0 ? -1.0 : 0.0;
+}
+
+static double sin_of(const double *row, uint32_t i)
+{
+    return sin(row[i]);
+}
+
+static double sinh_of(const double *row, uint32_t i)
+{
+    return sinh(row[i]);
+}
+
+static double tan_of(const double *row, uint32_t i)
+{
+    return tan(row[i]);
+}
+
 static const struct {
     const char *op, *operands, *attribute;
     double (*of)(const double *row, uint32_t i);
@@ -404,6 +454,16 @@ static const struct {
      .value = 0.75f,
      .of = celu_of,
      .opset = 17},
+    {.op = "Acos", .operands = "y", .of = acos_of, .opset = 7},
+    {.op = "Asin", .operands = "y", .of = asin_of, .opset = 7},
+    {.op = "Asinh", .operands = "y", .of = asinh_of, .opset = 9},
+    {.op = "Atan", .operands = "y", .of = atan_of, .opset = 7},
+    {.op = "Cos", .operands = "y", .of = cos_of, .opset = 7},
+    {.op = "Cosh", .operands = "y", .of = cosh_of, .opset = 22},
+    {.op = "Sign", .operands = "y", .of = sign_of, .opset = 9},
+    {.op = "Sin", .operands = "y", .of = sin_of, .opset = 22},
+    {.op = "Sinh", .operands = "y", .of = sinh_of, .opset = 9},
+    {.op = "Tan", .operands = "y", .of = tan_of, .opset = 7},
     {.op = "Swish", .operands = "y", .of = swish_of, .opset = 24},
     {.op = "LpNormalization", .operands = "y", .of = lp2_of, .opset = 11},
     {.op = "LpNormalization",

@@ -95,6 +95,99 @@ START_TEST(test_math_tanh_is_accurate)
 }
 END_TEST
 
+START_TEST(test_math_sine_is_accurate)
+{
+    assert_accurate("sin", cell_sin_f32__scalar, sin);
+}
+END_TEST
+
+START_TEST(test_math_cosine_is_accurate)
+{
+    assert_accurate("cos", cell_cos_f32__scalar, cos);
+}
+END_TEST
+
+START_TEST(test_math_arc_tangent_is_accurate)
+{
+    assert_accurate("atan", cell_atan_f32__scalar, atan);
+}
+END_TEST
+
+/* Where they are near 0 sine and arc tangent are no further off than elsewhere: of small floats,
+ * and of those next to a multiple of pi, small ones and such as are reduced bit by bit. */
+START_TEST(test_math_sine_near_zero)
+{
+    for (uint32_t bits = 0x00800000u; bits < 0x3F800000u; bits += 30011) {
+        const float x = float_of(bits);
+        util_assert_close(cell_sin_f32__scalar(x), sin((double)x), 0, 2e-7);
+        util_assert_close(cell_atan_f32__scalar(-x), atan(-(double)x), 0, 2e-7);
+    }
+    for (double turns = 1.0; turns < 1e30; turns = ceil(turns * 1.01)) {
+        const float x = (float)(turns * 3.14159265358979323846);
+        const float below = nextafterf(x, 0.0f);
+        util_assert_close(cell_sin_f32__scalar(x), sin((double)x), 0, 2e-7);
+        util_assert_close(cell_sin_f32__scalar(-below), sin(-(double)below), 0, 2e-7);
+        util_assert_close(cell_cos_f32__scalar(x / 2), cos((double)(x / 2)), 0, 2e-7);
+        util_assert_close(cell_cos_f32__scalar(-below), cos(-(double)below), 0, 2e-7);
+    }
+}
+END_TEST
+
+/* As math.h says. */
+static void assert_power(float a, float b)
+{
+    const float got = cell_pow_f32__scalar(a, b);
+    const double want = pow((double)a, (double)b);
+    const double error = 2e-7 + 2e-8 * fabs(log(fabs(want)));
+    if (isnan(want)) {
+        ck_assert_uint_eq(bits_of(got), CELL_NAN_BITS);
+    } else if (fabs(want) < 0x1p-125) {
+        ck_assert_msg(fabsf(got) <= 0x1p-125f, "%a^%a = %a", (double)a, (double)b, (double)got);
+    } else if (fabs(want) > 3.4028e38) {
+        ck_assert_msg(fabsf(got) > 3.4027e38f && (signbit(got) != 0) == (signbit(want) != 0),
+                      "%a^%a = %a", (double)a, (double)b, (double)got);
+    } else if (!(fabs((double)got - want) <= error * fabs(want))) {
+        ck_abort_msg("%a^%a = %a, not %a", (double)a, (double)b, (double)got, want);
+    }
+}
+
+START_TEST(test_math_power_is_accurate)
+{
+    struct base_random random = util_random(9);
+    const uint32_t n = util_is_quick() ? 20000 : 2000000;
+    for (uint32_t i = 0; i < n; i++) {
+        const float a = float_of((uint32_t)base_random_u64(&random));
+        const float b = float_of((uint32_t)base_random_u64(&random));
+        const float near_1 = base_random_f32(&random, 0.5f, 2.0f);
+        assert_power(a, b);
+        assert_power(fabsf(a), base_random_f32(&random, -1.0f, 1.0f));
+        assert_power(near_1, base_random_f32(&random, -127.0f, 127.0f));
+        assert_power(a, (float)base_random_below(&random, 7) - 3.0f);
+    }
+}
+END_TEST
+
+/* Each of these to the power of each: C's own. */
+START_TEST(test_math_power_of_special_values)
+{
+    static const float special[] = {NAN,   INFINITY, -INFINITY, 0.0f,  -0.0f,  1.0f,
+                                    -1.0f, 0.5f,     -0.5f,     2.0f,  -2.0f,  3.0f,
+                                    -3.0f, 1e9f,     -1e9f,     1e-3f, -1e-3f, 0x1.000002p+0f};
+    const uint32_t n = sizeof(special) / sizeof(special[0]);
+    for (uint32_t i = 0; i < n * n; i++) {
+        const float a = special[i / n];
+        const float b = special[i % n];
+        const float got = cell_pow_f32__scalar(a, b);
+        const float want = powf(a, b);
+        assert_power(a, b);
+        if (want == 0.0f || isinf(want)) {
+            ck_assert_msg(bits_of(got) == bits_of(want), "%a^%a = %a", (double)a, (double)b,
+                          (double)got);
+        }
+    }
+}
+END_TEST
+
 START_TEST(test_math_special_values)
 {
     ck_assert_uint_eq(bits_of(cell_tanh_f32__scalar(-0.0f)), 0x80000000u);
@@ -112,6 +205,12 @@ START_TEST(test_math_special_values)
     ck_assert(cell_log_f32__scalar(INFINITY) == INFINITY);
     ck_assert_uint_eq(bits_of(cell_log_f32__scalar(-1.0f)), CELL_NAN_BITS);
     ck_assert_uint_eq(bits_of(cell_log_f32__scalar(-INFINITY)), CELL_NAN_BITS);
+    ck_assert(cell_sin_f32__scalar(0.0f) == 0.0f);
+    ck_assert(cell_cos_f32__scalar(0.0f) == 1.0f);
+    ck_assert_uint_eq(bits_of(cell_sin_f32__scalar(INFINITY)), CELL_NAN_BITS);
+    ck_assert_uint_eq(bits_of(cell_cos_f32__scalar(-INFINITY)), CELL_NAN_BITS);
+    ck_assert_uint_eq(bits_of(cell_atan_f32__scalar(-0.0f)), 0x80000000u);
+    ck_assert_uint_eq(bits_of(cell_atan_f32__scalar(INFINITY)), bits_of(0x1.921fb6p+0f));
     ck_assert_uint_eq(bits_of(cell_nan_f32__scalar(float_of(0xFFC01234u))), CELL_NAN_BITS);
     ck_assert_uint_eq(bits_of(cell_nan_f32__scalar(-0.0f)), 0x80000000u);
 }
@@ -251,6 +350,12 @@ int main(void)
     tcase_add_test(tcase, test_math_log_is_accurate);
     tcase_add_test(tcase, test_math_sigmoid_is_accurate);
     tcase_add_test(tcase, test_math_tanh_is_accurate);
+    tcase_add_test(tcase, test_math_sine_is_accurate);
+    tcase_add_test(tcase, test_math_cosine_is_accurate);
+    tcase_add_test(tcase, test_math_arc_tangent_is_accurate);
+    tcase_add_test(tcase, test_math_sine_near_zero);
+    tcase_add_test(tcase, test_math_power_is_accurate);
+    tcase_add_test(tcase, test_math_power_of_special_values);
     tcase_add_test(tcase, test_math_special_values);
     tcase_add_loop_test(tcase, test_math_kernels_have_the_scalar_bits, 0, ISA_COUNT);
     tcase_add_loop_test(tcase, test_math_softmax, 0, ISA_COUNT);

@@ -178,6 +178,24 @@ START_TEST(test_op_functions)
 }
 END_TEST
 
+START_TEST(test_op_angles_and_powers)
+{
+    const uint32_t width = widths[_i];
+    struct build build;
+    build_init(&build, 1);
+    uint32_t a = build_input(&build, CELL_F32, width);
+    uint32_t one = build_input(&build, CELL_F32, 1);
+    uint32_t size = build_op(&build, CELL_OP_ABS, build_const(&build, width), UINT32_MAX, width);
+    build_output(&build, build_op(&build, CELL_OP_SIN, a, UINT32_MAX, width));
+    build_output(&build, build_op(&build, CELL_OP_COS, a, UINT32_MAX, width));
+    build_output(&build, build_op(&build, CELL_OP_ATAN, a, UINT32_MAX, width));
+    build_output(&build, build_op(&build, CELL_OP_POW, size, a, width));
+    build_output(&build, build_op(&build, CELL_OP_POW, a, one, width));
+    build_output(&build, build_op(&build, CELL_OP_SIN, one, UINT32_MAX, 1));
+    assert_everywhere(&build);
+}
+END_TEST
+
 START_TEST(test_op_comparisons)
 {
     const uint32_t width = widths[_i];
@@ -260,13 +278,47 @@ START_TEST(test_op_comparisons_of_special_values)
 }
 END_TEST
 
-/* Of every kind of float the bits of the scalar one. _i: of instruction sets. */
-START_TEST(test_op_logarithms_have_the_scalar_bits)
+/* Special floats, then such as are near 1, denormal, angles, of any bits. */
+static void draw_floats(struct base_random *random, uint32_t n, void *to)
 {
-    static const float special[] = {NAN,  -NAN,   INFINITY,       -INFINITY,     0.0f,    -0.0f,
-                                    1.0f, -1.0f,  1e-42f,         -1e-42f,       FLT_MIN, FLT_MAX,
-                                    0.5f, 1e-45f, 0x1.6a09e6p-1f, 0x1.6a09e4p-1f};
-    enum { N = sizeof(special) / sizeof(special[0]), WIDTH = 4099 };
+    static const float special[] = {NAN,  -NAN,   INFINITY,       -INFINITY,      0.0f,    -0.0f,
+                                    1.0f, -1.0f,  1e-42f,         -1e-42f,        FLT_MIN, FLT_MAX,
+                                    0.5f, 1e-45f, 0x1.6a09e6p-1f, 0x1.6a09e4p-1f, 2.0f,    -3.0f};
+    enum { N = sizeof(special) / sizeof(special[0]) };
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t bits = (uint32_t)base_random_u64(random);
+        const float angle = base_random_f32(random, -200.0f, 200.0f);
+        uint32_t drawn = i % 4 == 0   ? 0x3F800000u + bits % 0x20000u - 0x10000u
+                         : i % 4 == 1 ? bits & 0x007FFFFFu
+                                      : bits;
+        if (i % 4 == 2) {
+            memcpy(&drawn, &angle, sizeof(drawn));
+        }
+        memcpy((char *)to + i * sizeof(float), i < N ? (const void *)&special[i] : &drawn,
+               sizeof(float));
+    }
+}
+
+static float float_at(const void *from, uint32_t i)
+{
+    float x = 0.0f;
+    memcpy(&x, (const char *)from + i * sizeof(x), sizeof(x));
+    return x;
+}
+
+/* Of every kind of float the bits of the scalar ones. Angles too large for vectors are in some of
+ * the tiles, and in others not. _i: of instruction sets. */
+START_TEST(test_op_functions_have_the_scalar_bits)
+{
+    static const struct {
+        enum cell_op_kind kind;
+        float (*scalar)(float);
+    } functions[] = {{CELL_OP_LOG, cell_log_f32__scalar},
+                     {CELL_OP_EXP, cell_exp_f32__scalar},
+                     {CELL_OP_SIN, cell_sin_f32__scalar},
+                     {CELL_OP_COS, cell_cos_f32__scalar},
+                     {CELL_OP_ATAN, cell_atan_f32__scalar}};
+    enum { N = sizeof(functions) / sizeof(functions[0]), WIDTH = 8195, SMALL = 4099 };
     struct build build;
     struct rig rig;
     struct rig_chain chain;
@@ -276,27 +328,39 @@ START_TEST(test_op_logarithms_have_the_scalar_bits)
     }
     build_init(&build, 1);
     uint32_t a = build_input(&build, CELL_F32, WIDTH);
-    build_output(&build, build_op(&build, CELL_OP_LOG, a, UINT32_MAX, WIDTH));
+    uint32_t b = build_input(&build, CELL_F32, WIDTH);
+    for (uint32_t f = 0; f < N; f++) {
+        build_output(&build, build_op(&build, functions[f].kind, a, UINT32_MAX, WIDTH));
+    }
+    build_output(&build, build_op(&build, CELL_OP_POW, a, b, WIDTH));
     rig_init(&rig, "cpu", isa_name(_i), 0, &build.def);
     rig_chain_init(&chain, rig.type, 0, 1, &random);
-    for (uint32_t i = 0; i < WIDTH; i++) { // special ones, near 1, denormal, of any bits
-        const uint32_t bits = (uint32_t)base_random_u64(&random);
-        const uint32_t drawn = i % 3 == 0   ? 0x3F800000u + bits % 0x20000u - 0x10000u
-                               : i % 3 == 1 ? bits & 0x007FFFFFu
-                                            : bits;
-        memcpy(chain.inputs[0] + i * sizeof(float), i < N ? (const void *)&special[i] : &drawn,
-               sizeof(float));
+    draw_floats(&random, WIDTH, chain.inputs[0]);
+    draw_floats(&random, WIDTH, chain.inputs[1]);
+    for (uint32_t i = 20; i < SMALL; i++) { // tiles without a large one
+        const float angle = base_random_f32(&random, -65536.0f, 65536.0f);
+        memcpy(chain.inputs[0] + i * sizeof(float), &angle, sizeof(angle));
+    }
+    for (uint32_t i = 0; i < 18 * 18; i++) { // each special one to the power of each
+        const float x = float_at(chain.inputs[1], i / 18);
+        memcpy(chain.inputs[0] + (SMALL + i) * sizeof(float), &x, sizeof(x));
+        const float y = float_at(chain.inputs[1], i % 18);
+        memcpy(chain.inputs[1] + (SMALL + i) * sizeof(float), &y, sizeof(y));
     }
     struct cell_batch_row row = rig_chain_row(&chain, 1);
     struct cell_batch batch = {.n_rows = 1, .steps = 1, .rows = &row};
     rig_run(&rig, &batch);
     for (uint32_t i = 0; i < WIDTH; i++) {
-        float x = 0.0f;
-        float got = 0.0f;
-        memcpy(&x, chain.inputs[0] + i * sizeof(float), sizeof(x));
-        memcpy(&got, chain.outputs[0] + i * sizeof(float), sizeof(got));
-        ck_assert_msg(bits_of(got) == bits_of(cell_log_f32__scalar(x)), "log(%a) = %a", (double)x,
-                      (double)got);
+        const float x = float_at(chain.inputs[0], i);
+        const float y = float_at(chain.inputs[1], i);
+        const float power = float_at(chain.outputs[N], i);
+        for (uint32_t f = 0; f < N; f++) {
+            const float got = float_at(chain.outputs[f], i);
+            ck_assert_msg(bits_of(got) == bits_of(functions[f].scalar(x)), "%s(%a) = %a",
+                          cell_op_name(functions[f].kind), (double)x, (double)got);
+        }
+        ck_assert_msg(bits_of(power) == bits_of(cell_pow_f32__scalar(x, y)), "%a^%a = %a",
+                      (double)x, (double)y, (double)power);
     }
     rig_chain_release(&chain);
     rig_release(&rig);
@@ -539,9 +603,10 @@ int main(void)
     tcase_add_loop_test(tcase, test_op_lstm_with_peepholes_and_projection, 0, WIDTHS);
     tcase_add_loop_test(tcase, test_op_arithmetic, 0, WIDTHS);
     tcase_add_loop_test(tcase, test_op_functions, 0, WIDTHS);
+    tcase_add_loop_test(tcase, test_op_angles_and_powers, 0, WIDTHS);
     tcase_add_loop_test(tcase, test_op_comparisons, 0, WIDTHS);
     tcase_add_loop_test(tcase, test_op_comparisons_of_special_values, 0, ISA_COUNT + 1);
-    tcase_add_loop_test(tcase, test_op_logarithms_have_the_scalar_bits, 0, ISA_COUNT);
+    tcase_add_loop_test(tcase, test_op_functions_have_the_scalar_bits, 0, ISA_COUNT);
     tcase_add_loop_test(tcase, test_op_roots_and_means, 0, WIDTHS);
     tcase_add_loop_test(tcase, test_op_means_of_groups, 0, WIDTHS);
     tcase_add_loop_test(tcase, test_op_argmax, 0, WIDTHS);
