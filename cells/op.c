@@ -125,7 +125,7 @@ uint32_t cell_op_results(enum cell_op_kind kind)
 
 bool cell_op_takes_rows(const struct cell_op *op, uint32_t i)
 {
-    return op->kind == CELL_OP_ATTEND ? i > 0
+    return op->kind == CELL_OP_ATTEND ? i == 1 || i == 2
            : op->kind == CELL_OP_PICK ? i == 0
                                       : op->kind == CELL_OP_REDUCE;
 }

@@ -73,8 +73,8 @@ struct cell_weight {
 };
 
 /* X(NAME, operands, weights, optional): how many of each an op takes, and how many of the weights,
- * from the last one on, may be left out; CONCAT takes 1..CELL_OPERANDS_MAX operands, and the trees
- * as many as stands below.
+ * from the last one on, may be left out; CONCAT takes 1..CELL_OPERANDS_MAX operands, ATTEND and the
+ * trees as many as stands below.
  *
  * GATHER       row[id] of table [n, width]; id is an I64 or I32 row of width 1; an id outside
  *              0..n-1 is refused by the server before it gets here. With `patches` x is so many
@@ -104,7 +104,10 @@ struct cell_weight {
  *              the result is the sum over t of softmax(score)_t V_t; without rows it is zeros.
  *              (Luong, Pham, Manning, EMNLP 2015; Bahdanau, Cho, Bengio, ICLR 2015) With
  *              CELL_ATTEND_LARGEST, V is K and the result the largest of the scores of
- *              CELL_ATTEND_PRODUCT, a row of width 1; a NaN wins. (Seo et al., ICLR 2017)
+ *              CELL_ATTEND_PRODUCT, a row of width 1; a NaN wins. (Seo et al., ICLR 2017) The first
+ *              two variants may have a fourth operand, a float row [2]: as if there were only rows
+ *              CELL_ATTEND_BOUND(first, T) up to, and without, CELL_ATTEND_BOUND(end, T), as a
+ *              causal mask leaves them
  * REDUCE       operand K [D], an input as of ATTEND: of its rows K_1 .. K_T element by element,
  *              with CELL_REDUCE_SUM the sum, CELL_REDUCE_MEAN that over T, CELL_REDUCE_VARIANCE
  *              the mean of the squares of what they differ from it by, CELL_REDUCE_MAX and
@@ -194,7 +197,7 @@ struct cell_weight {
     X(TAKE, 2, 0, 0)                                                                               \
     X(SOFTMAX, 1, 0, 0)                                                                            \
     X(LOG_SOFTMAX, 1, 0, 0)                                                                        \
-    X(ATTEND, 3, 1, 0)                                                                             \
+    X(ATTEND, 4, 1, 0)                                                                             \
     X(REDUCE, 1, 0, 0)                                                                             \
     X(PICK, 2, 0, 0)                                                                               \
     X(CONCAT, CELL_OPERANDS_MAX, 0, 0)                                                             \
@@ -283,6 +286,10 @@ bool cell_op_takes_rows(const struct cell_op *op, uint32_t i);
  * NaN the first, beyond the end the last. */
 #define CELL_PICK_ROW(number, rows)                                                                \
     ((number) > 0.0f ? (number) < (float)(rows) ? (uint32_t)(number) : (rows)-1 : 0)
+
+/* A bound of ATTEND's rows, cut to an integer: from 0, also for a NaN, to T. */
+#define CELL_ATTEND_BOUND(number, rows)                                                            \
+    ((number) > 0.0f ? (number) < (float)(rows) ? (uint32_t)(number) : (rows) : 0)
 
 /* Steps of T that a REDUCE sums at a time: of any number there are at most CELL_REDUCE_PARTS such
  * parts, for as many threads of a GPU. >= 1. */

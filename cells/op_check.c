@@ -421,6 +421,9 @@ static enum base_status check_attend(const struct look *look)
     if (is_largest && (operands[2] != operands[1] || result(look, 0).width != 1)) {
         return bad(look, "the largest score is not one element, or V is not K");
     }
+    if (look->op->n_operands > 3 && (is_largest || !is_f32(operand(look, 3), 2))) {
+        return bad(look, "the rows' bounds are not two floats, or are those of a largest score");
+    }
     return BASE_OK;
 }
 
@@ -625,6 +628,7 @@ static uint32_t fewest_operands(enum cell_op_kind kind, uint32_t most)
 {
     return kind == CELL_OP_CONCAT        ? 1
            : kind == CELL_OP_TREE_SUM    ? 2 // one child, no x
+           : kind == CELL_OP_ATTEND      ? most - 1
            : kind == CELL_OP_TREE_BINARY ? most - 1
                                          : most;
 }

@@ -17,7 +17,8 @@ struct query {
     const struct cell_kernels *kernels;
     uint32_t width, variant;
     const float *q, *v;
-    float *room; /* [width] */
+    float *room;         /* [width] */
+    const float *bounds; /* [2]; NULL: all rows */
 };
 
 static float score_of(const struct query *query, const float *key)
@@ -38,9 +39,11 @@ static void attend(const struct query *query, const struct cell_ref *keys,
     float high = -INFINITY;
     float sum = 0.0f;
     const uint32_t n = cell_memory_rows(keys);
+    const uint32_t first = query->bounds == NULL ? 0 : CELL_ATTEND_BOUND(query->bounds[0], n);
+    const uint32_t end = query->bounds == NULL ? n : CELL_ATTEND_BOUND(query->bounds[1], n);
     memset(out, 0, width * sizeof(*out));
     base_assert(n == cell_memory_rows(values));
-    for (uint32_t t = 0; t < n; t++) {
+    for (uint32_t t = first; t < end; t++) {
         const float score = score_of(query, cell_memory_row(keys, t));
         const float *value = cell_memory_row(values, t);
         if (score > high) {
@@ -56,7 +59,7 @@ static void attend(const struct query *query, const struct cell_ref *keys,
         sum += weight;
         query->kernels->add_scaled(width, weight, value, out);
     }
-    if (n > 0) {
+    if (first < end) {
         query->kernels->divide(width, sum, out);
     }
 }
@@ -89,6 +92,8 @@ void cell_attend(const struct cell_view *view, const struct cell_program_op *op)
     for (uint32_t r = first; r < end; r++) {
         const struct cell_wiring *wiring = cell_view_row(view, r)->wiring;
         query.q = (const float *)(const void *)view->space->rows[op->in[0]][r];
+        query.bounds =
+            op->n_in > 3 ? (const float *)(const void *)view->space->rows[op->in[3]][r] : NULL;
         float *out = (float *)(void *)view->space->rows[op->out][r];
         for (uint32_t k = 0; query.variant != CELL_ATTEND_TANH && k < query.width; k++) {
             query.room[k] = query.v[k] * query.q[k];

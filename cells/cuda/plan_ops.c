@@ -129,15 +129,19 @@ void cell_cuda__plan_attend(struct cell_cuda__plan *plan, const struct cell_op *
 {
     const uint32_t width = op->weights[0].cols;
     const uint32_t out_width = plan->def->values[op->result].width;
-    const struct cell_step_attend attend = {.batch = *batch,
-                                            .q = cell_cuda__place(plan, op->operands[0]),
-                                            .out = cell_cuda__place(plan, op->result),
-                                            .v = cell_cuda__weight(plan, &op->weights[0]),
-                                            .width = width,
-                                            .out_width = out_width,
-                                            .keys = op->operands[1],
-                                            .values = op->operands[2],
-                                            .variant = op->variant};
+    struct cell_step_attend attend = {.batch = *batch,
+                                      .q = cell_cuda__place(plan, op->operands[0]),
+                                      .out = cell_cuda__place(plan, op->result),
+                                      .v = cell_cuda__weight(plan, &op->weights[0]),
+                                      .width = width,
+                                      .out_width = out_width,
+                                      .keys = op->operands[1],
+                                      .values = op->operands[2],
+                                      .variant = op->variant};
+    if (op->n_operands > 3) {
+        attend.bounds = cell_cuda__place(plan, op->operands[3]);
+        attend.has_bounds = 1;
+    }
     cell_cuda__add(plan, CELL_STEP_ATTEND_SCORE, CELL_STEP_SCORERS, "ATTEND")->attend_score =
         attend;
     cell_cuda__add(plan, CELL_STEP_ATTEND_WEIGH, 1, "ATTEND")->attend_weigh = attend;

@@ -390,11 +390,11 @@ struct cell_step_transpose {
 #define CELL_STEP_ATTEND_ROOM 17u /* a score, and its partial sums */
 struct cell_step_attend {
     struct cell_step_batch batch;
-    struct cell_step_place q, out;
-    cell_step_address v;       /* [width] */
-    uint32_t width, out_width; /* of q and K; of V and the result */
-    uint32_t keys, values;     /* inputs */
-    uint32_t variant, reserved;
+    struct cell_step_place q, out, bounds; /* bounds: [2], where it has_bounds */
+    cell_step_address v;                   /* [width] */
+    uint32_t width, out_width;             /* of q and K; of V and the result */
+    uint32_t keys, values;                 /* inputs */
+    uint32_t variant, has_bounds;
 };
 
 /* An item is an element of a row. */

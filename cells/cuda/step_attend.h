@@ -27,6 +27,7 @@ struct cell_step_weights {
     float *scores; /* [n] */
     float *behind; /* [n][CELL_SOFTMAX_LANES], or [n] */
     uint32_t n;
+    uint32_t first, end; /* of n: those that there are for this row */
 };
 
 CELL_STEP_FN struct cell_step_weights cell_step_weights(const struct cell_step_attend *p,
@@ -37,6 +38,13 @@ CELL_STEP_FN struct cell_step_weights cell_step_weights(const struct cell_step_a
     weights.scores = (float *)cell_step_pointer(keys->room);
     weights.behind = weights.scores + keys->rows;
     weights.n = keys->rows;
+    weights.first = 0;
+    weights.end = keys->rows;
+    if (p->has_bounds != 0) {
+        const float *bounds = cell_step_f32(p->bounds, r);
+        weights.first = CELL_ATTEND_BOUND(bounds[0], keys->rows);
+        weights.end = CELL_ATTEND_BOUND(bounds[1], keys->rows);
+    }
     return weights;
 }
 
@@ -61,7 +69,9 @@ CELL_STEP_FN void cell_step_attend_score(const struct cell_step_attend *p, struc
     }
     for (uint32_t t = first + at.lane * CELL_STEP_SCORERS; t < weights.n && at.phase == 1;
          t += CELL_SOFTMAX_LANES * CELL_STEP_SCORERS) {
-        weights.scores[t] = cell_step_fold(weights.behind + (uint64_t)t * CELL_SOFTMAX_LANES);
+        const float *sums = weights.behind + (uint64_t)t * CELL_SOFTMAX_LANES;
+        const bool is_there = t >= weights.first && t < weights.end;
+        weights.scores[t] = is_there ? cell_step_fold(sums) : -INFINITY; // counts nothing
     }
 }
 
@@ -141,12 +151,12 @@ CELL_STEP_FN void cell_step_attend(const struct cell_step_attend *p, struct cell
     const struct cell_step_weights weights = cell_step_weights(p, r);
     float sum = 0.0f;
     float out = 0.0f;
-    for (uint32_t t = 0; t < weights.n; t++) {
+    for (uint32_t t = weights.first; t < weights.end; t++) {
         const float weight = weights.scores[t];
         sum = sum * weights.behind[t] + weight;
         out = out * weights.behind[t] + weight * cell_step_memory_row(values, t)[k];
     }
-    cell_step_f32(p->out, r)[k] = weights.n == 0 ? 0.0f : cell_nan_f32(out / sum);
+    cell_step_f32(p->out, r)[k] = weights.first >= weights.end ? 0.0f : cell_nan_f32(out / sum);
 }
 
 #endif

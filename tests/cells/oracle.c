@@ -240,8 +240,16 @@ static void attend(const struct oracle *oracle, const struct cell_op *op, double
     const double *q = oracle->values[op->operands[0]];
     const bool is_largest = op->variant == CELL_ATTEND_LARGEST;
     double sum = 0.0;
+    uint32_t first = 0;
+    uint32_t end = oracle->n_rows[op->operands[1]];
     memset(out, 0, n * sizeof(*out));
-    for (uint32_t t = 0; t < oracle->n_rows[op->operands[1]]; t++) {
+    if (op->n_operands > 3) {
+        const double *bounds = oracle->values[op->operands[3]];
+        const uint32_t rows = end;
+        first = CELL_ATTEND_BOUND((float)bounds[0], rows);
+        end = CELL_ATTEND_BOUND((float)bounds[1], rows);
+    }
+    for (uint32_t t = first; t < end; t++) {
         const double *key = oracle->rows[op->operands[1]] + (size_t)t * width;
         double score = 0.0;
         for (uint32_t k = 0; k < width; k++) {
@@ -257,7 +265,7 @@ static void attend(const struct oracle *oracle, const struct cell_op *op, double
             out[k] += exp(score) * oracle->rows[op->operands[2]][(size_t)t * n + k];
         }
     }
-    for (uint32_t k = 0; k < n && oracle->n_rows[op->operands[1]] > 0 && !is_largest; k++) {
+    for (uint32_t k = 0; k < n && first < end && !is_largest; k++) {
         out[k] /= sum;
     }
 }

@@ -381,9 +381,13 @@ static void add_attend(struct drawing *drawing)
     const uint32_t depth = width_of(drawing, keys);
     const uint32_t q = pick_fitting(drawing, depth);
     const uint32_t width = variant == CELL_ATTEND_LARGEST ? 1 : width_of(drawing, values);
+    const uint32_t bounds = variant == CELL_ATTEND_LARGEST ? q : pick_fitting(drawing, 2);
     const uint32_t out = build_op(drawing->build, CELL_OP_ATTEND, q, keys, width);
     struct cell_op *op = build_last(drawing->build);
     op->operands[op->n_operands++] = values;
+    if (variant != CELL_ATTEND_LARGEST && !is_smooth(drawing) && draw(drawing, 2) == 0) {
+        op->operands[op->n_operands++] = bounds;
+    }
     op->variant = variant;
     op->n_weights = 1;
     op->weights[0] = (struct cell_weight){

@@ -23,24 +23,32 @@ static const struct shape {
 } shapes[] = {{1, 1, 1}, {7, 3, 5}, {16, 16, 17}, {33, 20, LONGEST}, {256, 130, LONGEST}};
 enum { SHAPES = sizeof(shapes) / sizeof(shapes[0]), VARIANTS = CELL_ATTEND_LARGEST + 1 };
 
+/* Each variant, then the first two with bounds. */
+enum { WAYS = VARIANTS + 2 };
+
 /* What a case's chains read. */
 struct memory {
     uint32_t n;
     float *keys, *values;
 };
 
-static void build_attend(struct build *build, const struct shape *shape, uint32_t variant)
+static void build_attend(struct build *build, const struct shape *shape, uint32_t way)
 {
+    const uint32_t variant = way % VARIANTS;
     build_init(build, 3);
     const bool is_largest = variant == CELL_ATTEND_LARGEST; // V is K, the result one number
     const uint32_t width = is_largest ? 1 : shape->value_width;
     const uint32_t q = build_input(build, CELL_F32, shape->width);
     const uint32_t keys = build_input(build, CELL_F32, shape->width);
     const uint32_t values = build_input(build, CELL_F32, shape->value_width);
+    const uint32_t bounds = way < VARIANTS ? 0 : build_input(build, CELL_F32, 2);
     const uint32_t sum = build_state(build, CELL_F32, width);
     const uint32_t out = build_op(build, CELL_OP_ATTEND, q, keys, width);
     struct cell_op *op = build_last(build);
     op->operands[op->n_operands++] = is_largest ? keys : values;
+    if (way >= VARIANTS) {
+        op->operands[op->n_operands++] = bounds;
+    }
     op->variant = variant;
     op->n_weights = 1;
     op->weights[0] =
@@ -65,9 +73,21 @@ static double at(const float *rows, size_t width, size_t row, size_t i)
     return (double)rows[row * width + i];
 }
 
-/* One step of one row, in double precision. */
+/* Bounds of each step: within n rows and beyond them, in any order, whole, broken and no numbers.
+ */
+static void draw_bounds(uint32_t n, struct base_random *random, uint8_t *to)
+{
+    for (uint32_t i = 0; i < 2 * STEPS; i++) {
+        float bound = floorf(base_random_f32(random, -2.0f, (float)n + 3.0f));
+        bound += base_random_below(random, 4) == 0 ? 0.5f : 0.0f;
+        bound = base_random_below(random, 20) == 0 ? NAN : bound;
+        memcpy(to + i * sizeof(bound), &bound, sizeof(bound));
+    }
+}
+
+/* One step of one row, in double precision. bounds: NULL without. */
 static void expect_row(const struct cell_def *def, const struct shape *shape, const float *q,
-                       const struct memory *memory, const float *got)
+                       const float *bounds, const struct memory *memory, const float *got)
 {
     struct oracle oracle;
     oracle_init(&oracle, def);
@@ -82,6 +102,9 @@ static void expect_row(const struct cell_def *def, const struct shape *shape, co
     }
     for (uint32_t i = 0; i < shape->width; i++) {
         oracle.values[0][i] = (double)q[i];
+    }
+    for (uint32_t i = 0; bounds != NULL && i < 2; i++) {
+        oracle.values[3][i] = (double)bounds[i];
     }
     oracle.rows[1] = keys;
     oracle.rows[2] = values;
@@ -127,6 +150,9 @@ static uint8_t *run_rows(const char *isa, uint32_t members, const struct build *
                                           .stride_bytes = (int64_t)shape->value_width * 4,
                                           .rows = memory->n};
         }
+        if (build->def.n_inputs > 3) {
+            draw_bounds(memory->n, &random, chains[r].inputs[3]);
+        }
         rows[r] = rig_chain_row(&chains[r], STEPS);
     }
     struct cell_batch batch = {.n_rows = ROWS, .steps = STEPS, .rows = rows};
@@ -136,7 +162,10 @@ static uint8_t *run_rows(const char *isa, uint32_t members, const struct build *
         for (uint32_t s = 0; s < STEPS && is_checked; s++) {
             const float *q = (const float *)(const void *)chains[r].inputs[0] + s * shape->width;
             const float *got = (const float *)(const void *)chains[r].outputs[0] + s * width;
-            expect_row(&build->def, shape, q, &memories[r], got);
+            const float *bounds = build->def.n_inputs > 3
+                                      ? (const float *)(const void *)chains[r].inputs[3] + 2 * s
+                                      : NULL;
+            expect_row(&build->def, shape, q, bounds, &memories[r], got);
         }
         base_free(memories[r].keys);
         base_free(memories[r].values);
@@ -146,12 +175,12 @@ static uint8_t *run_rows(const char *isa, uint32_t members, const struct build *
     return all;
 }
 
-/* _i: of shapes, and variants. */
+/* _i: of shapes, and ways. */
 START_TEST(test_rows_attend_to_their_own)
 {
-    const struct shape *shape = &shapes[_i / VARIANTS];
+    const struct shape *shape = &shapes[_i / WAYS];
     struct build build;
-    build_attend(&build, shape, (uint32_t)_i % VARIANTS);
+    build_attend(&build, shape, (uint32_t)_i % WAYS);
     const uint32_t width = build.def.values[build.def.outputs[0]].width;
     uint8_t *wanted = run_rows("scalar", 0, &build, shape, true);
     for (int isa = 0; isa < ISA_COUNT; isa++) {
@@ -244,6 +273,18 @@ START_TEST(test_what_is_no_attention_is_no_definition)
     build.def.ops[1].operands[0] = 1;
     ck_assert_int_eq(cell_def_check(&build.def, &error), BASE_INVALID_ARGUMENT);
     ck_assert_ptr_nonnull(strstr(error.message, "input 1: one op takes it for many rows"));
+    build_release(&build);
+    build_attend(&build, &shapes[2], VARIANTS);
+    ck_assert_int_eq(cell_def_check(&build.def, &error), BASE_OK);
+    build.def.values[3].width = 3;
+    ck_assert_int_eq(cell_def_check(&build.def, &error), BASE_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(error.message, "the rows' bounds are not two floats"));
+    build_release(&build);
+    build_attend(&build, &shapes[0], VARIANTS); // K is as wide as V here
+    build.def.ops[0].operands[2] = build.def.ops[0].operands[1];
+    build.def.ops[0].variant = CELL_ATTEND_LARGEST;
+    ck_assert_int_eq(cell_def_check(&build.def, &error), BASE_INVALID_ARGUMENT);
+    ck_assert_ptr_nonnull(strstr(error.message, "or are those of a largest score"));
     build_release(&build);
 }
 END_TEST
@@ -480,7 +521,7 @@ int main(void)
     TCase *device = tcase_create("device");
     TCase *imported = tcase_create("imported");
     tcase_set_timeout(device, 120);
-    tcase_add_loop_test(device, test_rows_attend_to_their_own, 0, VARIANTS * SHAPES);
+    tcase_add_loop_test(device, test_rows_attend_to_their_own, 0, WAYS * SHAPES);
     tcase_add_test(device, test_masked_rows_count_nothing);
     tcase_add_test(device, test_what_is_no_attention_is_no_definition);
     suite_add_tcase(suite, device);
