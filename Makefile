@@ -90,6 +90,7 @@ CELLS_SRCS = \
   cells/def.c \
   cells/file.c \
   cells/import/attr.c \
+  cells/import/band.c \
   cells/import/build.c \
   cells/import/einsum.c \
   cells/import/scatter.c \
@@ -138,6 +139,7 @@ CELLS_SRCS = \
   cells/import/op_slice.c \
   cells/import/op_step.c \
   cells/import/op_top.c \
+  cells/import/op_trilu.c \
   cells/import/op_window.c \
   cells/import/operators.c \
   cells/import/recognise.c \
@@ -600,6 +602,7 @@ CELLS_SUITES = \
   tests/cells/test_import_sorted.c \
   tests/cells/test_import_keras.c \
   tests/cells/test_import_known.c \
+  tests/cells/test_import_masks.c \
   tests/cells/test_import_norm.c \
   tests/cells/test_import_one_hot.c \
   tests/cells/test_import_quantised.c \

@@ -110,6 +110,9 @@ enum base_status cell__row_mirror(struct cell__import *im, const struct cell__ax
     if (to == 0 || cell__is_pair(times) || im->feeds_back || im->scan != CELL__NONE) {
         return cell__refuse(im, "a value for each pair of steps that are no steps of one sequence");
     }
+    if (im->rows[*row].kind == CELL__ROW_NUMBER) {
+        return cell__row_number_of_step(im, cell__only_sequence(to), row);
+    }
     const struct cell__steps steps = {.sequence = cell__only_sequence(to), .count = 1, .stride = 1};
     const uint32_t made = find_copy(im, *row, steps.sequence); // keys that are the values, too
     if (made != CELL__NONE) {

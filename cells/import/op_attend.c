@@ -7,13 +7,17 @@
  * Scores are sums of products  w . (q * K_t), of terms  w . K_t  of the steps alone, or
  * w . tanh(K_t + q); what does not depend on t stands beside them. Several become one product of
  * vectors side by side, the steps' own terms with a 1 in the query. */
+#include "cells/import/band.h"
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
 
 #include "base/assert.h"
 
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
+#define BOUND_MAX 16777216.0f /* more steps than a sequence has */
 #define TERMS_MAX 8u
 #define SUMS_MAX  32u
 
@@ -33,7 +37,9 @@ struct scores {
     struct term own[TERMS_MAX];      /* of a step alone */
     struct term rest[TERMS_MAX];     /* the same for all steps */
     float constant;
-    bool is_tanh; /* the only product is of tanh(row + query) */
+    const struct cell__band *bands; /* [rows]; NULL: there are none */
+    int32_t first, last;            /* of d (band.h): steps beyond are masked */
+    bool is_tanh;                   /* the only product is of tanh(row + query) */
     uint32_t n_sums;
     struct term sums[SUMS_MAX]; /* still to be taken apart */
 };
@@ -210,6 +216,74 @@ static enum base_status take_slice(struct scores *s, const struct term *sum,
     return push(s, at->op.operands[0], weights, width);
 }
 
+/* ---- Masks ---------------------------------------------------------------------------------- */
+
+/* Added to a score, so much leaves nothing of the step beside one that has it not. */
+#define MASKED (-1e4f)
+
+static float sum_of_weights(const struct scores *s, const struct term *sum)
+{
+    float all = 0.0f;
+    for (uint32_t k = 0; k < s->im->rows[sum->row].value.width; k++) {
+        all += sum->weights[k];
+    }
+    return all;
+}
+
+/* The one of a row, or NULL. */
+static const struct cell__band *band_of(const struct scores *s, uint32_t row)
+{
+    const bool is_band = s->bands != NULL && s->bands[row].kind == CELL__BAND_PARTS;
+    return is_band ? &s->bands[row] : NULL;
+}
+
+/* A number for each stretch of d: the same wherever it is no mask's, which is in one piece. */
+static enum base_status take_band(struct scores *s, const struct cell__band *band, float by)
+{
+    uint32_t first = 0;
+    uint32_t end = band->n + 1;
+    while (first < end && !(band->value[first] * by > MASKED)) {
+        first++;
+    }
+    while (end > first && !(band->value[end - 1] * by > MASKED)) {
+        end--;
+    }
+    if (end != first + 1 || isinf(band->value[first] * by)) {
+        return cell__refuse(s->im, "a number for each pair of steps that is no mask, or one with "
+                                   "steps before and behind it");
+    }
+    if (first > 0 && band->from[first - 1] > s->first) {
+        s->first = band->from[first - 1];
+    }
+    if (end <= band->n && band->from[end - 1] - 1 < s->last) {
+        s->last = band->from[end - 1] - 1;
+    }
+    s->constant += band->value[first] * by;
+    return BASE_OK;
+}
+
+/* A mask's number where the condition holds, or where it does not, and scores elsewhere. */
+static enum base_status take_masked(struct scores *s, const struct term *sum,
+                                    const struct cell__row *at)
+{
+    const uint32_t *operands = at->op.operands;
+    const struct cell__band *condition = band_of(s, operands[0]);
+    const float by = sum_of_weights(s, sum);
+    for (uint32_t i = 1; i < 3 && condition != NULL; i++) {
+        const struct cell__band *mask = band_of(s, operands[i]);
+        if (mask == NULL || mask->n > 0 || !(mask->value[0] * by <= MASKED)) {
+            continue;
+        }
+        struct cell__band masked = *condition;
+        for (uint32_t k = 0; k <= masked.n; k++) {
+            masked.value[k] = (masked.value[k] > 0.0f) == (i == 1) ? mask->value[0] : 0.0f;
+        }
+        BASE_TRY(take_band(s, &masked, by));
+        return push(s, operands[3 - i], sum->weights, at->value.width);
+    }
+    return refuse(s->im);
+}
+
 static enum base_status take_op(struct scores *s, const struct term *sum)
 {
     const struct cell__row *at = &s->im->rows[sum->row];
@@ -238,6 +312,8 @@ static enum base_status take_op(struct scores *s, const struct term *sum)
         return take_parts(s, sum, at);
     case CELL_OP_SLICE:
         return take_slice(s, sum, at);
+    case CELL_OP_SELECT:
+        return take_masked(s, sum, at);
     case CELL_OP_TANH: {
         const struct cell__row *energy = &s->im->rows[operands[0]];
         const bool is_sum = energy->kind == CELL__ROW_OP && energy->op.kind == CELL_OP_ADD;
@@ -261,7 +337,9 @@ static enum base_status take(struct scores *s, const struct term *sum)
     }
     const struct scores before = *s;
     const struct base_error error = *s->im->error;
-    const enum base_status status = take_op(s, sum);
+    const struct cell__band *band = band_of(s, sum->row);
+    const enum base_status status =
+        band != NULL ? take_band(s, band, sum_of_weights(s, sum)) : take_op(s, sum);
     if (status != BASE_UNIMPLEMENTED || s->im->feeds_back || at->times != s->times) {
         return status;
     }
@@ -296,7 +374,8 @@ static enum base_status find_own(struct scores *s, uint32_t row)
 static enum base_status take_scores(struct cell__import *im, uint32_t row, uint32_t over,
                                     struct scores *s)
 {
-    *s = (struct scores){.im = im, .times = 1u << over};
+    *s = (struct scores){
+        .im = im, .times = 1u << over, .first = -CELL__BAND_FAR, .last = CELL__BAND_FAR};
     const float one = 1.0f;
     if (im->rows[row].value.width != 1 || im->rows[row].value.dtype != CELL_F32) {
         return refuse(im);
@@ -306,6 +385,7 @@ static enum base_status take_scores(struct cell__import *im, uint32_t row, uint3
                                 "the steps behind a shorter one too");
     }
     BASE_TRY(find_own(s, row));
+    BASE_TRY(cell__bands(im, row, over, &s->bands));
     BASE_TRY(push(s, row, &one, 1));
     while (s->n_sums > 0) {
         const struct term sum = s->sums[--s->n_sums];
@@ -475,6 +555,35 @@ static enum base_status check_of_step(struct cell__import *im, uint32_t keys, ui
     return BASE_OK;
 }
 
+/* A bound of the keys: the query's number and a number, or without that one of all keys. */
+static enum base_status bound_of(struct cell__import *im, uint32_t number, int32_t add,
+                                 uint32_t *out)
+{
+    if (abs(add) >= CELL__BAND_FAR) {
+        return cell__row_number(im, add > 0 ? BOUND_MAX : 0.0f, out);
+    }
+    BASE_TRY(cell__row_number(im, (float)add, out));
+    return cell__row_pair(im, CELL_OP_ADD, number, *out, out);
+}
+
+/* From which key on the query attends, and before which it ends. */
+static enum base_status bounds_of(struct scores *s, uint32_t query, uint32_t *out)
+{
+    struct cell__import *im = s->im;
+    const uint32_t times = im->rows[query].times & ~s->times;
+    struct cell_op cast = {.kind = CELL_OP_CAST, .n_operands = 1};
+    uint32_t number = CELL__NONE;
+    uint32_t bounds[2] = {CELL__NONE, CELL__NONE};
+    if (times == 0 || cell__is_pair(times) || s->first > 0 || s->last < 0) {
+        return cell__refuse(im, "a mask that leaves a step without the one of its own number");
+    }
+    BASE_TRY(cell__row_number_of_step(im, cell__only_sequence(times), &cast.operands[0]));
+    BASE_TRY(cell__row_op(im, &cast, (struct cell_value){CELL_F32, 1}, &number));
+    BASE_TRY(bound_of(im, number, s->first, &bounds[0]));
+    BASE_TRY(bound_of(im, number, s->last + 1, &bounds[1]));
+    return cell__row_concat(im, bounds, 2, out);
+}
+
 /* ATTEND of these scores; values: of LARGEST the keys. */
 static enum base_status attend(struct scores *s, uint32_t variant, uint32_t values, uint32_t *out)
 {
@@ -492,6 +601,12 @@ static enum base_status attend(struct scores *s, uint32_t variant, uint32_t valu
                          .n_weights = 1,
                          .weights = {{CELL_F32, 1, im->rows[product.keys].value.width, product.v}},
                          .variant = variant};
+    if (s->first > -CELL__BAND_FAR || s->last < CELL__BAND_FAR) {
+        if (is_largest) {
+            return cell__refuse(im, "the largest of scores of which some are masked");
+        }
+        BASE_TRY(bounds_of(s, product.query, &op.operands[op.n_operands++]));
+    }
     return cell__row_op(im, &op, value, out);
 }
 

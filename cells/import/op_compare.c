@@ -54,15 +54,6 @@ enum base_status cell__infer_compared(struct cell__import *im, struct cell__node
     return BASE_OK;
 }
 
-/* Whether a row holds numbers of steps, perhaps as integers of another width. */
-static bool is_number(const struct cell__import *im, uint32_t row)
-{
-    while (im->rows[row].kind == CELL__ROW_OP && im->rows[row].op.kind == CELL_OP_CAST) {
-        row = im->rows[row].op.operands[0];
-    }
-    return im->rows[row].kind == CELL__ROW_NUMBER;
-}
-
 /* Both operands as rows of floats. */
 static enum base_status rows_of_floats(struct cell__import *im, struct cell__node *node,
                                        uint32_t rows[2], struct cell_value *value)
@@ -78,11 +69,12 @@ static enum base_status rows_of_floats(struct cell__import *im, struct cell__nod
             is_exact = true;
             continue;
         }
-        const struct cell_op cast = {
-            .kind = CELL_OP_CAST, .n_operands = 1, .operands = {given->row}};
+        struct cell_op cast = {.kind = CELL_OP_CAST, .n_operands = 1, .operands = {given->row}};
         const uint32_t width = im->rows[given->row].value.width;
-        is_exact = is_exact || is_number(im, given->row);
+        is_exact = is_exact || cell__row_is_counted(im, given->row);
         value->width = width > value->width ? width : value->width;
+        BASE_TRY(
+            cell__row_in_pairs(im, given, &cell__output(im, node, 0)->shape, &cast.operands[0]));
         BASE_TRY(cell__row_op(im, &cast, (struct cell_value){CELL_F32, width}, &rows[i]));
     }
     for (uint32_t i = 0; i < 2; i++) {

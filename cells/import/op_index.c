@@ -26,6 +26,15 @@ enum base_status cell__infer_index(struct cell__import *im, struct cell__node *n
     return BASE_OK;
 }
 
+bool cell__row_is_counted(const struct cell__import *im, uint32_t row)
+{
+    while (im->rows[row].kind == CELL__ROW_OP && im->rows[row].op.kind == CELL_OP_CAST &&
+           !im->rows[row].is_counted) {
+        row = im->rows[row].op.operands[0];
+    }
+    return im->rows[row].kind == CELL__ROW_NUMBER || im->rows[row].is_counted;
+}
+
 static enum base_status refuse(struct cell__import *im)
 {
     return cell__refuse(im, "computes with integers that depend on the request, but for the number "
@@ -141,10 +150,97 @@ static enum base_status clip(struct cell__import *im, const struct cell__value *
     return cell__row_index(im, &row, out);
 }
 
+/* ---- Numbers of steps ------------------------------------------------------------------------ */
+
+/* An operand as floats: of numbers of steps, or a constant. */
+static enum base_status float_of(struct cell__import *im, const struct cell__value *value,
+                                 const struct cell__shape *out, uint32_t *row)
+{
+    struct cell_op cast = {.kind = CELL_OP_CAST, .n_operands = 1, .operands = {value->row}};
+    int64_t number = 0;
+    if (value->kind == CELL__CONST) {
+        return read_number(value, &number) ? cell__row_number(im, (float)number, row) : refuse(im);
+    }
+    BASE_TRY(cell__row_in_pairs(im, value, out, &cast.operands[0]));
+    return cell__row_op(im, &cast, im->rows[value->row].value, row);
+}
+
+/* What floats have come to, as integers again. */
+static enum base_status counted(struct cell__import *im, const struct cell_op *op, uint32_t *out)
+{
+    struct cell_op cast = {.kind = CELL_OP_CAST, .n_operands = 1};
+    BASE_TRY(cell__row_op(im, op, (struct cell_value){CELL_F32, 1}, &cast.operands[0]));
+    BASE_TRY(cell__row_op(im, &cast, (struct cell_value){CELL_I64, 1}, out));
+    im->rows[*out].is_counted = true;
+    return BASE_OK;
+}
+
+enum base_status cell__row_count_from(struct cell__import *im, int64_t first, uint32_t *row)
+{
+    const struct cell_op cast = {.kind = CELL_OP_CAST, .n_operands = 1, .operands = {*row}};
+    struct cell_op add = {.kind = CELL_OP_ADD, .n_operands = 2};
+    if (first == 0) {
+        return BASE_OK;
+    }
+    if (first < -ADD_MAX || first > ADD_MAX) {
+        return refuse(im);
+    }
+    BASE_TRY(cell__row_op(im, &cast, (struct cell_value){CELL_F32, 1}, &add.operands[0]));
+    BASE_TRY(cell__row_number(im, (float)first, &add.operands[1]));
+    return counted(im, &add, row);
+}
+
+/* Whether the node computes with numbers of steps, of width 1, and constants alone. */
+static bool is_of_counted(struct cell__import *im, const struct cell__node *node)
+{
+    bool is = node->n_inputs <= 2;
+    bool is_any = false;
+    for (uint32_t i = 0; i < node->n_inputs && is; i++) {
+        const struct cell__value *value = cell__input(im, node, i);
+        const bool is_one = value->kind == CELL__ROWS && im->rows[value->row].value.width == 1 &&
+                            cell__row_is_counted(im, value->row);
+        is_any = is_any || is_one;
+        is = is_one || value->kind == CELL__CONST;
+    }
+    return is && is_any;
+}
+
+static enum base_status compute_counted(struct cell__import *im, const struct cell__node *node,
+                                        uint32_t *out)
+{
+    static const struct {
+        const char *name;
+        enum cell_op_kind kind;
+    } kinds[] = {{"Add", CELL_OP_ADD}, {"Sub", CELL_OP_SUB}, {"Max", CELL_OP_MAX},
+                 {"Min", CELL_OP_MIN}, {"Abs", CELL_OP_ABS}, {"Neg", CELL_OP_MUL}};
+    const struct cell__shape *shape = &cell__output(im, node, 0)->shape;
+    struct cell_op op = {.n_operands = node->n_inputs};
+    size_t k = 0;
+    while (k < sizeof(kinds) / sizeof(kinds[0]) && strcmp(kinds[k].name, node->op->name) != 0) {
+        k++;
+    }
+    if (k == sizeof(kinds) / sizeof(kinds[0])) {
+        return refuse(im);
+    }
+    op.kind = kinds[k].kind;
+    for (uint32_t i = 0; i < node->n_inputs; i++) {
+        BASE_TRY(float_of(im, cell__input(im, node, i), shape, &op.operands[i]));
+    }
+    if (op.kind == CELL_OP_MUL) {
+        BASE_TRY(cell__row_number(im, -1.0f, &op.operands[op.n_operands++]));
+    }
+    return counted(im, &op, out);
+}
+
 enum base_status cell__lower_index(struct cell__import *im, struct cell__node *node)
 {
     const char *name = node->op->name;
     uint32_t row = CELL__NONE;
+    if (is_of_counted(im, node)) {
+        BASE_TRY(compute_counted(im, node, &row));
+        cell__set_row(im, node, 0, row);
+        return BASE_OK;
+    }
     if (node->n_inputs < 2 || !cell__has_input(node, 1) ||
         (node->n_inputs == 3 && cell__has_input(node, 2))) {
         return refuse(im);

@@ -323,6 +323,7 @@ enum base_status cell__infer_expand(struct cell__import *im, struct cell__node *
     if (is_known) {
         return set_broadcast(im, node, shape.rank, dims);
     }
+    BASE_TRY(in->kind == CELL__CONST ? cell__shape_mirror(im, &shape) : BASE_OK);
     cell__set_rows(im, node, 0, in->dtype, &shape);
     return BASE_OK;
 }

@@ -157,9 +157,8 @@ enum base_status cell__join_shapes(struct cell__import *im, const struct cell__n
     return join_some(im, node, true, out);
 }
 
-/* Of an input whose steps are the second ones of the result's pairs: as rows of these. */
-static enum base_status mirror_input(struct cell__import *im, const struct cell__value *value,
-                                     const struct cell__shape *out, uint32_t *row)
+enum base_status cell__row_in_pairs(struct cell__import *im, const struct cell__value *value,
+                                    const struct cell__shape *out, uint32_t *row)
 {
     for (uint32_t behind = 1; value->kind == CELL__ROWS && behind <= value->shape.rank; behind++) {
         const struct cell__axis *own = &value->shape.axes[value->shape.rank - behind];
@@ -210,7 +209,7 @@ enum base_status cell__joined_rows(struct cell__import *im, const struct cell__n
         BASE_TRY(check_regrouped(im, value, shape));
         BASE_TRY(cell__row_of(im, value, shape, true, &rows[i]));
         BASE_TRY(take_single(im, value, shape, &rows[i]));
-        BASE_TRY(mirror_input(im, value, shape, &rows[i]));
+        BASE_TRY(cell__row_in_pairs(im, value, shape, &rows[i]));
         const uint32_t own = im->rows[rows[i]].value.width;
         if (own != 1 && own != *width) { // a constant is as wide as it is wanted
             BASE_TRY(cell__row_spread(im, rows[i], &value->shape, shape, &rows[i]));
@@ -372,6 +371,9 @@ enum base_status cell__infer_unary(struct cell__import *im, struct cell__node *n
     if (in->kind == CELL__CONST) {
         return fold_unary(im, node);
     }
+    if (cell__is_of_integers(im, node) && (like->kind == CELL_OP_ABS || like->constant < 0.0f)) {
+        return cell__infer_index(im, node); // Abs, Neg
+    }
     BASE_TRY(check_dtype(im, node, 0, like->takes_bool ? CELL__BOOL : CELL__F32));
     cell__set_rows(im, node, 0, like->gives_bool ? CELL__BOOL : CELL__F32, &in->shape);
     return BASE_OK;
@@ -382,6 +384,9 @@ enum base_status cell__lower_unary(struct cell__import *im, struct cell__node *n
     const struct elementwise *like = elementwise_of(node);
     uint32_t row = cell__input(im, node, 0)->row;
     struct cell_op op = {.kind = like->kind, .n_operands = 1, .operands = {row}};
+    if (cell__is_of_integers(im, node)) {
+        return cell__lower_index(im, node);
+    }
     struct cell_value value = im->rows[row].value;
     if (like->has_constant) {
         const struct cell_value one = {CELL_F32, 1};

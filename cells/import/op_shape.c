@@ -154,6 +154,7 @@ enum base_status cell__infer_constant_of_shape(struct cell__import *im, struct c
         is_known = is_known && dims[k] >= 0;
     }
     if (!is_known) {
+        BASE_TRY(cell__shape_mirror(im, &shape));
         cell__set_rows(im, node, 0, fill.dtype, &shape);
         return BASE_OK;
     }
@@ -258,7 +259,7 @@ enum base_status cell__infer_where(struct cell__import *im, struct cell__node *n
     return BASE_OK;
 }
 
-/* The axis of which a Range has the numbers, 0 to the last one, or NULL. */
+/* The axis of which a Range has the numbers, one for each step from the first on, or NULL. */
 static const struct cell__axis *
 numbered_axis(struct cell__import *im, const struct cell__node *node, struct cell__sym *limit)
 {
@@ -272,9 +273,9 @@ numbered_axis(struct cell__import *im, const struct cell__node *node, struct cel
     const struct cell__sym start = cell__tensor_sym(&cell__input(im, node, 0)->tensor, 0);
     const struct cell__sym step = cell__tensor_sym(&cell__input(im, node, 2)->tensor, 0);
     *limit = cell__tensor_sym(&cell__input(im, node, 1)->tensor, 0);
-    const bool is_all = cell__sym_is_number(&start) && start.add == 0 &&
-                        cell__sym_is_number(&step) && step.add == 1 && limit->add == 0 &&
-                        limit->factor == 1 && limit->axis.n == 1;
+    const bool is_all = cell__sym_is_number(&start) && cell__sym_is_number(&step) &&
+                        step.add == 1 && limit->add == start.add && limit->factor == 1 &&
+                        limit->axis.n == 1;
     return is_all ? &limit->axis : NULL;
 }
 
@@ -283,8 +284,12 @@ enum base_status cell__lower_range(struct cell__import *im, struct cell__node *n
 {
     const struct cell__shape *shape = &cell__output(im, node, 0)->shape;
     const uint32_t times = cell__shape_times(im, shape);
+    const struct cell__sym first = cell__tensor_sym(&cell__input(im, node, 0)->tensor, 0);
     uint32_t row = CELL__NONE;
     if (cell__shape_has(im, shape, CELL__ROLE_BATCH)) {
+        if (first.add != 0) {
+            return cell__refuse(im, "numbers of the batch's rows that do not begin with 0");
+        }
         const struct cell__row like = {.kind = CELL__ROW_INDEX,
                                        .index = CELL__NONE,
                                        .value = {CELL_I64, 1},
@@ -297,6 +302,7 @@ enum base_status cell__lower_range(struct cell__import *im, struct cell__node *n
         return cell__refuse(im, "the numbers of what are no steps of a recurrent node");
     }
     BASE_TRY(cell__row_number_of_step(im, cell__only_sequence(times), &row));
+    BASE_TRY(cell__row_count_from(im, first.add, &row));
     cell__set_row(im, node, 0, row);
     return BASE_OK;
 }

@@ -268,6 +268,8 @@ static const struct cell__operator operators[] = {
     {"TopK", 1, 2, 2, " axis k largest sorted ", cell__infer_top, cell__lower_top,
      "over the whole of a row; constant k; of equal elements the first come first"},
     {"Transpose", 1, 1, 1, " perm ", cell__infer_transpose, cell__lower_transpose, "any"},
+    {"Trilu", 1, 2, 1, " upper ", cell__infer_trilu, cell__lower_trilu,
+     "of a constant; or of one number for each pair of steps, as a mask of an attention"},
     {"Unsqueeze", 1, 2, 1, " axes ", cell__infer_unsqueeze, cell__lower_reshaped, ""},
     {"Upsample", 1, 2, 1, " mode scales ", cell__infer_resize, cell__lower_resize, "as Resize"},
     {"Where", 3, 3, 1, " ", cell__infer_select, cell__lower_select, "float32"},

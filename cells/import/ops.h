@@ -56,6 +56,10 @@ enum base_status cell__lower_compared(struct cell__import *im, struct cell__node
 cell__op_fn cell__infer_pow, cell__lower_pow, cell__infer_clip, cell__lower_clip;
 /* op_index.c: integers that tell a step, and who takes it */
 cell__op_fn cell__infer_index, cell__lower_index;
+/* Whether a row is the number of a step, or integers computed of such. */
+bool cell__row_is_counted(const struct cell__import *im, uint32_t row);
+/* The number of a step, counted from `first` on. */
+enum base_status cell__row_count_from(struct cell__import *im, int64_t first, uint32_t *row);
 cell__op_fn cell__infer_gather_elements, cell__lower_gather_elements;
 cell__op_fn cell__infer_gather_nd, cell__lower_gather_nd;
 cell__op_fn cell__infer_gather_step, cell__lower_gather_step; /* Gather, of one axis for both */
@@ -100,6 +104,7 @@ cell__op_fn cell__infer_gemm, cell__lower_gemm;
 /* op_shape.c */
 cell__op_fn cell__infer_constant, cell__infer_shape, cell__infer_size, cell__infer_range;
 cell__op_fn cell__lower_range;
+cell__op_fn cell__infer_trilu, cell__lower_trilu;
 cell__op_fn cell__infer_product, cell__infer_mod, cell__infer_equal, cell__infer_where;
 cell__op_fn cell__infer_constant_of_shape, cell__lower_constant_of_shape;
 /* op_count.c: whether a node computes with counts alone, and it; whether a value is the number of
@@ -189,6 +194,9 @@ enum base_status cell__shape_mirror(struct cell__import *im, struct cell__shape 
 /* The row of a sequence as one of its mirror's: step t of both is the same. */
 enum base_status cell__row_mirror(struct cell__import *im, const struct cell__axis *mirror,
                                   uint32_t *row);
+/* Of an input whose steps are the second ones of the result's pairs: as rows of these. */
+enum base_status cell__row_in_pairs(struct cell__import *im, const struct cell__value *value,
+                                    const struct cell__shape *out, uint32_t *row);
 /* Whether the row is one that has been made so. */
 bool cell__row_is_mirror(const struct cell__import *im, uint32_t row);
 /* Whether one time runs along two of the axes, which no row can say. */

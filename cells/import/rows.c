@@ -3,6 +3,8 @@
  * step-wise ops. What is not needed in the end is never looked at again. */
 #include "cells/import/rows.h"
 
+#include "cells/import/fold.h"
+
 #include "base/assert.h"
 #include "base/checked.h"
 
@@ -530,6 +532,11 @@ static enum base_status row_of_const(struct cell__import *im, const struct cell_
                                      uint32_t *out)
 {
     struct cell_value value = {.width = 1};
+    struct cell__tensor floats;
+    if (tensor->dtype == CELL__BOOL) { // 1 and 0, as all conditions are in rows
+        BASE_TRY(cell__fold_cast(im, tensor, CELL__F32, &floats));
+        tensor = &floats;
+    }
     BASE_TRY(cell__row_dtype(im, tensor->dtype, &value.dtype));
     if (tensor->syms != NULL) {
         return cell__refuse(im, "computes with the size of the batch or time axis");

@@ -58,6 +58,7 @@ struct cell__row {
     bool is_cut;             /* WINDOW, see struct cell__steps; INDEX */
     uint32_t by;             /* WINDOW, see struct cell__steps, and so is the next */
     bool is_clipped, is_from_end;
+    bool is_counted; /* OP: integers computed of numbers of steps, exact as floats */
     const struct cell__joined *joined; /* JOIN */
     struct cell_op op;
     uint32_t chain; /* OP: the Scan that computes it, NONE elsewhere */

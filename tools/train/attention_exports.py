@@ -104,6 +104,87 @@ class MultiheadStated(Multihead):
     steps = STATED
 
 
+class Causal(Projected):
+    """each step attends to those before it and itself: the mask a triangle of True (the mean is the same)"""
+
+    def attend(self, h):
+        scores = torch.bmm(self.q(h), self.k(h).transpose(1, 2)) / HIDDEN**0.5
+        return torch.bmm(torch.softmax(self.mask(scores, h.size(1)), -1), self.v(h))
+
+    def mask(self, scores, steps):
+        above = torch.triu(torch.ones(steps, steps, dtype=torch.bool), diagonal=1)
+        return scores.masked_fill(above, float("-inf"))
+
+
+class CausalAdded(Causal):
+    """the mask added, -inf above the diagonal"""
+
+    def mask(self, scores, steps):
+        return scores + torch.triu(torch.full((steps, steps), float("-inf")), diagonal=1)
+
+
+class CausalLower(Causal):
+    """the other triangle, of ones, compared with 0"""
+
+    def mask(self, scores, steps):
+        return scores.masked_fill(torch.tril(torch.ones(steps, steps)) == 0, -1e9)
+
+
+class CausalScaled(Causal):
+    """one less the triangle, times a number"""
+
+    def mask(self, scores, steps):
+        return scores + (1 - torch.tril(torch.ones(steps, steps))) * -10000.0
+
+
+class CausalNumbers(Causal):
+    """numbers of steps compared"""
+
+    def mask(self, scores, steps):
+        number = torch.arange(steps)
+        return torch.where(number[:, None] >= number[None, :], scores, torch.full_like(scores, -1e9))
+
+
+class Anticausal(Causal):
+    """those behind it and itself"""
+
+    def mask(self, scores, steps):
+        number = torch.arange(steps)
+        return scores.masked_fill(number[None] < number[:, None], -1e9)
+
+
+class Band(Causal):
+    """two steps on either side"""
+
+    def mask(self, scores, steps):
+        number = torch.arange(steps)
+        return scores.masked_fill((number[None] - number[:, None]).abs() > 2, -1e9)
+
+
+class Ahead(Causal):
+    """all before it and two ahead, as streams may look; and no more than four back"""
+
+    def mask(self, scores, steps):
+        scores = scores.masked_fill(torch.triu(torch.ones(steps, steps, dtype=torch.bool), diagonal=3), -1e9)
+        return scores.masked_fill(torch.tril(torch.ones(steps, steps, dtype=torch.bool), diagonal=-5), -1e9)
+
+
+class CausalHeads(Multihead):
+    """nn.MultiheadAttention with PyTorch's mask"""
+
+    def attend(self, h):
+        mask = nn.Transformer.generate_square_subsequent_mask(h.size(1))
+        return self.norm(h + self.attention(h, h, h, attn_mask=mask, need_weights=False)[0])
+
+
+class SoFar(Own):
+    """the mean so far, by the number of the step, and the number itself as a feature"""
+
+    def attend(self, h):
+        count = torch.arange(1, h.size(1) + 1).view(1, -1, 1)
+        return torch.cumsum(h, 1) / count.float() + 1 / (count.float() + 2)
+
+
 class Encoder(nn.Module):
     """nn.TransformerEncoderLayer before an LSTM"""
 
@@ -150,6 +231,15 @@ class Squeezed(Own):
 
 MODULES = {
     "own_additive": Additive,
+    "own_ahead": Ahead,
+    "own_anticausal": Anticausal,
+    "own_band": Band,
+    "own_causal": Causal,
+    "own_causal_added": CausalAdded,
+    "own_causal_heads": CausalHeads,
+    "own_causal_lower": CausalLower,
+    "own_causal_numbers": CausalNumbers,
+    "own_causal_scaled": CausalScaled,
     "own_encoder": Encoder,
     "own_flat": Flat,
     "own_heads": Heads,
@@ -157,6 +247,7 @@ MODULES = {
     "own_multihead_stated": MultiheadStated,
     "own_products": Own,
     "own_projected": Projected,
+    "own_so_far": SoFar,
     "own_squeezed": Squeezed,
 }
 
