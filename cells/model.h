@@ -24,7 +24,7 @@
 #define CELL_MEMORIES_MAX   64u
 #define CELL_JOINS_MAX      16u
 #define CELL_JOIN_PARTS_MAX 16u
-#define CELL_WINDOW_MAX     256u /* steps from the first to the last that a step reads; a stride */
+#define CELL_WINDOW_MAX     4096u /* steps from the first to the last that a step reads; a stride */
 
 /* What comes as one byte an element, of which cells see floats: false and true as 0 and 1. */
 enum cell_byte { CELL_BYTE_NONE, CELL_BYTE_BOOL, CELL_BYTE_U8, CELL_BYTE_I8 };

@@ -500,7 +500,8 @@ static enum base_status multiply_blocks(struct cell__writer *w, const struct par
     return cell__write(w, "Reshape", (const char *[]){out->value, shape, NULL}, &out->value);
 }
 
-/* At each shared place [of a, summed] times [summed, of b], one label each, or none. */
+/* At each shared place [of a, summed] times [summed, of b], one label each, or none; of a may have
+ * more, such as heads beside steps: at each of them b is the same. */
 static enum base_status multiply_rows(struct cell__writer *w, const struct parts *parts,
                                       struct term *a, struct term *b, struct term *out)
 {
@@ -509,7 +510,8 @@ static enum base_status multiply_rows(struct cell__writer *w, const struct parts
     const uint32_t n = parts->shared.n;
     int64_t lone[2];
     size_t n_lone = 0;
-    if (parts->summed.n > 1 || parts->of_a.n > 1 || parts->of_b.n > 1) {
+    const uint32_t more = parts->of_a.n > 1 ? parts->of_a.n - 1 : 0;
+    if (parts->summed.n > 1 || parts->of_b.n > 1) {
         return cell__unwritten(w, "of operands that both depend on the request, with more than one "
                                   "label of a kind");
     }
@@ -517,13 +519,14 @@ static enum base_status multiply_rows(struct cell__writer *w, const struct parts
     BASE_TRY(order(w, b, &as_b));
     BASE_TRY(widen(w, a, n, parts->of_a.n == 0 ? 1 : 0));
     BASE_TRY(widen(w, b, n + 1, parts->of_b.n == 0 ? 1 : 0));
+    BASE_TRY(widen(w, b, n, more));
     *out = joined(&parts->shared, &parts->of_a, &parts->of_b);
     BASE_TRY(cell__write(w, "MatMul", (const char *[]){a->value, b->value, NULL}, &out->value));
     if (parts->of_a.n == 0) {
         lone[n_lone++] = n;
     }
     if (parts->of_b.n == 0) {
-        lone[n_lone++] = n + 1;
+        lone[n_lone++] = n + 1 + more;
     }
     return cell__write_axes(w, "Squeeze", out->value, lone, n_lone, &out->value);
 }
@@ -573,6 +576,10 @@ static enum base_status contract(struct cell__writer *w, struct equation *e, uin
         const struct parts turned = {
             .shared = parts.shared, .summed = parts.summed, .of_a = parts.of_b, .of_b = parts.of_a};
         BASE_TRY((parts.shared.n == 0 ? multiply_matrix : multiply_blocks)(w, &turned, b, a, &out));
+    } else if (parts.of_b.n > 1) {
+        const struct parts turned = {
+            .shared = parts.shared, .summed = parts.summed, .of_a = parts.of_b, .of_b = parts.of_a};
+        BASE_TRY(multiply_rows(w, &turned, b, a, &out));
     } else {
         BASE_TRY(multiply_rows(w, &parts, a, b, &out));
     }

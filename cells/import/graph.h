@@ -28,7 +28,7 @@
 #define CELL__VALUES_MAX     65536u
 #define CELL__ATOMS_MAX      65536u
 #define CELL__AXIS_ATOMS_MAX 4u
-#define CELL__ORDERS_MAX     8u
+#define CELL__ORDERS_MAX     64u
 #define CELL__OPERANDS_MAX   256u /* inputs or outputs of one node */
 
 /* ---- Shapes ------------------------------------------------------------------------------- */

@@ -41,10 +41,14 @@ enum base_status cell__infer_rows_product(struct cell__import *im, struct cell__
     return BASE_OK;
 }
 
-/* Of several heads: part h of n equal ones. */
+/* Of several heads: part h of n equal ones; of 1 the whole, which all heads share. */
 static enum base_status head_of(struct cell__import *im, uint32_t row, uint32_t h, uint32_t n,
                                 uint32_t *out)
 {
+    if (n == 1) {
+        *out = row;
+        return BASE_OK;
+    }
     const uint32_t width = im->rows[row].value.width / n;
     return cell__row_slice(im, row, h * width, width, out);
 }
@@ -63,12 +67,15 @@ static enum base_status weights_of(struct cell__import *im, uint32_t weights, ui
     return BASE_OK;
 }
 
-/* What each of n heads takes of its part of the values, beside each other. */
+/* What each of n heads takes of its part of the values, or of all of them where the result is as
+ * wide, beside each other. */
 static enum base_status attend_by_heads(struct cell__import *im, uint32_t weights, uint32_t values,
-                                        uint32_t n, uint32_t *out)
+                                        uint32_t n, uint32_t width, uint32_t *out)
 {
     uint32_t heads[HEADS_MAX];
-    if (n > HEADS_MAX || im->rows[values].value.width % n != 0) {
+    const uint32_t own = im->rows[values].value.width;
+    const uint32_t parts = width / n == own && width % n == 0 ? 1 : n;
+    if (n > HEADS_MAX || own % parts != 0) {
         return cell__refuse(
             im, "attention of %u heads, at most %u, whose values share a row evenly", n, HEADS_MAX);
     }
@@ -76,15 +83,15 @@ static enum base_status attend_by_heads(struct cell__import *im, uint32_t weight
         uint32_t of = CELL__NONE;
         uint32_t part = CELL__NONE;
         BASE_TRY(weights_of(im, weights, h, n, &of));
-        BASE_TRY(head_of(im, values, h, n, &part));
+        BASE_TRY(head_of(im, values, h, parts, &part));
         BASE_TRY(cell__row_attend(im, of, part, &heads[h]));
     }
     return cell__row_concat(im, heads, n, out);
 }
 
-/* The product of a query and a key of each head. */
+/* The product of a query and a key of each head, or of the key of all. */
 static enum base_status product_by_heads(struct cell__import *im, uint32_t a, uint32_t b,
-                                         uint32_t n, uint32_t *out)
+                                         uint32_t n, uint32_t parts, uint32_t *out)
 {
     uint32_t heads[HEADS_MAX];
     if (n > HEADS_MAX) {
@@ -94,16 +101,16 @@ static enum base_status product_by_heads(struct cell__import *im, uint32_t a, ui
         uint32_t query = CELL__NONE;
         uint32_t key = CELL__NONE;
         BASE_TRY(head_of(im, a, h, n, &query));
-        BASE_TRY(head_of(im, b, h, n, &key));
+        BASE_TRY(head_of(im, b, h, parts, &key));
         BASE_TRY(cell__row_pair(im, CELL_OP_MUL, query, key, &heads[h]));
         BASE_TRY(cell__row_sum(im, heads[h], &heads[h]));
     }
     return cell__row_concat(im, heads, n, out);
 }
 
-/* Summed over the steps of a sequence. */
+/* Summed over the steps of a sequence. width: of the result. */
 static enum base_status product_over_steps(struct cell__import *im, uint32_t a, uint32_t b,
-                                           uint32_t over, uint32_t *out)
+                                           uint32_t over, uint32_t width, uint32_t *out)
 {
     const struct cell__row *first = &im->rows[a];
     const bool is_first = first->softmax_of != CELL__NONE && first->over == over;
@@ -113,7 +120,7 @@ static enum base_status product_over_steps(struct cell__import *im, uint32_t a, 
     const uint32_t heads = im->rows[weights].value.width;
     const struct base_error before = *im->error;
     if (heads > 1 && cell__is_pair(times) && im->rows[weights].softmax_of != CELL__NONE) {
-        return attend_by_heads(im, weights, values, heads, out);
+        return attend_by_heads(im, weights, values, heads, width, out);
     }
     const enum base_status status = cell__row_attend(im, weights, values, out);
     if (status != BASE_UNIMPLEMENTED || im->feeds_back || cell__is_pair(times) ||
@@ -175,16 +182,18 @@ enum base_status cell__lower_rows_product(struct cell__import *im, struct cell__
     }
     BASE_TRY(rows_of(im, node, &rows[0], &rows[1]));
     if (times != 0) {
-        BASE_TRY(product_over_steps(im, rows[0], rows[1], cell__only_sequence(times), &row));
+        BASE_TRY(cell__shape_width(im, &cell__output(im, node, 0)->shape, &width));
+        BASE_TRY(product_over_steps(im, rows[0], rows[1], cell__only_sequence(times), width, &row));
         cell__set_row(im, node, 0, row);
         return BASE_OK;
     }
     BASE_TRY(cell__shape_width(im, &over, &width));
     const uint32_t own = im->rows[rows[0]].value.width;
-    if (own % width != 0 || im->rows[rows[1]].value.width != own || has_rows(im, node)) {
+    const uint32_t other = im->rows[rows[1]].value.width;
+    if (own % width != 0 || (other != own && other != width) || has_rows(im, node)) {
         return cell__refuse(im, "a product of two matrices of a row");
     }
-    BASE_TRY(product_by_heads(im, rows[0], rows[1], own / width, &row));
+    BASE_TRY(product_by_heads(im, rows[0], rows[1], own / width, other / width, &row));
     cell__set_row(im, node, 0, row);
     return BASE_OK;
 }

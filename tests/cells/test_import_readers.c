@@ -309,8 +309,8 @@ START_TEST(test_one_input_of_lengths_is_of_one_sequence)
 }
 END_TEST
 
-/* q attends to c with so many heads, of which the values have `left` of HIDDEN elements less. */
-static void attend_by_heads(int64_t n, int64_t left)
+/* q attends to c with so many heads, of which each has values of its own, or all the same. */
+static void attend_by_heads(int64_t n, bool is_shared)
 {
     const int64_t heads[] = {0, 0, n, HIDDEN / n};
     const int64_t perm[] = {0, 2, 1, 3};
@@ -323,25 +323,25 @@ static void attend_by_heads(int64_t n, int64_t left)
     onnx_set_ints(&builder, node("Transpose", "q4", "qh"), "perm", 4, turned);
     node("MatMul", "ch qh", "sh");
     softmax("sh", "p", 3);
-    if (left == 0) {
+    if (!is_shared) {
         onnx_set_ints(&builder, node("Transpose", "q4", "vh"), "perm", 4, perm);
     } else {
         const int64_t one = 1;
         onnx_constant(&builder, "at", onnx_ints(&builder, 1, 1, &one));
-        node("Unsqueeze", "q at", "vh"); // the same values for each head
+        node("Unsqueeze", "q at", "vh");
     }
     node("MatMul", "p vh", "y");
     answer("y");
 }
 
-START_TEST(test_heads_share_a_row_evenly)
+START_TEST(test_heads_share_a_row_evenly_or_take_all_of_it)
 {
-    attend_by_heads(2, 0);
+    attend_by_heads(2, false);
     expect_accepted(&builder);
-    attend_by_heads(HIDDEN, 0); // of one element each
+    attend_by_heads(HIDDEN, false); // of one element each
     expect_accepted(&builder);
-    attend_by_heads(2, 1);
-    expect_refused(&builder, BASE_UNIMPLEMENTED, "MatMul (node \"y\"");
+    attend_by_heads(2, true);
+    expect_accepted(&builder);
 }
 END_TEST
 
@@ -443,7 +443,7 @@ int main(void)
     tcase_add_test(tests, test_weights_of_one_sequence_over_another_are_refused);
     tcase_add_test(tests, test_attention_beside_lengths_is_refused);
     tcase_add_test(tests, test_one_input_of_lengths_is_of_one_sequence);
-    tcase_add_test(tests, test_heads_share_a_row_evenly);
+    tcase_add_test(tests, test_heads_share_a_row_evenly_or_take_all_of_it);
     tcase_add_test(tests, test_reductions_of_what_has_no_steps_are_refused);
     tcase_add_test(tests, test_scores_of_too_many_terms_are_refused);
     tcase_add_test(tests, test_what_all_rows_share_is_no_answer_of_each);

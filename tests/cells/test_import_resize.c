@@ -145,7 +145,7 @@ START_TEST(test_sizes)
     const int64_t other[] = {BATCH, CHANNELS, 7, HEIGHT};
     onnx_constant(&builder, "sizes", onnx_ints(&builder, 1, 4, other));
     (void)onnx_node(&builder, "Resize", "x - - sizes", "y");
-    refuse(BASE_UNIMPLEMENTED, "by anything but whole numbers of 1 to 256");
+    refuse(BASE_UNIMPLEMENTED, "by anything but whole numbers of 1 to 4096");
 }
 END_TEST
 
@@ -194,10 +194,10 @@ START_TEST(test_what_is_refused)
         float scales[4];
         const char *why;
     } cases[] = {
-        {{1, 1, 1.5f, 1}, "by anything but whole numbers of 1 to 256"},
-        {{1, 1, 0.5f, 1}, "by anything but whole numbers of 1 to 256"},
-        {{1, 1, 257, 1}, "by anything but whole numbers of 1 to 256"},
-        {{1, 1, NAN, 1}, "by anything but whole numbers of 1 to 256"},
+        {{1, 1, 1.5f, 1}, "by anything but whole numbers of 1 to 4096"},
+        {{1, 1, 0.5f, 1}, "by anything but whole numbers of 1 to 4096"},
+        {{1, 1, 4097, 1}, "by anything but whole numbers of 1 to 4096"},
+        {{1, 1, NAN, 1}, "by anything but whole numbers of 1 to 4096"},
         {{2, 1, 1, 1}, "axis 0 is of unknown size, and neither the batch nor the time of"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

@@ -185,6 +185,70 @@ class SoFar(Own):
         return torch.cumsum(h, 1) / count.float() + 1 / (count.float() + 2)
 
 
+class Multiquery(Projected):
+    """several heads of queries, keys and values that they share (Shazeer 2019)"""
+
+    outputs = {"y": STEPS}
+
+    def __init__(self):
+        super().__init__()
+        self.k, self.v = nn.Linear(HIDDEN, HIDDEN // HEADS), nn.Linear(HIDDEN, HIDDEN // HEADS)
+
+    def forward(self, x):
+        return Own.forward(self, x)
+
+    def attend(self, h):
+        q = self.q(h).view(h.size(0), h.size(1), HEADS, HIDDEN // HEADS).transpose(1, 2)
+        scores = q @ self.k(h).unsqueeze(1).transpose(2, 3)
+        taken = torch.softmax(scores, -1) @ self.v(h).unsqueeze(1)
+        return taken.transpose(1, 2).reshape(h.size(0), h.size(1), HIDDEN)
+
+
+class Gated(nn.Module):
+    """a gated residual network: two layers, a gate, a shortcut, a norm"""
+
+    def __init__(self, features, width):
+        super().__init__()
+        self.first, self.second, self.gate = nn.Linear(features, HIDDEN), nn.Linear(HIDDEN, HIDDEN), nn.Linear(HIDDEN, 2 * width)
+        self.norm = nn.LayerNorm(width)
+        self.shortcut = nn.Linear(features, width) if features != width else nn.Identity()
+
+    def forward(self, x):
+        y = self.second(nn.functional.elu(self.first(x)))
+        return self.norm(nn.functional.glu(self.gate(y), -1) + self.shortcut(x))
+
+
+class Fusion(nn.Module):
+    """a temporal fusion transformer (Lim et al. 2021): variables selected, an LSTM, causal attention whose heads share values"""
+
+    inputs, outputs = {"x": STEPS}, {"y": STEPS}
+
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.ModuleList(nn.Linear(1, HIDDEN) for _ in range(INPUT))
+        self.select = Gated(INPUT * HIDDEN, INPUT)
+        self.variables = nn.ModuleList(Gated(HIDDEN, HIDDEN) for _ in range(INPUT))
+        self.rnn = nn.LSTM(HIDDEN, HIDDEN, batch_first=True)
+        self.enrich, self.behind = Gated(HIDDEN, HIDDEN), Gated(HIDDEN, HIDDEN)
+        self.q, self.k, self.v = nn.Linear(HIDDEN, HIDDEN), nn.Linear(HIDDEN, HIDDEN), nn.Linear(HIDDEN, HIDDEN // HEADS)
+        self.out, self.head = nn.Linear(HIDDEN // HEADS, HIDDEN), nn.Linear(HIDDEN, CLASSES)
+        self.norm = nn.LayerNorm(HIDDEN)
+
+    def forward(self, x):
+        each = torch.stack([embed(x[..., i : i + 1]) for i, embed in enumerate(self.embed)], -2)
+        weights = torch.softmax(self.select(each.flatten(-2)), -1).unsqueeze(-1)
+        each = torch.stack([variable(each[..., i, :]) for i, variable in enumerate(self.variables)], -2)
+        h = self.enrich(self.rnn((weights * each).sum(-2))[0])
+        return self.head(self.behind(self.norm(self.out(self.attend(h)) + h)))
+
+    def attend(self, h):
+        batch, steps = h.size(0), h.size(1)
+        q, k = (layer(h).view(batch, steps, HEADS, HIDDEN // HEADS) for layer in (self.q, self.k))
+        scores = torch.einsum("bthd,bshd->bhts", q, k) / HEADS
+        scores = scores.masked_fill(torch.triu(torch.ones(steps, steps, dtype=torch.bool), diagonal=1), -1e9)
+        return torch.einsum("bhts,bsd->bhtd", torch.softmax(scores, -1), self.v(h)).mean(1)
+
+
 class Encoder(nn.Module):
     """nn.TransformerEncoderLayer before an LSTM"""
 
@@ -242,9 +306,11 @@ MODULES = {
     "own_causal_scaled": CausalScaled,
     "own_encoder": Encoder,
     "own_flat": Flat,
+    "own_fusion": Fusion,
     "own_heads": Heads,
     "own_multihead": Multihead,
     "own_multihead_stated": MultiheadStated,
+    "own_multiquery": Multiquery,
     "own_products": Own,
     "own_projected": Projected,
     "own_so_far": SoFar,
