@@ -23,16 +23,36 @@ enum base_status cell__axis_mirror(struct cell__import *im, const struct cell__a
     return BASE_OK;
 }
 
+/* What the axis is a mirror of: an atom; NONE: it is none. */
+static uint32_t mirrored(const struct cell__import *im, const struct cell__axis *axis)
+{
+    if (axis->n != 1) {
+        return CELL__NONE;
+    }
+    const struct cell__atom *atom = &im->atoms[cell__atom_root(im, axis->atoms[0])];
+    const bool is_one = atom->source != CELL__NONE && atom->parts == 1 && atom->add == MIRROR_ADD &&
+                        atom->stride == MIRROR_STRIDE;
+    return is_one ? cell__atom_root(im, atom->source) : CELL__NONE;
+}
+
 bool cell__axis_is_mirror(const struct cell__import *im, const struct cell__axis *axis,
                           const struct cell__axis *of)
 {
-    if (axis->n != 1 || of->n != 1) {
-        return false;
-    }
-    const struct cell__atom *atom = &im->atoms[cell__atom_root(im, axis->atoms[0])];
-    return atom->source != CELL__NONE && atom->parts == 1 && atom->add == MIRROR_ADD &&
-           atom->stride == MIRROR_STRIDE &&
-           cell__atom_root(im, atom->source) == cell__atom_root(im, of->atoms[0]);
+    const uint32_t source = mirrored(im, axis);
+    return source != CELL__NONE && of->n == 1 && source == cell__atom_root(im, of->atoms[0]);
+}
+
+enum base_status cell__axes_unite_mirror(struct cell__import *im, const struct cell__axis *a,
+                                         const struct cell__axis *b, bool *is_one)
+{
+    const uint32_t of_a = mirrored(im, a);
+    const uint32_t of_b = mirrored(im, b);
+    const struct cell__axis *plain = of_a == CELL__NONE ? a : b;
+    const uint32_t source = of_a == CELL__NONE ? of_b : of_a;
+    *is_one = (of_a == CELL__NONE) != (of_b == CELL__NONE) && plain->n == 1 &&
+              im->atoms[cell__atom_root(im, plain->atoms[0])].source == CELL__NONE;
+    const struct cell__axis of = {.n = 1, .atoms = {source}};
+    return *is_one ? cell__axis_unite(im, &of, plain, "operand dimensions") : BASE_OK;
 }
 
 bool cell__axes_mirror(const struct cell__import *im, const struct cell__axis *a,

@@ -262,24 +262,66 @@ static enum base_status take_band(struct scores *s, const struct cell__band *ban
     return BASE_OK;
 }
 
+/* A mask's number where a condition on the steps' numbers holds, if is_where, or else does not. */
+static enum base_status take_band_where(struct scores *s, const struct cell__band *condition,
+                                        bool is_where, float number, float by)
+{
+    struct cell__band masked = *condition;
+    for (uint32_t k = 0; k <= masked.n; k++) {
+        masked.value[k] = (masked.value[k] > 0.0f) == is_where ? number : 0.0f;
+    }
+    return take_band(s, &masked, by);
+}
+
+/* The same of a condition that each key has for itself: a term of the keys. */
+static enum base_status take_own_where(struct scores *s, const struct cell_op *select,
+                                       uint32_t mask, const struct term *sum)
+{
+    struct cell__import *im = s->im;
+    struct cell_op op = *select;
+    struct term term = {.query = CELL__NONE, .weights = sum->weights};
+    BASE_TRY(cell__row_number(im, 0.0f, &op.operands[3 - mask]));
+    BASE_TRY(cell__row_op(im, &op, im->rows[op.operands[0]].value, &term.row));
+    if (im->rows[term.row].value.width != im->rows[sum->row].value.width) {
+        term.weights = new_weights(s, 1); // of all heads
+        if (term.weights == NULL) {
+            return cell__no_memory(im);
+        }
+        term.weights[0] = sum_of_weights(s, sum);
+    }
+    return add_term(s, s->own, &s->n_own, term);
+}
+
+/* The number of a constant row whose elements are all the same; NaN: it is none. */
+static float number_of(const struct cell__row *row)
+{
+    const float *floats = floats_of(row);
+    for (uint32_t k = 1; floats != NULL && k < row->value.width; k++) {
+        floats = floats[k] <= floats[0] && floats[k] >= floats[0] ? floats : NULL;
+    }
+    return floats == NULL ? NAN : floats[0];
+}
+
 /* A mask's number where the condition holds, or where it does not, and scores elsewhere. */
 static enum base_status take_masked(struct scores *s, const struct term *sum,
                                     const struct cell__row *at)
 {
-    const uint32_t *operands = at->op.operands;
-    const struct cell__band *condition = band_of(s, operands[0]);
+    const struct cell_op select = at->op;
+    const uint32_t width = at->value.width;
+    const struct cell__row *rows = s->im->rows;
+    const struct cell__band *condition = band_of(s, select.operands[0]);
+    const struct cell__row *own = &rows[select.operands[0]];
     const float by = sum_of_weights(s, sum);
-    for (uint32_t i = 1; i < 3 && condition != NULL; i++) {
-        const struct cell__band *mask = band_of(s, operands[i]);
-        if (mask == NULL || mask->n > 0 || !(mask->value[0] * by <= MASKED)) {
+    const bool is_own = own->times == s->times && at->times != s->times &&
+                        (own->value.width == 1 || own->value.width == width);
+    for (uint32_t i = 1; i < 3 && (condition != NULL || is_own); i++) {
+        const float number = number_of(&rows[select.operands[i]]);
+        if (!(number * by <= MASKED)) {
             continue;
         }
-        struct cell__band masked = *condition;
-        for (uint32_t k = 0; k <= masked.n; k++) {
-            masked.value[k] = (masked.value[k] > 0.0f) == (i == 1) ? mask->value[0] : 0.0f;
-        }
-        BASE_TRY(take_band(s, &masked, by));
-        return push(s, operands[3 - i], sum->weights, at->value.width);
+        BASE_TRY(condition != NULL ? take_band_where(s, condition, i == 1, number, by)
+                                   : take_own_where(s, &select, i, sum));
+        return push(s, select.operands[3 - i], sum->weights, width);
     }
     return refuse(s->im);
 }
@@ -425,13 +467,22 @@ static enum base_status weighted(struct cell__import *im, uint32_t row, const fl
     return cell__row_pair(im, CELL_OP_MUL, row, constant, out);
 }
 
-/* The sum over k of weights_k row_k. */
+/* The sum over k of weights_k row_k. What has a weight of 0 takes no part: it may be infinite, as
+ * masks of other heads are. */
 static enum base_status sum_of(struct cell__import *im, const struct term *term, uint32_t *out)
 {
     const uint32_t width = im->rows[term->row].value.width;
-    *out = term->row;
-    if (width == 1 && are_ones(term->weights, 1)) {
-        return BASE_OK;
+    uint32_t first = 0;
+    uint32_t end = width;
+    while (first + 1 < end && are_zeros(&term->weights[first], 1)) {
+        first++;
+    }
+    while (end > first + 1 && are_zeros(&term->weights[end - 1], 1)) {
+        end--;
+    }
+    if (end == first + 1) {
+        BASE_TRY(cell__row_slice(im, term->row, first, 1, out));
+        return weighted(im, *out, &term->weights[first], out);
     }
     struct cell_op op = {.kind = CELL_OP_LINEAR,
                          .n_operands = 1,

@@ -101,6 +101,10 @@ static enum base_status binary_axis(struct cell__import *im, const struct cell__
     int64_t a_size = cell__axis_size(im, a);
     int64_t b_size = cell__axis_size(im, b);
     struct cell__axis mirror;
+    bool is_one = false;
+    if (!is_with_const && a_size != 1 && b_size != 1) {
+        BASE_TRY(cell__axes_unite_mirror(im, a, b, &is_one));
+    }
     // Of one element both: the one of a graph input, which may be the time of one step.
     *out = a_size == 1 && (b_size != 1 || a->n == 0) ? *b : *a;
     if (a_size == 1 || b_size == 1 || cell__axes_mirror(im, a, b, &mirror)) {

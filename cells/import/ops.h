@@ -187,6 +187,10 @@ enum base_status cell__axis_mirror(struct cell__import *im, const struct cell__a
                                    struct cell__axis *out);
 bool cell__axis_is_mirror(const struct cell__import *im, const struct cell__axis *axis,
                           const struct cell__axis *of);
+/* Where one of two axes that must be as long as each other is a mirror, and the other one that
+ * follows from none: it is as long as what the mirror is of. */
+enum base_status cell__axes_unite_mirror(struct cell__import *im, const struct cell__axis *a,
+                                         const struct cell__axis *b, bool *is_one);
 bool cell__axes_mirror(const struct cell__import *im, const struct cell__axis *a,
                        const struct cell__axis *b, struct cell__axis *out);
 /* Of axes that are the same all but the first become mirrors. */

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from exports import SAMPLE, draw_cases, draw_weights, export_open, write_models
-from lstm_modules import CLASSES, HIDDEN, INPUT
+from lstm_modules import CLASSES, HIDDEN, INPUT, WORDS
 
 STEPS = {0: "batch", 1: "time"}
 BATCH = {0: "batch"}
@@ -118,6 +118,76 @@ class Gathered(Masked):
         return self.head(h.gather(1, last).squeeze(1))
 
 
+class Own(Masked):
+    """each step attends to those that its row has, by products; the number of steps as lengths"""
+
+    outputs = {"y": STEPS}
+
+    def __init__(self):
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(HIDDEN, HIDDEN) for _ in range(3))
+
+    def pool(self, h, there):
+        return self.take(h, self.mask(self.q(h) @ self.k(h).transpose(1, 2), there))
+
+    def mask(self, scores, there):
+        return scores.masked_fill(~there.unsqueeze(1), -1e9)
+
+    def take(self, h, scores):
+        return torch.softmax(scores / HIDDEN**0.5, -1) @ self.v(h)
+
+
+class OwnPadded(Own):
+    """the same by a mask of booleans, and of each step those before it and itself"""
+
+    inputs = {"x": STEPS, "padded": STEPS}
+
+    def forward(self, x, padded):
+        return self.head(self.pool(self.rnn(x)[0], ~padded))
+
+    def mask(self, scores, there):
+        above = torch.triu(torch.ones(scores.size(1), scores.size(1), dtype=torch.bool), diagonal=1)
+        return super().mask(scores.masked_fill(above, float("-inf")), there)
+
+
+class OwnAdded(OwnPadded):
+    """a mask of floats, one less which is times -10000 and added"""
+
+    inputs = {"x": STEPS, "weights": STEPS}
+
+    def forward(self, x, weights):
+        return self.head(self.pool(self.rnn(x)[0], weights))
+
+    def mask(self, scores, there):
+        return scores + (1 - there[:, None, :]) * -10000.0
+
+
+class OwnHeads(OwnPadded):
+    """nn.MultiheadAttention with key_padding_mask, in an encoder's layer too"""
+
+    def __init__(self):
+        super().__init__()
+        self.encoder = nn.TransformerEncoderLayer(HIDDEN, 2, HIDDEN, batch_first=True)
+        self.attention = nn.MultiheadAttention(HIDDEN, 2, batch_first=True)
+
+    def pool(self, h, there):
+        h = self.encoder(h, src_key_padding_mask=~there)
+        return self.attention(h, h, h, key_padding_mask=~there, need_weights=False)[0]
+
+
+class OwnIds(Own):
+    """ids, of which 0 stands for nothing, as mask"""
+
+    inputs = {"ids": STEPS}
+
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(WORDS, INPUT, padding_idx=0)
+
+    def forward(self, ids):
+        return self.head(self.pool(self.rnn(self.embedding(ids))[0], ids != 0))
+
+
 MODULES = {
     "mask_attended": Attended,
     "mask_filled": Filled,
@@ -127,6 +197,11 @@ MODULES = {
     "mask_indexed": Indexed,
     "mask_largest": Largest,
     "mask_mean": Masked,
+    "mask_own": Own,
+    "mask_own_added": OwnAdded,
+    "mask_own_heads": OwnHeads,
+    "mask_own_ids": OwnIds,
+    "mask_own_padded": OwnPadded,
 }
 
 
@@ -137,11 +212,17 @@ def make_module(name):
 def make_inputs(module, batch, time, generator):
     x = torch.randint(-8, 9, (batch, time, INPUT), generator=generator) / 8
     lengths = torch.randint(1, time + 1, (batch,), generator=generator)
+    there = torch.arange(time)[None] < lengths[:, None]
+    if "ids" in module.inputs:
+        return [torch.randint(1, WORDS, (batch, time), generator=generator) * there]
+    if "padded" in module.inputs:
+        return x, ~there
+    if "weights" in module.inputs:
+        return x, there.float()
     if "bytes" in module.inputs:
-        mask = torch.arange(time)[None] < lengths[:, None]
-        return x, mask, torch.randint(0, 256, (batch, time), generator=generator).to(torch.uint8)
+        return x, there, torch.randint(0, 256, (batch, time), generator=generator).to(torch.uint8)
     if "mask" in module.inputs:
-        return x, (torch.arange(time)[None] < lengths[:, None]).long()
+        return x, there.long()
     return x, time - lengths if "starts" in module.inputs else lengths
 
 
