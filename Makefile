@@ -91,6 +91,7 @@ CELLS_SRCS = \
   cells/file.c \
   cells/import/attr.c \
   cells/import/band.c \
+  cells/import/behind.c \
   cells/import/build.c \
   cells/import/einsum.c \
   cells/import/scatter.c \

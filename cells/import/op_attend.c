@@ -8,6 +8,7 @@
  * w . tanh(K_t + q); what does not depend on t stands beside them. Several become one product of
  * vectors side by side, the steps' own terms with a 1 in the query. */
 #include "cells/import/band.h"
+#include "cells/import/behind.h"
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
 
@@ -218,9 +219,6 @@ static enum base_status take_slice(struct scores *s, const struct term *sum,
 
 /* ---- Masks ---------------------------------------------------------------------------------- */
 
-/* Added to a score, so much leaves nothing of the step beside one that has it not. */
-#define MASKED (-1e4f)
-
 static float sum_of_weights(const struct scores *s, const struct term *sum)
 {
     float all = 0.0f;
@@ -242,10 +240,10 @@ static enum base_status take_band(struct scores *s, const struct cell__band *ban
 {
     uint32_t first = 0;
     uint32_t end = band->n + 1;
-    while (first < end && !(band->value[first] * by > MASKED)) {
+    while (first < end && !(band->value[first] * by > CELL__MASKED)) {
         first++;
     }
-    while (end > first && !(band->value[end - 1] * by > MASKED)) {
+    while (end > first && !(band->value[end - 1] * by > CELL__MASKED)) {
         end--;
     }
     if (end != first + 1 || isinf(band->value[first] * by)) {
@@ -316,7 +314,7 @@ static enum base_status take_masked(struct scores *s, const struct term *sum,
                         (own->value.width == 1 || own->value.width == width);
     for (uint32_t i = 1; i < 3 && (condition != NULL || is_own); i++) {
         const float number = number_of(&rows[select.operands[i]]);
-        if (!(number * by <= MASKED)) {
+        if (!(number * by <= CELL__MASKED)) {
             continue;
         }
         BASE_TRY(condition != NULL ? take_band_where(s, condition, i == 1, number, by)
@@ -413,6 +411,30 @@ static enum base_status find_own(struct scores *s, uint32_t row)
     return BASE_OK;
 }
 
+/* Beside sequence_lens: whether the steps behind a shorter row are masked, or all steps behind the
+ * query's own. */
+static enum base_status check_lengths(struct scores *s, uint32_t row, uint32_t over)
+{
+    bool is_known = false;
+    float behind = 0.0f;
+    if (!cell__sequence_has_lengths(s->im, over)) {
+        return BASE_OK;
+    }
+    const uint32_t query = s->im->rows[row].times & ~s->times;
+    const bool is_own = query != 0 && !cell__is_pair(query) &&
+                        cell__sequence_of_mirror(s->im, cell__only_sequence(query)) ==
+                            cell__sequence_of_mirror(s->im, over);
+    if (is_own && s->last <= 0) {
+        return BASE_OK;
+    }
+    BASE_TRY(cell__row_behind(s->im, row, over, &is_known, &behind));
+    return is_known && behind <= CELL__MASKED
+               ? BASE_OK
+               : cell__refuse(s->im, "attends to a sequence beside sequence_lens, where ONNX would "
+                                     "take the steps behind a shorter one too; a mask by the same "
+                                     "lengths would leave them out");
+}
+
 static enum base_status take_scores(struct cell__import *im, uint32_t row, uint32_t over,
                                     struct scores *s)
 {
@@ -422,10 +444,6 @@ static enum base_status take_scores(struct cell__import *im, uint32_t row, uint3
     if (im->rows[row].value.width != 1 || im->rows[row].value.dtype != CELL_F32) {
         return refuse(im);
     }
-    if (im->sequences[over].uses_lengths) {
-        return cell__refuse(im, "attends to a sequence beside sequence_lens, where ONNX would take "
-                                "the steps behind a shorter one too");
-    }
     BASE_TRY(find_own(s, row));
     BASE_TRY(cell__bands(im, row, over, &s->bands));
     BASE_TRY(push(s, row, &one, 1));
@@ -433,6 +451,7 @@ static enum base_status take_scores(struct cell__import *im, uint32_t row, uint3
         const struct term sum = s->sums[--s->n_sums];
         BASE_TRY(take(s, &sum));
     }
+    BASE_TRY(check_lengths(s, row, over));
     return s->is_tanh && (s->n_products != 1 || s->n_own != 0) ? refuse(im) : BASE_OK;
 }
 

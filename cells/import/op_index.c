@@ -294,7 +294,10 @@ static enum base_status take_step(struct cell__import *im, const struct cell__va
         return cell__refuse(im, "takes what is no step of a sequence, or one of a sequence that is "
                                 "turned round");
     }
-    if (im->sequences[cell__only_sequence(times)].uses_lengths) {
+    const struct cell__sequence *of = &im->sequences[cell__only_sequence(times)];
+    const bool is_within = of->has_lengths && of->lengths_input == (int32_t)index->index &&
+                           (index->offset == -1 || (index->offset < 0 && index->is_cut));
+    if (of->uses_lengths && !is_within) {
         return cell__refuse(im, "takes steps by their number beside sequence_lens");
     }
     if (im->rows[data->row].times != times) {

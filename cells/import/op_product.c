@@ -113,7 +113,9 @@ static enum base_status product_over_steps(struct cell__import *im, uint32_t a, 
                                            uint32_t over, uint32_t width, uint32_t *out)
 {
     const struct cell__row *first = &im->rows[a];
-    const bool is_first = first->softmax_of != CELL__NONE && first->over == over;
+    const bool is_softmax = first->softmax_of != CELL__NONE && first->over == over;
+    const bool is_first = is_softmax || (im->rows[b].softmax_of == CELL__NONE &&
+                                         first->value.width == 1 && first->times != 0);
     const uint32_t weights = is_first ? a : b;
     const uint32_t values = is_first ? b : a;
     const uint32_t times = im->rows[a].times | im->rows[b].times;

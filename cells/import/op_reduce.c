@@ -1,5 +1,6 @@
 /* Reductions, ArgMax among them: over the whole of a row, or over the steps of a sequence, which is
  * a REDUCE that reads all of them. A softmax over the steps is two of those. */
+#include "cells/import/behind.h"
 #include "cells/import/fold.h"
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
@@ -251,6 +252,27 @@ static uint32_t deviating(const struct cell__import *im, uint32_t row)
     return is_mean ? x : CELL__NONE;
 }
 
+/* Beside sequence_lens: whether what stands behind the length counts nothing. */
+static enum base_status check_lengths(struct cell__import *im, enum kind kind, uint32_t row,
+                                      uint32_t sequence)
+{
+    bool is_known = false;
+    float behind = 0.0f;
+    if (!cell__sequence_has_lengths(im, sequence)) {
+        return BASE_OK;
+    }
+    BASE_TRY(cell__row_behind(im, row, sequence, &is_known, &behind));
+    const bool is_nothing = kind == SUM   ? behind <= 0.0f && behind >= 0.0f
+                            : kind == MAX ? behind <= CELL__MASKED
+                            : kind == MIN ? behind >= -CELL__MASKED
+                                          : false;
+    return is_known && is_nothing
+               ? BASE_OK
+               : cell__refuse(im, "over the steps beside sequence_lens, where ONNX would take the "
+                                  "zeros behind a shorter sequence too; a mask by the same lengths "
+                                  "would leave them out");
+}
+
 /* The reduction of a timed row of floats over all steps. */
 static enum base_status reduce_steps(struct cell__import *im, enum kind kind, uint32_t row,
                                      uint32_t *out)
@@ -262,10 +284,7 @@ static enum base_status reduce_steps(struct cell__import *im, enum kind kind, ui
     const uint32_t sequence = cell__only_sequence(im->rows[row].times);
     uint32_t memory = CELL__NONE;
     uint32_t steps = CELL__NONE;
-    if (im->sequences[sequence].uses_lengths) {
-        return cell__refuse(im, "over the steps beside sequence_lens, where ONNX would take the "
-                                "zeros behind a shorter sequence too");
-    }
+    BASE_TRY(check_lengths(im, kind, row, sequence));
     const uint32_t of = kind == SUM || kind == MEAN ? deviating(im, row) : CELL__NONE;
     if (of == CELL__NONE) {
         BASE_TRY(memory_of(im, row, &memory));

@@ -502,6 +502,9 @@ static enum base_status set_steps(struct cell__import *im, struct cell_model *mo
         }
         struct cell_tensor *input = &model->inputs[row->by - 1];
         const uint32_t sequence = cell__only_sequence(im->rows[row->index].times);
+        if (input->is_lengths && input->sequence == sequence) {
+            continue; // within each row's length: op_index.c
+        }
         if (input->is_lengths ||
             (input->is_step && (input->sequence != sequence || input->step_add != row->offset ||
                                 input->step_is_clipped != row->is_clipped))) {

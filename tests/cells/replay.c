@@ -126,9 +126,9 @@ static void read_sizes(struct replay *replay)
     }
 }
 
-/* Steps of row b of a sequence, whose tensors have `time`. */
-static uint32_t length_of(const struct cell_model *model, const struct replay_tensor *inputs,
-                          int64_t b, uint32_t sequence, int64_t time)
+/* Steps of row b of a sequence, whose tensors have `time`, but where they follow from another's. */
+static uint32_t told_length(const struct cell_model *model, const struct replay_tensor *inputs,
+                            int64_t b, uint32_t sequence, int64_t time)
 {
     for (uint32_t i = 0; i < model->n_inputs; i++) {
         if (model->inputs[i].is_lengths && model->inputs[i].sequence == sequence) {
@@ -139,6 +139,29 @@ static uint32_t length_of(const struct cell_model *model, const struct replay_te
         }
     }
     return (uint32_t)time;
+}
+
+/* Steps that n of its source leave a sequence. */
+static int64_t steps_left(const struct cell_sequence *sequence, int64_t n)
+{
+    const double reach = (double)(n * cell_sequence_parts(sequence) + sequence->add);
+    return sequence->kept > 0 ? sequence->kept : (int64_t)floor(reach / sequence->stride) + 1;
+}
+
+static uint32_t length_of(const struct replay *replay, int64_t b, uint32_t sequence)
+{
+    uint32_t way[CELL_SEQUENCES_MAX];
+    uint32_t n = 0;
+    uint32_t s = sequence;
+    while (replay->model->sequences[s].stride > 0) {
+        way[n++] = s;
+        s = replay->model->sequences[s].source;
+    }
+    int64_t length = told_length(replay->model, replay->inputs, b, s, replay->times[s]);
+    while (n > 0) {
+        length = steps_left(&replay->model->sequences[way[--n]], length);
+    }
+    return (uint32_t)length;
 }
 
 /* ---- Stages ------------------------------------------------------------------------------- */
@@ -197,7 +220,7 @@ static int64_t part_steps(const struct replay *replay, const struct cell_join_pa
         return replay->made[part->source.stage].steps;
     }
     const uint32_t of = replay->model->inputs[part->source.index].sequence;
-    return length_of(replay->model, replay->inputs, b, of, replay->times[of]);
+    return length_of(replay, b, of);
 }
 
 /* Step t of what is joined, part by part. */
@@ -237,7 +260,7 @@ static void set_window(const struct replay *replay, const struct cell_stage *sta
         source->kind == CELL_SOURCE_JOIN    ? replay->model->joins[source->index].sequence
         : source->kind == CELL_SOURCE_INPUT ? replay->model->inputs[source->index].sequence
                                             : replay->model->stages[source->stage].sequence;
-    const int64_t steps = length_of(replay->model, replay->inputs, b, of, replay->times[of]);
+    const int64_t steps = length_of(replay, b, of);
     int64_t first = t * source->stride + source->offset + (source->is_from_end ? steps : 0);
     ck_assert(!source->is_from_end || first >= 0);
     if (source->by > 0) {
@@ -281,8 +304,7 @@ static uint32_t steps_of(const struct replay *replay, const struct cell_stage *s
     case CELL_STAGE_CHAIN:
         break;
     }
-    return length_of(replay->model, replay->inputs, b, stage->sequence,
-                     replay->times[stage->sequence]);
+    return length_of(replay, b, stage->sequence);
 }
 
 static bool has_ended(const struct replay *replay, const struct cell_stage *stage,
@@ -307,8 +329,7 @@ static void set_memories(const struct replay *replay, const struct cell_stage *s
         const struct cell_memory *memory = &replay->model->memories[part->index];
         const uint32_t width = part->count > 0 ? part->count : memory->width;
         const uint32_t piece = memory->width / memory->pieces;
-        const uint32_t n = length_of(replay->model, replay->inputs, b, memory->sequence,
-                                     replay->times[memory->sequence]);
+        const uint32_t n = length_of(replay, b, memory->sequence);
         oracle->n_rows[i] = n;
         copies[i] = numbers((size_t)n * memory->width);
         ck_assert_uint_le((uint32_t)part->offset + width, memory->width);
@@ -556,7 +577,7 @@ static bool is_padding(const struct cell_model *model, const struct replay_tenso
     }
     int64_t time = dims[shape->time_axis];
     return place[shape->time_axis] >=
-           (int64_t)length_of(model, inputs, place[shape->batch_axis], shape->sequence, time);
+           (int64_t)told_length(model, inputs, place[shape->batch_axis], shape->sequence, time);
 }
 
 static void compare(const struct cell_model *model, const struct replay_tensor *inputs, uint32_t o,

@@ -3,6 +3,7 @@
  * is refused. */
 #include "base/mem.h"
 #include "cells/model.h"
+#include "tests/cells/changed.h"
 #include "tests/cells/parse.h"
 #include "tests/cells/replay.h"
 #include "tests/util.h"
@@ -459,6 +460,46 @@ START_TEST(test_triangles_that_are_refused)
 }
 END_TEST
 
+/* ---- Beside sequence_lens ---------------------------------------------------------------------
+ */
+
+static const Onnx__GraphProto *begin_packed(const char *name)
+{
+    char relative[UTIL_PATH_BYTES];
+    (void)snprintf(relative, sizeof(relative),
+                   "tests/data/onnx/mask_packed_%s-ts1.13-op17/model.onnx", name);
+    return changed_begin(relative)->graph;
+}
+
+/* What ONNX computes behind a shorter row would count: a mask that leaves the step there, or none.
+ * (That masks by the lengths are served is test_import_exports.c's.) */
+START_TEST(test_what_stands_behind_is_not_taken_for_nothing)
+{
+    const Onnx__GraphProto *graph = begin_packed("own");
+    changed_rename(&changed_node(graph, "Less")->op_type, "LessOrEqual");
+    changed_expect(BASE_UNIMPLEMENTED, "MatMul (node",
+                   "attends to a sequence beside sequence_lens");
+    graph = begin_packed("causal");
+    changed_rename(&changed_node(graph, "Softmax")->input[0],
+                   changed_node(graph, "Where")->input[2]);
+    changed_expect(BASE_UNIMPLEMENTED, "MatMul (node",
+                   "attends to a sequence beside sequence_lens");
+    graph = begin_packed("largest");
+    changed_rename(&changed_node(graph, "Less")->op_type, "LessOrEqual");
+    changed_expect(BASE_UNIMPLEMENTED, "ReduceMax (node", "over the steps beside sequence_lens");
+    graph = begin_packed("largest");
+    changed_rename(&changed_node(graph, "ReduceMax")->input[0],
+                   changed_node(graph, "Where")->input[2]);
+    changed_expect(BASE_UNIMPLEMENTED, "ReduceMax (node", "over the steps beside sequence_lens");
+    graph = begin_packed("attended");
+    changed_rename(&changed_node(graph, "Less")->op_type, "Greater");
+    changed_expect(BASE_UNIMPLEMENTED, "Softmax (node", "over the steps beside sequence_lens");
+    graph = begin_packed("weighed");
+    changed_rename(&changed_node(graph, "Less")->op_type, "LessOrEqual");
+    changed_expect(BASE_UNIMPLEMENTED, "ReduceSum (node", "over the steps beside sequence_lens");
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("import_masks");
@@ -469,5 +510,9 @@ int main(void)
     tcase_add_test(tcase, test_what_is_no_mask);
     tcase_add_test(tcase, test_triangles_that_are_refused);
     suite_add_tcase(suite, tcase);
+    TCase *packed = tcase_create("packed");
+    tcase_add_checked_fixture(packed, changed_setup, changed_teardown);
+    tcase_add_test(packed, test_what_stands_behind_is_not_taken_for_nothing);
+    suite_add_tcase(suite, packed);
     return util_run(suite);
 }

@@ -188,6 +188,86 @@ class OwnIds(Own):
         return self.head(self.pool(self.rnn(self.embedding(ids))[0], ids != 0))
 
 
+class Packed(Masked):
+    """packed sequences, in any order: the mean of the steps that a row has"""
+
+    def encode(self, x, lengths):
+        packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+        zeros = torch.zeros(2, x.shape[0], HIDDEN // 2)  # else the exporter writes the batch that it was shown
+        return nn.utils.rnn.pad_packed_sequence(self.rnn(packed, (zeros, zeros))[0], batch_first=True, total_length=x.size(1))[0]
+
+    def forward(self, x, lengths):
+        h = self.encode(x, lengths)
+        return self.head(self.pool(h, torch.arange(x.size(1))[None] < lengths[:, None]))
+
+
+class PackedSum(Packed):
+    """the sum, which what stands behind leaves as it is"""
+
+    def pool(self, h, there):
+        return h.sum(1)
+
+
+class PackedLargest(Packed):
+    """the largest of the steps that a row has"""
+
+    def pool(self, h, there):
+        return h.masked_fill(~there.unsqueeze(2), -1e9).max(1)[0]
+
+
+class PackedAttended(Packed):
+    """attention over them"""
+
+    def __init__(self):
+        super().__init__()
+        self.score = nn.Linear(HIDDEN, 1)
+
+    def pool(self, h, there):
+        scores = self.score(torch.tanh(h)).squeeze(2).masked_fill(~there, float("-inf"))
+        return (torch.softmax(scores, 1).unsqueeze(2) * h).sum(1)
+
+
+class PackedWeighed(PackedAttended):
+    """the same without a softmax: exponentials times the mask, over their sum"""
+
+    def pool(self, h, there):
+        weights = torch.exp(torch.tanh(self.score(h).squeeze(2))) * there.float()
+        weights = weights / weights.sum(1, keepdim=True)
+        return torch.bmm(weights.unsqueeze(1), h).squeeze(1)
+
+
+class PackedOwn(Own):
+    """each attends to those that its row has, then the mean of these"""
+
+    outputs = {"y": BATCH}
+    encode, forward = Packed.encode, Packed.forward
+
+    def pool(self, h, there):
+        weights = there.unsqueeze(2).float()
+        return (super().pool(h, there) * weights).sum(1) / weights.sum(1)
+
+
+class PackedCausal(PackedOwn):
+    """each attends to those before it: none of them stands behind"""
+
+    outputs = {"y": STEPS}
+
+    def pool(self, h, there):
+        return Own.pool(self, h, there)
+
+    def mask(self, scores, there):
+        above = torch.triu(torch.ones(scores.size(1), scores.size(1)), diagonal=1)
+        return scores.masked_fill(above == 1, -1e9)
+
+
+class PackedIndexed(Packed):
+    """the last step that a row has, by its number"""
+
+    def forward(self, x, lengths):
+        h = self.encode(x, lengths)
+        return self.head(h[torch.arange(x.size(0)), lengths - 1])
+
+
 MODULES = {
     "mask_attended": Attended,
     "mask_filled": Filled,
@@ -202,6 +282,14 @@ MODULES = {
     "mask_own_heads": OwnHeads,
     "mask_own_ids": OwnIds,
     "mask_own_padded": OwnPadded,
+    "mask_packed": Packed,
+    "mask_packed_attended": PackedAttended,
+    "mask_packed_causal": PackedCausal,
+    "mask_packed_indexed": PackedIndexed,
+    "mask_packed_largest": PackedLargest,
+    "mask_packed_own": PackedOwn,
+    "mask_packed_sum": PackedSum,
+    "mask_packed_weighed": PackedWeighed,
 }
 
 
