@@ -67,14 +67,8 @@ static void *must(void *memory)
 /* Ids that the type's tables hold, when the input is one: below this. */
 static uint32_t id_bound(const struct cell_type *type, uint32_t input)
 {
-    uint32_t bound = UINT32_MAX;
-    for (uint32_t o = 0; o < type->def.n_ops; o++) {
-        const struct cell_op *op = &type->def.ops[o];
-        if (op->kind == CELL_OP_GATHER && op->operands[0] == input) {
-            bound = op->weights[0].rows < bound ? op->weights[0].rows : bound;
-        }
-    }
-    return bound == UINT32_MAX ? 1 : bound;
+    const uint32_t bound = cell_def_id_bound(&type->def, input);
+    return bound == 0 ? 1 : bound;
 }
 
 /* One step more than is run, so that no batch ends its chains: the device may read the inputs of

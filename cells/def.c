@@ -77,6 +77,31 @@ bool cell_def_input_has_rows(const struct cell_def *def, uint32_t input)
     return false;
 }
 
+/* The value that a value is made of by taking elements, or their type, alone. */
+static uint32_t taken_from(const struct cell_def *def, uint32_t value)
+{
+    for (uint32_t o = def->n_ops; o-- > 0;) {
+        const struct cell_op *op = &def->ops[o];
+        const bool takes = op->kind == CELL_OP_SLICE || op->kind == CELL_OP_CAST ||
+                           op->kind == CELL_OP_COPY || op->kind == CELL_OP_TRANSPOSE;
+        value = takes && op->result == value ? op->operands[0] : value;
+    }
+    return value;
+}
+
+uint32_t cell_def_id_bound(const struct cell_def *def, uint32_t input)
+{
+    uint32_t bound = 0;
+    for (uint32_t o = 0; o < def->n_ops; o++) {
+        const struct cell_op *op = &def->ops[o];
+        if (op->kind == CELL_OP_GATHER && taken_from(def, op->operands[0]) == input) {
+            const uint32_t rows = op->weights[0].rows;
+            bound = bound == 0 || rows < bound ? rows : bound;
+        }
+    }
+    return bound;
+}
+
 /* Whether anything takes the value for one row. */
 static bool is_read_as_row(const struct cell_def *def, uint32_t value)
 {

@@ -35,6 +35,10 @@ struct cell_def {
 /* Whether an input is K or V of an ATTEND, or K of a REDUCE: many rows at every step. */
 bool cell_def_input_has_rows(const struct cell_def *def, uint32_t input);
 
+/* The elements of an input that are looked up, wherever they are taken from it, must be below this:
+ * the rows of the smallest of their tables. 0: none is looked up. */
+uint32_t cell_def_id_bound(const struct cell_def *def, uint32_t input);
+
 /* Checks every number, shape, dtype and weight (finite, and so in its precision) above.
  * INVALID_ARGUMENT names the op and what is wrong; an unused op or value is allowed. */
 enum base_status cell_def_check(const struct cell_def *def, struct base_error *error);

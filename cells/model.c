@@ -133,6 +133,16 @@ const char *cell_stage_kind_name(const struct cell_stage *stage)
     return stage->is_reverse ? "chain, backwards" : names[stage->kind];
 }
 
+int64_t cell_tensor_ids_below(const struct cell_tensor *tensor)
+{
+    int64_t least = tensor->id_bound;
+    for (uint32_t k = 0; k < tensor->n_id_bounds; k++) {
+        const int64_t bound = tensor->id_bounds[k];
+        least = bound > 0 && (least == 0 || bound < least) ? bound : least;
+    }
+    return least;
+}
+
 uint32_t cell_tensor_find(const struct cell_tensor *tensors, uint32_t n, const char *name)
 {
     uint32_t i = 0;

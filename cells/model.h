@@ -18,6 +18,8 @@
 #define CELL_NAME_BYTES  128u
 #define CELL_PIECES_MAX  16u /* of a row: layers times directions */
 
+#define CELL_ID_BOUNDS_MAX 64u /* elements of a row of which some are ids, of several tables */
+
 /* Time axes of a model that differ in length: a reader has a document and a question, and a
  * convolution with strides leaves fewer steps than it reads. */
 #define CELL_SEQUENCES_MAX  16u
@@ -53,7 +55,10 @@ struct cell_tensor {
     uint32_t width;              /* elements in a row, all pieces together */
     int64_t id_bound; /* > 0: values must be 0..id_bound-1 (they index an embedding table; of floats
                          what is left when they are cut to integers) */
-    bool optional;    /* may be left out: reads as zeros */
+    uint32_t n_id_bounds; /* 0, or width: element k of each row has a bound of its own, which
+                             stands last in the tensor; id_bound is 0 then */
+    int64_t id_bounds[CELL_ID_BOUNDS_MAX]; /* 0: any value */
+    bool optional;                         /* may be left out: reads as zeros */
     bool is_step; /* input of integers: each, plus step_add, not below 0 where step_is_clipped, is
                      the number of a step of `sequence`, which there must be */
     bool step_is_clipped;
@@ -61,6 +66,15 @@ struct cell_tensor {
     bool is_lengths; /* input [batch]: each row's steps of its sequence (sequence_lens), which may
                         be fewer than the axis has; outputs past them are zeros */
 };
+
+/* Ids of any element of the tensor are below this; 0: it holds none. */
+int64_t cell_tensor_ids_below(const struct cell_tensor *tensor);
+
+/* Of element number i of the tensor, counted as it lies; 0: any value. */
+static inline int64_t cell_tensor_id_bound(const struct cell_tensor *tensor, size_t i)
+{
+    return tensor->n_id_bounds > 0 ? tensor->id_bounds[i % tensor->n_id_bounds] : tensor->id_bound;
+}
 
 /* Place of the tensor of that name; n: there is none. */
 uint32_t cell_tensor_find(const struct cell_tensor *tensors, uint32_t n, const char *name);

@@ -27,6 +27,19 @@ static void write_vocabulary(struct base_buf *out, const struct srv_vocabulary *
     }
 }
 
+/* Of several elements each has its own. */
+static void write_ids(struct base_buf *out, const struct cell_tensor *tensor)
+{
+    if (tensor->id_bound > 0) {
+        base_buf_printf(out, ", ids 0..%" PRId64, tensor->id_bound - 1);
+    }
+    for (uint32_t k = 0; k < tensor->n_id_bounds; k++) {
+        if (tensor->id_bounds[k] > 0) {
+            base_buf_printf(out, ", ids [%u] 0..%" PRId64, k, tensor->id_bounds[k] - 1);
+        }
+    }
+}
+
 /* rows, steps: what the batch axis and the time axis count. */
 static void write_tensor(struct base_buf *out, const char *what, const struct cell_tensor *tensor,
                          const struct srv_vocabulary *vocabulary, const char *rows,
@@ -42,9 +55,7 @@ static void write_tensor(struct base_buf *out, const char *what, const struct ce
         }
     }
     base_buf_text(out, "]");
-    if (tensor->id_bound > 0) {
-        base_buf_printf(out, ", ids 0..%" PRId64, tensor->id_bound - 1);
-    }
+    write_ids(out, tensor);
     write_vocabulary(out, vocabulary);
     base_buf_text(out, tensor->optional ? ", optional\n" : "\n");
 }

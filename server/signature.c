@@ -32,12 +32,11 @@ static struct srv_signature_tensor tensor_of(const struct cell_tensor *tensor, b
 /* Numbers of steps below the first, where those mean the first, are not told. */
 static void set_range(const struct cell_tensor *tensor, struct srv_signature_tensor *made)
 {
-    made->has_range = tensor->id_bound > 0 || tensor->is_lengths || tensor->is_step;
+    const int64_t ids = cell_tensor_ids_below(tensor);
+    made->has_range = ids > 0 || tensor->is_lengths || tensor->is_step;
     made->is_of_steps = tensor->is_lengths || tensor->is_step;
     made->least = tensor->is_lengths ? 1 : tensor->is_step ? -(int64_t)tensor->step_add : 0;
-    made->most = tensor->id_bound > 0 ? tensor->id_bound - 1
-                 : tensor->is_step    ? -1 - (int64_t)tensor->step_add
-                                      : 0;
+    made->most = ids > 0 ? ids - 1 : tensor->is_step ? -1 - (int64_t)tensor->step_add : 0;
 }
 
 const char *srv_signature_range(const struct srv_signature_tensor *tensor,

@@ -132,10 +132,11 @@ static enum base_status check_float_ids(const struct cell_tensor *want,
     for (size_t i = 0; i < got->bytes / sizeof(float); i++) {
         float id = 0.0f;
         memcpy(&id, got->data + i * sizeof(id), sizeof(id));
-        if (!(id >= 0.0f && id < (float)want->id_bound)) { // a NaN neither
+        const int64_t bound = cell_tensor_id_bound(want, i);
+        if (bound > 0 && !(id >= 0.0f && id < (float)bound)) { // a NaN neither
             return base_fail(error, BASE_INVALID_ARGUMENT,
                              "input '%s': id %g at position %zu, expected 0..%" PRId64, want->name,
-                             (double)id, i, want->id_bound - 1);
+                             (double)id, i, bound - 1);
         }
     }
     return BASE_OK;
@@ -150,10 +151,11 @@ static enum base_status check_ids(const struct cell_tensor *want, const struct s
     }
     for (size_t i = 0; i < count; i++) {
         int64_t id = srv_tensor_integer(want, got->data, i);
-        if (id < 0 || id >= want->id_bound) {
+        const int64_t bound = cell_tensor_id_bound(want, i);
+        if (bound > 0 && (id < 0 || id >= bound)) {
             return base_fail(error, BASE_INVALID_ARGUMENT,
                              "input '%s': id %" PRId64 " at position %zu, expected 0..%" PRId64,
-                             want->name, id, i, want->id_bound - 1);
+                             want->name, id, i, bound - 1);
         }
     }
     return BASE_OK;
@@ -312,7 +314,7 @@ enum base_status srv_tensor_take(struct srv_request *request, const struct cell_
         BASE_TRY(widen(request, want, got, &floats, error));
         got = &floats;
     }
-    if (want->id_bound > 0) {
+    if (cell_tensor_ids_below(want) > 0) {
         BASE_TRY(check_ids(want, got, error));
     }
     return place_input(request, want, got, out, error);

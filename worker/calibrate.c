@@ -86,12 +86,8 @@ static size_t row_bytes(struct cell_value value)
 /* Ids of an input are below this: those of the table that it is looked up in. */
 static uint32_t id_bound(const struct cell_def *def, uint32_t input)
 {
-    for (uint32_t o = 0; o < def->n_ops; o++) {
-        if (def->ops[o].kind == CELL_OP_GATHER && def->ops[o].operands[0] == input) {
-            return def->ops[o].weights[0].rows;
-        }
-    }
-    return IDS;
+    const uint32_t bound = cell_def_id_bound(def, input);
+    return bound == 0 ? IDS : bound;
 }
 
 /* Random rows of a value, one behind another; NULL when out of memory. */

@@ -22,18 +22,26 @@ bool cell__is_of_integers(struct cell__import *im, const struct cell__node *node
     return is_integer(cell__input(im, node, 0)->dtype);
 }
 
-static enum base_status exact_constant(struct cell__import *im, const struct cell__value *value,
-                                       float *out)
+static enum base_status check_constant(struct cell__import *im, const struct cell__value *value)
 {
-    if (value->tensor.count != 1) {
-        return cell__refuse(im, "of integers beside several");
+    for (size_t i = 0; i < value->tensor.count; i++) {
+        const struct cell__sym sym = cell__tensor_sym(&value->tensor, i);
+        if (!cell__sym_is_number(&sym) || sym.add > EXACT_MAX || sym.add < -EXACT_MAX) {
+            return cell__refuse(im, "of integers beside one of 2^24 and more, or the size of an "
+                                    "axis");
+        }
     }
-    const struct cell__sym sym = cell__tensor_sym(&value->tensor, 0);
-    if (!cell__sym_is_number(&sym) || sym.add > EXACT_MAX || sym.add < -EXACT_MAX) {
-        return cell__refuse(im, "of integers beside one of 2^24 and more, or the size of an axis");
-    }
-    *out = (float)sym.add;
     return BASE_OK;
+}
+
+/* As floats: one number, or as many as there are features. */
+static enum base_status constant_row(struct cell__import *im, const struct cell__value *value,
+                                     const struct cell__shape *shape, uint32_t *row)
+{
+    struct cell__value floats = {.kind = CELL__CONST, .dtype = CELL__F32};
+    BASE_TRY(check_constant(im, value));
+    BASE_TRY(cell__fold_cast(im, &value->tensor, CELL__F32, &floats.tensor));
+    return cell__row_of(im, &floats, shape, true, row);
 }
 
 enum base_status cell__infer_compared(struct cell__import *im, struct cell__node *node)
@@ -45,9 +53,8 @@ enum base_status cell__infer_compared(struct cell__import *im, struct cell__node
                              cell__dtype_name(cell__input(im, node, 1)->dtype));
     }
     for (uint32_t i = 0; i < 2; i++) {
-        float number = 0.0f;
         const struct cell__value *value = cell__input(im, node, i);
-        BASE_TRY(value->kind == CELL__CONST ? exact_constant(im, value, &number) : BASE_OK);
+        BASE_TRY(value->kind == CELL__CONST ? check_constant(im, value) : BASE_OK);
     }
     BASE_TRY(cell__join_shapes(im, node, &out));
     cell__set_rows(im, node, 0, CELL__BOOL, &out);
@@ -58,14 +65,15 @@ enum base_status cell__infer_compared(struct cell__import *im, struct cell__node
 static enum base_status rows_of_floats(struct cell__import *im, struct cell__node *node,
                                        uint32_t rows[2], struct cell_value *value)
 {
+    const struct cell__shape *shape = &cell__output(im, node, 0)->shape;
     bool is_exact = false;
     *value = (struct cell_value){CELL_F32, 1};
     for (uint32_t i = 0; i < 2; i++) {
         const struct cell__value *given = cell__input(im, node, i);
-        float number = 0.0f;
         if (given->kind == CELL__CONST) {
-            BASE_TRY(exact_constant(im, given, &number));
-            BASE_TRY(cell__row_number(im, number, &rows[i]));
+            BASE_TRY(constant_row(im, given, shape, &rows[i]));
+            const uint32_t own = im->rows[rows[i]].value.width;
+            value->width = own > value->width ? own : value->width;
             is_exact = true;
             continue;
         }
@@ -73,8 +81,7 @@ static enum base_status rows_of_floats(struct cell__import *im, struct cell__nod
         const uint32_t width = im->rows[given->row].value.width;
         is_exact = is_exact || cell__row_is_counted(im, given->row);
         value->width = width > value->width ? width : value->width;
-        BASE_TRY(
-            cell__row_in_pairs(im, given, &cell__output(im, node, 0)->shape, &cast.operands[0]));
+        BASE_TRY(cell__row_in_pairs(im, given, shape, &cast.operands[0]));
         BASE_TRY(cell__row_op(im, &cast, (struct cell_value){CELL_F32, width}, &rows[i]));
     }
     for (uint32_t i = 0; i < 2; i++) {

@@ -202,8 +202,19 @@ enum base_status cell__row_embedding(struct cell__import *im, const struct cell_
            im->rows[im->rows[index].op.operands[0]].value.dtype != CELL_F32) {
         index = im->rows[index].op.operands[0];
     }
-    if (cell__row_ids(im, index) == CELL__NONE && im->rows[index].kind != CELL__ROW_NUMBER) {
+    uint32_t first = CELL__NONE;
+    uint32_t n = 0;
+    const uint32_t ids = cell__row_element_ids(im, index, &first);
+    const bool is_chosen = cell__row_is_chosen(im, index, &n);
+    if (is_chosen && (int64_t)n > table->rows) {
+        return cell__refuse(im, "looks up one of %u numbers in a table of %lld", n,
+                            (long long)table->rows);
+    }
+    if (!is_chosen && ids == CELL__NONE && im->rows[index].kind != CELL__ROW_NUMBER) {
         return cell__refuse(im, "looks up what is not an input of the model");
+    }
+    if (first != CELL__NONE && im->rows[ids].value.width > CELL_ID_BOUNDS_MAX) {
+        return cell__refuse(im, "looks up an element of a row of more than %u", CELL_ID_BOUNDS_MAX);
     }
     return cell__row_lookup(im, table, index, out);
 }

@@ -485,7 +485,7 @@ static enum base_status simple_power(struct cell__import *im, uint32_t x, float 
     if (exponent == 0.5f) {
         return cell__row_op(im, &root, value, out);
     }
-    for (float done = 1.0f; done < exponent; done += 1.0f) {
+    for (uint32_t done = 1; done < (uint32_t)exponent; done++) {
         BASE_TRY(cell__row_pair(im, CELL_OP_MUL, *out, x, out));
     }
     return BASE_OK;

@@ -95,7 +95,8 @@ static const struct cell__operator operators[] = {
      "keeps the order of a row"},
     {"Floor", 1, 1, 1, " ", cell__infer_unary, cell__lower_unary, "float32"},
     {"Gather", 2, 2, 1, " axis ", cell__infer_gather, cell__lower_gather,
-     "an embedding (constant table, axis 0), of ids or of the numbers of steps; a step by its "
+     "an embedding (constant table, axis 0), of ids, of elements of a row that are ids, of numbers "
+     "of steps or of what ArgMax has chosen; a step by its "
      "number from either end; "
      "constant indices of a feature axis, in any order"},
     {"GatherElements", 2, 2, 1, " axis ", cell__infer_gather_elements, cell__lower_gather_elements,

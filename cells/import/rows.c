@@ -391,6 +391,40 @@ uint32_t cell__row_ids(const struct cell__import *im, uint32_t row)
     return im->rows[row].kind == CELL__ROW_INPUT ? row : CELL__NONE;
 }
 
+uint32_t cell__row_element_ids(const struct cell__import *im, uint32_t row, uint32_t *first)
+{
+    uint32_t at = row;
+    uint32_t start = 0;
+    *first = CELL__NONE;
+    while (im->rows[at].kind == CELL__ROW_OP &&
+           (im->rows[at].op.kind == CELL_OP_CAST || im->rows[at].op.kind == CELL_OP_SLICE)) {
+        if (im->rows[at].op.kind == CELL_OP_SLICE) {
+            start += im->rows[at].op.start;
+            *first = start;
+        } else if (im->is_part) { // what a step says is no input
+            break;
+        }
+        at = im->rows[at].op.operands[0];
+    }
+    const uint32_t ids = cell__row_ids(im, *first == CELL__NONE ? row : at);
+    const bool is_whole =
+        ids != CELL__NONE && im->rows[at].value.width == im->rows[ids].value.width;
+    return *first == CELL__NONE || is_whole ? ids : CELL__NONE; // of several steps: no element
+}
+
+bool cell__row_is_chosen(const struct cell__import *im, uint32_t row, uint32_t *n)
+{
+    while (im->rows[row].kind == CELL__ROW_OP && im->rows[row].op.kind == CELL_OP_CAST) {
+        row = im->rows[row].op.operands[0];
+    }
+    const struct cell__row *at = &im->rows[row];
+    if (at->kind != CELL__ROW_OP || (at->op.kind != CELL_OP_ARGMAX && at->op.kind != CELL_OP_TOP)) {
+        return false;
+    }
+    *n = im->rows[at->op.operands[0]].value.width;
+    return true;
+}
+
 /* The op of `row` over its operands' rows at that step, which stand in map. */
 static enum base_status op_at(struct cell__import *im, uint32_t row, const uint32_t *map,
                               uint32_t *out)

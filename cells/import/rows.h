@@ -199,6 +199,10 @@ enum base_status cell__row_at(struct cell__import *im, enum cell__row_kind kind,
 /* The row of an input that this one is, is one step of, or is cast from; NONE: it is of no input.
  */
 uint32_t cell__row_ids(const struct cell__import *im, uint32_t row);
+/* The same of some elements of such a row: the number of the first; NONE: of the whole. */
+uint32_t cell__row_element_ids(const struct cell__import *im, uint32_t row, uint32_t *first);
+/* Whether the row is a number that an op has chosen: below n. */
+bool cell__row_is_chosen(const struct cell__import *im, uint32_t row, uint32_t *n);
 
 /* The row as something that a stage can hand on: a constant becomes an op. */
 enum base_status cell__row_as_source(struct cell__import *im, uint32_t row, uint32_t *out);

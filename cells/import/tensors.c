@@ -469,18 +469,59 @@ static uint32_t numbered_sequence(const struct cell__import *im, uint32_t r)
     return row->index;
 }
 
+/* Of some elements of each row, which stand one behind the other. */
+static enum base_status bound_elements(struct cell__import *im, struct cell_tensor *tensor,
+                                       uint32_t first, uint32_t count, int64_t n)
+{
+    char text[CELL__TEXT_BYTES];
+    int64_t behind = 1;
+    for (int32_t k = (int32_t)tensor->rank - 1; k > tensor->batch_axis && k > tensor->time_axis;
+         k--) {
+        behind *= tensor->dims[k];
+    }
+    if (tensor->pieces != 1 || tensor->is_turned || behind != (int64_t)tensor->width) {
+        return cell__refuse(im,
+                            "ids of several tables in input \"%s\", whose last axes they are not",
+                            cell__quote(text, tensor->name));
+    }
+    tensor->n_id_bounds = tensor->width;
+    for (uint32_t k = first; k < first + count; k++) {
+        bound_by(n, &tensor->id_bounds[k]);
+    }
+    return BASE_OK;
+}
+
+/* Where elements have bounds of their own, those of all are theirs too. */
+static void join_bounds(struct cell_tensor *tensor)
+{
+    for (uint32_t k = 0; tensor->id_bound > 0 && k < tensor->n_id_bounds; k++) {
+        bound_by(tensor->id_bound, &tensor->id_bounds[k]);
+    }
+    tensor->id_bound = tensor->n_id_bounds > 0 ? 0 : tensor->id_bound;
+}
+
 /* Embeddings bound the ids that an input may hold, or how many steps a sequence has. */
-static void set_id_bounds(const struct cell__import *im, struct cell_model *model)
+static enum base_status set_id_bounds(struct cell__import *im, struct cell_model *model)
 {
     for (uint32_t r = 0; r < im->n_rows; r++) {
         const struct cell__row *row = &im->rows[r];
         if (row->kind != CELL__ROW_OP || row->op.kind != CELL_OP_GATHER) {
             continue;
         }
-        const uint32_t ids = cell__row_ids(im, row->op.operands[0]);
+        uint32_t first = CELL__NONE;
+        uint32_t chosen = 0;
+        const uint32_t ids = cell__row_element_ids(im, row->op.operands[0], &first);
         const int64_t n = row->op.weights[0].rows;
+        if (ids != CELL__NONE && first != CELL__NONE) {
+            const uint32_t width = im->rows[row->op.operands[0]].value.width;
+            BASE_TRY(bound_elements(im, &model->inputs[im->rows[ids].index], first, width, n));
+            continue;
+        }
         if (ids != CELL__NONE) {
             bound_by(n, &model->inputs[im->rows[ids].index].id_bound);
+            continue;
+        }
+        if (cell__row_is_chosen(im, row->op.operands[0], &chosen)) {
             continue;
         }
         const uint32_t sequence = numbered_sequence(im, row->op.operands[0]);
@@ -489,6 +530,10 @@ static void set_id_bounds(const struct cell__import *im, struct cell_model *mode
         bound_by(n, &steps);
         model->sequences[sequence].steps_max = (uint32_t)steps;
     }
+    for (uint32_t i = 0; i < model->n_inputs; i++) {
+        join_bounds(&model->inputs[i]);
+    }
+    return BASE_OK;
 }
 
 /* Windows whose step an input says; it says it of one sequence, in one way. */
@@ -556,6 +601,6 @@ enum base_status cell__tensors_outputs(struct cell__import *im, struct cell_mode
         BASE_TRY(value->is_turned ? cell__row_straight(im, value, &straight.row) : BASE_OK);
         BASE_TRY(output_rows(im, &straight, &model->outputs[i], rows[i]));
     }
-    set_id_bounds(im, model);
+    BASE_TRY(set_id_bounds(im, model));
     return set_steps(im, model);
 }

@@ -696,6 +696,41 @@ START_TEST(test_ids_that_are_floats_are_checked_too)
 }
 END_TEST
 
+/* Each element of a row has a table of its own, or none: that of which there is one too many. */
+START_TEST(test_ids_beside_each_other_have_bounds_of_their_own)
+{
+    static const struct {
+        size_t at;
+        float id;
+        int32_t most; /* -1: it is in its table */
+    } cases[] = {
+        {0, 1e9f, -1}, // no id
+        {1, 6.0f, -1},  {1, 7.0f, 6},   {INPUTS + 1, 7.0f, 6}, {INPUTS + 1, -1.0f, 6},
+        {2, 23.0f, -1}, {2, 24.0f, 23}, {2, NAN, 23},
+    };
+    chain->inputs[0].n_id_bounds = INPUTS;
+    chain->inputs[0].id_bounds[1] = 7;
+    chain->inputs[0].id_bounds[2] = 24;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        float ids[ROWS * STEPS * INPUTS] = {0.0f};
+        char message[128];
+        ids[cases[i].at] = cases[i].id;
+        ask_chain(ASK_PLAIN);
+        ask_input(&ask, "x")->data = (const uint8_t *)ids;
+        if (cases[i].most >= 0) {
+            (void)snprintf(message, sizeof(message),
+                           "input 'x': id %g at position %zu, expected 0..%d", (double)cases[i].id,
+                           cases[i].at, cases[i].most);
+            expect(message);
+        } else {
+            expect_ok();
+            ask_release(&ask);
+        }
+    }
+    ck_assert_int_eq(cell_tensor_ids_below(&chain->inputs[0]), 7);
+}
+END_TEST
+
 /* Numbers of steps: of tokens, which go on as steps of themselves. */
 START_TEST(test_numbers_of_steps_are_of_steps_that_are_there)
 {
@@ -841,6 +876,7 @@ static TCase *bad_case(void)
     tcase_add_test(tcase, test_ids_outside_the_table_are_refused);
     tcase_add_test(tcase, test_narrow_ids_are_checked_too);
     tcase_add_test(tcase, test_ids_that_are_floats_are_checked_too);
+    tcase_add_test(tcase, test_ids_beside_each_other_have_bounds_of_their_own);
     tcase_add_test(tcase, test_numbers_of_steps_are_of_steps_that_are_there);
     tcase_add_test(tcase, test_ids_at_odd_addresses_are_checked_too);
     tcase_add_test(tcase, test_outputs_beyond_the_requests_memory_are_refused);
