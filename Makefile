@@ -161,6 +161,7 @@ CELLS_SRCS = \
   cells/import/sorted.c \
   cells/import/stages.c \
   cells/import/stated.c \
+  cells/import/stft.c \
   cells/import/lineage.c \
   cells/import/mirror.c \
   cells/import/sym.c \

@@ -105,9 +105,9 @@ CELL_INLINE simd_vec log_polynomial(simd_vec f)
     return q;
 }
 
-/* The logarithm of a positive x: power * ln 2 + f + rest. */
+/* Of a positive x: as struct cell_math_log. */
 struct log_parts {
-    simd_vec power, f, rest;
+    simd_vec power, f, q;
 };
 
 CELL_INLINE struct log_parts log_parts_of(simd_vec x)
@@ -118,17 +118,18 @@ CELL_INLINE struct log_parts log_parts_of(simd_vec x)
         simd_split_power(simd_if_greater(least, x, simd_mul(x, simd_set1(0x1p+23f)), x), &m);
     power = simd_if_greater(least, x, simd_sub(power, simd_set1(23.0f)), power);
     const simd_vec f = simd_sub(m, simd_set1(1.0f));
-    const simd_vec square = simd_mul(f, f);
-    simd_vec rest = simd_fma(square, simd_set1(-0.5f), simd_mul(power, simd_set1(CELL_LN2_LOW)));
-    rest = simd_fma(simd_mul(log_polynomial(f), f), square, rest);
-    return (struct log_parts){power, f, rest};
+    return (struct log_parts){power, f, log_polynomial(f)};
 }
 
 CELL_INLINE simd_vec logarithm(simd_vec x)
 {
     const simd_vec zero = simd_set1(0.0f);
     const struct log_parts log = log_parts_of(x);
-    simd_vec result = simd_fma(log.power, simd_set1(CELL_LN2_HIGH), simd_add(log.f, log.rest));
+    const simd_vec square = simd_mul(log.f, log.f);
+    simd_vec rest =
+        simd_fma(square, simd_set1(-0.5f), simd_mul(log.power, simd_set1(CELL_LN2_LOW)));
+    rest = simd_fma(simd_mul(log.q, log.f), square, rest);
+    simd_vec result = simd_fma(log.power, simd_set1(CELL_LN2_HIGH), simd_add(log.f, rest));
     result = simd_if_greater(x, simd_set1(FLT_MAX), x, result);
     const simd_vec others = simd_if_at_least(x, zero, simd_set1(-INFINITY), simd_set1(NAN));
     return simd_if_greater(x, zero, result, others);
@@ -143,10 +144,19 @@ CELL_INLINE simd_vec power_of_size(simd_vec size, simd_vec b)
     normal = simd_if_greater(infinite, normal, normal, one);
     const struct log_parts log = log_parts_of(normal);
     const simd_vec most = simd_mul(log.power, simd_set1(CELL_LN2_HIGH));
+    const simd_vec square = simd_mul(log.f, log.f);
+    const simd_vec half_square = simd_mul(square, simd_set1(-0.5f));
     const simd_vec sum = simd_add(most, log.f);
-    simd_vec high = simd_if_greater(infinite, size, sum, infinite);
+    const simd_vec all = simd_add(sum, half_square);
+    simd_vec high = simd_if_greater(infinite, size, all, infinite);
     high = simd_if_greater(size, zero, high, simd_set1(-INFINITY));
-    const simd_vec low = simd_add(simd_add(simd_sub(most, sum), log.f), log.rest);
+    const simd_vec lost_square =
+        simd_mul(simd_fma(log.f, log.f, simd_sub(zero, square)), simd_set1(-0.5f));
+    const simd_vec rest = simd_fma(simd_mul(log.q, log.f), square,
+                                   simd_fma(log.power, simd_set1(CELL_LN2_LOW), lost_square));
+    const simd_vec low = simd_add(
+        simd_add(simd_add(simd_sub(sum, all), half_square), simd_add(simd_sub(most, sum), log.f)),
+        rest);
     const simd_vec product = simd_mul(b, high);
     const simd_vec lost = simd_add(simd_fma(b, high, simd_sub(zero, product)), simd_mul(b, low));
     const simd_vec both = simd_add(product, lost);

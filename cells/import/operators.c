@@ -168,7 +168,7 @@ static const struct cell__operator operators[] = {
     {"Pad", 1, 4, 1, " mode pads value ", cell__infer_pad, cell__lower_pad,
      "with zeros, edge and reflect; along the steps of a sequence not beside sequence_lens"},
     {"Pow", 2, 2, 1, " ", cell__infer_pow, cell__lower_pow,
-     "float32, within 2e-7 + 2e-8 |ln| of the result; a constant exponent may be an integer"},
+     "float32, within 2e-7 + 1e-8 |ln| of the result; a constant exponent may be an integer"},
     {"PRelu", 2, 2, 1, " ", cell__infer_prelu, cell__lower_prelu, "float32, constant slope"},
     {"QuantizeLinear", 2, 3, 1, " axis block_size output_dtype saturate ", cell__infer_quantise,
      cell__lower_quantise, "to uint8 or int8; of a constant, or one scale for all of a row"},
@@ -248,6 +248,8 @@ static const struct cell__operator operators[] = {
      "a number divides, of a stated number any "
      "part; of a feature axis every nth, in either direction; of a constant any, or as much as "
      "there are steps"},
+    {"STFT", 2, 4, 1, " onesided ", cell__infer_written, cell__lower_branch,
+     "of a real signal along the steps; constant step, length (up to 2048) and window"},
     {"Softmax", 1, 1, 1, " axis ", cell__infer_softmax, cell__lower_softmax,
      "over the innermost feature axis, or over the steps of a sequence"},
     {"Softplus", 1, 1, 1, " ", cell__infer_softplus, cell__lower_softplus, "float32"},

@@ -173,6 +173,27 @@ int cell__sym_equal(const struct cell__import *im, const struct cell__sym *a,
     return is_away ? 0 : -1;
 }
 
+/* The axis of as many steps more, or fewer, than another as padding or a slice has left; the
+ * newest. False: there is none. */
+static bool find_longer(const struct cell__import *im, const struct cell__sym *sym,
+                        struct cell__axis *out)
+{
+    if (sym->factor != 1 || sym->axis.n != 1) {
+        return false;
+    }
+    const uint32_t source = cell__atom_root(im, sym->axis.atoms[0]);
+    for (uint32_t a = im->n_atoms; a-- > 0;) {
+        const struct cell__atom *atom = &im->atoms[a];
+        if (cell__atom_root(im, a) == a && atom->source != CELL__NONE && atom->parts == 1 &&
+            atom->stride == 1 && !atom->is_kept && atom->add + 1 == sym->add &&
+            cell__atom_root(im, atom->source) == source) {
+            *out = (struct cell__axis){.n = 1, .atoms = {a}};
+            return true;
+        }
+    }
+    return false;
+}
+
 enum base_status cell__sym_axis(struct cell__import *im, const struct cell__sym *sym,
                                 struct cell__axis *out)
 {
@@ -181,6 +202,9 @@ enum base_status cell__sym_axis(struct cell__import *im, const struct cell__sym 
             return cell__invalid(im, "a dimension of %lld", (long long)sym->add);
         }
         return cell__axis_new(im, sym->add, out);
+    }
+    if (sym->add != 0 && find_longer(im, sym, out)) {
+        return BASE_OK;
     }
     if (sym->add != 0 || sym->factor != 1) {
         return cell__refuse(im, "a dimension computed from the batch or time axis");

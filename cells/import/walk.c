@@ -422,6 +422,10 @@ static enum base_status names_of(struct cell__import *im, Onnx__ValueInfoProto *
     return BASE_OK;
 }
 
+/* Ends a MatMul that was written out; others are computed as they are. */
+static const struct cell__operator turned_product = {
+    "MatMul", 1, 2, 1, " ", cell__infer_written, cell__lower_branch, ""};
+
 /* The node behind a branch or body: it reads what that has computed. */
 static enum base_status walk_end(struct cell__import *im, const struct frame *frame)
 {
@@ -429,7 +433,8 @@ static enum base_status walk_end(struct cell__import *im, const struct frame *fr
     char *names[CELL__OPERANDS_MAX];
     BASE_TRY(names_of(im, frame->graph->output, frame->graph->n_output, names));
     struct wires wires = {.proto = proto,
-                          .op = cell__operator_find(proto->op_type),
+                          .op = is_standard(proto, "MatMul") ? &turned_product
+                                                             : cell__operator_find(proto->op_type),
                           .inputs = names,
                           .n_inputs = frame->graph->n_output,
                           .outputs = proto->output,

@@ -5,6 +5,7 @@
 #include "cells/import/einsum.h"
 #include "cells/import/ops.h"
 #include "cells/import/scatter.h"
+#include "cells/import/stft.h"
 #include "cells/import/writer.h"
 #include "cells/math_constants.h"
 
@@ -348,6 +349,34 @@ static enum base_status write_asinh(struct cell__writer *w)
     return cell__write(w, "Mul", (const char *[]){value, w->out, NULL}, &w->out);
 }
 
+/* A constant matrix times features that stand before the steps, as filter banks are written: of
+ * rows of features times the matrix turned about. Other products are no matter of this file. */
+static enum base_status write_product(struct cell__writer *w)
+{
+    static const int64_t turn[] = {1, 0};
+    const struct cell__value *matrix = NULL;
+    const struct cell__value *of = NULL;
+    int64_t perm[CELL_RANK_MAX] = {0};
+    const char *x = NULL;
+    const char *turned = NULL;
+    BASE_TRY(cell__writer_value(w, w->proto->input[0], &matrix));
+    BASE_TRY(cell__writer_value(w, w->proto->input[1], &of));
+    if (matrix->kind != CELL__CONST || matrix->tensor.rank != 2 || of->kind != CELL__ROWS ||
+        of->shape.rank < 3) {
+        return cell__unwritten(w, "as it is");
+    }
+    const uint32_t rank = of->shape.rank;
+    for (uint32_t k = 0; k < rank; k++) {
+        perm[k] = k;
+    }
+    perm[rank - 2] = rank - 1;
+    perm[rank - 1] = rank - 2;
+    BASE_TRY(cell__write_transpose(w, w->proto->input[1], perm, rank, &x));
+    BASE_TRY(cell__write_transpose(w, w->proto->input[0], turn, 2, &turned));
+    BASE_TRY(cell__write(w, "MatMul", (const char *[]){x, turned, NULL}, &x));
+    return cell__write_transpose(w, x, perm, rank, &w->out);
+}
+
 static const struct {
     const char *name;
     enum base_status (*write)(struct cell__writer *w);
@@ -365,10 +394,12 @@ static const struct {
     {"IsInf", write_is_inf, 1},
     {"IsNaN", write_is_nan, 1},
     {"LpNormalization", write_lp_normal, 1},
+    {"MatMul", write_product, 2},
     {"Mean", write_mean, 1},
     {"RMSNormalization", write_rms_norm, 2},
     {"ReduceLogSum", write_log_sum, 1},
     {"ReduceLogSumExp", write_log_sum_exp, 1},
+    {"STFT", cell__write_stft, 2},
     {"ScatterND", cell__write_scatter, 3},
     {"Sign", write_sign, 1},
     {"Sinh", write_sinh, 1},

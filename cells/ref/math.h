@@ -14,7 +14,7 @@ float cell_sin_f32__scalar(float x);
 float cell_cos_f32__scalar(float x);
 float cell_atan_f32__scalar(float x);
 
-/* a^b, with C's special values; within 2e-7 + 2e-8 |ln(a^b)| relative;
+/* a^b, with C's special values; within 2e-7 + 1e-8 |ln(a^b)| relative;
  * what is below 2^-125 may be 0. */
 float cell_pow_f32__scalar(float a, float b);
 

@@ -91,9 +91,10 @@ CELL_MATH_FN float cell_exp_f32(float x)
     return cell_math_exp(x, false, 0.0f);
 }
 
-/* The logarithm of a positive float, also of a denormal one: power * ln 2 + f + rest. */
+/* Of a positive float, also of a denormal one: 2^power * (1 + f), whose logarithm is power * ln 2 +
+ * f - f^2 / 2 + q f^3. */
 struct cell_math_log {
-    float power, f, rest;
+    float power, f, q;
 };
 
 CELL_MATH_FN struct cell_math_log cell_math_log_parts(float x)
@@ -113,16 +114,17 @@ CELL_MATH_FN struct cell_math_log cell_math_log_parts(float x)
     q = fmaf(q, f, CELL_LOG_L2);
     q = fmaf(q, f, CELL_LOG_L1);
     q = fmaf(q, f, CELL_LOG_L0);
-    const float square = f * f;
-    const float rest = fmaf(q * f, square, fmaf(square, -0.5f, power * CELL_LN2_LOW));
-    return (struct cell_math_log){power, f, rest};
+    return (struct cell_math_log){power, f, q};
 }
 
 CELL_MATH_FN float cell_log_f32(float x)
 {
     if (x > 0.0f) {
         const struct cell_math_log log = cell_math_log_parts(x);
-        return x == INFINITY ? x : fmaf(log.power, CELL_LN2_HIGH, log.f + log.rest);
+        const float square = log.f * log.f;
+        const float rest =
+            fmaf(log.q * log.f, square, fmaf(square, -0.5f, log.power * CELL_LN2_LOW));
+        return x == INFINITY ? x : fmaf(log.power, CELL_LN2_HIGH, log.f + rest);
     }
     return x == 0.0f ? -INFINITY : cell_math_float(CELL_NAN_BITS);
 }
@@ -174,9 +176,14 @@ CELL_MATH_FN float cell_math_power_of_size(float size, float b)
     const bool is_normal = size > 0.0f && size < INFINITY;
     const struct cell_math_log log = cell_math_log_parts(is_normal ? size : 1.0f);
     const float most = log.power * CELL_LN2_HIGH; // exact
+    const float square = log.f * log.f;
+    const float half = square * -0.5f;
     const float sum = most + log.f;
-    const float high = is_normal ? sum : size > 0.0f ? INFINITY : -INFINITY;
-    const float low = ((most - sum) + log.f) + log.rest;
+    const float all = sum + half;
+    const float high = is_normal ? all : size > 0.0f ? INFINITY : -INFINITY;
+    const float lost_square = fmaf(log.f, log.f, -square) * -0.5f;
+    const float rest = fmaf(log.q * log.f, square, fmaf(log.power, CELL_LN2_LOW, lost_square));
+    const float low = (((sum - all) + half) + ((most - sum) + log.f)) + rest;
     const float product = b * high;
     const float lost = fmaf(b, high, -product) + b * low;
     const float both = product + lost;

@@ -608,6 +608,43 @@ START_TEST(test_what_cannot_be_written_out)
 }
 END_TEST
 
+/* What it computes, function_spectrum in test_import_exports.c. */
+START_TEST(test_transforms_that_are_refused)
+{
+    static const struct {
+        const char *operands, *why;
+    } cases[] = {
+        {"y step - length", "of anything but a real signal"},
+        {"c34 step - length", "of anything but a real signal"},
+        {"signal v - length", "step or length is no constant"},
+        {"signal half - length", "step or length is no constant"},
+        {"signal none - length", "of less than 1 or more than 2048 samples"},
+        {"signal step", "of less than 1 or more than 2048 samples"},
+        {"signal step - far", "of less than 1 or more than 2048 samples"},
+        {"signal step - none", "of less than 1 or more than 2048 samples"},
+        {"signal step c4 length", "whose window is not as long as a frame"},
+        {"signal step v length", "whose window is no constant list"},
+        {"signal step c34 length", "whose window is no constant list"},
+    };
+    static const int64_t ints[] = {0, 1, 2, 4096};
+    const float half = 0.5f;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        begin(17);
+        onnx_constant(&builder, "from", onnx_ints(&builder, 1, 1, &ints[0]));
+        onnx_constant(&builder, "to", onnx_ints(&builder, 1, 1, &ints[1]));
+        onnx_constant(&builder, "at", onnx_ints(&builder, 1, 1, &ints[2]));
+        onnx_constant(&builder, "none", onnx_ints(&builder, 0, 1, &ints[0]));
+        onnx_constant(&builder, "step", onnx_ints(&builder, 0, 1, &ints[1]));
+        onnx_constant(&builder, "length", onnx_ints(&builder, 0, 1, &ints[2]));
+        onnx_constant(&builder, "far", onnx_ints(&builder, 0, 1, &ints[3]));
+        onnx_constant(&builder, "half", onnx_tensor(&builder, FLOAT, 0, NULL, &half, sizeof(half)));
+        onnx_node(&builder, "Slice", "y from to at", "signal");
+        onnx_node(&builder, "STFT", cases[i].operands, "o");
+        refuse(BASE_UNIMPLEMENTED, cases[i].why);
+    }
+}
+END_TEST
+
 /* ---- ScatterND: what it computes, group_streamed in test_import_exports.c
  * ----------------------------- */
 
@@ -653,6 +690,7 @@ int main(void)
     tcase_add_test(tcase, test_sums_and_means);
     tcase_add_loop_test(tcase, test_logarithms_of_sums, 0, 8);
     tcase_add_test(tcase, test_what_cannot_be_written_out);
+    tcase_add_test(tcase, test_transforms_that_are_refused);
     tcase_add_test(tcase, test_assignments_that_are_refused);
     suite_add_tcase(suite, tcase);
     return util_run(suite);

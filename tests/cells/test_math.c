@@ -122,7 +122,9 @@ START_TEST(test_math_sine_near_zero)
         util_assert_close(cell_sin_f32__scalar(x), sin((double)x), 0, 2e-7);
         util_assert_close(cell_atan_f32__scalar(-x), atan(-(double)x), 0, 2e-7);
     }
-    for (double turns = 1.0; turns < 1e30; turns = ceil(turns * 1.01)) {
+    double turns = 1.0;
+    for (uint32_t i = 0; i < 7000; i++) { // up to 1e30
+        turns = ceil(turns * 1.01);
         const float x = (float)(turns * 3.14159265358979323846);
         const float below = nextafterf(x, 0.0f);
         util_assert_close(cell_sin_f32__scalar(x), sin((double)x), 0, 2e-7);
@@ -138,7 +140,7 @@ static void assert_power(float a, float b)
 {
     const float got = cell_pow_f32__scalar(a, b);
     const double want = pow((double)a, (double)b);
-    const double error = 2e-7 + 2e-8 * fabs(log(fabs(want)));
+    const double error = 2e-7 + 1e-8 * fabs(log(fabs(want)));
     if (isnan(want)) {
         ck_assert_uint_eq(bits_of(got), CELL_NAN_BITS);
     } else if (fabs(want) < 0x1p-125) {

@@ -13,6 +13,7 @@ from exports import SAMPLE, draw_cases, draw_weights, export_open, write_models
 from lstm_modules import CLASSES, HIDDEN, INPUT
 
 STEPS = {0: "batch", 1: "time"}
+FRAME, HOP = 20, 8
 
 
 class Plain(nn.Module):
@@ -131,6 +132,29 @@ class Missing(Plain):
         return torch.where(torch.isnan(x) ^ (x > 0.5), torch.zeros_like(x), torch.nan_to_num(x))
 
 
+class Spectrum(Plain):
+    """magnitudes of a short-time Fourier transform within the model, and bands of these"""
+
+    inputs, outputs = {"samples": {0: "batch", 1: "samples"}}, {"y": {0: "batch", 1: "frames"}}
+    center = False
+
+    def __init__(self):
+        super().__init__(INPUT)
+        self.bands = nn.Linear(FRAME // 2 + 1, INPUT, bias=False)
+        self.register_buffer("window", torch.hann_window(FRAME))
+
+    def before(self, samples):
+        parts = torch.stft(samples, FRAME, HOP, window=self.window, center=self.center, return_complex=True)
+        energies = torch.view_as_real(parts).pow(2).sum(-1).transpose(1, 2)
+        return torch.log(self.bands.weight.abs().matmul(energies.transpose(1, 2)).transpose(1, 2) + 0.01)
+
+
+class SpectrumCentered(Spectrum):
+    """the same with half a frame reflected at either end"""
+
+    center = True
+
+
 MODULES = {
     "function_angles": Angles,
     "function_energy": Energy,
@@ -139,6 +163,8 @@ MODULES = {
     "function_missing": Missing,
     "function_phase": Phase,
     "function_snake": Snake,
+    "function_spectrum": Spectrum,
+    "function_spectrum_centered": SpectrumCentered,
     "function_symlog": Symlog,
     "function_time2vec": Time2Vec,
 }
@@ -149,6 +175,8 @@ def make_module(name):
 
 
 def make_inputs(module, batch, time, generator):
+    if "samples" in module.inputs:
+        return [torch.randint(-8, 9, (batch, FRAME + HOP * time + time), generator=generator) / 8]
     return [torch.randint(-8, 9, (batch, time, INPUT), generator=generator) / 8]
 
 
