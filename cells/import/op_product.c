@@ -67,24 +67,43 @@ static enum base_status weights_of(struct cell__import *im, uint32_t weights, ui
     return BASE_OK;
 }
 
+/* The sum over the steps of values by weights, a number at each: as an attention, or else by a
+ * chain where no other sequence's steps ask for it. weights: computed; of: as an attention's. */
+static enum base_status weigh(struct cell__import *im, uint32_t of, uint32_t weights,
+                              uint32_t values, uint32_t *out)
+{
+    const struct base_error before = *im->error;
+    const uint32_t times = im->rows[weights].times | im->rows[values].times;
+    const enum base_status status = cell__row_attend(im, of, values, out);
+    if (status != BASE_UNIMPLEMENTED || im->feeds_back || cell__is_pair(times) ||
+        im->rows[weights].value.width != 1) {
+        return status;
+    }
+    *im->error = before;
+    BASE_TRY(cell__row_pair(im, CELL_OP_MUL, values, weights, out));
+    return cell__row_sum_of_steps(im, *out, out);
+}
+
 /* What each of n heads takes of its part of the values, or of all of them where the result is as
  * wide, beside each other. */
 static enum base_status attend_by_heads(struct cell__import *im, uint32_t weights, uint32_t values,
                                         uint32_t n, uint32_t width, uint32_t *out)
 {
     uint32_t heads[HEADS_MAX];
-    const uint32_t own = im->rows[values].value.width;
-    const uint32_t parts = width / n == own && width % n == 0 ? 1 : n;
-    if (n > HEADS_MAX || own % parts != 0) {
+    const uint32_t wide = im->rows[values].value.width;
+    const uint32_t parts = width / n == wide && width % n == 0 ? 1 : n;
+    if (n > HEADS_MAX || wide % parts != 0) {
         return cell__refuse(
             im, "attention of %u heads, at most %u, whose values share a row evenly", n, HEADS_MAX);
     }
     for (uint32_t h = 0; h < n; h++) {
         uint32_t of = CELL__NONE;
+        uint32_t own = CELL__NONE;
         uint32_t part = CELL__NONE;
         BASE_TRY(weights_of(im, weights, h, n, &of));
+        BASE_TRY(head_of(im, weights, h, n, &own));
         BASE_TRY(head_of(im, values, h, parts, &part));
-        BASE_TRY(cell__row_attend(im, of, part, &heads[h]));
+        BASE_TRY(weigh(im, of, own, part, &heads[h]));
     }
     return cell__row_concat(im, heads, n, out);
 }
@@ -118,20 +137,10 @@ static enum base_status product_over_steps(struct cell__import *im, uint32_t a, 
                                          first->value.width == 1 && first->times != 0);
     const uint32_t weights = is_first ? a : b;
     const uint32_t values = is_first ? b : a;
-    const uint32_t times = im->rows[a].times | im->rows[b].times;
     const uint32_t heads = im->rows[weights].value.width;
-    const struct base_error before = *im->error;
-    if (heads > 1 && cell__is_pair(times) && im->rows[weights].softmax_of != CELL__NONE) {
-        return attend_by_heads(im, weights, values, heads, width, out);
-    }
-    const enum base_status status = cell__row_attend(im, weights, values, out);
-    if (status != BASE_UNIMPLEMENTED || im->feeds_back || cell__is_pair(times) ||
-        im->rows[weights].value.width != 1) {
-        return status;
-    }
-    *im->error = before; // a chain over the steps
-    BASE_TRY(cell__row_pair(im, CELL_OP_MUL, values, weights, out));
-    return cell__row_sum_of_steps(im, *out, out);
+    return heads > 1 && im->rows[weights].softmax_of != CELL__NONE
+               ? attend_by_heads(im, weights, values, heads, width, out)
+               : weigh(im, weights, weights, values, out);
 }
 
 /* Rows of the operands; where these have the same steps, but what they make has a second axis for

@@ -249,6 +249,37 @@ class Fusion(nn.Module):
         return torch.einsum("bhts,bsd->bhtd", torch.softmax(scores, -1), self.v(h)).mean(1)
 
 
+class Hops(Own):
+    """three sums of all steps by weights of their own (Lin et al. 2017)"""
+
+    outputs = {"y": BATCH}
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(HIDDEN, 5, bias=False), nn.Linear(5, 3, bias=False)
+        self.head = nn.Linear(3 * HIDDEN, CLASSES)
+
+    def attend(self, h):
+        weights = torch.softmax(self.second(torch.tanh(self.first(h))), 1)
+        return (weights.transpose(1, 2) @ h).flatten(1)
+
+
+class Asked(Own):
+    """nn.MultiheadAttention of all steps by the last one, and by a learned query"""
+
+    outputs = {"y": BATCH}
+
+    def __init__(self):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(HIDDEN, HEADS, batch_first=True)
+        self.query = nn.Parameter(torch.zeros(1, 1, HIDDEN))
+
+    def attend(self, h):
+        last = self.attention(h[:, -1:], h, h, need_weights=False)[0]
+        learned = self.attention(self.query.expand(h.size(0), -1, -1), h, h, need_weights=False)[0]
+        return (last + learned)[:, 0]
+
+
 class Encoder(nn.Module):
     """nn.TransformerEncoderLayer before an LSTM"""
 
@@ -297,6 +328,7 @@ MODULES = {
     "own_additive": Additive,
     "own_ahead": Ahead,
     "own_anticausal": Anticausal,
+    "own_asked": Asked,
     "own_band": Band,
     "own_causal": Causal,
     "own_causal_added": CausalAdded,
@@ -308,6 +340,7 @@ MODULES = {
     "own_flat": Flat,
     "own_fusion": Fusion,
     "own_heads": Heads,
+    "own_hops": Hops,
     "own_multihead": Multihead,
     "own_multihead_stated": MultiheadStated,
     "own_multiquery": Multiquery,
