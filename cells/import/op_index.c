@@ -5,6 +5,7 @@
  * (CELL__ROW_INDEX) and computed by nobody: the scheduler reads the input when a request is
  * unfolded and takes the row of that step. Exporters write such an index as a list of pairs, a row
  * of the batch and its step, or as one number, the row's number times the steps plus the step. */
+#include "cells/import/behind.h"
 #include "cells/import/fold.h"
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
@@ -95,11 +96,26 @@ static enum base_status multiply(struct cell__import *im, const struct cell__val
     return cell__row_index(im, &row, out);
 }
 
+/* Whether the row is a number that the model counts, the same at all steps. */
+static bool is_count(const struct cell__import *im, uint32_t row)
+{
+    return im->rows[row].times == 0 && im->rows[row].value.width == 1 &&
+           cell__row_is_counted(im, row);
+}
+
 /* The step of a row, and where the row's steps begin. */
 static enum base_status add_rows(struct cell__import *im, const struct cell__value *const pair[2],
                                  uint32_t *out)
 {
     struct cell__row rows[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        if (is_count(im, pair[i]->row) && read_index(im, pair[1 - i]->row, &rows[0]) &&
+            rows[0].index == CELL__NONE && (rows[0].stride != 0 || rows[0].part != 0)) {
+            rows[0].is_counted = true; // the step is what the model counts
+            rows[0].op.operands[0] = pair[i]->row;
+            return cell__row_index(im, &rows[0], out);
+        }
+    }
     if (!read_index(im, pair[0]->row, &rows[0]) || !read_index(im, pair[1]->row, &rows[1])) {
         return refuse(im);
     }
@@ -162,7 +178,7 @@ static enum base_status float_of(struct cell__import *im, const struct cell__val
         return read_number(value, &number) ? cell__row_number(im, (float)number, row) : refuse(im);
     }
     BASE_TRY(cell__row_in_pairs(im, value, out, &cast.operands[0]));
-    return cell__row_op(im, &cast, im->rows[value->row].value, row);
+    return cell__row_op(im, &cast, (struct cell_value){CELL_F32, 1}, row);
 }
 
 /* What floats have come to, as integers again. */
@@ -313,6 +329,32 @@ static enum base_status take_step(struct cell__import *im, const struct cell__va
     return cell__row_op(im, &copy, im->rows[data->row].value, out);
 }
 
+/* The row of the data at the step of that number: from the end, where it is below 0. */
+static enum base_status take_counted(struct cell__import *im, const struct cell__value *data,
+                                     const struct cell__axis *time, uint32_t number, uint32_t *out)
+{
+    const uint32_t times = cell__axis_times(im, time);
+    struct cell_op cast = {.kind = CELL_OP_CAST, .n_operands = 1, .operands = {number}};
+    struct cell_op select = {.kind = CELL_OP_SELECT, .n_operands = 3};
+    struct cell_op pick = {.kind = CELL_OP_PICK, .n_operands = 2};
+    uint32_t steps = CELL__NONE;
+    uint32_t zero = CELL__NONE;
+    if (times == 0 || cell__is_pair(times) || im->scan != CELL__NONE || im->feeds_back ||
+        cell__is_turned_along(im, data, time) || im->rows[data->row].times != times ||
+        cell__sequence_has_lengths(im, cell__only_sequence(times))) {
+        return cell__refuse(im, "takes a step by a number that is counted, of what is no sequence, "
+                                "is turned round, or has sequence_lens");
+    }
+    BASE_TRY(cell__row_op(im, &cast, (struct cell_value){CELL_F32, 1}, &select.operands[2]));
+    BASE_TRY(cell__row_steps(im, cell__only_sequence(times), &steps));
+    BASE_TRY(cell__row_number(im, 0.0f, &zero));
+    BASE_TRY(cell__row_pair(im, CELL_OP_LESS, select.operands[2], zero, &select.operands[0]));
+    BASE_TRY(cell__row_pair(im, CELL_OP_ADD, select.operands[2], steps, &select.operands[1]));
+    BASE_TRY(cell__row_op(im, &select, (struct cell_value){CELL_F32, 1}, &pick.operands[1]));
+    BASE_TRY(cell__row_memory(im, data->row, &pick.operands[0]));
+    return cell__row_op(im, &pick, im->rows[data->row].value, out);
+}
+
 /* An index that an input tells, of this many rows' steps. */
 static bool is_step(const struct cell__row *row)
 {
@@ -361,6 +403,11 @@ enum base_status cell__lower_gather_elements(struct cell__import *im, struct cel
     uint32_t axis = 0;
     uint32_t out = CELL__NONE;
     BASE_TRY(elements_axis(im, node, data->shape.rank, &axis));
+    if (row != CELL__NONE && is_count(im, row)) {
+        BASE_TRY(take_counted(im, data, &data->shape.axes[axis], row, &out));
+        cell__set_row(im, node, 0, out);
+        return BASE_OK;
+    }
     if (row == CELL__NONE || !read_index(im, row, &index) || !is_step(&index)) {
         return refuse(im);
     }
@@ -395,6 +442,18 @@ enum base_status cell__lower_gather_nd(struct cell__import *im, struct cell__nod
     const struct cell__row *pair = &im->rows[cell__input(im, node, 1)->row];
     struct cell__row rows[2];
     uint32_t out = CELL__NONE;
+    for (uint32_t i = 0; i < 2 && pair->kind == CELL__ROW_OP && pair->op.kind == CELL_OP_CONCAT &&
+                         pair->op.n_operands == 2;
+         i++) {
+        const uint32_t other = pair->op.operands[1 - i];
+        const uint32_t number = pair->op.operands[i];
+        if (is_count(im, number) && read_index(im, other, &rows[0]) &&
+            rows[0].index == CELL__NONE && rows[0].stride == 0 && rows[0].part == 0) {
+            BASE_TRY(take_counted(im, data, &data->shape.axes[i], number, &out));
+            cell__set_row(im, node, 0, out);
+            return BASE_OK;
+        }
+    }
     if (pair->kind != CELL__ROW_OP || pair->op.kind != CELL_OP_CONCAT || pair->op.n_operands != 2 ||
         !read_index(im, pair->op.operands[0], &rows[0]) ||
         !read_index(im, pair->op.operands[1], &rows[1])) {
@@ -438,7 +497,8 @@ enum base_status cell__lower_gather_step(struct cell__import *im, struct cell__n
     const struct cell__axis time = {.n = 1, .atoms = {both->atoms[1]}};
     struct cell__row index;
     uint32_t out = CELL__NONE;
-    if (!read_index(im, cell__input(im, node, 1)->row, &index) || index.index == CELL__NONE ||
+    if (!read_index(im, cell__input(im, node, 1)->row, &index) ||
+        (index.index == CELL__NONE && !index.is_counted) ||
         !cell__axis_is_same(im, &batch, &cell__output(im, node, 0)->shape.axes[0])) {
         return refuse(im);
     }
@@ -448,6 +508,13 @@ enum base_status cell__lower_gather_step(struct cell__import *im, struct cell__n
         index.stride > 0 && cell__axis_size(im, &time) == (int64_t)index.stride;
     if (!is_of_axis && !is_of_number) {
         return refuse(im);
+    }
+    if (index.is_counted) {
+        const struct cell__value steps = {
+            .kind = CELL__ROWS, .dtype = data->dtype, .shape = data->shape, .row = data->row};
+        BASE_TRY(take_counted(im, &steps, &time, index.op.operands[0], &out));
+        cell__set_row(im, node, 0, out);
+        return BASE_OK;
     }
     BASE_TRY(take_step(im, data, &time, &index, &out));
     cell__set_row(im, node, 0, out);

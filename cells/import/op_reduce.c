@@ -146,6 +146,12 @@ static enum base_status fold(struct cell__import *im, const struct cell__node *n
     return BASE_OK;
 }
 
+/* Integers are summed where they count for how many a condition holds. */
+static bool is_count(const struct cell__node *node)
+{
+    return strcmp(node->op->name, "ReduceSum") == 0;
+}
+
 enum base_status cell__infer_reduce(struct cell__import *im, struct cell__node *node)
 {
     const struct cell__value *in = cell__input(im, node, 0);
@@ -155,7 +161,8 @@ enum base_status cell__infer_reduce(struct cell__import *im, struct cell__node *
     if (in->kind == CELL__CONST && !is_pool) {
         return fold(im, node);
     }
-    if (in->kind != CELL__ROWS || in->dtype != CELL__F32) {
+    const bool counts = is_count(node) && (in->dtype == CELL__I64 || in->dtype == CELL__I32);
+    if (in->kind != CELL__ROWS || (in->dtype != CELL__F32 && !counts)) {
         return cell__refuse(im, "of a constant, or of type %s", cell__dtype_name(in->dtype));
     }
     if (is_pool && in->shape.rank < 3) {
@@ -166,7 +173,7 @@ enum base_status cell__infer_reduce(struct cell__import *im, struct cell__node *
     }
     BASE_TRY(read_axes(im, node, &mask));
     const struct cell__shape out = shape_without(&in->shape, mask, keep != 0);
-    cell__set_rows(im, node, 0, CELL__F32, &out);
+    cell__set_rows(im, node, 0, in->dtype, &out);
     return BASE_OK;
 }
 
@@ -194,8 +201,7 @@ enum base_status cell__row_sum(struct cell__import *im, uint32_t row, uint32_t *
 
 /* ---- Over the steps ----------------------------------------------------------------------- */
 
-/* The row as one whose steps can all be read at once. */
-static enum base_status memory_of(struct cell__import *im, uint32_t row, uint32_t *out)
+enum base_status cell__row_memory(struct cell__import *im, uint32_t row, uint32_t *out)
 {
     const enum cell__row_kind kind = im->rows[row].kind;
     struct cell_op copy = {.kind = CELL_OP_COPY, .n_operands = 1, .operands = {row}};
@@ -287,7 +293,7 @@ static enum base_status reduce_steps(struct cell__import *im, enum kind kind, ui
     BASE_TRY(check_lengths(im, kind, row, sequence));
     const uint32_t of = kind == SUM || kind == MEAN ? deviating(im, row) : CELL__NONE;
     if (of == CELL__NONE) {
-        BASE_TRY(memory_of(im, row, &memory));
+        BASE_TRY(cell__row_memory(im, row, &memory));
         return reduce_memory(im, variants[kind], memory, out);
     }
     BASE_TRY(reduce_memory(im, CELL_REDUCE_VARIANCE, of, out));
@@ -494,14 +500,65 @@ enum base_status cell__row_mean_over(struct cell__import *im, const struct cell_
     return reduce_axes(im, MEAN, shape, mask, row);
 }
 
+/* Whether all elements of the row are 0 or 1, being a condition's. */
+static bool is_condition(const struct cell__import *im, uint32_t row)
+{
+    for (;;) {
+        const struct cell__row *at = &im->rows[row];
+        const struct cell_op *op = &at->op;
+        const bool is_op = at->kind == CELL__ROW_OP;
+        if (is_op && op->kind == CELL_OP_SUB &&
+            im->rows[op->operands[0]].kind == CELL__ROW_CONST) { // Not
+            row = op->operands[1];
+        } else if (is_op && op->kind == CELL_OP_MIN && op->n_operands == 2) { // Equal
+            const struct cell__row *other = &im->rows[op->operands[1]];
+            if (other->kind != CELL__ROW_OP ||
+                (other->op.kind != CELL_OP_LESS && other->op.kind != CELL_OP_LESS_EQUAL)) {
+                return false;
+            }
+            row = op->operands[0];
+        } else {
+            return is_op && (op->kind == CELL_OP_LESS || op->kind == CELL_OP_LESS_EQUAL);
+        }
+    }
+}
+
+/* For how many elements a condition holds: in floats, which are exact so far, and back. */
+static enum base_status count_axes(struct cell__import *im, const struct cell__shape *shape,
+                                   uint32_t mask, uint32_t *row)
+{
+    const struct cell__row *at = &im->rows[*row];
+    struct cell_op cast = {.kind = CELL_OP_CAST, .n_operands = 1};
+    const struct cell_value value = {at->value.dtype, 1};
+    if (at->kind != CELL__ROW_OP || at->op.kind != CELL_OP_CAST ||
+        !is_condition(im, at->op.operands[0])) {
+        return cell__refuse(im, "of integers but for the number of those for which a condition "
+                                "holds");
+    }
+    cast.operands[0] = at->op.operands[0];
+    BASE_TRY(reduce_axes(im, SUM, shape, mask, &cast.operands[0]));
+    if (im->rows[cast.operands[0]].value.width != 1) {
+        return cell__refuse(im, "several counts a row");
+    }
+    BASE_TRY(cell__row_op(im, &cast, value, row));
+    im->rows[*row].is_counted = true;
+    return BASE_OK;
+}
+
 enum base_status cell__lower_reduce(struct cell__import *im, struct cell__node *node)
 {
     const struct cell__value *in = cell__input(im, node, 0);
     const struct reduction *reduction = reduction_of(node);
     uint32_t mask = 0;
     uint32_t row = CELL__NONE;
-    BASE_TRY(measure_row(im, reduction->measure, in->row, &row));
     BASE_TRY(read_axes(im, node, &mask));
+    if (in->dtype != CELL__F32) {
+        row = in->row;
+        BASE_TRY(count_axes(im, &in->shape, mask, &row));
+        cell__set_row(im, node, 0, row);
+        return BASE_OK;
+    }
+    BASE_TRY(measure_row(im, reduction->measure, in->row, &row));
     BASE_TRY(reduce_axes(im, reduction->kind, &in->shape, mask, &row));
     if (reduction->is_root) {
         BASE_TRY(map_row(im, CELL_OP_SQRT, row, &row));

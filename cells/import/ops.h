@@ -58,6 +58,8 @@ cell__op_fn cell__infer_pow, cell__lower_pow, cell__infer_clip, cell__lower_clip
 cell__op_fn cell__infer_index, cell__lower_index;
 /* Whether a row is the number of a step, or integers computed of such. */
 bool cell__row_is_counted(const struct cell__import *im, uint32_t row);
+/* The row as one whose steps can all be read at once (op_reduce.c). */
+enum base_status cell__row_memory(struct cell__import *im, uint32_t row, uint32_t *out);
 /* The number of a step, counted from `first` on. */
 enum base_status cell__row_count_from(struct cell__import *im, int64_t first, uint32_t *row);
 cell__op_fn cell__infer_gather_elements, cell__lower_gather_elements;

@@ -500,6 +500,19 @@ START_TEST(test_what_stands_behind_is_not_taken_for_nothing)
 }
 END_TEST
 
+/* Sums of other integers may be larger than floats tell apart. */
+START_TEST(test_only_conditions_are_counted)
+{
+    const Onnx__GraphProto *graph =
+        changed_begin("tests/data/onnx/mask_counted_gathered-ts1.13-op17/model.onnx")->graph;
+    changed_rename(&changed_node(graph, "ReduceSum")->input[0], "ids");
+    changed_expect(BASE_UNIMPLEMENTED, "ReduceSum (node", "for which a condition holds");
+    graph = changed_begin("tests/data/onnx/mask_counted_gathered-ts1.13-op17/model.onnx")->graph;
+    changed_rename(&changed_node(graph, "ReduceSum")->op_type, "ReduceMax");
+    changed_expect(BASE_UNIMPLEMENTED, "ReduceMax (node", "of type int64");
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("import_masks");
@@ -513,6 +526,7 @@ int main(void)
     TCase *packed = tcase_create("packed");
     tcase_add_checked_fixture(packed, changed_setup, changed_teardown);
     tcase_add_test(packed, test_what_stands_behind_is_not_taken_for_nothing);
+    tcase_add_test(packed, test_only_conditions_are_counted);
     suite_add_tcase(suite, packed);
     return util_run(suite);
 }

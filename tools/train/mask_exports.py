@@ -188,6 +188,27 @@ class OwnIds(Own):
         return self.head(self.pool(self.rnn(self.embedding(ids))[0], ids != 0))
 
 
+class Counted(OwnIds):
+    """the last step that is there, by how many ids are not 0 (of none the last of all), and the mean by the same number"""
+
+    outputs = {"y": BATCH}
+
+    def forward(self, ids):
+        h = self.rnn(self.embedding(ids))[0]
+        count = (ids != 0).sum(1)
+        mean = (h * (ids != 0).unsqueeze(2).float()).sum(1) / count.unsqueeze(1).float()
+        return self.head(h[torch.arange(ids.size(0)), count - 1] + mean)
+
+
+class CountedGathered(Counted):
+    """the same by gather()"""
+
+    def forward(self, ids):
+        h = self.rnn(self.embedding(ids))[0]
+        last = ((ids != 0).sum(1) - 1).view(-1, 1, 1).expand(-1, 1, h.size(2))
+        return self.head(h.gather(1, last).squeeze(1))
+
+
 class Packed(Masked):
     """packed sequences, in any order: the mean of the steps that a row has"""
 
@@ -270,6 +291,8 @@ class PackedIndexed(Packed):
 
 MODULES = {
     "mask_attended": Attended,
+    "mask_counted": Counted,
+    "mask_counted_gathered": CountedGathered,
     "mask_filled": Filled,
     "mask_flagged": Flagged,
     "mask_gathered": Gathered,
