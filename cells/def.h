@@ -17,7 +17,7 @@
 /* Limits of a definition; one beyond them is refused. */
 #define CELL_VALUES_MAX  256u
 #define CELL_OPS_MAX     128u
-#define CELL_INPUTS_MAX  17u
+#define CELL_INPUTS_MAX  20u
 #define CELL_STATES_MAX  14u /* a transducer's own six, and h and c of four layers */
 #define CELL_OUTPUTS_MAX 8u
 

@@ -301,7 +301,7 @@ enum base_status cell__bands(struct cell__import *im, uint32_t row, uint32_t ove
     if (!has_numbers) {
         return BASE_OK;
     }
-    bands.at = base_arena_array(im->arena, (size_t)row + 1, sizeof(*bands.at));
+    bands.at = cell__scratch(im, CELL__SCRATCH_BANDS, (size_t)row + 1, sizeof(*bands.at));
     if (bands.at == NULL) {
         return cell__no_memory(im);
     }

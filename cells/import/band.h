@@ -27,8 +27,8 @@ struct cell__band {
     float value[CELL__BAND_BORDERS_MAX + 1]; /* of stretches 0.. */
 };
 
-/* Of each row up to `row`, keys being steps of sequence `over`; the arena's, [row + 1]. NULL where
- * nothing is made of numbers of steps. RESOURCE_EXHAUSTED. */
+/* Of each row up to `row`, keys being steps of sequence `over`: [row + 1], until the next call.
+ * NULL where nothing is made of numbers of steps. RESOURCE_EXHAUSTED. */
 enum base_status cell__bands(struct cell__import *im, uint32_t row, uint32_t over,
                              const struct cell__band **out);
 

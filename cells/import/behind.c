@@ -208,7 +208,7 @@ enum base_status cell__row_behind(struct cell__import *im, uint32_t row, uint32_
     if (!of->has_lengths || of->lengths_input < 0) {
         return BASE_OK;
     }
-    walk.at = base_arena_array(im->arena, (size_t)row + 1, sizeof(*walk.at));
+    walk.at = cell__scratch(im, CELL__SCRATCH_BEHIND, (size_t)row + 1, sizeof(*walk.at));
     if (walk.at == NULL) {
         return cell__no_memory(im);
     }

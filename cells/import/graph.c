@@ -114,6 +114,25 @@ static enum base_status names_grow(struct cell__import *im)
     return BASE_OK;
 }
 
+void *cell__scratch(struct cell__import *im, enum cell__scratch which, size_t n, size_t size)
+{
+    size_t bytes = 0;
+    if (!base_size_mul(n, size, &bytes)) {
+        return NULL;
+    }
+    if (bytes > im->scratch_bytes[which]) {
+        // Twice as much as is needed now: what has been outgrown takes no more than the last in
+        // all.
+        void *more = base_arena_alloc(im->arena, bytes <= SIZE_MAX / 2 ? 2 * bytes : bytes);
+        if (more == NULL) {
+            return NULL;
+        }
+        im->scratch[which] = more;
+        im->scratch_bytes[which] = bytes <= SIZE_MAX / 2 ? 2 * bytes : bytes;
+    }
+    return im->scratch[which];
+}
+
 enum base_status cell__value_named(struct cell__import *im, const char *name, uint32_t *out)
 {
     void *array = im->values;

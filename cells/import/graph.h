@@ -228,6 +228,10 @@ struct cell__turned {
     struct cell__tensor from, to;
 };
 
+/* Room that is used again for each attention, and each reduction beside sequence_lens: such a table
+ * has an element for each row, and a model may have many of these. */
+enum cell__scratch { CELL__SCRATCH_BANDS, CELL__SCRATCH_BEHIND, CELL__SCRATCH_COUNT };
+
 struct cell__import {
     struct base_arena *arena;
     struct cell__external *external; /* files beside the model file */
@@ -273,6 +277,8 @@ struct cell__import {
     uint32_t n_written;    /* names of values that were made for that */
     uint32_t scan;         /* whose body is being read or lowered: its number; NONE outside */
     uint32_t current;      /* node at work, for errors; NONE outside */
+    void *scratch[CELL__SCRATCH_COUNT];
+    size_t scratch_bytes[CELL__SCRATCH_COUNT];
 };
 
 /* ---- Errors ------------------------------------------------------------------------------- */
@@ -292,6 +298,10 @@ void cell__fail(struct cell__import *im, enum base_status status, const char *fo
     ((void)cell__fail(im, BASE_UNIMPLEMENTED, __VA_ARGS__), BASE_UNIMPLEMENTED)
 #define cell__invalid(im, ...)                                                                     \
     ((void)cell__fail(im, BASE_INVALID_ARGUMENT, __VA_ARGS__), BASE_INVALID_ARGUMENT)
+
+/* So many elements of this size, until it is asked for the next time; what they hold is not said.
+ * NULL: the arena's budget is spent. */
+void *cell__scratch(struct cell__import *im, enum cell__scratch which, size_t n, size_t size);
 
 /* RESOURCE_EXHAUSTED: the arena's budget is spent. */
 static inline enum base_status cell__no_memory(struct cell__import *im)

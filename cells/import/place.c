@@ -6,6 +6,7 @@
 #include "base/assert.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- Where it is read ----------------------------------------------------------------------- */
 
@@ -183,18 +184,37 @@ static bool is_full(const struct cell__import *im, const struct readers *readers
     return n > CELL_OUTPUTS_MAX;
 }
 
+/* Whether the row takes a part of one whose parts are most of it, as those of heads are: the whole
+ * is handed on once, and not each part. taken: by row, the elements that such ops take of it. */
+static bool is_part_of_taken(const struct cell__import *im, const struct cell__row *row,
+                             const uint64_t *taken)
+{
+    const uint32_t of = row->op.operands[0];
+    return row->kind == CELL__ROW_OP && row->op.kind == CELL_OP_SLICE &&
+           2 * taken[of] >= im->rows[of].value.width;
+}
+
 enum base_status cell__sink_rows(struct cell__plans *plans)
 {
     struct cell__import *im = plans->im;
     struct readers *readers = base_arena_array(im->arena, im->n_rows, sizeof(*readers));
     struct sinking *sinking = base_arena_array(im->arena, im->n_rows, sizeof(*sinking));
-    if (readers == NULL || sinking == NULL) {
+    uint64_t *taken = base_arena_array(im->arena, im->n_rows, sizeof(*taken));
+    if (readers == NULL || sinking == NULL || taken == NULL) {
         return cell__no_memory(im);
+    }
+    memset(taken, 0, im->n_rows * sizeof(*taken));
+    for (uint32_t r = 0; r < im->n_rows; r++) {
+        const struct cell__row *row = &im->rows[r];
+        if (row->is_needed && row->kind == CELL__ROW_OP && row->op.kind == CELL_OP_SLICE) {
+            taken[row->op.operands[0]] += row->value.width;
+        }
     }
     for (uint32_t r = 0; r < im->n_rows; r++) {
         const struct cell__row *row = &im->rows[r];
-        sinking[r] = (struct sinking){row->rank, row->kind == CELL__ROW_OP && row->rank == 0 &&
-                                                     row->chain == CELL__NONE};
+        const bool may_sink = row->kind == CELL__ROW_OP && row->chain == CELL__NONE &&
+                              (row->rank == 0 || is_part_of_taken(im, row, taken));
+        sinking[r] = (struct sinking){row->rank, may_sink};
     }
     settle(plans, readers, sinking, false);
     if (is_full(im, readers, true) || is_full(im, readers, false)) {

@@ -280,6 +280,27 @@ class Asked(Own):
         return (last + learned)[:, 0]
 
 
+class Deep(nn.Module):
+    """two encoder layers of eight heads each over what each step has been told of its place, causal, before an LSTM"""
+
+    inputs, outputs = {"x": STEPS}, {"y": STEPS}
+
+    def __init__(self):
+        super().__init__()
+        self.before, self.place = nn.Linear(INPUT, HIDDEN), nn.Embedding(40, HIDDEN)
+        self.layers = nn.ModuleList(nn.TransformerEncoderLayer(HIDDEN, 8, HIDDEN, batch_first=True) for _ in range(2))
+        self.rnn = nn.LSTM(HIDDEN, HIDDEN, batch_first=True)
+        self.head = nn.Linear(HIDDEN, CLASSES)
+
+    def forward(self, x):
+        steps = x.size(1)
+        h = self.before(x) + self.place(torch.arange(steps))
+        mask = torch.triu(torch.full((steps, steps), float("-inf")), diagonal=1)
+        for layer in self.layers:
+            h = layer(h, src_mask=mask)
+        return self.head(self.rnn(h)[0])
+
+
 class Encoder(nn.Module):
     """nn.TransformerEncoderLayer before an LSTM"""
 
@@ -336,6 +357,7 @@ MODULES = {
     "own_causal_lower": CausalLower,
     "own_causal_numbers": CausalNumbers,
     "own_causal_scaled": CausalScaled,
+    "own_deep": Deep,
     "own_encoder": Encoder,
     "own_flat": Flat,
     "own_fusion": Fusion,
