@@ -83,11 +83,15 @@ class Graph:
 
     def unary(self):
         kind = self.rng.choice(["Tanh", "Sigmoid", "Relu", "Abs", "Neg", "Exp", "Log", "Sqrt", "Softplus",
-                                "Clip", "Identity", "Pow", "Reciprocal", "Dropout"])
+                                "Clip", "Identity", "Pow", "Root", "Reciprocal", "Dropout", "Sin", "Cos", "Atan",
+                                "Tan", "Asin", "Acos", "Sinh", "Cosh", "Asinh"])
         value = self.some()
-        if kind in ("Exp", "Pow"):
+        if kind in ("Exp", "Pow", "Tan", "Sinh", "Cosh"):
             value = self.add(self.node("Tanh", [value.name]), value.kind, value.width, 1.0)
-        if kind in ("Log", "Sqrt", "Reciprocal"):
+        if kind in ("Asin", "Acos"):  # steep near 1
+            value = self.add(self.node("Mul", [self.node("Tanh", [value.name]), self.constant(numpy.float32(0.75))]),
+                             value.kind, value.width, 1.0)
+        if kind in ("Log", "Sqrt", "Reciprocal", "Root"):
             value = self.add(self.node("Tanh", [value.name]), value.kind, value.width, 1.0)
             value = self.add(self.node("Sigmoid", [value.name]), value.kind, value.width, 1.0)
         inputs = [value.name]
@@ -95,10 +99,13 @@ class Graph:
             inputs += [self.constant(numpy.float32(-0.5)), self.constant(numpy.float32(1.5))]
         if kind == "Pow":
             inputs += [self.constant(numpy.float32(self.rng.choice([2.0, 3.0])))]
+        if kind == "Root":
+            inputs += [self.constant(numpy.float32(self.rng.choice([0.3, 1.7, -0.5, -1.0, 4.0])))]
+            kind = "Pow"
         self.add(self.node(kind, inputs), value.kind, value.width, max(value.most, 4.0))
 
     def binary(self):
-        kind = self.rng.choice(["Add", "Sub", "Mul", "Max", "Min", "Div"])
+        kind = self.rng.choice(["Add", "Sub", "Mul", "Max", "Min", "Div", "Pow"])
         a = self.some()
         roll = self.rng.random()
         if roll < 0.2:
@@ -108,6 +115,10 @@ class Graph:
             b = Value(self.node("Unsqueeze", [row.name, self.integers(0)]), "seq", a.width, row.most)
         else:
             b = self.fit(self.some(a.kind), a.width)
+        if kind == "Pow":  # of what is positive, to what is small
+            base = self.node("Exp", [self.node("Tanh", [a.name])])
+            self.add(self.node("Pow", [base, self.node("Tanh", [b.name])]), a.kind, a.width, 3.0)
+            return
         if kind == "Div":
             safe = self.node("Exp", [self.node("Tanh", [b.name])])
             b = Value(safe, a.kind, a.width, 3.0)
