@@ -644,7 +644,9 @@ static enum base_status bounds_of(struct scores *s, uint32_t query, uint32_t *ou
     struct cell_op cast = {.kind = CELL_OP_CAST, .n_operands = 1};
     uint32_t number = CELL__NONE;
     uint32_t bounds[2] = {CELL__NONE, CELL__NONE};
-    if (times == 0 || cell__is_pair(times) || s->first > 0 || s->last < 0) {
+    if (times == 0 || cell__is_pair(times) || s->first > 0 || s->last < 0 ||
+        cell__sequence_of_mirror(im, cell__only_sequence(times)) !=
+            cell__sequence_of_mirror(im, cell__only_sequence(s->times))) {
         return cell__refuse(im, "a mask that leaves a step without the one of its own number");
     }
     BASE_TRY(cell__row_number_of_step(im, cell__only_sequence(times), &cast.operands[0]));
