@@ -14,7 +14,7 @@ enum { IN_SIGNAL, IN_STEP, IN_WINDOW, IN_LENGTH, INPUTS };
 
 /* What a file's STFTs may take beside what its size allows: their matrices, as they are made, read
  * and packed. */
-#define BYTES_MAX    ((size_t)128 << 20)
+#define BYTES_MAX    ((size_t)40 << 20)
 #define COPIES_BYTES 4u
 
 struct stft {
