@@ -17,8 +17,8 @@
  */
 typedef uint32_t cell_type_id;
 
-#define CELL_TYPES_MAX   1024u
-#define CELL_LAYOUTS_MAX 1024u
+#define CELL_TYPES_MAX   2048u
+#define CELL_LAYOUTS_MAX 2048u
 #define CELL_LAYOUT_NONE UINT32_MAX
 
 /* Rows of one layout are interchangeable memory. A state slot holds each state twice where a step
