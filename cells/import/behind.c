@@ -55,18 +55,10 @@ static bool is_zero(const struct behind *x)
 
 /* ---- Operations ----------------------------------------------------------------------------- */
 
-static uint32_t without_casts(const struct cell__import *im, uint32_t row)
-{
-    while (im->rows[row].kind == CELL__ROW_OP && im->rows[row].op.kind == CELL_OP_CAST) {
-        row = im->rows[row].op.operands[0];
-    }
-    return row;
-}
-
 /* The number of a step that is behind. */
 static bool is_number(const struct walk *walk, uint32_t row)
 {
-    const struct cell__row *at = &walk->im->rows[without_casts(walk->im, row)];
+    const struct cell__row *at = &walk->im->rows[cell__row_uncast(walk->im, row)];
     return at->kind == CELL__ROW_NUMBER &&
            cell__sequence_of_mirror(walk->im, at->index) == walk->sequence;
 }
@@ -74,7 +66,7 @@ static bool is_number(const struct walk *walk, uint32_t row)
 /* The lengths themselves. */
 static bool is_length(const struct walk *walk, uint32_t row)
 {
-    const struct cell__row *at = &walk->im->rows[without_casts(walk->im, row)];
+    const struct cell__row *at = &walk->im->rows[cell__row_uncast(walk->im, row)];
     return at->kind == CELL__ROW_INPUT && at->times == 0 &&
            (int32_t)at->index == walk->im->sequences[walk->sequence].lengths_input;
 }

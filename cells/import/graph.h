@@ -239,9 +239,9 @@ struct cell__import {
     const char *label;
     const Onnx__ModelProto *model;
     int64_t opset;
-    size_t weights_bytes; /* of the file, without those in files beside it */
-    size_t n_transforms;  /* bytes of matrices of STFTs, likewise */
-    size_t n_quantised;   /* elements of 8 bits, for whose floats the arena has been given room */
+    size_t weights_bytes;   /* of the file, without those in files beside it */
+    size_t transform_bytes; /* of matrices of STFTs, likewise */
+    size_t n_quantised;     /* elements of 8 bits, for whose floats the arena has been given room */
 
     struct cell__value *values;
     uint32_t n_values, values_room;

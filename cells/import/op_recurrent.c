@@ -474,10 +474,7 @@ enum base_status cell__recurrent_lengths(struct cell__import *im,
 {
     int32_t input = -1;
     if (recurrent->lengths_value != CELL__NONE) {
-        uint32_t row = im->values[recurrent->lengths_value].row;
-        while (im->rows[row].kind == CELL__ROW_OP && im->rows[row].op.kind == CELL_OP_CAST) {
-            row = im->rows[row].op.operands[0];
-        }
+        const uint32_t row = cell__row_uncast(im, im->values[recurrent->lengths_value].row);
         if (im->rows[row].kind != CELL__ROW_INPUT || im->rows[row].value.dtype == CELL_F32 ||
             im->rows[row].times != 0 || im->rows[row].value.width != 1) {
             return cell__refuse(im, "sequence_lens is not an input of the model");

@@ -412,12 +412,17 @@ uint32_t cell__row_element_ids(const struct cell__import *im, uint32_t row, uint
     return *first == CELL__NONE || is_whole ? ids : CELL__NONE; // of several steps: no element
 }
 
-bool cell__row_is_chosen(const struct cell__import *im, uint32_t row, uint32_t *n)
+uint32_t cell__row_uncast(const struct cell__import *im, uint32_t row)
 {
     while (im->rows[row].kind == CELL__ROW_OP && im->rows[row].op.kind == CELL_OP_CAST) {
         row = im->rows[row].op.operands[0];
     }
-    const struct cell__row *at = &im->rows[row];
+    return row;
+}
+
+bool cell__row_is_chosen(const struct cell__import *im, uint32_t row, uint32_t *n)
+{
+    const struct cell__row *at = &im->rows[cell__row_uncast(im, row)];
     if (at->kind != CELL__ROW_OP || (at->op.kind != CELL_OP_ARGMAX && at->op.kind != CELL_OP_TOP)) {
         return false;
     }

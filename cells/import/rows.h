@@ -201,6 +201,8 @@ enum base_status cell__row_at(struct cell__import *im, enum cell__row_kind kind,
 uint32_t cell__row_ids(const struct cell__import *im, uint32_t row);
 /* The same of some elements of such a row: the number of the first; NONE: of the whole. */
 uint32_t cell__row_element_ids(const struct cell__import *im, uint32_t row, uint32_t *first);
+/* The row that this one is cast from, or itself. */
+uint32_t cell__row_uncast(const struct cell__import *im, uint32_t row);
 /* Whether the row is a number that an op has chosen: below n. */
 bool cell__row_is_chosen(const struct cell__import *im, uint32_t row, uint32_t *n);
 

@@ -84,11 +84,11 @@ static enum base_status make_matrix(struct cell__writer *w, const struct stft *s
     const size_t n = (size_t)stft->length;
     const size_t bytes = (size_t)stft->bins * 2 * n * sizeof(float);
     size_t more = 0;
-    if (w->im->n_transforms > BYTES_MAX - bytes ||
+    if (w->im->transform_bytes > BYTES_MAX - bytes ||
         !base_size_add(w->im->arena->budget_bytes, bytes * COPIES_BYTES, &more)) {
         return cell__unwritten(w, "beside so many others of so many samples");
     }
-    w->im->n_transforms += bytes;
+    w->im->transform_bytes += bytes;
     w->im->arena->budget_bytes = more;
     float *matrix = base_arena_array(w->im->arena, bytes / sizeof(float), sizeof(float));
     if (matrix == NULL) {
