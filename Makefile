@@ -605,6 +605,7 @@ CELLS_SUITES = \
   tests/cells/test_import_keras.c \
   tests/cells/test_import_known.c \
   tests/cells/test_import_masks.c \
+  tests/cells/test_import_behind.c \
   tests/cells/test_import_norm.c \
   tests/cells/test_import_one_hot.c \
   tests/cells/test_import_quantised.c \

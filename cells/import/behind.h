@@ -16,9 +16,16 @@ uint32_t cell__sequence_of_mirror(const struct cell__import *im, uint32_t sequen
 /* Whether rows of the sequence may be shorter than the batch. */
 bool cell__sequence_has_lengths(const struct cell__import *im, uint32_t sequence);
 
-/* The number that all elements of a row are behind the length, or something that is at most that
- * and masked: to *out. False: it is not known. */
+enum cell__behind {
+    CELL__BEHIND_COUNTS, /* or it is not known */
+    CELL__BEHIND_ZERO,   /* of a sum nothing */
+    CELL__BEHIND_LOWEST, /* masked: below all that is there */
+    CELL__BEHIND_HIGHEST /* and above it */
+};
+
+/* What all elements of a row are behind the length. What a row computes of its inputs is taken for
+ * less than a mask. */
 enum base_status cell__row_behind(struct cell__import *im, uint32_t row, uint32_t sequence,
-                                  bool *is_known, float *out);
+                                  enum cell__behind *out);
 
 #endif

@@ -415,8 +415,7 @@ static enum base_status find_own(struct scores *s, uint32_t row)
  * query's own. */
 static enum base_status check_lengths(struct scores *s, uint32_t row, uint32_t over)
 {
-    bool is_known = false;
-    float behind = 0.0f;
+    enum cell__behind behind = CELL__BEHIND_COUNTS;
     if (!cell__sequence_has_lengths(s->im, over)) {
         return BASE_OK;
     }
@@ -427,8 +426,8 @@ static enum base_status check_lengths(struct scores *s, uint32_t row, uint32_t o
     if (is_own && s->last <= 0) {
         return BASE_OK;
     }
-    BASE_TRY(cell__row_behind(s->im, row, over, &is_known, &behind));
-    return is_known && behind <= CELL__MASKED
+    BASE_TRY(cell__row_behind(s->im, row, over, &behind));
+    return behind == CELL__BEHIND_LOWEST
                ? BASE_OK
                : cell__refuse(s->im, "attends to a sequence beside sequence_lens, where ONNX would "
                                      "take the steps behind a shorter one too; a mask by the same "

@@ -262,17 +262,16 @@ static uint32_t deviating(const struct cell__import *im, uint32_t row)
 static enum base_status check_lengths(struct cell__import *im, enum kind kind, uint32_t row,
                                       uint32_t sequence)
 {
-    bool is_known = false;
-    float behind = 0.0f;
+    static const enum cell__behind nothing[] = {[SUM] = CELL__BEHIND_ZERO,
+                                                [MEAN] = CELL__BEHIND_COUNTS,
+                                                [MAX] = CELL__BEHIND_LOWEST,
+                                                [MIN] = CELL__BEHIND_HIGHEST};
+    enum cell__behind behind = CELL__BEHIND_COUNTS;
     if (!cell__sequence_has_lengths(im, sequence)) {
         return BASE_OK;
     }
-    BASE_TRY(cell__row_behind(im, row, sequence, &is_known, &behind));
-    const bool is_nothing = kind == SUM   ? behind <= 0.0f && behind >= 0.0f
-                            : kind == MAX ? behind <= CELL__MASKED
-                            : kind == MIN ? behind >= -CELL__MASKED
-                                          : false;
-    return is_known && is_nothing
+    BASE_TRY(cell__row_behind(im, row, sequence, &behind));
+    return behind != CELL__BEHIND_COUNTS && behind == nothing[kind]
                ? BASE_OK
                : cell__refuse(im, "over the steps beside sequence_lens, where ONNX would take the "
                                   "zeros behind a shorter sequence too; a mask by the same lengths "

@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-static enum base_status parse(struct onnx_builder *builder, struct built *built,
-                              struct base_error *error)
+enum base_status try_built(struct onnx_builder *builder, struct built *built,
+                           struct base_error *error)
 {
     size_t length = 0;
     const uint8_t *bytes = onnx_pack(builder, &length);
@@ -20,7 +20,7 @@ static enum base_status parse(struct onnx_builder *builder, struct built *built,
 void load_built(struct onnx_builder *builder, struct built *built)
 {
     struct base_error error;
-    enum base_status status = parse(builder, built, &error);
+    enum base_status status = try_built(builder, built, &error);
     ck_assert_msg(status == BASE_OK, "%s", error.message);
 }
 
@@ -34,7 +34,7 @@ void free_built(struct onnx_builder *builder, struct built *built)
 enum base_status parse_built(struct onnx_builder *builder, struct base_error *error)
 {
     struct built built;
-    enum base_status status = parse(builder, &built, error);
+    enum base_status status = try_built(builder, &built, error);
     free_built(builder, &built);
     return status;
 }

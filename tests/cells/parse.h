@@ -11,7 +11,10 @@ struct built {
     struct cell_model *model;
 };
 
-/* Packs and parses what must be accepted. The builder stays as it is. */
+/* Packs and parses; free_built() either way. The builder stays as it is. */
+enum base_status try_built(struct onnx_builder *builder, struct built *built,
+                           struct base_error *error);
+/* The same of what must be accepted. The builder stays as it is. */
 void load_built(struct onnx_builder *builder, struct built *built);
 /* Frees both, and releases the builder. */
 void free_built(struct onnx_builder *builder, struct built *built);
