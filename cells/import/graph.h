@@ -144,6 +144,7 @@ struct cell__node {
     uint32_t recurrent;         /* LSTM, GRU, RNN, Scan: its number among them */
     uint32_t scan;              /* the Scan in whose body it stands: its number; NONE outside */
     bool takes_straight; /* inputs that are turned round are put in order for it (turned.c) */
+    bool hands_on;       /* output 0 is input 0 as it is */
     bool is_folded;      /* all outputs are constants or poison: nothing to lower */
     bool is_needed;
 };

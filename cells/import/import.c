@@ -145,6 +145,10 @@ static enum base_status check_rows(struct cell__import *im, const struct cell__n
 static enum base_status lower_node(struct cell__import *im, struct cell__node *node)
 {
     base_assert(node->op->lower != NULL);
+    if (node->hands_on && node->scan != CELL__NONE) { // as x[:, t] of a whole sequence has it
+        cell__set_row(im, node, 0, cell__input(im, node, 0)->row);
+        return BASE_OK;
+    }
     if (node->scan != CELL__NONE || node->op->lower == cell__lower_scan_end) {
         BASE_TRY(check_body_inputs(im, node));
     }

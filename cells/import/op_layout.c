@@ -64,6 +64,7 @@ enum base_status cell__axis_in_row(struct cell__import *im, const struct cell__s
 
 enum base_status cell__infer_identity(struct cell__import *im, struct cell__node *node)
 {
+    node->hands_on = true;
     const struct cell__value *in = cell__input(im, node, 0);
     if (in->kind == CELL__CONST) {
         cell__set_const(im, node, 0, &in->tensor);

@@ -329,8 +329,10 @@ enum base_status cell__infer_slice(struct cell__import *im, struct cell__node *n
     struct cell__axis turned = {.n = 0};
     bool is_turned = false;
     view = is_const ? cell__view_of(&in->tensor) : view;
+    node->hands_on = !is_const;
     for (uint32_t k = 0; k < shape.rank; k++) {
         const struct cut *cut = &cuts.axes[k];
+        node->hands_on = node->hands_on && cut->is_whole;
         if (cut->is_whole) {
             continue;
         }

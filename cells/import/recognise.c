@@ -147,7 +147,7 @@ bool cell__take_apart(const struct cell__looking *l, struct cell__part from, uin
         } else if (op != NULL && op->kind == CELL_OP_CONCAT) {
             fits = enter_concat(l, op, width, &part);
             parts[n++] = part;
-        } else if (op != NULL && op->kind == CELL_OP_LINEAR) {
+        } else if (op != NULL && op->kind == CELL_OP_LINEAR && op->patches == 0) {
             fits = add_linear(l, sum, op, part.start);
         } else if (op != NULL && op->kind == CELL_OP_CONST) {
             fits = add_bias(sum, &op->weights[0], part.start);

@@ -348,13 +348,14 @@ def export_open(module, path, opset, inputs):
 
 def write_models(about_tool, modules, make):
     """For a tool that exports as PyTorch does by default: each module's folder, checked against onnxruntime.
-    make has make_module(name), make_cases(name, module) and export(module, path, opset)."""
+    make has make_module(name), make_cases(name, module) and export(module, path, opset); and tool(), where
+    that is another exporter than PyTorch's default."""
     root = pathlib.Path(__file__).resolve().parents[2]
     parser = argparse.ArgumentParser(description=about_tool.split("\n")[0])
     parser.add_argument("--out", type=pathlib.Path, default=root / "tests/data/onnx")
     parser.add_argument("--only", nargs="*", help="generate these modules alone")
     options = parser.parse_args()
-    tool, opset = default_tool()
+    tool, opset = getattr(make, "tool", default_tool)()
     for name in options.only or modules:
         folder = options.out / f"{name}-{tool}{torch_version()}-op{opset}"
         module = make.make_module(name)

@@ -4,6 +4,7 @@ cells that PyTorch does not have: scripted, then exported, so the loop is a Loop
 in the manner of exports.py, one run under each PyTorch whose exporter is to be tried.
 """
 
+import inspect
 import sys
 from typing import List, Tuple
 
@@ -128,7 +129,51 @@ class Gated(nn.Module):
         return torch.stack(steps), h
 
 
+class Rows(nn.Module):
+    """a unit over steps that are rows of features each, [3, 6], all of them with the same weights; x[:, t]"""
+
+    inputs = {"x": ("x_rows", BATCH_FIRST)}
+    outputs = {"y": BATCH_FIRST}
+
+    def __init__(self):
+        super().__init__()
+        self.over_x = nn.Linear(INPUT, HIDDEN)
+        self.over_h = nn.Linear(HIDDEN, HIDDEN, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = torch.zeros(x.size(0), 3, 8)
+        steps: List[Tensor] = []
+        for t in range(x.size(1)):
+            h = torch.tanh(self.over_x(x[:, t]) + self.over_h(h))
+            steps.append(h)
+        return torch.stack(steps, 1)
+
+
+class Frames(nn.Module):
+    """a convolutional GRU (Ballas et al. 2016) over frames [1, 6, 7]"""
+
+    inputs = {"x": ("x_frames", BATCH_FIRST)}
+    outputs = {"y": BATCH_FIRST, "hn": BATCH}
+
+    def __init__(self):
+        super().__init__()
+        self.gates = nn.Conv2d(1 + 2, 2 * 2, 3, padding=1)
+        self.new = nn.Conv2d(1 + 2, 2, 3, padding=1)
+
+    def forward(self, x: Tensor) -> Tuple[Tensor, Tensor]:
+        h = torch.zeros(x.size(0), 2, 6, 7)
+        steps: List[Tensor] = []
+        for t in range(x.size(1)):
+            z, r = torch.sigmoid(self.gates(torch.cat([x[:, t], h], 1))).chunk(2, 1)
+            n = torch.tanh(self.new(torch.cat([x[:, t], r * h], 1)))
+            h = (1 - z) * n + z * h
+            steps.append(h)
+        return torch.stack(steps, 1), h
+
+
 MODULES = {
+    "loop_frames": Frames,
+    "loop_rows": Rows,
     "loop_lstm_cell": LstmCell,
     "loop_two_cells": TwoCells,
     "loop_leaky": Leaky,
@@ -142,7 +187,11 @@ def make_module(name):
 
 
 def make_inputs(module, batch, time, generator):
-    return [make_input(kind, batch, time, generator) for kind, _ in module.inputs.values()]
+    shapes = {"x_rows": (batch, time, 3, INPUT), "x_frames": (batch, time, 1, 6, 7)}
+    kinds = [kind for kind, _ in module.inputs.values()]
+    if kinds[0] in shapes:
+        return [torch.randint(-8, 9, shapes[kinds[0]], generator=generator) / 8]
+    return [make_input(kind, batch, time, generator) for kind in kinds]
 
 
 def make_cases(name, module):
@@ -159,8 +208,14 @@ def export(module, path, opset):
         output_names=list(module.outputs),
         dynamic_axes={**axes, **module.outputs},
         opset_version=opset,
+        **({"dynamo": False} if "dynamo" in inspect.signature(torch.onnx.export).parameters else {}),
     )
     strip_stack_traces(path)
+
+
+def tool():
+    """The newer exporter takes no scripted modules."""
+    return "ts", 17
 
 
 if __name__ == "__main__":
