@@ -128,6 +128,7 @@ CELLS_SRCS = \
   cells/import/op_one_hot.c \
   cells/import/op_pad.c \
   cells/import/op_plane.c \
+  cells/import/op_picture.c \
   cells/import/op_position.c \
   cells/import/op_pool.c \
   cells/import/op_product.c \
@@ -606,6 +607,7 @@ CELLS_SUITES = \
   tests/cells/test_import_known.c \
   tests/cells/test_import_masks.c \
   tests/cells/test_import_behind.c \
+  tests/cells/test_import_frames.c \
   tests/cells/test_import_norm.c \
   tests/cells/test_import_one_hot.c \
   tests/cells/test_import_quantised.c \

@@ -17,11 +17,7 @@ enum { IN_X, IN_W, IN_B };
 
 /* What a Conv node says. */
 struct conv {
-    int64_t channels, filters; /* of its input and output */
-    int64_t groups;            /* of both: each filter reads the channels of its own */
-    struct cell__windows windows;
-    bool is_depthwise;
-    const float *w, *bias; /* as of struct cell__conv */
+    struct cell__conv of;
     // Of steps that lie within the row.
     const uint32_t *steps; /* rows [channels][height] of each */
     uint32_t place;        /* of those that are left, the one at work */
@@ -29,7 +25,7 @@ struct conv {
 
 static const struct cell__window *along_time(const struct conv *conv)
 {
-    return &conv->windows.at[conv->windows.time];
+    return &conv->of.windows.at[conv->of.windows.time];
 }
 
 /* Of rank 3 there is one element of it, and one tap. */
@@ -37,29 +33,37 @@ static const struct cell__window *along_height(const struct conv *conv)
 {
     static const struct cell__window step = {
         .taps = 1, .dilation = 1, .extent = 1, .stride = 1, .add = -1};
-    return conv->windows.n == 1 ? &step : &conv->windows.at[1 - conv->windows.time];
+    return conv->of.windows.n == 1 ? &step : &conv->of.windows.at[1 - conv->of.windows.time];
+}
+
+float cell__conv_weight(const struct cell__conv *conv, size_t f, size_t c, size_t first,
+                        size_t second)
+{
+    const struct cell__window *at = conv->windows.at;
+    const size_t channels = (size_t)(conv->channels / conv->groups);
+    const size_t inner = conv->windows.n > 1 ? (size_t)at[1].taps : 1;
+    const size_t taps = (size_t)at[0].taps * inner;
+    if (c / channels != f / (size_t)(conv->filters / conv->groups)) {
+        return 0.0f;
+    }
+    return conv->w[(f * channels + c % channels) * taps + first * inner + second];
 }
 
 /* Of filter f and channel c, of all, at these taps of time and height. */
 static float weight_at(const struct conv *conv, size_t f, size_t c, size_t t, size_t h)
 {
-    const size_t channels = (size_t)(conv->channels / conv->groups);
-    const size_t times = (size_t)along_time(conv)->taps;
-    const size_t heights = (size_t)along_height(conv)->taps;
-    const size_t tap = conv->windows.time == 0 ? t * heights + h : h * times + t;
-    if (c / channels != f / (size_t)(conv->filters / conv->groups)) {
-        return 0.0f;
-    }
-    return conv->w[(f * channels + c % channels) * times * heights + tap];
+    const bool is_first = conv->of.windows.time == 0;
+    return cell__conv_weight(&conv->of, f, c, is_first ? t : h, is_first ? h : t);
 }
 
 static enum base_status check_weights(struct cell__import *im, const struct cell__value *w,
                                       const struct conv *conv)
 {
     const struct cell__tensor *tensor = &w->tensor;
-    bool fits = conv->filters >= 1 && conv->filters <= CELL_WIDTH_MAX &&
-                conv->filters % conv->groups == 0 && conv->channels % conv->groups == 0 &&
-                tensor->dims[1] == conv->channels / conv->groups;
+    bool fits = conv->of.filters >= 1 && conv->of.filters <= CELL_WIDTH_MAX &&
+                conv->of.filters % conv->of.groups == 0 &&
+                conv->of.channels % conv->of.groups == 0 &&
+                tensor->dims[1] == conv->of.channels / conv->of.groups;
     for (uint32_t k = 2; k < tensor->rank; k++) {
         fits = fits && tensor->dims[k] >= 1;
     }
@@ -68,7 +72,7 @@ static enum base_status check_weights(struct cell__import *im, const struct cell
         char text[CELL__TEXT_BYTES];
         return cell__invalid(im, "weights \"%s\", %s, that do not fit x of %lld channels%s",
                              cell__quote(name, w->name), cell__tensor_text(text, tensor),
-                             (long long)conv->channels, conv->groups > 1 ? " in groups" : "");
+                             (long long)conv->of.channels, conv->of.groups > 1 ? " in groups" : "");
     }
     return BASE_OK;
 }
@@ -110,23 +114,23 @@ static enum base_status read_conv(struct cell__import *im, const struct cell__no
                                   struct conv *conv)
 {
     const struct cell__value *w = cell__input(im, node, IN_W);
-    *conv = (struct conv){.channels = 0};
-    BASE_TRY(cell__conv_operands(im, node, &conv->channels, &conv->groups));
-    conv->filters = w->tensor.dims[0];
-    conv->w = w->tensor.data;
-    if (conv->groups < 1) {
-        return cell__invalid(im, "%lld groups", (long long)conv->groups);
+    *conv = (struct conv){.place = 0};
+    BASE_TRY(cell__conv_operands(im, node, &conv->of.channels, &conv->of.groups));
+    conv->of.filters = w->tensor.dims[0];
+    conv->of.w = w->tensor.data;
+    if (conv->of.groups < 1) {
+        return cell__invalid(im, "%lld groups", (long long)conv->of.groups);
     }
     BASE_TRY(check_weights(im, w, conv));
-    BASE_TRY(cell__conv_bias(im, node, conv->filters, &conv->bias));
-    return cell__read_windows(im, node, &w->tensor.dims[2], &conv->windows);
+    BASE_TRY(cell__conv_bias(im, node, conv->of.filters, &conv->of.bias));
+    return cell__read_windows(im, node, &w->tensor.dims[2], &conv->of.windows);
 }
 
 enum base_status cell__infer_conv(struct cell__import *im, struct cell__node *node)
 {
     struct conv conv;
     BASE_TRY(read_conv(im, node, &conv));
-    return cell__infer_windows(im, node, &conv.windows, conv.filters);
+    return cell__infer_windows(im, node, &conv.of.windows, conv.of.filters);
 }
 
 /* ---- All channels to all filters ------------------------------------------------------------ */
@@ -134,8 +138,8 @@ enum base_status cell__infer_conv(struct cell__import *im, struct cell__node *no
 /* Of one tap of both axes: [channels][filters]. */
 static void copy_tap(const struct conv *conv, size_t t, size_t h, float *out)
 {
-    for (size_t c = 0; c < (size_t)conv->channels; c++) {
-        for (size_t f = 0; f < (size_t)conv->filters; f++) {
+    for (size_t c = 0; c < (size_t)conv->of.channels; c++) {
+        for (size_t f = 0; f < (size_t)conv->of.filters; f++) {
             *out++ = weight_at(conv, f, c, t, h);
         }
     }
@@ -146,10 +150,10 @@ static void copy_tap(const struct conv *conv, size_t t, size_t h, float *out)
 static enum base_status multiply(struct cell__import *im, const struct conv *conv,
                                  struct cell_op *op, uint32_t *out)
 {
-    const size_t channels = (size_t)conv->channels;
+    const size_t channels = (size_t)conv->of.channels;
     const size_t times = (size_t)along_time(conv)->taps;
     const size_t heights = (size_t)along_height(conv)->taps;
-    const size_t filters = (size_t)conv->filters;
+    const size_t filters = (size_t)conv->of.filters;
     const struct cell_value value = {CELL_F32, (uint32_t)filters * cell_op_patches(op)};
     float *w = base_arena_array(im->arena, times * heights * channels * filters, sizeof(*w));
     if (w == NULL) {
@@ -164,9 +168,9 @@ static enum base_status multiply(struct cell__import *im, const struct conv *con
     op->n_operands = op->n_weights = 1;
     op->weights[0] = (struct cell_weight){CELL_F32, (uint32_t)(times * heights * channels),
                                           (uint32_t)filters, w};
-    if (conv->bias != NULL) {
+    if (conv->of.bias != NULL) {
         op->weights[op->n_weights++] =
-            (struct cell_weight){CELL_F32, 1, (uint32_t)filters, conv->bias};
+            (struct cell_weight){CELL_F32, 1, (uint32_t)filters, conv->of.bias};
     }
     return cell__row_op(im, op, value, out);
 }
@@ -178,11 +182,11 @@ static enum base_status gather_taps(struct cell__import *im, const struct conv *
 {
     const struct cell__window *window = along_height(conv);
     const uint32_t taps = (uint32_t)window->taps;
-    const uint32_t dims[3] = {1, taps, conv->windows.height_left};
+    const uint32_t dims[3] = {1, taps, conv->of.windows.height_left};
     uint32_t rows[CELL_WINDOW_MAX];
     struct cell__split split;
     base_assert(taps <= CELL_WINDOW_MAX);
-    BASE_TRY(cell__plane_split(im, plane, window, conv->windows.height_left, &split));
+    BASE_TRY(cell__plane_split(im, plane, window, conv->of.windows.height_left, &split));
     for (uint32_t k = 0; k < taps; k++) {
         BASE_TRY(cell__split_tap(im, &split, split.row, k, &rows[k]));
     }
@@ -206,7 +210,7 @@ static uint32_t step_of_tap(const struct conv *conv, uint32_t tap)
 {
     const struct cell__window *time = along_time(conv);
     const int64_t at = (int64_t)conv->place * time->stride + tap * time->dilation - time->before;
-    return at >= 0 && at < conv->windows.within ? conv->steps[at] : CELL__NONE;
+    return at >= 0 && at < conv->of.windows.within ? conv->steps[at] : CELL__NONE;
 }
 
 /* The planes of all taps behind each other, of steps that lie within the row. */
@@ -223,7 +227,7 @@ static enum base_status gather_steps(struct cell__import *im, const struct conv 
             BASE_TRY(cell__row_zeros(im, plane->height * plane->width, &rows[k]));
             continue;
         }
-        BASE_TRY(cell__plane_of(im, step, conv->windows.channels, &one));
+        BASE_TRY(cell__plane_of(im, step, conv->of.windows.channels, &one));
         rows[k] = one.row;
     }
     return cell__row_concat(im, rows, taps, &plane->row);
@@ -234,16 +238,16 @@ static enum base_status lower_dense(struct cell__import *im, const struct conv *
 {
     const struct cell__window *time = along_time(conv);
     const struct cell__window *window = along_height(conv);
-    const uint32_t left = conv->windows.height_left;
-    const bool is_all = left == 1 && window->taps == conv->windows.height &&
+    const uint32_t left = conv->of.windows.height_left;
+    const bool is_all = left == 1 && window->taps == conv->of.windows.height &&
                         window->dilation == 1 && window->before == 0 && window->behind == 0;
     struct cell_op op = {.kind = CELL_OP_LINEAR};
     struct cell__plane plane;
-    if (conv->filters > CELL_WIDTH_MAX / left) {
+    if (conv->of.filters > CELL_WIDTH_MAX / left) {
         return cell__refuse(im, "a row of more than %u elements", CELL_WIDTH_MAX);
     }
-    BASE_TRY(cell__plane_of(im, row, conv->windows.channels, &plane));
-    if (conv->windows.within > 0) {
+    BASE_TRY(cell__plane_of(im, row, conv->of.windows.channels, &plane));
+    if (conv->of.windows.within > 0) {
         BASE_TRY(gather_steps(im, conv, &plane));
     } else if (!cell__window_is_step(time)) {
         BASE_TRY(cell__window_row(im, time, plane.row, &plane.row));
@@ -262,7 +266,7 @@ static enum base_status lower_dense(struct cell__import *im, const struct conv *
         BASE_TRY(gather_taps(im, conv, &plane, &op.operands[0]));
     }
     BASE_TRY(multiply(im, conv, &op, out));
-    const struct cell__plane result = {*out, left, (uint32_t)conv->filters};
+    const struct cell__plane result = {*out, left, (uint32_t)conv->of.filters};
     return cell__plane_row(im, &result, out);
 }
 
@@ -272,8 +276,8 @@ static enum base_status lower_dense(struct cell__import *im, const struct conv *
 static enum base_status row_of_channels(struct cell__import *im, const struct conv *conv,
                                         const float *values, uint32_t *out)
 {
-    const size_t channels = (size_t)conv->channels;
-    const size_t left = conv->windows.height_left;
+    const size_t channels = (size_t)conv->of.channels;
+    const size_t left = conv->of.windows.height_left;
     const struct cell_value value = {CELL_F32, (uint32_t)(channels * left)};
     float *all = base_arena_array(im->arena, channels * left, sizeof(*all));
     if (all == NULL) {
@@ -291,7 +295,7 @@ static enum base_status lower_tap(struct cell__import *im, const struct conv *co
                                   uint32_t *out)
 {
     const struct cell__window *time = along_time(conv);
-    const size_t channels = (size_t)conv->channels;
+    const size_t channels = (size_t)conv->of.channels;
     float *w = base_arena_array(im->arena, channels, sizeof(*w));
     uint32_t weights = CELL__NONE;
     if (w == NULL) {
@@ -302,7 +306,7 @@ static enum base_status lower_tap(struct cell__import *im, const struct conv *co
     }
     BASE_TRY(row_of_channels(im, conv, w, &weights));
     *out = split->row;
-    if (conv->windows.within == 0 && !cell__window_is_step(time)) {
+    if (conv->of.windows.within == 0 && !cell__window_is_step(time)) {
         BASE_TRY(cell__window_tap(im, time, split->row, t, out));
     }
     BASE_TRY(cell__split_tap(im, split, *out, h, out));
@@ -315,9 +319,9 @@ static enum base_status split_step(struct cell__import *im, const struct conv *c
 {
     const struct cell__window *window = along_height(conv);
     struct cell__plane plane;
-    BASE_TRY(cell__plane_of(im, row, conv->windows.channels, &plane));
+    BASE_TRY(cell__plane_of(im, row, conv->of.windows.channels, &plane));
     BASE_TRY(cell__plane_pad(im, window->before, window->behind, CELL__EDGES_ZERO, &plane));
-    return cell__plane_split(im, &plane, window, conv->windows.height_left, out);
+    return cell__plane_split(im, &plane, window, conv->of.windows.height_left, out);
 }
 
 /* Taps of steps beyond the ends of those within the row add nothing. */
@@ -326,13 +330,13 @@ static enum base_status lower_depthwise(struct cell__import *im, const struct co
 {
     const uint32_t heights = (uint32_t)along_height(conv)->taps;
     const uint32_t times = (uint32_t)along_time(conv)->taps;
-    const uint32_t width = conv->windows.channels * conv->windows.height_left;
+    const uint32_t width = conv->of.windows.channels * conv->of.windows.height_left;
     struct cell__split split;
     uint32_t other = CELL__NONE;
     *out = CELL__NONE;
     BASE_TRY(split_step(im, conv, row, &split));
     for (uint32_t t = 0; t < times; t++) {
-        const uint32_t step = conv->windows.within > 0 ? step_of_tap(conv, t) : row;
+        const uint32_t step = conv->of.windows.within > 0 ? step_of_tap(conv, t) : row;
         if (step != row && step != CELL__NONE) {
             BASE_TRY(split_step(im, conv, step, &split));
         }
@@ -346,19 +350,20 @@ static enum base_status lower_depthwise(struct cell__import *im, const struct co
     if (*out == CELL__NONE) {
         BASE_TRY(cell__row_zeros(im, width, out));
     }
-    if (conv->bias != NULL) {
-        BASE_TRY(row_of_channels(im, conv, conv->bias, &other));
+    if (conv->of.bias != NULL) {
+        BASE_TRY(row_of_channels(im, conv, conv->of.bias, &other));
         BASE_TRY(cell__row_pair(im, CELL_OP_ADD, *out, other, out));
     }
-    const struct cell__plane result = {*out, conv->windows.height_left, (uint32_t)conv->channels};
+    const struct cell__plane result = {*out, conv->of.windows.height_left,
+                                       (uint32_t)conv->of.channels};
     return cell__plane_row(im, &result, out);
 }
 
 static enum base_status lower_place(struct cell__import *im, const struct conv *conv, uint32_t row,
                                     uint32_t *out)
 {
-    return conv->is_depthwise ? lower_depthwise(im, conv, row, out)
-                              : lower_dense(im, conv, row, out);
+    return conv->of.is_depthwise ? lower_depthwise(im, conv, row, out)
+                                 : lower_dense(im, conv, row, out);
 }
 
 /* Along steps that lie within the row, such as a stream's last ones and the one that has come: each
@@ -366,15 +371,15 @@ static enum base_status lower_place(struct cell__import *im, const struct conv *
 static enum base_status lower_within(struct cell__import *im, const struct cell__node *node,
                                      struct conv *conv, uint32_t *row)
 {
-    const struct cell__windows *windows = &conv->windows;
+    const struct cell__windows *windows = &conv->of.windows;
     const uint32_t axis = 2 + windows->time;
-    const struct cell__place left = {.outer = (uint32_t)conv->filters *
+    const struct cell__place left = {.outer = (uint32_t)conv->of.filters *
                                               (windows->time == 1 ? windows->height_left : 1),
                                      .size = 1,
                                      .inner = windows->time == 1 ? 1 : windows->height_left};
     struct cell__place place;
-    struct cell__place places[CELL__WITHIN_MAX];
-    uint32_t left_rows[CELL__WITHIN_MAX];
+    struct cell__place places[CELL__WITHIN_LEFT_MAX];
+    uint32_t left_rows[CELL__WITHIN_LEFT_MAX];
     uint32_t *steps = base_arena_array(im->arena, windows->within, sizeof(*steps));
     if (steps == NULL) {
         return cell__no_memory(im);
@@ -383,7 +388,7 @@ static enum base_status lower_within(struct cell__import *im, const struct cell_
     for (uint32_t s = 0; s < windows->within; s++) {
         BASE_TRY(cell__row_part(im, *row, &place, s, 1, &steps[s]));
     }
-    base_assert(windows->within_left <= CELL__WITHIN_MAX);
+    base_assert(windows->within_left <= CELL__WITHIN_LEFT_MAX);
     conv->steps = steps;
     for (conv->place = 0; conv->place < windows->within_left; conv->place++) {
         BASE_TRY(lower_place(im, conv, steps[0], &left_rows[conv->place]));
@@ -395,12 +400,13 @@ static enum base_status lower_within(struct cell__import *im, const struct cell_
 static enum base_status lower(struct cell__import *im, struct cell__node *node, struct conv *conv)
 {
     uint32_t row = cell__input(im, node, IN_X)->row;
-    conv->is_depthwise =
-        conv->groups > 1 && conv->groups == conv->channels && conv->filters == conv->channels;
-    conv->windows.takes_within = true;
-    BASE_TRY(cell__check_windows(im, node, &conv->windows));
-    BASE_TRY(conv->windows.within > 0 ? lower_within(im, node, conv, &row)
-                                      : lower_place(im, conv, row, &row));
+    conv->of.is_depthwise = conv->of.groups > 1 && conv->of.groups == conv->of.channels &&
+                            conv->of.filters == conv->of.channels;
+    conv->of.windows.takes_within = true;
+    BASE_TRY(cell__check_windows(im, node, &conv->of.windows));
+    BASE_TRY(conv->of.windows.is_picture   ? cell__row_picture_conv(im, &conv->of, &row)
+             : conv->of.windows.within > 0 ? lower_within(im, node, conv, &row)
+                                           : lower_place(im, conv, row, &row));
     cell__set_row(im, node, 0, row);
     return BASE_OK;
 }
@@ -415,12 +421,7 @@ enum base_status cell__lower_conv(struct cell__import *im, struct cell__node *no
 enum base_status cell__lower_as_conv(struct cell__import *im, struct cell__node *node,
                                      const struct cell__conv *as)
 {
-    struct conv conv = {.channels = as->channels,
-                        .filters = as->filters,
-                        .groups = as->groups,
-                        .windows = as->windows,
-                        .w = as->w,
-                        .bias = as->bias};
+    struct conv conv = {.of = *as};
     return lower(im, node, &conv);
 }
 

@@ -2,7 +2,7 @@
  * rows, element by element. What lies beyond the ends reads as zeros, which are no rows: where
  * that matters each row has a 1 behind it, and a 0 there says that a tap is outside. Of a picture
  * (rank 4) each row is pooled along its height first, and then the steps are: the largest of the
- * largest, or the mean of means. */
+ * largest, or the mean of means. So is a picture within a row (op_picture.c), its width then. */
 #include "cells/import/ops.h"
 #include "cells/import/rows.h"
 
@@ -209,24 +209,31 @@ static uint32_t rows_inside(const struct cell__window *window, uint32_t height, 
     return n;
 }
 
+/* An axis within the row: of a plane whose rows are its places, as many as are left. */
+struct side {
+    const struct cell__window *window;
+    uint32_t left;
+};
+
 /* A mean's numbers: of all taps, or of those that are inside. */
 static enum base_status numbers_of_taps(struct cell__import *im, const struct pool *pool,
-                                        const struct cell__window *window, uint32_t *out)
+                                        const struct side *side, const struct cell__plane *plane,
+                                        uint32_t *out)
 {
-    const struct cell__windows *all = &pool->windows;
-    const size_t channels = all->channels;
-    const struct cell_value value = {CELL_F32, all->channels * all->height_left};
+    const struct cell_value value = {CELL_F32, plane->width * side->left};
     float *numbers = base_arena_array(im->arena, value.width, sizeof(*numbers));
     if (numbers == NULL) {
         return cell__no_memory(im);
     }
-    for (uint32_t p = 0; p < all->height_left; p++) {
-        const uint32_t inside = rows_inside(window, all->height, p);
+    for (uint32_t p = 0; p < side->left; p++) {
+        const uint32_t inside = rows_inside(side->window, plane->height, p);
         if (inside == 0 && !pool->counts_pads) {
-            return cell__refuse(im, "a window with none of the %u rows of its height", all->height);
+            return cell__refuse(im, "a window with none of the %u rows of its height",
+                                plane->height);
         }
-        for (size_t c = 0; c < channels; c++) {
-            numbers[p * channels + c] = pool->counts_pads ? (float)window->taps : (float)inside;
+        for (size_t c = 0; c < plane->width; c++) {
+            numbers[(size_t)p * plane->width + c] =
+                pool->counts_pads ? (float)side->window->taps : (float)inside;
         }
     }
     return cell__row_const(im, value, numbers, out);
@@ -234,10 +241,11 @@ static enum base_status numbers_of_taps(struct cell__import *im, const struct po
 
 /* A window that has rows at all has those at the end where it is padded, unless it steps over them:
  * a maximum may take them again. */
-static enum base_status pad_height(struct cell__import *im, const struct pool *pool,
-                                   const struct cell__window *window, struct cell__plane *plane)
+static enum base_status pad_side(struct cell__import *im, const struct pool *pool,
+                                 const struct side *side, struct cell__plane *plane)
 {
-    const int64_t last = (int64_t)(pool->windows.height_left - 1) * window->stride;
+    const struct cell__window *window = side->window;
+    const int64_t last = (int64_t)(side->left - 1) * window->stride;
     const int64_t needed = last + window->extent - window->before - plane->height;
     const int64_t behind = needed > 0 ? needed : 0;
     if (pool->is_max && window->dilation != 1 && (window->before > 0 || behind > 0)) {
@@ -247,47 +255,80 @@ static enum base_status pad_height(struct cell__import *im, const struct pool *p
                            pool->is_max ? CELL__EDGES_REPEATED : CELL__EDGES_ZERO, plane);
 }
 
-static enum base_status lower_height(struct cell__import *im, const struct pool *pool,
-                                     struct cell__plane *plane)
+static enum base_status lower_side(struct cell__import *im, const struct pool *pool,
+                                   const struct side *side, struct cell__plane *plane)
 {
-    const struct cell__window *window = &pool->windows.at[1 - pool->windows.time];
-    const uint32_t left = pool->windows.height_left;
     struct cell__split split;
     uint32_t other = CELL__NONE;
     uint32_t numbers = CELL__NONE;
-    if (cell__window_is_step(window)) {
+    if (cell__window_is_step(side->window)) {
         return BASE_OK;
     }
-    BASE_TRY(numbers_of_taps(im, pool, window, &numbers));
-    BASE_TRY(pad_height(im, pool, window, plane));
-    BASE_TRY(cell__plane_split(im, plane, window, left, &split));
+    BASE_TRY(numbers_of_taps(im, pool, side, plane, &numbers));
+    BASE_TRY(pad_side(im, pool, side, plane));
+    BASE_TRY(cell__plane_split(im, plane, side->window, side->left, &split));
     BASE_TRY(cell__split_tap(im, &split, split.row, 0, &plane->row));
-    for (uint32_t k = 1; k < window->taps; k++) {
+    for (uint32_t k = 1; k < side->window->taps; k++) {
         BASE_TRY(cell__split_tap(im, &split, split.row, k, &other));
         BASE_TRY(cell__row_pair(im, pool->is_max ? CELL_OP_MAX : CELL_OP_ADD, plane->row, other,
                                 &plane->row));
     }
-    plane->height = left;
+    plane->height = side->left;
     return pool->is_max ? BASE_OK
                         : cell__row_pair(im, CELL_OP_DIV, plane->row, numbers, &plane->row);
+}
+
+/* A row [channels][height][width], of which both lie within it. */
+static enum base_status lower_picture(struct cell__import *im, const struct pool *pool,
+                                      uint32_t *row)
+{
+    const struct cell__windows *all = &pool->windows;
+    const bool is_first = all->time == 0; // the steps within the row are its height
+    const uint32_t height = is_first ? all->within : all->height;
+    const uint32_t width = is_first ? all->height : all->within;
+    const struct side down = {&all->at[0], is_first ? all->within_left : all->height_left};
+    const struct side across = {&all->at[1], is_first ? all->height_left : all->within_left};
+    const uint32_t inside[3] = {1, all->channels, height * width};
+    const uint32_t turned[3] = {1, down.left, width};
+    const uint32_t back[3] = {1, across.left, down.left};
+    const uint32_t outside[3] = {1, down.left * across.left, all->channels};
+    struct cell__plane plane = {.height = height, .width = width * all->channels};
+    BASE_TRY(cell__row_transpose(im, *row, inside, &plane.row));
+    BASE_TRY(lower_side(im, pool, &down, &plane));
+    BASE_TRY(cell__row_transpose(im, plane.row, turned, &plane.row));
+    plane.height = width;
+    plane.width = down.left * all->channels;
+    BASE_TRY(lower_side(im, pool, &across, &plane));
+    BASE_TRY(cell__row_transpose(im, plane.row, back, row));
+    return cell__row_transpose(im, *row, outside, row);
+}
+
+/* The height of each step, then the steps. */
+static enum base_status lower_timed(struct cell__import *im, const struct pool *pool, uint32_t *row)
+{
+    const struct cell__windows *all = &pool->windows;
+    struct cell__plane plane;
+    BASE_TRY(cell__plane_of(im, *row, all->channels, &plane));
+    if (all->n == 2) {
+        const struct side height = {&all->at[1 - all->time], all->height_left};
+        BASE_TRY(lower_side(im, pool, &height, &plane));
+    }
+    if (all->n == 1 || !cell__window_is_step(&pool->window)) {
+        BASE_TRY(lower_steps(im, pool, &plane.row));
+    }
+    return cell__plane_row(im, &plane, row);
 }
 
 enum base_status cell__lower_pool(struct cell__import *im, struct cell__node *node)
 {
     struct pool pool;
-    struct cell__plane plane;
     uint32_t row = cell__input(im, node, 0)->row;
     BASE_TRY(read_pool(im, node, &pool));
+    pool.windows.takes_within = true;
     BASE_TRY(cell__check_windows(im, node, &pool.windows));
     pool.window = pool.windows.at[pool.windows.time];
-    BASE_TRY(cell__plane_of(im, row, pool.windows.channels, &plane));
-    if (pool.windows.n == 2) {
-        BASE_TRY(lower_height(im, &pool, &plane));
-    }
-    if (pool.windows.n == 1 || !cell__window_is_step(&pool.window)) {
-        BASE_TRY(lower_steps(im, &pool, &plane.row));
-    }
-    BASE_TRY(cell__plane_row(im, &plane, &row));
+    BASE_TRY(pool.windows.within > 0 ? lower_picture(im, &pool, &row)
+                                     : lower_timed(im, &pool, &row));
     cell__set_row(im, node, 0, row);
     return BASE_OK;
 }

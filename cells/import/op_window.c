@@ -270,19 +270,17 @@ static uint32_t time_of(const struct cell__import *im, const struct cell__shape 
     return is_second ? 1 : 0;
 }
 
-/* Steps that lie within the row, of which few are left. */
+/* Steps that lie within the row. */
 static enum base_status check_within(struct cell__import *im, const struct cell__axis *axis,
                                      const struct cell__axis *left, struct cell__windows *windows)
 {
     const struct cell__window *window = &windows->at[windows->time];
     BASE_TRY(height_of(im, axis, &windows->within));
     BASE_TRY(height_of(im, left, &windows->within_left));
-    return work_along(im, left, window) <= CELL__WITHIN_MAX
-               ? BASE_OK
-               : cell__refuse(im,
-                              "over two axes within a row, of which %u places of %lld taps are "
-                              "left along the shorter; at most %u taps in all",
-                              windows->within_left, (long long)window->taps, CELL__WITHIN_MAX);
+    windows->is_picture = cell__window_is_step(window) ||
+                          windows->within_left > CELL__WITHIN_LEFT_MAX ||
+                          work_along(im, left, window) > CELL__WITHIN_MAX;
+    return BASE_OK;
 }
 
 /* The sequence that is left of the steps. */
@@ -325,11 +323,12 @@ enum base_status cell__check_windows(struct cell__import *im, const struct cell_
     windows->time = time_of(im, &x->shape, left, windows);
     const uint32_t axis = 2 + windows->time;
     const bool has_time = cell__axis_times(im, &x->shape.axes[axis]) != 0;
-    const bool is_within =
-        !has_time && (windows->n == 1 || cell__window_is_step(&windows->at[windows->time]));
+    const bool is_step = windows->n == 1 || cell__window_is_step(&windows->at[windows->time]);
+    const bool is_of_steps_within = !has_time && windows->takes_within && windows->n == 2 &&
+                                    (!is_step || cell__axis_size(im, &x->shape.axes[axis]) > 1);
+    const bool is_within = !has_time && !is_of_steps_within && is_step;
     const bool is_along = row->times == cell__axis_times(im, &x->shape.axes[axis]) &&
                           im->scan == CELL__NONE && !im->feeds_back;
-    const bool is_of_steps_within = !has_time && !is_within && windows->takes_within;
     BASE_TRY(cell__shape_width(im, &x->shape, &width));
     if ((!is_within && !is_along && !is_of_steps_within) || row->value.width != width) {
         return cell__refuse(im, "over an axis that is not the time of a recurrent node");

@@ -251,8 +251,10 @@ struct cell__window {
     uint32_t sequence; /* whose steps these are; set by cell__check_windows() */
 };
 
-/* Taps of all steps that are left, of steps within a row: each is an op of a cell or some. */
-#define CELL__WITHIN_MAX 32u
+/* Of steps within a row: how many are left, and their taps, each of which is an op of a cell or
+ * some. Of more the row is a picture (op_picture.c). */
+#define CELL__WITHIN_LEFT_MAX 2u
+#define CELL__WITHIN_MAX      32u
 
 /* Those of a node of rank 3 or 4, [batch, channels, steps] or with another axis before the steps or
  * behind them, its height. */
@@ -264,6 +266,7 @@ struct cell__windows {
     uint32_t time; /* which of them is along the steps */
     uint32_t channels, height, height_left;
     uint32_t within, within_left; /* steps that lie within the row, what is left of them; else 0 */
+    bool is_picture;              /* so many that they are not taken one by one */
 };
 
 /* Of a Conv or ConvTranspose (op_conv.c): floats of rank 3 or 4 and constant weights of the same,
@@ -278,7 +281,14 @@ struct cell__conv {
     int64_t channels, filters, groups;
     struct cell__windows windows;
     const float *w, *bias;
+    bool is_depthwise; /* set when lowering */
 };
+/* The weight of filter f and channel c, of all, at these taps of both axes. */
+float cell__conv_weight(const struct cell__conv *conv, size_t f, size_t c, size_t first,
+                        size_t second);
+/* op_picture.c: the convolution of a row [channels][height][width], both axes within it. */
+enum base_status cell__row_picture_conv(struct cell__import *im, const struct cell__conv *conv,
+                                        uint32_t *row);
 enum base_status cell__lower_as_conv(struct cell__import *im, struct cell__node *node,
                                      const struct cell__conv *as);
 /* From the node's attributes; taps: those of its weights, NULL: kernel_shape says. */

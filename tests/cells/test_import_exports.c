@@ -144,6 +144,7 @@ static const struct {
     uint32_t variant;
 } cells[] = {
     {"gru_reset_before-", CELL_OP_GRU, CELL_GRU_RESET_BEFORE},
+    {"frames", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
     {"group_deconvolved-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
     {"group_regrouped-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
     {"group_streamed-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
@@ -215,8 +216,9 @@ static void expect_cell(const struct cell_model *model, const char *folder)
     size_t i = 0;
     uint32_t s = 0;
     if (strncmp(folder, "scan_", 5) == 0 || strncmp(folder, "loop_", 5) == 0 ||
-        strncmp(folder, "bands_lone-", 11) == 0 || strncmp(folder, "single_unrolled-", 16) == 0) {
-        return; // test_import_scan.c, test_import_bands.c; it has none
+        strncmp(folder, "bands_lone-", 11) == 0 || strncmp(folder, "single_unrolled-", 16) == 0 ||
+        strncmp(folder, "frames_cell-", 12) == 0 || strncmp(folder, "frames_steps-", 13) == 0) {
+        return; // test_import_scan.c, test_import_bands.c; they have none
     }
     while (strncmp(folder, cells[i].prefix, strlen(cells[i].prefix)) != 0) {
         i++;
