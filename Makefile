@@ -636,6 +636,7 @@ CELLS_SUITES = \
   tests/cells/test_ops.c \
   tests/cells/test_panels.c \
   tests/cells/test_patches.c \
+  tests/cells/test_picture_ops.c \
   tests/cells/test_places.c \
   tests/cells/test_precision.c \
   tests/cells/test_random_cells.c \
@@ -982,6 +983,7 @@ BESIDE_TESTS = \
   tests/cells/test_joined_ops.c \
   tests/cells/test_ops.c \
   tests/cells/test_patches.c \
+  tests/cells/test_picture_ops.c \
   tests/cells/test_device.c \
   tests/lane/test_lane_model.c \
   tests/cuda/test_device_products.c \
@@ -1090,6 +1092,7 @@ EMULATED_SUITES = \
   tests/cells/test_joined_ops.c \
   tests/cells/test_ops.c \
   tests/cells/test_patches.c \
+  tests/cells/test_picture_ops.c \
   tests/cells/test_precision.c \
   tests/cells/test_random_cells.c \
   tests/cells/test_type.c \
@@ -1120,6 +1123,7 @@ AVX512_SUITES = \
   tests/cells/test_joined_ops.c \
   tests/cells/test_ops.c \
   tests/cells/test_patches.c \
+  tests/cells/test_picture_ops.c \
   tests/cells/test_precision.c \
   tests/cells/test_random_cells.c \
   tests/cells/test_tree.c \

@@ -136,6 +136,11 @@ bool cell_op_may_have_patches(enum cell_op_kind kind)
            kind == CELL_OP_GRU || kind == CELL_OP_RNN;
 }
 
+bool cell_op_has_picture(const struct cell_op *op)
+{
+    return op->kind == CELL_OP_LINEAR && op->patches > 0 && op->picture.size[0] > 0;
+}
+
 uint32_t cell_op_patches(const struct cell_op *op)
 {
     return cell_op_may_have_patches(op->kind) && op->patches > 0 ? op->patches : 1;

@@ -81,7 +81,9 @@ struct cell_weight {
  *              ids, and the result the row of each, [patches, width]
  * LINEAR       x W + b, W [in, out], b [1, out]. With `patches`, of each of so many parts of x:
  *              patch p is its in elements from p * step on, and the result is [patches, out]. So a
- *              convolution along an axis within a row is one product (docs/kernels.md)
+ *              convolution along an axis within a row is one product (docs/kernels.md). With
+ *              `picture` x is [height][width][channels], and patch p what place p reads (struct
+ *              cell_picture): a convolution over both axes
  * ADD..SELECT  element by element; an operand of width 1 is broadcast. POW: the first to the power
  * of the second, as C's pow. MIN, MAX: a NaN wins, and of equal operands the second (zeros of both
  * signs are equal). LESS, LESS_EQUAL: 1 or 0. SELECT: the second operand where the first is above
@@ -261,6 +263,17 @@ bool cell_op_has_groups(enum cell_op_kind kind);
 /* Results of an op: LSTM and the trees have two, the others one. */
 uint32_t cell_op_results(enum cell_op_kind kind);
 
+/* Of a row that is a picture [size[0]][size[1]][channels], the places that a convolution leaves,
+ * [left[0]][left[1]]: each reads taps[0] by taps[1] places, `dilations` apart, from its own number
+ * times `strides` minus `before` on, [taps[0]][taps[1]][channels]; zeros beyond the edges. All
+ * numbers are below 2^20, and above 0 but for `before`. */
+struct cell_picture {
+    uint32_t size[2]; /* height and width; 0: none */
+    uint32_t taps[2], dilations[2], strides[2], before[2];
+    uint32_t left[2];
+};
+#define CELL_PICTURE_MAX (1u << 20)
+
 struct cell_op {
     enum cell_op_kind kind;
     uint32_t n_operands;
@@ -270,7 +283,8 @@ struct cell_op {
     uint32_t result;               /* number of the (first) result value */
     uint32_t start;                /* SLICE */
     uint32_t patches;              /* GATHER, LINEAR, LSTM, GRU, RNN; 0: x as a whole */
-    uint32_t step;                 /* LINEAR with patches */
+    uint32_t step;                 /* LINEAR with patches; 0 of a picture's */
+    struct cell_picture picture;   /* LINEAR, whose patches are its places */
     enum cell_patch_order order;   /* LSTM, GRU, RNN with patches */
     uint32_t dims[3];              /* TRANSPOSE */
     uint32_t group;                /* SOFTMAX, LOG_SOFTMAX; MEAN, 0: all */
@@ -299,6 +313,9 @@ bool cell_op_takes_rows(const struct cell_op *op, uint32_t i);
 
 /* Whether an op of this kind may have patches. */
 bool cell_op_may_have_patches(enum cell_op_kind kind);
+
+/* Whether its patches are the places of a picture. */
+bool cell_op_has_picture(const struct cell_op *op);
 
 /* Products of one row with an op's matrix: its patches where it has some, else 1. */
 uint32_t cell_op_patches(const struct cell_op *op);

@@ -177,10 +177,42 @@ static enum base_status check_precision(const struct look *look)
     return BASE_OK;
 }
 
+static bool is_picture_number(uint32_t number, uint32_t least)
+{
+    return number >= least && number < CELL_PICTURE_MAX;
+}
+
+/* Whether the picture's numbers are such, and its places as many as there are patches, of taps as
+ * many as W has. */
+static bool does_picture_fit(const struct look *look)
+{
+    const struct cell_op *op = look->op;
+    const struct cell_picture *picture = &op->picture;
+    bool fits = true;
+    for (uint32_t i = 0; i < 2; i++) {
+        fits = fits && is_picture_number(picture->size[i], 1) &&
+               is_picture_number(picture->taps[i], 1) &&
+               is_picture_number(picture->dilations[i], 1) &&
+               is_picture_number(picture->strides[i], 1) &&
+               is_picture_number(picture->before[i], 0) && is_picture_number(picture->left[i], 1);
+    }
+    const uint64_t places = (uint64_t)picture->size[0] * picture->size[1];
+    const uint64_t taps = (uint64_t)picture->taps[0] * picture->taps[1];
+    const uint32_t width = operand(look, 0).width;
+    return fits && op->step == 0 && width % places == 0 &&
+           (uint64_t)picture->left[0] * picture->left[1] == op->patches && taps <= CELL_WIDTH_MAX &&
+           taps * (width / places) == op->weights[0].rows;
+}
+
 /* The last patch's elements must be x's too. */
 static enum base_status check_patches(const struct look *look)
 {
     const struct cell_op *op = look->op;
+    if (cell_op_has_picture(op)) {
+        return does_picture_fit(look) && result(look, 0).width % op->patches == 0
+                   ? BASE_OK
+                   : bad(look, "a picture that does not fit its row, W or result");
+    }
     const uint64_t last = (uint64_t)(op->patches - 1) * op->step;
     if (op->step == 0 || result(look, 0).width % op->patches != 0 ||
         last + op->weights[0].rows > operand(look, 0).width) {

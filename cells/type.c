@@ -56,6 +56,7 @@ static uint32_t group_of(const struct cell_op *op)
 static uint32_t manner_of(const struct cell_op *op)
 {
     return op->patches == 0             ? 0
+           : cell_op_has_picture(op)    ? 0
            : op->kind == CELL_OP_LINEAR ? op->step
            : op->kind == CELL_OP_GATHER ? 0
                                         : (uint32_t)op->order;
@@ -70,6 +71,9 @@ static void hash_op(struct base_hasher *hasher, const struct cell_op *op)
     if (cell_op_may_have_patches(op->kind) && op->patches > 0) {
         hash_u32(hasher, op->patches);
         hash_u32(hasher, manner_of(op));
+        if (cell_op_has_picture(op)) {
+            base_hasher_add(hasher, &op->picture, sizeof(op->picture));
+        }
     }
     if (op->kind == CELL_OP_TRANSPOSE) {
         base_hasher_add(hasher, op->dims, sizeof(op->dims));
@@ -118,7 +122,10 @@ static bool is_value_equal(struct cell_value a, struct cell_value b)
 static bool has_same_patches(const struct cell_op *a, const struct cell_op *b)
 {
     if (cell_op_may_have_patches(a->kind)) {
-        return a->patches == b->patches && manner_of(a) == manner_of(b);
+        return a->patches == b->patches && manner_of(a) == manner_of(b) &&
+               cell_op_has_picture(a) == cell_op_has_picture(b) &&
+               (!cell_op_has_picture(a) ||
+                memcmp(&a->picture, &b->picture, sizeof(a->picture)) == 0);
     }
     return a->kind != CELL_OP_TRANSPOSE || memcmp(a->dims, b->dims, sizeof(a->dims)) == 0;
 }

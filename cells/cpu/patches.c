@@ -25,8 +25,9 @@ enum cell_share cell_patches_share(const struct cell_op *op)
         const bool is_bias = op->kind == CELL_OP_LINEAR && w == 1;
         terms += is_bias ? 0 : (uint64_t)op->patches * op->weights[w].rows * op->weights[w].cols;
     }
-    const bool may_share = op->kind == CELL_OP_LINEAR ? op->weights[0].cols % CELL_ROW_LINE == 0
-                                                      : op->order == CELL_PATCHES_APART;
+    const bool may_share = cell_op_has_picture(op)      ? true
+                           : op->kind == CELL_OP_LINEAR ? op->weights[0].cols % CELL_ROW_LINE == 0
+                                                        : op->order == CELL_PATCHES_APART;
     return may_share && terms >= TERMS_MIN ? CELL_SHARE_PANELS : CELL_SHARE_ROWS;
 }
 
@@ -40,10 +41,33 @@ static uint32_t outputs_of(const struct cell_program_op *op)
  * or of patches in turn h and c, of each twice. */
 #define GATED_REGIONS 4u
 
-size_t cell_patches_floats(const struct cell_program_op *op)
+/* Floats of the places of a picture that are gathered at once, so that they stay in L2; of large
+ * ones as many rows as a tile has. */
+#define GATHERED_FLOATS 65536u
+#define GATHERED_LEAST  12u
+
+/* Places that go through the kernel at once. */
+static uint32_t places_at_once(const struct cell_op *op)
+{
+    const size_t fit = GATHERED_FLOATS / CELL_ROW_FLOATS((size_t)op->weights[0].rows);
+    return fit > CELL_PATCHES_AT_ONCE ? CELL_PATCHES_AT_ONCE
+           : fit < GATHERED_LEAST     ? GATHERED_LEAST
+                                      : (uint32_t)fit;
+}
+
+static size_t sums_floats(const struct cell_program_op *op)
 {
     const size_t regions = op->is_gated ? GATED_REGIONS : 1;
     return regions * CELL_PATCHES_AT_ONCE * CELL_ROW_FLOATS((size_t)outputs_of(op));
+}
+
+size_t cell_patches_floats(const struct cell_program_op *op)
+{
+    const size_t gathered =
+        cell_op_has_picture(op->op)
+            ? places_at_once(op->op) * CELL_ROW_FLOATS((size_t)op->op->weights[0].rows)
+            : 0;
+    return sums_floats(op) + gathered;
 }
 
 static float *scratch_row(const struct cell_view *view, const struct cell_program_op *op,
@@ -94,35 +118,120 @@ struct patches {
     float *to[CELL_PATCHES_AT_ONCE];
 };
 
-/* Patches number first..end-1 of the view's rows. */
-static void find_patches(const struct cell_view *view, const struct cell_program_op *op,
-                         uint32_t first, uint32_t end, struct patches *patches)
+/* A copy of few floats, most often: one place's channels, or a line of taps of them. */
+static void copy_floats(float *to, const float *from, size_t n)
 {
-    for (uint32_t i = 0; i < end - first; i++) {
-        const uint32_t row = (first + i) / op->op->patches;
-        const size_t patch = (first + i) % op->op->patches;
-        patches->x[i] = row_of(view, op->in[0], row) + patch * op->op->step;
-        patches->to[i] = row_of(view, op->out, row) + patch * op->linear.outputs;
-        patches->out[i] = is_direct(op) ? patches->to[i] : scratch_row(view, op, 0, i);
+    size_t k = 0;
+    for (; k + 8 <= n; k += 8) {
+        memcpy(to + k, from + k, 8 * sizeof(float));
+    }
+    for (; k < n; k++) {
+        to[k] = from[k];
     }
 }
 
-/* As many at once, as evenly as they go. Members share the panels, or each has rows of its own. */
+static void clear_floats(float *to, size_t n)
+{
+    for (size_t k = 0; k < n; k++) {
+        to[k] = 0.0f;
+    }
+}
+
+/* What a place reads of one line: from place `at` on, which may be before the first; NULL: the line
+ * is beyond the edges. */
+static void gather_line(const struct cell_picture *picture, size_t channels, const float *line,
+                        int64_t at, float *to)
+{
+    const int64_t width = picture->size[1];
+    const int64_t dilation = picture->dilations[1];
+    const size_t taps = picture->taps[1];
+    const int64_t last = at + (int64_t)(taps - 1) * dilation;
+    if (line != NULL && dilation == 1 && at >= 0 && last < width) {
+        copy_floats(to, line + (size_t)at * channels, taps * channels);
+        return;
+    }
+    for (size_t k = 0; k < taps; k++, at += dilation, to += channels) {
+        if (line == NULL || at < 0 || at >= width) {
+            clear_floats(to, channels);
+        } else {
+            copy_floats(to, line + (size_t)at * channels, channels);
+        }
+    }
+}
+
+/* What the place (y, x) of a picture reads. */
+static void gather_place(const struct cell_picture *picture, size_t channels, const float *row,
+                         uint32_t y, uint32_t x, float *to)
+{
+    const size_t width = picture->size[1] * channels;
+    const int64_t down = (int64_t)y * picture->strides[0] - (int64_t)picture->before[0];
+    const int64_t across = (int64_t)x * picture->strides[1] - (int64_t)picture->before[1];
+    for (uint32_t k = 0; k < picture->taps[0]; k++, to += picture->taps[1] * channels) {
+        const int64_t at = down + (int64_t)k * picture->dilations[0];
+        const bool is_inside = at >= 0 && at < picture->size[0];
+        gather_line(picture, channels, is_inside ? row + (size_t)at * width : NULL, across, to);
+    }
+}
+
+/* Gathers what patches number first..end-1 read, whose rows x[] points to. Divisions are once. */
+static void gather_places(const struct cell_view *view, const struct cell_program_op *op,
+                          uint32_t first, uint32_t end, struct patches *patches)
+{
+    const struct cell_picture *picture = &op->op->picture;
+    const size_t terms = op->op->weights[0].rows;
+    const size_t channels = terms / (picture->taps[0] * picture->taps[1]);
+    const uint32_t place = first % op->op->patches;
+    uint32_t y = place / picture->left[1];
+    uint32_t x = place % picture->left[1];
+    float *to = view->space->scratch + view->program->patches_at + sums_floats(op);
+    for (uint32_t i = 0; i < end - first; i++, to += CELL_ROW_FLOATS(terms)) {
+        gather_place(picture, channels, patches->x[i], y, x, to);
+        patches->x[i] = to;
+        x = x + 1 < picture->left[1] ? x + 1 : 0;
+        y = x > 0 ? y : y + 1 < picture->left[0] ? y + 1 : 0;
+    }
+}
+
+/* Patches number first..end-1 of the view's rows; step is 0 of a picture. */
+static void find_patches(const struct cell_view *view, const struct cell_program_op *op,
+                         uint32_t first, uint32_t end, struct patches *patches)
+{
+    uint32_t row = first / op->op->patches;
+    uint32_t patch = first % op->op->patches;
+    for (uint32_t i = 0; i < end - first; i++) {
+        patches->x[i] = row_of(view, op->in[0], row) + (size_t)patch * op->op->step;
+        patches->to[i] = row_of(view, op->out, row) + (size_t)patch * op->linear.outputs;
+        patches->out[i] = is_direct(op) ? patches->to[i] : scratch_row(view, op, 0, i);
+        patch = patch + 1 < op->op->patches ? patch + 1 : 0;
+        row += patch == 0 ? 1 : 0;
+    }
+}
+
+/* As many at once, as evenly as they go. Members share the panels, or each has rows of its own; of
+ * large pictures places of its own, since each gathers what it multiplies. */
 static void linear(const struct cell_view *view, const struct cell_program_op *op)
 {
-    uint32_t row_first = 0;
-    uint32_t row_end = view->n_rows;
+    const bool is_picture = cell_op_has_picture(op->op);
+    const uint32_t at_once = is_picture ? places_at_once(op->op) : CELL_PATCHES_AT_ONCE;
+    uint32_t first = 0;
+    uint32_t end = view->n_rows * op->op->patches;
     if (op->share == CELL_SHARE_ROWS) {
-        cell_view_share(view, view->n_rows, &row_first, &row_end);
+        cell_view_share(view, view->n_rows, &first, &end);
+        first *= op->op->patches;
+        end *= op->op->patches;
+    } else if (is_picture) {
+        cell_view_share(view, end, &first, &end);
     }
-    const uint32_t first = row_first * op->op->patches;
-    const uint32_t n = (row_end - row_first) * op->op->patches;
-    const uint32_t times = (n + CELL_PATCHES_AT_ONCE - 1) / CELL_PATCHES_AT_ONCE;
+    const uint32_t n = end - first;
+    const uint32_t times = (n + at_once - 1) / at_once;
     struct patches patches;
     for (uint32_t t = 0; t < times; t++) {
         const uint32_t from = first + (uint32_t)((uint64_t)n * t / times);
         const uint32_t to = first + (uint32_t)((uint64_t)n * (t + 1) / times);
         find_patches(view, op, from, to, &patches);
+        if (is_picture) {
+            gather_places(view, op, from, to, &patches);
+        }
         const struct cell_linear_rows rows = {.linear = &op->linear,
                                               .relu = op->has_relu,
                                               .n_rows = to - from,
@@ -130,7 +239,7 @@ static void linear(const struct cell_view *view, const struct cell_program_op *o
                                               .x = patches.x,
                                               .out = patches.out,
                                               .scratch = view->space->scratch};
-        if (op->share == CELL_SHARE_PANELS) {
+        if (op->share == CELL_SHARE_PANELS && !is_picture) {
             cell_panels_linear(view, NULL, &rows);
             continue;
         }

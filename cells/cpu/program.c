@@ -250,6 +250,19 @@ static void place_outputs(struct cell_program *program)
     }
 }
 
+/* Rows that a block has at least: products are slow with fewer, but for those of a picture's
+ * places, which are rows enough; of these a block of as many as there are members stays in L2. */
+static size_t least_rows(const struct cell_program *program)
+{
+    bool has_pictures = false;
+    for (uint32_t o = 0; o < program->n_ops; o++) {
+        const struct cell_program_op *op = &program->ops[o];
+        has_pictures = has_pictures || (op->op != NULL && cell_op_has_picture(op->op));
+    }
+    return has_pictures && program->type->def.n_states == 0 ? cell_program_most_members(program)
+                                                            : BLOCK_ROWS_MIN;
+}
+
 static void choose_block(struct cell_program *program)
 {
     size_t row_bytes = 0;
@@ -259,7 +272,8 @@ static void choose_block(struct cell_program *program)
         }
     }
     size_t rows = row_bytes == 0 ? CELL_BATCH_ROWS_MAX : BLOCK_BYTES / row_bytes;
-    rows = rows < BLOCK_ROWS_MIN ? BLOCK_ROWS_MIN : rows;
+    const size_t least = least_rows(program);
+    rows = rows < least ? least : rows;
     rows = rows > CELL_BATCH_ROWS_MAX ? CELL_BATCH_ROWS_MAX : rows;
     program->block_rows = (uint32_t)rows;
 }

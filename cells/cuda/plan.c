@@ -213,7 +213,11 @@ static bool is_too_wide(const struct cell_def *def)
     widest = loaded > widest ? loaded : widest;
     bool is_rounded = def->products != CELL_PRODUCTS_FP32;
     for (uint32_t o = 0; o < def->n_ops; o++) {
-        is_rounded |= def->ops[o].precision == CELL_BF16;
+        const struct cell_op *op = &def->ops[o];
+        is_rounded |= op->precision == CELL_BF16;
+        const uint64_t gathered =
+            cell_op_has_picture(op) ? (uint64_t)op->patches * op->weights[0].rows : 0;
+        widest = gathered > widest ? gathered : widest;
     }
     // Rounding has an item for each element of up to three values side by side.
     return widest * CELL_STEP_ROWS_MAX * (is_rounded ? 3 : 1) > INT32_MAX;

@@ -194,11 +194,36 @@ static float *bias_of_linear(struct cell_cuda__plan *plan, const struct cell_op 
     return bias;
 }
 
+/* What the places of a picture read, place behind place. */
+static struct cell_step_place plan_places(struct cell_cuda__plan *plan, const struct cell_op *op,
+                                          struct cell_step_place in)
+{
+    const struct cell_picture *picture = &op->picture;
+    const uint32_t terms = op->weights[0].rows;
+    const uint32_t words = op->patches * terms;
+    struct cell_step_places places = {.in = in,
+                                      .out = cell_cuda__matrix(plan, words * sizeof(float)),
+                                      .words = words,
+                                      .terms = terms,
+                                      .channels = terms / (picture->taps[0] * picture->taps[1]),
+                                      .across = picture->left[1]};
+    for (uint32_t i = 0; i < 2; i++) {
+        places.size[i] = picture->size[i];
+        places.taps[i] = picture->taps[i];
+        places.dilations[i] = picture->dilations[i];
+        places.strides[i] = picture->strides[i];
+        places.before[i] = picture->before[i];
+    }
+    cell_cuda__add(plan, CELL_STEP_PLACES, words, "LINEAR")->places = places;
+    return places.out;
+}
+
 /* Each patch of the rows is a product, all with the same weights. */
 void cell_cuda__plan_linear(struct cell_cuda__plan *plan, const struct cell_op *op)
 {
     const struct cell_weight *w = &op->weights[0];
-    const struct cell_step_place a = matrix_of(plan, op->operands[0]);
+    struct cell_step_place a = matrix_of(plan, op->operands[0]);
+    uint32_t step = op->step;
     const struct cell_step_place out = cell_cuda__place(plan, op->result);
     struct cell_cuda__factors factors = {.inputs = w->rows,
                                          .outputs = w->cols,
@@ -211,8 +236,12 @@ void cell_cuda__plan_linear(struct cell_cuda__plan *plan, const struct cell_op *
     }
     float *bias = op->n_weights > 1 ? bias_of_linear(plan, op) : NULL;
     const cell_step_address bias_at = op->n_weights > 1 ? copy_floats(plan, bias, w->cols) : 0;
+    if (cell_op_has_picture(op)) {
+        a = plan_places(plan, op, a);
+        step = w->rows;
+    }
     for (uint32_t p = 0; p < cell_op_patches(op); p++) {
-        factors.a = cell_cuda__columns(a, (size_t)p * op->step * sizeof(float));
+        factors.a = cell_cuda__columns(a, (size_t)p * step * sizeof(float));
         struct cell_step_product *product = cell_cuda__plan_product(plan, &factors);
         product->out = cell_cuda__columns(out, (size_t)p * w->cols * sizeof(float));
         product->bias = bias_at;

@@ -52,6 +52,7 @@
     X(TOP, top, 256, 37)                                                                           \
     X(TAKE, take, 1, 1)                                                                            \
     X(TRANSPOSE, transpose, 1, 1)                                                                  \
+    X(PLACES, places, 1, 1)                                                                        \
     X(ATTEND_SCORE, attend_score, 16, 2)                                                           \
     X(ATTEND_WEIGH, attend_weigh, 256, 2)                                                          \
     X(ATTEND, attend, 1, 1)                                                                        \
@@ -382,6 +383,15 @@ struct cell_step_transpose {
     uint32_t rows, cols, block;
 };
 
+/* What the places of a picture read (cells/op.h, struct cell_picture), [places][taps][taps]
+ * [channels] of each row: an item is an element. */
+struct cell_step_places {
+    struct cell_step_place in, out;
+    uint32_t words, terms, channels; /* of a row of the result, of a place */
+    uint32_t size[2], taps[2], dilations[2], strides[2], before[2];
+    uint32_t across; /* places beside each other */
+};
+
 /* All kernels of an ATTEND. The scores of a row's memory into its room: an item is every
  * CELL_STEP_SCORERS-th of them. What its values count, and what the sums so far do from there on;
  * or the largest score, which is the result: an item is a row. The result: an item is an element.
@@ -465,6 +475,7 @@ struct cell_step {
         struct cell_step_top top;
         struct cell_step_take take;
         struct cell_step_transpose transpose;
+        struct cell_step_places places;
         struct cell_step_attend attend_score, attend_weigh, attend;
         struct cell_step_reduce reduce;
         struct cell_step_pick pick;

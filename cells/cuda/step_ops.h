@@ -157,6 +157,23 @@ CELL_STEP_FN void cell_step_transpose(const struct cell_step_transpose *p, struc
         cell_step_words(p->in, r)[((first + row) * p->cols + col) * p->block + b];
 }
 
+CELL_STEP_FN void cell_step_places(const struct cell_step_places *p, struct cell_step_at at)
+{
+    const uint32_t r = at.item / p->words;
+    const uint32_t word = at.item % p->words;
+    const uint32_t k = word % p->terms;
+    const uint32_t place = word / p->terms;
+    const uint32_t tap = k / p->channels;
+    const int64_t y = (int64_t)(place / p->across) * p->strides[0] +
+                      (int64_t)(tap / p->taps[1]) * p->dilations[0] - p->before[0];
+    const int64_t x = (int64_t)(place % p->across) * p->strides[1] +
+                      (int64_t)(tap % p->taps[1]) * p->dilations[1] - p->before[1];
+    const bool is_inside = y >= 0 && y < p->size[0] && x >= 0 && x < p->size[1];
+    const uint32_t from = is_inside ? ((uint32_t)y * p->size[1] + (uint32_t)x) * p->channels : 0;
+    cell_step_f32(p->out, r)[word] =
+        is_inside ? cell_step_f32(p->in, r)[from + k % p->channels] : 0.0f;
+}
+
 /* Toward zero; outside the range its end; NaN is 0. */
 CELL_STEP_FN int64_t cell_step_integer_of(float x, int64_t low, int64_t high)
 {

@@ -139,6 +139,22 @@ uint32_t build_patches(struct build *build, uint32_t x, uint32_t patches, uint32
     return add_value(build, CELL_F32, patches * width);
 }
 
+uint32_t build_picture(struct build *build, uint32_t x, const struct cell_picture *picture,
+                       uint32_t width)
+{
+    const uint32_t channels = build->def.values[x].width / (picture->size[0] * picture->size[1]);
+    const uint32_t inputs = picture->taps[0] * picture->taps[1] * channels;
+    struct cell_op *op = add_op(build, CELL_OP_LINEAR);
+    op->n_operands = 1;
+    op->operands[0] = x;
+    op->picture = *picture;
+    op->patches = picture->left[0] * picture->left[1];
+    const uint32_t patches = op->patches;
+    add_weight(build, op, inputs, width, 2.0f / sqrtf((float)inputs));
+    add_weight(build, op, 1, width, 1.0f);
+    return add_value(build, CELL_F32, patches * width);
+}
+
 uint32_t build_transpose(struct build *build, uint32_t x, const uint32_t dims[3])
 {
     struct cell_op *op = add_op(build, CELL_OP_TRANSPOSE);

@@ -30,6 +30,9 @@ uint32_t build_select(struct build *build, uint32_t condition, uint32_t a, uint3
 uint32_t build_cast(struct build *build, uint32_t a, enum cell_dtype dtype);
 uint32_t build_concat(struct build *build, uint32_t n, const uint32_t *operands);
 uint32_t build_linear(struct build *build, uint32_t x, uint32_t width, bool has_bias);
+/* Of the places of a picture, `width` numbers each. */
+uint32_t build_picture(struct build *build, uint32_t x, const struct cell_picture *picture,
+                       uint32_t width);
 /* Of this many patches, each `step` elements behind the other and as long as fits them all. */
 uint32_t build_patches(struct build *build, uint32_t x, uint32_t patches, uint32_t step,
                        uint32_t width);

@@ -216,9 +216,44 @@ static void linear_of(const struct cell_op *op, const double *x, double *out)
     }
 }
 
+/* Element (y, x, c) of a picture; zeros around it. */
+static double pixel(const struct cell_picture *picture, const double *row, uint32_t channels,
+                    const int64_t at[2], uint32_t c)
+{
+    const bool is_inside =
+        at[0] >= 0 && at[0] < picture->size[0] && at[1] >= 0 && at[1] < picture->size[1];
+    return is_inside ? row[(size_t)(at[0] * picture->size[1] + at[1]) * channels + c] : 0.0;
+}
+
+/* The sums of one place, written as a convolution. */
+static void place_of(const struct cell_op *op, const double *x, const uint32_t place[2],
+                     double *out)
+{
+    const struct cell_picture *picture = &op->picture;
+    const uint32_t channels = op->weights[0].rows / (picture->taps[0] * picture->taps[1]);
+    for (uint32_t j = 0; j < op->weights[0].cols; j++) {
+        out[j] = op->n_weights > 1 ? weight_at(&op->weights[1], 0, j) : 0.0;
+        for (uint32_t k = 0; k < op->weights[0].rows; k++) {
+            const uint32_t tap = k / channels;
+            const uint32_t taps[2] = {tap / picture->taps[1], tap % picture->taps[1]};
+            int64_t at[2];
+            for (uint32_t i = 0; i < 2; i++) {
+                at[i] = (int64_t)place[i] * picture->strides[i] +
+                        (int64_t)taps[i] * picture->dilations[i] - picture->before[i];
+            }
+            out[j] +=
+                pixel(picture, x, channels, at, k % channels) * weight_at(&op->weights[0], k, j);
+        }
+    }
+}
+
 static void linear(const struct cell_op *op, const double *x, double *out)
 {
-    for (uint32_t p = 0; p < cell_op_patches(op); p++) {
+    for (uint32_t p = 0; cell_op_has_picture(op) && p < op->patches; p++) {
+        const uint32_t place[2] = {p / op->picture.left[1], p % op->picture.left[1]};
+        place_of(op, x, place, out + (size_t)p * op->weights[0].cols);
+    }
+    for (uint32_t p = 0; !cell_op_has_picture(op) && p < cell_op_patches(op); p++) {
         linear_of(op, x + (size_t)p * op->step, out + (size_t)p * op->weights[0].cols);
     }
 }
