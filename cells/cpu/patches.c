@@ -119,7 +119,7 @@ struct patches {
 };
 
 /* A copy of few floats, most often: one place's channels, or a line of taps of them. */
-static void copy_floats(float *to, const float *from, size_t n)
+static inline void copy_floats(float *to, const float *from, size_t n)
 {
     size_t k = 0;
     for (; k + 8 <= n; k += 8) {
@@ -130,65 +130,66 @@ static void copy_floats(float *to, const float *from, size_t n)
     }
 }
 
-static void clear_floats(float *to, size_t n)
-{
-    for (size_t k = 0; k < n; k++) {
-        to[k] = 0.0f;
-    }
-}
-
 /* What a place reads of one line: from place `at` on, which may be before the first; NULL: the line
  * is beyond the edges. */
-static void gather_line(const struct cell_picture *picture, size_t channels, const float *line,
+static void gather_edge(const struct cell_picture *picture, size_t channels, const float *line,
                         int64_t at, float *to)
 {
-    const int64_t width = picture->size[1];
-    const int64_t dilation = picture->dilations[1];
-    const size_t taps = picture->taps[1];
-    const int64_t last = at + (int64_t)(taps - 1) * dilation;
-    if (line != NULL && dilation == 1 && at >= 0 && last < width) {
-        copy_floats(to, line + (size_t)at * channels, taps * channels);
-        return;
-    }
-    for (size_t k = 0; k < taps; k++, at += dilation, to += channels) {
-        if (line == NULL || at < 0 || at >= width) {
-            clear_floats(to, channels);
+    for (size_t k = 0; k < picture->taps[1]; k++, at += picture->dilations[1], to += channels) {
+        if (line == NULL || at < 0 || at >= picture->size[1]) {
+            memset(to, 0, channels * sizeof(float));
         } else {
             copy_floats(to, line + (size_t)at * channels, channels);
         }
     }
 }
 
-/* What the place (y, x) of a picture reads. */
-static void gather_place(const struct cell_picture *picture, size_t channels, const float *row,
-                         uint32_t y, uint32_t x, float *to)
+/* What n places beside each other, from (y, x) on, read of line k of their taps. to: of the first;
+ * the others' are `pitch` floats apart. */
+static void gather_line(const struct cell_picture *picture, size_t channels, const float *row,
+                        const uint32_t at[2], uint32_t n, uint32_t k, float *to, size_t pitch)
 {
-    const size_t width = picture->size[1] * channels;
-    const int64_t down = (int64_t)y * picture->strides[0] - (int64_t)picture->before[0];
-    const int64_t across = (int64_t)x * picture->strides[1] - (int64_t)picture->before[1];
-    for (uint32_t k = 0; k < picture->taps[0]; k++, to += picture->taps[1] * channels) {
-        const int64_t at = down + (int64_t)k * picture->dilations[0];
-        const bool is_inside = at >= 0 && at < picture->size[0];
-        gather_line(picture, channels, is_inside ? row + (size_t)at * width : NULL, across, to);
+    const int64_t down = (int64_t)at[0] * picture->strides[0] + (int64_t)k * picture->dilations[0] -
+                         (int64_t)picture->before[0];
+    const bool is_inside = down >= 0 && down < picture->size[0];
+    const float *line = is_inside ? row + (size_t)down * picture->size[1] * channels : NULL;
+    const int64_t reach = (int64_t)(picture->taps[1] - 1) * picture->dilations[1];
+    const bool is_whole = is_inside && picture->dilations[1] == 1;
+    const size_t floats = picture->taps[1] * channels;
+    int64_t across = (int64_t)at[1] * picture->strides[1] - (int64_t)picture->before[1];
+    for (uint32_t i = 0; i < n; i++, to += pitch, across += picture->strides[1]) {
+        if (is_whole && across >= 0 && across + reach < picture->size[1]) {
+            copy_floats(to, line + (size_t)across * channels, floats);
+        } else {
+            gather_edge(picture, channels, line, across, to);
+        }
     }
 }
 
-/* Gathers what patches number first..end-1 read, whose rows x[] points to. Divisions are once. */
+/* Gathers what patches number first..end-1 read, whose rows x[] points to. */
 static void gather_places(const struct cell_view *view, const struct cell_program_op *op,
                           uint32_t first, uint32_t end, struct patches *patches)
 {
     const struct cell_picture *picture = &op->op->picture;
     const size_t terms = op->op->weights[0].rows;
+    const size_t pitch = CELL_ROW_FLOATS(terms);
     const size_t channels = terms / (picture->taps[0] * picture->taps[1]);
     const uint32_t place = first % op->op->patches;
-    uint32_t y = place / picture->left[1];
-    uint32_t x = place % picture->left[1];
+    uint32_t at[2] = {place / picture->left[1], place % picture->left[1]};
     float *to = view->space->scratch + view->program->patches_at + sums_floats(op);
-    for (uint32_t i = 0; i < end - first; i++, to += CELL_ROW_FLOATS(terms)) {
-        gather_place(picture, channels, patches->x[i], y, x, to);
-        patches->x[i] = to;
-        x = x + 1 < picture->left[1] ? x + 1 : 0;
-        y = x > 0 ? y : y + 1 < picture->left[0] ? y + 1 : 0;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < end - first; i += n) {
+        const uint32_t room = picture->left[1] - at[1];
+        n = room < end - first - i ? room : end - first - i;
+        for (uint32_t k = 0; k < picture->taps[0]; k++) {
+            gather_line(picture, channels, patches->x[i], at, n, k,
+                        to + i * pitch + k * picture->taps[1] * channels, pitch);
+        }
+        for (uint32_t j = i; j < i + n; j++) {
+            patches->x[j] = to + j * pitch;
+        }
+        at[1] = 0;
+        at[0] = at[0] + 1 < picture->left[0] ? at[0] + 1 : 0;
     }
 }
 

@@ -173,7 +173,8 @@ static const struct {
     {"keras_bidirectional_gru-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
     {"keras_bidirectional_rnn-", CELL_OP_RNN, CELL_RNN_TANH},
     {"keras_cells-", CELL_OP_GRU, CELL_GRU_RESET_AFTER}, // behind an LSTM
-    {"keras_conv_lstm-", CELL_OP_MUL, 0},                // four gates of two convolutions each
+    {"keras_conv_lstm_2d-", CELL_OP_TRANSPOSE, 0},
+    {"keras_conv_lstm-", CELL_OP_MUL, 0}, // four gates of two convolutions each
     {"keras_conv_norm-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},
     {"keras_embedding_masked-", CELL_OP_ADD, 0}, // masks: test_import_keras.c
     {"keras_flat-", CELL_OP_GRU, CELL_GRU_RESET_AFTER},

@@ -222,6 +222,18 @@ def conv_lstm():
     return chain(inner, layers.Reshape((-1, 15)), layers.Dense(2), shape=(None, 5, 2))
 
 
+def conv_lstm_2d():
+    """ConvLSTM2D over frames [7, 6, 2], two of them, the second without padding"""
+    inner = layers.ConvLSTM2D(2, 3, padding="same", return_sequences=True), layers.ConvLSTM2D(2, 3)
+    return chain(*inner, layers.Flatten(), layers.Dense(2), shape=(None, 7, 6, 2))
+
+
+def frames():
+    """TimeDistributed around Conv2D and MaxPooling2D, of a stated number of frames; an LSTM over them"""
+    inner = layers.Conv2D(3, 3, padding="same", activation="relu"), layers.MaxPooling2D(2), layers.Flatten()
+    return chain(*map(layers.TimeDistributed, inner), layers.LSTM(HIDDEN), layers.Dense(2), shape=(4, 7, 6, 2))
+
+
 def attends(attend, shape=STEPS):
     """An LSTM, what attends to its own steps, a Dense over each step."""
     x = keras.Input(shape, name="x")
@@ -279,7 +291,7 @@ MODELS = (
     + (embedding, embedding_masked, tagger_masked, masking)
     + (conv, conv_norm, pooled, attention, states, fixed)
     + (autoencoder, forecast, cells, direction_states, activations, norm)
-    + (conv_lstm, own_products, own_additive, own_heads, own_heads_stated, flat, tail, float_words)
+    + (conv_lstm, conv_lstm_2d, frames, own_products, own_additive, own_heads, own_heads_stated, flat, tail, float_words)
     + (each_apart,)
     # Of TimeDistributed in Keras 3 tf2onnx makes a Loop over the batch, which is not served.
     + ((windows,) if tensorflow.__version__ < "2.16" else ())
